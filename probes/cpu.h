@@ -1,0 +1,48 @@
+/* The wire record of one CPU sample: who ran, where in the kernel and where in user space. Written by cpu.bpf.c, read by
+ * resolve. Variable length: the arrays follow one another in `data`, each only as long as it is. */
+#pragma once
+
+#include "wire.h"
+
+#define CPU_MAX_KERNEL_FRAMES 127
+#define CPU_MAX_USER_FRAMES   1024
+#define CPU_STACK_COPY_BYTES  16384 /* of the user stack, copied when rows were missing */
+
+/* How the walk of the user stack ended. Only UNWIND_END_ENTRY is a whole stack. */
+enum unwind_end {
+    UNWIND_END_ENTRY = 0,      /* reached the thread's entry (_start, clone's child: return address undefined) */
+    UNWIND_END_NO_USER = 1,    /* no user half: a kernel thread */
+    UNWIND_END_NO_PROCESS = 2, /* the process's mappings are not in the tables yet: the stack was copied */
+    UNWIND_END_NO_ROWS = 3,    /* a mapping's rows are not in the tables yet: the stack was copied */
+    UNWIND_END_NO_MAPPING = 4, /* an address outside every mapping that has code */
+    UNWIND_END_BAD_READ = 5,   /* stack memory could not be read (paged out, or not a stack) */
+    UNWIND_END_NO_CFI = 6,     /* code without unwinding rules, and no frame pointer to go by */
+    UNWIND_END_TOO_DEEP = 7,   /* CPU_MAX_USER_FRAMES reached */
+    UNWIND_END_UNSUPPORTED = 8,/* a rule of a kind that rows cannot express */
+    UNWIND_END_COUNT,
+};
+
+struct cpu_sample {
+    struct wire_header h;
+    __u64 cgroup_id;      /* kernfs id of the task's cgroup: v2's, or on hybrid hosts the one that configuration picked */
+    __u64 weight_ns;      /* CPU time that this sample stands for */
+    __u32 cpu;
+    __u16 kernel_frames;  /* data[0 ..): kernel return addresses, leaf first */
+    __u16 user_frames;    /* then: user addresses, leaf first; exact ones are marked CPU_FRAME_EXACT, the others are return addresses */
+    __u8 user_end;        /* enum unwind_end */
+    __u8 flags;           /* CPU_SAMPLE_* */
+    __u16 reserved;
+    __u32 stack_bytes;    /* then: this many bytes of the user stack from stack_sp on, a multiple of 8 */
+    /* User registers at the point where the walk stopped, for going on from the stack copy. */
+    __u64 stop_ip, stop_sp, stop_fp;
+    char comm[16];        /* the thread's name */
+    __u64 data[];
+};
+_Static_assert(sizeof(struct cpu_sample) == 96, "wire format");
+
+#define CPU_SAMPLE_LEAF_IN_KERNEL 1 /* the user half begins in a system call, fault or interrupt */
+#define CPU_SAMPLE_KERNEL_TRUNCATED 2
+
+/* Set in a user address of data[] that is exact: a leaf, or one interrupted by a signal. The others are return addresses, whose
+ * call is one byte earlier. User addresses never have this bit of their own. */
+#define CPU_FRAME_EXACT (1ULL << 63)

@@ -1,0 +1,32 @@
+/* What every record on the wire begins with, and the list of all kinds.
+ *
+ * "The wire" is whatever crosses from the kernel to us: BPF ring buffers, and perf's side-band events once a source has put
+ * them into a record of ours. The same bytes are what `--record-wire` writes and `--replay` reads: a file of records, each
+ * whole, little-endian, in order of time.
+ *
+ * Shared by BPF programs and user space: fixed widths only. Includes nothing, so that both sides can bring their own types. */
+#pragma once
+
+enum wire_kind {
+    WIRE_CPU_SAMPLE = 1,      /* struct cpu_sample (cpu.h) */
+    WIRE_PROCESS_FORK = 16,   /* struct process_fork ... (process.h) */
+    WIRE_PROCESS_EXEC = 17,
+    WIRE_PROCESS_COMM = 18,
+    WIRE_PROCESS_EXIT = 19,
+    WIRE_PROCESS_MMAP = 20,
+    WIRE_PROCESS_LOST = 21,   /* side-band events were lost: process state must be read again from /proc */
+    WIRE_REQUEST = 32,        /* struct request_record (request.h) */
+};
+
+struct wire_header {
+    __u32 size_bytes; /* of the whole record, this header included; a multiple of 8 */
+    __u16 kind;       /* enum wire_kind */
+    __u16 reserved;
+    __u64 time_ns;    /* CLOCK_MONOTONIC; the moment the record speaks of */
+    __u32 pid;        /* process (the kernel's tgid), in the initial PID namespace */
+    __u32 tid;        /* thread (the kernel's pid) */
+};
+_Static_assert(sizeof(struct wire_header) == 24, "wire format");
+
+/* No record is larger: bound of every buffer that holds one. */
+#define WIRE_RECORD_MAX_BYTES (64 * 1024)

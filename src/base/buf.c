@@ -1,0 +1,175 @@
+/* A growing byte buffer with a bound; see buf.h. */
+#include "base/buf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <string.h>
+#include <zlib.h>
+
+void buf_clear(struct buf *b)
+{
+    free(b->data);
+    b->data = NULL;
+    b->size = b->capacity = 0;
+    b->error = 0;
+}
+
+static int buf_fail(struct buf *b, int error)
+{
+    if (!b->error)
+        b->error = error;
+    return b->error;
+}
+
+/* Room for `more` bytes and the NUL. */
+static int buf_reserve(struct buf *b, size_t more)
+{
+    size_t max = b->max_bytes ? b->max_bytes : BUF_MAX_BYTES;
+    if (b->error)
+        return b->error;
+    if (more > max || b->size > max - more)
+        return buf_fail(b, -EFBIG);
+    size_t need = b->size + more + 1;
+    if (need <= b->capacity)
+        return 0;
+    size_t capacity = b->capacity ? b->capacity : 256;
+    while (capacity < need)
+        capacity *= 2;
+    char *data = realloc(b->data, capacity);
+    if (!data)
+        return buf_fail(b, -ENOMEM);
+    b->data = data;
+    b->capacity = capacity;
+    return 0;
+}
+
+int buf_append(struct buf *b, const void *data, size_t size)
+{
+    int r = buf_reserve(b, size);
+    if (r < 0)
+        return r;
+    if (size)
+        memcpy(b->data + b->size, data, size);
+    b->size += size;
+    b->data[b->size] = '\0';
+    return 0;
+}
+
+int buf_puts(struct buf *b, const char *text)
+{
+    return buf_append(b, text, strlen(text));
+}
+
+int buf_putc(struct buf *b, char c)
+{
+    return buf_append(b, &c, 1);
+}
+
+int buf_printf(struct buf *b, const char *format, ...)
+{
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, args);
+    va_end(args);
+    int r = n < 0 ? buf_fail(b, -EINVAL) : buf_reserve(b, n);
+    if (r == 0) {
+        vsnprintf(b->data + b->size, n + 1, format, again);
+        b->size += n;
+    }
+    va_end(again);
+    return r;
+}
+
+/* Length of the valid UTF-8 sequence at `s` (NUL-terminated), or 0. Unicode 15, table 3-7: no surrogates, no overlong forms. */
+static size_t utf8_length(const unsigned char *s)
+{
+    if (s[0] < 0x80)
+        return 1;
+    if (s[0] >= 0xC2 && s[0] <= 0xDF)
+        return (s[1] & 0xC0) == 0x80 ? 2 : 0;
+    if (s[0] >= 0xE0 && s[0] <= 0xEF) {
+        unsigned char low = s[0] == 0xE0 ? 0xA0 : 0x80, high = s[0] == 0xED ? 0x9F : 0xBF;
+        return s[1] >= low && s[1] <= high && (s[2] & 0xC0) == 0x80 ? 3 : 0;
+    }
+    if (s[0] >= 0xF0 && s[0] <= 0xF4) {
+        unsigned char low = s[0] == 0xF0 ? 0x90 : 0x80, high = s[0] == 0xF4 ? 0x8F : 0xBF;
+        return s[1] >= low && s[1] <= high && (s[2] & 0xC0) == 0x80 && (s[3] & 0xC0) == 0x80 ? 4 : 0;
+    }
+    return 0;
+}
+
+int buf_put_json_string(struct buf *b, const char *text)
+{
+    buf_putc(b, '"');
+    for (const unsigned char *s = (const unsigned char *)text; *s;) {
+        size_t n = utf8_length(s);
+        if (n == 0)
+            buf_puts(b, "\\ufffd");
+        else if (*s == '"' || *s == '\\')
+            buf_printf(b, "\\%c", *s);
+        else if (*s < 0x20 || *s == 0x7F || *s == '<' || *s == '>' || *s == '&') /* the last three: safe inside <script> */
+            buf_printf(b, "\\u%04x", *s);
+        else
+            buf_append(b, s, n);
+        s += n ? n : 1;
+    }
+    return buf_putc(b, '"');
+}
+
+int buf_error(const struct buf *b)
+{
+    return b->error;
+}
+
+int buf_read_fd(struct buf *b, int fd, size_t max_bytes)
+{
+    size_t start = b->size;
+    for (;;) {
+        int r = buf_reserve(b, 4096);
+        if (r < 0)
+            return r;
+        ssize_t n = read(fd, b->data + b->size, b->capacity - b->size - 1);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return -errno;
+        b->size += n;
+        b->data[b->size] = '\0';
+        if (n == 0)
+            return 0;
+        if (b->size - start > max_bytes)
+            return -EFBIG;
+    }
+}
+
+int buf_read_file(struct buf *b, const char *path, size_t max_bytes)
+{
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    return buf_read_fd(b, fd, max_bytes);
+}
+
+int buf_gzip(struct buf *out, const void *in, size_t size)
+{
+    z_stream z = {0};
+    if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+        return buf_fail(out, -ENOMEM);
+    int r = buf_reserve(out, deflateBound(&z, size));
+    if (r == 0) {
+        z.next_in = (Bytef *)in;
+        z.avail_in = size;
+        z.next_out = (Bytef *)out->data + out->size;
+        z.avail_out = out->capacity - out->size - 1;
+        if (deflate(&z, Z_FINISH) == Z_STREAM_END) {
+            out->size += z.total_out;
+            out->data[out->size] = '\0';
+        } else {
+            r = buf_fail(out, -EIO);
+        }
+    }
+    deflateEnd(&z);
+    return r;
+}

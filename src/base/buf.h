@@ -1,0 +1,43 @@
+/* A growing byte buffer with a bound: what exporters write into and what files are read into.
+ *
+ * Errors stick: after a failed append (out of memory, or past `max_bytes`) every further append does nothing and
+ * buf_error() tells, so that a writer of many small pieces checks once, at its end. Not thread-safe. */
+#pragma once
+
+#include "base/cleanup.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct buf {
+    char *data; /* owned; NUL-terminated whenever size > 0, the NUL not counted */
+    size_t size;
+    size_t capacity;
+    size_t max_bytes; /* 0: BUF_MAX_BYTES */
+    int error;        /* 0 or the first -errno */
+};
+
+#define BUF_MAX_BYTES ((size_t)1 << 30)
+
+/* Zero-initialised (`struct buf b = {0}`) is an empty buffer. Frees the contents, not `b`; leaves `b` empty. */
+void buf_clear(struct buf *b);
+
+int buf_append(struct buf *b, const void *data, size_t size);
+int buf_puts(struct buf *b, const char *text);
+int buf_putc(struct buf *b, char c);
+int buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Appends `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD, so the result is always valid. */
+int buf_put_json_string(struct buf *b, const char *text);
+
+/* 0, or the first error of any append. */
+int buf_error(const struct buf *b);
+
+/* Reads a whole file (also of /proc, whose sizes are unknown) of at most `max_bytes`; -EFBIG when it is larger. Appends to `b`. */
+int buf_read_fd(struct buf *b, int fd, size_t max_bytes);
+int buf_read_file(struct buf *b, const char *path, size_t max_bytes);
+
+/* gzip (RFC 1952) of `in`, appended to `out`. */
+int buf_gzip(struct buf *out, const void *in, size_t size);
+
+#define _cleanup_buf_ _cleanup_(buf_clear)

@@ -1,0 +1,48 @@
+/* The one way to read bytes that somebody else wrote (ELF, DWARF, wire files, /proc, protobuf): a position in a span that
+ * cannot leave it. A read past the end returns 0, sets `failed`, and every later read returns 0 too: parse a whole record,
+ * then ask once. Borrow only: the bytes must outlive the cursor. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct cursor {
+    const uint8_t *data;
+    size_t size;
+    size_t position;
+    bool failed;
+};
+
+static inline struct cursor cursor_make(const void *data, size_t size)
+{
+    return (struct cursor){.data = data, .size = size};
+}
+
+static inline size_t cursor_left(const struct cursor *c)
+{
+    return c->failed ? 0 : c->size - c->position;
+}
+
+/* Little-endian unsigned integers, as ELF64LE and our own wire have them. */
+uint8_t cursor_u8(struct cursor *c);
+uint16_t cursor_u16(struct cursor *c);
+uint32_t cursor_u32(struct cursor *c);
+uint64_t cursor_u64(struct cursor *c);
+
+/* LEB128 as in DWARF 5, section 7.6; more than 64 bits is a failure. */
+uint64_t cursor_uleb128(struct cursor *c);
+int64_t cursor_sleb128(struct cursor *c);
+
+/* `size` bytes, borrowed, or NULL. */
+const void *cursor_bytes(struct cursor *c, size_t size);
+
+/* A NUL-terminated string that lies wholly inside the span, borrowed, or NULL. */
+const char *cursor_string(struct cursor *c);
+
+/* Moves to `position` (from the start); fails when that is outside. */
+void cursor_seek(struct cursor *c, size_t position);
+void cursor_skip(struct cursor *c, size_t size);
+
+/* A cursor over the next `size` bytes, which are skipped in `c`. Failed when they are not there. */
+struct cursor cursor_sub(struct cursor *c, size_t size);

@@ -1,0 +1,149 @@
+/* A table of distinct strings; see strings.h. Open addressing over indices, characters in chunks that never move. */
+#include "base/strings.h"
+
+#include <errno.h>
+#include <string.h>
+#include <xxhash.h>
+
+#define CHUNK_BYTES 4096
+
+struct chunk {
+    struct chunk *next;
+    size_t size, capacity;
+    char data[];
+};
+
+struct entry {
+    const char *text;
+    uint32_t length;
+    uint32_t hash;
+};
+
+struct strings {
+    struct chunk *chunks;
+    struct entry *entries; /* by number */
+    uint32_t count, capacity;
+    uint32_t *slots; /* number + 1, or 0: free; a power of two of them, at most half full */
+    uint32_t slot_count;
+    size_t chunk_bytes;
+    uint64_t dropped;
+};
+
+static const char *chunk_copy(struct strings *s, const char *text, size_t size)
+{
+    struct chunk *c = s->chunks;
+    if (!c || c->capacity - c->size < size + 1) {
+        size_t capacity = size + 1 > CHUNK_BYTES ? size + 1 : CHUNK_BYTES;
+        c = malloc(sizeof(*c) + capacity);
+        if (!c)
+            return NULL;
+        *c = (struct chunk){.next = s->chunks, .capacity = capacity};
+        s->chunks = c;
+        s->chunk_bytes += sizeof(*c) + capacity;
+    }
+    char *copy = c->data + c->size;
+    memcpy(copy, text, size);
+    copy[size] = '\0';
+    c->size += size + 1;
+    return copy;
+}
+
+static int strings_grow(struct strings *s)
+{
+    uint32_t capacity = s->capacity ? s->capacity * 2 : 64;
+    struct entry *entries = realloc(s->entries, capacity * sizeof(*entries));
+    if (!entries)
+        return -ENOMEM;
+    s->entries = entries;
+    s->capacity = capacity;
+    uint32_t slot_count = capacity * 2;
+    uint32_t *slots = calloc(slot_count, sizeof(*slots));
+    if (!slots)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < s->count; i++) {
+        uint32_t slot = entries[i].hash & (slot_count - 1);
+        while (slots[slot])
+            slot = (slot + 1) & (slot_count - 1);
+        slots[slot] = i + 1;
+    }
+    free(s->slots);
+    s->slots = slots;
+    s->slot_count = slot_count;
+    return 0;
+}
+
+int strings_new(struct strings **ret)
+{
+    _cleanup_(strings_freep) struct strings *s = calloc(1, sizeof(*s));
+    if (!s || strings_grow(s) < 0)
+        return -ENOMEM;
+    strings_add(s, "");
+    if (s->count != 1)
+        return -ENOMEM;
+    *ret = take_ptr(s);
+    return 0;
+}
+
+void strings_free(struct strings *s)
+{
+    if (!s)
+        return;
+    for (struct chunk *c = s->chunks, *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+    free(s->entries);
+    free(s->slots);
+    free(s);
+}
+
+uint32_t strings_add_n(struct strings *s, const char *text, size_t size)
+{
+    uint32_t hash = (uint32_t)XXH3_64bits(text, size);
+    uint32_t slot = hash & (s->slot_count - 1);
+    for (; s->slots[slot]; slot = (slot + 1) & (s->slot_count - 1)) {
+        const struct entry *e = &s->entries[s->slots[slot] - 1];
+        if (e->hash == hash && e->length == size && memcmp(e->text, text, size) == 0)
+            return s->slots[slot] - 1;
+    }
+    if (s->count == s->capacity) {
+        if (s->count >= UINT32_MAX / 4 || strings_grow(s) < 0) {
+            s->dropped++;
+            return 0;
+        }
+        return strings_add_n(s, text, size); /* the slots have moved */
+    }
+    const char *copy = size > UINT32_MAX ? NULL : chunk_copy(s, text, size);
+    if (!copy) {
+        s->dropped++;
+        return 0;
+    }
+    s->entries[s->count] = (struct entry){.text = copy, .length = size, .hash = hash};
+    s->slots[slot] = s->count + 1;
+    return s->count++;
+}
+
+uint32_t strings_add(struct strings *s, const char *text)
+{
+    return text ? strings_add_n(s, text, strlen(text)) : 0;
+}
+
+const char *strings_get(const struct strings *s, uint32_t index)
+{
+    return index < s->count ? s->entries[index].text : "";
+}
+
+uint32_t strings_count(const struct strings *s)
+{
+    return s->count;
+}
+
+size_t strings_bytes(const struct strings *s)
+{
+    return sizeof(*s) + s->chunk_bytes + s->capacity * sizeof(*s->entries) + s->slot_count * sizeof(*s->slots);
+}
+
+uint64_t strings_dropped(const struct strings *s)
+{
+    return s->dropped;
+}

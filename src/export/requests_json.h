@@ -1,0 +1,8 @@
+/* Requests as the JSON array that `sonde why --json` and the API give: [{"start_time_unix_nano","duration_ns","service","pid",
+ * "method","route","status","cause","parts":[{"kind","ns","detail"}]}]. Documented in docs/why.md. */
+#pragma once
+
+#include "base/buf.h"
+#include "model/request.h"
+
+int requests_json_write(struct request *const *requests, size_t count, struct buf *out);

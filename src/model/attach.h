@@ -1,0 +1,25 @@
+/* What was attached to the kernel and on which rung of its ladder: filled by sources when they open, printed by `sonde doctor`,
+ * exported as metrics. Plain data, bounded; texts are copied and cut to fit. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct attach_entry {
+    char probe[48];       /* what is looked at: "cpu samples", "requests" */
+    char rung[48];        /* the way that was taken: "perf event, cpu-clock"; "" when none could be */
+    bool attached;
+    char not_better[256]; /* why no better rung: "fentry: Operation not permitted" */
+    char truth[256];      /* what is missing or less exact on this rung; "" when nothing */
+};
+
+#define ATTACH_ENTRIES_MAX 32
+struct attach_report {
+    struct attach_entry entries[ATTACH_ENTRIES_MAX];
+    size_t count;
+};
+
+/* A new entry, or the last one again when the report is full; never NULL. `probe` is copied. */
+struct attach_entry *attach_report_add(struct attach_report *report, const char *probe);
+/* Appends "rung: reason" to entry->not_better. */
+void attach_entry_refused(struct attach_entry *entry, const char *rung, int error);

@@ -1,0 +1,28 @@
+/* One frame of a stack with everything known of it. Plain data; all strings are borrowed from whoever made the frame and
+ * never NULL ("" = unknown). */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Also the values of OpenTelemetry's attribute profile.frame.type where one exists. */
+enum frame_kind {
+    FRAME_NATIVE,      /* "native" */
+    FRAME_KERNEL,      /* "kernel" */
+    FRAME_BPF,         /* "bpf": a BPF program, inside the kernel half */
+    FRAME_INTERPRETED, /* "cpython", "v8js", ...: by later issues */
+    FRAME_TRUNCATED,   /* no code: says that the stack goes on here, and in `function` why it could not be walked */
+    FRAME_KIND_COUNT,
+};
+
+struct frame {
+    enum frame_kind kind;
+    const char *function;  /* demangled, or "" when unnamed */
+    const char *file;      /* source file, where known */
+    uint32_t line;         /* 0: unknown */
+    const char *mapping;   /* path of the executable file; "[kernel.kallsyms]", "[nvidia]" (a module), "[vdso]" */
+    const char *build_id;  /* hexadecimal */
+    uint64_t address;      /* native: as in the ELF file (virtual address); kernel: as is */
+};
+
+const char *frame_kind_name(enum frame_kind kind);

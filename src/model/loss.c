@@ -1,0 +1,20 @@
+/* Names of the ways to lose something; see loss.h. */
+#include "model/loss.h"
+
+static const struct {
+    const char *name, *help;
+} loss_text[LOSS_COUNT] = {
+#define X(id, name, help) [LOSS_##id] = {name, help},
+    LOSS_REASONS(X)
+#undef X
+};
+
+const char *loss_name(enum loss_reason reason)
+{
+    return loss_text[reason].name;
+}
+
+const char *loss_help(enum loss_reason reason)
+{
+    return loss_text[reason].help;
+}

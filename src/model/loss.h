@@ -1,0 +1,43 @@
+/* Every way in which something seen was not delivered whole: one list, counted everywhere under the same names and exported as
+ * sonde_self_losses_total{reason="..."}. A new way to lose something is a new line here. */
+#pragma once
+
+#include <stdint.h>
+
+#define LOSS_REASONS(X)                                                                                      \
+    X(RING_FULL, "ring_full", "records that found the ring buffer to user space full")                       \
+    X(MAP_FULL, "map_full", "entries that found a kernel table full")                                        \
+    X(THROTTLED, "throttled", "samples the kernel withheld because sampling took too long")                  \
+    X(MISSED, "missed", "runs of a probe that the kernel skipped (recursion on the same CPU)")               \
+    X(NO_ROWS, "no_rows", "stacks cut because unwinding rows or mappings were not known yet")                \
+    X(TRUNCATED, "truncated", "stacks not walked to the thread's entry, for another reason")                 \
+    X(UNNAMED, "unnamed", "frames that have no symbol")                                                      \
+    X(SIDEBAND, "sideband", "events of process lives that the kernel dropped; read again from /proc")        \
+    X(LATE, "late", "records that came after the time they belong to was handed on")                         \
+    X(NO_PROCESS, "no_process", "samples of processes that could not be identified")                         \
+    X(SHED, "shed", "samples left out by the agent's own budget")                                            \
+    X(CACHE_FULL, "cache_full", "results not remembered because a bounded table was full")                   \
+    X(REQUEST_UNMATCHED, "request_unmatched", "requests whose end was never seen")                           \
+    X(REQUEST_NOT_DETAILED, "request_not_detailed", "requests counted without their parts, to keep within bounds") \
+    X(DECODE, "decode", "wire records that made no sense")
+
+enum loss_reason {
+#define X(id, name, help) LOSS_##id,
+    LOSS_REASONS(X)
+#undef X
+    LOSS_COUNT
+};
+
+struct losses {
+    uint64_t count[LOSS_COUNT];
+};
+
+/* "ring_full", and what it means in a sentence. */
+const char *loss_name(enum loss_reason reason);
+const char *loss_help(enum loss_reason reason);
+
+static inline void losses_add(struct losses *to, const struct losses *from)
+{
+    for (int i = 0; i < LOSS_COUNT; i++)
+        to->count[i] += from->count[i];
+}

@@ -1,0 +1,78 @@
+/* A profile: samples added up by whole stack and whole identity, with every name in it. The unit that aggregate keeps a window
+ * of and that every exporter takes; nothing outside of it is needed to write it out (statelessness begins here).
+ *
+ * Two samples are one entry only if every frame and every attribute is equal; no table is keyed by a hash alone. Index 0 of
+ * `strings` is "". Not thread-safe; the maker hands it on or locks. */
+#pragma once
+
+#include "base/cleanup.h"
+#include "base/strings.h"
+#include "model/sample.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct profile_frame { /* struct frame with numbers of `strings` for its texts */
+    uint32_t function, file, mapping, build_id;
+    uint32_t line;
+    uint32_t kind; /* enum frame_kind */
+    uint64_t address;
+};
+
+struct profile_stack {
+    uint32_t first; /* in `stack_frames` */
+    uint32_t count;
+};
+
+struct profile_resource {
+    uint32_t pid, parent_pid;
+    uint32_t command, executable_path;
+    uint32_t service_name, service_namespace, service_version;
+    uint32_t container_id, container_runtime, kubernetes_pod_uid, slurm_job_id, systemd_unit, cgroup_path;
+};
+
+struct profile_entry {
+    uint32_t stack;
+    uint32_t resource;
+    uint32_t thread_name;
+    uint32_t tid;
+    uint64_t count;     /* samples */
+    uint64_t weight_ns; /* CPU time */
+};
+
+struct profile {
+    uint64_t start_unix_ns, duration_ns;
+    uint64_t period_ns; /* of the sampling */
+    struct strings *strings;
+    struct profile_frame *frames;       uint32_t frame_count;
+    uint32_t *stack_frames;             uint32_t stack_frame_count; /* numbers of frames, leaf first, all stacks end to end */
+    struct profile_stack *stacks;       uint32_t stack_count;
+    struct profile_resource *resources; uint32_t resource_count;
+    struct profile_entry *entries;      uint32_t entry_count;
+    uint64_t dropped; /* samples not added because memory ran out or max_bytes was reached */
+    struct profile_index *index; /* private */
+};
+
+/* An empty profile that will not grow past `max_bytes` (0: no bound); further samples are counted in `dropped`. */
+int profile_new(size_t max_bytes, struct profile **ret);
+void profile_free(struct profile *p);
+DEFINE_FREEP(profile)
+
+/* Adds one sample; copies all that it needs. -ENOSPC when full (counted), -ENOMEM. */
+int profile_add(struct profile *p, const struct sample *s);
+
+/* Which entries a reader wants: every set field must match. */
+struct profile_filter {
+    uint32_t pid;              /* 0: any */
+    const char *container_id;  /* NULL: any; a prefix of at least 12 digits will do */
+    const char *service_name;  /* NULL: any */
+};
+
+/* Adds the entries of `from` that match (NULL: all) to `to`, joining equal ones; start and duration become the union. */
+int profile_merge(struct profile *to, const struct profile *from, const struct profile_filter *filter);
+
+size_t profile_bytes(const struct profile *p); /* memory held */
+static inline const char *profile_text(const struct profile *p, uint32_t string)
+{
+    return strings_get(p->strings, string);
+}

@@ -1,0 +1,59 @@
+/* One request served, taken apart: what diagnose makes and what `sonde why`, the API and the page show. Strings are owned by the
+ * request (one allocation; request_free). The parts sum to duration_ns exactly. */
+#pragma once
+
+#include "base/cleanup.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The documented list of kinds (docs/why.md). A part is time of the request's own wall clock; parts never overlap. */
+#define REQUEST_PART_KINDS(X)                                                                                \
+    X(CPU, "cpu", "on a CPU, working for this request")                                                      \
+    X(RUN_QUEUE, "run_queue", "ready to run, waiting for a CPU")                                             \
+    X(DISK, "disk", "waiting for a file system or block device")                                             \
+    X(LOCK, "lock", "waiting for a lock or another thread (futex)")                                          \
+    X(SLEEP, "sleep", "asleep because the program asked to sleep")                                           \
+    X(NETWORK, "network", "waiting for the client or for network buffers")                                   \
+    X(DOWNSTREAM, "downstream", "waiting for another service that this request called")                      \
+    X(OTHER_REQUESTS, "other_requests", "the thread was working for other requests")                         \
+    X(OTHER, "other", "waiting in a system call or fault that is none of the above")                         \
+    X(UNATTRIBUTED, "unattributed", "not known")
+
+enum request_part_kind {
+#define X(id, name, help) REQUEST_PART_##id,
+    REQUEST_PART_KINDS(X)
+#undef X
+    REQUEST_PART_COUNT
+};
+
+const char *request_part_name(enum request_part_kind kind);
+const char *request_part_help(enum request_part_kind kind);
+
+struct request_part {
+    enum request_part_kind kind;
+    uint64_t duration_ns;
+    const char *detail; /* "futex at pthread_mutex_lock < handle_request", "read /var/lib/x", "" */
+};
+
+#define REQUEST_PARTS_MAX 32
+
+struct request {
+    uint64_t start_unix_ns;
+    uint64_t duration_ns;
+    uint32_t pid, tid;
+    const char *service;
+    const char *container_id;
+    const char *method;   /* "GET" */
+    const char *route;    /* path without its query, identifiers replaced: "/users/{id}" */
+    const char *peer;     /* "127.0.0.1:4711" or "" */
+    uint16_t status;      /* 0: no reply seen */
+    uint64_t bytes_in, bytes_out;
+    const char *cause;    /* one sentence: the largest part, in words */
+    struct request_part parts[REQUEST_PARTS_MAX];
+    size_t part_count;
+};
+
+void request_free(struct request *r);
+DEFINE_FREEP(request)

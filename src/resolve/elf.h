@@ -1,0 +1,48 @@
+/* An ELF64 little-endian file (x86-64, arm64), read by pread: nothing is mapped, so that a file truncated under us is an error
+ * and not a SIGBUS, and counts nothing towards our memory. Every figure in it is distrusted and bounded. Not thread-safe. */
+#pragma once
+
+#include "base/cleanup.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct elf_file;
+
+/* Takes `fd` on success. -ENOEXEC: not such a file, or damaged. */
+int elf_open(int fd, struct elf_file **ret);
+/* The same over bytes in memory (vdso, .gnu_debugdata); takes `data` (malloc'ed) on success. */
+int elf_open_memory(void *data, size_t size, struct elf_file **ret);
+void elf_file_free(struct elf_file *f);
+DEFINE_FREEP(elf_file)
+
+struct elf_segment { /* a PT_LOAD program header */
+    uint64_t offset, vaddr, file_bytes, memory_bytes;
+    bool executable;
+};
+struct elf_section {
+    const char *name; /* owned by the file */
+    uint32_t type, link, info;
+    uint64_t flags, vaddr, offset, size_bytes, entry_bytes;
+};
+
+uint16_t elf_machine(const struct elf_file *f); /* EM_X86_64, EM_AARCH64 */
+uint16_t elf_type(const struct elf_file *f);    /* ET_EXEC, ET_DYN */
+uint64_t elf_entry(const struct elf_file *f);
+size_t elf_segments(const struct elf_file *f, const struct elf_segment **ret);
+size_t elf_sections(const struct elf_file *f, const struct elf_section **ret);
+const struct elf_section *elf_section(const struct elf_file *f, const char *name); /* NULL when absent */
+
+/* Exactly `size` bytes at `offset` of the file; -EIO when they are not there. */
+int elf_read(const struct elf_file *f, uint64_t offset, void *data, size_t size);
+
+/* A whole section in memory, decompressed if SHF_COMPRESSED, at most `max_bytes` (-EFBIG). The caller frees `*ret`. */
+int elf_section_data(const struct elf_file *f, const struct elf_section *s, size_t max_bytes, void **ret, size_t *ret_size);
+
+/* Between places in the file and addresses, by the PT_LOAD segments; -ENOENT when no segment holds it. */
+int elf_vaddr_from_offset(const struct elf_file *f, uint64_t offset, uint64_t *ret);
+int elf_offset_from_vaddr(const struct elf_file *f, uint64_t vaddr, uint64_t *ret);
+
+/* NT_GNU_BUILD_ID from the notes of PT_NOTE segments or sections; returns its length (<= 64) or 0. */
+size_t elf_build_id(const struct elf_file *f, uint8_t ret[64]);

@@ -1,0 +1,55 @@
+/* All processes that matter, as they are at the moment of the record at hand: a table fed in order with the records of their
+ * lives (probes/process.h), and from /proc for those that are older than we are. Bounded; a process that has exited stays until
+ * its last records are through. Pipeline thread only. */
+#pragma once
+
+#include "base/cleanup.h"
+#include "model/metric.h"
+#include "model/resource.h"
+#include "resolve/objects.h"
+
+#include <linux/types.h>
+
+#include "../../probes/wire.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct processes;
+
+struct process_mapping {
+    uint64_t start, end, file_offset;
+    struct object *object; /* NULL: anonymous code (JIT) */
+};
+
+struct process {
+    uint32_t pid;
+    uint64_t start_time_ns;   /* tells two users of one PID apart */
+    uint64_t mapping_version; /* grows whenever mappings change (exec, mmap) */
+    const struct process_mapping *mappings; /* sorted by start, disjoint; executable ones only */
+    size_t mapping_count;
+    bool exited;
+};
+
+int processes_new(size_t max_bytes, struct processes **ret);
+void processes_free(struct processes *p);
+DEFINE_FREEP(processes)
+
+/* Takes in any WIRE_PROCESS_* record. */
+void processes_apply(struct processes *p, const struct wire_header *record);
+
+/* The process, read from /proc if it is new to us; NULL when it is gone without a trace (the caller counts LOSS_NO_PROCESS).
+ * `cgroup_id` is the one seen with the sample (0: unknown), used when /proc can no longer be asked. Borrowed until the next call
+ * that takes a record. */
+const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t cgroup_id);
+const struct resource *processes_resource(struct processes *p, const struct process *process);
+
+/* The mapping that holds `address`, or NULL. */
+const struct process_mapping *process_mapping_find(const struct process *process, uint64_t address);
+
+/* Frees what exited before `time_ns`, and tells which, so that kernel tables can be emptied too: returns how many PIDs were put
+ * into `ret_pids`; call again while it returns `max`. */
+size_t processes_sweep(struct processes *p, uint64_t time_ns, uint32_t *ret_pids, size_t max);
+
+void processes_metrics(const struct processes *p, struct metric_set *set);

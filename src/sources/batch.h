@@ -1,0 +1,35 @@
+/* A batch of wire records from all sources, put in order of time: what one turn of the pipeline works on.
+ *
+ * Order is exact because of how it is filled: first the sources of samples are drained, then the process source. Whatever
+ * happened to a process before a sample was written to its ring before that sample was, so it is in the same batch or an
+ * earlier one. Not thread-safe; owned by the pipeline. */
+#pragma once
+
+#include "base/cleanup.h"
+
+#include <linux/types.h>
+
+#include "../../probes/wire.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct batch;
+
+/* Holds at most `max_bytes` of records. */
+int batch_new(size_t max_bytes, struct batch **ret);
+void batch_free(struct batch *b);
+DEFINE_FREEP(batch)
+
+/* Copies one whole record of header->size_bytes. -ENOSPC: full (the caller counts the loss); -EBADMSG: header makes no sense. */
+int batch_add(struct batch *b, const struct wire_header *header);
+
+/* Room for one record to be filled in place by the caller, NULL when full. `size_bytes` is rounded up to 8. */
+void *batch_reserve(struct batch *b, size_t size_bytes);
+
+/* Stable sort by time_ns. */
+void batch_sort(struct batch *b);
+
+size_t batch_count(const struct batch *b);
+const struct wire_header *batch_get(const struct batch *b, size_t i);
+void batch_clear(struct batch *b);

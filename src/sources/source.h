@@ -1,0 +1,55 @@
+/* A source: one signal of the kernel, brought to the wire. One file an implementation, one line in sources.c's literal array,
+ * one test of the same name.
+ *
+ * Life: open (load, attach by the best rung that really attaches, report it) -> start -> drain, drain, ... -> free. All calls
+ * come from the pipeline's thread. */
+#pragma once
+
+#include "model/attach.h"
+#include "model/loss.h"
+#include "model/metric.h"
+#include "sources/batch.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SOURCE_FILTER_MAX 64
+
+/* What to look at. Filters act in the kernel, before anything is unwound. Borrowed during open. */
+struct source_options {
+    uint32_t sample_hz;                     /* CPU samples a second and CPU */
+    uint32_t pids[SOURCE_FILTER_MAX];       size_t pid_count;     /* 0: every process. Children of these are followed. */
+    uint64_t cgroup_ids[SOURCE_FILTER_MAX]; size_t cgroup_count;
+    char commands[SOURCE_FILTER_MAX][16];   size_t command_count;
+    bool skip_self;                         /* leave out this very process */
+    size_t ring_bytes;                      /* memory for records on their way to us, all CPUs together */
+    size_t table_bytes;                     /* bound of unwinding tables */
+};
+
+struct source {
+    const char *name; /* "cpu", "process", "request" */
+    const char *help; /* one line */
+
+    /* -EPERM and the like when no rung could be attached: the entry in `report` says why. */
+    int (*open)(const struct source_options *options, struct attach_report *report, void **ret_self);
+    int (*start)(void *self);
+
+    /* File descriptors that become readable when a drain is worth it; returns how many. */
+    size_t (*poll_fds)(void *self, int *ret_fds, size_t max);
+
+    /* Appends everything that is there now; never waits. A full batch is counted as LOSS_RING_FULL. */
+    int (*drain)(void *self, struct batch *batch);
+
+    /* Adds what was lost since open. */
+    void (*losses)(void *self, struct losses *losses);
+    /* Own figures (BPF run time by program, map memory), sonde_self_*. May be NULL. */
+    void (*metrics)(void *self, struct metric_set *set);
+    size_t (*memory_bytes)(void *self); /* kernel memory held: maps and rings */
+    void (*free)(void *self);
+};
+
+extern const struct source source_cpu, source_process, source_request;
+
+/* All sources, ended by NULL, in the order in which they are drained: those that others depend on come last. */
+extern const struct source *const sources[];
