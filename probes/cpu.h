@@ -34,14 +34,15 @@ struct cpu_sample {
     __u16 reserved;
     __u32 stack_bytes;    /* then: this many bytes of the user stack from stack_sp on, a multiple of 8 */
     /* User registers at the point where the walk stopped, for going on from the stack copy. */
-    __u64 stop_ip, stop_sp, stop_fp;
+    __u64 stop_ip, stop_sp, stop_fp, stop_lr, stop_bx;
     char comm[16];        /* the thread's name */
     __u64 data[];
 };
-_Static_assert(sizeof(struct cpu_sample) == 96, "wire format");
+_Static_assert(sizeof(struct cpu_sample) == 112, "wire format");
 
 #define CPU_SAMPLE_LEAF_IN_KERNEL 1 /* the user half begins in a system call, fault or interrupt */
 #define CPU_SAMPLE_KERNEL_TRUNCATED 2
+#define CPU_SAMPLE_STOP_INTERRUPTED 4 /* stop_ip is exact: a leaf, or interrupted by a signal; otherwise a return address */
 
 /* Set in a user address of data[] that is exact: a leaf, or one interrupted by a signal. The others are return addresses, whose
  * call is one byte earlier. User addresses never have this bit of their own. */

@@ -23,7 +23,8 @@ enum unwind_cfa {
     UNWIND_CFA_END,          /* the outermost function: return address undefined. The walk is whole. */
     UNWIND_CFA_SP,           /* sp + cfa_offset */
     UNWIND_CFA_FP,           /* fp + cfa_offset */
-    UNWIND_CFA_REGISTER,     /* other register + cfa_offset: known only in the interrupted frame */
+    UNWIND_CFA_REGISTER,     /* other register + cfa_offset: rbx (3, followed everywhere: the dynamic linker's lazy binding
+                              * stands on it) or, in an interrupted frame only, r10 (10: functions about to realign) */
     UNWIND_CFA_SP_DEREF,     /* *(sp + cfa_offset) + cfa_add */
     UNWIND_CFA_FP_DEREF,     /* *(fp + cfa_offset) + cfa_add: functions that realign their stack */
     UNWIND_CFA_PLT,          /* x86-64 PLT stub: sp + 8 + ((ip & 15) >= cfa_offset ? 8 : 0) */
@@ -43,7 +44,7 @@ struct unwind_rule {
     __u8 cfa;          /* enum unwind_cfa */
     __u8 fp;           /* enum unwind_fp */
     __u8 cfa_register; /* DWARF number, for UNWIND_CFA_REGISTER */
-    __u8 reserved;
+    __u8 bx_words;     /* x86-64: caller's rbx is saved at CFA - 8 * bx_words; 0: still in rbx (or not expressible) */
     __s32 cfa_offset;
     __s32 fp_offset;
     __s16 ra_offset;   /* return address at CFA + ra_offset; -8 on x86-64. arm64, leaf: 0 means still in x30 */
@@ -77,5 +78,7 @@ _Static_assert(sizeof(struct unwind_object_header) == UNWIND_VALUE_BYTES, "table
 /* The user registers that a walk carries from frame to frame. */
 struct unwind_registers {
     __u64 ip, sp, fp;
-    __u64 lr; /* arm64 */
+    __u64 lr;  /* arm64: x30, true in an interrupted frame */
+    __u64 bx;  /* x86-64: rbx */
+    __u64 r10; /* x86-64: true in an interrupted frame */
 };

@@ -1,0 +1,178 @@
+/* One step of a stack walk: from a frame's registers and the rule that holds at its ip to its caller's registers. The same code
+ * walks live stacks in the kernel half (unwind.bpf.h) and copied ones in user space (src/resolve/unwind.c), so that a stack comes
+ * out the same whichever side walked it.
+ *
+ * Whoever includes this says first how 8 bytes of the stack are read; `context` is passed through:
+ *
+ *     #define UNWIND_READ(context, address, ret_u64) my_read(context, address, ret_u64)   // 0, or anything else: cannot be read
+ *
+ * and which instruction set the walked program has: UNWIND_ARM64, else x86-64. */
+#pragma once
+
+#include "cpu.h"
+#include "unwind.h"
+
+/* What a step came to; any value >= 0 is an enum unwind_end: the walk ends at this frame, its registers are as they were. */
+#define UNWIND_STEP_RETURNED    (-1) /* `r` is the caller; r->ip is a return address: look rules up at ip - 1 */
+#define UNWIND_STEP_INTERRUPTED (-2) /* `r` was interrupted by a signal: r->ip is exact, and all registers are true */
+
+#ifndef UNWIND_INLINE
+#define UNWIND_INLINE static inline __attribute__((unused))
+#endif
+
+/* Return addresses of arm64 may be signed in their unused bits. */
+UNWIND_INLINE __u64 unwind_address(__u64 address)
+{
+#ifdef UNWIND_ARM64
+    return address & 0x0000ffffffffffffULL;
+#else
+    return address;
+#endif
+}
+
+/* Offsets of the interrupted registers in the kernel's struct ucontext. */
+#ifdef UNWIND_ARM64
+#define UNWIND_UCONTEXT_FP 416
+#define UNWIND_UCONTEXT_LR 424
+#define UNWIND_UCONTEXT_SP 432
+#define UNWIND_UCONTEXT_IP 440
+#else
+#define UNWIND_UCONTEXT_R10 56
+#define UNWIND_UCONTEXT_FP  120
+#define UNWIND_UCONTEXT_BX  128
+#define UNWIND_UCONTEXT_SP  160
+#define UNWIND_UCONTEXT_IP  168
+#endif
+
+UNWIND_INLINE int unwind_step_signal(const struct unwind_rule *rule, struct unwind_registers *r, void *context)
+{
+    __u64 ucontext = r->sp + (__s64)rule->cfa_offset;
+    struct unwind_registers next = {};
+
+    if (UNWIND_READ(context, ucontext + UNWIND_UCONTEXT_IP, &next.ip) ||
+        UNWIND_READ(context, ucontext + UNWIND_UCONTEXT_SP, &next.sp) ||
+        UNWIND_READ(context, ucontext + UNWIND_UCONTEXT_FP, &next.fp))
+        return UNWIND_END_BAD_READ;
+#ifdef UNWIND_ARM64
+    if (UNWIND_READ(context, ucontext + UNWIND_UCONTEXT_LR, &next.lr))
+        return UNWIND_END_BAD_READ;
+#else
+    if (UNWIND_READ(context, ucontext + UNWIND_UCONTEXT_BX, &next.bx) ||
+        UNWIND_READ(context, ucontext + UNWIND_UCONTEXT_R10, &next.r10))
+        return UNWIND_END_BAD_READ;
+#endif
+    *r = next;
+    return UNWIND_STEP_INTERRUPTED;
+}
+
+/* The caller by the frame pointer, for code without rules. `fp_walk`: the frame below was left by its frame pointer too, so that
+ * a zero is the end of a chain and not just a register that holds a zero. */
+UNWIND_INLINE int unwind_step_fp(struct unwind_registers *r, int fp_walk, void *context)
+{
+    __u64 fp = r->fp, caller_fp, ip;
+
+    if (fp == 0)
+        return fp_walk ? UNWIND_END_ENTRY : UNWIND_END_NO_CFI;
+    if (fp & 7)
+        return UNWIND_END_NO_CFI;
+    if (UNWIND_READ(context, fp, &caller_fp) || UNWIND_READ(context, fp + 8, &ip))
+        return UNWIND_END_BAD_READ;
+    ip = unwind_address(ip);
+    if (ip == 0)
+        return fp_walk ? UNWIND_END_ENTRY : UNWIND_END_NO_CFI;
+    if (caller_fp == fp)
+        return UNWIND_END_NO_CFI;
+    r->ip = ip;
+    r->sp = fp + 16;
+    r->fp = caller_fp;
+    return UNWIND_STEP_RETURNED;
+}
+
+/* `interrupted`: r->ip is exact (the leaf, or above a signal), so that registers which calls do not keep are still true. */
+UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_registers *r, int interrupted, void *context)
+{
+    __u64 cfa, ip, fp = r->fp;
+
+    switch (rule->cfa) {
+    case UNWIND_CFA_END:
+        return UNWIND_END_ENTRY;
+    case UNWIND_CFA_SIGNAL:
+        return unwind_step_signal(rule, r, context);
+    case UNWIND_CFA_SP:
+        cfa = r->sp + (__s64)rule->cfa_offset;
+        break;
+    case UNWIND_CFA_FP:
+        cfa = r->fp + (__s64)rule->cfa_offset;
+        break;
+    case UNWIND_CFA_SP_DEREF:
+    case UNWIND_CFA_FP_DEREF:
+        if (UNWIND_READ(context, (rule->cfa == UNWIND_CFA_SP_DEREF ? r->sp : r->fp) + (__s64)rule->cfa_offset, &cfa))
+            return UNWIND_END_BAD_READ;
+        cfa += (__s64)rule->cfa_add;
+        break;
+    case UNWIND_CFA_PLT:
+        cfa = r->sp + 8 + ((r->ip & 15) >= (__u64)(__s64)rule->cfa_offset ? 8 : 0);
+        break;
+#ifndef UNWIND_ARM64
+    case UNWIND_CFA_REGISTER:
+        if (rule->cfa_register == 3)
+            cfa = r->bx + (__s64)rule->cfa_offset;
+        else if (rule->cfa_register == 10 && interrupted)
+            cfa = r->r10 + (__s64)rule->cfa_offset;
+        else
+            return UNWIND_END_UNSUPPORTED;
+        break;
+#endif
+    case UNWIND_CFA_NONE:
+        return UNWIND_END_NO_CFI;
+    default:
+        return UNWIND_END_UNSUPPORTED;
+    }
+    if (cfa & 7)
+        return UNWIND_END_BAD_READ;
+
+    switch (rule->fp) {
+    case UNWIND_FP_AT_CFA:
+        if (UNWIND_READ(context, cfa + (__s64)rule->fp_offset, &fp))
+            return UNWIND_END_BAD_READ;
+        break;
+    case UNWIND_FP_AT_FP:
+        if (UNWIND_READ(context, r->fp + (__s64)rule->fp_offset, &fp))
+            return UNWIND_END_BAD_READ;
+        break;
+    case UNWIND_FP_UNDEFINED:
+        fp = 0;
+        break;
+    default:
+        break;
+    }
+#ifdef UNWIND_ARM64
+    if (rule->ra_offset == 0) {
+        if (!interrupted)
+            return UNWIND_END_UNSUPPORTED;
+        ip = r->lr;
+    } else if (UNWIND_READ(context, cfa + (__s64)rule->ra_offset, &ip)) {
+        return UNWIND_END_BAD_READ;
+    }
+#else
+    if (UNWIND_READ(context, cfa + (__s64)rule->ra_offset, &ip))
+        return UNWIND_END_BAD_READ;
+    if (rule->bx_words) {
+        __u64 bx;
+
+        if (UNWIND_READ(context, cfa - 8 * (__u64)rule->bx_words, &bx))
+            return UNWIND_END_BAD_READ;
+        r->bx = bx;
+    }
+#endif
+    ip = unwind_address(ip);
+    if (ip == 0)
+        return UNWIND_END_ENTRY;
+    /* Nothing moved: a damaged stack, which would be walked in a circle. */
+    if (ip == r->ip && cfa == r->sp)
+        return UNWIND_END_BAD_READ;
+    r->ip = ip;
+    r->sp = cfa;
+    r->fp = fp;
+    return UNWIND_STEP_RETURNED;
+}
