@@ -27,6 +27,15 @@ struct source_options {
     size_t table_bytes;                     /* bound of unwinding tables */
 };
 
+/* How much a source sees, in the order in which the budget sheds (docs/budget.md). What is left out is counted as LOSS_SHED or
+ * LOSS_REQUEST_NOT_DETAILED. */
+enum source_detail {
+    SOURCE_DETAIL_FULL,
+    SOURCE_DETAIL_COUNTS, /* requests: counted, none taken apart; cpu: no stacks are copied for finishing in user space */
+    SOURCE_DETAIL_HALF,   /* cpu: half the rate */
+    SOURCE_DETAIL_LEAST,  /* cpu: a quarter of the rate; requests: detached */
+};
+
 struct source {
     const char *name; /* "cpu", "process", "request" */
     const char *help; /* one line */
@@ -46,6 +55,10 @@ struct source {
     /* Own figures (BPF run time by program, map memory), sonde_self_*. May be NULL. */
     void (*metrics)(void *self, struct metric_set *set);
     size_t (*memory_bytes)(void *self); /* kernel memory held: maps and rings */
+    /* Nanoseconds that its BPF programs have run since open, as far as the kernel counted them (BPF_ENABLE_STATS). May be NULL. */
+    uint64_t (*run_time_ns)(void *self);
+    /* Works at less detail from now on, or at more again. NULL: cannot. */
+    int (*shed)(void *self, enum source_detail detail);
     void (*free)(void *self);
 };
 

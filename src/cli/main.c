@@ -1,0 +1,43 @@
+/* The command line: finds the verb and runs it. Exit status: 0 done, 1 could not be done, 2 wrongly asked. */
+#include "base/log.h"
+#include "cli/verbs.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+const struct verb *const verbs[] = {&verb_up, &verb_agent, &verb_record, &verb_why, &verb_doctor, NULL};
+
+static void print_usage(FILE *f)
+{
+    fprintf(f, "Usage: sonde VERB [OPTIONS]\n\nAnswers why a request or a job was slow, from the kernel up, without touching what it watches.\n\n");
+    for (const struct verb *const *v = verbs; *v; v++)
+        fprintf(f, "  %-8s %s\n", (*v)->name, (*v)->summary);
+    fprintf(f, "\n`sonde VERB --help` tells more. `sonde --version` prints %s.\n", SONDE_VERSION);
+}
+
+int main(int argc, char **argv)
+{
+    signal(SIGPIPE, SIG_IGN); /* a closed pipe or connection is an error of that write */
+    if (argc < 2) {
+        print_usage(stderr);
+        return 2;
+    }
+    const char *name = argv[1];
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        print_usage(stdout);
+        return 0;
+    }
+    if (strcmp(name, "--version") == 0) {
+        printf("sonde %s\n", SONDE_VERSION);
+        return 0;
+    }
+    for (const struct verb *const *v = verbs; *v; v++)
+        if (strcmp(name, (*v)->name) == 0) {
+            int r = (*v)->run(argc - 1, argv + 1);
+            return r >= 0 ? 0 : r == -EINVAL ? 2 : 1;
+        }
+    log_error("there is no verb '%s' (sonde --help lists them)", name);
+    return 2;
+}

@@ -1,0 +1,9 @@
+/* The verbs of the command line, one file each. */
+#pragma once
+
+#include "cli/options.h"
+
+extern const struct verb verb_up, verb_agent, verb_record, verb_why, verb_doctor;
+
+/* Ended by NULL; the order of `sonde --help`. */
+extern const struct verb *const verbs[];
