@@ -34,10 +34,14 @@ size_t elf_segments(const struct elf_file *f, const struct elf_segment **ret);
 size_t elf_sections(const struct elf_file *f, const struct elf_section **ret);
 const struct elf_section *elf_section(const struct elf_file *f, const char *name); /* NULL when absent */
 
+/* PT_GNU_EH_FRAME, for files without section headers; NULL when absent. */
+const struct elf_segment *elf_eh_frame_header(const struct elf_file *f);
+
 /* Exactly `size` bytes at `offset` of the file; -EIO when they are not there. */
 int elf_read(const struct elf_file *f, uint64_t offset, void *data, size_t size);
 
-/* A whole section in memory, decompressed if SHF_COMPRESSED, at most `max_bytes` (-EFBIG). The caller frees `*ret`. */
+/* A whole section in memory, decompressed if SHF_COMPRESSED, at most `max_bytes` (-EFBIG). -ENOENT: it has no
+ * bytes in this file (SHT_NOBITS). The caller frees `*ret`, which has one more byte than `*ret_size`. */
 int elf_section_data(const struct elf_file *f, const struct elf_section *s, size_t max_bytes, void **ret, size_t *ret_size);
 
 /* Between places in the file and addresses, by the PT_LOAD segments; -ENOENT when no segment holds it. */
