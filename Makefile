@@ -14,7 +14,7 @@ run: all                ## start `sonde up` as root and print the address of its
 	@tools/as-root $(BUILD)/sonde up
 
 test:                   ## install what tests need and run them all
-	@tools/install-packages build test
+	@tools/install-packages build test kernels
 	@tools/run-tests
 
 bench:                  ## a table of costs, each row beside a peer in the same run
