@@ -2,6 +2,7 @@
 #include "base/strings.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -26,19 +27,31 @@ struct strings {
     uint32_t *slots; /* number + 1, or 0: free; a power of two of them, at most half full */
     uint32_t slot_count;
     size_t chunk_bytes;
+    size_t max_bytes;
     uint64_t dropped;
 };
+
+static bool fits(const struct strings *s, size_t more)
+{
+    size_t held = strings_bytes(s);
+    return !s->max_bytes || (held <= s->max_bytes && more <= s->max_bytes - held);
+}
 
 static const char *chunk_copy(struct strings *s, const char *text, size_t size)
 {
     struct chunk *c = s->chunks;
     if (!c || c->capacity - c->size < size + 1) {
-        size_t capacity = size + 1 > CHUNK_BYTES ? size + 1 : CHUNK_BYTES;
-        c = malloc(sizeof(*c) + capacity);
-        if (!c)
+        bool is_large = size + 1 > CHUNK_BYTES / 4; /* gets a chunk of its own, and the open one stays open */
+        size_t capacity = is_large ? size + 1 : CHUNK_BYTES;
+        if (!fits(s, sizeof(*c) + capacity))
             return NULL;
-        *c = (struct chunk){.next = s->chunks, .capacity = capacity};
-        s->chunks = c;
+        struct chunk *fresh = malloc(sizeof(*c) + capacity);
+        if (!fresh)
+            return NULL;
+        *fresh = (struct chunk){.capacity = capacity};
+        struct chunk **at = is_large && c ? &c->next : &s->chunks;
+        fresh->next = *at;
+        *at = c = fresh;
         s->chunk_bytes += sizeof(*c) + capacity;
     }
     char *copy = c->data + c->size;
@@ -48,28 +61,35 @@ static const char *chunk_copy(struct strings *s, const char *text, size_t size)
     return copy;
 }
 
+/* Both halves or neither: slots for entries that do not exist, or the other way round, would make a search run for ever. */
 static int strings_grow(struct strings *s)
 {
-    uint32_t capacity = s->capacity ? s->capacity * 2 : 64;
+    uint32_t capacity = s->capacity ? s->capacity * 2 : 64, slot_count = capacity * 2;
+    if (!fits(s, (capacity - s->capacity) * sizeof(struct entry) + (slot_count - s->slot_count) * sizeof(uint32_t)))
+        return -ENOSPC;
+    _cleanup_free_ uint32_t *slots = calloc(slot_count, sizeof(*slots));
+    if (!slots)
+        return -ENOMEM;
     struct entry *entries = realloc(s->entries, capacity * sizeof(*entries));
     if (!entries)
         return -ENOMEM;
     s->entries = entries;
     s->capacity = capacity;
-    uint32_t slot_count = capacity * 2;
-    uint32_t *slots = calloc(slot_count, sizeof(*slots));
-    if (!slots)
-        return -ENOMEM;
-    for (uint32_t i = 0; i < s->count; i++) {
+    for (uint32_t i = 1; i < s->count; i++) { /* the empty one is never searched for */
         uint32_t slot = entries[i].hash & (slot_count - 1);
         while (slots[slot])
             slot = (slot + 1) & (slot_count - 1);
         slots[slot] = i + 1;
     }
     free(s->slots);
-    s->slots = slots;
+    s->slots = take_ptr(slots);
     s->slot_count = slot_count;
     return 0;
+}
+
+void strings_set_max_bytes(struct strings *s, size_t max_bytes)
+{
+    s->max_bytes = max_bytes;
 }
 
 int strings_new(struct strings **ret)
@@ -77,9 +97,10 @@ int strings_new(struct strings **ret)
     _cleanup_(strings_freep) struct strings *s = calloc(1, sizeof(*s));
     if (!s || strings_grow(s) < 0)
         return -ENOMEM;
-    strings_add(s, "");
-    if (s->count != 1)
+    const char *empty = chunk_copy(s, "", 0);
+    if (!empty)
         return -ENOMEM;
+    s->entries[s->count++] = (struct entry){.text = empty};
     *ret = take_ptr(s);
     return 0;
 }
@@ -99,6 +120,8 @@ void strings_free(struct strings *s)
 
 uint32_t strings_add_n(struct strings *s, const char *text, size_t size)
 {
+    if (!size)
+        return 0; /* number 0 exists from the start */
     uint32_t hash = (uint32_t)XXH3_64bits(text, size);
     uint32_t slot = hash & (s->slot_count - 1);
     for (; s->slots[slot]; slot = (slot + 1) & (s->slot_count - 1)) {

@@ -68,7 +68,9 @@ struct profile_filter {
     const char *service_name;  /* NULL: any */
 };
 
-/* Adds the entries of `from` that match (NULL: all) to `to`, joining equal ones; start and duration become the union. */
+/* Adds the entries of `from` that match (NULL: all) to `to`, joining equal ones; start and duration become the union. `dropped` is
+ * added whatever the filter, since nobody knows whose samples they were. -ENOSPC or -ENOMEM when entries did not fit: these are
+ * in to->dropped, and all others are merged. */
 int profile_merge(struct profile *to, const struct profile *from, const struct profile_filter *filter);
 
 size_t profile_bytes(const struct profile *p); /* memory held */

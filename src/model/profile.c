@@ -1,0 +1,91 @@
+/* Samples become a profile; see profile.h. A sample's texts are numbered, then its frames, its stack and its resource, and at
+ * last the entry that counts it: every step finds what is already there. */
+#include "model/profile.h"
+
+#include "model/profile_tables.h"
+
+#include <errno.h>
+
+int profile_new(size_t max_bytes, struct profile **ret)
+{
+    _cleanup_(profile_freep) struct profile *p = calloc(1, sizeof(*p));
+    if (!p)
+        return -ENOMEM;
+    int r = profile_tables_new(max_bytes, p);
+    if (r < 0)
+        return r;
+    *ret = take_ptr(p);
+    return 0;
+}
+
+void profile_free(struct profile *p)
+{
+    if (!p)
+        return;
+    profile_tables_free(p);
+    free(p);
+}
+
+static int add_frame(struct profile *p, const struct frame *frame, uint32_t *ret)
+{
+    struct profile_frame row = {.line = frame->line, .kind = frame->kind, .address = frame->address};
+    int r = profile_put_text(p, frame->function, &row.function);
+    if (r == 0)
+        r = profile_put_text(p, frame->file, &row.file);
+    if (r == 0)
+        r = profile_put_text(p, frame->mapping, &row.mapping);
+    if (r == 0)
+        r = profile_put_text(p, frame->build_id, &row.build_id);
+    return r < 0 ? r : profile_put_frame(p, &row, ret);
+}
+
+static int add_stack(struct profile *p, const struct sample *s, uint32_t *ret)
+{
+    if (s->frame_count > UINT32_MAX / 4)
+        return -ENOSPC;
+    uint32_t *numbers;
+    int r = profile_scratch(p, s->frame_count, &numbers);
+    for (size_t i = 0; r == 0 && i < s->frame_count; i++)
+        r = add_frame(p, &s->frames[i], &numbers[i]);
+    return r < 0 ? r : profile_put_stack(p, numbers, s->frame_count, ret);
+}
+
+static int add_resource(struct profile *p, const struct resource *from, uint32_t *ret)
+{
+    struct profile_resource row = {.pid = from->pid, .parent_pid = from->parent_pid};
+    const struct {
+        const char *text;
+        uint32_t *number;
+    } texts[] = {
+        {from->command, &row.command},
+        {from->executable_path, &row.executable_path},
+        {from->service_name, &row.service_name},
+        {from->service_namespace, &row.service_namespace},
+        {from->service_version, &row.service_version},
+        {from->container_id, &row.container_id},
+        {from->container_runtime, &row.container_runtime},
+        {from->kubernetes_pod_uid, &row.kubernetes_pod_uid},
+        {from->slurm_job_id, &row.slurm_job_id},
+        {from->systemd_unit, &row.systemd_unit},
+        {from->cgroup_path, &row.cgroup_path},
+    };
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < array_size(texts); i++)
+        r = profile_put_text(p, texts[i].text, texts[i].number);
+    return r < 0 ? r : profile_put_resource(p, &row, ret);
+}
+
+int profile_add(struct profile *p, const struct sample *s)
+{
+    struct profile_entry entry = {.tid = s->tid, .count = 1, .weight_ns = s->weight_ns};
+    int r = add_stack(p, s, &entry.stack);
+    if (r == 0)
+        r = add_resource(p, s->resource, &entry.resource);
+    if (r == 0)
+        r = profile_put_text(p, s->thread_name, &entry.thread_name);
+    if (r == 0)
+        r = profile_put_entry(p, &entry);
+    if (r < 0)
+        p->dropped++;
+    return r;
+}

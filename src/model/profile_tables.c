@@ -1,0 +1,268 @@
+/* The tables inside a profile; see profile_tables.h. Each is a plain array, so that exporters walk it by number, beside an open
+ * addressing table of (hash, row number). The hash only finds candidates: rows are compared whole, because a profile that joins
+ * two stacks of equal hash is wrong without a trace.
+ *
+ * All memory goes through table_resize(), which is where the bound is kept. Arrays grow by half: twice would leave up to half
+ * of a bounded profile empty. */
+#include "model/profile_tables.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <xxhash.h>
+
+struct slot {
+    uint32_t hash;
+    uint32_t row; /* number + 1; 0: free */
+};
+
+struct table {
+    struct slot *slots; /* a power of two of them, at most three quarters full */
+    uint32_t slot_count;
+    uint32_t row_capacity;
+};
+
+struct profile_index {
+    size_t max_bytes;
+    size_t bytes; /* held, without strings */
+    struct table frames, stacks, resources, entries;
+    uint32_t stack_frame_capacity;
+    uint32_t *scratch;
+    uint32_t scratch_capacity;
+};
+
+#define ROWS_MAX (UINT32_MAX / 4)
+
+static size_t bytes_left(const struct profile *p)
+{
+    const struct profile_index *index = p->index;
+    if (!index->max_bytes)
+        return SIZE_MAX;
+    size_t held = index->bytes + strings_bytes(p->strings);
+    return held < index->max_bytes ? index->max_bytes - held : 0;
+}
+
+/* Resizes the array at `*array` from `*capacity` to `to` elements. */
+static int table_resize(struct profile *p, void *array, uint32_t *capacity, uint32_t to, size_t element_bytes)
+{
+    void **at = array;
+    size_t more = (size_t)(to - *capacity) * element_bytes;
+    if (more > bytes_left(p))
+        return -ENOSPC;
+    void *grown = realloc(*at, to * element_bytes);
+    if (!grown)
+        return -ENOMEM;
+    *at = grown;
+    *capacity = to;
+    p->index->bytes += more;
+    return 0;
+}
+
+/* Room for `need` elements. */
+static int table_reserve(struct profile *p, void *array, uint32_t *capacity, uint32_t need, size_t element_bytes)
+{
+    if (need <= *capacity)
+        return 0;
+    if (need > ROWS_MAX)
+        return -ENOSPC;
+    uint32_t roomy = *capacity + *capacity / 2 + 16;
+    if (roomy > need && table_resize(p, array, capacity, roomy, element_bytes) == 0)
+        return 0;
+    return table_resize(p, array, capacity, need, element_bytes); /* near the bound: just enough */
+}
+
+static int table_rehash(struct profile *p, struct table *t)
+{
+    uint32_t count = t->slot_count ? t->slot_count * 2 : 32;
+    size_t bytes = count * sizeof(*t->slots);
+    if (bytes - t->slot_count * sizeof(*t->slots) > bytes_left(p))
+        return -ENOSPC;
+    struct slot *slots = calloc(count, sizeof(*slots));
+    if (!slots)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < t->slot_count; i++) {
+        if (!t->slots[i].row)
+            continue;
+        uint32_t at = t->slots[i].hash & (count - 1);
+        while (slots[at].row)
+            at = (at + 1) & (count - 1);
+        slots[at] = t->slots[i];
+    }
+    p->index->bytes += bytes - t->slot_count * sizeof(*slots);
+    free(t->slots);
+    t->slots = slots;
+    t->slot_count = count;
+    return 0;
+}
+
+/* Makes room for one more row in both the array and the slots, before anything is written to either. */
+static int table_prepare(struct profile *p, struct table *t, void *rows, uint32_t row_count, size_t row_bytes)
+{
+    int r = table_reserve(p, rows, &t->row_capacity, row_count + 1, row_bytes);
+    if (r < 0)
+        return r;
+    return row_count + 1 > t->slot_count / 4 * 3 ? table_rehash(p, t) : 0;
+}
+
+static void table_link(struct table *t, uint32_t hash, uint32_t row)
+{
+    uint32_t at = hash & (t->slot_count - 1);
+    while (t->slots[at].row)
+        at = (at + 1) & (t->slot_count - 1);
+    t->slots[at] = (struct slot){.hash = hash, .row = row + 1};
+}
+
+/* Finds rows of a table one after the other whose hash is `hash`: `at` is the position, starting at `hash`; false at the end. */
+static bool table_next(const struct table *t, uint32_t hash, uint32_t *at, uint32_t *ret_row)
+{
+    while (t->slot_count) {
+        const struct slot *slot = &t->slots[*at & (t->slot_count - 1)];
+        if (!slot->row)
+            return false;
+        ++*at;
+        if (slot->hash == hash) {
+            *ret_row = slot->row - 1;
+            return true;
+        }
+    }
+    return false;
+}
+
+/* The row of `rows` whose first `key_bytes` equal `row`'s, or a new one with the contents of `row`. */
+static int table_put(struct profile *p, struct table *t, void *rows, uint32_t *row_count, const void *row, size_t row_bytes,
+                     size_t key_bytes, uint32_t *ret, bool *ret_is_new)
+{
+    char **array = rows;
+    uint32_t hash = (uint32_t)XXH3_64bits(row, key_bytes), at = hash, found;
+    while (table_next(t, hash, &at, &found))
+        if (memcmp(*array + found * row_bytes, row, key_bytes) == 0) {
+            *ret = found;
+            *ret_is_new = false;
+            return 0;
+        }
+    int r = table_prepare(p, t, rows, *row_count, row_bytes);
+    if (r < 0)
+        return r;
+    memcpy(*array + *row_count * row_bytes, row, row_bytes);
+    table_link(t, hash, *row_count);
+    *ret = (*row_count)++;
+    *ret_is_new = true;
+    return 0;
+}
+
+/* Rows are hashed and compared as bytes: no padding may hide in them. */
+static_assert(sizeof(struct profile_frame) == 6 * 4 + 8, "profile_frame has padding");
+static_assert(sizeof(struct profile_resource) == 13 * 4, "profile_resource has padding");
+static_assert(offsetof(struct profile_entry, count) == 4 * 4, "the key of profile_entry has padding");
+
+int profile_tables_new(size_t max_bytes, struct profile *p)
+{
+    p->index = calloc(1, sizeof(*p->index));
+    if (!p->index)
+        return -ENOMEM;
+    p->index->max_bytes = max_bytes;
+    p->index->bytes = sizeof(*p) + sizeof(*p->index);
+    return strings_new(&p->strings);
+}
+
+void profile_tables_free(struct profile *p)
+{
+    strings_free(p->strings);
+    free(p->frames);
+    free(p->stack_frames);
+    free(p->stacks);
+    free(p->resources);
+    free(p->entries);
+    if (!p->index)
+        return;
+    free(p->index->frames.slots);
+    free(p->index->stacks.slots);
+    free(p->index->resources.slots);
+    free(p->index->entries.slots);
+    free(p->index->scratch);
+    free(p->index);
+}
+
+size_t profile_bytes(const struct profile *p)
+{
+    return p->index->bytes + strings_bytes(p->strings);
+}
+
+int profile_put_text(struct profile *p, const char *text, uint32_t *ret)
+{
+    const struct profile_index *index = p->index;
+    if (index->max_bytes)
+        strings_set_max_bytes(p->strings, index->max_bytes > index->bytes ? index->max_bytes - index->bytes : 1);
+    uint64_t dropped = strings_dropped(p->strings);
+    uint32_t number = strings_add(p->strings, text);
+    if (strings_dropped(p->strings) != dropped)
+        return index->max_bytes ? -ENOSPC : -ENOMEM;
+    *ret = number;
+    return 0;
+}
+
+int profile_put_frame(struct profile *p, const struct profile_frame *frame, uint32_t *ret)
+{
+    bool is_new;
+    return table_put(p, &p->index->frames, &p->frames, &p->frame_count, frame, sizeof(*frame), sizeof(*frame), ret, &is_new);
+}
+
+int profile_put_resource(struct profile *p, const struct profile_resource *resource, uint32_t *ret)
+{
+    bool is_new;
+    return table_put(p, &p->index->resources, &p->resources, &p->resource_count, resource, sizeof(*resource),
+                     sizeof(*resource), ret, &is_new);
+}
+
+int profile_put_stack(struct profile *p, const uint32_t *frames, uint32_t count, uint32_t *ret)
+{
+    struct profile_index *index = p->index;
+    struct table *t = &index->stacks;
+    size_t bytes = count * sizeof(*frames);
+    uint32_t hash = (uint32_t)XXH3_64bits(frames, bytes), at = hash, found;
+    while (table_next(t, hash, &at, &found)) {
+        const struct profile_stack *stack = &p->stacks[found];
+        if (stack->count == count && (!count || memcmp(p->stack_frames + stack->first, frames, bytes) == 0)) {
+            *ret = found;
+            return 0;
+        }
+    }
+    if (count > ROWS_MAX - p->stack_frame_count)
+        return -ENOSPC;
+    int r = table_reserve(p, &p->stack_frames, &index->stack_frame_capacity, p->stack_frame_count + count, sizeof(*frames));
+    if (r == 0)
+        r = table_prepare(p, t, &p->stacks, p->stack_count, sizeof(*p->stacks));
+    if (r < 0)
+        return r;
+    if (count)
+        memcpy(p->stack_frames + p->stack_frame_count, frames, bytes);
+    p->stacks[p->stack_count] = (struct profile_stack){.first = p->stack_frame_count, .count = count};
+    p->stack_frame_count += count;
+    table_link(t, hash, p->stack_count);
+    *ret = p->stack_count++;
+    return 0;
+}
+
+int profile_put_entry(struct profile *p, const struct profile_entry *key)
+{
+    uint32_t row = 0;
+    bool is_new = false;
+    int r = table_put(p, &p->index->entries, &p->entries, &p->entry_count, key, sizeof(*key),
+                      offsetof(struct profile_entry, count), &row, &is_new);
+    if (r == 0 && !is_new) {
+        p->entries[row].count += key->count;
+        p->entries[row].weight_ns += key->weight_ns;
+    }
+    return r;
+}
+
+int profile_scratch(struct profile *p, uint32_t count, uint32_t **ret)
+{
+    struct profile_index *index = p->index;
+    int r = table_reserve(p, &index->scratch, &index->scratch_capacity, count ? count : 1, sizeof(*index->scratch));
+    if (r == 0)
+        *ret = index->scratch;
+    return r;
+}

@@ -1,0 +1,20 @@
+/* The tables inside a profile: each finds an equal row or adds one. Private to model/profile*.c.
+ *
+ * Every function returns 0, -ENOMEM, or -ENOSPC when the row would take the profile past its bound; `ret` is the row's number
+ * and is untouched on failure. A failure leaves the profile whole; rows added on the way to it stay and are found again. */
+#pragma once
+
+#include "model/profile.h"
+
+int profile_tables_new(size_t max_bytes, struct profile *p);
+void profile_tables_free(struct profile *p);
+
+int profile_put_text(struct profile *p, const char *text, uint32_t *ret);
+int profile_put_frame(struct profile *p, const struct profile_frame *frame, uint32_t *ret);
+int profile_put_stack(struct profile *p, const uint32_t *frames, uint32_t count, uint32_t *ret);
+int profile_put_resource(struct profile *p, const struct profile_resource *resource, uint32_t *ret);
+/* The row equal to `key` in all but count and weight_ns, which are added. */
+int profile_put_entry(struct profile *p, const struct profile_entry *key);
+
+/* Room for the frame numbers of the stack at hand, valid until the next call. */
+int profile_scratch(struct profile *p, uint32_t count, uint32_t **ret);
