@@ -1,0 +1,273 @@
+/* The node agent: see agent.h. Wires the pipeline's sink to the windows, keeps the budget once a second, and answers the page. */
+#include "agent/agent.h"
+
+#include "agent/budget.h"
+#include "agent/loop.h"
+#include "agent/pipeline.h"
+#include "aggregate/requests.h"
+#include "aggregate/windows.h"
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/utsname.h>
+
+#define SLOT_NS     (5 * 1000000000ull)
+#define SLOTS       24
+#define LOCK_PATH   "/run/sonde.lock"
+
+struct agent {
+    struct config config;
+    struct pipeline *pipeline;
+    struct windows *windows;
+    struct requests *requests;
+    struct attach_report report;
+    int lock_fd;
+    uint64_t start_ns;
+
+    pthread_mutex_t lock; /* over budget, which the page reads */
+    struct budget budget;
+};
+
+/* ---- the sink ---- */
+
+static int take_sample(void *context, const struct sample *sample)
+{
+    struct agent *a = context;
+    return windows_add(a->windows, sample);
+}
+
+static int take_request(void *context, struct request *request)
+{
+    struct agent *a = context;
+    return requests_add(a->requests, request);
+}
+
+/* ---- once a second ---- */
+
+static bool keep_budget(void *context)
+{
+    struct agent *a = context;
+    uint64_t cpu_ns = budget_own_cpu_ns() + pipeline_run_time_ns(a->pipeline);
+    uint64_t memory_bytes = budget_own_resident_bytes() + pipeline_kernel_bytes(a->pipeline);
+    pthread_mutex_lock(&a->lock);
+    bool was_over = a->budget.over_memory;
+    bool changed = budget_measure(&a->budget, clock_monotonic_ns(), cpu_ns, memory_bytes);
+    struct budget now = a->budget;
+    pthread_mutex_unlock(&a->lock);
+    if (changed) {
+        pipeline_shed(a->pipeline, now.detail);
+        log_warning("budget.cpu (%.2f%%): detail is now '%s'", now.cpu_share_allowed * 100, budget_detail_name(now.detail));
+    }
+    if (now.over_memory) {
+        malloc_trim(0);
+        if (!was_over)
+            log_warning("budget.memory: %llu MiB in use of %llu MiB allowed; caches are cut",
+                        (unsigned long long)(memory_bytes >> 20), (unsigned long long)(now.memory_bytes_allowed >> 20));
+        pipeline_trim(a->pipeline);
+    }
+    return true;
+}
+
+/* ---- life ---- */
+
+/* One agent a node: two would pay twice and see each other. Where /run cannot be written there is no such check. */
+static int lock_node(struct agent *a)
+{
+    a->lock_fd = open(LOCK_PATH, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (a->lock_fd < 0) {
+        log_warning("%s cannot be opened (%s): not checked whether another agent runs here", LOCK_PATH, strerror(errno));
+        return 0;
+    }
+    if (flock(a->lock_fd, LOCK_EX | LOCK_NB) == 0)
+        return 0;
+    log_error("another Sonde agent runs on this node (it holds %s); stop it first, or use `sonde record`", LOCK_PATH);
+    return -EBUSY;
+}
+
+static void log_report(const struct attach_report *report)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        const struct attach_entry *e = &report->entries[i];
+        if (!e->attached)
+            log_warning("%s: not attached (%s)", e->probe, e->not_better);
+        else
+            log_debug("%s: %s", e->probe, e->rung);
+    }
+}
+
+int agent_new(const struct config *config, struct agent **ret)
+{
+    _cleanup_(agent_freep) struct agent *a = calloc(1, sizeof(*a));
+    if (!a)
+        return -ENOMEM;
+    a->config = *config;
+    a->lock_fd = -1;
+    a->start_ns = clock_monotonic_ns();
+    pthread_mutex_init(&a->lock, NULL);
+    budget_init(&a->budget, config->budget_cpu_share, config->budget_memory_bytes, sysconf(_SC_NPROCESSORS_ONLN));
+    int r = lock_node(a);
+    if (r < 0)
+        return r;
+    r = windows_new(&(struct windows_options){.slot_ns = SLOT_NS, .slots = SLOTS,
+                                              .period_ns = 1000000000ull / config->profile_rate_hz,
+                                              .max_bytes = config->budget_memory_bytes / 4},
+                    &a->windows);
+    if (r < 0)
+        return r;
+    r = requests_new(config->budget_memory_bytes / 16, &a->requests);
+    if (r < 0)
+        return r;
+    struct pipeline_options options = {
+        .sources = {.sample_hz = (uint32_t)config->profile_rate_hz,
+                    .ring_bytes = config->budget_memory_bytes / 16,
+                    .table_bytes = config->budget_memory_bytes / 4},
+        .memory_bytes = config->budget_memory_bytes,
+    };
+    struct pipeline_sink sink = {
+        .context = a,
+        .sample = config->profile_enabled ? take_sample : NULL,
+        .request = config->requests_enabled ? take_request : NULL,
+    };
+    r = pipeline_new(&options, &sink, &a->report, &a->pipeline);
+    log_report(&a->report);
+    if (r < 0)
+        return r;
+    *ret = take_ptr(a);
+    return 0;
+}
+
+void agent_free(struct agent *a)
+{
+    if (!a)
+        return;
+    pipeline_free(a->pipeline);
+    requests_free(a->requests);
+    windows_free(a->windows);
+    if (a->lock_fd >= 0)
+        close(a->lock_fd);
+    pthread_mutex_destroy(&a->lock);
+    free(a);
+}
+
+int agent_run(struct agent *a)
+{
+    int r = pipeline_start(a->pipeline);
+    if (r < 0)
+        return r;
+    struct loop_options options = {.context = a, .tick = keep_budget};
+    struct loop_end end;
+    r = loop_run(a->pipeline, &options, &end);
+    if (r == 0)
+        log_info("stopped");
+    return r;
+}
+
+/* ---- for the page, from any thread ---- */
+
+int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *filter, struct profile **ret)
+{
+    struct agent *a = agent;
+    uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
+    return windows_snapshot(a->windows, now_ns > span_ns ? now_ns - span_ns : 0, UINT64_MAX, filter, ret);
+}
+
+int agent_requests(void *agent, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count)
+{
+    struct agent *a = agent;
+    uint64_t now_ns = clock_unix_ns(), span_ns = seconds * 1000000000ull;
+    return requests_slowest(a->requests, now_ns > span_ns ? now_ns - span_ns : 0, max, ret, ret_count);
+}
+
+static struct budget copy_budget(struct agent *a)
+{
+    pthread_mutex_lock(&a->lock);
+    struct budget copy = a->budget;
+    pthread_mutex_unlock(&a->lock);
+    return copy;
+}
+
+int agent_metrics(void *agent, struct metric_set *set)
+{
+    struct agent *a = agent;
+    struct budget b = copy_budget(a);
+    struct utsname uts = {0};
+    uname(&uts);
+    metric_add(set, "sonde_build", METRIC_INFO, "", "What runs here.", 1,
+               METRIC_LABELS({"version", SONDE_VERSION}, {"kernel", uts.release}, {"machine", uts.machine}));
+    metric_add(set, "sonde_self_cpu_seconds", METRIC_COUNTER, "seconds", "CPU time of the agent's own threads.",
+               budget_own_cpu_ns() / 1e9, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_resident_bytes", METRIC_GAUGE, "bytes", "Resident memory of the agent.",
+               budget_own_resident_bytes(), METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_budget_cpu_ratio", METRIC_GAUGE, "ratio", "Share of the machine's CPU that the agent and its BPF programs took, over ten seconds.",
+               b.cpu_share, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_budget_cpu_allowed_ratio", METRIC_GAUGE, "ratio", "Share that it is allowed (budget.cpu).", b.cpu_share_allowed,
+               METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_budget_memory_bytes", METRIC_GAUGE, "bytes", "Resident memory and BPF maps together.", b.memory_bytes,
+               METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_budget_memory_allowed_bytes", METRIC_GAUGE, "bytes", "What it is allowed (budget.memory).",
+               b.memory_bytes_allowed, METRIC_NO_LABELS);
+    for (enum source_detail d = SOURCE_DETAIL_FULL; d <= SOURCE_DETAIL_LEAST; d++)
+        metric_add(set, "sonde_self_budget_detail", METRIC_GAUGE, "", "1 for the detail that is worked at, in the order of shedding.",
+                   b.detail == d, METRIC_LABELS({"detail", budget_detail_name(d)}));
+    for (size_t i = 0; i < a->report.count; i++)
+        metric_add(set, "sonde_self_probe_attached", METRIC_GAUGE, "", "1 where the probe is attached, and on which rung.",
+                   a->report.entries[i].attached,
+                   METRIC_LABELS({"probe", a->report.entries[i].probe}, {"rung", a->report.entries[i].rung}));
+    pipeline_metrics(a->pipeline, set);
+    windows_metrics(a->windows, set);
+    requests_metrics(a->requests, set);
+    return metric_set_error(set);
+}
+
+static void put_probes(const struct attach_report *report, struct buf *out)
+{
+    for (size_t i = 0; i < report->count; i++) {
+        const struct attach_entry *e = &report->entries[i];
+        buf_puts(out, i ? ",{\"probe\":" : "{\"probe\":");
+        buf_put_json_string(out, e->probe);
+        buf_printf(out, ",\"attached\":%s,\"rung\":", e->attached ? "true" : "false");
+        buf_put_json_string(out, e->rung);
+        buf_puts(out, ",\"not_better\":");
+        buf_put_json_string(out, e->not_better);
+        buf_puts(out, ",\"truth\":");
+        buf_put_json_string(out, e->truth);
+        buf_putc(out, '}');
+    }
+}
+
+int agent_status(void *agent, char **ret_json)
+{
+    struct agent *a = agent;
+    struct budget b = copy_budget(a);
+    struct losses losses;
+    struct utsname uts = {0};
+    _cleanup_buf_ struct buf out = {0};
+    uname(&uts);
+    pipeline_losses(a->pipeline, &losses);
+    buf_puts(&out, "{\"version\":\"" SONDE_VERSION "\",\"host\":");
+    buf_put_json_string(&out, uts.nodename);
+    buf_puts(&out, ",\"kernel\":");
+    buf_put_json_string(&out, uts.release);
+    buf_printf(&out, ",\"uptime_seconds\":%.1f,\"samples\":%llu,\"sample_hz\":%lld,\"losses\":{",
+               (clock_monotonic_ns() - a->start_ns) / 1e9, (unsigned long long)pipeline_samples(a->pipeline),
+               (long long)a->config.profile_rate_hz);
+    for (int i = 0; i < LOSS_COUNT; i++)
+        buf_printf(&out, "%s\"%s\":%llu", i ? "," : "", loss_name(i), (unsigned long long)losses.count[i]);
+    buf_printf(&out, "},\"budget\":{\"detail\":\"%s\",\"cpu_share\":%.6f,\"cpu_share_allowed\":%.6f,\"memory_bytes\":%llu,\"memory_bytes_allowed\":%llu},\"probes\":[",
+               budget_detail_name(b.detail), b.cpu_share, b.cpu_share_allowed, (unsigned long long)b.memory_bytes,
+               (unsigned long long)b.memory_bytes_allowed);
+    put_probes(&a->report, &out);
+    buf_puts(&out, "]}");
+    if (buf_error(&out) < 0)
+        return buf_error(&out);
+    *ret_json = take_ptr(out.data);
+    return 0;
+}

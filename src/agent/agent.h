@@ -1,0 +1,28 @@
+/* The node agent: pipeline, windows of the last minutes, budget, and what a page may ask of them. `sonde up` and `sonde agent` are
+ * this. The pipeline runs on the caller's thread; the functions that a page calls may come from any. */
+#pragma once
+
+#include "agent/config.h"
+#include "base/cleanup.h"
+#include "model/metric.h"
+#include "model/profile.h"
+#include "model/request.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct agent;
+
+/* Opens and attaches all that the configuration wants; logs what could not be. -EBUSY: another agent runs on this node. */
+int agent_new(const struct config *config, struct agent **ret);
+void agent_free(struct agent *a);
+DEFINE_FREEP(agent)
+
+/* Works until SIGINT or SIGTERM. */
+int agent_run(struct agent *a);
+
+/* For a page (any thread); see serve/page.h. */
+int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *filter, struct profile **ret);
+int agent_requests(void *agent, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count);
+int agent_metrics(void *agent, struct metric_set *set);
+int agent_status(void *agent, char **ret_json);

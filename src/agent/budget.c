@@ -1,0 +1,85 @@
+/* The agent's own cost; see budget.h. */
+#include "agent/budget.h"
+
+#include "base/buf.h"
+
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+/* Detail comes back only after a quiet time, and only when the cost has room to grow: a rate that is doubled costs twice. */
+#define WORSE_AFTER_NS  (5 * 1000000000ull)
+#define BETTER_AFTER_NS (30 * 1000000000ull)
+#define BETTER_BELOW    0.45
+
+void budget_init(struct budget *b, double cpu_share_allowed, uint64_t memory_bytes_allowed, unsigned cpus)
+{
+    *b = (struct budget){
+        .cpu_share_allowed = cpu_share_allowed,
+        .memory_bytes_allowed = memory_bytes_allowed,
+        .cpus = cpus ? cpus : 1,
+    };
+}
+
+static double share_over_window(const struct budget *b)
+{
+    if (b->measured < 2)
+        return 0;
+    unsigned slots = BUDGET_WINDOW_SECONDS + 1;
+    unsigned last = (b->measured - 1) % slots, first = b->measured > slots ? b->measured % slots : 0;
+    uint64_t elapsed = b->time_ns[last] - b->time_ns[first];
+    return elapsed ? (double)(b->cpu_ns[last] - b->cpu_ns[first]) / elapsed / b->cpus : 0;
+}
+
+static bool change(struct budget *b, enum source_detail detail, uint64_t now_ns)
+{
+    b->detail = detail;
+    b->last_change_ns = now_ns;
+    b->changes++;
+    b->measured = 0; /* judge the new detail by its own cost */
+    return true;
+}
+
+bool budget_measure(struct budget *b, uint64_t now_ns, uint64_t cpu_ns, uint64_t memory_bytes)
+{
+    unsigned slot = b->measured % (BUDGET_WINDOW_SECONDS + 1);
+    b->cpu_ns[slot] = cpu_ns;
+    b->time_ns[slot] = now_ns;
+    if (b->last_change_ns == 0)
+        b->last_change_ns = now_ns;
+    b->measured++;
+    b->cpu_share = share_over_window(b);
+    b->memory_bytes = memory_bytes;
+    b->over_memory = memory_bytes > b->memory_bytes_allowed;
+
+    bool settled = b->measured > 5 && now_ns - b->last_change_ns >= WORSE_AFTER_NS;
+    if (settled && b->cpu_share > b->cpu_share_allowed && b->detail < SOURCE_DETAIL_LEAST)
+        return change(b, b->detail + 1, now_ns);
+    bool quiet = now_ns - b->last_change_ns >= BETTER_AFTER_NS;
+    if (quiet && b->cpu_share < b->cpu_share_allowed * BETTER_BELOW && b->detail > SOURCE_DETAIL_FULL)
+        return change(b, b->detail - 1, now_ns);
+    return false;
+}
+
+const char *budget_detail_name(enum source_detail detail)
+{
+    static const char *const names[] = {"full", "counts", "half", "least"};
+    return names[detail];
+}
+
+uint64_t budget_own_cpu_ns(void)
+{
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return ((uint64_t)usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) * 1000000000u +
+           ((uint64_t)usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000u;
+}
+
+uint64_t budget_own_resident_bytes(void)
+{
+    _cleanup_buf_ struct buf text = {0};
+    unsigned long total, resident;
+    if (buf_read_file(&text, "/proc/self/statm", 4096) < 0 || sscanf(text.data, "%lu %lu", &total, &resident) != 2)
+        return 0;
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}

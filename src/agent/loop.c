@@ -1,0 +1,156 @@
+/* What drives the pipeline; see loop.h. */
+#include "agent/loop.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <uv.h>
+
+#define TURN_MS 250
+#define TICK_MS 1000
+#define POLL_MAX 1024
+
+struct loop {
+    uv_loop_t uv;
+    struct pipeline *pipeline;
+    const struct loop_options *options;
+    struct loop_end end;
+    uv_timer_t turn, tick, deadline;
+    uv_signal_t interrupt, terminate, child;
+    uv_poll_t *polls;
+    size_t poll_count;
+    int error;
+};
+
+static void turn(struct loop *l)
+{
+    int r = pipeline_turn(l->pipeline);
+    if (r == -ENODATA) {
+        uv_stop(&l->uv);
+    } else if (r < 0) {
+        l->error = r;
+        uv_stop(&l->uv);
+    }
+}
+
+static void on_turn(uv_timer_t *timer)
+{
+    turn(timer->data);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    (void)events;
+    if (status < 0)
+        uv_poll_stop(poll); /* the timer goes on turning */
+    else
+        turn(poll->data);
+}
+
+static void on_tick(uv_timer_t *timer)
+{
+    struct loop *l = timer->data;
+    if (!l->options->tick(l->options->context))
+        uv_stop(&l->uv);
+}
+
+static void on_deadline(uv_timer_t *timer)
+{
+    uv_stop(timer->loop);
+}
+
+static void on_signal(uv_signal_t *handle, int number)
+{
+    struct loop *l = handle->data;
+    l->end.signal = number;
+    uv_stop(&l->uv);
+}
+
+static void on_child(uv_signal_t *handle, int number)
+{
+    (void)number;
+    struct loop *l = handle->data;
+    if (waitpid(l->options->child_pid, &l->end.child_status, WNOHANG) == l->options->child_pid) {
+        l->end.child_exited = true;
+        uv_stop(&l->uv);
+    }
+}
+
+static int start_polls(struct loop *l)
+{
+    int fds[POLL_MAX];
+    size_t count = pipeline_poll_fds(l->pipeline, fds, POLL_MAX);
+    l->polls = calloc(count ? count : 1, sizeof(*l->polls));
+    if (!l->polls)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++) {
+        uv_poll_t *poll = &l->polls[l->poll_count];
+        if (uv_poll_init(&l->uv, poll, fds[i]) < 0)
+            continue; /* not pollable: the timer does it */
+        l->poll_count++;
+        poll->data = l;
+        uv_poll_start(poll, UV_READABLE, on_readable);
+    }
+    return 0;
+}
+
+static void start_timers(struct loop *l)
+{
+    uv_timer_init(&l->uv, &l->turn);
+    uv_timer_init(&l->uv, &l->tick);
+    uv_timer_init(&l->uv, &l->deadline);
+    l->turn.data = l->tick.data = l->deadline.data = l;
+    uv_timer_start(&l->turn, on_turn, 0, TURN_MS);
+    if (l->options->tick)
+        uv_timer_start(&l->tick, on_tick, TICK_MS, TICK_MS);
+    if (l->options->duration_ns)
+        uv_timer_start(&l->deadline, on_deadline, l->options->duration_ns / 1000000, 0);
+}
+
+static void start_signals(struct loop *l)
+{
+    uv_signal_init(&l->uv, &l->interrupt);
+    uv_signal_init(&l->uv, &l->terminate);
+    uv_signal_init(&l->uv, &l->child);
+    l->interrupt.data = l->terminate.data = l->child.data = l;
+    uv_signal_start(&l->interrupt, on_signal, SIGINT);
+    uv_signal_start(&l->terminate, on_signal, SIGTERM);
+    if (l->options->child_pid > 0) {
+        uv_signal_start(&l->child, on_child, SIGCHLD);
+        on_child(&l->child, SIGCHLD); /* it may have gone before anybody listened */
+    }
+}
+
+static void close_handle(uv_handle_t *handle, void *context)
+{
+    (void)context;
+    if (!uv_is_closing(handle))
+        uv_close(handle, NULL);
+}
+
+int loop_run(struct pipeline *p, const struct loop_options *options, struct loop_end *ret_end)
+{
+    struct loop l = {.pipeline = p, .options = options};
+    int r = uv_loop_init(&l.uv);
+    if (r < 0)
+        return r; /* libuv's errors are -errno on Linux */
+    r = start_polls(&l);
+    start_timers(&l);
+    start_signals(&l);
+    if (r == 0 && !l.end.child_exited)
+        r = uv_run(&l.uv, UV_RUN_DEFAULT);
+    uv_walk(&l.uv, close_handle, NULL);
+    uv_run(&l.uv, UV_RUN_DEFAULT); /* closes run to their end */
+    uv_loop_close(&l.uv);
+    free(l.polls);
+    if (l.error)
+        return l.error;
+    int last = pipeline_turn(p);
+    if (last < 0 && last != -ENODATA)
+        return last;
+    *ret_end = l.end;
+    return 0;
+}

@@ -1,0 +1,24 @@
+/* What drives the pipeline: one libuv loop that turns it when a ring asks for it or a quarter of a second has passed, calls a tick
+ * once a second, and ends at a deadline, at SIGINT or SIGTERM, or when asked. */
+#pragma once
+
+#include "agent/pipeline.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct loop_options {
+    uint64_t duration_ns;   /* 0: until a signal */
+    void *context;
+    bool (*tick)(void *context); /* once a second, after a turn; false ends the loop. May be NULL. */
+    int child_pid;          /* > 0: end when this child of ours has exited */
+};
+
+struct loop_end {
+    int signal;       /* that ended it, or 0 */
+    bool child_exited;
+    int child_status; /* as of waitpid */
+};
+
+/* Runs to the end, then turns the pipeline once more so that nothing seen is left behind. */
+int loop_run(struct pipeline *p, const struct loop_options *options, struct loop_end *ret_end);

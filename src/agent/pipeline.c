@@ -1,0 +1,341 @@
+/* The pipeline, and the only place that knows the order of its stages:
+ *
+ *     sources -> batch, in order of time -> resolve -> sink (aggregate, a file, ...)
+ *                                              |
+ *                                              +-> publisher: rows for what was sampled, to the kernel half
+ *
+ * Data flows one way. The publisher is no exception: what it gives the kernel are facts about files and mappings, which change
+ * how much of the next stacks is walked in the kernel and never what a sample says. */
+#include "agent/pipeline.h"
+
+#include "agent/unwind_publisher.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "resolve/kernel.h"
+#include "resolve/processes.h"
+#include "resolve/samples.h"
+#include "resolve/symbols.h"
+#include "resolve/unwind_cache.h"
+#include "sources/batch.h"
+#include "sources/unwind_tables.h"
+#include "sources/wire_file.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#define SOURCES_MAX       8
+#define BATCH_BYTES       (4 << 20)
+#define EXITED_KEPT_NS    (2 * 1000000000ull) /* longer than any record takes from the kernel to here */
+
+struct pipeline {
+    struct pipeline_sink sink;
+    pthread_mutex_t lock; /* a turn, or somebody reading figures */
+
+    struct {
+        const struct source *source;
+        void *self;
+    } opened[SOURCES_MAX];
+    size_t opened_count;
+    struct batch *batch;
+    struct wire_writer *record_wire;
+    struct wire_reader *replay;
+
+    struct processes *processes;
+    struct symbols *symbols;
+    struct kernel_symbols *kernel;
+    struct unwind_cache *unwind_cache;
+    struct sample_resolver *resolver;
+    struct unwind_publisher *publisher; /* NULL in a replay */
+
+    struct losses losses; /* of the stages after the sources */
+    uint64_t samples;
+};
+
+/* ---- sources -> batch ---- */
+
+static int drain_sources(struct pipeline *p)
+{
+    batch_clear(p->batch);
+    if (p->replay)
+        return wire_reader_next(p->replay, p->batch);
+    for (size_t i = 0; i < p->opened_count; i++) {
+        int r = p->opened[i].source->drain(p->opened[i].self, p->batch);
+        if (r < 0)
+            return log_errno(r, "source %s cannot be read", p->opened[i].source->name);
+    }
+    batch_sort(p->batch);
+    if (p->record_wire)
+        return wire_writer_add(p->record_wire, p->batch);
+    return 0;
+}
+
+/* ---- resolve -> sink ---- */
+
+static void take_cpu_sample(struct pipeline *p, const struct cpu_sample *record)
+{
+    struct sample sample;
+    if (!p->sink.sample)
+        return;
+    sample_resolve(p->resolver, record, &p->losses, &sample);
+    if (p->publisher)
+        unwind_publisher_want(p->publisher, processes_find(p->processes, record->h.pid, record->cgroup_id));
+    if (p->sink.sample(p->sink.context, &sample) == 0)
+        p->samples++;
+}
+
+static void take_record(struct pipeline *p, const struct wire_header *record)
+{
+    switch (record->kind) {
+    case WIRE_PROCESS_FORK:
+    case WIRE_PROCESS_EXEC:
+    case WIRE_PROCESS_COMM:
+    case WIRE_PROCESS_EXIT:
+    case WIRE_PROCESS_MMAP:
+    case WIRE_PROCESS_LOST:
+        processes_apply(p->processes, record);
+        return;
+    case WIRE_CPU_SAMPLE:
+        take_cpu_sample(p, (const struct cpu_sample *)record);
+        return;
+    default:
+        p->losses.count[LOSS_DECODE]++;
+    }
+}
+
+static void forget_exited(struct pipeline *p, uint64_t now_ns)
+{
+    uint32_t pids[64];
+    size_t count;
+    do {
+        count = processes_sweep(p->processes, now_ns - EXITED_KEPT_NS, pids, array_size(pids));
+        for (size_t i = 0; p->publisher && i < count; i++)
+            unwind_publisher_forget(p->publisher, pids[i]);
+    } while (count == array_size(pids));
+}
+
+static int turn(struct pipeline *p)
+{
+    int r = drain_sources(p);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < batch_count(p->batch); i++)
+        take_record(p, batch_get(p->batch, i));
+    if (p->publisher)
+        unwind_publisher_run(p->publisher);
+    forget_exited(p, clock_monotonic_ns());
+    return (int)batch_count(p->batch);
+}
+
+int pipeline_turn(struct pipeline *p)
+{
+    pthread_mutex_lock(&p->lock);
+    int r = turn(p);
+    pthread_mutex_unlock(&p->lock);
+    return r;
+}
+
+/* ---- life ---- */
+
+static bool is_wanted(const struct source *source, const struct pipeline_sink *sink)
+{
+    if (source == &source_cpu)
+        return sink->sample;
+    if (source == &source_request)
+        return sink->request;
+    return true;
+}
+
+static int open_sources(struct pipeline *p, const struct source_options *options, struct attach_report *report)
+{
+    int first_error = 0;
+    size_t signals = 0;
+    for (size_t i = 0; sources[i]; i++) {
+        if (!is_wanted(sources[i], &p->sink))
+            continue;
+        void *self;
+        int r = sources[i]->open(options, report, &self);
+        if (r < 0) {
+            first_error = first_error ? first_error : r;
+            continue;
+        }
+        p->opened[p->opened_count].source = sources[i];
+        p->opened[p->opened_count++].self = self;
+        signals += sources[i] != &source_process; /* lives of processes alone are no signal */
+    }
+    return signals ? 0 : first_error;
+}
+
+static void *opened_self(const struct pipeline *p, const struct source *source)
+{
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].source == source)
+            return p->opened[i].self;
+    return NULL;
+}
+
+/* How the memory is shared out: what each part holds at most. */
+static int make_resolvers(struct pipeline *p, uint64_t memory_bytes)
+{
+    int r = processes_new(memory_bytes / 8, &p->processes);
+    if (r < 0)
+        return r;
+    r = symbols_new(&(struct symbols_options){.cache_bytes = memory_bytes / 6}, &p->symbols);
+    if (r < 0)
+        return r;
+    r = kernel_symbols_new(NULL, &p->kernel);
+    if (r < 0 && r != -EPERM)
+        return r;
+    r = unwind_cache_new(memory_bytes / 10, &p->unwind_cache);
+    if (r < 0)
+        return r;
+    return sample_resolver_new(p->processes, p->symbols, p->kernel, p->unwind_cache, &p->resolver);
+}
+
+int pipeline_new(const struct pipeline_options *options, const struct pipeline_sink *sink, struct attach_report *report,
+                 struct pipeline **ret)
+{
+    _cleanup_(pipeline_freep) struct pipeline *p = calloc(1, sizeof(*p));
+    if (!p)
+        return -ENOMEM;
+    p->sink = *sink;
+    pthread_mutex_init(&p->lock, NULL);
+    int r = batch_new(BATCH_BYTES, &p->batch);
+    if (r < 0)
+        return r;
+    r = make_resolvers(p, options->memory_bytes);
+    if (r < 0)
+        return r;
+    if (options->replay) {
+        r = wire_reader_open(options->replay, &p->replay);
+        if (r < 0)
+            return r;
+    } else {
+        r = open_sources(p, &options->sources, report);
+        if (r < 0)
+            return r;
+    }
+    void *cpu = opened_self(p, &source_cpu);
+    if (cpu) {
+        r = unwind_publisher_new(cpu_source_unwind_tables(cpu), p->unwind_cache, &p->publisher);
+        if (r < 0)
+            return r;
+    }
+    if (options->record_wire) {
+        r = wire_writer_open(options->record_wire, &p->record_wire);
+        if (r < 0)
+            return r;
+    }
+    *ret = take_ptr(p);
+    return 0;
+}
+
+void pipeline_free(struct pipeline *p)
+{
+    if (!p)
+        return;
+    unwind_publisher_free(p->publisher); /* before the source whose tables it fills */
+    for (size_t i = 0; i < p->opened_count; i++)
+        p->opened[i].source->free(p->opened[i].self);
+    sample_resolver_free(p->resolver);
+    unwind_cache_free(p->unwind_cache);
+    kernel_symbols_free(p->kernel);
+    symbols_free(p->symbols);
+    processes_free(p->processes);
+    wire_writer_free(p->record_wire);
+    wire_reader_free(p->replay);
+    batch_free(p->batch);
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
+int pipeline_start(struct pipeline *p)
+{
+    /* The process source first: whatever lives begin after a sample could name them must be on record. */
+    for (size_t i = p->opened_count; i-- > 0;) {
+        int r = p->opened[i].source->start(p->opened[i].self);
+        if (r < 0)
+            return log_errno(r, "source %s cannot start", p->opened[i].source->name);
+    }
+    return 0;
+}
+
+size_t pipeline_poll_fds(struct pipeline *p, int *ret_fds, size_t max)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].source->poll_fds)
+            count += p->opened[i].source->poll_fds(p->opened[i].self, ret_fds + count, max - count);
+    return count;
+}
+
+/* ---- figures about itself ---- */
+
+void pipeline_shed(struct pipeline *p, enum source_detail detail)
+{
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].source->shed)
+            p->opened[i].source->shed(p->opened[i].self, detail);
+}
+
+uint64_t pipeline_samples(const struct pipeline *p)
+{
+    return p->samples;
+}
+
+uint64_t pipeline_kernel_bytes(const struct pipeline *p)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].source->memory_bytes)
+            bytes += p->opened[i].source->memory_bytes(p->opened[i].self);
+    return bytes;
+}
+
+uint64_t pipeline_run_time_ns(const struct pipeline *p)
+{
+    uint64_t ns = 0;
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].source->run_time_ns)
+            ns += p->opened[i].source->run_time_ns(p->opened[i].self);
+    return ns;
+}
+
+static void collect_losses(const struct pipeline *p, struct losses *ret)
+{
+    *ret = p->losses;
+    for (size_t i = 0; i < p->opened_count; i++)
+        p->opened[i].source->losses(p->opened[i].self, ret);
+}
+
+static void collect_metrics(struct pipeline *p, struct metric_set *set)
+{
+    struct losses losses;
+    collect_losses(p, &losses);
+    for (int i = 0; i < LOSS_COUNT; i++)
+        metric_add(set, "sonde_self_losses", METRIC_COUNTER, "", "What was seen but not delivered whole, by reason.",
+                   (double)losses.count[i], METRIC_LABELS({"reason", loss_name(i)}));
+    metric_add(set, "sonde_self_samples", METRIC_COUNTER, "", "CPU samples delivered.", (double)p->samples, METRIC_NO_LABELS);
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].source->metrics)
+            p->opened[i].source->metrics(p->opened[i].self, set);
+    processes_metrics(p->processes, set);
+    symbols_metrics(p->symbols, set);
+    kernel_symbols_metrics(p->kernel, set);
+    if (p->publisher)
+        unwind_publisher_metrics(p->publisher, set);
+}
+
+void pipeline_losses(struct pipeline *p, struct losses *ret)
+{
+    pthread_mutex_lock(&p->lock);
+    collect_losses(p, ret);
+    pthread_mutex_unlock(&p->lock);
+}
+
+void pipeline_metrics(struct pipeline *p, struct metric_set *set)
+{
+    pthread_mutex_lock(&p->lock);
+    collect_metrics(p, set);
+    pthread_mutex_unlock(&p->lock);
+}

@@ -1,0 +1,59 @@
+/* The pipeline: the one place that knows the order of the stages. It owns sources and resolvers, and hands finished samples and
+ * requests to a sink. Calls come from one thread,
+ * but for pipeline_losses and pipeline_metrics, which any thread may call. */
+#pragma once
+
+#include "base/cleanup.h"
+#include "model/attach.h"
+#include "model/loss.h"
+#include "model/metric.h"
+#include "model/request.h"
+#include "model/sample.h"
+#include "sources/source.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct pipeline;
+
+/* Where finished records go; called from within pipeline_turn. */
+struct pipeline_sink {
+    void *context;
+    int (*sample)(void *context, const struct sample *sample); /* borrows; NULL: no CPU samples wanted */
+    int (*request)(void *context, struct request *request);    /* takes; NULL: no requests wanted */
+};
+
+struct pipeline_options {
+    struct source_options sources;
+    uint64_t memory_bytes;      /* bound of everything that it holds; shared out inside */
+    const char *record_wire;    /* file to write every wire record to; NULL: none */
+    const char *replay;         /* file to read them from, instead of the kernel; NULL: the kernel */
+};
+
+/* Opens and attaches. `report` is filled also on failure; sources that cannot attach are left out, and the call fails only when
+ * none of the wanted ones could (-EPERM, ...). Options and sink are copied. */
+int pipeline_new(const struct pipeline_options *options, const struct pipeline_sink *sink, struct attach_report *report,
+                 struct pipeline **ret);
+void pipeline_free(struct pipeline *p);
+DEFINE_FREEP(pipeline)
+
+int pipeline_start(struct pipeline *p);
+
+/* Takes all there is, in order, to the sink. Never waits. Returns the number of wire records, or -errno; -ENODATA: a replay has
+ * come to its end. */
+int pipeline_turn(struct pipeline *p);
+
+/* Descriptors that become readable when a turn is worth it. */
+size_t pipeline_poll_fds(struct pipeline *p, int *ret_fds, size_t max);
+
+/* How much the sources look at; see source.h. */
+void pipeline_shed(struct pipeline *p, enum source_detail detail);
+
+void pipeline_losses(struct pipeline *p, struct losses *ret);
+void pipeline_metrics(struct pipeline *p, struct metric_set *set);
+/* Gives back what caches hold; costs work, changes no output. */
+void pipeline_trim(struct pipeline *p);
+uint64_t pipeline_samples(const struct pipeline *p);      /* handed to the sink since the start */
+uint64_t pipeline_kernel_bytes(const struct pipeline *p); /* BPF maps and rings */
+uint64_t pipeline_run_time_ns(const struct pipeline *p);  /* of BPF programs */

@@ -1,0 +1,147 @@
+/* `sonde up`: the agent with its page. `sonde agent`: the agent with /metrics and the API alone, for fleets. */
+#include "agent/agent.h"
+#include "base/log.h"
+#include "cli/privileges.h"
+#include "cli/verbs.h"
+#include "serve/page.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CONFIG_PATH "/etc/sonde/sonde.yaml"
+
+static int load_config(const char *path, const struct option_texts *settings, struct config *c)
+{
+    char error[CONFIG_ERROR_BYTES];
+    config_defaults(c);
+    int r = config_load(c, path ? path : CONFIG_PATH, error);
+    if (r < 0 && (path || r != -ENOENT)) {
+        log_error("%s", error);
+        return -EINVAL;
+    }
+    for (size_t i = 0; i < settings->count; i++)
+        if (config_set(c, settings->values[i], error) < 0) {
+            log_error("%s", error);
+            return -EINVAL;
+        }
+    static const char *const levels[] = {"error", "warning", "info", "debug"};
+    for (size_t i = 0; i < array_size(levels); i++)
+        if (strcmp(c->log_level, levels[i]) == 0)
+            log_set_level((enum log_level)i);
+    return 0;
+}
+
+static void print_config(const struct config *c)
+{
+    struct config_key_description d;
+    char section[32] = "";
+    for (size_t i = 0; config_describe(c, i, &d); i++) {
+        size_t length = strcspn(d.key, ".");
+        if (strncmp(section, d.key, length) != 0 || section[length]) {
+            snprintf(section, sizeof(section), "%.*s", (int)length, d.key);
+            printf("%s:\n", section);
+        }
+        printf("  %s: %s    # %s (%s)\n", d.key + length + 1, d.value[0] ? d.value : "\"\"", d.help, d.allowed);
+    }
+}
+
+static int start_page(const struct config *c, const struct page_data *data, struct page **ret)
+{
+    struct page_options options = {
+        .listen = c->page_listen,
+        .allowed_hosts = c->page_allowed_hosts[0] ? c->page_allowed_hosts : NULL,
+    };
+    int r = page_start(&options, data, ret);
+    if (r == -EINVAL)
+        log_error("page.listen: '%s' is not ADDRESS:PORT, such as 127.0.0.1:7070", c->page_listen);
+    else if (r < 0)
+        log_errno(r, "the page cannot listen on %s (page.listen chooses another address)", c->page_listen);
+    return r;
+}
+
+static int run(const struct verb *verb, int argc, char **argv)
+{
+    const char *config_path = NULL, *listen = NULL;
+    struct option_texts settings = {0};
+    bool print = false;
+    int64_t rate = 0;
+    const struct option_spec specs[] = {
+        {'c', "config", OPTION_TEXT, &config_path, "FILE", "configuration in YAML (default " CONFIG_PATH ", if it exists)", 0, 0},
+        {0, "set", OPTION_TEXTS, &settings, "KEY=VALUE", "one setting, over the file's; may be repeated", 0, 0},
+        {'l', "listen", OPTION_TEXT, &listen, "ADDRESS:PORT", "where the page is served (page.listen)", 0, 0},
+        {'F', "rate", OPTION_INTEGER, &rate, "HZ", "CPU samples a second and CPU (profile.rate)", 1, 1000},
+        {0, "print-config", OPTION_FLAG, &print, NULL, "print the configuration in force, with what is allowed, and end", 0, 0},
+        {0},
+    };
+    int operands, r = options_parse(verb, specs, false, argc, argv, &operands);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    if (operands > 0) {
+        log_error("%s: what is '%s'?", verb->name, argv[1]);
+        return -EINVAL;
+    }
+    struct config config;
+    r = load_config(config_path, &settings, &config);
+    if (r < 0)
+        return r;
+    if (listen)
+        snprintf(config.page_listen, sizeof(config.page_listen), "%s", listen);
+    if (rate)
+        config.profile_rate_hz = rate;
+    if (print) {
+        print_config(&config);
+        return 0;
+    }
+    _cleanup_(agent_freep) struct agent *agent = NULL;
+    r = agent_new(&config, &agent);
+    if (r < 0) {
+        if (r != -EBUSY)
+            log_errno(r, "nothing could be attached to the kernel");
+        privileges_explain();
+        return -EPERM;
+    }
+    struct page_data data = {
+        .context = agent,
+        .profile = agent_profile,
+        .requests = agent_requests,
+        .metrics = agent_metrics,
+        .status = agent_status,
+    };
+    _cleanup_(page_freep) struct page *page = NULL;
+    r = start_page(&config, &data, &page);
+    if (r < 0)
+        return -EIO;
+    if (verb == &verb_up)
+        printf("Sonde is watching. Its page: http://%.*s:%u/  (Ctrl-C stops it)\n",
+               (int)(strrchr(config.page_listen, ':') - config.page_listen), config.page_listen, page_port(page));
+    fflush(stdout);
+    return agent_run(agent);
+}
+
+static int run_up(int argc, char **argv)
+{
+    return run(&verb_up, argc, argv);
+}
+
+static int run_agent(int argc, char **argv)
+{
+    return run(&verb_agent, argc, argv);
+}
+
+const struct verb verb_up = {
+    .name = "up",
+    .synopsis = "[-c FILE] [--set KEY=VALUE]...",
+    .summary = "Watch this node and serve its page",
+    .details = "Samples every CPU, watches HTTP requests at the sockets, and shows the last minutes on a page (http://127.0.0.1:7070/).\n"
+               "Stops at Ctrl-C. Changes nothing in the programs that it watches.",
+    .run = run_up,
+};
+
+const struct verb verb_agent = {
+    .name = "agent",
+    .synopsis = "[-c FILE] [--set KEY=VALUE]...",
+    .summary = "Watch this node, without a page: /metrics and the API",
+    .details = "What `sonde up` does, for nodes of a fleet and service managers.",
+    .run = run_agent,
+};
