@@ -1,0 +1,403 @@
+"""What tests in Python have in common: the built binary, programs to observe, ports, peers, and a line of result for tools/run-tests.
+
+Everything a test starts is given a time-out and is ended with the test. A test that cannot run here says why: `skip("why")`.
+"""
+import gzip
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+TOP = Path(__file__).resolve().parent.parent
+BUILD = Path(os.environ.get("SONDE_BUILD", TOP / "build"))
+SUBJECTS = BUILD / "subjects"
+TRACEFS = Path("/sys/kernel/tracing")
+
+
+# --- results for tools/run-tests -----------------------------------------------------------------------------------------------
+
+def pytest_addoption(parser):
+    parser.addoption("--results", help="append one line of JSON per result to this file")
+
+
+def pytest_configure(config):
+    path = config.getoption("--results")
+    config.results_file = open(path, "a", buffering=1) if path else None
+    _Results.config = config
+
+
+class _Results:
+    config = None
+
+    @classmethod
+    def add(cls, outcome, nodeid, why="", details=""):
+        if cls.config is None or cls.config.results_file is None:
+            return
+        name = re.sub(r"^tests/", "", nodeid).replace(".py::", ".").replace("::", ".")
+        line = {"outcome": outcome, "name": name, "why": " ".join(why.split())[:300], "details": details}
+        cls.config.results_file.write(json.dumps(line) + "\n")
+
+
+def pytest_runtest_logreport(report):
+    if report.failed:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        why = crash.message if crash else str(report.longrepr)
+        place = "" if report.when == "call" else f" ({report.when})"
+        _Results.add("FAIL", report.nodeid + place, why, report.longreprtext)
+    elif report.skipped:
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else getattr(report, "wasxfail", str(report.longrepr))
+        _Results.add("skip", report.nodeid, re.sub(r"^Skipped: ", "", why))
+    elif report.when == "call":
+        _Results.add("pass", report.nodeid)
+
+
+def pytest_collectreport(report):
+    if report.failed:
+        _Results.add("FAIL", report.nodeid + " (collection)", str(report.longrepr).splitlines()[-1], report.longreprtext)
+
+
+# --- what this machine has -----------------------------------------------------------------------------------------------------
+
+def skip(why):
+    """Skips the test that is running; `why` is printed with its name."""
+    pytest.skip(why)
+
+
+def need_root():
+    if os.geteuid() != 0:
+        skip("needs root")
+
+
+def need_command(*names):
+    """The path of the first command that exists; skips when none does."""
+    for name in names:
+        path = shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+        if path:
+            return path
+    skip(f"needs the command {' or '.join(names)}")
+
+
+@pytest.fixture
+def root():
+    need_root()
+
+
+@pytest.fixture(scope="session")
+def tracefs():
+    """tracefs mounted, as perf and bpftrace want it; taken away again if it was not there."""
+    need_root()
+    mounted = False
+    if not (TRACEFS / "events").is_dir():
+        done = subprocess.run(["mount", "-t", "tracefs", "tracefs", str(TRACEFS)], capture_output=True, text=True)
+        if done.returncode != 0:
+            skip("tracefs cannot be mounted: " + done.stderr.strip())
+        mounted = True
+    yield TRACEFS
+    if mounted:
+        subprocess.run(["umount", "-l", str(TRACEFS)], check=False)
+
+
+@pytest.fixture
+def perf(tracefs):
+    """A function that runs perf with arguments. Debian's perf is older than some kernels; that is fine for what is asked of it."""
+    path = need_command("perf")
+    probe = subprocess.run([path, "stat", "-e", "cpu-clock", "true"], capture_output=True, text=True)
+    if probe.returncode != 0:
+        skip("perf does not work here: " + probe.stderr.strip()[-200:])
+    return lambda *arguments, **options: subprocess.run([path, *map(str, arguments)], capture_output=True, text=True, timeout=120,
+                                                        errors="replace", **options)
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+@pytest.fixture
+def port():
+    return free_port()
+
+
+# --- waiting -------------------------------------------------------------------------------------------------------------------
+
+def wait_for(condition, timeout_s=30, what="the condition"):
+    """Polls until `condition()` is true and returns its value. The time-out is a net, never the measure of a test."""
+    ends = time.monotonic() + timeout_s
+    while True:
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > ends:
+            raise AssertionError(f"waited {timeout_s} s in vain for {what}")
+        time.sleep(0.02)
+
+
+def cpu_seconds(pid):
+    """User and system time of a process, its threads included, from /proc/PID/stat."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_bytes(pid, field="VmRSS"):
+    text = Path(f"/proc/{pid}/status").read_text()
+    return int(re.search(rf"^{field}:\s+(\d+) kB", text, re.M)[1]) * 1024
+
+
+class Running:
+    """A started program, its output in files so that no pipe can fill up. Ends with the test."""
+
+    def __init__(self, command, folder, name, **options):
+        self.out_path, self.error_path = Path(folder) / f"{name}.out", Path(folder) / f"{name}.err"
+        with open(self.out_path, "wb") as out, open(self.error_path, "wb") as error:
+            self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=out, stderr=error,
+                                            start_new_session=True, **options)
+        self.pid = self.process.pid
+
+    @property
+    def out(self):
+        return self.out_path.read_text(errors="replace")
+
+    @property
+    def error(self):
+        return self.error_path.read_text(errors="replace")
+
+    @property
+    def alive(self):
+        return self.process.poll() is None
+
+    def wait(self, timeout_s=60):
+        """The exit status; negative: the signal. Kills and fails after `timeout_s`."""
+        try:
+            return self.process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise AssertionError(f"{self.process.args[0]} still ran after {timeout_s} s; it said: {self.error[-2000:]}") from None
+
+    def stop(self, signal_number=signal.SIGTERM, timeout_s=30):
+        if self.alive:
+            self.process.send_signal(signal_number)
+        return self.wait(timeout_s)
+
+    def kill(self):
+        try:
+            os.killpg(self.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.process.wait()
+
+
+@pytest.fixture
+def run(tmp_path):
+    """run(command...) -> Running, ended with the test, children included."""
+    started = []
+
+    def start(*command, name=None, **options):
+        running = Running(command, tmp_path, name or f"{Path(str(command[0])).name}-{len(started)}", **options)
+        started.append(running)
+        return running
+    yield start
+    for running in started:
+        running.kill()
+
+
+# --- Sonde ---------------------------------------------------------------------------------------------------------------------
+
+@pytest.fixture(scope="session")
+def sonde():
+    """The path of the built binary."""
+    path = BUILD / "sonde"
+    if not path.exists():
+        pytest.fail(f"{path} has not been built")
+    return path
+
+
+class Profile:
+    """Folded stacks: a mapping from root-first frame lists to weights. The figure at the end of a line is what the exporter says
+    (nanoseconds of CPU time, or samples): only shares are taken from it, except where a test says otherwise."""
+
+    def __init__(self, text):
+        self.stacks = []
+        for line in text.splitlines():
+            stack, _, weight = line.rpartition(" ")
+            self.stacks.append((stack.split(";"), int(weight)))
+
+    @property
+    def total(self):
+        return sum(weight for _, weight in self.stacks)
+
+    def holding(self, *names):
+        """The stacks in which every name occurs (whole frame), as a Profile."""
+        part = Profile("")
+        part.stacks = [(frames, weight) for frames, weight in self.stacks if all(name in frames for name in names)]
+        return part
+
+    def share(self, pattern):
+        """The share of the weight whose stack matches a subject's expected stack; see stack_matches."""
+        return sum(weight for frames, weight in self.stacks if stack_matches(frames, pattern)) / max(self.total, 1)
+
+    def top(self, count=8):
+        return "\n".join(f"{weight} {';'.join(frames)}" for frames, weight in sorted(self.stacks, key=lambda s: -s[1])[:count])
+
+
+def stack_matches(frames, pattern):
+    """Whether `pattern` (root first, "..." for up to eight frames of any name) occurs in the stack as one run of frames. What
+    stands before is the C library's start, what stands after is the leaf's own business (the kernel, a libc call)."""
+    wanted = pattern.split(";")
+    wanted = wanted[1:] if wanted[0] == "..." else wanted
+
+    def at(i, j):
+        if j == len(wanted):
+            return True
+        if wanted[j] == "...":
+            return any(at(i + gap, j + 1) for gap in range(9))
+        return i < len(frames) and frames[i] == wanted[j] and at(i + 1, j + 1)
+    return any(at(start, 0) for start in range(len(frames)))
+
+
+@pytest.fixture
+def record(sonde, tmp_path, root):
+    """record(arguments...) runs `sonde record` to its end and returns the Profile of its folded output."""
+    count = 0
+
+    def start(*arguments, timeout_s=60, status=0):
+        nonlocal count
+        count += 1
+        path = tmp_path / f"record-{count}.folded"
+        before = [str(a) for a in arguments]
+        split = before.index("--") if "--" in before else len(before)
+        done = subprocess.run([str(sonde), "record", *before[:split], "-o", str(path), *before[split:]], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=timeout_s, errors="replace", cwd=tmp_path)
+        assert done.returncode == status, f"sonde record: {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+        profile = Profile(path.read_text(errors="replace") if path.exists() else "")
+        profile.said = done.stdout + done.stderr
+        return profile
+    return start
+
+
+class Agent:
+    """A running `sonde up` or `sonde agent` and its page."""
+
+    def __init__(self, running, port):
+        self.running, self.port, self.pid = running, port, running.pid
+
+    def get(self, path, headers=None, timeout_s=10):
+        """(status, headers, body) of a GET; does not follow redirects."""
+        import http.client
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
+        try:
+            connection.request("GET", path, headers=headers or {})
+            reply = connection.getresponse()
+            body = reply.read()
+        finally:
+            connection.close()
+        if reply.getheader("Content-Encoding") == "gzip":
+            body = gzip.decompress(body)
+        return reply.status, dict(reply.getheaders()), body
+
+    def text(self, path):
+        status, _, body = self.get(path)
+        assert status == 200, f"GET {path}: {status} {body[:300]!r}"
+        return body.decode()
+
+    def metrics(self):
+        """{"name{labels}": value} of /metrics."""
+        found = {}
+        for line in self.text("/metrics").splitlines():
+            if line and not line.startswith("#"):
+                name, _, value = line.rpartition(" ")
+                found[name] = float(value)
+        return found
+
+    def metric(self, name, **labels):
+        """The sum over all series of a name that carry the labels; 0 when there is none."""
+        total = 0
+        for key, value in self.metrics().items():
+            base, _, rest = key.partition("{")
+            if base == name and all(f'{label}="{wanted}"' in rest for label, wanted in labels.items()):
+                total += value
+        return total
+
+    def stop(self, signal_number=signal.SIGTERM):
+        return self.running.stop(signal_number)
+
+
+@pytest.fixture
+def agent(sonde, run, root):
+    """agent(arguments..., verb="up", environment=...) starts the agent on a free port and waits until /healthz answers."""
+    def start(*arguments, verb="up", wait=True, **options):
+        number = free_port()
+        listen = ["--listen", f"127.0.0.1:{number}"] if verb == "up" else []
+        started = Agent(run(sonde, verb, *listen, *arguments, name=f"sonde-{number}", **options), number)
+        if wait and verb == "up":
+            def healthy():
+                assert started.running.alive, f"sonde {verb} ended: {started.running.error[-3000:]}"
+                try:
+                    return started.get("/healthz", timeout_s=5)[0] == 200
+                except OSError:
+                    return False
+            wait_for(healthy, 30, "/healthz to answer")
+        return started
+    return start
+
+
+# --- programs to observe -------------------------------------------------------------------------------------------------------
+
+def subject_path(name):
+    """Builds a program of tests/subjects if need be; skips when its compiler is missing."""
+    compiler = {"rusty": "rustc", "gopher": "go", "cxx": "g++"}.get(name.partition("-")[0])
+    if compiler:
+        need_command(compiler)
+    done = subprocess.run(["make", "-s", "-C", str(TOP / "tests/subjects"), f"OUT={SUBJECTS}", name], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, f"{name} does not build:\n{done.stdout}{done.stderr}"
+    return SUBJECTS / name
+
+
+class Subject:
+    def __init__(self, running):
+        self.running = running
+        wait_for(lambda: "ready" in self.facts() or not running.alive, 30, "the subject to be ready")
+        assert "ready" in self.facts(), f"{running.process.args}: {running.out}{running.error}"
+        self.pid, self.stack = int(self.facts()["pid"]), self.facts().get("stack")
+
+    def facts(self):
+        return {line.partition(" ")[0]: line.partition(" ")[2] for line in self.running.out.splitlines()}
+
+    def threads(self):
+        """[(thread's name, its stack)] of a subject that prints them."""
+        lines = [line.split(" ", 1)[1].rpartition(" ") for line in self.running.out.splitlines() if line.startswith("thread ")]
+        return [(name, stack) for name, _, stack in lines]
+
+    def end(self):
+        """Waits for its end; the CPU it used, in nanoseconds, if it says so."""
+        assert self.running.wait(60) == 0, self.running.error
+        return int(self.facts().get("cpu_ns", 0))
+
+    def gdb_stack(self):
+        """The root-first function names that gdb sees in the main thread."""
+        gdb = need_command("gdb")
+        done = subprocess.run([gdb, "-nx", "-batch", "-iex", "set debuginfod enabled off", "-ex", "set print frame-arguments none",
+                               "-ex", "set backtrace past-main on", "-ex", "bt -frame-info short-location", "-p", str(self.pid)],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, errors="replace")
+        frames = re.findall(r"^#\d+\s+(?:0x[0-9a-f]+ in )?(<signal handler called>|\S.*?)(?: \((?:[^()]|\([^()]*\))*\))?(?: (?:at|from) \S+)?$",
+                            done.stdout, re.M)
+        if not frames:
+            skip("gdb sees no stack here: " + done.stderr.strip()[-200:])
+        return frames[::-1]
+
+
+@pytest.fixture
+def subject(run):
+    """subject(name, arguments...) builds a program of tests/subjects, starts it and waits until its stack stands."""
+    def start(name, *arguments, path=None, **options):
+        return Subject(run(path or subject_path(name), *arguments, name=name, **options))
+    return start

@@ -1,0 +1,50 @@
+// Rust names, in either mangling: modules, generics, a trait's method and a closure. `rusty [SECONDS]`
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+mod store {
+    use super::*;
+
+    pub trait Shelf {
+        fn visit(&self, until: Instant) -> u64;
+    }
+
+    pub struct Crate<T> {
+        pub inside: T,
+    }
+
+    impl<T: Copy + Into<u64>> Shelf for Crate<T> {
+        #[inline(never)]
+        fn visit(&self, until: Instant) -> u64 {
+            let n = count(until, self.inside.into());
+            std::hint::black_box(n) + 1
+        }
+    }
+
+    #[inline(never)]
+    pub fn count(until: Instant, start: u64) -> u64 {
+        let mut x = start;
+        while Instant::now() < until {
+            for _ in 0..100_000 {
+                x = std::hint::black_box(x.wrapping_mul(6364136223846793005).wrapping_add(1));
+            }
+        }
+        x
+    }
+}
+
+#[inline(never)]
+fn recurse(depth: u32, shelf: &dyn store::Shelf, until: Instant) -> u64 {
+    let n = if depth == 0 { shelf.visit(until) } else { recurse(depth - 1, shelf, until) };
+    std::hint::black_box(n).wrapping_add(depth as u64)
+}
+
+fn main() {
+    let seconds: f64 = std::env::args().nth(1).and_then(|s| s.parse().ok()).unwrap_or(5.0);
+    let below = ";rusty::recurse".repeat(11);
+    println!("stack rusty::main{below};<rusty::store::Crate<u32> as rusty::store::Shelf>::visit;rusty::store::count");
+    println!("pid {}\nready", std::process::id());
+    std::io::stdout().flush().unwrap();
+    let n = recurse(10, &store::Crate { inside: 7u32 }, Instant::now() + Duration::from_secs_f64(seconds));
+    std::process::exit((n & 0) as i32);
+}

@@ -1,0 +1,61 @@
+/* A storm of short-lived processes: `storm COUNT MILLISECONDS [TOGETHER]` starts COUNT processes (fork and exec of itself), each busy for
+ * MILLISECONDS of CPU, TOGETHER of them at a time, and prints exactly how many there were and how much CPU they used. */
+#include "subject.h"
+
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+
+static uint64_t own_cpu_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+KEEP static void storm_leaf(uint64_t until_ns)
+{
+    while (own_cpu_ns() < until_ns)
+        for (volatile int i = 0; i < 20000; i++) {
+        }
+}
+
+KEEP static void storm_work(uint64_t until_ns)
+{
+    storm_leaf(until_ns);
+    STAY;
+}
+
+static int start(const char *self, const char *milliseconds)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        execl(self, "storm-child", "--child", milliseconds, (char *)NULL);
+        _exit(127);
+    }
+    return child > 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "--child") == 0) {
+        storm_work((uint64_t)(atof(argv[2]) * 1e6));
+        STAY;
+        return 0;
+    }
+    if (argc < 3)
+        return 2;
+    int count = atoi(argv[1]), together = argc > 3 ? atoi(argv[3]) : 2, started = 0, ended = 0, good = 0;
+    subject_ready("main;storm_work;storm_leaf");
+    while (ended < count) {
+        while (started < count && started - ended < together)
+            started += start("/proc/self/exe", argv[2]);
+        int status;
+        if (wait(&status) > 0) {
+            ended++;
+            good += WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        }
+    }
+    printf("processes %d\ncpu_ns %llu\n", good, (unsigned long long)subject_cpu_ns(RUSAGE_CHILDREN));
+    return good == count ? 0 : 1;
+}

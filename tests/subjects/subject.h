@@ -1,0 +1,78 @@
+/* What the programs to observe have in common: they say what their true stack is, say that they are ready, burn CPU in a known
+ * leaf until their time is over, and say how much CPU they used.
+ *
+ * On standard output, one fact a line (tests/conftest.py reads them):
+ *     stack main;recurse;recurse;leaf     root first; "..." stands for up to eight frames of the C library
+ *     pid 4711
+ *     ready                               the stack holds from here on
+ *     cpu_ns 1999000000                   at the end: user and system time of the process
+ * Everything is in the header, so that a subject is one file and one compiler call. */
+#pragma once
+
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#define KEEP __attribute__((noinline, noclone, used))
+/* After a call, so that it is no tail call. */
+#define STAY __asm__ volatile("" ::: "memory")
+
+static volatile sig_atomic_t subject_over;
+
+static inline void subject_on_alarm(int signal_number)
+{
+    (void)signal_number;
+    subject_over = 1;
+}
+
+static inline uint64_t subject_cpu_ns(int who)
+{
+    struct rusage u;
+    getrusage(who, &u);
+    return ((uint64_t)u.ru_utime.tv_sec + (uint64_t)u.ru_stime.tv_sec) * 1000000000u +
+           ((uint64_t)u.ru_utime.tv_usec + (uint64_t)u.ru_stime.tv_usec) * 1000u;
+}
+
+/* subject_over becomes true after `seconds` of wall time. */
+static inline void subject_end_after(double seconds)
+{
+    struct sigaction action = {0};
+    action.sa_handler = subject_on_alarm;
+    sigaction(SIGALRM, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    struct itimerval timer = {{0, 0}, {(time_t)seconds, (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)}};
+    if (seconds > 0)
+        setitimer(ITIMER_REAL, &timer, NULL);
+}
+
+static inline void subject_ready(const char *stack)
+{
+    if (stack)
+        printf("stack %s\n", stack);
+    printf("pid %d\nready\n", (int)getpid());
+    fflush(stdout);
+}
+
+static inline int subject_end(void)
+{
+    printf("cpu_ns %llu\n", (unsigned long long)subject_cpu_ns(RUSAGE_SELF));
+    fflush(stdout);
+    return 0;
+}
+
+/* The body of a leaf: busy in this very function, no calls. */
+#define SUBJECT_BURN()                                                                                       \
+    do {                                                                                                     \
+        volatile uint64_t x_ = 88172645463325252u;                                                           \
+        while (!subject_over)                                                                                \
+            x_ = x_ * 6364136223846793005u + 1;                                                              \
+    } while (0)
+
+static inline double subject_seconds(int argc, char **argv, int index)
+{
+    return argc > index ? atof(argv[index]) : 5;
+}
