@@ -55,5 +55,7 @@ struct request {
     size_t part_count;
 };
 
+/* A copy of plain data whose strings may live anywhere, as one allocation that request_free frees. */
+int request_copy(const struct request *r, struct request **ret);
 void request_free(struct request *r);
 DEFINE_FREEP(request)

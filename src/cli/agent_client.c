@@ -1,0 +1,131 @@
+/* Asks a running agent; see agent_client.h. */
+#include "cli/agent_client.h"
+
+#include "base/buf.h"
+#include "base/log.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <jansson.h>
+#include <string.h>
+
+#define ANSWER_MAX_BYTES (16 << 20)
+#define TIMEOUT_MS       10000
+
+static size_t take_bytes(char *data, size_t size, size_t count, void *context)
+{
+    return buf_append(context, data, size * count) == 0 ? count : 0;
+}
+
+static int errno_of_curl(CURLcode code)
+{
+    return code == CURLE_OK                   ? 0
+           : code == CURLE_COULDNT_CONNECT    ? -ECONNREFUSED
+           : code == CURLE_OPERATION_TIMEDOUT ? -ETIMEDOUT
+           : code == CURLE_URL_MALFORMAT      ? -EINVAL
+                                              : -EIO;
+}
+
+static int get(const char *url, struct buf *ret_body)
+{
+    CURL *curl = curl_easy_init();
+    if (!curl)
+        return -ENOMEM;
+    long status = 0;
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http");
+    curl_easy_setopt(curl, CURLOPT_PROXY, ""); /* an agent is asked directly */
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)TIMEOUT_MS);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_bytes);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, ret_body);
+    int r = errno_of_curl(curl_easy_perform(curl));
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    curl_easy_cleanup(curl);
+    return r < 0 ? r : status == 200 ? 0 : -EPROTO;
+}
+
+static int part_kind(const char *name)
+{
+    for (int kind = 0; name && kind < REQUEST_PART_COUNT; kind++)
+        if (strcmp(request_part_name(kind), name) == 0)
+            return kind;
+    return REQUEST_PART_UNATTRIBUTED;
+}
+
+static uint64_t json_number(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_string(value) ? strtoull(json_string_value(value), NULL, 10) : (uint64_t)json_integer_value(value);
+}
+
+/* Texts are kept by the JSON they came in: turned into one allocation a request, as request_free wants it. */
+static struct request *decode_request(const json_t *object)
+{
+    const char *text[] = {
+        json_string_value(json_object_get(object, "service")), json_string_value(json_object_get(object, "container_id")),
+        json_string_value(json_object_get(object, "method")),  json_string_value(json_object_get(object, "route")),
+        json_string_value(json_object_get(object, "peer")),    json_string_value(json_object_get(object, "cause")),
+    };
+    struct request r = {
+        .start_unix_ns = json_number(object, "start_time_unix_nano"),
+        .duration_ns = json_number(object, "duration_ns"),
+        .pid = (uint32_t)json_number(object, "pid"),
+        .tid = (uint32_t)json_number(object, "tid"),
+        .status = (uint16_t)json_number(object, "status"),
+        .bytes_in = json_number(object, "bytes_in"),
+        .bytes_out = json_number(object, "bytes_out"),
+        .service = text[0] ? text[0] : "", .container_id = text[1] ? text[1] : "",
+        .method = text[2] ? text[2] : "",  .route = text[3] ? text[3] : "",
+        .peer = text[4] ? text[4] : "",    .cause = text[5] ? text[5] : "",
+    };
+    size_t i;
+    json_t *part;
+    json_array_foreach(json_object_get(object, "parts"), i, part) {
+        if (i == REQUEST_PARTS_MAX)
+            break;
+        const char *detail = json_string_value(json_object_get(part, "detail"));
+        r.parts[r.part_count++] = (struct request_part){
+            .kind = part_kind(json_string_value(json_object_get(part, "kind"))),
+            .duration_ns = json_number(part, "ns"),
+            .detail = detail ? detail : "",
+        };
+    }
+    struct request *copy;
+    return request_copy(&r, &copy) == 0 ? copy : NULL;
+}
+
+static int decode(const struct buf *body, struct request ***ret, size_t *ret_count)
+{
+    json_error_t error;
+    json_t *array = json_loadb(body->data ? body->data : "", body->size, 0, &error);
+    if (!json_is_array(array)) {
+        json_decref(array);
+        return -EBADMSG;
+    }
+    size_t size = json_array_size(array), count = 0, i;
+    struct request **requests = calloc(size ? size : 1, sizeof(struct request *));
+    json_t *object;
+    json_array_foreach(array, i, object) {
+        struct request *request = requests ? decode_request(object) : NULL;
+        if (request)
+            requests[count++] = request;
+    }
+    json_decref(array);
+    if (!requests)
+        return -ENOMEM;
+    *ret = requests;
+    *ret_count = count;
+    return 0;
+}
+
+int agent_client_requests(const char *address, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count)
+{
+    char url[512];
+    if (snprintf(url, sizeof(url), "http://%s/api/v1/requests?seconds=%llu&max=%zu", address, (unsigned long long)seconds, max) >=
+        (int)sizeof(url))
+        return -EINVAL;
+    _cleanup_buf_ struct buf body = {.max_bytes = ANSWER_MAX_BYTES};
+    int r = get(url, &body);
+    return r < 0 ? r : decode(&body, ret, ret_count);
+}

@@ -1,0 +1,156 @@
+/* `sonde doctor`: what this kernel allows, what attaches on which rung, what is missing and what that costs in truth. It finds out
+ * by really opening every source, and changes nothing. */
+#include "base/buf.h"
+#include "base/log.h"
+#include "cli/privileges.h"
+#include "cli/verbs.h"
+#include "sources/source.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+/* One fact about the machine: found by a file's presence or content. */
+struct fact {
+    const char *name;
+    bool good;
+    char value[96];
+    const char *cost; /* what is missing when not good */
+};
+
+static struct fact fact_presence(const char *name, const char *path, const char *cost)
+{
+    struct fact f = {.name = name, .good = access(path, F_OK) == 0, .cost = cost};
+    snprintf(f.value, sizeof(f.value), "%s", f.good ? "yes" : "no");
+    return f;
+}
+
+static struct fact fact_sysctl(const char *name, const char *path, const char *bad, const char *cost)
+{
+    struct fact f = {.name = name, .cost = cost};
+    _cleanup_buf_ struct buf text = {0};
+    if (buf_read_file(&text, path, 4096) < 0)
+        snprintf(f.value, sizeof(f.value), "unknown");
+    else
+        snprintf(f.value, sizeof(f.value), "%.*s", (int)strcspn(text.data, "\n"), text.data);
+    f.good = strcmp(f.value, bad) != 0;
+    return f;
+}
+
+static void put_fact_text(const struct fact *f)
+{
+    printf("  %-26s %s%s%s\n", f->name, f->value, f->good ? "" : "   <- ", f->good ? "" : f->cost);
+}
+
+static size_t collect_facts(struct fact *facts, size_t max)
+{
+    char missing[256];
+    size_t n = 0;
+    struct fact capabilities = {.name = "capabilities", .cost = "most probes cannot attach; run as root"};
+    privileges_missing(missing, sizeof(missing));
+    capabilities.good = !missing[0];
+    snprintf(capabilities.value, sizeof(capabilities.value), "%s%.80s", missing[0] ? "missing " : "all that are used", missing);
+    const struct fact all[] = {
+        capabilities,
+        fact_presence("BTF of the kernel", "/sys/kernel/btf/vmlinux", "no BPF program can be fitted to this kernel: nothing attaches"),
+        fact_presence("cgroup v2", "/sys/fs/cgroup/cgroup.controllers", "containers are told by v1 hierarchies"),
+        fact_sysctl("kptr_restrict", "/proc/sys/kernel/kptr_restrict", "2", "kernel functions have no names"),
+        fact_sysctl("perf_event_paranoid", "/proc/sys/kernel/perf_event_paranoid", "4", "only with CAP_PERFMON"),
+        fact_sysctl("bpf_stats_enabled", "/proc/sys/kernel/bpf_stats_enabled", "", ""),
+    };
+    for (; n < array_size(all) && n < max; n++)
+        facts[n] = all[n];
+    return n;
+}
+
+/* Opens and closes every source; what they say is in `report`. */
+static void try_sources(struct attach_report *report)
+{
+    struct source_options options = {.sample_hz = 19, .ring_bytes = 1 << 20, .table_bytes = 8 << 20};
+    for (size_t i = 0; sources[i]; i++) {
+        void *self;
+        if (sources[i]->open(&options, report, &self) == 0)
+            sources[i]->free(self);
+    }
+}
+
+static void print_text(const struct utsname *uts, const struct fact *facts, size_t fact_count, const struct attach_report *report)
+{
+    printf("%s %s, %s, %ld CPUs\n\nMachine\n", uts->sysname, uts->release, uts->machine, sysconf(_SC_NPROCESSORS_ONLN));
+    for (size_t i = 0; i < fact_count; i++)
+        put_fact_text(&facts[i]);
+    printf("\nProbes\n");
+    for (size_t i = 0; i < report->count; i++) {
+        const struct attach_entry *e = &report->entries[i];
+        printf("  %-26s %s\n", e->probe, e->attached ? e->rung : "NOT ATTACHED");
+        if (e->not_better[0])
+            printf("  %-26s better rungs: %s\n", "", e->not_better);
+        if (e->truth[0])
+            printf("  %-26s less exact: %s\n", "", e->truth);
+    }
+}
+
+static int print_json(const struct utsname *uts, const struct fact *facts, size_t fact_count, const struct attach_report *report)
+{
+    _cleanup_buf_ struct buf out = {0};
+    buf_puts(&out, "{\"kernel\":");
+    buf_put_json_string(&out, uts->release);
+    buf_puts(&out, ",\"machine\":");
+    buf_put_json_string(&out, uts->machine);
+    buf_puts(&out, ",\"facts\":[");
+    for (size_t i = 0; i < fact_count; i++) {
+        buf_printf(&out, "%s{\"name\":\"%s\",\"good\":%s,\"value\":", i ? "," : "", facts[i].name, facts[i].good ? "true" : "false");
+        buf_put_json_string(&out, facts[i].value);
+        buf_puts(&out, ",\"cost\":");
+        buf_put_json_string(&out, facts[i].good ? "" : facts[i].cost);
+        buf_putc(&out, '}');
+    }
+    buf_puts(&out, "],\"probes\":[");
+    for (size_t i = 0; i < report->count; i++) {
+        const struct attach_entry *e = &report->entries[i];
+        buf_printf(&out, "%s{\"attached\":%s,\"probe\":", i ? "," : "", e->attached ? "true" : "false");
+        buf_put_json_string(&out, e->probe);
+        buf_puts(&out, ",\"rung\":");
+        buf_put_json_string(&out, e->rung);
+        buf_puts(&out, ",\"not_better\":");
+        buf_put_json_string(&out, e->not_better);
+        buf_puts(&out, ",\"truth\":");
+        buf_put_json_string(&out, e->truth);
+        buf_putc(&out, '}');
+    }
+    buf_puts(&out, "]}\n");
+    if (buf_error(&out) == 0)
+        fwrite(out.data, 1, out.size, stdout);
+    return buf_error(&out);
+}
+
+static int run(int argc, char **argv)
+{
+    bool json = false;
+    const struct option_spec specs[] = {
+        {0, "json", OPTION_FLAG, &json, NULL, "as one JSON object", 0, 0},
+        {0},
+    };
+    int operands, r = options_parse(&verb_doctor, specs, false, argc, argv, &operands);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    struct utsname uts = {0};
+    struct fact facts[16];
+    struct attach_report report = {0};
+    uname(&uts);
+    size_t fact_count = collect_facts(facts, array_size(facts));
+    try_sources(&report);
+    if (json)
+        return print_json(&uts, facts, fact_count, &report);
+    print_text(&uts, facts, fact_count, &report);
+    return 0;
+}
+
+const struct verb verb_doctor = {
+    .name = "doctor",
+    .synopsis = "[--json]",
+    .summary = "Tell what this kernel allows, what attaches, and what is missing",
+    .run = run,
+};

@@ -1,0 +1,157 @@
+/* `sonde why`: the slowest requests, each taken apart, in words and figures. Asks the agent of this node; where none runs it watches
+ * by itself for the time asked for. */
+#include "cli/agent_client.h"
+#include "agent/loop.h"
+#include "agent/pipeline.h"
+#include "aggregate/requests.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "cli/privileges.h"
+#include "cli/verbs.h"
+#include "export/requests_json.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define MEMORY_BYTES (64 << 20)
+
+/* ---- watching by ourselves ---- */
+
+static int take_request(void *context, struct request *request)
+{
+    return requests_add(context, request);
+}
+
+static int watch(uint64_t duration_ns, struct requests *requests)
+{
+    struct pipeline_options options = {
+        .sources = {.sample_hz = 19, .ring_bytes = 8 << 20, .table_bytes = 16 << 20},
+        .memory_bytes = MEMORY_BYTES,
+    };
+    struct pipeline_sink sink = {.context = requests, .request = take_request};
+    struct attach_report report = {0};
+    _cleanup_(pipeline_freep) struct pipeline *pipeline = NULL;
+    int r = pipeline_new(&options, &sink, &report, &pipeline);
+    if (r < 0) {
+        for (size_t i = 0; i < report.count; i++)
+            if (!report.entries[i].attached)
+                log_error("%s: not attached (%s)", report.entries[i].probe, report.entries[i].not_better);
+        privileges_explain();
+        return r;
+    }
+    r = pipeline_start(pipeline);
+    if (r < 0)
+        return r;
+    struct loop_options loop = {.duration_ns = duration_ns};
+    struct loop_end end;
+    return loop_run(pipeline, &loop, &end);
+}
+
+/* ---- words and figures ---- */
+
+static void print_part(const struct request_part *part, uint64_t duration_ns)
+{
+    static const char blocks[] = "##############################";
+    char duration[32];
+    double share = duration_ns ? (double)part->duration_ns / duration_ns : 0;
+    printf("    %5.1f%%  %9s  %-14s %-30.*s %s\n", share * 100, units_format_duration(part->duration_ns, duration, sizeof(duration)),
+           request_part_name(part->kind), (int)(share * 30 + 0.5), blocks, part->detail);
+}
+
+static void print_request(size_t number, const struct request *r)
+{
+    char duration[32], clock[32];
+    time_t seconds = (time_t)(r->start_unix_ns / 1000000000u);
+    struct tm tm;
+    localtime_r(&seconds, &tm);
+    strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
+    printf("%zu. %s %s took %s", number, r->method, r->route, units_format_duration(r->duration_ns, duration, sizeof(duration)));
+    if (r->status)
+        printf(", status %u", r->status);
+    else
+        printf(", no reply seen");
+    printf("  (%s, process %u, began %s.%03u)\n   Why: %s\n", r->service, r->pid, clock,
+           (unsigned)(r->start_unix_ns / 1000000u % 1000u), r->cause);
+    for (size_t i = 0; i < r->part_count; i++)
+        print_part(&r->parts[i], r->duration_ns);
+    printf("\n");
+}
+
+static int print(struct request *const *requests, size_t count, bool json, uint64_t last_ns)
+{
+    if (json) {
+        _cleanup_buf_ struct buf out = {0};
+        int r = requests_json_write(requests, count, &out);
+        if (r == 0 && fwrite(out.data, 1, out.size, stdout) != out.size)
+            r = -errno;
+        if (r == 0)
+            putchar('\n');
+        return r;
+    }
+    char last[32];
+    units_format_duration(last_ns, last, sizeof(last));
+    if (count == 0)
+        printf("No request was seen in the last %s. Sonde sees HTTP/1.1 requests on TCP sockets (docs/why.md).\n", last);
+    else
+        printf("The %zu slowest requests of the last %s:\n\n", count, last);
+    for (size_t i = 0; i < count; i++)
+        print_request(i + 1, requests[i]);
+    return 0;
+}
+
+/* ---- */
+
+static int ask_or_watch(const char *address, bool address_given, uint64_t last_ns, size_t slowest, struct request ***ret,
+                        size_t *ret_count)
+{
+    int r = agent_client_requests(address, last_ns / 1000000000u, slowest, ret, ret_count);
+    if (r != -ECONNREFUSED)
+        return r < 0 ? log_errno(r, "why: the agent at %s gives no answer", address) : 0;
+    if (address_given)
+        return log_errno(r, "why: no agent at %s", address);
+    char last[32];
+    log_info("no agent runs here: watching for %s (Ctrl-C ends it earlier)", units_format_duration(last_ns, last, sizeof(last)));
+    _cleanup_(requests_freep) struct requests *requests = NULL;
+    r = requests_new(MEMORY_BYTES / 8, &requests);
+    if (r == 0)
+        r = watch(last_ns, requests);
+    return r < 0 ? r : requests_slowest(requests, 0, slowest, ret, ret_count);
+}
+
+static int run(int argc, char **argv)
+{
+    int64_t slowest = 10;
+    uint64_t last_ns = 60 * 1000000000ull;
+    bool json = false;
+    const char *address = NULL;
+    const struct option_spec specs[] = {
+        {'n', "slowest", OPTION_INTEGER, &slowest, "N", "how many requests (default 10)", 1, 1000},
+        {'l', "last", OPTION_DURATION, &last_ns, "DURATION", "of which time (default 60s)", 1000000000, 3600000000000},
+        {0, "json", OPTION_FLAG, &json, NULL, "as a JSON array (docs/why.md)", 0, 0},
+        {0, "agent", OPTION_TEXT, &address, "ADDRESS:PORT", "the agent to ask (default 127.0.0.1:7070)", 0, 0},
+        {0},
+    };
+    int operands, r = options_parse(&verb_why, specs, false, argc, argv, &operands);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    struct request **requests = NULL;
+    size_t count = 0;
+    r = ask_or_watch(address ? address : "127.0.0.1:7070", address, last_ns, (size_t)slowest, &requests, &count);
+    if (r < 0)
+        return r == -EINVAL ? -EIO : r;
+    r = print(requests, count, json, last_ns);
+    for (size_t i = 0; i < count; i++)
+        request_free(requests[i]);
+    free(requests);
+    return r;
+}
+
+const struct verb verb_why = {
+    .name = "why",
+    .synopsis = "[--slowest N] [--last 60s] [--json]",
+    .summary = "Tell why the slowest requests were slow",
+    .details = "Every request's wall time is taken apart into parts that add up to it; what is not known is `unattributed`.",
+    .run = run,
+};
