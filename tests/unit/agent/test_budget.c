@@ -1,0 +1,105 @@
+/* The budget: sheds in order while over it, comes back when there is room, and never flaps on a single bad second. */
+#include "agent/budget.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define SECOND 1000000000ull
+
+struct load {
+    struct budget b;
+    uint64_t now_ns, cpu_ns;
+};
+
+/* `seconds` at `share` of one CPU; returns how often detail changed. */
+static int spend(struct load *l, double share, int seconds)
+{
+    int changes = 0;
+    for (int i = 0; i < seconds; i++) {
+        l->now_ns += SECOND;
+        l->cpu_ns += (uint64_t)(share * SECOND);
+        changes += budget_measure(&l->b, l->now_ns, l->cpu_ns, 1000);
+    }
+    return changes;
+}
+
+static struct load start(void)
+{
+    struct load l = {.now_ns = 1000 * SECOND};
+    budget_init(&l.b, 0.01, 64 << 20, 2); /* 1 % of two CPUs: 0.02 of one */
+    return l;
+}
+
+static void test_stays_at_full_within_budget(void **state)
+{
+    (void)state;
+    struct load l = start();
+    assert_int_equal(spend(&l, 0.019, 100), 0);
+    assert_int_equal(l.b.detail, SOURCE_DETAIL_FULL);
+    assert_true(l.b.cpu_share > 0.009 && l.b.cpu_share < 0.010);
+}
+
+static void test_sheds_in_order(void **state)
+{
+    (void)state;
+    struct load l = start();
+    enum source_detail last = SOURCE_DETAIL_FULL;
+    for (int i = 0; i < 60; i++) {
+        spend(&l, 0.5, 1);
+        assert_true(l.b.detail == last || l.b.detail == last + 1);
+        last = l.b.detail;
+    }
+    assert_int_equal(last, SOURCE_DETAIL_LEAST);
+    assert_int_equal(l.b.changes, 3);
+}
+
+static void test_comes_back(void **state)
+{
+    (void)state;
+    struct load l = start();
+    spend(&l, 0.5, 60);
+    spend(&l, 0.001, 200);
+    assert_int_equal(l.b.detail, SOURCE_DETAIL_FULL);
+}
+
+static void test_no_return_without_room(void **state)
+{
+    (void)state;
+    struct load l = start();
+    spend(&l, 0.5, 60);
+    assert_int_equal(spend(&l, 0.015, 200), 0); /* within budget, but twice that would not be */
+    assert_int_equal(l.b.detail, SOURCE_DETAIL_LEAST);
+}
+
+static void test_one_bad_second_is_forgiven(void **state)
+{
+    (void)state;
+    struct load l = start();
+    spend(&l, 0.005, 20);
+    assert_int_equal(spend(&l, 0.1, 1), 0);
+    assert_int_equal(spend(&l, 0.005, 20), 0);
+}
+
+static void test_memory(void **state)
+{
+    (void)state;
+    struct budget b;
+    budget_init(&b, 0.01, 64 << 20, 2);
+    budget_measure(&b, SECOND, 0, 65ull << 20);
+    assert_true(b.over_memory);
+    budget_measure(&b, 2 * SECOND, 0, 63ull << 20);
+    assert_false(b.over_memory);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_stays_at_full_within_budget), cmocka_unit_test(test_sheds_in_order),
+        cmocka_unit_test(test_comes_back),                  cmocka_unit_test(test_no_return_without_room),
+        cmocka_unit_test(test_one_bad_second_is_forgiven),  cmocka_unit_test(test_memory),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
