@@ -16,6 +16,9 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import pprof  # noqa: E402
+
 TOP = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("SONDE_BUILD", TOP / "build"))
 SUBJECTS = BUILD / "subjects"
@@ -221,31 +224,40 @@ def sonde():
 
 
 class Profile:
-    """Folded stacks: a mapping from root-first frame lists to weights. The figure at the end of a line is what the exporter says
-    (nanoseconds of CPU time, or samples): only shares are taken from it, except where a test says otherwise."""
+    """What `sonde record` wrote, as pprof's samples (tests/pprof.py)."""
 
-    def __init__(self, text):
-        self.stacks = []
-        for line in text.splitlines():
-            stack, _, weight = line.rpartition(" ")
-            self.stacks.append((stack.split(";"), int(weight)))
+    def __init__(self, samples=(), period_ns=0, said=""):
+        self.samples, self.period_ns, self.said = list(samples), period_ns, said
 
     @property
-    def total(self):
-        return sum(weight for _, weight in self.stacks)
+    def ns(self):
+        return sum(sample.ns for sample in self.samples)
 
-    def holding(self, *names):
-        """The stacks in which every name occurs (whole frame), as a Profile."""
-        part = Profile("")
-        part.stacks = [(frames, weight) for frames, weight in self.stacks if all(name in frames for name in names)]
-        return part
+    @property
+    def count(self):
+        return sum(sample.count for sample in self.samples)
+
+    def where(self, condition):
+        return Profile(filter(condition, self.samples), self.period_ns, self.said)
+
+    def of(self, **labels):
+        """The samples with these labels; dots in their names are written __ here: of(pid=1, container__id=...)."""
+        wanted = {key.replace("__", "."): value for key, value in labels.items()}
+        return self.where(lambda s: all(s.labels.get(key) == value for key, value in wanted.items()))
 
     def share(self, pattern):
-        """The share of the weight whose stack matches a subject's expected stack; see stack_matches."""
-        return sum(weight for frames, weight in self.stacks if stack_matches(frames, pattern)) / max(self.total, 1)
+        """The share of the samples whose stack matches a subject's expected stack; see stack_matches."""
+        return self.where(lambda s: stack_matches(s.frames, pattern)).count / max(self.count, 1)
 
-    def top(self, count=8):
-        return "\n".join(f"{weight} {';'.join(frames)}" for frames, weight in sorted(self.stacks, key=lambda s: -s[1])[:count])
+    @property
+    def truncated(self):
+        """The share of the samples that say of themselves that they are not whole."""
+        return self.where(lambda s: any(f.startswith("[truncated") for f in s.frames)).count / max(self.count, 1)
+
+    def top(self, count=6):
+        """For messages."""
+        most = sorted(self.samples, key=lambda s: -s.count)[:count]
+        return f"{self.count} samples, most of them:\n" + "\n".join(f"{s.count} {s.labels.get('process')};{';'.join(s.frames)}" for s in most)
 
 
 def stack_matches(frames, pattern):
@@ -265,21 +277,20 @@ def stack_matches(frames, pattern):
 
 @pytest.fixture
 def record(sonde, tmp_path, root):
-    """record(arguments...) runs `sonde record` to its end and returns the Profile of its folded output."""
+    """record(arguments...) runs `sonde record` to its end and returns its Profile."""
     count = 0
 
-    def start(*arguments, timeout_s=60, status=0):
+    def start(*arguments, timeout_s=90, status=0):
         nonlocal count
         count += 1
-        path = tmp_path / f"record-{count}.folded"
+        path = tmp_path / f"record-{count}.pb.gz"
         before = [str(a) for a in arguments]
         split = before.index("--") if "--" in before else len(before)
         done = subprocess.run([str(sonde), "record", *before[:split], "-o", str(path), *before[split:]], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=timeout_s, errors="replace", cwd=tmp_path)
-        assert done.returncode == status, f"sonde record: {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
-        profile = Profile(path.read_text(errors="replace") if path.exists() else "")
-        profile.said = done.stdout + done.stderr
-        return profile
+        said = done.stdout + done.stderr
+        assert done.returncode == status, f"sonde record: {done.returncode}\n{said[-4000:]}"
+        return Profile(*(pprof.read(path) if path.exists() else ([], 0)), said)
     return start
 
 

@@ -1,0 +1,349 @@
+"""`sonde record` against programs whose true stack is known: whole, named, in the right process, thread and container, and as much
+CPU time as the kernel accounts. Shares are of samples, so a busy machine changes how many there are and not what is demanded."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import SUBJECTS, Profile, cpu_seconds, need_command, skip, stack_matches, subject_path, wait_for
+
+HZ = 199
+# Programs by what makes their stacks hard, with the share of all samples (their start and end included) that must be exact.
+KNOWN_STACKS = [
+    ("deep 10", 0.97),
+    ("deep 120", 0.97),
+    ("deep 480", 0.97),
+    ("deep-static 40", 0.97),
+    ("deep-static-pie 40", 0.97),
+    ("deep-no-pie 40", 0.97),
+    ("deep-frame-pointers 40", 0.97),
+    ("deep-debuglink 40", 0.97),
+    ("deep-minidebug 40", 0.97),
+    ("signals", 0.93),
+    ("signals alt", 0.93),
+    ("plt", 0.97),
+    ("vdso", 0.97),
+    ("realigned", 0.97),
+    ("vforks", 0.95),
+    ("noreturn", 0.97),
+    ("cxx", 0.97),
+    ("cxx throw", 0.95),
+    ("rusty-v0", 0.97),
+    ("rusty-legacy", 0.97),
+    ("gopher", 0.93),
+]
+
+
+def command_of(text, seconds):
+    """["path", arguments...]: the depth comes before the seconds, words after them."""
+    name, *words = text.split()
+    numbers = [word for word in words if word.isdigit()]
+    return [subject_path(name), *numbers, seconds, *[word for word in words if not word.isdigit()]]
+
+
+def expected_of(command):
+    """The stack that the program says it has."""
+    done = subprocess.Popen(list(map(str, command)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        for line in done.stdout:
+            if line.startswith("stack "):
+                return line[6:].strip()
+    finally:
+        os.killpg(done.pid, signal.SIGKILL)
+        done.wait()
+    raise AssertionError(f"{command} said no stack")
+
+
+@pytest.mark.parametrize("program,least", KNOWN_STACKS, ids=[text for text, _ in KNOWN_STACKS])
+def test_stack_is_whole_and_named(record, program, least):
+    command = command_of(program, 2)
+    expected = expected_of(command)
+    profile = record("-F", HZ, "--", *command)
+    assert profile.count > 50, profile.said
+    assert profile.share(expected) >= least, f"expected {expected}\n{profile.top()}"
+    assert profile.truncated <= 0.01, profile.top()
+
+
+def test_stripped_program_is_whole(record):
+    """Without symbols there are no names, but every frame is there, as file and address."""
+    command = [subject_path("deep-stripped"), 50, 2]
+    depth = len(expected_of(command).split(";"))
+    profile = record("-F", HZ, "--", *command)
+    whole = profile.where(lambda s: sum(re.match(r"deep-stripped\+0x[0-9a-f]+$", f) is not None for f in s.frames) >= depth)
+    assert whole.count >= 0.97 * profile.count, profile.top()
+
+
+def test_beyond_512_frames_says_so(record):
+    """Deeper than what is walked: at least 512 frames are there, and the outermost says that more are missing."""
+    profile = record("-F", HZ, "--", subject_path("deep"), 2000, 2)
+    cut = profile.where(lambda s: len(s.frames) >= 512 and s.frames[0].startswith("[truncated"))
+    whole = profile.where(lambda s: s.frames.count("recurse") + s.frames.count("recurse_wide") > 2000)
+    assert cut.count + whole.count >= 0.95 * profile.count, profile.top(2)
+
+
+@pytest.mark.parametrize("program", ["deep 60", "deep-static 40", "realigned", "noreturn", "signals"])
+def test_same_stack_as_gdb(record, subject, program):
+    command = command_of(program, 8)
+    running = subject(Path(command[0]).name, *command[1:])
+    seen = running.gdb_stack()
+    assert stack_matches(seen, running.stack), f"gdb sees {seen}"
+    ours = record("-F", HZ, "-p", running.pid, "-d", 2)
+    assert ours.count > 20, ours.said
+    user = seen[seen.index("main"):]
+    wanted = ";".join("..." if name == "<signal handler called>" else name for name in user)
+    assert ours.share(wanted) >= 0.97, f"gdb: {wanted}\n{ours.top()}"
+
+
+def test_same_functions_as_perf(record, perf, subject, tmp_path):
+    """perf with copied stacks, at the same program at the same time: both see each function as often."""
+    running = subject("cxx", 10)
+    data = tmp_path / "perf.data"
+    perf_run = subprocess.Popen([need_command("perf"), "record", "-q", "-e", "cpu-clock", "-F", str(HZ), "--call-graph", "dwarf,16384", "-p", str(running.pid),
+                                 "-o", str(data), "--", "sleep", "3"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    ours = record("-F", HZ, "-p", running.pid, "-d", 3)
+    assert perf_run.wait(60) == 0, perf_run.stderr.read()
+    script = perf("script", "-i", data, "-F", "comm,ip,sym").stdout
+    theirs = [[line.split(None, 1)[1] for line in block.splitlines()[1:]] for block in script.split("\n\n") if block.strip()]
+    assert len(theirs) > 50 and ours.count > 50
+    for function in ("main", "shop::leaf", "shop::Till<long>::ring", "shop::Loud::count"):
+        there = sum(any(function in frame for frame in stack) for stack in theirs) / len(theirs)
+        here = ours.where(lambda s, f=function: any(f in frame for frame in s.frames)).count / ours.count
+        assert here >= there - 0.03, f"{function}: perf {there:.3f}, ours {here:.3f}\n{ours.top()}"
+
+
+def test_threads_have_names(record, subject):
+    command = [subject_path("threads"), 3]
+    profile = record("-F", HZ, "--", *command)
+    for thread, stack in (("red", "work_of_red"), ("blue painter", "work_of_blue")):
+        own = profile.of(thread=thread)
+        assert own.count > 30, profile.top()
+        assert own.share(stack) >= 0.97, own.top()
+        assert own.where(lambda s: s.frames[0].startswith(("clone", "__clone"))).count >= 0.97 * own.count, own.top()
+
+
+def test_cpu_time_is_what_the_kernel_accounts(record, subject):
+    """The weights of a process sum to what /proc says it used in that time; not to what was asked for."""
+    running = subject("threads", 30)
+    # Both ends of the window are read from outside, so the figure lies between what is used inside and around it.
+    before = cpu_seconds(running.pid)
+    profile = record("-F", HZ, "-p", running.pid, "-d", 4)
+    after = cpu_seconds(running.pid)
+    used = profile.ns / 1e9
+    assert used <= (after - before) * 1.03 + 0.05, f"claims {used:.2f} s, /proc {after - before:.2f} s"
+    assert used >= 0.9 * 4 * (after - before) / max(after - before, 8), f"claims {used:.2f} s, /proc {after - before:.2f} s"
+    assert profile.ns == pytest.approx(profile.count * profile.period_ns, rel=0.01)
+
+
+def test_library_loaded_later(record, subject):
+    profile = record("-F", HZ, "--", subject_path("loader"), subject_path("libplugin.so"), 3)
+    assert profile.share("main;loader_call;plugin_work;plugin_leaf") >= 0.93, profile.top()
+    files = {m for s in profile.samples for f, m in zip(s.frames, s.mappings) if f == "plugin_leaf"}
+    assert {Path(f).name for f in files} == {"libplugin.so"}
+
+
+@pytest.mark.parametrize("way", ["deleted", "replaced", "memfd"])
+def test_program_file_is_gone(record, subject, tmp_path, way):
+    """The file of a running program has been removed, or replaced by another one; or there never was one."""
+    copy = tmp_path / "gone"
+    shutil.copy(subject_path("deep"), copy)
+    if way == "memfd":
+        running = subject("memfd", copy, 30, 8)
+    else:
+        running = subject("deep", 30, 8, path=copy)
+    copy.unlink()
+    if way == "replaced":
+        shutil.copy(subject_path("noreturn"), copy)
+    profile = record("-F", HZ, "-p", running.pid, "-d", 2)
+    assert profile.count > 20, profile.said
+    assert profile.share(running.stack) >= 0.97, profile.top()
+
+
+def test_processes_in_another_root(record, run, tmp_path):
+    """A program in a mount namespace of its own: its file is not where its path says."""
+    need_command("unshare")
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    shutil.copy(subject_path("deep-static"), tmp_path / "program")
+    script = f"mount -t tmpfs none {inside} && cp {tmp_path}/program {inside}/program && exec {inside}/program 25 8"
+    running = run("unshare", "-m", "sh", "-c", script)
+    wait_for(lambda: "ready" in running.out or not running.alive, 20, "the program")
+    if not running.alive:
+        skip("unshare -m: " + running.error.strip())
+    assert not (inside / "program").exists()
+    stack = re.search(r"^stack (.*)$", running.out, re.M)[1]
+    profile = record("-F", HZ, "-p", running.pid, "-d", 2)
+    assert profile.share(stack) >= 0.97, profile.top()
+
+
+def test_short_lived_processes_against_perf(record, perf, tmp_path):
+    """600 processes of 5 ms each: what perf counts of them, we count too, and each sample is named and whole."""
+    storm, data = subject_path("storm"), tmp_path / "perf.data"
+    # One after the other would compare two different storms; so perf watches the whole node while we record this command.
+    watching = subprocess.Popen([need_command("perf"), "record", "-q", "-a", "-e", "cpu-clock", "-F", "499", "-o", str(data), "--", "sleep", "600"],
+                                stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    try:
+        wait_for(data.exists, 10, "perf to start")
+        time.sleep(0.5)
+        profile = record("-F", 499, "-a", "--", storm, 600, 5)
+    finally:
+        os.killpg(watching.pid, signal.SIGINT)
+        watching.wait(30)
+    theirs = sum(line.strip() == "storm-child" or line.strip() == "exe" for line in perf("script", "-i", data, "-F", "comm").stdout.splitlines())
+    children = profile.where(lambda s: s.labels.get("process") in ("storm-child", "exe"))
+    assert theirs > 500, f"perf saw {theirs} samples"
+    assert children.count >= 0.99 * theirs - 3, f"perf {theirs}, ours {children.count}\n{profile.said[-1500:]}\n{profile.top()}"
+    busy = children.where(lambda s: "storm_leaf" in s.frames or "own_cpu_ns" in s.frames)
+    assert busy.share("main;storm_work;storm_leaf") >= 0.99, busy.top()
+    assert busy.count >= 0.6 * children.count, children.top()
+    assert children.truncated <= 0.01, children.where(lambda s: s.frames[0].startswith("[truncated")).top()
+
+
+def test_children_belong_to_a_recorded_command(record):
+    profile = record("-F", HZ, "--", "/bin/sh", "-c", f"{subject_path('deep')} 5 1 & {subject_path('deep')} 6 1; wait")
+    pids = {s.labels["pid"] for s in profile.samples if stack_matches(s.frames, "main;recurse")}
+    assert len(pids) == 2, profile.top()
+
+
+def test_filters(record, subject):
+    one, other = subject("deep", 10, 12), subject("noreturn", 12)
+    only = record("-F", HZ, "-p", one.pid, "-d", 2)
+    assert {s.labels["pid"] for s in only.samples} == {one.pid}
+    everything = record("-F", HZ, "-a", "-d", 2)
+    assert {one.pid, other.pid} <= {s.labels["pid"] for s in everything.samples}
+    by_name = record("-F", HZ, "-C", "noreturn", "-d", 2)
+    assert {s.labels["process"] for s in by_name.samples} == {"noreturn"}
+
+
+def test_kernel_frames(record):
+    """A program that only makes the kernel work: its samples have kernel frames on top of the program's."""
+    profile = record("-F", HZ, "--", "dd", "if=/dev/urandom", "of=/dev/null", "bs=1M", "count=600", "status=none")
+    kernel = profile.where(lambda s: any("urandom" in f or "get_random" in f or "chacha" in f for f in s.frames))
+    assert kernel.count >= 0.5 * profile.count, profile.top()
+    assert kernel.where(lambda s: s.mappings[-1] == "[kernel.kallsyms]" or s.mappings[-1].startswith("[")).count == kernel.count
+    rooted = kernel.where(lambda s: s.frames[0] == "_start")
+    assert rooted.count >= 0.97 * kernel.count, kernel.top()
+
+
+# --- containers: what counts is how the directory is called, in either version of cgroups ---------------------------------------
+
+CONTAINER = "4f5d3c2b1a" * 6 + "abcd"
+LAYOUTS = {
+    "docker v2 systemd": ("unified", f"system.slice/docker-{CONTAINER}.scope"),
+    "docker v1": ("v1", f"docker/{CONTAINER}"),
+    "containerd v2": ("unified", f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0b1d3c5e_1111_2222_3333_444455556666.slice/cri-containerd-{CONTAINER}.scope"),
+    "cri-o v1": ("v1", f"kubepods/besteffort/pod0b1d3c5e-1111-2222-3333-444455556666/crio-{CONTAINER}"),
+    "podman v2": ("unified", f"machine.slice/libpod-{CONTAINER}.scope"),
+}
+
+
+def cgroup_root(version):
+    """A hierarchy's mount: unified, or a version 1 one that a process can simply be put into."""
+    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    if version == "unified":
+        return next((Path(m[1]) for m in mounts if m[2] == "cgroup2"), None)
+    wanted = ("name=systemd", "pids", "freezer", "cpuacct", "memory")
+    found = [Path(m[1]) for want in wanted for m in mounts if m[2] == "cgroup" and want in m[3].split(",")]
+    return found[0] if found else None
+
+
+@pytest.fixture
+def cgroup():
+    """cgroup(version, path) makes a directory in a hierarchy; emptied and removed afterwards, with the parents that it made."""
+    made = []
+
+    def make(version, path):
+        root = cgroup_root(version)
+        if root is None:
+            skip(f"no cgroup {version} hierarchy is mounted")
+        at = root
+        for part in path.split("/"):
+            at = at / part
+            if not at.exists():
+                try:
+                    at.mkdir()
+                except OSError as error:
+                    skip(f"cannot make {at}: {error}")
+                made.append((root, at))
+        return at
+    yield make
+    for root, path in reversed(made):
+        for pid in (path / "cgroup.procs").read_text().split():
+            try:
+                os.kill(int(pid), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        for _ in range(200):
+            try:
+                path.rmdir()
+                break
+            except OSError:
+                time.sleep(0.02)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUTS.keys())
+def test_container(record, run, cgroup, layout, root):
+    version, path = LAYOUTS[layout]
+    folder = cgroup(version, path)
+    running = run("sh", "-c", f"echo $$ > {folder}/cgroup.procs && exec {subject_path('deep')} 10 20")
+    wait_for(lambda: "ready" in running.out or not running.alive, 20, "the program")
+    assert running.alive, running.error
+    outside = run(subject_path("noreturn"), 20)
+    profile = record("-F", HZ, "-a", "-d", 2)
+    assert profile.of(pid=running.pid).count > 20, profile.top()
+    assert {s.labels.get("container.id") for s in profile.of(pid=running.pid).samples} == {CONTAINER}
+    assert {s.labels.get("container.id") for s in profile.of(pid=outside.pid).samples} == {None}
+    runtime = layout.split()[0]
+    assert {s.labels.get("container.runtime") for s in profile.of(pid=running.pid).samples} == {runtime}
+    if "kubepods" in path:
+        pods = {s.labels.get("k8s.pod.uid") for s in profile.of(pid=running.pid).samples}
+        assert pods == {"0b1d3c5e-1111-2222-3333-444455556666"}
+    only = record("-F", HZ, "-c", CONTAINER[:12], "-d", 2)
+    assert {s.labels["pid"] for s in only.samples} == {running.pid}, only.top()
+
+
+# --- outputs -------------------------------------------------------------------------------------------------------------------
+
+def test_interrupted_recording_is_kept(sonde, run, tmp_path, root):
+    path = tmp_path / "kept.pb.gz"
+    busy = run(subject_path("deep"), 10, 30)
+    recording = run(sonde, "record", "-F", HZ, "-p", busy.pid, "-o", path)
+    wait_for(lambda: cpu_seconds(busy.pid) > 2, 30, "some CPU time")
+    assert recording.stop(signal.SIGINT) == 0, recording.error
+    import pprof
+    assert Profile(*pprof.read(path)).count > 50, recording.error
+
+
+@pytest.mark.parametrize("name", ["a.pb.gz", "a.folded", "a.html", "a.json"])
+def test_output_formats(sonde, tmp_path, name, root):
+    done = subprocess.run([sonde, "record", "-F", "199", "-o", tmp_path / name, "--", subject_path("deep"), "5", "1"], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    content = (tmp_path / name).read_bytes()
+    if name.endswith(".gz"):
+        go = need_command("go")
+        top = subprocess.run([go, "tool", "pprof", "-top", str(tmp_path / name)], capture_output=True, text=True, timeout=120,
+                             env=dict(os.environ, HOME=str(tmp_path), GOTOOLCHAIN="local"))
+        assert top.returncode == 0 and re.search(r"\d+%.*\bdeep_leaf$", top.stdout, re.M), top.stdout + top.stderr
+    elif name.endswith(".json"):
+        import json
+        names = {frame["name"] for frame in json.loads(content)["shared"]["frames"]}
+        assert {"main", "recurse", "deep_leaf"} <= names
+    else:
+        assert b"deep_leaf" in content
+    if name.endswith(".html"):
+        assert b"http://" not in content.replace(b"http://www.w3.org/", b"") and b"src=" not in content, "not self-contained"
+
+
+def test_command_status_and_output_pass_through(sonde, tmp_path, root):
+    done = subprocess.run([sonde, "record", "-o", tmp_path / "x.folded", "--", "sh", "-c", "echo out; echo err >&2; exit 7"],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert "out\n" in done.stdout and "err\n" in done.stderr
+    missing = subprocess.run([sonde, "record", "-o", tmp_path / "x.folded", "--", "/no/such/program"], stdin=subprocess.DEVNULL,
+                             capture_output=True, text=True, timeout=60)
+    assert missing.returncode != 0 and "/no/such/program" in missing.stderr
