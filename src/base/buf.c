@@ -1,6 +1,8 @@
 /* A growing byte buffer with a bound; see buf.h. */
 #include "base/buf.h"
 
+#include "base/utf8.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -82,40 +84,53 @@ int buf_printf(struct buf *b, const char *format, ...)
     return r;
 }
 
-/* Length of the valid UTF-8 sequence at `s` (NUL-terminated), or 0. Unicode 15, table 3-7: no surrogates, no overlong forms. */
-static size_t utf8_length(const unsigned char *s)
+/* How many bytes from `text` on are printable ASCII that JSON takes as they are: nearly all of nearly every name. */
+static size_t json_plain_length(const char *text)
 {
-    if (s[0] < 0x80)
-        return 1;
-    if (s[0] >= 0xC2 && s[0] <= 0xDF)
-        return (s[1] & 0xC0) == 0x80 ? 2 : 0;
-    if (s[0] >= 0xE0 && s[0] <= 0xEF) {
-        unsigned char low = s[0] == 0xE0 ? 0xA0 : 0x80, high = s[0] == 0xED ? 0x9F : 0xBF;
-        return s[1] >= low && s[1] <= high && (s[2] & 0xC0) == 0x80 ? 3 : 0;
-    }
-    if (s[0] >= 0xF0 && s[0] <= 0xF4) {
-        unsigned char low = s[0] == 0xF0 ? 0x90 : 0x80, high = s[0] == 0xF4 ? 0x8F : 0xBF;
-        return s[1] >= low && s[1] <= high && (s[2] & 0xC0) == 0x80 && (s[3] & 0xC0) == 0x80 ? 4 : 0;
-    }
-    return 0;
+    size_t n = 0;
+    while (text[n] >= 0x20 && text[n] < 0x7F && !strchr("\"\\<>&", text[n]))
+        n++;
+    return n;
 }
 
 int buf_put_json_string(struct buf *b, const char *text)
 {
     buf_putc(b, '"');
-    for (const unsigned char *s = (const unsigned char *)text; *s;) {
-        size_t n = utf8_length(s);
+    while (*text && !b->error) {
+        size_t plain = json_plain_length(text);
+        buf_append(b, text, plain);
+        text += plain;
+        if (!*text)
+            break;
+        size_t n = utf8_length(text);
         if (n == 0)
             buf_puts(b, "\\ufffd");
-        else if (*s == '"' || *s == '\\')
-            buf_printf(b, "\\%c", *s);
-        else if (*s < 0x20 || *s == 0x7F || *s == '<' || *s == '>' || *s == '&') /* the last three: safe inside <script> */
-            buf_printf(b, "\\u%04x", *s);
+        else if (*text == '"' || *text == '\\')
+            buf_printf(b, "\\%c", *text);
+        else if (n == 1) /* control characters; and < > &, so that the result is safe inside <script> */
+            buf_printf(b, "\\u%04x", (unsigned char)*text);
         else
-            buf_append(b, s, n);
-        s += n ? n : 1;
+            buf_append(b, text, n);
+        text += n ? n : 1;
     }
     return buf_putc(b, '"');
+}
+
+int buf_put_utf8(struct buf *b, const char *text)
+{
+    while (*text && !b->error) {
+        const char *end = text;
+        size_t n;
+        while (*end && (n = utf8_length(end)) > 0)
+            end += n;
+        buf_append(b, text, end - text);
+        if (*end) {
+            buf_puts(b, UTF8_REPLACEMENT);
+            end++;
+        }
+        text = end;
+    }
+    return b->error;
 }
 
 int buf_error(const struct buf *b)

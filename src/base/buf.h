@@ -30,6 +30,9 @@ int buf_printf(struct buf *b, const char *format, ...) __attribute__((format(pri
 /* Appends `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD, so the result is always valid. */
 int buf_put_json_string(struct buf *b, const char *text);
 
+/* Appends `text` with U+FFFD for every byte that is not UTF-8. */
+int buf_put_utf8(struct buf *b, const char *text);
+
 /* 0, or the first error of any append. */
 int buf_error(const struct buf *b);
 

@@ -1,5 +1,9 @@
-/* Names of frame kinds; see frame.h. */
+/* Names of frames and of their kinds; see frame.h. */
 #include "model/frame.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 const char *frame_kind_name(enum frame_kind kind)
 {
@@ -8,4 +12,19 @@ const char *frame_kind_name(enum frame_kind kind)
         [FRAME_INTERPRETED] = "interpreted", [FRAME_TRUNCATED] = "truncated",
     };
     return kind < FRAME_KIND_COUNT ? names[kind] : "native";
+}
+
+const char *frame_text(enum frame_kind kind, const char *function, const char *mapping, uint64_t address,
+                       char out[FRAME_TEXT_BYTES])
+{
+    if (kind == FRAME_TRUNCATED) {
+        snprintf(out, FRAME_TEXT_BYTES, "[truncated%s%.*s]", function[0] ? ": " : "", FRAME_TEXT_BYTES - 24, function);
+        return out;
+    }
+    if (function[0])
+        return function;
+    const char *slash = strrchr(mapping, '/');
+    const char *base = slash && slash[1] ? slash + 1 : mapping;
+    snprintf(out, FRAME_TEXT_BYTES, "%.*s+0x%" PRIx64, FRAME_TEXT_BYTES - 24, base[0] ? base : "[unknown]", address);
+    return out;
 }

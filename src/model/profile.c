@@ -89,3 +89,22 @@ int profile_add(struct profile *p, const struct sample *s)
         p->dropped++;
     return r;
 }
+
+struct resource profile_resource_of(const struct profile *p, const struct profile_resource *row)
+{
+    return (struct resource){
+        .pid = row->pid,
+        .parent_pid = row->parent_pid,
+        .command = profile_text(p, row->command),
+        .executable_path = profile_text(p, row->executable_path),
+        .service_name = profile_text(p, row->service_name),
+        .service_namespace = profile_text(p, row->service_namespace),
+        .service_version = profile_text(p, row->service_version),
+        .container_id = profile_text(p, row->container_id),
+        .container_runtime = profile_text(p, row->container_runtime),
+        .kubernetes_pod_uid = profile_text(p, row->kubernetes_pod_uid),
+        .slurm_job_id = profile_text(p, row->slurm_job_id),
+        .systemd_unit = profile_text(p, row->systemd_unit),
+        .cgroup_path = profile_text(p, row->cgroup_path),
+    };
+}

@@ -73,7 +73,13 @@ struct profile_filter {
  * in to->dropped, and all others are merged. */
 int profile_merge(struct profile *to, const struct profile *from, const struct profile_filter *filter);
 
+/* A copy for readers, in which frames are what people tell apart: `function` is the frame's text (frame_text of model/frame.h), and
+ * address, line and build id are dropped, so that stacks which only differ in these are one. */
+int profile_fold(const struct profile *p, struct profile **ret);
+
 size_t profile_bytes(const struct profile *p); /* memory held */
+/* The row with its texts, borrowed from `p`. */
+struct resource profile_resource_of(const struct profile *p, const struct profile_resource *row);
 static inline const char *profile_text(const struct profile *p, uint32_t string)
 {
     return strings_get(p->strings, string);

@@ -1,4 +1,4 @@
-/* One profile into another; see profile.h. Rows of `from` are carried over at their first use by a wanted entry and remembered by
+/* One profile into another, as it is or folded; see profile.h. Rows of `from` are carried over at their first use by a wanted entry and remembered by
  * number, so that the cost is that of the distinct rows and nothing arrives that no entry refers to. */
 #include "model/profile_tables.h"
 
@@ -9,6 +9,7 @@
 struct carry {
     struct profile *to;
     const struct profile *from;
+    bool fold;
     uint32_t *strings, *frames, *stacks, *resources; /* number in `from` -> number in `to` + 1; 0: not carried yet */
 };
 
@@ -34,13 +35,27 @@ static int carry_text(struct carry *c, uint32_t *number)
     return 0;
 }
 
+static int carry_frame_text(struct carry *c, struct profile_frame *row)
+{
+    char text[FRAME_TEXT_BYTES];
+    return profile_put_text(c->to,
+                            frame_text(row->kind, profile_text(c->from, row->function), profile_text(c->from, row->mapping),
+                                       row->address, text),
+                            &row->function);
+}
+
 static int carry_frame(struct carry *c, uint32_t *number)
 {
     uint32_t *known = &c->frames[*number];
     if (!*known) {
         struct profile_frame row = c->from->frames[*number];
-        uint32_t *texts[] = {&row.function, &row.file, &row.mapping, &row.build_id}, to = 0;
-        int r = 0;
+        uint32_t *texts[] = {&row.file, &row.mapping, &row.build_id}, to = 0;
+        int r = c->fold ? carry_frame_text(c, &row) : carry_text(c, &row.function);
+        if (c->fold) {
+            row.address = 0;
+            row.line = 0;
+            row.build_id = 0;
+        }
         for (size_t i = 0; r == 0 && i < array_size(texts); i++)
             r = carry_text(c, texts[i]);
         if (r == 0)
@@ -145,11 +160,12 @@ static void join_time(struct profile *to, const struct profile *from)
     to->duration_ns = end - to->start_unix_ns;
 }
 
-int profile_merge(struct profile *to, const struct profile *from, const struct profile_filter *filter)
+static int merge(struct profile *to, const struct profile *from, const struct profile_filter *filter, bool fold)
 {
     _cleanup_(carry_clear) struct carry c = {
         .to = to,
         .from = from,
+        .fold = fold,
         .strings = calloc(strings_count(from->strings), sizeof(uint32_t)),
         .frames = calloc((size_t)from->frame_count + 1, sizeof(uint32_t)),
         .stacks = calloc((size_t)from->stack_count + 1, sizeof(uint32_t)),
@@ -170,4 +186,20 @@ int profile_merge(struct profile *to, const struct profile *from, const struct p
         }
     }
     return result;
+}
+
+int profile_merge(struct profile *to, const struct profile *from, const struct profile_filter *filter)
+{
+    return merge(to, from, filter, false);
+}
+
+int profile_fold(const struct profile *p, struct profile **ret)
+{
+    _cleanup_(profile_freep) struct profile *folded = NULL;
+    int r = profile_new(0, &folded);
+    if (r == 0)
+        r = merge(folded, p, NULL, true);
+    if (r == 0)
+        *ret = take_ptr(folded);
+    return r;
 }

@@ -1,0 +1,27 @@
+/* UTF-8; see utf8.h. */
+#include "base/utf8.h"
+
+#include <stdbool.h>
+
+static bool continues(unsigned char c)
+{
+    return (c & 0xC0) == 0x80;
+}
+
+size_t utf8_length(const char *text)
+{
+    const unsigned char *s = (const unsigned char *)text; /* a NUL fails every test, so nothing after it is read */
+    if (s[0] < 0x80)
+        return 1;
+    if (s[0] >= 0xC2 && s[0] <= 0xDF)
+        return continues(s[1]) ? 2 : 0;
+    if (s[0] >= 0xE0 && s[0] <= 0xEF) {
+        unsigned char low = s[0] == 0xE0 ? 0xA0 : 0x80, high = s[0] == 0xED ? 0x9F : 0xBF;
+        return s[1] >= low && s[1] <= high && continues(s[2]) ? 3 : 0;
+    }
+    if (s[0] >= 0xF0 && s[0] <= 0xF4) {
+        unsigned char low = s[0] == 0xF0 ? 0x90 : 0x80, high = s[0] == 0xF4 ? 0x8F : 0xBF;
+        return s[1] >= low && s[1] <= high && continues(s[2]) && continues(s[3]) ? 4 : 0;
+    }
+    return 0;
+}

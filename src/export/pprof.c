@@ -1,0 +1,292 @@
+/* pprof's profile.proto, gzip: what `go tool pprof`, Pyroscope and Parca read.
+ *
+ * Written by hand and not by protobuf-c: that would first build the whole message as a tree of heap objects (some 250 bytes a
+ * location), several times the profile itself, within an agent that has 64 MiB in all. Messages here are one level deep, so a
+ * scratch buffer for the message at hand is enough; the tests decode the result with `go tool pprof` and with protoc.
+ *
+ * Locations are the profile's frames; functions and mappings are the distinct ones among them. Texts get numbers of their own
+ * table, because labels and generated names come in and not all of the profile's are used. */
+#include "export/export.h"
+
+#include "export/protobuf.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* Field numbers of profile.proto. */
+enum { PROFILE_SAMPLE_TYPE = 1, PROFILE_SAMPLE, PROFILE_MAPPING, PROFILE_LOCATION, PROFILE_FUNCTION, PROFILE_STRING_TABLE,
+       PROFILE_TIME_NANOS = 9, PROFILE_DURATION_NANOS, PROFILE_PERIOD_TYPE, PROFILE_PERIOD, PROFILE_COMMENT,
+       PROFILE_DEFAULT_SAMPLE_TYPE };
+enum { VALUE_TYPE_TYPE = 1, VALUE_TYPE_UNIT };
+enum { SAMPLE_LOCATION_ID = 1, SAMPLE_VALUE, SAMPLE_LABEL };
+enum { LABEL_KEY = 1, LABEL_STR, LABEL_NUM };
+enum { MAPPING_ID = 1, MAPPING_MEMORY_START, MAPPING_MEMORY_LIMIT, MAPPING_FILE_OFFSET, MAPPING_FILENAME, MAPPING_BUILD_ID,
+       MAPPING_HAS_FUNCTIONS, MAPPING_HAS_FILENAMES, MAPPING_HAS_LINE_NUMBERS };
+enum { LOCATION_ID = 1, LOCATION_MAPPING_ID, LOCATION_ADDRESS, LOCATION_LINE };
+enum { LINE_FUNCTION_ID = 1, LINE_LINE };
+enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME, FUNCTION_FILENAME };
+
+/* What a location refers to, by number of the text table. */
+struct location {
+    uint32_t name, file;         /* of its function */
+    uint32_t mapping, build_id;
+    uint32_t function_id;        /* from 1 */
+    uint32_t mapping_id;         /* from 1; 0: none */
+};
+
+struct writer {
+    const struct profile *p;
+    struct buf *out;     /* the message, not compressed yet */
+    struct buf message;  /* the embedded message at hand */
+    struct buf part;     /* one inside of that */
+    struct strings *texts;
+    struct location *locations; /* one a frame */
+    uint32_t *order;            /* frames, sorted */
+    int error;
+};
+
+static void writer_clear(struct writer *w)
+{
+    buf_clear(&w->message);
+    buf_clear(&w->part);
+    strings_free(w->texts);
+    free(w->locations);
+    free(w->order);
+}
+
+/* The number of `text` in the string table. Strings of a protobuf message must be UTF-8. */
+static uint32_t put_text(struct writer *w, const char *text)
+{
+    if (!text[0])
+        return 0;
+    w->part.size = 0;
+    int r = buf_put_utf8(&w->part, text);
+    uint32_t number = r == 0 ? strings_add_n(w->texts, w->part.data, w->part.size) : 0;
+    if (!number && !w->error)
+        w->error = r < 0 ? r : -ENOMEM;
+    w->part.size = 0;
+    return number;
+}
+
+static void write_value_type(struct writer *w, uint32_t field, const char *type, const char *unit)
+{
+    uint32_t type_text = put_text(w, type), unit_text = put_text(w, unit);
+    protobuf_put_number(&w->message, VALUE_TYPE_TYPE, type_text);
+    protobuf_put_number(&w->message, VALUE_TYPE_UNIT, unit_text);
+    protobuf_put_message(w->out, field, &w->message);
+}
+
+static void write_label(struct writer *w, const char *key, const char *text, uint64_t number)
+{
+    if (!text[0] && !number)
+        return;
+    uint32_t key_text = put_text(w, key), value_text = put_text(w, text);
+    protobuf_put_number(&w->part, LABEL_KEY, key_text);
+    protobuf_put_number(&w->part, LABEL_STR, value_text);
+    protobuf_put_number(&w->part, LABEL_NUM, number);
+    protobuf_put_message(&w->message, SAMPLE_LABEL, &w->part);
+}
+
+static void write_labels(struct writer *w, const struct profile_entry *entry)
+{
+    const struct profile *p = w->p;
+    const struct profile_resource *row = &p->resources[entry->resource];
+    const struct resource resource = profile_resource_of(p, row);
+    struct resource_attribute attributes[RESOURCE_ATTRIBUTES_MAX];
+    int count = resource_attributes(&resource, attributes);
+    write_label(w, "thread", profile_text(p, entry->thread_name), 0);
+    write_label(w, "tid", "", entry->tid);
+    write_label(w, "pid", "", row->pid);
+    for (int i = 0; i < count; i++) {
+        bool is_command = strcmp(attributes[i].key, "process.command") == 0; /* the short name that pprof's users type */
+        write_label(w, is_command ? "process" : attributes[i].key, attributes[i].value, 0);
+    }
+}
+
+static void write_samples(struct writer *w)
+{
+    const struct profile *p = w->p;
+    for (uint32_t i = 0; i < p->entry_count && !w->error && !w->out->error; i++) {
+        const struct profile_entry *entry = &p->entries[i];
+        const struct profile_stack *stack = &p->stacks[entry->stack];
+        for (uint32_t j = 0; j < stack->count; j++)
+            protobuf_varint(&w->part, p->stack_frames[stack->first + j] + 1);
+        protobuf_put_message(&w->message, SAMPLE_LOCATION_ID, &w->part);
+        protobuf_varint(&w->part, entry->count);
+        protobuf_varint(&w->part, entry->weight_ns);
+        protobuf_put_message(&w->message, SAMPLE_VALUE, &w->part);
+        write_labels(w, entry);
+        protobuf_put_message(w->out, PROFILE_SAMPLE, &w->message);
+    }
+}
+
+static int collect_locations(struct writer *w)
+{
+    const struct profile *p = w->p;
+    w->locations = calloc((size_t)p->frame_count + 1, sizeof(*w->locations));
+    w->order = calloc((size_t)p->frame_count + 1, sizeof(*w->order));
+    if (!w->locations || !w->order)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < p->frame_count; i++) {
+        const struct profile_frame *frame = &p->frames[i];
+        char text[FRAME_TEXT_BYTES];
+        const char *mapping = profile_text(p, frame->mapping);
+        w->order[i] = i;
+        w->locations[i] = (struct location){
+            .name = put_text(w, frame_text(frame->kind, profile_text(p, frame->function), mapping, frame->address, text)),
+            .file = put_text(w, profile_text(p, frame->file)),
+            .mapping = put_text(w, mapping),
+            .build_id = put_text(w, profile_text(p, frame->build_id)),
+        };
+    }
+    return w->error;
+}
+
+static int compare_pairs(uint32_t a1, uint32_t a2, uint32_t b1, uint32_t b2)
+{
+    uint64_t a = (uint64_t)a1 << 32 | a2, b = (uint64_t)b1 << 32 | b2;
+    return (a > b) - (a < b);
+}
+
+static int compare_functions(const void *left, const void *right, void *locations)
+{
+    const struct location *a = (const struct location *)locations + *(const uint32_t *)left;
+    const struct location *b = (const struct location *)locations + *(const uint32_t *)right;
+    return compare_pairs(a->name, a->file, b->name, b->file);
+}
+
+static int compare_mappings(const void *left, const void *right, void *locations)
+{
+    const struct location *a = (const struct location *)locations + *(const uint32_t *)left;
+    const struct location *b = (const struct location *)locations + *(const uint32_t *)right;
+    return compare_pairs(a->mapping, a->build_id, b->mapping, b->build_id);
+}
+
+static void write_functions(struct writer *w)
+{
+    uint32_t id = 0;
+    qsort_r(w->order, w->p->frame_count, sizeof(*w->order), compare_functions, w->locations);
+    for (uint32_t i = 0; i < w->p->frame_count; i++) {
+        struct location *location = &w->locations[w->order[i]];
+        bool is_new = i == 0 || compare_functions(&w->order[i - 1], &w->order[i], w->locations) != 0;
+        location->function_id = is_new ? ++id : id;
+        if (!is_new)
+            continue;
+        protobuf_put_number(&w->message, FUNCTION_ID, id);
+        protobuf_put_number(&w->message, FUNCTION_NAME, location->name);
+        protobuf_put_number(&w->message, FUNCTION_SYSTEM_NAME, location->name);
+        protobuf_put_number(&w->message, FUNCTION_FILENAME, location->file);
+        protobuf_put_message(w->out, PROFILE_FUNCTION, &w->message);
+    }
+}
+
+#define PAGE_BYTES 4096
+
+/* One mapping for the frames order[first .. end). Addresses are those of the ELF file, so it spans the file's from 0 on; the
+ * kernel's half of the address space starts where its lowest frame is. */
+static void write_mapping(struct writer *w, uint32_t id, uint32_t first, uint32_t end)
+{
+    const struct profile *p = w->p;
+    uint64_t lowest = UINT64_MAX, highest = 0;
+    bool is_kernel = false, has_files = false, has_lines = false;
+    for (uint32_t i = first; i < end; i++) {
+        const struct profile_frame *frame = &p->frames[w->order[i]];
+        lowest = frame->address < lowest ? frame->address : lowest;
+        highest = frame->address > highest ? frame->address : highest;
+        is_kernel = is_kernel || frame->kind == FRAME_KERNEL || frame->kind == FRAME_BPF;
+        has_files = has_files || frame->file;
+        has_lines = has_lines || frame->line;
+        w->locations[w->order[i]].mapping_id = id;
+    }
+    uint64_t last_page = highest / PAGE_BYTES * PAGE_BYTES;
+    uint64_t limit = last_page <= UINT64_MAX - PAGE_BYTES ? last_page + PAGE_BYTES : UINT64_MAX;
+    const struct location *location = &w->locations[w->order[first]];
+    protobuf_put_number(&w->message, MAPPING_ID, id);
+    protobuf_put_number(&w->message, MAPPING_MEMORY_START, is_kernel ? lowest / PAGE_BYTES * PAGE_BYTES : 0);
+    protobuf_put_number(&w->message, MAPPING_MEMORY_LIMIT, limit);
+    protobuf_put_number(&w->message, MAPPING_FILENAME, location->mapping);
+    protobuf_put_number(&w->message, MAPPING_BUILD_ID, location->build_id);
+    protobuf_put_number(&w->message, MAPPING_HAS_FUNCTIONS, 1); /* what has no name here has none anywhere near */
+    protobuf_put_number(&w->message, MAPPING_HAS_FILENAMES, has_files);
+    protobuf_put_number(&w->message, MAPPING_HAS_LINE_NUMBERS, has_lines);
+    protobuf_put_message(w->out, PROFILE_MAPPING, &w->message);
+}
+
+static void write_mappings(struct writer *w)
+{
+    uint32_t id = 0, count = w->p->frame_count;
+    qsort_r(w->order, count, sizeof(*w->order), compare_mappings, w->locations);
+    for (uint32_t first = 0, end; first < count; first = end) {
+        for (end = first + 1; end < count; end++)
+            if (compare_mappings(&w->order[first], &w->order[end], w->locations) != 0)
+                break;
+        if (w->locations[w->order[first]].mapping)
+            write_mapping(w, ++id, first, end);
+    }
+}
+
+static void write_locations(struct writer *w)
+{
+    for (uint32_t i = 0; i < w->p->frame_count; i++) {
+        const struct profile_frame *frame = &w->p->frames[i];
+        protobuf_put_number(&w->part, LINE_FUNCTION_ID, w->locations[i].function_id);
+        protobuf_put_number(&w->part, LINE_LINE, frame->line);
+        protobuf_put_number(&w->message, LOCATION_ID, (uint64_t)i + 1);
+        protobuf_put_number(&w->message, LOCATION_MAPPING_ID, w->locations[i].mapping_id);
+        protobuf_put_number(&w->message, LOCATION_ADDRESS, frame->address);
+        protobuf_put_message(&w->message, LOCATION_LINE, &w->part);
+        protobuf_put_message(w->out, PROFILE_LOCATION, &w->message);
+    }
+}
+
+static void write_about(struct writer *w)
+{
+    const struct profile *p = w->p;
+    write_value_type(w, PROFILE_SAMPLE_TYPE, "samples", "count");
+    write_value_type(w, PROFILE_SAMPLE_TYPE, "cpu", "nanoseconds");
+    write_value_type(w, PROFILE_PERIOD_TYPE, "cpu", "nanoseconds");
+    protobuf_put_number(w->out, PROFILE_PERIOD, p->period_ns);
+    protobuf_put_number(w->out, PROFILE_DEFAULT_SAMPLE_TYPE, put_text(w, "cpu"));
+    protobuf_put_number(w->out, PROFILE_TIME_NANOS, p->start_unix_ns);
+    protobuf_put_number(w->out, PROFILE_DURATION_NANOS, p->duration_ns);
+    if (p->dropped) {
+        char text[96];
+        snprintf(text, sizeof(text), "%llu samples are missing: no memory was left for them", (unsigned long long)p->dropped);
+        protobuf_put_number(w->out, PROFILE_COMMENT, put_text(w, text));
+    }
+}
+
+/* The whole message. Texts come last: everything before adds to them. */
+static int write_profile(struct writer *w)
+{
+    int r = strings_new(&w->texts);
+    if (r == 0)
+        r = collect_locations(w);
+    if (r < 0)
+        return r;
+    write_about(w);
+    write_samples(w);
+    write_mappings(w);
+    write_functions(w);
+    write_locations(w);
+    for (uint32_t i = 0; i < strings_count(w->texts); i++)
+        protobuf_put_bytes(w->out, PROFILE_STRING_TABLE, strings_get(w->texts, i), strlen(strings_get(w->texts, i)));
+    return w->error ? w->error : buf_error(w->out);
+}
+
+static int pprof_write(const struct profile *p, struct buf *out)
+{
+    _cleanup_buf_ struct buf plain = {.max_bytes = out->max_bytes};
+    _cleanup_(writer_clear) struct writer w = {.p = p, .out = &plain};
+    int r = write_profile(&w);
+    return r < 0 ? r : buf_gzip(out, plain.data, plain.size);
+}
+
+const struct exporter exporter_pprof = {
+    .name = "pprof",
+    .suffix = ".pb.gz",
+    .content_type = "application/vnd.google.protobuf+gzip",
+    .help = "profile.proto, for go tool pprof, Pyroscope and Parca",
+    .write = pprof_write,
+};

@@ -1,0 +1,227 @@
+/* speedscope's JSON with fields of our own (docs/formats.md): what speedscope.app opens, and what Sonde's page and its HTML export
+ * are fed with. Written straight into the buffer, a process after the other, heaviest first, from the folded profile: a reader of a
+ * flame graph wants one frame a function, not one an address. */
+#include "export/export.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+struct process {
+    uint32_t resource;
+    uint64_t weight_ns;
+};
+
+struct writer {
+    const struct profile *p;
+    struct process *processes; /* heaviest first */
+    uint32_t *ranks;           /* resource -> place in `processes` */
+    uint32_t *order;           /* entries by process, then by thread */
+    struct buf *out;
+};
+
+static void writer_clear(struct writer *w)
+{
+    free(w->processes);
+    free(w->ranks);
+    free(w->order);
+}
+
+static int compare(uint64_t a, uint64_t b)
+{
+    return (a > b) - (a < b);
+}
+
+static int compare_processes(const void *left, const void *right)
+{
+    const struct process *a = left, *b = right;
+    int order = compare(b->weight_ns, a->weight_ns);
+    return order ? order : compare(a->resource, b->resource);
+}
+
+static int compare_entries(const void *left, const void *right, void *context)
+{
+    const struct writer *w = context;
+    uint32_t number_a = *(const uint32_t *)left, number_b = *(const uint32_t *)right;
+    const struct profile_entry *a = &w->p->entries[number_a], *b = &w->p->entries[number_b];
+    int order = compare(w->ranks[a->resource], w->ranks[b->resource]);
+    if (!order)
+        order = compare(a->tid, b->tid);
+    if (!order)
+        order = compare(a->thread_name, b->thread_name);
+    return order ? order : compare(number_a, number_b);
+}
+
+static int writer_sort(struct writer *w)
+{
+    const struct profile *p = w->p;
+    w->processes = calloc((size_t)p->resource_count + 1, sizeof(*w->processes));
+    w->ranks = calloc((size_t)p->resource_count + 1, sizeof(*w->ranks));
+    w->order = calloc((size_t)p->entry_count + 1, sizeof(*w->order));
+    if (!w->processes || !w->ranks || !w->order)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < p->resource_count; i++)
+        w->processes[i].resource = i;
+    for (uint32_t i = 0; i < p->entry_count; i++) {
+        w->processes[p->entries[i].resource].weight_ns += p->entries[i].weight_ns;
+        w->order[i] = i;
+    }
+    qsort(w->processes, p->resource_count, sizeof(*w->processes), compare_processes);
+    for (uint32_t i = 0; i < p->resource_count; i++)
+        w->ranks[w->processes[i].resource] = i;
+    qsort_r(w->order, p->entry_count, sizeof(*w->order), compare_entries, w);
+    return 0;
+}
+
+static void put_key_string(struct buf *out, const char *key, const char *value)
+{
+    buf_printf(out, "\"%s\":", key);
+    buf_put_json_string(out, value);
+}
+
+static void write_frames(const struct writer *w)
+{
+    for (uint32_t i = 0; i < w->p->frame_count; i++) {
+        const struct profile_frame *frame = &w->p->frames[i];
+        buf_puts(w->out, i ? ",\n{" : "\n{");
+        put_key_string(w->out, "name", profile_text(w->p, frame->function));
+        if (frame->file) {
+            buf_putc(w->out, ',');
+            put_key_string(w->out, "file", profile_text(w->p, frame->file));
+        }
+        buf_printf(w->out, ",\"kind\":\"%s\",", frame_kind_name(frame->kind));
+        put_key_string(w->out, "mapping", profile_text(w->p, frame->mapping));
+        buf_putc(w->out, '}');
+    }
+}
+
+static void write_resource(const struct writer *w, const struct profile_resource *row)
+{
+    const struct profile *p = w->p;
+    const struct resource resource = profile_resource_of(p, row);
+    struct resource_attribute attributes[RESOURCE_ATTRIBUTES_MAX];
+    int count = resource_attributes(&resource, attributes);
+    buf_printf(w->out, "\"resource\":{\"process.pid\":%u,\"process.parent_pid\":%u", row->pid, row->parent_pid);
+    for (int i = 0; i < count; i++) {
+        buf_putc(w->out, ',');
+        put_key_string(w->out, attributes[i].key, attributes[i].value);
+    }
+    buf_putc(w->out, '}');
+}
+
+static void write_stack(const struct writer *w, const struct profile_stack *stack)
+{
+    buf_putc(w->out, '[');
+    for (uint32_t i = stack->count; i-- > 0;)
+        buf_printf(w->out, "%u%s", w->p->stack_frames[stack->first + i], i ? "," : "");
+    buf_putc(w->out, ']');
+}
+
+static bool same_thread(const struct profile_entry *a, const struct profile_entry *b)
+{
+    return a->tid == b->tid && a->thread_name == b->thread_name;
+}
+
+/* The threads of the entries order[first .. end), each once: equal ones stand together. */
+static void write_threads(const struct writer *w, uint32_t first, uint32_t end)
+{
+    const struct profile_entry *entries = w->p->entries;
+    buf_puts(w->out, "\"threads\":[");
+    for (uint32_t i = first; i < end; i++) {
+        const struct profile_entry *entry = &entries[w->order[i]];
+        if (i > first && same_thread(entry, &entries[w->order[i - 1]]))
+            continue;
+        buf_printf(w->out, "%s{\"tid\":%u,", i > first ? "," : "", entry->tid);
+        put_key_string(w->out, "name", profile_text(w->p, entry->thread_name));
+        buf_putc(w->out, '}');
+    }
+    buf_puts(w->out, "],\"sample_threads\":[");
+    for (uint32_t i = first, thread = 0; i < end; i++) {
+        if (i > first && !same_thread(&entries[w->order[i]], &entries[w->order[i - 1]]))
+            thread++;
+        buf_printf(w->out, "%s%u", i > first ? "," : "", thread);
+    }
+    buf_puts(w->out, "],");
+}
+
+static void write_process(const struct writer *w, const struct process *process, uint32_t first, uint32_t end)
+{
+    const struct profile *p = w->p;
+    const struct profile_resource *resource = &p->resources[process->resource];
+    struct buf *out = w->out;
+    char name[128];
+    snprintf(name, sizeof(name), "%s (pid %u)", profile_text(p, resource->command), resource->pid);
+    buf_puts(out, "{\"type\":\"sampled\",");
+    put_key_string(out, "name", name);
+    buf_printf(out, ",\"unit\":\"nanoseconds\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n\"samples\":[", process->weight_ns);
+    for (uint32_t i = first; i < end; i++) {
+        if (i > first)
+            buf_putc(out, ',');
+        write_stack(w, &p->stacks[p->entries[w->order[i]].stack]);
+    }
+    buf_puts(out, "],\n\"weights\":[");
+    for (uint32_t i = first; i < end; i++)
+        buf_printf(out, "%s%" PRIu64, i > first ? "," : "", p->entries[w->order[i]].weight_ns);
+    buf_puts(out, "],\n\"sonde\":{\"counts\":[");
+    for (uint32_t i = first; i < end; i++)
+        buf_printf(out, "%s%" PRIu64, i > first ? "," : "", p->entries[w->order[i]].count);
+    buf_puts(out, "],");
+    write_threads(w, first, end);
+    write_resource(w, resource);
+    buf_puts(out, "}}");
+}
+
+static void write_head(const struct writer *w)
+{
+    const struct profile *p = w->p;
+    uint64_t samples = 0, weight_ns = 0;
+    for (uint32_t i = 0; i < p->entry_count; i++) {
+        samples += p->entries[i].count;
+        weight_ns += p->entries[i].weight_ns;
+    }
+    char when[32];
+    struct tm utc;
+    time_t seconds = p->start_unix_ns / 1000000000u;
+    gmtime_r(&seconds, &utc);
+    strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);
+    buf_printf(w->out,
+               "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"sonde " SONDE_VERSION
+               "\",\"name\":\"sonde %s\",\"activeProfileIndex\":0,\n\"sonde\":{\"version\":1,\"start_time_unix_ms\":%" PRIu64
+               ",\"duration_ns\":%" PRIu64 ",\"period_ns\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"weight_ns\":%" PRIu64
+               ",\"dropped\":%" PRIu64 "},\n\"shared\":{\"frames\":[",
+               when, p->start_unix_ns / 1000000u, p->duration_ns, p->period_ns, samples, weight_ns, p->dropped);
+}
+
+static int speedscope_write(const struct profile *whole, struct buf *out)
+{
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    int r = profile_fold(whole, &p);
+    if (r < 0)
+        return r;
+    _cleanup_(writer_clear) struct writer w = {.p = p, .out = out};
+    r = writer_sort(&w);
+    if (r < 0)
+        return r;
+    write_head(&w);
+    write_frames(&w);
+    buf_puts(out, "]},\n\"profiles\":[");
+    for (uint32_t first = 0, end = 0; first < p->entry_count && !out->error; first = end) {
+        uint32_t rank = w.ranks[p->entries[w.order[first]].resource];
+        while (end < p->entry_count && w.ranks[p->entries[w.order[end]].resource] == rank)
+            end++;
+        buf_puts(out, first ? ",\n" : "\n");
+        write_process(&w, &w.processes[rank], first, end);
+    }
+    buf_puts(out, "]}\n");
+    return buf_error(out);
+}
+
+const struct exporter exporter_speedscope = {
+    .name = "json",
+    .suffix = ".json",
+    .content_type = "application/json",
+    .help = "speedscope's JSON, for speedscope.app and programs",
+    .write = speedscope_write,
+};

@@ -1,0 +1,231 @@
+/* A set of metrics on its way to a scraper; see metric.h. Made anew for each scrape and thrown away, so rows are plain growing arrays
+ * and texts one table of strings. Names are checked here, once, so that no exporter can be made to write a broken page. */
+#include "model/metric.h"
+
+#include "base/strings.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+struct family {
+    struct metric_family seen; /* by readers; its `points` are set when one asks */
+    struct metric_point *points;
+    size_t capacity;
+};
+
+/* Bounds and counts of histograms, which points borrow. */
+struct numbers {
+    struct numbers *next;
+    uint64_t data[];
+};
+
+struct metric_set {
+    struct strings *texts;
+    struct family *families;
+    size_t count, capacity;
+    struct numbers *numbers;
+    int error;
+};
+
+#define LABELS_MAX (sizeof((struct metric_point){0}.labels) / sizeof(struct metric_label))
+
+int metric_set_new(struct metric_set **ret)
+{
+    _cleanup_(metric_set_freep) struct metric_set *set = calloc(1, sizeof(*set));
+    if (!set)
+        return -ENOMEM;
+    int r = strings_new(&set->texts);
+    if (r < 0)
+        return r;
+    *ret = take_ptr(set);
+    return 0;
+}
+
+void metric_set_free(struct metric_set *set)
+{
+    if (!set)
+        return;
+    for (size_t i = 0; i < set->count; i++)
+        free(set->families[i].points);
+    for (struct numbers *n = set->numbers, *next; n; n = next) {
+        next = n->next;
+        free(n);
+    }
+    free(set->families);
+    strings_free(set->texts);
+    free(set);
+}
+
+static void fail(struct metric_set *set, int error)
+{
+    if (!set->error)
+        set->error = error;
+}
+
+static const char *put_text(struct metric_set *set, const char *text)
+{
+    uint32_t number = strings_add(set->texts, text);
+    if (strings_dropped(set->texts))
+        fail(set, -ENOMEM);
+    return strings_get(set->texts, number);
+}
+
+/* Whether `array` has room for one more than `count`. */
+static bool reserve(struct metric_set *set, void *array, size_t *capacity, size_t count, size_t element_bytes)
+{
+    void **at = array;
+    if (count < *capacity)
+        return true;
+    size_t more = *capacity ? *capacity * 2 : 4;
+    void *grown = realloc(*at, more * element_bytes);
+    if (!grown) {
+        fail(set, -ENOMEM);
+        return false;
+    }
+    *at = grown;
+    *capacity = more;
+    return true;
+}
+
+static bool is_name(const char *name, bool colons)
+{
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789:";
+    size_t size = strlen(name);
+    if (!size || (name[0] >= '0' && name[0] <= '9') || strspn(name, letters) != size)
+        return false;
+    return colons || !strchr(name, ':');
+}
+
+static bool ends_with(const char *name, const char *end)
+{
+    size_t size = strlen(name), end_size = strlen(end);
+    return size > end_size && strcmp(name + size - end_size, end) == 0;
+}
+
+static bool has_unit(const char *name, const char *unit)
+{
+    size_t size = strlen(name), unit_size = strlen(unit);
+    return !unit_size || (ends_with(name, unit) && name[size - unit_size - 1] == '_');
+}
+
+/* What the exporter appends must not be there already: the page would then say it twice, or clash with another family. */
+static bool is_family_name(const char *name, enum metric_type type, const char *unit)
+{
+    static const char *const reserved[] = {"_total", "_created", "_bucket", "_count", "_sum", "_info"};
+    for (size_t i = 0; i < array_size(reserved); i++)
+        if (ends_with(name, reserved[i]))
+            return false;
+    return is_name(name, true) && has_unit(name, unit) && (type != METRIC_INFO || !unit[0]);
+}
+
+static struct family *find_family(struct metric_set *set, const char *name, enum metric_type type, const char *unit,
+                                  const char *help)
+{
+    for (size_t i = 0; i < set->count; i++) {
+        struct family *family = &set->families[i];
+        if (strcmp(family->seen.name, name) != 0)
+            continue;
+        if (family->seen.type == type && strcmp(family->seen.unit, unit) == 0)
+            return family;
+        fail(set, -EINVAL);
+        return NULL;
+    }
+    if (!is_family_name(name, type, unit)) {
+        fail(set, -EINVAL);
+        return NULL;
+    }
+    if (!reserve(set, &set->families, &set->capacity, set->count, sizeof(*set->families)))
+        return NULL;
+    struct family *family = &set->families[set->count++];
+    *family = (struct family){.seen = {.name = put_text(set, name),
+                                         .unit = put_text(set, unit),
+                                         .help = put_text(set, help),
+                                         .type = type}};
+    return family;
+}
+
+static struct metric_point *add_point(struct metric_set *set, struct family *family, const struct metric_label *labels,
+                                      size_t label_count)
+{
+    bool is_valid = label_count <= LABELS_MAX;
+    for (size_t i = 0; is_valid && i < label_count; i++)
+        is_valid = is_name(labels[i].name, false) && strncmp(labels[i].name, "__", 2) != 0;
+    if (!is_valid) {
+        fail(set, -EINVAL);
+        return NULL;
+    }
+    if (!reserve(set, &family->points, &family->capacity, family->seen.point_count, sizeof(*family->points)))
+        return NULL;
+    struct metric_point *point = &family->points[family->seen.point_count++];
+    *point = (struct metric_point){.label_count = label_count};
+    for (size_t i = 0; i < label_count; i++)
+        point->labels[i] = (struct metric_label){put_text(set, labels[i].name), put_text(set, labels[i].value)};
+    return point;
+}
+
+void metric_add(struct metric_set *set, const char *name, enum metric_type type, const char *unit, const char *help,
+                double value, const struct metric_label *labels, size_t label_count)
+{
+    struct family *family = find_family(set, name, type, unit, help);
+    struct metric_point *point = family ? add_point(set, family, labels, label_count) : NULL;
+    if (point)
+        point->value = value;
+}
+
+static bool copy_numbers(struct metric_set *set, struct metric_point *point, const double *bounds, const uint64_t *counts,
+                         size_t bound_count)
+{
+    static_assert(sizeof(double) == sizeof(uint64_t), "bounds and counts share an array");
+    struct numbers *numbers = malloc(sizeof(*numbers) + (2 * bound_count + 1) * sizeof(uint64_t));
+    if (!numbers) {
+        fail(set, -ENOMEM);
+        return false;
+    }
+    numbers->next = set->numbers;
+    set->numbers = numbers;
+    memcpy(numbers->data, counts, (bound_count + 1) * sizeof(*counts));
+    double *copy = (double *)(void *)(numbers->data + bound_count + 1);
+    if (bound_count)
+        memcpy(copy, bounds, bound_count * sizeof(*bounds));
+    point->counts = numbers->data;
+    point->bounds = copy;
+    point->bound_count = bound_count;
+    return true;
+}
+
+void metric_add_histogram(struct metric_set *set, const char *name, const char *unit, const char *help, const double *bounds,
+                          const uint64_t *counts, size_t bound_count, double sum, const struct metric_label *labels,
+                          size_t label_count)
+{
+    for (size_t i = 1; i < bound_count; i++)
+        if (bounds[i] <= bounds[i - 1]) {
+            fail(set, -EINVAL);
+            return;
+        }
+    struct family *family = find_family(set, name, METRIC_HISTOGRAM, unit, help);
+    struct metric_point *point = family ? add_point(set, family, labels, label_count) : NULL;
+    if (!point)
+        return;
+    point->value = sum;
+    if (!copy_numbers(set, point, bounds, counts, bound_count))
+        family->seen.point_count--;
+}
+
+int metric_set_error(const struct metric_set *set)
+{
+    return set->error;
+}
+
+size_t metric_set_families(const struct metric_set *set)
+{
+    return set->count;
+}
+
+struct metric_family metric_set_family(const struct metric_set *set, size_t i)
+{
+    struct metric_family family = set->families[i].seen;
+    family.points = set->families[i].points;
+    return family;
+}
