@@ -27,7 +27,7 @@ struct source_options {
     size_t table_bytes;                     /* bound of unwinding tables */
 };
 
-/* How much a source sees, in the order in which the budget sheds (docs/budget.md). What is left out is counted as LOSS_SHED or
+/* How much a source sees, in the order in which the budget sheds (sonde-up(1)). What is left out is counted as LOSS_SHED or
  * LOSS_REQUEST_NOT_DETAILED. */
 enum source_detail {
     SOURCE_DETAIL_FULL,
