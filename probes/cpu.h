@@ -24,7 +24,8 @@ enum unwind_end {
 
 struct cpu_sample {
     struct wire_header h;
-    __u64 cgroup_id;      /* kernfs id of the task's cgroup: v2's, or on hybrid hosts the one that configuration picked */
+    __u64 cgroup_id;      /* kernfs id of the task's cgroup, which is its directory's inode: in the first v1 hierarchy that is mounted of
+                           * memory, cpuacct, cpu, pids, devices, else in cgroup v2's (v1 is where jobs live on hybrid hosts) */
     __u64 weight_ns;      /* CPU time that this sample stands for */
     __u32 cpu;
     __u16 kernel_frames;  /* data[0 ..): kernel return addresses, leaf first */
@@ -33,7 +34,8 @@ struct cpu_sample {
     __u8 flags;           /* CPU_SAMPLE_* */
     __u16 reserved;
     __u32 stack_bytes;    /* then: this many bytes of the user stack from stack_sp on, a multiple of 8 */
-    /* User registers at the point where the walk stopped, for going on from the stack copy. */
+    /* User registers of the last user frame in data[], where the walk stopped: for going on from the stack copy, which begins
+     * at stop_sp rounded down to 8. */
     __u64 stop_ip, stop_sp, stop_fp, stop_lr, stop_bx;
     char comm[16];        /* the thread's name */
     __u64 data[];
@@ -43,6 +45,19 @@ _Static_assert(sizeof(struct cpu_sample) == 112, "wire format");
 #define CPU_SAMPLE_LEAF_IN_KERNEL 1 /* the user half begins in a system call, fault or interrupt */
 #define CPU_SAMPLE_KERNEL_TRUNCATED 2
 #define CPU_SAMPLE_STOP_INTERRUPTED 4 /* stop_ip is exact: a leaf, or interrupted by a signal; otherwise a return address */
+
+/* What the kernel half counts, a CPU's share each. */
+struct cpu_stats {
+    __u64 runs;           /* of the program, on tasks that were asked for */
+    __u64 run_time_ns;    /* spent in them */
+    __u64 samples;        /* written to the ring */
+    __u64 ring_full;      /* not written */
+    __u64 copies_refused; /* stacks not copied, because the ring was half full */
+    __u64 followed_full;  /* children of followed processes that could not be followed */
+};
+
+#define CPU_MAX_FOLLOWED 10240
+#define CPU_MAX_FILTERS  64
 
 /* Set in a user address of data[] that is exact: a leaf, or one interrupted by a signal. The others are return addresses, whose
  * call is one byte earlier. User addresses never have this bit of their own. */

@@ -1,0 +1,330 @@
+/* The kernel half of CPU profiling: runs on every tick of a CPU's perf event, decides whether the task at hand is asked for,
+ * walks its kernel and user stack and writes one record of variable length (cpu.h) into the ring.
+ *
+ * Loses: records that find the ring full, and stack copies when the ring is half full (struct cpu_stats). Whatever is not asked
+ * for is a constant that the verifier removes with the code and the maps behind it. */
+#include "unwind.bpf.h"
+
+#include <bpf/bpf_core_read.h>
+
+char LICENSE[] SEC("license") = "GPL";
+
+const volatile __u64 weight_ns = 0;
+const volatile __u64 ring_bytes = 0;
+const volatile __u32 skip_pid = 0;
+const volatile bool filter_pids = false;
+const volatile bool filter_cgroups = false;
+const volatile bool filter_commands = false;
+const volatile int cgroup_controller = -1; /* v1: index of the controller whose hierarchy names jobs; -1: cgroup v2 */
+
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 4096); /* set at load */
+} records SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct cpu_stats);
+} stats SEC(".maps");
+
+/* Processes asked for and their descendants. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, CPU_MAX_FOLLOWED);
+    __type(key, __u32);
+    __type(value, __u8);
+} followed SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, CPU_MAX_FILTERS);
+    __type(key, __u64);
+    __type(value, __u8);
+} cgroups SEC(".maps");
+
+struct command {
+    char name[16];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, CPU_MAX_FILTERS);
+    __type(key, struct command);
+    __type(value, __u8);
+} commands SEC(".maps");
+
+static __always_inline struct cgroup *task_cgroup(struct task_struct *task)
+{
+    struct css_set *set = BPF_CORE_READ(task, cgroups);
+    struct cgroup_subsys_state *state = NULL;
+
+    if (cgroup_controller < 0)
+        return BPF_CORE_READ(set, dfl_cgrp);
+    bpf_probe_read_kernel(&state, sizeof(state), &set->subsys[0] + cgroup_controller);
+    return BPF_CORE_READ(state, cgroup);
+}
+
+static __always_inline __u64 cgroup_id(struct cgroup *cgroup)
+{
+    return BPF_CORE_READ(cgroup, kn, id);
+}
+
+/* A cgroup is asked for with everything below it. */
+static __always_inline bool cgroup_wanted(struct cgroup *cgroup)
+{
+    for (int level = 0; level < 16 && cgroup; level++) {
+        __u64 id = cgroup_id(cgroup);
+        struct cgroup_subsys_state *parent;
+
+        if (bpf_map_lookup_elem(&cgroups, &id))
+            return true;
+        parent = BPF_CORE_READ(cgroup, self.parent);
+        if (!parent)
+            return false;
+        cgroup = BPF_CORE_READ(parent, cgroup);
+    }
+    return false;
+}
+
+/* By the thread's own name or its process's. */
+static __always_inline bool command_wanted(struct task_struct *task)
+{
+    struct command command = {};
+
+    bpf_get_current_comm(command.name, sizeof(command.name));
+    if (bpf_map_lookup_elem(&commands, &command))
+        return true;
+    __builtin_memset(&command, 0, sizeof(command));
+    BPF_CORE_READ_STR_INTO(&command.name, task, group_leader, comm);
+    return bpf_map_lookup_elem(&commands, &command);
+}
+
+static __always_inline bool task_wanted(struct task_struct *task, __u32 pid)
+{
+    if (pid == 0 || pid == skip_pid)
+        return false;
+    if (filter_pids && !bpf_map_lookup_elem(&followed, &pid))
+        return false;
+    if (filter_cgroups && !cgroup_wanted(task_cgroup(task)))
+        return false;
+    return !filter_commands || command_wanted(task);
+}
+
+#if defined(__TARGET_ARCH_x86)
+static __always_inline bool user_mode(const struct user_registers *regs)
+{
+    return (regs->cs & 3) == 3;
+}
+
+#define USER_CODE_64 0x33
+
+/* False for what cannot be walked: 32-bit code. */
+static __always_inline bool walk_begin(struct unwind_walk *w, const struct user_registers *regs)
+{
+    w->r.ip = regs->ip;
+    w->r.sp = regs->sp;
+    w->r.fp = regs->bp;
+    w->r.bx = regs->bx;
+    w->r.r10 = regs->r10;
+    return regs->cs == USER_CODE_64;
+}
+#elif defined(__TARGET_ARCH_arm64)
+static __always_inline bool user_mode(const struct user_registers *regs)
+{
+    return (regs->pstate & 0xf) == 0;
+}
+
+static __always_inline bool walk_begin(struct unwind_walk *w, const struct user_registers *regs)
+{
+    w->r.ip = regs->pc;
+    w->r.sp = regs->sp;
+    w->r.fp = regs->regs[29];
+    w->r.lr = regs->regs[30];
+    return (regs->pstate & 0x10) == 0;
+}
+#endif
+
+/* The user registers of a task inside the kernel: at the top of its kernel stack. The helper (5.15) knows where that is; before it
+ * there was no padding above them. */
+#if defined(__TARGET_ARCH_x86)
+#define KERNEL_STACK_BYTES 16384
+#define KERNEL_STACK_PAD   0
+#elif defined(__TARGET_ARCH_arm64)
+#define KERNEL_STACK_BYTES 16384
+#define KERNEL_STACK_PAD   16 /* pt_regs goes on behind what user space sees; see kernel_registers() */
+#endif
+
+enum bpf_func_id___local { BPF_FUNC_get_current_task_btf___local = 158, BPF_FUNC_task_pt_regs___local = 175 };
+
+static __always_inline bool kernel_registers(struct task_struct *task, struct user_registers *ret)
+{
+    const void *at;
+
+    if (bpf_core_enum_value_exists(enum bpf_func_id___local, BPF_FUNC_task_pt_regs___local))
+        at = (const void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+    else
+        at = (const char *)BPF_CORE_READ(task, stack) + KERNEL_STACK_BYTES - sizeof(struct user_registers) -
+             KERNEL_STACK_PAD;
+    return bpf_probe_read_kernel(ret, sizeof(*ret), at) == 0;
+}
+
+/* Ends may be mended in user space if it has the stack; a stack that leads nowhere is not worth the bytes. */
+static __always_inline bool end_is_mendable(int end)
+{
+    return end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_ROWS || end == UNWIND_END_NO_MAPPING;
+}
+
+static __always_inline struct cpu_sample *sample_of(struct unwind_scratch *scratch)
+{
+    return (struct cpu_sample *)scratch->header;
+}
+
+static __always_inline int sample_user(struct perf_sample_context *ctx, struct unwind_scratch *scratch, struct cpu_stats *stat,
+                                       struct task_struct *task)
+{
+    struct unwind_walk *w = &scratch->walk;
+    struct user_registers regs;
+    int end;
+
+    if ((BPF_CORE_READ(task, flags) & PF_KTHREAD) || !BPF_CORE_READ(task, mm))
+        return UNWIND_END_NO_USER;
+    if (user_mode(&ctx->regs)) {
+        if (!walk_begin(w, &ctx->regs))
+            return UNWIND_END_UNSUPPORTED;
+    } else {
+        sample_of(scratch)->flags |= CPU_SAMPLE_LEAF_IN_KERNEL;
+        if (!kernel_registers(task, &regs) || !user_mode(&regs))
+            return UNWIND_END_NO_USER;
+        if (!walk_begin(w, &regs))
+            return UNWIND_END_UNSUPPORTED;
+    }
+    w->interrupted = 1;
+    end = unwind_user();
+    if (!end_is_mendable(end))
+        return end;
+    if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 2)
+        stat->copies_refused++;
+    else
+        unwind_copy_stack();
+    return end;
+}
+
+static __always_inline void sample_kernel(struct perf_sample_context *ctx, struct unwind_scratch *scratch)
+{
+    long bytes;
+
+    if (user_mode(&ctx->regs))
+        return;
+    bytes = bpf_get_stack(ctx, scratch->data, CPU_MAX_KERNEL_FRAMES * 8, 0);
+    if (bytes <= 0 || bytes > CPU_MAX_KERNEL_FRAMES * 8)
+        return;
+    sample_of(scratch)->kernel_frames = (__u64)bytes / 8;
+    if (bytes == CPU_MAX_KERNEL_FRAMES * 8)
+        sample_of(scratch)->flags |= CPU_SAMPLE_KERNEL_TRUNCATED;
+}
+
+static __always_inline void sample_send(struct unwind_scratch *scratch, struct cpu_stats *stat)
+{
+    struct cpu_sample *s = sample_of(scratch);
+    __u64 size = sizeof(*s) + (scratch->walk.base + scratch->walk.frames) * 8 + scratch->walk.stack_bytes;
+    __u64 flags = BPF_RB_NO_WAKEUP;
+
+    if (size > sizeof(*s) + sizeof(scratch->data))
+        return;
+    s->h.size_bytes = size;
+    /* The reader comes by itself now and then; it is called only when a quarter is full. */
+    if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4)
+        flags = BPF_RB_FORCE_WAKEUP;
+    if (bpf_ringbuf_output(&records, s, size, flags))
+        stat->ring_full++;
+    else
+        stat->samples++;
+}
+
+SEC("perf_event")
+int cpu_sample(struct perf_sample_context *ctx)
+{
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+    __u64 id = bpf_get_current_pid_tgid(), start_ns;
+    struct unwind_scratch *scratch;
+    struct cpu_stats *stat;
+    struct cpu_sample *s;
+    __u32 zero = 0;
+
+    if (!task_wanted(task, id >> 32))
+        return 0;
+    start_ns = bpf_ktime_get_ns();
+    scratch = unwind_scratch_get();
+    stat = bpf_map_lookup_elem(&stats, &zero);
+    if (!scratch || !stat)
+        return 0;
+
+    __builtin_memset(&scratch->walk, 0, sizeof(scratch->walk));
+    s = sample_of(scratch);
+    __builtin_memset(s, 0, sizeof(*s));
+    s->h.kind = WIRE_CPU_SAMPLE;
+    s->h.time_ns = start_ns;
+    s->h.pid = id >> 32;
+    s->h.tid = id;
+    s->weight_ns = weight_ns;
+    s->cpu = bpf_get_smp_processor_id();
+    s->cgroup_id = cgroup_id(task_cgroup(task));
+    bpf_get_current_comm(s->comm, sizeof(s->comm));
+
+    sample_kernel(ctx, scratch);
+    scratch->walk.pid = id >> 32;
+    scratch->walk.base = s->kernel_frames;
+    s->user_end = sample_user(ctx, scratch, stat, task);
+    s->user_frames = scratch->walk.frames;
+    s->stack_bytes = scratch->walk.stack_bytes;
+    s->stop_ip = scratch->walk.r.ip;
+    s->stop_sp = scratch->walk.r.sp;
+    s->stop_fp = scratch->walk.r.fp;
+    s->stop_lr = scratch->walk.r.lr;
+    s->stop_bx = scratch->walk.r.bx;
+    if (scratch->walk.interrupted)
+        s->flags |= CPU_SAMPLE_STOP_INTERRUPTED;
+    sample_send(scratch, stat);
+    stat->run_time_ns += bpf_ktime_get_ns() - start_ns;
+    stat->runs++;
+    return 0;
+}
+
+struct raw_tracepoint_context {
+    __u64 args[2];
+};
+
+/* Children of followed processes are followed. Loaded only when processes were asked for. */
+SEC("raw_tp/sched_process_fork")
+int follow_fork(struct raw_tracepoint_context *ctx)
+{
+    struct task_struct *parent_task = (struct task_struct *)ctx->args[0];
+    struct task_struct *child_task = (struct task_struct *)ctx->args[1];
+    __u32 parent = BPF_CORE_READ(parent_task, tgid), child = BPF_CORE_READ(child_task, tgid);
+    __u32 zero = 0;
+    __u8 yes = 1;
+
+    if (child == parent || !bpf_map_lookup_elem(&followed, &parent))
+        return 0;
+    if (bpf_map_update_elem(&followed, &child, &yes, BPF_ANY)) {
+        struct cpu_stats *stat = bpf_map_lookup_elem(&stats, &zero);
+
+        if (stat)
+            stat->followed_full++;
+    }
+    return 0;
+}
+
+/* The last of a process is gone, and its number is free for others. */
+SEC("raw_tp/sched_process_free")
+int follow_free(struct raw_tracepoint_context *ctx)
+{
+    struct task_struct *task = (struct task_struct *)ctx->args[0];
+    __u32 tgid = BPF_CORE_READ(task, tgid);
+
+    if (BPF_CORE_READ(task, pid) == tgid)
+        bpf_map_delete_elem(&followed, &tgid);
+    return 0;
+}

@@ -1,0 +1,323 @@
+/* The walk of a user stack in the kernel half: by rows (unwind.h) where a process's code has them, by frame pointer elsewhere,
+ * one frame after another until the thread's entry or a reason to stop.
+ *
+ * Every piece is a global function of scalars that finds its state in per-CPU scratch: the verifier then checks each piece once
+ * and not once a frame, so that one plain loop of 1024 frames loads on 5.10 as on 6.18, without tail calls or bpf_loop.
+ * A program that includes this gets the maps and its own scratch; the tables are shared by giving their descriptors to libbpf. */
+#pragma once
+
+#include "vmlinux.h"
+
+#include <bpf/bpf_helpers.h>
+
+#if defined(__TARGET_ARCH_arm64)
+#define UNWIND_ARM64
+#endif
+#define UNWIND_READ(context, address, ret_u64) bpf_probe_read_user(ret_u64, 8, (const void *)(address))
+#define UNWIND_INLINE static __always_inline
+
+#include "cpu.h"
+#include "unwind_maps.h"
+#include "unwind_step.h"
+
+#define UNWIND_GO_ON (-1) /* what unwind_frame returns when there is a caller to go on with */
+
+#define UNWIND_DATA_WORDS (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES + CPU_STACK_COPY_BYTES / 8)
+#define UNWIND_COPY_PAGE  4096
+#define UNWIND_HEADER_WORDS (sizeof(struct cpu_sample) / 8)
+
+struct unwind_walk {
+    struct unwind_registers r;
+    struct unwind_rule rule;
+    __u64 start, end;  /* the mapping found last */
+    __u64 file_offset; /* of `start` */
+    __u32 object;
+    __u32 pid;
+    __u32 generation;
+    __u32 base;   /* where in data[] the user frames begin */
+    __u32 frames;
+    __u32 stack_bytes;
+    __u8 interrupted; /* r.ip is exact */
+    __u8 by_fp;       /* the frame below was left by its frame pointer */
+    __u8 has_process;
+    __u8 reserved;
+    __u32 zero; /* always 0, which the verifier does not know: searches that begin with it are checked once for all values */
+};
+
+struct unwind_scratch {
+    struct unwind_walk walk;
+    __u64 header[UNWIND_HEADER_WORDS]; /* the record's fixed part, by whoever makes it of the data */
+    __u64 data[UNWIND_DATA_WORDS];
+    __u8 slack[UNWIND_COPY_PAGE]; /* room for the verifier's view of a copy at the very end; never written */
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct unwind_scratch);
+} unwind_scratch SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 1); /* set at load */
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, __u32);
+    __type(value, struct unwind_process);
+} unwind_processes SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 1); /* set at load */
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, struct unwind_chunk_key);
+    __type(value, struct unwind_chunk);
+} unwind_chunks SEC(".maps");
+
+struct unwind_object_map {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_INNER_MAP); /* objects differ in size */
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __uint(value_size, UNWIND_VALUE_BYTES);
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+    __uint(max_entries, UNWIND_MAX_OBJECTS);
+    __type(key, __u32);
+    __array(values, struct unwind_object_map);
+} unwind_objects SEC(".maps");
+
+static __always_inline struct unwind_scratch *unwind_scratch_get(void)
+{
+    __u32 zero = 0;
+
+    return bpf_map_lookup_elem(&unwind_scratch, &zero);
+}
+
+/* Finds the executable mapping that holds `address` and keeps it in the walk. 0, or why not (enum unwind_end). */
+__noinline int unwind_find_mapping(__u64 address)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    struct unwind_chunk_mapping *mapping;
+    struct unwind_chunk_key key = {};
+    struct unwind_process *process;
+    struct unwind_chunk *chunk;
+    struct unwind_walk *w;
+    __u32 i, count;
+
+    if (!scratch)
+        return UNWIND_END_NO_PROCESS;
+    w = &scratch->walk;
+    key.pid = w->pid;
+    process = bpf_map_lookup_elem(&unwind_processes, &key.pid);
+    if (!process)
+        return UNWIND_END_NO_PROCESS;
+    key.generation = process->generation;
+    count = process->chunks;
+    i = w->zero;
+#pragma unroll
+    for (__u32 step = UNWIND_PROCESS_CHUNKS / 2; step > 0; step /= 2) {
+        __u32 next = i + step;
+
+        if (next < count && next < UNWIND_PROCESS_CHUNKS && process->starts[next] <= address)
+            i = next;
+    }
+    key.chunk = i;
+    chunk = bpf_map_lookup_elem(&unwind_chunks, &key);
+    if (!chunk)
+        return UNWIND_END_NO_PROCESS;
+    count = chunk->count;
+    i = w->zero;
+#pragma unroll
+    for (__u32 step = UNWIND_CHUNK_MAPPINGS / 2; step > 0; step /= 2) {
+        __u32 next = i + step;
+
+        if (next < count && next < UNWIND_CHUNK_MAPPINGS && chunk->mappings[next].start <= address)
+            i = next;
+    }
+    if (i >= count || i >= UNWIND_CHUNK_MAPPINGS)
+        return UNWIND_END_NO_MAPPING;
+    mapping = &chunk->mappings[i];
+    w->start = mapping->start;
+    w->end = mapping->start + ((__u64)mapping->pages << UNWIND_PAGE_SHIFT);
+    w->file_offset = (__u64)mapping->file_page << UNWIND_PAGE_SHIFT;
+    w->object = mapping->object;
+    if (address < w->start || address >= w->end) {
+        w->end = 0; /* nothing is inside of it */
+        return UNWIND_END_NO_MAPPING;
+    }
+    return 0;
+}
+
+/* Finds the rule that holds at a file offset of an object and keeps it in the walk. 0, or why not (enum unwind_end). */
+__noinline int unwind_find_rule(__u32 object, __u32 offset)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    struct unwind_object_header *header;
+    struct unwind_page *page = NULL;
+    struct unwind_rule_page *rules;
+    __u32 key, i, count, low, high, pages, distance, rule;
+    void *values;
+
+    if (!scratch)
+        return UNWIND_END_NO_ROWS;
+    key = object;
+    values = bpf_map_lookup_elem(&unwind_objects, &key);
+    if (!values)
+        return UNWIND_END_NO_ROWS;
+    key = 0;
+    header = bpf_map_lookup_elem(values, &key);
+    if (!header)
+        return UNWIND_END_NO_ROWS;
+    pages = header->pages;
+    count = header->index_count;
+    i = scratch->walk.zero;
+#pragma unroll
+    for (__u32 step = 64; step > 0; step /= 2) {
+        __u32 next = i + step;
+
+        if (next < count && next < 124 && header->index[next] <= offset)
+            i = next;
+    }
+    low = i << (header->index_shift & 31);
+    high = (i + 1) << (header->index_shift & 31);
+    if (high > pages)
+        high = pages;
+    for (int n = 0; n < 16; n++) {
+        __u32 middle = (low + high) / 2;
+
+        if (low + 1 >= high)
+            break;
+        key = 1 + middle;
+        page = bpf_map_lookup_elem(values, &key);
+        if (!page)
+            return UNWIND_END_NO_ROWS;
+        if (page->base <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    key = 1 + low;
+    page = bpf_map_lookup_elem(values, &key);
+    if (!page || low >= pages || page->base > offset)
+        return UNWIND_END_NO_CFI;
+    distance = offset - page->base;
+    count = page->rows;
+    i = scratch->walk.zero;
+#pragma unroll
+    for (__u32 step = 64; step > 0; step /= 2) {
+        __u32 next = i + step;
+
+        if (next < count && next < UNWIND_PAGE_ROWS && page->distance[next] <= distance)
+            i = next;
+    }
+    if (i >= UNWIND_PAGE_ROWS)
+        return UNWIND_END_NO_CFI;
+    rule = page->rule[i];
+    key = 1 + pages + rule / UNWIND_RULES_A_PAGE;
+    rules = bpf_map_lookup_elem(values, &key);
+    if (!rules)
+        return UNWIND_END_NO_ROWS;
+    scratch->walk.rule = rules->rules[rule % UNWIND_RULES_A_PAGE];
+    return 0;
+}
+
+/* Records the frame at hand and goes to its caller: UNWIND_GO_ON, or how the walk ended (enum unwind_end). */
+__noinline int unwind_frame(void)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    struct unwind_registers r;
+    struct unwind_walk *w;
+    __u64 address;
+    __u32 index;
+    int end, by_fp = 0;
+
+    if (!scratch)
+        return UNWIND_END_UNSUPPORTED;
+    w = &scratch->walk;
+    if (w->frames >= CPU_MAX_USER_FRAMES)
+        return UNWIND_END_TOO_DEEP;
+    r = w->r;
+    address = r.ip - !w->interrupted;
+
+    if (address < w->start || address >= w->end) {
+        end = unwind_find_mapping(address);
+        /* What a frame pointer led to was no code: it pointed to no frame, and the one before was the last. */
+        if (end == UNWIND_END_NO_MAPPING && w->by_fp)
+            return UNWIND_END_NO_CFI;
+    } else {
+        end = 0;
+    }
+    index = w->base + w->frames;
+    if (index >= UNWIND_DATA_WORDS)
+        return UNWIND_END_TOO_DEEP;
+    scratch->data[index] = w->interrupted ? r.ip | CPU_FRAME_EXACT : r.ip;
+    w->frames++;
+    if (end)
+        return end;
+
+    if (w->object == UNWIND_MAPPING_NO_ROWS_YET)
+        return UNWIND_END_NO_ROWS;
+    if (w->object == UNWIND_MAPPING_NO_CODE) {
+        end = UNWIND_END_NO_CFI;
+    } else {
+        end = unwind_find_rule(w->object, address - w->start + w->file_offset);
+        if (end == 0) {
+            struct unwind_rule rule = w->rule;
+
+            end = unwind_step(&rule, &r, w->interrupted, NULL);
+        }
+    }
+    if (end == UNWIND_END_NO_CFI) {
+        end = unwind_step_fp(&r, w->by_fp, NULL);
+        by_fp = 1;
+    }
+    if (end >= 0)
+        return end;
+    w->r = r;
+    w->interrupted = end == UNWIND_STEP_INTERRUPTED;
+    w->by_fp = by_fp;
+    return UNWIND_GO_ON;
+}
+
+/* Copies up to CPU_STACK_COPY_BYTES of the stack from r.sp on, behind the frames, as far as it can be read. */
+__noinline int unwind_copy_stack(void)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    __u32 copied = 0;
+    __u64 from;
+
+    if (!scratch)
+        return 0;
+    from = scratch->walk.r.sp & ~7ULL;
+    for (int n = 0; n < CPU_STACK_COPY_BYTES / UNWIND_COPY_PAGE + 1; n++) {
+        __u32 size = UNWIND_COPY_PAGE - (from & (UNWIND_COPY_PAGE - 1));
+        __u32 to = (scratch->walk.base + scratch->walk.frames) * 8 + copied;
+
+        if (size > CPU_STACK_COPY_BYTES - copied)
+            size = CPU_STACK_COPY_BYTES - copied;
+        if (size == 0 || size > UNWIND_COPY_PAGE || to > sizeof(scratch->data))
+            break;
+        if (bpf_probe_read_user((__u8 *)scratch->data + to, size, (const void *)from))
+            break;
+        from += size;
+        copied += size;
+    }
+    scratch->walk.stack_bytes = copied;
+    return 0;
+}
+
+/* Walks from the registers in the walk. What it finds lies in data[walk.base ..]. */
+static __always_inline int unwind_user(void)
+{
+    int end = UNWIND_END_TOO_DEEP;
+
+    for (int i = 0; i <= CPU_MAX_USER_FRAMES; i++) {
+        end = unwind_frame();
+        if (end != UNWIND_GO_ON)
+            break;
+    }
+    return end;
+}

@@ -1,0 +1,42 @@
+/* How the kernel half finds the object behind an address: a process's executable mappings, in chunks. Written by
+ * src/sources/unwind_tables.c, searched by unwind.bpf.h.
+ *
+ * A process has one entry, which names a generation; the chunks of a generation are in place before the entry names it and stay
+ * a while after it does not, so that a walk sees the old mappings or the new ones, whole. */
+#pragma once
+
+#define UNWIND_CHUNK_MAPPINGS 32
+#define UNWIND_PROCESS_CHUNKS 64 /* 2048 executable mappings; a process with more is refused and counted */
+#define UNWIND_MAX_OBJECTS    8192
+#define UNWIND_PAGE_SHIFT     12
+
+/* Instead of an object's number. */
+#define UNWIND_MAPPING_NO_ROWS_YET 0xffffffffU
+#define UNWIND_MAPPING_NO_CODE     0xfffffffeU
+
+struct unwind_process {
+    __u32 generation;
+    __u32 chunks;
+    __u64 starts[UNWIND_PROCESS_CHUNKS]; /* address of each chunk's first mapping */
+};
+
+struct unwind_chunk_key {
+    __u32 pid;
+    __u32 generation;
+    __u32 chunk;
+};
+
+struct unwind_chunk_mapping {
+    __u64 start;
+    __u32 pages;     /* of 4 KiB */
+    __u32 file_page; /* file offset / 4 KiB */
+    __u32 object;
+    __u32 reserved;
+};
+
+struct unwind_chunk {
+    __u32 count;
+    __u32 reserved;
+    struct unwind_chunk_mapping mappings[UNWIND_CHUNK_MAPPINGS];
+};
+_Static_assert(sizeof(struct unwind_chunk) == 8 + 32 * 24, "table format");

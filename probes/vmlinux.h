@@ -1,0 +1,184 @@
+/* The kernel's types as far as the kernel half reads them: only fields that are read, found at load time by their names in the
+ * running kernel's BTF (CO-RE), so that one object serves all kernels. Values that are ABI (include/uapi) are fixed.
+ *
+ * Written by hand. A field is added where its struct is; a struct that one program reads stands under that program's heading. */
+#pragma once
+
+typedef unsigned char __u8;
+typedef signed char __s8;
+typedef unsigned short __u16;
+typedef short __s16;
+typedef unsigned int __u32;
+typedef int __s32;
+typedef unsigned long long __u64;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef __u16 __sum16;
+typedef _Bool bool;
+#define true  1
+#define false 0
+#define NULL  ((void *)0)
+
+/* ABI: enum bpf_map_type, flags of maps and helpers. */
+#define BPF_MAP_TYPE_HASH          1
+#define BPF_MAP_TYPE_ARRAY         2
+#define BPF_MAP_TYPE_PERCPU_HASH   5
+#define BPF_MAP_TYPE_PERCPU_ARRAY  6
+#define BPF_MAP_TYPE_LRU_HASH      9
+#define BPF_MAP_TYPE_ARRAY_OF_MAPS 12
+#define BPF_MAP_TYPE_RINGBUF       27
+#define BPF_MAP_TYPE_TASK_STORAGE  29
+
+#define BPF_ANY           0
+#define BPF_NOEXIST       1
+#define BPF_EXIST         2
+#define BPF_F_NO_PREALLOC (1U << 0)
+#define BPF_F_INNER_MAP   (1U << 12)
+
+#define BPF_RB_NO_WAKEUP    (1ULL << 0)
+#define BPF_RB_FORCE_WAKEUP (1ULL << 1)
+#define BPF_RB_AVAIL_DATA   0
+
+#define PF_KTHREAD 0x00200000
+
+/* ABI: the registers of a task that was interrupted, as perf hands them to programs and as they lie at the top of its kernel
+ * stack. */
+#if defined(__TARGET_ARCH_x86)
+struct user_registers {
+    __u64 r15, r14, r13, r12, bp, bx, r11, r10, r9, r8, ax, cx, dx, si, di, orig_ax, ip, cs, flags, sp, ss;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct user_registers {
+    __u64 regs[31], sp, pc, pstate;
+};
+#endif
+
+/* ABI: struct bpf_perf_event_data. */
+struct perf_sample_context {
+    struct user_registers regs;
+    __u64 sample_period;
+    __u64 addr;
+};
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct kernfs_node {
+    __u64 id;
+};
+
+struct cgroup;
+
+struct cgroup_subsys_state {
+    struct cgroup *cgroup;
+    struct cgroup_subsys_state *parent;
+};
+
+struct cgroup {
+    struct cgroup_subsys_state self;
+    struct kernfs_node *kn;
+};
+
+struct css_set {
+    struct cgroup_subsys_state *subsys[1]; /* one a controller; more than one in the kernel */
+    struct cgroup *dfl_cgrp;
+};
+
+struct mm_struct;
+
+struct task_struct {
+    int pid;
+    int tgid;
+    unsigned int flags;
+    void *stack;
+    struct mm_struct *mm;
+    struct task_struct *group_leader;
+    struct css_set *cgroups;
+    struct task_struct *real_parent;
+    struct files_struct *files;
+    unsigned int in_iowait : 1;
+    char comm[16];
+};
+
+/* ---- request.bpf.c ---- */
+
+struct file_system_type {
+    const char *name;
+};
+
+struct super_block {
+    struct file_system_type *s_type;
+};
+
+struct inode {
+    unsigned short i_mode;
+    struct super_block *i_sb;
+};
+
+struct qstr {
+    const unsigned char *name;
+};
+
+struct dentry {
+    struct qstr d_name;
+};
+
+struct path {
+    struct dentry *dentry;
+};
+
+struct file {
+    struct path f_path;
+    struct inode *f_inode;
+    void *private_data;
+};
+
+struct fdtable {
+    unsigned int max_fds;
+    struct file **fd;
+};
+
+struct files_struct {
+    struct fdtable *fdt;
+};
+
+struct in6_addr {
+    __u8 s6_addr[16];
+};
+
+struct sock_common {
+    unsigned short skc_family;
+    __be32 skc_daddr;
+    __be16 skc_dport;
+    struct in6_addr skc_v6_daddr;
+};
+
+struct sock {
+    struct sock_common __sk_common;
+    __u16 sk_protocol;
+    __u16 sk_type;
+};
+
+struct tcp_sock {
+    __u32 write_seq;
+};
+
+struct socket {
+    struct sock *sk;
+};
+
+struct msghdr;
+struct page;
+struct pt_regs;
+
+/* A task as requests see it: fields under the names of both old and new kernels. */
+struct task_struct___state_new {
+    unsigned int __state;
+} __attribute__((preserve_access_index));
+
+struct task_struct___state_old {
+    long state;
+} __attribute__((preserve_access_index));
+
+#pragma clang attribute pop
