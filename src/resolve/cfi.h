@@ -1,5 +1,5 @@
-/* From .eh_frame (and .debug_frame where there is no other) to unwinding rows as probes/unwind.h defines them. A pure function
- * of the file; run off the hot path by the publisher's thread. */
+/* From .eh_frame (and .debug_frame where there is no other) to unwinding rows as probes/unwind.h defines
+ * them. A pure function of the file; run off the hot path by the publisher's thread. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -19,7 +19,8 @@ struct unwind_table {
     uint32_t skipped; /* descriptions that could not be used (damaged, too far, too many) */
 };
 
-/* -ENOENT: the file has no unwinding information; -EFBIG: more rows than a table holds; -ENOEXEC: damaged beyond use. */
+/* -ENOENT: the file has no unwinding information; -EFBIG: more rows than a table holds; -ENOEXEC: damaged
+ * beyond use. */
 int cfi_build(const struct elf_file *f, struct unwind_table **ret);
 void unwind_table_free(struct unwind_table *t);
 DEFINE_FREEP(unwind_table)

@@ -2,18 +2,18 @@
  * is refused. */
 #include "resolve/elf.h"
 
-#include <cmocka.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdint.h>
-
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <zlib.h>
 #include <zstd.h>
+
+#include <cmocka.h>
 
 /* One file with a code segment at 0x401000 (offset 0x1000), a build id note, and three sections. */
 #define IMAGE_BYTES 0x3000

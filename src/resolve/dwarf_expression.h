@@ -1,0 +1,25 @@
+/* The few DWARF expressions that compilers, linkers and C libraries write into call frame information,
+ * recognised by their shape. Nothing is evaluated: what is none of these shapes is `DWARF_EXPRESSION_OTHER`,
+ * and its code is marked as not walkable. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum dwarf_expression_kind {
+    DWARF_EXPRESSION_OTHER,
+    DWARF_EXPRESSION_REGISTER, /* register + offset */
+    DWARF_EXPRESSION_DEREF,    /* *(register + offset) + add: realigned stacks (GCC), assembly that moved its
+                                  stack (OpenSSL) */
+    DWARF_EXPRESSION_PLT, /* sp + offset + ((ip & 15) >= threshold) * 8: what binutils writes for PLT stubs */
+};
+
+struct dwarf_expression {
+    enum dwarf_expression_kind kind;
+    uint32_t register_number;
+    int64_t offset;
+    int64_t add;
+    uint32_t threshold;
+};
+
+struct dwarf_expression dwarf_expression_recognise(const uint8_t *data, size_t size);
