@@ -1,5 +1,6 @@
-/* Names of kernel code: the kernel, its modules (also those loaded later), BPF programs with their source lines. Re-read lazily
- * when an address falls outside everything known, at most once a second. Pipeline thread only. */
+/* Names of kernel code: the kernel, its modules (also those loaded later), BPF programs with their source
+ * lines. Re-read lazily when an address falls outside everything known, at most once a second. Pipeline
+ * thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -11,13 +12,19 @@
 
 struct kernel_symbols;
 
-/* `kallsyms`: path, NULL for /proc/kallsyms. Addresses that read as 0 (no right, kptr_restrict): -EPERM, and frames will have
- * no names. */
+/* `kallsyms`: path, NULL for /proc/kallsyms; the file `modules` beside it tells where modules end. Both are
+ * opened now, since it is the opener's rights that count, and read (0.1 s of CPU) when the first address is
+ * asked for. Addresses that read as 0 (no right, kptr_restrict): -EPERM, and frames will have no names. */
 int kernel_symbols_new(const char *kallsyms, struct kernel_symbols **ret);
 void kernel_symbols_free(struct kernel_symbols *k);
 DEFINE_FREEP(kernel_symbols)
 
-/* Fills a frame (FRAME_KERNEL or FRAME_BPF); strings borrowed until the next call that may re-read. False when unnamed. */
+/* Always fills a whole frame (FRAME_KERNEL or FRAME_BPF; mapping "[kernel.kallsyms]", "[module]" or "[bpf]").
+ * False when unnamed. Its strings hold for the next few hundred calls at least, so a stack's frames may be
+ * filled one after the other. */
 bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct frame *ret);
+
+/* Lets the next call look for new modules and programs at once, however short ago the last look was. */
+void kernel_symbols_expire(struct kernel_symbols *k);
 
 void kernel_symbols_metrics(const struct kernel_symbols *k, struct metric_set *set);
