@@ -1,0 +1,68 @@
+"""The checks of tools/ can fail: each is given a tree with one fault, and one without."""
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+TOOLS = Path(__file__).resolve().parent.parent.parent / "tools"
+
+
+def tree(top, files):
+    for name, text in files.items():
+        (top / name).parent.mkdir(parents=True, exist_ok=True)
+        (top / name).write_text(text)
+
+
+def check(tool, top):
+    return subprocess.run([TOOLS / tool, "--lines", top], capture_output=True, text=True)
+
+
+GOOD = {
+    "src/base/buf.h": "/* buf */\n", "src/model/sample.h": '/* sample */\n#include "base/buf.h"\n', "src/agent/agent.h": "/* agent */\n",
+    "src/resolve/cfi.h": '/* cfi */\n#include "../../probes/unwind.h"\n#include "model/sample.h"\n', "src/resolve/cfi.c": '/* cfi */\n#include "resolve/cfi.h"\n',
+    "src/sources/cpu.c": '/* cpu */\n#include "cpu.skel.h"\n', "src/export/export.h": "/* export */\n",
+    "src/cli/main.c": '/* main */\n#include "agent/agent.h"\n', "probes/unwind.h": "/* rows */\n", "probes/step.bpf.h": "/* step */\n",
+    "probes/cpu.bpf.c": '/* cpu */\n#include "unwind.h"\n#include "step.bpf.h"\n',
+}
+
+
+def test_layers_pass_on_what_is_allowed(tmp_path):
+    tree(tmp_path, GOOD)
+    done = check("check-layers", tmp_path)
+    assert (done.returncode, done.stdout) == (0, "pass layers\n")
+
+
+@pytest.mark.parametrize("path,include", [
+    ("src/base/buf.c", "model/sample.h"),           # downwards only
+    ("src/model/other.c", "agent/agent.h"),
+    ("src/export/pprof.c", "resolve/cfi.h"),        # no shortcuts between stages
+    ("src/export/wire.c", "../../probes/unwind.h"),  # wire records end before export
+    ("src/resolve/skeleton.c", "cpu.skel.h"),        # only a source loads a probe
+    ("src/resolve/kernel.c", "../../probes/step.bpf.h"),
+    ("src/agent/main.c", "cli/verbs.h"),
+    ("probes/requests.bpf.c", "../src/base/buf.h"),
+    ("src/base/nowhere.c", "nowhere/else.h"),
+    ("src/utils/misc.c", "base/buf.h"),              # a room that nobody knows
+])
+def test_layers_fail_on_what_is_not(tmp_path, path, include):
+    tree(tmp_path, GOOD | {"src/cli/verbs.h": "/* verbs */\n", path: f'/* x */\n#include "{include}"\n'})
+    done = check("check-layers", tmp_path)
+    assert done.returncode == 1 and done.stdout.count("FAIL") == 1, done.stdout
+    assert path.rpartition("/")[0] in done.stdout
+
+
+@pytest.mark.parametrize("text,why", [
+    ("/* x */\nvoid f(char *a) { strcpy(a, a); }\n", "strcpy"),
+    ("void f(void);\n", "no comment at the head"),
+    ("/* x */\n" + "\n" * 601, "lines"),
+])
+def test_style_fails(tmp_path, text, why):
+    tree(tmp_path, {"src/base/x.c": text})
+    done = check("check-style", tmp_path)
+    assert done.returncode == 1 and re.search(why, done.stdout), done.stdout
+
+
+def test_style_reads_code_only(tmp_path):
+    tree(tmp_path, {"src/base/x.c": '/* strcpy(a) is banned */\nconst char *x = "sprintf(";\n'})
+    assert "FAIL style: src/base/x.c:2" not in check("check-style", tmp_path).stdout
