@@ -154,3 +154,14 @@ int cfi_build(const struct elf_file *f, struct unwind_table **ret) {
     *ret = t;
     return 0;
 }
+
+int cfi_build_fd(int fd, struct unwind_table **ret) {
+    _cleanup_close_ int owned = fd;
+    _cleanup_(elf_file_freep) struct elf_file *f = NULL;
+    int r = elf_open(owned, &f);
+    if (r == 0) {
+        take_fd(&owned);
+        r = cfi_build(f, ret);
+    }
+    return r == -ENOEXEC ? -ENOENT : r;
+}

@@ -1,0 +1,104 @@
+/* Walking copied stacks; see unwind.h. The loop mirrors unwind_frame of probes/unwind.bpf.h. */
+#include "resolve/unwind.h"
+
+#include "resolve/processes.h"
+#include "resolve/unwind_cache.h"
+
+#include <errno.h>
+#include <string.h>
+
+static int read_copy(const struct unwind_copy *copy, uint64_t address, void *ret_u64) {
+    uint64_t offset = address - copy->address;
+    if (address < copy->address || copy->stack_bytes < 8 || offset > copy->stack_bytes - 8)
+        return -EFAULT;
+    memcpy(ret_u64, (const char *)copy->stack + offset, 8);
+    return 0;
+}
+
+#if defined(__aarch64__)
+#define UNWIND_ARM64
+#endif
+#define UNWIND_READ(context, address, ret_u64) read_copy(context, address, ret_u64)
+#include "../../probes/unwind_step.h"
+
+int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn find_rule, void *context, uint64_t *ret_frames,
+                size_t max, size_t *ret_count) {
+    struct unwind_registers r = copy->registers;
+    bool interrupted = copy->interrupted, by_fp = false;
+    size_t count = 0;
+    int end;
+    for (bool first = true;; first = false) {
+        struct unwind_rule rule;
+        end = find_rule(context, r.ip - !interrupted, &rule);
+        if (end == UNWIND_END_NO_MAPPING && by_fp) {
+            end = UNWIND_END_NO_CFI; /* what a frame pointer led to was no code: it pointed to no frame */
+            break;
+        }
+        if (!first) {
+            if (count == max) {
+                end = UNWIND_END_TOO_DEEP;
+                break;
+            }
+            ret_frames[count++] = interrupted ? r.ip | CPU_FRAME_EXACT : r.ip;
+        }
+        if (end == 0)
+            end = unwind_step(&rule, &r, interrupted, (void *)copy);
+        bool without_rule = end == UNWIND_END_NO_CFI;
+        if (without_rule)
+            end = unwind_step_fp(&r, by_fp, (void *)copy);
+        if (end >= 0)
+            break;
+        by_fp = without_rule;
+        interrupted = end == UNWIND_STEP_INTERRUPTED;
+    }
+    *ret_count = count;
+    return end;
+}
+
+struct sample_walk {
+    const struct process *process;
+    struct unwind_cache *cache;
+};
+
+static int find_process_rule(void *context, uint64_t address, struct unwind_rule *ret_rule) {
+    const struct sample_walk *w = context;
+    const struct process_mapping *mapping = process_mapping_find(w->process, address);
+    if (!mapping)
+        return UNWIND_END_NO_MAPPING;
+    if (!mapping->object)
+        return UNWIND_END_NO_CFI;
+    const struct unwind_table *table;
+    int r = unwind_cache_get(w->cache, mapping->object, &table);
+    if (r < 0)
+        return r == -ENOENT ? UNWIND_END_NO_CFI : UNWIND_END_NO_ROWS;
+    uint64_t offset = address - mapping->start + mapping->file_offset;
+    const struct unwind_rule *rule = offset <= UINT32_MAX ? unwind_table_find(table, (uint32_t)offset) : NULL;
+    if (!rule)
+        return UNWIND_END_NO_CFI;
+    *ret_rule = *rule;
+    return 0;
+}
+
+int unwind_finish_sample(const struct cpu_sample *record, const struct process *process,
+                         struct unwind_cache *cache, uint64_t *ret_frames, size_t max, size_t *ret_count) {
+    *ret_count = 0;
+    if (!process || record->stack_bytes == 0)
+        return record->user_end;
+    size_t frames = (size_t)record->kernel_frames + record->user_frames;
+    size_t room = record->h.size_bytes < sizeof(*record) ? 0 : record->h.size_bytes - sizeof(*record);
+    if (frames * 8 > room || record->stack_bytes > room - frames * 8)
+        return record->user_end;
+    struct unwind_copy copy = {
+        .registers = {.ip = record->stop_ip,
+                      .sp = record->stop_sp,
+                      .fp = record->stop_fp,
+                      .lr = record->stop_lr,
+                      .bx = record->stop_bx},
+        .interrupted = record->flags & CPU_SAMPLE_STOP_INTERRUPTED,
+        .address = record->stop_sp & ~7ULL,
+        .stack = &record->data[frames],
+        .stack_bytes = record->stack_bytes,
+    };
+    struct sample_walk walk = {.process = process, .cache = cache};
+    return unwind_walk(&copy, find_process_rule, &walk, ret_frames, max, ret_count);
+}

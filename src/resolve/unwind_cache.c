@@ -1,0 +1,151 @@
+/* The cache of unwinding tables; see unwind_cache.h. Least recently used goes first: uthash keeps entries in
+ * the order in which they were added, so an entry that is used is taken out and added again. */
+#include "resolve/unwind_cache.h"
+
+#include <errno.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define CACHE_MAX_ENTRIES 4096 /* objects without rules cost no table bytes, but they are entries */
+
+struct cached_table {
+    uint64_t object_id;
+    struct unwind_table *table; /* NULL: the object has no rules */
+    UT_hash_handle hh;
+};
+
+struct unwind_cache {
+    struct cached_table *entries;
+    size_t max_bytes, bytes;
+    uint64_t hits, builds, build_errors, evictions;
+};
+
+static size_t entry_bytes(const struct cached_table *e) {
+    return sizeof(*e) + (e->table ? sizeof(*e->table) + e->table->value_count * UNWIND_VALUE_BYTES : 0);
+}
+
+static void drop(struct unwind_cache *c, struct cached_table *e) {
+    HASH_DEL(c->entries, e);
+    c->bytes -= entry_bytes(e);
+    unwind_table_free(e->table);
+    free(e);
+}
+
+int unwind_cache_new(size_t max_bytes, struct unwind_cache **ret) {
+    struct unwind_cache *c = calloc(1, sizeof(*c));
+    if (!c)
+        return -ENOMEM;
+    c->max_bytes = max_bytes;
+    *ret = c;
+    return 0;
+}
+
+void unwind_cache_trim(struct unwind_cache *c) {
+    while (c->entries)
+        drop(c, c->entries);
+}
+
+void unwind_cache_free(struct unwind_cache *c) {
+    if (!c)
+        return;
+    unwind_cache_trim(c);
+    free(c);
+}
+
+static struct cached_table *find(struct unwind_cache *c, uint64_t object_id) {
+    struct cached_table *e;
+    HASH_FIND(hh, c->entries, &object_id, sizeof(object_id), e);
+    if (!e)
+        return NULL;
+    if (c->entries->hh.tbl->tail != &e->hh) { /* to the end of the order, away from eviction */
+        HASH_DEL(c->entries, e);
+        HASH_ADD(hh, c->entries, object_id, sizeof(e->object_id), e);
+    }
+    return e;
+}
+
+/* Takes `table` in every case; NULL when there is no memory. */
+static struct cached_table *add(struct unwind_cache *c, uint64_t object_id, struct unwind_table *table) {
+    struct cached_table *e = calloc(1, sizeof(*e));
+    if (!e) {
+        unwind_table_free(table);
+        return NULL;
+    }
+    e->object_id = object_id;
+    e->table = table;
+    HASH_ADD(hh, c->entries, object_id, sizeof(e->object_id), e);
+    if (!e->hh.tbl) { /* out of memory for the table of entries */
+        unwind_table_free(table);
+        free(e);
+        return NULL;
+    }
+    c->bytes += entry_bytes(e);
+    while (c->entries != e && (c->bytes > c->max_bytes || HASH_COUNT(c->entries) > CACHE_MAX_ENTRIES)) {
+        drop(c, c->entries);
+        c->evictions++;
+    }
+    return e;
+}
+
+int unwind_cache_peek(struct unwind_cache *c, uint64_t object_id, const struct unwind_table **ret) {
+    struct cached_table *e = find(c, object_id);
+    if (!e)
+        return -EAGAIN;
+    c->hits++;
+    if (!e->table)
+        return -ENOENT;
+    *ret = e->table;
+    return 0;
+}
+
+int unwind_cache_get(struct unwind_cache *c, const struct object *o, const struct unwind_table **ret) {
+    if (o->is_anonymous)
+        return -ENOENT;
+    int r = unwind_cache_peek(c, o->id, ret);
+    if (r != -EAGAIN)
+        return r;
+    int fd = object_open(o);
+    if (fd < 0) {
+        c->build_errors++;
+        return fd == -ENOENT ? -EIO : fd; /* a file that cannot be had is not one that has no rules */
+    }
+    struct unwind_table *table = NULL;
+    r = cfi_build_fd(fd, &table);
+    if (r < 0 && r != -ENOENT) {
+        c->build_errors++;
+        return r;
+    }
+    c->builds++;
+    struct cached_table *e = add(c, o->id, table);
+    if (!e)
+        return -ENOMEM;
+    if (!e->table)
+        return -ENOENT;
+    *ret = e->table;
+    return 0;
+}
+
+void unwind_cache_put(struct unwind_cache *c, uint64_t object_id, struct unwind_table *table) {
+    if (find(c, object_id))
+        unwind_table_free(table);
+    else
+        add(c, object_id, table);
+}
+
+size_t unwind_cache_bytes(const struct unwind_cache *c) {
+    return c->bytes;
+}
+
+void unwind_cache_metrics(const struct unwind_cache *c, struct metric_set *set) {
+    metric_add(set, "sonde_self_unwind_cache_bytes", METRIC_GAUGE, "bytes",
+               "Memory held by unwinding tables in user space.", (double)c->bytes, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_unwind_cache_hits", METRIC_COUNTER, "",
+               "Unwinding tables that were found in the cache.", (double)c->hits, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_unwind_cache_builds", METRIC_COUNTER, "",
+               "Unwinding tables built because the cache had none.", (double)c->builds, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_unwind_cache_errors", METRIC_COUNTER, "",
+               "Files whose unwinding rules could not be read.", (double)c->build_errors, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_unwind_cache_evictions", METRIC_COUNTER, "",
+               "Unwinding tables dropped to keep within bounds.", (double)c->evictions, METRIC_NO_LABELS);
+}
