@@ -39,11 +39,18 @@ DEFINE_FREEP(processes)
 /* Takes in any WIRE_PROCESS_* record. */
 void processes_apply(struct processes *p, const struct wire_header *record);
 
+/* Says what time it is in the records: what /proc shows of a process that began later is of another one with the same PID. */
+void processes_at(struct processes *p, uint64_t time_ns);
+
 /* The process, read from /proc if it is new to us; NULL when it is gone without a trace (the caller counts LOSS_NO_PROCESS).
  * `cgroup_id` is the one seen with the sample (0: unknown), used when /proc can no longer be asked. Borrowed until the next call
  * that takes a record. */
 const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t cgroup_id);
 const struct resource *processes_resource(struct processes *p, const struct process *process);
+
+/* Reads the mappings again, because an address lies outside of all: code can move without a record (mremap, lost records). At most
+ * once a second a process, and never for one that has gone: false when nothing was read. */
+bool processes_read_mappings(struct processes *p, const struct process *process);
 
 /* The mapping that holds `address`, or NULL. */
 const struct process_mapping *process_mapping_find(const struct process *process, uint64_t address);

@@ -1,0 +1,23 @@
+/* Opening the file behind a mapping, wherever it can still be reached, and making sure that it is that file. Stateless. */
+#pragma once
+
+#include "resolve/objects_table.h"
+
+/* What a file says of itself. */
+struct object_identity {
+    uint64_t device, inode;
+    uint64_t generation; /* 0: the file system does not tell */
+    uint8_t build_id[OBJECT_BUILD_ID_MAX];
+    size_t build_id_bytes;
+    bool is_elf;
+};
+
+/* A descriptor for reading, by /proc/PID/map_files, /proc/PID/root and the plain path, in this order; only of a regular file
+ * that matches the sight's identity. -ENOENT: none. */
+int object_file_open(const struct object_sight *sight, struct object_identity *ret);
+
+/* A memfd with a copy of the vdso, which is the same in all 64-bit processes; -ENOENT on machines without one. */
+int object_file_open_vdso(struct object_identity *ret);
+
+/* Reads the identity of an open file; false when it is not a regular file. */
+bool object_file_identify(int fd, struct object_identity *ret);

@@ -1,0 +1,58 @@
+/* The registry behind objects.h: every executable file that some process maps, found by what a mapping says of it. Private to
+ * this room: processes fill it, all others only hold objects. */
+#pragma once
+
+#include "base/cleanup.h"
+#include "resolve/objects.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define OBJECT_BUILD_ID_MAX 64
+#define OBJECT_PIDS_MAX     8
+
+/* What a mapping tells of its file, from a wire record or from /proc/PID/maps. Borrowed. */
+struct object_sight {
+    const char *path; /* as the process sees it, without " (deleted)" */
+    const uint8_t *build_id;
+    size_t build_id_bytes; /* 0: not told */
+    uint64_t device;       /* makedev(); inode 0: not told */
+    uint64_t inode;
+    uint64_t generation;   /* 0: not told */
+    uint64_t start, end;   /* of the mapping */
+    bool by_maps;          /* told by /proc/PID/maps just now: the mapping exists */
+    /* Through whose eyes to look for the file: the process itself, then its ancestors, who share its view of the file system
+     * when it has gone. */
+    uint32_t pids[OBJECT_PIDS_MAX];
+    size_t pid_count;
+};
+
+struct objects;
+
+/* At most `max_open` descriptors are held. */
+int objects_new(size_t max_open, struct objects **ret);
+/* Objects that others still hold live on until these let go. */
+void objects_free(struct objects *o);
+DEFINE_FREEP(objects)
+
+/* Whether a mapping of this name is of a file at all (or of the vdso): "//anon", "[heap]", "anon_inode:..." are not. */
+bool object_path_is_file(const char *path);
+
+/* The object of a mapping: the one known, or a new one, which is opened now. Held for the caller, until objects_release; mapped
+ * objects keep their file open (within max_open), since as long as somebody maps it nothing is held up by us. -ENOENT: no file. */
+int objects_get(struct objects *o, const struct object_sight *sight, struct object **ret);
+struct object *objects_retain(struct object *o);
+void objects_release(struct object *o);
+
+/* Processes that map an object and are alive. An inode's number without its generation is an identity only as long as one is. */
+void objects_live(struct object *o, int change);
+
+/* Closes and forgets what no process has mapped since `before_ns` (`now_ns` becomes the time of what is released next). */
+void objects_trim(struct objects *o, uint64_t now_ns, uint64_t before_ns);
+
+struct objects_figures {
+    uint64_t objects, open_files, opened, failed; /* held now, held now, ever, ever */
+    size_t bytes;
+};
+void objects_figures(const struct objects *o, struct objects_figures *ret);

@@ -1,0 +1,96 @@
+/* The table behind processes.h, shared by the files that fill it: processes.c (records of lives), processes_read.c (/proc, and what
+ * is inherited where /proc can no longer tell). */
+#pragma once
+
+#include "resolve/cgroups.h"
+#include "resolve/image.h"
+#include "resolve/objects_table.h"
+#include "resolve/proc_files.h"
+#include "resolve/processes.h"
+
+#include <uthash.h>
+
+/* service.name and its kin as a process's environment says; shared by a process and its children. */
+struct service {
+    unsigned references;
+    const char *name, *namespace, *version; /* in `text` */
+    char text[];
+};
+
+enum process_knowledge {
+    KNOWN_BY_RECORDS,  /* only records have told of it, and they did not begin with its program: /proc is to be asked */
+    KNOWN_COMPLETELY,  /* a record of exec and all since, or /proc and all since */
+    KNOWN_INHERITED,   /* gone before anybody asked: what its parent had */
+};
+
+struct process_entry {
+    struct process process; /* first: callers hold a pointer to it */
+    UT_hash_handle hh;
+    struct process_entry *prev, *next; /* in table->used, or in table->exited */
+    struct image *image;               /* NULL: nothing known */
+    struct cgroup *cgroup;             /* held; NULL: not known yet */
+    struct service *service;           /* held; NULL: not known yet */
+    struct resource *resource;         /* NULL until somebody asks */
+    uint64_t start_boot_ns;
+    uint64_t exit_time_ns;
+    uint64_t mappings_read_ns, cgroup_read_ns; /* CLOCK_MONOTONIC; 0: never */
+    uint64_t cgroup_id;
+    uint32_t parent_pid;
+    uint32_t generation; /* of table->generation, when last made sure of */
+    int32_t threads;
+    uint8_t knowledge;   /* enum process_knowledge */
+    bool threads_counted; /* `threads` is exact */
+    bool leader_exited;
+    bool cgroup_known, service_known; /* asked for; there may be none */
+    uint16_t reread_after_s; /* no sooner than this after mappings_read_ns: doubled when nothing had changed */
+    bool is_kernel_thread;
+    char command[16];
+};
+
+struct processes {
+    struct process_entry *by_pid;
+    struct process_entry *used;   /* not exited, least recently touched first */
+    struct process_entry *exited; /* in order of exit */
+    struct objects *objects;
+    struct cgroups *cgroups;
+    size_t max_bytes, bytes; /* `bytes`: entries, images, services */
+    uint64_t now_ns;
+    uint64_t version; /* the last mapping_version given */
+    uint32_t generation; /* grows when records were lost */
+    uint32_t *evicted; /* PIDs that were forgotten to keep within max_bytes, to be told by the next sweep */
+    size_t evicted_count;
+    struct process_entry *check; /* next one to be made sure of after a loss; NULL: done */
+    struct buf scratch;
+    unsigned depth; /* of asking ancestors */
+    struct {
+        uint64_t evictions, proc_reads, mapping_reads, gone, lost;
+    } count;
+};
+
+#define EVICTED_MAX 1024
+
+static inline struct process_entry *process_entry_of(const struct process *process)
+{
+    return (struct process_entry *)process;
+}
+
+struct process_entry *processes_lookup(struct processes *p, uint32_t pid);
+struct process_entry *processes_add(struct processes *p, uint32_t pid, uint64_t start_ns, uint64_t start_boot_ns);
+void processes_remove(struct processes *p, struct process_entry *e);
+void processes_mark_exited(struct processes *p, struct process_entry *e, uint64_t time_ns);
+
+/* Takes `image`'s reference (NULL: none). */
+void processes_set_image(struct processes *p, struct process_entry *e, struct image *image);
+/* Maps a file, or code without one; opens what is new. */
+void processes_map(struct processes *p, struct process_entry *e, const struct object_sight *sight, uint64_t file_offset);
+/* Fills the pids of a sight: the process and its ancestors. */
+void processes_viewers(struct processes *p, const struct process_entry *e, struct object_sight *sight);
+
+/* processes_read.c */
+int processes_proc_open(struct processes *p, const struct process_entry *e);
+struct process_entry *processes_read_new(struct processes *p, uint32_t pid);
+void processes_complete(struct processes *p, struct process_entry *e);
+void processes_identify(struct processes *p, struct process_entry *e);
+bool processes_is_alive(const struct process_entry *e, bool *ret_zombie_leader);
+struct service *service_ref(struct service *s);
+void service_unref(struct processes *p, struct service *s);
