@@ -9,7 +9,10 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-const volatile __u64 weight_ns = 0;
+/* Changed while we run, when the agent's budget is short. */
+volatile __u64 weight_ns = 0;
+volatile __u32 no_copies = 0;
+
 const volatile __u64 ring_bytes = 0;
 const volatile __u32 skip_pid = 0;
 const volatile bool filter_pids = false;
@@ -204,7 +207,7 @@ static __always_inline int sample_user(struct perf_sample_context *ctx, struct u
     end = unwind_user();
     if (!end_is_mendable(end))
         return end;
-    if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 2)
+    if (no_copies || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 2)
         stat->copies_refused++;
     else
         unwind_copy_stack();

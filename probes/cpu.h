@@ -52,7 +52,7 @@ struct cpu_stats {
     __u64 run_time_ns;    /* spent in them */
     __u64 samples;        /* written to the ring */
     __u64 ring_full;      /* not written */
-    __u64 copies_refused; /* stacks not copied, because the ring was half full */
+    __u64 copies_refused; /* stacks not copied, because the ring was half full or the budget short */
     __u64 followed_full;  /* children of followed processes that could not be followed */
 };
 

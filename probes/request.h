@@ -1,4 +1,104 @@
-/* The wire record of one request served: made by request.bpf.c when the reply is out. */
+/* The wire record of one request served, made by request.bpf.c when the thread that served it turns elsewhere, and the counters that
+ * it keeps for all requests, those that get no record of their own included.
+ *
+ * A reply may go on after its record was sent (a stream). Then a later record with the same `id` says more: the last one holds. */
 #pragma once
 
 #include "wire.h"
+
+#define REQUEST_LINE_BYTES    160
+#define REQUEST_WAITS         8
+#define REQUEST_KERNEL_FRAMES 12
+
+/* What a thread waited on, as far as the system call's file descriptor tells. */
+enum request_object {
+    REQUEST_OBJECT_NONE = 0,
+    REQUEST_OBJECT_CLIENT,     /* the connection that the request came in on */
+    REQUEST_OBJECT_SOCKET,     /* another socket, IPv4 or IPv6 */
+    REQUEST_OBJECT_UNIX,       /* another socket, AF_UNIX */
+    REQUEST_OBJECT_FILE,       /* a regular file, a directory or a block device */
+    REQUEST_OBJECT_PIPE,
+    REQUEST_OBJECT_OTHER,      /* a device, an eventfd, ... */
+    REQUEST_OBJECT_EVENT_LOOP, /* the thread's event loop slept meanwhile, and nothing tells for what */
+};
+
+#define REQUEST_WAIT_UNINTERRUPTIBLE 1 /* state D */
+#define REQUEST_WAIT_IO              2 /* the kernel counted it as waiting for I/O */
+
+/* Waits of one request that are alike (same system call, same object) are added up. */
+struct request_wait {
+    __u64 duration_ns;
+    __u64 longest_ns;
+    __u64 kernel[REQUEST_KERNEL_FRAMES]; /* stack of the longest one, leaf first; none when all were short */
+    __s32 syscall;                       /* number on the machine's own table; -1: a page fault */
+    __u32 count;
+    __u8 object; /* enum request_object */
+    __u8 state;  /* REQUEST_WAIT_* */
+    __u8 kernel_frames;
+    __u8 peer_family;   /* AF_INET, AF_INET6 or 0 */
+    __u16 peer_port;
+    __u16 reserved;
+    __u8 peer_address[16];
+    char file_system[8]; /* "ext4" */
+    char file_name[32];  /* last component, cut */
+};
+_Static_assert(sizeof(struct request_wait) == 16 + 96 + 8 + 8 + 16 + 8 + 32, "wire format");
+
+#define REQUEST_HANDED_OVER 1 /* another thread went on with it: what happened in between is not known */
+#define REQUEST_PIPELINED   2 /* its line came in with an earlier request's and was not seen */
+#define REQUEST_NO_REPLY    4 /* the connection was closed before any reply */
+#define REQUEST_LINE_CUT    8 /* the request line may be longer than `line` */
+
+/* The parts: what is in `waits`, the sums below, and the rest of the duration, which is CPU time. */
+struct request_record {
+    struct wire_header h; /* time_ns: when the last byte of the reply seen so far had been sent */
+    __u64 id;
+    __u64 start_ns;
+    __u64 duration_ns;
+    __u64 bytes_in, bytes_out;
+    __u64 cgroup_id;
+    __u64 run_queue_ns;
+    __u64 other_requests_ns; /* the thread worked for others */
+    __u64 unattributed_ns;
+    __u64 more_waits_ns;     /* waits that found `waits` full */
+    __u16 status;            /* 0: none seen */
+    __u16 peer_port;
+    __u8 peer_family;
+    __u8 flags; /* REQUEST_HANDED_OVER ... */
+    __u8 wait_count;
+    __u8 line_bytes;
+    __u8 peer_address[16];
+    char comm[16];
+    char line[REQUEST_LINE_BYTES]; /* the first bytes of the request */
+    struct request_wait waits[REQUEST_WAITS]; /* only wait_count of them are sent */
+};
+_Static_assert(sizeof(struct request_record) == 24 + 80 + 8 + 32 + 160 + 8 * sizeof(struct request_wait), "wire format");
+
+/* All requests of one process. Class 0: no reply; else the status's first digit. Bucket i: durations in [2^(i+10), 2^(i+11)) ns, the
+ * first and the last take the rest. */
+#define REQUEST_CLASSES      6
+#define REQUEST_BUCKETS      28
+#define REQUEST_BUCKET_SHIFT 10
+
+struct request_process {
+    __u64 buckets[REQUEST_CLASSES][REQUEST_BUCKETS];
+    __u64 duration_sum_ns[REQUEST_CLASSES];
+    __u64 bytes_in, bytes_out;
+    __u64 last_ns;
+    /* Which requests get a record: those slower than the threshold, which follows the traffic, and whatever is slower than all
+     * before it in the same second. */
+    __u64 window;
+    __u64 threshold_ns;
+    __u64 window_longest_ns;
+    __u32 window_records;
+    __u32 window_candidates;
+    char comm[16];
+};
+
+enum request_loss {
+    REQUEST_LOSS_RING_FULL,
+    REQUEST_LOSS_MAP_FULL,
+    REQUEST_LOSS_UNMATCHED,
+    REQUEST_LOSS_NOT_DETAILED,
+    REQUEST_LOSS_COUNT,
+};

@@ -118,7 +118,7 @@ __noinline int unwind_find_mapping(__u64 address)
     count = process->chunks;
     i = w->zero;
 #pragma unroll
-    for (__u32 step = UNWIND_PROCESS_CHUNKS / 2; step > 0; step /= 2) {
+    for (__u32 step = 32; step > 0; step /= 2) {
         __u32 next = i + step;
 
         if (next < count && next < UNWIND_PROCESS_CHUNKS && process->starts[next] <= address)
@@ -131,7 +131,7 @@ __noinline int unwind_find_mapping(__u64 address)
     count = chunk->count;
     i = w->zero;
 #pragma unroll
-    for (__u32 step = UNWIND_CHUNK_MAPPINGS / 2; step > 0; step /= 2) {
+    for (__u32 step = 32; step > 0; step /= 2) {
         __u32 next = i + step;
 
         if (next < count && next < UNWIND_CHUNK_MAPPINGS && chunk->mappings[next].start <= address)

@@ -5,8 +5,9 @@
  * a while after it does not, so that a walk sees the old mappings or the new ones, whole. */
 #pragma once
 
-#define UNWIND_CHUNK_MAPPINGS 32
-#define UNWIND_PROCESS_CHUNKS 64 /* 2048 executable mappings; a process with more is refused and counted */
+/* Sizes that fill the kernel's allocation classes (1024 and 512 bytes) with the table's own overhead. */
+#define UNWIND_CHUNK_MAPPINGS 38
+#define UNWIND_PROCESS_CHUNKS 48 /* 1824 executable mappings; a process with more is refused and counted */
 #define UNWIND_MAX_OBJECTS    8192
 #define UNWIND_PAGE_SHIFT     12
 
@@ -39,4 +40,4 @@ struct unwind_chunk {
     __u32 reserved;
     struct unwind_chunk_mapping mappings[UNWIND_CHUNK_MAPPINGS];
 };
-_Static_assert(sizeof(struct unwind_chunk) == 8 + 32 * 24, "table format");
+_Static_assert(sizeof(struct unwind_chunk) == 8 + UNWIND_CHUNK_MAPPINGS * 24, "table format");

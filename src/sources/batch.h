@@ -27,6 +27,10 @@ int batch_add(struct batch *b, const struct wire_header *header);
 /* Room for one record to be filled in place by the caller, NULL when full. `size_bytes` is rounded up to 8. */
 void *batch_reserve(struct batch *b, size_t size_bytes);
 
+/* Bytes left, and in all. Sources of samples stop early (at three quarters) so that lives of processes always find room. */
+size_t batch_room_bytes(const struct batch *b);
+size_t batch_max_bytes(const struct batch *b);
+
 /* Stable sort by time_ns. */
 void batch_sort(struct batch *b);
 

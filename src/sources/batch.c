@@ -1,0 +1,148 @@
+/* The batch's bytes lie end to end in one anonymous mapping of max_bytes, of which only the part that was used is ever resident;
+ * an index of offsets beside it is what gets sorted. Records stay where they are. */
+#include "sources/batch.h"
+
+#include "sources/wire_check.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* What a turn may leave resident for the next one. */
+#define BATCH_KEEP_BYTES ((size_t)1 << 20)
+
+struct batch_entry {
+    uint64_t time_ns;
+    uint32_t offset;
+    uint32_t order;
+};
+
+struct batch {
+    uint8_t *data;
+    size_t max_bytes, used_bytes;
+    struct batch_entry *entries;
+    size_t count, capacity;
+};
+
+int batch_new(size_t max_bytes, struct batch **ret)
+{
+    _cleanup_(batch_freep) struct batch *b = calloc(1, sizeof(*b));
+
+    if (!b)
+        return -ENOMEM;
+    if (max_bytes < WIRE_RECORD_MAX_BYTES || max_bytes > UINT32_MAX)
+        return -EINVAL;
+    b->max_bytes = max_bytes;
+    b->data = mmap(NULL, max_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (b->data == MAP_FAILED) {
+        b->data = NULL;
+        return -ENOMEM;
+    }
+    *ret = take_ptr(b);
+    return 0;
+}
+
+void batch_free(struct batch *b)
+{
+    if (!b)
+        return;
+    if (b->data)
+        munmap(b->data, b->max_bytes);
+    free(b->entries);
+    free(b);
+}
+
+void *batch_reserve(struct batch *b, size_t size_bytes)
+{
+    size_t size = (size_bytes + 7) & ~(size_t)7;
+    struct wire_header *header;
+
+    if (size < sizeof(*header) || size > WIRE_RECORD_MAX_BYTES || size > b->max_bytes - b->used_bytes)
+        return NULL;
+    if (b->count == b->capacity) {
+        size_t capacity = b->capacity ? b->capacity * 2 : 256;
+        struct batch_entry *entries = reallocarray(b->entries, capacity, sizeof(*entries));
+
+        if (!entries)
+            return NULL;
+        b->entries = entries;
+        b->capacity = capacity;
+    }
+    header = (struct wire_header *)(b->data + b->used_bytes);
+    memset(header, 0, size);
+    header->size_bytes = (uint32_t)size;
+    b->entries[b->count] = (struct batch_entry){.offset = (uint32_t)b->used_bytes, .order = (uint32_t)b->count};
+    b->count++;
+    b->used_bytes += size;
+    return header;
+}
+
+int batch_add(struct batch *b, const struct wire_header *header)
+{
+    void *to;
+
+    if (!wire_check(header))
+        return -EBADMSG;
+    to = batch_reserve(b, header->size_bytes);
+    if (!to)
+        return -ENOSPC;
+    memcpy(to, header, header->size_bytes);
+    return 0;
+}
+
+static int compare_entries(const void *a, const void *b)
+{
+    const struct batch_entry *x = a, *y = b;
+
+    if (x->time_ns != y->time_ns)
+        return x->time_ns < y->time_ns ? -1 : 1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+
+void batch_sort(struct batch *b)
+{
+    bool sorted = true;
+
+    for (size_t i = 0; i < b->count; i++) {
+        b->entries[i].time_ns = batch_get(b, i)->time_ns;
+        b->entries[i].order = (uint32_t)i;
+        if (i > 0 && b->entries[i].time_ns < b->entries[i - 1].time_ns)
+            sorted = false;
+    }
+    if (!sorted)
+        qsort(b->entries, b->count, sizeof(b->entries[0]), compare_entries);
+}
+
+size_t batch_count(const struct batch *b)
+{
+    return b->count;
+}
+
+size_t batch_room_bytes(const struct batch *b)
+{
+    return b->max_bytes - b->used_bytes;
+}
+
+size_t batch_max_bytes(const struct batch *b)
+{
+    return b->max_bytes;
+}
+
+const struct wire_header *batch_get(const struct batch *b, size_t i)
+{
+    return (const struct wire_header *)(b->data + b->entries[i].offset);
+}
+
+void batch_clear(struct batch *b)
+{
+    if (b->used_bytes > BATCH_KEEP_BYTES)
+        (void)madvise(b->data, b->max_bytes, MADV_DONTNEED);
+    b->count = 0;
+    b->used_bytes = 0;
+    if (b->capacity > 65536) {
+        free(b->entries);
+        b->entries = NULL;
+        b->capacity = 0;
+    }
+}

@@ -1,0 +1,21 @@
+/* A set of CPUs, as the kernel writes them in /sys/devices/system/cpu/online: "0-3,5,8-11". Plain data. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CPU_LIST_MAX 8192 /* the kernel's own bound (NR_CPUS) */
+
+struct cpu_list {
+    uint64_t bits[CPU_LIST_MAX / 64];
+};
+
+/* -EINVAL: not such a list; -ERANGE: a number past CPU_LIST_MAX. `*ret` is untouched on failure. */
+int cpu_list_parse(const char *text, struct cpu_list *ret);
+int cpu_list_online(struct cpu_list *ret);
+
+static inline bool cpu_list_has(const struct cpu_list *list, unsigned cpu)
+{
+    return cpu < CPU_LIST_MAX && (list->bits[cpu / 64] >> (cpu % 64) & 1);
+}

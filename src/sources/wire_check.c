@@ -1,0 +1,62 @@
+/* One check a kind of record. Kinds that are not listed are refused: a recording made by a newer Sonde says so instead of being
+ * half understood. */
+#include "sources/wire_check.h"
+
+#include "../../probes/cpu.h"
+#include "../../probes/process.h"
+#include "../../probes/request.h"
+
+#include <stdint.h>
+#include <string.h>
+
+static bool check_cpu_sample(const struct wire_header *header)
+{
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+
+    if (header->size_bytes < sizeof(*s))
+        return false;
+    return s->kernel_frames <= CPU_MAX_KERNEL_FRAMES && s->user_frames <= CPU_MAX_USER_FRAMES &&
+           s->user_end < UNWIND_END_COUNT && s->stack_bytes <= CPU_STACK_COPY_BYTES && s->stack_bytes % 8 == 0 &&
+           memchr(s->comm, 0, sizeof(s->comm)) &&
+           header->size_bytes ==
+               sizeof(*s) + 8 * ((size_t)s->kernel_frames + s->user_frames) + s->stack_bytes;
+}
+
+static bool check_mmap(const struct wire_header *header)
+{
+    const struct process_mmap *m = (const struct process_mmap *)header;
+
+    if (header->size_bytes < sizeof(*m))
+        return false;
+    return m->path_bytes > 0 && m->path_bytes <= header->size_bytes - sizeof(*m) &&
+           m->path[m->path_bytes - 1] == 0 && m->build_id_bytes <= PROCESS_BUILD_ID_MAX_BYTES &&
+           m->start + m->size_bytes >= m->start;
+}
+
+bool wire_check(const struct wire_header *header)
+{
+    uint32_t size = header->size_bytes;
+
+    if (size < sizeof(*header) || size > WIRE_RECORD_MAX_BYTES || size % 8 != 0)
+        return false;
+    switch (header->kind) {
+    case WIRE_CPU_SAMPLE:
+        return check_cpu_sample(header);
+    case WIRE_PROCESS_FORK:
+        return size == sizeof(struct process_fork);
+    case WIRE_PROCESS_EXEC:
+        return size == sizeof(struct process_exec) && memchr(((const struct process_exec *)header)->comm, 0, 16);
+    case WIRE_PROCESS_COMM:
+        return size == sizeof(struct process_comm) && memchr(((const struct process_comm *)header)->comm, 0, 16);
+    case WIRE_PROCESS_EXIT:
+        return size == sizeof(struct process_exit);
+    case WIRE_PROCESS_MMAP:
+        return check_mmap(header);
+    case WIRE_PROCESS_LOST:
+        return size == sizeof(struct process_lost);
+    case WIRE_REQUEST:
+        return true;
+    default:
+        return false;
+    }
+}
