@@ -8,6 +8,7 @@ const struct exporter *const exporters[] = {
     &exporter_pprof,
     &exporter_folded,
     &exporter_speedscope,
+    &exporter_html,
     NULL,
 };
 

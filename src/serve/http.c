@@ -1,0 +1,119 @@
+/* Replies and their headers; see http.h. */
+#include "serve/http.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <strings.h>
+
+#define POLICY_NOTHING "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+
+static bool add_disposition(struct MHD_Response *response, const struct http_reply *reply)
+{
+    char text[256];
+    if (!reply->file_name)
+        return true;
+    snprintf(text, sizeof(text), "%s; filename=\"%s\"", reply->attachment ? "attachment" : "inline", reply->file_name);
+    return MHD_add_response_header(response, "Content-Disposition", text) == MHD_YES;
+}
+
+static bool add_headers(struct MHD_Response *response, const struct http_reply *reply)
+{
+    const struct {
+        const char *name, *value;
+    } headers[] = {
+        {"Content-Type", reply->content_type},
+        {"Content-Encoding", reply->content_encoding},
+        {"Content-Security-Policy", reply->policy ? reply->policy : POLICY_NOTHING},
+        {"X-Content-Type-Options", "nosniff"},
+        {"X-Frame-Options", "DENY"},
+        {"Referrer-Policy", "no-referrer"},
+        {"Cross-Origin-Resource-Policy", "same-origin"},
+        {"Cross-Origin-Opener-Policy", "same-origin"},
+        {"Cache-Control", reply->etag ? "no-cache" : "no-store"},
+        {"Vary", reply->etag ? "Accept-Encoding" : NULL},
+        {"ETag", reply->etag},
+        {"Allow", reply->allow},
+        {"Retry-After", reply->retry_after_s},
+    };
+    for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
+        if (headers[i].value && MHD_add_response_header(response, headers[i].name, headers[i].value) != MHD_YES)
+            return false;
+    return add_disposition(response, reply);
+}
+
+static enum MHD_Result send_response(struct MHD_Connection *connection, const struct http_reply *reply,
+                                     struct MHD_Response *response)
+{
+    enum MHD_Result result = MHD_NO; /* closes the connection: all that can be done without memory */
+    if (!response)
+        return result;
+    if (add_headers(response, reply))
+        result = MHD_queue_response(connection, reply->status, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+enum MHD_Result http_reply_static(struct MHD_Connection *connection, const struct http_reply *reply, const void *bytes,
+                                  size_t size)
+{
+    return send_response(connection, reply,
+                         MHD_create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_PERSISTENT));
+}
+
+enum MHD_Result http_reply_buf(struct MHD_Connection *connection, const struct http_reply *reply, struct buf *body)
+{
+    if (!body->data)
+        return http_reply_static(connection, reply, "", 0);
+    struct MHD_Response *response = MHD_create_response_from_buffer(body->size, body->data, MHD_RESPMEM_MUST_FREE);
+    if (response) /* owns the bytes from here on */
+        *body = (struct buf){0};
+    return send_response(connection, reply, response);
+}
+
+enum MHD_Result http_reply_text(struct MHD_Connection *connection, unsigned status, const char *format, ...)
+{
+    _cleanup_buf_ struct buf body = {0};
+    char text[512];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof(text), format, args);
+    va_end(args);
+    buf_puts(&body, text);
+    buf_putc(&body, '\n');
+    const struct http_reply reply = {
+        .status = status,
+        .content_type = "text/plain; charset=utf-8",
+        .allow = status == MHD_HTTP_METHOD_NOT_ALLOWED ? "GET, HEAD" : NULL,
+        .retry_after_s = status == MHD_HTTP_SERVICE_UNAVAILABLE ? "5" : NULL,
+    };
+    return http_reply_buf(connection, &reply, &body);
+}
+
+const char *http_header(struct MHD_Connection *connection, const char *name)
+{
+    return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
+static bool quality_is_zero(const char *parameters, size_t size)
+{
+    const char *q = memmem(parameters, size, "q=", 2);
+    if (!q)
+        return false;
+    q += 2;
+    size_t left = size - (size_t)(q - parameters);
+    return left > 0 && strspn(q, "0. \t") >= left;
+}
+
+bool http_header_names(const char *header, const char *token)
+{
+    size_t token_size = strlen(token);
+    while (header && *header) {
+        header += strspn(header, ", \t");
+        size_t size = strcspn(header, ",");
+        size_t name = strcspn(header, ",; \t");
+        if (name == token_size && strncasecmp(header, token, name) == 0)
+            return !quality_is_zero(header + name, size - name);
+        header += size;
+    }
+    return false;
+}

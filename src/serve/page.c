@@ -1,0 +1,229 @@
+/* The page's server: a socket, libmicrohttpd's threads and what is refused before any route is looked at. One thread a connection,
+ * because a profile may take a second to write and /healthz must not wait for it; connections are few (PAGE_CONNECTIONS_MAX) and
+ * each is bounded in memory and time. */
+#include "serve/page.h"
+
+#include "base/log.h"
+#include "base/units.h"
+#include "serve/host.h"
+#include "serve/http.h"
+#include "serve/routes.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+#define PAGE_CONNECTIONS_MAX 64
+#define PAGE_TIMEOUT_S       20
+#define PAGE_HEADER_BYTES    ((size_t)16 << 10) /* of one connection: request line, headers and our reply's headers */
+#define PAGE_STACK_BYTES     ((size_t)512 << 10)
+
+struct page {
+    struct MHD_Daemon *daemon;
+    struct routes *routes;
+    struct host_policy hosts;
+    char node_name[HOST_NAME_MAX_BYTES];
+    char *allowed_hosts;
+};
+
+static enum MHD_Result refuse_host(struct page *p, struct MHD_Connection *connection, const char *host)
+{
+    if (!host)
+        return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "a Host header is needed");
+    return http_reply_text(connection, MHD_HTTP_FORBIDDEN,
+                           "This page answers to names of its own host only (port %u), against DNS rebinding. Behind a proxy or a tunnel, add the name that your browser shows to allowed_hosts.",
+                           p->hosts.port);
+}
+
+/* Another site's page may not make the visitor's browser ask for profiles here, even though it could not read them. Links are fine. */
+static bool cross_site(struct MHD_Connection *connection)
+{
+    const char *site = http_header(connection, "Sec-Fetch-Site");
+    const char *mode = http_header(connection, "Sec-Fetch-Mode");
+    return site && strcmp(site, "cross-site") == 0 && !(mode && strcmp(mode, "navigate") == 0);
+}
+
+static bool has_body(struct MHD_Connection *connection)
+{
+    const char *length = http_header(connection, "Content-Length");
+    return http_header(connection, "Transfer-Encoding") || (length && strcmp(length, "0") != 0);
+}
+
+/* Answers what is refused, and says so in `ret_refused`. */
+static enum MHD_Result check_request(struct page *p, struct MHD_Connection *connection, const char *method, bool *ret_refused)
+{
+    const char *host = http_header(connection, "Host");
+    *ret_refused = true;
+    if (!host || !host_allowed(&p->hosts, host))
+        return refuse_host(p, connection, host);
+    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
+        return http_reply_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are understood here");
+    if (has_body(connection))
+        return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "a request here has no body");
+    if (cross_site(connection))
+        return http_reply_text(connection, MHD_HTTP_FORBIDDEN, "requests from other sites are refused");
+    *ret_refused = false;
+    return MHD_YES;
+}
+
+/* Called once when the headers are there and, when nothing was answered then, again: an answer at the first call ends the
+ * connection, as it must when a body that nobody wants may follow. */
+static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url, const char *method,
+                              const char *version, const char *upload, size_t *upload_size, void **request)
+{
+    struct page *p = context;
+    bool refused;
+    (void)version;
+    (void)upload;
+    if (!*request) {
+        *request = p;
+        return check_request(p, connection, method, &refused);
+    }
+    if (*upload_size)
+        return MHD_NO;
+    return routes_answer(p->routes, connection, url);
+}
+
+static void log_from_library(void *context, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
+static void log_from_library(void *context, const char *format, va_list args)
+{
+    char text[256];
+    (void)context;
+    vsnprintf(text, sizeof(text), format, args);
+    text[strcspn(text, "\n")] = '\0';
+    log_debug("page: %s", text);
+}
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+/* "127.0.0.1:7070", "[::1]:7070", "localhost:7070"; port 0 lets the kernel choose. */
+static int parse_listen(const char *listen_on, union address *ret, socklen_t *ret_size)
+{
+    union address a = {0};
+    char host[INET6_ADDRSTRLEN];
+    int64_t port;
+    const char *colon = strrchr(listen_on, ':');
+    if (!colon || units_parse_integer(colon + 1, 0, UINT16_MAX, &port) < 0)
+        return -EINVAL;
+    const char *start = listen_on;
+    size_t size = (size_t)(colon - listen_on);
+    bool brackets = size >= 2 && start[0] == '[' && start[size - 1] == ']';
+    if (brackets) {
+        start++;
+        size -= 2;
+    }
+    if (size >= sizeof(host))
+        return -EINVAL;
+    memcpy(host, start, size);
+    host[size] = '\0';
+    if (brackets && inet_pton(AF_INET6, host, &a.v6.sin6_addr) == 1) {
+        a.v6.sin6_family = AF_INET6;
+        a.v6.sin6_port = htons((uint16_t)port);
+        *ret_size = sizeof(a.v6);
+    } else if (!brackets && inet_pton(AF_INET, strcasecmp(host, "localhost") ? host : "127.0.0.1", &a.v4.sin_addr) == 1) {
+        a.v4.sin_family = AF_INET;
+        a.v4.sin_port = htons((uint16_t)port);
+        *ret_size = sizeof(a.v4);
+    } else {
+        return -EINVAL;
+    }
+    *ret = a;
+    return 0;
+}
+
+static bool is_loopback(const union address *a)
+{
+    if (a->any.sa_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&a->v6.sin6_addr);
+    return (ntohl(a->v4.sin_addr.s_addr) >> 24) == IN_LOOPBACKNET;
+}
+
+/* A listening socket, and in `address` what it was bound to. */
+static int listen_at(union address *address, socklen_t size, int *ret_fd)
+{
+    const int on = 1;
+    _cleanup_close_ int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 || bind(fd, &address->any, size) < 0 ||
+        listen(fd, PAGE_CONNECTIONS_MAX) < 0 || getsockname(fd, &address->any, &size) < 0)
+        return -errno;
+    *ret_fd = take_fd(&fd);
+    return 0;
+}
+
+/* Signals are for the threads of the program, not for these. */
+static struct MHD_Daemon *start_daemon(struct page *p, int fd)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    struct MHD_Daemon *daemon =
+        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
+                             MHD_USE_ERROR_LOG,
+                         0, NULL, NULL, handle, p, MHD_OPTION_EXTERNAL_LOGGER, log_from_library, NULL,
+                         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)PAGE_CONNECTIONS_MAX,
+                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PAGE_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                         PAGE_HEADER_BYTES, MHD_OPTION_THREAD_STACK_SIZE, PAGE_STACK_BYTES,
+                         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return daemon;
+}
+
+int page_start(const struct page_options *options, const struct page_data *data, struct page **ret)
+{
+    union address address;
+    socklen_t address_size;
+    _cleanup_close_ int fd = -1;
+    _cleanup_(page_freep) struct page *p = calloc(1, sizeof(*p));
+    if (!p)
+        return -ENOMEM;
+    int r = parse_listen(options->listen, &address, &address_size);
+    if (r < 0)
+        return r;
+    r = routes_new(data, &p->routes);
+    if (r < 0)
+        return r;
+    if (options->allowed_hosts && !(p->allowed_hosts = strdup(options->allowed_hosts)))
+        return -ENOMEM;
+    if (gethostname(p->node_name, sizeof(p->node_name) - 1) < 0)
+        p->node_name[0] = '\0';
+    r = listen_at(&address, address_size, &fd);
+    if (r < 0)
+        return r;
+    p->hosts = (struct host_policy){
+        .port = ntohs(address.any.sa_family == AF_INET6 ? address.v6.sin6_port : address.v4.sin_port),
+        .loopback_only = is_loopback(&address),
+        .node_name = p->node_name[0] ? p->node_name : NULL,
+        .allowed = p->allowed_hosts,
+    };
+    p->daemon = start_daemon(p, fd);
+    if (!p->daemon)
+        return -EAGAIN;
+    take_fd(&fd); /* the daemon closes it */
+    *ret = take_ptr(p);
+    return 0;
+}
+
+uint16_t page_port(const struct page *p)
+{
+    return p->hosts.port;
+}
+
+void page_free(struct page *p)
+{
+    if (!p)
+        return;
+    if (p->daemon)
+        MHD_stop_daemon(p->daemon); /* waits for replies being made; they use routes */
+    routes_free(p->routes);
+    free(p->allowed_hosts);
+    free(p);
+}

@@ -1,0 +1,143 @@
+/* Parameters of API calls; see query.h. */
+#include "serve/query.h"
+
+#include "base/units.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *const key_names[QUERY_KEY_COUNT] = {
+    [QUERY_SECONDS] = "seconds", [QUERY_PID] = "pid",       [QUERY_CONTAINER] = "container",
+    [QUERY_SERVICE] = "service", [QUERY_FORMAT] = "format", [QUERY_MAX] = "max",
+};
+
+void query_init(struct query *q, unsigned allowed)
+{
+    *q = (struct query){.allowed = allowed, .seconds = 60, .max = 50, .format = "json"};
+}
+
+static int parse_number(const char *value, int64_t min, int64_t max, int64_t *ret)
+{
+    if (!isdigit((unsigned char)value[0]))
+        return -EINVAL;
+    return units_parse_integer(value, min, max, ret);
+}
+
+static int set_number(const char *name, const char *value, int64_t min, int64_t max, int64_t *ret, char *why,
+                      size_t why_size)
+{
+    if (parse_number(value, min, max, ret) == 0)
+        return 0;
+    snprintf(why, why_size, "%s: a whole number from %lld to %lld is needed", name, (long long)min, (long long)max);
+    return -EINVAL;
+}
+
+static int set_container(struct query *q, const char *value, char *why, size_t why_size)
+{
+    size_t size = strlen(value);
+    if (size < 12 || size > 64 || strspn(value, "0123456789abcdef") != size) {
+        snprintf(why, why_size, "container: the first 12 to 64 hexadecimal digits of a container's id are needed");
+        return -EINVAL;
+    }
+    memcpy(q->container, value, size + 1);
+    return 0;
+}
+
+static int set_service(struct query *q, const char *value, char *why, size_t why_size)
+{
+    bool control = false;
+    for (const char *c = value; *c; c++)
+        control |= iscntrl((unsigned char)*c) != 0;
+    if (!*value || control) {
+        snprintf(why, why_size, "service: the name of a service is needed, without control characters");
+        return -EINVAL;
+    }
+    memcpy(q->service, value, strlen(value) + 1);
+    return 0;
+}
+
+/* Which formats exist is for the caller to say: here only that it can be the name of one. */
+static int set_format(struct query *q, const char *value, char *why, size_t why_size)
+{
+    size_t size = strlen(value);
+    if (size == 0 || size >= sizeof(q->format) || strspn(value, "abcdefghijklmnopqrstuvwxyz") != size) {
+        snprintf(why, why_size, "format: the name of an export format is needed, such as json, pprof, folded or html");
+        return -EINVAL;
+    }
+    memcpy(q->format, value, size + 1);
+    return 0;
+}
+
+static int set_value(struct query *q, enum query_key key, const char *value, char *why, size_t why_size)
+{
+    int64_t number;
+    int r;
+    switch (key) {
+    case QUERY_SECONDS:
+        r = set_number("seconds", value, 1, 3600, &number, why, why_size);
+        if (r == 0)
+            q->seconds = (uint64_t)number;
+        return r;
+    case QUERY_PID:
+        r = set_number("pid", value, 1, INT32_MAX, &number, why, why_size);
+        if (r == 0)
+            q->pid = (uint32_t)number;
+        return r;
+    case QUERY_MAX:
+        r = set_number("max", value, 1, 1000, &number, why, why_size);
+        if (r == 0)
+            q->max = (uint32_t)number;
+        return r;
+    case QUERY_CONTAINER:
+        return set_container(q, value, why, why_size);
+    case QUERY_SERVICE:
+        return set_service(q, value, why, why_size);
+    case QUERY_FORMAT:
+        return set_format(q, value, why, why_size);
+    case QUERY_KEY_COUNT:
+        break;
+    }
+    return -EINVAL;
+}
+
+static void say_known(const struct query *q, char *why, size_t why_size)
+{
+    int used = snprintf(why, why_size, "unknown parameter; this address knows:");
+    const char *separator = " ";
+    for (int k = 0; k < QUERY_KEY_COUNT && used > 0 && (size_t)used < why_size; k++)
+        if (q->allowed & QUERY_BIT(k)) {
+            used += snprintf(why + used, why_size - (size_t)used, "%s%s", separator, key_names[k]);
+            separator = ", ";
+        }
+    if (!q->allowed)
+        snprintf(why, why_size, "this address takes no parameters");
+}
+
+int query_set(struct query *q, const char *key, size_t key_size, const char *value, size_t value_size, char *ret_why,
+              size_t why_size)
+{
+    char text[QUERY_TEXT_MAX];
+    int k = 0;
+    while (k < QUERY_KEY_COUNT && !((q->allowed & QUERY_BIT(k)) && strlen(key_names[k]) == key_size &&
+                                    memcmp(key_names[k], key, key_size) == 0))
+        k++;
+    if (k == QUERY_KEY_COUNT) {
+        say_known(q, ret_why, why_size);
+        return -EINVAL;
+    }
+    if (q->seen & QUERY_BIT(k)) {
+        snprintf(ret_why, why_size, "%s: given twice", key_names[k]);
+        return -EINVAL;
+    }
+    if (!value || value_size >= sizeof(text) || (value_size && memchr(value, '\0', value_size))) {
+        snprintf(ret_why, why_size, "%s: a value of at most %zu characters is needed", key_names[k], sizeof(text) - 1);
+        return -EINVAL;
+    }
+    if (value_size)
+        memcpy(text, value, value_size);
+    text[value_size] = '\0';
+    q->seen |= QUERY_BIT(k);
+    return set_value(q, (enum query_key)k, text, ret_why, why_size);
+}

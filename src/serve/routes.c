@@ -1,0 +1,267 @@
+/* The routes: UI, API, /metrics, /healthz. Each is one function that checks its parameters, asks `struct page_data` for plain data
+ * and hands it to an exporter; nothing here knows a format. Profiles are merged and written anew for every call, which is what can
+ * cost much: only so many at once, the others wait a little and are then told to come again. */
+#include "serve/routes.h"
+
+#include "export/export.h"
+#include "export/openmetrics.h"
+#include "export/requests_json.h"
+#include "serve/http.h"
+#include "serve/query.h"
+#include "web_assets.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <string.h>
+#include <time.h>
+#include <xxhash.h>
+
+#define EXPORTS_AT_ONCE 2
+#define EXPORT_WAIT_S   10
+#define RESULT_MAX_BYTES ((size_t)256 << 20)
+
+struct routes {
+    const struct page_data *data;
+    sem_t exports;
+    struct buf page_gzip;
+    char page_etag[24], page_gzip_etag[24];
+};
+
+struct call {
+    struct routes *routes;
+    struct MHD_Connection *connection;
+    struct query query;
+};
+
+struct route {
+    const char *path;
+    unsigned parameters;
+    enum MHD_Result (*answer)(struct call *call);
+};
+
+int routes_new(const struct page_data *data, struct routes **ret)
+{
+    _cleanup_(routes_freep) struct routes *r = calloc(1, sizeof(*r));
+    if (!r || sem_init(&r->exports, 0, EXPORTS_AT_ONCE) < 0)
+        return -ENOMEM;
+    r->data = data;
+    int error = buf_gzip(&r->page_gzip, web_page_html, web_page_html_size());
+    if (error < 0)
+        return error;
+    unsigned long long hash = XXH3_64bits(web_page_html, web_page_html_size());
+    snprintf(r->page_etag, sizeof(r->page_etag), "\"%016llx\"", hash);
+    snprintf(r->page_gzip_etag, sizeof(r->page_gzip_etag), "\"%016llx-g\"", hash);
+    *ret = take_ptr(r);
+    return 0;
+}
+
+void routes_free(struct routes *r)
+{
+    if (!r)
+        return;
+    sem_destroy(&r->exports);
+    buf_clear(&r->page_gzip);
+    free(r);
+}
+
+static enum MHD_Result reply_failed(struct call *call, const char *what, int error)
+{
+    unsigned status = error == -ENOMEM || error == -EAGAIN ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_INTERNAL_SERVER_ERROR;
+    return http_reply_text(call->connection, status, "%s: %s", what, strerror(-error));
+}
+
+/* Takes one of the places for expensive work; false when none came free in time. */
+static bool export_begin(struct routes *r)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += EXPORT_WAIT_S;
+    while (sem_clockwait(&r->exports, CLOCK_MONOTONIC, &until) < 0)
+        if (errno != EINTR)
+            return false;
+    return true;
+}
+
+static void export_end(struct routes *r)
+{
+    sem_post(&r->exports);
+}
+
+static enum MHD_Result answer_page(struct call *call)
+{
+    struct routes *r = call->routes;
+    bool gzip = http_header_names(http_header(call->connection, "Accept-Encoding"), "gzip");
+    const char *known = http_header(call->connection, "If-None-Match");
+    struct http_reply reply = {
+        .status = MHD_HTTP_OK,
+        .content_type = "text/html; charset=utf-8",
+        .content_encoding = gzip ? "gzip" : NULL,
+        .policy = web_page_policy,
+        .etag = gzip ? r->page_gzip_etag : r->page_etag,
+    };
+    if (known && strstr(known, reply.etag)) {
+        reply.status = MHD_HTTP_NOT_MODIFIED;
+        return http_reply_static(call->connection, &reply, "", 0);
+    }
+    if (gzip)
+        return http_reply_static(call->connection, &reply, r->page_gzip.data, r->page_gzip.size);
+    return http_reply_static(call->connection, &reply, web_page_html, web_page_html_size());
+}
+
+static enum MHD_Result answer_health(struct call *call)
+{
+    return http_reply_text(call->connection, MHD_HTTP_OK, "ok");
+}
+
+static enum MHD_Result answer_status(struct call *call)
+{
+    _cleanup_buf_ struct buf body = {0};
+    _cleanup_free_ char *json = NULL;
+    int r = call->routes->data->status(call->routes->data->context, &json);
+    if (r == 0)
+        r = buf_puts(&body, json);
+    if (r < 0)
+        return reply_failed(call, "no status", r);
+    const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = "application/json"};
+    return http_reply_buf(call->connection, &reply, &body);
+}
+
+static enum MHD_Result answer_metrics(struct call *call)
+{
+    _cleanup_(metric_set_freep) struct metric_set *set = NULL;
+    _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
+    bool openmetrics = openmetrics_accepted(http_header(call->connection, "Accept"));
+    int r = metric_set_new(&set);
+    if (r == 0)
+        r = call->routes->data->metrics(call->routes->data->context, set);
+    if (r == 0)
+        r = openmetrics_write(set, openmetrics, &body);
+    if (r < 0)
+        return reply_failed(call, "no metrics", r);
+    const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = openmetrics_content_type(openmetrics)};
+    return http_reply_buf(call->connection, &reply, &body);
+}
+
+static void requests_clear(struct request **requests, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        request_free(requests[i]);
+    free(requests);
+}
+
+static enum MHD_Result answer_requests(struct call *call)
+{
+    const struct page_data *data = call->routes->data;
+    _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
+    struct request **requests = NULL;
+    size_t count = 0;
+    int r = data->requests(data->context, call->query.seconds, call->query.max, &requests, &count);
+    if (r < 0)
+        return reply_failed(call, "no requests", r);
+    r = requests_json_write(requests, count, &body);
+    requests_clear(requests, count);
+    if (r < 0)
+        return reply_failed(call, "no requests", r);
+    const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = "application/json"};
+    return http_reply_buf(call->connection, &reply, &body);
+}
+
+static enum MHD_Result reply_unknown_format(struct call *call)
+{
+    char known[128];
+    size_t used = 0;
+    known[0] = '\0';
+    for (const struct exporter *const *e = exporters; *e && used < sizeof(known); e++)
+        used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", used ? ", " : "", (*e)->name);
+    return http_reply_text(call->connection, MHD_HTTP_BAD_REQUEST, "format: %s is not known; there are: %s",
+                           call->query.format, known);
+}
+
+static int write_profile(struct call *call, const struct exporter *exporter, struct buf *body)
+{
+    const struct page_data *data = call->routes->data;
+    const struct query *q = &call->query;
+    _cleanup_(profile_freep) struct profile *profile = NULL;
+    const struct profile_filter filter = {
+        .pid = q->pid,
+        .container_id = q->container[0] ? q->container : NULL,
+        .service_name = q->service[0] ? q->service : NULL,
+    };
+    int r = data->profile(data->context, q->seconds, &filter, &profile);
+    if (r < 0)
+        return r;
+    return exporter->write(profile, body);
+}
+
+static enum MHD_Result answer_profile(struct call *call)
+{
+    _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
+    const struct query *q = &call->query;
+    const struct exporter *exporter = exporter_by_name(q->format);
+    char name[128];
+    if (!exporter)
+        return reply_unknown_format(call);
+    if (!export_begin(call->routes))
+        return http_reply_text(call->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+                               "too many profiles are being written at this moment; ask again in a few seconds");
+    int r = write_profile(call, exporter, &body);
+    export_end(call->routes);
+    if (r < 0)
+        return reply_failed(call, "no profile", r);
+    if (q->pid)
+        snprintf(name, sizeof(name), "sonde-profile-pid%u%s", q->pid, exporter->suffix);
+    else if (q->container[0])
+        snprintf(name, sizeof(name), "sonde-profile-%.12s%s", q->container, exporter->suffix);
+    else
+        snprintf(name, sizeof(name), "sonde-profile%s", exporter->suffix);
+    const struct http_reply reply = {
+        .status = MHD_HTTP_OK,
+        .content_type = exporter->content_type,
+        .file_name = name,
+        .attachment = strcmp(exporter->name, "json") != 0,
+    };
+    return http_reply_buf(call->connection, &reply, &body);
+}
+
+static const struct route routes[] = {
+    {"/", 0, answer_page},
+    {"/api/v1/profile",
+     QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_PID) | QUERY_BIT(QUERY_CONTAINER) | QUERY_BIT(QUERY_SERVICE) |
+         QUERY_BIT(QUERY_FORMAT),
+     answer_profile},
+    {"/api/v1/requests", QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_MAX), answer_requests},
+    {"/api/v1/status", 0, answer_status},
+    {"/metrics", 0, answer_metrics},
+    {"/healthz", 0, answer_health},
+};
+
+struct parameter_check {
+    struct query *query;
+    int error;
+    char why[256];
+};
+
+static enum MHD_Result check_parameter(void *context, enum MHD_ValueKind kind, const char *key, size_t key_size,
+                                       const char *value, size_t value_size)
+{
+    struct parameter_check *check = context;
+    (void)kind;
+    check->error = query_set(check->query, key, key_size, value, value_size, check->why, sizeof(check->why));
+    return check->error < 0 ? MHD_NO : MHD_YES;
+}
+
+enum MHD_Result routes_answer(struct routes *r, struct MHD_Connection *connection, const char *path)
+{
+    struct call call = {.routes = r, .connection = connection};
+    struct parameter_check check = {.query = &call.query};
+    for (size_t i = 0; i < array_size(routes); i++) {
+        if (strcmp(routes[i].path, path) != 0)
+            continue;
+        query_init(&call.query, routes[i].parameters);
+        MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, check_parameter, &check);
+        if (check.error < 0)
+            return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "%s", check.why);
+        return routes[i].answer(&call);
+    }
+    return http_reply_text(connection, MHD_HTTP_NOT_FOUND, "nothing is here; the page is at /, the API below /api/v1/");
+}

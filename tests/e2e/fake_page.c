@@ -1,0 +1,229 @@
+/* The page on made-up data, so that it can be tried without root, a kernel or luck: `fake_page [MODE] [LISTEN [ALLOWED_HOSTS]]` prints
+ * "port N" and serves until standard input ends. What it shows is exact, so that a test can say what must be seen:
+ *
+ *   normal   three processes, one in a container; every profile has 10 ms more of nginx's worker() than the one before
+ *   empty    no samples, no requests
+ *   failing  every call fails
+ *   large    20,000 frames
+ *   hostile  names with markup, quotes, control characters and broken UTF-8 */
+#include "base/buf.h"
+#include "base/clock.h"
+#include "model/loss.h"
+#include "serve/page.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MS 1000000ull
+
+struct fake {
+    const char *mode;
+    atomic_uint profiles; /* given so far */
+};
+
+static struct frame native(const char *function, const char *mapping)
+{
+    return (struct frame){.kind = FRAME_NATIVE, .function = function, .file = "", .mapping = mapping, .build_id = "", .address = 0x1234};
+}
+
+static struct frame of_kind(enum frame_kind kind, const char *function, const char *mapping)
+{
+    struct frame f = native(function, mapping);
+    f.kind = kind;
+    return f;
+}
+
+static struct resource process(uint32_t pid, const char *command, const char *container)
+{
+    return (struct resource){
+        .pid = pid, .parent_pid = 1, .command = command, .executable_path = "/usr/sbin/server", .service_name = command,
+        .service_namespace = "", .service_version = "", .container_id = container, .container_runtime = container[0] ? "docker" : "",
+        .kubernetes_pod_uid = "", .slurm_job_id = "", .systemd_unit = "", .cgroup_path = "/",
+    };
+}
+
+static int add(struct profile *p, const struct resource *r, uint64_t weight_ns, const struct frame *frames, size_t count)
+{
+    const struct sample s = {.weight_ns = weight_ns, .resource = r, .tid = r->pid, .thread_name = r->command, .frames = frames, .frame_count = count};
+    return profile_add(p, &s);
+}
+
+#define ADD(p, r, weight_ns, ...)                                                                            \
+    add(p, r, weight_ns, (const struct frame[]){__VA_ARGS__}, sizeof((const struct frame[]){__VA_ARGS__}) / sizeof(struct frame))
+
+#define CONTAINER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define NGINX     "/usr/sbin/nginx"
+#define LIBC      "/usr/lib/x86_64-linux-gnu/libc.so.6"
+#define KERNEL    "[kernel.kallsyms]"
+
+/* nginx: 600 ms, of which 100 ms in the kernel; postgres: 300 ms; python3: 100 ms. */
+static void fill_normal(struct profile *p, unsigned round)
+{
+    const struct resource nginx = process(101, "nginx", ""), postgres = process(202, "postgres", CONTAINER), python = process(303, "python3", "");
+    struct frame start = native("_start", NGINX), main_ = native("main", NGINX), worker = native("worker(int, char const*)", NGINX);
+    struct frame parse = native("parse_headers", NGINX), copy = native("memcpy", LIBC), write_ = native("write", LIBC);
+    worker.file = "src/worker.cc";
+    worker.line = 42;
+    ADD(p, &nginx, (200 + 10 * round) * MS, worker, main_, start);
+    ADD(p, &nginx, 200 * MS, parse, worker, main_, start);
+    ADD(p, &nginx, 100 * MS, copy, parse, worker, main_, start);
+    ADD(p, &nginx, 100 * MS, of_kind(FRAME_BPF, "bpf_prog_socket_filter", "[bpf]"), of_kind(FRAME_KERNEL, "tcp_sendmsg", KERNEL),
+        of_kind(FRAME_KERNEL, "do_syscall_64", KERNEL), write_, worker, main_, start);
+    ADD(p, &postgres, 180 * MS, native("ExecSeqScan", "/usr/lib/postgresql/15/bin/postgres"), native("PostmasterMain", "/usr/lib/postgresql/15/bin/postgres"),
+        of_kind(FRAME_TRUNCATED, "no rows for /usr/lib/postgresql/15/bin/postgres", ""));
+    ADD(p, &postgres, 120 * MS, of_kind(FRAME_KERNEL, "copy_user_generic", KERNEL), of_kind(FRAME_KERNEL, "vfs_read", KERNEL), of_kind(FRAME_KERNEL, "do_syscall_64", KERNEL),
+        native("pread64", LIBC), native("PostmasterMain", "/usr/lib/postgresql/15/bin/postgres"));
+    ADD(p, &python, 100 * MS, of_kind(FRAME_INTERPRETED, "handler", "app.py"), native("_PyEval_EvalFrameDefault", "/usr/bin/python3.11"));
+}
+
+/* A tree of 20,000 frames: 20 processes, each ten branches, each 10 deep with ten leaves. */
+static void fill_large(struct profile *p)
+{
+    static char names[20][10][20][32];
+    for (unsigned pid = 0; pid < 20; pid++) {
+        char command[32];
+        snprintf(command, sizeof(command), "worker-%u", pid);
+        const struct resource r = process(1000 + pid, command, "");
+        for (unsigned branch = 0; branch < 10; branch++) {
+            struct frame frames[100];
+            for (unsigned i = 0; i < 100; i++) {
+                snprintf(names[pid][branch][i % 20], 32, "function_%u_%u", branch, i % 20);
+                frames[99 - i] = native(names[pid][branch][i % 20], i % 3 ? NGINX : LIBC);
+            }
+            add(p, &r, (1 + branch) * MS, frames, 100);
+        }
+    }
+}
+
+static void fill_hostile(struct profile *p)
+{
+    const struct resource r = process(666, "</script><b>x", "");
+    ADD(p, &r, 50 * MS, native("</script><img src=x onerror=\"document.title='owned'\">", "/tmp/<svg onload=alert(1)>"), native("a\"b\\c\n\t\x01&amp;", "\xff\xfe"));
+    ADD(p, &r, 50 * MS, native("", ""), native("std::map<int, std::vector<char> >::operator[](int const&)", "/x"));
+}
+
+static int fake_profile(void *context, uint64_t seconds, const struct profile_filter *filter, struct profile **ret)
+{
+    struct fake *fake = context;
+    _cleanup_(profile_freep) struct profile *all = NULL, *chosen = NULL;
+    unsigned round = atomic_fetch_add(&fake->profiles, 1);
+    if (strcmp(fake->mode, "failing") == 0)
+        return -EIO;
+    int r = profile_new(0, &all);
+    if (r == 0)
+        r = profile_new(0, &chosen);
+    if (r < 0)
+        return r;
+    if (strcmp(fake->mode, "normal") == 0)
+        fill_normal(all, round);
+    else if (strcmp(fake->mode, "large") == 0)
+        fill_large(all);
+    else if (strcmp(fake->mode, "hostile") == 0)
+        fill_hostile(all);
+    r = profile_merge(chosen, all, filter);
+    if (r < 0)
+        return r;
+    chosen->duration_ns = seconds * 1000 * MS;
+    chosen->start_unix_ns = clock_unix_ns() - chosen->duration_ns;
+    chosen->period_ns = 1000 * MS / 19;
+    *ret = take_ptr(chosen);
+    return 0;
+}
+
+static const struct request made_up[] = {
+    {.duration_ns = 812 * MS, .pid = 101, .service = "nginx", .method = "GET", .route = "/users/{id}/orders", .status = 200,
+     .cause = "74 % waiting for another service: postgres at 127.0.0.1:5432", .part_count = 4,
+     .parts = {{REQUEST_PART_CPU, 112 * MS, "parse_headers < worker < main"},
+               {REQUEST_PART_DOWNSTREAM, 600 * MS, "read from 127.0.0.1:5432"},
+               {REQUEST_PART_RUN_QUEUE, 60 * MS, "python3 ran instead"},
+               {REQUEST_PART_UNATTRIBUTED, 40 * MS, ""}}},
+    {.duration_ns = 430 * MS, .pid = 303, .service = "shop", .method = "POST", .route = "/cart", .status = 503,
+     .cause = "93 % waiting for a lock at pthread_mutex_lock < checkout", .part_count = 2,
+     .parts = {{REQUEST_PART_LOCK, 400 * MS, "futex at pthread_mutex_lock < checkout < handle"}, {REQUEST_PART_CPU, 30 * MS, ""}}},
+    {.duration_ns = 96 * MS, .pid = 101, .service = "nginx", .method = "GET", .route = "/static/app.js", .status = 404,
+     .cause = "62 % waiting for the disk: read /var/www/app.js", .part_count = 5,
+     .parts = {{REQUEST_PART_DISK, 60 * MS, "read /var/www/app.js"}, {REQUEST_PART_SLEEP, 10 * MS, "nanosleep"},
+               {REQUEST_PART_NETWORK, 10 * MS, "write to the client"}, {REQUEST_PART_OTHER_REQUESTS, 8 * MS, ""},
+               {REQUEST_PART_OTHER, 8 * MS, "epoll_wait"}}},
+    {.duration_ns = 3 * MS, .pid = 101, .service = "nginx", .method = "GET", .route = "/", .status = 200, .cause = "100 % on CPU", .part_count = 1,
+     .parts = {{REQUEST_PART_CPU, 3 * MS, "worker < main"}}},
+};
+
+static int fake_requests(void *context, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count)
+{
+    const struct fake *fake = context;
+    size_t count = sizeof(made_up) / sizeof(made_up[0]);
+    (void)seconds;
+    if (strcmp(fake->mode, "failing") == 0)
+        return -EIO;
+    if (strcmp(fake->mode, "normal") != 0 && strcmp(fake->mode, "hostile") != 0)
+        count = 0;
+    if (count > max)
+        count = max;
+    struct request **requests = calloc(count + 1, sizeof(*requests));
+    for (size_t i = 0; requests && i < count; i++) {
+        requests[i] = malloc(sizeof(*requests[i]));
+        if (!requests[i])
+            abort();
+        *requests[i] = made_up[i];
+        requests[i]->container_id = requests[i]->peer = "";
+        requests[i]->start_unix_ns = 1767225600000000000ull + i * 1000 * MS;
+        if (strcmp(fake->mode, "hostile") == 0)
+            requests[i]->route = requests[i]->cause = requests[i]->service = "</td><img src=x onerror=\"document.title='owned'\">\xff";
+    }
+    if (!requests)
+        return -ENOMEM;
+    *ret = requests;
+    *ret_count = count;
+    return 0;
+}
+
+static int fake_metrics(void *context, struct metric_set *set)
+{
+    const struct fake *fake = context;
+    if (strcmp(fake->mode, "failing") == 0)
+        return -EIO;
+    metric_add(set, "sonde_self_samples", METRIC_COUNTER, "", "CPU samples delivered.", 19, METRIC_NO_LABELS);
+    return metric_set_error(set);
+}
+
+static int fake_status(void *context, char **ret_json)
+{
+    const struct fake *fake = context;
+    struct buf out = {0};
+    bool over = strcmp(fake->mode, "large") == 0, attached = strcmp(fake->mode, "empty") != 0;
+    if (strcmp(fake->mode, "failing") == 0)
+        return -EIO;
+    buf_puts(&out, "{\"version\":\"" SONDE_VERSION "\",\"host\":\"node-7\",\"kernel\":\"6.1.0-31-amd64\",\"uptime_seconds\":3725.0,\"samples\":70654,\"sample_hz\":19,\"losses\":{");
+    for (int i = 0; i < LOSS_COUNT; i++)
+        buf_printf(&out, "%s\"%s\":%u", i ? "," : "", loss_name(i), i == LOSS_NO_ROWS ? 1234U : i == LOSS_UNNAMED ? 17U : 0U);
+    buf_printf(&out, "},\"budget\":{\"detail\":\"%s\",\"cpu_share\":%s,\"cpu_share_allowed\":0.01,\"memory_bytes\":44040192,\"memory_bytes_allowed\":67108864},\"probes\":[",
+               over ? "counts" : "full", over ? "0.013" : "0.0042");
+    buf_printf(&out, "{\"probe\":\"cpu samples\",\"attached\":true,\"rung\":\"perf event, cpu-clock\",\"not_better\":\"cycles: No such file or directory\",\"truth\":\"\"},"
+                     "{\"probe\":\"requests\",\"attached\":%s,\"rung\":\"%s\",\"not_better\":\"fentry: Operation not permitted\",\"truth\":\"sendfile is not seen\"}]}",
+               attached ? "true" : "false", attached ? "raw tracepoints" : "");
+    if (buf_error(&out) < 0)
+        return buf_error(&out);
+    *ret_json = out.data;
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    struct fake fake = {.mode = argc > 1 ? argv[1] : "normal"};
+    const struct page_data data = {.context = &fake, .profile = fake_profile, .requests = fake_requests, .metrics = fake_metrics, .status = fake_status};
+    const struct page_options options = {.listen = argc > 2 ? argv[2] : "127.0.0.1:0", .allowed_hosts = argc > 3 ? argv[3] : NULL};
+    _cleanup_(page_freep) struct page *page = NULL;
+    int r = page_start(&options, &data, &page);
+    if (r < 0) {
+        fprintf(stderr, "fake_page: %s: %s\n", options.listen, strerror(-r));
+        return 1;
+    }
+    printf("port %u\n", page_port(page));
+    fflush(stdout);
+    while (getchar() != EOF)
+        ;
+    return 0;
+}

@@ -1,0 +1,95 @@
+// The page's view of the agent: profile, requests and status, asked for every few seconds while somebody looks. Each comes and fails
+// on its own; what came last stays on the page, with its age, until something newer does.
+
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
+import { decodeProfile, type Profile } from './profile';
+import { decodeRequests, type Request } from './requests';
+import { decodeStatus, type Status } from './health';
+
+const EVERY_MS = 5000;
+const TIMEOUT_MS = 20000;
+
+export interface Part<T> {
+    value: T | null;
+    error: string;
+}
+
+export interface Live {
+    profile: Part<Profile>;
+    requests: Part<Request[]>;
+    status: Part<Status>;
+    at: number; // when the last answer came, milliseconds since 1970; 0: none yet
+    paused: boolean;
+    setPaused: (paused: boolean) => void;
+}
+
+async function ask<T>(path: string, decode: (json: unknown) => T): Promise<T> {
+    let reply: Response;
+    try {
+        reply = await fetch(path, { signal: AbortSignal.timeout(TIMEOUT_MS), credentials: 'omit' });
+    } catch (e) {
+        throw new Error((e as Error).name === 'TimeoutError' ? 'the agent did not answer in time' : 'the agent cannot be reached');
+    }
+    if (!reply.ok) throw new Error((await reply.text()).trim().slice(0, 300) || `HTTP status ${reply.status}`);
+    return decode(await reply.json());
+}
+
+export function useLive(seconds: number): Live {
+    const [profile, setProfile] = useState<Part<Profile>>({ value: null, error: '' });
+    const [requests, setRequests] = useState<Part<Request[]>>({ value: null, error: '' });
+    const [status, setStatus] = useState<Part<Status>>({ value: null, error: '' });
+    const [at, setAt] = useState(0);
+    const [paused, setPaused] = useState(false);
+    const pausedNow = useRef(false);
+    pausedNow.current = paused;
+
+    // What arrives after a pause began is dropped: the page must not move under the reader's eyes.
+    const load = useCallback(
+        async (wanted: () => boolean) => {
+            const one = async <T>(path: string, decode: (json: unknown) => T, set: (of: (was: Part<T>) => Part<T>) => void) => {
+                try {
+                    const value = await ask(path, decode);
+                    if (wanted()) set(() => ({ value, error: '' }));
+                    return true;
+                } catch (e) {
+                    if (wanted()) set((was) => ({ value: was.value, error: (e as Error).message }));
+                    return false;
+                }
+            };
+            const came = await Promise.all([
+                one(`/api/v1/profile?seconds=${seconds}`, decodeProfile, setProfile),
+                one(`/api/v1/requests?seconds=${seconds}`, decodeRequests, setRequests),
+                one('/api/v1/status', decodeStatus, setStatus),
+            ]);
+            if (wanted() && came.some(Boolean)) setAt(Date.now());
+        },
+        [seconds],
+    );
+
+    useEffect(() => {
+        let over = false;
+        let timer = 0;
+        let first = true;
+        const round = async () => {
+            clearTimeout(timer);
+            if (first || (!document.hidden && !pausedNow.current)) {
+                const always = first;
+                first = false;
+                await load(() => !over && (always || !pausedNow.current));
+            }
+            if (!over) timer = window.setTimeout(round, EVERY_MS);
+        };
+        const seen = () => {
+            if (!document.hidden) void round();
+        };
+        if (!paused) void round();
+        document.addEventListener('visibilitychange', seen);
+        return () => {
+            over = true;
+            clearTimeout(timer);
+            document.removeEventListener('visibilitychange', seen);
+        };
+    }, [load, paused]);
+
+    return { profile, requests, status, at, paused, setPaused };
+}

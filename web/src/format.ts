@@ -1,0 +1,42 @@
+// Figures as people read them: three significant digits and a unit.
+
+const DURATIONS: [number, string][] = [[60e9, 'min'], [1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns']];
+
+const three = (v: number): string => (v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFixed(2));
+
+export function duration(ns: number): string {
+    if (ns <= 0) return '0 s';
+    const [size, unit] = DURATIONS.find(([s]) => ns >= s * 0.9995) ?? [1, 'ns'];
+    return unit === 'ns' ? `${Math.round(ns)} ns` : `${three(ns / size)} ${unit}`;
+}
+
+export function percent(share: number): string {
+    const p = share * 100;
+    if (!Number.isFinite(p) || p <= 0) return '0 %';
+    if (p < 0.01) return '< 0.01 %';
+    return `${p >= 99.95 ? '100' : p >= 10 ? p.toFixed(1) : p.toFixed(2)} %`;
+}
+
+export function bytes(n: number): string {
+    let unit = 0;
+    const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
+    while (n >= 1024 && unit < units.length - 1) {
+        n /= 1024;
+        unit++;
+    }
+    return `${unit ? three(n) : n} ${units[unit]}`;
+}
+
+export const integer = (n: number): string => Math.round(n).toLocaleString('en-US').replaceAll(',', '\u202f');
+
+export const count = (n: number, one: string, many = `${one}s`): string => `${integer(n)} ${n === 1 ? one : many}`;
+
+const two = (n: number): string => String(n).padStart(2, '0');
+
+export function clock(ms: number): string {
+    const d = new Date(ms);
+    return `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
+}
+
+// A long path keeps its end, which tells more.
+export const baseName = (path: string): string => path.slice(path.lastIndexOf('/') + 1);

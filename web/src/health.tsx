@@ -1,0 +1,206 @@
+// What the reader must know to trust the rest: how many samples, what was lost and why, what the agent itself costs against what it
+// is allowed, and what could not be attached.
+
+import { useRef } from 'preact/hooks';
+import * as format from './format';
+
+export interface Probe {
+    probe: string;
+    attached: boolean;
+    rung: string;
+    notBetter: string;
+    truth: string;
+}
+
+export interface Status {
+    version: string;
+    host: string;
+    kernel: string;
+    uptime: number; // seconds
+    samples: number;
+    sampleHz: number;
+    losses: [string, number][];
+    detail: string;
+    cpu: number; // share of the machine
+    cpuAllowed: number;
+    memory: number; // bytes
+    memoryAllowed: number;
+    probes: Probe[];
+}
+
+type Json = Record<string, unknown>;
+const object = (v: unknown): Json => (v !== null && typeof v === 'object' ? (v as Json) : {});
+const text = (v: unknown): string => (typeof v === 'string' ? v : '');
+const number = (v: unknown): number => (typeof v === 'number' && Number.isFinite(v) ? v : 0);
+
+export function decodeStatus(value: unknown): Status {
+    const s = object(value);
+    const budget = object(s.budget);
+    return {
+        version: text(s.version),
+        host: text(s.host),
+        kernel: text(s.kernel),
+        uptime: number(s.uptime_seconds),
+        samples: number(s.samples),
+        sampleHz: number(s.sample_hz),
+        losses: Object.entries(object(s.losses)).map(([reason, n]) => [reason, number(n)]),
+        detail: text(budget.detail),
+        cpu: number(budget.cpu_share),
+        cpuAllowed: number(budget.cpu_share_allowed),
+        memory: number(budget.memory_bytes),
+        memoryAllowed: number(budget.memory_bytes_allowed),
+        probes: (Array.isArray(s.probes) ? s.probes : []).map((p) => {
+            const o = object(p);
+            return { probe: text(o.probe), attached: o.attached === true, rung: text(o.rung), notBetter: text(o.not_better), truth: text(o.truth) };
+        }),
+    };
+}
+
+// As in src/model/loss.h; a reason that is not here is shown by its name alone.
+const LOSS_HELP: Record<string, string> = {
+    ring_full: 'records that found the ring buffer to user space full',
+    map_full: 'entries that found a kernel table full',
+    throttled: 'samples the kernel withheld because sampling took too long',
+    missed: 'runs of a probe that the kernel skipped',
+    no_rows: 'stacks cut because unwinding rows or mappings were not known yet',
+    truncated: "stacks not walked to the thread's entry, for another reason",
+    unnamed: 'frames that have no symbol',
+    sideband: 'events of process lives that the kernel dropped; read again from /proc',
+    late: 'records that came after the time they belong to was handed on',
+    no_process: 'samples of processes that could not be identified',
+    shed: "samples left out by the agent's own budget",
+    cache_full: 'results not remembered because a bounded table was full',
+    request_unmatched: 'requests whose end was never seen',
+    request_not_detailed: 'requests counted without their parts, to keep within bounds',
+    decode: 'wire records that made no sense',
+};
+
+const DETAIL_HELP: Record<string, string> = {
+    full: 'everything is looked at',
+    counts: 'requests are counted, none is taken apart, to keep within the budget',
+    half: 'half the sampling rate, to keep within the budget',
+    least: 'a quarter of the sampling rate and no requests, to keep within the budget',
+};
+
+function Meter({ label, value, allowed, show }: { label: string; value: number; allowed: number; show: (n: number) => string }) {
+    const share = allowed > 0 ? value / allowed : 0;
+    const state = share > 1 ? 'over' : share > 0.85 ? 'near' : 'fine';
+    return (
+        <span class="meter" title={`${label}: ${show(value)} of ${show(allowed)} allowed`}>
+            {label} <b>{show(value)}</b>
+            <span class="dim"> of {show(allowed)}</span>
+            <i class={`gauge ${state}`} aria-hidden="true">
+                <i style={{ width: `${Math.min(100, share * 100)}%` }} />
+            </i>
+            {share > 1 && <em> over</em>}
+        </span>
+    );
+}
+
+// Losses of the last minute need two readings: the oldest that is at most a minute old is kept here.
+function useRecent(status: Status): Map<string, number> {
+    const kept = useRef<{ uptime: number; losses: Map<string, number> }[]>([]);
+    const now = { uptime: status.uptime, losses: new Map(status.losses) };
+    const last = kept.current.at(-1);
+    if (last && last.uptime > now.uptime) kept.current = []; // the agent was started anew
+    if (!last || last.uptime !== now.uptime) kept.current.push(now);
+    while (kept.current.length > 1 && kept.current[0]!.uptime < now.uptime - 61) kept.current.shift();
+    const then = kept.current[0]!.losses;
+    return new Map(status.losses.map(([reason, n]) => [reason, n - (then.get(reason) ?? 0)]));
+}
+
+export function Health({ status, samples, dropped }: { status: Status; samples: number; dropped: number }) {
+    const recent = useRecent(status);
+    const lost = status.losses.filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
+    const missing = status.probes.filter((p) => !p.attached);
+    return (
+        <details class="health" data-testid="health">
+            <summary>
+                <span class="item">
+                    <b>{format.integer(samples)}</b> samples{status.sampleHz > 0 && <span class="dim"> at {status.sampleHz} Hz</span>}
+                </span>
+                <span class="item losses" data-testid="losses">
+                    {lost.length === 0 ? (
+                        'nothing lost'
+                    ) : (
+                        <>
+                            not whole:{' '}
+                            {lost.slice(0, 3).map(([reason, n], i) => (
+                                <span key={reason} title={LOSS_HELP[reason] ?? ''}>
+                                    {i > 0 && ', '}
+                                    {reason.replaceAll('_', ' ')} <b>{format.integer(n)}</b>
+                                </span>
+                            ))}
+                            {lost.length > 3 && `, ${lost.length - 3} more`}
+                        </>
+                    )}
+                </span>
+                {dropped > 0 && <span class="item warn">{format.count(dropped, 'sample')} did not fit into memory</span>}
+                <span class="item">
+                    <Meter label="agent" value={status.cpu} allowed={status.cpuAllowed} show={format.percent} />
+                </span>
+                <span class="item">
+                    <Meter label="memory" value={status.memory} allowed={status.memoryAllowed} show={format.bytes} />
+                </span>
+                {status.detail !== 'full' && status.detail !== '' && (
+                    <span class="item warn" title={DETAIL_HELP[status.detail] ?? ''}>
+                        detail: {status.detail}
+                    </span>
+                )}
+                {missing.length > 0 && <span class="item warn">not attached: {missing.map((p) => p.probe).join(', ')}</span>}
+                <span class="item unfold" aria-hidden="true">
+                    Details
+                </span>
+            </summary>
+            <div class="health-body">
+                <table>
+                    <caption>What was not delivered whole</caption>
+                    <thead>
+                        <tr>
+                            <th scope="col">Reason</th>
+                            <th scope="col" class="number">
+                                Last minute
+                            </th>
+                            <th scope="col" class="number">
+                                Since start
+                            </th>
+                            <th scope="col">What it means</th>
+                        </tr>
+                    </thead>
+                    <tbody>
+                        {status.losses.map(([reason, n]) => (
+                            <tr key={reason} class={n ? '' : 'none'}>
+                                <th scope="row">{reason}</th>
+                                <td class="number">{format.integer(recent.get(reason) ?? 0)}</td>
+                                <td class="number">{format.integer(n)}</td>
+                                <td>{LOSS_HELP[reason] ?? ''}</td>
+                            </tr>
+                        ))}
+                    </tbody>
+                </table>
+                <table>
+                    <caption>What is looked at, and how</caption>
+                    <thead>
+                        <tr>
+                            <th scope="col">Probe</th>
+                            <th scope="col">Attached as</th>
+                            <th scope="col">Why no better way, and what that costs</th>
+                        </tr>
+                    </thead>
+                    <tbody>
+                        {status.probes.map((p) => (
+                            <tr key={p.probe}>
+                                <th scope="row">{p.probe}</th>
+                                <td>{p.attached ? p.rung : <strong class="warn">not attached</strong>}</td>
+                                <td>{[p.notBetter, p.truth].filter(Boolean).join('. ')}</td>
+                            </tr>
+                        ))}
+                    </tbody>
+                </table>
+                <p class="dim">
+                    Working at detail “{status.detail}”: {DETAIL_HELP[status.detail] ?? ''}. Sonde {status.version}, up for {format.duration(status.uptime * 1e9)}, {format.integer(status.samples)} samples since start. All figures: <a href="/metrics">/metrics</a>.
+                </p>
+            </div>
+        </details>
+    );
+}

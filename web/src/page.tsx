@@ -1,0 +1,228 @@
+// The agent's page: the last minute's CPU time and the slowest requests, live.
+
+import { render } from 'preact';
+import { useEffect, useMemo, useState } from 'preact/hooks';
+import { useLive, type Live } from './api';
+import { Flame } from './flame';
+import * as format from './format';
+import { Health } from './health';
+import { sameScope, type Profile, type Scope } from './profile';
+import { Requests, type Request } from './requests';
+import { Scopes } from './scopes';
+import { ThemeButton, useTheme } from './theme';
+import './style.css';
+
+const SPANS: [number, string][] = [[15, '15 s'], [60, '1 min'], [120, '2 min']];
+const NODE: Scope = { kind: 'node' };
+
+interface View {
+    scope: Scope;
+    seconds: number;
+}
+
+// The view is in the address, so that it can be kept and handed on.
+function readView(): View {
+    const parameters = new URLSearchParams(location.hash.slice(1));
+    const pid = Number(parameters.get('pid'));
+    const container = parameters.get('container') ?? '';
+    const seconds = Number(parameters.get('seconds'));
+    return {
+        scope: Number.isInteger(pid) && pid > 0 ? { kind: 'process', pid } : /^[0-9a-f]{12,64}$/.test(container) ? { kind: 'container', id: container } : NODE,
+        seconds: SPANS.some(([s]) => s === seconds) ? seconds : 60,
+    };
+}
+
+function writeView({ scope, seconds }: View): void {
+    const parameters = new URLSearchParams();
+    if (scope.kind === 'process') parameters.set('pid', String(scope.pid));
+    if (scope.kind === 'container') parameters.set('container', scope.id);
+    if (seconds !== 60) parameters.set('seconds', String(seconds));
+    const hash = parameters.toString();
+    if (hash !== location.hash.slice(1)) history.replaceState(null, '', hash ? `#${hash}` : location.pathname);
+}
+
+function useView(): [View, (view: Partial<View>) => void] {
+    const [view, setView] = useState(readView);
+    useEffect(() => {
+        const changed = () => setView(readView());
+        window.addEventListener('hashchange', changed);
+        return () => window.removeEventListener('hashchange', changed);
+    }, []);
+    useEffect(() => writeView(view), [view]);
+    return [view, (changes) => setView((was) => ({ ...was, ...changes }))];
+}
+
+function Downloads({ view }: { view: View }) {
+    const of = view.scope.kind === 'process' ? `&pid=${view.scope.pid}` : view.scope.kind === 'container' ? `&container=${view.scope.id}` : '';
+    const formats: [string, string, string][] = [
+        ['pprof', 'pprof', 'for go tool pprof'],
+        ['folded', 'folded', 'one line a stack'],
+        ['html', 'HTML', 'this flame graph as one file'],
+        ['json', 'JSON', 'for speedscope.app'],
+    ];
+    return (
+        <div class="downloads">
+            <span class="dim">Save as</span>
+            {formats.map(([name, label, help]) => (
+                <a key={name} href={`/api/v1/profile?seconds=${view.seconds}${of}&format=${name}`} title={help} download>
+                    {label}
+                </a>
+            ))}
+        </div>
+    );
+}
+
+function LiveState({ live }: { live: Live }) {
+    const [, tick] = useState(0);
+    useEffect(() => {
+        const timer = setInterval(() => tick((n) => n + 1), 1000);
+        return () => clearInterval(timer);
+    }, []);
+    const late = live.at > 0 && Date.now() - live.at > 15000;
+    const state = live.paused ? 'paused' : late || live.status.error ? 'late' : 'live';
+    const words = live.paused ? `Paused at ${format.clock(live.at)}` : late || live.status.error ? (live.at ? `No news since ${format.clock(live.at)}` : 'No answer') : 'Live';
+    return (
+        <div class="live">
+            <span class={`dot ${state}`} aria-hidden="true" />
+            <span role="status" data-testid="live">{words}</span>
+            <button type="button" aria-pressed={live.paused} onClick={() => live.setPaused(!live.paused)}>
+                {live.paused ? 'Resume' : 'Pause'}
+            </button>
+        </div>
+    );
+}
+
+function NoSamples({ live, scope }: { live: Live; scope: Scope }) {
+    const failed = live.status.value?.probes.find((p) => !p.attached && /cpu/i.test(p.probe));
+    if (failed)
+        return (
+            <>
+                <b>CPU sampling could not be attached.</b>
+                <p>{failed.notBetter}</p>
+                <p>
+                    <code>sonde doctor</code> says what is missing and how to get it.
+                </p>
+            </>
+        );
+    if (scope.kind !== 'node')
+        return (
+            <>
+                <b>No CPU time here in this span.</b>
+                <p>It slept or has ended. Choose another process, or the whole node.</p>
+            </>
+        );
+    return (
+        <>
+            <b>No samples yet.</b>
+            <p>
+                The first come within a few seconds of work on this node. If none do, <code>sonde doctor</code> says what this kernel allows.
+            </p>
+        </>
+    );
+}
+
+function NoRequests({ live, scope }: { live: Live; scope: Scope }) {
+    const failed = live.status.value?.probes.find((p) => !p.attached && /request/i.test(p.probe));
+    if (failed)
+        return (
+            <>
+                <b>Requests could not be watched.</b>
+                <p>{failed.notBetter}</p>
+                <p>
+                    <code>sonde doctor</code> says what is missing and how to get it.
+                </p>
+            </>
+        );
+    return (
+        <>
+            <b>{scope.kind === 'node' ? 'No HTTP request ended in this span.' : 'No HTTP request of this scope ended in this span.'}</b>
+            <p>
+                Plain HTTP/1.1 on any server of this node is seen without touching the server. To try: <code>python3 -m http.server 8000</code>, then <code>curl http://127.0.0.1:8000/</code>.
+            </p>
+        </>
+    );
+}
+
+function requestsIn(requests: Request[], scope: Scope, profile: Profile | null): Request[] {
+    if (scope.kind === 'node') return requests;
+    if (scope.kind === 'process') return requests.filter((r) => r.pid === scope.pid);
+    const pids = new Set(profile?.processes.filter((p) => p.container === scope.id).map((p) => p.pid));
+    return requests.filter((r) => (r.container === null ? pids.has(r.pid) : r.container === scope.id));
+}
+
+function Page() {
+    const theme = useTheme();
+    const [view, setView] = useView();
+    const live = useLive(view.seconds);
+    const profile = live.profile.value;
+    const status = live.status.value;
+    const requests = useMemo(() => requestsIn(live.requests.value ?? [], view.scope, profile), [live.requests.value, view.scope, profile]);
+    useEffect(() => {
+        document.title = status?.host ? `${status.host} · Sonde` : 'Sonde';
+    }, [status?.host]);
+    return (
+        <>
+            <a
+                class="skip"
+                href="#main"
+                onClick={(e) => {
+                    e.preventDefault(); // the address holds the view
+                    document.querySelector<HTMLElement>('[role=tree], main')?.focus();
+                }}
+            >
+                Skip to the flame graph
+            </a>
+            <header class="top">
+                <h1>
+                    <svg viewBox="0 0 16 16" width="18" height="18" aria-hidden="true">
+                        <rect y="1" width="16" height="4" rx="1" class="logo-1" />
+                        <rect y="6" width="11" height="4" rx="1" class="logo-2" />
+                        <rect y="11" width="5" height="4" rx="1" class="logo-3" />
+                    </svg>
+                    Sonde
+                </h1>
+                <p class="node-name" data-testid="host">
+                    {status && (
+                        <>
+                            <b>{status.host}</b> <span class="dim">Linux {status.kernel}</span>
+                        </>
+                    )}
+                </p>
+                <div class="switch" role="group" aria-label="Span">
+                    {SPANS.map(([seconds, label]) => (
+                        <button key={seconds} type="button" aria-pressed={view.seconds === seconds} onClick={() => setView({ seconds })}>
+                            {label}
+                        </button>
+                    ))}
+                </div>
+                <LiveState live={live} />
+                <ThemeButton choice={theme.choice} next={theme.next} />
+            </header>
+            {status && <Health status={status} samples={profile?.samples ?? 0} dropped={profile?.dropped ?? 0} />}
+            {live.status.error && (
+                <p class="failed" role="alert">
+                    {live.status.error === 'the agent cannot be reached' ? 'The agent cannot be reached: it has stopped, or the network is down. What you see is what came last; the page goes on trying.' : `Status: ${live.status.error}`}
+                </p>
+            )}
+            {live.profile.error && live.profile.error !== live.status.error && <p class="failed" role="alert">Profile: {live.profile.error}</p>}
+            <div class="columns">
+                {profile && <Scopes profile={profile} scope={view.scope} setScope={(scope) => !sameScope(scope, view.scope) && setView({ scope })} />}
+                <main id="main" tabIndex={-1}>
+                    {profile ? (
+                        <>
+                            <Flame profile={profile} scope={view.scope} dark={theme.dark} empty={<NoSamples live={live} scope={view.scope} />} />
+                            <Downloads view={view} />
+                        </>
+                    ) : (
+                        !live.profile.error && <p class="waiting">Asking the agent…</p>
+                    )}
+                    {(live.requests.value || live.requests.error) && (
+                        <Requests requests={requests} error={live.requests.error === live.status.error ? '' : live.requests.error} empty={<NoRequests live={live} scope={view.scope} />} />
+                    )}
+                </main>
+            </div>
+        </>
+    );
+}
+
+render(<Page />, document.getElementById('app')!);

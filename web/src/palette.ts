@@ -1,0 +1,68 @@
+// Colours of frames by kind, in either theme. Within a kind the mapping (library, module) chooses a shade, so that one can see where
+// one file's code ends; the text on it keeps a contrast of more than 4.5 to 1.
+
+import type { Frame, Kind } from './profile';
+
+interface Shade {
+    hue: number;
+    spread: number; // of the hue
+    chroma: number; // saturation, percent
+}
+
+const SHADES: Record<Kind, Shade> = {
+    native: { hue: 34, spread: 16, chroma: 74 },
+    kernel: { hue: 214, spread: 12, chroma: 46 },
+    interpreted: { hue: 140, spread: 16, chroma: 36 },
+    bpf: { hue: 278, spread: 14, chroma: 44 },
+    truncated: { hue: 0, spread: 0, chroma: 0 },
+    group: { hue: 220, spread: 0, chroma: 8 },
+};
+
+export const KIND_NAMES: [Kind, string, string][] = [
+    ['native', 'user', 'compiled code in user space'],
+    ['kernel', 'kernel', 'the Linux kernel and its modules'],
+    ['interpreted', 'interpreter', 'code that an interpreter runs'],
+    ['bpf', 'bpf', 'BPF programs in the kernel'],
+    ['truncated', 'truncated', 'the stack goes on here, but could not be walked further'],
+];
+
+function hash(text: string): number {
+    let h = 2166136261;
+    for (let i = 0; i < text.length; i++) h = Math.imul(h ^ text.charCodeAt(i), 16777619);
+    return (h >>> 0) / 4294967296;
+}
+
+export function frameColor(kind: Kind, mapping: string, dark: boolean): string {
+    const { hue, spread, chroma } = SHADES[kind];
+    const h = mapping ? hash(mapping) : 0.5;
+    const tint = mapping ? hash(`${mapping}/`) : 0.5;
+    const lightness = dark ? 33 + tint * 7 : 77 + tint * 7;
+    const saturation = dark ? chroma * 0.62 : chroma;
+    if (kind === 'group') return dark ? 'hsl(220 7% 24%)' : 'hsl(220 12% 89%)';
+    return `hsl(${(hue + (h - 0.5) * 2 * spread).toFixed(0)} ${saturation.toFixed(0)}% ${lightness.toFixed(0)}%)`;
+}
+
+export const colorsOf = (frames: Frame[], dark: boolean): string[] => {
+    const known = new Map<string, string>();
+    return frames.map((f) => {
+        const key = `${f.kind}\0${f.mapping}`;
+        let color = known.get(key);
+        if (!color) known.set(key, (color = frameColor(f.kind, f.mapping, dark)));
+        return color;
+    });
+};
+
+export interface CanvasColors {
+    text: string;
+    back: string;
+    dimmed: string;
+    dimmedText: string;
+    match: string;
+    matchText: string;
+    hatch: string;
+}
+
+export const canvasColors = (dark: boolean): CanvasColors =>
+    dark
+        ? { text: '#f1eee8', back: '#15171a', dimmed: '#25292e', dimmedText: '#8b929a', match: '#d6409f', matchText: '#ffffff', hatch: '#5a6068' }
+        : { text: '#23201b', back: '#ffffff', dimmed: '#eeeeec', dimmedText: '#6d7177', match: '#c2298a', matchText: '#ffffff', hatch: '#b4b4b0' };

@@ -1,0 +1,129 @@
+// The profile as /api/v1/profile?format=json gives it (docs/formats.md, "speedscope JSON"), checked and made compact. The text may
+// come from a file that somebody sent: every number in it is looked at before it is used as an index.
+
+export type Kind = 'native' | 'kernel' | 'bpf' | 'interpreted' | 'truncated' | 'group';
+const KINDS: ReadonlySet<string> = new Set(['native', 'kernel', 'bpf', 'interpreted', 'truncated']);
+
+export interface Frame {
+    name: string;
+    kind: Kind; // 'group' is ours: the node itself and its processes
+    mapping: string;
+    file: string;
+    line: number;
+    address: string;
+}
+
+export interface Process {
+    key: string;
+    title: string;
+    pid: number;
+    command: string;
+    executable: string;
+    service: string;
+    container: string;
+    unit: string;
+    weight: number; // nanoseconds of CPU
+    samples: number;
+    stacks: Uint32Array[]; // numbers of Profile.frames, outermost first
+    weights: Float64Array;
+    counts: Float64Array;
+}
+
+export interface Profile {
+    frames: Frame[];
+    processes: Process[]; // heaviest first
+    start: number; // milliseconds since 1970
+    duration: number; // nanoseconds
+    period: number;
+    samples: number;
+    weight: number;
+    dropped: number;
+}
+
+type Json = Record<string, unknown>;
+
+const object = (v: unknown): Json => (v !== null && typeof v === 'object' && !Array.isArray(v) ? (v as Json) : {});
+const list = (v: unknown): unknown[] => (Array.isArray(v) ? v : []);
+const text = (v: unknown): string => (typeof v === 'string' ? v : '');
+const number = (v: unknown): number => (typeof v === 'number' && Number.isFinite(v) && v >= 0 ? v : 0);
+
+function decodeFrame(value: unknown): Frame {
+    const f = object(value);
+    const kind = text(f.kind);
+    const address = f.address;
+    return {
+        name: text(f.name) || '[unnamed]',
+        kind: (KINDS.has(kind) ? kind : 'native') as Kind,
+        mapping: text(f.mapping),
+        file: text(f.file),
+        line: number(f.line),
+        address: typeof address === 'number' ? `0x${address.toString(16)}` : text(address),
+    };
+}
+
+function decodeProcess(value: unknown, frameCount: number): Process {
+    const p = object(value);
+    const own = object(p.sonde);
+    const resource = object(own.resource);
+    const weights = list(p.weights);
+    const counts = list(own.counts);
+    const stacks: Uint32Array[] = [];
+    const kept: number[] = [];
+    list(p.samples).forEach((sample, i) => {
+        const stack = list(sample);
+        if (stack.every((f) => Number.isInteger(f) && (f as number) >= 0 && (f as number) < frameCount)) {
+            stacks.push(Uint32Array.from(stack as number[]));
+            kept.push(i);
+        }
+    });
+    const pid = number(resource['process.pid']);
+    const command = text(resource['process.command']) || text(p.name) || '?';
+    const w = Float64Array.from(kept, (i) => number(weights[i]));
+    const c = Float64Array.from(kept, (i) => number(counts[i]));
+    return {
+        key: `${pid}:${command}`,
+        title: text(p.name) || command,
+        pid,
+        command,
+        executable: text(resource['process.executable.path']),
+        service: text(resource['service.name']),
+        container: text(resource['container.id']),
+        unit: text(resource['systemd.unit']),
+        weight: w.reduce((a, b) => a + b, 0),
+        samples: c.reduce((a, b) => a + b, 0),
+        stacks,
+        weights: w,
+        counts: c,
+    };
+}
+
+export function decodeProfile(value: unknown): Profile {
+    const root = object(value);
+    const own = object(root.sonde);
+    if (!Array.isArray(root.profiles) || !Array.isArray(object(root.shared).frames))
+        throw new Error('this is not a speedscope file: it has no profiles or no shared.frames');
+    const frames = list(object(root.shared).frames).map(decodeFrame);
+    const processes = list(root.profiles).map((p) => decodeProcess(p, frames.length));
+    processes.sort((a, b) => b.weight - a.weight);
+    return {
+        frames,
+        processes,
+        start: number(own.start_time_unix_ms),
+        duration: number(own.duration_ns),
+        period: number(own.period_ns),
+        samples: processes.reduce((a, p) => a + p.samples, 0),
+        weight: processes.reduce((a, p) => a + p.weight, 0),
+        dropped: number(own.dropped),
+    };
+}
+
+// What is looked at: the node, a process or a container.
+export type Scope = { kind: 'node' } | { kind: 'process'; pid: number } | { kind: 'container'; id: string };
+
+export function inScope(p: Process, scope: Scope): boolean {
+    if (scope.kind === 'process') return p.pid === scope.pid;
+    if (scope.kind === 'container') return p.container === scope.id;
+    return true;
+}
+
+export const sameScope = (a: Scope, b: Scope): boolean => JSON.stringify(a) === JSON.stringify(b);

@@ -1,0 +1,226 @@
+// The slowest requests, each taken apart. A bar is one request's whole wall time, whatever its length; what is not known is part of
+// it, hatched, and never left out.
+
+import { useMemo, useState } from 'preact/hooks';
+import * as format from './format';
+
+export interface RequestPart {
+    kind: string;
+    ns: number;
+    detail: string;
+}
+
+export interface Request {
+    key: string;
+    start: number; // milliseconds since 1970
+    duration: number; // nanoseconds
+    service: string;
+    pid: number;
+    container: string | null; // null: the agent does not say
+    method: string;
+    route: string;
+    status: number;
+    cause: string;
+    parts: RequestPart[];
+}
+
+// As in src/model/request.h, in the order in which a bar shows them.
+export const PART_KINDS: [string, string, string][] = [
+    ['cpu', 'on CPU', 'on a CPU, working for this request'],
+    ['run_queue', 'run queue', 'ready to run, waiting for a CPU'],
+    ['disk', 'disk', 'waiting for a file system or block device'],
+    ['lock', 'lock', 'waiting for a lock or another thread (futex)'],
+    ['sleep', 'sleep', 'asleep because the program asked to sleep'],
+    ['network', 'network', 'waiting for the client or for network buffers'],
+    ['downstream', 'downstream', 'waiting for another service that this request called'],
+    ['other_requests', 'other requests', 'the thread was working for other requests'],
+    ['other', 'other', 'waiting in a system call or fault that is none of the above'],
+    ['unattributed', 'unattributed', 'not known'],
+];
+
+type Json = Record<string, unknown>;
+const object = (v: unknown): Json => (v !== null && typeof v === 'object' ? (v as Json) : {});
+const text = (v: unknown): string => (typeof v === 'string' ? v : '');
+const number = (v: unknown): number => {
+    const n = typeof v === 'string' ? Number(v) : v; // 64-bit figures may come as text
+    return typeof n === 'number' && Number.isFinite(n) && n >= 0 ? n : 0;
+};
+
+function decodeRequest(value: unknown): Request {
+    const r = object(value);
+    const start = number(r.start_time_unix_nano);
+    const duration = number(r.duration_ns);
+    return {
+        key: `${start}:${text(r.service)}:${number(r.pid)}:${duration}`,
+        start: start / 1e6,
+        duration,
+        service: text(r.service),
+        pid: number(r.pid),
+        container: typeof r.container_id === 'string' ? r.container_id : null,
+        method: text(r.method),
+        route: text(r.route),
+        status: number(r.status),
+        cause: text(r.cause),
+        parts: (Array.isArray(r.parts) ? r.parts : []).map((p) => {
+            const o = object(p);
+            return { kind: text(o.kind), ns: number(o.ns), detail: text(o.detail) };
+        }),
+    };
+}
+
+export function decodeRequests(value: unknown): Request[] {
+    if (!Array.isArray(value)) throw new Error('the requests are not a list');
+    const seen = new Map<string, number>();
+    return value.map(decodeRequest).map((r) => {
+        const n = seen.get(r.key) ?? 0;
+        seen.set(r.key, n + 1);
+        return n ? { ...r, key: `${r.key}:${n}` } : r;
+    });
+}
+
+const known = new Set(PART_KINDS.map(([kind]) => kind));
+const classOf = (kind: string): string => `part-${known.has(kind) ? kind : 'other'}`;
+const nameOf = (kind: string): string => PART_KINDS.find(([k]) => k === kind)?.[1] ?? kind;
+
+export function byKind(parts: RequestPart[]): [string, number][] {
+    const sums = new Map<string, number>();
+    for (const p of parts) if (p.ns > 0) sums.set(p.kind, (sums.get(p.kind) ?? 0) + p.ns);
+    const place = (kind: string) => {
+        const i = PART_KINDS.findIndex(([k]) => k === kind);
+        return i < 0 ? PART_KINDS.length : i;
+    };
+    return [...sums].sort((a, b) => place(a[0]) - place(b[0]));
+}
+
+function Bar({ request }: { request: Request }) {
+    const kinds = byKind(request.parts);
+    const whole = Math.max(request.duration, 1);
+    const words = kinds.map(([kind, ns]) => `${nameOf(kind)} ${format.duration(ns)}`).join(', ');
+    return (
+        <div class="breakdown" role="img" aria-label={words || 'not taken apart'} title={words}>
+            {kinds.map(([kind, ns]) => (
+                <i key={kind} class={classOf(kind)} style={{ width: `${(ns / whole) * 100}%` }} />
+            ))}
+        </div>
+    );
+}
+
+function Parts({ request }: { request: Request }) {
+    const parts = request.parts.slice().sort((a, b) => b.ns - a.ns);
+    return (
+        <table class="parts">
+            <caption class="unseen">Parts of this request</caption>
+            <thead class="unseen">
+                <tr>
+                    <th scope="col">Kind</th>
+                    <th scope="col">Time</th>
+                    <th scope="col">Share</th>
+                    <th scope="col">Detail</th>
+                </tr>
+            </thead>
+            <tbody>
+                {parts.map((p, i) => (
+                    <tr key={i}>
+                        <th scope="row">
+                            <i class={`swatch ${classOf(p.kind)}`} />
+                            {nameOf(p.kind)}
+                        </th>
+                        <td class="number">{format.duration(p.ns)}</td>
+                        <td class="number dim">{format.percent(p.ns / Math.max(request.duration, 1))}</td>
+                        <td class="code">{p.detail || <span class="dim">{PART_KINDS.find(([k]) => k === p.kind)?.[2]}</span>}</td>
+                    </tr>
+                ))}
+            </tbody>
+        </table>
+    );
+}
+
+function Row({ request: r, open, toggle }: { request: Request; open: boolean; toggle: () => void }) {
+    const state = r.status >= 500 ? 'bad' : r.status >= 400 ? 'poor' : r.status ? '' : 'dim';
+    const id = `parts-${r.key}`;
+    return (
+        <>
+            <tr class={open ? 'request open' : 'request'} onClick={(e) => !(e.target as HTMLElement).closest('button') && !getSelection()?.toString() && toggle()}>
+                <td class="number duration">
+                    <button type="button" aria-expanded={open} aria-controls={id} onClick={toggle} aria-label={`${format.duration(r.duration)}: parts of ${r.method} ${r.route}`}>
+                        <svg viewBox="0 0 8 8" width="8" height="8" aria-hidden="true">
+                            <path d="M2 1l4 3l-4 3z" />
+                        </svg>
+                        {format.duration(r.duration)}
+                    </button>
+                </td>
+                <td class="code what">
+                    <span class="method">{r.method}</span> {r.route}
+                </td>
+                <td class={`number status ${state}`}>{r.status || '–'}</td>
+                <td class="service" title={`${r.service}, pid ${r.pid}`}>
+                    {r.service} <span class="dim">{r.pid}</span>
+                </td>
+                <td class="bar-cell">
+                    <Bar request={r} />
+                </td>
+                <td class="cause">{r.cause}</td>
+                <td class="number dim time">{format.clock(r.start)}</td>
+            </tr>
+            {open && (
+                <tr class="request-parts" id={id}>
+                    <td colSpan={7}>
+                        <p class="cause-again">{r.cause}</p>
+                        <Parts request={r} />
+                    </td>
+                </tr>
+            )}
+        </>
+    );
+}
+
+export function Requests({ requests, empty, error }: { requests: Request[]; empty: preact.ComponentChildren; error: string }) {
+    const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+    const kinds = useMemo(() => new Set(requests.flatMap((r) => r.parts.filter((p) => p.ns > 0).map((p) => p.kind))), [requests]);
+    const toggle = (key: string) => {
+        const next = new Set(open);
+        if (!next.delete(key)) next.add(key);
+        setOpen(next);
+    };
+    return (
+        <section class="requests" aria-labelledby="requests-title">
+            <header class="bar">
+                <h2 id="requests-title">Slowest requests</h2>
+                {requests.length > 0 && <p class="sum dim">{format.count(requests.length, 'request')}, slowest first; a bar is one request's whole time</p>}
+                <ul class="legend" aria-label="Parts">
+                    {PART_KINDS.filter(([kind]) => kinds.has(kind)).map(([kind, name, help]) => (
+                        <li key={kind} title={help}>
+                            <i class={`swatch ${classOf(kind)}`} />
+                            {name}
+                        </li>
+                    ))}
+                </ul>
+            </header>
+            {error && <p class="failed" role="alert">Requests: {error}</p>}
+            {requests.length === 0 ? (
+                !error && <div class="empty">{empty}</div>
+            ) : (
+                <div class="table-scroll">
+                    <table class="request-table">
+                        <thead>
+                            <tr>
+                                <th scope="col" class="number">Duration</th>
+                                <th scope="col">Request</th>
+                                <th scope="col" class="number">Status</th>
+                                <th scope="col">Service <span class="dim">pid</span></th>
+                                <th scope="col">Where the time went</th>
+                                <th scope="col">Cause</th>
+                                <th scope="col" class="number">Began</th>
+                            </tr>
+                        </thead>
+                        <tbody>
+                            {requests.map((r) => (
+                                <Row key={r.key} request={r} open={open.has(r.key)} toggle={() => toggle(r.key)} />
+                            ))}
+                        </tbody>
+                    </table>
+                </div>
+            )}
+        </section>
+    );
+}
