@@ -147,7 +147,7 @@ static int hex_value(char c)
     return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
-/* systemd writes bytes that a unit's name may not hold as \xNN, and "_" before names that the kernel's own files have. */
+/* The unit's own name, "" when it is too long. systemd writes bytes that a unit's name may not hold as \xNN, and "_" before names that the kernel's own files have. */
 static void unit_of_piece(struct piece p, char *ret, size_t size)
 {
     size_t n = 0;
@@ -159,8 +159,10 @@ static void unit_of_piece(struct piece p, char *ret, size_t size)
             c = (char)(hex_value(p.text[i + 2]) * 16 + hex_value(p.text[i + 3]));
             i += 3;
         }
-        if (c == '\0' || n + 1 >= size)
-            return;
+        if (c == '\0' || n + 1 >= size) {
+            n = 0;
+            break;
+        }
         ret[n++] = c;
     }
     ret[n] = '\0';
@@ -196,9 +198,7 @@ void identity_from_cgroup(const char *path, struct identity *ret)
             i.container_runtime = runtime;
             i.systemd_unit[0] = '\0'; /* that of the runtime, not the container's */
         } else if (is_unit(p)) {
-            char unit[sizeof(i.systemd_unit)] = "";
-            unit_of_piece(p, unit, sizeof(unit));
-            memcpy(i.systemd_unit, unit, sizeof(unit));
+            unit_of_piece(p, i.systemd_unit, sizeof(i.systemd_unit));
         }
         before = p;
     }
