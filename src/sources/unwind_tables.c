@@ -252,6 +252,21 @@ void unwind_tables_remove_object(struct unwind_tables *t, uint32_t object)
     pthread_mutex_unlock(&t->lock);
 }
 
+int unwind_tables_settle(struct unwind_tables *t)
+{
+    for (int i = 0; i < 10000; i++) {
+        size_t pending;
+
+        pthread_mutex_lock(&t->lock);
+        pending = t->pending;
+        pthread_mutex_unlock(&t->lock);
+        if (pending == 0)
+            return 0;
+        usleep(1000);
+    }
+    return -ETIMEDOUT;
+}
+
 static void delete_chunks(struct unwind_tables *t, uint32_t pid, uint32_t generation, uint32_t chunks)
 {
     for (uint32_t i = 0; i < chunks; i++) {

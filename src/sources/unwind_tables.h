@@ -32,4 +32,7 @@ void unwind_tables_remove_object(struct unwind_tables *t, uint32_t object);
 int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struct unwind_mapping *mappings, size_t count);
 void unwind_tables_remove_process(struct unwind_tables *t, uint32_t pid);
 
+/* Waits until the kernel half sees everything that was put (it takes milliseconds after each call): for tests. */
+int unwind_tables_settle(struct unwind_tables *t);
+
 size_t unwind_tables_bytes(const struct unwind_tables *t);
