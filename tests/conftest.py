@@ -346,9 +346,9 @@ def agent(sonde, run, root):
     """agent(arguments..., verb="up", environment=...) starts the agent on a free port and waits until /healthz answers."""
     def start(*arguments, verb="up", wait=True, **options):
         number = free_port()
-        listen = ["--listen", f"127.0.0.1:{number}"] if verb == "up" else []
+        listen = ["--listen", f"127.0.0.1:{number}"]
         started = Agent(run(sonde, verb, *listen, *arguments, name=f"sonde-{number}", **options), number)
-        if wait and verb == "up":
+        if wait:
             def healthy():
                 assert started.running.alive, f"sonde {verb} ended: {started.running.error[-3000:]}"
                 try:

@@ -1,0 +1,27 @@
+# Completion of sonde for bash. Verbs and flags are read from `sonde --help` and `sonde VERB --help`, so they are never out of date.
+# shellcheck shell=bash
+
+_sonde() {
+    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} sonde=${COMP_WORDS[0]} verb=${COMP_WORDS[1]} kind i
+    COMPREPLY=()
+    if ((COMP_CWORD == 1)); then
+        mapfile -t COMPREPLY < <(compgen -W "$("$sonde" --help 2>/dev/null | sed -n 's/^  \([a-z]*\) .*/\1/p') --help --version" -- "$word")
+        return
+    fi
+    # Behind `--` stands a command of the user's.
+    for ((i = 2; i < COMP_CWORD; i++)); do
+        if [[ ${COMP_WORDS[i]} == -- ]]; then
+            declare -F _command_offset >/dev/null && _command_offset $((i + 1))
+            return
+        fi
+    done
+    kind=$("$sonde" "$verb" --help 2>/dev/null | sed -n "s/^  .*${before//[^-a-zA-Z0-9]/} \?\([A-Z][A-Z:=]*\)  .*/\1/p; s/^  ${before//[^-a-zA-Z0-9]/}, --[a-z-]* \([A-Z][A-Z:=]*\) .*/\1/p" | head -n 1)
+    [[ $before == -* ]] || kind=
+    case $kind in
+        FILE) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
+        PID) mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$word") ;;
+        NAME) mapfile -t COMPREPLY < <(compgen -W "$(cat /proc/[0-9]*/comm 2>/dev/null | sort -u)" -- "$word") ;;
+        '') mapfile -t COMPREPLY < <(compgen -W "$("$sonde" "$verb" --help 2>/dev/null | sed -n 's/^  .*\(--[a-z-]*\).*/\1/p')" -- "$word") ;;
+    esac
+}
+complete -o filenames -o bashdefault -F _sonde sonde

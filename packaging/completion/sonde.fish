@@ -1,0 +1,15 @@
+# Completion of sonde for fish. Verbs and flags are read from `sonde --help` and `sonde VERB --help`, so they are never out of date.
+
+function __sonde_verbs
+    sonde --help 2>/dev/null | string replace -rf '^  ([a-z]+) +(.*)$' '$1\t$2'
+end
+
+function __sonde_flags
+    set -l words (commandline -opc)
+    test (count $words) -ge 2; and not contains -- -- $words; or return
+    sonde $words[2] --help 2>/dev/null | string replace -rf '^  .*(--[a-z-]+)( [A-Z][A-Z:=]*)?  +(.*)$' '$1\t$3'
+end
+
+complete -c sonde -n 'test (count (commandline -opc)) -eq 1' -f -a '(__sonde_verbs)'
+complete -c sonde -n 'string match -q -- "-*" (commandline -ct)' -f -a '(__sonde_flags)'
+complete -c sonde -n 'contains -- (commandline -opc)[-1] -p --pid' -f -a '(__fish_complete_pids)'
