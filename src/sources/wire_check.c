@@ -6,6 +6,7 @@
 #include "../../probes/process.h"
 #include "../../probes/request.h"
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -33,6 +34,25 @@ static bool check_mmap(const struct wire_header *header)
            m->start + m->size_bytes >= m->start;
 }
 
+static bool check_request(const struct wire_header *header)
+{
+    const struct request_record *r = (const struct request_record *)header;
+    const size_t fixed = offsetof(struct request_record, waits);
+
+    if (header->size_bytes < fixed)
+        return false;
+    if (r->wait_count > REQUEST_WAITS || r->line_bytes > REQUEST_LINE_BYTES ||
+        header->size_bytes != fixed + r->wait_count * sizeof(struct request_wait))
+        return false;
+    for (size_t i = 0; i < r->wait_count; i++) {
+        const struct request_wait *w = &r->waits[i];
+        if (w->kernel_frames > REQUEST_KERNEL_FRAMES || !memchr(w->file_system, 0, sizeof(w->file_system)) ||
+            !memchr(w->file_name, 0, sizeof(w->file_name)))
+            return false;
+    }
+    return memchr(r->comm, 0, sizeof(r->comm));
+}
+
 bool wire_check(const struct wire_header *header)
 {
     uint32_t size = header->size_bytes;
@@ -55,7 +75,7 @@ bool wire_check(const struct wire_header *header)
     case WIRE_PROCESS_LOST:
         return size == sizeof(struct process_lost);
     case WIRE_REQUEST:
-        return true;
+        return check_request(header);
     default:
         return false;
     }

@@ -1,0 +1,140 @@
+/* From a request that was served to its place in the counters and, if it was slow, to a record on the ring. Part of request.bpf.c.
+ *
+ * No server is so fast that the ring would drown: a process has a budget of records a second. Which requests get one is decided
+ * by a threshold that follows the traffic; and whatever is an eighth slower than all before it in the same second always gets one,
+ * so that the slowest (to within that eighth) are there whatever the threshold was. The others are counted. */
+#pragma once
+
+#include "request_state.bpf.h"
+
+#define WINDOW_SHIFT 30 /* 1.07 s */
+
+/* Without a branch: each would double what the verifier has to look at. */
+static __always_inline __u64 duration_bucket(__u64 ns)
+{
+    __u64 v = at_most(ns >> REQUEST_BUCKET_SHIFT, 0xffffffff), bucket = 0, step;
+#define STEP(bits)                                                                                           \
+    step = (((1ULL << (bits)) - 1 - v) >> 63) * (bits);                                                      \
+    bucket += step;                                                                                          \
+    v >>= step;
+    STEP(16) STEP(8) STEP(4) STEP(2) STEP(1)
+#undef STEP
+    return bucket;
+}
+
+/* A second is over: the threshold for the next. Never above what the slowest of the last second took. */
+static __always_inline void turn_window(struct request_process *p, __u64 window)
+{
+    __u64 passed = window - p->window, threshold = p->threshold_ns;
+    if (p->window_candidates > records_a_window)
+        threshold = threshold ? threshold + (p->window_candidates > 8 * records_a_window ? threshold : threshold >> 2)
+                              : p->window_longest_ns >> 4;
+    else if (p->window_candidates < records_a_window / 2)
+        threshold -= threshold >> 2;
+    __u64 highest = p->window_longest_ns - (p->window_longest_ns >> 3);
+    if (threshold > highest)
+        threshold = highest;
+    if (passed > 8 || threshold < 1024)
+        threshold = 0;
+    p->threshold_ns = threshold;
+    p->window = window;
+    p->window_longest_ns = 0;
+    p->window_records = 0;
+    p->window_candidates = 0;
+}
+
+/* Does this one get a record? */
+static __always_inline bool is_slow(struct request_process *p, __u64 duration_ns, __u64 now)
+{
+    __u64 window = now >> WINDOW_SHIFT;
+    if (window != p->window)
+        turn_window(p, window);
+    bool slow = duration_ns >= p->threshold_ns, slowest = false;
+    if (duration_ns > p->window_longest_ns + (p->window_longest_ns >> 3)) {
+        p->window_longest_ns = duration_ns;
+        slowest = true;
+    }
+    if (slow)
+        p->window_candidates++;
+    if (!slowest && (!slow || p->window_records >= records_a_window))
+        return false;
+    p->window_records++;
+    return true;
+}
+
+static __always_inline void count(struct request_connection *c, struct request_process *p)
+{
+    struct request_record *r = &c->r;
+    __u64 bucket = at_most(duration_bucket(r->duration_ns), REQUEST_BUCKETS - 1);
+    if (!c->counted) {
+        __u64 class = at_most((__u64)r->status / 100, REQUEST_CLASSES - 1);
+        c->counted_class = class;
+        __sync_fetch_and_add(&p->buckets[class][bucket], 1);
+        __sync_fetch_and_add(&p->duration_sum_ns[class], r->duration_ns);
+        __sync_fetch_and_add(&p->bytes_in, r->bytes_in);
+        __sync_fetch_and_add(&p->bytes_out, r->bytes_out);
+        c->counted = true;
+    } else {
+        __u64 before = at_most(duration_bucket(c->counted_ns), REQUEST_BUCKETS - 1);
+        __u64 class = at_most(c->counted_class, REQUEST_CLASSES - 1);
+        if (before != bucket) {
+            __sync_fetch_and_add(&p->buckets[class][before], -1);
+            __sync_fetch_and_add(&p->buckets[class][bucket], 1);
+        }
+        __sync_fetch_and_add(&p->duration_sum_ns[class], r->duration_ns - c->counted_ns);
+    }
+    c->counted_ns = r->duration_ns;
+}
+
+static __noinline void send_record(struct request_connection *c)
+{
+    struct request_record *r = &c->r;
+    __u32 waits = r->wait_count;
+    if (waits > REQUEST_WAITS)
+        return;
+    __u64 size = __builtin_offsetof(struct request_record, waits) + waits * sizeof(struct request_wait);
+    if (size > sizeof(*r))
+        return;
+    r->h.size_bytes = size;
+    r->h.time_ns = r->start_ns + r->duration_ns;
+    if (bpf_ringbuf_output(&request_ring, r, size, 0) < 0)
+        lose(REQUEST_LOSS_RING_FULL);
+    c->recorded_ns = r->duration_ns;
+}
+
+/* The thread turned elsewhere, or (`last`) nothing more can come: counts, corrects what was counted too early, records. A global
+ * function, so that it is verified once and not at every place that calls it; that is why it takes a key. */
+__noinline int publish(__u64 key, __u64 now, int last)
+{
+    struct request_connection *c = connection_find(key);
+    if (!c)
+        return 0;
+    struct request_process *p = process_find(&c->r);
+    if (!p) {
+        lose(REQUEST_LOSS_MAP_FULL);
+        c->dirty = false;
+        return 0;
+    }
+    bool first = !c->counted;
+    if (c->dirty)
+        count(c, p);
+    c->dirty = false;
+    p->last_ns = now;
+    __u64 duration = c->r.duration_ns, recorded = c->recorded_ns;
+    if (counts_only) {
+        if (first)
+            lose(REQUEST_LOSS_NOT_DETAILED);
+        return 0;
+    }
+    if (recorded) { /* it went on after its record */
+        if (duration >= recorded + (recorded >> 2) || (last && duration > recorded))
+            send_record(c);
+    } else if (is_slow(p, duration, now)) {
+        send_record(c);
+        if (!first)
+            lose_not(REQUEST_LOSS_NOT_DETAILED);
+    } else if (first) {
+        lose(REQUEST_LOSS_NOT_DETAILED);
+    }
+    return 0;
+}

@@ -1,0 +1,177 @@
+/* What a thread waited for while it worked on a request. Part of request.bpf.c.
+ *
+ * Everything is read when the thread comes back: then it is known how long it took, the system call's registers and the kernel
+ * stack still lie where they lay, and only a wait that was long enough to matter pays for its stack. */
+#pragma once
+
+#include "request_calls.bpf.h"
+
+#define STACK_MIN_NS 20000
+
+#define S_IFMT  0170000
+#define S_IFIFO 0010000
+#define S_IFDIR 0040000
+#define S_IFBLK 0060000
+#define S_IFREG 0100000
+#define S_IFSOCK 0140000
+
+struct request_wait_key {
+    __u64 key; /* tells two objects apart: address of a socket, inode or futex */
+    struct inode *inode;
+    struct dentry *dentry;
+    struct sock *sk;
+    __s32 syscall;
+    __u8 object;
+    __u8 state;
+};
+
+static __always_inline void read_peer(struct request_wait *w, struct sock *sk)
+{
+    __u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+    w->peer_family = family;
+    w->peer_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
+    if (family == AF_INET6)
+        BPF_CORE_READ_INTO((struct in6_addr *)w->peer_address, sk, __sk_common.skc_v6_daddr);
+    else
+        BPF_CORE_READ_INTO((__be32 *)w->peer_address, sk, __sk_common.skc_daddr);
+}
+
+static __always_inline void identify_socket(struct request_wait_key *k, struct file *file)
+{
+    struct socket *socket = BPF_CORE_READ(file, private_data);
+    struct sock *sk = BPF_CORE_READ(socket, sk);
+    __u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+    k->sk = sk;
+    k->key = (__u64)sk;
+    k->object = family == AF_UNIX ? REQUEST_OBJECT_UNIX
+                : family == AF_INET || family == AF_INET6 ? REQUEST_OBJECT_SOCKET
+                                                          : REQUEST_OBJECT_OTHER;
+}
+
+static __always_inline void identify_file(struct request_wait_key *k, struct task_struct *task, __s32 fd)
+{
+    struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+    struct file **files = BPF_CORE_READ(table, fd), *file = NULL;
+    k->object = REQUEST_OBJECT_OTHER;
+    if (fd < 0 || (__u32)fd >= BPF_CORE_READ(table, max_fds))
+        return;
+    if (bpf_probe_read_kernel(&file, sizeof(file), &files[fd]) < 0 || !file)
+        return;
+    struct inode *inode = BPF_CORE_READ(file, f_inode);
+    k->inode = inode;
+    k->dentry = BPF_CORE_READ(file, f_path.dentry);
+    k->key = (__u64)inode;
+    switch (BPF_CORE_READ(inode, i_mode) & S_IFMT) {
+    case S_IFSOCK:
+        identify_socket(k, file);
+        break;
+    case S_IFREG: case S_IFDIR: case S_IFBLK:
+        k->object = REQUEST_OBJECT_FILE;
+        break;
+    case S_IFIFO:
+        k->object = REQUEST_OBJECT_PIPE;
+        break;
+    }
+}
+
+static __always_inline __u8 task_wait_state(struct task_struct *task)
+{
+    __u64 state;
+    if (bpf_core_field_exists(((struct task_struct___state_new *)0)->__state))
+        state = BPF_CORE_READ((struct task_struct___state_new *)task, __state);
+    else
+        state = BPF_CORE_READ((struct task_struct___state_old *)task, state);
+    return state;
+}
+
+static __always_inline void add_wait(struct request_connection *c, const struct request_wait_key *k, struct task_struct *task,
+                                     __u64 ns)
+{
+    struct request_wait *w = NULL;
+    __u32 at = 0;
+    for (; at < REQUEST_WAITS; at++) {
+        w = &c->r.waits[at];
+        if (at >= c->r.wait_count)
+            break;
+        if (w->syscall == k->syscall && w->object == k->object && c->wait_key[at] == k->key)
+            break;
+    }
+    c->tail = true;
+    if (at >= REQUEST_WAITS || !w) {
+        c->tail_more_waits_ns += ns;
+        return;
+    }
+    if (at >= c->r.wait_count) {
+        c->r.wait_count = at + 1;
+        w->duration_ns = w->longest_ns = 0;
+        w->syscall = k->syscall;
+        w->count = 0;
+        w->object = k->object;
+        w->state = 0;
+        w->kernel_frames = 0;
+        w->peer_family = 0;
+        w->file_system[0] = w->file_name[0] = 0;
+        c->wait_key[at] = k->key;
+        c->tail_ns[at] = 0;
+        c->tail_count[at] = 0;
+        if (k->sk)
+            read_peer(w, k->sk);
+        if (k->object == REQUEST_OBJECT_FILE) {
+            struct inode *inode = k->inode;
+            struct dentry *dentry = k->dentry;
+            bpf_probe_read_kernel_str(w->file_system, sizeof(w->file_system), BPF_CORE_READ(inode, i_sb, s_type, name));
+            bpf_probe_read_kernel_str(w->file_name, sizeof(w->file_name), BPF_CORE_READ(dentry, d_name.name));
+        }
+    }
+    c->tail_ns[at] += ns;
+    c->tail_count[at]++;
+    w->state |= k->state;
+    if (ns > w->longest_ns) {
+        w->longest_ns = ns;
+        if (task && ns >= STACK_MIN_NS) {
+            long bytes = bpf_get_task_stack(task, w->kernel, sizeof(w->kernel), 0);
+            w->kernel_frames = bytes > 0 ? bytes / 8 : 0;
+        }
+    }
+}
+
+/* `task` slept for `ns` in the middle of a request. */
+static __always_inline void add_sleep(struct request_connection *c, struct request_thread *t, struct task_struct *task, __u8 state,
+                                      __u64 ns)
+{
+    struct request_wait_key k = {.state = state};
+    struct request_syscall call;
+    syscall_of_task(task, &call);
+    k.syscall = call.number < 0 ? -1 : call.number;
+    __s32 fd = is_poll(call.number) ? t->wait_fd : is_on_descriptor(call.number) ? (__s32)call.argument[0] : -1;
+    if (fd >= 0) {
+        if (fd == c->fd && call.number >= 0)
+            k.object = REQUEST_OBJECT_CLIENT;
+        else
+            identify_file(&k, task, fd);
+    } else if (call.number == NR_futex) {
+        k.key = call.argument[0];
+    }
+    add_wait(c, &k, task, ns);
+}
+
+/* More was sent: what came before it belongs to the request. */
+static __always_inline void commit_tail(struct request_connection *c)
+{
+    if (!c->tail)
+        return;
+    c->tail = false;
+    c->r.run_queue_ns += c->tail_run_queue_ns;
+    c->r.other_requests_ns += c->tail_other_requests_ns;
+    c->r.unattributed_ns += c->tail_unattributed_ns;
+    c->r.more_waits_ns += c->tail_more_waits_ns;
+    c->tail_run_queue_ns = c->tail_other_requests_ns = c->tail_unattributed_ns = c->tail_more_waits_ns = 0;
+    for (int i = 0; i < REQUEST_WAITS; i++) {
+        if (i >= c->r.wait_count)
+            break;
+        c->r.waits[i].duration_ns += c->tail_ns[i];
+        c->r.waits[i].count += c->tail_count[i];
+        c->tail_ns[i] = 0;
+        c->tail_count[i] = 0;
+    }
+}
