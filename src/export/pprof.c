@@ -175,7 +175,8 @@ static void write_functions(struct writer *w)
             continue;
         protobuf_put_number(&w->message, FUNCTION_ID, id);
         protobuf_put_number(&w->message, FUNCTION_NAME, location->name);
-        protobuf_put_number(&w->message, FUNCTION_SYSTEM_NAME, location->name);
+        /* FUNCTION_SYSTEM_NAME, the mangled name, is not known here. Giving the name twice would make `go tool pprof` demangle it
+         * again and cut template arguments off, which joins functions that are not the same. */
         protobuf_put_number(&w->message, FUNCTION_FILENAME, location->file);
         protobuf_put_message(w->out, PROFILE_FUNCTION, &w->message);
     }

@@ -1,0 +1,448 @@
+/* profile.c: what is equal is joined, what differs anywhere is not, nothing grows past its bound, and merging loses nothing. */
+#include "model/profile.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../fixture.h"
+
+static struct profile *new_profile(size_t max_bytes)
+{
+    struct profile *p = NULL;
+    assert_int_equal(profile_new(max_bytes, &p), 0);
+    return p;
+}
+
+static void empty_profile(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = new_profile(0), *to = new_profile(0), *folded = NULL;
+    assert_int_equal(p->entry_count, 0);
+    assert_string_equal(profile_text(p, 0), "");
+    assert_int_equal(profile_merge(to, p, NULL), 0);
+    assert_int_equal(to->entry_count, 0);
+    assert_int_equal(profile_fold(p, &folded), 0);
+    assert_int_equal(folded->entry_count, 0);
+    profile_free(NULL);
+}
+
+static void equal_samples_are_one_entry(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = new_profile(0);
+    struct resource resource = fixture_resource(1, "a");
+    for (int i = 0; i < 5; i++) {
+        /* Other memory each time: equality is by contents. */
+        char name[] = "work";
+        struct frame frames[] = {fixture_native(name), fixture_native("main")};
+        assert_int_equal(fixture_add(p, &resource, 1, "t", 7, frames, 2), 0);
+    }
+    assert_int_equal(p->entry_count, 1);
+    assert_int_equal(p->stack_count, 1);
+    assert_int_equal(p->frame_count, 2);
+    assert_int_equal(p->entries[0].count, 5);
+    assert_int_equal(p->entries[0].weight_ns, 35);
+    const struct profile_stack *stack = &p->stacks[p->entries[0].stack];
+    assert_string_equal(profile_text(p, p->frames[p->stack_frames[stack->first]].function), "work"); /* leaf first */
+}
+
+/* A frame or an identity that differs in one field only is another. */
+static void every_field_counts(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = new_profile(0);
+    struct resource resource = fixture_resource(1, "a");
+    struct frame base = {.kind = FRAME_NATIVE, .function = "f", .file = "f.c", .line = 1, .mapping = "m", .build_id = "b", .address = 1};
+    struct frame variants[] = {base, base, base, base, base, base, base, base};
+    variants[1].kind = FRAME_INTERPRETED;
+    variants[2].function = "g";
+    variants[3].file = "g.c";
+    variants[4].line = 2;
+    variants[5].mapping = "n";
+    variants[6].build_id = "c";
+    variants[7].address = UINT64_C(1) << 40;
+    for (size_t i = 0; i < array_size(variants); i++)
+        fixture_add(p, &resource, 1, "t", 1, &variants[i], 1);
+    assert_int_equal(p->frame_count, array_size(variants));
+    assert_int_equal(p->entry_count, array_size(variants));
+
+    uint32_t before = p->entry_count;
+    struct resource others[14];
+    for (size_t i = 0; i < array_size(others); i++)
+        others[i] = resource;
+    others[1].pid = 2;
+    others[2].parent_pid = 2;
+    others[3].command = "x";
+    others[4].executable_path = "x";
+    others[5].service_name = "x";
+    others[6].service_namespace = "x";
+    others[7].service_version = "x";
+    others[8].container_id = "x";
+    others[9].container_runtime = "x";
+    others[10].kubernetes_pod_uid = "x";
+    others[11].slurm_job_id = "x";
+    others[12].systemd_unit = "x";
+    others[13].cgroup_path = "x";
+    for (size_t i = 0; i < array_size(others); i++)
+        fixture_add(p, &others[i], 1, "t", 1, &base, 1);
+    assert_int_equal(p->resource_count, array_size(others));
+    assert_int_equal(p->entry_count, before + array_size(others) - 1);
+
+    fixture_add(p, &resource, 2, "t", 1, &base, 1);
+    fixture_add(p, &resource, 1, "u", 1, &base, 1);
+    assert_int_equal(p->entry_count, before + array_size(others) - 1 + 2);
+}
+
+/* The peers' hole: equal native frames under different interpreter frames, which have neither file nor address. */
+static void interpreter_frames_keep_stacks_apart(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = new_profile(0);
+    struct resource resource = fixture_resource(1, "python3");
+    struct frame native = fixture_native("_PyEval_EvalFrameDefault");
+    struct frame one = fixture_frame(FRAME_INTERPRETED, "load", "", 0), other = fixture_frame(FRAME_INTERPRETED, "train", "", 0);
+    fixture_add(p, &resource, 1, "t", 1, (struct frame[]){native, one, native}, 3);
+    fixture_add(p, &resource, 1, "t", 1, (struct frame[]){native, other, native}, 3);
+    assert_int_equal(p->stack_count, 2);
+    assert_int_equal(p->entry_count, 2);
+}
+
+/* Prefixes, the empty stack, and stacks whose frames are the same in another order. */
+static void lengths_and_orders_keep_stacks_apart(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = new_profile(0);
+    struct resource resource = fixture_resource(1, "a");
+    struct frame a = fixture_native("a"), b = fixture_native("bb");
+    fixture_add(p, &resource, 1, "t", 1, NULL, 0);
+    fixture_add(p, &resource, 1, "t", 1, (struct frame[]){a}, 1);
+    fixture_add(p, &resource, 1, "t", 1, (struct frame[]){a, b}, 2);
+    fixture_add(p, &resource, 1, "t", 1, (struct frame[]){b, a}, 2);
+    fixture_add(p, &resource, 1, "t", 1, (struct frame[]){a, a}, 2);
+    fixture_add(p, &resource, 1, "t", 1, NULL, 0);
+    assert_int_equal(p->stack_count, 5);
+    assert_int_equal(fixture_count(p), 6);
+}
+
+static void thousand_frames(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = new_profile(0);
+    fixture_deep(p, 1000);
+    fixture_deep(p, 1000);
+    fixture_deep(p, 999);
+    assert_int_equal(p->frame_count, 1000);
+    assert_int_equal(p->stack_count, 2);
+    assert_int_equal(p->entries[0].count, 2);
+}
+
+static void hostile_names_survive(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = new_profile(0), *copy = new_profile(0);
+    fixture_hostile(p);
+    assert_int_equal(p->entry_count, 6);
+    assert_int_equal(profile_merge(copy, p, NULL), 0);
+    assert_int_equal(copy->entry_count, 6);
+    bool found = false;
+    for (uint32_t i = 0; i < copy->frame_count; i++)
+        found = found || strlen(profile_text(copy, copy->frames[i].function)) == 65536;
+    assert_true(found);
+}
+
+/* A simple generator: the same samples in every run. */
+static uint32_t random_next(uint64_t *seed)
+{
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return *seed >> 33;
+}
+
+#define DEPTH_MAX 6
+struct naive {
+    uint32_t pid, tid, depth;
+    uint32_t functions[DEPTH_MAX];
+    uint64_t count, weight_ns;
+};
+
+static void make_sample(uint64_t *seed, struct naive *sample)
+{
+    *sample = (struct naive){.pid = random_next(seed) % 5, .tid = random_next(seed) % 3, .depth = random_next(seed) % DEPTH_MAX,
+                             .count = 1, .weight_ns = random_next(seed) % 1000};
+    for (uint32_t i = 0; i < sample->depth; i++)
+        sample->functions[i] = random_next(seed) % 4;
+}
+
+static const char *const function_names[] = {"", "f", "ff", "g"};
+
+static void add_naive(struct profile *p, const struct naive *sample)
+{
+    struct frame frames[DEPTH_MAX];
+    struct resource resource = fixture_resource(sample->pid, "c");
+    for (uint32_t i = 0; i < sample->depth; i++)
+        frames[i] = fixture_native(function_names[sample->functions[i]]);
+    assert_int_equal(fixture_add(p, &resource, sample->tid, "t", sample->weight_ns, frames, sample->depth), 0);
+}
+
+static uint32_t function_number(const struct profile *p, uint32_t frame)
+{
+    for (uint32_t i = 0; i < array_size(function_names); i++)
+        if (strcmp(profile_text(p, p->frames[frame].function), function_names[i]) == 0)
+            return i;
+    fail_msg("a function that was never added");
+    return 0;
+}
+
+/* Whether `p` holds exactly the rows of the reference. */
+static void expect_naive(const struct profile *p, const struct naive *rows, size_t row_count)
+{
+    assert_int_equal(p->entry_count, row_count);
+    for (uint32_t i = 0; i < p->entry_count; i++) {
+        const struct profile_entry *entry = &p->entries[i];
+        const struct profile_stack *stack = &p->stacks[entry->stack];
+        struct naive seen = {.pid = p->resources[entry->resource].pid, .tid = entry->tid, .depth = stack->count};
+        for (uint32_t j = 0; j < stack->count; j++)
+            seen.functions[j] = function_number(p, p->stack_frames[stack->first + j]);
+        size_t at = 0;
+        while (at < row_count && memcmp(&rows[at], &seen, offsetof(struct naive, count)) != 0)
+            at++;
+        assert_true(at < row_count);
+        assert_int_equal(entry->count, rows[at].count);
+        assert_int_equal(entry->weight_ns, rows[at].weight_ns);
+    }
+}
+
+static void random_samples_against_a_naive_reference(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 100000, ROWS = 30000 };
+    struct naive *rows = calloc(ROWS, sizeof(*rows));
+    size_t row_count = 0;
+    uint64_t seed = 42, weight_ns = 0;
+    _cleanup_(profile_freep) struct profile *whole = new_profile(0), *even = new_profile(0), *odd = new_profile(0);
+    for (int i = 0; i < SAMPLES; i++) {
+        struct naive sample;
+        make_sample(&seed, &sample);
+        sample.pid = sample.pid == 0 ? 1 : sample.pid; /* pid 0 means any in a filter */
+        if (i % 10)
+            sample.depth = sample.depth > 2 ? 2 : sample.depth; /* most fall together, some do not */
+        for (uint32_t j = sample.depth; j < DEPTH_MAX; j++)
+            sample.functions[j] = 0;
+        add_naive(whole, &sample);
+        add_naive(i % 2 ? odd : even, &sample);
+        weight_ns += sample.weight_ns;
+        size_t at = 0;
+        while (at < row_count && memcmp(&rows[at], &sample, offsetof(struct naive, count)) != 0)
+            at++;
+        if (at == row_count) {
+            assert_true(row_count < ROWS);
+            rows[row_count++] = sample;
+        } else {
+            rows[at].count++;
+            rows[at].weight_ns += sample.weight_ns;
+        }
+    }
+    expect_naive(whole, rows, row_count);
+    assert_int_equal(fixture_count(whole), SAMPLES);
+    assert_int_equal(fixture_weight(whole), weight_ns);
+
+    /* Halves merged are the whole. */
+    _cleanup_(profile_freep) struct profile *merged = new_profile(0);
+    assert_int_equal(profile_merge(merged, odd, NULL), 0);
+    assert_int_equal(profile_merge(merged, even, NULL), 0);
+    expect_naive(merged, rows, row_count);
+
+    /* Processes one by one are the whole, too. */
+    uint64_t count = 0;
+    for (uint32_t pid = 1; pid < 5; pid++) {
+        _cleanup_(profile_freep) struct profile *one = new_profile(0);
+        assert_int_equal(profile_merge(one, whole, &(struct profile_filter){.pid = pid}), 0);
+        for (uint32_t i = 0; i < one->entry_count; i++)
+            assert_int_equal(one->resources[one->entries[i].resource].pid, pid);
+        count += fixture_count(one);
+    }
+    assert_int_equal(count, SAMPLES);
+    free(rows);
+}
+
+static void filters(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = new_profile(0);
+    fixture_typical(p);
+    const struct {
+        struct profile_filter filter;
+        uint64_t count;
+    } cases[] = {
+        {{0}, 10},
+        {{.pid = 4711}, 6},
+        {{.pid = 1}, 0},
+        {{.container_id = "0123456789ab"}, 4},
+        {{.container_id = "0123456789a"}, 0}, /* too short to be sure */
+        {{.container_id = "0123456789ac"}, 0},
+        {{.container_id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"}, 4},
+        {{.container_id = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef0"}, 0},
+        {{.container_id = ""}, 6}, /* those outside of any container */
+        {{.service_name = "shop"}, 6},
+        {{.service_name = "sho"}, 0},
+        {{.service_name = "shop", .pid = 99}, 0},
+        {{.service_name = "train", .pid = 99, .container_id = "0123456789ab"}, 4},
+    };
+    for (size_t i = 0; i < array_size(cases); i++) {
+        _cleanup_(profile_freep) struct profile *to = new_profile(0);
+        assert_int_equal(profile_merge(to, p, &cases[i].filter), 0);
+        assert_int_equal(fixture_count(to), cases[i].count);
+        if (!cases[i].count)
+            assert_int_equal(strings_count(to->strings), 1); /* nothing arrives that is not referred to */
+    }
+}
+
+static void merging_joins_times(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *to = new_profile(0), *a = new_profile(0), *b = new_profile(0), *none = new_profile(0);
+    a->start_unix_ns = 1000;
+    a->duration_ns = 100;
+    a->period_ns = 7;
+    a->dropped = 2;
+    b->start_unix_ns = 900;
+    b->duration_ns = 50;
+    b->dropped = 3;
+    assert_int_equal(profile_merge(to, a, NULL), 0);
+    assert_int_equal(profile_merge(to, none, NULL), 0);
+    assert_int_equal(profile_merge(to, b, NULL), 0);
+    assert_int_equal(to->start_unix_ns, 900);
+    assert_int_equal(to->duration_ns, 200);
+    assert_int_equal(to->period_ns, 7);
+    assert_int_equal(to->dropped, 5);
+}
+
+static void bound_is_kept(void **state)
+{
+    (void)state;
+    for (size_t max_bytes = 1; max_bytes <= 1 << 20; max_bytes *= 4) {
+        _cleanup_(profile_freep) struct profile *p = new_profile(max_bytes);
+        size_t at_start = profile_bytes(p), most = max_bytes > at_start ? max_bytes : at_start;
+        struct resource resource = fixture_resource(1, "a");
+        uint64_t added = 0, refused = 0;
+        for (int i = 0; i < 20000; i++) {
+            char name[32];
+            snprintf(name, sizeof(name), "function_%d", i);
+            struct frame frames[] = {fixture_native(name), fixture_native("main")};
+            int r = fixture_add(p, &resource, 1, "t", 1, frames, 2);
+            assert_true(r == 0 || r == -ENOSPC);
+            r == 0 ? added++ : refused++;
+            assert_true(profile_bytes(p) <= most);
+        }
+        assert_true(refused > 0);
+        assert_int_equal(p->dropped, refused);
+        assert_int_equal(fixture_count(p), added);
+        if (max_bytes >= 65536) {
+            assert_true(added > 100);
+            assert_true(profile_bytes(p) > max_bytes / 2); /* the bound is made use of */
+            /* What is known is counted on. */
+            struct frame frames[] = {fixture_native("function_0"), fixture_native("main")};
+            assert_int_equal(fixture_add(p, &resource, 1, "t", 1, frames, 2), 0);
+            assert_int_equal(p->entries[0].count, 2);
+        }
+    }
+}
+
+static void merging_into_a_full_profile_counts(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *from = new_profile(0), *to = new_profile(32768);
+    struct resource resource = fixture_resource(1, "a");
+    for (int i = 0; i < 5000; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "function_%d", i);
+        struct frame frame = fixture_native(name);
+        fixture_add(from, &resource, 1, "t", 1, &frame, 1);
+        fixture_add(from, &resource, 1, "t", 1, &frame, 1);
+    }
+    assert_int_equal(profile_merge(to, from, NULL), -ENOSPC);
+    assert_true(to->entry_count > 0 && to->dropped > 0);
+    assert_int_equal(fixture_count(to) + to->dropped, 10000);
+    assert_true(profile_bytes(to) <= 32768);
+}
+
+static void bytes_are_few(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = new_profile(0);
+    assert_true(profile_bytes(p) < 8192);
+}
+
+static void folding_joins_what_looks_the_same(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = new_profile(0), *folded = NULL;
+    fixture_typical(p);
+    p->dropped = 4;
+    assert_int_equal(profile_fold(p, &folded), 0);
+    assert_int_equal(fixture_count(folded), fixture_count(p));
+    assert_int_equal(fixture_weight(folded), fixture_weight(p));
+    assert_int_equal(folded->entry_count, p->entry_count - 1); /* the same function at two addresses */
+    assert_int_equal(folded->start_unix_ns, p->start_unix_ns);
+    assert_int_equal(folded->duration_ns, p->duration_ns);
+    assert_int_equal(folded->period_ns, p->period_ns);
+    assert_int_equal(folded->dropped, 4);
+    bool unnamed = false, truncated = false;
+    for (uint32_t i = 0; i < folded->frame_count; i++) {
+        const struct profile_frame *frame = &folded->frames[i];
+        assert_int_equal(frame->address, 0);
+        assert_int_equal(frame->line, 0);
+        unnamed = unnamed || strcmp(profile_text(folded, frame->function), "libcuda.so.1+0x4711") == 0;
+        truncated = truncated || (frame->kind == FRAME_TRUNCATED &&
+                                  strcmp(profile_text(folded, frame->function), "[truncated: no unwinding rows]") == 0);
+    }
+    assert_true(unnamed && truncated);
+}
+
+static void resources_come_back_whole(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = new_profile(0);
+    const struct resource in = {1, 2, "c", "e", "sn", "ss", "sv", "ci", "cr", "k", "sl", "sy", "cg"};
+    fixture_add(p, &in, 1, "t", 1, NULL, 0);
+    const struct resource out = profile_resource_of(p, &p->resources[0]);
+    assert_int_equal(out.pid, 1);
+    assert_int_equal(out.parent_pid, 2);
+    assert_string_equal(out.command, in.command);
+    assert_string_equal(out.executable_path, in.executable_path);
+    assert_string_equal(out.service_name, in.service_name);
+    assert_string_equal(out.service_namespace, in.service_namespace);
+    assert_string_equal(out.service_version, in.service_version);
+    assert_string_equal(out.container_id, in.container_id);
+    assert_string_equal(out.container_runtime, in.container_runtime);
+    assert_string_equal(out.kubernetes_pod_uid, in.kubernetes_pod_uid);
+    assert_string_equal(out.slurm_job_id, in.slurm_job_id);
+    assert_string_equal(out.systemd_unit, in.systemd_unit);
+    assert_string_equal(out.cgroup_path, in.cgroup_path);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(empty_profile),
+        cmocka_unit_test(equal_samples_are_one_entry),
+        cmocka_unit_test(every_field_counts),
+        cmocka_unit_test(interpreter_frames_keep_stacks_apart),
+        cmocka_unit_test(lengths_and_orders_keep_stacks_apart),
+        cmocka_unit_test(thousand_frames),
+        cmocka_unit_test(hostile_names_survive),
+        cmocka_unit_test(random_samples_against_a_naive_reference),
+        cmocka_unit_test(filters),
+        cmocka_unit_test(merging_joins_times),
+        cmocka_unit_test(bound_is_kept),
+        cmocka_unit_test(merging_into_a_full_profile_counts),
+        cmocka_unit_test(bytes_are_few),
+        cmocka_unit_test(folding_joins_what_looks_the_same),
+        cmocka_unit_test(resources_come_back_whole),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
