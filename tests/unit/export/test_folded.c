@@ -1,0 +1,123 @@
+/* folded.c: exact lines. */
+#include "export/export.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../fixture.h"
+
+static void expect_folded(const struct profile *p, const char *expected)
+{
+    _cleanup_buf_ struct buf out = {0};
+    assert_int_equal(exporter_folded.write(p, &out), 0);
+    assert_string_equal(out.data ? out.data : "", expected);
+}
+
+static void typical(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    fixture_typical(p);
+    expect_folded(p, "python3 1\n"
+                     "python3;[truncated: no unwinding rows];libcuda.so.1+0x4711 1\n"
+                     "python3;[truncated: no unwinding rows];libcuda.so.1+0x4711;[nvidia]+0xffffffffc0001234_[k] 1\n"
+                     "python3;vfs_read_[k];bpf_prog_cafe_filter_[k] 1\n"
+                     "server;__libc_start_main;main;std::vector<int>::push_back(int&&) 5\n"
+                     "server;__libc_start_main;main;vfs_read_[k] 1\n");
+}
+
+static void empty(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    expect_folded(p, "");
+}
+
+/* Processes of one name are one line; what the format cannot say is replaced, and lines that become equal by it are one. */
+static void equal_lines_are_joined(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    struct resource a = fixture_resource(1, "a"), b = fixture_resource(2, "a"), none = fixture_resource(3, "");
+    struct frame frames[] = {fixture_native("x;y"), fixture_native("x:y"), fixture_native("l\ni\x7f\xff" "e")};
+    fixture_add(p, &a, 1, "t", 1, &frames[0], 1);
+    fixture_add(p, &b, 1, "t", 1, &frames[1], 1);
+    fixture_add(p, &none, 1, "t", 1, &frames[2], 1);
+    expect_folded(p, "[unknown];l i \xef\xbf\xbd" "e 1\na;x:y 2\n");
+}
+
+/* The order of adding does not matter. */
+static void output_is_stable(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = NULL, *q = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    assert_int_equal(profile_new(0, &q), 0);
+    struct resource resource = fixture_resource(1, "c");
+    for (int i = 0; i < 500; i++) {
+        char one[16], other[16];
+        snprintf(one, sizeof(one), "f%d", i % 50);
+        snprintf(other, sizeof(other), "f%d", (499 - i) % 50);
+        struct frame forwards[] = {fixture_native(one), fixture_native("m")}, backwards[] = {fixture_native(other), fixture_native("m")};
+        fixture_add(p, &resource, i, "t", 1, forwards, 1 + i % 2);
+        fixture_add(q, &resource, i, "t", 1, backwards, 1 + (499 - i) % 2);
+    }
+    _cleanup_buf_ struct buf a = {0}, b = {0};
+    assert_int_equal(exporter_folded.write(p, &a), 0);
+    assert_int_equal(exporter_folded.write(q, &b), 0);
+    assert_string_equal(a.data, b.data);
+}
+
+/* The sum of the counts is the number of samples, whatever the names; each line has one count, at its end. */
+static void counts_are_preserved(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    fixture_typical(p);
+    fixture_hostile(p);
+    fixture_deep(p, 1000);
+    _cleanup_buf_ struct buf out = {0};
+    assert_int_equal(exporter_folded.write(p, &out), 0);
+    uint64_t sum = 0;
+    for (char *line = out.data, *end; *line; line = end + 1) {
+        end = strchr(line, '\n');
+        *end = '\0';
+        char *stop;
+        sum += strtoull(strrchr(line, ' '), &stop, 10);
+        assert_ptr_equal(stop, end);
+    }
+    assert_int_equal(sum, fixture_count(p));
+}
+
+static void a_full_buffer_is_an_error(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    fixture_typical(p);
+    for (const struct exporter *const *e = exporters; *e; e++) {
+        _cleanup_buf_ struct buf out = {.max_bytes = 40};
+        assert_true((*e)->write(p, &out) < 0);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(typical),
+        cmocka_unit_test(empty),
+        cmocka_unit_test(equal_lines_are_joined),
+        cmocka_unit_test(output_is_stable),
+        cmocka_unit_test(counts_are_preserved),
+        cmocka_unit_test(a_full_buffer_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,153 @@
+/* openmetrics.c: exact pages in both formats, and which one a scraper gets. */
+#include "export/openmetrics.h"
+
+#include <errno.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void expect_page(const struct metric_set *set, bool openmetrics, const char *expected)
+{
+    _cleanup_buf_ struct buf out = {0};
+    assert_int_equal(openmetrics_write(set, openmetrics, &out), 0);
+    assert_string_equal(out.data ? out.data : "", expected);
+}
+
+static struct metric_set *new_set(void)
+{
+    struct metric_set *set = NULL;
+    assert_int_equal(metric_set_new(&set), 0);
+    return set;
+}
+
+static void both_formats(void **state)
+{
+    (void)state;
+    _cleanup_(metric_set_freep) struct metric_set *set = new_set();
+    metric_add(set, "a", METRIC_COUNTER, "", "Say \"a\"\\\n", 1, METRIC_LABELS({"l", "\"\\\n"}));
+    metric_add(set, "b_seconds", METRIC_GAUGE, "seconds", "B.", 0.25, METRIC_NO_LABELS);
+    metric_add(set, "c", METRIC_INFO, "", "C.", 0, METRIC_LABELS({"v", "1"}));
+    metric_add_histogram(set, "d_bytes", "bytes", "D.", (double[]){1, 2.5}, (uint64_t[]){1, 0, 2}, 2, 10, METRIC_NO_LABELS);
+    expect_page(set, true,
+                "# TYPE a counter\n# HELP a Say \\\"a\\\"\\\\\\n\na_total{l=\"\\\"\\\\\\n\"} 1\n"
+                "# TYPE b_seconds gauge\n# UNIT b_seconds seconds\n# HELP b_seconds B.\nb_seconds 0.25\n"
+                "# TYPE c info\n# HELP c C.\nc_info{v=\"1\"} 1\n"
+                "# TYPE d_bytes histogram\n# UNIT d_bytes bytes\n# HELP d_bytes D.\n"
+                "d_bytes_bucket{le=\"1.0\"} 1\nd_bytes_bucket{le=\"2.5\"} 1\nd_bytes_bucket{le=\"+Inf\"} 3\n"
+                "d_bytes_sum 10\nd_bytes_count 3\n# EOF\n");
+    expect_page(set, false,
+                "# TYPE a_total counter\n# HELP a_total Say \"a\"\\\\\\n\na_total{l=\"\\\"\\\\\\n\"} 1\n"
+                "# TYPE b_seconds gauge\n# HELP b_seconds B.\nb_seconds 0.25\n"
+                "# TYPE c_info gauge\n# HELP c_info C.\nc_info{v=\"1\"} 1\n"
+                "# TYPE d_bytes histogram\n# HELP d_bytes D.\n"
+                "d_bytes_bucket{le=\"1.0\"} 1\nd_bytes_bucket{le=\"2.5\"} 1\nd_bytes_bucket{le=\"+Inf\"} 3\n"
+                "d_bytes_sum 10\nd_bytes_count 3\n");
+}
+
+static void numbers_read_back(void **state)
+{
+    (void)state;
+    const double values[] = {0, -1, 1, 1e6, 0.1, 0.1 + 0.2, 1.0 / 3, 1e-300, 1.7976931348623157e308, 9007199254740991.0,
+                             9007199254740992.0, 1e15 + 0.5, -0.25};
+    for (size_t i = 0; i < array_size(values); i++) {
+        _cleanup_(metric_set_freep) struct metric_set *set = new_set();
+        metric_add(set, "a", METRIC_GAUGE, "", "", values[i], METRIC_NO_LABELS);
+        _cleanup_buf_ struct buf out = {0};
+        assert_int_equal(openmetrics_write(set, false, &out), 0);
+        assert_true(strtod(strstr(out.data, "\na ") + 3, NULL) == values[i]);
+    }
+    _cleanup_(metric_set_freep) struct metric_set *set = new_set();
+    metric_add(set, "a", METRIC_GAUGE, "", "", NAN, METRIC_NO_LABELS);
+    metric_add(set, "a", METRIC_GAUGE, "", "", INFINITY, METRIC_NO_LABELS);
+    metric_add(set, "a", METRIC_GAUGE, "", "", -INFINITY, METRIC_NO_LABELS);
+    metric_add(set, "a", METRIC_GAUGE, "", "", 1000000, METRIC_NO_LABELS);
+    expect_page(set, true, "# TYPE a gauge\n# HELP a \na NaN\na +Inf\na -Inf\na 1000000\n# EOF\n");
+}
+
+static void values_are_valid_utf8(void **state)
+{
+    (void)state;
+    _cleanup_(metric_set_freep) struct metric_set *set = new_set();
+    metric_add(set, "a", METRIC_GAUGE, "", "\xff", 1, METRIC_LABELS({"l", "a\xc0\x80z"}));
+    expect_page(set, true, "# TYPE a gauge\n# HELP a \xef\xbf\xbd\na{l=\"a\xef\xbf\xbd\xef\xbf\xbdz\"} 1\n# EOF\n");
+}
+
+static void nothing(void **state)
+{
+    (void)state;
+    _cleanup_(metric_set_freep) struct metric_set *set = new_set();
+    expect_page(set, true, "# EOF\n");
+    expect_page(set, false, "");
+}
+
+static void errors_come_out(void **state)
+{
+    (void)state;
+    _cleanup_(metric_set_freep) struct metric_set *set = new_set();
+    _cleanup_buf_ struct buf out = {0};
+    metric_add(set, "not a name", METRIC_GAUGE, "", "", 1, METRIC_NO_LABELS);
+    assert_int_equal(openmetrics_write(set, true, &out), -EINVAL);
+}
+
+static void accept_headers(void **state)
+{
+    (void)state;
+    const struct {
+        const char *accept;
+        bool openmetrics;
+    } cases[] = {
+        {NULL, false},
+        {"", false},
+        {"*/*", false},
+        {"text/plain", false},
+        {"text/html,application/xhtml+xml;q=0.9,*/*;q=0.8", false},
+        {"application/openmetrics-text", true},
+        {"APPLICATION/OpenMetrics-Text", true},
+        {"application/openmetrics-text; version=1.0.0", true},
+        {"application/openmetrics-text;version=\"1.0.0\"", true},
+        {"application/openmetrics-text; version=2.0.0", false},
+        {"application/openmetrics-text;q=0", false},
+        {"application/openmetrics-text;q=0.3,text/plain;q=0.5", false},
+        /* Prometheus 2 */
+        {"application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", true},
+        {"application/openmetrics-text2", false},
+        {",,;;,=;q=", false},
+        {"application/openmetrics-text;q", true},
+        {"x/application/openmetrics-text", false},
+    };
+    for (size_t i = 0; i < array_size(cases); i++)
+        if (openmetrics_accepted(cases[i].accept) != cases[i].openmetrics)
+            fail_msg("%s", cases[i].accept ? cases[i].accept : "NULL");
+    assert_non_null(strstr(openmetrics_content_type(true), "application/openmetrics-text; version=1.0.0"));
+    assert_non_null(strstr(openmetrics_content_type(false), "text/plain; version=0.0.4"));
+}
+
+static void a_long_header_is_no_harm(void **state)
+{
+    (void)state;
+    char header[20000];
+    for (size_t i = 0; i < sizeof(header); i++)
+        header[i] = ";,=\" q/a"[i % 8];
+    header[sizeof(header) - 1] = '\0';
+    assert_false(openmetrics_accepted(header));
+    memset(header, 'a', sizeof(header) - 1);
+    assert_false(openmetrics_accepted(header));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_formats),
+        cmocka_unit_test(numbers_read_back),
+        cmocka_unit_test(values_are_valid_utf8),
+        cmocka_unit_test(nothing),
+        cmocka_unit_test(errors_come_out),
+        cmocka_unit_test(accept_headers),
+        cmocka_unit_test(a_long_header_is_no_harm),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,213 @@
+/* pprof.c, read back field by field: sums, numbers that refer to something, no table with the same row twice. That other readers
+ * agree is checked by tests/e2e/test_formats.py. */
+#include "base/cursor.h"
+#include "export/export.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <zlib.h>
+
+#include "../fixture.h"
+
+#define ROWS_MAX 5000
+
+struct message {
+    uint32_t field;
+    uint64_t number;    /* a varint's value */
+    struct cursor body; /* else */
+};
+
+static bool next_field(struct cursor *c, struct message *ret)
+{
+    if (!cursor_left(c))
+        return false;
+    uint64_t tag = cursor_uleb128(c);
+    *ret = (struct message){.field = tag >> 3};
+    if ((tag & 7) == 0) {
+        ret->number = cursor_uleb128(c);
+    } else {
+        assert_int_equal(tag & 7, 2);
+        ret->body = cursor_sub(c, cursor_uleb128(c));
+        assert_false(ret->body.failed);
+    }
+    assert_false(c->failed);
+    return true;
+}
+
+/* The varint `field` of a message; 0 when it is not there. */
+static uint64_t number_of(struct cursor c, uint32_t field)
+{
+    uint64_t value = 0;
+    for (struct message m; next_field(&c, &m);)
+        if (m.field == field)
+            value = m.number;
+    return value;
+}
+
+struct decoded {
+    uint64_t counts, weight_ns, samples, frames, labels;
+    uint64_t locations[ROWS_MAX], functions[ROWS_MAX]; /* number of rows with this id */
+    uint64_t mappings[64];
+    uint64_t location_count, function_count, mapping_count, text_count;
+    bool has_default;
+};
+
+static void decode_sample(struct cursor c, struct decoded *d)
+{
+    d->samples++;
+    for (struct message m; next_field(&c, &m);) {
+        if (m.field == 1)
+            for (; cursor_left(&m.body); d->frames++)
+                assert_in_range(cursor_uleb128(&m.body), 1, d->location_count);
+        if (m.field == 2) {
+            d->counts += cursor_uleb128(&m.body);
+            d->weight_ns += cursor_uleb128(&m.body);
+            assert_int_equal(cursor_left(&m.body), 0);
+        }
+        if (m.field == 3) {
+            d->labels++;
+            assert_in_range(number_of(m.body, 1), 1, d->text_count - 1);
+            assert_in_range(number_of(m.body, 2), 0, d->text_count - 1);
+            assert_true(number_of(m.body, 2) || number_of(m.body, 3));
+        }
+    }
+}
+
+static void count_tables(struct cursor c, struct decoded *d)
+{
+    for (struct message m; next_field(&c, &m);) {
+        if (m.field == 3)
+            d->mappings[number_of(m.body, 1)]++, d->mapping_count++;
+        if (m.field == 4)
+            d->locations[number_of(m.body, 1)]++, d->location_count++;
+        if (m.field == 5)
+            d->functions[number_of(m.body, 1)]++, d->function_count++;
+        if (m.field == 6 && d->text_count++ == 0)
+            assert_int_equal(m.body.size, 0);
+    }
+    for (uint64_t i = 1; i <= d->location_count; i++)
+        assert_int_equal(d->locations[i], 1); /* ids are 1 .. count, each once */
+    for (uint64_t i = 1; i <= d->function_count; i++)
+        assert_int_equal(d->functions[i], 1);
+    for (uint64_t i = 1; i <= d->mapping_count; i++)
+        assert_int_equal(d->mappings[i], 1);
+}
+
+static void decode_location(struct cursor c, const struct decoded *d)
+{
+    assert_in_range(number_of(c, 2), 0, d->mapping_count);
+    for (struct message m; next_field(&c, &m);)
+        if (m.field == 4)
+            assert_in_range(number_of(m.body, 1), 1, d->function_count);
+}
+
+static void decode(struct cursor c, struct decoded *d)
+{
+    *d = (struct decoded){0};
+    count_tables(c, d);
+    for (struct message m; next_field(&c, &m);) {
+        if (m.field == 2)
+            decode_sample(m.body, d);
+        if (m.field == 4)
+            decode_location(m.body, d);
+        if (m.field == 5) {
+            assert_in_range(number_of(m.body, 2), 1, d->text_count - 1);
+            assert_in_range(number_of(m.body, 4), 0, d->text_count - 1);
+        }
+        if (m.field == 14)
+            d->has_default = m.number > 0 && m.number < d->text_count;
+    }
+}
+
+static void write_and_decode(const struct profile *p, struct decoded *d)
+{
+    static uint8_t plain[16 << 20];
+    _cleanup_buf_ struct buf out = {0};
+    assert_int_equal(exporter_pprof.write(p, &out), 0);
+    z_stream z = {.next_in = (uint8_t *)out.data, .avail_in = out.size, .next_out = plain, .avail_out = sizeof(plain)};
+    assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK);
+    assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
+    size_t size = z.total_out;
+    inflateEnd(&z);
+    decode(cursor_make(plain, size), d);
+}
+
+static void expect_sums(const struct profile *p)
+{
+    static struct decoded d;
+    write_and_decode(p, &d);
+    assert_int_equal(d.counts, fixture_count(p));
+    assert_int_equal(d.weight_ns, fixture_weight(p));
+    assert_int_equal(d.samples, p->entry_count);
+    assert_int_equal(d.location_count, p->frame_count);
+    assert_true(d.has_default);
+}
+
+static struct profile *new_profile(void)
+{
+    struct profile *p = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    return p;
+}
+
+static void sums_and_references(void **state)
+{
+    (void)state;
+    void (*const fills[])(struct profile * p) = {fixture_typical, fixture_hostile};
+    for (size_t i = 0; i < array_size(fills); i++) {
+        _cleanup_(profile_freep) struct profile *p = new_profile();
+        fills[i](p);
+        expect_sums(p);
+    }
+    _cleanup_(profile_freep) struct profile *empty = new_profile(), *one = new_profile(), *deep = new_profile();
+    expect_sums(empty);
+    fixture_deep(one, 1);
+    expect_sums(one);
+    fixture_deep(deep, 1000);
+    expect_sums(deep);
+}
+
+static void functions_and_mappings_are_shared(void **state)
+{
+    (void)state;
+    static struct decoded d;
+    _cleanup_(profile_freep) struct profile *p = new_profile();
+    fixture_typical(p);
+    write_and_decode(p, &d);
+    assert_int_equal(d.function_count, p->frame_count - 1); /* one function at two addresses */
+    assert_int_equal(d.mapping_count, 6);                   /* server, libc, libcuda, kernel, module, bpf */
+    assert_int_equal(d.frames, 4 * 3 + 2 + 3 + 2);
+}
+
+static void an_enormous_profile_of_random_stacks(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = new_profile();
+    uint64_t seed = 1;
+    for (int i = 0; i < 20000; i++) {
+        struct frame frames[8];
+        char names[8][24];
+        struct resource resource = fixture_resource(i % 7, "c");
+        for (int j = 0; j < 8; j++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            snprintf(names[j], sizeof(names[j]), "f%u", (unsigned)(seed >> 33) % 200);
+            frames[j] = fixture_native(names[j]);
+        }
+        assert_int_equal(fixture_add(p, &resource, i % 3, "t", i, frames, i % 9), 0);
+    }
+    expect_sums(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sums_and_references),
+        cmocka_unit_test(functions_and_mappings_are_shared),
+        cmocka_unit_test(an_enormous_profile_of_random_stacks),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
