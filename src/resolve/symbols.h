@@ -1,6 +1,6 @@
-/* Names of native code: from a place in an object to a function's name, by .symtab, .dynsym, .gnu_debugdata, or a separate debug
- * file found by build id or debug link; C++ and Rust demangled. A pure function of (object, offset): the caches behind it are
- * bounded and only save work. Pipeline thread only. */
+/* Names of native code: from a place in an object to a function's name, by .symtab, .dynsym, .gnu_debugdata,
+ * or a separate debug file found by build id or debug link; C++ and Rust demangled. A pure function of
+ * (object, offset): the caches behind it are bounded and only save work. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -13,8 +13,8 @@
 struct symbols;
 
 struct symbols_options {
-    size_t cache_bytes;        /* bound of all caches together */
-    const char *debug_root;    /* "/usr/lib/debug"; NULL: that */
+    size_t cache_bytes;     /* bound of all caches together */
+    const char *debug_root; /* "/usr/lib/debug"; NULL: that */
 };
 
 int symbols_new(const struct symbols_options *options, struct symbols **ret);
@@ -26,7 +26,8 @@ struct symbol {
     uint64_t address;     /* virtual address of the place asked for, as in the ELF file */
 };
 
-/* Always fills `ret`; strings are borrowed until the next call. Returns 0, or -ENOENT when no name covers the place. */
+/* Always fills `ret`; strings are borrowed until the next call. Returns 0, or -ENOENT when no name covers the
+ * place. */
 int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset, struct symbol *ret);
 
 void symbols_metrics(const struct symbols *s, struct metric_set *set);
