@@ -64,7 +64,10 @@ static struct piece without_prefix(struct piece p, size_t n)
 
 static bool contains(struct piece p, const char *text)
 {
-    return memmem(p.text, p.size, text, strlen(text)) != NULL;
+    for (; p.size >= strlen(text); p = without_prefix(p, 1))
+        if (starts_with(p, text))
+            return true;
+    return false;
 }
 
 /* The container's ID of a component, with the runtime that its mark tells. */

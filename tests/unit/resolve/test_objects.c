@@ -1,0 +1,346 @@
+/* Executable files by identity: one object however it is told of, the right file however its path has changed. */
+#include "resolve/objects_table.h"
+
+#include "base/buf.h"
+#include "resolve/elf.h"
+#include "resolve/object_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct place {
+    char directory[64], path[96];
+};
+
+static void make_place(struct place *p)
+{
+    snprintf(p->directory, sizeof(p->directory), "/tmp/sonde-objects-XXXXXX");
+    assert_non_null(mkdtemp(p->directory));
+    snprintf(p->path, sizeof(p->path), "%s/program", p->directory);
+}
+
+static void remove_place(struct place *p)
+{
+    unlink(p->path);
+    rmdir(p->directory);
+}
+
+static void write_file(const char *path, const void *data, size_t size)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0755);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, data, size), size);
+    close(fd);
+}
+
+/* A copy of this very program: an ELF file with a build id. */
+static void write_program(const char *path)
+{
+    _cleanup_buf_ struct buf self = {0};
+    assert_int_equal(buf_read_file(&self, "/proc/self/exe", 64 << 20), 0);
+    write_file(path, self.data, self.size);
+}
+
+static struct object_sight sight_of(const char *path)
+{
+    struct stat st;
+    assert_int_equal(stat(path, &st), 0);
+    return (struct object_sight){
+        .path = path, .device = st.st_dev, .inode = st.st_ino, .start = 0x1000, .end = 0x2000, .pids = {(uint32_t)getpid()},
+        .pid_count = 1,
+    };
+}
+
+static void assert_same_file(int fd, const struct stat *expected)
+{
+    struct stat st;
+    assert_int_equal(fstat(fd, &st), 0);
+    assert_int_equal(st.st_ino, expected->st_ino);
+    assert_int_equal(st.st_dev, expected->st_dev);
+}
+
+static void test_what_is_a_file(void **state)
+{
+    (void)state;
+    static const char *const files[] = {"/usr/bin/python3.11", "/memfd:jit", "/dev/shm/x", "[vdso]", "/tmp/x (deleted)"};
+    static const char *const others[] = {"", "//anon", "[heap]", "[stack]", "[vsyscall]", "[uprobes]", "[anon:name]",
+                                         "anon_inode:[perf_event]", "/SYSV00000000", "/dev/zero", "/anon_hugepage"};
+    for (size_t i = 0; i < array_size(files); i++)
+        assert_true(object_path_is_file(files[i]));
+    for (size_t i = 0; i < array_size(others); i++)
+        assert_false(object_path_is_file(others[i]));
+}
+
+static void test_build_id_and_inode_are_one_object(void **state)
+{
+    (void)state;
+    struct place place, other;
+    make_place(&place);
+    make_place(&other);
+    write_program(place.path);
+    write_program(other.path); /* another file with the same build id, as in another container */
+    int fd = open(place.path, O_RDONLY);
+    struct object_identity id;
+    assert_true(object_file_identify(fd, &id));
+    assert_true(id.build_id_bytes > 0);
+    close(fd);
+
+    struct objects *objects = NULL;
+    struct object *by_inode = NULL, *by_build_id = NULL, *elsewhere = NULL;
+    assert_int_equal(objects_new(8, &objects), 0);
+    struct object_sight sight = sight_of(place.path);
+    assert_int_equal(objects_get(objects, &sight, &by_inode), 0);
+    sight.device = sight.inode = 0;
+    sight.build_id = id.build_id;
+    sight.build_id_bytes = id.build_id_bytes;
+    assert_int_equal(objects_get(objects, &sight, &by_build_id), 0);
+    sight = sight_of(other.path);
+    assert_int_equal(objects_get(objects, &sight, &elsewhere), 0);
+    assert_ptr_equal(by_inode, by_build_id);
+    assert_ptr_equal(by_inode, elsewhere);
+    assert_string_equal(by_inode->path, place.path);
+    assert_int_equal(strlen(by_inode->build_id), 2 * id.build_id_bytes);
+    assert_false(by_inode->is_vdso);
+
+    objects_release(by_inode);
+    objects_release(by_build_id);
+    objects_release(elsewhere);
+    objects_free(objects);
+    remove_place(&place);
+    remove_place(&other);
+}
+
+static void test_replaced_file_is_not_opened(void **state)
+{
+    (void)state;
+    struct place place;
+    make_place(&place);
+    write_program(place.path);
+    static const uint8_t build_id[20] = {1, 2, 3};
+    struct object_sight sight = sight_of(place.path);
+    sight.inode = 0;
+    sight.build_id = build_id;
+    sight.build_id_bytes = sizeof(build_id);
+    struct objects *objects = NULL;
+    struct object *o = NULL;
+    assert_int_equal(objects_new(8, &objects), 0);
+    assert_int_equal(objects_get(objects, &sight, &o), 0); /* there is an object, by what was told ... */
+    assert_int_equal(object_open(o), -ENOENT);             /* ... but no file of it */
+    assert_string_equal(o->build_id, "0102030000000000000000000000000000000000");
+    objects_release(o);
+
+    sight = sight_of(place.path);
+    sight.inode++;
+    assert_int_equal(objects_get(objects, &sight, &o), 0);
+    assert_int_equal(object_open(o), -ENOENT);
+    objects_release(o);
+    objects_free(objects);
+    remove_place(&place);
+}
+
+static void test_deleted_file_is_opened(void **state)
+{
+    (void)state;
+    struct place place;
+    make_place(&place);
+    write_program(place.path);
+    int fd = open(place.path, O_RDONLY);
+    struct stat st;
+    assert_int_equal(fstat(fd, &st), 0);
+    void *at = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    close(fd);
+    assert_ptr_not_equal(at, MAP_FAILED);
+    struct object_sight sight = sight_of(place.path);
+    sight.start = (uintptr_t)at;
+    sight.end = sight.start + 4096;
+    sight.by_maps = true;
+    write_file("/tmp/sonde-objects-other", "x", 1);
+    unlink(place.path);
+    rename("/tmp/sonde-objects-other", place.path); /* and something else has taken its name */
+
+    struct objects *objects = NULL;
+    struct object *o = NULL;
+    assert_int_equal(objects_new(8, &objects), 0);
+    assert_int_equal(objects_get(objects, &sight, &o), 0);
+    int opened = object_open(o);
+    munmap(at, 4096);
+    if (opened < 0 && geteuid() != 0) {
+        print_message("skipped: /proc/PID/map_files needs CAP_CHECKPOINT_RESTORE\n");
+        objects_release(o);
+        objects_free(objects);
+        remove_place(&place);
+        skip();
+    }
+    assert_true(opened >= 0);
+    assert_same_file(opened, &st);
+    close(opened);
+    objects_release(o);
+    objects_free(objects);
+    remove_place(&place);
+}
+
+static void test_inode_used_again_is_another_object(void **state)
+{
+    (void)state;
+    struct place place;
+    make_place(&place);
+    write_file(place.path, "first", 5);
+    struct objects *objects = NULL;
+    struct object *first = NULL, *second = NULL;
+    assert_int_equal(objects_new(8, &objects), 0);
+    struct object_sight sight = sight_of(place.path);
+    assert_int_equal(objects_get(objects, &sight, &first), 0);
+    objects_live(first, 1);
+    assert_int_equal(objects_get(objects, &sight, &second), 0);
+    assert_ptr_equal(first, second); /* a process has it mapped: the number cannot have been given away */
+    objects_live(first, -1);
+    objects_release(second);
+    object_ref(first);
+    objects_release(first);
+    objects_trim(objects, 1, UINT64_MAX); /* closes the file, so that its inode is free */
+
+    unlink(place.path);
+    write_file(place.path, "second", 6);
+    struct object_sight again = sight_of(place.path);
+    if (again.inode != sight.inode)
+        print_message("note: this file system did not use the inode again at once\n");
+    assert_int_equal(objects_get(objects, &again, &second), 0);
+    assert_ptr_not_equal(first, second);
+    assert_int_not_equal(first->id, second->id);
+    object_unref(first);
+    objects_release(second);
+    objects_free(objects);
+    remove_place(&place);
+}
+
+static void test_descriptors_are_bounded_and_opened_again(void **state)
+{
+    (void)state;
+    enum { FILES = 12 };
+    struct place place;
+    make_place(&place);
+    struct objects *objects = NULL;
+    struct object *all[FILES];
+    char paths[FILES][128];
+    assert_int_equal(objects_new(3, &objects), 0);
+    for (int i = 0; i < FILES; i++) {
+        snprintf(paths[i], sizeof(paths[i]), "%s/%d", place.directory, i);
+        write_file(paths[i], paths[i], strlen(paths[i]));
+        struct object_sight sight = sight_of(paths[i]);
+        assert_int_equal(objects_get(objects, &sight, &all[i]), 0);
+    }
+    struct objects_figures figures;
+    for (int i = 0; i < FILES; i++) {
+        struct stat st;
+        assert_int_equal(stat(paths[i], &st), 0);
+        int fd = object_open(all[i]);
+        assert_true(fd >= 0);
+        assert_same_file(fd, &st);
+        close(fd);
+        objects_figures(objects, &figures);
+        assert_true(figures.open_files <= 3);
+    }
+    assert_int_equal(figures.objects, FILES);
+    for (int i = 0; i < FILES; i++) {
+        objects_release(all[i]);
+        unlink(paths[i]);
+    }
+    objects_trim(objects, 2, UINT64_MAX);
+    objects_figures(objects, &figures);
+    assert_int_equal(figures.objects, 0);
+    assert_int_equal(figures.open_files, 0);
+    assert_int_equal(figures.bytes, 0);
+    objects_free(objects);
+    rmdir(place.directory);
+}
+
+static void test_held_object_outlives_its_table(void **state)
+{
+    (void)state;
+    struct place place;
+    make_place(&place);
+    write_file(place.path, "x", 1);
+    struct objects *objects = NULL;
+    struct object *o = NULL;
+    assert_int_equal(objects_new(3, &objects), 0);
+    struct object_sight sight = sight_of(place.path);
+    assert_int_equal(objects_get(objects, &sight, &o), 0);
+    object_ref(o);
+    objects_release(o);
+    objects_free(objects);
+    assert_string_equal(o->path, place.path);
+    assert_null(object_unref(o));
+    remove_place(&place);
+}
+
+static void test_fifo_and_device_are_not_opened(void **state)
+{
+    (void)state;
+    struct place place;
+    make_place(&place);
+    assert_int_equal(mkfifo(place.path, 0644), 0);
+    struct object_sight sight = sight_of(place.path);
+    struct object_identity id;
+    assert_int_equal(object_file_open(&sight, &id), -ENOENT);
+    sight = sight_of("/dev/null");
+    assert_int_equal(object_file_open(&sight, &id), -ENOENT);
+    remove_place(&place);
+}
+
+static void test_vdso(void **state)
+{
+    (void)state;
+    struct objects *objects = NULL;
+    struct object *a = NULL, *b = NULL;
+    assert_int_equal(objects_new(3, &objects), 0);
+    struct object_sight sight = {.path = "[vdso]", .start = 0x7fff00000000, .end = 0x7fff00002000, .pids = {1}, .pid_count = 1};
+    assert_int_equal(objects_get(objects, &sight, &a), 0);
+    sight.start += 0x10000;
+    sight.end += 0x10000;
+    assert_int_equal(objects_get(objects, &sight, &b), 0);
+    assert_ptr_equal(a, b);
+    assert_true(a->is_vdso);
+    int fd = object_open(a);
+    if (fd < 0) {
+        print_message("skipped: no vdso in this process\n");
+    } else {
+        struct elf_file *elf = NULL;
+        assert_int_equal(elf_open(fd, &elf), 0);
+        elf_file_free(elf);
+    }
+    sight.start = 0xf7f00000; /* a 32-bit process */
+    sight.end = 0xf7f02000;
+    struct object *none = NULL;
+    assert_int_equal(objects_get(objects, &sight, &none), -ENOENT);
+    assert_null(none);
+    objects_release(a);
+    objects_release(b);
+    objects_free(objects);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_is_a_file),
+        cmocka_unit_test(test_build_id_and_inode_are_one_object),
+        cmocka_unit_test(test_replaced_file_is_not_opened),
+        cmocka_unit_test(test_deleted_file_is_opened),
+        cmocka_unit_test(test_inode_used_again_is_another_object),
+        cmocka_unit_test(test_descriptors_are_bounded_and_opened_again),
+        cmocka_unit_test(test_held_object_outlives_its_table),
+        cmocka_unit_test(test_fifo_and_device_are_not_opened),
+        cmocka_unit_test(test_vdso),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
