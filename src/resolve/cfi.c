@@ -155,13 +155,7 @@ int cfi_build(const struct elf_file *f, struct unwind_table **ret) {
     return 0;
 }
 
-int cfi_build_fd(int fd, struct unwind_table **ret) {
-    _cleanup_close_ int owned = fd;
-    _cleanup_(elf_file_freep) struct elf_file *f = NULL;
-    int r = elf_open(owned, &f);
-    if (r == 0) {
-        take_fd(&owned);
-        r = cfi_build(f, ret);
-    }
-    return r == -ENOEXEC ? -ENOENT : r;
+uint64_t cfi_input_bytes(const struct elf_file *f) {
+    const struct elf_section *eh = elf_section(f, ".eh_frame"), *debug = elf_section(f, ".debug_frame");
+    return (eh ? eh->size_bytes : 0) + (debug ? debug->size_bytes : 0);
 }

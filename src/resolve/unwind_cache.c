@@ -11,13 +11,16 @@
 
 struct cached_table {
     uint64_t object_id;
-    struct unwind_table *table; /* NULL: the object has no rules */
+    enum unwind_cache_state state;
+    struct unwind_table *table; /* when ready */
     UT_hash_handle hh;
 };
 
 struct unwind_cache {
     struct cached_table *entries;
     size_t max_bytes, bytes;
+    uint64_t defer_above_bytes;
+    uint64_t generation;
     uint64_t hits, builds, build_errors, evictions;
 };
 
@@ -37,6 +40,7 @@ int unwind_cache_new(size_t max_bytes, struct unwind_cache **ret) {
     if (!c)
         return -ENOMEM;
     c->max_bytes = max_bytes;
+    c->defer_above_bytes = UINT64_MAX;
     *ret = c;
     return 0;
 }
@@ -66,20 +70,21 @@ static struct cached_table *find(struct unwind_cache *c, uint64_t object_id) {
 }
 
 /* Takes `table` in every case; NULL when there is no memory. */
-static struct cached_table *add(struct unwind_cache *c, uint64_t object_id, struct unwind_table *table) {
+static struct cached_table *add(struct unwind_cache *c, uint64_t object_id, enum unwind_cache_state state,
+                                struct unwind_table *table) {
     struct cached_table *e = calloc(1, sizeof(*e));
-    if (!e) {
-        unwind_table_free(table);
-        return NULL;
+    if (e) {
+        e->object_id = object_id;
+        e->state = state;
+        e->table = table;
+        HASH_ADD(hh, c->entries, object_id, sizeof(e->object_id), e);
     }
-    e->object_id = object_id;
-    e->table = table;
-    HASH_ADD(hh, c->entries, object_id, sizeof(e->object_id), e);
-    if (!e->hh.tbl) { /* out of memory for the table of entries */
+    if (!e || !e->hh.tbl) { /* the second: no memory for the table of entries */
         unwind_table_free(table);
         free(e);
         return NULL;
     }
+    c->generation++;
     c->bytes += entry_bytes(e);
     while (c->entries != e && (c->bytes > c->max_bytes || HASH_COUNT(c->entries) > CACHE_MAX_ENTRIES)) {
         drop(c, c->entries);
@@ -88,49 +93,80 @@ static struct cached_table *add(struct unwind_cache *c, uint64_t object_id, stru
     return e;
 }
 
-int unwind_cache_peek(struct unwind_cache *c, uint64_t object_id, const struct unwind_table **ret) {
+enum unwind_cache_state unwind_cache_look(struct unwind_cache *c, uint64_t object_id,
+                                          const struct unwind_table **ret) {
     struct cached_table *e = find(c, object_id);
     if (!e)
-        return -EAGAIN;
-    c->hits++;
-    if (!e->table)
-        return -ENOENT;
+        return UNWIND_CACHE_UNKNOWN;
+    if (e->table)
+        *ret = e->table;
+    return e->state;
+}
+
+static int result(const struct cached_table *e, const struct unwind_table **ret) {
+    if (!e)
+        return -ENOMEM;
+    if (e->state != UNWIND_CACHE_READY)
+        return e->state == UNWIND_CACHE_DEFERRED ? -EAGAIN : -ENOENT;
     *ret = e->table;
     return 0;
+}
+
+static int build(struct unwind_cache *c, const struct object *o, enum unwind_cache_state *ret_state,
+                 struct unwind_table **ret) {
+    _cleanup_close_ int fd = object_open(o);
+    if (fd < 0)
+        return fd == -ENOENT ? -EIO : fd; /* a file that cannot be had is not one that has no rules */
+    _cleanup_(elf_file_freep) struct elf_file *f = NULL;
+    int r = elf_open(fd, &f);
+    if (r == 0) {
+        take_fd(&fd);
+        if (cfi_input_bytes(f) > c->defer_above_bytes) {
+            *ret_state = UNWIND_CACHE_DEFERRED;
+            return 0;
+        }
+        r = cfi_build(f, ret);
+    }
+    *ret_state = r == 0 ? UNWIND_CACHE_READY : UNWIND_CACHE_NO_RULES;
+    return r == -ENOMEM ? r : 0; /* what is damaged or too large has no rules that we could use */
 }
 
 int unwind_cache_get(struct unwind_cache *c, const struct object *o, const struct unwind_table **ret) {
     if (o->is_anonymous)
         return -ENOENT;
-    int r = unwind_cache_peek(c, o->id, ret);
-    if (r != -EAGAIN)
-        return r;
-    int fd = object_open(o);
-    if (fd < 0) {
-        c->build_errors++;
-        return fd == -ENOENT ? -EIO : fd; /* a file that cannot be had is not one that has no rules */
+    struct cached_table *e = find(c, o->id);
+    if (e) {
+        c->hits++;
+        return result(e, ret);
     }
     struct unwind_table *table = NULL;
-    r = cfi_build_fd(fd, &table);
-    if (r < 0 && r != -ENOENT) {
+    enum unwind_cache_state state;
+    int r = build(c, o, &state, &table);
+    if (r < 0) {
         c->build_errors++;
         return r;
     }
-    c->builds++;
-    struct cached_table *e = add(c, o->id, table);
-    if (!e)
-        return -ENOMEM;
-    if (!e->table)
-        return -ENOENT;
-    *ret = e->table;
-    return 0;
+    c->builds += state != UNWIND_CACHE_DEFERRED;
+    return result(add(c, o->id, state, table), ret);
 }
 
 void unwind_cache_put(struct unwind_cache *c, uint64_t object_id, struct unwind_table *table) {
-    if (find(c, object_id))
+    struct cached_table *e = find(c, object_id);
+    if (e && e->state != UNWIND_CACHE_DEFERRED) {
         unwind_table_free(table);
-    else
-        add(c, object_id, table);
+        return;
+    }
+    if (e)
+        drop(c, e);
+    add(c, object_id, table ? UNWIND_CACHE_READY : UNWIND_CACHE_NO_RULES, table);
+}
+
+void unwind_cache_defer_above(struct unwind_cache *c, uint64_t input_bytes) {
+    c->defer_above_bytes = input_bytes;
+}
+
+uint64_t unwind_cache_generation(const struct unwind_cache *c) {
+    return c->generation;
 }
 
 size_t unwind_cache_bytes(const struct unwind_cache *c) {

@@ -18,12 +18,26 @@ int unwind_cache_new(size_t max_bytes, struct unwind_cache **ret);
 void unwind_cache_free(struct unwind_cache *c);
 DEFINE_FREEP(unwind_cache)
 
+/* From now on tables of files with more than `input_bytes` of call frame information are not built on the
+ * spot, because somebody else builds them and puts them in: unwind_cache_get says -EAGAIN meanwhile. */
+void unwind_cache_defer_above(struct unwind_cache *c, uint64_t input_bytes);
+
 /* The object's table, borrowed until the next call. -ENOENT: it has no rules, now or later (walk by frame
  * pointer); another error: its file cannot be read at present. */
 int unwind_cache_get(struct unwind_cache *c, const struct object *o, const struct unwind_table **ret);
 
-/* The same, but only if it is known already: -EAGAIN when not. */
-int unwind_cache_peek(struct unwind_cache *c, uint64_t object_id, const struct unwind_table **ret);
+/* What is known of an object, without building anything. */
+enum unwind_cache_state {
+    UNWIND_CACHE_UNKNOWN, /* no walk came by it lately */
+    UNWIND_CACHE_READY,
+    UNWIND_CACHE_NO_RULES,
+    UNWIND_CACHE_DEFERRED, /* a walk needs it, and somebody else is to build it */
+};
+enum unwind_cache_state unwind_cache_look(struct unwind_cache *c, uint64_t object_id,
+                                          const struct unwind_table **ret);
+
+/* Grows whenever any object's state may have changed. */
+uint64_t unwind_cache_generation(const struct unwind_cache *c);
 
 /* Remembers what was built elsewhere: takes `table`, which is NULL for an object without rules. */
 void unwind_cache_put(struct unwind_cache *c, uint64_t object_id, struct unwind_table *table);

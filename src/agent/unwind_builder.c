@@ -1,0 +1,157 @@
+/* The builder's thread and its two queues; see unwind_builder.h. What waits to be taken is bounded by bytes
+ * as well: the thread stops building while the pipeline has not taken what is there. */
+#include "agent/unwind_builder.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+
+#define QUEUE_MAX      64 /* also open descriptors */
+#define DONE_MAX_BYTES ((size_t)8 << 20)
+
+struct job {
+    uint64_t object_id;
+    int fd; /* -1 when done */
+    struct unwind_table *table;
+    int error;
+};
+
+struct unwind_builder {
+    pthread_t thread;
+    bool thread_runs;
+    pthread_mutex_t lock; /* of all below */
+    pthread_cond_t changed;
+    bool stop;
+    struct job jobs[QUEUE_MAX]; /* a ring: done ones, then (from `done_count` on) those to do */
+    size_t first, count, done_count;
+    size_t done_bytes;
+    struct unwind_builder_figures figures;
+};
+
+static size_t table_bytes(const struct unwind_table *t) {
+    return t ? t->value_count * UNWIND_VALUE_BYTES : 0;
+}
+
+static int build(int fd, struct unwind_table **ret) {
+    _cleanup_(elf_file_freep) struct elf_file *f = NULL;
+    int r = elf_open(fd, &f);
+    if (r < 0) {
+        close(fd);
+        return r;
+    }
+    return cfi_build(f, ret);
+}
+
+static bool has_work(const struct unwind_builder *b) {
+    return b->done_count < b->count && (b->done_bytes < DONE_MAX_BYTES || b->done_count == 0);
+}
+
+static void *builder_thread(void *arg) {
+    struct unwind_builder *b = arg;
+    pthread_mutex_lock(&b->lock);
+    while (!b->stop) {
+        if (!has_work(b)) {
+            pthread_cond_wait(&b->changed, &b->lock);
+            continue;
+        }
+        int fd = take_fd(&b->jobs[(b->first + b->done_count) % QUEUE_MAX].fd);
+        pthread_mutex_unlock(&b->lock);
+
+        struct unwind_table *table = NULL;
+        uint64_t start_ns = clock_monotonic_ns();
+        int error = build(fd, &table);
+        uint64_t build_ns = clock_monotonic_ns() - start_ns;
+
+        pthread_mutex_lock(&b->lock);
+        struct job *job =
+            &b->jobs[(b->first + b->done_count) % QUEUE_MAX]; /* the same: jobs are taken in order */
+        job->table = table;
+        job->error = error;
+        b->done_count++;
+        b->done_bytes += table_bytes(table);
+        b->figures.build_ns += build_ns;
+        b->figures.built += error == 0;
+        b->figures.failed += error < 0;
+    }
+    pthread_mutex_unlock(&b->lock);
+    return NULL;
+}
+
+int unwind_builder_new(struct unwind_builder **ret) {
+    _cleanup_(unwind_builder_freep) struct unwind_builder *b = calloc(1, sizeof(*b));
+    if (!b)
+        return -ENOMEM;
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->changed, NULL);
+    int r = pthread_create(&b->thread, NULL, builder_thread, b);
+    if (r)
+        return -r;
+    b->thread_runs = true;
+    (void)pthread_setname_np(b->thread, "unwind-builder");
+    *ret = take_ptr(b);
+    return 0;
+}
+
+void unwind_builder_free(struct unwind_builder *b) {
+    if (!b)
+        return;
+    if (b->thread_runs) {
+        pthread_mutex_lock(&b->lock);
+        b->stop = true;
+        pthread_cond_signal(&b->changed);
+        pthread_mutex_unlock(&b->lock);
+        pthread_join(b->thread, NULL);
+    }
+    for (size_t i = 0; i < b->count; i++) {
+        struct job *job = &b->jobs[(b->first + i) % QUEUE_MAX];
+        closep(&job->fd);
+        unwind_table_free(job->table);
+    }
+    pthread_cond_destroy(&b->changed);
+    pthread_mutex_destroy(&b->lock);
+    free(b);
+}
+
+bool unwind_builder_add(struct unwind_builder *b, uint64_t object_id, int fd) {
+    _cleanup_close_ int owned = fd;
+    pthread_mutex_lock(&b->lock);
+    bool fits = b->count < QUEUE_MAX;
+    if (fits) {
+        b->jobs[(b->first + b->count) % QUEUE_MAX] =
+            (struct job){.object_id = object_id, .fd = take_fd(&owned)};
+        b->count++;
+        pthread_cond_signal(&b->changed);
+    } else {
+        b->figures.dropped++;
+    }
+    pthread_mutex_unlock(&b->lock);
+    return fits;
+}
+
+bool unwind_builder_take(struct unwind_builder *b, uint64_t *ret_object_id, struct unwind_table **ret_table,
+                         int *ret_error) {
+    pthread_mutex_lock(&b->lock);
+    bool any = b->done_count > 0;
+    if (any) {
+        struct job *job = &b->jobs[b->first];
+        *ret_object_id = job->object_id;
+        *ret_table = take_ptr(job->table);
+        *ret_error = job->error;
+        b->done_bytes -= table_bytes(*ret_table);
+        b->first = (b->first + 1) % QUEUE_MAX;
+        b->count--;
+        b->done_count--;
+        pthread_cond_signal(&b->changed);
+    }
+    pthread_mutex_unlock(&b->lock);
+    return any;
+}
+
+void unwind_builder_figures(struct unwind_builder *b, struct unwind_builder_figures *ret) {
+    pthread_mutex_lock(&b->lock);
+    *ret = b->figures;
+    ret->queued = b->count - b->done_count;
+    pthread_mutex_unlock(&b->lock);
+}

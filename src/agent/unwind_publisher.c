@@ -1,0 +1,482 @@
+/* What the kernel's tables hold, and why; see unwind_publisher.h.
+ *
+ * An object is kept while a process that is published maps it, and for a while after the last one, so that a
+ * program that is started again and again is not built again and again. When there is no room, unused objects
+ * go first, then those whose processes have not been sampled for longest; processes that mapped one of these
+ * are unpublished first, so that no number of an object that has gone is ever followed. */
+#include "agent/unwind_publisher.h"
+
+#include "agent/unwind_builder.h"
+#include "base/clock.h"
+#include "resolve/processes.h"
+#include "resolve/unwind_cache.h"
+#include "sources/unwind_tables.h"
+
+#include <errno.h>
+#include <malloc.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define SECOND_NS          1000000000ull
+#define UNUSED_KEPT_NS     (60 * SECOND_NS)
+#define EVICTABLE_AFTER_NS (30 * SECOND_NS) /* not sampled for so long */
+#define RETRY_NS           (10 * SECOND_NS)
+#define ROOM_RETRY_NS      (SECOND_NS / 10) /* the kernel gives memory back a little later */
+#define PROCESSES_MAX      16384
+#define DEFER_ABOVE_BYTES                                                                                    \
+    (2u << 20) /* about 70 ms of building; smaller tables are built where they are needed */
+
+enum object_state {
+    OBJECT_UNKNOWN, /* not in the kernel: no walk has come by it, or no room until `retry_ns` */
+    OBJECT_QUEUED,  /* being built */
+    OBJECT_PRESENT,
+    OBJECT_NO_RULES,
+};
+
+struct published_object {
+    uint64_t id;
+    struct object *object; /* a reference */
+    enum object_state state;
+    uint32_t number; /* when present */
+    size_t bytes;
+    size_t users; /* mappings of published processes */
+    uint64_t unused_since_ns;
+    uint64_t retry_ns;
+    uint64_t wanted_ns; /* filled only while room is made */
+    UT_hash_handle hh;
+};
+
+struct published_mapping {
+    struct published_object *object; /* NULL: no file */
+    uint32_t number;                 /* as the kernel has it */
+};
+
+struct published_process {
+    uint32_t pid;
+    uint64_t start_time_ns, mapping_version;
+    uint64_t generation; /* of the publisher, when all was last looked at */
+    uint64_t wanted_ns, retry_ns;
+    bool is_in_kernel;
+    struct published_mapping *mappings;
+    size_t mapping_count;
+    UT_hash_handle hh;
+};
+
+struct unwind_publisher {
+    struct unwind_tables *tables;
+    struct unwind_cache *cache;
+    struct unwind_builder *builder;
+    struct published_process *processes;
+    struct published_object *objects;
+    uint64_t now_ns, last_sweep_ns;
+    uint64_t generation; /* with the cache's: when it grows, processes are looked at again */
+    uint64_t retry_ns;   /* when it grows by itself, because an object may be tried again; 0: never */
+    uint64_t puts, evictions, refused;
+    bool trim_wanted;
+};
+
+static uint64_t generation(const struct unwind_publisher *p) {
+    return p->generation + unwind_cache_generation(p->cache);
+}
+
+/* ---- objects ---- */
+
+static struct published_object *object_get(struct unwind_publisher *p, struct object *object) {
+    struct published_object *o;
+    HASH_FIND(hh, p->objects, &object->id, sizeof(object->id), o);
+    if (o)
+        return o;
+    o = calloc(1, sizeof(*o));
+    if (!o)
+        return NULL;
+    o->id = object->id;
+    o->unused_since_ns = p->now_ns;
+    HASH_ADD(hh, p->objects, id, sizeof(o->id), o);
+    if (!o->hh.tbl) {
+        free(o);
+        return NULL;
+    }
+    o->object = object_ref(object);
+    return o;
+}
+
+static void object_remove_from_kernel(struct unwind_publisher *p, struct published_object *o) {
+    if (o->state != OBJECT_PRESENT)
+        return;
+    unwind_tables_remove_object(p->tables, o->number);
+    o->state = OBJECT_UNKNOWN;
+    o->bytes = 0;
+}
+
+static void object_destroy(struct unwind_publisher *p, struct published_object *o) {
+    object_remove_from_kernel(p, o);
+    HASH_DEL(p->objects, o);
+    object_unref(o->object);
+    free(o);
+}
+
+static void object_release(struct unwind_publisher *p, struct published_object *o) {
+    if (o && --o->users == 0)
+        o->unused_since_ns = p->now_ns;
+}
+
+static void process_unpublish(struct unwind_publisher *p, struct published_process *e) {
+    if (e->is_in_kernel)
+        unwind_tables_remove_process(p->tables, e->pid);
+    e->is_in_kernel = false;
+}
+
+static void unpublish_users(struct unwind_publisher *p, const struct published_object *o) {
+    for (struct published_process *e = p->processes; e; e = e->hh.next)
+        for (size_t i = 0; i < e->mapping_count; i++)
+            if (e->mappings[i].object == o)
+                process_unpublish(p, e);
+}
+
+/* When each object was last wanted: when a process that maps it was. */
+static void fill_wanted(struct unwind_publisher *p) {
+    for (struct published_object *o = p->objects; o; o = o->hh.next)
+        o->wanted_ns = 0;
+    for (struct published_process *e = p->processes; e; e = e->hh.next)
+        for (size_t i = 0; i < e->mapping_count; i++)
+            if (e->mappings[i].object && e->mappings[i].object->wanted_ns < e->wanted_ns)
+                e->mappings[i].object->wanted_ns = e->wanted_ns;
+}
+
+static struct published_object *least_wanted(const struct unwind_publisher *p) {
+    struct published_object *found = NULL;
+    for (struct published_object *o = p->objects; o; o = o->hh.next) {
+        if (o->state != OBJECT_PRESENT || (o->users && p->now_ns - o->wanted_ns < EVICTABLE_AFTER_NS))
+            continue;
+        bool better =
+            !found || (o->users == 0) > (found->users == 0) ||
+            ((o->users == 0) == (found->users == 0) &&
+             (o->users ? o->wanted_ns < found->wanted_ns : o->unused_since_ns < found->unused_since_ns));
+        if (better)
+            found = o;
+    }
+    return found;
+}
+
+/* Takes out objects of at least `bytes` together; false when there are not as many that may go. */
+static bool make_room(struct unwind_publisher *p, size_t bytes) {
+    fill_wanted(p);
+    for (size_t freed = 0; freed < bytes;) {
+        struct published_object *o = least_wanted(p);
+        if (!o)
+            return false;
+        freed += o->bytes;
+        unpublish_users(p, o);
+        object_remove_from_kernel(p, o);
+        p->evictions++;
+        p->generation++;
+    }
+    return true;
+}
+
+static void object_retry(struct unwind_publisher *p, struct published_object *o, uint64_t after_ns) {
+    o->retry_ns = p->now_ns + after_ns;
+    if (!p->retry_ns || o->retry_ns < p->retry_ns)
+        p->retry_ns = o->retry_ns;
+}
+
+static void object_put(struct unwind_publisher *p, struct published_object *o,
+                       const struct unwind_table *table) {
+    int r = unwind_tables_put_object(p->tables, table->values, table->value_count, &o->number);
+    if (r == 0) {
+        o->state = OBJECT_PRESENT;
+        o->bytes = table->value_count * UNWIND_VALUE_BYTES;
+        p->puts++;
+        p->generation++;
+        return;
+    }
+    bool soon = r == -ENOSPC && make_room(p, table->value_count * UNWIND_VALUE_BYTES);
+    o->state = OBJECT_UNKNOWN;
+    object_retry(p, o, soon ? ROOM_RETRY_NS : RETRY_NS);
+    p->refused += !soon;
+}
+
+static void object_build(struct unwind_publisher *p, struct published_object *o) {
+    int fd = object_open(o->object);
+    if (fd >= 0 && unwind_builder_add(p->builder, o->id, fd))
+        o->state = OBJECT_QUEUED;
+    else
+        object_retry(p, o, RETRY_NS);
+}
+
+/* Brings the object as far as can be done now; what the kernel is to be told of its mappings. */
+static uint32_t object_number(struct unwind_publisher *p, struct published_object *o) {
+    if (!o || o->object->is_anonymous)
+        return UNWIND_OBJECT_NO_CODE;
+    if (o->state == OBJECT_UNKNOWN && p->now_ns >= o->retry_ns) {
+        const struct unwind_table *table;
+        switch (unwind_cache_look(p->cache, o->id, &table)) {
+        case UNWIND_CACHE_READY:
+            object_put(p, o, table);
+            break;
+        case UNWIND_CACHE_NO_RULES:
+            o->state = OBJECT_NO_RULES;
+            break;
+        case UNWIND_CACHE_DEFERRED:
+            object_build(p, o);
+            break;
+        case UNWIND_CACHE_UNKNOWN:
+            break;
+        }
+    }
+    if (o->state == OBJECT_PRESENT)
+        return o->number;
+    return o->state == OBJECT_NO_RULES ? UNWIND_OBJECT_NO_CODE : UNWIND_OBJECT_UNKNOWN;
+}
+
+/* ---- processes ---- */
+
+static void process_release_mappings(struct unwind_publisher *p, struct published_process *e) {
+    for (size_t i = 0; i < e->mapping_count; i++)
+        object_release(p, e->mappings[i].object);
+    free(e->mappings);
+    e->mappings = NULL;
+    e->mapping_count = 0;
+}
+
+static void process_destroy(struct unwind_publisher *p, struct published_process *e) {
+    process_unpublish(p, e);
+    process_release_mappings(p, e);
+    HASH_DEL(p->processes, e);
+    free(e);
+}
+
+static struct published_process *process_get(struct unwind_publisher *p, uint32_t pid) {
+    struct published_process *e;
+    HASH_FIND(hh, p->processes, &pid, sizeof(pid), e);
+    if (e)
+        return e;
+    if (HASH_COUNT(p->processes) >= PROCESSES_MAX)
+        process_destroy(p, p->processes); /* the one known longest */
+    e = calloc(1, sizeof(*e));
+    if (!e)
+        return NULL;
+    e->pid = pid;
+    HASH_ADD(hh, p->processes, pid, sizeof(e->pid), e);
+    if (!e->hh.tbl) {
+        free(e);
+        return NULL;
+    }
+    return e;
+}
+
+/* Takes over which objects the process maps now. */
+static int process_take_mappings(struct unwind_publisher *p, struct published_process *e,
+                                 const struct process *process) {
+    struct published_mapping *mappings = calloc(process->mapping_count + 1, sizeof(*mappings));
+    if (!mappings)
+        return -ENOMEM;
+    for (size_t i = 0; i < process->mapping_count; i++) {
+        struct object *object = process->mappings[i].object;
+        mappings[i].object = object ? object_get(p, object) : NULL;
+        mappings[i].number = UNWIND_OBJECT_UNKNOWN;
+        if (mappings[i].object)
+            mappings[i].object->users++; /* before the old ones are released: what stays is never unused */
+    }
+    process_release_mappings(p, e);
+    e->mappings = mappings;
+    e->mapping_count = process->mapping_count;
+    e->start_time_ns = process->start_time_ns;
+    e->mapping_version = process->mapping_version;
+    return 0;
+}
+
+static int process_put(struct unwind_publisher *p, struct published_process *e,
+                       const struct process *process) {
+    _cleanup_free_ struct unwind_mapping *mappings = calloc(e->mapping_count + 1, sizeof(*mappings));
+    if (!mappings)
+        return -ENOMEM;
+    for (size_t i = 0; i < e->mapping_count; i++) {
+        const struct process_mapping *m = &process->mappings[i];
+        mappings[i] = (struct unwind_mapping){m->start, m->end, m->file_offset, e->mappings[i].number};
+    }
+    return unwind_tables_put_process(p->tables, e->pid, mappings, e->mapping_count);
+}
+
+/* Sets the numbers of all mappings as they are now; true when any changed. */
+static bool process_number_mappings(struct unwind_publisher *p, struct published_process *e) {
+    bool changed = false;
+    for (size_t i = 0; i < e->mapping_count; i++) {
+        uint32_t number = object_number(p, e->mappings[i].object);
+        changed |= number != e->mappings[i].number;
+        e->mappings[i].number = number;
+    }
+    return changed;
+}
+
+static bool is_same(const struct published_process *e, const struct process *process) {
+    return e->mapping_version == process->mapping_version && e->start_time_ns == process->start_time_ns &&
+           e->mapping_count == process->mapping_count;
+}
+
+static void process_publish(struct unwind_publisher *p, struct published_process *e,
+                            const struct process *process) {
+    bool changed = !is_same(e, process);
+    if (changed && process_take_mappings(p, e, process) < 0) {
+        process_unpublish(p, e);
+        e->retry_ns = p->now_ns + RETRY_NS;
+        return;
+    }
+    changed |= process_number_mappings(p, e);
+    e->generation = generation(p);
+    if (!changed && e->is_in_kernel)
+        return;
+    int r = process_put(p, e, process);
+    if (r == 0) {
+        e->is_in_kernel = true;
+        return;
+    }
+    /* Whatever is there is not how things are: better none. */
+    process_unpublish(p, e);
+    e->retry_ns = p->now_ns + RETRY_NS;
+    p->refused++;
+}
+
+void unwind_publisher_want(struct unwind_publisher *p, const struct process *process) {
+    if (!process || process->exited)
+        return;
+    struct published_process *e = process_get(p, process->pid);
+    if (!e)
+        return;
+    e->wanted_ns = p->now_ns;
+    if (e->is_in_kernel ? is_same(e, process) && e->generation == generation(p) : p->now_ns < e->retry_ns)
+        return;
+    process_publish(p, e, process);
+}
+
+void unwind_publisher_forget(struct unwind_publisher *p, uint32_t pid) {
+    struct published_process *e;
+    HASH_FIND(hh, p->processes, &pid, sizeof(pid), e);
+    if (e)
+        process_destroy(p, e);
+}
+
+/* ---- once a turn ---- */
+
+static void take_built(struct unwind_publisher *p) {
+    uint64_t id;
+    struct unwind_table *table;
+    int error;
+    while (unwind_builder_take(p->builder, &id, &table, &error)) {
+        struct published_object *o;
+        HASH_FIND(hh, p->objects, &id, sizeof(id), o);
+        if (o && o->state == OBJECT_QUEUED) {
+            o->state = OBJECT_UNKNOWN;
+            if (error == -ENOMEM)
+                object_retry(p, o, RETRY_NS);
+            else if (error < 0)
+                o->state = OBJECT_NO_RULES;
+            else
+                object_put(p, o, table);
+            p->generation++;
+        }
+        if (error != -ENOMEM)
+            unwind_cache_put(p->cache, id, table);
+        p->trim_wanted = true;
+    }
+}
+
+static void remove_unused(struct unwind_publisher *p) {
+    for (struct published_object *o = p->objects, *next; o; o = next) {
+        next = o->hh.next;
+        if (o->users == 0 && o->state != OBJECT_QUEUED && p->now_ns - o->unused_since_ns >= UNUSED_KEPT_NS)
+            object_destroy(p, o);
+    }
+}
+
+/* What the builder's thread has freed lies in its own heap, which the allocator would keep. */
+static void trim_memory(struct unwind_publisher *p) {
+    struct unwind_builder_figures figures;
+    unwind_builder_figures(p->builder, &figures);
+    if (!p->trim_wanted || figures.queued)
+        return;
+    malloc_trim(0);
+    p->trim_wanted = false;
+}
+
+void unwind_publisher_run(struct unwind_publisher *p) {
+    p->now_ns = clock_monotonic_ns();
+    take_built(p);
+    if (p->retry_ns && p->now_ns >= p->retry_ns) {
+        p->retry_ns = 0;
+        p->generation++;
+    }
+    if (p->now_ns - p->last_sweep_ns < SECOND_NS)
+        return;
+    p->last_sweep_ns = p->now_ns;
+    remove_unused(p);
+    trim_memory(p);
+}
+
+/* ---- life, figures ---- */
+
+int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache,
+                         struct unwind_publisher **ret) {
+    _cleanup_(unwind_publisher_freep) struct unwind_publisher *p = calloc(1, sizeof(*p));
+    if (!p)
+        return -ENOMEM;
+    p->tables = tables;
+    p->cache = cache;
+    p->now_ns = p->last_sweep_ns = clock_monotonic_ns();
+    int r = unwind_builder_new(&p->builder);
+    if (r < 0)
+        return r;
+    unwind_cache_defer_above(cache, DEFER_ABOVE_BYTES);
+    *ret = take_ptr(p);
+    return 0;
+}
+
+void unwind_publisher_free(struct unwind_publisher *p) {
+    if (!p)
+        return;
+    unwind_builder_free(p->builder);
+    while (p->processes)
+        process_destroy(p, p->processes);
+    while (p->objects)
+        object_destroy(p, p->objects);
+    free(p);
+}
+
+void unwind_publisher_losses(const struct unwind_publisher *p, struct losses *losses) {
+    losses->count[LOSS_MAP_FULL] += p->refused;
+}
+
+void unwind_publisher_metrics(struct unwind_publisher *p, struct metric_set *set) {
+    struct unwind_builder_figures figures;
+    unwind_builder_figures(p->builder, &figures);
+    const struct {
+        const char *name, *unit, *help;
+        enum metric_type type;
+        double value;
+    } points[] = {
+        {"sonde_self_unwind_processes", "", "Processes whose mappings the kernel half has.", METRIC_GAUGE,
+         HASH_COUNT(p->processes)},
+        {"sonde_self_unwind_objects", "", "Executable files known to the publisher of unwinding tables.",
+         METRIC_GAUGE, HASH_COUNT(p->objects)},
+        {"sonde_self_unwind_table_bytes", "bytes", "Kernel memory of unwinding tables.", METRIC_GAUGE,
+         (double)unwind_tables_bytes(p->tables)},
+        {"sonde_self_unwind_puts", "", "Unwinding tables given to the kernel.", METRIC_COUNTER,
+         (double)p->puts},
+        {"sonde_self_unwind_evictions", "", "Unwinding tables taken from the kernel to make room.",
+         METRIC_COUNTER, (double)p->evictions},
+        {"sonde_self_unwind_refused", "", "Unwinding tables and mappings that found no room.", METRIC_COUNTER,
+         (double)p->refused},
+        {"sonde_self_unwind_builds_deferred", "", "Large unwinding tables built by the builder's thread.",
+         METRIC_COUNTER, (double)figures.built},
+        {"sonde_self_unwind_builds_dropped", "",
+         "Large unwinding tables put off because too many were waiting.", METRIC_COUNTER,
+         (double)figures.dropped},
+        {"sonde_self_unwind_build_seconds", "seconds", "Time the builder's thread spent.", METRIC_COUNTER,
+         (double)figures.build_ns / 1e9},
+    };
+    for (size_t i = 0; i < array_size(points); i++)
+        metric_add(set, points[i].name, points[i].type, points[i].unit, points[i].help, points[i].value,
+                   METRIC_NO_LABELS);
+    unwind_cache_metrics(p->cache, set);
+}

@@ -1,0 +1,39 @@
+/* Gives the kernel half what it needs to walk the stacks of the programs that are being sampled, and takes it
+ * away when they have gone: mappings of processes, and tables of the objects that a walk has come by (the
+ * cache knows: it was asked for them). So tables exist only for code that runs, once an object, however many
+ * processes map it.
+ *
+ * Nothing here changes what a sample says: a stack whose rows the kernel does not have is copied and finished
+ * in user space. Pipeline thread only; large tables are built by a thread of its own (unwind_builder.h). */
+#pragma once
+
+#include "base/cleanup.h"
+#include "model/loss.h"
+#include "model/metric.h"
+
+#include <stdint.h>
+
+struct process;
+struct unwind_cache;
+struct unwind_tables;
+struct unwind_publisher;
+
+/* Both are borrowed; large files are left to the publisher by the cache from now on. */
+int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache,
+                         struct unwind_publisher **ret);
+void unwind_publisher_free(struct unwind_publisher *p);
+DEFINE_FREEP(unwind_publisher)
+
+/* A sample of this process (NULL: unknown) has been resolved. Cheap when nothing has changed since the last
+ * one. */
+void unwind_publisher_want(struct unwind_publisher *p, const struct process *process);
+
+/* Once a turn: puts what has been built, removes what nobody has used for a while. */
+void unwind_publisher_run(struct unwind_publisher *p);
+
+/* The process has gone, or runs another program. */
+void unwind_publisher_forget(struct unwind_publisher *p, uint32_t pid);
+
+/* Adds LOSS_MAP_FULL: tables and mappings that found no room. */
+void unwind_publisher_losses(const struct unwind_publisher *p, struct losses *losses);
+void unwind_publisher_metrics(struct unwind_publisher *p, struct metric_set *set);
