@@ -1,0 +1,238 @@
+/* windows.c: slots come and go whole, nothing is lost on the way to a snapshot, memory stays within its bound, and readers and the
+ * writer do not disturb each other. */
+#include "aggregate/windows.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../fixture.h"
+
+#define SECOND UINT64_C(1000000000)
+#define SLOT   (5 * SECOND)
+#define BASE   (1000 * SLOT) /* when the tests' samples begin */
+
+static struct windows *new_windows(uint32_t slots, size_t max_bytes)
+{
+    struct windows *w = NULL;
+    assert_int_equal(windows_new(&(struct windows_options){.slot_ns = SLOT, .slots = slots, .period_ns = 7, .max_bytes = max_bytes}, &w), 0);
+    return w;
+}
+
+static int add_at(struct windows *w, uint64_t time_ns, uint32_t pid, const char *function)
+{
+    struct resource resource = fixture_resource(pid, "c");
+    struct frame frames[] = {fixture_native(function)};
+    const struct sample s = {.time_ns = time_ns, .weight_ns = 10, .resource = &resource, .tid = 1, .thread_name = "t",
+                             .frames = frames, .frame_count = 1};
+    return windows_add(w, &s);
+}
+
+static uint64_t count_between(struct windows *w, uint64_t from_ns, uint64_t to_ns)
+{
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(windows_snapshot(w, from_ns, to_ns, NULL, &p), 0);
+    assert_int_equal(fixture_weight(p), 10 * fixture_count(p));
+    return fixture_count(p);
+}
+
+static void nothing_yet(void **state)
+{
+    (void)state;
+    _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(windows_snapshot(w, 0, UINT64_MAX, NULL, &p), 0);
+    assert_int_equal(p->entry_count, 0);
+    assert_int_equal(p->duration_ns, 0);
+    assert_int_equal(p->period_ns, 7);
+    windows_free(NULL);
+}
+
+static void bad_options(void **state)
+{
+    (void)state;
+    struct windows *w = NULL;
+    assert_int_equal(windows_new(&(struct windows_options){.slot_ns = 0, .slots = 1}, &w), -EINVAL);
+    assert_int_equal(windows_new(&(struct windows_options){.slot_ns = 1, .slots = 0}, &w), -EINVAL);
+    assert_null(w);
+}
+
+static void whole_slots_are_given(void **state)
+{
+    (void)state;
+    _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
+    for (int i = 0; i < 4; i++)
+        for (int j = 0; j <= i; j++)
+            assert_int_equal(add_at(w, BASE + i * SLOT + j * SECOND, 1, "f"), 0);
+    assert_int_equal(count_between(w, 0, UINT64_MAX), 1 + 2 + 3 + 4);
+    assert_int_equal(count_between(w, BASE, BASE + 1), 1);
+    assert_int_equal(count_between(w, BASE + 4 * SECOND, BASE + SLOT), 1);
+    assert_int_equal(count_between(w, BASE + SLOT, BASE + 2 * SLOT), 2);
+    assert_int_equal(count_between(w, BASE + 2 * SLOT - 1, BASE + 2 * SLOT + 1), 2 + 3);
+    assert_int_equal(count_between(w, 0, BASE), 0);
+    assert_int_equal(count_between(w, BASE + 4 * SLOT, UINT64_MAX), 0);
+}
+
+static void old_slots_are_dropped_whole(void **state)
+{
+    (void)state;
+    _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
+    for (int i = 0; i < 10; i++) {
+        assert_int_equal(add_at(w, BASE + i * SLOT, 1, "f"), 0);
+        assert_int_equal(count_between(w, 0, UINT64_MAX), i < 4 ? i + 1 : 4);
+    }
+    assert_int_equal(add_at(w, BASE + 12 * SLOT, 1, "f"), 0); /* a gap: slots 9 and 12 are left */
+    assert_int_equal(count_between(w, 0, UINT64_MAX), 2);
+    assert_int_equal(add_at(w, BASE + 1000 * SLOT, 1, "f"), 0);
+    assert_int_equal(count_between(w, 0, UINT64_MAX), 1);
+}
+
+static void late_samples_go_to_the_oldest_slot(void **state)
+{
+    (void)state;
+    _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
+    assert_int_equal(add_at(w, BASE + 10 * SLOT, 1, "f"), 0);
+    assert_int_equal(add_at(w, BASE + 8 * SLOT, 1, "g"), 0); /* out of order, but kept in its place */
+    assert_int_equal(add_at(w, BASE, 1, "h"), 0);            /* late */
+    assert_int_equal(add_at(w, 0, 1, "h"), 0);
+    assert_int_equal(count_between(w, 0, UINT64_MAX), 4);
+    assert_int_equal(count_between(w, BASE + 8 * SLOT, BASE + 9 * SLOT), 1);
+    assert_int_equal(count_between(w, BASE + 7 * SLOT, BASE + 8 * SLOT), 2);
+}
+
+static void spans_are_what_was_looked_at(void **state)
+{
+    (void)state;
+    _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
+    _cleanup_(profile_freep) struct profile *all = NULL, *last = NULL, *slot = NULL;
+    assert_int_equal(add_at(w, BASE + 2 * SECOND, 1, "f"), 0);
+    assert_int_equal(add_at(w, BASE + 9 * SECOND, 1, "f"), 0);
+    /* From the first sample, to the moment of asking. */
+    assert_int_equal(windows_snapshot(w, 0, BASE + 12 * SECOND, NULL, &all), 0);
+    assert_int_equal(all->duration_ns, 10 * SECOND);
+    int64_t off = (int64_t)(all->start_unix_ns - clock_unix_from_monotonic(BASE + 2 * SECOND));
+    assert_true(off > -(int64_t)SECOND && off < (int64_t)SECOND);
+    assert_int_equal(windows_snapshot(w, 0, UINT64_MAX, NULL, &last), 0);
+    assert_int_equal(last->duration_ns, 7 * SECOND);
+    /* A slot in the past is whole. */
+    assert_int_equal(windows_snapshot(w, BASE, BASE + SECOND, NULL, &slot), 0);
+    assert_int_equal(slot->duration_ns, 3 * SECOND);
+}
+
+static void filters_reach_the_merge(void **state)
+{
+    (void)state;
+    _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
+    for (uint32_t pid = 1; pid <= 3; pid++)
+        for (uint32_t i = 0; i < pid; i++)
+            assert_int_equal(add_at(w, BASE + i * SLOT, pid, "f"), 0);
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(windows_snapshot(w, 0, UINT64_MAX, &(struct profile_filter){.pid = 3}, &p), 0);
+    assert_int_equal(fixture_count(p), 3);
+    assert_int_equal(p->resource_count, 1);
+    assert_int_equal(p->entry_count, 1); /* equal entries of three slots are one */
+}
+
+static double metric_value(struct windows *w, const char *name, const char *result)
+{
+    _cleanup_(metric_set_freep) struct metric_set *set = NULL;
+    assert_int_equal(metric_set_new(&set), 0);
+    windows_metrics(w, set);
+    assert_int_equal(metric_set_error(set), 0);
+    for (size_t i = 0; i < metric_set_families(set); i++) {
+        struct metric_family family = metric_set_family(set, i);
+        for (size_t j = 0; j < family.point_count; j++)
+            if (strcmp(family.name, name) == 0 && (!result || strcmp(family.points[j].labels[0].value, result) == 0))
+                return family.points[j].value;
+    }
+    fail_msg("no metric %s", name);
+    return 0;
+}
+
+static void memory_is_bounded_and_given_back(void **state)
+{
+    (void)state;
+    enum { MAX_BYTES = 1 << 20 };
+    _cleanup_(windows_freep) struct windows *w = new_windows(4, MAX_BYTES);
+    uint64_t added = 0, dropped = 0;
+    for (int i = 0; i < 40000; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "function_%d", i);
+        int r = add_at(w, BASE + (i / 10000) * SLOT, 1, name);
+        assert_true(r == 0 || r == -ENOSPC);
+        r == 0 ? added++ : dropped++;
+    }
+    assert_true(dropped > 0);
+    assert_true(metric_value(w, "sonde_self_window_bytes", NULL) <= MAX_BYTES);
+    assert_true(metric_value(w, "sonde_self_window_bytes", NULL) > MAX_BYTES / 2);
+    assert_true(metric_value(w, "sonde_self_window_samples", "dropped") == (double)dropped);
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(windows_snapshot(w, 0, UINT64_MAX, NULL, &p), 0);
+    assert_int_equal(fixture_count(p), added); /* a snapshot of full slots is whole */
+    assert_int_equal(p->dropped, dropped);
+    assert_int_equal(add_at(w, BASE + 100 * SLOT, 1, "f"), 0);
+    assert_true(metric_value(w, "sonde_self_window_bytes", NULL) < 10000);
+    assert_true(metric_value(w, "sonde_self_window_slots", NULL) == 1);
+}
+
+struct readers {
+    struct windows *w;
+    atomic_bool stop;
+    atomic_int snapshots;
+};
+
+static void *read_all_the_time(void *argument)
+{
+    struct readers *readers = argument;
+    while (!atomic_load(&readers->stop)) {
+        struct profile *p = NULL;
+        if (windows_snapshot(readers->w, 0, UINT64_MAX, NULL, &p) == 0)
+            atomic_fetch_add(&readers->snapshots, 1);
+        profile_free(p);
+    }
+    return NULL;
+}
+
+static void readers_beside_the_writer(void **state)
+{
+    (void)state;
+    _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 22);
+    struct readers readers = {.w = w};
+    pthread_t threads[2];
+    for (size_t i = 0; i < array_size(threads); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, read_all_the_time, &readers), 0);
+    uint64_t added = 0;
+    for (int i = 0; i < 20000 || atomic_load(&readers.snapshots) < 20; i++) {
+        char name[32];
+        snprintf(name, sizeof(name), "f%d", i % 100);
+        added += add_at(w, BASE + (uint64_t)i * SECOND / 100, i % 3, name) == 0;
+    }
+    atomic_store(&readers.stop, true);
+    for (size_t i = 0; i < array_size(threads); i++)
+        pthread_join(threads[i], NULL);
+    assert_true(metric_value(w, "sonde_self_window_samples", "on_time") == (double)added);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nothing_yet),
+        cmocka_unit_test(bad_options),
+        cmocka_unit_test(whole_slots_are_given),
+        cmocka_unit_test(old_slots_are_dropped_whole),
+        cmocka_unit_test(late_samples_go_to_the_oldest_slot),
+        cmocka_unit_test(spans_are_what_was_looked_at),
+        cmocka_unit_test(filters_reach_the_merge),
+        cmocka_unit_test(memory_is_bounded_and_given_back),
+        cmocka_unit_test(readers_beside_the_writer),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
