@@ -210,7 +210,7 @@ static __always_inline int sample_user(struct perf_sample_context *ctx, struct u
     if (no_copies || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 2)
         stat->copies_refused++;
     else
-        unwind_copy_stack();
+        unwind_copy_stack(BPF_CORE_READ(task, mm, start_stack));
     return end;
 }
 

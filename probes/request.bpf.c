@@ -93,7 +93,7 @@ static __always_inline void begin(struct request_thread *t, struct request_conne
     c->recorded_ns = c->counted_ns = 0;
     c->fd = fd;
     c->active = true;
-    c->replied = c->partial = c->dirty = c->counted = c->tail = c->blocked = false;
+    c->replied = c->partial = c->dirty = c->counted = c->tail = c->blocked = c->closing = false;
     c->head_bytes = 0;
     t->connection = key;
 }
@@ -273,6 +273,43 @@ static __always_inline void begin_pipelined(struct request_thread *t, struct req
     c->r.flags = REQUEST_PIPELINED;
 }
 
+/* A connection ends: so does the request on it, replied to or not. */
+static __always_inline void finish(struct request_connection *c, struct sock *sk, __u64 now)
+{
+    if (!c->active)
+        return;
+    c->active = false;
+    if (c->parked_ns && !c->replied) {
+        __sync_fetch_and_add(&parked_requests, -1);
+        c->tail = true;
+        c->tail_unattributed_ns += now - c->parked_ns;
+    }
+    if (c->replied) {
+        if (c->dirty || c->recorded_ns)
+            publish(c->key, now, true);
+        return;
+    }
+    __u32 unseen = BPF_CORE_READ((struct tcp_sock *)sk, write_seq) - c->write_seq - (__u32)c->sent_bytes;
+    if (c->partial || !has_version(&c->r))
+        return;
+    if (unseen > 1) { /* somebody replied, in a way that is not seen here */
+        lose(REQUEST_LOSS_UNMATCHED);
+        return;
+    }
+    commit_tail(c);
+    c->r.duration_ns = now - c->r.start_ns;
+    c->r.flags |= REQUEST_NO_REPLY;
+    c->dirty = true;
+    publish(c->key, now, true);
+}
+
+static __always_inline void forget(struct request_connection *c, struct sock *sk, __u64 now)
+{
+    __u64 key = c->key;
+    finish(c, sk, now);
+    bpf_map_delete_elem(&connections, &key);
+}
+
 static __always_inline void sent(struct sock *sk, __s32 bytes, const struct request_syscall *call)
 {
     __u64 pid_tgid = bpf_get_current_pid_tgid(), key = (__u64)sk;
@@ -295,11 +332,13 @@ static __always_inline void sent(struct sock *sk, __s32 bytes, const struct requ
         if (!t)
             return;
     }
+    __u64 now = bpf_ktime_get_ns();
     if (bytes <= 0) {
         c->blocked = bytes == -11 /* EAGAIN */;
+        if (c->closing)
+            forget(c, sk, now);
         return;
     }
-    __u64 now = bpf_ktime_get_ns();
     if (t->connection != key) {
         struct request_wait_key cause = {.syscall = NR_epoll_wait,
                                          .object = c->blocked ? REQUEST_OBJECT_CLIENT : REQUEST_OBJECT_EVENT_LOOP};
@@ -320,6 +359,8 @@ static __always_inline void sent(struct sock *sk, __s32 bytes, const struct requ
     c->r.bytes_out += bytes;
     c->r.duration_ns = now - c->r.start_ns;
     c->dirty = true;
+    if (c->closing)
+        forget(c, sk, now);
 }
 
 /* ---- rung 1: the socket tracepoints (6.3 and later) ---- */
@@ -435,34 +476,13 @@ int BPF_PROG(request_syscall_exit, struct pt_regs *registers, long result)
 
 /* ---- with every rung ---- */
 
-/* A connection ends: so does the request on it, replied to or not. */
-static __always_inline void finish(struct request_connection *c, struct sock *sk, __u64 now)
+static __always_inline bool is_sending(struct request_connection *c)
 {
-    if (!c->active)
-        return;
-    c->active = false;
-    if (c->parked_ns && !c->replied) {
-        __sync_fetch_and_add(&parked_requests, -1);
-        c->tail = true;
-        c->tail_unattributed_ns += now - c->parked_ns;
-    }
-    if (c->replied) {
-        if (c->dirty || c->recorded_ns)
-            publish(c->key, now, true);
-        return;
-    }
-    __u32 unseen = BPF_CORE_READ((struct tcp_sock *)sk, write_seq) - c->write_seq - (__u32)c->sent_bytes;
-    if (c->partial || !has_version(&c->r))
-        return;
-    if (unseen > 1) { /* somebody replied, in a way that is not seen here */
-        lose(REQUEST_LOSS_UNMATCHED);
-        return;
-    }
-    commit_tail(c);
-    c->r.duration_ns = now - c->r.start_ns;
-    c->r.flags |= REQUEST_NO_REPLY;
-    c->dirty = true;
-    publish(c->key, now, true);
+    struct request_syscall call;
+    if ((__u32)bpf_get_current_pid_tgid() != c->tid)
+        return false;
+    syscall_current(&call);
+    return (is_send(call.number) || call.number == NR_sendfile) && (__s32)call.argument[0] == c->fd;
 }
 
 SEC("tp_btf/inet_sock_set_state")
@@ -479,10 +499,12 @@ int BPF_PROG(request_connection_state, struct sock *sk, int before, int after)
     if (after != TCP_FIN_WAIT1 && after != TCP_LAST_ACK && after != TCP_CLOSE)
         return 0;
     struct request_connection *c = connection_find(key);
-    if (c) {
-        finish(c, sk, bpf_ktime_get_ns());
-        bpf_map_delete_elem(&connections, &key);
-    }
+    if (!c)
+        return 0;
+    if (c->active && !c->replied && is_sending(c)) /* over loopback, a reset can come before the send is over that it answers */
+        c->closing = true;
+    else
+        forget(c, sk, bpf_ktime_get_ns());
     return 0;
 }
 

@@ -77,6 +77,7 @@ struct request_connection {
     bool dirty;   /* sent since it was last published */
     bool counted;
     bool tail;    /* any tail_* is set */
+    bool closing; /* closed inside the send that may carry its reply */
     bool blocked; /* the latest send found the buffer full */
     __u8 head_bytes;
     char head[16]; /* of the reply */

@@ -13,8 +13,46 @@
 #if defined(__TARGET_ARCH_arm64)
 #define UNWIND_ARM64
 #endif
-#define UNWIND_READ(context, address, ret_u64) bpf_probe_read_user(ret_u64, 8, (const void *)(address))
-#define UNWIND_INLINE static __always_inline
+#define UNWIND_READ(context, address, ret_u64) unwind_read(context, address, ret_u64)
+#define UNWIND_PREFETCH(context, cfa)          unwind_prefetch(context, cfa)
+#define UNWIND_CONTEXT                         struct unwind_window
+#define UNWIND_INLINE                          static __always_inline
+
+/* A piece of the stack, read at once: a read of user memory costs far more than its bytes. Reaches from where the frame at hand
+ * keeps its registers (the uppermost words below its CFA) over the frames of its next callers. */
+#define UNWIND_WINDOW_WORDS 64
+#define UNWIND_WINDOW_BELOW 56
+
+struct unwind_window {
+    __u64 start, bytes;
+    __u64 words[UNWIND_WINDOW_WORDS];
+};
+
+static __always_inline int unwind_read(struct unwind_window *window, __u64 address, __u64 *ret)
+{
+    __u64 distance = address - window->start;
+
+    if (distance < window->bytes && (distance & 7) == 0) {
+        *ret = window->words[distance / 8 % UNWIND_WINDOW_WORDS];
+        return 0;
+    }
+    return bpf_probe_read_user(ret, 8, (const void *)address);
+}
+
+static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 cfa)
+{
+    __u64 start = cfa - UNWIND_WINDOW_BELOW;
+
+    if (start - window->start < window->bytes && cfa - window->start <= window->bytes)
+        return;
+    window->start = start;
+    window->bytes = sizeof(window->words);
+    if (bpf_probe_read_user(window->words, sizeof(window->words), (const void *)start) == 0)
+        return;
+    window->bytes = UNWIND_WINDOW_BELOW; /* the stack's end is near */
+    if (bpf_probe_read_user(window->words, UNWIND_WINDOW_BELOW, (const void *)start))
+        window->bytes = 0;
+}
 
 #include "cpu.h"
 #include "unwind_maps.h"
@@ -29,11 +67,11 @@
 struct unwind_walk {
     struct unwind_registers r;
     struct unwind_rule rule;
+    struct unwind_window window;
     __u64 start, end;  /* the mapping found last */
     __u64 file_offset; /* of `start` */
-    __u32 object;
+    __u32 object, serial;
     __u32 pid;
-    __u32 generation;
     __u32 base;   /* where in data[] the user frames begin */
     __u32 frames;
     __u32 stack_bytes;
@@ -88,6 +126,21 @@ struct {
     __type(key, __u32);
     __array(values, struct unwind_object_map);
 } unwind_objects SEC(".maps");
+
+/* Rules found lately, by place: the same return addresses come back in sample after sample. */
+#define UNWIND_CACHE_ENTRIES 512
+
+struct unwind_cached {
+    __u32 serial, offset;
+    struct unwind_rule rule;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, UNWIND_CACHE_ENTRIES);
+    __type(key, __u32);
+    __type(value, struct unwind_cached);
+} unwind_cache SEC(".maps");
 
 static __always_inline struct unwind_scratch *unwind_scratch_get(void)
 {
@@ -144,6 +197,7 @@ __noinline int unwind_find_mapping(__u64 address)
     w->end = mapping->start + ((__u64)mapping->pages << UNWIND_PAGE_SHIFT);
     w->file_offset = (__u64)mapping->file_page << UNWIND_PAGE_SHIFT;
     w->object = mapping->object;
+    w->serial = mapping->serial;
     if (address < w->start || address >= w->end) {
         w->end = 0; /* nothing is inside of it */
         return UNWIND_END_NO_MAPPING;
@@ -263,15 +317,30 @@ __noinline int unwind_frame(void)
     if (w->object == UNWIND_MAPPING_NO_CODE) {
         end = UNWIND_END_NO_CFI;
     } else {
-        end = unwind_find_rule(w->object, address - w->start + w->file_offset);
-        if (end == 0) {
-            struct unwind_rule rule = w->rule;
+        __u32 offset = address - w->start + w->file_offset;
+        __u32 entry = (offset ^ offset >> 9 ^ w->serial * 97) % UNWIND_CACHE_ENTRIES;
+        struct unwind_cached *cached = bpf_map_lookup_elem(&unwind_cache, &entry);
+        struct unwind_rule rule;
 
-            end = unwind_step(&rule, &r, w->interrupted, NULL);
+        if (!cached)
+            return UNWIND_END_UNSUPPORTED;
+        if (cached->serial == w->serial && cached->offset == offset) {
+            rule = cached->rule;
+            end = 0;
+        } else {
+            end = unwind_find_rule(w->object, offset);
+            if (end == 0) {
+                rule = w->rule;
+                cached->serial = w->serial;
+                cached->offset = offset;
+                cached->rule = rule;
+            }
         }
+        if (end == 0)
+            end = unwind_step(&rule, &r, w->interrupted, &w->window);
     }
     if (end == UNWIND_END_NO_CFI) {
-        end = unwind_step_fp(&r, w->by_fp, NULL);
+        end = unwind_step_fp(&r, w->by_fp, &w->window);
         by_fp = 1;
     }
     if (end >= 0)
@@ -282,22 +351,26 @@ __noinline int unwind_frame(void)
     return UNWIND_GO_ON;
 }
 
-/* Copies up to CPU_STACK_COPY_BYTES of the stack from r.sp on, behind the frames, as far as it can be read. */
-__noinline int unwind_copy_stack(void)
+/* Copies up to CPU_STACK_COPY_BYTES of the stack from r.sp on, behind the frames, as far as it can be read. `top`: where the
+ * main thread's stack begins; what lies above (arguments, environment) is no frame. */
+__noinline int unwind_copy_stack(__u64 top)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
-    __u32 copied = 0;
+    __u32 copied = 0, wanted = CPU_STACK_COPY_BYTES;
     __u64 from;
 
     if (!scratch)
         return 0;
     from = scratch->walk.r.sp & ~7ULL;
+    top = (top + 7) & ~7ULL;
+    if (from < top && top - from < wanted)
+        wanted = top - from;
     for (int n = 0; n < CPU_STACK_COPY_BYTES / UNWIND_COPY_PAGE + 1; n++) {
         __u32 size = UNWIND_COPY_PAGE - (from & (UNWIND_COPY_PAGE - 1));
         __u32 to = (scratch->walk.base + scratch->walk.frames) * 8 + copied;
 
-        if (size > CPU_STACK_COPY_BYTES - copied)
-            size = CPU_STACK_COPY_BYTES - copied;
+        if (size > wanted - copied)
+            size = wanted - copied;
         if (size == 0 || size > UNWIND_COPY_PAGE || to > sizeof(scratch->data))
             break;
         if (bpf_probe_read_user((__u8 *)scratch->data + to, size, (const void *)from))

@@ -32,7 +32,7 @@ struct unwind_chunk_mapping {
     __u32 pages;     /* of 4 KiB */
     __u32 file_page; /* file offset / 4 KiB */
     __u32 object;
-    __u32 reserved;
+    __u32 serial; /* of what was put under that number: never used again, as numbers are */
 };
 
 struct unwind_chunk {

@@ -2,10 +2,12 @@
  * walks live stacks in the kernel half (unwind.bpf.h) and copied ones in user space (src/resolve/unwind.c), so that a stack comes
  * out the same whichever side walked it.
  *
- * Whoever includes this says first how 8 bytes of the stack are read; `context` is passed through:
+ * Whoever includes this says first how 8 bytes of the stack are read; `context` (of type UNWIND_CONTEXT, void unless said) is
+ * passed through:
  *
  *     #define UNWIND_READ(context, address, ret_u64) my_read(context, address, ret_u64)   // 0, or anything else: cannot be read
  *
+ * (optionally, how the topmost words of a frame, below `cfa`, are read in advance: UNWIND_PREFETCH(context, cfa))
  * and which instruction set the walked program has: UNWIND_ARM64, else x86-64. */
 #pragma once
 
@@ -15,6 +17,13 @@
 /* What a step came to; any value >= 0 is an enum unwind_end: the walk ends at this frame, its registers are as they were. */
 #define UNWIND_STEP_RETURNED    (-1) /* `r` is the caller; r->ip is a return address: look rules up at ip - 1 */
 #define UNWIND_STEP_INTERRUPTED (-2) /* `r` was interrupted by a signal: r->ip is exact, and all registers are true */
+
+#ifndef UNWIND_CONTEXT
+#define UNWIND_CONTEXT void
+#endif
+#ifndef UNWIND_PREFETCH
+#define UNWIND_PREFETCH(context, cfa) ((void)(context), (void)(cfa))
+#endif
 
 #ifndef UNWIND_INLINE
 #define UNWIND_INLINE static inline __attribute__((unused))
@@ -44,7 +53,7 @@ UNWIND_INLINE __u64 unwind_address(__u64 address)
 #define UNWIND_UCONTEXT_IP  168
 #endif
 
-UNWIND_INLINE int unwind_step_signal(const struct unwind_rule *rule, struct unwind_registers *r, void *context)
+UNWIND_INLINE int unwind_step_signal(const struct unwind_rule *rule, struct unwind_registers *r, UNWIND_CONTEXT *context)
 {
     __u64 ucontext = r->sp + (__s64)rule->cfa_offset;
     struct unwind_registers next = {};
@@ -67,7 +76,7 @@ UNWIND_INLINE int unwind_step_signal(const struct unwind_rule *rule, struct unwi
 
 /* The caller by the frame pointer, for code without rules. `fp_walk`: the frame below was left by its frame pointer too, so that
  * a zero is the end of a chain and not just a register that holds a zero. */
-UNWIND_INLINE int unwind_step_fp(struct unwind_registers *r, int fp_walk, void *context)
+UNWIND_INLINE int unwind_step_fp(struct unwind_registers *r, int fp_walk, UNWIND_CONTEXT *context)
 {
     __u64 fp = r->fp, caller_fp, ip;
 
@@ -75,6 +84,7 @@ UNWIND_INLINE int unwind_step_fp(struct unwind_registers *r, int fp_walk, void *
         return fp_walk ? UNWIND_END_ENTRY : UNWIND_END_NO_CFI;
     if (fp & 7)
         return UNWIND_END_NO_CFI;
+    UNWIND_PREFETCH(context, fp + 16);
     if (UNWIND_READ(context, fp, &caller_fp) || UNWIND_READ(context, fp + 8, &ip))
         return UNWIND_END_BAD_READ;
     ip = unwind_address(ip);
@@ -89,7 +99,7 @@ UNWIND_INLINE int unwind_step_fp(struct unwind_registers *r, int fp_walk, void *
 }
 
 /* `interrupted`: r->ip is exact (the leaf, or above a signal), so that registers which calls do not keep are still true. */
-UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_registers *r, int interrupted, void *context)
+UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_registers *r, int interrupted, UNWIND_CONTEXT *context)
 {
     __u64 cfa, ip, fp = r->fp;
 
@@ -130,6 +140,7 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
     }
     if (cfa & 7)
         return UNWIND_END_BAD_READ;
+    UNWIND_PREFETCH(context, cfa);
 
     switch (rule->fp) {
     case UNWIND_FP_AT_CFA:

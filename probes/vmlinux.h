@@ -85,7 +85,9 @@ struct css_set {
     struct cgroup *dfl_cgrp;
 };
 
-struct mm_struct;
+struct mm_struct {
+    unsigned long start_stack;
+};
 
 struct task_struct {
     int pid;

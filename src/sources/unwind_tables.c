@@ -25,6 +25,7 @@ enum slot_state { SLOT_FREE, SLOT_TO_PUT, SLOT_PUTTING, SLOT_PRESENT, SLOT_TO_RE
 struct slot {
     enum slot_state state;
     int fd; /* of the object's map, until the kernel holds it */
+    uint32_t serial; /* never 0, which the kernel half's empty cache entries hold */
     size_t bytes;
 };
 
@@ -48,7 +49,7 @@ struct unwind_tables {
     bool stop;
     size_t pending;
     size_t object_bytes;
-    uint32_t next_slot;
+    uint32_t next_slot, serial;
     struct slot slots[UNWIND_MAX_OBJECTS];
 };
 
@@ -191,7 +192,7 @@ static int slot_reserve(struct unwind_tables *t, size_t bytes)
 
         if (t->slots[i].state != SLOT_FREE)
             continue;
-        t->slots[i] = (struct slot){.state = SLOT_PUTTING, .fd = -1, .bytes = bytes};
+        t->slots[i] = (struct slot){.state = SLOT_PUTTING, .fd = -1, .serial = ++t->serial, .bytes = bytes};
         t->object_bytes += bytes;
         t->next_slot = i + 1;
         r = (int)i;
@@ -310,6 +311,12 @@ static uint32_t mapping_object(const struct unwind_mapping *m)
     return m->object;
 }
 
+/* Slots are taken and numbered by this thread alone. */
+static uint32_t mapping_serial(const struct unwind_tables *t, const struct unwind_mapping *m)
+{
+    return m->object < UNWIND_MAX_OBJECTS ? t->slots[m->object].serial : 0;
+}
+
 static int put_chunk(struct unwind_tables *t, const struct unwind_chunk_key *key, const struct unwind_mapping *mappings,
                      size_t count)
 {
@@ -322,6 +329,7 @@ static int put_chunk(struct unwind_tables *t, const struct unwind_chunk_key *key
             .pages = (uint32_t)((mappings[i].end - mappings[i].start) >> UNWIND_PAGE_SHIFT),
             .file_page = (uint32_t)(mappings[i].file_offset >> UNWIND_PAGE_SHIFT),
             .object = mapping_object(&mappings[i]),
+            .serial = mapping_serial(t, &mappings[i]),
         };
     r = bpf_map_update_elem(t->maps.chunks_fd, key, &chunk, BPF_ANY);
     if (r == 0)

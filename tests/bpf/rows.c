@@ -27,14 +27,18 @@ static int open_vdso(pid_t pid, uint64_t start, uint64_t end)
 static uint32_t put_file(struct unwind_tables *tables, pid_t pid, const struct unwind_mapping *m, const char *path)
 {
     _cleanup_(unwind_table_freep) struct unwind_table *table = NULL;
+    _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
+    _cleanup_close_ int fd = -1;
     uint32_t object;
-    int fd;
 
     if (strcmp(path, "[vdso]") == 0)
         fd = open_vdso(pid, m->start, m->end);
     else
         fd = path[0] == '/' ? open(path, O_RDONLY | O_CLOEXEC) : -ENOENT;
-    if (fd < 0 || cfi_build_fd(fd, &table) < 0)
+    if (fd < 0 || elf_open(fd, &elf) < 0)
+        return UNWIND_OBJECT_NO_CODE;
+    (void)take_fd(&fd);
+    if (cfi_build(elf, &table) < 0)
         return UNWIND_OBJECT_NO_CODE;
     if (unwind_tables_put_object(tables, table->values, table->value_count, &object) < 0)
         return UNWIND_OBJECT_NO_CODE;
