@@ -1,0 +1,429 @@
+/* CPU profiling from the kernel to the batch: every case provokes the programs with a child of a known shape and asserts what
+ * comes out and that nothing was lost. Waits for enough samples and not for a time, so that a slow machine is only slower. */
+#include "rows.h"
+#include "subjects.h"
+
+#include "base/clock.h"
+#include "sources/source.h"
+
+#include "../../probes/cpu.h"
+#include "../../probes/process.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define BATCH_BYTES   (16U << 20)
+#define PATIENCE_NS   60000000000ULL
+#define ENOUGH        20
+
+struct watch {
+    const struct source *source;
+    void *self;
+    struct batch *batch;
+};
+
+static const struct source_options defaults = {
+    .sample_hz = 199,
+    .skip_self = true,
+    .ring_bytes = 4U << 20,
+    .table_bytes = 32U << 20,
+};
+
+static struct watch watch_begin(const struct source *source, const struct source_options *options)
+{
+    struct watch w = {.source = source};
+    struct attach_report report = {0};
+    int r = source->open(options, &report, &w.self);
+
+    if (r < 0)
+        fail_msg("%s: %s: %s", source->name, strerror(-r), report.count ? report.entries[0].not_better : "");
+    assert_int_equal(batch_new(BATCH_BYTES, &w.batch), 0);
+    assert_int_equal(source->start(w.self), 0);
+    return w;
+}
+
+/* Ends the watch and says that nothing was lost on the way. */
+static void watch_end(struct watch *w)
+{
+    struct losses losses = {0};
+
+    w->source->losses(w->self, &losses);
+    for (int i = 0; i < LOSS_COUNT; i++)
+        if (losses.count[i])
+            fail_msg("lost: %llu %s", (unsigned long long)losses.count[i], loss_name((enum loss_reason)i));
+    w->source->free(w->self);
+    batch_free(w->batch);
+}
+
+/* Calls `look` for every record until it has returned true `enough` times. */
+static void watch_until(struct watch *w, size_t enough, bool (*look)(const struct wire_header *, void *), void *context)
+{
+    uint64_t end_ns = clock_monotonic_ns() + PATIENCE_NS;
+    size_t seen = 0;
+
+    while (seen < enough) {
+        usleep(20000);
+        assert_int_equal(w->source->drain(w->self, w->batch), 0);
+        batch_sort(w->batch);
+        for (size_t i = 0; i < batch_count(w->batch); i++)
+            seen += look(batch_get(w->batch, i), context);
+        batch_clear(w->batch);
+        if (clock_monotonic_ns() > end_ns)
+            fail_msg("%zu of %zu records came in a minute", seen, enough);
+    }
+}
+
+/* The user address `i` of a sample: where the call or the interrupted instruction is. */
+static unsigned long user_address(const struct cpu_sample *s, size_t i)
+{
+    __u64 address = s->data[s->kernel_frames + i];
+
+    return address & CPU_FRAME_EXACT ? address & ~CPU_FRAME_EXACT : address - 1;
+}
+
+static size_t count_frames(const struct cpu_sample *s, enum subject_code code)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->user_frames; i++)
+        n += (size_t)subject_code_holds(code, user_address(s, i));
+    return n;
+}
+
+struct expectation {
+    pid_t pid;
+    size_t depth; /* calls of the recursive function */
+    size_t kernel_samples;
+    const char *name;
+};
+
+static bool look_any(const struct wire_header *header, void *context)
+{
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    struct expectation *e = context;
+
+    assert_int_equal(header->kind, WIRE_CPU_SAMPLE);
+    assert_int_equal(header->pid, e->pid);
+    assert_int_equal(header->tid, e->pid);
+    assert_int_equal(s->weight_ns, 1000000000 / defaults.sample_hz);
+    assert_true(s->cgroup_id > 0);
+    assert_true(header->time_ns <= clock_monotonic_ns());
+    e->kernel_samples += s->kernel_frames > 0 && s->flags & CPU_SAMPLE_LEAF_IN_KERNEL;
+    return true;
+}
+
+static void test_samples_of_one_process(void **state)
+{
+    struct source_options options = defaults;
+    struct expectation e = {.pid = subject_syscalls()};
+    struct watch w;
+
+    (void)state;
+    options.pids[0] = (uint32_t)e.pid;
+    options.pid_count = 1;
+    w = watch_begin(&source_cpu, &options);
+    watch_until(&w, ENOUGH, look_any, &e);
+    assert_true(e.kernel_samples > 0);
+    subject_kill(e.pid);
+    watch_end(&w);
+}
+
+static bool look_copied(const struct wire_header *header, void *context)
+{
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+
+    (void)context;
+    assert_int_equal(s->user_end, UNWIND_END_NO_PROCESS);
+    assert_int_equal(s->user_frames, 1);
+    assert_int_equal(s->stop_ip, s->data[s->kernel_frames] & ~CPU_FRAME_EXACT);
+    assert_true(s->flags & CPU_SAMPLE_STOP_INTERRUPTED);
+    assert_in_range(s->stack_bytes, 50 * 72, CPU_STACK_COPY_BYTES);
+    return true;
+}
+
+/* A process that the tables do not know: its stack comes along. */
+static void test_stack_is_copied_without_rows(void **state)
+{
+    struct source_options options = defaults;
+    pid_t pid = subject_deep(50);
+    struct watch w;
+
+    (void)state;
+    usleep(50000);
+    options.pids[0] = (uint32_t)pid;
+    options.pid_count = 1;
+    w = watch_begin(&source_cpu, &options);
+    watch_until(&w, ENOUGH, look_copied, NULL);
+    subject_kill(pid);
+    watch_end(&w);
+}
+
+static bool look_deep(const struct wire_header *header, void *context)
+{
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    struct expectation *e = context;
+
+    if (s->user_end != UNWIND_END_ENTRY)
+        fail_msg("the walk ended with %u after %u frames", s->user_end, s->user_frames);
+    assert_int_equal(s->stack_bytes, 0);
+    assert_int_equal(count_frames(s, SUBJECT_RECURSE), e->depth);
+    return true;
+}
+
+static void walk_deep(int depth)
+{
+    struct source_options options = defaults;
+    struct expectation e = {.pid = subject_deep(depth), .depth = (size_t)depth};
+    struct watch w;
+
+    usleep(100000); /* at the bottom of its recursion */
+    options.pids[0] = (uint32_t)e.pid;
+    options.pid_count = 1;
+    w = watch_begin(&source_cpu, &options);
+    assert_true(rows_put_process(cpu_source_unwind_tables(w.self), e.pid) > 0);
+    /* Whatever was sampled before the rows were in is let go. */
+    assert_int_equal(w.source->drain(w.self, w.batch), 0);
+    batch_clear(w.batch);
+    watch_until(&w, ENOUGH, look_deep, &e);
+    subject_kill(e.pid);
+    watch_end(&w);
+}
+
+static void test_300_frames_without_frame_pointers(void **state)
+{
+    (void)state;
+    walk_deep(300);
+}
+
+static void test_900_frames_without_frame_pointers(void **state)
+{
+    (void)state;
+    walk_deep(900);
+}
+
+static bool look_too_deep(const struct wire_header *header, void *context)
+{
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+
+    (void)context;
+    assert_int_equal(s->user_end, UNWIND_END_TOO_DEEP);
+    assert_int_equal(s->user_frames, CPU_MAX_USER_FRAMES);
+    return true;
+}
+
+static void test_a_stack_too_deep_says_so(void **state)
+{
+    struct source_options options = defaults;
+    pid_t pid = subject_deep(1100);
+    struct watch w;
+
+    (void)state;
+    usleep(100000);
+    options.pids[0] = (uint32_t)pid;
+    options.pid_count = 1;
+    w = watch_begin(&source_cpu, &options);
+    assert_true(rows_put_process(cpu_source_unwind_tables(w.self), pid) > 0);
+    assert_int_equal(w.source->drain(w.self, w.batch), 0);
+    batch_clear(w.batch);
+    watch_until(&w, ENOUGH, look_too_deep, NULL);
+    subject_kill(pid);
+    watch_end(&w);
+}
+
+static bool look_signal(const struct wire_header *header, void *context)
+{
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    size_t exact = 0;
+
+    (void)context;
+    if (s->user_end != UNWIND_END_ENTRY)
+        fail_msg("the walk ended with %u after %u frames", s->user_end, s->user_frames);
+    for (size_t i = 1; i < s->user_frames; i++)
+        if (s->data[s->kernel_frames + i] & CPU_FRAME_EXACT) {
+            exact++;
+            assert_true(subject_code_holds(SUBJECT_INTERRUPTED, user_address(s, i)));
+        }
+    assert_int_equal(exact, 1);
+    return true;
+}
+
+static void test_through_a_signal_frame(void **state)
+{
+    struct source_options options = defaults;
+    pid_t pid = subject_signal();
+    struct watch w;
+
+    (void)state;
+    usleep(200000); /* in its handler */
+    options.pids[0] = (uint32_t)pid;
+    options.pid_count = 1;
+    w = watch_begin(&source_cpu, &options);
+    assert_true(rows_put_process(cpu_source_unwind_tables(w.self), pid) > 0);
+    assert_int_equal(w.source->drain(w.self, w.batch), 0);
+    batch_clear(w.batch);
+    watch_until(&w, ENOUGH, look_signal, NULL);
+    subject_kill(pid);
+    watch_end(&w);
+}
+
+static bool look_not(const struct wire_header *header, void *context)
+{
+    assert_int_not_equal(header->pid, *(const pid_t *)context);
+    return true;
+}
+
+/* Filters act before anything is written: only those asked for come, and their children who are born later. */
+static void test_children_are_followed(void **state)
+{
+    struct source_options options = defaults;
+    pid_t stranger = subject_deep(1), parent;
+    struct watch w;
+    int go;
+
+    (void)state;
+    parent = subject_family(&go);
+    options.pids[0] = (uint32_t)parent;
+    options.pid_count = 1;
+    w = watch_begin(&source_cpu, &options);
+    assert_int_equal(write(go, "", 1), 1);
+    watch_until(&w, ENOUGH, look_not, &stranger);
+    close(go);
+    subject_kill(parent); /* the grandchild dies with it */
+    subject_kill(stranger);
+    watch_end(&w);
+}
+
+static bool look_command(const struct wire_header *header, void *context)
+{
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+
+    assert_string_equal(s->comm, context);
+    return true;
+}
+
+static void test_commands(void **state)
+{
+    struct source_options options = defaults;
+    char name[] = "fifteen-letters";
+    pid_t pid = subject_named(name), stranger = subject_named("another");
+    struct watch w;
+
+    (void)state;
+    memcpy(options.commands[0], name, sizeof(name));
+    options.command_count = 1;
+    w = watch_begin(&source_cpu, &options);
+    watch_until(&w, ENOUGH, look_command, name);
+    subject_kill(pid);
+    subject_kill(stranger);
+    watch_end(&w);
+}
+
+static void test_shed_halves_the_rate_and_doubles_the_weight(void **state)
+{
+    struct source_options options = defaults;
+    pid_t pid = subject_deep(1);
+    struct watch w;
+    uint64_t weight = 0;
+
+    (void)state;
+    options.pids[0] = (uint32_t)pid;
+    options.pid_count = 1;
+    w = watch_begin(&source_cpu, &options);
+    assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_HALF), 0);
+    while (weight != 2 * (1000000000 / options.sample_hz)) {
+        usleep(20000);
+        assert_int_equal(w.source->drain(w.self, w.batch), 0);
+        if (batch_count(w.batch) > 0)
+            weight = ((const struct cpu_sample *)batch_get(w.batch, batch_count(w.batch) - 1))->weight_ns;
+        batch_clear(w.batch);
+    }
+    subject_kill(pid);
+    w.source->free(w.self);
+    batch_free(w.batch);
+}
+
+struct life {
+    pid_t pid;
+    char path[64];
+    unsigned stage; /* fork, exec, mmap, exit, in this order */
+    uint64_t last_ns;
+};
+
+static bool look_life(const struct wire_header *header, void *context)
+{
+    const struct process_fork *fork_record = (const struct process_fork *)header;
+    const struct process_mmap *mmap_record = (const struct process_mmap *)header;
+    struct life *l = context;
+    static const uint16_t kinds[] = {WIRE_PROCESS_FORK, WIRE_PROCESS_EXEC, WIRE_PROCESS_MMAP, WIRE_PROCESS_EXIT};
+
+    if ((pid_t)header->pid != l->pid || l->stage >= 4 || header->kind != kinds[l->stage])
+        return false;
+    assert_true(header->time_ns >= l->last_ns);
+    l->last_ns = header->time_ns;
+    if (header->kind == WIRE_PROCESS_FORK)
+        assert_int_equal(fork_record->parent_pid, getpid());
+    if (header->kind == WIRE_PROCESS_EXEC)
+        assert_string_equal(((const struct process_exec *)header)->comm, "exe");
+    if (header->kind == WIRE_PROCESS_MMAP) {
+        assert_true(mmap_record->size_bytes > 0);
+        if (!strstr(mmap_record->path, l->path))
+            return false;
+        assert_true(mmap_record->build_id_bytes > 0 || mmap_record->inode > 0);
+    }
+    l->stage++;
+    return true;
+}
+
+static void test_a_life_in_order(void **state)
+{
+    struct watch w = watch_begin(&source_process, &defaults);
+    struct life l = {0};
+    char exe[4096] = {0};
+    int status;
+
+    (void)state;
+    assert_true(readlink("/proc/self/exe", exe, sizeof(exe) - 1) > 0);
+    snprintf(l.path, sizeof(l.path), "%.63s", strrchr(exe, '/') + 1);
+    l.pid = fork();
+    if (l.pid == 0) {
+        execl("/proc/self/exe", "exe", "--live", NULL);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(l.pid, &status, 0), l.pid);
+    assert_int_equal(status, 0);
+    watch_until(&w, 4, look_life, &l);
+    watch_end(&w);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_samples_of_one_process),
+        cmocka_unit_test(test_stack_is_copied_without_rows),
+        cmocka_unit_test(test_300_frames_without_frame_pointers),
+        cmocka_unit_test(test_900_frames_without_frame_pointers),
+        cmocka_unit_test(test_a_stack_too_deep_says_so),
+        cmocka_unit_test(test_through_a_signal_frame),
+        cmocka_unit_test(test_children_are_followed),
+        cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_shed_halves_the_rate_and_doubles_the_weight),
+        cmocka_unit_test(test_a_life_in_order),
+    };
+
+    if (argc > 1 && strcmp(argv[1], "--live") == 0)
+        return 0;
+    if (geteuid() != 0) {
+        printf("skipped: perf events of all CPUs and BPF need root\n");
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
