@@ -30,11 +30,13 @@ struct unwind_builder {
     struct unwind_builder_figures figures;
 };
 
-static size_t table_bytes(const struct unwind_table *t) {
+static size_t table_bytes(const struct unwind_table *t)
+{
     return t ? t->value_count * UNWIND_VALUE_BYTES : 0;
 }
 
-static int build(int fd, struct unwind_table **ret) {
+static int build(int fd, struct unwind_table **ret)
+{
     _cleanup_(elf_file_freep) struct elf_file *f = NULL;
     int r = elf_open(fd, &f);
     if (r < 0) {
@@ -44,11 +46,13 @@ static int build(int fd, struct unwind_table **ret) {
     return cfi_build(f, ret);
 }
 
-static bool has_work(const struct unwind_builder *b) {
+static bool has_work(const struct unwind_builder *b)
+{
     return b->done_count < b->count && (b->done_bytes < DONE_MAX_BYTES || b->done_count == 0);
 }
 
-static void *builder_thread(void *arg) {
+static void *builder_thread(void *arg)
+{
     struct unwind_builder *b = arg;
     pthread_mutex_lock(&b->lock);
     while (!b->stop) {
@@ -79,7 +83,8 @@ static void *builder_thread(void *arg) {
     return NULL;
 }
 
-int unwind_builder_new(struct unwind_builder **ret) {
+int unwind_builder_new(struct unwind_builder **ret)
+{
     _cleanup_(unwind_builder_freep) struct unwind_builder *b = calloc(1, sizeof(*b));
     if (!b)
         return -ENOMEM;
@@ -94,7 +99,8 @@ int unwind_builder_new(struct unwind_builder **ret) {
     return 0;
 }
 
-void unwind_builder_free(struct unwind_builder *b) {
+void unwind_builder_free(struct unwind_builder *b)
+{
     if (!b)
         return;
     if (b->thread_runs) {
@@ -114,7 +120,8 @@ void unwind_builder_free(struct unwind_builder *b) {
     free(b);
 }
 
-bool unwind_builder_add(struct unwind_builder *b, uint64_t object_id, int fd) {
+bool unwind_builder_add(struct unwind_builder *b, uint64_t object_id, int fd)
+{
     _cleanup_close_ int owned = fd;
     pthread_mutex_lock(&b->lock);
     bool fits = b->count < QUEUE_MAX;
@@ -131,7 +138,8 @@ bool unwind_builder_add(struct unwind_builder *b, uint64_t object_id, int fd) {
 }
 
 bool unwind_builder_take(struct unwind_builder *b, uint64_t *ret_object_id, struct unwind_table **ret_table,
-                         int *ret_error) {
+                         int *ret_error)
+{
     pthread_mutex_lock(&b->lock);
     bool any = b->done_count > 0;
     if (any) {
@@ -149,7 +157,8 @@ bool unwind_builder_take(struct unwind_builder *b, uint64_t *ret_object_id, stru
     return any;
 }
 
-void unwind_builder_figures(struct unwind_builder *b, struct unwind_builder_figures *ret) {
+void unwind_builder_figures(struct unwind_builder *b, struct unwind_builder_figures *ret)
+{
     pthread_mutex_lock(&b->lock);
     *ret = b->figures;
     ret->queued = b->count - b->done_count;

@@ -76,13 +76,15 @@ struct unwind_publisher {
     bool trim_wanted;
 };
 
-static uint64_t generation(const struct unwind_publisher *p) {
+static uint64_t generation(const struct unwind_publisher *p)
+{
     return p->generation + unwind_cache_generation(p->cache);
 }
 
 /* ---- objects ---- */
 
-static struct published_object *object_get(struct unwind_publisher *p, struct object *object) {
+static struct published_object *object_get(struct unwind_publisher *p, struct object *object)
+{
     struct published_object *o;
     HASH_FIND(hh, p->objects, &object->id, sizeof(object->id), o);
     if (o)
@@ -101,7 +103,8 @@ static struct published_object *object_get(struct unwind_publisher *p, struct ob
     return o;
 }
 
-static void object_remove_from_kernel(struct unwind_publisher *p, struct published_object *o) {
+static void object_remove_from_kernel(struct unwind_publisher *p, struct published_object *o)
+{
     if (o->state != OBJECT_PRESENT)
         return;
     unwind_tables_remove_object(p->tables, o->number);
@@ -109,25 +112,29 @@ static void object_remove_from_kernel(struct unwind_publisher *p, struct publish
     o->bytes = 0;
 }
 
-static void object_destroy(struct unwind_publisher *p, struct published_object *o) {
+static void object_destroy(struct unwind_publisher *p, struct published_object *o)
+{
     object_remove_from_kernel(p, o);
     HASH_DEL(p->objects, o);
     object_unref(o->object);
     free(o);
 }
 
-static void object_release(struct unwind_publisher *p, struct published_object *o) {
+static void object_release(struct unwind_publisher *p, struct published_object *o)
+{
     if (o && --o->users == 0)
         o->unused_since_ns = p->now_ns;
 }
 
-static void process_unpublish(struct unwind_publisher *p, struct published_process *e) {
+static void process_unpublish(struct unwind_publisher *p, struct published_process *e)
+{
     if (e->is_in_kernel)
         unwind_tables_remove_process(p->tables, e->pid);
     e->is_in_kernel = false;
 }
 
-static void unpublish_users(struct unwind_publisher *p, const struct published_object *o) {
+static void unpublish_users(struct unwind_publisher *p, const struct published_object *o)
+{
     for (struct published_process *e = p->processes; e; e = e->hh.next)
         for (size_t i = 0; i < e->mapping_count; i++)
             if (e->mappings[i].object == o)
@@ -135,7 +142,8 @@ static void unpublish_users(struct unwind_publisher *p, const struct published_o
 }
 
 /* When each object was last wanted: when a process that maps it was. */
-static void fill_wanted(struct unwind_publisher *p) {
+static void fill_wanted(struct unwind_publisher *p)
+{
     for (struct published_object *o = p->objects; o; o = o->hh.next)
         o->wanted_ns = 0;
     for (struct published_process *e = p->processes; e; e = e->hh.next)
@@ -144,7 +152,8 @@ static void fill_wanted(struct unwind_publisher *p) {
                 e->mappings[i].object->wanted_ns = e->wanted_ns;
 }
 
-static struct published_object *least_wanted(const struct unwind_publisher *p) {
+static struct published_object *least_wanted(const struct unwind_publisher *p)
+{
     struct published_object *found = NULL;
     for (struct published_object *o = p->objects; o; o = o->hh.next) {
         if (o->state != OBJECT_PRESENT || (o->users && p->now_ns - o->wanted_ns < EVICTABLE_AFTER_NS))
@@ -160,7 +169,8 @@ static struct published_object *least_wanted(const struct unwind_publisher *p) {
 }
 
 /* Takes out objects of at least `bytes` together; false when there are not as many that may go. */
-static bool make_room(struct unwind_publisher *p, size_t bytes) {
+static bool make_room(struct unwind_publisher *p, size_t bytes)
+{
     fill_wanted(p);
     for (size_t freed = 0; freed < bytes;) {
         struct published_object *o = least_wanted(p);
@@ -175,14 +185,16 @@ static bool make_room(struct unwind_publisher *p, size_t bytes) {
     return true;
 }
 
-static void object_retry(struct unwind_publisher *p, struct published_object *o, uint64_t after_ns) {
+static void object_retry(struct unwind_publisher *p, struct published_object *o, uint64_t after_ns)
+{
     o->retry_ns = p->now_ns + after_ns;
     if (!p->retry_ns || o->retry_ns < p->retry_ns)
         p->retry_ns = o->retry_ns;
 }
 
 static void object_put(struct unwind_publisher *p, struct published_object *o,
-                       const struct unwind_table *table) {
+                       const struct unwind_table *table)
+{
     int r = unwind_tables_put_object(p->tables, table->values, table->value_count, &o->number);
     if (r == 0) {
         o->state = OBJECT_PRESENT;
@@ -197,7 +209,8 @@ static void object_put(struct unwind_publisher *p, struct published_object *o,
     p->refused += !soon;
 }
 
-static void object_build(struct unwind_publisher *p, struct published_object *o) {
+static void object_build(struct unwind_publisher *p, struct published_object *o)
+{
     int fd = object_open(o->object);
     if (fd >= 0 && unwind_builder_add(p->builder, o->id, fd))
         o->state = OBJECT_QUEUED;
@@ -206,7 +219,8 @@ static void object_build(struct unwind_publisher *p, struct published_object *o)
 }
 
 /* Brings the object as far as can be done now; what the kernel is to be told of its mappings. */
-static uint32_t object_number(struct unwind_publisher *p, struct published_object *o) {
+static uint32_t object_number(struct unwind_publisher *p, struct published_object *o)
+{
     if (!o || o->object->is_anonymous)
         return UNWIND_OBJECT_NO_CODE;
     if (o->state == OBJECT_UNKNOWN && p->now_ns >= o->retry_ns) {
@@ -232,7 +246,8 @@ static uint32_t object_number(struct unwind_publisher *p, struct published_objec
 
 /* ---- processes ---- */
 
-static void process_release_mappings(struct unwind_publisher *p, struct published_process *e) {
+static void process_release_mappings(struct unwind_publisher *p, struct published_process *e)
+{
     for (size_t i = 0; i < e->mapping_count; i++)
         object_release(p, e->mappings[i].object);
     free(e->mappings);
@@ -240,14 +255,16 @@ static void process_release_mappings(struct unwind_publisher *p, struct publishe
     e->mapping_count = 0;
 }
 
-static void process_destroy(struct unwind_publisher *p, struct published_process *e) {
+static void process_destroy(struct unwind_publisher *p, struct published_process *e)
+{
     process_unpublish(p, e);
     process_release_mappings(p, e);
     HASH_DEL(p->processes, e);
     free(e);
 }
 
-static struct published_process *process_get(struct unwind_publisher *p, uint32_t pid) {
+static struct published_process *process_get(struct unwind_publisher *p, uint32_t pid)
+{
     struct published_process *e;
     HASH_FIND(hh, p->processes, &pid, sizeof(pid), e);
     if (e)
@@ -268,7 +285,8 @@ static struct published_process *process_get(struct unwind_publisher *p, uint32_
 
 /* Takes over which objects the process maps now. */
 static int process_take_mappings(struct unwind_publisher *p, struct published_process *e,
-                                 const struct process *process) {
+                                 const struct process *process)
+{
     struct published_mapping *mappings = calloc(process->mapping_count + 1, sizeof(*mappings));
     if (!mappings)
         return -ENOMEM;
@@ -287,8 +305,8 @@ static int process_take_mappings(struct unwind_publisher *p, struct published_pr
     return 0;
 }
 
-static int process_put(struct unwind_publisher *p, struct published_process *e,
-                       const struct process *process) {
+static int process_put(struct unwind_publisher *p, struct published_process *e, const struct process *process)
+{
     _cleanup_free_ struct unwind_mapping *mappings = calloc(e->mapping_count + 1, sizeof(*mappings));
     if (!mappings)
         return -ENOMEM;
@@ -300,7 +318,8 @@ static int process_put(struct unwind_publisher *p, struct published_process *e,
 }
 
 /* Sets the numbers of all mappings as they are now; true when any changed. */
-static bool process_number_mappings(struct unwind_publisher *p, struct published_process *e) {
+static bool process_number_mappings(struct unwind_publisher *p, struct published_process *e)
+{
     bool changed = false;
     for (size_t i = 0; i < e->mapping_count; i++) {
         uint32_t number = object_number(p, e->mappings[i].object);
@@ -310,13 +329,15 @@ static bool process_number_mappings(struct unwind_publisher *p, struct published
     return changed;
 }
 
-static bool is_same(const struct published_process *e, const struct process *process) {
+static bool is_same(const struct published_process *e, const struct process *process)
+{
     return e->mapping_version == process->mapping_version && e->start_time_ns == process->start_time_ns &&
            e->mapping_count == process->mapping_count;
 }
 
 static void process_publish(struct unwind_publisher *p, struct published_process *e,
-                            const struct process *process) {
+                            const struct process *process)
+{
     bool changed = !is_same(e, process);
     if (changed && process_take_mappings(p, e, process) < 0) {
         process_unpublish(p, e);
@@ -338,7 +359,8 @@ static void process_publish(struct unwind_publisher *p, struct published_process
     p->refused++;
 }
 
-void unwind_publisher_want(struct unwind_publisher *p, const struct process *process) {
+void unwind_publisher_want(struct unwind_publisher *p, const struct process *process)
+{
     if (!process || process->exited)
         return;
     struct published_process *e = process_get(p, process->pid);
@@ -350,7 +372,8 @@ void unwind_publisher_want(struct unwind_publisher *p, const struct process *pro
     process_publish(p, e, process);
 }
 
-void unwind_publisher_forget(struct unwind_publisher *p, uint32_t pid) {
+void unwind_publisher_forget(struct unwind_publisher *p, uint32_t pid)
+{
     struct published_process *e;
     HASH_FIND(hh, p->processes, &pid, sizeof(pid), e);
     if (e)
@@ -359,7 +382,8 @@ void unwind_publisher_forget(struct unwind_publisher *p, uint32_t pid) {
 
 /* ---- once a turn ---- */
 
-static void take_built(struct unwind_publisher *p) {
+static void take_built(struct unwind_publisher *p)
+{
     uint64_t id;
     struct unwind_table *table;
     int error;
@@ -382,7 +406,8 @@ static void take_built(struct unwind_publisher *p) {
     }
 }
 
-static void remove_unused(struct unwind_publisher *p) {
+static void remove_unused(struct unwind_publisher *p)
+{
     for (struct published_object *o = p->objects, *next; o; o = next) {
         next = o->hh.next;
         if (o->users == 0 && o->state != OBJECT_QUEUED && p->now_ns - o->unused_since_ns >= UNUSED_KEPT_NS)
@@ -391,7 +416,8 @@ static void remove_unused(struct unwind_publisher *p) {
 }
 
 /* What the builder's thread has freed lies in its own heap, which the allocator would keep. */
-static void trim_memory(struct unwind_publisher *p) {
+static void trim_memory(struct unwind_publisher *p)
+{
     struct unwind_builder_figures figures;
     unwind_builder_figures(p->builder, &figures);
     if (!p->trim_wanted || figures.queued)
@@ -400,7 +426,8 @@ static void trim_memory(struct unwind_publisher *p) {
     p->trim_wanted = false;
 }
 
-void unwind_publisher_run(struct unwind_publisher *p) {
+void unwind_publisher_run(struct unwind_publisher *p)
+{
     p->now_ns = clock_monotonic_ns();
     take_built(p);
     if (p->retry_ns && p->now_ns >= p->retry_ns) {
@@ -417,7 +444,8 @@ void unwind_publisher_run(struct unwind_publisher *p) {
 /* ---- life, figures ---- */
 
 int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache,
-                         struct unwind_publisher **ret) {
+                         struct unwind_publisher **ret)
+{
     _cleanup_(unwind_publisher_freep) struct unwind_publisher *p = calloc(1, sizeof(*p));
     if (!p)
         return -ENOMEM;
@@ -432,7 +460,8 @@ int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cach
     return 0;
 }
 
-void unwind_publisher_free(struct unwind_publisher *p) {
+void unwind_publisher_free(struct unwind_publisher *p)
+{
     if (!p)
         return;
     unwind_builder_free(p->builder);
@@ -443,11 +472,13 @@ void unwind_publisher_free(struct unwind_publisher *p) {
     free(p);
 }
 
-void unwind_publisher_losses(const struct unwind_publisher *p, struct losses *losses) {
+void unwind_publisher_losses(const struct unwind_publisher *p, struct losses *losses)
+{
     losses->count[LOSS_MAP_FULL] += p->refused;
 }
 
-void unwind_publisher_metrics(struct unwind_publisher *p, struct metric_set *set) {
+void unwind_publisher_metrics(struct unwind_publisher *p, struct metric_set *set)
+{
     struct unwind_builder_figures figures;
     unwind_builder_figures(p->builder, &figures);
     const struct {

@@ -63,34 +63,39 @@ struct program {
     size_t remembered_count;
 };
 
-static void save(struct program *p, uint64_t number, struct cfa_saved saved) {
+static void save(struct program *p, uint64_t number, struct cfa_saved saved)
+{
     for (int i = 0; i < CFA_TRACK_COUNT; i++)
         if (p->registers->number[i] == number)
             p->row.saved[i] = saved;
 }
 
-static void save_factored(struct program *p, uint64_t number, enum cfa_saved_kind kind, int64_t factored) {
+static void save_factored(struct program *p, uint64_t number, enum cfa_saved_kind kind, int64_t factored)
+{
     int64_t offset;
     if (__builtin_mul_overflow(factored, p->cie->data_align, &offset))
         p->c.failed = true;
     save(p, number, (struct cfa_saved){.kind = kind, .offset = offset});
 }
 
-static void save_expression(struct program *p, enum cfa_saved_kind kind) {
+static void save_expression(struct program *p, enum cfa_saved_kind kind)
+{
     uint64_t number = cursor_uleb128(&p->c);
     size_t size = cursor_uleb128(&p->c);
     const uint8_t *data = cursor_bytes(&p->c, size);
     save(p, number, (struct cfa_saved){.kind = kind, .expression = data, .expression_bytes = size});
 }
 
-static void restore(struct program *p, uint64_t number) {
+static void restore(struct program *p, uint64_t number)
+{
     for (int i = 0; i < CFA_TRACK_COUNT; i++)
         if (p->registers->number[i] == number)
             p->row.saved[i] = p->initial.saved[i];
 }
 
 /* The row so far holds up to `address`. */
-static void go_to(struct program *p, uint64_t address) {
+static void go_to(struct program *p, uint64_t address)
+{
     if (p->c.failed)
         return;
     if (p->in_cie || address < p->address) {
@@ -103,7 +108,8 @@ static void go_to(struct program *p, uint64_t address) {
     p->past_end = address >= p->fde->end;
 }
 
-static void advance(struct program *p, uint64_t factored) {
+static void advance(struct program *p, uint64_t factored)
+{
     uint64_t delta, address;
     if (__builtin_mul_overflow(factored, p->cie->code_align, &delta) ||
         __builtin_add_overflow(p->address, delta, &address))
@@ -112,7 +118,8 @@ static void advance(struct program *p, uint64_t factored) {
         go_to(p, address);
 }
 
-static void set_location(struct program *p) {
+static void set_location(struct program *p)
+{
     uint64_t address;
     if (eh_frame_pointer(p->section, &p->c, p->cie->pointer_encoding, &address))
         go_to(p, address);
@@ -120,34 +127,39 @@ static void set_location(struct program *p) {
         p->c.failed = true;
 }
 
-static void define_cfa(struct program *p, uint64_t number, int64_t offset) {
+static void define_cfa(struct program *p, uint64_t number, int64_t offset)
+{
     p->row.kind = CFA_REGISTER;
     p->row.register_number = number;
     p->row.offset = offset;
 }
 
-static int64_t factored_offset(struct program *p) {
+static int64_t factored_offset(struct program *p)
+{
     int64_t offset = 0;
     if (__builtin_mul_overflow(cursor_sleb128(&p->c), p->cie->data_align, &offset))
         p->c.failed = true;
     return offset;
 }
 
-static void define_cfa_expression(struct program *p) {
+static void define_cfa_expression(struct program *p)
+{
     size_t size = cursor_uleb128(&p->c);
     p->row.kind = CFA_EXPRESSION;
     p->row.expression = cursor_bytes(&p->c, size);
     p->row.expression_bytes = size;
 }
 
-static void remember(struct program *p) {
+static void remember(struct program *p)
+{
     if (p->remembered_count == CFA_MAX_REMEMBERED)
         p->c.failed = true;
     else
         p->remembered[p->remembered_count++] = p->row;
 }
 
-static void recall(struct program *p) {
+static void recall(struct program *p)
+{
     if (p->remembered_count == 0)
         p->c.failed = true;
     else
@@ -155,7 +167,8 @@ static void recall(struct program *p) {
 }
 
 /* Instructions that define the CFA; false: not one of them. */
-static bool step_cfa(struct program *p, uint8_t op) {
+static bool step_cfa(struct program *p, uint8_t op)
+{
     uint64_t number;
     switch (op) {
     case CFA_DEF_CFA:
@@ -187,7 +200,8 @@ static bool step_cfa(struct program *p, uint8_t op) {
 }
 
 /* Instructions that say where a register is; false: not one of them. */
-static bool step_register(struct program *p, uint8_t op) {
+static bool step_register(struct program *p, uint8_t op)
+{
     uint64_t number;
     switch (op) {
     case CFA_OFFSET_EXTENDED:
@@ -232,7 +246,8 @@ static bool step_register(struct program *p, uint8_t op) {
 }
 
 /* All others. */
-static void step_other(struct program *p, uint8_t op) {
+static void step_other(struct program *p, uint8_t op)
+{
     switch (op) {
     case CFA_NOP:
     case CFA_AARCH64_NEGATE_RA_STATE_WITH_PC: /* signed return addresses: whoever reads one takes the
@@ -268,7 +283,8 @@ static void step_other(struct program *p, uint8_t op) {
     }
 }
 
-static void step(struct program *p) {
+static void step(struct program *p)
+{
     uint8_t op = cursor_u8(&p->c), low = op & 0x3f;
     switch (op & 0xc0) {
     case CFA_ADVANCE_LOC:
@@ -288,7 +304,8 @@ static void step(struct program *p) {
 
 int cfa_program_run(const struct eh_frame *s, const struct eh_frame_cie *cie, const struct eh_frame_fde *fde,
                     const struct cfa_registers *registers, cfa_row_fn fn, void *context,
-                    uint64_t *ret_stopped_at) {
+                    uint64_t *ret_stopped_at)
+{
     struct program p; /* not cleared as a whole: the remembered rows are large */
     p.section = s;
     p.cie = cie;

@@ -27,7 +27,8 @@ struct build {
     bool is_signal_frame;
 };
 
-static void write_row(void *context, uint64_t address, const struct cfa_row *row) {
+static void write_row(void *context, uint64_t address, const struct cfa_row *row)
+{
     struct build *b = context;
     uint64_t distance = address - b->vaddr;
     if (distance >= b->range->end - b->range->start)
@@ -36,7 +37,8 @@ static void write_row(void *context, uint64_t address, const struct cfa_row *row
     unwind_table_writer_add(b->writer, b->range->start + (uint32_t)distance, &rule);
 }
 
-static void write_description(struct build *b, const struct cfi_range *range) {
+static void write_description(struct build *b, const struct cfi_range *range)
+{
     const struct eh_frame *s = &b->index->sections[range->source];
     size_t position = range->position, cie_position = 0;
     struct eh_frame_fde fde;
@@ -63,7 +65,8 @@ static void write_description(struct build *b, const struct cfi_range *range) {
 
 /* Code without description. Up to the next 16 bytes it is what compilers fill the space between functions
  * with: a row for each would make tables a tenth larger and serve nobody. */
-static void write_gap(struct build *b, uint32_t from, uint32_t to) {
+static void write_gap(struct build *b, uint32_t from, uint32_t to)
+{
     if (from >= to || (to % CODE_ALIGN == 0 && to - from < CODE_ALIGN))
         return;
     const struct unwind_rule none = {.cfa = UNWIND_CFA_NONE};
@@ -81,7 +84,8 @@ static void write_gap(struct build *b, uint32_t from, uint32_t to) {
 }
 
 /* The end of the code that holds `offset`, where its last gap ends. */
-static uint32_t code_end(const struct elf_file *f, uint32_t offset, uint32_t *ret_start) {
+static uint32_t code_end(const struct elf_file *f, uint32_t offset, uint32_t *ret_start)
+{
     const struct elf_segment *segments;
     size_t count = elf_segments(f, &segments);
     for (size_t i = 0; i < count; i++) {
@@ -98,7 +102,8 @@ static uint32_t code_end(const struct elf_file *f, uint32_t offset, uint32_t *re
 }
 
 /* What lies between two descriptions, which may be of two segments. */
-static void write_between(struct build *b, uint32_t from, uint32_t to) {
+static void write_between(struct build *b, uint32_t from, uint32_t to)
+{
     uint32_t start, end = code_end(b->f, to, &start);
     (void)end;
     if (from >= start) {
@@ -111,7 +116,8 @@ static void write_between(struct build *b, uint32_t from, uint32_t to) {
     write_gap(b, start, to);
 }
 
-static void write_all(struct build *b) {
+static void write_all(struct build *b)
+{
     const struct cfi_index *index = b->index;
     uint32_t covered = 0;
     for (size_t i = 0; i < index->range_count; i++) {
@@ -130,7 +136,8 @@ static void write_all(struct build *b) {
                             &(struct unwind_rule){.cfa = UNWIND_CFA_NONE});
 }
 
-int cfi_build(const struct elf_file *f, struct unwind_table **ret) {
+int cfi_build(const struct elf_file *f, struct unwind_table **ret)
+{
     _cleanup_(cfi_index_freep) struct cfi_index *index = NULL;
     int r = cfi_index_new(f, &index);
     if (r < 0)
@@ -155,7 +162,8 @@ int cfi_build(const struct elf_file *f, struct unwind_table **ret) {
     return 0;
 }
 
-uint64_t cfi_input_bytes(const struct elf_file *f) {
+uint64_t cfi_input_bytes(const struct elf_file *f)
+{
     const struct elf_section *eh = elf_section(f, ".eh_frame"), *debug = elf_section(f, ".debug_frame");
     return (eh ? eh->size_bytes : 0) + (debug ? debug->size_bytes : 0);
 }

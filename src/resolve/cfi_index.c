@@ -9,7 +9,8 @@
 #define CFI_MAX_SECTION_BYTES ((size_t)256 << 20)
 #define CFI_FIRST_RANGES      256
 
-static int add_range(struct cfi_index *index, const struct cfi_range *range) {
+static int add_range(struct cfi_index *index, const struct cfi_range *range)
+{
     if (index->range_count == index->range_capacity) {
         size_t capacity = index->range_capacity ? index->range_capacity * 2 : CFI_FIRST_RANGES;
         struct cfi_range *ranges = reallocarray(index->ranges, capacity, sizeof(*ranges));
@@ -22,8 +23,8 @@ static int add_range(struct cfi_index *index, const struct cfi_range *range) {
     return 0;
 }
 
-int cfi_index_add_known(struct cfi_index *index, uint64_t start, uint64_t end,
-                        const struct unwind_rule *rule) {
+int cfi_index_add_known(struct cfi_index *index, uint64_t start, uint64_t end, const struct unwind_rule *rule)
+{
     if (start >= end || end > UINT32_MAX || index->known_count == CFI_KNOWN_MAX)
         return 0;
     size_t number = index->known_count++;
@@ -32,7 +33,8 @@ int cfi_index_add_known(struct cfi_index *index, uint64_t start, uint64_t end,
 }
 
 /* The place in the file of code at [start, end) that one executable segment holds. */
-static bool code_range(const struct elf_file *f, uint64_t start, uint64_t end, struct cfi_range *ret) {
+static bool code_range(const struct elf_file *f, uint64_t start, uint64_t end, struct cfi_range *ret)
+{
     const struct elf_segment *segments;
     size_t count = elf_segments(f, &segments);
     for (size_t i = 0; i < count; i++) {
@@ -49,13 +51,15 @@ static bool code_range(const struct elf_file *f, uint64_t start, uint64_t end, s
     return false;
 }
 
-static uint64_t section_vaddr(const struct elf_file *f, const char *name) {
+static uint64_t section_vaddr(const struct elf_file *f, const char *name)
+{
     const struct elf_section *s = elf_section(f, name);
     return s ? s->vaddr : 0;
 }
 
 static int load_section(const struct elf_file *f, struct cfi_index *index, enum cfi_source source,
-                        const char *name) {
+                        const char *name)
+{
     const struct elf_section *section = elf_section(f, name);
     if (!section)
         return -ENOENT;
@@ -78,7 +82,8 @@ static int load_section(const struct elf_file *f, struct cfi_index *index, enum 
 
 /* A file without section headers still leads its own unwinder to .eh_frame: by the header that
  * PT_GNU_EH_FRAME points to. Where it ends is not said; it is read up to the end of its segment. */
-static int load_by_header(const struct elf_file *f, struct cfi_index *index) {
+static int load_by_header(const struct elf_file *f, struct cfi_index *index)
+{
     const struct elf_segment *header = elf_eh_frame_header(f);
     uint8_t bytes[16];
     if (!header || header->file_bytes < sizeof(bytes) ||
@@ -114,7 +119,8 @@ static int load_by_header(const struct elf_file *f, struct cfi_index *index) {
     return -ENOENT;
 }
 
-static int index_section(const struct elf_file *f, struct cfi_index *index, enum cfi_source source) {
+static int index_section(const struct elf_file *f, struct cfi_index *index, enum cfi_source source)
+{
     const struct eh_frame *s = &index->sections[source];
     struct eh_frame_cie cie = {.position = SIZE_MAX};
     bool cie_good = false;
@@ -144,7 +150,8 @@ static int index_section(const struct elf_file *f, struct cfi_index *index, enum
     }
 }
 
-static int compare_ranges(const void *a, const void *b) {
+static int compare_ranges(const void *a, const void *b)
+{
     const struct cfi_range *x = a, *y = b;
     if (x->start != y->start)
         return x->start < y->start ? -1 : 1;
@@ -153,7 +160,8 @@ static int compare_ranges(const void *a, const void *b) {
     return x->position < y->position ? -1 : x->position > y->position;
 }
 
-static bool is_sorted(const struct cfi_index *index) {
+static bool is_sorted(const struct cfi_index *index)
+{
     for (size_t i = 1; i < index->range_count; i++)
         if (compare_ranges(&index->ranges[i - 1], &index->ranges[i]) > 0)
             return false;
@@ -162,7 +170,8 @@ static bool is_sorted(const struct cfi_index *index) {
 
 /* Leaves no two ranges that overlap: a better source is believed before a worse one, and of two of the same
  * source, the one that starts later cuts the other short. */
-static void make_disjoint(struct cfi_index *index) {
+static void make_disjoint(struct cfi_index *index)
+{
     uint32_t covered[CFI_SOURCES] = {0}; /* up to where each source, or a better one, has something to say */
     size_t kept = 0;
     for (size_t i = 0; i < index->range_count; i++) {
@@ -181,7 +190,8 @@ static void make_disjoint(struct cfi_index *index) {
     index->range_count = kept;
 }
 
-int cfi_index_new(const struct elf_file *f, struct cfi_index **ret) {
+int cfi_index_new(const struct elf_file *f, struct cfi_index **ret)
+{
     _cleanup_(cfi_index_freep) struct cfi_index *index = calloc(1, sizeof(*index));
     if (!index)
         return -ENOMEM;
@@ -214,7 +224,8 @@ int cfi_index_new(const struct elf_file *f, struct cfi_index **ret) {
     return 0;
 }
 
-void cfi_index_free(struct cfi_index *index) {
+void cfi_index_free(struct cfi_index *index)
+{
     if (!index)
         return;
     for (size_t i = 0; i < CFI_KNOWN; i++)

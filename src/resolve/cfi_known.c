@@ -14,7 +14,8 @@ static const struct unwind_rule at_call = {.cfa = UNWIND_CFA_SP, .cfa_offset = 8
 static const struct unwind_rule arm_at_call = {.cfa = UNWIND_CFA_SP}; /* the return address is in x30 */
 
 /* The first stub pushes one word more and jumps into the dynamic linker: `push GOT+8; jmp *GOT+16`. */
-static int add_x86_lazy_head(struct cfi_index *index, uint64_t start) {
+static int add_x86_lazy_head(struct cfi_index *index, uint64_t start)
+{
     struct unwind_rule rule = at_call;
     rule.cfa_offset = 16;
     int r = cfi_index_add_known(index, start, start + 6, &rule);
@@ -23,7 +24,8 @@ static int add_x86_lazy_head(struct cfi_index *index, uint64_t start) {
 }
 
 /* Lazy stubs push a number before they jump to the first one; all others leave the stack alone. */
-static int add_x86_plt(const struct elf_file *f, struct cfi_index *index, uint64_t start, uint64_t end) {
+static int add_x86_plt(const struct elf_file *f, struct cfi_index *index, uint64_t start, uint64_t end)
+{
     uint8_t head[2 * PLT_STUB_BYTES] = {0};
     size_t size = end - start < sizeof(head) ? end - start : sizeof(head);
     if (elf_read(f, start, head, size) < 0)
@@ -45,7 +47,8 @@ static int add_x86_plt(const struct elf_file *f, struct cfi_index *index, uint64
 }
 
 /* arm64's first stub saves x16 and x30 by its first instruction (or the second, after `bti c`). */
-static int add_arm_plt(const struct elf_file *f, struct cfi_index *index, uint64_t start, uint64_t end) {
+static int add_arm_plt(const struct elf_file *f, struct cfi_index *index, uint64_t start, uint64_t end)
+{
     static const uint8_t save_lr[4] = {0xf0, 0x7b, 0xbf, 0xa9};
     uint8_t head[8];
     if (end - start >= 32 && elf_read(f, start, head, sizeof(head)) == 0) {
@@ -64,7 +67,8 @@ static int add_arm_plt(const struct elf_file *f, struct cfi_index *index, uint64
     return cfi_index_add_known(index, start, end, &arm_at_call);
 }
 
-static int add_plts(const struct elf_file *f, struct cfi_index *index) {
+static int add_plts(const struct elf_file *f, struct cfi_index *index)
+{
     static const char *const names[] = {".plt", ".plt.got", ".plt.sec", ".iplt"};
     for (size_t i = 0; i < array_size(names); i++) {
         const struct elf_section *s = elf_section(f, names[i]);
@@ -82,7 +86,8 @@ static int add_plts(const struct elf_file *f, struct cfi_index *index) {
 
 /* The outermost function clears the frame pointer (the ABI's mark of the end) or hands on its stack pointer
  * before anything else. An entry point that does neither is a shared library's, which means nothing. */
-static bool is_start(const struct elf_file *f, uint64_t entry) {
+static bool is_start(const struct elf_file *f, uint64_t entry)
+{
     static const struct {
         uint16_t machine;
         uint8_t size, code[4];
@@ -108,7 +113,8 @@ static bool is_start(const struct elf_file *f, uint64_t entry) {
     return false;
 }
 
-int cfi_known_add(const struct elf_file *f, struct cfi_index *index) {
+int cfi_known_add(const struct elf_file *f, struct cfi_index *index)
+{
     int r = add_plts(f, index);
     uint64_t entry;
     if (r < 0 || elf_entry(f) == 0 || elf_offset_from_vaddr(f, elf_entry(f), &entry) < 0 ||
@@ -133,7 +139,8 @@ static const struct trampoline arm_trampolines[] = {
 };
 
 static const struct trampoline *first_trampoline(uint16_t machine, const uint8_t *data, size_t size,
-                                                 size_t *ret_at) {
+                                                 size_t *ret_at)
+{
     const struct trampoline *list = machine == EM_AARCH64 ? arm_trampolines : x86_trampolines, *found = NULL;
     size_t count = machine == EM_AARCH64 ? array_size(arm_trampolines) : array_size(x86_trampolines);
     for (size_t i = 0; i < count; i++) {
@@ -147,7 +154,8 @@ static const struct trampoline *first_trampoline(uint16_t machine, const uint8_t
 }
 
 uint32_t cfi_known_trampoline(const struct elf_file *f, uint32_t from, uint32_t to, size_t *budget_bytes,
-                              uint32_t *ret_size, struct unwind_rule *ret_rule) {
+                              uint32_t *ret_size, struct unwind_rule *ret_rule)
+{
     _cleanup_free_ uint8_t *step = NULL;
     while (from<to && * budget_bytes> 0) {
         size_t size = to - from < SCAN_STEP_BYTES ? to - from : SCAN_STEP_BYTES;

@@ -16,7 +16,8 @@ enum { ARM_FP = 29, ARM_SP = 31 };
  * on the version. */
 #define ARM_UCONTEXT 128
 
-struct cfa_registers cfi_rule_registers(uint16_t machine, uint64_t return_register) {
+struct cfa_registers cfi_rule_registers(uint16_t machine, uint64_t return_register)
+{
     bool arm = machine == EM_AARCH64;
     struct cfa_registers r;
     r.number[CFA_TRACK_FP] = arm ? ARM_FP : X86_FP;
@@ -25,23 +26,28 @@ struct cfa_registers cfi_rule_registers(uint16_t machine, uint64_t return_regist
     return r;
 }
 
-static uint64_t sp_number(uint16_t machine) {
+static uint64_t sp_number(uint16_t machine)
+{
     return machine == EM_AARCH64 ? ARM_SP : X86_SP;
 }
 
-static uint64_t fp_number(uint16_t machine) {
+static uint64_t fp_number(uint16_t machine)
+{
     return machine == EM_AARCH64 ? ARM_FP : X86_FP;
 }
 
-static bool fits_s32(int64_t v) {
+static bool fits_s32(int64_t v)
+{
     return v >= INT32_MIN && v <= INT32_MAX;
 }
 
-static bool fits_s16(int64_t v) {
+static bool fits_s16(int64_t v)
+{
     return v >= INT16_MIN && v <= INT16_MAX;
 }
 
-static bool set_cfa_register(uint16_t machine, uint64_t number, int64_t offset, struct unwind_rule *rule) {
+static bool set_cfa_register(uint16_t machine, uint64_t number, int64_t offset, struct unwind_rule *rule)
+{
     if (!fits_s32(offset) || number > UINT8_MAX)
         return false;
     rule->cfa_offset = (int32_t)offset;
@@ -56,7 +62,8 @@ static bool set_cfa_register(uint16_t machine, uint64_t number, int64_t offset, 
     return true;
 }
 
-static bool set_cfa_expression(uint16_t machine, const struct cfa_row *row, struct unwind_rule *rule) {
+static bool set_cfa_expression(uint16_t machine, const struct cfa_row *row, struct unwind_rule *rule)
+{
     struct dwarf_expression e = dwarf_expression_recognise(row->expression, row->expression_bytes);
     switch (e.kind) {
     case DWARF_EXPRESSION_REGISTER:
@@ -86,7 +93,8 @@ static bool set_cfa_expression(uint16_t machine, const struct cfa_row *row, stru
 
 /* Where the caller's frame pointer is. One that cannot be told is undefined: a walk that does not need it
  * goes on. */
-static void set_fp(uint16_t machine, const struct cfa_saved *saved, struct unwind_rule *rule) {
+static void set_fp(uint16_t machine, const struct cfa_saved *saved, struct unwind_rule *rule)
+{
     rule->fp = UNWIND_FP_UNDEFINED;
     switch (saved->kind) {
     case CFA_SAVED_UNSPECIFIED:
@@ -119,7 +127,8 @@ static void set_fp(uint16_t machine, const struct cfa_saved *saved, struct unwin
     }
 }
 
-static bool set_return_address(uint16_t machine, const struct cfa_saved *saved, struct unwind_rule *rule) {
+static bool set_return_address(uint16_t machine, const struct cfa_saved *saved, struct unwind_rule *rule)
+{
     if (machine == EM_AARCH64 && (saved->kind == CFA_SAVED_UNSPECIFIED || saved->kind == CFA_SAVED_SAME))
         return true; /* still in the link register: offset 0 */
     if (saved->kind != CFA_SAVED_AT_OFFSET || !fits_s16(saved->offset) || saved->offset == 0)
@@ -128,13 +137,15 @@ static bool set_return_address(uint16_t machine, const struct cfa_saved *saved, 
     return true;
 }
 
-static void set_bx(const struct cfa_saved *saved, struct unwind_rule *rule) {
+static void set_bx(const struct cfa_saved *saved, struct unwind_rule *rule)
+{
     if (saved->kind == CFA_SAVED_AT_OFFSET && saved->offset < 0 && saved->offset % 8 == 0 &&
         saved->offset >= -8 * UINT8_MAX)
         rule->bx_words = (uint8_t)(-saved->offset / 8);
 }
 
-static bool signal_rule(uint16_t machine, const struct cfa_row *row, struct unwind_rule *ret) {
+static bool signal_rule(uint16_t machine, const struct cfa_row *row, struct unwind_rule *ret)
+{
     int64_t ucontext = ARM_UCONTEXT;
     if (machine == EM_X86_64) {
         if (row->kind != CFA_EXPRESSION)
@@ -149,7 +160,8 @@ static bool signal_rule(uint16_t machine, const struct cfa_row *row, struct unwi
     return true;
 }
 
-struct unwind_rule cfi_rule_from_row(uint16_t machine, const struct cfa_row *row, bool is_signal_frame) {
+struct unwind_rule cfi_rule_from_row(uint16_t machine, const struct cfa_row *row, bool is_signal_frame)
+{
     const struct unwind_rule unsupported = {.cfa = UNWIND_CFA_UNSUPPORTED};
     struct unwind_rule rule = {0};
     const struct cfa_saved *ra = &row->saved[CFA_TRACK_RA];

@@ -20,7 +20,8 @@ enum {
 
 #define REGISTER_X86_64_IP 16
 
-static bool take_register(struct cursor *c, uint32_t *ret_register, int64_t *ret_offset) {
+static bool take_register(struct cursor *c, uint32_t *ret_register, int64_t *ret_offset)
+{
     uint8_t op = cursor_u8(c);
     if (op >= OP_BREG0 && op <= OP_BREG31)
         *ret_register = op - OP_BREG0;
@@ -33,7 +34,8 @@ static bool take_register(struct cursor *c, uint32_t *ret_register, int64_t *ret
 }
 
 /* What comes after `breg7 8; breg16 0;` in a PLT: lit15; and; litN; ge; lit3; shl; plus. */
-static bool take_plt_tail(struct cursor *c, uint32_t *ret_threshold) {
+static bool take_plt_tail(struct cursor *c, uint32_t *ret_threshold)
+{
     if (cursor_u8(c) != OP_LIT0 + 15 || cursor_u8(c) != OP_AND)
         return false;
     uint8_t threshold = cursor_u8(c);
@@ -46,7 +48,8 @@ static bool take_plt_tail(struct cursor *c, uint32_t *ret_threshold) {
     return !c->failed && cursor_left(c) == 0;
 }
 
-struct dwarf_expression dwarf_expression_recognise(const uint8_t *data, size_t size) {
+struct dwarf_expression dwarf_expression_recognise(const uint8_t *data, size_t size)
+{
     const struct dwarf_expression other = {.kind = DWARF_EXPRESSION_OTHER};
     struct cursor c = cursor_make(data, size);
     struct dwarf_expression e = {.kind = DWARF_EXPRESSION_REGISTER};

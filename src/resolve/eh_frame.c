@@ -36,7 +36,8 @@ struct entry {
 };
 
 /* False: no length that lies within the section, or the end of all entries. */
-static bool read_entry(const struct eh_frame *s, size_t position, struct entry *ret, bool *ret_is_empty) {
+static bool read_entry(const struct eh_frame *s, size_t position, struct entry *ret, bool *ret_is_empty)
+{
     struct cursor c = cursor_make(s->data, s->size);
     cursor_seek(&c, position);
     struct entry e = {0};
@@ -60,13 +61,15 @@ static bool read_entry(const struct eh_frame *s, size_t position, struct entry *
     return true;
 }
 
-static bool entry_is_cie(const struct eh_frame *s, const struct entry *e) {
+static bool entry_is_cie(const struct eh_frame *s, const struct entry *e)
+{
     if (!s->is_debug_frame)
         return e->id == 0;
     return e->id == (e->is_64 ? UINT64_MAX : UINT32_MAX);
 }
 
-enum eh_frame_entry eh_frame_next(const struct eh_frame *s, size_t *position, size_t *ret_cie_position) {
+enum eh_frame_entry eh_frame_next(const struct eh_frame *s, size_t *position, size_t *ret_cie_position)
+{
     for (;;) {
         struct entry e;
         bool is_empty;
@@ -85,7 +88,8 @@ enum eh_frame_entry eh_frame_next(const struct eh_frame *s, size_t *position, si
     }
 }
 
-static bool read_unbased(struct cursor *c, uint8_t format, uint64_t *ret) {
+static bool read_unbased(struct cursor *c, uint8_t format, uint64_t *ret)
+{
     switch (format) {
     case PE_ABSOLUTE:
     case PE_UDATA8:
@@ -117,7 +121,8 @@ static bool read_unbased(struct cursor *c, uint8_t format, uint64_t *ret) {
     return !c->failed;
 }
 
-bool eh_frame_pointer(const struct eh_frame *s, struct cursor *c, uint8_t encoding, uint64_t *ret) {
+bool eh_frame_pointer(const struct eh_frame *s, struct cursor *c, uint8_t encoding, uint64_t *ret)
+{
     if (encoding == PE_OMIT)
         return false;
     uint64_t base = 0;
@@ -147,14 +152,16 @@ bool eh_frame_pointer(const struct eh_frame *s, struct cursor *c, uint8_t encodi
 }
 
 /* Skips a pointer whose value is of no use here (personality): an indirect one is as good as any. */
-static bool skip_pointer(const struct eh_frame *s, struct cursor *c, uint8_t encoding) {
+static bool skip_pointer(const struct eh_frame *s, struct cursor *c, uint8_t encoding)
+{
     uint64_t ignored;
     return encoding == PE_OMIT || eh_frame_pointer(s, c, encoding & (uint8_t)~PE_INDIRECT, &ignored);
 }
 
 /* The letters after 'z'. What is unknown can be skipped, because 'z' says how long it all is. */
 static bool read_augmentation(const struct eh_frame *s, struct cursor *c, const char *letters,
-                              struct eh_frame_cie *cie) {
+                              struct eh_frame_cie *cie)
+{
     for (; *letters; letters++) {
         switch (*letters) {
         case 'R':
@@ -180,7 +187,8 @@ static bool read_augmentation(const struct eh_frame *s, struct cursor *c, const 
     return true;
 }
 
-int eh_frame_read_cie(const struct eh_frame *s, size_t position, struct eh_frame_cie *ret) {
+int eh_frame_read_cie(const struct eh_frame *s, size_t position, struct eh_frame_cie *ret)
+{
     struct entry e;
     bool is_empty;
     if (!read_entry(s, position, &e, &is_empty) || is_empty || !entry_is_cie(s, &e))
@@ -227,7 +235,8 @@ int eh_frame_read_cie(const struct eh_frame *s, size_t position, struct eh_frame
 }
 
 int eh_frame_read_fde(const struct eh_frame *s, size_t position, const struct eh_frame_cie *cie,
-                      struct eh_frame_fde *ret) {
+                      struct eh_frame_fde *ret)
+{
     struct entry e;
     bool is_empty;
     if (!read_entry(s, position, &e, &is_empty) || is_empty || entry_is_cie(s, &e))

@@ -42,7 +42,8 @@ struct elf_file {
     size_t note_count;
 };
 
-int elf_read(const struct elf_file *f, uint64_t offset, void *data, size_t size) {
+int elf_read(const struct elf_file *f, uint64_t offset, void *data, size_t size)
+{
     if (offset > f->size || size > f->size - offset)
         return -EIO;
     if (f->data) {
@@ -62,7 +63,8 @@ int elf_read(const struct elf_file *f, uint64_t offset, void *data, size_t size)
 
 /* Reads a table that the headers speak of; anything but lack of memory means that the file is not what it
  * says. */
-static int read_table(const struct elf_file *f, uint64_t offset, size_t size, void **ret) {
+static int read_table(const struct elf_file *f, uint64_t offset, size_t size, void **ret)
+{
     if (offset > f->size || size > f->size - offset)
         return -ENOEXEC;
     _cleanup_free_ void *data = malloc(size + 1);
@@ -74,7 +76,8 @@ static int read_table(const struct elf_file *f, uint64_t offset, size_t size, vo
     return 0;
 }
 
-static int read_program_headers(struct elf_file *f, const Elf64_Ehdr *header) {
+static int read_program_headers(struct elf_file *f, const Elf64_Ehdr *header)
+{
     if (header->e_phnum == 0)
         return 0;
     if (header->e_phentsize != sizeof(Elf64_Phdr) || header->e_phnum > ELF_MAX_PROGRAM_HEADERS)
@@ -109,7 +112,8 @@ static int read_program_headers(struct elf_file *f, const Elf64_Ehdr *header) {
 
 /* Files with 65280 sections or more keep the true counts in section 0. */
 static int section_counts(const struct elf_file *f, const Elf64_Ehdr *header, uint64_t *ret_count,
-                          uint32_t *ret_names) {
+                          uint32_t *ret_names)
+{
     uint64_t count = header->e_shnum;
     uint32_t names = header->e_shstrndx;
     if (count == 0 || names == SHN_XINDEX) {
@@ -129,7 +133,8 @@ static int section_counts(const struct elf_file *f, const Elf64_Ehdr *header, ui
 }
 
 static int read_section_names(struct elf_file *f, const Elf64_Shdr *headers, size_t count, uint32_t names,
-                              size_t *ret_size) {
+                              size_t *ret_size)
+{
     size_t size = 0;
     if (names != SHN_UNDEF && names < count && headers[names].sh_type == SHT_STRTAB) {
         size = headers[names].sh_size;
@@ -150,7 +155,8 @@ static int read_section_names(struct elf_file *f, const Elf64_Shdr *headers, siz
     return 0;
 }
 
-static int read_section_headers(struct elf_file *f, const Elf64_Ehdr *header) {
+static int read_section_headers(struct elf_file *f, const Elf64_Ehdr *header)
+{
     if (header->e_shoff == 0)
         return 0;
     if (header->e_shentsize != sizeof(Elf64_Shdr))
@@ -191,7 +197,8 @@ static int read_section_headers(struct elf_file *f, const Elf64_Ehdr *header) {
     return 0;
 }
 
-static int read_headers(struct elf_file *f) {
+static int read_headers(struct elf_file *f)
+{
     Elf64_Ehdr header;
     if (elf_read(f, 0, &header, sizeof(header)) < 0)
         return -ENOEXEC;
@@ -207,7 +214,8 @@ static int read_headers(struct elf_file *f) {
     return r < 0 ? r : read_section_headers(f, &header);
 }
 
-int elf_open(int fd, struct elf_file **ret) {
+int elf_open(int fd, struct elf_file **ret)
+{
     struct stat st;
     if (fstat(fd, &st) < 0)
         return -errno;
@@ -227,7 +235,8 @@ int elf_open(int fd, struct elf_file **ret) {
     return 0;
 }
 
-int elf_open_memory(void *data, size_t size, struct elf_file **ret) {
+int elf_open_memory(void *data, size_t size, struct elf_file **ret)
+{
     _cleanup_(elf_file_freep) struct elf_file *f = calloc(1, sizeof(*f));
     if (!f)
         return -ENOMEM;
@@ -243,7 +252,8 @@ int elf_open_memory(void *data, size_t size, struct elf_file **ret) {
     return 0;
 }
 
-void elf_file_free(struct elf_file *f) {
+void elf_file_free(struct elf_file *f)
+{
     if (!f)
         return;
     closep(&f->fd);
@@ -254,43 +264,51 @@ void elf_file_free(struct elf_file *f) {
     free(f);
 }
 
-uint16_t elf_machine(const struct elf_file *f) {
+uint16_t elf_machine(const struct elf_file *f)
+{
     return f->machine;
 }
 
-uint16_t elf_type(const struct elf_file *f) {
+uint16_t elf_type(const struct elf_file *f)
+{
     return f->type;
 }
 
-uint64_t elf_entry(const struct elf_file *f) {
+uint64_t elf_entry(const struct elf_file *f)
+{
     return f->entry;
 }
 
-size_t elf_segments(const struct elf_file *f, const struct elf_segment **ret) {
+size_t elf_segments(const struct elf_file *f, const struct elf_segment **ret)
+{
     *ret = f->segments;
     return f->segment_count;
 }
 
-size_t elf_sections(const struct elf_file *f, const struct elf_section **ret) {
+size_t elf_sections(const struct elf_file *f, const struct elf_section **ret)
+{
     *ret = f->sections;
     return f->section_count;
 }
 
-const struct elf_section *elf_section(const struct elf_file *f, const char *name) {
+const struct elf_section *elf_section(const struct elf_file *f, const char *name)
+{
     for (size_t i = 0; i < f->section_count; i++)
         if (strcmp(f->sections[i].name, name) == 0)
             return &f->sections[i];
     return NULL;
 }
 
-const struct elf_segment *elf_eh_frame_header(const struct elf_file *f) {
+const struct elf_segment *elf_eh_frame_header(const struct elf_file *f)
+{
     return f->eh_frame_header.file_bytes ? &f->eh_frame_header : NULL;
 }
 
 /* Calls for more compressed bytes until `out` is full; both decompressors work in steps, so that the input is
  * never held whole. */
 static int inflate_section(const struct elf_file *f, uint64_t offset, uint64_t size, uint8_t *out,
-                           size_t out_size) {
+                           size_t out_size)
+{
     _cleanup_free_ uint8_t *step = malloc(ELF_INFLATE_STEP);
     if (!step)
         return -ENOMEM;
@@ -319,12 +337,14 @@ static int inflate_section(const struct elf_file *f, uint64_t offset, uint64_t s
     return r == 0 && !whole ? -ENOEXEC : r;
 }
 
-static void zstd_stream_freep(ZSTD_DStream **s) {
+static void zstd_stream_freep(ZSTD_DStream **s)
+{
     ZSTD_freeDStream(*s);
 }
 
 static int zstd_section(const struct elf_file *f, uint64_t offset, uint64_t size, uint8_t *out,
-                        size_t out_size) {
+                        size_t out_size)
+{
     _cleanup_free_ uint8_t *step = malloc(ELF_INFLATE_STEP);
     _cleanup_(zstd_stream_freep) ZSTD_DStream *stream = ZSTD_createDStream();
     if (!step || !stream)
@@ -349,7 +369,8 @@ static int zstd_section(const struct elf_file *f, uint64_t offset, uint64_t size
 }
 
 static int compressed_section_data(const struct elf_file *f, const struct elf_section *s, size_t max_bytes,
-                                   void **ret, size_t *ret_size) {
+                                   void **ret, size_t *ret_size)
+{
     Elf64_Chdr header;
     if (s->size_bytes < sizeof(header) || elf_read(f, s->offset, &header, sizeof(header)) < 0)
         return -ENOEXEC;
@@ -372,7 +393,8 @@ static int compressed_section_data(const struct elf_file *f, const struct elf_se
 }
 
 int elf_section_data(const struct elf_file *f, const struct elf_section *s, size_t max_bytes, void **ret,
-                     size_t *ret_size) {
+                     size_t *ret_size)
+{
     if (s->type == SHT_NOBITS || s->type == SHT_NULL)
         return -ENOENT;
     if (s->offset > f->size || s->size_bytes > f->size - s->offset)
@@ -387,7 +409,8 @@ int elf_section_data(const struct elf_file *f, const struct elf_section *s, size
     return r;
 }
 
-int elf_vaddr_from_offset(const struct elf_file *f, uint64_t offset, uint64_t *ret) {
+int elf_vaddr_from_offset(const struct elf_file *f, uint64_t offset, uint64_t *ret)
+{
     /* Segments share pages at their edges, so a page may lie in two: the one with code is meant by those who
      * ask. */
     const struct elf_segment *found = NULL;
@@ -402,7 +425,8 @@ int elf_vaddr_from_offset(const struct elf_file *f, uint64_t offset, uint64_t *r
     return 0;
 }
 
-int elf_offset_from_vaddr(const struct elf_file *f, uint64_t vaddr, uint64_t *ret) {
+int elf_offset_from_vaddr(const struct elf_file *f, uint64_t vaddr, uint64_t *ret)
+{
     for (size_t i = 0; i < f->segment_count; i++) {
         const struct elf_segment *s = &f->segments[i];
         if (vaddr >= s->vaddr && vaddr - s->vaddr < s->file_bytes) {
@@ -414,7 +438,8 @@ int elf_offset_from_vaddr(const struct elf_file *f, uint64_t vaddr, uint64_t *re
 }
 
 /* Notes: name size, contents size, type, name, contents; each padded to the alignment of the whole. */
-static size_t find_build_id(const struct elf_file *f, const struct note_range *range, uint8_t ret[64]) {
+static size_t find_build_id(const struct elf_file *f, const struct note_range *range, uint8_t ret[64])
+{
     _cleanup_free_ void *data = NULL;
     if (range->size > ELF_MAX_NOTE_BYTES || read_table(f, range->offset, range->size, &data) < 0)
         return 0;
@@ -439,7 +464,8 @@ static size_t find_build_id(const struct elf_file *f, const struct note_range *r
     return 0;
 }
 
-size_t elf_build_id(const struct elf_file *f, uint8_t ret[64]) {
+size_t elf_build_id(const struct elf_file *f, uint8_t ret[64])
+{
     for (size_t i = 0; i < f->note_count; i++) {
         size_t size = find_build_id(f, &f->notes[i], ret);
         if (size)

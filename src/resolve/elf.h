@@ -1,5 +1,6 @@
-/* An ELF64 little-endian file (x86-64, arm64), read by pread: nothing is mapped, so that a file truncated under us is an error
- * and not a SIGBUS, and counts nothing towards our memory. Every figure in it is distrusted and bounded. Not thread-safe. */
+/* An ELF64 little-endian file (x86-64, arm64), read by pread: nothing is mapped, so that a file truncated
+ * under us is an error and not a SIGBUS, and counts nothing towards our memory. Every figure in it is
+ * distrusted and bounded. Not thread-safe. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -42,7 +43,8 @@ int elf_read(const struct elf_file *f, uint64_t offset, void *data, size_t size)
 
 /* A whole section in memory, decompressed if SHF_COMPRESSED, at most `max_bytes` (-EFBIG). -ENOENT: it has no
  * bytes in this file (SHT_NOBITS). The caller frees `*ret`, which has one more byte than `*ret_size`. */
-int elf_section_data(const struct elf_file *f, const struct elf_section *s, size_t max_bytes, void **ret, size_t *ret_size);
+int elf_section_data(const struct elf_file *f, const struct elf_section *s, size_t max_bytes, void **ret,
+                     size_t *ret_size);
 
 /* Between places in the file and addresses, by the PT_LOAD segments; -ENOENT when no segment holds it. */
 int elf_vaddr_from_offset(const struct elf_file *f, uint64_t offset, uint64_t *ret);

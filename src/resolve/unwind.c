@@ -7,7 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
-static int read_copy(const struct unwind_copy *copy, uint64_t address, void *ret_u64) {
+static int read_copy(const struct unwind_copy *copy, uint64_t address, void *ret_u64)
+{
     uint64_t offset = address - copy->address;
     if (address < copy->address || copy->stack_bytes < 8 || offset > copy->stack_bytes - 8)
         return -EFAULT;
@@ -22,7 +23,8 @@ static int read_copy(const struct unwind_copy *copy, uint64_t address, void *ret
 #include "../../probes/unwind_step.h"
 
 int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn find_rule, void *context, uint64_t *ret_frames,
-                size_t max, size_t *ret_count) {
+                size_t max, size_t *ret_count)
+{
     struct unwind_registers r = copy->registers;
     bool interrupted = copy->interrupted, by_fp = false;
     size_t count = 0;
@@ -60,7 +62,8 @@ struct sample_walk {
     struct unwind_cache *cache;
 };
 
-static int find_process_rule(void *context, uint64_t address, struct unwind_rule *ret_rule) {
+static int find_process_rule(void *context, uint64_t address, struct unwind_rule *ret_rule)
+{
     const struct sample_walk *w = context;
     const struct process_mapping *mapping = process_mapping_find(w->process, address);
     if (!mapping)
@@ -80,7 +83,8 @@ static int find_process_rule(void *context, uint64_t address, struct unwind_rule
 }
 
 int unwind_finish_sample(const struct cpu_sample *record, const struct process *process,
-                         struct unwind_cache *cache, uint64_t *ret_frames, size_t max, size_t *ret_count) {
+                         struct unwind_cache *cache, uint64_t *ret_frames, size_t max, size_t *ret_count)
+{
     *ret_count = 0;
     if (!process || record->stack_bytes == 0)
         return record->user_end;

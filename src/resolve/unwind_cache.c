@@ -24,18 +24,21 @@ struct unwind_cache {
     uint64_t hits, builds, build_errors, evictions;
 };
 
-static size_t entry_bytes(const struct cached_table *e) {
+static size_t entry_bytes(const struct cached_table *e)
+{
     return sizeof(*e) + (e->table ? sizeof(*e->table) + e->table->value_count * UNWIND_VALUE_BYTES : 0);
 }
 
-static void drop(struct unwind_cache *c, struct cached_table *e) {
+static void drop(struct unwind_cache *c, struct cached_table *e)
+{
     HASH_DEL(c->entries, e);
     c->bytes -= entry_bytes(e);
     unwind_table_free(e->table);
     free(e);
 }
 
-int unwind_cache_new(size_t max_bytes, struct unwind_cache **ret) {
+int unwind_cache_new(size_t max_bytes, struct unwind_cache **ret)
+{
     struct unwind_cache *c = calloc(1, sizeof(*c));
     if (!c)
         return -ENOMEM;
@@ -45,19 +48,22 @@ int unwind_cache_new(size_t max_bytes, struct unwind_cache **ret) {
     return 0;
 }
 
-void unwind_cache_trim(struct unwind_cache *c) {
+void unwind_cache_trim(struct unwind_cache *c)
+{
     while (c->entries)
         drop(c, c->entries);
 }
 
-void unwind_cache_free(struct unwind_cache *c) {
+void unwind_cache_free(struct unwind_cache *c)
+{
     if (!c)
         return;
     unwind_cache_trim(c);
     free(c);
 }
 
-static struct cached_table *find(struct unwind_cache *c, uint64_t object_id) {
+static struct cached_table *find(struct unwind_cache *c, uint64_t object_id)
+{
     struct cached_table *e;
     HASH_FIND(hh, c->entries, &object_id, sizeof(object_id), e);
     if (!e)
@@ -71,7 +77,8 @@ static struct cached_table *find(struct unwind_cache *c, uint64_t object_id) {
 
 /* Takes `table` in every case; NULL when there is no memory. */
 static struct cached_table *add(struct unwind_cache *c, uint64_t object_id, enum unwind_cache_state state,
-                                struct unwind_table *table) {
+                                struct unwind_table *table)
+{
     struct cached_table *e = calloc(1, sizeof(*e));
     if (e) {
         e->object_id = object_id;
@@ -94,7 +101,8 @@ static struct cached_table *add(struct unwind_cache *c, uint64_t object_id, enum
 }
 
 enum unwind_cache_state unwind_cache_look(struct unwind_cache *c, uint64_t object_id,
-                                          const struct unwind_table **ret) {
+                                          const struct unwind_table **ret)
+{
     struct cached_table *e = find(c, object_id);
     if (!e)
         return UNWIND_CACHE_UNKNOWN;
@@ -103,7 +111,8 @@ enum unwind_cache_state unwind_cache_look(struct unwind_cache *c, uint64_t objec
     return e->state;
 }
 
-static int result(const struct cached_table *e, const struct unwind_table **ret) {
+static int result(const struct cached_table *e, const struct unwind_table **ret)
+{
     if (!e)
         return -ENOMEM;
     if (e->state != UNWIND_CACHE_READY)
@@ -113,7 +122,8 @@ static int result(const struct cached_table *e, const struct unwind_table **ret)
 }
 
 static int build(struct unwind_cache *c, const struct object *o, enum unwind_cache_state *ret_state,
-                 struct unwind_table **ret) {
+                 struct unwind_table **ret)
+{
     _cleanup_close_ int fd = object_open(o);
     if (fd < 0)
         return fd == -ENOENT ? -EIO : fd; /* a file that cannot be had is not one that has no rules */
@@ -131,7 +141,8 @@ static int build(struct unwind_cache *c, const struct object *o, enum unwind_cac
     return r == -ENOMEM ? r : 0; /* what is damaged or too large has no rules that we could use */
 }
 
-int unwind_cache_get(struct unwind_cache *c, const struct object *o, const struct unwind_table **ret) {
+int unwind_cache_get(struct unwind_cache *c, const struct object *o, const struct unwind_table **ret)
+{
     if (o->is_anonymous)
         return -ENOENT;
     struct cached_table *e = find(c, o->id);
@@ -150,7 +161,8 @@ int unwind_cache_get(struct unwind_cache *c, const struct object *o, const struc
     return result(add(c, o->id, state, table), ret);
 }
 
-void unwind_cache_put(struct unwind_cache *c, uint64_t object_id, struct unwind_table *table) {
+void unwind_cache_put(struct unwind_cache *c, uint64_t object_id, struct unwind_table *table)
+{
     struct cached_table *e = find(c, object_id);
     if (e && e->state != UNWIND_CACHE_DEFERRED) {
         unwind_table_free(table);
@@ -161,19 +173,23 @@ void unwind_cache_put(struct unwind_cache *c, uint64_t object_id, struct unwind_
     add(c, object_id, table ? UNWIND_CACHE_READY : UNWIND_CACHE_NO_RULES, table);
 }
 
-void unwind_cache_defer_above(struct unwind_cache *c, uint64_t input_bytes) {
+void unwind_cache_defer_above(struct unwind_cache *c, uint64_t input_bytes)
+{
     c->defer_above_bytes = input_bytes;
 }
 
-uint64_t unwind_cache_generation(const struct unwind_cache *c) {
+uint64_t unwind_cache_generation(const struct unwind_cache *c)
+{
     return c->generation;
 }
 
-size_t unwind_cache_bytes(const struct unwind_cache *c) {
+size_t unwind_cache_bytes(const struct unwind_cache *c)
+{
     return c->bytes;
 }
 
-void unwind_cache_metrics(const struct unwind_cache *c, struct metric_set *set) {
+void unwind_cache_metrics(const struct unwind_cache *c, struct metric_set *set)
+{
     metric_add(set, "sonde_self_unwind_cache_bytes", METRIC_GAUGE, "bytes",
                "Memory held by unwinding tables in user space.", (double)c->bytes, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_unwind_cache_hits", METRIC_COUNTER, "",

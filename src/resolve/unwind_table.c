@@ -23,7 +23,8 @@ struct unwind_table_writer {
     int error;
 };
 
-static int slots_grow(struct unwind_table_writer *w) {
+static int slots_grow(struct unwind_table_writer *w)
+{
     size_t count = w->slot_count ? w->slot_count * 2 : FIRST_RULES * 2;
     uint32_t *slots = calloc(count, sizeof(*slots));
     if (!slots)
@@ -40,7 +41,8 @@ static int slots_grow(struct unwind_table_writer *w) {
     return 0;
 }
 
-static int rule_number(struct unwind_table_writer *w, const struct unwind_rule *rule, uint32_t *ret) {
+static int rule_number(struct unwind_table_writer *w, const struct unwind_rule *rule, uint32_t *ret)
+{
     if ((w->rule_count + 1) * 2 > w->slot_count) {
         int r = slots_grow(w);
         if (r < 0)
@@ -73,7 +75,8 @@ static int rule_number(struct unwind_table_writer *w, const struct unwind_rule *
 }
 
 /* Makes room for `count` values in all. */
-static int reserve(struct unwind_table_writer *w, size_t count) {
+static int reserve(struct unwind_table_writer *w, size_t count)
+{
     if (count <= w->page_capacity)
         return 0;
     size_t capacity = w->page_capacity + w->page_capacity / 2;
@@ -87,7 +90,8 @@ static int reserve(struct unwind_table_writer *w, size_t count) {
     return 0;
 }
 
-static int new_page(struct unwind_table_writer *w, uint32_t base) {
+static int new_page(struct unwind_table_writer *w, uint32_t base)
+{
     if (w->page_count == UNWIND_MAX_PAGES + 1)
         return -EFBIG;
     int r = reserve(w, w->page_count + 1);
@@ -99,7 +103,8 @@ static int new_page(struct unwind_table_writer *w, uint32_t base) {
     return 0;
 }
 
-static int add_row(struct unwind_table_writer *w, uint32_t file_offset, uint32_t rule) {
+static int add_row(struct unwind_table_writer *w, uint32_t file_offset, uint32_t rule)
+{
     struct unwind_page *page = w->page_count > 1 ? &w->pages[w->page_count - 1] : NULL;
     if (page && page->base + page->distance[page->rows - 1] == file_offset) {
         page->rule[page->rows - 1] = (uint16_t)rule; /* the row before covered nothing */
@@ -118,7 +123,8 @@ static int add_row(struct unwind_table_writer *w, uint32_t file_offset, uint32_t
     return 0;
 }
 
-int unwind_table_writer_new(struct unwind_table_writer **ret) {
+int unwind_table_writer_new(struct unwind_table_writer **ret)
+{
     _cleanup_(unwind_table_writer_freep) struct unwind_table_writer *w = calloc(1, sizeof(*w));
     if (!w)
         return -ENOMEM;
@@ -136,7 +142,8 @@ int unwind_table_writer_new(struct unwind_table_writer **ret) {
     return 0;
 }
 
-void unwind_table_writer_free(struct unwind_table_writer *w) {
+void unwind_table_writer_free(struct unwind_table_writer *w)
+{
     if (!w)
         return;
     free(w->pages);
@@ -146,7 +153,8 @@ void unwind_table_writer_free(struct unwind_table_writer *w) {
 }
 
 void unwind_table_writer_add(struct unwind_table_writer *w, uint32_t file_offset,
-                             const struct unwind_rule *rule) {
+                             const struct unwind_rule *rule)
+{
     uint32_t number;
     if (w->error < 0)
         return;
@@ -158,7 +166,8 @@ void unwind_table_writer_add(struct unwind_table_writer *w, uint32_t file_offset
 }
 
 static void fill_header(struct unwind_object_header *header, const struct unwind_page *pages,
-                        size_t page_count, size_t rule_count) {
+                        size_t page_count, size_t rule_count)
+{
     *header = (struct unwind_object_header){.pages = (uint32_t)page_count, .rules = (uint32_t)rule_count};
     size_t places = sizeof(header->index) / sizeof(header->index[0]);
     while (((page_count + ((size_t)1 << header->index_shift) - 1) >> header->index_shift) > places)
@@ -167,7 +176,8 @@ static void fill_header(struct unwind_object_header *header, const struct unwind
         header->index[header->index_count++] = pages[i << header->index_shift].base;
 }
 
-int unwind_table_writer_finish(struct unwind_table_writer *w, struct unwind_table **ret) {
+int unwind_table_writer_finish(struct unwind_table_writer *w, struct unwind_table **ret)
+{
     if (w->error < 0)
         return w->error;
     if (w->row_count == 0)
@@ -201,7 +211,8 @@ int unwind_table_writer_finish(struct unwind_table_writer *w, struct unwind_tabl
     return 0;
 }
 
-void unwind_table_free(struct unwind_table *t) {
+void unwind_table_free(struct unwind_table *t)
+{
     if (!t)
         return;
     free(t->values);
@@ -222,7 +233,8 @@ void unwind_table_free(struct unwind_table *t) {
         low_;                                                                                                \
     })
 
-const struct unwind_rule *unwind_table_find(const struct unwind_table *t, uint32_t file_offset) {
+const struct unwind_rule *unwind_table_find(const struct unwind_table *t, uint32_t file_offset)
+{
     const struct unwind_object_header *header = t->values;
     const struct unwind_page *pages = (const struct unwind_page *)t->values + 1;
     if (header->pages == 0 || file_offset < pages[0].base)

@@ -30,18 +30,21 @@ struct oracle {
     unsigned rows, wrong, unsupported, elsewhere;
 };
 
-static const char *cell(const struct oracle *o, const char *column) {
+static const char *cell(const struct oracle *o, const char *column)
+{
     for (size_t i = 0; i < o->column_count; i++)
         if (strcmp(o->columns[i], column) == 0)
             return o->row[i];
     return "absent";
 }
 
-static bool is_one_of(unsigned kind, unsigned a, unsigned b, unsigned c, unsigned d) {
+static bool is_one_of(unsigned kind, unsigned a, unsigned b, unsigned c, unsigned d)
+{
     return kind == a || kind == b || kind == c || kind == d;
 }
 
-static bool cfa_agrees(const struct oracle *o, const struct unwind_rule *rule) {
+static bool cfa_agrees(const struct oracle *o, const struct unwind_rule *rule)
+{
     const char *text = cell(o, "CFA");
     bool arm = elf_machine(o->file) == EM_AARCH64;
     if (strcmp(text, "exp") == 0)
@@ -60,7 +63,8 @@ static bool cfa_agrees(const struct oracle *o, const struct unwind_rule *rule) {
     return rule->cfa == UNWIND_CFA_REGISTER;
 }
 
-static bool fp_agrees(const struct oracle *o, const struct unwind_rule *rule) {
+static bool fp_agrees(const struct oracle *o, const struct unwind_rule *rule)
+{
     const char *text = cell(o, elf_machine(o->file) == EM_AARCH64 ? "x29" : "rbp");
     int offset;
     if (sscanf(text, "c%d", &offset) == 1)
@@ -74,7 +78,8 @@ static bool fp_agrees(const struct oracle *o, const struct unwind_rule *rule) {
     return rule->fp == UNWIND_FP_UNDEFINED;
 }
 
-static bool bx_agrees(const struct oracle *o, const struct unwind_rule *rule) {
+static bool bx_agrees(const struct oracle *o, const struct unwind_rule *rule)
+{
     int offset;
     if (elf_machine(o->file) == EM_X86_64 && sscanf(cell(o, "rbx"), "c%d", &offset) == 1 && offset < 0 &&
         offset >= -8 * 255)
@@ -82,7 +87,8 @@ static bool bx_agrees(const struct oracle *o, const struct unwind_rule *rule) {
     return rule->bx_words == 0;
 }
 
-static bool rule_agrees(struct oracle *o, const struct unwind_rule *rule) {
+static bool rule_agrees(struct oracle *o, const struct unwind_rule *rule)
+{
     const char *ra = cell(o, "ra");
     bool arm = elf_machine(o->file) == EM_AARCH64;
     int offset;
@@ -106,7 +112,8 @@ static bool rule_agrees(struct oracle *o, const struct unwind_rule *rule) {
 }
 
 /* Checks the row at hand, which holds up to `end`. */
-static void check_row(struct oracle *o, uint64_t end) {
+static void check_row(struct oracle *o, uint64_t end)
+{
     if (!o->has_row || end <= o->row_start)
         return;
     o->has_row = false;
@@ -132,7 +139,8 @@ static void check_row(struct oracle *o, uint64_t end) {
 
 /* Words of a line into fixed cells; a register is printed as "r8 (r8)", of which the second half is left out.
  */
-static size_t split(char *line, char *to, size_t width) {
+static size_t split(char *line, char *to, size_t width)
+{
     size_t count = 0;
     char *rest = line;
     for (char *word; count < COLUMNS_MAX && (word = strsep(&rest, " \n"));)
@@ -141,7 +149,8 @@ static size_t split(char *line, char *to, size_t width) {
     return count;
 }
 
-static bool cie_is_signal(const char *line) {
+static bool cie_is_signal(const char *line)
+{
     const char *quote = strchr(line, '"'), *end = quote ? strchr(quote + 1, '"') : NULL;
     return end && memchr(quote, 'S', (size_t)(end - quote));
 }
@@ -154,7 +163,8 @@ struct signal_cies {
 };
 
 /* "00000018 000000000000002c 0000001c FDE cie=00000000 pc=0000000000001060..00000000000010db" */
-static void take_description(struct oracle *o, const char *line, const struct signal_cies *signals) {
+static void take_description(struct oracle *o, const char *line, const struct signal_cies *signals)
+{
     uint64_t start = 0, end = 0;
     char cie[20] = "";
     const char *at = strstr(line, "cie=");
@@ -167,7 +177,8 @@ static void take_description(struct oracle *o, const char *line, const struct si
         o->is_signal |= strcmp(signals->positions[i], cie) == 0;
 }
 
-static void read_all(struct oracle *o, FILE *from) {
+static void read_all(struct oracle *o, FILE *from)
+{
     char *line = NULL;
     size_t size = 0;
     struct signal_cies signals = {0};
@@ -195,7 +206,8 @@ static void read_all(struct oracle *o, FILE *from) {
     free(line);
 }
 
-static int check_file(const char *path, bool *ret_checked) {
+static int check_file(const char *path, bool *ret_checked)
+{
     *ret_checked = false;
     _cleanup_(elf_file_freep) struct elf_file *f = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -232,7 +244,8 @@ static int check_file(const char *path, bool *ret_checked) {
 static const char *const *files;
 static size_t file_count;
 
-static void every_row_is_found(void **state) {
+static void every_row_is_found(void **state)
+{
     (void)state;
     unsigned checked = 0;
     int wrong = 0;
@@ -248,7 +261,8 @@ static void every_row_is_found(void **state) {
     }
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char **argv)
+{
     static const char *const usual[] = {
         "/proc/self/exe",
         "/lib/x86_64-linux-gnu/libc.so.6",

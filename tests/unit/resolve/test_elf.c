@@ -33,7 +33,8 @@ struct image {
 
 enum { NAME_PLAIN = 1, NAME_ZLIB = 8, NAME_ZSTD = 14, NAME_NAMES = 20 };
 
-static size_t put_compressed(uint8_t *at, uint32_t type) {
+static size_t put_compressed(uint8_t *at, uint32_t type)
+{
     Elf64_Chdr header = {.ch_type = type, .ch_size = sizeof(TEXT), .ch_addralign = 1};
     memcpy(at, &header, sizeof(header));
     size_t room = 1024;
@@ -48,7 +49,8 @@ static size_t put_compressed(uint8_t *at, uint32_t type) {
     return sizeof(header) + room;
 }
 
-static uint8_t *make_image(void) {
+static uint8_t *make_image(void)
+{
     uint8_t *data = calloc(1, IMAGE_BYTES);
     assert_non_null(data);
     struct image *i = (struct image *)data;
@@ -106,14 +108,16 @@ static uint8_t *make_image(void) {
 }
 
 /* Opens an image that `spoil` may have changed; frees it when it is refused. */
-static int open_image(uint8_t *data, size_t size, struct elf_file **ret) {
+static int open_image(uint8_t *data, size_t size, struct elf_file **ret)
+{
     int r = elf_open_memory(data, size, ret);
     if (r < 0)
         free(data);
     return r;
 }
 
-static void headers_are_read(void **state) {
+static void headers_are_read(void **state)
+{
     (void)state;
     _cleanup_(elf_file_freep) struct elf_file *f = NULL;
     assert_int_equal(open_image(make_image(), IMAGE_BYTES, &f), 0);
@@ -133,7 +137,8 @@ static void headers_are_read(void **state) {
     assert_int_equal(id[19], 0xAB);
 }
 
-static void places_and_addresses_convert(void **state) {
+static void places_and_addresses_convert(void **state)
+{
     (void)state;
     _cleanup_(elf_file_freep) struct elf_file *f = NULL;
     assert_int_equal(open_image(make_image(), IMAGE_BYTES, &f), 0);
@@ -149,7 +154,8 @@ static void places_and_addresses_convert(void **state) {
     assert_int_equal(v, 0x1fff);
 }
 
-static void sections_are_decompressed(void **state) {
+static void sections_are_decompressed(void **state)
+{
     (void)state;
     _cleanup_(elf_file_freep) struct elf_file *f = NULL;
     assert_int_equal(open_image(make_image(), IMAGE_BYTES, &f), 0);
@@ -167,7 +173,8 @@ static void sections_are_decompressed(void **state) {
     }
 }
 
-static void damaged_compression_is_refused(void **state) {
+static void damaged_compression_is_refused(void **state)
+{
     (void)state;
     static const char *const names[] = {".zlib", ".zstd"};
     for (size_t i = 0; i < array_size(names); i++) {
@@ -194,7 +201,8 @@ static void damaged_compression_is_refused(void **state) {
     }
 }
 
-static void other_files_are_refused(void **state) {
+static void other_files_are_refused(void **state)
+{
     (void)state;
     for (int damage = 0; damage < 10; damage++) {
         uint8_t *data = make_image();
@@ -239,7 +247,8 @@ static void other_files_are_refused(void **state) {
     }
 }
 
-static void figures_that_lie_cost_only_what_they_speak_of(void **state) {
+static void figures_that_lie_cost_only_what_they_speak_of(void **state)
+{
     (void)state;
     uint8_t *data = make_image();
     struct image *i = (struct image *)data;
@@ -265,7 +274,8 @@ static void figures_that_lie_cost_only_what_they_speak_of(void **state) {
 }
 
 /* A file that shrinks after it was opened: an error, not a signal. */
-static void truncated_under_us(void **state) {
+static void truncated_under_us(void **state)
+{
     (void)state;
     _cleanup_free_ uint8_t *data = make_image();
     int fd = memfd_create("image", MFD_CLOEXEC);
@@ -279,7 +289,8 @@ static void truncated_under_us(void **state) {
     assert_int_equal(elf_section_data(f, elf_section(f, ".plain"), 1 << 20, &out, &size), -ENOEXEC);
 }
 
-static void no_descriptor_is_taken_on_failure(void **state) {
+static void no_descriptor_is_taken_on_failure(void **state)
+{
     (void)state;
     _cleanup_close_ int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     struct elf_file *f = NULL;
@@ -287,7 +298,8 @@ static void no_descriptor_is_taken_on_failure(void **state) {
     assert_true(fcntl(fd, F_GETFD) >= 0);
 }
 
-static void this_program_is_read(void **state) {
+static void this_program_is_read(void **state)
+{
     (void)state;
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     _cleanup_(elf_file_freep) struct elf_file *f = NULL;
@@ -300,7 +312,8 @@ static void this_program_is_read(void **state) {
     assert_int_equal(vaddr, elf_entry(f));
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(headers_are_read),
         cmocka_unit_test(places_and_addresses_convert),
