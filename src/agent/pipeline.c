@@ -278,6 +278,13 @@ void pipeline_shed(struct pipeline *p, enum source_detail detail)
             p->opened[i].source->shed(p->opened[i].self, detail);
 }
 
+void pipeline_trim(struct pipeline *p)
+{
+    pthread_mutex_lock(&p->lock);
+    unwind_cache_trim(p->unwind_cache);
+    pthread_mutex_unlock(&p->lock);
+}
+
 uint64_t pipeline_samples(const struct pipeline *p)
 {
     return p->samples;
@@ -304,6 +311,8 @@ uint64_t pipeline_run_time_ns(const struct pipeline *p)
 static void collect_losses(const struct pipeline *p, struct losses *ret)
 {
     *ret = p->losses;
+    if (p->publisher)
+        unwind_publisher_losses(p->publisher, ret);
     for (size_t i = 0; i < p->opened_count; i++)
         p->opened[i].source->losses(p->opened[i].self, ret);
 }
@@ -322,6 +331,7 @@ static void collect_metrics(struct pipeline *p, struct metric_set *set)
     processes_metrics(p->processes, set);
     symbols_metrics(p->symbols, set);
     kernel_symbols_metrics(p->kernel, set);
+    unwind_cache_metrics(p->unwind_cache, set);
     if (p->publisher)
         unwind_publisher_metrics(p->publisher, set);
 }

@@ -16,7 +16,7 @@
 struct fact {
     const char *name;
     bool good;
-    char value[96];
+    char value[160];
     const char *cost; /* what is missing when not good */
 };
 
@@ -51,7 +51,7 @@ static size_t collect_facts(struct fact *facts, size_t max)
     struct fact capabilities = {.name = "capabilities", .cost = "most probes cannot attach; run as root"};
     privileges_missing(missing, sizeof(missing));
     capabilities.good = !missing[0];
-    snprintf(capabilities.value, sizeof(capabilities.value), "%s%.80s", missing[0] ? "missing " : "all that are used", missing);
+    snprintf(capabilities.value, sizeof(capabilities.value), "%s%.140s", missing[0] ? "missing " : "all that are used", missing);
     const struct fact all[] = {
         capabilities,
         fact_presence("BTF of the kernel", "/sys/kernel/btf/vmlinux", "no BPF program can be fitted to this kernel: nothing attaches"),

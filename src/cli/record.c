@@ -11,7 +11,7 @@
 #include "cli/verbs.h"
 #include "export/export.h"
 #include "model/profile.h"
-#include "resolve/cgroups.h"
+#include "sources/cgroup_search.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -69,10 +69,14 @@ static int add_containers(const struct option_texts *texts, struct source_option
 {
     for (size_t i = 0; i < texts->count; i++) {
         size_t room = SOURCE_FILTER_MAX - options->cgroup_count;
-        int found = cgroups_find_container(texts->values[i], options->cgroup_ids + options->cgroup_count, room);
+        int found = cgroup_search_container(texts->values[i], options->cgroup_ids + options->cgroup_count, room);
+        if (found == -EINVAL) {
+            log_error("record: --container: '%s' is not the ID of a container, nor the first four or more digits of one", texts->values[i]);
+            return found;
+        }
         if (found <= 0) {
             log_error("record: no container on this node has an ID that begins with '%s'", texts->values[i]);
-            return found < 0 && found != -ENOENT ? found : -ESRCH;
+            return -ESRCH;
         }
         options->cgroup_count += (size_t)found;
     }
