@@ -27,7 +27,7 @@ static int buf_fail(struct buf *b, int error)
 /* Room for `more` bytes and the NUL. */
 static int buf_reserve(struct buf *b, size_t more)
 {
-    size_t max = b->max_bytes ? b->max_bytes : BUF_MAX_BYTES;
+    size_t max = b->max_bytes && b->max_bytes < SIZE_MAX / 4 ? b->max_bytes : BUF_MAX_BYTES;
     if (b->error)
         return b->error;
     if (more > max || b->size > max - more)
@@ -170,6 +170,8 @@ int buf_read_file(struct buf *b, const char *path, size_t max_bytes)
 int buf_gzip(struct buf *out, const void *in, size_t size)
 {
     z_stream z = {0};
+    if (size > UINT32_MAX) /* what zlib counts with */
+        return buf_fail(out, -EFBIG);
     if (deflateInit2(&z, Z_DEFAULT_COMPRESSION, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) != Z_OK)
         return buf_fail(out, -ENOMEM);
     int r = buf_reserve(out, deflateBound(&z, size));

@@ -10,7 +10,7 @@ const void *cursor_bytes(struct cursor *c, size_t size)
         c->failed = true;
         return NULL;
     }
-    const uint8_t *p = c->data + c->position;
+    const uint8_t *p = c->data ? c->data + c->position : NULL; /* an empty span may have no data */
     c->position += size;
     return p;
 }
@@ -74,12 +74,13 @@ int64_t cursor_sleb128(struct cursor *c)
     uint8_t byte;
     do {
         byte = cursor_u8(c);
-        if (c->failed || shift >= 70) {
+        uint8_t bits = byte & 0x7F;
+        if (c->failed || shift >= 70 || (shift == 63 && bits != 0 && bits != 0x7F)) {
             c->failed = true;
             return 0;
         }
         if (shift < 64)
-            value |= (uint64_t)(byte & 0x7F) << shift;
+            value |= (uint64_t)bits << shift;
         shift += 7;
     } while (byte & 0x80);
     if (shift < 64 && (byte & 0x40))
@@ -89,8 +90,10 @@ int64_t cursor_sleb128(struct cursor *c)
 
 const char *cursor_string(struct cursor *c)
 {
-    if (c->failed)
+    if (c->failed || c->position == c->size) {
+        c->failed = true;
         return NULL;
+    }
     const uint8_t *start = c->data + c->position;
     const uint8_t *end = memchr(start, '\0', c->size - c->position);
     if (!end) {
@@ -117,5 +120,5 @@ void cursor_skip(struct cursor *c, size_t size)
 struct cursor cursor_sub(struct cursor *c, size_t size)
 {
     const void *p = cursor_bytes(c, size);
-    return (struct cursor){.data = p, .size = p ? size : 0, .failed = !p};
+    return (struct cursor){.data = p, .size = c->failed ? 0 : size, .failed = c->failed};
 }

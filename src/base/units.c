@@ -46,7 +46,7 @@ int units_parse_duration_ns(const char *text, uint64_t *ret_ns)
     double value;
     int r = parse_number_with_unit(text, units, &value);
     if (r == 0)
-        *ret_ns = (uint64_t)value;
+        *ret_ns = llround(value); /* 0.29 s are 290000000 ns, whatever the product is */
     return r;
 }
 
@@ -57,7 +57,7 @@ int units_parse_size_bytes(const char *text, uint64_t *ret_bytes)
     double value;
     int r = parse_number_with_unit(text, units, &value);
     if (r == 0)
-        *ret_bytes = (uint64_t)value;
+        *ret_bytes = llround(value);
     return r;
 }
 
@@ -88,7 +88,8 @@ int units_parse_integer(const char *text, int64_t min, int64_t max, int64_t *ret
 
 static const char *format_scaled(double value, const struct unit *units, char *out, size_t size)
 {
-    while (units[1].name && value >= units[1].factor)
+    /* By the figure as it will be rounded: 999.9 us are 1.00 ms, not 1000 us. */
+    while (units[1].name && round(value / units->factor) >= units[1].factor / units->factor)
         units++;
     value /= units->factor;
     int decimals = units->factor == 1 ? 0 : value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
