@@ -1,0 +1,145 @@
+/* Every allocation on the way from samples to files fails once: an error or a counted loss comes out, never a crash, a leak, or a
+ * result that is wrong without saying so. */
+#include "export/export.h"
+#include "export/openmetrics.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../allocations.h"
+#include "../fixture.h"
+
+enum { SAMPLES = 200 };
+
+/* Adds SAMPLES samples, all different; how many were refused. */
+static uint64_t fill(struct profile *p)
+{
+    uint64_t refused = 0;
+    for (int i = 0; i < SAMPLES; i++) {
+        char name[24], thread[24];
+        snprintf(name, sizeof(name), "function_%d", i);
+        snprintf(thread, sizeof(thread), "t%d", i % 7);
+        struct resource resource = fixture_resource(i % 5, "c");
+        struct frame frames[] = {fixture_native(name), fixture_native("main")};
+        int r = fixture_add(p, &resource, i, thread, 10, frames, 2);
+        assert_true(r == 0 || r == -ENOMEM);
+        refused += r < 0;
+    }
+    return refused;
+}
+
+static void adding(void **state)
+{
+    (void)state;
+    size_t n = 0;
+    for (bool failed = true; failed; n++) {
+        allocations_fail_at(n);
+        _cleanup_(profile_freep) struct profile *p = NULL;
+        int r = profile_new(0, &p);
+        if (r == 0) {
+            uint64_t refused = fill(p);
+            assert_int_equal(p->dropped, refused);
+            assert_int_equal(fixture_count(p) + refused, SAMPLES);
+            assert_true(refused <= 1);
+            /* What failed once works the next time, and is the same row as ever. */
+            allocations_left = SIZE_MAX;
+            assert_int_equal(fill(p), 0);
+            assert_int_equal(p->entry_count, SAMPLES);
+            assert_int_equal(fixture_count(p), 2 * SAMPLES - refused);
+        } else {
+            assert_int_equal(r, -ENOMEM);
+            assert_null(p);
+        }
+        failed = allocations_failed;
+    }
+    assert_true(n > 30);
+    allocations_fail_at(SIZE_MAX);
+}
+
+static void merging(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *from = NULL;
+    assert_int_equal(profile_new(0, &from), 0);
+    fill(from);
+    size_t n = 0;
+    for (bool failed = true; failed; n++) {
+        _cleanup_(profile_freep) struct profile *to = NULL;
+        assert_int_equal(profile_new(0, &to), 0);
+        allocations_fail_at(n);
+        int r = profile_merge(to, from, NULL);
+        failed = allocations_failed;
+        allocations_fail_at(SIZE_MAX);
+        assert_int_equal(fixture_count(to) + to->dropped, SAMPLES);
+        assert_int_equal(r, to->dropped ? -ENOMEM : 0);
+    }
+    assert_true(n > 30);
+}
+
+static void exporting(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    fixture_typical(p);
+    for (const struct exporter *const *e = exporters; *e; e++) {
+        _cleanup_buf_ struct buf good = {0};
+        assert_int_equal((*e)->write(p, &good), 0);
+        size_t n = 0;
+        for (bool failed = true; failed; n++) {
+            _cleanup_buf_ struct buf out = {0};
+            allocations_fail_at(n);
+            int r = (*e)->write(p, &out);
+            failed = allocations_failed;
+            allocations_fail_at(SIZE_MAX);
+            if (r == 0) { /* an allocation that could be done without */
+                assert_int_equal(out.size, good.size);
+                assert_memory_equal(out.data, good.data, good.size);
+            } else {
+                assert_int_equal(r, -ENOMEM);
+            }
+        }
+        assert_true(n > 5);
+    }
+}
+
+static void metrics(void **state)
+{
+    (void)state;
+    size_t n = 0;
+    for (bool failed = true; failed; n++) {
+        _cleanup_(metric_set_freep) struct metric_set *set = NULL;
+        _cleanup_buf_ struct buf out = {0};
+        allocations_fail_at(n);
+        int r = metric_set_new(&set);
+        for (int i = 0; r == 0 && i < 40; i++) {
+            char name[24];
+            snprintf(name, sizeof(name), "metric_%d", i / 8);
+            metric_add(set, name, METRIC_GAUGE, "", "Help.", i, METRIC_LABELS({"l", name}));
+            snprintf(name, sizeof(name), "histogram_%d", i / 8);
+            metric_add_histogram(set, name, "", "", (double[]){1}, (uint64_t[]){1, 2}, 1, 3, METRIC_NO_LABELS);
+        }
+        if (r == 0)
+            r = openmetrics_write(set, true, &out);
+        failed = allocations_failed;
+        allocations_fail_at(SIZE_MAX);
+        assert_int_equal(r, failed ? -ENOMEM : 0);
+    }
+    assert_true(n > 20);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(adding),
+        cmocka_unit_test(merging),
+        cmocka_unit_test(exporting),
+        cmocka_unit_test(metrics),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
