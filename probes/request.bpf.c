@@ -22,16 +22,27 @@
 
 /* ---- a thread and the request it works on ---- */
 
-/* `t` leaves what it worked on: for other work, or to wait for some. */
-static __always_inline void turn_away(struct request_thread *t, __u64 now)
+/* The request that `t` works on. The address of a socket that was closed may name a new one, which another thread serves: so its
+ * owner is asked too. */
+static __always_inline struct request_connection *current_of(struct request_thread *t, __u32 tid)
 {
     if (!t->connection)
+        return NULL;
+    struct request_connection *c = connection_find(t->connection);
+    if (c && c->active && c->tid == tid && !c->parked_ns)
+        return c;
+    t->connection = 0;
+    return NULL;
+}
+
+/* `t` leaves what it worked on: for other work, or to wait for some. */
+static __always_inline void turn_away(struct request_thread *t, __u32 tid, __u64 now)
+{
+    struct request_connection *c = current_of(t, tid);
+    if (!c)
         return;
     __u64 key = t->connection;
-    struct request_connection *c = connection_find(key);
     t->connection = 0;
-    if (!c || !c->active)
-        return;
     c->parked_ns = now;
     if (c->replied) {
         if (c->dirty)
@@ -41,15 +52,34 @@ static __always_inline void turn_away(struct request_thread *t, __u64 now)
     }
 }
 
+/* Time since the request began that no wait or sum accounts for: what would come out as CPU time. */
+static __always_inline __u64 unexplained(struct request_connection *c, __u64 now)
+{
+    struct request_record *r = &c->r;
+    __u64 known = r->run_queue_ns + r->other_requests_ns + r->unattributed_ns + r->more_waits_ns + c->tail_run_queue_ns +
+                  c->tail_other_requests_ns + c->tail_unattributed_ns + c->tail_more_waits_ns;
+    for (int i = 0; i < REQUEST_WAITS; i++)
+        if (i < r->wait_count)
+            known += r->waits[i].duration_ns + c->tail_ns[i];
+    return now - r->start_ns > known ? now - r->start_ns - known : 0;
+}
+
 /* `t` goes on with a request: time since it was left is what its thread did meanwhile. While the thread slept in its event loop
  * nothing had come in for the request yet; since it woke it was busy with others. */
 static __always_inline void resume(struct request_thread *t, struct request_connection *c, __u64 key, __u32 tid,
                                    const struct request_wait_key *cause, __u64 now)
 {
-    turn_away(t, now);
+    turn_away(t, tid, now);
     t->connection = key;
-    if (!c->parked_ns)
+    if (!c->parked_ns) {
+        if (c->tid != tid) { /* taken over while its thread may still do something for it: nothing is known from here on */
+            c->tid = tid;
+            c->r.flags |= REQUEST_HANDED_OVER;
+            c->tail = true;
+            c->tail_unattributed_ns += unexplained(c, now);
+        }
         return;
+    }
     __u64 parked = c->parked_ns;
     c->parked_ns = 0;
     if (!c->replied)
@@ -167,7 +197,7 @@ static __always_inline void received(struct sock *sk, __s32 bytes, const struct 
     }
     __u64 now = bpf_ktime_get_ns();
     if (t->connection != key)
-        turn_away(t, now);
+        turn_away(t, tid, now);
     if (!c)
         c = connection_make(key, sk, pid_tgid);
     else if (c->active && (c->dirty || c->recorded_ns))
@@ -199,10 +229,8 @@ static __always_inline void called(struct request_thread *t, __u64 key, __u32 ti
             return;
         }
     }
-    if (!t->connection)
-        return;
-    struct request_connection *c = connection_find(t->connection);
-    if (!c || !c->active || c->replied)
+    struct request_connection *c = current_of(t, tid);
+    if (!c || c->replied)
         return;
     struct request_call fresh = {.connection = t->connection, .request = c->r.start_ns, .sent = !connecting};
     bpf_map_update_elem(&calls, &key, &fresh, BPF_ANY);
@@ -527,7 +555,7 @@ static __always_inline bool is_idle(struct request_connection *c, struct request
     return c ? c->replied && is_receive(call.number) && (__s32)call.argument[0] == c->fd : false;
 }
 
-static __always_inline void stop_running(struct request_thread *t, struct task_struct *task, bool preempted, __u64 now)
+static __always_inline void stop_running(struct request_thread *t, struct task_struct *task, __u32 tid, bool preempted, __u64 now)
 {
     t->off_since_ns = now;
     t->woken_ns = 0;
@@ -535,15 +563,15 @@ static __always_inline void stop_running(struct request_thread *t, struct task_s
     t->preempted = preempted || t->wait_state == 0;
     if (t->preempted)
         return;
-    struct request_connection *c = t->connection ? connection_find(t->connection) : NULL;
+    struct request_connection *c = current_of(t, tid);
     t->idle = is_idle(c, t, task);
     if (t->idle)
-        turn_away(t, now);
+        turn_away(t, tid, now);
     else if (c && c->dirty)
         publish(t->connection, now, false);
 }
 
-static __always_inline void run_again(struct request_thread *t, struct task_struct *task, __u64 now)
+static __always_inline void run_again(struct request_thread *t, struct task_struct *task, __u32 tid, __u64 now)
 {
     __u64 since = t->off_since_ns, woken = t->woken_ns;
     if (!since)
@@ -557,10 +585,8 @@ static __always_inline void run_again(struct request_thread *t, struct task_stru
         t->idle_run_queue_ns = now - woken;
         return;
     }
-    if (!t->connection)
-        return;
-    struct request_connection *c = connection_find(t->connection);
-    if (!c || !c->active)
+    struct request_connection *c = current_of(t, tid);
+    if (!c || since < c->r.start_ns)
         return;
     c->tail = true;
     if (t->preempted) {
@@ -585,12 +611,12 @@ int BPF_PROG(request_switch, bool preempted, struct task_struct *before, struct 
     if (tracked_before) {
         t = thread_find(before, tid_before);
         if (t)
-            stop_running(t, before, preempted, now);
+            stop_running(t, before, tid_before, preempted, now);
     }
     if (tracked_after) {
         t = thread_find(after, tid_after);
         if (t)
-            run_again(t, after, now);
+            run_again(t, after, tid_after, now);
     }
     return 0;
 }
@@ -616,7 +642,7 @@ int BPF_PROG(request_thread_exit, struct task_struct *task)
     struct request_thread *t = thread_find(task, tid);
     if (!t)
         return 0;
-    turn_away(t, bpf_ktime_get_ns());
+    turn_away(t, tid, bpf_ktime_get_ns());
     if (has_task_storage)
         bpf_task_storage_delete(&thread_storage, task);
     else

@@ -40,6 +40,7 @@ struct request_part {
 #define REQUEST_PARTS_MAX 32
 
 struct request {
+    uint64_t id; /* 0: none. One with the same id says more of the same request, and takes its place */
     uint64_t start_unix_ns;
     uint64_t duration_ns;
     uint32_t pid, tid;
@@ -53,6 +54,7 @@ struct request {
     const char *cause;    /* one sentence: the largest part, in words */
     struct request_part parts[REQUEST_PARTS_MAX];
     size_t part_count;
+    size_t bytes; /* of memory, set by request_copy */
 };
 
 /* A copy of plain data whose strings may live anywhere, as one allocation that request_free frees. */

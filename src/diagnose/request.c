@@ -1,0 +1,148 @@
+/* One request taken apart; see request.h. The kernel half gives sums that never overlap; whatever they leave of the duration is CPU
+ * time, so the parts add up to it by construction. */
+#include "diagnose/request.h"
+
+#include "base/clock.h"
+#include "base/units.h"
+#include "diagnose/route.h"
+#include "diagnose/waits.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CAUSE_MAX 512
+
+struct diagnosis {
+    const struct request_record *record;
+    struct request request;
+    struct route route;
+    uint64_t left_ns; /* of the duration, not yet in a part */
+    char details[REQUEST_WAITS][WAIT_DETAIL_MAX];
+    char peer[64];
+    char comm[17];
+    char cause[CAUSE_MAX];
+};
+
+/* Sums can pass the duration only if the record is not from the kernel half: what is too much is cut. */
+static void add_part(struct diagnosis *d, enum request_part_kind kind, uint64_t ns, const char *detail)
+{
+    struct request *r = &d->request;
+    if (ns > d->left_ns)
+        ns = d->left_ns;
+    if (ns == 0)
+        return;
+    d->left_ns -= ns;
+    for (size_t i = 0; i < r->part_count; i++)
+        if (r->parts[i].kind == kind && strcmp(r->parts[i].detail, detail) == 0) {
+            r->parts[i].duration_ns += ns;
+            return;
+        }
+    r->parts[r->part_count++] = (struct request_part){.kind = kind, .duration_ns = ns, .detail = detail};
+}
+
+static void add_waits(struct diagnosis *d, const struct request_names *names)
+{
+    for (size_t i = 0; i < d->record->wait_count; i++) {
+        const struct request_wait *w = &d->record->waits[i];
+        struct frame frames[REQUEST_KERNEL_FRAMES];
+        size_t count = 0;
+        if (names->kernel_frames)
+            count = names->kernel_frames(names->context, w->kernel, w->kernel_frames, frames, array_size(frames));
+        add_part(d, wait_kind(w, frames, count), w->duration_ns,
+                 wait_detail(w, frames, count, d->details[i], sizeof(d->details[i])));
+    }
+}
+
+static void add_parts(struct diagnosis *d, const struct request_names *names)
+{
+    const struct request_record *record = d->record;
+    d->left_ns = record->duration_ns;
+    add_waits(d, names);
+    add_part(d, REQUEST_PART_RUN_QUEUE, record->run_queue_ns, "");
+    add_part(d, REQUEST_PART_OTHER_REQUESTS, record->other_requests_ns, "the same thread served others meanwhile");
+    add_part(d, REQUEST_PART_OTHER, record->more_waits_ns, "further waits");
+    add_part(d, REQUEST_PART_UNATTRIBUTED, record->unattributed_ns,
+             record->flags & REQUEST_HANDED_OVER ? "in the hands of another thread" : "");
+    add_part(d, REQUEST_PART_CPU, d->left_ns, "");
+}
+
+/* Longest first. */
+static void sort_parts(struct request *r)
+{
+    for (size_t i = 1; i < r->part_count; i++) {
+        struct request_part part = r->parts[i];
+        size_t at = i;
+        for (; at > 0 && r->parts[at - 1].duration_ns < part.duration_ns; at--)
+            r->parts[at] = r->parts[at - 1];
+        r->parts[at] = part;
+    }
+}
+
+/* The kind with the most time in all its parts, told by its longest part. */
+static void set_cause(struct diagnosis *d)
+{
+    struct request *r = &d->request;
+    uint64_t sums[REQUEST_PART_COUNT] = {0};
+    size_t top = 0;
+    for (size_t i = 0; i < r->part_count; i++)
+        sums[r->parts[i].kind] += r->parts[i].duration_ns;
+    for (size_t i = 0; i < r->part_count; i++)
+        if (sums[r->parts[i].kind] > sums[r->parts[top].kind])
+            top = i;
+    const char *start = d->record->flags & REQUEST_NO_REPLY ? "no reply was sent; " : "";
+    if (r->part_count == 0) {
+        snprintf(d->cause, sizeof(d->cause), "%stook no time", start);
+        return;
+    }
+    const struct request_part *part = &r->parts[top];
+    char in_part[32], in_all[32];
+    units_format_duration(sums[part->kind], in_part, sizeof(in_part));
+    units_format_duration(r->duration_ns, in_all, sizeof(in_all));
+    snprintf(d->cause, sizeof(d->cause), "%s%s of %s: %s%s%s%s", start, in_part, in_all, request_part_help(part->kind),
+             part->detail[0] ? " (" : "", part->detail, part->detail[0] ? ")" : "");
+}
+
+static void set_service(struct diagnosis *d, const struct request_names *names)
+{
+    struct request *r = &d->request;
+    const struct resource *resource =
+        names->resource ? names->resource(names->context, d->record->h.pid, d->record->cgroup_id) : NULL;
+    snprintf(d->comm, sizeof(d->comm), "%.16s", d->record->comm);
+    r->service = resource && resource->service_name[0] ? resource->service_name : d->comm;
+    r->container_id = resource ? resource->container_id : "";
+}
+
+int diagnose_request(const struct request_record *record, const struct request_names *names, struct request **ret)
+{
+    if (record->wait_count > REQUEST_WAITS || record->line_bytes > REQUEST_LINE_BYTES)
+        return -EBADMSG;
+    struct diagnosis *d = calloc(1, sizeof(*d));
+    _cleanup_free_ void *memory = d;
+    if (!d)
+        return -ENOMEM;
+    d->record = record;
+    if (record->flags & REQUEST_PIPELINED && record->line_bytes == 0)
+        snprintf(d->route.path, sizeof(d->route.path), "{pipelined}");
+    else if (!route_parse(record->line, record->line_bytes, &d->route))
+        return -EBADMSG;
+    d->request = (struct request){
+        .id = record->id,
+        .start_unix_ns = clock_unix_from_monotonic(record->start_ns),
+        .duration_ns = record->duration_ns,
+        .pid = record->h.pid,
+        .tid = record->h.tid,
+        .method = d->route.method,
+        .route = d->route.path,
+        .status = record->status,
+        .bytes_in = record->bytes_in,
+        .bytes_out = record->bytes_out,
+        .peer = wait_peer(record->peer_family, record->peer_address, record->peer_port, d->peer, sizeof(d->peer)),
+        .cause = d->cause,
+    };
+    set_service(d, names);
+    add_parts(d, names);
+    sort_parts(&d->request);
+    set_cause(d);
+    return request_copy(&d->request, ret);
+}

@@ -1,0 +1,137 @@
+/* Routes without identifiers; see route.h. The rules are in docs/why.md. */
+#include "diagnose/route.h"
+
+#include <string.h>
+
+#define SEGMENT_SECRET_MIN 20 /* as long as this and with a digit: an identifier or a key, not a word */
+#define SEGMENT_HEX_MIN    8
+
+struct span {
+    const char *data;
+    size_t size;
+};
+
+static bool is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_hex(char c)
+{
+    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+static bool is_identifier(struct span s)
+{
+    size_t digits = 0, hex = 0, marks = 0, odd = 0;
+    for (size_t i = 0; i < s.size; i++) {
+        char c = s.data[i];
+        digits += is_digit(c);
+        hex += is_hex(c);
+        marks += c == '-' || c == '.' || c == '_' || c == ':' || c == ',';
+        odd += c == '@' || c == '%' || c == '=' || c < 0x21 || c > 0x7e;
+    }
+    if (odd)
+        return true;
+    if (!digits)
+        return false;
+    return digits + marks == s.size || (hex + marks == s.size && hex >= SEGMENT_HEX_MIN) || s.size >= SEGMENT_SECRET_MIN;
+}
+
+static void put(struct route *r, size_t *at, const char *data, size_t size)
+{
+    size_t room = sizeof(r->path) - 1 - *at;
+    if (size > room)
+        size = room;
+    memcpy(r->path + *at, data, size);
+    *at += size;
+    r->path[*at] = 0;
+}
+
+/* `whole`: the path's end was seen, not only where the record cuts it. */
+static void put_path(struct route *r, struct span path, bool whole)
+{
+    size_t at = 0, i = 0;
+    while (i < path.size) {
+        if (path.data[i] == '/') {
+            put(r, &at, "/", 1);
+            i++;
+            continue;
+        }
+        struct span s = {.data = path.data + i};
+        while (i < path.size && path.data[i] != '/' && path.data[i] != ';')
+            i++;
+        s.size = (size_t)(path.data + i - s.data);
+        if (i == path.size && !whole)
+            put(r, &at, "{cut}", 5);
+        else if (is_identifier(s))
+            put(r, &at, "{id}", 4);
+        else
+            put(r, &at, s.data, s.size);
+        while (i < path.size && path.data[i] != '/') /* ;jsessionid=... */
+            i++;
+    }
+}
+
+static bool parse_method(struct span *line, struct route *ret)
+{
+    static const char *const methods[] = {"GET", "PUT", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"};
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+        size_t size = strlen(methods[i]);
+        if (line->size <= size || memcmp(line->data, methods[i], size) != 0 || line->data[size] != ' ')
+            continue;
+        memcpy(ret->method, methods[i], size + 1);
+        line->data += size + 1;
+        line->size -= size + 1;
+        return true;
+    }
+    return false;
+}
+
+static struct span without_authority(struct span target)
+{
+    for (size_t i = 0; i + 2 < target.size && target.data[i] != '/' && target.data[i] != '?'; i++) {
+        if (memcmp(target.data + i, "://", 3) != 0)
+            continue;
+        i += 3;
+        while (i < target.size && target.data[i] != '/')
+            i++;
+        return (struct span){target.data + i, target.size - i};
+    }
+    return target;
+}
+
+bool route_parse(const char *line, size_t bytes, struct route *ret)
+{
+    struct span rest = {line, bytes};
+    memset(ret, 0, sizeof(*ret));
+    if (!parse_method(&rest, ret))
+        return false;
+    const char *end = memchr(rest.data, '\n', rest.size);
+    bool line_whole = end;
+    if (end)
+        rest.size = (size_t)(end - rest.data);
+    struct span target = rest;
+    const char *space = memchr(rest.data, ' ', rest.size);
+    if (space)
+        target.size = (size_t)(space - rest.data);
+    else if (line_whole)
+        return false; /* "GET /" and no more: HTTP/0.9, or not HTTP */
+    if (line_whole && (rest.size - target.size < 9 || memcmp(space + 1, "HTTP/1.", 7) != 0))
+        return false;
+    bool target_whole = space;
+    if (strcmp(ret->method, "CONNECT") == 0) {
+        memcpy(ret->path, "{authority}", 12);
+        return true;
+    }
+    target = without_authority(target);
+    for (size_t i = 0; i < target.size; i++)
+        if (target.data[i] == '?' || target.data[i] == '#') {
+            target.size = i;
+            target_whole = true;
+        }
+    put_path(ret, target, target_whole);
+    if (!ret->path[0])
+        memcpy(ret->path, "/", 2);
+    return true;
+}

@@ -1,0 +1,177 @@
+/* From a system call, its object, the task's state and the kernel's stack to a reason. The stack is asked last: names of kernel
+ * functions change between versions, numbers of system calls do not. */
+#include "diagnose/waits.h"
+
+#include "diagnose/syscalls.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+static bool starts_with(const char *text, const char *start)
+{
+    return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* Names that every sleeping thread has, and that say nothing. */
+static bool is_scheduler(const char *function)
+{
+    static const char *const names[] = {"__schedule", "schedule", "io_schedule", "preempt_schedule", "__cond_resched", "do_wait_for_common",
+                                        "__wait_for_common"};
+    for (size_t i = 0; i < array_size(names); i++)
+        if (starts_with(function, names[i]))
+            return true;
+    return false;
+}
+
+static bool is_entry(const char *function)
+{
+    return starts_with(function, "__x64_sys_") || starts_with(function, "__arm64_sys_") || starts_with(function, "do_syscall") ||
+           starts_with(function, "x64_sys_call") || starts_with(function, "entry_SYSCALL") || starts_with(function, "__se_sys_") ||
+           starts_with(function, "invoke_syscall") || starts_with(function, "el0") || starts_with(function, "asm_exc_") ||
+           starts_with(function, "exc_");
+}
+
+static bool on_stack(const struct frame *frames, size_t count, const char *start)
+{
+    for (size_t i = 0; i < count; i++)
+        if (starts_with(frames[i].function, start))
+            return true;
+    return false;
+}
+
+static bool is_kernel_lock(const struct frame *frames, size_t count)
+{
+    return on_stack(frames, count, "rwsem_down") || on_stack(frames, count, "__mutex_lock") ||
+           on_stack(frames, count, "percpu_rwsem") || on_stack(frames, count, "__percpu_down") ||
+           on_stack(frames, count, "rt_mutex") || on_stack(frames, count, "lock_mm_and_find_vma");
+}
+
+static enum request_part_kind kind_of_call(const struct request_wait *w, const struct frame *frames, size_t count)
+{
+    switch (syscall_reason(w->syscall)) {
+    case SYSCALL_REASON_LOCK:
+        return REQUEST_PART_LOCK;
+    case SYSCALL_REASON_SLEEP:
+        return REQUEST_PART_SLEEP;
+    case SYSCALL_REASON_DISK:
+        return is_kernel_lock(frames, count) && !(w->state & REQUEST_WAIT_IO) ? REQUEST_PART_LOCK : REQUEST_PART_DISK;
+    case SYSCALL_REASON_NONE:
+        break;
+    }
+    if (w->state & REQUEST_WAIT_IO)
+        return REQUEST_PART_DISK;
+    if (is_kernel_lock(frames, count))
+        return REQUEST_PART_LOCK;
+    /* Uninterruptible and no lock: page faults without stack, and journals that do not count as I/O. */
+    if (w->state & REQUEST_WAIT_UNINTERRUPTIBLE && (on_stack(frames, count, "jbd2") || on_stack(frames, count, "xfs_") ||
+                                                    on_stack(frames, count, "btrfs_") || on_stack(frames, count, "blk_")))
+        return REQUEST_PART_DISK;
+    return REQUEST_PART_OTHER;
+}
+
+enum request_part_kind wait_kind(const struct request_wait *w, const struct frame *frames, size_t frame_count)
+{
+    if (syscall_reason(w->syscall) == SYSCALL_REASON_LOCK)
+        return REQUEST_PART_LOCK; /* flock has a file, and waits for no disk */
+    switch (w->object) {
+    case REQUEST_OBJECT_CLIENT:
+        return REQUEST_PART_NETWORK;
+    case REQUEST_OBJECT_SOCKET:
+    case REQUEST_OBJECT_UNIX:
+        return REQUEST_PART_DOWNSTREAM;
+    case REQUEST_OBJECT_FILE:
+        return REQUEST_PART_DISK;
+    case REQUEST_OBJECT_EVENT_LOOP:
+        return REQUEST_PART_UNATTRIBUTED;
+    default:
+        return kind_of_call(w, frames, frame_count);
+    }
+}
+
+const char *wait_peer(unsigned family, const unsigned char *address, unsigned port, char *out, size_t size)
+{
+    char text[INET6_ADDRSTRLEN] = "";
+    out[0] = 0;
+    if (family == AF_INET && inet_ntop(AF_INET, address, text, sizeof(text)))
+        snprintf(out, size, "%s:%u", text, port);
+    else if (family == AF_INET6 && inet_ntop(AF_INET6, address, text, sizeof(text)))
+        snprintf(out, size, "[%s]:%u", text, port);
+    return out;
+}
+
+static void append(char *out, size_t size, const char *text)
+{
+    size_t used = strlen(out);
+    snprintf(out + used, size - used, "%s", text);
+}
+
+/* File names are bytes that somebody chose: what is not printable is shown as '?'. */
+static void append_printable(char *out, size_t size, const char *text)
+{
+    for (size_t used = strlen(out); *text && used + 1 < size; text++, used++) {
+        out[used] = *text >= 0x20 && *text < 0x7f ? *text : '?';
+        out[used + 1] = 0;
+    }
+}
+
+static void append_object(const struct request_wait *w, char *out, size_t size)
+{
+    char peer[64];
+    switch (w->object) {
+    case REQUEST_OBJECT_CLIENT:
+        append(out, size, " on the client's connection");
+        break;
+    case REQUEST_OBJECT_SOCKET:
+        append(out, size, " on the connection to ");
+        append(out, size, wait_peer(w->peer_family, w->peer_address, w->peer_port, peer, sizeof(peer)));
+        break;
+    case REQUEST_OBJECT_UNIX:
+        append(out, size, " on a Unix socket");
+        break;
+    case REQUEST_OBJECT_PIPE:
+        append(out, size, " on a pipe");
+        break;
+    case REQUEST_OBJECT_FILE:
+        append(out, size, " of ");
+        append_printable(out, size, w->file_name);
+        append(out, size, " (");
+        append_printable(out, size, w->file_system);
+        append(out, size, ")");
+        break;
+    case REQUEST_OBJECT_EVENT_LOOP:
+        append(out, size, " in the event loop, for nothing that is seen");
+        break;
+    default:
+        break;
+    }
+}
+
+static void append_stack(const struct frame *frames, size_t count, char *out, size_t size)
+{
+    int shown = 0;
+    for (size_t i = 0; i < count && shown < 4; i++) {
+        const char *function = frames[i].function;
+        if (!function[0] || is_scheduler(function))
+            continue;
+        if (is_entry(function))
+            break;
+        append(out, size, shown++ ? " < " : ": ");
+        append(out, size, function);
+    }
+}
+
+const char *wait_detail(const struct request_wait *w, const struct frame *frames, size_t frame_count, char *out, size_t size)
+{
+    char times[32];
+    out[0] = 0;
+    syscall_name(w->syscall, out, size);
+    append_object(w, out, size);
+    if (w->count > 1) {
+        snprintf(times, sizeof(times), ", %u times", w->count);
+        append(out, size, times);
+    }
+    append_stack(frames, frame_count, out, size);
+    return out;
+}

@@ -1,0 +1,69 @@
+/* Kinds of parts, and requests in one allocation; see request.h. */
+#include "model/request.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const struct {
+    const char *name, *help;
+} kinds[REQUEST_PART_COUNT] = {
+#define X(id, name, help) [REQUEST_PART_##id] = {name, help},
+    REQUEST_PART_KINDS(X)
+#undef X
+};
+
+const char *request_part_name(enum request_part_kind kind)
+{
+    return kinds[kind].name;
+}
+
+const char *request_part_help(enum request_part_kind kind)
+{
+    return kinds[kind].help;
+}
+
+static size_t text_bytes(const char *text)
+{
+    return (text ? strlen(text) : 0) + 1;
+}
+
+/* Appends a text at `*at` and moves it on. */
+static const char *put_text(char **at, const char *text)
+{
+    size_t bytes = text_bytes(text);
+    char *copy = *at;
+    memcpy(copy, text ? text : "", bytes);
+    *at += bytes;
+    return copy;
+}
+
+int request_copy(const struct request *r, struct request **ret)
+{
+    if (r->part_count > REQUEST_PARTS_MAX)
+        return -EINVAL;
+    size_t bytes = sizeof(*r) + text_bytes(r->service) + text_bytes(r->container_id) + text_bytes(r->method) +
+                   text_bytes(r->route) + text_bytes(r->peer) + text_bytes(r->cause);
+    for (size_t i = 0; i < r->part_count; i++)
+        bytes += text_bytes(r->parts[i].detail);
+    struct request *copy = malloc(bytes);
+    if (!copy)
+        return -ENOMEM;
+    char *at = (char *)(copy + 1);
+    *copy = *r;
+    copy->service = put_text(&at, r->service);
+    copy->container_id = put_text(&at, r->container_id);
+    copy->method = put_text(&at, r->method);
+    copy->route = put_text(&at, r->route);
+    copy->peer = put_text(&at, r->peer);
+    copy->cause = put_text(&at, r->cause);
+    for (size_t i = 0; i < r->part_count; i++)
+        copy->parts[i].detail = put_text(&at, r->parts[i].detail);
+    copy->bytes = bytes;
+    *ret = copy;
+    return 0;
+}
+
+void request_free(struct request *r)
+{
+    free(r);
+}
