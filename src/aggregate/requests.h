@@ -15,10 +15,11 @@ int requests_new(size_t max_bytes, struct requests **ret);
 void requests_free(struct requests *r);
 DEFINE_FREEP(requests)
 
-/* Takes `request` (also on failure). */
+/* Takes `request` (also on failure). One with the id of a request that is kept takes its place. -ENOSPC: all that are kept of its
+ * time are slower. */
 int requests_add(struct requests *r, struct request *request);
 
-/* The slowest that started at `since_unix_ns` or later, slowest first: copies for the caller to free (array and each). */
+/* The slowest that ended at `since_unix_ns` or later, slowest first: copies for the caller to free (array and each). */
 int requests_slowest(struct requests *r, uint64_t since_unix_ns, size_t max, struct request ***ret, size_t *ret_count);
 
 void requests_metrics(struct requests *r, struct metric_set *set);

@@ -1,0 +1,286 @@
+/* The slowest requests, in slots of ten seconds by the time of their end. A slot keeps its slowest within its share of the memory
+ * and is dropped whole when it ages. See requests.h.
+ *
+ * What arrives here is already the slow part: all requests are counted in the kernel (http_server_request_duration_seconds). */
+#include "aggregate/requests.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOT_NS      (10 * 1000000000ull)
+#define SLOTS        31 /* five minutes, and the one being filled */
+#define COUNTERS_MAX 256
+
+struct slot {
+    uint64_t number; /* end time / SLOT_NS */
+    struct request **requests;
+    size_t count, capacity, bytes;
+};
+
+struct counter {
+    char service[64];
+    char method[16];
+    uint16_t class; /* status / 100 */
+    uint64_t count;
+};
+
+struct requests {
+    pthread_mutex_t lock;
+    size_t max_bytes;
+    struct slot slots[SLOTS];
+    uint64_t newest;
+    uint64_t taken, replaced, dropped;
+    struct counter counters[COUNTERS_MAX];
+    size_t counter_count;
+};
+
+int requests_new(size_t max_bytes, struct requests **ret)
+{
+    struct requests *r = calloc(1, sizeof(*r));
+    if (!r)
+        return -ENOMEM;
+    r->max_bytes = max_bytes;
+    pthread_mutex_init(&r->lock, NULL);
+    *ret = r;
+    return 0;
+}
+
+static void clear_slot(struct slot *slot)
+{
+    for (size_t i = 0; i < slot->count; i++)
+        request_free(slot->requests[i]);
+    free(slot->requests);
+    *slot = (struct slot){0};
+}
+
+void requests_free(struct requests *r)
+{
+    if (!r)
+        return;
+    for (size_t i = 0; i < SLOTS; i++)
+        clear_slot(&r->slots[i]);
+    pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+static uint64_t end_of(const struct request *request)
+{
+    return request->start_unix_ns + request->duration_ns;
+}
+
+static void remove_at(struct slot *slot, size_t i)
+{
+    slot->bytes -= slot->requests[i]->bytes;
+    request_free(slot->requests[i]);
+    slot->requests[i] = slot->requests[--slot->count];
+}
+
+/* An earlier record of the same request. */
+static bool remove_id(struct requests *r, uint64_t id)
+{
+    for (size_t s = 0; id && s < SLOTS; s++)
+        for (size_t i = 0; i < r->slots[s].count; i++)
+            if (r->slots[s].requests[i]->id == id) {
+                remove_at(&r->slots[s], i);
+                return true;
+            }
+    return false;
+}
+
+/* The slot of that number, emptied of what was in its place. A number that is far in the past means that the wall clock was set
+ * back: nothing that is kept makes sense to "the last minute" any more. */
+static struct slot *slot_of(struct requests *r, uint64_t number)
+{
+    if (number + SLOTS <= r->newest) {
+        for (size_t i = 0; i < SLOTS; i++)
+            clear_slot(&r->slots[i]);
+        r->newest = number;
+    }
+    if (number > r->newest) {
+        r->newest = number;
+        for (size_t i = 0; i < SLOTS; i++)
+            if (r->slots[i].number + SLOTS <= number)
+                clear_slot(&r->slots[i]);
+    }
+    struct slot *slot = &r->slots[number % SLOTS];
+    slot->number = number;
+    return slot;
+}
+
+static size_t fastest(const struct slot *slot)
+{
+    size_t at = 0;
+    for (size_t i = 1; i < slot->count; i++)
+        if (slot->requests[i]->duration_ns < slot->requests[at]->duration_ns)
+            at = i;
+    return at;
+}
+
+/* Makes room; false when `request` itself is the fastest. */
+static bool make_room(struct requests *r, struct slot *slot, const struct request *request)
+{
+    size_t share = r->max_bytes / SLOTS;
+    while (slot->count && slot->bytes + request->bytes > share) {
+        size_t i = fastest(slot);
+        if (slot->requests[i]->duration_ns >= request->duration_ns)
+            return false;
+        remove_at(slot, i);
+        r->dropped++;
+    }
+    return slot->bytes + request->bytes <= share || slot->count == 0;
+}
+
+static int keep(struct requests *r, struct request *request)
+{
+    struct slot *slot = slot_of(r, end_of(request) / SLOT_NS);
+    if (!make_room(r, slot, request)) {
+        r->dropped++;
+        return -ENOSPC;
+    }
+    if (slot->count == slot->capacity) {
+        size_t capacity = slot->capacity ? slot->capacity * 2 : 16;
+        struct request **grown = realloc(slot->requests, capacity * sizeof(grown[0]));
+        if (!grown)
+            return -ENOMEM;
+        slot->requests = grown;
+        slot->capacity = capacity;
+    }
+    slot->requests[slot->count++] = request;
+    slot->bytes += request->bytes;
+    return 0;
+}
+
+static struct counter *find_counter(struct requests *r, const char *service, const char *method, uint16_t class)
+{
+    for (size_t i = 0; i < r->counter_count; i++) {
+        struct counter *c = &r->counters[i];
+        if (c->class == class && strcmp(c->service, service) == 0 && strcmp(c->method, method) == 0)
+            return c;
+    }
+    return NULL;
+}
+
+/* When the table is full, the rest goes under the service "other". */
+static void count(struct requests *r, const struct request *request)
+{
+    char service[sizeof(r->counters[0].service)], method[sizeof(r->counters[0].method)];
+    uint16_t class = request->status / 100;
+    snprintf(service, sizeof(service), "%s", request->service);
+    snprintf(method, sizeof(method), "%s", request->method);
+    struct counter *c = find_counter(r, service, method, class);
+    if (!c && r->counter_count >= COUNTERS_MAX - 1) {
+        snprintf(service, sizeof(service), "other");
+        method[0] = 0;
+        class = 0;
+        c = find_counter(r, service, method, class);
+    }
+    if (!c && r->counter_count < COUNTERS_MAX) {
+        c = &r->counters[r->counter_count++];
+        memcpy(c->service, service, sizeof(service));
+        memcpy(c->method, method, sizeof(method));
+        c->class = class;
+    }
+    if (c)
+        c->count++;
+}
+
+int requests_add(struct requests *r, struct request *request)
+{
+    pthread_mutex_lock(&r->lock);
+    if (remove_id(r, request->id)) {
+        r->replaced++;
+    } else {
+        r->taken++;
+        count(r, request);
+    }
+    int result = keep(r, request);
+    pthread_mutex_unlock(&r->lock);
+    if (result < 0)
+        request_free(request);
+    return result;
+}
+
+static int slower_first(const void *a, const void *b)
+{
+    const struct request *left = *(struct request *const *)a, *right = *(struct request *const *)b;
+    if (left->duration_ns != right->duration_ns)
+        return left->duration_ns < right->duration_ns ? 1 : -1;
+    return left->start_unix_ns < right->start_unix_ns ? -1 : left->start_unix_ns > right->start_unix_ns;
+}
+
+static int copy_all(struct request *const *from, size_t count, struct request ***ret)
+{
+    struct request **copies = calloc(count ? count : 1, sizeof(copies[0]));
+    if (!copies)
+        return -ENOMEM;
+    for (size_t i = 0; i < count; i++)
+        if (request_copy(from[i], &copies[i]) < 0) {
+            while (i-- > 0)
+                request_free(copies[i]);
+            free(copies);
+            return -ENOMEM;
+        }
+    *ret = copies;
+    return 0;
+}
+
+static int slowest_locked(struct requests *r, uint64_t since_unix_ns, size_t max, struct request ***ret, size_t *ret_count)
+{
+    size_t all = 0, found = 0;
+    for (size_t s = 0; s < SLOTS; s++)
+        all += r->slots[s].count;
+    _cleanup_free_ struct request **list = calloc(all ? all : 1, sizeof(list[0]));
+    if (!list)
+        return -ENOMEM;
+    for (size_t s = 0; s < SLOTS; s++)
+        for (size_t i = 0; i < r->slots[s].count; i++)
+            if (end_of(r->slots[s].requests[i]) >= since_unix_ns)
+                list[found++] = r->slots[s].requests[i];
+    qsort(list, found, sizeof(list[0]), slower_first);
+    size_t n = found < max ? found : max;
+    int result = copy_all(list, n, ret);
+    if (result == 0)
+        *ret_count = n;
+    return result;
+}
+
+int requests_slowest(struct requests *r, uint64_t since_unix_ns, size_t max, struct request ***ret, size_t *ret_count)
+{
+    pthread_mutex_lock(&r->lock);
+    int result = slowest_locked(r, since_unix_ns, max, ret, ret_count);
+    pthread_mutex_unlock(&r->lock);
+    return result;
+}
+
+static void counter_metrics(const struct requests *r, struct metric_set *set)
+{
+    static const char *const classes[] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
+    for (size_t i = 0; i < r->counter_count; i++) {
+        const struct counter *c = &r->counters[i];
+        metric_add(set, "sonde_requests_detailed", METRIC_COUNTER, "",
+                       "Requests taken apart: the slow ones (all are in http_server_request_duration_seconds).", (double)c->count,
+                       METRIC_LABELS({"service_name", c->service}, {"http_request_method", c->method},
+                                     {"http_response_status_class", classes[c->class < 6 ? c->class : 5]}));
+    }
+}
+
+void requests_metrics(struct requests *r, struct metric_set *set)
+{
+    pthread_mutex_lock(&r->lock);
+    size_t bytes = sizeof(*r), kept = 0;
+    for (size_t s = 0; s < SLOTS; s++) {
+        bytes += r->slots[s].bytes + r->slots[s].capacity * sizeof(struct request *);
+        kept += r->slots[s].count;
+    }
+    counter_metrics(r, set);
+    metric_add(set, "sonde_self_requests_kept", METRIC_GAUGE, "", "Requests kept with all their parts.", (double)kept,
+               METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_requests_dropped", METRIC_COUNTER, "",
+               "Requests taken apart but not kept, because slower ones filled the memory.", (double)r->dropped, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_requests_bytes", METRIC_GAUGE, "bytes", "Memory held by requests.", (double)bytes,
+               METRIC_NO_LABELS);
+    pthread_mutex_unlock(&r->lock);
+}

@@ -1,0 +1,50 @@
+/* The array that `sonde why --json` and the API give; see requests_json.h and docs/why.md. */
+#include "export/requests_json.h"
+
+#include <inttypes.h>
+
+static void put_text(struct buf *out, const char *key, const char *text)
+{
+    buf_printf(out, ",\"%s\":", key);
+    buf_put_json_string(out, text);
+}
+
+static void put_part(struct buf *out, const struct request_part *part)
+{
+    buf_printf(out, "{\"kind\":\"%s\",\"ns\":%" PRIu64, request_part_name(part->kind), part->duration_ns);
+    put_text(out, "detail", part->detail);
+    buf_putc(out, '}');
+}
+
+static void put_request(struct buf *out, const struct request *r)
+{
+    buf_printf(out, "{\"start_time_unix_nano\":%" PRIu64 ",\"duration_ns\":%" PRIu64, r->start_unix_ns, r->duration_ns);
+    put_text(out, "service", r->service);
+    buf_printf(out, ",\"pid\":%" PRIu32 ",\"tid\":%" PRIu32, r->pid, r->tid);
+    put_text(out, "container_id", r->container_id);
+    put_text(out, "method", r->method);
+    put_text(out, "route", r->route);
+    buf_printf(out, ",\"status\":%u", r->status);
+    put_text(out, "peer", r->peer);
+    buf_printf(out, ",\"bytes_in\":%" PRIu64 ",\"bytes_out\":%" PRIu64, r->bytes_in, r->bytes_out);
+    put_text(out, "cause", r->cause);
+    buf_puts(out, ",\"parts\":[");
+    for (size_t i = 0; i < r->part_count; i++) {
+        if (i)
+            buf_putc(out, ',');
+        put_part(out, &r->parts[i]);
+    }
+    buf_puts(out, "]}");
+}
+
+int requests_json_write(struct request *const *requests, size_t count, struct buf *out)
+{
+    buf_putc(out, '[');
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            buf_puts(out, ",\n");
+        put_request(out, requests[i]);
+    }
+    buf_putc(out, ']');
+    return buf_error(out);
+}
