@@ -58,11 +58,13 @@ struct symbols {
     uint64_t lookups, hits, builds, scans, openings, unnamed;
 };
 
-static size_t clamp(size_t value, size_t low, size_t high) {
+static size_t clamp(size_t value, size_t low, size_t high)
+{
     return value < low ? low : value > high ? high : value;
 }
 
-int symbols_new(const struct symbols_options *options, struct symbols **ret) {
+int symbols_new(const struct symbols_options *options, struct symbols **ret)
+{
     _cleanup_(symbols_freep) struct symbols *s = calloc(1, sizeof(*s));
     if (!s)
         return -ENOMEM;
@@ -80,7 +82,8 @@ int symbols_new(const struct symbols_options *options, struct symbols **ret) {
     return 0;
 }
 
-static void record_close(struct symbols *s, struct record *o) {
+static void record_close(struct symbols *s, struct record *o)
+{
     if (!o->files)
         return;
     symbol_files_free(o->files);
@@ -88,7 +91,8 @@ static void record_close(struct symbols *s, struct record *o) {
     s->files_count--;
 }
 
-static void part_forget(struct symbols *s, struct part *p) {
+static void part_forget(struct symbols *s, struct part *p)
+{
     if (!p->index)
         return;
     s->index_bytes -= symbol_index_bytes(p->index);
@@ -96,7 +100,8 @@ static void part_forget(struct symbols *s, struct part *p) {
     p->index = NULL;
 }
 
-static void record_free(struct symbols *s, struct record *o) {
+static void record_free(struct symbols *s, struct record *o)
+{
     record_close(s, o);
     for (size_t i = 0; i < o->part_count; i++)
         part_forget(s, &o->parts[i]);
@@ -105,7 +110,8 @@ static void record_free(struct symbols *s, struct record *o) {
     free(o);
 }
 
-void symbols_free(struct symbols *s) {
+void symbols_free(struct symbols *s)
+{
     if (!s)
         return;
     for (size_t i = 0; i < s->record_count; i++)
@@ -118,7 +124,8 @@ void symbols_free(struct symbols *s) {
 
 /* --- objects --- */
 
-static void forget_oldest_record(struct symbols *s) {
+static void forget_oldest_record(struct symbols *s)
+{
     size_t oldest = 0;
     for (size_t i = 1; i < s->record_count; i++)
         if (s->records[i]->used < s->records[oldest]->used)
@@ -129,7 +136,8 @@ static void forget_oldest_record(struct symbols *s) {
 }
 
 /* The object's record, made when it is new. NULL: out of memory. */
-static struct record *record_get(struct symbols *s, uint64_t id) {
+static struct record *record_get(struct symbols *s, uint64_t id)
+{
     size_t low = 0, high = s->record_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -157,7 +165,8 @@ static struct record *record_get(struct symbols *s, uint64_t id) {
     return o;
 }
 
-static void close_oldest_files(struct symbols *s) {
+static void close_oldest_files(struct symbols *s)
+{
     struct record *oldest = NULL;
     for (size_t i = 0; i < s->record_count; i++)
         if (s->records[i]->files && (!oldest || s->records[i]->used < oldest->used))
@@ -167,7 +176,8 @@ static void close_oldest_files(struct symbols *s) {
 }
 
 /* Makes sure that the files are open. */
-static int record_open(struct symbols *s, struct record *o, const struct object *object) {
+static int record_open(struct symbols *s, struct record *o, const struct object *object)
+{
     if (o->files)
         return 0;
     if (s->files_count >= s->files_max)
@@ -186,7 +196,8 @@ static int record_open(struct symbols *s, struct record *o, const struct object 
 }
 
 /* Reads where the object's code lies. */
-static int record_learn(struct record *o) {
+static int record_learn(struct record *o)
+{
     const struct elf_segment *segments;
     size_t count = symbol_files_segments(o->files, &segments);
     uint64_t low = UINT64_MAX, high = 0;
@@ -214,12 +225,14 @@ static int record_learn(struct record *o) {
     return 0;
 }
 
-static bool is_passing(int error) {
+static bool is_passing(int error)
+{
     return error == -EAGAIN || error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -EINTR;
 }
 
 /* Makes sure that the object is known; the reason why it cannot be is remembered if it will stay so. */
-static int record_know(struct symbols *s, struct record *o, const struct object *object) {
+static int record_know(struct symbols *s, struct record *o, const struct object *object)
+{
     if (o->known || o->error)
         return o->error;
     int r = record_open(s, o, object);
@@ -231,7 +244,8 @@ static int record_know(struct symbols *s, struct record *o, const struct object 
 }
 
 static int record_vaddr(struct symbols *s, struct record *o, const struct object *object, uint64_t offset,
-                        uint64_t *ret) {
+                        uint64_t *ret)
+{
     for (size_t i = 0; i < o->segment_count; i++)
         if (offset >= o->segments[i].offset && offset - o->segments[i].offset < o->segments[i].size) {
             *ret = o->segments[i].vaddr + (offset - o->segments[i].offset);
@@ -244,7 +258,8 @@ static int record_vaddr(struct symbols *s, struct record *o, const struct object
 /* --- indexes --- */
 
 /* Makes room for `bytes` more by forgetting the indexes that were used longest ago. */
-static void make_room(struct symbols *s, size_t bytes) {
+static void make_room(struct symbols *s, size_t bytes)
+{
     while (s->index_bytes && s->index_bytes + bytes > s->index_max_bytes) {
         struct part *oldest = NULL;
         for (size_t i = 0; i < s->record_count; i++)
@@ -259,7 +274,8 @@ static void make_room(struct symbols *s, size_t bytes) {
     }
 }
 
-static size_t find_part(const struct record *o, uint64_t address) {
+static size_t find_part(const struct record *o, uint64_t address)
+{
     size_t low = 0, high = o->part_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -272,7 +288,8 @@ static size_t find_part(const struct record *o, uint64_t address) {
 }
 
 /* Divides an object that did not fit one index into parts that will. */
-static int record_divide(struct symbols *s, struct record *o) {
+static int record_divide(struct symbols *s, struct record *o)
+{
     size_t part_symbols = s->index_max_bytes / 4 / SYMBOL_INDEX_ENTRY_BYTES;
     if (o->divided || part_symbols < PART_SYMBOLS_MIN)
         return -ENOSPC;
@@ -298,7 +315,8 @@ static int record_divide(struct symbols *s, struct record *o) {
 
 /* The index for an address; NULL when there can be none. */
 static const struct symbol_index *index_for(struct symbols *s, struct record *o, const struct object *object,
-                                            uint64_t address) {
+                                            uint64_t address)
+{
     size_t part = find_part(o, address);
     if (!o->parts[part].index && !o->parts[part].too_dense) {
         if (record_open(s, o, object) < 0)
@@ -326,7 +344,8 @@ static const struct symbol_index *index_for(struct symbols *s, struct record *o,
 
 /* Where the name of an address stands. */
 static int find_name(struct symbols *s, struct record *o, const struct object *object, uint64_t address,
-                     struct symbol_name *ret) {
+                     struct symbol_name *ret)
+{
     if (address < o->bounds[0] || address >= o->bounds[o->part_count])
         return -ENOENT;
     const struct symbol_index *index = index_for(s, o, object, address);
@@ -339,30 +358,36 @@ static int find_name(struct symbols *s, struct record *o, const struct object *o
     return symbol_index_scan(o->files, address, ret);
 }
 
-static uint64_t name_key(struct symbol_name name) {
+static uint64_t name_key(struct symbol_name name)
+{
     return NAME_KEY | (uint64_t)name.source << 32 | name.name;
 }
 
 /* The name itself, demangled; remembered for the next address of the same function. */
 static int read_name(struct symbols *s, struct record *o, const struct object *object,
-                     struct symbol_name name, const char **ret) {
+                     struct symbol_name name, const char **ret)
+{
     uint64_t key = name_key(name), unused;
-    *ret = answers_get(&s->answers, o->id, key, &unused);
-    if (*ret)
-        return 0;
-    int r = record_open(s, o, object);
-    if (r < 0)
-        return r;
-    char mangled[MANGLED_MAX], readable[DEMANGLED_MAX];
-    r = symbol_files_name(o->files, name.source, name.name, mangled, sizeof(mangled));
-    if (r < 0)
-        return r;
-    *ret = answers_put(&s->answers, o->id, key, 0, 0, demangle(mangled, readable));
-    return *ret ? 0 : -ENOMEM;
+    const char *text = answers_get(&s->answers, o->id, key, &unused);
+    if (!text) {
+        int r = record_open(s, o, object);
+        if (r < 0)
+            return r;
+        char mangled[MANGLED_MAX], readable[DEMANGLED_MAX];
+        r = symbol_files_name(o->files, name.source, name.name, mangled, sizeof(mangled));
+        if (r < 0)
+            return r;
+        text = answers_put(&s->answers, o->id, key, 0, 0, demangle(mangled, readable));
+        if (!text)
+            return -ENOMEM;
+    }
+    *ret = text;
+    return 0;
 }
 
 static int find(struct symbols *s, const struct object *object, uint64_t offset, uint64_t *ret_address,
-                uint64_t *ret_key, const char **ret_text) {
+                uint64_t *ret_key, const char **ret_text)
+{
     struct record *o = record_get(s, object->id);
     if (!o)
         return -ENOMEM;
@@ -380,7 +405,8 @@ static int find(struct symbols *s, const struct object *object, uint64_t offset,
     return read_name(s, o, object, name, ret_text);
 }
 
-int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset, struct symbol *ret) {
+int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset, struct symbol *ret)
+{
     *ret = (struct symbol){.function = "", .address = file_offset};
     if (object->is_anonymous || file_offset >= NAME_KEY)
         return -ENOENT;
@@ -403,7 +429,8 @@ int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset,
     return *text ? 0 : -ENOENT;
 }
 
-void symbols_metrics(const struct symbols *s, struct metric_set *set) {
+void symbols_metrics(const struct symbols *s, struct metric_set *set)
+{
     static const char bytes_help[] = "Memory held by a cache.",
                       lookups_help[] = "Lookups in a cache, by outcome.";
     metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", bytes_help, answers_bytes(&s->answers),
