@@ -8,6 +8,7 @@ import { decodeStatus, type Status } from './health';
 
 const EVERY_MS = 5000;
 const TIMEOUT_MS = 20000;
+export const UNREACHABLE = 'the agent cannot be reached';
 
 export interface Part<T> {
     value: T | null;
@@ -28,7 +29,7 @@ async function ask<T>(path: string, decode: (json: unknown) => T): Promise<T> {
     try {
         reply = await fetch(path, { signal: AbortSignal.timeout(TIMEOUT_MS), credentials: 'omit' });
     } catch (e) {
-        throw new Error((e as Error).name === 'TimeoutError' ? 'the agent did not answer in time' : 'the agent cannot be reached');
+        throw new Error((e as Error).name === 'TimeoutError' ? 'the agent did not answer in time' : UNREACHABLE);
     }
     if (!reply.ok) throw new Error((await reply.text()).trim().slice(0, 300) || `HTTP status ${reply.status}`);
     return decode(await reply.json());

@@ -91,8 +91,7 @@ function Details({ tree, node, root }: { tree: Tree; node: number; root: number 
     return (
         <div class="details" data-testid="details">
             <p class="name">
-                <b>{f.name}</b>
-                <span class="kind">{kind}</span>
+                <b>{f.name}</b> <span class="kind">{kind}</span>
             </p>
             <p class="place">{place(f) || '\u00a0'}</p>
             <dl>
@@ -220,7 +219,7 @@ export function Flame({ profile, scope, dark, empty }: Props) {
                     <b>{format.duration(tree.total[0]!)}</b>
                     {profile.duration > 0 && (
                         <>
-                            {' '}in {format.duration(profile.duration)} <span class="dim">= {(tree.total[0]! / profile.duration).toFixed(2)} CPUs</span>
+                            {' '}in {format.span(profile.duration)} <span class="dim">= {(tree.total[0]! / profile.duration).toFixed(2)} CPUs</span>
                         </>
                     )}
                 </p>

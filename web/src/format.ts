@@ -2,7 +2,7 @@
 
 const DURATIONS: [number, string][] = [[60e9, 'min'], [1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns']];
 
-const three = (v: number): string => (v >= 100 ? v.toFixed(0) : v >= 10 ? v.toFixed(1) : v.toFixed(2));
+const three = (v: number): string => (v >= 99.95 ? v.toFixed(0) : v >= 9.995 ? v.toFixed(1) : v.toFixed(2));
 
 export function duration(ns: number): string {
     if (ns <= 0) return '0 s';
@@ -16,6 +16,12 @@ export function percent(share: number): string {
     if (p < 0.01) return '< 0.01 %';
     return `${p >= 99.95 ? '100' : p >= 10 ? p.toFixed(1) : p.toFixed(2)} %`;
 }
+
+// A span that somebody set: whole seconds as such.
+export const span = (ns: number): string => (ns >= 1e9 && ns < 600e9 && ns % 1e9 < 1e6 ? `${Math.round(ns / 1e9)} s` : duration(ns));
+
+// A figure that somebody set, without the zeros that a measured one keeps.
+export const plain = (text: string): string => text.replace(/\.0+(?= )/, '');
 
 export function bytes(n: number): string {
     let unit = 0;

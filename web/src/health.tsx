@@ -88,7 +88,7 @@ function Meter({ label, value, allowed, show }: { label: string; value: number; 
     return (
         <span class="meter" title={`${label}: ${show(value)} of ${show(allowed)} allowed`}>
             {label} <b>{show(value)}</b>
-            <span class="dim"> of {show(allowed)}</span>
+            <span class="dim"> of {format.plain(show(allowed))}</span>
             <i class={`gauge ${state}`} aria-hidden="true">
                 <i style={{ width: `${Math.min(100, share * 100)}%` }} />
             </i>
@@ -98,13 +98,14 @@ function Meter({ label, value, allowed, show }: { label: string; value: number; 
 }
 
 // Losses of the last minute need two readings: the oldest that is at most a minute old is kept here.
-function useRecent(status: Status): Map<string, number> {
+function useRecent(status: Status): Map<string, number> | null {
     const kept = useRef<{ uptime: number; losses: Map<string, number> }[]>([]);
     const now = { uptime: status.uptime, losses: new Map(status.losses) };
     const last = kept.current.at(-1);
     if (last && last.uptime > now.uptime) kept.current = []; // the agent was started anew
     if (!last || last.uptime !== now.uptime) kept.current.push(now);
     while (kept.current.length > 1 && kept.current[0]!.uptime < now.uptime - 61) kept.current.shift();
+    if (kept.current.length < 2) return null;
     const then = kept.current[0]!.losses;
     return new Map(status.losses.map(([reason, n]) => [reason, n - (then.get(reason) ?? 0)]));
 }
@@ -168,14 +169,25 @@ export function Health({ status, samples, dropped }: { status: Status; samples: 
                         </tr>
                     </thead>
                     <tbody>
-                        {status.losses.map(([reason, n]) => (
-                            <tr key={reason} class={n ? '' : 'none'}>
+                        {lost.map(([reason, n]) => (
+                            <tr key={reason}>
                                 <th scope="row">{reason}</th>
-                                <td class="number">{format.integer(recent.get(reason) ?? 0)}</td>
+                                <td class="number">{recent ? format.integer(recent.get(reason) ?? 0) : '–'}</td>
                                 <td class="number">{format.integer(n)}</td>
-                                <td>{LOSS_HELP[reason] ?? ''}</td>
+                                <td class="dim">{LOSS_HELP[reason] ?? ''}</td>
                             </tr>
                         ))}
+                        <tr>
+                            <td colSpan={4} class="dim">
+                                {lost.length ? 'None of: ' : 'Nothing was lost. Counted are: '}
+                                {status.losses.filter(([, n]) => n <= 0).map(([reason], i) => (
+                                    <span key={reason} title={LOSS_HELP[reason] ?? ''}>
+                                        {i > 0 && ', '}
+                                        {reason}
+                                    </span>
+                                ))}
+                            </td>
+                        </tr>
                     </tbody>
                 </table>
                 <table>

@@ -2,7 +2,7 @@
 
 import { render } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { useLive, type Live } from './api';
+import { UNREACHABLE, useLive, type Live } from './api';
 import { Flame } from './flame';
 import * as format from './format';
 import { Health } from './health';
@@ -143,6 +143,8 @@ function NoRequests({ live, scope }: { live: Live; scope: Scope }) {
     );
 }
 
+const sentence = (error: string): string => error && error[0]!.toUpperCase() + error.slice(1) + (error.endsWith('.') ? '' : '.');
+
 function requestsIn(requests: Request[], scope: Scope, profile: Profile | null): Request[] {
     if (scope.kind === 'node') return requests;
     if (scope.kind === 'process') return requests.filter((r) => r.pid === scope.pid);
@@ -201,10 +203,11 @@ function Page() {
             {status && <Health status={status} samples={profile?.samples ?? 0} dropped={profile?.dropped ?? 0} />}
             {live.status.error && (
                 <p class="failed" role="alert">
-                    {live.status.error === 'the agent cannot be reached' ? 'The agent cannot be reached: it has stopped, or the network is down. What you see is what came last; the page goes on trying.' : `Status: ${live.status.error}`}
+                    {sentence(live.status.error)}
+                    {live.status.error === UNREACHABLE && ' It has stopped, or the network is down. What you see is what came last; the page goes on trying.'}
                 </p>
             )}
-            {live.profile.error && live.profile.error !== live.status.error && <p class="failed" role="alert">Profile: {live.profile.error}</p>}
+            {live.profile.error && live.profile.error !== live.status.error && <p class="failed" role="alert">{sentence(live.profile.error)}</p>}
             <div class="columns">
                 {profile && <Scopes profile={profile} scope={view.scope} setScope={(scope) => !sameScope(scope, view.scope) && setView({ scope })} />}
                 <main id="main" tabIndex={-1}>
@@ -217,7 +220,7 @@ function Page() {
                         !live.profile.error && <p class="waiting">Asking the agent…</p>
                     )}
                     {(live.requests.value || live.requests.error) && (
-                        <Requests requests={requests} error={live.requests.error === live.status.error ? '' : live.requests.error} empty={<NoRequests live={live} scope={view.scope} />} />
+                        <Requests requests={requests} error={live.requests.error === live.status.error ? '' : sentence(live.requests.error)} empty={<NoRequests live={live} scope={view.scope} />} />
                     )}
                 </main>
             </div>

@@ -10,9 +10,9 @@ interface Shade {
 }
 
 const SHADES: Record<Kind, Shade> = {
-    native: { hue: 34, spread: 16, chroma: 74 },
+    native: { hue: 32, spread: 9, chroma: 76 },
     kernel: { hue: 214, spread: 12, chroma: 46 },
-    interpreted: { hue: 140, spread: 16, chroma: 36 },
+    interpreted: { hue: 146, spread: 12, chroma: 38 },
     bpf: { hue: 278, spread: 14, chroma: 44 },
     truncated: { hue: 0, spread: 0, chroma: 0 },
     group: { hue: 220, spread: 0, chroma: 8 },
@@ -36,8 +36,8 @@ export function frameColor(kind: Kind, mapping: string, dark: boolean): string {
     const { hue, spread, chroma } = SHADES[kind];
     const h = mapping ? hash(mapping) : 0.5;
     const tint = mapping ? hash(`${mapping}/`) : 0.5;
-    const lightness = dark ? 33 + tint * 7 : 77 + tint * 7;
-    const saturation = dark ? chroma * 0.62 : chroma;
+    const lightness = dark ? 31 + tint * 9 : 73 + tint * 11;
+    const saturation = dark ? chroma * 0.6 : chroma;
     if (kind === 'group') return dark ? 'hsl(220 7% 24%)' : 'hsl(220 12% 89%)';
     return `hsl(${(hue + (h - 0.5) * 2 * spread).toFixed(0)} ${saturation.toFixed(0)}% ${lightness.toFixed(0)}%)`;
 }
@@ -64,5 +64,5 @@ export interface CanvasColors {
 
 export const canvasColors = (dark: boolean): CanvasColors =>
     dark
-        ? { text: '#f1eee8', back: '#15171a', dimmed: '#25292e', dimmedText: '#8b929a', match: '#d6409f', matchText: '#ffffff', hatch: '#5a6068' }
-        : { text: '#23201b', back: '#ffffff', dimmed: '#eeeeec', dimmedText: '#6d7177', match: '#c2298a', matchText: '#ffffff', hatch: '#b4b4b0' };
+        ? { text: '#f1eee8', back: '#15171a', dimmed: '#25292e', dimmedText: '#8b929a', match: '#c2298a', matchText: '#ffffff', hatch: '#5a6068' }
+        : { text: '#23201b', back: '#ffffff', dimmed: '#eeeeec', dimmedText: '#62666b', match: '#c2298a', matchText: '#ffffff', hatch: '#b4b4b0' };

@@ -196,7 +196,7 @@ export function Requests({ requests, empty, error }: { requests: Request[]; empt
                     ))}
                 </ul>
             </header>
-            {error && <p class="failed" role="alert">Requests: {error}</p>}
+            {error && <p class="failed" role="alert">{error}</p>}
             {requests.length === 0 ? (
                 !error && <div class="empty">{empty}</div>
             ) : (
@@ -207,7 +207,7 @@ export function Requests({ requests, empty, error }: { requests: Request[]; empt
                                 <th scope="col" class="number">Duration</th>
                                 <th scope="col">Request</th>
                                 <th scope="col" class="number">Status</th>
-                                <th scope="col">Service <span class="dim">pid</span></th>
+                                <th scope="col">Service, pid</th>
                                 <th scope="col">Where the time went</th>
                                 <th scope="col">Cause</th>
                                 <th scope="col" class="number">Began</th>

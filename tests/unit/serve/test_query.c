@@ -1,0 +1,145 @@
+/* The parameters of API calls: what is taken, and that what is refused says why. */
+#include "serve/query.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define ALL ((1U << QUERY_KEY_COUNT) - 1)
+
+static int set(struct query *q, const char *key, const char *value, char why[256])
+{
+    return query_set(q, key, strlen(key), value, value ? strlen(value) : 0, why, 256);
+}
+
+static void expect_refused(const char *key, const char *value, const char *reason)
+{
+    struct query q;
+    char why[256] = "";
+    query_init(&q, ALL);
+    if (set(&q, key, value, why) != -EINVAL)
+        fail_msg("%s=%s was taken", key, value ? value : "(none)");
+    if (!strstr(why, reason))
+        fail_msg("%s=%s: '%s' does not say '%s'", key, value ? value : "(none)", why, reason);
+}
+
+static void test_defaults(void **state)
+{
+    struct query q;
+    (void)state;
+    query_init(&q, ALL);
+    assert_int_equal(q.seconds, 60);
+    assert_int_equal(q.max, 50);
+    assert_int_equal(q.pid, 0);
+    assert_string_equal(q.format, "json");
+    assert_string_equal(q.container, "");
+}
+
+static void test_taken(void **state)
+{
+    struct query q;
+    char why[256];
+    (void)state;
+    query_init(&q, ALL);
+    assert_int_equal(set(&q, "seconds", "3600", why), 0);
+    assert_int_equal(set(&q, "pid", "2147483647", why), 0);
+    assert_int_equal(set(&q, "max", "1", why), 0);
+    assert_int_equal(set(&q, "container", "0123456789ab", why), 0);
+    assert_int_equal(set(&q, "service", "shop & cart \xc3\xa9", why), 0);
+    assert_int_equal(set(&q, "format", "pprof", why), 0);
+    assert_int_equal(q.seconds, 3600);
+    assert_int_equal(q.pid, INT32_MAX);
+    assert_int_equal(q.max, 1);
+    assert_string_equal(q.container, "0123456789ab");
+    assert_string_equal(q.service, "shop & cart \xc3\xa9");
+    assert_string_equal(q.format, "pprof");
+}
+
+static void test_refused(void **state)
+{
+    static const char *const numbers[] = {"", "0", "-1", "+1", " 1", "1 ", "1.5", "1e3", "0x10", "99999999999999999999", "x", "1s"};
+    char longest[300];
+    (void)state;
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+        expect_refused("seconds", numbers[i], "seconds: a whole number from 1 to 3600");
+        expect_refused("pid", numbers[i], "pid: a whole number");
+        expect_refused("max", numbers[i], "max: a whole number from 1 to 1000");
+    }
+    expect_refused("seconds", "3601", "3600");
+    expect_refused("pid", "2147483648", "2147483647");
+    expect_refused("max", "1001", "1000");
+    expect_refused("container", "0123456789a", "hexadecimal");
+    expect_refused("container", "0123456789aB", "hexadecimal");
+    expect_refused("container", "../../../etc/passwd", "hexadecimal");
+    expect_refused("service", "", "service");
+    expect_refused("service", "a\nb", "control");
+    expect_refused("format", "", "format");
+    expect_refused("format", "../x", "format");
+    expect_refused("format", "abcdefghijklmnop", "format");
+    expect_refused("pid", NULL, "a value");
+    memset(longest, 'a', sizeof(longest) - 1);
+    longest[sizeof(longest) - 1] = '\0';
+    expect_refused("service", longest, "at most 255");
+    expect_refused("container", longest, "at most 255");
+}
+
+static void test_unknown(void **state)
+{
+    struct query q;
+    char why[256];
+    (void)state;
+    expect_refused("Seconds", "1", "seconds, pid, container, service, format, max");
+    expect_refused("", "", "unknown parameter");
+    query_init(&q, QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_MAX));
+    assert_int_equal(set(&q, "pid", "1", why), -EINVAL);
+    assert_string_equal(why, "unknown parameter; this address knows: seconds, max");
+    query_init(&q, 0);
+    assert_int_equal(set(&q, "seconds", "1", why), -EINVAL);
+    assert_string_equal(why, "this address takes no parameters");
+}
+
+static void test_twice(void **state)
+{
+    struct query q;
+    char why[256];
+    (void)state;
+    query_init(&q, ALL);
+    assert_int_equal(set(&q, "pid", "1", why), 0);
+    assert_int_equal(set(&q, "pid", "1", why), -EINVAL);
+    assert_string_equal(why, "pid: given twice");
+}
+
+static void test_embedded_nul(void **state)
+{
+    struct query q;
+    char why[256];
+    (void)state;
+    query_init(&q, ALL);
+    assert_int_equal(query_set(&q, "pid", 3, "1\0002", 3, why, sizeof(why)), -EINVAL);
+    assert_int_equal(query_set(&q, "pid\0x", 5, "1", 1, why, sizeof(why)), -EINVAL);
+    assert_int_equal(q.pid, 0);
+}
+
+static void test_short_reason(void **state)
+{
+    struct query q;
+    char why[8] = "";
+    (void)state;
+    query_init(&q, ALL);
+    assert_int_equal(query_set(&q, "x", 1, "1", 1, why, sizeof(why)), -EINVAL);
+    assert_int_equal(strlen(why), 7);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_defaults), cmocka_unit_test(test_taken),        cmocka_unit_test(test_refused),     cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_twice),    cmocka_unit_test(test_embedded_nul), cmocka_unit_test(test_short_reason),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

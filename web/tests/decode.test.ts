@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict';
+import test from 'node:test';
+import * as format from '../src/format';
+import { decodeStatus } from '../src/health';
+import { canvasColors, frameColor, KIND_NAMES } from '../src/palette';
+import { decodeProfile } from '../src/profile';
+import { byKind, decodeRequests } from '../src/requests';
+
+test('a profile that is none is refused with a reason', () => {
+    for (const bad of [null, 1, 'x', [], {}, { profiles: [] }, { shared: { frames: [] } }]) assert.throws(() => decodeProfile(bad), /not a speedscope file/);
+});
+
+test('numbers in a profile are not trusted', () => {
+    const p = decodeProfile({
+        shared: { frames: [{ name: 'a', kind: 'nonsense' }, {}] },
+        profiles: [{ samples: [[0, 1], [2], [-1], [0.5], ['0'], 'x', null], weights: [5, 6, 7, 8, 9, NaN, -3], sonde: null }, null],
+    });
+    assert.equal(p.frames[0]!.kind, 'native');
+    assert.equal(p.frames[1]!.name, '[unnamed]');
+    assert.deepEqual(p.processes[0]!.stacks.map((s) => [...s]), [[0, 1], [], []]);
+    assert.equal(p.processes[0]!.weight, 5);
+    assert.equal(p.weight, 5);
+});
+
+test('requests: a list or nothing, every figure checked, keys distinct', () => {
+    assert.throws(() => decodeRequests({}), /not a list/);
+    const same = { start_time_unix_nano: '1767225600000000000', duration_ns: 5, service: 's', pid: 1 };
+    const [a, b, c] = decodeRequests([same, same, { status: 'x', parts: [null, { kind: 'cpu', ns: -1 }] }]);
+    assert.equal(a!.start, 1767225600000);
+    assert.notEqual(a!.key, b!.key);
+    assert.equal(c!.status, 0);
+    assert.deepEqual(byKind(c!.parts), []);
+});
+
+test('the bar joins parts of one kind, in the order of the legend, unattributed last', () => {
+    const parts = [['unattributed', 1], ['lock', 2], ['cpu', 3], ['lock', 4], ['surprise', 5]].map(([kind, ns]) => ({ kind: String(kind), ns: Number(ns), detail: '' }));
+    assert.deepEqual(byKind(parts), [['cpu', 3], ['lock', 6], ['unattributed', 1], ['surprise', 5]]);
+});
+
+test('a status without anything in it does not break the page', () => {
+    const s = decodeStatus(null);
+    assert.deepEqual(s.losses, []);
+    assert.deepEqual(s.probes, []);
+    assert.equal(decodeStatus({ probes: [{ probe: 'x' }] }).probes[0]!.attached, false);
+});
+
+test('figures', () => {
+    assert.deepEqual([0, 1, 999, 1000, 1234567, 99.96e6, 999.9e6, 1e9, 59.9e9, 60e9].map(format.duration), ['0 s', '1 ns', '999 ns', '1.00 µs', '1.23 ms', '100 ms', '1.00 s', '1.00 s', '59.9 s', '1.00 min']);
+    assert.deepEqual([0, 0.00001, 0.0123, 0.5, 0.9996, 1].map(format.percent), ['0 %', '< 0.01 %', '1.23 %', '50.0 %', '100 %', '100 %']);
+    assert.deepEqual([0, 1023, 1024, 42 * 1048576].map(format.bytes), ['0 B', '1023 B', '1.00 KiB', '42.0 MiB']);
+    assert.equal(format.integer(1234567), '1\u202f234\u202f567');
+    assert.equal(format.span(60e9), '60 s');
+    assert.equal(format.plain('1.00 %'), '1 %');
+});
+
+// WCAG 2's contrast ratio of two colours, "#rrggbb" or "hsl(h s% l%)".
+function luminance(color: string): number {
+    let rgb: number[];
+    const hsl = /^hsl\((\d+) (\d+)% (\d+)%\)$/.exec(color);
+    if (hsl) {
+        const [h, s, l] = [Number(hsl[1]), Number(hsl[2]) / 100, Number(hsl[3]) / 100];
+        rgb = [0, 8, 4].map((n) => l - s * Math.min(l, 1 - l) * Math.max(-1, Math.min(((n + h / 30) % 12) - 3, 9 - ((n + h / 30) % 12), 1)));
+    } else {
+        rgb = [1, 3, 5].map((i) => parseInt(color.slice(i, i + 2), 16) / 255);
+    }
+    const [r, g, b] = rgb.map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r! + 0.7152 * g! + 0.0722 * b!;
+}
+
+test('names are readable on every colour, in both themes', () => {
+    const contrast = (x: string, y: string) => {
+        const [low, high] = [luminance(x), luminance(y)].sort((p, q) => p - q);
+        return (high! + 0.05) / (low! + 0.05);
+    };
+    for (const dark of [false, true]) {
+        const c = canvasColors(dark);
+        assert.ok(contrast(c.matchText, c.match) >= 4.5, `match, dark ${dark}: ${contrast(c.matchText, c.match)}`);
+        assert.ok(contrast(c.dimmedText, c.dimmed) >= 4.5, `dimmed, dark ${dark}: ${contrast(c.dimmedText, c.dimmed)}`);
+        for (const [kind] of KIND_NAMES)
+            for (let i = 0; i < 200; i++) {
+                const color = frameColor(kind, `/usr/lib/lib${i}.so`, dark);
+                assert.ok(contrast(c.text, color) >= 4.5, `${kind} ${color}, dark ${dark}: ${contrast(c.text, color)}`);
+            }
+    }
+});

@@ -1,0 +1,410 @@
+// The page as a person uses it: in Chromium, on the made-up data of tests/e2e/fake_page.c. Every test has a browser context of its own
+// and fails when the page wrote an error to the console or asked anything outside of its own address.
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { dirname, join, resolve } from 'node:path';
+import { after, before, test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { chromium } from 'playwright-core';
+
+const here = dirname(fileURLToPath(import.meta.url));
+const program = process.env.SONDE_FAKE_PAGE ?? resolve(process.env.SONDE_BUILD ?? join(here, '../../build'), 'tests/fake-page');
+const browserPath = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(existsSync);
+const CONTAINER = '0123456789abcdef'.repeat(4);
+
+let browser;
+before(async () => {
+    assert.ok(browserPath, 'chromium is not installed (tools/packages/test.txt)');
+    assert.ok(existsSync(program), `${program} is not built`);
+    browser = await chromium.launch({ executablePath: browserPath, args: ['--no-sandbox'] });
+});
+after(() => browser?.close());
+
+async function serve(mode) {
+    const child = spawn(program, [mode], { stdio: ['pipe', 'pipe', 'inherit'] });
+    const port = await new Promise((done, failed) => {
+        child.stdout.once('data', (text) => done(Number(/port (\d+)/.exec(text)[1])));
+        child.once('exit', (code) => failed(new Error(`fake-page ended with ${code}`)));
+    });
+    const ended = new Promise((done) => child.once('exit', done));
+    return { url: `http://127.0.0.1:${port}`, stop: () => (child.stdin.end(), ended) };
+}
+
+function page(name, { mode = 'normal', errors = false, clock = false, hash = '', ...options }, body) {
+    test(name, { timeout: 60000 }, async () => {
+        const server = await serve(mode);
+        const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: 'reduce', ...options });
+        try {
+            const p = await context.newPage();
+            const complaints = [];
+            const outside = [];
+            // Reading pixels back is what these tests do, not the page.
+            p.on('console', (m) => ['error', 'warning'].includes(m.type()) && !m.text().includes('getImageData') && complaints.push(m.text()));
+            p.on('pageerror', (e) => complaints.push(e.message));
+            p.on('request', (r) => !r.url().startsWith(`${server.url}/`) && !r.url().startsWith('data:') && outside.push(r.url()));
+            if (clock) await p.clock.install();
+            await p.goto(`${server.url}/${hash}`);
+            if (mode !== 'failing') await p.getByTestId('cpu-sum').waitFor();
+            await body(p, server, context);
+            assert.deepEqual(outside, []);
+            if (!errors) assert.deepEqual(complaints, []);
+        } finally {
+            await context.close();
+            await server.stop();
+        }
+    });
+}
+
+const graph = (p) => p.getByTestId('flame');
+const details = (p) => p.getByTestId('details').innerText();
+const chosen = (p) => p.getByRole('treeitem', { selected: true }).getAttribute('aria-label');
+
+// Points at a share of the graph's width, in the middle of a row.
+async function at(p, share, row) {
+    const box = await graph(p).boundingBox();
+    return { position: { x: 1 + share * (box.width - 2), y: 1 + row * 20 + 10 } };
+}
+
+async function widthOf(p, name) {
+    const item = p.getByRole('treeitem', { name, exact: false }).first();
+    const all = await graph(p).evaluate((e) => e.clientWidth);
+    return (await item.evaluate((e) => e.getBoundingClientRect().width)) / all;
+}
+
+page('every frame is as wide as its share', {}, async (p) => {
+    assert.match(await p.getByTestId('cpu-sum').innerText(), /^1\.00 s in 60 s = 0\.02 CPUs$/);
+    for (const [name, share] of [['all processes', 1], ['nginx', 0.6], ['postgres', 0.3], ['python3', 0.1]]) assert.ok(Math.abs((await widthOf(p, name)) - share) < 0.002, name);
+    for (const [share, row, name] of [[0.59, 1, 'nginx'], [0.61, 1, 'postgres'], [0.89, 1, 'postgres'], [0.91, 1, 'python3'], [0.29, 5, 'parse_headers'], [0.31, 5, 'write'], [0.95, 3, 'handler']]) {
+        await graph(p).hover(await at(p, share, row));
+        assert.equal(await p.getByTestId('details').locator('b').innerText(), name);
+    }
+    await graph(p).hover(await at(p, 0.05, 4));
+    const text = await details(p);
+    for (const part of ['worker(int, char const*)', 'user', '/usr/sbin/nginx', 'src/worker.cc', '600 ms', '60.0 %', '200 ms', '20.0 %']) assert.ok(text.includes(part), `${part} in ${text}`);
+});
+
+page('each kind of frame has its own colour, and the legend names those that are there', {}, async (p) => {
+    const colors = [];
+    for (const [share, row] of [[0.45, 2], [0.35, 6], [0.35, 8], [0.95, 3]])
+        colors.push(
+            await graph(p).locator('canvas').evaluate((c, [s, r]) => {
+                const ratio = c.width / c.clientWidth;
+                return [...c.getContext('2d').getImageData(Math.round((s * c.clientWidth) * ratio), Math.round((r * 20 + 17) * ratio), 1, 1).data].join();
+            }, [share, row]),
+        );
+    assert.equal(new Set(colors).size, 4, colors.join(' '));
+    assert.deepEqual(await p.getByRole('list', { name: 'Colours' }).getByRole('listitem').allInnerTexts(), ['user', 'kernel', 'interpreter', 'bpf', 'truncated']);
+});
+
+page('a click zooms, Escape shows all again', {}, async (p) => {
+    await graph(p).click(await at(p, 0.7, 1));
+    assert.ok(Math.abs((await widthOf(p, 'postgres')) - 1) < 0.002);
+    assert.match(await details(p), /of view\s+100 %/);
+    await graph(p).hover(await at(p, 0.2, 2));
+    assert.match(await details(p), /^PostmasterMain/);
+    await graph(p).press('Escape');
+    assert.ok(Math.abs((await widthOf(p, 'postgres')) - 0.3) < 0.002);
+    await graph(p).click(await at(p, 0.7, 1));
+    await p.getByRole('button', { name: /Reset zoom/ }).click();
+    assert.ok(Math.abs((await widthOf(p, 'postgres')) - 0.3) < 0.002);
+});
+
+page('search says what share matches, within the zoom', {}, async (p) => {
+    const box = p.getByRole('searchbox', { name: /Search frames/ });
+    const matched = p.getByTestId('matched');
+    await p.locator('body').press('/');
+    await box.pressSequentially('memcpy');
+    assert.equal(await matched.innerText(), '10.0 % in 1 frame');
+    await box.fill('do_syscall_64');
+    assert.equal(await matched.innerText(), '22.0 % in 2 frames');
+    await graph(p).click(await at(p, 0.7, 1));
+    assert.equal(await matched.innerText(), '40.0 % in 1 frame');
+    await box.fill('/^(vfs_read|ExecSeqScan)$/');
+    assert.equal(await matched.innerText(), '100 % in 2 frames');
+    await box.fill('/(/');
+    assert.equal(await matched.innerText(), 'not a regular expression');
+    await box.press('Escape');
+    assert.equal(await matched.innerText(), '');
+});
+
+page('the keyboard alone reaches and does everything', {}, async (p) => {
+    const focused = () => p.evaluate(() => document.activeElement?.getAttribute('role') ?? document.activeElement?.textContent ?? '');
+    const stops = [];
+    for (let i = 0; i < 25 && (await focused()) !== 'tree'; i++) {
+        await p.keyboard.press('Tab');
+        stops.push(await focused());
+    }
+    for (const stop of ['Skip to the flame graph', '15 s', 'Pause', 'radio', 'Graph', 'Table', 'tree']) assert.ok(stops.includes(stop), `${stop} in ${stops.join(' | ')}`);
+    for (const [key, name] of [['ArrowDown', 'nginx'], ['ArrowRight', 'postgres'], ['ArrowRight', 'python3'], ['ArrowRight', 'python3'], ['Home', 'nginx'], ['End', 'python3'], ['ArrowLeft', 'postgres'], ['ArrowDown', '[truncated'], ['ArrowUp', 'postgres']]) {
+        await p.keyboard.press(key);
+        assert.ok((await chosen(p)).startsWith(name), `${key}: ${await chosen(p)}`);
+    }
+    assert.equal(await graph(p).getAttribute('aria-activedescendant'), await p.getByRole('treeitem', { selected: true }).getAttribute('id'));
+    assert.equal(await chosen(p), 'postgres, 30.0 %, 300 ms');
+    await p.keyboard.press('Enter');
+    assert.ok(Math.abs((await widthOf(p, 'postgres')) - 1) < 0.002);
+    await p.keyboard.press('Escape');
+    assert.ok(Math.abs((await widthOf(p, 'postgres')) - 0.3) < 0.002);
+    for (let i = 0; i < 8 && !/812 ms/.test(await focused()); i++) await p.keyboard.press('Tab');
+    await p.keyboard.press('Enter');
+    await p.getByText('read from 127.0.0.1:5432').waitFor();
+});
+
+page('one process or one container, by mouse and by arrow keys, kept in the address', {}, async (p) => {
+    const scopes = p.getByRole('radiogroup', { name: 'Scope' });
+    await scopes.getByRole('radio', { name: /nginx/ }).click();
+    assert.match(await p.getByTestId('cpu-sum').innerText(), /^600 ms/);
+    assert.match(p.url(), /#pid=101$/);
+    assert.deepEqual(await p.locator('.request .what').allInnerTexts(), ['GET /users/{id}/orders', 'GET /static/app.js', 'GET /']);
+    assert.match(await p.getByRole('link', { name: 'pprof' }).getAttribute('href'), /pid=101&format=pprof$/);
+    await p.keyboard.press('Home');
+    assert.match(await p.getByTestId('cpu-sum').innerText(), /^1\.00 s/);
+    await p.keyboard.press('ArrowDown');
+    assert.match(p.url(), new RegExp(`#container=${CONTAINER}$`));
+    assert.match(await p.getByTestId('cpu-sum').innerText(), /^300 ms/);
+    assert.ok(await p.getByText('No HTTP request of this scope ended in this span.').isVisible());
+    await p.getByRole('searchbox', { name: /Filter processes/ }).fill('pyth');
+    assert.deepEqual(await scopes.getByRole('radio').evaluateAll((all) => all.map((e) => e.querySelector('.scope-name').textContent)), ['Whole node', 'python3']);
+});
+
+page('the address chooses what is shown at first, and a process without samples says so', { hash: '#pid=999&seconds=15' }, async (p) => {
+    assert.ok(await p.getByText('No CPU time here in this span.').isVisible());
+    assert.match(await p.getByTestId('cpu-sum').innerText(), /in 15 s/);
+    assert.equal(await p.getByRole('radio', { name: /999/ }).getAttribute('aria-checked'), 'true');
+    await p.getByRole('radio', { name: /Whole node/ }).click();
+    assert.match(await p.getByTestId('cpu-sum').innerText(), /^1\.\d\d s/);
+});
+
+page('it is live, keeps the zoom, and stands still while paused', { clock: true }, async (p) => {
+    const sum = p.getByTestId('cpu-sum').locator('b');
+    const next = async () => {
+        const came = p.waitForResponse(/profile/);
+        await p.clock.runFor(5100);
+        await came;
+    };
+    await p.getByRole('radio', { name: /nginx/ }).click();
+    assert.equal(await sum.innerText(), '600 ms');
+    await graph(p).click(await at(p, 0.5, 3));
+    await next();
+    await p.waitForFunction(() => document.querySelector('[data-testid=cpu-sum] b').textContent === '610 ms');
+    assert.ok(Math.abs((await widthOf(p, 'worker')) - 1) < 0.002);
+    assert.match(await details(p), /210 ms/);
+    await p.getByRole('button', { name: 'Pause' }).click();
+    let asked = 0;
+    p.on('request', () => asked++);
+    await p.clock.runFor(20000);
+    assert.equal(asked, 0);
+    assert.equal(await sum.innerText(), '610 ms');
+    assert.match(await p.getByTestId('live').innerText(), /^Paused at \d\d:\d\d:\d\d$/);
+    await p.getByRole('button', { name: 'Resume' }).click();
+    await p.waitForFunction(() => document.querySelector('[data-testid=cpu-sum] b').textContent === '620 ms');
+    assert.equal(await p.getByTestId('live').innerText(), 'Live');
+});
+
+page('requests: every part shown, unattributed hatched, the bar as long as its parts', {}, async (p) => {
+    const rows = p.locator('.request');
+    assert.equal(await rows.count(), 4);
+    const first = rows.first();
+    assert.equal(await first.getByRole('img').getAttribute('aria-label'), 'on CPU 112 ms, run queue 60.0 ms, downstream 600 ms, unattributed 40.0 ms');
+    const shares = await first.locator('.breakdown i').evaluateAll((all) => all.map((e) => e.getBoundingClientRect().width / e.parentElement.getBoundingClientRect().width));
+    for (const [i, ns] of [112, 60, 600, 40].entries()) assert.ok(Math.abs(shares[i] - ns / 812) < 0.01, `part ${i}`);
+    assert.match(await first.locator('.part-unattributed').evaluate((e) => getComputedStyle(e).backgroundImage), /repeating-linear-gradient/);
+    await first.getByRole('button').click();
+    assert.deepEqual(await p.locator('.parts tbody tr').evaluateAll((all) => all.map((r) => [...r.children].map((c) => c.textContent.trim()).join('|'))), [
+        'downstream|600 ms|73.9 %|read from 127.0.0.1:5432',
+        'on CPU|112 ms|13.8 %|parse_headers < worker < main',
+        'run queue|60.0 ms|7.39 %|python3 ran instead',
+        'unattributed|40.0 ms|4.93 %|not known',
+    ]);
+    await first.getByRole('button').click();
+    assert.equal(await p.locator('.parts').count(), 0);
+    assert.deepEqual(await p.locator('.request .status').allInnerTexts(), ['200', '503', '404', '200']);
+    const legend = await p.getByRole('list', { name: 'Parts' }).getByRole('listitem').allInnerTexts();
+    assert.equal(legend.length, 10);
+    assert.equal(legend.at(-1), 'unattributed');
+});
+
+page('the table says what the picture says', {}, async (p) => {
+    await p.getByRole('button', { name: 'Table' }).click();
+    const rows = () => p.locator('.functions tbody tr').evaluateAll((all) => all.map((r) => [...r.children].map((c) => c.textContent.trim()).join('|')));
+    assert.equal((await rows())[0], '200 ms 20.0 %|600 ms 60.0 %|worker(int, char const*)|nginx');
+    await p.getByRole('button', { name: /^Function/ }).click();
+    assert.match((await rows())[0], /ExecSeqScan/);
+    assert.equal(await p.getByRole('columnheader', { name: /Function/ }).getAttribute('aria-sort'), 'ascending');
+    await p.getByRole('searchbox', { name: /Search frames/ }).fill('memcpy');
+    assert.deepEqual(await rows(), ['100 ms 10.0 %|100 ms 10.0 %|memcpy|libc.so.6']);
+});
+
+page('losses, cost and what is missing are in sight', { mode: 'large' }, async (p) => {
+    const health = p.getByTestId('health');
+    const line = (await health.locator('summary').innerText()).replaceAll('\u202f', ' ').replaceAll(/\s+/g, ' ');
+    for (const part of ['200 samples at 19 Hz', 'not whole: no rows 1 234, unnamed 17', 'agent 1.30 % of 1 %', 'over', 'memory 42.0 MiB of 64 MiB', 'detail: counts']) assert.ok(line.includes(part), `${part} in ${line}`);
+    await health.locator('summary').click();
+    assert.ok(await health.getByText('stacks cut because unwinding rows or mappings were not known yet').isVisible());
+    assert.ok(await health.getByText(/None of: ring_full/).isVisible());
+    assert.ok(await health.getByText('fentry: Operation not permitted. sendfile is not seen').isVisible());
+});
+
+page('twenty thousand frames: drawn, scrolled, zoomed', { mode: 'large' }, async (p) => {
+    assert.equal(await graph(p).evaluate((e) => e.scrollHeight), 102 * 20);
+    await graph(p).evaluate((e) => (e.scrollTop = e.scrollHeight));
+    await p.waitForTimeout(50);
+    const box = await graph(p).boundingBox();
+    await graph(p).hover({ position: { x: 20, y: box.height - 12 } });
+    assert.match(await details(p), /^function_\d_19/);
+    await graph(p).click({ position: { x: 20, y: box.height - 12 } });
+    assert.match(await details(p), /of view\s+100 %/);
+    assert.ok((await p.getByRole('treeitem').count()) < 200);
+    const longest = await p.evaluate(async () => {
+        const canvas = document.querySelector('canvas');
+        const began = performance.now();
+        for (let i = 0; i < 20; i++) {
+            canvas.closest('.scroller').scrollTop = i * 20;
+            canvas.closest('.scroller').dispatchEvent(new Event('scroll'));
+        }
+        return (performance.now() - began) / 20;
+    });
+    console.log(`# drawing 20,000 frames: ${longest.toFixed(2)} ms`);
+});
+
+page('light and dark follow the system, until one is chosen', { colorScheme: 'dark' }, async (p, _server, context) => {
+    const back = () => p.evaluate(() => getComputedStyle(document.documentElement).backgroundColor);
+    const pixel = () => graph(p).locator('canvas').evaluate((c) => [...c.getContext('2d').getImageData(c.width - 3, c.height - 3, 1, 1).data].slice(0, 3));
+    const dark = await back();
+    assert.ok((await pixel())[0] < 80);
+    await p.emulateMedia({ colorScheme: 'light' });
+    const light = await back();
+    assert.notEqual(light, dark);
+    await p.waitForFunction(() => document.querySelector('canvas').getContext('2d').getImageData(2, 2, 1, 1).data[0] > 128);
+    const button = p.getByRole('button', { name: /^Theme/ });
+    await button.click();
+    await button.click();
+    assert.equal(await button.getAttribute('aria-label'), 'Theme: dark. Change');
+    assert.equal(await back(), dark);
+    const again = await context.newPage();
+    await again.goto(p.url());
+    await again.getByTestId('cpu-sum').waitFor();
+    assert.equal(await again.evaluate(() => getComputedStyle(document.documentElement).backgroundColor), dark, 'the choice is remembered');
+});
+
+page('names with markup are names', { mode: 'hostile' }, async (p) => {
+    assert.match(await p.locator('.scope').last().innerText(), /<\/script><b>x/);
+    await p.getByRole('button', { name: 'Table' }).click();
+    assert.ok((await p.locator('.functions').innerText()).includes(`</script><img src=x onerror="document.title='owned'">`));
+    await p.locator('.request').first().getByRole('button').click();
+    assert.equal(await p.locator('img, b:has(img)').count(), 0);
+    assert.equal(await p.title(), 'node-7 · Sonde');
+});
+
+page('nothing to show: what to do is said', { mode: 'empty' }, async (p) => {
+    assert.ok(await p.getByText('No samples yet.').isVisible());
+    assert.ok(await p.getByText('Requests could not be watched.').isVisible());
+    assert.ok(await p.getByText('fentry: Operation not permitted', { exact: true }).isVisible());
+    assert.ok(await p.getByText('not attached: requests').isVisible());
+});
+
+page('errors of the agent are shown', { mode: 'failing', errors: true }, async (p) => {
+    await p.getByRole('alert').first().waitFor();
+    assert.deepEqual((await p.getByRole('alert').allInnerTexts()).sort(), ['No profile: Input/output error.', 'No requests: Input/output error.', 'No status: Input/output error.']);
+});
+
+page('an agent that goes away leaves what came last, and says so', { errors: true, clock: true }, async (p, server) => {
+    await server.stop();
+    await p.clock.runFor(5100);
+    await p.getByRole('alert').filter({ hasText: 'The agent cannot be reached.' }).waitFor();
+    assert.match(await p.getByTestId('live').innerText(), /^No news since/);
+    assert.match(await p.getByTestId('cpu-sum').innerText(), /^1\.00 s/);
+    assert.equal(await p.locator('.request').count(), 4);
+});
+
+for (const width of [360, 640, 1000, 1920])
+    page(`nothing is wider than a window of ${width}`, { viewport: { width, height: 800 } }, async (p) => {
+        await p.locator('.request').first().getByRole('button').click();
+        await p.getByTestId('health').locator('summary').click();
+        assert.ok((await p.evaluate(() => document.scrollingElement.scrollWidth)) <= width);
+        assert.ok(await p.locator('.breakdown').first().isVisible());
+        assert.ok(await graph(p).isVisible());
+    });
+
+page('roles, names and headings', {}, async (p) => {
+    const faults = await p.evaluate(() => {
+        const found = [];
+        const named = (e) => (e.getAttribute('aria-label') ?? e.textContent ?? '').trim() || document.getElementById(e.getAttribute('aria-labelledby') ?? '')?.textContent;
+        if (document.documentElement.lang !== 'en') found.push('no language');
+        if (document.querySelectorAll('h1').length !== 1) found.push('not one h1');
+        if (document.querySelectorAll('main').length !== 1) found.push('not one main');
+        for (const e of document.querySelectorAll('button, a, [role=radio], [role=treeitem], [role=img], section, nav, [role=tree], [role=group]')) if (!named(e)) found.push(`no name: ${e.outerHTML.slice(0, 80)}`);
+        for (const e of document.querySelectorAll('input')) if (!e.getAttribute('aria-label')) found.push(`no label: ${e.outerHTML}`);
+        for (const e of document.querySelectorAll('svg, canvas')) if (e.getAttribute('aria-hidden') !== 'true') found.push(`seen by readers: ${e.outerHTML.slice(0, 80)}`);
+        for (const e of document.querySelectorAll('th')) if (!e.getAttribute('scope')) found.push(`no scope: ${e.outerHTML}`);
+        const ids = [...document.querySelectorAll('[id]')].map((e) => e.id);
+        if (new Set(ids).size !== ids.length) found.push('an id twice');
+        for (const e of document.querySelectorAll('[tabindex]')) if (e.tabIndex > 0) found.push(`tabindex: ${e.outerHTML.slice(0, 80)}`);
+        return found;
+    });
+    assert.deepEqual(faults, []);
+});
+
+page('text keeps a contrast of 4.5 to 1 in both themes', {}, async (p) => {
+    for (const colorScheme of ['light', 'dark']) {
+        await p.emulateMedia({ colorScheme });
+        const low = await p.evaluate(() => {
+            const parse = (c) => c.match(/[\d.]+/g).map(Number);
+            const luminance = ([r, g, b]) => [r, g, b].map((v) => ((v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)).reduce((a, v, i) => a + v * [0.2126, 0.7152, 0.0722][i], 0);
+            const behind = (e) => {
+                for (; e; e = e.parentElement) {
+                    const c = parse(getComputedStyle(e).backgroundColor);
+                    if (c.length < 4 || c[3] === 1) return c;
+                }
+                return [255, 255, 255];
+            };
+            const found = [];
+            for (const e of document.querySelectorAll('body *')) {
+                if (![...e.childNodes].some((n) => n.nodeType === 3 && n.data.trim()) || !e.checkVisibility()) continue;
+                const [x, y] = [luminance(parse(getComputedStyle(e).color)), luminance(behind(e))].sort((a, b) => a - b);
+                const ratio = (y + 0.05) / (x + 0.05);
+                if (ratio < 4.5) found.push(`${ratio.toFixed(2)}: ${e.outerHTML.slice(0, 90)}`);
+            }
+            return found;
+        });
+        assert.deepEqual(low, [], colorScheme);
+    }
+});
+
+page('the exported file stands alone', { mode: 'normal' }, async (p, server, context) => {
+    const folder = mkdtempSync(join(tmpdir(), 'sonde-flame-'));
+    try {
+        const file = join(folder, 'profile.html');
+        const reply = await p.request.get(`${server.url}/api/v1/profile?format=html&pid=202`);
+        assert.match(reply.headers()['content-disposition'], /attachment; filename="sonde-profile-pid202\.html"/);
+        writeFileSync(file, await reply.body());
+        const alone = await context.newPage();
+        const asked = [];
+        const complaints = [];
+        alone.on('request', (r) => asked.push(r.url()));
+        alone.on('console', (m) => complaints.push(m.text()));
+        alone.on('pageerror', (e) => complaints.push(e.message));
+        await alone.goto(`file://${file}`);
+        await alone.getByTestId('cpu-sum').waitFor();
+        assert.match(await alone.getByTestId('cpu-sum').innerText(), /^300 ms in 60 s/);
+        await alone.getByRole('searchbox', { name: /Search frames/ }).fill('ExecSeqScan');
+        assert.equal(await alone.getByTestId('matched').innerText(), '60.0 % in 1 frame');
+        assert.deepEqual(asked.filter((url) => url !== `file://${file}` && !url.startsWith('data:')), []);
+        assert.deepEqual(complaints, []);
+    } finally {
+        rmSync(folder, { recursive: true });
+    }
+});
+
+page('the exported file takes names with markup as names', { mode: 'hostile' }, async (p, server, context) => {
+    const reply = await p.request.get(`${server.url}/api/v1/profile?format=html`);
+    const body = await reply.text();
+    assert.equal(body.includes("<img src=x onerror"), false);
+    const alone = await context.newPage();
+    await alone.setContent(body);
+    await alone.getByTestId('cpu-sum').waitFor();
+    assert.equal(await alone.locator('img').count(), 0);
+    assert.notEqual(await alone.title(), 'owned');
+});
