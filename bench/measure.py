@@ -155,6 +155,8 @@ def quiet(command, timeout_s=120):
     started = os.times()
     done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout_s)
     ended = os.times()
+    if done.returncode != 0:
+        raise RuntimeError(f"{command[0]} ended with {done.returncode}: {done.stderr[-400:]}")
     return ended.children_user + ended.children_system - started.children_user - started.children_system, done.stdout
 
 
