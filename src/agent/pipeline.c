@@ -1,6 +1,6 @@
 /* The pipeline, and the only place that knows the order of its stages:
  *
- *     sources -> batch, in order of time -> resolve -> sink (aggregate, a file, ...)
+ *     sources -> batch, in order of time -> resolve -> diagnose (requests) -> sink (aggregate, a file, ...)
  *                                              |
  *                                              +-> publisher: rows for what was sampled, to the kernel half
  *
@@ -11,6 +11,7 @@
 #include "agent/unwind_publisher.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "diagnose/request.h"
 #include "resolve/kernel.h"
 #include "resolve/processes.h"
 #include "resolve/samples.h"
@@ -84,6 +85,37 @@ static void take_cpu_sample(struct pipeline *p, const struct cpu_sample *record)
         p->samples++;
 }
 
+static size_t name_kernel_frames(void *context, const __u64 *addresses, size_t count, struct frame *ret_frames, size_t max)
+{
+    struct pipeline *p = context;
+    uint64_t copy[REQUEST_KERNEL_FRAMES];
+    if (count > array_size(copy))
+        count = array_size(copy);
+    for (size_t i = 0; i < count; i++)
+        copy[i] = addresses[i];
+    return sample_resolve_kernel(p->resolver, copy, count, ret_frames, max);
+}
+
+static const struct resource *find_resource(void *context, uint32_t pid, uint64_t cgroup_id)
+{
+    struct pipeline *p = context;
+    const struct process *process = processes_find(p->processes, pid, cgroup_id);
+    return process ? processes_resource(p->processes, process) : NULL;
+}
+
+static void take_request(struct pipeline *p, const struct request_record *record)
+{
+    const struct request_names names = {.context = p, .kernel_frames = name_kernel_frames, .resource = find_resource};
+    struct request *request;
+    if (!p->sink.request)
+        return;
+    int r = diagnose_request(record, &names, &request);
+    if (r == -EBADMSG)
+        p->losses.count[LOSS_DECODE]++;
+    else if (r < 0 || p->sink.request(p->sink.context, request) < 0)
+        p->losses.count[LOSS_REQUEST_NOT_DETAILED]++;
+}
+
 static void take_record(struct pipeline *p, const struct wire_header *record)
 {
     switch (record->kind) {
@@ -97,6 +129,9 @@ static void take_record(struct pipeline *p, const struct wire_header *record)
         return;
     case WIRE_CPU_SAMPLE:
         take_cpu_sample(p, (const struct cpu_sample *)record);
+        return;
+    case WIRE_REQUEST:
+        take_request(p, (const struct request_record *)record);
         return;
     default:
         p->losses.count[LOSS_DECODE]++;
