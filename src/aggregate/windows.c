@@ -1,9 +1,9 @@
-/* A ring of slots, each a profile of a few seconds of CLOCK_MONOTONIC; see windows.h. Slot number N holds [N * slot_ns, (N + 1) * slot_ns)
- * and stands at N modulo the number of slots, so the first sample of a new slot drops whole all that are too old by then: memory goes back
- * without a walk over entries.
+/* A ring of slots, each a profile of a few seconds of CLOCK_MONOTONIC; see windows.h. Slot number N holds [N
+ * * slot_ns, (N + 1) * slot_ns) and stands at N modulo the number of slots, so the first sample of a new slot
+ * drops whole all that are too old by then: memory goes back without a walk over entries.
  *
- * The lock is held for one sample, or for the merge of one slot: a reader never stops the pipeline for longer than that. What was
- * dropped is freed outside of it. */
+ * The lock is held for one sample, or for the merge of one slot: a reader never stops the pipeline for longer
+ * than that. What was dropped is freed outside of it. */
 #include "aggregate/windows.h"
 
 #include "base/clock.h"
@@ -124,8 +124,8 @@ int windows_add(struct windows *w, const struct sample *s)
     return r;
 }
 
-/* What was really looked at of the slots of [from_ns, to_ns): not before the first sample, nor before the oldest slot, nor in the
- * future. Shares of CPU time are computed from this. */
+/* What was really looked at of the slots of [from_ns, to_ns): not before the first sample, nor before the
+ * oldest slot, nor in the future. Shares of CPU time are computed from this. */
 static void set_span(struct windows *w, uint64_t from_ns, uint64_t to_ns, struct profile *p)
 {
     uint64_t slot_ns = w->options.slot_ns;
@@ -154,7 +154,8 @@ int windows_snapshot(struct windows *w, uint64_t from_ns, uint64_t to_ns, const 
         pthread_mutex_lock(&w->lock);
         const struct slot *slot = &w->slots[i];
         uint64_t start = slot->number * w->options.slot_ns;
-        if (slot->profile && slot->number >= oldest_kept(w) && start < to_ns && start + w->options.slot_ns > from_ns)
+        if (slot->profile && slot->number >= oldest_kept(w) && start < to_ns &&
+            start + w->options.slot_ns > from_ns)
             r = profile_merge(p, slot->profile, filter);
         pthread_mutex_unlock(&w->lock);
         if (r == -ENOMEM)
@@ -183,14 +184,15 @@ void windows_metrics(struct windows *w, struct metric_set *set)
     uint64_t on_time = w->on_time, late = w->late, dropped = w->dropped;
     pthread_mutex_unlock(&w->lock);
 
-    metric_add(set, "sonde_self_window_bytes", METRIC_GAUGE, "bytes", "Memory held by the profiles of the last minutes.", bytes,
-               METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_window_slots", METRIC_GAUGE, "", "Slots of the last minutes that hold samples.", slots,
-               METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_window_stacks", METRIC_GAUGE, "", "Distinct stacks, added up over slots.", stacks,
-               METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_window_bytes", METRIC_GAUGE, "bytes",
+               "Memory held by the profiles of the last minutes.", bytes, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_window_slots", METRIC_GAUGE, "",
+               "Slots of the last minutes that hold samples.", slots, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_window_stacks", METRIC_GAUGE, "", "Distinct stacks, added up over slots.",
+               stacks, METRIC_NO_LABELS);
     const char *name = "sonde_self_window_samples";
-    const char *help = "Samples put into the last minutes: on time, late (counted in the oldest slot), dropped because a slot was full.";
+    const char *help =
+        "Samples put into the last minutes: on time, late (counted in the oldest slot), dropped because a slot was full.";
     metric_add(set, name, METRIC_COUNTER, "", help, on_time, METRIC_LABELS({"result", "on_time"}));
     metric_add(set, name, METRIC_COUNTER, "", help, late, METRIC_LABELS({"result", "late"}));
     metric_add(set, name, METRIC_COUNTER, "", help, dropped, METRIC_LABELS({"result", "dropped"}));

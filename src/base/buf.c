@@ -84,7 +84,8 @@ int buf_printf(struct buf *b, const char *format, ...)
     return r;
 }
 
-/* How many bytes from `text` on are printable ASCII that JSON takes as they are: nearly all of nearly every name. */
+/* How many bytes from `text` on are printable ASCII that JSON takes as they are: nearly all of nearly every
+ * name. */
 static size_t json_plain_length(const char *text)
 {
     size_t n = 0;

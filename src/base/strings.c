@@ -1,4 +1,5 @@
-/* A table of distinct strings; see strings.h. Open addressing over indices, characters in chunks that never move. */
+/* A table of distinct strings; see strings.h. Open addressing over indices, characters in chunks that never
+ * move. */
 #include "base/strings.h"
 
 #include <errno.h>
@@ -61,11 +62,13 @@ static const char *chunk_copy(struct strings *s, const char *text, size_t size)
     return copy;
 }
 
-/* Both halves or neither: slots for entries that do not exist, or the other way round, would make a search run for ever. */
+/* Both halves or neither: slots for entries that do not exist, or the other way round, would make a search
+ * run for ever. */
 static int strings_grow(struct strings *s)
 {
     uint32_t capacity = s->capacity ? s->capacity * 2 : 64, slot_count = capacity * 2;
-    if (!fits(s, (capacity - s->capacity) * sizeof(struct entry) + (slot_count - s->slot_count) * sizeof(uint32_t)))
+    if (!fits(s, (capacity - s->capacity) * sizeof(struct entry) +
+                     (slot_count - s->slot_count) * sizeof(uint32_t)))
         return -ENOSPC;
     _cleanup_free_ uint32_t *slots = calloc(slot_count, sizeof(*slots));
     if (!slots)
@@ -163,7 +166,8 @@ uint32_t strings_count(const struct strings *s)
 
 size_t strings_bytes(const struct strings *s)
 {
-    return sizeof(*s) + s->chunk_bytes + s->capacity * sizeof(*s->entries) + s->slot_count * sizeof(*s->slots);
+    return sizeof(*s) + s->chunk_bytes + s->capacity * sizeof(*s->entries) +
+           s->slot_count * sizeof(*s->slots);
 }
 
 uint64_t strings_dropped(const struct strings *s)

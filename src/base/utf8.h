@@ -1,10 +1,11 @@
-/* UTF-8 as Unicode 15 defines it (table 3-7): no surrogates, no overlong forms. Names come from symbol tables and /proc, where any
- * bytes may stand; the formats we write do not forgive that. */
+/* UTF-8 as Unicode 15 defines it (table 3-7): no surrogates, no overlong forms. Names come from symbol tables
+ * and /proc, where any bytes may stand; the formats we write do not forgive that. */
 #pragma once
 
 #include <stddef.h>
 
-/* Bytes of the valid sequence at `text` (NUL-terminated), or 0 when there is none. The NUL itself counts as one. */
+/* Bytes of the valid sequence at `text` (NUL-terminated), or 0 when there is none. The NUL itself counts as
+ * one. */
 size_t utf8_length(const char *text);
 
 /* U+FFFD, which stands for a byte that is not UTF-8. */

@@ -5,11 +5,7 @@
 #include <string.h>
 
 const struct exporter *const exporters[] = {
-    &exporter_pprof,
-    &exporter_folded,
-    &exporter_speedscope,
-    &exporter_html,
-    NULL,
+    &exporter_pprof, &exporter_folded, &exporter_speedscope, &exporter_html, NULL,
 };
 
 /* Other endings that people give to the same formats. */

@@ -1,7 +1,9 @@
-/* Folded stacks, the input of flamegraph.pl: `process;outermost;...;innermost count`, one line a distinct stack.
+/* Folded stacks, the input of flamegraph.pl: `process;outermost;...;innermost count`, one line a distinct
+ * stack.
  *
- * Lines are ordered before they are written: every text gets its rank among all texts once, and stacks are compared by the ranks of
- * their frames. Building and sorting the lines themselves would hold the whole output twice. */
+ * Lines are ordered before they are written: every text gets its rank among all texts once, and stacks are
+ * compared by the ranks of their frames. Building and sorting the lines themselves would hold the whole
+ * output twice. */
 #include "export/export.h"
 
 #include "base/utf8.h"
@@ -34,7 +36,8 @@ static void folded_clear(struct folded *f)
     free(f->lines);
 }
 
-/* The format has no escapes: what would end a frame or a line is replaced, as flamegraph.pl's own collapsers do. */
+/* The format has no escapes: what would end a frame or a line is replaced, as flamegraph.pl's own collapsers
+ * do. */
 static void put_text(struct buf *b, const char *text)
 {
     for (size_t n; *text && !b->error; text += n ? n : 1) {
@@ -50,7 +53,8 @@ static void put_text(struct buf *b, const char *text)
     }
 }
 
-static int add_text(struct folded *f, struct buf *scratch, const char *text, const char *suffix, uint32_t *ret)
+static int add_text(struct folded *f, struct buf *scratch, const char *text, const char *suffix,
+                    uint32_t *ret)
 {
     scratch->size = 0;
     put_text(scratch, text[0] ? text : "[unknown]");
@@ -69,9 +73,8 @@ static int add_texts(struct folded *f)
         const struct profile_frame *frame = &p->frames[i];
         bool is_kernel = frame->kind == FRAME_KERNEL || frame->kind == FRAME_BPF;
         char text[FRAME_TEXT_BYTES];
-        const char *name = frame_text(frame->kind, profile_text(p, frame->function), profile_text(p, frame->mapping),
-                                      frame->address, text);
-        int r = add_text(f, &scratch, name, is_kernel ? "_[k]" : "", &f->frames[i]);
+        int r =
+            add_text(f, &scratch, profile_frame_text(p, frame, text), is_kernel ? "_[k]" : "", &f->frames[i]);
         if (r < 0)
             return r;
     }
@@ -123,9 +126,11 @@ static int compare_lines(const void *left, const void *right, void *context)
     const struct line *a = left, *b = right;
     int order = compare_numbers(a->process, b->process);
     const struct profile_stack *stack_a = &f->p->stacks[a->stack], *stack_b = &f->p->stacks[b->stack];
-    const uint32_t *frames_a = f->p->stack_frames + stack_a->first, *frames_b = f->p->stack_frames + stack_b->first;
+    const uint32_t *frames_a = f->p->stack_frames + stack_a->first,
+                   *frames_b = f->p->stack_frames + stack_b->first;
     for (uint32_t i = 1; order == 0 && i <= stack_a->count && i <= stack_b->count; i++)
-        order = compare_numbers(f->frames[frames_a[stack_a->count - i]], f->frames[frames_b[stack_b->count - i]]);
+        order =
+            compare_numbers(f->frames[frames_a[stack_a->count - i]], f->frames[frames_b[stack_b->count - i]]);
     return order ? order : compare_numbers(stack_a->count, stack_b->count);
 }
 

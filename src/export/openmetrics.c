@@ -1,5 +1,5 @@
-/* Metrics as text; see openmetrics.h. The two formats differ in little: where the suffix of a counter is named, # UNIT and # EOF, the
- * type "info", and an escape in help texts. */
+/* Metrics as text; see openmetrics.h. The two formats differ in little: where the suffix of a counter is
+ * named, # UNIT and # EOF, the type "info", and an escape in help texts. */
 #include "export/openmetrics.h"
 
 #include <math.h>
@@ -29,14 +29,16 @@ static void put_escaped(struct buf *out, const char *text, bool quotes)
     }
 }
 
-/* The shortest text that reads back as `value`; `decimal`: with a point even when it is an integer, as OpenMetrics wants bounds. */
+/* The shortest text that reads back as `value`; `decimal`: with a point even when it is an integer, as
+ * OpenMetrics wants bounds. */
 static void put_number(struct buf *out, double value, bool decimal)
 {
     if (isnan(value)) {
         buf_puts(out, "NaN");
     } else if (isinf(value)) {
         buf_puts(out, value > 0 ? "+Inf" : "-Inf");
-    } else if (value == floor(value) && fabs(value) < 9007199254740992.0) { /* 2^53: exact, and kinder to read than 1e+06 */
+    } else if (value == floor(value) &&
+               fabs(value) < 9007199254740992.0) { /* 2^53: exact, and kinder to read than 1e+06 */
         buf_printf(out, decimal ? "%.1f" : "%.0f", value);
     } else {
         char text[32];
@@ -50,8 +52,8 @@ static void put_number(struct buf *out, double value, bool decimal)
 }
 
 /* `name` `suffix`{labels,le="bound"}, with `bound` NULL for none. */
-static void put_series(struct writer *w, const struct metric_family *family, const char *suffix, const struct metric_point *point,
-                       const double *bound)
+static void put_series(struct writer *w, const struct metric_family *family, const char *suffix,
+                       const struct metric_point *point, const double *bound)
 {
     buf_printf(w->out, "%s%s", family->name, suffix);
     if (point->label_count || bound) {
@@ -71,7 +73,8 @@ static void put_series(struct writer *w, const struct metric_family *family, con
     buf_putc(w->out, ' ');
 }
 
-static void put_histogram(struct writer *w, const struct metric_family *family, const struct metric_point *point)
+static void put_histogram(struct writer *w, const struct metric_family *family,
+                          const struct metric_point *point)
 {
     uint64_t count = 0;
     for (size_t i = 0; i <= point->bound_count; i++) {
@@ -89,8 +92,10 @@ static void put_histogram(struct writer *w, const struct metric_family *family, 
 
 static void put_family(struct writer *w, const struct metric_family *family)
 {
-    static const char *const types[] = {
-        [METRIC_GAUGE] = "gauge", [METRIC_COUNTER] = "counter", [METRIC_HISTOGRAM] = "histogram", [METRIC_INFO] = "info"};
+    static const char *const types[] = {[METRIC_GAUGE] = "gauge",
+                                        [METRIC_COUNTER] = "counter",
+                                        [METRIC_HISTOGRAM] = "histogram",
+                                        [METRIC_INFO] = "info"};
     static const char *const suffixes[] = {
         [METRIC_GAUGE] = "", [METRIC_COUNTER] = "_total", [METRIC_HISTOGRAM] = "", [METRIC_INFO] = "_info"};
     const char *suffix = suffixes[family->type];

@@ -1,11 +1,13 @@
 /* pprof's profile.proto, gzip: what `go tool pprof`, Pyroscope and Parca read.
  *
- * Written by hand and not by protobuf-c: that would first build the whole message as a tree of heap objects (some 250 bytes a
- * location), several times the profile itself, within an agent that has 64 MiB in all. Messages here are one level deep, so a
- * scratch buffer for the message at hand is enough; the tests decode the result with `go tool pprof` and with protoc.
+ * Written by hand and not by protobuf-c: that would first build the whole message as a tree of heap objects
+ * (some 250 bytes a location), several times the profile itself, within an agent that has 64 MiB in all.
+ * Messages here are one level deep, so a scratch buffer for the message at hand is enough; the tests decode
+ * the result with `go tool pprof` and with protoc.
  *
- * Locations are the profile's frames; functions and mappings are the distinct ones among them. Texts get numbers of their own
- * table, because labels and generated names come in and not all of the profile's are used. */
+ * Locations are the profile's frames; functions and mappings are the distinct ones among them. Texts get
+ * numbers of their own table, because labels and generated names come in and not all of the profile's are
+ * used. */
 #include "export/export.h"
 
 #include "export/protobuf.h"
@@ -15,31 +17,51 @@
 #include <string.h>
 
 /* Field numbers of profile.proto. */
-enum { PROFILE_SAMPLE_TYPE = 1, PROFILE_SAMPLE, PROFILE_MAPPING, PROFILE_LOCATION, PROFILE_FUNCTION, PROFILE_STRING_TABLE,
-       PROFILE_TIME_NANOS = 9, PROFILE_DURATION_NANOS, PROFILE_PERIOD_TYPE, PROFILE_PERIOD, PROFILE_COMMENT,
-       PROFILE_DEFAULT_SAMPLE_TYPE };
+enum {
+    PROFILE_SAMPLE_TYPE = 1,
+    PROFILE_SAMPLE,
+    PROFILE_MAPPING,
+    PROFILE_LOCATION,
+    PROFILE_FUNCTION,
+    PROFILE_STRING_TABLE,
+    PROFILE_TIME_NANOS = 9,
+    PROFILE_DURATION_NANOS,
+    PROFILE_PERIOD_TYPE,
+    PROFILE_PERIOD,
+    PROFILE_COMMENT,
+    PROFILE_DEFAULT_SAMPLE_TYPE
+};
 enum { VALUE_TYPE_TYPE = 1, VALUE_TYPE_UNIT };
 enum { SAMPLE_LOCATION_ID = 1, SAMPLE_VALUE, SAMPLE_LABEL };
 enum { LABEL_KEY = 1, LABEL_STR, LABEL_NUM };
-enum { MAPPING_ID = 1, MAPPING_MEMORY_START, MAPPING_MEMORY_LIMIT, MAPPING_FILE_OFFSET, MAPPING_FILENAME, MAPPING_BUILD_ID,
-       MAPPING_HAS_FUNCTIONS, MAPPING_HAS_FILENAMES, MAPPING_HAS_LINE_NUMBERS };
+enum {
+    MAPPING_ID = 1,
+    MAPPING_MEMORY_START,
+    MAPPING_MEMORY_LIMIT,
+    MAPPING_FILE_OFFSET,
+    MAPPING_FILENAME,
+    MAPPING_BUILD_ID,
+    MAPPING_HAS_FUNCTIONS,
+    MAPPING_HAS_FILENAMES,
+    MAPPING_HAS_LINE_NUMBERS
+};
 enum { LOCATION_ID = 1, LOCATION_MAPPING_ID, LOCATION_ADDRESS, LOCATION_LINE };
 enum { LINE_FUNCTION_ID = 1, LINE_LINE };
 enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME, FUNCTION_FILENAME };
 
 /* What a location refers to, by number of the text table. */
 struct location {
-    uint32_t name, file;         /* of its function */
+    uint32_t name, file; /* of its function */
     uint32_t mapping, build_id;
-    uint32_t function_id;        /* from 1 */
-    uint32_t mapping_id;         /* from 1; 0: none */
+    uint32_t function_id; /* from 1 */
+    uint32_t mapping_id;  /* from 1; 0: none */
 };
 
 struct writer {
     const struct profile *p;
-    struct buf *out;     /* the message, not compressed yet */
-    struct buf message;  /* the embedded message at hand */
-    struct buf part;     /* one inside of that */
+    struct buf *out;    /* the message, not compressed yet */
+    struct buf message; /* the embedded message at hand */
+    struct buf part;    /* one inside of that */
     struct strings *texts;
     struct location *locations; /* one a frame */
     uint32_t *order;            /* frames, sorted */
@@ -99,8 +121,10 @@ static void write_labels(struct writer *w, const struct profile_entry *entry)
     write_label(w, "tid", "", entry->tid);
     write_label(w, "pid", "", row->pid);
     for (int i = 0; i < count; i++) {
-        bool is_command = strcmp(attributes[i].key, "process.command") == 0; /* the short name that pprof's users type */
-        write_label(w, is_command ? "process" : attributes[i].key, attributes[i].value, 0);
+        const char *key = attributes[i].key;
+        if (strcmp(key, "process.command") == 0)
+            key = "process"; /* the short name that pprof's users type */
+        write_label(w, key, attributes[i].value, 0);
     }
 }
 
@@ -131,12 +155,11 @@ static int collect_locations(struct writer *w)
     for (uint32_t i = 0; i < p->frame_count; i++) {
         const struct profile_frame *frame = &p->frames[i];
         char text[FRAME_TEXT_BYTES];
-        const char *mapping = profile_text(p, frame->mapping);
         w->order[i] = i;
         w->locations[i] = (struct location){
-            .name = put_text(w, frame_text(frame->kind, profile_text(p, frame->function), mapping, frame->address, text)),
+            .name = put_text(w, profile_frame_text(p, frame, text)),
             .file = put_text(w, profile_text(p, frame->file)),
-            .mapping = put_text(w, mapping),
+            .mapping = put_text(w, profile_text(p, frame->mapping)),
             .build_id = put_text(w, profile_text(p, frame->build_id)),
         };
     }
@@ -175,8 +198,9 @@ static void write_functions(struct writer *w)
             continue;
         protobuf_put_number(&w->message, FUNCTION_ID, id);
         protobuf_put_number(&w->message, FUNCTION_NAME, location->name);
-        /* FUNCTION_SYSTEM_NAME, the mangled name, is not known here. Giving the name twice would make `go tool pprof` demangle it
-         * again and cut template arguments off, which joins functions that are not the same. */
+        /* FUNCTION_SYSTEM_NAME, the mangled name, is not known here. Giving the name twice would make `go
+         * tool pprof` demangle it again and cut template arguments off, which joins functions that are not
+         * the same. */
         protobuf_put_number(&w->message, FUNCTION_FILENAME, location->file);
         protobuf_put_message(w->out, PROFILE_FUNCTION, &w->message);
     }
@@ -184,8 +208,8 @@ static void write_functions(struct writer *w)
 
 #define PAGE_BYTES 4096
 
-/* One mapping for the frames order[first .. end). Addresses are those of the ELF file, so it spans the file's from 0 on; the
- * kernel's half of the address space starts where its lowest frame is. */
+/* One mapping for the frames order[first .. end). Addresses are those of the ELF file, so it spans the file's
+ * from 0 on; the kernel's half of the address space starts where its lowest frame is. */
 static void write_mapping(struct writer *w, uint32_t id, uint32_t first, uint32_t end)
 {
     const struct profile *p = w->p;
@@ -208,7 +232,7 @@ static void write_mapping(struct writer *w, uint32_t id, uint32_t first, uint32_
     protobuf_put_number(&w->message, MAPPING_MEMORY_LIMIT, limit);
     protobuf_put_number(&w->message, MAPPING_FILENAME, location->mapping);
     protobuf_put_number(&w->message, MAPPING_BUILD_ID, location->build_id);
-    protobuf_put_number(&w->message, MAPPING_HAS_FUNCTIONS, 1); /* what has no name here has none anywhere near */
+    protobuf_put_number(&w->message, MAPPING_HAS_FUNCTIONS, 1); /* what has no name here has none elsewhere */
     protobuf_put_number(&w->message, MAPPING_HAS_FILENAMES, has_files);
     protobuf_put_number(&w->message, MAPPING_HAS_LINE_NUMBERS, has_lines);
     protobuf_put_message(w->out, PROFILE_MAPPING, &w->message);
@@ -253,7 +277,8 @@ static void write_about(struct writer *w)
     protobuf_put_number(w->out, PROFILE_DURATION_NANOS, p->duration_ns);
     if (p->dropped) {
         char text[96];
-        snprintf(text, sizeof(text), "%llu samples are missing: no memory was left for them", (unsigned long long)p->dropped);
+        snprintf(text, sizeof(text), "%llu samples are missing: no memory was left for them",
+                 (unsigned long long)p->dropped);
         protobuf_put_number(w->out, PROFILE_COMMENT, put_text(w, text));
     }
 }
@@ -271,8 +296,10 @@ static int write_profile(struct writer *w)
     write_mappings(w);
     write_functions(w);
     write_locations(w);
-    for (uint32_t i = 0; i < strings_count(w->texts); i++)
-        protobuf_put_bytes(w->out, PROFILE_STRING_TABLE, strings_get(w->texts, i), strlen(strings_get(w->texts, i)));
+    for (uint32_t i = 0; i < strings_count(w->texts); i++) {
+        const char *text = strings_get(w->texts, i);
+        protobuf_put_bytes(w->out, PROFILE_STRING_TABLE, text, strlen(text));
+    }
     return w->error ? w->error : buf_error(w->out);
 }
 

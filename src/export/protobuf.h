@@ -1,5 +1,5 @@
-/* Writing protobuf's wire format into a buffer: varints and length-delimited fields, which is all that profile.proto has. Zero values
- * are left out, as proto3 does. Errors stick to the buffer. */
+/* Writing protobuf's wire format into a buffer: varints and length-delimited fields, which is all that
+ * profile.proto has. Zero values are left out, as proto3 does. Errors stick to the buffer. */
 #pragma once
 
 #include "base/buf.h"

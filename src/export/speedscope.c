@@ -1,11 +1,12 @@
-/* speedscope's JSON with fields of our own (docs/formats.md): what speedscope.app opens, and what Sonde's page and its HTML export
- * are fed with. Written straight into the buffer, a process after the other, heaviest first, from the folded profile: a reader of a
- * flame graph wants one frame a function, not one an address. */
+/* speedscope's JSON with fields of our own (docs/formats.md): what speedscope.app opens, and what Sonde's
+ * page and its HTML export are fed with. Written straight into the buffer, a process after the other,
+ * heaviest first, from the folded profile: a reader of a flame graph wants one frame a function, not one an
+ * address. */
 #include "export/export.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <string.h>
 #include <time.h>
 
@@ -103,7 +104,8 @@ static void write_resource(const struct writer *w, const struct profile_resource
     const struct resource resource = profile_resource_of(p, row);
     struct resource_attribute attributes[RESOURCE_ATTRIBUTES_MAX];
     int count = resource_attributes(&resource, attributes);
-    buf_printf(w->out, "\"resource\":{\"process.pid\":%u,\"process.parent_pid\":%u", row->pid, row->parent_pid);
+    buf_printf(w->out, "\"resource\":{\"process.pid\":%u,\"process.parent_pid\":%u", row->pid,
+               row->parent_pid);
     for (int i = 0; i < count; i++) {
         buf_putc(w->out, ',');
         put_key_string(w->out, attributes[i].key, attributes[i].value);
@@ -155,7 +157,8 @@ static void write_process(const struct writer *w, const struct process *process,
     snprintf(name, sizeof(name), "%s (pid %u)", profile_text(p, resource->command), resource->pid);
     buf_puts(out, "{\"type\":\"sampled\",");
     put_key_string(out, "name", name);
-    buf_printf(out, ",\"unit\":\"nanoseconds\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n\"samples\":[", process->weight_ns);
+    buf_printf(out, ",\"unit\":\"nanoseconds\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n\"samples\":[",
+               process->weight_ns);
     for (uint32_t i = first; i < end; i++) {
         if (i > first)
             buf_putc(out, ',');
@@ -186,12 +189,13 @@ static void write_head(const struct writer *w)
     time_t seconds = p->start_unix_ns / 1000000000u;
     gmtime_r(&seconds, &utc);
     strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);
-    buf_printf(w->out,
-               "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"sonde " SONDE_VERSION
-               "\",\"name\":\"sonde %s\",\"activeProfileIndex\":0,\n\"sonde\":{\"version\":1,\"start_time_unix_ms\":%" PRIu64
-               ",\"duration_ns\":%" PRIu64 ",\"period_ns\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"weight_ns\":%" PRIu64
-               ",\"dropped\":%" PRIu64 "},\n\"shared\":{\"frames\":[",
-               when, p->start_unix_ns / 1000000u, p->duration_ns, p->period_ns, samples, weight_ns, p->dropped);
+    buf_printf(
+        w->out,
+        "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"sonde " SONDE_VERSION
+        "\",\"name\":\"sonde %s\",\"activeProfileIndex\":0,\n\"sonde\":{\"version\":1,\"start_time_unix_ms\":%" PRIu64
+        ",\"duration_ns\":%" PRIu64 ",\"period_ns\":%" PRIu64 ",\"samples\":%" PRIu64
+        ",\"weight_ns\":%" PRIu64 ",\"dropped\":%" PRIu64 "},\n\"shared\":{\"frames\":[",
+        when, p->start_unix_ns / 1000000u, p->duration_ns, p->period_ns, samples, weight_ns, p->dropped);
 }
 
 static int speedscope_write(const struct profile *whole, struct buf *out)

@@ -8,7 +8,7 @@
 const char *frame_kind_name(enum frame_kind kind)
 {
     static const char *const names[FRAME_KIND_COUNT] = {
-        [FRAME_NATIVE] = "native", [FRAME_KERNEL] = "kernel",       [FRAME_BPF] = "bpf",
+        [FRAME_NATIVE] = "native",           [FRAME_KERNEL] = "kernel",       [FRAME_BPF] = "bpf",
         [FRAME_INTERPRETED] = "interpreted", [FRAME_TRUNCATED] = "truncated",
     };
     return kind < FRAME_KIND_COUNT ? names[kind] : "native";
@@ -18,13 +18,15 @@ const char *frame_text(enum frame_kind kind, const char *function, const char *m
                        char out[FRAME_TEXT_BYTES])
 {
     if (kind == FRAME_TRUNCATED) {
-        snprintf(out, FRAME_TEXT_BYTES, "[truncated%s%.*s]", function[0] ? ": " : "", FRAME_TEXT_BYTES - 24, function);
+        snprintf(out, FRAME_TEXT_BYTES, "[truncated%s%.*s]", function[0] ? ": " : "", FRAME_TEXT_BYTES - 24,
+                 function);
         return out;
     }
     if (function[0])
         return function;
     const char *slash = strrchr(mapping, '/');
     const char *base = slash && slash[1] ? slash + 1 : mapping;
-    snprintf(out, FRAME_TEXT_BYTES, "%.*s+0x%" PRIx64, FRAME_TEXT_BYTES - 24, base[0] ? base : "[unknown]", address);
+    snprintf(out, FRAME_TEXT_BYTES, "%.*s+0x%" PRIx64, FRAME_TEXT_BYTES - 24, base[0] ? base : "[unknown]",
+             address);
     return out;
 }

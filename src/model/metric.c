@@ -1,5 +1,6 @@
-/* A set of metrics on its way to a scraper; see metric.h. Made anew for each scrape and thrown away, so rows are plain growing arrays
- * and texts one table of strings. Names are checked here, once, so that no exporter can be made to write a broken page. */
+/* A set of metrics on its way to a scraper; see metric.h. Made anew for each scrape and thrown away, so rows
+ * are plain growing arrays and texts one table of strings. Names are checked here, once, so that no exporter
+ * can be made to write a broken page. */
 #include "model/metric.h"
 
 #include "base/strings.h"
@@ -110,7 +111,8 @@ static bool has_unit(const char *name, const char *unit)
     return !unit_size || (ends_with(name, unit) && name[size - unit_size - 1] == '_');
 }
 
-/* What the exporter appends must not be there already: the page would then say it twice, or clash with another family. */
+/* What the exporter appends must not be there already: the page would then say it twice, or clash with
+ * another family. */
 static bool is_family_name(const char *name, enum metric_type type, const char *unit)
 {
     static const char *const reserved[] = {"_total", "_created", "_bucket", "_count", "_sum", "_info"};
@@ -120,8 +122,8 @@ static bool is_family_name(const char *name, enum metric_type type, const char *
     return is_name(name, true) && has_unit(name, unit) && (type != METRIC_INFO || !unit[0]);
 }
 
-static struct family *find_family(struct metric_set *set, const char *name, enum metric_type type, const char *unit,
-                                  const char *help)
+static struct family *find_family(struct metric_set *set, const char *name, enum metric_type type,
+                                  const char *unit, const char *help)
 {
     for (size_t i = 0; i < set->count; i++) {
         struct family *family = &set->families[i];
@@ -140,14 +142,14 @@ static struct family *find_family(struct metric_set *set, const char *name, enum
         return NULL;
     struct family *family = &set->families[set->count++];
     *family = (struct family){.seen = {.name = put_text(set, name),
-                                         .unit = put_text(set, unit),
-                                         .help = put_text(set, help),
-                                         .type = type}};
+                                       .unit = put_text(set, unit),
+                                       .help = put_text(set, help),
+                                       .type = type}};
     return family;
 }
 
-static struct metric_point *add_point(struct metric_set *set, struct family *family, const struct metric_label *labels,
-                                      size_t label_count)
+static struct metric_point *add_point(struct metric_set *set, struct family *family,
+                                      const struct metric_label *labels, size_t label_count)
 {
     bool is_valid = label_count <= LABELS_MAX;
     for (size_t i = 0; is_valid && i < label_count; i++)
@@ -161,12 +163,13 @@ static struct metric_point *add_point(struct metric_set *set, struct family *fam
     struct metric_point *point = &family->points[family->seen.point_count++];
     *point = (struct metric_point){.label_count = label_count};
     for (size_t i = 0; i < label_count; i++)
-        point->labels[i] = (struct metric_label){put_text(set, labels[i].name), put_text(set, labels[i].value)};
+        point->labels[i] =
+            (struct metric_label){put_text(set, labels[i].name), put_text(set, labels[i].value)};
     return point;
 }
 
-void metric_add(struct metric_set *set, const char *name, enum metric_type type, const char *unit, const char *help,
-                double value, const struct metric_label *labels, size_t label_count)
+void metric_add(struct metric_set *set, const char *name, enum metric_type type, const char *unit,
+                const char *help, double value, const struct metric_label *labels, size_t label_count)
 {
     struct family *family = find_family(set, name, type, unit, help);
     struct metric_point *point = family ? add_point(set, family, labels, label_count) : NULL;
@@ -174,8 +177,8 @@ void metric_add(struct metric_set *set, const char *name, enum metric_type type,
         point->value = value;
 }
 
-static bool copy_numbers(struct metric_set *set, struct metric_point *point, const double *bounds, const uint64_t *counts,
-                         size_t bound_count)
+static bool copy_numbers(struct metric_set *set, struct metric_point *point, const double *bounds,
+                         const uint64_t *counts, size_t bound_count)
 {
     static_assert(sizeof(double) == sizeof(uint64_t), "bounds and counts share an array");
     struct numbers *numbers = malloc(sizeof(*numbers) + (2 * bound_count + 1) * sizeof(uint64_t));
@@ -195,9 +198,9 @@ static bool copy_numbers(struct metric_set *set, struct metric_point *point, con
     return true;
 }
 
-void metric_add_histogram(struct metric_set *set, const char *name, const char *unit, const char *help, const double *bounds,
-                          const uint64_t *counts, size_t bound_count, double sum, const struct metric_label *labels,
-                          size_t label_count)
+void metric_add_histogram(struct metric_set *set, const char *name, const char *unit, const char *help,
+                          const double *bounds, const uint64_t *counts, size_t bound_count, double sum,
+                          const struct metric_label *labels, size_t label_count)
 {
     for (size_t i = 1; i < bound_count; i++)
         if (bounds[i] <= bounds[i - 1]) {

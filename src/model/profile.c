@@ -1,5 +1,5 @@
-/* Samples become a profile; see profile.h. A sample's texts are numbered, then its frames, its stack and its resource, and at
- * last the entry that counts it: every step finds what is already there. */
+/* Samples become a profile; see profile.h. A sample's texts are numbered, then its frames, its stack and its
+ * resource, and at last the entry that counts it: every step finds what is already there. */
 #include "model/profile.h"
 
 #include "model/profile_tables.h"
@@ -107,4 +107,11 @@ struct resource profile_resource_of(const struct profile *p, const struct profil
         .systemd_unit = profile_text(p, row->systemd_unit),
         .cgroup_path = profile_text(p, row->cgroup_path),
     };
+}
+
+const char *profile_frame_text(const struct profile *p, const struct profile_frame *frame,
+                               char out[FRAME_TEXT_BYTES])
+{
+    return frame_text(frame->kind, profile_text(p, frame->function), profile_text(p, frame->mapping),
+                      frame->address, out);
 }

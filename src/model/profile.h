@@ -80,6 +80,8 @@ int profile_fold(const struct profile *p, struct profile **ret);
 size_t profile_bytes(const struct profile *p); /* memory held */
 /* The row with its texts, borrowed from `p`. */
 struct resource profile_resource_of(const struct profile *p, const struct profile_resource *row);
+/* The frame as people read it; see frame_text of model/frame.h. */
+const char *profile_frame_text(const struct profile *p, const struct profile_frame *frame, char out[FRAME_TEXT_BYTES]);
 static inline const char *profile_text(const struct profile *p, uint32_t string)
 {
     return strings_get(p->strings, string);

@@ -1,5 +1,6 @@
-/* One profile into another, as it is or folded; see profile.h. Rows of `from` are carried over at their first use by a wanted entry and remembered by
- * number, so that the cost is that of the distinct rows and nothing arrives that no entry refers to. */
+/* One profile into another, as it is or folded; see profile.h. Rows of `from` are carried over at their first
+ * use by a wanted entry and remembered by number, so that the cost is that of the distinct rows and nothing
+ * arrives that no entry refers to. */
 #include "model/profile_tables.h"
 
 #include <errno.h>
@@ -10,7 +11,8 @@ struct carry {
     struct profile *to;
     const struct profile *from;
     bool fold;
-    uint32_t *strings, *frames, *stacks, *resources; /* number in `from` -> number in `to` + 1; 0: not carried yet */
+    uint32_t *strings, *frames, *stacks,
+        *resources; /* number in `from` -> number in `to` + 1; 0: not carried yet */
 };
 
 static void carry_clear(struct carry *c)
@@ -35,22 +37,15 @@ static int carry_text(struct carry *c, uint32_t *number)
     return 0;
 }
 
-static int carry_frame_text(struct carry *c, struct profile_frame *row)
-{
-    char text[FRAME_TEXT_BYTES];
-    return profile_put_text(c->to,
-                            frame_text(row->kind, profile_text(c->from, row->function), profile_text(c->from, row->mapping),
-                                       row->address, text),
-                            &row->function);
-}
-
 static int carry_frame(struct carry *c, uint32_t *number)
 {
     uint32_t *known = &c->frames[*number];
     if (!*known) {
         struct profile_frame row = c->from->frames[*number];
+        char text[FRAME_TEXT_BYTES];
         uint32_t *texts[] = {&row.file, &row.mapping, &row.build_id}, to = 0;
-        int r = c->fold ? carry_frame_text(c, &row) : carry_text(c, &row.function);
+        int r = c->fold ? profile_put_text(c->to, profile_frame_text(c->from, &row, text), &row.function)
+                        : carry_text(c, &row.function);
         if (c->fold) {
             row.address = 0;
             row.line = 0;
@@ -95,9 +90,9 @@ static int carry_resource(struct carry *c, uint32_t *number)
     if (!*known) {
         struct profile_resource row = c->from->resources[*number];
         uint32_t *texts[] = {
-            &row.command,           &row.executable_path,    &row.service_name, &row.service_namespace,
-            &row.service_version,   &row.container_id,       &row.container_runtime,
-            &row.kubernetes_pod_uid, &row.slurm_job_id,      &row.systemd_unit, &row.cgroup_path,
+            &row.command,         &row.executable_path, &row.service_name,      &row.service_namespace,
+            &row.service_version, &row.container_id,    &row.container_runtime, &row.kubernetes_pod_uid,
+            &row.slurm_job_id,    &row.systemd_unit,    &row.cgroup_path,
         };
         uint32_t to = 0;
         int r = 0;
@@ -131,15 +126,18 @@ static bool container_matches(const char *id, const char *wanted)
     return strcmp(id, wanted) == 0 || (size >= SHORT_ID_DIGITS && strncmp(id, wanted, size) == 0);
 }
 
-static bool resource_matches(const struct profile *p, const struct profile_resource *resource, const struct profile_filter *filter)
+static bool resource_matches(const struct profile *p, const struct profile_resource *resource,
+                             const struct profile_filter *filter)
 {
     if (!filter)
         return true;
     if (filter->pid && resource->pid != filter->pid)
         return false;
-    if (filter->container_id && !container_matches(profile_text(p, resource->container_id), filter->container_id))
+    if (filter->container_id &&
+        !container_matches(profile_text(p, resource->container_id), filter->container_id))
         return false;
-    return !filter->service_name || strcmp(profile_text(p, resource->service_name), filter->service_name) == 0;
+    return !filter->service_name ||
+           strcmp(profile_text(p, resource->service_name), filter->service_name) == 0;
 }
 
 static void join_time(struct profile *to, const struct profile *from)
@@ -160,7 +158,8 @@ static void join_time(struct profile *to, const struct profile *from)
     to->duration_ns = end - to->start_unix_ns;
 }
 
-static int merge(struct profile *to, const struct profile *from, const struct profile_filter *filter, bool fold)
+static int merge(struct profile *to, const struct profile *from, const struct profile_filter *filter,
+                 bool fold)
 {
     _cleanup_(carry_clear) struct carry c = {
         .to = to,

@@ -1,9 +1,9 @@
-/* The tables inside a profile; see profile_tables.h. Each is a plain array, so that exporters walk it by number, beside an open
- * addressing table of (hash, row number). The hash only finds candidates: rows are compared whole, because a profile that joins
- * two stacks of equal hash is wrong without a trace.
+/* The tables inside a profile; see profile_tables.h. Each is a plain array, so that exporters walk it by
+ * number, beside an open addressing table of (hash, row number). The hash only finds candidates: rows are
+ * compared whole, because a profile that joins two stacks of equal hash is wrong without a trace.
  *
- * All memory goes through table_resize(), which is where the bound is kept. Arrays grow by half: twice would leave up to half
- * of a bounded profile empty. */
+ * All memory goes through table_resize(), which is where the bound is kept. Arrays grow by half: twice would
+ * leave up to half of a bounded profile empty. */
 #include "model/profile_tables.h"
 
 #include <assert.h>
@@ -61,7 +61,8 @@ static int table_resize(struct profile *p, void *array, uint32_t *capacity, uint
 }
 
 /* Room for `need` elements. */
-static int table_reserve(struct profile *p, void *array, uint32_t *capacity, uint32_t need, size_t element_bytes)
+static int table_reserve(struct profile *p, void *array, uint32_t *capacity, uint32_t need,
+                         size_t element_bytes)
 {
     if (need <= *capacity)
         return 0;
@@ -114,7 +115,8 @@ static void table_link(struct table *t, uint32_t hash, uint32_t row)
     t->slots[at] = (struct slot){.hash = hash, .row = row + 1};
 }
 
-/* Finds rows of a table one after the other whose hash is `hash`: `at` is the position, starting at `hash`; false at the end. */
+/* Finds rows of a table one after the other whose hash is `hash`: `at` is the position, starting at `hash`;
+ * false at the end. */
 static bool table_next(const struct table *t, uint32_t hash, uint32_t *at, uint32_t *ret_row)
 {
     while (t->slot_count) {
@@ -131,8 +133,8 @@ static bool table_next(const struct table *t, uint32_t hash, uint32_t *at, uint3
 }
 
 /* The row of `rows` whose first `key_bytes` equal `row`'s, or a new one with the contents of `row`. */
-static int table_put(struct profile *p, struct table *t, void *rows, uint32_t *row_count, const void *row, size_t row_bytes,
-                     size_t key_bytes, uint32_t *ret, bool *ret_is_new)
+static int table_put(struct profile *p, struct table *t, void *rows, uint32_t *row_count, const void *row,
+                     size_t row_bytes, size_t key_bytes, uint32_t *ret, bool *ret_is_new)
 {
     char **array = rows;
     uint32_t hash = (uint32_t)XXH3_64bits(row, key_bytes), at = hash, found;
@@ -194,7 +196,8 @@ int profile_put_text(struct profile *p, const char *text, uint32_t *ret)
 {
     const struct profile_index *index = p->index;
     if (index->max_bytes)
-        strings_set_max_bytes(p->strings, index->max_bytes > index->bytes ? index->max_bytes - index->bytes : 1);
+        strings_set_max_bytes(p->strings,
+                              index->max_bytes > index->bytes ? index->max_bytes - index->bytes : 1);
     uint64_t dropped = strings_dropped(p->strings);
     uint32_t number = strings_add(p->strings, text);
     if (strings_dropped(p->strings) != dropped)
@@ -206,7 +209,8 @@ int profile_put_text(struct profile *p, const char *text, uint32_t *ret)
 int profile_put_frame(struct profile *p, const struct profile_frame *frame, uint32_t *ret)
 {
     bool is_new;
-    return table_put(p, &p->index->frames, &p->frames, &p->frame_count, frame, sizeof(*frame), sizeof(*frame), ret, &is_new);
+    return table_put(p, &p->index->frames, &p->frames, &p->frame_count, frame, sizeof(*frame), sizeof(*frame),
+                     ret, &is_new);
 }
 
 int profile_put_resource(struct profile *p, const struct profile_resource *resource, uint32_t *ret)
@@ -231,7 +235,8 @@ int profile_put_stack(struct profile *p, const uint32_t *frames, uint32_t count,
     }
     if (count > ROWS_MAX - p->stack_frame_count)
         return -ENOSPC;
-    int r = table_reserve(p, &p->stack_frames, &index->stack_frame_capacity, p->stack_frame_count + count, sizeof(*frames));
+    int r = table_reserve(p, &p->stack_frames, &index->stack_frame_capacity, p->stack_frame_count + count,
+                          sizeof(*frames));
     if (r == 0)
         r = table_prepare(p, t, &p->stacks, p->stack_count, sizeof(*p->stacks));
     if (r < 0)
@@ -261,7 +266,8 @@ int profile_put_entry(struct profile *p, const struct profile_entry *key)
 int profile_scratch(struct profile *p, uint32_t count, uint32_t **ret)
 {
     struct profile_index *index = p->index;
-    int r = table_reserve(p, &index->scratch, &index->scratch_capacity, count ? count : 1, sizeof(*index->scratch));
+    int r = table_reserve(p, &index->scratch, &index->scratch_capacity, count ? count : 1,
+                          sizeof(*index->scratch));
     if (r == 0)
         *ret = index->scratch;
     return r;

@@ -1,7 +1,8 @@
 /* The tables inside a profile: each finds an equal row or adds one. Private to model/profile*.c.
  *
- * Every function returns 0, -ENOMEM, or -ENOSPC when the row would take the profile past its bound; `ret` is the row's number
- * and is untouched on failure. A failure leaves the profile whole; rows added on the way to it stay and are found again. */
+ * Every function returns 0, -ENOMEM, or -ENOSPC when the row would take the profile past its bound; `ret` is
+ * the row's number and is untouched on failure. A failure leaves the profile whole; rows added on the way to
+ * it stay and are found again. */
 #pragma once
 
 #include "model/profile.h"

@@ -1,4 +1,5 @@
-/* Makes the nth allocation fail, by counting: for test programs linked with -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc.
+/* Makes the nth allocation fail, by counting: for test programs linked with
+ * -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc.
  *
  *     for (allocations_fail_at(0); ...; allocations_fail_at(n))
  *

@@ -1,4 +1,5 @@
-/* Samples and profiles for tests of model, aggregate and export. Header only: each test is a program of its own. */
+/* Samples and profiles for tests of model, aggregate and export. Header only: each test is a program of its
+ * own. */
 #pragma once
 
 #include "model/profile.h"
@@ -25,10 +26,15 @@ static inline struct resource fixture_resource(uint32_t pid, const char *command
     };
 }
 
-static inline struct frame fixture_frame(enum frame_kind kind, const char *function, const char *mapping, uint64_t address)
+static inline struct frame fixture_frame(enum frame_kind kind, const char *function, const char *mapping,
+                                         uint64_t address)
 {
-    return (struct frame){
-        .kind = kind, .function = function, .file = "", .mapping = mapping, .build_id = "", .address = address};
+    return (struct frame){.kind = kind,
+                          .function = function,
+                          .file = "",
+                          .mapping = mapping,
+                          .build_id = "",
+                          .address = address};
 }
 
 static inline struct frame fixture_native(const char *function)
@@ -36,8 +42,9 @@ static inline struct frame fixture_native(const char *function)
     return fixture_frame(FRAME_NATIVE, function, "/usr/bin/program", 0x1000 + strlen(function));
 }
 
-static inline int fixture_add(struct profile *p, const struct resource *resource, uint32_t tid, const char *thread,
-                              uint64_t weight_ns, const struct frame *frames, size_t count)
+static inline int fixture_add(struct profile *p, const struct resource *resource, uint32_t tid,
+                              const char *thread, uint64_t weight_ns, const struct frame *frames,
+                              size_t count)
 {
     const struct sample s = {.time_ns = 1,
                              .weight_ns = weight_ns,
@@ -72,18 +79,21 @@ static inline void fixture_typical(struct profile *p)
     p->duration_ns = 60000000000u;
     p->period_ns = 10000000u;
 
-    struct frame libc = fixture_frame(FRAME_NATIVE, "__libc_start_main", "/usr/lib/x86_64-linux-gnu/libc.so.6", 0x27200);
+    struct frame libc =
+        fixture_frame(FRAME_NATIVE, "__libc_start_main", "/usr/lib/x86_64-linux-gnu/libc.so.6", 0x27200);
     libc.build_id = "58254ca972028402bc40624f81388d85ec95f70d";
     struct frame main_frame = fixture_frame(FRAME_NATIVE, "main", "/usr/bin/server", 0x1180);
     main_frame.file = "server.c";
     main_frame.line = 42;
     main_frame.build_id = "0123456789abcdef0123456789abcdef01234567";
-    struct frame work = fixture_frame(FRAME_NATIVE, "std::vector<int>::push_back(int&&)", "/usr/bin/server", 0x2000);
+    struct frame work =
+        fixture_frame(FRAME_NATIVE, "std::vector<int>::push_back(int&&)", "/usr/bin/server", 0x2000);
     work.build_id = main_frame.build_id;
     struct frame work_again = work;
     work_again.address = 0x2010; /* the same function at another address */
     const struct frame unnamed = fixture_frame(FRAME_NATIVE, "", "/usr/lib/libcuda.so.1", 0x4711);
-    const struct frame kernel = fixture_frame(FRAME_KERNEL, "vfs_read", "[kernel.kallsyms]", 0xffffffff81234567);
+    const struct frame kernel =
+        fixture_frame(FRAME_KERNEL, "vfs_read", "[kernel.kallsyms]", 0xffffffff81234567);
     const struct frame module = fixture_frame(FRAME_KERNEL, "", "[nvidia]", 0xffffffffc0001234);
     const struct frame bpf = fixture_frame(FRAME_BPF, "bpf_prog_cafe_filter", "[bpf]", 0xffffffffc1000000);
     const struct frame cut = fixture_frame(FRAME_TRUNCATED, "no unwinding rows", "", 0);
@@ -119,8 +129,12 @@ static inline void fixture_hostile(struct profile *p)
 {
     static char large[65537];
     memset(large, 'x', sizeof(large) - 1);
-    const char *const names[] = {"quote\" back\\slash <script>&amp; 'x'", "a;b\nc\td\r\x01\x7f", "bad \xff\xc0\x80 utf8 \xe2\x82",
-                                 "\xed\xa0\x80 \xf4\x90\x80\x80", large, "\xf0\x9f\x98\x80 12 34 \xc3\xa9"};
+    const char *const names[] = {"quote\" back\\slash <script>&amp; 'x'",
+                                 "a;b\nc\td\r\x01\x7f",
+                                 "bad \xff\xc0\x80 utf8 \xe2\x82",
+                                 "\xed\xa0\x80 \xf4\x90\x80\x80",
+                                 large,
+                                 "\xf0\x9f\x98\x80 12 34 \xc3\xa9"};
     for (size_t i = 0; i < array_size(names); i++) {
         struct resource resource = fixture_resource(100 + i, names[i]);
         resource.service_name = resource.container_id = resource.cgroup_path = names[i];

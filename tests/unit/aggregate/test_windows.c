@@ -1,5 +1,5 @@
-/* windows.c: slots come and go whole, nothing is lost on the way to a snapshot, memory stays within its bound, and readers and the
- * writer do not disturb each other. */
+/* windows.c: slots come and go whole, nothing is lost on the way to a snapshot, memory stays within its
+ * bound, and readers and the writer do not disturb each other. */
 #include "aggregate/windows.h"
 
 #include "base/clock.h"
@@ -23,7 +23,11 @@
 static struct windows *new_windows(uint32_t slots, size_t max_bytes)
 {
     struct windows *w = NULL;
-    assert_int_equal(windows_new(&(struct windows_options){.slot_ns = SLOT, .slots = slots, .period_ns = 7, .max_bytes = max_bytes}, &w), 0);
+    assert_int_equal(windows_new(
+                         &(struct windows_options){
+                             .slot_ns = SLOT, .slots = slots, .period_ns = 7, .max_bytes = max_bytes},
+                         &w),
+                     0);
     return w;
 }
 
@@ -31,8 +35,13 @@ static int add_at(struct windows *w, uint64_t time_ns, uint32_t pid, const char 
 {
     struct resource resource = fixture_resource(pid, "c");
     struct frame frames[] = {fixture_native(function)};
-    const struct sample s = {.time_ns = time_ns, .weight_ns = 10, .resource = &resource, .tid = 1, .thread_name = "t",
-                             .frames = frames, .frame_count = 1};
+    const struct sample s = {.time_ns = time_ns,
+                             .weight_ns = 10,
+                             .resource = &resource,
+                             .tid = 1,
+                             .thread_name = "t",
+                             .frames = frames,
+                             .frame_count = 1};
     return windows_add(w, &s);
 }
 
@@ -150,7 +159,8 @@ static double metric_value(struct windows *w, const char *name, const char *resu
     for (size_t i = 0; i < metric_set_families(set); i++) {
         struct metric_family family = metric_set_family(set, i);
         for (size_t j = 0; j < family.point_count; j++)
-            if (strcmp(family.name, name) == 0 && (!result || strcmp(family.points[j].labels[0].value, result) == 0))
+            if (strcmp(family.name, name) == 0 &&
+                (!result || strcmp(family.points[j].labels[0].value, result) == 0))
                 return family.points[j].value;
     }
     fail_msg("no metric %s", name);

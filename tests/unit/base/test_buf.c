@@ -1,4 +1,5 @@
-/* buf.c and utf8.c: contents, bounds, errors that stick, and JSON and UTF-8 that stay valid whatever comes in. */
+/* buf.c and utf8.c: contents, bounds, errors that stick, and JSON and UTF-8 that stay valid whatever comes
+ * in. */
 #include "base/buf.h"
 #include "base/utf8.h"
 
@@ -68,9 +69,11 @@ static void json_strings(void **state)
     expect_json("\n\t\x01\x7f", "\"\\u000a\\u0009\\u0001\\u007f\"");
     expect_json("</script>&", "\"\\u003c/script\\u003e\\u0026\"");
     expect_json("\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80", "\"\xc3\xa9 \xe2\x82\xac \xf0\x9f\x98\x80\"");
-    expect_json("a\xff" "b", "\"a\\ufffdb\"");
-    expect_json("\xe2\x82", "\"\\ufffd\\ufffd\"");         /* cut short */
-    expect_json("\xc0\xaf", "\"\\ufffd\\ufffd\"");         /* overlong */
+    expect_json("a\xff"
+                "b",
+                "\"a\\ufffdb\"");
+    expect_json("\xe2\x82", "\"\\ufffd\\ufffd\"");            /* cut short */
+    expect_json("\xc0\xaf", "\"\\ufffd\\ufffd\"");            /* overlong */
     expect_json("\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""); /* a surrogate */
 }
 
@@ -81,10 +84,33 @@ static void utf8_lengths(void **state)
         const char *text;
         size_t length;
     } cases[] = {
-        {"", 1}, {"a", 1}, {"\x7f", 1}, {"\x80", 0}, {"\xbf", 0}, {"\xc0\x80", 0}, {"\xc1\xbf", 0}, {"\xc2\x80", 2}, {"\xdf\xbf", 2},
-        {"\xc2", 0}, {"\xc2\x41", 0}, {"\xe0\x80\x80", 0}, {"\xe0\x9f\xbf", 0}, {"\xe0\xa0\x80", 3}, {"\xed\x9f\xbf", 3},
-        {"\xed\xa0\x80", 0}, {"\xee\x80\x80", 3}, {"\xef\xbf\xbf", 3}, {"\xe1\x80", 0}, {"\xf0\x80\x80\x80", 0}, {"\xf0\x8f\xbf\xbf", 0},
-        {"\xf0\x90\x80\x80", 4}, {"\xf4\x8f\xbf\xbf", 4}, {"\xf4\x90\x80\x80", 0}, {"\xf5\x80\x80\x80", 0}, {"\xf1\x80\x80", 0}, {"\xff", 0},
+        {"", 1},
+        {"a", 1},
+        {"\x7f", 1},
+        {"\x80", 0},
+        {"\xbf", 0},
+        {"\xc0\x80", 0},
+        {"\xc1\xbf", 0},
+        {"\xc2\x80", 2},
+        {"\xdf\xbf", 2},
+        {"\xc2", 0},
+        {"\xc2\x41", 0},
+        {"\xe0\x80\x80", 0},
+        {"\xe0\x9f\xbf", 0},
+        {"\xe0\xa0\x80", 3},
+        {"\xed\x9f\xbf", 3},
+        {"\xed\xa0\x80", 0},
+        {"\xee\x80\x80", 3},
+        {"\xef\xbf\xbf", 3},
+        {"\xe1\x80", 0},
+        {"\xf0\x80\x80\x80", 0},
+        {"\xf0\x8f\xbf\xbf", 0},
+        {"\xf0\x90\x80\x80", 4},
+        {"\xf4\x8f\xbf\xbf", 4},
+        {"\xf4\x90\x80\x80", 0},
+        {"\xf5\x80\x80\x80", 0},
+        {"\xf1\x80\x80", 0},
+        {"\xff", 0},
     };
     for (size_t i = 0; i < array_size(cases); i++)
         if (utf8_length(cases[i].text) != cases[i].length)
@@ -95,8 +121,10 @@ static void utf8_is_repaired(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf b = {0};
-    buf_put_utf8(&b, "a\xff\xc3\xa9\xe2\x82" "b\x80");
-    assert_string_equal(b.data, "a\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd" "b\xef\xbf\xbd");
+    buf_put_utf8(&b, "a\xff\xc3\xa9\xe2\x82"
+                     "b\x80");
+    assert_string_equal(b.data, "a\xef\xbf\xbd\xc3\xa9\xef\xbf\xbd\xef\xbf\xbd"
+                                "b\xef\xbf\xbd");
     _cleanup_buf_ struct buf empty = {0};
     assert_int_equal(buf_put_utf8(&empty, ""), 0);
     assert_int_equal(empty.size, 0);
@@ -162,7 +190,10 @@ static void gzip_reads_back(void **state)
         buf_puts(&out, "before");
         assert_int_equal(buf_gzip(&out, in.data, in.size), 0);
         unsigned char *back = malloc(size + 1);
-        z_stream z = {.next_in = (unsigned char *)out.data + 6, .avail_in = out.size - 6, .next_out = back, .avail_out = size + 1};
+        z_stream z = {.next_in = (unsigned char *)out.data + 6,
+                      .avail_in = out.size - 6,
+                      .next_out = back,
+                      .avail_out = size + 1};
         assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK);
         assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
         assert_int_equal(z.total_out, size);

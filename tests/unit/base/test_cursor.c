@@ -173,14 +173,10 @@ static void an_empty_span_without_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers),
-        cmocka_unit_test(failure_sticks),
-        cmocka_unit_test(uleb128),
-        cmocka_unit_test(sleb128),
-        cmocka_unit_test(texts),
-        cmocka_unit_test(positions),
-        cmocka_unit_test(subspans),
-        cmocka_unit_test(an_empty_span_without_data),
+        cmocka_unit_test(integers), cmocka_unit_test(failure_sticks),
+        cmocka_unit_test(uleb128),  cmocka_unit_test(sleb128),
+        cmocka_unit_test(texts),    cmocka_unit_test(positions),
+        cmocka_unit_test(subspans), cmocka_unit_test(an_empty_span_without_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

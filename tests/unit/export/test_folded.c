@@ -23,12 +23,13 @@ static void typical(void **state)
     _cleanup_(profile_freep) struct profile *p = NULL;
     assert_int_equal(profile_new(0, &p), 0);
     fixture_typical(p);
-    expect_folded(p, "python3 1\n"
-                     "python3;[truncated: no unwinding rows];libcuda.so.1+0x4711 1\n"
-                     "python3;[truncated: no unwinding rows];libcuda.so.1+0x4711;[nvidia]+0xffffffffc0001234_[k] 1\n"
-                     "python3;vfs_read_[k];bpf_prog_cafe_filter_[k] 1\n"
-                     "server;__libc_start_main;main;std::vector<int>::push_back(int&&) 5\n"
-                     "server;__libc_start_main;main;vfs_read_[k] 1\n");
+    expect_folded(
+        p, "python3 1\n"
+           "python3;[truncated: no unwinding rows];libcuda.so.1+0x4711 1\n"
+           "python3;[truncated: no unwinding rows];libcuda.so.1+0x4711;[nvidia]+0xffffffffc0001234_[k] 1\n"
+           "python3;vfs_read_[k];bpf_prog_cafe_filter_[k] 1\n"
+           "server;__libc_start_main;main;std::vector<int>::push_back(int&&) 5\n"
+           "server;__libc_start_main;main;vfs_read_[k] 1\n");
 }
 
 static void empty(void **state)
@@ -39,18 +40,23 @@ static void empty(void **state)
     expect_folded(p, "");
 }
 
-/* Processes of one name are one line; what the format cannot say is replaced, and lines that become equal by it are one. */
+/* Processes of one name are one line; what the format cannot say is replaced, and lines that become equal by
+ * it are one. */
 static void equal_lines_are_joined(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
     assert_int_equal(profile_new(0, &p), 0);
-    struct resource a = fixture_resource(1, "a"), b = fixture_resource(2, "a"), none = fixture_resource(3, "");
-    struct frame frames[] = {fixture_native("x;y"), fixture_native("x:y"), fixture_native("l\ni\x7f\xff" "e")};
+    struct resource a = fixture_resource(1, "a"), b = fixture_resource(2, "a"),
+                    none = fixture_resource(3, "");
+    struct frame frames[] = {fixture_native("x;y"), fixture_native("x:y"),
+                             fixture_native("l\ni\x7f\xff"
+                                            "e")};
     fixture_add(p, &a, 1, "t", 1, &frames[0], 1);
     fixture_add(p, &b, 1, "t", 1, &frames[1], 1);
     fixture_add(p, &none, 1, "t", 1, &frames[2], 1);
-    expect_folded(p, "[unknown];l i \xef\xbf\xbd" "e 1\na;x:y 2\n");
+    expect_folded(p, "[unknown];l i \xef\xbf\xbd"
+                     "e 1\na;x:y 2\n");
 }
 
 /* The order of adding does not matter. */
@@ -65,7 +71,8 @@ static void output_is_stable(void **state)
         char one[16], other[16];
         snprintf(one, sizeof(one), "f%d", i % 50);
         snprintf(other, sizeof(other), "f%d", (499 - i) % 50);
-        struct frame forwards[] = {fixture_native(one), fixture_native("m")}, backwards[] = {fixture_native(other), fixture_native("m")};
+        struct frame forwards[] = {fixture_native(one), fixture_native("m")},
+                     backwards[] = {fixture_native(other), fixture_native("m")};
         fixture_add(p, &resource, i, "t", 1, forwards, 1 + i % 2);
         fixture_add(q, &resource, i, "t", 1, backwards, 1 + (499 - i) % 2);
     }

@@ -1,5 +1,5 @@
-/* Every allocation on the way from samples to files fails once: an error or a counted loss comes out, never a crash, a leak, or a
- * result that is wrong without saying so. */
+/* Every allocation on the way from samples to files fails once: an error or a counted loss comes out, never a
+ * crash, a leak, or a result that is wrong without saying so. */
 #include "export/export.h"
 #include "export/openmetrics.h"
 
@@ -122,7 +122,8 @@ static void metrics(void **state)
             snprintf(name, sizeof(name), "metric_%d", i / 8);
             metric_add(set, name, METRIC_GAUGE, "", "Help.", i, METRIC_LABELS({"l", name}));
             snprintf(name, sizeof(name), "histogram_%d", i / 8);
-            metric_add_histogram(set, name, "", "", (double[]){1}, (uint64_t[]){1, 2}, 1, 3, METRIC_NO_LABELS);
+            metric_add_histogram(set, name, "", "", (double[]){1}, (uint64_t[]){1, 2}, 1, 3,
+                                 METRIC_NO_LABELS);
         }
         if (r == 0)
             r = openmetrics_write(set, true, &out);

@@ -31,7 +31,8 @@ static void both_formats(void **state)
     metric_add(set, "a", METRIC_COUNTER, "", "Say \"a\"\\\n", 1, METRIC_LABELS({"l", "\"\\\n"}));
     metric_add(set, "b_seconds", METRIC_GAUGE, "seconds", "B.", 0.25, METRIC_NO_LABELS);
     metric_add(set, "c", METRIC_INFO, "", "C.", 0, METRIC_LABELS({"v", "1"}));
-    metric_add_histogram(set, "d_bytes", "bytes", "D.", (double[]){1, 2.5}, (uint64_t[]){1, 0, 2}, 2, 10, METRIC_NO_LABELS);
+    metric_add_histogram(set, "d_bytes", "bytes", "D.", (double[]){1, 2.5}, (uint64_t[]){1, 0, 2}, 2, 10,
+                         METRIC_NO_LABELS);
     expect_page(set, true,
                 "# TYPE a counter\n# HELP a Say \\\"a\\\"\\\\\\n\na_total{l=\"\\\"\\\\\\n\"} 1\n"
                 "# TYPE b_seconds gauge\n# UNIT b_seconds seconds\n# HELP b_seconds B.\nb_seconds 0.25\n"
@@ -51,8 +52,19 @@ static void both_formats(void **state)
 static void numbers_read_back(void **state)
 {
     (void)state;
-    const double values[] = {0, -1, 1, 1e6, 0.1, 0.1 + 0.2, 1.0 / 3, 1e-300, 1.7976931348623157e308, 9007199254740991.0,
-                             9007199254740992.0, 1e15 + 0.5, -0.25};
+    const double values[] = {0,
+                             -1,
+                             1,
+                             1e6,
+                             0.1,
+                             0.1 + 0.2,
+                             1.0 / 3,
+                             1e-300,
+                             1.7976931348623157e308,
+                             9007199254740991.0,
+                             9007199254740992.0,
+                             1e15 + 0.5,
+                             -0.25};
     for (size_t i = 0; i < array_size(values); i++) {
         _cleanup_(metric_set_freep) struct metric_set *set = new_set();
         metric_add(set, "a", METRIC_GAUGE, "", "", values[i], METRIC_NO_LABELS);
@@ -73,7 +85,8 @@ static void values_are_valid_utf8(void **state)
     (void)state;
     _cleanup_(metric_set_freep) struct metric_set *set = new_set();
     metric_add(set, "a", METRIC_GAUGE, "", "\xff", 1, METRIC_LABELS({"l", "a\xc0\x80z"}));
-    expect_page(set, true, "# TYPE a gauge\n# HELP a \xef\xbf\xbd\na{l=\"a\xef\xbf\xbd\xef\xbf\xbdz\"} 1\n# EOF\n");
+    expect_page(set, true,
+                "# TYPE a gauge\n# HELP a \xef\xbf\xbd\na{l=\"a\xef\xbf\xbd\xef\xbf\xbdz\"} 1\n# EOF\n");
 }
 
 static void nothing(void **state)
@@ -113,7 +126,8 @@ static void accept_headers(void **state)
         {"application/openmetrics-text;q=0", false},
         {"application/openmetrics-text;q=0.3,text/plain;q=0.5", false},
         /* Prometheus 2 */
-        {"application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", true},
+        {"application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,text/plain;version=0.0.4;q=0.5,*/*;q=0.1",
+         true},
         {"application/openmetrics-text2", false},
         {",,;;,=;q=", false},
         {"application/openmetrics-text;q", true},

@@ -1,5 +1,5 @@
-/* pprof.c, read back field by field: sums, numbers that refer to something, no table with the same row twice. That other readers
- * agree is checked by tests/e2e/test_formats.py. */
+/* pprof.c, read back field by field: sums, numbers that refer to something, no table with the same row twice.
+ * That other readers agree is checked by tests/e2e/test_formats.py. */
 #include "base/cursor.h"
 #include "export/export.h"
 
@@ -128,7 +128,8 @@ static void write_and_decode(const struct profile *p, struct decoded *d)
     static uint8_t plain[16 << 20];
     _cleanup_buf_ struct buf out = {0};
     assert_int_equal(exporter_pprof.write(p, &out), 0);
-    z_stream z = {.next_in = (uint8_t *)out.data, .avail_in = out.size, .next_out = plain, .avail_out = sizeof(plain)};
+    z_stream z = {
+        .next_in = (uint8_t *)out.data, .avail_in = out.size, .next_out = plain, .avail_out = sizeof(plain)};
     assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK);
     assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
     size_t size = z.total_out;
@@ -157,13 +158,14 @@ static struct profile *new_profile(void)
 static void sums_and_references(void **state)
 {
     (void)state;
-    void (*const fills[])(struct profile * p) = {fixture_typical, fixture_hostile};
+    void (*const fills[])(struct profile *p) = {fixture_typical, fixture_hostile};
     for (size_t i = 0; i < array_size(fills); i++) {
         _cleanup_(profile_freep) struct profile *p = new_profile();
         fills[i](p);
         expect_sums(p);
     }
-    _cleanup_(profile_freep) struct profile *empty = new_profile(), *one = new_profile(), *deep = new_profile();
+    _cleanup_(profile_freep) struct profile *empty = new_profile(), *one = new_profile(),
+                                            *deep = new_profile();
     expect_sums(empty);
     fixture_deep(one, 1);
     expect_sums(one);

@@ -14,7 +14,8 @@
 
 #include "../fixture.h"
 
-static void expect_text(enum frame_kind kind, const char *function, const char *mapping, uint64_t address, const char *expected)
+static void expect_text(enum frame_kind kind, const char *function, const char *mapping, uint64_t address,
+                        const char *expected)
 {
     char out[FRAME_TEXT_BYTES];
     assert_string_equal(frame_text(kind, function, mapping, address, out), expected);
@@ -43,7 +44,8 @@ static void long_texts_keep_their_ends(void **state)
     assert_string_equal(text + strlen(text) - 19, "+0xffffffffffffffff");
     text = frame_text(FRAME_TRUNCATED, name, "", 0, out);
     assert_string_equal(text + strlen(text) - 2, "x]");
-    assert_ptr_equal(frame_text(FRAME_NATIVE, name, "", 0, out), name); /* a function's own name is never cut */
+    assert_ptr_equal(frame_text(FRAME_NATIVE, name, "", 0, out),
+                     name); /* a function's own name is never cut */
 }
 
 static void names_of_kinds_and_losses(void **state)
@@ -81,7 +83,8 @@ static void attach_reports_are_bounded(void **state)
     (void)state;
     struct attach_report report = {0};
     for (int i = 0; i < ATTACH_ENTRIES_MAX + 5; i++)
-        assert_non_null(attach_report_add(&report, "a probe whose name is much longer than there is room for in an entry"));
+        assert_non_null(attach_report_add(
+            &report, "a probe whose name is much longer than there is room for in an entry"));
     assert_int_equal(report.count, ATTACH_ENTRIES_MAX);
     struct attach_entry *entry = attach_report_add(&report, "p");
     for (int i = 0; i < 100; i++)

@@ -1,4 +1,5 @@
-/* metric.c: families and points as they were added, copies of all texts, and refusal of what no page could say. */
+/* metric.c: families and points as they were added, copies of all texts, and refusal of what no page could
+ * say. */
 #include "model/metric.h"
 
 #include <errno.h>
@@ -74,7 +75,8 @@ static void histograms_are_copied(void **state)
     assert_int_equal(metric_set_error(set), 0);
 }
 
-static void expect_refused(const char *name, enum metric_type type, const char *unit, const struct metric_label *labels, size_t count)
+static void expect_refused(const char *name, enum metric_type type, const char *unit,
+                           const struct metric_label *labels, size_t count)
 {
     _cleanup_(metric_set_freep) struct metric_set *set = new_set();
     metric_add(set, name, type, unit, "", 1, labels, count);
@@ -96,7 +98,8 @@ static void impossible_names_are_refused(void **state)
     expect_refused("a", METRIC_GAUGE, "", METRIC_LABELS({"a:b", "x"}));
     expect_refused("a", METRIC_GAUGE, "", METRIC_LABELS({"__name__", "x"}));
     expect_refused("a", METRIC_GAUGE, "", METRIC_LABELS({"", "x"}));
-    const struct metric_label nine[9] = {{"a", ""}, {"b", ""}, {"c", ""}, {"d", ""}, {"e", ""}, {"f", ""}, {"g", ""}, {"h", ""}, {"i", ""}};
+    const struct metric_label nine[9] = {{"a", ""}, {"b", ""}, {"c", ""}, {"d", ""}, {"e", ""},
+                                         {"f", ""}, {"g", ""}, {"h", ""}, {"i", ""}};
     expect_refused("a", METRIC_GAUGE, "", nine, 9);
 }
 

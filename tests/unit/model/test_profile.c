@@ -1,4 +1,5 @@
-/* profile.c: what is equal is joined, what differs anywhere is not, nothing grows past its bound, and merging loses nothing. */
+/* profile.c: what is equal is joined, what differs anywhere is not, nothing grows past its bound, and merging
+ * loses nothing. */
 #include "model/profile.h"
 
 #include <errno.h>
@@ -48,7 +49,8 @@ static void equal_samples_are_one_entry(void **state)
     assert_int_equal(p->entries[0].count, 5);
     assert_int_equal(p->entries[0].weight_ns, 35);
     const struct profile_stack *stack = &p->stacks[p->entries[0].stack];
-    assert_string_equal(profile_text(p, p->frames[p->stack_frames[stack->first]].function), "work"); /* leaf first */
+    assert_string_equal(profile_text(p, p->frames[p->stack_frames[stack->first]].function),
+                        "work"); /* leaf first */
 }
 
 /* A frame or an identity that differs in one field only is another. */
@@ -57,7 +59,13 @@ static void every_field_counts(void **state)
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0);
     struct resource resource = fixture_resource(1, "a");
-    struct frame base = {.kind = FRAME_NATIVE, .function = "f", .file = "f.c", .line = 1, .mapping = "m", .build_id = "b", .address = 1};
+    struct frame base = {.kind = FRAME_NATIVE,
+                         .function = "f",
+                         .file = "f.c",
+                         .line = 1,
+                         .mapping = "m",
+                         .build_id = "b",
+                         .address = 1};
     struct frame variants[] = {base, base, base, base, base, base, base, base};
     variants[1].kind = FRAME_INTERPRETED;
     variants[2].function = "g";
@@ -98,14 +106,16 @@ static void every_field_counts(void **state)
     assert_int_equal(p->entry_count, before + array_size(others) - 1 + 2);
 }
 
-/* The peers' hole: equal native frames under different interpreter frames, which have neither file nor address. */
+/* The peers' hole: equal native frames under different interpreter frames, which have neither file nor
+ * address. */
 static void interpreter_frames_keep_stacks_apart(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0);
     struct resource resource = fixture_resource(1, "python3");
     struct frame native = fixture_native("_PyEval_EvalFrameDefault");
-    struct frame one = fixture_frame(FRAME_INTERPRETED, "load", "", 0), other = fixture_frame(FRAME_INTERPRETED, "train", "", 0);
+    struct frame one = fixture_frame(FRAME_INTERPRETED, "load", "", 0),
+                 other = fixture_frame(FRAME_INTERPRETED, "train", "", 0);
     fixture_add(p, &resource, 1, "t", 1, (struct frame[]){native, one, native}, 3);
     fixture_add(p, &resource, 1, "t", 1, (struct frame[]){native, other, native}, 3);
     assert_int_equal(p->stack_count, 2);
@@ -171,8 +181,11 @@ struct naive {
 
 static void make_sample(uint64_t *seed, struct naive *sample)
 {
-    *sample = (struct naive){.pid = random_next(seed) % 5, .tid = random_next(seed) % 3, .depth = random_next(seed) % DEPTH_MAX,
-                             .count = 1, .weight_ns = random_next(seed) % 1000};
+    *sample = (struct naive){.pid = random_next(seed) % 5,
+                             .tid = random_next(seed) % 3,
+                             .depth = random_next(seed) % DEPTH_MAX,
+                             .count = 1,
+                             .weight_ns = random_next(seed) % 1000};
     for (uint32_t i = 0; i < sample->depth; i++)
         sample->functions[i] = random_next(seed) % 4;
 }
@@ -185,7 +198,8 @@ static void add_naive(struct profile *p, const struct naive *sample)
     struct resource resource = fixture_resource(sample->pid, "c");
     for (uint32_t i = 0; i < sample->depth; i++)
         frames[i] = fixture_native(function_names[sample->functions[i]]);
-    assert_int_equal(fixture_add(p, &resource, sample->tid, "t", sample->weight_ns, frames, sample->depth), 0);
+    assert_int_equal(fixture_add(p, &resource, sample->tid, "t", sample->weight_ns, frames, sample->depth),
+                     0);
 }
 
 static uint32_t function_number(const struct profile *p, uint32_t frame)
@@ -204,7 +218,8 @@ static void expect_naive(const struct profile *p, const struct naive *rows, size
     for (uint32_t i = 0; i < p->entry_count; i++) {
         const struct profile_entry *entry = &p->entries[i];
         const struct profile_stack *stack = &p->stacks[entry->stack];
-        struct naive seen = {.pid = p->resources[entry->resource].pid, .tid = entry->tid, .depth = stack->count};
+        struct naive seen = {
+            .pid = p->resources[entry->resource].pid, .tid = entry->tid, .depth = stack->count};
         for (uint32_t j = 0; j < stack->count; j++)
             seen.functions[j] = function_number(p, p->stack_frames[stack->first + j]);
         size_t at = 0;
@@ -223,7 +238,8 @@ static void random_samples_against_a_naive_reference(void **state)
     struct naive *rows = calloc(ROWS, sizeof(*rows));
     size_t row_count = 0;
     uint64_t seed = 42, weight_ns = 0;
-    _cleanup_(profile_freep) struct profile *whole = new_profile(0), *even = new_profile(0), *odd = new_profile(0);
+    _cleanup_(profile_freep) struct profile *whole = new_profile(0), *even = new_profile(0),
+                                            *odd = new_profile(0);
     for (int i = 0; i < SAMPLES; i++) {
         struct naive sample;
         make_sample(&seed, &sample);
@@ -304,7 +320,8 @@ static void filters(void **state)
 static void merging_joins_times(void **state)
 {
     (void)state;
-    _cleanup_(profile_freep) struct profile *to = new_profile(0), *a = new_profile(0), *b = new_profile(0), *none = new_profile(0);
+    _cleanup_(profile_freep) struct profile *to = new_profile(0), *a = new_profile(0), *b = new_profile(0),
+                                            *none = new_profile(0);
     a->start_unix_ns = 1000;
     a->duration_ns = 100;
     a->period_ns = 7;
@@ -397,8 +414,9 @@ static void folding_joins_what_looks_the_same(void **state)
         assert_int_equal(frame->address, 0);
         assert_int_equal(frame->line, 0);
         unnamed = unnamed || strcmp(profile_text(folded, frame->function), "libcuda.so.1+0x4711") == 0;
-        truncated = truncated || (frame->kind == FRAME_TRUNCATED &&
-                                  strcmp(profile_text(folded, frame->function), "[truncated: no unwinding rows]") == 0);
+        truncated = truncated ||
+                    (frame->kind == FRAME_TRUNCATED &&
+                     strcmp(profile_text(folded, frame->function), "[truncated: no unwinding rows]") == 0);
     }
     assert_true(unnamed && truncated);
 }
