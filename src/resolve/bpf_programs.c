@@ -13,28 +13,33 @@ struct bpf_programs {
     char unused;
 };
 
-int bpf_programs_new(struct bpf_programs **ret) {
+int bpf_programs_new(struct bpf_programs **ret)
+{
     *ret = calloc(1, sizeof(**ret));
     return *ret ? 0 : -ENOMEM;
 }
 
-void bpf_programs_free(struct bpf_programs *p) {
+void bpf_programs_free(struct bpf_programs *p)
+{
     free(p);
 }
 
-bool bpf_programs_refresh(struct bpf_programs *p) {
+bool bpf_programs_refresh(struct bpf_programs *p)
+{
     (void)p;
     return false;
 }
 
-bool bpf_programs_find(struct bpf_programs *p, uint64_t address, struct bpf_place *ret) {
+bool bpf_programs_find(struct bpf_programs *p, uint64_t address, struct bpf_place *ret)
+{
     (void)p;
     (void)address;
     (void)ret;
     return false;
 }
 
-size_t bpf_programs_count(const struct bpf_programs *p) {
+size_t bpf_programs_count(const struct bpf_programs *p)
+{
     (void)p;
     return 0;
 }
@@ -92,7 +97,8 @@ struct bpf_programs {
     uint64_t lookups;
 };
 
-static void detail_free(struct detail *d) {
+static void detail_free(struct detail *d)
+{
     if (!d)
         return;
     free(d->functions);
@@ -102,7 +108,8 @@ static void detail_free(struct detail *d) {
 }
 DEFINE_FREEP(detail)
 
-int bpf_programs_new(struct bpf_programs **ret) {
+int bpf_programs_new(struct bpf_programs **ret)
+{
     struct bpf_programs *p = calloc(1, sizeof(*p));
     if (!p)
         return -ENOMEM;
@@ -110,7 +117,8 @@ int bpf_programs_new(struct bpf_programs **ret) {
     return 0;
 }
 
-void bpf_programs_free(struct bpf_programs *p) {
+void bpf_programs_free(struct bpf_programs *p)
+{
     if (!p)
         return;
     for (size_t i = 0; i < p->count; i++)
@@ -120,11 +128,13 @@ void bpf_programs_free(struct bpf_programs *p) {
     free(p);
 }
 
-size_t bpf_programs_count(const struct bpf_programs *p) {
+size_t bpf_programs_count(const struct bpf_programs *p)
+{
     return p->count;
 }
 
-static struct program *find_program(const struct bpf_programs *p, uint32_t id) {
+static struct program *find_program(const struct bpf_programs *p, uint32_t id)
+{
     size_t low = 0, high = p->count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -136,7 +146,8 @@ static struct program *find_program(const struct bpf_programs *p, uint32_t id) {
     return low < p->count && p->programs[low].id == id ? &p->programs[low] : NULL;
 }
 
-static void remove_program(struct bpf_programs *p, uint32_t id) {
+static void remove_program(struct bpf_programs *p, uint32_t id)
+{
     struct program *program = find_program(p, id);
     if (!program)
         return;
@@ -151,13 +162,15 @@ static void remove_program(struct bpf_programs *p, uint32_t id) {
     p->range_count = kept;
 }
 
-static int compare_ranges(const void *a, const void *b) {
+static int compare_ranges(const void *a, const void *b)
+{
     uint64_t x = ((const struct range *)a)->start, y = ((const struct range *)b)->start;
     return x < y ? -1 : x > y;
 }
 
 /* Programs that have gone give way to one that now lives where they did. */
-static void evict_overlapping(struct bpf_programs *p, const struct range *fresh, uint32_t count) {
+static void evict_overlapping(struct bpf_programs *p, const struct range *fresh, uint32_t count)
+{
     for (uint32_t f = 0; f < count; f++)
         for (size_t i = 0; i < p->range_count; i++) {
             const struct range *r = &p->ranges[i];
@@ -169,7 +182,8 @@ static void evict_overlapping(struct bpf_programs *p, const struct range *fresh,
 }
 
 /* Where the program's functions were compiled to; returns how many, 0 when the kernel does not say. */
-static uint32_t read_ranges(int fd, uint32_t id, struct range ret[FUNCTIONS_MAX]) {
+static uint32_t read_ranges(int fd, uint32_t id, struct range ret[FUNCTIONS_MAX])
+{
     uint64_t starts[FUNCTIONS_MAX];
     uint32_t lengths[FUNCTIONS_MAX];
     struct bpf_prog_info info = {
@@ -193,7 +207,8 @@ static uint32_t read_ranges(int fd, uint32_t id, struct range ret[FUNCTIONS_MAX]
 }
 
 /* Adds a program; false when it has no code that can be told, or memory is out. */
-static bool add_program(struct bpf_programs *p, uint32_t id) {
+static bool add_program(struct bpf_programs *p, uint32_t id)
+{
     _cleanup_close_ int fd = bpf_prog_get_fd_by_id(id);
     if (fd < 0)
         return false;
@@ -220,7 +235,8 @@ static bool add_program(struct bpf_programs *p, uint32_t id) {
 }
 
 /* Makes room by forgetting programs that are no more; false when all of them live. */
-static bool forget_gone(struct bpf_programs *p) {
+static bool forget_gone(struct bpf_programs *p)
+{
     for (size_t i = 0; i < p->count; i++)
         if (p->programs[i].gone) {
             remove_program(p, p->programs[i].id);
@@ -229,7 +245,8 @@ static bool forget_gone(struct bpf_programs *p) {
     return false;
 }
 
-bool bpf_programs_refresh(struct bpf_programs *p) {
+bool bpf_programs_refresh(struct bpf_programs *p)
+{
     for (size_t i = 0; i < p->count; i++)
         p->programs[i].seen = false;
     bool found = false;
@@ -260,14 +277,16 @@ struct program_info {
     uint64_t *line_addresses;
 };
 
-static void *carve(uint8_t **at, size_t count, size_t element_bytes) {
+static void *carve(uint8_t **at, size_t count, size_t element_bytes)
+{
     void *piece = *at;
     *at += (count * element_bytes + 7) & ~(size_t)7;
     return piece;
 }
 
 /* The caller frees. NULL: the program has gone, or says nothing. */
-static struct program_info *read_info(int fd) {
+static struct program_info *read_info(int fd)
+{
     struct bpf_prog_info head = {0};
     uint32_t size = sizeof(head);
     if (bpf_obj_get_info_by_fd(fd, &head, &size))
@@ -326,7 +345,8 @@ static struct program_info *read_info(int fd) {
     return p;
 }
 
-static int fill_functions(struct detail *d, const struct program_info *p, const struct btf *btf) {
+static int fill_functions(struct detail *d, const struct program_info *p, const struct btf *btf)
+{
     d->functions = calloc(p->info.nr_jited_ksyms ? p->info.nr_jited_ksyms : 1, sizeof(*d->functions));
     if (!d->functions)
         return -ENOMEM;
@@ -341,7 +361,7 @@ static int fill_functions(struct detail *d, const struct program_info *p, const 
         }
         char tag[2 * BPF_TAG_SIZE + 1];
         for (int t = 0; t < BPF_TAG_SIZE; t++)
-            snprintf(tag + 2 * t, 3, "%02x", p->tags[i][t]);
+            snprintf(tag + 2 * t, 3, "%02x", i ? p->tags[i][t] : p->info.tag[t]);
         f->start = p->starts[i];
         f->end = p->starts[i] + p->lengths[i];
         snprintf(f->name, sizeof(f->name), *name ? "bpf_prog_%s_%s" : "bpf_prog_%s", tag, name);
@@ -350,7 +370,8 @@ static int fill_functions(struct detail *d, const struct program_info *p, const 
 }
 
 /* Adds a file name; lines follow their file for long stretches, so the last one is tried before. */
-static int add_text(struct detail *d, const char *text, uint32_t *ret) {
+static int add_text(struct detail *d, const char *text, uint32_t *ret)
+{
     size_t size = strlen(text) + 1;
     for (size_t at = 0; at < d->text_bytes; at += strlen(d->texts + at) + 1)
         if (!strcmp(d->texts + at, text)) {
@@ -367,12 +388,14 @@ static int add_text(struct detail *d, const char *text, uint32_t *ret) {
     return 0;
 }
 
-static int compare_lines(const void *a, const void *b) {
+static int compare_lines(const void *a, const void *b)
+{
     uint64_t x = ((const struct line *)a)->address, y = ((const struct line *)b)->address;
     return x < y ? -1 : x > y;
 }
 
-static int fill_lines(struct detail *d, const struct program_info *p, const struct btf *btf) {
+static int fill_lines(struct detail *d, const struct program_info *p, const struct btf *btf)
+{
     if (!btf || !p->info.nr_line_info)
         return 0;
     d->lines = calloc(p->info.nr_line_info, sizeof(*d->lines));
@@ -397,7 +420,8 @@ static int fill_lines(struct detail *d, const struct program_info *p, const stru
     return 0;
 }
 
-static struct detail *read_detail(uint32_t id) {
+static struct detail *read_detail(uint32_t id)
+{
     _cleanup_close_ int fd = bpf_prog_get_fd_by_id(id);
     if (fd < 0)
         return NULL;
@@ -414,7 +438,8 @@ static struct detail *read_detail(uint32_t id) {
 }
 
 /* The names and lines of a program, read when needed; the one asked for longest ago gives way. */
-static struct detail *program_detail(struct bpf_programs *p, struct program *program) {
+static struct detail *program_detail(struct bpf_programs *p, struct program *program)
+{
     if (!program->detail && !program->gone) {
         size_t held = 0;
         struct program *oldest = NULL;
@@ -437,7 +462,8 @@ static struct detail *program_detail(struct bpf_programs *p, struct program *pro
     return program->detail;
 }
 
-static const struct range *find_range(const struct bpf_programs *p, uint64_t address) {
+static const struct range *find_range(const struct bpf_programs *p, uint64_t address)
+{
     size_t low = 0, high = p->range_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -451,7 +477,8 @@ static const struct range *find_range(const struct bpf_programs *p, uint64_t add
 
 /* The line that begins last at or before the address, inside its function. */
 static void find_line(const struct detail *d, const struct function *f, uint64_t address,
-                      struct bpf_place *place) {
+                      struct bpf_place *place)
+{
     uint32_t low = 0, high = d->line_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -466,7 +493,8 @@ static void find_line(const struct detail *d, const struct function *f, uint64_t
     place->line = d->lines[low - 1].line;
 }
 
-bool bpf_programs_find(struct bpf_programs *p, uint64_t address, struct bpf_place *ret) {
+bool bpf_programs_find(struct bpf_programs *p, uint64_t address, struct bpf_place *ret)
+{
     const struct range *range = find_range(p, address);
     struct program *program = range ? find_program(p, range->program) : NULL;
     if (!program)

@@ -49,7 +49,8 @@ struct kernel_symbols {
     uint64_t lookups, hits, readings, unnamed;
 };
 
-static uint64_t hash_modules(int fd) {
+static uint64_t hash_modules(int fd)
+{
     _cleanup_buf_ struct buf text = {0};
     if (fd < 0 || lseek(fd, 0, SEEK_SET) < 0 || buf_read_fd(&text, fd, MODULES_MAX) < 0 || !text.size)
         return 0;
@@ -67,14 +68,16 @@ static uint64_t hash_modules(int fd) {
     return hash;
 }
 
-static int open_modules(const char *kallsyms) {
+static int open_modules(const char *kallsyms)
+{
     const char *slash = strrchr(kallsyms, '/');
     char path[4096];
     int size = snprintf(path, sizeof(path), "%.*smodules", slash ? (int)(slash + 1 - kallsyms) : 0, kallsyms);
     return size < (int)sizeof(path) ? open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY) : -1;
 }
 
-int kernel_symbols_new(const char *kallsyms, struct kernel_symbols **ret) {
+int kernel_symbols_new(const char *kallsyms, struct kernel_symbols **ret)
+{
     if (!kallsyms)
         kallsyms = "/proc/kallsyms";
     _cleanup_(kernel_symbols_freep) struct kernel_symbols *k = calloc(1, sizeof(*k));
@@ -101,7 +104,8 @@ int kernel_symbols_new(const char *kallsyms, struct kernel_symbols **ret) {
     return 0;
 }
 
-void kernel_symbols_free(struct kernel_symbols *k) {
+void kernel_symbols_free(struct kernel_symbols *k)
+{
     if (!k)
         return;
     closep(&k->kallsyms_fd);
@@ -113,13 +117,15 @@ void kernel_symbols_free(struct kernel_symbols *k) {
     free(k);
 }
 
-void kernel_symbols_expire(struct kernel_symbols *k) {
+void kernel_symbols_expire(struct kernel_symbols *k)
+{
     k->looked_ns = k->reread_ns = 0;
     k->backoff_ns = SECOND_NS;
 }
 
 /* Reads the whole table anew; the old one stays when that fails. */
-static void reread(struct kernel_symbols *k, uint64_t now_ns) {
+static void reread(struct kernel_symbols *k, uint64_t now_ns)
+{
     struct kallsyms *fresh = NULL;
     k->modules_hash = hash_modules(k->modules_fd);
     k->reread_ns = now_ns;
@@ -132,7 +138,8 @@ static void reread(struct kernel_symbols *k, uint64_t now_ns) {
 }
 
 /* Once a second: have modules or programs come or gone? */
-static void look_around(struct kernel_symbols *k, uint64_t now_ns) {
+static void look_around(struct kernel_symbols *k, uint64_t now_ns)
+{
     if (k->looked_ns && now_ns - k->looked_ns < SECOND_NS)
         return;
     k->looked_ns = now_ns;
@@ -144,7 +151,8 @@ static void look_around(struct kernel_symbols *k, uint64_t now_ns) {
 
 /* Copies what is to be remembered; false when memory is out. */
 static bool remember(struct kernel_symbols *k, struct answer *a, const char *function, const char *mapping,
-                     const char *file) {
+                     const char *file)
+{
     /* One text after the other, so that all three are of one generation: room is made first. */
     char together[3 * 4096 + MAPPING_BYTES];
     size_t sizes[3] = {strlen(function) + 1, strlen(mapping) + 1, strlen(file) + 1};
@@ -168,7 +176,8 @@ static bool remember(struct kernel_symbols *k, struct answer *a, const char *fun
     return true;
 }
 
-static bool find_in_table(struct kernel_symbols *k, uint64_t address, struct answer *a) {
+static bool find_in_table(struct kernel_symbols *k, uint64_t address, struct answer *a)
+{
     struct kallsyms_symbol symbol;
     if (!k->table || !kallsyms_find(k->table, address, &symbol))
         return false;
@@ -176,12 +185,16 @@ static bool find_in_table(struct kernel_symbols *k, uint64_t address, struct ans
     if (*symbol.module)
         snprintf(mapping, sizeof(mapping), "[%s]", symbol.module);
     a->is_bpf = !strcmp(symbol.module, "bpf") && !strncmp(symbol.name, "bpf_prog_", 9);
+    struct bpf_place place;
+    if (a->is_bpf && bpf_programs_find(k->programs, symbol.start, &place))
+        return false; /* its end is known, and the address lies behind it */
     a->line = 0;
     demangle(symbol.name, name);
     return remember(k, a, name, mapping, "");
 }
 
-static bool find_in_programs(struct kernel_symbols *k, uint64_t address, struct answer *a) {
+static bool find_in_programs(struct kernel_symbols *k, uint64_t address, struct answer *a)
+{
     struct bpf_place place;
     if (!bpf_programs_find(k->programs, address, &place))
         return false;
@@ -190,7 +203,8 @@ static bool find_in_programs(struct kernel_symbols *k, uint64_t address, struct 
     return remember(k, a, place.function, "[bpf]", place.file);
 }
 
-static bool find_anywhere(struct kernel_symbols *k, uint64_t address, struct answer *a) {
+static bool find_anywhere(struct kernel_symbols *k, uint64_t address, struct answer *a)
+{
     uint64_t now_ns = clock_monotonic_ns();
     if (!k->table && (!k->reread_ns || now_ns - k->reread_ns >= SECOND_NS))
         reread(k, now_ns);
@@ -213,7 +227,8 @@ static bool find_anywhere(struct kernel_symbols *k, uint64_t address, struct ans
 
 /* An answer may be given again if it is about the kernel's own text, or nothing has changed since and the
  * last look around is recent; the clock is read only for what may change. */
-static bool is_current(const struct kernel_symbols *k, const struct answer *a, uint64_t address) {
+static bool is_current(const struct kernel_symbols *k, const struct answer *a, uint64_t address)
+{
     if (!a->table || a->address != address || !texts_alive(&k->texts, a->texts))
         return false;
     if (k->table && kallsyms_is_core(k->table, address))
@@ -221,7 +236,8 @@ static bool is_current(const struct kernel_symbols *k, const struct answer *a, u
     return a->table == k->generation && clock_monotonic_ns() - k->looked_ns < SECOND_NS;
 }
 
-bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct frame *ret) {
+bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct frame *ret)
+{
     struct answer *a = &k->answers[(address * 0x9e3779b97f4a7c15u) >> 52];
     _Static_assert(ANSWERS == 1 << 12, "the hash gives 12 bits");
     k->lookups++;
@@ -256,7 +272,8 @@ bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct fram
     return true;
 }
 
-void kernel_symbols_metrics(const struct kernel_symbols *k, struct metric_set *set) {
+void kernel_symbols_metrics(const struct kernel_symbols *k, struct metric_set *set)
+{
     size_t bytes =
         (k->table ? kallsyms_bytes(k->table) : 0) + texts_bytes(&k->texts) + ANSWERS * sizeof(*k->answers);
     metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", "Memory held by a cache.", bytes,

@@ -1,0 +1,51 @@
+/* Names from a hostile ELF file, whatever its tables claim: asked with large caches and with none, the
+ * answers must be the same. */
+#include "resolve/symbols.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* In place of the one in objects.c. */
+int object_open(const struct object *o)
+{
+    int fd = open(o->path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    char path[32];
+    int fd = memfd_create("fuzz", MFD_CLOEXEC);
+    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
+        abort();
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    struct object object = {.id = 1, .path = path, .build_id = ""};
+    struct symbols *large, *small;
+    if (symbols_new(&(struct symbols_options){.cache_bytes = 1 << 20, .debug_root = "/nonexistent"}, &large) <
+            0 ||
+        symbols_new(&(struct symbols_options){.cache_bytes = 1, .debug_root = "/nonexistent"}, &small) < 0)
+        abort();
+    /* places spread over the file, and dense where code often begins */
+    for (size_t i = 0; i < 48; i++) {
+        uint64_t offset = i < 32 ? size * i / 32 : 0x1000 + (i - 32) * 0x40;
+        struct symbol a, b;
+        symbols_find(large, &object, offset, &a);
+        symbols_find(small, &object, offset, &b);
+        if (a.address != b.address || strcmp(a.function, b.function))
+            abort();
+        struct symbol again;
+        symbols_find(large, &object, offset, &again);
+        if (strcmp(again.function, b.function))
+            abort();
+    }
+    symbols_free(large);
+    symbols_free(small);
+    close(fd);
+    return 0;
+}
