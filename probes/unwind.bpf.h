@@ -142,6 +142,9 @@ struct {
     __type(value, struct unwind_cached);
 } unwind_cache SEC(".maps");
 
+/* Makes the compiler check and use one and the same register: older verifiers do not see that a copy has the same bounds. */
+#define UNWIND_SAME_REGISTER(value) __asm__ volatile("" : "+r"(value))
+
 static __always_inline struct unwind_scratch *unwind_scratch_get(void)
 {
     __u32 zero = 0;
@@ -158,7 +161,7 @@ __noinline int unwind_find_mapping(__u64 address)
     struct unwind_process *process;
     struct unwind_chunk *chunk;
     struct unwind_walk *w;
-    __u32 i, count;
+    __u64 i, count;
 
     if (!scratch)
         return UNWIND_END_NO_PROCESS;
@@ -172,8 +175,9 @@ __noinline int unwind_find_mapping(__u64 address)
     i = w->zero;
 #pragma unroll
     for (__u32 step = 32; step > 0; step /= 2) {
-        __u32 next = i + step;
+        __u64 next = i + step;
 
+        UNWIND_SAME_REGISTER(next);
         if (next < count && next < UNWIND_PROCESS_CHUNKS && process->starts[next] <= address)
             i = next;
     }
@@ -185,11 +189,13 @@ __noinline int unwind_find_mapping(__u64 address)
     i = w->zero;
 #pragma unroll
     for (__u32 step = 32; step > 0; step /= 2) {
-        __u32 next = i + step;
+        __u64 next = i + step;
 
+        UNWIND_SAME_REGISTER(next);
         if (next < count && next < UNWIND_CHUNK_MAPPINGS && chunk->mappings[next].start <= address)
             i = next;
     }
+    UNWIND_SAME_REGISTER(i);
     if (i >= count || i >= UNWIND_CHUNK_MAPPINGS)
         return UNWIND_END_NO_MAPPING;
     mapping = &chunk->mappings[i];
@@ -212,7 +218,8 @@ __noinline int unwind_find_rule(__u32 object, __u32 offset)
     struct unwind_object_header *header;
     struct unwind_page *page = NULL;
     struct unwind_rule_page *rules;
-    __u32 key, i, count, low, high, pages, distance, rule;
+    __u32 key, low, high, pages, distance, rule;
+    __u64 i, count;
     void *values;
 
     if (!scratch)
@@ -230,8 +237,9 @@ __noinline int unwind_find_rule(__u32 object, __u32 offset)
     i = scratch->walk.zero;
 #pragma unroll
     for (__u32 step = 64; step > 0; step /= 2) {
-        __u32 next = i + step;
+        __u64 next = i + step;
 
+        UNWIND_SAME_REGISTER(next);
         if (next < count && next < 124 && header->index[next] <= offset)
             i = next;
     }
@@ -262,11 +270,13 @@ __noinline int unwind_find_rule(__u32 object, __u32 offset)
     i = scratch->walk.zero;
 #pragma unroll
     for (__u32 step = 64; step > 0; step /= 2) {
-        __u32 next = i + step;
+        __u64 next = i + step;
 
+        UNWIND_SAME_REGISTER(next);
         if (next < count && next < UNWIND_PAGE_ROWS && page->distance[next] <= distance)
             i = next;
     }
+    UNWIND_SAME_REGISTER(i);
     if (i >= UNWIND_PAGE_ROWS)
         return UNWIND_END_NO_CFI;
     rule = page->rule[i];
@@ -284,8 +294,7 @@ __noinline int unwind_frame(void)
     struct unwind_scratch *scratch = unwind_scratch_get();
     struct unwind_registers r;
     struct unwind_walk *w;
-    __u64 address;
-    __u32 index;
+    __u64 address, index;
     int end, by_fp = 0;
 
     if (!scratch)
@@ -304,7 +313,8 @@ __noinline int unwind_frame(void)
     } else {
         end = 0;
     }
-    index = w->base + w->frames;
+    index = (__u64)w->base + w->frames;
+    UNWIND_SAME_REGISTER(index);
     if (index >= UNWIND_DATA_WORDS)
         return UNWIND_END_TOO_DEEP;
     scratch->data[index] = w->interrupted ? r.ip | CPU_FRAME_EXACT : r.ip;
@@ -356,8 +366,7 @@ __noinline int unwind_frame(void)
 __noinline int unwind_copy_stack(__u64 top)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
-    __u32 copied = 0, wanted = CPU_STACK_COPY_BYTES;
-    __u64 from;
+    __u64 from, copied = 0, wanted = CPU_STACK_COPY_BYTES;
 
     if (!scratch)
         return 0;
@@ -366,11 +375,13 @@ __noinline int unwind_copy_stack(__u64 top)
     if (from < top && top - from < wanted)
         wanted = top - from;
     for (int n = 0; n < CPU_STACK_COPY_BYTES / UNWIND_COPY_PAGE + 1; n++) {
-        __u32 size = UNWIND_COPY_PAGE - (from & (UNWIND_COPY_PAGE - 1));
-        __u32 to = (scratch->walk.base + scratch->walk.frames) * 8 + copied;
+        __u64 size = UNWIND_COPY_PAGE - (from & (UNWIND_COPY_PAGE - 1));
+        __u64 to = ((__u64)scratch->walk.base + scratch->walk.frames) * 8 + copied;
 
         if (size > wanted - copied)
             size = wanted - copied;
+        UNWIND_SAME_REGISTER(size);
+        UNWIND_SAME_REGISTER(to);
         if (size == 0 || size > UNWIND_COPY_PAGE || to > sizeof(scratch->data))
             break;
         if (bpf_probe_read_user((__u8 *)scratch->data + to, size, (const void *)from))
