@@ -1,0 +1,76 @@
+"""Without rights, without BTF: what is missing is named, what needs no rights still works, and nothing crashes."""
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from conftest import need_command, need_root, skip
+
+
+@pytest.fixture
+def public_sonde(sonde):
+    """The binary where everybody may read it."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        os.chmod(folder, 0o777)
+        yield Path(shutil.copy(sonde, folder))
+
+
+def as_nobody(*command, keep=""):
+    need_root()
+    setpriv = need_command("setpriv")
+    if keep:
+        rights = [f"--inh-caps=-all,{keep}", f"--ambient-caps=-all,{keep}", f"--bounding-set=-all,{keep}"]
+    else:
+        rights = ["--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all"]
+    return subprocess.run([setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", *rights, *map(str, command)], cwd="/var/tmp",
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, errors="replace")
+
+
+@pytest.mark.parametrize("verb", [["up", "--listen", "127.0.0.1:0"], ["agent", "--listen", "127.0.0.1:0"], ["record", "-d", "1", "-o", "p.folded"]], ids=lambda v: v[0])
+def test_no_rights_names_what_is_missing(public_sonde, verb):
+    done = as_nobody(public_sonde, *verb[:-1], str(public_sonde.parent / verb[-1]) if verb[0] == "record" else verb[-1])
+    assert done.returncode == 1, done
+    assert "CAP_BPF" in done.stderr and "CAP_PERFMON" in done.stderr, done.stderr
+    assert not (public_sonde.parent / "p.folded").exists()
+
+
+def test_doctor_needs_no_rights(public_sonde):
+    done = as_nobody(public_sonde, "doctor")
+    assert done.returncode == 0 or "CAP_BPF" in done.stdout + done.stderr, done
+    assert "CAP_BPF" in done.stdout, done
+
+
+def test_one_capability_short_names_that_one(public_sonde):
+    done = as_nobody(public_sonde, "doctor", keep="+perfmon,+sys_ptrace,+dac_read_search")
+    assert re.search(r"CAP_BPF", done.stdout), done
+    assert not re.search(r"missing[^\n]*CAP_PERFMON", done.stdout), done.stdout
+
+
+def test_help_needs_nothing(public_sonde):
+    for words in (["--help"], ["--version"], ["record", "--help"]):
+        assert as_nobody(public_sonde, *words).returncode == 0
+
+
+def test_no_btf(sonde, root, tmp_path):
+    """The kernel's types hidden: a message that says BTF, or what still works works."""
+    if not Path("/sys/kernel/btf/vmlinux").exists():
+        skip("this kernel has no BTF to hide")
+    script = f"mount --bind /dev/null /sys/kernel/btf/vmlinux && '{sonde}' record -d 1 -o {tmp_path}/p.folded; echo status $?; '{sonde}' doctor; echo doctor $?"
+    done = subprocess.run(["unshare", "-m", "--propagation", "private", "sh", "-c", script], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90)
+    if "status" not in done.stdout:
+        skip("BTF cannot be hidden: " + done.stderr.strip()[-200:])
+    status = int(re.search(r"^status (\d+)$", done.stdout, re.M)[1])
+    assert status == 0 or (status == 1 and "BTF" in done.stderr), done
+    assert "BTF" in done.stdout, done.stdout
+
+
+def test_no_proc_of_others(sonde, root, tmp_path):
+    """/proc of another PID namespace: processes cannot be read there, samples still come."""
+    done = subprocess.run(["unshare", "-p", "-f", "--mount-proc", sonde, "record", "-a", "-d", "1", "-o", tmp_path / "p.folded"], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode in (0, 1), done
+    assert done.returncode == 0 or done.stderr.strip(), done
