@@ -98,6 +98,18 @@ UNWIND_INLINE int unwind_step_fp(struct unwind_registers *r, int fp_walk, UNWIND
     return UNWIND_STEP_RETURNED;
 }
 
+/* A saved register, whose value is now in `*value`. At the end of functions, descriptions go on to name the place that it has been
+ * popped from, below the stack pointer: if that cannot be read (a copy begins above it), the register itself is right. */
+UNWIND_INLINE int unwind_read_saved(__u64 address, __u64 sp, __u64 *value, void *context)
+{
+    __u64 saved;
+
+    if (UNWIND_READ(context, address, &saved))
+        return address >= sp;
+    *value = saved;
+    return 0;
+}
+
 /* `interrupted`: r->ip is exact (the leaf, or above a signal), so that registers which calls do not keep are still true. */
 UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_registers *r, int interrupted, UNWIND_CONTEXT *context)
 {
@@ -144,11 +156,16 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
 
     switch (rule->fp) {
     case UNWIND_FP_AT_CFA:
-        if (UNWIND_READ(context, cfa + (__s64)rule->fp_offset, &fp))
+        if (unwind_read_saved(cfa + (__s64)rule->fp_offset, r->sp, &fp, context))
             return UNWIND_END_BAD_READ;
         break;
     case UNWIND_FP_AT_FP:
-        if (UNWIND_READ(context, r->fp + (__s64)rule->fp_offset, &fp))
+        /* GCC does not describe that the frame pointer has been popped already at the end of a function that realigned its
+         * stack: a place outside of the frame tells. */
+        fp += (__s64)rule->fp_offset;
+        if (fp < r->sp || fp >= cfa)
+            fp = r->fp;
+        else if (UNWIND_READ(context, fp, &fp))
             return UNWIND_END_BAD_READ;
         break;
     case UNWIND_FP_UNDEFINED:
@@ -169,9 +186,9 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
     if (UNWIND_READ(context, cfa + (__s64)rule->ra_offset, &ip))
         return UNWIND_END_BAD_READ;
     if (rule->bx_words) {
-        __u64 bx;
+        __u64 bx = r->bx;
 
-        if (UNWIND_READ(context, cfa - 8 * (__u64)rule->bx_words, &bx))
+        if (unwind_read_saved(cfa - 8 * (__u64)rule->bx_words, r->sp, &bx, context))
             return UNWIND_END_BAD_READ;
         r->bx = bx;
     }

@@ -34,9 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (elf_build_id(f, id) > sizeof(id))
         abort();
     uint64_t offset, vaddr;
-    if (elf_offset_from_vaddr(f, elf_entry(f), &offset) == 0 &&
-        elf_vaddr_from_offset(f, offset, &vaddr) == 0 && offset >= size)
-        abort();
+    if (elf_offset_from_vaddr(f, elf_entry(f), &offset) == 0 && elf_vaddr_from_offset(f, offset, &vaddr) < 0)
+        abort(); /* whatever segment gave the offset holds it */
     (void)elf_section(f, ".text");
     elf_file_free(f);
     return 0;
