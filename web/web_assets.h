@@ -1,5 +1,5 @@
-/* The two pages that web/build.mjs makes, as part of the program: the agent's page, and the flame graph that stands alone, into
- * which the HTML exporter puts a profile. Bytes without a NUL in them, followed by one. */
+/* The two pages that web/build.mjs makes, as part of the program: the agent's page, and the flame graph that
+ * stands alone, into which the HTML exporter puts a profile. Bytes without a NUL in them, followed by one. */
 #pragma once
 
 #include <stddef.h>

@@ -1,5 +1,6 @@
-/* A profile as one HTML file that needs nothing else: the flame graph of web/flame.html with the speedscope JSON put where its
- * placeholder stands. That JSON has no `<` in it (buf_put_json_string writes \u003c), so that it cannot end the element it is in. */
+/* A profile as one HTML file that needs nothing else: the flame graph of web/flame.html with the speedscope
+ * JSON put where its placeholder stands. That JSON has no `<` in it (buf_put_json_string writes \u003c), so
+ * that it cannot end the element it is in. */
 #include "export/export.h"
 #include "web_assets.h"
 

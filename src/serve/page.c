@@ -1,6 +1,6 @@
-/* The page's server: a socket, libmicrohttpd's threads and what is refused before any route is looked at. One thread a connection,
- * because a profile may take a second to write and /healthz must not wait for it; connections are few (PAGE_CONNECTIONS_MAX) and
- * each is bounded in memory and time. */
+/* The page's server: a socket, libmicrohttpd's threads and what is refused before any route is looked at. One
+ * thread a connection, because a profile may take a second to write and /healthz must not wait for it;
+ * connections are few (PAGE_CONNECTIONS_MAX) and each is bounded in memory and time. */
 #include "serve/page.h"
 
 #include "base/log.h"
@@ -20,8 +20,9 @@
 
 #define PAGE_CONNECTIONS_MAX 64
 #define PAGE_TIMEOUT_S       20
-#define PAGE_HEADER_BYTES    ((size_t)16 << 10) /* of one connection: request line, headers and our reply's headers */
-#define PAGE_STACK_BYTES     ((size_t)512 << 10)
+#define PAGE_HEADER_BYTES                                                                                    \
+    ((size_t)16 << 10) /* of one connection: request line, headers and our reply's headers */
+#define PAGE_STACK_BYTES ((size_t)512 << 10)
 
 struct page {
     struct MHD_Daemon *daemon;
@@ -35,12 +36,14 @@ static enum MHD_Result refuse_host(struct page *p, struct MHD_Connection *connec
 {
     if (!host)
         return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "a Host header is needed");
-    return http_reply_text(connection, MHD_HTTP_FORBIDDEN,
-                           "This page answers to names of its own host only (port %u), against DNS rebinding. Behind a proxy or a tunnel, add the name that your browser shows to allowed_hosts.",
-                           p->hosts.port);
+    return http_reply_text(
+        connection, MHD_HTTP_FORBIDDEN,
+        "This page answers to names of its own host only (port %u), against DNS rebinding. Behind a proxy or a tunnel, add the name that your browser shows to allowed_hosts.",
+        p->hosts.port);
 }
 
-/* Another site's page may not make the visitor's browser ask for profiles here, even though it could not read them. Links are fine. */
+/* Another site's page may not make the visitor's browser ask for profiles here, even though it could not read
+ * them. Links are fine. */
 static bool cross_site(struct MHD_Connection *connection)
 {
     const char *site = http_header(connection, "Sec-Fetch-Site");
@@ -55,14 +58,16 @@ static bool has_body(struct MHD_Connection *connection)
 }
 
 /* Answers what is refused, and says so in `ret_refused`. */
-static enum MHD_Result check_request(struct page *p, struct MHD_Connection *connection, const char *method, bool *ret_refused)
+static enum MHD_Result check_request(struct page *p, struct MHD_Connection *connection, const char *method,
+                                     bool *ret_refused)
 {
     const char *host = http_header(connection, "Host");
     *ret_refused = true;
     if (!host || !host_allowed(&p->hosts, host))
         return refuse_host(p, connection, host);
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-        return http_reply_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are understood here");
+        return http_reply_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
+                               "only GET and HEAD are understood here");
     if (has_body(connection))
         return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "a request here has no body");
     if (cross_site(connection))
@@ -71,10 +76,11 @@ static enum MHD_Result check_request(struct page *p, struct MHD_Connection *conn
     return MHD_YES;
 }
 
-/* Called once when the headers are there and, when nothing was answered then, again: an answer at the first call ends the
- * connection, as it must when a body that nobody wants may follow. */
-static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url, const char *method,
-                              const char *version, const char *upload, size_t *upload_size, void **request)
+/* Called once when the headers are there and, when nothing was answered then, again: an answer at the first
+ * call ends the connection, as it must when a body that nobody wants may follow. */
+static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
+                              const char *method, const char *version, const char *upload,
+                              size_t *upload_size, void **request)
 {
     struct page *p = context;
     bool refused;
@@ -89,7 +95,21 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     return routes_answer(p->routes, connection, url);
 }
 
-static void log_from_library(void *context, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
+/* Percent signs in paths and parameters, resolved as the library does, but for %00: what is after it would
+ * never be looked at. */
+static size_t unescape(void *context, struct MHD_Connection *connection, char *text)
+{
+    size_t size = MHD_http_unescape(text);
+    (void)context;
+    (void)connection;
+    for (size_t i = 0; i < size; i++)
+        if (!text[i])
+            text[i] = '\1';
+    return size;
+}
+
+static void log_from_library(void *context, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 static void log_from_library(void *context, const char *format, va_list args)
 {
     char text[256];
@@ -129,7 +149,8 @@ static int parse_listen(const char *listen_on, union address *ret, socklen_t *re
         a.v6.sin6_family = AF_INET6;
         a.v6.sin6_port = htons((uint16_t)port);
         *ret_size = sizeof(a.v6);
-    } else if (!brackets && inet_pton(AF_INET, strcasecmp(host, "localhost") ? host : "127.0.0.1", &a.v4.sin_addr) == 1) {
+    } else if (!brackets &&
+               inet_pton(AF_INET, strcasecmp(host, "localhost") ? host : "127.0.0.1", &a.v4.sin_addr) == 1) {
         a.v4.sin_family = AF_INET;
         a.v4.sin_port = htons((uint16_t)port);
         *ret_size = sizeof(a.v4);
@@ -152,8 +173,9 @@ static int listen_at(union address *address, socklen_t size, int *ret_fd)
 {
     const int on = 1;
     _cleanup_close_ int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 || bind(fd, &address->any, size) < 0 ||
-        listen(fd, PAGE_CONNECTIONS_MAX) < 0 || getsockname(fd, &address->any, &size) < 0)
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
+        bind(fd, &address->any, size) < 0 || listen(fd, PAGE_CONNECTIONS_MAX) < 0 ||
+        getsockname(fd, &address->any, &size) < 0)
         return -errno;
     *ret_fd = take_fd(&fd);
     return 0;
@@ -165,14 +187,14 @@ static struct MHD_Daemon *start_daemon(struct page *p, int fd)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    struct MHD_Daemon *daemon =
-        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
-                             MHD_USE_ERROR_LOG,
-                         0, NULL, NULL, handle, p, MHD_OPTION_EXTERNAL_LOGGER, log_from_library, NULL,
-                         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)PAGE_CONNECTIONS_MAX,
-                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PAGE_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-                         PAGE_HEADER_BYTES, MHD_OPTION_THREAD_STACK_SIZE, PAGE_STACK_BYTES,
-                         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_END);
+    struct MHD_Daemon *daemon = MHD_start_daemon(
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
+            MHD_USE_ERROR_LOG,
+        0, NULL, NULL, handle, p, MHD_OPTION_EXTERNAL_LOGGER, log_from_library, NULL,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)PAGE_CONNECTIONS_MAX,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PAGE_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+        PAGE_HEADER_BYTES, MHD_OPTION_THREAD_STACK_SIZE, PAGE_STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+        MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return daemon;
 }

@@ -1,6 +1,6 @@
-/* The agent's page over HTTP: UI, API, /metrics, /healthz. Binds to loopback unless told otherwise and answers only to names of
- * this host (against DNS rebinding). Knows nothing of the agent: what it shows comes through `struct page_data`, whose functions
- * are called from HTTP threads. */
+/* The agent's page over HTTP: UI, API, /metrics, /healthz. Binds to loopback unless told otherwise and
+ * answers only to names of this host (against DNS rebinding). Knows nothing of the agent: what it shows comes
+ * through `struct page_data`, whose functions are called from HTTP threads. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -13,7 +13,8 @@
 struct page_data {
     void *context;
     /* The profile of the last `seconds`; the caller frees. */
-    int (*profile)(void *context, uint64_t seconds, const struct profile_filter *filter, struct profile **ret);
+    int (*profile)(void *context, uint64_t seconds, const struct profile_filter *filter,
+                   struct profile **ret);
     /* The slowest requests of the last `seconds`, slowest first; the caller frees array and each. */
     int (*requests)(void *context, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count);
     int (*metrics)(void *context, struct metric_set *set);
@@ -22,13 +23,14 @@ struct page_data {
 };
 
 struct page_options {
-    const char *listen;       /* "127.0.0.1:7070" */
-    const char *allowed_hosts;/* further names, comma-separated, for reverse proxies; NULL: none */
+    const char *listen;        /* "127.0.0.1:7070" */
+    const char *allowed_hosts; /* further names, comma-separated, for reverse proxies; NULL: none */
 };
 
 struct page;
 
-/* Listens and serves on threads of its own until page_free. -EADDRINUSE, -EINVAL (address), ... `data` is borrowed. */
+/* Listens and serves on threads of its own until page_free. -EADDRINUSE, -EINVAL (address), ... `data` is
+ * borrowed. */
 int page_start(const struct page_options *options, const struct page_data *data, struct page **ret);
 uint16_t page_port(const struct page *p);
 void page_free(struct page *p);

@@ -30,7 +30,8 @@ static int set_number(const char *name, const char *value, int64_t min, int64_t 
 {
     if (parse_number(value, min, max, ret) == 0)
         return 0;
-    snprintf(why, why_size, "%s: a whole number from %lld to %lld is needed", name, (long long)min, (long long)max);
+    snprintf(why, why_size, "%s: a whole number from %lld to %lld is needed", name, (long long)min,
+             (long long)max);
     return -EINVAL;
 }
 
@@ -38,7 +39,8 @@ static int set_container(struct query *q, const char *value, char *why, size_t w
 {
     size_t size = strlen(value);
     if (size < 12 || size > 64 || strspn(value, "0123456789abcdef") != size) {
-        snprintf(why, why_size, "container: the first 12 to 64 hexadecimal digits of a container's id are needed");
+        snprintf(why, why_size,
+                 "container: the first 12 to 64 hexadecimal digits of a container's id are needed");
         return -EINVAL;
     }
     memcpy(q->container, value, size + 1);
@@ -63,7 +65,8 @@ static int set_format(struct query *q, const char *value, char *why, size_t why_
 {
     size_t size = strlen(value);
     if (size == 0 || size >= sizeof(q->format) || strspn(value, "abcdefghijklmnopqrstuvwxyz") != size) {
-        snprintf(why, why_size, "format: the name of an export format is needed, such as json, pprof, folded or html");
+        snprintf(why, why_size,
+                 "format: the name of an export format is needed, such as json, pprof, folded or html");
         return -EINVAL;
     }
     memcpy(q->format, value, size + 1);
@@ -115,8 +118,8 @@ static void say_known(const struct query *q, char *why, size_t why_size)
         snprintf(why, why_size, "this address takes no parameters");
 }
 
-int query_set(struct query *q, const char *key, size_t key_size, const char *value, size_t value_size, char *ret_why,
-              size_t why_size)
+int query_set(struct query *q, const char *key, size_t key_size, const char *value, size_t value_size,
+              char *ret_why, size_t why_size)
 {
     char text[QUERY_TEXT_MAX];
     int k = 0;
@@ -132,7 +135,8 @@ int query_set(struct query *q, const char *key, size_t key_size, const char *val
         return -EINVAL;
     }
     if (!value || value_size >= sizeof(text) || (value_size && memchr(value, '\0', value_size))) {
-        snprintf(ret_why, why_size, "%s: a value of at most %zu characters is needed", key_names[k], sizeof(text) - 1);
+        snprintf(ret_why, why_size, "%s: a value of at most %zu characters is needed", key_names[k],
+                 sizeof(text) - 1);
         return -EINVAL;
     }
     if (value_size)

@@ -1,5 +1,6 @@
-/* The parameters of an API call, checked one by one as they come out of the request line: what is not known, given twice, out of
- * range or not as it should be is refused with a sentence that says what is allowed. Pure; keys and values are untrusted. */
+/* The parameters of an API call, checked one by one as they come out of the request line: what is not known,
+ * given twice, out of range or not as it should be is refused with a sentence that says what is allowed.
+ * Pure; keys and values are untrusted. */
 #pragma once
 
 #include <stdbool.h>
@@ -8,15 +9,23 @@
 
 #define QUERY_TEXT_MAX 256
 
-enum query_key { QUERY_SECONDS, QUERY_PID, QUERY_CONTAINER, QUERY_SERVICE, QUERY_FORMAT, QUERY_MAX, QUERY_KEY_COUNT };
+enum query_key {
+    QUERY_SECONDS,
+    QUERY_PID,
+    QUERY_CONTAINER,
+    QUERY_SERVICE,
+    QUERY_FORMAT,
+    QUERY_MAX,
+    QUERY_KEY_COUNT
+};
 #define QUERY_BIT(key) (1U << (key))
 
 struct query {
     unsigned allowed; /* bits of the keys that this route knows */
     unsigned seen;
-    uint64_t seconds; /* 1 to 3600 */
-    uint32_t pid;     /* 0: any */
-    uint32_t max;     /* 1 to 1000 */
+    uint64_t seconds;               /* 1 to 3600 */
+    uint32_t pid;                   /* 0: any */
+    uint32_t max;                   /* 1 to 1000 */
     char container[QUERY_TEXT_MAX]; /* "": any; else 12 to 64 hexadecimal digits */
     char service[QUERY_TEXT_MAX];
     char format[16];
@@ -24,6 +33,7 @@ struct query {
 
 void query_init(struct query *q, unsigned allowed);
 
-/* Takes in one parameter; `value` may be NULL ("?pid"). -EINVAL with the reason, one line of plain ASCII, in `ret_why`. */
-int query_set(struct query *q, const char *key, size_t key_size, const char *value, size_t value_size, char *ret_why,
-              size_t why_size);
+/* Takes in one parameter; `value` may be NULL ("?pid"). -EINVAL with the reason, one line of plain ASCII, in
+ * `ret_why`. */
+int query_set(struct query *q, const char *key, size_t key_size, const char *value, size_t value_size,
+              char *ret_why, size_t why_size);

@@ -1,6 +1,7 @@
-/* The routes: UI, API, /metrics, /healthz. Each is one function that checks its parameters, asks `struct page_data` for plain data
- * and hands it to an exporter; nothing here knows a format. Profiles are merged and written anew for every call, which is what can
- * cost much: only so many at once, the others wait a little and are then told to come again. */
+/* The routes: UI, API, /metrics, /healthz. Each is one function that checks its parameters, asks `struct
+ * page_data` for plain data and hands it to an exporter; nothing here knows a format. Profiles are merged and
+ * written anew for every call, which is what can cost much: only so many at once, the others wait a little
+ * and are then told to come again. */
 #include "serve/routes.h"
 
 #include "export/export.h"
@@ -16,8 +17,8 @@
 #include <time.h>
 #include <xxhash.h>
 
-#define EXPORTS_AT_ONCE 2
-#define EXPORT_WAIT_S   10
+#define EXPORTS_AT_ONCE  2
+#define EXPORT_WAIT_S    10
 #define RESULT_MAX_BYTES ((size_t)256 << 20)
 
 struct routes {
@@ -66,7 +67,8 @@ void routes_free(struct routes *r)
 
 static enum MHD_Result reply_failed(struct call *call, const char *what, int error)
 {
-    unsigned status = error == -ENOMEM || error == -EAGAIN ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_INTERNAL_SERVER_ERROR;
+    unsigned status =
+        error == -ENOMEM || error == -EAGAIN ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_INTERNAL_SERVER_ERROR;
     return http_reply_text(call->connection, status, "%s: %s", what, strerror(-error));
 }
 
@@ -138,7 +140,8 @@ static enum MHD_Result answer_metrics(struct call *call)
         r = openmetrics_write(set, openmetrics, &body);
     if (r < 0)
         return reply_failed(call, "no metrics", r);
-    const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = openmetrics_content_type(openmetrics)};
+    const struct http_reply reply = {.status = MHD_HTTP_OK,
+                                     .content_type = openmetrics_content_type(openmetrics)};
     return http_reply_buf(call->connection, &reply, &body);
 }
 
@@ -202,8 +205,9 @@ static enum MHD_Result answer_profile(struct call *call)
     if (!exporter)
         return reply_unknown_format(call);
     if (!export_begin(call->routes))
-        return http_reply_text(call->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-                               "too many profiles are being written at this moment; ask again in a few seconds");
+        return http_reply_text(
+            call->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+            "too many profiles are being written at this moment; ask again in a few seconds");
     int r = write_profile(call, exporter, &body);
     export_end(call->routes);
     if (r < 0)
@@ -241,8 +245,8 @@ struct parameter_check {
     char why[256];
 };
 
-static enum MHD_Result check_parameter(void *context, enum MHD_ValueKind kind, const char *key, size_t key_size,
-                                       const char *value, size_t value_size)
+static enum MHD_Result check_parameter(void *context, enum MHD_ValueKind kind, const char *key,
+                                       size_t key_size, const char *value, size_t value_size)
 {
     struct parameter_check *check = context;
     (void)kind;
@@ -263,5 +267,6 @@ enum MHD_Result routes_answer(struct routes *r, struct MHD_Connection *connectio
             return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "%s", check.why);
         return routes[i].answer(&call);
     }
-    return http_reply_text(connection, MHD_HTTP_NOT_FOUND, "nothing is here; the page is at /, the API below /api/v1/");
+    return http_reply_text(connection, MHD_HTTP_NOT_FOUND,
+                           "nothing is here; the page is at /, the API below /api/v1/");
 }

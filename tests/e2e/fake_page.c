@@ -1,11 +1,10 @@
-/* The page on made-up data, so that it can be tried without root, a kernel or luck: `fake_page [MODE] [LISTEN [ALLOWED_HOSTS]]` prints
- * "port N" and serves until standard input ends. What it shows is exact, so that a test can say what must be seen:
+/* The page on made-up data, so that it can be tried without root, a kernel or luck: `fake_page [MODE] [LISTEN
+ * [ALLOWED_HOSTS]]` prints "port N" and serves until standard input ends. What it shows is exact, so that a
+ * test can say what must be seen:
  *
- *   normal   three processes, one in a container; every profile has 10 ms more of nginx's worker() than the one before
- *   empty    no samples, no requests
- *   failing  every call fails
- *   large    20,000 frames
- *   hostile  names with markup, quotes, control characters and broken UTF-8 */
+ *   normal   three processes, one in a container; every profile has 10 ms more of nginx's worker() than the
+ * one before empty    no samples, no requests failing  every call fails large    20,000 frames hostile  names
+ * with markup, quotes, control characters and broken UTF-8 */
 #include "base/buf.h"
 #include "base/clock.h"
 #include "model/loss.h"
@@ -25,7 +24,12 @@ struct fake {
 
 static struct frame native(const char *function, const char *mapping)
 {
-    return (struct frame){.kind = FRAME_NATIVE, .function = function, .file = "", .mapping = mapping, .build_id = "", .address = 0x1234};
+    return (struct frame){.kind = FRAME_NATIVE,
+                          .function = function,
+                          .file = "",
+                          .mapping = mapping,
+                          .build_id = "",
+                          .address = 0x1234};
 }
 
 static struct frame of_kind(enum frame_kind kind, const char *function, const char *mapping)
@@ -38,20 +42,37 @@ static struct frame of_kind(enum frame_kind kind, const char *function, const ch
 static struct resource process(uint32_t pid, const char *command, const char *container)
 {
     return (struct resource){
-        .pid = pid, .parent_pid = 1, .command = command, .executable_path = "/usr/sbin/server", .service_name = command,
-        .service_namespace = "", .service_version = "", .container_id = container, .container_runtime = container[0] ? "docker" : "",
-        .kubernetes_pod_uid = "", .slurm_job_id = "", .systemd_unit = "", .cgroup_path = "/",
+        .pid = pid,
+        .parent_pid = 1,
+        .command = command,
+        .executable_path = "/usr/sbin/server",
+        .service_name = command,
+        .service_namespace = "",
+        .service_version = "",
+        .container_id = container,
+        .container_runtime = container[0] ? "docker" : "",
+        .kubernetes_pod_uid = "",
+        .slurm_job_id = "",
+        .systemd_unit = "",
+        .cgroup_path = "/",
     };
 }
 
-static int add(struct profile *p, const struct resource *r, uint64_t weight_ns, const struct frame *frames, size_t count)
+static int add(struct profile *p, const struct resource *r, uint64_t weight_ns, const struct frame *frames,
+               size_t count)
 {
-    const struct sample s = {.weight_ns = weight_ns, .resource = r, .tid = r->pid, .thread_name = r->command, .frames = frames, .frame_count = count};
+    const struct sample s = {.weight_ns = weight_ns,
+                             .resource = r,
+                             .tid = r->pid,
+                             .thread_name = r->command,
+                             .frames = frames,
+                             .frame_count = count};
     return profile_add(p, &s);
 }
 
 #define ADD(p, r, weight_ns, ...)                                                                            \
-    add(p, r, weight_ns, (const struct frame[]){__VA_ARGS__}, sizeof((const struct frame[]){__VA_ARGS__}) / sizeof(struct frame))
+    add(p, r, weight_ns, (const struct frame[]){__VA_ARGS__},                                                \
+        sizeof((const struct frame[]){__VA_ARGS__}) / sizeof(struct frame))
 
 #define CONTAINER "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 #define NGINX     "/usr/sbin/nginx"
@@ -61,21 +82,28 @@ static int add(struct profile *p, const struct resource *r, uint64_t weight_ns, 
 /* nginx: 600 ms, of which 100 ms in the kernel; postgres: 300 ms; python3: 100 ms. */
 static void fill_normal(struct profile *p, unsigned round)
 {
-    const struct resource nginx = process(101, "nginx", ""), postgres = process(202, "postgres", CONTAINER), python = process(303, "python3", "");
-    struct frame start = native("_start", NGINX), main_ = native("main", NGINX), worker = native("worker(int, char const*)", NGINX);
-    struct frame parse = native("parse_headers", NGINX), copy = native("memcpy", LIBC), write_ = native("write", LIBC);
+    const struct resource nginx = process(101, "nginx", ""), postgres = process(202, "postgres", CONTAINER),
+                          python = process(303, "python3", "");
+    struct frame start = native("_start", NGINX), main_ = native("main", NGINX),
+                 worker = native("worker(int, char const*)", NGINX);
+    struct frame parse = native("parse_headers", NGINX), copy = native("memcpy", LIBC),
+                 write_ = native("write", LIBC);
     worker.file = "src/worker.cc";
     worker.line = 42;
     ADD(p, &nginx, (200 + 10 * round) * MS, worker, main_, start);
     ADD(p, &nginx, 200 * MS, parse, worker, main_, start);
     ADD(p, &nginx, 100 * MS, copy, parse, worker, main_, start);
-    ADD(p, &nginx, 100 * MS, of_kind(FRAME_BPF, "bpf_prog_socket_filter", "[bpf]"), of_kind(FRAME_KERNEL, "tcp_sendmsg", KERNEL),
-        of_kind(FRAME_KERNEL, "do_syscall_64", KERNEL), write_, worker, main_, start);
-    ADD(p, &postgres, 180 * MS, native("ExecSeqScan", "/usr/lib/postgresql/15/bin/postgres"), native("PostmasterMain", "/usr/lib/postgresql/15/bin/postgres"),
+    ADD(p, &nginx, 100 * MS, of_kind(FRAME_BPF, "bpf_prog_socket_filter", "[bpf]"),
+        of_kind(FRAME_KERNEL, "tcp_sendmsg", KERNEL), of_kind(FRAME_KERNEL, "do_syscall_64", KERNEL), write_,
+        worker, main_, start);
+    ADD(p, &postgres, 180 * MS, native("ExecSeqScan", "/usr/lib/postgresql/15/bin/postgres"),
+        native("PostmasterMain", "/usr/lib/postgresql/15/bin/postgres"),
         of_kind(FRAME_TRUNCATED, "no rows for /usr/lib/postgresql/15/bin/postgres", ""));
-    ADD(p, &postgres, 120 * MS, of_kind(FRAME_KERNEL, "copy_user_generic", KERNEL), of_kind(FRAME_KERNEL, "vfs_read", KERNEL), of_kind(FRAME_KERNEL, "do_syscall_64", KERNEL),
+    ADD(p, &postgres, 120 * MS, of_kind(FRAME_KERNEL, "copy_user_generic", KERNEL),
+        of_kind(FRAME_KERNEL, "vfs_read", KERNEL), of_kind(FRAME_KERNEL, "do_syscall_64", KERNEL),
         native("pread64", LIBC), native("PostmasterMain", "/usr/lib/postgresql/15/bin/postgres"));
-    ADD(p, &python, 100 * MS, of_kind(FRAME_INTERPRETED, "handler", "app.py"), native("_PyEval_EvalFrameDefault", "/usr/bin/python3.11"));
+    ADD(p, &python, 100 * MS, of_kind(FRAME_INTERPRETED, "handler", "app.py"),
+        native("_PyEval_EvalFrameDefault", "/usr/bin/python3.11"));
 }
 
 /* A tree of 20,000 frames: 20 processes, each ten branches, each 10 deep with ten leaves. */
@@ -100,11 +128,15 @@ static void fill_large(struct profile *p)
 static void fill_hostile(struct profile *p)
 {
     const struct resource r = process(666, "</script><b>x", "");
-    ADD(p, &r, 50 * MS, native("</script><img src=x onerror=\"document.title='owned'\">", "/tmp/<svg onload=alert(1)>"), native("a\"b\\c\n\t\x01&amp;", "\xff\xfe"));
-    ADD(p, &r, 50 * MS, native("", ""), native("std::map<int, std::vector<char> >::operator[](int const&)", "/x"));
+    ADD(p, &r, 50 * MS,
+        native("</script><img src=x onerror=\"document.title='owned'\">", "/tmp/<svg onload=alert(1)>"),
+        native("a\"b\\c\n\t\x01&amp;", "\xff\xfe"));
+    ADD(p, &r, 50 * MS, native("", ""),
+        native("std::map<int, std::vector<char> >::operator[](int const&)", "/x"));
 }
 
-static int fake_profile(void *context, uint64_t seconds, const struct profile_filter *filter, struct profile **ret)
+static int fake_profile(void *context, uint64_t seconds, const struct profile_filter *filter,
+                        struct profile **ret)
 {
     struct fake *fake = context;
     _cleanup_(profile_freep) struct profile *all = NULL, *chosen = NULL;
@@ -133,25 +165,54 @@ static int fake_profile(void *context, uint64_t seconds, const struct profile_fi
 }
 
 static const struct request made_up[] = {
-    {.duration_ns = 812 * MS, .pid = 101, .service = "nginx", .method = "GET", .route = "/users/{id}/orders", .status = 200,
-     .cause = "74 % waiting for another service: postgres at 127.0.0.1:5432", .part_count = 4,
+    {.duration_ns = 812 * MS,
+     .pid = 101,
+     .service = "nginx",
+     .method = "GET",
+     .route = "/users/{id}/orders",
+     .status = 200,
+     .cause = "74 % waiting for another service: postgres at 127.0.0.1:5432",
+     .part_count = 4,
      .parts = {{REQUEST_PART_CPU, 112 * MS, "parse_headers < worker < main"},
                {REQUEST_PART_DOWNSTREAM, 600 * MS, "read from 127.0.0.1:5432"},
                {REQUEST_PART_RUN_QUEUE, 60 * MS, "python3 ran instead"},
                {REQUEST_PART_UNATTRIBUTED, 40 * MS, ""}}},
-    {.duration_ns = 430 * MS, .pid = 303, .service = "shop", .method = "POST", .route = "/cart", .status = 503,
-     .cause = "93 % waiting for a lock at pthread_mutex_lock < checkout", .part_count = 2,
-     .parts = {{REQUEST_PART_LOCK, 400 * MS, "futex at pthread_mutex_lock < checkout < handle"}, {REQUEST_PART_CPU, 30 * MS, ""}}},
-    {.duration_ns = 96 * MS, .pid = 101, .service = "nginx", .method = "GET", .route = "/static/app.js", .status = 404,
-     .cause = "62 % waiting for the disk: read /var/www/app.js", .part_count = 5,
-     .parts = {{REQUEST_PART_DISK, 60 * MS, "read /var/www/app.js"}, {REQUEST_PART_SLEEP, 10 * MS, "nanosleep"},
-               {REQUEST_PART_NETWORK, 10 * MS, "write to the client"}, {REQUEST_PART_OTHER_REQUESTS, 8 * MS, ""},
+    {.duration_ns = 430 * MS,
+     .pid = 303,
+     .service = "shop",
+     .method = "POST",
+     .route = "/cart",
+     .status = 503,
+     .cause = "93 % waiting for a lock at pthread_mutex_lock < checkout",
+     .part_count = 2,
+     .parts = {{REQUEST_PART_LOCK, 400 * MS, "futex at pthread_mutex_lock < checkout < handle"},
+               {REQUEST_PART_CPU, 30 * MS, ""}}},
+    {.duration_ns = 96 * MS,
+     .pid = 101,
+     .service = "nginx",
+     .method = "GET",
+     .route = "/static/app.js",
+     .status = 404,
+     .cause = "62 % waiting for the disk: read /var/www/app.js",
+     .part_count = 5,
+     .parts = {{REQUEST_PART_DISK, 60 * MS, "read /var/www/app.js"},
+               {REQUEST_PART_SLEEP, 10 * MS, "nanosleep"},
+               {REQUEST_PART_NETWORK, 10 * MS, "write to the client"},
+               {REQUEST_PART_OTHER_REQUESTS, 8 * MS, ""},
                {REQUEST_PART_OTHER, 8 * MS, "epoll_wait"}}},
-    {.duration_ns = 3 * MS, .pid = 101, .service = "nginx", .method = "GET", .route = "/", .status = 200, .cause = "100 % on CPU", .part_count = 1,
+    {.duration_ns = 3 * MS,
+     .pid = 101,
+     .service = "nginx",
+     .method = "GET",
+     .route = "/",
+     .status = 200,
+     .cause = "100 % on CPU",
+     .part_count = 1,
      .parts = {{REQUEST_PART_CPU, 3 * MS, "worker < main"}}},
 };
 
-static int fake_requests(void *context, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count)
+static int fake_requests(void *context, uint64_t seconds, size_t max, struct request ***ret,
+                         size_t *ret_count)
 {
     const struct fake *fake = context;
     size_t count = sizeof(made_up) / sizeof(made_up[0]);
@@ -171,7 +232,8 @@ static int fake_requests(void *context, uint64_t seconds, size_t max, struct req
         requests[i]->container_id = requests[i]->peer = "";
         requests[i]->start_unix_ns = 1767225600000000000ull + i * 1000 * MS;
         if (strcmp(fake->mode, "hostile") == 0)
-            requests[i]->route = requests[i]->cause = requests[i]->service = "</td><img src=x onerror=\"document.title='owned'\">\xff";
+            requests[i]->route = requests[i]->cause = requests[i]->service =
+                "</td><img src=x onerror=\"document.title='owned'\">\xff";
     }
     if (!requests)
         return -ENOMEM;
@@ -196,14 +258,24 @@ static int fake_status(void *context, char **ret_json)
     bool over = strcmp(fake->mode, "large") == 0, attached = strcmp(fake->mode, "empty") != 0;
     if (strcmp(fake->mode, "failing") == 0)
         return -EIO;
-    buf_puts(&out, "{\"version\":\"" SONDE_VERSION "\",\"host\":\"node-7\",\"kernel\":\"6.1.0-31-amd64\",\"uptime_seconds\":3725.0,\"samples\":70654,\"sample_hz\":19,\"losses\":{");
+    buf_puts(
+        &out,
+        "{\"version\":\"" SONDE_VERSION
+        "\",\"host\":\"node-7\",\"kernel\":\"6.1.0-31-amd64\",\"uptime_seconds\":3725.0,\"samples\":70654,\"sample_hz\":19,\"losses\":{");
     for (int i = 0; i < LOSS_COUNT; i++)
-        buf_printf(&out, "%s\"%s\":%u", i ? "," : "", loss_name(i), i == LOSS_NO_ROWS ? 1234U : i == LOSS_UNNAMED ? 17U : 0U);
-    buf_printf(&out, "},\"budget\":{\"detail\":\"%s\",\"cpu_share\":%s,\"cpu_share_allowed\":0.01,\"memory_bytes\":44040192,\"memory_bytes_allowed\":67108864},\"probes\":[",
-               over ? "counts" : "full", over ? "0.013" : "0.0042");
-    buf_printf(&out, "{\"probe\":\"cpu samples\",\"attached\":true,\"rung\":\"perf event, cpu-clock\",\"not_better\":\"cycles: No such file or directory\",\"truth\":\"\"},"
-                     "{\"probe\":\"requests\",\"attached\":%s,\"rung\":\"%s\",\"not_better\":\"fentry: Operation not permitted\",\"truth\":\"sendfile is not seen\"}]}",
-               attached ? "true" : "false", attached ? "raw tracepoints" : "");
+        buf_printf(&out, "%s\"%s\":%u", i ? "," : "", loss_name(i),
+                   i == LOSS_NO_ROWS   ? 1234U
+                   : i == LOSS_UNNAMED ? 17U
+                                       : 0U);
+    buf_printf(
+        &out,
+        "},\"budget\":{\"detail\":\"%s\",\"cpu_share\":%s,\"cpu_share_allowed\":0.01,\"memory_bytes\":44040192,\"memory_bytes_allowed\":67108864},\"probes\":[",
+        over ? "counts" : "full", over ? "0.013" : "0.0042");
+    buf_printf(
+        &out,
+        "{\"probe\":\"cpu samples\",\"attached\":true,\"rung\":\"perf event, cpu-clock\",\"not_better\":\"cycles: No such file or directory\",\"truth\":\"\"},"
+        "{\"probe\":\"requests\",\"attached\":%s,\"rung\":\"%s\",\"not_better\":\"fentry: Operation not permitted\",\"truth\":\"sendfile is not seen\"}]}",
+        attached ? "true" : "false", attached ? "raw tracepoints" : "");
     if (buf_error(&out) < 0)
         return buf_error(&out);
     *ret_json = out.data;
@@ -213,8 +285,13 @@ static int fake_status(void *context, char **ret_json)
 int main(int argc, char **argv)
 {
     struct fake fake = {.mode = argc > 1 ? argv[1] : "normal"};
-    const struct page_data data = {.context = &fake, .profile = fake_profile, .requests = fake_requests, .metrics = fake_metrics, .status = fake_status};
-    const struct page_options options = {.listen = argc > 2 ? argv[2] : "127.0.0.1:0", .allowed_hosts = argc > 3 ? argv[3] : NULL};
+    const struct page_data data = {.context = &fake,
+                                   .profile = fake_profile,
+                                   .requests = fake_requests,
+                                   .metrics = fake_metrics,
+                                   .status = fake_status};
+    const struct page_options options = {.listen = argc > 2 ? argv[2] : "127.0.0.1:0",
+                                         .allowed_hosts = argc > 3 ? argv[3] : NULL};
     _cleanup_(page_freep) struct page *page = NULL;
     int r = page_start(&options, &data, &page);
     if (r < 0) {

@@ -1,5 +1,6 @@
-/* What of a request is parsed by us rather than by libmicrohttpd: the Host header, the lists in Accept-Encoding, the parameters. The
- * input's first line is a header; what follows are parameters, key=value&key=value. */
+/* What of a request is parsed by us rather than by libmicrohttpd: the Host header, the lists in
+ * Accept-Encoding, the parameters. The input's first line is a header; what follows are parameters,
+ * key=value&key=value. */
 #include "serve/host.h"
 #include "serve/http.h"
 #include "serve/query.h"
@@ -36,7 +37,8 @@ static void try_parameters(const char *text, size_t size)
         const char *equals = memchr(text, '=', length);
         size_t key = equals ? (size_t)(equals - text) : length;
         why[0] = '\0';
-        int r = query_set(&q, text, key, equals ? equals + 1 : NULL, equals ? length - key - 1 : 0, why, sizeof(why));
+        int r = query_set(&q, text, key, equals ? equals + 1 : NULL, equals ? length - key - 1 : 0, why,
+                          sizeof(why));
         if ((r < 0) != (why[0] != '\0') || strlen(why) >= sizeof(why))
             abort();
         text += length + (end ? 1 : 0);

@@ -36,7 +36,7 @@ export function frameColor(kind: Kind, mapping: string, dark: boolean): string {
     const { hue, spread, chroma } = SHADES[kind];
     const h = mapping ? hash(mapping) : 0.5;
     const tint = mapping ? hash(`${mapping}/`) : 0.5;
-    const lightness = dark ? 31 + tint * 9 : 73 + tint * 11;
+    const lightness = dark ? 25 + tint * 9 : 73 + tint * 11;
     const saturation = dark ? chroma * 0.6 : chroma;
     if (kind === 'group') return dark ? 'hsl(220 7% 24%)' : 'hsl(220 12% 89%)';
     return `hsl(${(hue + (h - 0.5) * 2 * spread).toFixed(0)} ${saturation.toFixed(0)}% ${lightness.toFixed(0)}%)`;

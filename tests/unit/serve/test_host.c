@@ -10,7 +10,8 @@
 
 #include <cmocka.h>
 
-static const struct host_policy loopback = {.port = 7070, .loopback_only = true, .node_name = "node-3.example.org"};
+static const struct host_policy loopback = {
+    .port = 7070, .loopback_only = true, .node_name = "node-3.example.org"};
 static const struct host_policy anywhere = {.port = 7070, .node_name = "Node-3.example.org"};
 
 static void test_parse(void **state)
@@ -34,8 +35,30 @@ static void test_parse(void **state)
 static void test_parse_refuses(void **state)
 {
     static const char *const bad[] = {
-        "", ":", ":7070", ".", "a b", "a/b", "a:b", "a:", "a:0", "a:65536", "a:+1", "a: 1", "a:1:2", "[::1", "[::1]x", "[::1]:", "[]", "[localhost]",
-        "::1", "a@b", "user:x@localhost:7070", "h\xc3\xb6st", "a\tb", "[::1%eth0]:7070",
+        "",
+        ":",
+        ":7070",
+        ".",
+        "a b",
+        "a/b",
+        "a:b",
+        "a:",
+        "a:0",
+        "a:65536",
+        "a:+1",
+        "a: 1",
+        "a:1:2",
+        "[::1",
+        "[::1]x",
+        "[::1]:",
+        "[]",
+        "[localhost]",
+        "::1",
+        "a@b",
+        "user:x@localhost:7070",
+        "h\xc3\xb6st",
+        "a\tb",
+        "[::1%eth0]:7070",
     };
     char longest[400];
     struct host_name h, before;
@@ -123,8 +146,9 @@ static void test_allowed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse),    cmocka_unit_test(test_parse_refuses), cmocka_unit_test(test_loopback),
-        cmocka_unit_test(test_default_port), cmocka_unit_test(test_anywhere),  cmocka_unit_test(test_allowed),
+        cmocka_unit_test(test_parse),    cmocka_unit_test(test_parse_refuses),
+        cmocka_unit_test(test_loopback), cmocka_unit_test(test_default_port),
+        cmocka_unit_test(test_anywhere), cmocka_unit_test(test_allowed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,7 +62,8 @@ static void test_taken(void **state)
 
 static void test_refused(void **state)
 {
-    static const char *const numbers[] = {"", "0", "-1", "+1", " 1", "1 ", "1.5", "1e3", "0x10", "99999999999999999999", "x", "1s"};
+    static const char *const numbers[] = {
+        "", "0", "-1", "+1", " 1", "1 ", "1.5", "1e3", "0x10", "99999999999999999999", "x", "1s"};
     char longest[300];
     (void)state;
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
@@ -138,8 +139,10 @@ static void test_short_reason(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_taken),        cmocka_unit_test(test_refused),     cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_twice),    cmocka_unit_test(test_embedded_nul), cmocka_unit_test(test_short_reason),
+        cmocka_unit_test(test_defaults),     cmocka_unit_test(test_taken),
+        cmocka_unit_test(test_refused),      cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_twice),        cmocka_unit_test(test_embedded_nul),
+        cmocka_unit_test(test_short_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,272 @@
+"""The page's server as hostile and careless clients meet it: names, methods, parameters, broken and slow requests, too many at once. On
+made-up data (fake_page.c), so without root."""
+import gzip
+import http.client
+import json
+import re
+import socket
+import subprocess
+import threading
+
+import pytest
+from conftest import BUILD
+
+FAKE_PAGE = BUILD / "tests" / "fake-page"
+
+
+class Server:
+    def __init__(self, mode="normal", listen="127.0.0.1:0", allowed=None):
+        self.process = subprocess.Popen([FAKE_PAGE, mode, listen] + ([allowed] if allowed else []), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.port = int(self.process.stdout.readline().removeprefix("port "))
+
+    def stop(self):
+        self.process.stdin.close()
+        return self.process.wait(20)
+
+    def ask(self, target="/", method="GET", host=None, headers=(), body=None):
+        """(status, headers in lower case, body); `host` None: the right one, "": no Host header at all."""
+        lines = [f"{method} {target} HTTP/1.1"]
+        if host != "":
+            lines.append(f"Host: {host or f'127.0.0.1:{self.port}'}")
+        lines += [*headers, "Connection: close"]
+        return self.send(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + (body or b""))
+
+    def send(self, data):
+        """Sends bytes, returns the parsed reply; None when the server closed without one."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=30) as s:
+            try:
+                s.sendall(data)
+                s.shutdown(socket.SHUT_WR)
+            except OSError:
+                pass  # refused before all was sent: the reply is what counts
+            reply = http.client.HTTPResponse(s, method="HEAD" if data.startswith(b"HEAD") else "GET")
+            try:
+                reply.begin()
+                return reply.status, {k.lower(): v for k, v in reply.getheaders()}, reply.read()
+            except (http.client.HTTPException, ConnectionError):
+                return None
+
+
+@pytest.fixture(scope="module")
+def server():
+    s = Server()
+    yield s
+    assert s.stop() == 0, "the server did not end cleanly after all of this"
+
+
+def test_page_and_its_headers(server):
+    status, headers, body = server.ask()
+    assert status == 200 and headers["content-type"] == "text/html; charset=utf-8"
+    assert body.startswith(b"<!doctype html>") and body.rstrip().endswith(b"</html>")
+    policy = headers["content-security-policy"]
+    for part in ("default-src 'none'", "script-src 'sha256-", "style-src 'sha256-", "connect-src 'self'", "frame-ancestors 'none'"):
+        assert part in policy
+    assert "unsafe" not in policy and headers["x-content-type-options"] == "nosniff" and headers["referrer-policy"] == "no-referrer"
+    assert "access-control-allow-origin" not in headers and headers["cache-control"] == "no-cache"
+    assert not re.search(rb'(?:src|href)="(?!data:)', body.split(b"<script", 1)[0])
+
+
+def test_page_is_compressed_and_revalidated(server):
+    _, plain, body = server.ask()
+    _, packed, small = server.ask(headers=["Accept-Encoding: br, gzip"])
+    assert packed["content-encoding"] == "gzip" and gzip.decompress(small) == body and packed["etag"] != plain["etag"]
+    assert server.ask(headers=["Accept-Encoding: gzip", f"If-None-Match: {packed['etag']}"])[0] == 304
+    assert server.ask(headers=[f"If-None-Match: {plain['etag']}"])[0] == 304
+    assert server.ask(headers=['If-None-Match: "0"'])[0] == 200
+    assert "content-encoding" not in server.ask(headers=["Accept-Encoding: gzip;q=0"])[1]
+
+
+def test_api(server):
+    status, headers, body = server.ask("/api/v1/profile?seconds=60")
+    profile = json.loads(body)
+    assert status == 200 and headers["content-type"] == "application/json" and headers["cache-control"] == "no-store"
+    assert sum(sum(p["weights"]) for p in profile["profiles"]) == profile["sonde"]["weight_ns"] >= 10**9
+    status, headers, body = server.ask("/api/v1/profile?format=folded&pid=303")
+    assert status == 200 and headers["content-disposition"] == 'attachment; filename="sonde-profile-pid303.folded"'
+    assert body.decode().splitlines() == ["python3;_PyEval_EvalFrameDefault;handler 1"]
+    status, headers, body = server.ask("/api/v1/profile?format=pprof&container=0123456789ab")
+    assert status == 200 and headers["content-disposition"].endswith('"sonde-profile-0123456789ab.pb.gz"') and b"postgres" in gzip.decompress(body)
+    assert json.loads(server.ask("/api/v1/profile?service=none")[2])["profiles"] == []
+    requests = json.loads(server.ask("/api/v1/requests?max=2")[2])
+    assert len(requests) == 2 and all(sum(part["ns"] for part in r["parts"]) == r["duration_ns"] for r in requests)
+    assert json.loads(server.ask("/api/v1/status")[2])["host"] == "node-7"
+    assert server.ask("/healthz")[::2] == (200, b"ok\n")
+
+
+def test_metrics_by_accept(server):
+    _, old, text = server.ask("/metrics")
+    _, new, openmetrics = server.ask("/metrics", headers=["Accept: application/openmetrics-text; version=1.0.0"])
+    assert old["content-type"].startswith("text/plain") and new["content-type"].startswith("application/openmetrics-text")
+    assert b"# EOF" not in text and openmetrics.endswith(b"# EOF\n") and b"sonde_self_samples_total 19" in openmetrics
+
+
+def test_head_has_headers_and_no_body(server):
+    status, headers, body = server.ask("/healthz", method="HEAD")
+    assert status == 200 and headers["content-length"] == "3" and body == b""
+
+
+@pytest.mark.parametrize("host", ["evil.example:{port}", "localhost.evil.example:{port}", "127.0.0.1", "localhost:1", "0.0.0.0:{port}", "2130706433:{port}",
+                                  "127.0.0.1:{port}:1", "127.0.0.1:{port}@evil", "[::1", "evil\xff", "x" * 5000, "192.168.0.1:{port}"])
+@pytest.mark.parametrize("target", ["/", "/api/v1/profile", "/metrics", "/nothing"])
+def test_other_hosts_are_refused(server, host, target):
+    status, headers, body = server.ask(target, host=host.format(port=server.port))
+    assert status == 403 and b"DNS rebinding" in body and headers["content-type"].startswith("text/plain")
+
+
+def test_own_names_are_taken(server):
+    for host in (f"localhost:{server.port}", f"LOCALHOST.:{server.port}", f"[::1]:{server.port}", f"127.1.2.3:{server.port}"):
+        assert server.ask("/healthz", host=host)[0] == 200
+    assert server.ask("/healthz", host="")[0] == 400
+
+
+def test_allowed_hosts_and_other_addresses():
+    s = Server(listen="0.0.0.0:0", allowed="sonde.example.org")
+    try:
+        name = socket.gethostname()
+        for host, status in (("sonde.example.org", 200), (f"{name}:{s.port}", 200), (f"10.1.2.3:{s.port}", 200), (f"evil.example:{s.port}", 403)):
+            assert s.ask("/healthz", host=host)[0] == status, host
+    finally:
+        assert s.stop() == 0
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE", "CONNECT", "get", "X" * 2000])
+def test_other_methods(server, method):
+    reply = server.ask("/api/v1/profile", method=method)
+    assert reply[0] == 405 and reply[1]["allow"] == "GET, HEAD"
+
+
+@pytest.mark.parametrize("query", ["seconds=0", "seconds=3601", "seconds=-1", "seconds=1e3", "seconds=", "seconds", "seconds=1&seconds=2", "pid=0", "pid=x", "pid=%00",
+                                   "pid=1%002", "container=xyz", "container=../../etc/passwd", "format=exe", "format=..", "nothing=1", "=", "&&x", "service=", "service=%0a",
+                                   "service=" + "a" * 300, "%ff=%fe", "seconds=%"])
+def test_bad_parameters(server, query):
+    status, headers, body = server.ask(f"/api/v1/profile?{query}")
+    assert status == 400 and headers["content-type"].startswith("text/plain") and body.strip()
+
+
+def test_parameters_that_a_route_does_not_know(server):
+    assert server.ask("/?x=1")[0] == 400
+    assert server.ask("/api/v1/requests?pid=1")[::2] == (400, b"unknown parameter; this address knows: seconds, max\n")
+
+
+@pytest.mark.parametrize("target", ["/nothing", "//", "/api", "/api/v1/profile/", "/../etc/passwd", "/%2e%2e/%2e%2e/etc/passwd", "/index.html", "/\xff", "*", "/healthz%00"])
+def test_nothing_else_is_there(server, target):
+    reply = server.ask(target)
+    assert reply is None or reply[0] in (400, 404)
+    assert server.ask("/healthz")[0] == 200
+
+
+def test_requests_of_other_sites(server):
+    cross = ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: no-cors"]
+    assert server.ask("/api/v1/profile", headers=cross)[0] == 403
+    assert server.ask("/", headers=["Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate"])[0] == 200
+    assert server.ask("/api/v1/status", headers=["Sec-Fetch-Site: same-origin"])[0] == 200
+
+
+def test_bodies_are_refused(server):
+    assert server.ask("/healthz", headers=["Content-Length: 5"], body=b"hello")[0] == 400
+    assert server.ask("/healthz", headers=["Transfer-Encoding: chunked"], body=b"5\r\nhello\r\n0\r\n\r\n")[0] == 400
+    assert server.ask("/healthz", method="POST", headers=["Content-Length: 99999999999"])[0] == 405
+
+
+HOST = b"Host: localhost\r\n"
+
+
+@pytest.mark.parametrize("data", [
+    b"", b"\r\n" * 1000, b"\0" * 1000, b"GET", b"GET /", b"GET / HTTP/1.1", b"GET / HTTP/9.9\r\n\r\n", b"GET / HTTP/1.1\r\nHost", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(200),
+    b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\n" + HOST + b"\r\n", b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"y" * 100000 + b"\r\n\r\n",
+    b"GET / HTTP/1.1\r\n" + HOST + b"X: y\r\n" * 20000 + b"\r\n", b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", b"GET / HTTP/1.1\r\n: empty\r\n\r\n",
+    b"GET /?" + b"a=b&" * 3000 + b" HTTP/1.1\r\n" + HOST + b"\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"GET http://127.0.0.1/ HTTP/1.1\r\n" + HOST + b"\r\n",
+    b"GET / HTTP/1.1\r\n" + HOST + b"Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello", b"GET / HTTP/1.1\r\n" + HOST + b"Content-Length: -1\r\n\r\n",
+    b"GET / HTTP/1.1\nHost: x\n\n", b"\xff\xfe\xfd / HTTP/1.1\r\n\r\n"], ids=range(21))
+def test_broken_requests_are_refused_and_do_no_harm(server, data):
+    reply = server.send(data)
+    assert reply is None or 400 <= reply[0] < 600
+    assert server.ask("/healthz")[0] == 200
+
+
+def test_many_connections_at_once_are_bounded(server):
+    idle = []
+    try:
+        for _ in range(200):
+            s = socket.create_connection(("127.0.0.1", server.port), timeout=5)
+            s.sendall(b"GET / HTTP/1.1\r\nHost: 127")  # and never goes on
+            idle.append(s)
+        threads = len(list((__import__("pathlib").Path("/proc") / str(server.process.pid) / "task").iterdir()))
+        assert threads <= 70
+    finally:
+        for s in idle:
+            s.close()
+    assert server.ask("/healthz")[0] == 200
+
+
+def test_many_exports_at_once_are_all_answered(server):
+    answers = []
+    workers = [threading.Thread(target=lambda: answers.append(server.ask("/api/v1/profile?format=html")[0])) for _ in range(24)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    assert len(answers) == 24 and set(answers) <= {200, 503} and 200 in answers
+
+
+def test_a_reader_that_goes_away_does_no_harm(server):
+    for _ in range(20):
+        with socket.create_connection(("127.0.0.1", server.port)) as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # resets instead of closing
+            s.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{server.port}\r\n\r\n".encode())
+    assert server.ask("/healthz")[0] == 200
+
+
+def test_connections_are_kept(server):
+    c = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    for _ in range(3):
+        c.request("GET", "/healthz")
+        reply = c.getresponse()
+        assert reply.read() == b"ok\n" and not reply.will_close
+    c.close()
+
+
+def test_failing_agent_is_an_error_with_a_reason():
+    s = Server("failing")
+    try:
+        for target in ("/api/v1/profile", "/api/v1/requests", "/api/v1/status", "/metrics"):
+            status, _, body = s.ask(target)
+            assert status == 500 and b"Input/output error" in body
+        assert s.ask("/")[0] == 200 and s.ask("/healthz")[0] == 200
+    finally:
+        assert s.stop() == 0
+
+
+def test_stops_while_connections_are_open():
+    s = Server()
+    open_ones = [socket.create_connection(("127.0.0.1", s.port)) for _ in range(10)]
+    assert s.stop() == 0
+    for c in open_ones:
+        c.close()
+
+
+@pytest.mark.parametrize("listen,why", [("127.0.0.1", "Invalid argument"), ("127.0.0.1:99999", "Invalid argument"), ("example.org:80", "Invalid argument"),
+                                        ("::1:80", "Invalid argument"), ("127.0.0.1:-1", "Invalid argument"), ("203.0.113.7:0", "Cannot assign requested address")])
+def test_addresses_that_cannot_be_listened_on(listen, why):
+    done = subprocess.run([FAKE_PAGE, "normal", listen], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
+    assert done.returncode == 1 and why in done.stderr
+
+
+def test_a_port_in_use():
+    s = Server()
+    try:
+        done = subprocess.run([FAKE_PAGE, "normal", f"127.0.0.1:{s.port}"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
+        assert done.returncode == 1 and "Address already in use" in done.stderr
+    finally:
+        s.stop()
+
+
+def test_ipv6():
+    s = Server(listen="[::1]:0")
+    try:
+        c = http.client.HTTPConnection("::1", s.port, timeout=10)
+        c.request("GET", "/healthz")
+        assert c.getresponse().status == 200
+        c.close()
+    finally:
+        assert s.stop() == 0
