@@ -26,19 +26,6 @@ void profile_free(struct profile *p)
     free(p);
 }
 
-static int add_frame(struct profile *p, const struct frame *frame, uint32_t *ret)
-{
-    struct profile_frame row = {.line = frame->line, .kind = frame->kind, .address = frame->address};
-    int r = profile_put_text(p, frame->function, &row.function);
-    if (r == 0)
-        r = profile_put_text(p, frame->file, &row.file);
-    if (r == 0)
-        r = profile_put_text(p, frame->mapping, &row.mapping);
-    if (r == 0)
-        r = profile_put_text(p, frame->build_id, &row.build_id);
-    return r < 0 ? r : profile_put_frame(p, &row, ret);
-}
-
 static int add_stack(struct profile *p, const struct sample *s, uint32_t *ret)
 {
     if (s->frame_count > UINT32_MAX / 4)
@@ -46,7 +33,7 @@ static int add_stack(struct profile *p, const struct sample *s, uint32_t *ret)
     uint32_t *numbers;
     int r = profile_scratch(p, s->frame_count, &numbers);
     for (size_t i = 0; r == 0 && i < s->frame_count; i++)
-        r = add_frame(p, &s->frames[i], &numbers[i]);
+        r = profile_put_whole_frame(p, &s->frames[i], &numbers[i]);
     return r < 0 ? r : profile_put_stack(p, numbers, s->frame_count, ret);
 }
 

@@ -12,6 +12,9 @@ void profile_tables_free(struct profile *p);
 
 int profile_put_text(struct profile *p, const char *text, uint32_t *ret);
 int profile_put_frame(struct profile *p, const struct profile_frame *frame, uint32_t *ret);
+/* Both steps for a frame with texts: finds the row of an equal frame seen shortly before without touching the
+ * tables. */
+int profile_put_whole_frame(struct profile *p, const struct frame *frame, uint32_t *ret);
 int profile_put_stack(struct profile *p, const uint32_t *frames, uint32_t count, uint32_t *ret);
 int profile_put_resource(struct profile *p, const struct profile_resource *resource, uint32_t *ret);
 /* The row equal to `key` in all but count and weight_ns, which are added. */
