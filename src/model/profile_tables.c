@@ -227,8 +227,8 @@ static bool frame_equals(const struct profile *p, const struct profile_frame *ro
 }
 
 /* Stacks share most of their frames with those before. Where a frame was found last is remembered by address
- * and by the place of its name; it is compared whole all the same, since the owner of the texts may have others
- * there by now. Measured: 60 ns a frame, where looking four texts and a row up takes 105. */
+ * and by the place of its name; it is compared whole all the same, since the owner of the texts may have
+ * others there by now. Measured: 60 ns a frame, where looking four texts and a row up takes 105. */
 int profile_put_whole_frame(struct profile *p, const struct frame *frame, uint32_t *ret)
 {
     const uint64_t key[] = {frame->address, (uintptr_t)frame->function};
