@@ -124,7 +124,7 @@ int diagnose_request(const struct request_record *record, const struct request_n
     d->record = record;
     if (record->flags & REQUEST_PIPELINED && record->line_bytes == 0)
         snprintf(d->route.path, sizeof(d->route.path), "{pipelined}");
-    else if (!route_parse(record->line, record->line_bytes, &d->route))
+    else if (!route_parse(record->line, record->line_bytes, record->status != 0, &d->route))
         return -EBADMSG;
     d->request = (struct request){
         .id = record->id,

@@ -101,7 +101,7 @@ static struct span without_authority(struct span target)
     return target;
 }
 
-bool route_parse(const char *line, size_t bytes, struct route *ret)
+bool route_parse(const char *line, size_t bytes, bool replied, struct route *ret)
 {
     struct span rest = {line, bytes};
     memset(ret, 0, sizeof(*ret));
@@ -115,11 +115,13 @@ bool route_parse(const char *line, size_t bytes, struct route *ret)
     const char *space = memchr(rest.data, ' ', rest.size);
     if (space)
         target.size = (size_t)(space - rest.data);
-    else if (line_whole)
-        return false; /* "GET /" and no more: HTTP/0.9, or not HTTP */
-    if (line_whole && (rest.size - target.size < 9 || memcmp(space + 1, "HTTP/1.", 7) != 0))
+    else if (line_whole && !replied)
+        return false; /* "GET /" and no more */
+    if (space && line_whole && !replied && (rest.size - target.size < 9 || memcmp(space + 1, "HTTP/1.", 7) != 0))
         return false;
-    bool target_whole = space;
+    bool target_whole = space || line_whole;
+    while (line_whole && !space && target.size && target.data[target.size - 1] == '\r')
+        target.size--;
     if (strcmp(ret->method, "CONNECT") == 0) {
         memcpy(ret->path, "{authority}", 12);
         return true;

@@ -12,5 +12,6 @@ struct route {
     char path[ROUTE_MAX];
 };
 
-/* `line`: the first `bytes` of a request, not more than its line needs to be there. False: not a line of HTTP/1. */
-bool route_parse(const char *line, size_t bytes, struct route *ret);
+/* `line`: the first `bytes` of a request, not more than its line needs to be there. False: not a line of HTTP/1. `replied`: an HTTP
+ * server answered, so that it is a request even if its line is bad (most such replies are 400). */
+bool route_parse(const char *line, size_t bytes, bool replied, struct route *ret);

@@ -7,10 +7,10 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "sources/request_ladder.h"
 #include "sources/request_metrics.h"
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
 #include <linux/types.h>
@@ -31,152 +31,6 @@ struct request_source {
     uint64_t batch_full;
     bool attached;
 };
-
-/* ---- the ladder ---- */
-
-enum request_programs { BY_SOCKET = 1, BY_FUNCTION = 2, BY_SYSCALL = 4, WITH_EVERY_RUNG = 8, IF_SENDPAGE = 16 };
-
-static const struct {
-    const char *name;
-    unsigned used;
-} programs[] = {
-    {"request_socket_receive", BY_SOCKET},
-    {"request_socket_send", BY_SOCKET},
-    {"request_inet_receive", BY_FUNCTION},
-    {"request_inet6_receive", BY_FUNCTION},
-    {"request_inet_send", BY_FUNCTION},
-    {"request_inet6_send", BY_FUNCTION},
-    {"request_inet_sendpage", IF_SENDPAGE},
-    {"request_syscall_exit", BY_SYSCALL},
-    {"request_connection_state", WITH_EVERY_RUNG},
-    {"request_switch", WITH_EVERY_RUNG},
-    {"request_waking", WITH_EVERY_RUNG},
-    {"request_thread_exit", WITH_EVERY_RUNG},
-};
-
-static const struct rung {
-    const char *name;
-    unsigned programs;
-    bool task_storage;
-    const char *truth;
-} rungs[] = {
-    {"socket tracepoints", BY_SOCKET | IF_SENDPAGE, true, ""},
-    {"socket tracepoints, no sendpage", BY_SOCKET, true, "replies sent by sendfile seem to end with their header"},
-    {"fexit of inet_sendmsg, inet_recvmsg", BY_FUNCTION | IF_SENDPAGE, true, ""},
-    {"fexit, threads in a hash table", BY_FUNCTION | IF_SENDPAGE, false, ""},
-    {"exit of all system calls", BY_SYSCALL, true, "costs every system call on the node about 60 ns; io_uring is not seen"},
-    {"exit of all system calls, threads in a hash table", BY_SYSCALL, false,
-     "costs every system call on the node about 60 ns; io_uring is not seen"},
-};
-
-static bool kernel_has_function(const char *name)
-{
-    struct btf *btf = btf__load_vmlinux_btf();
-    bool has = btf && btf__find_by_name_kind(btf, name, BTF_KIND_FUNC) > 0;
-    btf__free(btf);
-    return has;
-}
-
-static void choose_programs(struct request_bpf *bpf, const struct rung *rung, bool has_sendpage)
-{
-    unsigned used = rung->programs | WITH_EVERY_RUNG;
-    if (!has_sendpage)
-        used &= ~(unsigned)IF_SENDPAGE;
-    for (size_t i = 0; i < array_size(programs); i++) {
-        struct bpf_program *program = bpf_object__find_program_by_name(bpf->obj, programs[i].name);
-        if (program)
-            bpf_program__set_autoload(program, programs[i].used & used);
-    }
-    bpf_map__set_autocreate(rung->task_storage ? bpf->maps.thread_hash : bpf->maps.thread_storage, false);
-}
-
-static void set_options(struct request_bpf *bpf, const struct rung *rung, const struct source_options *options)
-{
-    bpf->rodata->has_task_storage = rung->task_storage;
-    bpf->rodata->skip_pid = options->skip_self ? (uint32_t)getpid() : 0;
-    bpf->rodata->wanted_pids = (uint32_t)options->pid_count;
-    bpf->rodata->wanted_cgroups = (uint32_t)options->cgroup_count;
-    bpf->rodata->wanted_commands = (uint32_t)options->command_count;
-    uint32_t ring_bytes = 256 * 1024;
-    while (options->ring_bytes && ring_bytes > 65536 && ring_bytes > options->ring_bytes)
-        ring_bytes /= 2;
-    bpf_map__set_max_entries(bpf->maps.request_ring, ring_bytes);
-}
-
-static int fill_filters(struct request_bpf *bpf, const struct source_options *options)
-{
-    uint8_t one = 1;
-    for (size_t i = 0; i < options->pid_count; i++) {
-        uint64_t key = options->pids[i];
-        if (bpf_map__update_elem(bpf->maps.wanted, &key, sizeof(key), &one, sizeof(one), BPF_ANY) < 0)
-            return -errno;
-    }
-    for (size_t i = 0; i < options->cgroup_count; i++) {
-        uint64_t key = options->cgroup_ids[i] | 1ULL << 63;
-        if (bpf_map__update_elem(bpf->maps.wanted, &key, sizeof(key), &one, sizeof(one), BPF_ANY) < 0)
-            return -errno;
-    }
-    for (size_t i = 0; i < options->command_count; i++)
-        if (bpf_map__update_elem(bpf->maps.wanted_comms, options->commands[i], 16, &one, sizeof(one), BPF_ANY) < 0)
-            return -errno;
-    return 0;
-}
-
-/* Loads and attaches; what attaches sees requests from now on, but the ring is empty until somebody is served. */
-static int try_rung(const struct rung *rung, const struct source_options *options, bool has_sendpage, struct request_bpf **ret)
-{
-    struct request_bpf *bpf = request_bpf__open();
-    if (!bpf)
-        return -errno;
-    choose_programs(bpf, rung, has_sendpage);
-    set_options(bpf, rung, options);
-    int r = request_bpf__load(bpf);
-    if (r == 0)
-        r = fill_filters(bpf, options);
-    if (r == 0)
-        r = request_bpf__attach(bpf);
-    if (r < 0) {
-        request_bpf__destroy(bpf);
-        return r;
-    }
-    *ret = bpf;
-    return 0;
-}
-
-static int quiet(enum libbpf_print_level level, const char *format, va_list arguments)
-{
-    if (getenv("SONDE_LIBBPF_LOG"))
-        return vfprintf(stderr, format, arguments);
-    (void)level;
-    return 0;
-}
-
-static int climb(const struct source_options *options, struct attach_report *report, struct request_bpf **ret)
-{
-    struct attach_entry *entry = attach_report_add(report, "requests");
-    bool has_sendpage = kernel_has_function("inet_sendpage");
-    const char *forced = getenv("SONDE_REQUEST_RUNG"); /* tests walk the whole ladder on one kernel */
-    int r = -ENOTSUP;
-    libbpf_print_fn_t before = libbpf_set_print(quiet);
-    for (size_t i = 0; i < array_size(rungs); i++) {
-        if (forced && strtoul(forced, NULL, 10) != i)
-            continue;
-        if (!has_sendpage && i == 1)
-            continue;
-        r = try_rung(&rungs[i], options, has_sendpage, ret);
-        if (r == 0) {
-            snprintf(entry->rung, sizeof(entry->rung), "%s", rungs[i].name);
-            snprintf(entry->truth, sizeof(entry->truth), "%s", rungs[i].truth);
-            entry->attached = true;
-            break;
-        }
-        attach_entry_refused(entry, rungs[i].name, r);
-    }
-    libbpf_set_print(before);
-    if (r < 0)
-        snprintf(entry->truth, sizeof(entry->truth), "no requests are seen");
-    return r;
-}
 
 /* ---- records ---- */
 
@@ -205,12 +59,12 @@ static void freep_source(struct request_source **s)
     request_close(*s);
 }
 
-static int request_open(const struct source_options *options, struct attach_report *report, void **ret_self)
+int request_source_open_on(const struct source_options *options, struct attach_report *report, int rung, void **ret_self)
 {
     _cleanup_(freep_source) struct request_source *s = calloc(1, sizeof(*s));
     if (!s)
         return -ENOMEM;
-    int r = climb(options, report, &s->bpf);
+    int r = request_ladder_climb(options, report, rung, &s->bpf);
     if (r < 0)
         return r;
     s->attached = true;
@@ -222,6 +76,11 @@ static int request_open(const struct source_options *options, struct attach_repo
         return r;
     *ret_self = take_ptr(s);
     return 0;
+}
+
+static int request_open(const struct source_options *options, struct attach_report *report, void **ret_self)
+{
+    return request_source_open_on(options, report, REQUEST_RUNG_BEST, ret_self);
 }
 
 static int request_start(void *self)

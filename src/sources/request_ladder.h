@@ -1,0 +1,18 @@
+/* The ladder of the request source: tries each way of seeing sends and receives by loading and attaching it, best first. Private to
+ * the request source and to the tests that take one rung after the other on one kernel. */
+#pragma once
+
+#include "sources/source.h"
+
+#define REQUEST_RUNG_BEST (-1)
+
+struct request_bpf;
+
+/* Loads and attaches the best rung, or only the given one; the caller destroys `*ret`. What was refused is in `report`. */
+int request_ladder_climb(const struct source_options *options, struct attach_report *report, int only, struct request_bpf **ret);
+
+/* NULL: there is no such rung. */
+const char *request_ladder_name(int rung);
+
+/* As source_request.open. */
+int request_source_open_on(const struct source_options *options, struct attach_report *report, int rung, void **ret_self);

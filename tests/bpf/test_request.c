@@ -1,0 +1,588 @@
+/* Requests from the socket to the explanation, on every rung of the ladder that this kernel takes: servers whose requests are slow
+ * for a known cause, and whatever HTTP/1 allows a client to do. Asserts what must hold however busy the machine is: that the parts
+ * sum, that an injected wait is found whole and under its kind, that nothing is found that was not there, that every request is
+ * counted once. */
+int server_main(int argc, char **argv);
+#define main server_main
+#include "../subjects/servers/server.c"
+#undef main
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "diagnose/request.h"
+#include "sources/request_ladder.h"
+#include "sources/source.h"
+
+#include <poll.h>
+#include <sys/stat.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#define PATIENCE_NS 60000000000ull
+#define KEPT_MAX    512
+#define CAUSE_MS    40
+
+struct watch {
+    void *self;
+    struct batch *batch;
+    struct request *requests[KEPT_MAX]; /* the latest record of each request */
+    size_t count;
+    uint64_t bad; /* records that are no HTTP */
+};
+
+static struct watch watch;
+static pid_t servers[4];
+static const char *const server_names[] = {"threads", "epoll", "prefork", "pool"};
+enum { THREADS, EPOLL, PREFORK, POOL };
+static unsigned short ports[4];
+
+/* ---- servers ---- */
+
+static unsigned short free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static void start_server(int way)
+{
+    char port[16], name[16], byte;
+    int ready[2];
+    ports[way] = free_port();
+    snprintf(port, sizeof(port), "%u", ports[way]);
+    snprintf(name, sizeof(name), "%s", server_names[way]);
+    assert_int_equal(pipe(ready), 0);
+    servers[way] = fork();
+    if (servers[way] == 0) {
+        setpgid(0, 0);
+        dup2(ready[1], 1);
+        _exit(server_main(4, (char *[]){(char *)"server", name, port, (char *)"/var/tmp", NULL}));
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+}
+
+static int start_servers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        start_server(i);
+    return 0;
+}
+
+static int stop_servers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++) {
+        kill(-servers[i], SIGKILL);
+        kill(servers[i], SIGKILL);
+        waitpid(servers[i], NULL, 0);
+    }
+    return 0;
+}
+
+/* ---- a client ---- */
+
+static int dial(int way)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(ports[way]), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    return fd;
+}
+
+/* Until `count` times "\n" that end a reply of /ok and the like ("ok\n" or the last chunk) were read, or the end. */
+static void expect(int fd, const char *text, int count)
+{
+    char data[4096];
+    size_t size = 0;
+    while (count > 0) {
+        ssize_t n = recv(fd, data + size, 1, 0);
+        assert_int_equal(n, 1);
+        data[++size] = 0;
+        if (size >= strlen(text) && strcmp(data + size - strlen(text), text) == 0)
+            count--;
+        assert_true(size < sizeof(data) - 1);
+    }
+}
+
+static void ask(int way, const char *method, const char *target)
+{
+    char text[512], sink[512];
+    int fd = dial(way), n = snprintf(text, sizeof(text), "%s %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", method, target);
+    assert_int_equal(write(fd, text, (size_t)n), n);
+    while (recv(fd, sink, sizeof(sink), 0) > 0)
+        ;
+    close(fd);
+}
+
+/* ---- watching ---- */
+
+static void keep(struct request *request)
+{
+    for (size_t i = 0; i < watch.count; i++)
+        if (watch.requests[i]->id == request->id) {
+            request_free(watch.requests[i]);
+            watch.requests[i] = request;
+            return;
+        }
+    assert_true(watch.count < KEPT_MAX);
+    watch.requests[watch.count++] = request;
+}
+
+static void look(void)
+{
+    static const struct request_names no_names;
+    batch_clear(watch.batch);
+    assert_int_equal(source_request.drain(watch.self, watch.batch), 0);
+    for (size_t i = 0; i < batch_count(watch.batch); i++) {
+        struct request *request;
+        const struct request_record *record = (const struct request_record *)batch_get(watch.batch, i);
+        assert_int_equal(record->h.kind, WIRE_REQUEST);
+        int r = diagnose_request(record, &no_names, &request);
+        if (r == -EBADMSG)
+            watch.bad++;
+        else
+            keep(request);
+    }
+}
+
+static uint64_t total(const struct request *r, enum request_part_kind kind)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < r->part_count; i++)
+        if (r->parts[i].kind == kind)
+            sum += r->parts[i].duration_ns;
+    return sum;
+}
+
+static void assert_sums(const struct request *r)
+{
+    uint64_t sum = 0;
+    for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
+        sum += total(r, kind);
+    assert_int_equal(sum, r->duration_ns);
+}
+
+static size_t seen(pid_t pid, const char *route)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < watch.count; i++)
+        n += (!pid || watch.requests[i]->pid == (uint32_t)pid) && strcmp(watch.requests[i]->route, route) == 0;
+    return n;
+}
+
+/* Waits for `count` requests of that route and gives the last. */
+static const struct request *await(pid_t pid, const char *route, size_t count)
+{
+    uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
+    for (;;) {
+        look();
+        if (seen(pid, route) >= count)
+            break;
+        if (clock_monotonic_ns() > end)
+            fail_msg("%zu of %zu requests for %s were seen", seen(pid, route), count, route);
+        poll(NULL, 0, 10);
+    }
+    assert_int_equal(seen(pid, route), count);
+    for (size_t i = watch.count; i-- > 0;)
+        if ((!pid || watch.requests[i]->pid == (uint32_t)pid) && strcmp(watch.requests[i]->route, route) == 0) {
+            assert_sums(watch.requests[i]);
+            return watch.requests[i];
+        }
+    return NULL;
+}
+
+static int watch_begin(void **state)
+{
+    const struct source_options options = {.ring_bytes = 256 * 1024};
+    struct attach_report report = {0};
+    int rung = (int)(long)*state;
+    memset(&watch, 0, sizeof(watch));
+    int r = request_source_open_on(&options, &report, rung, &watch.self);
+    if (r < 0) {
+        printf("rung not available on this kernel: %s\n", report.entries[0].not_better);
+        watch.self = NULL;
+        return 0;
+    }
+    return batch_new(4 << 20, &watch.batch) < 0 ? -1 : 0;
+}
+
+static int watch_end(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < watch.count; i++)
+        request_free(watch.requests[i]);
+    batch_free(watch.batch);
+    if (watch.self)
+        source_request.free(watch.self);
+    return 0;
+}
+
+static void need_rung(void)
+{
+    if (!watch.self)
+        skip();
+}
+
+static void assert_nothing_lost(void)
+{
+    struct losses losses = {0};
+    source_request.losses(watch.self, &losses);
+    for (int i = 0; i < LOSS_COUNT; i++)
+        if (losses.count[i] && i != LOSS_REQUEST_NOT_DETAILED)
+            fail_msg("%llu lost: %s", (unsigned long long)losses.count[i], loss_name(i));
+    assert_int_equal(watch.bad, 0);
+}
+
+/* ---- cases ---- */
+
+/* The wait is there whole, and beside CPU and run queue nothing else of any weight. */
+static void assert_cause(const struct request *r, enum request_part_kind kind, const char *detail)
+{
+    bool found = false;
+    if (total(r, kind) < CAUSE_MS * 1000000ull)
+        fail_msg("%s: %llu ns of %s in %llu ns; cause: %s", r->route, (unsigned long long)total(r, kind), request_part_name(kind),
+                 (unsigned long long)r->duration_ns, r->cause);
+    for (int other = 0; other < REQUEST_PART_COUNT; other++)
+        if (other != (int)kind && other != REQUEST_PART_CPU && other != REQUEST_PART_RUN_QUEUE && other != REQUEST_PART_OTHER &&
+            other != REQUEST_PART_LOCK && total(r, other) > r->duration_ns / 10)
+            fail_msg("%s: false cause %s, %llu of %llu ns", r->route, request_part_name(other),
+                     (unsigned long long)total(r, other), (unsigned long long)r->duration_ns);
+    for (size_t i = 0; i < r->part_count; i++)
+        found |= r->parts[i].kind == kind && strstr(r->parts[i].detail, detail);
+    if (!found)
+        fail_msg("%s: no part says \"%s\"; cause: %s", r->route, detail, r->cause);
+    assert_true(total(r, REQUEST_PART_UNATTRIBUTED) <= r->duration_ns / 10);
+}
+
+static void ask_for_causes(int way)
+{
+    pid_t pid = way == PREFORK ? 0 : servers[way];
+    char downstream[64];
+    snprintf(downstream, sizeof(downstream), "/downstream?ms=%d&port=%u", CAUSE_MS, ports[THREADS]);
+    ask(way, "GET", "/cpu?ms=40");
+    assert_cause(await(pid, "/cpu", 1), REQUEST_PART_CPU, "");
+    ask(way, "GET", "/sleep?ms=40");
+    assert_cause(await(pid, "/sleep", 1), REQUEST_PART_SLEEP, "nanosleep");
+    ask(way, "GET", "/lock?ms=40");
+    assert_cause(await(pid, "/lock", 1), REQUEST_PART_LOCK, "futex");
+    ask(way, "GET", "/pipe?ms=40");
+    assert_cause(await(pid, "/pipe", 1), REQUEST_PART_OTHER, "read on a pipe");
+    ask(way, "GET", downstream);
+    assert_cause(await(pid, "/downstream", 1), REQUEST_PART_DOWNSTREAM, "read on the connection to 127.0.0.1:");
+    ask(way, "GET", "/chunked?ms=20&n=2");
+    assert_cause(await(pid, "/chunked", 1), REQUEST_PART_SLEEP, "2 times");
+    assert_nothing_lost();
+}
+
+static void test_causes_in_threads(void **state)
+{
+    (void)state;
+    need_rung();
+    ask_for_causes(THREADS);
+}
+
+static void test_causes_in_an_event_loop(void **state)
+{
+    (void)state;
+    need_rung();
+    ask_for_causes(EPOLL);
+}
+
+static void test_causes_in_preforked_processes(void **state)
+{
+    (void)state;
+    need_rung();
+    ask_for_causes(PREFORK);
+}
+
+static void test_disk(void **state)
+{
+    (void)state;
+    need_rung();
+    ask(THREADS, "GET", "/disk?ms=40");
+    const struct request *r = await(servers[THREADS], "/disk", 1);
+    if (!total(r, REQUEST_PART_DISK)) {
+        printf("/var/tmp is no disk: syncing it does not wait\n");
+        skip();
+    }
+    bool found = false;
+    for (size_t i = 0; i < r->part_count; i++)
+        found |= r->parts[i].kind == REQUEST_PART_DISK && strstr(r->parts[i].detail, "fsync of written-");
+    assert_true(found);
+    assert_int_equal(total(r, REQUEST_PART_UNATTRIBUTED), 0);
+}
+
+/* The thread that reads is not the one that replies: the whole duration, and no claim about what it was. */
+static void test_thread_pool_is_not_explained(void **state)
+{
+    (void)state;
+    need_rung();
+    ask(POOL, "GET", "/sleep?ms=40");
+    const struct request *r = await(servers[POOL], "/sleep", 1);
+    assert_int_equal(r->status, 200);
+    assert_true(r->duration_ns >= CAUSE_MS * 1000000ull);
+    assert_true(total(r, REQUEST_PART_UNATTRIBUTED) + total(r, REQUEST_PART_RUN_QUEUE) >= CAUSE_MS * 1000000ull / 2);
+    assert_int_equal(total(r, REQUEST_PART_LOCK), 0);
+}
+
+static void test_fast_requests_have_no_false_cause(void **state)
+{
+    (void)state;
+    need_rung();
+    for (int i = 0; i < 10; i++)
+        ask(THREADS, "GET", "/ok");
+    await(servers[THREADS], "/ok", 10);
+    for (size_t i = 0; i < watch.count; i++) {
+        const struct request *r = watch.requests[i];
+        for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
+            if (kind != REQUEST_PART_CPU && kind != REQUEST_PART_RUN_QUEUE && kind != REQUEST_PART_DISK)
+                assert_int_equal(total(r, kind), 0);
+    }
+    assert_nothing_lost();
+}
+
+static void test_keep_alive_is_not_counted(void **state)
+{
+    (void)state;
+    need_rung();
+    int fd = dial(THREADS);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(write(fd, "GET /ok HTTP/1.1\r\n\r\n", 20), 20);
+        expect(fd, "ok\n", 1);
+        sleep_ms(CAUSE_MS);
+    }
+    /* While the connection is open: a request is there as soon as its thread waits for the next. */
+    await(servers[THREADS], "/ok", 5);
+    for (size_t i = 0; i < watch.count; i++)
+        assert_int_equal(total(watch.requests[i], REQUEST_PART_NETWORK), 0);
+    close(fd);
+}
+
+static void test_a_slow_client_is_network(void **state)
+{
+    (void)state;
+    need_rung();
+    int fd = dial(THREADS);
+    assert_int_equal(write(fd, "POST /ok HTTP/1.1\r\nContent-Length: 4\r\n\r\nab", 42), 42);
+    sleep_ms(2 * CAUSE_MS); /* the server has read what is there long before the rest comes, unless the machine stands still */
+    assert_int_equal(write(fd, "cd", 2), 2);
+    expect(fd, "ok\n", 1);
+    close(fd);
+    const struct request *r = await(servers[THREADS], "/ok", 1);
+    assert_string_equal(r->method, "POST");
+    assert_true(total(r, REQUEST_PART_NETWORK) > 0);
+    assert_int_equal(r->bytes_in, 44);
+}
+
+static void test_request_in_pieces(void **state)
+{
+    (void)state;
+    need_rung();
+    const char *text = "GET /ok?secret=1 HTTP/1.1\r\nHost: a\r\n\r\n";
+    int fd = dial(EPOLL), one = 1;
+    setsockopt(fd, IPPROTO_TCP, 1 /* TCP_NODELAY */, &one, sizeof(one));
+    for (size_t i = 0; i < strlen(text); i++) {
+        assert_int_equal(write(fd, text + i, 1), 1);
+        sleep_ms(1);
+    }
+    expect(fd, "ok\n", 1);
+    close(fd);
+    const struct request *r = await(servers[EPOLL], "/ok", 1);
+    assert_string_equal(r->method, "GET");
+    assert_int_equal(r->bytes_in, strlen(text));
+    assert_int_equal(r->status, 200);
+}
+
+static void test_pipelined(void **state)
+{
+    (void)state;
+    need_rung();
+    const char *text = "GET /ok HTTP/1.1\r\n\r\nGET /ok HTTP/1.1\r\n\r\nGET /ok HTTP/1.1\r\n\r\n";
+    int fd = dial(THREADS);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    expect(fd, "ok\n", 3);
+    close(fd);
+    await(servers[THREADS], "/ok", 1);
+    await(servers[THREADS], "{pipelined}", 2);
+}
+
+static void test_large_body_and_100_continue(void **state)
+{
+    (void)state;
+    need_rung();
+    enum { BODY = 1572864 };
+    static char body[BODY];
+    char head[256];
+    int fd = dial(THREADS);
+    int n = snprintf(head, sizeof(head), "PUT /items/4711/x HTTP/1.1\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", BODY);
+    assert_int_equal(write(fd, head, (size_t)n), n);
+    expect(fd, "100 Continue\r\n\r\n", 1);
+    for (size_t sent = 0; sent < BODY;) {
+        ssize_t now = write(fd, body + sent, BODY - sent);
+        assert_true(now > 0);
+        sent += (size_t)now;
+    }
+    expect(fd, "ok\n", 1);
+    close(fd);
+    const struct request *r = await(servers[THREADS], "/items/{id}/x", 1);
+    assert_string_equal(r->method, "PUT");
+    assert_int_equal(r->status, 200);
+    assert_int_equal(r->bytes_in, BODY + n);
+}
+
+static void test_heads_errors_and_old_versions(void **state)
+{
+    (void)state;
+    need_rung();
+    ask(THREADS, "HEAD", "/ok");
+    assert_string_equal(await(servers[THREADS], "/ok", 1)->method, "HEAD");
+    ask(THREADS, "DELETE", "/status?code=503");
+    assert_int_equal(await(servers[THREADS], "/status", 1)->status, 503);
+    int fd = dial(PREFORK);
+    assert_int_equal(write(fd, "GET /ok HTTP/1.0\r\n\r\n", 20), 20);
+    expect(fd, "ok\n", 1);
+    close(fd);
+    await(0, "/ok", 2);
+    assert_nothing_lost();
+}
+
+static void test_no_reply(void **state)
+{
+    (void)state;
+    need_rung();
+    ask(THREADS, "GET", "/hangup");
+    const struct request *r = await(servers[THREADS], "/hangup", 1);
+    assert_int_equal(r->status, 0);
+    assert_int_equal(r->bytes_out, 0);
+    assert_non_null(strstr(r->cause, "no reply"));
+    assert_nothing_lost();
+}
+
+/* What only looks like HTTP, and a request that shows that what came before is through. */
+static void test_garbage(void **state)
+{
+    (void)state;
+    need_rung();
+    static const char *const texts[] = {"GET key\r\n", "POST", "GETTY /x HTTP/1.1\r\n\r\n", "HEAD\r\n\r\n", "\0\1\2\3"};
+    for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+        int fd = dial(THREADS);
+        size_t size = strlen(texts[i]) ? strlen(texts[i]) : 4;
+        assert_int_equal(write(fd, texts[i], size), size);
+        shutdown(fd, SHUT_WR);
+        char byte;
+        while (recv(fd, &byte, 1, 0) > 0)
+            ;
+        close(fd);
+    }
+    ask(THREADS, "GET", "/ok");
+    await(servers[THREADS], "/ok", 1);
+    assert_int_equal(watch.count, 1);
+    assert_nothing_lost();
+}
+
+/* Whatever a server answers as HTTP is a request. */
+static void test_bad_line_with_a_reply(void **state)
+{
+    (void)state;
+    need_rung();
+    int fd = dial(THREADS);
+    assert_int_equal(write(fd, "GET /ok and more\r\n\r\n", 20), 20);
+    expect(fd, "ok\n", 1);
+    close(fd);
+    assert_int_equal(await(servers[THREADS], "/ok", 1)->status, 200);
+}
+
+/* Every request is in the counters, those without a record too, and the slowest has one. */
+static void test_all_are_counted(void **state)
+{
+    (void)state;
+    need_rung();
+    enum { MANY = 400 };
+    struct losses losses = {0};
+    uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
+    int fd = dial(THREADS);
+    for (int i = 0; i < MANY; i++) {
+        const char *text = i == MANY / 2 ? "GET /sleep?ms=300 HTTP/1.1\r\n\r\n" : "GET /ok HTTP/1.1\r\n\r\n";
+        assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+        expect(fd, "ok\n", 1);
+    }
+    close(fd);
+    await(servers[THREADS], "/sleep", 1);
+    do {
+        look();
+        losses = (struct losses){0};
+        source_request.losses(watch.self, &losses);
+        poll(NULL, 0, 10);
+    } while (watch.count + losses.count[LOSS_REQUEST_NOT_DETAILED] < MANY && clock_monotonic_ns() < end);
+    assert_int_equal(watch.count + losses.count[LOSS_REQUEST_NOT_DETAILED], MANY);
+    assert_nothing_lost();
+}
+
+static void test_shed_counts_only(void **state)
+{
+    (void)state;
+    need_rung();
+    struct losses losses = {0};
+    uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
+    assert_int_equal(source_request.shed(watch.self, SOURCE_DETAIL_COUNTS), 0);
+    ask(THREADS, "GET", "/ok");
+    while (!losses.count[LOSS_REQUEST_NOT_DETAILED] && clock_monotonic_ns() < end) {
+        losses = (struct losses){0};
+        source_request.losses(watch.self, &losses);
+    }
+    assert_int_equal(losses.count[LOSS_REQUEST_NOT_DETAILED], 1);
+    assert_int_equal(source_request.shed(watch.self, SOURCE_DETAIL_LEAST), 0);
+    ask(THREADS, "GET", "/ok");
+    assert_int_equal(source_request.shed(watch.self, SOURCE_DETAIL_FULL), 0);
+    ask(THREADS, "GET", "/status");
+    await(servers[THREADS], "/status", 1);
+    assert_int_equal(watch.count, 1);
+}
+
+#define ON(rung, name, test) {#name "_" #rung, test, watch_begin, watch_end, (void *)(long)rung_##rung}
+#define CASES(rung)                                                                                                      \
+    ON(rung, causes_in_threads, test_causes_in_threads), ON(rung, causes_in_an_event_loop, test_causes_in_an_event_loop), \
+        ON(rung, causes_in_preforked_processes, test_causes_in_preforked_processes), ON(rung, disk, test_disk),           \
+        ON(rung, thread_pool_is_not_explained, test_thread_pool_is_not_explained),                                       \
+        ON(rung, fast_requests_have_no_false_cause, test_fast_requests_have_no_false_cause),                             \
+        ON(rung, keep_alive_is_not_counted, test_keep_alive_is_not_counted),                                             \
+        ON(rung, a_slow_client_is_network, test_a_slow_client_is_network),                                               \
+        ON(rung, request_in_pieces, test_request_in_pieces), ON(rung, pipelined, test_pipelined),                        \
+        ON(rung, large_body_and_100_continue, test_large_body_and_100_continue),                                         \
+        ON(rung, heads_errors_and_old_versions, test_heads_errors_and_old_versions), ON(rung, no_reply, test_no_reply),  \
+        ON(rung, garbage, test_garbage), ON(rung, bad_line_with_a_reply, test_bad_line_with_a_reply), ON(rung, all_are_counted, test_all_are_counted),                                \
+        ON(rung, shed_counts_only, test_shed_counts_only)
+
+enum { rung_best = REQUEST_RUNG_BEST, rung_socket = 0, rung_function = 2, rung_function_hash = 3, rung_syscall = 4, rung_syscall_hash = 5 };
+
+static void test_some_rung_attaches(void **state)
+{
+    (void)state;
+    assert_non_null(watch.self);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        {"some_rung_attaches", test_some_rung_attaches, watch_begin, watch_end, (void *)(long)REQUEST_RUNG_BEST},
+        CASES(socket), CASES(function), CASES(function_hash), CASES(syscall), CASES(syscall_hash),
+    };
+    if (geteuid() != 0) {
+        printf("skipped: BPF needs root\n");
+        return 77;
+    }
+    mkdir("/var", 0755); /* an initramfs has none */
+    mkdir("/var/tmp", 01777);
+    return cmocka_run_group_tests(tests, start_servers, stop_servers);
+}
