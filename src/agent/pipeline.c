@@ -119,8 +119,11 @@ static void take_request(struct pipeline *p, const struct request_record *record
 static void take_record(struct pipeline *p, const struct wire_header *record)
 {
     switch (record->kind) {
-    case WIRE_PROCESS_FORK:
     case WIRE_PROCESS_EXEC:
+        if (p->publisher) /* the kernel half must not walk the new program by the old one's mappings */
+            unwind_publisher_forget(p->publisher, record->pid);
+        __attribute__((fallthrough));
+    case WIRE_PROCESS_FORK:
     case WIRE_PROCESS_COMM:
     case WIRE_PROCESS_EXIT:
     case WIRE_PROCESS_MMAP:
@@ -242,6 +245,7 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
     if (r < 0)
         return r;
     if (options->replay) {
+        processes_set_replay(p->processes);
         r = wire_reader_open(options->replay, &p->replay);
         if (r < 0)
             return r;

@@ -73,6 +73,11 @@ void processes_free(struct processes *p)
     free(p);
 }
 
+void processes_set_replay(struct processes *p)
+{
+    p->is_replay = true;
+}
+
 struct process_entry *processes_lookup(struct processes *p, uint32_t pid)
 {
     struct process_entry *e;
@@ -198,6 +203,8 @@ static void keep_within_bounds(struct processes *p)
 void processes_viewers(struct processes *p, const struct process_entry *e, struct object_sight *sight)
 {
     sight->pid_count = 0;
+    if (p->is_replay)
+        return;
     sight->pids[sight->pid_count++] = e->process.pid;
     uint32_t parent = e->parent_pid;
     while (parent > 1 && sight->pid_count < OBJECT_PIDS_MAX) {
@@ -338,7 +345,7 @@ static void apply_exit(struct processes *p, const struct process_exit *exit_reco
     /* The main thread may leave the others behind. Where they were not counted from the beginning, /proc knows. */
     bool others = e->threads > 0;
     const bool counted = e->threads_counted && e->generation == p->generation;
-    if (!counted && !processes_is_alive(e, &others))
+    if (!counted && !processes_is_alive(p, e, &others))
         others = false;
     if (!others)
         processes_mark_exited(p, e, exit_record->h.time_ns);
@@ -463,7 +470,7 @@ static void check_after_loss(struct processes *p, uint64_t time_ns)
         struct process_entry *e = p->check;
         p->check = e->hh.next;
         bool others;
-        if (!e->process.exited && e->generation != p->generation && !processes_is_alive(e, &others))
+        if (!e->process.exited && e->generation != p->generation && !processes_is_alive(p, e, &others))
             processes_mark_exited(p, e, time_ns);
     }
 }

@@ -36,6 +36,10 @@ int processes_new(size_t max_bytes, struct processes **ret);
 void processes_free(struct processes *p);
 DEFINE_FREEP(processes)
 
+/* For records of another day or machine: /proc and the cgroups of now say nothing of those processes. Files are still looked for at
+ * their paths, and believed only by their identity. */
+void processes_set_replay(struct processes *p);
+
 /* Takes in any WIRE_PROCESS_* record. */
 void processes_apply(struct processes *p, const struct wire_header *record);
 

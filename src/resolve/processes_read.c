@@ -88,7 +88,7 @@ static bool is_same(const struct processes *p, const struct process_entry *e, co
 
 static int open_same(const struct processes *p, const struct process_entry *e, uint32_t pid, struct proc_stat *ret_stat)
 {
-    _cleanup_close_ int fd = proc_open(pid);
+    _cleanup_close_ int fd = p->is_replay ? -ESRCH : proc_open(pid);
     if (fd < 0)
         return fd;
     struct proc_stat stat;
@@ -101,9 +101,9 @@ static int open_same(const struct processes *p, const struct process_entry *e, u
     return take_fd(&fd);
 }
 
-bool processes_is_alive(const struct process_entry *e, bool *ret_others)
+bool processes_is_alive(const struct processes *p, const struct process_entry *e, bool *ret_others)
 {
-    _cleanup_close_ int fd = proc_open(e->process.pid);
+    _cleanup_close_ int fd = p->is_replay ? -ESRCH : proc_open(e->process.pid);
     struct proc_stat stat;
     if (fd < 0 || proc_read_stat(fd, &stat) < 0)
         return false;
@@ -322,7 +322,7 @@ static void inherit_identity(struct processes *p, struct process_entry *e, struc
 
 void processes_identify(struct processes *p, struct process_entry *e)
 {
-    struct cgroup *by_id = cgroups_by_id(p->cgroups, e->cgroup_id);
+    struct cgroup *by_id = p->is_replay ? NULL : cgroups_by_id(p->cgroups, e->cgroup_id);
     if (!e->cgroup_known && by_id && cgroups_is_unified(p->cgroups)) {
         set_cgroup(e, cgroup_ref(by_id));
         e->cgroup_known = true;

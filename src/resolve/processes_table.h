@@ -62,6 +62,7 @@ struct processes {
     struct process_entry *check; /* next one to be made sure of after a loss; NULL: done */
     struct buf scratch;
     unsigned depth; /* of asking ancestors */
+    bool is_replay; /* /proc is not asked */
     struct {
         uint64_t evictions, proc_reads, mapping_reads, gone, lost;
     } count;
@@ -87,10 +88,10 @@ void processes_map(struct processes *p, struct process_entry *e, const struct ob
 void processes_viewers(struct processes *p, const struct process_entry *e, struct object_sight *sight);
 
 /* processes_read.c */
-int processes_proc_open(struct processes *p, const struct process_entry *e);
 struct process_entry *processes_read_new(struct processes *p, uint32_t pid);
 void processes_complete(struct processes *p, struct process_entry *e);
 void processes_identify(struct processes *p, struct process_entry *e);
-bool processes_is_alive(const struct process_entry *e, bool *ret_zombie_leader);
+/* By /proc; and whether it has other threads than the main one. */
+bool processes_is_alive(const struct processes *p, const struct process_entry *e, bool *ret_others);
 struct service *service_ref(struct service *s);
 void service_unref(struct processes *p, struct service *s);

@@ -198,6 +198,12 @@ static const char *end_text(unsigned end)
     return end < UNWIND_END_COUNT && texts[end] ? texts[end] : "[truncated]";
 }
 
+static unsigned finish(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process, size_t count,
+                       size_t *ret_more)
+{
+    return (unsigned)unwind_finish_sample(record, process, r->unwind_cache, r->user + count, CPU_MAX_USER_FRAMES - count, ret_more);
+}
+
 static void add_user(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
                      struct losses *losses, struct sample *s)
 {
@@ -206,9 +212,10 @@ static void add_user(struct sample_resolver *r, const struct cpu_sample *record,
     memcpy(r->user, record->data + record->kernel_frames, count * sizeof(*r->user));
     if (record->stack_bytes && process) {
         size_t more = 0;
-        if (record->user_end == UNWIND_END_NO_PROCESS && !process_mapping_find(process, record->stop_ip))
-            processes_read_mappings(r->processes, process);
-        end = (unsigned)unwind_finish_sample(record, process, r->unwind_cache, r->user + count, CPU_MAX_USER_FRAMES - count, &more);
+        end = finish(r, record, process, count, &more);
+        /* Code that was mapped without a record, or before it came: walked once more by what is true now. */
+        if (end == UNWIND_END_NO_MAPPING && processes_read_mappings(r->processes, process))
+            end = finish(r, record, process, count, &more);
         count += more;
     }
     if (process)

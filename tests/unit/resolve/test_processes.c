@@ -169,6 +169,21 @@ static void test_process_that_began_later_is_another(void **state)
     assert_null(processes_find(f->p, (uint32_t)getpid(), 0));
 }
 
+static void test_replay_does_not_ask_proc(void **state)
+{
+    struct fixture *f = *state;
+    processes_set_replay(f->p);
+    assert_null(processes_find(f->p, (uint32_t)getpid(), 1));
+    tell_fork(f, 1, (uint32_t)getpid(), (uint32_t)getpid()); /* a process of another day that had our number */
+    tell_exec(f, (uint32_t)getpid(), "then");
+    tell_mmap(f, (uint32_t)getpid(), 0x1000, 0x2000, 0, "/bin/then");
+    tell_lost(f);
+    assert_mappings(f, (uint32_t)getpid(), "1000-2000+0 then");
+    const struct resource *r = processes_resource(f->p, processes_find(f->p, (uint32_t)getpid(), 1));
+    assert_string_equal(r->command, "then");
+    assert_string_equal(r->cgroup_path, "");
+}
+
 static void test_short_life_is_whole(void **state)
 {
     struct fixture *f = *state;
@@ -581,6 +596,7 @@ int main(void)
         TEST(test_own_process_from_proc),
         TEST(test_nobody),
         TEST(test_process_that_began_later_is_another),
+        TEST(test_replay_does_not_ask_proc),
         TEST(test_short_life_is_whole),
         TEST(test_fork_shares_until_one_changes),
         TEST(test_exec_clears),

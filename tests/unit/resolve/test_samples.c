@@ -6,6 +6,7 @@
 #include "resolve/unwind.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,6 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -48,6 +51,7 @@ bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct fram
 }
 
 static enum unwind_end finish_end;
+static unsigned finish_calls;
 
 int unwind_finish_sample(const struct cpu_sample *record, const struct process *process, struct unwind_cache *cache,
                          uint64_t *ret_frames, size_t max, size_t *ret_count)
@@ -56,6 +60,7 @@ int unwind_finish_sample(const struct cpu_sample *record, const struct process *
     assert_non_null(process);
     assert_true(record->stack_bytes > 0);
     assert_true(max >= 2);
+    finish_calls++;
     ret_frames[0] = 0x1101;
     ret_frames[1] = 0x1201;
     *ret_count = 2;
@@ -253,6 +258,33 @@ static void test_copied_stack_is_finished(void **state)
     }
 }
 
+/* Code mapped behind our back: the walk ends there, the mappings are read again, the walk is done again. */
+static void test_copied_stack_is_walked_again_by_new_mappings(void **state)
+{
+    struct fixture *f = *state;
+    processes_at(f->processes, clock_monotonic_ns());
+    assert_non_null(processes_find(f->processes, (uint32_t)getpid(), 0));
+    int fd = open("/proc/self/exe", O_RDONLY);
+    void *at = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    close(fd);
+    assert_ptr_not_equal(at, MAP_FAILED);
+    struct cpu_sample *r = make(f, (uint32_t)getpid(), 0, 1, UNWIND_END_NO_MAPPING);
+    r->h.time_ns = clock_monotonic_ns();
+    r->data[0] = ((uintptr_t)at + 16) | CPU_FRAME_EXACT;
+    r->stack_bytes = 64;
+    r->h.size_bytes += 64;
+    finish_end = UNWIND_END_NO_MAPPING;
+    finish_calls = 0;
+    struct sample s;
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
+    assert_int_equal(finish_calls, 2);
+    assert_non_null(strstr(s.frames[0].function, "+10"));
+    finish_calls = 0; /* nothing is new now, and it is too soon to look */
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
+    assert_int_equal(finish_calls, 1);
+    munmap(at, 4096);
+}
+
 static void test_unknown_process_is_still_a_sample(void **state)
 {
     struct fixture *f = *state;
@@ -343,6 +375,7 @@ int main(void)
         TEST(test_every_end_is_said_and_counted),
         TEST(test_kernel_part_cut),
         TEST(test_copied_stack_is_finished),
+        TEST(test_copied_stack_is_walked_again_by_new_mappings),
         TEST(test_unknown_process_is_still_a_sample),
         TEST(test_record_that_makes_no_sense),
         TEST(test_deepest_stack_with_long_names),
