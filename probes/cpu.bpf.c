@@ -18,7 +18,7 @@ const volatile __u32 skip_pid = 0;
 const volatile bool filter_pids = false;
 const volatile bool filter_cgroups = false;
 const volatile bool filter_commands = false;
-const volatile int cgroup_controller = -1; /* v1: index of the controller whose hierarchy names jobs; -1: cgroup v2 */
+const volatile int cgroup_hierarchy = CPU_CGROUPS_V2;
 
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -58,14 +58,34 @@ struct {
     __type(value, __u8);
 } commands SEC(".maps");
 
+#define CONTROLLER_INDEX(name)                                                                               \
+    (bpf_core_enum_value_exists(enum cgroup_subsys_id, name) ? bpf_core_enum_value(enum cgroup_subsys_id, name) : -1)
+
+/* Where the kernel keeps the controller in a task's set of cgroups; -1: cgroup v2 is asked for. */
+static __always_inline int controller_index(void)
+{
+    if (cgroup_hierarchy == CPU_CGROUPS_MEMORY)
+        return CONTROLLER_INDEX(memory_cgrp_id);
+    if (cgroup_hierarchy == CPU_CGROUPS_CPUACCT)
+        return CONTROLLER_INDEX(cpuacct_cgrp_id);
+    if (cgroup_hierarchy == CPU_CGROUPS_CPU)
+        return CONTROLLER_INDEX(cpu_cgrp_id);
+    if (cgroup_hierarchy == CPU_CGROUPS_PIDS)
+        return CONTROLLER_INDEX(pids_cgrp_id);
+    if (cgroup_hierarchy == CPU_CGROUPS_DEVICES)
+        return CONTROLLER_INDEX(devices_cgrp_id);
+    return -1;
+}
+
 static __always_inline struct cgroup *task_cgroup(struct task_struct *task)
 {
     struct css_set *set = BPF_CORE_READ(task, cgroups);
     struct cgroup_subsys_state *state = NULL;
+    int index = controller_index();
 
-    if (cgroup_controller < 0)
+    if (index < 0)
         return BPF_CORE_READ(set, dfl_cgrp);
-    bpf_probe_read_kernel(&state, sizeof(state), &set->subsys[0] + cgroup_controller);
+    bpf_probe_read_kernel(&state, sizeof(state), &set->subsys[0] + index);
     return BPF_CORE_READ(state, cgroup);
 }
 

@@ -24,8 +24,8 @@ enum unwind_end {
 
 struct cpu_sample {
     struct wire_header h;
-    __u64 cgroup_id;      /* kernfs id of the task's cgroup, which is its directory's inode: in the first v1 hierarchy that is mounted of
-                           * memory, cpuacct, cpu, pids, devices, else in cgroup v2's (v1 is where jobs live on hybrid hosts) */
+    __u64 cgroup_id;      /* kernfs id of the task's cgroup, which is its directory's inode: in the hierarchy that enum cpu_cgroups
+                           * says (v1 is where jobs live on hybrid hosts) */
     __u64 weight_ns;      /* CPU time that this sample stands for */
     __u32 cpu;
     __u16 kernel_frames;  /* data[0 ..): kernel return addresses, leaf first */
@@ -54,6 +54,16 @@ struct cpu_stats {
     __u64 ring_full;      /* not written */
     __u64 copies_refused; /* stacks not copied, because the ring was half full or the budget short */
     __u64 followed_full;  /* children of followed processes that could not be followed */
+};
+
+/* Whose hierarchy names jobs: that of the first controller that is mounted as cgroup v1, in this order, else cgroup v2. */
+enum cpu_cgroups {
+    CPU_CGROUPS_V2,
+    CPU_CGROUPS_MEMORY,
+    CPU_CGROUPS_CPUACCT,
+    CPU_CGROUPS_CPU,
+    CPU_CGROUPS_PIDS,
+    CPU_CGROUPS_DEVICES,
 };
 
 #define CPU_MAX_FOLLOWED 10240

@@ -64,6 +64,15 @@ struct perf_sample_context {
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
+/* Numbered by what the kernel was built with: the values here stand for themselves only through CO-RE. */
+enum cgroup_subsys_id {
+    memory_cgrp_id = 1,
+    cpuacct_cgrp_id,
+    cpu_cgrp_id,
+    pids_cgrp_id,
+    devices_cgrp_id,
+};
+
 struct kernfs_node {
     __u64 id;
 };

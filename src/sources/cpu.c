@@ -87,7 +87,7 @@ static int set_up(struct cpu_bpf *k, const struct source_options *options, bool 
     k->rodata->filter_pids = pids;
     k->rodata->filter_cgroups = options->cgroup_count > 0;
     k->rodata->filter_commands = options->command_count > 0;
-    k->rodata->cgroup_controller = cpu_filters_cgroup_controller();
+    k->rodata->cgroup_hierarchy = (int)cpu_filters_cgroups();
     k->rodata->ring_bytes = ring_bytes(options->ring_bytes);
     leave_out_map(k->maps.followed, pids);
     leave_out_map(k->maps.cgroups, options->cgroup_count > 0);

@@ -4,10 +4,7 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 
-#include "../../probes/cpu.h"
-
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -38,53 +35,37 @@ static bool line_has_controller(const char *line, size_t size, const char *contr
     return false;
 }
 
-const char *cpu_filters_pick_controller(const char *mountinfo)
-{
-    static const char *const controllers[] = {"memory", "cpuacct", "cpu", "pids", "devices"};
+static const char *const controllers[] = {
+    [CPU_CGROUPS_MEMORY] = "memory", [CPU_CGROUPS_CPUACCT] = "cpuacct", [CPU_CGROUPS_CPU] = "cpu",
+    [CPU_CGROUPS_PIDS] = "pids",     [CPU_CGROUPS_DEVICES] = "devices",
+};
 
-    for (size_t i = 0; i < array_size(controllers); i++) {
+enum cpu_cgroups cpu_filters_pick_cgroups(const char *mountinfo)
+{
+    for (size_t i = CPU_CGROUPS_MEMORY; i < array_size(controllers); i++) {
         for (const char *line = mountinfo; *line;) {
             size_t size = strcspn(line, "\n");
 
             if (line_has_controller(line, size, controllers[i]))
-                return controllers[i];
+                return (enum cpu_cgroups)i;
             line += size + (line[size] == '\n');
         }
     }
-    return NULL;
+    return CPU_CGROUPS_V2;
 }
 
-/* The kernel numbers its controllers by what it was built with; its BTF knows. */
-static int controller_index(const char *controller)
+const char *cpu_filters_pick_controller(const char *mountinfo)
 {
-    struct btf *btf = btf__load_vmlinux_btf();
-    const struct btf_type *type;
-    const struct btf_enum *values;
-    char name[64];
-    int id, index = -1;
-
-    if (!btf)
-        return -1;
-    id = btf__find_by_name_kind(btf, "cgroup_subsys_id", BTF_KIND_ENUM);
-    type = id > 0 ? btf__type_by_id(btf, (uint32_t)id) : NULL;
-    snprintf(name, sizeof(name), "%s_cgrp_id", controller);
-    values = type ? btf_enum(type) : NULL;
-    for (int i = 0; values && i < btf_vlen(type); i++)
-        if (strcmp(btf__name_by_offset(btf, values[i].name_off), name) == 0)
-            index = values[i].val;
-    btf__free(btf);
-    return index;
+    return controllers[cpu_filters_pick_cgroups(mountinfo)];
 }
 
-int cpu_filters_cgroup_controller(void)
+enum cpu_cgroups cpu_filters_cgroups(void)
 {
     _cleanup_buf_ struct buf text = {0};
-    const char *controller;
 
     if (buf_read_file(&text, "/proc/self/mountinfo", MOUNTINFO_MAX_BYTES) < 0 || !text.data)
-        return -1;
-    controller = cpu_filters_pick_controller(text.data);
-    return controller ? controller_index(controller) : -1;
+        return CPU_CGROUPS_V2;
+    return cpu_filters_pick_cgroups(text.data);
 }
 
 struct kinship {

@@ -4,11 +4,14 @@
 
 #include "sources/source.h"
 
-/* The index of the first v1 controller that is mounted of memory, cpuacct, cpu, pids, devices in the running kernel, or -1: names
- * come from cgroup v2. */
-int cpu_filters_cgroup_controller(void);
+#include "../../probes/cpu.h"
 
-/* The same choice for text of /proc/self/mountinfo: the controller's name, or NULL. */
+/* By what is mounted now. */
+enum cpu_cgroups cpu_filters_cgroups(void);
+
+/* The same choice for text of /proc/self/mountinfo. */
+enum cpu_cgroups cpu_filters_pick_cgroups(const char *mountinfo);
+/* The controller's name, or NULL: cgroup v2. */
 const char *cpu_filters_pick_controller(const char *mountinfo);
 
 /* Puts the filters into their maps (descriptors, unused ones below 0); existing children of the processes asked for are put in
