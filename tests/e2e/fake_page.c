@@ -106,7 +106,7 @@ static void fill_normal(struct profile *p, unsigned round)
         native("_PyEval_EvalFrameDefault", "/usr/bin/python3.11"));
 }
 
-/* A tree of 20,000 frames: 20 processes, each ten branches, each 10 deep with ten leaves. */
+/* 20,000 frames: 20 processes, each with ten stacks that are 100 deep. */
 static void fill_large(struct profile *p)
 {
     static char names[20][10][20][32];

@@ -1,0 +1,92 @@
+/* html.c: the page around the profile's JSON, in which no name can end the element that it is in. What a
+ * browser makes of it: web/tests/page.test.mjs. */
+#include "export/export.h"
+#include "web_assets.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../fixture.h"
+
+static size_t occurrences(const char *text, const char *what)
+{
+    size_t n = 0;
+    for (; (text = strstr(text, what)); text += strlen(what))
+        n++;
+    return n;
+}
+
+static void holds_the_profile(void **state)
+{
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    _cleanup_buf_ struct buf html = {0}, json = {0};
+    (void)state;
+    assert_int_equal(profile_new(0, &p), 0);
+    fixture_typical(p);
+    assert_int_equal(exporter_html.write(p, &html), 0);
+    assert_int_equal(exporter_speedscope.write(p, &json), 0);
+    assert_int_equal(html.size, web_flame_html_size() - strlen(WEB_FLAME_PLACEHOLDER) + json.size);
+    assert_int_equal(occurrences(html.data, json.data), 1);
+    assert_int_equal(occurrences(html.data, WEB_FLAME_PLACEHOLDER), 0);
+    assert_int_equal(occurrences(html.data, "<script"), occurrences(web_flame_html, "<script"));
+    assert_int_equal(occurrences(html.data, "http-equiv=\"Content-Security-Policy\""), 1);
+}
+
+static void names_stay_inside(void **state)
+{
+    const struct resource resource = {
+        .pid = 1,
+        .command = "</script><script>alert(1)</script>",
+        .executable_path = "<!--",
+        .service_name = "",
+        .service_namespace = "",
+        .service_version = "",
+        .container_id = "",
+        .container_runtime = "",
+        .kubernetes_pod_uid = "",
+        .slurm_job_id = "",
+        .systemd_unit = "",
+        .cgroup_path = "",
+    };
+    const struct frame frame = {.kind = FRAME_NATIVE,
+                                .function = "</SCRIPT ><img>" WEB_FLAME_PLACEHOLDER,
+                                .file = "]]>",
+                                .mapping = "<!--<script>",
+                                .build_id = ""};
+    const struct sample sample = {
+        .weight_ns = 1, .resource = &resource, .thread_name = "", .frames = &frame, .frame_count = 1};
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    _cleanup_buf_ struct buf html = {0};
+    (void)state;
+    assert_int_equal(profile_new(0, &p), 0);
+    assert_int_equal(profile_add(p, &sample), 0);
+    assert_int_equal(exporter_html.write(p, &html), 0);
+    assert_int_equal(occurrences(html.data, "</script>"), occurrences(web_flame_html, "</script>"));
+    assert_int_equal(occurrences(html.data, "</SCRIPT"), 0);
+    assert_int_equal(occurrences(html.data, "<!--"), occurrences(web_flame_html, "<!--"));
+    assert_int_equal(occurrences(html.data, "<img"), occurrences(web_flame_html, "<img"));
+}
+
+static void bound(void **state)
+{
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    _cleanup_buf_ struct buf html = {.max_bytes = 1000};
+    (void)state;
+    assert_int_equal(profile_new(0, &p), 0);
+    assert_int_equal(exporter_html.write(p, &html), -EFBIG);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(holds_the_profile),
+        cmocka_unit_test(names_stay_inside),
+        cmocka_unit_test(bound),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
