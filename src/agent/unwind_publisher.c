@@ -426,9 +426,9 @@ static void trim_memory(struct unwind_publisher *p)
     p->trim_wanted = false;
 }
 
-void unwind_publisher_run(struct unwind_publisher *p)
+void unwind_publisher_run_at(struct unwind_publisher *p, uint64_t now_ns)
 {
-    p->now_ns = clock_monotonic_ns();
+    p->now_ns = now_ns;
     take_built(p);
     if (p->retry_ns && p->now_ns >= p->retry_ns) {
         p->retry_ns = 0;
@@ -439,6 +439,11 @@ void unwind_publisher_run(struct unwind_publisher *p)
     p->last_sweep_ns = p->now_ns;
     remove_unused(p);
     trim_memory(p);
+}
+
+void unwind_publisher_run(struct unwind_publisher *p)
+{
+    unwind_publisher_run_at(p, clock_monotonic_ns());
 }
 
 /* ---- life, figures ---- */

@@ -30,6 +30,8 @@ void unwind_publisher_want(struct unwind_publisher *p, const struct process *pro
 
 /* Once a turn: puts what has been built, removes what nobody has used for a while. */
 void unwind_publisher_run(struct unwind_publisher *p);
+/* The same at a given CLOCK_MONOTONIC time, for tests. */
+void unwind_publisher_run_at(struct unwind_publisher *p, uint64_t now_ns);
 
 /* The process has gone, or runs another program. */
 void unwind_publisher_forget(struct unwind_publisher *p, uint32_t pid);

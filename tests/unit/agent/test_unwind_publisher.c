@@ -1,0 +1,351 @@
+/* unwind_publisher.c over tables that only remember what they were told: what the kernel half holds at each
+ * moment must be what the processes map, never a number of an object that has gone, and nothing must stay
+ * that nobody uses. */
+#include "agent/unwind_publisher.h"
+#include "base/clock.h"
+#include "resolve/processes.h"
+#include "resolve/unwind_cache.h"
+#include "sources/unwind_tables.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SECOND_NS     1000000000ull
+#define OBJECTS_MAX   64
+#define PROCESSES_MAX 16
+
+/* ---- tables that remember ---- */
+
+struct unwind_tables {
+    bool present[OBJECTS_MAX];
+    unsigned puts, removals;
+    unsigned max_objects;
+    struct {
+        uint32_t pid;
+        size_t count;
+        struct unwind_mapping mappings[4];
+    } processes[PROCESSES_MAX];
+    unsigned process_puts;
+};
+
+int unwind_tables_put_object(struct unwind_tables *t, const void *values, size_t value_count,
+                             uint32_t *ret_object)
+{
+    assert_non_null(values);
+    assert_true(value_count > 2);
+    unsigned held = 0;
+    for (uint32_t i = 0; i < OBJECTS_MAX; i++)
+        held += t->present[i];
+    if (held >= t->max_objects)
+        return -ENOSPC;
+    uint32_t number = t->puts++ % OBJECTS_MAX;
+    assert_false(t->present[number]);
+    t->present[number] = true;
+    *ret_object = number;
+    return 0;
+}
+
+void unwind_tables_remove_object(struct unwind_tables *t, uint32_t object)
+{
+    assert_true(object < OBJECTS_MAX && t->present[object]);
+    for (size_t i = 0; i < PROCESSES_MAX; i++)
+        for (size_t j = 0; t->processes[i].pid && j < t->processes[i].count; j++)
+            assert_int_not_equal(t->processes[i].mappings[j].object, object); /* nobody follows it any more */
+    t->present[object] = false;
+    t->removals++;
+}
+
+int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struct unwind_mapping *mappings,
+                              size_t count)
+{
+    unwind_tables_remove_process(t, pid);
+    for (size_t i = 0; i < PROCESSES_MAX; i++) {
+        if (t->processes[i].pid)
+            continue;
+        t->processes[i].pid = pid;
+        t->processes[i].count = count;
+        memcpy(t->processes[i].mappings, mappings, count * sizeof(*mappings));
+        t->process_puts++;
+        return 0;
+    }
+    return -ENOSPC;
+}
+
+void unwind_tables_remove_process(struct unwind_tables *t, uint32_t pid)
+{
+    for (size_t i = 0; i < PROCESSES_MAX; i++)
+        if (t->processes[i].pid == pid)
+            t->processes[i].pid = 0;
+}
+
+size_t unwind_tables_bytes(const struct unwind_tables *t)
+{
+    (void)t;
+    return 0;
+}
+
+/* What the kernel half would find of a process's mapping; UINT32_MAX - 2: no such process. */
+#define NO_PROCESS (UINT32_MAX - 2)
+static uint32_t kernel_object(const struct unwind_tables *t, uint32_t pid, size_t mapping)
+{
+    for (size_t i = 0; i < PROCESSES_MAX; i++)
+        if (t->processes[i].pid == pid)
+            return t->processes[i].mappings[mapping].object;
+    return NO_PROCESS;
+}
+
+/* ---- objects: all of them are this program ---- */
+
+static unsigned references;
+
+struct object *object_ref(struct object *o)
+{
+    references++;
+    o->references++;
+    return o;
+}
+
+struct object *object_unref(struct object *o)
+{
+    assert_true(o->references > 0);
+    references--;
+    o->references--;
+    return NULL;
+}
+
+int object_open(const struct object *o)
+{
+    (void)o;
+    int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+/* ---- a world for each test ---- */
+
+struct world {
+    struct unwind_tables tables;
+    struct unwind_cache *cache;
+    struct unwind_publisher *publisher;
+    struct object objects[8];
+    struct process_mapping mappings[4][2];
+    struct process processes[4];
+    uint64_t now_ns;
+};
+
+static int make_world(void **state)
+{
+    struct world *w = calloc(1, sizeof(*w));
+    assert_non_null(w);
+    w->tables.max_objects = OBJECTS_MAX;
+    w->now_ns = clock_monotonic_ns();
+    assert_int_equal(unwind_cache_new(1 << 20, &w->cache), 0);
+    assert_int_equal(unwind_publisher_new(&w->tables, w->cache, &w->publisher), 0);
+    for (size_t i = 0; i < 8; i++)
+        w->objects[i] = (struct object){.id = i + 1, .path = "/x", .build_id = ""};
+    for (size_t i = 0; i < 4; i++) { /* each maps its own program and the library 7 */
+        w->mappings[i][0] = (struct process_mapping){0x1000, 0x2000, 0, &w->objects[i]};
+        w->mappings[i][1] = (struct process_mapping){0x5000, 0x6000, 0, &w->objects[7]};
+        w->processes[i] = (struct process){.pid = (uint32_t)(100 + i),
+                                           .start_time_ns = 1,
+                                           .mapping_version = i + 1,
+                                           .mappings = w->mappings[i],
+                                           .mapping_count = 2};
+    }
+    *state = w;
+    return 0;
+}
+
+static int free_world(void **state)
+{
+    struct world *w = *state;
+    unwind_publisher_free(w->publisher);
+    assert_int_equal(references, 0);
+    for (size_t i = 0; i < OBJECTS_MAX; i++)
+        assert_false(w->tables.present[i]);
+    for (size_t i = 0; i < PROCESSES_MAX; i++)
+        assert_int_equal(w->tables.processes[i].pid, 0);
+    unwind_cache_free(w->cache);
+    free(w);
+    return 0;
+}
+
+/* As the resolver does when it walks a copied stack through the object. */
+static void walk_by(struct world *w, size_t object)
+{
+    const struct unwind_table *table;
+    assert_int_equal(unwind_cache_get(w->cache, &w->objects[object], &table), 0);
+}
+
+static void pass_time(struct world *w, uint64_t ns)
+{
+    w->now_ns += ns;
+    unwind_publisher_run_at(w->publisher, w->now_ns);
+}
+
+static void only_what_a_walk_came_by_is_put(void **state)
+{
+    struct world *w = *state;
+    unwind_publisher_want(w->publisher, &w->processes[0]);
+    assert_int_equal(kernel_object(&w->tables, 100, 0), UNWIND_OBJECT_UNKNOWN);
+    walk_by(w, 0);
+    unwind_publisher_want(w->publisher, &w->processes[0]);
+    assert_int_equal(kernel_object(&w->tables, 100, 0), 0);
+    assert_int_equal(kernel_object(&w->tables, 100, 1), UNWIND_OBJECT_UNKNOWN);
+    assert_int_equal(w->tables.puts, 1);
+    unsigned puts = w->tables.process_puts;
+    for (int i = 0; i < 100; i++)
+        unwind_publisher_want(w->publisher, &w->processes[0]);
+    assert_int_equal(w->tables.process_puts, puts); /* nothing has changed */
+}
+
+static void objects_are_shared(void **state)
+{
+    struct world *w = *state;
+    walk_by(w, 7);
+    unwind_publisher_want(w->publisher, &w->processes[0]);
+    unwind_publisher_want(w->publisher, &w->processes[1]);
+    assert_int_equal(w->tables.puts, 1);
+    assert_int_equal(kernel_object(&w->tables, 100, 1), kernel_object(&w->tables, 101, 1));
+}
+
+static void anonymous_code_has_no_rows(void **state)
+{
+    struct world *w = *state;
+    w->mappings[0][0].object = NULL;
+    w->objects[7].is_anonymous = true;
+    unwind_publisher_want(w->publisher, &w->processes[0]);
+    assert_int_equal(kernel_object(&w->tables, 100, 0), UNWIND_OBJECT_NO_CODE);
+    assert_int_equal(kernel_object(&w->tables, 100, 1), UNWIND_OBJECT_NO_CODE);
+}
+
+static void memory_is_given_back(void **state)
+{
+    struct world *w = *state;
+    walk_by(w, 0);
+    walk_by(w, 7);
+    unwind_publisher_want(w->publisher, &w->processes[0]);
+    unwind_publisher_want(w->publisher, &w->processes[1]);
+    assert_int_equal(w->tables.puts, 2);
+    unwind_publisher_forget(w->publisher, 100);
+    assert_int_equal(kernel_object(&w->tables, 100, 0), NO_PROCESS);
+    pass_time(w, 30 * SECOND_NS);
+    assert_int_equal(w->tables.removals, 0); /* it may be started again */
+    pass_time(w, 40 * SECOND_NS);
+    assert_int_equal(w->tables.removals, 1); /* the program; the library is still mapped */
+    assert_true(w->tables.present[kernel_object(&w->tables, 101, 1)]);
+    unwind_publisher_forget(w->publisher, 101);
+    pass_time(w, 61 * SECOND_NS);
+    assert_int_equal(w->tables.removals, 2);
+    assert_int_equal(references, 0);
+}
+
+static void new_mappings_replace_the_old(void **state)
+{
+    struct world *w = *state;
+    walk_by(w, 0);
+    walk_by(w, 2);
+    unwind_publisher_want(w->publisher, &w->processes[0]);
+    w->mappings[0][0] = (struct process_mapping){0x9000, 0xa000, 0, &w->objects[2]};
+    w->mappings[0][1].object = NULL;
+    w->processes[0].mapping_version = 99;
+    unwind_publisher_want(w->publisher, &w->processes[0]);
+    assert_int_equal(kernel_object(&w->tables, 100, 0), 1);
+    assert_int_equal(kernel_object(&w->tables, 100, 1), UNWIND_OBJECT_NO_CODE);
+    pass_time(w, 61 * SECOND_NS);
+    assert_int_equal(w->tables.removals, 1);
+}
+
+static void unused_objects_make_room(void **state)
+{
+    struct world *w = *state;
+    w->tables.max_objects = 1;
+    walk_by(w, 0);
+    walk_by(w, 1);
+    unwind_publisher_want(w->publisher, &w->processes[0]);
+    unwind_publisher_forget(w->publisher, 100);
+    unwind_publisher_want(w->publisher, &w->processes[1]); /* no room; what nobody uses goes */
+    assert_int_equal(w->tables.removals, 1);
+    pass_time(w, SECOND_NS);
+    unwind_publisher_want(w->publisher, &w->processes[1]);
+    assert_true(w->tables.present[kernel_object(&w->tables, 101, 0)]);
+    struct losses losses = {0};
+    unwind_publisher_losses(w->publisher, &losses);
+    assert_int_equal(losses.count[LOSS_MAP_FULL], 0);
+}
+
+static void full_tables_are_counted_and_tried_again(void **state)
+{
+    struct world *w = *state;
+    w->tables.max_objects = 1;
+    walk_by(w, 0);
+    walk_by(w, 1);
+    unwind_publisher_want(w->publisher, &w->processes[0]);
+    unwind_publisher_want(w->publisher, &w->processes[1]); /* both have just been sampled */
+    assert_int_equal(w->tables.removals, 0);
+    assert_int_equal(kernel_object(&w->tables, 101, 0), UNWIND_OBJECT_UNKNOWN);
+    struct losses losses = {0};
+    unwind_publisher_losses(w->publisher, &losses);
+    assert_int_equal(losses.count[LOSS_MAP_FULL], 1);
+
+    pass_time(w, 40 * SECOND_NS); /* process 100 was not sampled since */
+    unwind_publisher_want(w->publisher, &w->processes[1]);
+    assert_int_equal(w->tables.removals, 1);
+    assert_int_equal(kernel_object(&w->tables, 100, 0), NO_PROCESS);
+    pass_time(w, SECOND_NS);
+    unwind_publisher_want(w->publisher, &w->processes[1]);
+    assert_true(w->tables.present[kernel_object(&w->tables, 101, 0)]);
+    unwind_publisher_want(w->publisher, &w->processes[0]); /* it comes back, without rows */
+    assert_int_equal(kernel_object(&w->tables, 100, 0), UNWIND_OBJECT_UNKNOWN);
+}
+
+static void large_files_are_built_by_the_thread(void **state)
+{
+    struct world *w = *state;
+    unwind_cache_defer_above(w->cache, 0);
+    const struct unwind_table *table;
+    assert_int_equal(unwind_cache_get(w->cache, &w->objects[0], &table), -EAGAIN);
+    unwind_publisher_want(w->publisher, &w->processes[0]);
+    for (int i = 0; i < 3000 && kernel_object(&w->tables, 100, 0) == UNWIND_OBJECT_UNKNOWN; i++) {
+        usleep(10000);
+        pass_time(w, 10000000);
+        unwind_publisher_want(w->publisher, &w->processes[0]);
+    }
+    assert_true(w->tables.present[kernel_object(&w->tables, 100, 0)]);
+    assert_int_equal(unwind_cache_get(w->cache, &w->objects[0], &table),
+                     0); /* walks in user space have it too */
+}
+
+static void processes_that_have_gone_are_not_published(void **state)
+{
+    struct world *w = *state;
+    w->processes[0].exited = true;
+    unwind_publisher_want(w->publisher, &w->processes[0]);
+    unwind_publisher_want(w->publisher, NULL);
+    unwind_publisher_forget(w->publisher, 4711);
+    assert_int_equal(w->tables.process_puts, 0);
+}
+
+#define in_world(f) cmocka_unit_test_setup_teardown(f, make_world, free_world)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        in_world(only_what_a_walk_came_by_is_put),
+        in_world(objects_are_shared),
+        in_world(anonymous_code_has_no_rows),
+        in_world(memory_is_given_back),
+        in_world(new_mappings_replace_the_old),
+        in_world(unused_objects_make_room),
+        in_world(full_tables_are_counted_and_tried_again),
+        in_world(large_files_are_built_by_the_thread),
+        in_world(processes_that_have_gone_are_not_published),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
