@@ -176,7 +176,7 @@ int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *fi
 {
     struct agent *a = agent;
     uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
-    return windows_snapshot(a->windows, now_ns > span_ns ? now_ns - span_ns : 0, UINT64_MAX, filter, ret);
+    return windows_snapshot(a->windows, now_ns > span_ns ? now_ns - span_ns : 0, now_ns, filter, ret);
 }
 
 int agent_requests(void *agent, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count)

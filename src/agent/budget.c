@@ -28,7 +28,9 @@ static double share_over_window(const struct budget *b)
     unsigned slots = BUDGET_WINDOW_SECONDS + 1;
     unsigned last = (b->measured - 1) % slots, first = b->measured > slots ? b->measured % slots : 0;
     uint64_t elapsed = b->time_ns[last] - b->time_ns[first];
-    return elapsed ? (double)(b->cpu_ns[last] - b->cpu_ns[first]) / elapsed / b->cpus : 0;
+    if (!elapsed || b->cpu_ns[last] < b->cpu_ns[first]) /* programs that were detached take their run time with them */
+        return 0;
+    return (double)(b->cpu_ns[last] - b->cpu_ns[first]) / elapsed / b->cpus;
 }
 
 static bool change(struct budget *b, enum source_detail detail, uint64_t now_ns)

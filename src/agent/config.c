@@ -60,7 +60,7 @@ static const struct key *find_key(const char *name)
 /* Whether `value` is one of the words of "a, b, c". */
 static bool is_choice(const char *choices, const char *value)
 {
-    size_t length = strlen(value);
+    size_t length = strcspn(value, ", ") == strlen(value) ? strlen(value) : 0; /* one word, not two of them */
     for (const char *word = choices; length && (word = strstr(word, value)); word += length)
         if ((word == choices || word[-1] == ' ') && (word[length] == ',' || word[length] == '\0'))
             return true;

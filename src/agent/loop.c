@@ -143,8 +143,9 @@ int loop_run(struct pipeline *p, const struct loop_options *options, struct loop
     if (r == 0 && !l.end.child_exited)
         r = uv_run(&l.uv, UV_RUN_DEFAULT);
     uv_walk(&l.uv, close_handle, NULL);
-    uv_run(&l.uv, UV_RUN_DEFAULT); /* closes run to their end */
-    uv_loop_close(&l.uv);
+    do
+        uv_run(&l.uv, UV_RUN_DEFAULT); /* closes run to their end; a stop that came before makes one run do nothing */
+    while (uv_loop_close(&l.uv) == UV_EBUSY);
     free(l.polls);
     if (l.error)
         return l.error;

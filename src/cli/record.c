@@ -213,8 +213,13 @@ static int open_pipeline(const struct request_for_recording *asked, struct recor
     int r = make_source_options(asked, &options.sources);
     if (r < 0)
         return r;
-    if (child_pid > 0)
+    if (child_pid > 0) {
+        if (options.sources.pid_count == SOURCE_FILTER_MAX) {
+            log_error("record: COMMAND is a process too: no more than %d beside it", SOURCE_FILTER_MAX - 1);
+            return -EINVAL;
+        }
         options.sources.pids[options.sources.pid_count++] = (uint32_t)child_pid;
+    }
     struct attach_report report = {0};
     struct pipeline_sink sink = {.context = rec, .sample = take_sample};
     r = pipeline_new(&options, &sink, &report, &rec->pipeline);

@@ -57,6 +57,7 @@ static void test_bad_files(void **state)
         {"budget:\n  cpu: 1%\n  cpu: 2%\n", ":3:", {"budget.cpu", "twice", ""}},
         {"budget: [1, 2]\n", ":1:", {"lists", "", ""}},
         {"log:\n  level: info, warning\n", ":2:", {"log.level", "debug", ""}},
+        {"log:\n  level: error, warning\n", ":2:", {"log.level", "debug", ""}},
         {"log:\n  level: nfo\n", ":2:", {"log.level", "'nfo'", "info"}},
         {"requests:\n  enabled: yes\n", ":2:", {"requests.enabled", "'yes'", "true or false"}},
         {"just words\n", ":1:", {"sections", "", ""}},
