@@ -99,7 +99,8 @@ static size_t name_kernel_frames(void *context, const __u64 *addresses, size_t c
 static const struct resource *find_resource(void *context, uint32_t pid, uint64_t cgroup_id)
 {
     struct pipeline *p = context;
-    const struct process *process = processes_find(p->processes, pid, cgroup_id);
+    (void)cgroup_id; /* of cgroup v2 always, while CPU samples have that of the hierarchy which names jobs; servers live long enough for /proc */
+    const struct process *process = processes_find(p->processes, pid, 0);
     return process ? processes_resource(p->processes, process) : NULL;
 }
 

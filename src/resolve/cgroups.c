@@ -44,39 +44,59 @@ struct cgroups {
     struct entry *by_path, *used;
     struct id_entry *by_id;
     size_t count, id_count, max_entries, bytes;
-    char *unified_mount; /* NULL: none */
-    size_t unified_mount_bytes;
-    int unified_fd;
+    char *id_mount; /* of the hierarchy that ids are of; NULL: none */
+    size_t id_mount_bytes;
+    int id_fd;
     bool has_v1, may_not_open;
     uint64_t gone[GONE_IDS];
     size_t gone_next;
     uint64_t walked_ns;
 };
 
-/* Line of mountinfo: ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS [TAGS] - TYPE SOURCE SUPEROPTIONS */
-static void read_mount(struct cgroups *c, char *line)
+/* Where ids are of: the hierarchy of the first of these controllers that is mounted as v1, else that of v2. The same choice as the
+ * kernel half's (enum cpu_cgroups), since ids of different hierarchies have nothing to do with one another. */
+static const char *const id_controllers[] = {"memory", "cpuacct", "cpu", "pids", "devices"};
+
+static unsigned rank_of_options(const char *options)
 {
-    char *type = strstr(line, " - ");
+    unsigned rank = UINT_MAX;
+    for (const char *word = options; *word;) {
+        const size_t n = strcspn(word, ",");
+        for (unsigned i = 0; i < array_size(id_controllers); i++)
+            if (strlen(id_controllers[i]) == n && memcmp(word, id_controllers[i], n) == 0 && i < rank)
+                rank = i;
+        word += n + (word[n] == ',');
+    }
+    return rank;
+}
+
+/* Line of mountinfo: ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS [TAGS] - TYPE SOURCE SUPEROPTIONS */
+static void read_mount(struct cgroups *c, const char *line, unsigned *best_rank)
+{
+    const char *type = strstr(line, " - ");
     if (!type)
         return;
     type += 3;
+    unsigned rank = array_size(id_controllers); /* of v2 */
     if (strncmp(type, "cgroup ", 7) == 0) {
-        /* A hierarchy with no controller but a name ("name=systemd") counts too: runtimes use its paths. */
-        c->has_v1 = true;
+        c->has_v1 = true; /* also one without a controller but a name ("name=systemd"): runtimes use its paths */
+        const char *source = strchr(type, ' '), *options = source ? strchr(source + 1, ' ') : NULL;
+        rank = options ? rank_of_options(options + 1) : UINT_MAX;
+    } else if (strncmp(type, "cgroup2 ", 8) != 0) {
         return;
     }
-    if (strncmp(type, "cgroup2 ", 8) != 0 || c->unified_mount)
-        return;
-    char *at = line;
-    for (int field = 0; field < 4 && at; field++) {
-        at = strchr(at, ' ');
-        at = at ? at + 1 : NULL;
+    const char *point = line;
+    for (int field = 0; field < 4 && point; field++) {
+        point = strchr(point, ' ');
+        point = point ? point + 1 : NULL;
     }
-    if (!at)
+    char *copy = point && rank < *best_rank ? strndup(point, strcspn(point, " ")) : NULL;
+    if (!copy)
         return;
-    size_t n = strcspn(at, " ");
-    c->unified_mount = strndup(at, n);
-    c->unified_mount_bytes = n;
+    free(c->id_mount);
+    c->id_mount = copy;
+    c->id_mount_bytes = strlen(copy);
+    *best_rank = rank;
 }
 
 int cgroups_new(const char *mountinfo, size_t max_entries, struct cgroups **ret)
@@ -85,18 +105,24 @@ int cgroups_new(const char *mountinfo, size_t max_entries, struct cgroups **ret)
     _cleanup_buf_ struct buf text = {0};
     if (!c)
         return -ENOMEM;
-    c->unified_fd = -1;
+    c->id_fd = -1;
     c->max_entries = max_entries ? max_entries : 1;
     c->bytes = sizeof(*c);
     if (buf_read_file(&text, mountinfo ? mountinfo : "/proc/self/mountinfo", 4 << 20) == 0 && text.size) {
         char *rest = text.data, *line;
+        unsigned best_rank = UINT_MAX;
         while ((line = strsep(&rest, "\n")))
-            read_mount(c, line);
+            read_mount(c, line, &best_rank);
     }
-    if (c->unified_mount)
-        c->unified_fd = open(c->unified_mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (c->id_mount)
+        c->id_fd = open(c->id_mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     *ret = take_ptr(c);
     return 0;
+}
+
+const char *cgroups_id_mount(const struct cgroups *c)
+{
+    return c->id_mount ? c->id_mount : "";
 }
 
 struct cgroup *cgroup_ref(struct cgroup *cgroup)
@@ -138,9 +164,9 @@ void cgroups_free(struct cgroups *c)
         forget_id(c, c->by_id);
     while (c->used)
         forget(c, c->used);
-    if (c->unified_fd >= 0)
-        close(c->unified_fd);
-    free(c->unified_mount);
+    if (c->id_fd >= 0)
+        close(c->id_fd);
+    free(c->id_mount);
     free(c);
 }
 
@@ -214,7 +240,7 @@ struct cgroup *cgroups_by_text(struct cgroups *c, const char *text, size_t size)
 
 bool cgroups_is_unified(const struct cgroups *c)
 {
-    return c->unified_mount && !c->has_v1;
+    return c->id_mount && !c->has_v1;
 }
 
 /* The path under the mount, of a directory that is open. */
@@ -225,10 +251,10 @@ static struct cgroup *by_fd(struct cgroups *c, int fd)
     ssize_t n = readlink(self, path, sizeof(path));
     if (n <= 0 || n == (ssize_t)sizeof(path))
         return NULL;
-    if ((size_t)n < c->unified_mount_bytes || memcmp(path, c->unified_mount, c->unified_mount_bytes) != 0)
+    if ((size_t)n < c->id_mount_bytes || memcmp(path, c->id_mount, c->id_mount_bytes) != 0)
         return NULL;
-    const size_t size = maps_path_without_deleted(path, (size_t)n) - c->unified_mount_bytes;
-    return size == 0 ? by_path(c, "/", 1) : by_path(c, path + c->unified_mount_bytes, size);
+    const size_t size = maps_path_without_deleted(path, (size_t)n) - c->id_mount_bytes;
+    return size == 0 ? by_path(c, "/", 1) : by_path(c, path + c->id_mount_bytes, size);
 }
 
 static struct cgroup *open_by_id(struct cgroups *c, uint64_t id)
@@ -238,7 +264,7 @@ static struct cgroup *open_by_id(struct cgroups *c, uint64_t id)
         char room[sizeof(struct file_handle) + sizeof(id)];
     } h = {.handle = {.handle_bytes = sizeof(id), .handle_type = KERNFS_HANDLE_TYPE}};
     memcpy(h.handle.f_handle, &id, sizeof(id));
-    _cleanup_close_ int fd = open_by_handle_at(c->unified_fd, &h.handle, O_PATH | O_CLOEXEC);
+    _cleanup_close_ int fd = open_by_handle_at(c->id_fd, &h.handle, O_PATH | O_CLOEXEC);
     if (fd < 0) {
         c->may_not_open = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS;
         return NULL;
@@ -283,14 +309,14 @@ static struct cgroup *find_id(struct cgroups *c, uint64_t id, bool *ret_gone)
         return found;
     c->walked_ns = now_ns;
     unsigned left = WALK_MAX_ENTRIES;
-    int fd = open(c->unified_mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int fd = open(c->id_mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     return fd < 0 ? NULL : walk_for_id(c, fd, id, WALK_MAX_DEPTH, &left);
 }
 
 struct cgroup *cgroups_by_id(struct cgroups *c, uint64_t id)
 {
     struct id_entry *i;
-    if (id == 0 || c->unified_fd < 0)
+    if (id == 0 || c->id_fd < 0)
         return NULL;
     HASH_FIND(hh, c->by_id, &id, sizeof(id), i);
     if (i)

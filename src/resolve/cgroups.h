@@ -26,8 +26,11 @@ DEFINE_FREEP(cgroups)
 /* By the contents of a /proc/PID/cgroup, held for the caller; NULL when there is no path in it. */
 struct cgroup *cgroups_by_text(struct cgroups *c, const char *text, size_t size);
 
-/* By the id of a v2 cgroup (as the kernel half reports it), held for the caller; NULL when it is gone or cannot be found. */
+/* By the id of a cgroup of cgroups_id_mount(), as CPU samples have it, held for the caller; NULL when it is gone or cannot be found. */
 struct cgroup *cgroups_by_id(struct cgroups *c, uint64_t id);
+
+/* Where the hierarchy is mounted that ids are of; "" when there is none. */
+const char *cgroups_id_mount(const struct cgroups *c);
 
 /* No hierarchy of v1 is mounted: the id alone says everything. */
 bool cgroups_is_unified(const struct cgroups *c);

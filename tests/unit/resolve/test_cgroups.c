@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -89,29 +90,57 @@ static void test_same_text_is_same_cgroup(void **state)
     cgroups_free(c);
 }
 
-static const char *unified_mount(void)
+static const struct {
+    const char *mountinfo, *mount;
+    bool unified;
+} mounts[] = {
+    {"26 25 0:24 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n", "/sys/fs/cgroup", true},
+    {"30 25 0:26 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n31 25 0:27 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n"
+     "32 25 0:28 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n33 25 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
+     "/sys/fs/cgroup/memory", false},
+    {"31 25 0:27 / /c/pids rw - cgroup cgroup rw,pids\n32 25 0:28 / /c/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n", "/c/cpu,cpuacct", false},
+    {"30 25 0:26 / /c rw - cgroup2 cgroup2 rw\n31 25 0:27 / /net_cls rw - cgroup net_cls rw,net_cls\n", "/c", false},
+    {"30 25 0:26 / / rw - ext4 /dev/sda1 rw\nbroken\n - \n - cgroup2 \n", "", false},
+    {"", "", false},
+};
+
+static void test_ids_are_of_one_hierarchy(void **state)
 {
-    return access("/sys/fs/cgroup/cgroup.procs", F_OK) == 0 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/unified";
+    (void)state;
+    for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]); i++) {
+        char path[] = "/tmp/sonde-mountinfo-XXXXXX";
+        int fd = mkstemp(path);
+        assert_true(fd >= 0);
+        assert_int_equal(write(fd, mounts[i].mountinfo, strlen(mounts[i].mountinfo)), strlen(mounts[i].mountinfo));
+        close(fd);
+        struct cgroups *c = NULL;
+        assert_int_equal(cgroups_new(path, 8, &c), 0);
+        unlink(path);
+        assert_string_equal(cgroups_id_mount(c), mounts[i].mount);
+        assert_int_equal(cgroups_is_unified(c), mounts[i].unified);
+        cgroups_free(c);
+    }
 }
 
 static void test_by_id(void **state)
 {
     (void)state;
-    char path[128];
-    snprintf(path, sizeof(path), "%s/sonde-test-%d.service", unified_mount(), getpid());
-    if (mkdir(path, 0755) < 0) {
+    struct cgroups *c = NULL;
+    assert_int_equal(cgroups_new(NULL, 8, &c), 0);
+    char path[256];
+    snprintf(path, sizeof(path), "%s/sonde-test-%d.service", cgroups_id_mount(c), getpid());
+    if (!cgroups_id_mount(c)[0] || mkdir(path, 0755) < 0) {
         print_message("skipped: cannot make a cgroup at %s: %s\n", path, strerror(errno));
+        cgroups_free(c);
         skip();
     }
     struct stat st;
     assert_int_equal(stat(path, &st), 0);
-    struct cgroups *c = NULL;
-    assert_int_equal(cgroups_new(NULL, 8, &c), 0);
     struct cgroup *a = cgroups_by_id(c, st.st_ino), *b = cgroups_by_id(c, st.st_ino);
     rmdir(path);
     assert_non_null(a);
     assert_ptr_equal(a, b);
-    assert_string_equal(a->path, path + strlen(unified_mount()));
+    assert_string_equal(a->path, path + strlen(cgroups_id_mount(c)));
     assert_non_null(strstr(a->service, "sonde-test-"));
     cgroup_unref(a);
     cgroup_unref(b);
@@ -129,6 +158,7 @@ int main(void)
         cmocka_unit_test(test_choose_path),
         cmocka_unit_test(test_cache_is_bounded_and_holders_keep_theirs),
         cmocka_unit_test(test_same_text_is_same_cgroup),
+        cmocka_unit_test(test_ids_are_of_one_hierarchy),
         cmocka_unit_test(test_by_id),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
