@@ -93,7 +93,7 @@ static __always_inline void add_wait(struct request_connection *c, const struct 
         w = &c->r.waits[at];
         if (at >= c->r.wait_count)
             break;
-        if (w->syscall == k->syscall && w->object == k->object && c->wait_key[at] == k->key)
+        if (w->syscall == k->syscall && w->object == k->object && w->state == k->state && c->wait_key[at] == k->key)
             break;
     }
     c->tail = true;
@@ -107,7 +107,7 @@ static __always_inline void add_wait(struct request_connection *c, const struct 
         w->syscall = k->syscall;
         w->count = 0;
         w->object = k->object;
-        w->state = 0;
+        w->state = k->state;
         w->kernel_frames = 0;
         w->peer_family = 0;
         w->file_system[0] = w->file_name[0] = 0;
@@ -125,7 +125,6 @@ static __always_inline void add_wait(struct request_connection *c, const struct 
     }
     c->tail_ns[at] += ns;
     c->tail_count[at]++;
-    w->state |= k->state;
     if (ns > w->longest_ns) {
         w->longest_ns = ns;
         if (task && ns >= STACK_MIN_NS) {

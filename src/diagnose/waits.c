@@ -75,6 +75,8 @@ enum request_part_kind wait_kind(const struct request_wait *w, const struct fram
 {
     if (syscall_reason(w->syscall) == SYSCALL_REASON_LOCK)
         return REQUEST_PART_LOCK; /* flock has a file, and waits for no disk */
+    if (w->state & REQUEST_WAIT_IO)
+        return REQUEST_PART_DISK; /* sendfile to the client waits for the file, too */
     switch (w->object) {
     case REQUEST_OBJECT_CLIENT:
         return REQUEST_PART_NETWORK;

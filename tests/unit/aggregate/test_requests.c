@@ -1,0 +1,149 @@
+/* The slowest requests: order, bounds, replacement by id, ageing, a wall clock that is set back. */
+#include "aggregate/requests.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SECOND 1000000000ull
+#define NOW    (1000000 * SECOND)
+
+static int add(struct requests *r, uint64_t id, uint64_t start_ns, uint64_t duration_ns)
+{
+    struct request request = {.id = id, .start_unix_ns = start_ns, .duration_ns = duration_ns, .service = "s", .method = "GET",
+                              .route = "/", .peer = "", .cause = "", .container_id = "", .status = 200};
+    struct request *copy;
+    assert_int_equal(request_copy(&request, &copy), 0);
+    return requests_add(r, copy);
+}
+
+static size_t slowest(struct requests *r, uint64_t since, size_t max, uint64_t *ret_durations)
+{
+    struct request **list;
+    size_t count = 0;
+    assert_int_equal(requests_slowest(r, since, max, &list, &count), 0);
+    for (size_t i = 0; i < count; i++) {
+        ret_durations[i] = list[i]->duration_ns;
+        request_free(list[i]);
+    }
+    free(list);
+    return count;
+}
+
+static void test_slowest_first(void **state)
+{
+    (void)state;
+    _cleanup_(requests_freep) struct requests *r = NULL;
+    uint64_t d[8];
+    assert_int_equal(requests_new(1 << 20, &r), 0);
+    assert_int_equal(slowest(r, 0, 8, d), 0);
+    add(r, 1, NOW, 5);
+    add(r, 2, NOW + 20 * SECOND, 9);
+    add(r, 3, NOW + 20 * SECOND, 7);
+    assert_int_equal(slowest(r, 0, 8, d), 3);
+    assert_int_equal(d[0], 9);
+    assert_int_equal(d[1], 7);
+    assert_int_equal(d[2], 5);
+    assert_int_equal(slowest(r, 0, 2, d), 2);
+    assert_int_equal(slowest(r, NOW + SECOND, 8, d), 2);
+}
+
+static void test_later_record_takes_the_place(void **state)
+{
+    (void)state;
+    _cleanup_(requests_freep) struct requests *r = NULL;
+    uint64_t d[8];
+    assert_int_equal(requests_new(1 << 20, &r), 0);
+    add(r, 7, NOW, SECOND);
+    add(r, 7, NOW, 30 * SECOND); /* ends in another slot */
+    assert_int_equal(slowest(r, 0, 8, d), 1);
+    assert_int_equal(d[0], 30 * SECOND);
+    add(r, 0, NOW, 1); /* 0 is no identity */
+    add(r, 0, NOW, 2);
+    assert_int_equal(slowest(r, 0, 8, d), 3);
+}
+
+static void test_bounded_and_the_slowest_stay(void **state)
+{
+    (void)state;
+    _cleanup_(requests_freep) struct requests *r = NULL;
+    uint64_t d[2000];
+    assert_int_equal(requests_new(31 * 10000, &r), 0);
+    for (uint64_t i = 0; i < 1000; i++)
+        add(r, 1 + i, NOW, 1 + i * 7919 % 1000);
+    size_t count = slowest(r, 0, 2000, d);
+    assert_in_range(count, 2, 12);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(d[i], 1000 - i);
+    assert_int_equal(add(r, 5000, NOW, 1), -ENOSPC);
+}
+
+static void test_old_ones_go(void **state)
+{
+    (void)state;
+    _cleanup_(requests_freep) struct requests *r = NULL;
+    uint64_t d[8];
+    assert_int_equal(requests_new(1 << 20, &r), 0);
+    add(r, 1, NOW, 50);
+    add(r, 2, NOW + 290 * SECOND, 40);
+    assert_int_equal(slowest(r, 0, 8, d), 2);
+    add(r, 3, NOW + 400 * SECOND, 30);
+    assert_int_equal(slowest(r, 0, 8, d), 2);
+    assert_int_equal(d[0], 40);
+}
+
+static void test_clock_set_back(void **state)
+{
+    (void)state;
+    _cleanup_(requests_freep) struct requests *r = NULL;
+    uint64_t d[8];
+    assert_int_equal(requests_new(1 << 20, &r), 0);
+    add(r, 1, NOW, 50);
+    add(r, 2, NOW - 7200 * SECOND, 10);
+    assert_int_equal(slowest(r, 0, 8, d), 1);
+    assert_int_equal(d[0], 10);
+    add(r, 3, NOW - 7190 * SECOND, 20);
+    assert_int_equal(slowest(r, 0, 8, d), 2);
+}
+
+static void test_counters_are_bounded(void **state)
+{
+    (void)state;
+    _cleanup_(requests_freep) struct requests *r = NULL;
+    _cleanup_(metric_set_freep) struct metric_set *set = NULL;
+    assert_int_equal(requests_new(1 << 20, &r), 0);
+    double sum = 0;
+    for (int i = 0; i < 1000; i++) {
+        char service[16];
+        struct request *copy;
+        snprintf(service, sizeof(service), "s%d", i);
+        assert_int_equal(request_copy(&(struct request){.service = service, .status = 200, .start_unix_ns = NOW}, &copy), 0);
+        requests_add(r, copy);
+    }
+    assert_int_equal(metric_set_new(&set), 0);
+    requests_metrics(r, set);
+    struct metric_family family = metric_set_family(set, 0);
+    assert_string_equal(family.name, "sonde_requests_detailed");
+    assert_true(family.point_count <= 256);
+    for (size_t i = 0; i < family.point_count; i++)
+        sum += family.points[i].value;
+    assert_true(sum == 1000);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_slowest_first),
+        cmocka_unit_test(test_later_record_takes_the_place),
+        cmocka_unit_test(test_bounded_and_the_slowest_stay),
+        cmocka_unit_test(test_old_ones_go),
+        cmocka_unit_test(test_clock_set_back),
+        cmocka_unit_test(test_counters_are_bounded),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,45 @@
+/* The array of requests: every field, and texts that somebody else chose. */
+#include "export/requests_json.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static void test_none(void **state)
+{
+    (void)state;
+    _cleanup_buf_ struct buf out = {0};
+    assert_int_equal(requests_json_write(NULL, 0, &out), 0);
+    assert_string_equal(out.data, "[]");
+}
+
+static void test_two(void **state)
+{
+    (void)state;
+    _cleanup_buf_ struct buf out = {0};
+    struct request a = {.start_unix_ns = 1763712000123456789, .duration_ns = 30, .pid = 5, .tid = 6, .service = "a\"\n\xff",
+                        .container_id = "", .method = "GET", .route = "/x", .status = 200, .peer = "1.2.3.4:5", .bytes_in = 1,
+                        .bytes_out = 2, .cause = "c", .part_count = 2,
+                        .parts = {{REQUEST_PART_CPU, 20, ""}, {REQUEST_PART_LOCK, 10, "futex"}}};
+    struct request b = {.service = "", .container_id = "", .method = "", .route = "", .peer = "", .cause = ""};
+    assert_int_equal(requests_json_write((struct request *[]){&a, &b}, 2, &out), 0);
+    assert_string_equal(
+        out.data,
+        "[{\"start_time_unix_nano\":1763712000123456789,\"duration_ns\":30,\"service\":\"a\\\"\\u000a\\ufffd\",\"pid\":5,\"tid\":6,"
+        "\"container_id\":\"\",\"method\":\"GET\",\"route\":\"/x\",\"status\":200,\"peer\":\"1.2.3.4:5\",\"bytes_in\":1,"
+        "\"bytes_out\":2,\"cause\":\"c\",\"parts\":[{\"kind\":\"cpu\",\"ns\":20,\"detail\":\"\"},"
+        "{\"kind\":\"lock\",\"ns\":10,\"detail\":\"futex\"}]},\n"
+        "{\"start_time_unix_nano\":0,\"duration_ns\":0,\"service\":\"\",\"pid\":0,\"tid\":0,\"container_id\":\"\",\"method\":\"\","
+        "\"route\":\"\",\"status\":0,\"peer\":\"\",\"bytes_in\":0,\"bytes_out\":0,\"cause\":\"\",\"parts\":[]}]");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_none),
+        cmocka_unit_test(test_two),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
