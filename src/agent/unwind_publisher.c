@@ -514,5 +514,4 @@ void unwind_publisher_metrics(struct unwind_publisher *p, struct metric_set *set
     for (size_t i = 0; i < array_size(points); i++)
         metric_add(set, points[i].name, points[i].type, points[i].unit, points[i].help, points[i].value,
                    METRIC_NO_LABELS);
-    unwind_cache_metrics(p->cache, set);
 }
