@@ -58,6 +58,10 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 #include "unwind_maps.h"
 #include "unwind_step.h"
 
+#ifndef offsetof
+#define offsetof(type, member) __builtin_offsetof(type, member)
+#endif
+
 #define UNWIND_GO_ON (-1) /* what unwind_frame returns when there is a caller to go on with */
 
 #define UNWIND_DATA_WORDS (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES + CPU_STACK_COPY_BYTES / 8)
@@ -152,6 +156,37 @@ static __always_inline struct unwind_scratch *unwind_scratch_get(void)
     return bpf_map_lookup_elem(&unwind_scratch, &zero);
 }
 
+/* Searches are free of branches: the verifier would follow both ways of each, and loading would take ten times as long. For
+ * the same reason an index may point behind a table's end, into the value it is part of; what is read there does not count. */
+
+/* 1 when value <= limit, else 0. Both below 2^63. */
+static __always_inline __u64 unwind_at_most(__u64 value, __u64 limit)
+{
+    __u64 difference = value - limit - 1;
+
+    UNWIND_SAME_REGISTER(difference);
+    difference >>= 63;
+    UNWIND_SAME_REGISTER(difference);
+    return difference;
+}
+
+/* The last i < count with table[first + i] <= wanted; 0 when there is none. `mask` + 1: a power of two of elements of `table` that
+ * lie within one value, as far as the verifier cares. `zero`: a 0 that the verifier does not know. */
+#define UNWIND_SEARCH(table, first, mask, count, wanted, zero)                                               \
+    ({                                                                                                       \
+        __u64 search_i_ = zero;                                                                              \
+        _Pragma("unroll") for (__u64 search_step_ = ((mask) + 1) / 2; search_step_ > 0; search_step_ /= 2)   \
+        {                                                                                                    \
+            __u64 search_next_ = search_i_ + search_step_;                                                   \
+            __u64 search_at_ = (search_next_ + (first)) & (mask);                                            \
+                                                                                                             \
+            UNWIND_SAME_REGISTER(search_at_);                                                                \
+            search_i_ += search_step_ * (unwind_at_most(search_next_ + 1, count) &                           \
+                                         unwind_at_most((table)[search_at_ & (mask)], wanted));              \
+        }                                                                                                    \
+        search_i_;                                                                                           \
+    })
+
 /* Finds the executable mapping that holds `address` and keeps it in the walk. 0, or why not (enum unwind_end). */
 __noinline int unwind_find_mapping(__u64 address)
 {
@@ -172,35 +207,19 @@ __noinline int unwind_find_mapping(__u64 address)
         return UNWIND_END_NO_PROCESS;
     key.generation = process->generation;
     count = process->chunks;
-    i = w->zero;
-#pragma unroll
-    for (__u32 step = 32; step > 0; step /= 2) {
-        __u64 next = i + step;
-
-        UNWIND_SAME_REGISTER(next);
-        if (next < count && next < UNWIND_PROCESS_CHUNKS && process->starts[next] <= address)
-            i = next;
-    }
+    i = UNWIND_SEARCH(process->starts, 0, UNWIND_PROCESS_CHUNKS - 1, count, address, w->zero);
     key.chunk = i;
     chunk = bpf_map_lookup_elem(&unwind_chunks, &key);
     if (!chunk)
         return UNWIND_END_NO_PROCESS;
     count = chunk->count;
-    i = w->zero;
-#pragma unroll
-    for (__u32 step = 32; step > 0; step /= 2) {
-        __u64 next = i + step;
-
-        UNWIND_SAME_REGISTER(next);
-        if (next < count && next < UNWIND_CHUNK_MAPPINGS && chunk->mappings[next].start <= address)
-            i = next;
-    }
+    i = UNWIND_SEARCH(chunk->starts, 0, 63, count, address, w->zero);
     UNWIND_SAME_REGISTER(i);
     if (i >= count || i >= UNWIND_CHUNK_MAPPINGS)
         return UNWIND_END_NO_MAPPING;
     mapping = &chunk->mappings[i];
-    w->start = mapping->start;
-    w->end = mapping->start + ((__u64)mapping->pages << UNWIND_PAGE_SHIFT);
+    w->start = chunk->starts[i];
+    w->end = w->start + ((__u64)mapping->pages << UNWIND_PAGE_SHIFT);
     w->file_offset = (__u64)mapping->file_page << UNWIND_PAGE_SHIFT;
     w->object = mapping->object;
     w->serial = mapping->serial;
@@ -234,15 +253,7 @@ __noinline int unwind_find_rule(__u32 object, __u32 offset)
         return UNWIND_END_NO_ROWS;
     pages = header->pages;
     count = header->index_count;
-    i = scratch->walk.zero;
-#pragma unroll
-    for (__u32 step = 64; step > 0; step /= 2) {
-        __u64 next = i + step;
-
-        UNWIND_SAME_REGISTER(next);
-        if (next < count && next < 124 && header->index[next] <= offset)
-            i = next;
-    }
+    i = UNWIND_SEARCH((const __u32 *)header, offsetof(struct unwind_object_header, index) / 4, 127, count, offset, scratch->walk.zero);
     low = i << (header->index_shift & 31);
     high = (i + 1) << (header->index_shift & 31);
     if (high > pages)
@@ -267,15 +278,7 @@ __noinline int unwind_find_rule(__u32 object, __u32 offset)
         return UNWIND_END_NO_CFI;
     distance = offset - page->base;
     count = page->rows;
-    i = scratch->walk.zero;
-#pragma unroll
-    for (__u32 step = 64; step > 0; step /= 2) {
-        __u64 next = i + step;
-
-        UNWIND_SAME_REGISTER(next);
-        if (next < count && next < UNWIND_PAGE_ROWS && page->distance[next] <= distance)
-            i = next;
-    }
+    i = UNWIND_SEARCH(page->distance, 0, 127, count, distance, scratch->walk.zero);
     UNWIND_SAME_REGISTER(i);
     if (i >= UNWIND_PAGE_ROWS)
         return UNWIND_END_NO_CFI;

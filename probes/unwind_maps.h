@@ -7,7 +7,7 @@
 
 /* Sizes that fill the kernel's allocation classes (1024 and 512 bytes) with the table's own overhead. */
 #define UNWIND_CHUNK_MAPPINGS 38
-#define UNWIND_PROCESS_CHUNKS 48 /* 1824 executable mappings; a process with more is refused and counted */
+#define UNWIND_PROCESS_CHUNKS 32 /* 1216 executable mappings; a process with more is refused and counted */
 #define UNWIND_MAX_OBJECTS    8192
 #define UNWIND_PAGE_SHIFT     12
 
@@ -27,8 +27,7 @@ struct unwind_chunk_key {
     __u32 chunk;
 };
 
-struct unwind_chunk_mapping {
-    __u64 start;
+struct unwind_chunk_mapping { /* its start is in the chunk's starts[] */
     __u32 pages;     /* of 4 KiB */
     __u32 file_page; /* file offset / 4 KiB */
     __u32 object;
@@ -38,6 +37,7 @@ struct unwind_chunk_mapping {
 struct unwind_chunk {
     __u32 count;
     __u32 reserved;
+    __u64 starts[UNWIND_CHUNK_MAPPINGS];
     struct unwind_chunk_mapping mappings[UNWIND_CHUNK_MAPPINGS];
 };
 _Static_assert(sizeof(struct unwind_chunk) == 8 + UNWIND_CHUNK_MAPPINGS * 24, "table format");

@@ -323,14 +323,15 @@ static int put_chunk(struct unwind_tables *t, const struct unwind_chunk_key *key
     struct unwind_chunk chunk = {.count = (uint32_t)count};
     int r;
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
+        chunk.starts[i] = mappings[i].start;
         chunk.mappings[i] = (struct unwind_chunk_mapping){
-            .start = mappings[i].start,
             .pages = (uint32_t)((mappings[i].end - mappings[i].start) >> UNWIND_PAGE_SHIFT),
             .file_page = (uint32_t)(mappings[i].file_offset >> UNWIND_PAGE_SHIFT),
             .object = mapping_object(&mappings[i]),
             .serial = mapping_serial(t, &mappings[i]),
         };
+    }
     r = bpf_map_update_elem(t->maps.chunks_fd, key, &chunk, BPF_ANY);
     if (r == 0)
         t->mapping_bytes += CHUNK_BYTES;
