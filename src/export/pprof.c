@@ -65,6 +65,7 @@ struct writer {
     struct strings *texts;
     struct location *locations; /* one a frame */
     uint32_t *order;            /* frames, sorted */
+    uint32_t main_mapping; /* text; the format wants the program that the profile is of as first mapping */
     int error;
 };
 
@@ -179,11 +180,14 @@ static int compare_functions(const void *left, const void *right, void *location
     return compare_pairs(a->name, a->file, b->name, b->file);
 }
 
-static int compare_mappings(const void *left, const void *right, void *locations)
+static int compare_mappings(const void *left, const void *right, void *writer)
 {
-    const struct location *a = (const struct location *)locations + *(const uint32_t *)left;
-    const struct location *b = (const struct location *)locations + *(const uint32_t *)right;
-    return compare_pairs(a->mapping, a->build_id, b->mapping, b->build_id);
+    const struct writer *w = writer;
+    const struct location *a = &w->locations[*(const uint32_t *)left];
+    const struct location *b = &w->locations[*(const uint32_t *)right];
+    uint32_t a_key = a->mapping == w->main_mapping ? 0 : a->mapping + 1;
+    uint32_t b_key = b->mapping == w->main_mapping ? 0 : b->mapping + 1;
+    return compare_pairs(a_key, a->build_id, b_key, b->build_id);
 }
 
 static void write_functions(struct writer *w)
@@ -238,13 +242,35 @@ static void write_mapping(struct writer *w, uint32_t id, uint32_t first, uint32_
     protobuf_put_message(w->out, PROFILE_MAPPING, &w->message);
 }
 
+/* The program of the process that used most CPU, if any of its own frames was seen. */
+static int find_main_mapping(struct writer *w)
+{
+    const struct profile *p = w->p;
+    _cleanup_free_ uint64_t *weights_ns = calloc((size_t)p->resource_count + 1, sizeof(*weights_ns));
+    _cleanup_free_ bool *is_mapping = calloc(strings_count(p->strings), sizeof(*is_mapping));
+    if (!weights_ns || !is_mapping)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < p->frame_count; i++)
+        is_mapping[p->frames[i].mapping] = true;
+    uint64_t most_ns = 0;
+    for (uint32_t i = 0; i < p->entry_count; i++) {
+        uint32_t number = p->entries[i].resource, path = p->resources[number].executable_path;
+        weights_ns[number] += p->entries[i].weight_ns;
+        if (path && is_mapping[path] && weights_ns[number] > most_ns) {
+            most_ns = weights_ns[number];
+            w->main_mapping = put_text(w, profile_text(p, path));
+        }
+    }
+    return 0;
+}
+
 static void write_mappings(struct writer *w)
 {
     uint32_t id = 0, count = w->p->frame_count;
-    qsort_r(w->order, count, sizeof(*w->order), compare_mappings, w->locations);
+    qsort_r(w->order, count, sizeof(*w->order), compare_mappings, w);
     for (uint32_t first = 0, end; first < count; first = end) {
         for (end = first + 1; end < count; end++)
-            if (compare_mappings(&w->order[first], &w->order[end], w->locations) != 0)
+            if (compare_mappings(&w->order[first], &w->order[end], w) != 0)
                 break;
         if (w->locations[w->order[first]].mapping)
             write_mapping(w, ++id, first, end);
@@ -289,6 +315,8 @@ static int write_profile(struct writer *w)
     int r = strings_new(&w->texts);
     if (r == 0)
         r = collect_locations(w);
+    if (r == 0)
+        r = find_main_mapping(w);
     if (r < 0)
         return r;
     write_about(w);

@@ -17,7 +17,7 @@ const char *frame_kind_name(enum frame_kind kind)
 const char *frame_text(enum frame_kind kind, const char *function, const char *mapping, uint64_t address,
                        char out[FRAME_TEXT_BYTES])
 {
-    if (kind == FRAME_TRUNCATED) {
+    if (kind == FRAME_TRUNCATED && function[0] != '[') {
         snprintf(out, FRAME_TEXT_BYTES, "[truncated%s%.*s]", function[0] ? ": " : "", FRAME_TEXT_BYTES - 24,
                  function);
         return out;

@@ -29,8 +29,8 @@ struct frame {
 const char *frame_kind_name(enum frame_kind kind);
 
 /* How a frame is written wherever people read it: the function's name, else "libfoo.so+0x1234" (the base name of the mapping and
- * the address), which needs room in `out`. A truncated frame says so: "[truncated: no unwinding rows]". Returns `function` itself
- * or `out`. */
+ * the address), which needs room in `out`. A truncated frame says so: "[truncated: no unwinding rows]", unless its function already
+ * is a text in brackets. Returns `function` itself or `out`. */
 #define FRAME_TEXT_BYTES 320
 const char *frame_text(enum frame_kind kind, const char *function, const char *mapping, uint64_t address,
                        char out[FRAME_TEXT_BYTES]);

@@ -54,6 +54,7 @@ struct decoded {
     uint64_t mappings[64];
     uint64_t location_count, function_count, mapping_count, text_count;
     bool has_default;
+    char first_mapping[64];
 };
 
 static void decode_sample(struct cursor c, struct decoded *d)
@@ -105,10 +106,29 @@ static void decode_location(struct cursor c, const struct decoded *d)
             assert_in_range(number_of(m.body, 1), 1, d->function_count);
 }
 
+/* The file of the mapping that stands first. */
+static void find_first_mapping(struct cursor c, struct decoded *d)
+{
+    struct cursor again = c;
+    uint64_t text = 0, number = 0;
+    struct message m;
+    while (next_field(&c, &m) && m.field != 3)
+        ;
+    if (m.field == 3) {
+        assert_int_equal(number_of(m.body, 1), 1);
+        number = number_of(m.body, 5);
+    }
+    while (next_field(&again, &m))
+        if (m.field == 6 && text++ == number)
+            snprintf(d->first_mapping, sizeof(d->first_mapping), "%.*s", (int)m.body.size,
+                     (const char *)m.body.data);
+}
+
 static void decode(struct cursor c, struct decoded *d)
 {
     *d = (struct decoded){0};
     count_tables(c, d);
+    find_first_mapping(c, d);
     for (struct message m; next_field(&c, &m);) {
         if (m.field == 2)
             decode_sample(m.body, d);
@@ -185,6 +205,29 @@ static void functions_and_mappings_are_shared(void **state)
     assert_int_equal(d.frames, 4 * 3 + 2 + 3 + 2);
 }
 
+/* The program of the busiest process comes first, whatever frame was seen first. */
+static void the_main_mapping_is_the_first(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = new_profile();
+    struct resource idle = fixture_resource(1, "idle"), busy = fixture_resource(2, "busy"),
+                    other = fixture_resource(3, "other");
+    idle.executable_path = "/bin/idle";
+    busy.executable_path = "/bin/busy";
+    other.executable_path = "/bin/other";
+    struct frame anonymous = fixture_frame(FRAME_NATIVE, "", "[anon]", 1),
+                 libc = fixture_frame(FRAME_NATIVE, "read", "/lib/libc.so", 2);
+    struct frame frames[] = {fixture_frame(FRAME_NATIVE, "i", "/bin/idle", 3),
+                             fixture_frame(FRAME_NATIVE, "b", "/bin/busy", 4)};
+    fixture_add(p, &idle, 1, "t", 1, (struct frame[]){anonymous, libc, frames[0]}, 3);
+    fixture_add(p, &busy, 2, "t", 5, (struct frame[]){libc, frames[1]}, 2);
+    fixture_add(p, &other, 3, "t", 100, &libc, 1); /* none of its own frames was seen */
+    static struct decoded d;
+    write_and_decode(p, &d);
+    assert_int_equal(d.mapping_count, 4);
+    assert_string_equal(d.first_mapping, "/bin/busy");
+}
+
 static void an_enormous_profile_of_random_stacks(void **state)
 {
     (void)state;
@@ -209,6 +252,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_and_references),
         cmocka_unit_test(functions_and_mappings_are_shared),
+        cmocka_unit_test(the_main_mapping_is_the_first),
         cmocka_unit_test(an_enormous_profile_of_random_stacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

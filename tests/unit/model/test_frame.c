@@ -32,6 +32,7 @@ static void frame_texts(void **state)
     expect_text(FRAME_KERNEL, "", "[kernel.kallsyms]", UINT64_MAX, "[kernel.kallsyms]+0xffffffffffffffff");
     expect_text(FRAME_TRUNCATED, "", "", 0, "[truncated]");
     expect_text(FRAME_TRUNCATED, "no rows", "", 0, "[truncated: no rows]");
+    expect_text(FRAME_TRUNCATED, "[truncated: no rows]", "", 0, "[truncated: no rows]");
 }
 
 static void long_texts_keep_their_ends(void **state)
