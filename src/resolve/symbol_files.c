@@ -2,6 +2,7 @@
 #include "resolve/symbol_files.h"
 
 #include "resolve/debug_files.h"
+#include "resolve/go_table.h"
 #include "resolve/plt.h"
 
 #include <elf.h>
@@ -13,7 +14,7 @@
 #define SYMBOLS_MAX (1u << 26) /* of one table: 1.5 GiB of file */
 #define RANK_BYTES  80         /* how far into names ties are looked at */
 
-enum source_kind { SOURCE_TABLE, SOURCE_PLT };
+enum source_kind { SOURCE_TABLE, SOURCE_PLT, SOURCE_GO };
 
 struct source {
     enum source_kind kind;
@@ -24,12 +25,14 @@ struct source {
 struct symbol_files {
     struct elf_file *main, *debug, *mini; /* mini: .gnu_debugdata */
     struct plt *plt;
+    struct go_table go;
     size_t mini_bytes;
     struct source sources[SYMBOL_SOURCES_MAX];
     size_t source_count;
 };
 
-void symbol_files_free(struct symbol_files *f) {
+void symbol_files_free(struct symbol_files *f)
+{
     if (!f)
         return;
     plt_free(f->plt);
@@ -40,7 +43,8 @@ void symbol_files_free(struct symbol_files *f) {
 }
 
 /* Adds the table `name` of a file when it is there and whole enough; true then. */
-static bool add_table(struct symbol_files *f, const struct elf_file *file, const char *name) {
+static bool add_table(struct symbol_files *f, const struct elf_file *file, const char *name)
+{
     const struct elf_section *symbols = elf_section(file, name), *sections;
     size_t count = elf_sections(file, &sections);
     if (!symbols || symbols->type == SHT_NOBITS || symbols->entry_bytes != sizeof(Elf64_Sym) ||
@@ -56,7 +60,8 @@ static bool add_table(struct symbol_files *f, const struct elf_file *file, const
 }
 
 /* PLT stubs are named by the object's own .dynsym. */
-static void add_plt(struct symbol_files *f) {
+static void add_plt(struct symbol_files *f)
+{
     const struct elf_section *symbols = elf_section(f->main, ".dynsym"), *sections;
     size_t count = elf_sections(f->main, &sections);
     if (!symbols || symbols->link >= count || f->source_count == SYMBOL_SOURCES_MAX ||
@@ -66,7 +71,20 @@ static void add_plt(struct symbol_files *f) {
         .kind = SOURCE_PLT, .file = f->main, .symbols = *symbols, .strings = sections[symbols->link]};
 }
 
-int symbol_files_open(int fd, const struct symbol_files_options *options, struct symbol_files **ret) {
+/* Names of Go's functions, where they are the only ones. */
+static void add_go(struct symbol_files *f)
+{
+    if (f->source_count == SYMBOL_SOURCES_MAX || go_table_find(f->main, &f->go) < 0)
+        return;
+    f->sources[f->source_count++] = (struct source){
+        .kind = SOURCE_GO,
+        .file = f->main,
+        .strings = {.type = SHT_STRTAB, .offset = f->go.offset, .size_bytes = f->go.size},
+    };
+}
+
+int symbol_files_open(int fd, const struct symbol_files_options *options, struct symbol_files **ret)
+{
     _cleanup_close_ int own = fd;
     _cleanup_(symbol_files_freep) struct symbol_files *f = calloc(1, sizeof(*f));
     if (!f)
@@ -75,25 +93,30 @@ int symbol_files_open(int fd, const struct symbol_files_options *options, struct
     if (r < 0)
         return r;
     take_fd(&own);
-    if (!add_table(f, f->main, ".symtab")) {
+    bool has_all = add_table(f, f->main, ".symtab");
+    if (!has_all) {
         struct debug_search search = {
             .path = options->path, .build_id = options->build_id, .root = options->debug_root};
         if (debug_files_find(f->main, &search, &f->debug) == 0)
-            add_table(f, f->debug, ".symtab");
+            has_all = add_table(f, f->debug, ".symtab");
         else if (debug_files_unpack(f->main, &f->mini, &f->mini_bytes) == 0)
             add_table(f, f->mini, ".symtab");
     }
     add_table(f, f->main, ".dynsym");
     add_plt(f);
+    if (!has_all)
+        add_go(f);
     *ret = take_ptr(f);
     return 0;
 }
 
-size_t symbol_files_segments(const struct symbol_files *f, const struct elf_segment **ret) {
+size_t symbol_files_segments(const struct symbol_files *f, const struct elf_segment **ret)
+{
     return elf_segments(f->main, ret);
 }
 
-int symbol_files_vaddr(const struct symbol_files *f, uint64_t offset, uint64_t *ret) {
+int symbol_files_vaddr(const struct symbol_files *f, uint64_t offset, uint64_t *ret)
+{
     const struct elf_segment *segments;
     size_t count = elf_segments(f->main, &segments);
     for (int executable = 1; executable >= 0; executable--)
@@ -109,13 +132,15 @@ int symbol_files_vaddr(const struct symbol_files *f, uint64_t offset, uint64_t *
 }
 
 /* Functions before labels without a type, then global before local before weak. */
-static uint8_t rank_of(unsigned type, unsigned binding) {
+static uint8_t rank_of(unsigned type, unsigned binding)
+{
     return (type == STT_NOTYPE ? 4 : 0) + (binding == STB_LOCAL ? 1 : binding == STB_WEAK ? 2 : 0);
 }
 
 /* False: no function of ours. */
 static bool entry_from(const Elf64_Sym *s, const struct elf_section *sections, size_t section_count,
-                       struct symbol_entry *ret) {
+                       struct symbol_entry *ret)
+{
     unsigned type = ELF64_ST_TYPE(s->st_info);
     if (!s->st_name || s->st_name >= SYMBOL_NAME_MAX || s->st_shndx == SHN_UNDEF ||
         s->st_shndx >= section_count || (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE))
@@ -135,13 +160,15 @@ static bool entry_from(const Elf64_Sym *s, const struct elf_section *sections, s
 
 /* Labels of assemblers, which mark places for tools ("$x") or for themselves (".L12"); no function is called
  * so. */
-static bool is_marker(const struct symbol_files *f, const struct symbol_entry *e) {
+static bool is_marker(const struct symbol_files *f, const struct symbol_entry *e)
+{
     char name[4];
     return symbol_files_name(f, e->source, e->name, name, sizeof(name)) < 0 || !*name || *name == '$' ||
            !strncmp(name, ".L", 2);
 }
 
-static int scan_table(const struct symbol_files *f, uint8_t source, symbol_take *take, void *context) {
+static int scan_table(const struct symbol_files *f, uint8_t source, symbol_take *take, void *context)
+{
     const struct source *s = &f->sources[source];
     const struct elf_section *sections;
     size_t section_count = elf_sections(s->file, &sections);
@@ -171,7 +198,8 @@ static int scan_table(const struct symbol_files *f, uint8_t source, symbol_take 
     return 0;
 }
 
-static int scan_plt(const struct symbol_files *f, uint8_t source, symbol_take *take, void *context) {
+static int scan_plt(const struct symbol_files *f, uint8_t source, symbol_take *take, void *context)
+{
     const struct plt_stub *stubs;
     size_t count = plt_stubs(f->plt, &stubs);
     for (size_t i = 0; i < count; i++) {
@@ -188,10 +216,37 @@ static int scan_plt(const struct symbol_files *f, uint8_t source, symbol_take *t
     return 0;
 }
 
-int symbol_files_scan(const struct symbol_files *f, symbol_take *take, void *context) {
+static int scan_go(const struct symbol_files *f, uint8_t source, symbol_take *take, void *context)
+{
+    struct go_function functions[256];
+    size_t count;
+    for (uint32_t first = 0; (count = go_table_functions(&f->go, first, functions, array_size(functions)));
+         first += count)
+        for (size_t i = 0; i < count; i++) {
+            struct symbol_entry e = {.start = functions[i].start,
+                                     .end = functions[i].end,
+                                     .section_end = functions[i].end,
+                                     .name = first + i,
+                                     .source = source,
+                                     .rank = 1};
+            if (e.end <= e.start)
+                continue;
+            int r = take(&e, context);
+            if (r)
+                return r;
+        }
+    return 0;
+}
+
+int symbol_files_scan(const struct symbol_files *f, symbol_take *take, void *context)
+{
+    static int (*const scans[])(const struct symbol_files *, uint8_t, symbol_take *, void *) = {
+        [SOURCE_TABLE] = scan_table,
+        [SOURCE_PLT] = scan_plt,
+        [SOURCE_GO] = scan_go,
+    };
     for (uint8_t i = 0; i < f->source_count; i++) {
-        int r = f->sources[i].kind == SOURCE_PLT ? scan_plt(f, i, take, context)
-                                                 : scan_table(f, i, take, context);
+        int r = scans[f->sources[i].kind](f, i, take, context);
         if (r)
             return r;
     }
@@ -199,7 +254,8 @@ int symbol_files_scan(const struct symbol_files *f, symbol_take *take, void *con
 }
 
 /* Reads up to size - 1 bytes of a string; what stands behind the section's end is not read. */
-static int read_string(const struct source *s, uint32_t name, char *ret, size_t size) {
+static int read_string(const struct source *s, uint64_t name, char *ret, size_t size)
+{
     if (name >= s->strings.size_bytes || !size)
         return -ENOENT;
     size_t wanted = size - 1;
@@ -220,11 +276,18 @@ static int read_string(const struct source *s, uint32_t name, char *ret, size_t 
     return 0;
 }
 
-int symbol_files_name(const struct symbol_files *f, uint8_t source, uint32_t name, char *ret, size_t size) {
+int symbol_files_name(const struct symbol_files *f, uint8_t source, uint32_t name, char *ret, size_t size)
+{
     if (source >= f->source_count)
         return -ENOENT;
     const struct source *s = &f->sources[source];
-    int r = read_string(s, name, ret, size);
+    int r;
+    if (s->kind == SOURCE_GO) {
+        uint64_t offset;
+        r = go_table_name(&f->go, name, &offset);
+        return r < 0 ? r : read_string(s, offset - f->go.offset, ret, size);
+    }
+    r = read_string(s, name, ret, size);
     if (r < 0)
         return r;
     char *version = strchr(ret, '@'); /* "memcpy@@GLIBC_2.14" */
@@ -237,7 +300,8 @@ int symbol_files_name(const struct symbol_files *f, uint8_t source, uint32_t nam
 }
 
 bool symbol_files_prefer(const struct symbol_files *f, const struct symbol_entry *a,
-                         const struct symbol_entry *b) {
+                         const struct symbol_entry *b)
+{
     if (a->rank != b->rank)
         return a->rank < b->rank;
     if (a->source != b->source) /* tables of one object repeat each other; no need to read */
@@ -258,6 +322,7 @@ bool symbol_files_prefer(const struct symbol_files *f, const struct symbol_entry
     return order ? order < 0 : a->name < b->name;
 }
 
-size_t symbol_files_bytes(const struct symbol_files *f) {
+size_t symbol_files_bytes(const struct symbol_files *f)
+{
     return sizeof(*f) + f->mini_bytes + plt_bytes(f->plt);
 }
