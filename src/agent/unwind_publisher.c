@@ -372,6 +372,22 @@ void unwind_publisher_want(struct unwind_publisher *p, const struct process *pro
     process_publish(p, e, process);
 }
 
+void unwind_publisher_mapped(struct unwind_publisher *p, const struct process *process)
+{
+    if (!process || process->exited)
+        return;
+    for (size_t i = 0; i < process->mapping_count; i++) {
+        const struct object *object = process->mappings[i].object;
+        struct published_object *o = NULL;
+        if (object)
+            HASH_FIND(hh, p->objects, &object->id, sizeof(object->id), o);
+        if (o && o->state == OBJECT_PRESENT) {
+            unwind_publisher_want(p, process);
+            return;
+        }
+    }
+}
+
 void unwind_publisher_forget(struct unwind_publisher *p, uint32_t pid)
 {
     struct published_process *e;

@@ -28,6 +28,11 @@ DEFINE_FREEP(unwind_publisher)
  * one. */
 void unwind_publisher_want(struct unwind_publisher *p, const struct process *process);
 
+/* This process has mapped code: if any of it is in the kernel already (the program was run before), the
+ * process is published at once, so that also one that lives for a moment is walked from its first sample on.
+ * Call once a turn and process. */
+void unwind_publisher_mapped(struct unwind_publisher *p, const struct process *process);
+
 /* Once a turn: puts what has been built, removes what nobody has used for a while. */
 void unwind_publisher_run(struct unwind_publisher *p);
 /* The same at a given CLOCK_MONOTONIC time, for tests. */

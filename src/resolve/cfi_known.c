@@ -1,6 +1,6 @@
 /* Code that no description covers but whose frames are known by what the code is: PLT stubs of linkers that
- * do not describe them (lld, mold), the entry point, and signal trampolines, which have to be just these
- * instructions for the kernel. */
+ * do not describe them (lld, mold), .init and .fini, the entry point, and signal trampolines, which have to
+ * be just these instructions for the kernel. */
 #include "resolve/cfi_index.h"
 
 #include <elf.h>
@@ -84,6 +84,40 @@ static int add_plts(const struct elf_file *f, struct cfi_index *index)
     return 0;
 }
 
+/* .init and .fini are one function each, put together by the linker from pieces of crti.o and crtn.o that
+ * nobody describes: on x86-64 `sub $8, %rsp` first (after endbr64) and `add $8, %rsp; ret` last, on arm64 a
+ * pair of saved registers. */
+static int add_glue(const struct elf_file *f, struct cfi_index *index, const char *name)
+{
+    const struct elf_section *s = elf_section(f, name);
+    uint8_t code[64];
+    uint64_t end;
+    if (!s || s->type != SHT_PROGBITS || s->size_bytes < 9 || s->size_bytes > sizeof(code) ||
+        __builtin_add_overflow(s->offset, s->size_bytes, &end) ||
+        elf_read(f, s->offset, code, s->size_bytes) < 0)
+        return 0;
+    bool arm = elf_machine(f) == EM_AARCH64;
+    static const uint8_t x86_in[] = {0x48, 0x83, 0xec, 0x08}, x86_out[] = {0x48, 0x83, 0xc4, 0x08, 0xc3};
+    static const uint8_t arm_in[] = {0xfd, 0x7b, 0xbf, 0xa9},
+                         arm_out[] = {0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f, 0xd6};
+    const uint8_t *in = memmem(code, 8, arm ? arm_in : x86_in, 4), *last = code + s->size_bytes;
+    const uint8_t *out = arm ? last - sizeof(arm_out) : last - sizeof(x86_out);
+    if (!in || out < in + 4 || memcmp(out, arm ? arm_out : x86_out, (size_t)(last - out)) != 0)
+        return 0;
+    struct unwind_rule outside = arm ? arm_at_call : at_call, inside = outside;
+    inside.cfa_offset = 16;
+    if (arm) { /* x29 and x30 at sp */
+        inside.fp = UNWIND_FP_AT_CFA;
+        inside.fp_offset = -16;
+        inside.ra_offset = -8;
+    }
+    uint64_t from = s->offset + (uint64_t)(in - code) + 4, to = s->offset + (uint64_t)(out - code) + 4;
+    int r = cfi_index_add_known(index, s->offset, from, &outside);
+    if (r == 0)
+        r = cfi_index_add_known(index, from, to, &inside);
+    return r < 0 ? r : cfi_index_add_known(index, to, end, &outside);
+}
+
 /* The outermost function clears the frame pointer (the ABI's mark of the end) or hands on its stack pointer
  * before anything else. An entry point that does neither is a shared library's, which means nothing. */
 static bool is_start(const struct elf_file *f, uint64_t entry)
@@ -116,6 +150,10 @@ static bool is_start(const struct elf_file *f, uint64_t entry)
 int cfi_known_add(const struct elf_file *f, struct cfi_index *index)
 {
     int r = add_plts(f, index);
+    if (r == 0)
+        r = add_glue(f, index, ".init");
+    if (r == 0)
+        r = add_glue(f, index, ".fini");
     uint64_t entry;
     if (r < 0 || elf_entry(f) == 0 || elf_offset_from_vaddr(f, elf_entry(f), &entry) < 0 ||
         !is_start(f, entry))
