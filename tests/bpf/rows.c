@@ -45,9 +45,9 @@ static uint32_t put_file(struct unwind_tables *tables, pid_t pid, const struct u
     return object;
 }
 
-int rows_put_process(struct unwind_tables *tables, pid_t pid)
+int rows_put_process_and_tell(struct unwind_tables *tables, pid_t pid, struct rows *ret)
 {
-    struct unwind_mapping mappings[ROWS_MAPPINGS_MAX];
+    struct unwind_mapping *mappings = ret->mappings;
     _cleanup_fclose_ FILE *maps = NULL;
     char path[64], line[4096], file[4096];
     size_t count = 0;
@@ -73,5 +73,13 @@ int rows_put_process(struct unwind_tables *tables, pid_t pid)
     if (r < 0)
         return r;
     r = unwind_tables_settle(tables);
+    ret->count = count;
     return r < 0 ? r : (int)count;
+}
+
+int rows_put_process(struct unwind_tables *tables, pid_t pid)
+{
+    struct rows rows;
+
+    return rows_put_process_and_tell(tables, pid, &rows);
 }

@@ -9,5 +9,12 @@
 
 #define ROWS_MAPPINGS_MAX 128
 
+struct rows {
+    struct unwind_mapping mappings[ROWS_MAPPINGS_MAX];
+    size_t count;
+};
+
 /* How many mappings were put, or -errno. Returns when the kernel half can see them. */
 int rows_put_process(struct unwind_tables *tables, pid_t pid);
+/* The same, and tells what was put. */
+int rows_put_process_and_tell(struct unwind_tables *tables, pid_t pid, struct rows *ret);

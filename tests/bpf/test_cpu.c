@@ -275,6 +275,77 @@ static void test_through_a_signal_frame(void **state)
     watch_end(&w);
 }
 
+/* A process whose mappings change all the time: each walk sees the old ones or the new ones, whole. */
+static void test_mappings_replaced_under_samples(void **state)
+{
+    struct source_options options = defaults;
+    struct expectation e = {.pid = subject_deep(200), .depth = 200};
+    struct unwind_tables *tables;
+    size_t samples = 0, bytes;
+    struct rows rows;
+    struct watch w;
+
+    (void)state;
+    usleep(100000);
+    options.sample_hz = 999;
+    options.pids[0] = (uint32_t)e.pid;
+    options.pid_count = 1;
+    w = watch_begin(&source_cpu, &options);
+    tables = cpu_source_unwind_tables(w.self);
+    assert_true(rows_put_process_and_tell(tables, e.pid, &rows) > 0);
+    assert_int_equal(w.source->drain(w.self, w.batch), 0);
+    batch_clear(w.batch);
+    bytes = unwind_tables_bytes(tables);
+    while (samples < 200) {
+        for (int i = 0; i < 1000; i++)
+            assert_int_equal(unwind_tables_put_process(tables, (uint32_t)e.pid, rows.mappings, rows.count), 0);
+        assert_int_equal(w.source->drain(w.self, w.batch), 0);
+        for (size_t i = 0; i < batch_count(w.batch); i++)
+            samples += look_deep(batch_get(w.batch, i), &e);
+        batch_clear(w.batch);
+    }
+    usleep(100000); /* what was replaced is taken out after a while */
+    assert_int_equal(unwind_tables_put_process(tables, (uint32_t)e.pid, rows.mappings, rows.count), 0);
+    assert_in_range(unwind_tables_bytes(tables), bytes, bytes + 2048);
+    subject_kill(e.pid);
+    watch_end(&w);
+}
+
+/* Memory comes back, and what does not fit is refused. */
+static void test_tables_are_bounded(void **state)
+{
+    struct source_options options = defaults;
+    struct unwind_tables *tables;
+    struct unwind_mapping none = {.start = 4096, .end = 8192, .object = UNWIND_OBJECT_NO_CODE};
+    uint32_t objects[64], count = 0;
+    _cleanup_free_ void *values = calloc(512, UNWIND_VALUE_BYTES);
+    struct watch w;
+    int r;
+
+    (void)state;
+    options.table_bytes = 4U << 20;
+    w = watch_begin(&source_cpu, &options);
+    tables = cpu_source_unwind_tables(w.self);
+    assert_int_equal(unwind_tables_bytes(tables), 0);
+    while ((r = unwind_tables_put_object(tables, values, 512, &objects[count])) == 0)
+        assert_in_range(++count, 1, 63);
+    assert_int_equal(r, -ENOSPC);
+    assert_in_range(count, 10, 16);
+    assert_int_equal(unwind_tables_put_process(tables, 4711, &none, 1), 0);
+    unwind_tables_remove_process(tables, 4711);
+    unwind_tables_remove_process(tables, 4711);
+    for (uint32_t i = 0; i < count; i++)
+        unwind_tables_remove_object(tables, objects[i]);
+    unwind_tables_remove_object(tables, UNWIND_OBJECT_UNKNOWN);
+    assert_int_equal(unwind_tables_settle(tables), 0);
+    usleep(100000);
+    assert_int_equal(unwind_tables_put_process(tables, 4711, &none, 1), 0);
+    unwind_tables_remove_process(tables, 4711);
+    assert_in_range(unwind_tables_bytes(tables), 0, 1024); /* of the process removed last */
+    assert_int_equal(unwind_tables_put_object(tables, values, 512, &objects[0]), 0);
+    watch_end(&w);
+}
+
 static bool look_not(const struct wire_header *header, void *context)
 {
     assert_int_not_equal(header->pid, *(const pid_t *)context);
@@ -413,6 +484,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_900_frames_without_frame_pointers),
         cmocka_unit_test(test_a_stack_too_deep_says_so),
         cmocka_unit_test(test_through_a_signal_frame),
+        cmocka_unit_test(test_mappings_replaced_under_samples),
+        cmocka_unit_test(test_tables_are_bounded),
         cmocka_unit_test(test_children_are_followed),
         cmocka_unit_test(test_commands),
         cmocka_unit_test(test_shed_halves_the_rate_and_doubles_the_weight),
