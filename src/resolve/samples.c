@@ -164,7 +164,7 @@ static void add_kernel(struct sample_resolver *r, const struct cpu_sample *recor
     size_t n = sample_resolve_kernel(r, addresses, record->kernel_frames, r->frames, CPU_MAX_KERNEL_FRAMES);
     s->frame_count = n;
     if (record->flags & CPU_SAMPLE_KERNEL_TRUNCATED) {
-        add_truncated(s, r->frames, "[truncated: kernel stack too deep]");
+        add_truncated(s, r->frames, "kernel stack too deep");
         losses->count[LOSS_TRUNCATED]++;
     }
 }
@@ -185,17 +185,32 @@ static void look_again_for_mappings(struct sample_resolver *r, const struct proc
 static const char *end_text(unsigned end)
 {
     static const char *const texts[UNWIND_END_COUNT] = {
-        [UNWIND_END_NO_PROCESS] = "[truncated: mappings not known yet]",
-        [UNWIND_END_NO_ROWS] = "[truncated: unwinding rows not ready]",
-        [UNWIND_END_NO_MAPPING] = "[truncated: address outside all code]",
-        [UNWIND_END_BAD_READ] = "[truncated: stack not readable]",
-        [UNWIND_END_NO_CFI] = "[truncated: no unwinding rules]",
-        [UNWIND_END_TOO_DEEP] = "[truncated: stack too deep]",
-        [UNWIND_END_UNSUPPORTED] = "[truncated: unwinding rule not supported]",
+        [UNWIND_END_NO_PROCESS] = "mappings not known yet",
+        [UNWIND_END_NO_ROWS] = "unwinding rows not ready",
+        [UNWIND_END_NO_MAPPING] = "address outside all code",
+        [UNWIND_END_BAD_READ] = "stack not readable",
+        [UNWIND_END_NO_CFI] = "no unwinding rules",
+        [UNWIND_END_TOO_DEEP] = "stack too deep",
+        [UNWIND_END_UNSUPPORTED] = "unwinding rule not supported",
     };
     if (end == UNWIND_END_ENTRY || end == UNWIND_END_NO_USER)
         return NULL;
-    return end < UNWIND_END_COUNT && texts[end] ? texts[end] : "[truncated]";
+    return end < UNWIND_END_COUNT && texts[end] ? texts[end] : "";
+}
+
+/* A program is being executed: the registers are still the old one's, but its stack is gone with the rest of its memory. There is
+ * nothing above the kernel's part, and so the stack is whole without it. */
+static bool is_executing(const struct cpu_sample *record, const struct process *process, const struct sample *s)
+{
+    static const char *const functions[] = {"begin_new_exec", "load_elf_binary", "bprm_execve", "load_script", "load_misc_binary"};
+    const uint64_t ip = record->user_frames ? record->data[record->kernel_frames] & ~CPU_FRAME_EXACT : record->stop_ip;
+    if (record->kernel_frames == 0 || process_mapping_find(process, ip))
+        return false;
+    for (size_t i = 0; i < s->frame_count; i++)
+        for (size_t n = 0; n < array_size(functions); n++)
+            if (s->frames[i].kind == FRAME_KERNEL && strncmp(s->frames[i].function, functions[n], strlen(functions[n])) == 0)
+                return true;
+    return false;
 }
 
 static unsigned finish(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process, size_t count,
@@ -271,7 +286,8 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
         losses->count[LOSS_NO_PROCESS]++;
 
     add_kernel(r, record, losses, &s);
-    add_user(r, record, process, losses, &s);
+    if (!process || !is_executing(record, process, &s))
+        add_user(r, record, process, losses, &s);
     for (size_t i = 0; i < s.frame_count; i++)
         losses->count[LOSS_UNNAMED] += r->frames[i].kind != FRAME_TRUNCATED && !r->frames[i].function[0];
     *ret = s;

@@ -21,6 +21,7 @@
 
 #define PROGRAM 0x40000000u /* PIDs of no process of this machine */
 #define GONE    0x40000001u
+#define EXEC_ADDRESS 0xffffffff81234500 /* in load_elf_binary */
 
 /* ---- the other modules, played ---- */
 
@@ -44,7 +45,10 @@ bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct fram
     static unsigned next;
     char *name = names[next++ % 8];
     (void)k;
-    snprintf(name, sizeof(names[0]), "k%lx", (unsigned long)address);
+    if (address == EXEC_ADDRESS)
+        snprintf(name, sizeof(names[0]), "load_elf_binary");
+    else
+        snprintf(name, sizeof(names[0]), "k%lx", (unsigned long)address);
     *ret = (struct frame){
         .kind = FRAME_KERNEL, .function = name, .file = "", .mapping = "[kernel.kallsyms]", .build_id = "", .address = address};
     return true;
@@ -198,14 +202,14 @@ static void test_every_end_is_said_and_counted(void **state)
     } ends[] = {
         {UNWIND_END_ENTRY, NULL, LOSS_COUNT},
         {UNWIND_END_NO_USER, NULL, LOSS_COUNT},
-        {UNWIND_END_NO_PROCESS, "[truncated: mappings not known yet]", LOSS_NO_ROWS},
-        {UNWIND_END_NO_ROWS, "[truncated: unwinding rows not ready]", LOSS_NO_ROWS},
-        {UNWIND_END_NO_MAPPING, "[truncated: address outside all code]", LOSS_TRUNCATED},
-        {UNWIND_END_BAD_READ, "[truncated: stack not readable]", LOSS_TRUNCATED},
-        {UNWIND_END_NO_CFI, "[truncated: no unwinding rules]", LOSS_TRUNCATED},
-        {UNWIND_END_TOO_DEEP, "[truncated: stack too deep]", LOSS_TRUNCATED},
-        {UNWIND_END_UNSUPPORTED, "[truncated: unwinding rule not supported]", LOSS_TRUNCATED},
-        {200, "[truncated]", LOSS_TRUNCATED}, /* of a newer kernel half */
+        {UNWIND_END_NO_PROCESS, "mappings not known yet", LOSS_NO_ROWS},
+        {UNWIND_END_NO_ROWS, "unwinding rows not ready", LOSS_NO_ROWS},
+        {UNWIND_END_NO_MAPPING, "address outside all code", LOSS_TRUNCATED},
+        {UNWIND_END_BAD_READ, "stack not readable", LOSS_TRUNCATED},
+        {UNWIND_END_NO_CFI, "no unwinding rules", LOSS_TRUNCATED},
+        {UNWIND_END_TOO_DEEP, "stack too deep", LOSS_TRUNCATED},
+        {UNWIND_END_UNSUPPORTED, "unwinding rule not supported", LOSS_TRUNCATED},
+        {200, "", LOSS_TRUNCATED}, /* of a newer kernel half */
     };
     for (size_t i = 0; i < array_size(ends); i++) {
         struct cpu_sample *r = make(f, PROGRAM, 0, 1, ends[i].end);
@@ -221,6 +225,29 @@ static void test_every_end_is_said_and_counted(void **state)
         }
         assert_int_equal(sum(&losses), ends[i].text ? 1 : 0);
     }
+}
+
+/* The old program's registers, the new one's memory. */
+static void test_sample_in_the_middle_of_exec_has_no_user_part(void **state)
+{
+    struct fixture *f = *state;
+    struct cpu_sample *r = make(f, PROGRAM, 2, 1, UNWIND_END_NO_MAPPING);
+    r->data[0] = 0xffffffff81000010;
+    r->data[1] = EXEC_ADDRESS + 1;
+    r->data[2] = 0x7f0000001234;
+    struct sample s;
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
+    assert_int_equal(s.frame_count, 2);
+    assert_int_equal(sum(&f->losses), 0);
+    r->data[2] = 0x1101; /* before that point the old program is still there */
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
+    assert_int_equal(s.frame_count, 4);
+    assert_string_equal(s.frames[2].function, "program+5100");
+    r->data[1]--; /* no exec at all */
+    r->data[2] = 0x7f0000001234;
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
+    assert_int_equal(s.frame_count, 4);
+    assert_int_equal(s.frames[3].kind, FRAME_TRUNCATED);
 }
 
 static void test_kernel_part_cut(void **state)
@@ -373,6 +400,7 @@ int main(void)
         TEST(test_whole_stack),
         TEST(test_unnamed_frames_are_counted),
         TEST(test_every_end_is_said_and_counted),
+        TEST(test_sample_in_the_middle_of_exec_has_no_user_part),
         TEST(test_kernel_part_cut),
         TEST(test_copied_stack_is_finished),
         TEST(test_copied_stack_is_walked_again_by_new_mappings),
