@@ -16,13 +16,14 @@
 #define PATH_BYTES        4096
 #define LINK_BYTES        4096        /* of .gnu_debuglink */
 #define PACKED_MAX        (16u << 20) /* of .gnu_debugdata */
-#define UNPACKED_MAX      (32u << 20)
+#define UNPACKED_MAX      (16u << 20)
 #define UNPACK_MEMORY_MAX (34u << 20)  /* xz -8 takes 33 MiB, what is usual 9 */
 #define CHECKED_BYTES_MAX (4ull << 30) /* of a debug file */
 #define CHECK_PIECE       (256u << 10)
 
 /* A regular file only: a name under somebody else's control may be a pipe that never answers. */
-static int open_regular(const char *path) {
+static int open_regular(const char *path)
+{
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
         return -errno;
@@ -32,14 +33,16 @@ static int open_regular(const char *path) {
     return S_ISREG(status.st_mode) ? take_fd(&fd) : -ENOENT;
 }
 
-static void hex_of(const uint8_t *bytes, size_t count, char *ret) {
+static void hex_of(const uint8_t *bytes, size_t count, char *ret)
+{
     for (size_t i = 0; i < count; i++)
         snprintf(ret + 2 * i, 3, "%02x", bytes[i]);
     ret[2 * count] = '\0';
 }
 
 /* Is this the build id of the file? 1: yes, 0: no, -ENOENT: the file has none. */
-static int has_build_id(const struct elf_file *file, const char *build_id) {
+static int has_build_id(const struct elf_file *file, const char *build_id)
+{
     uint8_t bytes[64];
     char text[2 * sizeof(bytes) + 1];
     size_t count = elf_build_id(file, bytes);
@@ -49,12 +52,14 @@ static int has_build_id(const struct elf_file *file, const char *build_id) {
     return !strcmp(text, build_id);
 }
 
-static bool has_symbols(const struct elf_file *file) {
+static bool has_symbols(const struct elf_file *file)
+{
     const struct elf_section *s = elf_section(file, ".symtab");
     return s && s->type == SHT_SYMTAB;
 }
 
-static int open_elf(const char *path, struct elf_file **ret, int *ret_fd) {
+static int open_elf(const char *path, struct elf_file **ret, int *ret_fd)
+{
     _cleanup_close_ int fd = open_regular(path);
     if (fd < 0)
         return fd;
@@ -65,7 +70,8 @@ static int open_elf(const char *path, struct elf_file **ret, int *ret_fd) {
     return 0;
 }
 
-static int find_by_build_id(const struct debug_search *search, const char *build_id, struct elf_file **ret) {
+static int find_by_build_id(const struct debug_search *search, const char *build_id, struct elf_file **ret)
+{
     char path[PATH_BYTES];
     if (strlen(build_id) < 4 || strspn(build_id, "0123456789abcdef") != strlen(build_id))
         return -ENOENT;
@@ -83,7 +89,8 @@ static int find_by_build_id(const struct debug_search *search, const char *build
     return 0;
 }
 
-static int checksum(int fd, uint32_t *ret) {
+static int checksum(int fd, uint32_t *ret)
+{
     struct stat status;
     if (fstat(fd, &status) < 0 || (uint64_t)status.st_size > CHECKED_BYTES_MAX)
         return -EFBIG;
@@ -106,7 +113,8 @@ static int checksum(int fd, uint32_t *ret) {
 
 /* One candidate of a debug link: it belongs to the file if its build id says so, else if its checksum does.
  */
-static int try_link(const char *path, const char *build_id, uint32_t sum_wanted, struct elf_file **ret) {
+static int try_link(const char *path, const char *build_id, uint32_t sum_wanted, struct elf_file **ret)
+{
     _cleanup_(elf_file_freep) struct elf_file *found = NULL;
     int fd = -1;
     int r = open_elf(path, &found, &fd);
@@ -129,7 +137,8 @@ static int try_link(const char *path, const char *build_id, uint32_t sum_wanted,
 
 /* .gnu_debuglink: a file name, padded to four bytes, and the CRC-32 of that file. */
 static int find_by_link(const struct elf_file *file, const struct debug_search *search, const char *build_id,
-                        struct elf_file **ret) {
+                        struct elf_file **ret)
+{
     const struct elf_section *section = elf_section(file, ".gnu_debuglink");
     _cleanup_free_ void *data = NULL;
     size_t size;
@@ -158,7 +167,8 @@ static int find_by_link(const struct elf_file *file, const struct debug_search *
     return -ENOENT;
 }
 
-int debug_files_find(const struct elf_file *file, const struct debug_search *search, struct elf_file **ret) {
+int debug_files_find(const struct elf_file *file, const struct debug_search *search, struct elf_file **ret)
+{
     uint8_t bytes[64];
     char build_id[2 * sizeof(bytes) + 1] = "";
     size_t count = elf_build_id(file, bytes);
@@ -169,7 +179,8 @@ int debug_files_find(const struct elf_file *file, const struct debug_search *sea
 }
 
 /* Unpacks xz data into `*ret`, growing it as it comes; the caller frees. */
-static int unpack_xz(const void *packed, size_t packed_size, uint8_t **ret, size_t *ret_size) {
+static int unpack_xz(const void *packed, size_t packed_size, uint8_t **ret, size_t *ret_size)
+{
     lzma_stream stream = LZMA_STREAM_INIT;
     if (lzma_stream_decoder(&stream, UNPACK_MEMORY_MAX, 0) != LZMA_OK)
         return -ENOMEM;
@@ -205,7 +216,8 @@ static int unpack_xz(const void *packed, size_t packed_size, uint8_t **ret, size
     return 0;
 }
 
-int debug_files_unpack(const struct elf_file *file, struct elf_file **ret, size_t *ret_bytes) {
+int debug_files_unpack(const struct elf_file *file, struct elf_file **ret, size_t *ret_bytes)
+{
     const struct elf_section *section = elf_section(file, ".gnu_debugdata");
     if (!section)
         return -ENOENT;

@@ -55,6 +55,7 @@ struct symbols {
     struct record **records; /* by ID */
     size_t record_count, record_max;
     size_t files_count, files_max;
+    size_t files_bytes; /* what they hold in memory: at most what indexes may, but for a single one */
     uint64_t lookups, hits, builds, scans, openings, unnamed;
 };
 
@@ -86,9 +87,10 @@ static void record_close(struct symbols *s, struct record *o)
 {
     if (!o->files)
         return;
+    s->files_bytes -= symbol_files_bytes(o->files);
+    s->files_count--;
     symbol_files_free(o->files);
     o->files = NULL;
-    s->files_count--;
 }
 
 static void part_forget(struct symbols *s, struct part *p)
@@ -191,7 +193,10 @@ static int record_open(struct symbols *s, struct record *o, const struct object 
     if (r < 0)
         return r;
     s->files_count++;
+    s->files_bytes += symbol_files_bytes(o->files);
     s->openings++;
+    while (s->files_bytes > s->index_max_bytes && s->files_count > 1) /* ours was used last, so it stays */
+        close_oldest_files(s);
     return 0;
 }
 
@@ -437,6 +442,8 @@ void symbols_metrics(const struct symbols *s, struct metric_set *set)
                METRIC_LABELS({"cache", "symbol_names"}));
     metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", bytes_help, s->index_bytes,
                METRIC_LABELS({"cache", "symbol_indexes"}));
+    metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", bytes_help, s->files_bytes,
+               METRIC_LABELS({"cache", "symbol_files"}));
     metric_add(set, "sonde_self_cache_entries", METRIC_GAUGE, "", "Entries held by a cache.", s->record_count,
                METRIC_LABELS({"cache", "symbol_objects"}));
     metric_add(set, "sonde_self_cache_lookups", METRIC_COUNTER, "", lookups_help, s->hits,
