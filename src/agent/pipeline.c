@@ -8,6 +8,7 @@
  * how much of the next stacks is walked in the kernel and never what a sample says. */
 #include "agent/pipeline.h"
 
+#include "agent/process_snapshot.h"
 #include "agent/unwind_publisher.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -28,6 +29,7 @@
 #define SOURCES_MAX       8
 #define BATCH_BYTES       (4 << 20)
 #define EXITED_KEPT_NS    (2 * 1000000000ull) /* longer than any record takes from the kernel to here */
+#define MAPPED_MAX        256 /* more in one turn are published when they are sampled */
 
 struct pipeline {
     struct pipeline_sink sink;
@@ -48,6 +50,8 @@ struct pipeline {
     struct unwind_cache *unwind_cache;
     struct sample_resolver *resolver;
     struct unwind_publisher *publisher; /* NULL in a replay */
+    uint32_t mapped[MAPPED_MAX];        /* processes that began or mapped code in this turn */
+    size_t mapped_count;
 
     struct losses losses; /* of the stages after the sources */
     uint64_t samples;
@@ -55,11 +59,22 @@ struct pipeline {
 
 /* ---- sources -> batch ---- */
 
+/* A file that is damaged further on still says what stands before the damage. */
+static int read_replay(struct pipeline *p)
+{
+    int r = wire_reader_next(p->replay, p->batch);
+    if (r != -EBADMSG)
+        return r;
+    log_warning("the recorded wire is damaged at byte %llu (%s): what stands before it was read",
+                (unsigned long long)wire_reader_position(p->replay), wire_reader_error(p->replay));
+    return -ENODATA;
+}
+
 static int drain_sources(struct pipeline *p)
 {
     batch_clear(p->batch);
     if (p->replay)
-        return wire_reader_next(p->replay, p->batch);
+        return read_replay(p);
     for (size_t i = 0; i < p->opened_count; i++) {
         int r = p->opened[i].source->drain(p->opened[i].self, p->batch);
         if (r < 0)
@@ -117,6 +132,22 @@ static void take_request(struct pipeline *p, const struct request_record *record
         p->losses.count[LOSS_REQUEST_NOT_DETAILED]++;
 }
 
+static void note_mapped(struct pipeline *p, uint32_t pid)
+{
+    for (size_t i = 0; i < p->mapped_count; i++)
+        if (p->mapped[i] == pid)
+            return;
+    if (p->publisher && p->mapped_count < MAPPED_MAX)
+        p->mapped[p->mapped_count++] = pid;
+}
+
+static void publish_mapped(struct pipeline *p)
+{
+    for (size_t i = 0; i < p->mapped_count; i++)
+        unwind_publisher_mapped(p->publisher, processes_find(p->processes, p->mapped[i], 0));
+    p->mapped_count = 0;
+}
+
 static void take_record(struct pipeline *p, const struct wire_header *record)
 {
     switch (record->kind) {
@@ -130,6 +161,8 @@ static void take_record(struct pipeline *p, const struct wire_header *record)
     case WIRE_PROCESS_MMAP:
     case WIRE_PROCESS_LOST:
         processes_apply(p->processes, record);
+        if (record->kind == WIRE_PROCESS_MMAP || (record->kind == WIRE_PROCESS_FORK && record->pid == record->tid))
+            note_mapped(p, record->pid);
         return;
     case WIRE_CPU_SAMPLE:
         take_cpu_sample(p, (const struct cpu_sample *)record);
@@ -160,6 +193,7 @@ static int turn(struct pipeline *p)
         return r;
     for (size_t i = 0; i < batch_count(p->batch); i++)
         take_record(p, batch_get(p->batch, i));
+    publish_mapped(p);
     if (p->publisher)
         unwind_publisher_run(p->publisher);
     forget_exited(p, clock_monotonic_ns());
@@ -248,8 +282,10 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
     if (options->replay) {
         processes_set_replay(p->processes);
         r = wire_reader_open(options->replay, &p->replay);
+        if (r == -EPROTO)
+            return log_errno(r, "%s is no recorded wire, or one of another version", options->replay);
         if (r < 0)
-            return r;
+            return log_errno(r, "%s cannot be read", options->replay);
     } else {
         r = open_sources(p, &options->sources, report);
         if (r < 0)
@@ -264,7 +300,7 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
     if (options->record_wire) {
         r = wire_writer_open(options->record_wire, &p->record_wire);
         if (r < 0)
-            return r;
+            return log_errno(r, "%s cannot be written", options->record_wire);
     }
     *ret = take_ptr(p);
     return 0;
@@ -297,7 +333,7 @@ int pipeline_start(struct pipeline *p)
         if (r < 0)
             return log_errno(r, "source %s cannot start", p->opened[i].source->name);
     }
-    return 0;
+    return p->record_wire ? process_snapshot_write(p->record_wire) : 0; /* now that later ones are on record */
 }
 
 size_t pipeline_poll_fds(struct pipeline *p, int *ret_fds, size_t max)
