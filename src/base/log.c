@@ -20,8 +20,18 @@ void log_set_level(enum log_level level)
     atomic_store(&log_level, level);
 }
 
-static void log_line(enum log_level level, const char *text, const char *detail)
+/* Names in messages are other people's: a newline in one must not look like a message of ours, nor an escape
+ * reach a terminal. */
+static void hide_controls(char *text)
 {
+    for (; *text; text++)
+        if ((unsigned char)*text < 0x20 || *text == 0x7F)
+            *text = '?';
+}
+
+static void log_line(enum log_level level, char *text, const char *detail)
+{
+    hide_controls(text);
     /* One call of stdio a line: lines of two threads never mix. */
     if (detail)
         fprintf(stderr, "%s%s: %s\n", level_prefix[level], text, detail);
