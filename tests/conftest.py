@@ -262,8 +262,10 @@ class Profile:
 
 def stack_matches(frames, pattern):
     """Whether `pattern` (root first, "..." for up to eight frames of any name) occurs in the stack as one run of frames. What
-    stands before is the C library's start, what stands after is the leaf's own business (the kernel, a libc call)."""
+    stands before is the C library's start, what stands after is the leaf's own business (the kernel, a libc call). Names are without
+    parameters, as we and perf print them; what the compiler made of a function ("[clone .constprop.0]") is left aside."""
     wanted = pattern.split(";")
+    frames = [re.sub(r" \[clone [^]]*\]", "", frame) for frame in frames]
     wanted = wanted[1:] if wanted[0] == "..." else wanted
 
     def at(i, j):

@@ -62,7 +62,7 @@ int main(int argc, char **argv)
 {
     subject_end_after(subject_seconds(argc, argv, 1));
     if (argc > 2 && std::strcmp(argv[2], "throw") == 0) {
-        subject_ready("main;shop::throw_and_catch()");
+        subject_ready("main;shop::throw_and_catch");
         int caught = shop::throw_and_catch();
         STAY;
         return subject_end() + (caught & 0);
@@ -76,8 +76,7 @@ int main(int argc, char **argv)
         return sum;
     };
     // Between the virtual function and the lambda stand the library's own invokers, inlined or not as the compiler likes.
-    subject_ready("main;shop::Loud::count(std::function<int (int)> const&);...;main::{lambda(int)#1}::operator()(int) const;"
-                  "shop::Till<long>::ring(long);shop::leaf()");
+    subject_ready("main;shop::Loud::count;...;main::{lambda(int)#1}::operator();shop::Till<long>::ring;shop::leaf");
     int n = counter->count(add);
     STAY;
     return subject_end() + (n & 0);
