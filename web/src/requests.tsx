@@ -4,6 +4,8 @@
 import { useMemo, useState } from 'preact/hooks';
 import * as format from './format';
 
+const SHOWN = 20; // until the reader asks for all
+
 export interface RequestPart {
     kind: string;
     ns: number;
@@ -176,6 +178,7 @@ function Row({ request: r, open, toggle }: { request: Request; open: boolean; to
 
 export function Requests({ requests, empty, error }: { requests: Request[]; empty: preact.ComponentChildren; error: string }) {
     const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
+    const [all, setAll] = useState(false);
     const kinds = useMemo(() => new Set(requests.flatMap((r) => r.parts.filter((p) => p.ns > 0).map((p) => p.kind))), [requests]);
     const toggle = (key: string) => {
         const next = new Set(open);
@@ -214,11 +217,16 @@ export function Requests({ requests, empty, error }: { requests: Request[]; empt
                             </tr>
                         </thead>
                         <tbody>
-                            {requests.map((r) => (
+                            {(all ? requests : requests.slice(0, SHOWN)).map((r) => (
                                 <Row key={r.key} request={r} open={open.has(r.key)} toggle={() => toggle(r.key)} />
                             ))}
                         </tbody>
                     </table>
+                    {requests.length > SHOWN && (
+                        <button type="button" class="all" onClick={() => setAll(!all)}>
+                            {all ? `Show ${SHOWN}` : `Show all ${requests.length}`}
+                        </button>
+                    )}
                 </div>
             )}
         </section>

@@ -20,7 +20,7 @@ try {
         logLevel: 'warn',
         esbuild: { jsx: 'automatic', jsxImportSource: 'preact' },
         ssr: { noExternal: true },
-        build: { ssr: true, outDir: out, emptyOutDir: true, target: 'node18', rollupOptions: { input: units.map((name) => resolve(here, name)), output: { entryFileNames: '[name].mjs' } } },
+        build: { ssr: true, outDir: out, emptyOutDir: true, target: 'node18', rollupOptions: { input: units.map((name) => resolve(here, name)), output: { entryFileNames: '[name].mjs', chunkFileNames: '[name].mjs' } } },
     });
     const types = node('node_modules/typescript/bin/tsc', '--noEmit', '-p', '.');
     if (types !== 0) console.log('not ok 1 - types');
