@@ -67,9 +67,8 @@ static __always_inline __u32 read_head(const void *buffer, __u32 size, __u64 *re
     *ret_head = 0;
     if (!buffer || !size)
         return 0;
-    if (size >= 8)
-        return bpf_probe_read_user(ret_head, 8, buffer) == 0 ? 8 : 0;
-    return bpf_probe_read_user(ret_head, size & 7, buffer) == 0 ? size : 0;
+    __u64 n = at_most(size, 8);
+    return bpf_probe_read_user(ret_head, n, buffer) == 0 ? n : 0;
 }
 
 /* Adds to the request line that is kept. */

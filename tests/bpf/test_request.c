@@ -31,6 +31,9 @@ struct watch {
     struct request *requests[KEPT_MAX]; /* the latest record of each request */
     size_t count;
     uint64_t bad; /* records that are no HTTP */
+    uint64_t began_ns;
+    struct losses before;
+    char why_not[256];
 };
 
 static struct watch watch;
@@ -82,6 +85,8 @@ static int start_servers(void **state)
 static int stop_servers(void **state)
 {
     (void)state;
+    if (watch.self)
+        source_request.free(watch.self);
     for (int i = 0; i < 4; i++) {
         kill(-servers[i], SIGKILL);
         kill(servers[i], SIGKILL);
@@ -148,6 +153,8 @@ static void look(void)
         struct request *request;
         const struct request_record *record = (const struct request_record *)batch_get(watch.batch, i);
         assert_int_equal(record->h.kind, WIRE_REQUEST);
+        if (record->start_ns < watch.began_ns)
+            continue;
         int r = diagnose_request(record, &no_names, &request);
         if (r == -EBADMSG)
             watch.bad++;
@@ -202,18 +209,30 @@ static const struct request *await(pid_t pid, const char *route, size_t count)
     return NULL;
 }
 
+/* One load a rung: verifying takes long where the machine is emulated. What is left of the case before began before this one. */
 static int watch_begin(void **state)
 {
-    const struct source_options options = {.ring_bytes = 256 * 1024};
+    static int open_rung = -2;
+    struct source_options options = {.ring_bytes = 256 * 1024, .pid_count = 4}; /* nobody else's requests */
     struct attach_report report = {0};
+    for (int i = 0; i < 4; i++)
+        options.pids[i] = (uint32_t)servers[i];
     int rung = (int)(long)*state;
-    memset(&watch, 0, sizeof(watch));
-    int r = request_source_open_on(&options, &report, rung, &watch.self);
-    if (r < 0) {
-        printf("rung not available on this kernel: %s\n", report.entries[0].not_better);
+    if (rung != open_rung) {
+        if (watch.self)
+            source_request.free(watch.self);
         watch.self = NULL;
-        return 0;
+        watch.why_not[0] = 0;
+        open_rung = rung;
+        if (request_source_open_on(&options, &report, rung, &watch.self) < 0)
+            snprintf(watch.why_not, sizeof(watch.why_not), "%s", report.entries[0].not_better);
     }
+    if (!watch.self)
+        return 0;
+    watch.count = watch.bad = 0;
+    watch.began_ns = clock_monotonic_ns();
+    watch.before = (struct losses){0};
+    source_request.losses(watch.self, &watch.before);
     return batch_new(4 << 20, &watch.batch) < 0 ? -1 : 0;
 }
 
@@ -222,25 +241,32 @@ static int watch_end(void **state)
     (void)state;
     for (size_t i = 0; i < watch.count; i++)
         request_free(watch.requests[i]);
+    watch.count = 0;
     batch_free(watch.batch);
-    if (watch.self)
-        source_request.free(watch.self);
+    watch.batch = NULL;
     return 0;
+}
+
+static uint64_t lost(enum loss_reason reason)
+{
+    struct losses losses = {0};
+    source_request.losses(watch.self, &losses);
+    return losses.count[reason] - watch.before.count[reason];
 }
 
 static void need_rung(void)
 {
-    if (!watch.self)
-        skip();
+    if (watch.self)
+        return;
+    printf("rung not available on this kernel: %s\n", watch.why_not);
+    skip();
 }
 
 static void assert_nothing_lost(void)
 {
-    struct losses losses = {0};
-    source_request.losses(watch.self, &losses);
     for (int i = 0; i < LOSS_COUNT; i++)
-        if (losses.count[i] && i != LOSS_REQUEST_NOT_DETAILED)
-            fail_msg("%llu lost: %s", (unsigned long long)losses.count[i], loss_name(i));
+        if (lost(i) && i != LOSS_REQUEST_NOT_DETAILED)
+            fail_msg("%llu lost: %s", (unsigned long long)lost(i), loss_name(i));
     assert_int_equal(watch.bad, 0);
 }
 
@@ -509,7 +535,6 @@ static void test_all_are_counted(void **state)
     (void)state;
     need_rung();
     enum { MANY = 400 };
-    struct losses losses = {0};
     uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
     int fd = dial(THREADS);
     for (int i = 0; i < MANY; i++) {
@@ -521,11 +546,9 @@ static void test_all_are_counted(void **state)
     await(servers[THREADS], "/sleep", 1);
     do {
         look();
-        losses = (struct losses){0};
-        source_request.losses(watch.self, &losses);
         poll(NULL, 0, 10);
-    } while (watch.count + losses.count[LOSS_REQUEST_NOT_DETAILED] < MANY && clock_monotonic_ns() < end);
-    assert_int_equal(watch.count + losses.count[LOSS_REQUEST_NOT_DETAILED], MANY);
+    } while (watch.count + lost(LOSS_REQUEST_NOT_DETAILED) < MANY && clock_monotonic_ns() < end);
+    assert_int_equal(watch.count + lost(LOSS_REQUEST_NOT_DETAILED), MANY);
     assert_nothing_lost();
 }
 
@@ -533,20 +556,17 @@ static void test_shed_counts_only(void **state)
 {
     (void)state;
     need_rung();
-    struct losses losses = {0};
     uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
     assert_int_equal(source_request.shed(watch.self, SOURCE_DETAIL_COUNTS), 0);
     ask(THREADS, "GET", "/ok");
-    while (!losses.count[LOSS_REQUEST_NOT_DETAILED] && clock_monotonic_ns() < end) {
-        losses = (struct losses){0};
-        source_request.losses(watch.self, &losses);
-    }
-    assert_int_equal(losses.count[LOSS_REQUEST_NOT_DETAILED], 1);
+    while (!lost(LOSS_REQUEST_NOT_DETAILED) && clock_monotonic_ns() < end)
+        poll(NULL, 0, 10);
+    assert_int_equal(lost(LOSS_REQUEST_NOT_DETAILED), 1);
     assert_int_equal(source_request.shed(watch.self, SOURCE_DETAIL_LEAST), 0);
     ask(THREADS, "GET", "/ok");
     assert_int_equal(source_request.shed(watch.self, SOURCE_DETAIL_FULL), 0);
-    ask(THREADS, "GET", "/status");
-    await(servers[THREADS], "/status", 1);
+    ask(THREADS, "GET", "/sleep?ms=400"); /* the slowest of its second: has a record whatever the threshold is by now */
+    await(servers[THREADS], "/sleep", 1);
     assert_int_equal(watch.count, 1);
 }
 
@@ -569,7 +589,8 @@ enum { rung_best = REQUEST_RUNG_BEST, rung_socket = 0, rung_function = 2, rung_f
 static void test_some_rung_attaches(void **state)
 {
     (void)state;
-    assert_non_null(watch.self);
+    if (!watch.self)
+        fail_msg("%s", watch.why_not);
 }
 
 int main(void)
