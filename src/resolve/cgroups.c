@@ -1,8 +1,8 @@
 /* Control groups; see cgroups.h and cgroups(7).
  *
- * From an id to a path: the kernel opens a cgroup by its id (a file handle of kernfs), which costs one system call; without the
- * right to do so (CAP_DAC_READ_SEARCH) the hierarchy is walked, within bounds. An id that leads nowhere is that of a cgroup that
- * has gone, and never comes back. */
+ * From an id to a path: the kernel opens a cgroup by its id (a file handle of kernfs), which costs one system
+ * call; without the right to do so (CAP_DAC_READ_SEARCH) the hierarchy is walked, within bounds. An id that
+ * leads nowhere is that of a cgroup that has gone, and never comes back. */
 #include "resolve/cgroups.h"
 
 #include "base/buf.h"
@@ -53,8 +53,9 @@ struct cgroups {
     uint64_t walked_ns;
 };
 
-/* Where ids are of: the hierarchy of the first of these controllers that is mounted as v1, else that of v2. The same choice as the
- * kernel half's (enum cpu_cgroups), since ids of different hierarchies have nothing to do with one another. */
+/* Where ids are of: the hierarchy of the first of these controllers that is mounted as v1, else that of v2.
+ * The same choice as the kernel half's (enum cpu_cgroups), since ids of different hierarchies have nothing to
+ * do with one another. */
 static const char *const id_controllers[] = {"memory", "cpuacct", "cpu", "pids", "devices"};
 
 static unsigned rank_of_options(const char *options)
@@ -79,7 +80,8 @@ static void read_mount(struct cgroups *c, const char *line, unsigned *best_rank)
     type += 3;
     unsigned rank = array_size(id_controllers); /* of v2 */
     if (strncmp(type, "cgroup ", 7) == 0) {
-        c->has_v1 = true; /* also one without a controller but a name ("name=systemd"): runtimes use its paths */
+        c->has_v1 =
+            true; /* also one without a controller but a name ("name=systemd"): runtimes use its paths */
         const char *source = strchr(type, ' '), *options = source ? strchr(source + 1, ' ') : NULL;
         rank = options ? rank_of_options(options + 1) : UINT_MAX;
     } else if (strncmp(type, "cgroup2 ", 8) != 0) {
@@ -190,7 +192,8 @@ static struct cgroup *by_path(struct cgroups *c, const char *path, size_t size)
     e->cgroup.path = e->path;
     e->cgroup.references = 1; /* the cache's */
     identity_from_cgroup(e->path, &e->cgroup.identity);
-    if (!identity_service_of_unit(e->cgroup.identity.systemd_unit, e->cgroup.service, sizeof(e->cgroup.service)))
+    if (!identity_service_of_unit(e->cgroup.identity.systemd_unit, e->cgroup.service,
+                                  sizeof(e->cgroup.service)))
         e->cgroup.service[0] = '\0';
     HASH_ADD(hh, c->by_path, path, size, e);
     DL_APPEND(c->used, e);

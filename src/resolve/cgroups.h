@@ -1,5 +1,6 @@
-/* Control groups by path and by id: what a process's cgroup says of its container, pod, job and unit, found once a cgroup. On v2,
- * v1 and hybrid hosts. A bounded cache; entries live on while somebody holds them. Pipeline thread only. */
+/* Control groups by path and by id: what a process's cgroup says of its container, pod, job and unit, found
+ * once a cgroup. On v2, v1 and hybrid hosts. A bounded cache; entries live on while somebody holds them.
+ * Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -12,7 +13,7 @@
 struct cgroup {
     const char *path; /* as under the hierarchy's mount */
     struct identity identity;
-    char service[128]; /* the unit's name as a service's, or "" */
+    char service[128];   /* the unit's name as a service's, or "" */
     unsigned references; /* private */
 };
 
@@ -26,7 +27,8 @@ DEFINE_FREEP(cgroups)
 /* By the contents of a /proc/PID/cgroup, held for the caller; NULL when there is no path in it. */
 struct cgroup *cgroups_by_text(struct cgroups *c, const char *text, size_t size);
 
-/* By the id of a cgroup of cgroups_id_mount(), as CPU samples have it, held for the caller; NULL when it is gone or cannot be found. */
+/* By the id of a cgroup of cgroups_id_mount(), as CPU samples have it, held for the caller; NULL when it is
+ * gone or cannot be found. */
 struct cgroup *cgroups_by_id(struct cgroups *c, uint64_t id);
 
 /* Where the hierarchy is mounted that ids are of; "" when there is none. */
@@ -40,6 +42,6 @@ void cgroup_unref(struct cgroup *cgroup);
 
 size_t cgroups_bytes(const struct cgroups *c);
 
-/* The path of the line that tells most: a process has one path for each hierarchy of v1, and which of them a container runtime or
- * a batch system sets differs. Borrowed from `text`; NULL when there is none. */
+/* The path of the line that tells most: a process has one path for each hierarchy of v1, and which of them a
+ * container runtime or a batch system sets differs. Borrowed from `text`; NULL when there is none. */
 const char *cgroup_choose_path(const char *text, size_t size, size_t *ret_size);

@@ -1,14 +1,16 @@
 /* Cgroup paths and environments taken apart; see identity.h.
  *
- * A path is read component by component, outermost first. Each runtime has its mark on the component that is a container's:
+ * A path is read component by component, outermost first. Each runtime has its mark on the component that is
+ * a container's:
  *
  *     docker       docker/ID (cgroupfs)             docker-ID.scope (systemd)
- *     containerd   kubepods/.../podUID/ID           cri-containerd-ID.scope, nerdctl-ID.scope, ...slice:cri-containerd:ID
- *     CRI-O        crio-ID, crio-ID.scope
- *     Podman       libpod-ID, libpod-ID.scope, libpod-payload-ID
+ *     containerd   kubepods/.../podUID/ID           cri-containerd-ID.scope, nerdctl-ID.scope,
+ * ...slice:cri-containerd:ID CRI-O        crio-ID, crio-ID.scope Podman       libpod-ID, libpod-ID.scope,
+ * libpod-payload-ID
  *
- * and their monitors (crio-conmon-ID, libpod-conmon-ID) are outside of it. An ID is 64 hexadecimal digits. A container inside of
- * another comes later in the path and replaces it; the pod, the job and the node's unit around it stay. */
+ * and their monitors (crio-conmon-ID, libpod-conmon-ID) are outside of it. An ID is 64 hexadecimal digits. A
+ * container inside of another comes later in the path and replaces it; the pod, the job and the node's unit
+ * around it stay. */
 #include "resolve/identity.h"
 
 #include <stdio.h>
@@ -71,13 +73,15 @@ static bool contains(struct piece p, const char *text)
 }
 
 /* The container's ID of a component, with the runtime that its mark tells. */
-static bool container_of_piece(struct piece p, struct piece before, struct piece *ret_id, const char **ret_runtime)
+static bool container_of_piece(struct piece p, struct piece before, struct piece *ret_id,
+                               const char **ret_runtime)
 {
     static const struct {
         const char *mark, *runtime;
     } marks[] = {
-        {"docker-", "docker"},          {"cri-containerd-", "containerd"}, {"nerdctl-", "containerd"},
-        {"containerd-", "containerd"},  {"crio-", "cri-o"},                {"libpod-payload-", "podman"},
+        {"docker-", "docker"},      {"cri-containerd-", "containerd"},
+        {"nerdctl-", "containerd"}, {"containerd-", "containerd"},
+        {"crio-", "cri-o"},         {"libpod-payload-", "podman"},
         {"libpod-", "podman"},
     };
     if (ends_with(p, ".scope"))
@@ -93,19 +97,22 @@ static bool container_of_piece(struct piece p, struct piece before, struct piece
     const char *colon = memrchr(p.text, ':', p.size);
     if (colon) {
         *ret_id = without_prefix(p, (size_t)(colon - p.text) + 1);
-        *ret_runtime = contains(p, ":cri-containerd:") ? "containerd" : contains(p, ":crio:") ? "cri-o" : contains(p, ":docker:") ? "docker" : "";
+        *ret_runtime = contains(p, ":cri-containerd:") ? "containerd"
+                       : contains(p, ":crio:")         ? "cri-o"
+                       : contains(p, ":docker:")       ? "docker"
+                                                       : "";
         return is_container_id(*ret_id);
     }
     *ret_id = p;
-    *ret_runtime = equals(before, "docker")                                   ? "docker"
+    *ret_runtime = equals(before, "docker")                                      ? "docker"
                    : equals(before, "libpod_parent") || equals(before, "libpod") ? "podman"
-                   : equals(before, "default") || equals(before, "k8s.io")    ? "containerd"
-                                                                              : "";
+                   : equals(before, "default") || equals(before, "k8s.io")       ? "containerd"
+                                                                                 : "";
     return is_container_id(p);
 }
 
-/* "pod0b4c...", "kubepods-besteffort-pod0b4c_....slice": the part after "pod", as a UID has it: 36 characters, or the 32 digits of
- * a static pod's checksum. */
+/* "pod0b4c...", "kubepods-besteffort-pod0b4c_....slice": the part after "pod", as a UID has it: 36
+ * characters, or the 32 digits of a static pod's checksum. */
 static bool pod_of_piece(struct piece p, char ret[40])
 {
     const char *colon = memchr(p.text, ':', p.size);
@@ -147,10 +154,14 @@ static void job_of_piece(struct piece p, char ret[24])
 
 static int hex_value(char c)
 {
-    return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+    return c >= '0' && c <= '9'   ? c - '0'
+           : c >= 'a' && c <= 'f' ? c - 'a' + 10
+           : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                  : -1;
 }
 
-/* The unit's own name, "" when it is too long. systemd writes bytes that a unit's name may not hold as \xNN, and "_" before names that the kernel's own files have. */
+/* The unit's own name, "" when it is too long. systemd writes bytes that a unit's name may not hold as \xNN,
+ * and "_" before names that the kernel's own files have. */
 static void unit_of_piece(struct piece p, char *ret, size_t size)
 {
     size_t n = 0;
@@ -158,7 +169,8 @@ static void unit_of_piece(struct piece p, char *ret, size_t size)
         p = without_prefix(p, 1);
     for (size_t i = 0; i < p.size; i++) {
         char c = p.text[i];
-        if (i + 3 < p.size && c == '\\' && p.text[i + 1] == 'x' && hex_value(p.text[i + 2]) >= 0 && hex_value(p.text[i + 3]) >= 0) {
+        if (i + 3 < p.size && c == '\\' && p.text[i + 1] == 'x' && hex_value(p.text[i + 2]) >= 0 &&
+            hex_value(p.text[i + 3]) >= 0) {
             c = (char)(hex_value(p.text[i + 2]) * 16 + hex_value(p.text[i + 3]));
             i += 3;
         }
@@ -173,8 +185,9 @@ static void unit_of_piece(struct piece p, char *ret, size_t size)
 
 static bool is_unit(struct piece p)
 {
-    return (ends_with(p, ".service") || ends_with(p, ".scope") || ends_with(p, ".socket") || ends_with(p, ".mount") ||
-            ends_with(p, ".swap")) && !contains(p, ":");
+    return (ends_with(p, ".service") || ends_with(p, ".scope") || ends_with(p, ".socket") ||
+            ends_with(p, ".mount") || ends_with(p, ".swap")) &&
+           !contains(p, ":");
 }
 
 void identity_from_cgroup(const char *path, struct identity *ret)
@@ -210,8 +223,8 @@ void identity_from_cgroup(const char *path, struct identity *ret)
 
 unsigned identity_weight(const struct identity *i)
 {
-    return (i->container_id[0] ? 8u : 0) + (i->kubernetes_pod_uid[0] ? 4u : 0) + (i->slurm_job_id[0] ? 2u : 0) +
-           (i->systemd_unit[0] ? 1u : 0);
+    return (i->container_id[0] ? 8u : 0) + (i->kubernetes_pod_uid[0] ? 4u : 0) +
+           (i->slurm_job_id[0] ? 2u : 0) + (i->systemd_unit[0] ? 1u : 0);
 }
 
 bool identity_service_of_unit(const char *unit, char *ret, size_t size)
@@ -247,7 +260,8 @@ static bool decode_value(struct piece p, char ret[IDENTITY_SERVICE_BYTES])
     return true;
 }
 
-/* "key=value,key=value". After one error the whole of it is worth nothing, as OpenTelemetry's specification has it. */
+/* "key=value,key=value". After one error the whole of it is worth nothing, as OpenTelemetry's specification
+ * has it. */
 static void read_attributes(struct piece p, struct identity_service *ret)
 {
     struct identity_service s = {0};

@@ -1,5 +1,6 @@
-/* Who a process belongs to, from what the node says of it: the path of its cgroup and two variables of its environment. Pure
- * functions of bytes; nothing is remembered, and nothing else of an environment is kept (it holds secrets). */
+/* Who a process belongs to, from what the node says of it: the path of its cgroup and two variables of its
+ * environment. Pure functions of bytes; nothing is remembered, and nothing else of an environment is kept (it
+ * holds secrets). */
 #pragma once
 
 #include <stdbool.h>
@@ -7,21 +8,23 @@
 #include <stdint.h>
 
 struct identity {
-    char container_id[65];     /* hexadecimal; "" outside of containers */
-    const char *container_runtime; /* "docker", "containerd", "cri-o", "podman"; "" when the path does not tell. Static. */
+    char container_id[65];         /* hexadecimal; "" outside of containers */
+    const char *container_runtime; /* "docker", "containerd", "cri-o", "podman"; "" when the path does not
+                                      tell. Static. */
     char kubernetes_pod_uid[40];
     char slurm_job_id[24];
-    char systemd_unit[128];    /* innermost one of the container, or of the host outside of containers */
+    char systemd_unit[128]; /* innermost one of the container, or of the host outside of containers */
 };
 
-/* Reads a cgroup path of any hierarchy, v1 or v2, with whatever stands before (a host's prefix, "..", an outer container): what is
- * innermost wins. */
+/* Reads a cgroup path of any hierarchy, v1 or v2, with whatever stands before (a host's prefix, "..", an
+ * outer container): what is innermost wins. */
 void identity_from_cgroup(const char *path, struct identity *ret);
 
 /* How much an identity tells, for choosing among the hierarchies of v1. */
 unsigned identity_weight(const struct identity *i);
 
-/* The unit as a service's name: "nginx" of nginx.service; false for units that are no service of their own (sessions, scopes). */
+/* The unit as a service's name: "nginx" of nginx.service; false for units that are no service of their own
+ * (sessions, scopes). */
 bool identity_service_of_unit(const char *unit, char *ret, size_t size);
 
 #define IDENTITY_SERVICE_BYTES 256
@@ -29,5 +32,6 @@ struct identity_service {
     char name[IDENTITY_SERVICE_BYTES], namespace[IDENTITY_SERVICE_BYTES], version[IDENTITY_SERVICE_BYTES];
 };
 
-/* Of the contents of /proc/PID/environ: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, as OpenTelemetry's SDKs read them. */
+/* Of the contents of /proc/PID/environ: OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES, as OpenTelemetry's
+ * SDKs read them. */
 void identity_from_environ(const char *environment, size_t size, struct identity_service *ret);

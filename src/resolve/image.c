@@ -1,5 +1,5 @@
-/* Mappings of code; see image.h. A sorted array: processes have a few dozen, they change seldom, and everyone who reads them
- * wants to search or to copy them whole. */
+/* Mappings of code; see image.h. A sorted array: processes have a few dozen, they change seldom, and everyone
+ * who reads them wants to search or to copy them whole. */
 #include "resolve/image.h"
 
 #include <errno.h>
@@ -192,7 +192,8 @@ int image_map(struct image *image, const struct process_mapping *mapping)
 
 size_t image_bytes(const struct image *image)
 {
-    return sizeof(*image) + image->capacity * sizeof(*image->mappings) + (image->executable ? strlen(image->executable) + 1 : 0);
+    return sizeof(*image) + image->capacity * sizeof(*image->mappings) +
+           (image->executable ? strlen(image->executable) + 1 : 0);
 }
 
 const struct process_mapping *process_mapping_find(const struct process *process, uint64_t address)

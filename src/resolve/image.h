@@ -1,5 +1,5 @@
-/* What a process runs: its executable and where code is mapped. Shared by a process and its forks until one of them changes, so
- * that a fork costs nothing. Not thread-safe. */
+/* What a process runs: its executable and where code is mapped. Shared by a process and its forks until one
+ * of them changes, so that a fork costs nothing. Not thread-safe. */
 #pragma once
 
 #include "resolve/objects_table.h"
@@ -12,9 +12,9 @@
 
 struct image {
     unsigned references;
-    unsigned live; /* processes that use it and have not exited */
-    bool full;     /* mappings were left out: more than IMAGE_MAPPINGS_MAX */
-    char *executable; /* NULL: as the first mapping's object says; "" is unknown */
+    unsigned live;                    /* processes that use it and have not exited */
+    bool full;                        /* mappings were left out: more than IMAGE_MAPPINGS_MAX */
+    char *executable;                 /* NULL: as the first mapping's object says; "" is unknown */
     struct process_mapping *mappings; /* sorted by start, disjoint */
     size_t count, capacity;
 };
@@ -23,8 +23,8 @@ struct image *image_new(void);
 struct image *image_ref(struct image *image);
 void image_unref(struct image *image);
 
-/* An image for one holder alone, with the same contents; takes the reference that the caller had. NULL: out of memory, and the
- * reference is kept. `was_live`: the holder counts among the live ones. */
+/* An image for one holder alone, with the same contents; takes the reference that the caller had. NULL: out
+ * of memory, and the reference is kept. `was_live`: the holder counts among the live ones. */
 struct image *image_own(struct image *image, bool was_live);
 
 /* Counts one more (+1) or less (-1) live process. */

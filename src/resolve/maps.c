@@ -2,8 +2,9 @@
  *
  *     55d0c8a00000-55d0c8a21000 r-xp 00002000 fd:01 1835026      /usr/bin/cat
  *
- * A process may have tens of thousands of them and only the executable ones matter, so the permissions are looked at before
- * anything else is taken apart. Line feeds in paths are printed by the kernel as \012 and cannot break a line. */
+ * A process may have tens of thousands of them and only the executable ones matter, so the permissions are
+ * looked at before anything else is taken apart. Line feeds in paths are printed by the kernel as \012 and
+ * cannot break a line. */
 #include "resolve/maps.h"
 
 #include <string.h>

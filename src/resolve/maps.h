@@ -15,9 +15,10 @@ struct maps_line {
     size_t path_bytes;
 };
 
-/* The next mapping that is executable (all others are skipped over quickly: they are most lines). False at the end of the text.
- * Lines that make no sense are left out. */
+/* The next mapping that is executable (all others are skipped over quickly: they are most lines). False at
+ * the end of the text. Lines that make no sense are left out. */
 bool maps_next_executable(struct cursor *text, struct maps_line *ret);
 
-/* A path as the kernel prints it, without the " (deleted)" that it adds to names that are gone. Returns the length that is left. */
+/* A path as the kernel prints it, without the " (deleted)" that it adds to names that are gone. Returns the
+ * length that is left. */
 size_t maps_path_without_deleted(const char *path, size_t bytes);

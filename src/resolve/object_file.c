@@ -1,9 +1,10 @@
 /* From a mapping to its file; see object_file.h.
  *
- * A path is only a hint: the file may have been deleted, replaced, or lie in another mount namespace, and the process may have
- * gone. /proc/PID/map_files leads to the very file, deleted or not, as long as the process lives. Everything else is a guess, and
- * is believed only if build id, or device, inode and generation agree. What lies at a path is looked at without opening it
- * (O_PATH) before it is opened: opening a device or a FIFO that somebody put there could have effects. */
+ * A path is only a hint: the file may have been deleted, replaced, or lie in another mount namespace, and the
+ * process may have gone. /proc/PID/map_files leads to the very file, deleted or not, as long as the process
+ * lives. Everything else is a guess, and is believed only if build id, or device, inode and generation agree.
+ * What lies at a path is looked at without opening it (O_PATH) before it is opened: opening a device or a
+ * FIFO that somebody put there could have effects. */
 #include "resolve/object_file.h"
 
 #include "base/buf.h"
@@ -38,7 +39,8 @@ bool object_file_identify(int fd, struct object_identity *ret)
         id.generation = generation[0];
 
     unsigned char magic[4];
-    id.is_elf = pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && memcmp(magic, "\177ELF", sizeof(magic)) == 0;
+    id.is_elf =
+        pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && memcmp(magic, "\177ELF", sizeof(magic)) == 0;
     _cleanup_close_ int copy = id.is_elf ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
     _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
     if (copy >= 0 && elf_open(copy, &elf) == 0) {
@@ -60,8 +62,8 @@ static bool is_match(const struct object_sight *sight, const struct object_ident
         return false;
     if (sight->generation && id->generation && sight->generation != id->generation)
         return false;
-    /* overlayfs and btrfs show one device to stat and another one (or that of a layer) to the memory manager; theirs have no
-     * major number. */
+    /* overlayfs and btrfs show one device to stat and another one (or that of a layer) to the memory manager;
+     * theirs have no major number. */
     return sight->device == id->device || major((dev_t)id->device) == 0;
 }
 
@@ -82,7 +84,8 @@ static int reopen_regular(int path_fd)
 static int open_map_file(uint32_t pid, const struct object_sight *sight)
 {
     char name[80];
-    snprintf(name, sizeof(name), "/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64, pid, sight->start, sight->end);
+    snprintf(name, sizeof(name), "/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64, pid, sight->start,
+             sight->end);
     _cleanup_close_ int path_fd = open(name, O_PATH | O_CLOEXEC);
     if (path_fd < 0)
         return -errno;
@@ -95,7 +98,8 @@ static int open_beneath(const char *root, const char *path)
     _cleanup_close_ int root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root_fd < 0)
         return -errno;
-    const struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
+                                 .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
     _cleanup_close_ int path_fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
     if (path_fd < 0)
         return -errno;
@@ -103,7 +107,8 @@ static int open_beneath(const char *root, const char *path)
 }
 
 /* Takes `fd` (which may be an error): hands it back when it is the file, closes it otherwise. */
-static int keep_if_match(int fd, const struct object_sight *sight, bool by_kernel, struct object_identity *ret)
+static int keep_if_match(int fd, const struct object_sight *sight, bool by_kernel,
+                         struct object_identity *ret)
 {
     struct object_identity id;
     if (fd < 0)
@@ -137,6 +142,18 @@ int object_file_open(const struct object_sight *sight, struct object_identity *r
     return fd >= 0 ? fd : -ENOENT;
 }
 
+int object_file_open_beside(const struct object_sight *sight, const char *path)
+{
+    for (size_t i = 0; i < sight->pid_count; i++) {
+        char root[32];
+        snprintf(root, sizeof(root), "/proc/%" PRIu32 "/root", sight->pids[i]);
+        int fd = open_beneath(root, path);
+        if (fd >= 0)
+            return fd;
+    }
+    return -ENOENT;
+}
+
 int object_file_open_vdso(struct object_identity *ret)
 {
     const uint64_t start = getauxval(AT_SYSINFO_EHDR);
@@ -153,7 +170,8 @@ int object_file_open_vdso(struct object_identity *ret)
         if (fd < 0)
             return -errno;
         const size_t size = line.end - line.start;
-        if (write(fd, (const void *)(uintptr_t)start, size) != (ssize_t)size) /* NOLINT: an address, not an object of ours */
+        if (write(fd, (const void *)(uintptr_t)start, size) !=
+            (ssize_t)size) /* NOLINT: an address, not an object of ours */
             return -EIO;
         struct object_identity id;
         if (!object_file_identify(fd, &id))

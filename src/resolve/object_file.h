@@ -1,4 +1,5 @@
-/* Opening the file behind a mapping, wherever it can still be reached, and making sure that it is that file. Stateless. */
+/* Opening the file behind a mapping, wherever it can still be reached, and making sure that it is that file.
+ * Stateless. */
 #pragma once
 
 #include "resolve/objects_table.h"
@@ -12,11 +13,15 @@ struct object_identity {
     bool is_elf;
 };
 
-/* A descriptor for reading, by /proc/PID/map_files, /proc/PID/root and the plain path, in this order; only of a regular file
- * that matches the sight's identity. -ENOENT: none. */
+/* A descriptor for reading, by /proc/PID/map_files, /proc/PID/root and the plain path, in this order; only of
+ * a regular file that matches the sight's identity. -ENOENT: none. */
 int object_file_open(const struct object_sight *sight, struct object_identity *ret);
 
-/* A memfd with a copy of the vdso, which is the same in all 64-bit processes; -ENOENT on machines without one. */
+/* Another regular file, by its path as the processes of a sight see it. */
+int object_file_open_beside(const struct object_sight *sight, const char *path);
+
+/* A memfd with a copy of the vdso, which is the same in all 64-bit processes; -ENOENT on machines without
+ * one. */
 int object_file_open_vdso(struct object_identity *ret);
 
 /* Reads the identity of an open file; false when it is not a regular file. */

@@ -1,12 +1,13 @@
 /* Executable files by identity; see objects.h and objects_table.h.
  *
- * One object has up to OBJECT_KEYS_MAX keys in one hash table: its build id, and every (device, inode, generation) that it was
- * seen under. A build id is an identity for good. An inode's number is one only together with its generation, or while a process
- * that maps it lives (the file system cannot give it to another file as long as it is mapped): /proc/PID/maps and old kernels
- * tell no generation, so such a key is asked only then, and otherwise the file is looked at again.
+ * One object has up to OBJECT_KEYS_MAX keys in one hash table: its build id, and every (device, inode,
+ * generation) that it was seen under. A build id is an identity for good. An inode's number is one only
+ * together with its generation, or while a process that maps it lives (the file system cannot give it to
+ * another file as long as it is mapped): /proc/PID/maps and old kernels tell no generation, so such a key is
+ * asked only then, and otherwise the file is looked at again.
  *
- * Threads: the pipeline's, but object_open, _ref and _unref may be called by any (the publisher of unwinding rows opens files);
- * `lock` guards reference counts and descriptors. */
+ * Threads: the pipeline's, but object_open, _ref and _unref may be called by any (the publisher of unwinding
+ * rows opens files); `lock` guards reference counts and descriptors. */
 #include "resolve/objects.h"
 
 #include "resolve/object_file.h"
@@ -20,11 +21,11 @@
 #include <uthash.h>
 #include <utlist.h>
 
-#define OBJECT_KEYS_MAX  6
-#define OPEN_TRIES_MAX   8
+#define OBJECT_KEYS_MAX 6
+#define OPEN_TRIES_MAX  8
 
 struct object_key {
-    uint8_t kind; /* KEY_* */
+    uint8_t kind;  /* KEY_* */
     uint8_t bytes; /* of build_id */
     uint8_t padding[6];
     union {
@@ -47,11 +48,11 @@ struct entry {
     struct objects *home;
     struct key_entry *keys[OBJECT_KEYS_MAX];
     unsigned key_count;
-    unsigned mapped;         /* mappings that hold it; objects_get and _retain minus objects_release */
-    unsigned live;           /* of processes that have not exited */
-    uint64_t released_ns;    /* when `mapped` became 0 */
-    int fd;                  /* -1: not open now */
-    unsigned tries;          /* to open it, in vain */
+    unsigned mapped;      /* mappings that hold it; objects_get and _retain minus objects_release */
+    unsigned live;        /* of processes that have not exited */
+    uint64_t released_ns; /* when `mapped` became 0 */
+    int fd;               /* -1: not open now */
+    unsigned tries;       /* to open it, in vain */
     bool was_open;
     struct object_sight seen; /* where it was seen last, for opening it again; `path` is the object's */
     struct object_identity identity;
@@ -64,7 +65,8 @@ struct entry {
 struct objects {
     pthread_mutex_t lock;
     struct key_entry *by_key;
-    struct entry *idle; /* not mapped, kept a little longer: a storm of short-lived processes maps the same files again and again */
+    struct entry *idle; /* not mapped, kept a little longer: a storm of short-lived processes maps the same
+                           files again and again */
     struct entry *open;
     size_t open_count, max_open;
     size_t count, bytes;
@@ -120,7 +122,8 @@ static struct object_key key_of_inode(uint64_t device, uint64_t inode, uint64_t 
     return key;
 }
 
-/* Linkers can be told any build id; one of zeros is what a careless build script gives to all its programs. */
+/* Linkers can be told any build id; one of zeros is what a careless build script gives to all its programs.
+ */
 static bool is_build_id(const uint8_t *build_id, size_t bytes)
 {
     for (size_t i = 0; i < bytes && i < OBJECT_BUILD_ID_MAX; i++)
@@ -143,7 +146,8 @@ static void forget_key(struct objects *o, struct key_entry *k)
     free(k);
 }
 
-/* A key that led elsewhere leads here from now on: the older object was of a file whose inode has been used again. */
+/* A key that led elsewhere leads here from now on: the older object was of a file whose inode has been used
+ * again. */
 static void add_key(struct objects *o, struct entry *e, const struct object_key *key)
 {
     struct key_entry *k;
@@ -232,7 +236,8 @@ static int reopen(struct objects *o, struct entry *e)
     return 0;
 }
 
-static struct entry *new_entry(struct objects *o, const struct object_sight *sight, const struct object_identity *id, int fd)
+static struct entry *new_entry(struct objects *o, const struct object_sight *sight,
+                               const struct object_identity *id, int fd)
 {
     static const char digits[] = "0123456789abcdef";
     const size_t path_bytes = strlen(sight->path) + 1;
@@ -459,11 +464,21 @@ int object_open(const struct object *object)
         r = fcntl(e->fd, F_DUPFD_CLOEXEC, 3);
         if (r < 0)
             r = errno == EMFILE ? -EAGAIN : -errno;
-        if (e->mapped == 0 && e->released_ns == 0) /* nobody maps it: nothing of ours may hold up its file system */
+        if (e->mapped == 0 &&
+            e->released_ns == 0) /* nobody maps it: nothing of ours may hold up its file system */
             close_entry(o, e);
     }
     pthread_mutex_unlock(&o->lock);
     return r == -EMFILE || r == -ENFILE ? -EAGAIN : r;
+}
+
+int object_open_beside(const struct object *object, const char *path)
+{
+    const struct entry *e = entry_of(object);
+    pthread_mutex_lock(&e->home->lock);
+    struct object_sight sight = e->seen;
+    pthread_mutex_unlock(&e->home->lock);
+    return object_file_open_beside(&sight, path);
 }
 
 struct object *object_ref(struct object *object)

@@ -1,7 +1,7 @@
-/* Executable files by identity: build id, else device, inode and generation. One object for all processes that map the file,
- * wherever they see it; kept while anyone holds it. It is opened once, early (through /proc/PID/root, the parents of a process
- * that has gone, or the plain path, and checked against its identity), so that deleted and replaced files come out right.
- * Pipeline thread only, but for object_fd. */
+/* Executable files by identity: build id, else device, inode and generation. One object for all processes
+ * that map the file, wherever they see it; kept while anyone holds it. It is opened once, early (through
+ * /proc/PID/root, the parents of a process that has gone, or the plain path, and checked against its
+ * identity), so that deleted and replaced files come out right. Pipeline thread only, but for object_fd. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -15,16 +15,20 @@
 #include <stdint.h>
 
 struct object {
-    uint64_t id;         /* unique in this run; never used again */
-    const char *path;    /* as first seen */
-    const char *build_id;/* hexadecimal; "" when the file has none */
+    uint64_t id;          /* unique in this run; never used again */
+    const char *path;     /* as first seen */
+    const char *build_id; /* hexadecimal; "" when the file has none */
     bool is_vdso, is_anonymous;
     unsigned references; /* private */
 };
 
-/* A descriptor of the file for the caller to close, or -errno (-ENOENT: could not be opened when it was seen; -EAGAIN: too many
- * descriptors). The vdso is given as a memfd. */
+/* A descriptor of the file for the caller to close, or -errno (-ENOENT: could not be opened when it was seen;
+ * -EAGAIN: too many descriptors). The vdso is given as a memfd. */
 int object_open(const struct object *o);
+
+/* A descriptor of another regular file, by its path as the processes that map the object see it (in a
+ * container, say); -ENOENT when none of them lives. Whose file it is, is for the caller to check. */
+int object_open_beside(const struct object *o, const char *path);
 
 struct object *object_ref(struct object *o);
 struct object *object_unref(struct object *o); /* returns NULL */

@@ -1,5 +1,5 @@
-/* The registry behind objects.h: every executable file that some process maps, found by what a mapping says of it. Private to
- * this room: processes fill it, all others only hold objects. */
+/* The registry behind objects.h: every executable file that some process maps, found by what a mapping says
+ * of it. Private to this room: processes fill it, all others only hold objects. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -19,11 +19,11 @@ struct object_sight {
     size_t build_id_bytes; /* 0: not told */
     uint64_t device;       /* makedev(); inode 0: not told */
     uint64_t inode;
-    uint64_t generation;   /* 0: not told */
-    uint64_t start, end;   /* of the mapping */
-    bool by_maps;          /* told by /proc/PID/maps just now: the mapping exists */
-    /* Through whose eyes to look for the file: the process itself, then its ancestors, who share its view of the file system
-     * when it has gone. */
+    uint64_t generation; /* 0: not told */
+    uint64_t start, end; /* of the mapping */
+    bool by_maps;        /* told by /proc/PID/maps just now: the mapping exists */
+    /* Through whose eyes to look for the file: the process itself, then its ancestors, who share its view of
+     * the file system when it has gone. */
     uint32_t pids[OBJECT_PIDS_MAX];
     size_t pid_count;
 };
@@ -36,19 +36,23 @@ int objects_new(size_t max_open, struct objects **ret);
 void objects_free(struct objects *o);
 DEFINE_FREEP(objects)
 
-/* Whether a mapping of this name is of a file at all (or of the vdso): "//anon", "[heap]", "anon_inode:..." are not. */
+/* Whether a mapping of this name is of a file at all (or of the vdso): "//anon", "[heap]", "anon_inode:..."
+ * are not. */
 bool object_path_is_file(const char *path);
 
-/* The object of a mapping: the one known, or a new one, which is opened now. Held for the caller, until objects_release; mapped
- * objects keep their file open (within max_open), since as long as somebody maps it nothing is held up by us. -ENOENT: no file. */
+/* The object of a mapping: the one known, or a new one, which is opened now. Held for the caller, until
+ * objects_release; mapped objects keep their file open (within max_open), since as long as somebody maps it
+ * nothing is held up by us. -ENOENT: no file. */
 int objects_get(struct objects *o, const struct object_sight *sight, struct object **ret);
 struct object *objects_retain(struct object *o);
 void objects_release(struct object *o);
 
-/* Processes that map an object and are alive. An inode's number without its generation is an identity only as long as one is. */
+/* Processes that map an object and are alive. An inode's number without its generation is an identity only as
+ * long as one is. */
 void objects_live(struct object *o, int change);
 
-/* Closes and forgets what no process has mapped since `before_ns` (`now_ns` becomes the time of what is released next). */
+/* Closes and forgets what no process has mapped since `before_ns` (`now_ns` becomes the time of what is
+ * released next). */
 void objects_trim(struct objects *o, uint64_t now_ns, uint64_t before_ns);
 
 struct objects_figures {

@@ -12,7 +12,8 @@
 
 enum { FIELD_STATE = 3, FIELD_PARENT = 4, FIELD_FLAGS = 9, FIELD_THREADS = 20, FIELD_START = 22 };
 
-/* The command stands in parentheses and may hold anything, parentheses and blanks too: it ends at the last one of the line. */
+/* The command stands in parentheses and may hold anything, parentheses and blanks too: it ends at the last
+ * one of the line. */
 static const char *copy_command(const char *text, size_t size, char ret[16])
 {
     const char *open = memchr(text, '(', size), *close = memrchr(text, ')', size);
@@ -61,7 +62,8 @@ int proc_stat_parse(const char *text, size_t size, struct proc_stat *ret)
         return -EBADMSG;
     s.start_boot_ns = start_ticks * PROC_START_TICK_NS;
 
-    /* Workers show what they were working on when they were asked ("kworker/0:1-events"): that is no part of the name. */
+    /* Workers show what they were working on when they were asked ("kworker/0:1-events"): that is no part of
+     * the name. */
     if (s.is_kernel_thread && strncmp(s.command, "kworker/", 8) == 0)
         s.command[strcspn(s.command, "+-")] = '\0';
     *ret = s;

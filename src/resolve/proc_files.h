@@ -1,5 +1,5 @@
-/* Reading of /proc/PID: one directory handle a process, so that everything read is of one and the same process even if its number
- * is given to another meanwhile. Parsers are pure. */
+/* Reading of /proc/PID: one directory handle a process, so that everything read is of one and the same
+ * process even if its number is given to another meanwhile. Parsers are pure. */
 #pragma once
 
 #include "base/buf.h"

@@ -1,9 +1,10 @@
 /* The table of processes; see processes.h.
  *
- * Most processes of a busy node are never sampled, so a record costs a hash lookup and little more: forks share their parent's
- * image, files are known by build id after the first sight, and /proc is not touched before somebody asks. Entries of processes
- * that have exited stay until they are swept, since samples of theirs may still be on the way. When the table is full, the live
- * process that was touched longest ago goes first: it can be read from /proc again. */
+ * Most processes of a busy node are never sampled, so a record costs a hash lookup and little more: forks
+ * share their parent's image, files are known by build id after the first sight, and /proc is not touched
+ * before somebody asks. Entries of processes that have exited stay until they are swept, since samples of
+ * theirs may still be on the way. When the table is full, the live process that was touched longest ago goes
+ * first: it can be read from /proc again. */
 #include "resolve/processes.h"
 
 #include "base/clock.h"
@@ -20,9 +21,9 @@
 #include <time.h>
 #include <utlist.h>
 
-#define CGROUPS_MAX       1024
-#define IDLE_OBJECT_NS    10000000000ULL
-#define CHECKS_PER_SWEEP  64
+#define CGROUPS_MAX        1024
+#define IDLE_OBJECT_NS     10000000000ULL
+#define CHECKS_PER_SWEEP   64
 #define START_TOLERANCE_NS 30000000ULL /* a fork's record against the clock ticks of /proc/PID/stat */
 
 static uint64_t boot_offset_ns(void)
@@ -85,7 +86,8 @@ struct process_entry *processes_lookup(struct processes *p, uint32_t pid)
     return e;
 }
 
-struct process_entry *processes_add(struct processes *p, uint32_t pid, uint64_t start_ns, uint64_t start_boot_ns)
+struct process_entry *processes_add(struct processes *p, uint32_t pid, uint64_t start_ns,
+                                    uint64_t start_boot_ns)
 {
     struct process_entry *e = calloc(1, sizeof(*e));
     if (!e)
@@ -214,7 +216,8 @@ void processes_viewers(struct processes *p, const struct process_entry *e, struc
     }
 }
 
-void processes_map(struct processes *p, struct process_entry *e, const struct object_sight *sight, uint64_t file_offset)
+void processes_map(struct processes *p, struct process_entry *e, const struct object_sight *sight,
+                   uint64_t file_offset)
 {
     struct process_mapping mapping = {.start = sight->start, .end = sight->end, .file_offset = file_offset};
     size_t before = e->image && e->image->references == 1 ? image_bytes(e->image) : 0;
@@ -246,8 +249,8 @@ static void apply_fork(struct processes *p, const struct process_fork *fork)
     }
     const uint64_t start_boot_ns = fork->h.time_ns + boot_offset_ns();
     if (e) {
-        const uint64_t difference =
-            e->start_boot_ns > start_boot_ns ? e->start_boot_ns - start_boot_ns : start_boot_ns - e->start_boot_ns;
+        const uint64_t difference = e->start_boot_ns > start_boot_ns ? e->start_boot_ns - start_boot_ns
+                                                                     : start_boot_ns - e->start_boot_ns;
         if (!e->process.exited && difference <= START_TOLERANCE_NS)
             return; /* read from /proc before its record came */
         processes_remove(p, e);
@@ -309,7 +312,8 @@ static void apply_mmap(struct processes *p, const struct process_mmap *m)
     if (!e || m->size_bytes == 0 || m->start > UINT64_MAX - m->size_bytes)
         return;
     const size_t room = m->h.size_bytes - offsetof(struct process_mmap, path);
-    if (m->path_bytes == 0 || m->path_bytes > room || m->path[m->path_bytes - 1] != '\0' || m->path_bytes > PATH_MAX)
+    if (m->path_bytes == 0 || m->path_bytes > room || m->path[m->path_bytes - 1] != '\0' ||
+        m->path_bytes > PATH_MAX)
         return;
     char path[PATH_MAX];
     memcpy(path, m->path, m->path_bytes);
@@ -342,7 +346,8 @@ static void apply_exit(struct processes *p, const struct process_exit *exit_reco
         e->leader_exited = true;
     if (!e->leader_exited)
         return;
-    /* The main thread may leave the others behind. Where they were not counted from the beginning, /proc knows. */
+    /* The main thread may leave the others behind. Where they were not counted from the beginning, /proc
+     * knows. */
     bool others = e->threads > 0;
     const bool counted = e->threads_counted && e->generation == p->generation;
     if (!counted && !processes_is_alive(p, e, &others))
@@ -364,9 +369,12 @@ void processes_apply(struct processes *p, const struct wire_header *record)
         uint16_t kind;
         uint16_t size;
     } sizes[] = {
-        {WIRE_PROCESS_FORK, sizeof(struct process_fork)}, {WIRE_PROCESS_EXEC, sizeof(struct process_exec)},
-        {WIRE_PROCESS_COMM, sizeof(struct process_comm)}, {WIRE_PROCESS_EXIT, sizeof(struct process_exit)},
-        {WIRE_PROCESS_MMAP, offsetof(struct process_mmap, path)}, {WIRE_PROCESS_LOST, sizeof(struct process_lost)},
+        {WIRE_PROCESS_FORK, sizeof(struct process_fork)},
+        {WIRE_PROCESS_EXEC, sizeof(struct process_exec)},
+        {WIRE_PROCESS_COMM, sizeof(struct process_comm)},
+        {WIRE_PROCESS_EXIT, sizeof(struct process_exit)},
+        {WIRE_PROCESS_MMAP, offsetof(struct process_mmap, path)},
+        {WIRE_PROCESS_LOST, sizeof(struct process_lost)},
     };
     for (size_t i = 0; i < array_size(sizes); i++)
         if (sizes[i].kind == record->kind && record->size_bytes < sizes[i].size)
@@ -424,8 +432,16 @@ const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t
 const struct resource *processes_resource(struct processes *p, const struct process *process)
 {
     static const struct resource nothing = {
-        .command = "", .executable_path = "", .service_name = "", .service_namespace = "", .service_version = "",
-        .container_id = "", .container_runtime = "", .kubernetes_pod_uid = "", .slurm_job_id = "", .systemd_unit = "",
+        .command = "",
+        .executable_path = "",
+        .service_name = "",
+        .service_namespace = "",
+        .service_version = "",
+        .container_id = "",
+        .container_runtime = "",
+        .kubernetes_pod_uid = "",
+        .slurm_job_id = "",
+        .systemd_unit = "",
         .cgroup_path = "",
     };
     struct process_entry *e = process_entry_of(process);
@@ -499,18 +515,22 @@ void processes_metrics(const struct processes *p, struct metric_set *set)
         enum metric_type type;
         double value;
     } figures[] = {
-        {"sonde_self_processes", "", "Processes known, those included that exited a moment ago.", METRIC_GAUGE, HASH_COUNT(p->by_pid)},
-        {"sonde_self_processes_bytes", "bytes", "Memory of what is known of processes and their files.", METRIC_GAUGE,
-         (double)all_bytes(p)},
+        {"sonde_self_processes", "", "Processes known, those included that exited a moment ago.",
+         METRIC_GAUGE, HASH_COUNT(p->by_pid)},
+        {"sonde_self_processes_bytes", "bytes", "Memory of what is known of processes and their files.",
+         METRIC_GAUGE, (double)all_bytes(p)},
         {"sonde_self_processes_evicted", "", "Processes forgotten to keep within bounds.", METRIC_COUNTER,
          (double)p->count.evictions},
-        {"sonde_self_processes_read", "", "Processes read from /proc.", METRIC_COUNTER, (double)p->count.proc_reads},
-        {"sonde_self_mappings_read", "", "Times that a process's mappings were read from /proc.", METRIC_COUNTER,
-         (double)p->count.mapping_reads},
+        {"sonde_self_processes_read", "", "Processes read from /proc.", METRIC_COUNTER,
+         (double)p->count.proc_reads},
+        {"sonde_self_mappings_read", "", "Times that a process's mappings were read from /proc.",
+         METRIC_COUNTER, (double)p->count.mapping_reads},
         {"sonde_self_objects", "", "Executable files known.", METRIC_GAUGE, (double)f.objects},
         {"sonde_self_objects_open", "", "Executable files held open.", METRIC_GAUGE, (double)f.open_files},
-        {"sonde_self_objects_unopened", "", "Times that an executable file could not be opened.", METRIC_COUNTER, (double)f.failed},
+        {"sonde_self_objects_unopened", "", "Times that an executable file could not be opened.",
+         METRIC_COUNTER, (double)f.failed},
     };
     for (size_t i = 0; i < array_size(figures); i++)
-        metric_add(set, figures[i].name, figures[i].type, figures[i].unit, figures[i].help, figures[i].value, METRIC_NO_LABELS);
+        metric_add(set, figures[i].name, figures[i].type, figures[i].unit, figures[i].help, figures[i].value,
+                   METRIC_NO_LABELS);
 }

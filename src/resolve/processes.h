@@ -1,6 +1,6 @@
-/* All processes that matter, as they are at the moment of the record at hand: a table fed in order with the records of their
- * lives (probes/process.h), and from /proc for those that are older than we are. Bounded; a process that has exited stays until
- * its last records are through. Pipeline thread only. */
+/* All processes that matter, as they are at the moment of the record at hand: a table fed in order with the
+ * records of their lives (probes/process.h), and from /proc for those that are older than we are. Bounded; a
+ * process that has exited stays until its last records are through. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -25,8 +25,8 @@ struct process_mapping {
 
 struct process {
     uint32_t pid;
-    uint64_t start_time_ns;   /* tells two users of one PID apart */
-    uint64_t mapping_version; /* grows whenever mappings change (exec, mmap) */
+    uint64_t start_time_ns;                 /* tells two users of one PID apart */
+    uint64_t mapping_version;               /* grows whenever mappings change (exec, mmap) */
     const struct process_mapping *mappings; /* sorted by start, disjoint; executable ones only */
     size_t mapping_count;
     bool exited;
@@ -36,31 +36,33 @@ int processes_new(size_t max_bytes, struct processes **ret);
 void processes_free(struct processes *p);
 DEFINE_FREEP(processes)
 
-/* For records of another day or machine: /proc and the cgroups of now say nothing of those processes. Files are still looked for at
- * their paths, and believed only by their identity. */
+/* For records of another day or machine: /proc and the cgroups of now say nothing of those processes. Files
+ * are still looked for at their paths, and believed only by their identity. */
 void processes_set_replay(struct processes *p);
 
 /* Takes in any WIRE_PROCESS_* record. */
 void processes_apply(struct processes *p, const struct wire_header *record);
 
-/* Says what time it is in the records: what /proc shows of a process that began later is of another one with the same PID. */
+/* Says what time it is in the records: what /proc shows of a process that began later is of another one with
+ * the same PID. */
 void processes_at(struct processes *p, uint64_t time_ns);
 
-/* The process, read from /proc if it is new to us; NULL when it is gone without a trace (the caller counts LOSS_NO_PROCESS).
- * `cgroup_id` is the one seen with the sample (0: unknown), used when /proc can no longer be asked. Borrowed until the next call
- * that takes a record. */
+/* The process, read from /proc if it is new to us; NULL when it is gone without a trace (the caller counts
+ * LOSS_NO_PROCESS). `cgroup_id` is the one seen with the sample (0: unknown), used when /proc can no longer
+ * be asked. Borrowed until the next call that takes a record. */
 const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t cgroup_id);
 const struct resource *processes_resource(struct processes *p, const struct process *process);
 
-/* Reads the mappings again, because an address lies outside of all: code can move without a record (mremap, lost records). At most
- * once a second a process, and never for one that has gone: false when nothing was read. */
+/* Reads the mappings again, because an address lies outside of all: code can move without a record (mremap,
+ * lost records). At most once a second a process, and never for one that has gone: false when nothing was
+ * read. */
 bool processes_read_mappings(struct processes *p, const struct process *process);
 
 /* The mapping that holds `address`, or NULL. */
 const struct process_mapping *process_mapping_find(const struct process *process, uint64_t address);
 
-/* Frees what exited before `time_ns`, and tells which, so that kernel tables can be emptied too: returns how many PIDs were put
- * into `ret_pids`; call again while it returns `max`. */
+/* Frees what exited before `time_ns`, and tells which, so that kernel tables can be emptied too: returns how
+ * many PIDs were put into `ret_pids`; call again while it returns `max`. */
 size_t processes_sweep(struct processes *p, uint64_t time_ns, uint32_t *ret_pids, size_t max);
 
 void processes_metrics(const struct processes *p, struct metric_set *set);

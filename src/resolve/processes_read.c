@@ -1,8 +1,9 @@
 /* What /proc tells of a process, and what its parents tell when it has gone; see processes_table.h.
  *
- * Everything here happens because a sample asked, once a process (and again after records were lost). A process that died before
- * its sample was looked at has left its records: mappings since its exec, or the image that it shared with its parent. Container,
- * job and environment are then those of its parent, which is true for all but the first process of a container. */
+ * Everything here happens because a sample asked, once a process (and again after records were lost). A
+ * process that died before its sample was looked at has left its records: mappings since its exec, or the
+ * image that it shared with its parent. Container, job and environment are then those of its parent, which is
+ * true for all but the first process of a container. */
 #include "resolve/processes_table.h"
 
 #include "base/clock.h"
@@ -61,13 +62,15 @@ void service_unref(struct processes *p, struct service *s)
 /* NULL when the environment says nothing. */
 static struct service *service_new(struct processes *p, const struct identity_service *from)
 {
-    const size_t name = strlen(from->name) + 1, namespace = strlen(from->namespace) + 1, version = strlen(from->version) + 1;
+    const size_t name = strlen(from->name) + 1, namespace = strlen(from->namespace) + 1,
+                 version = strlen(from->version) + 1;
     if (name + namespace + version == 3)
         return NULL;
     struct service *s = malloc(sizeof(*s) + name + namespace + version);
     if (!s)
         return NULL;
-    *s = (struct service){.references = 1, .name = s->text, .namespace = s->text + name, .version = s->text + name + namespace};
+    *s = (struct service){
+        .references = 1, .name = s->text, .namespace = s->text + name, .version = s->text + name + namespace};
     memcpy(s->text, from->name, name);
     memcpy(s->text + name, from->namespace, namespace);
     memcpy(s->text + name + namespace, from->version, version);
@@ -75,8 +78,8 @@ static struct service *service_new(struct processes *p, const struct identity_se
     return s;
 }
 
-/* Whether what /proc shows is the process of the entry: began when it did, or, where that is not known, no later than the records
- * that we are at. */
+/* Whether what /proc shows is the process of the entry: began when it did, or, where that is not known, no
+ * later than the records that we are at. */
 static bool is_same(const struct processes *p, const struct process_entry *e, const struct proc_stat *stat)
 {
     if (e && e->start_boot_ns) {
@@ -86,7 +89,8 @@ static bool is_same(const struct processes *p, const struct process_entry *e, co
     return p->now_ns == 0 || stat->start_boot_ns <= p->now_ns + boot_offset_ns() + START_TOLERANCE_NS;
 }
 
-static int open_same(const struct processes *p, const struct process_entry *e, uint32_t pid, struct proc_stat *ret_stat)
+static int open_same(const struct processes *p, const struct process_entry *e, uint32_t pid,
+                     struct proc_stat *ret_stat)
 {
     _cleanup_close_ int fd = p->is_replay ? -ESRCH : proc_open(pid);
     if (fd < 0)
@@ -114,7 +118,8 @@ bool processes_is_alive(const struct processes *p, const struct process_entry *e
     return stat.threads > 1 || (stat.state != 'Z' && stat.state != 'X');
 }
 
-static void map_line(struct processes *p, const struct process_entry *e, const struct maps_line *line, struct image *image)
+static void map_line(struct processes *p, const struct process_entry *e, const struct maps_line *line,
+                     struct image *image)
 {
     char path[PATH_MAX];
     if (line->path_bytes >= sizeof(path))
@@ -130,7 +135,8 @@ static void map_line(struct processes *p, const struct process_entry *e, const s
         .by_maps = true,
     };
     processes_viewers(p, e, &sight);
-    struct process_mapping mapping = {.start = line->start, .end = line->end, .file_offset = line->file_offset};
+    struct process_mapping mapping = {
+        .start = line->start, .end = line->end, .file_offset = line->file_offset};
     objects_get(p->objects, &sight, &mapping.object);
     image_map(image, &mapping);
 }
@@ -157,11 +163,13 @@ static struct image *read_image(struct processes *p, const struct process_entry 
 
 static bool is_equal(const struct image *a, const struct image *b)
 {
-    return a && b && a->count == b->count && memcmp(a->mappings, b->mappings, a->count * sizeof(*a->mappings)) == 0 &&
+    return a && b && a->count == b->count &&
+           memcmp(a->mappings, b->mappings, a->count * sizeof(*a->mappings)) == 0 &&
            strcmp(a->executable ? a->executable : "", b->executable ? b->executable : "") == 0;
 }
 
-/* Replaces the image by what was read; takes `image`. False when that is what was known: then nothing changes for anybody. */
+/* Replaces the image by what was read; takes `image`. False when that is what was known: then nothing changes
+ * for anybody. */
 static bool replace_image(struct processes *p, struct process_entry *e, struct image *image)
 {
     e->mappings_read_ns = clock_monotonic_ns();
@@ -234,7 +242,8 @@ struct process_entry *processes_read_new(struct processes *p, uint32_t pid)
         p->count.gone++;
         return NULL;
     }
-    struct process_entry *e = processes_add(p, pid, stat.start_boot_ns - boot_offset_ns(), stat.start_boot_ns);
+    struct process_entry *e =
+        processes_add(p, pid, stat.start_boot_ns - boot_offset_ns(), stat.start_boot_ns);
     if (e)
         processes_complete(p, e);
     return e;

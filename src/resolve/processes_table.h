@@ -1,5 +1,5 @@
-/* The table behind processes.h, shared by the files that fill it: processes.c (records of lives), processes_read.c (/proc, and what
- * is inherited where /proc can no longer tell). */
+/* The table behind processes.h, shared by the files that fill it: processes.c (records of lives),
+ * processes_read.c (/proc, and what is inherited where /proc can no longer tell). */
 #pragma once
 
 #include "resolve/cgroups.h"
@@ -18,9 +18,10 @@ struct service {
 };
 
 enum process_knowledge {
-    KNOWN_BY_RECORDS,  /* only records have told of it, and they did not begin with its program: /proc is to be asked */
-    KNOWN_COMPLETELY,  /* a record of exec and all since, or /proc and all since */
-    KNOWN_INHERITED,   /* gone before anybody asked: what its parent had */
+    KNOWN_BY_RECORDS, /* only records have told of it, and they did not begin with its program: /proc is to be
+                         asked */
+    KNOWN_COMPLETELY, /* a record of exec and all since, or /proc and all since */
+    KNOWN_INHERITED,  /* gone before anybody asked: what its parent had */
 };
 
 struct process_entry {
@@ -38,11 +39,12 @@ struct process_entry {
     uint32_t parent_pid;
     uint32_t generation; /* of table->generation, when last made sure of */
     int32_t threads;
-    uint8_t knowledge;   /* enum process_knowledge */
+    uint8_t knowledge;    /* enum process_knowledge */
     bool threads_counted; /* `threads` is exact */
     bool leader_exited;
     bool cgroup_known, service_known; /* asked for; there may be none */
-    uint16_t reread_after_s; /* no sooner than this after mappings_read_ns: doubled when nothing had changed */
+    uint16_t
+        reread_after_s; /* no sooner than this after mappings_read_ns: doubled when nothing had changed */
     bool is_kernel_thread;
     char command[16];
 };
@@ -55,9 +57,9 @@ struct processes {
     struct cgroups *cgroups;
     size_t max_bytes, bytes; /* `bytes`: entries, images, services */
     uint64_t now_ns;
-    uint64_t version; /* the last mapping_version given */
+    uint64_t version;    /* the last mapping_version given */
     uint32_t generation; /* grows when records were lost */
-    uint32_t *evicted; /* PIDs that were forgotten to keep within max_bytes, to be told by the next sweep */
+    uint32_t *evicted;   /* PIDs that were forgotten to keep within max_bytes, to be told by the next sweep */
     size_t evicted_count;
     struct process_entry *check; /* next one to be made sure of after a loss; NULL: done */
     struct buf scratch;
@@ -76,14 +78,16 @@ static inline struct process_entry *process_entry_of(const struct process *proce
 }
 
 struct process_entry *processes_lookup(struct processes *p, uint32_t pid);
-struct process_entry *processes_add(struct processes *p, uint32_t pid, uint64_t start_ns, uint64_t start_boot_ns);
+struct process_entry *processes_add(struct processes *p, uint32_t pid, uint64_t start_ns,
+                                    uint64_t start_boot_ns);
 void processes_remove(struct processes *p, struct process_entry *e);
 void processes_mark_exited(struct processes *p, struct process_entry *e, uint64_t time_ns);
 
 /* Takes `image`'s reference (NULL: none). */
 void processes_set_image(struct processes *p, struct process_entry *e, struct image *image);
 /* Maps a file, or code without one; opens what is new. */
-void processes_map(struct processes *p, struct process_entry *e, const struct object_sight *sight, uint64_t file_offset);
+void processes_map(struct processes *p, struct process_entry *e, const struct object_sight *sight,
+                   uint64_t file_offset);
 /* Fills the pids of a sight: the process and its ancestors. */
 void processes_viewers(struct processes *p, const struct process_entry *e, struct object_sight *sight);
 

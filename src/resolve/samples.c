@@ -1,8 +1,9 @@
 /* From a wire record to a sample with names; see samples.h.
  *
- * Where it stands: the middle of the pipeline, between the records of the sources and the windows of aggregate. A frame's way is
- * address -> mapping of its process -> place in a file -> name; a return address is looked up one byte earlier, where the call
- * is. What could not be walked or named is said in the sample itself and counted. Code without a file (JIT) has no name here. */
+ * Where it stands: the middle of the pipeline, between the records of the sources and the windows of
+ * aggregate. A frame's way is address -> mapping of its process -> place in a file -> name; a return address
+ * is looked up one byte earlier, where the call is. What could not be walked or named is said in the sample
+ * itself and counted. Code without a file (JIT) has no name here. */
 #include "resolve/samples.h"
 
 #include "resolve/unwind.h"
@@ -105,7 +106,8 @@ static const char *texts_copy(struct sample_resolver *r, const char *text)
     return copy;
 }
 
-static void resolve_native(struct sample_resolver *r, const struct process *process, uint64_t address, struct frame *ret)
+static void resolve_native(struct sample_resolver *r, const struct process *process, uint64_t address,
+                           struct frame *ret)
 {
     *ret = (struct frame){.kind = FRAME_NATIVE, .function = "", .file = "", .mapping = "", .build_id = ""};
     ret->address = address & ~CPU_FRAME_EXACT;
@@ -115,7 +117,8 @@ static void resolve_native(struct sample_resolver *r, const struct process *proc
     if (!m)
         return;
     if (!m->object) {
-        ret->mapping = "[anon]"; /* just-in-time compiled code; its names come from maps that runtimes write, by a later issue */
+        ret->mapping = "[anon]"; /* just-in-time compiled code; its names come from maps that runtimes write,
+                                    by a later issue */
         return;
     }
     struct symbol symbol = {.function = ""};
@@ -126,8 +129,8 @@ static void resolve_native(struct sample_resolver *r, const struct process *proc
     ret->address = symbol.address;
 }
 
-static size_t resolve_user(struct sample_resolver *r, const struct process *process, const uint64_t *addresses, size_t count,
-                           struct frame *ret, size_t max)
+static size_t resolve_user(struct sample_resolver *r, const struct process *process,
+                           const uint64_t *addresses, size_t count, struct frame *ret, size_t max)
 {
     size_t n = count < max ? count : max;
     for (size_t i = 0; i < n; i++)
@@ -135,15 +138,15 @@ static size_t resolve_user(struct sample_resolver *r, const struct process *proc
     return n;
 }
 
-size_t sample_resolve_user(struct sample_resolver *r, const struct process *process, const uint64_t *addresses, size_t count,
-                           struct frame *ret_frames, size_t max)
+size_t sample_resolve_user(struct sample_resolver *r, const struct process *process,
+                           const uint64_t *addresses, size_t count, struct frame *ret_frames, size_t max)
 {
     texts_reset(r);
     return resolve_user(r, process, addresses, count, ret_frames, max);
 }
 
-size_t sample_resolve_kernel(struct sample_resolver *r, const uint64_t *addresses, size_t count, struct frame *ret_frames,
-                             size_t max)
+size_t sample_resolve_kernel(struct sample_resolver *r, const uint64_t *addresses, size_t count,
+                             struct frame *ret_frames, size_t max)
 {
     size_t n = count < max ? count : max;
     for (size_t i = 0; i < n; i++) {
@@ -155,10 +158,12 @@ size_t sample_resolve_kernel(struct sample_resolver *r, const uint64_t *addresse
 
 static void add_truncated(struct sample *s, struct frame *frames, const char *reason)
 {
-    frames[s->frame_count++] = (struct frame){.kind = FRAME_TRUNCATED, .function = reason, .file = "", .mapping = "", .build_id = ""};
+    frames[s->frame_count++] = (struct frame){
+        .kind = FRAME_TRUNCATED, .function = reason, .file = "", .mapping = "", .build_id = ""};
 }
 
-static void add_kernel(struct sample_resolver *r, const struct cpu_sample *record, struct losses *losses, struct sample *s)
+static void add_kernel(struct sample_resolver *r, const struct cpu_sample *record, struct losses *losses,
+                       struct sample *s)
 {
     const uint64_t *addresses = (const uint64_t *)record->data;
     size_t n = sample_resolve_kernel(r, addresses, record->kernel_frames, r->frames, CPU_MAX_KERNEL_FRAMES);
@@ -169,7 +174,8 @@ static void add_kernel(struct sample_resolver *r, const struct cpu_sample *recor
     }
 }
 
-/* The mappings are read again when an address lies outside of all: by then nothing that was mapped unseen is missing. */
+/* The mappings are read again when an address lies outside of all: by then nothing that was mapped unseen is
+ * missing. */
 static void look_again_for_mappings(struct sample_resolver *r, const struct process *process, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -198,29 +204,34 @@ static const char *end_text(unsigned end)
     return end < UNWIND_END_COUNT && texts[end] ? texts[end] : "";
 }
 
-/* A program is being executed: the registers are still the old one's, but its stack is gone with the rest of its memory. There is
- * nothing above the kernel's part, and so the stack is whole without it. */
-static bool is_executing(const struct cpu_sample *record, const struct process *process, const struct sample *s)
+/* A program is being executed: the registers are still the old one's, but its stack is gone with the rest of
+ * its memory. There is nothing above the kernel's part, and so the stack is whole without it. */
+static bool is_executing(const struct cpu_sample *record, const struct process *process,
+                         const struct sample *s)
 {
-    static const char *const functions[] = {"begin_new_exec", "load_elf_binary", "bprm_execve", "load_script", "load_misc_binary"};
-    const uint64_t ip = record->user_frames ? record->data[record->kernel_frames] & ~CPU_FRAME_EXACT : record->stop_ip;
+    static const char *const functions[] = {"begin_new_exec", "load_elf_binary", "bprm_execve", "load_script",
+                                            "load_misc_binary"};
+    const uint64_t ip =
+        record->user_frames ? record->data[record->kernel_frames] & ~CPU_FRAME_EXACT : record->stop_ip;
     if (record->kernel_frames == 0 || process_mapping_find(process, ip))
         return false;
     for (size_t i = 0; i < s->frame_count; i++)
         for (size_t n = 0; n < array_size(functions); n++)
-            if (s->frames[i].kind == FRAME_KERNEL && strncmp(s->frames[i].function, functions[n], strlen(functions[n])) == 0)
+            if (s->frames[i].kind == FRAME_KERNEL &&
+                strncmp(s->frames[i].function, functions[n], strlen(functions[n])) == 0)
                 return true;
     return false;
 }
 
-static unsigned finish(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process, size_t count,
-                       size_t *ret_more)
+static unsigned finish(struct sample_resolver *r, const struct cpu_sample *record,
+                       const struct process *process, size_t count, size_t *ret_more)
 {
-    return (unsigned)unwind_finish_sample(record, process, r->unwind_cache, r->user + count, CPU_MAX_USER_FRAMES - count, ret_more);
+    return (unsigned)unwind_finish_sample(record, process, r->unwind_cache, r->user + count,
+                                          CPU_MAX_USER_FRAMES - count, ret_more);
 }
 
-static void add_user(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
-                     struct losses *losses, struct sample *s)
+static void add_user(struct sample_resolver *r, const struct cpu_sample *record,
+                     const struct process *process, struct losses *losses, struct sample *s)
 {
     size_t count = record->user_frames;
     unsigned end = record->user_end;
@@ -235,12 +246,14 @@ static void add_user(struct sample_resolver *r, const struct cpu_sample *record,
     }
     if (process)
         look_again_for_mappings(r, process, count);
-    s->frame_count += resolve_user(r, process, r->user, count, r->frames + s->frame_count, CPU_MAX_USER_FRAMES);
+    s->frame_count +=
+        resolve_user(r, process, r->user, count, r->frames + s->frame_count, CPU_MAX_USER_FRAMES);
     const char *reason = end_text(end);
     if (!reason)
         return;
     add_truncated(s, r->frames, reason);
-    losses->count[end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_ROWS ? LOSS_NO_ROWS : LOSS_TRUNCATED]++;
+    losses
+        ->count[end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_ROWS ? LOSS_NO_ROWS : LOSS_TRUNCATED]++;
 }
 
 static bool is_sound(const struct cpu_sample *record)
@@ -255,17 +268,30 @@ static bool is_sound(const struct cpu_sample *record)
 static const struct resource *unknown_resource(struct sample_resolver *r, uint32_t pid)
 {
     r->unknown = (struct resource){
-        .pid = pid, .command = r->thread_name, .executable_path = "", .service_name = r->thread_name,
-        .service_namespace = "", .service_version = "", .container_id = "", .container_runtime = "",
-        .kubernetes_pod_uid = "", .slurm_job_id = "", .systemd_unit = "", .cgroup_path = "",
+        .pid = pid,
+        .command = r->thread_name,
+        .executable_path = "",
+        .service_name = r->thread_name,
+        .service_namespace = "",
+        .service_version = "",
+        .container_id = "",
+        .container_runtime = "",
+        .kubernetes_pod_uid = "",
+        .slurm_job_id = "",
+        .systemd_unit = "",
+        .cgroup_path = "",
     };
     return &r->unknown;
 }
 
-int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, struct losses *losses, struct sample *ret)
+int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, struct losses *losses,
+                   struct sample *ret)
 {
     struct sample s = {
-        .time_ns = record->h.time_ns, .tid = record->h.tid, .thread_name = r->thread_name, .frames = r->frames,
+        .time_ns = record->h.time_ns,
+        .tid = record->h.tid,
+        .thread_name = r->thread_name,
+        .frames = r->frames,
     };
     texts_reset(r);
     r->thread_name[0] = '\0';

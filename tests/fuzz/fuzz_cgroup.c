@@ -1,4 +1,5 @@
-/* /proc/PID/cgroup and the paths in it: what comes out is terminated and made of the characters that it may be made of. */
+/* /proc/PID/cgroup and the paths in it: what comes out is terminated and made of the characters that it may
+ * be made of. */
 #include "resolve/cgroups.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Mappings laid over one another, forks and changes after them: at every step sorted, disjoint, and what a plain array of pages says
- * that they are. */
+/* Mappings laid over one another, forks and changes after them: at every step sorted, disjoint, and what a
+ * plain array of pages says that they are. */
 #include "resolve/image.h"
 
 #include <stdlib.h>
@@ -14,7 +14,8 @@ static void check(const struct image *image, const uint8_t *pages)
         const struct process_mapping *m = &image->mappings[i];
         if (m->end <= m->start || (i > 0 && m->start < image->mappings[i - 1].end) || m->end > PAGES)
             abort();
-        /* The offset says which mapping a page is of: begun at `offset - start`, a multiple of 1024. Code without a file has none. */
+        /* The offset says which mapping a page is of: begun at `offset - start`, a multiple of 1024. Code
+         * without a file has none. */
         for (uint64_t page = m->start; page < m->end; page++)
             seen[page] = m->object ? (uint8_t)((m->file_offset - m->start) / 1024) : 255;
     }
@@ -46,7 +47,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             continue;
         }
         struct process_mapping m = {.start = start, .end = end, .file_offset = start + kind * 1024};
-        const struct object_sight sight = {.path = kind % 5 ? "/no/such/file" : "//anon", .build_id = (const uint8_t *)&kind,
+        const struct object_sight sight = {.path = kind % 5 ? "/no/such/file" : "//anon",
+                                           .build_id = (const uint8_t *)&kind,
                                            .build_id_bytes = sizeof(kind)};
         objects_get(objects, &sight, &m.object);
         struct image *own = image_own(image, true);

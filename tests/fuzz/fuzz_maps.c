@@ -1,4 +1,5 @@
-/* /proc/PID/maps: whatever the text, every line handed out is executable, not empty, and its path lies within the text. */
+/* /proc/PID/maps: whatever the text, every line handed out is executable, not empty, and its path lies within
+ * the text. */
 #include "resolve/maps.h"
 
 #include <stdlib.h>
@@ -11,7 +12,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (maps_next_executable(&text, &line)) {
         const uint8_t *path = (const uint8_t *)line.path;
         if (!line.executable || line.end <= line.start || path < data || line.path_bytes > size ||
-            path + line.path_bytes > data + size || maps_path_without_deleted(line.path, line.path_bytes) > line.path_bytes)
+            path + line.path_bytes > data + size ||
+            maps_path_without_deleted(line.path, line.path_bytes) > line.path_bytes)
             abort();
     }
     return 0;

@@ -1,4 +1,5 @@
-/* Records of lives in any order and state of damage: the table stays within its bound, hands out sorted mappings, and forgets all. */
+/* Records of lives in any order and state of damage: the table stays within its bound, hands out sorted
+ * mappings, and forgets all. */
 #include "resolve/processes.h"
 
 #include <stdlib.h>
@@ -39,9 +40,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const uint32_t pid = FIRST_PID + data[2] % PIDS, tid = data[3] % 3 ? pid : FIRST_PID + data[3] % PIDS;
         take = take < size ? take : size;
         memcpy(record.bytes + sizeof(record.header), data, take);
-        record.header = (struct wire_header){
-            .size_bytes = (uint32_t)(sizeof(record.header) + take + 7) & ~7u, .kind = kind, .time_ns = time_ns += data[4], .pid = pid, .tid = tid};
-        record.fork.parent_pid = kind == WIRE_PROCESS_FORK ? FIRST_PID + record.fork.parent_pid % PIDS : record.fork.parent_pid;
+        record.header = (struct wire_header){.size_bytes = (uint32_t)(sizeof(record.header) + take + 7) & ~7u,
+                                             .kind = kind,
+                                             .time_ns = time_ns += data[4],
+                                             .pid = pid,
+                                             .tid = tid};
+        record.fork.parent_pid =
+            kind == WIRE_PROCESS_FORK ? FIRST_PID + record.fork.parent_pid % PIDS : record.fork.parent_pid;
         processes_apply(p, &record.header);
         check(p, pid);
         data += take;

@@ -8,7 +8,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct proc_stat s = {.threads = 12345};
-    if (proc_stat_parse((const char *)data, size, &s) < 0 ? s.threads != 12345 : strnlen(s.command, sizeof(s.command)) == sizeof(s.command))
+    if (proc_stat_parse((const char *)data, size, &s) < 0
+            ? s.threads != 12345
+            : strnlen(s.command, sizeof(s.command)) == sizeof(s.command))
         abort();
     return 0;
 }

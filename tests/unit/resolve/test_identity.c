@@ -8,10 +8,10 @@
 
 #include <cmocka.h>
 
-#define ID  "3f2b7a9c0d1e4f5a6b7c8d9e0f1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c"
-#define ID2 "aaaabbbbccccddddeeeeffff00001111222233334444555566667777888899990"
-#define ID3 "aaaabbbbccccddddeeeeffff0000111122223333444455556666777788889999"
-#define UID "0b4cf1a2-93d7-4c1e-8a55-6f2e1d3c4b5a"
+#define ID   "3f2b7a9c0d1e4f5a6b7c8d9e0f1a2b3c4d5e6f708192a3b4c5d6e7f8091a2b3c"
+#define ID2  "aaaabbbbccccddddeeeeffff00001111222233334444555566667777888899990"
+#define ID3  "aaaabbbbccccddddeeeeffff0000111122223333444455556666777788889999"
+#define UID  "0b4cf1a2-93d7-4c1e-8a55-6f2e1d3c4b5a"
 #define UID_ "0b4cf1a2_93d7_4c1e_8a55_6f2e1d3c4b5a"
 
 static const struct {
@@ -27,7 +27,8 @@ static const struct {
     {"/system.slice/_cpu.service", "", "", "", "", "cpu.service"},
     {"/system.slice/cups.socket", "", "", "", "", "cups.socket"},
     {"/user.slice/user-1000.slice/session-3.scope", "", "", "", "", "session-3.scope"},
-    {"/user.slice/user-1000.slice/user@1000.service/app.slice/app-firefox.service", "", "", "", "", "app-firefox.service"},
+    {"/user.slice/user-1000.slice/user@1000.service/app.slice/app-firefox.service", "", "", "", "",
+     "app-firefox.service"},
     {"/machine.slice/systemd-nspawn@web.service", "", "", "", "", "systemd-nspawn@web.service"},
     {"/lxc.payload.web/system.slice/ssh.service", "", "", "", "", "ssh.service"},
     /* Docker: cgroupfs driver, systemd driver, and a container in a container */
@@ -45,31 +46,40 @@ static const struct {
     /* Kubernetes: cgroupfs and systemd drivers, all classes of service */
     {"/kubepods/besteffort/pod" UID "/" ID, ID, "", UID, "", ""},
     {"/kubepods/pod" UID "/" ID, ID, "", UID, "", ""},
-    {"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_ ".slice/cri-containerd-" ID ".scope", ID,
-     "containerd", UID, "", ""},
+    {"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_ ".slice/cri-containerd-" ID
+     ".scope",
+     ID, "containerd", UID, "", ""},
     {"/kubepods.slice/kubepods-pod" UID_ ".slice/cri-containerd-" ID ".scope", ID, "containerd", UID, "", ""},
-    {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice/docker-" ID ".scope", ID, "docker", UID, "",
-     ""},
-    {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice/crio-" ID ".scope", ID, "cri-o", UID, "", ""},
-    {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice/crio-" ID ".scope/container", ID, "cri-o",
-     UID, "", ""},
-    {"/kubepods.slice/kubepods-pod" UID_ ".slice/crio-conmon-" ID ".scope", "", "", UID, "", "crio-conmon-" ID ".scope"},
+    {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice/docker-" ID ".scope", ID,
+     "docker", UID, "", ""},
+    {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice/crio-" ID ".scope", ID,
+     "cri-o", UID, "", ""},
+    {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice/crio-" ID
+     ".scope/container",
+     ID, "cri-o", UID, "", ""},
+    {"/kubepods.slice/kubepods-pod" UID_ ".slice/crio-conmon-" ID ".scope", "", "", UID, "",
+     "crio-conmon-" ID ".scope"},
     {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice", "", "", UID, "", ""},
-    {"/system.slice/containerd.service/kubepods-burstable-pod" UID_ ".slice:cri-containerd:" ID, ID, "containerd", UID, "", ""},
-    {"/kubepods/burstable/pod7c1f0e9d8b6a5f4e3d2c1b0a99887766/" ID, ID, "", "7c1f0e9d8b6a5f4e3d2c1b0a99887766", "", ""},
+    {"/system.slice/containerd.service/kubepods-burstable-pod" UID_ ".slice:cri-containerd:" ID, ID,
+     "containerd", UID, "", ""},
+    {"/kubepods/burstable/pod7c1f0e9d8b6a5f4e3d2c1b0a99887766/" ID, ID, "",
+     "7c1f0e9d8b6a5f4e3d2c1b0a99887766", "", ""},
     {"/kubepods.slice/kubepods-podnot_a_uid.slice/x", "", "", "", "", ""},
     /* kind: kubelet in a Docker container; Docker in a pod */
     {"/docker/" ID3 "/kubelet/kubepods/besteffort/pod" UID "/" ID, ID, "", UID, "", ""},
-    {"/system.slice/docker-" ID3 ".scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/"
+    {"/system.slice/docker-" ID3
+     ".scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/"
      "kubelet-kubepods-besteffort-pod" UID_ ".slice/cri-containerd-" ID ".scope",
      ID, "containerd", UID, "", ""},
     {"/kubepods/besteffort/pod" UID "/" ID3 "/docker/" ID, ID, "docker", UID, "", ""},
-    {"/../../kubepods.slice/kubepods-pod" UID_ ".slice/cri-containerd-" ID ".scope", ID, "containerd", UID, "", ""},
+    {"/../../kubepods.slice/kubepods-pod" UID_ ".slice/cri-containerd-" ID ".scope", ID, "containerd", UID,
+     "", ""},
     /* Podman: rootful, rootless, cgroups=split, a pod, its monitor */
     {"/machine.slice/libpod-" ID ".scope", ID, "podman", "", "", ""},
     {"/machine.slice/libpod-" ID ".scope/container", ID, "podman", "", "", ""},
     {"/libpod_parent/libpod-" ID, ID, "podman", "", "", ""},
-    {"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID ".scope/container", ID, "podman", "", "", ""},
+    {"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID ".scope/container", ID, "podman",
+     "", "", ""},
     {"/system.slice/web.service/libpod-payload-" ID, ID, "podman", "", "", ""},
     {"/machine.slice/machine-libpod_pod_" ID3 ".slice/libpod-" ID ".scope", ID, "podman", "", "", ""},
     {"/machine.slice/libpod-conmon-" ID ".scope", "", "", "", "", "libpod-conmon-" ID ".scope"},
@@ -78,11 +88,14 @@ static const struct {
     /* Slurm: v1, v1 with several nodes on a host, v2 */
     {"/slurm/uid_1000/job_4711/step_0/task_0", "", "", "", "4711", ""},
     {"/slurm_node07/uid_1000/job_4711/step_batch/task_0", "", "", "", "4711", ""},
-    {"/system.slice/slurmstepd.scope/job_4711/step_batch/user/task_0", "", "", "", "4711", "slurmstepd.scope"},
-    {"/system.slice/node07_slurmstepd.scope/job_12/step_extern/user/task_special", "", "", "", "12", "node07_slurmstepd.scope"},
+    {"/system.slice/slurmstepd.scope/job_4711/step_batch/user/task_0", "", "", "", "4711",
+     "slurmstepd.scope"},
+    {"/system.slice/node07_slurmstepd.scope/job_12/step_extern/user/task_special", "", "", "", "12",
+     "node07_slurmstepd.scope"},
     {"/slurm/uid_0/job_x/step_0", "", "", "", "", ""},
     {"/batch/uid_1000/job_4711", "", "", "", "", ""}, /* somebody else's jobs */
-    {"/system.slice/slurmstepd.scope/job_7/step_0/user/task_0/libpod-" ID ".scope", ID, "podman", "", "7", ""},
+    {"/system.slice/slurmstepd.scope/job_7/step_0/user/task_0/libpod-" ID ".scope", ID, "podman", "", "7",
+     ""},
 };
 
 static void test_paths(void **state)
@@ -137,7 +150,8 @@ static const struct {
     {ENVIRONMENT("OTEL_SERVICE_NAME=shop\0OTEL_SERVICE_NAME=other"), "shop", "", ""},
     {ENVIRONMENT("OTEL_SERVICE_NAME="), "", "", ""},
     {ENVIRONMENT("OTEL_SERVICE_NAMES=no\0XOTEL_SERVICE_NAME=no"), "", "", ""},
-    {ENVIRONMENT("OTEL_RESOURCE_ATTRIBUTES=service.name=cart,service.namespace=shop,service.version=1.2"), "cart", "shop", "1.2"},
+    {ENVIRONMENT("OTEL_RESOURCE_ATTRIBUTES=service.name=cart,service.namespace=shop,service.version=1.2"),
+     "cart", "shop", "1.2"},
     {ENVIRONMENT("OTEL_RESOURCE_ATTRIBUTES= service.name = cart , a=b"), "cart", "", ""},
     {ENVIRONMENT("OTEL_RESOURCE_ATTRIBUTES=service.name=a%2Cb%20c%3Dd"), "a,b c=d", "", ""},
     {ENVIRONMENT("OTEL_RESOURCE_ATTRIBUTES=service.name=caf%C3%A9,"), "caf\xC3\xA9", "", ""},

@@ -1,4 +1,5 @@
-/* Executable files by identity: one object however it is told of, the right file however its path has changed. */
+/* Executable files by identity: one object however it is told of, the right file however its path has
+ * changed. */
 #include "resolve/objects_table.h"
 
 #include "base/buf.h"
@@ -57,7 +58,12 @@ static struct object_sight sight_of(const char *path)
     struct stat st;
     assert_int_equal(stat(path, &st), 0);
     return (struct object_sight){
-        .path = path, .device = st.st_dev, .inode = st.st_ino, .start = 0x1000, .end = 0x2000, .pids = {(uint32_t)getpid()},
+        .path = path,
+        .device = st.st_dev,
+        .inode = st.st_ino,
+        .start = 0x1000,
+        .end = 0x2000,
+        .pids = {(uint32_t)getpid()},
         .pid_count = 1,
     };
 }
@@ -73,9 +79,19 @@ static void assert_same_file(int fd, const struct stat *expected)
 static void test_what_is_a_file(void **state)
 {
     (void)state;
-    static const char *const files[] = {"/usr/bin/python3.11", "/memfd:jit", "/dev/shm/x", "[vdso]", "/tmp/x (deleted)"};
-    static const char *const others[] = {"", "//anon", "[heap]", "[stack]", "[vsyscall]", "[uprobes]", "[anon:name]",
-                                         "anon_inode:[perf_event]", "/SYSV00000000", "/dev/zero", "/anon_hugepage"};
+    static const char *const files[] = {"/usr/bin/python3.11", "/memfd:jit", "/dev/shm/x", "[vdso]",
+                                        "/tmp/x (deleted)"};
+    static const char *const others[] = {"",
+                                         "//anon",
+                                         "[heap]",
+                                         "[stack]",
+                                         "[vsyscall]",
+                                         "[uprobes]",
+                                         "[anon:name]",
+                                         "anon_inode:[perf_event]",
+                                         "/SYSV00000000",
+                                         "/dev/zero",
+                                         "/anon_hugepage"};
     for (size_t i = 0; i < array_size(files); i++)
         assert_true(object_path_is_file(files[i]));
     for (size_t i = 0; i < array_size(others); i++)
@@ -304,7 +320,8 @@ static void test_vdso(void **state)
     struct objects *objects = NULL;
     struct object *a = NULL, *b = NULL;
     assert_int_equal(objects_new(3, &objects), 0);
-    struct object_sight sight = {.path = "[vdso]", .start = 0x7fff00000000, .end = 0x7fff00002000, .pids = {1}, .pid_count = 1};
+    struct object_sight sight = {
+        .path = "[vdso]", .start = 0x7fff00000000, .end = 0x7fff00002000, .pids = {1}, .pid_count = 1};
     assert_int_equal(objects_get(objects, &sight, &a), 0);
     sight.start += 0x10000;
     sight.end += 0x10000;

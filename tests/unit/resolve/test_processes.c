@@ -1,159 +1,7 @@
-/* The table of processes: what records and /proc say, in every order in which lives are lived. PIDs from NOBODY on are of no
- * process of this machine (they are larger than any pid_max), so that /proc knows nothing of them. */
-#include "resolve/processes.h"
+/* The table of processes: what records say, in every order in which lives are lived. */
+#include "process_records.h"
 
-#include "base/clock.h"
 #include "model/metric.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include <cmocka.h>
-
-#define NOBODY 0x40000000u
-
-struct fixture {
-    struct processes *p;
-    uint64_t time_ns;
-};
-
-static int setup(void **state)
-{
-    static struct fixture f;
-    f = (struct fixture){.time_ns = clock_monotonic_ns()};
-    *state = &f;
-    return processes_new(8 << 20, &f.p);
-}
-
-static int teardown(void **state)
-{
-    struct fixture *f = *state;
-    processes_free(f->p);
-    return 0;
-}
-
-static struct wire_header header(struct fixture *f, unsigned kind, size_t size, uint32_t pid, uint32_t tid)
-{
-    return (struct wire_header){
-        .size_bytes = (uint32_t)((size + 7) & ~7ULL), .kind = (uint16_t)kind, .time_ns = ++f->time_ns, .pid = pid, .tid = tid};
-}
-
-static void tell_fork(struct fixture *f, uint32_t parent, uint32_t pid, uint32_t tid)
-{
-    struct process_fork r = {.h = header(f, WIRE_PROCESS_FORK, sizeof(r), pid, tid), .parent_pid = parent, .parent_tid = parent};
-    processes_apply(f->p, &r.h);
-}
-
-static void tell_exec(struct fixture *f, uint32_t pid, const char *comm)
-{
-    struct process_exec r = {.h = header(f, WIRE_PROCESS_EXEC, sizeof(r), pid, pid)};
-    memcpy(r.comm, comm, strlen(comm));
-    processes_apply(f->p, &r.h);
-}
-
-static void tell_comm(struct fixture *f, uint32_t pid, uint32_t tid, const char *comm)
-{
-    struct process_comm r = {.h = header(f, WIRE_PROCESS_COMM, sizeof(r), pid, tid)};
-    memcpy(r.comm, comm, strlen(comm));
-    processes_apply(f->p, &r.h);
-}
-
-static void tell_exit(struct fixture *f, uint32_t pid, uint32_t tid)
-{
-    struct process_exit r = {.h = header(f, WIRE_PROCESS_EXIT, sizeof(r), pid, tid)};
-    processes_apply(f->p, &r.h);
-}
-
-static void tell_lost(struct fixture *f)
-{
-    struct process_lost r = {.h = header(f, WIRE_PROCESS_LOST, sizeof(r), 0, 0), .events = 1};
-    processes_apply(f->p, &r.h);
-}
-
-static void tell_mmap(struct fixture *f, uint32_t pid, uint64_t start, uint64_t end, uint64_t offset, const char *path)
-{
-    union {
-        struct process_mmap r;
-        char room[sizeof(struct process_mmap) + 256];
-    } m = {.r = {.start = start, .size_bytes = end - start, .file_offset = offset}};
-    struct stat st;
-    m.r.path_bytes = (uint16_t)(strlen(path) + 1);
-    memcpy(m.r.path, path, m.r.path_bytes);
-    if (path[0] == '/' && stat(path, &st) == 0) {
-        m.r.inode = st.st_ino;
-        m.r.device_major = major(st.st_dev);
-        m.r.device_minor = minor(st.st_dev);
-    }
-    m.r.h = header(f, WIRE_PROCESS_MMAP, sizeof(m.r) + m.r.path_bytes, pid, pid);
-    processes_apply(f->p, &m.r.h);
-}
-
-/* The mappings as text: "start-end+offset name" each. */
-static const char *mappings_text(const struct process *process)
-{
-    static char text[1024];
-    size_t n = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < process->mapping_count; i++) {
-        const struct process_mapping *m = &process->mappings[i];
-        const char *slash = m->object ? strrchr(m->object->path, '/') : NULL;
-        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%lx-%lx+%lx %s", i ? ", " : "", (unsigned long)m->start,
-                              (unsigned long)m->end, (unsigned long)m->file_offset,
-                              slash ? slash + 1 : m->object ? m->object->path : "-");
-    }
-    return text;
-}
-
-#define assert_mappings(f, pid, expected)                                                                                          \
-    do {                                                                                                                           \
-        const struct process *process_ = processes_find((f)->p, pid, 0);                                                           \
-        assert_non_null(process_);                                                                                                 \
-        assert_string_equal(mappings_text(process_), expected);                                                                    \
-    } while (0)
-
-static void test_own_process_from_proc(void **state)
-{
-    struct fixture *f = *state;
-    const struct process *me = processes_find(f->p, (uint32_t)getpid(), 0);
-    assert_non_null(me);
-    assert_false(me->exited);
-    assert_true(me->start_time_ns > 0 && me->start_time_ns < clock_monotonic_ns() + 30000000);
-    const struct process_mapping *m = process_mapping_find(me, (uintptr_t)&test_own_process_from_proc);
-    assert_non_null(m);
-    assert_non_null(m->object);
-    char path[4096] = "";
-    assert_true(readlink("/proc/self/exe", path, sizeof(path) - 1) > 0);
-    assert_string_equal(m->object->path, path);
-    assert_true(strlen(m->object->build_id) >= 16);
-    int fd = object_open(m->object);
-    assert_true(fd >= 0);
-    close(fd);
-    assert_null(process_mapping_find(me, 1));
-    assert_null(process_mapping_find(me, UINT64_MAX));
-
-    const struct resource *r = processes_resource(f->p, me);
-    assert_int_equal(r->pid, getpid());
-    assert_int_equal(r->parent_pid, getppid());
-    assert_string_equal(r->executable_path, path);
-    char comm[17] = "";
-    prctl(PR_GET_NAME, comm);
-    assert_string_equal(r->command, comm);
-    assert_true(r->service_name[0]);
-    assert_true(r->cgroup_path[0] == '/' || access("/proc/self/cgroup", F_OK) != 0);
-}
 
 static void test_nobody(void **state)
 {
@@ -162,19 +10,13 @@ static void test_nobody(void **state)
     assert_null(processes_find(f->p, 0, 0));
 }
 
-static void test_process_that_began_later_is_another(void **state)
-{
-    struct fixture *f = *state;
-    processes_at(f->p, 1); /* the sample was taken right after boot; whoever has the PID now is somebody else */
-    assert_null(processes_find(f->p, (uint32_t)getpid(), 0));
-}
-
 static void test_replay_does_not_ask_proc(void **state)
 {
     struct fixture *f = *state;
     processes_set_replay(f->p);
     assert_null(processes_find(f->p, (uint32_t)getpid(), 1));
-    tell_fork(f, 1, (uint32_t)getpid(), (uint32_t)getpid()); /* a process of another day that had our number */
+    tell_fork(f, 1, (uint32_t)getpid(),
+              (uint32_t)getpid()); /* a process of another day that had our number */
     tell_exec(f, (uint32_t)getpid(), "then");
     tell_mmap(f, (uint32_t)getpid(), 0x1000, 0x2000, 0, "/bin/then");
     tell_lost(f);
@@ -196,7 +38,8 @@ static void test_short_life_is_whole(void **state)
     const struct process *process = processes_find(f->p, NOBODY, 0);
     assert_non_null(process);
     assert_true(process->exited);
-    assert_string_equal(mappings_text(process), "400000-500000+2000 exe, 7f0000-7f8000+1000 library.so, 800000-801000+0 -");
+    assert_string_equal(mappings_text(process),
+                        "400000-500000+2000 exe, 7f0000-7f8000+1000 library.so, 800000-801000+0 -");
     const struct resource *r = processes_resource(f->p, process);
     assert_string_equal(r->command, "true");
     assert_string_equal(r->service_name, "true");
@@ -319,7 +162,8 @@ static void test_pid_used_again(void **state)
     tell_fork(f, NOBODY + 1, NOBODY, NOBODY);
     tell_exec(f, NOBODY, "old");
     tell_mmap(f, NOBODY, 0x1000, 0x2000, 0, "/old");
-    uint64_t start = processes_find(f->p, NOBODY, 0)->start_time_ns, version = processes_find(f->p, NOBODY, 0)->mapping_version;
+    uint64_t start = processes_find(f->p, NOBODY, 0)->start_time_ns,
+             version = processes_find(f->p, NOBODY, 0)->mapping_version;
     tell_exit(f, NOBODY, NOBODY);
     f->time_ns += 100000000;
     tell_fork(f, NOBODY + 1, NOBODY, NOBODY); /* before the sweep */
@@ -358,141 +202,6 @@ static void test_sweep_tells_all(void **state)
     assert_non_null(processes_find(f->p, NOBODY + 50, 0));
 }
 
-/* A child of this process that waits until it is told to go on, and one that waits until it is killed. */
-static pid_t start_child(int *ret_wait, const char *variable)
-{
-    int gate[2], ready[2];
-    assert_int_equal(pipe(gate), 0);
-    assert_int_equal(pipe(ready), 0);
-    pid_t pid = fork();
-    assert_true(pid >= 0);
-    if (pid == 0) {
-        char out[16];
-        snprintf(out, sizeof(out), "%d", ready[1]);
-        close(gate[1]);
-        dup2(gate[0], 0);
-        char *arguments[] = {"cat", NULL}, *environment[] = {(char *)variable, "SECRET=x", NULL};
-        fcntl(ready[1], F_SETFD, FD_CLOEXEC);
-        execve("/bin/cat", arguments, environment);
-        _exit(127);
-    }
-    close(gate[0]);
-    close(ready[1]);
-    char byte;
-    assert_int_equal(read(ready[0], &byte, 1), 0); /* closed by exec */
-    close(ready[0]);
-    *ret_wait = gate[1];
-    return pid;
-}
-
-static void end_child(pid_t pid, int gate)
-{
-    close(gate);
-    assert_int_equal(waitpid(pid, NULL, 0), pid);
-}
-
-static void test_service_of_environment(void **state)
-{
-    struct fixture *f = *state;
-    int gate;
-    pid_t pid = start_child(&gate, "OTEL_RESOURCE_ATTRIBUTES=service.name=cart,service.version=7");
-    const struct process *process = processes_find(f->p, (uint32_t)pid, 0);
-    assert_non_null(process);
-    const struct resource *r = processes_resource(f->p, process);
-    assert_string_equal(r->service_name, "cart");
-    assert_string_equal(r->service_version, "7");
-    assert_string_equal(r->command, "cat");
-    /* What its children have not the time to say is what it says itself. */
-    tell_fork(f, (uint32_t)pid, NOBODY, NOBODY);
-    tell_exec(f, NOBODY, "true");
-    tell_exit(f, NOBODY, NOBODY);
-    process = processes_find(f->p, NOBODY, 0);
-    r = processes_resource(f->p, process);
-    assert_string_equal(r->service_name, "cart");
-    assert_string_equal(r->command, "true");
-    assert_string_equal(r->cgroup_path, processes_resource(f->p, processes_find(f->p, (uint32_t)pid, 0))->cgroup_path);
-    end_child(pid, gate);
-}
-
-static void test_child_of_an_unread_parent(void **state)
-{
-    struct fixture *f = *state;
-    int gate;
-    pid_t pid = start_child(&gate, "OTEL_SERVICE_NAME=parent");
-    /* Nothing was asked of the parent when the child was born, and the child has gone when it is asked for. */
-    tell_fork(f, (uint32_t)pid, NOBODY, NOBODY);
-    tell_exit(f, NOBODY, NOBODY);
-    const struct process *process = processes_find(f->p, NOBODY, 0);
-    assert_non_null(process);
-    assert_true(process->mapping_count > 1);
-    const struct resource *r = processes_resource(f->p, process);
-    assert_string_equal(r->command, "cat");
-    assert_string_equal(r->service_name, "parent");
-    end_child(pid, gate);
-}
-
-static void test_exited_process_is_not_read_again(void **state)
-{
-    struct fixture *f = *state;
-    int gate;
-    pid_t pid = start_child(&gate, "A=b");
-    const struct process *process = processes_find(f->p, (uint32_t)pid, 0);
-    assert_non_null(process);
-    const uint64_t version = process->mapping_version;
-    const size_t count = process->mapping_count;
-    end_child(pid, gate);
-    tell_exit(f, (uint32_t)pid, (uint32_t)pid);
-    process = processes_find(f->p, (uint32_t)pid, 0);
-    assert_non_null(process);
-    assert_true(process->exited);
-    assert_false(processes_read_mappings(f->p, process));
-    assert_int_equal(process->mapping_version, version);
-    assert_int_equal(process->mapping_count, count);
-}
-
-static void test_mappings_are_read_again(void **state)
-{
-    struct fixture *f = *state;
-    const struct process *me = processes_find(f->p, (uint32_t)getpid(), 0);
-    assert_non_null(me);
-    const uint64_t version = me->mapping_version;
-    int fd = open("/proc/self/exe", O_RDONLY);
-    void *at = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0); /* and no record tells */
-    close(fd);
-    assert_ptr_not_equal(at, MAP_FAILED);
-    const bool too_soon = processes_read_mappings(f->p, me);
-    assert_true(too_soon || !process_mapping_find(me, (uintptr_t)at));
-    for (int i = 0; i < 40 && !process_mapping_find(me, (uintptr_t)at); i++) {
-        usleep(100000);
-        processes_read_mappings(f->p, me);
-    }
-    assert_non_null(process_mapping_find(me, (uintptr_t)at));
-    assert_true(me->mapping_version > version);
-    munmap(at, 4096);
-}
-
-static void test_lost_records_are_made_up_for(void **state)
-{
-    struct fixture *f = *state;
-    int gate;
-    pid_t pid = start_child(&gate, "A=b");
-    tell_fork(f, 1, NOBODY, NOBODY);
-    tell_exec(f, NOBODY, "gone");
-    /* The child is known by a wrong exec (as if records had been lost in between); after the loss /proc is asked. */
-    tell_exec(f, (uint32_t)pid, "wrong");
-    assert_int_equal(processes_find(f->p, (uint32_t)pid, 0)->mapping_count, 0);
-    tell_lost(f);
-    const struct process *process = processes_find(f->p, (uint32_t)pid, 0);
-    assert_true(process->mapping_count > 1);
-    assert_string_equal(processes_resource(f->p, process)->command, "cat");
-    /* The exit of the other one was among the lost. */
-    uint32_t pids[4];
-    processes_sweep(f->p, f->time_ns, pids, array_size(pids));
-    assert_int_equal(processes_sweep(f->p, f->time_ns + 1, pids, array_size(pids)), 1);
-    assert_int_equal(pids[0], NOBODY);
-    end_child(pid, gate);
-}
-
 static void test_memory_is_bounded(void **state)
 {
     struct fixture *f = *state;
@@ -524,7 +233,8 @@ static void test_memory_is_bounded(void **state)
     assert_true(bytes > 0 && bytes <= BYTES);
     assert_true(evicted > 0);
     assert_int_equal((int)(evicted + known), LIVES);
-    assert_mappings(f, NOBODY + LIVES - 1, "1000-2000+0 storm, 5000-6000+0 storm.so"); /* the youngest are kept */
+    assert_mappings(f, NOBODY + LIVES - 1,
+                    "1000-2000+0 storm, 5000-6000+0 storm.so"); /* the youngest are kept */
     uint32_t pids[512];
     size_t n, told = 0;
     while ((n = processes_sweep(p, f->time_ns, pids, array_size(pids))) > 0)
@@ -568,34 +278,11 @@ static void test_damaged_records(void **state)
     assert_mappings(f, NOBODY, "1000-2000+0 abc");
 }
 
-static void test_kernel_thread(void **state)
-{
-    struct fixture *f = *state;
-    char comm[32] = "";
-    int fd = open("/proc/2/comm", O_RDONLY);
-    if (fd < 0 || read(fd, comm, sizeof(comm) - 1) <= 0 || strcmp(comm, "kthreadd\n") != 0) {
-        print_message("skipped: no kernel threads to be seen from here\n");
-        if (fd >= 0)
-            close(fd);
-        skip();
-    }
-    close(fd);
-    const struct process *process = processes_find(f->p, 2, 0);
-    assert_non_null(process);
-    assert_int_equal(process->mapping_count, 0);
-    const struct resource *r = processes_resource(f->p, process);
-    assert_string_equal(r->command, "kthreadd");
-    assert_string_equal(r->executable_path, "");
-    assert_string_equal(r->service_name, "kthreadd");
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_own_process_from_proc),
         TEST(test_nobody),
-        TEST(test_process_that_began_later_is_another),
         TEST(test_replay_does_not_ask_proc),
         TEST(test_short_life_is_whole),
         TEST(test_fork_shares_until_one_changes),
@@ -607,14 +294,8 @@ int main(void)
         TEST(test_exec_by_another_thread),
         TEST(test_pid_used_again),
         TEST(test_sweep_tells_all),
-        TEST(test_service_of_environment),
-        TEST(test_child_of_an_unread_parent),
-        TEST(test_exited_process_is_not_read_again),
-        TEST(test_mappings_are_read_again),
-        TEST(test_lost_records_are_made_up_for),
         TEST(test_memory_is_bounded),
         TEST(test_damaged_records),
-        TEST(test_kernel_thread),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

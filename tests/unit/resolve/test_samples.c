@@ -1,5 +1,5 @@
-/* From a wire record to a sample: which place is asked for, what is said and counted of what is missing. Names, rows and kernel
- * symbols are played by this file; the process table is the real one. */
+/* From a wire record to a sample: which place is asked for, what is said and counted of what is missing.
+ * Names, rows and kernel symbols are played by this file; the process table is the real one. */
 #include "resolve/samples.h"
 
 #include "base/clock.h"
@@ -19,8 +19,8 @@
 
 #include <cmocka.h>
 
-#define PROGRAM 0x40000000u /* PIDs of no process of this machine */
-#define GONE    0x40000001u
+#define PROGRAM      0x40000000u /* PIDs of no process of this machine */
+#define GONE         0x40000001u
 #define EXEC_ADDRESS 0xffffffff81234500 /* in load_elf_binary */
 
 /* ---- the other modules, played ---- */
@@ -49,16 +49,20 @@ bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct fram
         snprintf(name, sizeof(names[0]), "load_elf_binary");
     else
         snprintf(name, sizeof(names[0]), "k%lx", (unsigned long)address);
-    *ret = (struct frame){
-        .kind = FRAME_KERNEL, .function = name, .file = "", .mapping = "[kernel.kallsyms]", .build_id = "", .address = address};
+    *ret = (struct frame){.kind = FRAME_KERNEL,
+                          .function = name,
+                          .file = "",
+                          .mapping = "[kernel.kallsyms]",
+                          .build_id = "",
+                          .address = address};
     return true;
 }
 
 static enum unwind_end finish_end;
 static unsigned finish_calls;
 
-int unwind_finish_sample(const struct cpu_sample *record, const struct process *process, struct unwind_cache *cache,
-                         uint64_t *ret_frames, size_t max, size_t *ret_count)
+int unwind_finish_sample(const struct cpu_sample *record, const struct process *process,
+                         struct unwind_cache *cache, uint64_t *ret_frames, size_t max, size_t *ret_count)
 {
     (void)cache;
     assert_non_null(process);
@@ -91,8 +95,11 @@ static void tell_mmap(struct fixture *f, uint64_t start, uint64_t end, uint64_t 
     } m = {.r = {.start = start, .size_bytes = end - start, .file_offset = offset}};
     m.r.path_bytes = (uint16_t)(strlen(path) + 1);
     memcpy(m.r.path, path, m.r.path_bytes);
-    m.r.h = (struct wire_header){.size_bytes = (sizeof(m.r) + m.r.path_bytes + 7) & ~7u, .kind = WIRE_PROCESS_MMAP,
-                                 .time_ns = 12, .pid = PROGRAM, .tid = PROGRAM};
+    m.r.h = (struct wire_header){.size_bytes = (sizeof(m.r) + m.r.path_bytes + 7) & ~7u,
+                                 .kind = WIRE_PROCESS_MMAP,
+                                 .time_ns = 12,
+                                 .pid = PROGRAM,
+                                 .tid = PROGRAM};
     processes_apply(f->processes, &m.r.h);
 }
 
@@ -104,9 +111,11 @@ static int setup(void **state)
     finish_end = UNWIND_END_ENTRY;
     assert_int_equal(processes_new(8 << 20, &f->processes), 0);
     assert_int_equal(sample_resolver_new(f->processes, NULL, NULL, NULL, &f->resolver), 0);
-    const struct process_fork fork = {.h = {sizeof(fork), WIRE_PROCESS_FORK, 0, 10, PROGRAM, PROGRAM}, .parent_pid = 1};
+    const struct process_fork fork = {.h = {sizeof(fork), WIRE_PROCESS_FORK, 0, 10, PROGRAM, PROGRAM},
+                                      .parent_pid = 1};
     processes_apply(f->processes, &fork.h);
-    const struct process_exec exec = {.h = {sizeof(exec), WIRE_PROCESS_EXEC, 0, 11, PROGRAM, PROGRAM}, .comm = "program"};
+    const struct process_exec exec = {.h = {sizeof(exec), WIRE_PROCESS_EXEC, 0, 11, PROGRAM, PROGRAM},
+                                      .comm = "program"};
     processes_apply(f->processes, &exec.h);
     tell_mmap(f, 0x1000, 0x2000, 0x5000, "/bin/program");
     tell_mmap(f, 0x3000, 0x4000, 0, "/lib/stripped.so");
@@ -127,11 +136,18 @@ static struct cpu_sample *make(struct fixture *f, uint32_t pid, unsigned kernel,
 {
     struct cpu_sample *r = &f->r.record;
     *r = (struct cpu_sample){
-        .weight_ns = 52631578, .cpu = 1, .kernel_frames = (uint16_t)kernel, .user_frames = (uint16_t)user,
-        .user_end = (uint8_t)end, .comm = "thread",
+        .weight_ns = 52631578,
+        .cpu = 1,
+        .kernel_frames = (uint16_t)kernel,
+        .user_frames = (uint16_t)user,
+        .user_end = (uint8_t)end,
+        .comm = "thread",
     };
-    r->h = (struct wire_header){.size_bytes = (uint32_t)(sizeof(*r) + (kernel + user) * 8), .kind = WIRE_CPU_SAMPLE,
-                                .time_ns = 20, .pid = pid, .tid = pid + 7};
+    r->h = (struct wire_header){.size_bytes = (uint32_t)(sizeof(*r) + (kernel + user) * 8),
+                                .kind = WIRE_CPU_SAMPLE,
+                                .time_ns = 20,
+                                .pid = pid,
+                                .tid = pid + 7};
     return r;
 }
 
@@ -149,8 +165,9 @@ static void test_whole_stack(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make(f, PROGRAM, 2, 4, UNWIND_END_ENTRY);
-    const uint64_t data[] = {0xffffffff81000010, 0xffffffff81000020, 0x1000 | CPU_FRAME_EXACT, 0x1101, 0x2000,
-                             0x1fff | CPU_FRAME_EXACT};
+    const uint64_t data[] = {
+        0xffffffff81000010,      0xffffffff81000020, 0x1000 | CPU_FRAME_EXACT, 0x1101, 0x2000,
+        0x1fff | CPU_FRAME_EXACT};
     memcpy(r->data, data, sizeof(data));
     struct sample s;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
@@ -367,7 +384,8 @@ static void test_deepest_stack_with_long_names(void **state)
     assert_int_equal(s.frames[s.frame_count - 1].kind, FRAME_TRUNCATED);
     assert_int_equal(f->losses.count[LOSS_UNNAMED], 0);
 
-    name_padding = 65536; /* 64 MiB of names: past what a sample may hold; the rest goes without, and is counted */
+    name_padding =
+        65536; /* 64 MiB of names: past what a sample may hold; the rest goes without, and is counted */
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_int_equal(strlen(s.frames[CPU_MAX_KERNEL_FRAMES + 1].function), strlen("program+5000") + 65536);
     assert_true(f->losses.count[LOSS_UNNAMED] > 900);
