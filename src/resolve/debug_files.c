@@ -58,9 +58,14 @@ static bool has_symbols(const struct elf_file *file)
     return s && s->type == SHT_SYMTAB;
 }
 
-static int open_elf(const char *path, struct elf_file **ret, int *ret_fd)
+/* Whose view of the file system: ours, or that of those who run the file. */
+enum view { VIEW_OURS, VIEW_BESIDE };
+
+static int open_elf(const struct debug_search *search, enum view view, const char *path,
+                    struct elf_file **ret, int *ret_fd)
 {
-    _cleanup_close_ int fd = open_regular(path);
+    _cleanup_close_ int fd =
+        view == VIEW_OURS ? open_regular(path) : search->open_beside(search->context, path);
     if (fd < 0)
         return fd;
     int r = elf_open(fd, ret);
@@ -70,7 +75,8 @@ static int open_elf(const char *path, struct elf_file **ret, int *ret_fd)
     return 0;
 }
 
-static int find_by_build_id(const struct debug_search *search, const char *build_id, struct elf_file **ret)
+static int find_by_build_id(const struct debug_search *search, enum view view, const char *build_id,
+                            struct elf_file **ret)
 {
     char path[PATH_BYTES];
     if (strlen(build_id) < 4 || strspn(build_id, "0123456789abcdef") != strlen(build_id))
@@ -80,7 +86,7 @@ static int find_by_build_id(const struct debug_search *search, const char *build
         return -ENOENT;
     _cleanup_(elf_file_freep) struct elf_file *found = NULL;
     int fd = -1;
-    int r = open_elf(path, &found, &fd);
+    int r = open_elf(search, view, path, &found, &fd);
     if (r < 0)
         return r;
     if (has_build_id(found, build_id) != 1 || !has_symbols(found))
@@ -113,11 +119,12 @@ static int checksum(int fd, uint32_t *ret)
 
 /* One candidate of a debug link: it belongs to the file if its build id says so, else if its checksum does.
  */
-static int try_link(const char *path, const char *build_id, uint32_t sum_wanted, struct elf_file **ret)
+static int try_link(const struct debug_search *search, enum view view, const char *path, const char *build_id,
+                    uint32_t sum_wanted, struct elf_file **ret)
 {
     _cleanup_(elf_file_freep) struct elf_file *found = NULL;
     int fd = -1;
-    int r = open_elf(path, &found, &fd);
+    int r = open_elf(search, view, path, &found, &fd);
     if (r < 0)
         return r;
     int same = *build_id ? has_build_id(found, build_id) : -ENOENT;
@@ -136,8 +143,8 @@ static int try_link(const char *path, const char *build_id, uint32_t sum_wanted,
 }
 
 /* .gnu_debuglink: a file name, padded to four bytes, and the CRC-32 of that file. */
-static int find_by_link(const struct elf_file *file, const struct debug_search *search, const char *build_id,
-                        struct elf_file **ret)
+static int find_by_link(const struct elf_file *file, const struct debug_search *search, enum view view,
+                        const char *build_id, struct elf_file **ret)
 {
     const struct elf_section *section = elf_section(file, ".gnu_debuglink");
     _cleanup_free_ void *data = NULL;
@@ -161,7 +168,7 @@ static int find_by_link(const struct elf_file *file, const struct debug_search *
                 : i == 1
                     ? snprintf(path, sizeof(path), "%.*s/.debug/%s", folder, search->path, name)
                     : snprintf(path, sizeof(path), "%s%.*s/%s", search->root, folder, search->path, name);
-        if (n < (int)sizeof(path) && try_link(path, build_id, sum, ret) == 0)
+        if (n < (int)sizeof(path) && try_link(search, view, path, build_id, sum, ret) == 0)
             return 0;
     }
     return -ENOENT;
@@ -173,9 +180,11 @@ int debug_files_find(const struct elf_file *file, const struct debug_search *sea
     char build_id[2 * sizeof(bytes) + 1] = "";
     size_t count = elf_build_id(file, bytes);
     hex_of(bytes, count, build_id);
-    if (find_by_build_id(search, count ? build_id : search->build_id, ret) == 0)
-        return 0;
-    return find_by_link(file, search, build_id, ret);
+    for (enum view view = VIEW_OURS; view <= (search->open_beside ? VIEW_BESIDE : VIEW_OURS); view++)
+        if (find_by_build_id(search, view, count ? build_id : search->build_id, ret) == 0 ||
+            find_by_link(file, search, view, build_id, ret) == 0)
+            return 0;
+    return -ENOENT;
 }
 
 /* Unpacks xz data into `*ret`, growing it as it comes; the caller frees. */

@@ -11,6 +11,10 @@ struct debug_search {
     const char *path;     /* of the file whose symbols are sought */
     const char *build_id; /* hexadecimal; "" */
     const char *root;     /* "/usr/lib/debug" */
+    /* Opens a path as those see it who run the file, in a container perhaps; a descriptor of a regular file
+     * or -errno. NULL: there is no such view. */
+    int (*open_beside)(const void *context, const char *path);
+    const void *context;
 };
 
 /* ROOT/.build-id/xx/yyyy.debug, then the debug link beside the file, in .debug beside it, and under ROOT.

@@ -95,8 +95,11 @@ int symbol_files_open(int fd, const struct symbol_files_options *options, struct
     take_fd(&own);
     bool has_all = add_table(f, f->main, ".symtab");
     if (!has_all) {
-        struct debug_search search = {
-            .path = options->path, .build_id = options->build_id, .root = options->debug_root};
+        struct debug_search search = {.path = options->path,
+                                      .build_id = options->build_id,
+                                      .root = options->debug_root,
+                                      .open_beside = options->open_beside,
+                                      .context = options->context};
         if (debug_files_find(f->main, &search, &f->debug) == 0)
             has_all = add_table(f, f->debug, ".symtab");
         else if (debug_files_unpack(f->main, &f->mini, &f->mini_bytes) == 0)

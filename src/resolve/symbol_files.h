@@ -16,6 +16,8 @@ struct symbol_files_options {
     const char *path;     /* of the object, as first seen: the place to look for a debug file beside it */
     const char *build_id; /* hexadecimal */
     const char *debug_root;
+    int (*open_beside)(const void *context, const char *path); /* see debug_files.h */
+    const void *context;
 };
 
 /* Takes `fd` in any case. -ENOEXEC: not an ELF file. */

@@ -177,6 +177,11 @@ static void close_oldest_files(struct symbols *s)
         record_close(s, oldest);
 }
 
+static int open_beside(const void *object, const char *path)
+{
+    return object_open_beside(object, path);
+}
+
 /* Makes sure that the files are open. */
 static int record_open(struct symbols *s, struct record *o, const struct object *object)
 {
@@ -187,8 +192,11 @@ static int record_open(struct symbols *s, struct record *o, const struct object 
     int fd = object_open(object);
     if (fd < 0)
         return fd;
-    struct symbol_files_options options = {
-        .path = object->path, .build_id = object->build_id, .debug_root = s->debug_root};
+    struct symbol_files_options options = {.path = object->path,
+                                           .build_id = object->build_id,
+                                           .debug_root = s->debug_root,
+                                           .open_beside = open_beside,
+                                           .context = object};
     int r = symbol_files_open(fd, &options, &o->files);
     if (r < 0)
         return r;
