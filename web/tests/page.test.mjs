@@ -46,7 +46,9 @@ function page(name, { mode = 'normal', errors = false, clock = false, hash = '',
             p.on('request', (r) => !r.url().startsWith(`${server.url}/`) && !r.url().startsWith('data:') && outside.push(r.url()));
             if (clock) await p.clock.install();
             await p.goto(`${server.url}/${hash}`);
-            if (mode !== 'failing') await p.getByTestId('cpu-sum').waitFor();
+            // Profile, requests and status come each on its own.
+            if (mode !== 'failing')
+                for (const part of ['[data-testid=cpu-sum]', '.request, .requests .empty', '[data-testid=health]']) await p.locator(part).first().waitFor();
             await body(p, server, context);
             assert.deepEqual(outside, []);
             if (!errors) assert.deepEqual(complaints, []);
