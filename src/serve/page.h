@@ -18,7 +18,9 @@ struct page_data {
     /* The slowest requests of the last `seconds`, slowest first; the caller frees array and each. */
     int (*requests)(void *context, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count);
     int (*metrics)(void *context, struct metric_set *set);
-    /* One JSON object: version, host name, kernel, uptime, attach report, budget state. The caller frees. */
+    /* One JSON object, which web/src/health.tsx reads: {"version","host","kernel","uptime_seconds","samples",
+     * "sample_hz","losses":{reason: count},"budget":{"detail","cpu_share","cpu_share_allowed","memory_bytes",
+     * "memory_bytes_allowed"},"probes":[{"probe","attached","rung","not_better","truth"}]}. The caller frees. */
     int (*status)(void *context, char **ret_json);
 };
 
