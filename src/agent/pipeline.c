@@ -98,6 +98,8 @@ static void take_cpu_sample(struct pipeline *p, const struct cpu_sample *record)
         unwind_publisher_want(p->publisher, processes_find(p->processes, record->h.pid, record->cgroup_id));
     if (p->sink.sample(p->sink.context, &sample) == 0)
         p->samples++;
+    else
+        p->losses.count[LOSS_NOT_KEPT]++;
 }
 
 static size_t name_kernel_frames(void *context, const __u64 *addresses, size_t count, struct frame *ret_frames, size_t max)
@@ -175,12 +177,21 @@ static void take_record(struct pipeline *p, const struct wire_header *record)
     }
 }
 
+/* Now; in a replay, as far as the records have come. */
+static uint64_t time_reached_ns(const struct pipeline *p)
+{
+    size_t count = batch_count(p->batch);
+    if (!p->replay)
+        return clock_monotonic_ns();
+    return count ? batch_get(p->batch, count - 1)->time_ns : 0;
+}
+
 static void forget_exited(struct pipeline *p, uint64_t now_ns)
 {
     uint32_t pids[64];
     size_t count;
     do {
-        count = processes_sweep(p->processes, now_ns - EXITED_KEPT_NS, pids, array_size(pids));
+        count = processes_sweep(p->processes, now_ns > EXITED_KEPT_NS ? now_ns - EXITED_KEPT_NS : 0, pids, array_size(pids));
         for (size_t i = 0; p->publisher && i < count; i++)
             unwind_publisher_forget(p->publisher, pids[i]);
     } while (count == array_size(pids));
@@ -196,7 +207,7 @@ static int turn(struct pipeline *p)
     publish_mapped(p);
     if (p->publisher)
         unwind_publisher_run(p->publisher);
-    forget_exited(p, clock_monotonic_ns());
+    forget_exited(p, time_reached_ns(p));
     return (int)batch_count(p->batch);
 }
 

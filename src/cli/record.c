@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/child.h"
+#include "cli/file_part.h"
 #include "cli/privileges.h"
 #include "cli/verbs.h"
 #include "export/export.h"
@@ -109,51 +110,32 @@ static int check_output(const char *path, const struct exporter *exporter)
     if (strcmp(path, "-") == 0)
         return 0;
     struct stat st;
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
+    bool exists = stat(path, &st) == 0;
+    if (exists && S_ISDIR(st.st_mode)) {
         log_error("record: %s is a directory", path);
         return -EISDIR;
     }
-    char beside[4096];
-    if (snprintf(beside, sizeof(beside), "%s.partial", path) >= (int)sizeof(beside))
-        return log_errno(-ENAMETOOLONG, "record: %s", path);
-    _cleanup_close_ int fd = open(beside, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-    if (fd < 0)
-        return log_errno(-errno, "record: %s cannot be written", path);
-    unlink(beside);
-    return 0;
-}
-
-static int write_all(int fd, const char *data, size_t size)
-{
-    while (size > 0) {
-        ssize_t n = write(fd, data, size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -errno;
-        data += n;
-        size -= (size_t)n;
-    }
-    return 0;
+    if (exists && !S_ISREG(st.st_mode))
+        return 0; /* a pipe or a device: written into, never replaced */
+    _cleanup_(file_part_discard) struct file_part part = FILE_PART_NONE;
+    int r = file_part_create(path, &part);
+    return r < 0 ? log_errno(r, "record: %s cannot be written", path) : 0;
 }
 
 static int write_file(const char *path, const struct buf *content)
 {
+    struct stat st;
     if (strcmp(path, "-") == 0)
-        return write_all(STDOUT_FILENO, content->data, content->size);
-    char beside[4096];
-    snprintf(beside, sizeof(beside), "%s.partial", path);
-    _cleanup_close_ int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-    if (fd < 0)
-        return -errno;
-    int r = write_all(fd, content->data, content->size);
-    if (r == 0 && close(take_fd(&fd)) < 0)
-        r = -errno;
-    if (r == 0 && rename(beside, path) < 0)
-        r = -errno;
-    if (r < 0)
-        unlink(beside);
-    return r;
+        return file_part_write_all(STDOUT_FILENO, content->data, content->size);
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
+        _cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+        return fd < 0 ? -errno : file_part_write_all(fd, content->data, content->size);
+    }
+    _cleanup_(file_part_discard) struct file_part part = FILE_PART_NONE;
+    int r = file_part_create(path, &part);
+    if (r == 0)
+        r = file_part_write_all(part.fd, content->data, content->size);
+    return r < 0 ? r : file_part_commit(&part, path);
 }
 
 static int write_profile(const struct profile *profile, const struct exporter *exporter, const char *path)
@@ -275,16 +257,14 @@ static int record(const struct request_for_recording *asked)
         .child_pid = child.pid,
     };
     struct loop_end end;
-    r = loop_run(pipeline, &loop, &end);
-    if (r < 0)
-        return r;
-    if (end.child_exited)
+    int ended = loop_run(pipeline, &loop, &end); /* whatever ended it: what was recorded is kept */
+    if (ended == 0 && end.child_exited)
         child.pid = 0; /* waited for */
     profile->duration_ns = clock_monotonic_ns() - start_ns;
     r = write_profile(profile, exporter, asked->output);
     if (r == 0)
         report_end(&rec, asked->output);
-    return r;
+    return r < 0 ? r : ended;
 }
 
 static int run(int argc, char **argv)

@@ -15,6 +15,7 @@
     X(SIDEBAND, "sideband", "events of process lives that the kernel dropped; read again from /proc")        \
     X(LATE, "late", "records that came after the time they belong to was handed on")                         \
     X(NO_PROCESS, "no_process", "samples of processes that could not be identified")                         \
+    X(NOT_KEPT, "not_kept", "samples that found no room in the profile they belong to")                     \
     X(SHED, "shed", "samples left out by the agent's own budget")                                            \
     X(CACHE_FULL, "cache_full", "results not remembered because a bounded table was full")                   \
     X(REQUEST_UNMATCHED, "request_unmatched", "requests whose end was never seen")                           \

@@ -236,8 +236,22 @@ static bool is_current(const struct kernel_symbols *k, const struct answer *a, u
     return a->table == k->generation && clock_monotonic_ns() - k->looked_ns < SECOND_NS;
 }
 
+static struct frame unnamed_frame(uint64_t address)
+{
+    return (struct frame){.kind = FRAME_KERNEL,
+                          .function = "",
+                          .file = "",
+                          .mapping = "[kernel.kallsyms]",
+                          .build_id = "",
+                          .address = address};
+}
+
 bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct frame *ret)
 {
+    if (!k) {
+        *ret = unnamed_frame(address);
+        return false;
+    }
     struct answer *a = &k->answers[(address * 0x9e3779b97f4a7c15u) >> 52];
     _Static_assert(ANSWERS == 1 << 12, "the hash gives 12 bits");
     k->lookups++;
@@ -254,12 +268,7 @@ bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct fram
     if (!found) {
         k->unnamed++;
         a->table = 0;
-        *ret = (struct frame){.kind = FRAME_KERNEL,
-                              .function = "",
-                              .file = "",
-                              .mapping = "[kernel.kallsyms]",
-                              .build_id = "",
-                              .address = address};
+        *ret = unnamed_frame(address);
         return false;
     }
     *ret = (struct frame){.kind = a->is_bpf ? FRAME_BPF : FRAME_KERNEL,
@@ -274,6 +283,8 @@ bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct fram
 
 void kernel_symbols_metrics(const struct kernel_symbols *k, struct metric_set *set)
 {
+    if (!k)
+        return;
     size_t bytes =
         (k->table ? kallsyms_bytes(k->table) : 0) + texts_bytes(&k->texts) + ANSWERS * sizeof(*k->answers);
     metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", "Memory held by a cache.", bytes,

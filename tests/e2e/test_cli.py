@@ -23,7 +23,7 @@ def man_page(verb):
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_help_and_manual_agree(ask, verb):
-    done = sonde(verb, "--help")
+    done = ask(verb, "--help")
     assert done.returncode == 0
     assert done.stdout.startswith(f"Usage: sonde {verb} ")
     options = set(re.findall(r"--([a-z-]+)", done.stdout.split("Options:")[1])) - {"help"}

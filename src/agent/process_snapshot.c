@@ -1,0 +1,115 @@
+/* Older processes as wire records; see process_snapshot.h. A process is told as one that executes its program now: WIRE_PROCESS_FORK
+ * (its parent), WIRE_PROCESS_EXEC (its name), and a WIRE_PROCESS_MMAP for each mapping with code. */
+#include "agent/process_snapshot.h"
+
+#include "base/clock.h"
+#include "resolve/maps.h"
+#include "resolve/proc_files.h"
+#include "sources/batch.h"
+#include "sources/wire_file.h"
+
+#include "../../probes/process.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+
+#define BATCH_BYTES    (1 << 20)
+#define MAPS_MAX_BYTES (16 << 20)
+#define PATH_MAX_BYTES 4096
+
+struct snapshot {
+    struct wire_writer *writer;
+    struct batch *batch;
+    struct buf maps;
+    struct wire_header header; /* of the process at hand */
+};
+
+static int flush(struct snapshot *s)
+{
+    int r = wire_writer_add(s->writer, s->batch);
+    batch_clear(s->batch);
+    return r;
+}
+
+/* A record of `size_bytes` with its header filled, or NULL when the file cannot be written. */
+static void *new_record(struct snapshot *s, enum wire_kind kind, size_t size_bytes)
+{
+    size_bytes = (size_bytes + 7) & ~(size_t)7;
+    struct wire_header *h = batch_reserve(s->batch, size_bytes);
+    if (!h && flush(s) == 0)
+        h = batch_reserve(s->batch, size_bytes);
+    if (!h)
+        return NULL;
+    memset(h, 0, size_bytes);
+    *h = s->header;
+    h->kind = kind;
+    h->size_bytes = (uint32_t)size_bytes;
+    return h;
+}
+
+static int add_mapping(struct snapshot *s, const struct maps_line *line)
+{
+    size_t path_bytes = maps_path_without_deleted(line->path, line->path_bytes);
+    if (path_bytes == 0 || path_bytes >= PATH_MAX_BYTES)
+        return 0;
+    struct process_mmap *m = new_record(s, WIRE_PROCESS_MMAP, sizeof(*m) + path_bytes + 1);
+    if (!m)
+        return -EIO;
+    m->start = line->start;
+    m->size_bytes = line->end - line->start;
+    m->file_offset = line->file_offset;
+    m->inode = line->inode;
+    m->device_major = line->device_major;
+    m->device_minor = line->device_minor;
+    m->path_bytes = (uint16_t)(path_bytes + 1);
+    memcpy(m->path, line->path, path_bytes);
+    return 0;
+}
+
+static int add_process(struct snapshot *s, uint32_t pid)
+{
+    _cleanup_close_ int fd = proc_open(pid);
+    struct proc_stat stat;
+    if (fd < 0 || proc_read_stat(fd, &stat) < 0 || stat.is_kernel_thread)
+        return 0;
+    s->maps.size = 0;
+    if (proc_read(fd, "maps", MAPS_MAX_BYTES, &s->maps) < 0 || s->maps.size == 0)
+        return 0;
+    s->header = (struct wire_header){.time_ns = clock_monotonic_ns(), .pid = pid, .tid = pid};
+    struct process_fork *fork = new_record(s, WIRE_PROCESS_FORK, sizeof(*fork));
+    if (!fork)
+        return -EIO;
+    fork->parent_pid = fork->parent_tid = stat.parent_pid;
+    struct process_exec *exec = new_record(s, WIRE_PROCESS_EXEC, sizeof(*exec));
+    if (!exec)
+        return -EIO;
+    memcpy(exec->comm, stat.command, sizeof(exec->comm));
+    struct cursor text = cursor_make(s->maps.data, s->maps.size);
+    struct maps_line line;
+    int r = 0;
+    while (r == 0 && maps_next_executable(&text, &line))
+        r = add_mapping(s, &line);
+    return r;
+}
+
+int process_snapshot_write(struct wire_writer *writer)
+{
+    _cleanup_(batch_freep) struct batch *batch = NULL;
+    int r = batch_new(BATCH_BYTES, &batch);
+    if (r < 0)
+        return r;
+    DIR *proc = opendir("/proc");
+    if (!proc)
+        return -errno;
+    struct snapshot s = {.writer = writer, .batch = batch};
+    for (struct dirent *entry; r == 0 && (entry = readdir(proc));) {
+        char *end;
+        unsigned long pid = strtoul(entry->d_name, &end, 10);
+        if (pid > 0 && *end == '\0')
+            r = add_process(&s, (uint32_t)pid);
+    }
+    closedir(proc);
+    buf_clear(&s.maps);
+    return r < 0 ? r : flush(&s);
+}

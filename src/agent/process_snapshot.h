@@ -1,0 +1,9 @@
+/* The processes that were there before a recording of the wire began, as wire records of the same kind as those that tell of later
+ * ones: with them a file of records is whole in itself and can be replayed when the processes are gone. Reads all of /proc once;
+ * made only for --record-wire. */
+#pragma once
+
+struct wire_writer;
+
+/* Processes that end meanwhile are left out. -errno only when the file cannot be written. */
+int process_snapshot_write(struct wire_writer *writer);
