@@ -171,13 +171,7 @@ static __always_inline bool walk_begin(struct unwind_walk *w, const struct user_
 
 /* The user registers of a task inside the kernel: at the top of its kernel stack. The helper (5.15) knows where that is; before it
  * there was no padding above them. */
-#if defined(__TARGET_ARCH_x86)
 #define KERNEL_STACK_BYTES 16384
-#define KERNEL_STACK_PAD   0
-#elif defined(__TARGET_ARCH_arm64)
-#define KERNEL_STACK_BYTES 16384
-#define KERNEL_STACK_PAD   16 /* pt_regs goes on behind what user space sees; see kernel_registers() */
-#endif
 
 enum bpf_func_id___local { BPF_FUNC_get_current_task_btf___local = 158, BPF_FUNC_task_pt_regs___local = 175 };
 
@@ -188,8 +182,7 @@ static __always_inline bool kernel_registers(struct task_struct *task, struct us
     if (bpf_core_enum_value_exists(enum bpf_func_id___local, BPF_FUNC_task_pt_regs___local))
         at = (const void *)bpf_task_pt_regs(bpf_get_current_task_btf());
     else
-        at = (const char *)BPF_CORE_READ(task, stack) + KERNEL_STACK_BYTES - sizeof(struct user_registers) -
-             KERNEL_STACK_PAD;
+        at = (const char *)BPF_CORE_READ(task, stack) + KERNEL_STACK_BYTES - bpf_core_type_size(struct pt_regs);
     return bpf_probe_read_kernel(ret, sizeof(*ret), at) == 0;
 }
 

@@ -181,7 +181,9 @@ struct socket {
 
 struct msghdr;
 struct page;
-struct pt_regs;
+struct pt_regs { /* only its size is asked for; it begins with struct user_registers */
+    unsigned long sp;
+};
 
 /* A task as requests see it: fields under the names of both old and new kernels. */
 struct task_struct___state_new {

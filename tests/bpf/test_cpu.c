@@ -239,6 +239,36 @@ static void test_a_stack_too_deep_says_so(void **state)
     watch_end(&w);
 }
 
+static bool look_below_system_call(const struct wire_header *header, void *context)
+{
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+
+    (void)context;
+    if (s->user_end != UNWIND_END_ENTRY)
+        fail_msg("the walk ended with %u after %u frames", s->user_end, s->user_frames);
+    return s->flags & CPU_SAMPLE_LEAF_IN_KERNEL && s->kernel_frames > 0 && s->user_frames > 2;
+}
+
+/* In the kernel, the user registers come from the top of the kernel stack. */
+static void test_user_stack_below_a_system_call(void **state)
+{
+    struct source_options options = defaults;
+    pid_t pid = subject_syscalls();
+    struct watch w;
+
+    (void)state;
+    usleep(100000);
+    options.pids[0] = (uint32_t)pid;
+    options.pid_count = 1;
+    w = watch_begin(&source_cpu, &options);
+    assert_true(rows_put_process(cpu_source_unwind_tables(w.self), pid) > 0);
+    assert_int_equal(w.source->drain(w.self, w.batch), 0);
+    batch_clear(w.batch);
+    watch_until(&w, ENOUGH, look_below_system_call, NULL);
+    subject_kill(pid);
+    watch_end(&w);
+}
+
 static bool look_signal(const struct wire_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
@@ -483,6 +513,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_300_frames_without_frame_pointers),
         cmocka_unit_test(test_900_frames_without_frame_pointers),
         cmocka_unit_test(test_a_stack_too_deep_says_so),
+        cmocka_unit_test(test_user_stack_below_a_system_call),
         cmocka_unit_test(test_through_a_signal_frame),
         cmocka_unit_test(test_mappings_replaced_under_samples),
         cmocka_unit_test(test_tables_are_bounded),
