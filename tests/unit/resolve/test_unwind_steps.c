@@ -108,7 +108,11 @@ struct shared {
 
 KEEP static void child_main(struct shared *shared)
 {
-    shared->frame_count = backtrace(shared->frames, 64);
+    int count = backtrace(shared->frames, 64), own = 0; /* ours, and what a sanitizer put around backtrace */
+    while (own < count && shared->frames[own] != __builtin_return_address(0))
+        own++;
+    shared->frame_count = count - own;
+    memmove(shared->frames, shared->frames + own, (size_t)shared->frame_count * sizeof(shared->frames[0]));
     __asm__ volatile("int3"); /* stepping begins here */
     subject();
     shared->done = 1;
@@ -250,14 +254,14 @@ static void follow(struct stepper *s, const struct user_regs_struct *before,
 
 static bool is_as_followed(const struct stepper *s, const uint64_t *frames, size_t count)
 {
-    size_t below = (size_t)s->shared->frame_count - 1; /* its first frame is child_main itself */
+    size_t below = (size_t)s->shared->frame_count;
     if (count != s->depth + below)
         return false;
     for (size_t i = 0; i < s->depth; i++)
         if (frames[i] != s->shadow[s->depth - 1 - i].address)
             return false;
     for (size_t i = 0; i < below; i++)
-        if (frames[s->depth + i] != (uint64_t)s->shared->frames[i + 1])
+        if (frames[s->depth + i] != (uint64_t)s->shared->frames[i])
             return false;
     return true;
 }
@@ -271,7 +275,7 @@ static void report(const struct stepper *s, const struct user_regs_struct *now, 
                           " expected %#" PRIx64 "\n",
                           s->maps.maps[i].path,
                           (uint64_t)(now->rip - s->maps.maps[i].start + s->maps.maps[i].offset), end, count,
-                          s->depth + (size_t)s->shared->frame_count - 1, count ? frames[0] : 0,
+                          s->depth + (size_t)s->shared->frame_count, count ? frames[0] : 0,
                           s->depth ? s->shadow[s->depth - 1].address : 0);
 }
 
