@@ -170,6 +170,8 @@ static __always_inline void received(struct sock *sk, __s32 bytes, const struct 
 {
     __u64 pid_tgid = bpf_get_current_pid_tgid(), key = (__u64)sk, head = 0;
     __u32 tid = pid_tgid, size, known = 0;
+    if (asleep)
+        return;
     struct request_thread *t = is_tracked(tid) ? thread_current(tid) : NULL;
     struct request_connection *c = NULL;
     if (t) {
@@ -343,6 +345,8 @@ static __always_inline void sent(struct sock *sk, __s32 bytes, const struct requ
     __u64 pid_tgid = bpf_get_current_pid_tgid(), key = (__u64)sk;
     __u32 tid = pid_tgid;
     struct request_thread *t = NULL;
+    if (asleep)
+        return;
     if (is_tracked(tid))
         t = thread_current(tid);
     else if (!*(volatile __u64 *)&parked_requests)

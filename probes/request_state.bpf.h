@@ -39,6 +39,7 @@ const volatile __u32 stack_offset = 16384; /* THREAD_SIZE, where bpf_task_pt_reg
 
 /* Set at any time. */
 volatile bool counts_only = false;
+volatile bool asleep = false; /* as if detached: some kernels attach a fexit program only once */
 
 struct request_thread {
     __u64 connection; /* whose request it works on: a key of `connections`; 0: none */

@@ -195,6 +195,16 @@ static size_t request_memory_bytes(void *self)
     return sum + request_metrics_bytes(s->counters);
 }
 
+/* What was under way while nobody looked has holes: it is forgotten rather than told wrong. */
+static void forget_requests(struct request_source *s)
+{
+    uint64_t key;
+    int fd = bpf_map__fd(s->bpf->maps.connections);
+    while (bpf_map_get_next_key(fd, NULL, &key) == 0 && bpf_map_delete_elem(fd, &key) == 0)
+        ;
+    s->bpf->bss->parked_requests = 0;
+}
+
 static int request_shed(void *self, enum source_detail detail)
 {
     struct request_source *s = self;
@@ -203,6 +213,12 @@ static int request_shed(void *self, enum source_detail detail)
     if (attached == s->attached)
         return 0;
     s->attached = attached;
+    bool by_function = bpf_program__fd(s->bpf->progs.request_inet_receive) >= 0; /* cannot be attached twice everywhere */
+    if (attached)
+        forget_requests(s);
+    s->bpf->bss->asleep = !attached;
+    if (by_function)
+        return 0;
     if (attached)
         return request_bpf__attach(s->bpf);
     request_bpf__detach(s->bpf);

@@ -132,20 +132,27 @@ static int quiet(enum libbpf_print_level level, const char *format, va_list argu
     return 0;
 }
 
-const char *request_ladder_name(int rung)
+/* Before 6.2 a look into task storage can fail because somebody else is looking: a wait would be lost, and come out as CPU. */
+bool request_ladder_is_safe(int rung)
 {
-    return rung >= 0 && (size_t)rung < array_size(rungs) ? rungs[rung].name : NULL;
+    return rung < 0 || (size_t)rung >= array_size(rungs) || !rungs[rung].task_storage ||
+           kernel_has_function("bpf_task_storage_get_recur");
 }
 
 int request_ladder_climb(const struct source_options *options, struct attach_report *report, int only, struct request_bpf **ret)
 {
     struct attach_entry *entry = attach_report_add(report, "requests");
     bool has_sendpage = kernel_has_function("inet_sendpage");
+    bool storage_is_safe = request_ladder_is_safe(0);
     int r = -ENOTSUP;
     libbpf_print_fn_t before = libbpf_set_print(quiet);
     for (size_t i = 0; i < array_size(rungs); i++) {
         if (only != REQUEST_RUNG_BEST && (size_t)only != i)
             continue;
+        if (only == REQUEST_RUNG_BEST && rungs[i].task_storage && !storage_is_safe) {
+            attach_entry_refused(entry, rungs[i].name, ENOTSUP);
+            continue;
+        }
         if (!has_sendpage && rungs[i].programs == BY_SOCKET) /* the same as the one above */
             continue;
         r = try_rung(&rungs[i], options, has_sendpage, ret);

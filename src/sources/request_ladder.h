@@ -11,8 +11,8 @@ struct request_bpf;
 /* Loads and attaches the best rung, or only the given one; the caller destroys `*ret`. What was refused is in `report`. */
 int request_ladder_climb(const struct source_options *options, struct attach_report *report, int only, struct request_bpf **ret);
 
-/* NULL: there is no such rung. */
-const char *request_ladder_name(int rung);
+/* False for a rung that loads on this kernel and would lose what happens: never taken by itself. */
+bool request_ladder_is_safe(int rung);
 
 /* As source_request.open. */
 int request_source_open_on(const struct source_options *options, struct attach_report *report, int rung, void **ret_self);

@@ -224,7 +224,9 @@ static int watch_begin(void **state)
         watch.self = NULL;
         watch.why_not[0] = 0;
         open_rung = rung;
-        if (request_source_open_on(&options, &report, rung, &watch.self) < 0)
+        if (!request_ladder_is_safe(rung))
+            snprintf(watch.why_not, sizeof(watch.why_not), "task storage can lose a wait on this kernel, so this rung is never taken");
+        else if (request_source_open_on(&options, &report, rung, &watch.self) < 0)
             snprintf(watch.why_not, sizeof(watch.why_not), "%s", report.entries[0].not_better);
     }
     if (!watch.self)
@@ -275,8 +277,10 @@ static void assert_nothing_lost(void)
 /* The wait is there whole, and beside CPU and run queue nothing else of any weight. */
 static void assert_cause(const struct request *r, enum request_part_kind kind, const char *detail)
 {
+    /* A sleep lasts what was asked for. Where two threads meet, one may come late: then it waits for less. */
+    uint64_t least_ns = CAUSE_MS * 1000000ull / (kind == REQUEST_PART_SLEEP || kind == REQUEST_PART_CPU ? 1 : 4);
     bool found = false;
-    if (total(r, kind) < CAUSE_MS * 1000000ull)
+    if (total(r, kind) < least_ns)
         fail_msg("%s: %llu ns of %s in %llu ns; cause: %s", r->route, (unsigned long long)total(r, kind), request_part_name(kind),
                  (unsigned long long)r->duration_ns, r->cause);
     for (int other = 0; other < REQUEST_PART_COUNT; other++)
