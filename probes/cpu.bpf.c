@@ -1,8 +1,9 @@
-/* The kernel half of CPU profiling: runs on every tick of a CPU's perf event, decides whether the task at hand is asked for,
- * walks its kernel and user stack and writes one record of variable length (cpu.h) into the ring.
+/* The kernel half of CPU profiling: runs on every tick of a CPU's perf event, decides whether the task at
+ * hand is asked for, walks its kernel and user stack and writes one record of variable length (cpu.h) into
+ * the ring.
  *
- * Loses: records that find the ring full, and stack copies when the ring is half full (struct cpu_stats). Whatever is not asked
- * for is a constant that the verifier removes with the code and the maps behind it. */
+ * Loses: records that find the ring full, and stack copies when the ring is half full (struct cpu_stats).
+ * Whatever is not asked for is a constant that the verifier removes with the code and the maps behind it. */
 #include "unwind.bpf.h"
 
 #include <bpf/bpf_core_read.h>
@@ -59,7 +60,9 @@ struct {
 } commands SEC(".maps");
 
 #define CONTROLLER_INDEX(name)                                                                               \
-    (bpf_core_enum_value_exists(enum cgroup_subsys_id, name) ? bpf_core_enum_value(enum cgroup_subsys_id, name) : -1)
+    (bpf_core_enum_value_exists(enum cgroup_subsys_id, name)                                                 \
+         ? bpf_core_enum_value(enum cgroup_subsys_id, name)                                                  \
+         : -1)
 
 /* Where the kernel keeps the controller in a task's set of cgroups; -1: cgroup v2 is asked for. */
 static __always_inline int controller_index(void)
@@ -169,8 +172,8 @@ static __always_inline bool walk_begin(struct unwind_walk *w, const struct user_
 }
 #endif
 
-/* The user registers of a task inside the kernel: at the top of its kernel stack. The helper (5.15) knows where that is; before it
- * there was no padding above them. */
+/* The user registers of a task inside the kernel: at the top of its kernel stack. The helper (5.15) knows
+ * where that is; before it there was no padding above them. */
 #define KERNEL_STACK_BYTES 16384
 
 enum bpf_func_id___local { BPF_FUNC_get_current_task_btf___local = 158, BPF_FUNC_task_pt_regs___local = 175 };
@@ -182,7 +185,8 @@ static __always_inline bool kernel_registers(struct task_struct *task, struct us
     if (bpf_core_enum_value_exists(enum bpf_func_id___local, BPF_FUNC_task_pt_regs___local))
         at = (const void *)bpf_task_pt_regs(bpf_get_current_task_btf());
     else
-        at = (const char *)BPF_CORE_READ(task, stack) + KERNEL_STACK_BYTES - bpf_core_type_size(struct pt_regs);
+        at = (const char *)BPF_CORE_READ(task, stack) + KERNEL_STACK_BYTES -
+             bpf_core_type_size(struct pt_regs);
     return bpf_probe_read_kernel(ret, sizeof(*ret), at) == 0;
 }
 
@@ -197,8 +201,8 @@ static __always_inline struct cpu_sample *sample_of(struct unwind_scratch *scrat
     return (struct cpu_sample *)scratch->header;
 }
 
-static __always_inline int sample_user(struct perf_sample_context *ctx, struct unwind_scratch *scratch, struct cpu_stats *stat,
-                                       struct task_struct *task)
+static __always_inline int sample_user(struct perf_sample_context *ctx, struct unwind_scratch *scratch,
+                                       struct cpu_stats *stat, struct task_struct *task)
 {
     struct unwind_walk *w = &scratch->walk;
     struct user_registers regs;

@@ -1,9 +1,10 @@
-/* The walk of a user stack in the kernel half: by rows (unwind.h) where a process's code has them, by frame pointer elsewhere,
- * one frame after another until the thread's entry or a reason to stop.
+/* The walk of a user stack in the kernel half: by rows (unwind.h) where a process's code has them, by frame
+ * pointer elsewhere, one frame after another until the thread's entry or a reason to stop.
  *
- * Every piece is a global function of scalars that finds its state in per-CPU scratch: the verifier then checks each piece once
- * and not once a frame, so that one plain loop of 1024 frames loads on 5.10 as on 6.18, without tail calls or bpf_loop.
- * A program that includes this gets the maps and its own scratch; the tables are shared by giving their descriptors to libbpf. */
+ * Every piece is a global function of scalars that finds its state in per-CPU scratch: the verifier then
+ * checks each piece once and not once a frame, so that one plain loop of 1024 frames loads on 5.10 as
+ * on 6.18, without tail calls or bpf_loop. A program that includes this gets the maps and its own scratch;
+ * the tables are shared by giving their descriptors to libbpf. */
 #pragma once
 
 #include "vmlinux.h"
@@ -18,8 +19,9 @@
 #define UNWIND_CONTEXT                         struct unwind_window
 #define UNWIND_INLINE                          static __always_inline
 
-/* A piece of the stack, read at once: a read of user memory costs far more than its bytes. Reaches from where the frame at hand
- * keeps its registers (the uppermost words below its CFA) over the frames of its next callers. */
+/* A piece of the stack, read at once: a read of user memory costs far more than its bytes. Reaches from where
+ * the frame at hand keeps its registers (the uppermost words below its CFA) over the frames of its next
+ * callers. */
 #define UNWIND_WINDOW_WORDS 64
 #define UNWIND_WINDOW_BELOW 56
 
@@ -62,10 +64,10 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 #define offsetof(type, member) __builtin_offsetof(type, member)
 #endif
 
-#define UNWIND_GO_ON (-1) /* what unwind_frame returns when there is a caller to go on with */
+#define UNWIND_GO_ON        (-1) /* what unwind_frame returns when there is a caller to go on with */
 
-#define UNWIND_DATA_WORDS (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES + CPU_STACK_COPY_BYTES / 8)
-#define UNWIND_COPY_PAGE  4096
+#define UNWIND_DATA_WORDS   (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES + CPU_STACK_COPY_BYTES / 8)
+#define UNWIND_COPY_PAGE    4096
 #define UNWIND_HEADER_WORDS (sizeof(struct cpu_sample) / 8)
 
 struct unwind_walk {
@@ -76,14 +78,15 @@ struct unwind_walk {
     __u64 file_offset; /* of `start` */
     __u32 object, serial;
     __u32 pid;
-    __u32 base;   /* where in data[] the user frames begin */
+    __u32 base; /* where in data[] the user frames begin */
     __u32 frames;
     __u32 stack_bytes;
     __u8 interrupted; /* r.ip is exact */
     __u8 by_fp;       /* the frame below was left by its frame pointer */
     __u8 has_process;
     __u8 reserved;
-    __u32 zero; /* always 0, which the verifier does not know: searches that begin with it are checked once for all values */
+    __u32 zero; /* always 0, which the verifier does not know: searches that begin with it are checked once
+                   for all values */
 };
 
 struct unwind_scratch {
@@ -146,7 +149,8 @@ struct {
     __type(value, struct unwind_cached);
 } unwind_cache SEC(".maps");
 
-/* Makes the compiler check and use one and the same register: older verifiers do not see that a copy has the same bounds. */
+/* Makes the compiler check and use one and the same register: older verifiers do not see that a copy has the
+ * same bounds. */
 #define UNWIND_SAME_REGISTER(value) __asm__ volatile("" : "+r"(value))
 
 static __always_inline struct unwind_scratch *unwind_scratch_get(void)
@@ -156,8 +160,9 @@ static __always_inline struct unwind_scratch *unwind_scratch_get(void)
     return bpf_map_lookup_elem(&unwind_scratch, &zero);
 }
 
-/* Searches are free of branches: the verifier would follow both ways of each, and loading would take ten times as long. For
- * the same reason an index may point behind a table's end, into the value it is part of; what is read there does not count. */
+/* Searches are free of branches: the verifier would follow both ways of each, and loading would take ten
+ * times as long. For the same reason an index may point behind a table's end, into the value it is part of;
+ * what is read there does not count. */
 
 /* 1 when value <= limit, else 0. Both below 2^63. */
 static __always_inline __u64 unwind_at_most(__u64 value, __u64 limit)
@@ -170,8 +175,9 @@ static __always_inline __u64 unwind_at_most(__u64 value, __u64 limit)
     return difference;
 }
 
-/* The last i < count with table[first + i] <= wanted; 0 when there is none. `mask` + 1: a power of two of elements of `table` that
- * lie within one value, as far as the verifier cares. `zero`: a 0 that the verifier does not know. */
+/* The last i < count with table[first + i] <= wanted; 0 when there is none. `mask` + 1: a power of two of
+ * elements of `table` that lie within one value, as far as the verifier cares. `zero`: a 0 that the verifier
+ * does not know. */
 #define UNWIND_SEARCH(table, first, mask, count, wanted, zero)                                               \
     ({                                                                                                       \
         __u64 search_i_ = zero;                                                                              \
@@ -187,7 +193,8 @@ static __always_inline __u64 unwind_at_most(__u64 value, __u64 limit)
         search_i_;                                                                                           \
     })
 
-/* Finds the executable mapping that holds `address` and keeps it in the walk. 0, or why not (enum unwind_end). */
+/* Finds the executable mapping that holds `address` and keeps it in the walk. 0, or why not (enum
+ * unwind_end). */
 __noinline int unwind_find_mapping(__u64 address)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
@@ -230,7 +237,8 @@ __noinline int unwind_find_mapping(__u64 address)
     return 0;
 }
 
-/* Finds the rule that holds at a file offset of an object and keeps it in the walk. 0, or why not (enum unwind_end). */
+/* Finds the rule that holds at a file offset of an object and keeps it in the walk. 0, or why not (enum
+ * unwind_end). */
 __noinline int unwind_find_rule(__u32 object, __u32 offset)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
@@ -253,7 +261,8 @@ __noinline int unwind_find_rule(__u32 object, __u32 offset)
         return UNWIND_END_NO_ROWS;
     pages = header->pages;
     count = header->index_count;
-    i = UNWIND_SEARCH((const __u32 *)header, offsetof(struct unwind_object_header, index) / 4, 127, count, offset, scratch->walk.zero);
+    i = UNWIND_SEARCH((const __u32 *)header, offsetof(struct unwind_object_header, index) / 4, 127, count,
+                      offset, scratch->walk.zero);
     low = i << (header->index_shift & 31);
     high = (i + 1) << (header->index_shift & 31);
     if (high > pages)
@@ -310,7 +319,8 @@ __noinline int unwind_frame(void)
 
     if (address < w->start || address >= w->end) {
         end = unwind_find_mapping(address);
-        /* What a frame pointer led to was no code: it pointed to no frame, and the one before was the last. */
+        /* What a frame pointer led to was no code: it pointed to no frame, and the one before was the last.
+         */
         if (end == UNWIND_END_NO_MAPPING && w->by_fp)
             return UNWIND_END_NO_CFI;
     } else {
@@ -364,8 +374,8 @@ __noinline int unwind_frame(void)
     return UNWIND_GO_ON;
 }
 
-/* Copies up to CPU_STACK_COPY_BYTES of the stack from r.sp on, behind the frames, as far as it can be read. `top`: where the
- * main thread's stack begins; what lies above (arguments, environment) is no frame. */
+/* Copies up to CPU_STACK_COPY_BYTES of the stack from r.sp on, behind the frames, as far as it can be read.
+ * `top`: where the main thread's stack begins; what lies above (arguments, environment) is no frame. */
 __noinline int unwind_copy_stack(__u64 top)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();

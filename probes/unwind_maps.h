@@ -1,8 +1,9 @@
-/* How the kernel half finds the object behind an address: a process's executable mappings, in chunks. Written by
- * src/sources/unwind_tables.c, searched by unwind.bpf.h.
+/* How the kernel half finds the object behind an address: a process's executable mappings, in chunks. Written
+ * by src/sources/unwind_tables.c, searched by unwind.bpf.h.
  *
- * A process has one entry, which names a generation; the chunks of a generation are in place before the entry names it and stay
- * a while after it does not, so that a walk sees the old mappings or the new ones, whole. */
+ * A process has one entry, which names a generation; the chunks of a generation are in place before the entry
+ * names it and stay a while after it does not, so that a walk sees the old mappings or the new ones, whole.
+ */
 #pragma once
 
 /* Sizes that fill the kernel's allocation classes (1024 and 512 bytes) with the table's own overhead. */
@@ -28,8 +29,8 @@ struct unwind_chunk_key {
 };
 
 struct unwind_chunk_mapping { /* its start is in the chunk's starts[] */
-    __u32 pages;     /* of 4 KiB */
-    __u32 file_page; /* file offset / 4 KiB */
+    __u32 pages;              /* of 4 KiB */
+    __u32 file_page;          /* file offset / 4 KiB */
     __u32 object;
     __u32 serial; /* of what was put under that number: never used again, as numbers are */
 };

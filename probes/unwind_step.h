@@ -1,22 +1,26 @@
-/* One step of a stack walk: from a frame's registers and the rule that holds at its ip to its caller's registers. The same code
- * walks live stacks in the kernel half (unwind.bpf.h) and copied ones in user space (src/resolve/unwind.c), so that a stack comes
- * out the same whichever side walked it.
+/* One step of a stack walk: from a frame's registers and the rule that holds at its ip to its caller's
+ * registers. The same code walks live stacks in the kernel half (unwind.bpf.h) and copied ones in user space
+ * (src/resolve/unwind.c), so that a stack comes out the same whichever side walked it.
  *
- * Whoever includes this says first how 8 bytes of the stack are read; `context` (of type UNWIND_CONTEXT, void unless said) is
- * passed through:
+ * Whoever includes this says first how 8 bytes of the stack are read; `context` (of type UNWIND_CONTEXT, void
+ * unless said) is passed through:
  *
- *     #define UNWIND_READ(context, address, ret_u64) my_read(context, address, ret_u64)   // 0, or anything else: cannot be read
+ *     #define UNWIND_READ(context, address, ret_u64) my_read(context, address, ret_u64)   // 0, or anything
+ * else: cannot be read
  *
- * (optionally, how the topmost words of a frame, below `cfa`, are read in advance: UNWIND_PREFETCH(context, cfa))
- * and which instruction set the walked program has: UNWIND_ARM64, else x86-64. */
+ * (optionally, how the topmost words of a frame, below `cfa`, are read in advance: UNWIND_PREFETCH(context,
+ * cfa)) and which instruction set the walked program has: UNWIND_ARM64, else x86-64. */
 #pragma once
 
 #include "cpu.h"
 #include "unwind.h"
 
-/* What a step came to; any value >= 0 is an enum unwind_end: the walk ends at this frame, its registers are as they were. */
-#define UNWIND_STEP_RETURNED    (-1) /* `r` is the caller; r->ip is a return address: look rules up at ip - 1 */
-#define UNWIND_STEP_INTERRUPTED (-2) /* `r` was interrupted by a signal: r->ip is exact, and all registers are true */
+/* What a step came to; any value >= 0 is an enum unwind_end: the walk ends at this frame, its registers are
+ * as they were. */
+#define UNWIND_STEP_RETURNED (-1) /* `r` is the caller; r->ip is a return address: look rules up at ip - 1   \
+                                   */
+#define UNWIND_STEP_INTERRUPTED                                                                              \
+    (-2) /* `r` was interrupted by a signal: r->ip is exact, and all registers are true */
 
 #ifndef UNWIND_CONTEXT
 #define UNWIND_CONTEXT void
@@ -53,7 +57,8 @@ UNWIND_INLINE __u64 unwind_address(__u64 address)
 #define UNWIND_UCONTEXT_IP  168
 #endif
 
-UNWIND_INLINE int unwind_step_signal(const struct unwind_rule *rule, struct unwind_registers *r, UNWIND_CONTEXT *context)
+UNWIND_INLINE int unwind_step_signal(const struct unwind_rule *rule, struct unwind_registers *r,
+                                     UNWIND_CONTEXT *context)
 {
     __u64 ucontext = r->sp + (__s64)rule->cfa_offset;
     struct unwind_registers next = {};
@@ -74,8 +79,8 @@ UNWIND_INLINE int unwind_step_signal(const struct unwind_rule *rule, struct unwi
     return UNWIND_STEP_INTERRUPTED;
 }
 
-/* The caller by the frame pointer, for code without rules. `fp_walk`: the frame below was left by its frame pointer too, so that
- * a zero is the end of a chain and not just a register that holds a zero. */
+/* The caller by the frame pointer, for code without rules. `fp_walk`: the frame below was left by its frame
+ * pointer too, so that a zero is the end of a chain and not just a register that holds a zero. */
 UNWIND_INLINE int unwind_step_fp(struct unwind_registers *r, int fp_walk, UNWIND_CONTEXT *context)
 {
     __u64 fp = r->fp, caller_fp, ip;
@@ -98,8 +103,9 @@ UNWIND_INLINE int unwind_step_fp(struct unwind_registers *r, int fp_walk, UNWIND
     return UNWIND_STEP_RETURNED;
 }
 
-/* A saved register, whose value is now in `*value`. At the end of functions, descriptions go on to name the place that it has been
- * popped from, below the stack pointer: if that cannot be read (a copy begins above it), the register itself is right. */
+/* A saved register, whose value is now in `*value`. At the end of functions, descriptions go on to name the
+ * place that it has been popped from, below the stack pointer: if that cannot be read (a copy begins above
+ * it), the register itself is right. */
 UNWIND_INLINE int unwind_read_saved(__u64 address, __u64 sp, __u64 *value, void *context)
 {
     __u64 saved;
@@ -110,8 +116,10 @@ UNWIND_INLINE int unwind_read_saved(__u64 address, __u64 sp, __u64 *value, void 
     return 0;
 }
 
-/* `interrupted`: r->ip is exact (the leaf, or above a signal), so that registers which calls do not keep are still true. */
-UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_registers *r, int interrupted, UNWIND_CONTEXT *context)
+/* `interrupted`: r->ip is exact (the leaf, or above a signal), so that registers which calls do not keep are
+ * still true. */
+UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_registers *r, int interrupted,
+                              UNWIND_CONTEXT *context)
 {
     __u64 cfa, ip, fp = r->fp;
 
@@ -128,7 +136,8 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
         break;
     case UNWIND_CFA_SP_DEREF:
     case UNWIND_CFA_FP_DEREF:
-        if (UNWIND_READ(context, (rule->cfa == UNWIND_CFA_SP_DEREF ? r->sp : r->fp) + (__s64)rule->cfa_offset, &cfa))
+        if (UNWIND_READ(context, (rule->cfa == UNWIND_CFA_SP_DEREF ? r->sp : r->fp) + (__s64)rule->cfa_offset,
+                        &cfa))
             return UNWIND_END_BAD_READ;
         cfa += (__s64)rule->cfa_add;
         break;
@@ -160,8 +169,8 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
             return UNWIND_END_BAD_READ;
         break;
     case UNWIND_FP_AT_FP:
-        /* GCC does not describe that the frame pointer has been popped already at the end of a function that realigned its
-         * stack: a place outside of the frame tells. */
+        /* GCC does not describe that the frame pointer has been popped already at the end of a function that
+         * realigned its stack: a place outside of the frame tells. */
         fp += (__s64)rule->fp_offset;
         if (fp < r->sp || fp >= cfa)
             fp = r->fp;

@@ -1,5 +1,5 @@
-/* The batch's bytes lie end to end in one anonymous mapping of max_bytes, of which only the part that was used is ever resident;
- * an index of offsets beside it is what gets sorted. Records stay where they are. */
+/* The batch's bytes lie end to end in one anonymous mapping of max_bytes, of which only the part that was
+ * used is ever resident; an index of offsets beside it is what gets sorted. Records stay where they are. */
 #include "sources/batch.h"
 
 #include "sources/wire_check.h"
@@ -34,7 +34,8 @@ int batch_new(size_t max_bytes, struct batch **ret)
     if (max_bytes < WIRE_RECORD_MAX_BYTES || max_bytes > UINT32_MAX)
         return -EINVAL;
     b->max_bytes = max_bytes;
-    b->data = mmap(NULL, max_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    b->data =
+        mmap(NULL, max_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (b->data == MAP_FAILED) {
         b->data = NULL;
         return -ENOMEM;
@@ -72,7 +73,8 @@ void *batch_reserve(struct batch *b, size_t size_bytes)
     header = (struct wire_header *)(b->data + b->used_bytes);
     memset(header, 0, size);
     header->size_bytes = (uint32_t)size;
-    b->entries[b->count] = (struct batch_entry){.offset = (uint32_t)b->used_bytes, .order = (uint32_t)b->count};
+    b->entries[b->count] =
+        (struct batch_entry){.offset = (uint32_t)b->used_bytes, .order = (uint32_t)b->count};
     b->count++;
     b->used_bytes += size;
     return header;

@@ -1,8 +1,8 @@
 /* A batch of wire records from all sources, put in order of time: what one turn of the pipeline works on.
  *
- * Order is exact because of how it is filled: first the sources of samples are drained, then the process source. Whatever
- * happened to a process before a sample was written to its ring before that sample was, so it is in the same batch or an
- * earlier one. Not thread-safe; owned by the pipeline. */
+ * Order is exact because of how it is filled: first the sources of samples are drained, then the process
+ * source. Whatever happened to a process before a sample was written to its ring before that sample was, so
+ * it is in the same batch or an earlier one. Not thread-safe; owned by the pipeline. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -21,13 +21,16 @@ int batch_new(size_t max_bytes, struct batch **ret);
 void batch_free(struct batch *b);
 DEFINE_FREEP(batch)
 
-/* Copies one whole record of header->size_bytes. -ENOSPC: full (the caller counts the loss); -EBADMSG: header makes no sense. */
+/* Copies one whole record of header->size_bytes. -ENOSPC: full (the caller counts the loss); -EBADMSG: header
+ * makes no sense. */
 int batch_add(struct batch *b, const struct wire_header *header);
 
-/* Room for one record to be filled in place by the caller, NULL when full. `size_bytes` is rounded up to 8. */
+/* Room for one record to be filled in place by the caller, NULL when full. `size_bytes` is rounded up to 8.
+ */
 void *batch_reserve(struct batch *b, size_t size_bytes);
 
-/* Bytes left, and in all. Sources of samples stop early (at three quarters) so that lives of processes always find room. */
+/* Bytes left, and in all. Sources of samples stop early (at three quarters) so that lives of processes always
+ * find room. */
 size_t batch_room_bytes(const struct batch *b);
 size_t batch_max_bytes(const struct batch *b);
 

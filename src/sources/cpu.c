@@ -1,5 +1,6 @@
-/* CPU samples: loads probes/cpu.bpf.c, runs it on a clock event of every CPU, and brings its records to the batch. Also owns the
- * unwinding tables that the program walks by. Loses what the program counts (struct cpu_stats) and what the kernel withholds. */
+/* CPU samples: loads probes/cpu.bpf.c, runs it on a clock event of every CPU, and brings its records to the
+ * batch. Also owns the unwinding tables that the program walks by. Loses what the program counts (struct
+ * cpu_stats) and what the kernel withholds. */
 #include "sources/cpu_filters.h"
 #include "sources/perf_events.h"
 #include "sources/source.h"
@@ -16,10 +17,10 @@
 #include <string.h>
 #include <time.h>
 
-#define RING_MIN_BYTES   (256U << 10)
-#define RING_MAX_BYTES   (512U << 20)
-#define THROTTLE_RING    4096
-#define NS_PER_SECOND    1000000000ULL
+#define RING_MIN_BYTES (256U << 10)
+#define RING_MAX_BYTES (512U << 20)
+#define THROTTLE_RING  4096
+#define NS_PER_SECOND  1000000000ULL
 /* Kernels whose hash tables must hold all their entries from the start get fewer. */
 #define PROCESSES_MAX          8192
 #define CHUNKS_MAX             16384
@@ -34,10 +35,10 @@ struct cpu_source {
     struct batch *batch; /* only during a drain */
     uint64_t period_ns;
     uint64_t throttled_since_ns; /* 0: not throttled */
-    unsigned shed_factor; /* of every so many samples one is taken */
-    uint64_t shed_mark, shed; /* samples when the factor last changed; samples left out before */
+    unsigned shed_factor;        /* of every so many samples one is taken */
+    uint64_t shed_mark, shed;    /* samples when the factor last changed; samples left out before */
     uint64_t throttled, batch_full, undecodable;
-    size_t fixed_bytes; /* maps whose size never changes */
+    size_t fixed_bytes;      /* maps whose size never changes */
     struct cpu_stats *stats; /* one a possible CPU */
     int cpu_count;
 };
@@ -156,10 +157,11 @@ static int attach(struct cpu_source *s, const struct source_options *options)
     if (options->pid_count > 0)
         r = follow_children(s->skeleton);
     if (r == 0)
-        r = cpu_filters_fill(options, bpf_map__fd(s->skeleton->maps.followed), bpf_map__fd(s->skeleton->maps.cgroups),
-                             bpf_map__fd(s->skeleton->maps.commands));
+        r = cpu_filters_fill(options, bpf_map__fd(s->skeleton->maps.followed),
+                             bpf_map__fd(s->skeleton->maps.cgroups), bpf_map__fd(s->skeleton->maps.commands));
     if (r == 0)
-        r = perf_events_open(&attr, bpf_program__fd(s->skeleton->progs.cpu_sample), THROTTLE_RING, &s->events);
+        r = perf_events_open(&attr, bpf_program__fd(s->skeleton->progs.cpu_sample), THROTTLE_RING,
+                             &s->events);
     return r;
 }
 
@@ -213,9 +215,8 @@ static void count_fixed_bytes(struct cpu_source *s)
 {
     struct bpf_map *map;
 
-    bpf_object__for_each_map(map, s->skeleton->obj)
-        if (bpf_map__fd(map) >= 0)
-            s->fixed_bytes += map_bytes(map, s->cpu_count);
+    bpf_object__for_each_map(map, s->skeleton->obj) if (bpf_map__fd(map) >= 0) s->fixed_bytes +=
+        map_bytes(map, s->cpu_count);
 }
 
 static int cpu_open(const struct source_options *options, struct attach_report *report, void **ret_self)
@@ -272,7 +273,8 @@ static size_t cpu_poll_fds(void *self, int *ret_fds, size_t max)
     return 1;
 }
 
-/* A throttled event is silent until the kernel says otherwise: as many samples as would have come in between are lost. */
+/* A throttled event is silent until the kernel says otherwise: as many samples as would have come in between
+ * are lost. */
 static int take_notice(void *context, unsigned cpu, const struct perf_event_header *record)
 {
     const struct {
@@ -379,17 +381,19 @@ static void cpu_metrics(void *self, struct metric_set *set)
     struct cpu_source *s = self;
     struct cpu_stats sum = read_stats(s);
 
-    metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds", "CPU time spent in BPF programs of ours",
-               (double)sum.run_time_ns / 1e9, METRIC_LABELS({"program", "cpu_sample"}));
-    metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of BPF programs of ours", (double)sum.runs,
+    metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds",
+               "CPU time spent in BPF programs of ours", (double)sum.run_time_ns / 1e9,
                METRIC_LABELS({"program", "cpu_sample"}));
+    metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of BPF programs of ours",
+               (double)sum.runs, METRIC_LABELS({"program", "cpu_sample"}));
     metric_add(set, "sonde_self_cpu_samples", METRIC_COUNTER, "", "CPU samples written by the kernel half",
                (double)sum.samples, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_stack_copies_refused", METRIC_COUNTER, "",
                "User stacks not copied for later because the ring was half full", (double)sum.copies_refused,
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_unwind_tables_bytes", METRIC_GAUGE, "bytes", "Kernel memory held by unwinding tables",
-               (double)unwind_tables_bytes(s->tables), METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_unwind_tables_bytes", METRIC_GAUGE, "bytes",
+               "Kernel memory held by unwinding tables", (double)unwind_tables_bytes(s->tables),
+               METRIC_NO_LABELS);
 }
 
 struct unwind_tables *cpu_source_unwind_tables(void *cpu_source)

@@ -140,7 +140,8 @@ static int follow_existing_children(int fd)
     while (r == 0 && more) { /* until a round finds no new child: as many rounds as the tree is deep */
         more = false;
         for (size_t i = 0; i < count && r == 0; i++) {
-            if (bpf_map_lookup_elem(fd, &list[i].parent, &value) < 0 || bpf_map_lookup_elem(fd, &list[i].pid, &value) == 0)
+            if (bpf_map_lookup_elem(fd, &list[i].parent, &value) < 0 ||
+                bpf_map_lookup_elem(fd, &list[i].pid, &value) == 0)
                 continue;
             r = follow(fd, list[i].pid);
             more = true;

@@ -1,5 +1,6 @@
-/* One perf event a CPU, on every CPU that is online, followed as CPUs come and go; with a ring of records each when asked for.
- * What the cpu source samples with and the process source listens to. Pipeline thread only. */
+/* One perf event a CPU, on every CPU that is online, followed as CPUs come and go; with a ring of records
+ * each when asked for. What the cpu source samples with and the process source listens to. Pipeline thread
+ * only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -10,10 +11,11 @@
 
 struct perf_events;
 
-/* Opens the event, disabled, on every online CPU. `program_fd` (borrowed, must outlive the set) is run on each tick; -1: none.
- * `ring_bytes` a CPU, rounded down to a power of two of pages; 0: no ring. The first error of a CPU that is really online ends
- * it. */
-int perf_events_open(const struct perf_event_attr *attr, int program_fd, size_t ring_bytes, struct perf_events **ret);
+/* Opens the event, disabled, on every online CPU. `program_fd` (borrowed, must outlive the set) is run on
+ * each tick; -1: none. `ring_bytes` a CPU, rounded down to a power of two of pages; 0: no ring. The first
+ * error of a CPU that is really online ends it. */
+int perf_events_open(const struct perf_event_attr *attr, int program_fd, size_t ring_bytes,
+                     struct perf_events **ret);
 void perf_events_free(struct perf_events *e);
 DEFINE_FREEP(perf_events)
 
@@ -25,8 +27,8 @@ int perf_events_set_period(struct perf_events *e, uint64_t period);
 /* Opens events on CPUs that came and closes those of CPUs that went; looks at most once a second. */
 int perf_events_follow(struct perf_events *e, uint64_t now_ns);
 
-/* Gives every record that is in the rings to `take`, CPU by CPU. A `take` that returns non-zero ends the reading with that value
- * and leaves its record in the ring. The record is borrowed for the call. */
+/* Gives every record that is in the rings to `take`, CPU by CPU. A `take` that returns non-zero ends the
+ * reading with that value and leaves its record in the ring. The record is borrowed for the call. */
 typedef int (*perf_events_take)(void *context, unsigned cpu, const struct perf_event_header *record);
 int perf_events_read(struct perf_events *e, perf_events_take take, void *context);
 

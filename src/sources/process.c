@@ -1,6 +1,6 @@
-/* The lives of processes, by perf's side-band events on a dummy event a CPU: forks, programs, names, mappings, exits, in the
- * kernel's own order and with its clock. Costs nothing to any other system call. What the kernel drops it says so, and the
- * resolver is told to read /proc again. */
+/* The lives of processes, by perf's side-band events on a dummy event a CPU: forks, programs, names,
+ * mappings, exits, in the kernel's own order and with its clock. Costs nothing to any other system call. What
+ * the kernel drops it says so, and the resolver is told to read /proc again. */
 #include "sources/perf_events.h"
 #include "sources/source.h"
 
@@ -95,7 +95,8 @@ static int process_open(const struct source_options *options, struct attach_repo
     entry->attached = true;
     snprintf(entry->rung, sizeof(entry->rung), "%s", build_id ? best : plain);
     if (!build_id)
-        snprintf(entry->truth, sizeof(entry->truth), "files are told apart by inode until they have been read");
+        snprintf(entry->truth, sizeof(entry->truth),
+                 "files are told apart by inode until they have been read");
     *ret_self = s;
     return 0;
 }
@@ -159,7 +160,8 @@ struct perf_lost {
     uint64_t id, events;
 };
 
-static void *begin_record(struct process_source *s, size_t size, uint16_t kind, uint64_t time_ns, uint32_t pid, uint32_t tid)
+static void *begin_record(struct process_source *s, size_t size, uint16_t kind, uint64_t time_ns,
+                          uint32_t pid, uint32_t tid)
 {
     struct wire_header *header = batch_reserve(s->batch, size);
 
@@ -179,8 +181,10 @@ static int take_task(struct process_source *s, const struct perf_event_header *r
     if (record->size < sizeof(*task))
         return -EBADMSG;
     if (record->type == PERF_RECORD_EXIT)
-        return begin_record(s, sizeof(struct process_exit), WIRE_PROCESS_EXIT, task->time_ns, task->pid, task->tid) ? 0
-                                                                                                                   : -ENOSPC;
+        return begin_record(s, sizeof(struct process_exit), WIRE_PROCESS_EXIT, task->time_ns, task->pid,
+                            task->tid)
+                   ? 0
+                   : -ENOSPC;
     struct process_fork *fork =
         begin_record(s, sizeof(*fork), WIRE_PROCESS_FORK, task->time_ns, task->pid, task->tid);
     if (!fork)
@@ -199,11 +203,13 @@ static int take_comm(struct process_source *s, const struct perf_event_header *r
 
     if (!read_sample_id(record, sizeof(*comm), &id))
         return -EBADMSG;
-    to = begin_record(s, sizeof(*to), exec ? WIRE_PROCESS_EXEC : WIRE_PROCESS_COMM, id.time_ns, comm->pid, comm->tid);
+    to = begin_record(s, sizeof(*to), exec ? WIRE_PROCESS_EXEC : WIRE_PROCESS_COMM, id.time_ns, comm->pid,
+                      comm->tid);
     if (!to)
         return -ENOSPC;
     _Static_assert(sizeof(struct process_comm) == sizeof(struct process_exec), "told apart by kind alone");
-    snprintf(to->comm, sizeof(to->comm), "%.*s", (int)(record->size - sizeof(*comm) - sizeof(id)), comm->comm);
+    snprintf(to->comm, sizeof(to->comm), "%.*s", (int)(record->size - sizeof(*comm) - sizeof(id)),
+             comm->comm);
     return 0;
 }
 

@@ -1,9 +1,10 @@
-/* The kernel puts off every change of a map of maps until no program can be reading it: milliseconds, in which the pipeline must
- * not stand still. So objects are filled here and then named in the map of maps by a thread of their own, many at once; until it
- * has done so their number leads nowhere, and a walk that meets it copies the stack as for any object whose rows are not there.
+/* The kernel puts off every change of a map of maps until no program can be reading it: milliseconds, in
+ * which the pipeline must not stand still. So objects are filled here and then named in the map of maps by a
+ * thread of their own, many at once; until it has done so their number leads nowhere, and a walk that meets
+ * it copies the stack as for any object whose rows are not there.
  *
- * Mappings need no thread: a generation's chunks are written before the process's entry names it, and the ones before are taken
- * out only after a while (GRACE_NS), when no walk can be in them any more. */
+ * Mappings need no thread: a generation's chunks are written before the process's entry names it, and the
+ * ones before are taken out only after a while (GRACE_NS), when no walk can be in them any more. */
 #include "sources/unwind_tables_private.h"
 
 #include "base/cleanup.h"
@@ -24,7 +25,7 @@ enum slot_state { SLOT_FREE, SLOT_TO_PUT, SLOT_PUTTING, SLOT_PRESENT, SLOT_TO_RE
 
 struct slot {
     enum slot_state state;
-    int fd; /* of the object's map, until the kernel holds it */
+    int fd;          /* of the object's map, until the kernel holds it */
     uint32_t serial; /* never 0, which the kernel half's empty cache entries hold */
     size_t bytes;
 };
@@ -54,7 +55,8 @@ struct unwind_tables {
 };
 
 /* Takes up to `max` slots in `from` and marks them `to`. Locked by the caller. */
-static size_t take_slots(struct unwind_tables *t, enum slot_state from, enum slot_state to, uint32_t *ret, size_t max)
+static size_t take_slots(struct unwind_tables *t, enum slot_state from, enum slot_state to, uint32_t *ret,
+                         size_t max)
 {
     size_t n = 0;
 
@@ -187,7 +189,8 @@ static int slot_reserve(struct unwind_tables *t, size_t bytes)
     int r = -ENOSPC;
 
     pthread_mutex_lock(&t->lock);
-    for (uint32_t n = 0; n < UNWIND_MAX_OBJECTS && t->object_bytes + t->mapping_bytes + bytes <= t->max_bytes; n++) {
+    for (uint32_t n = 0; n < UNWIND_MAX_OBJECTS && t->object_bytes + t->mapping_bytes + bytes <= t->max_bytes;
+         n++) {
         uint32_t i = (t->next_slot + n) % UNWIND_MAX_OBJECTS;
 
         if (t->slots[i].state != SLOT_FREE)
@@ -202,7 +205,8 @@ static int slot_reserve(struct unwind_tables *t, size_t bytes)
     return r;
 }
 
-int unwind_tables_put_object(struct unwind_tables *t, const void *values, size_t value_count, uint32_t *ret_object)
+int unwind_tables_put_object(struct unwind_tables *t, const void *values, size_t value_count,
+                             uint32_t *ret_object)
 {
     LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = t->maps.object_flags);
     size_t bytes = (value_count * UNWIND_VALUE_BYTES + 4095 + 512) & ~(size_t)4095;
@@ -213,7 +217,8 @@ int unwind_tables_put_object(struct unwind_tables *t, const void *values, size_t
     slot = slot_reserve(t, bytes);
     if (slot < 0)
         return slot;
-    fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "unwind_object", 4, UNWIND_VALUE_BYTES, (uint32_t)value_count, &options);
+    fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "unwind_object", 4, UNWIND_VALUE_BYTES, (uint32_t)value_count,
+                        &options);
     r = fd < 0 ? fd : object_map_fill(fd, values, (uint32_t)value_count);
 
     pthread_mutex_lock(&t->lock);
@@ -296,8 +301,8 @@ static void bury(struct unwind_tables *t, uint32_t pid, const struct unwind_proc
     uint64_t now_ns = clock_monotonic_ns();
 
     sweep_graves(t, now_ns);
-    t->graves[(t->grave_first + t->grave_count) % GRAVES_MAX] =
-        (struct grave){.time_ns = now_ns, .pid = pid, .generation = process->generation, .chunks = process->chunks};
+    t->graves[(t->grave_first + t->grave_count) % GRAVES_MAX] = (struct grave){
+        .time_ns = now_ns, .pid = pid, .generation = process->generation, .chunks = process->chunks};
     t->grave_count++;
 }
 
@@ -317,8 +322,8 @@ static uint32_t mapping_serial(const struct unwind_tables *t, const struct unwin
     return m->object < UNWIND_MAX_OBJECTS ? t->slots[m->object].serial : 0;
 }
 
-static int put_chunk(struct unwind_tables *t, const struct unwind_chunk_key *key, const struct unwind_mapping *mappings,
-                     size_t count)
+static int put_chunk(struct unwind_tables *t, const struct unwind_chunk_key *key,
+                     const struct unwind_mapping *mappings, size_t count)
 {
     struct unwind_chunk chunk = {.count = (uint32_t)count};
     int r;
@@ -338,7 +343,8 @@ static int put_chunk(struct unwind_tables *t, const struct unwind_chunk_key *key
     return r == -E2BIG ? -ENOSPC : r;
 }
 
-int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struct unwind_mapping *mappings, size_t count)
+int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struct unwind_mapping *mappings,
+                              size_t count)
 {
     struct unwind_process process = {.generation = ++t->generation}, old;
     struct unwind_chunk_key key = {.pid = pid, .generation = process.generation};

@@ -1,4 +1,5 @@
-/* How the cpu source makes the tables over the maps of its skeleton. Not for others: they use unwind_tables.h. */
+/* How the cpu source makes the tables over the maps of its skeleton. Not for others: they use
+ * unwind_tables.h. */
 #pragma once
 
 #include "base/cleanup.h"

@@ -1,5 +1,5 @@
-/* One check a kind of record. Kinds that are not listed are refused: a recording made by a newer Sonde says so instead of being
- * half understood. */
+/* One check a kind of record. Kinds that are not listed are refused: a recording made by a newer Sonde says
+ * so instead of being half understood. */
 #include "sources/wire_check.h"
 
 #include "../../probes/cpu.h"
@@ -17,8 +17,8 @@ static bool check_cpu_sample(const struct wire_header *header)
     if (header->size_bytes < sizeof(*s))
         return false;
     return s->kernel_frames <= CPU_MAX_KERNEL_FRAMES && s->user_frames <= CPU_MAX_USER_FRAMES &&
-           s->user_end < UNWIND_END_COUNT && s->stack_bytes <= CPU_STACK_COPY_BYTES && s->stack_bytes % 8 == 0 &&
-           memchr(s->comm, 0, sizeof(s->comm)) &&
+           s->user_end < UNWIND_END_COUNT && s->stack_bytes <= CPU_STACK_COPY_BYTES &&
+           s->stack_bytes % 8 == 0 && memchr(s->comm, 0, sizeof(s->comm)) &&
            header->size_bytes ==
                sizeof(*s) + 8 * ((size_t)s->kernel_frames + s->user_frames) + s->stack_bytes;
 }
@@ -65,9 +65,11 @@ bool wire_check(const struct wire_header *header)
     case WIRE_PROCESS_FORK:
         return size == sizeof(struct process_fork);
     case WIRE_PROCESS_EXEC:
-        return size == sizeof(struct process_exec) && memchr(((const struct process_exec *)header)->comm, 0, 16);
+        return size == sizeof(struct process_exec) &&
+               memchr(((const struct process_exec *)header)->comm, 0, 16);
     case WIRE_PROCESS_COMM:
-        return size == sizeof(struct process_comm) && memchr(((const struct process_comm *)header)->comm, 0, 16);
+        return size == sizeof(struct process_comm) &&
+               memchr(((const struct process_comm *)header)->comm, 0, 16);
     case WIRE_PROCESS_EXIT:
         return size == sizeof(struct process_exit);
     case WIRE_PROCESS_MMAP:

@@ -1,5 +1,5 @@
-/* Whether a record is what its header says: sizes that add up, texts that end. Asked of every record before it goes into a batch,
- * so that whatever comes after may follow lengths and strings without a second look. */
+/* Whether a record is what its header says: sizes that add up, texts that end. Asked of every record before
+ * it goes into a batch, so that whatever comes after may follow lengths and strings without a second look. */
 #pragma once
 
 #include <linux/types.h>

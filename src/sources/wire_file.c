@@ -1,5 +1,6 @@
-/* Buffered by stdio: records are small and come one after another. A damaged record is remembered and told only once the good ones
- * before it have been handed on, so that a recording cut by a full disk gives all that is whole in it. */
+/* Buffered by stdio: records are small and come one after another. A damaged record is remembered and told
+ * only once the good ones before it have been handed on, so that a recording cut by a full disk gives all
+ * that is whole in it. */
 #include "sources/wire_file.h"
 
 #include <errno.h>
@@ -140,7 +141,8 @@ static int read_record(struct wire_reader *r)
     }
     if (got < sizeof(*header))
         return damaged(r, "a record's head is cut short");
-    if (header->size_bytes < sizeof(*header) || header->size_bytes > WIRE_RECORD_MAX_BYTES || header->size_bytes % 8 != 0)
+    if (header->size_bytes < sizeof(*header) || header->size_bytes > WIRE_RECORD_MAX_BYTES ||
+        header->size_bytes % 8 != 0)
         return damaged(r, "a record's size is none that a record can have");
     if (fread(r->record.bytes + sizeof(*header), 1, header->size_bytes - sizeof(*header), r->file) !=
         header->size_bytes - sizeof(*header))

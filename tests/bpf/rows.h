@@ -1,5 +1,5 @@
-/* Puts a running process's mappings and rows into the kernel's tables, as the agent does in the end, in one call: for tests of
- * the kernel half alone. */
+/* Puts a running process's mappings and rows into the kernel's tables, as the agent does in the end, in one
+ * call: for tests of the kernel half alone. */
 #pragma once
 
 #include "sources/unwind_tables.h"

@@ -1,4 +1,5 @@
-/* Functions whose frames the tests look for stand in sections of their own, between symbols that the linker makes. */
+/* Functions whose frames the tests look for stand in sections of their own, between symbols that the linker
+ * makes. */
 #include "subjects.h"
 
 #include <fcntl.h>

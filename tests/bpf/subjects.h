@@ -1,5 +1,5 @@
-/* What the BPF tests provoke the kernel half with: children of the test program itself, so that one file is enough in a bare
- * initramfs. Each burns CPU until it is killed. Built without frame pointers. */
+/* What the BPF tests provoke the kernel half with: children of the test program itself, so that one file is
+ * enough in a bare initramfs. Each burns CPU until it is killed. Built without frame pointers. */
 #pragma once
 
 #include <sys/types.h>

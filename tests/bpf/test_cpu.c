@@ -1,5 +1,6 @@
-/* CPU profiling from the kernel to the batch: every case provokes the programs with a child of a known shape and asserts what
- * comes out and that nothing was lost. Waits for enough samples and not for a time, so that a slow machine is only slower. */
+/* CPU profiling from the kernel to the batch: every case provokes the programs with a child of a known shape
+ * and asserts what comes out and that nothing was lost. Waits for enough samples and not for a time, so that
+ * a slow machine is only slower. */
 #include "rows.h"
 #include "subjects.h"
 
@@ -21,9 +22,9 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#define BATCH_BYTES   (16U << 20)
-#define PATIENCE_NS   60000000000ULL
-#define ENOUGH        20
+#define BATCH_BYTES (16U << 20)
+#define PATIENCE_NS 60000000000ULL
+#define ENOUGH      20
 
 struct watch {
     const struct source *source;
@@ -65,7 +66,8 @@ static void watch_end(struct watch *w)
 }
 
 /* Calls `look` for every record until it has returned true `enough` times. */
-static void watch_until(struct watch *w, size_t enough, bool (*look)(const struct wire_header *, void *), void *context)
+static void watch_until(struct watch *w, size_t enough, bool (*look)(const struct wire_header *, void *),
+                        void *context)
 {
     uint64_t end_ns = clock_monotonic_ns() + PATIENCE_NS;
     size_t seen = 0;
@@ -328,7 +330,8 @@ static void test_mappings_replaced_under_samples(void **state)
     bytes = unwind_tables_bytes(tables);
     while (samples < 200) {
         for (int i = 0; i < 1000; i++)
-            assert_int_equal(unwind_tables_put_process(tables, (uint32_t)e.pid, rows.mappings, rows.count), 0);
+            assert_int_equal(unwind_tables_put_process(tables, (uint32_t)e.pid, rows.mappings, rows.count),
+                             0);
         assert_int_equal(w.source->drain(w.self, w.batch), 0);
         for (size_t i = 0; i < batch_count(w.batch); i++)
             samples += look_deep(batch_get(w.batch, i), &e);
@@ -382,7 +385,8 @@ static bool look_not(const struct wire_header *header, void *context)
     return true;
 }
 
-/* Filters act before anything is written: only those asked for come, and their children who are born later. */
+/* Filters act before anything is written: only those asked for come, and their children who are born later.
+ */
 static void test_children_are_followed(void **state)
 {
     struct source_options options = defaults;
@@ -464,7 +468,8 @@ static bool look_life(const struct wire_header *header, void *context)
     const struct process_fork *fork_record = (const struct process_fork *)header;
     const struct process_mmap *mmap_record = (const struct process_mmap *)header;
     struct life *l = context;
-    static const uint16_t kinds[] = {WIRE_PROCESS_FORK, WIRE_PROCESS_EXEC, WIRE_PROCESS_MMAP, WIRE_PROCESS_EXIT};
+    static const uint16_t kinds[] = {WIRE_PROCESS_FORK, WIRE_PROCESS_EXEC, WIRE_PROCESS_MMAP,
+                                     WIRE_PROCESS_EXIT};
 
     if ((pid_t)header->pid != l->pid || l->stage >= 4 || header->kind != kinds[l->stage])
         return false;

@@ -1,5 +1,5 @@
-/* A recording of wire records: whatever the file holds, each record that comes out of it must be one whose lengths and texts can be
- * followed blindly, and reading must end. */
+/* A recording of wire records: whatever the file holds, each record that comes out of it must be one whose
+ * lengths and texts can be followed blindly, and reading must end. */
 #include "sources/wire_check.h"
 #include "sources/wire_file.h"
 

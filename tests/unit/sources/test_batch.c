@@ -101,7 +101,9 @@ static void test_records_that_make_no_sense(void **state)
     union {
         struct cpu_sample s;
         char bytes[sizeof(struct cpu_sample) + 24];
-    } sample = {.s = {.h = {.size_bytes = sizeof(sample), .kind = WIRE_CPU_SAMPLE}, .kernel_frames = 1, .user_frames = 2}};
+    } sample = {.s = {.h = {.size_bytes = sizeof(sample), .kind = WIRE_CPU_SAMPLE},
+                      .kernel_frames = 1,
+                      .user_frames = 2}};
 
     (void)state;
     assert_false(refuses(&gone.h));

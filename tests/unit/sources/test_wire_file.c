@@ -173,8 +173,10 @@ static void test_full_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_written_comes_back), cmocka_unit_test(test_cut_short),
-        cmocka_unit_test(test_damaged_records),            cmocka_unit_test(test_other_files),
+        cmocka_unit_test(test_what_is_written_comes_back),
+        cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_damaged_records),
+        cmocka_unit_test(test_other_files),
         cmocka_unit_test(test_full_disk),
     };
     int failed, fd = mkstemp(path);
