@@ -46,11 +46,12 @@ static void print_config(const struct config *c)
     }
 }
 
-static int start_page(const struct config *c, const struct page_data *data, struct page **ret)
+static int start_page(const struct config *c, const struct page_data *data, bool without_ui, struct page **ret)
 {
     struct page_options options = {
         .listen = c->page_listen,
         .allowed_hosts = c->page_allowed_hosts[0] ? c->page_allowed_hosts : NULL,
+        .without_ui = without_ui,
     };
     int r = page_start(&options, data, ret);
     if (r == -EINVAL)
@@ -109,7 +110,7 @@ static int run(const struct verb *verb, int argc, char **argv)
         .status = agent_status,
     };
     _cleanup_(page_freep) struct page *page = NULL;
-    r = start_page(&config, &data, &page);
+    r = start_page(&config, &data, verb == &verb_agent, &page);
     if (r < 0)
         return -EIO;
     if (verb == &verb_up)

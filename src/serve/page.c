@@ -210,7 +210,7 @@ int page_start(const struct page_options *options, const struct page_data *data,
     int r = parse_listen(options->listen, &address, &address_size);
     if (r < 0)
         return r;
-    r = routes_new(data, &p->routes);
+    r = routes_new(data, options->without_ui, &p->routes);
     if (r < 0)
         return r;
     if (options->allowed_hosts && !(p->allowed_hosts = strdup(options->allowed_hosts)))

@@ -8,6 +8,7 @@
 #include "model/profile.h"
 #include "model/request.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct page_data {
@@ -28,6 +29,7 @@ struct page_data {
 struct page_options {
     const char *listen;        /* "127.0.0.1:7070" */
     const char *allowed_hosts; /* further names, comma-separated, for reverse proxies; NULL: none */
+    bool without_ui;          /* the API and /metrics alone: `sonde agent` */
 };
 
 struct page;

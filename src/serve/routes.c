@@ -23,6 +23,7 @@
 
 struct routes {
     const struct page_data *data;
+    bool without_ui;
     sem_t exports;
     struct buf page_gzip;
     char page_etag[24], page_gzip_etag[24];
@@ -40,12 +41,13 @@ struct route {
     enum MHD_Result (*answer)(struct call *call);
 };
 
-int routes_new(const struct page_data *data, struct routes **ret)
+int routes_new(const struct page_data *data, bool without_ui, struct routes **ret)
 {
     _cleanup_(routes_freep) struct routes *r = calloc(1, sizeof(*r));
     if (!r || sem_init(&r->exports, 0, EXPORTS_AT_ONCE) < 0)
         return -ENOMEM;
     r->data = data;
+    r->without_ui = without_ui;
     int error = buf_gzip(&r->page_gzip, web_page_html, web_page_html_size());
     if (error < 0)
         return error;
@@ -92,6 +94,9 @@ static void export_end(struct routes *r)
 static enum MHD_Result answer_page(struct call *call)
 {
     struct routes *r = call->routes;
+    if (r->without_ui)
+        return http_reply_text(call->connection, MHD_HTTP_NOT_FOUND,
+                               "This agent serves no page (`sonde up` does). It has /metrics, /healthz, /api/v1/profile, /api/v1/requests and /api/v1/status.");
     bool gzip = http_header_names(http_header(call->connection, "Accept-Encoding"), "gzip");
     const char *known = http_header(call->connection, "If-None-Match");
     struct http_reply reply = {

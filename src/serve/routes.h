@@ -8,8 +8,8 @@
 
 struct routes;
 
-/* `data` is borrowed. */
-int routes_new(const struct page_data *data, struct routes **ret);
+/* `data` is borrowed. Without the UI, `/` says where the rest is. */
+int routes_new(const struct page_data *data, bool without_ui, struct routes **ret);
 void routes_free(struct routes *r);
 DEFINE_FREEP(routes)
 

@@ -88,3 +88,8 @@ def test_printed_configuration_can_be_read_back(ask, tmp_path):
     path = tmp_path / "sonde.yaml"
     path.write_text(first.stdout)
     assert ask("up", "-c", path, "--print-config").stdout == first.stdout
+
+
+def test_agent_has_no_page(agent):
+    status, _, body = agent(verb="agent").get("/")
+    assert status == 404 and b"/metrics" in body
