@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import pprof
 from conftest import SUBJECTS, Profile, cpu_seconds, need_command, skip, stack_matches, subject_path, wait_for
 
 HZ = 199
@@ -108,7 +109,7 @@ def test_same_functions_as_perf(record, perf, subject, tmp_path):
     """perf with copied stacks, at the same program at the same time: both see each function as often."""
     running = subject("cxx", 10)
     data = tmp_path / "perf.data"
-    perf_run = subprocess.Popen([need_command("perf"), "record", "-B", "-N", "-q", "-e", "cpu-clock", "-F", str(HZ), "--call-graph", "dwarf,16384", "-p", str(running.pid),
+    perf_run = subprocess.Popen([need_command("perf"), "record", "-B", "-N", "--no-bpf-event", "-q", "-e", "cpu-clock", "-F", str(HZ), "--call-graph", "dwarf,16384", "-p", str(running.pid),
                                  "-o", str(data), "--", "sleep", "3"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     ours = record("-F", HZ, "-p", running.pid, "-d", 3)
     assert perf_run.wait(60) == 0, perf_run.stderr.read()
@@ -185,24 +186,25 @@ def test_processes_in_another_root(record, run, tmp_path):
     assert profile.share(stack) >= 0.97, profile.top()
 
 
-def test_short_lived_processes_against_perf(record, perf, tmp_path):
+def test_short_lived_processes_against_perf(sonde, perf, root, tmp_path):
     """600 processes of 5 ms each: what perf counts of them, we count too, and each sample is named and whole."""
-    storm, data = subject_path("storm"), tmp_path / "perf.data"
-    # One after the other would compare two different storms; so perf watches the whole node while we record this command.
-    watching = subprocess.Popen([need_command("perf"), "record", "-B", "-N", "-q", "-a", "-e", "cpu-clock", "-F", "499", "-o", str(data), "--", "sleep", "600"],
-                                stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    try:
-        wait_for(data.exists, 10, "perf to start")
-        time.sleep(0.5)
-        profile = record("-F", 499, "--", storm, 600, 5)
-    finally:
-        watching.send_signal(signal.SIGINT)  # to perf alone: it then writes what it has
-        watching.wait(30)
+    data, ours = tmp_path / "perf.data", tmp_path / "ours.pb.gz"
+    # The same storm, seen by both. perf runs inside: 6.1 does not survive BPF programs that are loaded while it records.
+    watched = [need_command("perf"), "record", "-B", "-N", "--no-bpf-event", "-q", "-e", "cpu-clock", "-F", 499, "-o", data, "--", subject_path("storm"), 600, 5]
+    done = subprocess.run([str(word) for word in (sonde, "record", "-F", 499, "-o", ours, "--", *watched)], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=90, errors="replace")
+    assert done.returncode == 0 and "processes 600" in done.stdout, done
+    profile = Profile(*pprof.read(ours), done.stderr)
     script = perf("script", "-i", data, "-F", "comm")
     theirs = sum(line.strip() in ("storm-child", "exe") for line in script.stdout.splitlines())
     children = profile.where(lambda s: s.labels.get("process") in ("storm-child", "exe"))
-    assert theirs > 500, f"perf saw {theirs} samples; {script.stderr[-500:]} {watching.stderr.read()[-500:]}"
-    assert children.count >= 0.99 * theirs - 3, f"perf {theirs}, ours {children.count}\n{profile.said[-1500:]}\n{profile.top()}"
+    # What the processes say themselves that they used, of which fork and exec are still called "storm"; samples are a lottery of 3 %.
+    used_ns = int(re.search(r"cpu_ns (\d+)", done.stdout)[1])
+    all_of_it = profile.where(lambda s: s.labels.get("process") in ("storm", "storm-child", "exe"))
+    assert all_of_it.ns >= 0.94 * used_ns, f"{used_ns / 1e9:.2f} s used, {all_of_it.ns / 1e9:.2f} s sampled\n{profile.said[-1500:]}"
+    if script.returncode == 0:  # perf 6.1 smashes its own stack over BPF programs that come and go on the node
+        assert theirs > 500, f"perf saw {theirs} samples; {script.stderr[-500:]}"
+        assert children.count >= 0.99 * theirs - 3, f"perf {theirs}, ours {children.count}\n{profile.said[-1500:]}\n{profile.top()}"
     busy = children.where(lambda s: "storm_leaf" in s.frames or "own_cpu_ns" in s.frames)
     assert busy.share("main;storm_work;storm_leaf") >= 0.99, busy.top()
     assert busy.count >= 0.6 * children.count, children.top()
@@ -323,7 +325,6 @@ def test_interrupted_recording_is_kept(sonde, run, tmp_path, root):
     recording = run(sonde, "record", "-F", HZ, "-p", busy.pid, "-o", path)
     wait_for(lambda: cpu_seconds(busy.pid) > 2, 30, "some CPU time")
     assert recording.stop(signal.SIGINT) == 0, recording.error
-    import pprof
     assert Profile(*pprof.read(path)).count > 50, recording.error
 
 
