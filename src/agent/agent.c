@@ -21,6 +21,7 @@
 
 #define SLOT_NS     (5 * 1000000000ull)
 #define SLOTS       24
+#define MEMORY_TICKS 5 /* memory is looked at every so many seconds: that costs a millisecond */
 #define LOCK_PATH   "/run/sonde.lock"
 
 struct agent {
@@ -31,6 +32,7 @@ struct agent {
     struct attach_report report;
     int lock_fd;
     uint64_t start_ns;
+    uint64_t ticks, memory_bytes;
 
     pthread_mutex_t lock; /* over budget, which the page reads */
     struct budget budget;
@@ -56,7 +58,9 @@ static bool keep_budget(void *context)
 {
     struct agent *a = context;
     uint64_t cpu_ns = budget_own_cpu_ns() + pipeline_run_time_ns(a->pipeline);
-    uint64_t memory_bytes = budget_own_resident_bytes() + pipeline_kernel_bytes(a->pipeline);
+    if (a->ticks++ % MEMORY_TICKS == 0)
+        a->memory_bytes = budget_own_resident_bytes() + pipeline_kernel_bytes(a->pipeline);
+    uint64_t memory_bytes = a->memory_bytes;
     pthread_mutex_lock(&a->lock);
     bool was_over = a->budget.over_memory;
     bool changed = budget_measure(&a->budget, clock_monotonic_ns(), cpu_ns, memory_bytes);

@@ -4,8 +4,8 @@
 #include "base/buf.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 /* Detail comes back only after a quiet time, and only when the cost has room to grow: a rate that is doubled costs twice. */
 #define WORSE_AFTER_NS  (5 * 1000000000ull)
@@ -77,11 +77,24 @@ uint64_t budget_own_cpu_ns(void)
            ((uint64_t)usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1000u;
 }
 
+#define SMAPS_MAX_BYTES (4 << 20)
+
 uint64_t budget_own_resident_bytes(void)
 {
     _cleanup_buf_ struct buf text = {0};
-    unsigned long total, resident;
-    if (buf_read_file(&text, "/proc/self/statm", 4096) < 0 || sscanf(text.data, "%lu %lu", &total, &resident) != 2)
+    if (buf_read_file(&text, "/proc/self/smaps", SMAPS_MAX_BYTES) < 0 || !text.data)
         return 0;
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+    uint64_t resident_kib = 0;
+    bool is_bpf_map = false;
+    for (char *line = text.data, *next; line && *line; line = next) {
+        next = strchr(line, '\n');
+        if (next)
+            *next++ = '\0';
+        unsigned long long kib;
+        if (sscanf(line, "Rss: %llu kB", &kib) == 1)
+            resident_kib += is_bpf_map ? 0 : kib;
+        else if (strchr("0123456789abcdef", line[0])) /* a mapping's head; fields begin with capitals */
+            is_bpf_map = strstr(line, "anon_inode:bpf-map");
+    }
+    return resident_kib * 1024;
 }

@@ -339,7 +339,7 @@ static int cpu_shed(void *self, enum source_detail detail)
     struct cpu_stats sum = read_stats(s);
     int r;
 
-    s->skeleton->bss->no_copies = detail != SOURCE_DETAIL_FULL;
+    s->skeleton->bss->no_copies = detail == SOURCE_DETAIL_LEAST;
     if (factor == s->shed_factor)
         return 0;
     r = perf_events_set_period(s->events, s->period_ns * factor);

@@ -31,9 +31,9 @@ struct source_options {
  * LOSS_REQUEST_NOT_DETAILED. */
 enum source_detail {
     SOURCE_DETAIL_FULL,
-    SOURCE_DETAIL_COUNTS, /* requests: counted, none taken apart; cpu: no stacks are copied for finishing in user space */
+    SOURCE_DETAIL_COUNTS, /* requests: counted, none taken apart */
     SOURCE_DETAIL_HALF,   /* cpu: half the rate */
-    SOURCE_DETAIL_LEAST,  /* cpu: a quarter of the rate; requests: detached */
+    SOURCE_DETAIL_LEAST,  /* cpu: a quarter of the rate, no stacks are copied for finishing in user space; requests: detached */
 };
 
 struct source {
