@@ -90,9 +90,16 @@ static int lock_node(struct agent *a)
         log_warning("%s cannot be opened (%s): not checked whether another agent runs here", LOCK_PATH, strerror(errno));
         return 0;
     }
-    if (flock(a->lock_fd, LOCK_EX | LOCK_NB) == 0)
+    if (flock(a->lock_fd, LOCK_EX | LOCK_NB) == 0) {
+        if (ftruncate(a->lock_fd, 0) < 0 || dprintf(a->lock_fd, "%d\n", getpid()) < 0)
+            log_debug("%s cannot be written: a second agent will not know our process number", LOCK_PATH);
         return 0;
-    log_error("another Sonde agent runs on this node (it holds %s); stop it first, or use `sonde record`", LOCK_PATH);
+    }
+    char holder[16] = "";
+    ssize_t n = pread(a->lock_fd, holder, sizeof(holder) - 1, 0);
+    holder[n > 0 ? strspn(holder, "0123456789") : 0] = '\0';
+    log_error("another Sonde agent runs on this node (process %s, it holds %s); stop it first, or use `sonde record`",
+              holder[0] ? holder : "unknown", LOCK_PATH);
     return -EBUSY;
 }
 

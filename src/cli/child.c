@@ -50,7 +50,7 @@ int child_prepare(struct child *c, char **command)
         close(error[0]);
         return log_errno(r, "record: the command cannot be started");
     }
-    *c = (struct child){.pid = pid, .release_fd = release[1], .error_fd = error[0]};
+    *c = (struct child){.name = command[0], .pid = pid, .release_fd = release[1], .error_fd = error[0]};
     return 0;
 }
 
@@ -61,7 +61,7 @@ int child_release(struct child *c)
     close(take_fd(&c->release_fd));
     int error = 0;
     ssize_t n = read(c->error_fd, &error, sizeof(error));
-    return n == sizeof(error) ? log_errno(-error, "record: the command cannot be executed") : 0;
+    return n == sizeof(error) ? log_errno(-error, "record: %s cannot be executed", c->name) : 0;
 }
 
 void child_end(struct child *c)

@@ -4,12 +4,13 @@
 #include <sys/types.h>
 
 struct child {
+    const char *name; /* as it was asked for; borrowed */
     pid_t pid;      /* 0: none */
     int release_fd; /* writing a byte lets it go */
     int error_fd;   /* tells the errno of a failed exec, or closes */
 };
 
-#define CHILD_NONE {0, -1, -1}
+#define CHILD_NONE {.release_fd = -1, .error_fd = -1}
 
 /* `command` ends with NULL; looked up in PATH. */
 int child_prepare(struct child *c, char **command);

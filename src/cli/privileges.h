@@ -6,5 +6,5 @@
 /* "CAP_BPF, CAP_PERFMON": those that Sonde uses and this process does not have; "" when none is missing. Returns `out`. */
 const char *privileges_missing(char *out, size_t size);
 
-/* Prints, when rights are missing, which ones and what still works without. */
+/* After nothing could be attached: prints which rights or abilities of the kernel are missing, and what still works without. */
 void privileges_explain(void);
