@@ -24,8 +24,9 @@
 #define RETRY_NS           (10 * SECOND_NS)
 #define ROOM_RETRY_NS      (SECOND_NS / 10) /* the kernel gives memory back a little later */
 #define PROCESSES_MAX      16384
-#define DEFER_ABOVE_BYTES                                                                                    \
-    (2u << 20) /* about 70 ms of building; smaller tables are built where they are needed */
+/* About 2 ms of building; smaller tables are built where they are needed. Meanwhile rules are found one by
+ * one. */
+#define DEFER_ABOVE_BYTES (64u << 10)
 
 enum object_state {
     OBJECT_UNKNOWN, /* not in the kernel: no walk has come by it, or no room until `retry_ns` */

@@ -70,15 +70,12 @@ static int find_process_rule(void *context, uint64_t address, struct unwind_rule
         return UNWIND_END_NO_MAPPING;
     if (!mapping->object)
         return UNWIND_END_NO_CFI;
-    const struct unwind_table *table;
-    int r = unwind_cache_get(w->cache, mapping->object, &table);
+    uint64_t offset = address - mapping->start + mapping->file_offset;
+    if (offset > UINT32_MAX)
+        return UNWIND_END_NO_CFI;
+    int r = unwind_cache_find(w->cache, mapping->object, (uint32_t)offset, ret_rule);
     if (r < 0)
         return r == -ENOENT ? UNWIND_END_NO_CFI : UNWIND_END_NO_ROWS;
-    uint64_t offset = address - mapping->start + mapping->file_offset;
-    const struct unwind_rule *rule = offset <= UINT32_MAX ? unwind_table_find(table, (uint32_t)offset) : NULL;
-    if (!rule)
-        return UNWIND_END_NO_CFI;
-    *ret_rule = *rule;
     return 0;
 }
 

@@ -2,17 +2,21 @@
  * the order in which they were added, so an entry that is used is taken out and added again. */
 #include "resolve/unwind_cache.h"
 
+#include "resolve/cfi_finder.h"
+
 #include <errno.h>
 
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
 #define CACHE_MAX_ENTRIES 4096 /* objects without rules cost no table bytes, but they are entries */
+#define FINDERS_MAX       64   /* each is an open file */
 
 struct cached_table {
     uint64_t object_id;
     enum unwind_cache_state state;
     struct unwind_table *table; /* when ready */
+    struct cfi_finder *finder;  /* when deferred; NULL: its file has no search table, or too many are open */
     UT_hash_handle hh;
 };
 
@@ -21,7 +25,8 @@ struct unwind_cache {
     size_t max_bytes, bytes;
     uint64_t defer_above_bytes;
     uint64_t generation;
-    uint64_t hits, builds, build_errors, evictions;
+    size_t finders;
+    uint64_t hits, builds, build_errors, evictions, finds;
 };
 
 static size_t entry_bytes(const struct cached_table *e)
@@ -34,6 +39,8 @@ static void drop(struct unwind_cache *c, struct cached_table *e)
     HASH_DEL(c->entries, e);
     c->bytes -= entry_bytes(e);
     unwind_table_free(e->table);
+    c->finders -= e->finder != NULL;
+    cfi_finder_free(e->finder);
     free(e);
 }
 
@@ -113,16 +120,20 @@ enum unwind_cache_state unwind_cache_look(struct unwind_cache *c, uint64_t objec
 
 static int result(const struct cached_table *e, const struct unwind_table **ret)
 {
-    if (!e)
-        return -ENOMEM;
     if (e->state != UNWIND_CACHE_READY)
         return e->state == UNWIND_CACHE_DEFERRED ? -EAGAIN : -ENOENT;
     *ret = e->table;
     return 0;
 }
 
-static int build(struct unwind_cache *c, const struct object *o, enum unwind_cache_state *ret_state,
-                 struct unwind_table **ret)
+/* What is built: a table, or for the time being what finds single rules. */
+struct built {
+    enum unwind_cache_state state;
+    struct unwind_table *table;
+    struct cfi_finder *finder;
+};
+
+static int build(const struct unwind_cache *c, const struct object *o, struct built *ret)
 {
     _cleanup_close_ int fd = object_open(o);
     if (fd < 0)
@@ -132,33 +143,73 @@ static int build(struct unwind_cache *c, const struct object *o, enum unwind_cac
     if (r == 0) {
         take_fd(&fd);
         if (cfi_input_bytes(f) > c->defer_above_bytes) {
-            *ret_state = UNWIND_CACHE_DEFERRED;
+            ret->state = UNWIND_CACHE_DEFERRED;
+            if (c->finders < FINDERS_MAX && cfi_finder_new(f, &ret->finder) == 0)
+                take_ptr(f);
             return 0;
         }
-        r = cfi_build(f, ret);
+        r = cfi_build(f, &ret->table);
     }
-    *ret_state = r == 0 ? UNWIND_CACHE_READY : UNWIND_CACHE_NO_RULES;
+    ret->state = r == 0 ? UNWIND_CACHE_READY : UNWIND_CACHE_NO_RULES;
     return r == -ENOMEM ? r : 0; /* what is damaged or too large has no rules that we could use */
 }
 
-int unwind_cache_get(struct unwind_cache *c, const struct object *o, const struct unwind_table **ret)
+static int get(struct unwind_cache *c, const struct object *o, struct cached_table **ret)
 {
-    if (o->is_anonymous)
-        return -ENOENT;
-    struct cached_table *e = find(c, o->id);
-    if (e) {
+    *ret = find(c, o->id);
+    if (*ret) {
         c->hits++;
-        return result(e, ret);
+        return 0;
     }
-    struct unwind_table *table = NULL;
-    enum unwind_cache_state state;
-    int r = build(c, o, &state, &table);
+    struct built built = {0};
+    int r = build(c, o, &built);
     if (r < 0) {
         c->build_errors++;
         return r;
     }
-    c->builds += state != UNWIND_CACHE_DEFERRED;
-    return result(add(c, o->id, state, table), ret);
+    c->builds += built.state != UNWIND_CACHE_DEFERRED;
+    *ret = add(c, o->id, built.state, built.table);
+    if (!*ret) {
+        cfi_finder_free(built.finder);
+        return -ENOMEM;
+    }
+    (*ret)->finder = built.finder;
+    c->finders += built.finder != NULL;
+    return 0;
+}
+
+int unwind_cache_get(struct unwind_cache *c, const struct object *o, const struct unwind_table **ret)
+{
+    struct cached_table *e;
+    if (o->is_anonymous)
+        return -ENOENT;
+    int r = get(c, o, &e);
+    return r < 0 ? r : result(e, ret);
+}
+
+int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t file_offset,
+                      struct unwind_rule *ret)
+{
+    struct cached_table *e;
+    if (o->is_anonymous)
+        return -ENOENT;
+    int r = get(c, o, &e);
+    if (r < 0)
+        return r;
+    if (e->state == UNWIND_CACHE_DEFERRED && e->finder) {
+        c->finds++;
+        r = cfi_finder_find(e->finder, file_offset, ret);
+        return r == -ENOENT ? -EAGAIN : r;
+    }
+    const struct unwind_table *table;
+    r = result(e, &table);
+    if (r < 0)
+        return r;
+    const struct unwind_rule *rule = unwind_table_find(table, file_offset);
+    if (!rule)
+        return -ENOENT;
+    *ret = *rule;
+    return 0;
 }
 
 void unwind_cache_put(struct unwind_cache *c, uint64_t object_id, struct unwind_table *table)
@@ -196,6 +247,9 @@ void unwind_cache_metrics(const struct unwind_cache *c, struct metric_set *set)
                "Unwinding tables that were found in the cache.", (double)c->hits, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_unwind_cache_builds", METRIC_COUNTER, "",
                "Unwinding tables built because the cache had none.", (double)c->builds, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_unwind_cache_finds", METRIC_COUNTER, "",
+               "Rules read from files whose unwinding tables were not built yet.", (double)c->finds,
+               METRIC_NO_LABELS);
     metric_add(set, "sonde_self_unwind_cache_errors", METRIC_COUNTER, "",
                "Files whose unwinding rules could not be read.", (double)c->build_errors, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_unwind_cache_evictions", METRIC_COUNTER, "",

@@ -26,6 +26,11 @@ void unwind_cache_defer_above(struct unwind_cache *c, uint64_t input_bytes);
  * pointer); another error: its file cannot be read at present. */
 int unwind_cache_get(struct unwind_cache *c, const struct object *o, const struct unwind_table **ret);
 
+/* The rule at one place of an object: by its table, or, while somebody else builds that, by the file itself.
+ * -ENOENT: it has no rules; another error: cannot be told at present. */
+int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t file_offset,
+                      struct unwind_rule *ret);
+
 /* What is known of an object, without building anything. */
 enum unwind_cache_state {
     UNWIND_CACHE_UNKNOWN, /* no walk came by it lately */

@@ -3,6 +3,7 @@
  * its last. Files that are not installed are skipped and named; arguments on the command line are files to
  * check instead. */
 #include "resolve/cfi.h"
+#include "resolve/cfi_finder.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -241,6 +242,60 @@ static int check_file(const char *path, bool *ret_checked)
     return o.wrong ? -1 : 0;
 }
 
+/* The rule of a single place must be that of the table, at places spread over all code, between functions
+ * too. */
+static void check_finder(const char *path)
+{
+    _cleanup_(elf_file_freep) struct elf_file *f = NULL;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    assert_int_equal(elf_open(fd, &f), 0);
+    _cleanup_(unwind_table_freep) struct unwind_table *table = NULL;
+    assert_int_equal(cfi_build(f, &table), 0);
+    const struct elf_segment *segments;
+    size_t count = elf_segments(f, &segments);
+    struct elf_segment code = {0};
+    for (size_t i = 0; i < count; i++)
+        if (segments[i].executable)
+            code = segments[i];
+    _cleanup_(cfi_finder_freep) struct cfi_finder *finder = NULL;
+    int r = cfi_finder_new(f, &finder);
+    if (r < 0) {
+        print_message("skipped: %s: no search table\n", path);
+        return;
+    }
+    take_ptr(f);
+    unsigned checked = 0, untold = 0, wrong = 0;
+    uint64_t step = code.file_bytes / 20000 * 2 + 1;
+    for (uint64_t at = code.offset; at < code.offset + code.file_bytes && at <= UINT32_MAX; at += step) {
+        const struct unwind_rule none = {.cfa = UNWIND_CFA_NONE},
+                                 *wanted = unwind_table_find(table, (uint32_t)at);
+        struct unwind_rule rule;
+        r = cfi_finder_find(finder, (uint32_t)at, &rule);
+        if (!wanted)
+            wanted = &none;
+        checked++;
+        if (r == -ENOENT) {
+            untold++;
+            continue;
+        }
+        assert_int_equal(r, 0);
+        /* Between functions, tables let rules run on to the next 16 bytes. */
+        if (memcmp(&rule, wanted, sizeof(rule)) != 0 && rule.cfa != UNWIND_CFA_NONE && ++wrong < 10)
+            print_message("%s: %" PRIx64 ": found %u%+d, table %u%+d\n", path, at, rule.cfa, rule.cfa_offset,
+                          wanted->cfa, wanted->cfa_offset);
+        if (rule.cfa == UNWIND_CFA_NONE && wanted->cfa != UNWIND_CFA_NONE) {
+            struct unwind_rule next;
+            assert_int_equal(cfi_finder_find(finder, (uint32_t)(at | 15) + 1, &next), 0);
+            wrong += next.cfa == UNWIND_CFA_NONE;
+        }
+    }
+    print_message("%s: %u places, %u untold, %u wrong\n", path, checked, untold, wrong);
+    assert_int_equal(wrong, 0);
+    assert_true(untold < checked / 2 + 1);
+}
+
 static const char *const *files;
 static size_t file_count;
 
@@ -261,6 +316,13 @@ static void every_row_is_found(void **state)
     }
 }
 
+static void single_rules_are_those_of_the_table(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < file_count; i++)
+        check_finder(files[i]);
+}
+
 int main(int argc, char **argv)
 {
     static const char *const usual[] = {
@@ -275,6 +337,7 @@ int main(int argc, char **argv)
     };
     files = argc > 1 ? (const char *const *)argv + 1 : usual;
     file_count = argc > 1 ? (size_t)argc - 1 : array_size(usual);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_row_is_found)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_row_is_found),
+                                       cmocka_unit_test(single_rules_are_those_of_the_table)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
