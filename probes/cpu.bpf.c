@@ -6,6 +6,8 @@
  * Whatever is not asked for is a constant that the verifier removes with the code and the maps behind it. */
 #include "unwind.bpf.h"
 
+#include "cgroup.bpf.h"
+
 #include <bpf/bpf_core_read.h>
 
 char LICENSE[] SEC("license") = "GPL";
@@ -19,7 +21,6 @@ const volatile __u32 skip_pid = 0;
 const volatile bool filter_pids = false;
 const volatile bool filter_cgroups = false;
 const volatile bool filter_commands = false;
-const volatile int cgroup_hierarchy = CPU_CGROUPS_V2;
 
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -59,61 +60,6 @@ struct {
     __type(value, __u8);
 } commands SEC(".maps");
 
-#define CONTROLLER_INDEX(name)                                                                               \
-    (bpf_core_enum_value_exists(enum cgroup_subsys_id, name)                                                 \
-         ? bpf_core_enum_value(enum cgroup_subsys_id, name)                                                  \
-         : -1)
-
-/* Where the kernel keeps the controller in a task's set of cgroups; -1: cgroup v2 is asked for. */
-static __always_inline int controller_index(void)
-{
-    if (cgroup_hierarchy == CPU_CGROUPS_MEMORY)
-        return CONTROLLER_INDEX(memory_cgrp_id);
-    if (cgroup_hierarchy == CPU_CGROUPS_CPUACCT)
-        return CONTROLLER_INDEX(cpuacct_cgrp_id);
-    if (cgroup_hierarchy == CPU_CGROUPS_CPU)
-        return CONTROLLER_INDEX(cpu_cgrp_id);
-    if (cgroup_hierarchy == CPU_CGROUPS_PIDS)
-        return CONTROLLER_INDEX(pids_cgrp_id);
-    if (cgroup_hierarchy == CPU_CGROUPS_DEVICES)
-        return CONTROLLER_INDEX(devices_cgrp_id);
-    return -1;
-}
-
-static __always_inline struct cgroup *task_cgroup(struct task_struct *task)
-{
-    struct css_set *set = BPF_CORE_READ(task, cgroups);
-    struct cgroup_subsys_state *state = NULL;
-    int index = controller_index();
-
-    if (index < 0)
-        return BPF_CORE_READ(set, dfl_cgrp);
-    bpf_probe_read_kernel(&state, sizeof(state), &set->subsys[0] + index);
-    return BPF_CORE_READ(state, cgroup);
-}
-
-static __always_inline __u64 cgroup_id(struct cgroup *cgroup)
-{
-    return BPF_CORE_READ(cgroup, kn, id);
-}
-
-/* A cgroup is asked for with everything below it. */
-static __always_inline bool cgroup_wanted(struct cgroup *cgroup)
-{
-    for (int level = 0; level < 16 && cgroup; level++) {
-        __u64 id = cgroup_id(cgroup);
-        struct cgroup_subsys_state *parent;
-
-        if (bpf_map_lookup_elem(&cgroups, &id))
-            return true;
-        parent = BPF_CORE_READ(cgroup, self.parent);
-        if (!parent)
-            return false;
-        cgroup = BPF_CORE_READ(parent, cgroup);
-    }
-    return false;
-}
-
 /* By the thread's own name or its process's. */
 static __always_inline bool command_wanted(struct task_struct *task)
 {
@@ -133,7 +79,7 @@ static __always_inline bool task_wanted(struct task_struct *task, __u32 pid)
         return false;
     if (filter_pids && !bpf_map_lookup_elem(&followed, &pid))
         return false;
-    if (filter_cgroups && !cgroup_wanted(task_cgroup(task)))
+    if (filter_cgroups && !cgroup_wanted(cgroup_of(task), &cgroups))
         return false;
     return !filter_commands || command_wanted(task);
 }
@@ -254,8 +200,9 @@ static __always_inline void sample_send(struct unwind_scratch *scratch, struct c
     if (size > sizeof(*s) + sizeof(scratch->data))
         return;
     s->h.size_bytes = size;
-    /* The reader comes by itself now and then; it is called only when a quarter is full. */
-    if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4)
+    /* The reader comes by itself now and then. It is called when a quarter is full, and for a copied stack: the sooner it gives us
+     * the rows that were missing, the fewer stacks have to be copied. */
+    if (s->stack_bytes || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4)
         flags = BPF_RB_FORCE_WAKEUP;
     if (bpf_ringbuf_output(&records, s, size, flags))
         stat->ring_full++;
@@ -290,7 +237,7 @@ int cpu_sample(struct perf_sample_context *ctx)
     s->h.tid = id;
     s->weight_ns = weight_ns;
     s->cpu = bpf_get_smp_processor_id();
-    s->cgroup_id = cgroup_id(task_cgroup(task));
+    s->cgroup_id = cgroup_id(cgroup_of(task));
     bpf_get_current_comm(s->comm, sizeof(s->comm));
 
     sample_kernel(ctx, scratch);

@@ -83,7 +83,6 @@ _Static_assert(sizeof(struct request_record) == 24 + 80 + 8 + 32 + 160 + 8 * siz
 struct request_process {
     __u64 buckets[REQUEST_CLASSES][REQUEST_BUCKETS];
     __u64 duration_sum_ns[REQUEST_CLASSES];
-    __u64 bytes_in, bytes_out;
     __u64 last_ns;
     /* Which requests get a record: those slower than the threshold, which follows the traffic, and whatever is slower than all
      * before it in the same second. */

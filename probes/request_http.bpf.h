@@ -71,15 +71,22 @@ static __always_inline __u32 read_head(const void *buffer, __u32 size, __u64 *re
     return bpf_probe_read_user(ret_head, n, buffer) == 0 ? n : 0;
 }
 
+/* The first bytes of a buffer, as many as are kept of a request: returns how many. */
+static __always_inline __u32 read_line(char *line, const void *buffer, __u32 size)
+{
+    if (!buffer || !size)
+        return 0;
+    __u64 n = at_most(size, REQUEST_LINE_BYTES);
+    return bpf_probe_read_user(line, n, buffer) == 0 ? n : 0;
+}
+
 /* Adds to the request line that is kept. */
 static __always_inline void append_line(struct request_record *r, const void *buffer, __u32 size)
 {
     if (!buffer || !size)
         return;
-    if (r->line_bytes == 0) { /* the usual case: in one read */
-        __u64 n = at_most(size, REQUEST_LINE_BYTES);
-        if (bpf_probe_read_user(r->line, n, buffer) == 0)
-            r->line_bytes = n;
+    if (r->line_bytes == 0) {
+        r->line_bytes = read_line(r->line, buffer, size);
         return;
     }
     for (__u32 i = 0; i < REQUEST_LINE_BYTES; i++) {

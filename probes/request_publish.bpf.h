@@ -71,8 +71,6 @@ static __always_inline void count(struct request_connection *c, struct request_p
         c->counted_class = class;
         __sync_fetch_and_add(&p->buckets[class][bucket], 1);
         __sync_fetch_and_add(&p->duration_sum_ns[class], r->duration_ns);
-        __sync_fetch_and_add(&p->bytes_in, r->bytes_in);
-        __sync_fetch_and_add(&p->bytes_out, r->bytes_out);
         c->counted = true;
     } else {
         __u64 before = at_most(duration_bucket(c->counted_ns), REQUEST_BUCKETS - 1);
@@ -103,10 +101,10 @@ static __noinline void send_record(struct request_connection *c)
 }
 
 /* The thread turned elsewhere, or (`last`) nothing more can come: counts, corrects what was counted too early, records. A global
- * function, so that it is verified once and not at every place that calls it; that is why it takes a key. */
-__noinline int publish(__u64 key, __u64 now, int last)
+ * function, so that it is verified once and not at every place that calls it; that is why it takes a number. */
+__noinline int publish(__u64 number, __u64 now, int last)
 {
-    struct request_connection *c = connection_find(key);
+    struct request_connection *c = connection_find(number);
     if (!c)
         return 0;
     struct request_process *p = process_find(&c->r);

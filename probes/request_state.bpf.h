@@ -11,6 +11,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
+#include "cgroup.bpf.h"
 #include "request.h"
 
 #define AF_UNIX  1
@@ -22,7 +23,7 @@
 #endif
 
 #define TRACKED_SLOTS     16384
-#define CONNECTIONS_MAX   8192
+#define CONNECTIONS_MAX   4096
 #define CALLS_MAX         4096
 #define PROCESSES_MAX     1024
 #define FILTER_MAX        64
@@ -36,13 +37,14 @@ const volatile __u32 wanted_cgroups = 0;
 const volatile __u32 wanted_commands = 0;
 const volatile __u32 records_a_window = 32;
 const volatile __u32 stack_offset = 16384; /* THREAD_SIZE, where bpf_task_pt_regs is missing */
+const volatile bool has_socket_storage = true; /* programs that are given sockets as such (tp_btf), kernels of 5.11 and later */
 
 /* Set at any time. */
 volatile bool counts_only = false;
 volatile bool asleep = false; /* as if detached: some kernels attach a fexit program only once */
 
 struct request_thread {
-    __u64 connection; /* whose request it works on: a key of `connections`; 0: none */
+    __u64 connection; /* whose request it works on: a number of `connections`; 0: none */
     __u64 off_since_ns;
     __u64 woken_ns;
     __u64 idle_end_ns; /* when it last came back from waiting for any work, and how long that took from its waking */
@@ -56,7 +58,8 @@ struct request_thread {
 /* Waits after the latest send are kept apart (tail) until another send shows that the request was not over. */
 struct request_connection {
     struct request_record r;
-    __u64 key;       /* its own, as a number: a socket's address is none to the verifier */
+    __u64 number;    /* its own: 1 + index */
+    __u64 socket;    /* address, to tell that it is still the same */
     __u64 parked_ns; /* since when no thread works on it; 0: one does */
     __u64 tail_ns[REQUEST_WAITS];
     __u32 tail_count[REQUEST_WAITS];
@@ -81,7 +84,14 @@ struct request_connection {
     bool closing; /* closed inside the send that may carry its reply */
     bool blocked; /* the latest send found the buffer full */
     __u8 head_bytes;
+    __u8 next_bytes;
     char head[16]; /* of the reply */
+    char next[REQUEST_LINE_BYTES]; /* what came in after the reply: the next request's line, if it is one */
+};
+
+/* What is kept with a socket itself, where that can be done; else by its address. */
+struct request_socket {
+    __u64 connection;
 };
 
 /* A connection on which a thread called another service for a request. */
@@ -96,13 +106,35 @@ struct {
     __uint(max_entries, 256 * 1024);
 } request_ring SEC(".maps");
 
+/* Programs compile a look into an array to a few instructions: this is what every event needs. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, CONNECTIONS_MAX);
+    __type(key, __u32);
+    __type(value, struct request_connection);
+} connections SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_STACK);
+    __uint(max_entries, CONNECTIONS_MAX);
+    __uint(key_size, 0);
+    __type(value, __u32);
+} free_connections SEC(".maps"); /* their indices, filled when loaded */
+
+struct {
+    __uint(type, BPF_MAP_TYPE_SK_STORAGE);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, int);
+    __type(value, struct request_socket);
+} socket_storage SEC(".maps");
+
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(map_flags, BPF_F_NO_PREALLOC);
     __uint(max_entries, CONNECTIONS_MAX);
     __type(key, __u64);
-    __type(value, struct request_connection);
-} connections SEC(".maps");
+    __type(value, struct request_socket);
+} socket_hash SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -139,7 +171,14 @@ struct {
     __uint(max_entries, FILTER_MAX);
     __type(key, __u64);
     __type(value, __u8);
-} wanted SEC(".maps"); /* PIDs and, with the top bit set, cgroups */
+} wanted SEC(".maps"); /* PIDs */
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, FILTER_MAX);
+    __type(key, __u64);
+    __type(value, __u8);
+} wanted_cgroup_ids SEC(".maps");
 
 struct wanted_command {
     char comm[16];
@@ -158,17 +197,13 @@ struct {
     __type(value, __u64);
 } request_losses SEC(".maps");
 
-/* Values to start from: too large for the stack. Never written. */
-struct request_blanks {
-    struct request_connection connection;
-    struct request_process process;
-};
+/* To start from: too large for the stack. Never written. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
     __uint(max_entries, 1);
     __type(key, __u32);
-    __type(value, struct request_blanks);
-} blanks SEC(".maps");
+    __type(value, struct request_process);
+} blank_process SEC(".maps");
 
 __u32 tracked[TRACKED_SLOTS]; /* threads that have a request_thread, by the low bits of their number */
 __u64 parked_requests;        /* how many requests no thread works on: somebody else may reply to them */
@@ -224,14 +259,11 @@ static __always_inline bool is_wanted(__u32 pid)
         if (!bpf_map_lookup_elem(&wanted_comms, &command))
             return false;
     }
-    if (wanted_cgroups) {
-        __u64 key = bpf_get_current_cgroup_id() | 1ULL << 63;
-        if (!bpf_map_lookup_elem(&wanted, &key))
-            return false;
-    }
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+    if (wanted_cgroups && !cgroup_wanted(cgroup_of(task), &wanted_cgroup_ids))
+        return false;
     if (!wanted_pids)
         return true;
-    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
     for (int i = 0; i < PARENTS_MAX; i++) {
         __u64 key = (__u32)BPF_CORE_READ(task, tgid);
         if (bpf_map_lookup_elem(&wanted, &key))
@@ -263,36 +295,83 @@ static __always_inline struct request_thread *thread_make(__u64 pid_tgid)
     return t;
 }
 
-static __always_inline struct request_connection *connection_find(__u64 key)
+static __always_inline struct request_connection *connection_find(__u64 number)
 {
-    return bpf_map_lookup_elem(&connections, &key);
+    __u32 index = number - 1;
+    return bpf_map_lookup_elem(&connections, &index);
 }
 
-static __always_inline struct request_connection *connection_make(__u64 key, struct sock *sk, __u64 pid_tgid)
+static __always_inline struct request_socket *socket_find(struct sock *sk)
 {
-    __u32 zero = 0;
-    struct request_blanks *blank = bpf_map_lookup_elem(&blanks, &zero);
-    if (!blank)
+    __u64 key = (__u64)sk;
+    if (has_socket_storage)
+        return bpf_sk_storage_get(&socket_storage, sk, NULL, 0);
+    return bpf_map_lookup_elem(&socket_hash, &key);
+}
+
+static __always_inline struct request_socket *socket_make(struct sock *sk)
+{
+    if (has_socket_storage)
+        return bpf_sk_storage_get(&socket_storage, sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+    struct request_socket blank = {};
+    __u64 key = (__u64)sk;
+    bpf_map_update_elem(&socket_hash, &key, &blank, BPF_NOEXIST);
+    return bpf_map_lookup_elem(&socket_hash, &key);
+}
+
+static __always_inline struct request_connection *connection_of(struct sock *sk)
+{
+    struct request_socket *s = socket_find(sk);
+    struct request_connection *c = s ? connection_find(s->connection) : NULL;
+    return c && c->socket == (__u64)sk ? c : NULL;
+}
+
+static __always_inline struct request_connection *connection_make(struct sock *sk, __u64 pid_tgid)
+{
+    __u32 index;
+    __u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+    if (family != AF_INET && family != AF_INET6)
         return NULL;
-    bpf_map_update_elem(&connections, &key, &blank->connection, BPF_ANY);
-    struct request_connection *c = connection_find(key);
-    if (!c) {
+    struct request_socket *s = socket_make(sk);
+    if (!s || bpf_map_pop_elem(&free_connections, &index) < 0) {
         lose(REQUEST_LOSS_MAP_FULL);
         return NULL;
     }
-    c->key = key;
+    struct request_connection *c = connection_find(index + 1);
+    if (!c)
+        return NULL;
+    s->connection = index + 1;
+    c->number = index + 1;
+    c->socket = (__u64)sk;
+    c->active = false;
+    c->sent_bytes = 0;
     c->r.h.kind = WIRE_REQUEST;
     c->r.h.pid = pid_tgid >> 32;
-    c->r.cgroup_id = bpf_get_current_cgroup_id();
+    c->r.cgroup_id = cgroup_id(cgroup_of((struct task_struct *)bpf_get_current_task()));
     bpf_get_current_comm(c->r.comm, sizeof(c->r.comm));
     c->write_seq = BPF_CORE_READ((struct tcp_sock *)sk, write_seq);
-    c->r.peer_family = BPF_CORE_READ(sk, __sk_common.skc_family);
+    c->r.peer_family = family;
     c->r.peer_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
-    if (c->r.peer_family == AF_INET6)
+    __builtin_memset(c->r.peer_address, 0, sizeof(c->r.peer_address));
+    if (family == AF_INET6)
         BPF_CORE_READ_INTO((struct in6_addr *)c->r.peer_address, sk, __sk_common.skc_v6_daddr);
     else
         BPF_CORE_READ_INTO((__be32 *)c->r.peer_address, sk, __sk_common.skc_daddr);
     return c;
+}
+
+/* The connection has ended. */
+static __always_inline void connection_drop(struct request_connection *c, struct sock *sk)
+{
+    __u32 index = c->number - 1;
+    __u64 key = (__u64)sk;
+    if (c->socket != key)
+        return;
+    c->socket = 0;
+    c->active = false;
+    if (!has_socket_storage)
+        bpf_map_delete_elem(&socket_hash, &key);
+    bpf_map_push_elem(&free_connections, &index, BPF_ANY);
 }
 
 static __always_inline struct request_process *process_find(struct request_record *r)
@@ -301,10 +380,10 @@ static __always_inline struct request_process *process_find(struct request_recor
     struct request_process *p = bpf_map_lookup_elem(&processes, &pid);
     if (p)
         return p;
-    struct request_blanks *blank = bpf_map_lookup_elem(&blanks, &zero);
+    struct request_process *blank = bpf_map_lookup_elem(&blank_process, &zero);
     if (!blank)
         return NULL;
-    bpf_map_update_elem(&processes, &pid, &blank->process, BPF_NOEXIST);
+    bpf_map_update_elem(&processes, &pid, blank, BPF_NOEXIST);
     p = bpf_map_lookup_elem(&processes, &pid);
     if (p)
         __builtin_memcpy(p->comm, r->comm, sizeof(p->comm));

@@ -28,6 +28,8 @@ typedef _Bool bool;
 #define BPF_MAP_TYPE_PERCPU_ARRAY  6
 #define BPF_MAP_TYPE_LRU_HASH      9
 #define BPF_MAP_TYPE_ARRAY_OF_MAPS 12
+#define BPF_MAP_TYPE_STACK         23
+#define BPF_MAP_TYPE_SK_STORAGE    24
 #define BPF_MAP_TYPE_RINGBUF       27
 #define BPF_MAP_TYPE_TASK_STORAGE  29
 

@@ -198,10 +198,7 @@ static size_t request_memory_bytes(void *self)
 /* What was under way while nobody looked has holes: it is forgotten rather than told wrong. */
 static void forget_requests(struct request_source *s)
 {
-    uint64_t key;
-    int fd = bpf_map__fd(s->bpf->maps.connections);
-    while (bpf_map_get_next_key(fd, NULL, &key) == 0 && bpf_map_delete_elem(fd, &key) == 0)
-        ;
+    (void)request_ladder_free_connections(s->bpf);
     s->bpf->bss->parked_requests = 0;
 }
 

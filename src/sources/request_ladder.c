@@ -2,6 +2,7 @@
 #include "sources/request_ladder.h"
 
 #include "base/cleanup.h"
+#include "sources/cpu_filters.h"
 
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -12,6 +13,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 enum request_programs { BY_SOCKET = 1, BY_FUNCTION = 2, BY_SYSCALL = 4, WITH_EVERY_RUNG = 8, IF_SENDPAGE = 16 };
@@ -68,12 +70,15 @@ static void choose_programs(struct request_bpf *bpf, const struct rung *rung, bo
             bpf_program__set_autoload(program, programs[i].used & used);
     }
     bpf_map__set_autocreate(rung->task_storage ? bpf->maps.thread_hash : bpf->maps.thread_storage, false);
+    bpf_map__set_autocreate(rung->programs & BY_SOCKET ? bpf->maps.socket_hash : bpf->maps.socket_storage, false);
 }
 
 static void set_options(struct request_bpf *bpf, const struct rung *rung, const struct source_options *options)
 {
     bpf->rodata->has_task_storage = rung->task_storage;
-    bpf->rodata->skip_pid = options->skip_self ? (uint32_t)getpid() : 0;
+    bpf->rodata->has_socket_storage = rung->programs & BY_SOCKET;
+    bpf->rodata->skip_pid = (uint32_t)getpid(); /* always: our page is no service of the node */
+    bpf->rodata->cgroup_hierarchy = (int)cpu_filters_cgroups();
     bpf->rodata->wanted_pids = (uint32_t)options->pid_count;
     bpf->rodata->wanted_cgroups = (uint32_t)options->cgroup_count;
     bpf->rodata->wanted_commands = (uint32_t)options->command_count;
@@ -92,12 +97,27 @@ static int fill_filters(struct request_bpf *bpf, const struct source_options *op
             return -errno;
     }
     for (size_t i = 0; i < options->cgroup_count; i++) {
-        uint64_t key = options->cgroup_ids[i] | 1ULL << 63;
-        if (bpf_map__update_elem(bpf->maps.wanted, &key, sizeof(key), &one, sizeof(one), BPF_ANY) < 0)
+        uint64_t key = options->cgroup_ids[i];
+        if (bpf_map__update_elem(bpf->maps.wanted_cgroup_ids, &key, sizeof(key), &one, sizeof(one), BPF_ANY) < 0)
             return -errno;
     }
     for (size_t i = 0; i < options->command_count; i++)
         if (bpf_map__update_elem(bpf->maps.wanted_comms, options->commands[i], 16, &one, sizeof(one), BPF_ANY) < 0)
+            return -errno;
+    return 0;
+}
+
+int request_ladder_free_connections(struct request_bpf *bpf)
+{
+    int connections = bpf_map__fd(bpf->maps.connections), fd = bpf_map__fd(bpf->maps.free_connections);
+    uint32_t count = bpf_map__max_entries(bpf->maps.connections), taken;
+    _cleanup_free_ void *blank = calloc(1, bpf_map__value_size(bpf->maps.connections));
+    if (!blank)
+        return -ENOMEM;
+    while (bpf_map_lookup_and_delete_elem(fd, NULL, &taken) == 0)
+        ;
+    for (uint32_t i = count; i-- > 0;) /* the first are taken first: others' pages stay untouched */
+        if (bpf_map_update_elem(connections, &i, blank, BPF_ANY) < 0 || bpf_map_update_elem(fd, NULL, &i, BPF_ANY) < 0)
             return -errno;
     return 0;
 }
@@ -113,6 +133,8 @@ static int try_rung(const struct rung *rung, const struct source_options *option
     int r = request_bpf__load(bpf);
     if (r == 0)
         r = fill_filters(bpf, options);
+    if (r == 0)
+        r = request_ladder_free_connections(bpf);
     if (r == 0)
         r = request_bpf__attach(bpf);
     if (r < 0) {

@@ -11,6 +11,9 @@ struct request_bpf;
 /* Loads and attaches the best rung, or only the given one; the caller destroys `*ret`. What was refused is in `report`. */
 int request_ladder_climb(const struct source_options *options, struct attach_report *report, int only, struct request_bpf **ret);
 
+/* Every connection is free again. -errno when a map refuses. */
+int request_ladder_free_connections(struct request_bpf *bpf);
+
 /* False for a rung that loads on this kernel and would lose what happens: never taken by itself. */
 bool request_ladder_is_safe(int rung);
 

@@ -1,0 +1,106 @@
+/* What comes in: a request or more of one, or the answer of a service that was called for one. Part of request.bpf.c. */
+#pragma once
+
+#include "request_http.bpf.h"
+#include "request_turns.bpf.h"
+
+/* A reply, or more of one, from a service that some request called. */
+static __always_inline void answered(struct request_thread *t, __u64 key, __u32 tid, struct sock *sk, __s32 number, __u64 now)
+{
+    struct request_call *call = bpf_map_lookup_elem(&calls, &key);
+    if (!call)
+        return;
+    call->answered = true;
+    if (call->connection == t->connection)
+        return;
+    struct request_connection *c = connection_find(call->connection);
+    if (!c || !c->active || c->r.start_ns != call->request)
+        return;
+    struct request_wait_key cause = {.key = key, .sk = sk, .syscall = NR_epoll_wait, .object = REQUEST_OBJECT_SOCKET};
+    resume(t, c, tid, &cause, now);
+}
+
+static __always_inline void take_more(struct request_thread *t, struct request_connection *c, __u32 tid, __u32 bytes,
+                                      const struct request_syscall *call, __u64 now)
+{
+    if (t->connection != c->number) {
+        struct request_wait_key cause = {.syscall = NR_epoll_wait, .object = REQUEST_OBJECT_CLIENT};
+        resume(t, c, tid, &cause, now);
+    }
+    c->r.bytes_in += bytes;
+    if (c->r.line_bytes < REQUEST_LINE_BYTES) {
+        __u32 size;
+        const void *buffer = syscall_buffer(call, &size);
+        append_line(&c->r, buffer, bytes < size ? bytes : size);
+        if (c->partial && c->r.line_bytes >= 8) {
+            c->partial = false;
+            if (match_method(*(__u64 *)c->r.line, 8) != METHOD_WHOLE)
+                c->active = false;
+        }
+    }
+}
+
+/* A socket on which no request was seen before: most are no server's, and one look at the first bytes has to tell. */
+static __always_inline struct request_thread *first_contact(struct request_thread *t, struct request_connection **ret_c,
+                                                            struct sock *sk, __u64 pid_tgid, const void *buffer, __u32 size,
+                                                            enum method_match *ret_match)
+{
+    __u64 head;
+    __u32 known = read_head(buffer, size, &head);
+    *ret_match = known ? match_method(head, known) : METHOD_NONE;
+    if (*ret_match == METHOD_NONE)
+        return t;
+    if (!t)
+        t = thread_make(pid_tgid);
+    if (!t)
+        return NULL;
+    struct request_connection *c = connection_of(sk); /* of another thread */
+    if (!c)
+        c = connection_make(sk, pid_tgid);
+    *ret_c = c;
+    if (c)
+        c->next_bytes = read_line(c->next, buffer, size);
+    return t;
+}
+
+static __always_inline void received(struct sock *sk, __s32 bytes, const struct request_syscall *call)
+{
+    __u64 pid_tgid = bpf_get_current_pid_tgid();
+    __u32 tid = pid_tgid, size;
+    if (asleep)
+        return;
+    struct request_thread *t = is_tracked(tid) ? thread_current(tid) : NULL;
+    struct request_connection *c = t ? connection_of(sk) : NULL;
+    if (c && c->active && !c->replied) {
+        take_more(t, c, tid, bytes, call, bpf_ktime_get_ns());
+        return;
+    }
+    const void *buffer = syscall_buffer(call, &size);
+    if (bytes < size)
+        size = bytes;
+    enum method_match match;
+    if (c) { /* the usual case: the next request on a connection that is kept, in one read */
+        c->next_bytes = read_line(c->next, buffer, size);
+        match = c->next_bytes ? match_method(*(__u64 *)c->next, c->next_bytes) : METHOD_NONE;
+    } else {
+        t = first_contact(t, &c, sk, pid_tgid, buffer, size, &match);
+    }
+    if (!t)
+        return;
+    if (match == METHOD_NONE) {
+        answered(t, (__u64)sk, tid, sk, call->number, bpf_ktime_get_ns());
+        return;
+    }
+    if (!c)
+        return;
+    __u64 now = bpf_ktime_get_ns();
+    if (t->connection != c->number)
+        turn_away(t, tid, now);
+    if (c->active && (c->dirty || c->recorded_ns))
+        publish(c->number, now, true);
+    begin(t, c, pid_tgid, call->argument[0], now);
+    c->partial = match == METHOD_PART;
+    c->r.bytes_in = bytes;
+    __builtin_memcpy(c->r.line, c->next, sizeof(c->r.line));
+    c->r.line_bytes = c->next_bytes;
+}
