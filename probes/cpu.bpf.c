@@ -16,6 +16,10 @@ char LICENSE[] SEC("license") = "GPL";
 volatile __u64 weight_ns = 0;
 volatile __u32 no_copies = 0;
 
+/* When the reader was called last for a copied stack. */
+volatile __u64 called_ns = 0;
+#define CALL_MIN_NS 20000000
+
 const volatile __u64 ring_bytes = 0;
 const volatile __u32 skip_pid = 0;
 const volatile bool filter_pids = false;
@@ -191,6 +195,14 @@ static __always_inline void sample_kernel(struct perf_sample_context *ctx, struc
         sample_of(scratch)->flags |= CPU_SAMPLE_KERNEL_TRUNCATED;
 }
 
+static __always_inline bool reader_is_needed(const struct cpu_sample *s)
+{
+    if (s->stack_bytes == 0 || s->h.time_ns - called_ns < CALL_MIN_NS)
+        return false;
+    called_ns = s->h.time_ns;
+    return true;
+}
+
 static __always_inline void sample_send(struct unwind_scratch *scratch, struct cpu_stats *stat)
 {
     struct cpu_sample *s = sample_of(scratch);
@@ -200,9 +212,9 @@ static __always_inline void sample_send(struct unwind_scratch *scratch, struct c
     if (size > sizeof(*s) + sizeof(scratch->data))
         return;
     s->h.size_bytes = size;
-    /* The reader comes by itself now and then. It is called when a quarter is full, and for a copied stack: the sooner it gives us
-     * the rows that were missing, the fewer stacks have to be copied. */
-    if (s->stack_bytes || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4)
+    /* The reader comes by itself now and then; it is called when a quarter is full, and for a copied stack: the
+     * sooner the tables have what was missing, the fewer stacks have to be copied. */
+    if (reader_is_needed(s) || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4)
         flags = BPF_RB_FORCE_WAKEUP;
     if (bpf_ringbuf_output(&records, s, size, flags))
         stat->ring_full++;

@@ -6,7 +6,7 @@
 
 #define CPU_MAX_KERNEL_FRAMES 127
 #define CPU_MAX_USER_FRAMES   1024
-#define CPU_STACK_COPY_BYTES  16384 /* of the user stack, copied when rows were missing */
+#define CPU_STACK_COPY_BYTES  32768 /* of the user stack, copied when rows were missing */
 
 /* How the walk of the user stack ended. Only UNWIND_END_ENTRY is a whole stack. */
 enum unwind_end {

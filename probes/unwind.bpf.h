@@ -1,7 +1,7 @@
 /* The walk of a user stack in the kernel half: by rows (unwind.h) where a process's code has them, by frame
  * pointer elsewhere, one frame after another until the thread's entry or a reason to stop.
  *
- * Every piece is a global function of scalars that finds its state in per-CPU scratch: the verifier then
+ * Every piece is a global function of scalars that finds its state in the CPU's scratch: the verifier then
  * checks each piece once and not once a frame, so that one plain loop of 1024 frames loads on 5.10 as
  * on 6.18, without tail calls or bpf_loop. A program that includes this gets the maps and its own scratch;
  * the tables are shared by giving their descriptors to libbpf. */
@@ -96,9 +96,10 @@ struct unwind_scratch {
     __u8 slack[UNWIND_COPY_PAGE]; /* room for the verifier's view of a copy at the very end; never written */
 };
 
+/* One a CPU; not a map of the per-CPU kind, whose values are limited to 32 KiB. */
 struct {
-    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-    __uint(max_entries, 1);
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1); /* set at load: possible CPUs */
     __type(key, __u32);
     __type(value, struct unwind_scratch);
 } unwind_scratch SEC(".maps");
@@ -155,9 +156,9 @@ struct {
 
 static __always_inline struct unwind_scratch *unwind_scratch_get(void)
 {
-    __u32 zero = 0;
+    __u32 cpu = bpf_get_smp_processor_id();
 
-    return bpf_map_lookup_elem(&unwind_scratch, &zero);
+    return bpf_map_lookup_elem(&unwind_scratch, &cpu);
 }
 
 /* Searches are free of branches: the verifier would follow both ways of each, and loading would take ten
@@ -374,35 +375,45 @@ __noinline int unwind_frame(void)
     return UNWIND_GO_ON;
 }
 
+/* One page of unwind_copy_stack, up to `to`; false when there is no more. How far it has come is kept in the walk
+ * only, so that the verifier checks one page for all. */
+static __always_inline bool unwind_copy_page(struct unwind_scratch *scratch, __u64 to)
+{
+    __u64 copied = scratch->walk.stack_bytes, from = (scratch->walk.r.sp & ~7ULL) + copied;
+    __u64 at = ((__u64)scratch->walk.base + scratch->walk.frames) * 8 + copied;
+    __u64 size = UNWIND_COPY_PAGE - (from & (UNWIND_COPY_PAGE - 1));
+
+    if (from >= to)
+        return false;
+    if (size > to - from)
+        size = to - from;
+    UNWIND_SAME_REGISTER(size);
+    UNWIND_SAME_REGISTER(at);
+    if (size == 0 || size > UNWIND_COPY_PAGE || at > sizeof(scratch->data))
+        return false;
+    if (bpf_probe_read_user((__u8 *)scratch->data + at, size, (const void *)from))
+        return false;
+    scratch->walk.stack_bytes = copied + size;
+    return true;
+}
+
 /* Copies up to CPU_STACK_COPY_BYTES of the stack from r.sp on, behind the frames, as far as it can be read.
  * `top`: where the main thread's stack begins; what lies above (arguments, environment) is no frame. */
 __noinline int unwind_copy_stack(__u64 top)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
-    __u64 from, copied = 0, wanted = CPU_STACK_COPY_BYTES;
+    __u64 from, to;
 
     if (!scratch)
         return 0;
     from = scratch->walk.r.sp & ~7ULL;
+    to = from + CPU_STACK_COPY_BYTES;
     top = (top + 7) & ~7ULL;
-    if (from < top && top - from < wanted)
-        wanted = top - from;
-    for (int n = 0; n < CPU_STACK_COPY_BYTES / UNWIND_COPY_PAGE + 1; n++) {
-        __u64 size = UNWIND_COPY_PAGE - (from & (UNWIND_COPY_PAGE - 1));
-        __u64 to = ((__u64)scratch->walk.base + scratch->walk.frames) * 8 + copied;
-
-        if (size > wanted - copied)
-            size = wanted - copied;
-        UNWIND_SAME_REGISTER(size);
-        UNWIND_SAME_REGISTER(to);
-        if (size == 0 || size > UNWIND_COPY_PAGE || to > sizeof(scratch->data))
+    if (from < top && top < to)
+        to = top;
+    for (int n = 0; n < CPU_STACK_COPY_BYTES / UNWIND_COPY_PAGE + 1; n++)
+        if (!unwind_copy_page(scratch, to))
             break;
-        if (bpf_probe_read_user((__u8 *)scratch->data + to, size, (const void *)from))
-            break;
-        from += size;
-        copied += size;
-    }
-    scratch->walk.stack_bytes = copied;
     return 0;
 }
 

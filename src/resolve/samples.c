@@ -205,7 +205,8 @@ static const char *end_text(unsigned end)
 }
 
 /* A program is being executed: the registers are still the old one's, but its stack is gone with the rest of
- * its memory. There is nothing above the kernel's part, and so the stack is whole without it. */
+ * its memory, a little before its mappings go. There is nothing above the kernel's part, and so the stack is
+ * whole without it. */
 static bool is_executing(const struct cpu_sample *record, const struct process *process,
                          const struct sample *s)
 {
@@ -213,7 +214,8 @@ static bool is_executing(const struct cpu_sample *record, const struct process *
                                             "load_misc_binary"};
     const uint64_t ip =
         record->user_frames ? record->data[record->kernel_frames] & ~CPU_FRAME_EXACT : record->stop_ip;
-    if (record->kernel_frames == 0 || process_mapping_find(process, ip))
+    const bool stack_is_gone = record->user_end != UNWIND_END_ENTRY && record->stack_bytes == 0;
+    if (record->kernel_frames == 0 || (process_mapping_find(process, ip) && !stack_is_gone))
         return false;
     for (size_t i = 0; i < s->frame_count; i++)
         for (size_t n = 0; n < array_size(functions); n++)

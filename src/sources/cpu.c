@@ -77,7 +77,7 @@ static void leave_out_map(struct bpf_map *map, bool wanted)
         (void)bpf_map__set_autocreate(map, false);
 }
 
-static int set_up(struct cpu_bpf *k, const struct source_options *options, bool prealloc)
+static int set_up(struct cpu_bpf *k, const struct source_options *options, int cpu_count, bool prealloc)
 {
     struct bpf_map *processes = k->maps.unwind_processes, *chunks = k->maps.unwind_chunks;
     bool pids = options->pid_count > 0;
@@ -98,6 +98,8 @@ static int set_up(struct cpu_bpf *k, const struct source_options *options, bool 
 
     r = bpf_map__set_max_entries(k->maps.records, (uint32_t)ring_bytes(options->ring_bytes));
     if (r == 0)
+        r = bpf_map__set_max_entries(k->maps.unwind_scratch, (uint32_t)cpu_count);
+    if (r == 0)
         r = bpf_map__set_max_entries(processes, prealloc ? PROCESSES_MAX_PREALLOC : PROCESSES_MAX);
     if (r == 0)
         r = bpf_map__set_max_entries(chunks, prealloc ? CHUNKS_MAX_PREALLOC : CHUNKS_MAX);
@@ -107,7 +109,7 @@ static int set_up(struct cpu_bpf *k, const struct source_options *options, bool 
 }
 
 /* Kernels before 6.1 refuse tables that allocate as they grow in programs of perf events. */
-static int load(const struct source_options *options, struct cpu_bpf **ret)
+static int load(const struct source_options *options, int cpu_count, struct cpu_bpf **ret)
 {
     int r = -EINVAL;
 
@@ -117,7 +119,7 @@ static int load(const struct source_options *options, struct cpu_bpf **ret)
 
         if (!k)
             return -errno;
-        r = set_up(k, options, prealloc);
+        r = set_up(k, options, cpu_count, prealloc);
         if (r == 0)
             r = cpu_bpf__load(k);
         if (r == 0) {
@@ -238,7 +240,7 @@ static int cpu_open(const struct source_options *options, struct attach_report *
     s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
     if (!s->stats)
         return -ENOMEM;
-    r = load(options, &s->skeleton);
+    r = load(options, s->cpu_count, &s->skeleton);
     if (r == 0)
         r = make_tables(s, options);
     if (r == 0)

@@ -343,15 +343,26 @@ static int put_chunk(struct unwind_tables *t, const struct unwind_chunk_key *key
     return r == -E2BIG ? -ENOSPC : r;
 }
 
+/* Without what lies at kernel addresses (/proc names a [vsyscall] there, which has no code): searches compare
+ * as if there were none (UNWIND_SEARCH). */
+static size_t count_user_mappings(const struct unwind_mapping *mappings, size_t count)
+{
+    while (count > 0 && mappings[count - 1].end > INT64_MAX)
+        count--;
+    return count;
+}
+
 int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struct unwind_mapping *mappings,
                               size_t count)
 {
     struct unwind_process process = {.generation = ++t->generation}, old;
     struct unwind_chunk_key key = {.pid = pid, .generation = process.generation};
     bool had = bpf_map_lookup_elem(t->maps.processes_fd, &pid, &old) == 0;
-    size_t chunks = count ? (count + UNWIND_CHUNK_MAPPINGS - 1) / UNWIND_CHUNK_MAPPINGS : 1;
+    size_t chunks;
     int r = 0;
 
+    count = count_user_mappings(mappings, count);
+    chunks = count ? (count + UNWIND_CHUNK_MAPPINGS - 1) / UNWIND_CHUNK_MAPPINGS : 1;
     sweep_graves(t, clock_monotonic_ns());
     if (chunks > UNWIND_PROCESS_CHUNKS)
         return -ENOSPC;

@@ -66,7 +66,7 @@ int rows_put_process_and_tell(struct unwind_tables *tables, pid_t pid, struct ro
         if (sscanf(line, "%lx-%lx %7s %lx %*s %*s %4095[^\n]", &m.start, &m.end, permissions, &m.file_offset,
                    file) < 4)
             return -EBADMSG;
-        if (permissions[2] != 'x' || strcmp(file, "[vsyscall]") == 0)
+        if (permissions[2] != 'x')
             continue;
         m.object = put_file(tables, pid, &m, file);
         mappings[count++] = m;
