@@ -148,7 +148,7 @@ int BPF_PROG(request_connection_state, struct sock *sk, int before, int after)
     __u64 key = (__u64)sk;
     if (after == TCP_SYN_SENT) {
         __u64 pid_tgid = bpf_get_current_pid_tgid();
-        struct request_thread *t = is_tracked(pid_tgid) ? thread_current(pid_tgid) : NULL;
+        struct request_thread *t = thread_find(pid_tgid);
         if (t && t->connection)
             called(t, key, pid_tgid, sk, true, bpf_ktime_get_ns());
         return 0;
@@ -178,12 +178,12 @@ int BPF_PROG(request_switch, bool preempted, struct task_struct *before, struct 
     __u64 now = bpf_ktime_get_ns();
     struct request_thread *t;
     if (tracked_before) {
-        t = thread_find(before, tid_before);
+        t = thread_find(tid_before);
         if (t)
             stop_running(t, before, tid_before, preempted, now);
     }
     if (tracked_after) {
-        t = thread_find(after, tid_after);
+        t = thread_find(tid_after);
         if (t)
             run_again(t, after, tid_after, now);
     }
@@ -194,9 +194,7 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(request_waking, struct task_struct *task)
 {
     __u32 tid = task->pid;
-    if (!is_tracked(tid))
-        return 0;
-    struct request_thread *t = thread_find(task, tid);
+    struct request_thread *t = thread_find(tid);
     if (t && t->off_since_ns && !t->woken_ns)
         t->woken_ns = bpf_ktime_get_ns();
     return 0;
@@ -206,17 +204,11 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(request_thread_exit, struct task_struct *task)
 {
     __u32 tid = task->pid;
-    if (!is_tracked(tid))
-        return 0;
-    struct request_thread *t = thread_find(task, tid);
+    struct request_thread *t = thread_find(tid);
     if (!t)
         return 0;
     turn_away(t, tid, bpf_ktime_get_ns());
-    if (has_task_storage)
-        bpf_task_storage_delete(&thread_storage, task);
-    else
-        bpf_map_delete_elem(&thread_hash, &tid);
-    __sync_fetch_and_add(&tracked[tid & (TRACKED_SLOTS - 1)], -1);
+    thread_drop(tid);
     return 0;
 }
 

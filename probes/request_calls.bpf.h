@@ -46,7 +46,7 @@ static __always_inline void syscall_from_registers(const struct request_register
 
 static __always_inline void syscall_of_task(struct task_struct *task, struct request_syscall *ret)
 {
-    if (has_task_storage) {
+    if (has_task_registers) {
         syscall_from_registers((const struct request_registers *)bpf_task_pt_regs(task), ret);
         return;
     }
@@ -59,7 +59,7 @@ static __always_inline void syscall_of_task(struct task_struct *task, struct req
 
 static __always_inline void syscall_current(struct request_syscall *ret)
 {
-    if (has_task_storage)
+    if (has_task_registers)
         syscall_from_registers((const struct request_registers *)bpf_task_pt_regs(bpf_get_current_task_btf()), ret);
     else
         syscall_of_task((struct task_struct *)bpf_get_current_task(), ret);

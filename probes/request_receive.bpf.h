@@ -69,7 +69,7 @@ static __always_inline void received(struct sock *sk, __s32 bytes, const struct 
     __u32 tid = pid_tgid, size;
     if (asleep)
         return;
-    struct request_thread *t = is_tracked(tid) ? thread_current(tid) : NULL;
+    struct request_thread *t = thread_find(tid);
     struct request_connection *c = t ? connection_of(sk) : NULL;
     if (c && c->active && !c->replied) {
         take_more(t, c, tid, bytes, call, bpf_ktime_get_ns());

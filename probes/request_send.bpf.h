@@ -132,12 +132,10 @@ static __always_inline void sent(struct sock *sk, __s32 bytes, const struct requ
 {
     __u64 pid_tgid = bpf_get_current_pid_tgid();
     __u32 tid = pid_tgid;
-    struct request_thread *t = NULL;
     if (asleep)
         return;
-    if (is_tracked(tid))
-        t = thread_current(tid);
-    else if (!*(volatile __u64 *)&parked_requests)
+    struct request_thread *t = thread_find(tid);
+    if (!t && !*(volatile __u64 *)&parked_requests)
         return;
     struct request_connection *c = connection_of(sk);
     if (!c) {

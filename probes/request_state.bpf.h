@@ -22,7 +22,8 @@
 #define BPF_LOCAL_STORAGE_GET_F_CREATE (1ULL << 0)
 #endif
 
-#define TRACKED_SLOTS     16384
+#define THREAD_SETS       4096
+#define THREAD_WAYS       4
 #define CONNECTIONS_MAX   4096
 #define CALLS_MAX         4096
 #define PROCESSES_MAX     1024
@@ -30,7 +31,7 @@
 #define PARENTS_MAX       16
 
 /* Set before loading. */
-const volatile bool has_task_storage = true; /* and bpf_task_pt_regs and bpf_get_current_task_btf: kernels of 5.15 and later */
+const volatile bool has_task_registers = true; /* bpf_task_pt_regs and bpf_get_current_task_btf: kernels of 5.15 and later */
 const volatile __u32 skip_pid = 0;
 const volatile __u32 wanted_pids = 0;
 const volatile __u32 wanted_cgroups = 0;
@@ -144,19 +145,11 @@ struct {
 } calls SEC(".maps");
 
 struct {
-    __uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-    __uint(map_flags, BPF_F_NO_PREALLOC);
-    __type(key, int);
-    __type(value, struct request_thread);
-} thread_storage SEC(".maps");
-
-struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(map_flags, BPF_F_NO_PREALLOC);
-    __uint(max_entries, 16384);
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, THREAD_SETS * THREAD_WAYS);
     __type(key, __u32);
     __type(value, struct request_thread);
-} thread_hash SEC(".maps");
+} threads SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
@@ -205,7 +198,7 @@ struct {
     __type(value, struct request_process);
 } blank_process SEC(".maps");
 
-__u32 tracked[TRACKED_SLOTS]; /* threads that have a request_thread, by the low bits of their number */
+__u32 tracked[THREAD_SETS][THREAD_WAYS]; /* whose each of `threads` is, in sets by the low bits of their number; 0: nobody's */
 __u64 parked_requests;        /* how many requests no thread works on: somebody else may reply to them */
 
 /* `v`, in a form whose bound the verifier of every kernel sees. */
@@ -229,24 +222,29 @@ static __always_inline void lose_not(__u32 reason) /* it came after all */
         (*count)--;
 }
 
+static __always_inline volatile __u32 *thread_set(__u32 tid)
+{
+    return tracked[tid & (THREAD_SETS - 1)];
+}
+
+/* What every thread pays at every switch: four loads out of one line of cache. */
 static __always_inline bool is_tracked(__u32 tid)
 {
-    return *(volatile __u32 *)&tracked[tid & (TRACKED_SLOTS - 1)] != 0;
+    volatile __u32 *set = thread_set(tid);
+    return tid && (set[0] == tid || set[1] == tid || set[2] == tid || set[3] == tid); /* 0: a CPU with nothing to do */
 }
 
-/* `task` is used where there is task storage, `tid` where not. */
-static __always_inline struct request_thread *thread_find(struct task_struct *task, __u32 tid)
+static __always_inline struct request_thread *thread_at(__u32 tid, __u32 way)
 {
-    if (has_task_storage)
-        return bpf_task_storage_get(&thread_storage, task, NULL, 0);
-    return bpf_map_lookup_elem(&thread_hash, &tid);
+    __u32 index = (tid & (THREAD_SETS - 1)) * THREAD_WAYS + way;
+    return bpf_map_lookup_elem(&threads, &index);
 }
 
-static __always_inline struct request_thread *thread_current(__u32 tid)
+static __always_inline struct request_thread *thread_find(__u32 tid)
 {
-    if (has_task_storage)
-        return bpf_task_storage_get(&thread_storage, bpf_get_current_task_btf(), NULL, 0);
-    return bpf_map_lookup_elem(&thread_hash, &tid);
+    volatile __u32 *set = thread_set(tid);
+    __u32 way = set[0] == tid ? 0 : set[1] == tid ? 1 : set[2] == tid ? 2 : set[3] == tid ? 3 : THREAD_WAYS;
+    return tid && way < THREAD_WAYS ? thread_at(tid, way) : NULL;
 }
 
 static __always_inline bool is_wanted(__u32 pid)
@@ -281,18 +279,26 @@ static __always_inline struct request_thread *thread_make(__u64 pid_tgid)
     struct request_thread *t;
     if (!is_wanted(pid_tgid >> 32))
         return NULL;
-    if (has_task_storage) {
-        t = bpf_task_storage_get(&thread_storage, bpf_get_current_task_btf(), NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-    } else {
-        struct request_thread blank = {};
-        bpf_map_update_elem(&thread_hash, &tid, &blank, BPF_NOEXIST);
-        t = bpf_map_lookup_elem(&thread_hash, &tid);
-    }
-    if (t)
-        __sync_fetch_and_add(&tracked[tid & (TRACKED_SLOTS - 1)], 1);
-    else
+    volatile __u32 *set = thread_set(tid);
+    __u32 way = !set[0] ? 0 : !set[1] ? 1 : !set[2] ? 2 : !set[3] ? 3 : THREAD_WAYS;
+    if (way == THREAD_WAYS) {
         lose(REQUEST_LOSS_MAP_FULL);
+        return NULL;
+    }
+    t = thread_at(tid, way);
+    if (!t)
+        return NULL;
+    __builtin_memset(t, 0, sizeof(*t));
+    set[way] = tid; /* two may take the same place at the same time: then one is not known, and begins anew */
     return t;
+}
+
+static __always_inline void thread_drop(__u32 tid)
+{
+    volatile __u32 *set = thread_set(tid);
+    for (int way = 0; way < THREAD_WAYS; way++)
+        if (set[way] == tid)
+            set[way] = 0;
 }
 
 static __always_inline struct request_connection *connection_find(__u64 number)

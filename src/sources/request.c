@@ -198,8 +198,7 @@ static size_t request_memory_bytes(void *self)
 /* What was under way while nobody looked has holes: it is forgotten rather than told wrong. */
 static void forget_requests(struct request_source *s)
 {
-    (void)request_ladder_free_connections(s->bpf);
-    s->bpf->bss->parked_requests = 0;
+    (void)request_ladder_forget(s->bpf);
 }
 
 static int request_shed(void *self, enum source_detail detail)

@@ -14,6 +14,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 enum request_programs { BY_SOCKET = 1, BY_FUNCTION = 2, BY_SYSCALL = 4, WITH_EVERY_RUNG = 8, IF_SENDPAGE = 16 };
@@ -39,15 +40,15 @@ static const struct {
 static const struct rung {
     const char *name;
     unsigned programs;
-    bool task_storage;
+    bool task_registers;
     const char *truth;
 } rungs[] = {
     {"socket tracepoints", BY_SOCKET | IF_SENDPAGE, true, ""},
     {"socket tracepoints, no sendpage", BY_SOCKET, true, "replies sent by sendfile seem to end with their header"},
     {"fexit of inet_sendmsg, inet_recvmsg", BY_FUNCTION | IF_SENDPAGE, true, ""},
-    {"fexit, threads in a hash table", BY_FUNCTION | IF_SENDPAGE, false, ""},
+    {"fexit, registers found by their place", BY_FUNCTION | IF_SENDPAGE, false, ""},
     {"exit of all system calls", BY_SYSCALL, true, "costs every system call on the node about 60 ns; io_uring is not seen"},
-    {"exit of all system calls, threads in a hash table", BY_SYSCALL, false,
+    {"exit of all system calls, registers found by their place", BY_SYSCALL, false,
      "costs every system call on the node about 60 ns; io_uring is not seen"},
 };
 
@@ -69,13 +70,12 @@ static void choose_programs(struct request_bpf *bpf, const struct rung *rung, bo
         if (program)
             bpf_program__set_autoload(program, programs[i].used & used);
     }
-    bpf_map__set_autocreate(rung->task_storage ? bpf->maps.thread_hash : bpf->maps.thread_storage, false);
     bpf_map__set_autocreate(rung->programs & BY_SOCKET ? bpf->maps.socket_hash : bpf->maps.socket_storage, false);
 }
 
 static void set_options(struct request_bpf *bpf, const struct rung *rung, const struct source_options *options)
 {
-    bpf->rodata->has_task_storage = rung->task_storage;
+    bpf->rodata->has_task_registers = rung->task_registers;
     bpf->rodata->has_socket_storage = rung->programs & BY_SOCKET;
     bpf->rodata->skip_pid = (uint32_t)getpid(); /* always: our page is no service of the node */
     bpf->rodata->cgroup_hierarchy = (int)cpu_filters_cgroups();
@@ -107,13 +107,15 @@ static int fill_filters(struct request_bpf *bpf, const struct source_options *op
     return 0;
 }
 
-int request_ladder_free_connections(struct request_bpf *bpf)
+int request_ladder_forget(struct request_bpf *bpf)
 {
     int connections = bpf_map__fd(bpf->maps.connections), fd = bpf_map__fd(bpf->maps.free_connections);
     uint32_t count = bpf_map__max_entries(bpf->maps.connections), taken;
     _cleanup_free_ void *blank = calloc(1, bpf_map__value_size(bpf->maps.connections));
     if (!blank)
         return -ENOMEM;
+    memset(bpf->bss->tracked, 0, sizeof(bpf->bss->tracked));
+    bpf->bss->parked_requests = 0;
     while (bpf_map_lookup_and_delete_elem(fd, NULL, &taken) == 0)
         ;
     for (uint32_t i = count; i-- > 0;) /* the first are taken first: others' pages stay untouched */
@@ -134,7 +136,7 @@ static int try_rung(const struct rung *rung, const struct source_options *option
     if (r == 0)
         r = fill_filters(bpf, options);
     if (r == 0)
-        r = request_ladder_free_connections(bpf);
+        r = request_ladder_forget(bpf);
     if (r == 0)
         r = request_bpf__attach(bpf);
     if (r < 0) {
@@ -154,27 +156,15 @@ static int quiet(enum libbpf_print_level level, const char *format, va_list argu
     return 0;
 }
 
-/* Before 6.2 a look into task storage can fail because somebody else is looking: a wait would be lost, and come out as CPU. */
-bool request_ladder_is_safe(int rung)
-{
-    return rung < 0 || (size_t)rung >= array_size(rungs) || !rungs[rung].task_storage ||
-           kernel_has_function("bpf_task_storage_get_recur");
-}
-
 int request_ladder_climb(const struct source_options *options, struct attach_report *report, int only, struct request_bpf **ret)
 {
     struct attach_entry *entry = attach_report_add(report, "requests");
     bool has_sendpage = kernel_has_function("inet_sendpage");
-    bool storage_is_safe = request_ladder_is_safe(0);
     int r = -ENOTSUP;
     libbpf_print_fn_t before = libbpf_set_print(quiet);
     for (size_t i = 0; i < array_size(rungs); i++) {
         if (only != REQUEST_RUNG_BEST && (size_t)only != i)
             continue;
-        if (only == REQUEST_RUNG_BEST && rungs[i].task_storage && !storage_is_safe) {
-            attach_entry_refused(entry, rungs[i].name, ENOTSUP);
-            continue;
-        }
         if (!has_sendpage && rungs[i].programs == BY_SOCKET) /* the same as the one above */
             continue;
         r = try_rung(&rungs[i], options, has_sendpage, ret);

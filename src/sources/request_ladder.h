@@ -11,11 +11,8 @@ struct request_bpf;
 /* Loads and attaches the best rung, or only the given one; the caller destroys `*ret`. What was refused is in `report`. */
 int request_ladder_climb(const struct source_options *options, struct attach_report *report, int only, struct request_bpf **ret);
 
-/* Every connection is free again. -errno when a map refuses. */
-int request_ladder_free_connections(struct request_bpf *bpf);
-
-/* False for a rung that loads on this kernel and would lose what happens: never taken by itself. */
-bool request_ladder_is_safe(int rung);
+/* No connection and no thread is known any more. -errno when a map refuses. */
+int request_ladder_forget(struct request_bpf *bpf);
 
 /* As source_request.open. */
 int request_source_open_on(const struct source_options *options, struct attach_report *report, int rung, void **ret_self);
