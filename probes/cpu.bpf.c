@@ -103,7 +103,22 @@ static __always_inline bool walk_begin(struct unwind_walk *w, const struct user_
     w->r.sp = regs->sp;
     w->r.fp = regs->bp;
     w->r.bx = regs->bx;
-    w->r.r10 = regs->r10;
+    w->window.leaf[0] = regs->ax;
+    w->window.leaf[1] = regs->dx;
+    w->window.leaf[2] = regs->cx;
+    w->window.leaf[3] = regs->bx;
+    w->window.leaf[4] = regs->si;
+    w->window.leaf[5] = regs->di;
+    w->window.leaf[6] = regs->bp;
+    w->window.leaf[7] = regs->sp;
+    w->window.leaf[8] = regs->r8;
+    w->window.leaf[9] = regs->r9;
+    w->window.leaf[10] = regs->r10;
+    w->window.leaf[11] = regs->r11;
+    w->window.leaf[12] = regs->r12;
+    w->window.leaf[13] = regs->r13;
+    w->window.leaf[14] = regs->r14;
+    w->window.leaf[15] = regs->r15;
     return regs->cs == USER_CODE_64;
 }
 #elif defined(__TARGET_ARCH_arm64)
@@ -207,8 +222,16 @@ static __always_inline void sample_send(struct unwind_scratch *scratch, struct c
 {
     struct cpu_sample *s = sample_of(scratch);
     __u64 size = sizeof(*s) + (scratch->walk.base + scratch->walk.frames) * 8 + scratch->walk.stack_bytes;
-    __u64 flags = BPF_RB_NO_WAKEUP;
+    __u64 flags = BPF_RB_NO_WAKEUP, leaf_bytes;
 
+#if defined(__TARGET_ARCH_x86)
+    if (s->stack_bytes && s->user_frames == 1) {
+        leaf_bytes = unwind_copy_leaf(scratch);
+        if (leaf_bytes)
+            s->flags |= CPU_SAMPLE_REGISTERS;
+        size += leaf_bytes;
+    }
+#endif
     if (size > sizeof(*s) + sizeof(scratch->data))
         return;
     s->h.size_bytes = size;
@@ -258,6 +281,8 @@ int cpu_sample(struct perf_sample_context *ctx)
     s->user_end = sample_user(ctx, scratch, stat, task);
     s->user_frames = scratch->walk.frames;
     s->stack_bytes = scratch->walk.stack_bytes;
+    if (s->stack_bytes)
+        s->stack_skipped_words = scratch->walk.stack_skipped / 8;
     s->stop_ip = scratch->walk.r.ip;
     s->stop_sp = scratch->walk.r.sp;
     s->stop_fp = scratch->walk.r.fp;

@@ -32,10 +32,10 @@ struct cpu_sample {
     __u16 user_frames;    /* then: user addresses, leaf first; exact ones are marked CPU_FRAME_EXACT, the others are return addresses */
     __u8 user_end;        /* enum unwind_end */
     __u8 flags;           /* CPU_SAMPLE_* */
-    __u16 reserved;
-    __u32 stack_bytes;    /* then: this many bytes of the user stack from stack_sp on, a multiple of 8 */
+    __u16 stack_skipped_words;
+    __u32 stack_bytes;    /* then: this many bytes of the user stack, a multiple of 8; then the registers that a flag tells of */
     /* User registers of the last user frame in data[], where the walk stopped: for going on from the stack copy, which begins
-     * at stop_sp rounded down to 8. */
+     * stack_skipped_words above stop_sp rounded down to 8. */
     __u64 stop_ip, stop_sp, stop_fp, stop_lr, stop_bx;
     char comm[16];        /* the thread's name */
     __u64 data[];
@@ -44,6 +44,8 @@ _Static_assert(sizeof(struct cpu_sample) == 112, "wire format");
 
 #define CPU_SAMPLE_LEAF_IN_KERNEL 1 /* the user half begins in a system call, fault or interrupt */
 #define CPU_SAMPLE_KERNEL_TRUNCATED 2
+#define CPU_SAMPLE_REGISTERS 8 /* x86-64: data[] ends with the CPU_SAMPLE_REGISTER_COUNT registers of the leaf, by DWARF's numbers */
+#define CPU_SAMPLE_REGISTER_COUNT 16
 #define CPU_SAMPLE_STOP_INTERRUPTED 4 /* stop_ip is exact: a leaf, or interrupted by a signal; otherwise a return address */
 
 /* What the kernel half counts, a CPU's share each. */

@@ -11,12 +11,16 @@
 
 #include <bpf/bpf_helpers.h>
 
+#include "unwind.h"
+
 #if defined(__TARGET_ARCH_arm64)
 #define UNWIND_ARM64
 #endif
 #define UNWIND_READ(context, address, ret_u64) unwind_read(context, address, ret_u64)
 #define UNWIND_PREFETCH(context, cfa)          unwind_prefetch(context, cfa)
-#define UNWIND_CONTEXT                         struct unwind_window
+#define UNWIND_LEAF_REGISTER(context, number, ret_u64)                                                       \
+    (*(ret_u64) = (context)->leaf[(number) % UNWIND_LEAF_REGISTERS], 0)
+#define UNWIND_CONTEXT struct unwind_window
 #define UNWIND_INLINE                          static __always_inline
 
 /* A piece of the stack, read at once: a read of user memory costs far more than its bytes. Reaches from where
@@ -26,6 +30,7 @@
 #define UNWIND_WINDOW_BELOW 56
 
 struct unwind_window {
+    __u64 leaf[UNWIND_LEAF_REGISTERS];
     __u64 start, bytes;
     __u64 words[UNWIND_WINDOW_WORDS];
 };
@@ -66,7 +71,8 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 
 #define UNWIND_GO_ON        (-1) /* what unwind_frame returns when there is a caller to go on with */
 
-#define UNWIND_DATA_WORDS   (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES + CPU_STACK_COPY_BYTES / 8)
+#define UNWIND_DATA_WORDS                                                                                    \
+    (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES + CPU_STACK_COPY_BYTES / 8 + UNWIND_LEAF_REGISTERS)
 #define UNWIND_COPY_PAGE    4096
 #define UNWIND_HEADER_WORDS (sizeof(struct cpu_sample) / 8)
 
@@ -80,7 +86,7 @@ struct unwind_walk {
     __u32 pid;
     __u32 base; /* where in data[] the user frames begin */
     __u32 frames;
-    __u32 stack_bytes;
+    __u32 stack_skipped, stack_bytes; /* what lies between r.sp and the copy; of the copy */
     __u8 interrupted; /* r.ip is exact */
     __u8 by_fp;       /* the frame below was left by its frame pointer */
     __u8 has_process;
@@ -379,7 +385,8 @@ __noinline int unwind_frame(void)
  * only, so that the verifier checks one page for all. */
 static __always_inline bool unwind_copy_page(struct unwind_scratch *scratch, __u64 to)
 {
-    __u64 copied = scratch->walk.stack_bytes, from = (scratch->walk.r.sp & ~7ULL) + copied;
+    __u64 copied = scratch->walk.stack_bytes;
+    __u64 from = (scratch->walk.r.sp & ~7ULL) + scratch->walk.stack_skipped + copied;
     __u64 at = ((__u64)scratch->walk.base + scratch->walk.frames) * 8 + copied;
     __u64 size = UNWIND_COPY_PAGE - (from & (UNWIND_COPY_PAGE - 1));
 
@@ -391,10 +398,13 @@ static __always_inline bool unwind_copy_page(struct unwind_scratch *scratch, __u
     UNWIND_SAME_REGISTER(at);
     if (size == 0 || size > UNWIND_COPY_PAGE || at > sizeof(scratch->data))
         return false;
-    if (bpf_probe_read_user((__u8 *)scratch->data + at, size, (const void *)from))
-        return false;
-    scratch->walk.stack_bytes = copied + size;
-    return true;
+    if (bpf_probe_read_user((__u8 *)scratch->data + at, size, (const void *)from) == 0) {
+        scratch->walk.stack_bytes = copied + size;
+        return true;
+    }
+    /* A page that the function at hand is about to touch for the first time is not there yet. */
+    scratch->walk.stack_skipped += size;
+    return copied == 0;
 }
 
 /* Copies up to CPU_STACK_COPY_BYTES of the stack from r.sp on, behind the frames, as far as it can be read.
@@ -415,6 +425,20 @@ __noinline int unwind_copy_stack(__u64 top)
         if (!unwind_copy_page(scratch, to))
             break;
     return 0;
+}
+
+/* The leaf's registers behind the copy, for rules that need them; their number of bytes. */
+static __always_inline __u64 unwind_copy_leaf(struct unwind_scratch *scratch)
+{
+    __u64 at = ((__u64)scratch->walk.base + scratch->walk.frames) * 8 + scratch->walk.stack_bytes;
+
+    UNWIND_SAME_REGISTER(at);
+    if (at > sizeof(scratch->data) - sizeof(scratch->walk.window.leaf))
+        return 0;
+    if (bpf_probe_read_kernel((__u8 *)scratch->data + at, sizeof(scratch->walk.window.leaf),
+                              scratch->walk.window.leaf))
+        return 0;
+    return sizeof(scratch->walk.window.leaf);
 }
 
 /* Walks from the registers in the walk. What it finds lies in data[walk.base ..]. */

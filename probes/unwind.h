@@ -23,8 +23,8 @@ enum unwind_cfa {
     UNWIND_CFA_END,          /* the outermost function: return address undefined. The walk is whole. */
     UNWIND_CFA_SP,           /* sp + cfa_offset */
     UNWIND_CFA_FP,           /* fp + cfa_offset */
-    UNWIND_CFA_REGISTER,     /* other register + cfa_offset: rbx (3, followed everywhere: the dynamic linker's lazy binding
-                              * stands on it) or, in an interrupted frame only, r10 (10: functions about to realign) */
+    UNWIND_CFA_REGISTER,     /* x86-64: other register + cfa_offset: rbx (3, followed everywhere: the dynamic linker's lazy
+                              * binding stands on it) or, in an interrupted frame, any (functions about to realign, assembly) */
     UNWIND_CFA_SP_DEREF,     /* *(sp + cfa_offset) + cfa_add */
     UNWIND_CFA_FP_DEREF,     /* *(fp + cfa_offset) + cfa_add: functions that realign their stack */
     UNWIND_CFA_PLT,          /* x86-64 PLT stub: sp + 8 + ((ip & 15) >= cfa_offset ? 8 : 0) */
@@ -43,11 +43,12 @@ enum unwind_fp {
 struct unwind_rule {
     __u8 cfa;          /* enum unwind_cfa */
     __u8 fp;           /* enum unwind_fp */
-    __u8 cfa_register; /* DWARF number, for UNWIND_CFA_REGISTER */
+    __u8 cfa_register; /* DWARF number, for UNWIND_CFA_REGISTER; or what ra_offset says */
     __u8 bx_words;     /* x86-64: caller's rbx is saved at CFA - 8 * bx_words; 0: still in rbx (or not expressible) */
     __s32 cfa_offset;
     __s32 fp_offset;
-    __s16 ra_offset;   /* return address at CFA + ra_offset; -8 on x86-64. arm64, leaf: 0 means still in x30 */
+    __s16 ra_offset;   /* return address at CFA + ra_offset; -8 on x86-64. 0, in an interrupted frame only: still in x30 on
+                        * arm64, in the register cfa_register on x86-64 (vfork takes it off the stack) */
     __s16 cfa_add;
 };
 _Static_assert(sizeof(struct unwind_rule) == 16, "table format");
@@ -80,5 +81,7 @@ struct unwind_registers {
     __u64 ip, sp, fp;
     __u64 lr;  /* arm64: x30, true in an interrupted frame */
     __u64 bx;  /* x86-64: rbx */
-    __u64 r10; /* x86-64: true in an interrupted frame */
+    __u64 ucontext; /* x86-64, of a frame interrupted by a signal: where all its registers are; 0: the leaf, or none */
 };
+
+#define UNWIND_LEAF_REGISTERS 16 /* x86-64: those of the interrupted thread, by their DWARF numbers */

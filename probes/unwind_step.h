@@ -8,8 +8,10 @@
  *     #define UNWIND_READ(context, address, ret_u64) my_read(context, address, ret_u64)   // 0, or anything
  * else: cannot be read
  *
- * (optionally, how the topmost words of a frame, below `cfa`, are read in advance: UNWIND_PREFETCH(context,
- * cfa)) and which instruction set the walked program has: UNWIND_ARM64, else x86-64. */
+ * how a register of the leaf is told, by its DWARF number: UNWIND_LEAF_REGISTER(context, number, ret_u64)
+ * (x86-64), (optionally, how the topmost words of a frame, below `cfa`, are read in advance:
+ * UNWIND_PREFETCH(context, cfa)) and which instruction set the walked program has: UNWIND_ARM64, else x86-64.
+ */
 #pragma once
 
 #include "cpu.h"
@@ -17,8 +19,9 @@
 
 /* What a step came to; any value >= 0 is an enum unwind_end: the walk ends at this frame, its registers are
  * as they were. */
-#define UNWIND_STEP_RETURNED (-1) /* `r` is the caller; r->ip is a return address: look rules up at ip - 1   \
-                                   */
+#define UNWIND_STEP_RETURNED                                                                                 \
+    (-1) /* `r` is the caller; r->ip is a return address: look rules up at ip - 1                            \
+          */
 #define UNWIND_STEP_INTERRUPTED                                                                              \
     (-2) /* `r` was interrupted by a signal: r->ip is exact, and all registers are true */
 
@@ -50,11 +53,26 @@ UNWIND_INLINE __u64 unwind_address(__u64 address)
 #define UNWIND_UCONTEXT_SP 432
 #define UNWIND_UCONTEXT_IP 440
 #else
-#define UNWIND_UCONTEXT_R10 56
-#define UNWIND_UCONTEXT_FP  120
-#define UNWIND_UCONTEXT_BX  128
-#define UNWIND_UCONTEXT_SP  160
-#define UNWIND_UCONTEXT_IP  168
+#define UNWIND_UCONTEXT_REGISTERS 40
+#define UNWIND_UCONTEXT_FP        120
+#define UNWIND_UCONTEXT_BX        128
+#define UNWIND_UCONTEXT_SP        160
+#define UNWIND_UCONTEXT_IP        168
+/* Where the ucontext has DWARF's registers 0 to 7, four bits each; 8 to 15 come first. */
+#define UNWIND_UCONTEXT_ORDER     0xfa89becdULL
+
+/* Any register of an interrupted frame: 0, or anything else: not known. */
+UNWIND_INLINE int unwind_interrupted_register(const struct unwind_registers *r, __u32 number, __u64 *ret,
+                                              UNWIND_CONTEXT *context)
+{
+    __u64 index = number < 8 ? (UNWIND_UCONTEXT_ORDER >> (4 * number)) & 15 : number - 8;
+
+    if (number >= UNWIND_LEAF_REGISTERS)
+        return UNWIND_END_UNSUPPORTED;
+    if (r->ucontext)
+        return UNWIND_READ(context, r->ucontext + UNWIND_UCONTEXT_REGISTERS + 8 * index, ret);
+    return UNWIND_LEAF_REGISTER(context, number, ret);
+}
 #endif
 
 UNWIND_INLINE int unwind_step_signal(const struct unwind_rule *rule, struct unwind_registers *r,
@@ -71,9 +89,9 @@ UNWIND_INLINE int unwind_step_signal(const struct unwind_rule *rule, struct unwi
     if (UNWIND_READ(context, ucontext + UNWIND_UCONTEXT_LR, &next.lr))
         return UNWIND_END_BAD_READ;
 #else
-    if (UNWIND_READ(context, ucontext + UNWIND_UCONTEXT_BX, &next.bx) ||
-        UNWIND_READ(context, ucontext + UNWIND_UCONTEXT_R10, &next.r10))
+    if (UNWIND_READ(context, ucontext + UNWIND_UCONTEXT_BX, &next.bx))
         return UNWIND_END_BAD_READ;
+    next.ucontext = ucontext;
 #endif
     *r = next;
     return UNWIND_STEP_INTERRUPTED;
@@ -148,10 +166,10 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
     case UNWIND_CFA_REGISTER:
         if (rule->cfa_register == 3)
             cfa = r->bx + (__s64)rule->cfa_offset;
-        else if (rule->cfa_register == 10 && interrupted)
-            cfa = r->r10 + (__s64)rule->cfa_offset;
-        else
+        else if (!interrupted || unwind_interrupted_register(r, rule->cfa_register, &cfa, context))
             return UNWIND_END_UNSUPPORTED;
+        else
+            cfa += (__s64)rule->cfa_offset;
         break;
 #endif
     case UNWIND_CFA_NONE:
@@ -192,8 +210,12 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
         return UNWIND_END_BAD_READ;
     }
 #else
-    if (UNWIND_READ(context, cfa + (__s64)rule->ra_offset, &ip))
+    if (rule->ra_offset == 0) {
+        if (!interrupted || unwind_interrupted_register(r, rule->cfa_register, &ip, context))
+            return UNWIND_END_UNSUPPORTED;
+    } else if (UNWIND_READ(context, cfa + (__s64)rule->ra_offset, &ip)) {
         return UNWIND_END_BAD_READ;
+    }
     if (rule->bx_words) {
         __u64 bx = r->bx;
 

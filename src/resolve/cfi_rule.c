@@ -131,6 +131,11 @@ static bool set_return_address(uint16_t machine, const struct cfa_saved *saved, 
 {
     if (machine == EM_AARCH64 && (saved->kind == CFA_SAVED_UNSPECIFIED || saved->kind == CFA_SAVED_SAME))
         return true; /* still in the link register: offset 0 */
+    if (machine == EM_X86_64 && saved->kind == CFA_SAVED_IN_REGISTER && rule->cfa != UNWIND_CFA_REGISTER &&
+        saved->offset >= 0 && saved->offset < UNWIND_LEAF_REGISTERS) {
+        rule->cfa_register = (uint8_t)saved->offset;
+        return true;
+    }
     if (saved->kind != CFA_SAVED_AT_OFFSET || !fits_s16(saved->offset) || saved->offset == 0)
         return false;
     rule->ra_offset = (int16_t)saved->offset;

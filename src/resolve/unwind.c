@@ -16,10 +16,19 @@ static int read_copy(const struct unwind_copy *copy, uint64_t address, void *ret
     return 0;
 }
 
+static inline int leaf_register(const struct unwind_copy *copy, uint32_t number, void *ret_u64)
+{
+    if (!copy->leaf)
+        return -ENOENT;
+    memcpy(ret_u64, &copy->leaf[number], 8);
+    return 0;
+}
+
 #if defined(__aarch64__)
 #define UNWIND_ARM64
 #endif
-#define UNWIND_READ(context, address, ret_u64) read_copy(context, address, ret_u64)
+#define UNWIND_READ(context, address, ret_u64)         read_copy(context, address, ret_u64)
+#define UNWIND_LEAF_REGISTER(context, number, ret_u64) leaf_register(context, number, ret_u64)
 #include "../../probes/unwind_step.h"
 
 int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn find_rule, void *context, uint64_t *ret_frames,
@@ -89,6 +98,9 @@ int unwind_finish_sample(const struct cpu_sample *record, const struct process *
     size_t room = record->h.size_bytes < sizeof(*record) ? 0 : record->h.size_bytes - sizeof(*record);
     if (frames * 8 > room || record->stack_bytes > room - frames * 8)
         return record->user_end;
+    const uint64_t *words = (const uint64_t *)record->data;
+    bool has_leaf = record->flags & CPU_SAMPLE_REGISTERS &&
+                    room - frames * 8 - record->stack_bytes >= 8 * CPU_SAMPLE_REGISTER_COUNT;
     struct unwind_copy copy = {
         .registers = {.ip = record->stop_ip,
                       .sp = record->stop_sp,
@@ -96,9 +108,10 @@ int unwind_finish_sample(const struct cpu_sample *record, const struct process *
                       .lr = record->stop_lr,
                       .bx = record->stop_bx},
         .interrupted = record->flags & CPU_SAMPLE_STOP_INTERRUPTED,
-        .address = record->stop_sp & ~7ULL,
+        .address = (record->stop_sp & ~7ULL) + 8ULL * record->stack_skipped_words,
         .stack = &record->data[frames],
         .stack_bytes = record->stack_bytes,
+        .leaf = has_leaf ? words + frames + record->stack_bytes / 8 : NULL,
     };
     struct sample_walk walk = {.process = process, .cache = cache};
     return unwind_walk(&copy, find_process_rule, &walk, ret_frames, max, ret_count);

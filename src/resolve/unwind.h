@@ -22,6 +22,7 @@ struct unwind_copy {
     uint64_t address; /* of stack[0] */
     const void *stack;
     size_t stack_bytes;
+    const uint64_t *leaf; /* x86-64: UNWIND_LEAF_REGISTERS of the frame to start from; NULL: not known */
 };
 
 /* The rule that holds at `address`. 0; UNWIND_END_NO_CFI: go on by the frame pointer; another enum

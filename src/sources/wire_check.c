@@ -19,8 +19,9 @@ static bool check_cpu_sample(const struct wire_header *header)
     return s->kernel_frames <= CPU_MAX_KERNEL_FRAMES && s->user_frames <= CPU_MAX_USER_FRAMES &&
            s->user_end < UNWIND_END_COUNT && s->stack_bytes <= CPU_STACK_COPY_BYTES &&
            s->stack_bytes % 8 == 0 && memchr(s->comm, 0, sizeof(s->comm)) &&
-           header->size_bytes ==
-               sizeof(*s) + 8 * ((size_t)s->kernel_frames + s->user_frames) + s->stack_bytes;
+           header->size_bytes == sizeof(*s) + 8 * ((size_t)s->kernel_frames + s->user_frames) +
+                                     s->stack_bytes +
+                                     (s->flags & CPU_SAMPLE_REGISTERS ? 8 * CPU_SAMPLE_REGISTER_COUNT : 0);
 }
 
 static bool check_mmap(const struct wire_header *header)

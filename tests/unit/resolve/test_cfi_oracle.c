@@ -106,6 +106,9 @@ static bool rule_agrees(struct oracle *o, const struct unwind_rule *rule)
             return false;
     } else if (strcmp(ra, "u") == 0) {
         return rule->cfa == UNWIND_CFA_END;
+    } else if (sscanf(ra, "r%d", &offset) == 1) { /* in a register, as while vfork runs */
+        if (rule->ra_offset != 0 || rule->cfa_register != offset)
+            return false;
     } else if (sscanf(ra, "c%d", &offset) != 1 || rule->ra_offset != offset) {
         return false;
     }

@@ -283,8 +283,13 @@ static void check(struct stepper *s, const struct user_regs_struct *now)
 {
     static uint64_t frames[FRAMES_MAX];
     size_t count = 0;
+    const uint64_t leaf[UNWIND_LEAF_REGISTERS] = {
+        now->rax, now->rdx, now->rcx, now->rbx, now->rsi, now->rdi, now->rbp, now->rsp,
+        now->r8,  now->r9,  now->r10, now->r11, now->r12, now->r13, now->r14, now->r15,
+    };
     struct unwind_copy copy = {
-        .registers = {.ip = now->rip, .sp = now->rsp, .fp = now->rbp, .bx = now->rbx, .r10 = now->r10},
+        .leaf = leaf,
+        .registers = {.ip = now->rip, .sp = now->rsp, .fp = now->rbp, .bx = now->rbx},
         .interrupted = true,
         .address = s->stack_start,
         .stack = s->stack,
