@@ -26,7 +26,7 @@ int BPF_PROG(request_socket_receive, struct sock *sk, int bytes, int flags)
     __u16 family = sk->__sk_common.skc_family;
     if (bytes <= 0 || sk->sk_type != SOCK_STREAM || flags & MSG_PEEK)
         return 0;
-    if (family != AF_INET && family != AF_INET6 && !is_tracked(bpf_get_current_pid_tgid()))
+    if (family != AF_INET && family != AF_INET6 && !thread_find(bpf_get_current_pid_tgid()))
         return 0;
     syscall_current(&call);
     received(sk, bytes, &call);
@@ -122,7 +122,7 @@ int BPF_PROG(request_syscall_exit, struct pt_regs *registers, long result)
         if (sk)
             received(sk, result, &call);
     } else if (is_send(call.number) || call.number == NR_sendfile || call.number == NR_splice) {
-        if (!is_tracked(bpf_get_current_pid_tgid()) && !*(volatile __u64 *)&parked_requests)
+        if (!thread_find(bpf_get_current_pid_tgid()) && !*(volatile __u64 *)&parked_requests)
             return 0;
         sk = stream_of(call.number == NR_splice ? call.argument[2] : call.argument[0]);
         if (sk)
@@ -155,12 +155,11 @@ int BPF_PROG(request_connection_state, struct sock *sk, int before, int after)
     }
     if (after != TCP_FIN_WAIT1 && after != TCP_LAST_ACK && after != TCP_CLOSE)
         return 0;
+    if (!has_socket_cookies) /* its address, as a number */
+        bpf_probe_read_kernel(&sk, sizeof(sk), &key);
     struct request_connection *c = connection_of(sk);
-    if (!c) {
-        if (!has_socket_storage)
-            bpf_map_delete_elem(&socket_hash, &key);
+    if (!c)
         return 0;
-    }
     if (c->active && !c->replied && is_sending(c)) /* over loopback, a reset can come before the send is over that it answers */
         c->closing = true;
     else
@@ -171,22 +170,12 @@ int BPF_PROG(request_connection_state, struct sock *sk, int before, int after)
 SEC("tp_btf/sched_switch")
 int BPF_PROG(request_switch, bool preempted, struct task_struct *before, struct task_struct *after)
 {
-    __u32 tid_before = before->pid, tid_after = after->pid;
-    bool tracked_before = is_tracked(tid_before), tracked_after = is_tracked(tid_after);
-    if (!tracked_before && !tracked_after)
-        return 0;
-    __u64 now = bpf_ktime_get_ns();
-    struct request_thread *t;
-    if (tracked_before) {
-        t = thread_find(tid_before);
-        if (t)
-            stop_running(t, before, tid_before, preempted, now);
-    }
-    if (tracked_after) {
-        t = thread_find(tid_after);
-        if (t)
-            run_again(t, after, tid_after, now);
-    }
+    struct request_thread *t = thread_find(before->pid);
+    if (t)
+        stop_running(t, before, before->pid, preempted, bpf_ktime_get_ns());
+    t = thread_find(after->pid);
+    if (t)
+        run_again(t, after, after->pid, bpf_ktime_get_ns());
     return 0;
 }
 

@@ -6,6 +6,16 @@
 
 #include "wire.h"
 
+/* How many of each are known at a time. */
+#define REQUEST_THREADS_MAX     16384
+#define REQUEST_CONNECTIONS_MAX 4096
+#define REQUEST_PROCESSES_MAX   1024
+
+/* Of a place that is taken, with its index: the key among the claims. */
+#define REQUEST_CLAIM_THREAD     (1ULL << 63)
+#define REQUEST_CLAIM_CONNECTION (1ULL << 63 | 1ULL << 32)
+#define REQUEST_CLAIM_PROCESS    (1ULL << 63 | 2ULL << 32)
+
 #define REQUEST_LINE_BYTES    160
 #define REQUEST_WAITS         8
 #define REQUEST_KERNEL_FRAMES 12

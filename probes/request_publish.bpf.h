@@ -118,6 +118,8 @@ __noinline int publish(__u64 number, __u64 now, int last)
         count(c, p);
     c->dirty = false;
     p->last_ns = now;
+    if (!c->r.line_bytes && !(c->r.flags & REQUEST_PIPELINED)) /* another protocol since */
+        return 0;
     __u64 duration = c->r.duration_ns, recorded = c->recorded_ns;
     if (counts_only) {
         if (first)

@@ -40,27 +40,38 @@ static __always_inline void take_more(struct request_thread *t, struct request_c
     }
 }
 
-/* A socket on which no request was seen before: most are no server's, and one look at the first bytes has to tell. */
-static __always_inline struct request_thread *first_contact(struct request_thread *t, struct request_connection **ret_c,
-                                                            struct sock *sk, __u64 pid_tgid, const void *buffer, __u32 size,
-                                                            enum method_match *ret_match)
+/* The next request on a connection that is kept, in one read: so the one before has to be told first. Bytes that are none (the rest
+ * of what was refused, another protocol after an upgrade) take its line away: it gets no record any more. */
+static __always_inline enum method_match take_next(struct request_connection *c, const void *buffer, __u32 size, __u64 now)
+{
+    if (c->active && (c->dirty || c->recorded_ns))
+        publish(c->number, now, true);
+    __u32 n = read_line(c->r.line, buffer, size);
+    enum method_match match = n ? match_method(*(__u64 *)c->r.line, n) : METHOD_NONE;
+    c->r.line_bytes = match == METHOD_NONE ? 0 : n;
+    return match;
+}
+
+/* A socket on which no request was seen before: most are no server's, and a look at the first bytes has to tell. */
+static __always_inline struct request_connection *first_contact(struct request_thread **t, struct sock *sk, __u64 pid_tgid,
+                                                                const void *buffer, __u32 size, __u64 now,
+                                                                enum method_match *ret_match)
 {
     __u64 head;
     __u32 known = read_head(buffer, size, &head);
     *ret_match = known ? match_method(head, known) : METHOD_NONE;
     if (*ret_match == METHOD_NONE)
-        return t;
-    if (!t)
-        t = thread_make(pid_tgid);
-    if (!t)
+        return NULL;
+    if (!*t)
+        *t = thread_make(pid_tgid);
+    if (!*t)
         return NULL;
     struct request_connection *c = connection_of(sk); /* of another thread */
     if (!c)
         c = connection_make(sk, pid_tgid);
-    *ret_c = c;
     if (c)
-        c->next_bytes = read_line(c->next, buffer, size);
-    return t;
+        *ret_match = take_next(c, buffer, size, now);
+    return c;
 }
 
 static __always_inline void received(struct sock *sk, __s32 bytes, const struct request_syscall *call)
@@ -71,36 +82,30 @@ static __always_inline void received(struct sock *sk, __s32 bytes, const struct 
         return;
     struct request_thread *t = thread_find(tid);
     struct request_connection *c = t ? connection_of(sk) : NULL;
+    __u64 now = bpf_ktime_get_ns();
     if (c && c->active && !c->replied) {
-        take_more(t, c, tid, bytes, call, bpf_ktime_get_ns());
+        take_more(t, c, tid, bytes, call, now);
         return;
     }
     const void *buffer = syscall_buffer(call, &size);
     if (bytes < size)
         size = bytes;
     enum method_match match;
-    if (c) { /* the usual case: the next request on a connection that is kept, in one read */
-        c->next_bytes = read_line(c->next, buffer, size);
-        match = c->next_bytes ? match_method(*(__u64 *)c->next, c->next_bytes) : METHOD_NONE;
-    } else {
-        t = first_contact(t, &c, sk, pid_tgid, buffer, size, &match);
-    }
+    if (c)
+        match = take_next(c, buffer, size, now);
+    else
+        c = first_contact(&t, sk, pid_tgid, buffer, size, now, &match);
     if (!t)
         return;
     if (match == METHOD_NONE) {
-        answered(t, (__u64)sk, tid, sk, call->number, bpf_ktime_get_ns());
+        answered(t, (__u64)sk, tid, sk, call->number, now);
         return;
     }
     if (!c)
         return;
-    __u64 now = bpf_ktime_get_ns();
     if (t->connection != c->number)
         turn_away(t, tid, now);
-    if (c->active && (c->dirty || c->recorded_ns))
-        publish(c->number, now, true);
     begin(t, c, pid_tgid, call->argument[0], now);
     c->partial = match == METHOD_PART;
     c->r.bytes_in = bytes;
-    __builtin_memcpy(c->r.line, c->next, sizeof(c->r.line));
-    c->r.line_bytes = c->next_bytes;
 }

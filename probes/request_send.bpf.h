@@ -89,6 +89,7 @@ static __always_inline void begin_pipelined(struct request_thread *t, struct req
     __u64 start = c->r.start_ns + c->r.duration_ns;
     publish(c->number, now, true);
     begin(t, c, pid_tgid, c->fd, start);
+    c->r.line_bytes = 0;
     c->r.flags = REQUEST_PIPELINED;
 }
 

@@ -12,23 +12,16 @@
 #include <bpf/bpf_tracing.h>
 
 #include "cgroup.bpf.h"
-#include "request.h"
+#include "request_table.bpf.h"
 
 #define AF_UNIX  1
 #define AF_INET  2
 #define AF_INET6 10
 
-#ifndef BPF_LOCAL_STORAGE_GET_F_CREATE
-#define BPF_LOCAL_STORAGE_GET_F_CREATE (1ULL << 0)
-#endif
-
-#define THREAD_SETS       4096
-#define THREAD_WAYS       4
-#define CONNECTIONS_MAX   4096
 #define CALLS_MAX         4096
-#define PROCESSES_MAX     1024
 #define FILTER_MAX        64
 #define PARENTS_MAX       16
+#define REPLACEABLE_NS    1000000000ULL
 
 /* Set before loading. */
 const volatile bool has_task_registers = true; /* bpf_task_pt_regs and bpf_get_current_task_btf: kernels of 5.15 and later */
@@ -37,8 +30,8 @@ const volatile __u32 wanted_pids = 0;
 const volatile __u32 wanted_cgroups = 0;
 const volatile __u32 wanted_commands = 0;
 const volatile __u32 records_a_window = 32;
+const volatile bool has_socket_cookies = true; /* programs that are given sockets as such (tp_btf), kernels of 5.12 and later */
 const volatile __u32 stack_offset = 16384; /* THREAD_SIZE, where bpf_task_pt_regs is missing */
-const volatile bool has_socket_storage = true; /* programs that are given sockets as such (tp_btf), kernels of 5.11 and later */
 
 /* Set at any time. */
 volatile bool counts_only = false;
@@ -60,7 +53,6 @@ struct request_thread {
 struct request_connection {
     struct request_record r;
     __u64 number;    /* its own: 1 + index */
-    __u64 socket;    /* address, to tell that it is still the same */
     __u64 parked_ns; /* since when no thread works on it; 0: one does */
     __u64 tail_ns[REQUEST_WAITS];
     __u32 tail_count[REQUEST_WAITS];
@@ -85,14 +77,7 @@ struct request_connection {
     bool closing; /* closed inside the send that may carry its reply */
     bool blocked; /* the latest send found the buffer full */
     __u8 head_bytes;
-    __u8 next_bytes;
     char head[16]; /* of the reply */
-    char next[REQUEST_LINE_BYTES]; /* what came in after the reply: the next request's line, if it is one */
-};
-
-/* What is kept with a socket itself, where that can be done; else by its address. */
-struct request_socket {
-    __u64 connection;
 };
 
 /* A connection on which a thread called another service for a request. */
@@ -107,35 +92,12 @@ struct {
     __uint(max_entries, 256 * 1024);
 } request_ring SEC(".maps");
 
-/* Programs compile a look into an array to a few instructions: this is what every event needs. */
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, CONNECTIONS_MAX);
+    __uint(max_entries, REQUEST_CONNECTIONS_MAX);
     __type(key, __u32);
     __type(value, struct request_connection);
 } connections SEC(".maps");
-
-struct {
-    __uint(type, BPF_MAP_TYPE_STACK);
-    __uint(max_entries, CONNECTIONS_MAX);
-    __uint(key_size, 0);
-    __type(value, __u32);
-} free_connections SEC(".maps"); /* their indices, filled when loaded */
-
-struct {
-    __uint(type, BPF_MAP_TYPE_SK_STORAGE);
-    __uint(map_flags, BPF_F_NO_PREALLOC);
-    __type(key, int);
-    __type(value, struct request_socket);
-} socket_storage SEC(".maps");
-
-struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(map_flags, BPF_F_NO_PREALLOC);
-    __uint(max_entries, CONNECTIONS_MAX);
-    __type(key, __u64);
-    __type(value, struct request_socket);
-} socket_hash SEC(".maps");
 
 struct {
     __uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -146,15 +108,14 @@ struct {
 
 struct {
     __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, THREAD_SETS * THREAD_WAYS);
+    __uint(max_entries, REQUEST_THREADS_MAX);
     __type(key, __u32);
     __type(value, struct request_thread);
 } threads SEC(".maps");
 
 struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(map_flags, BPF_F_NO_PREALLOC);
-    __uint(max_entries, PROCESSES_MAX);
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, REQUEST_PROCESSES_MAX);
     __type(key, __u32);
     __type(value, struct request_process);
 } processes SEC(".maps");
@@ -190,15 +151,6 @@ struct {
     __type(value, __u64);
 } request_losses SEC(".maps");
 
-/* To start from: too large for the stack. Never written. */
-struct {
-    __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, 1);
-    __type(key, __u32);
-    __type(value, struct request_process);
-} blank_process SEC(".maps");
-
-__u32 tracked[THREAD_SETS][THREAD_WAYS]; /* whose each of `threads` is, in sets by the low bits of their number; 0: nobody's */
 __u64 parked_requests;        /* how many requests no thread works on: somebody else may reply to them */
 
 /* `v`, in a form whose bound the verifier of every kernel sees. */
@@ -222,29 +174,24 @@ static __always_inline void lose_not(__u32 reason) /* it came after all */
         (*count)--;
 }
 
-static __always_inline volatile __u32 *thread_set(__u32 tid)
+/* By its place, in a form whose bound the verifier sees. */
+static __always_inline struct request_thread *thread_at(__u32 index)
 {
-    return tracked[tid & (THREAD_SETS - 1)];
-}
-
-/* What every thread pays at every switch: four loads out of one line of cache. */
-static __always_inline bool is_tracked(__u32 tid)
-{
-    volatile __u32 *set = thread_set(tid);
-    return tid && (set[0] == tid || set[1] == tid || set[2] == tid || set[3] == tid); /* 0: a CPU with nothing to do */
-}
-
-static __always_inline struct request_thread *thread_at(__u32 tid, __u32 way)
-{
-    __u32 index = (tid & (THREAD_SETS - 1)) * THREAD_WAYS + way;
     return bpf_map_lookup_elem(&threads, &index);
 }
 
+static __always_inline volatile __u32 *thread_set(__u32 tid)
+{
+    return thread_names[tid & (REQUEST_THREADS_MAX / 4 - 1)];
+}
+
+/* What every thread pays at every switch. */
 static __always_inline struct request_thread *thread_find(__u32 tid)
 {
-    volatile __u32 *set = thread_set(tid);
-    __u32 way = set[0] == tid ? 0 : set[1] == tid ? 1 : set[2] == tid ? 2 : set[3] == tid ? 3 : THREAD_WAYS;
-    return tid && way < THREAD_WAYS ? thread_at(tid, way) : NULL;
+    __u32 way = table_way4(thread_set(tid), tid);
+    if (way == TABLE_NOT_FOUND || !tid) /* 0: a CPU with nothing to do */
+        return NULL;
+    return thread_at((tid & (REQUEST_THREADS_MAX / 4 - 1)) * 4 + way);
 }
 
 static __always_inline bool is_wanted(__u32 pid)
@@ -279,26 +226,28 @@ static __always_inline struct request_thread *thread_make(__u64 pid_tgid)
     struct request_thread *t;
     if (!is_wanted(pid_tgid >> 32))
         return NULL;
-    volatile __u32 *set = thread_set(tid);
-    __u32 way = !set[0] ? 0 : !set[1] ? 1 : !set[2] ? 2 : !set[3] ? 3 : THREAD_WAYS;
-    if (way == THREAD_WAYS) {
-        lose(REQUEST_LOSS_MAP_FULL);
-        return NULL;
+    for (__u32 way = 0; way < 4; way++) {
+        __u32 index = (tid & (REQUEST_THREADS_MAX / 4 - 1)) * 4 + way;
+        if (thread_set(tid)[way] || !table_claim(REQUEST_CLAIM_THREAD | index))
+            continue;
+        t = thread_at(index);
+        if (!t)
+            return NULL;
+        __builtin_memset(t, 0, sizeof(*t));
+        thread_set(tid)[way] = tid;
+        return t;
     }
-    t = thread_at(tid, way);
-    if (!t)
-        return NULL;
-    __builtin_memset(t, 0, sizeof(*t));
-    set[way] = tid; /* two may take the same place at the same time: then one is not known, and begins anew */
-    return t;
+    lose(REQUEST_LOSS_MAP_FULL);
+    return NULL;
 }
 
 static __always_inline void thread_drop(__u32 tid)
 {
-    volatile __u32 *set = thread_set(tid);
-    for (int way = 0; way < THREAD_WAYS; way++)
-        if (set[way] == tid)
-            set[way] = 0;
+    __u32 set = tid & (REQUEST_THREADS_MAX / 4 - 1), way = table_way4(thread_names[set], tid);
+    if (way == TABLE_NOT_FOUND)
+        return;
+    thread_names[set][way & 3] = 0;
+    table_release(REQUEST_CLAIM_THREAD | (set * 4 + way));
 }
 
 static __always_inline struct request_connection *connection_find(__u64 number)
@@ -307,48 +256,68 @@ static __always_inline struct request_connection *connection_find(__u64 number)
     return bpf_map_lookup_elem(&connections, &index);
 }
 
-static __always_inline struct request_socket *socket_find(struct sock *sk)
+/* Its cookie, which no socket has twice, and most have none (0) until somebody asks for it; else its address. */
+static __always_inline __u64 socket_name(struct sock *sk)
 {
-    __u64 key = (__u64)sk;
-    if (has_socket_storage)
-        return bpf_sk_storage_get(&socket_storage, sk, NULL, 0);
-    return bpf_map_lookup_elem(&socket_hash, &key);
+    if (has_socket_cookies)
+        return sk->__sk_common.skc_cookie.counter;
+    return (__u64)sk & ~(1ULL << 63);
 }
 
-static __always_inline struct request_socket *socket_make(struct sock *sk)
+static __always_inline __u32 socket_set(__u64 name)
 {
-    if (has_socket_storage)
-        return bpf_sk_storage_get(&socket_storage, sk, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
-    struct request_socket blank = {};
-    __u64 key = (__u64)sk;
-    bpf_map_update_elem(&socket_hash, &key, &blank, BPF_NOEXIST);
-    return bpf_map_lookup_elem(&socket_hash, &key);
+    return name * 0x9e3779b97f4a7c15ULL >> 55 & (REQUEST_CONNECTIONS_MAX / 8 - 1);
 }
 
 static __always_inline struct request_connection *connection_of(struct sock *sk)
 {
-    struct request_socket *s = socket_find(sk);
-    struct request_connection *c = s ? connection_find(s->connection) : NULL;
-    return c && c->socket == (__u64)sk ? c : NULL;
+    __u64 name = socket_name(sk);
+    __u32 set = socket_set(name), way = table_way8(connection_names[set], name);
+    return way == TABLE_NOT_FOUND || !name ? NULL : connection_find(set * 8 + way + 1);
 }
 
-static __always_inline struct request_connection *connection_make(struct sock *sk, __u64 pid_tgid)
+/* Idle for so long that its place is better used for another: what it may still send is not seen then. */
+static __always_inline bool is_replaceable(struct request_connection *c, __u64 now)
 {
-    __u32 index;
+    return !c->active || (c->replied && !c->dirty && now > c->r.start_ns + c->r.duration_ns + REPLACEABLE_NS);
+}
+
+static __always_inline __u32 connection_claim(__u32 set)
+{
+    for (__u32 way = 0; way < 8; way++)
+        if (!connection_names[set][way] && table_claim(REQUEST_CLAIM_CONNECTION | (set * 8 + way)))
+            return set * 8 + way;
+    __u64 now = bpf_ktime_get_ns();
+    for (__u32 way = 0; way < 8; way++) {
+        struct request_connection *c = connection_find(set * 8 + way + 1);
+        if (!c || !is_replaceable(c, now) || !table_release(REQUEST_CLAIM_CONNECTION | (set * 8 + way)))
+            continue;
+        table_release(connection_names[set][way]);
+        connection_names[set][way] = 0;
+        if (table_claim(REQUEST_CLAIM_CONNECTION | (set * 8 + way)))
+            return set * 8 + way;
+    }
+    return TABLE_NOT_FOUND;
+}
+
+static __noinline struct request_connection *connection_make(struct sock *sk, __u64 pid_tgid)
+{
     __u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
     if (family != AF_INET && family != AF_INET6)
         return NULL;
-    struct request_socket *s = socket_make(sk);
-    if (!s || bpf_map_pop_elem(&free_connections, &index) < 0) {
+    __u64 name = has_socket_cookies ? bpf_get_socket_cookie(sk) : socket_name(sk);
+    if (!name || !table_claim(name)) /* another thread is at it */
+        return NULL;
+    __u32 set = socket_set(name), index = connection_claim(set);
+    if (index == TABLE_NOT_FOUND) {
+        table_release(name);
         lose(REQUEST_LOSS_MAP_FULL);
         return NULL;
     }
     struct request_connection *c = connection_find(index + 1);
     if (!c)
         return NULL;
-    s->connection = index + 1;
     c->number = index + 1;
-    c->socket = (__u64)sk;
     c->active = false;
     c->sent_bytes = 0;
     c->r.h.kind = WIRE_REQUEST;
@@ -363,35 +332,48 @@ static __always_inline struct request_connection *connection_make(struct sock *s
         BPF_CORE_READ_INTO((struct in6_addr *)c->r.peer_address, sk, __sk_common.skc_v6_daddr);
     else
         BPF_CORE_READ_INTO((__be32 *)c->r.peer_address, sk, __sk_common.skc_daddr);
+    connection_names[set][index & 7] = name;
     return c;
 }
 
 /* The connection has ended. */
 static __always_inline void connection_drop(struct request_connection *c, struct sock *sk)
 {
-    __u32 index = c->number - 1;
-    __u64 key = (__u64)sk;
-    if (c->socket != key)
-        return;
-    c->socket = 0;
+    __u64 name = socket_name(sk);
+    __u32 set = socket_set(name), way = table_way8(connection_names[set], name);
     c->active = false;
-    if (!has_socket_storage)
-        bpf_map_delete_elem(&socket_hash, &key);
-    bpf_map_push_elem(&free_connections, &index, BPF_ANY);
+    if (way == TABLE_NOT_FOUND)
+        return;
+    connection_names[set][way & 7] = 0;
+    table_release(name);
+    table_release(REQUEST_CLAIM_CONNECTION | (set * 8 + way));
+}
+
+static __noinline struct request_process *process_make(struct request_record *r)
+{
+    __u32 pid = r->h.pid, set = pid & (REQUEST_PROCESSES_MAX / 4 - 1);
+    if (!table_claim(pid)) /* another thread is at it */
+        return NULL;
+    for (__u32 way = 0; way < 4; way++) {
+        __u32 index = set * 4 + way;
+        if (process_names[set][way] || !table_claim(REQUEST_CLAIM_PROCESS | index))
+            continue;
+        struct request_process *p = bpf_map_lookup_elem(&processes, &index);
+        if (!p)
+            return NULL;
+        __builtin_memcpy(p->comm, r->comm, sizeof(p->comm)); /* all else is 0: whoever gave it back saw to that */
+        process_names[set][way] = pid;
+        return p;
+    }
+    table_release(pid);
+    return NULL;
 }
 
 static __always_inline struct request_process *process_find(struct request_record *r)
 {
-    __u32 pid = r->h.pid, zero = 0;
-    struct request_process *p = bpf_map_lookup_elem(&processes, &pid);
-    if (p)
-        return p;
-    struct request_process *blank = bpf_map_lookup_elem(&blank_process, &zero);
-    if (!blank)
-        return NULL;
-    bpf_map_update_elem(&processes, &pid, blank, BPF_NOEXIST);
-    p = bpf_map_lookup_elem(&processes, &pid);
-    if (p)
-        __builtin_memcpy(p->comm, r->comm, sizeof(p->comm));
-    return p;
+    __u32 pid = r->h.pid, set = pid & (REQUEST_PROCESSES_MAX / 4 - 1), way = table_way4(process_names[set], pid);
+    if (way == TABLE_NOT_FOUND)
+        return process_make(r);
+    __u32 index = set * 4 + way;
+    return bpf_map_lookup_elem(&processes, &index);
 }

@@ -98,7 +98,6 @@ static __always_inline void begin(struct request_thread *t, struct request_conne
     r->status = 0;
     r->flags = 0;
     r->wait_count = 0;
-    r->line_bytes = 0;
     c->parked_ns = 0;
     c->tail_run_queue_ns = c->tail_other_requests_ns = c->tail_unattributed_ns = c->tail_more_waits_ns = 0;
     c->recorded_ns = c->counted_ns = 0;

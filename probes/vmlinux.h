@@ -28,8 +28,6 @@ typedef _Bool bool;
 #define BPF_MAP_TYPE_PERCPU_ARRAY  6
 #define BPF_MAP_TYPE_LRU_HASH      9
 #define BPF_MAP_TYPE_ARRAY_OF_MAPS 12
-#define BPF_MAP_TYPE_STACK         23
-#define BPF_MAP_TYPE_SK_STORAGE    24
 #define BPF_MAP_TYPE_RINGBUF       27
 #define BPF_MAP_TYPE_TASK_STORAGE  29
 
@@ -160,11 +158,16 @@ struct in6_addr {
     __u8 s6_addr[16];
 };
 
+typedef struct {
+    __s64 counter;
+} atomic64_t;
+
 struct sock_common {
     unsigned short skc_family;
     __be32 skc_daddr;
     __be16 skc_dport;
     struct in6_addr skc_v6_daddr;
+    atomic64_t skc_cookie;
 };
 
 struct sock {

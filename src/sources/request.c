@@ -71,7 +71,7 @@ int request_source_open_on(const struct source_options *options, struct attach_r
     s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.request_ring), take, s, NULL);
     if (!s->ring)
         return -errno;
-    r = request_metrics_new(bpf_map__fd(s->bpf->maps.processes), &s->counters);
+    r = request_metrics_new(s->bpf, &s->counters);
     if (r < 0)
         return r;
     *ret_self = take_ptr(s);
@@ -192,13 +192,13 @@ static size_t request_memory_bytes(void *self)
         else
             sum += entries * (value + key + 48);
     }
-    return sum + request_metrics_bytes(s->counters);
+    return sum;
 }
 
 /* What was under way while nobody looked has holes: it is forgotten rather than told wrong. */
 static void forget_requests(struct request_source *s)
 {
-    (void)request_ladder_forget(s->bpf);
+    request_ladder_forget(s->bpf);
 }
 
 static int request_shed(void *self, enum source_detail detail)

@@ -8,12 +8,14 @@
 #include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
+#include <linux/types.h>
+
+#include "../../probes/request.h"
 #include "request.skel.h"
 
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -70,13 +72,12 @@ static void choose_programs(struct request_bpf *bpf, const struct rung *rung, bo
         if (program)
             bpf_program__set_autoload(program, programs[i].used & used);
     }
-    bpf_map__set_autocreate(rung->programs & BY_SOCKET ? bpf->maps.socket_hash : bpf->maps.socket_storage, false);
 }
 
 static void set_options(struct request_bpf *bpf, const struct rung *rung, const struct source_options *options)
 {
     bpf->rodata->has_task_registers = rung->task_registers;
-    bpf->rodata->has_socket_storage = rung->programs & BY_SOCKET;
+    bpf->rodata->has_socket_cookies = rung->programs & BY_SOCKET;
     bpf->rodata->skip_pid = (uint32_t)getpid(); /* always: our page is no service of the node */
     bpf->rodata->cgroup_hierarchy = (int)cpu_filters_cgroups();
     bpf->rodata->wanted_pids = (uint32_t)options->pid_count;
@@ -107,21 +108,37 @@ static int fill_filters(struct request_bpf *bpf, const struct source_options *op
     return 0;
 }
 
-int request_ladder_forget(struct request_bpf *bpf)
+static void release(struct request_bpf *bpf, uint64_t what)
 {
-    int connections = bpf_map__fd(bpf->maps.connections), fd = bpf_map__fd(bpf->maps.free_connections);
-    uint32_t count = bpf_map__max_entries(bpf->maps.connections), taken;
-    _cleanup_free_ void *blank = calloc(1, bpf_map__value_size(bpf->maps.connections));
-    if (!blank)
-        return -ENOMEM;
-    memset(bpf->bss->tracked, 0, sizeof(bpf->bss->tracked));
+    (void)bpf_map_delete_elem(bpf_map__fd(bpf->maps.claims), &what);
+}
+
+void request_ladder_forget(struct request_bpf *bpf)
+{
+    uint32_t *threads = (uint32_t *)bpf->bss->thread_names;
+    uint64_t *connections = (uint64_t *)bpf->bss->connection_names;
+    for (uint32_t i = 0; i < REQUEST_THREADS_MAX; i++) {
+        threads[i] = 0;
+        release(bpf, REQUEST_CLAIM_THREAD | i);
+    }
+    for (uint32_t i = 0; i < REQUEST_CONNECTIONS_MAX; i++) {
+        uint64_t name = connections[i];
+        connections[i] = 0;
+        if (name)
+            release(bpf, name);
+        release(bpf, REQUEST_CLAIM_CONNECTION | i);
+    }
     bpf->bss->parked_requests = 0;
-    while (bpf_map_lookup_and_delete_elem(fd, NULL, &taken) == 0)
-        ;
-    for (uint32_t i = count; i-- > 0;) /* the first are taken first: others' pages stay untouched */
-        if (bpf_map_update_elem(connections, &i, blank, BPF_ANY) < 0 || bpf_map_update_elem(fd, NULL, &i, BPF_ANY) < 0)
-            return -errno;
-    return 0;
+}
+
+void request_ladder_forget_process(struct request_bpf *bpf, uint32_t place)
+{
+    static const struct request_process blank;
+    uint32_t *pids = (uint32_t *)bpf->bss->process_names, pid = pids[place];
+    pids[place] = 0;
+    (void)bpf_map_update_elem(bpf_map__fd(bpf->maps.processes), &place, &blank, BPF_ANY);
+    release(bpf, REQUEST_CLAIM_PROCESS | place);
+    release(bpf, pid);
 }
 
 /* Loads and attaches; what attaches sees requests from now on, but the ring is empty until somebody is served. */
@@ -135,8 +152,6 @@ static int try_rung(const struct rung *rung, const struct source_options *option
     int r = request_bpf__load(bpf);
     if (r == 0)
         r = fill_filters(bpf, options);
-    if (r == 0)
-        r = request_ladder_forget(bpf);
     if (r == 0)
         r = request_bpf__attach(bpf);
     if (r < 0) {

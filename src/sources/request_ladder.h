@@ -11,8 +11,10 @@ struct request_bpf;
 /* Loads and attaches the best rung, or only the given one; the caller destroys `*ret`. What was refused is in `report`. */
 int request_ladder_climb(const struct source_options *options, struct attach_report *report, int only, struct request_bpf **ret);
 
-/* No connection and no thread is known any more. -errno when a map refuses. */
-int request_ladder_forget(struct request_bpf *bpf);
+/* No connection and no thread is known any more. */
+void request_ladder_forget(struct request_bpf *bpf);
+/* The counters at this place belong to nobody any more. */
+void request_ladder_forget_process(struct request_bpf *bpf, uint32_t place);
 
 /* As source_request.open. */
 int request_source_open_on(const struct source_options *options, struct attach_report *report, int rung, void **ret_self);

@@ -1,11 +1,15 @@
 /* Rate, errors and duration of requests, by process and class of status; see request_metrics.h. */
 #include "sources/request_metrics.h"
 
+#include "sources/request_ladder.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
 #include <linux/types.h>
 
 #include "../../probes/request.h"
-
-#include <bpf/bpf.h>
+#include "request.skel.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -17,17 +21,16 @@
 #define GONE_KEPT_NS (300 * 1000000000ull) /* two scrapes, and more */
 
 struct request_metrics {
-    int map_fd;
+    struct request_bpf *bpf;
     uint64_t swept_ns;
-    size_t processes;
 };
 
-int request_metrics_new(int map_fd, struct request_metrics **ret)
+int request_metrics_new(struct request_bpf *bpf, struct request_metrics **ret)
 {
     struct request_metrics *m = calloc(1, sizeof(*m));
     if (!m)
         return -ENOMEM;
-    m->map_fd = map_fd;
+    m->bpf = bpf;
     *ret = m;
     return 0;
 }
@@ -61,17 +64,19 @@ static void write_class(struct metric_set *set, uint32_t pid, const struct reque
                                        {"http_response_status_class", class_names[class]}));
 }
 
+/* The process whose counters are at `place`, or 0. */
+static uint32_t read_place(const struct request_metrics *m, uint32_t place, struct request_process *ret)
+{
+    uint32_t pid = ((const volatile uint32_t *)m->bpf->bss->process_names)[place];
+    return pid && bpf_map_lookup_elem(bpf_map__fd(m->bpf->maps.processes), &place, ret) == 0 ? pid : 0;
+}
+
 void request_metrics_write(struct request_metrics *m, struct metric_set *set)
 {
-    uint32_t pid, next;
-    bool more = bpf_map_get_next_key(m->map_fd, NULL, &next) == 0;
-    while (more) {
+    for (uint32_t place = 0; place < REQUEST_PROCESSES_MAX; place++) {
         struct request_process p;
-        pid = next;
-        more = bpf_map_get_next_key(m->map_fd, &pid, &next) == 0;
-        if (bpf_map_lookup_elem(m->map_fd, &pid, &p) < 0)
-            continue;
-        for (int class = 0; class < REQUEST_CLASSES; class++)
+        uint32_t pid = read_place(m, place, &p);
+        for (int class = 0; pid && class < REQUEST_CLASSES; class++)
             write_class(set, pid, &p, class);
     }
 }
@@ -81,22 +86,10 @@ void request_metrics_sweep(struct request_metrics *m, uint64_t now_ns)
     if (now_ns - m->swept_ns < SWEEP_NS)
         return;
     m->swept_ns = now_ns;
-    m->processes = 0;
-    uint32_t pid, next;
-    bool more = bpf_map_get_next_key(m->map_fd, NULL, &next) == 0;
-    while (more) {
+    for (uint32_t place = 0; place < REQUEST_PROCESSES_MAX; place++) {
         struct request_process p;
-        pid = next;
-        more = bpf_map_get_next_key(m->map_fd, &pid, &next) == 0;
-        m->processes++;
-        if (kill((pid_t)pid, 0) == 0 || errno != ESRCH || bpf_map_lookup_elem(m->map_fd, &pid, &p) < 0)
-            continue;
-        if (now_ns > p.last_ns + GONE_KEPT_NS)
-            bpf_map_delete_elem(m->map_fd, &pid);
+        uint32_t pid = read_place(m, place, &p);
+        if (pid && kill((pid_t)pid, 0) < 0 && errno == ESRCH && now_ns > p.last_ns + GONE_KEPT_NS)
+            request_ladder_forget_process(m->bpf, place);
     }
-}
-
-size_t request_metrics_bytes(const struct request_metrics *m)
-{
-    return m->processes * (sizeof(struct request_process) + 64);
 }

@@ -7,10 +7,11 @@
 
 #include <stdint.h>
 
+struct request_bpf;
 struct request_metrics;
 
-/* `map_fd`: of the map from PID to struct request_process (borrowed). */
-int request_metrics_new(int map_fd, struct request_metrics **ret);
+/* `bpf` is borrowed. */
+int request_metrics_new(struct request_bpf *bpf, struct request_metrics **ret);
 void request_metrics_free(struct request_metrics *m);
 DEFINE_FREEP(request_metrics)
 
@@ -19,4 +20,3 @@ void request_metrics_write(struct request_metrics *m, struct metric_set *set);
 /* Drops the counters of processes that have gone; looks every few seconds. */
 void request_metrics_sweep(struct request_metrics *m, uint64_t now_ns);
 
-size_t request_metrics_bytes(const struct request_metrics *m);
