@@ -7,6 +7,7 @@
 #include "request_receive.bpf.h"
 #include "request_sched.bpf.h"
 #include "request_send.bpf.h"
+#include "request_timer.bpf.h"
 
 #define IPPROTO_TCP 6
 #define SOCK_STREAM 1
@@ -28,8 +29,10 @@ int BPF_PROG(request_socket_receive, struct sock *sk, int bytes, int flags)
         return 0;
     if (family != AF_INET && family != AF_INET6 && !thread_find(bpf_get_current_pid_tgid()))
         return 0;
+    __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
     syscall_current(&call);
     received(sk, bytes, &call);
+    timer_stop(REQUEST_TIMER_RECEIVE, start_ns);
     return 0;
 }
 
@@ -39,8 +42,10 @@ int BPF_PROG(request_socket_send, struct sock *sk, int bytes, int flags)
     struct request_syscall call;
     if (sk->sk_type != SOCK_STREAM)
         return 0;
+    __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
     syscall_current(&call);
     sent(sk, bytes, &call);
+    timer_stop(REQUEST_TIMER_SEND, start_ns);
     return 0;
 }
 
@@ -52,8 +57,10 @@ int BPF_PROG(request_inet_receive, struct socket *socket, struct msghdr *message
     struct request_syscall call;
     if (bytes <= 0 || flags & MSG_PEEK || BPF_CORE_READ(socket, sk, sk_type) != SOCK_STREAM)
         return 0;
+    __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
     syscall_current(&call);
     received(BPF_CORE_READ(socket, sk), bytes, &call);
+    timer_stop(REQUEST_TIMER_RECEIVE, start_ns);
     return 0;
 }
 
@@ -63,8 +70,10 @@ int BPF_PROG(request_inet6_receive, struct socket *socket, struct msghdr *messag
     struct request_syscall call;
     if (bytes <= 0 || flags & MSG_PEEK || BPF_CORE_READ(socket, sk, sk_type) != SOCK_STREAM)
         return 0;
+    __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
     syscall_current(&call);
     received(BPF_CORE_READ(socket, sk), bytes, &call);
+    timer_stop(REQUEST_TIMER_RECEIVE, start_ns);
     return 0;
 }
 
@@ -74,8 +83,10 @@ static __always_inline int inet_sent(struct socket *socket, int bytes)
     struct sock *sk = BPF_CORE_READ(socket, sk);
     if (BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
         return 0;
+    __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
     syscall_current(&call);
     sent(sk, bytes, &call);
+    timer_stop(REQUEST_TIMER_SEND, start_ns);
     return 0;
 }
 
@@ -118,15 +129,19 @@ int BPF_PROG(request_syscall_exit, struct pt_regs *registers, long result)
     if (is_receive(call.number)) {
         if (result <= 0)
             return 0;
+        __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
         sk = stream_of(call.argument[0]);
         if (sk)
             received(sk, result, &call);
+        timer_stop(REQUEST_TIMER_RECEIVE, start_ns);
     } else if (is_send(call.number) || call.number == NR_sendfile || call.number == NR_splice) {
         if (!thread_find(bpf_get_current_pid_tgid()) && !*(volatile __u64 *)&parked_requests)
             return 0;
+        __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
         sk = stream_of(call.number == NR_splice ? call.argument[2] : call.argument[0]);
         if (sk)
             sent(sk, result, &call);
+        timer_stop(REQUEST_TIMER_SEND, start_ns);
     }
     return 0;
 }
@@ -171,11 +186,17 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(request_switch, bool preempted, struct task_struct *before, struct task_struct *after)
 {
     struct request_thread *t = thread_find(before->pid);
-    if (t)
+    if (t) {
+        __u64 start_ns = timer_start(REQUEST_TIMER_SWITCH);
         stop_running(t, before, before->pid, preempted, bpf_ktime_get_ns());
+        timer_stop(REQUEST_TIMER_SWITCH, start_ns);
+    }
     t = thread_find(after->pid);
-    if (t)
+    if (t) {
+        __u64 start_ns = timer_start(REQUEST_TIMER_SWITCH);
         run_again(t, after, after->pid, bpf_ktime_get_ns());
+        timer_stop(REQUEST_TIMER_SWITCH, start_ns);
+    }
     return 0;
 }
 
@@ -184,8 +205,12 @@ int BPF_PROG(request_waking, struct task_struct *task)
 {
     __u32 tid = task->pid;
     struct request_thread *t = thread_find(tid);
-    if (t && t->off_since_ns && !t->woken_ns)
+    if (!t)
+        return 0;
+    __u64 start_ns = timer_start(REQUEST_TIMER_WAKING);
+    if (t->off_since_ns && !t->woken_ns)
         t->woken_ns = bpf_ktime_get_ns();
+    timer_stop(REQUEST_TIMER_WAKING, start_ns);
     return 0;
 }
 

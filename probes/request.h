@@ -104,6 +104,17 @@ struct request_process {
     char comm[16];
 };
 
+/* Which programs are timed together, and how their time is found: sampled_ns * REQUEST_TIMER_EVERY. */
+enum { REQUEST_TIMER_RECEIVE, REQUEST_TIMER_SEND, REQUEST_TIMER_SWITCH, REQUEST_TIMER_WAKING, REQUEST_TIMERS };
+#define REQUEST_TIMER_CPUS   256
+#define REQUEST_TIMER_EVERY  64
+#define REQUEST_TIMER_MAX_NS 200000
+
+struct request_timer {
+    __u64 runs;
+    __u64 sampled_ns;
+};
+
 enum request_loss {
     REQUEST_LOSS_RING_FULL,
     REQUEST_LOSS_MAP_FULL,

@@ -76,7 +76,7 @@ static __always_inline struct request_connection *first_contact(struct request_t
 
 static __always_inline void received(struct sock *sk, __s32 bytes, const struct request_syscall *call)
 {
-    __u64 pid_tgid = bpf_get_current_pid_tgid();
+    __u64 pid_tgid = current_pid_tgid();
     __u32 tid = pid_tgid, size;
     if (asleep)
         return;

@@ -131,7 +131,7 @@ static __always_inline void forget(struct request_connection *c, struct sock *sk
 
 static __always_inline void sent(struct sock *sk, __s32 bytes, const struct request_syscall *call)
 {
-    __u64 pid_tgid = bpf_get_current_pid_tgid();
+    __u64 pid_tgid = current_pid_tgid();
     __u32 tid = pid_tgid;
     if (asleep)
         return;

@@ -174,6 +174,14 @@ static __always_inline void lose_not(__u32 reason) /* it came after all */
         (*count)--;
 }
 
+static __always_inline __u64 current_pid_tgid(void)
+{
+    if (!has_task_registers)
+        return bpf_get_current_pid_tgid();
+    struct task_struct *task = bpf_get_current_task_btf();
+    return (__u64)(__u32)task->tgid << 32 | (__u32)task->pid;
+}
+
 /* By its place, in a form whose bound the verifier sees. */
 static __always_inline struct request_thread *thread_at(__u32 index)
 {

@@ -19,11 +19,13 @@
 #include "resolve/symbols.h"
 #include "resolve/unwind_cache.h"
 #include "sources/batch.h"
+#include "sources/request_services.h"
 #include "sources/unwind_tables.h"
 #include "sources/wire_file.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #define SOURCES_MAX       8
@@ -116,9 +118,15 @@ static size_t name_kernel_frames(void *context, const __u64 *addresses, size_t c
 static const struct resource *find_resource(void *context, uint32_t pid, uint64_t cgroup_id)
 {
     struct pipeline *p = context;
-    (void)cgroup_id; /* of cgroup v2 always, while CPU samples have that of the hierarchy which names jobs; servers live long enough for /proc */
-    const struct process *process = processes_find(p->processes, pid, 0);
+    const struct process *process = processes_find(p->processes, pid, cgroup_id);
     return process ? processes_resource(p->processes, process) : NULL;
+}
+
+static void name_service(void *context, uint32_t pid, char *out, size_t size)
+{
+    const struct resource *resource = find_resource(context, pid, 0);
+    if (resource)
+        snprintf(out, size, "%s", resource->service_name);
 }
 
 static void take_request(struct pipeline *p, const struct request_record *record)
@@ -308,6 +316,9 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
         if (r < 0)
             return r;
     }
+    void *request = opened_self(p, &source_request);
+    if (request)
+        request_source_set_names(request, &(struct request_service_names){.context = p, .service = name_service});
     if (options->record_wire) {
         r = wire_writer_open(options->record_wire, &p->record_wire);
         if (r < 0)

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "sources/request_ladder.h"
 #include "sources/request_metrics.h"
+#include "sources/request_services.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -145,33 +146,36 @@ static void request_losses(void *self, struct losses *losses)
     }
 }
 
+static struct request_timer timed(struct request_source *s, int timer)
+{
+    struct request_timer sum = {0};
+    for (int cpu = 0; cpu < REQUEST_TIMER_CPUS; cpu++) {
+        const volatile struct request_timer *t = &s->bpf->bss->request_timers[cpu][timer];
+        sum.runs += t->runs;
+        sum.sampled_ns += t->sampled_ns;
+    }
+    return sum;
+}
+
 static uint64_t request_run_time_ns(void *self)
 {
-    struct request_source *s = self;
     uint64_t sum = 0;
-    struct bpf_program *program;
-    bpf_object__for_each_program(program, s->bpf->obj) {
-        struct bpf_prog_info info;
-        if (program_info(program, &info) == 0)
-            sum += info.run_time_ns;
-    }
+    for (int timer = 0; timer < REQUEST_TIMERS; timer++)
+        sum += timed(self, timer).sampled_ns * REQUEST_TIMER_EVERY;
     return sum;
 }
 
 static void request_metrics_fill(void *self, struct metric_set *set)
 {
+    static const char *const names[REQUEST_TIMERS] = {"request_receive", "request_send", "request_switch", "request_waking"};
     struct request_source *s = self;
     request_metrics_write(s->counters, set);
-    struct bpf_program *program;
-    bpf_object__for_each_program(program, s->bpf->obj) {
-        struct bpf_prog_info info;
-        if (program_info(program, &info) < 0)
-            continue;
-        metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds",
-                   "Time that BPF programs have run, while the kernel counted it.", (double)info.run_time_ns / 1e9,
-                   METRIC_LABELS({"program", bpf_program__name(program)}));
-        metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "How often BPF programs have run, while the kernel counted it.",
-                   (double)info.run_cnt, METRIC_LABELS({"program", bpf_program__name(program)}));
+    for (int timer = 0; timer < REQUEST_TIMERS; timer++) {
+        struct request_timer sum = timed(s, timer);
+        metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds", "CPU time spent in BPF programs of ours",
+                   (double)(sum.sampled_ns * REQUEST_TIMER_EVERY) / 1e9, METRIC_LABELS({"program", names[timer]}));
+        metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of BPF programs of ours", (double)sum.runs,
+                   METRIC_LABELS({"program", names[timer]}));
     }
 }
 
@@ -219,6 +223,12 @@ static int request_shed(void *self, enum source_detail detail)
         return request_bpf__attach(s->bpf);
     request_bpf__detach(s->bpf);
     return 0;
+}
+
+void request_source_set_names(void *request_source, const struct request_service_names *names)
+{
+    struct request_source *s = request_source;
+    request_metrics_set_names(s->counters, names);
 }
 
 const struct source source_request = {

@@ -1,7 +1,8 @@
-/* Rate, errors and duration of requests, by process and class of status; see request_metrics.h. */
+/* Rate, errors and duration of requests, by service and class of status; see request_metrics.h. */
 #include "sources/request_metrics.h"
 
 #include "sources/request_ladder.h"
+#include "sources/request_services.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -16,13 +17,35 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SWEEP_NS     (5 * 1000000000ull)
-#define GONE_KEPT_NS (300 * 1000000000ull) /* two scrapes, and more */
+#define SERVICES_MAX 128 /* more are "other" */
+#define NAME_MAX_    64
+
+/* Of the kernel's powers of two every second one, from 262 us to 69 s: each is a line for every service and class. */
+#define FIRST_BOUND 7
+#define LAST_BOUND  25
+#define BOUNDS      ((LAST_BOUND - FIRST_BOUND) / 2 + 1)
+
+struct service {
+    char name[NAME_MAX_];
+    uint64_t gone[REQUEST_CLASSES][BOUNDS + 1]; /* what processes that have gone had counted */
+    uint64_t gone_ns[REQUEST_CLASSES];
+    uint64_t counts[REQUEST_CLASSES][BOUNDS + 1]; /* during a write: all */
+    uint64_t sum_ns[REQUEST_CLASSES];
+};
 
 struct request_metrics {
     struct request_bpf *bpf;
+    struct request_service_names names;
     uint64_t swept_ns;
+    struct { /* whose counters are at a place, as far as was noticed */
+        uint32_t pid;
+        uint32_t service;
+    } places[REQUEST_PROCESSES_MAX];
+    struct service *services[SERVICES_MAX];
+    size_t service_count;
 };
 
 int request_metrics_new(struct request_bpf *bpf, struct request_metrics **ret)
@@ -37,48 +60,98 @@ int request_metrics_new(struct request_bpf *bpf, struct request_metrics **ret)
 
 void request_metrics_free(struct request_metrics *m)
 {
+    for (size_t i = 0; m && i < m->service_count; i++)
+        free(m->services[i]);
     free(m);
 }
 
-static const char *const class_names[REQUEST_CLASSES] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
-
-static void write_class(struct metric_set *set, uint32_t pid, const struct request_process *p, int class)
+void request_metrics_set_names(struct request_metrics *m, const struct request_service_names *names)
 {
-    double bounds[REQUEST_BUCKETS - 1];
-    uint64_t counts[REQUEST_BUCKETS], total = 0;
-    for (int i = 0; i < REQUEST_BUCKETS; i++) {
-        if (i < REQUEST_BUCKETS - 1)
-            bounds[i] = (double)(1ull << (i + REQUEST_BUCKET_SHIFT + 1)) / 1e9;
-        counts[i] = p->buckets[class][i];
-        total += counts[i];
+    m->names = *names;
+}
+
+static int find_service(struct request_metrics *m, const char *name, uint32_t *ret)
+{
+    for (size_t i = 0; i < m->service_count; i++)
+        if (strcmp(m->services[i]->name, name) == 0) {
+            *ret = (uint32_t)i;
+            return 0;
+        }
+    if (m->service_count == SERVICES_MAX - 1 && strcmp(name, "other") != 0)
+        return find_service(m, "other", ret);
+    struct service *service = calloc(1, sizeof(*service));
+    if (!service)
+        return -ENOMEM;
+    snprintf(service->name, sizeof(service->name), "%s", name);
+    *ret = (uint32_t)m->service_count;
+    m->services[m->service_count++] = service;
+    return 0;
+}
+
+/* The counters at `place` and the service that they belong to, which stays the same for as long as the process lives: a series must
+ * not lose to another what it had counted. */
+static struct service *read_place(struct request_metrics *m, uint32_t place, struct request_process *ret)
+{
+    uint32_t pid = ((const volatile uint32_t *)m->bpf->bss->process_names)[place];
+    if (!pid || bpf_map_lookup_elem(bpf_map__fd(m->bpf->maps.processes), &place, ret) < 0)
+        return NULL;
+    if (m->places[place].pid != pid) {
+        char name[NAME_MAX_] = "";
+        if (m->names.service)
+            m->names.service(m->names.context, pid, name, sizeof(name));
+        if (!name[0])
+            snprintf(name, sizeof(name), "%.16s", ret->comm);
+        if (find_service(m, name, &m->places[place].service) < 0)
+            return NULL;
+        m->places[place].pid = pid;
+    }
+    return m->services[m->places[place].service];
+}
+
+static void add(const struct request_process *p, uint64_t counts[][BOUNDS + 1], uint64_t *sum_ns)
+{
+    for (int class = 0; class < REQUEST_CLASSES; class++) {
+        for (int i = 0; i < REQUEST_BUCKETS; i++) {
+            int at = i <= FIRST_BOUND ? 0 : i > LAST_BOUND ? BOUNDS : (i - FIRST_BOUND + 1) / 2;
+            counts[class][at] += p->buckets[class][i];
+        }
+        sum_ns[class] += p->duration_sum_ns[class];
+    }
+}
+
+static void write_class(struct metric_set *set, const struct service *service, int class)
+{
+    static const char *const class_names[REQUEST_CLASSES] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
+    double bounds[BOUNDS];
+    uint64_t total = 0;
+    for (int i = 0; i <= BOUNDS; i++) {
+        if (i < BOUNDS)
+            bounds[i] = (double)(1ull << (FIRST_BOUND + 2 * i + REQUEST_BUCKET_SHIFT + 1)) / 1e9;
+        total += service->counts[class][i];
     }
     if (!total)
         return;
-    char pid_text[16], command[17];
-    snprintf(pid_text, sizeof(pid_text), "%u", pid);
-    snprintf(command, sizeof(command), "%.16s", p->comm);
     metric_add_histogram(set, "http_server_request_duration_seconds", "seconds",
                          "Requests served, from their first bytes to the last of the reply, by class of status (none: no reply).",
-                         bounds, counts, REQUEST_BUCKETS - 1, (double)p->duration_sum_ns[class] / 1e9,
-                         METRIC_LABELS({"process_pid", pid_text}, {"process_command", command},
-                                       {"http_response_status_class", class_names[class]}));
-}
-
-/* The process whose counters are at `place`, or 0. */
-static uint32_t read_place(const struct request_metrics *m, uint32_t place, struct request_process *ret)
-{
-    uint32_t pid = ((const volatile uint32_t *)m->bpf->bss->process_names)[place];
-    return pid && bpf_map_lookup_elem(bpf_map__fd(m->bpf->maps.processes), &place, ret) == 0 ? pid : 0;
+                         bounds, service->counts[class], BOUNDS, (double)service->sum_ns[class] / 1e9,
+                         METRIC_LABELS({"service_name", service->name}, {"http_response_status_class", class_names[class]}));
 }
 
 void request_metrics_write(struct request_metrics *m, struct metric_set *set)
 {
+    for (size_t i = 0; i < m->service_count; i++) {
+        memcpy(m->services[i]->counts, m->services[i]->gone, sizeof(m->services[i]->counts));
+        memcpy(m->services[i]->sum_ns, m->services[i]->gone_ns, sizeof(m->services[i]->sum_ns));
+    }
     for (uint32_t place = 0; place < REQUEST_PROCESSES_MAX; place++) {
         struct request_process p;
-        uint32_t pid = read_place(m, place, &p);
-        for (int class = 0; pid && class < REQUEST_CLASSES; class++)
-            write_class(set, pid, &p, class);
+        struct service *service = read_place(m, place, &p);
+        if (service)
+            add(&p, service->counts, service->sum_ns);
     }
+    for (size_t i = 0; i < m->service_count; i++)
+        for (int class = 0; class < REQUEST_CLASSES; class++)
+            write_class(set, m->services[i], class);
 }
 
 void request_metrics_sweep(struct request_metrics *m, uint64_t now_ns)
@@ -88,8 +161,11 @@ void request_metrics_sweep(struct request_metrics *m, uint64_t now_ns)
     m->swept_ns = now_ns;
     for (uint32_t place = 0; place < REQUEST_PROCESSES_MAX; place++) {
         struct request_process p;
-        uint32_t pid = read_place(m, place, &p);
-        if (pid && kill((pid_t)pid, 0) < 0 && errno == ESRCH && now_ns > p.last_ns + GONE_KEPT_NS)
-            request_ladder_forget_process(m->bpf, place);
+        struct service *service = read_place(m, place, &p);
+        if (!service || kill((pid_t)m->places[place].pid, 0) == 0 || errno != ESRCH || now_ns < p.last_ns + SWEEP_NS)
+            continue;
+        add(&p, service->gone, service->gone_ns);
+        request_ladder_forget_process(m->bpf, place);
+        m->places[place].pid = 0;
     }
 }
