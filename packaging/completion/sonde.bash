@@ -21,7 +21,7 @@ _sonde() {
         FILE) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
         PID) mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$word") ;;
         NAME) mapfile -t COMPREPLY < <(compgen -W "$(cat /proc/[0-9]*/comm 2>/dev/null | sort -u)" -- "$word") ;;
-        '') mapfile -t COMPREPLY < <(compgen -W "$("$sonde" "$verb" --help 2>/dev/null | sed -n 's/^  .*\(--[a-z-]*\).*/\1/p')" -- "$word") ;;
+        '') mapfile -t COMPREPLY < <(compgen -W "$("$sonde" "$verb" --help 2>/dev/null | sed -n "s/^ *\(-[a-zA-Z], \)\{0,1\}\(--[a-z-]*\).*/\2/p")" -- "$word") ;;
     esac
 }
 complete -o filenames -o bashdefault -F _sonde sonde

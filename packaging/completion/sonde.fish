@@ -7,7 +7,7 @@ end
 function __sonde_flags
     set -l words (commandline -opc)
     test (count $words) -ge 2; and not contains -- -- $words; or return
-    sonde $words[2] --help 2>/dev/null | string replace -rf '^  .*(--[a-z-]+)( [A-Z][A-Z:=]*)?  +(.*)$' '$1\t$3'
+    sonde $words[2] --help 2>/dev/null | string replace -rf '^ *(?:-[a-zA-Z], )?(--[a-z-]+)( [A-Z][A-Z:=]*)?  +(.*)$' '$1\t$3'
 end
 
 complete -c sonde -n 'test (count (commandline -opc)) -eq 1' -f -a '(__sonde_verbs)'
