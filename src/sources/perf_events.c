@@ -1,7 +1,9 @@
 /* Events that belong to a CPU and not to a task. A CPU that goes takes its event along (the kernel does not
- * revive it), so what is left is closed and a new one is opened when the CPU is back. */
+ * revive it), so what is left is closed and a new one is opened when the CPU is back; also when it was away
+ * for so short a time that the list of those online shows nothing. */
 #include "sources/perf_events.h"
 
+#include "sources/cpu_changes.h"
 #include "sources/cpu_list.h"
 
 #include <errno.h>
@@ -22,6 +24,7 @@ struct cpu_event {
 struct perf_events {
     struct perf_event_attr attr;
     int program_fd;
+    int changes_fd; /* -1: none */
     size_t page_bytes, ring_bytes;
     bool enabled;
     uint64_t looked_ns;
@@ -122,6 +125,7 @@ int perf_events_open(const struct perf_event_attr *attr, int program_fd, size_t 
     e->attr.size = sizeof(e->attr);
     e->attr.disabled = 1;
     e->program_fd = program_fd;
+    e->changes_fd = cpu_changes_open(); /* before the list is read: whatever goes later is noticed */
     e->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
     e->ring_bytes = ring_size(e->page_bytes, ring_bytes);
     r = cpu_list_online(&online);
@@ -142,6 +146,7 @@ void perf_events_free(struct perf_events *e)
         return;
     for (size_t i = 0; i < e->count; i++)
         event_close(e, &e->events[i]);
+    closep(&e->changes_fd);
     free(e->events);
     free(e);
 }
@@ -166,18 +171,22 @@ int perf_events_set_period(struct perf_events *e, uint64_t period)
 
 int perf_events_follow(struct perf_events *e, uint64_t now_ns)
 {
-    struct cpu_list online;
+    struct cpu_list online, gone = {0};
     size_t kept = 0;
     int r;
 
     if (now_ns - e->looked_ns < FOLLOW_PERIOD_NS)
         return 0;
     e->looked_ns = now_ns;
+    if (e->changes_fd >= 0)
+        cpu_changes_take(e->changes_fd, &gone);
     r = cpu_list_online(&online);
     if (r < 0)
         return r;
     for (size_t i = 0; i < e->count; i++) {
-        if (cpu_list_has(&online, e->events[i].cpu))
+        unsigned cpu = e->events[i].cpu;
+
+        if (cpu_list_has(&online, cpu) && !cpu_list_has(&gone, cpu))
             e->events[kept++] = e->events[i];
         else
             event_close(e, &e->events[i]);

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -456,6 +457,58 @@ static void test_shed_halves_the_rate_and_doubles_the_weight(void **state)
     batch_free(w.batch);
 }
 
+static bool set_online(unsigned cpu, bool online)
+{
+    char path[64];
+    FILE *file;
+    bool done;
+
+    snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/online", cpu);
+    file = fopen(path, "we");
+    if (!file)
+        return false;
+    done = fputs(online ? "1" : "0", file) >= 0 && fflush(file) == 0;
+    return fclose(file) == 0 && done;
+}
+
+static bool look_on_cpu(const struct wire_header *header, void *context)
+{
+    return ((const struct cpu_sample *)header)->cpu == *(const unsigned *)context;
+}
+
+/* Gone and back before anybody looks at the list of CPUs. */
+static void test_a_cpu_goes_and_comes(void **state)
+{
+    struct source_options options = defaults;
+    unsigned cpu = (unsigned)sysconf(_SC_NPROCESSORS_CONF) - 1;
+    struct watch w;
+    cpu_set_t set;
+    pid_t pid;
+
+    (void)state;
+    if (cpu == 0) {
+        print_message("skipped: one CPU only\n");
+        skip();
+    }
+    pid = subject_deep(1);
+    options.pids[0] = (uint32_t)pid;
+    options.pid_count = 1;
+    w = watch_begin(&source_cpu, &options);
+    CPU_ZERO(&set);
+    CPU_SET(cpu, &set);
+    assert_int_equal(sched_setaffinity(pid, sizeof(set), &set), 0);
+    watch_until(&w, ENOUGH, look_on_cpu, &cpu);
+    if (!set_online(cpu, false)) {
+        print_message("skipped: CPU %u cannot be switched off here\n", cpu);
+    } else {
+        assert_true(set_online(cpu, true));
+        assert_int_equal(sched_setaffinity(pid, sizeof(set), &set), 0); /* it had to leave */
+        watch_until(&w, 2 * ENOUGH, look_on_cpu, &cpu);
+    }
+    subject_kill(pid);
+    watch_end(&w);
+}
+
 struct life {
     pid_t pid;
     char path[64];
@@ -525,6 +578,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_children_are_followed),
         cmocka_unit_test(test_commands),
         cmocka_unit_test(test_shed_halves_the_rate_and_doubles_the_weight),
+        cmocka_unit_test(test_a_cpu_goes_and_comes),
         cmocka_unit_test(test_a_life_in_order),
     };
 
