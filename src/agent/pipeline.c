@@ -19,6 +19,7 @@
 #include "resolve/symbols.h"
 #include "resolve/unwind_cache.h"
 #include "sources/batch.h"
+#include "sources/pid_namespace.h"
 #include "sources/request_services.h"
 #include "sources/unwind_tables.h"
 #include "sources/wire_file.h"
@@ -240,8 +241,10 @@ static bool is_wanted(const struct source *source, const struct pipeline_sink *s
 
 static int open_sources(struct pipeline *p, const struct source_options *options, struct attach_report *report)
 {
-    int first_error = 0;
+    int first_error = pid_namespace_check(report);
     size_t signals = 0;
+    if (first_error < 0)
+        return first_error;
     for (size_t i = 0; sources[i]; i++) {
         if (!is_wanted(sources[i], &p->sink))
             continue;

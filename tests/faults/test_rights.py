@@ -68,9 +68,11 @@ def test_no_btf(sonde, root, tmp_path):
     assert "BTF" in done.stdout, done.stdout
 
 
-def test_no_proc_of_others(sonde, root, tmp_path):
-    """/proc of another PID namespace: processes cannot be read there, samples still come."""
+def test_another_pid_namespace_is_refused(sonde, root, tmp_path):
+    """There, /proc numbers processes differently from the kernel's records: names would be wrong, so there are none."""
     done = subprocess.run(["unshare", "-p", "-f", "--mount-proc", sonde, "record", "-a", "-d", "1", "-o", tmp_path / "p.folded"], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=60)
-    assert done.returncode in (0, 1), done
-    assert done.returncode == 0 or done.stderr.strip(), done
+    if "unshare" in done.stderr:
+        skip("no PID namespace can be made: " + done.stderr.strip())
+    assert done.returncode == 1 and "PID namespace" in done.stderr, done
+    assert not (tmp_path / "p.folded").exists()
