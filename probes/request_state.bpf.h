@@ -254,7 +254,7 @@ static __always_inline void thread_drop(__u32 tid)
     __u32 set = tid & (REQUEST_THREADS_MAX / 4 - 1), way = table_way4(thread_names[set], tid);
     if (way == TABLE_NOT_FOUND)
         return;
-    thread_names[set][way & 3] = 0;
+    thread_names[set][table_index(way, 3)] = 0;
     table_release(REQUEST_CLAIM_THREAD | (set * 4 + way));
 }
 
@@ -340,7 +340,7 @@ static __noinline struct request_connection *connection_make(struct sock *sk, __
         BPF_CORE_READ_INTO((struct in6_addr *)c->r.peer_address, sk, __sk_common.skc_v6_daddr);
     else
         BPF_CORE_READ_INTO((__be32 *)c->r.peer_address, sk, __sk_common.skc_daddr);
-    connection_names[set][index & 7] = name;
+    connection_names[set][table_index(index, 7)] = name;
     return c;
 }
 
@@ -352,7 +352,7 @@ static __always_inline void connection_drop(struct request_connection *c, struct
     c->active = false;
     if (way == TABLE_NOT_FOUND)
         return;
-    connection_names[set][way & 7] = 0;
+    connection_names[set][table_index(way, 7)] = 0;
     table_release(name);
     table_release(REQUEST_CLAIM_CONNECTION | (set * 8 + way));
 }

@@ -47,6 +47,13 @@ static __always_inline __u32 table_way8(volatile __u64 *names, __u64 name)
     return table_same(names[0], name) | odd | two | four ? odd + two * 2 + four * 4 : TABLE_NOT_FOUND;
 }
 
+/* An index in a form whose bound the verifiers of old kernels see, too. */
+static __always_inline __u64 table_index(__u64 i, __u64 mask)
+{
+    asm volatile("" : "+r"(i));
+    return i & mask;
+}
+
 /* True for one only, until it is released. */
 static __always_inline bool table_claim(__u64 what)
 {
