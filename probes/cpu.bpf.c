@@ -38,12 +38,12 @@ struct {
     __type(value, struct cpu_stats);
 } stats SEC(".maps");
 
-/* Processes asked for and their descendants. */
+/* Processes asked for and their descendants, with the time at which they began (0: before the recording did). */
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
     __uint(max_entries, CPU_MAX_FOLLOWED);
     __type(key, __u32);
-    __type(value, __u8);
+    __type(value, __u64);
 } followed SEC(".maps");
 
 struct {
@@ -307,12 +307,12 @@ int follow_fork(struct raw_tracepoint_context *ctx)
     struct task_struct *parent_task = (struct task_struct *)ctx->args[0];
     struct task_struct *child_task = (struct task_struct *)ctx->args[1];
     __u32 parent = BPF_CORE_READ(parent_task, tgid), child = BPF_CORE_READ(child_task, tgid);
+    __u64 start_ns = BPF_CORE_READ(child_task, start_time);
     __u32 zero = 0;
-    __u8 yes = 1;
 
     if (child == parent || !bpf_map_lookup_elem(&followed, &parent))
         return 0;
-    if (bpf_map_update_elem(&followed, &child, &yes, BPF_ANY)) {
+    if (bpf_map_update_elem(&followed, &child, &start_ns, BPF_ANY)) {
         struct cpu_stats *stat = bpf_map_lookup_elem(&stats, &zero);
 
         if (stat)
@@ -321,14 +321,18 @@ int follow_fork(struct raw_tracepoint_context *ctx)
     return 0;
 }
 
-/* The last of a process is gone, and its number is free for others. */
+/* The last of a process is gone. Its number may long belong to another: tasks are freed some time after their numbers are. */
 SEC("raw_tp/sched_process_free")
 int follow_free(struct raw_tracepoint_context *ctx)
 {
     struct task_struct *task = (struct task_struct *)ctx->args[0];
     __u32 tgid = BPF_CORE_READ(task, tgid);
+    __u64 *start_ns;
 
-    if (BPF_CORE_READ(task, pid) == tgid)
+    if (BPF_CORE_READ(task, pid) != tgid)
+        return 0;
+    start_ns = bpf_map_lookup_elem(&followed, &tgid);
+    if (start_ns && (*start_ns == 0 || *start_ns == BPF_CORE_READ(task, start_time)))
         bpf_map_delete_elem(&followed, &tgid);
     return 0;
 }

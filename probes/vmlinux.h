@@ -107,6 +107,7 @@ struct task_struct {
     struct task_struct *group_leader;
     struct css_set *cgroups;
     struct task_struct *real_parent;
+    __u64 start_time;
     struct files_struct *files;
     unsigned int in_iowait : 1;
     char comm[16];

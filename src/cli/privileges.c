@@ -6,6 +6,7 @@
 
 #include <stdio.h>
 #include <sys/capability.h>
+#include <sys/stat.h>
 
 static const struct {
     cap_value_t capability;
@@ -37,8 +38,9 @@ const char *privileges_missing(char *out, size_t size)
 
 void privileges_explain(void)
 {
-    if (access("/sys/kernel/btf/vmlinux", R_OK) < 0)
-        log_error("this kernel tells nothing of its types (/sys/kernel/btf/vmlinux cannot be read): it was built without CONFIG_DEBUG_INFO_BTF, and no BPF program can be fitted to it");
+    struct stat btf;
+    if (stat("/sys/kernel/btf/vmlinux", &btf) < 0 || !S_ISREG(btf.st_mode) || btf.st_size == 0)
+        log_error("this kernel tells nothing of its types (no BTF in /sys/kernel/btf/vmlinux): it was built without CONFIG_DEBUG_INFO_BTF, and no BPF program can be fitted to it");
     char missing[256];
     if (privileges_missing(missing, sizeof(missing))[0])
         log_error("missing capabilities: %s. Run it as root, or give them to it. Without them these still work: `sonde why` against a running agent, `sonde doctor`, `sonde record --replay`", missing);

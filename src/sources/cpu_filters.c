@@ -124,9 +124,9 @@ static int read_kinships(struct kinship **ret, size_t *ret_count)
 
 static int follow(int fd, uint32_t pid)
 {
-    const uint8_t yes = 1;
+    const uint64_t start_ns = 0;
 
-    return bpf_map_update_elem(fd, &pid, &yes, BPF_ANY);
+    return bpf_map_update_elem(fd, &pid, &start_ns, BPF_ANY);
 }
 
 static int follow_existing_children(int fd)
@@ -134,7 +134,7 @@ static int follow_existing_children(int fd)
     _cleanup_free_ struct kinship *list = NULL;
     size_t count = 0;
     bool more = true;
-    uint8_t value;
+    uint64_t value;
     int r = read_kinships(&list, &count);
 
     while (r == 0 && more) { /* until a round finds no new child: as many rounds as the tree is deep */
