@@ -403,8 +403,10 @@ static __always_inline bool unwind_copy_page(struct unwind_scratch *scratch, __u
         return true;
     }
     /* A page that the function at hand is about to touch for the first time is not there yet. */
+    if (copied)
+        return false;
     scratch->walk.stack_skipped += size;
-    return copied == 0;
+    return true;
 }
 
 /* Copies up to CPU_STACK_COPY_BYTES of the stack from r.sp on, behind the frames, as far as it can be read.

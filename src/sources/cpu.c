@@ -34,9 +34,9 @@ struct cpu_source {
     struct unwind_tables *tables;
     struct batch *batch; /* only during a drain */
     uint64_t period_ns;
-    uint64_t throttled_since_ns; /* 0: not throttled */
-    unsigned shed_factor;        /* of every so many samples one is taken */
-    uint64_t shed_mark, shed;    /* samples when the factor last changed; samples left out before */
+    uint64_t *throttled_since_ns; /* one a possible CPU; 0: not throttled */
+    unsigned shed_factor;         /* of every so many samples one is taken */
+    uint64_t shed_mark, shed;     /* samples when the factor last changed; samples left out before */
     uint64_t throttled, batch_full, undecodable;
     size_t fixed_bytes;      /* maps whose size never changes */
     struct cpu_stats *stats; /* one a possible CPU */
@@ -54,6 +54,7 @@ static void cpu_free(void *self)
     unwind_tables_free(s->tables);
     cpu_bpf__destroy(s->skeleton);
     free(s->stats);
+    free(s->throttled_since_ns);
     free(s);
 }
 
@@ -238,7 +239,8 @@ static int cpu_open(const struct source_options *options, struct attach_report *
     if (s->cpu_count <= 0)
         return -ENODEV;
     s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
-    if (!s->stats)
+    s->throttled_since_ns = calloc((size_t)s->cpu_count, sizeof(*s->throttled_since_ns));
+    if (!s->stats || !s->throttled_since_ns)
         return -ENOMEM;
     r = load(options, s->cpu_count, &s->skeleton);
     if (r == 0)
@@ -276,7 +278,7 @@ static size_t cpu_poll_fds(void *self, int *ret_fds, size_t max)
 }
 
 /* A throttled event is silent until the kernel says otherwise: as many samples as would have come in between
- * are lost. */
+ * are lost, if the CPU was not idle. Nobody can say how many of them the filters would have left out. */
 static int take_notice(void *context, unsigned cpu, const struct perf_event_header *record)
 {
     const struct {
@@ -284,14 +286,15 @@ static int take_notice(void *context, unsigned cpu, const struct perf_event_head
         uint64_t time_ns;
     } *notice = (const void *)record;
     struct cpu_source *s = context;
+    uint64_t *since_ns = cpu < (unsigned)s->cpu_count ? &s->throttled_since_ns[cpu] : NULL;
 
-    (void)cpu; /* rings are read one after another, so a pair of notices stands together */
     if (record->type == PERF_RECORD_THROTTLE) {
-        s->throttled_since_ns = notice->time_ns;
         s->throttled++;
-    } else if (record->type == PERF_RECORD_UNTHROTTLE && s->throttled_since_ns) {
-        s->throttled += (notice->time_ns - s->throttled_since_ns) / s->period_ns;
-        s->throttled_since_ns = 0;
+        if (since_ns)
+            *since_ns = notice->time_ns;
+    } else if (record->type == PERF_RECORD_UNTHROTTLE && since_ns && *since_ns) {
+        s->throttled += (notice->time_ns - *since_ns) / (s->period_ns * s->shed_factor);
+        *since_ns = 0;
     }
     return 0;
 }
