@@ -2,275 +2,15 @@
  * for a known cause, and whatever HTTP/1 allows a client to do. Asserts what must hold however busy the machine is: that the parts
  * sum, that an injected wait is found whole and under its kind, that nothing is found that was not there, that every request is
  * counted once. */
-int server_main(int argc, char **argv);
-#define main server_main
-#include "../subjects/servers/server.c"
-#undef main
-
-#include "base/buf.h"
-#include "base/clock.h"
-#include "diagnose/request.h"
-#include "sources/request_ladder.h"
-#include "sources/source.h"
+#include "requests.h"
 
 #include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-
-#include <cmocka.h>
-
-#define PATIENCE_NS 60000000000ull
-#define KEPT_MAX    512
-#define CAUSE_MS    40
-
-struct watch {
-    void *self;
-    struct batch *batch;
-    struct request *requests[KEPT_MAX]; /* the latest record of each request */
-    size_t count;
-    uint64_t bad; /* records that are no HTTP */
-    uint64_t began_ns;
-    struct losses before;
-    char why_not[256];
-};
-
-static struct watch watch;
-static pid_t servers[4];
-static const char *const server_names[] = {"threads", "epoll", "prefork", "pool"};
-enum { THREADS, EPOLL, PREFORK, POOL };
-static unsigned short ports[4];
-
-/* ---- servers ---- */
-
-static unsigned short free_port(void)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(address);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
-    close(fd);
-    return ntohs(address.sin_port);
-}
-
-static void start_server(int way)
-{
-    char port[16], name[16], byte;
-    int ready[2];
-    ports[way] = free_port();
-    snprintf(port, sizeof(port), "%u", ports[way]);
-    snprintf(name, sizeof(name), "%s", server_names[way]);
-    assert_int_equal(pipe(ready), 0);
-    servers[way] = fork();
-    if (servers[way] == 0) {
-        setpgid(0, 0);
-        dup2(ready[1], 1);
-        _exit(server_main(4, (char *[]){(char *)"server", name, port, (char *)"/var/tmp", NULL}));
-    }
-    close(ready[1]);
-    assert_int_equal(read(ready[0], &byte, 1), 1);
-    close(ready[0]);
-}
-
-static int start_servers(void **state)
-{
-    (void)state;
-    for (int i = 0; i < 4; i++)
-        start_server(i);
-    return 0;
-}
-
-static int stop_servers(void **state)
-{
-    (void)state;
-    if (watch.self)
-        source_request.free(watch.self);
-    for (int i = 0; i < 4; i++) {
-        kill(-servers[i], SIGKILL);
-        kill(servers[i], SIGKILL);
-        waitpid(servers[i], NULL, 0);
-    }
-    return 0;
-}
-
-/* ---- a client ---- */
-
-static int dial(int way)
-{
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(ports[way]), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
-    return fd;
-}
-
-/* Until `count` times "\n" that end a reply of /ok and the like ("ok\n" or the last chunk) were read, or the end. */
-static void expect(int fd, const char *text, int count)
-{
-    char data[4096];
-    size_t size = 0;
-    while (count > 0) {
-        ssize_t n = recv(fd, data + size, 1, 0);
-        assert_int_equal(n, 1);
-        data[++size] = 0;
-        if (size >= strlen(text) && strcmp(data + size - strlen(text), text) == 0)
-            count--;
-        assert_true(size < sizeof(data) - 1);
-    }
-}
-
-static void ask(int way, const char *method, const char *target)
-{
-    char text[512], sink[512];
-    int fd = dial(way), n = snprintf(text, sizeof(text), "%s %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", method, target);
-    assert_int_equal(write(fd, text, (size_t)n), n);
-    while (recv(fd, sink, sizeof(sink), 0) > 0)
-        ;
-    close(fd);
-}
-
-/* ---- watching ---- */
-
-static void keep(struct request *request)
-{
-    for (size_t i = 0; i < watch.count; i++)
-        if (watch.requests[i]->id == request->id) {
-            request_free(watch.requests[i]);
-            watch.requests[i] = request;
-            return;
-        }
-    assert_true(watch.count < KEPT_MAX);
-    watch.requests[watch.count++] = request;
-}
-
-static void look(void)
-{
-    static const struct request_names no_names;
-    batch_clear(watch.batch);
-    assert_int_equal(source_request.drain(watch.self, watch.batch), 0);
-    for (size_t i = 0; i < batch_count(watch.batch); i++) {
-        struct request *request;
-        const struct request_record *record = (const struct request_record *)batch_get(watch.batch, i);
-        assert_int_equal(record->h.kind, WIRE_REQUEST);
-        if (record->start_ns < watch.began_ns)
-            continue;
-        int r = diagnose_request(record, &no_names, &request);
-        if (r == -EBADMSG)
-            watch.bad++;
-        else
-            keep(request);
-    }
-}
-
-static uint64_t total(const struct request *r, enum request_part_kind kind)
-{
-    uint64_t sum = 0;
-    for (size_t i = 0; i < r->part_count; i++)
-        if (r->parts[i].kind == kind)
-            sum += r->parts[i].duration_ns;
-    return sum;
-}
-
-static void assert_sums(const struct request *r)
-{
-    uint64_t sum = 0;
-    for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
-        sum += total(r, kind);
-    assert_int_equal(sum, r->duration_ns);
-}
-
-static size_t seen(pid_t pid, const char *route)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < watch.count; i++)
-        n += (!pid || watch.requests[i]->pid == (uint32_t)pid) && strcmp(watch.requests[i]->route, route) == 0;
-    return n;
-}
-
-/* Waits for `count` requests of that route and gives the last. */
-static const struct request *await(pid_t pid, const char *route, size_t count)
-{
-    uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
-    for (;;) {
-        look();
-        if (seen(pid, route) >= count)
-            break;
-        if (clock_monotonic_ns() > end)
-            fail_msg("%zu of %zu requests for %s were seen", seen(pid, route), count, route);
-        poll(NULL, 0, 10);
-    }
-    assert_int_equal(seen(pid, route), count);
-    for (size_t i = watch.count; i-- > 0;)
-        if ((!pid || watch.requests[i]->pid == (uint32_t)pid) && strcmp(watch.requests[i]->route, route) == 0) {
-            assert_sums(watch.requests[i]);
-            return watch.requests[i];
-        }
-    return NULL;
-}
-
-/* One load a rung: verifying takes long where the machine is emulated. What is left of the case before began before this one. */
-static int watch_begin(void **state)
-{
-    static int open_rung = -2;
-    struct source_options options = {.ring_bytes = 256 * 1024, .pid_count = 4}; /* nobody else's requests */
-    struct attach_report report = {0};
-    for (int i = 0; i < 4; i++)
-        options.pids[i] = (uint32_t)servers[i];
-    int rung = (int)(long)*state;
-    if (rung != open_rung) {
-        if (watch.self)
-            source_request.free(watch.self);
-        watch.self = NULL;
-        watch.why_not[0] = 0;
-        open_rung = rung;
-        if (request_source_open_on(&options, &report, rung, &watch.self) < 0)
-            snprintf(watch.why_not, sizeof(watch.why_not), "%s", report.entries[0].not_better);
-    }
-    if (!watch.self)
-        return 0;
-    watch.count = watch.bad = 0;
-    watch.began_ns = clock_monotonic_ns();
-    watch.before = (struct losses){0};
-    source_request.losses(watch.self, &watch.before);
-    return batch_new(4 << 20, &watch.batch) < 0 ? -1 : 0;
-}
-
-static int watch_end(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < watch.count; i++)
-        request_free(watch.requests[i]);
-    watch.count = 0;
-    batch_free(watch.batch);
-    watch.batch = NULL;
-    return 0;
-}
-
-static uint64_t lost(enum loss_reason reason)
-{
-    struct losses losses = {0};
-    source_request.losses(watch.self, &losses);
-    return losses.count[reason] - watch.before.count[reason];
-}
-
-static void need_rung(void)
-{
-    if (watch.self)
-        return;
-    printf("rung not available on this kernel: %s\n", watch.why_not);
-    skip();
-}
-
-static void assert_nothing_lost(void)
-{
-    for (int i = 0; i < LOSS_COUNT; i++)
-        if (lost(i) && i != LOSS_REQUEST_NOT_DETAILED)
-            fail_msg("%llu lost: %s", (unsigned long long)lost(i), loss_name(i));
-    assert_int_equal(watch.bad, 0);
-}
-
-/* ---- cases ---- */
+#include <unistd.h>
 
 /* The wait is there whole, and beside CPU and run queue nothing else of any weight. */
 static void assert_cause(const struct request *r, enum request_part_kind kind, const char *detail)
@@ -388,7 +128,7 @@ static void test_keep_alive_is_not_counted(void **state)
     for (int i = 0; i < 5; i++) {
         assert_int_equal(write(fd, "GET /ok HTTP/1.1\r\n\r\n", 20), 20);
         expect(fd, "ok\n", 1);
-        sleep_ms(CAUSE_MS);
+        poll(NULL, 0, CAUSE_MS);
     }
     /* While the connection is open: a request is there as soon as its thread waits for the next. */
     await(servers[THREADS], "/ok", 5);
@@ -403,7 +143,7 @@ static void test_a_slow_client_is_network(void **state)
     need_rung();
     int fd = dial(THREADS);
     assert_int_equal(write(fd, "POST /ok HTTP/1.1\r\nContent-Length: 4\r\n\r\nab", 42), 42);
-    sleep_ms(2 * CAUSE_MS); /* the server has read what is there long before the rest comes, unless the machine stands still */
+    poll(NULL, 0, 2 * CAUSE_MS); /* the server has read what is there long before the rest comes, unless the machine stands still */
     assert_int_equal(write(fd, "cd", 2), 2);
     expect(fd, "ok\n", 1);
     close(fd);
@@ -422,7 +162,7 @@ static void test_request_in_pieces(void **state)
     setsockopt(fd, IPPROTO_TCP, 1 /* TCP_NODELAY */, &one, sizeof(one));
     for (size_t i = 0; i < strlen(text); i++) {
         assert_int_equal(write(fd, text + i, 1), 1);
-        sleep_ms(1);
+        poll(NULL, 0, 1);
     }
     expect(fd, "ok\n", 1);
     close(fd);

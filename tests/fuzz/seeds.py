@@ -72,6 +72,10 @@ CGROUPS = texts("0::/system.slice/docker-" + "4f" * 32 + ".scope\n", "12:pids:/d
                 "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0b1d3c5e_1111_2222_3333_444455556666.slice/cri-containerd-" + "4f" * 32 + ".scope\n",
                 "3:cpu:/slurm/uid_1000/job_42/step_0/task_0\n", "0::/system.slice/nginx.service\n")
 YAML = texts("profile:\n  rate: 19\nbudget:\n  cpu: 1%\n  memory: 64MiB\npage:\n  listen: 127.0.0.1:7070\n", "profile: {enabled: true}\n", "a: [1, 2\n")
+REQUESTS = texts(*(bytes(24) + struct.pack("<10Q", 1, 10, 5_000_000, 100, 100, 0, 1000, 1000, 1000, 1000) + struct.pack("<HHBBBB", 200, 80, 2, 0, 2, len(line)) + bytes(16) +
+                   b"nginx".ljust(16, b"\0") + line.ljust(160, b"\0") + (struct.pack("<QQ", 900_000, 900_000) + bytes(96) + struct.pack("<iIBBBBHH", call, 2, thing, 0, 3, 2, 80, 0) +
+                                                                        bytes(16) + b"ext4".ljust(8, b"\0") + b"name".ljust(32, b"\0")) * 2 + b"\0"
+                   for line, call, thing in ((b"GET /a/17?x=1 HTTP/1.1\r\n", 0, 2), (b"POST http://h/b HTTP/1.0\r\n", 202, 0), (b"GET /%41;x/0123456789abcdef", 74, 4))))
 WIRE = texts(struct.pack("<IIQ", 1, 64, 1) + bytes(48), struct.pack("<HHI", 1, 24, 0) + bytes(24))
 MAPS = proc("maps")
 
@@ -79,7 +83,7 @@ MAPS = proc("maps")
 KINDS = [("eh_frame", eh_frames), ("dwarf", eh_frames), ("cfi", elf_files), ("elf", elf_files), ("symbols", elf_files), ("debug", elf_files),
          ("unwind", elf_files), ("demangle", SYMBOLS), ("kallsyms", KALLSYMS), ("kernel", KALLSYMS), ("maps", MAPS), ("cgroup", CGROUPS), ("stat", proc("stat")),
          ("environ", texts("OTEL_SERVICE_NAME=shop\0OTEL_RESOURCE_ATTRIBUTES=service.namespace=a,service.version=1%2E2\0PATH=/bin\0")),
-         ("http", HTTP), ("query", texts("a=b&c=%20", "format=json&last=60s")), ("host", texts("localhost:7070", "[::1]:80")), ("config", YAML),
+         ("http", HTTP), ("request", REQUESTS), ("query", texts("a=b&c=%20", "format=json&last=60s")), ("host", texts("localhost:7070", "[::1]:80")), ("config", YAML),
          ("wire", WIRE), ("record", WIRE), ("units", texts("64MiB", "250ms", "1%"))]
 
 

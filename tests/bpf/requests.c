@@ -1,0 +1,242 @@
+/* Servers, client and watching for test_request.c; see requests.h. */
+int server_main(int argc, char **argv);
+#define main server_main
+#include "../subjects/servers/server.c"
+#undef main
+
+#include "requests.h"
+
+#include <poll.h>
+
+struct watch watch;
+pid_t servers[4];
+unsigned short ports[4];
+static const char *const server_names[] = {"threads", "epoll", "prefork", "pool"};
+
+/* ---- servers ---- */
+
+static unsigned short free_port(void)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof(address);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &size), 0);
+    close(fd);
+    return ntohs(address.sin_port);
+}
+
+static void start_server(int way)
+{
+    char port[16], name[16], byte;
+    int ready[2];
+    ports[way] = free_port();
+    snprintf(port, sizeof(port), "%u", ports[way]);
+    snprintf(name, sizeof(name), "%s", server_names[way]);
+    assert_int_equal(pipe(ready), 0);
+    servers[way] = fork();
+    if (servers[way] == 0) {
+        setpgid(0, 0);
+        dup2(ready[1], 1);
+        _exit(server_main(4, (char *[]){(char *)"server", name, port, (char *)"/var/tmp", NULL}));
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    close(ready[0]);
+}
+
+int start_servers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 4; i++)
+        start_server(i);
+    return 0;
+}
+
+int stop_servers(void **state)
+{
+    (void)state;
+    if (watch.self)
+        source_request.free(watch.self);
+    for (int i = 0; i < 4; i++) {
+        kill(-servers[i], SIGKILL);
+        kill(servers[i], SIGKILL);
+        waitpid(servers[i], NULL, 0);
+    }
+    return 0;
+}
+
+/* ---- a client ---- */
+
+int dial(int way)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(ports[way]), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    return fd;
+}
+
+/* Until `count` times "\n" that end a reply of /ok and the like ("ok\n" or the last chunk) were read, or the end. */
+void expect(int fd, const char *text, int count)
+{
+    char data[4096];
+    size_t size = 0;
+    while (count > 0) {
+        ssize_t n = recv(fd, data + size, 1, 0);
+        assert_int_equal(n, 1);
+        data[++size] = 0;
+        if (size >= strlen(text) && strcmp(data + size - strlen(text), text) == 0)
+            count--;
+        assert_true(size < sizeof(data) - 1);
+    }
+}
+
+void ask(int way, const char *method, const char *target)
+{
+    char text[512], sink[512];
+    int fd = dial(way), n = snprintf(text, sizeof(text), "%s %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", method, target);
+    assert_int_equal(write(fd, text, (size_t)n), n);
+    while (recv(fd, sink, sizeof(sink), 0) > 0)
+        ;
+    close(fd);
+}
+
+/* ---- watching ---- */
+
+static void keep(struct request *request)
+{
+    for (size_t i = 0; i < watch.count; i++)
+        if (watch.requests[i]->id == request->id) {
+            request_free(watch.requests[i]);
+            watch.requests[i] = request;
+            return;
+        }
+    assert_true(watch.count < KEPT_MAX);
+    watch.requests[watch.count++] = request;
+}
+
+void look(void)
+{
+    static const struct request_names no_names;
+    batch_clear(watch.batch);
+    assert_int_equal(source_request.drain(watch.self, watch.batch), 0);
+    for (size_t i = 0; i < batch_count(watch.batch); i++) {
+        struct request *request;
+        const struct request_record *record = (const struct request_record *)batch_get(watch.batch, i);
+        assert_int_equal(record->h.kind, WIRE_REQUEST);
+        if (record->start_ns < watch.began_ns)
+            continue;
+        int r = diagnose_request(record, &no_names, &request);
+        if (r == -EBADMSG)
+            watch.bad++;
+        else
+            keep(request);
+    }
+}
+
+uint64_t total(const struct request *r, enum request_part_kind kind)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < r->part_count; i++)
+        if (r->parts[i].kind == kind)
+            sum += r->parts[i].duration_ns;
+    return sum;
+}
+
+static void assert_sums(const struct request *r)
+{
+    uint64_t sum = 0;
+    for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
+        sum += total(r, kind);
+    assert_int_equal(sum, r->duration_ns);
+}
+
+size_t seen(pid_t pid, const char *route)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < watch.count; i++)
+        n += (!pid || watch.requests[i]->pid == (uint32_t)pid) && strcmp(watch.requests[i]->route, route) == 0;
+    return n;
+}
+
+/* Waits for `count` requests of that route and gives the last. */
+const struct request *await(pid_t pid, const char *route, size_t count)
+{
+    uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
+    for (;;) {
+        look();
+        if (seen(pid, route) >= count)
+            break;
+        if (clock_monotonic_ns() > end)
+            fail_msg("%zu of %zu requests for %s were seen", seen(pid, route), count, route);
+        poll(NULL, 0, 10);
+    }
+    assert_int_equal(seen(pid, route), count);
+    for (size_t i = watch.count; i-- > 0;)
+        if ((!pid || watch.requests[i]->pid == (uint32_t)pid) && strcmp(watch.requests[i]->route, route) == 0) {
+            assert_sums(watch.requests[i]);
+            return watch.requests[i];
+        }
+    return NULL;
+}
+
+/* One load a rung: verifying takes long where the machine is emulated. What is left of the case before began before this one. */
+int watch_begin(void **state)
+{
+    static int open_rung = -2;
+    struct source_options options = {.ring_bytes = 256 * 1024, .pid_count = 4}; /* nobody else's requests */
+    struct attach_report report = {0};
+    for (int i = 0; i < 4; i++)
+        options.pids[i] = (uint32_t)servers[i];
+    int rung = (int)(long)*state;
+    if (rung != open_rung) {
+        if (watch.self)
+            source_request.free(watch.self);
+        watch.self = NULL;
+        watch.why_not[0] = 0;
+        open_rung = rung;
+        if (request_source_open_on(&options, &report, rung, &watch.self) < 0)
+            snprintf(watch.why_not, sizeof(watch.why_not), "%s", report.entries[0].not_better);
+    }
+    if (!watch.self)
+        return 0;
+    watch.count = watch.bad = 0;
+    watch.began_ns = clock_monotonic_ns();
+    watch.before = (struct losses){0};
+    source_request.losses(watch.self, &watch.before);
+    return batch_new(4 << 20, &watch.batch) < 0 ? -1 : 0;
+}
+
+int watch_end(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < watch.count; i++)
+        request_free(watch.requests[i]);
+    watch.count = 0;
+    batch_free(watch.batch);
+    watch.batch = NULL;
+    return 0;
+}
+
+uint64_t lost(enum loss_reason reason)
+{
+    struct losses losses = {0};
+    source_request.losses(watch.self, &losses);
+    return losses.count[reason] - watch.before.count[reason];
+}
+
+void need_rung(void)
+{
+    if (watch.self)
+        return;
+    printf("rung not available on this kernel: %s\n", watch.why_not);
+    skip();
+}
+
+void assert_nothing_lost(void)
+{
+    for (int i = 0; i < LOSS_COUNT; i++)
+        if (lost(i) && i != LOSS_REQUEST_NOT_DETAILED)
+            fail_msg("%llu lost: %s", (unsigned long long)lost(i), loss_name(i));
+    assert_int_equal(watch.bad, 0);
+}

@@ -1,0 +1,59 @@
+/* What the tests of requests share: servers of four kinds, a client, and the request source on one rung with the requests that it has
+ * brought so far. */
+#pragma once
+
+#include "base/clock.h"
+#include "diagnose/request.h"
+#include "sources/request_ladder.h"
+#include "sources/source.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#define PATIENCE_NS 60000000000ull
+#define KEPT_MAX    512
+#define CAUSE_MS    40
+
+struct watch {
+    void *self; /* the source; NULL: this kernel does not take the rung, and why_not says why */
+    struct batch *batch;
+    struct request *requests[KEPT_MAX]; /* the latest record of each request */
+    size_t count;
+    uint64_t bad; /* records that are no HTTP */
+    uint64_t began_ns;
+    struct losses before;
+    char why_not[256];
+};
+extern struct watch watch;
+
+enum { THREADS, EPOLL, PREFORK, POOL };
+extern pid_t servers[4];
+extern unsigned short ports[4];
+
+/* For cmocka: once, and around each case; a case's initial state is its rung. */
+int start_servers(void **state);
+int stop_servers(void **state);
+int watch_begin(void **state);
+int watch_end(void **state);
+
+int dial(int way);
+/* Until `text` was read `count` times. */
+void expect(int fd, const char *text, int count);
+/* A request on a connection of its own, to the end of its reply. */
+void ask(int way, const char *method, const char *target);
+
+void look(void);
+size_t seen(pid_t pid, const char *route);
+/* Waits for `count` requests of that route (pid 0: anybody's) and gives the last. */
+const struct request *await(pid_t pid, const char *route, size_t count);
+uint64_t total(const struct request *r, enum request_part_kind kind);
+uint64_t lost(enum loss_reason reason);
+
+/* Skips the case where there is no such rung. */
+void need_rung(void);
+void assert_nothing_lost(void);
