@@ -36,6 +36,8 @@ struct output {
 static void output_add(const char *text, size_t size, void *opaque) {
     struct output *o = opaque;
     size_t room = DEMANGLED_MAX - 1 - o->size;
+    if (size == 0)
+        return; /* with no text at all, sometimes */
     if (size <= room) {
         memcpy(o->text + o->size, text, size);
         o->size += size;

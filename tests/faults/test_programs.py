@@ -2,6 +2,7 @@
 middle. The recorder must neither crash nor claim what is not so."""
 import os
 import random
+import re
 import shutil
 import struct
 import subprocess
