@@ -73,6 +73,7 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 
 #define UNWIND_DATA_WORDS                                                                                    \
     (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES + CPU_STACK_COPY_BYTES / 8 + UNWIND_LEAF_REGISTERS)
+#define UNWIND_FLUX_NS      1000000000ULL
 #define UNWIND_COPY_PAGE    4096
 #define UNWIND_HEADER_WORDS (sizeof(struct cpu_sample) / 8)
 
@@ -89,7 +90,7 @@ struct unwind_walk {
     __u32 stack_skipped, stack_bytes; /* what lies between r.sp and the copy; of the copy */
     __u8 interrupted; /* r.ip is exact */
     __u8 by_fp;       /* the frame below was left by its frame pointer */
-    __u8 has_process;
+    __u8 is_in_flux;  /* mappings changed a moment ago: what is missing may just not be known yet */
     __u8 reserved;
     __u32 zero; /* always 0, which the verifier does not know: searches that begin with it are checked once
                    for all values */
@@ -200,6 +201,13 @@ static __always_inline __u64 unwind_at_most(__u64 value, __u64 limit)
         search_i_;                                                                                           \
     })
 
+static __always_inline int unwind_no_mapping(struct unwind_walk *w, const struct unwind_process *process)
+{
+    w->end = 0; /* nothing is inside of it */
+    w->is_in_flux = bpf_ktime_get_ns() - process->put_ns < UNWIND_FLUX_NS;
+    return UNWIND_END_NO_MAPPING;
+}
+
 /* Finds the executable mapping that holds `address` and keeps it in the walk. 0, or why not (enum
  * unwind_end). */
 __noinline int unwind_find_mapping(__u64 address)
@@ -230,17 +238,15 @@ __noinline int unwind_find_mapping(__u64 address)
     i = UNWIND_SEARCH(chunk->starts, 0, 63, count, address, w->zero);
     UNWIND_SAME_REGISTER(i);
     if (i >= count || i >= UNWIND_CHUNK_MAPPINGS)
-        return UNWIND_END_NO_MAPPING;
+        return unwind_no_mapping(w, process);
     mapping = &chunk->mappings[i];
     w->start = chunk->starts[i];
     w->end = w->start + ((__u64)mapping->pages << UNWIND_PAGE_SHIFT);
     w->file_offset = (__u64)mapping->file_page << UNWIND_PAGE_SHIFT;
     w->object = mapping->object;
     w->serial = mapping->serial;
-    if (address < w->start || address >= w->end) {
-        w->end = 0; /* nothing is inside of it */
-        return UNWIND_END_NO_MAPPING;
-    }
+    if (address < w->start || address >= w->end)
+        return unwind_no_mapping(w, process);
     return 0;
 }
 
@@ -326,9 +332,9 @@ __noinline int unwind_frame(void)
 
     if (address < w->start || address >= w->end) {
         end = unwind_find_mapping(address);
-        /* What a frame pointer led to was no code: it pointed to no frame, and the one before was the last.
-         */
-        if (end == UNWIND_END_NO_MAPPING && w->by_fp)
+        /* What a frame pointer led to was no code: it pointed to no frame, and the one before was the last. Unless it
+         * is code that has just been made. */
+        if (end == UNWIND_END_NO_MAPPING && w->by_fp && !w->is_in_flux)
             return UNWIND_END_NO_CFI;
     } else {
         end = 0;

@@ -19,6 +19,7 @@
 struct unwind_process {
     __u32 generation;
     __u32 chunks;
+    __u64 put_ns; /* CLOCK_MONOTONIC: while a program starts, more is mapped than we know of */
     __u64 starts[UNWIND_PROCESS_CHUNKS]; /* address of each chunk's first mapping */
 };
 

@@ -242,7 +242,8 @@ static void add_user(struct sample_resolver *r, const struct cpu_sample *record,
         size_t more = 0;
         end = finish(r, record, process, count, &more);
         /* Code that was mapped without a record, or before it came: walked once more by what is true now. */
-        if (end == UNWIND_END_NO_MAPPING && processes_read_mappings(r->processes, process))
+        if ((end == UNWIND_END_NO_MAPPING || end == UNWIND_END_NO_CFI) &&
+            processes_read_mappings(r->processes, process))
             end = finish(r, record, process, count, &more);
         count += more;
     }

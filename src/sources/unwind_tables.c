@@ -355,7 +355,7 @@ static size_t count_user_mappings(const struct unwind_mapping *mappings, size_t 
 int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struct unwind_mapping *mappings,
                               size_t count)
 {
-    struct unwind_process process = {.generation = ++t->generation}, old;
+    struct unwind_process process = {.generation = ++t->generation, .put_ns = clock_monotonic_ns()}, old;
     struct unwind_chunk_key key = {.pid = pid, .generation = process.generation};
     bool had = bpf_map_lookup_elem(t->maps.processes_fd, &pid, &old) == 0;
     size_t chunks;
