@@ -222,11 +222,12 @@ static __always_inline void sample_send(struct unwind_scratch *scratch, struct c
 {
     struct cpu_sample *s = sample_of(scratch);
     __u64 size = sizeof(*s) + (scratch->walk.base + scratch->walk.frames) * 8 + scratch->walk.stack_bytes;
-    __u64 flags = BPF_RB_NO_WAKEUP, leaf_bytes;
+    __u64 flags = BPF_RB_NO_WAKEUP;
 
 #if defined(__TARGET_ARCH_x86)
     if (s->stack_bytes && s->user_frames == 1) {
-        leaf_bytes = unwind_copy_leaf(scratch);
+        __u64 leaf_bytes = unwind_copy_leaf(scratch);
+
         if (leaf_bytes)
             s->flags |= CPU_SAMPLE_REGISTERS;
         size += leaf_bytes;

@@ -29,6 +29,8 @@ enum unwind_cfa {
     UNWIND_CFA_FP_DEREF,     /* *(fp + cfa_offset) + cfa_add: functions that realign their stack */
     UNWIND_CFA_PLT,          /* x86-64 PLT stub: sp + 8 + ((ip & 15) >= cfa_offset ? 8 : 0) */
     UNWIND_CFA_SIGNAL,       /* rt_sigreturn trampoline: the kernel's ucontext lies at sp (+ cfa_offset) */
+    UNWIND_CFA_SP_INDEXED,   /* x86-64, interrupted frames: *(sp + cfa_offset + 8 * register) + cfa_add (assembly that keeps the
+                              * old stack pointer behind an array) */
     UNWIND_CFA_UNSUPPORTED,  /* an expression that rows cannot hold; counted */
 };
 

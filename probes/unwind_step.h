@@ -172,6 +172,15 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
             cfa += (__s64)rule->cfa_offset;
         break;
 #endif
+#ifndef UNWIND_ARM64
+    case UNWIND_CFA_SP_INDEXED:
+        if (!interrupted || unwind_interrupted_register(r, rule->cfa_register, &cfa, context))
+            return UNWIND_END_UNSUPPORTED;
+        if (UNWIND_READ(context, r->sp + (__s64)rule->cfa_offset + 8 * cfa, &cfa))
+            return UNWIND_END_BAD_READ;
+        cfa += (__s64)rule->cfa_add;
+        break;
+#endif
     case UNWIND_CFA_NONE:
         return UNWIND_END_NO_CFI;
     default:

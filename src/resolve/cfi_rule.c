@@ -80,6 +80,15 @@ static bool set_cfa_expression(uint16_t machine, const struct cfa_row *row, stru
         rule->cfa_offset = (int32_t)e.offset;
         rule->cfa_add = (int16_t)e.add;
         return true;
+    case DWARF_EXPRESSION_INDEXED:
+        if (machine != EM_X86_64 || e.register_number != X86_SP ||
+            e.index_register >= UNWIND_LEAF_REGISTERS || !fits_s32(e.offset))
+            return false;
+        rule->cfa = UNWIND_CFA_SP_INDEXED;
+        rule->cfa_register = (uint8_t)e.index_register;
+        rule->cfa_offset = (int32_t)e.offset;
+        rule->cfa_add = (int16_t)e.add;
+        return true;
     case DWARF_EXPRESSION_PLT:
         if (machine != EM_X86_64 || e.register_number != X86_SP || e.offset != 8 || e.threshold > 15)
             return false;
@@ -132,7 +141,7 @@ static bool set_return_address(uint16_t machine, const struct cfa_saved *saved, 
     if (machine == EM_AARCH64 && (saved->kind == CFA_SAVED_UNSPECIFIED || saved->kind == CFA_SAVED_SAME))
         return true; /* still in the link register: offset 0 */
     if (machine == EM_X86_64 && saved->kind == CFA_SAVED_IN_REGISTER && rule->cfa != UNWIND_CFA_REGISTER &&
-        saved->offset >= 0 && saved->offset < UNWIND_LEAF_REGISTERS) {
+        rule->cfa != UNWIND_CFA_SP_INDEXED && saved->offset >= 0 && saved->offset < UNWIND_LEAF_REGISTERS) {
         rule->cfa_register = (uint8_t)saved->offset;
         return true;
     }

@@ -6,6 +6,7 @@
 enum {
     OP_DEREF = 0x06,
     OP_AND = 0x1a,
+    OP_MUL = 0x1e,
     OP_PLUS = 0x22,
     OP_PLUS_UCONST = 0x23,
     OP_SHL = 0x24,
@@ -48,6 +49,18 @@ static bool take_plt_tail(struct cursor *c, uint32_t *ret_threshold)
     return !c->failed && cursor_left(c) == 0;
 }
 
+/* What comes after `breg7 N; bregM 0;`: lit8; mul; plus; deref; plus_uconst K. */
+static bool take_indexed_tail(struct cursor *c, int64_t *ret_add)
+{
+    static const uint8_t tail[] = {OP_LIT0 + 8, OP_MUL, OP_PLUS, OP_DEREF, OP_PLUS_UCONST};
+    for (size_t i = 0; i < sizeof(tail); i++)
+        if (cursor_u8(c) != tail[i])
+            return false;
+    uint64_t add = cursor_uleb128(c);
+    *ret_add = (int64_t)add;
+    return !c->failed && cursor_left(c) == 0 && add <= INT16_MAX;
+}
+
 struct dwarf_expression dwarf_expression_recognise(const uint8_t *data, size_t size)
 {
     const struct dwarf_expression other = {.kind = DWARF_EXPRESSION_OTHER};
@@ -60,6 +73,13 @@ struct dwarf_expression dwarf_expression_recognise(const uint8_t *data, size_t s
     uint32_t second;
     int64_t second_offset;
     if (take_register(&plt, &second, &second_offset)) {
+        struct cursor indexed = plt;
+        if (second_offset == 0 && take_indexed_tail(&indexed, &e.add)) {
+            e.kind = DWARF_EXPRESSION_INDEXED;
+            e.index_register = second;
+            return e;
+        }
+        e.add = 0;
         if (second != REGISTER_X86_64_IP || second_offset != 0 || !take_plt_tail(&plt, &e.threshold))
             return other;
         e.kind = DWARF_EXPRESSION_PLT;

@@ -11,6 +11,7 @@ enum dwarf_expression_kind {
     DWARF_EXPRESSION_REGISTER, /* register + offset */
     DWARF_EXPRESSION_DEREF,    /* *(register + offset) + add: realigned stacks (GCC), assembly that moved its
                                   stack (OpenSSL) */
+    DWARF_EXPRESSION_INDEXED,  /* *(register + offset + 8 * index) + add: OpenSSL's multiplications */
     DWARF_EXPRESSION_PLT, /* sp + offset + ((ip & 15) >= threshold) * 8: what binutils writes for PLT stubs */
 };
 
@@ -20,6 +21,7 @@ struct dwarf_expression {
     int64_t offset;
     int64_t add;
     uint32_t threshold;
+    uint32_t index_register;
 };
 
 struct dwarf_expression dwarf_expression_recognise(const uint8_t *data, size_t size);

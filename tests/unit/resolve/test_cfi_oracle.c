@@ -50,7 +50,8 @@ static bool cfa_agrees(const struct oracle *o, const struct unwind_rule *rule)
     bool arm = elf_machine(o->file) == EM_AARCH64;
     if (strcmp(text, "exp") == 0)
         return is_one_of(rule->cfa, UNWIND_CFA_PLT, UNWIND_CFA_SP_DEREF, UNWIND_CFA_FP_DEREF,
-                         UNWIND_CFA_UNSUPPORTED);
+                         UNWIND_CFA_UNSUPPORTED) ||
+               rule->cfa == UNWIND_CFA_SP_INDEXED;
     char name[8];
     int offset;
     if (sscanf(text, "%7[a-z0-9]%d", name, &offset) != 2)
