@@ -291,6 +291,8 @@ int cpu_sample(struct perf_sample_context *ctx)
     s->stop_bx = scratch->walk.r.bx;
     if (scratch->walk.interrupted)
         s->flags |= CPU_SAMPLE_STOP_INTERRUPTED;
+    if (scratch->walk.by_fp)
+        s->flags |= CPU_SAMPLE_STOP_BY_FP;
     sample_send(scratch, stat);
     stat->run_time_ns += bpf_ktime_get_ns() - start_ns;
     stat->runs++;

@@ -46,6 +46,7 @@ _Static_assert(sizeof(struct cpu_sample) == 112, "wire format");
 #define CPU_SAMPLE_KERNEL_TRUNCATED 2
 #define CPU_SAMPLE_REGISTERS 8 /* x86-64: data[] ends with the CPU_SAMPLE_REGISTER_COUNT registers of the leaf, by DWARF's numbers */
 #define CPU_SAMPLE_REGISTER_COUNT 16
+#define CPU_SAMPLE_STOP_BY_FP 16 /* a frame pointer led to the last user frame: one that lies in no code is none */
 #define CPU_SAMPLE_STOP_INTERRUPTED 4 /* stop_ip is exact: a leaf, or interrupted by a signal; otherwise a return address */
 
 /* What the kernel half counts, a CPU's share each. */

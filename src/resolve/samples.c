@@ -246,6 +246,10 @@ static void add_user(struct sample_resolver *r, const struct cpu_sample *record,
             processes_read_mappings(r->processes, process))
             end = finish(r, record, process, count, &more);
         count += more;
+        if (end == UNWIND_END_NO_MAPPING && record->flags & CPU_SAMPLE_STOP_BY_FP && more == 0 && count > 0) {
+            count--;
+            end = UNWIND_END_NO_CFI;
+        }
     }
     if (process)
         look_again_for_mappings(r, process, count);

@@ -58,7 +58,10 @@ bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct fram
     return true;
 }
 
+#define FINISH_MORE 2
+
 static enum unwind_end finish_end;
+static size_t finish_more = FINISH_MORE;
 static unsigned finish_calls;
 
 int unwind_finish_sample(const struct cpu_sample *record, const struct process *process,
@@ -71,7 +74,7 @@ int unwind_finish_sample(const struct cpu_sample *record, const struct process *
     finish_calls++;
     ret_frames[0] = 0x1101;
     ret_frames[1] = 0x1201;
-    *ret_count = 2;
+    *ret_count = finish_more;
     return finish_end;
 }
 
@@ -306,6 +309,28 @@ static void test_copied_stack_is_finished(void **state)
     }
 }
 
+/* A frame pointer that was none: what it led to is no frame. */
+static void test_frame_pointer_into_no_code(void **state)
+{
+    struct fixture *f = *state;
+    for (int by_fp = 0; by_fp < 2; by_fp++) {
+        struct cpu_sample *r = make(f, PROGRAM, 0, 2, UNWIND_END_NO_MAPPING);
+        r->data[0] = 0x1001 | CPU_FRAME_EXACT;
+        r->data[1] = 0x7f0000001234;
+        r->flags = by_fp ? CPU_SAMPLE_STOP_BY_FP : 0;
+        r->stack_bytes = 64;
+        r->h.size_bytes += 64;
+        finish_end = UNWIND_END_NO_MAPPING;
+        finish_more = 0;
+        struct losses losses = {0};
+        struct sample s;
+        assert_int_equal(sample_resolve(f->resolver, r, &losses, &s), 0);
+        assert_int_equal(s.frame_count, by_fp ? 2 : 3);
+        assert_int_equal(s.frames[s.frame_count - 1].kind, FRAME_TRUNCATED);
+    }
+    finish_more = FINISH_MORE;
+}
+
 /* Code mapped behind our back: the walk ends there, the mappings are read again, the walk is done again. */
 static void test_copied_stack_is_walked_again_by_new_mappings(void **state)
 {
@@ -423,6 +448,7 @@ int main(void)
         TEST(test_unnamed_frames_are_counted),
         TEST(test_every_end_is_said_and_counted),
         TEST(test_sample_in_the_middle_of_exec_has_no_user_part),
+        TEST(test_frame_pointer_into_no_code),
         TEST(test_kernel_part_cut),
         TEST(test_copied_stack_is_finished),
         TEST(test_copied_stack_is_walked_again_by_new_mappings),
