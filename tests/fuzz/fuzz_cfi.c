@@ -1,10 +1,28 @@
 /* Any bytes as an ELF file whose unwinding rows are wanted: what is built must be a table whose every search
- * ends in a rule. */
+ * ends in a rule, and what is found without it must be a rule. */
 #include "cfi_check.h"
+#include "resolve/cfi_finder.h"
 
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Takes the file. */
+static void check_finder(struct elf_file *f, size_t size)
+{
+    struct cfi_finder *finder = NULL;
+    if (cfi_finder_new(f, &finder) < 0) {
+        elf_file_free(f);
+        return;
+    }
+    for (size_t i = 0; i < 64; i++) {
+        struct unwind_rule rule;
+        if (cfi_finder_find(finder, (uint32_t)(size * i / 64), &rule) == 0 &&
+            (rule.cfa > UNWIND_CFA_UNSUPPORTED || rule.fp > UNWIND_FP_UNDEFINED))
+            abort();
+    }
+    cfi_finder_free(finder);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -21,6 +39,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (cfi_build(f, &t) == 0)
         check_table(t);
     unwind_table_free(t);
-    elf_file_free(f);
+    check_finder(f, size);
     return 0;
 }
