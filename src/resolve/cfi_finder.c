@@ -179,23 +179,43 @@ static int rule_of_description(const struct cfi_finder *s, uint64_t description_
     return 0;
 }
 
+/* A trampoline without description that holds `offset` begins there or, when its later instructions are
+ * asked for, up to `before_bytes` earlier. */
+static bool find_trampoline(const struct cfi_finder *s, uint32_t offset, uint32_t before_bytes,
+                            struct unwind_rule *ret)
+{
+    if (offset >= UINT32_MAX - TRAMPOLINE_BYTES)
+        return false;
+    uint32_t from = offset - before_bytes, to = offset + TRAMPOLINE_BYTES, at, size;
+    size_t budget_bytes = TRAMPOLINE_BYTES * TRAMPOLINE_BYTES;
+    struct unwind_rule rule;
+    while ((at = cfi_known_trampoline(s->f, from, to, &budget_bytes, &size, &rule)) <= offset) {
+        from = at + size;
+        if (offset >= from)
+            continue;
+        *ret = rule;
+        return true;
+    }
+    return false;
+}
+
 /* Descriptions are believed before what is known by other means, and cut it short. */
-static bool find_known(const struct cfi_finder *s, uint32_t offset, uint64_t described_to,
+static bool find_known(const struct cfi_finder *s, uint32_t offset, const struct wanted *w,
                        struct unwind_rule *ret)
 {
     for (size_t i = 0; i < s->known.range_count; i++) {
         const struct cfi_range *range = &s->known.ranges[i];
         uint64_t start_vaddr;
         if (offset < range->start || offset >= range->end ||
-            elf_vaddr_from_offset(s->f, range->start, &start_vaddr) < 0 || described_to > start_vaddr)
+            elf_vaddr_from_offset(s->f, range->start, &start_vaddr) < 0 || w->described_to > start_vaddr)
             continue;
         *ret = s->known.known[range->position];
         return true;
     }
-    uint32_t size;
-    size_t budget_bytes = TRAMPOLINE_BYTES;
-    return offset < UINT32_MAX - TRAMPOLINE_BYTES &&
-           cfi_known_trampoline(s->f, offset, offset + TRAMPOLINE_BYTES, &budget_bytes, &size, ret) == offset;
+    uint64_t before_bytes = w->vaddr >= w->described_to ? w->vaddr - w->described_to : 0;
+    if (before_bytes > TRAMPOLINE_BYTES)
+        before_bytes = TRAMPOLINE_BYTES;
+    return find_trampoline(s, offset, before_bytes < offset ? (uint32_t)before_bytes : offset, ret);
 }
 
 int cfi_finder_find(struct cfi_finder *s, uint32_t file_offset, struct unwind_rule *ret)
@@ -210,7 +230,7 @@ int cfi_finder_find(struct cfi_finder *s, uint32_t file_offset, struct unwind_ru
     if (r == -ENOENT) {
         if (s->has_debug_frame)
             return -ENOENT;
-        if (!find_known(s, file_offset, w.described_to, &w.rule))
+        if (!find_known(s, file_offset, &w, &w.rule))
             w.rule = (struct unwind_rule){.cfa = UNWIND_CFA_NONE};
         r = 0;
     }
