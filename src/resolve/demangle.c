@@ -5,8 +5,12 @@
 #include "resolve/demangle.h"
 
 #include <ctype.h>
+#include <libiberty/demangle.h>
+#include <setjmp.h>
 #include <stdbool.h>
 #include <string.h>
+
+#define SYMBOL_MAX 4096
 
 static const char *copy_cut(const char *symbol, char *out) {
     size_t size = strnlen(symbol, DEMANGLED_MAX);
@@ -18,13 +22,6 @@ static const char *copy_cut(const char *symbol, char *out) {
     memcpy(out + DEMANGLED_MAX - 4, "...", 4);
     return out;
 }
-
-#ifdef HAVE_LIBIBERTY
-
-#include <libiberty/demangle.h>
-#include <setjmp.h>
-
-#define SYMBOL_MAX 4096
 
 struct output {
     char *text;
@@ -120,11 +117,3 @@ const char *demangle(const char *symbol, char out[DEMANGLED_MAX]) {
     out[o.full ? DEMANGLED_MAX - 1 : o.size] = '\0';
     return out;
 }
-
-#else
-
-const char *demangle(const char *symbol, char out[DEMANGLED_MAX]) {
-    return copy_cut(symbol, out);
-}
-
-#endif
