@@ -2,6 +2,8 @@
  * lost. */
 #include "process_records.h"
 
+#include "../emulated.h"
+
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -9,6 +11,7 @@
 
 static void test_own_process_from_proc(void **state)
 {
+    skip_if_emulated();
     struct fixture *f = *state;
     const struct process *me = processes_find(f->p, (uint32_t)getpid(), 0);
     assert_non_null(me);
@@ -142,6 +145,7 @@ static void test_exited_process_is_not_read_again(void **state)
 
 static void test_mappings_are_read_again(void **state)
 {
+    skip_if_emulated();
     struct fixture *f = *state;
     const struct process *me = processes_find(f->p, (uint32_t)getpid(), 0);
     assert_non_null(me);

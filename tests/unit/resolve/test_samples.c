@@ -19,6 +19,8 @@
 
 #include <cmocka.h>
 
+#include "../emulated.h"
+
 #define PROGRAM      0x40000000u /* PIDs of no process of this machine */
 #define GONE         0x40000001u
 #define EXEC_ADDRESS 0xffffffff81234500 /* in load_elf_binary */
@@ -334,6 +336,7 @@ static void test_frame_pointer_into_no_code(void **state)
 /* Code mapped behind our back: the walk ends there, the mappings are read again, the walk is done again. */
 static void test_copied_stack_is_walked_again_by_new_mappings(void **state)
 {
+    skip_if_emulated();
     struct fixture *f = *state;
     processes_at(f->processes, clock_monotonic_ns());
     assert_non_null(processes_find(f->processes, (uint32_t)getpid(), 0));

@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+#include "../emulated.h"
+
 #define SMALLEST 1
 #define LARGE    (8u << 20)
 static const size_t cache_sizes[] = {SMALLEST, LARGE};
@@ -49,6 +51,12 @@ static struct symbols *symbols_make(size_t cache_bytes, const char *debug_root)
 
 static char folder[64];
 
+#ifdef __aarch64__
+#define MACHINE "aarch64"
+#else
+#define MACHINE "x86_64"
+#endif
+
 static bool run(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static bool run(const char *format, ...)
 {
@@ -67,6 +75,19 @@ static bool run(const char *format, ...)
     return pclose(f) == 0;
 }
 
+/* The host's own binutils read only the host's own programs: names of the others are put before theirs. */
+static void use_cross_binutils(const char *prefix)
+{
+    assert_true(
+        run("mkdir tools && cd tools && for tool in nm objcopy objdump readelf strip; do"
+            " printf '#!/bin/sh\\nexec %s%%s \"$@\"\\n' $tool >$tool && chmod 755 $tool || exit 1; done",
+            prefix));
+    char path[4200];
+    const char *usual = getenv("PATH");
+    snprintf(path, sizeof(path), "%s/tools:%s", folder, usual ? usual : "/usr/bin:/bin");
+    assert_int_equal(setenv("PATH", path, 1), 0);
+}
+
 static int make_forms(void **state)
 {
     (void)state;
@@ -77,6 +98,8 @@ static int make_forms(void **state)
     assert_true(n > 0);
     self[n] = '\0';
     assert_true(run("cp '%s' whole && chmod 755 whole", self));
+    if (is_emulated())
+        use_cross_binutils(MACHINE "-linux-gnu-");
     return 0;
 }
 
@@ -304,7 +327,7 @@ static void stubs_of_the_plt(void **state)
     pclose(f);
     symbols_free(s);
     print_message("%zu stubs\n", checked);
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+#ifndef __SANITIZE_ADDRESS__
     assert_true(checked > 5);
 #endif
 }

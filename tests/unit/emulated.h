@@ -1,0 +1,39 @@
+/* Whether this program runs under qemu-user, as the cross build's tests do. It is one process of the emulator
+ * then: files of /proc that are opened by a path "/proc/self/..." or "/proc/OWN-PID/..." are made up for us,
+ * all others (also the same ones through a descriptor of the folder, as libresolve opens them) show the
+ * emulator. Header only: each test is a program of its own. */
+#pragma once
+
+#include "base/cleanup.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static inline int emulated_machine_of(const char *path)
+{
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    Elf64_Ehdr header;
+    return fd >= 0 && pread(fd, &header, sizeof(header), 0) == sizeof(header) ? header.e_machine : -1;
+}
+
+/* The same link by a name that is ours and by one that emulators let through. */
+static inline bool is_emulated(void)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/task/%d/exe", getpid());
+    int real = emulated_machine_of(path);
+    return real >= 0 && real != emulated_machine_of("/proc/self/exe");
+}
+
+/* For tests of what /proc says of this very process. `print_message` and `skip` are cmocka's. */
+#define skip_if_emulated()                                                                                   \
+    do {                                                                                                     \
+        if (is_emulated()) {                                                                                 \
+            print_message("runs under qemu-user: /proc shows the emulator's mappings\n");                    \
+            skip();                                                                                          \
+        }                                                                                                    \
+    } while (0)
