@@ -1,6 +1,7 @@
-/* What a request costs a server inside the kernel, with nothing else in the figure: a process that reads a request and writes a reply on
- * 64 connections in turn, timed while all requests are already there. No waiting and no switch is in it, so that it says the same on a
- * busy machine. `request-path ROUNDS` prints the 10th percentile over rounds, in nanoseconds a request. */
+/* What a request costs a server inside the kernel, with nothing else in the figure: a process that reads a
+ * request and writes a reply on 64 connections in turn, timed while all requests are already there. No
+ * waiting and no switch is in it, so that it says the same on a busy machine. `request-path ROUNDS` prints
+ * the 10th percentile over rounds, in nanoseconds a request. */
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -16,7 +17,9 @@
 #define ROUNDS_MAX  100000
 
 static const char request[] = "GET /index.html HTTP/1.1\r\nHost: localhost\r\n\r\n";
-static char head[] = "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nContent-Type: text/html\r\nConnection: keep-alive\r\n\r\n", body[] = "hello\n";
+static char head[] =
+    "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nContent-Type: text/html\r\nConnection: keep-alive\r\n\r\n",
+            body[] = "hello\n";
 
 static void must(int good, const char *what)
 {
@@ -86,8 +89,11 @@ int main(int argc, char **argv)
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof(address);
     must(rounds > 0 && rounds <= ROUNDS_MAX, "rounds");
-    must(bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, CONNECTIONS) == 0, "listen");
-    must(getsockname(listener, (struct sockaddr *)&address, &size) == 0 && pipe(ready) == 0 && pipe(served) == 0, "pipe");
+    must(bind(listener, (struct sockaddr *)&address, size) == 0 && listen(listener, CONNECTIONS) == 0,
+         "listen");
+    must(getsockname(listener, (struct sockaddr *)&address, &size) == 0 && pipe(ready) == 0 &&
+             pipe(served) == 0,
+         "pipe");
     pid_t client = fork();
     must(client >= 0, "fork");
     if (client == 0) {

@@ -1,8 +1,9 @@
-/* The source of requests: loads probes/request.bpf.c by the cheapest rung that attaches, hands its records on, and shows the counters
- * that the kernel half keeps for all requests (http_server_request_duration_seconds).
+/* The source of requests: loads probes/request.bpf.c by the cheapest rung that attaches, hands its records
+ * on, and shows the counters that the kernel half keeps for all requests
+ * (http_server_request_duration_seconds).
  *
- * Loses what finds the ring or a table full, requests whose end no rung could see, and records of requests that were fast enough
- * to be only counted: all in losses(). */
+ * Loses what finds the ring or a table full, requests whose end no rung could see, and records of requests
+ * that were fast enough to be only counted: all in losses(). */
 #include "sources/source.h"
 
 #include "base/cleanup.h"
@@ -60,7 +61,8 @@ static void freep_source(struct request_source **s)
     request_close(*s);
 }
 
-int request_source_open_on(const struct source_options *options, struct attach_report *report, int rung, void **ret_self)
+int request_source_open_on(const struct source_options *options, struct attach_report *report, int rung,
+                           void **ret_self)
 {
     _cleanup_(freep_source) struct request_source *s = calloc(1, sizeof(*s));
     if (!s)
@@ -139,7 +141,8 @@ static void request_losses(void *self, struct losses *losses)
     losses->count[LOSS_REQUEST_UNMATCHED] += lost(s, REQUEST_LOSS_UNMATCHED);
     losses->count[LOSS_REQUEST_NOT_DETAILED] += lost(s, REQUEST_LOSS_NOT_DETAILED);
     struct bpf_program *program;
-    bpf_object__for_each_program(program, s->bpf->obj) {
+    bpf_object__for_each_program(program, s->bpf->obj)
+    {
         struct bpf_prog_info info;
         if (program_info(program, &info) == 0)
             losses->count[LOSS_MISSED] += info.recursion_misses;
@@ -167,15 +170,18 @@ static uint64_t request_run_time_ns(void *self)
 
 static void request_metrics_fill(void *self, struct metric_set *set)
 {
-    static const char *const names[REQUEST_TIMERS] = {"request_receive", "request_send", "request_switch", "request_waking"};
+    static const char *const names[REQUEST_TIMERS] = {"request_receive", "request_send", "request_switch",
+                                                      "request_waking"};
     struct request_source *s = self;
     request_metrics_write(s->counters, set);
     for (int timer = 0; timer < REQUEST_TIMERS; timer++) {
         struct request_timer sum = timed(s, timer);
-        metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds", "CPU time spent in BPF programs of ours",
-                   (double)(sum.sampled_ns * REQUEST_TIMER_EVERY) / 1e9, METRIC_LABELS({"program", names[timer]}));
-        metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of BPF programs of ours", (double)sum.runs,
+        metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds",
+                   "CPU time spent in BPF programs of ours",
+                   (double)(sum.sampled_ns * REQUEST_TIMER_EVERY) / 1e9,
                    METRIC_LABELS({"program", names[timer]}));
+        metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of BPF programs of ours",
+                   (double)sum.runs, METRIC_LABELS({"program", names[timer]}));
     }
 }
 
@@ -185,8 +191,10 @@ static size_t request_memory_bytes(void *self)
     struct request_source *s = self;
     size_t sum = 0;
     struct bpf_map *map;
-    bpf_object__for_each_map(map, s->bpf->obj) {
-        size_t entries = bpf_map__max_entries(map), value = bpf_map__value_size(map), key = bpf_map__key_size(map);
+    bpf_object__for_each_map(map, s->bpf->obj)
+    {
+        size_t entries = bpf_map__max_entries(map), value = bpf_map__value_size(map),
+               key = bpf_map__key_size(map);
         if (bpf_map__fd(map) < 0)
             continue;
         if (bpf_map__type(map) == BPF_MAP_TYPE_RINGBUF)
@@ -213,7 +221,8 @@ static int request_shed(void *self, enum source_detail detail)
     if (attached == s->attached)
         return 0;
     s->attached = attached;
-    bool by_function = bpf_program__fd(s->bpf->progs.request_inet_receive) >= 0; /* cannot be attached twice everywhere */
+    bool by_function =
+        bpf_program__fd(s->bpf->progs.request_inet_receive) >= 0; /* cannot be attached twice everywhere */
     if (attached)
         forget_requests(s);
     s->bpf->bss->asleep = !attached;

@@ -19,7 +19,13 @@
 #include <string.h>
 #include <unistd.h>
 
-enum request_programs { BY_SOCKET = 1, BY_FUNCTION = 2, BY_SYSCALL = 4, WITH_EVERY_RUNG = 8, IF_SENDPAGE = 16 };
+enum request_programs {
+    BY_SOCKET = 1,
+    BY_FUNCTION = 2,
+    BY_SYSCALL = 4,
+    WITH_EVERY_RUNG = 8,
+    IF_SENDPAGE = 16
+};
 
 static const struct {
     const char *name;
@@ -46,10 +52,12 @@ static const struct rung {
     const char *truth;
 } rungs[] = {
     {"socket tracepoints", BY_SOCKET | IF_SENDPAGE, true, ""},
-    {"socket tracepoints, no sendpage", BY_SOCKET, true, "replies sent by sendfile seem to end with their header"},
+    {"socket tracepoints, no sendpage", BY_SOCKET, true,
+     "replies sent by sendfile seem to end with their header"},
     {"fexit of inet_sendmsg, inet_recvmsg", BY_FUNCTION | IF_SENDPAGE, true, ""},
     {"fexit, registers found by their place", BY_FUNCTION | IF_SENDPAGE, false, ""},
-    {"exit of all system calls", BY_SYSCALL, true, "costs every system call on the node about 60 ns; io_uring is not seen"},
+    {"exit of all system calls", BY_SYSCALL, true,
+     "costs every system call on the node about 60 ns; io_uring is not seen"},
     {"exit of all system calls, registers found by their place", BY_SYSCALL, false,
      "costs every system call on the node about 60 ns; io_uring is not seen"},
 };
@@ -74,7 +82,8 @@ static void choose_programs(struct request_bpf *bpf, const struct rung *rung, bo
     }
 }
 
-static void set_options(struct request_bpf *bpf, const struct rung *rung, const struct source_options *options)
+static void set_options(struct request_bpf *bpf, const struct rung *rung,
+                        const struct source_options *options)
 {
     bpf->rodata->has_task_registers = rung->task_registers;
     bpf->rodata->has_socket_cookies = rung->programs & BY_SOCKET;
@@ -99,11 +108,13 @@ static int fill_filters(struct request_bpf *bpf, const struct source_options *op
     }
     for (size_t i = 0; i < options->cgroup_count; i++) {
         uint64_t key = options->cgroup_ids[i];
-        if (bpf_map__update_elem(bpf->maps.wanted_cgroup_ids, &key, sizeof(key), &one, sizeof(one), BPF_ANY) < 0)
+        if (bpf_map__update_elem(bpf->maps.wanted_cgroup_ids, &key, sizeof(key), &one, sizeof(one), BPF_ANY) <
+            0)
             return -errno;
     }
     for (size_t i = 0; i < options->command_count; i++)
-        if (bpf_map__update_elem(bpf->maps.wanted_comms, options->commands[i], 16, &one, sizeof(one), BPF_ANY) < 0)
+        if (bpf_map__update_elem(bpf->maps.wanted_comms, options->commands[i], 16, &one, sizeof(one),
+                                 BPF_ANY) < 0)
             return -errno;
     return 0;
 }
@@ -141,8 +152,10 @@ void request_ladder_forget_process(struct request_bpf *bpf, uint32_t place)
     release(bpf, pid);
 }
 
-/* Loads and attaches; what attaches sees requests from now on, but the ring is empty until somebody is served. */
-static int try_rung(const struct rung *rung, const struct source_options *options, bool has_sendpage, struct request_bpf **ret)
+/* Loads and attaches; what attaches sees requests from now on, but the ring is empty until somebody is
+ * served. */
+static int try_rung(const struct rung *rung, const struct source_options *options, bool has_sendpage,
+                    struct request_bpf **ret)
 {
     struct request_bpf *bpf = request_bpf__open();
     if (!bpf)
@@ -171,7 +184,8 @@ static int quiet(enum libbpf_print_level level, const char *format, va_list argu
     return 0;
 }
 
-int request_ladder_climb(const struct source_options *options, struct attach_report *report, int only, struct request_bpf **ret)
+int request_ladder_climb(const struct source_options *options, struct attach_report *report, int only,
+                         struct request_bpf **ret)
 {
     struct attach_entry *entry = attach_report_add(report, "requests");
     bool has_sendpage = kernel_has_function("inet_sendpage");

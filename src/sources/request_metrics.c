@@ -23,7 +23,8 @@
 #define SERVICES_MAX 128 /* more are "other" */
 #define NAME_MAX_    64
 
-/* Of the kernel's powers of two every second one, from 262 us to 69 s: each is a line for every service and class. */
+/* Of the kernel's powers of two every second one, from 262 us to 69 s: each is a line for every service and
+ * class. */
 #define FIRST_BOUND 7
 #define LAST_BOUND  25
 #define BOUNDS      ((LAST_BOUND - FIRST_BOUND) / 2 + 1)
@@ -88,8 +89,8 @@ static int find_service(struct request_metrics *m, const char *name, uint32_t *r
     return 0;
 }
 
-/* The counters at `place` and the service that they belong to, which stays the same for as long as the process lives: a series must
- * not lose to another what it had counted. */
+/* The counters at `place` and the service that they belong to, which stays the same for as long as the
+ * process lives: a series must not lose to another what it had counted. */
 static struct service *read_place(struct request_metrics *m, uint32_t place, struct request_process *ret)
 {
     uint32_t pid = ((const volatile uint32_t *)m->bpf->bss->process_names)[place];
@@ -110,7 +111,7 @@ static struct service *read_place(struct request_metrics *m, uint32_t place, str
 
 static void add(const struct request_process *p, uint64_t counts[][BOUNDS + 1], uint64_t *sum_ns)
 {
-    for (int class = 0; class < REQUEST_CLASSES; class++) {
+    for (int class = 0; class < REQUEST_CLASSES; class ++) {
         for (int i = 0; i < REQUEST_BUCKETS; i++) {
             int at = i <= FIRST_BOUND ? 0 : i > LAST_BOUND ? BOUNDS : (i - FIRST_BOUND + 1) / 2;
             counts[class][at] += p->buckets[class][i];
@@ -131,10 +132,11 @@ static void write_class(struct metric_set *set, const struct service *service, i
     }
     if (!total)
         return;
-    metric_add_histogram(set, "http_server_request_duration_seconds", "seconds",
-                         "Requests served, from their first bytes to the last of the reply, by class of status (none: no reply).",
-                         bounds, service->counts[class], BOUNDS, (double)service->sum_ns[class] / 1e9,
-                         METRIC_LABELS({"service_name", service->name}, {"http_response_status_class", class_names[class]}));
+    metric_add_histogram(
+        set, "http_server_request_duration_seconds", "seconds",
+        "Requests served, from their first bytes to the last of the reply, by class of status (none: no reply).",
+        bounds, service->counts[class], BOUNDS, (double)service->sum_ns[class] / 1e9,
+        METRIC_LABELS({"service_name", service->name}, {"http_response_status_class", class_names[class]}));
 }
 
 void request_metrics_write(struct request_metrics *m, struct metric_set *set)
@@ -150,7 +152,7 @@ void request_metrics_write(struct request_metrics *m, struct metric_set *set)
             add(&p, service->counts, service->sum_ns);
     }
     for (size_t i = 0; i < m->service_count; i++)
-        for (int class = 0; class < REQUEST_CLASSES; class++)
+        for (int class = 0; class < REQUEST_CLASSES; class ++)
             write_class(set, m->services[i], class);
 }
 
@@ -162,7 +164,8 @@ void request_metrics_sweep(struct request_metrics *m, uint64_t now_ns)
     for (uint32_t place = 0; place < REQUEST_PROCESSES_MAX; place++) {
         struct request_process p;
         struct service *service = read_place(m, place, &p);
-        if (!service || kill((pid_t)m->places[place].pid, 0) == 0 || errno != ESRCH || now_ns < p.last_ns + SWEEP_NS)
+        if (!service || kill((pid_t)m->places[place].pid, 0) == 0 || errno != ESRCH ||
+            now_ns < p.last_ns + SWEEP_NS)
             continue;
         add(&p, service->gone, service->gone_ns);
         request_ladder_forget_process(m->bpf, place);

@@ -1,5 +1,6 @@
-/* The counters that probes/request.bpf.c keeps for every process that serves requests, summed up by service as metrics. What processes
- * that have gone had counted stays in their service's sums. Never used by two threads at a time. */
+/* The counters that probes/request.bpf.c keeps for every process that serves requests, summed up by service
+ * as metrics. What processes that have gone had counted stays in their service's sums. Never used by two
+ * threads at a time. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -20,5 +21,6 @@ void request_metrics_set_names(struct request_metrics *m, const struct request_s
 
 void request_metrics_write(struct request_metrics *m, struct metric_set *set);
 
-/* Gives new processes to their services and takes back the places of those that have gone; looks every few seconds. */
+/* Gives new processes to their services and takes back the places of those that have gone; looks every few
+ * seconds. */
 void request_metrics_sweep(struct request_metrics *m, uint64_t now_ns);

@@ -70,13 +70,15 @@ int stop_servers(void **state)
 
 int dial(int way)
 {
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(ports[way]), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(ports[way]), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
     return fd;
 }
 
-/* Until `count` times "\n" that end a reply of /ok and the like ("ok\n" or the last chunk) were read, or the end. */
+/* Until `count` times "\n" that end a reply of /ok and the like ("ok\n" or the last chunk) were read, or the
+ * end. */
 void expect(int fd, const char *text, int count)
 {
     char data[4096];
@@ -94,7 +96,9 @@ void expect(int fd, const char *text, int count)
 void ask(int way, const char *method, const char *target)
 {
     char text[512], sink[512];
-    int fd = dial(way), n = snprintf(text, sizeof(text), "%s %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", method, target);
+    int fd = dial(way),
+        n = snprintf(text, sizeof(text), "%s %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", method,
+                     target);
     assert_int_equal(write(fd, text, (size_t)n), n);
     while (recv(fd, sink, sizeof(sink), 0) > 0)
         ;
@@ -155,7 +159,8 @@ size_t seen(pid_t pid, const char *route)
 {
     size_t n = 0;
     for (size_t i = 0; i < watch.count; i++)
-        n += (!pid || watch.requests[i]->pid == (uint32_t)pid) && strcmp(watch.requests[i]->route, route) == 0;
+        n +=
+            (!pid || watch.requests[i]->pid == (uint32_t)pid) && strcmp(watch.requests[i]->route, route) == 0;
     return n;
 }
 
@@ -173,14 +178,16 @@ const struct request *await(pid_t pid, const char *route, size_t count)
     }
     assert_int_equal(seen(pid, route), count);
     for (size_t i = watch.count; i-- > 0;)
-        if ((!pid || watch.requests[i]->pid == (uint32_t)pid) && strcmp(watch.requests[i]->route, route) == 0) {
+        if ((!pid || watch.requests[i]->pid == (uint32_t)pid) &&
+            strcmp(watch.requests[i]->route, route) == 0) {
             assert_sums(watch.requests[i]);
             return watch.requests[i];
         }
     return NULL;
 }
 
-/* One load a rung: verifying takes long where the machine is emulated. What is left of the case before began before this one. */
+/* One load a rung: verifying takes long where the machine is emulated. What is left of the case before began
+ * before this one. */
 int watch_begin(void **state)
 {
     static int open_rung = -2;

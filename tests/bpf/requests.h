@@ -1,5 +1,5 @@
-/* What the tests of requests share: servers of four kinds, a client, and the request source on one rung with the requests that it has
- * brought so far. */
+/* What the tests of requests share: servers of four kinds, a client, and the request source on one rung with
+ * the requests that it has brought so far. */
 #pragma once
 
 #include "base/clock.h"

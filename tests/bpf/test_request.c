@@ -1,13 +1,13 @@
-/* Requests from the socket to the explanation, on every rung of the ladder that this kernel takes: servers whose requests are slow
- * for a known cause, and whatever HTTP/1 allows a client to do. Asserts what must hold however busy the machine is: that the parts
- * sum, that an injected wait is found whole and under its kind, that nothing is found that was not there, that every request is
- * counted once. */
+/* Requests from the socket to the explanation, on every rung of the ladder that this kernel takes: servers
+ * whose requests are slow for a known cause, and whatever HTTP/1 allows a client to do. Asserts what must
+ * hold however busy the machine is: that the parts sum, that an injected wait is found whole and under its
+ * kind, that nothing is found that was not there, that every request is counted once. */
 #include "requests.h"
 
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,15 +15,20 @@
 /* The wait is there whole, and beside CPU and run queue nothing else of any weight. */
 static void assert_cause(const struct request *r, enum request_part_kind kind, const char *detail)
 {
-    /* CPU time is what was asked for. A sleep begins before its thread leaves the CPU, and where two threads meet one may come late. */
-    uint64_t least_ns = CAUSE_MS * 1000000ull / (kind == REQUEST_PART_CPU ? 1 : kind == REQUEST_PART_SLEEP ? 2 : 4);
+    /* CPU time is what was asked for. A sleep begins before its thread leaves the CPU, and where two threads
+     * meet one may come late. */
+    uint64_t least_ns = CAUSE_MS * 1000000ull /
+                        (kind == REQUEST_PART_CPU     ? 1
+                         : kind == REQUEST_PART_SLEEP ? 2
+                                                      : 4);
     bool found = false;
     if (total(r, kind) < least_ns)
-        fail_msg("%s: %llu ns of %s in %llu ns; cause: %s", r->route, (unsigned long long)total(r, kind), request_part_name(kind),
-                 (unsigned long long)r->duration_ns, r->cause);
+        fail_msg("%s: %llu ns of %s in %llu ns; cause: %s", r->route, (unsigned long long)total(r, kind),
+                 request_part_name(kind), (unsigned long long)r->duration_ns, r->cause);
     for (int other = 0; other < REQUEST_PART_COUNT; other++)
-        if (other != (int)kind && other != REQUEST_PART_CPU && other != REQUEST_PART_RUN_QUEUE && other != REQUEST_PART_OTHER &&
-            other != REQUEST_PART_LOCK && total(r, other) > r->duration_ns / 10)
+        if (other != (int)kind && other != REQUEST_PART_CPU && other != REQUEST_PART_RUN_QUEUE &&
+            other != REQUEST_PART_OTHER && other != REQUEST_PART_LOCK &&
+            total(r, other) > r->duration_ns / 10)
             fail_msg("%s: false cause %s, %llu of %llu ns", r->route, request_part_name(other),
                      (unsigned long long)total(r, other), (unsigned long long)r->duration_ns);
     for (size_t i = 0; i < r->part_count; i++)
@@ -47,7 +52,8 @@ static void ask_for_causes(int way)
     ask(way, "GET", "/pipe?ms=40");
     assert_cause(await(pid, "/pipe", 1), REQUEST_PART_OTHER, "read on a pipe");
     ask(way, "GET", downstream);
-    assert_cause(await(pid, "/downstream", 1), REQUEST_PART_DOWNSTREAM, "read on the connection to 127.0.0.1:");
+    assert_cause(await(pid, "/downstream", 1), REQUEST_PART_DOWNSTREAM,
+                 "read on the connection to 127.0.0.1:");
     ask(way, "GET", "/chunked?ms=20&n=2");
     assert_cause(await(pid, "/chunked", 1), REQUEST_PART_SLEEP, "2 times");
     assert_nothing_lost();
@@ -100,7 +106,8 @@ static void test_thread_pool_is_not_explained(void **state)
     const struct request *r = await(servers[POOL], "/sleep", 1);
     assert_int_equal(r->status, 200);
     assert_true(r->duration_ns >= CAUSE_MS * 1000000ull);
-    assert_true(total(r, REQUEST_PART_UNATTRIBUTED) + total(r, REQUEST_PART_RUN_QUEUE) >= CAUSE_MS * 1000000ull / 2);
+    assert_true(total(r, REQUEST_PART_UNATTRIBUTED) + total(r, REQUEST_PART_RUN_QUEUE) >=
+                CAUSE_MS * 1000000ull / 2);
     assert_int_equal(total(r, REQUEST_PART_LOCK), 0);
 }
 
@@ -143,7 +150,8 @@ static void test_a_slow_client_is_network(void **state)
     need_rung();
     int fd = dial(THREADS);
     assert_int_equal(write(fd, "POST /ok HTTP/1.1\r\nContent-Length: 4\r\n\r\nab", 42), 42);
-    poll(NULL, 0, 2 * CAUSE_MS); /* the server has read what is there long before the rest comes, unless the machine stands still */
+    poll(NULL, 0, 2 * CAUSE_MS); /* the server has read what is there long before the rest comes, unless the
+                                    machine stands still */
     assert_int_equal(write(fd, "cd", 2), 2);
     expect(fd, "ok\n", 1);
     close(fd);
@@ -193,7 +201,9 @@ static void test_large_body_and_100_continue(void **state)
     static char body[BODY];
     char head[256];
     int fd = dial(THREADS);
-    int n = snprintf(head, sizeof(head), "PUT /items/4711/x HTTP/1.1\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", BODY);
+    int n =
+        snprintf(head, sizeof(head),
+                 "PUT /items/4711/x HTTP/1.1\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", BODY);
     assert_int_equal(write(fd, head, (size_t)n), n);
     expect(fd, "100 Continue\r\n\r\n", 1);
     for (size_t sent = 0; sent < BODY;) {
@@ -242,7 +252,8 @@ static void test_garbage(void **state)
 {
     (void)state;
     need_rung();
-    static const char *const texts[] = {"GET key\r\n", "POST", "GETTY /x HTTP/1.1\r\n\r\n", "HEAD\r\n\r\n", "\0\1\2\3"};
+    static const char *const texts[] = {"GET key\r\n", "POST", "GETTY /x HTTP/1.1\r\n\r\n", "HEAD\r\n\r\n",
+                                        "\0\1\2\3"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         int fd = dial(THREADS);
         size_t size = strlen(texts[i]) ? strlen(texts[i]) : 4;
@@ -307,26 +318,40 @@ static void test_shed_counts_only(void **state)
     assert_int_equal(source_request.shed(watch.self, SOURCE_DETAIL_LEAST), 0);
     ask(THREADS, "GET", "/ok");
     assert_int_equal(source_request.shed(watch.self, SOURCE_DETAIL_FULL), 0);
-    ask(THREADS, "GET", "/sleep?ms=400"); /* the slowest of its second: has a record whatever the threshold is by now */
+    ask(THREADS, "GET",
+        "/sleep?ms=400"); /* the slowest of its second: has a record whatever the threshold is by now */
     await(servers[THREADS], "/sleep", 1);
     assert_int_equal(watch.count, 1);
 }
 
-#define ON(rung, name, test) {#name "_" #rung, test, watch_begin, watch_end, (void *)(long)rung_##rung}
-#define CASES(rung)                                                                                                      \
-    ON(rung, causes_in_threads, test_causes_in_threads), ON(rung, causes_in_an_event_loop, test_causes_in_an_event_loop), \
-        ON(rung, causes_in_preforked_processes, test_causes_in_preforked_processes), ON(rung, disk, test_disk),           \
-        ON(rung, thread_pool_is_not_explained, test_thread_pool_is_not_explained),                                       \
-        ON(rung, fast_requests_have_no_false_cause, test_fast_requests_have_no_false_cause),                             \
-        ON(rung, keep_alive_is_not_counted, test_keep_alive_is_not_counted),                                             \
-        ON(rung, a_slow_client_is_network, test_a_slow_client_is_network),                                               \
-        ON(rung, request_in_pieces, test_request_in_pieces), ON(rung, pipelined, test_pipelined),                        \
-        ON(rung, large_body_and_100_continue, test_large_body_and_100_continue),                                         \
-        ON(rung, heads_errors_and_old_versions, test_heads_errors_and_old_versions), ON(rung, no_reply, test_no_reply),  \
-        ON(rung, garbage, test_garbage), ON(rung, bad_line_with_a_reply, test_bad_line_with_a_reply), ON(rung, all_are_counted, test_all_are_counted),                                \
-        ON(rung, shed_counts_only, test_shed_counts_only)
+#define ON(rung, name, test)                                                                                 \
+    {                                                                                                        \
+        #name "_" #rung, test, watch_begin, watch_end, (void *)(long)rung_##rung                             \
+    }
+#define CASES(rung)                                                                                          \
+    ON(rung, causes_in_threads, test_causes_in_threads),                                                     \
+        ON(rung, causes_in_an_event_loop, test_causes_in_an_event_loop),                                     \
+        ON(rung, causes_in_preforked_processes, test_causes_in_preforked_processes),                         \
+        ON(rung, disk, test_disk),                                                                           \
+        ON(rung, thread_pool_is_not_explained, test_thread_pool_is_not_explained),                           \
+        ON(rung, fast_requests_have_no_false_cause, test_fast_requests_have_no_false_cause),                 \
+        ON(rung, keep_alive_is_not_counted, test_keep_alive_is_not_counted),                                 \
+        ON(rung, a_slow_client_is_network, test_a_slow_client_is_network),                                   \
+        ON(rung, request_in_pieces, test_request_in_pieces), ON(rung, pipelined, test_pipelined),            \
+        ON(rung, large_body_and_100_continue, test_large_body_and_100_continue),                             \
+        ON(rung, heads_errors_and_old_versions, test_heads_errors_and_old_versions),                         \
+        ON(rung, no_reply, test_no_reply), ON(rung, garbage, test_garbage),                                  \
+        ON(rung, bad_line_with_a_reply, test_bad_line_with_a_reply),                                         \
+        ON(rung, all_are_counted, test_all_are_counted), ON(rung, shed_counts_only, test_shed_counts_only)
 
-enum { rung_best = REQUEST_RUNG_BEST, rung_socket = 0, rung_function = 2, rung_function_hash = 3, rung_syscall = 4, rung_syscall_hash = 5 };
+enum {
+    rung_best = REQUEST_RUNG_BEST,
+    rung_socket = 0,
+    rung_function = 2,
+    rung_function_hash = 3,
+    rung_syscall = 4,
+    rung_syscall_hash = 5
+};
 
 static void test_some_rung_attaches(void **state)
 {
@@ -338,8 +363,13 @@ static void test_some_rung_attaches(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        {"some_rung_attaches", test_some_rung_attaches, watch_begin, watch_end, (void *)(long)REQUEST_RUNG_BEST},
-        CASES(socket), CASES(function), CASES(function_hash), CASES(syscall), CASES(syscall_hash),
+        {"some_rung_attaches", test_some_rung_attaches, watch_begin, watch_end,
+         (void *)(long)REQUEST_RUNG_BEST},
+        CASES(socket),
+        CASES(function),
+        CASES(function_hash),
+        CASES(syscall),
+        CASES(syscall_hash),
     };
     if (geteuid() != 0) {
         printf("skipped: BPF needs root\n");

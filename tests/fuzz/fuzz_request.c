@@ -1,18 +1,25 @@
-/* Records of requests with any content that the wire's own checks let through (a size that its kind can have): whatever they say, the
- * parts add up to the duration, and all that is told is printable text. */
+/* Records of requests with any content that the wire's own checks let through (a size that its kind can
+ * have): whatever they say, the parts add up to the duration, and all that is told is printable text. */
 #include "diagnose/request.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static size_t name_frames(void *context, const __u64 *addresses, size_t count, struct frame *ret_frames, size_t max)
+static size_t name_frames(void *context, const __u64 *addresses, size_t count, struct frame *ret_frames,
+                          size_t max)
 {
-    static const char *const names[] = {"schedule", "io_schedule", "rwsem_down_read_slowpath", "jbd2_log_wait_commit", "__x64_sys_read", "", "x"};
+    static const char *const names[] = {
+        "schedule", "io_schedule", "rwsem_down_read_slowpath", "jbd2_log_wait_commit", "__x64_sys_read", "",
+        "x"};
     size_t n = 0;
     (void)context;
     for (; n < count && n < max; n++)
-        ret_frames[n] = (struct frame){.kind = FRAME_KERNEL, .function = names[addresses[n] % array_size(names)], .mapping = "[kernel.kallsyms]",
-                                       .file = "", .build_id = "", .address = addresses[n]};
+        ret_frames[n] = (struct frame){.kind = FRAME_KERNEL,
+                                       .function = names[addresses[n] % array_size(names)],
+                                       .mapping = "[kernel.kallsyms]",
+                                       .file = "",
+                                       .build_id = "",
+                                       .address = addresses[n]};
     return n;
 }
 
@@ -57,7 +64,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t i = 0; i < REQUEST_WAITS; i++)
         record.waits[i].kernel_frames %= REQUEST_KERNEL_FRAMES + 1;
     record.h.kind = WIRE_REQUEST;
-    record.h.size_bytes = (uint32_t)(fixed + (record.wait_count < REQUEST_WAITS ? record.wait_count : REQUEST_WAITS) * sizeof(record.waits[0]));
+    record.h.size_bytes =
+        (uint32_t)(fixed + (record.wait_count < REQUEST_WAITS ? record.wait_count : REQUEST_WAITS) *
+                               sizeof(record.waits[0]));
     if (diagnose_request(&record, &names, &request) < 0)
         return 0;
     check(request);
