@@ -1,6 +1,7 @@
 /* cfi.c over files made here: every kind of instruction, encoding and damage that compilers (or others) can
  * write. Code is at virtual address 0x11000, which is at offset 0x1000 of the file. */
 #include "resolve/cfi.h"
+#include "resolve/cfi_finder.h"
 #include "resolve/dwarf_expression.h"
 #include "resolve/unwind_table.h"
 
@@ -262,6 +263,47 @@ static void signal_trampolines_without_description(void **state)
     assert_int_equal(at(t, 0x12c).cfa, UNWIND_CFA_NONE);
 }
 
+/* The finder for single rules, by a search table of one description, that of code at `start`. */
+static struct cfi_finder *make_finder(struct maker *m, uint32_t start, size_t description)
+{
+    enum { OFFSET = 0x3000, VADDR = FRAME_VADDR + OFFSET - FRAME_OFFSET };
+    const uint32_t table[] = {FRAME_VADDR - (VADDR + 4), 1, CODE_VADDR + start - VADDR,
+                              (uint32_t)(FRAME_VADDR + description - VADDR)};
+    memcpy(m->file + OFFSET, "\1\x1b\x03\x3b", 4);
+    memcpy(m->file + OFFSET + 4, table, sizeof(table));
+    ((struct head *)m->file)->segments[2] = (Elf64_Phdr){.p_type = PT_GNU_EH_FRAME,
+                                                         .p_offset = OFFSET,
+                                                         .p_vaddr = VADDR,
+                                                         .p_filesz = 4 + sizeof(table),
+                                                         .p_memsz = 4 + sizeof(table)};
+    struct cfi_finder *finder = NULL;
+    assert_int_equal(cfi_finder_new(finish(m), &finder), 0);
+    return finder;
+}
+
+static void the_finder_knows_trampolines_too(void **state)
+{
+    (void)state;
+    struct maker m = {0};
+    add_usual_cie(&m);
+    size_t description = m.size;
+    add_fde(&m, 0, 0x20, CODE(0x00));
+    /* one right behind described code, two in a row */
+    static const uint32_t places[] = {0x20, 0x123, 0x12c};
+    for (size_t i = 0; i < array_size(places); i++)
+        memcpy(m.file + CODE_OFFSET + places[i], "\x48\xc7\xc0\x0f\0\0\0\x0f\x05", 9);
+    _cleanup_(unwind_table_freep) struct unwind_table *t = build(&m);
+    assert_int_equal(at(t, 0x28).cfa, UNWIND_CFA_SIGNAL);
+    assert_int_equal(at(t, 0x134).cfa, UNWIND_CFA_SIGNAL);
+    _cleanup_(cfi_finder_freep) struct cfi_finder *finder = make_finder(&m, 0, description);
+    for (uint32_t code = 0; code < 0x200; code++) {
+        struct unwind_rule rule;
+        assert_int_equal(cfi_finder_find(finder, CODE_OFFSET + code, &rule), 0);
+        assert_int_equal(rule.cfa, at(t, code).cfa);
+        assert_int_equal(rule.cfa_offset, at(t, code).cfa_offset);
+    }
+}
+
 static void an_entry_point_without_description(void **state)
 {
     (void)state;
@@ -469,6 +511,7 @@ int main(void)
         cmocka_unit_test(expressions),
         cmocka_unit_test(signal_frames),
         cmocka_unit_test(signal_trampolines_without_description),
+        cmocka_unit_test(the_finder_knows_trampolines_too),
         cmocka_unit_test(an_entry_point_without_description),
         cmocka_unit_test(a_plt_without_description),
         cmocka_unit_test(damaged_descriptions_cost_only_themselves),
