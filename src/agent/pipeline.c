@@ -352,13 +352,14 @@ void pipeline_free(struct pipeline *p)
 
 int pipeline_start(struct pipeline *p)
 {
+    uint64_t start_ns = clock_monotonic_ns();
     /* The process source first: whatever lives begin after a sample could name them must be on record. */
     for (size_t i = p->opened_count; i-- > 0;) {
         int r = p->opened[i].source->start(p->opened[i].self);
         if (r < 0)
             return log_errno(r, "source %s cannot start", p->opened[i].source->name);
     }
-    return p->record_wire ? process_snapshot_write(p->record_wire) : 0; /* now that later ones are on record */
+    return p->record_wire ? process_snapshot_write(p->record_wire, start_ns) : 0; /* now that later ones are on record */
 }
 
 size_t pipeline_poll_fds(struct pipeline *p, int *ret_fds, size_t max)

@@ -2,7 +2,6 @@
  * (its parent), WIRE_PROCESS_EXEC (its name), and a WIRE_PROCESS_MMAP for each mapping with code. */
 #include "agent/process_snapshot.h"
 
-#include "base/clock.h"
 #include "resolve/maps.h"
 #include "resolve/proc_files.h"
 #include "sources/batch.h"
@@ -20,6 +19,7 @@
 
 struct snapshot {
     struct wire_writer *writer;
+    uint64_t time_ns;
     struct batch *batch;
     struct buf maps;
     struct wire_header header; /* of the process at hand */
@@ -76,7 +76,7 @@ static int add_process(struct snapshot *s, uint32_t pid)
     s->maps.size = 0;
     if (proc_read(fd, "maps", MAPS_MAX_BYTES, &s->maps) < 0 || s->maps.size == 0)
         return 0;
-    s->header = (struct wire_header){.time_ns = clock_monotonic_ns(), .pid = pid, .tid = pid};
+    s->header = (struct wire_header){.time_ns = s->time_ns, .pid = pid, .tid = pid};
     struct process_fork *fork = new_record(s, WIRE_PROCESS_FORK, sizeof(*fork));
     if (!fork)
         return -EIO;
@@ -93,7 +93,7 @@ static int add_process(struct snapshot *s, uint32_t pid)
     return r;
 }
 
-int process_snapshot_write(struct wire_writer *writer)
+int process_snapshot_write(struct wire_writer *writer, uint64_t time_ns)
 {
     _cleanup_(batch_freep) struct batch *batch = NULL;
     int r = batch_new(BATCH_BYTES, &batch);
@@ -102,7 +102,7 @@ int process_snapshot_write(struct wire_writer *writer)
     DIR *proc = opendir("/proc");
     if (!proc)
         return -errno;
-    struct snapshot s = {.writer = writer, .batch = batch};
+    struct snapshot s = {.writer = writer, .time_ns = time_ns, .batch = batch};
     for (struct dirent *entry; r == 0 && (entry = readdir(proc));) {
         char *end;
         unsigned long pid = strtoul(entry->d_name, &end, 10);

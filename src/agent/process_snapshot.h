@@ -3,7 +3,10 @@
  * made only for --record-wire. */
 #pragma once
 
+#include <stdint.h>
+
 struct wire_writer;
 
-/* Processes that end meanwhile are left out. -errno only when the file cannot be written. */
-int process_snapshot_write(struct wire_writer *writer);
+/* Records of the time `time_ns`: before the first sample, and so before processes were watched; what they did since then is told by
+ * records of its own. Processes that end meanwhile are left out. -errno only when the file cannot be written. */
+int process_snapshot_write(struct wire_writer *writer, uint64_t time_ns);

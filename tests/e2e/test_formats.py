@@ -90,7 +90,7 @@ def go_pprof(made, *arguments):
 def test_go_tool_pprof_reads_every_profile(made, name):
     raw = go_pprof(made, "-raw", made / f"{name}.pb.gz")
     assert "samples/count cpu/nanoseconds[dflt]" in raw
-    values = [(int(a), int(b)) for a, b in re.findall(r"^ +(\d+) +(\d+): ", raw, re.M)]
+    values = [(int(a), int(b)) for a, b in re.findall(r"^ +(\d+) +(\d+):(?: |$)", raw, re.M)]
     assert (sum(a for a, _ in values), sum(b for _, b in values)) == PROFILES[name]
 
 

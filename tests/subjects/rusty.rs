@@ -2,6 +2,12 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+/// Something to do after a call, so that it is no tail call. std::hint's is younger than Debian 12's compiler.
+#[inline(always)]
+fn black_box(n: u64) -> u64 {
+    unsafe { std::ptr::read_volatile(&n) }
+}
+
 mod store {
     use super::*;
 
@@ -17,7 +23,7 @@ mod store {
         #[inline(never)]
         fn visit(&self, until: Instant) -> u64 {
             let n = count(until, self.inside.into());
-            std::hint::black_box(n) + 1
+            black_box(n) + 1
         }
     }
 
@@ -26,7 +32,7 @@ mod store {
         let mut x = start;
         while Instant::now() < until {
             for _ in 0..100_000 {
-                x = std::hint::black_box(x.wrapping_mul(6364136223846793005).wrapping_add(1));
+                x = black_box(x.wrapping_mul(6364136223846793005).wrapping_add(1));
             }
         }
         x
@@ -36,7 +42,7 @@ mod store {
 #[inline(never)]
 fn recurse(depth: u32, shelf: &dyn store::Shelf, until: Instant) -> u64 {
     let n = if depth == 0 { shelf.visit(until) } else { recurse(depth - 1, shelf, until) };
-    std::hint::black_box(n).wrapping_add(depth as u64)
+    black_box(n).wrapping_add(depth as u64)
 }
 
 fn main() {
