@@ -15,6 +15,7 @@
 #define REQUEST_CLAIM_THREAD     (1ULL << 63)
 #define REQUEST_CLAIM_CONNECTION (1ULL << 63 | 1ULL << 32)
 #define REQUEST_CLAIM_PROCESS    (1ULL << 63 | 2ULL << 32)
+#define REQUEST_CLAIM_PID        (1ULL << 63 | 3ULL << 32) /* names of sockets, which may be as small, are claimed as they are */
 
 #define REQUEST_LINE_BYTES    160
 #define REQUEST_WAITS         8
@@ -58,8 +59,9 @@ _Static_assert(sizeof(struct request_wait) == 16 + 96 + 8 + 8 + 16 + 8 + 32, "wi
 #define REQUEST_PIPELINED   2 /* its line came in with an earlier request's and was not seen */
 #define REQUEST_NO_REPLY    4 /* the connection was closed before any reply */
 #define REQUEST_LINE_CUT    8 /* the request line may be longer than `line` */
+#define REQUEST_ACCOUNTED   16 /* runtime_ns is known */
 
-/* The parts: what is in `waits`, the sums below, and the rest of the duration, which is CPU time. */
+/* The parts: what is in `waits`, the sums below, and the rest of the duration, which is CPU time (see runtime_ns). */
 struct request_record {
     struct wire_header h; /* time_ns: when the last byte of the reply seen so far had been sent */
     __u64 id;
@@ -71,6 +73,8 @@ struct request_record {
     __u64 other_requests_ns; /* the thread worked for others */
     __u64 unattributed_ns;
     __u64 more_waits_ns;     /* waits that found `waits` full */
+    __u64 runtime_ns;        /* what the scheduler itself accounted to the thread meanwhile, exact to a tick at either end: the rest of the
+                              * duration cannot have been CPU time beyond it, even if a switch was missed here */
     __u16 status;            /* 0: none seen */
     __u16 peer_port;
     __u8 peer_family;
@@ -82,7 +86,7 @@ struct request_record {
     char line[REQUEST_LINE_BYTES]; /* the first bytes of the request */
     struct request_wait waits[REQUEST_WAITS]; /* only wait_count of them are sent */
 };
-_Static_assert(sizeof(struct request_record) == 24 + 80 + 8 + 32 + 160 + 8 * sizeof(struct request_wait), "wire format");
+_Static_assert(sizeof(struct request_record) == 24 + 88 + 8 + 32 + 160 + 8 * sizeof(struct request_wait), "wire format");
 
 /* All requests of one process. Class 0: no reply; else the status's first digit. Bucket i: durations in [2^(i+10), 2^(i+11)) ns, the
  * first and the last take the rest. */

@@ -177,6 +177,12 @@ static __always_inline void sent(struct sock *sk, __s32 bytes, const struct requ
     commit_tail(c);
     c->r.bytes_out += bytes;
     c->r.duration_ns = now - c->r.start_ns;
+    if (c->r.flags & (REQUEST_HANDED_OVER | REQUEST_PIPELINED)) {
+        c->r.flags &= ~REQUEST_ACCOUNTED;
+    } else {
+        c->r.flags |= REQUEST_ACCOUNTED;
+        c->r.runtime_ns = current_runtime() - c->runtime_start_ns;
+    }
     c->dirty = true;
     if (c->closing)
         forget(c, sk, now);

@@ -61,6 +61,7 @@ struct request_connection {
     __u64 tail_other_requests_ns;
     __u64 tail_unattributed_ns;
     __u64 tail_more_waits_ns;
+    __u64 runtime_start_ns; /* of the thread, when the request began */
     __u64 counted_ns;  /* duration as counted in its process's buckets */
     __u64 recorded_ns; /* duration as in the latest record sent */
     __u64 sent_bytes;  /* on this connection, as seen here */
@@ -180,6 +181,14 @@ static __always_inline __u64 current_pid_tgid(void)
         return bpf_get_current_pid_tgid();
     struct task_struct *task = bpf_get_current_task_btf();
     return (__u64)(__u32)task->tgid << 32 | (__u32)task->pid;
+}
+
+/* CPU time of the current thread, by the scheduler's accounts. */
+static __always_inline __u64 current_runtime(void)
+{
+    if (has_task_registers)
+        return bpf_get_current_task_btf()->se.sum_exec_runtime;
+    return BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), se.sum_exec_runtime);
 }
 
 /* By its place, in a form whose bound the verifier sees. */
@@ -360,7 +369,7 @@ static __always_inline void connection_drop(struct request_connection *c, struct
 static __noinline struct request_process *process_make(struct request_record *r)
 {
     __u32 pid = r->h.pid, set = pid & (REQUEST_PROCESSES_MAX / 4 - 1);
-    if (!table_claim(pid)) /* another thread is at it */
+    if (!table_claim(REQUEST_CLAIM_PID | pid)) /* another thread is at it */
         return NULL;
     for (__u32 way = 0; way < 4; way++) {
         __u32 index = set * 4 + way;
@@ -373,7 +382,7 @@ static __noinline struct request_process *process_make(struct request_record *r)
         process_names[set][way] = pid;
         return p;
     }
-    table_release(pid);
+    table_release(REQUEST_CLAIM_PID | pid);
     return NULL;
 }
 

@@ -99,6 +99,7 @@ static __always_inline void begin(struct request_thread *t, struct request_conne
     r->flags = 0;
     r->wait_count = 0;
     c->parked_ns = 0;
+    c->runtime_start_ns = current_runtime();
     c->tail_run_queue_ns = c->tail_other_requests_ns = c->tail_unattributed_ns = c->tail_more_waits_ns = 0;
     c->recorded_ns = c->counted_ns = 0;
     c->fd = fd;

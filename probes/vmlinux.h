@@ -98,6 +98,10 @@ struct mm_struct {
     unsigned long start_stack;
 };
 
+struct sched_entity {
+    __u64 sum_exec_runtime; /* up to the last tick or switch */
+};
+
 struct task_struct {
     int pid;
     int tgid;
@@ -108,6 +112,7 @@ struct task_struct {
     struct css_set *cgroups;
     struct task_struct *real_parent;
     __u64 start_time;
+    struct sched_entity se;
     struct files_struct *files;
     unsigned int in_iowait : 1;
     char comm[16];

@@ -11,6 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A tick of the slowest clock (100 Hz): how far behind the scheduler's accounts may be. */
+#define RUNTIME_SLACK_NS 10000000
+
 #define CAUSE_MAX 512
 
 struct diagnosis {
@@ -64,6 +67,9 @@ static void add_parts(struct diagnosis *d, const struct request_names *names)
     add_part(d, REQUEST_PART_OTHER, record->more_waits_ns, "further waits");
     add_part(d, REQUEST_PART_UNATTRIBUTED, record->unattributed_ns,
              record->flags & REQUEST_HANDED_OVER ? "in the hands of another thread" : "");
+    /* A switch that was not seen (missed runs are counted) must not turn a wait into CPU time. */
+    if (record->flags & REQUEST_ACCOUNTED && d->left_ns > record->runtime_ns + RUNTIME_SLACK_NS)
+        add_part(d, REQUEST_PART_UNATTRIBUTED, d->left_ns - record->runtime_ns, "not on a CPU by the scheduler's accounts");
     add_part(d, REQUEST_PART_CPU, d->left_ns, "");
 }
 

@@ -100,6 +100,8 @@ static int read_program_headers(struct elf_file *f, const Elf64_Ehdr *header)
             .memory_bytes = p->p_memsz,
             .executable = p->p_flags & PF_X,
         };
+        if (p->p_filesz > UINT64_MAX - p->p_offset || p->p_filesz > UINT64_MAX - p->p_vaddr)
+            continue; /* goes round the end of the file or of memory: no kernel maps that */
         if (p->p_type == PT_LOAD)
             f->segments[f->segment_count++] = segment;
         else if (p->p_type == PT_GNU_EH_FRAME)

@@ -149,7 +149,7 @@ void request_ladder_forget_process(struct request_bpf *bpf, uint32_t place)
     pids[place] = 0;
     (void)bpf_map_update_elem(bpf_map__fd(bpf->maps.processes), &place, &blank, BPF_ANY);
     release(bpf, REQUEST_CLAIM_PROCESS | place);
-    release(bpf, pid);
+    release(bpf, REQUEST_CLAIM_PID | pid);
 }
 
 /* Loads and attaches; what attaches sees requests from now on, but the ring is empty until somebody is

@@ -63,6 +63,26 @@ static void test_the_rest_is_cpu(void **state)
     request_free(request);
 }
 
+/* A switch that was missed leaves a wait out; the scheduler's accounts tell that it was no CPU time. */
+static void test_the_rest_is_cpu_only_as_far_as_the_scheduler_says(void **state)
+{
+    (void)state;
+    struct request_record r = make_record(54000000);
+    r.flags = REQUEST_ACCOUNTED;
+    r.runtime_ns = 1000000;
+    struct request *request = diagnose(&r);
+    assert_int_equal(request->part_count, 2);
+    assert_int_equal(request->parts[0].kind, REQUEST_PART_UNATTRIBUTED);
+    assert_int_equal(request->parts[0].duration_ns, 53000000);
+    assert_int_equal(request->parts[1].kind, REQUEST_PART_CPU);
+    request_free(request);
+    r.runtime_ns = 46000000; /* behind by less than a tick */
+    request = diagnose(&r);
+    assert_int_equal(request->part_count, 1);
+    assert_int_equal(request->parts[0].kind, REQUEST_PART_CPU);
+    request_free(request);
+}
+
 static void test_kinds(void **state)
 {
     (void)state;
@@ -214,7 +234,7 @@ static void test_service_comes_from_the_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_rest_is_cpu),
+        cmocka_unit_test(test_the_rest_is_cpu), cmocka_unit_test(test_the_rest_is_cpu_only_as_far_as_the_scheduler_says),
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_stack_in_the_detail),
         cmocka_unit_test(test_a_kernel_lock_is_a_lock),

@@ -154,6 +154,20 @@ static void places_and_addresses_convert(void **state)
     assert_int_equal(v, 0x1fff);
 }
 
+/* A segment that goes round the end of the file holds nothing. Found by fuzzing. */
+static void segments_do_not_wrap(void **state)
+{
+    (void)state;
+    uint8_t *data = make_image();
+    ((struct image *)data)->segments[1].p_offset = 0xfffffffffffff000;
+    _cleanup_(elf_file_freep) struct elf_file *f = NULL;
+    assert_int_equal(open_image(data, IMAGE_BYTES, &f), 0);
+    uint64_t v = 7;
+    assert_int_equal(elf_segments(f, &(const struct elf_segment *){0}), 1);
+    assert_int_equal(elf_offset_from_vaddr(f, 0x401fff, &v), -ENOENT);
+    assert_int_equal(v, 7);
+}
+
 static void sections_are_decompressed(void **state)
 {
     (void)state;
@@ -317,6 +331,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(headers_are_read),
         cmocka_unit_test(places_and_addresses_convert),
+        cmocka_unit_test(segments_do_not_wrap),
         cmocka_unit_test(sections_are_decompressed),
         cmocka_unit_test(damaged_compression_is_refused),
         cmocka_unit_test(other_files_are_refused),
