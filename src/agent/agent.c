@@ -238,22 +238,6 @@ int agent_metrics(void *agent, struct metric_set *set)
     return metric_set_error(set);
 }
 
-static void put_probes(const struct attach_report *report, struct buf *out)
-{
-    for (size_t i = 0; i < report->count; i++) {
-        const struct attach_entry *e = &report->entries[i];
-        buf_puts(out, i ? ",{\"probe\":" : "{\"probe\":");
-        buf_put_json_string(out, e->probe);
-        buf_printf(out, ",\"attached\":%s,\"rung\":", e->attached ? "true" : "false");
-        buf_put_json_string(out, e->rung);
-        buf_puts(out, ",\"not_better\":");
-        buf_put_json_string(out, e->not_better);
-        buf_puts(out, ",\"truth\":");
-        buf_put_json_string(out, e->truth);
-        buf_putc(out, '}');
-    }
-}
-
 int agent_status(void *agent, char **ret_json)
 {
     struct agent *a = agent;
@@ -272,11 +256,11 @@ int agent_status(void *agent, char **ret_json)
                (long long)a->config.profile_rate_hz);
     for (int i = 0; i < LOSS_COUNT; i++)
         buf_printf(&out, "%s\"%s\":%llu", i ? "," : "", loss_name(i), (unsigned long long)losses.count[i]);
-    buf_printf(&out, "},\"budget\":{\"detail\":\"%s\",\"cpu_share\":%.6f,\"cpu_share_allowed\":%.6f,\"memory_bytes\":%llu,\"memory_bytes_allowed\":%llu},\"probes\":[",
+    buf_printf(&out, "},\"budget\":{\"detail\":\"%s\",\"cpu_share\":%.6f,\"cpu_share_allowed\":%.6f,\"memory_bytes\":%llu,\"memory_bytes_allowed\":%llu},\"probes\":",
                budget_detail_name(b.detail), b.cpu_share, b.cpu_share_allowed, (unsigned long long)b.memory_bytes,
                (unsigned long long)b.memory_bytes_allowed);
-    put_probes(&a->report, &out);
-    buf_puts(&out, "]}");
+    attach_report_put_json(&a->report, &out);
+    buf_putc(&out, '}');
     if (buf_error(&out) < 0)
         return buf_error(&out);
     *ret_json = take_ptr(out.data);

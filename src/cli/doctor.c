@@ -107,20 +107,9 @@ static int print_json(const struct utsname *uts, const struct fact *facts, size_
         buf_put_json_string(&out, facts[i].good ? "" : facts[i].cost);
         buf_putc(&out, '}');
     }
-    buf_puts(&out, "],\"probes\":[");
-    for (size_t i = 0; i < report->count; i++) {
-        const struct attach_entry *e = &report->entries[i];
-        buf_printf(&out, "%s{\"attached\":%s,\"probe\":", i ? "," : "", e->attached ? "true" : "false");
-        buf_put_json_string(&out, e->probe);
-        buf_puts(&out, ",\"rung\":");
-        buf_put_json_string(&out, e->rung);
-        buf_puts(&out, ",\"not_better\":");
-        buf_put_json_string(&out, e->not_better);
-        buf_puts(&out, ",\"truth\":");
-        buf_put_json_string(&out, e->truth);
-        buf_putc(&out, '}');
-    }
-    buf_puts(&out, "]}\n");
+    buf_puts(&out, "],\"probes\":");
+    attach_report_put_json(report, &out);
+    buf_puts(&out, "}\n");
     if (buf_error(&out) == 0)
         fwrite(out.data, 1, out.size, stdout);
     return buf_error(&out);

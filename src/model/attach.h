@@ -2,6 +2,8 @@
  * exported as metrics. Plain data, bounded; texts are copied and cut to fit. */
 #pragma once
 
+#include "base/buf.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -23,3 +25,6 @@ struct attach_report {
 struct attach_entry *attach_report_add(struct attach_report *report, const char *probe);
 /* Appends "rung: reason" to entry->not_better. */
 void attach_entry_refused(struct attach_entry *entry, const char *rung, int error);
+
+/* As a JSON array of {"probe","attached","rung","not_better","truth"}: what `sonde doctor --json` and the API's status show. */
+void attach_report_put_json(const struct attach_report *report, struct buf *out);
