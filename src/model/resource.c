@@ -1,6 +1,20 @@
 /* A process's attributes by their OpenTelemetry names; see resource.h. */
 #include "model/resource.h"
 
+const struct resource resource_unknown = {
+    .command = "",
+    .executable_path = "",
+    .service_name = "",
+    .service_namespace = "",
+    .service_version = "",
+    .container_id = "",
+    .container_runtime = "",
+    .kubernetes_pod_uid = "",
+    .slurm_job_id = "",
+    .systemd_unit = "",
+    .cgroup_path = "",
+};
+
 int resource_attributes(const struct resource *r, struct resource_attribute ret[RESOURCE_ATTRIBUTES_MAX])
 {
     const struct resource_attribute all[RESOURCE_ATTRIBUTES_MAX] = {

@@ -20,6 +20,9 @@ struct resource {
     const char *cgroup_path;      /* linux.cgroup.path (ours): as under the hierarchy's mount */
 };
 
+/* Of which nothing is known: every text is "". */
+extern const struct resource resource_unknown;
+
 /* The fields by name, for label sets and filters; NULL-terminated order is stable. */
 struct resource_attribute {
     const char *key;

@@ -431,30 +431,17 @@ const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t
 
 const struct resource *processes_resource(struct processes *p, const struct process *process)
 {
-    static const struct resource nothing = {
-        .command = "",
-        .executable_path = "",
-        .service_name = "",
-        .service_namespace = "",
-        .service_version = "",
-        .container_id = "",
-        .container_runtime = "",
-        .kubernetes_pod_uid = "",
-        .slurm_job_id = "",
-        .systemd_unit = "",
-        .cgroup_path = "",
-    };
     struct process_entry *e = process_entry_of(process);
     if (!e->resource) {
         e->resource = malloc(sizeof(*e->resource));
         if (!e->resource)
-            return &nothing;
+            return &resource_unknown;
         p->bytes += sizeof(*e->resource);
     }
     if (!e->cgroup_known || !e->service_known)
         processes_identify(p, e);
     struct resource *r = e->resource;
-    *r = nothing;
+    *r = resource_unknown;
     r->pid = e->process.pid;
     r->parent_pid = e->parent_pid;
     r->command = e->command;

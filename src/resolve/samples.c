@@ -274,20 +274,9 @@ static bool is_sound(const struct cpu_sample *record)
 
 static const struct resource *unknown_resource(struct sample_resolver *r, uint32_t pid)
 {
-    r->unknown = (struct resource){
-        .pid = pid,
-        .command = r->thread_name,
-        .executable_path = "",
-        .service_name = r->thread_name,
-        .service_namespace = "",
-        .service_version = "",
-        .container_id = "",
-        .container_runtime = "",
-        .kubernetes_pod_uid = "",
-        .slurm_job_id = "",
-        .systemd_unit = "",
-        .cgroup_path = "",
-    };
+    r->unknown = resource_unknown;
+    r->unknown.pid = pid;
+    r->unknown.command = r->unknown.service_name = r->thread_name;
     return &r->unknown;
 }
 
