@@ -2,7 +2,7 @@
 #pragma once
 
 #include "request_http.bpf.h"
-#include "request_turns.bpf.h"
+#include "request_absence.bpf.h"
 
 /* A reply, or more of one, from a service that some request called. */
 static __always_inline void answered(struct request_thread *t, __u64 key, __u32 tid, struct sock *sk, __s32 number, __u64 now)
@@ -83,6 +83,8 @@ static __always_inline void received(struct sock *sk, __s32 bytes, const struct 
     struct request_thread *t = thread_find(tid);
     struct request_connection *c = t ? connection_of(sk) : NULL;
     __u64 now = bpf_ktime_get_ns();
+    if (t && t->off_since_ns)
+        catch_up(t, (struct task_struct *)bpf_get_current_task(), tid, now);
     if (c && c->active && !c->replied) {
         take_more(t, c, tid, bytes, call, now);
         return;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "request_http.bpf.h"
-#include "request_turns.bpf.h"
+#include "request_absence.bpf.h"
 
 /* A thread that works on a request sends to somebody else: a call to another service. */
 static __always_inline void called(struct request_thread *t, __u64 key, __u32 tid, struct sock *sk, bool connecting, __u64 now)
@@ -152,6 +152,8 @@ static __always_inline void sent(struct sock *sk, __s32 bytes, const struct requ
             return;
     }
     __u64 now = bpf_ktime_get_ns();
+    if (t->off_since_ns)
+        catch_up(t, (struct task_struct *)bpf_get_current_task(), tid, now);
     if (bytes <= 0) {
         c->blocked = bytes == -11 /* EAGAIN */;
         if (c->closing)

@@ -39,8 +39,12 @@ volatile bool asleep = false; /* as if detached: some kernels attach a fexit pro
 
 struct request_thread {
     __u64 connection; /* whose request it works on: a number of `connections`; 0: none */
-    __u64 off_since_ns;
+    __u64 off_since_ns; /* 0: it runs, or was never seen to stop */
     __u64 woken_ns;
+    __u64 runtime_ns; /* by the scheduler's accounts, when it stopped running */
+    __u64 queued_ns;
+    __u64 call_argument; /* the first one of the system call that it stopped in */
+    __s32 call_number;
     __u64 idle_end_ns; /* when it last came back from waiting for any work, and how long that took from its waking */
     __u64 idle_run_queue_ns;
     __s32 wait_fd; /* what poll() looks at, read while it could be; -1 */
@@ -183,12 +187,25 @@ static __always_inline __u64 current_pid_tgid(void)
     return (__u64)(__u32)task->tgid << 32 | (__u32)task->pid;
 }
 
-/* CPU time of the current thread, by the scheduler's accounts. */
+/* CPU time of a thread, by the scheduler's accounts. */
+static __always_inline __u64 task_runtime(struct task_struct *task)
+{
+    return BPF_CORE_READ(task, se.sum_exec_runtime);
+}
+
+/* Time that a thread spent runnable without a CPU, by the same accounts: up to when it last got one. */
+static __always_inline __u64 task_queued(struct task_struct *task)
+{
+    if (!bpf_core_field_exists(task->sched_info.run_delay))
+        return 0;
+    return BPF_CORE_READ(task, sched_info.run_delay);
+}
+
 static __always_inline __u64 current_runtime(void)
 {
     if (has_task_registers)
         return bpf_get_current_task_btf()->se.sum_exec_runtime;
-    return BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), se.sum_exec_runtime);
+    return task_runtime((struct task_struct *)bpf_get_current_task());
 }
 
 /* By its place, in a form whose bound the verifier sees. */

@@ -1,7 +1,7 @@
 /* What a thread waited for while it worked on a request. Part of request.bpf.c.
  *
- * Everything is read when the thread comes back: then it is known how long it took, the system call's registers and the kernel
- * stack still lie where they lay, and only a wait that was long enough to matter pays for its stack. */
+ * All but the system call is read when the thread comes back: then it is known how long it took, the kernel stack still lies where it
+ * lay, and only a wait that was long enough to matter pays for it. */
 #pragma once
 
 #include "request_calls.bpf.h"
@@ -74,7 +74,7 @@ static __always_inline void identify_file(struct request_wait_key *k, struct tas
     }
 }
 
-static __always_inline __u8 task_wait_state(struct task_struct *task)
+static __always_inline __u32 task_wait_state(struct task_struct *task)
 {
     __u64 state;
     if (bpf_core_field_exists(((struct task_struct___state_new *)0)->__state))
@@ -134,24 +134,22 @@ static __always_inline void add_wait(struct request_connection *c, const struct 
     }
 }
 
-/* `task` slept for `ns` in the middle of a request. */
+/* `task` slept for `ns` in the middle of a request; its stack tells in what if it is only now `resuming`. */
 static __always_inline void add_sleep(struct request_connection *c, struct request_thread *t, struct task_struct *task, __u8 state,
-                                      __u64 ns)
+                                      bool resuming, __u64 ns)
 {
     struct request_wait_key k = {.state = state};
-    struct request_syscall call;
-    syscall_of_task(task, &call);
-    k.syscall = call.number < 0 ? -1 : call.number;
-    __s32 fd = is_poll(call.number) ? t->wait_fd : is_on_descriptor(call.number) ? (__s32)call.argument[0] : -1;
+    __s32 number = t->call_number, fd = is_poll(number) ? t->wait_fd : is_on_descriptor(number) ? (__s32)t->call_argument : -1;
+    k.syscall = number < 0 ? -1 : number;
     if (fd >= 0) {
-        if (fd == c->fd && call.number >= 0)
+        if (fd == c->fd)
             k.object = REQUEST_OBJECT_CLIENT;
         else
             identify_file(&k, task, fd);
-    } else if (call.number == NR_futex) {
-        k.key = call.argument[0];
+    } else if (number == NR_futex) {
+        k.key = t->call_argument;
     }
-    add_wait(c, &k, task, ns);
+    add_wait(c, &k, resuming ? task : NULL, ns);
 }
 
 /* More was sent: what came before it belongs to the request. */

@@ -102,6 +102,10 @@ struct sched_entity {
     __u64 sum_exec_runtime; /* up to the last tick or switch */
 };
 
+struct sched_info { /* empty without CONFIG_SCHED_INFO */
+    unsigned long long run_delay; /* ns spent waiting for a CPU, up to the last switch to it */
+};
+
 struct task_struct {
     int pid;
     int tgid;
@@ -113,6 +117,7 @@ struct task_struct {
     struct task_struct *real_parent;
     __u64 start_time;
     struct sched_entity se;
+    struct sched_info sched_info;
     struct files_struct *files;
     unsigned int in_iowait : 1;
     char comm[16];
