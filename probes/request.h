@@ -1,6 +1,9 @@
 /* The wire record of one request served, made by request.bpf.c when the thread that served it turns elsewhere, and the counters that
  * it keeps for all requests, those that get no record of their own included.
  *
+ * A record holds the user stacks of its waits. Those that the kernel half could not walk to their end (rows were missing) came ahead
+ * of it: WIRE_REQUEST_STACK, a struct cpu_sample of no weight that holds a copy of the stack, named by its thread and time.
+ *
  * A reply may go on after its record was sent (a stream). Then a later record with the same `id` says more: the last one holds. */
 #pragma once
 
@@ -20,6 +23,8 @@
 #define REQUEST_LINE_BYTES    160
 #define REQUEST_WAITS         8
 #define REQUEST_KERNEL_FRAMES 12
+#define REQUEST_USER_FRAMES   64  /* of one stack; a deeper one ends there (UNWIND_END_TOO_DEEP) */
+#define REQUEST_FRAMES        256 /* of all stacks of a record together */
 
 /* What a thread waited on, as far as the system call's file descriptor tells. */
 enum request_object {
@@ -36,11 +41,18 @@ enum request_object {
 #define REQUEST_WAIT_UNINTERRUPTIBLE 1 /* state D */
 #define REQUEST_WAIT_IO              2 /* the kernel counted it as waiting for I/O */
 
+/* Of user_end, beside enum unwind_end: why there is no user stack. */
+#define REQUEST_STACK_NONE  255 /* too short to matter, or not seen in the thread's own context */
+#define REQUEST_STACK_SHED  254 /* the CPU's share of time for walks was spent */
+#define REQUEST_STACK_LOST  253 /* it found no room in the table of stacks or in the record */
+#define REQUEST_STACK_APART 252 /* it came in a record of its own: `stack` is its time */
+
 /* Waits of one request that are alike (same system call, same object) are added up. */
 struct request_wait {
     __u64 duration_ns;
     __u64 longest_ns;
     __u64 kernel[REQUEST_KERNEL_FRAMES]; /* stack of the longest one, leaf first; none when all were short */
+    __u64 stack;                         /* name of the user stack of the longest one (request_stack_name) */
     __s32 syscall;                       /* number on the machine's own table; -1: a page fault */
     __u32 count;
     __u8 object; /* enum request_object */
@@ -48,12 +60,13 @@ struct request_wait {
     __u8 kernel_frames;
     __u8 peer_family;   /* AF_INET, AF_INET6 or 0 */
     __u16 peer_port;
-    __u16 reserved;
+    __u8 user_frames; /* how many of the record's frames are this wait's: those after the ones of the waits before it */
+    __u8 user_end;    /* enum unwind_end, or REQUEST_STACK_* */
     __u8 peer_address[16];
     char file_system[8]; /* "ext4" */
     char file_name[32];  /* last component, cut */
 };
-_Static_assert(sizeof(struct request_wait) == 16 + 96 + 8 + 8 + 16 + 8 + 32, "wire format");
+_Static_assert(sizeof(struct request_wait) == 16 + 96 + 8 + 8 + 8 + 16 + 8 + 32, "wire format");
 
 #define REQUEST_HANDED_OVER 1 /* another thread went on with it: what happened in between is not known */
 #define REQUEST_PIPELINED   2 /* its line came in with an earlier request's and was not seen */
@@ -70,6 +83,7 @@ struct request_record {
     __u64 bytes_in, bytes_out;
     __u64 cgroup_id;
     __u64 run_queue_ns;
+    __u64 throttled_ns; /* of run_queue_ns: what began with its cgroup's CPU quota being used up */
     __u64 other_requests_ns; /* the thread worked for others */
     __u64 unattributed_ns;
     __u64 more_waits_ns;     /* waits that found `waits` full */
@@ -86,7 +100,7 @@ struct request_record {
     char line[REQUEST_LINE_BYTES]; /* the first bytes of the request */
     struct request_wait waits[REQUEST_WAITS]; /* only wait_count of them are sent */
 };
-_Static_assert(sizeof(struct request_record) == 24 + 88 + 8 + 32 + 160 + 8 * sizeof(struct request_wait), "wire format");
+_Static_assert(sizeof(struct request_record) == 24 + 96 + 8 + 32 + 160 + 8 * sizeof(struct request_wait), "wire format");
 
 /* All requests of one process. Class 0: no reply; else the status's first digit. Bucket i: durations in [2^(i+10), 2^(i+11)) ns, the
  * first and the last take the rest. */
@@ -109,7 +123,7 @@ struct request_process {
 };
 
 /* Which programs are timed together, and how their time is found: sampled_ns * REQUEST_TIMER_EVERY. */
-enum { REQUEST_TIMER_RECEIVE, REQUEST_TIMER_SEND, REQUEST_TIMER_SWITCH, REQUEST_TIMER_WAKING, REQUEST_TIMERS };
+enum { REQUEST_TIMER_RECEIVE, REQUEST_TIMER_SEND, REQUEST_TIMER_SWITCH, REQUEST_TIMER_WAKING, REQUEST_TIMER_STACK, REQUEST_TIMERS };
 #define REQUEST_TIMER_CPUS   256
 #define REQUEST_TIMER_EVERY  64
 #define REQUEST_TIMER_MAX_NS 200000

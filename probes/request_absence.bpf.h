@@ -21,6 +21,8 @@ static __always_inline void add_absence(struct request_thread *t, struct task_st
         return;
     c->tail = true;
     c->tail_run_queue_ns += queued_ns;
+    if (t->throttled)
+        c->tail_throttled_ns += queued_ns;
     if (t->preempted)
         return;
     __u8 state = (t->wait_state & 2 ? REQUEST_WAIT_UNINTERRUPTIBLE : 0) |
@@ -37,7 +39,7 @@ static __always_inline void catch_up(struct request_thread *t, struct task_struc
     if (!since)
         return;
     __u64 ran = task_runtime(task) - t->runtime_ns, away = now - since > ran ? now - since - ran : 0, queued = away, slept = 0;
-    if (bpf_core_field_exists(task->sched_info.run_delay))
+    if (bpf_core_field_exists(task->sched_info.run_delay) && !t->throttled)
         queued = task_queued(task) - t->queued_ns;
     if (!t->preempted && woken > since && woken < since + away)
         slept = woken - since;

@@ -30,6 +30,7 @@ static __always_inline void stop_running(struct request_thread *t, struct task_s
     t->queued_ns = task_queued(task);
     t->wait_state = task_wait_state(task);
     t->preempted = preempted || t->wait_state == 0;
+    t->throttled = t->preempted && task_throttled(task);
     if (t->preempted)
         return;
     syscall_of_task(task, &call);

@@ -50,6 +50,7 @@ struct request_thread {
     __s32 wait_fd; /* what poll() looks at, read while it could be; -1 */
     __u32 wait_state; /* the state that it went to sleep in */
     bool preempted;
+    bool throttled; /* it stopped because its cgroup's CPU quota was used up */
     bool idle;
 };
 
@@ -62,6 +63,7 @@ struct request_connection {
     __u32 tail_count[REQUEST_WAITS];
     __u64 wait_key[REQUEST_WAITS];
     __u64 tail_run_queue_ns;
+    __u64 tail_throttled_ns;
     __u64 tail_other_requests_ns;
     __u64 tail_unattributed_ns;
     __u64 tail_more_waits_ns;
@@ -199,6 +201,17 @@ static __always_inline __u64 task_queued(struct task_struct *task)
     if (!bpf_core_field_exists(task->sched_info.run_delay))
         return 0;
     return BPF_CORE_READ(task, sched_info.run_delay);
+}
+
+/* Does the thread not run because its cgroup has used up its CPU quota? Newer kernels mark the thread itself, older ones what it is
+ * queued on. */
+static __always_inline bool task_throttled(struct task_struct *task)
+{
+    if (bpf_core_field_exists(task->throttled))
+        return BPF_CORE_READ(task, throttled);
+    if (bpf_core_field_exists(task->se.cfs_rq) && bpf_core_field_exists(((struct cfs_rq *)0)->throttle_count))
+        return BPF_CORE_READ(task, se.cfs_rq, throttle_count) > 0;
+    return false;
 }
 
 static __always_inline __u64 current_runtime(void)

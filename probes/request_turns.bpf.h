@@ -94,13 +94,13 @@ static __always_inline void begin(struct request_thread *t, struct request_conne
     r->start_ns = now;
     r->duration_ns = 0;
     r->bytes_in = r->bytes_out = 0;
-    r->run_queue_ns = r->other_requests_ns = r->unattributed_ns = r->more_waits_ns = 0;
+    r->run_queue_ns = r->throttled_ns = r->other_requests_ns = r->unattributed_ns = r->more_waits_ns = 0;
     r->status = 0;
     r->flags = 0;
     r->wait_count = 0;
     c->parked_ns = 0;
     c->runtime_start_ns = current_runtime();
-    c->tail_run_queue_ns = c->tail_other_requests_ns = c->tail_unattributed_ns = c->tail_more_waits_ns = 0;
+    c->tail_run_queue_ns = c->tail_throttled_ns = c->tail_other_requests_ns = c->tail_unattributed_ns = c->tail_more_waits_ns = 0;
     c->recorded_ns = c->counted_ns = 0;
     c->fd = fd;
     c->active = true;

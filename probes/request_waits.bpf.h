@@ -159,10 +159,11 @@ static __always_inline void commit_tail(struct request_connection *c)
         return;
     c->tail = false;
     c->r.run_queue_ns += c->tail_run_queue_ns;
+    c->r.throttled_ns += c->tail_throttled_ns;
     c->r.other_requests_ns += c->tail_other_requests_ns;
     c->r.unattributed_ns += c->tail_unattributed_ns;
     c->r.more_waits_ns += c->tail_more_waits_ns;
-    c->tail_run_queue_ns = c->tail_other_requests_ns = c->tail_unattributed_ns = c->tail_more_waits_ns = 0;
+    c->tail_run_queue_ns = c->tail_throttled_ns = c->tail_other_requests_ns = c->tail_unattributed_ns = c->tail_more_waits_ns = 0;
     for (int i = 0; i < REQUEST_WAITS; i++) {
         if (i >= c->r.wait_count)
             break;

@@ -98,8 +98,13 @@ struct mm_struct {
     unsigned long start_stack;
 };
 
+struct cfs_rq {
+    int throttle_count; /* CONFIG_CFS_BANDWIDTH: its group, or one above, has used up its quota */
+};
+
 struct sched_entity {
     __u64 sum_exec_runtime; /* up to the last tick or switch */
+    struct cfs_rq *cfs_rq; /* CONFIG_FAIR_GROUP_SCHED */
 };
 
 struct sched_info { /* empty without CONFIG_SCHED_INFO */
@@ -118,6 +123,7 @@ struct task_struct {
     __u64 start_time;
     struct sched_entity se;
     struct sched_info sched_info;
+    bool throttled; /* 6.18 and later, CONFIG_CFS_BANDWIDTH */
     struct files_struct *files;
     unsigned int in_iowait : 1;
     char comm[16];

@@ -62,7 +62,9 @@ static void add_parts(struct diagnosis *d, const struct request_names *names)
     const struct request_record *record = d->record;
     d->left_ns = record->duration_ns;
     add_waits(d, names);
-    add_part(d, REQUEST_PART_RUN_QUEUE, record->run_queue_ns, "");
+    uint64_t throttled_ns = record->throttled_ns < record->run_queue_ns ? record->throttled_ns : record->run_queue_ns;
+    add_part(d, REQUEST_PART_RUN_QUEUE, throttled_ns, "its cgroup's CPU quota was used up");
+    add_part(d, REQUEST_PART_RUN_QUEUE, record->run_queue_ns - throttled_ns, "");
     add_part(d, REQUEST_PART_OTHER_REQUESTS, record->other_requests_ns, "the same thread served others meanwhile");
     add_part(d, REQUEST_PART_OTHER, record->more_waits_ns, "further waits");
     add_part(d, REQUEST_PART_UNATTRIBUTED, record->unattributed_ns,

@@ -63,6 +63,29 @@ static void test_the_rest_is_cpu(void **state)
     request_free(request);
 }
 
+/* It is told apart, and never more than the run queue that it is part of. */
+static void test_throttling_is_part_of_the_run_queue(void **state)
+{
+    (void)state;
+    struct request_record r = make_record(100);
+    r.run_queue_ns = 90;
+    r.throttled_ns = 60;
+    struct request *request = diagnose(&r);
+    assert_int_equal(request->part_count, 3);
+    assert_int_equal(request->parts[0].kind, REQUEST_PART_RUN_QUEUE);
+    assert_int_equal(request->parts[0].duration_ns, 60);
+    assert_string_equal(request->parts[0].detail, "its cgroup's CPU quota was used up");
+    assert_int_equal(request->parts[1].kind, REQUEST_PART_RUN_QUEUE);
+    assert_int_equal(request->parts[1].duration_ns, 30);
+    assert_string_equal(request->cause, "90 ns of 100 ns: ready to run, waiting for a CPU (its cgroup's CPU quota was used up)");
+    request_free(request);
+    r.throttled_ns = 200;
+    request = diagnose(&r);
+    assert_int_equal(request->part_count, 2);
+    assert_int_equal(request->parts[0].duration_ns, 90);
+    request_free(request);
+}
+
 /* A switch that was missed leaves a wait out; the scheduler's accounts tell that it was no CPU time. */
 static void test_the_rest_is_cpu_only_as_far_as_the_scheduler_says(void **state)
 {
@@ -234,7 +257,9 @@ static void test_service_comes_from_the_process(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_rest_is_cpu), cmocka_unit_test(test_the_rest_is_cpu_only_as_far_as_the_scheduler_says),
+        cmocka_unit_test(test_the_rest_is_cpu),
+        cmocka_unit_test(test_throttling_is_part_of_the_run_queue),
+        cmocka_unit_test(test_the_rest_is_cpu_only_as_far_as_the_scheduler_says),
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_stack_in_the_detail),
         cmocka_unit_test(test_a_kernel_lock_is_a_lock),
