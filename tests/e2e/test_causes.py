@@ -1,0 +1,346 @@
+"""Causes of slowness injected one at a time into nginx and a pre-fork Python server, each found by `sonde why --json` under its kind
+and with the time that was injected. How long it really was is not taken from a clock that a busy machine falsifies: the handler
+measures its own wait, the kernel accounts run queue and throttling, and a wait ends only after the other side has seen it begin and
+let its time pass."""
+import os
+import random
+import socket
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from conftest import need_command, skip, wait_for
+from real_servers import get, start_nginx, start_prefork, why
+
+pytestmark = pytest.mark.usefixtures("root")
+INJECTED_NS = 150_000_000
+SLACK_NS = 10_000_000  # two ends of a wait, each a few system calls, on a machine that may do other things
+
+
+def found(sonde, agent, server, route):
+    """The request of that route, once it is told."""
+    def look():
+        return [r for r in why(sonde, agent) if r["pid"] in server.pids and r["route"] == route]
+    requests = wait_for(look, what=f"{route} to be told")
+    assert len(requests) == 1, requests
+    return requests[0]
+
+
+def total(request, *kinds):
+    return sum(part["ns"] for part in request["parts"] if part["kind"] in kinds)
+
+
+def assert_cause(request, kind, least_ns, most_ns, detail=""):
+    """The injected time lies under its kind: nothing of it elsewhere but in the run queue, and nothing there that was not injected."""
+    kinds = {part["kind"] for part in request["parts"]}
+    assert max(kinds, key=lambda k: total(request, k)) == kind, request
+    assert total(request, kind) <= most_ns + SLACK_NS, (most_ns, request)
+    assert total(request, kind) + (total(request, "run_queue") if kind != "run_queue" else 0) >= least_ns - SLACK_NS, (least_ns, request)
+    assert any(part["kind"] == kind and detail in part["detail"] for part in request["parts"]), request
+    assert total(request, "unattributed") <= request["duration_ns"] / 10, request
+    assert request["status"] == 200, request
+
+
+def assert_found(sonde, agent, server, target, kind, detail="", reply=None):
+    """Asks a pre-fork worker and holds what is found against the worker's own measure."""
+    reply = reply or get(server.port, target)
+    assert reply.took_ns >= INJECTED_NS, "the injection did not work"
+    request = found(sonde, agent, server, "/" + target.strip("/").partition("?")[0])
+    assert_cause(request, kind, reply.took_ns, reply.took_ns, detail)
+    return request
+
+
+# --- a CPU that is not there ---------------------------------------------------------------------------------------------------
+
+@pytest.fixture
+def hogs(run):
+    """hogs(cpu): three programs that want that CPU all the time, each a session of its own as the scheduler's groups have it."""
+    def start(cpu):
+        for _ in range(3):
+            run(need_command("taskset"), "-c", cpu, "sh", "-c", "while :; do :; done")
+    return start
+
+
+@pytest.fixture
+def words(tmp_path):
+    """A text that takes long to compress, and becomes so small that its sending never waits for the client."""
+    draw = random.Random(1)
+    vocabulary = ["".join(draw.choices("etaoinshrdlu", k=6)) for _ in range(300)]
+    (tmp_path / "words.txt").write_text(" ".join(draw.choices(vocabulary, k=250_000)))
+    return tmp_path
+
+
+GZIP = "location /words.txt {{ root {}; gzip on; gzip_comp_level 9; gzip_types text/plain; default_type text/plain; }}"
+
+
+def test_cpu_hog_beside_python(sonde, agent, run, hogs):
+    cpu = max(os.sched_getaffinity(0))
+    watching, server = agent(), start_prefork(run, before=(need_command("taskset"), "-c", cpu))
+    hogs(cpu)
+    reply = get(server.port, "/cpu?0.06")
+    request = found(sonde, watching, server, "/cpu")
+    assert_cause(request, "run_queue", reply.queued_ns * 0.97, request["duration_ns"] - 60_000_000)
+    assert 60_000_000 - SLACK_NS <= total(request, "cpu") <= reply.took_ns - reply.queued_ns + SLACK_NS, request
+
+
+def test_cpu_hog_beside_nginx(sonde, agent, run, hogs, words):
+    cpu = max(os.sched_getaffinity(0))
+    watching = agent()
+    server = start_nginx(run, words, GZIP.format(words), before=(need_command("taskset"), "-c", cpu))
+    hogs(cpu)
+    before = server.queued_ns()
+    get(server.port, "/words.txt", **{"Accept-Encoding": "gzip"})
+    queued_ns = server.queued_ns() - before  # the waits before the request was received and after its reply are in it
+    assert_cause(found(sonde, watching, server, "/words.txt"), "run_queue", queued_ns * 0.7, queued_ns * 1.03)
+
+
+@pytest.fixture
+def controller(tmp_path):
+    """controller(name): a new cgroup below the hierarchy of that controller, in either version; removed with the test."""
+    made = []
+
+    def make(name):
+        roots = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+        for _, path, kind, options, *_ in roots:
+            if kind == "cgroup2" and name in (Path(path) / "cgroup.controllers").read_text().split():
+                try:
+                    (Path(path) / "cgroup.subtree_control").write_text(f"+{name}")
+                except OSError as error:
+                    skip(f"the cgroup controller {name} cannot be used here: {error}")
+            elif kind != "cgroup" or {"io": "blkio"}.get(name, name) not in options.split(","):
+                continue
+            made.append(Path(path) / f"sonde-test-{os.getpid()}-{name}")
+            made[-1].mkdir()
+            return made[-1], kind == "cgroup2"
+        return skip(f"there is no cgroup controller {name}")
+    yield make
+    for path in made:
+        def empty(path=path):
+            for pid in (path / "cgroup.procs").read_text().split():
+                os.kill(int(pid), 9)
+            try:
+                path.rmdir()
+            except OSError:
+                return False
+            return True
+        wait_for(empty, what=f"{path} to be empty")
+
+
+def entering(cgroup):
+    """What to put before a command that is to run in that cgroup."""
+    return "sh", "-c", f"echo $$ > {cgroup}/cgroup.procs; exec \"$@\"", "sh"
+
+
+def throttled_ns(cgroup):
+    figures = dict(line.split() for line in (cgroup / "cpu.stat").read_text().splitlines())
+    return int(figures["throttled_time"]) if "throttled_time" in figures else int(figures["throttled_usec"]) * 1000
+
+
+PERIOD_NS = 50_000_000
+
+
+def limit_cpu(cgroup, unified):
+    """A fifth of a CPU, 10 ms of each 50."""
+    if unified:
+        (cgroup / "cpu.max").write_text("10000 50000")
+    else:
+        (cgroup / "cpu.cfs_period_us").write_text("50000")
+        (cgroup / "cpu.cfs_quota_us").write_text("10000")
+
+
+@pytest.mark.parametrize("which", ["python", "nginx"])
+def test_cpu_quota(sonde, agent, run, controller, words, which):
+    """A cgroup that has used up its quota: that is the run queue, and the detail says that it was the quota."""
+    cgroup, unified = controller("cpu")
+    watching = agent()
+    if which == "python":
+        server, route, headers = start_prefork(run, before=entering(cgroup)), "/cpu?0.06", {}
+    else:
+        server, route = start_nginx(run, words, GZIP.format(words), before=entering(cgroup)), "/words.txt"
+        headers = {"Accept-Encoding": "gzip"}
+    limit_cpu(cgroup, unified)
+    before = throttled_ns(cgroup)
+    get(server.port, route, **headers)
+    injected_ns = throttled_ns(cgroup) - before
+    request = found(sonde, watching, server, route.partition("?")[0])
+    assert injected_ns > 2 * PERIOD_NS, "the injection did not work"
+    # It may be throttled once more between the reply and its next wait; and after each time there may be a wait for a CPU.
+    assert_cause(request, "run_queue", injected_ns * 0.95 - PERIOD_NS, request["duration_ns"] - total(request, "cpu"), "quota")
+    by_quota_ns = sum(part["ns"] for part in request["parts"] if "quota" in part["detail"])
+    assert by_quota_ns >= 0.95 * injected_ns - PERIOD_NS - SLACK_NS, (injected_ns, request)
+
+
+# --- a disk that is slow -------------------------------------------------------------------------------------------------------
+
+DISK_BYTES_PER_SECOND = 4 << 20
+
+
+@pytest.fixture
+def slow_disk(tmp_path, controller):
+    """A file system on a block device of its own, and what to put before a command that shall get 4 MiB a second from it."""
+    for command in ("losetup", "mkfs.ext4", "mount"):
+        need_command(command)
+    image, folder = tmp_path / "disk.img", tmp_path / "disk"
+    folder.mkdir()
+    with open(image, "wb") as file:
+        file.truncate(64 << 20)
+    subprocess.run(["mkfs.ext4", "-q", "-m", "0", "-O", "^has_journal", image], check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    done = subprocess.run(["losetup", "--find", "--show", image], capture_output=True, text=True)
+    if done.returncode != 0:
+        skip("no loop device: " + done.stderr.strip())
+    device = done.stdout.strip()
+    try:
+        subprocess.run(["mount", device, folder], check=True, capture_output=True)
+        try:
+            (folder / "file").write_bytes(os.urandom(1 << 20))
+            subprocess.run(["sync", "-f", folder], check=True)
+            cgroup, unified = controller("io")
+            number = os.stat(device).st_rdev
+            place = f"{os.major(number)}:{os.minor(number)}"
+            if unified:
+                (cgroup / "io.max").write_text(f"{place} rbps={DISK_BYTES_PER_SECOND} wbps={DISK_BYTES_PER_SECOND}")
+            else:
+                for way in ("read", "write"):
+                    (cgroup / f"blkio.throttle.{way}_bps_device").write_text(f"{place} {DISK_BYTES_PER_SECOND}")
+            yield folder, entering(cgroup)
+        finally:
+            wait_for(lambda: subprocess.run(["umount", folder], capture_output=True).returncode == 0, what="umount")
+    finally:
+        subprocess.run(["losetup", "-d", device], check=False)
+
+
+def forget_pages(path):
+    """Of a file: what is read next comes from the device."""
+    with open(path) as file:
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+@pytest.fixture
+def ended(run):
+    """Ends the servers before the file system is taken away under them: `run` ends its programs later."""
+    servers = []
+    yield servers.append
+    for server in servers:
+        server.running.kill()
+
+
+@pytest.mark.parametrize("sendfile", ["off", "on"])
+def test_slow_disk_under_nginx(sonde, agent, run, slow_disk, ended, sendfile):
+    folder, before = slow_disk
+    watching = agent()
+    server = start_nginx(run, folder.parent, f"location / {{ root {folder}; }}", f"sendfile {sendfile};", before)
+    ended(server)
+    forget_pages(folder / "file")
+    assert len(get(server.port, "/file").body) == 1 << 20
+    request = found(sonde, watching, server, "/file")
+    # A quarter of a second by the rate, less what may be had at once.
+    assert_cause(request, "disk", INJECTED_NS, request["duration_ns"], "sendfile" if sendfile == "on" else "file (ext4)")
+
+
+@pytest.mark.parametrize("way", ["mapped", "synced"])
+def test_slow_disk_under_python(sonde, agent, run, slow_disk, ended, way):
+    """Page faults of a mapped file, and fsync."""
+    folder, before = slow_disk
+    watching, server = agent(), start_prefork(run, before=before)
+    ended(server)
+    forget_pages(folder / "file")
+    reply = get(server.port, f"/{way}?{folder}/file")
+    request = found(sonde, watching, server, "/" + way)
+    assert_cause(request, "disk", INJECTED_NS, reply.took_ns, "page fault" if way == "mapped" else "fsync of file (ext4)")
+
+
+# --- a service behind that is slow ---------------------------------------------------------------------------------------------
+
+class SlowWay:
+    """Passes a connection on to a port; each answer is held back on its way. What lies between two services, as netem makes it."""
+
+    def __init__(self, to):
+        self.to, self.listener = to, socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        while True:
+            try:
+                client = self.listener.accept()[0]
+            except OSError:
+                return
+            service = socket.create_connection(("127.0.0.1", self.to))
+            threading.Thread(target=self.carry, args=(client, service, 0), daemon=True).start()
+            threading.Thread(target=self.carry, args=(service, client, INJECTED_NS / 1e9), daemon=True).start()
+
+    @staticmethod
+    def carry(source, target, seconds):
+        while data := source.recv(65536):
+            time.sleep(seconds)
+            seconds = 0
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+
+
+@pytest.fixture
+def slow_way():
+    made = []
+
+    def make(to):
+        made.append(SlowWay(to))
+        return made[-1].port
+    yield make
+    for way in made:
+        way.listener.close()
+
+
+def test_delay_before_python(sonde, agent, run, slow_way):
+    watching, service = agent(), start_prefork(run)
+    port, server = slow_way(service.port), start_prefork(run)
+    assert_found(sonde, watching, server, f"/downstream?{port}", "downstream", f"127.0.0.1:{port}")
+
+
+def test_delay_before_nginx(sonde, agent, run, slow_way, tmp_path):
+    watching, service = agent(), start_prefork(run)
+    port = slow_way(service.port)
+    server = start_nginx(run, tmp_path, f"location / {{ proxy_pass http://127.0.0.1:{port}; }}")
+    get(server.port, "/ok")
+    request = found(sonde, watching, server, "/ok")
+    assert_cause(request, "downstream", INJECTED_NS, request["duration_ns"], f"127.0.0.1:{port}")
+
+
+# --- waiting for others, and for nothing ---------------------------------------------------------------------------------------
+
+def test_sleep(sonde, agent, run):
+    watching, server = agent(), start_prefork(run)
+    assert_found(sonde, watching, server, f"/sleep?{INJECTED_NS / 1e9}", "sleep", "nanosleep")
+
+
+def system_call(pid):
+    return Path(f"/proc/{pid}/syscall").read_text().split()[0]
+
+
+@pytest.mark.parametrize("way", ["mutex", "flock"])
+def test_lock(sonde, agent, run, tmp_path, way):
+    """A lock that another process holds, for a time that begins when the worker is seen to wait for it."""
+    import fcntl
+    import signal
+    watching, server = agent(), start_prefork(run)
+    (tmp_path / "lock").touch()
+    with open(tmp_path / "lock") as file:
+        if way == "flock":
+            fcntl.flock(file, fcntl.LOCK_EX)
+        else:
+            os.kill(server.pid, signal.SIGUSR1)
+            wait_for(lambda: "locked" in server.running.out, what="the lock to be held")
+        replies, target = [], f"/{way}?{tmp_path}/lock"
+        client = threading.Thread(target=lambda: replies.append(get(server.port, target)))
+        client.start()
+        number = {"mutex": "202", "flock": "73"} if os.uname().machine == "x86_64" else {"mutex": "98", "flock": "32"}
+        wait_for(lambda: system_call(server.pids[0]) == number[way], what="the worker to wait")
+        time.sleep(INJECTED_NS / 1e9)
+        if way == "flock":
+            fcntl.flock(file, fcntl.LOCK_UN)
+        else:
+            os.kill(server.pid, signal.SIGUSR2)
+        client.join(60)
+    assert replies, "no reply"
+    assert_found(sonde, watching, server, target, "lock", "futex" if way == "mutex" else "flock", replies[0])
