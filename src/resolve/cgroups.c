@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/mounts.h"
 #include "resolve/maps.h"
 
 #include <dirent.h>
@@ -58,41 +59,25 @@ struct cgroups {
  * do with one another. */
 static const char *const id_controllers[] = {"memory", "cpuacct", "cpu", "pids", "devices"};
 
-static unsigned rank_of_options(const char *options)
+static unsigned rank_of(const struct mount *m)
 {
-    unsigned rank = UINT_MAX;
-    for (const char *word = options; *word;) {
-        const size_t n = strcspn(word, ",");
-        for (unsigned i = 0; i < array_size(id_controllers); i++)
-            if (strlen(id_controllers[i]) == n && memcmp(word, id_controllers[i], n) == 0 && i < rank)
-                rank = i;
-        word += n + (word[n] == ',');
-    }
-    return rank;
+    for (unsigned i = 0; i < array_size(id_controllers); i++)
+        if (mounts_has_option(m, id_controllers[i]))
+            return i;
+    return UINT_MAX;
 }
 
-/* Line of mountinfo: ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS [TAGS] - TYPE SOURCE SUPEROPTIONS */
-static void read_mount(struct cgroups *c, const char *line, unsigned *best_rank)
+static void read_mount(struct cgroups *c, const struct mount *m, unsigned *best_rank)
 {
-    const char *type = strstr(line, " - ");
-    if (!type)
-        return;
-    type += 3;
     unsigned rank = array_size(id_controllers); /* of v2 */
-    if (strncmp(type, "cgroup ", 7) == 0) {
+    if (mounts_text_is(&m->type, "cgroup")) {
         c->has_v1 =
             true; /* also one without a controller but a name ("name=systemd"): runtimes use its paths */
-        const char *source = strchr(type, ' '), *options = source ? strchr(source + 1, ' ') : NULL;
-        rank = options ? rank_of_options(options + 1) : UINT_MAX;
-    } else if (strncmp(type, "cgroup2 ", 8) != 0) {
+        rank = rank_of(m);
+    } else if (!mounts_text_is(&m->type, "cgroup2")) {
         return;
     }
-    const char *point = line;
-    for (int field = 0; field < 4 && point; field++) {
-        point = strchr(point, ' ');
-        point = point ? point + 1 : NULL;
-    }
-    char *copy = point && rank < *best_rank ? strndup(point, strcspn(point, " ")) : NULL;
+    char *copy = rank < *best_rank ? strndup(m->point.at, m->point.size) : NULL;
     if (!copy)
         return;
     free(c->id_mount);
@@ -110,11 +95,13 @@ int cgroups_new(const char *mountinfo, size_t max_entries, struct cgroups **ret)
     c->id_fd = -1;
     c->max_entries = max_entries ? max_entries : 1;
     c->bytes = sizeof(*c);
-    if (buf_read_file(&text, mountinfo ? mountinfo : "/proc/self/mountinfo", 4 << 20) == 0 && text.size) {
-        char *rest = text.data, *line;
+    if (buf_read_file(&text, mountinfo ? mountinfo : "/proc/self/mountinfo", MOUNTS_MAX_BYTES) == 0 &&
+        text.size) {
+        const char *at = text.data;
         unsigned best_rank = UINT_MAX;
-        while ((line = strsep(&rest, "\n")))
-            read_mount(c, line, &best_rank);
+        struct mount m;
+        while (mounts_next(&at, &m))
+            read_mount(c, &m, &best_rank);
     }
     if (c->id_mount)
         c->id_fd = open(c->id_mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -2,18 +2,17 @@
 #include "sources/cgroup_search.h"
 
 #include "base/buf.h"
+#include "base/mounts.h"
 #include "sources/cpu_filters.h"
 
 #include <ctype.h>
 #include <errno.h>
 #include <fts.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #define CONTAINER_ID_DIGITS 64
 #define DIRECTORIES_MAX     100000
-#define MOUNTINFO_MAX_BYTES (4u << 20)
 
 static size_t hexadecimal_digits(const char *text)
 {
@@ -31,15 +30,13 @@ int cgroup_name_matches(const char *name, const char *container_id)
 /* The mount point of the hierarchy in use: of a v1 controller, or (NULL) of cgroup v2. */
 static int find_mount(const char *mountinfo, const char *controller, char *ret, size_t size)
 {
-    for (const char *line = mountinfo; *line; line += strcspn(line, "\n"), line += *line == '\n') {
-        char one[1024], point[512];
-        snprintf(one, sizeof(one), "%.*s", (int)strcspn(line, "\n"), line);
-        const char *options = strstr(one, controller ? " - cgroup " : " - cgroup2 ");
-        if (!options || sscanf(one, "%*s %*s %*s %*s %511s", point) != 1)
+    struct mount m;
+    while (mounts_next(&mountinfo, &m)) {
+        if (!mounts_text_is(&m.type, controller ? "cgroup" : "cgroup2") || m.point.size >= size ||
+            (controller && !mounts_has_option(&m, controller)))
             continue;
-        if (controller && cpu_filters_pick_controller(one) != controller)
-            continue;
-        snprintf(ret, size, "%s", point);
+        memcpy(ret, m.point.at, m.point.size);
+        ret[m.point.size] = '\0';
         return 0;
     }
     return -ENOENT;
@@ -71,7 +68,7 @@ int cgroup_search_container(const char *container_id, uint64_t *ret_ids, size_t 
     if (digits < 4 || digits > CONTAINER_ID_DIGITS || hexadecimal_digits(container_id) != digits)
         return -EINVAL;
     _cleanup_buf_ struct buf mountinfo = {0};
-    int r = buf_read_file(&mountinfo, "/proc/self/mountinfo", MOUNTINFO_MAX_BYTES);
+    int r = buf_read_file(&mountinfo, "/proc/self/mountinfo", MOUNTS_MAX_BYTES);
     if (r < 0)
         return r;
     char root[512];

@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/cleanup.h"
+#include "base/mounts.h"
 
 #include <bpf/bpf.h>
 #include <dirent.h>
@@ -10,47 +11,26 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MOUNTINFO_MAX_BYTES (4U << 20)
-
-/* Whether a mountinfo line's super options hold `controller`: "... - cgroup cgroup rw,memory". */
-static bool line_has_controller(const char *line, size_t size, const char *controller)
-{
-    static const char type[] = " - cgroup ";
-    const char *options = memmem(line, size, type, sizeof(type) - 1);
-    const char *end = line + size;
-    size_t length = strlen(controller);
-
-    if (!options)
-        return false;
-    options = memchr(options + sizeof(type) - 1, ' ', (size_t)(end - options) - (sizeof(type) - 1));
-    while (options && options < end) {
-        const char *word = options + 1;
-        const char *next = memchr(word, ',', (size_t)(end - word));
-        size_t n = (size_t)((next ? next : end) - word);
-
-        if (n == length && memcmp(word, controller, n) == 0)
-            return true;
-        options = next;
-    }
-    return false;
-}
-
 static const char *const controllers[] = {
     [CPU_CGROUPS_MEMORY] = "memory", [CPU_CGROUPS_CPUACCT] = "cpuacct", [CPU_CGROUPS_CPU] = "cpu",
     [CPU_CGROUPS_PIDS] = "pids",     [CPU_CGROUPS_DEVICES] = "devices",
 };
 
+static bool has_controller(const char *mountinfo, const char *controller)
+{
+    struct mount m;
+
+    while (mounts_next(&mountinfo, &m))
+        if (mounts_text_is(&m.type, "cgroup") && mounts_has_option(&m, controller))
+            return true;
+    return false;
+}
+
 enum cpu_cgroups cpu_filters_pick_cgroups(const char *mountinfo)
 {
-    for (size_t i = CPU_CGROUPS_MEMORY; i < array_size(controllers); i++) {
-        for (const char *line = mountinfo; *line;) {
-            size_t size = strcspn(line, "\n");
-
-            if (line_has_controller(line, size, controllers[i]))
-                return (enum cpu_cgroups)i;
-            line += size + (line[size] == '\n');
-        }
-    }
+    for (size_t i = CPU_CGROUPS_MEMORY; i < array_size(controllers); i++)
+        if (has_controller(mountinfo, controllers[i]))
+            return (enum cpu_cgroups)i;
     return CPU_CGROUPS_V2;
 }
 
@@ -63,7 +43,7 @@ enum cpu_cgroups cpu_filters_cgroups(void)
 {
     _cleanup_buf_ struct buf text = {0};
 
-    if (buf_read_file(&text, "/proc/self/mountinfo", MOUNTINFO_MAX_BYTES) < 0 || !text.data)
+    if (buf_read_file(&text, "/proc/self/mountinfo", MOUNTS_MAX_BYTES) < 0 || !text.data)
         return CPU_CGROUPS_V2;
     return cpu_filters_pick_cgroups(text.data);
 }
