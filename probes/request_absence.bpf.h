@@ -33,7 +33,7 @@ static __always_inline void add_absence(struct request_thread *t, struct task_st
 /* `task` was not seen to run again, yet it runs, or did until now: some kernels do not trace a switch away from a thread of process 1
  * (the agent of a virtual machine, say). The scheduler's own accounts count every switch. What they say of CPU time holds up to the
  * last tick, and up to now if the thread is just leaving the CPU. */
-static __always_inline void catch_up(struct request_thread *t, struct task_struct *task, __u32 tid, __u64 now)
+static __noinline void catch_up(struct request_thread *t, struct task_struct *task, __u32 tid, __u64 now)
 {
     __u64 since = t->off_since_ns, woken = t->woken_ns;
     if (!since)

@@ -87,8 +87,8 @@ static __always_inline __u32 task_wait_state(struct task_struct *task)
 static __always_inline void add_wait(struct request_connection *c, const struct request_wait_key *k, struct task_struct *task,
                                      __u64 ns)
 {
-    struct request_wait *w = NULL;
-    __u32 at = 0;
+    struct request_wait *w;
+    __u64 at = 0;
     for (; at < REQUEST_WAITS; at++) {
         w = &c->r.waits[at];
         if (at >= c->r.wait_count)
@@ -97,10 +97,12 @@ static __always_inline void add_wait(struct request_connection *c, const struct 
             break;
     }
     c->tail = true;
-    if (at >= REQUEST_WAITS || !w) {
+    if (at >= REQUEST_WAITS) {
         c->tail_more_waits_ns += ns;
         return;
     }
+    at = at_most(at, REQUEST_WAITS - 1);
+    w = &c->r.waits[at];
     if (at >= c->r.wait_count) {
         c->r.wait_count = at + 1;
         w->duration_ns = w->longest_ns = 0;
