@@ -236,6 +236,10 @@ void need_rung(void)
 {
     if (watch.self)
         return;
+    /* EACCES and E2BIG are the verifier's words for a program that is wrong; EPERM, EINVAL, ESRCH say that
+     * the kernel has no such thing or gives it to nobody. */
+    if (strstr(watch.why_not, "Permission denied") || strstr(watch.why_not, "Argument list too long"))
+        fail_msg("the verifier refused it: %s", watch.why_not);
     printf("rung not available on this kernel: %s\n", watch.why_not);
     skip();
 }
