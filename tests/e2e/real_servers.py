@@ -23,7 +23,7 @@ PREFORK = textwrap.dedent("""
 
         def do_GET(self):
             what, _, argument = self.path.strip("/").partition("?")
-            status, queued, began = 200, queued_ns(), time.monotonic_ns()
+            status, began, queued = 200, time.monotonic_ns(), queued_ns()
             if what == "sleep":
                 time.sleep(float(argument))
             elif what == "cpu":
@@ -51,7 +51,7 @@ PREFORK = textwrap.dedent("""
                     os.fsync(file.fileno())
             elif what == "status":
                 status = int(argument)
-            took, queued = time.monotonic_ns() - began, queued_ns() - queued
+            queued, took = queued_ns() - queued, time.monotonic_ns() - began
             self.send_response(status)
             self.send_header("Content-Length", "2")
             self.send_header("X-Took-Ns", took)

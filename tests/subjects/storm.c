@@ -1,5 +1,6 @@
 /* A storm of short-lived processes: `storm COUNT MILLISECONDS [TOGETHER]` starts COUNT processes (fork and exec of itself), each busy for
- * MILLISECONDS of CPU, TOGETHER of them at a time, and prints exactly how many there were and how much CPU they used. */
+ * MILLISECONDS of CPU, TOGETHER of them at a time, and prints exactly how many there were, how much CPU they used and how often
+ * they were taken off it. Under a name of its own (a copy), the children have that name too. */
 #include "subject.h"
 
 #include <string.h>
@@ -45,17 +46,21 @@ int main(int argc, char **argv)
     }
     if (argc < 3)
         return 2;
+    struct rusage used;
+    const char *name = strrchr(argv[0], '/'), *self = name && strcmp(name, "/storm") != 0 ? argv[0] : "/proc/self/exe";
     int count = atoi(argv[1]), together = argc > 3 ? atoi(argv[3]) : 2, started = 0, ended = 0, good = 0;
     subject_ready("main;storm_work;storm_leaf");
     while (ended < count) {
         while (started < count && started - ended < together)
-            started += start("/proc/self/exe", argv[2]);
+            started += start(self, argv[2]);
         int status;
         if (wait(&status) > 0) {
             ended++;
             good += WIFEXITED(status) && WEXITSTATUS(status) == 0;
         }
     }
-    printf("processes %d\ncpu_ns %llu\n", good, (unsigned long long)subject_cpu_ns(RUSAGE_CHILDREN));
+    getrusage(RUSAGE_CHILDREN, &used);
+    printf("processes %d\ncpu_ns %llu\nswitches %ld\n", good, (unsigned long long)subject_cpu_ns(RUSAGE_CHILDREN),
+           used.ru_nvcsw + used.ru_nivcsw);
     return good == count ? 0 : 1;
 }
