@@ -17,9 +17,9 @@ test:                   ## install what tests need and run them all
 	@tools/install-packages build test kernels
 	@tools/run-tests
 
-bench:                  ## a table of costs, each row beside a peer in the same run
-	@tools/install-packages build test bench
-	@bench/run
+bench: all              ## a table of costs, each row beside a peer in the same run
+	@tools/install-packages test bench
+	@bench/run $(ROWS)
 
 kernels:                ## the BPF tests in QEMU on Debian's 5.10, 6.1 and 6.12
 	@tools/install-packages build kernels

@@ -1,9 +1,10 @@
 """Measuring one observer: the CPU that it and its BPF programs take, the memory it holds, the bytes it writes.
 
 CPU is what the kernel accounts to the process and its children when it ends (rusage). The run time of BPF programs is charged to
-whatever they interrupted, so it is read from the descriptors that the process holds (fdinfo: run_time_ns, memlock) while it lives.
-perf's own work inside the kernel (walking frame pointers, copying stacks) is charged to the observed program too, and there is no
-counter for it: the comparison favours perf."""
+whatever they interrupted, so it is read from the descriptors that the process holds (fdinfo: run_time_ns, memlock) while it lives;
+the statistics' own two looks at the clock are in it, so it is an upper bound. perf's own work inside the kernel (walking frame
+pointers, copying stacks) is charged to the observed program too, and there is no counter for it: the comparison favours perf."""
+import fcntl
 import os
 import re
 import shutil
@@ -13,10 +14,12 @@ import tempfile
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from statistics import median
 from pathlib import Path
 
 TICKS = os.sysconf("SC_CLK_TCK")
+AGENT_LOCK = Path("/run/sonde.lock")
 
 
 @dataclass
@@ -26,12 +29,21 @@ class Cost:
     resident: int = 0         # highest resident set seen
     bpf_bytes: int = 0        # highest sum of its BPF maps and programs seen
     out_bytes: int = 0
+    script_s: float = 0       # of cpu_s, what turning samples into names took afterwards
+    samples: int = 0          # of the load
+    whole: float = 0          # share that reaches the thread's entry
+    good: float = 0           # ... and is named in every frame
     status: int = 0
     error: str = ""
 
     @property
     def total_s(self):
         return self.cpu_s + self.bpf_s
+
+
+def median_cost(costs):
+    """The median of each figure by itself."""
+    return Cost(**{field.name: median(getattr(cost, field.name) for cost in costs) for field in fields(Cost) if field.type in (int, float)})
 
 
 def bpf_of(pid):
@@ -50,10 +62,64 @@ def bpf_of(pid):
     return sum(runs.values()) / 1e9, sum(sizes.values())
 
 
+def clock_of(pid):
+    """CPU nanoseconds of a process, ended threads included, by its own clock: /proc/PID/stat counts in hundredths of a second."""
+    try:
+        return time.clock_gettime_ns((~pid << 3) | 2)
+    except OSError:
+        return 0
+
+
 def cpu_of(pid):
-    """CPU seconds of a living process and of its ended children."""
+    """CPU seconds of a living process, of its living children and of its ended ones."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) / TICKS
+    ended = sum(map(int, fields[13:15])) / TICKS
+    return clock_of(pid) / 1e9 + ended + sum(map(cpu_of, children_of(pid)))
+
+
+def children_of(pid):
+    try:
+        return [int(child) for thread in os.listdir(f"/proc/{pid}/task") for child in Path(f"/proc/{pid}/task/{thread}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def resident_of(pid):
+    """Resident bytes; without the pages of BPF maps that are mapped, which are counted with the maps."""
+    size, is_map = 0, False
+    try:
+        for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+            if line.startswith("Rss:"):
+                size += 0 if is_map else int(line.split()[1]) * 1024
+            elif not line[0].isupper():
+                is_map = "anon_inode:bpf-map" in line
+    except OSError:
+        pass
+    return size
+
+
+def agent_runs():
+    """Does an agent run on this node that is not ours?"""
+    try:
+        with open(AGENT_LOCK) as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False
+
+
+def with_own_lock(command, lock):
+    """The command with a lock of its own in the place of the node's: another agent may run here (it costs what it costs, and the head
+    of the results says that it did), and the one that is measured must not give up."""
+    if not agent_runs():
+        return command
+    return ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" "$1" && shift && exec "$@"', lock, AGENT_LOCK, *command]
+
+
+class Ended(RuntimeError):
+    """An observer ended that should have gone on; what it said is the message."""
 
 
 class Observer:
@@ -72,26 +138,41 @@ class Observer:
         cost = self.cost
         run_s, held = bpf_of(self.pid)
         cost.bpf_s, cost.bpf_bytes = max(cost.bpf_s, run_s), max(cost.bpf_bytes, held)
-        try:
-            resident = re.search(r"^VmRSS:\s+(\d+)", Path(f"/proc/{self.pid}/status").read_text(), re.M)
-            cost.resident = max(cost.resident, int(resident[1]) * 1024 if resident else 0)
-        except OSError:
-            pass
+        cost.resident = max(cost.resident, resident_of(self.pid))
 
     def _watch(self):
-        while not self.ended.wait(0.2):
+        while not self.ended.wait(0.25):
             self.look()
 
+    def send(self, number):
+        os.kill(self.pid, number)  # it is there until wait() takes it, if only as a zombie; Popen's own would take it first
+
+    def used_s(self):
+        """CPU until now, of it and of its BPF programs."""
+        self.check()
+        return cpu_of(self.pid) + bpf_of(self.pid)[0]
+
+    def check(self):
+        """Raises what it said when it has ended by itself."""
+        if os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+            cost = self.wait()
+            raise Ended(f"{Path(self.command[0]).name} ended with {cost.status}: {cost.error}")
+
+    def until(self, condition, timeout_s):
+        """Waits for the condition while it lives."""
+        def holds():
+            self.check()
+            return condition()
+        return wait_until(holds, timeout_s)
+
     def stop(self, signal_number=signal.SIGINT):
+        self.check()
         self.look()
-        try:
-            self.process.send_signal(signal_number)
-        except ProcessLookupError:
-            pass
+        self.send(signal_number)
         return self.wait()
 
     def wait(self, timeout_s=120):
-        killer = threading.Timer(timeout_s, self.process.kill)
+        killer = threading.Timer(timeout_s, self.send, [signal.SIGKILL])
         killer.start()
         _, status, usage = os.wait4(self.pid, 0)
         killer.cancel()
@@ -105,6 +186,15 @@ class Observer:
         if self.out and Path(self.out).exists():
             self.cost.out_bytes = Path(self.out).stat().st_size
         return self.cost
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        """Leaves nothing behind when a row fails half-way."""
+        if self.process.returncode is None:
+            self.send(signal.SIGKILL)
+            self.wait()
 
 
 @contextmanager
@@ -156,7 +246,7 @@ def quiet(command, timeout_s=120):
     done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", timeout=timeout_s)
     ended = os.times()
     if done.returncode != 0:
-        raise RuntimeError(f"{command[0]} ended with {done.returncode}: {done.stderr[-400:]}")
+        raise Ended(f"{Path(command[0]).name} ended with {done.returncode}: {done.stderr[-200:]}")
     return ended.children_user + ended.children_system - started.children_user - started.children_system, done.stdout
 
 
