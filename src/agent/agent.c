@@ -57,7 +57,7 @@ static int take_request(void *context, struct request *request)
 static bool keep_budget(void *context)
 {
     struct agent *a = context;
-    uint64_t cpu_ns = budget_own_cpu_ns() + pipeline_run_time_ns(a->pipeline);
+    uint64_t cpu_ns = budget_own_cpu_ns() + pipeline_helper_cpu_ns(a->pipeline) + pipeline_run_time_ns(a->pipeline);
     if (a->ticks++ % MEMORY_TICKS == 0)
         a->memory_bytes = budget_own_resident_bytes() + pipeline_kernel_bytes(a->pipeline);
     uint64_t memory_bytes = a->memory_bytes;
@@ -213,8 +213,8 @@ int agent_metrics(void *agent, struct metric_set *set)
     uname(&uts);
     metric_add(set, "sonde_build", METRIC_INFO, "", "What runs here.", 1,
                METRIC_LABELS({"version", SONDE_VERSION}, {"kernel", uts.release}, {"machine", uts.machine}));
-    metric_add(set, "sonde_self_cpu_seconds", METRIC_COUNTER, "seconds", "CPU time of the agent's own threads.",
-               budget_own_cpu_ns() / 1e9, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_cpu_seconds", METRIC_COUNTER, "seconds", "CPU time of the agent's own threads, and of the process that opens files for it.",
+               (budget_own_cpu_ns() + pipeline_helper_cpu_ns(a->pipeline)) / 1e9, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_resident_bytes", METRIC_GAUGE, "bytes", "Resident memory of the agent.",
                budget_own_resident_bytes(), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_budget_cpu_ratio", METRIC_GAUGE, "ratio", "Share of the machine's CPU that the agent and its BPF programs took, over ten seconds.",

@@ -309,6 +309,9 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
         if (r < 0)
             return log_errno(r, "%s cannot be read", options->replay);
     } else {
+        r = processes_start_helper(p->processes);
+        if (r < 0)
+            log_errno(r, "no helper process: files are opened later, or not at all");
         r = open_sources(p, &options->sources, report);
         if (r < 0)
             return r;
@@ -408,6 +411,11 @@ uint64_t pipeline_run_time_ns(const struct pipeline *p)
         if (p->opened[i].source->run_time_ns)
             ns += p->opened[i].source->run_time_ns(p->opened[i].self);
     return ns;
+}
+
+uint64_t pipeline_helper_cpu_ns(struct pipeline *p)
+{
+    return processes_helper_cpu_ns(p->processes);
 }
 
 static void collect_losses(const struct pipeline *p, struct losses *ret)

@@ -57,3 +57,4 @@ void pipeline_trim(struct pipeline *p);
 uint64_t pipeline_samples(const struct pipeline *p);      /* handed to the sink since the start */
 uint64_t pipeline_kernel_bytes(const struct pipeline *p); /* BPF maps and rings */
 uint64_t pipeline_run_time_ns(const struct pipeline *p);  /* of BPF programs */
+uint64_t pipeline_helper_cpu_ns(struct pipeline *p);      /* of the process that opens files (resolve/file_opener.h) */

@@ -43,7 +43,12 @@ static int build(int fd, struct unwind_table **ret)
         close(fd);
         return r;
     }
-    return cfi_build(f, ret);
+    r = cfi_build(f, ret);
+    if (elf_error(f) < 0) { /* perhaps of half the rules */
+        unwind_table_free(take_ptr(*ret));
+        r = elf_error(f);
+    }
+    return r;
 }
 
 static bool has_work(const struct unwind_builder *b)

@@ -399,6 +399,11 @@ void unwind_publisher_forget(struct unwind_publisher *p, uint32_t pid)
 
 /* ---- once a turn ---- */
 
+static bool is_passing(int error)
+{
+    return error == -ENOMEM || error == -ETIMEDOUT;
+}
+
 static void take_built(struct unwind_publisher *p)
 {
     uint64_t id;
@@ -409,7 +414,9 @@ static void take_built(struct unwind_publisher *p)
         HASH_FIND(hh, p->objects, &id, sizeof(id), o);
         if (o && o->state == OBJECT_QUEUED) {
             o->state = OBJECT_UNKNOWN;
-            if (error == -ENOMEM)
+            if (error == -ETIMEDOUT)
+                object_unreadable(o->object);
+            if (is_passing(error))
                 object_retry(p, o, RETRY_NS);
             else if (error < 0)
                 o->state = OBJECT_NO_RULES;
@@ -417,7 +424,7 @@ static void take_built(struct unwind_publisher *p)
                 object_put(p, o, table);
             p->generation++;
         }
-        if (error != -ENOMEM)
+        if (!is_passing(error))
             unwind_cache_put(p->cache, id, table);
         p->trim_wanted = true;
     }

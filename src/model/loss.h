@@ -12,6 +12,7 @@
     X(NO_ROWS, "no_rows", "stacks cut because unwinding rows or mappings were not known yet")                \
     X(TRUNCATED, "truncated", "stacks not walked to the thread's entry, for another reason")                 \
     X(UNNAMED, "unnamed", "frames that have no symbol")                                                      \
+    X(FILE_UNANSWERED, "file_unanswered", "frames without a symbol because their file system does not answer") \
     X(SIDEBAND, "sideband", "events of process lives that the kernel dropped; read again from /proc")        \
     X(LATE, "late", "records that came after the time they belong to was handed on")                         \
     X(NO_PROCESS, "no_process", "samples of processes that could not be identified")                         \

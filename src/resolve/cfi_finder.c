@@ -234,6 +234,8 @@ int cfi_finder_find(struct cfi_finder *s, uint32_t file_offset, struct unwind_ru
             w.rule = (struct unwind_rule){.cfa = UNWIND_CFA_NONE};
         r = 0;
     }
+    if (elf_error(s->f) < 0)
+        return elf_error(s->f);
     if (r == 0)
         *ret = w.rule;
     return r;

@@ -20,5 +20,5 @@ void cfi_finder_free(struct cfi_finder *s);
 DEFINE_FREEP(cfi_finder)
 
 /* The rule at a file offset, UNWIND_CFA_NONE where there is none. -ENOENT: cannot be told without the whole
- * table; -EIO: the file cannot be read. */
+ * table; -EIO: the file cannot be read; -ETIMEDOUT: it does not answer, and will not to this finder. */
 int cfi_finder_find(struct cfi_finder *s, uint32_t file_offset, struct unwind_rule *ret);

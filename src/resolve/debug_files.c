@@ -5,12 +5,10 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <lzma.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <zlib.h>
 
 #define PATH_BYTES        4096
@@ -20,18 +18,6 @@
 #define UNPACK_MEMORY_MAX (34u << 20)  /* xz -8 takes 33 MiB, what is usual 9 */
 #define CHECKED_BYTES_MAX (4ull << 30) /* of a debug file */
 #define CHECK_PIECE       (256u << 10)
-
-/* A regular file only: a name under somebody else's control may be a pipe that never answers. */
-static int open_regular(const char *path)
-{
-    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (fd < 0)
-        return -errno;
-    struct stat status;
-    if (fstat(fd, &status) < 0)
-        return -errno;
-    return S_ISREG(status.st_mode) ? take_fd(&fd) : -ENOENT;
-}
 
 static void hex_of(const uint8_t *bytes, size_t count, char *ret)
 {
@@ -62,17 +48,17 @@ static bool has_symbols(const struct elf_file *file)
 enum view { VIEW_OURS, VIEW_BESIDE };
 
 static int open_elf(const struct debug_search *search, enum view view, const char *path,
-                    struct elf_file **ret, int *ret_fd)
+                    struct elf_file **ret)
 {
-    _cleanup_close_ int fd =
-        view == VIEW_OURS ? open_regular(path) : search->open_beside(search->context, path);
+    int (*open_path)(const void *, const char *) =
+        view == VIEW_OURS ? search->open_ours : search->open_beside;
+    _cleanup_close_ int fd = open_path ? open_path(search->context, path) : -ENOENT;
     if (fd < 0)
         return fd;
     int r = elf_open(fd, ret);
-    if (r < 0)
-        return r;
-    *ret_fd = take_fd(&fd); /* now the file's; to read the whole of it */
-    return 0;
+    if (r == 0)
+        take_fd(&fd);
+    return r;
 }
 
 static int find_by_build_id(const struct debug_search *search, enum view view, const char *build_id,
@@ -85,8 +71,7 @@ static int find_by_build_id(const struct debug_search *search, enum view view, c
         (int)sizeof(path))
         return -ENOENT;
     _cleanup_(elf_file_freep) struct elf_file *found = NULL;
-    int fd = -1;
-    int r = open_elf(search, view, path, &found, &fd);
+    int r = open_elf(search, view, path, &found);
     if (r < 0)
         return r;
     if (has_build_id(found, build_id) != 1 || !has_symbols(found))
@@ -95,25 +80,24 @@ static int find_by_build_id(const struct debug_search *search, enum view view, c
     return 0;
 }
 
-static int checksum(int fd, uint32_t *ret)
+static int checksum(const struct elf_file *f, uint32_t *ret)
 {
-    struct stat status;
-    if (fstat(fd, &status) < 0 || (uint64_t)status.st_size > CHECKED_BYTES_MAX)
+    const uint64_t size = elf_size(f);
+    if (size > CHECKED_BYTES_MAX)
         return -EFBIG;
     _cleanup_free_ uint8_t *piece = malloc(CHECK_PIECE);
     if (!piece)
         return -ENOMEM;
     uLong sum = crc32(0, NULL, 0);
-    for (off_t at = 0; at < status.st_size;) {
-        ssize_t n = pread(fd, piece, CHECK_PIECE, at);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return -EIO;
-        sum = crc32(sum, piece, n);
+    for (uint64_t at = 0; at < size;) {
+        size_t n = size - at < CHECK_PIECE ? (size_t)(size - at) : CHECK_PIECE;
+        int r = elf_read(f, at, piece, n);
+        if (r < 0)
+            return r;
+        sum = crc32(sum, piece, (uInt)n);
         at += n;
     }
-    *ret = sum;
+    *ret = (uint32_t)sum;
     return 0;
 }
 
@@ -123,8 +107,7 @@ static int try_link(const struct debug_search *search, enum view view, const cha
                     uint32_t sum_wanted, struct elf_file **ret)
 {
     _cleanup_(elf_file_freep) struct elf_file *found = NULL;
-    int fd = -1;
-    int r = open_elf(search, view, path, &found, &fd);
+    int r = open_elf(search, view, path, &found);
     if (r < 0)
         return r;
     int same = *build_id ? has_build_id(found, build_id) : -ENOENT;
@@ -132,7 +115,7 @@ static int try_link(const struct debug_search *search, enum view view, const cha
         return -ENOENT;
     if (same < 0) {
         uint32_t sum;
-        r = checksum(fd, &sum);
+        r = checksum(found, &sum);
         if (r < 0)
             return r;
         if (sum != sum_wanted)
@@ -180,7 +163,7 @@ int debug_files_find(const struct elf_file *file, const struct debug_search *sea
     char build_id[2 * sizeof(bytes) + 1] = "";
     size_t count = elf_build_id(file, bytes);
     hex_of(bytes, count, build_id);
-    for (enum view view = VIEW_OURS; view <= (search->open_beside ? VIEW_BESIDE : VIEW_OURS); view++)
+    for (enum view view = VIEW_OURS; view <= VIEW_BESIDE; view++)
         if (find_by_build_id(search, view, count ? build_id : search->build_id, ret) == 0 ||
             find_by_link(file, search, view, build_id, ret) == 0)
             return 0;

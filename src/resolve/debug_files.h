@@ -11,8 +11,9 @@ struct debug_search {
     const char *path;     /* of the file whose symbols are sought */
     const char *build_id; /* hexadecimal; "" */
     const char *root;     /* "/usr/lib/debug" */
-    /* Opens a path as those see it who run the file, in a container perhaps; a descriptor of a regular file
-     * or -errno. NULL: there is no such view. */
+    /* Open a path as we see it, and as those do who run the file, in a container perhaps; a descriptor for
+     * elf_open or -errno. NULL: there is no such view. */
+    int (*open_ours)(const void *context, const char *path);
     int (*open_beside)(const void *context, const char *path);
     const void *context;
 };

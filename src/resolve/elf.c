@@ -6,6 +6,7 @@
 #include "resolve/elf.h"
 
 #include "base/cursor.h"
+#include "resolve/far_file.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -27,8 +28,9 @@ struct note_range {
 };
 
 struct elf_file {
-    int fd;              /* -1: in memory */
-    const uint8_t *data; /* owned; NULL: in a file */
+    int fd;               /* -1: in memory */
+    const uint8_t *data;  /* owned; NULL: in a file */
+    struct far_file *far; /* NULL: read by pread */
     uint64_t size;
     uint16_t machine, type;
     uint64_t entry;
@@ -50,6 +52,8 @@ int elf_read(const struct elf_file *f, uint64_t offset, void *data, size_t size)
         memcpy(data, f->data + offset, size);
         return 0;
     }
+    if (f->far)
+        return far_file_read(f->far, offset, data, size);
     for (size_t done = 0; done < size;) {
         ssize_t n = pread(f->fd, (char *)data + done, size - done, (off_t)(offset + done));
         if (n < 0 && errno == EINTR)
@@ -216,22 +220,31 @@ static int read_headers(struct elf_file *f)
     return r < 0 ? r : read_section_headers(f, &header);
 }
 
-int elf_open(int fd, struct elf_file **ret)
+static int find_size(struct elf_file *f)
 {
     struct stat st;
-    if (fstat(fd, &st) < 0)
+    if (far_file_is(f->fd))
+        return far_file_new(f->fd, &f->far, &f->size);
+    if (fstat(f->fd, &st) < 0)
         return -errno;
     if (!S_ISREG(st.st_mode) || st.st_size <= 0)
         return -ENOEXEC;
+    f->size = (uint64_t)st.st_size;
+    return 0;
+}
+
+int elf_open(int fd, struct elf_file **ret)
+{
     _cleanup_(elf_file_freep) struct elf_file *f = calloc(1, sizeof(*f));
     if (!f)
         return -ENOMEM;
     f->fd = fd;
-    f->size = (uint64_t)st.st_size;
-    int r = read_headers(f);
+    int r = find_size(f);
+    if (r == 0)
+        r = read_headers(f);
     if (r < 0) {
         f->fd = -1; /* stays the caller's */
-        return r;
+        return elf_error(f) ? elf_error(f) : r;
     }
     *ret = take_ptr(f);
     return 0;
@@ -259,11 +272,22 @@ void elf_file_free(struct elf_file *f)
     if (!f)
         return;
     closep(&f->fd);
+    far_file_free(f->far);
     free((void *)f->data);
     free(f->segments);
     free(f->sections);
     free(f->names);
     free(f);
+}
+
+int elf_error(const struct elf_file *f)
+{
+    return f->far ? far_file_error(f->far) : 0;
+}
+
+uint64_t elf_size(const struct elf_file *f)
+{
+    return f->size;
 }
 
 uint16_t elf_machine(const struct elf_file *f)

@@ -11,7 +11,8 @@
 
 struct elf_file;
 
-/* Takes `fd` on success. -ENOEXEC: not such a file, or damaged. */
+/* Takes `fd` on success: of a file, or a socket by which a far one is read (far_file.h; then -ETIMEDOUT is
+ * possible too, here and when reading). -ENOEXEC: not such a file, or damaged. */
 int elf_open(int fd, struct elf_file **ret);
 /* The same over bytes in memory (vdso, .gnu_debugdata); takes `data` (malloc'ed) on success. */
 int elf_open_memory(void *data, size_t size, struct elf_file **ret);
@@ -40,6 +41,11 @@ const struct elf_segment *elf_eh_frame_header(const struct elf_file *f);
 
 /* Exactly `size` bytes at `offset` of the file; -EIO when they are not there. */
 int elf_read(const struct elf_file *f, uint64_t offset, void *data, size_t size);
+
+/* 0, or -ETIMEDOUT once a read was not answered in time: then what was made of the file is not all there is,
+ * and the file is to be opened again later. */
+int elf_error(const struct elf_file *f);
+uint64_t elf_size(const struct elf_file *f);
 
 /* A whole section in memory, decompressed if SHF_COMPRESSED, at most `max_bytes` (-EFBIG). -ENOENT: it has no
  * bytes in this file (SHT_NOBITS). The caller frees `*ret`, which has one more byte than `*ret_size`. */

@@ -154,6 +154,11 @@ int object_file_open_beside(const struct object_sight *sight, const char *path)
     return -ENOENT;
 }
 
+int object_file_open_ours(const char *path)
+{
+    return open_beneath("/", path);
+}
+
 int object_file_open_vdso(struct object_identity *ret)
 {
     const uint64_t start = getauxval(AT_SYSINFO_EHDR);

@@ -11,6 +11,8 @@ struct object_identity {
     uint8_t build_id[OBJECT_BUILD_ID_MAX];
     size_t build_id_bytes;
     bool is_elf;
+    bool is_far;       /* its file system may keep a reader waiting: see file_opener.h */
+    uint64_t mount_id; /* 0: not known */
 };
 
 /* A descriptor for reading, by /proc/PID/map_files, /proc/PID/root and the plain path, in this order; only of
@@ -19,6 +21,9 @@ int object_file_open(const struct object_sight *sight, struct object_identity *r
 
 /* Another regular file, by its path as the processes of a sight see it. */
 int object_file_open_beside(const struct object_sight *sight, const char *path);
+
+/* The same, as we see it. */
+int object_file_open_ours(const char *path);
 
 /* A memfd with a copy of the vdso, which is the same in all 64-bit processes; -ENOENT on machines without
  * one. */

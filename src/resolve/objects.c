@@ -10,6 +10,8 @@
  * rows opens files); `lock` guards reference counts and descriptors. */
 #include "resolve/objects.h"
 
+#include "base/clock.h"
+#include "resolve/file_opener.h"
 #include "resolve/object_file.h"
 #include "resolve/objects_table.h"
 
@@ -23,6 +25,8 @@
 
 #define OBJECT_KEYS_MAX 6
 #define OPEN_TRIES_MAX  8
+#define PAUSE_NS        1000000000ull
+#define PAUSE_MAX_NS    (64 * PAUSE_NS)
 
 struct object_key {
     uint8_t kind;  /* KEY_* */
@@ -51,10 +55,11 @@ struct entry {
     unsigned mapped;      /* mappings that hold it; objects_get and _retain minus objects_release */
     unsigned live;        /* of processes that have not exited */
     uint64_t released_ns; /* when `mapped` became 0 */
-    int fd;               /* -1: not open now */
+    int fd;               /* -1: not open now; O_PATH where identity.is_far */
     unsigned tries;       /* to open it, in vain */
     bool was_open;
-    struct object_sight seen; /* where it was seen last, for opening it again; `path` is the object's */
+    uint64_t retry_ns, pause_ns; /* not to be tried before: it did not answer */
+    struct object_sight seen;    /* where it was seen last, for opening it again; `path` is the object's */
     struct object_identity identity;
     struct entry *prev, *next;           /* in home->idle while mapped == 0 */
     struct entry *open_prev, *open_next; /* in home->open, least recently used first, while fd >= 0 */
@@ -71,6 +76,8 @@ struct objects {
     size_t open_count, max_open;
     size_t count, bytes;
     uint64_t next_id, now_ns, opened, failed;
+    struct file_opener *opener;
+    bool is_inline;
     bool closing; /* objects_free was called; goes when the last object does */
 };
 
@@ -84,6 +91,11 @@ int objects_new(size_t max_open, struct objects **ret)
     struct objects *o = calloc(1, sizeof(*o));
     if (!o)
         return -ENOMEM;
+    int r = file_opener_new(&o->opener);
+    if (r < 0) {
+        free(o);
+        return r;
+    }
     pthread_mutex_init(&o->lock, NULL);
     o->max_open = max_open ? max_open : 1;
     o->next_id = 1;
@@ -91,8 +103,19 @@ int objects_new(size_t max_open, struct objects **ret)
     return 0;
 }
 
+void objects_set_inline(struct objects *o)
+{
+    o->is_inline = true;
+}
+
+struct file_opener *objects_opener(struct objects *o)
+{
+    return o->opener;
+}
+
 static void objects_destroy(struct objects *o)
 {
+    file_opener_free(o->opener);
     pthread_mutex_destroy(&o->lock);
     free(o);
 }
@@ -206,9 +229,42 @@ static void destroy_entry(struct objects *o, struct entry *e)
     free(e);
 }
 
-static int open_sight(const struct object_sight *sight, bool is_vdso, struct object_identity *ret)
+static int open_sight(struct objects *o, const struct object_sight *sight, bool is_vdso,
+                      struct object_identity *ret)
 {
-    return is_vdso ? object_file_open_vdso(ret) : object_file_open(sight, ret);
+    if (is_vdso)
+        return object_file_open_vdso(ret);
+    return o->is_inline ? object_file_open(sight, ret) : file_opener_sight(o->opener, sight, ret);
+}
+
+static bool is_passing(int error)
+{
+    return error == -ETIMEDOUT || error == -EAGAIN;
+}
+
+static bool is_resting(const struct entry *e)
+{
+    return e->retry_ns && clock_monotonic_ns() < e->retry_ns;
+}
+
+static void write_build_id(struct entry *e, const uint8_t *build_id, size_t bytes)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < bytes && i < OBJECT_BUILD_ID_MAX; i++) {
+        e->build_id[2 * i] = digits[build_id[i] >> 4];
+        e->build_id[2 * i + 1] = digits[build_id[i] & 15];
+    }
+}
+
+/* The file of an object that was made without it. */
+static void learn_identity(struct entry *e, const struct object_identity *id)
+{
+    if (e->was_open)
+        return;
+    e->identity = *id;
+    if (!e->build_id[0])
+        write_build_id(e, id->build_id, id->build_id_bytes);
+    e->object.is_anonymous = !id->is_elf && strncmp(e->path, "/memfd:", 7) == 0;
 }
 
 /* Opens the file of an object again where it was seen last. What comes out must be what it was. */
@@ -224,14 +280,18 @@ static int reopen(struct objects *o, struct entry *e)
         sight.generation = e->identity.generation;
     }
     struct object_identity id;
-    int fd = open_sight(&sight, e->object.is_vdso, &id);
+    if (is_resting(e))
+        return -ETIMEDOUT;
+    int fd = open_sight(o, &sight, e->object.is_vdso, &id);
     if (fd < 0) {
-        e->tries++;
+        e->tries += !is_passing(fd);
+        e->retry_ns = is_passing(fd) ? clock_monotonic_ns() + PAUSE_NS : 0;
         o->failed++;
         return fd;
     }
-    if (!e->was_open)
-        e->identity = id;
+    learn_identity(e, &id);
+    e->identity.is_far = id.is_far;
+    e->identity.mount_id = id.mount_id;
     keep_open(o, e, fd);
     return 0;
 }
@@ -239,7 +299,6 @@ static int reopen(struct objects *o, struct entry *e)
 static struct entry *new_entry(struct objects *o, const struct object_sight *sight,
                                const struct object_identity *id, int fd)
 {
-    static const char digits[] = "0123456789abcdef";
     const size_t path_bytes = strlen(sight->path) + 1;
     struct entry *e = calloc(1, sizeof(*e) + path_bytes);
     if (!e)
@@ -247,10 +306,7 @@ static struct entry *new_entry(struct objects *o, const struct object_sight *sig
     memcpy(e->path, sight->path, path_bytes);
     const uint8_t *build_id = fd >= 0 ? id->build_id : sight->build_id;
     const size_t build_id_bytes = fd >= 0 ? id->build_id_bytes : sight->build_id_bytes;
-    for (size_t i = 0; i < build_id_bytes && i < OBJECT_BUILD_ID_MAX; i++) {
-        e->build_id[2 * i] = digits[build_id[i] >> 4];
-        e->build_id[2 * i + 1] = digits[build_id[i] & 15];
-    }
+    write_build_id(e, build_id, build_id_bytes);
     e->object = (struct object){.id = o->next_id++, .path = e->path, .build_id = e->build_id};
     e->home = o;
     e->fd = -1;
@@ -322,11 +378,11 @@ static void add_inode_keys(struct objects *o, struct entry *e, const struct obje
 static int get_by_file(struct objects *o, const struct object_sight *sight, struct entry **ret)
 {
     struct object_identity id = {0};
-    _cleanup_close_ int fd = open_sight(sight, false, &id);
+    _cleanup_close_ int fd = open_sight(o, sight, false, &id);
     if (fd == -EMFILE || fd == -ENFILE) { /* give back what can be opened again, and try once more */
         for (size_t n = o->open_count / 2 + 1; n > 0 && o->open; n--)
             close_entry(o, o->open);
-        fd = open_sight(sight, false, &id);
+        fd = open_sight(o, sight, false, &id);
     }
     struct entry *e = fd >= 0 ? find_opened(o, &id) : NULL;
     if (!e)
@@ -334,11 +390,13 @@ static int get_by_file(struct objects *o, const struct object_sight *sight, stru
     if (!e)
         return -ENOMEM;
     if (fd >= 0 && e->fd < 0) {
-        if (!e->was_open)
-            e->identity = id;
+        learn_identity(e, &id);
+        e->identity.is_far = id.is_far;
+        e->identity.mount_id = id.mount_id;
         keep_open(o, e, take_fd(&fd));
-        e->object.is_anonymous = !id.is_elf && strncmp(e->path, "/memfd:", 7) == 0;
     }
+    if (is_passing(fd))
+        e->retry_ns = clock_monotonic_ns() + PAUSE_NS;
     add_inode_keys(o, e, sight);
     *ret = e;
     return 0;
@@ -350,7 +408,7 @@ static int get_vdso(struct objects *o, const struct object_sight *sight, struct 
     struct entry *e = find_key(o, &key);
     if (!e) {
         struct object_identity id = {0};
-        _cleanup_close_ int fd = open_sight(sight, true, &id);
+        _cleanup_close_ int fd = open_sight(o, sight, true, &id);
         e = new_entry(o, sight, &id, fd);
         if (!e)
             return -ENOMEM;
@@ -457,7 +515,8 @@ int object_open(const struct object *object)
     struct entry *e = entry_of(object);
     struct objects *o = e->home;
     pthread_mutex_lock(&o->lock);
-    int r = e->fd < 0 ? reopen(o, e) : 0;
+    int r = is_resting(e) ? -ETIMEDOUT : e->fd < 0 ? reopen(o, e) : 0;
+    const struct object_identity identity = e->identity;
     if (r == 0) {
         DL_DELETE2(o->open, e, open_prev, open_next); /* to the end: used last */
         DL_APPEND2(o->open, e, open_prev, open_next);
@@ -469,7 +528,26 @@ int object_open(const struct object *object)
             close_entry(o, e);
     }
     pthread_mutex_unlock(&o->lock);
+    if (r >= 0 && identity.is_far) {
+        _cleanup_close_ int far = r;
+        r = file_opener_again(o->opener, far, &identity);
+        if (r == -ETIMEDOUT)
+            object_unreadable(object);
+    }
     return r == -EMFILE || r == -ENFILE ? -EAGAIN : r;
+}
+
+void object_unreadable(const struct object *object)
+{
+    struct entry *e = entry_of(object);
+    pthread_mutex_lock(&e->home->lock);
+    e->pause_ns = e->pause_ns ? e->pause_ns * 2 : PAUSE_NS;
+    if (e->pause_ns > PAUSE_MAX_NS)
+        e->pause_ns = PAUSE_MAX_NS;
+    e->retry_ns = clock_monotonic_ns() + e->pause_ns;
+    const uint64_t mount_id = e->identity.mount_id;
+    pthread_mutex_unlock(&e->home->lock);
+    file_opener_blame(e->home->opener, mount_id);
 }
 
 int object_open_beside(const struct object *object, const char *path)
@@ -478,7 +556,14 @@ int object_open_beside(const struct object *object, const char *path)
     pthread_mutex_lock(&e->home->lock);
     struct object_sight sight = e->seen;
     pthread_mutex_unlock(&e->home->lock);
-    return object_file_open_beside(&sight, path);
+    struct objects *o = e->home;
+    return o->is_inline ? object_file_open_beside(&sight, path) : file_opener_beside(o->opener, &sight, path);
+}
+
+int object_open_ours(const struct object *object, const char *path)
+{
+    struct objects *o = entry_of(object)->home;
+    return o->is_inline ? object_file_open_ours(path) : file_opener_ours(o->opener, path);
 }
 
 struct object *object_ref(struct object *object)

@@ -1,7 +1,8 @@
 /* Executable files by identity: build id, else device, inode and generation. One object for all processes
  * that map the file, wherever they see it; kept while anyone holds it. It is opened once, early (through
  * /proc/PID/root, the parents of a process that has gone, or the plain path, and checked against its
- * identity), so that deleted and replaced files come out right. Pipeline thread only, but for object_fd. */
+ * identity), so that deleted and replaced files come out right. A file whose file system may not answer is
+ * opened and read by a helper process (file_opener.h). Pipeline thread only, but for object_*. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -22,13 +23,19 @@ struct object {
     unsigned references; /* private */
 };
 
-/* A descriptor of the file for the caller to close, or -errno (-ENOENT: could not be opened when it was seen;
- * -EAGAIN: too many descriptors). The vdso is given as a memfd. */
+/* A descriptor for elf_open, for the caller to close, or -errno (-ENOENT: could not be opened when it was
+ * seen; -EAGAIN: too many descriptors; -ETIMEDOUT: its file system does not answer, or rests). The vdso is
+ * given as a memfd. */
 int object_open(const struct object *o);
+
+/* Its file did not answer while it was read: object_open says so for a while, longer each time. */
+void object_unreadable(const struct object *o);
 
 /* A descriptor of another regular file, by its path as the processes that map the object see it (in a
  * container, say); -ENOENT when none of them lives. Whose file it is, is for the caller to check. */
 int object_open_beside(const struct object *o, const char *path);
+/* ... and as we see it. */
+int object_open_ours(const struct object *o, const char *path);
 
 struct object *object_ref(struct object *o);
 struct object *object_unref(struct object *o); /* returns NULL */

@@ -28,10 +28,15 @@ struct object_sight {
     size_t pid_count;
 };
 
+struct file_opener;
 struct objects;
 
 /* At most `max_open` descriptors are held. */
 int objects_new(size_t max_open, struct objects **ret);
+/* Files are opened by this process itself: for records of another day, when none of its processes lives. */
+void objects_set_inline(struct objects *o);
+/* Who opens files for them, and whatever else may keep one waiting. */
+struct file_opener *objects_opener(struct objects *o);
 /* Objects that others still hold live on until these let go. */
 void objects_free(struct objects *o);
 DEFINE_FREEP(objects)

@@ -8,6 +8,7 @@
 #include "resolve/processes.h"
 
 #include "base/clock.h"
+#include "resolve/file_opener.h"
 #include "resolve/maps.h"
 #include "resolve/processes_table.h"
 
@@ -77,6 +78,19 @@ void processes_free(struct processes *p)
 void processes_set_replay(struct processes *p)
 {
     p->is_replay = true;
+    objects_set_inline(p->objects);
+}
+
+int processes_start_helper(struct processes *p)
+{
+    return file_opener_start(objects_opener(p->objects));
+}
+
+uint64_t processes_helper_cpu_ns(struct processes *p)
+{
+    struct file_opener_figures f;
+    file_opener_figures(objects_opener(p->objects), &f);
+    return f.cpu_ns;
 }
 
 struct process_entry *processes_lookup(struct processes *p, uint32_t pid)
@@ -497,6 +511,8 @@ void processes_metrics(const struct processes *p, struct metric_set *set)
 {
     struct objects_figures f;
     objects_figures(p->objects, &f);
+    struct file_opener_figures opener;
+    file_opener_figures(objects_opener(p->objects), &opener);
     const struct {
         const char *name, *unit, *help;
         enum metric_type type;
@@ -516,6 +532,14 @@ void processes_metrics(const struct processes *p, struct metric_set *set)
         {"sonde_self_objects_open", "", "Executable files held open.", METRIC_GAUGE, (double)f.open_files},
         {"sonde_self_objects_unopened", "", "Times that an executable file could not be opened.",
          METRIC_COUNTER, (double)f.failed},
+        {"sonde_self_files_asked", "", "Files that the helper process was asked for.", METRIC_COUNTER,
+         (double)opener.asked},
+        {"sonde_self_files_timed_out", "", "Files that did not answer within a second.", METRIC_COUNTER,
+         (double)opener.timed_out},
+        {"sonde_self_files_refused", "", "Files not asked for because their mount did not answer before.",
+         METRIC_COUNTER, (double)opener.refused},
+        {"sonde_self_files_resting", "", "Mounts and processes that do not answer now.", METRIC_GAUGE,
+         (double)opener.resting},
     };
     for (size_t i = 0; i < array_size(figures); i++)
         metric_add(set, figures[i].name, figures[i].type, figures[i].unit, figures[i].help, figures[i].value,

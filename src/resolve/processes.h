@@ -40,6 +40,11 @@ DEFINE_FREEP(processes)
  * are still looked for at their paths, and believed only by their identity. */
 void processes_set_replay(struct processes *p);
 
+/* Starts the process that opens files for us (file_opener.h) now, while we are small and of one thread; else
+ * it is started when it is needed first. */
+int processes_start_helper(struct processes *p);
+uint64_t processes_helper_cpu_ns(struct processes *p);
+
 /* Takes in any WIRE_PROCESS_* record. */
 void processes_apply(struct processes *p, const struct wire_header *record);
 

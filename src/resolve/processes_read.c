@@ -7,6 +7,7 @@
 #include "resolve/processes_table.h"
 
 #include "base/clock.h"
+#include "resolve/file_opener.h"
 #include "resolve/maps.h"
 
 #include <errno.h>
@@ -142,11 +143,14 @@ static void map_line(struct processes *p, const struct process_entry *e, const s
 }
 
 /* The image as /proc shows it now; NULL when the process has none (any more). */
-static struct image *read_image(struct processes *p, const struct process_entry *e, int proc_fd)
+static struct image *read_image(struct processes *p, const struct process_entry *e, int proc_fd,
+                                int *ret_error)
 {
     struct buf *text = scratch(p);
     p->count.mapping_reads++;
-    if (proc_read(proc_fd, "maps", MAPS_MAX_BYTES, text) < 0 || text->size == 0)
+    *ret_error = file_opener_read_proc(objects_opener(p->objects), proc_fd, e->process.pid, "maps",
+                                       MAPS_MAX_BYTES, text);
+    if (*ret_error < 0 || text->size == 0)
         return NULL;
     struct image *image = image_new();
     if (!image)
@@ -212,6 +216,7 @@ void processes_complete(struct processes *p, struct process_entry *e)
     const bool again = e->knowledge != KNOWN_BY_RECORDS;
     e->generation = p->generation;
     struct image *image = NULL;
+    int error = 0;
     if (fd >= 0) {
         p->count.proc_reads++;
         if (!e->start_boot_ns) {
@@ -223,13 +228,13 @@ void processes_complete(struct processes *p, struct process_entry *e)
         memcpy(e->command, stat.command, sizeof(e->command));
         e->threads = (int32_t)stat.threads;
         e->threads_counted = false;
-        image = stat.is_kernel_thread ? image_new() : read_image(p, e, fd);
+        image = stat.is_kernel_thread ? image_new() : read_image(p, e, fd, &error);
     }
     if (image) {
         e->knowledge = KNOWN_COMPLETELY;
         replace_image(p, e, image);
         e->service_known &= !again; /* whatever was lost may have been an exec */
-    } else if (!again) {
+    } else if (!again && error != -ETIMEDOUT && error != -EAGAIN) { /* else the next sample asks again */
         inherit_image(p, e);
     }
 }
@@ -261,7 +266,8 @@ bool processes_read_mappings(struct processes *p, const struct process *process)
         e->reread_after_s = 1;
     struct proc_stat stat;
     _cleanup_close_ int fd = open_same(p, e, e->process.pid, &stat);
-    struct image *image = fd >= 0 ? read_image(p, e, fd) : NULL;
+    int error;
+    struct image *image = fd >= 0 ? read_image(p, e, fd, &error) : NULL;
     e->mappings_read_ns = now_ns;
     if (!image)
         return false;
@@ -284,7 +290,8 @@ static void read_service(struct processes *p, struct process_entry *e, int proc_
     struct identity_service s = {0};
     if (!e->is_kernel_thread) {
         struct buf *text = scratch(p);
-        if (proc_read(proc_fd, "environ", ENVIRON_MAX_BYTES, text) < 0)
+        if (file_opener_read_proc(objects_opener(p->objects), proc_fd, e->process.pid, "environ",
+                                  ENVIRON_MAX_BYTES, text) < 0)
             return;
         if (text->size)
             identity_from_environ(text->data, text->size, &s);

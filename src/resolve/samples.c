@@ -35,6 +35,7 @@ struct sample_resolver {
     size_t text_bytes;
     struct resource unknown; /* of a process that nothing is known of */
     char thread_name[17];
+    uint64_t unanswered; /* frames of files that do not answer at present */
     uint64_t user[CPU_MAX_USER_FRAMES];
     struct frame frames[FRAMES_MAX];
 };
@@ -122,7 +123,8 @@ static void resolve_native(struct sample_resolver *r, const struct process *proc
         return;
     }
     struct symbol symbol = {.function = ""};
-    symbols_find(r->symbols, m->object, ret->address - m->start + m->file_offset, &symbol);
+    r->unanswered +=
+        symbols_find(r->symbols, m->object, ret->address - m->start + m->file_offset, &symbol) == -ETIMEDOUT;
     ret->function = texts_copy(r, symbol.function);
     ret->mapping = m->object->path;
     ret->build_id = m->object->build_id;
@@ -290,6 +292,7 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
         .frames = r->frames,
     };
     texts_reset(r);
+    r->unanswered = 0;
     r->thread_name[0] = '\0';
     if (!is_sound(record)) {
         losses->count[LOSS_DECODE]++;
@@ -312,6 +315,8 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
         add_user(r, record, process, losses, &s);
     for (size_t i = 0; i < s.frame_count; i++)
         losses->count[LOSS_UNNAMED] += r->frames[i].kind != FRAME_TRUNCATED && !r->frames[i].function[0];
+    losses->count[LOSS_FILE_UNANSWERED] += r->unanswered;
+    losses->count[LOSS_UNNAMED] -= r->unanswered; /* each of them has no name */
     *ret = s;
     return process ? 0 : -ENOENT;
 }

@@ -98,6 +98,7 @@ int symbol_files_open(int fd, const struct symbol_files_options *options, struct
         struct debug_search search = {.path = options->path,
                                       .build_id = options->build_id,
                                       .root = options->debug_root,
+                                      .open_ours = options->open_ours,
                                       .open_beside = options->open_beside,
                                       .context = options->context};
         if (debug_files_find(f->main, &search, &f->debug) == 0)
@@ -109,8 +110,17 @@ int symbol_files_open(int fd, const struct symbol_files_options *options, struct
     add_plt(f);
     if (!has_all)
         add_go(f);
+    r = symbol_files_error(f);
+    if (r < 0)
+        return r;
     *ret = take_ptr(f);
     return 0;
+}
+
+int symbol_files_error(const struct symbol_files *f)
+{
+    int r = elf_error(f->main);
+    return r < 0 || !f->debug ? r : elf_error(f->debug);
 }
 
 size_t symbol_files_segments(const struct symbol_files *f, const struct elf_segment **ret)

@@ -16,11 +16,12 @@ struct symbol_files_options {
     const char *path;     /* of the object, as first seen: the place to look for a debug file beside it */
     const char *build_id; /* hexadecimal */
     const char *debug_root;
-    int (*open_beside)(const void *context, const char *path); /* see debug_files.h */
+    int (*open_ours)(const void *context, const char *path); /* see debug_files.h */
+    int (*open_beside)(const void *context, const char *path);
     const void *context;
 };
 
-/* Takes `fd` in any case. -ENOEXEC: not an ELF file. */
+/* Takes `fd` in any case. -ENOEXEC: not an ELF file; -ETIMEDOUT: it does not answer at present. */
 int symbol_files_open(int fd, const struct symbol_files_options *options, struct symbol_files **ret);
 void symbol_files_free(struct symbol_files *f);
 DEFINE_FREEP(symbol_files)
@@ -55,5 +56,8 @@ int symbol_files_name(const struct symbol_files *f, uint8_t source, uint32_t nam
 /* Of two entries that begin at one address, is `a` the better name for it? */
 bool symbol_files_prefer(const struct symbol_files *f, const struct symbol_entry *a,
                          const struct symbol_entry *b);
+
+/* 0, or -ETIMEDOUT once one of the files did not answer: what was told since may not be all. */
+int symbol_files_error(const struct symbol_files *f);
 
 size_t symbol_files_bytes(const struct symbol_files *f); /* memory held */

@@ -177,6 +177,11 @@ static void close_oldest_files(struct symbols *s)
         record_close(s, oldest);
 }
 
+static int open_ours(const void *object, const char *path)
+{
+    return object_open_ours(object, path);
+}
+
 static int open_beside(const void *object, const char *path)
 {
     return object_open_beside(object, path);
@@ -195,9 +200,12 @@ static int record_open(struct symbols *s, struct record *o, const struct object 
     struct symbol_files_options options = {.path = object->path,
                                            .build_id = object->build_id,
                                            .debug_root = s->debug_root,
+                                           .open_ours = open_ours,
                                            .open_beside = open_beside,
                                            .context = object};
     int r = symbol_files_open(fd, &options, &o->files);
+    if (r == -ETIMEDOUT)
+        object_unreadable(object);
     if (r < 0)
         return r;
     s->files_count++;
@@ -240,7 +248,8 @@ static int record_learn(struct record *o)
 
 static bool is_passing(int error)
 {
-    return error == -EAGAIN || error == -ENOMEM || error == -EMFILE || error == -ENFILE || error == -EINTR;
+    return error == -EAGAIN || error == -ETIMEDOUT || error == -ENOMEM || error == -EMFILE ||
+           error == -ENFILE || error == -EINTR;
 }
 
 /* Makes sure that the object is known; the reason why it cannot be is remembered if it will stay so. */
@@ -342,6 +351,10 @@ static const struct symbol_index *index_for(struct symbols *s, struct record *o,
             r = symbol_index_build(o->files, o->bounds[part], o->bounds[part + 1], max_bytes, &index);
         }
         o->parts[part].too_dense = r == -ENOSPC;
+        if (r == 0 && symbol_files_error(o->files) < 0) { /* perhaps of half the symbols */
+            symbol_index_free(index);
+            return NULL;
+        }
         if (r < 0)
             return NULL;
         make_room(s, symbol_index_bytes(index));
@@ -398,12 +411,9 @@ static int read_name(struct symbols *s, struct record *o, const struct object *o
     return 0;
 }
 
-static int find(struct symbols *s, const struct object *object, uint64_t offset, uint64_t *ret_address,
-                uint64_t *ret_key, const char **ret_text)
+static int find_in(struct symbols *s, struct record *o, const struct object *object, uint64_t offset,
+                   uint64_t *ret_address, uint64_t *ret_key, const char **ret_text)
 {
-    struct record *o = record_get(s, object->id);
-    if (!o)
-        return -ENOMEM;
     int r = record_know(s, o, object);
     if (r < 0)
         return r;
@@ -416,6 +426,22 @@ static int find(struct symbols *s, const struct object *object, uint64_t offset,
         return r;
     *ret_key = name_key(name);
     return read_name(s, o, object, name, ret_text);
+}
+
+static int find(struct symbols *s, const struct object *object, uint64_t offset, uint64_t *ret_address,
+                uint64_t *ret_key, const char **ret_text)
+{
+    struct record *o = record_get(s, object->id);
+    if (!o)
+        return -ENOMEM;
+    int r = find_in(s, o, object, offset, ret_address, ret_key, ret_text);
+    if (o->files && symbol_files_error(o->files) < 0) { /* whatever came out is of half a file */
+        record_close(s, o);
+        object_unreadable(object);
+        r = -ETIMEDOUT;
+        *ret_text = "";
+    }
+    return r;
 }
 
 int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset, struct symbol *ret)
@@ -439,7 +465,7 @@ int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset,
     }
     ret->function = text;
     s->unnamed += !*text;
-    return *text ? 0 : -ENOENT;
+    return *text ? 0 : r == -ETIMEDOUT ? r : -ENOENT;
 }
 
 void symbols_metrics(const struct symbols *s, struct metric_set *set)

@@ -26,8 +26,8 @@ struct symbol {
     uint64_t address;     /* virtual address of the place asked for, as in the ELF file */
 };
 
-/* Always fills `ret`; strings are borrowed until the next call. Returns 0, or -ENOENT when no name covers the
- * place. */
+/* Always fills `ret`; strings are borrowed until the next call. Returns 0, -ENOENT when no name covers the
+ * place, or -ETIMEDOUT when its file does not answer at present. */
 int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset, struct symbol *ret);
 
 void symbols_metrics(const struct symbols *s, struct metric_set *set);

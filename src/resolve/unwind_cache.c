@@ -149,6 +149,14 @@ static int build(const struct unwind_cache *c, const struct object *o, struct bu
             return 0;
         }
         r = cfi_build(f, &ret->table);
+        if (elf_error(f) < 0) { /* perhaps of half the rules */
+            unwind_table_free(take_ptr(ret->table));
+            r = elf_error(f);
+        }
+    }
+    if (r == -ETIMEDOUT) {
+        object_unreadable(o);
+        return r;
     }
     ret->state = r == 0 ? UNWIND_CACHE_READY : UNWIND_CACHE_NO_RULES;
     return r == -ENOMEM ? r : 0; /* what is damaged or too large has no rules that we could use */
@@ -199,6 +207,11 @@ int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t f
     if (e->state == UNWIND_CACHE_DEFERRED && e->finder) {
         c->finds++;
         r = cfi_finder_find(e->finder, file_offset, ret);
+        if (r == -ETIMEDOUT) {
+            object_unreadable(o);
+            cfi_finder_free(take_ptr(e->finder));
+            c->finders--;
+        }
         return r == -ENOENT ? -EAGAIN : r;
     }
     const struct unwind_table *table;

@@ -65,6 +65,7 @@ const LOSS_HELP: Record<string, string> = {
     no_rows: 'stacks cut because unwinding rows or mappings were not known yet',
     truncated: "stacks not walked to the thread's entry, for another reason",
     unnamed: 'frames that have no symbol',
+    file_unanswered: 'frames without a symbol because their file system does not answer',
     sideband: 'events of process lives that the kernel dropped; read again from /proc',
     late: 'records that came after the time they belong to was handed on',
     no_process: 'samples of processes that could not be identified',

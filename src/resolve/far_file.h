@@ -1,0 +1,27 @@
+/* A file that is read over a socket to the helper process (file_helper.h), with a deadline. Not thread-safe.
+ */
+#pragma once
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct far_file;
+
+bool far_file_is(int fd);
+
+/* Borrows `fd`. -ETIMEDOUT, -EIO. */
+int far_file_new(int fd, struct far_file **ret, uint64_t *ret_size);
+void far_file_free(struct far_file *f);
+DEFINE_FREEP(far_file)
+
+/* Exactly `size` bytes; -EIO: they are not there; -ETIMEDOUT: not in time, and from then on at once. */
+int far_file_read(struct far_file *f, uint64_t offset, void *data, size_t size);
+/* 0, or -ETIMEDOUT once a read was not answered: what was made of the file is not to be relied on. */
+int far_file_error(const struct far_file *f);
+
+/* Appends all there is; of at most `max_bytes`, what is past them is left out. */
+int far_file_read_all(int fd, size_t max_bytes, struct buf *to);

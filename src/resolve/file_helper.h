@@ -1,0 +1,48 @@
+/* The helper: a process of our own that opens the files of observed processes, and reads those whose file
+ * system may keep a reader waiting (NFS, FUSE, what lies over them, a process's own memory). Whoever waits in
+ * a dead file system cannot be ended, not even by a signal: that is the helper's lot, in one thread for each
+ * thing asked for, and never the agent's. This is what goes over its sockets; who asks is file_opener.h. */
+#pragma once
+
+#include "resolve/object_file.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FILE_PATH_BYTES 4096
+#define FILE_READ_BYTES (32u << 10) /* at most, in one answer */
+
+enum file_ask_kind {
+    FILE_ASK_SIGHT,  /* the file of a mapping */
+    FILE_ASK_AGAIN,  /* one that was answered to be far, by its descriptor */
+    FILE_ASK_BESIDE, /* another file, by its path as the processes of the sight see it */
+    FILE_ASK_OURS,   /* ... as we see it */
+    FILE_ASK_PROC,   /* a file of /proc/PID, by the directory's descriptor */
+};
+
+/* Sent to the helper with the socket for the answer, and after it the descriptor that some kinds have. */
+struct file_ask {
+    enum file_ask_kind kind;
+    struct object_sight sight; /* its pointers mean nothing there: */
+    uint8_t build_id[OBJECT_BUILD_ID_MAX];
+    char path[FILE_PATH_BYTES];
+};
+
+/* A file that is near comes as a descriptor to read. One that is far can be read over the socket of the
+ * answer; of a sight's comes an O_PATH descriptor instead, with which it can be asked for again: to hold that
+ * one and to close it keeps nobody waiting. */
+struct file_answer {
+    int error; /* 0 or -errno */
+    struct object_identity identity;
+};
+
+/* Over the socket of a far file. An offset of FILE_SIZE asks for the size of the file. The answer is how many
+ * bytes follow (0: the end), the size, or -errno. */
+#define FILE_SIZE UINT64_MAX
+struct file_read {
+    uint64_t offset;
+    uint64_t size;
+};
+
+/* What the new process does, with `control` as its only descriptor; ends when that is closed. */
+_Noreturn void file_helper_run(int control);

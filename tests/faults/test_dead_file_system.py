@@ -1,0 +1,99 @@
+"""A program on a file system that answers no more, as a dead NFS server's or a container's hung FUSE: its frames have no names,
+which is counted; everything else goes on, the agent ends when it is told to, and names come when the file system does."""
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import TOP, skip, subject_path, wait_for
+
+
+class FileSystem:
+    def __init__(self, run, folder):
+        self.point = folder / "mounted"
+        self.point.mkdir()
+        self.run = run
+        self.server = run(sys.executable, TOP / "tests/fuse.py", subject_path("deep"), self.point, name="fuse")
+        wait_for(lambda: "ready" in self.server.out or not self.server.alive, 30, "the FUSE server")
+        if not self.server.alive:
+            skip("FUSE cannot be mounted: " + self.server.error.strip().splitlines()[-1])
+
+    def start_program(self):
+        """The program, once it runs: what it needs is in memory then."""
+        program = self.run(self.point / "program", 20, 600, name="on-fuse")
+        wait_for(lambda: Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()[11] != "0", 60, "the program to run")
+        return program
+
+    def set_answering(self, answering):
+        os.kill(self.server.pid, signal.SIGUSR2 if answering else signal.SIGUSR1)
+
+    def close(self):
+        self.server.kill()  # whoever waits gets an error now
+        ctypes.CDLL(None).umount2(os.fsencode(self.point), 2)
+
+
+@pytest.fixture
+def file_system(run, root, tmp_path):
+    if not Path("/dev/fuse").exists():
+        skip("this kernel has no /dev/fuse")
+    made = FileSystem(run, tmp_path)
+    yield made
+    made.close()
+
+
+def test_names_from_fuse(file_system, record):
+    """All is well: what the helper reads is what the file holds."""
+    program = file_system.start_program()
+    profile = record("-F", 199, "-d", 2, "-p", program.pid)
+    assert profile.share("recurse;deep_leaf") >= 0.95, profile.top()
+    assert profile.truncated <= 0.05, profile.top()
+
+
+def test_dead_file_system_costs_only_its_own_names(file_system, record, run):
+    program = file_system.start_program()
+    other = run(subject_path("deep"), 20, 600, name="other")
+    file_system.set_answering(False)
+    started = time.monotonic()
+    profile = record("-F", 199, "-d", 5, "-p", program.pid, "-p", other.pid)
+    assert time.monotonic() - started < 45, "recording five seconds took too long"
+    assert profile.of(pid=other.pid).share("recurse;deep_leaf") >= 0.95, profile.top()
+    dead = profile.of(pid=program.pid)
+    assert dead.count > 0 and dead.share("recurse;deep_leaf") == 0, profile.top()
+    assert "file_unanswered" in profile.said or "does not answer" in profile.said, profile.said
+
+
+def test_agent_goes_on_and_ends(file_system, agent, run):
+    program = file_system.start_program()
+    file_system.set_answering(False)
+    started = agent("--rate", 99)
+    wait_for(lambda: started.metric("sonde_self_losses_total", reason="file_unanswered") > 0, 60, "frames without an answer")
+    assert started.metric("sonde_self_files_resting") >= 1
+    other = run(subject_path("deep"), 20, 600, name="other")
+    wait_for(lambda: "deep_leaf" in started.text(f"/api/v1/profile?format=folded&pid={other.pid}"), 60, "the other program's names")
+    assert "deep_leaf" not in started.text(f"/api/v1/profile?format=folded&pid={program.pid}")
+    assert started.running.stop(timeout_s=10) == 0
+
+
+def test_names_come_back(file_system, agent):
+    program = file_system.start_program()
+    file_system.set_answering(False)
+    started = agent("--rate", 99)
+    wait_for(lambda: started.metric("sonde_self_losses_total", reason="file_unanswered") > 0, 60, "frames without an answer")
+    file_system.set_answering(True)
+    wait_for(lambda: "deep_leaf" in started.text(f"/api/v1/profile?format=folded&pid={program.pid}"), 90, "names")
+
+
+def test_killed_helper_is_replaced(file_system, agent):
+    started = agent("--rate", 99)
+    children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
+    helpers = [pid for pid in children if Path(f"/proc/{pid}/comm").read_text().strip() == "sonde-files"]
+    assert len(helpers) == 1, children
+    os.kill(int(helpers[0]), signal.SIGKILL)
+    program = file_system.start_program()
+    wait_for(lambda: "deep_leaf" in started.text(f"/api/v1/profile?format=folded&pid={program.pid}"), 90, "names")
+    assert started.running.stop(timeout_s=10) == 0

@@ -1,0 +1,214 @@
+/* The helper process: what it opens is the file, what it reads is what the file holds, and what never answers
+ * costs one wait. A FIFO that nobody writes to stands for a dead file system. */
+#include "resolve/file_opener.h"
+
+#include "resolve/elf.h"
+#include "resolve/far_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "../emulated.h"
+
+static struct file_opener *opener;
+static char folder[64];
+
+static int setup(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof(folder), "/tmp/sonde-opener-XXXXXX");
+    return mkdtemp(folder) ? file_opener_new(&opener) : -1;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    file_opener_free(opener);
+    return rmdir(folder);
+}
+
+static struct file_opener_figures figures(void)
+{
+    struct file_opener_figures f;
+    file_opener_figures(opener, &f);
+    return f;
+}
+
+static void test_own_program(void **state)
+{
+    (void)state;
+    if (is_emulated()) {
+        print_message("runs under qemu-user, which may have no openat2\n");
+        skip();
+    }
+    char path[256];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
+    assert_true(n > 0);
+    path[n] = '\0';
+    struct stat st, opened;
+    assert_int_equal(stat(path, &st), 0);
+    const struct object_sight sight = {
+        .path = path, .device = st.st_dev, .inode = st.st_ino, .pids = {(uint32_t)getpid()}, .pid_count = 1};
+    struct object_identity identity;
+    _cleanup_close_ int fd = file_opener_sight(opener, &sight, &identity);
+    assert_true(fd >= 0);
+    assert_int_equal(fstat(fd, &opened), 0);
+    assert_int_equal(opened.st_ino, st.st_ino);
+    assert_int_equal(identity.inode, st.st_ino);
+    assert_true(identity.is_elf);
+
+    /* The same over the socket, whatever it lies on. */
+    _cleanup_close_ int far = file_opener_again(opener, fd, &identity);
+    assert_true(far_file_is(far));
+    assert_false(far_file_is(fd));
+    _cleanup_(elf_file_freep) struct elf_file *f = NULL;
+    assert_int_equal(elf_open(far, &f), 0);
+    take_fd(&far);
+    assert_int_equal(elf_size(f), st.st_size);
+    _cleanup_close_ int near = open(path, O_RDONLY | O_CLOEXEC);
+    for (uint64_t at = 1, size = 1; at + size < (uint64_t)st.st_size;
+         at = at * 3 + 7, size = size * 2 % 90001) {
+        _cleanup_free_ char *a = malloc(size), *b = malloc(size);
+        assert_int_equal(pread(near, a, size, (off_t)at), size);
+        assert_int_equal(elf_read(f, at, b, size), 0);
+        assert_memory_equal(a, b, size);
+    }
+    char byte;
+    assert_int_equal(elf_read(f, (uint64_t)st.st_size, &byte, 1), -EIO);
+    assert_int_equal(elf_error(f), 0);
+}
+
+static void test_what_is_not_there(void **state)
+{
+    (void)state;
+    assert_int_equal(file_opener_ours(opener, "/nowhere/at/all"), -ENOENT);
+    assert_int_equal(file_opener_ours(opener, "/dev/null"), -ENOENT);
+    char path[FILE_PATH_BYTES + 1];
+    memset(path, '/', sizeof(path) - 1);
+    path[sizeof(path) - 1] = '\0';
+    assert_int_equal(file_opener_ours(opener, path), -ENAMETOOLONG);
+}
+
+static void test_process_file(void **state)
+{
+    (void)state;
+    _cleanup_buf_ struct buf text = {0}, cut = {0};
+    _cleanup_close_ int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(file_opener_read_proc(opener, self, 1, "maps", 1 << 20, &text), 0);
+    assert_non_null(strstr(text.data, "[stack]"));
+    assert_int_equal(file_opener_read_proc(opener, self, 1, "maps", 20, &cut), 0);
+    assert_int_equal(cut.size, 20);
+    assert_memory_equal(cut.data, text.data, 20);
+    assert_true(file_opener_read_proc(opener, self, 1, "no-such-file", 20, &cut) == -ENOENT);
+}
+
+static void test_what_never_answers(void **state)
+{
+    (void)state;
+    char path[80];
+    snprintf(path, sizeof(path), "%s/fifo", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    _cleanup_close_ int directory = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_buf_ struct buf text = {0};
+    assert_int_equal(file_opener_read_proc(opener, directory, 7, "fifo", 100, &text), -ETIMEDOUT);
+    assert_int_equal(figures().timed_out, 1);
+    for (int i = 0; i < 100; i++)
+        assert_int_equal(file_opener_read_proc(opener, directory, 7, "fifo", 100, &text), -ETIMEDOUT);
+    assert_int_equal(figures().timed_out, 1);
+    assert_int_equal(figures().refused, 100);
+    assert_int_equal(figures().resting, 1);
+
+    /* Others are answered meanwhile. */
+    _cleanup_close_ int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(file_opener_read_proc(opener, self, 8, "stat", 100, &text), 0);
+
+    /* It lives again: pread of a FIFO is an error, but an answer. */
+    _cleanup_close_ int writer = open(path, O_WRONLY | O_CLOEXEC);
+    assert_true(writer >= 0);
+    int r;
+    do
+        r = file_opener_read_proc(opener, directory, 7, "fifo", 100, &text);
+    while (r == -ETIMEDOUT); /* until the late answer is there */
+    assert_int_equal(r, -ESPIPE);
+    assert_int_equal(figures().resting, 0);
+    unlink(path);
+}
+
+static void test_dozens_never_answer(void **state)
+{
+    (void)state;
+    enum { DEAD = 3 };
+    char path[80];
+    _cleanup_close_ int directory = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_buf_ struct buf text = {0};
+    snprintf(path, sizeof(path), "%s/fifo", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    for (uint32_t i = 0; i < DEAD; i++)
+        assert_int_equal(file_opener_read_proc(opener, directory, i + 1, "fifo", 100, &text), -ETIMEDOUT);
+    assert_int_equal(figures().timed_out, DEAD);
+    assert_int_equal(figures().resting, DEAD);
+    /* And it ends all the same (teardown). */
+    unlink(path);
+}
+
+static void test_blamed_mount_rests(void **state)
+{
+    (void)state;
+    struct object_identity identity = {.mount_id = 123456789};
+    _cleanup_close_ int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    _cleanup_close_ int before = file_opener_again(opener, fd, &identity);
+    assert_true(before >= 0);
+    file_opener_blame(opener, 123456789);
+    assert_int_equal(file_opener_again(opener, fd, &identity), -ETIMEDOUT);
+    identity.mount_id = 987654321;
+    _cleanup_close_ int other = file_opener_again(opener, fd, &identity);
+    assert_true(other >= 0);
+}
+
+static void test_killed_helper_is_replaced(void **state)
+{
+    (void)state;
+    assert_int_equal(file_opener_ours(opener, "/nowhere"), -ENOENT);
+    char name[64];
+    snprintf(name, sizeof(name), "/proc/self/task/%d/children", getpid());
+    _cleanup_buf_ struct buf text = {0};
+    if (buf_read_file(&text, name, 4096) < 0 || !text.size) {
+        print_message("skipped: this kernel does not tell children\n");
+        skip();
+    }
+    const pid_t pid = (pid_t)strtol(text.data, NULL, 10);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    int r;
+    do
+        r = file_opener_ours(opener, "/nowhere");
+    while (r == -EAGAIN || r == -ETIMEDOUT); /* asked of the one that was just ending */
+    assert_int_equal(r, -ENOENT);
+    assert_int_equal(figures().starts, 2);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_own_program),
+        TEST(test_what_is_not_there),
+        TEST(test_process_file),
+        TEST(test_what_never_answers),
+        TEST(test_dozens_never_answer),
+        TEST(test_blamed_mount_rests),
+        TEST(test_killed_helper_is_replaced),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
