@@ -30,14 +30,26 @@ static __always_inline void add_absence(struct request_thread *t, struct task_st
     add_sleep(c, t, task, state, resuming, slept_ns);
 }
 
+/* A task's address in a form that a global function takes: to the verifier a pointer is no number. */
+static __always_inline __u64 task_number(struct task_struct *task)
+{
+    __u64 number = 0;
+    bpf_probe_read_kernel(&number, sizeof(number), &task);
+    return number;
+}
+
 /* `task` was not seen to run again, yet it runs, or did until now: some kernels do not trace a switch away from a thread of process 1
  * (the agent of a virtual machine, say). The scheduler's own accounts count every switch. What they say of CPU time holds up to the
  * last tick, and up to now if the thread is just leaving the CPU. */
-static __noinline void catch_up(struct request_thread *t, struct task_struct *task, __u32 tid, __u64 now)
+__noinline int catch_up(__u64 task_address, __u32 tid, __u64 now)
 {
+    struct task_struct *task = (struct task_struct *)task_address;
+    struct request_thread *t = thread_find(tid);
+    if (!t)
+        return 0;
     __u64 since = t->off_since_ns, woken = t->woken_ns;
     if (!since)
-        return;
+        return 0;
     __u64 ran = task_runtime(task) - t->runtime_ns, away = now - since > ran ? now - since - ran : 0, queued = away, slept = 0;
     if (bpf_core_field_exists(task->sched_info.run_delay) && !t->throttled)
         queued = task_queued(task) - t->queued_ns;
@@ -46,4 +58,5 @@ static __noinline void catch_up(struct request_thread *t, struct task_struct *ta
     else if (!t->preempted && away > queued)
         slept = away - queued;
     add_absence(t, task, tid, false, slept, queued < away - slept ? queued : away - slept);
+    return 0;
 }

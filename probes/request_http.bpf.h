@@ -28,8 +28,9 @@ static __always_inline enum method_match match_one(__u64 head, __u32 bytes, __u6
     return target == '/' || target == '*' || target == 'h' ? METHOD_WHOLE : METHOD_NONE;
 }
 
-/* `bytes`: how many of the 8 of `head` there are. */
-static __always_inline enum method_match match_method(__u64 head, __u32 bytes)
+/* `bytes`: how many of the 8 of `head` there are. A global function, as publish(): its many branches are verified once, and not again
+ * for each way to get to it and with all that comes after it. */
+__noinline int match_method(__u64 head, __u32 bytes)
 {
     switch ((__u8)head) {
     case 'G':

@@ -42,12 +42,12 @@ static __always_inline void take_more(struct request_thread *t, struct request_c
 
 /* The next request on a connection that is kept, in one read: so the one before has to be told first. Bytes that are none (the rest
  * of what was refused, another protocol after an upgrade) take its line away: it gets no record any more. */
-static __always_inline enum method_match take_next(struct request_connection *c, const void *buffer, __u32 size, __u64 now)
+static __always_inline int take_next(struct request_connection *c, const void *buffer, __u32 size, __u64 now)
 {
     if (c->active && (c->dirty || c->recorded_ns))
         publish(c->number, now, true);
     __u32 n = read_line(c->r.line, buffer, size);
-    enum method_match match = n ? match_method(*(__u64 *)c->r.line, n) : METHOD_NONE;
+    int match = n ? match_method(*(__u64 *)c->r.line, n) : METHOD_NONE;
     c->r.line_bytes = match == METHOD_NONE ? 0 : n;
     return match;
 }
@@ -55,7 +55,7 @@ static __always_inline enum method_match take_next(struct request_connection *c,
 /* A socket on which no request was seen before: most are no server's, and a look at the first bytes has to tell. */
 static __always_inline struct request_connection *first_contact(struct request_thread **t, struct sock *sk, __u64 pid_tgid,
                                                                 const void *buffer, __u32 size, __u64 now,
-                                                                enum method_match *ret_match)
+                                                                int *ret_match)
 {
     __u64 head;
     __u32 known = read_head(buffer, size, &head);
@@ -84,7 +84,7 @@ static __always_inline void received(struct sock *sk, __s32 bytes, const struct 
     struct request_connection *c = t ? connection_of(sk) : NULL;
     __u64 now = bpf_ktime_get_ns();
     if (t && t->off_since_ns)
-        catch_up(t, (struct task_struct *)bpf_get_current_task(), tid, now);
+        catch_up(bpf_get_current_task(), tid, now);
     if (c && c->active && !c->replied) {
         take_more(t, c, tid, bytes, call, now);
         return;
@@ -92,7 +92,7 @@ static __always_inline void received(struct sock *sk, __s32 bytes, const struct 
     const void *buffer = syscall_buffer(call, &size);
     if (bytes < size)
         size = bytes;
-    enum method_match match;
+    int match;
     if (c)
         match = take_next(c, buffer, size, now);
     else

@@ -23,7 +23,8 @@ static __always_inline bool is_idle(struct request_connection *c, struct request
 static __always_inline void stop_running(struct request_thread *t, struct task_struct *task, __u32 tid, bool preempted, __u64 now)
 {
     struct request_syscall call;
-    catch_up(t, task, tid, now);
+    if (t->off_since_ns)
+        catch_up(task_number(task), tid, now);
     t->off_since_ns = now;
     t->woken_ns = 0;
     t->runtime_ns = task_runtime(task);

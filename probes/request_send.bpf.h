@@ -153,7 +153,7 @@ static __always_inline void sent(struct sock *sk, __s32 bytes, const struct requ
     }
     __u64 now = bpf_ktime_get_ns();
     if (t->off_since_ns)
-        catch_up(t, (struct task_struct *)bpf_get_current_task(), tid, now);
+        catch_up(bpf_get_current_task(), tid, now);
     if (bytes <= 0) {
         c->blocked = bytes == -11 /* EAGAIN */;
         if (c->closing)

@@ -329,8 +329,11 @@ static __always_inline bool is_replaceable(struct request_connection *c, __u64 n
     return !c->active || (c->replied && !c->dirty && now > c->r.start_ns + c->r.duration_ns + REPLACEABLE_NS);
 }
 
-static __always_inline __u32 connection_claim(__u32 set)
+/* Global functions here and in other parts, as publish(), are verified once; inlined, or with arguments that are no numbers, they would
+ * be again for each way to get there: most of what starting the agent costs. */
+__noinline __u32 connection_claim(__u32 set)
 {
+    set &= REQUEST_CONNECTIONS_MAX / 8 - 1;
     for (__u32 way = 0; way < 8; way++)
         if (!connection_names[set][way] && table_claim(REQUEST_CLAIM_CONNECTION | (set * 8 + way)))
             return set * 8 + way;
