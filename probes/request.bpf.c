@@ -8,6 +8,7 @@
 #include "request_sched.bpf.h"
 #include "request_send.bpf.h"
 #include "request_timer.bpf.h"
+#include "request_walk.bpf.h"
 
 #define IPPROTO_TCP 6
 #define SOCK_STREAM 1
@@ -197,6 +198,34 @@ int BPF_PROG(request_switch, bool preempted, struct task_struct *before, struct 
         run_again(t, after, after->pid, bpf_ktime_get_ns());
         timer_stop(REQUEST_TIMER_SWITCH, start_ns);
     }
+    return 0;
+}
+
+/* One of the following two: a thread comes back from a wait, or (after request_switch) begins one. */
+
+SEC("tp_btf/sched_exit_tp")
+int BPF_PROG(request_return, bool switched)
+{
+    struct task_struct *task = bpf_get_current_task_btf();
+    __u32 tid = task->pid;
+    struct request_thread *t = switched ? thread_find(tid) : NULL;
+    if (!t || !t->stack_place)
+        return 0;
+    __u64 start_ns = timer_start(REQUEST_TIMER_STACK);
+    stack_take(t, tid, bpf_ktime_get_ns());
+    timer_stop(REQUEST_TIMER_STACK, start_ns);
+    return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(request_leave, bool preempted, struct task_struct *before)
+{
+    struct request_thread *t = thread_find(before->pid);
+    if (!t || !t->connection || !t->off_since_ns || t->preempted || t->idle)
+        return 0;
+    __u64 start_ns = timer_start(REQUEST_TIMER_STACK);
+    stack_take_early(t, bpf_ktime_get_ns());
+    timer_stop(REQUEST_TIMER_STACK, start_ns);
     return 0;
 }
 

@@ -52,7 +52,7 @@ struct request_wait {
     __u64 duration_ns;
     __u64 longest_ns;
     __u64 kernel[REQUEST_KERNEL_FRAMES]; /* stack of the longest one, leaf first; none when all were short */
-    __u64 stack;                         /* name of the user stack of the longest one (request_stack_name) */
+    __u64 stack;                         /* name of the user stack of the longest one (REQUEST_STACK_NAME_*) */
     __s32 syscall;                       /* number on the machine's own table; -1: a page fault */
     __u32 count;
     __u8 object; /* enum request_object */
@@ -98,9 +98,20 @@ struct request_record {
     __u8 peer_address[16];
     char comm[16];
     char line[REQUEST_LINE_BYTES]; /* the first bytes of the request */
-    struct request_wait waits[REQUEST_WAITS]; /* only wait_count of them are sent */
+    struct request_wait waits[REQUEST_WAITS]; /* only wait_count of them are sent, unless frames follow */
 };
 _Static_assert(sizeof(struct request_record) == 24 + 96 + 8 + 32 + 160 + 8 * sizeof(struct request_wait), "wire format");
+
+/* A record with user stacks: as many frames as its waits say together, as struct cpu_sample has them. */
+struct request_record_stacks {
+    struct request_record r;
+    __u64 frames[REQUEST_FRAMES];
+};
+
+/* The name of a stack is made of what it holds, so that whoever reads it can tell that it is the one that was meant. Never 0. */
+#define REQUEST_STACK_NAME_START(end)          (0xcbf29ce484222325ULL ^ (end))
+#define REQUEST_STACK_NAME_STEP(name, address) ((((name) ^ (address)) * 0x9e3779b97f4a7c15ULL) ^ (name) >> 29)
+#define REQUEST_STACK_NAME_END(name)           ((name) | 1)
 
 /* All requests of one process. Class 0: no reply; else the status's first digit. Bucket i: durations in [2^(i+10), 2^(i+11)) ns, the
  * first and the last take the rest. */
@@ -120,6 +131,21 @@ struct request_process {
     __u32 window_records;
     __u32 window_candidates;
     char comm[16];
+};
+
+/* When user stacks are walked. */
+enum request_walks {
+    REQUEST_WALKS_NONE,
+    REQUEST_WALKS_AT_RETURN,  /* when a thread is back from a wait that was long */
+    REQUEST_WALKS_AT_LEAVING, /* when it begins a wait, however long that will be */
+};
+
+/* What a CPU may still spend on walks. */
+struct request_walk_share {
+    __u64 filled_ns;
+    __u64 left_ns;
+    __u64 window; /* in which `copies` stacks were copied for user space */
+    __u64 copies;
 };
 
 /* Which programs are timed together, and how their time is found: sampled_ns * REQUEST_TIMER_EVERY. */

@@ -5,7 +5,7 @@
  * so that the slowest (to within that eighth) are there whatever the threshold was. The others are counted. */
 #pragma once
 
-#include "request_state.bpf.h"
+#include "request_stacks.bpf.h"
 
 #define WINDOW_SHIFT 30 /* 1.07 s */
 
@@ -84,6 +84,54 @@ static __always_inline void count(struct request_connection *c, struct request_p
     c->counted_ns = r->duration_ns;
 }
 
+/* Puts the stack of wait `i` behind the others in the record; how many frames they have together. */
+static __always_inline __u64 append_stack(struct request_record_stacks *out, __u32 i, __u64 used)
+{
+    struct request_wait *w = &out->r.waits[i];
+    __u64 name = w->stack;
+    w->user_frames = 0;
+    if (!name || w->user_end >= REQUEST_STACK_APART)
+        return used;
+    w->user_end = REQUEST_STACK_LOST;
+    if (used > REQUEST_FRAMES - REQUEST_USER_FRAMES)
+        return used;
+    for (__u32 way = 0; way < STACKS_WAYS; way++) {
+        struct request_stack *s = stack_at(name, way);
+        if (!s || s->name != name)
+            continue;
+        __u64 frames = at_most(s->frames, REQUEST_USER_FRAMES);
+        if (bpf_probe_read_kernel(&out->frames[used], frames * 8, s->address) < 0)
+            break;
+        w->user_frames = frames;
+        w->user_end = s->end;
+        return used + frames;
+    }
+    return used;
+}
+
+static __always_inline bool has_stacks(struct request_record *r)
+{
+    bool has = false;
+    for (int i = 0; i < REQUEST_WAITS; i++)
+        has |= i < r->wait_count && r->waits[i].stack && r->waits[i].user_end < REQUEST_STACK_APART;
+    return has;
+}
+
+static __noinline bool send_with_stacks(struct request_record *r)
+{
+    struct request_record_stacks *out = bpf_ringbuf_reserve(&request_ring, sizeof(*out), 0);
+    __u64 used = 0;
+    if (!out)
+        return false;
+    bpf_probe_read_kernel(&out->r, sizeof(out->r), r);
+    for (int i = 0; i < REQUEST_WAITS; i++)
+        if (i < r->wait_count)
+            used = at_most(append_stack(out, i, used), REQUEST_FRAMES);
+    out->r.h.size_bytes = sizeof(out->r) + used * 8;
+    bpf_ringbuf_submit(out, 0);
+    return true;
+}
+
 static __noinline void send_record(struct request_connection *c)
 {
     struct request_record *r = &c->r;
@@ -95,7 +143,7 @@ static __noinline void send_record(struct request_connection *c)
         return;
     r->h.size_bytes = size;
     r->h.time_ns = r->start_ns + r->duration_ns;
-    if (bpf_ringbuf_output(&request_ring, r, size, 0) < 0)
+    if (has_stacks(r) ? !send_with_stacks(r) : bpf_ringbuf_output(&request_ring, r, size, 0) < 0)
         lose(REQUEST_LOSS_RING_FULL);
     c->recorded_ns = r->duration_ns;
 }

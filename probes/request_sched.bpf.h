@@ -27,6 +27,9 @@ static __always_inline void stop_running(struct request_thread *t, struct task_s
         catch_up(task_number(task), tid, now);
     t->off_since_ns = now;
     t->woken_ns = 0;
+    t->stack_place = 0;
+    t->stack = 0;
+    t->stack_end = REQUEST_STACK_NONE;
     t->runtime_ns = task_runtime(task);
     t->queued_ns = task_queued(task);
     t->wait_state = task_wait_state(task);

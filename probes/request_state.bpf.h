@@ -32,6 +32,8 @@ const volatile __u32 wanted_commands = 0;
 const volatile __u32 records_a_window = 32;
 const volatile bool has_socket_cookies = true; /* programs that are given sockets as such (tp_btf), kernels of 5.12 and later */
 const volatile __u32 stack_offset = 16384; /* THREAD_SIZE, where bpf_task_pt_regs is missing */
+const volatile __u32 walks = REQUEST_WALKS_NONE; /* enum request_walks */
+const volatile __u64 ring_bytes = 0;
 
 /* Set at any time. */
 volatile bool counts_only = false;
@@ -49,9 +51,22 @@ struct request_thread {
     __u64 idle_run_queue_ns;
     __s32 wait_fd; /* what poll() looks at, read while it could be; -1 */
     __u32 wait_state; /* the state that it went to sleep in */
+    __u32 stack_place; /* of the wait that it just came back from: 1 + where its user stack is to go; 0: nowhere */
+    __s32 long_call;   /* 1 + the system call of its last long wait */
+    __u64 stack;       /* its user stack, if that was walked when it stopped */
+    __u8 stack_end;
     bool preempted;
     bool throttled; /* it stopped because its cgroup's CPU quota was used up */
     bool idle;
+};
+
+/* The stack of a wait that turns out to be the longest of its kind only if the request is not over. */
+struct request_late_wait {
+    __u64 longest_ns;
+    __u64 kernel[REQUEST_KERNEL_FRAMES];
+    __u64 stack;
+    __u8 kernel_frames, user_end;
+    __u8 wait; /* 1 + index in `waits`; 0: none */
 };
 
 /* Waits after the latest send are kept apart (tail) until another send shows that the request was not over. */
@@ -67,6 +82,7 @@ struct request_connection {
     __u64 tail_other_requests_ns;
     __u64 tail_unattributed_ns;
     __u64 tail_more_waits_ns;
+    struct request_late_wait late;
     __u64 runtime_start_ns; /* of the thread, when the request began */
     __u64 counted_ns;  /* duration as counted in its process's buckets */
     __u64 recorded_ns; /* duration as in the latest record sent */

@@ -6,7 +6,8 @@
 
 #include "request_calls.bpf.h"
 
-#define STACK_MIN_NS 20000
+#define STACK_MIN_NS      20000
+#define USER_STACK_MIN_NS 100000
 
 #define S_IFMT  0170000
 #define S_IFIFO 0010000
@@ -84,8 +85,66 @@ static __always_inline __u32 task_wait_state(struct task_struct *task)
     return state;
 }
 
-static __always_inline void add_wait(struct request_connection *c, const struct request_wait_key *k, struct task_struct *task,
-                                     __u64 ns)
+/* Of waits that are alike, the longest one's stacks are kept; `task` is NULL when they cannot be had. What comes after the reply may
+ * turn out to be no part of the request: until more is sent it must not displace what is (of several kinds, the longest is kept).
+ * Returns where the user stack is to go, or -1: nowhere. */
+static __always_inline __s32 keep_longest(struct request_connection *c, __u32 at, struct task_struct *task, __u64 ns)
+{
+    struct request_wait *w = &c->r.waits[at & (REQUEST_WAITS - 1)];
+    struct request_late_wait *late = &c->late;
+    if (ns <= w->longest_ns)
+        return -1;
+    long bytes = 0;
+    if (c->replied && w->longest_ns) {
+        if (late->wait && ns <= late->longest_ns)
+            return -1;
+        late->wait = at + 1;
+        late->longest_ns = ns;
+        late->stack = 0;
+        late->user_end = REQUEST_STACK_NONE;
+        if (task && ns >= STACK_MIN_NS)
+            bytes = bpf_get_task_stack(task, late->kernel, sizeof(late->kernel), 0);
+        late->kernel_frames = bytes > 0 ? bytes / 8 : 0;
+        return REQUEST_WAITS;
+    }
+    w->longest_ns = ns;
+    w->stack = 0;
+    w->user_end = REQUEST_STACK_NONE;
+    if (task && ns >= STACK_MIN_NS)
+        bytes = bpf_get_task_stack(task, w->kernel, sizeof(w->kernel), 0);
+    w->kernel_frames = bytes > 0 ? bytes / 8 : 0;
+    return at;
+}
+
+static __always_inline void set_stack(struct request_connection *c, __u32 place, __u64 stack, __u8 end)
+{
+    struct request_wait *w = &c->r.waits[place & (REQUEST_WAITS - 1)];
+    if (place < REQUEST_WAITS) {
+        w->stack = stack;
+        w->user_end = end;
+    } else {
+        c->late.stack = stack;
+        c->late.user_end = end;
+    }
+}
+
+static __always_inline void commit_late(struct request_connection *c)
+{
+    struct request_late_wait *late = &c->late;
+    struct request_wait *w = &c->r.waits[late->wait - 1 & (REQUEST_WAITS - 1)];
+    if (late->wait && late->longest_ns > w->longest_ns) {
+        w->longest_ns = late->longest_ns;
+        w->stack = late->stack;
+        w->user_end = late->user_end;
+        w->kernel_frames = late->kernel_frames;
+        __builtin_memcpy(w->kernel, late->kernel, sizeof(w->kernel));
+    }
+    late->wait = 0;
+}
+
+/* As keep_longest. */
+static __always_inline __s32 add_wait(struct request_connection *c, const struct request_wait_key *k, struct task_struct *task,
+                                      __u64 ns)
 {
     struct request_wait *w;
     __u64 at = 0;
@@ -99,7 +158,7 @@ static __always_inline void add_wait(struct request_connection *c, const struct 
     c->tail = true;
     if (at >= REQUEST_WAITS) {
         c->tail_more_waits_ns += ns;
-        return;
+        return -1;
     }
     at = at_most(at, REQUEST_WAITS - 1);
     w = &c->r.waits[at];
@@ -111,6 +170,9 @@ static __always_inline void add_wait(struct request_connection *c, const struct 
         w->object = k->object;
         w->state = k->state;
         w->kernel_frames = 0;
+        w->user_frames = 0;
+        w->user_end = REQUEST_STACK_NONE;
+        w->stack = 0;
         w->peer_family = 0;
         w->file_system[0] = w->file_name[0] = 0;
         c->wait_key[at] = k->key;
@@ -127,13 +189,7 @@ static __always_inline void add_wait(struct request_connection *c, const struct 
     }
     c->tail_ns[at] += ns;
     c->tail_count[at]++;
-    if (ns > w->longest_ns) {
-        w->longest_ns = ns;
-        if (task && ns >= STACK_MIN_NS) {
-            long bytes = bpf_get_task_stack(task, w->kernel, sizeof(w->kernel), 0);
-            w->kernel_frames = bytes > 0 ? bytes / 8 : 0;
-        }
-    }
+    return keep_longest(c, at, task, ns);
 }
 
 /* `task` slept for `ns` in the middle of a request; its stack tells in what if it is only now `resuming`. */
@@ -151,7 +207,16 @@ static __always_inline void add_sleep(struct request_connection *c, struct reque
     } else if (number == NR_futex) {
         k.key = t->call_argument;
     }
-    add_wait(c, &k, resuming ? task : NULL, ns);
+    __s32 place = add_wait(c, &k, resuming ? task : NULL, ns);
+    if (!resuming || ns < USER_STACK_MIN_NS)
+        return;
+    t->long_call = number + 1;
+    if (place < 0)
+        return;
+    if (walks == REQUEST_WALKS_AT_RETURN)
+        t->stack_place = place + 1;
+    else if (walks == REQUEST_WALKS_AT_LEAVING)
+        set_stack(c, place, t->stack, t->stack_end);
 }
 
 /* More was sent: what came before it belongs to the request. */
@@ -174,4 +239,5 @@ static __always_inline void commit_tail(struct request_connection *c)
         c->tail_ns[i] = 0;
         c->tail_count[i] = 0;
     }
+    commit_late(c);
 }

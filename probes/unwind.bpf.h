@@ -71,8 +71,15 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 
 #define UNWIND_GO_ON        (-1) /* what unwind_frame returns when there is a caller to go on with */
 
+/* Who includes this may want less. */
+#ifndef UNWIND_MAX_FRAMES
+#define UNWIND_MAX_FRAMES    CPU_MAX_USER_FRAMES
+#define UNWIND_FRAMES_BEFORE CPU_MAX_KERNEL_FRAMES /* room in data[] before the user frames */
+#define UNWIND_COPY_BYTES    CPU_STACK_COPY_BYTES
+#endif
+
 #define UNWIND_DATA_WORDS                                                                                    \
-    (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES + CPU_STACK_COPY_BYTES / 8 + UNWIND_LEAF_REGISTERS)
+    (UNWIND_FRAMES_BEFORE + UNWIND_MAX_FRAMES + UNWIND_COPY_BYTES / 8 + UNWIND_LEAF_REGISTERS)
 #define UNWIND_FLUX_NS      1000000000ULL
 #define UNWIND_COPY_PAGE    4096
 #define UNWIND_HEADER_WORDS (sizeof(struct cpu_sample) / 8)
@@ -325,7 +332,7 @@ __noinline int unwind_frame(void)
     if (!scratch)
         return UNWIND_END_UNSUPPORTED;
     w = &scratch->walk;
-    if (w->frames >= CPU_MAX_USER_FRAMES)
+    if (w->frames >= UNWIND_MAX_FRAMES)
         return UNWIND_END_TOO_DEEP;
     r = w->r;
     address = r.ip - !w->interrupted;
@@ -415,7 +422,7 @@ static __always_inline bool unwind_copy_page(struct unwind_scratch *scratch, __u
     return true;
 }
 
-/* Copies up to CPU_STACK_COPY_BYTES of the stack from r.sp on, behind the frames, as far as it can be read.
+/* Copies up to UNWIND_COPY_BYTES of the stack from r.sp on, behind the frames, as far as it can be read.
  * `top`: where the main thread's stack begins; what lies above (arguments, environment) is no frame. */
 __noinline int unwind_copy_stack(__u64 top)
 {
@@ -425,11 +432,11 @@ __noinline int unwind_copy_stack(__u64 top)
     if (!scratch)
         return 0;
     from = scratch->walk.r.sp & ~7ULL;
-    to = from + CPU_STACK_COPY_BYTES;
+    to = from + UNWIND_COPY_BYTES;
     top = (top + 7) & ~7ULL;
     if (from < top && top < to)
         to = top;
-    for (int n = 0; n < CPU_STACK_COPY_BYTES / UNWIND_COPY_PAGE + 1; n++)
+    for (int n = 0; n < UNWIND_COPY_BYTES / UNWIND_COPY_PAGE + 1; n++)
         if (!unwind_copy_page(scratch, to))
             break;
     return 0;
@@ -454,7 +461,7 @@ static __always_inline int unwind_user(void)
 {
     int end = UNWIND_END_TOO_DEEP;
 
-    for (int i = 0; i <= CPU_MAX_USER_FRAMES; i++) {
+    for (int i = 0; i <= UNWIND_MAX_FRAMES; i++) {
         end = unwind_frame();
         if (end != UNWIND_GO_ON)
             break;

@@ -16,6 +16,7 @@ enum wire_kind {
     WIRE_PROCESS_MMAP = 20,
     WIRE_PROCESS_LOST = 21,   /* side-band events were lost: process state must be read again from /proc */
     WIRE_REQUEST = 32,        /* struct request_record (request.h) */
+    WIRE_REQUEST_STACK = 33,  /* struct cpu_sample (cpu.h): of a wait of a request */
 };
 
 struct wire_header {

@@ -18,6 +18,7 @@
 #include "resolve/samples.h"
 #include "resolve/symbols.h"
 #include "resolve/unwind_cache.h"
+#include "resolve/wait_stacks.h"
 #include "sources/batch.h"
 #include "sources/pid_namespace.h"
 #include "sources/request_services.h"
@@ -52,6 +53,7 @@ struct pipeline {
     struct kernel_symbols *kernel;
     struct unwind_cache *unwind_cache;
     struct sample_resolver *resolver;
+    struct wait_stacks *wait_stacks;    /* that came ahead of their requests */
     struct unwind_publisher *publisher; /* NULL in a replay */
     uint32_t mapped[MAPPED_MAX];        /* processes that began or mapped code in this turn */
     size_t mapped_count;
@@ -116,6 +118,41 @@ static size_t name_kernel_frames(void *context, const __u64 *addresses, size_t c
     return sample_resolve_kernel(p->resolver, copy, count, ret_frames, max);
 }
 
+/* Why a wait has no user stack; NULL: it needs none. */
+static const char *count_missing_stack(struct pipeline *p, const struct request_wait *w)
+{
+    switch (w->user_end) {
+    case REQUEST_STACK_SHED:
+        p->losses.count[LOSS_SHED]++;
+        return "not walked, to keep within bounds";
+    case REQUEST_STACK_LOST:
+    case REQUEST_STACK_APART:
+        p->losses.count[LOSS_TRUNCATED]++;
+        return "not kept, to stay within bounds";
+    default:
+        return NULL;
+    }
+}
+
+static size_t name_user_frames(void *context, const struct request_record *record, const struct request_wait *w,
+                               const __u64 *addresses, struct frame *ret_frames, size_t max)
+{
+    struct pipeline *p = context;
+    const struct process *process = processes_find(p->processes, record->h.pid, record->cgroup_id);
+    uint64_t copy[REQUEST_USER_FRAMES];
+    unsigned end = w->user_end;
+    int count = -ENOENT;
+    if (w->user_end == REQUEST_STACK_APART)
+        count = wait_stacks_find(p->wait_stacks, record->h.pid, w->stack, copy, array_size(copy), &end);
+    else if (w->user_end < REQUEST_STACK_APART)
+        for (count = 0; count < w->user_frames && count < (int)array_size(copy); count++)
+            copy[count] = addresses[count];
+    if (count >= 0)
+        return sample_resolve_user(p->resolver, process, copy, (size_t)count, end, &p->losses, ret_frames, max);
+    const char *reason = count_missing_stack(p, w);
+    return reason ? sample_end_stack(reason, 0, ret_frames, max) : 0;
+}
+
 static const struct resource *find_resource(void *context, uint32_t pid, uint64_t cgroup_id)
 {
     struct pipeline *p = context;
@@ -130,12 +167,30 @@ static void name_service(void *context, uint32_t pid, char *out, size_t size)
         snprintf(out, size, "%s", resource->service_name);
 }
 
+/* The stack of a wait, for a request that will come. Walking it here tells the publisher which rows were missing. */
+static void take_request_stack(struct pipeline *p, const struct cpu_sample *record)
+{
+    uint64_t addresses[REQUEST_USER_FRAMES];
+    unsigned end;
+    processes_at(p->processes, record->h.time_ns);
+    const struct process *process = processes_find(p->processes, record->h.pid, record->cgroup_id);
+    size_t count = sample_user_stack(p->resolver, record, process, addresses, array_size(addresses), &end);
+    wait_stacks_put(p->wait_stacks, record->h.pid, record->h.time_ns, addresses, count, end);
+    if (p->publisher)
+        unwind_publisher_want(p->publisher, process);
+}
+
 static void take_request(struct pipeline *p, const struct request_record *record)
 {
-    const struct request_names names = {.context = p, .kernel_frames = name_kernel_frames, .resource = find_resource};
+    const struct request_names names = {.context = p,
+                                        .kernel_frames = name_kernel_frames,
+                                        .user_frames = name_user_frames,
+                                        .resource = find_resource};
     struct request *request;
     if (!p->sink.request)
         return;
+    if (p->publisher)
+        unwind_publisher_want(p->publisher, processes_find(p->processes, record->h.pid, record->cgroup_id));
     int r = diagnose_request(record, &names, &request);
     if (r == -EBADMSG)
         p->losses.count[LOSS_DECODE]++;
@@ -177,6 +232,9 @@ static void take_record(struct pipeline *p, const struct wire_header *record)
         return;
     case WIRE_CPU_SAMPLE:
         take_cpu_sample(p, (const struct cpu_sample *)record);
+        return;
+    case WIRE_REQUEST_STACK:
+        take_request_stack(p, (const struct cpu_sample *)record);
         return;
     case WIRE_REQUEST:
         take_request(p, (const struct request_record *)record);
@@ -242,6 +300,7 @@ static bool is_wanted(const struct source *source, const struct pipeline_sink *s
 static int open_sources(struct pipeline *p, const struct source_options *options, struct attach_report *report)
 {
     int first_error = pid_namespace_check(report);
+    struct source_options with_tables = *options;
     size_t signals = 0;
     if (first_error < 0)
         return first_error;
@@ -249,7 +308,7 @@ static int open_sources(struct pipeline *p, const struct source_options *options
         if (!is_wanted(sources[i], &p->sink))
             continue;
         void *self;
-        int r = sources[i]->open(options, report, &self);
+        int r = sources[i]->open(&with_tables, report, &self);
         if (r < 0) {
             first_error = first_error ? first_error : r;
             continue;
@@ -257,6 +316,8 @@ static int open_sources(struct pipeline *p, const struct source_options *options
         p->opened[p->opened_count].source = sources[i];
         p->opened[p->opened_count++].self = self;
         signals += sources[i] != &source_process; /* lives of processes alone are no signal */
+        if (sources[i] == &source_cpu)
+            with_tables.tables = cpu_source_unwind_tables(self);
     }
     return signals ? 0 : first_error;
 }
@@ -267,6 +328,15 @@ static void *opened_self(const struct pipeline *p, const struct source *source)
         if (p->opened[i].source == source)
             return p->opened[i].self;
     return NULL;
+}
+
+/* Of whichever source has them; NULL: in a replay. */
+static struct unwind_tables *find_tables(const struct pipeline *p)
+{
+    void *cpu = opened_self(p, &source_cpu), *request = opened_self(p, &source_request);
+    if (cpu)
+        return cpu_source_unwind_tables(cpu);
+    return request ? request_source_unwind_tables(request) : NULL;
 }
 
 /* How the memory is shared out: what each part holds at most. */
@@ -282,6 +352,9 @@ static int make_resolvers(struct pipeline *p, uint64_t memory_bytes)
     if (r < 0 && r != -EPERM)
         return r;
     r = unwind_cache_new(memory_bytes / 10, &p->unwind_cache);
+    if (r < 0)
+        return r;
+    r = wait_stacks_new(&p->wait_stacks);
     if (r < 0)
         return r;
     return sample_resolver_new(p->processes, p->symbols, p->kernel, p->unwind_cache, &p->resolver);
@@ -316,13 +389,13 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
         if (r < 0)
             return r;
     }
-    void *cpu = opened_self(p, &source_cpu);
-    if (cpu) {
-        r = unwind_publisher_new(cpu_source_unwind_tables(cpu), p->unwind_cache, &p->publisher);
+    void *request = opened_self(p, &source_request);
+    struct unwind_tables *tables = find_tables(p);
+    if (tables) {
+        r = unwind_publisher_new(tables, p->unwind_cache, &p->publisher);
         if (r < 0)
             return r;
     }
-    void *request = opened_self(p, &source_request);
     if (request)
         request_source_set_names(request, &(struct request_service_names){.context = p, .service = name_service});
     if (options->record_wire) {
@@ -342,6 +415,7 @@ void pipeline_free(struct pipeline *p)
     for (size_t i = 0; i < p->opened_count; i++)
         p->opened[i].source->free(p->opened[i].self);
     sample_resolver_free(p->resolver);
+    wait_stacks_free(p->wait_stacks);
     unwind_cache_free(p->unwind_cache);
     kernel_symbols_free(p->kernel);
     symbols_free(p->symbols);

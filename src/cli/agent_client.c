@@ -59,8 +59,22 @@ static uint64_t json_number(const json_t *object, const char *key)
     return json_is_string(value) ? strtoull(json_string_value(value), NULL, 10) : (uint64_t)json_integer_value(value);
 }
 
+/* As struct request_part has it. */
+static const char *decode_stack(const json_t *array, struct buf *out)
+{
+    size_t i;
+    json_t *frame;
+    json_array_foreach(array, i, frame) {
+        const char *text = json_string_value(frame);
+        if (i)
+            buf_putc(out, '\n');
+        buf_puts(out, text ? text : "");
+    }
+    return out->size && buf_error(out) == 0 ? out->data : "";
+}
+
 /* Texts are kept by the JSON they came in: turned into one allocation a request, as request_free wants it. */
-static struct request *decode_request(const json_t *object)
+static struct request *decode_request(const json_t *object, struct buf *stacks)
 {
     const char *text[] = {
         json_string_value(json_object_get(object, "service")), json_string_value(json_object_get(object, "container_id")),
@@ -85,14 +99,19 @@ static struct request *decode_request(const json_t *object)
         if (i == REQUEST_PARTS_MAX)
             break;
         const char *detail = json_string_value(json_object_get(part, "detail"));
+        const char *stack = decode_stack(json_object_get(part, "stack"), &stacks[i]);
         r.parts[r.part_count++] = (struct request_part){
             .kind = part_kind(json_string_value(json_object_get(part, "kind"))),
             .duration_ns = json_number(part, "ns"),
             .detail = detail ? detail : "",
+            .stack = stack,
         };
     }
-    struct request *copy;
-    return request_copy(&r, &copy) == 0 ? copy : NULL;
+    struct request *copy = NULL;
+    int result = request_copy(&r, &copy);
+    for (i = 0; i < REQUEST_PARTS_MAX; i++)
+        buf_clear(&stacks[i]);
+    return result == 0 ? copy : NULL;
 }
 
 static int decode(const struct buf *body, struct request ***ret, size_t *ret_count)
@@ -106,8 +125,9 @@ static int decode(const struct buf *body, struct request ***ret, size_t *ret_cou
     size_t size = json_array_size(array), count = 0, i;
     struct request **requests = calloc(size ? size : 1, sizeof(struct request *));
     json_t *object;
+    struct buf stacks[REQUEST_PARTS_MAX] = {0};
     json_array_foreach(array, i, object) {
-        struct request *request = requests ? decode_request(object) : NULL;
+        struct request *request = requests ? decode_request(object, stacks) : NULL;
         if (request)
             requests[count++] = request;
     }

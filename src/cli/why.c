@@ -60,7 +60,16 @@ static void print_part(const struct request_part *part, uint64_t duration_ns)
            request_part_name(part->kind), (int)(share * 30 + 0.5), blocks, part->detail);
 }
 
-static void print_request(size_t number, const struct request *r)
+static void print_stack(const char *stack)
+{
+    for (const char *at = stack; *at;) {
+        size_t bytes = strcspn(at, "\n");
+        printf("                         %.*s\n", (int)bytes, at);
+        at += bytes + (at[bytes] == '\n');
+    }
+}
+
+static void print_request(size_t number, const struct request *r, bool stacks)
 {
     char duration[32], clock[32];
     time_t seconds = (time_t)(r->start_unix_ns / 1000000000u);
@@ -74,12 +83,15 @@ static void print_request(size_t number, const struct request *r)
         printf(", no reply seen");
     printf("  (%s, process %u, began %s.%03u)\n   Why: %s\n", r->service, r->pid, clock,
            (unsigned)(r->start_unix_ns / 1000000u % 1000u), r->cause);
-    for (size_t i = 0; i < r->part_count; i++)
+    for (size_t i = 0; i < r->part_count; i++) {
         print_part(&r->parts[i], r->duration_ns);
+        if (stacks)
+            print_stack(r->parts[i].stack);
+    }
     printf("\n");
 }
 
-static int print(struct request *const *requests, size_t count, bool json, uint64_t last_ns)
+static int print(struct request *const *requests, size_t count, bool json, bool stacks, uint64_t last_ns)
 {
     if (json) {
         _cleanup_buf_ struct buf out = {0};
@@ -97,7 +109,7 @@ static int print(struct request *const *requests, size_t count, bool json, uint6
     else
         printf("The %zu slowest requests of the last %s:\n\n", count, last);
     for (size_t i = 0; i < count; i++)
-        print_request(i + 1, requests[i]);
+        print_request(i + 1, requests[i], stacks);
     return 0;
 }
 
@@ -124,11 +136,12 @@ static int run(int argc, char **argv)
 {
     int64_t slowest = 10;
     uint64_t last_ns = 60 * 1000000000ull;
-    bool json = false;
+    bool json = false, stacks = false;
     const char *address = NULL;
     const struct option_spec specs[] = {
         {'n', "slowest", OPTION_INTEGER, &slowest, "N", "how many requests (default 10)", 1, 1000},
         {'l', "last", OPTION_DURATION, &last_ns, "DURATION", "of which time (default 60s)", 1000000000, 3600000000000},
+        {0, "stacks", OPTION_FLAG, &stacks, NULL, "with the stack of every wait", 0, 0},
         {0, "json", OPTION_FLAG, &json, NULL, "as a JSON array (docs/why.md)", 0, 0},
         {0, "agent", OPTION_TEXT, &address, "ADDRESS:PORT", "the agent to ask (default 127.0.0.1:7070)", 0, 0},
         {0},
@@ -141,7 +154,7 @@ static int run(int argc, char **argv)
     r = ask_or_watch(address ? address : "127.0.0.1:7070", address, last_ns, (size_t)slowest, &requests, &count);
     if (r < 0)
         return r == -EINVAL ? -EIO : r;
-    r = print(requests, count, json, last_ns);
+    r = print(requests, count, json, stacks, last_ns);
     for (size_t i = 0; i < count; i++)
         request_free(requests[i]);
     free(requests);
@@ -150,7 +163,7 @@ static int run(int argc, char **argv)
 
 const struct verb verb_why = {
     .name = "why",
-    .synopsis = "[--slowest N] [--last 60s] [--json]",
+    .synopsis = "[--slowest N] [--last 60s] [--stacks] [--json]",
     .summary = "Tell why the slowest requests were slow",
     .details = "Every request's wall time is taken apart into parts that add up to it; what is not known is `unattributed`.",
     .run = run,

@@ -2,9 +2,11 @@
  * time, so the parts add up to it by construction. */
 #include "diagnose/request.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
 #include "base/units.h"
 #include "diagnose/route.h"
+#include "diagnose/stack_text.h"
 #include "diagnose/waits.h"
 
 #include <errno.h>
@@ -14,7 +16,7 @@
 /* A tick of the slowest clock (100 Hz): how far behind the scheduler's accounts may be. */
 #define RUNTIME_SLACK_NS 10000000
 
-#define CAUSE_MAX 512
+#define CAUSE_MAX (WAIT_DETAIL_MAX + 192)
 
 struct diagnosis {
     const struct request_record *record;
@@ -22,13 +24,21 @@ struct diagnosis {
     struct route route;
     uint64_t left_ns; /* of the duration, not yet in a part */
     char details[REQUEST_WAITS][WAIT_DETAIL_MAX];
+    struct buf stacks[REQUEST_WAITS];
     char peer[64];
     char comm[17];
     char cause[CAUSE_MAX];
 };
 
+static void diagnosis_freep(struct diagnosis **d)
+{
+    for (size_t i = 0; *d && i < REQUEST_WAITS; i++)
+        buf_clear(&(*d)->stacks[i]);
+    free(*d);
+}
+
 /* Sums can pass the duration only if the record is not from the kernel half: what is too much is cut. */
-static void add_part(struct diagnosis *d, enum request_part_kind kind, uint64_t ns, const char *detail)
+static void add_part_with_stack(struct diagnosis *d, enum request_part_kind kind, uint64_t ns, const char *detail, const char *stack)
 {
     struct request *r = &d->request;
     if (ns > d->left_ns)
@@ -41,19 +51,52 @@ static void add_part(struct diagnosis *d, enum request_part_kind kind, uint64_t 
             r->parts[i].duration_ns += ns;
             return;
         }
-    r->parts[r->part_count++] = (struct request_part){.kind = kind, .duration_ns = ns, .detail = detail};
+    r->parts[r->part_count++] =
+        (struct request_part){.kind = kind, .duration_ns = ns, .detail = detail, .stack = stack ? stack : ""};
+}
+
+static void add_part(struct diagnosis *d, enum request_part_kind kind, uint64_t ns, const char *detail)
+{
+    add_part_with_stack(d, kind, ns, detail, NULL);
+}
+
+/* The kernel half gives a stack's place to another when it must, which can happen while the record is being written. */
+static bool is_the_stack_meant(const struct request_wait *w, const __u64 *addresses)
+{
+    __u64 name = REQUEST_STACK_NAME_START(w->user_end);
+    for (size_t i = 0; i < w->user_frames; i++)
+        name = REQUEST_STACK_NAME_STEP(name, addresses[i]);
+    return REQUEST_STACK_NAME_END(name) == w->stack;
+}
+
+static void name_frames(const struct request_record *record, const struct request_wait *w, const __u64 *addresses,
+                        const struct request_names *names, struct wait_frames *ret)
+{
+    struct request_wait wait = *w;
+    if (wait.user_end < REQUEST_STACK_APART && !is_the_stack_meant(w, addresses)) {
+        wait.user_end = REQUEST_STACK_LOST;
+        wait.user_frames = 0;
+    }
+    if (names->kernel_frames)
+        ret->kernel_count =
+            names->kernel_frames(names->context, w->kernel, w->kernel_frames, ret->kernel, array_size(ret->kernel));
+    if (names->user_frames)
+        ret->user_count = names->user_frames(names->context, record, &wait, addresses, ret->user, array_size(ret->user));
 }
 
 static void add_waits(struct diagnosis *d, const struct request_names *names)
 {
+    const __u64 *addresses = ((const struct request_record_stacks *)d->record)->frames;
     for (size_t i = 0; i < d->record->wait_count; i++) {
         const struct request_wait *w = &d->record->waits[i];
-        struct frame frames[REQUEST_KERNEL_FRAMES];
-        size_t count = 0;
-        if (names->kernel_frames)
-            count = names->kernel_frames(names->context, w->kernel, w->kernel_frames, frames, array_size(frames));
-        add_part(d, wait_kind(w, frames, count), w->duration_ns,
-                 wait_detail(w, frames, count, d->details[i], sizeof(d->details[i])));
+        struct wait_frames frames = {.kernel_count = 0};
+        if (w->duration_ns)
+            name_frames(d->record, w, addresses, names, &frames);
+        addresses += w->user_frames;
+        stack_text_put(&d->stacks[i], frames.kernel, frames.kernel_count);
+        stack_text_put(&d->stacks[i], frames.user, frames.user_count);
+        add_part_with_stack(d, wait_kind(w, &frames), w->duration_ns,
+                            wait_detail(w, &frames, d->details[i], sizeof(d->details[i])), d->stacks[i].data);
     }
 }
 
@@ -121,12 +164,23 @@ static void set_service(struct diagnosis *d, const struct request_names *names)
     r->container_id = resource ? resource->container_id : "";
 }
 
+static bool is_sound(const struct request_record *record)
+{
+    size_t frames = 0, room = 0;
+    if (record->wait_count > REQUEST_WAITS || record->line_bytes > REQUEST_LINE_BYTES)
+        return false;
+    for (size_t i = 0; i < record->wait_count; i++)
+        frames += record->waits[i].user_frames;
+    if (record->h.size_bytes > sizeof(*record))
+        room = (record->h.size_bytes - sizeof(*record)) / sizeof(__u64);
+    return frames <= room;
+}
+
 int diagnose_request(const struct request_record *record, const struct request_names *names, struct request **ret)
 {
-    if (record->wait_count > REQUEST_WAITS || record->line_bytes > REQUEST_LINE_BYTES)
+    if (!is_sound(record))
         return -EBADMSG;
-    struct diagnosis *d = calloc(1, sizeof(*d));
-    _cleanup_free_ void *memory = d;
+    _cleanup_(diagnosis_freep) struct diagnosis *d = calloc(1, sizeof(*d));
     if (!d)
         return -ENOMEM;
     d->record = record;

@@ -2,6 +2,7 @@
  * functions change between versions, numbers of system calls do not. */
 #include "diagnose/waits.h"
 
+#include "diagnose/stack_text.h"
 #include "diagnose/syscalls.h"
 
 #include <arpa/inet.h>
@@ -71,7 +72,7 @@ static enum request_part_kind kind_of_call(const struct request_wait *w, const s
     return REQUEST_PART_OTHER;
 }
 
-enum request_part_kind wait_kind(const struct request_wait *w, const struct frame *frames, size_t frame_count)
+enum request_part_kind wait_kind(const struct request_wait *w, const struct wait_frames *frames)
 {
     if (syscall_reason(w->syscall) == SYSCALL_REASON_LOCK)
         return REQUEST_PART_LOCK; /* flock has a file, and waits for no disk */
@@ -88,7 +89,7 @@ enum request_part_kind wait_kind(const struct request_wait *w, const struct fram
     case REQUEST_OBJECT_EVENT_LOOP:
         return REQUEST_PART_UNATTRIBUTED;
     default:
-        return kind_of_call(w, frames, frame_count);
+        return kind_of_call(w, frames->kernel, frames->kernel_count);
     }
 }
 
@@ -164,16 +165,17 @@ static void append_stack(const struct frame *frames, size_t count, char *out, si
     }
 }
 
-const char *wait_detail(const struct request_wait *w, const struct frame *frames, size_t frame_count, char *out, size_t size)
+const char *wait_detail(const struct request_wait *w, const struct wait_frames *frames, char *out, size_t size)
 {
-    char times[32];
-    out[0] = 0;
-    syscall_name(w->syscall, out, size);
+    char call[32], times[32];
+    syscall_name(w->syscall, call, sizeof(call));
+    snprintf(out, size, "%s", call);
     append_object(w, out, size);
     if (w->count > 1) {
         snprintf(times, sizeof(times), ", %u times", w->count);
         append(out, size, times);
     }
-    append_stack(frames, frame_count, out, size);
+    stack_text_append_user(frames->user, frames->user_count, call, out, size);
+    append_stack(frames->kernel, frames->kernel_count, out, size);
     return out;
 }

@@ -2,6 +2,8 @@
 #include "export/requests_json.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
 
 static void put_text(struct buf *out, const char *key, const char *text)
 {
@@ -9,10 +11,27 @@ static void put_text(struct buf *out, const char *key, const char *text)
     buf_put_json_string(out, text);
 }
 
+static void put_stack(struct buf *out, const char *stack)
+{
+    char line[REQUEST_FRAME_BYTES];
+    buf_puts(out, ",\"stack\":[");
+    for (const char *at = stack; *at;) {
+        size_t bytes = strcspn(at, "\n");
+        snprintf(line, sizeof(line), "%.*s", (int)bytes, at);
+        if (at != stack)
+            buf_putc(out, ',');
+        buf_put_json_string(out, line);
+        at += bytes + (at[bytes] == '\n');
+    }
+    buf_putc(out, ']');
+}
+
 static void put_part(struct buf *out, const struct request_part *part)
 {
     buf_printf(out, "{\"kind\":\"%s\",\"ns\":%" PRIu64, request_part_name(part->kind), part->duration_ns);
     put_text(out, "detail", part->detail);
+    if (part->stack && part->stack[0])
+        put_stack(out, part->stack);
     buf_putc(out, '}');
 }
 

@@ -44,7 +44,7 @@ int request_copy(const struct request *r, struct request **ret)
     size_t bytes = sizeof(*r) + text_bytes(r->service) + text_bytes(r->container_id) + text_bytes(r->method) +
                    text_bytes(r->route) + text_bytes(r->peer) + text_bytes(r->cause);
     for (size_t i = 0; i < r->part_count; i++)
-        bytes += text_bytes(r->parts[i].detail);
+        bytes += text_bytes(r->parts[i].detail) + text_bytes(r->parts[i].stack);
     struct request *copy = malloc(bytes);
     if (!copy)
         return -ENOMEM;
@@ -56,8 +56,10 @@ int request_copy(const struct request *r, struct request **ret)
     copy->route = put_text(&at, r->route);
     copy->peer = put_text(&at, r->peer);
     copy->cause = put_text(&at, r->cause);
-    for (size_t i = 0; i < r->part_count; i++)
+    for (size_t i = 0; i < r->part_count; i++) {
         copy->parts[i].detail = put_text(&at, r->parts[i].detail);
+        copy->parts[i].stack = put_text(&at, r->parts[i].stack);
+    }
     copy->bytes = bytes;
     *ret = copy;
     return 0;

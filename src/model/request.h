@@ -34,8 +34,13 @@ const char *request_part_help(enum request_part_kind kind);
 struct request_part {
     enum request_part_kind kind;
     uint64_t duration_ns;
-    const char *detail; /* "futex at pthread_mutex_lock < handle_request", "read /var/lib/x", "" */
+    const char *detail; /* "futex in pthread_mutex_lock < handle_request: futex_wait_queue", "" */
+    const char *stack;  /* where the thread waited (the longest time, if it waited there more than once): one frame a line, leaf
+                         * first, the kernel's marked by REQUEST_KERNEL_FRAME; "": not known, or no wait */
 };
+
+#define REQUEST_KERNEL_FRAME "_[k]" /* behind its name, as in folded stacks */
+#define REQUEST_FRAME_BYTES  256    /* of a line, at most: longer names are cut, and end in "..." */
 
 #define REQUEST_PARTS_MAX 32
 

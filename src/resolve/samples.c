@@ -140,13 +140,6 @@ static size_t resolve_user(struct sample_resolver *r, const struct process *proc
     return n;
 }
 
-size_t sample_resolve_user(struct sample_resolver *r, const struct process *process,
-                           const uint64_t *addresses, size_t count, struct frame *ret_frames, size_t max)
-{
-    texts_reset(r);
-    return resolve_user(r, process, addresses, count, ret_frames, max);
-}
-
 size_t sample_resolve_kernel(struct sample_resolver *r, const uint64_t *addresses, size_t count,
                              struct frame *ret_frames, size_t max)
 {
@@ -234,8 +227,9 @@ static unsigned finish(struct sample_resolver *r, const struct cpu_sample *recor
                                           CPU_MAX_USER_FRAMES - count, ret_more);
 }
 
-static void add_user(struct sample_resolver *r, const struct cpu_sample *record,
-                     const struct process *process, struct losses *losses, struct sample *s)
+/* Into r->user; returns how many. */
+static size_t walk_user(struct sample_resolver *r, const struct cpu_sample *record,
+                        const struct process *process, unsigned *ret_end)
 {
     size_t count = record->user_frames;
     unsigned end = record->user_end;
@@ -253,16 +247,32 @@ static void add_user(struct sample_resolver *r, const struct cpu_sample *record,
             end = UNWIND_END_NO_CFI;
         }
     }
+    *ret_end = end;
+    return count;
+}
+
+/* NULL when the stack is whole. */
+static const char *count_end(unsigned end, struct losses *losses)
+{
+    const char *reason = end_text(end);
+    if (reason)
+        losses->count[end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_ROWS ? LOSS_NO_ROWS
+                                                                                : LOSS_TRUNCATED]++;
+    return reason;
+}
+
+static void add_user(struct sample_resolver *r, const struct cpu_sample *record,
+                     const struct process *process, struct losses *losses, struct sample *s)
+{
+    unsigned end;
+    size_t count = walk_user(r, record, process, &end);
     if (process)
         look_again_for_mappings(r, process, count);
     s->frame_count +=
         resolve_user(r, process, r->user, count, r->frames + s->frame_count, CPU_MAX_USER_FRAMES);
-    const char *reason = end_text(end);
-    if (!reason)
-        return;
-    add_truncated(s, r->frames, reason);
-    losses
-        ->count[end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_ROWS ? LOSS_NO_ROWS : LOSS_TRUNCATED]++;
+    const char *reason = count_end(end, losses);
+    if (reason)
+        add_truncated(s, r->frames, reason);
 }
 
 static bool is_sound(const struct cpu_sample *record)
@@ -319,4 +329,44 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
     losses->count[LOSS_UNNAMED] -= r->unanswered; /* each of them has no name */
     *ret = s;
     return process ? 0 : -ENOENT;
+}
+
+/* ---- stacks of other records ---- */
+
+size_t sample_user_stack(struct sample_resolver *r, const struct cpu_sample *record,
+                         const struct process *process, uint64_t *ret, size_t max, unsigned *ret_end)
+{
+    *ret_end = UNWIND_END_NO_USER;
+    if (!is_sound(record))
+        return 0;
+    size_t count = walk_user(r, record, process, ret_end);
+    if (count > max) {
+        count = max;
+        *ret_end = UNWIND_END_TOO_DEEP;
+    }
+    memcpy(ret, r->user, count * sizeof(*ret));
+    return count;
+}
+
+size_t sample_resolve_user(struct sample_resolver *r, const struct process *process,
+                           const uint64_t *addresses, size_t count, unsigned end, struct losses *losses,
+                           struct frame *ret_frames, size_t max)
+{
+    texts_reset(r);
+    if (count > array_size(r->user))
+        count = array_size(r->user);
+    memcpy(r->user, addresses, count * sizeof(*addresses));
+    if (process)
+        look_again_for_mappings(r, process, count);
+    size_t n = resolve_user(r, process, r->user, count, ret_frames, max);
+    const char *reason = count_end(end, losses);
+    return reason ? sample_end_stack(reason, n, ret_frames, max) : n;
+}
+
+size_t sample_end_stack(const char *reason, size_t count, struct frame *ret_frames, size_t max)
+{
+    struct sample s = {.frame_count = count};
+    if (count < max)
+        add_truncated(&s, ret_frames, reason);
+    return s.frame_count;
 }

@@ -28,10 +28,19 @@ DEFINE_FREEP(sample_resolver)
 int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, struct losses *losses,
                    struct sample *ret);
 
-/* The user-space addresses of one stack, for other records that carry stacks (requests): fills `ret_frames`,
- * returns how many. Addresses as cpu_sample.data has them. The frames' texts hold until the next call of this
- * resolver. */
+/* For other records that carry stacks (requests). The frames' texts hold until the next call of this resolver. */
+
+/* The user stack of `record`, finished from the copy that it may hold: fills `ret` with addresses as
+ * cpu_sample.data has them, returns how many. `*ret_end` is how the walk ended (enum unwind_end). */
+size_t sample_user_stack(struct sample_resolver *r, const struct cpu_sample *record,
+                         const struct process *process, uint64_t *ret, size_t max, unsigned *ret_end);
+
+/* Names the addresses of one user stack: fills `ret_frames`, returns how many. A stack that did not end at the
+ * thread's entry gets a frame that says why, and is counted, as in samples. */
 size_t sample_resolve_user(struct sample_resolver *r, const struct process *process,
-                           const uint64_t *addresses, size_t count, struct frame *ret_frames, size_t max);
+                           const uint64_t *addresses, size_t count, unsigned end, struct losses *losses,
+                           struct frame *ret_frames, size_t max);
+/* Behind `count` frames one that says why there are no more; how many there are then. */
+size_t sample_end_stack(const char *reason, size_t count, struct frame *ret_frames, size_t max);
 size_t sample_resolve_kernel(struct sample_resolver *r, const uint64_t *addresses, size_t count,
                              struct frame *ret_frames, size_t max);

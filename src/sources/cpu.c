@@ -22,8 +22,6 @@
 #define THROTTLE_RING  4096
 #define NS_PER_SECOND  1000000000ULL
 /* Kernels whose hash tables must hold all their entries from the start get fewer. */
-#define PROCESSES_MAX          8192
-#define CHUNKS_MAX             16384
 #define PROCESSES_MAX_PREALLOC 2048
 #define CHUNKS_MAX_PREALLOC    3072
 
@@ -101,9 +99,9 @@ static int set_up(struct cpu_bpf *k, const struct source_options *options, int c
     if (r == 0)
         r = bpf_map__set_max_entries(k->maps.unwind_scratch, (uint32_t)cpu_count);
     if (r == 0)
-        r = bpf_map__set_max_entries(processes, prealloc ? PROCESSES_MAX_PREALLOC : PROCESSES_MAX);
+        r = bpf_map__set_max_entries(processes, prealloc ? PROCESSES_MAX_PREALLOC : UNWIND_TABLES_PROCESSES_MAX);
     if (r == 0)
-        r = bpf_map__set_max_entries(chunks, prealloc ? CHUNKS_MAX_PREALLOC : CHUNKS_MAX);
+        r = bpf_map__set_max_entries(chunks, prealloc ? CHUNKS_MAX_PREALLOC : UNWIND_TABLES_CHUNKS_MAX);
     if (r == 0 && prealloc)
         r = bpf_map__set_map_flags(processes, 0) ?: bpf_map__set_map_flags(chunks, 0);
     return r;

@@ -11,6 +11,7 @@
 #include "sources/request_ladder.h"
 #include "sources/request_metrics.h"
 #include "sources/request_services.h"
+#include "sources/unwind_tables_private.h"
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
@@ -29,6 +30,7 @@ struct request_source {
     struct request_bpf *bpf;
     struct ring_buffer *ring;
     struct request_metrics *counters;
+    struct unwind_tables *tables; /* NULL: another source's, or none */
     struct batch *batch; /* during a drain */
     uint64_t batch_full;
     bool attached;
@@ -40,7 +42,7 @@ static int take(void *context, void *data, size_t size)
 {
     struct request_source *s = context;
     const struct wire_header *h = data;
-    if (size < sizeof(*h) || h->size_bytes != size || batch_add(s->batch, h) < 0)
+    if (size < sizeof(*h) || h->size_bytes > size || batch_add(s->batch, h) < 0)
         s->batch_full++;
     return 0;
 }
@@ -52,6 +54,7 @@ static void request_close(void *self)
         return;
     ring_buffer__free(s->ring);
     request_metrics_free(s->counters);
+    unwind_tables_free(s->tables);
     request_bpf__destroy(s->bpf);
     free(s);
 }
@@ -61,13 +64,27 @@ static void freep_source(struct request_source **s)
     request_close(*s);
 }
 
-int request_source_open_on(const struct source_options *options, struct attach_report *report, int rung,
-                           void **ret_self)
+static int make_tables(struct request_source *s, const struct source_options *options)
+{
+    struct request_bpf *k = s->bpf;
+    const struct unwind_tables_maps maps = {
+        .processes_fd = bpf_map__fd(k->maps.unwind_processes),
+        .chunks_fd = bpf_map__fd(k->maps.unwind_chunks),
+        .objects_fd = bpf_map__fd(k->maps.unwind_objects),
+        .object_flags = BPF_F_INNER_MAP,
+    };
+    if (options->tables || k->rodata->walks == REQUEST_WALKS_NONE)
+        return 0;
+    return unwind_tables_new(&maps, options->table_bytes, &s->tables);
+}
+
+int request_source_open_on(const struct source_options *options, struct attach_report *report,
+                           const struct request_choice *choice, void **ret_self)
 {
     _cleanup_(freep_source) struct request_source *s = calloc(1, sizeof(*s));
     if (!s)
         return -ENOMEM;
-    int r = request_ladder_climb(options, report, rung, &s->bpf);
+    int r = request_ladder_climb(options, report, choice, &s->bpf);
     if (r < 0)
         return r;
     s->attached = true;
@@ -75,6 +92,8 @@ int request_source_open_on(const struct source_options *options, struct attach_r
     if (!s->ring)
         return -errno;
     r = request_metrics_new(s->bpf, &s->counters);
+    if (r == 0)
+        r = make_tables(s, options);
     if (r < 0)
         return r;
     *ret_self = take_ptr(s);
@@ -83,7 +102,8 @@ int request_source_open_on(const struct source_options *options, struct attach_r
 
 static int request_open(const struct source_options *options, struct attach_report *report, void **ret_self)
 {
-    return request_source_open_on(options, report, REQUEST_RUNG_BEST, ret_self);
+    const struct request_choice best = {.rung = REQUEST_RUNG_BEST, .walks = REQUEST_WALKS_BEST};
+    return request_source_open_on(options, report, &best, ret_self);
 }
 
 static int request_start(void *self)
@@ -171,7 +191,7 @@ static uint64_t request_run_time_ns(void *self)
 static void request_metrics_fill(void *self, struct metric_set *set)
 {
     static const char *const names[REQUEST_TIMERS] = {"request_receive", "request_send", "request_switch",
-                                                      "request_waking"};
+                                                      "request_waking", "request_stack"};
     struct request_source *s = self;
     request_metrics_write(s->counters, set);
     for (int timer = 0; timer < REQUEST_TIMERS; timer++) {
@@ -185,17 +205,23 @@ static void request_metrics_fill(void *self, struct metric_set *set)
     }
 }
 
+static bool is_of_tables(const struct request_source *s, const struct bpf_map *map)
+{
+    return map == s->bpf->maps.unwind_processes || map == s->bpf->maps.unwind_chunks ||
+           map == s->bpf->maps.unwind_objects;
+}
+
 /* Of tables that grow by use, what could be in them at most. */
 static size_t request_memory_bytes(void *self)
 {
     struct request_source *s = self;
-    size_t sum = 0;
+    size_t sum = s->tables ? unwind_tables_bytes(s->tables) : 0;
     struct bpf_map *map;
     bpf_object__for_each_map(map, s->bpf->obj)
     {
         size_t entries = bpf_map__max_entries(map), value = bpf_map__value_size(map),
                key = bpf_map__key_size(map);
-        if (bpf_map__fd(map) < 0)
+        if (bpf_map__fd(map) < 0 || (!s->tables && is_of_tables(s, map)))
             continue;
         if (bpf_map__type(map) == BPF_MAP_TYPE_RINGBUF)
             sum += entries;
@@ -232,6 +258,11 @@ static int request_shed(void *self, enum source_detail detail)
         return request_bpf__attach(s->bpf);
     request_bpf__detach(s->bpf);
     return 0;
+}
+
+struct unwind_tables *request_source_unwind_tables(void *request_source)
+{
+    return ((struct request_source *)request_source)->tables;
 }
 
 void request_source_set_names(void *request_source, const struct request_service_names *names)

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "sources/cpu_filters.h"
+#include "sources/unwind_tables_private.h"
 
 #include <bpf/bpf.h>
 #include <bpf/btf.h>
@@ -24,7 +25,9 @@ enum request_programs {
     BY_FUNCTION = 2,
     BY_SYSCALL = 4,
     WITH_EVERY_RUNG = 8,
-    IF_SENDPAGE = 16
+    IF_SENDPAGE = 16,
+    WALKS_AT_RETURN = 32,
+    WALKS_AT_LEAVING = 64,
 };
 
 static const struct {
@@ -41,6 +44,8 @@ static const struct {
     {"request_syscall_exit", BY_SYSCALL},
     {"request_connection_state", WITH_EVERY_RUNG},
     {"request_switch", WITH_EVERY_RUNG},
+    {"request_return", WALKS_AT_RETURN},
+    {"request_leave", WALKS_AT_LEAVING},
     {"request_waking", WITH_EVERY_RUNG},
     {"request_thread_exit", WITH_EVERY_RUNG},
 };
@@ -62,24 +67,72 @@ static const struct rung {
      "costs every system call on the node about 60 ns; io_uring is not seen"},
 };
 
-static bool kernel_has_function(const char *name)
+static const struct walks {
+    const char *name;
+    unsigned programs;
+    const char *truth;
+} walks[] = {
+    [REQUEST_WALKS_AT_RETURN] = {"return from the scheduler", WALKS_AT_RETURN, ""},
+    [REQUEST_WALKS_AT_LEAVING] = {"switches", WALKS_AT_LEAVING,
+                                  "walked before a wait is known to be long: on a CPU with very many short waits, long "
+                                  "ones may be without"},
+    [REQUEST_WALKS_NONE] = {"", 0, "waits have no user stack"},
+};
+
+/* What is asked of one kernel: a rung, and how stacks are walked on it. */
+struct attempt {
+    const struct rung *rung;
+    enum request_walks walks;
+    bool has_sendpage;
+};
+
+static bool kernel_has(const char *name, uint32_t kind)
 {
     struct btf *btf = btf__load_vmlinux_btf();
-    bool has = btf && btf__find_by_name_kind(btf, name, BTF_KIND_FUNC) > 0;
+    bool has = btf && btf__find_by_name_kind(btf, name, kind) > 0;
     btf__free(btf);
     return has;
 }
 
-static void choose_programs(struct request_bpf *bpf, const struct rung *rung, bool has_sendpage)
+static void choose_programs(struct request_bpf *bpf, const struct attempt *a)
 {
-    unsigned used = rung->programs | WITH_EVERY_RUNG;
-    if (!has_sendpage)
+    unsigned used = a->rung->programs | walks[a->walks].programs | WITH_EVERY_RUNG;
+    if (!a->has_sendpage)
         used &= ~(unsigned)IF_SENDPAGE;
     for (size_t i = 0; i < array_size(programs); i++) {
         struct bpf_program *program = bpf_object__find_program_by_name(bpf->obj, programs[i].name);
         if (program)
             bpf_program__set_autoload(program, programs[i].used & used);
     }
+}
+
+/* Tables that walks need: those of the CPU source, where there is one. */
+static int set_up_walks(struct request_bpf *bpf, const struct attempt *a, const struct source_options *options)
+{
+    struct bpf_map *own[] = {bpf->maps.unwind_scratch, bpf->maps.unwind_cache, bpf->maps.request_stacks},
+                   *shared[] = {bpf->maps.unwind_processes, bpf->maps.unwind_chunks, bpf->maps.unwind_objects};
+    bpf->rodata->walks = a->walks;
+    if (a->walks == REQUEST_WALKS_NONE) {
+        for (size_t i = 0; i < array_size(shared); i++)
+            (void)bpf_map__set_autocreate(shared[i], false);
+        for (size_t i = 0; i + 1 < array_size(own); i++)
+            (void)bpf_map__set_autocreate(own[i], false);
+        return 0;
+    }
+    int cpus = libbpf_num_possible_cpus();
+    if (cpus <= 0)
+        return -ENODEV;
+    int r = bpf_map__set_max_entries(bpf->maps.unwind_scratch, (uint32_t)cpus);
+    if (options->tables) {
+        const struct unwind_tables_maps *maps = unwind_tables_maps(options->tables);
+        const int fds[] = {maps->processes_fd, maps->chunks_fd, maps->objects_fd};
+        for (size_t i = 0; r == 0 && i < array_size(shared); i++)
+            r = bpf_map__reuse_fd(shared[i], fds[i]);
+        return r;
+    }
+    if (r == 0)
+        r = bpf_map__set_max_entries(bpf->maps.unwind_processes, UNWIND_TABLES_PROCESSES_MAX);
+    return r == 0 ? bpf_map__set_max_entries(bpf->maps.unwind_chunks, UNWIND_TABLES_CHUNKS_MAX) : r;
 }
 
 static void set_options(struct request_bpf *bpf, const struct rung *rung,
@@ -96,6 +149,7 @@ static void set_options(struct request_bpf *bpf, const struct rung *rung,
     while (options->ring_bytes && ring_bytes > 65536 && ring_bytes > options->ring_bytes)
         ring_bytes /= 2;
     bpf_map__set_max_entries(bpf->maps.request_ring, ring_bytes);
+    bpf->rodata->ring_bytes = ring_bytes;
 }
 
 static int fill_filters(struct request_bpf *bpf, const struct source_options *options)
@@ -154,15 +208,16 @@ void request_ladder_forget_process(struct request_bpf *bpf, uint32_t place)
 
 /* Loads and attaches; what attaches sees requests from now on, but the ring is empty until somebody is
  * served. */
-static int try_rung(const struct rung *rung, const struct source_options *options, bool has_sendpage,
-                    struct request_bpf **ret)
+static int try_rung(const struct attempt *a, const struct source_options *options, struct request_bpf **ret)
 {
     struct request_bpf *bpf = request_bpf__open();
     if (!bpf)
         return -errno;
-    choose_programs(bpf, rung, has_sendpage);
-    set_options(bpf, rung, options);
-    int r = request_bpf__load(bpf);
+    choose_programs(bpf, a);
+    set_options(bpf, a->rung, options);
+    int r = set_up_walks(bpf, a, options);
+    if (r == 0)
+        r = request_bpf__load(bpf);
     if (r == 0)
         r = fill_filters(bpf, options);
     if (r == 0)
@@ -184,29 +239,64 @@ static int quiet(enum libbpf_print_level level, const char *format, va_list argu
     return 0;
 }
 
-int request_ladder_climb(const struct source_options *options, struct attach_report *report, int only,
-                         struct request_bpf **ret)
+static int climb(const struct source_options *options, struct attach_entry *entry, int only,
+                 enum request_walks way, struct request_bpf **ret)
 {
-    struct attach_entry *entry = attach_report_add(report, "requests");
-    bool has_sendpage = kernel_has_function("inet_sendpage");
+    struct attempt a = {.walks = way, .has_sendpage = kernel_has("inet_sendpage", BTF_KIND_FUNC)};
     int r = -ENOTSUP;
-    libbpf_print_fn_t before = libbpf_set_print(quiet);
     for (size_t i = 0; i < array_size(rungs); i++) {
         if (only != REQUEST_RUNG_BEST && (size_t)only != i)
             continue;
-        if (!has_sendpage && rungs[i].programs == BY_SOCKET) /* the same as the one above */
+        if (!a.has_sendpage && rungs[i].programs == BY_SOCKET) /* the same as the one above */
             continue;
-        r = try_rung(&rungs[i], options, has_sendpage, ret);
+        a.rung = &rungs[i];
+        r = try_rung(&a, options, ret);
         if (r == 0) {
             snprintf(entry->rung, sizeof(entry->rung), "%s", rungs[i].name);
             snprintf(entry->truth, sizeof(entry->truth), "%s", rungs[i].truth);
             entry->attached = true;
-            break;
+            return 0;
         }
         attach_entry_refused(entry, rungs[i].name, r);
+    }
+    return r;
+}
+
+static void report_walks(struct attach_report *report, enum request_walks way, bool attached, int refused)
+{
+    struct attach_entry *entry = attach_report_add(report, "user stacks of waits");
+    snprintf(entry->truth, sizeof(entry->truth), "%s", walks[attached ? way : REQUEST_WALKS_NONE].truth);
+    if (!attached) {
+        attach_entry_refused(entry, walks[way].name, refused);
+        return;
+    }
+    snprintf(entry->rung, sizeof(entry->rung), "%s", walks[way].name);
+    entry->attached = true;
+    if (way == REQUEST_WALKS_AT_LEAVING)
+        attach_entry_refused(entry, walks[REQUEST_WALKS_AT_RETURN].name, -ENOENT);
+}
+
+int request_ladder_climb(const struct source_options *options, struct attach_report *report,
+                         const struct request_choice *choice, struct request_bpf **ret)
+{
+    struct attach_entry *entry = attach_report_add(report, "requests");
+    enum request_walks way = (enum request_walks)choice->walks;
+    libbpf_print_fn_t before = libbpf_set_print(quiet);
+    if (choice->walks == REQUEST_WALKS_BEST)
+        way = kernel_has("btf_trace_sched_exit_tp", BTF_KIND_TYPEDEF) ? REQUEST_WALKS_AT_RETURN
+                                                                      : REQUEST_WALKS_AT_LEAVING;
+    int r = climb(options, entry, choice->rung, way, ret), refused = r;
+    if (r < 0 && r != -EPERM) { /* is it the walks that this kernel does not take? */
+        struct attach_entry second = {0};
+        snprintf(second.probe, sizeof(second.probe), "%s", entry->probe);
+        r = climb(options, &second, choice->rung, REQUEST_WALKS_NONE, ret);
+        if (r == 0)
+            *entry = second;
     }
     libbpf_set_print(before);
     if (r < 0)
         snprintf(entry->truth, sizeof(entry->truth), "no requests are seen");
+    else
+        report_walks(report, way, refused == 0, refused);
     return r;
 }

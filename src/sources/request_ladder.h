@@ -4,12 +4,19 @@
 
 #include "sources/source.h"
 
-#define REQUEST_RUNG_BEST (-1)
+#define REQUEST_RUNG_BEST  (-1)
+#define REQUEST_WALKS_BEST (-1)
 
 struct request_bpf;
 
-/* Loads and attaches the best rung, or only the given one; the caller destroys `*ret`. What was refused is in `report`. */
-int request_ladder_climb(const struct source_options *options, struct attach_report *report, int only, struct request_bpf **ret);
+struct request_choice {
+    int rung;  /* REQUEST_RUNG_BEST, or only this one */
+    int walks; /* REQUEST_WALKS_BEST, or enum request_walks */
+};
+
+/* Loads and attaches the best that is to be had of what was chosen; the caller destroys `*ret`. What was refused is in `report`. */
+int request_ladder_climb(const struct source_options *options, struct attach_report *report, const struct request_choice *choice,
+                         struct request_bpf **ret);
 
 /* No connection and no thread is known any more. */
 void request_ladder_forget(struct request_bpf *bpf);
@@ -17,4 +24,5 @@ void request_ladder_forget(struct request_bpf *bpf);
 void request_ladder_forget_process(struct request_bpf *bpf, uint32_t place);
 
 /* As source_request.open. */
-int request_source_open_on(const struct source_options *options, struct attach_report *report, int rung, void **ret_self);
+int request_source_open_on(const struct source_options *options, struct attach_report *report, const struct request_choice *choice,
+                           void **ret_self);

@@ -16,6 +16,8 @@
 
 #define SOURCE_FILTER_MAX 64
 
+struct unwind_tables;
+
 /* What to look at. Filters act in the kernel, before anything is unwound. Borrowed during open. */
 struct source_options {
     uint32_t sample_hz;                     /* CPU samples a second and CPU */
@@ -25,6 +27,7 @@ struct source_options {
     bool skip_self;                         /* leave out this very process */
     size_t ring_bytes;                      /* memory for records on their way to us, all CPUs together */
     size_t table_bytes;                     /* bound of unwinding tables */
+    struct unwind_tables *tables;           /* of another source, to walk by: NULL: it has its own */
 };
 
 /* How much a source sees, in the order in which the budget sheds (sonde-up(1)). What is left out is counted as LOSS_SHED or

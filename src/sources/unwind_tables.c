@@ -151,6 +151,11 @@ int unwind_tables_new(const struct unwind_tables_maps *maps, size_t max_bytes, s
     return 0;
 }
 
+const struct unwind_tables_maps *unwind_tables_maps(const struct unwind_tables *t)
+{
+    return &t->maps;
+}
+
 void unwind_tables_free(struct unwind_tables *t)
 {
     if (!t)

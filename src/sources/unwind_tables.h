@@ -1,5 +1,6 @@
-/* The kernel half's unwinding tables: rows of objects and mappings of processes, as probes/cpu.bpf.c searches them. User space
- * puts in what a sample asked for and takes out what is gone. Owned by the cpu source; called from the pipeline's thread. */
+/* The kernel half's unwinding tables: rows of objects and mappings of processes, as probes/unwind.bpf.h searches them. User space
+ * puts in what a sample asked for and takes out what is gone. Owned by the cpu source, or by the request source where that is
+ * alone; called from the pipeline's thread. */
 #pragma once
 
 #include <linux/types.h>
@@ -14,6 +15,8 @@ struct unwind_tables;
 
 /* Belongs to the cpu source (borrowed). */
 struct unwind_tables *cpu_source_unwind_tables(void *cpu_source);
+/* The request source's own, if it was given no others; NULL: it has none. */
+struct unwind_tables *request_source_unwind_tables(void *request_source);
 
 struct unwind_mapping {
     uint64_t start, end;

@@ -39,18 +39,24 @@ static bool check_request(const struct wire_header *header)
 {
     const struct request_record *r = (const struct request_record *)header;
     const size_t fixed = offsetof(struct request_record, waits);
+    size_t frames = 0;
 
     if (header->size_bytes < fixed)
         return false;
     if (r->wait_count > REQUEST_WAITS || r->line_bytes > REQUEST_LINE_BYTES ||
-        header->size_bytes != fixed + r->wait_count * sizeof(struct request_wait))
+        header->size_bytes < fixed + r->wait_count * sizeof(struct request_wait))
         return false;
     for (size_t i = 0; i < r->wait_count; i++) {
         const struct request_wait *w = &r->waits[i];
-        if (w->kernel_frames > REQUEST_KERNEL_FRAMES || !memchr(w->file_system, 0, sizeof(w->file_system)) ||
+        frames += w->user_frames;
+        if (w->user_frames > REQUEST_USER_FRAMES || w->kernel_frames > REQUEST_KERNEL_FRAMES || !memchr(w->file_system, 0, sizeof(w->file_system)) ||
             !memchr(w->file_name, 0, sizeof(w->file_name)))
             return false;
     }
+    if (header->size_bytes != (frames || header->size_bytes >= sizeof(*r)
+                                   ? sizeof(*r) + frames * sizeof(__u64)
+                                   : fixed + r->wait_count * sizeof(struct request_wait)))
+        return false;
     return memchr(r->comm, 0, sizeof(r->comm));
 }
 
@@ -62,6 +68,7 @@ bool wire_check(const struct wire_header *header)
         return false;
     switch (header->kind) {
     case WIRE_CPU_SAMPLE:
+    case WIRE_REQUEST_STACK:
         return check_cpu_sample(header);
     case WIRE_PROCESS_FORK:
         return size == sizeof(struct process_fork);

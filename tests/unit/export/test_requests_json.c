@@ -22,7 +22,7 @@ static void test_two(void **state)
     struct request a = {.start_unix_ns = 1763712000123456789, .duration_ns = 30, .pid = 5, .tid = 6, .service = "a\"\n\xff",
                         .container_id = "", .method = "GET", .route = "/x", .status = 200, .peer = "1.2.3.4:5", .bytes_in = 1,
                         .bytes_out = 2, .cause = "c", .part_count = 2,
-                        .parts = {{REQUEST_PART_CPU, 20, ""}, {REQUEST_PART_LOCK, 10, "futex"}}};
+                        .parts = {{REQUEST_PART_CPU, 20, ""}, {REQUEST_PART_LOCK, 10, "futex", "futex_wait_[k]\na \"b\"\nmain"}}};
     struct request b = {.service = "", .container_id = "", .method = "", .route = "", .peer = "", .cause = ""};
     assert_int_equal(requests_json_write((struct request *[]){&a, &b}, 2, &out), 0);
     assert_string_equal(
@@ -30,7 +30,7 @@ static void test_two(void **state)
         "[{\"start_time_unix_nano\":1763712000123456789,\"duration_ns\":30,\"service\":\"a\\\"\\u000a\\ufffd\",\"pid\":5,\"tid\":6,"
         "\"container_id\":\"\",\"method\":\"GET\",\"route\":\"/x\",\"status\":200,\"peer\":\"1.2.3.4:5\",\"bytes_in\":1,"
         "\"bytes_out\":2,\"cause\":\"c\",\"parts\":[{\"kind\":\"cpu\",\"ns\":20,\"detail\":\"\"},"
-        "{\"kind\":\"lock\",\"ns\":10,\"detail\":\"futex\"}]},\n"
+        "{\"kind\":\"lock\",\"ns\":10,\"detail\":\"futex\",\"stack\":[\"futex_wait_[k]\",\"a \\\"b\\\"\",\"main\"]}]},\n"
         "{\"start_time_unix_nano\":0,\"duration_ns\":0,\"service\":\"\",\"pid\":0,\"tid\":0,\"container_id\":\"\",\"method\":\"\","
         "\"route\":\"\",\"status\":0,\"peer\":\"\",\"bytes_in\":0,\"bytes_out\":0,\"cause\":\"\",\"parts\":[]}]");
 }
