@@ -11,6 +11,7 @@ from conftest import need_command, wait_for
 from real_servers import start_nginx, start_prefork, why
 
 pytestmark = pytest.mark.usefixtures("root")
+NO_BUDGET = ("--set", "budget.cpu=100%")  # over it, requests would no longer be watched
 CONNECTIONS = 16
 # Every fourth request is to something that is not there, every eighth to something that fails.
 MIXED = """
@@ -43,7 +44,7 @@ def test_nginx_and_wrk_count_the_same(sonde, agent, run, tmp_path):
     tmp_path.chmod(0o755)
     (tmp_path / "file").write_bytes(b"x" * 20_000)
     (tmp_path / "mixed.lua").write_text(MIXED)
-    watching = agent()
+    watching = agent(*NO_BUDGET)
     server = start_nginx(run, tmp_path, LOCATIONS.format(tmp_path) + f" access_log {log} status buffer=64k;",
                          "sendfile on; log_format status $status;", named("counted-nginx"))
     done = subprocess.run([wrk, "-t1", f"-c{CONNECTIONS}", "-d3s", "-s", tmp_path / "mixed.lua", f"http://127.0.0.1:{server.port}/"],
@@ -83,7 +84,7 @@ def ask(port, answers):
 
 def test_prefork_and_its_clients_count_the_same(sonde, agent, run):
     """As many kept connections as there are workers: each worker serves one to its end."""
-    watching, server = agent(), start_prefork(run, WORKERS, named("counted-prefork"))
+    watching, server = agent(*NO_BUDGET), start_prefork(run, WORKERS, named("counted-prefork"))
     answers = []
     clients = [threading.Thread(target=ask, args=(server.port, answers)) for _ in range(WORKERS)]
     for client in clients:

@@ -1,0 +1,87 @@
+"""What tests/kernels/run needs for causes.sh: kernel modules, programs, and a judgement of what it says on the console."""
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+MODULES = ("brd", "dm-mod", "dm-delay", "sch_netem")
+COMMANDS = ("tc", "dmsetup")
+SLACK_NS = 10_000_000
+# Route: kind, what was injected at least, what a detail says. netem holds each packet back for 80 ms: the connection's two, the
+# request and the reply. dm-delay holds each read or write back for 100.
+INJECTED = {"/disk": ("disk", 100_000_000, "fsync of written-"), "/downstream": ("downstream", 320_000_000, "127.0.0.1:8002"),
+            "/cpu-hog": ("run_queue", 60_000_000, ""), "/cpu-quota": ("run_queue", 400_000_000, "quota")}
+
+
+def keep_modules(tree, folder):
+    """Of an unpacked kernel package, uncompressed."""
+    folder.mkdir(exist_ok=True)
+    for name in MODULES:
+        for path in Path(tree).glob(f"**/{name}.ko*"):
+            plain = subprocess.run(["xz", "-dc", path], stdin=subprocess.DEVNULL, capture_output=True).stdout if path.suffix == ".xz" else path.read_bytes()
+            (folder / f"{name}.ko").write_bytes(plain)
+
+
+def why_not(modules, server):
+    """Why the causes cannot be tried, or None."""
+    missing = [name for name in MODULES if not (modules / f"{name}.ko").exists()] + [name for name in COMMANDS if not find(name)]
+    if missing:
+        return f"not there: {', '.join(missing)}"
+    return None if server.exists() else f"{server} does not build"
+
+
+def find(command):
+    return shutil.which(command) or shutil.which(command, path="/usr/sbin:/sbin")
+
+
+def put_in_place(root, place, modules, server):
+    """What is put into the initramfs; returns the line of the script that runs it."""
+    shutil.copytree(modules, root / "modules", dirs_exist_ok=True)
+    shutil.copy(Path(__file__).with_suffix(".sh"), root / "causes")
+    place(root, server, "t/server")
+    for command in COMMANDS:
+        place(root, Path(find(command)), f"t/{command}")
+    return "timeout -s KILL 240 sh /causes 2>&1"
+
+
+def total(request, kind, detail=""):
+    return sum(part["ns"] for part in request["parts"] if part["kind"] == kind and detail in part["detail"])
+
+
+def wrong_with(request, kind, least_ns, detail):
+    """What is wrong with how a request was taken apart, or None."""
+    if sum(part["ns"] for part in request["parts"]) != request["duration_ns"]:
+        return "the parts do not sum to the duration"
+    if max((part["kind"] for part in request["parts"]), key=lambda k: total(request, k)) != kind:
+        return f"most of it is not {kind}"
+    found = total(request, kind, detail) + (total(request, "run_queue") if kind != "run_queue" else 0)
+    if found < least_ns - SLACK_NS:
+        return f"{found / 1e6:.0f} ms found, {least_ns / 1e6:.0f} injected"
+    if total(request, "unattributed") > request["duration_ns"] / 10:
+        return "more than a tenth is unattributed"
+    return None
+
+
+def judge(text):
+    """[(outcome, name, why)] from the console."""
+    block = re.search(r"^@@@ causes begin$(.*?)^@@@ causes why$(.*?)^@@@ causes end$", text, re.M | re.S)
+    if not block:
+        at = text.find("@@@ causes begin")
+        return [("FAIL", "causes", "did not come to their end: " + " ".join(text[at:].split())[-400:])]
+    try:
+        requests = json.loads(block[2])
+    except ValueError:
+        return [("FAIL", "causes", "no JSON: " + " ".join((block[1] + block[2]).split())[-400:])]
+    throttled = re.search(r"throttled_usec (\d+)", block[1])
+    results = []
+    for route, (kind, least_ns, detail) in INJECTED.items():
+        if route == "/cpu-quota":  # it may be throttled once more after its reply
+            least_ns = max(least_ns, int(throttled[1]) * 900 - 100_000_000 if throttled else 0)
+        found = [request for request in requests if request["route"] == route]
+        why = f"{len(found)} requests of it: " + " ".join(block[1].split())[-300:]
+        if len(found) == 1:
+            why = wrong_with(found[0], kind, least_ns, detail)
+            why = why and f"{why}: {json.dumps(found[0])}"
+        results.append(("FAIL", f"causes{route}", why) if why else ("pass", f"causes{route}", ""))
+    return results
