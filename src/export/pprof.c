@@ -52,6 +52,7 @@ enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME, FUNCTION_FILENAME }
 /* What a location refers to, by number of the text table. */
 struct location {
     uint32_t name, file; /* of its function */
+    uint32_t system_name;
     uint32_t mapping, build_id;
     uint32_t function_id; /* from 1 */
     uint32_t mapping_id;  /* from 1; 0: none */
@@ -159,6 +160,7 @@ static int collect_locations(struct writer *w)
         w->order[i] = i;
         w->locations[i] = (struct location){
             .name = put_text(w, profile_frame_text(p, frame, text)),
+            .system_name = put_text(w, profile_text(p, frame->system_name)),
             .file = put_text(w, profile_text(p, frame->file)),
             .mapping = put_text(w, profile_text(p, frame->mapping)),
             .build_id = put_text(w, profile_text(p, frame->build_id)),
@@ -177,7 +179,8 @@ static int compare_functions(const void *left, const void *right, void *location
 {
     const struct location *a = (const struct location *)locations + *(const uint32_t *)left;
     const struct location *b = (const struct location *)locations + *(const uint32_t *)right;
-    return compare_pairs(a->name, a->file, b->name, b->file);
+    int by_name = compare_pairs(a->name, a->file, b->name, b->file);
+    return by_name ? by_name : compare_pairs(a->system_name, 0, b->system_name, 0);
 }
 
 static int compare_mappings(const void *left, const void *right, void *writer)
@@ -202,9 +205,9 @@ static void write_functions(struct writer *w)
             continue;
         protobuf_put_number(&w->message, FUNCTION_ID, id);
         protobuf_put_number(&w->message, FUNCTION_NAME, location->name);
-        /* FUNCTION_SYSTEM_NAME, the mangled name, is not known here. Giving the name twice would make `go
-         * tool pprof` demangle it again and cut template arguments off, which joins functions that are not
-         * the same. */
+        /* Never the name itself: to give that twice would make `go tool pprof` demangle it again and cut
+         * template arguments off, which joins functions that are not the same. */
+        protobuf_put_number(&w->message, FUNCTION_SYSTEM_NAME, location->system_name);
         protobuf_put_number(&w->message, FUNCTION_FILENAME, location->file);
         protobuf_put_message(w->out, PROFILE_FUNCTION, &w->message);
     }

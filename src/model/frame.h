@@ -19,6 +19,7 @@ enum frame_kind {
 struct frame {
     enum frame_kind kind;
     const char *function;  /* demangled, or "" when unnamed */
+    const char *system_name; /* as linkers know it (mangled); "" where that is `function`, or unknown */
     const char *file;      /* source file, where known */
     uint32_t line;         /* 0: unknown */
     const char *mapping;   /* path of the executable file; "[kernel.kallsyms]", "[nvidia]" (a module), "[vdso]" */

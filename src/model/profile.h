@@ -13,11 +13,13 @@
 #include <stdint.h>
 
 struct profile_frame { /* struct frame with numbers of `strings` for its texts */
-    uint32_t function, file, mapping, build_id;
-    uint32_t line;
-    uint32_t kind; /* enum frame_kind */
+    uint32_t function, system_name, file, mapping, build_id;
+    uint32_t line : 24; /* PROFILE_LINE_MAX: that or more */
+    uint32_t kind : 8;  /* enum frame_kind */
     uint64_t address;
 };
+
+#define PROFILE_LINE_MAX ((1u << 24) - 1)
 
 struct profile_stack {
     uint32_t first; /* in `stack_frames` */

@@ -43,13 +43,13 @@ static int carry_frame(struct carry *c, uint32_t *number)
     if (!*known) {
         struct profile_frame row = c->from->frames[*number];
         char text[FRAME_TEXT_BYTES];
-        uint32_t *texts[] = {&row.file, &row.mapping, &row.build_id}, to = 0;
+        uint32_t *texts[] = {&row.system_name, &row.file, &row.mapping, &row.build_id}, to = 0;
         int r = c->fold ? profile_put_text(c->to, profile_frame_text(c->from, &row, text), &row.function)
                         : carry_text(c, &row.function);
         if (c->fold) {
             row.address = 0;
             row.line = 0;
-            row.build_id = 0;
+            row.build_id = row.system_name = 0;
         }
         for (size_t i = 0; r == 0 && i < array_size(texts); i++)
             r = carry_text(c, texts[i]);

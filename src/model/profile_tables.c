@@ -219,10 +219,16 @@ static bool text_equals(const struct profile *p, uint32_t string, const char *te
     return strcmp(profile_text(p, string), text ? text : "") == 0;
 }
 
+static uint32_t line_of(const struct frame *frame)
+{
+    return frame->line < PROFILE_LINE_MAX ? frame->line : PROFILE_LINE_MAX;
+}
+
 static bool frame_equals(const struct profile *p, const struct profile_frame *row, const struct frame *frame)
 {
-    return row->address == frame->address && row->line == frame->line && row->kind == (uint32_t)frame->kind &&
-           text_equals(p, row->function, frame->function) && text_equals(p, row->file, frame->file) &&
+    return row->address == frame->address && row->line == line_of(frame) &&
+           row->kind == (uint32_t)frame->kind && text_equals(p, row->function, frame->function) &&
+           text_equals(p, row->system_name, frame->system_name) && text_equals(p, row->file, frame->file) &&
            text_equals(p, row->mapping, frame->mapping) && text_equals(p, row->build_id, frame->build_id);
 }
 
@@ -237,9 +243,12 @@ int profile_put_whole_frame(struct profile *p, const struct frame *frame, uint32
         *ret = *hint - 1;
         return 0;
     }
-    struct profile_frame row = {.line = frame->line, .kind = frame->kind, .address = frame->address};
+    struct profile_frame row = {
+        .line = line_of(frame), .kind = (uint8_t)frame->kind, .address = frame->address};
     uint32_t number;
     int r = profile_put_text(p, frame->function, &row.function);
+    if (r == 0)
+        r = profile_put_text(p, frame->system_name, &row.system_name);
     if (r == 0)
         r = profile_put_text(p, frame->file, &row.file);
     if (r == 0)

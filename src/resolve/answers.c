@@ -68,13 +68,19 @@ static struct answer_slot *find(struct answers *a, uint64_t object, uint64_t key
     return NULL;
 }
 
+/* Without the last NUL. */
+static size_t both_bytes(const char *text) {
+    const char *second = answers_second(text);
+    return (size_t)(second - text) + strlen(second);
+}
+
 /* Sees to it that the text is among the newest: by its twin's, if that is, else by a copy. */
 static bool freshen(struct answers *a, struct answer_slot *slot) {
     if (!texts_old(&a->texts, slot->generation))
         return true;
     struct answer_slot *twin = slot->twin ? find(a, slot->object, slot->twin) : NULL;
     if (!twin || texts_old(&a->texts, twin->generation)) {
-        const char *copy = texts_add(&a->texts, slot->text, strlen(slot->text));
+        const char *copy = texts_add(&a->texts, slot->text, both_bytes(slot->text));
         if (!copy)
             return false;
         slot->text = copy;
@@ -105,7 +111,7 @@ const char *answers_put(struct answers *a, uint64_t object, uint64_t key, uint64
     struct answer_slot *shared = twin ? find(a, object, twin) : NULL;
     fresh.text = shared && !texts_old(&a->texts, shared->generation)
                      ? shared->text
-                     : texts_add(&a->texts, text, strlen(text));
+                     : texts_add(&a->texts, text, both_bytes(text));
     if (!fresh.text)
         return NULL;
     fresh.generation = a->texts.generation;

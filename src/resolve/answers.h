@@ -1,12 +1,13 @@
 /* Names by two numbers (an object and a place in it), remembered within a bound: a table of two-way sets over
- * texts.h. Any answer may be gone at the next question; a text that was just given holds until the next
- * answers_put. */
+ * texts.h. A text is two strings, one behind the other; answers_second finds the second. Any answer may be
+ * gone at the next question; a text that was just given holds until the next answers_put. */
 #pragma once
 
 #include "resolve/texts.h"
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 struct answer_slot {
     uint64_t object, key, value;
@@ -32,5 +33,10 @@ const char *answers_get(struct answers *a, uint64_t object, uint64_t key, uint64
  * asked for or put) the text is its, and is shared. */
 const char *answers_put(struct answers *a, uint64_t object, uint64_t key, uint64_t value, uint64_t twin,
                         const char *text);
+
+static inline const char *answers_second(const char *text)
+{
+    return text + strlen(text) + 1;
+}
 
 size_t answers_bytes(const struct answers *a);

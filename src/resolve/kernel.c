@@ -243,6 +243,7 @@ static struct frame unnamed_frame(uint64_t address)
                           .file = "",
                           .mapping = "[kernel.kallsyms]",
                           .build_id = "",
+                          .system_name = "",
                           .address = address};
 }
 
@@ -277,6 +278,7 @@ bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct fram
                           .line = a->line,
                           .mapping = a->mapping,
                           .build_id = "",
+                          .system_name = "",
                           .address = address};
     return true;
 }

@@ -110,7 +110,8 @@ static const char *texts_copy(struct sample_resolver *r, const char *text)
 static void resolve_native(struct sample_resolver *r, const struct process *process, uint64_t address,
                            struct frame *ret)
 {
-    *ret = (struct frame){.kind = FRAME_NATIVE, .function = "", .file = "", .mapping = "", .build_id = ""};
+    *ret = (struct frame){
+        .kind = FRAME_NATIVE, .function = "", .system_name = "", .file = "", .mapping = "", .build_id = ""};
     ret->address = address & ~CPU_FRAME_EXACT;
     if (!(address & CPU_FRAME_EXACT) && ret->address)
         ret->address--;
@@ -122,10 +123,11 @@ static void resolve_native(struct sample_resolver *r, const struct process *proc
                                     by a later issue */
         return;
     }
-    struct symbol symbol = {.function = ""};
+    struct symbol symbol = {.function = "", .system_name = ""};
     r->unanswered +=
         symbols_find(r->symbols, m->object, ret->address - m->start + m->file_offset, &symbol) == -ETIMEDOUT;
     ret->function = texts_copy(r, symbol.function);
+    ret->system_name = texts_copy(r, symbol.system_name);
     ret->mapping = m->object->path;
     ret->build_id = m->object->build_id;
     ret->address = symbol.address;
@@ -153,8 +155,12 @@ size_t sample_resolve_kernel(struct sample_resolver *r, const uint64_t *addresse
 
 static void add_truncated(struct sample *s, struct frame *frames, const char *reason)
 {
-    frames[s->frame_count++] = (struct frame){
-        .kind = FRAME_TRUNCATED, .function = reason, .file = "", .mapping = "", .build_id = ""};
+    frames[s->frame_count++] = (struct frame){.kind = FRAME_TRUNCATED,
+                                              .function = reason,
+                                              .system_name = "",
+                                              .file = "",
+                                              .mapping = "",
+                                              .build_id = ""};
 }
 
 static void add_kernel(struct sample_resolver *r, const struct cpu_sample *record, struct losses *losses,

@@ -21,6 +21,7 @@
 #define FILES_BYTES      (128u << 10) /* of the bound, for each set of files held open */
 #define PART_SYMBOLS_MIN 1024         /* smaller parts are not worth their bounds */
 #define SEGMENTS_KEPT    4
+#define NO_NAME          "\0"         /* two empty strings */
 #define NAME_KEY         (1ull << 63) /* tells names from places, whose offsets are smaller */
 
 struct part { /* of an object's addresses: up to the next part's */
@@ -76,7 +77,8 @@ int symbols_new(const struct symbols_options *options, struct symbols **ret)
     s->index_max_bytes = options->cache_bytes / 8 * 5;
     if (!s->debug_root || !s->records)
         return -ENOMEM;
-    int r = answers_init(&s->answers, options->cache_bytes / 8, options->cache_bytes / 4, MANGLED_MAX);
+    int r = answers_init(&s->answers, options->cache_bytes / 8, options->cache_bytes / 4,
+                         MANGLED_MAX + DEMANGLED_MAX);
     if (r < 0)
         return r;
     *ret = take_ptr(s);
@@ -389,6 +391,16 @@ static uint64_t name_key(struct symbol_name name)
     return NAME_KEY | (uint64_t)name.source << 32 | name.name;
 }
 
+/* The readable name and, where that is another one, the mangled name: what answers keep. */
+static void join(const char *readable, const char *mangled, char both[DEMANGLED_MAX + MANGLED_MAX])
+{
+    const bool is_same = !strcmp(readable, mangled);
+    const size_t size = strlen(readable) + 1, mangled_size = is_same ? 0 : strlen(mangled);
+    memmove(both, readable, size);
+    memcpy(both + size, mangled, mangled_size);
+    both[size + mangled_size] = '\0';
+}
+
 /* The name itself, demangled; remembered for the next address of the same function. */
 static int read_name(struct symbols *s, struct record *o, const struct object *object,
                      struct symbol_name name, const char **ret)
@@ -399,11 +411,12 @@ static int read_name(struct symbols *s, struct record *o, const struct object *o
         int r = record_open(s, o, object);
         if (r < 0)
             return r;
-        char mangled[MANGLED_MAX], readable[DEMANGLED_MAX];
+        char mangled[MANGLED_MAX], both[DEMANGLED_MAX + MANGLED_MAX];
         r = symbol_files_name(o->files, name.source, name.name, mangled, sizeof(mangled));
         if (r < 0)
             return r;
-        text = answers_put(&s->answers, o->id, key, 0, 0, demangle(mangled, readable));
+        join(demangle(mangled, both), mangled, both);
+        text = answers_put(&s->answers, o->id, key, 0, 0, both);
         if (!text)
             return -ENOMEM;
     }
@@ -439,14 +452,14 @@ static int find(struct symbols *s, const struct object *object, uint64_t offset,
         record_close(s, o);
         object_unreadable(object);
         r = -ETIMEDOUT;
-        *ret_text = "";
+        *ret_text = NO_NAME;
     }
     return r;
 }
 
 int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset, struct symbol *ret)
 {
-    *ret = (struct symbol){.function = "", .address = file_offset};
+    *ret = (struct symbol){.function = "", .system_name = "", .address = file_offset};
     if (object->is_anonymous || file_offset >= NAME_KEY)
         return -ENOENT;
     s->lookups++;
@@ -454,16 +467,18 @@ int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset,
     if (text) {
         s->hits++;
         ret->function = text;
+        ret->system_name = answers_second(text);
         return *text ? 0 : -ENOENT;
     }
     uint64_t key = 0;
-    text = "";
+    text = NO_NAME;
     int r = find(s, object, file_offset, &ret->address, &key, &text);
     if (!is_passing(r)) {
         const char *kept = answers_put(&s->answers, object->id, file_offset, ret->address, key, text);
         text = kept ? kept : text;
     }
     ret->function = text;
+    ret->system_name = answers_second(text);
     s->unnamed += !*text;
     return *text ? 0 : r == -ETIMEDOUT ? r : -ENOENT;
 }

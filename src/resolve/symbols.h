@@ -22,8 +22,9 @@ void symbols_free(struct symbols *s);
 DEFINE_FREEP(symbols)
 
 struct symbol {
-    const char *function; /* demangled; "" when there is no name */
-    uint64_t address;     /* virtual address of the place asked for, as in the ELF file */
+    const char *function;    /* demangled; "" when there is no name */
+    const char *system_name; /* as it stands in the file; "" where that is `function` */
+    uint64_t address;        /* virtual address of the place asked for, as in the ELF file */
 };
 
 /* Always fills `ret`; strings are borrowed until the next call. Returns 0, -ENOENT when no name covers the

@@ -9,21 +9,11 @@
 
 static inline struct resource fixture_resource(uint32_t pid, const char *command)
 {
-    return (struct resource){
-        .pid = pid,
-        .parent_pid = 1,
-        .command = command,
-        .executable_path = "",
-        .service_name = "",
-        .service_namespace = "",
-        .service_version = "",
-        .container_id = "",
-        .container_runtime = "",
-        .kubernetes_pod_uid = "",
-        .slurm_job_id = "",
-        .systemd_unit = "",
-        .cgroup_path = "",
-    };
+    struct resource r = resource_unknown;
+    r.pid = pid;
+    r.parent_pid = 1;
+    r.command = command;
+    return r;
 }
 
 static inline struct frame fixture_frame(enum frame_kind kind, const char *function, const char *mapping,
@@ -31,6 +21,7 @@ static inline struct frame fixture_frame(enum frame_kind kind, const char *funct
 {
     return (struct frame){.kind = kind,
                           .function = function,
+                          .system_name = "",
                           .file = "",
                           .mapping = mapping,
                           .build_id = "",
@@ -88,6 +79,7 @@ static inline void fixture_typical(struct profile *p)
     main_frame.build_id = "0123456789abcdef0123456789abcdef01234567";
     struct frame work =
         fixture_frame(FRAME_NATIVE, "std::vector<int>::push_back(int&&)", "/usr/bin/server", 0x2000);
+    work.system_name = "_ZNSt6vectorIiSaIiEE9push_backEOi";
     work.build_id = main_frame.build_id;
     struct frame work_again = work;
     work_again.address = 0x2010; /* the same function at another address */
@@ -140,7 +132,7 @@ static inline void fixture_hostile(struct profile *p)
         resource.service_name = resource.container_id = resource.cgroup_path = names[i];
         struct frame frames[2] = {fixture_frame(FRAME_NATIVE, names[i], names[i], UINT64_MAX - i),
                                   fixture_frame(FRAME_TRUNCATED, names[i], "", 0)};
-        frames[0].file = frames[0].build_id = names[i];
+        frames[0].file = frames[0].build_id = frames[0].system_name = names[i];
         fixture_add(p, &resource, 7, names[i], 10000000, frames, 2);
     }
 }

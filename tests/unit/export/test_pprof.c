@@ -53,6 +53,7 @@ struct decoded {
     uint64_t locations[ROWS_MAX], functions[ROWS_MAX]; /* number of rows with this id */
     uint64_t mappings[64];
     uint64_t location_count, function_count, mapping_count, text_count;
+    uint64_t system_names; /* functions that have one */
     bool has_default;
     char first_mapping[64];
 };
@@ -136,7 +137,9 @@ static void decode(struct cursor c, struct decoded *d)
             decode_location(m.body, d);
         if (m.field == 5) {
             assert_in_range(number_of(m.body, 2), 1, d->text_count - 1);
+            assert_in_range(number_of(m.body, 3), 0, d->text_count - 1);
             assert_in_range(number_of(m.body, 4), 0, d->text_count - 1);
+            d->system_names += number_of(m.body, 3) != 0;
         }
         if (m.field == 14)
             d->has_default = m.number > 0 && m.number < d->text_count;
@@ -205,6 +208,25 @@ static void functions_and_mappings_are_shared(void **state)
     assert_int_equal(d.frames, 4 * 3 + 2 + 3 + 2);
 }
 
+static void system_names_tell_functions_apart(void **state)
+{
+    (void)state;
+    static struct decoded d;
+    _cleanup_(profile_freep) struct profile *p = new_profile();
+    struct resource resource = fixture_resource(1, "c");
+    struct frame frames[] = {fixture_native("max"), fixture_native("max"), fixture_native("main")};
+    frames[0].system_name = "_Z3maxii";
+    frames[1].system_name = "_Z3maxdd"; /* at the same address of another build, say */
+    fixture_add(p, &resource, 1, "t", 1, frames, 3);
+    assert_int_equal(p->frame_count, 3);
+    write_and_decode(p, &d);
+    assert_int_equal(d.function_count, 3);
+    assert_int_equal(d.system_names, 2);
+    _cleanup_(profile_freep) struct profile *folded = NULL;
+    assert_int_equal(profile_fold(p, &folded), 0);
+    assert_int_equal(folded->frame_count, 2); /* people tell them apart by name */
+}
+
 /* The program of the busiest process comes first, whatever frame was seen first. */
 static void the_main_mapping_is_the_first(void **state)
 {
@@ -252,6 +274,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_and_references),
         cmocka_unit_test(functions_and_mappings_are_shared),
+        cmocka_unit_test(system_names_tell_functions_apart),
         cmocka_unit_test(the_main_mapping_is_the_first),
         cmocka_unit_test(an_enormous_profile_of_random_stacks),
     };

@@ -37,7 +37,8 @@ int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset,
     memset(name + n, 'x', name_padding);
     name[(size_t)n + name_padding] = '\0';
     const int found = strcmp(object->path, "/lib/stripped.so") != 0;
-    *ret = (struct symbol){.function = found ? name : "", .address = file_offset + 0x10000};
+    *ret =
+        (struct symbol){.function = found ? name : "", .system_name = "", .address = file_offset + 0x10000};
     return found ? 0 : -ENOENT;
 }
 
@@ -434,15 +435,19 @@ static void test_stacks_of_other_records(void **state)
     struct frame frames[3];
     const uint64_t addresses[] = {0x1101 | CPU_FRAME_EXACT, 0x1201, 0x1301, 0x1401};
     const struct process *process = processes_find(f->processes, PROGRAM, 0);
-    assert_int_equal(sample_resolve_user(f->resolver, process, addresses, 4, UNWIND_END_ENTRY, &f->losses, frames, 3), 3);
+    assert_int_equal(
+        sample_resolve_user(f->resolver, process, addresses, 4, UNWIND_END_ENTRY, &f->losses, frames, 3), 3);
     assert_string_equal(frames[0].function, "program+5101");
     assert_string_equal(frames[2].function, "program+5300");
-    assert_int_equal(sample_resolve_user(f->resolver, process, addresses, 2, UNWIND_END_NO_ROWS, &f->losses, frames, 3), 3);
+    assert_int_equal(
+        sample_resolve_user(f->resolver, process, addresses, 2, UNWIND_END_NO_ROWS, &f->losses, frames, 3),
+        3);
     assert_int_equal(frames[2].kind, FRAME_TRUNCATED);
     assert_int_equal(f->losses.count[LOSS_NO_ROWS], 1);
     assert_int_equal(sample_resolve_kernel(f->resolver, addresses, 2, frames, 3), 2);
     assert_string_equal(frames[1].function, "k1200");
-    assert_int_equal(sample_resolve_user(f->resolver, NULL, addresses, 1, UNWIND_END_ENTRY, &f->losses, frames, 3), 1);
+    assert_int_equal(
+        sample_resolve_user(f->resolver, NULL, addresses, 1, UNWIND_END_ENTRY, &f->losses, frames, 3), 1);
     assert_string_equal(frames[0].mapping, "");
 }
 

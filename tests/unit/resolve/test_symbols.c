@@ -231,6 +231,14 @@ static void the_rules(void **state)
             expect(s, &o, COLD_VADDR + 0x1f, "cold");
         }
         struct symbol found;
+        for (int round = 0; round < 2; round++) {
+            assert_int_equal(symbols_find(s, &o, TEXT_OFFSET + 0x915 + round, &found), 0);
+            assert_string_equal(found.system_name, "_ZN3foo3barEi.part.0");
+            assert_int_equal(symbols_find(s, &o, TEXT_OFFSET + 0x905, &found), 0);
+            assert_string_equal(found.system_name, ""); /* the same */
+            assert_int_equal(symbols_find(s, &o, TEXT_OFFSET + 0x935, &found), -ENOENT);
+            assert_string_equal(found.system_name, "");
+        }
         assert_int_equal(symbols_find(s, &o, 0x10, &found), -ENOENT); /* the ELF header is no code */
         assert_int_equal(symbols_find(s, &o, UINT64_MAX, &found), -ENOENT);
         struct object gone = {.id = 8, .path = "/nonexistent/file", .build_id = ""};
