@@ -4,23 +4,6 @@
 #include <endian.h>
 #include <string.h>
 
-const void *cursor_bytes(struct cursor *c, size_t size)
-{
-    if (c->failed || size > c->size - c->position) {
-        c->failed = true;
-        return NULL;
-    }
-    const uint8_t *p = c->data ? c->data + c->position : NULL; /* an empty span may have no data */
-    c->position += size;
-    return p;
-}
-
-uint8_t cursor_u8(struct cursor *c)
-{
-    const uint8_t *p = cursor_bytes(c, 1);
-    return p ? *p : 0;
-}
-
 uint16_t cursor_u16(struct cursor *c)
 {
     uint16_t v = 0;
@@ -48,7 +31,7 @@ uint64_t cursor_u64(struct cursor *c)
     return le64toh(v);
 }
 
-uint64_t cursor_uleb128(struct cursor *c)
+uint64_t cursor_uleb128_long(struct cursor *c)
 {
     uint64_t value = 0;
     for (unsigned shift = 0;; shift += 7) {

@@ -24,18 +24,40 @@ static inline size_t cursor_left(const struct cursor *c)
     return c->failed ? 0 : c->size - c->position;
 }
 
+/* `size` bytes, borrowed, or NULL. This and what stands on it is inline: call frame instructions are read
+ * byte by byte, millions of them for a large program. */
+static inline const void *cursor_bytes(struct cursor *c, size_t size)
+{
+    if (c->failed || size > c->size - c->position) {
+        c->failed = true;
+        return NULL;
+    }
+    const uint8_t *p = c->data ? c->data + c->position : NULL; /* an empty span may have no data */
+    c->position += size;
+    return p;
+}
+
 /* Little-endian unsigned integers, as ELF64LE and our own wire have them. */
-uint8_t cursor_u8(struct cursor *c);
+static inline uint8_t cursor_u8(struct cursor *c)
+{
+    const uint8_t *p = (const uint8_t *)cursor_bytes(c, 1);
+    return p ? *p : 0;
+}
+
 uint16_t cursor_u16(struct cursor *c);
 uint32_t cursor_u32(struct cursor *c);
 uint64_t cursor_u64(struct cursor *c);
 
 /* LEB128 as in DWARF 5, section 7.6; more than 64 bits is a failure. */
-uint64_t cursor_uleb128(struct cursor *c);
+uint64_t cursor_uleb128_long(struct cursor *c);
 int64_t cursor_sleb128(struct cursor *c);
 
-/* `size` bytes, borrowed, or NULL. */
-const void *cursor_bytes(struct cursor *c, size_t size);
+static inline uint64_t cursor_uleb128(struct cursor *c)
+{
+    if (c->failed || c->position == c->size || !c->data || c->data[c->position] & 0x80)
+        return cursor_uleb128_long(c);
+    return c->data[c->position++];
+}
 
 /* A NUL-terminated string that lies wholly inside the span, borrowed, or NULL. */
 const char *cursor_string(struct cursor *c);

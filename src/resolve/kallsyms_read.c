@@ -37,7 +37,8 @@ struct collection {
     bool any_code;                           /* code symbols were seen, if only at address 0 */
 };
 
-static void collection_clear(struct collection *c) {
+static void collection_clear(struct collection *c)
+{
     free(c->symbols);
     free(c->names);
     for (uint32_t i = 0; i < c->region_count; i++)
@@ -46,7 +47,8 @@ static void collection_clear(struct collection *c) {
 }
 
 /* Room for one more element; doubles. */
-static int reserve(void *array_p, size_t *capacity, size_t needed, size_t element_bytes, size_t max) {
+static int reserve(void *array_p, size_t *capacity, size_t needed, size_t element_bytes, size_t max)
+{
     void **array = array_p;
     if (needed <= *capacity)
         return 0;
@@ -65,7 +67,8 @@ static int reserve(void *array_p, size_t *capacity, size_t needed, size_t elemen
 
 /* The number of the region with this name, added when new. Symbols of a module follow one another, so the
  * last is tried first. */
-static int region_number(struct collection *c, const char *name, size_t size) {
+static int region_number(struct collection *c, const char *name, size_t size)
+{
     for (uint32_t i = c->region_count; i-- > 0;)
         if (strlen(c->regions[i].name) == size && !memcmp(c->regions[i].name, name, size))
             return i;
@@ -88,7 +91,8 @@ static int region_number(struct collection *c, const char *name, size_t size) {
 
 /* Global before local before weak, then the name with the fewest underscores in front: what a reader of the
  * source would say. */
-static uint8_t rank_of(char type, const char *name) {
+static uint8_t rank_of(char type, const char *name)
+{
     uint8_t underscores = 0;
     while (underscores < 15 && name[underscores] == '_')
         underscores++;
@@ -96,7 +100,8 @@ static uint8_t rank_of(char type, const char *name) {
 }
 
 static int collect(struct collection *c, uint64_t address, char type, const char *name, size_t size,
-                   int region) {
+                   int region)
+{
     bool is_padding = size > strlen(PADDING_PREFIX) && !memcmp(name, PADDING_PREFIX, strlen(PADDING_PREFIX));
     int r = reserve(&c->symbols, &c->capacity, c->count + 1, sizeof(*c->symbols), SYMBOLS_MAX);
     if (r < 0)
@@ -116,7 +121,8 @@ static int collect(struct collection *c, uint64_t address, char type, const char
     return 0;
 }
 
-static void note_mark(struct collection *c, const char *name, size_t size, uint64_t address) {
+static void note_mark(struct collection *c, const char *name, size_t size, uint64_t address)
+{
     if (size == 6 && !memcmp(name, "_etext", 6))
         c->text_end = address;
     else if (size == 10 && !memcmp(name, "_sinittext", 10))
@@ -125,10 +131,23 @@ static void note_mark(struct collection *c, const char *name, size_t size, uint6
         c->init_end = address;
 }
 
+/* Half of the lines are data, which nobody runs; told by the place where the type stands when the address has
+ * its 16 digits. Those that may be marks are read whole. */
+static bool is_data_line(const char *line, const char *end)
+{
+    if (end - line < 20 || line[16] != ' ' || line[18] != ' ')
+        return false;
+    char type = line[17] | 0x20; /* a letter, in lower case */
+    return type != 't' && type != 'w' && line[19] != '_';
+}
+
 /* "ffffffff81000000 T _stext" or "ffffffffc0201000 t name\t[module]"; what does not read so is passed over.
  * `line` ends in a newline, which may be written over. */
-static int collect_line(struct collection *c, char *line, char *end) {
+static int collect_line(struct collection *c, char *line, char *end)
+{
     *end = '\0';
+    if (is_data_line(line, end))
+        return 0;
     char *at = line;
     uint64_t address = 0;
     for (; at < end; at++) {
@@ -169,7 +188,8 @@ static int collect_line(struct collection *c, char *line, char *end) {
 }
 
 /* Calls collect_line for every whole line of the descriptor, from its start. */
-static int collect_all(struct collection *c, int fd) {
+static int collect_all(struct collection *c, int fd)
+{
     _cleanup_free_ char *piece = malloc(READ_BYTES);
     if (!piece)
         return -ENOMEM;
@@ -200,7 +220,8 @@ static int collect_all(struct collection *c, int fd) {
 }
 
 /* Where modules end, from /proc/modules: "name 16384 0 - Live 0xffffffffc0201000". */
-static void bound_modules(struct collection *c, int fd) {
+static void bound_modules(struct collection *c, int fd)
+{
     _cleanup_buf_ struct buf text = {0};
     if (fd < 0 || lseek(fd, 0, SEEK_SET) < 0 || buf_read_fd(&text, fd, MODULES_MAX) < 0 || !text.data)
         return;
@@ -220,7 +241,8 @@ static void bound_modules(struct collection *c, int fd) {
 }
 
 /* Leaves the kernel's text and the modules; what lies in init sections is gone since boot. */
-static void drop_useless(struct collection *c) {
+static void drop_useless(struct collection *c)
+{
     size_t kept = 0;
     for (size_t i = 0; i < c->count; i++) {
         struct raw_symbol s = c->symbols[i];
@@ -233,7 +255,8 @@ static void drop_useless(struct collection *c) {
     c->count = kept;
 }
 
-static int compare_symbols(const void *a_p, const void *b_p) {
+static int compare_symbols(const void *a_p, const void *b_p)
+{
     const struct raw_symbol *a = a_p, *b = b_p;
     if (a->address != b->address)
         return a->address < b->address ? -1 : 1;
@@ -242,12 +265,27 @@ static int compare_symbols(const void *a_p, const void *b_p) {
     return a->name < b->name ? -1 : a->name > b->name;
 }
 
+/* The kernel lists its own symbols by address, only aliases among them are not in our order: few steps put
+ * each in its place. False when that takes too many (modules come in any order). */
+static bool sort_by_few_steps(struct collection *c)
+{
+    size_t steps = 0;
+    for (size_t i = 1; i < c->count; i++) {
+        struct raw_symbol s = c->symbols[i];
+        size_t at = i;
+        for (; at > 0 && compare_symbols(&c->symbols[at - 1], &s) > 0 && steps < c->count; at--, steps++)
+            c->symbols[at] = c->symbols[at - 1];
+        c->symbols[at] = s;
+        if (steps >= c->count)
+            return false;
+    }
+    return true;
+}
+
 /* By address, one symbol an address: the best of its aliases. */
-static void sort_and_unite(struct collection *c) {
-    bool sorted = true;
-    for (size_t i = 1; i < c->count && sorted; i++)
-        sorted = compare_symbols(&c->symbols[i - 1], &c->symbols[i]) <= 0;
-    if (!sorted)
+static void sort_and_unite(struct collection *c)
+{
+    if (!sort_by_few_steps(c))
         qsort(c->symbols, c->count, sizeof(*c->symbols), compare_symbols);
     size_t kept = 0;
     for (size_t i = 0; i < c->count; i++)
@@ -258,7 +296,8 @@ static void sort_and_unite(struct collection *c) {
 
 /* Does a block have to end before symbol i, which would be its n-th? Padding stays with the function behind
  * it. */
-static bool block_ends(const struct collection *c, size_t i, size_t first) {
+static bool block_ends(const struct collection *c, size_t i, size_t first)
+{
     const struct raw_symbol *s = &c->symbols[i], *base = &c->symbols[first];
     size_t n = i - first;
     return s->region != base->region || s->address - base->address > UINT32_MAX || n >= KALLSYMS_BLOCK ||
@@ -267,7 +306,8 @@ static bool block_ends(const struct collection *c, size_t i, size_t first) {
 
 /* A function's padding must have that function right behind it, in its region; what does not is not known by
  * name. */
-static void drop_lone_padding(struct collection *c) {
+static void drop_lone_padding(struct collection *c)
+{
     size_t kept = 0;
     for (size_t i = 0; i < c->count; i++) {
         const struct raw_symbol *s = &c->symbols[i];
@@ -279,7 +319,8 @@ static void drop_lone_padding(struct collection *c) {
     c->count = kept;
 }
 
-static void put_name(struct kallsyms *k, const char *name) {
+static void put_name(struct kallsyms *k, const char *name)
+{
     size_t size = strlen(name);
     uint8_t *at = k->names + k->name_bytes;
     if (size >= KALLSYMS_LONG_NAME) {
@@ -293,7 +334,8 @@ static void put_name(struct kallsyms *k, const char *name) {
     k->name_bytes = at + size - k->names;
 }
 
-static int pack(struct collection *c, struct kallsyms *k) {
+static int pack(struct collection *c, struct kallsyms *k)
+{
     size_t blocks = 0, name_bytes = 0;
     for (size_t i = 0, first = 0; i < c->count; i++) {
         if (i == 0 || block_ends(c, i, first)) {
@@ -325,7 +367,8 @@ static int pack(struct collection *c, struct kallsyms *k) {
 }
 
 /* Ends of regions that nothing told: the kernel's is a page after its last symbol. */
-static void bound_core(struct collection *c, struct kallsyms *k) {
+static void bound_core(struct collection *c, struct kallsyms *k)
+{
     k->core_start = UINT64_MAX;
     uint64_t last = 0;
     for (size_t i = 0; i < c->count; i++) {
@@ -338,7 +381,8 @@ static void bound_core(struct collection *c, struct kallsyms *k) {
     c->regions[0].end = c->text_end ? c->text_end : last ? (last | (KALLSYMS_PAGE - 1)) + 1 : 0;
 }
 
-int kallsyms_read(int fd, int modules_fd, struct kallsyms **ret) {
+int kallsyms_read(int fd, int modules_fd, struct kallsyms **ret)
+{
     _cleanup_(collection_clear) struct collection c = {0};
     int r = region_number(&c, "", 0);
     if (r < 0)
@@ -368,7 +412,8 @@ int kallsyms_read(int fd, int modules_fd, struct kallsyms **ret) {
     return 0;
 }
 
-int kallsyms_check(int fd) {
+int kallsyms_check(int fd)
+{
     char head[4096];
     struct collection c = {0};
     if (lseek(fd, 0, SEEK_SET) < 0)

@@ -8,6 +8,7 @@
 
 #define FIRST_PAGES   16
 #define FIRST_RULES   64
+#define RECENT_RULES  256
 #define RULE_NONE     0 /* the writer puts these two in before all others */
 #define RULE_REPLACED 1 /* what stands in for rules past UNWIND_MAX_RULES */
 
@@ -16,6 +17,8 @@ struct unwind_table_writer {
     size_t page_count, page_capacity;
     struct unwind_rule *rules;
     size_t rule_count, rule_capacity;
+    uint32_t recent[RECENT_RULES]; /* numbers of rules + 1, by a hash that costs nothing: nearly all rows have
+                                      one of few rules */
     uint32_t *slots; /* numbers of rules + 1, by hash; a power of two of them, at most half full */
     size_t slot_count;
     uint32_t last_rule;
@@ -41,7 +44,16 @@ static int slots_grow(struct unwind_table_writer *w)
     return 0;
 }
 
-static int rule_number(struct unwind_table_writer *w, const struct unwind_rule *rule, uint32_t *ret)
+static bool same_rule(const struct unwind_rule *a, const struct unwind_rule *b)
+{
+    uint64_t x[2], y[2];
+    _Static_assert(sizeof(x) == sizeof(*a), "all of a rule");
+    memcpy(x, a, sizeof(x));
+    memcpy(y, b, sizeof(y));
+    return x[0] == y[0] && x[1] == y[1];
+}
+
+static int find_rule(struct unwind_table_writer *w, const struct unwind_rule *rule, uint32_t *ret)
 {
     if ((w->rule_count + 1) * 2 > w->slot_count) {
         int r = slots_grow(w);
@@ -50,7 +62,7 @@ static int rule_number(struct unwind_table_writer *w, const struct unwind_rule *
     }
     size_t at = XXH3_64bits(rule, sizeof(*rule)) & (w->slot_count - 1);
     for (; w->slots[at]; at = (at + 1) & (w->slot_count - 1)) {
-        if (memcmp(&w->rules[w->slots[at] - 1], rule, sizeof(*rule)) == 0) {
+        if (same_rule(&w->rules[w->slots[at] - 1], rule)) {
             *ret = w->slots[at] - 1;
             return 0;
         }
@@ -72,6 +84,23 @@ static int rule_number(struct unwind_table_writer *w, const struct unwind_rule *
     w->slots[at] = (uint32_t)w->rule_count + 1;
     *ret = (uint32_t)w->rule_count++;
     return 0;
+}
+
+static int rule_number(struct unwind_table_writer *w, const struct unwind_rule *rule, uint32_t *ret)
+{
+    uint32_t mixed = ((uint32_t)rule->cfa_offset ^ (uint32_t)rule->fp_offset << 7 ^
+                      (uint32_t)rule->bx_words << 13 ^ rule->cfa) *
+                     0x9e3779b1u;
+    uint32_t *recent = &w->recent[mixed >> 24];
+    _Static_assert(RECENT_RULES == 1 << 8, "the hash gives 8 bits");
+    if (*recent && same_rule(&w->rules[*recent - 1], rule)) {
+        *ret = *recent - 1;
+        return 0;
+    }
+    int r = find_rule(w, rule, ret);
+    if (r == 0)
+        *recent = *ret + 1;
+    return r;
 }
 
 /* Makes room for `count` values in all. */
