@@ -1,5 +1,6 @@
 """The agent under things that happen: a second one, kill -9, ten thousand short processes, configuration that is wrong, clients that
 misbehave."""
+import contextlib
 import os
 import re
 import signal
@@ -114,7 +115,10 @@ def test_clients_that_misbehave(agent):
         answer = raw(started.port, data)
         assert b" 200 " not in answer.split(b"\r\n")[0] and b"root:" not in answer, answer[:200]
     # Many that connect and say nothing must not keep others out for ever.
-    idle = [socket.create_connection(("127.0.0.1", started.port)) for _ in range(200)]
+    idle = []
+    for _ in range(200):
+        with contextlib.suppress(ConnectionError):  # beyond what it takes at a time it may refuse
+            idle.append(socket.create_connection(("127.0.0.1", started.port)))
     for s in idle:
         s.close()
     wait_for(lambda: started.get("/healthz")[0] == 200, 30, "/healthz")
