@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <xxhash.h>
 #include <zlib.h>
 #include <zstd.h>
 
@@ -488,6 +489,23 @@ static size_t find_build_id(const struct elf_file *f, const struct note_range *r
         cursor_skip(&c, padding < cursor_left(&c) ? padding : cursor_left(&c));
     }
     return 0;
+}
+
+uint64_t elf_digest(const struct elf_file *f)
+{
+    const uint64_t head[] = {f->size, f->entry, f->machine, f->type, f->segment_count, f->section_count};
+    uint64_t hash = XXH3_64bits(head, sizeof(head));
+    for (size_t i = 0; i < f->segment_count; i++) {
+        const struct elf_segment *s = &f->segments[i];
+        const uint64_t row[] = {s->offset, s->vaddr, s->file_bytes, s->memory_bytes, s->executable};
+        hash = XXH3_64bits_withSeed(row, sizeof(row), hash);
+    }
+    for (size_t i = 0; i < f->section_count; i++) {
+        const struct elf_section *s = &f->sections[i];
+        const uint64_t row[] = {s->type, s->flags, s->vaddr, s->offset, s->size_bytes};
+        hash = XXH3_64bits_withSeed(row, sizeof(row), hash);
+    }
+    return hash;
 }
 
 size_t elf_build_id(const struct elf_file *f, uint8_t ret[64])

@@ -56,5 +56,8 @@ int elf_section_data(const struct elf_file *f, const struct elf_section *s, size
 int elf_vaddr_from_offset(const struct elf_file *f, uint64_t offset, uint64_t *ret);
 int elf_offset_from_vaddr(const struct elf_file *f, uint64_t vaddr, uint64_t *ret);
 
+/* A hash of the size and of what the headers say of segments and sections. */
+uint64_t elf_digest(const struct elf_file *f);
+
 /* NT_GNU_BUILD_ID from the notes of PT_NOTE segments or sections; returns its length (<= 64) or 0. */
 size_t elf_build_id(const struct elf_file *f, uint8_t ret[64]);

@@ -46,6 +46,7 @@ bool object_file_identify(int fd, struct object_identity *ret)
     if (copy >= 0 && elf_open(copy, &elf) == 0) {
         take_fd(&copy);
         id.build_id_bytes = elf_build_id(elf, id.build_id);
+        id.digest = elf_digest(elf);
     }
     *ret = id;
     return true;

@@ -1,8 +1,10 @@
 /* Executable files by identity; see objects.h and objects_table.h.
  *
- * One object has up to OBJECT_KEYS_MAX keys in one hash table: its build id, and every (device, inode,
- * generation) that it was seen under. A build id is an identity for good. An inode's number is one only
- * together with its generation, or while a process that maps it lives (the file system cannot give it to
+ * One object has up to OBJECT_KEYS_MAX keys in one hash table: its build id with a digest of the file's
+ * headers, every path and mount namespace where a record told of that build id, and every (device, inode,
+ * generation) that it was seen under. A build id is what a file claims: it is believed where the same claim
+ * was looked at before, so that who lies is taken for somebody else only by itself. An inode's number is one
+ * only together with its generation, or while a process that maps it lives (the file system cannot give it to
  * another file as long as it is mapped): /proc/PID/maps and old kernels tell no generation, so such a key is
  * asked only then, and otherwise the file is looked at again.
  *
@@ -13,6 +15,7 @@
 #include "base/clock.h"
 #include "resolve/file_opener.h"
 #include "resolve/object_file.h"
+#include "resolve/object_keys.h"
 #include "resolve/objects_table.h"
 
 #include <errno.h>
@@ -23,34 +26,22 @@
 #include <uthash.h>
 #include <utlist.h>
 
-#define OBJECT_KEYS_MAX 6
+#define OBJECT_KEYS_MAX 256
 #define OPEN_TRIES_MAX  8
 #define PAUSE_NS        1000000000ull
 #define PAUSE_MAX_NS    (64 * PAUSE_NS)
 
-struct object_key {
-    uint8_t kind;  /* KEY_* */
-    uint8_t bytes; /* of build_id */
-    uint8_t padding[6];
-    union {
-        uint8_t build_id[OBJECT_BUILD_ID_MAX];
-        struct {
-            uint64_t device, inode, generation;
-        };
-    };
-};
-enum { KEY_BUILD_ID = 1, KEY_INODE = 2, KEY_VDSO = 3 };
-
 struct key_entry {
     struct object_key key;
     struct entry *owner;
+    struct key_entry *prev, *next; /* of the owner's, oldest first */
     UT_hash_handle hh;
 };
 
 struct entry {
     struct object object; /* first: callers hold a pointer to it */
     struct objects *home;
-    struct key_entry *keys[OBJECT_KEYS_MAX];
+    struct key_entry *keys;
     unsigned key_count;
     unsigned mapped;      /* mappings that hold it; objects_get and _retain minus objects_release */
     unsigned live;        /* of processes that have not exited */
@@ -58,6 +49,7 @@ struct entry {
     int fd;               /* -1: not open now; O_PATH where identity.is_far */
     unsigned tries;       /* to open it, in vain */
     bool was_open;
+    bool disputed;               /* other contents claim its build id too */
     uint64_t retry_ns, pause_ns; /* not to be tried before: it did not answer */
     struct object_sight seen;    /* where it was seen last, for opening it again; `path` is the object's */
     struct object_identity identity;
@@ -129,32 +121,6 @@ bool object_path_is_file(const char *path)
            strcmp(path, "/anon_hugepage") != 0;
 }
 
-static struct object_key key_of_build_id(const uint8_t *build_id, size_t bytes)
-{
-    struct object_key key = {.kind = KEY_BUILD_ID, .bytes = (uint8_t)bytes};
-    memcpy(key.build_id, build_id, bytes);
-    return key;
-}
-
-static struct object_key key_of_inode(uint64_t device, uint64_t inode, uint64_t generation)
-{
-    struct object_key key = {.kind = KEY_INODE};
-    key.device = device;
-    key.inode = inode;
-    key.generation = generation;
-    return key;
-}
-
-/* Linkers can be told any build id; one of zeros is what a careless build script gives to all its programs.
- */
-static bool is_build_id(const uint8_t *build_id, size_t bytes)
-{
-    for (size_t i = 0; i < bytes && i < OBJECT_BUILD_ID_MAX; i++)
-        if (build_id[i])
-            return bytes <= OBJECT_BUILD_ID_MAX;
-    return false;
-}
-
 static struct entry *find_key(struct objects *o, const struct object_key *key)
 {
     struct key_entry *k;
@@ -164,6 +130,8 @@ static struct entry *find_key(struct objects *o, const struct object_key *key)
 
 static void forget_key(struct objects *o, struct key_entry *k)
 {
+    DL_DELETE(k->owner->keys, k);
+    k->owner->key_count--;
     HASH_DELETE(hh, o->by_key, k);
     o->bytes -= sizeof(*k);
     free(k);
@@ -177,23 +145,19 @@ static void add_key(struct objects *o, struct entry *e, const struct object_key 
     HASH_FIND(hh, o->by_key, key, sizeof(*key), k);
     if (k && k->owner == e)
         return;
+    if (k)
+        forget_key(o, k);
     if (e->key_count == OBJECT_KEYS_MAX)
-        return; /* it will be found by looking at the file */
-    if (k) {
-        struct entry *old = k->owner;
-        for (unsigned i = 0; i < old->key_count; i++)
-            if (old->keys[i] == k)
-                old->keys[i] = old->keys[--old->key_count];
-    } else {
-        k = calloc(1, sizeof(*k));
-        if (!k)
-            return;
-        k->key = *key;
-        HASH_ADD(hh, o->by_key, key, sizeof(k->key), k);
-        o->bytes += sizeof(*k);
-    }
+        forget_key(o, e->keys); /* it will be found by looking at the file */
+    k = calloc(1, sizeof(*k));
+    if (!k)
+        return;
+    k->key = *key;
     k->owner = e;
-    e->keys[e->key_count++] = k;
+    HASH_ADD(hh, o->by_key, key, sizeof(k->key), k);
+    o->bytes += sizeof(*k);
+    DL_APPEND(e->keys, k);
+    e->key_count++;
 }
 
 static void close_entry(struct objects *o, struct entry *e)
@@ -222,8 +186,8 @@ static void keep_open(struct objects *o, struct entry *e, int fd)
 static void destroy_entry(struct objects *o, struct entry *e)
 {
     close_entry(o, e);
-    while (e->key_count)
-        forget_key(o, e->keys[--e->key_count]);
+    while (e->keys)
+        forget_key(o, e->keys);
     o->count--;
     o->bytes -= sizeof(*e) + strlen(e->path) + 1;
     free(e);
@@ -289,6 +253,11 @@ static int reopen(struct objects *o, struct entry *e)
         o->failed++;
         return fd;
     }
+    if (e->was_open && e->identity.digest != id.digest) { /* another one that claims the same build id */
+        close(fd);
+        e->tries++;
+        return -ENOENT;
+    }
     learn_identity(e, &id);
     e->identity.is_far = id.is_far;
     e->identity.mount_id = id.mount_id;
@@ -318,10 +287,6 @@ static struct entry *new_entry(struct objects *o, const struct object_sight *sig
             memcpy(e->identity.build_id, build_id, e->identity.build_id_bytes);
         o->failed++;
     }
-    if (is_build_id(build_id, build_id_bytes)) {
-        struct object_key key = key_of_build_id(build_id, build_id_bytes);
-        add_key(o, e, &key);
-    }
     o->count++;
     o->bytes += sizeof(*e) + path_bytes;
     return e;
@@ -330,25 +295,25 @@ static struct entry *new_entry(struct objects *o, const struct object_sight *sig
 /* By what the sight itself tells, without looking at the file. */
 static struct entry *find_told(struct objects *o, const struct object_sight *sight)
 {
-    if (is_build_id(sight->build_id, sight->build_id_bytes)) {
-        struct object_key key = key_of_build_id(sight->build_id, sight->build_id_bytes);
+    if (object_key_is_build_id(sight->build_id, sight->build_id_bytes)) {
+        struct object_key key = object_key_of_place(sight);
         return find_key(o, &key);
     }
     if (sight->inode == 0)
         return NULL;
-    struct object_key key = key_of_inode(sight->device, sight->inode, sight->generation);
+    struct object_key key = object_key_of_inode(sight->device, sight->inode, sight->generation);
     struct entry *e = find_key(o, &key);
     return e && (sight->generation || e->live) ? e : NULL;
 }
 
-/* By the file: the same build id, or the same inode and generation. */
+/* By the file: the same build id and digest, or the same inode and generation. */
 static struct entry *find_opened(struct objects *o, const struct object_identity *id)
 {
-    if (is_build_id(id->build_id, id->build_id_bytes)) {
-        struct object_key key = key_of_build_id(id->build_id, id->build_id_bytes);
+    if (object_key_is_build_id(id->build_id, id->build_id_bytes)) {
+        struct object_key key = object_key_of_content(id);
         return find_key(o, &key);
     }
-    struct object_key key = key_of_inode(id->device, id->inode, id->generation);
+    struct object_key key = object_key_of_inode(id->device, id->inode, id->generation);
     struct entry *e = find_key(o, &key);
     return e && (id->generation || e->live) ? e : NULL;
 }
@@ -362,14 +327,48 @@ static void remember_sight(struct entry *e, const struct object_sight *sight)
     e->seen.by_maps = false;
 }
 
-static void add_inode_keys(struct objects *o, struct entry *e, const struct object_sight *sight)
+/* A file that cannot be looked at (its process has gone, say) is the one that is known by its build id,
+ * unless several claim that. */
+static struct entry *find_claimed(struct objects *o, const struct object_sight *sight)
 {
+    if (!object_key_is_build_id(sight->build_id, sight->build_id_bytes))
+        return NULL;
+    struct object_key key = object_key_of_claim(sight->build_id, sight->build_id_bytes);
+    struct entry *e = find_key(o, &key);
+    return e && !e->disputed ? e : NULL;
+}
+
+/* The build id of an opened file, once for its contents and once, for the first that claims it, alone. */
+static void add_build_id_keys(struct objects *o, struct entry *e)
+{
+    const struct object_identity *id = &e->identity;
+    if (!e->was_open || !object_key_is_build_id(id->build_id, id->build_id_bytes))
+        return;
+    struct object_key content = object_key_of_content(id),
+                      claim = object_key_of_claim(id->build_id, id->build_id_bytes);
+    if (!find_key(o, &content))
+        add_key(o, e, &content);
+    struct entry *first = find_key(o, &claim);
+    if (!first)
+        add_key(o, e, &claim);
+    else if (first->identity.digest != id->digest)
+        first->disputed = e->disputed = true;
+}
+
+static void add_keys(struct objects *o, struct entry *e, const struct object_sight *sight)
+{
+    add_build_id_keys(o, e);
+    if (object_key_is_build_id(sight->build_id, sight->build_id_bytes)) {
+        struct object_key key = object_key_of_place(sight);
+        add_key(o, e, &key);
+    }
     if (sight->inode) {
-        struct object_key key = key_of_inode(sight->device, sight->inode, sight->generation);
+        struct object_key key = object_key_of_inode(sight->device, sight->inode, sight->generation);
         add_key(o, e, &key);
     }
     if (e->identity.inode) {
-        struct object_key key = key_of_inode(e->identity.device, e->identity.inode, e->identity.generation);
+        struct object_key key =
+            object_key_of_inode(e->identity.device, e->identity.inode, e->identity.generation);
         add_key(o, e, &key);
     }
 }
@@ -384,7 +383,11 @@ static int get_by_file(struct objects *o, const struct object_sight *sight, stru
             close_entry(o, o->open);
         fd = open_sight(o, sight, false, &id);
     }
-    struct entry *e = fd >= 0 ? find_opened(o, &id) : NULL;
+    struct entry *e = fd >= 0 ? find_opened(o, &id) : find_claimed(o, sight);
+    if (e && fd < 0) { /* this time; what was not looked at is not remembered */
+        *ret = e;
+        return 0;
+    }
     if (!e)
         e = new_entry(o, sight, &id, fd);
     if (!e)
@@ -397,14 +400,14 @@ static int get_by_file(struct objects *o, const struct object_sight *sight, stru
     }
     if (is_passing(fd))
         e->retry_ns = clock_monotonic_ns() + PAUSE_NS;
-    add_inode_keys(o, e, sight);
+    add_keys(o, e, sight);
     *ret = e;
     return 0;
 }
 
 static int get_vdso(struct objects *o, const struct object_sight *sight, struct entry **ret)
 {
-    struct object_key key = {.kind = KEY_VDSO};
+    struct object_key key = object_key_of_vdso();
     struct entry *e = find_key(o, &key);
     if (!e) {
         struct object_identity id = {0};
@@ -432,7 +435,7 @@ static int get_locked(struct objects *o, const struct object_sight *sight, struc
         return r;
     remember_sight(e, sight);
     if (e->fd < 0 && e->tries < OPEN_TRIES_MAX && reopen(o, e) == 0)
-        add_inode_keys(o, e, sight);
+        add_keys(o, e, sight);
     if (e->mapped++ == 0) {
         if (e->released_ns)
             DL_DELETE(o->idle, e);

@@ -20,6 +20,7 @@ struct object_sight {
     uint64_t device;       /* makedev(); inode 0: not told */
     uint64_t inode;
     uint64_t generation; /* 0: not told */
+    uint64_t view;       /* the mount namespace of the process; 0: not known */
     uint64_t start, end; /* of the mapping */
     bool by_maps;        /* told by /proc/PID/maps just now: the mapping exists */
     /* Through whose eyes to look for the file: the process itself, then its ancestors, who share its view of

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <time.h>
 #include <utlist.h>
@@ -216,11 +217,24 @@ static void keep_within_bounds(struct processes *p)
     }
 }
 
-void processes_viewers(struct processes *p, const struct process_entry *e, struct object_sight *sight)
+/* The namespace is a number of the kernel's: no file system is asked. */
+static void find_view(struct process_entry *e)
+{
+    char name[40];
+    struct stat st;
+    snprintf(name, sizeof(name), "/proc/%" PRIu32 "/ns/mnt", e->process.pid);
+    if (!e->view_known && stat(name, &st) == 0)
+        e->view = st.st_ino;
+    e->view_known = true;
+}
+
+void processes_viewers(struct processes *p, struct process_entry *e, struct object_sight *sight)
 {
     sight->pid_count = 0;
     if (p->is_replay)
         return;
+    find_view(e);
+    sight->view = e->view;
     sight->pids[sight->pid_count++] = e->process.pid;
     uint32_t parent = e->parent_pid;
     while (parent > 1 && sight->pid_count < OBJECT_PIDS_MAX) {
@@ -284,6 +298,8 @@ static void apply_fork(struct processes *p, const struct process_fork *fork)
         e->knowledge = KNOWN_COMPLETELY;
     e->cgroup = cgroup_ref(parent->cgroup);
     e->cgroup_id = parent->cgroup_id;
+    e->view = parent->view;
+    e->view_known = parent->view_known;
     e->service = service_ref(parent->service);
     if (parent->image)
         processes_set_image(p, e, image_ref(parent->image));
@@ -308,7 +324,7 @@ static void apply_exec(struct processes *p, const struct process_exec *exec)
     e->generation = p->generation;
     e->threads = 1;
     e->threads_counted = true;
-    e->service_known = false;
+    e->service_known = e->view_known = false;
     e->is_kernel_thread = false;
     copy_command(e->command, exec->comm);
 }

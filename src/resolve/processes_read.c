@@ -119,7 +119,7 @@ bool processes_is_alive(const struct processes *p, const struct process_entry *e
     return stat.threads > 1 || (stat.state != 'Z' && stat.state != 'X');
 }
 
-static void map_line(struct processes *p, const struct process_entry *e, const struct maps_line *line,
+static void map_line(struct processes *p, struct process_entry *e, const struct maps_line *line,
                      struct image *image)
 {
     char path[PATH_MAX];
@@ -143,8 +143,7 @@ static void map_line(struct processes *p, const struct process_entry *e, const s
 }
 
 /* The image as /proc shows it now; NULL when the process has none (any more). */
-static struct image *read_image(struct processes *p, const struct process_entry *e, int proc_fd,
-                                int *ret_error)
+static struct image *read_image(struct processes *p, struct process_entry *e, int proc_fd, int *ret_error)
 {
     struct buf *text = scratch(p);
     p->count.mapping_reads++;

@@ -36,12 +36,14 @@ struct process_entry {
     uint64_t exit_time_ns;
     uint64_t mappings_read_ns, cgroup_read_ns; /* CLOCK_MONOTONIC; 0: never */
     uint64_t cgroup_id;
+    uint64_t view; /* mount namespace; 0: not known */
     uint32_t parent_pid;
     uint32_t generation; /* of table->generation, when last made sure of */
     int32_t threads;
     uint8_t knowledge;    /* enum process_knowledge */
     bool threads_counted; /* `threads` is exact */
     bool leader_exited;
+    bool view_known; /* since its exec; else `view` is its parent's */
     bool cgroup_known, service_known; /* asked for; there may be none */
     uint16_t
         reread_after_s; /* no sooner than this after mappings_read_ns: doubled when nothing had changed */
@@ -89,7 +91,7 @@ void processes_set_image(struct processes *p, struct process_entry *e, struct im
 void processes_map(struct processes *p, struct process_entry *e, const struct object_sight *sight,
                    uint64_t file_offset);
 /* Fills the pids of a sight: the process and its ancestors. */
-void processes_viewers(struct processes *p, const struct process_entry *e, struct object_sight *sight);
+void processes_viewers(struct processes *p, struct process_entry *e, struct object_sight *sight);
 
 /* processes_read.c */
 struct process_entry *processes_read_new(struct processes *p, uint32_t pid);

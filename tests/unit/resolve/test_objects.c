@@ -153,6 +153,88 @@ static void test_build_id_and_inode_are_one_object(void **state)
     remove_place(&other);
 }
 
+/* Somebody gives a program of theirs the build id of a library, and runs it first. */
+static void test_liar_harms_only_itself(void **state)
+{
+    (void)state;
+    skip_without_openat2();
+    struct place liar_place, place;
+    make_place(&liar_place);
+    make_place(&place);
+    write_program(place.path);
+    _cleanup_buf_ struct buf lie = {0};
+    assert_int_equal(buf_read_file(&lie, place.path, 64 << 20), 0);
+    assert_int_equal(buf_append(&lie, "more", 4), 0);
+    write_file(liar_place.path, lie.data, lie.size);
+    struct object_identity id;
+    _cleanup_close_ int fd = open(place.path, O_RDONLY | O_CLOEXEC);
+    assert_true(object_file_identify(fd, &id));
+
+    for (int told = 0; told < 2; told++) { /* by build id, as records do, and by inode, as /proc does */
+        struct objects *objects = NULL;
+        struct object *all[5] = {NULL};
+        assert_int_equal(objects_new(8, &objects), 0);
+        struct object_sight sights[] = {sight_of(liar_place.path), sight_of(place.path), sight_of(place.path),
+                                        sight_of(liar_place.path), sight_of(place.path)};
+        for (size_t i = 0; i < array_size(sights); i++) {
+            struct object_sight *s = &sights[i];
+            s->view = i == 2 ? 2 : 1; /* once from another container */
+            if (told == 0) {
+                s->inode = s->device = 0;
+                s->build_id = id.build_id;
+                s->build_id_bytes = id.build_id_bytes;
+            }
+            if (i == 4) { /* one that has gone: it could be either */
+                s->path = "/nowhere/at/all";
+                s->pid_count = told == 0 ? 0 : 1;
+            }
+            assert_int_equal(objects_get(objects, s, &all[i]), 0);
+        }
+        assert_ptr_not_equal(all[0], all[1]);
+        assert_ptr_equal(all[1], all[2]);
+        assert_ptr_equal(all[0], all[3]);
+        if (told == 0) {
+            assert_ptr_not_equal(all[4], all[0]);
+            assert_ptr_not_equal(all[4], all[1]);
+        }
+        _cleanup_close_ int opened = object_open(all[1]);
+        struct stat st;
+        assert_int_equal(stat(place.path, &st), 0);
+        assert_same_file(opened, &st);
+        for (size_t i = 0; i < array_size(all); i++)
+            objects_release(all[i]);
+        objects_free(objects);
+    }
+    remove_place(&liar_place);
+    remove_place(&place);
+}
+
+/* A process that has gone before its file was looked at: the one file that is known by this build id. */
+static void test_file_out_of_reach_is_known_by_its_build_id(void **state)
+{
+    (void)state;
+    skip_without_openat2();
+    struct place place;
+    make_place(&place);
+    write_program(place.path);
+    struct object_identity id;
+    _cleanup_close_ int fd = open(place.path, O_RDONLY | O_CLOEXEC);
+    assert_true(object_file_identify(fd, &id));
+    struct objects *objects = NULL;
+    struct object *known = NULL, *gone = NULL;
+    assert_int_equal(objects_new(8, &objects), 0);
+    struct object_sight sight = sight_of(place.path);
+    assert_int_equal(objects_get(objects, &sight, &known), 0);
+    sight = (struct object_sight){
+        .path = "/nowhere/at/all", .build_id = id.build_id, .build_id_bytes = id.build_id_bytes};
+    assert_int_equal(objects_get(objects, &sight, &gone), 0);
+    assert_ptr_equal(known, gone);
+    objects_release(known);
+    objects_release(gone);
+    objects_free(objects);
+    remove_place(&place);
+}
+
 static void test_replaced_file_is_not_opened(void **state)
 {
     (void)state;
@@ -371,6 +453,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_a_file),
         cmocka_unit_test(test_build_id_and_inode_are_one_object),
+        cmocka_unit_test(test_liar_harms_only_itself),
+        cmocka_unit_test(test_file_out_of_reach_is_known_by_its_build_id),
         cmocka_unit_test(test_replaced_file_is_not_opened),
         cmocka_unit_test(test_deleted_file_is_opened),
         cmocka_unit_test(test_inode_used_again_is_another_object),
