@@ -86,12 +86,21 @@ struct attempt {
     bool has_sendpage;
 };
 
-static bool kernel_has(const char *name, uint32_t kind)
+/* What has to be known of a kernel before anything is loaded. To read its types costs 10 ms: once. */
+struct kernel_facts {
+    bool has_sendpage;
+    bool has_return; /* from the scheduler, to hook */
+};
+
+static struct kernel_facts look_at_kernel(void)
 {
     struct btf *btf = btf__load_vmlinux_btf();
-    bool has = btf && btf__find_by_name_kind(btf, name, kind) > 0;
+    struct kernel_facts facts = {
+        .has_sendpage = btf && btf__find_by_name_kind(btf, "inet_sendpage", BTF_KIND_FUNC) > 0,
+        .has_return = btf && btf__find_by_name_kind(btf, "btf_trace_sched_exit_tp", BTF_KIND_TYPEDEF) > 0,
+    };
     btf__free(btf);
-    return has;
+    return facts;
 }
 
 static void choose_programs(struct request_bpf *bpf, const struct attempt *a)
@@ -239,10 +248,9 @@ static int quiet(enum libbpf_print_level level, const char *format, va_list argu
     return 0;
 }
 
-static int climb(const struct source_options *options, struct attach_entry *entry, int only,
-                 enum request_walks way, struct request_bpf **ret)
+static int climb(const struct source_options *options, struct attach_entry *entry, int only, struct attempt a,
+                 struct request_bpf **ret)
 {
-    struct attempt a = {.walks = way, .has_sendpage = kernel_has("inet_sendpage", BTF_KIND_FUNC)};
     int r = -ENOTSUP;
     for (size_t i = 0; i < array_size(rungs); i++) {
         if (only != REQUEST_RUNG_BEST && (size_t)only != i)
@@ -282,14 +290,16 @@ int request_ladder_climb(const struct source_options *options, struct attach_rep
     struct attach_entry *entry = attach_report_add(report, "requests");
     enum request_walks way = (enum request_walks)choice->walks;
     libbpf_print_fn_t before = libbpf_set_print(quiet);
+    const struct kernel_facts facts = look_at_kernel();
     if (choice->walks == REQUEST_WALKS_BEST)
-        way = kernel_has("btf_trace_sched_exit_tp", BTF_KIND_TYPEDEF) ? REQUEST_WALKS_AT_RETURN
-                                                                      : REQUEST_WALKS_AT_LEAVING;
-    int r = climb(options, entry, choice->rung, way, ret), refused = r;
+        way = facts.has_return ? REQUEST_WALKS_AT_RETURN : REQUEST_WALKS_AT_LEAVING;
+    struct attempt a = {.walks = way, .has_sendpage = facts.has_sendpage};
+    int r = climb(options, entry, choice->rung, a, ret), refused = r;
     if (r < 0 && r != -EPERM) { /* is it the walks that this kernel does not take? */
         struct attach_entry second = {0};
         snprintf(second.probe, sizeof(second.probe), "%s", entry->probe);
-        r = climb(options, &second, choice->rung, REQUEST_WALKS_NONE, ret);
+        a.walks = REQUEST_WALKS_NONE;
+        r = climb(options, &second, choice->rung, a, ret);
         if (r == 0)
             *entry = second;
     }
