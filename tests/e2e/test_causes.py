@@ -2,6 +2,7 @@
 and with the time that was injected. How long it really was is not taken from a clock that a busy machine falsifies: the handler
 measures its own wait, the kernel accounts run queue and throttling, and a wait ends only after the other side has seen it begin and
 let its time pass."""
+import json
 import os
 import random
 import socket
@@ -16,7 +17,7 @@ from real_servers import get, start_nginx, start_prefork, why
 
 pytestmark = pytest.mark.usefixtures("root")
 INJECTED_NS = 150_000_000
-SLACK_NS = 10_000_000  # two ends of a wait, each a few system calls, on a machine that may do other things
+SLACK_NS = 15_000_000  # two ends of a wait, each a few system calls, on a machine that may do other things; a tick of a stolen CPU
 
 
 @pytest.fixture
@@ -35,7 +36,7 @@ def found(sonde, agent, server, route, reply):
         losses = {name: value for name, value in agent.metrics().items() if value and ("losses" in name or "request_duration_seconds_count" in name)}
         raise AssertionError(f"{error}; told: {why(sonde, agent)}; counted: {losses}; said: {agent.running.error[-1000:]}") from None
     assert len(requests) == 1, requests
-    return requests[0]
+    return requests[0] | {"stolen_ns": reply.stolen_ns}
 
 
 def total(request, *kinds):
@@ -44,13 +45,14 @@ def total(request, *kinds):
 
 def assert_cause(request, kind, least_ns, most_ns, detail=""):
     """The injected time lies under its kind: nothing of it elsewhere but in the run queue, and nothing there that was not injected."""
-    kinds = {part["kind"] for part in request["parts"]}
-    assert max(kinds, key=lambda k: total(request, k)) == kind, request
-    assert total(request, kind) <= most_ns + SLACK_NS, (most_ns, request)
-    assert total(request, kind) + (total(request, "run_queue") if kind != "run_queue" else 0) >= least_ns - SLACK_NS, (least_ns, request)
-    assert any(part["kind"] == kind and detail in part["detail"] for part in request["parts"]), request
-    assert total(request, "unattributed") <= request["duration_ns"] / 10, request
-    assert request["status"] == 200, request
+    slack_ns = SLACK_NS + request["stolen_ns"]
+    kinds, told = {part["kind"] for part in request["parts"]}, f"at least {least_ns}, at most {most_ns}: {json.dumps(request)}"
+    assert max(kinds, key=lambda k: total(request, k)) == kind, told
+    assert total(request, kind) <= most_ns + slack_ns, told
+    assert total(request, kind) + (total(request, "run_queue") if kind != "run_queue" else 0) >= least_ns - slack_ns, told
+    assert any(part["kind"] == kind and detail in part["detail"] for part in request["parts"]), told
+    assert total(request, "unattributed") <= request["duration_ns"] / 10 + request["stolen_ns"], told
+    assert request["status"] == 200, told
 
 
 def assert_found(sonde, agent, server, target, kind, detail="", reply=None):
@@ -111,7 +113,7 @@ def test_cpu_hog_beside_python(sonde, watch, run, hogs):
     reply = get(server.port, "/cpu?0.06")
     request = found(sonde, watching, server, "/cpu", reply)
     assert_cause(request, "run_queue", reply.queued_ns * 0.97, request["duration_ns"] - 60_000_000)
-    assert 60_000_000 - SLACK_NS <= total(request, "cpu") <= reply.took_ns - reply.queued_ns + SLACK_NS, request
+    assert 60_000_000 - SLACK_NS <= total(request, "cpu") <= reply.took_ns - reply.queued_ns + SLACK_NS + reply.stolen_ns, json.dumps(request)
 
 
 def test_cpu_hog_beside_nginx(sonde, watch, run, hogs, words):
@@ -194,7 +196,7 @@ def test_cpu_quota(sonde, watch, run, controller, words, which):
     assert least_ns >= INJECTED_NS, "the injection did not work"
     assert_cause(request, "run_queue", least_ns, request["duration_ns"] - total(request, "cpu"), "quota")
     by_quota_ns = sum(part["ns"] for part in request["parts"] if "quota" in part["detail"])
-    assert by_quota_ns >= least_ns - SLACK_NS, (least_ns, request)
+    assert by_quota_ns >= least_ns - SLACK_NS - reply.stolen_ns, f"{least_ns}: {json.dumps(request)}"
 
 
 # --- a disk that is slow -------------------------------------------------------------------------------------------------------
