@@ -94,6 +94,10 @@ static void write_frames(const struct writer *w)
         }
         buf_printf(w->out, ",\"kind\":\"%s\",", frame_kind_name(frame->kind));
         put_key_string(w->out, "mapping", profile_text(w->p, frame->mapping));
+        if (frame->build_id) {
+            buf_putc(w->out, ',');
+            put_key_string(w->out, "build_id", profile_text(w->p, frame->build_id));
+        }
         buf_putc(w->out, '}');
     }
 }

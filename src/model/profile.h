@@ -76,7 +76,7 @@ struct profile_filter {
 int profile_merge(struct profile *to, const struct profile *from, const struct profile_filter *filter);
 
 /* A copy for readers, in which frames are what people tell apart: `function` is the frame's text (frame_text of model/frame.h), and
- * address, line and build id are dropped, so that stacks which only differ in these are one. */
+ * address, line and mangled name are dropped, so that stacks which only differ in these are one. */
 int profile_fold(const struct profile *p, struct profile **ret);
 
 size_t profile_bytes(const struct profile *p); /* memory held */

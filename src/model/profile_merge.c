@@ -49,7 +49,7 @@ static int carry_frame(struct carry *c, uint32_t *number)
         if (c->fold) {
             row.address = 0;
             row.line = 0;
-            row.build_id = row.system_name = 0;
+            row.system_name = 0;
         }
         for (size_t i = 0; r == 0 && i < array_size(texts); i++)
             r = carry_text(c, texts[i]);

@@ -57,8 +57,8 @@ static void typical(void **state)
     assert_non_null(strstr(job, "],[]]")); /* the sample without frames */
     assert_int_equal(occurrences(json, "push_back"), 1);
     assert_non_null(strstr(
-        json,
-        "{\"name\":\"main\",\"file\":\"server.c\",\"kind\":\"native\",\"mapping\":\"/usr/bin/server\"}"));
+        json, "{\"name\":\"main\",\"file\":\"server.c\",\"kind\":\"native\",\"mapping\":\"/usr/bin/server\","
+              "\"build_id\":\"0123456789abcdef0123456789abcdef01234567\"}"));
     assert_non_null(strstr(
         json,
         "{\"name\":\"libcuda.so.1+0x4711\",\"kind\":\"native\",\"mapping\":\"/usr/lib/libcuda.so.1\"}"));
