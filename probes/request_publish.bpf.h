@@ -84,6 +84,18 @@ static __always_inline void count(struct request_connection *c, struct request_p
     c->counted_ns = r->duration_ns;
 }
 
+/* In which of its ways a stack lies, if it is there. */
+__noinline __u32 find_stack(__u64 name)
+{
+    __u32 way = 0;
+    for (; way < STACKS_WAYS - 1; way++) {
+        struct request_stack *s = stack_at(name, way);
+        if (s && s->name == name)
+            break;
+    }
+    return way;
+}
+
 /* Puts the stack of wait `i` behind the others in the record; how many frames they have together. */
 static __always_inline __u64 append_stack(struct request_record_stacks *out, __u32 i, __u64 used)
 {
@@ -95,18 +107,15 @@ static __always_inline __u64 append_stack(struct request_record_stacks *out, __u
     w->user_end = REQUEST_STACK_LOST;
     if (used > REQUEST_FRAMES - REQUEST_USER_FRAMES)
         return used;
-    for (__u32 way = 0; way < STACKS_WAYS; way++) {
-        struct request_stack *s = stack_at(name, way);
-        if (!s || s->name != name)
-            continue;
-        __u64 frames = at_most(s->frames, REQUEST_USER_FRAMES);
-        if (bpf_probe_read_kernel(&out->frames[used], frames * 8, s->address) < 0)
-            break;
-        w->user_frames = frames;
-        w->user_end = s->end;
-        return used + frames;
-    }
-    return used;
+    struct request_stack *s = stack_at(name, find_stack(name));
+    if (!s || s->name != name)
+        return used;
+    __u64 frames = at_most(s->frames, REQUEST_USER_FRAMES);
+    if (bpf_probe_read_kernel(&out->frames[used], frames * 8, s->address) < 0)
+        return used;
+    w->user_frames = frames;
+    w->user_end = s->end;
+    return used + frames;
 }
 
 static __always_inline bool has_stacks(struct request_record *r)
@@ -132,20 +141,24 @@ static __noinline bool send_with_stacks(struct request_record *r)
     return true;
 }
 
-static __noinline void send_record(struct request_connection *c)
+__noinline int send_record(__u64 number)
 {
+    struct request_connection *c = connection_find(number);
+    if (!c)
+        return 0;
     struct request_record *r = &c->r;
     __u32 waits = r->wait_count;
     if (waits > REQUEST_WAITS)
-        return;
+        return 0;
     __u64 size = __builtin_offsetof(struct request_record, waits) + waits * sizeof(struct request_wait);
     if (size > sizeof(*r))
-        return;
+        return 0;
     r->h.size_bytes = size;
     r->h.time_ns = r->start_ns + r->duration_ns;
     if (has_stacks(r) ? !send_with_stacks(r) : bpf_ringbuf_output(&request_ring, r, size, 0) < 0)
         lose(REQUEST_LOSS_RING_FULL);
     c->recorded_ns = r->duration_ns;
+    return 0;
 }
 
 /* The thread turned elsewhere, or (`last`) nothing more can come: counts, corrects what was counted too early, records. A global
@@ -176,9 +189,9 @@ __noinline int publish(__u64 number, __u64 now, int last)
     }
     if (recorded) { /* it went on after its record */
         if (duration >= recorded + (recorded >> 2) || (last && duration > recorded))
-            send_record(c);
+            send_record(number);
     } else if (is_slow(p, duration, now)) {
-        send_record(c);
+        send_record(number);
         if (!first)
             lose_not(REQUEST_LOSS_NOT_DETAILED);
     } else if (first) {
