@@ -85,6 +85,24 @@ static void watch_until(struct watch *w, size_t enough, bool (*look)(const struc
     }
 }
 
+/* A watch of one process alone, whose rows the kernel half has; what was sampled before it had them is let
+ * go. */
+static struct watch watch_walked(struct source_options options, pid_t pid, struct rows *ret_rows)
+{
+    struct unwind_tables *tables;
+    struct watch w;
+
+    options.pids[0] = (uint32_t)pid;
+    options.pid_count = 1;
+    w = watch_begin(&source_cpu, &options);
+    tables = cpu_source_unwind_tables(w.self);
+    assert_true(
+        (ret_rows ? rows_put_process_and_tell(tables, pid, ret_rows) : rows_put_process(tables, pid)) > 0);
+    assert_int_equal(w.source->drain(w.self, w.batch), 0);
+    batch_clear(w.batch);
+    return w;
+}
+
 /* The user address `i` of a sample: where the call or the interrupted instruction is. */
 static unsigned long user_address(const struct cpu_sample *s, size_t i)
 {
@@ -184,18 +202,11 @@ static bool look_deep(const struct wire_header *header, void *context)
 
 static void walk_deep(int depth)
 {
-    struct source_options options = defaults;
     struct expectation e = {.pid = subject_deep(depth), .depth = (size_t)depth};
     struct watch w;
 
     usleep(100000); /* at the bottom of its recursion */
-    options.pids[0] = (uint32_t)e.pid;
-    options.pid_count = 1;
-    w = watch_begin(&source_cpu, &options);
-    assert_true(rows_put_process(cpu_source_unwind_tables(w.self), e.pid) > 0);
-    /* Whatever was sampled before the rows were in is let go. */
-    assert_int_equal(w.source->drain(w.self, w.batch), 0);
-    batch_clear(w.batch);
+    w = watch_walked(defaults, e.pid, NULL);
     watch_until(&w, ENOUGH, look_deep, &e);
     subject_kill(e.pid);
     watch_end(&w);
@@ -225,18 +236,12 @@ static bool look_too_deep(const struct wire_header *header, void *context)
 
 static void test_a_stack_too_deep_says_so(void **state)
 {
-    struct source_options options = defaults;
     pid_t pid = subject_deep(1100);
     struct watch w;
 
     (void)state;
     usleep(100000);
-    options.pids[0] = (uint32_t)pid;
-    options.pid_count = 1;
-    w = watch_begin(&source_cpu, &options);
-    assert_true(rows_put_process(cpu_source_unwind_tables(w.self), pid) > 0);
-    assert_int_equal(w.source->drain(w.self, w.batch), 0);
-    batch_clear(w.batch);
+    w = watch_walked(defaults, pid, NULL);
     watch_until(&w, ENOUGH, look_too_deep, NULL);
     subject_kill(pid);
     watch_end(&w);
@@ -255,18 +260,12 @@ static bool look_below_system_call(const struct wire_header *header, void *conte
 /* In the kernel, the user registers come from the top of the kernel stack. */
 static void test_user_stack_below_a_system_call(void **state)
 {
-    struct source_options options = defaults;
     pid_t pid = subject_syscalls();
     struct watch w;
 
     (void)state;
     usleep(100000);
-    options.pids[0] = (uint32_t)pid;
-    options.pid_count = 1;
-    w = watch_begin(&source_cpu, &options);
-    assert_true(rows_put_process(cpu_source_unwind_tables(w.self), pid) > 0);
-    assert_int_equal(w.source->drain(w.self, w.batch), 0);
-    batch_clear(w.batch);
+    w = watch_walked(defaults, pid, NULL);
     watch_until(&w, ENOUGH, look_below_system_call, NULL);
     subject_kill(pid);
     watch_end(&w);
@@ -291,18 +290,12 @@ static bool look_signal(const struct wire_header *header, void *context)
 
 static void test_through_a_signal_frame(void **state)
 {
-    struct source_options options = defaults;
     pid_t pid = subject_signal();
     struct watch w;
 
     (void)state;
     usleep(200000); /* in its handler */
-    options.pids[0] = (uint32_t)pid;
-    options.pid_count = 1;
-    w = watch_begin(&source_cpu, &options);
-    assert_true(rows_put_process(cpu_source_unwind_tables(w.self), pid) > 0);
-    assert_int_equal(w.source->drain(w.self, w.batch), 0);
-    batch_clear(w.batch);
+    w = watch_walked(defaults, pid, NULL);
     watch_until(&w, ENOUGH, look_signal, NULL);
     subject_kill(pid);
     watch_end(&w);
@@ -321,13 +314,8 @@ static void test_mappings_replaced_under_samples(void **state)
     (void)state;
     usleep(100000);
     options.sample_hz = 999;
-    options.pids[0] = (uint32_t)e.pid;
-    options.pid_count = 1;
-    w = watch_begin(&source_cpu, &options);
+    w = watch_walked(options, e.pid, &rows);
     tables = cpu_source_unwind_tables(w.self);
-    assert_true(rows_put_process_and_tell(tables, e.pid, &rows) > 0);
-    assert_int_equal(w.source->drain(w.self, w.batch), 0);
-    batch_clear(w.batch);
     bytes = unwind_tables_bytes(tables);
     while (samples < 200) {
         for (int i = 0; i < 1000; i++)

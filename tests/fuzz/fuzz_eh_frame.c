@@ -2,8 +2,7 @@
  * ends in a rule. The last byte chooses machine and section, the others are the section's contents. */
 #include "cfi_check.h"
 
-#include <elf.h>
-#include <string.h>
+#include "../unit/resolve/frame_file.h"
 
 #define CODE_VADDR  0x1000
 #define CODE_OFFSET 0x1000
@@ -12,13 +11,6 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-struct head {
-    Elf64_Ehdr header;
-    Elf64_Phdr segments[2];
-    Elf64_Shdr sections[3];
-    char names[40];
-};
-
 /* A file with one code segment and `contents` as .eh_frame or .debug_frame. */
 static void *make_file(bool arm, bool debug, const uint8_t *contents, size_t size, size_t *ret_size)
 {
@@ -26,38 +18,18 @@ static void *make_file(bool arm, bool debug, const uint8_t *contents, size_t siz
     uint8_t *file = calloc(1, total);
     if (!file)
         return NULL;
-    struct head *h = (struct head *)file;
-    memcpy(h->header.e_ident, ELFMAG "\2\1\1", 7);
-    h->header.e_type = ET_DYN;
-    h->header.e_machine = arm ? EM_AARCH64 : EM_X86_64;
-    h->header.e_entry = CODE_VADDR;
-    h->header.e_phoff = offsetof(struct head, segments);
-    h->header.e_phentsize = sizeof(Elf64_Phdr);
-    h->header.e_phnum = 2;
-    h->header.e_shoff = offsetof(struct head, sections);
-    h->header.e_shentsize = sizeof(Elf64_Shdr);
-    h->header.e_shnum = 3;
-    h->header.e_shstrndx = 2;
-    h->segments[0] = (Elf64_Phdr){.p_type = PT_LOAD,
-                                  .p_flags = PF_R | PF_X,
-                                  .p_offset = CODE_OFFSET,
-                                  .p_vaddr = CODE_VADDR,
-                                  .p_filesz = CODE_BYTES,
-                                  .p_memsz = CODE_BYTES};
-    h->segments[1] = (Elf64_Phdr){.p_type = PT_LOAD,
-                                  .p_flags = PF_R,
-                                  .p_offset = CODE_OFFSET + CODE_BYTES,
-                                  .p_vaddr = FRAME_VADDR,
-                                  .p_filesz = size,
-                                  .p_memsz = size};
-    memcpy(h->names, "\0.eh_frame\0.debug_frame\0.names", 31);
-    h->sections[1] = (Elf64_Shdr){.sh_name = debug ? 11 : 1,
-                                  .sh_type = SHT_PROGBITS,
-                                  .sh_addr = FRAME_VADDR,
-                                  .sh_offset = CODE_OFFSET + CODE_BYTES,
-                                  .sh_size = size};
-    h->sections[2] = (Elf64_Shdr){
-        .sh_name = 24, .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct head, names), .sh_size = 31};
+    frame_file_fill(file, &(struct frame_file){
+                              .debug_frame = debug,
+                              .machine = arm ? EM_AARCH64 : EM_X86_64,
+                              .entry = CODE_VADDR,
+                              .code_offset = CODE_OFFSET,
+                              .code_vaddr = CODE_VADDR,
+                              .code_bytes = CODE_BYTES,
+                              .frames_offset = CODE_OFFSET + CODE_BYTES,
+                              .frames_vaddr = FRAME_VADDR,
+                              .frames_bytes = size,
+                              .section_bytes = size,
+                          });
     memcpy(file + CODE_OFFSET + CODE_BYTES, contents, size);
     *ret_size = total;
     return file;

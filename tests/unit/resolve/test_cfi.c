@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "frame_file.h"
+
 #define CODE_OFFSET  0x1000
 #define CODE_VADDR   0x11000
 #define CODE_BYTES   0x1000
@@ -26,14 +28,8 @@ struct maker {
     size_t size; /* of the section so far */
     size_t cie;  /* position of the last CIE */
     uint16_t machine;
+    uint64_t entry;
     bool debug_frame;
-};
-
-struct head {
-    Elf64_Ehdr header;
-    Elf64_Phdr segments[3];
-    Elf64_Shdr sections[4];
-    char names[64];
 };
 
 static void put(struct maker *m, const void *data, size_t size)
@@ -82,37 +78,18 @@ static void add_fde(struct maker *m, uint32_t start, uint32_t size, const uint8_
 
 static struct elf_file *finish(struct maker *m)
 {
-    struct head *h = (struct head *)m->file;
-    memcpy(h->header.e_ident, ELFMAG "\2\1\1", 7);
-    h->header.e_type = ET_DYN;
-    h->header.e_machine = m->machine ? m->machine : EM_X86_64;
-    h->header.e_phoff = offsetof(struct head, segments);
-    h->header.e_phentsize = sizeof(Elf64_Phdr);
-    h->header.e_phnum = 3;
-    h->header.e_shoff = offsetof(struct head, sections);
-    h->header.e_shentsize = sizeof(Elf64_Shdr);
-    h->header.e_shnum = 4;
-    h->header.e_shstrndx = 2;
-    h->segments[0] = (Elf64_Phdr){.p_type = PT_LOAD,
-                                  .p_flags = PF_R | PF_X,
-                                  .p_offset = CODE_OFFSET,
-                                  .p_vaddr = CODE_VADDR,
-                                  .p_filesz = CODE_BYTES,
-                                  .p_memsz = CODE_BYTES};
-    h->segments[1] = (Elf64_Phdr){.p_type = PT_LOAD,
-                                  .p_flags = PF_R,
-                                  .p_offset = FRAME_OFFSET,
-                                  .p_vaddr = FRAME_VADDR,
-                                  .p_filesz = FILE_BYTES - FRAME_OFFSET,
-                                  .p_memsz = FILE_BYTES - FRAME_OFFSET};
-    memcpy(h->names, "\0.eh_frame\0.debug_frame\0.names\0.plt", 36);
-    h->sections[1] = (Elf64_Shdr){.sh_name = m->debug_frame ? 11 : 1,
-                                  .sh_type = SHT_PROGBITS,
-                                  .sh_addr = FRAME_VADDR,
-                                  .sh_offset = FRAME_OFFSET,
-                                  .sh_size = m->size};
-    h->sections[2] = (Elf64_Shdr){
-        .sh_name = 24, .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct head, names), .sh_size = 36};
+    frame_file_fill(m->file, &(struct frame_file){
+                                 .debug_frame = m->debug_frame,
+                                 .machine = m->machine ? m->machine : EM_X86_64,
+                                 .entry = m->entry,
+                                 .code_offset = CODE_OFFSET,
+                                 .code_vaddr = CODE_VADDR,
+                                 .code_bytes = CODE_BYTES,
+                                 .frames_offset = FRAME_OFFSET,
+                                 .frames_vaddr = FRAME_VADDR,
+                                 .frames_bytes = FILE_BYTES - FRAME_OFFSET,
+                                 .section_bytes = m->size,
+                             });
     void *copy = malloc(sizeof(m->file));
     assert_non_null(copy);
     memcpy(copy, m->file, sizeof(m->file));
@@ -271,11 +248,11 @@ static struct cfi_finder *make_finder(struct maker *m, uint32_t start, size_t de
                               (uint32_t)(FRAME_VADDR + description - VADDR)};
     memcpy(m->file + OFFSET, "\1\x1b\x03\x3b", 4);
     memcpy(m->file + OFFSET + 4, table, sizeof(table));
-    ((struct head *)m->file)->segments[2] = (Elf64_Phdr){.p_type = PT_GNU_EH_FRAME,
-                                                         .p_offset = OFFSET,
-                                                         .p_vaddr = VADDR,
-                                                         .p_filesz = 4 + sizeof(table),
-                                                         .p_memsz = 4 + sizeof(table)};
+    ((struct frame_file_head *)m->file)->segments[2] = (Elf64_Phdr){.p_type = PT_GNU_EH_FRAME,
+                                                                    .p_offset = OFFSET,
+                                                                    .p_vaddr = VADDR,
+                                                                    .p_filesz = 4 + sizeof(table),
+                                                                    .p_memsz = 4 + sizeof(table)};
     struct cfi_finder *finder = NULL;
     assert_int_equal(cfi_finder_new(finish(m), &finder), 0);
     return finder;
@@ -311,7 +288,7 @@ static void an_entry_point_without_description(void **state)
     add_usual_cie(&m);
     add_fde(&m, 0x110, 0x20, CODE(0x00));
     memcpy(m.file + CODE_OFFSET + 0x100, "\x48\x31\xed\x48\x89\xe7\xe8", 7); /* musl's _start */
-    ((struct head *)m.file)->header.e_entry = CODE_VADDR + 0x100;
+    m.entry = CODE_VADDR + 0x100;
     _cleanup_(unwind_table_freep) struct unwind_table *t = build(&m);
     assert_int_equal(at(t, 0x100).cfa, UNWIND_CFA_END);
     assert_int_equal(at(t, 0x10f).cfa, UNWIND_CFA_END);
@@ -327,7 +304,7 @@ static void a_plt_without_description(void **state)
     struct maker m = {0};
     add_usual_cie(&m);
     add_fde(&m, 0x200, 0x20, CODE(0x00));
-    struct head *h = (struct head *)m.file;
+    struct frame_file_head *h = (struct frame_file_head *)m.file;
     h->sections[3] = (Elf64_Shdr){.sh_name = 31,
                                   .sh_type = SHT_PROGBITS,
                                   .sh_flags = SHF_ALLOC | SHF_EXECINSTR,
