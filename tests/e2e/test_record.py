@@ -152,6 +152,14 @@ def test_library_loaded_later(record, subject):
     assert {Path(f).name for f in files} == {"libplugin.so"}
 
 
+def test_through_code_without_rules(record):
+    """The compiler's own __do_global_dtors_aux, in the middle of a stack."""
+    profile = record("-F", HZ, "--", subject_path("closed"), subject_path("libclosed.so"), 2)
+    assert profile.share("__do_global_dtors_aux;__cxa_finalize;closed_leaf") >= 0.9, profile.top()
+    assert profile.share("main;dlclose") >= 0.9, profile.top()
+    assert profile.truncated <= 0.05, profile.top()
+
+
 @pytest.mark.parametrize("way", ["deleted", "replaced", "memfd"])
 def test_program_file_is_gone(record, subject, tmp_path, way):
     """The file of a running program has been removed, or replaced by another one; or there never was one."""

@@ -31,6 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint8_t pages[PAGES] = {0}, child_pages[PAGES] = {0};
     if (!image || objects_new(1, &objects) < 0)
         return 0;
+    objects_set_inline(objects);
     image_live(image, 1);
     for (size_t i = 0; i + 3 <= size && i < 3 * 200; i += 3) {
         const unsigned start = data[i], kind = data[i + 2] % 250 + 1;
