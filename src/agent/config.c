@@ -2,15 +2,17 @@
  * message name line and key and list what is allowed (docs/decisions/0002-configuration.md). */
 #include "agent/config.h"
 
+#include "base/address.h"
 #include "base/cleanup.h"
 #include "base/units.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <yaml.h>
 
-enum key_type { KEY_BOOL, KEY_INTEGER, KEY_PERCENT, KEY_SIZE, KEY_TEXT, KEY_CHOICE };
+enum key_type { KEY_BOOL, KEY_INTEGER, KEY_PERCENT, KEY_SIZE, KEY_TEXT, KEY_ADDRESS, KEY_CHOICE };
 
 struct key {
     const char *name;
@@ -29,7 +31,7 @@ static const struct key keys[] = {
     {"requests.enabled", KEY_BOOL, FIELD(requests_enabled), 0, 0, "true or false", "watch HTTP requests at the sockets"},
     {"budget.cpu", KEY_PERCENT, FIELD(budget_cpu_share), 0.0001, 1, "a share of the machine, 0.01% to 100%, such as 1%", "CPU that Sonde may take, its BPF programs included"},
     {"budget.memory", KEY_SIZE, FIELD(budget_memory_bytes), 16 << 20, 1e12, "a size of at least 16MiB, such as 64MiB", "memory that Sonde may take, BPF maps included"},
-    {"page.listen", KEY_TEXT, FIELD(page_listen), 0, 0, "ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070", "where the page is served"},
+    {"page.listen", KEY_ADDRESS, FIELD(page_listen), 0, 0, "ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070", "where the page is served"},
     {"page.allowed_hosts", KEY_TEXT, FIELD(page_allowed_hosts), 0, 0, "host names separated by commas", "names besides this host's own that browsers may use (reverse proxies)"},
     {"log.level", KEY_CHOICE, FIELD(log_level), 0, 0, "error, warning, info, debug", "how much is logged"},
 };
@@ -67,6 +69,13 @@ static bool is_choice(const char *choices, const char *value)
     return false;
 }
 
+static bool is_address(const char *value)
+{
+    union address address;
+    socklen_t size;
+    return address_parse(value, &address, &size) == 0;
+}
+
 static bool set_key(struct config *c, const struct key *k, const char *value)
 {
     void *field = (char *)c + k->offset;
@@ -83,10 +92,10 @@ static bool set_key(struct config *c, const struct key *k, const char *value)
         return units_parse_size_bytes(value, bytes) == 0 && *bytes >= (uint64_t)k->min && *bytes <= (uint64_t)k->max;
     }
     case KEY_CHOICE:
-        if (!is_choice(k->allowed, value))
-            return false;
-        /* fall through */
+    case KEY_ADDRESS:
     case KEY_TEXT:
+        if (k->type == KEY_CHOICE ? !is_choice(k->allowed, value) : k->type == KEY_ADDRESS && !is_address(value))
+            return false;
         if (strlen(value) >= k->size)
             return false;
         memcpy(field, value, strlen(value) + 1);
@@ -105,7 +114,7 @@ static void list_keys(const char *prefix, char *out, size_t size)
             used += snprintf(out + used, size - used, "%s%s", used ? ", " : "", keys[i].name);
 }
 
-static int set_named(struct config *c, const char *where, const char *name, const char *value, char *error)
+int config_set_value(struct config *c, const char *where, const char *name, const char *value, char error[CONFIG_ERROR_BYTES])
 {
     const struct key *k = find_key(name);
     if (!k) {
@@ -132,7 +141,7 @@ int config_set(struct config *c, const char *assignment, char error[CONFIG_ERROR
     memcpy(name, assignment, equals - assignment);
     name[equals - assignment] = '\0';
     struct config copy = *c;
-    int r = set_named(&copy, "--set", name, equals + 1, error);
+    int r = config_set_value(&copy, "--set", name, equals + 1, error);
     if (r == 0)
         *c = copy;
     return r;
@@ -174,7 +183,7 @@ static int read_scalar(struct reader *r, const yaml_event_t *event)
     snprintf(name, sizeof(name), "%s%s%s", r->section, r->section[0] ? "." : "", r->key);
     snprintf(where, sizeof(where), "%.200s:%zu", r->path, line + 1);
     r->key[0] = '\0';
-    int error = set_named(r->config, where, name, text, r->error);
+    int error = config_set_value(r->config, where, name, text, r->error);
     if (error < 0)
         return error;
     bool *seen = &r->seen[find_key(name) - keys];
@@ -235,6 +244,11 @@ int config_load(struct config *c, const char *path, char error[CONFIG_ERROR_BYTE
         snprintf(error, CONFIG_ERROR_BYTES, "%s: %s", path, strerror(-r));
         return r;
     }
+    struct stat st;
+    if (fstat(fileno(f), &st) == 0 && S_ISDIR(st.st_mode)) {
+        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s", path, strerror(EISDIR));
+        return -EISDIR;
+    }
     yaml_parser_t parser;
     if (!yaml_parser_initialize(&parser))
         return -ENOMEM;
@@ -281,6 +295,7 @@ bool config_describe(const struct config *c, size_t i, struct config_key_descrip
         snprintf(ret->value, sizeof(ret->value), "%lluMiB", (unsigned long long)(*(const uint64_t *)field >> 20));
         break;
     case KEY_TEXT:
+    case KEY_ADDRESS:
     case KEY_CHOICE:
         snprintf(ret->value, sizeof(ret->value), "%s", (const char *)field);
         break;

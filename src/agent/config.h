@@ -24,6 +24,8 @@ void config_defaults(struct config *c);
 /* Changes `c` only when the whole file is good. On failure -errno, and the reason for people in `error`. */
 int config_load(struct config *c, const char *path, char error[CONFIG_ERROR_BYTES]);
 
+/* `where` is what the message begins with: "--rate", "sonde.yaml:3". On failure `c` may hold a part of the value. */
+int config_set_value(struct config *c, const char *where, const char *name, const char *value, char error[CONFIG_ERROR_BYTES]);
 /* "budget.cpu=2%". */
 int config_set(struct config *c, const char *assignment, char error[CONFIG_ERROR_BYTES]);
 

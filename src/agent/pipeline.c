@@ -46,6 +46,7 @@ struct pipeline {
     size_t opened_count;
     struct batch *batch;
     struct wire_writer *record_wire;
+    int record_wire_error; /* its disk is full, or the like: nothing more is written there */
     struct wire_reader *replay;
 
     struct processes *processes;
@@ -75,6 +76,13 @@ static int read_replay(struct pipeline *p)
     return -ENODATA;
 }
 
+/* The wire's record is a by-product: that it ends costs nothing of what is made of the records. */
+static void end_wire_record(struct pipeline *p, int error)
+{
+    if (error < 0)
+        p->record_wire_error = log_errno(error, "the record of the wire ends here; what stands in it can be replayed");
+}
+
 static int drain_sources(struct pipeline *p)
 {
     batch_clear(p->batch);
@@ -86,8 +94,8 @@ static int drain_sources(struct pipeline *p)
             return log_errno(r, "source %s cannot be read", p->opened[i].source->name);
     }
     batch_sort(p->batch);
-    if (p->record_wire)
-        return wire_writer_add(p->record_wire, p->batch);
+    if (p->record_wire && !p->record_wire_error)
+        end_wire_record(p, wire_writer_add(p->record_wire, p->batch));
     return 0;
 }
 
@@ -436,7 +444,9 @@ int pipeline_start(struct pipeline *p)
         if (r < 0)
             return log_errno(r, "source %s cannot start", p->opened[i].source->name);
     }
-    return p->record_wire ? process_snapshot_write(p->record_wire, start_ns) : 0; /* now that later ones are on record */
+    if (p->record_wire)
+        end_wire_record(p, process_snapshot_write(p->record_wire, start_ns)); /* now that later ones are on record */
+    return 0;
 }
 
 size_t pipeline_poll_fds(struct pipeline *p, int *ret_fds, size_t max)
@@ -462,6 +472,11 @@ void pipeline_trim(struct pipeline *p)
     pthread_mutex_lock(&p->lock);
     unwind_cache_trim(p->unwind_cache);
     pthread_mutex_unlock(&p->lock);
+}
+
+int pipeline_record_wire_error(const struct pipeline *p)
+{
+    return p->record_wire_error;
 }
 
 uint64_t pipeline_samples(const struct pipeline *p)

@@ -54,6 +54,7 @@ void pipeline_losses(struct pipeline *p, struct losses *ret);
 void pipeline_metrics(struct pipeline *p, struct metric_set *set);
 /* Gives back what caches hold; costs work, changes no output. */
 void pipeline_trim(struct pipeline *p);
+int pipeline_record_wire_error(const struct pipeline *p); /* -ENOSPC and the like: why --record-wire ended early; 0 */
 uint64_t pipeline_samples(const struct pipeline *p);      /* handed to the sink since the start */
 uint64_t pipeline_kernel_bytes(const struct pipeline *p); /* BPF maps and rings */
 uint64_t pipeline_run_time_ns(const struct pipeline *p);  /* of BPF programs */

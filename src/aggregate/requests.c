@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define SLOT_NS      (10 * 1000000000ull)
-#define SLOTS        31 /* five minutes, and the one being filled */
+#define SLOTS        (REQUESTS_KEPT_SECONDS * 1000000000ull / SLOT_NS + 1) /* and the one being filled */
 #define COUNTERS_MAX 256
 
 struct slot {

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define REQUESTS_KEPT_SECONDS 300
+
 struct requests;
 
 int requests_new(size_t max_bytes, struct requests **ret);

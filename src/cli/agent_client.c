@@ -7,6 +7,7 @@
 #include <curl/curl.h>
 #include <errno.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 
 #define ANSWER_MAX_BYTES (16 << 20)
@@ -148,4 +149,25 @@ int agent_client_requests(const char *address, uint64_t seconds, size_t max, str
     _cleanup_buf_ struct buf body = {.max_bytes = ANSWER_MAX_BYTES};
     int r = get(url, &body);
     return r < 0 ? r : decode(&body, ret, ret_count);
+}
+
+int agent_client_state(const char *address, struct agent_state *ret)
+{
+    char url[512];
+    if (snprintf(url, sizeof(url), "http://%s/api/v1/status", address) >= (int)sizeof(url))
+        return -EINVAL;
+    _cleanup_buf_ struct buf body = {.max_bytes = ANSWER_MAX_BYTES};
+    int r = get(url, &body);
+    if (r < 0)
+        return r;
+    json_error_t error;
+    json_t *status = json_loadb(body.data ? body.data : "", body.size, 0, &error);
+    const char *detail = json_string_value(json_object_get(json_object_get(status, "budget"), "detail"));
+    double uptime = json_number_value(json_object_get(status, "uptime_seconds"));
+    if (detail) {
+        snprintf(ret->detail, sizeof(ret->detail), "%s", detail);
+        ret->uptime_ns = uptime > 0 && uptime < 1e9 ? (uint64_t)(uptime * 1e9) : 0;
+    }
+    json_decref(status);
+    return detail ? 0 : -EBADMSG;
 }

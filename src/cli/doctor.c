@@ -44,24 +44,47 @@ static void put_fact_text(const struct fact *f)
     printf("  %-26s %s%s%s\n", f->name, f->value, f->good ? "" : "   <- ", f->good ? "" : f->cost);
 }
 
+static struct fact fact_cgroups(void)
+{
+    bool v1 = false, v2 = false;
+    _cleanup_buf_ struct buf text = {0};
+    if (buf_read_file(&text, "/proc/self/cgroup", 65536) >= 0) /* "0::/" is v2, "4:memory:/" is of v1 */
+        for (const char *line = text.data, *next; line && *line; line = next) {
+            next = strchr(line, '\n');
+            next = next ? next + 1 : line + strlen(line);
+            *(strncmp(line, "0::", 3) == 0 ? &v2 : &v1) = true;
+        }
+    struct fact f = {.name = "cgroups", .good = v1 || v2, .cost = "containers, pods, jobs and units cannot be told"};
+    snprintf(f.value, sizeof(f.value), "%s", v1 && v2 ? "v1 and v2 (hybrid)" : v2 ? "v2" : v1 ? "v1" : "none");
+    return f;
+}
+
+/* One line each that is missing, for each costs something else. */
+static size_t collect_capabilities(struct fact *facts, size_t max)
+{
+    struct privilege missing[PRIVILEGES_MAX];
+    size_t count = privileges_missing(missing), n = 0;
+    if (count == 0 && max > 0)
+        facts[n++] = (struct fact){.name = "capabilities", .good = true, .value = "all that are used"};
+    for (size_t i = 0; i < count && n < max; i++, n++) {
+        facts[n] = (struct fact){.name = "capabilities", .cost = missing[i].cost};
+        snprintf(facts[n].value, sizeof(facts[n].value), "missing %s", missing[i].name);
+    }
+    return n;
+}
+
 static size_t collect_facts(struct fact *facts, size_t max)
 {
-    char missing[256];
-    size_t n = 0;
-    struct fact capabilities = {.name = "capabilities", .cost = "most probes cannot attach; run as root"};
-    privileges_missing(missing, sizeof(missing));
-    capabilities.good = !missing[0];
-    snprintf(capabilities.value, sizeof(capabilities.value), "%s%.140s", missing[0] ? "missing " : "all that are used", missing);
+    size_t n = collect_capabilities(facts, max);
     const struct fact all[] = {
-        capabilities,
         fact_presence("BTF of the kernel", "/sys/kernel/btf/vmlinux", "no BPF program can be fitted to this kernel: nothing attaches"),
-        fact_presence("cgroup v2", "/sys/fs/cgroup/cgroup.controllers", "containers are told by v1 hierarchies"),
+        fact_cgroups(),
         fact_sysctl("kptr_restrict", "/proc/sys/kernel/kptr_restrict", "2", "kernel functions have no names"),
         fact_sysctl("perf_event_paranoid", "/proc/sys/kernel/perf_event_paranoid", "4", "only with CAP_PERFMON"),
         fact_sysctl("bpf_stats_enabled", "/proc/sys/kernel/bpf_stats_enabled", "", ""),
     };
-    for (; n < array_size(all) && n < max; n++)
-        facts[n] = all[n];
+    for (size_t i = 0; i < array_size(all) && n < max; i++)
+        facts[n++] = all[i];
     return n;
 }
 
@@ -86,7 +109,7 @@ static void print_text(const struct utsname *uts, const struct fact *facts, size
         const struct attach_entry *e = &report->entries[i];
         printf("  %-26s %s\n", e->probe, e->attached ? e->rung : "NOT ATTACHED");
         if (e->not_better[0])
-            printf("  %-26s better rungs: %s\n", "", e->not_better);
+            printf("  %-26s %s: %s\n", "", e->attached ? "better rungs" : "tried", e->not_better);
         if (e->truth[0])
             printf("  %-26s less exact: %s\n", "", e->truth);
     }

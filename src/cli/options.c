@@ -50,7 +50,7 @@ static int set_value(const struct verb *verb, const struct option_spec *spec, co
             *(uint64_t *)spec->value = ns;
             return 0;
         }
-        snprintf(wanted, sizeof(wanted), "a duration from %s to %s, such as 500ms, 10s, 5m",
+        snprintf(wanted, sizeof(wanted), "a duration from %s to %s, such as 10s or 5m",
                  units_format_duration(spec->min, low, sizeof(low)), units_format_duration(spec->max, high, sizeof(high)));
         return bad_value(verb, spec, value, wanted);
     }

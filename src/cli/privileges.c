@@ -4,44 +4,55 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
+#include <assert.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/capability.h>
 #include <sys/stat.h>
 
-static const struct {
-    cap_value_t capability;
-    const char *name;
+static const struct used_capability {
+    cap_value_t value;
+    bool with_sys_admin; /* the kernel takes CAP_SYS_ADMIN for it */
+    struct privilege privilege;
 } used[] = {
-    {CAP_BPF, "CAP_BPF"},                         /* load programs and maps */
-    {CAP_PERFMON, "CAP_PERFMON"},                 /* sample, and read kernel memory from BPF */
-    {CAP_SYS_PTRACE, "CAP_SYS_PTRACE"},           /* /proc/PID/{root,maps,environ} of others */
-    {CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH"}, /* executables that only their owner may read; cgroup names by id */
-    {CAP_SYSLOG, "CAP_SYSLOG"},                   /* kernel addresses in /proc/kallsyms */
-    {CAP_SYS_ADMIN, "CAP_SYS_ADMIN"},             /* names of other BPF programs, BPF run time */
+    {CAP_BPF, true, {"CAP_BPF", "no program or table of ours can be loaded: no samples, no requests"}},
+    {CAP_PERFMON, true, {"CAP_PERFMON", "no sampling, no reading of the kernel's memory, no lives of processes: nothing is seen"}},
+    {CAP_SYS_PTRACE, false, {"CAP_SYS_PTRACE", "files, mappings and environment of other users' processes stay unknown: frames without names, stacks cut"}},
+    {CAP_DAC_READ_SEARCH, false, {"CAP_DAC_READ_SEARCH", "executables that only their owner may read have no names and no rows"}},
+    {CAP_SYSLOG, false, {"CAP_SYSLOG", "kernel functions have no names"}},
+    {CAP_SYS_ADMIN, false, {"CAP_SYS_ADMIN", "other BPF programs have no names"}},
 };
 
-const char *privileges_missing(char *out, size_t size)
+static bool is_held(cap_t own, cap_value_t capability)
 {
-    size_t length = 0;
-    out[0] = '\0';
+    cap_flag_value_t value = CAP_CLEAR;
+    return cap_get_flag(own, capability, CAP_EFFECTIVE, &value) == 0 && value == CAP_SET;
+}
+
+size_t privileges_missing(struct privilege ret[PRIVILEGES_MAX])
+{
+    size_t count = 0;
     cap_t own = cap_get_proc();
-    for (size_t i = 0; own && i < array_size(used) && length < size; i++) {
-        cap_flag_value_t value = CAP_CLEAR;
-        cap_get_flag(own, used[i].capability, CAP_EFFECTIVE, &value);
-        if (value == CAP_CLEAR)
-            length += snprintf(out + length, size - length, "%s%s", length ? ", " : "", used[i].name);
-    }
+    for (size_t i = 0; own && i < array_size(used); i++)
+        if (!is_held(own, used[i].value) && !(used[i].with_sys_admin && is_held(own, CAP_SYS_ADMIN)))
+            ret[count++] = used[i].privilege;
     if (own)
         cap_free(own);
-    return out;
+    return count;
 }
+
+static_assert(array_size(used) == PRIVILEGES_MAX, "privileges_missing may return all of them");
 
 void privileges_explain(void)
 {
     struct stat btf;
     if (stat("/sys/kernel/btf/vmlinux", &btf) < 0 || !S_ISREG(btf.st_mode) || btf.st_size == 0)
         log_error("this kernel tells nothing of its types (no BTF in /sys/kernel/btf/vmlinux): it was built without CONFIG_DEBUG_INFO_BTF, and no BPF program can be fitted to it");
-    char missing[256];
-    if (privileges_missing(missing, sizeof(missing))[0])
-        log_error("missing capabilities: %s. Run it as root, or give them to it. Without them these still work: `sonde why` against a running agent, `sonde doctor`, `sonde record --replay`", missing);
+    struct privilege missing[PRIVILEGES_MAX];
+    char names[256] = "";
+    size_t count = privileges_missing(missing);
+    for (size_t i = 0, length = 0; i < count && length < sizeof(names); i++)
+        length += snprintf(names + length, sizeof(names) - length, "%s%s", i ? ", " : "", missing[i].name);
+    if (count)
+        log_error("missing capabilities: %s. Run it as root, or give them to it. Without them these still work: `sonde why` against a running agent, `sonde doctor`, `sonde record --replay`", names);
 }

@@ -264,6 +264,8 @@ static int record(const struct request_for_recording *asked)
     r = write_profile(profile, exporter, asked->output);
     if (r == 0)
         report_end(&rec, asked->output);
+    if (r == 0)
+        r = pipeline_record_wire_error(pipeline);
     return r < 0 ? r : ended;
 }
 

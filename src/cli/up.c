@@ -83,11 +83,14 @@ static int run(const struct verb *verb, int argc, char **argv)
         return -EINVAL;
     }
     struct config config;
+    char error[CONFIG_ERROR_BYTES];
     r = load_config(config_path, &settings, &config);
     if (r < 0)
         return r;
-    if (listen)
-        snprintf(config.page_listen, sizeof(config.page_listen), "%s", listen);
+    if (listen && config_set_value(&config, "--listen", "page.listen", listen, error) < 0) {
+        log_error("%s", error);
+        return -EINVAL;
+    }
     if (rate)
         config.profile_rate_hz = rate;
     if (print) {

@@ -102,15 +102,30 @@ static int print(struct request *const *requests, size_t count, bool json, bool 
             putchar('\n');
         return r;
     }
-    char last[32];
+    char last[32], heading[48];
     units_format_duration(last_ns, last, sizeof(last));
+    snprintf(heading, sizeof(heading), "%zu slowest requests", count);
     if (count == 0)
         printf("No request was seen in the last %s. Sonde sees HTTP/1.1 requests on TCP sockets (docs/why.md).\n", last);
     else
-        printf("The %zu slowest requests of the last %s:\n\n", count, last);
+        printf("The %s of the last %s:\n\n", count == 1 ? "slowest request" : heading, last);
     for (size_t i = 0; i < count; i++)
         print_request(i + 1, requests[i], stacks);
     return 0;
+}
+
+/* "The slowest" is true only of those that were taken apart, and of the time that was watched. */
+static void say_what_is_missing(const char *address, uint64_t last_ns)
+{
+    struct agent_state state;
+    char uptime[32];
+    if (agent_client_state(address, &state) < 0)
+        return;
+    if (strcmp(state.detail, "full") != 0)
+        log_warning("over budget.cpu the agent works at detail '%s': requests are counted, not taken apart; slower ones may be missing here",
+                    state.detail);
+    if (state.uptime_ns < last_ns)
+        log_info("the agent has been watching for %s only", units_format_duration(state.uptime_ns, uptime, sizeof(uptime)));
 }
 
 /* ---- */
@@ -119,6 +134,8 @@ static int ask_or_watch(const char *address, bool address_given, uint64_t last_n
                         size_t *ret_count)
 {
     int r = agent_client_requests(address, last_ns / 1000000000u, slowest, ret, ret_count);
+    if (r == 0)
+        say_what_is_missing(address, last_ns);
     if (r != -ECONNREFUSED)
         return r < 0 ? log_errno(r, "why: the agent at %s gives no answer", address) : 0;
     if (address_given)
@@ -140,7 +157,8 @@ static int run(int argc, char **argv)
     const char *address = NULL;
     const struct option_spec specs[] = {
         {'n', "slowest", OPTION_INTEGER, &slowest, "N", "how many requests (default 10)", 1, 1000},
-        {'l', "last", OPTION_DURATION, &last_ns, "DURATION", "of which time (default 60s)", 1000000000, 3600000000000},
+        {'l', "last", OPTION_DURATION, &last_ns, "DURATION", "of which time, up to 5m (default 60s)", 1000000000,
+         REQUESTS_KEPT_SECONDS * 1000000000ll},
         {0, "stacks", OPTION_FLAG, &stacks, NULL, "with the stack of every wait", 0, 0},
         {0, "json", OPTION_FLAG, &json, NULL, "as a JSON array (docs/why.md)", 0, 0},
         {0, "agent", OPTION_TEXT, &address, "ADDRESS:PORT", "the agent to ask (default 127.0.0.1:7070)", 0, 0},

@@ -11,7 +11,7 @@ struct attach_entry {
     char probe[48];       /* what is looked at: "cpu samples", "requests" */
     char rung[48];        /* the way that was taken: "perf event, cpu-clock"; "" when none could be */
     bool attached;
-    char not_better[256]; /* why no better rung: "fentry: Operation not permitted" */
+    char not_better[512]; /* why no better rung: "fentry: Operation not permitted" */
     char truth[256];      /* what is missing or less exact on this rung; "" when nothing */
 };
 

@@ -13,7 +13,7 @@
     X(CPU, "cpu", "on a CPU, working for this request")                                                      \
     X(RUN_QUEUE, "run_queue", "ready to run, waiting for a CPU")                                             \
     X(DISK, "disk", "waiting for a file system or block device")                                             \
-    X(LOCK, "lock", "waiting for a lock or another thread (futex)")                                          \
+    X(LOCK, "lock", "waiting for a lock or another thread")                                                  \
     X(SLEEP, "sleep", "asleep because the program asked to sleep")                                           \
     X(NETWORK, "network", "waiting for the client or for network buffers")                                   \
     X(DOWNSTREAM, "downstream", "waiting for another service that this request called")                      \

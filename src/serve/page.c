@@ -3,19 +3,17 @@
  * connections are few (PAGE_CONNECTIONS_MAX) and each is bounded in memory and time. */
 #include "serve/page.h"
 
+#include "base/address.h"
 #include "base/log.h"
-#include "base/units.h"
 #include "serve/host.h"
 #include "serve/http.h"
 #include "serve/routes.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/socket.h>
 
 #define PAGE_CONNECTIONS_MAX 64
@@ -119,48 +117,6 @@ static void log_from_library(void *context, const char *format, va_list args)
     log_debug("page: %s", text);
 }
 
-union address {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-};
-
-/* "127.0.0.1:7070", "[::1]:7070", "localhost:7070"; port 0 lets the kernel choose. */
-static int parse_listen(const char *listen_on, union address *ret, socklen_t *ret_size)
-{
-    union address a = {0};
-    char host[INET6_ADDRSTRLEN];
-    int64_t port;
-    const char *colon = strrchr(listen_on, ':');
-    if (!colon || units_parse_integer(colon + 1, 0, UINT16_MAX, &port) < 0)
-        return -EINVAL;
-    const char *start = listen_on;
-    size_t size = (size_t)(colon - listen_on);
-    bool brackets = size >= 2 && start[0] == '[' && start[size - 1] == ']';
-    if (brackets) {
-        start++;
-        size -= 2;
-    }
-    if (size >= sizeof(host))
-        return -EINVAL;
-    memcpy(host, start, size);
-    host[size] = '\0';
-    if (brackets && inet_pton(AF_INET6, host, &a.v6.sin6_addr) == 1) {
-        a.v6.sin6_family = AF_INET6;
-        a.v6.sin6_port = htons((uint16_t)port);
-        *ret_size = sizeof(a.v6);
-    } else if (!brackets &&
-               inet_pton(AF_INET, strcasecmp(host, "localhost") ? host : "127.0.0.1", &a.v4.sin_addr) == 1) {
-        a.v4.sin_family = AF_INET;
-        a.v4.sin_port = htons((uint16_t)port);
-        *ret_size = sizeof(a.v4);
-    } else {
-        return -EINVAL;
-    }
-    *ret = a;
-    return 0;
-}
-
 static bool is_loopback(const union address *a)
 {
     if (a->any.sa_family == AF_INET6)
@@ -207,7 +163,7 @@ int page_start(const struct page_options *options, const struct page_data *data,
     _cleanup_(page_freep) struct page *p = calloc(1, sizeof(*p));
     if (!p)
         return -ENOMEM;
-    int r = parse_listen(options->listen, &address, &address_size);
+    int r = address_parse(options->listen, &address, &address_size);
     if (r < 0)
         return r;
     r = routes_new(data, options->without_ui, &p->routes);

@@ -58,6 +58,16 @@ def test_full_disk(sonde, root, small_disk):
     assert {p.name for p in small_disk.iterdir()} == {"p.pb.gz", "filler"}
 
 
+def test_full_disk_for_the_wire(sonde, root, small_disk, tmp_path):
+    """The profile is whole all the same; what the disk holds of the wire can be replayed."""
+    wire, profile = small_disk / "wire", tmp_path / "p.folded"
+    done = record(sonde, "-F", 499, "--record-wire", wire, "-o", profile, "--", subject_path("deep"), 20, 1)
+    assert done.returncode == 1 and "No space left on device" in done.stderr and "record of the wire" in done.stderr, done
+    assert "deep;" in profile.read_text(), done
+    again = record(sonde, "--replay", wire, "-o", tmp_path / "again.folded")
+    assert again.returncode == 0 and "damaged" in again.stderr, again
+
+
 def test_standard_output_full(sonde, root):
     with open("/dev/full", "w") as full:
         done = subprocess.run([sonde, "record", "-o", "-", "--", subject_path("deep"), "5", "1"], stdin=subprocess.DEVNULL, stdout=full,

@@ -50,6 +50,16 @@ def test_one_capability_short_names_that_one(public_sonde):
     assert not re.search(r"missing[^\n]*CAP_PERFMON", done.stdout), done.stdout
 
 
+def test_what_is_missing_says_what_it_costs(public_sonde):
+    """With what sampling needs, it must not say that nothing attaches; CAP_SYS_ADMIN stands for CAP_BPF and CAP_PERFMON."""
+    done = as_nobody(public_sonde, "doctor", keep="+bpf,+perfmon")
+    costs = dict(re.findall(r"missing (CAP_\w+) +<- (.*)", done.stdout))
+    assert set(costs) == {"CAP_SYS_PTRACE", "CAP_DAC_READ_SEARCH", "CAP_SYSLOG", "CAP_SYS_ADMIN"}, done.stdout
+    assert "kernel functions have no names" in costs["CAP_SYSLOG"], done.stdout
+    done = as_nobody(public_sonde, "doctor", keep="+sys_admin")
+    assert not re.search(r"missing CAP_(BPF|PERFMON)", done.stdout), done.stdout
+
+
 def test_help_needs_nothing(public_sonde):
     for words in (["--help"], ["--version"], ["record", "--help"]):
         assert as_nobody(public_sonde, *words).returncode == 0

@@ -31,7 +31,7 @@ export const PART_KINDS: [string, string, string][] = [
     ['cpu', 'on CPU', 'on a CPU, working for this request'],
     ['run_queue', 'run queue', 'ready to run, waiting for a CPU'],
     ['disk', 'disk', 'waiting for a file system or block device'],
-    ['lock', 'lock', 'waiting for a lock or another thread (futex)'],
+    ['lock', 'lock', 'waiting for a lock or another thread'],
     ['sleep', 'sleep', 'asleep because the program asked to sleep'],
     ['network', 'network', 'waiting for the client or for network buffers'],
     ['downstream', 'downstream', 'waiting for another service that this request called'],

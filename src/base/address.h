@@ -1,0 +1,15 @@
+/* ADDRESS:PORT as people write it in configuration and flags. */
+#pragma once
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_in v4;
+    struct sockaddr_in6 v6;
+};
+
+/* "127.0.0.1:7070", "[::1]:7070", "localhost:7070"; port 0 lets the kernel choose. No names are looked up.
+ * -EINVAL: none of these. */
+int address_parse(const char *text, union address *ret, socklen_t *ret_size);
