@@ -4,6 +4,7 @@ the reply's header says how long the handler itself found that it took, and how 
 import http.client
 import json
 import os
+import re
 import sys
 import textwrap
 from pathlib import Path
@@ -119,11 +120,10 @@ class Server:
 def start_prefork(run, workers=1, before=(), **options):
     port = free_port()
     running = run(*before, sys.executable, "-c", PREFORK, port, workers, name="prefork", **options)
-    wait_for(lambda: "workers" in running.out or not running.alive, what="the workers")
+    said = wait_for(lambda: re.search(r"^workers((?: \d+)+)\n", running.out) or not running.alive, what="the workers")
     assert running.alive, running.error
-    line = next(line for line in running.out.splitlines() if line.startswith("workers"))
     wait_for(lambda: listens(port), what="the server to listen")
-    return Server(running, port, list(map(int, line.split()[1:])))
+    return Server(running, port, list(map(int, said[1].split())))
 
 
 def start_nginx(run, folder, locations, http="", before=(), name="nginx", **options):

@@ -34,7 +34,7 @@ def found(sonde, agent, server, route, reply):
         requests = wait_for(look, 20, what=f"{route} to be told")
     except AssertionError as error:
         losses = {name: value for name, value in agent.metrics().items() if value and ("losses" in name or "request_duration_seconds_count" in name)}
-        raise AssertionError(f"{error}; told: {why(sonde, agent)}; counted: {losses}; said: {agent.running.error[-1000:]}") from None
+        raise AssertionError(f"{error} by {server.pids}; told: {why(sonde, agent)}; counted: {losses}; said: {agent.running.error[-1000:]}") from None
     assert len(requests) == 1, requests
     return requests[0] | {"stolen_ns": reply.stolen_ns}
 
