@@ -106,7 +106,7 @@ static int print(struct request *const *requests, size_t count, bool json, bool 
     units_format_duration(last_ns, last, sizeof(last));
     snprintf(heading, sizeof(heading), "%zu slowest requests", count);
     if (count == 0)
-        printf("No request was seen in the last %s. Sonde sees HTTP/1.1 requests on TCP sockets (docs/why.md).\n", last);
+        printf("No request was taken apart in the last %s. Sonde sees HTTP/1.1 requests on TCP sockets (docs/why.md).\n", last);
     else
         printf("The %s of the last %s:\n\n", count == 1 ? "slowest request" : heading, last);
     for (size_t i = 0; i < count; i++)
@@ -122,8 +122,8 @@ static void say_what_is_missing(const char *address, uint64_t last_ns)
     if (agent_client_state(address, &state) < 0)
         return;
     if (strcmp(state.detail, "full") != 0)
-        log_warning("over budget.cpu the agent works at detail '%s': requests are counted, not taken apart; slower ones may be missing here",
-                    state.detail);
+        log_warning("over budget.cpu the agent works at detail '%s': requests are %s; slower ones may be missing here", state.detail,
+                    strcmp(state.detail, "least") == 0 ? "not watched" : "counted, not taken apart");
     if (state.uptime_ns < last_ns)
         log_info("the agent has been watching for %s only", units_format_duration(state.uptime_ns, uptime, sizeof(uptime)));
 }
