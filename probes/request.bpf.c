@@ -195,7 +195,7 @@ int BPF_PROG(request_switch, bool preempted, struct task_struct *before, struct 
     t = thread_find(after->pid);
     if (t) {
         __u64 start_ns = timer_start(REQUEST_TIMER_SWITCH);
-        run_again(t, after, after->pid, bpf_ktime_get_ns());
+        run_again(t, after, after->pid, ABSENCE_SWITCHED, bpf_ktime_get_ns());
         timer_stop(REQUEST_TIMER_SWITCH, start_ns);
     }
     return 0;
@@ -209,10 +209,13 @@ int BPF_PROG(request_return, bool switched)
     struct task_struct *task = bpf_get_current_task_btf();
     __u32 tid = task->pid;
     struct request_thread *t = switched ? thread_find(tid) : NULL;
-    if (!t || !t->stack_place)
+    if (!t || (!t->stack_place && !t->off_since_ns))
         return 0;
-    __u64 start_ns = timer_start(REQUEST_TIMER_STACK);
-    stack_take(t, tid, bpf_ktime_get_ns());
+    __u64 start_ns = timer_start(REQUEST_TIMER_STACK), now = bpf_ktime_get_ns();
+    if (t->off_since_ns)
+        run_on(task_number(task), tid, now);
+    if (t->stack_place)
+        stack_take(t, tid, now);
     timer_stop(REQUEST_TIMER_STACK, start_ns);
     return 0;
 }

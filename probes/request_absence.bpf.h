@@ -5,8 +5,8 @@
 #include "request_turns.bpf.h"
 
 /* `t` did not run from off_since_ns on: it slept, and then waited `queued_ns` for a CPU. */
-static __always_inline void add_absence(struct request_thread *t, struct task_struct *task, __u32 tid, bool resuming, __u64 slept_ns,
-                                        __u64 queued_ns)
+static __always_inline void add_absence(struct request_thread *t, struct task_struct *task, __u32 tid, enum absence_end end,
+                                        __u64 slept_ns, __u64 queued_ns)
 {
     __u64 since = t->off_since_ns;
     t->off_since_ns = 0;
@@ -26,8 +26,8 @@ static __always_inline void add_absence(struct request_thread *t, struct task_st
     if (t->preempted)
         return;
     __u8 state = (t->wait_state & 2 ? REQUEST_WAIT_UNINTERRUPTIBLE : 0) |
-                 (resuming && BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait) ? REQUEST_WAIT_IO : 0);
-    add_sleep(c, t, task, state, resuming, slept_ns);
+                 (end != ABSENCE_GUESSED && BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait) ? REQUEST_WAIT_IO : 0);
+    add_sleep(c, t, task, state, end, slept_ns);
 }
 
 /* A task's address in a form that a global function takes: to the verifier a pointer is no number. */
@@ -57,6 +57,6 @@ __noinline int catch_up(__u64 task_address, __u32 tid, __u64 now)
         slept = woken - since;
     else if (!t->preempted && away > queued)
         slept = away - queued;
-    add_absence(t, task, tid, false, slept, queued < away - slept ? queued : away - slept);
+    add_absence(t, task, tid, ABSENCE_GUESSED, slept, queued < away - slept ? queued : away - slept);
     return 0;
 }

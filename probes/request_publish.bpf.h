@@ -84,31 +84,16 @@ static __always_inline void count(struct request_connection *c, struct request_p
     c->counted_ns = r->duration_ns;
 }
 
-/* In which of its ways a stack lies, if it is there. */
-__noinline __u32 find_stack(__u64 name)
+/* Puts the stack of a wait behind the others in the record; how many frames they have together. */
+static __always_inline __u64 append_stack(struct request_record_stacks *out, struct request_wait *w, __u64 used)
 {
-    __u32 way = 0;
-    for (; way < STACKS_WAYS - 1; way++) {
-        struct request_stack *s = stack_at(name, way);
-        if (s && s->name == name)
-            break;
-    }
-    return way;
-}
-
-/* Puts the stack of wait `i` behind the others in the record; how many frames they have together. */
-static __always_inline __u64 append_stack(struct request_record_stacks *out, __u32 i, __u64 used)
-{
-    struct request_wait *w = &out->r.waits[i];
-    __u64 name = w->stack;
     w->user_frames = 0;
-    if (!name || w->user_end >= REQUEST_STACK_APART)
+    if (w->user_end >= REQUEST_STACK_APART)
         return used;
     w->user_end = REQUEST_STACK_LOST;
-    if (used > REQUEST_FRAMES - REQUEST_USER_FRAMES)
-        return used;
-    struct request_stack *s = stack_at(name, find_stack(name));
-    if (!s || s->name != name)
+    __u32 index = stack_find(w->stack);
+    struct request_stack *s = bpf_map_lookup_elem(&request_stacks, &index);
+    if (!s || used > REQUEST_FRAMES - REQUEST_USER_FRAMES)
         return used;
     __u64 frames = at_most(s->frames, REQUEST_USER_FRAMES);
     if (bpf_probe_read_kernel(&out->frames[used], frames * 8, s->address) < 0)
@@ -116,14 +101,6 @@ static __always_inline __u64 append_stack(struct request_record_stacks *out, __u
     w->user_frames = frames;
     w->user_end = s->end;
     return used + frames;
-}
-
-static __always_inline bool has_stacks(struct request_record *r)
-{
-    bool has = false;
-    for (int i = 0; i < REQUEST_WAITS; i++)
-        has |= i < r->wait_count && r->waits[i].stack && r->waits[i].user_end < REQUEST_STACK_APART;
-    return has;
 }
 
 static __noinline bool send_with_stacks(struct request_record *r)
@@ -135,7 +112,7 @@ static __noinline bool send_with_stacks(struct request_record *r)
     bpf_probe_read_kernel(&out->r, sizeof(out->r), r);
     for (int i = 0; i < REQUEST_WAITS; i++)
         if (i < r->wait_count)
-            used = at_most(append_stack(out, i, used), REQUEST_FRAMES);
+            used = at_most(append_stack(out, &out->r.waits[i], used), REQUEST_FRAMES);
     out->r.h.size_bytes = sizeof(out->r) + used * 8;
     bpf_ringbuf_submit(out, 0);
     return true;
@@ -155,7 +132,7 @@ __noinline int send_record(__u64 number)
         return 0;
     r->h.size_bytes = size;
     r->h.time_ns = r->start_ns + r->duration_ns;
-    if (has_stacks(r) ? !send_with_stacks(r) : bpf_ringbuf_output(&request_ring, r, size, 0) < 0)
+    if (c->has_stacks ? !send_with_stacks(r) : bpf_ringbuf_output(&request_ring, r, size, 0) < 0)
         lose(REQUEST_LOSS_RING_FULL);
     c->recorded_ns = r->duration_ns;
     return 0;

@@ -48,7 +48,7 @@ static __always_inline void stop_running(struct request_thread *t, struct task_s
         publish(t->connection, now, false);
 }
 
-static __always_inline void run_again(struct request_thread *t, struct task_struct *task, __u32 tid, __u64 now)
+static __always_inline void run_again(struct request_thread *t, struct task_struct *task, __u32 tid, enum absence_end end, __u64 now)
 {
     __u64 since = t->off_since_ns, woken = t->woken_ns;
     if (!since)
@@ -57,5 +57,14 @@ static __always_inline void run_again(struct request_thread *t, struct task_stru
         woken = since;
     else if (woken < since || woken > now)
         woken = now;
-    add_absence(t, task, tid, true, woken - since, now - woken);
+    add_absence(t, task, tid, end, woken - since, now - woken);
+}
+
+/* The switch to it was not traced (see catch_up), but it is known just after. */
+__noinline int run_on(__u64 task_address, __u32 tid, __u64 now)
+{
+    struct request_thread *t = thread_find(tid);
+    if (t)
+        run_again(t, (struct task_struct *)task_address, tid, ABSENCE_RETURNED, now);
+    return 0;
 }

@@ -22,8 +22,20 @@ struct {
     __type(value, struct request_stack);
 } request_stacks SEC(".maps");
 
-static __always_inline struct request_stack *stack_at(__u64 name, __u32 way)
+/* Where a name may be. */
+static __always_inline __u32 stack_place(__u64 name, __u32 way)
 {
-    __u32 index = (name >> 32) + way & (STACKS_MAX - 1);
-    return bpf_map_lookup_elem(&request_stacks, &index);
+    return (name >> 32) + way & (STACKS_MAX - 1);
+}
+
+/* Its index, or STACKS_MAX. A global function: verified once, and not for each wait of a record. */
+__noinline __u32 stack_find(__u64 name)
+{
+    for (__u32 way = 0; way < STACKS_WAYS; way++) {
+        __u32 index = stack_place(name, way);
+        struct request_stack *s = bpf_map_lookup_elem(&request_stacks, &index);
+        if (s && s->name == name)
+            return index;
+    }
+    return STACKS_MAX;
 }

@@ -99,6 +99,7 @@ struct request_connection {
     bool tail;    /* any tail_* is set */
     bool closing; /* closed inside the send that may carry its reply */
     bool blocked; /* the latest send found the buffer full */
+    bool has_stacks; /* some of its waits were long enough for a user stack */
     __u8 head_bytes;
     char head[16]; /* of the reply */
 };

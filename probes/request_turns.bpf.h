@@ -103,6 +103,7 @@ static __always_inline void begin(struct request_thread *t, struct request_conne
     c->tail_run_queue_ns = c->tail_throttled_ns = c->tail_other_requests_ns = c->tail_unattributed_ns = c->tail_more_waits_ns = 0;
     c->recorded_ns = c->counted_ns = 0;
     c->late.wait = 0;
+    c->has_stacks = false;
     c->fd = fd;
     c->active = true;
     c->replied = c->partial = c->dirty = c->counted = c->tail = c->blocked = c->closing = false;

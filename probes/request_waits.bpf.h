@@ -119,6 +119,7 @@ static __always_inline __s32 keep_longest(struct request_connection *c, __u32 at
 static __always_inline void set_stack(struct request_connection *c, __u32 place, __u64 stack, __u8 end)
 {
     struct request_wait *w = &c->r.waits[place & (REQUEST_WAITS - 1)];
+    c->has_stacks = true;
     if (place < REQUEST_WAITS) {
         w->stack = stack;
         w->user_end = end;
@@ -192,9 +193,16 @@ static __always_inline __s32 add_wait(struct request_connection *c, const struct
     return keep_longest(c, at, task, ns);
 }
 
-/* `task` slept for `ns` in the middle of a request; its stack tells in what if it is only now `resuming`. */
+/* How it was seen that a thread is back on a CPU. */
+enum absence_end {
+    ABSENCE_GUESSED,  /* not at the time: its stack is another one by now */
+    ABSENCE_SWITCHED, /* at the switch to it */
+    ABSENCE_RETURNED, /* when it went on: the scheduler and we lie on its kernel stack */
+};
+
+/* `task` slept for `ns` in the middle of a request. */
 static __always_inline void add_sleep(struct request_connection *c, struct request_thread *t, struct task_struct *task, __u8 state,
-                                      bool resuming, __u64 ns)
+                                      enum absence_end end, __u64 ns)
 {
     struct request_wait_key k = {.state = state};
     __s32 number = t->call_number, fd = is_poll(number) ? t->wait_fd : is_on_descriptor(number) ? (__s32)t->call_argument : -1;
@@ -207,8 +215,8 @@ static __always_inline void add_sleep(struct request_connection *c, struct reque
     } else if (number == NR_futex) {
         k.key = t->call_argument;
     }
-    __s32 place = add_wait(c, &k, resuming ? task : NULL, ns);
-    if (!resuming || ns < USER_STACK_MIN_NS)
+    __s32 place = add_wait(c, &k, end == ABSENCE_SWITCHED ? task : NULL, ns);
+    if (end == ABSENCE_GUESSED || ns < USER_STACK_MIN_NS)
         return;
     t->long_call = number + 1;
     if (place < 0)

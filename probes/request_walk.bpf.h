@@ -16,6 +16,7 @@
 #define STACK_KEPT_NS    10000000000ULL /* not used by anybody for so long: its place may be given to another */
 #define WALK_SHARE       128            /* of each CPU's time: 1/128 */
 #define WALK_SAVED_NS    8000000        /* what may be saved up */
+#define WALK_MAX_NS      50000          /* more was spent elsewhere: the CPU is a virtual one, or there was an interrupt */
 #define COPIES_A_WINDOW  64             /* and CPU */
 
 struct request_walk_share walk_shares[REQUEST_TIMER_CPUS]; /* CPUs beyond share */
@@ -44,9 +45,9 @@ static __always_inline __u64 stack_name(struct unwind_scratch *scratch, int end)
 static __always_inline bool stack_keep(struct unwind_scratch *scratch, __u64 name, int end, __u64 now)
 {
     struct request_stack *oldest = NULL;
-    __u64 bytes = scratch->walk.frames * 8;
     for (__u32 way = 0; way < STACKS_WAYS; way++) {
-        struct request_stack *s = stack_at(name, way);
+        __u32 index = stack_place(name, way);
+        struct request_stack *s = bpf_map_lookup_elem(&request_stacks, &index);
         if (!s)
             return false;
         if (s->name == name) {
@@ -56,13 +57,14 @@ static __always_inline bool stack_keep(struct unwind_scratch *scratch, __u64 nam
         if (!oldest || s->used_ns < oldest->used_ns)
             oldest = s;
     }
-    if (!oldest || (oldest->name && now - oldest->used_ns < STACK_KEPT_NS) || bytes > sizeof(oldest->address))
+    if (!oldest || (oldest->name && now - oldest->used_ns < STACK_KEPT_NS))
         return false;
+    __u64 frames = at_most(scratch->walk.frames, REQUEST_USER_FRAMES);
     oldest->name = 0;
     oldest->used_ns = now;
-    oldest->frames = scratch->walk.frames;
+    oldest->frames = frames;
     oldest->end = end;
-    bpf_probe_read_kernel(oldest->address, bytes, scratch->data);
+    bpf_probe_read_kernel(oldest->address, frames * 8, scratch->data);
     oldest->name = name;
     return true;
 }
@@ -90,6 +92,7 @@ static __always_inline bool stack_send(struct unwind_scratch *scratch, struct re
     bpf_get_current_comm(s->comm, sizeof(s->comm));
     sample_set_walk(scratch, end);
     size = sample_finish(scratch);
+    UNWIND_SAME_REGISTER(size);
     if (!s->stack_bytes || size > sizeof(*s) + sizeof(scratch->data))
         return false;
     s->h.size_bytes = size;
@@ -128,6 +131,8 @@ static __always_inline __u8 stack_walk(__u64 now, __u64 spare_ns, __u64 *ret_nam
             result = REQUEST_STACK_LOST;
     }
     __u64 took_ns = bpf_ktime_get_ns() - now;
+    if (took_ns > WALK_MAX_NS)
+        took_ns = WALK_MAX_NS;
     share->left_ns -= took_ns < share->left_ns ? took_ns : share->left_ns;
     return result;
 }

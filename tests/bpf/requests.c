@@ -6,6 +6,8 @@ int server_main(int argc, char **argv);
 
 #include "requests.h"
 
+#include "sources/unwind_tables.h"
+
 #include <poll.h>
 
 struct watch watch;
@@ -119,20 +121,56 @@ static void keep(struct request *request)
     watch.requests[watch.count++] = request;
 }
 
+/* The server's functions by where they begin: none is longer. */
+static size_t name_user_frames(void *context, const struct request_record *record, const struct request_wait *w,
+                               const __u64 *addresses, struct frame *ret_frames, size_t max)
+{
+    static const struct {
+        void *start;
+        const char *name;
+    } functions[] = {{sleep_ms, "sleep_ms"},         {nap_short, "nap_short"}, {nap_long, "nap_long"},
+                     {nap_after_reply, "nap_after"}, {advance, "advance"},     {wait_for_lock, "wait_for_lock"}};
+    static char end[16];
+    size_t n = 0;
+    (void)context;
+    (void)record;
+    for (; n < w->user_frames && n < max; n++) {
+        const char *name = "", *nearest = NULL;
+        for (size_t i = 0; i < array_size(functions); i++) {
+            const char *start = functions[i].start, *at = (const char *)(addresses[n] & ~CPU_FRAME_EXACT);
+            if (at > start && at < start + 2048 && (!nearest || start > nearest)) {
+                nearest = start;
+                name = functions[i].name;
+            }
+        }
+        ret_frames[n] =
+            (struct frame){.kind = FRAME_NATIVE, .function = name, .file = "", .mapping = "", .build_id = ""};
+    }
+    snprintf(end, sizeof(end), "end %u", w->user_end);
+    if (w->user_end != UNWIND_END_ENTRY && n < max)
+        ret_frames[n++] = (struct frame){
+            .kind = FRAME_TRUNCATED, .function = end, .file = "", .mapping = "", .build_id = ""};
+    return n;
+}
+
 void look(void)
 {
-    static const struct request_names no_names;
+    static const struct request_names names = {.user_frames = name_user_frames};
     batch_clear(watch.batch);
     assert_int_equal(source_request.drain(watch.self, watch.batch), 0);
     for (size_t i = 0; i < batch_count(watch.batch); i++) {
         struct request *request;
         const struct request_record *record = (const struct request_record *)batch_get(watch.batch, i);
-        if (record->h.kind == WIRE_REQUEST_STACK) /* nobody gives the kernel half any rows here */
+        if (record->h.kind == WIRE_REQUEST_STACK) { /* nobody gives the kernel half any rows here */
+            if (watch.apart_count < array_size(watch.apart))
+                watch.apart[watch.apart_count++] = *(const struct cpu_sample *)record;
             continue;
+        }
         assert_int_equal(record->h.kind, WIRE_REQUEST);
         if (record->start_ns < watch.began_ns)
             continue;
-        int r = diagnose_request(record, &no_names, &request);
+        memcpy(&watch.last, record, record->h.size_bytes);
+        int r = diagnose_request(record, &names, &request);
         if (r == -EBADMSG)
             watch.bad++;
         else
@@ -192,25 +230,26 @@ const struct request *await(pid_t pid, const char *route, size_t count)
  * before this one. */
 int watch_begin(void **state)
 {
-    static int open_rung = -2;
-    struct source_options options = {.ring_bytes = 256 * 1024, .pid_count = 4}; /* nobody else's requests */
+    static int open_state = -1;
+    struct source_options options = {.ring_bytes = 256 * 1024, .table_bytes = 8 << 20, .pid_count = 4}; /* nobody else's */
     struct attach_report report = {0};
     for (int i = 0; i < 4; i++)
         options.pids[i] = (uint32_t)servers[i];
-    int rung = (int)(long)*state;
-    if (rung != open_rung) {
+    int state_now = (int)(long)*state;
+    const struct request_choice choice = {.rung = state_now % 256 - 1, .walks = state_now / 256 - 1};
+    if (state_now != open_state) {
         if (watch.self)
             source_request.free(watch.self);
         watch.self = NULL;
         watch.why_not[0] = 0;
-        open_rung = rung;
-        const struct request_choice choice = {.rung = rung, .walks = REQUEST_WALKS_BEST};
+        open_state = state_now;
         if (request_source_open_on(&options, &report, &choice, &watch.self) < 0)
             snprintf(watch.why_not, sizeof(watch.why_not), "%s", report.entries[0].not_better);
+        snprintf(watch.why_no_stacks, sizeof(watch.why_no_stacks), "%s", report.entries[1].not_better);
     }
     if (!watch.self)
         return 0;
-    watch.count = watch.bad = 0;
+    watch.count = watch.bad = watch.apart_count = 0;
     watch.began_ns = clock_monotonic_ns();
     watch.before = (struct losses){0};
     source_request.losses(watch.self, &watch.before);
@@ -235,16 +274,27 @@ uint64_t lost(enum loss_reason reason)
     return losses.count[reason] - watch.before.count[reason];
 }
 
+/* EACCES and E2BIG are the verifier's words for a program that is wrong; EPERM, EINVAL, ESRCH say that the
+ * kernel has no such thing or gives it to nobody. */
+static void refuse(const char *why_not)
+{
+    if (strstr(why_not, "Permission denied") || strstr(why_not, "Argument list too long"))
+        fail_msg("the verifier refused it: %s", why_not);
+    printf("not available on this kernel: %s\n", why_not);
+    skip();
+}
+
 void need_rung(void)
 {
-    if (watch.self)
-        return;
-    /* EACCES and E2BIG are the verifier's words for a program that is wrong; EPERM, EINVAL, ESRCH say that
-     * the kernel has no such thing or gives it to nobody. */
-    if (strstr(watch.why_not, "Permission denied") || strstr(watch.why_not, "Argument list too long"))
-        fail_msg("the verifier refused it: %s", watch.why_not);
-    printf("rung not available on this kernel: %s\n", watch.why_not);
-    skip();
+    if (!watch.self)
+        refuse(watch.why_not);
+}
+
+void need_stacks(void)
+{
+    need_rung();
+    if (!request_source_unwind_tables(watch.self))
+        refuse(watch.why_no_stacks);
 }
 
 void assert_nothing_lost(void)

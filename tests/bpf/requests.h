@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+#include "../../probes/cpu.h"
+
 #define PATIENCE_NS 60000000000ull
 #define KEPT_MAX    512
 #define CAUSE_MS    40
@@ -25,9 +27,13 @@ struct watch {
     struct request *requests[KEPT_MAX]; /* the latest record of each request */
     size_t count;
     uint64_t bad; /* records that are no HTTP */
+    struct request_record_stacks last; /* as it came */
+    struct cpu_sample apart[8];        /* the heads of stacks that came apart */
+    size_t apart_count;
     uint64_t began_ns;
     struct losses before;
     char why_not[256];
+    char why_no_stacks[256];
 };
 extern struct watch watch;
 
@@ -35,7 +41,9 @@ enum { THREADS, EPOLL, PREFORK, POOL };
 extern pid_t servers[4];
 extern unsigned short ports[4];
 
-/* For cmocka: once, and around each case; a case's initial state is its rung. */
+/* For cmocka: once, and around each case; a case's initial state is its rung, and how stacks are walked. */
+#define ON_RUNG(rung)               ON_RUNG_WALKING(rung, REQUEST_WALKS_BEST)
+#define ON_RUNG_WALKING(rung, walks) ((void *)(long)(((walks) + 1) * 256 + (rung) + 1))
 int start_servers(void **state);
 int stop_servers(void **state);
 int watch_begin(void **state);
@@ -54,6 +62,7 @@ const struct request *await(pid_t pid, const char *route, size_t count);
 uint64_t total(const struct request *r, enum request_part_kind kind);
 uint64_t lost(enum loss_reason reason);
 
-/* Skips the case where there is no such rung. */
+/* Skips the case where there is no such rung, or no such way to walk stacks. */
 void need_rung(void);
+void need_stacks(void);
 void assert_nothing_lost(void);

@@ -329,7 +329,7 @@ static void test_shed_counts_only(void **state)
 
 #define ON(rung, name, test)                                                                                 \
     {                                                                                                        \
-        #name "_" #rung, test, watch_begin, watch_end, (void *)(long)rung_##rung                             \
+        #name "_" #rung, test, watch_begin, watch_end, ON_RUNG(rung_##rung)                                    \
     }
 #define CASES(rung)                                                                                          \
     ON(rung, causes_in_threads, test_causes_in_threads),                                                     \
@@ -367,7 +367,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         {"some_rung_attaches", test_some_rung_attaches, watch_begin, watch_end,
-         (void *)(long)REQUEST_RUNG_BEST},
+         ON_RUNG(REQUEST_RUNG_BEST)},
         CASES(socket),
         CASES(function),
         CASES(function_hash),

@@ -7,6 +7,7 @@
  *     /sleep?ms=N          nanosleep               /chunked?ms=N&n=K  K chunks, N ms apart
  *     /disk?ms=N           writes and syncs        /hangup            closes without a reply
  *     /status?code=N       that status             /pipe?ms=N         reads from a pipe that is written N ms later
+ *     /naps?ms=N           sleeps N/4, and N in another function; /chunked?...&after=N sleeps N after its reply, too
  *
  * threads: a thread a connection. epoll: one thread, an event loop, handlers block it. prefork: four processes that accept.
  * pool: one thread reads the requests, four others reply. */
@@ -27,6 +28,10 @@
 
 #define REQUEST_MAX 65536
 
+/* Functions that are looked for on stacks; NOT_LAST keeps their frame while they call the last one. */
+#define NOINLINE   __attribute__((noinline))
+#define NOT_LAST() __asm__ volatile("")
+
 static const char *directory;
 
 static unsigned long long now_ns(void)
@@ -36,9 +41,27 @@ static unsigned long long now_ns(void)
     return (unsigned long long)t.tv_sec * 1000000000ull + (unsigned long long)t.tv_nsec;
 }
 
-static void sleep_ms(long ms)
+static NOINLINE void sleep_ms(long ms)
 {
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
+
+static NOINLINE void nap_short(long ms)
+{
+    sleep_ms(ms / 4);
+    NOT_LAST();
+}
+
+static NOINLINE void nap_long(long ms)
+{
+    sleep_ms(ms);
+    NOT_LAST();
+}
+
+static NOINLINE void nap_after_reply(long ms)
+{
+    sleep_ms(ms);
+    NOT_LAST();
 }
 
 static long number(const char *target, const char *name, long otherwise)
@@ -83,7 +106,7 @@ static void *hold(void *context)
     return NULL;
 }
 
-static void wait_for_lock(long ms)
+static NOINLINE void wait_for_lock(long ms)
 {
     struct held h = {.ms = ms};
     pthread_t holder;
@@ -174,7 +197,7 @@ static bool reply(int fd, long status, bool close_after, bool head)
     return send_all(fd, text, (size_t)n) && !close_after;
 }
 
-static bool reply_chunked(int fd, long ms, long n)
+static bool reply_chunked(int fd, long ms, long n, long after)
 {
     const char *start = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
     if (!send_all(fd, start, strlen(start)))
@@ -184,7 +207,10 @@ static bool reply_chunked(int fd, long ms, long n)
         if (!send_all(fd, "3\r\nok\n\r\n", 8))
             return false;
     }
-    return send_all(fd, "0\r\n\r\n", 5);
+    bool stays = send_all(fd, "0\r\n\r\n", 5);
+    if (after)
+        nap_after_reply(after);
+    return stays;
 }
 
 /* False: close the connection. */
@@ -208,8 +234,11 @@ static bool serve(int fd, const char *request)
     else if (strncmp(target, "/downstream", 11) == 0)
         ask_downstream(ms, number(target, "port=", 0));
     else if (strncmp(target, "/chunked", 8) == 0)
-        return reply_chunked(fd, ms, number(target, "n=", 3)) && !close_after;
-    else if (strncmp(target, "/status", 7) == 0)
+        return reply_chunked(fd, ms, number(target, "n=", 3), number(target, "after=", 0)) && !close_after;
+    else if (strncmp(target, "/naps", 5) == 0) {
+        nap_short(ms);
+        nap_long(ms);
+    } else if (strncmp(target, "/status", 7) == 0)
         status = number(target, "code=", 200);
     else if (strncmp(target, "/hangup", 7) == 0)
         return false;

@@ -1,0 +1,127 @@
+/* The user stacks of waits, walked in the kernel: both ways to take them, with the rows of the servers in the
+ * tables and without. That a stack is the one of the wait that it stands by, and whole; and where rows are
+ * missing, that a copy of it comes ahead of the request. */
+#include "requests.h"
+#include "rows.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void put_rows(int way)
+{
+    struct unwind_tables *tables = request_source_unwind_tables(watch.self);
+    assert_non_null(tables);
+    assert_true(rows_put_process(tables, servers[way]) > 0);
+}
+
+/* `functions` one after the other, leaf first, with no other of ours between them, up to the thread's entry. */
+static void assert_stack(const struct request *r, enum request_part_kind kind, const char *functions)
+{
+    for (size_t i = 0; i < r->part_count; i++) {
+        const char *stack = r->parts[i].stack;
+        if (r->parts[i].kind != kind || !stack[0])
+            continue;
+        if (!strstr(stack, functions) || strstr(stack, "[truncated"))
+            fail_msg("%s: not \"%s\" in \"%s\"", r->route, functions, stack);
+        return;
+    }
+    fail_msg("%s: no part %s has a stack; cause: %s", r->route, request_part_name(kind), r->cause);
+}
+
+static void ask_for_stacks(int way)
+{
+    put_rows(way);
+    ask(way, "GET", "/sleep?ms=40");
+    assert_stack(await(servers[way], "/sleep", 1), REQUEST_PART_SLEEP, "sleep_ms\n");
+    ask(way, "GET", "/lock?ms=40");
+    assert_stack(await(servers[way], "/lock", 1), REQUEST_PART_LOCK, "wait_for_lock\n");
+    ask(way, "GET", "/naps?ms=40");
+    const struct request *r = await(servers[way], "/naps", 1);
+    assert_stack(r, REQUEST_PART_SLEEP, "sleep_ms\nnap_long\n");
+    assert_nothing_lost();
+}
+
+static void test_threads(void **state)
+{
+    (void)state;
+    need_stacks();
+    ask_for_stacks(THREADS);
+}
+
+static void test_event_loop(void **state)
+{
+    (void)state;
+    need_stacks();
+    ask_for_stacks(EPOLL);
+}
+
+/* What the thread does after the reply is no part of the request. The last chunk comes too soon after the one
+ * before for a record of its own: that is made when the connection ends, when the thread has long slept
+ * elsewhere. */
+static void test_stream(void **state)
+{
+    (void)state;
+    need_stacks();
+    put_rows(THREADS);
+    ask(THREADS, "GET", "/chunked?ms=10&n=12&after=200");
+    const struct request *r = await(servers[THREADS], "/chunked", 1);
+    for (int i = 0; i < 600 && !strstr(r->parts[0].detail, "12 times"); i++) {
+        usleep(10000);
+        look();
+        r = await(servers[THREADS], "/chunked", 1);
+    }
+    assert_stack(r, REQUEST_PART_SLEEP, "sleep_ms\n");
+    for (size_t i = 0; i < r->part_count; i++)
+        assert_null(strstr(r->parts[i].stack, "nap_after"));
+}
+
+/* The prefork server's processes are not in the tables. */
+static void test_without_rows(void **state)
+{
+    (void)state;
+    need_stacks();
+    ask(PREFORK, "GET", "/sleep?ms=40");
+    await(0, "/sleep", 1);
+    const struct request_record *r = &watch.last.r;
+    for (size_t i = 0; i < r->wait_count; i++) {
+        const struct request_wait *w = &r->waits[i];
+        if (w->longest_ns < 10000000)
+            continue;
+        assert_int_equal(w->user_end, REQUEST_STACK_APART);
+        for (size_t k = 0; k < watch.apart_count; k++)
+            if (watch.apart[k].h.time_ns == w->stack && watch.apart[k].h.tid == r->h.tid) {
+                assert_int_equal(watch.apart[k].user_end, UNWIND_END_NO_PROCESS);
+                assert_true(watch.apart[k].stack_bytes >= 256);
+                return;
+            }
+        fail_msg("none of %zu stacks is the one meant", watch.apart_count);
+    }
+    fail_msg("no long wait");
+}
+
+#define CASES(name, walks)                                                                                   \
+    {"threads_" name, test_threads, watch_begin, watch_end, ON_RUNG_WALKING(REQUEST_RUNG_BEST, walks)},      \
+        {"event_loop_" name, test_event_loop, watch_begin, watch_end,                                        \
+         ON_RUNG_WALKING(REQUEST_RUNG_BEST, walks)},                                                         \
+        {"stream_" name, test_stream, watch_begin, watch_end, ON_RUNG_WALKING(REQUEST_RUNG_BEST, walks)},    \
+        {"without_rows_" name, test_without_rows, watch_begin, watch_end,                                    \
+         ON_RUNG_WALKING(REQUEST_RUNG_BEST, walks)}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        CASES("at_return", REQUEST_WALKS_AT_RETURN),
+        CASES("at_leaving", REQUEST_WALKS_AT_LEAVING),
+    };
+    if (geteuid() != 0) {
+        printf("skipped: BPF needs root\n");
+        return 77;
+    }
+    mkdir("/var", 0755); /* an initramfs has none */
+    mkdir("/var/tmp", 01777);
+    if (argc > 1)
+        cmocka_set_test_filter(argv[1]);
+    return cmocka_run_group_tests(tests, start_servers, stop_servers);
+}
