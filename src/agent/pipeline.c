@@ -445,7 +445,7 @@ int pipeline_start(struct pipeline *p)
             return log_errno(r, "source %s cannot start", p->opened[i].source->name);
     }
     if (p->record_wire)
-        end_wire_record(p, process_snapshot_write(p->record_wire, start_ns)); /* now that later ones are on record */
+        end_wire_record(p, process_snapshot_write(p->processes, p->record_wire, start_ns)); /* now that later ones are on record */
     return 0;
 }
 

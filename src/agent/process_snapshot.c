@@ -4,6 +4,7 @@
 
 #include "resolve/maps.h"
 #include "resolve/proc_files.h"
+#include "resolve/processes.h"
 #include "sources/batch.h"
 #include "sources/wire_file.h"
 
@@ -14,10 +15,10 @@
 #include <string.h>
 
 #define BATCH_BYTES    (1 << 20)
-#define MAPS_MAX_BYTES (16 << 20)
 #define PATH_MAX_BYTES 4096
 
 struct snapshot {
+    struct processes *processes;
     struct wire_writer *writer;
     uint64_t time_ns;
     struct batch *batch;
@@ -74,7 +75,7 @@ static int add_process(struct snapshot *s, uint32_t pid)
     if (fd < 0 || proc_read_stat(fd, &stat) < 0 || stat.is_kernel_thread)
         return 0;
     s->maps.size = 0;
-    if (proc_read(fd, "maps", MAPS_MAX_BYTES, &s->maps) < 0 || s->maps.size == 0)
+    if (processes_read_maps(s->processes, fd, pid, &s->maps) < 0 || s->maps.size == 0)
         return 0;
     s->header = (struct wire_header){.time_ns = s->time_ns, .pid = pid, .tid = pid};
     struct process_fork *fork = new_record(s, WIRE_PROCESS_FORK, sizeof(*fork));
@@ -93,7 +94,7 @@ static int add_process(struct snapshot *s, uint32_t pid)
     return r;
 }
 
-int process_snapshot_write(struct wire_writer *writer, uint64_t time_ns)
+int process_snapshot_write(struct processes *processes, struct wire_writer *writer, uint64_t time_ns)
 {
     _cleanup_(batch_freep) struct batch *batch = NULL;
     int r = batch_new(BATCH_BYTES, &batch);
@@ -102,7 +103,7 @@ int process_snapshot_write(struct wire_writer *writer, uint64_t time_ns)
     DIR *proc = opendir("/proc");
     if (!proc)
         return -errno;
-    struct snapshot s = {.writer = writer, .time_ns = time_ns, .batch = batch};
+    struct snapshot s = {.processes = processes, .writer = writer, .time_ns = time_ns, .batch = batch};
     for (struct dirent *entry; r == 0 && (entry = readdir(proc));) {
         char *end;
         unsigned long pid = strtoul(entry->d_name, &end, 10);

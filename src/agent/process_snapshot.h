@@ -5,8 +5,9 @@
 
 #include <stdint.h>
 
+struct processes;
 struct wire_writer;
 
 /* Records of the time `time_ns`: before the first sample, and so before processes were watched; what they did since then is told by
  * records of its own. Processes that end meanwhile are left out. -errno only when the file cannot be written. */
-int process_snapshot_write(struct wire_writer *writer, uint64_t time_ns);
+int process_snapshot_write(struct processes *processes, struct wire_writer *writer, uint64_t time_ns);

@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct buf;
 struct processes;
 
 struct process_mapping {
@@ -43,6 +44,8 @@ void processes_set_replay(struct processes *p);
 /* Starts the process that opens files for us (file_opener.h) now, while we are small and of one thread; else
  * it is started when it is needed first. */
 int processes_start_helper(struct processes *p);
+/* Appends /proc/PID/maps, by that process too; `proc_fd` is of proc_open. */
+int processes_read_maps(struct processes *p, int proc_fd, uint32_t pid, struct buf *to);
 uint64_t processes_helper_cpu_ns(struct processes *p);
 
 /* Takes in any WIRE_PROCESS_* record. */

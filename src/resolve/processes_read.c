@@ -142,13 +142,17 @@ static void map_line(struct processes *p, struct process_entry *e, const struct 
     image_map(image, &mapping);
 }
 
+int processes_read_maps(struct processes *p, int proc_fd, uint32_t pid, struct buf *to)
+{
+    return file_opener_read_proc(objects_opener(p->objects), proc_fd, pid, "maps", MAPS_MAX_BYTES, to);
+}
+
 /* The image as /proc shows it now; NULL when the process has none (any more). */
 static struct image *read_image(struct processes *p, struct process_entry *e, int proc_fd, int *ret_error)
 {
     struct buf *text = scratch(p);
     p->count.mapping_reads++;
-    *ret_error = file_opener_read_proc(objects_opener(p->objects), proc_fd, e->process.pid, "maps",
-                                       MAPS_MAX_BYTES, text);
+    *ret_error = processes_read_maps(p, proc_fd, e->process.pid, text);
     if (*ret_error < 0 || text->size == 0)
         return NULL;
     struct image *image = image_new();
