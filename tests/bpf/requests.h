@@ -32,8 +32,8 @@ struct watch {
     size_t apart_count;
     uint64_t began_ns;
     struct losses before;
-    char why_not[256];
-    char why_no_stacks[256];
+    char why_not[512];
+    char why_no_stacks[512];
 };
 extern struct watch watch;
 
