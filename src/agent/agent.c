@@ -63,12 +63,14 @@ static bool keep_budget(void *context)
     uint64_t memory_bytes = a->memory_bytes;
     pthread_mutex_lock(&a->lock);
     bool was_over = a->budget.over_memory;
+    enum source_detail was = a->budget.detail;
     bool changed = budget_measure(&a->budget, clock_monotonic_ns(), cpu_ns, memory_bytes);
     struct budget now = a->budget;
     pthread_mutex_unlock(&a->lock);
     if (changed) {
         pipeline_shed(a->pipeline, now.detail);
-        log_warning("budget.cpu (%.2f%%): detail is now '%s'", now.cpu_share_allowed * 100, budget_detail_name(now.detail));
+        log_write(now.detail > was ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "budget.cpu (%.2f%%): detail is now '%s'",
+                  now.cpu_share_allowed * 100, budget_detail_name(now.detail));
     }
     if (now.over_memory) {
         malloc_trim(0);

@@ -9,6 +9,7 @@
 
 /* Detail comes back only after a quiet time, and only when the cost has room to grow: a rate that is doubled costs twice. */
 #define WORSE_AFTER_NS  (5 * 1000000000ull)
+#define WORSE_FIRST_NS  (20 * 1000000000ull) /* the first reading of what runs already is paid once: no reason to look away for long */
 #define BETTER_AFTER_NS (30 * 1000000000ull)
 #define BETTER_BELOW    0.45
 
@@ -54,7 +55,7 @@ bool budget_measure(struct budget *b, uint64_t now_ns, uint64_t cpu_ns, uint64_t
     b->memory_bytes = memory_bytes;
     b->over_memory = memory_bytes > b->memory_bytes_allowed;
 
-    bool settled = b->measured > 5 && now_ns - b->last_change_ns >= WORSE_AFTER_NS;
+    bool settled = b->measured > 5 && now_ns - b->last_change_ns >= (b->changes ? WORSE_AFTER_NS : WORSE_FIRST_NS);
     if (settled && b->cpu_share > b->cpu_share_allowed && b->detail < SOURCE_DETAIL_LEAST)
         return change(b, b->detail + 1, now_ns);
     bool quiet = now_ns - b->last_change_ns >= BETTER_AFTER_NS;

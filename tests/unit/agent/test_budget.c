@@ -56,6 +56,17 @@ static void test_sheds_in_order(void **state)
     assert_int_equal(l.b.changes, 3);
 }
 
+/* What starting costs is over before anything is judged. */
+static void test_a_costly_start_sheds_nothing(void **state)
+{
+    (void)state;
+    struct load l = start();
+    spend(&l, 0.2, 9);
+    assert_int_equal(spend(&l, 0.01, 60), 0);
+    assert_int_equal(l.b.detail, SOURCE_DETAIL_FULL);
+    assert_true(spend(&l, 0.2, 12) > 0); /* later such a time is answered at once */
+}
+
 static void test_comes_back(void **state)
 {
     (void)state;
@@ -98,6 +109,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stays_at_full_within_budget), cmocka_unit_test(test_sheds_in_order),
+        cmocka_unit_test(test_a_costly_start_sheds_nothing),
         cmocka_unit_test(test_comes_back),                  cmocka_unit_test(test_no_return_without_room),
         cmocka_unit_test(test_one_bad_second_is_forgiven),  cmocka_unit_test(test_memory),
     };
