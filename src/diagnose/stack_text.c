@@ -47,10 +47,12 @@ static const char *name(const struct frame *f, char *out, size_t size)
     return make_printable(frame_text(f->kind, f->function, f->mapping, f->address, text), out, size);
 }
 
-/* Where every program waits, and what says nothing of it: the C library and the kernel's code in the process. */
+/* Where every program waits, and what says nothing of it: the C library and the kernel's code in the process.
+ */
 static bool is_c_library(const struct frame *f)
 {
-    static const char *const starts[] = {"libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "libc.musl"};
+    static const char *const starts[] = {"libc.so",  "libc-",   "libpthread",
+                                         "ld-linux", "ld-musl", "libc.musl"};
     const char *slash = strrchr(f->mapping, '/'), *base = slash ? slash + 1 : f->mapping;
     for (size_t i = 0; i < array_size(starts); i++)
         if (strncmp(base, starts[i], strlen(starts[i])) == 0)
@@ -58,7 +60,8 @@ static bool is_c_library(const struct frame *f)
     return strcmp(base, "[vdso]") == 0;
 }
 
-/* The C library's own function that the program called is worth a word: pthread_mutex_lock, not what lies below it. */
+/* The C library's own function that the program called is worth a word: pthread_mutex_lock, not what lies
+ * below it. */
 static size_t first_shown(const struct frame *frames, size_t count, const char *syscall)
 {
     size_t i = 0;
@@ -71,7 +74,8 @@ static size_t first_shown(const struct frame *frames, size_t count, const char *
     return i;
 }
 
-void stack_text_append_user(const struct frame *frames, size_t count, const char *syscall, char *out, size_t size)
+void stack_text_append_user(const struct frame *frames, size_t count, const char *syscall, char *out,
+                            size_t size)
 {
     char text[SHOWN_BYTES];
     int shown = 0;

@@ -1,4 +1,5 @@
-/* A ring of stacks, searched from the newest on: a request asks for those of its last moments. See wait_stacks.h. */
+/* A ring of stacks, searched from the newest on: a request asks for those of its last moments. See
+ * wait_stacks.h. */
 #include "resolve/wait_stacks.h"
 
 #include <linux/types.h>
@@ -38,7 +39,8 @@ void wait_stacks_free(struct wait_stacks *w)
     free(w);
 }
 
-void wait_stacks_put(struct wait_stacks *w, uint32_t pid, uint64_t time_ns, const uint64_t *addresses, size_t count, unsigned end)
+void wait_stacks_put(struct wait_stacks *w, uint32_t pid, uint64_t time_ns, const uint64_t *addresses,
+                     size_t count, unsigned end)
 {
     struct wait_stack *s = &w->stacks[w->next];
     if (count > REQUEST_USER_FRAMES) {
@@ -53,7 +55,8 @@ void wait_stacks_put(struct wait_stacks *w, uint32_t pid, uint64_t time_ns, cons
     memcpy(s->addresses, addresses, count * sizeof(*addresses));
 }
 
-int wait_stacks_find(const struct wait_stacks *w, uint32_t pid, uint64_t time_ns, uint64_t *ret, size_t max, unsigned *ret_end)
+int wait_stacks_find(const struct wait_stacks *w, uint32_t pid, uint64_t time_ns, uint64_t *ret, size_t max,
+                     unsigned *ret_end)
 {
     for (size_t i = 1; i <= STACKS_MAX; i++) {
         const struct wait_stack *s = &w->stacks[(w->next + STACKS_MAX - i) % STACKS_MAX];

@@ -294,7 +294,8 @@ int request_ladder_climb(const struct source_options *options, struct attach_rep
     if (choice->walks == REQUEST_WALKS_BEST)
         way = facts.has_return ? REQUEST_WALKS_AT_RETURN : REQUEST_WALKS_AT_LEAVING;
     struct attempt a = {.walks = way, .has_sendpage = facts.has_sendpage};
-    int r = climb(options, entry, choice->rung, a, ret), refused = r;
+    bool is_possible = way != REQUEST_WALKS_AT_RETURN || facts.has_return;
+    int r = is_possible ? climb(options, entry, choice->rung, a, ret) : -ENOENT, refused = r;
     if (r < 0 && r != -EPERM) { /* is it the walks that this kernel does not take? */
         struct attach_entry second = {0};
         snprintf(second.probe, sizeof(second.probe), "%s", entry->probe);

@@ -16,7 +16,8 @@ static void put_rows(int way)
     assert_true(rows_put_process(tables, servers[way]) > 0);
 }
 
-/* `functions` one after the other, leaf first, with no other of ours between them, up to the thread's entry. */
+/* `functions` one after the other, leaf first, with no other of ours between them, up to the thread's entry.
+ */
 static void assert_stack(const struct request *r, enum request_part_kind kind, const char *functions)
 {
     for (size_t i = 0; i < r->part_count; i++) {
@@ -106,8 +107,10 @@ static void test_without_rows(void **state)
         {"event_loop_" name, test_event_loop, watch_begin, watch_end,                                        \
          ON_RUNG_WALKING(REQUEST_RUNG_BEST, walks)},                                                         \
         {"stream_" name, test_stream, watch_begin, watch_end, ON_RUNG_WALKING(REQUEST_RUNG_BEST, walks)},    \
-        {"without_rows_" name, test_without_rows, watch_begin, watch_end,                                    \
-         ON_RUNG_WALKING(REQUEST_RUNG_BEST, walks)}
+    {                                                                                                        \
+        "without_rows_" name, test_without_rows, watch_begin, watch_end,                                     \
+            ON_RUNG_WALKING(REQUEST_RUNG_BEST, walks)                                                        \
+    }
 
 int main(int argc, char **argv)
 {

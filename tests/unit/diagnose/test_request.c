@@ -254,6 +254,94 @@ static void test_service_comes_from_the_process(void **state)
     request_free(request);
 }
 
+/* ---- user stacks ---- */
+
+static struct frame native(const char *function, const char *mapping)
+{
+    return (struct frame){.kind = FRAME_NATIVE, .function = function, .file = "", .mapping = mapping, .build_id = "", .address = 0x42};
+}
+
+/* Names by the addresses 1, 2, 3, ...; why there are none. */
+static size_t name_user(void *context, const struct request_record *record, const struct request_wait *w, const __u64 *addresses,
+                        struct frame *ret_frames, size_t max)
+{
+    static const char *const names[] = {"", "clock_nanosleep", "nanosleep", "sleep_ms\x1b", "handle", "serve", "run", "main"};
+    size_t n = 0;
+    (void)context;
+    (void)record;
+    if (w->user_end >= REQUEST_STACK_APART) {
+        ret_frames[n] = native("lost", "");
+        ret_frames[n++].kind = FRAME_TRUNCATED;
+        return n;
+    }
+    for (; n < w->user_frames && n < max; n++)
+        ret_frames[n] = native(names[addresses[n]], addresses[n] <= 2 ? "/usr/lib/libc.so.6" : "/usr/bin/server");
+    return n;
+}
+
+static struct request_record_stacks with_stack(const __u64 *addresses, size_t count)
+{
+    struct request_record_stacks r = {.r = make_record(100)};
+    add_wait(&r.r, SYS_clock_nanosleep, REQUEST_OBJECT_NONE, 0, 80);
+    struct request_wait *w = &r.r.waits[0];
+    w->stack = REQUEST_STACK_NAME_START(0);
+    for (size_t i = 0; i < count; i++) {
+        r.frames[i] = addresses[i];
+        w->stack = REQUEST_STACK_NAME_STEP(w->stack, addresses[i]);
+    }
+    w->stack = REQUEST_STACK_NAME_END(w->stack);
+    w->user_frames = (__u8)count;
+    r.r.h.size_bytes = (__u32)(sizeof(r.r) + count * 8);
+    return r;
+}
+
+static struct request *diagnose_with_stack(const struct request_record_stacks *r)
+{
+    const struct request_names names = {.user_frames = name_user};
+    struct request *request = NULL;
+    assert_int_equal(diagnose_request(&r->r, &names, &request), 0);
+    return request;
+}
+
+static void test_user_stack(void **state)
+{
+    (void)state;
+    struct request_record_stacks r = with_stack((const __u64[]){1, 2, 3, 4, 5, 6, 7}, 7);
+    struct request *request = diagnose_with_stack(&r);
+    assert_string_equal(request->parts[0].detail, "clock_nanosleep in nanosleep < sleep_ms? < handle < serve");
+    assert_string_equal(request->parts[0].stack, "clock_nanosleep\nnanosleep\nsleep_ms?\nhandle\nserve\nrun\nmain");
+    assert_string_equal(request->parts[1].stack, "");
+    request_free(request);
+    r = with_stack((const __u64[]){1, 0, 4}, 3); /* the C library's own name would say nothing new; and one without a name */
+    request = diagnose_with_stack(&r);
+    assert_string_equal(request->parts[0].stack, "clock_nanosleep\nlibc.so.6+0x42\nhandle");
+    assert_string_equal(request->parts[0].detail, "clock_nanosleep in handle");
+    request_free(request);
+}
+
+/* Another stack took its place while the record was written: none is better than a wrong one. */
+static void test_a_stack_that_is_not_the_one_meant(void **state)
+{
+    (void)state;
+    struct request_record_stacks r = with_stack((const __u64[]){1, 2, 3}, 3);
+    r.frames[2] = 4;
+    struct request *request = diagnose_with_stack(&r);
+    assert_string_equal(request->parts[0].stack, "[truncated: lost]");
+    assert_string_equal(request->parts[0].detail, "clock_nanosleep");
+    request_free(request);
+}
+
+static void test_frames_that_are_not_there(void **state)
+{
+    (void)state;
+    struct request_record_stacks r = with_stack((const __u64[]){1, 2, 3}, 3);
+    struct request *request = NULL;
+    r.r.h.size_bytes -= 8;
+    assert_int_equal(diagnose_request(&r.r, &no_names, &request), -EBADMSG);
+    r.r.h.size_bytes = 16;
+    assert_int_equal(diagnose_request(&r.r, &no_names, &request), -EBADMSG);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -268,6 +356,9 @@ int main(void)
         cmocka_unit_test(test_no_reply_and_hand_over),
         cmocka_unit_test(test_what_is_no_request),
         cmocka_unit_test(test_service_comes_from_the_process),
+        cmocka_unit_test(test_user_stack),
+        cmocka_unit_test(test_a_stack_that_is_not_the_one_meant),
+        cmocka_unit_test(test_frames_that_are_not_there),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
