@@ -264,6 +264,8 @@ _Noreturn void file_helper_run(int control)
     pthread_attr_init(&h.detached);
     pthread_attr_setdetachstate(&h.detached, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&h.detached, STACK_BYTES);
+    if (send(control, "", 1, MSG_NOSIGNAL) != 1) /* we are here */
+        _exit(1);
     for (;;)
         work(&h);
 }

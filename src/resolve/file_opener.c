@@ -25,6 +25,7 @@
 #include <time.h>
 
 #define DEADLINE_MS    1000
+#define START_MS       10000
 #define PAUSE_NS       1000000000ull /* of what could not be read, doubled each time */
 #define PAUSE_MAX_NS   (64 * PAUSE_NS)
 #define RESTS_MAX      32
@@ -125,7 +126,13 @@ static int start(struct file_opener *o)
     o->pid = pid;
     o->started_ns = clock_monotonic_ns();
     o->starts++;
-    return 0;
+    /* Its first word: what a question waits for is the file, never the helper's own beginning. */
+    struct pollfd first = {.fd = o->control, .events = POLLIN};
+    char word;
+    if (poll(&first, 1, START_MS) > 0 && recv(o->control, &word, 1, MSG_DONTWAIT) == 1)
+        return 0;
+    stop(o);
+    return -EAGAIN;
 }
 
 int file_opener_start(struct file_opener *o)
