@@ -10,6 +10,7 @@ export interface RequestPart {
     kind: string;
     ns: number;
     detail: string;
+    stack: string[]; // leaf first
 }
 
 export interface Request {
@@ -65,7 +66,7 @@ function decodeRequest(value: unknown): Request {
         cause: text(r.cause),
         parts: (Array.isArray(r.parts) ? r.parts : []).map((p) => {
             const o = object(p);
-            return { kind: text(o.kind), ns: number(o.ns), detail: text(o.detail) };
+            return { kind: text(o.kind), ns: number(o.ns), detail: text(o.detail), stack: (Array.isArray(o.stack) ? o.stack : []).map(text) };
         }),
     };
 }
@@ -107,6 +108,24 @@ function Bar({ request }: { request: Request }) {
     );
 }
 
+/** What it waited for; opened, where: the whole stack, innermost frame first. */
+function Detail({ part: p }: { part: RequestPart }) {
+    const told = p.detail || <span class="dim">{PART_KINDS.find(([k]) => k === p.kind)?.[2]}</span>;
+    if (!p.stack.length) return <>{told}</>;
+    return (
+        <details class="stack">
+            <summary>{told}</summary>
+            <ol aria-label="Stack, innermost frame first">
+                {p.stack.map((frame, i) => (
+                    <li key={i} class={frame.endsWith('_[k]') ? 'dim' : ''}>
+                        {frame}
+                    </li>
+                ))}
+            </ol>
+        </details>
+    );
+}
+
 function Parts({ request }: { request: Request }) {
     const parts = request.parts.slice().sort((a, b) => b.ns - a.ns);
     return (
@@ -129,7 +148,9 @@ function Parts({ request }: { request: Request }) {
                         </th>
                         <td class="number">{format.duration(p.ns)}</td>
                         <td class="number dim">{format.percent(p.ns / Math.max(request.duration, 1))}</td>
-                        <td class="code">{p.detail || <span class="dim">{PART_KINDS.find(([k]) => k === p.kind)?.[2]}</span>}</td>
+                        <td class="code">
+                            <Detail part={p} />
+                        </td>
                     </tr>
                 ))}
             </tbody>

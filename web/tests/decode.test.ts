@@ -30,10 +30,12 @@ test('requests: a list or nothing, every figure checked, keys distinct', () => {
     assert.notEqual(a!.key, b!.key);
     assert.equal(c!.status, 0);
     assert.deepEqual(byKind(c!.parts), []);
+    const [d] = decodeRequests([{ ...same, parts: [{ kind: 'sleep', ns: 5, stack: ['sleep_ms', 'main'] }, { kind: 'cpu', ns: 1, stack: 'x' }] }]);
+    assert.deepEqual(d!.parts.map((p) => p.stack), [['sleep_ms', 'main'], []]);
 });
 
 test('the bar joins parts of one kind, in the order of the legend, unattributed last', () => {
-    const parts = [['unattributed', 1], ['lock', 2], ['cpu', 3], ['lock', 4], ['surprise', 5]].map(([kind, ns]) => ({ kind: String(kind), ns: Number(ns), detail: '' }));
+    const parts = [['unattributed', 1], ['lock', 2], ['cpu', 3], ['lock', 4], ['surprise', 5]].map(([kind, ns]) => ({ kind: String(kind), ns: Number(ns), detail: '', stack: [] }));
     assert.deepEqual(byKind(parts), [['cpu', 3], ['lock', 6], ['unattributed', 1], ['surprise', 5]]);
 });
 
