@@ -216,15 +216,15 @@ static __always_inline void add_sleep(struct request_connection *c, struct reque
         k.key = t->call_argument;
     }
     __s32 place = add_wait(c, &k, end == ABSENCE_SWITCHED ? task : NULL, ns);
-    if (end == ABSENCE_GUESSED || ns < USER_STACK_MIN_NS)
+    if (ns < USER_STACK_MIN_NS)
         return;
     t->long_call = number + 1;
     if (place < 0)
         return;
-    if (walks == REQUEST_WALKS_AT_RETURN)
-        t->stack_place = place + 1;
-    else if (walks == REQUEST_WALKS_AT_LEAVING)
+    if (walks == REQUEST_WALKS_AT_LEAVING) /* every leaving is traced, so it is this wait's however its end was seen */
         set_stack(c, place, t->stack, t->stack_end);
+    else if (walks == REQUEST_WALKS_AT_RETURN && end != ABSENCE_GUESSED)
+        t->stack_place = place + 1;
 }
 
 /* More was sent: what came before it belongs to the request. */
