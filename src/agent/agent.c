@@ -33,6 +33,7 @@ struct agent {
     int lock_fd;
     uint64_t start_ns;
     uint64_t ticks, memory_bytes;
+    bool memory_is_new; /* measured at this tick */
 
     pthread_mutex_t lock; /* over budget, which the page reads */
     struct budget budget;
@@ -54,11 +55,24 @@ static int take_request(void *context, struct request *request)
 
 /* ---- once a second ---- */
 
+/* Caches first, which costs only work; where that was not enough, the older half of the windows, every time anew. */
+static void give_memory_back(struct agent *a, bool caches_are_cut)
+{
+    if (!caches_are_cut)
+        log_warning("budget.memory: %.1f MiB in use, %.1f MiB allowed; caches are cut, then the oldest samples",
+                    (double)a->memory_bytes / (1 << 20), (double)a->config.budget_memory_bytes / (1 << 20));
+    else
+        windows_trim(a->windows);
+    pipeline_trim(a->pipeline);
+    malloc_trim(0);
+}
+
 static bool keep_budget(void *context)
 {
     struct agent *a = context;
     uint64_t cpu_ns = budget_own_cpu_ns() + pipeline_helper_cpu_ns(a->pipeline) + pipeline_run_time_ns(a->pipeline);
-    if (a->ticks++ % MEMORY_TICKS == 0)
+    a->memory_is_new = a->ticks++ % MEMORY_TICKS == 0;
+    if (a->memory_is_new)
         a->memory_bytes = budget_own_resident_bytes() + pipeline_kernel_bytes(a->pipeline);
     uint64_t memory_bytes = a->memory_bytes;
     pthread_mutex_lock(&a->lock);
@@ -72,13 +86,8 @@ static bool keep_budget(void *context)
         log_write(now.detail > was ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "budget.cpu (%.2f%%): detail is now '%s'",
                   now.cpu_share_allowed * 100, budget_detail_name(now.detail));
     }
-    if (now.over_memory) {
-        malloc_trim(0);
-        if (!was_over)
-            log_warning("budget.memory: %llu MiB in use of %llu MiB allowed; caches are cut",
-                        (unsigned long long)(memory_bytes >> 20), (unsigned long long)(now.memory_bytes_allowed >> 20));
-        pipeline_trim(a->pipeline);
-    }
+    if (now.over_memory && a->memory_is_new)
+        give_memory_back(a, was_over);
     return true;
 }
 

@@ -30,7 +30,7 @@ static const struct key keys[] = {
     {"profile.rate", KEY_INTEGER, FIELD(profile_rate_hz), 1, 1000, "a whole number of Hz, 1 to 1000", "CPU samples a second and CPU"},
     {"requests.enabled", KEY_BOOL, FIELD(requests_enabled), 0, 0, "true or false", "watch HTTP requests at the sockets"},
     {"budget.cpu", KEY_PERCENT, FIELD(budget_cpu_share), 0.0001, 1, "a share of the machine, 0.01% to 100%, such as 1%", "CPU that Sonde may take, its BPF programs included"},
-    {"budget.memory", KEY_SIZE, FIELD(budget_memory_bytes), 16 << 20, 1e12, "a size of at least 16MiB, such as 64MiB", "memory that Sonde may take, BPF maps included"},
+    {"budget.memory", KEY_SIZE, FIELD(budget_memory_bytes), 48 << 20, 1e12, "a size of at least 48MiB, such as 64MiB", "memory that Sonde may take, BPF maps included"},
     {"page.listen", KEY_ADDRESS, FIELD(page_listen), 0, 0, "ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070", "where the page is served"},
     {"page.allowed_hosts", KEY_TEXT, FIELD(page_allowed_hosts), 0, 0, "host names separated by commas", "names besides this host's own that browsers may use (reverse proxies)"},
     {"log.level", KEY_CHOICE, FIELD(log_level), 0, 0, "error, warning, info, debug", "how much is logged"},

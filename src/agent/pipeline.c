@@ -471,6 +471,7 @@ void pipeline_trim(struct pipeline *p)
 {
     pthread_mutex_lock(&p->lock);
     unwind_cache_trim(p->unwind_cache);
+    symbols_trim(p->symbols);
     pthread_mutex_unlock(&p->lock);
 }
 

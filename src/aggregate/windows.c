@@ -21,6 +21,7 @@ struct windows {
     pthread_mutex_t lock;
     struct windows_options options;
     uint64_t newest;            /* number of the newest slot that was written to */
+    uint64_t trimmed;           /* slots before this one were given back early */
     uint64_t first_ns, last_ns; /* times of the first and of the newest sample; 0: none yet */
     uint64_t on_time, late, dropped;
     struct slot slots[];
@@ -51,7 +52,8 @@ void windows_free(struct windows *w)
 
 static uint64_t oldest_kept(const struct windows *w)
 {
-    return w->newest >= w->options.slots ? w->newest - w->options.slots + 1 : 0;
+    uint64_t oldest = w->newest >= w->options.slots ? w->newest - w->options.slots + 1 : 0;
+    return oldest > w->trimmed ? oldest : w->trimmed;
 }
 
 static struct slot *slot_at(struct windows *w, uint64_t number)
@@ -103,6 +105,16 @@ static void drop_expired(struct windows *w)
             old = take_ptr(w->slots[i].profile);
         pthread_mutex_unlock(&w->lock);
     }
+}
+
+void windows_trim(struct windows *w)
+{
+    pthread_mutex_lock(&w->lock);
+    uint64_t first = oldest_kept(w), from = w->first_ns / w->options.slot_ns;
+    first = first > from ? first : from;
+    w->trimmed = w->newest - (w->newest > first ? (w->newest - first) / 2 : 0);
+    pthread_mutex_unlock(&w->lock);
+    drop_expired(w);
 }
 
 int windows_add(struct windows *w, const struct sample *s)

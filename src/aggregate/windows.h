@@ -28,4 +28,7 @@ int windows_add(struct windows *w, const struct sample *s);
 int windows_snapshot(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
                      struct profile **ret);
 
+/* Gives back the older half of what is held: memory is short. Spans say so afterwards. */
+void windows_trim(struct windows *w);
+
 void windows_metrics(struct windows *w, struct metric_set *set);

@@ -114,6 +114,15 @@ static void record_free(struct symbols *s, struct record *o)
     free(o);
 }
 
+void symbols_trim(struct symbols *s)
+{
+    for (size_t i = 0; i < s->record_count; i++) {
+        record_close(s, s->records[i]);
+        for (size_t k = 0; k < s->records[i]->part_count; k++)
+            part_forget(s, &s->records[i]->parts[k]);
+    }
+}
+
 void symbols_free(struct symbols *s)
 {
     if (!s)

@@ -31,4 +31,6 @@ struct symbol {
  * place, or -ETIMEDOUT when its file does not answer at present. */
 int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset, struct symbol *ret);
 
+/* Gives back open files and indexes of names, which cost work to have again; names that were found stay. */
+void symbols_trim(struct symbols *s);
 void symbols_metrics(const struct symbols *s, struct metric_set *set);

@@ -50,7 +50,7 @@ static void test_bad_files(void **state)
         {"budget:\n  cpu: 1\n", ":2:", {"budget.cpu", "'1'", "such as 1%"}},
         {"budget:\n  cpu: -1%\n", ":2:", {"budget.cpu", "'-1%'", "%"}},
         {"budget:\n  memory: 64 parsecs\n", ":2:", {"budget.memory", "'64 parsecs'", "64MiB"}},
-        {"budget:\n  memory: 1MiB\n", ":2:", {"budget.memory", "'1MiB'", "at least 16MiB"}},
+        {"budget:\n  memory: 1MiB\n", ":2:", {"budget.memory", "'1MiB'", "at least 48MiB"}},
         {"\nbudget:\n  cups: 1%\n", ":3:", {"unknown key 'budget.cups'", "budget.cpu", "budget.memory"}},
         {"bugdet:\n  cpu: 1%\n", ":1:", {"unknown section 'bugdet'", "budget.cpu", "page.listen"}},
         {"rate: 19\n", ":1:", {"unknown key 'rate'", "profile.rate", ""}},

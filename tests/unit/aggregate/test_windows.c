@@ -136,6 +136,27 @@ static void spans_are_what_was_looked_at(void **state)
     assert_int_equal(slot->duration_ns, 3 * SECOND);
 }
 
+static void the_older_half_is_given_back(void **state)
+{
+    (void)state;
+    _cleanup_(windows_freep) struct windows *w = new_windows(8, 1 << 20);
+    _cleanup_(profile_freep) struct profile *left = NULL;
+    windows_trim(w); /* nothing there */
+    for (int i = 0; i < 6; i++)
+        assert_int_equal(add_at(w, BASE + i * SLOT, 1, "f"), 0);
+    windows_trim(w);
+    assert_int_equal(windows_snapshot(w, 0, BASE + 6 * SLOT, NULL, &left), 0);
+    assert_int_equal(count_between(w, 0, UINT64_MAX), 3);
+    assert_int_equal(left->duration_ns, 3 * SLOT); /* shares are of what is left */
+    assert_int_equal(add_at(w, BASE, 1, "f"), 0);  /* late: to the oldest */
+    assert_int_equal(count_between(w, BASE + 3 * SLOT, BASE + 4 * SLOT), 2);
+    for (int i = 0; i < 5; i++)
+        windows_trim(w);
+    assert_int_equal(count_between(w, 0, UINT64_MAX), 1); /* the newest stays */
+    assert_int_equal(add_at(w, BASE + 6 * SLOT, 1, "f"), 0);
+    assert_int_equal(count_between(w, 0, UINT64_MAX), 2);
+}
+
 static void filters_reach_the_merge(void **state)
 {
     (void)state;
@@ -240,6 +261,7 @@ int main(void)
         cmocka_unit_test(old_slots_are_dropped_whole),
         cmocka_unit_test(late_samples_go_to_the_oldest_slot),
         cmocka_unit_test(spans_are_what_was_looked_at),
+        cmocka_unit_test(the_older_half_is_given_back),
         cmocka_unit_test(filters_reach_the_merge),
         cmocka_unit_test(memory_is_bounded_and_given_back),
         cmocka_unit_test(readers_beside_the_writer),
