@@ -36,7 +36,7 @@ int main(int argc, char **argv)
     for (const struct verb *const *v = verbs; *v; v++)
         if (strcmp(name, (*v)->name) == 0) {
             int r = (*v)->run(argc - 1, argv + 1);
-            return r >= 0 ? 0 : r == -EINVAL ? 2 : 1;
+            return r >= 0 ? r : r == -EINVAL ? 2 : 1;
         }
     log_error("there is no verb '%s' (sonde --help lists them)", name);
     return 2;

@@ -36,7 +36,7 @@ struct verb {
     const char *synopsis; /* after `sonde NAME` */
     const char *summary;  /* one line, for `sonde --help` */
     const char *details;  /* paragraphs for `sonde NAME --help`; may be NULL */
-    int (*run)(int argc, char **argv);
+    int (*run)(int argc, char **argv); /* the exit status, or -errno */
 };
 
 /* Parses argv[1..]; operands are moved to the front of argv (from argv[1] on), `*ret_operands` tells how many. With

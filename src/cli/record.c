@@ -216,6 +216,13 @@ static int open_pipeline(const struct request_for_recording *asked, struct recor
     return pipeline_start(rec->pipeline);
 }
 
+/* As shells tell it. */
+static int status_of_command(int status)
+{
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* The exit status of the command that was recorded, 0 without one, -errno. */
 static int record(const struct request_for_recording *asked)
 {
     const struct exporter *exporter = strcmp(asked->output, "-") == 0 ? exporter_by_name("folded") : exporter_by_path(asked->output);
@@ -266,7 +273,9 @@ static int record(const struct request_for_recording *asked)
         report_end(&rec, asked->output);
     if (r == 0)
         r = pipeline_record_wire_error(pipeline);
-    return r < 0 ? r : ended;
+    if (r < 0 || ended < 0)
+        return r < 0 ? r : ended;
+    return end.child_exited ? status_of_command(end.child_status) : 0;
 }
 
 static int run(int argc, char **argv)

@@ -17,7 +17,9 @@ static void put_stack(struct buf *out, const char *stack)
     buf_puts(out, ",\"stack\":[");
     for (const char *at = stack; *at;) {
         size_t bytes = strcspn(at, "\n");
-        snprintf(line, sizeof(line), "%.*s", (int)bytes, at);
+        size_t shown = bytes < sizeof(line) - 1 ? bytes : sizeof(line) - 1;
+        memcpy(line, at, shown);
+        line[shown] = '\0';
         if (at != stack)
             buf_putc(out, ',');
         buf_put_json_string(out, line);

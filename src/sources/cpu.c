@@ -247,6 +247,7 @@ static int cpu_open(const struct source_options *options, struct attach_report *
         r = attach(s, options);
     if (r < 0) {
         attach_entry_refused(entry, rung, r);
+        snprintf(entry->truth, sizeof(entry->truth), "no profile");
         return r;
     }
     count_fixed_bytes(s);

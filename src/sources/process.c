@@ -89,6 +89,7 @@ static int process_open(const struct source_options *options, struct attach_repo
     }
     if (r < 0) {
         attach_entry_refused(entry, plain, r);
+        snprintf(entry->truth, sizeof(entry->truth), "processes that end soon are neither named nor placed");
         process_free(s);
         return r;
     }

@@ -220,7 +220,7 @@ function Page() {
                         !live.profile.error && <p class="waiting">Asking the agent…</p>
                     )}
                     {(live.requests.value || live.requests.error) && (
-                        <Requests requests={requests} error={live.requests.error === live.status.error ? '' : sentence(live.requests.error)} empty={<NoRequests live={live} scope={view.scope} />} />
+                        <Requests requests={requests} partial={['counts', 'half', 'least'].includes(live.status.value?.detail ?? '')} error={live.requests.error === live.status.error ? '' : sentence(live.requests.error)} empty={<NoRequests live={live} scope={view.scope} />} />
                     )}
                 </main>
             </div>
