@@ -361,7 +361,9 @@ def test_output_formats(sonde, tmp_path, name, root):
 def test_command_status_and_output_pass_through(sonde, tmp_path, root):
     done = subprocess.run([sonde, "record", "-o", tmp_path / "x.folded", "--", "sh", "-c", "echo out; echo err >&2; exit 7"],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-    assert "out\n" in done.stdout and "err\n" in done.stderr
+    assert "out\n" in done.stdout and "err\n" in done.stderr and done.returncode == 7
+    killed = subprocess.run([sonde, "record", "-o", tmp_path / "x.folded", "--", "sh", "-c", "kill -9 $$"], stdin=subprocess.DEVNULL, timeout=60)
+    assert killed.returncode == 128 + 9
     missing = subprocess.run([sonde, "record", "-o", tmp_path / "x.folded", "--", "/no/such/program"], stdin=subprocess.DEVNULL,
                              capture_output=True, text=True, timeout=60)
     assert missing.returncode != 0 and "/no/such/program" in missing.stderr
