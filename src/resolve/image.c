@@ -2,6 +2,8 @@
  * who reads them wants to search or to copy them whole. */
 #include "resolve/image.h"
 
+#include "resolve/paths.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +23,13 @@ struct image *image_ref(struct image *image)
     return image;
 }
 
+static void retain(const struct process_mapping *m)
+{
+    if (m->object)
+        objects_retain(m->object);
+    path_retain(m->path);
+}
+
 static void release(const struct process_mapping *m, bool live)
 {
     if (!m->object)
@@ -28,6 +37,7 @@ static void release(const struct process_mapping *m, bool live)
     if (live)
         objects_live(m->object, -1);
     objects_release(m->object);
+    path_release(m->path);
 }
 
 void image_unref(struct image *image)
@@ -70,8 +80,7 @@ struct image *image_own(struct image *image, bool was_live)
     }
     for (size_t i = 0; i < image->count; i++) {
         own->mappings[i] = image->mappings[i];
-        if (own->mappings[i].object)
-            objects_retain(own->mappings[i].object);
+        retain(&own->mappings[i]);
     }
     own->count = image->count;
     own->full = image->full;
@@ -129,11 +138,9 @@ static void unmap(struct image *image, uint64_t start, uint64_t end)
         if (tail.end > end) {
             tail.file_offset += end - tail.start;
             tail.start = end;
-            if (tail.object) {
-                objects_retain(tail.object);
-                if (image->live)
-                    objects_live(tail.object, 1);
-            }
+            retain(&tail);
+            if (tail.object && image->live)
+                objects_live(tail.object, 1);
             insert_at(image, i, &tail);
             return;
         }

@@ -30,7 +30,7 @@ struct image *image_own(struct image *image, bool was_live);
 /* Counts one more (+1) or less (-1) live process. */
 void image_live(struct image *image, int change);
 
-/* Maps over whatever was there; takes the hold of mapping->object, always. */
+/* Maps over whatever was there; takes the holds of mapping->object and ->path, always. */
 int image_map(struct image *image, const struct process_mapping *mapping);
 
 size_t image_bytes(const struct image *image);

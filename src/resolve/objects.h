@@ -17,7 +17,7 @@
 
 struct object {
     uint64_t id;          /* unique in this run; never used again */
-    const char *path;     /* as first seen */
+    const char *path;     /* as first seen; who maps it now may name it otherwise (struct process_mapping) */
     const char *build_id; /* hexadecimal; "" when the file has none */
     bool is_vdso, is_anonymous;
     unsigned references; /* private */

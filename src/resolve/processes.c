@@ -201,7 +201,7 @@ static size_t all_bytes(const struct processes *p)
 {
     struct objects_figures f;
     objects_figures(p->objects, &f);
-    return p->bytes + f.bytes + cgroups_bytes(p->cgroups);
+    return p->bytes + p->paths.bytes + f.bytes + cgroups_bytes(p->cgroups);
 }
 
 /* Called when a record has been taken in, so that nobody holds what goes. */
@@ -244,6 +244,17 @@ void processes_viewers(struct processes *p, struct process_entry *e, struct obje
     }
 }
 
+void processes_name_mapping(struct processes *p, const struct object_sight *sight, struct process_mapping *m)
+{
+    if (objects_get(p->objects, sight, &m->object) < 0) /* code without a file */
+        return;
+    m->path = paths_get(&p->paths, sight->path);
+    if (m->path)
+        return;
+    objects_release(m->object);
+    m->object = NULL;
+}
+
 void processes_map(struct processes *p, struct process_entry *e, const struct object_sight *sight,
                    uint64_t file_offset)
 {
@@ -255,7 +266,7 @@ void processes_map(struct processes *p, struct process_entry *e, const struct ob
     if (!e->image && !e->process.exited)
         image_live(image, 1);
     e->image = image;
-    objects_get(p->objects, sight, &mapping.object); /* failing is no object: code without a file */
+    processes_name_mapping(p, sight, &mapping);
     image_map(image, &mapping);
     p->bytes += image_bytes(image) - before;
     refresh_view(p, e);

@@ -22,6 +22,7 @@ struct processes;
 struct process_mapping {
     uint64_t start, end, file_offset;
     struct object *object; /* NULL: anonymous code (JIT) */
+    const char *path;      /* of paths.h, as this process names the file; NULL: no object */
 };
 
 struct process {

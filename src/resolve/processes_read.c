@@ -138,7 +138,7 @@ static void map_line(struct processes *p, struct process_entry *e, const struct 
     processes_viewers(p, e, &sight);
     struct process_mapping mapping = {
         .start = line->start, .end = line->end, .file_offset = line->file_offset};
-    objects_get(p->objects, &sight, &mapping.object);
+    processes_name_mapping(p, &sight, &mapping);
     image_map(image, &mapping);
 }
 

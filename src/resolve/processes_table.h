@@ -5,6 +5,7 @@
 #include "resolve/cgroups.h"
 #include "resolve/image.h"
 #include "resolve/objects_table.h"
+#include "resolve/paths.h"
 #include "resolve/proc_files.h"
 #include "resolve/processes.h"
 
@@ -43,7 +44,7 @@ struct process_entry {
     uint8_t knowledge;    /* enum process_knowledge */
     bool threads_counted; /* `threads` is exact */
     bool leader_exited;
-    bool view_known; /* since its exec; else `view` is its parent's */
+    bool view_known;                  /* since its exec; else `view` is its parent's */
     bool cgroup_known, service_known; /* asked for; there may be none */
     uint16_t
         reread_after_s; /* no sooner than this after mappings_read_ns: doubled when nothing had changed */
@@ -57,6 +58,7 @@ struct processes {
     struct process_entry *exited; /* in order of exit */
     struct objects *objects;
     struct cgroups *cgroups;
+    struct paths paths;
     size_t max_bytes, bytes; /* `bytes`: entries, images, services */
     uint64_t now_ns;
     uint64_t version;    /* the last mapping_version given */
@@ -87,6 +89,8 @@ void processes_mark_exited(struct processes *p, struct process_entry *e, uint64_
 
 /* Takes `image`'s reference (NULL: none). */
 void processes_set_image(struct processes *p, struct process_entry *e, struct image *image);
+/* The object and the path of a mapping, held for it; neither where there is no file. */
+void processes_name_mapping(struct processes *p, const struct object_sight *sight, struct process_mapping *m);
 /* Maps a file, or code without one; opens what is new. */
 void processes_map(struct processes *p, struct process_entry *e, const struct object_sight *sight,
                    uint64_t file_offset);

@@ -128,7 +128,7 @@ static void resolve_native(struct sample_resolver *r, const struct process *proc
         symbols_find(r->symbols, m->object, ret->address - m->start + m->file_offset, &symbol) == -ETIMEDOUT;
     ret->function = texts_copy(r, symbol.function);
     ret->system_name = texts_copy(r, symbol.system_name);
-    ret->mapping = m->object->path;
+    ret->mapping = m->path;
     ret->build_id = m->object->build_id;
     ret->address = symbol.address;
 }

@@ -177,6 +177,20 @@ def test_program_file_is_gone(record, subject, tmp_path, way):
     assert profile.share(running.stack) >= 0.97, profile.top()
 
 
+def test_copies_of_one_program(record, subject, tmp_path):
+    """They have one build id and share what is known by it; but a frame's file is the one that its process runs."""
+    running = []
+    for name in ("prog-a", "prog-b"):
+        shutil.copy(subject_path("deep"), tmp_path / name)
+        running.append(subject("deep", 30, 8, path=tmp_path / name))
+    profile = record("-F", HZ, "-d", 2, *[word for one in running for word in ("-p", one.pid)])
+    for one, name in zip(running, ("prog-a", "prog-b")):
+        own = profile.of(pid=one.pid)
+        assert own.share(one.stack) >= 0.97, own.top()
+        programs = {path for sample in own.samples for path in sample.mappings if "prog-" in path}
+        assert programs == {str(tmp_path / name)}
+
+
 def test_processes_in_another_root(record, run, tmp_path):
     """A program in a mount namespace of its own: its file is not where its path says."""
     need_command("unshare")

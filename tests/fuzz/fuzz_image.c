@@ -1,6 +1,7 @@
 /* Mappings laid over one another, forks and changes after them: at every step sorted, disjoint, and what a
  * plain array of pages says that they are. */
 #include "resolve/image.h"
+#include "resolve/paths.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct objects *objects = NULL;
+    struct paths paths = {0};
     struct image *image = image_new(), *child = NULL;
     uint8_t pages[PAGES] = {0}, child_pages[PAGES] = {0};
     if (!image || objects_new(1, &objects) < 0)
@@ -51,7 +53,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         const struct object_sight sight = {.path = kind % 5 ? "/no/such/file" : "//anon",
                                            .build_id = (const uint8_t *)&kind,
                                            .build_id_bytes = sizeof(kind)};
-        objects_get(objects, &sight, &m.object);
+        if (objects_get(objects, &sight, &m.object) == 0 &&
+            !(m.path = paths_get(&paths, kind % 2 ? "/a" : "/b")))
+            abort();
         struct image *own = image_own(image, true);
         if (!own)
             break;
@@ -70,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     objects_trim(objects, 1, UINT64_MAX);
     struct objects_figures figures;
     objects_figures(objects, &figures);
-    if (figures.objects != 0) /* every hold was given back */
+    if (figures.objects != 0 || paths.by_text || paths.bytes != 0) /* every hold was given back */
         abort();
     objects_free(objects);
     return 0;

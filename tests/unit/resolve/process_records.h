@@ -111,12 +111,12 @@ static inline const char *mappings_text(const struct process *process)
     text[0] = '\0';
     for (size_t i = 0; i < process->mapping_count; i++) {
         const struct process_mapping *m = &process->mappings[i];
-        const char *slash = m->object ? strrchr(m->object->path, '/') : NULL;
+        const char *slash = m->path ? strrchr(m->path, '/') : NULL;
         n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%lx-%lx+%lx %s", i ? ", " : "",
                               (unsigned long)m->start, (unsigned long)m->end, (unsigned long)m->file_offset,
-                              slash       ? slash + 1
-                              : m->object ? m->object->path
-                                          : "-");
+                              slash     ? slash + 1
+                              : m->path ? m->path
+                                        : "-");
     }
     return text;
 }

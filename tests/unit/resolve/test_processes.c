@@ -1,7 +1,11 @@
 /* The table of processes: what records say, in every order in which lives are lived. */
 #include "process_records.h"
 
+#include "base/buf.h"
 #include "model/metric.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
 
 static void test_nobody(void **state)
 {
@@ -100,6 +104,48 @@ static void test_mmap_replaces_what_it_covers(void **state)
     assert_mappings(f, NOBODY, "0-10000+0 e");
     tell_mmap(f, NOBODY, 0x10000, 0x11000, 0, "/f"); /* touches, does not cover */
     assert_mappings(f, NOBODY, "0-10000+0 e, 10000-11000+0 f");
+}
+
+static void copy_self(const char *path)
+{
+    _cleanup_buf_ struct buf self = {0};
+    assert_int_equal(buf_read_file(&self, "/proc/self/exe", 64 << 20), 0);
+    _cleanup_close_ int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0755);
+    assert_true(fd >= 0 && write(fd, self.data, self.size) == (ssize_t)self.size);
+}
+
+/* Copies of one program are one object, whose rows and names are shared; but each process runs its own. */
+static void test_copies_share_all_but_their_paths(void **state)
+{
+    struct fixture *f = *state;
+    char folder[] = "/tmp/sonde-copies-XXXXXX", a[64], b[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(a, sizeof(a), "%s/prog-a", folder);
+    snprintf(b, sizeof(b), "%s/prog-b", folder);
+    copy_self(a);
+    copy_self(b);
+    const char *const programs[] = {a, b, a};
+    const struct process_mapping *m[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        tell_fork(f, 1, NOBODY + i, NOBODY + i);
+        tell_exec(f, NOBODY + i, "copy");
+        tell_mmap(f, NOBODY + i, 0x1000, 0x2000, 0, programs[i]);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        m[i] = process_mapping_find(processes_find(f->p, NOBODY + i, 0), 0x1000);
+        assert_non_null(m[i]);
+        assert_string_equal(m[i]->path, programs[i]);
+    }
+    assert_ptr_equal(m[0]->object, m[1]->object);
+    assert_true(strlen(m[0]->object->build_id) >= 16);
+    assert_ptr_equal(m[0]->path, m[2]->path); /* one text a path */
+    tell_fork(f, NOBODY + 1, NOBODY + 3, NOBODY + 3);
+    tell_mmap(f, NOBODY + 1, 0x0, 0x3000, 0, a);
+    assert_mappings(f, NOBODY + 1, "0-3000+0 prog-a");
+    assert_mappings(f, NOBODY + 3, "1000-2000+0 prog-b");
+    unlink(a);
+    unlink(b);
+    rmdir(folder);
 }
 
 static void test_anonymous_code_that_touches_is_one(void **state)
@@ -288,6 +334,7 @@ int main(void)
         TEST(test_fork_shares_until_one_changes),
         TEST(test_exec_clears),
         TEST(test_mmap_replaces_what_it_covers),
+        TEST(test_copies_share_all_but_their_paths),
         TEST(test_anonymous_code_that_touches_is_one),
         TEST(test_command_is_the_main_threads),
         TEST(test_thread_exit_is_no_process_exit),

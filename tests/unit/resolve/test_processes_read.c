@@ -22,7 +22,7 @@ static void test_own_process_from_proc(void **state)
     assert_non_null(m->object);
     char path[4096] = "";
     assert_true(readlink("/proc/self/exe", path, sizeof(path) - 1) > 0);
-    assert_string_equal(m->object->path, path);
+    assert_string_equal(m->path, path);
     assert_true(strlen(m->object->build_id) >= 16);
     int fd = object_open(m->object);
     assert_true(fd >= 0);
