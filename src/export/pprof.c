@@ -66,8 +66,6 @@ struct writer {
     struct strings *texts;
     struct location *locations; /* one a frame */
     uint32_t *order;            /* frames, sorted */
-    uint64_t function_count;
-    bool stackless;        /* some sample has no frames */
     uint32_t main_mapping; /* text; the format wants the program that the profile is of as first mapping */
     int error;
 };
@@ -132,13 +130,6 @@ static void write_labels(struct writer *w, const struct profile_entry *entry)
     }
 }
 
-/* Of the location that a sample without frames is given: some tools leave out samples
- * that have none (Go's pprof before 1.20). */
-static uint64_t stackless_id(const struct writer *w)
-{
-    return (uint64_t)w->p->frame_count + 1;
-}
-
 static void write_samples(struct writer *w)
 {
     const struct profile *p = w->p;
@@ -147,10 +138,6 @@ static void write_samples(struct writer *w)
         const struct profile_stack *stack = &p->stacks[entry->stack];
         for (uint32_t j = 0; j < stack->count; j++)
             protobuf_varint(&w->part, p->stack_frames[stack->first + j] + 1);
-        if (stack->count == 0) {
-            protobuf_varint(&w->part, stackless_id(w));
-            w->stackless = true;
-        }
         protobuf_put_message(&w->message, SAMPLE_LOCATION_ID, &w->part);
         protobuf_varint(&w->part, entry->count);
         protobuf_varint(&w->part, entry->weight_ns);
@@ -224,7 +211,6 @@ static void write_functions(struct writer *w)
         protobuf_put_number(&w->message, FUNCTION_FILENAME, location->file);
         protobuf_put_message(w->out, PROFILE_FUNCTION, &w->message);
     }
-    w->function_count = id;
 }
 
 #define PAGE_BYTES 4096
@@ -306,15 +292,6 @@ static void write_locations(struct writer *w)
         protobuf_put_message(&w->message, LOCATION_LINE, &w->part);
         protobuf_put_message(w->out, PROFILE_LOCATION, &w->message);
     }
-    if (!w->stackless)
-        return;
-    protobuf_put_number(&w->part, LINE_FUNCTION_ID, w->function_count + 1);
-    protobuf_put_number(&w->message, LOCATION_ID, stackless_id(w));
-    protobuf_put_message(&w->message, LOCATION_LINE, &w->part);
-    protobuf_put_message(w->out, PROFILE_LOCATION, &w->message);
-    protobuf_put_number(&w->message, FUNCTION_ID, w->function_count + 1);
-    protobuf_put_number(&w->message, FUNCTION_NAME, put_text(w, "[no stack]"));
-    protobuf_put_message(w->out, PROFILE_FUNCTION, &w->message);
 }
 
 static void write_about(struct writer *w)

@@ -26,15 +26,24 @@ void profile_free(struct profile *p)
     free(p);
 }
 
+/* A stack is never empty: readers of profiles leave such samples out (Go's pprof before 1.20 does). */
 static int add_stack(struct profile *p, const struct sample *s, uint32_t *ret)
 {
-    if (s->frame_count > UINT32_MAX / 4)
+    static const struct frame no_stack = {.kind = FRAME_TRUNCATED,
+                                          .function = "no stack",
+                                          .system_name = "",
+                                          .file = "",
+                                          .mapping = "",
+                                          .build_id = ""};
+    const struct frame *frames = s->frame_count ? s->frames : &no_stack;
+    size_t count = s->frame_count ? s->frame_count : 1;
+    if (count > UINT32_MAX / 4)
         return -ENOSPC;
     uint32_t *numbers;
-    int r = profile_scratch(p, s->frame_count, &numbers);
-    for (size_t i = 0; r == 0 && i < s->frame_count; i++)
-        r = profile_put_whole_frame(p, &s->frames[i], &numbers[i]);
-    return r < 0 ? r : profile_put_stack(p, numbers, s->frame_count, ret);
+    int r = profile_scratch(p, count, &numbers);
+    for (size_t i = 0; r == 0 && i < count; i++)
+        r = profile_put_whole_frame(p, &frames[i], &numbers[i]);
+    return r < 0 ? r : profile_put_stack(p, numbers, count, ret);
 }
 
 static int add_resource(struct profile *p, const struct resource *from, uint32_t *ret)

@@ -24,7 +24,7 @@ static void typical(void **state)
     assert_int_equal(profile_new(0, &p), 0);
     fixture_typical(p);
     expect_folded(
-        p, "python3 1\n"
+        p, "python3;[truncated: no stack] 1\n"
            "python3;[truncated: no unwinding rows];libcuda.so.1+0x4711 1\n"
            "python3;[truncated: no unwinding rows];libcuda.so.1+0x4711;[nvidia]+0xffffffffc0001234_[k] 1\n"
            "python3;vfs_read_[k];bpf_prog_cafe_filter_[k] 1\n"

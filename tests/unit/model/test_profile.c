@@ -183,7 +183,7 @@ static void make_sample(uint64_t *seed, struct naive *sample)
 {
     *sample = (struct naive){.pid = random_next(seed) % 5,
                              .tid = random_next(seed) % 3,
-                             .depth = random_next(seed) % DEPTH_MAX,
+                             .depth = 1 + random_next(seed) % (DEPTH_MAX - 1),
                              .count = 1,
                              .weight_ns = random_next(seed) % 1000};
     for (uint32_t i = 0; i < sample->depth; i++)
