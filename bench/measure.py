@@ -198,11 +198,11 @@ class Observer:
 
 
 @contextmanager
-def bpf_statistics():
-    """The kernel counts BPF run time while this is on; left as it was found."""
+def bpf_statistics(on=True):
+    """Whether the kernel counts BPF run time meanwhile; left as it was found."""
     switch = Path("/proc/sys/kernel/bpf_stats_enabled")
     before = switch.read_text().strip()
-    switch.write_text("1")
+    switch.write_text("1" if on else "0")
     try:
         yield
     finally:
