@@ -4,16 +4,16 @@
 
 #include "base/clock.h"
 #include "resolve/file_helper.h"
+#include "resolve/file_wait.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 
-#define DEADLINE_NS 1000000000ull /* for one answer */
-#define PATIENCE_NS 2000000000ull /* for all answers of one opening */
+#define PATIENCE_NS 2000000000ull /* that the file system lets its reader sleep, in one opening */
+#define WAIT_MAX_NS (FILE_WAIT_MAX_MS * 1000000ull)
 #define BLOCK_BYTES 16384u
 #define BLOCKS      4
 
@@ -24,10 +24,15 @@ struct block {
     uint8_t data[BLOCK_BYTES];
 };
 
-struct far_file {
+struct reading {
     int fd;
     int error;
-    uint64_t waited_ns;
+    pid_t tid; /* who answers; 0: not known yet */
+    uint64_t slept_ns, waited_ns;
+};
+
+struct far_file {
+    struct reading reading;
     uint64_t reads;
     struct block blocks[BLOCKS];
 };
@@ -38,40 +43,38 @@ bool far_file_is(int fd)
     return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
 }
 
-/* One question; how many bytes there were, or -errno. */
-static int64_t ask(int fd, uint64_t offset, void *data, size_t size, uint64_t deadline_ns)
+/* One question; its result. */
+static int64_t ask(struct reading *r, uint64_t offset, void *data, size_t size)
 {
     const struct file_read asked = {.offset = offset, .size = size};
-    int64_t result;
-    struct iovec parts[] = {{.iov_base = &result, .iov_len = sizeof(result)},
+    struct file_piece piece;
+    struct iovec parts[] = {{.iov_base = &piece, .iov_len = sizeof(piece)},
                             {.iov_base = data, .iov_len = size}};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
-    if (send(fd, &asked, sizeof(asked), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+    if (send(r->fd, &asked, sizeof(asked), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         return -ETIMEDOUT; /* the helper has gone: another one will do it */
-    struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-    int ready;
-    do
-        ready = poll(&poll_fd, 1, (int)(deadline_ns / 1000000));
-    while (ready < 0 && errno == EINTR);
-    ssize_t n = ready > 0 ? recvmsg(fd, &message, MSG_DONTWAIT) : -1;
-    if (n < (ssize_t)sizeof(result))
+    ssize_t n = file_wait(r->fd, r->tid) == 0 ? recvmsg(r->fd, &message, MSG_DONTWAIT) : -1;
+    if (n < (ssize_t)sizeof(piece))
         return -ETIMEDOUT;
-    n -= (ssize_t)sizeof(result);
-    return offset != FILE_SIZE && result >= 0 && result != n ? -EIO : result;
+    n -= (ssize_t)sizeof(piece);
+    r->slept_ns += piece.slept_ns;
+    return offset < FILE_READER && piece.result >= 0 && piece.result != n ? -EIO : piece.result;
 }
 
 /* At most FILE_READ_BYTES; how many there were. */
-static int64_t ask_in_time(struct far_file *f, uint64_t offset, void *data, size_t size)
+static int64_t ask_in_time(struct reading *r, uint64_t offset, void *data, size_t size)
 {
-    if (f->error)
-        return f->error;
-    uint64_t left_ns = PATIENCE_NS > f->waited_ns ? PATIENCE_NS - f->waited_ns : 0;
-    uint64_t start_ns = clock_monotonic_ns();
-    int64_t n =
-        left_ns ? ask(f->fd, offset, data, size, left_ns < DEADLINE_NS ? left_ns : DEADLINE_NS) : -ETIMEDOUT;
-    f->waited_ns += clock_monotonic_ns() - start_ns;
+    const uint64_t start_ns = clock_monotonic_ns();
+    int64_t n = r->tid ? r->tid : ask(r, FILE_READER, NULL, 0);
+    if (n > 0 && !r->error && r->slept_ns < PATIENCE_NS && r->waited_ns < WAIT_MAX_NS) {
+        r->tid = (pid_t)n;
+        n = ask(r, offset, data, size);
+    } else {
+        n = -ETIMEDOUT;
+    }
+    r->waited_ns += clock_monotonic_ns() - start_ns;
     if (n == -ETIMEDOUT)
-        f->error = -ETIMEDOUT;
+        r->error = -ETIMEDOUT;
     return n;
 }
 
@@ -80,8 +83,8 @@ int far_file_new(int fd, struct far_file **ret, uint64_t *ret_size)
     struct far_file *f = calloc(1, sizeof(*f));
     if (!f)
         return -ENOMEM;
-    f->fd = fd;
-    int64_t size = ask_in_time(f, FILE_SIZE, NULL, 0);
+    f->reading.fd = fd;
+    int64_t size = ask_in_time(&f->reading, FILE_SIZE, NULL, 0);
     if (size < 0) {
         free(f);
         return (int)size;
@@ -98,13 +101,13 @@ void far_file_free(struct far_file *f)
 
 int far_file_error(const struct far_file *f)
 {
-    return f->error;
+    return f->reading.error;
 }
 
 static int read_whole(struct far_file *f, uint64_t offset, uint8_t *data, size_t size)
 {
     while (size) {
-        int64_t n = ask_in_time(f, offset, data, size < FILE_READ_BYTES ? size : FILE_READ_BYTES);
+        int64_t n = ask_in_time(&f->reading, offset, data, size < FILE_READ_BYTES ? size : FILE_READ_BYTES);
         if (n <= 0)
             return n == -ETIMEDOUT ? -ETIMEDOUT : -EIO;
         offset += (uint64_t)n;
@@ -114,7 +117,7 @@ static int read_whole(struct far_file *f, uint64_t offset, uint8_t *data, size_t
     return 0;
 }
 
-/* The block that holds `offset`; NULL: not read, see f->error. */
+/* The block that holds `offset`; NULL: not read, see f->reading.error. */
 static const struct block *block_at(struct far_file *f, uint64_t offset)
 {
     struct block *oldest = &f->blocks[0];
@@ -129,7 +132,7 @@ static const struct block *block_at(struct far_file *f, uint64_t offset)
             oldest = b;
     }
     uint64_t start = offset - offset % BLOCK_BYTES;
-    int64_t n = ask_in_time(f, start, oldest->data, BLOCK_BYTES);
+    int64_t n = ask_in_time(&f->reading, start, oldest->data, BLOCK_BYTES);
     oldest->size = n > 0 ? (size_t)n : 0;
     oldest->offset = start;
     oldest->used = f->reads;
@@ -144,7 +147,7 @@ int far_file_read(struct far_file *f, uint64_t offset, void *data, size_t size)
     while (size) {
         const struct block *b = block_at(f, offset);
         if (!b)
-            return f->error ? f->error : -EIO;
+            return f->reading.error ? f->reading.error : -EIO;
         size_t at = (size_t)(offset - b->offset), n = b->size - at < size ? b->size - at : size;
         memcpy(to, b->data + at, n);
         offset += n;
@@ -159,10 +162,10 @@ int far_file_read_all(int fd, size_t max_bytes, struct buf *to)
     _cleanup_free_ char *piece = malloc(FILE_READ_BYTES);
     if (!piece)
         return -ENOMEM;
-    uint64_t end_ns = clock_monotonic_ns() + PATIENCE_NS;
+    struct reading reading = {.fd = fd};
     for (uint64_t offset = 0; offset < max_bytes;) {
         size_t wanted = max_bytes - offset < FILE_READ_BYTES ? max_bytes - offset : FILE_READ_BYTES;
-        int64_t n = clock_monotonic_ns() < end_ns ? ask(fd, offset, piece, wanted, DEADLINE_NS) : -ETIMEDOUT;
+        int64_t n = ask_in_time(&reading, offset, piece, wanted);
         if (n <= 0)
             return (int)n;
         int r = buf_append(to, piece, (size_t)n);

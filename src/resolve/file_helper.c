@@ -3,6 +3,7 @@
 #include "resolve/file_helper.h"
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -118,25 +120,38 @@ static int64_t size_of(int fd)
     return fstat(fd, &st) < 0 ? -errno : st.st_size;
 }
 
+static uint64_t sleeps(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_nvcsw : 0;
+}
+
+static int64_t read_piece(int fd, const struct file_read *asked, void *data, size_t size)
+{
+    if (asked->offset == FILE_READER)
+        return gettid();
+    if (asked->offset == FILE_SIZE)
+        return size_of(fd);
+    ssize_t n = pread(fd, data, size, (off_t)asked->offset);
+    return n < 0 ? -errno : n;
+}
+
 /* Until the other side closes the socket. */
 static void serve_reads(int socket, int fd)
 {
     struct {
-        int64_t result;
+        struct file_piece piece;
         char data[FILE_READ_BYTES];
     } *answer = malloc(sizeof(*answer));
     struct file_read asked;
     while (answer && recv(socket, &asked, sizeof(asked), 0) == sizeof(asked)) {
         size_t size = asked.size < FILE_READ_BYTES ? asked.size : FILE_READ_BYTES;
-        if (asked.offset == FILE_SIZE) {
-            answer->result = size_of(fd);
-            size = 0;
-        } else {
-            ssize_t n = pread(fd, answer->data, size, (off_t)asked.offset);
-            answer->result = n < 0 ? -errno : n;
-            size = n < 0 ? 0 : (size_t)n;
-        }
-        if (send(socket, answer, sizeof(answer->result) + size, MSG_NOSIGNAL) < 0)
+        const uint64_t sleeps_before = sleeps(), start_ns = clock_monotonic_ns();
+        int64_t n = read_piece(fd, &asked, answer->data, size);
+        answer->piece.result = n;
+        answer->piece.slept_ns = sleeps() == sleeps_before ? 0 : clock_monotonic_ns() - start_ns;
+        size = n < 0 || asked.offset >= FILE_READER ? 0 : (size_t)n;
+        if (send(socket, answer, sizeof(answer->piece) + size, MSG_NOSIGNAL) < 0)
             break;
     }
     free(answer);
@@ -145,6 +160,8 @@ static void serve_reads(int socket, int fd)
 static void do_job(struct job *job)
 {
     struct file_answer answer = {0};
+    const pid_t tid = gettid();
+    send(job->socket, &tid, sizeof(tid), MSG_NOSIGNAL);
     int fd = open_asked(job, &answer.identity);
     answer.error = fd < 0 ? fd : 0;
     const bool far = fd >= 0 && answer.identity.is_far;

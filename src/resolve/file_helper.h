@@ -28,7 +28,9 @@ struct file_ask {
     char path[FILE_PATH_BYTES];
 };
 
-/* A file that is near comes as a descriptor to read. One that is far can be read over the socket of the
+/* Before the answer the number (pid_t) of the thread that took the question up.
+ *
+ * A file that is near comes as a descriptor to read. One that is far can be read over the socket of the
  * answer; of a sight's comes an O_PATH descriptor instead, with which it can be asked for again: to hold that
  * one and to close it keeps nobody waiting. */
 struct file_answer {
@@ -36,12 +38,18 @@ struct file_answer {
     struct object_identity identity;
 };
 
-/* Over the socket of a far file. An offset of FILE_SIZE asks for the size of the file. The answer is how many
- * bytes follow (0: the end), the size, or -errno. */
-#define FILE_SIZE UINT64_MAX
+/* Over the socket of a far file. An offset of FILE_SIZE asks for the size of the file, one of FILE_READER
+ * which thread answers. */
+#define FILE_SIZE   UINT64_MAX
+#define FILE_READER (UINT64_MAX - 1)
 struct file_read {
     uint64_t offset;
     uint64_t size;
+};
+
+struct file_piece {
+    int64_t result;    /* how many bytes follow (0: the end), the size, the thread, or -errno */
+    uint64_t slept_ns; /* how long it took, where the file system let the reader sleep; else 0 */
 };
 
 /* What the new process does, with `control` as its only descriptor; ends when that is closed. */

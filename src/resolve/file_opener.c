@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/mounts.h"
 #include "resolve/far_file.h"
+#include "resolve/file_wait.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,8 +25,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define DEADLINE_MS    1000
-#define START_MS       10000
+#define SEND_MAX_S     1
 #define PAUSE_NS       1000000000ull /* of what could not be read, doubled each time */
 #define PAUSE_MAX_NS   (64 * PAUSE_NS)
 #define RESTS_MAX      32
@@ -106,7 +106,7 @@ void file_opener_free(struct file_opener *o)
 
 static int start(struct file_opener *o)
 {
-    const struct timeval send_timeout = {.tv_sec = DEADLINE_MS / 1000};
+    const struct timeval send_timeout = {.tv_sec = SEND_MAX_S};
     int pair[2];
     if (o->control >= 0)
         return 0;
@@ -127,9 +127,8 @@ static int start(struct file_opener *o)
     o->started_ns = clock_monotonic_ns();
     o->starts++;
     /* Its first word: what a question waits for is the file, never the helper's own beginning. */
-    struct pollfd first = {.fd = o->control, .events = POLLIN};
     char word;
-    if (poll(&first, 1, START_MS) > 0 && recv(o->control, &word, 1, MSG_DONTWAIT) == 1)
+    if (file_wait(o->control, 0) == 0 && recv(o->control, &word, 1, MSG_DONTWAIT) == 1)
         return 0;
     stop(o);
     return -EAGAIN;
@@ -315,12 +314,12 @@ static int receive_answer(int socket, struct file_answer *ret, int *ret_fd)
 
 static int wait_for_answer(int socket)
 {
-    struct pollfd answer = {.fd = socket, .events = POLLIN};
-    int ready;
-    do
-        ready = poll(&answer, 1, DEADLINE_MS);
-    while (ready < 0 && errno == EINTR);
-    return ready > 0 ? 0 : -ETIMEDOUT;
+    pid_t tid;
+    if (file_wait(socket, 0) < 0)
+        return -ETIMEDOUT;
+    if (recv(socket, &tid, sizeof(tid), MSG_DONTWAIT) != sizeof(tid))
+        return -EAGAIN;
+    return file_wait(socket, tid);
 }
 
 /* Puts the question unless what it would touch rests. `key`: that, 0 where it is yet to be found out. */
@@ -347,16 +346,17 @@ static int ask_helper(struct file_opener *o, const struct file_ask *ask, int fd,
     _cleanup_close_ int socket = begin(o, ask, fd, key);
     if (socket < 0)
         return socket;
-    if (wait_for_answer(socket) < 0) {
+    int r = wait_for_answer(socket);
+    if (r == -ETIMEDOUT) {
         pthread_mutex_lock(&o->lock);
         o->timed_out++;
         add_rest(o, key_of(ask, key), take_fd(&socket));
         pthread_mutex_unlock(&o->lock);
-        return -ETIMEDOUT;
     }
     struct file_answer answer;
     int opened = -1;
-    int r = receive_answer(socket, &answer, &opened);
+    if (r == 0)
+        r = receive_answer(socket, &answer, &opened);
     if (r < 0 || answer.error < 0)
         return r < 0 ? r : answer.error;
     *ret = answer.identity;

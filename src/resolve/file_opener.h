@@ -1,5 +1,5 @@
-/* Asks the helper process (file_helper.h) to open files, and waits for it no longer than a second: a node
- * agent must go on when one container's file system is dead. What kept us waiting is let alone until it
+/* Asks the helper process (file_helper.h) to open files, and waits no longer than a second for what does not
+ * answer (file_wait.h): a node agent must go on when one container's file system is dead. What kept us waiting is let alone until it
  * answers, all that lies on its mount included; everything that asks for it meanwhile is told so at once.
  * Functions may be called by any thread. */
 #pragma once

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -45,13 +46,18 @@ static struct file_opener_figures figures(void)
     return f;
 }
 
+static void need_openat2(void)
+{
+    if (!is_emulated())
+        return;
+    print_message("runs under qemu-user, which may have no openat2\n");
+    skip();
+}
+
 static void test_own_program(void **state)
 {
     (void)state;
-    if (is_emulated()) {
-        print_message("runs under qemu-user, which may have no openat2\n");
-        skip();
-    }
+    need_openat2();
     char path[256];
     ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 1);
     assert_true(n > 0);
@@ -92,6 +98,7 @@ static void test_own_program(void **state)
 static void test_what_is_not_there(void **state)
 {
     (void)state;
+    need_openat2();
     assert_int_equal(file_opener_ours(opener, "/nowhere/at/all"), -ENOENT);
     assert_int_equal(file_opener_ours(opener, "/dev/null"), -ENOENT);
     char path[FILE_PATH_BYTES + 1];
@@ -176,18 +183,72 @@ static void test_blamed_mount_rests(void **state)
     assert_true(other >= 0);
 }
 
-static void test_killed_helper_is_replaced(void **state)
+/* Of a helper that was started; 0: this kernel does not tell children. */
+static pid_t helper_pid(void)
 {
-    (void)state;
     assert_int_equal(file_opener_ours(opener, "/nowhere"), -ENOENT);
     char name[64];
     snprintf(name, sizeof(name), "/proc/self/task/%d/children", getpid());
     _cleanup_buf_ struct buf text = {0};
-    if (buf_read_file(&text, name, 4096) < 0 || !text.size) {
-        print_message("skipped: this kernel does not tell children\n");
+    if (buf_read_file(&text, name, 4096) == 0 && text.size)
+        return (pid_t)strtol(text.data, NULL, 10);
+    print_message("skipped: this kernel does not tell children\n");
+    return 0;
+}
+
+struct starving {
+    pid_t pid;
+    const char *fifo; /* is written to at the end; NULL: none */
+};
+
+/* The helper gets no CPU time for a while: stopped, it cannot run, as where others take all. */
+static void *starve(void *arg)
+{
+    const struct starving *s = arg;
+    usleep(s->fifo ? 300000 : 0); /* else it is stopped already */
+    kill(s->pid, SIGSTOP);
+    usleep(2500000);
+    int writer = s->fifo ? open(s->fifo, O_RDWR | O_CLOEXEC) : -1;
+    kill(s->pid, SIGCONT);
+    return (void *)(intptr_t)writer;
+}
+
+static void test_starved_helper_is_waited_for(void **state)
+{
+    (void)state;
+    struct starving s = {.pid = helper_pid()};
+    if (!s.pid)
         skip();
-    }
-    const pid_t pid = (pid_t)strtol(text.data, NULL, 10);
+    _cleanup_close_ int self = open("/proc/self", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    _cleanup_buf_ struct buf text = {0};
+    pthread_t thread;
+    assert_int_equal(kill(s.pid, SIGSTOP), 0);
+    assert_int_equal(pthread_create(&thread, NULL, starve, &s), 0);
+    assert_int_equal(file_opener_read_proc(opener, self, 1, "maps", 1 << 20, &text), 0);
+    pthread_join(thread, NULL);
+
+    /* And in the middle of an answer. */
+    char path[80];
+    snprintf(path, sizeof(path), "%s/fifo", folder);
+    assert_int_equal(mkfifo(path, 0600), 0);
+    _cleanup_close_ int directory = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    void *writer;
+    s.fifo = path;
+    assert_int_equal(pthread_create(&thread, NULL, starve, &s), 0);
+    assert_int_equal(file_opener_read_proc(opener, directory, 7, "fifo", 100, &text), -ESPIPE);
+    pthread_join(thread, &writer);
+    close((int)(intptr_t)writer);
+    unlink(path);
+    assert_int_equal(figures().timed_out, 0);
+}
+
+static void test_killed_helper_is_replaced(void **state)
+{
+    (void)state;
+    need_openat2();
+    const pid_t pid = helper_pid();
+    if (!pid)
+        skip();
     assert_int_equal(kill(pid, SIGKILL), 0);
     int r;
     do
@@ -208,6 +269,7 @@ int main(void)
         TEST(test_what_never_answers),
         TEST(test_dozens_never_answer),
         TEST(test_blamed_mount_rests),
+        TEST(test_starved_helper_is_waited_for),
         TEST(test_killed_helper_is_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
