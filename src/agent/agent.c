@@ -24,6 +24,13 @@
 #define MEMORY_TICKS 5 /* memory is looked at every so many seconds: that costs a millisecond */
 #define LOCK_PATH   "/run/sonde.lock"
 
+/* The pipeline's, as of the last second: who reads them never waits for a turn of it. */
+struct figures {
+    struct metric_set *metrics;
+    struct losses losses;
+    uint64_t samples, helper_cpu_ns;
+};
+
 struct agent {
     struct config config;
     struct pipeline *pipeline;
@@ -35,8 +42,9 @@ struct agent {
     uint64_t ticks, memory_bytes;
     bool memory_is_new; /* measured at this tick */
 
-    pthread_mutex_t lock; /* over budget, which the page reads */
+    pthread_mutex_t lock; /* over what the page reads: */
     struct budget budget;
+    struct figures figures;
 };
 
 /* ---- the sink ---- */
@@ -67,9 +75,22 @@ static void give_memory_back(struct agent *a, bool caches_are_cut)
     malloc_trim(0);
 }
 
-static bool keep_budget(void *context)
+static void publish_figures(struct agent *a)
 {
-    struct agent *a = context;
+    struct figures now = {.samples = pipeline_samples(a->pipeline), .helper_cpu_ns = pipeline_helper_cpu_ns(a->pipeline)};
+    if (metric_set_new(&now.metrics) < 0)
+        return;
+    pipeline_metrics(a->pipeline, now.metrics);
+    pipeline_losses(a->pipeline, &now.losses);
+    pthread_mutex_lock(&a->lock);
+    struct figures before = a->figures;
+    a->figures = now;
+    pthread_mutex_unlock(&a->lock);
+    metric_set_free(before.metrics);
+}
+
+static void keep_budget(struct agent *a)
+{
     uint64_t cpu_ns = budget_own_cpu_ns() + pipeline_helper_cpu_ns(a->pipeline) + pipeline_run_time_ns(a->pipeline);
     a->memory_is_new = a->ticks++ % MEMORY_TICKS == 0;
     if (a->memory_is_new)
@@ -88,6 +109,13 @@ static bool keep_budget(void *context)
     }
     if (now.over_memory && a->memory_is_new)
         give_memory_back(a, was_over);
+}
+
+static bool every_second(void *context)
+{
+    struct agent *a = context;
+    keep_budget(a);
+    publish_figures(a);
     return true;
 }
 
@@ -173,6 +201,7 @@ void agent_free(struct agent *a)
     pipeline_free(a->pipeline);
     requests_free(a->requests);
     windows_free(a->windows);
+    metric_set_free(a->figures.metrics);
     if (a->lock_fd >= 0)
         close(a->lock_fd);
     pthread_mutex_destroy(&a->lock);
@@ -184,7 +213,8 @@ int agent_run(struct agent *a)
     int r = pipeline_start(a->pipeline);
     if (r < 0)
         return r;
-    struct loop_options options = {.context = a, .tick = keep_budget};
+    publish_figures(a);
+    struct loop_options options = {.context = a, .tick = every_second};
     struct loop_end end;
     r = loop_run(a->pipeline, &options, &end);
     if (r == 0)
@@ -222,10 +252,15 @@ int agent_metrics(void *agent, struct metric_set *set)
     struct budget b = copy_budget(a);
     struct utsname uts = {0};
     uname(&uts);
+    pthread_mutex_lock(&a->lock);
+    const uint64_t helper_cpu_ns = a->figures.helper_cpu_ns;
+    if (a->figures.metrics)
+        metric_add_set(set, a->figures.metrics);
+    pthread_mutex_unlock(&a->lock);
     metric_add(set, "sonde_build", METRIC_INFO, "", "What runs here.", 1,
                METRIC_LABELS({"version", SONDE_VERSION}, {"kernel", uts.release}, {"machine", uts.machine}));
     metric_add(set, "sonde_self_cpu_seconds", METRIC_COUNTER, "seconds", "CPU time of the agent's own threads, and of the process that opens files for it.",
-               (budget_own_cpu_ns() + pipeline_helper_cpu_ns(a->pipeline)) / 1e9, METRIC_NO_LABELS);
+               (budget_own_cpu_ns() + helper_cpu_ns) / 1e9, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_resident_bytes", METRIC_GAUGE, "bytes", "Resident memory of the agent.",
                budget_own_resident_bytes(), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_budget_cpu_ratio", METRIC_GAUGE, "ratio", "Share of the machine's CPU that the agent and its BPF programs took, over ten seconds.",
@@ -243,7 +278,6 @@ int agent_metrics(void *agent, struct metric_set *set)
         metric_add(set, "sonde_self_probe_attached", METRIC_GAUGE, "", "1 where the probe is attached, and on which rung.",
                    a->report.entries[i].attached,
                    METRIC_LABELS({"probe", a->report.entries[i].probe}, {"rung", a->report.entries[i].rung}));
-    pipeline_metrics(a->pipeline, set);
     windows_metrics(a->windows, set);
     requests_metrics(a->requests, set);
     return metric_set_error(set);
@@ -253,20 +287,21 @@ int agent_status(void *agent, char **ret_json)
 {
     struct agent *a = agent;
     struct budget b = copy_budget(a);
-    struct losses losses;
     struct utsname uts = {0};
     _cleanup_buf_ struct buf out = {0};
     uname(&uts);
-    pipeline_losses(a->pipeline, &losses);
+    pthread_mutex_lock(&a->lock);
+    const struct figures figures = a->figures;
+    pthread_mutex_unlock(&a->lock);
     buf_puts(&out, "{\"version\":\"" SONDE_VERSION "\",\"host\":");
     buf_put_json_string(&out, uts.nodename);
     buf_puts(&out, ",\"kernel\":");
     buf_put_json_string(&out, uts.release);
     buf_printf(&out, ",\"uptime_seconds\":%.1f,\"samples\":%llu,\"sample_hz\":%lld,\"losses\":{",
-               (clock_monotonic_ns() - a->start_ns) / 1e9, (unsigned long long)pipeline_samples(a->pipeline),
+               (clock_monotonic_ns() - a->start_ns) / 1e9, (unsigned long long)figures.samples,
                (long long)a->config.profile_rate_hz);
     for (int i = 0; i < LOSS_COUNT; i++)
-        buf_printf(&out, "%s\"%s\":%llu", i ? "," : "", loss_name(i), (unsigned long long)losses.count[i]);
+        buf_printf(&out, "%s\"%s\":%llu", i ? "," : "", loss_name(i), (unsigned long long)figures.losses.count[i]);
     buf_printf(&out, "},\"budget\":{\"detail\":\"%s\",\"cpu_share\":%.6f,\"cpu_share_allowed\":%.6f,\"memory_bytes\":%llu,\"memory_bytes_allowed\":%llu},\"probes\":",
                budget_detail_name(b.detail), b.cpu_share, b.cpu_share_allowed, (unsigned long long)b.memory_bytes,
                (unsigned long long)b.memory_bytes_allowed);

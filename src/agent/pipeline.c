@@ -26,7 +26,6 @@
 #include "sources/wire_file.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -37,7 +36,6 @@
 
 struct pipeline {
     struct pipeline_sink sink;
-    pthread_mutex_t lock; /* a turn, or somebody reading figures */
 
     struct {
         const struct source *source;
@@ -272,7 +270,7 @@ static void forget_exited(struct pipeline *p, uint64_t now_ns)
     } while (count == array_size(pids));
 }
 
-static int turn(struct pipeline *p)
+int pipeline_turn(struct pipeline *p)
 {
     int r = drain_sources(p);
     if (r < 0)
@@ -284,14 +282,6 @@ static int turn(struct pipeline *p)
         unwind_publisher_run(p->publisher);
     forget_exited(p, time_reached_ns(p));
     return (int)batch_count(p->batch);
-}
-
-int pipeline_turn(struct pipeline *p)
-{
-    pthread_mutex_lock(&p->lock);
-    int r = turn(p);
-    pthread_mutex_unlock(&p->lock);
-    return r;
 }
 
 /* ---- life ---- */
@@ -375,7 +365,6 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
     if (!p)
         return -ENOMEM;
     p->sink = *sink;
-    pthread_mutex_init(&p->lock, NULL);
     int r = batch_new(BATCH_BYTES, &p->batch);
     if (r < 0)
         return r;
@@ -431,7 +420,6 @@ void pipeline_free(struct pipeline *p)
     wire_writer_free(p->record_wire);
     wire_reader_free(p->replay);
     batch_free(p->batch);
-    pthread_mutex_destroy(&p->lock);
     free(p);
 }
 
@@ -469,10 +457,8 @@ void pipeline_shed(struct pipeline *p, enum source_detail detail)
 
 void pipeline_trim(struct pipeline *p)
 {
-    pthread_mutex_lock(&p->lock);
     unwind_cache_trim(p->unwind_cache);
     symbols_trim(p->symbols);
-    pthread_mutex_unlock(&p->lock);
 }
 
 int pipeline_record_wire_error(const struct pipeline *p)
@@ -508,7 +494,7 @@ uint64_t pipeline_helper_cpu_ns(struct pipeline *p)
     return processes_helper_cpu_ns(p->processes);
 }
 
-static void collect_losses(const struct pipeline *p, struct losses *ret)
+void pipeline_losses(const struct pipeline *p, struct losses *ret)
 {
     *ret = p->losses;
     if (p->publisher)
@@ -517,10 +503,10 @@ static void collect_losses(const struct pipeline *p, struct losses *ret)
         p->opened[i].source->losses(p->opened[i].self, ret);
 }
 
-static void collect_metrics(struct pipeline *p, struct metric_set *set)
+void pipeline_metrics(const struct pipeline *p, struct metric_set *set)
 {
     struct losses losses;
-    collect_losses(p, &losses);
+    pipeline_losses(p, &losses);
     for (int i = 0; i < LOSS_COUNT; i++)
         metric_add(set, "sonde_self_losses", METRIC_COUNTER, "", "What was seen but not delivered whole, by reason.",
                    (double)losses.count[i], METRIC_LABELS({"reason", loss_name(i)}));
@@ -534,18 +520,4 @@ static void collect_metrics(struct pipeline *p, struct metric_set *set)
     unwind_cache_metrics(p->unwind_cache, set);
     if (p->publisher)
         unwind_publisher_metrics(p->publisher, set);
-}
-
-void pipeline_losses(struct pipeline *p, struct losses *ret)
-{
-    pthread_mutex_lock(&p->lock);
-    collect_losses(p, ret);
-    pthread_mutex_unlock(&p->lock);
-}
-
-void pipeline_metrics(struct pipeline *p, struct metric_set *set)
-{
-    pthread_mutex_lock(&p->lock);
-    collect_metrics(p, set);
-    pthread_mutex_unlock(&p->lock);
 }

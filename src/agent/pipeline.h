@@ -1,6 +1,5 @@
 /* The pipeline: the one place that knows the order of the stages. It owns sources and resolvers, and hands finished samples and
- * requests to a sink. Calls come from one thread,
- * but for pipeline_losses and pipeline_metrics, which any thread may call. */
+ * requests to a sink. All calls come from one thread. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -50,8 +49,8 @@ size_t pipeline_poll_fds(struct pipeline *p, int *ret_fds, size_t max);
 /* How much the sources look at; see source.h. */
 void pipeline_shed(struct pipeline *p, enum source_detail detail);
 
-void pipeline_losses(struct pipeline *p, struct losses *ret);
-void pipeline_metrics(struct pipeline *p, struct metric_set *set);
+void pipeline_losses(const struct pipeline *p, struct losses *ret);
+void pipeline_metrics(const struct pipeline *p, struct metric_set *set);
 /* Gives back what caches hold; costs work, changes no output. */
 void pipeline_trim(struct pipeline *p);
 int pipeline_record_wire_error(const struct pipeline *p); /* -ENOSPC and the like: why --record-wire ended early; 0 */

@@ -221,6 +221,23 @@ int metric_set_error(const struct metric_set *set)
     return set->error;
 }
 
+void metric_add_set(struct metric_set *set, const struct metric_set *other)
+{
+    for (size_t i = 0; i < metric_set_families(other); i++) {
+        const struct metric_family f = metric_set_family(other, i);
+        for (size_t n = 0; n < f.point_count; n++) {
+            const struct metric_point *p = &f.points[n];
+            if (f.type == METRIC_HISTOGRAM)
+                metric_add_histogram(set, f.name, f.unit, f.help, p->bounds, p->counts, p->bound_count,
+                                     p->value, p->labels, p->label_count);
+            else
+                metric_add(set, f.name, f.type, f.unit, f.help, p->value, p->labels, p->label_count);
+        }
+    }
+    if (metric_set_error(other) < 0)
+        fail(set, metric_set_error(other));
+}
+
 size_t metric_set_families(const struct metric_set *set)
 {
     return set->count;

@@ -29,6 +29,9 @@ void metric_add_histogram(struct metric_set *set, const char *name, const char *
                           const uint64_t *counts, size_t bound_count, double sum, const struct metric_label *labels,
                           size_t label_count);
 
+/* Adds all that another set holds. */
+void metric_add_set(struct metric_set *set, const struct metric_set *other);
+
 int metric_set_error(const struct metric_set *set);
 
 #define METRIC_LABELS(...) (const struct metric_label[]){__VA_ARGS__}, array_size(((const struct metric_label[]){__VA_ARGS__}))

@@ -121,6 +121,28 @@ static void bounds_must_rise(void **state)
     metric_set_free(NULL);
 }
 
+static void a_set_is_added_whole(void **state)
+{
+    (void)state;
+    struct metric_set *all, *other;
+    assert_int_equal(metric_set_new(&all), 0);
+    assert_int_equal(metric_set_new(&other), 0);
+    metric_add(other, "sonde_a", METRIC_COUNTER, "", "A.", 1, METRIC_LABELS({"x", "1"}));
+    metric_add(other, "sonde_a", METRIC_COUNTER, "", "A.", 2, METRIC_LABELS({"x", "2"}));
+    metric_add_histogram(other, "sonde_h_seconds", "seconds", "H.", (const double[]){1, 2}, (const uint64_t[]){3, 4, 5}, 2, 6,
+                         METRIC_NO_LABELS);
+    metric_add_set(all, other);
+    metric_set_free(other); /* nothing of it is borrowed */
+    assert_int_equal(metric_set_error(all), 0);
+    assert_int_equal(metric_set_families(all), 2);
+    const struct metric_family a = metric_set_family(all, 0), h = metric_set_family(all, 1);
+    assert_int_equal(a.point_count, 2);
+    assert_string_equal(a.points[1].labels[0].value, "2");
+    assert_true(a.points[1].value == 2 && a.type == METRIC_COUNTER);
+    assert_true(h.points[0].value == 6 && h.points[0].bounds[1] == 2 && h.points[0].counts[2] == 5);
+    metric_set_free(all);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -130,6 +152,7 @@ int main(void)
         cmocka_unit_test(impossible_names_are_refused),
         cmocka_unit_test(a_family_has_one_type),
         cmocka_unit_test(bounds_must_rise),
+        cmocka_unit_test(a_set_is_added_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
