@@ -7,9 +7,13 @@
 #include <errno.h>
 #include <string.h>
 
+#define STACK_MAX_BYTES (8u << 20) /* what Linux gives a main thread, unless told otherwise */
+
 static int read_copy(const struct unwind_copy *copy, uint64_t address, void *ret_u64)
 {
     uint64_t offset = address - copy->address;
+    if (copy->ret_last)
+        *copy->ret_last = address;
     if (address < copy->address || copy->stack_bytes < 8 || offset > copy->stack_bytes - 8)
         return -EFAULT;
     memcpy(ret_u64, (const char *)copy->stack + offset, 8);
@@ -88,6 +92,14 @@ static int find_process_rule(void *context, uint64_t address, struct unwind_rule
     return 0;
 }
 
+/* The copy is as long as copies get, and what was wanted lies above it, where stacks still may be. */
+static bool is_too_short(const struct cpu_sample *record, const struct unwind_copy *copy, uint64_t missed)
+{
+    const uint64_t end = copy->address + copy->stack_bytes;
+    return copy->stack_bytes + 8ULL * record->stack_skipped_words + 16 > CPU_STACK_COPY_BYTES &&
+           missed + 8 > end && missed - copy->address < STACK_MAX_BYTES;
+}
+
 int unwind_finish_sample(const struct cpu_sample *record, const struct process *process,
                          struct unwind_cache *cache, uint64_t *ret_frames, size_t max, size_t *ret_count)
 {
@@ -101,6 +113,7 @@ int unwind_finish_sample(const struct cpu_sample *record, const struct process *
     const uint64_t *words = (const uint64_t *)record->data;
     bool has_leaf = record->flags & CPU_SAMPLE_REGISTERS &&
                     room - frames * 8 - record->stack_bytes >= 8 * CPU_SAMPLE_REGISTER_COUNT;
+    uint64_t missed = 0;
     struct unwind_copy copy = {
         .registers = {.ip = record->stop_ip,
                       .sp = record->stop_sp,
@@ -111,8 +124,14 @@ int unwind_finish_sample(const struct cpu_sample *record, const struct process *
         .address = (record->stop_sp & ~7ULL) + 8ULL * record->stack_skipped_words,
         .stack = &record->data[frames],
         .stack_bytes = record->stack_bytes,
+        .ret_last = &missed,
         .leaf = has_leaf ? words + frames + record->stack_bytes / 8 : NULL,
     };
     struct sample_walk walk = {.process = process, .cache = cache};
-    return unwind_walk(&copy, find_process_rule, &walk, ret_frames, max, ret_count);
+    int end = unwind_walk(&copy, find_process_rule, &walk, ret_frames, max, ret_count);
+    const bool was_missing =
+        record->user_end == UNWIND_END_NO_ROWS || record->user_end == UNWIND_END_NO_PROCESS;
+    if (end == UNWIND_END_BAD_READ && was_missing && is_too_short(record, &copy, missed))
+        return record->user_end;
+    return end;
 }

@@ -23,6 +23,7 @@ struct unwind_copy {
     const void *stack;
     size_t stack_bytes;
     const uint64_t *leaf; /* x86-64: UNWIND_LEAF_REGISTERS of the frame to start from; NULL: not known */
+    uint64_t *ret_last;   /* the last address that was asked for; NULL: nobody wants it */
 };
 
 /* The rule that holds at `address`. 0; UNWIND_END_NO_CFI: go on by the frame pointer; another enum
@@ -35,6 +36,7 @@ int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn rule, void *conte
                 size_t max, size_t *ret_count);
 
 /* The frames above those of a sample whose stack was copied, by the process's mappings and the cache's
- * tables. Without a copy: no frames, and the record's own end. */
+ * tables. Without a copy: no frames, and the record's own end; so, too, where the copy was too short: with
+ * the rows that were missing, the stack itself would have been walked. */
 int unwind_finish_sample(const struct cpu_sample *record, const struct process *process,
                          struct unwind_cache *cache, uint64_t *ret_frames, size_t max, size_t *ret_count);
