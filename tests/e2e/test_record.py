@@ -72,7 +72,8 @@ def test_stack_is_whole_and_named(record, program, least):
     # A few samples more, because on a busy machine the program's start and end are a larger part of what little it got.
     exact, cut = profile.share(expected) * profile.count, profile.truncated * profile.count
     assert exact >= least * profile.count - 3, f"expected {expected}\n{profile.top()}"
-    assert cut <= 0.01 * profile.count + 2, profile.top()
+    cannot_be_known = 0.03 if program == "cxx throw" else 0.01  # its last steps overwrite who threw: docs/decisions/0003
+    assert cut <= cannot_be_known * profile.count + 2, profile.top()
 
 
 def test_stripped_program_is_whole(record):
