@@ -186,6 +186,7 @@ static void test_blamed_mount_rests(void **state)
 /* Of a helper that was started; 0: this kernel does not tell children. */
 static pid_t helper_pid(void)
 {
+    need_openat2();
     assert_int_equal(file_opener_ours(opener, "/nowhere"), -ENOENT);
     char name[64];
     snprintf(name, sizeof(name), "/proc/self/task/%d/children", getpid());
