@@ -72,7 +72,9 @@ def test_stack_is_whole_and_named(record, program, least):
     # A few samples more, because on a busy machine the program's start and end are a larger part of what little it got.
     exact, cut = profile.share(expected) * profile.count, profile.truncated * profile.count
     assert exact >= least * profile.count - 3, f"expected {expected}\n{profile.top()}"
-    cannot_be_known = 0.03 if program == "cxx throw" else 0.01  # its last steps overwrite who threw: docs/decisions/0003
+    # The last steps of a throw overwrite who threw (docs/decisions/0003). Until rules are there a piece of the stack is copied: of the
+    # signal's, where it has one of its own.
+    cannot_be_known = {"cxx throw": 0.03, "signals alt": 0.05}.get(program, 0.01)
     assert cut <= cannot_be_known * profile.count + 2, profile.top()
 
 
