@@ -2,6 +2,8 @@
  * answers must be the same. */
 #include "resolve/symbols.h"
 
+#include "../unit/resolve/object_by_path.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,25 +11,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-/* In place of the one in objects.c. */
-int object_open(const struct object *o)
-{
-    int fd = open(o->path, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
-int object_open_ours(const struct object *o, const char *path)
-{
-    (void)o;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
-void object_unreadable(const struct object *o)
-{
-    (void)o;
-}
 
 int object_open_beside(const struct object *o, const char *path)
 {

@@ -39,20 +39,9 @@ static void holds_the_profile(void **state)
 
 static void names_stay_inside(void **state)
 {
-    const struct resource resource = {
-        .pid = 1,
-        .command = "</script><script>alert(1)</script>",
-        .executable_path = "<!--",
-        .service_name = "",
-        .service_namespace = "",
-        .service_version = "",
-        .container_id = "",
-        .container_runtime = "",
-        .kubernetes_pod_uid = "",
-        .slurm_job_id = "",
-        .systemd_unit = "",
-        .cgroup_path = "",
-    };
+    struct resource resource = resource_unknown;
+    resource.command = "</script><script>alert(1)</script>";
+    resource.executable_path = "<!--";
     const struct frame frame = {.kind = FRAME_NATIVE,
                                 .function = "</SCRIPT ><img>" WEB_FLAME_PLACEHOLDER,
                                 .file = "]]>",

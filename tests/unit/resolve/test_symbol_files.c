@@ -16,29 +16,11 @@
 #include <cmocka.h>
 
 #include "../emulated.h"
+#include "object_by_path.h"
 
 #define SMALLEST 1
 #define LARGE    (8u << 20)
 static const size_t cache_sizes[] = {SMALLEST, LARGE};
-
-/* In place of the one in objects.c: the path says it all. */
-int object_open(const struct object *o)
-{
-    int fd = open(o->path, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
-int object_open_ours(const struct object *o, const char *path)
-{
-    (void)o;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
-void object_unreadable(const struct object *o)
-{
-    (void)o;
-}
 
 /* A container's view: what lies below this folder, where there is one. */
 static const char *container;

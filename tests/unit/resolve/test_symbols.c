@@ -15,29 +15,12 @@
 
 #include <cmocka.h>
 
+#include "object_by_path.h"
+
 #define SMALLEST 1
 #define DIVIDING 90000 /* an index of some thousand symbols does not fit, its parts do */
 #define LARGE    (8u << 20)
 static const size_t cache_sizes[] = {SMALLEST, DIVIDING, LARGE};
-
-/* In place of the one in objects.c: the path says it all. */
-int object_open(const struct object *o)
-{
-    int fd = open(o->path, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
-int object_open_ours(const struct object *o, const char *path)
-{
-    (void)o;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
-void object_unreadable(const struct object *o)
-{
-    (void)o;
-}
 
 int object_open_beside(const struct object *o, const char *path)
 {

@@ -1,0 +1,25 @@
+/* In place of those in objects.c, for tests of what reads a file: the path says it all. */
+#pragma once
+
+#include "resolve/objects.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+int object_open(const struct object *o)
+{
+    int fd = open(o->path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+int object_open_ours(const struct object *o, const char *path)
+{
+    (void)o;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? -errno : fd;
+}
+
+void object_unreadable(const struct object *o)
+{
+    (void)o;
+}
