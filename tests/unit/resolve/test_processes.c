@@ -4,6 +4,8 @@
 #include "base/buf.h"
 #include "model/metric.h"
 
+#include "../emulated.h"
+
 #include <fcntl.h>
 #include <stdlib.h>
 
