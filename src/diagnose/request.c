@@ -114,7 +114,8 @@ static void add_parts(struct diagnosis *d, const struct request_names *names)
              record->flags & REQUEST_HANDED_OVER ? "in the hands of another thread" : "");
     /* A switch that was not seen (missed runs are counted) must not turn a wait into CPU time. */
     if (record->flags & REQUEST_ACCOUNTED && d->left_ns > record->runtime_ns + RUNTIME_SLACK_NS)
-        add_part(d, REQUEST_PART_UNATTRIBUTED, d->left_ns - record->runtime_ns, "not on a CPU by the scheduler's accounts");
+        add_part(d, REQUEST_PART_UNATTRIBUTED, d->left_ns - record->runtime_ns,
+                 "not on a CPU by the scheduler's accounts: interrupts, a hypervisor, or a switch that was not seen");
     add_part(d, REQUEST_PART_CPU, d->left_ns, "");
 }
 

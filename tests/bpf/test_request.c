@@ -25,17 +25,19 @@ static void assert_cause(const struct request *r, enum request_part_kind kind, c
     if (total(r, kind) < least_ns)
         fail_msg("%s: %llu ns of %s in %llu ns; cause: %s", r->route, (unsigned long long)total(r, kind),
                  request_part_name(kind), (unsigned long long)r->duration_ns, r->cause);
+    /* What interrupts and a hypervisor take from a thread that computes is in no account of the thread's. */
+    bool may_lack = kind == REQUEST_PART_CPU;
     for (int other = 0; other < REQUEST_PART_COUNT; other++)
-        if (other != (int)kind && other != REQUEST_PART_CPU && other != REQUEST_PART_RUN_QUEUE &&
-            other != REQUEST_PART_OTHER && other != REQUEST_PART_LOCK &&
-            total(r, other) > r->duration_ns / 10)
+        if (other != (int)kind && !(may_lack && other == REQUEST_PART_UNATTRIBUTED) &&
+            other != REQUEST_PART_CPU && other != REQUEST_PART_RUN_QUEUE && other != REQUEST_PART_OTHER &&
+            other != REQUEST_PART_LOCK && total(r, other) > r->duration_ns / 10)
             fail_msg("%s: false cause %s, %llu of %llu ns", r->route, request_part_name(other),
                      (unsigned long long)total(r, other), (unsigned long long)r->duration_ns);
     for (size_t i = 0; i < r->part_count; i++)
         found |= r->parts[i].kind == kind && strstr(r->parts[i].detail, detail);
     if (!found)
         fail_msg("%s: no part says \"%s\"; cause: %s", r->route, detail, r->cause);
-    assert_true(total(r, REQUEST_PART_UNATTRIBUTED) <= r->duration_ns / 10);
+    assert_true(may_lack || total(r, REQUEST_PART_UNATTRIBUTED) <= r->duration_ns / 10);
 }
 
 static void ask_for_causes(int way)
@@ -276,8 +278,8 @@ static void test_bad_line_with_a_reply(void **state)
     (void)state;
     need_rung();
     int fd = dial(THREADS);
-    /* Slower by more than an eighth than what the tests before asked for, which may be of the same second: a fast one may only be
-     * counted. So are the slow ones of the tests below. */
+    /* Slower by more than an eighth than what the tests before asked for, which may be of the same second: a
+     * fast one may only be counted. So are the slow ones of the tests below. */
     static const char text[] = "GET /sleep?ms=400 and more\r\n\r\n";
     assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
     expect(fd, "ok\n", 1);
@@ -329,7 +331,7 @@ static void test_shed_counts_only(void **state)
 
 #define ON(rung, name, test)                                                                                 \
     {                                                                                                        \
-        #name "_" #rung, test, watch_begin, watch_end, ON_RUNG(rung_##rung)                                    \
+        #name "_" #rung, test, watch_begin, watch_end, ON_RUNG(rung_##rung)                                  \
     }
 #define CASES(rung)                                                                                          \
     ON(rung, causes_in_threads, test_causes_in_threads),                                                     \
@@ -366,8 +368,7 @@ static void test_some_rung_attaches(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        {"some_rung_attaches", test_some_rung_attaches, watch_begin, watch_end,
-         ON_RUNG(REQUEST_RUNG_BEST)},
+        {"some_rung_attaches", test_some_rung_attaches, watch_begin, watch_end, ON_RUNG(REQUEST_RUNG_BEST)},
         CASES(socket),
         CASES(function),
         CASES(function_hash),
