@@ -264,7 +264,7 @@ class Bench:
             with observer:
                 if port:
                     observer.until(lambda: self.get(port, "/healthz"), 20)
-                time.sleep(1 if port else 2)
+                time.sleep(8 if port else 2)  # what starting costs is another row
                 rate = load(max(3, self.seconds // 4))
                 complain(observer.command[0], observer.stop())
             return rate
