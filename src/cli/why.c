@@ -62,11 +62,9 @@ static void print_part(const struct request_part *part, uint64_t duration_ns)
 
 static void print_stack(const char *stack)
 {
-    for (const char *at = stack; *at;) {
-        size_t bytes = strcspn(at, "\n");
-        printf("                         %.*s\n", (int)bytes, at);
-        at += bytes + (at[bytes] == '\n');
-    }
+    char line[REQUEST_FRAME_BYTES];
+    for (const char *at = stack; request_next_frame(&at, line);)
+        printf("                         %s\n", line);
 }
 
 static void print_request(size_t number, const struct request *r, bool stacks)

@@ -2,8 +2,6 @@
 #include "export/requests_json.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
 static void put_text(struct buf *out, const char *key, const char *text)
 {
@@ -15,15 +13,9 @@ static void put_stack(struct buf *out, const char *stack)
 {
     char line[REQUEST_FRAME_BYTES];
     buf_puts(out, ",\"stack\":[");
-    for (const char *at = stack; *at;) {
-        size_t bytes = strcspn(at, "\n");
-        size_t shown = bytes < sizeof(line) - 1 ? bytes : sizeof(line) - 1;
-        memcpy(line, at, shown);
-        line[shown] = '\0';
-        if (at != stack)
-            buf_putc(out, ',');
+    for (const char *at = stack, *comma = ""; request_next_frame(&at, line); comma = ",") {
+        buf_puts(out, comma);
         buf_put_json_string(out, line);
-        at += bytes + (at[bytes] == '\n');
     }
     buf_putc(out, ']');
 }

@@ -69,3 +69,14 @@ void request_free(struct request *r)
 {
     free(r);
 }
+
+bool request_next_frame(const char **at, char line[REQUEST_FRAME_BYTES])
+{
+    size_t bytes = strcspn(*at, "\n"), shown = bytes < REQUEST_FRAME_BYTES ? bytes : REQUEST_FRAME_BYTES - 1;
+    if (!**at)
+        return false;
+    memcpy(line, *at, shown);
+    line[shown] = '\0';
+    *at += bytes + ((*at)[bytes] == '\n');
+    return true;
+}

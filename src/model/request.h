@@ -65,4 +65,6 @@ struct request {
 /* A copy of plain data whose strings may live anywhere, as one allocation that request_free frees. */
 int request_copy(const struct request *r, struct request **ret);
 void request_free(struct request *r);
+/* One frame of a part's stack after the other: the line that `at` stands on into `line`, and `at` behind it. False at the end. */
+bool request_next_frame(const char **at, char line[REQUEST_FRAME_BYTES]);
 DEFINE_FREEP(request)
