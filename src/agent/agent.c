@@ -40,7 +40,6 @@ struct agent {
     int lock_fd;
     uint64_t start_ns;
     uint64_t ticks, memory_bytes;
-    bool memory_is_new; /* measured at this tick */
 
     pthread_mutex_t lock; /* over what the page reads: */
     struct budget budget;
@@ -92,8 +91,8 @@ static void publish_figures(struct agent *a)
 static void keep_budget(struct agent *a)
 {
     uint64_t cpu_ns = budget_own_cpu_ns() + pipeline_helper_cpu_ns(a->pipeline) + pipeline_run_time_ns(a->pipeline);
-    a->memory_is_new = a->ticks++ % MEMORY_TICKS == 0;
-    if (a->memory_is_new)
+    bool memory_is_new = a->ticks++ % MEMORY_TICKS == 0;
+    if (memory_is_new)
         a->memory_bytes = budget_own_resident_bytes() + pipeline_kernel_bytes(a->pipeline);
     uint64_t memory_bytes = a->memory_bytes;
     pthread_mutex_lock(&a->lock);
@@ -107,7 +106,7 @@ static void keep_budget(struct agent *a)
         log_write(now.detail > was ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "budget.cpu (%.2f%%): detail is now '%s'",
                   now.cpu_share_allowed * 100, budget_detail_name(now.detail));
     }
-    if (now.over_memory && a->memory_is_new)
+    if (now.over_memory && memory_is_new)
         give_memory_back(a, was_over);
 }
 

@@ -94,7 +94,9 @@ static bool set_key(struct config *c, const struct key *k, const char *value)
     case KEY_CHOICE:
     case KEY_ADDRESS:
     case KEY_TEXT:
-        if (k->type == KEY_CHOICE ? !is_choice(k->allowed, value) : k->type == KEY_ADDRESS && !is_address(value))
+        if (k->type == KEY_CHOICE && !is_choice(k->allowed, value))
+            return false;
+        if (k->type == KEY_ADDRESS && !is_address(value))
             return false;
         if (strlen(value) >= k->size)
             return false;
