@@ -3,6 +3,9 @@
 
 #include <time.h>
 
+#define NEAR_NS   10000
+#define TRIES_MAX 20 /* where a look at the clock is a slow system call */
+
 static uint64_t clock_ns(clockid_t id)
 {
     struct timespec t;
@@ -20,7 +23,15 @@ uint64_t clock_unix_ns(void)
     return clock_ns(CLOCK_REALTIME);
 }
 
+/* One clock is looked at between two looks at the other; who was taken off the CPU meanwhile looks again. */
 uint64_t clock_unix_from_monotonic(uint64_t monotonic_ns)
 {
-    return clock_unix_ns() - clock_monotonic_ns() + monotonic_ns;
+    uint64_t before_ns, unix_ns, apart_ns;
+    int tries = 0;
+    do {
+        before_ns = clock_monotonic_ns();
+        unix_ns = clock_unix_ns();
+        apart_ns = clock_monotonic_ns() - before_ns;
+    } while (apart_ns > NEAR_NS && ++tries < TRIES_MAX);
+    return unix_ns - (before_ns + apart_ns / 2) + monotonic_ns;
 }

@@ -65,17 +65,29 @@ bool mounts_has_option(const struct mount *mount, const char *word)
     return false;
 }
 
+/* The byte that three octal digits mean, or -1. */
+static int octal(const char *at)
+{
+    int value = 0;
+    for (int i = 0; i < 3; i++) {
+        if (at[i] < '0' || at[i] > '7')
+            return -1;
+        value = value * 8 + (at[i] - '0');
+    }
+    return value;
+}
+
 /* How many bytes of `path` the mount point covers; 0: the path does not lie below it. */
 static size_t covered(const struct mounts_text *point, const char *path)
 {
     size_t n = 0;
     for (size_t i = 0; i < point->size; n++) {
         char c = point->at[i++];
-        if (c == '\\' && point->size - i >= 3) {
-            c = (char)((point->at[i] - '0') << 6 | (point->at[i + 1] - '0') << 3 | (point->at[i + 2] - '0'));
+        if (c == '\\' && point->size - i >= 3 && octal(point->at + i) >= 0) {
+            c = (char)octal(point->at + i);
             i += 3;
         }
-        if (path[n] != c)
+        if (path[n] == '\0' || path[n] != c) /* "\000" is not what the kernel writes, but what may stand there */
             return 0;
     }
     return n == 1 || path[n] == '/' || path[n] == '\0' ? n : 0;

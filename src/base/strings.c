@@ -159,6 +159,11 @@ const char *strings_get(const struct strings *s, uint32_t index)
     return index < s->count ? s->entries[index].text : "";
 }
 
+size_t strings_size(const struct strings *s, uint32_t index)
+{
+    return index < s->count ? s->entries[index].length : 0;
+}
+
 uint32_t strings_count(const struct strings *s)
 {
     return s->count;

@@ -24,6 +24,8 @@ const char *strings_get(const struct strings *s, uint32_t index);
 /* Strings that would take the table past `max_bytes` (0: no bound) are dropped like those that find no memory. */
 void strings_set_max_bytes(struct strings *s, size_t max_bytes);
 
+size_t strings_size(const struct strings *s, uint32_t index); /* of that one, which may hold NULs */
+
 uint32_t strings_count(const struct strings *s);
 size_t strings_bytes(const struct strings *s); /* memory held */
 uint64_t strings_dropped(const struct strings *s);

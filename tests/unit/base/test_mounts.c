@@ -76,12 +76,25 @@ static void test_mount_of_a_path(void **state)
         assert_int_equal(mounts_find(text, rows[i].path), rows[i].id);
 }
 
+/* What the kernel never writes: no path goes past its end, and what is no escape stands for itself. */
+static void test_odd_escapes(void **state)
+{
+    (void)state;
+    static const char odd[] = "5 1 0:1 / /a\\000\\000b rw - t s o\n"
+                              "6 1 0:1 / /b\\x41c rw - t s o\n"
+                              "7 1 0:1 / /c\\04 rw - t s o\n";
+    assert_int_equal(mounts_find(odd, "/a"), 0);
+    assert_int_equal(mounts_find(odd, "/b\\x41c/d"), 6);
+    assert_int_equal(mounts_find(odd, "/c\\04"), 7);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_lines),
         cmocka_unit_test(test_lines_cut_anywhere),
         cmocka_unit_test(test_mount_of_a_path),
+        cmocka_unit_test(test_odd_escapes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,53 @@
+/* A process of ours that may wait; see helper_process.h. */
+#include "base/helper_process.h"
+
+#include "base/cleanup.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+static void close_between(unsigned first, unsigned last)
+{
+    if (first > last || syscall(SYS_close_range, first, last, 0) == 0)
+        return;
+    const unsigned max = (unsigned)sysconf(_SC_OPEN_MAX); /* before Linux 5.9 */
+    for (unsigned fd = first; fd <= last && fd < max; fd++)
+        close((int)fd);
+}
+
+static int compare_fds(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+void helper_process_keep_only(int *fds, size_t count)
+{
+    int nothing = open("/dev/null", O_RDWR);
+    unsigned next = 3;
+    for (int fd = 0; fd < 3; fd++)
+        if (nothing < 0 || dup2(nothing, fd) < 0)
+            close(fd);
+    qsort(fds, count, sizeof(*fds), compare_fds);
+    for (size_t i = 0; i < count; i++) {
+        if ((unsigned)fds[i] >= next)
+            close_between(next, (unsigned)fds[i] - 1);
+        next = (unsigned)fds[i] + 1;
+    }
+    close_between(next, ~0U);
+}
+
+void helper_process_become(const char *name)
+{
+    /* It is the agent who decides when to end; a Ctrl-C reaches us as well, and its last turn needs us. */
+    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2};
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_NAME, name);
+    for (size_t i = 0; i < array_size(ignored); i++)
+        signal(ignored[i], SIG_IGN);
+    signal(SIGCHLD, SIG_DFL);
+    if (chdir("/") < 0)
+        _exit(1);
+}

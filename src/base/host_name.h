@@ -1,0 +1,21 @@
+/* The name or address of a host, with a port or without, as HTTP's Host header and configuration have it. Pure; what is parsed is
+ * untrusted. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HOST_NAME_MAX_BYTES 254
+
+struct host_name {
+    char name[HOST_NAME_MAX_BYTES]; /* lower case, no final dot, no brackets */
+    bool address;                   /* a literal IPv4 or IPv6 address */
+    bool loopback;                  /* 127.0.0.0/8, ::1 or "localhost" */
+    uint16_t port;                  /* 0: none given */
+};
+
+/* "name", "name:port", "1.2.3.4:port", "[::1]:port". -EINVAL: none of these. */
+int host_name_parse(const char *text, struct host_name *ret);
+
+/* The next of "name, name:port, ...": 1, 0 at the end, -EINVAL for an entry that is none. Moves `list` past it, whatever it was. */
+int host_name_next(const char **list, struct host_name *ret);
