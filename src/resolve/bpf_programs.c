@@ -24,6 +24,12 @@ void bpf_programs_free(struct bpf_programs *p)
     free(p);
 }
 
+void bpf_programs_limit(struct bpf_programs *p, size_t detailed)
+{
+    (void)p;
+    (void)detailed;
+}
+
 bool bpf_programs_refresh(struct bpf_programs *p)
 {
     (void)p;
@@ -94,6 +100,7 @@ struct bpf_programs {
     size_t count;
     struct range *ranges; /* by start */
     size_t range_count;
+    size_t detailed_max;
     uint64_t lookups;
 };
 
@@ -113,8 +120,14 @@ int bpf_programs_new(struct bpf_programs **ret)
     struct bpf_programs *p = calloc(1, sizeof(*p));
     if (!p)
         return -ENOMEM;
+    p->detailed_max = DETAILED_MAX;
     *ret = p;
     return 0;
+}
+
+void bpf_programs_limit(struct bpf_programs *p, size_t detailed)
+{
+    p->detailed_max = detailed < DETAILED_MAX ? detailed : DETAILED_MAX;
 }
 
 void bpf_programs_free(struct bpf_programs *p)
@@ -451,7 +464,7 @@ static struct detail *program_detail(struct bpf_programs *p, struct program *pro
             if (!oldest || other->detail->used < oldest->detail->used)
                 oldest = other;
         }
-        if (held >= DETAILED_MAX) {
+        if (held >= p->detailed_max) {
             detail_free(oldest->detail);
             oldest->detail = NULL;
         }

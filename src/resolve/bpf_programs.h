@@ -13,6 +13,8 @@
 struct bpf_programs;
 
 int bpf_programs_new(struct bpf_programs **ret);
+/* Of how many the names and lines are kept at most. */
+void bpf_programs_limit(struct bpf_programs *p, size_t detailed);
 void bpf_programs_free(struct bpf_programs *p);
 DEFINE_FREEP(bpf_programs)
 

@@ -1,9 +1,9 @@
-/* Names of kernel code; see kernel.h. Three places know them: the packed table of /proc/kallsyms, BPF
- * programs asked by bpf(2), and a small table of answers in front. An address in the kernel's own text is
- * answered for ever by the first reading; what lies elsewhere (modules, programs, trampolines) comes and
- * goes, so it is looked after once a second while it is asked for. A full re-reading costs 0.1 s of CPU: it
- * is done when /proc/modules has changed, or for an address that nobody knows, and then ever more rarely as
- * long as that finds nothing. */
+/* Names of kernel code; see kernel.h. They are known to the kernel, asked for one address (3 us), BPF programs
+ * listed by bpf(2), who know their lines, too, and the packed table of /proc/kallsyms; a small table of
+ * answers stands in front. An address in the kernel's own text is answered for ever; what lies elsewhere
+ * (modules, programs, trampolines) comes and goes, so it is looked after once a second while it is asked for.
+ * To read /proc/kallsyms costs 0.1 s of CPU and 3 MiB: it is done where the kernel cannot be asked, or for an
+ * address that nobody knows (ftrace's trampolines), and then ever more rarely as long as that finds nothing. */
 #include "resolve/kernel.h"
 
 #include "base/buf.h"
@@ -21,7 +21,7 @@
 
 #define SECOND_NS       1000000000ull
 #define BACKOFF_MAX_NS  (64 * SECOND_NS)
-#define ANSWERS         4096
+#define ANSWERS         4096 /* the hash gives 12 bits */
 #define TEXT_HALF_BYTES (128u << 10)
 #define MODULES_MAX     (4u << 20)
 #define MAPPING_BYTES   80
@@ -36,11 +36,13 @@ struct answer {
 };
 
 struct kernel_symbols {
+    struct kernel_asker asker; /* `ask` may be NULL */
     int kallsyms_fd, modules_fd;
     struct kallsyms *table;
     struct bpf_programs *programs;
     struct texts texts;
-    struct answer *answers; /* ANSWERS of them, by address */
+    struct answer *answers; /* by address */
+    size_t answer_count;    /* a power of two */
     uint32_t generation;    /* grows with every change of what is known outside the kernel's own text */
     uint64_t modules_hash;
     uint64_t looked_ns; /* last look for modules and programs */
@@ -94,13 +96,25 @@ int kernel_symbols_new(const char *kallsyms, struct kernel_symbols **ret)
     k->texts.half_bytes = TEXT_HALF_BYTES;
     k->generation = 1;
     k->backoff_ns = SECOND_NS;
-    k->answers = calloc(ANSWERS, sizeof(*k->answers));
-    if (!k->answers)
-        return -ENOMEM;
     r = bpf_programs_new(&k->programs);
+    if (r == 0)
+        r = kernel_symbols_limit(k, ANSWERS);
     if (r < 0)
         return r;
     *ret = take_ptr(k);
+    return 0;
+}
+
+int kernel_symbols_limit(struct kernel_symbols *k, size_t entries)
+{
+    entries = entries < ANSWERS ? entries : ANSWERS;
+    struct answer *answers = calloc(entries, sizeof(*answers));
+    if (!answers)
+        return -ENOMEM;
+    free(k->answers);
+    k->answers = answers;
+    k->answer_count = entries;
+    bpf_programs_limit(k->programs, entries);
     return 0;
 }
 
@@ -115,6 +129,12 @@ void kernel_symbols_free(struct kernel_symbols *k)
     texts_clear(&k->texts);
     free(k->answers);
     free(k);
+}
+
+void kernel_symbols_set_asker(struct kernel_symbols *k, const struct kernel_asker *asker)
+{
+    if (k)
+        k->asker = *asker;
 }
 
 void kernel_symbols_expire(struct kernel_symbols *k)
@@ -145,8 +165,17 @@ static void look_around(struct kernel_symbols *k, uint64_t now_ns)
     k->looked_ns = now_ns;
     if (bpf_programs_refresh(k->programs))
         k->generation++;
-    if (hash_modules(k->modules_fd) != k->modules_hash)
+    uint64_t hash = hash_modules(k->modules_fd);
+    if (hash == k->modules_hash)
+        return;
+    if (!k->asker.ask) {
         reread(k, now_ns);
+        return;
+    }
+    k->modules_hash = hash;
+    k->generation++;
+    kallsyms_free(k->table);
+    k->table = NULL;
 }
 
 /* Copies what is to be remembered; false when memory is out. */
@@ -176,21 +205,57 @@ static bool remember(struct kernel_symbols *k, struct answer *a, const char *fun
     return true;
 }
 
+static bool is_program(const char *module, const char *symbol)
+{
+    return !strcmp(module, "bpf") && !strncmp(symbol, "bpf_prog_", 9);
+}
+
+/* `module`: "" for the kernel itself. */
+static bool remember_symbol(struct kernel_symbols *k, struct answer *a, const char *module, const char *symbol)
+{
+    char mapping[MAPPING_BYTES] = "[kernel.kallsyms]", name[DEMANGLED_MAX];
+    if (*module)
+        snprintf(mapping, sizeof(mapping), "[%s]", module);
+    a->is_bpf = is_program(module, symbol);
+    a->line = 0;
+    demangle(symbol, name);
+    return remember(k, a, name, mapping, "");
+}
+
 static bool find_in_table(struct kernel_symbols *k, uint64_t address, struct answer *a)
 {
     struct kallsyms_symbol symbol;
+    struct bpf_place place;
     if (!k->table || !kallsyms_find(k->table, address, &symbol))
         return false;
-    char mapping[MAPPING_BYTES] = "[kernel.kallsyms]", name[DEMANGLED_MAX];
-    if (*symbol.module)
-        snprintf(mapping, sizeof(mapping), "[%s]", symbol.module);
-    a->is_bpf = !strcmp(symbol.module, "bpf") && !strncmp(symbol.name, "bpf_prog_", 9);
-    struct bpf_place place;
-    if (a->is_bpf && bpf_programs_find(k->programs, symbol.start, &place))
+    if (is_program(symbol.module, symbol.name) && bpf_programs_find(k->programs, symbol.start, &place))
         return false; /* its end is known, and the address lies behind it */
-    a->line = 0;
-    demangle(symbol.name, name);
-    return remember(k, a, name, mapping, "");
+    return remember_symbol(k, a, symbol.module, symbol.name);
+}
+
+static bool is_core(const struct kernel_symbols *k, uint64_t address)
+{
+    if (k->asker.ask)
+        return k->asker.text_start <= address && address < k->asker.text_end;
+    return k->table && kallsyms_is_core(k->table, address);
+}
+
+static bool find_asked(struct kernel_symbols *k, uint64_t address, struct answer *a)
+{
+    const char *text = k->asker.ask ? k->asker.ask(k->asker.context, address) : NULL;
+    const char *bracket = text ? strstr(text, " [") : NULL;
+    const char *plus = text ? memrchr(text, '+', bracket ? (size_t)(bracket - text) : strlen(text)) : NULL;
+    char module[MAPPING_BYTES - 2] = "", symbol[KALLSYMS_NAME_MAX];
+    if (!plus || plus == text)
+        return false;
+    snprintf(symbol, sizeof(symbol), "%.*s", (int)(plus - text), text);
+    if (bracket)
+        snprintf(module, sizeof(module), "%.*s", (int)strcspn(bracket + 2, " ]"), bracket + 2);
+    else if (!is_core(k, address) && !strncmp(symbol, "bpf_", 4))
+        snprintf(module, sizeof(module), "bpf");
+    else if (!is_core(k, address))
+        return false; /* the page of vsyscalls, which the kernel takes for code of its last symbol */
+    return remember_symbol(k, a, module, symbol);
 }
 
 static bool find_in_programs(struct kernel_symbols *k, uint64_t address, struct answer *a)
@@ -206,12 +271,12 @@ static bool find_in_programs(struct kernel_symbols *k, uint64_t address, struct 
 static bool find_anywhere(struct kernel_symbols *k, uint64_t address, struct answer *a)
 {
     uint64_t now_ns = clock_monotonic_ns();
-    if (!k->table && (!k->reread_ns || now_ns - k->reread_ns >= SECOND_NS))
+    if (!k->asker.ask && !k->table && (!k->reread_ns || now_ns - k->reread_ns >= SECOND_NS))
         reread(k, now_ns);
-    if (k->table && kallsyms_is_core(k->table, address))
-        return find_in_table(k, address, a);
+    if (is_core(k, address))
+        return k->asker.ask ? find_asked(k, address, a) : find_in_table(k, address, a);
     look_around(k, now_ns);
-    if (find_in_programs(k, address, a) || find_in_table(k, address, a)) {
+    if (find_in_programs(k, address, a) || find_asked(k, address, a) || find_in_table(k, address, a)) {
         k->backoff_ns = SECOND_NS;
         return true;
     }
@@ -231,7 +296,7 @@ static bool is_current(const struct kernel_symbols *k, const struct answer *a, u
 {
     if (!a->table || a->address != address || !texts_alive(&k->texts, a->texts))
         return false;
-    if (k->table && kallsyms_is_core(k->table, address))
+    if (is_core(k, address))
         return true;
     return a->table == k->generation && clock_monotonic_ns() - k->looked_ns < SECOND_NS;
 }
@@ -253,8 +318,7 @@ bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct fram
         *ret = unnamed_frame(address);
         return false;
     }
-    struct answer *a = &k->answers[(address * 0x9e3779b97f4a7c15u) >> 52];
-    _Static_assert(ANSWERS == 1 << 12, "the hash gives 12 bits");
+    struct answer *a = &k->answers[(address * 0x9e3779b97f4a7c15u) >> 52 & (k->answer_count - 1)];
     k->lookups++;
     bool found = is_current(k, a, address);
     if (found) {
@@ -288,7 +352,7 @@ void kernel_symbols_metrics(const struct kernel_symbols *k, struct metric_set *s
     if (!k)
         return;
     size_t bytes =
-        (k->table ? kallsyms_bytes(k->table) : 0) + texts_bytes(&k->texts) + ANSWERS * sizeof(*k->answers);
+        (k->table ? kallsyms_bytes(k->table) : 0) + texts_bytes(&k->texts) + k->answer_count * sizeof(*k->answers);
     metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", "Memory held by a cache.", bytes,
                METRIC_LABELS({"cache", "kernel_symbols"}));
     metric_add(set, "sonde_self_cache_entries", METRIC_GAUGE, "", "Entries held by a cache.",

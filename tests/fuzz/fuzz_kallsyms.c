@@ -2,18 +2,11 @@
  * must begin at or before it. */
 #include "resolve/kallsyms.h"
 
+#include "memory_file.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
-
-static int file_of(const uint8_t *data, size_t size)
-{
-    int fd = memfd_create("fuzz", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
-        abort();
-    return fd;
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -21,7 +14,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     /* what follows a NUL is /proc/modules */
     const uint8_t *end = memchr(data, '\0', size);
     size_t text = end ? (size_t)(end - data) : size, rest = end ? size - text - 1 : 0;
-    int fd = file_of(data, text), modules = file_of(end ? end + 1 : data, rest);
+    char path[MEMORY_FILE_PATH_BYTES];
+    int fd = memory_file(data, text, path), modules = memory_file(end ? end + 1 : data, rest, path);
     struct kallsyms *k = NULL;
     (void)kallsyms_check(fd);
     if (kallsyms_read(fd, modules, &k) == 0) {

@@ -149,6 +149,63 @@ static void learns_modules_loaded_later(void **state) {
     place_remove(&p);
 }
 
+/* As a kernel answers that knows what `small` lists. */
+static const char *fake_ask(void *context, uint64_t address) {
+    ++*(int *)context;
+    switch (address) {
+    case 0xffffffff81000101: return "asked+one+0x1/0x100";
+    case 0xffffffffc0001002: return "in_module+0x2/0x80 [mod_a]";
+    case 0xffffffffc0001003: return "in_module+0x3/0x80 [mod_a 0123456789abcdef]";
+    case 0xffffffffc0300104: return "bpf_prog_6deef7357e7b4530_pass+0x4/0x100";
+    case 0xffffffffc0300204: return "bpf_trampoline_6442536467+0x4/0x1000";
+    case 0xffffffffff600000: return "__stop_runtime_ptr_USER_PTR_MAX+0x7bad9910/0xfffffffffe6e29d8";
+    case 0xffffffff81000105: return "+0xzz";
+    case 0xffffffff81000106: return "";
+    }
+    return NULL;
+}
+
+static void asks_the_kernel(void **state) {
+    (void)state;
+    struct place p = place_make(small, small_modules);
+    struct kernel_symbols *k = NULL;
+    int asked = 0;
+    const struct kernel_asker asker = {
+        .ask = fake_ask, .context = &asked, .text_start = 0xffffffff81000000, .text_end = 0xffffffff81000500};
+    assert_int_equal(kernel_symbols_new(p.kallsyms, &k), 0);
+    kernel_symbols_set_asker(k, &asker);
+    write_file(p.kallsyms, ""); /* not needed for all these */
+    for (int round = 0; round < 2; round++) {
+        struct frame f;
+        expect(k, 0xffffffff81000101, "asked+one", "[kernel.kallsyms]");
+        expect(k, 0xffffffff81000102, "", "[kernel.kallsyms]");
+        expect(k, 0xffffffff81000105, "", "[kernel.kallsyms]");
+        expect(k, 0xffffffff81000106, "", "[kernel.kallsyms]");
+        expect(k, 0xffffffffc0001002, "in_module", "[mod_a]");
+        expect(k, 0xffffffffc0001003, "in_module", "[mod_a]");
+        expect(k, 0xffffffffc0300204, "bpf_trampoline_6442536467", "[bpf]");
+        expect(k, 0xffffffffff600000, "", "[kernel.kallsyms]");
+        assert_true(kernel_symbols_find(k, 0xffffffffc0300104, &f));
+        assert_int_equal(f.kind, FRAME_BPF);
+        assert_string_equal(f.function, "bpf_prog_6deef7357e7b4530_pass");
+        assert_string_equal(f.mapping, "[bpf]");
+    }
+    int before = asked;
+    expect(k, 0xffffffff81000101, "asked+one", "[kernel.kallsyms]");
+    assert_int_equal(asked, before); /* what never changes is asked for once */
+
+    /* what the kernel does not say stands in the text, as long as the modules are the same */
+    write_file(p.kallsyms, small);
+    kernel_symbols_expire(k);
+    expect(k, 0xffffffffc0201010, "ftrace_trampoline", "[__builtin__ftrace]");
+    write_file(p.kallsyms, "ffffffff81000000 T _stext\n");
+    write_file(p.modules, "");
+    kernel_symbols_expire(k);
+    expect(k, 0xffffffffc0201010, "", "[kernel.kallsyms]");
+    kernel_symbols_free(k);
+    place_remove(&p);
+}
+
 static void without_rights_it_says_so(void **state) {
     (void)state;
     struct place p = place_make(
@@ -177,8 +234,7 @@ static void damaged_lines_are_passed_over(void **state) {
 }
 
 /* The strings of a whole stack must hold while it is filled frame by frame. */
-static void a_stack_of_names_holds(void **state) {
-    (void)state;
+static void hold_stacks(size_t entries) {
     size_t size = 0, room = 1 << 20;
     char *text = calloc(1, room);
     assert_non_null(text);
@@ -188,6 +244,8 @@ static void a_stack_of_names_holds(void **state) {
     struct place p = place_make(text, NULL);
     struct kernel_symbols *k = NULL;
     assert_int_equal(kernel_symbols_new(p.kallsyms, &k), 0);
+    if (entries)
+        assert_int_equal(kernel_symbols_limit(k, entries), 0);
     for (int first = 0; first + 500 <= 8000; first += 137) {
         struct frame frames[500];
         for (int i = 0; i < 500; i++)
@@ -201,6 +259,18 @@ static void a_stack_of_names_holds(void **state) {
     kernel_symbols_free(k);
     place_remove(&p);
     free(text);
+}
+
+static void a_stack_of_names_holds(void **state) {
+    (void)state;
+    hold_stacks(0);
+}
+
+/* Nearly no name is found where it was remembered: all are the same. */
+static void few_answers_change_no_name(void **state) {
+    (void)state;
+    hold_stacks(16);
+    hold_stacks(1);
 }
 
 /* This machine's own: the name that is found at a symbol's address must be one of those that the text has
@@ -258,9 +328,11 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_names),
         cmocka_unit_test(learns_modules_loaded_later),
+        cmocka_unit_test(asks_the_kernel),
         cmocka_unit_test(without_rights_it_says_so),
         cmocka_unit_test(damaged_lines_are_passed_over),
         cmocka_unit_test(a_stack_of_names_holds),
+        cmocka_unit_test(few_answers_change_no_name),
         cmocka_unit_test(agrees_with_this_kernel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,41 @@
+/* Names of kernel code, one address at a time: the kernel looks them up much faster than it writes all of /proc/kallsyms for us to
+ * look them up in, and only what was sampled is ever named. Attached nowhere: src/sources/kernel_names.c runs it (5.16 and later). */
+#include "vmlinux.h"
+
+#include <bpf/bpf_helpers.h>
+
+#include "kernel_names.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+/* The kernel's own text, and the end of all that was loaded with it. */
+__u64 text_start, text_end, image_end;
+
+/* Asked; answered: "vfs_read+0x1b/0x360", "btrfs_read+0x1b/0x360 [btrfs]"; "0xffffffff81000000": not known. */
+__u64 address;
+char text[KERNEL_NAMES_TEXT_BYTES];
+
+#define MARK(name, ret) bpf_kallsyms_lookup_name(name, sizeof(name), 0, ret)
+
+SEC("syscall")
+int find_text(void *context)
+{
+    static const char start[] = "_stext", end[] = "_etext", image[] = "_end", init[] = "_einittext";
+    __u64 found[3] = {};
+    int r = MARK(start, &found[0]) ?: MARK(end, &found[1]);
+
+    if (r == 0 && MARK(image, &found[2]) != 0) /* named by kernels that name data, too */
+        r = MARK(init, &found[2]);
+    text_start = found[0];
+    text_end = found[1];
+    image_end = found[2];
+    return r;
+}
+
+SEC("syscall")
+int name_address(void *context)
+{
+    __u64 asked = address;
+
+    return BPF_SNPRINTF(text, sizeof(text), "%pS", asked);
+}

@@ -1,0 +1,13 @@
+/* A BPF program that is long in two lines of it, which test_record.py knows by their comments. */
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+SEC("socket") int spin(struct __sk_buff *skb)
+{
+    volatile unsigned sum = 0;
+    for (int i = 0; i < 4000; i++) /* busy */
+        sum += i * 7;              /* busy */
+    return sum & skb->len & 0;
+}
+
+char _license[] SEC("license") = "GPL";
