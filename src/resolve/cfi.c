@@ -3,10 +3,12 @@
  * bytes a function, the table. */
 #include "resolve/cfi.h"
 
+#include "resolve/cfi_go.h"
 #include "resolve/cfi_index.h"
 #include "resolve/cfi_rule.h"
 #include "resolve/unwind_table.h"
 
+#include <elf.h>
 #include <errno.h>
 
 #define SCAN_BUDGET_BYTES ((size_t)8 << 20)
@@ -27,6 +29,13 @@ struct build {
     bool is_signal_frame;
 };
 
+/* Go's linker writes factors that no other does. */
+static bool is_by_go(const struct build *b)
+{
+    return b->index->go.count > 0 && b->cie_source == CFI_DEBUG_FRAME && b->cie.data_align == -4 &&
+           elf_machine(b->f) == EM_X86_64;
+}
+
 static void write_row(void *context, uint64_t address, const struct cfa_row *row)
 {
     struct build *b = context;
@@ -34,6 +43,8 @@ static void write_row(void *context, uint64_t address, const struct cfa_row *row
     if (distance >= b->range->end - b->range->start)
         return; /* cut short by the next description */
     struct unwind_rule rule = cfi_rule_from_row(elf_machine(b->f), row, b->is_signal_frame);
+    if (is_by_go(b))
+        cfi_go_save_fp(&rule);
     unwind_table_writer_add(b->writer, b->range->start + (uint32_t)distance, &rule);
 }
 
@@ -63,6 +74,15 @@ static void write_description(struct build *b, const struct cfi_range *range)
     }
 }
 
+static void write_go_function(struct build *b, const struct cfi_range *range)
+{
+    struct cfi_go_rows rows = cfi_go_rows(b->index, range);
+    struct unwind_rule rule;
+    uint32_t at;
+    while (cfi_go_next(&rows, &at, &rule))
+        unwind_table_writer_add(b->writer, range->start + at, &rule);
+}
+
 /* Code without description. Up to the next 16 bytes it is what compilers fill the space between functions
  * with: a row for each would make tables a tenth larger and serve nobody. */
 static void write_gap(struct build *b, uint32_t from, uint32_t to)
@@ -77,7 +97,7 @@ static void write_gap(struct build *b, uint32_t from, uint32_t to)
         uint32_t at = cfi_known_trampoline(b->f, from, to, &b->scan_budget_bytes, &size, &rule);
         if (at >= to)
             return;
-        unwind_table_writer_add(b->writer, at, &rule);
+        unwind_table_writer_add(b->writer, at > from ? cfi_known_trampoline_from(b->f, at) : at, &rule);
         unwind_table_writer_add(b->writer, at + size, &none);
         from = at + size;
     }
@@ -126,6 +146,8 @@ static void write_all(struct build *b)
             write_between(b, covered, range->start);
         if (range->source == CFI_KNOWN)
             unwind_table_writer_add(b->writer, range->start, &index->known[range->position]);
+        else if (range->source == CFI_GO_TABLE)
+            write_go_function(b, range);
         else
             write_description(b, range);
         covered = range->end;
@@ -164,6 +186,12 @@ int cfi_build(const struct elf_file *f, struct unwind_table **ret)
 
 uint64_t cfi_input_bytes(const struct elf_file *f)
 {
-    const struct elf_section *eh = elf_section(f, ".eh_frame"), *debug = elf_section(f, ".debug_frame");
-    return (eh ? eh->size_bytes : 0) + (debug ? debug->size_bytes : 0);
+    bool is_searched;
+    const struct elf_section *sections[] = {elf_section(f, ".eh_frame"), elf_section(f, ".debug_frame"),
+                                            go_table_section(f, &is_searched)};
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < array_size(sections); i++)
+        if (sections[i] && sections[i]->size_bytes < UINT64_MAX - bytes)
+            bytes += sections[i]->size_bytes;
+    return bytes;
 }

@@ -1,6 +1,6 @@
 /* A binary search in .eh_frame_hdr, then one description and its CIE, each read by itself; see cfi_finder.h.
  * What the search table does not list is known by other means (cfi_known.c) or has no rule, unless there is
- * a .debug_frame, which has no search table. */
+ * a .debug_frame or Go's own table, which it does not list. */
 #include "resolve/cfi_finder.h"
 
 #include "resolve/cfi_index.h"
@@ -21,7 +21,7 @@ struct cfi_finder {
     uint64_t header_vaddr, table_offset;
     uint32_t count;
     uint64_t text_vaddr, data_vaddr;
-    bool has_debug_frame;
+    bool is_partial; /* more is described than the search table lists */
     struct cfi_index known; /* without descriptions */
 };
 
@@ -71,7 +71,7 @@ int cfi_finder_new(struct elf_file *f, struct cfi_finder **ret)
     s->count = head.count;
     s->text_vaddr = section_vaddr(f, ".text");
     s->data_vaddr = section_vaddr(f, ".got");
-    s->has_debug_frame = elf_section(f, ".debug_frame");
+    s->is_partial = elf_section(f, ".debug_frame") || s->known.go.count > 0;
     s->f = f;
     *ret = take_ptr(s);
     return 0;
@@ -180,7 +180,7 @@ static int rule_of_description(const struct cfi_finder *s, uint64_t description_
 }
 
 /* A trampoline without description that holds `offset` begins there or, when its later instructions are
- * asked for, up to `before_bytes` earlier. */
+ * asked for, up to `before_bytes` earlier; or at the next byte (cfi.c). */
 static bool find_trampoline(const struct cfi_finder *s, uint32_t offset, uint32_t before_bytes,
                             struct unwind_rule *ret)
 {
@@ -189,10 +189,12 @@ static bool find_trampoline(const struct cfi_finder *s, uint32_t offset, uint32_
     uint32_t from = offset - before_bytes, to = offset + TRAMPOLINE_BYTES, at, size;
     size_t budget_bytes = TRAMPOLINE_BYTES * TRAMPOLINE_BYTES;
     struct unwind_rule rule;
-    while ((at = cfi_known_trampoline(s->f, from, to, &budget_bytes, &size, &rule)) <= offset) {
+    while ((at = cfi_known_trampoline(s->f, from, to, &budget_bytes, &size, &rule)) <= offset + 1) {
         from = at + size;
         if (offset >= from)
             continue;
+        if (offset < cfi_known_trampoline_from(s->f, at))
+            break;
         *ret = rule;
         return true;
     }
@@ -228,7 +230,7 @@ int cfi_finder_find(struct cfi_finder *s, uint32_t file_offset, struct unwind_ru
     if (r == 0)
         r = rule_of_description(s, description_vaddr, &w);
     if (r == -ENOENT) {
-        if (s->has_debug_frame)
+        if (s->is_partial)
             return -ENOENT;
         if (!find_known(s, file_offset, &w, &w.rule))
             w.rule = (struct unwind_rule){.cfa = UNWIND_CFA_NONE};

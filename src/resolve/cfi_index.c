@@ -2,6 +2,8 @@
  * descriptions lie in any order, and a bound on the section bounds all that is made of it. */
 #include "resolve/cfi_index.h"
 
+#include "resolve/cfi_go.h"
+
 #include <elf.h>
 #include <errno.h>
 #include <string.h>
@@ -49,6 +51,15 @@ static bool code_range(const struct elf_file *f, uint64_t start, uint64_t end, s
         return true;
     }
     return false;
+}
+
+int cfi_index_add_code(const struct elf_file *f, struct cfi_index *index, uint64_t start, uint64_t end,
+                       const struct cfi_range *as)
+{
+    struct cfi_range range = *as;
+    if (!code_range(f, start, end, &range))
+        return 0; /* a function that the linker left out */
+    return add_range(index, &range);
 }
 
 static uint64_t section_vaddr(const struct elf_file *f, const char *name)
@@ -137,14 +148,14 @@ static int index_section(const struct elf_file *f, struct cfi_index *index, enum
             cie.position = cie_at;
         }
         struct eh_frame_fde fde;
-        struct cfi_range range = {.position = (uint32_t)at, .source = source};
         if (!cie_good || eh_frame_read_fde(s, at, &cie, &fde) < 0) {
             index->skipped++;
             continue;
         }
-        if (!code_range(f, fde.start, fde.end, &range))
-            continue; /* a function that the linker left out */
-        int r = add_range(index, &range);
+        if (source == CFI_DEBUG_FRAME && go_frames_have(&index->go, fde.start))
+            continue;
+        int r = cfi_index_add_code(f, index, fde.start, fde.end,
+                                   &(struct cfi_range){.position = (uint32_t)at, .source = source});
         if (r < 0)
             return r;
     }
@@ -207,12 +218,13 @@ int cfi_index_new(const struct elf_file *f, struct cfi_index **ret)
     if (r < 0 && r != -ENOENT)
         index->skipped++; /* the better source may do without it */
 
-    for (enum cfi_source source = CFI_EH_FRAME; source < CFI_KNOWN; source++) {
-        r = index_section(f, index, source);
-        if (r < 0)
-            return r;
-    }
     r = cfi_known_add(f, index);
+    if (r < 0)
+        return r;
+    for (enum cfi_source source = CFI_EH_FRAME; source <= CFI_DEBUG_FRAME && r == 0; source++)
+        r = index_section(f, index, source);
+    if (r == 0)
+        r = cfi_go_add(f, index);
     if (r < 0)
         return r;
     if (!is_sorted(index))
@@ -228,8 +240,9 @@ void cfi_index_free(struct cfi_index *index)
 {
     if (!index)
         return;
-    for (size_t i = 0; i < CFI_KNOWN; i++)
+    for (size_t i = 0; i < array_size(index->section_data); i++)
         free(index->section_data[i]);
+    free(index->go_changes);
     free(index->ranges);
     free(index);
 }

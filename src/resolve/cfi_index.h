@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "resolve/eh_frame.h"
 #include "resolve/elf.h"
+#include "resolve/go_frames.h"
 
 #include <linux/types.h>
 
@@ -18,23 +19,27 @@
 enum cfi_source {
     CFI_EH_FRAME,
     CFI_DEBUG_FRAME,
+    CFI_GO_TABLE, /* `position` is a place in `go_changes` */
     CFI_KNOWN, /* `position` is a number of `known` */
     CFI_SOURCES,
 };
 
 struct cfi_range {
     uint32_t start, end; /* file offsets */
-    uint32_t position;   /* of the FDE in its section */
+    uint32_t position;   /* of the FDE in its section, if it is of one */
     uint32_t source;     /* enum cfi_source */
 };
 
-#define CFI_KNOWN_MAX 16
+#define CFI_KNOWN_MAX 128
 
 struct cfi_index {
-    struct eh_frame sections[CFI_KNOWN]; /* by source; size 0: none */
-    void *section_data[CFI_KNOWN];       /* owned */
+    struct eh_frame sections[CFI_GO_TABLE]; /* by source; size 0: none */
+    void *section_data[CFI_GO_TABLE];       /* owned */
+    uint8_t *go_changes;                    /* owned; of the stack's depth (go_table.h) */
+    size_t go_changes_bytes;
     struct unwind_rule known[CFI_KNOWN_MAX];
     size_t known_count;
+    struct go_frames go;      /* whose descriptions are left out */
     struct cfi_range *ranges; /* sorted by start, disjoint */
     size_t range_count, range_capacity;
     uint32_t skipped;
@@ -50,6 +55,10 @@ DEFINE_FREEP(cfi_index)
 int cfi_index_add_known(struct cfi_index *index, uint64_t start, uint64_t end,
                         const struct unwind_rule *rule);
 
+/* Adds code at these addresses; `as` says the rest. For cfi_go.c. */
+int cfi_index_add_code(const struct elf_file *f, struct cfi_index *index, uint64_t start, uint64_t end,
+                       const struct cfi_range *as);
+
 /* Adds what the file's layout says without any description (cfi_known.c). */
 int cfi_known_add(const struct elf_file *f, struct cfi_index *index);
 
@@ -58,3 +67,7 @@ int cfi_known_add(const struct elf_file *f, struct cfi_index *index);
  * lessens. */
 uint32_t cfi_known_trampoline(const struct elf_file *f, uint32_t from, uint32_t to, size_t *budget_bytes,
                               uint32_t *ret_size, struct unwind_rule *ret_rule);
+
+/* From where on the rule of a trampoline at `at` is to hold: handlers return to its first byte, and callers
+ * are looked up by the byte before, where there is padding and no code. */
+uint32_t cfi_known_trampoline_from(const struct elf_file *f, uint32_t at);

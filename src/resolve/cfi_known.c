@@ -1,6 +1,6 @@
 /* Code that no description covers but whose frames are known by what the code is: PLT stubs of linkers that
- * do not describe them (lld, mold), .init and .fini, the entry point, and signal trampolines, which have to
- * be just these instructions for the kernel. */
+ * do not describe them (lld, mold), .init and .fini, the entry point, Go's functions that go over to another
+ * stack, and signal trampolines, which have to be just these instructions for the kernel. */
 #include "resolve/cfi_index.h"
 
 #include <elf.h>
@@ -147,9 +147,54 @@ static bool is_start(const struct elf_file *f, uint64_t entry)
     return false;
 }
 
+/* One of Go's functions that leave their stack, at [start, end) of the file. */
+static int add_go_frame(struct cfi_index *index, uint64_t start, uint64_t end, enum go_frame_kind kind)
+{
+    static const struct unwind_rule outermost = {.cfa = UNWIND_CFA_END},
+                                    lost = {.cfa = UNWIND_CFA_UNSUPPORTED};
+    static const struct unwind_rule pushed = {
+        .cfa = UNWIND_CFA_SP, .cfa_offset = 16, .ra_offset = -8, .fp = UNWIND_FP_AT_CFA, .fp_offset = -16};
+    static const struct unwind_rule framed = {
+        .cfa = UNWIND_CFA_FP, .cfa_offset = 16, .ra_offset = -8, .fp = UNWIND_FP_AT_CFA, .fp_offset = -16};
+    int r;
+    switch (kind) {
+    case GO_FRAME_OUTERMOST:
+        return cfi_index_add_known(index, start, end, &outermost);
+    case GO_FRAME_LOST:
+        return cfi_index_add_known(index, start, end, &lost);
+    case GO_FRAME_PUSHED: /* one byte, then three */
+        r = cfi_index_add_known(index, start, start + 1, &at_call);
+        if (r == 0)
+            r = cfi_index_add_known(index, start + 1, start + 4, &pushed);
+        return r < 0 ? r : cfi_index_add_known(index, start + 4, end, &framed);
+    case GO_FRAME_BY_POINTER:
+    case GO_FRAME_TRAMPOLINE:
+        break; /* as code without rules is walked */
+    }
+    return 0;
+}
+
+static int add_go(const struct elf_file *f, struct cfi_index *index)
+{
+    go_frames_find(f, &index->go);
+    for (size_t i = 0; i < index->go.count; i++) {
+        const struct go_frame *frame = &index->go.at[i];
+        uint64_t start, last;
+        if (elf_offset_from_vaddr(f, frame->start, &start) < 0 ||
+            elf_offset_from_vaddr(f, frame->end - 1, &last) < 0 || last < start + 4)
+            continue;
+        int r = add_go_frame(index, start, last + 1, frame->kind);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
 int cfi_known_add(const struct elf_file *f, struct cfi_index *index)
 {
     int r = add_plts(f, index);
+    if (r == 0)
+        r = add_go(f, index);
     if (r == 0)
         r = add_glue(f, index, ".init");
     if (r == 0)
@@ -214,4 +259,12 @@ uint32_t cfi_known_trampoline(const struct elf_file *f, uint32_t from, uint32_t 
         from += (uint32_t)(size - sizeof(t->code)); /* one may lie across the edge */
     }
     return to;
+}
+
+uint32_t cfi_known_trampoline_from(const struct elf_file *f, uint32_t at)
+{
+    uint8_t before;
+    bool is_padding =
+        at > 0 && elf_read(f, at - 1, &before, 1) == 0 && (before == 0x90 || before == 0xcc || before == 0);
+    return is_padding ? at - 1 : at;
 }

@@ -23,6 +23,7 @@
 #define ELF_MAX_NOTE_BYTES      (64u << 10)
 #define ELF_MAX_NOTES           16
 #define ELF_INFLATE_STEP        (64u << 10)
+#define DIGEST_NOTES_MAX_BYTES  (4u << 20)
 
 struct note_range {
     uint64_t offset, size, align;
@@ -491,6 +492,21 @@ static size_t find_build_id(const struct elf_file *f, const struct note_range *r
     return 0;
 }
 
+/* By pieces: most have a few KiB, some megabytes. */
+static uint64_t hash_section(const struct elf_file *f, const struct elf_section *s, uint64_t hash)
+{
+    char piece[4096];
+    const uint64_t size = s->size_bytes < DIGEST_NOTES_MAX_BYTES ? s->size_bytes : DIGEST_NOTES_MAX_BYTES;
+    for (uint64_t done = 0; done < size;) {
+        const size_t n = size - done < sizeof(piece) ? size - done : sizeof(piece);
+        if (elf_read(f, s->offset + done, piece, n) < 0)
+            break;
+        hash = XXH3_64bits_withSeed(piece, n, hash);
+        done += n;
+    }
+    return hash;
+}
+
 uint64_t elf_digest(const struct elf_file *f)
 {
     const uint64_t head[] = {f->size, f->entry, f->machine, f->type, f->segment_count, f->section_count};
@@ -504,8 +520,10 @@ uint64_t elf_digest(const struct elf_file *f)
         const struct elf_section *s = &f->sections[i];
         const uint64_t row[] = {s->type, s->flags, s->vaddr, s->offset, s->size_bytes};
         hash = XXH3_64bits_withSeed(row, sizeof(row), hash);
+        hash = XXH3_64bits_withSeed(s->name, strlen(s->name), hash);
     }
-    return hash;
+    const struct elf_section *notes = elf_section(f, ".note.stapsdt");
+    return notes && notes->type != SHT_NOBITS ? hash_section(f, notes, hash) : hash;
 }
 
 size_t elf_build_id(const struct elf_file *f, uint8_t ret[64])

@@ -56,7 +56,8 @@ int elf_section_data(const struct elf_file *f, const struct elf_section *s, size
 int elf_vaddr_from_offset(const struct elf_file *f, uint64_t offset, uint64_t *ret);
 int elf_offset_from_vaddr(const struct elf_file *f, uint64_t vaddr, uint64_t *ret);
 
-/* A hash of the size and of what the headers say of segments and sections. */
+/* A hash of the size, of what the headers say of segments and sections, and of the native probes' notes: who
+ * claims to be another file has these as well, or is told apart. */
 uint64_t elf_digest(const struct elf_file *f);
 
 /* NT_GNU_BUILD_ID from the notes of PT_NOTE segments or sections; returns its length (<= 64) or 0. */

@@ -213,6 +213,5 @@ const struct process_mapping *process_mapping_find(const struct process *process
         else
             high = middle;
     }
-    const struct process_mapping *m = process->mappings + low;
-    return low < process->mapping_count && m->start <= address ? m : NULL;
+    return low < process->mapping_count && process->mappings[low].start <= address ? &process->mappings[low] : NULL;
 }

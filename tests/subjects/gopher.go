@@ -1,4 +1,6 @@
 // Go frames: goroutines on stacks of their own, methods and closures. `gopher [SECONDS]`
+// With `churn`: garbage, which the collector makes those help with who make it, on the stack of their thread; goroutines that wait for
+// each other; stacks that grow.
 package main
 
 import (
@@ -30,6 +32,43 @@ func (b *burrow) dig(depth int, until time.Time) uint64 {
 	return b.dig(depth-1, until) + uint64(depth)
 }
 
+var rubbish [512][]*burrow
+
+//go:noinline
+func litter(until time.Time) {
+	for i := 0; time.Now().Before(until); i++ {
+		var made []*burrow
+		for j := 0; j < 200; j++ {
+			made = append(made, &burrow{j})
+		}
+		rubbish[i%len(rubbish)] = made
+	}
+}
+
+//go:noinline
+func deepen(depth int) int {
+	var room [64]int
+	if depth == 0 {
+		return room[depth%64]
+	}
+	return deepen(depth-1) + room[depth%64] + 1
+}
+
+func churn(until time.Time) {
+	balls := make(chan int)
+	for i := 0; i < 4; i++ {
+		go litter(until)
+		go func() {
+			for ball := range balls {
+				deepen(ball % 300)
+			}
+		}()
+	}
+	for i := 0; time.Now().Before(until); i++ {
+		balls <- i
+	}
+}
+
 func main() {
 	seconds := 5.0
 	if len(os.Args) > 1 {
@@ -41,6 +80,10 @@ func main() {
 	}
 	fmt.Printf("%s;main.leaf\npid %d\nready\n", stack, os.Getpid())
 	until := time.Now().Add(time.Duration(seconds * float64(time.Second)))
+	if len(os.Args) > 2 && os.Args[2] == "churn" {
+		churn(until)
+		return
+	}
 	var all sync.WaitGroup
 	for i := 0; i < 2; i++ {
 		all.Add(1)

@@ -234,7 +234,8 @@ static void signal_trampolines_without_description(void **state)
     add_fde(&m, 0, 0x20, CODE(0x00));
     memcpy(m.file + CODE_OFFSET + 0x123, "\x48\xc7\xc0\x0f\0\0\0\x0f\x05", 9);
     _cleanup_(unwind_table_freep) struct unwind_table *t = build(&m);
-    assert_int_equal(at(t, 0x122).cfa, UNWIND_CFA_NONE);
+    assert_int_equal(at(t, 0x121).cfa, UNWIND_CFA_NONE);
+    assert_int_equal(at(t, 0x122).cfa, UNWIND_CFA_SIGNAL); /* where a return to its first byte is looked up */
     assert_int_equal(at(t, 0x123).cfa, UNWIND_CFA_SIGNAL);
     assert_int_equal(at(t, 0x12b).cfa, UNWIND_CFA_SIGNAL);
     assert_int_equal(at(t, 0x12c).cfa, UNWIND_CFA_NONE);

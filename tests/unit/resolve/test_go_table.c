@@ -1,9 +1,13 @@
 /* Go's table of functions, made here byte by byte in the forms of Go 1.18 (text in the header) and 1.26 (text
- * in the module's record). */
+ * in the module's record), and among other data. */
+#include "resolve/cfi.h"
+#include "resolve/go_frames.h"
 #include "resolve/go_table.h"
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,10 +23,21 @@
 #define BYTES     0x800
 #define TEXT      0x401000
 
+#define SEGMENT_AT 0x40
+#define CODE_AT    0x180
+#define CODE_BYTES 0x50
+
+#define DATA_BEFORE 0x40
+
 static void put(uint8_t *at, uint64_t value, int bytes)
 {
     for (int i = 0; i < bytes; i++)
         at[i] = value >> 8 * i;
+}
+
+static void strcpy_at(uint8_t *at, const char *text)
+{
+    memcpy(at, text, strlen(text) + 1);
 }
 
 static uint8_t *make(uint32_t magic, uint64_t text_in_header, uint64_t text_in_module)
@@ -34,6 +49,8 @@ static uint8_t *make(uint32_t magic, uint64_t text_in_header, uint64_t text_in_m
                          .e_type = ET_EXEC,
                          .e_machine = EM_X86_64,
                          .e_version = EV_CURRENT,
+                         .e_phoff = SEGMENT_AT,
+                         .e_phnum = 1,
                          .e_shoff = HEADS_AT,
                          .e_ehsize = sizeof(header),
                          .e_phentsize = sizeof(Elf64_Phdr),
@@ -46,7 +63,14 @@ static uint8_t *make(uint32_t magic, uint64_t text_in_header, uint64_t text_in_m
         {12, SHT_PROGBITS, SHF_ALLOC, 0x600000, MODULE_AT, 0x100},
         {23, SHT_STRTAB, 0, 0, NAMES_AT, sizeof(names)},
     };
+    const Elf64_Phdr code = {.p_type = PT_LOAD,
+                             .p_flags = PF_R | PF_X,
+                             .p_offset = CODE_AT,
+                             .p_vaddr = TEXT,
+                             .p_filesz = CODE_BYTES,
+                             .p_memsz = CODE_BYTES};
     memcpy(image, &header, sizeof(header));
+    memcpy(image + SEGMENT_AT, &code, sizeof(code));
     memcpy(image + HEADS_AT, sections, sizeof(sections));
     memcpy(image + NAMES_AT, names, sizeof(names));
     uint8_t *t = image + TABLE_AT;
@@ -56,15 +80,19 @@ static uint8_t *make(uint32_t magic, uint64_t text_in_header, uint64_t text_in_m
     put(t + 8, 2, 8); /* functions */
     put(t + 24, text_in_header, 8);
     put(t + 32, 72, 8);    /* names */
+    put(t + 56, 0xe0, 8);  /* changes */
     put(t + 64, 0x100, 8); /* table of functions */
     memcpy(t + 72, "main.main\0runtime.goexit", 25);
     put(t + 0x100, 0, 4); /* main.main: [0, 0x40) */
     put(t + 0x104, 0x20, 4);
     put(t + 0x108, 0x40, 4); /* runtime.goexit: [0x40, 0x50) */
-    put(t + 0x10c, 0x30, 4);
-    put(t + 0x110, 0x50, 4);
+    put(t + 0x10c, 0x50, 4);
+    put(t + 0x110, CODE_BYTES, 4);
     put(t + 0x124, 0, 4); /* their records: place, name */
-    put(t + 0x134, 10, 4);
+    put(t + 0x130, 1, 4); /* depths */
+    put(t + 0x154, 10, 4);
+    t[0x150 + (magic == 0xfffffff1 ? 41 : 37)] = GO_FUNCTION_TOP_FRAME | GO_FUNCTION_ASSEMBLY;
+    memcpy(t + 0xe1, (uint8_t[]){2, 4, 32, 59, 31, 1, 0}, 7); /* +1, +16, -16, each for so many bytes */
     put(image + MODULE_AT + 176, text_in_module, 8);
     return image;
 }
@@ -88,6 +116,50 @@ static void expect_both(uint8_t *image)
     assert_int_equal(go_table_name(&table, 1, &offset), 0);
     assert_true(offset == TABLE_AT + 82);
     assert_int_equal(go_table_name(&table, 2, &offset), -ENOENT);
+    struct go_table_walk *walk = NULL;
+    struct go_function_record read = {0};
+    assert_int_equal(go_table_walk_new(&table, &walk), 0);
+    assert_true(go_table_next(walk, &read));
+    assert_true(read.start == TEXT && read.end == TEXT + 0x40 && read.name_offset == TABLE_AT + 72);
+    assert_true(read.depths == 1 && read.flags == 0);
+    assert_true(go_table_next(walk, &read));
+    assert_true(read.start == TEXT + 0x40 && read.end == TEXT + 0x50 && read.name_offset == TABLE_AT + 82);
+    assert_true(read.depths == 0 && read.flags == (GO_FUNCTION_TOP_FRAME | GO_FUNCTION_ASSEMBLY));
+    assert_false(go_table_next(walk, &read));
+    go_table_walk_free(walk);
+    struct go_frames frames;
+    go_frames_find(file, &frames);
+    assert_int_equal(frames.count, 1);
+    assert_true(frames.at[0].start == TEXT + 0x40 && frames.at[0].kind == GO_FRAME_OUTERMOST);
+    assert_true(go_frames_have(&frames, TEXT + 0x40) && !go_frames_have(&frames, TEXT));
+    elf_file_free(file);
+}
+
+/* As a system's linker leaves it: among the data before it something that begins as a table does. */
+static uint8_t *make_merged(const char *other_section)
+{
+    uint8_t *image = make(0xfffffff1, TEXT, 0);
+    Elf64_Shdr *sections = (Elf64_Shdr *)(image + HEADS_AT);
+    sections[1].sh_name = 33; /* behind the names that are there */
+    sections[2].sh_name = 46;
+    sections[3].sh_size = 46 + strlen(other_section) + 1;
+    strcpy_at(image + NAMES_AT + 33, ".data.rel.ro");
+    strcpy_at(image + NAMES_AT + 46, other_section);
+    sections[1].sh_addr -= DATA_BEFORE;
+    sections[1].sh_offset -= DATA_BEFORE;
+    sections[1].sh_size += DATA_BEFORE;
+    put(image + TABLE_AT - DATA_BEFORE + 8, 0x08010000fffffff1, 8);
+    return image;
+}
+
+static void a_table_among_other_data_is_found(void **state)
+{
+    struct elf_file *file = NULL;
+    struct go_table table;
+    (void)state;
+    expect_both(make_merged(".go.buildinfo"));
+    assert_int_equal(elf_open_memory(make_merged(".nobody's"), BYTES, &file), 0);
+    assert_int_equal(go_table_find(file, &table), -ENOENT); /* no program of Go's: not searched for */
     elf_file_free(file);
 }
 
@@ -96,6 +168,29 @@ static void both_forms_are_read(void **state)
     (void)state;
     expect_both(make(0xfffffff0, TEXT, 0));
     expect_both(make(0xfffffff1, 0, TEXT));
+}
+
+static bool is_at(const struct unwind_table *t, uint32_t at, int32_t cfa_offset)
+{
+    const struct unwind_rule *rule = unwind_table_find(t, CODE_AT + at);
+    const bool has_frame = cfa_offset > 8;
+    return rule && rule->cfa == UNWIND_CFA_SP && rule->cfa_offset == cfa_offset && rule->ra_offset == -8 &&
+           rule->fp == (has_frame ? UNWIND_FP_AT_CFA : UNWIND_FP_SAME) && rule->fp_offset == (has_frame ? -16 : 0);
+}
+
+/* What `.debug_frame` would say, which there is none of. */
+static void it_has_rules_for_its_code(void **state)
+{
+    _cleanup_(elf_file_freep) struct elf_file *file = NULL;
+    _cleanup_(unwind_table_freep) struct unwind_table *t = NULL;
+    (void)state;
+    assert_int_equal(elf_open_memory(make(0xfffffff1, TEXT, 0), BYTES, &file), 0);
+    assert_int_equal(cfi_build(file, &t), 0);
+    assert_true(is_at(t, 0, 8) && is_at(t, 3, 8));
+    assert_true(is_at(t, 4, 24) && is_at(t, 62, 24));
+    assert_true(is_at(t, 63, 8));
+    assert_int_equal(unwind_table_find(t, CODE_AT + 0x40)->cfa, UNWIND_CFA_END);
+    assert_true(t->skipped == 0);
 }
 
 static void what_is_not_known_is_refused(void **state)
@@ -127,6 +222,12 @@ static void damage_is_survived(void **state)
             struct go_function functions[4];
             uint64_t offset = 0;
             assert_int_equal(elf_open_memory(image, BYTES, &file), 0);
+            struct go_table_walk *walk = NULL;
+            struct go_function_record read;
+            if (go_table_find(file, &table) == 0 && go_table_walk_new(&table, &walk) == 0)
+                while (go_table_next(walk, &read))
+                    assert_true(read.start < read.end && read.name_offset < TABLE_AT + 0x180);
+            go_table_walk_free(walk);
             if (go_table_find(file, &table) == 0)
                 for (uint32_t i = 0; i < 3; i++) {
                     (void)go_table_functions(&table, i, functions, 4);
@@ -137,10 +238,53 @@ static void damage_is_survived(void **state)
         }
 }
 
-int main(void)
+/* The rule of every byte of code in two files of one program, of which one was stripped of .debug_frame. */
+static int compare_rules(const struct elf_file *file, const struct unwind_table *const tables[2])
 {
+    const struct elf_segment *segments;
+    unsigned bytes = 0, other = 0;
+    const size_t count = elf_segments(file, &segments);
+    for (size_t i = 0; i < count; i++)
+        for (uint64_t at = 0; segments[i].executable && at < segments[i].file_bytes; at++, bytes++) {
+            const struct unwind_rule *a = unwind_table_find(tables[0], (uint32_t)(segments[i].offset + at));
+            const struct unwind_rule *b = unwind_table_find(tables[1], (uint32_t)(segments[i].offset + at));
+            if ((a == NULL) != (b == NULL) || (a && memcmp(a, b, sizeof(*a)) != 0))
+                if (other++ < 20)
+                    fprintf(stderr, "%#" PRIx64 ": %d%+d %d, %d%+d %d\n", segments[i].vaddr + at, a ? a->cfa : -1,
+                            a ? a->cfa_offset : 0, a ? a->fp : -1, b ? b->cfa : -1, b ? b->cfa_offset : 0, b ? b->fp : -1);
+        }
+    printf("%u bytes of code, %u with another rule\n", bytes, other);
+    return 0;
+}
+
+static int compare_files(char **paths)
+{
+    struct elf_file *files[2] = {NULL};
+    struct unwind_table *tables[2] = {NULL};
+    int r = 0;
+    for (int i = 0; i < 2 && r == 0; i++) {
+        const int fd = open(paths[i], O_RDONLY | O_CLOEXEC);
+        r = fd < 0 || elf_open(fd, &files[i]) < 0 || cfi_build(files[i], &tables[i]) < 0;
+        if (r)
+            fprintf(stderr, "%s has no rules\n", paths[i]);
+    }
+    if (r == 0)
+        r = compare_rules(files[0], (const struct unwind_table *const *)tables);
+    for (int i = 0; i < 2; i++) {
+        elf_file_free(files[i]);
+        unwind_table_free(tables[i]);
+    }
+    return r;
+}
+
+/* Without arguments the tests. */
+int main(int argc, char **argv)
+{
+    if (argc == 3)
+        return compare_files(argv + 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_forms_are_read),
+        cmocka_unit_test(both_forms_are_read), cmocka_unit_test(a_table_among_other_data_is_found),
+        cmocka_unit_test(it_has_rules_for_its_code),
         cmocka_unit_test(what_is_not_known_is_refused),
         cmocka_unit_test(damage_is_survived),
     };

@@ -1,0 +1,73 @@
+"""Go's runtime works on stacks of its own: what the collector and the scheduler do there is told under who made them do it, as far as that
+is known, and never under addresses that are none."""
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, need_command, skip, subject_path
+
+HZ = 499
+# Where a stack of Go's begins: a goroutine, a thread, and what the runtime goes over to its thread's stack with and cannot be walked out of.
+ROOTS = re.compile(r"(_?rt0_\w+|runtime\.(goexit|mstart|mcall|morestack|rt0_go|mstart0|clone|sigreturn\w*)|gogo)(\.abi0)?$|_start$|entry_SYSCALL_64|asm_")
+
+
+def go_version(program):
+    return tuple(map(int, re.search(r"go(\d+)\.(\d+)", subprocess.run([need_command("go"), "version", program], capture_output=True, text=True).stdout).groups()))
+
+
+def strip(program, to):
+    subprocess.run([need_command("strip"), "-o", to, program], check=True)
+    return to
+
+
+@pytest.mark.parametrize("stripped", [False, True], ids=["whole", "stripped"])
+def test_stacks_of_the_runtime(record, tmp_path, stripped):
+    program = subject_path("gopher")
+    if stripped:
+        program = strip(program, tmp_path / "gopher")
+    profile = record("-F", HZ, "--", program, 4, "churn")
+    assert profile.count > 300, profile.said
+    keeps_frames = go_version(program) >= (1, 21)  # before, systemstack() kept no frame pointer: who called it is not known, which is said
+    told_so = profile.where(lambda s: not keeps_frames and s.frames[0].startswith("[truncated: unwinding rule") and "runtime.systemstack" in s.frames[1]).count
+    cut, early = profile.truncated * profile.count - told_so, profile.early * profile.count
+    assert cut - early <= 0.01 * profile.count + 3, profile.cut.top()
+    assert early <= 0.05 * profile.count + 3, profile.cut.top()
+    whole = profile.where(lambda s: not s.frames[0].startswith("["))
+    strange = whole.where(lambda s: not ROOTS.match(s.frames[0]))
+    assert strange.count <= 0.01 * profile.count + 3, strange.top()
+    helping = profile.where(lambda s: any(frame.startswith("runtime.gcAssistAlloc1") for frame in s.frames))
+    assert helping.count > 10, profile.top()
+    if keeps_frames:
+        told = helping.where(lambda s: "main.litter" in s.frames or "main.deepen" in s.frames or "main.churn" in s.frames or "main.churn.func1" in s.frames)
+        assert told.count >= 0.95 * helping.count - 3, helping.where(lambda s: s not in told.samples).top()
+
+
+def test_rules_of_a_stripped_program(tmp_path):
+    """Those of its own table are those of .debug_frame, for every byte of code; by frame pointers the caller of a function without a frame is left out."""
+    checker = BUILD / "tests/unit/resolve/test-resolve-go_table"
+    if not checker.exists():
+        skip(f"{checker} has not been built")
+    program = subject_path("gopher")
+    done = subprocess.run([checker, program, strip(program, tmp_path / "gopher")], capture_output=True, text=True, timeout=60)
+    size, other = map(int, re.match(r"(\d+) bytes of code, (\d+) with another rule", done.stdout).groups())
+    assert size > 100000 and other == 0, done.stderr
+
+
+def test_position_independent_and_linked_by_the_system(record, tmp_path):
+    """Before Go 1.26 the table of functions then has no section of its own, and stripped nothing else names them."""
+    program, source = tmp_path / "gopher", Path(__file__).resolve().parent.parent / "subjects" / "gopher.go"
+    go = dict(os.environ, GOTOOLCHAIN="go1.24.0", GOFLAGS="-mod=mod", GO111MODULE="on", CGO_ENABLED="1")
+    try:
+        said = subprocess.run([need_command("go"), "version"], env=go, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100).stdout
+    except subprocess.TimeoutExpired:
+        said = ""
+    if "go1.24.0" not in said:
+        skip("Go 1.24 cannot be had here")
+    subprocess.run(["go", "build", "-buildmode=pie", "-ldflags=-linkmode=external -s", "-o", program, source], env=go, cwd=tmp_path, check=True, timeout=200)
+    profile = record("-F", HZ, "--", program, 3, "churn")
+    assert profile.count > 200, profile.said
+    named = profile.where(lambda s: "main.churn" in s.frames or any(frame.startswith("runtime.") for frame in s.frames))
+    assert named.count >= 0.97 * profile.count - 3, profile.top()
+    assert profile.truncated - profile.early <= 0.01 + 3 / profile.count, profile.cut.top()
