@@ -109,6 +109,11 @@ int cgroups_new(const char *mountinfo, size_t max_entries, struct cgroups **ret)
     return 0;
 }
 
+void cgroups_limit(struct cgroups *c, size_t max_entries)
+{
+    c->max_entries = max_entries < c->max_entries ? max_entries : c->max_entries;
+}
+
 const char *cgroups_id_mount(const struct cgroups *c)
 {
     return c->id_mount ? c->id_mount : "";

@@ -21,6 +21,8 @@ struct cgroups;
 
 /* `mountinfo`: path, NULL for /proc/self/mountinfo. At most `max_entries` are cached. */
 int cgroups_new(const char *mountinfo, size_t max_entries, struct cgroups **ret);
+/* How many are cached at most; more than said before are not. */
+void cgroups_limit(struct cgroups *c, size_t max_entries);
 void cgroups_free(struct cgroups *c);
 DEFINE_FREEP(cgroups)
 

@@ -151,8 +151,9 @@ static int find_by_link(const struct elf_file *file, const struct debug_search *
                 : i == 1
                     ? snprintf(path, sizeof(path), "%.*s/.debug/%s", folder, search->path, name)
                     : snprintf(path, sizeof(path), "%s%.*s/%s", search->root, folder, search->path, name);
-        if (n < (int)sizeof(path) && try_link(search, view, path, build_id, sum, ret) == 0)
-            return 0;
+        int r = n < (int)sizeof(path) ? try_link(search, view, path, build_id, sum, ret) : -ENOENT;
+        if (r == 0 || r == -EAGAIN)
+            return r;
     }
     return -ENOENT;
 }
@@ -163,10 +164,13 @@ int debug_files_find(const struct elf_file *file, const struct debug_search *sea
     char build_id[2 * sizeof(bytes) + 1] = "";
     size_t count = elf_build_id(file, bytes);
     hex_of(bytes, count, build_id);
-    for (enum view view = VIEW_OURS; view <= VIEW_BESIDE; view++)
-        if (find_by_build_id(search, view, count ? build_id : search->build_id, ret) == 0 ||
-            find_by_link(file, search, view, build_id, ret) == 0)
-            return 0;
+    for (enum view view = VIEW_OURS; view <= VIEW_BESIDE; view++) {
+        int r = find_by_build_id(search, view, count ? build_id : search->build_id, ret);
+        if (r < 0 && r != -EAGAIN)
+            r = find_by_link(file, search, view, build_id, ret);
+        if (r == 0 || r == -EAGAIN)
+            return r;
+    }
     return -ENOENT;
 }
 

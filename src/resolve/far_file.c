@@ -13,7 +13,7 @@
 #include <sys/uio.h>
 
 #define PATIENCE_NS 2000000000ull /* that the file system lets its reader sleep, in one opening */
-#define WAIT_MAX_NS (FILE_WAIT_MAX_MS * 1000000ull)
+#define WAIT_MAX_MS 5000
 #define BLOCK_BYTES 16384u
 #define BLOCKS      4
 
@@ -53,7 +53,7 @@ static int64_t ask(struct reading *r, uint64_t offset, void *data, size_t size)
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     if (send(r->fd, &asked, sizeof(asked), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         return -ETIMEDOUT; /* the helper has gone: another one will do it */
-    ssize_t n = file_wait(r->fd, r->tid) == 0 ? recvmsg(r->fd, &message, MSG_DONTWAIT) : -1;
+    ssize_t n = file_wait(r->fd, r->tid, WAIT_MAX_MS) == 0 ? recvmsg(r->fd, &message, MSG_DONTWAIT) : -1;
     if (n < (ssize_t)sizeof(piece))
         return -ETIMEDOUT;
     n -= (ssize_t)sizeof(piece);
@@ -66,7 +66,7 @@ static int64_t ask_in_time(struct reading *r, uint64_t offset, void *data, size_
 {
     const uint64_t start_ns = clock_monotonic_ns();
     int64_t n = r->tid ? r->tid : ask(r, FILE_READER, NULL, 0);
-    if (n > 0 && !r->error && r->slept_ns < PATIENCE_NS && r->waited_ns < WAIT_MAX_NS) {
+    if (n > 0 && !r->error && r->slept_ns < PATIENCE_NS && r->waited_ns < WAIT_MAX_MS * 1000000ull) {
         r->tid = (pid_t)n;
         n = ask(r, offset, data, size);
     } else {
@@ -153,25 +153,6 @@ int far_file_read(struct far_file *f, uint64_t offset, void *data, size_t size)
         offset += n;
         to += n;
         size -= n;
-    }
-    return 0;
-}
-
-int far_file_read_all(int fd, size_t max_bytes, struct buf *to)
-{
-    _cleanup_free_ char *piece = malloc(FILE_READ_BYTES);
-    if (!piece)
-        return -ENOMEM;
-    struct reading reading = {.fd = fd};
-    for (uint64_t offset = 0; offset < max_bytes;) {
-        size_t wanted = max_bytes - offset < FILE_READ_BYTES ? max_bytes - offset : FILE_READ_BYTES;
-        int64_t n = ask_in_time(&reading, offset, piece, wanted);
-        if (n <= 0)
-            return (int)n;
-        int r = buf_append(to, piece, (size_t)n);
-        if (r < 0)
-            return r;
-        offset += (uint64_t)n;
     }
     return 0;
 }

@@ -2,7 +2,6 @@
  */
 #pragma once
 
-#include "base/buf.h"
 #include "base/cleanup.h"
 
 #include <stdbool.h>
@@ -22,6 +21,3 @@ DEFINE_FREEP(far_file)
 int far_file_read(struct far_file *f, uint64_t offset, void *data, size_t size);
 /* 0, or -ETIMEDOUT once a read was not answered: what was made of the file is not to be relied on. */
 int far_file_error(const struct far_file *f);
-
-/* Appends all there is; of at most `max_bytes`, what is past them is left out. */
-int far_file_read_all(int fd, size_t max_bytes, struct buf *to);

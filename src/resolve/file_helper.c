@@ -4,6 +4,9 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
+#include "base/helper_process.h"
+#include "resolve/maps_query.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,15 +17,18 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
-#include <sys/syscall.h>
 
 #define STACK_BYTES ((size_t)512 << 10)
 #define IDLE_MAX    3
+
+#ifndef MFD_NOEXEC_SEAL /* of Linux 6.3 */
+#define MFD_NOEXEC_SEAL 8U
+#endif
 
 struct job {
     int socket, fd; /* fd -1: none was sent */
@@ -63,6 +69,56 @@ static int open_by_descriptor(int fd, int flags)
     return opened < 0 ? -errno : opened;
 }
 
+static int new_copy(void)
+{
+    int copy = memfd_create("sonde-files", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+    if (copy < 0) /* before 6.3 */
+        copy = memfd_create("sonde-files", MFD_CLOEXEC);
+    return copy < 0 ? -errno : copy;
+}
+
+/* All there is at once, in memory of its own: who asks need not come back for every page that the kernel writes. Its offset stays at
+ * the beginning. */
+static int copy_of(int fd, uint64_t max_bytes)
+{
+    _cleanup_close_ int copy = new_copy();
+    _cleanup_free_ char *piece = malloc(FILE_READ_BYTES);
+    if (copy < 0 || !piece)
+        return -ENOMEM;
+    ssize_t n = 1;
+    for (uint64_t size = 0; size < max_bytes && n > 0; size += (uint64_t)n) {
+        n = pread(fd, piece, max_bytes - size < FILE_READ_BYTES ? max_bytes - size : FILE_READ_BYTES, (off_t)size);
+        if (n < 0)
+            return -errno;
+        if (pwrite(copy, piece, (size_t)n, (off_t)size) != n)
+            return -ENOSPC;
+    }
+    explicit_bzero(piece, FILE_READ_BYTES); /* there may be secrets in it */
+    return take_fd(&copy);
+}
+
+/* Of mappings only the executable ones, where the kernel lets them be asked for. */
+static int copy_of_maps(int fd, uint64_t max_bytes)
+{
+    _cleanup_buf_ struct buf lines = {.max_bytes = max_bytes};
+    int r = maps_query_executable(fd, &lines);
+    if (r < 0 && r != -EFBIG)
+        return r;
+    _cleanup_close_ int copy = new_copy();
+    if (copy >= 0 && pwrite(copy, lines.data, lines.size, 0) != (ssize_t)lines.size)
+        return -ENOSPC;
+    return take_fd(&copy);
+}
+
+static int open_copy(const struct job *job)
+{
+    _cleanup_close_ int fd = openat(job->fd, job->ask.path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    int copy = strcmp(job->ask.path, "maps") == 0 ? copy_of_maps(fd, job->ask.max_bytes) : -ENOTTY;
+    return copy < 0 ? copy_of(fd, job->ask.max_bytes) : copy; /* emulators and sandboxes refuse what they do not know in many ways */
+}
+
 static int open_asked(struct job *job, struct object_identity *ret)
 {
     struct file_ask *ask = &job->ask;
@@ -83,12 +139,11 @@ static int open_asked(struct job *job, struct object_identity *ret)
         fd = object_file_open_ours(ask->path);
         break;
     case FILE_ASK_PROC:
-        fd = openat(job->fd, ask->path, O_RDONLY | O_CLOEXEC);
-        fd = fd < 0 ? -errno : fd;
+        fd = open_copy(job);
         break;
     }
     if (fd >= 0) {
-        ret->is_far = ask->kind == FILE_ASK_PROC || ask->kind == FILE_ASK_AGAIN || !is_near(fd);
+        ret->is_far = ask->kind == FILE_ASK_AGAIN || (ask->kind != FILE_ASK_PROC && !is_near(fd));
         ret->mount_id = mount_of(fd);
     }
     return fd;
@@ -96,22 +151,7 @@ static int open_asked(struct job *job, struct object_identity *ret)
 
 static int send_answer(int socket, const struct file_answer *answer, int fd)
 {
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } control = {0};
-    struct iovec data = {.iov_base = (void *)answer, .iov_len = sizeof(*answer)};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
-    if (fd >= 0) {
-        message.msg_control = &control;
-        message.msg_controllen = sizeof(control);
-        struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-        c->cmsg_level = SOL_SOCKET;
-        c->cmsg_type = SCM_RIGHTS;
-        c->cmsg_len = CMSG_LEN(sizeof(fd));
-        memcpy(CMSG_DATA(c), &fd, sizeof(fd));
-    }
-    return sendmsg(socket, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+    return descriptors_send(socket, answer, sizeof(*answer), &(struct descriptors){.fds = {fd, -1}}, 0);
 }
 
 static int64_t size_of(int fd)
@@ -178,34 +218,14 @@ static void do_job(struct job *job)
     closep(&fd);
 }
 
-static void take_descriptors(struct msghdr *message, struct job *job)
-{
-    struct cmsghdr *c = CMSG_FIRSTHDR(message);
-    int fds[2] = {-1, -1};
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-        size_t bytes = c->cmsg_len - CMSG_LEN(0);
-        memcpy(fds, CMSG_DATA(c), bytes < sizeof(fds) ? bytes : sizeof(fds));
-    }
-    job->socket = fds[0];
-    job->fd = fds[1];
-}
-
 /* The next thing asked for; false when nobody asks any more. */
 static bool receive(int control, struct job *ret)
 {
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(2 * sizeof(int))];
-    } descriptors = {0};
-    struct iovec data = {.iov_base = &ret->ask, .iov_len = sizeof(ret->ask)};
-    struct msghdr message = {.msg_iov = &data,
-                             .msg_iovlen = 1,
-                             .msg_control = &descriptors,
-                             .msg_controllen = sizeof(descriptors)};
-    if (recvmsg(control, &message, MSG_CMSG_CLOEXEC) <= (ssize_t)offsetof(struct file_ask, path))
-        return false;
-    take_descriptors(&message, ret);
-    return true;
+    struct descriptors with;
+    const ssize_t n = descriptors_receive(control, &ret->ask, sizeof(ret->ask), &with, 0);
+    ret->socket = with.fds[0];
+    ret->fd = with.fds[1];
+    return n > (ssize_t)offsetof(struct file_ask, path);
 }
 
 /* All threads are alike: each takes what is asked for next, having seen to it that another one listens while
@@ -245,36 +265,10 @@ static void *work(void *arg)
     return NULL;
 }
 
-/* Only the control socket is left: a file, a lock or a pipe that a helper which cannot be ended kept open
- * would be held up with it. */
-static int keep_only(int control)
-{
-    const int kept = 3;
-    int nothing = open("/dev/null", O_RDWR);
-    for (int fd = 0; fd < 3; fd++)
-        if (nothing < 0 || dup2(nothing, fd) < 0)
-            close(fd);
-    if (control != kept && dup2(control, kept) < 0)
-        return -errno;
-    fcntl(kept, F_SETFD, FD_CLOEXEC);
-    if (syscall(SYS_close_range, kept + 1, ~0U, 0) < 0)
-        for (int fd = kept + 1; fd < (int)sysconf(_SC_OPEN_MAX); fd++)
-            close(fd);
-    return kept;
-}
-
 _Noreturn void file_helper_run(int control)
 {
-    /* It is the agent who decides when to end; a Ctrl-C reaches us as well, and its last turn needs us. */
-    static const int ignored[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGPIPE, SIGUSR1, SIGUSR2};
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    prctl(PR_SET_NAME, "sonde-files");
-    for (size_t i = 0; i < array_size(ignored); i++)
-        signal(ignored[i], SIG_IGN);
-    signal(SIGCHLD, SIG_DFL);
-    if (chdir("/") < 0)
-        _exit(1);
-    control = keep_only(control);
+    helper_process_keep_only(&control, 1);
+    helper_process_become("sonde-files");
     mallopt(M_ARENA_MAX, 1);
 
     struct helper h = {.control = control};

@@ -17,7 +17,7 @@ enum file_ask_kind {
     FILE_ASK_AGAIN,  /* one that was answered to be far, by its descriptor */
     FILE_ASK_BESIDE, /* another file, by its path as the processes of the sight see it */
     FILE_ASK_OURS,   /* ... as we see it */
-    FILE_ASK_PROC,   /* a file of /proc/PID, by the directory's descriptor */
+    FILE_ASK_PROC,   /* a file of /proc/PID, by the directory's descriptor: what is answered is a copy */
 };
 
 /* Sent to the helper with the socket for the answer, and after it the descriptor that some kinds have. */
@@ -25,6 +25,7 @@ struct file_ask {
     enum file_ask_kind kind;
     struct object_sight sight; /* its pointers mean nothing there: */
     uint8_t build_id[OBJECT_BUILD_ID_MAX];
+    uint64_t max_bytes; /* of a file of /proc/PID: what is past them is left out */
     char path[FILE_PATH_BYTES];
 };
 

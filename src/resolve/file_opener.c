@@ -8,6 +8,7 @@
 
 #include "base/buf.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/mounts.h"
 #include "resolve/far_file.h"
 #include "resolve/file_wait.h"
@@ -26,6 +27,8 @@
 #include <time.h>
 
 #define SEND_MAX_S     1
+#define TURN_WAIT_MS   5000
+#define ASK_MIN_MS     1500          /* enough to know a file system that does not answer */
 #define PAUSE_NS       1000000000ull /* of what could not be read, doubled each time */
 #define PAUSE_MAX_NS   (64 * PAUSE_NS)
 #define RESTS_MAX      32
@@ -43,9 +46,17 @@ struct file_opener {
     pthread_mutex_t lock;
     int control; /* -1: no helper runs */
     pid_t pid;
+    pid_t slow_pid; /* of one that had not ended when it was last waited for; 0: none */
     uint64_t started_ns;
     uint64_t ended_cpu_ns; /* of helpers before this one */
     struct rest rests[RESTS_MAX];
+    struct {        /* what was not answered for want of CPU time */
+        int socket; /* -1: nothing */
+        pid_t tid;  /* who has taken it up; 0: nobody */
+    } starved;
+    bool has_turns;
+    uint64_t waited_ns; /* in this turn */
+    uint64_t heard_ns;  /* the last answer */
     uint64_t asked, timed_out, refused, starts;
 };
 
@@ -55,7 +66,7 @@ int file_opener_new(struct file_opener **ret)
     if (!o)
         return -ENOMEM;
     pthread_mutex_init(&o->lock, NULL);
-    o->control = -1;
+    o->control = o->starved.socket = -1;
     for (size_t i = 0; i < RESTS_MAX; i++)
         o->rests[i].socket = -1;
     *ret = o;
@@ -73,7 +84,7 @@ static uint64_t helper_cpu_ns(const struct file_opener *o)
     return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
 }
 
-/* Does not wait for a helper that waits itself: init will. */
+/* Does not wait for a helper that waits itself: that is left to the next time, or to init. */
 static void stop(struct file_opener *o)
 {
     if (o->control < 0)
@@ -82,8 +93,12 @@ static void stop(struct file_opener *o)
     close(o->control);
     o->control = -1;
     kill(o->pid, SIGKILL);
-    for (int i = 0; i < 100 && waitpid(o->pid, NULL, WNOHANG) == 0; i++)
+    if (o->slow_pid)
+        waitpid(o->slow_pid, NULL, WNOHANG);
+    bool waits = true;
+    for (int i = 0; i < 100 && (waits = waitpid(o->pid, NULL, WNOHANG) == 0); i++)
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    o->slow_pid = waits ? o->pid : 0;
 }
 
 static void forget_rests(struct file_opener *o)
@@ -99,9 +114,18 @@ void file_opener_free(struct file_opener *o)
     if (!o)
         return;
     forget_rests(o);
+    closep(&o->starved.socket);
     stop(o);
     pthread_mutex_destroy(&o->lock);
     free(o);
+}
+
+static unsigned patience_ms(const struct file_opener *o)
+{
+    const uint64_t waited_ms = o->waited_ns / 1000000;
+    if (!o->has_turns)
+        return FILE_WAIT_MAX_MS;
+    return waited_ms < TURN_WAIT_MS ? (unsigned)(TURN_WAIT_MS - waited_ms) : 0;
 }
 
 static int start(struct file_opener *o)
@@ -128,7 +152,7 @@ static int start(struct file_opener *o)
     o->starts++;
     /* Its first word: what a question waits for is the file, never the helper's own beginning. */
     char word;
-    if (file_wait(o->control, 0) == 0 && recv(o->control, &word, 1, MSG_DONTWAIT) == 1)
+    if (file_wait(o->control, 0, patience_ms(o)) == 0 && recv(o->control, &word, 1, MSG_DONTWAIT) == 1)
         return 0;
     stop(o);
     return -EAGAIN;
@@ -219,9 +243,19 @@ static bool is_full(const struct file_opener *o)
     return clock_monotonic_ns() - o->started_ns <= FRESH_START_NS;
 }
 
+void file_opener_begin_turn(struct file_opener *o)
+{
+    pthread_mutex_lock(&o->lock);
+    o->has_turns = true;
+    o->waited_ns = o->heard_ns = 0;
+    pthread_mutex_unlock(&o->lock);
+}
+
 void file_opener_blame(struct file_opener *o, uint64_t mount_id)
 {
     pthread_mutex_lock(&o->lock);
+    if (o->heard_ns) /* what came since was read in vain */
+        o->waited_ns += clock_monotonic_ns() - o->heard_ns;
     if (mount_id && !is_resting(o, MOUNT_KEY | mount_id))
         add_rest(o, MOUNT_KEY | mount_id, -1);
     pthread_mutex_unlock(&o->lock);
@@ -254,22 +288,8 @@ static uint64_t key_of(const struct file_ask *ask, uint64_t known)
 
 static int send_ask(const struct file_opener *o, const struct file_ask *ask, int answer_socket, int fd)
 {
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(2 * sizeof(int))];
-    } descriptors = {0};
-    const int fds[] = {answer_socket, fd};
-    const size_t bytes = (fd >= 0 ? 2 : 1) * sizeof(*fds);
-    struct iovec data = {.iov_base = (void *)ask,
-                         .iov_len = offsetof(struct file_ask, path) + strlen(ask->path) + 1};
-    struct msghdr message = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &descriptors, .msg_controllen = CMSG_SPACE(bytes)};
-    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-    c->cmsg_level = SOL_SOCKET;
-    c->cmsg_type = SCM_RIGHTS;
-    c->cmsg_len = CMSG_LEN(bytes);
-    memcpy(CMSG_DATA(c), fds, bytes);
-    return sendmsg(o->control, &message, MSG_NOSIGNAL) < 0 ? -errno : 0;
+    const struct descriptors with = {.fds = {answer_socket, fd}};
+    return descriptors_send(o->control, ask, offsetof(struct file_ask, path) + strlen(ask->path) + 1, &with, 0);
 }
 
 /* Sends the question to the helper, to a new one if it has gone. Returns the socket for the answer. */
@@ -295,70 +315,103 @@ static int put(struct file_opener *o, const struct file_ask *ask, int fd)
 
 static int receive_answer(int socket, struct file_answer *ret, int *ret_fd)
 {
-    union {
-        struct cmsghdr align;
-        char bytes[CMSG_SPACE(sizeof(int))];
-    } descriptor = {0};
-    struct iovec data = {.iov_base = ret, .iov_len = sizeof(*ret)};
-    struct msghdr message = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = &descriptor, .msg_controllen = sizeof(descriptor)};
-    if (recvmsg(socket, &message, MSG_CMSG_CLOEXEC | MSG_DONTWAIT) != (ssize_t)sizeof(*ret))
+    _cleanup_(descriptors_close) struct descriptors with;
+    if (descriptors_receive(socket, ret, sizeof(*ret), &with, MSG_DONTWAIT) != (ssize_t)sizeof(*ret))
         return -EAGAIN; /* the helper has gone, or has no room for another thread */
-    const struct cmsghdr *c = CMSG_FIRSTHDR(&message);
-    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-        memcpy(ret_fd, CMSG_DATA(c), sizeof(*ret_fd));
-    else if (message.msg_flags & MSG_CTRUNC)
-        return -EMFILE; /* there was one, and no room for it */
-    return 0;
+    *ret_fd = take_fd(&with.fds[0]);
+    return with.lost ? -EMFILE : 0;
 }
 
-static int wait_for_answer(int socket)
+/* Sets `*ret_tid` once somebody has taken the question up. */
+static int wait_for_answer(int socket, unsigned max_ms, pid_t *ret_tid)
 {
+    const uint64_t start_ns = clock_monotonic_ns();
     pid_t tid;
-    if (file_wait(socket, 0) < 0)
-        return -ETIMEDOUT;
+    int r = file_wait(socket, 0, max_ms);
+    if (r < 0)
+        return r;
     if (recv(socket, &tid, sizeof(tid), MSG_DONTWAIT) != sizeof(tid))
         return -EAGAIN;
-    return file_wait(socket, tid);
+    *ret_tid = tid;
+    const uint64_t waited_ms = (clock_monotonic_ns() - start_ns) / 1000000;
+    return file_wait(socket, tid, waited_ms < max_ms ? max_ms - (unsigned)waited_ms : 0);
+}
+
+/* Until the helper has moved again since it got no CPU time. */
+static bool is_starved(struct file_opener *o)
+{
+    struct pollfd late = {.fd = o->starved.socket, .events = POLLIN};
+    if (late.fd < 0)
+        return false;
+    if (poll(&late, 1, 0) <= 0 && !(o->starved.tid && file_wait_sleeps(o->starved.tid)))
+        return true;
+    closep(&o->starved.socket);
+    o->starved.socket = -1;
+    return false;
 }
 
 /* Puts the question unless what it would touch rests. `key`: that, 0 where it is yet to be found out. */
-static int begin(struct file_opener *o, const struct file_ask *ask, int fd, uint64_t key)
+static int begin(struct file_opener *o, const struct file_ask *ask, int fd, uint64_t key,
+                 unsigned *ret_max_ms)
 {
     pthread_mutex_lock(&o->lock);
     wake(o);
     int r;
+    *ret_max_ms = patience_ms(o);
     if ((anything_rests(o) && is_resting(o, key_of(ask, key))) || is_full(o)) {
         o->refused++;
         r = -ETIMEDOUT;
+    } else if (*ret_max_ms < ASK_MIN_MS || is_starved(o)) {
+        o->refused++;
+        r = -EAGAIN;
     } else {
+        const uint64_t start_ns = clock_monotonic_ns();
         o->asked++;
         r = put(o, ask, fd);
+        o->waited_ns += clock_monotonic_ns() - start_ns;
     }
     pthread_mutex_unlock(&o->lock);
     return r;
+}
+
+/* How the question that was begun then has ended; takes `socket` where it is still to be answered. */
+static void end(struct file_opener *o, uint64_t start_ns, int r, uint64_t key, pid_t tid, int *socket)
+{
+    pthread_mutex_lock(&o->lock);
+    o->heard_ns = clock_monotonic_ns();
+    o->waited_ns += o->heard_ns - start_ns;
+    if (r == -ETIMEDOUT) {
+        o->timed_out++;
+        add_rest(o, key, take_fd(socket));
+    } else if (r == -EBUSY) {
+        o->refused++;
+        closep(&o->starved.socket);
+        o->starved.socket = take_fd(socket);
+        o->starved.tid = tid;
+    }
+    pthread_mutex_unlock(&o->lock);
 }
 
 /* Returns the descriptor that came, or else the socket, on which a far file is read. */
 static int ask_helper(struct file_opener *o, const struct file_ask *ask, int fd, uint64_t key,
                       struct object_identity *ret)
 {
-    _cleanup_close_ int socket = begin(o, ask, fd, key);
+    unsigned max_ms;
+    pid_t tid = 0;
+    _cleanup_close_ int socket = begin(o, ask, fd, key, &max_ms);
     if (socket < 0)
         return socket;
-    int r = wait_for_answer(socket);
-    if (r == -ETIMEDOUT) {
-        pthread_mutex_lock(&o->lock);
-        o->timed_out++;
-        add_rest(o, key_of(ask, key), take_fd(&socket));
-        pthread_mutex_unlock(&o->lock);
-    }
+    const uint64_t start_ns = clock_monotonic_ns();
+    int r = wait_for_answer(socket, max_ms, &tid);
+    end(o, start_ns, r, r == -ETIMEDOUT ? key_of(ask, key) : 0, tid, &socket);
     struct file_answer answer;
     int opened = -1;
     if (r == 0)
         r = receive_answer(socket, &answer, &opened);
-    if (r < 0 || answer.error < 0)
-        return r < 0 ? r : answer.error;
+    if (r < 0)
+        return r == -EBUSY ? -EAGAIN : r;
+    if (answer.error < 0)
+        return answer.error;
     *ret = answer.identity;
     return opened >= 0 ? opened : take_fd(&socket);
 }
@@ -417,17 +470,9 @@ int file_opener_read_proc(struct file_opener *o, int proc_fd, uint32_t pid, cons
     int r = fill(&ask, NULL, name);
     if (r < 0)
         return r;
+    ask.max_bytes = max_bytes;
     _cleanup_close_ int fd = ask_helper(o, &ask, proc_fd, PROCESS_KEY | pid, &unused);
-    if (fd < 0)
-        return fd;
-    r = far_file_read_all(fd, max_bytes, to);
-    if (r == -ETIMEDOUT) {
-        pthread_mutex_lock(&o->lock);
-        o->timed_out++;
-        add_rest(o, PROCESS_KEY | pid, take_fd(&fd));
-        pthread_mutex_unlock(&o->lock);
-    }
-    return r;
+    return fd < 0 ? fd : buf_read_fd(to, fd, max_bytes);
 }
 
 /* ---- figures ---- */

@@ -1,7 +1,7 @@
 /* Asks the helper process (file_helper.h) to open files, and waits no longer than a second for what does not
- * answer (file_wait.h): a node agent must go on when one container's file system is dead. What kept us waiting is let alone until it
- * answers, all that lies on its mount included; everything that asks for it meanwhile is told so at once.
- * Functions may be called by any thread. */
+ * answer (file_wait.h): a node agent must go on when one container's file system is dead. What kept us
+ * waiting is let alone until it answers, all that lies on its mount included; everything that asks for it
+ * meanwhile is told so at once. Functions may be called by any thread. */
 #pragma once
 
 #include "base/buf.h"
@@ -20,7 +20,13 @@ DEFINE_FREEP(file_opener)
 /* Starts the helper now, while we are small and of one thread, instead of when it is needed first. */
 int file_opener_start(struct file_opener *o);
 
-/* These return a descriptor or -errno; -ETIMEDOUT: the file system does not answer at present.
+/* From now until the next call, all that is asked for together may wait five seconds, since others wait for
+ * who asks. What is asked for after that is refused, and so is everything while a helper that got no CPU time
+ * gets none: -EAGAIN. */
+void file_opener_begin_turn(struct file_opener *o);
+
+/* These return a descriptor or -errno; -ETIMEDOUT: the file system does not answer at present; -EAGAIN: ask
+ * again, in another turn.
  *
  * The file of a sight: near, a descriptor to read; far (`is_far` in its identity), one with which
  * file_opener_again can be asked, and for nothing else. */
@@ -31,7 +37,9 @@ int file_opener_beside(struct file_opener *o, const struct object_sight *sight, 
 int file_opener_ours(struct file_opener *o, const char *path);
 
 /* Appends a file of /proc/PID, which may lie in the process's memory and that in a dead file system; what is
- * past `max_bytes` is left out. */
+ * past `max_bytes` is left out. Of "maps" it is the executable ones alone, where the kernel can tell these
+ * apart; FILE_OPENER_ALL_MAPS has all. */
+#define FILE_OPENER_ALL_MAPS "./maps"
 int file_opener_read_proc(struct file_opener *o, int proc_fd, uint32_t pid, const char *name,
                           size_t max_bytes, struct buf *to);
 

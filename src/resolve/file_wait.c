@@ -38,12 +38,17 @@ static uint64_t current_sleep(pid_t tid)
            number_after(text, "\nnonvoluntary_ctxt_switches:") + 1;
 }
 
-int file_wait(int socket, pid_t tid)
+bool file_wait_sleeps(pid_t tid)
+{
+    return current_sleep(tid) != 0;
+}
+
+int file_wait(int socket, pid_t tid, unsigned max_ms)
 {
     struct pollfd answer = {.fd = socket, .events = POLLIN};
     uint64_t last = 0;
     unsigned asleep = 0;
-    for (int ms = 0; ms < FILE_WAIT_MAX_MS && asleep < ASLEEP_LOOKS; ms += LOOK_MS) {
+    for (unsigned ms = 0; ms < max_ms && asleep < ASLEEP_LOOKS; ms += LOOK_MS) {
         int ready;
         do
             ready = poll(&answer, 1, LOOK_MS);
@@ -54,5 +59,5 @@ int file_wait(int socket, pid_t tid)
         asleep = !sleep ? 0 : sleep == last ? asleep + 1 : 1;
         last = sleep;
     }
-    return -ETIMEDOUT;
+    return asleep < ASLEEP_LOOKS ? -EBUSY : -ETIMEDOUT;
 }

@@ -2,7 +2,7 @@
  *
  *     55d0c8a00000-55d0c8a21000 r-xp 00002000 fd:01 1835026      /usr/bin/cat
  *
- * A process may have tens of thousands of them and only the executable ones matter, so the permissions are
+ * A process may have tens of thousands of them and mostly the executable ones matter, so the permissions are
  * looked at before anything else is taken apart. Line feeds in paths are printed by the kernel as \012 and
  * cannot break a line. */
 #include "resolve/maps.h"
@@ -41,16 +41,18 @@ static uint64_t take_number(struct text *t, int base, char after)
     return value;
 }
 
-static bool parse_line(const char *line, size_t size, struct maps_line *ret)
+static bool parse_line(const char *line, size_t size, bool only_executable, struct maps_line *ret)
 {
     struct text t = {.at = line, .end = line + size};
     struct maps_line m = {0};
     m.start = take_number(&t, 16, '-');
     m.end = take_number(&t, 16, ' ');
-    if (t.failed || t.end - t.at < 5 || t.at[2] != 'x')
+    if (t.failed || t.end - t.at < 5)
+        return false;
+    m.executable = t.at[2] == 'x';
+    if (only_executable && !m.executable)
         return false;
     t.at += 5;
-    m.executable = true;
     m.file_offset = take_number(&t, 16, ' ');
     m.device_major = (uint32_t)take_number(&t, 16, ':');
     m.device_minor = (uint32_t)take_number(&t, 16, ' ');
@@ -68,7 +70,7 @@ static bool parse_line(const char *line, size_t size, struct maps_line *ret)
     return true;
 }
 
-bool maps_next_executable(struct cursor *text, struct maps_line *ret)
+static bool next(struct cursor *text, bool only_executable, struct maps_line *ret)
 {
     size_t left;
     while ((left = cursor_left(text)) > 0) {
@@ -76,10 +78,20 @@ bool maps_next_executable(struct cursor *text, struct maps_line *ret)
         const char *feed = memchr(line, '\n', left);
         size_t size = feed ? (size_t)(feed - line) : left;
         cursor_skip(text, feed ? size + 1 : size);
-        if (parse_line(line, size, ret))
+        if (parse_line(line, size, only_executable, ret))
             return true;
     }
     return false;
+}
+
+bool maps_next_executable(struct cursor *text, struct maps_line *ret)
+{
+    return next(text, true, ret);
+}
+
+bool maps_next(struct cursor *text, struct maps_line *ret)
+{
+    return next(text, false, ret);
 }
 
 size_t maps_path_without_deleted(const char *path, size_t bytes)

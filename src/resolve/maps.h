@@ -18,6 +18,8 @@ struct maps_line {
 /* The next mapping that is executable (all others are skipped over quickly: they are most lines). False at
  * the end of the text. Lines that make no sense are left out. */
 bool maps_next_executable(struct cursor *text, struct maps_line *ret);
+/* The next mapping of any kind. */
+bool maps_next(struct cursor *text, struct maps_line *ret);
 
 /* A path as the kernel prints it, without the " (deleted)" that it adds to names that are gone. Returns the
  * length that is left. */

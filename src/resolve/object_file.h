@@ -11,7 +11,7 @@ struct object_identity {
     uint8_t build_id[OBJECT_BUILD_ID_MAX];
     size_t build_id_bytes;
     bool is_elf;
-    uint64_t digest; /* of its size and its headers: tells a file from another one that claims its build id */
+    uint64_t digest; /* elf_digest: tells a file from another one that claims its build id */
     bool is_far;     /* its file system may keep a reader waiting: see file_opener.h */
     uint64_t mount_id; /* 0: not known */
 };

@@ -27,6 +27,11 @@ struct object_key object_key_of_content(const struct object_identity *id)
     return of_build_id(KEY_CONTENT, id->build_id, id->build_id_bytes, id->digest);
 }
 
+bool object_key_is_place(const char *path)
+{
+    return strncmp(path, "/memfd:", 7) != 0;
+}
+
 struct object_key object_key_of_place(const struct object_sight *sight)
 {
     const uint64_t place = XXH3_64bits_withSeed(sight->path, strlen(sight->path), sight->view);

@@ -29,6 +29,8 @@ bool object_key_is_build_id(const uint8_t *build_id, size_t bytes);
 
 /* The build id and the digest of a file that was opened. */
 struct object_key object_key_of_content(const struct object_identity *id);
+/* Files in memory are all over the place: their names say nothing of which they are. */
+bool object_key_is_place(const char *path);
 /* Where a record told of a build id: path and mount namespace. */
 struct object_key object_key_of_place(const struct object_sight *sight);
 /* A build id alone: whoever claimed it first. */

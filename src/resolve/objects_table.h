@@ -12,6 +12,8 @@
 #define OBJECT_BUILD_ID_MAX 64
 #define OBJECT_PIDS_MAX     8
 
+struct maps_line;
+
 /* What a mapping tells of its file, from a wire record or from /proc/PID/maps. Borrowed. */
 struct object_sight {
     const char *path; /* as the process sees it, without " (deleted)" */
@@ -29,11 +31,17 @@ struct object_sight {
     size_t pid_count;
 };
 
+/* What a line of /proc/PID/maps tells, but for whose it is; `path` (PATH_MAX bytes) becomes the line's and is borrowed by `ret`. False: no
+ * file has so long a path. */
+bool object_sight_of_line(const struct maps_line *line, char *path, struct object_sight *ret);
+
 struct file_opener;
 struct objects;
 
 /* At most `max_open` descriptors are held. */
 int objects_new(size_t max_open, struct objects **ret);
+/* At most `entries` descriptors, and keys that one object is found by. */
+void objects_limit(struct objects *o, size_t entries);
 /* Files are opened by this process itself: for records of another day, when none of its processes lives. */
 void objects_set_inline(struct objects *o);
 /* Who opens files for them, and whatever else may keep one waiting. */

@@ -20,20 +20,12 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 #include <utlist.h>
 
 #define CGROUPS_MAX        1024
 #define IDLE_OBJECT_NS     10000000000ULL
 #define CHECKS_PER_SWEEP   64
 #define START_TOLERANCE_NS 30000000ULL /* a fork's record against the clock ticks of /proc/PID/stat */
-
-static uint64_t boot_offset_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_BOOTTIME, &t);
-    return (uint64_t)t.tv_sec * 1000000000ULL + (uint64_t)t.tv_nsec - clock_monotonic_ns();
-}
 
 static size_t open_files_max(void)
 {
@@ -80,6 +72,12 @@ void processes_set_replay(struct processes *p)
 {
     p->is_replay = true;
     objects_set_inline(p->objects);
+}
+
+void processes_limit_caches(struct processes *p, size_t entries)
+{
+    objects_limit(p->objects, entries);
+    cgroups_limit(p->cgroups, entries);
 }
 
 int processes_start_helper(struct processes *p)
@@ -286,7 +284,7 @@ static void apply_fork(struct processes *p, const struct process_fork *fork)
             e->threads++;
         return;
     }
-    const uint64_t start_boot_ns = fork->h.time_ns + boot_offset_ns();
+    const uint64_t start_boot_ns = fork->h.time_ns + processes_boot_offset_ns();
     if (e) {
         const uint64_t difference = e->start_boot_ns > start_boot_ns ? e->start_boot_ns - start_boot_ns
                                                                      : start_boot_ns - e->start_boot_ns;
@@ -347,18 +345,36 @@ static void apply_comm(struct processes *p, const struct process_comm *comm)
         copy_command(e->command, comm->comm);
 }
 
-static void apply_mmap(struct processes *p, const struct process_mmap *m)
+/* As the process sees it, into `path` of PATH_MAX. */
+static bool read_path(const struct process_mmap *m, char *path)
 {
-    struct process_entry *e = lookup_or_add(p, &m->h);
-    if (!e || m->size_bytes == 0 || m->start > UINT64_MAX - m->size_bytes)
-        return;
     const size_t room = m->h.size_bytes - offsetof(struct process_mmap, path);
     if (m->path_bytes == 0 || m->path_bytes > room || m->path[m->path_bytes - 1] != '\0' ||
         m->path_bytes > PATH_MAX)
-        return;
-    char path[PATH_MAX];
+        return false;
     memcpy(path, m->path, m->path_bytes);
     path[maps_path_without_deleted(path, strlen(path))] = '\0';
+    return true;
+}
+
+/* The first file that a new program maps is the program. */
+static bool take_program(struct processes *p, const struct process_entry *e, const char *path)
+{
+    struct image *image = e->image;
+    if (e->knowledge != KNOWN_COMPLETELY || !image || image->references != 1 || image->count > 0 ||
+        image->executable || path[0] != '/' || !object_path_is_file(path))
+        return false;
+    image->executable = strdup(path);
+    p->bytes += image->executable ? strlen(path) + 1 : 0;
+    return true;
+}
+
+static void apply_mmap(struct processes *p, const struct process_mmap *m)
+{
+    struct process_entry *e = lookup_or_add(p, &m->h);
+    char path[PATH_MAX];
+    if (!e || m->size_bytes == 0 || m->start > UINT64_MAX - m->size_bytes || !read_path(m, path))
+        return;
     struct object_sight sight = {
         .path = path,
         .build_id = m->build_id,
@@ -370,11 +386,17 @@ static void apply_mmap(struct processes *p, const struct process_mmap *m)
         .end = m->start + m->size_bytes,
     };
     processes_viewers(p, e, &sight);
-    /* The first file that a new program maps is the program. */
-    const bool first = e->image && e->image->count == 0 && !e->image->executable && path[0] == '/';
+    take_program(p, e, path);
     processes_map(p, e, &sight, m->file_offset);
-    if (first && e->knowledge == KNOWN_COMPLETELY && e->image && (e->image->executable = strdup(path)))
-        p->bytes += strlen(path) + 1;
+}
+
+bool processes_foresee(struct processes *p, const struct wire_header *record)
+{
+    const struct process_mmap *m = (const struct process_mmap *)record;
+    const struct process_entry *e = processes_lookup(p, record->pid);
+    char path[PATH_MAX];
+    return e && record->size_bytes >= offsetof(struct process_mmap, path) && read_path(m, path) &&
+           take_program(p, e, path);
 }
 
 static void apply_exit(struct processes *p, const struct process_exit *exit_record)
@@ -563,7 +585,7 @@ void processes_metrics(const struct processes *p, struct metric_set *set)
          (double)opener.asked},
         {"sonde_self_files_timed_out", "", "Files that did not answer within a second.", METRIC_COUNTER,
          (double)opener.timed_out},
-        {"sonde_self_files_refused", "", "Files not asked for because their mount did not answer before.",
+        {"sonde_self_files_refused", "", "Files not had because something asked before was not answered.",
          METRIC_COUNTER, (double)opener.refused},
         {"sonde_self_files_resting", "", "Mounts and processes that do not answer now.", METRIC_GAUGE,
          (double)opener.resting},

@@ -42,15 +42,24 @@ DEFINE_FREEP(processes)
  * are still looked for at their paths, and believed only by their identity. */
 void processes_set_replay(struct processes *p);
 
+/* At most `entries` open files, keys of one file, and control groups that nobody holds. */
+void processes_limit_caches(struct processes *p, size_t entries);
+
 /* Starts the process that opens files for us (file_opener.h) now, while we are small and of one thread; else
  * it is started when it is needed first. */
 int processes_start_helper(struct processes *p);
 /* Appends /proc/PID/maps, by that process too; `proc_fd` is of proc_open. */
 int processes_read_maps(struct processes *p, int proc_fd, uint32_t pid, struct buf *to);
 uint64_t processes_helper_cpu_ns(struct processes *p);
+/* Files that are asked for from now on may together keep us waiting for a few seconds; see file_opener.h. */
+void processes_begin_turn(struct processes *p);
 
 /* Takes in any WIRE_PROCESS_* record. */
 void processes_apply(struct processes *p, const struct wire_header *record);
+
+/* Told right after a process's exec what code it will map (WIRE_PROCESS_MMAP, which is taken in at its time):
+ * the first file is the program, and samples of the moment in between are its own. True: this is it. */
+bool processes_foresee(struct processes *p, const struct wire_header *record);
 
 /* Says what time it is in the records: what /proc shows of a process that began later is of another one with
  * the same PID. */
@@ -60,6 +69,8 @@ void processes_at(struct processes *p, uint64_t time_ns);
  * LOSS_NO_PROCESS). `cgroup_id` is the one seen with the sample (0: unknown), used when /proc can no longer
  * be asked. Borrowed until the next call that takes a record. */
 const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t cgroup_id);
+
+/* Its texts hold until the next call of any function here: the process may be read anew. */
 const struct resource *processes_resource(struct processes *p, const struct process *process);
 
 /* Reads the mappings again, because an address lies outside of all: code can move without a record (mremap,

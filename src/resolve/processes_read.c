@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 
 #define MAPS_MAX_BYTES     (16 << 20)
@@ -25,7 +24,7 @@
 #define REREAD_MAX_S       256
 #define START_TOLERANCE_NS 30000000ULL
 
-static uint64_t boot_offset_ns(void)
+uint64_t processes_boot_offset_ns(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_BOOTTIME, &t);
@@ -87,7 +86,7 @@ static bool is_same(const struct processes *p, const struct process_entry *e, co
         const uint64_t a = e->start_boot_ns, b = stat->start_boot_ns;
         return (a > b ? a - b : b - a) <= START_TOLERANCE_NS;
     }
-    return p->now_ns == 0 || stat->start_boot_ns <= p->now_ns + boot_offset_ns() + START_TOLERANCE_NS;
+    return p->now_ns == 0 || stat->start_boot_ns <= p->now_ns + processes_boot_offset_ns() + START_TOLERANCE_NS;
 }
 
 static int open_same(const struct processes *p, const struct process_entry *e, uint32_t pid,
@@ -123,18 +122,9 @@ static void map_line(struct processes *p, struct process_entry *e, const struct 
                      struct image *image)
 {
     char path[PATH_MAX];
-    if (line->path_bytes >= sizeof(path))
+    struct object_sight sight;
+    if (!object_sight_of_line(line, path, &sight))
         return;
-    memcpy(path, line->path, line->path_bytes);
-    path[maps_path_without_deleted(path, line->path_bytes)] = '\0';
-    struct object_sight sight = {
-        .path = path,
-        .device = makedev(line->device_major, line->device_minor),
-        .inode = line->inode,
-        .start = line->start,
-        .end = line->end,
-        .by_maps = true,
-    };
     processes_viewers(p, e, &sight);
     struct process_mapping mapping = {
         .start = line->start, .end = line->end, .file_offset = line->file_offset};
@@ -145,6 +135,11 @@ static void map_line(struct processes *p, struct process_entry *e, const struct 
 int processes_read_maps(struct processes *p, int proc_fd, uint32_t pid, struct buf *to)
 {
     return file_opener_read_proc(objects_opener(p->objects), proc_fd, pid, "maps", MAPS_MAX_BYTES, to);
+}
+
+void processes_begin_turn(struct processes *p)
+{
+    file_opener_begin_turn(objects_opener(p->objects));
 }
 
 /* The image as /proc shows it now; NULL when the process has none (any more). */
@@ -224,7 +219,7 @@ void processes_complete(struct processes *p, struct process_entry *e)
         p->count.proc_reads++;
         if (!e->start_boot_ns) {
             e->start_boot_ns = stat.start_boot_ns;
-            e->process.start_time_ns = stat.start_boot_ns - boot_offset_ns();
+            e->process.start_time_ns = stat.start_boot_ns - processes_boot_offset_ns();
         }
         e->parent_pid = stat.parent_pid;
         e->is_kernel_thread = stat.is_kernel_thread;
@@ -251,7 +246,7 @@ struct process_entry *processes_read_new(struct processes *p, uint32_t pid)
         return NULL;
     }
     struct process_entry *e =
-        processes_add(p, pid, stat.start_boot_ns - boot_offset_ns(), stat.start_boot_ns);
+        processes_add(p, pid, stat.start_boot_ns - processes_boot_offset_ns(), stat.start_boot_ns);
     if (e)
         processes_complete(p, e);
     return e;
@@ -288,14 +283,16 @@ static void set_cgroup(struct process_entry *e, struct cgroup *cgroup)
     e->cgroup = cgroup;
 }
 
-static void read_service(struct processes *p, struct process_entry *e, int proc_fd)
+/* False: it cannot be told at present. */
+static bool read_service(struct processes *p, struct process_entry *e, int proc_fd)
 {
     struct identity_service s = {0};
     if (!e->is_kernel_thread) {
         struct buf *text = scratch(p);
-        if (file_opener_read_proc(objects_opener(p->objects), proc_fd, e->process.pid, "environ",
-                                  ENVIRON_MAX_BYTES, text) < 0)
-            return;
+        int r = file_opener_read_proc(objects_opener(p->objects), proc_fd, e->process.pid, "environ",
+                                      ENVIRON_MAX_BYTES, text);
+        if (r < 0)
+            return r != -EAGAIN;
         if (text->size)
             identity_from_environ(text->data, text->size, &s);
         if (text->data)
@@ -303,6 +300,7 @@ static void read_service(struct processes *p, struct process_entry *e, int proc_
     }
     service_unref(p, e->service);
     e->service = service_new(p, &s);
+    return true;
 }
 
 static struct cgroup *read_cgroup(struct processes *p, int proc_fd)
@@ -357,11 +355,9 @@ void processes_identify(struct processes *p, struct process_entry *e)
             e->cgroup_known = true;
             e->cgroup_read_ns = now_ns;
         }
-        if (fd >= 0 && !e->service_known) {
-            read_service(p, e, fd);
-            e->service_known = true;
-        }
-        if (!e->cgroup_known || !e->service_known)
+        const bool is_later = fd >= 0 && !e->service_known && !read_service(p, e, fd);
+        e->service_known |= fd >= 0 && !is_later;
+        if (!is_later && (!e->cgroup_known || !e->service_known))
             inherit_identity(p, e, by_id);
     }
     cgroup_unref(by_id);

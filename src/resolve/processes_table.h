@@ -98,6 +98,7 @@ void processes_map(struct processes *p, struct process_entry *e, const struct ob
 void processes_viewers(struct processes *p, struct process_entry *e, struct object_sight *sight);
 
 /* processes_read.c */
+uint64_t processes_boot_offset_ns(void); /* CLOCK_BOOTTIME is so far ahead of CLOCK_MONOTONIC */
 struct process_entry *processes_read_new(struct processes *p, uint32_t pid);
 void processes_complete(struct processes *p, struct process_entry *e);
 void processes_identify(struct processes *p, struct process_entry *e);

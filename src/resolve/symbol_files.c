@@ -101,7 +101,10 @@ int symbol_files_open(int fd, const struct symbol_files_options *options, struct
                                       .open_ours = options->open_ours,
                                       .open_beside = options->open_beside,
                                       .context = options->context};
-        if (debug_files_find(f->main, &search, &f->debug) == 0)
+        r = debug_files_find(f->main, &search, &f->debug);
+        if (r == -EAGAIN) /* else we would make do without it for good */
+            return r;
+        if (r == 0)
             has_all = add_table(f, f->debug, ".symtab");
         else if (debug_files_unpack(f->main, &f->mini, &f->mini_bytes) == 0)
             add_table(f, f->mini, ".symtab");

@@ -73,11 +73,17 @@ int symbols_new(const struct symbols_options *options, struct symbols **ret)
     s->debug_root = strdup(options->debug_root ? options->debug_root : DEBUG_ROOT);
     s->record_max = clamp(options->cache_bytes / OBJECT_BYTES, 2, OBJECTS_MAX);
     s->files_max = clamp(options->cache_bytes / FILES_BYTES, 1, FILES_MAX);
+    size_t answer_bytes = options->cache_bytes / 8;
+    if (options->entries_max) {
+        s->record_max = clamp(s->record_max, 2, options->entries_max);
+        s->files_max = clamp(s->files_max, 1, options->entries_max);
+        answer_bytes = clamp(answer_bytes, 0, options->entries_max * sizeof(struct answer_slot));
+    }
     s->records = calloc(s->record_max, sizeof(*s->records));
     s->index_max_bytes = options->cache_bytes / 8 * 5;
     if (!s->debug_root || !s->records)
         return -ENOMEM;
-    int r = answers_init(&s->answers, options->cache_bytes / 8, options->cache_bytes / 4,
+    int r = answers_init(&s->answers, answer_bytes, options->cache_bytes / 4,
                          MANGLED_MAX + DEMANGLED_MAX);
     if (r < 0)
         return r;
@@ -489,7 +495,7 @@ int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset,
     ret->function = text;
     ret->system_name = answers_second(text);
     s->unnamed += !*text;
-    return *text ? 0 : r == -ETIMEDOUT ? r : -ENOENT;
+    return *text ? 0 : r == -ETIMEDOUT || r == -EAGAIN ? -ETIMEDOUT : -ENOENT;
 }
 
 void symbols_metrics(const struct symbols *s, struct metric_set *set)

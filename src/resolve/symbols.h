@@ -14,6 +14,7 @@ struct symbols;
 
 struct symbols_options {
     size_t cache_bytes;     /* bound of all caches together */
+    size_t entries_max;     /* of each of them; 0: what the bytes allow */
     const char *debug_root; /* "/usr/lib/debug"; NULL: that */
 };
 

@@ -4,12 +4,13 @@
 
 #include "../unit/resolve/object_by_path.h"
 
+#include "memory_file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 int object_open_beside(const struct object *o, const char *path)
@@ -22,11 +23,8 @@ int object_open_beside(const struct object *o, const char *path)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    char path[32];
-    int fd = memfd_create("fuzz", MFD_CLOEXEC);
-    if (fd < 0 || write(fd, data, size) != (ssize_t)size)
-        abort();
-    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    char path[MEMORY_FILE_PATH_BYTES];
+    int fd = memory_file(data, size, path);
     struct object object = {.id = 1, .path = path, .build_id = ""};
     struct symbols *large, *small;
     if (symbols_new(&(struct symbols_options){.cache_bytes = 1 << 20, .debug_root = "/nonexistent"}, &large) <

@@ -84,23 +84,39 @@ static inline void tell_lost(struct fixture *f)
     processes_apply(f->p, &r.h);
 }
 
+union mmap_record {
+    struct process_mmap r;
+    char room[sizeof(struct process_mmap) + 256];
+};
+
+static inline void make_mmap(struct fixture *f, union mmap_record *m, uint32_t pid, uint64_t start,
+                             uint64_t end, uint64_t offset, const char *path)
+{
+    struct stat st;
+    *m = (union mmap_record){.r = {.start = start, .size_bytes = end - start, .file_offset = offset}};
+    m->r.path_bytes = (uint16_t)(strlen(path) + 1);
+    memcpy(m->r.path, path, m->r.path_bytes);
+    if (path[0] == '/' && stat(path, &st) == 0) {
+        m->r.inode = st.st_ino;
+        m->r.device_major = major(st.st_dev);
+        m->r.device_minor = minor(st.st_dev);
+    }
+    m->r.h = header(f, WIRE_PROCESS_MMAP, sizeof(m->r) + m->r.path_bytes, pid, pid);
+}
+
 static inline void tell_mmap(struct fixture *f, uint32_t pid, uint64_t start, uint64_t end, uint64_t offset,
                              const char *path)
 {
-    union {
-        struct process_mmap r;
-        char room[sizeof(struct process_mmap) + 256];
-    } m = {.r = {.start = start, .size_bytes = end - start, .file_offset = offset}};
-    struct stat st;
-    m.r.path_bytes = (uint16_t)(strlen(path) + 1);
-    memcpy(m.r.path, path, m.r.path_bytes);
-    if (path[0] == '/' && stat(path, &st) == 0) {
-        m.r.inode = st.st_ino;
-        m.r.device_major = major(st.st_dev);
-        m.r.device_minor = minor(st.st_dev);
-    }
-    m.r.h = header(f, WIRE_PROCESS_MMAP, sizeof(m.r) + m.r.path_bytes, pid, pid);
+    union mmap_record m;
+    make_mmap(f, &m, pid, start, end, offset, path);
     processes_apply(f->p, &m.r.h);
+}
+
+static inline bool foresee(struct fixture *f, uint32_t pid, const char *path)
+{
+    union mmap_record m;
+    make_mmap(f, &m, pid, 0x600000, 0x700000, 0, path);
+    return processes_foresee(f->p, &m.r.h);
 }
 
 /* The mappings as text: "start-end+offset name" each. */

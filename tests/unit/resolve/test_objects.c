@@ -209,6 +209,56 @@ static void test_liar_harms_only_itself(void **state)
     remove_place(&place);
 }
 
+/* Maps a file in memory, and says how. */
+static struct object_sight map_memory(const struct buf *content)
+{
+    int fd = memfd_create("sonde-objects", MFD_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, content->data, content->size), content->size);
+    void *at = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    assert_ptr_not_equal(at, MAP_FAILED);
+    close(fd);
+    return (struct object_sight){.path = "/memfd:sonde-objects",
+                                 .start = (uintptr_t)at,
+                                 .end = (uintptr_t)at + 4096,
+                                 .view = 1,
+                                 .pids = {(uint32_t)getpid()},
+                                 .pid_count = 1};
+}
+
+/* All of one name are at the same place, which says nothing: not even with the same build id. */
+static void test_files_in_memory_have_no_place(void **state)
+{
+    (void)state;
+    if (geteuid() != 0) {
+        print_message("files of mappings can be opened by root alone\n");
+        skip();
+    }
+    struct objects *objects = NULL;
+    struct object *all[3];
+    struct object_identity id;
+    _cleanup_buf_ struct buf program = {0};
+    _cleanup_close_ int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    assert_int_equal(buf_read_file(&program, "/proc/self/exe", 64 << 20), 0);
+    assert_true(object_file_identify(fd, &id));
+    struct object_sight sights[3] = {[1] = map_memory(&program), [2] = map_memory(&program)};
+    assert_int_equal(buf_append(&program, "more", 4), 0);
+    sights[0] = map_memory(&program);
+    assert_int_equal(objects_new(8, &objects), 0);
+    for (size_t i = 0; i < 3; i++) {
+        sights[i].build_id = id.build_id;
+        sights[i].build_id_bytes = id.build_id_bytes;
+        assert_int_equal(objects_get(objects, &sights[i], &all[i]), 0);
+    }
+    assert_ptr_not_equal(all[0], all[1]);
+    assert_ptr_equal(all[1], all[2]);
+    for (size_t i = 0; i < 3; i++) {
+        objects_release(all[i]);
+        munmap((void *)(uintptr_t)sights[i].start, 4096); /* NOLINT: what mmap gave */
+    }
+    objects_free(objects);
+}
+
 /* A process that has gone before its file was looked at: the one file that is known by this build id. */
 static void test_file_out_of_reach_is_known_by_its_build_id(void **state)
 {
@@ -382,6 +432,46 @@ static void test_descriptors_are_bounded_and_opened_again(void **state)
     rmdir(place.directory);
 }
 
+/* Copies of a file are one object: when it has to be opened again, any of them will do that is still there.
+ */
+static void test_copy_is_opened_when_the_first_has_gone(void **state)
+{
+    (void)state;
+    skip_without_openat2();
+    for (int gone = 0; gone < 2; gone++) {
+        struct place places[3];
+        struct object *all[3];
+        struct objects *objects = NULL;
+        assert_int_equal(objects_new(1, &objects), 0);
+        for (int i = 0; i < 3; i++) {
+            make_place(&places[i]);
+            if (i < 2)
+                write_program(places[i].path);
+            else
+                write_file(places[i].path, "x", 1);
+            const struct object_sight sight = sight_of(places[i].path);
+            assert_int_equal(objects_get(objects, &sight, &all[i]), 0);
+        }
+        assert_ptr_equal(all[0], all[1]);
+        assert_ptr_not_equal(all[0], all[2]); /* which took the one descriptor */
+        struct stat left;
+        assert_int_equal(stat(places[!gone].path, &left), 0);
+        assert_int_equal(unlink(places[gone].path), 0);
+        _cleanup_close_ int fd = object_open(all[0]);
+        assert_true(fd >= 0);
+        assert_same_file(fd, &left);
+        for (int i = 0; i < 3; i++) {
+            objects_release(all[i]);
+            remove_place(&places[i]);
+        }
+        objects_trim(objects, 2, UINT64_MAX);
+        struct objects_figures figures;
+        objects_figures(objects, &figures);
+        assert_int_equal(figures.bytes, 0);
+        objects_free(objects);
+    }
+}
+
 static void test_held_object_outlives_its_table(void **state)
 {
     (void)state;
@@ -454,11 +544,13 @@ int main(void)
         cmocka_unit_test(test_what_is_a_file),
         cmocka_unit_test(test_build_id_and_inode_are_one_object),
         cmocka_unit_test(test_liar_harms_only_itself),
+        cmocka_unit_test(test_files_in_memory_have_no_place),
         cmocka_unit_test(test_file_out_of_reach_is_known_by_its_build_id),
         cmocka_unit_test(test_replaced_file_is_not_opened),
         cmocka_unit_test(test_deleted_file_is_opened),
         cmocka_unit_test(test_inode_used_again_is_another_object),
         cmocka_unit_test(test_descriptors_are_bounded_and_opened_again),
+        cmocka_unit_test(test_copy_is_opened_when_the_first_has_gone),
         cmocka_unit_test(test_held_object_outlives_its_table),
         cmocka_unit_test(test_fifo_and_device_are_not_opened),
         cmocka_unit_test(test_vdso),

@@ -53,6 +53,30 @@ static void test_short_life_is_whole(void **state)
     assert_int_equal(r->parent_pid, NOBODY + 1);
 }
 
+/* In the middle of exec nothing is mapped, and it is the new program that runs. */
+static void test_program_is_known_before_it_is_mapped(void **state)
+{
+    struct fixture *f = *state;
+    tell_fork(f, NOBODY + 1, NOBODY, NOBODY);
+    tell_exec(f, NOBODY, "old");
+    tell_mmap(f, NOBODY, 0x400000, 0x500000, 0, "/bin/old");
+    assert_false(foresee(f, NOBODY, "/bin/other")); /* not after an exec */
+    const struct resource *r = processes_resource(f->p, processes_find(f->p, NOBODY, 0));
+    assert_string_equal(r->executable_path, "/bin/old");
+    tell_exec(f, NOBODY, "new");
+    assert_false(foresee(f, NOBODY, "//anon"));
+    assert_false(foresee(f, NOBODY, "[stack]"));
+    assert_true(foresee(f, NOBODY, "/bin/new (deleted)"));
+    r = processes_resource(f->p, processes_find(f->p, NOBODY, 0));
+    assert_string_equal(r->executable_path, "/bin/new");
+    assert_mappings(f, NOBODY, "");
+    tell_mmap(f, NOBODY, 0x600000, 0x700000, 0, "/bin/new (deleted)");
+    tell_mmap(f, NOBODY, 0x800000, 0x900000, 0, "/lib/ld.so");
+    r = processes_resource(f->p, processes_find(f->p, NOBODY, 0));
+    assert_string_equal(r->executable_path, "/bin/new");
+    assert_mappings(f, NOBODY, "600000-700000+0 new, 800000-900000+0 ld.so");
+}
+
 static void test_fork_shares_until_one_changes(void **state)
 {
     struct fixture *f = *state;
@@ -337,6 +361,7 @@ int main(void)
         TEST(test_nobody),
         TEST(test_replay_does_not_ask_proc),
         TEST(test_short_life_is_whole),
+        TEST(test_program_is_known_before_it_is_mapped),
         TEST(test_fork_shares_until_one_changes),
         TEST(test_exec_clears),
         TEST(test_mmap_replaces_what_it_covers),

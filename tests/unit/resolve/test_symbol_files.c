@@ -24,10 +24,13 @@ static const size_t cache_sizes[] = {SMALLEST, LARGE};
 
 /* A container's view: what lies below this folder, where there is one. */
 static const char *container;
+static bool cannot_be_asked;
 int object_open_beside(const struct object *o, const char *path)
 {
     char full[4200];
     (void)o;
+    if (cannot_be_asked)
+        return -EAGAIN;
     if (!container)
         return -ENOENT;
     snprintf(full, sizeof(full), "%s%s", container, path);
@@ -267,8 +270,21 @@ static void debug_file_by_build_id(void **state)
     snprintf(box, sizeof(box), "%s/box", folder);
     container = box;
     size_t named = count_named("unlinked", "/debug", LARGE);
-    container = NULL;
     assert_int_equal(named, place_count);
+    /* what cannot be asked for now is not taken for absent */
+    char path[96];
+    snprintf(path, sizeof(path), "%s/unlinked", folder);
+    struct object o = {.id = 1, .path = path, .build_id = ""};
+    struct symbols *s = symbols_make(LARGE, "/debug");
+    struct symbol found;
+    cannot_be_asked = true;
+    assert_int_equal(symbols_find(s, &o, places[0].offset, &found), -ETIMEDOUT);
+    assert_string_equal(found.function, "");
+    cannot_be_asked = false;
+    assert_int_equal(symbols_find(s, &o, places[0].offset, &found), 0);
+    assert_true(*found.function);
+    symbols_free(s);
+    container = NULL;
 }
 
 static void names_in_gnu_debugdata(void **state)
