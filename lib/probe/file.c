@@ -1,0 +1,110 @@
+/* Files of objects. One in memory is sealed, so that nobody who may open it through /proc can cut it short
+ * under us; one in a directory is used only if it is ours alone to write and says what we would have written,
+ * for it is going to be executed. */
+#include "file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x0008U
+#endif
+
+static int write_all(int fd, const struct probe_image *image)
+{
+    for (size_t done = 0; done < image->size;) {
+        ssize_t n = write(fd, image->bytes + done, image->size - done);
+        if (n < 0 && errno != EINTR)
+            return -errno;
+        done += n > 0 ? (size_t)n : 0;
+    }
+    return 0;
+}
+
+int probe_file_in_memory(const char *provider, const struct probe_image *image)
+{
+    /* Never to be run as a program; the flag says so to kernels that want to know (6.3), and older ones do
+     * not know it. */
+    int fd = memfd_create(provider, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
+    if (fd < 0 && errno == EINVAL)
+        fd = memfd_create(provider, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    if (fd < 0)
+        return -errno;
+    int r = write_all(fd, image);
+    if (r < 0) {
+        close(fd);
+        return r;
+    }
+    fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+    return fd;
+}
+
+static int content_is(int fd, const struct probe_image *image)
+{
+    uint8_t part[4096];
+    size_t done = 0;
+    while (done < image->size) {
+        ssize_t n = pread(fd, part, sizeof(part), (off_t)done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0 || (size_t)n > image->size - done || memcmp(part, image->bytes + done, (size_t)n) != 0)
+            return 0;
+        done += (size_t)n;
+    }
+    return 1;
+}
+
+static int open_checked(const char *path, const struct probe_image *image)
+{
+    struct stat status;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0)
+        return -errno;
+    if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+        (status.st_uid == geteuid() || status.st_uid == 0) && (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 &&
+        (size_t)status.st_size == image->size && content_is(fd, image))
+        return fd;
+    close(fd);
+    return -EPERM;
+}
+
+static int make(const char *path, const struct probe_image *image)
+{
+    char unfinished[PATH_MAX];
+    if (snprintf(unfinished, sizeof(unfinished), "%s.XXXXXX", path) >= (int)sizeof(unfinished))
+        return -ENAMETOOLONG;
+    int fd = mkostemp(unfinished, O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    int r = write_all(fd, image);
+    if (r == 0 && fchmod(fd, 0644) < 0)
+        r = -errno;
+    /* A link, not a renaming: of several processes that start together, all must use the first one's file. */
+    if (r == 0 && link(unfinished, path) < 0 && errno != EEXIST)
+        r = -errno;
+    unlink(unfinished);
+    close(fd);
+    return r;
+}
+
+int probe_file_in_directory(const char *directory, const char *provider, const struct probe_image *image)
+{
+    char path[PATH_MAX], id[2 * PROBE_BUILD_ID_SIZE + 1];
+    for (size_t i = 0; i < PROBE_BUILD_ID_SIZE; i++)
+        snprintf(id + 2 * i, 3, "%02x", image->build_id[i]);
+    if (snprintf(path, sizeof(path), "%s/%s-%s.so", directory, provider, id) >= (int)sizeof(path))
+        return -ENAMETOOLONG;
+    int fd = open_checked(path, image);
+    if (fd == -ENOENT) {
+        int r = make(path, image);
+        fd = r < 0 ? r : open_checked(path, image);
+    }
+    return fd;
+}

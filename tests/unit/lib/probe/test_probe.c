@@ -1,0 +1,564 @@
+/* Providers and probes where no kernel is needed to see what they do: errors, semaphores, what is left
+ * behind, threads, processes, and every way in which loading can be refused. What consumers read is
+ * tests/bpf/test_usdt.c. */
+#include <sonde/probe.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "../../allocations.h"
+#include "../../emulated.h"
+#include "../../forbid.h"
+#include "../mappings.h"
+
+struct warnings {
+    int count;
+    char last[512];
+};
+
+static void keep_warning(void *context, const char *text)
+{
+    struct warnings *warnings = context;
+    warnings->count++;
+    snprintf(warnings->last, sizeof(warnings->last), "%s", text);
+}
+
+static struct sonde_provider *new_provider(const char *name, struct warnings *warnings)
+{
+    struct sonde_provider *provider;
+    assert_int_equal(sonde_provider_new(name, &provider), 0);
+    *warnings = (struct warnings){0};
+    sonde_provider_on_warning(provider, keep_warning, warnings);
+    return provider;
+}
+
+/* What a consumer's coming and going does. */
+static void attach(struct sonde_probe *probe, int by)
+{
+    volatile uint16_t *semaphore = (volatile uint16_t *)(uintptr_t)probe->semaphore;
+    __atomic_add_fetch(semaphore, (uint16_t)by, __ATOMIC_RELAXED);
+}
+
+static int count_descriptors(void)
+{
+    int count = 0;
+    DIR *listing = opendir("/proc/self/fd");
+    while (readdir(listing))
+        count++;
+    closedir(listing);
+    return count;
+}
+
+static void errors(void **state)
+{
+    (void)state;
+    struct warnings warnings;
+    struct sonde_provider *provider = (void *)1;
+    struct sonde_probe *probe, *untouched = (void *)1;
+    assert_int_equal(sonde_provider_new("a-b", &provider), -EINVAL);
+    assert_int_equal(sonde_provider_new("", &provider), -EINVAL);
+    assert_ptr_equal(provider, (void *)1);
+    provider = new_provider("errors", &warnings);
+    assert_int_equal(sonde_probe_add(provider, "a:\n", "", &untouched), -EINVAL);
+    assert_string_equal(
+        warnings.last,
+        "sonde: probes of errors: \"a:?\" is not added: names are C identifiers of up to 63 bytes");
+    assert_int_equal(sonde_probe_add(provider, "a", "str model, u33 length", &untouched), -EINVAL);
+    assert_string_equal(
+        warnings.last,
+        "sonde: probes of errors: a is not added: its arguments are wrong at \"u33 length\" (TYPE NAME, ..., up to 12)");
+    assert_int_equal(sonde_probe_add(provider, "a",
+                                     "u8 a,u8 b,u8 c,u8 d,u8 e,u8 f,u8 g,u8 h,u8 i,u8 j,u8 k,u8 l,u8 m",
+                                     &untouched),
+                     -E2BIG);
+    assert_int_equal(sonde_probe_add(provider, "a", NULL, &probe), 0);
+    assert_int_equal(sonde_probe_add(provider, "a", NULL, &untouched), -EEXIST);
+    assert_string_equal(warnings.last, "sonde: probes of errors: a is not added: File exists");
+    for (int i = 1; i < SONDE_PROBES_MAX; i++) {
+        char name[16];
+        snprintf(name, sizeof(name), "p%d", i);
+        assert_int_equal(sonde_probe_add(provider, name, NULL, &probe), 0);
+    }
+    assert_int_equal(sonde_probe_add(provider, "one_more", NULL, &untouched), -ENOSPC);
+    assert_ptr_equal(untouched, (void *)1);
+    assert_int_equal(sonde_provider_load(provider), 0);
+    sonde_provider_free(provider);
+    sonde_provider_free(NULL);
+}
+
+static int computed;
+
+static int compute(void)
+{
+    return ++computed;
+}
+
+static void arguments_are_computed_when_somebody_listens(void **state)
+{
+    (void)state;
+    struct warnings warnings;
+    struct sonde_probe *probe;
+    struct sonde_provider *provider = new_provider("lazy", &warnings);
+    assert_int_equal(sonde_probe_add(provider, "probe", "i32 computed", &probe), 0);
+    computed = 0;
+    sonde_probe_fire(probe, compute());
+    assert_int_equal(sonde_provider_load(provider), 0);
+    sonde_probe_fire(probe, compute());
+    SONDE_PROBE(lazy, at_compile_time, compute());
+    assert_int_equal(computed, 0);
+    attach(probe, 1);
+    assert_true(sonde_probe_enabled(probe));
+    sonde_probe_fire(probe, compute());
+    sonde_probe_fire(probe, compute(), compute(), 3, 4, 5, 6, 7, 8, 9, 10, 11, 12); /* more than declared */
+    sonde_probe_fire(probe);                                                        /* and fewer */
+    assert_int_equal(computed, 3);
+    attach(probe, -1);
+    assert_false(sonde_probe_enabled(probe));
+    sonde_probe_fire(probe, compute());
+    assert_int_equal(computed, 3);
+    assert_int_equal(warnings.count, 0);
+    sonde_provider_free(provider);
+}
+
+static void nothing_is_left_behind(void **state)
+{
+    (void)state;
+    struct warnings warnings;
+    struct sonde_probe *early, *late;
+    int descriptors = count_descriptors();
+    struct sonde_provider *provider = new_provider("left_behind", &warnings);
+    assert_int_equal(sonde_provider_load(provider), 0); /* nothing to load is no error */
+    assert_int_equal(sonde_probe_add(provider, "early", "", &early), 0);
+    assert_int_equal(count_mappings("left_behind"), 0);
+    assert_int_equal(sonde_provider_load(provider), 0);
+    const volatile uint16_t *semaphore = early->semaphore;
+    assert_int_equal(count_mappings("/memfd:left_behind"), 2);
+    assert_int_equal(sonde_provider_load(provider), 0); /* loading what is loaded changes nothing */
+    assert_int_equal(sonde_probe_add(provider, "late", "str text", &late), 0);
+    assert_int_equal(count_descriptors(), descriptors + 1);
+    assert_int_equal(sonde_provider_load(provider), 0);
+    assert_int_equal(count_mappings("/memfd:left_behind"), 4);
+    assert_int_equal(count_descriptors(), descriptors + 2);
+    for (int i = 0; i < 100; i++) {
+        attach(early, 1);
+        sonde_provider_unload(provider);
+        assert_false(sonde_probe_enabled(early));
+        assert_int_equal(count_mappings("left_behind"), 0);
+        assert_int_equal(count_descriptors(), descriptors);
+        sonde_provider_unload(provider);
+        sonde_probe_fire_values(early, 0, NULL);
+        assert_int_equal(sonde_provider_load(provider), 0);
+        assert_ptr_equal(early->semaphore, semaphore); /* the same place */
+        assert_false(sonde_probe_enabled(early));
+    }
+    sonde_provider_free(provider);
+    assert_int_equal(count_mappings("left_behind"), 0);
+    assert_int_equal(count_descriptors(), descriptors);
+}
+
+/* A daemon closes all descriptors; the number is then somebody else's, and stays his. */
+static void descriptor_of_somebody_else(void **state)
+{
+    (void)state;
+    struct warnings warnings;
+    struct sonde_probe *probe;
+    struct sonde_provider *provider = new_provider("closed", &warnings);
+    int number = open("/dev/null", O_RDONLY);
+    close(number);
+    assert_int_equal(sonde_probe_add(provider, "probe", "", &probe), 0);
+    assert_int_equal(sonde_provider_load(provider), 0);
+    close(number);
+    assert_int_equal(open("/dev/null", O_RDONLY), number);
+    sonde_provider_free(provider);
+    assert_int_not_equal(fcntl(number, F_GETFD), -1);
+    close(number);
+}
+
+/* --- threads
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
+
+static struct sonde_probe *shared_probe;
+static int threads_end;
+
+static void *fire_until_the_end(void *unused)
+{
+    while (!__atomic_load_n(&threads_end, __ATOMIC_RELAXED)) {
+        for (int i = 0; i < 100; i++)
+            sonde_probe_fire(shared_probe, i, "text", 1.5);
+        sonde_probe_fire_values(shared_probe, 0, NULL); /* as one that has looked before the other unloaded */
+        sched_yield();
+    }
+    return unused;
+}
+
+static void threads(void **state)
+{
+    (void)state;
+    struct warnings warnings;
+    pthread_t ids[64];
+    struct sonde_provider *provider = new_provider("threads", &warnings);
+    threads_end = 0;
+    assert_int_equal(sonde_probe_add(provider, "probe", "i32 i, str text, f64 x", &shared_probe), 0);
+    for (int i = 0; i < 64; i++)
+        assert_int_equal(pthread_create(&ids[i], NULL, fire_until_the_end, NULL), 0);
+    for (int i = 0; i < 60; i++) {
+        struct sonde_probe *another;
+        char name[16];
+        snprintf(name, sizeof(name), "p%d", i);
+        assert_int_equal(sonde_provider_load(provider), 0);
+        attach(shared_probe, 1);
+        if (i % 10 == 0)
+            assert_int_equal(sonde_probe_add(provider, name, NULL, &another), 0);
+        if (i % 3 == 0)
+            sched_yield();
+        sonde_provider_unload(provider);
+    }
+    __atomic_store_n(&threads_end, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < 64; i++)
+        pthread_join(ids[i], NULL);
+    sonde_provider_free(provider);
+}
+
+static void *load_and_unload_until_the_end(void *provider)
+{
+    while (!__atomic_load_n(&threads_end, __ATOMIC_RELAXED)) {
+        sonde_provider_load(provider);
+        sonde_provider_unload(provider);
+    }
+    return NULL;
+}
+
+/* Children forked while another thread has the provider's lock, or is in the middle of loading. */
+static void forks_among_threads(void **state)
+{
+    (void)state;
+    struct warnings warnings;
+    pthread_t id;
+    struct sonde_provider *provider = new_provider("forks", &warnings);
+    threads_end = 0;
+    assert_int_equal(sonde_probe_add(provider, "probe", "i32 i", &shared_probe), 0);
+    assert_int_equal(pthread_create(&id, NULL, load_and_unload_until_the_end, provider), 0);
+    for (int i = 0; i < 50; i++) {
+        pid_t child = fork();
+        assert_true(child >= 0);
+        if (child == 0) {
+            struct sonde_probe *another;
+            alarm(60);
+            sonde_probe_fire(shared_probe, 1);
+            if (sonde_probe_add(provider, "another", NULL, &another) < 0 || sonde_provider_load(provider) < 0)
+                _exit(1);
+            attach(another, 1);
+            sonde_probe_fire(another);
+            sonde_provider_unload(provider);
+            sonde_provider_free(provider);
+            _exit(0);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    __atomic_store_n(&threads_end, 1, __ATOMIC_RELAXED);
+    pthread_join(id, NULL);
+    sonde_provider_free(provider);
+}
+
+static void after_fork(void **state)
+{
+    (void)state;
+    if (is_emulated()) {
+        print_message("runs under qemu-user, which wipes nothing on fork\n");
+        skip();
+    }
+    struct warnings warnings;
+    struct sonde_probe *probe;
+    struct sonde_provider *provider = new_provider("after_fork", &warnings);
+    assert_int_equal(sonde_probe_add(provider, "probe", "i32 i", &probe), 0);
+    assert_int_equal(sonde_provider_load(provider), 0);
+    attach(probe, 1); /* by nobody whom the kernel knows, so that the child's first firing finds it out */
+    pid_t child = fork();
+    if (child == 0) {
+        sonde_probe_fire(probe, 1);
+        _exit(sonde_probe_enabled(probe));
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_true(sonde_probe_enabled(probe));
+    sonde_provider_free(provider);
+}
+
+/* --- what can be refused
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+/* Loads where it is refused. Returns 0 when all is as it should be: the error, one warning, and a provider
+ * that works on in silence. */
+static int use_silent(int error, const char *directory)
+{
+    struct warnings warnings = {0};
+    struct sonde_provider *provider;
+    struct sonde_probe *probe, *late;
+    if (sonde_provider_new("refused", &provider) < 0)
+        return 1;
+    sonde_provider_on_warning(provider, keep_warning, &warnings);
+    if (sonde_provider_set_directory(provider, directory) < 0 ||
+        sonde_probe_add(provider, "probe", "i32 i", &probe) < 0)
+        return 2;
+    for (int i = 0; i < 3; i++) {
+        if (sonde_provider_load(provider) != error)
+            return 3;
+        sonde_probe_fire(probe, compute());
+        sonde_probe_fire_values(probe, 0, NULL);
+        if (sonde_probe_enabled(probe) || warnings.count != 1)
+            return 4;
+        sonde_provider_unload(provider);
+    }
+    if (sonde_probe_add(provider, "late", "", &late) < 0 || sonde_provider_load(provider) != error ||
+        !strstr(warnings.last, "sonde: probes of refused:"))
+        return 5;
+    sonde_provider_free(provider);
+    return 0;
+}
+
+static void without_memfd(void **state)
+{
+    (void)state;
+    if (is_emulated()) {
+        print_message("runs under qemu-user: filters are the emulator's\n");
+        skip();
+    }
+    const unsigned errors_said[] = {EPERM, ENOSYS, EMFILE, ENOMEM};
+    for (size_t i = 0; i < sizeof(errors_said) / sizeof(*errors_said); i++) {
+        pid_t child = fork();
+        if (child == 0)
+            _exit(forbid(SYS_memfd_create, errors_said[i]) ? use_silent(-(int)errors_said[i], NULL) : 9);
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (WEXITSTATUS(status) == 9) {
+            print_message("no seccomp filter can be set\n");
+            skip();
+        }
+        assert_int_equal(status, 0);
+    }
+}
+
+/* Each allocation fails once, in a provider's whole life. */
+static void without_memory(void **state)
+{
+    (void)state;
+    int failed = 1;
+    for (size_t n = 0; failed; n++) {
+        struct warnings warnings = {0};
+        struct sonde_provider *provider = NULL;
+        struct sonde_probe *probe = NULL;
+        allocations_fail_at(n);
+        int r = sonde_provider_new("memory", &provider);
+        if (r == 0) {
+            sonde_provider_on_warning(provider, keep_warning, &warnings);
+            r = sonde_probe_add(provider, "probe", "i32 i", &probe);
+        }
+        if (r == 0)
+            r = sonde_provider_load(provider);
+        failed = allocations_failed;
+        allocations_fail_at(SIZE_MAX);
+        assert_int_equal(r, failed ? -ENOMEM : 0);
+        if (probe) {
+            assert_int_equal(warnings.count, failed);
+            sonde_probe_fire_values(probe, 0, NULL);
+            assert_int_equal(sonde_provider_load(provider),
+                             0); /* a load that was refused may be tried again */
+            attach(probe, 1);
+            sonde_probe_fire(probe, 1);
+        }
+        sonde_provider_free(provider);
+    }
+}
+
+static void without_descriptors(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0) {
+        setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, 0});
+        _exit(use_silent(-EMFILE, NULL));
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* Only the form of the site depends on this; a filter must not be asked for what it may not know. */
+static void under_a_filter(void **state)
+{
+    (void)state;
+    if (is_emulated()) {
+        print_message("runs under qemu-user: filters are the emulator's\n");
+        skip();
+    }
+    pid_t child = fork();
+    if (child == 0) {
+        struct sonde_provider *provider;
+        struct sonde_probe *probe;
+        _exit(!forbid(SYS_getppid, EPERM) || sonde_provider_new("filtered", &provider) < 0 ||
+              sonde_probe_add(provider, "p", "", &probe) < 0 || sonde_provider_load(provider) < 0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+}
+
+/* --- a directory
+ * ------------------------------------------------------------------------------------------------------------------
+ */
+
+static char directory[] = "/tmp/test-probe-XXXXXX";
+
+static int make_directory(void **state)
+{
+    (void)state;
+    return mkdtemp(directory) ? 0 : -1;
+}
+
+static int take_directory_away(void **state)
+{
+    (void)state;
+    return rmdir(directory);
+}
+
+/* The one file in it; "" when there is none or more than one. */
+static const char *only_file(void)
+{
+    static char path[512];
+    int count = 0;
+    DIR *listing = opendir(directory);
+    path[0] = '\0';
+    for (struct dirent *entry; (entry = readdir(listing));)
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name);
+            count++;
+        }
+    closedir(listing);
+    return count == 1 ? path : "";
+}
+
+static struct sonde_provider *load_in_directory(const char *where, struct warnings *warnings)
+{
+    struct sonde_probe *probe;
+    struct sonde_provider *provider = new_provider("filed", warnings);
+    assert_int_equal(sonde_provider_set_directory(provider, where), 0);
+    assert_int_equal(sonde_probe_add(provider, "probe", "str text", &probe), 0);
+    assert_int_equal(sonde_provider_load(provider), 0);
+    return provider;
+}
+
+static void one_file_for_all(void **state)
+{
+    (void)state;
+    struct warnings warnings;
+    struct sonde_provider *first = load_in_directory(directory, &warnings),
+                          *second = load_in_directory(directory, &warnings);
+    const char *path = only_file();
+    assert_string_not_equal(path, "");
+    assert_int_equal(count_mappings(path), 4);
+    assert_int_equal(count_mappings("/memfd:filed"), 0);
+    sonde_provider_free(first);
+    sonde_provider_free(second);
+    assert_int_equal(warnings.count, 0);
+    assert_int_equal(access(path, F_OK), 0); /* it stays */
+    assert_int_equal(unlink(path), 0);
+}
+
+/* What others could have put there or could change is not executed. */
+static void files_that_are_not_used(void **state)
+{
+    (void)state;
+    struct warnings warnings;
+    sonde_provider_free(load_in_directory(directory, &warnings));
+    char path[512], good[16384];
+    snprintf(path, sizeof(path), "%s", only_file());
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    ssize_t size = read(fd, good, sizeof(good));
+    assert_true(size > 0 && size < (ssize_t)sizeof(good));
+    for (int kind = 0; kind < 6; kind++) {
+        assert_int_equal(ftruncate(fd, size), 0);
+        assert_int_equal(pwrite(fd, good, (size_t)size, 0), size);
+        assert_int_equal(fchmod(fd, 0644), 0);
+        if (kind == 0)
+            assert_int_equal(fchmod(fd, 0664), 0);
+        else if (kind == 1)
+            assert_int_equal(fchmod(fd, 0646), 0);
+        else if (kind == 2)
+            assert_int_equal(ftruncate(fd, size - 1), 0);
+        else if (kind == 3)
+            assert_int_equal(pwrite(fd, "", 1, size), 1);
+        else if (kind == 4)
+            assert_int_equal(pwrite(fd, "\xcc", 1, 0x180), 1);
+        else
+            assert_int_equal(unlink(path) || symlink("/bin/true", path), 0);
+        sonde_provider_free(load_in_directory(directory, &warnings));
+        assert_int_equal(warnings.count, 1);
+        assert_non_null(strstr(warnings.last, "in memory instead"));
+    }
+    close(fd);
+    assert_int_equal(unlink(path), 0);
+}
+
+static void directories_that_cannot_be_used(void **state)
+{
+    (void)state;
+    struct warnings warnings;
+    char too_long[5000];
+    struct sonde_provider *provider;
+    memset(too_long, 'a', sizeof(too_long) - 1);
+    too_long[sizeof(too_long) - 1] = '\0';
+    for (int i = 0; i < 3; i++) {
+        const char *const where[] = {"/nowhere/at/all", "/dev/null", "/proc"};
+        provider = load_in_directory(where[i], &warnings);
+        assert_int_equal(warnings.count, 1);
+        assert_int_equal(count_mappings("/memfd:filed"), 2);
+        sonde_provider_free(provider);
+    }
+    provider = new_provider("filed", &warnings);
+    assert_int_equal(sonde_provider_set_directory(provider, too_long), -ENAMETOOLONG);
+    too_long[4090] = '\0';
+    assert_int_equal(sonde_provider_set_directory(provider, too_long), 0);
+    assert_int_equal(sonde_provider_set_directory(provider, NULL), 0);
+    sonde_provider_free(provider);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(errors),
+        cmocka_unit_test(arguments_are_computed_when_somebody_listens),
+        cmocka_unit_test(nothing_is_left_behind),
+        cmocka_unit_test(descriptor_of_somebody_else),
+        cmocka_unit_test(threads),
+        cmocka_unit_test(forks_among_threads),
+        cmocka_unit_test(after_fork),
+        cmocka_unit_test(without_memfd),
+        cmocka_unit_test(without_memory),
+        cmocka_unit_test(without_descriptors),
+        cmocka_unit_test(under_a_filter),
+        cmocka_unit_test(one_file_for_all),
+        cmocka_unit_test(files_that_are_not_used),
+        cmocka_unit_test(directories_that_cannot_be_used),
+    };
+    return cmocka_run_group_tests(tests, make_directory, take_directory_away);
+}
