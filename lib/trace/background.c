@@ -1,0 +1,38 @@
+/* See background.h. */
+#include "background.h"
+
+#include <signal.h>
+
+struct timespec trace_deadline(unsigned ms)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    t.tv_sec += ms / 1000;
+    t.tv_nsec += (long)(ms % 1000) * 1000000;
+    t.tv_sec += t.tv_nsec / 1000000000;
+    t.tv_nsec %= 1000000000;
+    return t;
+}
+
+int trace_conditions_init(pthread_cond_t *a, pthread_cond_t *b)
+{
+    pthread_condattr_t monotonic;
+    int r = pthread_condattr_init(&monotonic);
+    if (r != 0)
+        return -r;
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(a, &monotonic);
+    pthread_cond_init(b, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    return 0;
+}
+
+int trace_background_start(pthread_t *ret_thread, void *(*run)(void *argument), void *argument)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int r = pthread_create(ret_thread, NULL, run, argument);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return -r;
+}

@@ -1,0 +1,32 @@
+/* Spans as a packet of OTLP: JSON, as Triton sends them, or protobuf. */
+#pragma once
+
+#include "spans.h"
+#include "text.h"
+
+struct sonde_trace_config;
+
+struct trace_packet {
+    struct trace_text text;
+    uint32_t spans;
+    size_t resource_spans, scope_spans; /* of protobuf: messages that are open */
+};
+
+struct trace_encoding {
+    void (*begin)(struct trace_packet *p, const struct sonde_trace_config *config);
+    void (*span)(struct trace_packet *p, const struct trace_tree *tree, const struct trace_spans *spans,
+                 const struct trace_span *span);
+    void (*end)(struct trace_packet *p);
+};
+
+extern const struct trace_encoding trace_encoding_json, trace_encoding_protobuf;
+
+#define TRACE_SCOPE_NAME "triton-server"
+
+/* Why it failed, as far as somebody said so; NULL when it did not fail. */
+const char *trace_outcome(const struct trace_span *span, size_t *ret_size);
+
+static inline uint64_t trace_unix_ns(const struct trace_tree *tree, uint64_t monotonic_ns)
+{
+    return monotonic_ns + tree->unix_offset_ns;
+}

@@ -1,0 +1,600 @@
+/* Answers in tokens: what is in the file, on the spans and in the packets of metrics, also of requests that
+ * are not traced, in a child, and without memory. */
+#include "fixture.h"
+#include "transport.h"
+
+#include "../../allocations.h"
+
+#include <errno.h>
+#include <sys/wait.h>
+#include <time.h>
+
+static void generate(struct fixture *f, struct sonde_trace *t, int tokens,
+                     const struct sonde_trace_generation_result *result)
+{
+    struct sonde_trace_generation g;
+    sonde_trace_generation_begin(&g, f->model, t, "chat");
+    for (int i = 0; i < tokens; i++)
+        sonde_trace_generation_tokens(&g, 1);
+    sonde_trace_generation_end(&g, result);
+}
+
+static struct trace_histogram histogram_of(struct fixture *f, enum trace_metric metric)
+{
+    struct trace_metrics_snapshot s;
+    struct trace_histogram all = {0};
+    assert_int_equal(trace_metrics_read(&f->manager->metrics, &s), 0);
+    for (size_t i = 0; i < s.count; i++) {
+        all.count += s.series[i].histograms[metric].count;
+        all.sum += s.series[i].histograms[metric].sum;
+    }
+    free(s.series);
+    return all;
+}
+
+/* --- files ----------------------------------------------------------------------------------- */
+
+/* The text with each time as N, so that it can be compared. */
+static void hide_times(char *text)
+{
+    for (char *p = text; (p = strstr(p, "\"ns\":"));) {
+        p += strlen("\"ns\":");
+        size_t digits = strspn(p, "0123456789");
+        *p = 'N';
+        memmove(p + 1, p + digits, strlen(p + digits) + 1);
+    }
+}
+
+static void the_file(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct sonde_trace_generation g;
+    const struct sonde_trace_generation_result result = {.size = sizeof(result),
+                                                         .input_tokens = 7,
+                                                         .output_tokens = -1,
+                                                         .response_id = "id \"1\"",
+                                                         .response_model = "m-v2",
+                                                         .finish_reason = "stop"};
+    fixture_open(&f, "rate=1", "level=TIMESTAMPS");
+    struct sonde_trace *t = sonde_trace_start(f.model, NULL);
+    uint64_t id = sonde_trace_id(t);
+    sonde_trace_timestamp(t, SONDE_TRACE_HTTP_RECV_START);
+    sonde_trace_generation_begin(&g, f.model, t, NULL);
+    sonde_trace_generation_tokens(&g, 0);
+    sonde_trace_generation_tokens(&g, 1);
+    sonde_trace_generation_tokens(&g, 3);
+    sonde_trace_generation_end(&g, &result);
+    sonde_trace_generation_end(&g, &result); /* one too many does nothing */
+    sonde_trace_generation_tokens(&g, 1);
+    sonde_trace_end(t, SONDE_TRACE_OK, NULL);
+    assert_int_equal(sonde_trace_manager_flush(f.manager, 20000), 0);
+    char *text = fixture_read(&f, ""), expected[1024], *p = expected;
+    assert_non_null(text);
+    hide_times(text);
+#define PUT(...) p += snprintf(p, (size_t)(expected + sizeof(expected) - p), __VA_ARGS__)
+    PUT("[{\"id\":%lu,\"timestamps\":[{\"name\":\"HTTP_RECV_START\",\"ns\":N}]}", (unsigned long)id);
+    PUT(",{\"id\":%lu,\"model_name\":\"m\",\"model_version\":1,\"generation\":{\"operation\":"
+        "\"text_completion\",\"input_tokens\":7,\"output_tokens\":4,\"response_id\":\"id \\\"1\\\"\","
+        "\"response_model\":\"m-v2\",\"finish_reason\":\"stop\"}}",
+        (unsigned long)id);
+    PUT(",{\"id\":%lu,\"timestamps\":[{\"name\":\"GENERATION_START\",\"ns\":N}]}", (unsigned long)id);
+    PUT(",{\"id\":%lu,\"timestamps\":[{\"name\":\"FIRST_TOKEN\",\"ns\":N,\"tokens\":1}]}", (unsigned long)id);
+    PUT(",{\"id\":%lu,\"timestamps\":[{\"name\":\"TOKEN\",\"ns\":N,\"tokens\":3}]}", (unsigned long)id);
+    PUT(",{\"id\":%lu,\"timestamps\":[{\"name\":\"GENERATION_END\",\"ns\":N}]}]", (unsigned long)id);
+    assert_string_equal(text, expected);
+    free(text);
+    fixture_close(&f);
+}
+
+/* Who converts the file must not take it for somebody else's. */
+static void the_file_names_a_provider_of_its_own(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_open_with(&f, (struct sonde_trace_options){.provider = "mine \"1\""},
+                      (const char *const[]){"rate=1", "level=TIMESTAMPS", NULL});
+    struct sonde_trace *t = sonde_trace_start(f.model, NULL);
+    generate(&f, t, 1, NULL);
+    sonde_trace_end(t, SONDE_TRACE_OK, NULL);
+    assert_int_equal(sonde_trace_manager_flush(f.manager, 20000), 0);
+    char *text = fixture_read(&f, "");
+    assert_non_null(text);
+    assert_non_null(strstr(text, "\"generation\":{\"operation\":\"chat\",\"provider\":\"mine \\\"1\\\"\","));
+    free(text);
+    fixture_close(&f);
+}
+
+/* request_bytes_max holds for tokens; what does not fit is counted, and the metrics have it all. */
+static void an_answer_without_end_is_bounded(void **state)
+{
+    (void)state;
+    struct fixture f;
+    fixture_open_with(&f, (struct sonde_trace_options){.request_bytes_max = 65536},
+                      (const char *const[]){"rate=1", "level=TIMESTAMPS", NULL});
+    struct sonde_trace *t = sonde_trace_start(f.model, NULL);
+    generate(&f, t, 100000, NULL);
+    assert_true(atomic_load(&t->tree->bytes) <= 65536);
+    assert_in_range(fixture_stats(&f).records_dropped, 90000, 100002);
+    assert_int_equal(t->generation ? t->generation->output_tokens : 100000, 100000);
+    sonde_trace_end(t, SONDE_TRACE_OK, NULL);
+    assert_int_equal(histogram_of(&f, TRACE_TIME_PER_OUTPUT_TOKEN).count, 1);
+    fixture_close(&f);
+}
+
+/* Counted for nobody; and the manager has nobody left (AddressSanitizer would find it). */
+static void one_that_is_dropped(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct sonde_trace_generation g;
+    fixture_open(&f, "rate=1", "level=TIMESTAMPS");
+    unsigned before = atomic_load(&f.manager->refs);
+    sonde_trace_generation_begin(&g, f.model, NULL, "chat");
+    sonde_trace_generation_tokens(&g, 1);
+    assert_int_equal(atomic_load(&f.manager->refs), before + 1);
+    sonde_trace_generation_drop(&g);
+    sonde_trace_generation_drop(&g);
+    sonde_trace_generation_end(&g, NULL);
+    assert_int_equal(atomic_load(&f.manager->refs), before);
+    assert_int_equal(histogram_of(&f, TRACE_REQUEST_DURATION).count, 0);
+    fixture_close(&f);
+}
+
+/* --- metrics --------------------------------------------------------------------------------- */
+
+static void every_generation_counts(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct sonde_trace_generation g;
+    const struct sonde_trace_generation_result failed = {
+        .size = sizeof(failed), .input_tokens = -1, .output_tokens = -1, .error_type = "timeout"};
+    const struct sonde_trace_generation_result short_one = {.size = sizeof(size_t), .error_type = "not read"};
+    fixture_open(&f, "level=OFF");
+    generate(&f, NULL, 3, NULL);
+    generate(&f, NULL, 1, NULL); /* has no token after the first */
+    generate(&f, NULL, 0, NULL); /* none at all */
+    generate(&f, NULL, 3, &failed);
+    generate(&f, NULL, 2, &short_one);                    /* of a server that knows less of the struct */
+    sonde_trace_generation_begin(&g, NULL, NULL, "chat"); /* a server without tracing */
+    sonde_trace_generation_tokens(&g, 1);
+    sonde_trace_generation_end(&g, NULL);
+    assert_int_equal(fixture_stats(&f).generations, 5);
+    assert_int_equal(histogram_of(&f, TRACE_REQUEST_DURATION).count, 5);
+    assert_int_equal(histogram_of(&f, TRACE_TIME_TO_FIRST_TOKEN).count, 3);
+    assert_int_equal(histogram_of(&f, TRACE_TIME_PER_OUTPUT_TOKEN).count, 2);
+    assert_int_equal(histogram_of(&f, TRACE_INPUT_TOKENS).count, 0);
+    assert_int_equal(histogram_of(&f, TRACE_OUTPUT_TOKENS).count, 4); /* of one nobody knows */
+    assert_int_equal(histogram_of(&f, TRACE_OUTPUT_TOKENS).sum, 3 + 1 + 3 + 2);
+    fixture_close(&f);
+}
+
+/* Against a clock of the test's own: what is said lies between what was certainly passed and certainly not.
+ */
+static void times_are_those_that_passed(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct sonde_trace_generation g;
+    const struct timespec rest = {.tv_nsec = 3000000};
+    uint64_t outside[4], inside[4];
+    fixture_open(&f, "level=OFF");
+    outside[0] = sonde_trace_now_ns();
+    sonde_trace_generation_begin(&g, f.model, NULL, NULL);
+    inside[0] = sonde_trace_now_ns();
+    nanosleep(&rest, NULL);
+    outside[1] = sonde_trace_now_ns();
+    sonde_trace_generation_tokens(&g, 2);
+    inside[1] = sonde_trace_now_ns();
+    nanosleep(&rest, NULL);
+    sonde_trace_generation_tokens(&g, 3);
+    outside[2] = sonde_trace_now_ns();
+    sonde_trace_generation_end(&g, NULL);
+    inside[2] = sonde_trace_now_ns();
+    assert_in_range(histogram_of(&f, TRACE_REQUEST_DURATION).sum, outside[2] - inside[0],
+                    inside[2] - outside[0]);
+    assert_in_range(histogram_of(&f, TRACE_TIME_TO_FIRST_TOKEN).sum, outside[1] - inside[0],
+                    inside[1] - outside[0]);
+    assert_in_range(histogram_of(&f, TRACE_TIME_PER_OUTPUT_TOKEN).sum, (outside[2] - inside[1]) / 4,
+                    (inside[2] - outside[1]) / 4);
+    fixture_close(&f);
+}
+
+/* The model's handle may go while it answers. */
+static void a_generation_outlives_its_model(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct sonde_trace_generation g;
+    fixture_open(&f, "level=OFF");
+    sonde_trace_generation_begin(&g, f.model, NULL, NULL);
+    sonde_trace_model_free(f.model);
+    sonde_trace_manager_free(f.manager);
+    sonde_trace_generation_tokens(&g, 1);
+    sonde_trace_generation_end(&g, NULL); /* frees the manager: a sanitizer says whether */
+    f.model = NULL;
+    f.manager = NULL;
+    fixture_close(&f);
+}
+
+/* --- a receiver ------------------------------------------------------------------------------ */
+
+static pthread_mutex_t receiver_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+    int traces, metrics;
+    char *last_metrics;
+    size_t largest_metrics;
+    int answer; /* to metrics: a status, or -errno */
+} receiver;
+static char connections[2]; /* of traces, of metrics */
+
+static int keep_open(const struct otlp_transport_options *o, void **ret_connection, char *why,
+                     size_t why_size)
+{
+    if (strncmp(o->url, "http://", 7) != 0 || (o->rpc && otlp_url_has_path(o->url))) {
+        snprintf(why, why_size, "%s", o->rpc ? "a URL of gRPC has no path" : "bad");
+        return -EINVAL;
+    }
+    *ret_connection = &connections[strcmp(o->url, "http://r/v1/metrics") == 0];
+    return 0;
+}
+
+static int keep_post(void *connection, const void *data, size_t size, struct otlp_answer *ret_answer)
+{
+    bool metrics = connection == &connections[1];
+    pthread_mutex_lock(&receiver_lock);
+    if (metrics) {
+        free(receiver.last_metrics);
+        receiver.last_metrics = strndup(data, size);
+        receiver.largest_metrics = size > receiver.largest_metrics ? size : receiver.largest_metrics;
+    }
+    (*(metrics ? &receiver.metrics : &receiver.traces))++;
+    answer_with(ret_answer, metrics && receiver.answer ? receiver.answer : 200);
+    pthread_mutex_unlock(&receiver_lock);
+    return 0;
+}
+
+static const struct otlp_transport keeping = {OTLP_TRANSPORT_VERSION, keep_open, keep_post, nowhere_close};
+
+static void otel_open(struct fixture *f, const char *url)
+{
+    char why[SONDE_TRACE_WHY_SIZE] = "", option[128];
+    struct sonde_trace_config *config;
+    const struct sonde_trace_options options = {
+        .size = sizeof(options), .on_error = fixture_on_error, .argument = f, .provider = "tests"};
+    *f = (struct fixture){0};
+    free(receiver.last_metrics);
+    memset(&receiver, 0, sizeof(receiver));
+    snprintf(option, sizeof(option), "opentelemetry,url=%s", url);
+    assert_int_equal(sonde_trace_config_new(&config), 0);
+    assert_int_equal(sonde_trace_config_set(config, "--trace-config", "mode=opentelemetry", NULL, 0), 0);
+    assert_int_equal(sonde_trace_config_set(config, "--trace-config", option, NULL, 0), 0);
+    assert_int_equal(trace_manager_new(config, &options, &keeping, &f->manager, why, sizeof(why)), 0);
+    sonde_trace_config_free(config);
+    assert_int_equal(sonde_trace_model_new(f->manager, "m", 1, &f->model), 0);
+}
+
+static void otel_close(struct fixture *f)
+{
+    sonde_trace_model_free(f->model);
+    sonde_trace_manager_free(f->manager);
+}
+
+static void metrics_leave_when_asked_and_at_the_end(void **state)
+{
+    (void)state;
+    struct fixture f;
+    otel_open(&f, "http://r/v1/traces");
+    assert_int_equal(sonde_trace_manager_flush(f.manager, 20000), 0);
+    assert_int_equal(receiver.metrics, 0); /* nobody generates: there is no thread, and no packet */
+    generate(&f, NULL, 3, NULL);
+    nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL); /* its thread has begun, and has a minute */
+    assert_int_equal(fixture_stats(&f).metrics_sent, 0);
+    assert_int_equal(sonde_trace_manager_flush(f.manager, 20000), 0);
+    assert_int_equal(receiver.metrics, 1);
+    assert_non_null(strstr(receiver.last_metrics, "\"stringValue\":\"tests\""));
+    assert_non_null(strstr(receiver.last_metrics, "\"count\":\"1\""));
+    generate(&f, NULL, 3, NULL);
+    assert_int_equal(fixture_stats(&f).metrics_sent, 1);
+    otel_close(&f);
+    assert_int_equal(receiver.metrics, 2);
+    assert_non_null(strstr(receiver.last_metrics, "\"count\":\"2\""));
+    assert_int_equal(receiver.traces, 0);
+}
+
+/* What is not delivered is in the next packet. */
+static void a_receiver_that_refuses(void **state)
+{
+    (void)state;
+    struct fixture f;
+    otel_open(&f, "http://r/v1/traces");
+    receiver.answer = 400;
+    for (int i = 0; i < 3; i++) {
+        generate(&f, NULL, 3, NULL);
+        assert_int_equal(sonde_trace_manager_flush(f.manager, 20000), 0);
+    }
+    assert_int_equal(fixture_stats(&f).metrics_lost, 3);
+    assert_int_equal(fixture_stats(&f).metric_errors, 3);
+    assert_int_equal(f.errors, 1);
+    assert_string_equal(f.message,
+                        "OpenTelemetry receiver http://r/v1/metrics: metrics are not sent: HTTP status 400");
+    receiver.answer = 200;
+    assert_int_equal(sonde_trace_manager_flush(f.manager, 20000), 0);
+    assert_int_equal(fixture_stats(&f).metrics_sent, 1);
+    assert_non_null(strstr(receiver.last_metrics, "\"count\":\"3\""));
+    otel_close(&f);
+}
+
+static void generate_of_kinds(struct fixture *f, int count)
+{
+    for (int i = 0; i < count; i++) {
+        char reason[16];
+        snprintf(reason, sizeof(reason), "r%d", i);
+        generate(f, NULL, 1,
+                 &(struct sonde_trace_generation_result){.size = sizeof(struct sonde_trace_generation_result),
+                                                         .input_tokens = -1,
+                                                         .output_tokens = -1,
+                                                         .finish_reason = reason});
+    }
+}
+
+/* 512 points are 102 series. A packet that is refused is followed by the next, and it is said once. */
+static void many_series_are_many_packets(void **state)
+{
+    (void)state;
+    struct fixture f;
+    otel_open(&f, "http://r/v1/traces");
+    generate_of_kinds(&f, 250);
+    assert_int_equal(sonde_trace_manager_flush(f.manager, 20000), 0);
+    assert_int_equal(receiver.metrics, 3);
+    assert_int_equal(fixture_stats(&f).metrics_sent, 3);
+    receiver.answer = 413;
+    assert_int_equal(sonde_trace_manager_flush(f.manager, 20000), 0);
+    assert_int_equal(receiver.metrics, 6);
+    assert_int_equal(fixture_stats(&f).metrics_lost, 3);
+    assert_int_equal(f.errors, 1);
+    receiver.answer = 200;
+    assert_int_equal(sonde_trace_manager_flush(f.manager, 20000), 0);
+    assert_int_equal(fixture_stats(&f).metrics_sent, 6);
+    otel_close(&f);
+}
+
+/* Names may be as long as a model's are: the bytes of a packet are bounded, too. */
+static void packets_of_long_names_are_bounded(void **state)
+{
+    (void)state;
+    struct fixture f;
+    char name[1025] = "";
+    struct sonde_trace_model *model, *old;
+    memset(name, '\x01', 1024); /* six bytes each in JSON */
+    setenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2048", 1);
+    otel_open(&f, "http://r/v1/traces");
+    assert_int_equal(sonde_trace_model_new(f.manager, name, 1, &model), 0);
+    old = f.model;
+    f.model = model;
+    generate_of_kinds(&f, 300);
+    assert_int_equal(sonde_trace_manager_flush(f.manager, 60000), 0);
+    assert_int_equal(receiver.metrics, 2); /* of 150 series; 300 would be above it */
+    assert_in_range(receiver.largest_metrics, OTLP_PACKET_BYTES / 2, OTLP_PACKET_BYTES);
+    unsetenv("OTEL_BSP_MAX_EXPORT_BATCH_SIZE");
+    f.model = old;
+    sonde_trace_model_free(model);
+    otel_close(&f);
+}
+
+static void where_metrics_go(void **state)
+{
+    (void)state;
+    struct fixture f;
+    otel_open(&f, "http://r/custom");
+    generate(&f, NULL, 3, NULL);
+    generate(&f, NULL, 3, NULL);
+    assert_int_equal(sonde_trace_manager_flush(f.manager, 20000), 0);
+    assert_int_equal(f.errors, 1);
+    assert_non_null(strstr(f.message, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"));
+    otel_close(&f);
+    assert_int_equal(receiver.metrics, 0);
+
+    setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "http://r/v1/metrics", 1);
+    otel_open(&f, "http://r/custom");
+    generate(&f, NULL, 3, NULL);
+    otel_close(&f);
+    assert_int_equal(receiver.metrics, 1);
+
+    setenv("OTEL_METRICS_EXPORTER", "none", 1);
+    otel_open(&f, "http://r/v1/traces");
+    generate(&f, NULL, 3, NULL);
+    otel_close(&f);
+    assert_int_equal(receiver.metrics + f.errors, 0);
+    unsetenv("OTEL_METRICS_EXPORTER");
+    unsetenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT");
+}
+
+/* An environment that is meant for somebody else stops no server: traces are sent, metrics are not, and that
+ * is said once. */
+static void an_environment_of_others(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *endpoint, *protocol, *message;
+    } all[] = {
+        {"collector:4317", "http/protobuf",
+         "OpenTelemetry receiver collector:4317: metrics are not sent: OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: bad"},
+        {"http://user:secret@collector:4317/p", "grpc",
+         "OpenTelemetry receiver http://collector:4317/p: metrics are not sent: "
+         "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT: a URL of gRPC has no path"},
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        struct fixture f;
+        setenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", all[i].endpoint, 1);
+        setenv("OTEL_EXPORTER_OTLP_PROTOCOL", all[i].protocol, 1);
+        otel_open(&f, "http://r/v1/traces");
+        assert_int_equal(f.errors, 1);
+        assert_string_equal(f.message, all[i].message);
+        struct sonde_trace *t = sonde_trace_start(f.model, NULL);
+        generate(&f, t, 3, NULL);
+        sonde_trace_end(t, SONDE_TRACE_OK, NULL);
+        assert_int_equal(sonde_trace_manager_flush(f.manager, 20000), 0);
+        assert_int_equal(f.errors, 1);
+        assert_int_equal(fixture_stats(&f).generations, 1);
+        otel_close(&f);
+        assert_int_equal(receiver.metrics, 0);
+        unsetenv("OTEL_EXPORTER_OTLP_METRICS_ENDPOINT");
+    }
+    /* where nothing is said of metrics alone, they go where traces go, however others are asked to send */
+    struct fixture f;
+    setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", 1);
+    otel_open(&f, "http://r/v1/traces");
+    generate(&f, NULL, 3, NULL);
+    otel_close(&f);
+    assert_int_equal(receiver.metrics, 1);
+    assert_int_equal(f.errors, 0);
+    unsetenv("OTEL_EXPORTER_OTLP_PROTOCOL");
+}
+
+/* What somebody says to this server is an error that names the option. */
+static void a_receiver_that_was_said(void **state)
+{
+    (void)state;
+    char why[SONDE_TRACE_WHY_SIZE] = "";
+    struct sonde_trace_config *config;
+    struct sonde_trace_manager *manager;
+    assert_int_equal(sonde_trace_config_new(&config), 0);
+    assert_int_equal(sonde_trace_config_set(config, "--trace-config", "mode=opentelemetry", NULL, 0), 0);
+    assert_int_equal(
+        sonde_trace_config_set(config, "--trace-config", "opentelemetry,url=grpc://c:4317", NULL, 0), 0);
+    assert_int_equal(trace_manager_new(config, NULL, &keeping, &manager, why, sizeof(why)), -EINVAL);
+    assert_string_equal(why, "Bad option: \"--trace-config opentelemetry,url\".\nbad: grpc://c:4317");
+    sonde_trace_config_free(config);
+}
+
+static bool sends_and_counts(struct fixture *f, uint64_t generations)
+{
+    generate(f, NULL, 3, NULL);
+    return sonde_trace_manager_flush(f->manager, 20000) == 0 && fixture_stats(f).generations == generations &&
+           fixture_stats(f).metrics_sent == 1;
+}
+
+/* A child's figures begin with the child, under a name of its own; what its parent had begun is the parent's.
+ */
+static void a_child_counts_for_itself(void **state)
+{
+    (void)state;
+    fixture_need_threads_after_fork();
+    struct fixture f;
+    struct sonde_trace_generation g;
+    int status = -1;
+    otel_open(&f, "http://r/v1/traces");
+    generate(&f, NULL, 3, NULL);
+    assert_int_equal(sonde_trace_manager_flush(f.manager, 20000), 0);
+    sonde_trace_generation_begin(&g, f.model, NULL, NULL);
+    char parent[40];
+    uint64_t start_ns = f.manager->metrics.start_unix_ns;
+    memcpy(parent, f.manager->exporter.instance, sizeof(parent));
+    pid_t pid = fork();
+    if (pid == 0) {
+        sonde_trace_generation_tokens(&g, 1);
+        sonde_trace_generation_end(&g, NULL);
+        bool good = sends_and_counts(&f, 1) && f.manager->metrics.start_unix_ns > start_ns &&
+                    strlen(f.manager->exporter.instance) == 36 &&
+                    strcmp(f.manager->exporter.instance, parent) != 0 &&
+                    strstr(receiver.last_metrics, "\"count\":\"1\"");
+        sonde_trace_model_free(f.model);
+        sonde_trace_manager_free(f.manager);
+        _exit(good ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    sonde_trace_generation_end(&g, NULL);
+    assert_int_equal(fixture_stats(&f).generations, 2);
+    otel_close(&f);
+}
+
+/* --- without memory -------------------------------------------------------------------------- */
+
+static void each_allocation_fails(void **state)
+{
+    (void)state;
+    const struct sonde_trace_generation_result result = {
+        .size = sizeof(result), .input_tokens = 1, .output_tokens = 2, .finish_reason = "stop"};
+    for (size_t n = 0;; n++) {
+        struct fixture f;
+        otel_open(&f, "http://r/v1/traces");
+        allocations_fail_at(n);
+        generate(&f, NULL, 3, &result);
+        assert_int_equal(sonde_trace_manager_flush(f.manager, 20000), 0);
+        bool failed = allocations_failed;
+        allocations_fail_at(SIZE_MAX);
+        struct sonde_trace_stats s = fixture_stats(&f);
+        assert_int_equal(s.generations, 1);
+        assert_int_equal(s.metrics_sent + s.metrics_lost, 1);
+        assert_int_equal(histogram_of(&f, TRACE_REQUEST_DURATION).count, 1);
+        otel_close(&f);
+        if (!failed) {
+            assert_in_range(n, 3, 100);
+            return;
+        }
+    }
+}
+
+#define THREADS  16
+#define REQUESTS 300
+
+static void *serve(void *argument)
+{
+    struct fixture *f = argument;
+    for (int i = 0; i < REQUESTS; i++) {
+        struct sonde_trace *t = sonde_trace_start(f->model, NULL);
+        generate(f, t, i % 5, NULL);
+        sonde_trace_end(t, SONDE_TRACE_OK, NULL);
+        if (i % 100 == 0)
+            sonde_trace_manager_flush(f->manager, 20000);
+    }
+    return NULL;
+}
+
+static void many_threads(void **state)
+{
+    (void)state;
+    struct fixture f;
+    pthread_t threads[THREADS];
+    setenv("OTEL_METRIC_EXPORT_INTERVAL", "1", 1);
+    otel_open(&f, "http://r/v1/traces");
+    for (int i = 0; i < THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, serve, &f), 0);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(sonde_trace_manager_flush(f.manager, 20000), 0);
+    assert_int_equal(fixture_stats(&f).generations, THREADS * REQUESTS);
+    assert_non_null(strstr(receiver.last_metrics, "\"count\":\"4800\""));
+    assert_non_null(strstr(receiver.last_metrics, "\"count\":\"3840\"")); /* four of five have tokens */
+    otel_close(&f);
+    unsetenv("OTEL_METRIC_EXPORT_INTERVAL");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_file),
+        cmocka_unit_test(the_file_names_a_provider_of_its_own),
+        cmocka_unit_test(an_answer_without_end_is_bounded),
+        cmocka_unit_test(one_that_is_dropped),
+        cmocka_unit_test(every_generation_counts),
+        cmocka_unit_test(times_are_those_that_passed),
+        cmocka_unit_test(a_generation_outlives_its_model),
+        cmocka_unit_test(metrics_leave_when_asked_and_at_the_end),
+        cmocka_unit_test(a_receiver_that_refuses),
+        cmocka_unit_test(many_series_are_many_packets),
+        cmocka_unit_test(packets_of_long_names_are_bounded),
+        cmocka_unit_test(where_metrics_go),
+        cmocka_unit_test(an_environment_of_others),
+        cmocka_unit_test(a_receiver_that_was_said),
+        cmocka_unit_test(a_child_counts_for_itself),
+        cmocka_unit_test(each_allocation_fails),
+        cmocka_unit_test(many_threads),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(receiver.last_metrics);
+    return failed;
+}

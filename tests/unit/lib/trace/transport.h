@@ -1,0 +1,42 @@
+/* Transports without a network, for tests of mode opentelemetry: one that loses what it is given, and one
+ * that keeps it and answers as it is told. */
+#pragma once
+
+#include "otlp/transport.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+/* As the one of HTTP does. */
+static inline void answer_with(struct otlp_answer *answer, int status)
+{
+    answer->verdict = status == 200                    ? OTLP_ACCEPTED
+                      : status == 429 || status >= 502 ? OTLP_BUSY
+                                                       : OTLP_REFUSED;
+    snprintf(answer->why, sizeof(answer->why), "HTTP status %d", status);
+}
+
+static inline int nowhere_open(const struct otlp_transport_options *o, void **ret_connection, char *why,
+                               size_t why_size)
+{
+    static char connection;
+    (void)o, (void)why, (void)why_size;
+    *ret_connection = &connection;
+    return 0;
+}
+
+static inline int nowhere_post(void *connection, const void *data, size_t size,
+                               struct otlp_answer *ret_answer)
+{
+    (void)connection, (void)data, (void)size;
+    ret_answer->verdict = OTLP_ACCEPTED;
+    return 0;
+}
+
+static inline void nowhere_close(void *connection)
+{
+    (void)connection;
+}
+
+static const struct otlp_transport transport_to_nowhere = {OTLP_TRANSPORT_VERSION, nowhere_open, nowhere_post,
+                                                           nowhere_close};
