@@ -1,0 +1,346 @@
+/* HTTP and gRPC for the exporters of OTLP (transport.h), by libcurl: libsonde-otlp.so, and a part of the agent.
+ * Nothing here knows spans or profiles, and gRPC is a post of HTTP/2 whose body and answer are read differently
+ * (grpc.h). What a receiver answers is not trusted: redirects are not followed, bodies are kept within a bound,
+ * and a post ends at its deadline. */
+#include "transport.h"
+
+#include "grpc.h"
+#include "gzip.h"
+
+#include <curl/curl.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define ANSWER_BYTES_MAX ((size_t)64 << 10)
+#define HEADERS_MAX      64
+
+struct connection {
+    CURL *curl;
+    struct curl_slist *headers;
+    struct otlp_transport_options options; /* texts are curl's copies by now */
+    bool is_grpc;
+    struct otlp_grpc_reply reply;
+    size_t answer_bytes;
+    char answer[ANSWER_BYTES_MAX];
+    char message[ANSWER_BYTES_MAX]; /* of gRPC, unpacked */
+    struct otlp_packed packed;      /* what is sent, unless it is the packet as it is */
+    char error[CURL_ERROR_SIZE];
+};
+
+static void close_connection(void *connection)
+{
+    struct connection *c = connection;
+    if (!c)
+        return;
+    curl_easy_cleanup(c->curl);
+    curl_slist_free_all(c->headers);
+    otlp_packed_free(&c->packed);
+    free(c);
+}
+
+static size_t keep_answer(char *data, size_t size, size_t count, void *argument)
+{
+    struct connection *c = argument;
+    size_t before = c->answer_bytes;
+    c->answer_bytes += size * count;
+    if (c->answer_bytes > ANSWER_BYTES_MAX)
+        return 0;
+    memcpy(c->answer + before, data, size * count);
+    return size * count;
+}
+
+static size_t read_header(char *data, size_t size, size_t count, void *argument)
+{
+    struct connection *c = argument;
+    otlp_grpc_read_header(&c->reply, data, size * count);
+    return size * count;
+}
+
+static int ask_overdue(void *argument, curl_off_t a, curl_off_t b, curl_off_t d, curl_off_t e)
+{
+    struct connection *c = argument;
+    (void)a, (void)b, (void)d, (void)e;
+    return c->options.is_overdue && c->options.is_overdue(c->options.argument);
+}
+
+int otlp_transport_check_url(const char *url, bool is_grpc, const char **ret_why)
+{
+    CURLU *parts = curl_url();
+    char *scheme = NULL, *host = NULL;
+    bool good = parts && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
+                curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+                curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK && *host &&
+                (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0);
+    *ret_why = good ? "a URL of gRPC has no path" : "not a URL of http or https";
+    curl_free(scheme);
+    curl_free(host);
+    curl_url_cleanup(parts);
+    return good && !(is_grpc && otlp_url_has_path(url)) ? 0 : -EINVAL;
+}
+
+/* --- headers --------------------------------------------------------------------------------- */
+
+static int add_header(struct connection *c, const char *text)
+{
+    struct curl_slist *more = curl_slist_append(c->headers, text);
+    if (!more)
+        return -ENOMEM;
+    c->headers = more;
+    return 0;
+}
+
+static bool is_token(const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (text[i] <= ' ' || text[i] >= 0x7f || strchr("()<>@,;:\\\"/[]?={}", text[i]))
+            return false;
+    return size > 0;
+}
+
+/* `name=value` as `name: value`. What could end a line, or is no name, is left out. */
+static int add_pair(struct connection *c, const char *pair, size_t size)
+{
+    const char *equals = memchr(pair, '=', size);
+    int value_size = 0;
+    while (size > 0 && *pair == ' ')
+        pair++, size--;
+    if (!equals || !is_token(pair, (size_t)(equals - pair)))
+        return 0;
+    char *value = curl_easy_unescape(c->curl, equals + 1, (int)(pair + size - equals - 1), &value_size),
+         *header;
+    if (!value)
+        return -ENOMEM;
+    int r = 0;
+    if (strcspn(value, "\r\n") == (size_t)value_size) {
+        r = asprintf(&header, "%.*s: %s", (int)(equals - pair), pair, value) < 0 ? -ENOMEM : 0;
+        if (r == 0) {
+            r = add_header(c, header);
+            free(header);
+        }
+    }
+    curl_free(value);
+    return r;
+}
+
+static int add_http_headers(struct connection *c, const struct otlp_transport_options *o)
+{
+    char type[128];
+    snprintf(type, sizeof(type), "Content-Type: %s", o->content_type);
+    int r = add_header(c, type);
+    return r == 0 && o->gzip ? add_header(c, "Content-Encoding: gzip") : r;
+}
+
+static int add_grpc_headers(struct connection *c, const struct otlp_transport_options *o)
+{
+    char timeout[64];
+    snprintf(timeout, sizeof(timeout), "grpc-timeout: %um", (unsigned)o->timeout_ms);
+    int r = add_header(c, "Content-Type: application/grpc");
+    if (r == 0)
+        r = add_header(c, "TE: trailers");
+    if (r == 0)
+        r = add_header(c, timeout);
+    if (r == 0) /* many a server answers as it is asked, whatever is accepted */
+        r = add_header(c, "grpc-accept-encoding: identity,gzip");
+    return r == 0 && o->gzip ? add_header(c, "grpc-encoding: gzip") : r;
+}
+
+static int add_headers(struct connection *c, const struct otlp_transport_options *o)
+{
+    int r = o->rpc ? add_grpc_headers(c, o) : add_http_headers(c, o);
+    if (r == 0)
+        r = add_header(c, "Expect:"); /* no question before a large packet */
+    const char *p = o->headers ? o->headers : "";
+    for (int n = 0; *p && r == 0 && n < HEADERS_MAX; n++) {
+        size_t size = strcspn(p, ",");
+        if (size > 0 && size < 8192)
+            r = add_pair(c, p, size);
+        p += size;
+        p += *p == ',';
+    }
+    return r;
+}
+
+/* --- the transport --------------------------------------------------------------------------- */
+
+/* Without TLS nobody asks whether HTTP/2 is spoken; and then libcurl before 8.0 (Debian 12 has 7.88) fails at the
+ * second post of a connection (its issue 10634): each gets one of its own. */
+static void set_grpc_options(struct connection *c, const struct otlp_transport_options *o)
+{
+    const bool is_tls = strncasecmp(o->url, "https", 5) == 0;
+    curl_easy_setopt(c->curl, CURLOPT_HTTP_VERSION,
+                     is_tls ? (long)CURL_HTTP_VERSION_2TLS : (long)CURL_HTTP_VERSION_2_PRIOR_KNOWLEDGE);
+    if (!is_tls && curl_version_info(CURLVERSION_NOW)->version_num < 0x080000)
+        curl_easy_setopt(c->curl, CURLOPT_FORBID_REUSE, 1L);
+    curl_easy_setopt(c->curl, CURLOPT_HTTPPROXYTUNNEL, 1L); /* a proxy would not speak it */
+    curl_easy_setopt(c->curl, CURLOPT_HEADERFUNCTION, read_header);
+    curl_easy_setopt(c->curl, CURLOPT_HEADERDATA, c);
+}
+
+/* The method's path takes the place of the URL's, which has none. */
+static int set_url(struct connection *c, const struct otlp_transport_options *o)
+{
+    CURLU *parts = o->rpc ? curl_url() : NULL;
+    char *url = NULL;
+    int r = 0;
+    if (o->rpc && (!parts || curl_url_set(parts, CURLUPART_URL, o->url, 0) != CURLUE_OK ||
+                   curl_url_set(parts, CURLUPART_PATH, o->rpc, 0) != CURLUE_OK ||
+                   curl_url_get(parts, CURLUPART_URL, &url, 0) != CURLUE_OK))
+        r = -ENOMEM;
+    if (r == 0 && curl_easy_setopt(c->curl, CURLOPT_URL, url ? url : o->url) != CURLE_OK)
+        r = -ENOMEM;
+    curl_free(url);
+    curl_url_cleanup(parts);
+    return r;
+}
+
+static void set_options(struct connection *c, const struct otlp_transport_options *o)
+{
+    curl_easy_setopt(c->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    if (*o->certificate) { /* and nobody else */
+        curl_easy_setopt(c->curl, CURLOPT_CAINFO, o->certificate);
+        curl_easy_setopt(c->curl, CURLOPT_CAPATH, NULL);
+    }
+    if (*o->client_certificate)
+        curl_easy_setopt(c->curl, CURLOPT_SSLCERT, o->client_certificate);
+    if (*o->client_key)
+        curl_easy_setopt(c->curl, CURLOPT_SSLKEY, o->client_key);
+    curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers);
+    curl_easy_setopt(c->curl, CURLOPT_USERAGENT, o->user_agent);
+    curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)o->timeout_ms);
+    curl_easy_setopt(c->curl, CURLOPT_NOSIGNAL, 1L); /* this is somebody else's program */
+#if LIBCURL_VERSION_NUM >= 0x075700
+    curl_easy_setopt(c->curl, CURLOPT_QUICK_EXIT, 1L); /* a resolver that does not answer is not waited for */
+#endif
+    curl_easy_setopt(c->curl, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, keep_answer);
+    curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, c);
+    curl_easy_setopt(c->curl, CURLOPT_XFERINFOFUNCTION, ask_overdue);
+    curl_easy_setopt(c->curl, CURLOPT_XFERINFODATA, c);
+    curl_easy_setopt(c->curl, CURLOPT_NOPROGRESS, 0L);
+    curl_easy_setopt(c->curl, CURLOPT_ERRORBUFFER, c->error);
+    if (o->rpc)
+        set_grpc_options(c, o);
+}
+
+static int open_connection(const struct otlp_transport_options *o, void **ret_connection, char *why,
+                           size_t why_size)
+{
+    struct connection *c = NULL;
+    const char *bad = "";
+    int r = -ENOMEM;
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK)
+        c = calloc(1, sizeof(*c));
+    if (c)
+        c->curl = curl_easy_init();
+    if (c && c->curl)
+        r = otlp_transport_check_url(o->url, o->rpc, &bad);
+    if (r == -EINVAL)
+        snprintf(why, why_size, "%s", bad);
+    if (r == 0)
+        r = add_headers(c, o);
+    if (r == 0)
+        r = set_url(c, o);
+    if (r < 0) {
+        close_connection(c);
+        return r;
+    }
+    c->options = *o;
+    c->is_grpc = o->rpc;
+    set_options(c, o);
+    *ret_connection = c;
+    return 0;
+}
+
+static int error_of(CURLcode code, long os_error)
+{
+    switch (code) {
+    case CURLE_OUT_OF_MEMORY:
+        return -ENOMEM;
+    case CURLE_OPERATION_TIMEDOUT:
+        return -ETIMEDOUT;
+    case CURLE_ABORTED_BY_CALLBACK:
+        return -ECANCELED;
+    case CURLE_COULDNT_RESOLVE_HOST:
+    case CURLE_COULDNT_RESOLVE_PROXY:
+        return -EHOSTUNREACH;
+    case CURLE_COULDNT_CONNECT:
+        return os_error > 0 ? -(int)os_error : -ECONNREFUSED;
+    default:
+        return -EIO;
+    }
+}
+
+/* Replaces data and size by what is sent. */
+static int pack(struct connection *c, const void **data, size_t *size)
+{
+    const size_t room = c->is_grpc ? OTLP_GRPC_PREFIX_BYTES : 0;
+    if (!c->is_grpc && !c->options.gzip)
+        return 0;
+    int r = otlp_pack(&c->packed, c->options.gzip, room, *data, *size, size);
+    if (r == 0 && c->is_grpc)
+        r = otlp_grpc_put_prefix(c->packed.data, c->options.gzip, *size - room);
+    *data = c->packed.data;
+    return r;
+}
+
+static int fail(struct connection *c, CURLcode code, struct otlp_answer *answer)
+{
+    long os_error = 0;
+    const char *why = *c->error ? c->error : curl_easy_strerror(code);
+    curl_easy_getinfo(c->curl, CURLINFO_OS_ERRNO, &os_error);
+    if (code == CURLE_ABORTED_BY_CALLBACK)
+        why = "no answer until the program's end";
+    snprintf(answer->why, sizeof(answer->why), "%s", why);
+    return error_of(code, os_error);
+}
+
+static void read_answer(struct connection *c, unsigned status, struct otlp_answer *answer)
+{
+    curl_off_t retry_after_s = 0;
+    curl_easy_getinfo(c->curl, CURLINFO_RETRY_AFTER, &retry_after_s);
+    if (retry_after_s > 0)
+        answer->retry_after_ms = retry_after_s < UINT32_MAX / 1000 ? (uint32_t)retry_after_s * 1000 : UINT32_MAX;
+    const bool is_whole = c->answer_bytes <= ANSWER_BYTES_MAX;
+    answer->body = is_whole ? c->answer : NULL;
+    answer->body_size = is_whole ? c->answer_bytes : 0;
+    if (!c->is_grpc) {
+        otlp_http_judge(status, answer);
+        return;
+    }
+    otlp_grpc_judge(&c->reply, status, answer);
+    answer->body = otlp_grpc_message(&c->reply, c->answer, answer->body_size, c->message, sizeof(c->message),
+                                     &answer->body_size);
+    answer->body_size = answer->body ? answer->body_size : 0;
+}
+
+static int post(void *connection, const void *data, size_t size, struct otlp_answer *ret_answer)
+{
+    struct connection *c = connection;
+    long status = 0;
+    c->answer_bytes = 0;
+    c->reply = (struct otlp_grpc_reply){0};
+    c->error[0] = '\0';
+    int r = pack(c, &data, &size);
+    if (r < 0) {
+        snprintf(ret_answer->why, sizeof(ret_answer->why), "cannot be made a packet of");
+        return r;
+    }
+    curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, data);
+    curl_easy_setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)size);
+    CURLcode code = curl_easy_perform(c->curl);
+    curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &status);
+    if (code == CURLE_WRITE_ERROR && c->answer_bytes > ANSWER_BYTES_MAX && !c->is_grpc)
+        code = CURLE_OK; /* the status is known, and the rest was not wanted */
+    if (code != CURLE_OK || status == 0)
+        return fail(c, code, ret_answer);
+    *ret_answer = (struct otlp_answer){.sent_bytes = size};
+    read_answer(c, (unsigned)status, ret_answer);
+    return 0;
+}
+
+__attribute__((visibility("default"))) extern const struct otlp_transport OTLP_TRANSPORT_SYMBOL;
+const struct otlp_transport OTLP_TRANSPORT_SYMBOL = {OTLP_TRANSPORT_VERSION, open_connection, post,
+                                                     close_connection};

@@ -1,0 +1,129 @@
+/* See sender.h. Attempts, their pauses and their deadlines are the same for every signal. */
+#include "sender.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PAUSE_MS           500u /* after the first attempt; then twice as long each time */
+#define RETRY_AFTER_MAX_MS 30000u
+#define CLOSE_MS           5000 /* for what is left when the program ends */
+
+static const char *const rpcs[] = {
+    [OTLP_SIGNAL_TRACES] = "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
+    [OTLP_SIGNAL_METRICS] = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
+    [OTLP_SIGNAL_PROFILES] = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"};
+
+static bool is_overdue(void *argument)
+{
+    const struct otlp_sender *s = argument;
+    return s->o.closed_for_ms(s->o.argument) > CLOSE_MS;
+}
+
+static int open_connection(struct otlp_sender *s, char *why, size_t why_size)
+{
+    const struct otlp_settings *c = s->o.settings;
+    const bool is_json = s->o.protocol == OTLP_HTTP_JSON;
+    const struct otlp_transport_options options = {.url = s->o.url,
+                                                   .content_type = is_json ? "application/json"
+                                                                           : "application/x-protobuf",
+                                                   .rpc = s->o.protocol == OTLP_GRPC ? rpcs[s->o.signal] : NULL,
+                                                   .headers = c->headers,
+                                                   .certificate = c->certificate,
+                                                   .client_certificate = c->client_certificate,
+                                                   .client_key = c->client_key,
+                                                   .user_agent = s->o.user_agent,
+                                                   .gzip = c->gzip,
+                                                   .timeout_ms = c->timeout_ms,
+                                                   .is_overdue = is_overdue,
+                                                   .argument = s};
+    return s->o.transport->open(&options, &s->connection, why, why_size);
+}
+
+/* One attempt. *ret_again: another one may help. */
+static int post(struct otlp_sender *s, const void *data, size_t size, struct otlp_answer *answer,
+                bool *ret_again)
+{
+    *ret_again = true;
+    int r = s->connection ? 0 : open_connection(s, answer->why, sizeof(answer->why));
+    if (r == 0)
+        r = s->o.transport->post(s->connection, data, size, answer);
+    if (r < 0 || answer->verdict == OTLP_ACCEPTED)
+        return r;
+    *ret_again = answer->verdict == OTLP_BUSY;
+    return -EREMOTEIO;
+}
+
+/* Not the same for two programs, nor twice for one; for nothing that is to be secret. */
+static unsigned chance(const struct otlp_sender *s, unsigned end)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t x = (uint64_t)now.tv_nsec ^ (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)s;
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return (unsigned)((x ^ x >> 31) % end);
+}
+
+/* At random within half of it: many programs shall not come back to a receiver at the same moment. */
+static unsigned pause_ms(const struct otlp_sender *s, unsigned attempt, const struct otlp_answer *answer)
+{
+    unsigned ms = attempt < 16 ? PAUSE_MS << attempt : s->o.pause_max_ms;
+    unsigned after_ms = answer->retry_after_ms < RETRY_AFTER_MAX_MS ? answer->retry_after_ms : RETRY_AFTER_MAX_MS;
+    ms = ms < s->o.pause_max_ms ? ms : s->o.pause_max_ms;
+    ms = ms / 2 + chance(s, ms / 2 + 1);
+    return ms > after_ms ? ms : after_ms;
+}
+
+static uint64_t read_rejected(const struct otlp_sender *s, const struct otlp_answer *answer, char *why)
+{
+    *why = '\0';
+    if (s->o.protocol != OTLP_HTTP_JSON)
+        return otlp_partial_success(answer->body, answer->body_size, why);
+    return s->o.read_json ? s->o.read_json(answer->body, answer->body_size, why) : 0;
+}
+
+int otlp_sender_deliver(struct otlp_sender *s, const void *data, size_t size, struct otlp_delivery *ret)
+{
+    struct otlp_answer answer = {.why = "the program ends"};
+    int r = -ECANCELED;
+    bool again = !is_overdue(s);
+    for (unsigned attempt = 0; attempt < s->o.attempts_max && again; attempt++) {
+        answer = (struct otlp_answer){0};
+        r = post(s, data, size, &answer, &again);
+        if (r == 0)
+            break;
+        atomic_fetch_add_explicit(s->o.errors, 1, memory_order_relaxed);
+        if (s->o.failed)
+            s->o.failed(s->o.argument, answer.why);
+        if (again && attempt + 1 < s->o.attempts_max)
+            again = s->o.pause(s->o.argument, pause_ms(s, attempt, &answer));
+    }
+    *ret = (struct otlp_delivery){.sent_bytes = answer.sent_bytes,
+                                  .is_final = r < 0 && answer.verdict == OTLP_REFUSED,
+                                  .is_busy = r < 0 && answer.verdict == OTLP_BUSY};
+    if (r == 0)
+        ret->rejected = read_rejected(s, &answer, ret->why);
+    else
+        snprintf(ret->why, sizeof(ret->why), "%s", answer.why);
+    return r;
+}
+
+int otlp_sender_init(struct otlp_sender *s, const struct otlp_sender_options *o, char *why, size_t why_size)
+{
+    *s = (struct otlp_sender){.o = *o};
+    return open_connection(s, why, why_size);
+}
+
+void otlp_sender_fini(struct otlp_sender *s)
+{
+    if (s->connection)
+        s->o.transport->close(s->connection);
+    s->connection = NULL;
+}
+
+void otlp_sender_reset_in_child(struct otlp_sender *s)
+{
+    s->connection = NULL;
+}

@@ -1,0 +1,121 @@
+/* See settings.h. A value that is none of those that are known counts as not said: a server that was started
+ * with an environment for another library starts. */
+#include "settings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define VALUE_SIZE_MAX 65536
+#define TIMEOUT_MAX_MS 600000
+#define PROFILES_PATH  "/v1development/profiles"
+
+static const char *const signals[] = {"TRACES_", "METRICS_", "PROFILES_"};
+
+/* OTEL_EXPORTER_OTLP_METRICS_X, or OTEL_EXPORTER_OTLP_X; "": neither. */
+static const char *find(const char *signal, const char *name)
+{
+    char variable[64];
+    snprintf(variable, sizeof(variable), "OTEL_EXPORTER_OTLP_%s%s", signal, name);
+    const char *value = getenv(variable);
+    if ((!value || !*value) && *signal)
+        return find("", name);
+    return value && strlen(value) <= VALUE_SIZE_MAX ? value : "";
+}
+
+/* Of profiles, where all are sent in protobuf, nothing else is known than it; of others JSON. */
+static enum otlp_protocol find_protocol(enum otlp_signal signal)
+{
+    const char *text = find(signals[signal], "PROTOCOL");
+    if (strcasecmp(text, "grpc") == 0)
+        return OTLP_GRPC;
+    return signal == OTLP_SIGNAL_PROFILES || strcasecmp(text, "http/protobuf") == 0 ? OTLP_HTTP_PROTOBUF
+                                                                                    : OTLP_HTTP_JSON;
+}
+
+/* An endpoint of gRPC may be a host and a port alone, which TLS is spoken to unless it is said to be insecure. */
+static char *find_grpc_endpoint(enum otlp_signal signal, const char *endpoint)
+{
+    char *joined;
+    if (!*endpoint || strstr(endpoint, "://"))
+        return strdup(endpoint);
+    const bool is_insecure = strcasecmp(find(signals[signal], "INSECURE"), "true") == 0;
+    return asprintf(&joined, "%s://%s", is_insecure ? "http" : "https", endpoint) < 0 ? NULL : joined;
+}
+
+/* The variable of the signal is an URL as it is, that of all signals one to which HTTP's path of the signal is added.
+ */
+static char *find_endpoint(enum otlp_signal signal)
+{
+    char variable[64], *joined;
+    const bool is_grpc = find_protocol(signal) == OTLP_GRPC;
+    snprintf(variable, sizeof(variable), "OTEL_EXPORTER_OTLP_%sENDPOINT", signals[signal]);
+    const char *own = signal != OTLP_SIGNAL_TRACES ? getenv(variable) : NULL;
+    const char *base = signal == OTLP_SIGNAL_PROFILES ? find("", "ENDPOINT") : "";
+    own = own && *own && strlen(own) <= VALUE_SIZE_MAX ? own : "";
+    if (is_grpc)
+        return find_grpc_endpoint(signal, *own ? own : base);
+    if (*own || !*base)
+        return strdup(own);
+    size_t size = strcspn(base, "?#");
+    const char *rest = base + size;
+    while (size > 0 && base[size - 1] == '/')
+        size--;
+    return asprintf(&joined, "%.*s" PROFILES_PATH "%s", (int)size, base, rest) < 0 ? NULL : joined;
+}
+
+static uint32_t find_timeout_ms(const char *signal)
+{
+    const char *text = find(signal, "TIMEOUT");
+    char *end;
+    errno = 0;
+    unsigned long value = *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : 0;
+    return value > 0 && !errno && !*end && value <= TIMEOUT_MAX_MS ? (uint32_t)value : OTLP_TIMEOUT_MS;
+}
+
+int otlp_settings_read(struct otlp_settings *c, enum otlp_signal signal)
+{
+    *c = (struct otlp_settings){.endpoint = find_endpoint(signal),
+                                .headers = strdup(find(signals[signal], "HEADERS")),
+                                .certificate = strdup(find(signals[signal], "CERTIFICATE")),
+                                .client_certificate = strdup(find(signals[signal], "CLIENT_CERTIFICATE")),
+                                .client_key = strdup(find(signals[signal], "CLIENT_KEY")),
+                                .timeout_ms = find_timeout_ms(signals[signal]),
+                                .protocol = find_protocol(signal),
+                                .gzip = strcasecmp(find(signals[signal], "COMPRESSION"), "gzip") == 0,
+                                .uncompressed = strcasecmp(find(signals[signal], "COMPRESSION"), "none") == 0};
+    return c->endpoint && c->headers && c->certificate && c->client_certificate && c->client_key ? 0
+                                                                                                 : -ENOMEM;
+}
+
+int otlp_settings_copy(struct otlp_settings *to, const struct otlp_settings *from)
+{
+    *to = *from;
+    to->endpoint = strdup(from->endpoint);
+    to->headers = strdup(from->headers);
+    to->certificate = strdup(from->certificate);
+    to->client_certificate = strdup(from->client_certificate);
+    to->client_key = strdup(from->client_key);
+    return to->endpoint && to->headers && to->certificate && to->client_certificate && to->client_key
+               ? 0
+               : -ENOMEM;
+}
+
+void otlp_settings_free(struct otlp_settings *c)
+{
+    free(c->endpoint);
+    free(c->headers);
+    free(c->certificate);
+    free(c->client_certificate);
+    free(c->client_key);
+}
+
+void otlp_url_shown(const char *url, char ret[OTLP_URL_SHOWN_SIZE])
+{
+    const char *at = strrchr(url, '@'), *scheme = strstr(url, "://");
+    const char *host = at ? at + 1 : url;
+    int scheme_size = at && scheme && scheme < at ? (int)(scheme + 3 - url) : 0;
+    snprintf(ret, OTLP_URL_SHOWN_SIZE, "%.*s%.*s", scheme_size, url, (int)strcspn(host, "?#"), host);
+}

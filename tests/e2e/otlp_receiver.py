@@ -1,0 +1,114 @@
+"""A receiver of OTLP/HTTP for tests: keeps what it is sent and answers as it is told."""
+import http.server
+import json
+import socket
+import threading
+import time
+
+
+class Receiver:
+    """`answers`: of the posts in order, then of all others the last: a status, or a function of the handler that answers itself. `tls`: an
+    ssl.SSLContext to serve https with."""
+
+    def __init__(self, *answers, port=0, tls=None):
+        self.posts, self.answers, self.lock = [], list(answers or (200,)), threading.Lock()
+        receiver = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self):
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                with receiver.lock:
+                    answer = receiver.answers.pop(0) if len(receiver.answers) > 1 else receiver.answers[0]
+                    receiver.posts.append({"path": self.path, "headers": dict(self.headers), "body": body, "answer": answer, "at": time.monotonic()})
+                if callable(answer):
+                    answer(self)
+                else:
+                    self.answer(answer)
+
+            do_GET = do_POST
+
+            def answer(self, status, body=b"{}", **headers):
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name.replace("_", "-"), value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_):
+                pass  # a client that went away is what some tests are about
+
+        self.server = Server(("127.0.0.1", port), Handler)
+        self.port = self.server.server_port
+        if tls:
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.port}/v1/traces"
+        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+
+    def close(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+    @property
+    def accepted(self):
+        return [post for post in self.posts if post["answer"] == 200]
+
+    def spans(self):
+        """Of all packets of JSON that were accepted."""
+        return [span for post in self.accepted if post["path"] != "/v1/metrics" for span in spans_of(json.loads(post["body"]))]
+
+    @property
+    def metrics(self):
+        """The posts of metrics that were accepted."""
+        return [post for post in self.accepted if post["path"] == "/v1/metrics"]
+
+
+# ---- wrong answers: what a handler does instead of answering ----
+
+def garbage(handler):
+    handler.wfile.write(b"\x00\xffnot HTTP at all\r\n" * 100)
+    handler.close_connection = True
+
+
+def hang_up(handler):
+    handler.close_connection = True
+    handler.connection.shutdown(socket.SHUT_RDWR)
+
+
+def endless(handler):
+    """A good status and a body without end: the status counts."""
+    handler.send_response(200)
+    handler.end_headers()
+    handler.close_connection = True
+    try:
+        while True:
+            handler.wfile.write(b"x" * 65536)
+    except OSError:
+        pass
+
+
+# ---- what was sent ----
+
+def spans_of(packet):
+    resource, = packet["resourceSpans"]
+    scope, = resource["scopeSpans"]
+    assert scope["scope"] == {"name": "triton-server"}
+    return scope["spans"]
+
+
+def value_of(value):
+    if "arrayValue" in value:
+        return [value_of(one) for one in value["arrayValue"]["values"]]
+    return int(value["intValue"]) if "intValue" in value else value.get("boolValue", value.get("stringValue"))
+
+
+def attributes(pairs):
+    return {pair["key"]: value_of(pair["value"]) for pair in pairs}

@@ -1,0 +1,43 @@
+/* What a receiver of gRPC may answer: lines of headers and trailers, then, behind an empty one, a body. Reading stays
+ * within the bytes and the room, and what goes into a log is one line. */
+#include "otlp/grpc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A copy of exactly its size: what is read behind it is seen. */
+static void read_line(struct otlp_grpc_reply *reply, const char *at, size_t size)
+{
+    char *line = malloc(size);
+    if (!line)
+        return;
+    memcpy(line, at, size);
+    otlp_grpc_read_header(reply, line, size);
+    free(line);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *at = (const char *)data, *end = at + size;
+    struct otlp_grpc_reply reply = {0};
+    struct otlp_answer answer = {0};
+    char room[256], why[OTLP_PARTIAL_WHY_SIZE];
+    size_t message_size = 0;
+    while (at < end && *at != '\n') {
+        const char *newline = memchr(at, '\n', (size_t)(end - at)), *next = newline ? newline + 1 : end;
+        read_line(&reply, at, (size_t)(next - at));
+        at = next;
+    }
+    at += at < end;
+    otlp_grpc_judge(&reply, 200, &answer);
+    const char *message = otlp_grpc_message(&reply, at, (size_t)(end - at), room, sizeof(room), &message_size);
+    if (message == room ? message_size > sizeof(room) : message && message_size > (size_t)(end - message))
+        abort();
+    if (message)
+        otlp_partial_success(message, message_size, why);
+    if (answer.verdict == OTLP_UNANSWERED || !memchr(answer.why, '\0', sizeof(answer.why)) || strpbrk(answer.why, "\r\n"))
+        abort();
+    return 0;
+}
