@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from conftest import TOP, need_command
+from terminal import Terminal
 
 
 def verbs(sonde):
@@ -26,18 +27,82 @@ def bash_complete(sonde, *words):
 
 
 def test_bash_completes_verbs_and_flags(sonde):
-    assert {"up", "agent", "record", "why", "doctor"} <= set(verbs(sonde)) <= bash_complete(sonde, "")
+    assert {"up", "agent", "record", "diff", "why", "trace", "probes", "doctor"} <= set(verbs(sonde)) <= bash_complete(sonde, "")
     for verb in verbs(sonde):
         assert flags(sonde, verb) <= bash_complete(sonde, verb, "--"), verb
+    assert bash_complete(sonde, "trace", "s") >= {"summary"}
+    assert bash_complete(sonde, "trace", "summary", "--p") == {"--percentiles"}
     assert bash_complete(sonde, "record", "--pid", "") >= {"1"}
     assert bash_complete(sonde, "record", "-p", "") >= {"1"}
+    assert bash_complete(sonde, "probes", "-p", "") >= {"1"} and bash_complete(sonde, "probes", "--j") == {"--json"}
     assert bash_complete(sonde, "record", "-o", f"{TOP}/Makef") == {f"{TOP}/Makefile"}
 
 
-@pytest.mark.parametrize("shell,arguments,name", [("zsh", ["-n"], "_sonde"), ("fish", ["--no-execute"], "sonde.fish")])
-def test_other_shells_parse_theirs(shell, arguments, name):
-    done = subprocess.run([need_command(shell), *arguments, TOP / "packaging/completion" / name], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+def test_fish_completes_verbs_and_flags(sonde):
+    fish = need_command("fish")
+
+    def complete(line):
+        """{word: its description} of what fish offers at the end of the line."""
+        done = subprocess.run([fish, "--no-config", "-c", f"source {TOP}/packaging/completion/sonde.fish; complete -C '{line}'"], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=60, env=dict(os.environ, PATH=f"{sonde.parent}:{os.environ['PATH']}"))
+        assert done.returncode == 0 and done.stderr == "", done
+        return dict(line.partition("\t")[::2] for line in done.stdout.splitlines())
+    assert set(complete("sonde ")) == set(verbs(sonde))
+    assert complete("sonde rec") == {"record": "Record a profile of CPU time, or of waiting time, into a file"}
+    for verb in verbs(sonde):
+        assert set(complete(f"sonde {verb} --")) == flags(sonde, verb), verb
+    assert "summary" in complete("sonde trace ") and set(complete("sonde trace summary --p")) == {"--percentiles"}
+    assert complete("sonde why --st") == {"--stacks": "with the stack of every wait"}
+    assert "1" in complete("sonde record --pid ") and "1" in complete("sonde record -p ")
+    assert set(complete(f"sonde record -o {TOP}/Makef")) == {f"{TOP}/Makefile"}
+    assert not any(word.startswith("--") for word in complete("sonde record -- ls -")), "behind -- stands a command of the user's"
+
+
+ZSH_START = """
+PS1='ready> '; unsetopt beep
+fpath=({folder} $fpath); autoload -U compinit; compinit -u -D
+tell() {{ print -r -- "$BUFFER" >> {answers}; BUFFER= }}; zle -N tell; bindkey '^X^T' tell
+"""
+
+
+@pytest.fixture
+def zsh_complete(sonde, tmp_path):
+    """zsh_complete(line) types it and Tab into an interactive zsh, and gives the line that comes of it."""
+    answers, at = tmp_path / "answers", 0
+    answers.write_text("")
+    zsh = Terminal(need_command("zsh"), "-f", "-i", PATH=f"{sonde.parent}:{os.environ['PATH']}", HOME=str(tmp_path))
+    start = tmp_path / "start"
+    start.write_text(ZSH_START.format(folder=TOP / "packaging/completion", answers=answers))
+    zsh.type(f"source {start}\n")
+    zsh.wait_for(lambda seen: "ready> " in seen, what="zsh")
+
+    def complete(line):
+        nonlocal at
+        zsh.type(line + "\t\x18\x14")
+
+        def answer(_):
+            lines = answers.read_text().split("\n")
+            return lines[at] if len(lines) > at + 1 else None
+        found = zsh.wait_for(answer, what=f"what comes of {line!r}")
+        at += 1
+        return found
+    yield complete
+    zsh.kill()
+    assert "not found" not in zsh.seen and "_sonde:" not in zsh.seen, zsh.seen
+
+
+def test_zsh_completes_verbs_and_flags(sonde, zsh_complete):
+    for verb in verbs(sonde):
+        assert zsh_complete(f"sonde {verb[:-1]}") == f"sonde {verb} "
+        for flag in sorted(flags(sonde, verb)):
+            assert zsh_complete(f"sonde {verb} {flag[:-1]}").startswith(f"sonde {verb} {flag}"), (verb, flag)
+    assert zsh_complete("sonde trace su") == "sonde trace summary "
+    assert zsh_complete("sonde trace summary --perc").startswith("sonde trace summary --percentiles")
+    assert zsh_complete(f"sonde trace summary {TOP}/Makef") == f"sonde trace summary {TOP}/Makefile "
+    assert zsh_complete(f"sonde record -o {TOP}/Makef") == f"sonde record -o {TOP}/Makefile "
+    assert zsh_complete(f"sonde record -- cat {TOP}/Makef") == f"sonde record -- cat {TOP}/Makefile "
+    assert zsh_complete("sonde up --listen ") == "sonde up --listen ", "an address is for the user to say"
+    assert zsh_complete("sonde record --recordwire") == "sonde record --recordwire", "what is not there is not made up"
 
 
 def test_unit_file(tmp_path, sonde):

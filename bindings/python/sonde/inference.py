@@ -1,0 +1,63 @@
+"""The inference provider: what a model server says about its work, as one set of probes with stable names and arguments.
+
+    probes = sonde.inference.Inference("server", ["request_*", "batch_*"])
+    with probes.request(model, version, False, request_id): ...        # request_begin, request_end
+    probes.cache_hit.fire(id_of_the_request, model)
+
+What is not chosen can be called as well and does not exist for those who look from outside. Each process of a server makes one, under the same
+name. `sonde.mlserver` puts it into MLServer.
+"""
+from fnmatch import fnmatchcase
+
+from . import Pair, Provider, _silent
+
+# NAME_begin("u64 id, " + these) and NAME_end("u64 id, u8 success").
+PAIRS = {
+    "model_load": "str model, str version",
+    "model_reload": "str model, str version, str old_version",
+    "model_unload": "str model, str version",
+    "request": "str model, str version, u8 streaming, str request_id",
+    "predict": "str model, str version, u64 cause",
+}
+# Ids of requests, batches and dispatches are different from each other; `cause` is the id of what the work is done for, 0 where that began unseen.
+EVENTS = {
+    "cache_hit": "u64 request, str model",
+    "cache_miss": "u64 request, str model",
+    "batch_enter": "u64 id, str model, u32 length, u64 request",
+    "batch_leave": "u64 id, str model, u64 batch",
+    "batch_formed": "u64 id, str model, u32 requests, u32 limit",
+    "worker_dispatch": "u64 id, str model, i32 worker, u32 length, u64 cause, str method",
+    "worker_dequeue": "u64 id, str model, str method",
+    "worker_reply": "u64 id, u8 success",
+    "worker_resolve": "u64 id, u8 success",
+    "worker_start": "i32 worker",
+    "worker_stop": "i32 worker, i32 exit_code",
+}
+
+
+class _Chosen:
+    """A provider of which only the probes exist whose names match."""
+
+    def __init__(self, provider, patterns):
+        self.provider, self.patterns, self.unmatched = provider, patterns, set(patterns)
+
+    def add(self, name, arguments):
+        matching = [pattern for pattern in self.patterns if fnmatchcase(name, pattern)]
+        self.unmatched.difference_update(matching)
+        return self.provider.add(name, arguments) if matching else _silent.Probe()
+
+
+class Inference:
+    """The probes as attributes: a Pair for each of PAIRS, a Probe for each of EVENTS. `patterns` ("batch_*") choose those that exist;
+    ValueError for one that is no probe's. `directory`: see Provider. `loaded`: whether anybody can attach."""
+
+    def __init__(self, name, patterns=("*",), directory=None):
+        self.provider = Provider(name, directory)
+        chosen = _Chosen(self.provider, [patterns] if isinstance(patterns, str) else list(patterns))
+        for pair, arguments in PAIRS.items():
+            setattr(self, pair, Pair(chosen, pair, arguments))
+        for event, arguments in EVENTS.items():
+            setattr(self, event, chosen.add(event, arguments))
+        if chosen.unmatched:
+            raise ValueError(f"no such probes: {', '.join(sorted(chosen.unmatched))}")
+        self.loaded = self.provider.load()

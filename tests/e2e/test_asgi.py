@@ -1,0 +1,465 @@
+"""sonde.asgi in real servers: FastAPI and Starlette on uvicorn, asked by curl and by Python; and message by message, with servers that do as
+they like.
+
+The servers come from PyPI into an environment that is kept in the build directory; without it these tests are skipped."""
+import http.client
+import json
+import re
+import shutil
+import socket
+import subprocess
+from pathlib import Path
+
+import pypi
+import pytest
+from conftest import free_port, need_command, skip, wait_for
+from otlp_receiver import Receiver, attributes
+from test_python import PYTHONS, package, python  # noqa: F401  (a fixture)
+from test_python_trace import head, stamps
+from test_traces import by_id
+
+HERE = Path(__file__).resolve().parent
+pytestmark = [pytest.mark.timeout(600), pytest.mark.plain_build]
+NEEDED = ["fastapi==0.165.0", "starlette==1.10.0", "uvicorn==0.54.0", "httptools==0.9.0", "opentelemetry-proto==1.45.2"]
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+AROUND = ["HTTP_RECV_START", "HTTP_RECV_END", "REQUEST_START"], ["REQUEST_END", "HTTP_SEND_START", "HTTP_SEND_END"]
+COMPUTE = ["QUEUE_START", "COMPUTE_START", "COMPUTE_END"]
+WHOLE = AROUND[0] + COMPUTE + AROUND[1]
+
+
+def tokens(count):
+    return ["GENERATION_START", "FIRST_TOKEN", *["TOKEN"] * (count - 1), "GENERATION_END"]
+
+
+@pytest.fixture(scope="module")
+def environment():
+    return pypi.environment("asgi", NEEDED, PYTHONS, "(3, 11) <= sys.version_info")
+
+
+class Server:
+    def __init__(self, run, environment, package, port, file, kind, *settings, parser="auto"):
+        options = [part for setting in settings for part in ("--trace-config", setting)]
+        self.port, self.file = port, file
+        self.running = run(environment / "python", HERE / "asgi_app.py", kind, port, *options, parser, name="server",
+                           env={"PYTHONPATH": str(package), "PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"})
+        wait_for(self.ready, 60, "the server to be ready")
+
+    def ready(self):
+        assert self.running.alive, self.running.error[-3000:]
+        try:
+            return self.call("/v2/health/ready", method="GET")[0] == 200
+        except OSError:
+            return False
+
+    def call(self, path, body=None, method="POST", **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode()
+        finally:
+            connection.close()
+
+    def infer(self, path="/v2/models/simple/infer", headers={}, **body):
+        return self.call(path, body, **headers)
+
+    def leave(self, path, is_served, **body):
+        """A client that sends a request and goes away when `is_served(client)`."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as client:
+            text = json.dumps(body)
+            client.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())
+            wait_for(lambda: is_served(client), 60, "the request to be served")
+
+    def sampled(self, count):
+        """Waits until so many requests have been written; {id: its objects}."""
+        def read():
+            try:
+                traces = by_id(json.loads(self.file.read_text()))
+            except (OSError, ValueError):
+                return None
+            return traces if len(traces) >= count else None
+        return wait_for(read, what=f"{count} traces")
+
+    def end(self):
+        self.running.stop()
+        return by_id(json.loads(self.file.read_text())) if self.file.exists() else {}
+
+
+@pytest.fixture
+def serve(environment, package, run, tmp_path):  # noqa: F811
+    def start(kind, *settings, **options):
+        file = tmp_path / "trace.json"
+        settings = settings or ("rate=1", "level=TIMESTAMPS", f"triton,file={file}")
+        return Server(run, environment, package, free_port(), file, kind, *settings, **options)
+    return start
+
+
+@pytest.mark.parametrize("kind, parser", [("fastapi", "httptools"), ("starlette", "h11")])
+def test_requests(serve, kind, parser):
+    """What each request was, in its trace: good, of a version, refused, failed, streamed, unread; none of a path that is no inference. The
+    server is ended by a signal and nothing is lost."""
+    server = serve(kind, parser=parser)
+    assert json.loads(server.infer(id="one")[1]) == {"id": "one", "traced": True, "context": {}}
+    assert server.infer("/v2/models/simple/versions/3/infer", id="two")[0] == 200
+    assert server.infer(id="three", fail=True)[0] == 500
+    assert server.infer("/v2/models/nobody/infer")[0] == 404
+    assert server.infer("/v2/models/stream/generate_stream", parts=4)[1] == "".join(f"part {n}\n" for n in range(4))
+    assert server.infer("/v2/models/unread/infer")[1] == '"done"'
+    assert server.call("/v2/health/ready", method="GET")[1] == "false"
+    with pytest.raises(http.client.IncompleteRead):
+        server.infer("/v2/models/stream/generate_stream", parts=4, fail=True)
+    traces = server.end()
+    heads = [head(objects) for objects in traces.values()]
+    assert [(h["model_name"], h["model_version"], h.get("request_id"), h.get("status"), h.get("error")) for h in heads] == [
+        ("simple", 1, "one", None, None), ("simple", 3, "two", None, None), ("simple", 1, "three", "error", "RuntimeError: the model is broken"),
+        ("nobody", 1, None, "error", "HTTP 404"), ("stream", 1, None, None, None), ("unread", 1, None, None, None),
+        ("stream", 1, None, "error", heads[-1]["error"])]
+    assert "in the middle" in heads[-1]["error"] or "unhandled errors in a TaskGroup" in heads[-1]["error"]
+    around = AROUND[0] + AROUND[1]
+    assert [[name for name, _ in stamps(objects)] for objects in traces.values()] == [
+        WHOLE, WHOLE, AROUND[0] + COMPUTE + ["REQUEST_END"], around, AROUND[0] + tokens(4) + AROUND[1], around,
+        AROUND[0] + tokens(1) + ["REQUEST_END"]]
+    assert heads[4]["generation"] == {"operation": "chat", "input_tokens": 7, "output_tokens": 4, "finish_reason": "stop"}
+    assert heads[-1]["generation"] == {"operation": "chat", "output_tokens": 1, "error_type": "RuntimeError"}
+    for objects in traces.values():
+        times = [ns for _, ns in stamps(objects)]
+        assert times == sorted(times)
+    streamed = dict(stamps(list(traces.values())[4]))
+    assert streamed["REQUEST_END"] - streamed["REQUEST_START"] >= 30_000_000  # three pauses of 10 ms at least
+    assert ("RuntimeError: the model is broken" in server.running.error) and "sonde" not in re.sub(r'File ".*', "", server.running.error)
+
+
+@pytest.mark.parametrize("kind", ["fastapi", "starlette"])
+def test_clients_that_go(serve, kind, tmp_path):
+    """While the model works, and in the middle of a stream."""
+    server, left = serve(kind), tmp_path / "left"
+    server.leave("/v2/models/simple/infer", lambda client: server.running.out == "working\n", id="gone", until=str(left))
+    left.touch()
+    server.leave("/v2/models/stream/generate_stream", lambda client: client.recv(100), parts=100000, sleep=0.01)
+    server.sampled(2)
+    assert server.infer(id="stays")[0] == 200
+    heads = [head(objects) for objects in server.end().values()]
+    generation, = (h["generation"] for h in heads if "generation" in h)
+    assert generation["error_type"] == "CancelledError" and generation["output_tokens"] >= 1 and "finish_reason" not in generation
+    ends = {(h["model_name"], h.get("request_id")): (h.get("status"), h.get("error")) for h in heads}
+    gone = "cancelled", "the client has gone"
+    assert ends == {("simple", "gone"): gone, ("stream", None): gone, ("simple", "stays"): (None, None)}
+
+
+def test_the_trace_protocol(serve):
+    """Answered before the application, by curl's kind of requests: it reads, changes and refuses; other paths are the application's."""
+    server = serve("fastapi")
+    assert server.call("/v2/models/simple/trace/setting", method="GET")[0] == 400  # nobody knows that model
+    server.infer()
+    status, text = server.call("/v2/models/simple/trace/setting", method="GET")
+    assert status == 200 and json.loads(text)["trace_rate"] == "1"
+    assert server.call("/v2/trace/setting", {"trace_level": ["OFF"]})[0] == 200
+    assert not json.loads(server.infer()[1])["traced"]
+    assert json.loads(server.call("/v2/models/simple/trace/setting", {"trace_level": ["TIMESTAMPS"]})[1])["trace_level"] == ["TIMESTAMPS"]
+    assert json.loads(server.infer()[1])["traced"]
+    assert server.call("/v2/trace/setting", {"trace_rate": "x"}) == (400, '{"error":"Unable to parse \'trace_rate\', got: x"}')
+    assert server.call("/v2/trace/setting", method="PUT")[0] == 405
+    assert server.call("/v2/trace/setting", {"trace_rate": "1" * 100000})[0] == 413
+    assert server.call("/v2/other/trace/setting", method="GET") == (404, '{"detail":"Not Found"}')
+    curl = subprocess.run([need_command("curl"), "-si", f"http://127.0.0.1:{server.port}/v2/trace/setting"], capture_output=True, text=True, timeout=30)
+    assert curl.stdout.lower().count("content-type: application/json") == 1
+
+
+def test_opentelemetry(serve, environment, package):  # noqa: F811
+    """A caller's trace goes on in the server's spans and in what that sends on; a caller that does not sample is heeded, and its headers are
+    passed on. The packet is read by the official protobufs."""
+    if not (package / "sonde/libsonde-otlp.so.1").exists():
+        skip("the wheel has no libsonde-otlp.so.1: libcurl's headers are missing")
+    receiver = Receiver()
+    try:
+        server = serve("starlette", "mode=opentelemetry", "rate=1000", "level=TIMESTAMPS", f"opentelemetry,url={receiver.url}")
+        sent = json.loads(server.infer(id="in", headers={"traceparent": PARENT, "tracestate": "a=b"})[1])
+        assert sent["traced"] and sent["context"]["tracestate"] == "a=b" and sent["context"]["traceparent"][3:35] == PARENT[3:35]
+        unsampled = {"traceparent": PARENT[:-1] + "0", "tracestate": "c=d"}
+        assert json.loads(server.infer(headers=unsampled)[1]) == {"id": None, "traced": False, "context": unsampled}
+        assert not json.loads(server.infer()[1])["traced"]
+        server.running.stop()
+    finally:
+        receiver.close()
+    spans = {span["name"]: span for span in receiver.spans()}
+    assert spans.keys() == {"InferRequest", "simple", "compute"}
+    assert spans["InferRequest"]["parentSpanId"] == PARENT[36:52] and spans["simple"]["spanId"] == sent["context"]["traceparent"][36:52]
+    assert attributes(spans["simple"]["attributes"])["triton.request_id"] == "in"
+    assert [event["name"] for event in spans["InferRequest"]["events"]] == [name for name in WHOLE if name.startswith("HTTP")]
+    decode = """
+import sys
+
+from google.protobuf import json_format
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+packet = json_format.Parse(sys.stdin.read(), ExportTraceServiceRequest())
+print(sum(len(scope.spans) for resource in packet.resource_spans for scope in resource.scope_spans))
+"""
+    for post in receiver.posts:
+        done = subprocess.run([environment / "python", "-c", decode], input=post["body"].decode(), capture_output=True, text=True, timeout=60)
+        assert done.stdout == "3\n", done.stderr
+
+
+def test_a_streamed_answer_in_spans(serve, package):  # noqa: F811
+    """The generation is a span within the request's, with its tokens as events; its figures are the model's, and the packet of metrics has it."""
+    if not (package / "sonde/libsonde-otlp.so.1").exists():
+        skip("the wheel has no libsonde-otlp.so.1: libcurl's headers are missing")
+    receiver = Receiver()
+    try:
+        server = serve("fastapi", "mode=opentelemetry", "rate=1000", "level=TIMESTAMPS", f"opentelemetry,url={receiver.url}")
+        for headers in ({"traceparent": PARENT}, {}):  # the second is not sampled
+            assert server.infer("/v2/models/stream/generate_stream", headers, parts=3)[0] == 200
+        server.running.stop()
+    finally:
+        receiver.close()
+    spans = {span["name"]: span for span in receiver.spans()}
+    outer, generation = spans["InferRequest"], spans["GENERATION"]
+    assert spans.keys() == {"InferRequest", "stream", "GENERATION"} and generation["parentSpanId"] == spans["stream"]["spanId"]
+    assert int(outer["startTimeUnixNano"]) <= int(generation["startTimeUnixNano"]) <= int(generation["endTimeUnixNano"]) <= int(outer["endTimeUnixNano"])
+    assert [event["name"] for event in generation["events"]] == ["FIRST_TOKEN", "TOKEN", "TOKEN"]
+    said = attributes(spans["stream"]["attributes"])
+    assert (said["gen_ai.operation.name"], said["gen_ai.usage.output_tokens"], said["gen_ai.response.finish_reasons"]) == ("chat", 3, ["stop"])
+    assert b'"count":"2"' in receiver.metrics[-1]["body"], receiver.metrics
+
+
+def test_summary(serve, sonde):
+    """`sonde trace summary` has all its lines, and they add up."""
+    server = serve("fastapi")
+    for n in range(20):
+        server.infer(id=str(n), sleep=0.001)
+    server.end()
+    said = subprocess.run([sonde, "trace", "summary", server.file], capture_output=True, text=True, timeout=60).stdout
+    assert "Summary for simple (1): trace count = 20" in said
+    us = {name.strip(): float(value) for name, value in re.findall(r"^\s*(.+?) \(avg\): ([\d.]+)us$", said.split("\n\n")[0] + "\n" + said.split("\n\n")[1], re.M)
+          if name.strip() != "Overhead"}
+    whole, handler = us["HTTP infer request"], us["Handler"]
+    overhead = float(re.search(r"^\tOverhead \(avg\): ([\d.]+)us$", said, re.M)[1])
+    assert abs(whole - us["Receive"] - us["Send"] - overhead - handler) < 0.01 and us["Compute"] >= 1000
+
+
+CASES = """
+plain|*|None|None
+parts in, parts out|*|None|None
+unread|*|None|None
+both ways|*|None|None
+listening|*|None|None
+listening late|*|None|None
+refusing|*|error|HTTP 422
+raising|-|error|ValueError: no such thing
+raising at once|-|error|ValueError: at once
+raising late|*|None|None
+raising in the middle|-|error|ValueError: in the middle
+cancelled|-|cancelled|CancelledError
+silent|-|error|the answer is not whole
+ended|HTTP_RECV_START|error|by the application
+trailing|*|None|None
+pathsend|*|None|None
+gone before the answer|*|cancelled|the client has gone
+gone in a body|-|cancelled|the client has gone
+gone, noticed late|*|cancelled|the client has gone
+gone, noticed by send|+|cancelled|the client has gone
+"""
+
+
+@pytest.mark.parametrize("interpreter", PYTHONS)
+def test_messages(package, tmp_path, interpreter):  # noqa: F811
+    done = subprocess.run([interpreter, HERE / "asgi_messages.py", tmp_path], env={"PYTHONPATH": str(package)}, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    around, cut = ",".join(AROUND[0] + AROUND[1]), ",".join(AROUND[0] + AROUND[1][:1])
+    expected = CASES.strip().replace("|*|", f"|{around}|").replace("|-|", f"|{cut}|").replace("|+|", f"|{cut},HTTP_SEND_START|")
+    assert done.stdout.splitlines() == expected.splitlines()
+    assert done.stderr == ""
+
+
+PROGRAM = """
+import asyncio, sys
+from sonde import asgi, trace
+manager = trace.Manager(["rate=1", "level=TIMESTAMPS", "triton,file=/nowhere/at/all"])
+seen = []
+
+async def app(scope, receive, send):
+    seen.append(scope.get("sonde.trace"))
+    status = scope.get("status", 200)
+    if scope["type"] == "lifespan":
+        while (await receive())["type"] != "lifespan.shutdown":
+            pass
+        await send({"type": "lifespan.shutdown.complete"})
+    elif scope["type"] == "http":
+        await send({"type": "http.response.start", "status": status})
+        await send({"type": "http.response.body"})
+
+async def receive():
+    return {"type": "http.request" if seen else "lifespan.shutdown"}
+
+async def send(message):
+    pass
+
+def ask(path, method="POST", middleware=asgi.TraceMiddleware(app, manager=manager), **scope):
+    del seen[:]
+    asyncio.run(middleware({"type": "http", "path": path, "method": method, "headers": [], **scope}, receive, send))
+    return seen[0] if seen else None
+"""
+
+
+def test_models(package):  # noqa: F811
+    """The names are the clients': those that are none fill nothing up, and those that are none of a model's are not traced."""
+    out, error = python(package, PROGRAM + """
+middleware = ask.__defaults__[1]
+def named(path, **scope):
+    t = ask(path, **scope)
+    return t.id > 0
+for path in ("/v2/models/a/infer", "/v2/models/a/versions/2/infer", "/v2/models/a/versions/x/generate", "/v2/models/a b\\u00e9/infer_stream"):
+    assert named(path), path
+for path in ("/v2/models/a", "/v2/models//infer", "/v2/models/a/b/infer", "/v2/models/a/infer/", "/infer", "/v2/models/a\\0/infer", "/v2/models/\\ud800/infer",
+             "/v2/models/" + "a" * 2000 + "/infer"):
+    assert not named(path), path
+assert named("/v2/models/a/versions/" + "9" * 30 + "/infer")
+assert not named("/v2/models/a/infer", method="GET")
+assert named("/api/v2/models/a/infer", root_path="/api") and not named("/api/v2/models/a/infer")
+
+for n in range(3000):
+    ask(f"/v2/models/none{n}/infer", status=404)
+assert not named("/v2/models/none2999/infer", status=404) and named("/v2/models/none5/infer", status=404)
+assert manager.http("GET", "/v2/models/none5/trace/setting")[0] == 400 and manager.http("GET", "/v2/models/a/trace/setting")[0] == 200
+assert not named("/v2/models/new/infer") and named("/v2/models/new/infer"), "traced from its first success on, whoever came before"
+assert not named("/v2/models/other/infer", status=503) and not named("/v2/models/other/infer", status=404) and not named("/v2/models/other/infer")
+assert named("/v2/models/other/infer") and len(middleware._models._tried) == 1024
+assert not named("/v2/models/" + "b" * 2000 + "/infer") and not named("/v2/models/" + "b" * 2000 + "/infer")
+assert manager.http("GET", "/v2/models/none2999/trace/setting")[0] == 400
+assert named("/v2/models/a/infer", status=404) and manager.http("GET", "/v2/models/a/trace/setting")[0] == 200  # of its versions
+held = manager.model("held")
+for chosen, traced in [("x", True), (("x", 7), True), (None, False), (held, True)]:
+    middleware = asgi.TraceMiddleware(app, manager=manager, model=lambda scope: chosen)
+    assert (ask("/anything", middleware=middleware).id > 0) == traced, chosen
+closed = asgi.TraceMiddleware(app, manager=manager, endpoints=False)
+assert ask("/v2/trace/setting", "GET") is None and ask("/v2/trace/setting", "GET", closed) is not None
+manager.close()
+assert not named("/v2/models/after/infer")
+""", "/usr/bin/python3", "-W", "ignore")
+    assert out == "" and "Traceback" not in error
+
+
+def test_other_scopes(package):  # noqa: F811
+    """Of a websocket nothing is touched; at the end of a server what is queued is written."""
+    out, error = python(package, PROGRAM + """
+middleware = asgi.TraceMiddleware(app, manager=manager)
+asyncio.run(middleware({"type": "websocket", "path": "/v2/models/a/infer"}, receive, send))
+assert seen == [None]
+manager.model("m").start().end()
+del seen[:]
+flushed, manager.flush = [], lambda seconds: flushed.append(seconds)
+app, receive_shutdown = app, None
+async def receive():
+    return {"type": "lifespan.shutdown"}
+asyncio.run(middleware({"type": "lifespan"}, receive, send))
+assert flushed and seen == [None]
+""")
+    assert out == ""
+
+
+def test_another_loop(package):  # noqa: F811
+    """Servers on trio or a loop of their own: nothing here needs asyncio's."""
+    out, error = python(package, PROGRAM + """
+async def reading(scope, receive, send):
+    await receive()
+    await app(scope, receive, send)
+seen.append(None)
+one = asgi.TraceMiddleware(reading, manager=manager)({"type": "http", "path": "/v2/models/m/infer", "method": "POST", "headers": []}, receive, send)
+try:
+    one.send(None)
+    print("waits for a loop")
+except StopIteration:
+    assert seen[1].id == 1 and not seen[1].active
+""", "/usr/bin/python3", "-X", "dev")
+    assert out == "" and "Traceback" not in error, error
+
+
+def test_servers_without_coroutines(package, tmp_path):  # noqa: F811
+    """Their messages may be anything that can be awaited. A request whose last part cannot be sent, because its task is cancelled, was cancelled;
+    nothing of it goes on waiting."""
+    out, error = python(package, PROGRAM.replace("/nowhere/at/all", str(tmp_path / "t.json")) + """
+async def reading(scope, receive, send):
+    await receive()
+    await app(scope, receive, send)
+
+async def main():
+    loop, sent = asyncio.get_running_loop(), []
+    messages = [{"type": "http.request"}]
+    def receive_as_future():
+        future = loop.create_future()
+        if messages:
+            future.set_result(messages.pop())
+        return future
+    def send_as_future(message):
+        sent.append(message["type"])
+        future = loop.create_future()
+        if sent[-1] == "http.response.start" or scope["path"] != "/v2/models/slow/infer":
+            future.set_result(None)
+        return future
+    middleware = asgi.TraceMiddleware(reading, manager=manager)
+    for name in ("good", "slow"):
+        scope = {"type": "http", "path": f"/v2/models/{name}/infer", "method": "POST", "headers": []}
+        messages[:] = [{"type": "http.request"}]
+        task = loop.create_task(middleware(scope, receive_as_future, send_as_future))
+        while len(sent) < 2:
+            await asyncio.sleep(0.01)
+        if name == "slow":
+            task.cancel()
+        await asyncio.wait([task])
+        print(task.cancelled() or task.result(), sent)
+        del sent[:]
+    await asyncio.sleep(0)
+    print(len(asyncio.all_tasks()) - 1)
+
+asyncio.run(main())
+""", "/usr/bin/python3")
+    parts = "['http.response.start', 'http.response.body']"
+    assert out == f"None {parts}\nTrue {parts}\n0\n" and error == ""
+    heads = [o for o in json.loads((tmp_path / "t.json").read_text()) if "model_name" in o]
+    assert [(o["model_name"], o.get("status")) for o in heads] == [("good", None), ("slow", "cancelled")]
+
+
+def test_context_of_headers(package):  # noqa: F811
+    out, error = python(package, f"""
+from sonde.asgi import _context_of
+parent = (b"traceparent", b"{PARENT}")
+assert _context_of([(b"a", b"b")]) == (None, None) == _context_of([parent, parent])
+assert _context_of([parent]) == (parent[1], None)
+assert _context_of([(b"tracestate", b"a=1"), parent, (b"tracestate", b"b=2")]) == (parent[1], b"a=1,b=2")
+""")
+    assert out == error == ""
+
+
+def snippets():
+    """The blocks of Python in the guide."""
+    return re.findall(r"```python\n(.*?)```", (HERE.parents[1] / "docs/traces.md").read_text(), re.S)
+
+
+def test_the_guide(environment, package, run, tmp_path):  # noqa: F811
+    """What docs/traces.md shows works as it stands there."""
+    server, alone = snippets()
+    (tmp_path / "server.py").write_text(server + "\nimport uvicorn\nuvicorn.run(app, port=int(arguments[0]), log_level='warning')\n")
+    (tmp_path / "alone.py").write_text(alone)
+    env, file, port = {"PYTHONPATH": str(package), "PATH": "/usr/bin:/bin"}, tmp_path / "trace.json", free_port()
+    options = [part for setting in ("rate=1", "level=TIMESTAMPS", "triton,file=trace.json") for part in ("--trace-config", setting)]
+    server = run(environment / "python", "server.py", *options, port, cwd=tmp_path, env=env, name="server")
+    curl = [need_command("curl"), "-s", "-d", '{"id":"one"}', f"http://127.0.0.1:{port}/v2/models/simple/infer"]
+    wait_for(lambda: subprocess.run(curl, capture_output=True, text=True, timeout=30).stdout == '{"headers for other servers":{}}', what="an answer",
+             seen=server)
+    server.stop()
+    objects, = by_id(json.loads(file.read_text())).values()
+    assert head(objects)["request_id"] == "one" and {"COMPUTE_START", *AROUND[0], *AROUND[1]} <= dict(stamps(objects)).keys()
+    done = subprocess.run([environment / "python", "alone.py"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("Prometheus: True\n200 1\n", "")
+    parent, child = by_id(json.loads(file.read_text())).values()
+    assert head(parent)["generation"] == {"operation": "chat", "input_tokens": 25, "output_tokens": 2, "finish_reason": "stop"}
+    assert [entry["tensor"]["data"] for entry in parent if "tensor" in entry] == ["1,2,3", '"a","\\udcff"'] and head(child)["parent_id"] == 1
+
+
+def test_without_the_native_part(environment, package, run, tmp_path):  # noqa: F811
+    """The server runs unchanged, after one warning; it has no trace protocol."""
+    shutil.copytree(package / "sonde", tmp_path / "silent/sonde", ignore=shutil.ignore_patterns("*.so*"))
+    server = Server(run, environment, tmp_path / "silent", free_port(), tmp_path / "trace.json", "fastapi", "rate=1", "level=TIMESTAMPS")
+    assert json.loads(server.infer(id="one", headers={"traceparent": PARENT})[1]) == {"id": "one", "traced": False, "context": {"traceparent": PARENT}}
+    assert server.call("/v2/trace/setting", method="GET")[0] == 404
+    assert server.infer("/v2/models/stream/generate_stream", parts=2)[0] == 200
+    assert server.end() == {} and server.running.error.count("Warning: sonde") == 1

@@ -1,0 +1,337 @@
+"""sonde.trace: answers in tokens, and who works for which request, in Python: what is written and measured, and what bpftrace hears of threads
+and of tasks that take turns."""
+import re
+import signal
+import subprocess
+
+import pytest
+from conftest import Subject, need_command, wait_for
+from test_python import PYTHONS, package, python  # noqa: F401  (a fixture)
+from test_python_trace import head, stamps, write  # noqa: F401  (a fixture)
+
+pytestmark = pytest.mark.plain_build  # the wheel is built without sanitizers
+
+
+@pytest.mark.parametrize("interpreter", PYTHONS)
+def test_generations(write, interpreter):  # noqa: F811
+    """Of every request, traced or not; whichever way they end, and whether before or after their trace."""
+    traces, out, error = write("""
+t = model.start("one")
+g = model.generation(t, operation="chat")
+g.tokens(); g.tokens(2); g.tokens(0)
+g.end(input_tokens=5, response_id="r\\u00e9", response_model=b"m", finish_reason="stop")
+g.end(); g.tokens(1)
+t.end()
+with model.generation() as g:
+    g.tokens(4)
+t = model.start("two")
+try:
+    with model.generation(t) as g:
+        raise KeyError
+except KeyError:
+    t.end()
+t = model.start("late")
+g = model.generation(t)
+t.end()
+g.tokens(); g.end()
+model.generation(operation="dropped")
+print(manager.metrics())
+s = manager.stats()
+assert s["generations"] == 4 and s["generations_overflowed"] == 0 and len(s) == 15, s
+""", interpreter, "-X", "dev")
+    by_request = {head(objects).get("request_id"): objects for objects in traces.values()}
+    assert head(by_request["one"])["generation"] == {"operation": "chat", "input_tokens": 5, "output_tokens": 3, "response_id": "r\u00e9",
+                                                     "response_model": "m", "finish_reason": "stop"}
+    assert [name for name, _ in stamps(by_request["one"])] == ["GENERATION_START", "FIRST_TOKEN", "TOKEN", "GENERATION_END"]
+    assert head(by_request["two"])["generation"]["error_type"] == "KeyError"
+    assert [name for name, _ in stamps(by_request["late"])] == ["GENERATION_START"] and "generation" not in head(by_request["late"])
+    assert error == ""
+    assert counted(out) == [("chat", "", 1), ("text_completion", "", 2), ("text_completion", "KeyError", 1)]
+
+
+def counted(page):
+    """(operation, type of error, count) of each series of requests in metrics()."""
+    labels = re.findall(r"^gen_ai_server_request_duration_seconds_count\{(.*)\} (\d+)$", page, re.M)
+    return sorted((re.search(r'operation_name="(\w*)"', of)[1], (re.findall(r'error_type="(\w*)"', of) + [""])[0], int(count)) for of, count in labels)
+
+
+def test_a_wrong_generation_fails_no_request(write):  # noqa: F811
+    """What is wrong is reported and left out; what is right beside it is told, and what failed does not count as good. A call that is none
+    does nothing."""
+    traces, out, error = write("""
+class Bad:
+    def __str__(self):
+        raise OSError
+class Ending:
+    def __init__(self, *ends): self.ends = ends
+    def __str__(self):
+        for end in self.ends: end()
+        return "ending"
+class Count:
+    def __index__(self): return 3
+for wrong in (lambda: model.generation("t", "a"), lambda: model.generation(None, "b", 3), lambda: model.generation(operation=Bad()),
+              lambda: model.generation(trac=1)):
+    wrong().end()
+t = model.start("one")
+g = model.generation(t, "c")
+for wrong in ("x", -1, 2**32, 2**70, 1.5):
+    g.tokens(wrong)
+g.tokens(1, 2); g.tokens(nonsense=1)
+g.tokens(count=Count())
+g.end(nonsense=1)
+g.end(input_tokens="many", output_tokens=2**70, response_id=Bad(), finish_reason="length", error_type="timeout")
+t.end()
+t = model.start("two")
+g = model.generation(t, "d")
+g.end(response_id=Ending(t.end, g.end), error_type="late")     # its trace has ended by then, and so has it
+class Stopping:
+    def __str__(self): raise KeyboardInterrupt
+g = model.generation(None, "e")
+try:
+    g.end(error_type=Stopping())
+    print("not stopped")
+except KeyboardInterrupt:
+    g.end()
+trace.Generation().tokens(); trace.Generation().end(); trace.Model().generation().end()
+try:
+    with type(model.start().working())():
+        print("entered")
+except TypeError:
+    pass
+print(manager.metrics())
+""")
+    by_request = {head(objects).get("request_id"): objects for objects in traces.values()}
+    assert head(by_request["one"])["generation"] == {"operation": "c", "output_tokens": 3, "finish_reason": "length", "error_type": "timeout"}
+    assert "generation" not in head(by_request["two"])  # which ended before it
+    assert counted(out) == [("a", "", 1), ("c", "timeout", 1), ("d", "", 1), ("e", "", 1), ("text_completion", "", 3)]
+    assert error.count("Exception ignored") == 4 + 7 + 1 + 3 and "not stopped" not in out and "entered" not in out, error
+
+
+def test_generations_of_threads_and_tasks(write):  # noqa: F811
+    """A thousand answers at once, some of them traced, of which some are cancelled and some dropped: each counts where it belongs. They may
+    outlive the objects that they were made by."""
+    _, out, error = write("""
+import asyncio
+manager.http("POST", "/v2/trace/setting", b'{"trace_rate":"3"}')
+waiting = []
+async def answer(model, n):
+    with model.start() as t:
+        if n % 10 == 9:
+            model.generation(t, "dropped").tokens()
+        with model.generation(t, "task") as g:
+            for _ in range(n % 4):
+                g.tokens()
+                await asyncio.sleep(0)
+            if n % 5 == 4:
+                waiting.append(n)
+                await asyncio.sleep(3600)
+            g.end(input_tokens=1)
+async def main():
+    tasks = [asyncio.ensure_future(answer(manager.model(f"m{n % 3}"), n)) for n in range(500)]
+    while len(waiting) < 100: await asyncio.sleep(0)
+    for task in tasks[4::5]: task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+def work():
+    for _ in range(50):
+        g = manager.model("thread").generation(operation="thread")
+        g.tokens(7)
+        g.end(finish_reason="stop")
+sys.setswitchinterval(1e-5)
+threads = [threading.Thread(target=work) for _ in range(10)]
+for thread in threads: thread.start()
+asyncio.run(main())
+for thread in threads: thread.join()
+assert manager.stats()["generations"] == 1000
+print(manager.metrics())
+last = manager.model("m").generation()
+manager.close()
+del manager, model; gc.collect()
+last.tokens(); last.end()
+""")
+    found = {}
+    for operation, error_type, count in counted(out):
+        found[operation, error_type] = found.get((operation, error_type), 0) + count
+    assert found == {("task", ""): 400, ("task", "CancelledError"): 100, ("thread", ""): 500} and error == ""
+    assert re.search(r'^gen_ai_client_token_usage_sum\{.*"output".*"thread".*\} 3500\.0$', out, re.M), out
+
+
+def test_readers_find_the_variable(package):  # noqa: F811
+    """In the dynamic symbol table of the wheel's extension, with a relocation by its name, where the compiler can."""
+    extension, = (package / "sonde").glob("_native*.so")
+    said = subprocess.run([need_command("readelf"), "--dyn-syms", "-rW", extension], capture_output=True, text=True, timeout=60).stdout
+    assert re.search(r" 8 TLS +GLOBAL DEFAULT +\d+ otel_thread_ctx_v1$", said, re.M)
+    assert re.search(r"R_(X86_64|AARCH64)_TLSDESC\S* .*otel_thread_ctx_v1", said)
+
+
+READ_BY_GDB = """
+import signal
+from sonde import trace
+manager = trace.Manager(["rate=1", "level=TIMESTAMPS", "triton,file=/nowhere/at/all"])
+model = manager.model("simple")
+def work():
+    with model.start(None, "PARENT") as t, t.working():
+        pass
+print("waiting", flush=True)
+signal.sigwait([signal.SIGUSR1])
+thread = threading.Thread(target=work); thread.start(); thread.join()
+"""
+
+
+def test_a_debugger_reads_the_record(package, run, root, tmp_path):  # noqa: F811
+    """Of a thread, in an extension that was loaded by dlopen; found by its name, as any reader would."""
+    parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    program = "import signal, threading\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n" + READ_BY_GDB.replace("PARENT", parent)
+    running = run("/usr/bin/python3", "-c", program, env={"PYTHONPATH": str(package), "PATH": "/usr/bin:/bin"}, name="program")
+    wait_for(lambda: "waiting" in running.out, what="the program", seen=running)
+    commands = ["set pagination off", "tbreak sonde_trace_leave", f"shell touch {tmp_path}/attached", "handle SIGUSR1 nostop noprint pass", "continue",
+                "x/25xb *(unsigned char **)&otel_thread_ctx_v1", "tbreak sonde_trace_end", "continue", "x/1xg &otel_thread_ctx_v1", "detach"]
+    gdb = run(need_command("gdb"), "-q", "-nx", "-batch", "-p", running.pid, *(part for command in commands for part in ("-ex", command)), name="gdb")
+    wait_for(lambda: (tmp_path / "attached").exists() or not gdb.alive, 60, "gdb to be attached")
+    running.process.send_signal(signal.SIGUSR1)
+    assert gdb.wait(60) == 0, gdb.error
+    assert running.wait(60) == 0, running.error
+    data = bytes(int(byte, 16) for line in re.findall(r"^0x[0-9a-f]+[^\n]*?:((?:\t0x[0-9a-f]{2})+)$", gdb.out, re.M) for byte in line.split())
+    assert len(data) == 25, gdb.out + gdb.error
+    assert data[:16].hex() == parent.split("-")[1] and any(data[16:24]) and data[24] == 1  # valid
+    assert re.findall(r"^0x[0-9a-f]+[^\n]*?:\t(0x[0-9a-f]{16})$", gdb.out, re.M) == ["0x" + "0" * 16], gdb.out
+
+
+PROGRAM = """
+import asyncio, json, os, sys, threading, time
+from sonde import asgi, trace
+manager = trace.Manager(["rate=RATE", "level=TIMESTAMPS", "triton,file=FILE"])
+model = manager.model("m")
+
+def in_a_thread(t):
+    with t.working():
+        pass
+
+async def app(scope, receive, send):
+    for _ in range(3):
+        await asyncio.sleep(0.001)
+    t = scope["sonde.trace"]
+    thread = threading.Thread(target=in_a_thread, args=(t,))
+    thread.start()
+    thread.join()
+    if scope["end"] == "raise":
+        raise ValueError
+    await send({"type": "http.response.start", "status": 200})
+    await send({"type": "http.response.body"})
+
+async def receive():
+    return {"type": "http.request"}
+
+async def send(message):
+    pass
+
+middleware = asgi.TraceMiddleware(app, manager=manager)
+
+async def ask(end):
+    try:
+        task = asyncio.ensure_future(middleware({"type": "http", "path": "/v2/models/m/infer", "method": "POST", "headers": [], "end": end}, receive, send))
+        if end == "cancel":
+            await asyncio.sleep(0)
+            task.cancel()
+        await task
+    except (ValueError, asyncio.CancelledError):
+        pass
+
+async def turn():
+    await asyncio.gather(*(ask(end) for end in ("ok", "raise", "cancel", "ok")))
+
+print(f"pid {os.getpid()}\\nready", flush=True)
+while True:
+    asyncio.run(turn())
+    time.sleep(0.02)
+"""
+SCRIPT = """
+usdt:*:sonde_trace:request_start { printf("%lu %d start %lx %lu\\n", nsecs, tid, arg2, arg3); }
+usdt:*:sonde_trace:request_end { printf("%lu %d end %lx %d\\n", nsecs, tid, arg2, (int32)arg4); @ends++; if (@ends == 80) { exit(); } }
+usdt:*:sonde_trace:thread_enter { printf("%lu %d enter %lx\\n", nsecs, tid, arg2); }
+usdt:*:sonde_trace:thread_leave { printf("%lu %d leave %lx\\n", nsecs, tid, arg2); }
+"""
+
+
+@pytest.mark.parametrize("rate", [1, 1000000])
+def test_tasks_take_turns(package, run, tmp_path, tracefs, rate):  # noqa: F811
+    """Four requests at once on one loop, and a thread of each: a thread works for one request at a time, for each in several steps, and for
+    none that has ended. Also for those that are not sampled, whose ends are told as well."""
+    path = tmp_path / "program.py"
+    path.write_text(PROGRAM.replace("RATE", str(rate)).replace("FILE", str(tmp_path / "trace.json")))
+    program = Subject(run("/usr/bin/python3", path, env={"PYTHONPATH": str(package), "PATH": "/usr/bin:/bin"}, name="program"))
+    heard = run(need_command("bpftrace"), "-B", "none", "-p", program.pid, "-e", SCRIPT, name="bpftrace")
+    wait_for(lambda: not heard.alive, 60, "80 requests to have ended", heard)
+    assert program.running.alive, program.running.error
+    lines = sorted((line.split() for line in heard.out.splitlines() if re.match(r"\d+ \d+ \w+ ", line)), key=lambda line: int(line[0]))
+    started, ended, entered, working, steps = {}, {}, {}, {}, {}
+    first = next(i for i, line in enumerate(lines) if line[2] == "start")
+    for _, thread, what, span, *more in lines[first:]:
+        if what == "start":
+            started[span] = int(more[0])
+        elif what == "end" and span in started:
+            ended[span] = int(more[0])
+        elif what == "enter" and span in started:
+            assert span not in ended
+            working.setdefault(thread, []).append(span)
+            steps[span] = steps.get(span, 0) + 1
+            entered.setdefault(span, set()).add(thread)
+        elif what == "leave" and working.get(thread):
+            working[thread].pop()
+            assert int(span, 16) == (int(working[thread][-1], 16) if working[thread] else 0), (span, working)
+    whole = [span for span in ended if span in steps]
+    assert len(whole) > 60
+    outcomes = [ended[span] for span in whole]
+    assert {0, 1, 2} == set(outcomes) and 0.3 < outcomes.count(0) / len(outcomes) < 0.7
+    assert all(steps[span] >= 5 and len(entered[span]) == 2 for span in whole if ended[span] != 2)
+    assert {bool(started[span]) for span in whole} == {rate == 1}
+
+
+def test_working(package):  # noqa: F811
+    """A coroutine gives and raises what it would without it; blocks are left in any order, by what has ended too."""
+    out, error = python(package, """
+import asyncio
+from sonde import trace
+manager = trace.Manager(["rate=1", "level=TIMESTAMPS", "triton,file=/nowhere/at/all"])
+model = manager.model("m")
+async def steps(n):
+    try:
+        for _ in range(n):
+            await asyncio.sleep(0)
+    except asyncio.CancelledError:
+        return "was cancelled"
+    if n == 3:
+        raise KeyError(n)
+    return n
+async def main():
+    for t in (model.start(), trace.Trace()):
+        assert await trace.working(t, steps(2)) == 2
+        try:
+            await trace.working(t, steps(3))
+            print("not raised")
+        except KeyError:
+            pass
+        async def wrapped():
+            return await trace.working(t, steps(10**6))
+        task = asyncio.ensure_future(wrapped())
+        await asyncio.sleep(0.01)
+        task.cancel()
+        assert await task == "was cancelled"
+        unfinished = wrapped()
+        unfinished.send(None)
+        unfinished.close()
+        t.end()
+asyncio.run(main())
+t, u = model.start(), model.start()
+a, b, c = t.working(), u.working(), t.working()
+assert a.__enter__() is t
+b.__enter__(); c.__enter__(); a.__enter__()
+a.__exit__(None, None, None)
+t.end()
+del t, a, c
+b.__exit__(); b.__exit__()
+with u.working():
+    u.end()
+with u.working(), trace.Trace().working():
+    pass
+""", "/usr/bin/python3", "-X", "dev")
+    assert out == "" and "Traceback" not in error and "Warning" not in error, error
