@@ -1,0 +1,256 @@
+/* `sonde probes`: the native probes (USDT) of the processes that run now, what their arguments are, and
+ * whether anybody is attached. Asks nobody but /proc and the files; needs no agent. */
+#include "cli/probes.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "cli/file_part.h"
+#include "cli/verbs.h"
+#include "resolve/native_processes.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define FLUSH_BYTES (64u << 10)
+
+struct listing {
+    bool json;
+    uint64_t count;
+    struct buf out;
+};
+
+static int flush(struct listing *l)
+{
+    int r = buf_error(&l->out);
+    if (r == 0 && l->out.size)
+        r = file_part_write_all(STDOUT_FILENO, l->out.data, l->out.size);
+    l->out.size = 0;
+    return r;
+}
+
+/* Names are whatever a process says: none may move the cursor of the terminal that they are shown on. */
+static void put_cell(struct buf *out, const char *text, int width)
+{
+    const size_t before = out->size;
+    buf_put_utf8(out, text);
+    for (size_t i = before; i < out->size; i++)
+        if ((unsigned char)out->data[i] < 0x20 || out->data[i] == 0x7F)
+            out->data[i] = '?';
+    buf_printf(out, "%*s", (int)(out->size - before) < width ? width - (int)(out->size - before) : 0, "");
+}
+
+static const char *attached_text(enum native_attached attached)
+{
+    return attached == NATIVE_ATTACHED ? "yes" : attached == NATIVE_NOT_ATTACHED ? "no" : "?";
+}
+
+static void put_text(struct buf *out, const struct native_probe *p)
+{
+    const struct native_site *s = p->sites;
+    const size_t before = out->size;
+    buf_printf(out, "%7" PRIu32 " ", p->pid);
+    put_cell(out, p->process, 15);
+    buf_putc(out, ' ');
+    const size_t name = out->size;
+    put_cell(out, s->provider, 0);
+    buf_putc(out, ':');
+    const int provider_bytes = (int)(out->size - name);
+    put_cell(out, s->name, 32 - provider_bytes);
+    buf_printf(out, " %-8s ", attached_text(p->attached));
+    put_cell(out, s->declaration ? s->declaration : s->operands, 0);
+    while (out->size > before && out->data[out->size - 1] == ' ')
+        out->size--;
+    buf_putc(out, '\n');
+}
+
+static void put_json_string_n(struct buf *out, const char *text, size_t size)
+{
+    char copy[128];
+    snprintf(copy, sizeof(copy), "%.*s", size < sizeof(copy) ? (int)size : (int)sizeof(copy) - 1, text);
+    buf_put_json_string(out, copy);
+}
+
+/* "str model, u32 length" as [{"name":"model","type":"str"},...]. */
+static void put_arguments(struct buf *out, const char *declaration)
+{
+    buf_putc(out, '[');
+    for (const char *at = declaration; *at;) {
+        const size_t size = strcspn(at, ","), type = strcspn(at, " ,");
+        buf_puts(out, at == declaration ? "{\"name\":" : ",{\"name\":");
+        put_json_string_n(out, at + type + (type < size), size - type - (type < size));
+        buf_puts(out, ",\"type\":");
+        put_json_string_n(out, at, type);
+        buf_putc(out, '}');
+        at += size;
+        at += strspn(at, ", ");
+    }
+    buf_putc(out, ']');
+}
+
+static void put_json(struct buf *out, const struct native_probe *p)
+{
+    const struct native_site *s = p->sites;
+    buf_printf(out, "{\"pid\":%" PRIu32 ",\"process\":", p->pid);
+    buf_put_json_string(out, p->process);
+    buf_puts(out, ",\"provider\":");
+    buf_put_json_string(out, s->provider);
+    buf_puts(out, ",\"probe\":");
+    buf_put_json_string(out, s->name);
+    buf_puts(out, ",\"arguments\":");
+    if (s->declaration)
+        put_arguments(out, s->declaration);
+    else
+        buf_puts(out, "null");
+    buf_puts(out, ",\"operands\":");
+    buf_put_json_string(out, s->operands);
+    buf_printf(out, ",\"attached\":%s,\"semaphore\":%s,\"sites\":%zu,\"file\":",
+               p->attached == NATIVE_ATTACHED       ? "true"
+               : p->attached == NATIVE_NOT_ATTACHED ? "false"
+                                                    : "null",
+               p->has_semaphore ? "true" : "false", p->site_count);
+    buf_put_json_string(out, p->path);
+    buf_putc(out, '}');
+}
+
+static int take_probe(void *context, const struct native_probe *p)
+{
+    struct listing *l = context;
+    if (l->json) {
+        buf_puts(&l->out, l->count ? ",\n" : "");
+        put_json(&l->out, p);
+    } else {
+        if (l->count == 0)
+            buf_printf(&l->out, "%7s %-15s %-32s %-8s %s\n", "PID", "PROCESS", "PROVIDER:PROBE", "ATTACHED",
+                       "ARGUMENTS");
+        put_text(&l->out, p);
+    }
+    l->count++;
+    return l->out.size < FLUSH_BYTES && buf_error(&l->out) == 0 ? 0 : flush(l);
+}
+
+static void put_losses(struct buf *out, const struct native_losses *losses)
+{
+    buf_printf(out,
+               "],\"not_seen\":{\"refused\":%" PRIu64 ",\"unreadable\":%" PRIu64 ",\"damaged_notes\":%" PRIu64
+               ",\"left_out\":%" PRIu64 "}}\n",
+               losses->refused, losses->unreadable, losses->damaged_notes, losses->left_out);
+}
+
+void probes_tell_losses(const struct native_losses *l)
+{
+    if (l->refused)
+        log_warning("probes: not looked at, for lack of rights (CAP_SYS_PTRACE): %" PRIu64 " processes",
+                    l->refused);
+    if (l->unreadable)
+        log_warning("probes: could not be read: %" PRIu64 " files or processes", l->unreadable);
+    if (l->damaged_notes)
+        log_warning("probes: notes of probes that make no sense: %" PRIu64, l->damaged_notes);
+    if (l->left_out)
+        log_warning("probes: probes or mappings that found no room: %" PRIu64, l->left_out);
+}
+
+static int list(const struct native_filter *filter, bool json)
+{
+    _cleanup_(native_processes_freep) struct native_processes *processes = NULL;
+    struct native_losses losses;
+    struct listing l = {.json = json};
+    buf_puts(&l.out, json ? "{\"probes\":[" : "");
+    int r = native_processes_new(filter, take_probe, &l, &processes);
+    if (r == 0)
+        r = native_processes_walk(processes);
+    if (r == 0)
+        native_processes_losses(processes, &losses);
+    if (r == 0 && json)
+        put_losses(&l.out, &losses);
+    if (r == 0)
+        r = flush(&l);
+    buf_clear(&l.out);
+    if (r == -ESRCH && filter->pid) {
+        log_error("probes: there is no process %" PRIu32, filter->pid);
+        return r;
+    }
+    if (r == -EACCES && filter->pid)
+        return log_errno(r, "probes: process %" PRIu32 " cannot be looked at without CAP_SYS_PTRACE",
+                         filter->pid);
+    if (r < 0)
+        return log_errno(r, "probes: they cannot be listed");
+    probes_tell_losses(&losses);
+    if (l.count == 0 && filter->provider) {
+        log_error("probes: nobody has a probe %s%s%s", filter->provider, filter->name ? ":" : "",
+                  filter->name ? filter->name : "");
+        return -ENOENT;
+    }
+    return 0;
+}
+
+/* "PROVIDER" or "PROVIDER:PROBE"; takes `text` apart. */
+static int set_filter(struct native_filter *f, char *text)
+{
+    f->provider = text;
+    char *colon = strchr(text, ':');
+    if (colon) {
+        *colon = '\0';
+        f->name = colon + 1;
+    }
+    if (*f->provider && (!f->name || *f->name))
+        return 0;
+    log_error("probes: '%s%s' is not PROVIDER or PROVIDER:PROBE", text, colon ? ":" : "");
+    return -EINVAL;
+}
+
+/* `sonde probes watch PROVIDER:PROBE` */
+static int watch(struct probes_watch_options *o, int operands, char **argv)
+{
+    int r = operands == 2 ? set_filter(&o->filter, argv[2]) : -EINVAL;
+    if (r == 0 && o->filter.name)
+        return probes_watch(o);
+    log_error("probes: watch what? (PROVIDER:PROBE, as sonde probes lists them)");
+    return -EINVAL;
+}
+
+static int run(int argc, char **argv)
+{
+    bool json = false;
+    int64_t pid = 0;
+    int operands;
+    struct probes_watch_options o = {0};
+    const struct option_spec specs[] = {
+        {'p', "pid", OPTION_INTEGER, &pid, "PID", "only of this process", 1, 1 << 22},
+        {0, "json", OPTION_FLAG, &json, NULL,
+         "the list as one JSON object; watch: one for each firing, or of the counts", 0, 0},
+        {'d', "duration", OPTION_DURATION, &o.duration_ns, "SECONDS",
+         "watch for this long (default until it is interrupted)", 1000000, 86400000000000},
+        {0, "by", OPTION_TEXT, &o.by, "ARG", "watch: count firings by the value of this argument", 0, 0},
+        {0, "hist", OPTION_TEXT, &o.histogram, "ARG", "watch: how often this argument had which size", 0, 0},
+        {0},
+    };
+    int r = options_parse(&verb_probes, specs, argc, argv, &operands);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    o.filter.pid = (uint32_t)pid;
+    const bool is_watch = operands > 0 && strcmp(argv[1], "watch") == 0;
+    o.json = json;
+    if (!is_watch && (o.by || o.histogram || o.duration_ns)) {
+        log_error("probes: --duration, --by and --hist are of `sonde probes watch`");
+        return -EINVAL;
+    }
+    if (is_watch)
+        return watch(&o, operands, argv);
+    if (operands > 1) {
+        log_error("probes: what is '%s'? (sonde probes --help lists what it takes)", argv[2]);
+        return -EINVAL;
+    }
+    r = operands ? set_filter(&o.filter, argv[1]) : 0;
+    return r < 0 ? r : list(&o.filter, json);
+}
+
+const struct verb verb_probes = {
+    .name = "probes",
+    .synopsis = "[watch] [PROVIDER[:PROBE]] [-p PID] [--json] [-d SECONDS] [--by ARG] [--hist ARG]",
+    .summary = "List the native probes of running programs, and watch them fire",
+    .details =
+        "Lists the probes (USDT, such as libsonde's) of every process, or of -p PID: their arguments, as their\nprogram declared them or as tracers read them, and whether anyone is attached.\n`sonde probes watch PROVIDER:PROBE` attaches, and prints each firing, or counts them by an argument.",
+    .flags_anywhere = true,
+    .run = run,
+};

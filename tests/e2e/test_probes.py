@@ -1,0 +1,316 @@
+"""libsonde's native probes as other people's tools see them: bpftrace, bcc's library, perf, binutils, elfutils; and the installed headers and
+library as other people's compilers and linkers do. What libbpf reads is tests/bpf/test_usdt.c."""
+import ctypes
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, need_command, need_root, skip, wait_for
+
+TOP = Path(__file__).resolve().parents[2]
+EVERY_ARGUMENT = [-8, 8, -16, 16, -32, 32, -64, 2**64 - 1, 0x1234, None, 0x4004000000000000, -12]
+
+
+def objects(pid):
+    """The descriptors of a process that are objects of its providers, as paths."""
+    found = []
+    for entry in sorted(os.listdir(f"/proc/{pid}/fd"), key=int):
+        if os.readlink(f"/proc/{pid}/fd/{entry}") == "/memfd:subject (deleted)":
+            found.append(f"/proc/{pid}/fd/{entry}")
+    return found
+
+
+@pytest.fixture
+def bpftrace(tracefs):
+    """bpftrace(program, arguments...) runs it until it exits and returns its lines."""
+    path = need_command("bpftrace")
+
+    def start(program, *arguments):
+        done = subprocess.run([path, *map(str, arguments), "-e", program], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return [line for line in done.stdout.splitlines() if line and not line.startswith("Attaching")]
+    return start
+
+
+@pytest.fixture
+def prober(subject):
+    return subject("prober")
+
+
+def test_bpftrace_by_process(prober, bpftrace):
+    """All objects of a process are searched, also that of a probe which was added later; six arguments are what bpftrace takes."""
+    lines = bpftrace('usdt:*:subject:all { printf("%d %d %d %d %d %u\\n", arg0, arg1, arg2, arg3, arg4, arg5); exit(); }', "-p", prober.pid)
+    assert lines[0] == "-8 8 -16 16 -32 32"
+    lines = bpftrace('usdt:*:subject:late { printf("%s %d\\n", str(arg0), arg2); exit(); }', "-p", prober.pid)
+    assert re.fullmatch(r"late text \d+", lines[0])
+
+
+def test_bpftrace_by_descriptor(prober, bpftrace):
+    path = objects(prober.pid)[0]
+    assert bpftrace(f'usdt:{path}:subject:all {{ printf("%d\\n", arg0); exit(); }}')[0] == "-8"
+    listed = subprocess.run([need_command("bpftrace"), "-l", f"usdt:{path}:*"], capture_output=True, text=True, timeout=60)
+    assert listed.stdout.split() == [f"usdt:{path}:subject:all"]
+
+
+def test_bpftrace_reads_a_double(prober, bpftrace):
+    """The program of docs/probes.md."""
+    text = (TOP / "docs/probes.md").read_text()
+    program = re.search(r"^usdt:\*:subject:late \{.*?^\}$", text, re.M | re.S)[0]
+    assert bpftrace(program, "-p", prober.pid)[0] == "-1234.567"
+
+
+def test_bpftrace_of_a_static_probe(prober, bpftrace):
+    path = os.readlink(f"/proc/{prober.pid}/exe")
+    lines = bpftrace(f'usdt:{path}:subject:compiled {{ printf("%s %d %d\\n", str(arg1), arg2, arg3); exit(); }}', "-p", prober.pid)
+    assert lines[0] == "compiled text 200 -3"
+
+
+def semaphores(pid):
+    """The first semaphore of each object of a process."""
+    found = []
+    with open(f"/proc/{pid}/mem", "rb") as memory:
+        for address in re.findall(r"^([0-9a-f]+)-\S+ rw-p \S+ \S+ \S+\s+/memfd:subject", Path(f"/proc/{pid}/maps").read_text(), re.M):
+            memory.seek(int(address, 16))
+            found.append(int.from_bytes(memory.read(2), "little"))
+    return found
+
+
+def test_nobody_is_attached_any_more(prober, bpftrace):
+    """What tracers count in the semaphores is 0 again when they have gone."""
+    bpftrace('usdt:*:subject:all { exit(); }', "-p", prober.pid)
+    wait_for(lambda: semaphores(prober.pid) == [0, 0], 30, "the semaphores to be 0")  # another one on this machine may look at everybody
+
+
+def test_killed_consumers(prober, run, tracefs):
+    """Several at once, killed while the probe fires: the kernel takes each of them off, and the program goes on."""
+    running = [run(need_command("bpftrace"), "-B", "line", "-p", prober.pid, "-e", 'usdt:*:subject:all { printf("hit\\n"); }', name=f"bpftrace-{i}")
+               for i in range(3)]
+    wait_for(lambda: all("hit" in consumer.out for consumer in running), 60, "three consumers to be attached")
+    assert sorted(semaphores(prober.pid)) == [0, 1]  # the kernel counts once for all
+    running.pop().kill()
+    assert sorted(semaphores(prober.pid)) == [0, 1]
+    for consumer in running:
+        consumer.kill()
+    wait_for(lambda: semaphores(prober.pid) == [0, 0], 30, "the semaphores to be 0")
+    assert prober.running.alive
+
+
+def test_of_a_process_without_rights(run, bpftrace, tmp_path):
+    """Whoever traces needs rights, not who is traced."""
+    from conftest import Subject, subject_path
+    place = tmp_path / "prober"
+    place.write_bytes(subject_path("prober").read_bytes())
+    for folder in (place, *list(tmp_path.parents)[:2], tmp_path):
+        folder.chmod(0o755)
+    prober = Subject(run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--no-new-privs", place,
+                         cwd="/"))
+    assert bpftrace('usdt:*:subject:all { printf("%d\\n", uid); exit(); }', "-p", prober.pid)[0] == "65534"
+
+
+def test_bcc_library(prober):
+    """bcc's own reader, which bpftrace stands on, on the process."""
+    need_root()
+    try:
+        bcc = ctypes.CDLL("libbcc.so.0")
+    except OSError as error:
+        skip(str(error))
+
+    class Probe(ctypes.Structure):
+        _fields_ = [("provider", ctypes.c_char_p), ("name", ctypes.c_char_p), ("path", ctypes.c_char_p), ("semaphore", ctypes.c_ulonglong),
+                    ("locations", ctypes.c_int), ("arguments", ctypes.c_int)]
+    found = {}
+    callback = ctypes.CFUNCTYPE(None, ctypes.POINTER(Probe))(lambda p: found.update({p[0].name.decode(): (p[0].arguments, p[0].semaphore != 0)}))
+    bcc.bcc_usdt_new_frompid.restype = ctypes.c_void_p
+    bcc.bcc_usdt_new_frompid.argtypes = [ctypes.c_int, ctypes.c_char_p]
+    bcc.bcc_usdt_foreach.argtypes = [ctypes.c_void_p, type(callback)]
+    context = bcc.bcc_usdt_new_frompid(prober.pid, None)
+    bcc.bcc_usdt_foreach(context, callback)
+    assert found == {"all": (12, True), "late": (3, True), "compiled": (4, True)}
+
+
+@pytest.fixture
+def systemtap(tmp_path):
+    """systemtap(script) -> the C that SystemTap makes of it. It asks for a kernel's build tree although none of it is used so far: it is given one."""
+    path, tree = need_command("stap"), tmp_path / "kernel"
+    for name, text in (("include/config/kernel.release", os.uname().release + "\n"), ("Makefile", ""), ("System.map", ""), ("Module.symvers", ""),
+                       (".config", "CONFIG_TRACEPOINTS=y\nCONFIG_ARCH_SUPPORTS_UPROBES=y\nCONFIG_UPROBES=y\n")):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text(text)
+
+    def translate(script):
+        done = subprocess.run([path, "-r", tree, "-p3", "-e", script], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+                              env={**os.environ, "SYSTEMTAP_DIR": str(tmp_path / "cache")})
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+    return translate
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the registers are those of x86-64")
+def test_systemtap_reads_every_argument(subject, systemtap, tmp_path):
+    """By its own rules: where the probe and its semaphore are, and what is read for each argument. Its modules need a kernel's headers, so
+    that nothing is attached."""
+    subject("prober", tmp_path)
+    path = next(p for p in tmp_path.glob("subject-*.so") if b"all" in p.read_bytes())
+    arguments = ", ".join(f"$arg{n + 1}" for n in range(12))
+    made = systemtap(f'probe process("{path}").provider("subject").mark("all") {{ printf("{"%d " * 12}", {arguments}) }}')
+    notes = subprocess.run([need_command("readelf"), "-nW", path], capture_output=True, text=True, timeout=60).stdout
+    location, semaphore = (int(re.search(rf"{what}: 0x([0-9a-f]+)", notes)[1], 16) for what in ("Location", "Semaphore"))
+    assert f".offset=(loff_t)0x{location:x}ULL, .sdt_sem_offset=(loff_t)0x{semaphore:x}ULL" in made  # addresses are offsets in these files
+    rdi, rsi, rdx, rcx, r8, r9 = 5, 4, 1, 2, 8, 9  # DWARF's numbers
+    assert re.findall(r"\((u?int\d+_t)\)\(\(u_fetch_register\((\d+)\)", made) == [
+        ("int8_t", f"{rdi}"), ("uint8_t", f"{rsi}"), ("int16_t", f"{rdx}"), ("uint16_t", f"{rcx}"), ("int32_t", f"{r8}"), ("uint32_t", f"{r9}")]
+    assert re.findall(r"u_fetch_register\(7\)+ \+ \(+int64_t\)(\d+)LL", made) == ["8", "16", "24", "32", "40", "48"]  # on the stack
+
+
+def test_perf_reads_every_argument(subject, perf, tmp_path):
+    """perf wants a file with a build id: the directory of choice."""
+    prober = subject("prober", tmp_path)
+    path = next(p for p in tmp_path.glob("subject-*.so") if b"all" in p.read_bytes())
+    cache = ("--buildid-dir", tmp_path / "cache")
+    assert perf(*cache, "buildid-cache", "--add", path).returncode == 0
+    done = perf(*cache, "probe", "sdt_subject:all")
+    assert done.returncode == 0, done.stderr
+    try:
+        done = perf("record", "-q", "-o", tmp_path / "data", "-e", "sdt_subject:all", "-p", prober.pid, "sleep", "1")
+        assert done.returncode == 0, done.stderr
+        said = perf("script", "-i", tmp_path / "data").stdout
+    finally:
+        perf("probe", "-q", "-d", "sdt_subject:all")
+    values = [int(value) for value in re.findall(r"arg\d+=(-?\d+)", said.splitlines()[0])]
+    assert len(values) == 12
+    for value, expected, bits in zip(values, EVERY_ARGUMENT, [8, 8, 16, 16, 32, 32, 64, 64, 64, 64, 64, 32]):
+        assert expected is None or value % 2**bits == expected % 2**bits  # perf prints small negative ones without their sign
+
+
+def test_other_readers_of_elf(prober, tmp_path):
+    """The object is valid: nobody complains, but eu-elflint that it does not know notes of probes, nor sdt.h's."""
+    for number, path in enumerate(objects(prober.pid)):
+        copy = tmp_path / f"{number}.so"
+        copy.write_bytes(Path(path).read_bytes())
+        readelf = subprocess.run([need_command("readelf"), "-aW", "--debug-dump=frames", copy], capture_output=True, text=True)
+        assert readelf.returncode == 0 and "arning" not in readelf.stderr and "rror" not in readelf.stderr, readelf.stderr
+        assert "NT_STAPSDT" in readelf.stdout and "Build ID: " in readelf.stdout
+        lint = subprocess.run([need_command("eu-elflint"), "--gnu-ld", copy], capture_output=True, text=True)
+        assert all("unknown object file note type" in line for line in lint.stdout.splitlines()), lint.stdout
+        assert subprocess.run([need_command("eu-readelf"), "-a", copy], capture_output=True).returncode == 0
+        disassembled = subprocess.run([need_command("objdump"), "-d", copy], capture_output=True, text=True).stdout
+        assert re.search(r"<(all|late)>:\n.*(nop|ret)", disassembled)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """What `make install` puts into a system, and pkg-config's environment for it."""
+    place = tmp_path_factory.mktemp("installed")
+    done = subprocess.run([need_command("meson"), "install", "-C", str(BUILD), "--no-rebuild", "--destdir", str(place)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr
+    file = next(place.rglob("sonde.pc"))
+    return {**os.environ, "PKG_CONFIG_PATH": str(file.parent), "PKG_CONFIG_SYSROOT_DIR": str(place), "LD_LIBRARY_PATH": str(file.parent.parent)}
+
+
+PROGRAM = """
+#include <sonde/probe.h>
+#ifdef __cplusplus
+namespace other {
+template <class T> void templated(T x) { SONDE_PROBE(check, templated, x, "text"); }
+#else
+#define templated(x) SONDE_PROBE(check, templated, x, "text")
+#endif
+static int use(void)
+{
+    struct sonde_provider *provider;
+    struct sonde_probe *probe;
+    enum { ONE } e = ONE;
+    char array[4] = "abc";
+    const volatile int constant = 1;
+    if (sonde_provider_new("check", &provider) < 0 || sonde_probe_add(provider, "probe", "i32 a, str b", &probe) < 0)
+        return 1;
+    sonde_provider_load(provider);
+    sonde_probe_fire(probe, e, array, constant, 'c', 1.5f, (short)1, 1ul, &provider, "s", 1 == 1, 12u, 3L);
+    templated(1);
+    templated('c');
+    templated(2.5);
+    if (SONDE_PROBE_ENABLED(check, other))
+        SONDE_PROBE(check, other, e, array, constant, 'c', 1.5f, (short)1, 1ul, &provider, "s", 1 == 1, 12u, 3L);
+    sonde_provider_free(provider);
+    return 0;
+}
+#ifdef __cplusplus
+}
+using other::use;
+#endif
+int main(void) { return use(); }
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc -std=c11", "gcc -std=gnu17 -O2 -Wconversion -Wshadow -Wundef", "gcc -O2 -flto", "clang-16 -std=c11 -O0",
+                                      "gcc -O2 -ffunction-sections -Wl,--gc-sections", "g++ -std=c++98", "g++ -std=c++20 -O2 -Wconversion",
+                                      "clang-16 -x c++ -O2"])
+def test_compilers(installed, tmp_path, compiler):
+    """Headers of an installed libsonde compile without a warning as C and C++, and the program runs; its static probes are all there."""
+    need_command(compiler.split()[0])
+    need_command("pkg-config")
+    flags = subprocess.run(["pkg-config", "--cflags", "--libs", "sonde"], env=installed, capture_output=True, text=True, check=True).stdout.split()
+    source = tmp_path / ("check.cpp" if "++" in compiler else "check.c")
+    source.write_text(PROGRAM)
+    done = subprocess.run([*compiler.split(), "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable", str(source), *flags, "-o", str(tmp_path / "check")],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert subprocess.run([tmp_path / "check"], env=installed, timeout=30).returncode == 0
+    notes = subprocess.run(["readelf", "-nW", tmp_path / "check"], capture_output=True, text=True).stdout
+    assert notes.count("Name: templated") >= 3 and notes.count("Name: other") >= 1
+    assert re.search(r"Arguments: -4@\S+ 8@", notes) and len(re.search(r"Name: other\n.*\n\s+Arguments: (.*)", notes)[1].split("@")) == 13
+
+
+@pytest.mark.plain_build
+def test_what_the_library_needs_and_gives(installed):
+    """libc alone; no constructor but the compiler's own; every symbol has a version."""
+    library = str(next(Path(installed["LD_LIBRARY_PATH"]).glob("libsonde.so.1")))
+    dynamic = subprocess.run(["readelf", "-dW", library], capture_output=True, text=True, check=True).stdout
+    assert re.findall(r"NEEDED.*\[(.*?)\]", dynamic) in (["libc.so.6"], ["libc.so.6", "ld-linux-aarch64.so.1"])
+    assert re.search(r"INIT_ARRAYSZ\)\s+8 ", dynamic)
+    symbols = subprocess.run(["readelf", "--dyn-syms", "-W", library], capture_output=True, text=True, check=True).stdout
+    exported = re.findall(r"GLOBAL DEFAULT\s+\d+ (\S+)", symbols)
+    assert exported and all(re.fullmatch(r"(sonde_\w+|otel_thread_ctx_v1)@@SONDE_1", name) for name in exported)
+
+
+def test_loaded_and_unloaded_as_a_plugin(installed):
+    """dlopen, a provider's whole life, dlclose, a hundred times over: nothing of it stays mapped."""
+    program = f"""
+import ctypes, _ctypes
+for _ in range(100):
+    sonde = ctypes.CDLL({str(next(Path(installed["LD_LIBRARY_PATH"]).glob("libsonde.so.1")))!r})
+    provider, probe = ctypes.c_void_p(), ctypes.c_void_p()
+    assert sonde.sonde_provider_new(b"plugin", ctypes.byref(provider)) == 0
+    assert sonde.sonde_probe_add(provider, b"probe", b"i32 n", ctypes.byref(probe)) == 0
+    assert sonde.sonde_provider_load(provider) == 0 and "memfd:plugin" in open("/proc/self/maps").read()
+    sonde.sonde_provider_free(provider)
+    _ctypes.dlclose(sonde._handle)
+maps = open("/proc/self/maps").read()
+assert "plugin" not in maps and "libsonde" not in maps, maps
+"""
+    done = subprocess.run(["python3", "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+
+
+def test_where_nothing_can_be_written(run, tmp_path):
+    """A root that is read-only, without /proc and /tmp: the objects are in memory, and a directory that was asked for costs one warning."""
+    need_root()
+    from conftest import subject_path
+    place = tmp_path / "bare"
+    place.mkdir()
+    program = subprocess.run(["ldd", subject_path("prober")], capture_output=True, text=True).stdout
+    for library in re.findall(r"(/\S+)", program) + [str(subject_path("prober"))]:
+        copy = place / library.lstrip("/")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(Path(library).read_bytes())
+        copy.chmod(0o755)
+    running = run("unshare", "-m", "sh", "-c", f"mount --bind {place} {place} && mount -o remount,bind,ro {place} && "
+                  f"exec chroot {place} {subject_path('prober')} /tmp", name="bare")
+    wait_for(lambda: "ready" in running.out or not running.alive, 30, "the subject to be ready")
+    if not running.alive and "unshare:" in running.error:
+        skip(running.error.strip())
+    assert running.alive, running.out + running.error
+    assert len(objects(running.pid)) == 2
+    assert running.error.count("sonde: probes of subject: ") == 1 and "in memory instead" in running.error
