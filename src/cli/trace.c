@@ -1,0 +1,43 @@
+/* `sonde trace`: tools for files of request traces in Triton's JSON. Finds the verb behind it and runs it. */
+#include "cli/trace.h"
+
+#include "base/log.h"
+#include "cli/verbs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct verb *const trace_verbs[] = {&trace_verb_summary, &trace_verb_show, &trace_verb_convert, NULL};
+
+static void print_usage(FILE *f)
+{
+    fprintf(f, "Usage: sonde trace %s\n\n%s.\n\nVerbs:\n", verb_trace.synopsis, verb_trace.summary);
+    for (const struct verb *const *v = trace_verbs; *v; v++)
+        fprintf(f, "  %-8s %s\n", strchr((*v)->name, ' ') + 1, (*v)->summary);
+    fprintf(f, "\n`sonde trace VERB --help` tells more.\n\nOptions:\n  -h, --help                       this text\n");
+}
+
+static int run(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        print_usage(stdout);
+        return 0;
+    }
+    for (const struct verb *const *v = trace_verbs; *v; v++)
+        if (strcmp(name, strchr((*v)->name, ' ') + 1) == 0)
+            return (*v)->run(argc - 1, argv + 1);
+    if (argc > 1)
+        log_error("trace: there is no verb '%s' (sonde trace --help lists them)", name);
+    else
+        print_usage(stderr);
+    return -EINVAL;
+}
+
+const struct verb verb_trace = {
+    .name = "trace",
+    .synopsis = "VERB [OPTIONS] FILE...",
+    .summary = "Read files of request traces in Triton's JSON",
+    .run = run,
+};

@@ -1,0 +1,266 @@
+/* `sonde trace convert`: trace files in a format that other programs read, one pass, trace by trace; and OpenTelemetry's spans back into Triton's
+ * JSON, which takes a whole file at once, for spans of a request may stand anywhere in it. An output file appears when it is whole. */
+#include "aggregate/trace_table.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "cli/file_part.h"
+#include "cli/trace.h"
+#include "cli/trace_input.h"
+#include "export/trace_format.h"
+#include "export/triton_json.h"
+#include "sources/otlp_file.h"
+#include "sources/packed_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define NAMES_BYTES ((size_t)16 << 20)
+#define FLUSH_BYTES ((size_t)256 << 10)
+
+struct conversion {
+    const struct trace_format *format; /* NULL: Triton's own */
+    struct strings *names;
+    struct trace_table *table; /* borrowed: of the file that is being read */
+    struct trace_spans_options options;
+    struct buf out;
+    int fd;
+    bool any;     /* something was put out */
+    bool is_read; /* some file was */
+    bool salted;
+    uint64_t empty; /* traces of which nothing can be shown */
+    uint64_t late;
+};
+
+static int flush(struct conversion *c, bool always)
+{
+    if (buf_error(&c->out) || (!always && c->out.size < FLUSH_BYTES))
+        return buf_error(&c->out);
+    int r = file_part_write_all(c->fd, c->out.data, c->out.size);
+    c->out.size = 0;
+    return r;
+}
+
+static int take_complete(struct conversion *c, bool drain)
+{
+    const struct triton_trace *trace;
+    int r = 0;
+    while (r == 0 && (trace = trace_table_take(c->table, drain))) {
+        size_t before = c->out.size;
+        r = c->format->put(&c->out, trace, &c->options, !c->any);
+        c->any |= c->out.size > before;
+        c->empty += c->out.size == before;
+        if (r == 0)
+            r = flush(c, false);
+    }
+    return r;
+}
+
+/* A server that was started anew has other requests of the same ids: what tells them apart is when the first one was. */
+static void choose_salt(struct conversion *c, const struct triton_record *record)
+{
+    if (!c->salted && record->stamp_count) {
+        c->options.salt = record->stamps[0].ns;
+        c->salted = true;
+    }
+}
+
+static int take_record(void *context, const struct triton_record *record)
+{
+    struct conversion *c = context;
+    choose_salt(c, record);
+    int r = trace_table_add(c->table, record);
+    return r < 0 ? r : take_complete(c, false);
+}
+
+/* 0, 1 when something of it could not be read, -errno of what is ours. */
+static int convert_file(struct conversion *c, const char *path)
+{
+    _cleanup_(trace_table_freep) struct trace_table *table = NULL;
+    int r = trace_table_new(c->names, 0, false, &table);
+    if (r < 0)
+        return r;
+    c->table = table;
+    c->salted = false;
+    int read = trace_input_read(path, c, take_record);
+    r = take_complete(c, true);
+    c->late += trace_table_losses(table)->late;
+    c->is_read |= read >= 0;
+    return r < 0 ? r : read != 0;
+}
+
+static int convert_traces(struct conversion *c, char **files, int count)
+{
+    int bad = 0, r = strings_new(&c->names);
+    if (r < 0)
+        return r;
+    strings_set_max_bytes(c->names, NAMES_BYTES);
+    c->options.names = c->names;
+    c->format->begin(&c->out);
+    for (int i = 0; i < count; i++) {
+        _cleanup_(trace_input_clear) struct trace_input input = {0};
+        bad |= trace_input_find(files[i], &input) < 0;
+        for (size_t n = 0; n < input.count; n++) {
+            r = convert_file(c, input.paths[n]);
+            if (r < 0)
+                return log_errno(r, "trace: %s cannot be converted", input.paths[n]);
+            bad |= r;
+        }
+    }
+    if (!c->is_read)
+        return -ENODATA; /* why was said; what stands there stays */
+    c->format->end(&c->out);
+    if (c->empty)
+        log_warning("trace: %llu traces have no time with a begin and an end: they are not in the output", (unsigned long long)c->empty);
+    if (c->late)
+        log_warning("trace: %llu objects stand too far behind the others of their id: they are not in the output", (unsigned long long)c->late);
+    r = flush(c, true);
+    return r < 0 ? log_errno(r, "trace: the output cannot be written") : bad;
+}
+
+/* ---- back ---- */
+
+static int read_whole(const char *path, struct buf *ret)
+{
+    _cleanup_(packed_file_freep) struct packed_file *file = NULL;
+    _cleanup_free_ char *piece = malloc(FLUSH_BYTES);
+    ssize_t n;
+    int r = piece ? packed_file_open(path, &file) : -ENOMEM;
+    if (r < 0)
+        return r;
+    while ((n = packed_file_read(file, piece, FLUSH_BYTES)) > 0)
+        if (buf_append(ret, piece, (size_t)n) < 0)
+            return buf_error(ret);
+    return (int)n;
+}
+
+/* A message begins with the tag of its first field, which as a character is a line's end: so JSON may begin too. */
+static int read_spans(const struct buf *data, struct otlp_spans *spans, size_t *ret_offset)
+{
+    const char protobuf = 1 << 3 | 2;
+    size_t before = spans->count;
+    int r = data->size && *data->data == protobuf ? otlp_protobuf_read(data->data, data->size, spans, ret_offset) : -EBADMSG;
+    return r == -EBADMSG && spans->count == before ? otlp_json_read(data->data ? data->data : "", data->size, spans, ret_offset) : r;
+}
+
+/* 0, 1 when something of it could not be read, -ENOMEM. */
+static int read_otlp(const char *path, struct otlp_spans *spans)
+{
+    _cleanup_buf_ struct buf data = {.max_bytes = OTLP_FILE_MAX_BYTES};
+    size_t offset = 0, before = spans->count;
+    int read = read_whole(path, &data);
+    if (read < 0)
+        log_errno(read, "trace: %s cannot be read to its end", path);
+    int r = read < 0 && data.size == 0 ? 0 : read_spans(&data, spans, &offset);
+    if (r == -EBADMSG && spans->count == before && data.size > 1 && memcmp(data.data, "[{", 2) == 0)
+        log_error("trace: %s is a list, as Triton's own trace files are: --format triton makes such files of OTLP", path);
+    else if (r == -EBADMSG)
+        log_error("trace: %s: from byte %zu on it is no OTLP, neither JSON nor protobuf; %zu spans before were read", path, offset, spans->count - before);
+    if (r == 0 && read == 0 && data.size && spans->count == before)
+        log_warning("trace: %s has no spans of OTLP in it: no \"resourceSpans\", or none within", path);
+    return r == -ENOMEM ? r : r < 0 || read < 0;
+}
+
+static int convert_spans(struct conversion *c, char **files, int count)
+{
+    _cleanup_(otlp_spans_clear) struct otlp_spans spans = {0};
+    struct triton_json_losses losses = {0};
+    int bad = 0, r = otlp_spans_init(&spans);
+    for (int i = 0; i < count && r == 0; i++) {
+        int read = read_otlp(files[i], &spans);
+        bad |= read > 0;
+        r = read < 0 ? read : 0;
+    }
+    if (r < 0)
+        return log_errno(r, "trace: the spans cannot be kept");
+    if (bad && spans.count == 0)
+        return -ENODATA; /* why was said */
+    r = triton_json_write(&c->out, &spans, c->options.zero_ns, &losses);
+    if (losses.spans)
+        log_warning("trace: %llu spans belong to no span with triton.trace_id: they are not in the output", (unsigned long long)losses.spans);
+    if (losses.events)
+        log_warning("trace: %llu events had been left out by who exported the spans: they are not in the output", (unsigned long long)losses.events);
+    if (losses.too_early)
+        log_warning("trace: %llu times are before --zero, and are written as 0", (unsigned long long)losses.too_early);
+    if (strings_dropped(spans.texts))
+        log_warning("trace: %llu names found no room", (unsigned long long)strings_dropped(spans.texts));
+    if (r == 0)
+        r = flush(c, true);
+    return r < 0 ? log_errno(r, "trace: the output cannot be written") : bad;
+}
+
+/* ---- */
+
+static int convert_all(struct conversion *c, char **files, int count)
+{
+    return c->format ? convert_traces(c, files, count) : convert_spans(c, files, count);
+}
+
+/* A file is replaced when it is whole; a pipe or a device is written into. */
+static int convert_into(struct conversion *c, const char *output, char **files, int count)
+{
+    struct stat st;
+    if (strcmp(output, "-") == 0) {
+        c->fd = STDOUT_FILENO;
+        return convert_all(c, files, count);
+    }
+    if (stat(output, &st) == 0 && !S_ISREG(st.st_mode)) {
+        _cleanup_close_ int fd = open(output, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+        if (fd < 0)
+            return log_errno(-errno, "trace: %s cannot be written", output);
+        c->fd = fd;
+        return convert_all(c, files, count);
+    }
+    _cleanup_(file_part_discard) struct file_part part = FILE_PART_NONE;
+    int r = file_part_create(output, &part);
+    if (r < 0)
+        return log_errno(r, "trace: %s cannot be written", output);
+    c->fd = part.fd;
+    int converted = convert_all(c, files, count);
+    if (converted < 0)
+        return converted;
+    r = file_part_commit(&part, output);
+    return r < 0 ? log_errno(r, "trace: %s cannot be written", output) : converted;
+}
+
+static int run(int argc, char **argv)
+{
+    const char *format = NULL, *output = "-";
+    int64_t zero_ns = -1;
+    const struct option_spec specs[] = {
+        {'f', "format", OPTION_TEXT, &format, "NAME", "otlp-json, otlp (protobuf), chrome; or triton, out of OTLP", 0, 0},
+        {'o', "output", OPTION_TEXT, &output, "FILE", "where to (default -, standard output)", 0, 0},
+        {0, "zero", OPTION_INTEGER, &zero_ns, "NS", "Unix time in nanoseconds when the clock of Triton's file stood at 0 (default: that of this machine; into triton: 0)", 0, INT64_MAX},
+        {0},
+    };
+    int files, r = options_parse(&trace_verb_convert, specs, argc, argv, &files);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    struct conversion c = {.format = format ? trace_format_by_name(format) : NULL};
+    bool back = format && strcmp(format, "triton") == 0;
+    if (!format || files == 0) {
+        log_error("trace: convert which FILE into what? (sonde trace convert --help)");
+        return -EINVAL;
+    }
+    if (!c.format && !back) {
+        log_error("trace: --format: '%s' is none of otlp-json, otlp, chrome, triton", format);
+        return -EINVAL;
+    }
+    c.options.zero_ns = zero_ns >= 0 ? (uint64_t)zero_ns : back ? 0 : clock_unix_from_monotonic(0);
+    r = convert_into(&c, output, argv + 1, files);
+    buf_clear(&c.out);
+    strings_free(c.names);
+    return r != 0;
+}
+
+const struct verb trace_verb_convert = {
+    .name = "trace convert",
+    .synopsis = "--format NAME [-o FILE] [--zero NS] FILE...",
+    .summary = "Convert trace files into OpenTelemetry's or Chrome's format, and back",
+    .details = "FILE is as for `sonde trace summary`; into triton, it is OTLP in JSON or protobuf. Triton's clock counts from the start of\n"
+               "the machine: for a file of another machine, or of before its last start, --zero tells when that was.",
+    .flags_anywhere = true,
+    .run = run,
+};

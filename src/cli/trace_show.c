@@ -1,0 +1,125 @@
+/* `sonde trace show`: one request with all its parts as a text waterfall. */
+#include "aggregate/trace_table.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "cli/file_part.h"
+#include "cli/trace.h"
+#include "cli/trace_input.h"
+#include "export/trace_waterfall.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define NAMES_BYTES ((size_t)16 << 20)
+
+struct search {
+    uint64_t id; /* of any part of the request */
+    struct strings *names;
+    struct trace_table *table;
+    struct trace_request request;
+    bool is_over; /* it and what stood near it were handed on */
+};
+
+static void search_clear(struct search *s)
+{
+    trace_table_free(s->table);
+    strings_free(s->names);
+    trace_request_clear(&s->request);
+}
+
+/* What belongs to the request is known once its record was seen, and the parts of a request stand near each other. */
+static int take_complete(struct search *s, bool drain)
+{
+    const struct triton_trace *trace;
+    uint64_t root;
+    int r = 0;
+    while (r == 0 && (trace = trace_table_take(s->table, drain)))
+        if (trace_table_root(s->table, s->id, &root) && root == trace->root_id) {
+            r = trace_request_add(&s->request, trace);
+            s->is_over |= trace->id == s->id;
+        }
+    return r;
+}
+
+static int take_record(void *context, const struct triton_record *record)
+{
+    struct search *s = context;
+    int r = trace_table_add(s->table, record);
+    if (r == 0)
+        r = take_complete(s, false);
+    return r < 0 ? r : s->is_over;
+}
+
+/* 1 it is there and was shown, 0 it is not there, -errno; `*ret_bad`: something could not be read. */
+static int show_file(const char *path, uint64_t id, bool *ret_bad)
+{
+    _cleanup_(search_clear) struct search s = {.id = id};
+    int r = strings_new(&s.names);
+    if (r == 0)
+        r = trace_table_new(s.names, 0, false, &s.table);
+    if (r < 0)
+        return r;
+    strings_set_max_bytes(s.names, NAMES_BYTES);
+    *ret_bad |= trace_input_read(path, &s, take_record) != 0;
+    r = take_complete(&s, true);
+    if (r < 0 || s.request.count == 0)
+        return r;
+    _cleanup_buf_ struct buf out = {0};
+    r = trace_waterfall_write(&out, &s.request, s.names);
+    if (r == 0)
+        r = file_part_write_all(STDOUT_FILENO, out.data, out.size);
+    if (s.request.dropped)
+        log_warning("trace: %s: %llu parts of the request found no room", path, (unsigned long long)s.request.dropped);
+    return r < 0 ? log_errno(r, "trace: the request cannot be written") : 1;
+}
+
+static int parse_id(const char *text, uint64_t *ret)
+{
+    char *end;
+    errno = 0;
+    unsigned long long id = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno) {
+        log_error("trace: '%s' is not the id of a trace, which is a number and comes first (sonde trace summary --slowest 10 FILE names some)", text);
+        return -EINVAL;
+    }
+    *ret = id;
+    return 0;
+}
+
+static int run(int argc, char **argv)
+{
+    const struct option_spec specs[] = {{0}};
+    uint64_t id;
+    int operands, r = options_parse(&trace_verb_show, specs, argc, argv, &operands);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    if (operands < 2) {
+        log_error("trace: show which ID of which FILE? (sonde trace show --help)");
+        return -EINVAL;
+    }
+    r = parse_id(argv[1], &id);
+    if (r < 0)
+        return r;
+    bool bad = false, found = false;
+    for (int i = 2; i <= operands; i++) {
+        _cleanup_(trace_input_clear) struct trace_input input = {0};
+        r = trace_input_find(argv[i], &input);
+        for (size_t n = 0; r >= 0 && n < input.count; n++) {
+            r = show_file(input.paths[n], id, &bad);
+            found |= r > 0;
+        }
+        bad |= r < 0;
+    }
+    if (!found && !bad)
+        log_error("trace: there is no trace with the id %llu", (unsigned long long)id);
+    return bad || !found;
+}
+
+const struct verb trace_verb_show = {
+    .name = "trace show",
+    .synopsis = "ID FILE...",
+    .summary = "Show one request as a text waterfall",
+    .details = "ID is that of the request or of any part of it. FILE is as for `sonde trace summary`; in a set, each file that has the ID is shown.",
+    .flags_anywhere = true,
+    .run = run,
+};

@@ -1,0 +1,281 @@
+/* `sonde trace summary`: where the time of all requests of a trace file went. The way of a record: file -> table of open ids -> sums, the
+ * data flow and, with -t, the list of all traces. */
+#include "aggregate/trace_summary.h"
+
+#include "aggregate/trace_flow.h"
+#include "aggregate/trace_order.h"
+#include "aggregate/trace_table.h"
+#include "base/log.h"
+#include "cli/file_part.h"
+#include "cli/trace.h"
+#include "cli/trace_input.h"
+#include "export/trace_summary_json.h"
+#include "export/trace_summary_text.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define NAMES_BYTES ((size_t)16 << 20)
+#define FLUSH_BYTES ((size_t)64 << 10)
+
+struct asked {
+    bool show_trace, json;
+    int64_t slowest;
+    struct trace_percentiles percentiles;
+};
+
+/* What is kept while the files of one FILE are read. */
+struct summing {
+    struct strings *names;
+    struct trace_table *table;      /* borrowed: of the file that is being read */
+    struct trace_flow_finder *flow; /* likewise */
+    struct trace_flow_finder *flow_shown; /* of the first file that has one */
+    struct trace_summary *summary;
+    struct trace_order *order;      /* NULL without -t */
+    uint64_t file;
+    struct trace_table_losses losses;
+};
+
+static void summing_clear(struct summing *s)
+{
+    trace_flow_finder_free(s->flow_shown);
+    trace_summary_free(s->summary);
+    trace_order_free(s->order);
+    strings_free(s->names);
+}
+
+static int summing_new(const struct asked *asked, struct summing *s)
+{
+    int r = strings_new(&s->names);
+    if (r < 0)
+        return r;
+    strings_set_max_bytes(s->names, NAMES_BYTES);
+    struct trace_summary_options options = {.names = s->names, .percentiles = asked->percentiles.count > 0, .slowest = (size_t)asked->slowest};
+    r = trace_summary_new(&options, &s->summary);
+    if (r == 0 && asked->show_trace) {
+        r = trace_order_new(&s->order);
+        if (r < 0)
+            log_errno(r, "trace: -t sorts on the disk, and no file can be made there (TMPDIR chooses where)");
+    }
+    return r;
+}
+
+/* ---- the way of a record ---- */
+
+static int take_trace(struct summing *s, const struct triton_trace *trace)
+{
+    int counts = trace_summary_add(s->summary, trace);
+    if (counts < 0)
+        return counts;
+    int r = trace_flow_take(s->flow, s->table, trace);
+    if (r == 0 && counts && s->order)
+        r = trace_order_add(s->order, s->file, trace);
+    return r;
+}
+
+static int take_complete(struct summing *s, bool drain)
+{
+    const struct triton_trace *trace;
+    int r = 0;
+    while (r == 0 && (trace = trace_table_take(s->table, drain)))
+        r = take_trace(s, trace);
+    return r;
+}
+
+static int take_record(void *context, const struct triton_record *record)
+{
+    struct summing *s = context;
+    trace_flow_see(s->flow, record);
+    int r = trace_table_add(s->table, record);
+    return r < 0 ? r : take_complete(s, false);
+}
+
+static void add_losses(struct summing *s)
+{
+    const struct trace_table_losses *losses = trace_table_losses(s->table);
+    s->losses.late += losses->late;
+    s->losses.orphans += losses->orphans;
+    s->losses.moments += losses->moments;
+}
+
+/* 0, 1 when something of it could not be read (`*ret_read`: some of it was), -errno of what is ours. */
+static int read_file(struct summing *s, const char *path, bool *ret_read)
+{
+    _cleanup_(trace_table_freep) struct trace_table *table = NULL;
+    _cleanup_(trace_flow_finder_freep) struct trace_flow_finder *flow = NULL;
+    uint64_t dropped;
+    int r = trace_table_new(s->names, 0, true, &table);
+    if (r == 0)
+        r = trace_flow_finder_new(s->names, &flow);
+    if (r < 0)
+        return r;
+    s->table = table;
+    s->flow = flow;
+    int read = trace_input_read(path, s, take_record);
+    r = take_complete(s, true); /* what was read counts, whatever ended it */
+    add_losses(s);
+    if (!s->flow_shown && trace_flow_finish(flow, &dropped).root)
+        s->flow_shown = take_ptr(flow);
+    trace_summary_next_file(s->summary);
+    s->file++;
+    if (r < 0 || read == -ENOMEM)
+        return r < 0 ? r : read;
+    *ret_read |= read >= 0;
+    return read != 0;
+}
+
+/* ---- output ---- */
+
+static int flush(struct buf *out, bool always)
+{
+    if (buf_error(out) || (!always && out->size < FLUSH_BYTES))
+        return buf_error(out);
+    int r = file_part_write_all(STDOUT_FILENO, out->data, out->size);
+    out->size = 0;
+    return r;
+}
+
+static int put_traces(const struct summing *s, uint8_t door, struct buf *out)
+{
+    struct triton_trace trace;
+    int r = s->order ? trace_order_rewind(s->order) : 0;
+    while (s->order && r == 0 && (r = trace_order_next(s->order, &trace)) > 0) {
+        r = trace.doors & door ? trace_summary_text_put_trace(out, &trace, s->names) : 0;
+        if (r == 0)
+            r = flush(out, false);
+    }
+    return r;
+}
+
+static int put_text(const struct summing *s, const struct trace_sums *sums, const char *file, const struct asked *asked)
+{
+    _cleanup_buf_ struct buf out = {0};
+    buf_printf(&out, "File: %s\n", file);
+    int r = put_traces(s, TRITON_HTTP, &out);
+    if (r == 0)
+        r = trace_summary_text_put_door(&out, sums, TRACE_HTTP, &asked->percentiles);
+    if (r == 0)
+        r = put_traces(s, TRITON_GRPC, &out);
+    if (r == 0)
+        r = trace_summary_text_put_door(&out, sums, TRACE_GRPC, &asked->percentiles);
+    if (r == 0)
+        r = trace_summary_text_put_flow(&out, &sums->flow);
+    if (r == 0)
+        r = trace_summary_text_put_slowest(&out, sums);
+    return r < 0 ? r : flush(&out, true);
+}
+
+static void tell(const char *file, uint64_t count, const char *what)
+{
+    if (count)
+        log_warning("trace: %s: %llu %s", file, (unsigned long long)count, what);
+}
+
+static void tell_losses(const char *file, const struct summing *s, const struct trace_summary_losses *sums)
+{
+    tell(file, sums->doorless, "traces came neither through HTTP nor through gRPC: not in the summary");
+    tell(file, sums->unfinished, "traces have no REQUEST_START or no REQUEST_END: not in the summary");
+    tell(file, sums->unnamed, "traces do not name their model: not in the summary");
+    tell(file, sums->backwards, "times end before they begin: not in their averages");
+    tell(file, sums->models, "traces are of models beyond the first 1024: not in the summary");
+    tell(file, sums->flow_nodes, "parts of the data flow found no room");
+    tell(file, s->losses.late, "objects stand too far behind the others of their id: not in the summary");
+    tell(file, s->losses.orphans, "traces have a parent that is not near them in the file: not in the summary, unless they came through a door themselves");
+    tell(file, s->losses.moments, "timestamps beyond the first 65536 of their id");
+    tell(file, strings_dropped(s->names), "names found no room");
+}
+
+/* 0, 1 when something of it could not be read, -errno. */
+static int summarise(const struct trace_input *input, const struct asked *asked, struct buf *json)
+{
+    _cleanup_(summing_clear) struct summing s = {0};
+    bool any = false;
+    int bad = 0, r = summing_new(asked, &s);
+    for (size_t i = 0; r >= 0 && i < input->count; i++) {
+        r = read_file(&s, input->paths[i], &any);
+        bad |= r > 0;
+    }
+    if (r < 0 || !any)
+        return r < 0 ? r : 1;
+    struct trace_sums *sums = trace_summary_finish(s.summary);
+    if (s.flow_shown)
+        sums->flow = trace_flow_finish(s.flow_shown, &sums->losses.flow_nodes);
+    tell_losses(input->argument, &s, &sums->losses);
+    if (asked->json) {
+        buf_puts(json, json->size > 1 ? ",\n" : "");
+        r = trace_summary_json_write(json, input->argument, sums, &asked->percentiles);
+    } else {
+        r = put_text(&s, sums, input->argument, asked);
+    }
+    return r < 0 ? log_errno(r, "trace: the summary cannot be written") : bad;
+}
+
+/* ---- the command line ---- */
+
+static int parse_percentiles(const char *text, struct trace_percentiles *ret)
+{
+    for (const char *at = text; text;) {
+        char *end;
+        double value = *at >= '0' && *at <= '9' ? strtod(at, &end) : -1;
+        if (value < 0 || !(value <= 100) || (*end && *end != ',') || ret->count == TRACE_PERCENTILES_MAX) {
+            log_error("trace: --percentiles: '%s' is not a list of up to %d numbers from 0 to 100, such as 50,90,99.9", text, TRACE_PERCENTILES_MAX);
+            return -EINVAL;
+        }
+        ret->values[ret->count++] = value;
+        if (!*end)
+            break;
+        at = end + 1;
+    }
+    return 0;
+}
+
+static int run(int argc, char **argv)
+{
+    struct asked asked = {0};
+    const char *percentiles = NULL;
+    const struct option_spec specs[] = {
+        {'t', "show-trace", OPTION_FLAG, &asked.show_trace, NULL, "also each trace with the times between its timestamps", 0, 0},
+        {'p', "percentiles", OPTION_TEXT, &percentiles, "LIST", "also these percentiles of every line, such as 50,90,99", 0, 0},
+        {'n', "slowest", OPTION_INTEGER, &asked.slowest, "N", "also the N slowest requests, up to 1000", 1, TRACE_SLOWEST_MAX},
+        {0, "json", OPTION_FLAG, &asked.json, NULL, "as JSON", 0, 0},
+        {0},
+    };
+    int files, r = options_parse(&trace_verb_summary, specs, argc, argv, &files);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    if (asked.json && asked.show_trace) {
+        log_error("trace: -t is text: it does not go with --json");
+        return -EINVAL;
+    }
+    if (files == 0) {
+        log_error("trace: summary of which FILE? (sonde trace summary --help)");
+        return -EINVAL;
+    }
+    r = parse_percentiles(percentiles, &asked.percentiles);
+    if (r < 0)
+        return r;
+    _cleanup_buf_ struct buf json = {0};
+    int status = 0;
+    buf_putc(&json, '[');
+    for (int i = 1; i <= files; i++) {
+        _cleanup_(trace_input_clear) struct trace_input input = {0};
+        r = trace_input_find(argv[i], &input);
+        if (r == 0)
+            r = summarise(&input, &asked, &json);
+        status |= r != 0;
+    }
+    buf_puts(&json, "]\n");
+    if (asked.json && (r = flush(&json, true)) < 0)
+        return log_errno(r, "trace: the summary cannot be written");
+    return status;
+}
+
+const struct verb trace_verb_summary = {
+    .name = "trace summary",
+    .synopsis = "[-t | --json] [--percentiles LIST] [--slowest N] FILE...",
+    .summary = "Tell where the time of all requests went, as trace_summary.py does",
+    .details = "FILE is a file of Triton's trace JSON, also packed by gzip or zstd, or - for standard input. Where there is no FILE, the files\n"
+               "FILE.0, FILE.1, ... of a rotated set are read as one. A file that is cut off is read up to there.",
+    .flags_anywhere = true,
+    .run = run,
+};

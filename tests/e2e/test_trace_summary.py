@@ -1,0 +1,427 @@
+"""`sonde trace summary` line by line beside a peer (summary_peer.py), on files that a real Triton wrote (triton/) and on made ones; and what it
+does with files that the peer cannot read at all."""
+import gzip
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import summary_peer
+
+from conftest import need_command, skip
+from terminal import Terminal
+
+REAL = Path(__file__).resolve().parent / "triton"
+EVENTS = ["REQUEST_START", "QUEUE_START", "COMPUTE_START", "COMPUTE_INPUT_END", "COMPUTE_OUTPUT_START", "COMPUTE_END", "INFER_RESPONSE_COMPLETE", "REQUEST_END"]
+
+
+@pytest.fixture
+def summary(sonde):
+    """summary(arguments...) runs it to its end."""
+    def run(*arguments, **options):
+        done = subprocess.run([sonde, "trace", "summary", *map(str, arguments)], capture_output=True, timeout=120, **{"stdin": subprocess.DEVNULL, **options})
+        done.stdout, done.stderr = done.stdout.decode(), done.stderr.decode()
+        return done
+    return run
+
+
+def need_numpy():
+    try:
+        import numpy
+    except ImportError:
+        skip("needs numpy, to print tensors as it does")
+    if not numpy.__version__.startswith("1."):
+        skip(f"numpy {numpy.__version__} prints some arrays another way than numpy 1")
+
+
+def same_lines(done, path, **options):
+    assert done.returncode == 0 and done.stderr == "", done
+    expected = summary_peer.summary(path, **options)
+    assert len(expected) > 5
+    assert done.stdout.splitlines() == expected
+
+
+# --- files of a real Triton ------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("number", [0, 1, 2, 4, 5, 6])
+@pytest.mark.parametrize("show_trace", [False, True])
+def test_real_files(summary, number, show_trace):
+    need_numpy()
+    path = REAL / f"trace.json.{number}"
+    done = summary(*["-t"] * show_trace, path)
+    if number == 2:  # Triton writes no data for FP16: the peer cannot show it, but it is not the first
+        assert "id_FP16" in done.stdout
+    lines = [line for line in done.stderr.splitlines() if "REQUEST_START" not in line]
+    assert done.returncode == 0 and not lines, done.stderr
+    assert done.stdout.splitlines() == summary_peer.summary(path, show_trace=show_trace)
+
+
+def test_real_file_that_is_no_json(summary):
+    """Raw bytes in INT8 and UINT8, quotes in BYTES: all four requests are there; what is left out is counted and has a place."""
+    path = REAL / "trace.json.3"
+    with pytest.raises(ValueError):
+        summary_peer.summary(path)
+    done = summary(path)
+    assert done.returncode == 1
+    assert re.findall(r"^Summary for (\w+) \(1\): trace count = (\d+)$", done.stdout, re.M) == [("id_INT64", "1"), ("id_UINT8", "1"), ("id_INT8", "1"), ("id_STRING", "1")]
+    assert "IN: [ 9223372036854775807 -9223372036854775808                    5]" in done.stdout, "integers do not go through floats"
+    place = int(re.search(r"places that made no sense, the first at byte (\d+)", done.stderr)[1])
+    assert path.read_bytes()[:place].endswith(b',A,"'), "34 as one byte is a quote"
+    assert re.search(r"2 objects hold bytes in their texts that JSON does not allow, the first begins at byte \d+; they are kept", done.stderr)
+
+
+# --- made ones ---------------------------------------------------------------------------------------------------------------------
+
+class Maker:
+    """Well-formed traces, the same for the same seed."""
+
+    def __init__(self, seed):
+        self.dice, self.next_id, self.clock, self.groups = random.Random(seed), 1, 59_509_292_477_966, []
+
+    def tick(self):
+        self.clock += self.dice.choice([0, self.dice.randrange(1000), self.dice.randrange(90_000), self.dice.randrange(10 ** 9)])
+        return self.clock
+
+    def stamp(self, number, name):
+        return {"id": number, "timestamps": [{"name": name, "ns": self.tick()}]}
+
+    def tensor(self, number, activity):
+        dtype, values = self.dice.choice([
+            ("INT32", lambda: self.dice.randrange(-10 ** self.dice.randrange(1, 10), 10 ** self.dice.randrange(1, 10))), ("UINT64", lambda: self.dice.randrange(2 ** 53)),
+            ("BOOL", lambda: self.dice.randrange(2)), ("FP32", lambda: self.dice.choice([0.0, self.dice.random(), self.dice.gauss(0, 50)])),
+            ("FP32", lambda: self.dice.choice([1e-9, 3.4e38, -7.25, 0.0001])), ("FP64", lambda: self.dice.random() / 3), ("FP64", lambda: self.dice.choice([1.5, 100.25, 0.125])),
+            ("FP64", lambda: self.dice.choice([1e200, 1 / 3, 5e-300])), ("FP32", lambda: float(self.dice.randrange(10 ** 7))), ("FP16", lambda: self.dice.choice([0.1, 65504, 1.5, 2])),
+            ("FP64", lambda: self.dice.choice([float("nan"), float("inf"), 1.0, -float("inf")]))])
+        shape = self.dice.choice([[1], [4], [1, 4], [3, 3], [2, 3, 2], [30], [7, 200], [2, 2, 600], [1, 1, 1, 3], [40, 40], [1, 1500]])
+        count = 1
+        for length in shape:
+            count *= length
+        data = ",".join(repr(values()) for _ in range(count))
+        return {"id": number, "activity": activity, "tensor": {"name": self.dice.choice(["INPUT0", "größe", "a\"b\\c"]), "data": data, "shape": ",".join(map(str, shape)), "dtype": dtype}}
+
+    def part(self, model, parent=None, door=None, depth=0):
+        number = self.next_id
+        self.next_id += 1
+        head = {"id": number, "model_name": model, "model_version": self.dice.choice([1, -1, 12])}
+        if self.dice.random() < 0.5:
+            head["request_id"] = "täg \" \\ \u2028"
+        items, inner = [], depth < 3 and model.startswith("ensemble")
+        if parent:
+            head["parent_id"] = parent
+        if door == "HTTP":
+            items += [self.stamp(number, "HTTP_RECV_START"), self.stamp(number, "HTTP_RECV_END")]
+        if door == "GRPC":
+            items += [self.stamp(number, "GRPC_WAITREAD_START"), self.stamp(number, "GRPC_WAITREAD_END")]
+        items.append(head)
+        for name in EVENTS:
+            if not inner or not name.startswith("COMPUTE"):
+                items.append(self.stamp(number, name))
+        if self.dice.random() < 0.3:
+            items.append(self.stamp(number, "my own \t moment"))
+        if self.dice.random() < 0.3:
+            items += [self.tensor(number, activity) for activity in ("TENSOR_QUEUE_INPUT", "TENSOR_BACKEND_OUTPUT")]
+        if door:
+            items += [self.stamp(number, f"{door}_SEND_START"), self.stamp(number, f"{door}_SEND_END")]
+        children = [self.part(f"inside{depth}" if self.dice.random() < 0.7 else f"ensemble-inside{depth}", number, depth=depth + 1) for _ in range(inner * self.dice.randrange(1, 4))]
+        groups = [items] + [group for child in children for group in child]
+        self.dice.shuffle(groups)  # as Triton's hash table puts them
+        return groups
+
+    def items(self, count):
+        groups = []
+        for _ in range(count):
+            door = self.dice.choice(["HTTP", "GRPC"])
+            groups.append(self.part(self.dice.choice(["resnet", "bert", "ensemble", "größe"]), door=door))
+        self.dice.shuffle(groups)  # requests end in another order than they began
+        return [item for group in groups for items in group for item in items]
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("show_trace", [False, True])
+def test_made_files(summary, tmp_path, seed, show_trace):
+    need_numpy()
+    path = tmp_path / "trace.json"
+    dice = random.Random(seed)
+    path.write_text(json.dumps(Maker(seed).items(40), ensure_ascii=dice.random() < 0.5, **dice.choice([{"separators": (",", ":")}, {}, {"indent": 1}])))
+    done = summary(*["-t"] * show_trace, path)
+    same = summary_peer.summary(path, show_trace=show_trace)
+    same = [line.replace("my own \t moment", "my own \\x09 moment") for line in same]
+    assert done.returncode == 0 and done.stderr == "", done.stderr
+    assert done.stdout.splitlines() == same
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_undivided_rule_is_the_same_where_nothing_is_missing(summary, tmp_path, seed):
+    """Where every trace of a model has all moments, the averages are those of trace_summary.py to the last digit."""
+    path, maker = tmp_path / "trace.json", Maker(seed)
+    path.write_text(json.dumps([item for _ in range(200) for group in maker.part("resnet", door="HTTP") for item in group if "activity" not in item]))
+    same_lines(summary(path), path, diluted=True)
+
+
+def test_ids_and_records_in_any_order(summary, tmp_path):
+    """Records of many ids mixed: the same sums as sorted."""
+    need_numpy()
+    path, items = tmp_path / "trace.json", Maker(3).items(100)
+    order = list(range(len(items)))
+    random.Random(1).shuffle(order)
+    position = {number: iter(sorted(at for at, item in zip(order, items) if item["id"] == number)) for number in {item["id"] for item in items}}
+    mixed = sorted(((next(position[item["id"]]), item) for item in items), key=lambda pair: pair[0])  # each id's records keep their order
+    path.write_text(json.dumps([item for _, item in mixed]))
+    done = summary(path)
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout.splitlines() == summary_peer.summary(path)
+
+
+# --- where the script is wrong -----------------------------------------------------------------------------------------------------
+
+def trace(number, stamps, **head):
+    return [{"id": number, "model_name": "m", "model_version": 1, **head}, *({"id": number, "timestamps": [{"name": name, "ns": ns}]} for name, ns in stamps.items())]
+
+
+def whole(number, base=0, scale=1):
+    names = ["HTTP_RECV_START", "HTTP_RECV_END", "REQUEST_START", "QUEUE_START", "COMPUTE_START", "COMPUTE_INPUT_END", "COMPUTE_OUTPUT_START", "COMPUTE_END",
+             "REQUEST_END", "HTTP_SEND_START", "HTTP_SEND_END"]
+    return trace(number, {name: base + 1000 * scale * i for i, name in enumerate(names)})
+
+
+def write(path, items):
+    path.write_text(json.dumps(items, separators=(",", ":")))
+    return path
+
+
+def test_cancelled_requests_do_not_dilute(summary, tmp_path):
+    cancelled = trace(2, {"HTTP_RECV_START": 0, "REQUEST_START": 1000, "QUEUE_START": 2000, "REQUEST_END": 11000})
+    done = summary(write(tmp_path / "t", whole(1) + cancelled))
+    assert done.returncode == 0 and done.stderr == ""
+    assert done.stdout.splitlines()[1:] == [
+        "Summary for m (1): trace count = 2", "HTTP infer request (avg): 10.0us", "\tReceive (avg): 1.0us", "\tSend (avg): 1.0us", "\tOverhead (avg): 2.0us", "",
+        "\tHandler (avg): 8.0us", "\t\tOverhead (avg): 2.0us", "\t\tQueue (avg): 1.0us", "\t\tCompute (avg): 3.0us", "\t\t\tInput (avg): 1.0us",
+        "\t\t\tInfer (avg): 1.0us", "\t\t\tOutput (avg): 1.0us"]
+
+
+def test_a_missing_compute_start_is_no_end(summary, tmp_path):
+    items = [item for item in whole(1) if item.get("timestamps", [{}])[0].get("name") != "COMPUTE_START"]
+    done = summary(write(tmp_path / "t", items))
+    assert done.returncode == 0
+    assert done.stdout.splitlines()[6:] == ["", "\tHandler (avg): 6.0us", "\t\t\tInfer (avg): 1.0us", "\t\t\tOutput (avg): 1.0us"]
+
+
+def test_times_that_run_backwards_are_counted(summary, tmp_path):
+    items = whole(1) + trace(2, {"HTTP_RECV_START": 0, "REQUEST_START": 5000, "REQUEST_END": 4000})
+    done = summary(write(tmp_path / "t", items))
+    assert "1 times end before they begin: not in their averages" in done.stderr
+    assert "trace count = 2" in done.stdout and "\tHandler (avg): 6.0us" in done.stdout
+
+
+def test_large_numbers_stay_whole(summary, tmp_path):
+    items = trace(2 ** 64 - 1, {"HTTP_RECV_START": 0, "REQUEST_START": 2 ** 64 - 1 - 2 ** 62, "REQUEST_END": 2 ** 64 - 1})
+    done = summary(write(tmp_path / "t", items), "--json")
+    assert json.loads(done.stdout)[0]["models"][0]["spans"]["handler"] == {"count": 1, "sum_ns": 2 ** 62, "avg_us": 2 ** 62 / 1000}
+
+
+@pytest.mark.parametrize("dtype, data, shape, shown", [
+    ("BF16", "0.1,1.5,-2", "3", "[ 0.1  1.5 -2. ]"),
+    ("FP16", "0.1,65504", "2", "[1.00e-01 6.55e+04]"),
+    ("FP16", "", "1,2", "[] (FP16 1,2, no data in the file)"),
+    ("BYTES", '"plain","a,b"', "2", '["plain","a,b"] (BYTES 2, as it stands in the file)'),
+    ("INT64", "9007199254740993,-1", "2", "[9007199254740993               -1]"),
+    ("INT32", "1,2,3", "2", "[1,2,3] (INT32 2, as it stands in the file)"),
+    ("INT32", "1", "4294967296,4294967296", "[1] (INT32 4294967296,4294967296, as it stands in the file)"),
+    ("FP32", "", "0,3", "[]"),
+    ("INT32", "1,x", "2", "[1,x] (INT32 2, as it stands in the file)"),
+    ("WEIRD", "\x1b[2J\u0000", "1", "[\\x1b[2J\\x00] (WEIRD 1, as it stands in the file)"),
+])
+def test_tensors_that_the_script_cannot_show(summary, tmp_path, dtype, data, shape, shown):
+    tensor = {"id": 1, "activity": "TENSOR_QUEUE_INPUT", "tensor": {"name": "x", "data": data, "shape": shape, "dtype": dtype}}
+    done = summary(write(tmp_path / "t", whole(1) + [tensor]))
+    assert done.returncode == 0 and done.stderr == ""
+    assert f"\t\tx: {shown}\n" in done.stdout
+
+
+# --- what it does beyond -----------------------------------------------------------------------------------------------------------
+
+def test_percentiles_and_slowest(summary, tmp_path):
+    items = [item for number in range(1, 101) for item in whole(number, scale=number)]
+    path = write(tmp_path / "t", items)
+    done = summary("--percentiles", "50,99.5", "-n", "2", path)
+    lines = done.stdout.splitlines()
+    at = lines.index("\t\tQueue (avg): 50.5us")
+    half = float(re.fullmatch(r"\t\tQueue \(p50\): (.*)us", lines[at + 1])[1])
+    assert abs(half - 50) <= 50 * 0.004
+    assert lines[at + 2] == "\t\tQueue (p99.5): 100.0us"
+    assert lines[-3:] == ["Slowest requests:", "\t1000.0us id: 100 m (1), queue 100.0us, compute 300.0us", "\t990.0us id: 99 m (1), queue 99.0us, compute 297.0us"]
+    told = json.loads(summary("--json", "--percentiles", "50", "--slowest", "1", path).stdout)[0]
+    assert told["slowest"] == [{"id": 100, "model_name": "m", "model_version": 1, "start_ns": 200000, "duration_ns": 1000000, "queue_ns": 100000, "compute_ns": 300000}]
+    assert told["models"][0]["trace_count"] == 100 and abs(told["models"][0]["spans"]["queue"]["p50_ns"] - 50000) <= 200
+
+
+def test_rotated_set_is_one_in_the_order_of_its_numbers(summary, tmp_path):
+    for number in (0, 1, 2, 10):
+        content = json.dumps(whole(1, scale=number + 1))
+        (tmp_path / f"t.json.{number}").write_text(content)
+    (tmp_path / "t.json.x").write_text("no part of it")
+    (tmp_path / "t.json.2").unlink()
+    (tmp_path / "t.json.2.gz").write_bytes(gzip.compress(json.dumps(whole(1, scale=3)).encode()))
+    shutil.copy(tmp_path / "t.json.2.gz", tmp_path / "t.json.2.zst")
+    done = summary("-t", tmp_path / "t.json")
+    assert done.returncode == 0
+    assert f"{tmp_path}/t.json.2.zst is not read: {tmp_path}/t.json.2.gz has the same number" in done.stderr
+    assert "after" in done.stderr and "t.json.10" in done.stderr and "missing" in done.stderr
+    assert done.stdout.startswith(f"File: {tmp_path}/t.json\n")
+    assert re.findall(r"REQUEST_START\n\t\t(.*)us", done.stdout) == ["1.0", "2.0", "3.0", "11.0"], "each file's ids are its own"
+    assert "trace count = 4" in done.stdout and "Queue (avg): 4.25us" in done.stdout
+    alone = summary(tmp_path / "t.json.10", tmp_path / "t.json.0")
+    assert re.findall(r"^File: .*/(.*)$", alone.stdout, re.M) == ["t.json.10", "t.json.0"]
+
+
+@pytest.mark.parametrize("packing", ["gzip", "gzip twice", "zstd"])
+def test_packed_files(summary, tmp_path, packing):
+    plain, path = tmp_path / "plain", tmp_path / "packed"
+    items = [item for number in range(1, 2001) for item in whole(number, base=number ** 3)]
+    content = json.dumps(items).encode()
+    plain.write_bytes(content)
+    if packing == "zstd":
+        subprocess.run([need_command("zstd"), "-q", plain, "-o", path], check=True)
+    else:
+        path.write_bytes(gzip.compress(content) if packing == "gzip" else gzip.compress(content[:1000]) + gzip.compress(content[1000:]))
+    expected = summary_peer.summary(plain)[1:]
+    assert summary(path).stdout.splitlines()[1:] == expected
+    cut = tmp_path / "cut"
+    cut.write_bytes(path.read_bytes()[:-200])
+    done = summary(cut)
+    assert "is cut off: read up to byte" in done.stderr and done.returncode == 0 and "Summary for" in done.stdout
+    broken = bytearray(path.read_bytes())
+    broken[-len(broken) // 4] ^= 0xFF
+    cut.write_bytes(broken)
+    done = summary(cut)
+    assert "what it is packed with is broken behind" in done.stderr and done.returncode == 1 and "Summary for" in done.stdout
+    with open(path, "rb") as pipe:
+        assert summary("-", stdin=pipe).stdout.splitlines()[1:] == expected
+
+
+def test_cut_anywhere(summary, tmp_path):
+    """A file that ends in the middle: every whole object before the cut counts, and it is said where that was."""
+    content = write(tmp_path / "whole", whole(1) + whole(2)).read_bytes()
+    path = tmp_path / "t"
+    dice = random.Random(5)
+    for size in sorted({0, 1, len(content) - 1, *(dice.randrange(len(content)) for _ in range(40))}):
+        path.write_bytes(content[:size])
+        done = summary(path, "--json")
+        assert done.returncode == 0, done
+        good = [json.loads(found) for found in re.findall(rb'\{"id":(?:[^{}]|\{[^{}]*\})*\}', content[:size])]
+        begun = {item["id"] for item in good if item.get("timestamps", [{}])[0].get("name") == "HTTP_RECV_START"}
+        ended = {item["id"] for item in good if item.get("timestamps", [{}])[0].get("name") == "REQUEST_END"}
+        told = json.loads(done.stdout)[0]
+        assert sum(model["trace_count"] for model in told["models"]) == len(begun & ended)
+        place, of = map(int, re.search(r"is cut off: read up to byte (\d+) of (\d+)", done.stderr).groups())
+        assert of == size and place <= size and content[:place].count(b'"id"') == len(good)
+
+
+@pytest.mark.parametrize("broken, place, reason", [
+    pytest.param(b'{"id":7,"x":' + b"[" * 100000 + b"]" * 100000 + b"}", 76, "nested too deeply", id="deep"),
+    (b'{"id":18446744073709551616}', 6, "a number beyond 64 bits"),
+    (b'{"id":-1}', 6, "below 0"),
+    (b'{"id":1.5}', 7, "not a fraction"),
+    (b'{"id":"1"}', 6, "a whole number is expected"),
+    (b'{"no":1}', 0, "an object without an id"),
+    (b'{"id":1,"timestamps":[{"name":"x"}]}', 22, "a timestamp needs a name and ns"),
+    (b'{"id":1 "x":2}', 8, "a comma or the end"),
+    (b'{"id":1,"timestamps":{}}', 21, "an array of timestamps"),
+    (b"17", 0, "an object is expected"),
+    (b'{"id":1,\0"x":2}', 8, "a string is expected"),
+    (b"\xff\xfe", 0, "an object is expected"),
+])
+def test_what_makes_no_sense_is_left_out_and_told(summary, tmp_path, broken, place, reason):
+    before, after = json.dumps(whole(1), separators=(",", ":"))[:-1].encode() + b",", json.dumps(whole(2), separators=(",", ":"))[1:].encode()
+    path = tmp_path / "t"
+    path.write_bytes(before + broken + b"," + after)
+    done = summary(path)
+    assert done.returncode == 1
+    assert "trace count = 2" in done.stdout and "Handler (avg): 6.0us" in done.stdout, "nothing beside it is lost"
+    assert f"{path}: left out" in done.stderr and f"the first at byte {len(before) + place}: " in done.stderr and reason in done.stderr
+
+
+def test_huge_strings(summary, tmp_path):
+    """A text of 20 MB is kept, one of 70 MB is left out; what stands around them counts."""
+    path = tmp_path / "t"
+    content = json.dumps(whole(1))[:-1]
+    for megabytes, status in ((20, 0), (70, 1)):
+        path.write_text(content + ', {"id": 1, "junk": "' + "x" * (megabytes << 20) + '"}, ' + json.dumps(whole(2))[1:])
+        done = summary(path)
+        assert done.returncode == status and "trace count = 2" in done.stdout
+        assert ("an object of more than 64 MiB" in done.stderr) == bool(status)
+
+
+def test_bytes_that_are_no_text_do_not_reach_the_terminal(summary, tmp_path):
+    path = tmp_path / "t"
+    path.write_bytes(json.dumps(whole(1)).encode().replace(b'"m"', b'"m\xff\x1b[31m\x00"'))
+    done = summary(path)
+    assert done.returncode == 0 and "Summary for m\ufffd\\x1b[31m" in done.stdout and "\x1b" not in done.stdout
+    assert "1 objects hold bytes in their texts that JSON does not allow, the first begins at byte 1" in done.stderr
+    assert json.loads(summary(path, "--json").stdout)
+
+
+def test_wrongly_asked(summary, tmp_path):
+    good, other = write(tmp_path / "t", whole(1)), tmp_path / "other"
+    other.write_text("hello")
+    for arguments, status, expected in (((), 2, "summary of which FILE"), ((tmp_path / "none",), 1, "there is neither"), ((other,), 1, "is no trace of Triton"),
+                                        (("-p", "50,x", good), 2, "--percentiles"), (("-p", "101", good), 2, "--percentiles"), (("-t", "--json", good), 2, "does not go with --json"),
+                                        ((tmp_path,), 1, "Is a directory"), (("-n", "0", good), 2, "from 1 to 1000")):
+        done = summary(*arguments)
+        assert done.returncode == status and expected in done.stderr, (arguments, done)
+    done = summary(other, good, tmp_path / "none")
+    assert done.returncode == 1 and "Summary for m" in done.stdout, "the good one is summed up all the same"
+    done = summary("--json", other, good)
+    assert done.returncode == 1 and [told["file"] for told in json.loads(done.stdout)] == [str(good)]
+
+
+def test_no_door(summary, tmp_path):
+    done = summary(write(tmp_path / "t", trace(1, {"REQUEST_START": 1, "REQUEST_END": 2})))
+    assert done.returncode == 0 and done.stdout == f"File: {tmp_path}/t\n"
+    assert "1 traces came neither through HTTP nor through gRPC" in done.stderr
+
+
+def test_output_that_cannot_be_written(sonde):
+    if not os.path.exists("/dev/full"):
+        skip("there is no /dev/full")
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sonde, "trace", "summary", str(REAL / "trace.json.0")], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+    assert done.returncode == 1 and "No space left" in done.stderr
+
+
+def test_memory_does_not_grow_with_the_file(sonde, tmp_path):
+    """Twenty times the file, no more memory than a little: of the process itself, as the kernel counted it."""
+    block = json.dumps(whole(1) + trace(2, {"REQUEST_START": 1, "REQUEST_END": 2}, parent_id=1), separators=(",", ":"))[1:-1]
+
+    def peak(requests):
+        path = tmp_path / "t"
+        with open(path, "w") as out:
+            out.write("[")
+            for i in range(requests):
+                out.write(("," if i else "") + block.replace('"id":1,', f'"id":{2 * i + 1},').replace('"id":2,', f'"id":{2 * i + 2},').replace('"parent_id":1', f'"parent_id":{2 * i + 1}'))
+            out.write("]")
+        child = subprocess.Popen([sonde, "trace", "summary", str(path)], stdout=subprocess.PIPE, text=True)
+        text = child.stdout.read()
+        _, status, usage = os.wait4(child.pid, 0)
+        assert status == 0 and f"trace count = {2 * requests}\n" in text
+        return usage.ru_maxrss
+    small, large = peak(10_000), peak(60_000)
+    assert large < small + 4096, (small, large)
+
+
+def test_progress_on_a_terminal(sonde, tmp_path):
+    """A pipe that gives its bytes slowly is long enough for it; on no terminal nothing of it is seen."""
+    script = tmp_path / "slow"
+    items = json.dumps([item for number in range(1, 2001) for item in whole(number)])
+    (tmp_path / "t").write_text(items)
+    script.write_text(f"(head -c 1000000 {tmp_path}/t; sleep 1; tail -c +1000001 {tmp_path}/t) | {sonde} trace summary - > {tmp_path}/out\n")
+    terminal = Terminal(shutil.which("sh"), str(script))
+    terminal.wait_for(lambda seen: "reading -: " in seen, what="the progress line")
+    terminal.kill()
+    with open(tmp_path / "t", "rb") as file:
+        done = subprocess.run([sonde, "trace", "summary", "-"], stdin=file, capture_output=True, text=True, timeout=60)
+    assert done.stderr == ""

@@ -1,0 +1,250 @@
+"""libsonde's request traces as a server makes them: `traced` (tests/subjects/traced.c) over HTTP, beside what a real Triton 2.51 wrote of
+the same three requests (triton_traces.json), read by Python's json and by the rules of Triton's trace_summary.py."""
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, need_command, skip, wait_for
+
+HERE = Path(__file__).resolve().parent
+TRACED = BUILD / "tests/traced"
+CONFIG = "--trace-config"
+
+
+class Server:
+    def __init__(self, run, *settings):
+        self.running = run(TRACED, *(part for setting in settings for part in (CONFIG, setting)), "0", name="traced")
+        self.address = "http://127.0.0.1:" + wait_for(lambda: re.search(r"listening on (\d+)", self.running.out), what="the port")[1]
+
+    def call(self, path, body=None, method=None, headers=()):
+        data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+        request = urllib.request.Request(self.address + path, data=data, method=method, headers=dict(headers))
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status, json.loads(answer.read())
+        except urllib.error.HTTPError as error:
+            return error.code, json.loads(error.read())
+
+    def infer(self, model, request_id):
+        tensors = [{"name": name, "shape": [1, 4], "datatype": "INT32", "data": [1, 2, 3, 4]} for name in ("INPUT0", "INPUT1")]
+        return self.call(f"/v2/models/{model}/infer", {"id": request_id, "inputs": tensors})
+
+    def end(self):
+        """Its counts, by name."""
+        assert self.running.stop() == 0, self.running.error
+        words = self.running.out.splitlines()[-1].split()
+        return dict(zip(words[::2], map(int, words[1::2])))
+
+
+@pytest.fixture
+def serve(run):
+    return lambda *settings: Server(run, *settings)
+
+
+def by_id(objects):
+    """id -> its objects. Those of one id must stand together."""
+    found, last = {}, None
+    for entry in objects:
+        assert entry["id"] == last or entry["id"] not in found, f"the objects of {entry['id']} are scattered"
+        found.setdefault(entry["id"], []).append(entry)
+        last = entry["id"]
+    return found
+
+
+def shape_of(objects):
+    """What of a trace does not depend on time and tensors: keys of each kind of object in order, and names of timestamps."""
+    header = next(list(o) for o in objects if "model_name" in o)
+    stamps = [o["timestamps"][0]["name"] for o in objects if "timestamps" in o]
+    kinds = {tuple(o) + tuple(o["timestamps"][0] if "timestamps" in o else o["tensor"]) for o in objects if "model_name" not in o}
+    before_header = [o["timestamps"][0]["name"] for o in objects[:next(i for i, o in enumerate(objects) if "model_name" in o)]]
+    return {"header": header, "stamps": sorted(stamps), "kinds": kinds, "before the header": before_header,
+            "activities": {o["activity"] for o in objects if "activity" in o}}
+
+
+def tree_shape(objects):
+    traces = by_id(objects)
+    headers = {i: next(o for o in trace if "model_name" in o) for i, trace in traces.items()}
+    root = next(i for i, header in headers.items() if "parent_id" not in header)
+    assert all(header.get("parent_id", root) == root for header in headers.values())
+    return {(header["model_name"], "parent_id" in header): shape_of(traces[i]) for i, header in headers.items()}
+
+
+@pytest.mark.parametrize("model, request_id", [("simple", "s1"), ("ens", "e1"), ("bls", "b1")])
+def test_a_request_looks_as_a_real_triton_wrote_it(serve, tmp_path, model, request_id):
+    server = serve("rate=1", "level=TIMESTAMPS", "level=TENSORS", f"triton,file={tmp_path}/t.json", "triton,log-frequency=1")
+    assert server.infer(model, request_id)[0] == 200
+    assert server.end()["written"] == 1
+    ours = tree_shape(json.loads((tmp_path / "t.json.0").read_text()))
+    theirs = tree_shape(json.loads((HERE / "triton_traces.json").read_text())[model])
+    # An ensemble and a caller of others record their own tensors there; `traced` records those of simple.
+    for key in theirs:
+        for side in (ours, theirs) if key[0] != "simple" else ():
+            side[key].pop("kinds"), side[key].pop("activities")
+        if key == ("simple", True):  # an ensemble hands the request's id on to its steps there
+            for side in (ours, theirs):
+                side[key]["header"] = [name for name in side[key]["header"] if name != "request_id"]
+    assert ours == theirs
+
+
+def test_the_rules_of_trace_summary(serve, tmp_path):
+    """What trace_summary.py needs: a root with HTTP_RECV_START, spans that do not end before they begin, parts that fit into the whole."""
+    server = serve("rate=1", "level=TIMESTAMPS", f"triton,file={tmp_path}/t.json")
+    for i in range(20):
+        server.infer(("simple", "ens", "bls")[i % 3], f"r{i}")
+    assert server.call("/v2/models/simple/infer", b"{")[0] == 400
+    assert server.end()["written"] == 21
+    objects = json.loads((tmp_path / "t.json").read_text())
+    traces, counted = by_id(objects), 0
+    for trace in traces.values():
+        at = {o["timestamps"][0]["name"]: o["timestamps"][0]["ns"] for o in trace if "timestamps" in o}
+        header = next(o for o in trace if "model_name" in o)
+        if "parent_id" not in header:
+            assert at["HTTP_RECV_START"] <= at["HTTP_RECV_END"] <= at["HTTP_SEND_START"] <= at["HTTP_SEND_END"]
+        if header.get("status") == "error":
+            assert "REQUEST_START" not in at and header["error"] == "no inputs"
+            continue
+        counted += 1
+        assert at["REQUEST_START"] <= at["QUEUE_START"] <= at["REQUEST_END"]
+        if header["model_name"] != "ens":
+            assert at["QUEUE_START"] <= at["COMPUTE_START"] <= at["COMPUTE_INPUT_END"] <= at["COMPUTE_OUTPUT_START"] <= at["COMPUTE_END"] <= at["REQUEST_END"]
+    assert counted == 20 + 6 + 7  # with the steps
+    assert sorted(traces) == list(range(1, len(traces) + 1))
+
+
+def test_hostile_request_ids(serve, tmp_path):
+    server = serve("rate=1", "level=TIMESTAMPS", f"triton,file={tmp_path}/t.json")
+    ids = [b"back\\slash", b"\xff\xfe", "é😀".encode(), b"</script>", b"a" * 5000, b"\x7f\x01\t"]
+    for request_id in ids:
+        server.call("/v2/models/simple/infer", b'{"id":"' + request_id + b'","inputs":[]}')
+    server.end()
+    found = [o["request_id"] for o in json.loads((tmp_path / "t.json").read_text()) if "request_id" in o]
+    assert found == [request_id[:4096].decode(errors="replace") for request_id in ids]
+
+
+def test_settings_change_while_it_serves(serve, tmp_path):
+    server = serve("level=OFF", f"triton,file={tmp_path}/t.json")
+    server.infer("simple", "untraced")
+    status, settings = server.call("/v2/trace/setting", {"trace_level": ["TIMESTAMPS"], "trace_rate": "2", "trace_count": "3"})
+    assert (status, settings["trace_rate"]) == (200, "2")
+    for i in range(10):
+        server.infer("simple", str(i + 1))
+    assert server.call("/v2/trace/setting")[1]["trace_count"] == "0"
+    assert server.call("/v2/models/bls/trace/setting", {"trace_rate": "1", "trace_count": None, "trace_level": ["TIMESTAMPS"]})[0] == 200
+    assert server.call("/v2/models/nope/trace/setting") == (400, {"error": "Request for unknown model : nope"})
+    assert server.call("/v2/trace/setting", method="DELETE") == (405, {"error": "Method Not Allowed"})
+    assert server.call("/v2/trace/setting", b"", "POST")[0] == 200
+    assert server.end()["written"] == 3
+    found = [o["request_id"] for o in json.loads((tmp_path / "t.json").read_text()) if "request_id" in o]
+    assert found == ["2", "4", "6"]
+
+
+def test_the_file_is_an_array_while_it_grows(run, tmp_path):
+    """Read as often as possible while two threads trace. A write is one system call, in the middle of which a reader may fall: nearly all
+    that it reads is whole, and what is not is only cut or in the middle of an overwrite."""
+    file = tmp_path / "t.json"
+    running = run(TRACED, CONFIG, "rate=1", CONFIG, "level=TIMESTAMPS", CONFIG, f"triton,file={file}", "--load", "6000")
+    whole, cut = 0, 0
+    while running.alive:
+        try:
+            json.loads(file.read_text())
+            whole += 1
+        except FileNotFoundError:
+            time.sleep(0.001)
+        except ValueError:
+            cut += 1
+    assert running.wait() == 0, running.error
+    counts = dict(zip(*[iter(running.out.splitlines()[-1].split())] * 2))
+    traces = by_id(json.loads(file.read_text()))
+    roots = sum("parent_id" not in o for trace in traces.values() for o in trace if "model_name" in o)
+    assert roots == int(counts["written"]) and int(counts["written"]) + int(counts["dropped_queue"]) == 12000
+    print(f"{whole} reads of a whole array, {cut} in the middle of a write")
+    assert whole > 0
+
+
+def test_errors_of_the_command_line(run, tmp_path):
+    for settings, message in ((["rate=x"], 'Bad option: "--trace-config rate".\nInvalid option value. Got x\n'),
+                              (["mode=opentelemetry", "triton,file=x"], 'Bad option: "--trace-config triton,file".\na setting of mode triton, but the trace mode is opentelemetry\n')):
+        running = run(TRACED, *(part for setting in settings for part in (CONFIG, setting)), "0")
+        assert running.wait(20) == 1 and running.error.endswith(message), running.error
+
+
+UNLOADED = """
+import ctypes, os, sys
+library = ctypes.CDLL(sys.argv[1])
+config, manager, model = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+library.sonde_trace_start.restype = ctypes.c_void_p
+library.sonde_trace_start.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+library.sonde_trace_end.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p]
+library.sonde_trace_config_new(ctypes.byref(config))
+for setting in ("rate=1", "level=TIMESTAMPS", "triton,file=" + sys.argv[2]):
+    assert library.sonde_trace_config_set(config, b"--trace-config", setting.encode(), None, ctypes.c_size_t(0)) == 0
+assert library.sonde_trace_manager_new(config, None, ctypes.byref(manager), None, ctypes.c_size_t(0)) == 0
+assert library.sonde_trace_model_new(manager, b"m", ctypes.c_int64(1), ctypes.byref(model)) == 0
+library.sonde_trace_end(library.sonde_trace_start(model, None), 0, None)
+library.sonde_trace_model_free(model)
+library.sonde_trace_manager_free(manager)
+library.sonde_trace_config_free(config)
+handle, library = library._handle, None
+assert ctypes.CDLL(None).dlclose(ctypes.c_void_p(handle)) == 0
+assert not any("libsonde.so" in line for line in open("/proc/self/maps")), "still mapped"
+pid = os.fork()  # whatever was registered for forks must have gone with the library
+if pid == 0:
+    os._exit(7)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
+"""
+
+
+def test_the_library_can_be_unloaded(tmp_path):
+    """dlclose leaves no thread and no handler behind, and a program can fork afterwards."""
+    library = BUILD / "lib/libsonde.so"
+    done = subprocess.run([sys.executable, "-c", UNLOADED, library, tmp_path / "t.json"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert len(json.loads((tmp_path / "t.json").read_text())) == 1
+
+
+def test_the_program_of_the_guide(tmp_path):
+    """docs/traces.md: compiled as it stands there, and run with the command line that stands there."""
+    guide = (HERE.parent.parent / "docs/traces.md").read_text()
+    library = BUILD / "lib/libsonde.so"
+    (tmp_path / "server.c").write_text(re.search(r"```c\n(.*?)```", guide, re.S)[1])
+    command = re.search(r"^    \./server (.*)$", guide, re.M)[1]
+    for step in (["cc", "-O1", "-Wall", "-Wextra", "-Werror", f"-I{HERE.parent.parent}/include", "server.c", library, f"-Wl,-rpath,{library.parent}", "-o", "server"], ["./server", *command.split()]):
+        done = subprocess.run(step, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+    traces = by_id(json.loads((tmp_path / "trace.json").read_text()))
+    assert len(traces) == 10 and all(len(trace) == 12 for trace in traces.values())
+
+
+@pytest.mark.parametrize("compiler, flags", [("cc", "-xc -std=c99"), ("cc", "-xc -std=gnu17"), ("g++", "-xc++ -std=c++11"), ("g++", "-xc++ -std=c++20")])
+def test_the_header_in_c_and_cxx(tmp_path, compiler, flags):
+    """With and without optimisation, which makes calls with NULL vanish; linked, so that both find the library's own."""
+    need_command(compiler)
+    library = BUILD / "lib/libsonde.so"
+    program = """#include <sonde/trace.h>
+        int main(int c, char **v) { struct sonde_trace *t = c > 7 ? (struct sonde_trace *)v : NULL;
+            sonde_trace_timestamp(t, SONDE_TRACE_REQUEST_START); sonde_trace_timestamp_at(t, SONDE_TRACE_REQUEST_END, 1); sonde_trace_custom(t, "x");
+            sonde_trace_tensor(t, SONDE_TRACE_TENSOR_QUEUE_INPUT, NULL); sonde_trace_end(t, SONDE_TRACE_OK, NULL); return (int)sonde_trace_level(t); }"""
+    for level in ("-O0", "-O2"):
+        command = [compiler, "-Wall", "-Wextra", "-Wpedantic", "-Werror", level, *flags.split(), f"-I{HERE.parent.parent}/include", "-", "-xnone", library,
+                   f"-Wl,-rpath,{library.parent}", "-o", tmp_path / "program"]
+        done = subprocess.run(command, input=program, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        assert subprocess.run([tmp_path / "program"], timeout=20).returncode == 0
+
+
+def test_numbers_do_not_follow_the_locale(tmp_path):
+    """The unit test of that name, which is skipped where no locale has a decimal comma, in one that is made for it."""
+    test = BUILD / "tests/unit/lib/trace/test-lib-trace-trace"
+    need_command("localedef")
+    if not test.exists() or not Path("/usr/share/i18n/locales/de_DE").exists():
+        skip("the unit tests are not built" if not test.exists() else "Debian's package locales is not installed")
+    subprocess.run(["localedef", "-i", "de_DE", "-f", "UTF-8", tmp_path / "de_DE.UTF-8"], capture_output=True, timeout=120)
+    done = subprocess.run([test], env=dict(os.environ, LOCPATH=str(tmp_path)), capture_output=True, text=True, timeout=120)
+    assert re.search(r"OK \] numbers_do_not_follow_the_locale", done.stdout + done.stderr) and done.returncode == 0, done.stdout + done.stderr

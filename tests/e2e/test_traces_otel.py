@@ -1,0 +1,218 @@
+"""Request traces in mode opentelemetry: `traced` sends its spans to a receiver, beside those that a real Triton 2.51 sent for the same
+requests (triton_spans.jsonl). What receivers do wrong is in tests/faults/test_trace_receivers.py."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, skip, wait_for
+from otlp_receiver import Receiver, attributes, spans_of
+from test_traces import CONFIG, TRACED, Server
+
+HERE = Path(__file__).resolve().parent
+PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+NEEDED = pytest.mark.skipif(not (BUILD / "lib/libsonde-otlp.so.1").exists(), reason="libsonde-otlp.so is not built: libcurl is missing")
+pytestmark = NEEDED
+
+
+class TracedServer(Server):
+    def __init__(self, run, *settings, **options):
+        super().__init__(lambda *command, **named: run(*command, **named, **options), *settings)
+
+    def infer(self, model, request_id, body=None, **headers):
+        tensors = [{"name": name, "shape": [1, 4], "datatype": "INT32", "data": [1, 2, 3, 4]} for name in ("INPUT0", "INPUT1")]
+        return self.call(f"/v2/models/{model}/infer", {"id": request_id, "inputs": tensors} if body is None else body, headers=headers)
+
+
+@pytest.fixture
+def receiver():
+    made = []
+
+    def make(*answers, **options):
+        made.append(Receiver(*answers, **options))
+        return made[-1]
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.fixture
+def serve(run):
+    return lambda url, *settings, **options: TracedServer(
+        run, "mode=opentelemetry", "rate=1", "level=TIMESTAMPS", f"opentelemetry,url={url}", "opentelemetry,bsp_schedule_delay=100", *settings, **options)
+
+
+def shape_of(span, spans):
+    """What of a span does not depend on time and identifiers, with the names of those above it."""
+    by_id = {other["spanId"]: other for other in spans}
+    names, above = [], span
+    while above:
+        names.append(above["name"])
+        above = by_id.get(above.get("parentSpanId"))
+    values = attributes(span.get("attributes", ()))
+    values = {key: value for key, value in values.items() if key not in ("triton.trace_id", "triton.trace_parent_id")}
+    return tuple(names), span["kind"], tuple(values.items()), tuple(sorted(event["name"] for event in span.get("events", ()))), span.get("traceState")
+
+
+def traces_of(spans):
+    """{request id, or "" of one that had none: its spans}"""
+    by_trace = {}
+    for span in spans:
+        by_trace.setdefault(span["traceId"], []).append(span)
+    found = {}
+    for trace in by_trace.values():
+        ids = {attributes(span.get("attributes", ())).get("triton.request_id") for span in trace} - {None}
+        found[min(ids, default="")] = trace
+    return found
+
+
+def test_spans_are_those_of_a_real_triton(serve, receiver):
+    """The same requests, the same trees: names, kinds, attributes, events and tracestate. Ours adds a status to what failed, and leaves out
+    what its caller did not sample, which Triton traces all the same."""
+    to = receiver()
+    server = serve(to.url)
+    for model, request_id in (("simple", "s1"), ("ens", "e1"), ("bls", "b1")):
+        assert server.infer(model, request_id)[0] == 200
+    assert server.infer("simple", "ctx1", traceparent=PARENT, tracestate="a=b")[0] == 200
+    assert server.infer("simple", "ctx0", traceparent=PARENT[:-1] + "0")[0] == 200
+    assert server.infer("simple", "", body=b"{")[0] == 400
+    counts = server.end()
+    assert (counts["sampled"], counts["written"]) == (5, 5)
+    ours = traces_of(to.spans())
+    theirs = traces_of(spans_of(json.loads((HERE / "triton_spans.jsonl").read_text())["d"]))
+    assert len(theirs.pop("ctx0")) == 3 and "ctx0" not in ours
+    assert ours.keys() == theirs.keys()
+    failed, = ours.pop("")
+    alone, = theirs.pop("")
+    assert failed.pop("status") == {"code": 2, "message": "no inputs"}
+    assert (failed["name"], failed["kind"], "parentSpanId" in failed) == (alone["name"], alone["kind"], False)
+    assert {event["name"] for event in alone["events"]} <= {event["name"] for event in failed["events"]}  # `traced` sends its refusal, too
+    for request_id, trace in theirs.items():
+        if request_id == "e1":  # an ensemble hands the request's id on to its steps there
+            for span in trace + ours["e1"]:
+                span["attributes"] = [pair for pair in span.get("attributes", ()) if pair["key"] != "triton.request_id"]
+        assert sorted(map(str, (shape_of(span, trace) for span in trace))) == sorted(map(str, (shape_of(span, ours[request_id]) for span in ours[request_id])))
+    assert not any("status" in span for trace in ours.values() for span in trace)
+    roots = {request_id: next(span for span in trace if span["name"] == "InferRequest") for request_id, trace in ours.items()}
+    assert roots["ctx1"]["parentSpanId"] == "b7ad6b7169203331" and roots["ctx1"]["traceId"] == "0af7651916cd43dd8448eb211c80319c"
+    assert not any("parentSpanId" in roots[request_id] for request_id in ("s1", "e1", "b1"))
+
+
+def test_the_packet_is_as_triton_sends_it(serve, receiver):
+    to = receiver()
+    server = serve(to.url, "opentelemetry,resource=service.version=7", "opentelemetry,resource=service.name=mine")
+    before = time.time_ns()
+    server.infer("simple", 'a "quoted" \u00e9 id')
+    server.end()
+    after = time.time_ns()
+    post, = to.posts
+    theirs = json.loads((HERE / "triton_spans.jsonl").read_text())
+    assert (post["path"], post["headers"]["Content-Type"]) == (theirs["path"], theirs["ct"])
+    assert "Content-Encoding" not in post["headers"] and "Expect" not in post["headers"]
+    packet = json.loads(post["body"])
+    resource = attributes(packet["resourceSpans"][0]["resource"]["attributes"])
+    assert resource.keys() == attributes(theirs["d"]["resourceSpans"][0]["resource"]["attributes"]).keys()
+    assert (resource["service.name"], resource["service.version"], resource["telemetry.sdk.name"]) == ("mine", "7", "libsonde")
+    spans = spans_of(packet)
+    for span in spans:
+        assert re.fullmatch("[0-9a-f]{32}", span["traceId"]) and re.fullmatch("[0-9a-f]{16}", span["spanId"])
+        assert before <= int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"]) <= after
+        for event in span["events"]:
+            assert int(span["startTimeUnixNano"]) <= int(event["timeUnixNano"]) <= int(span["endTimeUnixNano"])
+    assert len({span["traceId"] for span in spans}) == 1 and len({span["spanId"] for span in spans}) == 3
+
+
+def test_no_exporter_no_server(run, tmp_path):
+    """The library itself needs nothing but libc; where libsonde-otlp.so is missing, that is said at the start."""
+    library = BUILD / "lib/libsonde.so"
+    needed = subprocess.run(["readelf", "-d", library], capture_output=True, text=True, timeout=30).stdout
+    assert "curl" not in needed
+    shutil.copy(library.resolve(), tmp_path / "libsonde.so.1")
+    shutil.copy(TRACED, tmp_path / "traced")
+    done = subprocess.run([tmp_path / "traced", CONFIG, "mode=opentelemetry", "0"], capture_output=True, text=True, timeout=20,
+                          env=dict(os.environ, LD_LIBRARY_PATH=str(tmp_path), LD_PRELOAD=str(tmp_path / "libsonde.so.1")))
+    if "AddressSanitizer" in done.stderr or "ASan runtime" in done.stderr:
+        skip("a sanitizer refuses LD_PRELOAD")
+    assert done.returncode == 1
+    assert 'Bad option: "--trace-config mode".\n' in done.stderr and "libsonde-otlp.so.1" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("url", ["nonsense", "ftp://127.0.0.1/", "http://", "file:///etc/passwd", "grpc://127.0.0.1:4317"])
+def test_a_url_that_is_none(run, url):
+    running = run(TRACED, CONFIG, "mode=opentelemetry", CONFIG, f"opentelemetry,url={url}", "0")
+    assert running.wait(20) == 1 and 'Bad option: "--trace-config opentelemetry,url".\nnot a URL of http or https: ' in running.error
+
+
+def test_rate_count_and_settings(serve, receiver):
+    """A rate of 0 traces what a caller sampled and nothing else; the trace protocol changes it while the server runs."""
+    to = receiver()
+    server = serve(to.url, "rate=0")
+    server.infer("simple", "not")
+    server.infer("simple", "caller", traceparent=PARENT)
+    assert server.call("/v2/trace/setting", {"trace_rate": "2", "trace_count": "1"})[0] == 200
+    for i in range(4):
+        server.infer("simple", str(i))
+    assert server.end()["written"] == 2
+    assert set(traces_of(to.spans())) == {"caller", "1"}
+
+
+@pytest.fixture(scope="session")
+def official():
+    """The messages of opentelemetry-proto (PyPI), in a virtual environment of their own: a function that turns a packet ("trace" or "metrics")
+    into JSON's objects."""
+    place = BUILD / "python-otlp"
+    python = place / "bin/python"
+    works = [python, "-c", "import opentelemetry.proto.collector.trace.v1.trace_service_pb2"]
+    if not python.exists() or subprocess.run(works, capture_output=True, timeout=60).returncode != 0:
+        for command in ([sys.executable, "-m", "venv", place], [python, "-m", "pip", "install", "-q", "opentelemetry-proto"]):
+            done = subprocess.run(command, capture_output=True, text=True, timeout=180, stdin=subprocess.DEVNULL)
+            if done.returncode != 0:
+                skip("opentelemetry-proto cannot be installed: " + (done.stderr + done.stdout).strip()[-200:])
+    program = """if True:
+        import json, sys
+        from google.protobuf.json_format import MessageToDict
+        from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+        kind = {"trace": ExportTraceServiceRequest, "metrics": ExportMetricsServiceRequest}[sys.argv[1]]
+        print(json.dumps(MessageToDict(kind.FromString(sys.stdin.buffer.read()))))"""
+
+    def decode(body, kind="trace", program=program):
+        done = subprocess.run([python, "-c", program, kind], input=body, capture_output=True, timeout=60)
+        assert done.returncode == 0, done.stderr.decode()
+        return json.loads(done.stdout)
+    return decode
+
+
+def test_protobuf_says_the_same(serve, receiver, official):
+    """Decoded by the official messages: the spans that the same requests give as JSON, but for identifiers and times; identifiers join."""
+    found = {}
+    for protocol in ("http/json", "http/protobuf"):
+        to = receiver()
+        server = serve(to.url, "opentelemetry,bsp_max_export_batch_size=4", env=dict(
+            os.environ, OTEL_EXPORTER_OTLP_PROTOCOL=protocol, OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20abc,x-two=2,bad name=3,evil=a%0d%0ab"))
+        server.infer("ens", 'id \u00e9 "x"')
+        server.infer("bls", "b1", traceparent=PARENT, tracestate="a=b")
+        assert server.call("/v2/models/simple/infer", b'{"id":"\xff\xfe"}')[0] == 400
+        assert server.end()["written"] == 3
+        kind = {"http/json": "application/json", "http/protobuf": "application/x-protobuf"}[protocol]
+        for post in to.posts:
+            headers = {name.lower(): value for name, value in post["headers"].items()}
+            assert (headers["content-type"], headers["authorization"], headers["x-two"]) == (kind, "Bearer abc", "2") and "evil" not in headers
+        packets = [official(post["body"]) if kind.endswith("protobuf") else json.loads(post["body"]) for post in to.posts]
+        assert all(1 <= len(spans_of(packet)) <= 4 for packet in packets)
+        spans = [span for packet in packets for span in spans_of(packet)]
+        assert len({span["spanId"] for span in spans}) == len(spans) == 4 + 5 + 1
+        for span in spans:
+            span["kind"] = {"SPAN_KIND_SERVER": 2}.get(span["kind"], span["kind"])
+            if "status" in span:
+                assert span["status"].pop("code") in (2, "STATUS_CODE_ERROR")
+            assert time.time_ns() - 300 * 10 ** 9 < int(span["startTimeUnixNano"]) <= int(span["endTimeUnixNano"]) <= time.time_ns()
+        resources = {json.dumps(packet["resourceSpans"][0]["resource"]) for packet in packets}
+        found[protocol] = (resources, sorted(str((shape_of(span, spans), span.get("status"))) for span in spans))
+    assert found["http/json"] == found["http/protobuf"]
+    assert "\ufffd" not in str(found)  # the id of what was refused is on no span
