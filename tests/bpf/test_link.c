@@ -1,0 +1,353 @@
+/* Which traced request a thread works for, from libsonde's probes to the samples: with its ids from the enter
+ * to the leave, with the outer's again after an inner one, without any otherwise; and nothing is left of
+ * threads that end or call exec(), or whose process unmaps the probes. */
+#include "links.h"
+#include "watch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <bpf/bpf.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+/* ---- samples ---- */
+
+struct worker {
+    pthread_t thread;
+    atomic_bool stop;
+    _Atomic pid_t tid;
+    /* When each phase of the round at hand and of the one before it began and ended, by the worker's clock.
+     */
+    struct span {
+        uint64_t start_ns, end_ns;
+        const struct link_ids *ids;
+    } *spans;
+    _Atomic size_t span_count;
+};
+
+#define SPANS_MAX 100000
+
+static void burn(struct worker *w, const struct link_ids *ids)
+{
+    struct span *s = &w->spans[w->span_count];
+    s->ids = ids;
+    s->start_ns = clock_monotonic_ns();
+    while (clock_monotonic_ns() - s->start_ns < 3000000)
+        ;
+    s->end_ns = clock_monotonic_ns();
+    w->span_count++;
+}
+
+static void *work(void *argument)
+{
+    struct worker *w = argument;
+    w->tid = links_thread();
+    while (!w->stop && w->span_count + 4 < SPANS_MAX) {
+        links_enter(&links_outer);
+        burn(w, &links_outer);
+        links_enter(&links_inner);
+        burn(w, &links_inner);
+        links_leave(&links_outer);
+        burn(w, &links_outer);
+        links_leave(&links_none);
+        burn(w, &links_none);
+    }
+    return NULL;
+}
+
+struct taken {
+    uint64_t time_ns;
+    struct link_ids ids;
+};
+
+struct collection {
+    struct worker *worker;
+    struct taken all[4096];
+    size_t count, linked;
+};
+
+static bool collect(const struct wire_header *header, void *context)
+{
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    struct collection *c = context;
+    if (header->kind != WIRE_CPU_SAMPLE || header->tid != (uint32_t)c->worker->tid || c->count == 4096)
+        return false;
+    struct taken *t = &c->all[c->count++];
+    *t = (struct taken){.time_ns = header->time_ns};
+    if (s->flags & CPU_SAMPLE_LINKED)
+        memcpy(&t->ids, (const char *)s + header->size_bytes - sizeof(t->ids), sizeof(t->ids));
+    c->linked += s->flags & CPU_SAMPLE_LINKED ? 1 : 0;
+    return true;
+}
+
+/* Every sample within a span has the span's ids; between two spans either may hold. */
+static size_t check(const struct collection *c)
+{
+    size_t checked = 0;
+    for (size_t i = 0; i < c->count; i++)
+        for (size_t j = 0; j < c->worker->span_count; j++) {
+            const struct span *s = &c->worker->spans[j];
+            if (c->all[i].time_ns <= s->start_ns || c->all[i].time_ns >= s->end_ns)
+                continue;
+            assert_memory_equal(&c->all[i].ids, s->ids, sizeof(*s->ids));
+            checked++;
+        }
+    return checked;
+}
+
+static void test_samples_carry_what_their_thread_works_for(void **state)
+{
+    (void)state;
+    struct links l = links_begin();
+    struct source_options options = watch_defaults;
+    struct worker worker = {.spans = calloc(SPANS_MAX, sizeof(struct span))};
+    struct collection *c = calloc(1, sizeof(*c));
+    assert_non_null(worker.spans);
+    assert_non_null(c);
+    c->worker = &worker;
+    options.skip_self = false;
+    options.links = true;
+    options.links_fd = link_source_fd(l.source);
+    options.pids[0] = (uint32_t)getpid();
+    options.pid_count = 1;
+    struct watch w = watch_begin(&source_cpu, &options);
+    assert_int_equal(pthread_create(&worker.thread, NULL, work, &worker), 0);
+    watch_until(&w, 200, collect, c);
+    worker.stop = true;
+    pthread_join(worker.thread, NULL);
+    assert_true(check(c) > 100);
+    assert_true(c->linked > 50 && c->linked < c->count);
+    assert_false(links_know(&l, worker.tid)); /* it has ended */
+    watch_end(&w);
+    links_end(&l);
+    free(worker.spans);
+    free(c);
+}
+
+static void *enter_and_burn(void *argument)
+{
+    struct worker *w = argument;
+    links_enter(&links_outer);
+    w->tid = links_thread();
+    while (!w->stop)
+        ;
+    links_leave(&links_none);
+    return NULL;
+}
+
+/* What is not as it was written, because it was read in the middle of it, is nobody's. */
+static void test_what_is_half_written_is_not_believed(void **state)
+{
+    (void)state;
+    struct links l = links_begin();
+    struct source_options options = watch_defaults;
+    struct worker worker = {0};
+    struct collection *c = calloc(1, sizeof(*c));
+    assert_non_null(c);
+    c->worker = &worker;
+    options.skip_self = false;
+    options.links = true;
+    options.links_fd = link_source_fd(l.source);
+    options.pids[0] = (uint32_t)getpid();
+    options.pid_count = 1;
+    assert_int_equal(pthread_create(&worker.thread, NULL, enter_and_burn, &worker), 0);
+    while (!worker.tid)
+        usleep(1000);
+    for (int torn = 1; torn >= 0; torn--) {
+        const uint32_t key = (uint32_t)worker.tid;
+        struct thread_link entry = links_entry(&l, key);
+        entry.ids.trace_id_low ^= 1;
+        assert_int_equal(bpf_map_update_elem(options.links_fd, &key, &entry, BPF_EXIST), 0);
+        struct watch w = watch_begin(&source_cpu, &options);
+        c->count = c->linked = 0;
+        watch_until(&w, 20, collect, c);
+        assert_int_equal(c->linked, torn ? 0 : c->count);
+        watch_end(&w);
+    }
+    worker.stop = true;
+    pthread_join(worker.thread, NULL);
+    links_end(&l);
+    free(c);
+}
+
+/* ---- ends ---- */
+
+static void *end_within(void *argument)
+{
+    links_enter(&links_outer);
+    assert_true(links_know(argument, links_thread()));
+    return (void *)(intptr_t)links_thread();
+}
+
+static void test_threads_that_end_are_forgotten(void **state)
+{
+    (void)state;
+    struct links l = links_begin();
+    for (int i = 0; i < 100; i++) {
+        pthread_t thread;
+        void *tid;
+        assert_int_equal(pthread_create(&thread, NULL, end_within, &l), 0);
+        pthread_join(thread, &tid);
+        for (int wait = 0; wait < 1000 && links_know(&l, (pid_t)(intptr_t)tid); wait++)
+            usleep(10000); /* pthread_join does not wait for the kernel's part of the end */
+        assert_false(links_know(&l, (pid_t)(intptr_t)tid));
+    }
+    links_end(&l);
+}
+
+/* The child enters, says so, and runs another program when it is told to. */
+static void test_exec_forgets(void **state)
+{
+    (void)state;
+    struct links l = links_begin();
+    int to_child[2], to_us[2];
+    char byte = 0;
+    assert_int_equal(pipe(to_child) | pipe(to_us), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        links_enter(&links_outer);
+        char out[12], in[12];
+        snprintf(out, sizeof(out), "%d", to_us[1]);
+        snprintf(in, sizeof(in), "%d", to_child[0]);
+        if (write(to_us[1], "a", 1) == 1 && read(to_child[0], &byte, 1) == 1)
+            execl("/proc/self/exe", "test-link", "again", out, in, NULL);
+        _exit(1);
+    }
+    assert_int_equal(read(to_us[0], &byte, 1), 1);
+    assert_true(links_know(&l, child)); /* it has our provider, and who attached to the file hears it */
+    assert_int_equal(write(to_child[1], "b", 1), 1);
+    assert_int_equal(read(to_us[0], &byte, 1), 1);
+    assert_int_equal(byte, 'c');
+    assert_false(links_know(&l, child));
+    assert_int_equal(write(to_child[1], "d", 1), 1);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    for (int i = 0; i < 2; i++) {
+        close(to_child[i]);
+        close(to_us[i]);
+    }
+    links_end(&l);
+}
+
+static int run_again(char **argv)
+{
+    char byte;
+    return write(atoi(argv[2]), "c", 1) == 1 && read(atoi(argv[3]), &byte, 1) == 1 ? 0 : 1;
+}
+
+/* A child that has entered, until end_child(). */
+static pid_t start_child(void)
+{
+    int told[2];
+    char byte;
+    assert_int_equal(pipe(told), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        links_enter(&links_outer);
+        while (write(told[1], "", 1) == 1)
+            pause();
+        _exit(1);
+    }
+    assert_int_equal(read(told[0], &byte, 1), 1);
+    close(told[0]);
+    close(told[1]);
+    return child;
+}
+
+static void end_child(pid_t child)
+{
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+static void *enter_and_leave(void *argument)
+{
+    struct worker *w = argument;
+    links_enter(&links_outer);
+    links_leave(&links_none);
+    w->tid = links_thread();
+    while (!w->stop)
+        usleep(1000);
+    return NULL;
+}
+
+/* Who unmaps the probes is forgotten, in its threads that work for a request, and nobody else is. */
+static void test_unmapping_is_of_one_process(void **state)
+{
+    (void)state;
+    struct links l = links_begin();
+    struct worker idle = {0};
+    const pid_t one = start_child(), other = start_child();
+    links_enter(&links_outer);
+    assert_int_equal(pthread_create(&idle.thread, NULL, enter_and_leave, &idle), 0);
+    while (!idle.tid)
+        usleep(1000);
+    link_source_forget(l.source, (uint32_t)one);
+    assert_false(links_know(&l, one));
+    assert_true(links_know(&l, other) && links_know(&l, getpid()));
+    link_source_forget(l.source, (uint32_t)getpid());
+    assert_true(links_know(&l, other));
+    assert_false(links_know(&l, getpid()));
+    link_source_forget(l.source, 1u << 23); /* nobody's */
+    links_leave(&links_outer);
+    assert_false(links_know(&l, getpid())); /* only who enters becomes known */
+    links_enter(&links_outer);
+    assert_true(links_know(&l, getpid()));
+    idle.stop = true;
+    pthread_join(idle.thread, NULL);
+    end_child(one);
+    end_child(other);
+    links_end_with(&l, &(struct losses){.count[LOSS_LINK_FORGOTTEN] = 2}); /* `idle` worked for nothing */
+}
+
+/* The table is filled with threads that there are not; one more is counted, and goes on when there is room
+ * again. */
+static void test_no_room(void **state)
+{
+    (void)state;
+    struct links l = links_begin();
+    struct losses losses = {0};
+    const struct thread_link nobody = {0};
+    const uint32_t first = 1 << 23; /* beyond all numbers of threads */
+    uint32_t filled = 0;
+    for (uint32_t tid = first; bpf_map_update_elem(link_source_fd(l.source), &tid, &nobody, BPF_ANY) == 0;
+         tid++)
+        filled++;
+    assert_int_equal(filled, LINK_THREADS_MAX);
+    links_enter(&links_outer);
+    assert_false(links_know(&l, links_thread()));
+    links_leave(&links_none);
+    source_link.losses(l.source, &losses);
+    assert_int_equal(losses.count[LOSS_MAP_FULL], 1);
+    assert_int_equal(bpf_map_delete_elem(link_source_fd(l.source), &first), 0);
+    links_enter(&links_outer);
+    assert_true(links_know(&l, links_thread()));
+    link_source_detach(l.source, l.attachment);
+    source_link.free(l.source);
+    sonde_provider_free(links_provider);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_samples_carry_what_their_thread_works_for),
+        cmocka_unit_test(test_what_is_half_written_is_not_believed),
+        cmocka_unit_test(test_threads_that_end_are_forgotten),
+        cmocka_unit_test(test_exec_forgets),
+        cmocka_unit_test(test_unmapping_is_of_one_process),
+        cmocka_unit_test(test_no_room),
+    };
+    if (argc > 3 && strcmp(argv[1], "again") == 0)
+        return run_again(argv);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
