@@ -2,15 +2,14 @@
  * request and writes a reply on 64 connections in turn, timed while all requests are already there. No
  * waiting and no switch is in it, so that it says the same on a busy machine. `request-path ROUNDS` prints
  * the 10th percentile over rounds, in nanoseconds a request. */
+#include "bench.h"
+
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #define CONNECTIONS 64
@@ -20,21 +19,6 @@ static const char request[] = "GET /index.html HTTP/1.1\r\nHost: localhost\r\n\r
 static char head[] =
     "HTTP/1.1 200 OK\r\nContent-Length: 6\r\nContent-Type: text/html\r\nConnection: keep-alive\r\n\r\n",
             body[] = "hello\n";
-
-static void must(int good, const char *what)
-{
-    if (good)
-        return;
-    perror(what);
-    exit(1);
-}
-
-static double now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-}
 
 static void set_undelayed(int fd)
 {

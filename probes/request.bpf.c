@@ -24,15 +24,13 @@
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(request_socket_receive, struct sock *sk, int bytes, int flags)
 {
-    struct request_syscall call;
     __u16 family = sk->__sk_common.skc_family;
     if (bytes <= 0 || sk->sk_type != SOCK_STREAM || flags & MSG_PEEK)
         return 0;
     if (family != AF_INET && family != AF_INET6 && !thread_find(bpf_get_current_pid_tgid()))
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
-    syscall_current(&call);
-    received(sk, bytes, &call);
+    received(sk, bytes, NULL);
     timer_stop(REQUEST_TIMER_RECEIVE, start_ns);
     return 0;
 }
@@ -40,53 +38,46 @@ int BPF_PROG(request_socket_receive, struct sock *sk, int bytes, int flags)
 SEC("tp_btf/sock_send_length")
 int BPF_PROG(request_socket_send, struct sock *sk, int bytes, int flags)
 {
-    struct request_syscall call;
     if (sk->sk_type != SOCK_STREAM)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
-    syscall_current(&call);
-    sent(sk, bytes, &call);
+    sent(sk, bytes, NULL);
     timer_stop(REQUEST_TIMER_SEND, start_ns);
     return 0;
 }
 
 /* ---- rung 2: fexit of the functions below ---- */
 
+static __always_inline int inet_received(struct socket *socket, int flags, int bytes)
+{
+    struct sock *sk = BPF_CORE_READ(socket, sk);
+    if (bytes <= 0 || flags & MSG_PEEK || BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
+        return 0;
+    __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
+    received(sk, bytes, NULL);
+    timer_stop(REQUEST_TIMER_RECEIVE, start_ns);
+    return 0;
+}
+
 SEC("fexit/inet_recvmsg")
 int BPF_PROG(request_inet_receive, struct socket *socket, struct msghdr *message, unsigned long size, int flags, int bytes)
 {
-    struct request_syscall call;
-    if (bytes <= 0 || flags & MSG_PEEK || BPF_CORE_READ(socket, sk, sk_type) != SOCK_STREAM)
-        return 0;
-    __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
-    syscall_current(&call);
-    received(BPF_CORE_READ(socket, sk), bytes, &call);
-    timer_stop(REQUEST_TIMER_RECEIVE, start_ns);
-    return 0;
+    return inet_received(socket, flags, bytes);
 }
 
 SEC("fexit/inet6_recvmsg")
 int BPF_PROG(request_inet6_receive, struct socket *socket, struct msghdr *message, unsigned long size, int flags, int bytes)
 {
-    struct request_syscall call;
-    if (bytes <= 0 || flags & MSG_PEEK || BPF_CORE_READ(socket, sk, sk_type) != SOCK_STREAM)
-        return 0;
-    __u64 start_ns = timer_start(REQUEST_TIMER_RECEIVE);
-    syscall_current(&call);
-    received(BPF_CORE_READ(socket, sk), bytes, &call);
-    timer_stop(REQUEST_TIMER_RECEIVE, start_ns);
-    return 0;
+    return inet_received(socket, flags, bytes);
 }
 
 static __always_inline int inet_sent(struct socket *socket, int bytes)
 {
-    struct request_syscall call;
     struct sock *sk = BPF_CORE_READ(socket, sk);
     if (BPF_CORE_READ(sk, sk_type) != SOCK_STREAM)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
-    syscall_current(&call);
-    sent(sk, bytes, &call);
+    sent(sk, bytes, NULL);
     timer_stop(REQUEST_TIMER_SEND, start_ns);
     return 0;
 }
@@ -126,7 +117,7 @@ int BPF_PROG(request_syscall_exit, struct pt_regs *registers, long result)
 {
     struct request_syscall call;
     struct sock *sk;
-    syscall_from_registers((const struct request_registers *)registers, &call);
+    syscall_from_registers((const struct syscall_registers *)registers, &call);
     if (is_receive(call.number)) {
         if (result <= 0)
             return 0;
@@ -136,11 +127,9 @@ int BPF_PROG(request_syscall_exit, struct pt_regs *registers, long result)
             received(sk, result, &call);
         timer_stop(REQUEST_TIMER_RECEIVE, start_ns);
     } else if (is_send(call.number) || call.number == NR_sendfile || call.number == NR_splice) {
-        if (!thread_find(bpf_get_current_pid_tgid()) && !*(volatile __u64 *)&parked_requests)
-            return 0;
         __u64 start_ns = timer_start(REQUEST_TIMER_SEND);
-        sk = stream_of(call.number == NR_splice ? call.argument[2] : call.argument[0]);
-        if (sk)
+        sk = stream_of(send_fd(&call));
+        if (sk || unfinished_until_ns)
             sent(sk, result, &call);
         timer_stop(REQUEST_TIMER_SEND, start_ns);
     }
@@ -149,13 +138,25 @@ int BPF_PROG(request_syscall_exit, struct pt_regs *registers, long result)
 
 /* ---- with every rung ---- */
 
+/* Bytes that were sent on a connection that ends and not seen. Of what another protocol made of a reply nobody can say. */
+static __always_inline bool is_missing_any(struct request_connection *c, struct sock *sk, __u32 *ret_end_seq)
+{
+    *ret_end_seq = BPF_CORE_READ((struct tcp_sock *)sk, write_seq);
+    if (!c->active || *ret_end_seq == c->sent_seq)
+        return false;
+    return !c->replied || (c->r.status != 101 && BPF_CORE_READ(sk, sk_protocol) == IPPROTO_TCP &&
+                           !BPF_CORE_READ((struct inet_connection_sock *)sk, icsk_ulp_ops));
+}
+
+/* Is the connection let go of by who sends on it? He may be beyond his send: a descriptor that another thread has closed meanwhile hides
+ * the socket from request_syscall_exit. */
 static __always_inline bool is_sending(struct request_connection *c)
 {
     struct request_syscall call;
-    if ((__u32)bpf_get_current_pid_tgid() != c->tid)
+    if (bpf_get_current_pid_tgid() >> 32 != c->r.h.pid)
         return false;
     syscall_current(&call);
-    return (is_send(call.number) || call.number == NR_sendfile) && (__s32)call.argument[0] == c->fd;
+    return (is_send(call.number) || call.number == NR_sendfile || call.number == NR_splice) && send_fd(&call) == c->fd;
 }
 
 SEC("tp_btf/inet_sock_set_state")
@@ -176,10 +177,17 @@ int BPF_PROG(request_connection_state, struct sock *sk, int before, int after)
     struct request_connection *c = connection_of(sk);
     if (!c)
         return 0;
-    if (c->active && !c->replied && is_sending(c)) /* over loopback, a reset can come before the send is over that it answers */
-        c->closing = true;
-    else
-        forget(c, sk, bpf_ktime_get_ns());
+    __u64 now = bpf_ktime_get_ns(), socket = number_of(sk);
+    __u32 end_seq;
+    if (!is_missing_any(c, sk, &end_seq) || !set_aside(c->number, socket, end_seq, now)) {
+        forget(c, sk, now);
+        return 0;
+    }
+    connection_unname(sk);
+    if (c->sent_seq == end_seq) /* seen just now */
+        complete(c->number, now);
+    else if (c->replied && is_sending(c))
+        take_rest(c->number, end_seq, now);
     return 0;
 }
 
@@ -213,7 +221,7 @@ int BPF_PROG(request_return, bool switched)
         return 0;
     __u64 start_ns = timer_start(REQUEST_TIMER_STACK), now = bpf_ktime_get_ns();
     if (t->off_since_ns)
-        run_on(task_number(task), tid, now);
+        run_on(number_of(task), tid, now);
     if (t->stack_place)
         stack_take(t, tid, now);
     timer_stop(REQUEST_TIMER_STACK, start_ns);

@@ -7,6 +7,7 @@
  * A reply may go on after its record was sent (a stream). Then a later record with the same `id` says more: the last one holds. */
 #pragma once
 
+#include "link.h"
 #include "wire.h"
 
 /* How many of each are known at a time. */
@@ -18,13 +19,29 @@
 #define REQUEST_CLAIM_THREAD     (1ULL << 63)
 #define REQUEST_CLAIM_CONNECTION (1ULL << 63 | 1ULL << 32)
 #define REQUEST_CLAIM_PROCESS    (1ULL << 63 | 2ULL << 32)
-#define REQUEST_CLAIM_PID        (1ULL << 63 | 3ULL << 32) /* names of sockets, which may be as small, are claimed as they are */
+/* And with a process's name; names of sockets are claimed as they are. */
+#define REQUEST_CLAIM_NAME       (1ULL << 63 | 1ULL << 62)
+
+/* The name of a process: its PID, and when it began (since boot, in steps of 1024 ns), by which the next process of that PID is another. */
+#define REQUEST_NAME_PID_BITS 22
+#define REQUEST_NAME_BITS     62
+
+static inline __u64 request_process_name(__u32 pid, __u64 start_boot_ns)
+{
+    return ((start_boot_ns >> 10) << REQUEST_NAME_PID_BITS & ((1ULL << REQUEST_NAME_BITS) - 1)) | pid;
+}
+
+static inline __u32 request_name_pid(__u64 name)
+{
+    return name & ((1U << REQUEST_NAME_PID_BITS) - 1);
+}
 
 #define REQUEST_LINE_BYTES    160
 #define REQUEST_WAITS         8
 #define REQUEST_KERNEL_FRAMES 12
 #define REQUEST_USER_FRAMES   64  /* of one stack; a deeper one ends there (UNWIND_END_TOO_DEEP) */
 #define REQUEST_FRAMES        256 /* of all stacks of a record together */
+#define REQUEST_STACK_COPY_BYTES 16384 /* of the user stack, copied when rows were missing */
 
 /* What a thread waited on, as far as the system call's file descriptor tells. */
 enum request_object {
@@ -40,6 +57,7 @@ enum request_object {
 
 #define REQUEST_WAIT_UNINTERRUPTIBLE 1 /* state D */
 #define REQUEST_WAIT_IO              2 /* the kernel counted it as waiting for I/O */
+#define REQUEST_WAIT_STOPPED         4 /* by a signal, a debugger or a freezer, whatever the system call was */
 
 /* Of user_end, beside enum unwind_end: why there is no user stack. */
 #define REQUEST_STACK_NONE  255 /* too short to matter, or not seen in the thread's own context */
@@ -72,7 +90,7 @@ _Static_assert(sizeof(struct request_wait) == 16 + 96 + 8 + 8 + 8 + 16 + 8 + 32,
 #define REQUEST_PIPELINED   2 /* its line came in with an earlier request's and was not seen */
 #define REQUEST_NO_REPLY    4 /* the connection was closed before any reply */
 #define REQUEST_LINE_CUT    8 /* the request line may be longer than `line` */
-#define REQUEST_ACCOUNTED   16 /* runtime_ns is known */
+#define REQUEST_ACCOUNTED   16 /* runtime_ns and stolen_ns are known */
 
 /* The parts: what is in `waits`, the sums below, and the rest of the duration, which is CPU time (see runtime_ns). */
 struct request_record {
@@ -89,6 +107,8 @@ struct request_record {
     __u64 more_waits_ns;     /* waits that found `waits` full */
     __u64 runtime_ns;        /* what the scheduler itself accounted to the thread meanwhile, exact to a tick at either end: the rest of the
                               * duration cannot have been CPU time beyond it, even if a switch was missed here */
+    __u64 stolen_ns;         /* what the hypervisor took from the thread's CPU while it was on one, by the same accounts; with runtime_ns */
+    struct link_ids link;    /* the trace that the thread worked for meanwhile, if it was one; zeros: none, or several */
     __u16 status;            /* 0: none seen */
     __u16 peer_port;
     __u8 peer_family;
@@ -100,13 +120,33 @@ struct request_record {
     char line[REQUEST_LINE_BYTES]; /* the first bytes of the request */
     struct request_wait waits[REQUEST_WAITS]; /* only wait_count of them are sent, unless frames follow */
 };
-_Static_assert(sizeof(struct request_record) == 24 + 96 + 8 + 32 + 160 + 8 * sizeof(struct request_wait), "wire format");
+_Static_assert(sizeof(struct request_record) == 24 + 128 + 8 + 32 + 160 + 8 * sizeof(struct request_wait), "wire format");
 
 /* A record with user stacks: as many frames as its waits say together, as struct cpu_sample has them. */
 struct request_record_stacks {
     struct request_record r;
     __u64 frames[REQUEST_FRAMES];
 };
+
+/* Whether what a record says of its sizes is true of it: how many waits there are, and frames. Reads nothing beyond size_bytes. */
+static inline int request_record_is_sound(const struct request_record *r)
+{
+    const __u64 fixed_bytes = __builtin_offsetof(struct request_record, waits);
+    __u64 waits_bytes, frames = 0;
+    if (r->h.size_bytes < fixed_bytes || r->wait_count > REQUEST_WAITS || r->line_bytes > REQUEST_LINE_BYTES)
+        return 0;
+    waits_bytes = r->wait_count * sizeof(struct request_wait);
+    if (r->h.size_bytes < fixed_bytes + waits_bytes)
+        return 0;
+    for (__u32 i = 0; i < r->wait_count; i++) {
+        if (r->waits[i].user_frames > REQUEST_USER_FRAMES || r->waits[i].kernel_frames > REQUEST_KERNEL_FRAMES)
+            return 0;
+        frames += r->waits[i].user_frames;
+    }
+    if (frames || r->h.size_bytes >= sizeof(*r))
+        return r->h.size_bytes == sizeof(*r) + frames * sizeof(__u64);
+    return r->h.size_bytes == fixed_bytes + waits_bytes;
+}
 
 /* The name of a stack is made of what it holds, so that whoever reads it can tell that it is the one that was meant. Never 0. */
 #define REQUEST_STACK_NAME_START(end)          (0xcbf29ce484222325ULL ^ (end))
@@ -120,7 +160,6 @@ struct request_record_stacks {
 #define REQUEST_BUCKET_SHIFT 10
 
 struct request_process {
-    __u64 buckets[REQUEST_CLASSES][REQUEST_BUCKETS];
     __u64 duration_sum_ns[REQUEST_CLASSES];
     __u64 last_ns;
     /* Which requests get a record: those slower than the threshold, which follows the traffic, and whatever is slower than all
@@ -131,6 +170,7 @@ struct request_process {
     __u32 window_records;
     __u32 window_candidates;
     char comm[16];
+    __u64 buckets[REQUEST_CLASSES][REQUEST_BUCKETS];
 };
 
 /* When user stacks are walked. */
@@ -150,6 +190,7 @@ struct request_walk_share {
 
 /* Which programs are timed together, and how their time is found: sampled_ns * REQUEST_TIMER_EVERY. */
 enum { REQUEST_TIMER_RECEIVE, REQUEST_TIMER_SEND, REQUEST_TIMER_SWITCH, REQUEST_TIMER_WAKING, REQUEST_TIMER_STACK, REQUEST_TIMERS };
+#define REQUEST_TIMER_PLACES 8 /* a CPU's begin with a line of cache */
 #define REQUEST_TIMER_CPUS   256
 #define REQUEST_TIMER_EVERY  64
 #define REQUEST_TIMER_MAX_NS 200000

@@ -25,17 +25,10 @@ static __always_inline void add_absence(struct request_thread *t, struct task_st
         c->tail_throttled_ns += queued_ns;
     if (t->preempted)
         return;
-    __u8 state = (t->wait_state & 2 ? REQUEST_WAIT_UNINTERRUPTIBLE : 0) |
+    __u8 state = (t->wait_state & TASK_UNINTERRUPTIBLE ? REQUEST_WAIT_UNINTERRUPTIBLE : 0) |
+                 (t->wait_state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN) ? REQUEST_WAIT_STOPPED : 0) |
                  (end != ABSENCE_GUESSED && BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait) ? REQUEST_WAIT_IO : 0);
     add_sleep(c, t, task, state, end, slept_ns);
-}
-
-/* A task's address in a form that a global function takes: to the verifier a pointer is no number. */
-static __always_inline __u64 task_number(struct task_struct *task)
-{
-    __u64 number = 0;
-    bpf_probe_read_kernel(&number, sizeof(number), &task);
-    return number;
 }
 
 /* `task` was not seen to run again, yet it runs, or did until now: some kernels do not trace a switch away from a thread of process 1
@@ -47,6 +40,7 @@ __noinline int catch_up(__u64 task_address, __u32 tid, __u64 now)
     struct request_thread *t = thread_find(tid);
     if (!t)
         return 0;
+    stolen_begin(t, now);
     __u64 since = t->off_since_ns, woken = t->woken_ns;
     if (!since)
         return 0;

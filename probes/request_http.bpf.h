@@ -28,8 +28,9 @@ static __always_inline enum method_match match_one(__u64 head, __u32 bytes, __u6
     return target == '/' || target == '*' || target == 'h' ? METHOD_WHOLE : METHOD_NONE;
 }
 
-/* `bytes`: how many of the 8 of `head` there are. A global function, as publish(): its many branches are verified once, and not again
- * for each way to get to it and with all that comes after it. */
+/* The methods of HTTP, of WebDAV, and those that caches and search servers know. `bytes`: how many of the 8 of `head` there are. A
+ * global function, as publish(): its many branches are verified once, and not again for each way to get to it and with all that comes
+ * after it. */
 __noinline int match_method(__u64 head, __u32 bytes)
 {
     switch ((__u8)head) {
@@ -42,7 +43,11 @@ __noinline int match_method(__u64 head, __u32 bytes)
         if (second == 'O')
             return match_one(head, bytes, BYTES8('P', 'O', 'S', 'T', ' ', 0, 0, 0), 5);
         if (second == 'U')
-            return match_one(head, bytes, BYTES8('P', 'U', 'T', ' ', 0, 0, 0, 0), 4);
+            return (__u8)(head >> 16) == 'R' ? match_one(head, bytes, BYTES8('P', 'U', 'R', 'G', 'E', ' ', 0, 0), 6)
+                                             : match_one(head, bytes, BYTES8('P', 'U', 'T', ' ', 0, 0, 0, 0), 4);
+        if (second == 'R')
+            return (__u8)(head >> 32) == 'P' ? match_one(head, bytes, BYTES8('P', 'R', 'O', 'P', 'P', 'A', 'T', 'C'), 8)
+                                             : match_one(head, bytes, BYTES8('P', 'R', 'O', 'P', 'F', 'I', 'N', 'D'), 8);
         return match_one(head, bytes, BYTES8('P', 'A', 'T', 'C', 'H', ' ', 0, 0), 6);
     }
     case 'H':
@@ -52,11 +57,35 @@ __noinline int match_method(__u64 head, __u32 bytes)
     case 'O':
         return match_one(head, bytes, BYTES8('O', 'P', 'T', 'I', 'O', 'N', 'S', ' '), 8);
     case 'C':
+        if ((__u8)(head >> 16) == 'P')
+            return match_one(head, bytes, BYTES8('C', 'O', 'P', 'Y', ' ', 0, 0, 0), 5);
         return match_one(head, bytes, BYTES8('C', 'O', 'N', 'N', 'E', 'C', 'T', ' '), 8);
     case 'T':
         return match_one(head, bytes, BYTES8('T', 'R', 'A', 'C', 'E', ' ', 0, 0), 6);
+    case 'M':
+        if ((__u8)(head >> 8) == 'O')
+            return match_one(head, bytes, BYTES8('M', 'O', 'V', 'E', ' ', 0, 0, 0), 5);
+        return match_one(head, bytes, BYTES8('M', 'K', 'C', 'O', 'L', ' ', 0, 0), 6);
+    case 'L':
+        return match_one(head, bytes, BYTES8('L', 'O', 'C', 'K', ' ', 0, 0, 0), 5);
+    case 'U':
+        return match_one(head, bytes, BYTES8('U', 'N', 'L', 'O', 'C', 'K', ' ', 0), 7);
+    case 'R':
+        return match_one(head, bytes, BYTES8('R', 'E', 'P', 'O', 'R', 'T', ' ', 0), 7);
+    case 'S':
+        return match_one(head, bytes, BYTES8('S', 'E', 'A', 'R', 'C', 'H', ' ', 0), 7);
+    case 'Q':
+        return match_one(head, bytes, BYTES8('Q', 'U', 'E', 'R', 'Y', ' ', 0, 0), 6);
     }
     return METHOD_NONE;
+}
+
+/* As match_method: what nearly all requests begin with costs no call. */
+static __always_inline int match_start(__u64 head, __u32 bytes)
+{
+    if (bytes >= 8 && low_bytes(head ^ BYTES8('G', 'E', 'T', ' ', '/', 0, 0, 0), 5) == 0)
+        return METHOD_WHOLE;
+    return match_method(head, bytes);
 }
 
 #define REPLY_START   BYTES8('H', 'T', 'T', 'P', '/', '1', '.', 0)
@@ -90,27 +119,36 @@ static __always_inline void append_line(struct request_record *r, const void *bu
         r->line_bytes = read_line(r->line, buffer, size);
         return;
     }
-    for (__u32 i = 0; i < REQUEST_LINE_BYTES; i++) {
-        __u64 at = at_most(r->line_bytes, REQUEST_LINE_BYTES);
-        if (i >= size || at >= REQUEST_LINE_BYTES || bpf_probe_read_user(&r->line[at], 1, buffer + i) < 0)
-            return;
-        r->line_bytes = at + 1;
-    }
+    __u64 at = at_most(r->line_bytes, REQUEST_LINE_BYTES), more = at_most(size, at_most(REQUEST_LINE_BYTES - at, REQUEST_LINE_BYTES));
+    if (bpf_probe_read_user(&r->line[at], more, buffer) == 0)
+        r->line_bytes = at + more;
 }
 
-/* Is what was kept of the request's beginning a line of HTTP/1? Asked only where no reply told. */
-static __noinline bool has_version(struct request_record *r)
+/* Places of a line looked at together: verified once, and not for each of them. */
+#define LINE_PIECE 16
+enum { LINE_GOES_ON, LINE_HAS_VERSION, LINE_HAS_NONE };
+
+__noinline int version_in_piece(__u64 number, __u32 from)
 {
-    __u64 last = 0;
-    for (__u32 i = 0; i < REQUEST_LINE_BYTES; i++) {
-        if (i >= r->line_bytes)
-            return false;
-        char byte = r->line[i];
-        if (byte == '\n')
-            return false;
-        last = last >> 8 | (__u64)(__u8)byte << 56;
-        if (last >> 8 == REPLY_START)
-            return true;
+    struct request_connection *c = connection_find(number);
+    if (!c)
+        return LINE_HAS_NONE;
+    const char *line = c->r.line + at_most(from, REQUEST_LINE_BYTES - LINE_PIECE);
+    __s64 left = c->r.line_bytes - (__s64)from;
+    for (int i = 0; i < LINE_PIECE; i++) {
+        if (i >= left || line[i] == '\n')
+            return LINE_HAS_NONE;
+        if (i + 7 <= left && low_bytes(*(const __u64 *)&line[i], 7) == REPLY_START)
+            return LINE_HAS_VERSION;
     }
-    return r->line_bytes == REQUEST_LINE_BYTES; /* longer than what is kept */
+    return LINE_GOES_ON;
+}
+
+/* Is what was kept of the request's beginning a line of HTTP/1, or longer than what is kept? Asked only where no reply told. */
+static __always_inline bool has_version(struct request_connection *c)
+{
+    int says = LINE_GOES_ON;
+    for (__u32 from = 0; from < REQUEST_LINE_BYTES && says == LINE_GOES_ON; from += LINE_PIECE)
+        says = version_in_piece(c->number, from);
+    return says != LINE_HAS_NONE;
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "request_stacks.bpf.h"
+#include "thread_link.bpf.h"
 
 #define WINDOW_SHIFT 30 /* 1.07 s */
 
@@ -84,38 +85,59 @@ static __always_inline void count(struct request_connection *c, struct request_p
     c->counted_ns = r->duration_ns;
 }
 
-/* Puts the stack of a wait behind the others in the record; how many frames they have together. */
-static __always_inline __u64 append_stack(struct request_record_stacks *out, struct request_wait *w, __u64 used)
+/* The reader comes by itself four times a second, and is called when a quarter is full: a call is an interrupt to the CPU that serves. */
+static __always_inline __u64 ring_wakeup(void)
 {
+    return bpf_ringbuf_query(&request_ring, BPF_RB_AVAIL_DATA) > ring_bytes / 4 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
+
+/* Puts the stack of a wait behind the others in the record. How many frames there are is kept in the record: what the verifier does
+ * not follow there, it would follow for each number of each wait. */
+static __always_inline void append_stack(struct request_record_stacks *out, struct request_wait *w)
+{
+    __u64 used = at_most(*(volatile __u32 *)&out->r.h.size_bytes, REQUEST_FRAMES);
     w->user_frames = 0;
     if (w->user_end >= REQUEST_STACK_APART)
-        return used;
+        return;
     w->user_end = REQUEST_STACK_LOST;
     __u32 index = stack_find(w->stack);
     struct request_stack *s = bpf_map_lookup_elem(&request_stacks, &index);
     if (!s || used > REQUEST_FRAMES - REQUEST_USER_FRAMES)
-        return used;
+        return;
     __u64 frames = at_most(s->frames, REQUEST_USER_FRAMES);
     if (bpf_probe_read_kernel(&out->frames[used], frames * 8, s->address) < 0)
-        return used;
+        return;
     w->user_frames = frames;
     w->user_end = s->end;
-    return used + frames;
+    out->r.h.size_bytes = used + frames;
 }
 
 static __noinline bool send_with_stacks(struct request_record *r)
 {
     struct request_record_stacks *out = bpf_ringbuf_reserve(&request_ring, sizeof(*out), 0);
-    __u64 used = 0;
     if (!out)
         return false;
     bpf_probe_read_kernel(&out->r, sizeof(out->r), r);
+    out->r.h.size_bytes = 0;
     for (int i = 0; i < REQUEST_WAITS; i++)
         if (i < r->wait_count)
-            used = at_most(append_stack(out, &out->r.waits[i], used), REQUEST_FRAMES);
-    out->r.h.size_bytes = sizeof(out->r) + used * 8;
-    bpf_ringbuf_submit(out, 0);
+            append_stack(out, &out->r.waits[i]);
+    out->r.h.size_bytes = sizeof(out->r) + out->r.h.size_bytes * 8;
+    bpf_ringbuf_submit(out, ring_wakeup());
     return true;
+}
+
+/* What the thread worked for meanwhile is the request's only if the thread was with this request alone. A record that is sent again keeps
+ * its link where nothing is known any more. A function, so that what it needs of the stack is not beside what sending needs: 512 bytes
+ * are all that they and their callers have. */
+static __noinline int link_record(struct request_record *r)
+{
+    const struct link_ids none = {0};
+    bool alone = !(r->flags & REQUEST_HANDED_OVER) && r->other_requests_ns == 0;
+
+    if (!alone || link_of_span(r->h.pid, r->h.tid, r->start_ns, r->h.time_ns, &r->link) == LINK_SEVERAL)
+        r->link = none;
+    return 0;
 }
 
 __noinline int send_record(__u64 number)
@@ -132,7 +154,9 @@ __noinline int send_record(__u64 number)
         return 0;
     r->h.size_bytes = size;
     r->h.time_ns = r->start_ns + r->duration_ns;
-    if (c->has_stacks ? !send_with_stacks(r) : bpf_ringbuf_output(&request_ring, r, size, 0) < 0)
+    if (links)
+        link_record(r);
+    if (c->has_stacks ? !send_with_stacks(r) : bpf_ringbuf_output(&request_ring, r, size, ring_wakeup()) < 0)
         lose(REQUEST_LOSS_RING_FULL);
     c->recorded_ns = r->duration_ns;
     return 0;
@@ -145,7 +169,7 @@ __noinline int publish(__u64 number, __u64 now, int last)
     struct request_connection *c = connection_find(number);
     if (!c)
         return 0;
-    struct request_process *p = process_find(&c->r);
+    struct request_process *p = process_find(c);
     if (!p) {
         lose(REQUEST_LOSS_MAP_FULL);
         c->dirty = false;

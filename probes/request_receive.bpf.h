@@ -47,7 +47,7 @@ static __always_inline int take_next(struct request_connection *c, const void *b
     if (c->active && (c->dirty || c->recorded_ns))
         publish(c->number, now, true);
     __u32 n = read_line(c->r.line, buffer, size);
-    int match = n ? match_method(*(__u64 *)c->r.line, n) : METHOD_NONE;
+    int match = n ? match_start(*(__u64 *)c->r.line, n) : METHOD_NONE;
     c->r.line_bytes = match == METHOD_NONE ? 0 : n;
     return match;
 }
@@ -74,15 +74,18 @@ static __always_inline struct request_connection *first_contact(struct request_t
     return c;
 }
 
-static __always_inline void received(struct sock *sk, __s32 bytes, const struct request_syscall *call)
+static __always_inline void received(struct sock *sk, __s32 bytes, const struct request_syscall *known)
 {
+    struct request_syscall call_made;
     __u64 pid_tgid = current_pid_tgid();
     __u32 tid = pid_tgid, size;
     if (asleep)
         return;
     struct request_thread *t = thread_find(tid);
-    struct request_connection *c = t ? connection_of(sk) : NULL;
     __u64 now = bpf_ktime_get_ns();
+    connection_expect(sk);
+    const struct request_syscall *call = syscall_known(known, &call_made);
+    struct request_connection *c = t ? connection_of(sk) : NULL;
     if (t && t->off_since_ns)
         catch_up(bpf_get_current_task(), tid, now);
     if (c && c->active && !c->replied) {
@@ -107,6 +110,8 @@ static __always_inline void received(struct sock *sk, __s32 bytes, const struct 
         return;
     if (t->connection != c->number)
         turn_away(t, tid, now);
+    if (!c->active) /* what was sent before was no reply */
+        c->sent_seq = BPF_CORE_READ((struct tcp_sock *)sk, write_seq);
     begin(t, c, pid_tgid, call->argument[0], now);
     c->partial = match == METHOD_PART;
     c->r.bytes_in = bytes;

@@ -24,7 +24,9 @@ static __always_inline void stop_running(struct request_thread *t, struct task_s
 {
     struct request_syscall call;
     if (t->off_since_ns)
-        catch_up(task_number(task), tid, now);
+        catch_up(number_of(task), tid, now);
+    else
+        stolen_add(t, now);
     t->off_since_ns = now;
     t->woken_ns = 0;
     t->stack_place = 0;
@@ -51,6 +53,7 @@ static __always_inline void stop_running(struct request_thread *t, struct task_s
 static __always_inline void run_again(struct request_thread *t, struct task_struct *task, __u32 tid, enum absence_end end, __u64 now)
 {
     __u64 since = t->off_since_ns, woken = t->woken_ns;
+    stolen_begin(t, now);
     if (!since)
         return;
     if (t->preempted)

@@ -22,9 +22,9 @@ struct {
     __type(value, __u8);
 } claims SEC(".maps");
 
-volatile __u32 thread_names[REQUEST_THREADS_MAX / 4][4];
-volatile __u64 connection_names[REQUEST_CONNECTIONS_MAX / 8][8];
-volatile __u32 process_names[REQUEST_PROCESSES_MAX / 4][4];
+volatile __u32 thread_names[REQUEST_THREADS_MAX / 4][4] __attribute__((aligned(64)));
+volatile __u64 connection_names[REQUEST_CONNECTIONS_MAX / 8][8] __attribute__((aligned(64)));
+volatile __u64 process_names[REQUEST_PROCESSES_MAX / 4][4] __attribute__((aligned(64)));
 
 /* 1 where `a` equals `b`, without a branch: each would double what the verifier has to look at. */
 static __always_inline __u64 table_same(__u64 a, __u64 b)
@@ -32,11 +32,20 @@ static __always_inline __u64 table_same(__u64 a, __u64 b)
     return ((a ^ b) - 1) >> 63;
 }
 
+static __always_inline __u32 table_way_of4(__u64 name0, __u64 name1, __u64 name2, __u64 name3, __u64 name)
+{
+    __u64 found = table_same(name0, name) | table_same(name1, name) << 1 | table_same(name2, name) << 2 | table_same(name3, name) << 3;
+    return found ? (found >> 1) - (found >> 3) : TABLE_NOT_FOUND;
+}
+
 static __always_inline __u32 table_way4(volatile __u32 *names, __u64 name)
 {
-    __u64 found = table_same(names[0], name) | table_same(names[1], name) << 1 | table_same(names[2], name) << 2 |
-                  table_same(names[3], name) << 3;
-    return found ? (found >> 1) - (found >> 3) : TABLE_NOT_FOUND;
+    return table_way_of4(names[0], names[1], names[2], names[3], name);
+}
+
+static __always_inline __u32 table_way4_wide(volatile __u64 *names, __u64 name)
+{
+    return table_way_of4(names[0], names[1], names[2], names[3], name);
 }
 
 static __always_inline __u32 table_way8(volatile __u64 *names, __u64 name)

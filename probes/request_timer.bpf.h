@@ -8,7 +8,7 @@
 
 #include "request.h"
 
-struct request_timer request_timers[REQUEST_TIMER_CPUS][REQUEST_TIMERS]; /* CPUs beyond share */
+struct request_timer request_timers[REQUEST_TIMER_CPUS][REQUEST_TIMER_PLACES] __attribute__((aligned(64))); /* CPUs beyond share */
 
 /* The time, or 0 when this run is not timed. */
 static __always_inline __u64 timer_start(__u32 program)

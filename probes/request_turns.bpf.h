@@ -26,12 +26,8 @@ static __always_inline void turn_away(struct request_thread *t, __u32 tid, __u64
         return;
     t->connection = 0;
     c->parked_ns = now;
-    if (c->replied) {
-        if (c->dirty)
-            publish(c->number, now, false);
-    } else {
-        __sync_fetch_and_add(&parked_requests, 1);
-    }
+    if (c->replied && c->dirty)
+        publish(c->number, now, false);
 }
 
 /* Time since the request began that no wait or sum accounts for: what would come out as CPU time. */
@@ -64,8 +60,6 @@ static __always_inline void resume(struct request_thread *t, struct request_conn
     }
     __u64 parked = c->parked_ns;
     c->parked_ns = 0;
-    if (!c->replied)
-        __sync_fetch_and_add(&parked_requests, -1);
     c->tail = true;
     if (c->tid != tid) {
         c->tid = tid;
@@ -88,6 +82,9 @@ static __always_inline void resume(struct request_thread *t, struct request_conn
 static __always_inline void begin(struct request_thread *t, struct request_connection *c, __u64 pid_tgid, __s32 fd, __u64 now)
 {
     struct request_record *r = &c->r;
+    if (request_name_pid(t->process) != pid_tgid >> 32) /* of a process whose thread left its number behind as it called exec() */
+        t->process = current_process(pid_tgid >> 32);
+    c->process = t->process;
     r->h.pid = pid_tgid >> 32;
     r->h.tid = c->tid = (__u32)pid_tgid;
     r->id = now ^ pid_tgid << 40;
@@ -95,14 +92,17 @@ static __always_inline void begin(struct request_thread *t, struct request_conne
     r->duration_ns = 0;
     r->bytes_in = r->bytes_out = 0;
     r->run_queue_ns = r->throttled_ns = r->other_requests_ns = r->unattributed_ns = r->more_waits_ns = 0;
+    r->link.trace_id_high = r->link.trace_id_low = r->link.span_id = 0;
     r->status = 0;
     r->flags = 0;
     r->wait_count = 0;
     c->parked_ns = 0;
     c->runtime_start_ns = current_runtime();
-    c->tail_run_queue_ns = c->tail_throttled_ns = c->tail_other_requests_ns = c->tail_unattributed_ns = c->tail_more_waits_ns = 0;
+    c->stolen_start_ns = current_stolen(t, now);
+    if (c->tail)
+        clear_tail(c);
     c->recorded_ns = c->counted_ns = 0;
-    c->late.wait = 0;
+    c->late_wait = 0;
     c->has_stacks = false;
     c->fd = fd;
     c->active = true;

@@ -9,13 +9,6 @@
 #define STACK_MIN_NS      20000
 #define USER_STACK_MIN_NS 100000
 
-#define S_IFMT  0170000
-#define S_IFIFO 0010000
-#define S_IFDIR 0040000
-#define S_IFBLK 0060000
-#define S_IFREG 0100000
-#define S_IFSOCK 0140000
-
 struct request_wait_key {
     __u64 key; /* tells two objects apart: address of a socket, inode or futex */
     struct inode *inode;
@@ -51,12 +44,9 @@ static __always_inline void identify_socket(struct request_wait_key *k, struct f
 
 static __always_inline void identify_file(struct request_wait_key *k, struct task_struct *task, __s32 fd)
 {
-    struct fdtable *table = BPF_CORE_READ(task, files, fdt);
-    struct file **files = BPF_CORE_READ(table, fd), *file = NULL;
+    struct file *file = task_file(task, fd);
     k->object = REQUEST_OBJECT_OTHER;
-    if (fd < 0 || (__u32)fd >= BPF_CORE_READ(table, max_fds))
-        return;
-    if (bpf_probe_read_kernel(&file, sizeof(file), &files[fd]) < 0 || !file)
+    if (!file)
         return;
     struct inode *inode = BPF_CORE_READ(file, f_inode);
     k->inode = inode;
@@ -75,16 +65,6 @@ static __always_inline void identify_file(struct request_wait_key *k, struct tas
     }
 }
 
-static __always_inline __u32 task_wait_state(struct task_struct *task)
-{
-    __u64 state;
-    if (bpf_core_field_exists(((struct task_struct___state_new *)0)->__state))
-        state = BPF_CORE_READ((struct task_struct___state_new *)task, __state);
-    else
-        state = BPF_CORE_READ((struct task_struct___state_old *)task, state);
-    return state;
-}
-
 /* Of waits that are alike, the longest one's stacks are kept; `task` is NULL when they cannot be had. What comes after the reply may
  * turn out to be no part of the request: until more is sent it must not displace what is (of several kinds, the longest is kept).
  * Returns where the user stack is to go, or -1: nowhere. */
@@ -96,9 +76,9 @@ static __always_inline __s32 keep_longest(struct request_connection *c, __u32 at
         return -1;
     long bytes = 0;
     if (c->replied && w->longest_ns) {
-        if (late->wait && ns <= late->longest_ns)
+        if (c->late_wait && ns <= late->longest_ns)
             return -1;
-        late->wait = at + 1;
+        c->late_wait = at + 1;
         late->longest_ns = ns;
         late->stack = 0;
         late->user_end = REQUEST_STACK_NONE;
@@ -132,37 +112,44 @@ static __always_inline void set_stack(struct request_connection *c, __u32 place,
 static __always_inline void commit_late(struct request_connection *c)
 {
     struct request_late_wait *late = &c->late;
-    struct request_wait *w = &c->r.waits[late->wait - 1 & (REQUEST_WAITS - 1)];
-    if (late->wait && late->longest_ns > w->longest_ns) {
+    struct request_wait *w = &c->r.waits[c->late_wait - 1 & (REQUEST_WAITS - 1)];
+    if (c->late_wait && late->longest_ns > w->longest_ns) {
         w->longest_ns = late->longest_ns;
         w->stack = late->stack;
         w->user_end = late->user_end;
         w->kernel_frames = late->kernel_frames;
         __builtin_memcpy(w->kernel, late->kernel, sizeof(w->kernel));
     }
-    late->wait = 0;
+    c->late_wait = 0;
+}
+
+/* The index of the wait that is alike, or of the first that is free; REQUEST_WAITS: none is. A global function: what it returns may be
+ * any number to the verifier, so what is done with it is verified once and not for each. */
+__noinline __u32 wait_find(__u64 number, __s32 syscall, __u32 object, __u32 state, __u64 key)
+{
+    struct request_connection *c = connection_find(number);
+    if (!c)
+        return REQUEST_WAITS;
+    for (__u32 at = 0; at < REQUEST_WAITS; at++) {
+        struct request_wait *w = &c->r.waits[at];
+        if (at >= c->r.wait_count || (w->syscall == syscall && w->object == object && w->state == state && c->wait_key[at] == key))
+            return at;
+    }
+    return REQUEST_WAITS;
 }
 
 /* As keep_longest. */
 static __always_inline __s32 add_wait(struct request_connection *c, const struct request_wait_key *k, struct task_struct *task,
                                       __u64 ns)
 {
-    struct request_wait *w;
-    __u64 at = 0;
-    for (; at < REQUEST_WAITS; at++) {
-        w = &c->r.waits[at];
-        if (at >= c->r.wait_count)
-            break;
-        if (w->syscall == k->syscall && w->object == k->object && w->state == k->state && c->wait_key[at] == k->key)
-            break;
-    }
+    __u32 found = wait_find(c->number, k->syscall, k->object, k->state, number_of((void *)k->key));
     c->tail = true;
-    if (at >= REQUEST_WAITS) {
+    if (found >= REQUEST_WAITS) {
         c->tail_more_waits_ns += ns;
         return -1;
     }
-    at = at_most(at, REQUEST_WAITS - 1);
-    w = &c->r.waits[at];
+    __u64 at = table_index(found, REQUEST_WAITS - 1);
+    struct request_wait *w = &c->r.waits[at];
     if (at >= c->r.wait_count) {
         c->r.wait_count = at + 1;
         w->duration_ns = w->longest_ns = 0;
@@ -207,7 +194,9 @@ static __always_inline void add_sleep(struct request_connection *c, struct reque
     struct request_wait_key k = {.state = state};
     __s32 number = t->call_number, fd = is_poll(number) ? t->wait_fd : is_on_descriptor(number) ? (__s32)t->call_argument : -1;
     k.syscall = number < 0 ? -1 : number;
-    if (fd >= 0) {
+    if (state & REQUEST_WAIT_STOPPED) {
+        k.syscall = -1;
+    } else if (fd >= 0) {
         if (fd == c->fd)
             k.object = REQUEST_OBJECT_CLIENT;
         else
@@ -227,18 +216,23 @@ static __always_inline void add_sleep(struct request_connection *c, struct reque
         t->stack_place = place + 1;
 }
 
+static __always_inline void clear_tail(struct request_connection *c)
+{
+    c->tail_run_queue_ns = c->tail_throttled_ns = c->tail_other_requests_ns = c->tail_unattributed_ns = c->tail_more_waits_ns = 0;
+    c->tail = false;
+}
+
 /* More was sent: what came before it belongs to the request. */
 static __always_inline void commit_tail(struct request_connection *c)
 {
     if (!c->tail)
         return;
-    c->tail = false;
     c->r.run_queue_ns += c->tail_run_queue_ns;
     c->r.throttled_ns += c->tail_throttled_ns;
     c->r.other_requests_ns += c->tail_other_requests_ns;
     c->r.unattributed_ns += c->tail_unattributed_ns;
     c->r.more_waits_ns += c->tail_more_waits_ns;
-    c->tail_run_queue_ns = c->tail_throttled_ns = c->tail_other_requests_ns = c->tail_unattributed_ns = c->tail_more_waits_ns = 0;
+    clear_tail(c);
     for (int i = 0; i < REQUEST_WAITS; i++) {
         if (i >= c->r.wait_count)
             break;

@@ -10,7 +10,7 @@
 
 #define UNWIND_MAX_FRAMES    REQUEST_USER_FRAMES
 #define UNWIND_FRAMES_BEFORE 0
-#define UNWIND_COPY_BYTES    16384
+#define UNWIND_COPY_BYTES    REQUEST_STACK_COPY_BYTES
 #include "unwind_sample.bpf.h"
 
 #define STACK_KEPT_NS    10000000000ULL /* not used by anybody for so long: its place may be given to another */
@@ -82,7 +82,7 @@ static __always_inline bool stack_send(struct unwind_scratch *scratch, struct re
     if (share->copies >= COPIES_A_WINDOW || bpf_ringbuf_query(&request_ring, BPF_RB_AVAIL_DATA) > ring_bytes / 2)
         return false;
     share->copies++;
-    unwind_copy_stack(BPF_CORE_READ(task, mm, start_stack));
+    copy_stack(task);
     __builtin_memset(s, 0, sizeof(*s));
     s->h.kind = WIRE_REQUEST_STACK;
     s->h.time_ns = now;
@@ -96,7 +96,7 @@ static __always_inline bool stack_send(struct unwind_scratch *scratch, struct re
     if (!s->stack_bytes || size > sizeof(*s) + sizeof(scratch->data))
         return false;
     s->h.size_bytes = size;
-    return bpf_ringbuf_output(&request_ring, s, size, 0) == 0;
+    return bpf_ringbuf_output(&request_ring, s, size, BPF_RB_FORCE_WAKEUP) == 0; /* the sooner it is read, the fewer have to be copied */
 }
 
 /* Walks the user stack of the thread at hand, if more than `spare_ns` are left of the CPU's share: its name, and how that is to be read

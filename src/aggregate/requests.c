@@ -1,5 +1,5 @@
-/* The slowest requests, in slots of ten seconds by the time of their end. A slot keeps its slowest within its share of the memory
- * and is dropped whole when it ages. See requests.h.
+/* The slowest requests, in slots of ten seconds by the time of their end, on the clock that nobody sets. A slot keeps its slowest
+ * within its share of the memory and is dropped whole when it ages. See requests.h.
  *
  * What arrives here is already the slow part: all requests are counted in the kernel (http_server_request_duration_seconds). */
 #include "aggregate/requests.h"
@@ -68,7 +68,7 @@ void requests_free(struct requests *r)
 
 static uint64_t end_of(const struct request *request)
 {
-    return request->start_unix_ns + request->duration_ns;
+    return request->start_ns + request->duration_ns;
 }
 
 static void remove_at(struct slot *slot, size_t i)
@@ -90,15 +90,11 @@ static bool remove_id(struct requests *r, uint64_t id)
     return false;
 }
 
-/* The slot of that number, emptied of what was in its place. A number that is far in the past means that the wall clock was set
- * back: nothing that is kept makes sense to "the last minute" any more. */
+/* The slot of that number, emptied of what was in its place; NULL when that time is no longer kept. */
 static struct slot *slot_of(struct requests *r, uint64_t number)
 {
-    if (number + SLOTS <= r->newest) {
-        for (size_t i = 0; i < SLOTS; i++)
-            clear_slot(&r->slots[i]);
-        r->newest = number;
-    }
+    if (number + SLOTS <= r->newest)
+        return NULL;
     if (number > r->newest) {
         r->newest = number;
         for (size_t i = 0; i < SLOTS; i++)
@@ -136,7 +132,7 @@ static bool make_room(struct requests *r, struct slot *slot, const struct reques
 static int keep(struct requests *r, struct request *request)
 {
     struct slot *slot = slot_of(r, end_of(request) / SLOT_NS);
-    if (!make_room(r, slot, request)) {
+    if (!slot || !make_room(r, slot, request)) {
         r->dropped++;
         return -ENOSPC;
     }
@@ -208,7 +204,7 @@ static int slower_first(const void *a, const void *b)
     const struct request *left = *(struct request *const *)a, *right = *(struct request *const *)b;
     if (left->duration_ns != right->duration_ns)
         return left->duration_ns < right->duration_ns ? 1 : -1;
-    return left->start_unix_ns < right->start_unix_ns ? -1 : left->start_unix_ns > right->start_unix_ns;
+    return left->start_ns < right->start_ns ? -1 : left->start_ns > right->start_ns;
 }
 
 static int copy_all(struct request *const *from, size_t count, struct request ***ret)
@@ -227,7 +223,7 @@ static int copy_all(struct request *const *from, size_t count, struct request **
     return 0;
 }
 
-static int slowest_locked(struct requests *r, uint64_t since_unix_ns, size_t max, struct request ***ret, size_t *ret_count)
+static int slowest_locked(struct requests *r, uint64_t since_ns, size_t max, struct request ***ret, size_t *ret_count)
 {
     size_t all = 0, found = 0;
     for (size_t s = 0; s < SLOTS; s++)
@@ -237,7 +233,7 @@ static int slowest_locked(struct requests *r, uint64_t since_unix_ns, size_t max
         return -ENOMEM;
     for (size_t s = 0; s < SLOTS; s++)
         for (size_t i = 0; i < r->slots[s].count; i++)
-            if (end_of(r->slots[s].requests[i]) >= since_unix_ns)
+            if (end_of(r->slots[s].requests[i]) >= since_ns)
                 list[found++] = r->slots[s].requests[i];
     qsort(list, found, sizeof(list[0]), slower_first);
     size_t n = found < max ? found : max;
@@ -247,10 +243,10 @@ static int slowest_locked(struct requests *r, uint64_t since_unix_ns, size_t max
     return result;
 }
 
-int requests_slowest(struct requests *r, uint64_t since_unix_ns, size_t max, struct request ***ret, size_t *ret_count)
+int requests_slowest(struct requests *r, uint64_t since_ns, size_t max, struct request ***ret, size_t *ret_count)
 {
     pthread_mutex_lock(&r->lock);
-    int result = slowest_locked(r, since_unix_ns, max, ret, ret_count);
+    int result = slowest_locked(r, since_ns, max, ret, ret_count);
     pthread_mutex_unlock(&r->lock);
     return result;
 }
@@ -279,7 +275,7 @@ void requests_metrics(struct requests *r, struct metric_set *set)
     metric_add(set, "sonde_self_requests_kept", METRIC_GAUGE, "", "Requests kept with all their parts.", (double)kept,
                METRIC_NO_LABELS);
     metric_add(set, "sonde_self_requests_dropped", METRIC_COUNTER, "",
-               "Requests taken apart but not kept, because slower ones filled the memory.", (double)r->dropped, METRIC_NO_LABELS);
+               "Requests taken apart but not kept, because slower ones filled the memory or they came too late.", (double)r->dropped, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_requests_bytes", METRIC_GAUGE, "bytes", "Memory held by requests.", (double)bytes,
                METRIC_NO_LABELS);
     pthread_mutex_unlock(&r->lock);

@@ -21,7 +21,7 @@ DEFINE_FREEP(requests)
  * time are slower. */
 int requests_add(struct requests *r, struct request *request);
 
-/* The slowest that ended at `since_unix_ns` or later, slowest first: copies for the caller to free (array and each). */
-int requests_slowest(struct requests *r, uint64_t since_unix_ns, size_t max, struct request ***ret, size_t *ret_count);
+/* The slowest that ended at `since_ns` (CLOCK_MONOTONIC) or later, slowest first: copies for the caller to free (array and each). */
+int requests_slowest(struct requests *r, uint64_t since_ns, size_t max, struct request ***ret, size_t *ret_count);
 
 void requests_metrics(struct requests *r, struct metric_set *set);

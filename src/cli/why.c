@@ -44,9 +44,12 @@ static int watch(uint64_t duration_ns, struct requests *requests)
     r = pipeline_start(pipeline);
     if (r < 0)
         return r;
-    struct loop_options loop = {.duration_ns = duration_ns};
+    _cleanup_(loop_freep) struct loop *loop = NULL;
+    r = loop_new(pipeline, &loop);
+    if (r < 0)
+        return r;
     struct loop_end end;
-    return loop_run(pipeline, &loop, &end);
+    return loop_run(loop, &(struct loop_options){.duration_ns = duration_ns}, &end);
 }
 
 /* ---- words and figures ---- */
@@ -81,6 +84,10 @@ static void print_request(size_t number, const struct request *r, bool stacks)
         printf(", no reply seen");
     printf("  (%s, process %u, began %s.%03u)\n   Why: %s\n", r->service, r->pid, clock,
            (unsigned)(r->start_unix_ns / 1000000u % 1000u), r->cause);
+    if (trace_link_is_set(&r->link)) {
+        const struct trace_link_text text = trace_link_text(&r->link);
+        printf("   Trace: %s%s%s\n", text.trace_id, text.span_id[0] ? ", span " : "", text.span_id);
+    }
     for (size_t i = 0; i < r->part_count; i++) {
         print_part(&r->parts[i], r->duration_ns);
         if (stacks)
@@ -154,7 +161,7 @@ static int run(int argc, char **argv)
     bool json = false, stacks = false;
     const char *address = NULL;
     const struct option_spec specs[] = {
-        {'n', "slowest", OPTION_INTEGER, &slowest, "N", "how many requests (default 10)", 1, 1000},
+        {'n', "slowest", OPTION_INTEGER, &slowest, "N", "how many requests, up to 1000 (default 10)", 1, 1000},
         {'l', "last", OPTION_DURATION, &last_ns, "DURATION", "of which time, up to 5m (default 60s)", 1000000000,
          REQUESTS_KEPT_SECONDS * 1000000000ll},
         {0, "stacks", OPTION_FLAG, &stacks, NULL, "with the stack of every wait", 0, 0},
@@ -162,7 +169,7 @@ static int run(int argc, char **argv)
         {0, "agent", OPTION_TEXT, &address, "ADDRESS:PORT", "the agent to ask (default 127.0.0.1:7070)", 0, 0},
         {0},
     };
-    int operands, r = options_parse(&verb_why, specs, false, argc, argv, &operands);
+    int r = options_parse(&verb_why, specs, argc, argv, NULL);
     if (r != 0)
         return r < 0 ? r : 0;
     struct request **requests = NULL;
@@ -179,8 +186,9 @@ static int run(int argc, char **argv)
 
 const struct verb verb_why = {
     .name = "why",
-    .synopsis = "[--slowest N] [--last 60s] [--stacks] [--json]",
+    .synopsis = "[--slowest N] [--last 60s] [--stacks | --json] [--agent ADDRESS:PORT]",
     .summary = "Tell why the slowest requests were slow",
-    .details = "Every request's wall time is taken apart into parts that add up to it; what is not known is `unattributed`.",
+    .details = "Every request's wall time is taken apart into parts that add up to it; what is not known is `unattributed`.\n"
+               "Asks the agent of this node; where none runs it watches by itself for the time asked for, and needs root.",
     .run = run,
 };

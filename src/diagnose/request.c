@@ -100,6 +100,19 @@ static void add_waits(struct diagnosis *d, const struct request_names *names)
     }
 }
 
+/* What is left is CPU time only as far as the scheduler accounted it to the thread: the hypervisor may have taken the CPU away, and a
+ * switch that was not seen (missed runs are counted) must not turn a wait into CPU time. */
+static void take_what_was_no_cpu_time(struct diagnosis *d)
+{
+    const struct request_record *record = d->record;
+    uint64_t lacking_ns = d->left_ns > record->runtime_ns ? d->left_ns - record->runtime_ns : 0;
+    uint64_t stolen_ns = record->stolen_ns < lacking_ns ? record->stolen_ns : lacking_ns;
+    add_part(d, REQUEST_PART_STEAL, stolen_ns, "");
+    if (lacking_ns - stolen_ns > RUNTIME_SLACK_NS)
+        add_part(d, REQUEST_PART_UNATTRIBUTED, lacking_ns - stolen_ns,
+                 "not on a CPU by the scheduler's accounts: interrupts, or a switch that was not seen");
+}
+
 static void add_parts(struct diagnosis *d, const struct request_names *names)
 {
     const struct request_record *record = d->record;
@@ -112,10 +125,8 @@ static void add_parts(struct diagnosis *d, const struct request_names *names)
     add_part(d, REQUEST_PART_OTHER, record->more_waits_ns, "further waits");
     add_part(d, REQUEST_PART_UNATTRIBUTED, record->unattributed_ns,
              record->flags & REQUEST_HANDED_OVER ? "in the hands of another thread" : "");
-    /* A switch that was not seen (missed runs are counted) must not turn a wait into CPU time. */
-    if (record->flags & REQUEST_ACCOUNTED && d->left_ns > record->runtime_ns + RUNTIME_SLACK_NS)
-        add_part(d, REQUEST_PART_UNATTRIBUTED, d->left_ns - record->runtime_ns,
-                 "not on a CPU by the scheduler's accounts: interrupts, a hypervisor, or a switch that was not seen");
+    if (record->flags & REQUEST_ACCOUNTED)
+        take_what_was_no_cpu_time(d);
     add_part(d, REQUEST_PART_CPU, d->left_ns, "");
 }
 
@@ -165,21 +176,9 @@ static void set_service(struct diagnosis *d, const struct request_names *names)
     r->container_id = resource ? resource->container_id : "";
 }
 
-static bool is_sound(const struct request_record *record)
-{
-    size_t frames = 0, room = 0;
-    if (record->wait_count > REQUEST_WAITS || record->line_bytes > REQUEST_LINE_BYTES)
-        return false;
-    for (size_t i = 0; i < record->wait_count; i++)
-        frames += record->waits[i].user_frames;
-    if (record->h.size_bytes > sizeof(*record))
-        room = (record->h.size_bytes - sizeof(*record)) / sizeof(__u64);
-    return frames <= room;
-}
-
 int diagnose_request(const struct request_record *record, const struct request_names *names, struct request **ret)
 {
-    if (!is_sound(record))
+    if (!request_record_is_sound(record))
         return -EBADMSG;
     _cleanup_(diagnosis_freep) struct diagnosis *d = calloc(1, sizeof(*d));
     if (!d)
@@ -191,6 +190,7 @@ int diagnose_request(const struct request_record *record, const struct request_n
         return -EBADMSG;
     d->request = (struct request){
         .id = record->id,
+        .start_ns = record->start_ns,
         .start_unix_ns = clock_unix_from_monotonic(record->start_ns),
         .duration_ns = record->duration_ns,
         .pid = record->h.pid,
@@ -200,12 +200,13 @@ int diagnose_request(const struct request_record *record, const struct request_n
         .status = record->status,
         .bytes_in = record->bytes_in,
         .bytes_out = record->bytes_out,
+        .link = {record->link.trace_id_high, record->link.trace_id_low, record->link.span_id},
         .peer = wait_peer(record->peer_family, record->peer_address, record->peer_port, d->peer, sizeof(d->peer)),
         .cause = d->cause,
     };
-    set_service(d, names);
     add_parts(d, names);
     sort_parts(&d->request);
     set_cause(d);
+    set_service(d, names); /* last: its texts hold until the next name is asked for */
     return request_copy(&d->request, ret);
 }

@@ -75,7 +75,8 @@ static void put_path(struct route *r, struct span path, bool whole)
 
 static bool parse_method(struct span *line, struct route *ret)
 {
-    static const char *const methods[] = {"GET", "PUT", "HEAD", "POST", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE"};
+    static const char *const methods[] = {"GET",  "PUT",   "HEAD",  "POST",     "PATCH",     "DELETE", "OPTIONS", "CONNECT", "TRACE", "COPY",
+                                          "LOCK", "MKCOL", "MOVE",  "PROPFIND", "PROPPATCH", "PURGE",  "QUERY",   "REPORT",  "SEARCH", "UNLOCK"};
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         size_t size = strlen(methods[i]);
         if (line->size <= size || memcmp(line->data, methods[i], size) != 0 || line->data[size] != ' ')

@@ -1,64 +1,54 @@
-/* The numbers of the machine that this is compiled for, which is the one that the records come from. */
+/* The numbers of the machine that this is compiled for, which is the one that the records come from; their names are those of the C
+ * library's header (see meson.build). */
 #include "diagnose/syscalls.h"
 
 #include "base/cleanup.h"
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 
-struct call {
-    int number;
-    enum syscall_reason reason;
-    const char *name;
+static const char *const names[] = {
+#define SYSCALL(name) [SYS_##name] = #name,
+#include "syscall_names.h"
+#undef SYSCALL
 };
 
-#define CALL(name)             {SYS_##name, SYSCALL_REASON_NONE, #name},
-#define CALL_FOR(name, reason) {SYS_##name, SYSCALL_REASON_##reason, #name},
+#define LOCKS(name)   [SYS_##name] = SYSCALL_REASON_LOCK,
+#define SLEEPS(name)  [SYS_##name] = SYSCALL_REASON_SLEEP,
+#define ON_DISK(name) [SYS_##name] = SYSCALL_REASON_DISK,
 
-static const struct call calls[] = {
-    CALL(read) CALL(write) CALL(readv) CALL(writev) CALL(pread64) CALL(pwrite64) CALL(preadv) CALL(pwritev)
-    CALL(sendto) CALL(recvfrom) CALL(sendmsg) CALL(recvmsg) CALL(recvmmsg) CALL(connect) CALL(accept) CALL(accept4) CALL(shutdown)
-    CALL(sendfile) CALL(splice) CALL(copy_file_range) CALL(ioctl) CALL(close) CALL(io_uring_enter)
-    CALL(ppoll) CALL(pselect6) CALL(epoll_pwait) CALL(wait4) CALL(waitid) CALL(rt_sigtimedwait) CALL(rt_sigsuspend)
-    CALL(execve) CALL(clone) CALL(mmap) CALL(munmap) CALL(mprotect) CALL(madvise) CALL(brk) CALL(exit_group)
-    CALL(mq_timedreceive) CALL(msgrcv) CALL(getrandom) CALL(io_getevents) CALL(restart_syscall)
-    CALL_FOR(futex, LOCK) CALL_FOR(flock, LOCK) CALL_FOR(fcntl, LOCK) CALL_FOR(semop, LOCK) CALL_FOR(semtimedop, LOCK)
-    CALL_FOR(nanosleep, SLEEP) CALL_FOR(clock_nanosleep, SLEEP)
-    CALL_FOR(openat, DISK) CALL_FOR(unlinkat, DISK) CALL_FOR(mkdirat, DISK) CALL_FOR(renameat2, DISK) CALL_FOR(linkat, DISK)
-    CALL_FOR(symlinkat, DISK) CALL_FOR(fsync, DISK) CALL_FOR(fdatasync, DISK) CALL_FOR(sync, DISK) CALL_FOR(syncfs, DISK)
-    CALL_FOR(msync, DISK) CALL_FOR(sync_file_range, DISK) CALL_FOR(ftruncate, DISK) CALL_FOR(truncate, DISK)
-    CALL_FOR(fallocate, DISK) CALL_FOR(getdents64, DISK) CALL_FOR(statx, DISK) CALL_FOR(fstat, DISK) CALL_FOR(readlinkat, DISK)
-    CALL_FOR(mount, DISK) CALL_FOR(umount2, DISK) CALL_FOR(fadvise64, DISK) CALL_FOR(readahead, DISK)
+static const uint8_t reasons[array_size(names)] = {
+    LOCKS(futex) LOCKS(flock) LOCKS(fcntl) LOCKS(semop) LOCKS(semtimedop)
+    SLEEPS(nanosleep) SLEEPS(clock_nanosleep)
+    ON_DISK(openat) ON_DISK(unlinkat) ON_DISK(mkdirat) ON_DISK(renameat2) ON_DISK(linkat) ON_DISK(symlinkat)
+    ON_DISK(fsync) ON_DISK(fdatasync) ON_DISK(sync) ON_DISK(syncfs) ON_DISK(msync) ON_DISK(sync_file_range)
+    ON_DISK(ftruncate) ON_DISK(truncate) ON_DISK(fallocate) ON_DISK(getdents64) ON_DISK(statx) ON_DISK(fstat)
+    ON_DISK(readlinkat) ON_DISK(mount) ON_DISK(umount2) ON_DISK(fadvise64) ON_DISK(readahead)
 #if defined(__x86_64__)
-    CALL(poll) CALL(select) CALL(epoll_wait) CALL(fork) CALL(vfork) CALL(pause)
-    CALL_FOR(open, DISK) CALL_FOR(creat, DISK) CALL_FOR(stat, DISK) CALL_FOR(lstat, DISK) CALL_FOR(newfstatat, DISK)
-    CALL_FOR(access, DISK) CALL_FOR(unlink, DISK) CALL_FOR(mkdir, DISK) CALL_FOR(rmdir, DISK) CALL_FOR(rename, DISK)
-    CALL_FOR(renameat, DISK) CALL_FOR(link, DISK) CALL_FOR(symlink, DISK) CALL_FOR(readlink, DISK) CALL_FOR(getdents, DISK)
-    CALL_FOR(chmod, DISK) CALL_FOR(chown, DISK)
+    ON_DISK(open) ON_DISK(creat) ON_DISK(stat) ON_DISK(lstat) ON_DISK(newfstatat) ON_DISK(access) ON_DISK(unlink)
+    ON_DISK(mkdir) ON_DISK(rmdir) ON_DISK(rename) ON_DISK(renameat) ON_DISK(link) ON_DISK(symlink) ON_DISK(readlink)
+    ON_DISK(getdents) ON_DISK(chmod) ON_DISK(chown)
 #endif
 };
 
-static const struct call *find(int number)
+static bool is_known(int number)
 {
-    for (size_t i = 0; i < array_size(calls); i++)
-        if (calls[i].number == number)
-            return &calls[i];
-    return NULL;
+    return number >= 0 && (size_t)number < array_size(names) && names[number];
 }
 
 enum syscall_reason syscall_reason(int number)
 {
-    const struct call *call = number < 0 ? NULL : find(number);
-    return call ? call->reason : SYSCALL_REASON_NONE;
+    return is_known(number) ? reasons[number] : SYSCALL_REASON_NONE;
 }
 
 const char *syscall_name(int number, char *out, size_t size)
 {
-    const struct call *call = number < 0 ? NULL : find(number);
     if (number < 0)
         snprintf(out, size, "page fault");
-    else if (call)
-        snprintf(out, size, "%s", call->name);
+    else if (is_known(number))
+        snprintf(out, size, "%s", names[number]);
     else
         snprintf(out, size, "system call %d", number);
     return out;

@@ -1,4 +1,4 @@
-/* System calls by number, as far as threads sleep in them: their names, and those whose number alone tells the reason. */
+/* System calls by number: their names, and those whose number alone tells why a thread sleeps in them. */
 #pragma once
 
 #include <stddef.h>

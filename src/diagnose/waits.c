@@ -49,6 +49,13 @@ static bool is_kernel_lock(const struct frame *frames, size_t count)
            on_stack(frames, count, "rt_mutex") || on_stack(frames, count, "lock_mm_and_find_vma");
 }
 
+/* A freezer's mark is its function alone on older kernels, and where cgroups v2 freeze. */
+static bool is_stopped(const struct request_wait *w, const struct wait_frames *frames)
+{
+    return w->state & REQUEST_WAIT_STOPPED || on_stack(frames->kernel, frames->kernel_count, "__refrigerator") ||
+           on_stack(frames->kernel, frames->kernel_count, "do_freezer_trap");
+}
+
 static enum request_part_kind kind_of_call(const struct request_wait *w, const struct frame *frames, size_t count)
 {
     switch (syscall_reason(w->syscall)) {
@@ -74,6 +81,8 @@ static enum request_part_kind kind_of_call(const struct request_wait *w, const s
 
 enum request_part_kind wait_kind(const struct request_wait *w, const struct wait_frames *frames)
 {
+    if (is_stopped(w, frames))
+        return REQUEST_PART_OTHER;
     if (syscall_reason(w->syscall) == SYSCALL_REASON_LOCK)
         return REQUEST_PART_LOCK; /* flock has a file, and waits for no disk */
     if (w->state & REQUEST_WAIT_IO)
@@ -127,8 +136,9 @@ static void append_object(const struct request_wait *w, char *out, size_t size)
         append(out, size, " on the client's connection");
         break;
     case REQUEST_OBJECT_SOCKET:
-        append(out, size, " on the connection to ");
-        append(out, size, wait_peer(w->peer_family, w->peer_address, w->peer_port, peer, sizeof(peer)));
+        wait_peer(w->peer_family, w->peer_address, w->peer_port, peer, sizeof(peer));
+        append(out, size, peer[0] ? " on the connection to " : " on a connection"); /* not connected yet, or no more */
+        append(out, size, peer);
         break;
     case REQUEST_OBJECT_UNIX:
         append(out, size, " on a Unix socket");
@@ -169,8 +179,12 @@ const char *wait_detail(const struct request_wait *w, const struct wait_frames *
 {
     char call[32], times[32];
     syscall_name(w->syscall, call, sizeof(call));
-    snprintf(out, size, "%s", call);
-    append_object(w, out, size);
+    if (is_stopped(w, frames)) {
+        snprintf(out, size, "stopped by a signal, a debugger or a freezer");
+    } else {
+        snprintf(out, size, "%s", call);
+        append_object(w, out, size);
+    }
     if (w->count > 1) {
         snprintf(times, sizeof(times), ", %u times", w->count);
         append(out, size, times);

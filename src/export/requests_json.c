@@ -40,6 +40,12 @@ static void put_request(struct buf *out, const struct request *r)
     buf_printf(out, ",\"status\":%u", r->status);
     put_text(out, "peer", r->peer);
     buf_printf(out, ",\"bytes_in\":%" PRIu64 ",\"bytes_out\":%" PRIu64, r->bytes_in, r->bytes_out);
+    if (trace_link_is_set(&r->link)) {
+        const struct trace_link_text text = trace_link_text(&r->link);
+        put_text(out, "trace_id", text.trace_id);
+        if (text.span_id[0])
+            put_text(out, "span_id", text.span_id);
+    }
     put_text(out, "cause", r->cause);
     buf_puts(out, ",\"parts\":[");
     for (size_t i = 0; i < r->part_count; i++) {

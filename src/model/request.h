@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/cleanup.h"
+#include "model/trace_link.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,6 +20,7 @@
     X(DOWNSTREAM, "downstream", "waiting for another service that this request called")                      \
     X(OTHER_REQUESTS, "other_requests", "the thread was working for other requests")                         \
     X(OTHER, "other", "waiting in a system call or fault that is none of the above")                         \
+    X(STEAL, "steal", "the hypervisor ran something else on its CPU")                                        \
     X(UNATTRIBUTED, "unattributed", "not known")
 
 enum request_part_kind {
@@ -46,7 +48,8 @@ struct request_part {
 
 struct request {
     uint64_t id; /* 0: none. One with the same id says more of the same request, and takes its place */
-    uint64_t start_unix_ns;
+    uint64_t start_ns;      /* CLOCK_MONOTONIC: what it is ordered and found by */
+    uint64_t start_unix_ns; /* the wall clock's time of it, which may be set at any moment: only to be shown */
     uint64_t duration_ns;
     uint32_t pid, tid;
     const char *service;
@@ -56,6 +59,7 @@ struct request {
     const char *peer;     /* "127.0.0.1:4711" or "" */
     uint16_t status;      /* 0: no reply seen */
     uint64_t bytes_in, bytes_out;
+    struct trace_link link; /* the trace that its thread worked for meanwhile, if it was one; zeros: none */
     const char *cause;    /* one sentence: the largest part, in words */
     struct request_part parts[REQUEST_PARTS_MAX];
     size_t part_count;

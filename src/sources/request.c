@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "sources/missed_runs.h"
 #include "sources/request_ladder.h"
 #include "sources/request_metrics.h"
 #include "sources/request_services.h"
@@ -145,14 +146,6 @@ static uint64_t lost(struct request_source *s, uint32_t reason)
     return sum;
 }
 
-static int program_info(const struct bpf_program *program, struct bpf_prog_info *ret)
-{
-    int fd = bpf_program__fd(program);
-    uint32_t size = sizeof(*ret);
-    memset(ret, 0, sizeof(*ret));
-    return fd < 0 ? -ENOENT : bpf_obj_get_info_by_fd(fd, ret, &size);
-}
-
 static void request_losses(void *self, struct losses *losses)
 {
     struct request_source *s = self;
@@ -160,13 +153,7 @@ static void request_losses(void *self, struct losses *losses)
     losses->count[LOSS_MAP_FULL] += lost(s, REQUEST_LOSS_MAP_FULL);
     losses->count[LOSS_REQUEST_UNMATCHED] += lost(s, REQUEST_LOSS_UNMATCHED);
     losses->count[LOSS_REQUEST_NOT_DETAILED] += lost(s, REQUEST_LOSS_NOT_DETAILED);
-    struct bpf_program *program;
-    bpf_object__for_each_program(program, s->bpf->obj)
-    {
-        struct bpf_prog_info info;
-        if (program_info(program, &info) == 0)
-            losses->count[LOSS_MISSED] += info.recursion_misses;
-    }
+    losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
 }
 
 static struct request_timer timed(struct request_source *s, int timer)
@@ -221,7 +208,7 @@ static size_t request_memory_bytes(void *self)
     {
         size_t entries = bpf_map__max_entries(map), value = bpf_map__value_size(map),
                key = bpf_map__key_size(map);
-        if (bpf_map__fd(map) < 0 || (!s->tables && is_of_tables(s, map)))
+        if (bpf_map__fd(map) < 0 || (!s->tables && is_of_tables(s, map)) || map == s->bpf->maps.thread_links)
             continue;
         if (bpf_map__type(map) == BPF_MAP_TYPE_RINGBUF)
             sum += entries;

@@ -6,7 +6,6 @@
 #include "sources/unwind_tables_private.h"
 
 #include <bpf/bpf.h>
-#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
 #include <linux/types.h>
@@ -59,8 +58,10 @@ static const struct rung {
     {"socket tracepoints", BY_SOCKET | IF_SENDPAGE, true, ""},
     {"socket tracepoints, no sendpage", BY_SOCKET, true,
      "replies sent by sendfile seem to end with their header"},
-    {"fexit of inet_sendmsg, inet_recvmsg", BY_FUNCTION | IF_SENDPAGE, true, ""},
-    {"fexit, registers found by their place", BY_FUNCTION | IF_SENDPAGE, false, ""},
+    {"fexit of inet_sendmsg, inet_recvmsg", BY_FUNCTION | IF_SENDPAGE, true,
+     "services that an event loop calls over Unix sockets are not seen"},
+    {"fexit, registers found by their place", BY_FUNCTION | IF_SENDPAGE, false,
+     "services that an event loop calls over Unix sockets are not seen"},
     {"exit of all system calls", BY_SYSCALL, true,
      "costs every system call on the node about 60 ns; io_uring is not seen"},
     {"exit of all system calls, registers found by their place", BY_SYSCALL, false,
@@ -84,23 +85,14 @@ struct attempt {
     const struct rung *rung;
     enum request_walks walks;
     bool has_sendpage;
+    struct request_bpf *opened; /* for the next one; NULL: it opens its own */
 };
 
-/* What has to be known of a kernel before anything is loaded. To read its types costs 10 ms: once. */
-struct kernel_facts {
-    bool has_sendpage;
-    bool has_return; /* from the scheduler, to hook */
-};
-
-static struct kernel_facts look_at_kernel(void)
+/* What has to be known of a kernel before anything is chosen. Its types, which tell, are read by libbpf when the first of these
+ * questions is put to an object, and again by each other object: 10 ms. */
+static bool has_target(struct bpf_program *program, const char *name)
 {
-    struct btf *btf = btf__load_vmlinux_btf();
-    struct kernel_facts facts = {
-        .has_sendpage = btf && btf__find_by_name_kind(btf, "inet_sendpage", BTF_KIND_FUNC) > 0,
-        .has_return = btf && btf__find_by_name_kind(btf, "btf_trace_sched_exit_tp", BTF_KIND_TYPEDEF) > 0,
-    };
-    btf__free(btf);
-    return facts;
+    return bpf_program__set_attach_target(program, 0, name) == 0;
 }
 
 static void choose_programs(struct request_bpf *bpf, const struct attempt *a)
@@ -147,6 +139,11 @@ static int set_up_walks(struct request_bpf *bpf, const struct attempt *a, const 
 static void set_options(struct request_bpf *bpf, const struct rung *rung,
                         const struct source_options *options)
 {
+    bpf->rodata->links = options->links;
+    if (options->links)
+        (void)bpf_map__reuse_fd(bpf->maps.thread_links, options->links_fd); /* where it fails, nothing is linked */
+    else
+        (void)bpf_map__set_autocreate(bpf->maps.thread_links, false);
     bpf->rodata->has_task_registers = rung->task_registers;
     bpf->rodata->has_socket_cookies = rung->programs & BY_SOCKET;
     bpf->rodata->skip_pid = (uint32_t)getpid(); /* always: our page is no service of the node */
@@ -202,24 +199,23 @@ void request_ladder_forget(struct request_bpf *bpf)
             release(bpf, name);
         release(bpf, REQUEST_CLAIM_CONNECTION | i);
     }
-    bpf->bss->parked_requests = 0;
 }
 
 void request_ladder_forget_process(struct request_bpf *bpf, uint32_t place)
 {
     static const struct request_process blank;
-    uint32_t *pids = (uint32_t *)bpf->bss->process_names, pid = pids[place];
-    pids[place] = 0;
+    uint64_t *names = (uint64_t *)bpf->bss->process_names, name = names[place];
+    names[place] = 0;
     (void)bpf_map_update_elem(bpf_map__fd(bpf->maps.processes), &place, &blank, BPF_ANY);
     release(bpf, REQUEST_CLAIM_PROCESS | place);
-    release(bpf, REQUEST_CLAIM_PID | pid);
+    release(bpf, REQUEST_CLAIM_NAME | name);
 }
 
 /* Loads and attaches; what attaches sees requests from now on, but the ring is empty until somebody is
  * served. */
-static int try_rung(const struct attempt *a, const struct source_options *options, struct request_bpf **ret)
+static int try_rung(struct attempt *a, const struct source_options *options, struct request_bpf **ret)
 {
-    struct request_bpf *bpf = request_bpf__open();
+    struct request_bpf *bpf = a->opened ? take_ptr(a->opened) : request_bpf__open();
     if (!bpf)
         return -errno;
     choose_programs(bpf, a);
@@ -248,17 +244,17 @@ static int quiet(enum libbpf_print_level level, const char *format, va_list argu
     return 0;
 }
 
-static int climb(const struct source_options *options, struct attach_entry *entry, int only, struct attempt a,
+static int climb(const struct source_options *options, struct attach_entry *entry, int only, struct attempt *a,
                  struct request_bpf **ret)
 {
     int r = -ENOTSUP;
     for (size_t i = 0; i < array_size(rungs); i++) {
         if (only != REQUEST_RUNG_BEST && (size_t)only != i)
             continue;
-        if (!a.has_sendpage && rungs[i].programs == BY_SOCKET) /* the same as the one above */
+        if (!a->has_sendpage && rungs[i].programs == BY_SOCKET) /* the same as the one above */
             continue;
-        a.rung = &rungs[i];
-        r = try_rung(&a, options, ret);
+        a->rung = &rungs[i];
+        r = try_rung(a, options, ret);
         if (r == 0) {
             snprintf(entry->rung, sizeof(entry->rung), "%s", rungs[i].name);
             snprintf(entry->truth, sizeof(entry->truth), "%s", rungs[i].truth);
@@ -289,21 +285,26 @@ int request_ladder_climb(const struct source_options *options, struct attach_rep
 {
     struct attach_entry *entry = attach_report_add(report, "requests");
     enum request_walks way = (enum request_walks)choice->walks;
+    struct attempt a = {.opened = request_bpf__open()};
+    if (!a.opened)
+        return -errno;
     libbpf_print_fn_t before = libbpf_set_print(quiet);
-    const struct kernel_facts facts = look_at_kernel();
+    a.has_sendpage = has_target(a.opened->progs.request_inet_sendpage, "inet_sendpage");
+    bool has_return = has_target(a.opened->progs.request_return, "sched_exit_tp");
     if (choice->walks == REQUEST_WALKS_BEST)
-        way = facts.has_return ? REQUEST_WALKS_AT_RETURN : REQUEST_WALKS_AT_LEAVING;
-    struct attempt a = {.walks = way, .has_sendpage = facts.has_sendpage};
-    bool is_possible = way != REQUEST_WALKS_AT_RETURN || facts.has_return;
-    int r = is_possible ? climb(options, entry, choice->rung, a, ret) : -ENOENT, refused = r;
+        way = has_return ? REQUEST_WALKS_AT_RETURN : REQUEST_WALKS_AT_LEAVING;
+    a.walks = way;
+    bool is_possible = way != REQUEST_WALKS_AT_RETURN || has_return;
+    int r = is_possible ? climb(options, entry, choice->rung, &a, ret) : -ENOENT, refused = r;
     if (r < 0 && r != -EPERM) { /* is it the walks that this kernel does not take? */
         struct attach_entry second = {0};
         snprintf(second.probe, sizeof(second.probe), "%s", entry->probe);
         a.walks = REQUEST_WALKS_NONE;
-        r = climb(options, &second, choice->rung, a, ret);
+        r = climb(options, &second, choice->rung, &a, ret);
         if (r == 0)
             *entry = second;
     }
+    request_bpf__destroy(a.opened);
     libbpf_set_print(before);
     if (r < 0)
         snprintf(entry->truth, sizeof(entry->truth), "no requests are seen");

@@ -13,13 +13,15 @@
 #include "request.skel.h"
 
 #include <errno.h>
-#include <signal.h>
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define SWEEP_NS     (5 * 1000000000ull)
+#define PROC_TICK_NS 10000000ull
 #define SERVICES_MAX 128 /* more are "other" */
 #define NAME_MAX_    64
 
@@ -42,7 +44,7 @@ struct request_metrics {
     struct request_service_names names;
     uint64_t swept_ns;
     struct { /* whose counters are at a place, as far as was noticed */
-        uint32_t pid;
+        uint64_t name;
         uint32_t service;
     } places[REQUEST_PROCESSES_MAX];
     struct service *services[SERVICES_MAX];
@@ -89,38 +91,78 @@ static int find_service(struct request_metrics *m, const char *name, uint32_t *r
     return 0;
 }
 
+/* When a process began, in steps of /proc (10 ms since boot). -ESRCH: there is none of that PID. */
+static int read_start(uint32_t pid, uint64_t *ret_ns)
+{
+    char path[32], text[512];
+    unsigned long long ticks;
+    snprintf(path, sizeof(path), "/proc/%u/stat", pid);
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT ? -ESRCH : -errno;
+    ssize_t n = read(fd, text, sizeof(text) - 1);
+    if (n < 0)
+        return -errno;
+    text[n] = 0;
+    const char *at = strrchr(text, ')'); /* a command may hold one, too */
+    for (int field = 2; at && field < 22; field++)
+        at = strchr(at + 1, ' ');
+    if (!at || sscanf(at, "%llu", &ticks) != 1)
+        return -EBADMSG;
+    *ret_ns = ticks * PROC_TICK_NS;
+    return 0;
+}
+
+/* Has the PID been given to another process, which began at `start_ns`? */
+static bool is_taken_again(uint64_t name, uint64_t start_ns)
+{
+    const uint64_t tick = PROC_TICK_NS >> 10, mask = (1ull << (REQUEST_NAME_BITS - REQUEST_NAME_PID_BITS)) - 1;
+    return (((name >> REQUEST_NAME_PID_BITS) - (start_ns >> 10)) & mask) > tick;
+}
+
+static bool has_gone(uint64_t name)
+{
+    uint64_t start_ns;
+    int r = read_start(request_name_pid(name), &start_ns);
+    return r == 0 ? is_taken_again(name, start_ns) : r == -ESRCH;
+}
+
 /* The counters at `place` and the service that they belong to, which stays the same for as long as the
  * process lives: a series must not lose to another what it had counted. */
 static struct service *read_place(struct request_metrics *m, uint32_t place, struct request_process *ret)
 {
-    uint32_t pid = ((const volatile uint32_t *)m->bpf->bss->process_names)[place];
-    if (!pid || bpf_map_lookup_elem(bpf_map__fd(m->bpf->maps.processes), &place, ret) < 0)
+    uint64_t process = ((const volatile uint64_t *)m->bpf->bss->process_names)[place];
+    if (!process || bpf_map_lookup_elem(bpf_map__fd(m->bpf->maps.processes), &place, ret) < 0)
         return NULL;
-    if (m->places[place].pid != pid) {
+    if (m->places[place].name != process) {
         char name[NAME_MAX_] = "";
+        uint32_t pid = request_name_pid(process);
+        uint64_t start_ns;
         if (m->names.service)
             m->names.service(m->names.context, pid, name, sizeof(name));
+        if (read_start(pid, &start_ns) == 0 && is_taken_again(process, start_ns))
+            name[0] = 0; /* the name that was given may be another's */
         if (!name[0])
             snprintf(name, sizeof(name), "%.16s", ret->comm);
         if (find_service(m, name, &m->places[place].service) < 0)
             return NULL;
-        m->places[place].pid = pid;
+        m->places[place].name = process;
     }
     return m->services[m->places[place].service];
 }
 
 static void add(const struct request_process *p, uint64_t counts[][BOUNDS + 1], uint64_t *sum_ns)
 {
-    for (int class = 0; class < REQUEST_CLASSES; class ++) {
+    for (int digit = 0; digit < REQUEST_CLASSES; digit++) {
         for (int i = 0; i < REQUEST_BUCKETS; i++) {
             int at = i <= FIRST_BOUND ? 0 : i > LAST_BOUND ? BOUNDS : (i - FIRST_BOUND + 1) / 2;
-            counts[class][at] += p->buckets[class][i];
+            counts[digit][at] += p->buckets[digit][i];
         }
-        sum_ns[class] += p->duration_sum_ns[class];
+        sum_ns[digit] += p->duration_sum_ns[digit];
     }
 }
 
-static void write_class(struct metric_set *set, const struct service *service, int class)
+static void write_class(struct metric_set *set, const struct service *service, int digit)
 {
     static const char *const class_names[REQUEST_CLASSES] = {"none", "1xx", "2xx", "3xx", "4xx", "5xx"};
     double bounds[BOUNDS];
@@ -128,15 +170,15 @@ static void write_class(struct metric_set *set, const struct service *service, i
     for (int i = 0; i <= BOUNDS; i++) {
         if (i < BOUNDS)
             bounds[i] = (double)(1ull << (FIRST_BOUND + 2 * i + REQUEST_BUCKET_SHIFT + 1)) / 1e9;
-        total += service->counts[class][i];
+        total += service->counts[digit][i];
     }
     if (!total)
         return;
     metric_add_histogram(
         set, "http_server_request_duration_seconds", "seconds",
         "Requests served, from their first bytes to the last of the reply, by class of status (none: no reply).",
-        bounds, service->counts[class], BOUNDS, (double)service->sum_ns[class] / 1e9,
-        METRIC_LABELS({"service_name", service->name}, {"http_response_status_class", class_names[class]}));
+        bounds, service->counts[digit], BOUNDS, (double)service->sum_ns[digit] / 1e9,
+        METRIC_LABELS({"service_name", service->name}, {"http_response_status_class", class_names[digit]}));
 }
 
 void request_metrics_write(struct request_metrics *m, struct metric_set *set)
@@ -152,8 +194,8 @@ void request_metrics_write(struct request_metrics *m, struct metric_set *set)
             add(&p, service->counts, service->sum_ns);
     }
     for (size_t i = 0; i < m->service_count; i++)
-        for (int class = 0; class < REQUEST_CLASSES; class ++)
-            write_class(set, m->services[i], class);
+        for (int digit = 0; digit < REQUEST_CLASSES; digit++)
+            write_class(set, m->services[i], digit);
 }
 
 void request_metrics_sweep(struct request_metrics *m, uint64_t now_ns)
@@ -164,11 +206,10 @@ void request_metrics_sweep(struct request_metrics *m, uint64_t now_ns)
     for (uint32_t place = 0; place < REQUEST_PROCESSES_MAX; place++) {
         struct request_process p;
         struct service *service = read_place(m, place, &p);
-        if (!service || kill((pid_t)m->places[place].pid, 0) == 0 || errno != ESRCH ||
-            now_ns < p.last_ns + SWEEP_NS)
+        if (!service || now_ns < p.last_ns + SWEEP_NS || !has_gone(m->places[place].name))
             continue;
         add(&p, service->gone, service->gone_ns);
         request_ladder_forget_process(m->bpf, place);
-        m->places[place].pid = 0;
+        m->places[place].name = 0;
     }
 }

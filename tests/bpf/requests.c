@@ -8,7 +8,11 @@ int server_main(int argc, char **argv);
 
 #include "sources/unwind_tables.h"
 
+#include <linux/sched.h>
 #include <poll.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 struct watch watch;
 pid_t servers[4];
@@ -28,7 +32,15 @@ static unsigned short free_port(void)
     return ntohs(address.sin_port);
 }
 
-static void start_server(int way)
+/* As fork(); `pid` is the new process's number, 0 for any. */
+static pid_t fork_as(pid_t pid)
+{
+    struct clone_args arguments = {
+        .exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&pid, .set_tid_size = 1};
+    return pid ? (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments)) : fork();
+}
+
+static bool start_server(int way, pid_t pid, const char *command)
 {
     char port[16], name[16], byte;
     int ready[2];
@@ -36,22 +48,39 @@ static void start_server(int way)
     snprintf(port, sizeof(port), "%u", ports[way]);
     snprintf(name, sizeof(name), "%s", server_names[way]);
     assert_int_equal(pipe(ready), 0);
-    servers[way] = fork();
-    if (servers[way] == 0) {
+    pid = fork_as(pid);
+    if (pid < 0) {
+        close(ready[0]);
+        close(ready[1]);
+        return false;
+    }
+    if (pid > 0)
+        servers[way] = pid;
+    if (pid == 0) {
         setpgid(0, 0);
+        prctl(PR_SET_NAME, command);
         dup2(ready[1], 1);
+        syscall(SYS_close_range, 3, ~0u, 0); /* programs that the test lets go of must not stay attached for this process */
         _exit(server_main(4, (char *[]){(char *)"server", name, port, (char *)"/var/tmp", NULL}));
     }
     close(ready[1]);
     assert_int_equal(read(ready[0], &byte, 1), 1);
     close(ready[0]);
+    return true;
+}
+
+bool replace_server(int way, const char *command)
+{
+    kill(servers[way], SIGKILL);
+    assert_int_equal(waitpid(servers[way], NULL, 0), servers[way]);
+    return start_server(way, servers[way], command);
 }
 
 int start_servers(void **state)
 {
     (void)state;
     for (int i = 0; i < 4; i++)
-        start_server(i);
+        start_server(i, 0, server_names[i]);
     return 0;
 }
 
@@ -92,6 +121,16 @@ void expect(int fd, const char *text, int count)
         if (size >= strlen(text) && strcmp(data + size - strlen(text), text) == 0)
             count--;
         assert_true(size < sizeof(data) - 1);
+    }
+}
+
+void await_full(int fd)
+{
+    for (int there = 0, before = -1, unchanged = 0; unchanged < 10 || there < 65536;
+         unchanged = there == before ? unchanged + 1 : 0) {
+        before = there;
+        poll(NULL, 0, 10);
+        assert_int_equal(ioctl(fd, FIONREAD, &there), 0);
     }
 }
 
@@ -272,6 +311,31 @@ uint64_t lost(enum loss_reason reason)
     struct losses losses = {0};
     source_request.losses(watch.self, &losses);
     return losses.count[reason] - watch.before.count[reason];
+}
+
+uint64_t counted(const char *service)
+{
+    _cleanup_(metric_set_freep) struct metric_set *set = NULL;
+    uint64_t sum = 0;
+    assert_int_equal(metric_set_new(&set), 0);
+    source_request.metrics(watch.self, set);
+    for (size_t i = 0; i < metric_set_families(set); i++) {
+        struct metric_family family = metric_set_family(set, i);
+        for (size_t p = 0; strcmp(family.name, "http_server_request_duration_seconds") == 0 && p < family.point_count; p++)
+            for (size_t b = 0; strcmp(family.points[p].labels[0].value, service) == 0 && b <= family.points[p].bound_count; b++)
+                sum += family.points[p].counts[b];
+    }
+    return sum;
+}
+
+void await_counted(const char *service, uint64_t count)
+{
+    uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
+    while (counted(service) < count && clock_monotonic_ns() < end)
+        poll(NULL, 0, 10);
+    if (counted(service) != count)
+        fail_msg("%llu requests of %s are counted, not %llu", (unsigned long long)counted(service), service,
+                 (unsigned long long)count);
 }
 
 /* EACCES and E2BIG are the verifier's words for a program that is wrong; EPERM, EINVAL, ESRCH say that the

@@ -8,6 +8,7 @@
 #include "sources/source.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,12 +47,17 @@ extern unsigned short ports[4];
 #define ON_RUNG_WALKING(rung, walks) ((void *)(long)(((walks) + 1) * 256 + (rung) + 1))
 int start_servers(void **state);
 int stop_servers(void **state);
+/* Ends a server and starts it anew: another process of the same PID, and whose threads are called `command`. False: this kernel gives
+ * nobody the number that he asks for. */
+bool replace_server(int way, const char *command);
 int watch_begin(void **state);
 int watch_end(void **state);
 
 int dial(int way);
 /* Until `text` was read `count` times. */
 void expect(int fd, const char *text, int count);
+/* Until the server has sent as much as there is room for. */
+void await_full(int fd);
 /* A request on a connection of its own, to the end of its reply. */
 void ask(int way, const char *method, const char *target);
 
@@ -61,6 +67,9 @@ size_t seen(pid_t pid, const char *route);
 const struct request *await(pid_t pid, const char *route, size_t count);
 uint64_t total(const struct request *r, enum request_part_kind kind);
 uint64_t lost(enum loss_reason reason);
+/* What the counters have of a service, whatever the status. */
+uint64_t counted(const char *service);
+void await_counted(const char *service, uint64_t count);
 
 /* Skips the case where there is no such rung, or no such way to walk stacks. */
 void need_rung(void);

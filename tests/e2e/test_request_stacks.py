@@ -38,12 +38,13 @@ def test_the_function_that_slept(server_program, tmp_path, way):
     assert len(requests) == 8
     sleeps = [part for r in requests for part in r["parts"] if part["kind"] == "sleep"]
     assert len(sleeps) == 8, requests
-    whole = 0
+    whole = with_kernel = 0
     for part in sleeps:
         stack = part["stack"]
-        assert stack[0].endswith("_[k]"), part
+        with_kernel += stack[0].endswith("_[k]")
         # Also where its rows were not there yet: then it comes as a copy, which may be too short for the outer frames only.
         assert stack.index("sleep_ms") + 1 == stack.index("nap_long"), part
         assert "sleep_ms < nap_long" in part["detail"], part
         whole += not stack[-1].startswith("[truncated")
     assert whole >= 1, sleeps
+    assert with_kernel >= 6, sleeps  # not where the return to a CPU was not traced (docs/why.md)

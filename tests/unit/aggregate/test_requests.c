@@ -1,4 +1,4 @@
-/* The slowest requests: order, bounds, replacement by id, ageing, a wall clock that is set back. */
+/* The slowest requests: order, bounds, replacement by id, ageing, a wall clock that is set. */
 #include "aggregate/requests.h"
 
 #include <errno.h>
@@ -13,13 +13,18 @@
 #define SECOND 1000000000ull
 #define NOW    (1000000 * SECOND)
 
-static int add(struct requests *r, uint64_t id, uint64_t start_ns, uint64_t duration_ns)
+static int add_at(struct requests *r, uint64_t id, uint64_t start_ns, uint64_t start_unix_ns, uint64_t duration_ns)
 {
-    struct request request = {.id = id, .start_unix_ns = start_ns, .duration_ns = duration_ns, .service = "s", .method = "GET",
+    struct request request = {.id = id, .start_ns = start_ns, .start_unix_ns = start_unix_ns, .duration_ns = duration_ns, .service = "s", .method = "GET",
                               .route = "/", .peer = "", .cause = "", .container_id = "", .status = 200};
     struct request *copy;
     assert_int_equal(request_copy(&request, &copy), 0);
     return requests_add(r, copy);
+}
+
+static int add(struct requests *r, uint64_t id, uint64_t start_ns, uint64_t duration_ns)
+{
+    return add_at(r, id, start_ns, 5, duration_ns);
 }
 
 static size_t slowest(struct requests *r, uint64_t since, size_t max, uint64_t *ret_durations)
@@ -97,18 +102,34 @@ static void test_old_ones_go(void **state)
     assert_int_equal(d[0], 40);
 }
 
-static void test_clock_set_back(void **state)
+/* By hours and by milliseconds, to either side: what is kept, found and replaced is the same. */
+static void test_wall_clock_is_set(void **state)
+{
+    (void)state;
+    static const int64_t steps_ns[] = {0, -7200 * (int64_t)SECOND, 7200 * (int64_t)SECOND, -3000000, 3000000};
+    _cleanup_(requests_freep) struct requests *r = NULL;
+    uint64_t d[8];
+    assert_int_equal(requests_new(1 << 20, &r), 0);
+    for (size_t i = 0; i < 5; i++)
+        add_at(r, 1 + i, NOW + i * SECOND, NOW * 1000 + i * SECOND + steps_ns[i], 50 - i);
+    add_at(r, 1, NOW, NOW * 500, 60); /* more is known of the first, on a clock that now says something else */
+    assert_int_equal(slowest(r, 0, 8, d), 5);
+    assert_int_equal(d[0], 60);
+    assert_int_equal(d[1], 49);
+    assert_int_equal(slowest(r, NOW + 3 * SECOND, 8, d), 2);
+}
+
+/* It would stand in the place of a newer one. */
+static void test_too_late(void **state)
 {
     (void)state;
     _cleanup_(requests_freep) struct requests *r = NULL;
     uint64_t d[8];
     assert_int_equal(requests_new(1 << 20, &r), 0);
     add(r, 1, NOW, 50);
-    add(r, 2, NOW - 7200 * SECOND, 10);
+    assert_int_equal(add(r, 2, NOW - 310 * SECOND, 70), -ENOSPC);
     assert_int_equal(slowest(r, 0, 8, d), 1);
-    assert_int_equal(d[0], 10);
-    add(r, 3, NOW - 7190 * SECOND, 20);
-    assert_int_equal(slowest(r, 0, 8, d), 2);
+    assert_int_equal(d[0], 50);
 }
 
 static void test_counters_are_bounded(void **state)
@@ -122,7 +143,7 @@ static void test_counters_are_bounded(void **state)
         char service[16];
         struct request *copy;
         snprintf(service, sizeof(service), "s%d", i);
-        assert_int_equal(request_copy(&(struct request){.service = service, .status = 200, .start_unix_ns = NOW}, &copy), 0);
+        assert_int_equal(request_copy(&(struct request){.service = service, .status = 200, .start_ns = NOW}, &copy), 0);
         requests_add(r, copy);
     }
     assert_int_equal(metric_set_new(&set), 0);
@@ -142,7 +163,8 @@ int main(void)
         cmocka_unit_test(test_later_record_takes_the_place),
         cmocka_unit_test(test_bounded_and_the_slowest_stay),
         cmocka_unit_test(test_old_ones_go),
-        cmocka_unit_test(test_clock_set_back),
+        cmocka_unit_test(test_wall_clock_is_set),
+        cmocka_unit_test(test_too_late),
         cmocka_unit_test(test_counters_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

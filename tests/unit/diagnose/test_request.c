@@ -19,7 +19,7 @@ static const struct request_names no_names;
 static struct request_record make_record(uint64_t duration_ns)
 {
     struct request_record r = {
-        .h = {.kind = WIRE_REQUEST, .pid = 4711, .tid = 4712},
+        .h = {.size_bytes = sizeof(r), .kind = WIRE_REQUEST, .pid = 4711, .tid = 4712},
         .id = 7, .start_ns = 1000, .duration_ns = duration_ns, .status = 200,
         .peer_family = AF_INET, .peer_port = 80, .peer_address = {127, 0, 0, 1}, .comm = "server",
     };
@@ -39,6 +39,12 @@ static struct request *diagnose(const struct request_record *record)
     return request;
 }
 
+static void assert_part(const struct request *request, size_t at, enum request_part_kind kind, uint64_t ns)
+{
+    assert_int_equal(request->parts[at].kind, kind);
+    assert_int_equal(request->parts[at].duration_ns, ns);
+}
+
 static void add_wait(struct request_record *r, int number, int object, int state, uint64_t ns)
 {
     r->waits[r->wait_count++] = (struct request_wait){.syscall = number, .object = (__u8)object, .state = (__u8)state, .duration_ns = ns,
@@ -52,8 +58,7 @@ static void test_the_rest_is_cpu(void **state)
     r.run_queue_ns = 30;
     struct request *request = diagnose(&r);
     assert_int_equal(request->part_count, 2);
-    assert_int_equal(request->parts[0].kind, REQUEST_PART_CPU);
-    assert_int_equal(request->parts[0].duration_ns, 70);
+    assert_part(request, 0, REQUEST_PART_CPU, 70);
     assert_int_equal(request->parts[1].kind, REQUEST_PART_RUN_QUEUE);
     assert_string_equal(request->method, "GET");
     assert_string_equal(request->route, "/users/{id}");
@@ -72,11 +77,9 @@ static void test_throttling_is_part_of_the_run_queue(void **state)
     r.throttled_ns = 60;
     struct request *request = diagnose(&r);
     assert_int_equal(request->part_count, 3);
-    assert_int_equal(request->parts[0].kind, REQUEST_PART_RUN_QUEUE);
-    assert_int_equal(request->parts[0].duration_ns, 60);
+    assert_part(request, 0, REQUEST_PART_RUN_QUEUE, 60);
     assert_string_equal(request->parts[0].detail, "its cgroup's CPU quota was used up");
-    assert_int_equal(request->parts[1].kind, REQUEST_PART_RUN_QUEUE);
-    assert_int_equal(request->parts[1].duration_ns, 30);
+    assert_part(request, 1, REQUEST_PART_RUN_QUEUE, 30);
     assert_string_equal(request->cause, "90 ns of 100 ns: ready to run, waiting for a CPU (its cgroup's CPU quota was used up)");
     request_free(request);
     r.throttled_ns = 200;
@@ -95,11 +98,44 @@ static void test_the_rest_is_cpu_only_as_far_as_the_scheduler_says(void **state)
     r.runtime_ns = 1000000;
     struct request *request = diagnose(&r);
     assert_int_equal(request->part_count, 2);
-    assert_int_equal(request->parts[0].kind, REQUEST_PART_UNATTRIBUTED);
-    assert_int_equal(request->parts[0].duration_ns, 53000000);
+    assert_part(request, 0, REQUEST_PART_UNATTRIBUTED, 53000000);
     assert_int_equal(request->parts[1].kind, REQUEST_PART_CPU);
     request_free(request);
     r.runtime_ns = 46000000; /* behind by less than a tick */
+    request = diagnose(&r);
+    assert_int_equal(request->part_count, 1);
+    assert_int_equal(request->parts[0].kind, REQUEST_PART_CPU);
+    request_free(request);
+}
+
+/* By the kernel's account of it, and never more than the thread's own account lacks: what was stolen while it slept is in the sleep. */
+static void test_stolen_time_is_steal(void **state)
+{
+    (void)state;
+    struct request_record r = make_record(54000000);
+    r.flags = REQUEST_ACCOUNTED;
+    r.runtime_ns = 40000000;
+    r.stolen_ns = 13000000;
+    struct request *request = diagnose(&r);
+    assert_int_equal(request->part_count, 2);
+    assert_part(request, 0, REQUEST_PART_CPU, 41000000);
+    assert_part(request, 1, REQUEST_PART_STEAL, 13000000);
+    request_free(request);
+    r.stolen_ns = UINT64_MAX;
+    request = diagnose(&r);
+    assert_int_equal(request->parts[1].duration_ns, 14000000);
+    request_free(request);
+    r.stolen_ns = 3000000; /* the rest of what lacks, 11 ms, is more than a tick */
+    request = diagnose(&r);
+    assert_int_equal(request->part_count, 3);
+    assert_part(request, 1, REQUEST_PART_UNATTRIBUTED, 11000000);
+    request_free(request);
+    r.runtime_ns = 54000000;
+    request = diagnose(&r);
+    assert_int_equal(request->part_count, 1);
+    request_free(request);
+    r.flags = 0; /* neither is known */
+    r.runtime_ns = 0;
     request = diagnose(&r);
     assert_int_equal(request->part_count, 1);
     assert_int_equal(request->parts[0].kind, REQUEST_PART_CPU);
@@ -124,11 +160,13 @@ static void test_kinds(void **state)
         {-1, REQUEST_OBJECT_NONE, REQUEST_WAIT_UNINTERRUPTIBLE, REQUEST_PART_OTHER, "page fault"},
         {SYS_recvfrom, REQUEST_OBJECT_CLIENT, 0, REQUEST_PART_NETWORK, "recvfrom on the client's connection"},
         {SYS_sendfile, REQUEST_OBJECT_CLIENT, REQUEST_WAIT_IO, REQUEST_PART_DISK, "sendfile on the client's connection"},
-        {SYS_recvfrom, REQUEST_OBJECT_SOCKET, 0, REQUEST_PART_DOWNSTREAM, "recvfrom on the connection to "},
+        {SYS_recvfrom, REQUEST_OBJECT_SOCKET, 0, REQUEST_PART_DOWNSTREAM, "recvfrom on a connection"},
         {SYS_read, REQUEST_OBJECT_UNIX, 0, REQUEST_PART_DOWNSTREAM, "read on a Unix socket"},
         {SYS_read, REQUEST_OBJECT_PIPE, 0, REQUEST_PART_OTHER, "read on a pipe"},
         {SYS_epoll_pwait, REQUEST_OBJECT_EVENT_LOOP, 0, REQUEST_PART_UNATTRIBUTED,
          "epoll_pwait in the event loop, for nothing that is seen"},
+        {SYS_nanosleep, REQUEST_OBJECT_NONE, REQUEST_WAIT_STOPPED, REQUEST_PART_OTHER, "stopped by a signal, a debugger or a freezer"},
+        {SYS_clock_gettime, REQUEST_OBJECT_NONE, 0, REQUEST_PART_OTHER, "clock_gettime"},
         {999, REQUEST_OBJECT_NONE, 0, REQUEST_PART_OTHER, "system call 999"},
     };
     for (size_t i = 0; i < array_size(cases); i++) {
@@ -192,8 +230,7 @@ static void test_cause_is_the_kind_with_the_most(void **state)
     add_wait(&r, SYS_futex, REQUEST_OBJECT_NONE, 0, 25);
     struct request *request = diagnose(&r);
     assert_int_equal(request->part_count, 3);
-    assert_int_equal(request->parts[0].kind, REQUEST_PART_LOCK);
-    assert_int_equal(request->parts[0].duration_ns, 50);
+    assert_part(request, 0, REQUEST_PART_LOCK, 50);
     assert_non_null(strstr(request->cause, "50 ns of 100 ns: waiting for a lock or another thread"));
     request_free(request);
 }
@@ -229,9 +266,6 @@ static void test_what_is_no_request(void **state)
     struct request_record r = make_record(100);
     r.status = 0;
     memcpy(r.line, "SET /users/42?x HTTP/1.1\r\n", 26);
-    assert_int_equal(diagnose_request(&r, &no_names, &request), -EBADMSG);
-    r = make_record(100);
-    r.wait_count = REQUEST_WAITS + 1;
     assert_int_equal(diagnose_request(&r, &no_names, &request), -EBADMSG);
 }
 
@@ -295,51 +329,70 @@ static struct request_record_stacks with_stack(const __u64 *addresses, size_t co
     return r;
 }
 
-static struct request *diagnose_with_stack(const struct request_record_stacks *r)
-{
-    const struct request_names names = {.user_frames = name_user};
-    struct request *request = NULL;
-    assert_int_equal(diagnose_request(&r->r, &names, &request), 0);
-    return request;
-}
-
-static void test_user_stack(void **state)
+static void test_user_stacks(void **state)
 {
     (void)state;
-    struct request_record_stacks r = with_stack((const __u64[]){1, 2, 3, 4, 5, 6, 7}, 7);
-    struct request *request = diagnose_with_stack(&r);
-    assert_string_equal(request->parts[0].detail, "clock_nanosleep in nanosleep < sleep_ms? < handle < serve");
-    assert_string_equal(request->parts[0].stack, "clock_nanosleep\nnanosleep\nsleep_ms?\nhandle\nserve\nrun\nmain");
-    assert_string_equal(request->parts[1].stack, "");
-    request_free(request);
-    r = with_stack((const __u64[]){1, 0, 4}, 3); /* the C library's own name would say nothing new; and one without a name */
-    request = diagnose_with_stack(&r);
-    assert_string_equal(request->parts[0].stack, "clock_nanosleep\nlibc.so.6+0x42\nhandle");
-    assert_string_equal(request->parts[0].detail, "clock_nanosleep in handle");
-    request_free(request);
+    static const struct {
+        __u64 addresses[8];
+        size_t count;
+        bool replaced; /* by another stack, while the record was written: none is better than a wrong one */
+        const char *stack, *detail;
+    } cases[] = {
+        {{1, 2, 3, 4, 5, 6, 7}, 7, false, "clock_nanosleep\nnanosleep\nsleep_ms?\nhandle\nserve\nrun\nmain",
+         "clock_nanosleep in nanosleep < sleep_ms? < handle < serve"},
+        {{1, 0, 4}, 3, false, "clock_nanosleep\nlibc.so.6+0x42\nhandle", "clock_nanosleep in handle"}, /* the C library's own name says nothing new; one has none */
+        {{1, 2, 3}, 3, true, "[truncated: lost]", "clock_nanosleep"},
+    };
+    for (size_t i = 0; i < array_size(cases); i++) {
+        struct request_record_stacks r = with_stack(cases[i].addresses, cases[i].count);
+        struct request *request = NULL;
+        r.frames[2] += cases[i].replaced;
+        assert_int_equal(diagnose_request(&r.r, &(struct request_names){.user_frames = name_user}, &request), 0);
+        assert_string_equal(request->parts[0].stack, cases[i].stack);
+        assert_string_equal(request->parts[0].detail, cases[i].detail);
+        assert_string_equal(request->parts[1].stack, "");
+        request_free(request);
+    }
 }
 
-/* Another stack took its place while the record was written: none is better than a wrong one. */
-static void test_a_stack_that_is_not_the_one_meant(void **state)
+/* What a record says that it holds, and what it can hold. */
+static void test_sizes_that_do_not_fit(void **state)
 {
     (void)state;
-    struct request_record_stacks r = with_stack((const __u64[]){1, 2, 3}, 3);
-    r.frames[2] = 4;
-    struct request *request = diagnose_with_stack(&r);
-    assert_string_equal(request->parts[0].stack, "[truncated: lost]");
-    assert_string_equal(request->parts[0].detail, "clock_nanosleep");
-    request_free(request);
-}
-
-static void test_frames_that_are_not_there(void **state)
-{
-    (void)state;
-    struct request_record_stacks r = with_stack((const __u64[]){1, 2, 3}, 3);
-    struct request *request = NULL;
-    r.r.h.size_bytes -= 8;
-    assert_int_equal(diagnose_request(&r.r, &no_names, &request), -EBADMSG);
-    r.r.h.size_bytes = 16;
-    assert_int_equal(diagnose_request(&r.r, &no_names, &request), -EBADMSG);
+    const int fixed = offsetof(struct request_record, waits), whole = sizeof(struct request_record), one = sizeof(struct request_wait);
+    const struct {
+        int size, waits, line, user_frames, kernel_frames;
+        bool sound;
+    } cases[] = {
+        {fixed, 0, 26, 0, 0, true},
+        {fixed + one, 1, 26, 0, REQUEST_KERNEL_FRAMES, true},
+        {whole, 1, 26, 0, 0, true},
+        {whole + 24, 1, 26, 3, 0, true},
+        {whole + 8 * REQUEST_USER_FRAMES, 1, 26, REQUEST_USER_FRAMES, 0, true},
+        {whole + 16, 1, 26, 3, 0, false},
+        {whole + 32, 1, 26, 3, 0, false},
+        {whole + 8, 1, 26, 0, 0, false},
+        {fixed + one, 1, 26, 3, 0, false},
+        {fixed, 1, 26, 0, 0, false},
+        {fixed + 8, 0, 26, 0, 0, false},
+        {16, 0, 26, 0, 0, false},
+        {whole, REQUEST_WAITS + 1, 26, 0, 0, false},
+        {fixed, 0, REQUEST_LINE_BYTES + 1, 0, 0, false},
+        {whole + 8 * (REQUEST_USER_FRAMES + 1), 1, 26, REQUEST_USER_FRAMES + 1, 0, false},
+        {fixed + one, 1, 26, 0, REQUEST_KERNEL_FRAMES + 1, false},
+    };
+    for (size_t i = 0; i < array_size(cases); i++) {
+        struct request_record_stacks r = {.r = make_record(100)};
+        struct request *request = NULL;
+        r.r.h.size_bytes = (__u32)cases[i].size;
+        r.r.wait_count = (__u8)cases[i].waits;
+        r.r.line_bytes = (__u8)cases[i].line;
+        r.r.waits[0].user_frames = (__u8)cases[i].user_frames;
+        r.r.waits[0].kernel_frames = (__u8)cases[i].kernel_frames;
+        if (diagnose_request(&r.r, &no_names, &request) != (cases[i].sound ? 0 : -EBADMSG))
+            fail_msg("case %zu was %s", i, cases[i].sound ? "refused" : "taken");
+        request_free(request);
+    }
 }
 
 int main(void)
@@ -348,6 +401,7 @@ int main(void)
         cmocka_unit_test(test_the_rest_is_cpu),
         cmocka_unit_test(test_throttling_is_part_of_the_run_queue),
         cmocka_unit_test(test_the_rest_is_cpu_only_as_far_as_the_scheduler_says),
+        cmocka_unit_test(test_stolen_time_is_steal),
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_stack_in_the_detail),
         cmocka_unit_test(test_a_kernel_lock_is_a_lock),
@@ -356,9 +410,8 @@ int main(void)
         cmocka_unit_test(test_no_reply_and_hand_over),
         cmocka_unit_test(test_what_is_no_request),
         cmocka_unit_test(test_service_comes_from_the_process),
-        cmocka_unit_test(test_user_stack),
-        cmocka_unit_test(test_a_stack_that_is_not_the_one_meant),
-        cmocka_unit_test(test_frames_that_are_not_there),
+        cmocka_unit_test(test_user_stacks),
+        cmocka_unit_test(test_sizes_that_do_not_fit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

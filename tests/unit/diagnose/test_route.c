@@ -40,6 +40,7 @@ static void test_words_stay(void **state)
     check("DELETE //a/ HTTP/1.1\r\n", "DELETE", "//a/");
     check("GET /a/very-long-name-without-any-number/decade HTTP/1.1\r\n", "GET", "/a/very-long-name-without-any-number/decade");
     check("OPTIONS * HTTP/1.1\r\n", "OPTIONS", "*");
+    check("PROPPATCH /calendars HTTP/1.1\r\n", "PROPPATCH", "/calendars");
 }
 
 static void test_query_and_authority_are_dropped(void **state)

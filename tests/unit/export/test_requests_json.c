@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cmocka.h>
 
@@ -35,11 +36,33 @@ static void test_two(void **state)
         "\"route\":\"\",\"status\":0,\"peer\":\"\",\"bytes_in\":0,\"bytes_out\":0,\"cause\":\"\",\"parts\":[]}]");
 }
 
+/* Ids as W3C writes them, with their zeros; those that are not known are left out. */
+static void test_trace(void **state)
+{
+    (void)state;
+    const struct {
+        struct trace_link link;
+        const char *expected;
+    } cases[] = {
+        {{0x4bf92f3577b34da6, 0xa3ce929d0e0e4736, 0x00f067aa0ba902b7},
+         ",\"trace_id\":\"4bf92f3577b34da6a3ce929d0e0e4736\",\"span_id\":\"00f067aa0ba902b7\",\"cause\""},
+        {{0, 1, 0}, "0,\"trace_id\":\"00000000000000000000000000000001\",\"cause\""},
+        {{0, 0, 0}, "0,\"cause\""},
+    };
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        _cleanup_buf_ struct buf out = {0};
+        struct request r = {.service = "", .container_id = "", .method = "", .route = "", .peer = "", .cause = "", .link = cases[i].link};
+        assert_int_equal(requests_json_write((struct request *[]){&r}, 1, &out), 0);
+        assert_non_null(strstr(out.data, cases[i].expected));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_none),
         cmocka_unit_test(test_two),
+        cmocka_unit_test(test_trace),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,170 @@
+/* What the request programs cost a server at work: they are attached and taken away again many times a second while it serves, and each
+ * slice of time with them is held against the ones without before and after it. What else happens on the machine mostly lasts longer than a
+ * slice, or is so short that many slices have it, and so falls out of the comparison. Beside them, in the same way: nothing at all (the
+ * control), and an empty pair of raw system-call tracepoints.
+ *
+ * Only the kernel half, on the rung that kernels of 6.16 and later take: this program reads the ring, there are no rows to walk user
+ * stacks by, and the agent's own CPU is not in the figures. `request_toggle PID SLICE_MS ROUNDS`; a request is one write of the process
+ * (access log off). Prints for each way by how many percent requests a second and the process's CPU a request change: median, quartiles. */
+#include <linux/types.h>
+
+#include "../probes/request.h"
+#include "bench.h"
+#include "request.skel.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <linux/bpf.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINKS_MAX  16
+#define ROUNDS_MAX 5000
+#define SETTLE_US  50000
+
+struct slice {
+    double rate, cpu_ns; /* requests a second, the process's CPU a request */
+};
+
+static struct request_bpf *requests;
+static int empty_program;
+
+/* ---- the ways: each attaches and returns how many descriptors it took ---- */
+
+static size_t nothing(int *fds)
+{
+    (void)fds;
+    return 0;
+}
+
+static size_t empty_pair(int *fds)
+{
+    fds[0] = bpf_raw_tracepoint_open("sys_enter", empty_program);
+    fds[1] = bpf_raw_tracepoint_open("sys_exit", empty_program);
+    must(fds[0] >= 0 && fds[1] >= 0, "raw tracepoints");
+    return 2;
+}
+
+/* The programs of the first rung, and what goes with them. */
+static size_t request_programs(int *fds)
+{
+    const struct bpf_program *programs[] = {
+        requests->progs.request_socket_receive, requests->progs.request_socket_send, requests->progs.request_connection_state,
+        requests->progs.request_switch,         requests->progs.request_waking,      requests->progs.request_thread_exit,
+        requests->progs.request_return,
+    };
+    size_t count = sizeof(programs) / sizeof(programs[0]);
+    for (size_t i = 0; i < count; i++)
+        must((fds[i] = bpf_raw_tracepoint_open(NULL, bpf_program__fd(programs[i]))) >= 0, bpf_program__name(programs[i]));
+    return count;
+}
+
+static const struct {
+    const char *name;
+    size_t (*attach)(int *fds);
+} ways[] = {{"nothing", nothing}, {"requests", request_programs}, {"empty pair", empty_pair}};
+#define WAYS (sizeof(ways) / sizeof(ways[0]))
+
+static void load(void)
+{
+    struct bpf_insn empty[] = {{.code = BPF_ALU64 | BPF_MOV | BPF_K}, {.code = BPF_JMP | BPF_EXIT}};
+    empty_program = bpf_prog_load(BPF_PROG_TYPE_RAW_TRACEPOINT, "empty", "GPL", empty, 2, NULL);
+    must(empty_program >= 0, "an empty program");
+    must((requests = request_bpf__open()) != NULL, "request.bpf.o");
+    struct bpf_program *const left_out[] = {
+        requests->progs.request_inet_receive, requests->progs.request_inet6_receive, requests->progs.request_inet_send,
+        requests->progs.request_inet6_send,   requests->progs.request_inet_sendpage, requests->progs.request_syscall_exit,
+        requests->progs.request_leave,
+    };
+    for (size_t i = 0; i < sizeof(left_out) / sizeof(left_out[0]); i++)
+        bpf_program__set_autoload(left_out[i], false);
+    struct bpf_map *map;
+    bpf_object__for_each_map(map, requests->obj)
+        if (bpf_map__max_entries(map) == 0)
+            must(bpf_map__set_max_entries(map, 1) == 0, "set_max_entries");
+    requests->rodata->ring_bytes = bpf_map__max_entries(requests->maps.request_ring);
+    requests->rodata->skip_pid = (unsigned)getpid();
+    requests->rodata->walks = REQUEST_WALKS_AT_RETURN;
+    must(request_bpf__load(requests) == 0, "the programs of the first rung (Linux 6.3 and later; stacks of waits: 6.16)");
+}
+
+/* ---- slices ---- */
+
+static unsigned long long number_in(const char *pid, const char *file, const char *before)
+{
+    char path[64], text[4096];
+    snprintf(path, sizeof(path), "/proc/%s/%s", pid, file);
+    FILE *f = fopen(path, "re");
+    must(f, path);
+    text[fread(text, 1, sizeof(text) - 1, f)] = 0;
+    fclose(f);
+    const char *at = strstr(text, before);
+    must(at, before);
+    return strtoull(at + strlen(before), NULL, 10);
+}
+
+static struct slice take(const char *pid, unsigned slice_ms)
+{
+    usleep(SETTLE_US);
+    unsigned long long writes = number_in(pid, "io", "syscw: "), cpu = number_in(pid, "schedstat", "");
+    double start_ns = now_ns();
+    usleep(slice_ms * 1000);
+    double done = (double)(number_in(pid, "io", "syscw: ") - writes), used = (double)(number_in(pid, "schedstat", "") - cpu);
+    if (done <= 0) {
+        fprintf(stderr, "the server served nothing for %u ms\n", slice_ms);
+        exit(1);
+    }
+    return (struct slice){done / (now_ns() - start_ns) * 1e9, used / done};
+}
+
+static int ignore(void *context, void *data, size_t size)
+{
+    (void)context, (void)data, (void)size;
+    return 0;
+}
+
+/* ---- figures ---- */
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void print(double *changes, size_t count)
+{
+    qsort(changes, count, sizeof(*changes), compare);
+    printf(" %+.2f %+.2f %+.2f", 100 * changes[count / 2], 100 * changes[count / 4], 100 * changes[count * 3 / 4]);
+}
+
+int main(int argc, char **argv)
+{
+    static double rates[WAYS][ROUNDS_MAX], cpus[WAYS][ROUNDS_MAX];
+    unsigned slice_ms = argc == 4 ? (unsigned)atoi(argv[2]) : 0, rounds = argc == 4 ? (unsigned)atoi(argv[3]) : 0;
+    if (slice_ms == 0 || rounds == 0 || rounds > ROUNDS_MAX)
+        return 2;
+    load();
+    struct ring_buffer *ring = ring_buffer__new(bpf_map__fd(requests->maps.request_ring), ignore, NULL, NULL);
+    must(ring, "ring");
+    struct slice before = take(argv[1], slice_ms);
+    for (unsigned round = 0; round < rounds; round++)
+        for (size_t way = 0; way < WAYS; way++) {
+            int fds[LINKS_MAX];
+            size_t count = ways[way].attach(fds);
+            struct slice during = take(argv[1], slice_ms);
+            while (count)
+                close(fds[--count]);
+            ring_buffer__consume(ring);
+            struct slice after = take(argv[1], slice_ms);
+            rates[way][round] = 2 * during.rate / (before.rate + after.rate) - 1;
+            cpus[way][round] = 2 * during.cpu_ns / (before.cpu_ns + after.cpu_ns) - 1;
+            before = after;
+        }
+    for (size_t way = 0; way < WAYS; way++) {
+        printf("%s:", ways[way].name);
+        print(rates[way], rounds);
+        print(cpus[way], rounds);
+        printf("\n");
+    }
+    return 0;
+}

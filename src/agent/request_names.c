@@ -1,0 +1,62 @@
+/* By the resolvers of the pipeline; see request_names.h. */
+#include "agent/request_names.h"
+
+#include <errno.h>
+
+static size_t name_kernel_frames(void *context, const __u64 *addresses, size_t count, struct frame *ret_frames, size_t max)
+{
+    const struct request_namer *n = context;
+    uint64_t copy[REQUEST_KERNEL_FRAMES];
+    if (count > array_size(copy))
+        count = array_size(copy);
+    for (size_t i = 0; i < count; i++)
+        copy[i] = addresses[i];
+    return sample_resolve_kernel(n->resolver, copy, count, ret_frames, max);
+}
+
+/* Why a wait has no user stack; NULL: it needs none. */
+static const char *count_missing_stack(const struct request_namer *n, const struct request_wait *w)
+{
+    switch (w->user_end) {
+    case REQUEST_STACK_SHED:
+        n->losses->count[LOSS_SHED]++;
+        return "not walked, to keep within bounds";
+    case REQUEST_STACK_LOST:
+    case REQUEST_STACK_APART:
+        n->losses->count[LOSS_TRUNCATED]++;
+        return "not kept, to stay within bounds";
+    default:
+        return NULL;
+    }
+}
+
+static size_t name_user_frames(void *context, const struct request_record *record, const struct request_wait *w,
+                               const __u64 *addresses, struct frame *ret_frames, size_t max)
+{
+    const struct request_namer *n = context;
+    const struct process *process = processes_find(n->processes, record->h.pid, record->cgroup_id);
+    uint64_t copy[REQUEST_USER_FRAMES];
+    unsigned end = w->user_end;
+    int count = -ENOENT;
+    if (w->user_end == REQUEST_STACK_APART)
+        count = wait_stacks_find(n->wait_stacks, record->h.pid, w->stack, copy, array_size(copy), &end);
+    else if (w->user_end < REQUEST_STACK_APART)
+        for (count = 0; count < w->user_frames && count < (int)array_size(copy); count++)
+            copy[count] = addresses[count];
+    if (count >= 0)
+        return sample_resolve_user(n->resolver, process, copy, (size_t)count, end, n->losses, ret_frames, max);
+    const char *reason = count_missing_stack(n, w);
+    return reason ? sample_end_stack(reason, 0, ret_frames, max) : 0;
+}
+
+static const struct resource *find_resource(void *context, uint32_t pid, uint64_t cgroup_id)
+{
+    const struct request_namer *n = context;
+    const struct process *process = processes_find(n->processes, pid, cgroup_id);
+    return process ? processes_resource(n->processes, process) : NULL;
+}
+
+struct request_names request_names_by(struct request_namer *n)
+{
+    return (struct request_names){.context = n, .kernel_frames = name_kernel_frames, .user_frames = name_user_frames, .resource = find_resource};
+}

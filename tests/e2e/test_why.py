@@ -1,0 +1,122 @@
+"""`sonde why` as people read it: words and figures that add up, the function that slept, and what it says when it cannot know all."""
+import re
+import subprocess
+
+import pytest
+from conftest import TOP, free_port, wait_for
+from real_servers import get
+from test_http import Server
+from test_request_stacks import server_program  # noqa: F401 (a fixture)
+from test_requests import listening
+
+HEAD = re.compile(r"^(\d+)\. (\S+) (\S+) took (\S+ \S+), (?:status (\d+)|no reply seen)  \((\S+), process (\d+), began [\d:.]+\)\n   Why: (.+)$", re.M)
+PART = re.compile(r"^ +([\d.]+)%  +([\d.]+ \S+)  (\w+) +(#*) *(.*)$", re.M)
+UNITS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+
+
+def say(sonde, *arguments):
+    return subprocess.run([str(sonde), "why", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+
+
+def figure(text):
+    """A printed duration in nanoseconds, and how much it may have been rounded by."""
+    number, unit = text.split()
+    return float(number) * UNITS[unit], 0.5 * 10 ** -len(number.partition(".")[2]) * UNITS[unit]
+
+
+def requests_in(text):
+    """[(head's groups, [part's groups], all its lines)] of what was printed; every part of it adds up."""
+    found = []
+    for block in re.split(r"\n\n", text.strip("\n"))[1:]:
+        head, parts = HEAD.match(block), PART.findall(block)
+        assert head and parts, block
+        whole, slack = figure(head[4])
+        for share, duration, _, bar, _ in parts:
+            ns, rounded = figure(duration)
+            slack += rounded
+            assert abs(float(share) - 100 * ns / whole) <= 0.05 + 100 * (rounded + figure(head[4])[1]) / whole, block
+            assert abs(len(bar) - 30 * float(share) / 100) <= 0.52, block
+        assert abs(sum(figure(part[1])[0] for part in parts) - whole) <= slack, block
+        assert abs(sum(float(part[0]) for part in parts) - 100) <= 0.05 * len(parts) + 1e-9, block
+        found.append((head.groups(), parts, block))
+    return found
+
+
+def test_the_kinds_are_those_of_the_document():
+    kinds = re.findall(r'X\(\w+, "(\w+)", "([^"]+)"\)', (TOP / "src/model/request.h").read_text())
+    assert len(kinds) > 5 and re.findall(r"^\| `(\w+)` \| ([^|]+) \| [^|]+ \|$", (TOP / "docs/why.md").read_text(), re.M) == kinds
+
+
+@pytest.fixture
+def made_up():
+    """made_up(mode) starts the page on made-up data (fake_page.c), as an agent to ask."""
+    started = []
+
+    def start(mode):
+        started.append(Server(mode))
+        return f"127.0.0.1:{started[-1].port}"
+    yield start
+    for server in started:
+        server.stop()
+
+
+def test_words_and_figures(sonde, made_up):
+    done = say(sonde, "--agent", made_up("normal"))
+    assert done.returncode == 0 and done.stderr == "", done
+    assert done.stdout.startswith("The 4 slowest requests of the last 60.0 s:\n\n1. GET /users/{id}/orders took 812 ms, status 200  (nginx, process 101, began ")
+    requests = requests_in(done.stdout)
+    assert [r[0][:4] for r in requests] == [("1", "GET", "/users/{id}/orders", "812 ms"), ("2", "POST", "/cart", "430 ms"),
+                                            ("3", "GET", "/static/app.js", "96.0 ms"), ("4", "GET", "/", "3.00 ms")]
+    assert requests[0][0][7] == "74 % waiting for another service: postgres at 127.0.0.1:5432"
+    assert requests[0][1] == [("13.8", "112 ms", "cpu", "####", "parse_headers < worker < main"),
+                              ("73.9", "600 ms", "downstream", "#" * 22, "read from 127.0.0.1:5432"),
+                              ("7.4", "60.0 ms", "run_queue", "##", "python3 ran instead"), ("4.9", "40.0 ms", "unattributed", "#", "")]
+    assert "pthread_mutex_lock\n" not in done.stdout, "stacks were not asked for"
+    first = say(sonde, "-n", 1, "--agent", made_up("normal"))
+    assert len(requests_in(first.stdout)) == 1 and first.stdout.startswith("The slowest request of the last 60.0 s:\n"), first
+
+
+def test_stacks_stand_below_their_part(sonde, made_up):
+    done = say(sonde, "--stacks", "--agent", made_up("normal"))
+    lines = [line.strip() for line in done.stdout.splitlines()]
+    at = next(i for i, line in enumerate(lines) if " lock  " in line)
+    assert lines[at + 1:at + 7] == ["futex_wait_[k]", "__x64_sys_futex_[k]", "pthread_mutex_lock", "checkout", "handle", "[truncated: no rows]"], done.stdout
+
+
+def test_nothing_was_slow(sonde, made_up):
+    done = say(sonde, "--last", "2m", "--agent", made_up("empty"))
+    assert done.returncode == 0 and done.stdout == "No request was taken apart in the last 120 s. Sonde sees HTTP/1.1 requests on TCP sockets (docs/why.md).\n", done
+
+
+def test_over_budget_is_said(sonde, made_up):
+    """The data's agent works at half its rate: "the slowest" would be a lie without a word."""
+    done = say(sonde, "--agent", made_up("large"))
+    assert done.returncode == 0 and "over budget.cpu the agent works at detail 'half': requests are counted, not taken apart" in done.stderr, done
+
+
+def test_an_agent_that_fails_is_no_answer(sonde, made_up):
+    done = say(sonde, "--agent", made_up("failing"))
+    assert done.returncode == 1 and done.stdout == "" and "gives no answer" in done.stderr, done
+
+
+def test_the_function_that_slept_in_a_real_server(sonde, agent, run, server_program, tmp_path):  # noqa: F811
+    started, port = agent(), free_port()
+    server = run(server_program, "threads", port, tmp_path)
+    wait_for(lambda: listening(port), what="the server")
+
+    def seen():
+        get(port, "/naps?ms=120")
+        done = say(sonde, "--stacks", "--last", "5m", "--agent", f"127.0.0.1:{started.port}")
+        assert done.returncode == 0, done.stderr
+        # One whose return to a CPU the kernel did not trace has no kernel part (docs/why.md).
+        return [r for r in requests_in(done.stdout) if r[0][2] == "/naps" and int(r[0][6]) == server.pid and "_[k]\n" in r[2]]
+    for head, parts, block in wait_for(seen, what="a request in the words of sonde why"):
+        whole, _ = figure(head[3])
+        slept = [part for part in parts if part[2] == "sleep"]
+        assert whole >= 120e6 and sum(figure(part[1])[0] for part in slept) >= 110e6, block
+        frames = block.partition("  sleep  ")[2].splitlines()
+        assert "sleep_ms < nap_long" in frames[0], block
+        frames = [frame.strip() for frame in frames[1:]]
+        assert frames[0].endswith("_[k]") and frames.index("nap_long") == frames.index("sleep_ms") + 1, block
+    just_now = say(sonde, "--last", "5m", "--agent", f"127.0.0.1:{started.port}")
+    assert "the agent has been watching for" in just_now.stderr
