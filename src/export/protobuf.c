@@ -1,7 +1,7 @@
 /* Writing protobuf's wire format; see protobuf.h. */
 #include "export/protobuf.h"
 
-enum { WIRE_VARINT = 0, WIRE_BYTES = 2 };
+enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2 };
 
 void protobuf_varint(struct buf *b, uint64_t value)
 {
@@ -19,6 +19,15 @@ void protobuf_put_number(struct buf *b, uint32_t field, uint64_t value)
         return;
     protobuf_varint(b, field << 3 | WIRE_VARINT);
     protobuf_varint(b, value);
+}
+
+void protobuf_put_fixed64(struct buf *b, uint32_t field, uint64_t value)
+{
+    uint8_t bytes[8];
+    for (int i = 0; i < 8; i++)
+        bytes[i] = (uint8_t)(value >> 8 * i);
+    protobuf_varint(b, field << 3 | WIRE_FIXED64);
+    buf_append(b, bytes, sizeof(bytes));
 }
 
 void protobuf_put_bytes(struct buf *b, uint32_t field, const void *data, size_t size)

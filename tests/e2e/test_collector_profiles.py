@@ -1,0 +1,68 @@
+"""What the agent sends to OpenTelemetry's own Collector (tests/opentelemetry/collector), by HTTP and by gRPC: what the Collector has understood of it is all that
+the agent took, stack by stack. Profiles are in development there, too, behind a feature gate."""
+import json
+import socket
+
+import pytest
+from conftest import free_port, skip, wait_for
+from profiles_receiver import told
+from test_collector import COLLECTOR
+from test_profiles_export import exporting, exporting_pid, sets  # noqa: F401
+
+CONFIG = """
+receivers: {{otlp: {{protocols: {{http: {{endpoint: "127.0.0.1:{http}"}}, grpc: {{endpoint: "127.0.0.1:{grpc}"}}}}}}}}
+exporters: {{lines: {{path: "{path}"}}}}
+service:
+  telemetry: {{metrics: {{level: none}}}}
+  pipelines: {{profiles: {{receivers: [otlp], exporters: [lines]}}}}
+"""
+
+
+@pytest.fixture
+def collector(run, tmp_path):
+    """The Collector, its URLs by protocol, and a function that gives the packets that it has understood."""
+    if not COLLECTOR.exists():
+        skip("OpenTelemetry's Collector has not been built here: tests/opentelemetry/build")
+    ports, path, config = {"http": free_port(), "grpc": free_port()}, tmp_path / "understood", tmp_path / "collector.yaml"
+    config.write_text(CONFIG.format(path=path, **ports))
+    running = run(COLLECTOR, f"--config={config}", "--feature-gates=service.profilesSupport", name="collector")
+
+    def listens(port):
+        assert running.alive, running.error
+        with socket.socket() as s:
+            return s.connect_ex(("127.0.0.1", port)) == 0
+    wait_for(lambda: all(listens(port) for port in ports.values()), 60, "the collector")
+    urls = {"http/protobuf": f"http://127.0.0.1:{ports['http']}/v1development/profiles", "grpc": f"http://127.0.0.1:{ports['grpc']}"}
+    return running, urls, lambda: [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def samples_of(packet):
+    """(pid, the names of the frames from the leaf on, times), a sample each."""
+    tables = packet["dictionary"]
+    strings, functions, locations, stacks = (tables[name] for name in ("stringTable", "functionTable", "locationTable", "stackTable"))
+
+    def name(location):
+        lines = locations[location].get("lines", [])
+        return strings[functions[lines[0]["functionIndex"]].get("nameStrindex", 0)] if lines else ""
+    for resource in packet["resourceProfiles"]:  # whose keys it puts into the table of strings itself
+        pid = next(int(a["value"]["intValue"]) for a in resource["resource"]["attributes"] if strings[a["keyStrindex"]] == "process.pid")
+        for profile in (profile for scope in resource["scopeProfiles"] for profile in scope["profiles"]):
+            for sample in profile["samples"]:
+                yield pid, tuple(name(i) for i in stacks[sample["stackIndex"]]["locationIndices"]), sample["timestampsUnixNano"]
+
+
+@pytest.mark.parametrize("compression", ["gzip", "none"])
+@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+def test_the_collector_understands_all(exporting, collector, protocol, compression):  # noqa: F811
+    running, urls, understood = collector
+    started = exporting(urls[protocol], *sets(protocol=protocol, compression=compression))
+    wait_for(lambda: len(understood()) >= 3, 60, "three packets")
+    assert started.metric("sonde_self_export_failures_total") == 0 == started.metric("sonde_self_export_rejected_profiles_total")
+    assert started.stop() == 0
+    says = told(started)
+    packets = understood()
+    assert len(packets) == says["packets"] and says["dropped"] == 0
+    samples = [sample for packet in packets for sample in samples_of(packet)]
+    assert sum(len(times) for _, _, times in samples) == says["sent"] == says["taken"] > 0
+    own = {frame for pid, frames, _ in samples if pid == exporting_pid(exporting) for frame in frames}
+    assert {"work_of_red", "work_of_blue"} <= own

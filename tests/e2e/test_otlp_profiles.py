@@ -1,0 +1,134 @@
+"""Profiles as packets of OTLP, each decoded alone by OpenTelemetry's own messages (PyPI) and held to profcheck's rules (profcheck.py). The packets
+come from tests/unit/export/make_profiles.c, so that every name and sum is known; those of an agent are test_profiles_export.py's."""
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import BUILD, skip
+from pypi import environment
+
+HERE = Path(__file__).resolve().parent
+MESSAGES = "opentelemetry-proto==1.45.2"  # of which v1development of profiles is in development itself
+
+
+@pytest.fixture(scope="session")
+def profcheck():
+    """profcheck(path, ...) -> [the profiles of each packet]; an AssertionError for a packet that breaks a rule."""
+    python = environment("python-otlp-profiles", [MESSAGES], [sys.executable, "/usr/bin/python3"], "sys.version_info >= (3, 10)") / "python"
+
+    def read(*paths, broken=False):
+        done = subprocess.run([python, HERE / "profcheck.py", *paths], capture_output=True, text=True, timeout=300)
+        if broken:
+            assert done.returncode != 0 and "profcheck: " in done.stderr, done.stderr
+            return done.stderr
+        assert done.returncode == 0, done.stderr
+        return [json.loads(line) for line in done.stdout.splitlines()]
+    return read
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    program = BUILD / "tests/unit/export/make-profiles"
+    if not program.exists():
+        skip("make-profiles is not built (cmocka is missing)")
+    folder = tmp_path_factory.mktemp("profiles")
+    subprocess.run([program, folder], check=True, timeout=60)
+    return folder
+
+
+def packets_of(folder, name):
+    return sorted(folder.glob(f"{name}.*.otlp"), key=lambda path: int(path.name.split(".")[1]))
+
+
+def text_of(frame):
+    """As people read it (frame_text of src/model/frame.h)."""
+    return frame["name"] or f"{frame['mapping'].rpartition('/')[2] or '[unknown]'}+{frame['address']:#x}"
+
+
+def folded(packets, period_ns=None):
+    """{process;root;...;leaf: samples} of all packets together, as the folded format has it; of profiles without moments by their period."""
+    found = {}
+    for profiles in packets:
+        for profile in profiles:
+            for sample in profile["samples"]:
+                frames = [text_of(f).replace(";", ":") + ("_[k]" if f["type"] in ("kernel", "bpf") else "") for f in reversed(sample["frames"])]
+                key = ";".join([profile["resource"]["process.command"], *frames])
+                found[key] = found.get(key, 0) + (sum(sample["values"]) // period_ns if period_ns else len(sample["times"]))
+    return found
+
+
+SUMS = {"typical": 100_000_000, "hostile": 60_000_000, "deep": 10_000_000, "dropped": 100_000_000, "many": 6000 * 20_000_000 + 6000 * 5999 // 2,
+        "hot": 30000 * 1_000_000}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_every_packet_decodes_alone(made, profcheck, name):
+    paths = packets_of(made, name)
+    small = name in ("many", "hot")
+    assert len(paths) >= (3 if small else 1)
+    for path in paths:  # also in a process of its own: nothing is kept from one to the next
+        assert path.stat().st_size <= (1 << 17 if small else 1 << 20)
+        profcheck(path)
+    packets = profcheck(*paths)
+    assert sum(sum(s["values"]) for profiles in packets for p in profiles for s in p["samples"]) == SUMS[name]
+    ids = [p["id"] for profiles in packets for p in profiles]
+    assert len(set(ids)) == len(ids)
+
+
+def test_no_packet_for_nothing(made):
+    assert not packets_of(made, "empty")
+
+
+def test_totals_are_those_of_the_folded_stacks(made, profcheck):
+    """The same profile in the other format, stack by stack."""
+    for name, period_ns in (("typical", 10_000_000), ("many", None)):
+        expected = {stack: int(count) for stack, _, count in (line.rpartition(" ") for line in (made / f"{name}.folded").read_text().splitlines())}
+        assert folded(profcheck(*packets_of(made, name)), period_ns) == expected and len(expected) > 5
+
+
+def test_names_and_identity_arrive_whole(made, profcheck):
+    (profiles,) = profcheck(*packets_of(made, "typical"))
+    by_pid = {profile["resource"]["process.pid"]: profile for profile in profiles}
+    assert set(by_pid) == {4711, 99}
+    assert by_pid[99]["resource"] == {
+        "process.pid": 99, "process.parent_pid": 1, "process.command": "python3", "process.executable.path": "/usr/bin/python3.11", "service.name": "train",
+        "container.id": "0123456789abcdef" * 4, "container.runtime": "docker", "k8s.pod.uid": "6e2f4c7a-0000-4000-8000-000000000001", "slurm.job.id": "17",
+        "host.name": "node \ufffd"}
+    frames = [frame for sample in by_pid[4711]["samples"] for frame in sample["frames"]]
+    main = next(frame for frame in frames if frame["name"] == "main")
+    assert main == {"name": "main", "mapping": "/usr/bin/server", "address": 0x1180, "type": "native", "build_id": "0123456789abcdef0123456789abcdef01234567"}
+    assert {frame["type"] for profile in profiles for sample in profile["samples"] for frame in sample["frames"]} == {"native", "kernel", "bpf", "truncated"}
+    assert {text_of(f) for s in by_pid[99]["samples"] for f in s["frames"]} >= {"libcuda.so.1+0x4711", "[truncated: no unwinding rows]"}
+    assert all(profile["period"] == 10_000_000 and profile["duration"] == 60_000_000_000 for profile in profiles)
+
+
+def test_moments_and_links(made, profcheck):
+    """Two samples a moment, a third of them without a link; two stacks that differ in one frame stay two."""
+    samples = [s for profiles in profcheck(*packets_of(made, "many")) for p in profiles for s in p["samples"]]
+    assert sum(len(s["times"]) for s in samples) == 12000 and all(len(s["times"]) == len(s["values"]) for s in samples)
+    assert sum(len(s["times"]) for s in samples if not s["trace_id"]) == 4000
+    assert {(s["trace_id"], s["span_id"]) for s in samples if s["trace_id"]} == {(f"{i:016x}" * 2, f"{7:016x}") for i in (1, 2)}
+    assert len({tuple(f["name"] for f in s["frames"]) for s in samples}) == 6000
+
+
+def test_the_rules_can_be_broken(made, profcheck, tmp_path):
+    """One field of a good packet changed: the check says so."""
+    good = packets_of(made, "typical")[0].read_bytes()
+    extra = tmp_path / "orphan.otlp"
+    extra.write_bytes(good + b"\x12\x08\x2a\x06orphan")  # one more string in the dictionary
+    assert "nothing refers to" in profcheck(extra, broken=True)
+    twice = tmp_path / "again.otlp"
+    twice.write_bytes(good + b"\x12\x06\x2a\x04main")
+    assert "a row twice" in profcheck(twice, broken=True)
+    bare = tmp_path / "bare.otlp"
+    bare.write_bytes(good + b"\x0a\x00")  # a resource of nothing
+    assert "no process.pid" in profcheck(bare, broken=True)
+    late = tmp_path / "late.otlp"
+    late.write_bytes(good.replace((1785585600000000000).to_bytes(8, "little"), (1785585600000000001).to_bytes(8, "little")))
+    profcheck(late)  # no moments: nothing lies outside
+    many = packets_of(made, "many")[0].read_bytes()
+    at = many.rindex((1785585600000000000).to_bytes(8, "little"))  # the start of the last profile, or a moment of it
+    late.write_bytes(many[:at] + (1785585500000000000).to_bytes(8, "little") + many[at + 8:])
+    assert "a timestamp outside" in profcheck(late, broken=True)

@@ -1,0 +1,302 @@
+/* otlp_profiles.c, read back field by field: every packet by itself, its numbers refer to rows of its own,
+ * sums over all packets are the profile's. That the official messages read the same is checked by
+ * tests/e2e/test_otlp_profiles.py. */
+#include "export/otlp_dictionary.h"
+#include "export/otlp_profiles.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../fixture.h"
+#include "protobuf_fields.h"
+
+struct seen {
+    uint64_t packets, samples, profiles, largest;   /* as the sink was told */
+    uint64_t entries, weight_ns, timestamps, links; /* as it is written */
+    uint64_t rows[8];                               /* of the packet at hand */
+    uint64_t start_ns, end_ns;
+};
+
+static void read_packed(struct cursor c, uint64_t count)
+{
+    while (cursor_left(&c))
+        assert_in_range(cursor_uleb128(&c), 1, count - 1);
+    assert_false(c.failed);
+}
+
+static void read_sample(struct cursor c, struct seen *seen)
+{
+    uint64_t values = 0, timestamps = 0, stack = 0;
+    for (struct field f; next_field(&c, &f);) {
+        stack = f.number == 1 ? f.value : stack;
+        if (f.number == 2)
+            read_packed(f.body, seen->rows[OTLP_ATTRIBUTE]);
+        if (f.number == 3) {
+            assert_in_range(f.value, 1, seen->rows[OTLP_LINK] - 1);
+            seen->links++;
+        }
+        for (; f.number == 4 && cursor_left(&f.body); values++)
+            seen->weight_ns += cursor_uleb128(&f.body);
+        for (; f.number == 5 && cursor_left(&f.body); timestamps++)
+            assert_in_range(cursor_u64(&f.body), seen->start_ns, seen->end_ns - 1);
+    }
+    assert_in_range(stack, 1, seen->rows[OTLP_STACK] - 1);
+    assert_true(values > 0 && (timestamps == values || (timestamps == 0 && values == 1)));
+    seen->entries++;
+    seen->timestamps += timestamps;
+}
+
+static void read_profile(struct cursor c, struct seen *seen)
+{
+    struct cursor samples = c;
+    bool has_id = false;
+    for (struct field f; next_field(&c, &f);) {
+        seen->start_ns = f.number == 3 ? f.value : seen->start_ns;
+        seen->end_ns = f.number == 4 ? seen->start_ns + f.value : seen->end_ns;
+        has_id |= f.number == 7 && f.body.size == 16;
+    }
+    assert_true(has_id);
+    for (struct field f; next_field(&samples, &f);)
+        if (f.number == 2)
+            read_sample(f.body, seen);
+}
+
+/* Rows refer to rows of other tables: numbers of a message's fields, by the table that they are of. */
+static void read_row(uint32_t table, struct cursor c, const struct seen *seen)
+{
+    static const uint8_t refers[8][6] = {
+        [OTLP_MAPPING] = {[4] = OTLP_STRING, [5] = OTLP_ATTRIBUTE},
+        [OTLP_LOCATION] = {[1] = OTLP_MAPPING, [4] = OTLP_ATTRIBUTE},
+        [OTLP_FUNCTION] = {[1] = OTLP_STRING, [2] = OTLP_STRING, [3] = OTLP_STRING},
+        [OTLP_ATTRIBUTE] = {[1] = OTLP_STRING},
+        [OTLP_STACK] = {[1] = OTLP_LOCATION},
+    };
+    for (struct field f; next_field(&c, &f);) {
+        assert_in_range(f.number, 1, 5);
+        const uint8_t to = refers[table][f.number];
+        if (to && f.body.data)
+            read_packed(f.body, seen->rows[to]);
+        else if (to)
+            assert_in_range(f.value, 1, seen->rows[to] - 1);
+    }
+}
+
+static void read_dictionary(struct cursor c, struct seen *seen)
+{
+    struct cursor again = c;
+    memset(seen->rows, 0, sizeof(seen->rows));
+    for (struct field f; next_field(&c, &f);) {
+        if (seen->rows[f.number]++ == 0)
+            assert_int_equal(f.body.size, f.number == OTLP_LINK ? 28 : 0);
+        else
+            assert_int_not_equal(f.body.size, 0);
+    }
+    for (uint32_t i = 1; i <= OTLP_TABLES; i++)
+        assert_true(seen->rows[i] >= 1);
+    for (struct field f; next_field(&again, &f);)
+        if (f.number != OTLP_STRING && f.number != OTLP_LINK)
+            read_row(f.number, f.body, seen);
+}
+
+static void read_packet(void *context, const struct otlp_profiles_packet *packet)
+{
+    struct seen *seen = context;
+    uint64_t profiles = 0;
+    for (int pass = 0; pass < 2; pass++) { /* the dictionary first */
+        struct cursor c = cursor_make(packet->data, packet->size);
+        for (struct field f; next_field(&c, &f);) {
+            assert_true(f.number == 1 || f.number == 2);
+            if (f.number == 2 && pass == 0)
+                read_dictionary(f.body, seen);
+            if (f.number == 2 || pass == 0)
+                continue;
+            for (struct field scope; next_field(&f.body, &scope);)
+                for (struct field profile; scope.number == 2 && next_field(&scope.body, &profile);)
+                    if (profile.number == 2) {
+                        read_profile(profile.body, seen);
+                        profiles++;
+                    }
+        }
+    }
+    assert_int_equal(profiles, packet->profiles);
+    seen->packets++;
+    seen->samples += packet->samples;
+    seen->profiles += packet->profiles;
+    seen->largest = packet->size > seen->largest ? packet->size : seen->largest;
+}
+
+static struct seen write_all(const struct profile *p, size_t max_bytes, uint64_t too_large)
+{
+    const struct otlp_profiles_options options = {
+        .packet_max_bytes = max_bytes, .host_name = "node", .id_seed = 7};
+    struct seen seen = {0};
+    uint64_t left_out = UINT64_MAX;
+    assert_int_equal(
+        otlp_profiles_write(p, &options, &(struct otlp_profiles_sink){&seen, read_packet}, &left_out), 0);
+    assert_int_equal(left_out, too_large);
+    assert_int_equal(seen.samples + too_large, fixture_count(p));
+    assert_true(seen.largest <= max_bytes);
+    return seen;
+}
+
+static void typical(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    fixture_typical(p);
+    const struct seen seen = write_all(p, 1 << 20, 0);
+    assert_int_equal(seen.packets, 1);
+    assert_int_equal(seen.profiles, p->resource_count);
+    assert_int_equal(seen.entries, p->entry_count);
+    assert_int_equal(seen.weight_ns, fixture_weight(p));
+    assert_int_equal(seen.timestamps, 0);
+    assert_int_equal(seen.start_ns, p->start_unix_ns);
+    assert_int_equal(seen.end_ns, p->start_unix_ns + p->duration_ns);
+    assert_int_equal(seen.rows[OTLP_STACK], p->stack_count + 1);
+    assert_int_equal(seen.rows[OTLP_LOCATION], p->frame_count + 1);
+}
+
+static void nothing(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    assert_int_equal(write_all(p, 1 << 20, 0).packets, 0);
+}
+
+static void hostile(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    fixture_hostile(p);
+    const struct seen seen = write_all(p, 1 << 20, 0);
+    assert_int_equal(seen.weight_ns, fixture_weight(p));
+    /* One of its names alone is more than that. */
+    assert_int_equal(write_all(p, 1 << 14, 1).entries, p->entry_count - 1);
+}
+
+enum { SAMPLES = 3000 };
+
+static void fill(struct profile *p)
+{
+    p->start_unix_ns = 1785585600000000000u + 5000000000u; /* some come late */
+    p->duration_ns = 10000000000u;                         /* and some after its end, as clocks go */
+    for (uint32_t i = 0; i < SAMPLES; i++) {
+        char name[24];
+        snprintf(name, sizeof(name), "function_%u", i % 1000);
+        struct resource resource = fixture_resource(i % 5, "c");
+        const struct frame frames[] = {fixture_native(name), fixture_native("main")};
+        assert_int_equal(fixture_add_moment(p, &resource, i % 3, 10 + i, frames, 2, i), 0);
+    }
+}
+
+/* However small the packets are, each is whole, and together they say the same. */
+static void splitting(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    fill(p);
+    assert_int_equal(p->moment_count, SAMPLES);
+    uint64_t packets = 0;
+    for (size_t max_bytes = 1 << 20; max_bytes >= 1024; max_bytes /= 4) {
+        const struct seen seen = write_all(p, max_bytes, 0);
+        assert_true(seen.packets >= packets);
+        packets = seen.packets;
+        assert_true(seen.profiles >= 5 && seen.profiles < 5 + packets);
+        assert_int_equal(seen.entries, p->entry_count);
+        assert_int_equal(seen.weight_ns, fixture_weight(p));
+        assert_int_equal(seen.timestamps, SAMPLES);
+    }
+    assert_true(packets > 100);
+}
+
+/* One thread in one loop, sampled as fast and for as long as can be: no packet holds all its moments. */
+static void one_hot_entry(void **state)
+{
+    (void)state;
+    enum { HOT = 60000 };
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    fill(p);
+    const uint32_t others = p->entry_count;
+    const struct resource resource = fixture_resource(3, "c");
+    const struct frame frames[] = {fixture_native("loop"), fixture_native("main")};
+    for (uint32_t i = 0; i < HOT; i++)
+        assert_int_equal(fixture_add_moment(p, &resource, 77, 1000000, frames, 2, 3 * i), 0);
+    assert_int_equal(p->entry_count, others + 1);
+    const size_t sizes[] = {512 << 10, 64 << 10, 1 << 10};
+    for (size_t i = 0; i < array_size(sizes); i++) {
+        const struct seen seen = write_all(p, sizes[i], 0);
+        assert_int_equal(seen.weight_ns, fixture_weight(p));
+        assert_int_equal(seen.timestamps, SAMPLES + HOT);
+        assert_true(seen.entries > p->entry_count && seen.entries - others <= seen.packets);
+    }
+    const struct seen seen = write_all(p, 512 << 10, 0);
+    assert_true(seen.packets <= 4);
+}
+
+/* Of each moment its name alone is more: that is found out once, not sixty thousand times. */
+static void hot_and_too_large(void **state)
+{
+    (void)state;
+    enum { HOT = 60000 };
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    fill(p);
+    static char name[2000];
+    memset(name, 'n', sizeof(name) - 1);
+    const struct resource resource = fixture_resource(3, "c");
+    const struct frame frames[] = {fixture_native(name), fixture_native("main")};
+    for (uint32_t i = 0; i < HOT; i++)
+        assert_int_equal(fixture_add_moment(p, &resource, 77, 1000000, frames, 2, 3 * i), 0);
+    assert_int_equal(write_all(p, 1 << 10, HOT).timestamps, SAMPLES);
+}
+
+static void dictionary(void **state)
+{
+    (void)state;
+    struct otlp_dictionary d = {0};
+    assert_int_equal(otlp_dictionary_reset(&d), 0);
+    _cleanup_buf_ struct buf row = {0}, out = {0};
+    assert_int_equal(otlp_dictionary_put(&d, OTLP_STACK, &row), 0);
+    assert_int_equal(otlp_dictionary_put_text(&d, ""), 0);
+    assert_int_equal(otlp_dictionary_put_text(&d, "a"), 1);
+    assert_int_equal(otlp_dictionary_put_text(&d, "a\xff"), 2);
+    assert_int_equal(otlp_dictionary_put_text(&d, "a\xef\xbf\xbd"), 2); /* what the other one is written as */
+    assert_int_equal(otlp_dictionary_put_text(&d, "a"), 1);
+    buf_append(&row, "a\0b", 3);
+    assert_int_equal(otlp_dictionary_put(&d, OTLP_STACK, &row), 1);
+    const struct otlp_dictionary_mark mark = otlp_dictionary_mark(&d);
+    buf_append(&row, "a\0c", 3);
+    assert_int_equal(otlp_dictionary_put(&d, OTLP_STACK, &row), 2);
+    buf_append(&row, "a\0b", 3);
+    assert_int_equal(otlp_dictionary_put(&d, OTLP_STACK, &row), 1);
+    otlp_dictionary_write(&d, &mark, &out);
+    struct cursor c = cursor_make(out.data, out.size);
+    uint64_t rows[8] = {0};
+    for (struct field f; next_field(&c, &f);)
+        rows[f.number]++;
+    assert_int_equal(rows[OTLP_STRING], 3);
+    assert_int_equal(rows[OTLP_STACK], 2);
+    assert_int_equal(rows[OTLP_LINK], 1);
+    assert_true(out.size <= d.bytes);
+    otlp_dictionary_clear(&d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(typical),    cmocka_unit_test(nothing),       cmocka_unit_test(hostile),
+        cmocka_unit_test(splitting),  cmocka_unit_test(one_hot_entry), cmocka_unit_test(hot_and_too_large),
+        cmocka_unit_test(dictionary),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
