@@ -1,0 +1,452 @@
+/* The kernel half of off-CPU profiling: when a thread leaves its CPU its stack is walked, when it runs again the wait is told (offcpu.h).
+ *
+ * The stack is walked at leaving, because that is the only moment at which every kernel lets it be read; what is sent of it is only
+ * what differs from the thread's last. Waits under way when the recording begins and ends are found by walking over all tasks.
+ * Some kernels trace no switch away from a thread of process 1 (the agent of a virtual machine, say), and so none to the thread that
+ * comes after it: the scheduler's own accounts say then how long each of them ran.
+ *
+ * Loses: what finds the ring full, threads that are too many (struct off_cpu_stats). The scheduler's locks are held in most of it:
+ * nothing here waits or allocates. */
+#include "unwind_sample.bpf.h"
+
+#include <bpf/bpf_tracing.h>
+
+#include "filter.bpf.h"
+#include "offcpu.h"
+#include "syscalls.bpf.h"
+#include "task.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+const volatile __u64 ring_bytes = 0;
+const volatile __u64 min_ns = 0;
+const volatile __u64 sample_ns = 0; /* longer waits are all told, of shorter ones by chance as many as they are long; below 2^32 */
+const volatile __u32 spare_scratch = 0; /* of whoever walks over all tasks: it may be interrupted by the others on its CPU */
+
+volatile __u32 enabled = 0; /* from start to stop */
+
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 4096); /* set at load */
+} records SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct off_cpu_stats);
+} stats SEC(".maps");
+
+/* By thread. All there from the start: nothing may be allocated under the scheduler's locks. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, OFF_CPU_MAX_THREADS);
+    __type(key, __u32);
+    __type(value, struct off_cpu_thread);
+} threads SEC(".maps");
+
+static __always_inline struct off_cpu_stats *stats_get(void)
+{
+    __u32 zero = 0;
+    return bpf_map_lookup_elem(&stats, &zero);
+}
+
+/* ---- what it waits for ---- */
+
+static __always_inline __u8 object_of(struct file *file)
+{
+    switch (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) {
+    case S_IFREG: case S_IFDIR: case S_IFBLK:
+        return REQUEST_OBJECT_FILE;
+    case S_IFIFO:
+        return REQUEST_OBJECT_PIPE;
+    case S_IFSOCK:
+        break;
+    default:
+        return REQUEST_OBJECT_OTHER;
+    }
+    struct socket *socket = BPF_CORE_READ(file, private_data);
+    __u16 family = BPF_CORE_READ(socket, sk, __sk_common.skc_family);
+    return family == AF_UNIX                          ? REQUEST_OBJECT_UNIX
+           : family == AF_INET || family == AF_INET6 ? REQUEST_OBJECT_SOCKET
+                                                      : REQUEST_OBJECT_OTHER;
+}
+
+/* `is_current`: its memory can be read. A function of its own, as those below are that are no part of the walk: the stack is for that. */
+static __noinline void set_cause(struct off_cpu_thread *t, struct task_struct *task, const void *registers, bool is_current)
+{
+    struct syscall_registers r;
+    __u32 state = task_wait_state(task);
+    t->state = (state & TASK_UNINTERRUPTIBLE ? REQUEST_WAIT_UNINTERRUPTIBLE : 0) |
+               (state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN) ? REQUEST_WAIT_STOPPED : 0) |
+               (BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait) ? REQUEST_WAIT_IO : 0);
+    t->syscall = -1;
+    t->object = REQUEST_OBJECT_NONE;
+    if (BPF_CORE_READ(task, flags) & PF_KTHREAD || bpf_probe_read_kernel(&r, sizeof(r), registers) < 0)
+        return;
+    __s32 number = REGISTERS_NUMBER(&r), fd = -1;
+    if (number < 0)
+        return;
+    t->syscall = number;
+    if (is_on_descriptor(number) || number == NR_accept || number == NR_accept4)
+        fd = REGISTERS_FIRST(&r);
+    else if (is_poll(number) && is_current && REGISTERS_SECOND(&r) == 1)
+        bpf_probe_read_user(&fd, sizeof(fd), (const void *)REGISTERS_FIRST(&r));
+    struct file *file = fd >= 0 ? task_file(task, fd) : NULL;
+    if (file)
+        t->object = object_of(file);
+}
+
+/* ---- its stack ---- */
+
+#define HASH_WORDS (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES)
+
+/* Of the first words of data[]. Never 0. */
+__noinline __u64 hash_stack(__u32 words)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    __u64 hash = words;
+    if (!scratch)
+        return 1;
+    for (__u32 i = 0; i < HASH_WORDS && i < words; i++) {
+        hash = (hash ^ scratch->data[i]) * 0x9e3779b97f4a7c15ULL;
+        hash ^= hash >> 29;
+    }
+    return hash | 1;
+}
+
+static __always_inline int walk_user(struct unwind_scratch *scratch, struct off_cpu_stats *stat, struct task_struct *task)
+{
+    struct unwind_walk *w = &scratch->walk;
+    /* Behind the kernel's frames, until the walk writes there. */
+    struct user_registers *registers = (struct user_registers *)(scratch->data + CPU_MAX_KERNEL_FRAMES);
+    if ((BPF_CORE_READ(task, flags) & PF_KTHREAD) || !BPF_CORE_READ(task, mm) || !kernel_registers(task, registers) ||
+        !user_mode(registers))
+        return UNWIND_END_NO_USER;
+    if (!walk_begin(w, registers))
+        return UNWIND_END_UNSUPPORTED;
+    w->interrupted = 1;
+    int end = unwind_user();
+    if (!end_is_mendable(end))
+        return end;
+    if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 2)
+        stat->copies_refused++;
+    else
+        copy_stack(task);
+    return end;
+}
+
+static __always_inline struct cpu_sample *stack_begin(struct unwind_scratch *scratch, struct task_struct *task, __u64 now)
+{
+    struct cpu_sample *s = sample_of(scratch);
+    __builtin_memset(&scratch->walk, 0, sizeof(scratch->walk));
+    __builtin_memset(s, 0, sizeof(*s));
+    s->h.kind = WIRE_OFF_CPU_STACK;
+    s->h.time_ns = now;
+    s->h.pid = BPF_CORE_READ(task, tgid);
+    s->h.tid = BPF_CORE_READ(task, pid);
+    s->flags = CPU_SAMPLE_LEAF_IN_KERNEL;
+    s->cpu = bpf_get_smp_processor_id();
+    s->cgroup_id = cgroup_id(cgroup_of(task));
+    BPF_CORE_READ_STR_INTO(&s->comm, task, comm);
+    return s;
+}
+
+/* The reader comes by itself now and then; it is called when a quarter is full, and for a copied stack. */
+static __always_inline __u64 how_to_wake(bool at_once)
+{
+    return at_once || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
+
+static __always_inline bool stack_send(struct unwind_scratch *scratch)
+{
+    struct cpu_sample *s = sample_of(scratch);
+    __u64 size = sample_finish(scratch);
+    UNWIND_SAME_REGISTER(size);
+    if (size > sizeof(*s) + sizeof(scratch->data))
+        return false;
+    s->h.size_bytes = size;
+    return bpf_ringbuf_output(&records, s, size, how_to_wake(s->stack_bytes)) == 0;
+}
+
+/* Of the running thread, which is about to leave. */
+static __always_inline void take_stack(void *ctx, struct off_cpu_thread *t, struct task_struct *task, struct off_cpu_stats *stat, __u64 now)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    __u64 hash = 0;
+    if (!scratch) {
+        t->stack_hash = t->stack_ns = 0;
+        stat->stacks_lost++;
+        return;
+    }
+    struct cpu_sample *s = stack_begin(scratch, task, now);
+    sample_kernel(ctx, scratch);
+    scratch->walk.pid = s->h.pid;
+    scratch->walk.base = s->kernel_frames;
+    sample_set_walk(scratch, walk_user(scratch, stat, task));
+    if (!end_is_mendable(s->user_end))
+        hash = hash_stack(s->kernel_frames + s->user_frames);
+    if (hash && hash == t->stack_hash)
+        return;
+    t->stack_hash = hash;
+    t->stack_ns = now;
+    if (stack_send(scratch))
+        return;
+    t->stack_hash = t->stack_ns = 0;
+    stat->stacks_lost++;
+}
+
+/* ---- waits ---- */
+
+/* With a probability of length_ns / sample_ns. */
+static __always_inline bool is_taken(__u64 length_ns)
+{
+    return length_ns >= sample_ns || (bpf_get_prandom_u32() * sample_ns) >> 32 < length_ns;
+}
+
+/* What was taken with a probability stands for as much as makes the sums true on the average: of time, and of waits. */
+static __always_inline void weigh(struct off_cpu_wait *wait)
+{
+    __u64 length_ns = wait->weight_ns;
+    if (length_ns == 0 || length_ns >= sample_ns)
+        return;
+    wait->queued_ns = wait->queued_ns * sample_ns / length_ns;
+    wait->weight_ns = sample_ns;
+    wait->count = sample_ns / length_ns + (bpf_get_prandom_u32() % length_ns < sample_ns % length_ns);
+}
+
+static __always_inline void tell(const struct off_cpu_thread *t, struct task_struct *task, struct off_cpu_stats *stat, __u64 start_ns,
+                                 __u64 end_ns, __u64 queued_ns, __u8 flags)
+{
+    struct off_cpu_wait wait = {.h = {.size_bytes = sizeof(wait), .kind = WIRE_OFF_CPU, .time_ns = end_ns}};
+    __u64 length_ns = end_ns - start_ns;
+    if (length_ns < min_ns) {
+        stat->short_count++;
+        stat->short_ns += length_ns;
+        return;
+    }
+    if (!is_taken(length_ns)) {
+        stat->left_out++;
+        stat->left_out_ns += length_ns;
+        return;
+    }
+    wait.h.pid = BPF_CORE_READ(task, tgid);
+    wait.h.tid = BPF_CORE_READ(task, pid);
+    wait.cgroup_id = cgroup_id(cgroup_of(task));
+    wait.start_ns = start_ns;
+    wait.count = 1;
+    wait.weight_ns = length_ns;
+    wait.queued_ns = queued_ns;
+    weigh(&wait);
+    wait.stack_ns = t->stack_ns;
+    wait.syscall = t->syscall;
+    wait.object = t->object;
+    wait.state = t->state;
+    wait.flags = t->flags | flags;
+    BPF_CORE_READ_STR_INTO(&wait.comm, task, comm);
+    if (bpf_ringbuf_output(&records, &wait, sizeof(wait), how_to_wake(false))) {
+        stat->lost += wait.count; /* with those that it stood for */
+        stat->lost_ns += wait.weight_ns;
+    } else {
+        stat->waits++;
+        stat->waits_ns += length_ns;
+    }
+}
+
+/* The thread's wait ends, or the recording does. What it ran since it left, or since it came if its leaving was not seen, was no
+ * waiting; when in between that was, nobody knows. */
+static __noinline void end_wait(struct off_cpu_thread *t, struct task_struct *task, __u64 now, __u64 ran, __u8 flags)
+{
+    struct off_cpu_stats *stat = stats_get();
+    __u64 since = t->off_since_ns ? t->off_since_ns : t->on_since_ns, woken = t->woken_ns, queued = 0;
+    t->off_since_ns = 0;
+    if (!stat || !since || now - since <= ran)
+        return;
+    now -= ran;
+    if (t->flags & OFF_CPU_PREEMPTED)
+        queued = now - since;
+    else if (woken > since && woken < now)
+        queued = now - woken;
+    tell(t, task, stat, since, now, queued, flags);
+}
+
+static __always_inline __u64 ran_since(const struct off_cpu_thread *t, struct task_struct *task)
+{
+    __u64 runtime = task_runtime(task);
+    return runtime > t->runtime_ns ? runtime - t->runtime_ns : 0;
+}
+
+static __noinline struct off_cpu_thread *thread_get(__u32 tid, struct off_cpu_stats *stat)
+{
+    struct off_cpu_thread *t = bpf_map_lookup_elem(&threads, &tid);
+    if (t)
+        return t;
+    struct off_cpu_thread fresh = {};
+    bpf_map_update_elem(&threads, &tid, &fresh, BPF_NOEXIST);
+    t = bpf_map_lookup_elem(&threads, &tid);
+    if (!t)
+        stat->threads_full++;
+    return t;
+}
+
+static __always_inline void leave(void *ctx, struct task_struct *task, bool preempted, struct off_cpu_stats *stat, __u64 now)
+{
+    __u32 tid = task->pid, state = task_wait_state(task);
+    if (!task_wanted(task, task->tgid) || state & TASK_DEAD) {
+        if (filter_cgroups || filter_commands || state & TASK_DEAD)
+            bpf_map_delete_elem(&threads, &tid);
+        return;
+    }
+    struct off_cpu_thread *t = thread_get(tid, stat);
+    if (!t)
+        return;
+    if (t->off_since_ns) /* that it came was not seen */
+        end_wait(t, task, now, ran_since(t, task), OFF_CPU_ACCOUNTED);
+    set_cause(t, task, kernel_registers_of(task), true);
+    t->flags = preempted || state == 0 ? OFF_CPU_PREEMPTED : 0;
+    t->runtime_ns = task_runtime(task);
+    t->woken_ns = 0;
+    t->off_since_ns = now;
+    take_stack(ctx, t, task, stat, now);
+    stat->runs++;
+    stat->run_time_ns += bpf_ktime_get_ns() - now;
+}
+
+static __always_inline void arrive(struct task_struct *task, struct off_cpu_stats *stat, __u64 now)
+{
+    __u32 tid = task->pid;
+    struct off_cpu_thread *t = bpf_map_lookup_elem(&threads, &tid);
+    if (!t)
+        return;
+    if (t->off_since_ns) {
+        end_wait(t, task, now, 0, 0);
+    } else if (t->on_since_ns) { /* that it left was not seen: where it waited is not known */
+        t->stack_hash = t->stack_ns = 0;
+        t->flags = t->state = t->object = 0;
+        t->syscall = -1;
+        end_wait(t, task, now, ran_since(t, task), OFF_CPU_ACCOUNTED);
+    }
+    t->woken_ns = 0;
+    t->on_since_ns = now;
+    t->runtime_ns = task_runtime(task);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(off_cpu_switch, bool preempted, struct task_struct *before, struct task_struct *after)
+{
+    struct off_cpu_stats *stat = stats_get();
+    if (!enabled || !stat)
+        return 0;
+    __u64 now = bpf_ktime_get_ns(); /* one for both: to the scheduler, too, what is done here is CPU time of who comes */
+    leave(ctx, before, preempted, stat, now);
+    arrive(after, stat, now);
+    return 0;
+}
+
+/* In the run queue from here on; sched_waking comes earlier, while the thread may still leave its last CPU. */
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(off_cpu_woken, struct task_struct *task)
+{
+    __u32 tid = task->pid;
+    struct off_cpu_thread *t = bpf_map_lookup_elem(&threads, &tid);
+    if (enabled && t && !t->woken_ns)
+        t->woken_ns = bpf_ktime_get_ns();
+    return 0;
+}
+
+/* A thread is born ready to run. */
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(off_cpu_born, struct task_struct *task)
+{
+    struct off_cpu_stats *stat = stats_get();
+    struct off_cpu_thread *t;
+    if (!enabled || !stat || !task_wanted(task, task->tgid))
+        return 0;
+    t = thread_get(task->pid, stat);
+    if (!t)
+        return 0;
+    *t = (struct off_cpu_thread){.off_since_ns = bpf_ktime_get_ns(), .syscall = -1, .flags = OFF_CPU_PREEMPTED};
+    return 0;
+}
+
+/* ---- waits under way when the recording begins and ends ---- */
+
+struct bpf_iter_meta;
+
+struct bpf_iter__task {
+    struct bpf_iter_meta *meta;
+    struct task_struct *task;
+} __attribute__((preserve_access_index));
+
+static __always_inline const void *registers_of(struct task_struct *task)
+{
+    if (bpf_core_enum_value_exists(enum bpf_func_id___local, BPF_FUNC_task_pt_regs___local))
+        return (const void *)bpf_task_pt_regs(task);
+    return (const char *)BPF_CORE_READ(task, stack) + KERNEL_STACK_BYTES - bpf_core_type_size(struct pt_regs);
+}
+
+/* Of a thread that waits: what it has of its own can be read only by itself. */
+static __always_inline void take_kernel_stack(struct off_cpu_thread *t, struct task_struct *task, struct off_cpu_stats *stat, __u64 now)
+{
+    __u32 spare = spare_scratch;
+    struct unwind_scratch *scratch = bpf_map_lookup_elem(&unwind_scratch, &spare);
+    if (!scratch)
+        return;
+    struct cpu_sample *s = stack_begin(scratch, task, now);
+    long bytes = bpf_get_task_stack(task, scratch->data, CPU_MAX_KERNEL_FRAMES * 8, 0);
+    if (bytes > 0 && bytes <= CPU_MAX_KERNEL_FRAMES * 8)
+        s->kernel_frames = (__u64)bytes / 8;
+    if (bytes == CPU_MAX_KERNEL_FRAMES * 8)
+        s->flags |= CPU_SAMPLE_KERNEL_TRUNCATED;
+    scratch->walk.base = s->kernel_frames;
+    sample_set_walk(scratch, BPF_CORE_READ(task, flags) & PF_KTHREAD ? UNWIND_END_NO_USER : UNWIND_END_NOT_RUNNING);
+    if (stack_send(scratch))
+        t->stack_ns = now;
+    else
+        stat->stacks_lost++;
+}
+
+SEC("iter/task")
+int off_cpu_begin(struct bpf_iter__task *ctx)
+{
+    struct task_struct *task = ctx->task;
+    struct off_cpu_stats *stat = stats_get();
+    if (!task || !stat || !task_wanted(task, task->tgid))
+        return 0;
+    __u32 tid = task->pid, state = task_wait_state(task);
+    bool runs = task->on_cpu;
+    __u64 now = bpf_ktime_get_ns();
+    struct off_cpu_thread t = {
+        .syscall = -1, .runtime_ns = task_runtime(task), .off_since_ns = runs ? 0 : now, .on_since_ns = runs ? now : 0};
+    if (state & TASK_DEAD || bpf_map_lookup_elem(&threads, &tid))
+        return 0;
+    if (!runs) {
+        t.flags = state == 0 ? OFF_CPU_PREEMPTED : 0;
+        set_cause(&t, task, registers_of(task), false);
+        take_kernel_stack(&t, task, stat, now);
+    }
+    if (bpf_map_update_elem(&threads, &tid, &t, BPF_NOEXIST) == 0) {
+        if (task->on_cpu != runs) /* it came or left meanwhile: the next time it does is seen whole */
+            bpf_map_delete_elem(&threads, &tid);
+    } else if (!bpf_map_lookup_elem(&threads, &tid)) {
+        stat->threads_full++;
+    }
+    return 0;
+}
+
+/* After `enabled` has been taken back. */
+SEC("iter/task")
+int off_cpu_end(struct bpf_iter__task *ctx)
+{
+    struct task_struct *task = ctx->task;
+    struct off_cpu_stats *stat = stats_get();
+    if (!task || !stat)
+        return 0;
+    __u32 tid = task->pid;
+    struct off_cpu_thread *t = bpf_map_lookup_elem(&threads, &tid);
+    if (!t || !t->off_since_ns)
+        return 0;
+    __u64 ran = ran_since(t, task);
+    end_wait(t, task, bpf_ktime_get_ns(), ran, OFF_CPU_UNFINISHED | (ran ? OFF_CPU_ACCOUNTED : 0));
+    return 0;
+}

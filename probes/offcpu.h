@@ -1,0 +1,54 @@
+/* The wire records of waiting time: where a thread waits (a struct cpu_sample of the kind WIRE_OFF_CPU_STACK, made as it leaves its CPU)
+ * and how long it did (struct off_cpu_wait, made when it runs again). A stack is sent when it is another one than the thread's last:
+ * who waits in the same place again and again sends one stack and many short records. Written by offcpu.bpf.c. */
+#pragma once
+
+#include "cpu.h"
+#include "request.h" /* REQUEST_OBJECT_*, REQUEST_WAIT_*: what was waited for, and how */
+
+struct off_cpu_wait {
+    struct wire_header h; /* time_ns: when it ended */
+    __u64 cgroup_id;
+    __u64 start_ns;       /* when the thread left its CPU, or when the recording began */
+    __u64 weight_ns;      /* waiting time that it stands for: its own, and that of others which were left out by chance */
+    __u64 queued_ns;      /* of that, at its end: ready to run, without a CPU */
+    __u64 stack_ns;       /* time_ns of the record of this thread that has the stack; 0: there is none */
+    __u32 count;          /* waits that it stands for */
+    __s32 syscall;        /* number; -1: none, a page fault or an interrupt */
+    __u8 object;          /* enum request_object */
+    __u8 state;           /* REQUEST_WAIT_* */
+    __u8 flags;           /* OFF_CPU_* */
+    __u8 reserved[5];
+    char comm[16];        /* the thread's name */
+};
+_Static_assert(sizeof(struct off_cpu_wait) == 96, "wire format");
+
+#define OFF_CPU_PREEMPTED  1 /* it was ready to run all the time */
+#define OFF_CPU_UNFINISHED 2 /* it still waits; the recording ended */
+#define OFF_CPU_ACCOUNTED  4 /* its beginning or its end was not seen: its length is that of the scheduler's accounts */
+
+/* What the kernel half remembers of one thread. */
+struct off_cpu_thread {
+    __u64 off_since_ns; /* 0: it runs */
+    __u64 woken_ns;     /* when it was last told to run */
+    __u64 on_since_ns;  /* when it got its CPU; 0: not seen */
+    __u64 runtime_ns;   /* CPU time that it had used at the last of those two */
+    __u64 stack_hash;   /* of the stack sent last; 0: send the next one whatever it is */
+    __u64 stack_ns;     /* and when that was; 0: none was sent */
+    __s32 syscall;
+    __u8 object, state, flags, reserved;
+};
+
+#define OFF_CPU_MAX_THREADS 16384
+
+/* What the kernel half counts, a CPU's share each. */
+struct off_cpu_stats {
+    __u64 runs, run_time_ns;     /* of the programs, on tasks that were asked for */
+    __u64 waits, waits_ns;       /* told */
+    __u64 short_count, short_ns; /* not told: below the minimum */
+    __u64 left_out, left_out_ns; /* not told, by chance: those that are told stand for them */
+    __u64 lost, lost_ns;         /* not told: the ring was full */
+    __u64 stacks_lost;           /* waits told without their stack: the ring was full when it was taken, or there was no room */
+    __u64 copies_refused;        /* stacks not copied for finishing in user space: the ring was half full */
+    __u64 threads_full;          /* waits of unknown length, not told: of threads that are too many */
+};

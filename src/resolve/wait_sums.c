@@ -1,0 +1,165 @@
+/* A table of threads by number, with the stack and one sum each; see wait_sums.h. */
+#include "resolve/wait_sums.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS 4096 /* a power of two */
+
+struct waiter {
+    struct waiter *next;
+    uint32_t pid, tid;
+    struct cpu_sample *stack; /* NULL: none was told, or kept */
+    struct off_cpu_wait wait; /* of the sum, where there is one */
+    struct wait_sum sum;
+};
+
+struct wait_sums {
+    size_t bytes, max_bytes;
+    void (*take)(void *context, const struct wait_sum *sum);
+    void *context;
+    struct waiter *buckets[BUCKETS];
+};
+
+int wait_sums_new(size_t max_bytes, void (*take)(void *context, const struct wait_sum *sum), void *context, struct wait_sums **ret)
+{
+    struct wait_sums *s = calloc(1, sizeof(*s));
+    if (!s)
+        return -ENOMEM;
+    s->max_bytes = max_bytes;
+    s->take = take;
+    s->context = context;
+    *ret = s;
+    return 0;
+}
+
+static void drop_stack(struct wait_sums *s, struct waiter *w)
+{
+    if (w->stack)
+        s->bytes -= w->stack->h.size_bytes;
+    free(w->stack);
+    w->stack = NULL;
+}
+
+static void flush(struct wait_sums *s, struct waiter *w)
+{
+    if (!w->sum.waits && !w->sum.queued)
+        return;
+    w->sum.wait = &w->wait;
+    w->sum.stack = w->wait.stack_ns && w->stack && w->stack->h.time_ns == w->wait.stack_ns ? w->stack : NULL;
+    s->take(s->context, &w->sum);
+    w->sum = (struct wait_sum){0};
+}
+
+static void drop(struct wait_sums *s, struct waiter **place)
+{
+    struct waiter *w = *place;
+    *place = w->next;
+    drop_stack(s, w);
+    s->bytes -= sizeof(*w);
+    free(w);
+}
+
+void wait_sums_free(struct wait_sums *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < BUCKETS; i++)
+        while (s->buckets[i])
+            drop(s, &s->buckets[i]);
+    free(s);
+}
+
+static struct waiter *find(struct wait_sums *s, uint32_t pid, uint32_t tid)
+{
+    struct waiter **bucket = &s->buckets[tid & (BUCKETS - 1)], *w;
+    for (w = *bucket; w; w = w->next)
+        if (w->tid == tid && w->pid == pid)
+            return w;
+    if (s->bytes + sizeof(*w) > s->max_bytes)
+        return NULL;
+    w = calloc(1, sizeof(*w));
+    if (!w)
+        return NULL;
+    *w = (struct waiter){.next = *bucket, .pid = pid, .tid = tid};
+    s->bytes += sizeof(*w);
+    *bucket = w;
+    return w;
+}
+
+int wait_sums_stack(struct wait_sums *s, const struct cpu_sample *record)
+{
+    struct waiter *w = find(s, record->h.pid, record->h.tid);
+    if (!w)
+        return -ENOSPC;
+    flush(s, w);
+    drop_stack(s, w);
+    if (s->bytes + record->h.size_bytes > s->max_bytes)
+        return -ENOSPC;
+    w->stack = malloc(record->h.size_bytes);
+    if (!w->stack)
+        return -ENOMEM;
+    memcpy(w->stack, record, record->h.size_bytes);
+    s->bytes += record->h.size_bytes;
+    return 0;
+}
+
+static bool is_alike(const struct off_cpu_wait *a, const struct off_cpu_wait *b)
+{
+    return a->stack_ns == b->stack_ns && a->syscall == b->syscall && a->object == b->object && a->state == b->state &&
+           a->flags == b->flags && a->cgroup_id == b->cgroup_id && memcmp(a->comm, b->comm, sizeof(a->comm)) == 0;
+}
+
+static void add(struct wait_sum *sum, const struct off_cpu_wait *record)
+{
+    sum->waits += record->flags & OFF_CPU_PREEMPTED ? 0 : record->count;
+    sum->waited_ns += record->weight_ns - record->queued_ns;
+    sum->queued += record->queued_ns > 0 ? record->count : 0;
+    sum->queued_ns += record->queued_ns;
+}
+
+void wait_sums_add(struct wait_sums *s, const struct off_cpu_wait *record)
+{
+    struct waiter *w = find(s, record->h.pid, record->h.tid);
+    if (!w) { /* no room to add it up: it is told by itself */
+        struct wait_sum sum = {.wait = record};
+        add(&sum, record);
+        s->take(s->context, &sum);
+        return;
+    }
+    if (!is_alike(&w->wait, record))
+        flush(s, w);
+    w->wait = *record;
+    add(&w->sum, record);
+}
+
+void wait_sums_flush(struct wait_sums *s, uint32_t pid)
+{
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct waiter *w = s->buckets[i]; w; w = w->next)
+            if (!pid || w->pid == pid)
+                flush(s, w);
+}
+
+static void forget_in(struct wait_sums *s, struct waiter **place, uint32_t pid, uint32_t tid)
+{
+    while (*place) {
+        if ((*place)->pid != pid || (tid && (*place)->tid != tid)) {
+            place = &(*place)->next;
+            continue;
+        }
+        flush(s, *place);
+        drop(s, place);
+    }
+}
+
+void wait_sums_forget(struct wait_sums *s, uint32_t pid, uint32_t tid)
+{
+    if (tid)
+        forget_in(s, &s->buckets[tid & (BUCKETS - 1)], pid, tid);
+    else
+        for (size_t i = 0; i < BUCKETS; i++)
+            forget_in(s, &s->buckets[i], pid, 0);
+}

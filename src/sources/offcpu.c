@@ -1,0 +1,306 @@
+/* Waiting time: loads probes/offcpu.bpf.c onto the scheduler's tracepoints and brings its records to the batch. Owns the unwinding
+ * tables where no other source has them. Loses what the program counts (struct off_cpu_stats). */
+#include "sources/offcpu.h"
+
+#include "sources/cpu_filters.h"
+#include "sources/map_sizes.h"
+#include "sources/missed_runs.h"
+#include "sources/source.h"
+#include "sources/unwind_tables_private.h"
+
+#include "base/clock.h"
+
+#include "../../probes/offcpu.h"
+#include "offcpu.skel.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct off_cpu_source {
+    struct offcpu_bpf *bpf;
+    struct ring_buffer *ring;
+    struct unwind_tables *tables; /* NULL: another source's */
+    struct batch *batch;          /* only during a drain */
+    uint64_t batch_full, undecodable;
+    struct off_cpu_stats *stats; /* one a possible CPU */
+    int cpu_count;
+};
+
+static void off_cpu_free(void *self)
+{
+    struct off_cpu_source *s = self;
+    if (!s)
+        return;
+    ring_buffer__free(s->ring);
+    unwind_tables_free(s->tables);
+    offcpu_bpf__destroy(s->bpf);
+    free(s->stats);
+    free(s);
+}
+
+static void off_cpu_freep(struct off_cpu_source **s)
+{
+    off_cpu_free(*s);
+}
+
+static int set_up(struct offcpu_bpf *k, const struct source_options *options, int cpu_count)
+{
+    struct bpf_map *const filters[] = {k->maps.followed, k->maps.cgroups, k->maps.commands};
+    const bool wanted[] = {options->pid_count > 0, options->cgroup_count > 0, options->command_count > 0};
+    k->rodata->skip_pid = options->skip_self ? (uint32_t)getpid() : 0;
+    k->rodata->filter_pids = wanted[0];
+    k->rodata->filter_cgroups = wanted[1];
+    k->rodata->filter_commands = wanted[2];
+    k->rodata->cgroup_hierarchy = (int)cpu_filters_cgroups();
+    k->rodata->ring_bytes = map_sizes_ring(options->ring_bytes);
+    k->rodata->min_ns = options->min_wait_ns;
+    k->rodata->sample_ns = options->sample_wait_ns;
+    k->rodata->spare_scratch = (uint32_t)cpu_count;
+    for (size_t i = 0; i < array_size(filters); i++)
+        if (!wanted[i])
+            (void)bpf_map__set_autocreate(filters[i], false);
+    bpf_program__set_autoload(k->progs.follow_fork, wanted[0]);
+    bpf_program__set_autoload(k->progs.follow_free, wanted[0]);
+    int r = bpf_map__set_max_entries(k->maps.records, (uint32_t)map_sizes_ring(options->ring_bytes));
+    if (r == 0)
+        r = bpf_map__set_max_entries(k->maps.unwind_scratch, (uint32_t)cpu_count + 1);
+    if (r == 0 && options->tables) {
+        const struct unwind_tables_maps *maps = unwind_tables_maps(options->tables);
+        return bpf_map__reuse_fd(k->maps.unwind_processes, maps->processes_fd)
+                   ?: bpf_map__reuse_fd(k->maps.unwind_chunks, maps->chunks_fd)
+                   ?: bpf_map__reuse_fd(k->maps.unwind_objects, maps->objects_fd);
+    }
+    if (r == 0)
+        r = bpf_map__set_max_entries(k->maps.unwind_processes, UNWIND_TABLES_PROCESSES_MAX);
+    return r ?: bpf_map__set_max_entries(k->maps.unwind_chunks, UNWIND_TABLES_CHUNKS_MAX);
+}
+
+static int load(const struct source_options *options, int cpu_count, struct offcpu_bpf **ret)
+{
+    libbpf_set_print(NULL);
+    struct offcpu_bpf *k = offcpu_bpf__open();
+    if (!k)
+        return -errno;
+    int r = set_up(k, options, cpu_count);
+    if (r == 0)
+        r = offcpu_bpf__load(k);
+    if (r == 0)
+        *ret = k;
+    else
+        offcpu_bpf__destroy(k);
+    return r;
+}
+
+/* All but the walks over all tasks, which run when they are asked to. */
+static int attach(struct offcpu_bpf *k, const struct source_options *options)
+{
+    struct bpf_program *program;
+    int r = cpu_filters_fill(options, bpf_map__fd(k->maps.followed), bpf_map__fd(k->maps.cgroups), bpf_map__fd(k->maps.commands));
+    bpf_program__set_autoattach(k->progs.off_cpu_begin, false);
+    bpf_program__set_autoattach(k->progs.off_cpu_end, false);
+    bpf_object__for_each_program(program, k->obj)
+    {
+        if (bpf_program__fd(program) < 0)
+            bpf_program__set_autoattach(program, false);
+    }
+    return r ?: offcpu_bpf__attach(k);
+}
+
+/* Runs it once for every task. */
+static int walk_tasks(const struct bpf_program *program)
+{
+    char nothing[64];
+    struct bpf_link *link = bpf_program__attach_iter(program, NULL);
+    if (!link)
+        return -errno;
+    int fd = bpf_iter_create(bpf_link__fd(link)), r = fd < 0 ? -errno : 0;
+    ssize_t size;
+    if (fd >= 0) {
+        do
+            size = read(fd, nothing, sizeof(nothing));
+        while (size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR)));
+        r = size < 0 ? -errno : 0;
+        close(fd);
+    }
+    bpf_link__destroy(link);
+    return r;
+}
+
+static int take_record(void *context, void *data, size_t size)
+{
+    struct off_cpu_source *s = context;
+    int r = batch_add_bytes(s->batch, data, size);
+    if (r == -EBADMSG)
+        s->undecodable++;
+    else if (r < 0)
+        s->batch_full++;
+    return batch_takes_samples(s->batch) ? 0 : -ENOSPC;
+}
+
+static int make_tables(struct off_cpu_source *s, const struct source_options *options)
+{
+    struct offcpu_bpf *k = s->bpf;
+    const struct unwind_tables_maps maps = {
+        .processes_fd = bpf_map__fd(k->maps.unwind_processes),
+        .chunks_fd = bpf_map__fd(k->maps.unwind_chunks),
+        .objects_fd = bpf_map__fd(k->maps.unwind_objects),
+        .object_flags = BPF_F_INNER_MAP,
+    };
+    s->ring = ring_buffer__new(bpf_map__fd(k->maps.records), take_record, s, NULL);
+    if (!s->ring)
+        return -errno;
+    return options->tables ? 0 : unwind_tables_new(&maps, options->table_bytes, &s->tables);
+}
+
+static int off_cpu_open(const struct source_options *options, struct attach_report *report, void **ret_self)
+{
+    __attribute__((cleanup(off_cpu_freep))) struct off_cpu_source *s = calloc(1, sizeof(*s));
+    struct attach_entry *entry = attach_report_add(report, "waits of threads");
+    static const char rung[] = "tracepoints of the scheduler";
+    if (!s)
+        return -ENOMEM;
+    s->cpu_count = libbpf_num_possible_cpus();
+    if (s->cpu_count <= 0)
+        return -ENODEV;
+    s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
+    if (!s->stats)
+        return -ENOMEM;
+    int r = load(options, s->cpu_count, &s->bpf);
+    if (r == 0)
+        r = make_tables(s, options);
+    if (r == 0)
+        r = attach(s->bpf, options);
+    if (r < 0) {
+        attach_entry_refused(entry, rung, r);
+        snprintf(entry->truth, sizeof(entry->truth), "no waiting time");
+        return r;
+    }
+    entry->attached = true;
+    snprintf(entry->rung, sizeof(entry->rung), "%s", rung);
+    *ret_self = take_ptr(s);
+    return 0;
+}
+
+static int off_cpu_start(void *self)
+{
+    struct off_cpu_source *s = self;
+    s->bpf->bss->enabled = 1;
+    return walk_tasks(s->bpf->progs.off_cpu_begin);
+}
+
+static int off_cpu_stop(void *self)
+{
+    struct off_cpu_source *s = self;
+    s->bpf->bss->enabled = 0;
+    return walk_tasks(s->bpf->progs.off_cpu_end);
+}
+
+static size_t off_cpu_poll_fds(void *self, int *ret_fds, size_t max)
+{
+    struct off_cpu_source *s = self;
+    if (max == 0)
+        return 0;
+    ret_fds[0] = ring_buffer__epoll_fd(s->ring);
+    return 1;
+}
+
+static int off_cpu_drain(void *self, struct batch *batch)
+{
+    struct off_cpu_source *s = self;
+    s->batch = batch;
+    int r = ring_buffer__consume(s->ring);
+    s->batch = NULL;
+    return r < 0 && r != -ENOSPC ? r : 0;
+}
+
+static struct off_cpu_stats read_stats(struct off_cpu_source *s)
+{
+    struct off_cpu_stats sum = {0};
+    uint32_t zero = 0;
+    if (bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.stats), &zero, s->stats) < 0)
+        return sum;
+    for (int i = 0; i < s->cpu_count; i++) {
+        const struct off_cpu_stats *one = &s->stats[i];
+        sum.runs += one->runs;
+        sum.run_time_ns += one->run_time_ns;
+        sum.waits += one->waits;
+        sum.waits_ns += one->waits_ns;
+        sum.short_count += one->short_count;
+        sum.short_ns += one->short_ns;
+        sum.left_out += one->left_out;
+        sum.left_out_ns += one->left_out_ns;
+        sum.lost += one->lost;
+        sum.lost_ns += one->lost_ns;
+        sum.stacks_lost += one->stacks_lost;
+        sum.copies_refused += one->copies_refused;
+        sum.threads_full += one->threads_full;
+    }
+    return sum;
+}
+
+struct off_cpu_figures off_cpu_source_figures(void *off_cpu_source)
+{
+    const struct off_cpu_stats sum = read_stats(off_cpu_source);
+    return (struct off_cpu_figures){.told = sum.waits,
+                                    .told_ns = sum.waits_ns,
+                                    .short_count = sum.short_count,
+                                    .short_ns = sum.short_ns,
+                                    .left_out = sum.left_out,
+                                    .left_out_ns = sum.left_out_ns,
+                                    .lost = sum.lost,
+                                    .lost_ns = sum.lost_ns,
+                                    .unknown = sum.threads_full};
+}
+
+static void off_cpu_losses(void *self, struct losses *losses)
+{
+    struct off_cpu_source *s = self;
+    const struct off_cpu_stats sum = read_stats(s);
+    losses->count[LOSS_RING_FULL] += sum.lost + sum.stacks_lost + s->batch_full;
+    losses->count[LOSS_MAP_FULL] += sum.threads_full + s->bpf->bss->followed_full;
+    losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
+    losses->count[LOSS_DECODE] += s->undecodable;
+}
+
+static size_t off_cpu_memory_bytes(void *self)
+{
+    struct off_cpu_source *s = self;
+    const struct offcpu_bpf *k = s->bpf;
+    size_t sum = s->tables ? unwind_tables_bytes(s->tables) : 0;
+    struct bpf_map *map;
+    bpf_object__for_each_map(map, k->obj)
+    {
+        bool is_of_tables = map == k->maps.unwind_processes || map == k->maps.unwind_chunks || map == k->maps.unwind_objects;
+        if (bpf_map__fd(map) >= 0 && (s->tables || !is_of_tables))
+            sum += map_sizes_bytes(map, s->cpu_count);
+    }
+    return sum;
+}
+
+static uint64_t off_cpu_run_time_ns(void *self)
+{
+    return read_stats(self).run_time_ns;
+}
+
+struct unwind_tables *off_cpu_source_unwind_tables(void *off_cpu_source)
+{
+    return ((struct off_cpu_source *)off_cpu_source)->tables;
+}
+
+const struct source source_off_cpu = {
+    .name = "off-cpu",
+    .help = "waits of threads, with kernel and user stacks",
+    .open = off_cpu_open,
+    .start = off_cpu_start,
+    .stop = off_cpu_stop,
+    .poll_fds = off_cpu_poll_fds,
+    .drain = off_cpu_drain,
+    .losses = off_cpu_losses,
+    .memory_bytes = off_cpu_memory_bytes,
+    .run_time_ns = off_cpu_run_time_ns,
+    .free = off_cpu_free,
+};

@@ -1,0 +1,14 @@
+/* What the source of waiting time has told, and what it has not; with source_off_cpu, which is opened by its name in source.h. */
+#pragma once
+
+#include <stdint.h>
+
+struct off_cpu_figures {
+    uint64_t told, told_ns;
+    uint64_t short_count, short_ns; /* shorter than asked for */
+    uint64_t left_out, left_out_ns; /* by chance: those told stand for them */
+    uint64_t lost, lost_ns;         /* no room in the ring */
+    uint64_t unknown;               /* of threads that are too many: nobody knows how long they were */
+};
+
+struct off_cpu_figures off_cpu_source_figures(void *off_cpu_source);

@@ -1,0 +1,195 @@
+/* Threads that wait, each in a function of its own and for a reason of its own, fed by the main thread; two more share one CPU. At
+ * the end they say of each how long it lived, by its own clock and at most (from before its birth until it was gone), how much of that it
+ * had a CPU, and how much it waited for one, by the kernel's account (schedstat). `waits SECONDS FILE`: FILE is written to and synced. Begins when its standard input has a line or ends. */
+#include "subject.h"
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define BEAT_NS 10000000
+
+static sem_t beat;
+static int pipe_ends[2], poll_ends[2], pair_ends[2], udp, file;
+static struct sockaddr_in udp_address = {.sin_family = AF_INET};
+
+static void nap(long ns)
+{
+    struct timespec time = {0, ns};
+    nanosleep(&time, NULL);
+}
+
+KEEP static void wait_in_sleep(void)
+{
+    nap(BEAT_NS);
+}
+
+KEEP static void wait_in_lock(void)
+{
+    sem_wait(&beat);
+}
+
+static void take_byte(int fd)
+{
+    char byte;
+    if (read(fd, &byte, 1) != 1)
+        subject_over = 1;
+}
+
+KEEP static void wait_in_pipe(void)
+{
+    take_byte(pipe_ends[0]);
+}
+
+KEEP static void wait_in_unix(void)
+{
+    take_byte(pair_ends[0]);
+}
+
+KEEP static void wait_in_socket(void)
+{
+    char byte;
+    recv(udp, &byte, 1, 0);
+}
+
+KEEP static void wait_in_poll(void)
+{
+    struct pollfd fds[2] = {{.fd = poll_ends[0], .events = POLLIN}, {.fd = udp, .events = 0}};
+    poll(fds, 2, -1);
+    take_byte(poll_ends[0]);
+}
+
+KEEP static void wait_in_child(void)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        nap(BEAT_NS);
+        _exit(0);
+    }
+    waitpid(child, NULL, 0);
+}
+
+KEEP static void wait_in_disk(void)
+{
+    static char block[4096];
+    block[0]++;
+    if (pwrite(file, block, sizeof(block), 0) != sizeof(block) || fsync(file) < 0)
+        subject_over = 1;
+}
+
+KEEP static void wait_in_queue(void)
+{
+    for (volatile int i = 0; i < 100000; i++)
+        ;
+    sched_yield();
+}
+
+static struct waiter {
+    const char *name;
+    void (*wait)(void);
+    pthread_t thread;
+    long tid;
+    double born, lived, cpu, queued;
+} waiters[] = {
+    {.name = "sleep", .wait = wait_in_sleep},   {.name = "lock", .wait = wait_in_lock},     {.name = "pipe", .wait = wait_in_pipe},
+    {.name = "unix", .wait = wait_in_unix},     {.name = "socket", .wait = wait_in_socket}, {.name = "poll", .wait = wait_in_poll},
+    {.name = "child", .wait = wait_in_child},   {.name = "disk", .wait = wait_in_disk},     {.name = "queue", .wait = wait_in_queue},
+    {.name = "queue", .wait = wait_in_queue},
+};
+#define WAITERS (sizeof(waiters) / sizeof(waiters[0]))
+
+static double seconds_of(clockid_t clock)
+{
+    struct timespec time;
+    clock_gettime(clock, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+static double queued_seconds(void)
+{
+    unsigned long long ran = 0, queued = 0;
+    FILE *schedstat = fopen("/proc/thread-self/schedstat", "re");
+    if (schedstat && fscanf(schedstat, "%llu %llu", &ran, &queued) != 2)
+        queued = 0;
+    if (schedstat)
+        fclose(schedstat);
+    return (double)queued / 1e9;
+}
+
+static void *live(void *argument)
+{
+    struct waiter *w = argument;
+    const double begin = seconds_of(CLOCK_MONOTONIC);
+    if (w->wait == wait_in_queue) {
+        cpu_set_t first;
+        CPU_ZERO(&first);
+        CPU_SET(0, &first);
+        sched_setaffinity(0, sizeof(first), &first);
+    }
+    while (!subject_over)
+        w->wait();
+    w->tid = syscall(SYS_gettid);
+    w->queued = queued_seconds();
+    w->cpu = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+    w->lived = seconds_of(CLOCK_MONOTONIC) - begin;
+    return NULL;
+}
+
+/* A thread that is joined still has its own end before it. */
+static void await_end(long tid)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/task/%ld", tid);
+    while (access(path, F_OK) == 0)
+        nap(1000000);
+}
+
+static void feed(void)
+{
+    nap(BEAT_NS);
+    sem_post(&beat);
+    if (write(pipe_ends[1], "", 1) < 0 || write(poll_ends[1], "", 1) < 0 || write(pair_ends[1], "", 1) < 0 ||
+        sendto(udp, "", 1, 0, (struct sockaddr *)&udp_address, sizeof(udp_address)) < 0)
+        subject_over = 1;
+}
+
+int main(int argc, char **argv)
+{
+    socklen_t size = sizeof(udp_address);
+    double end;
+    udp_address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    udp = socket(AF_INET, SOCK_DGRAM, 0);
+    file = open(argc > 2 ? argv[2] : "/dev/null", O_WRONLY | O_CREAT, 0600);
+    if (sem_init(&beat, 0, 0) || pipe(pipe_ends) || pipe(poll_ends) || socketpair(AF_UNIX, SOCK_STREAM, 0, pair_ends) || udp < 0 ||
+        file < 0 || bind(udp, (struct sockaddr *)&udp_address, size) || getsockname(udp, (struct sockaddr *)&udp_address, &size))
+        return 1;
+    subject_ready(NULL);
+    getchar();
+    for (size_t i = 0; i < WAITERS; i++) {
+        waiters[i].born = seconds_of(CLOCK_MONOTONIC);
+        pthread_create(&waiters[i].thread, NULL, live, &waiters[i]);
+        pthread_setname_np(waiters[i].thread, waiters[i].name);
+    }
+    end = seconds_of(CLOCK_MONOTONIC) + subject_seconds(argc, argv, 1);
+    while (!subject_over && seconds_of(CLOCK_MONOTONIC) < end)
+        feed();
+    subject_over = 1;
+    feed(); /* so that each of them sees it */
+    for (size_t i = 0; i < WAITERS; i++) {
+        const struct waiter *w = &waiters[i];
+        pthread_join(w->thread, NULL);
+        await_end(w->tid);
+        printf("thread %s %ld lived %.6f at most %.6f cpu %.6f queued %.6f\n", w->name, w->tid, w->lived,
+               seconds_of(CLOCK_MONOTONIC) - w->born, w->cpu, w->queued);
+    }
+    return 0;
+}

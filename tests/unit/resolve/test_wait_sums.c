@@ -1,0 +1,154 @@
+/* Waits that are alike are one sum, with the stack that was told for them; nothing of their time is lost, whatever comes in between and
+ * however little room there is. */
+#include "resolve/wait_sums.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+#define TAKEN_MAX 16
+
+struct taken {
+    struct {
+        struct wait_sum sum;
+        uint32_t tid;
+        uint64_t stack_ns;
+    } rows[TAKEN_MAX];
+    size_t count;
+    uint64_t ns;
+};
+
+static void take(void *context, const struct wait_sum *sum)
+{
+    struct taken *t = context;
+    t->ns += sum->waited_ns + sum->queued_ns;
+    if (t->count < TAKEN_MAX) {
+        t->rows[t->count].sum = *sum;
+        t->rows[t->count].tid = sum->wait->h.tid;
+        t->rows[t->count].stack_ns = sum->stack ? sum->stack->h.time_ns : 0;
+    }
+    t->count++;
+}
+
+static int put_stack(struct wait_sums *w, uint32_t tid, uint64_t time_ns)
+{
+    const struct cpu_sample s = {
+        .h = {.size_bytes = sizeof(s), .kind = WIRE_OFF_CPU_STACK, .time_ns = time_ns, .pid = 7, .tid = tid}};
+    return wait_sums_stack(w, &s);
+}
+
+/* From 100 ns before `end_ns`, the last `queued_ns` of it in the queue. */
+static void put_wait(struct wait_sums *w, uint32_t tid, uint64_t stack_ns, uint64_t end_ns, uint64_t queued_ns, uint8_t flags)
+{
+    const struct off_cpu_wait wait = {.h = {.size_bytes = sizeof(wait), .kind = WIRE_OFF_CPU, .time_ns = end_ns, .pid = 7, .tid = tid},
+                                      .start_ns = end_ns - 100,
+                                      .weight_ns = 100,
+                                      .queued_ns = queued_ns,
+                                      .count = 1,
+                                      .stack_ns = stack_ns,
+                                      .flags = flags};
+    wait_sums_add(w, &wait);
+}
+
+static void test_alike_is_one(void **state)
+{
+    (void)state;
+    struct taken t = {0};
+    _cleanup_(wait_sums_freep) struct wait_sums *w = NULL;
+    assert_int_equal(wait_sums_new(1 << 20, take, &t, &w), 0);
+    assert_int_equal(put_stack(w, 8, 900), 0);
+    put_wait(w, 8, 900, 1000, 10, 0);
+    put_wait(w, 8, 900, 2000, 0, 0);
+    put_wait(w, 9, 0, 2000, 0, 0); /* another thread's */
+    assert_int_equal(t.count, 0);
+    wait_sums_flush(w, 6);
+    assert_int_equal(t.count, 0);
+    wait_sums_flush(w, 7);
+    wait_sums_flush(w, 0);
+    assert_int_equal(t.count, 2);
+    size_t at = t.rows[0].tid == 9;
+    assert_int_equal(t.rows[at].sum.waits, 2);
+    assert_int_equal(t.rows[at].sum.waited_ns, 190);
+    assert_int_equal(t.rows[at].sum.queued, 1);
+    assert_int_equal(t.rows[at].sum.queued_ns, 10);
+    assert_int_equal(t.rows[at].stack_ns, 900);
+    assert_int_equal(t.rows[!at].stack_ns, 0);
+}
+
+static void test_what_differs_is_told_apart(void **state)
+{
+    (void)state;
+    struct taken t = {0};
+    _cleanup_(wait_sums_freep) struct wait_sums *w = NULL;
+    assert_int_equal(wait_sums_new(1 << 20, take, &t, &w), 0);
+    assert_int_equal(put_stack(w, 8, 900), 0);
+    put_wait(w, 8, 900, 1000, 0, 0);
+    put_wait(w, 8, 900, 1200, 100, OFF_CPU_PREEMPTED);
+    assert_int_equal(t.count, 1);
+    assert_int_equal(put_stack(w, 8, 1250), 0); /* takes the other's place: what waited there goes first */
+    assert_int_equal(t.count, 2);
+    assert_int_equal(t.rows[1].stack_ns, 900);
+    assert_int_equal(t.rows[1].sum.waits, 0);
+    assert_int_equal(t.rows[1].sum.queued_ns, 100);
+    put_wait(w, 8, 1250, 1400, 0, 0);
+    put_wait(w, 8, 900, 1600, 0, 0); /* that one is no more */
+    wait_sums_flush(w, 0);
+    assert_int_equal(t.count, 4);
+    assert_int_equal(t.rows[2].stack_ns, 1250);
+    assert_int_equal(t.rows[3].stack_ns, 0);
+    assert_int_equal(t.ns, 400);
+}
+
+static void test_forgotten(void **state)
+{
+    (void)state;
+    struct taken t = {0};
+    _cleanup_(wait_sums_freep) struct wait_sums *w = NULL;
+    assert_int_equal(wait_sums_new(1 << 20, take, &t, &w), 0);
+    assert_int_equal(put_stack(w, 8, 900), 0);
+    assert_int_equal(put_stack(w, 9, 900), 0);
+    put_wait(w, 8, 900, 1000, 0, 0);
+    put_wait(w, 9, 900, 1000, 0, 0);
+    wait_sums_forget(w, 7, 8);
+    assert_int_equal(t.count, 1);
+    put_wait(w, 8, 900, 1200, 0, 0); /* another thread under that number would have another stack */
+    wait_sums_forget(w, 7, 0);
+    assert_int_equal(t.count, 3);
+    wait_sums_flush(w, 0);
+    assert_int_equal(t.count, 3);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(t.rows[i].stack_ns, i == 1 && t.rows[i].tid == 8 ? 0 : t.rows[i].tid == 8 && i > 0 ? 0 : 900);
+}
+
+static void test_bounds(void **state)
+{
+    (void)state;
+    struct taken t = {0};
+    _cleanup_(wait_sums_freep) struct wait_sums *w = NULL;
+    assert_int_equal(wait_sums_new(1024, take, &t, &w), 0);
+    assert_int_equal(put_stack(w, 1, 900), 0);
+    for (uint32_t tid = 2; tid < 100; tid++)
+        put_stack(w, tid, 900);
+    assert_int_equal(put_stack(w, 100, 900), -ENOSPC);
+    for (uint32_t tid = 1; tid < 100; tid++)
+        put_wait(w, tid, 900, 1000, 0, 0);
+    wait_sums_flush(w, 0);
+    assert_int_equal(t.ns, 99 * 100);
+    assert_true(t.count > 90); /* most had no room */
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_alike_is_one),
+        cmocka_unit_test(test_what_differs_is_told_apart),
+        cmocka_unit_test(test_forgotten),
+        cmocka_unit_test(test_bounds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
