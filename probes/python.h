@@ -1,0 +1,132 @@
+/* Frames of CPython in samples: what the kernel half must know of a process's interpreter, and what it writes.
+ *
+ * At a sample of such a process the kernel half finds the thread's state, follows its chain of interpreter frames, and puts it
+ * behind the sample's own data (CPU_SAMPLE_INTERPRETED) as entries, leaf first. One C function of the interpreter runs several of
+ * them: where such a run ends there is a mark, the address of a structure which that C function has on its own stack; the walk of
+ * the native stack tells which native frame that is. So both stacks are joined by addresses, and not by counting names.
+ *
+ * What a code object says of itself (names, file, table of lines) comes apart, once, in a record of its own (struct python_code)
+ * ahead of the first sample that needs it: it is read at the moment of the sample, without waiting, so that programs which live for
+ * a moment have names, and so that a replay does. */
+#pragma once
+
+#include "wire.h"
+
+#define PYTHON_MAX_ENTRIES 1024
+
+/* Offsets in the interpreter's structures; by version in src/resolve/python_layout.c. */
+struct python_layout {
+    __u64 interpreters;      /* address of the runtime's list of interpreters; 0: the process has no interpreter that we can read */
+    __u64 text_start;        /* of the mapping that holds its code */
+    __u16 interpreter_next;
+    __u16 interpreter_threads; /* pythreads.head; pythreads.next_unique_id lies before it */
+    __u16 thread_next;
+    __u16 thread_id;
+    __u16 thread_current;    /* its _PyCFrame, or, without PYTHON_CFRAMES, its current frame */
+    __u16 cframe_current;    /* in _PyCFrame; its `previous` follows */
+    __u16 frame_code;
+    __u16 frame_previous;
+    __u16 frame_instruction;
+    __u16 frame_owner;       /* without PYTHON_MARKED_FRAMES: is_entry */
+    __u16 code_checked;      /* from there on PYTHON_CHECKED_BYTES of a code object that never change */
+    __u16 code_first_line;
+    __u16 code_file;
+    __u16 code_name;
+    __u16 code_lines;
+    __u16 text_ascii;        /* sizeof(PyASCIIObject), behind which the characters of ASCII texts are */
+    __u16 text_compact;      /* sizeof(PyCompactUnicodeObject) */
+    __u16 code_instructions; /* where they begin in a code object */
+    __u8 flags;              /* PYTHON_* */
+    __u8 reserved[3];
+};
+_Static_assert(sizeof(struct python_layout) == 56, "table format");
+
+#define PYTHON_CFRAMES       1 /* 3.11, 3.12: the thread's state leads to its frames by a _PyCFrame */
+#define PYTHON_MARKED_FRAMES 2 /* 3.12 and later: a run ends with a frame that lies on the C stack; before, with is_entry */
+
+#define PYTHON_OWNED_BY_CSTACK 3
+#define PYTHON_CHECKED_BYTES   72
+/* The same in every version: struct PyASCIIObject, struct PyBytesObject. */
+#define PYTHON_TEXT_LENGTH     16
+#define PYTHON_TEXT_STATE      32
+#define PYTHON_BYTES_SIZE      16
+#define PYTHON_BYTES_DATA      32
+
+/* An interpreter's frame, or a mark behind the last one of a run. */
+struct python_entry {
+    __u64 code;        /* address of the code object; of a mark: PYTHON_MARK | address on the native stack */
+    __u32 instruction; /* bytes from the code object to the instruction at hand; of a mark: 1 + number of the native frame, 0: not reached */
+    __u32 check;       /* of the code object (python_code.check); of a mark: 0 */
+};
+#define PYTHON_MARK (1ULL << 63)
+
+/* How the walk ended. */
+enum python_end {
+    PYTHON_END_WHOLE = 0,
+    PYTHON_END_TOO_DEEP = 1, /* PYTHON_MAX_ENTRIES reached */
+    PYTHON_END_BAD_READ = 2, /* memory could not be read (paged out, or no frame) */
+    PYTHON_END_TORN = 3,     /* structures that do not fit together */
+    PYTHON_END_COUNT,
+};
+
+/* Behind a sample's entries, so that they are found from the end. */
+struct python_tail {
+    __u32 entries;
+    __u32 end; /* enum python_end */
+};
+
+/* Which code objects were told, by both halves: a table of hashes, each at its own place. */
+#define PYTHON_TOLD 32768
+
+static inline __u64 python_mix(__u64 hash, __u64 word)
+{
+    hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
+    return hash ^ hash >> 29;
+}
+
+/* Never 0. */
+static inline __u64 python_told_hash(__u32 pid, __u64 code, __u32 check)
+{
+    return python_mix(python_mix(pid, code), check) | 1;
+}
+
+static inline __u32 python_told_place(__u64 hash)
+{
+    return (hash >> 32) % PYTHON_TOLD;
+}
+
+#define PYTHON_FILE_BYTES 1024
+#define PYTHON_NAME_BYTES 512
+#define PYTHON_LINES_BYTES 16384
+
+/* A text of the interpreter as it lies there: `length` characters of the width that `state` says; what there was no room for is missing. */
+struct python_text {
+    __u32 length;
+    __u32 state; /* 0: could not be read */
+};
+
+struct python_code { /* WIRE_PYTHON_CODE */
+    struct wire_header h;
+    __u64 code;
+    __u32 check;       /* of what does not change in a code object as long as it lives: tells it from others at the same address */
+    __s32 first_line;
+    struct python_text file, name;
+    __u32 lines_bytes; /* of co_linetable, whole or nothing */
+    __u32 instructions; /* where they begin in the code object */
+    __u8 file_data[PYTHON_FILE_BYTES];
+    __u8 name_data[PYTHON_NAME_BYTES];
+    __u8 lines[];
+};
+_Static_assert(sizeof(struct python_code) == 64 + PYTHON_FILE_BYTES + PYTHON_NAME_BYTES, "wire format");
+
+/* Bytes a character. */
+static inline __u32 python_text_width(const struct python_text *text)
+{
+    return text->state >> 2 & 7;
+}
+
+static inline int python_code_is_sound(const struct python_code *c)
+{
+    return c->h.size_bytes >= sizeof(*c) && c->lines_bytes <= PYTHON_LINES_BYTES &&
+           c->h.size_bytes - sizeof(*c) >= c->lines_bytes && python_text_width(&c->file) <= 4 && python_text_width(&c->name) <= 4;
+}

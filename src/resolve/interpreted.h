@@ -1,0 +1,38 @@
+/* The interpreter's frames of one sample (struct python_entry, probes/python.h) and where they belong in its native stack: each run
+ * of them in the place of the native frame that runs it. That one is told by the kernel half's walk, or, where the walk is
+ * finished from a copied stack, found here in the same way: the run's mark lies in its part of the stack. */
+#pragma once
+
+#include <linux/types.h>
+
+#include "../../probes/cpu.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct interpreted {
+    size_t count;
+    unsigned end;     /* enum python_end */
+    size_t next_mark; /* while the native stack is walked: marks before it are done with */
+    size_t taken;     /* while stacks are joined: entries before it are in their places */
+    struct python_entry entries[PYTHON_MAX_ENTRIES];
+};
+
+/* Of a sound record; empty when it has none. */
+void interpreted_read(struct interpreted *x, const struct cpu_sample *record);
+
+/* The native frame number `frame` has the stack [low, high). Frames come in order, leaf first. */
+void interpreted_pass(struct interpreted *x, size_t frame, uint64_t low, uint64_t high);
+
+/* What belongs in the place of native frame `frame`: entries[*ret_first ..), how many; marks among them are to be left out.
+ * 0: nothing, the native frame stays. Called for one native frame after the other. */
+size_t interpreted_take(struct interpreted *x, size_t frame, size_t *ret_first);
+
+/* What no native frame has been found for. */
+static inline size_t interpreted_left(const struct interpreted *x)
+{
+    return x->count - x->taken;
+}
+/* Whether there is more for interpreted_take to give. */
+bool interpreted_places_left(const struct interpreted *x);

@@ -1,0 +1,426 @@
+/* The walk of an interpreter's frames, in a program that has nothing of Python but its structures: on every kernel, and where they lie. What
+ * real interpreters make of it is tests/e2e/test_python_frames.py's. */
+#include "rows.h"
+#include "watch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+/* ---- an interpreter's structures ---- */
+
+struct fake_text {
+    uint64_t object[2], length, hash;
+    uint32_t state, reserved;
+    uint64_t before_data;
+    char data[40];
+};
+
+struct fake_code {
+    uint64_t object[2];
+    int32_t first_line, reserved;
+    struct fake_text *file, *name;
+    const void *lines;
+    uint64_t rest[6];
+    uint16_t instructions[8];
+};
+
+struct fake_frame {
+    const struct fake_code *code;
+    struct fake_frame *previous;
+    const uint16_t *instruction;
+    uint64_t rest[5];
+    char owner;
+    char reserved[15];
+};
+
+struct fake_cframe {
+    uint64_t before;
+    struct fake_frame *current;
+    struct fake_cframe *previous;
+};
+
+struct fake_thread {
+    uint64_t object;
+    struct fake_thread *next;
+    void *current;
+    uint64_t id;
+};
+
+struct fake_interpreter {
+    struct fake_interpreter *next;
+    uint64_t threads_made;
+    struct fake_thread *threads;
+};
+
+#define FRAMES_A_RUN 3
+#define RUNS_MAX     600
+
+static struct fake_interpreter interpreter, *interpreters = &interpreter;
+static struct fake_thread thread, others[40];
+static struct fake_frame frames[RUNS_MAX * FRAMES_A_RUN];
+static struct fake_code codes[FRAMES_A_RUN];
+static struct fake_text file, names[FRAMES_A_RUN];
+static struct {
+    uint64_t object[2], size, hash;
+    uint8_t data[8];
+} lines;
+
+static struct python_layout layout_of(unsigned flags)
+{
+    return (struct python_layout){
+        .interpreters = (uintptr_t)&interpreters,
+        .text_start = 1,
+        .interpreter_next = offsetof(struct fake_interpreter, next),
+        .interpreter_threads = offsetof(struct fake_interpreter, threads),
+        .thread_next = offsetof(struct fake_thread, next),
+        .thread_id = offsetof(struct fake_thread, id),
+        .thread_current = offsetof(struct fake_thread, current),
+        .cframe_current = offsetof(struct fake_cframe, current),
+        .frame_code = offsetof(struct fake_frame, code),
+        .frame_previous = offsetof(struct fake_frame, previous),
+        .frame_instruction = offsetof(struct fake_frame, instruction),
+        .frame_owner = offsetof(struct fake_frame, owner),
+        .code_checked = offsetof(struct fake_code, first_line),
+        .code_first_line = offsetof(struct fake_code, first_line),
+        .code_file = offsetof(struct fake_code, file),
+        .code_name = offsetof(struct fake_code, name),
+        .code_lines = offsetof(struct fake_code, lines),
+        .text_ascii = offsetof(struct fake_text, data),
+        .text_compact = offsetof(struct fake_text, data),
+        .code_instructions = offsetof(struct fake_code, instructions),
+        .flags = (uint8_t)flags,
+    };
+}
+
+/* ---- the subject ---- */
+
+enum lie { TRUTH, CIRCLE, NOWHERE, ENDS_TOO_EARLY, UNLIKE, NOT_ON_THE_STACK, NO_THREAD, NO_CODE };
+
+static volatile uint64_t sink;
+static volatile int enough; /* never, but the compiler must not know */
+static unsigned way;        /* PYTHON_CFRAMES or PYTHON_MARKED_FRAMES */
+
+extern const char __start_code_evaluate[], __stop_code_evaluate[];
+
+static void say_ready_and_burn(int fd)
+{
+    if (write(fd, "r", 1) != 1)
+        _exit(1);
+    while (!enough)
+        sink = sink * 3 + 1;
+}
+
+/* Pushes a run of frames, as long as it runs. */
+__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate(int runs, int fd)
+{
+    struct fake_cframe here = {.previous = way == PYTHON_CFRAMES ? thread.current : NULL};
+    struct fake_frame entry = {.owner = PYTHON_OWNED_BY_CSTACK,
+                               .previous = way == PYTHON_CFRAMES ? NULL : thread.current};
+    struct fake_frame *run = &frames[(runs - 1) * FRAMES_A_RUN];
+
+    for (int i = 0; i < FRAMES_A_RUN; i++) /* the last one is the first to be called */
+        run[i] = (struct fake_frame){
+            .code = &codes[i], .previous = &run[i + 1], .instruction = &codes[i].instructions[i]};
+    if (way == PYTHON_CFRAMES) {
+        run[FRAMES_A_RUN - 1].owner = 1;
+        run[FRAMES_A_RUN - 1].previous = here.previous ? here.previous->current : NULL;
+        here.current = run;
+        thread.current = &here;
+    } else {
+        run[FRAMES_A_RUN - 1].previous = &entry;
+        thread.current = run;
+    }
+    if (runs > 1)
+        return evaluate(runs - 1, fd) + entry.owner;
+    say_ready_and_burn(fd);
+    return (int)here.before + entry.owner;
+}
+
+static void lie_about(enum lie lie, struct fake_cframe *here, int fd)
+{
+    static struct fake_cframe elsewhere;
+    struct fake_frame *leaf = &frames[0];
+
+    elsewhere = *here;
+
+    switch (lie) {
+    case CIRCLE:
+        leaf[1].previous = leaf;
+        break;
+    case NOWHERE:
+        leaf[1].previous = (void *)0xffff888000000000;
+        break;
+    case ENDS_TOO_EARLY:
+        leaf[1].owner = 1;
+        break;
+    case UNLIKE: /* the run before is said to end with another frame than the one that called this run */
+        leaf[FRAMES_A_RUN - 1].previous = &leaf[FRAMES_A_RUN];
+        elsewhere.current = &leaf[FRAMES_A_RUN + 1];
+        here->previous = &elsewhere;
+        break;
+    case NOT_ON_THE_STACK:
+        thread.current = &elsewhere;
+        break;
+    case NO_CODE:
+        leaf[1].code = (void *)4096;
+        break;
+    case NO_THREAD:
+        thread.id = 0;
+        break;
+    default:
+        break;
+    }
+    say_ready_and_burn(fd);
+}
+
+/* The same, but lies before it burns. */
+__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate_and_lie(enum lie lie, int fd)
+{
+    struct fake_cframe here = {0};
+
+    for (int i = 0; i < FRAMES_A_RUN; i++)
+        frames[i] = (struct fake_frame){
+            .code = &codes[i], .previous = i < FRAMES_A_RUN - 1 ? &frames[i + 1] : NULL, .instruction = codes[i].instructions};
+    frames[FRAMES_A_RUN - 1].owner = 1;
+    here.current = frames;
+    thread.current = &here;
+    lie_about(lie, &here, fd);
+    return (int)here.before;
+}
+
+static void set_up(unsigned flags)
+{
+    way = flags;
+    interpreter = (struct fake_interpreter){.threads_made = 41, .threads = &others[0]};
+    for (size_t i = 0; i < 40; i++)
+        others[i] = (struct fake_thread){.next = i < 39 ? &others[i + 1] : &thread, .id = 4096 * i};
+    thread = (struct fake_thread){.id = (uint64_t)pthread_self()};
+    /* Written here: pages of a file that the child has not touched are not there for it. */
+    file = (struct fake_text){.length = 6, .state = 1 << 2 | 1 << 6, .data = "x/y.py"};
+    lines.size = 5;
+    memcpy(lines.data, "lines", 5);
+    for (int i = 0; i < FRAMES_A_RUN; i++)
+        names[i] = (struct fake_text){.length = 1, .state = 1 << 2 | 1 << 6, .data = {(char)('a' + i)}};
+    for (int i = 0; i < FRAMES_A_RUN; i++)
+        codes[i] = (struct fake_code){.first_line = i + 1, .file = &file, .name = &names[i], .lines = &lines};
+}
+
+static pid_t begin(unsigned flags, int runs, enum lie lie)
+{
+    int ends[2];
+    char ready;
+    pid_t pid;
+
+    assert_int_equal(pipe(ends), 0);
+    set_up(flags);
+    pid = fork();
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        _exit(lie == TRUTH ? evaluate(runs, ends[1]) : evaluate_and_lie(lie, ends[1]));
+    }
+    assert_int_equal(read(ends[0], &ready, 1), 1);
+    close(ends[0]);
+    close(ends[1]);
+    return pid;
+}
+
+/* ---- watching it ---- */
+
+struct expectation {
+    unsigned flags;
+    int runs;
+    enum lie lie;
+    bool told[FRAMES_A_RUN];
+    uint32_t checks[FRAMES_A_RUN];
+    bool begun; /* samples come of when the interpreter is known */
+};
+
+static const struct python_tail *tail_of(const struct cpu_sample *s, const struct python_entry **ret_entries)
+{
+    const struct python_tail *tail = cpu_sample_python_tail(s, 0);
+
+    assert_true(s->flags & CPU_SAMPLE_INTERPRETED);
+    assert_true(tail->entries <= PYTHON_MAX_ENTRIES);
+    *ret_entries = (const struct python_entry *)((const char *)tail - tail->entries * sizeof(**ret_entries));
+    return tail;
+}
+
+/* Samples of before do not count. */
+static bool is_early(const struct cpu_sample *s, struct expectation *e)
+{
+    e->begun |= s->flags & CPU_SAMPLE_INTERPRETED;
+    return !e->begun;
+}
+
+static void expect_code(const struct python_code *c, struct expectation *e)
+{
+    for (int i = 0; i < FRAMES_A_RUN; i++) {
+        if (c->code != (uintptr_t)&codes[i])
+            continue;
+        assert_true(python_code_is_sound(c));
+        assert_int_equal(c->first_line, i + 1);
+        assert_int_equal(c->file.length, 6);
+        assert_memory_equal(c->file_data, "x/y.py", 6);
+        assert_int_equal(c->name.length, 1);
+        assert_int_equal(c->name_data[0], 'a' + i);
+        assert_int_equal(c->lines_bytes, 5);
+        assert_memory_equal(c->lines, lines.data, 5);
+        assert_int_equal(c->instructions, offsetof(struct fake_code, instructions));
+        e->told[i] = true;
+        e->checks[i] = c->check;
+        return;
+    }
+    fail_msg("a code object that there is not");
+}
+
+static void expect_frame(const struct python_entry *entry, int i, const struct expectation *e)
+{
+    assert_int_equal(entry->code, (uintptr_t)&codes[i]);
+    assert_true(e->told[i]); /* ahead of the sample */
+    assert_int_equal(entry->check, e->checks[i]);
+}
+
+/* Every run, at the native frame that has it. */
+static bool look_at_runs(const struct wire_header *header, void *context)
+{
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    struct expectation *e = context;
+    const struct python_entry *entries;
+    const struct python_tail *tail;
+    uint32_t at = 0, last = 0;
+
+    if (header->kind == WIRE_PYTHON_CODE) {
+        expect_code((const struct python_code *)header, e);
+        return false;
+    }
+    if (is_early(s, e))
+        return false;
+    if (s->user_end != UNWIND_END_ENTRY)
+        fail_msg("the walk ended with %u after %u frames", s->user_end, s->user_frames);
+    tail = tail_of(s, &entries);
+    assert_int_equal(tail->end, PYTHON_END_WHOLE);
+    assert_int_equal(tail->entries, e->runs * (FRAMES_A_RUN + 1));
+    for (int run = 0; run < e->runs; run++) {
+        for (int i = 0; i < FRAMES_A_RUN; i++, at++) {
+            expect_frame(&entries[at], i, e);
+            assert_int_equal(entries[at].instruction, offsetof(struct fake_code, instructions) + 2 * (size_t)i);
+        }
+        assert_true(entries[at].code & PYTHON_MARK);
+        assert_in_range(entries[at].instruction, last + 1, s->user_frames);
+        last = entries[at++].instruction;
+        assert_in_range(s->data[s->kernel_frames + last - 1] & ~CPU_FRAME_EXACT, (uintptr_t)__start_code_evaluate,
+                        (uintptr_t)__stop_code_evaluate);
+    }
+    return true;
+}
+
+static bool look_at_lie(const struct wire_header *header, void *context)
+{
+    struct expectation *e = context;
+    const struct python_entry *entries;
+    const struct python_tail *tail;
+
+    if (header->kind == WIRE_PYTHON_CODE)
+        return false;
+    if (e->lie == NO_THREAD) {
+        assert_false(((const struct cpu_sample *)header)->flags & CPU_SAMPLE_INTERPRETED);
+        return true;
+    }
+    if (is_early((const struct cpu_sample *)header, e))
+        return false;
+    tail = tail_of((const struct cpu_sample *)header, &entries);
+    assert_int_equal(entries[0].code, (uintptr_t)&codes[0]);
+    switch (e->lie) {
+    case CIRCLE:
+        assert_int_equal(tail->end, PYTHON_END_TOO_DEEP);
+        assert_in_range(tail->entries, PYTHON_MAX_ENTRIES - 1, PYTHON_MAX_ENTRIES);
+        break;
+    case NOWHERE:
+        assert_int_equal(tail->end, PYTHON_END_BAD_READ);
+        assert_int_equal(tail->entries, 2);
+        break;
+    case ENDS_TOO_EARLY:
+        assert_int_equal(tail->end, PYTHON_END_TORN);
+        assert_int_equal(tail->entries, 3);
+        break;
+    case UNLIKE:
+        assert_int_equal(tail->end, PYTHON_END_TORN);
+        assert_int_equal(tail->entries, 4);
+        break;
+    case NOT_ON_THE_STACK: /* then no native frame runs it */
+        assert_int_equal(tail->end, PYTHON_END_WHOLE);
+        assert_int_equal(tail->entries, 4);
+        assert_int_equal(entries[3].instruction, 0);
+        break;
+    default:
+        assert_int_equal(tail->end, PYTHON_END_WHOLE);
+        assert_int_equal(entries[1].check, 0);
+        assert_int_equal(tail->entries, 4);
+    }
+    return true;
+}
+
+static void watch_fake(struct expectation e, bool (*look)(const struct wire_header *, void *))
+{
+    struct source_options options = watch_defaults;
+    const struct python_layout layout = layout_of(e.flags);
+    const pid_t pid = begin(e.flags, e.runs, e.lie);
+    struct rows rows;
+    struct unwind_tables *tables;
+    struct watch w;
+
+    options.pids[0] = (uint32_t)pid;
+    options.pid_count = 1;
+    w = watch_begin(&source_cpu, &options);
+    tables = cpu_source_unwind_tables(w.self);
+    assert_true(rows_put_process_and_tell(tables, pid, &rows) > 0);
+    assert_int_equal(w.source->drain(w.self, w.batch), 0); /* what came before the process was known */
+    batch_clear(w.batch);
+    assert_int_equal(unwind_tables_put_process(tables, (uint32_t)pid, rows.mappings, rows.count, &layout), 0);
+    watch_until(&w, ENOUGH, look, &e);
+    assert_int_equal(kill(pid, SIGKILL), 0);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    watch_end(&w);
+}
+
+static void test_runs_of_cframes(void **state)
+{
+    (void)state;
+    watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 1}, look_at_runs);
+    watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 20}, look_at_runs);
+    watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 250}, look_at_runs);
+}
+
+static void test_runs_of_marked_frames(void **state)
+{
+    (void)state;
+    watch_fake((struct expectation){PYTHON_MARKED_FRAMES, .runs = 1}, look_at_runs);
+    watch_fake((struct expectation){PYTHON_MARKED_FRAMES, .runs = 250}, look_at_runs);
+}
+
+static void test_lies(void **state)
+{
+    (void)state;
+    for (enum lie lie = CIRCLE; lie <= NO_CODE; lie++)
+        watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 1, .lie = lie}, look_at_lie);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_runs_of_cframes),
+        cmocka_unit_test(test_runs_of_marked_frames),
+        cmocka_unit_test(test_lies),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,59 @@
+/* What comes of a process's memory and of its files: a code object as the kernel half tells of it, its names and the lines of all its
+ * instructions; and the same bytes as an ELF file with an interpreter. Names are UTF-8 without control characters, whatever is told. */
+#include "base/utf8.h"
+#include "resolve/elf.h"
+#include "resolve/python.h"
+#include "resolve/python_layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void check_text(const char *text)
+{
+    for (size_t n; *text; text += n) {
+        n = utf8_length(text);
+        if (n == 0 || (unsigned char)*text < 0x20)
+            abort();
+    }
+}
+
+static void take_code(const uint8_t *data, size_t size)
+{
+    struct python_code *record = calloc(1, size + 8);
+    struct pythons *pythons;
+    if (!record || pythons_new(1 << 20, &pythons) < 0)
+        abort();
+    memcpy(record, data, size);
+    record->h.size_bytes = (__u32)size;
+    if (python_code_is_sound(record)) {
+        pythons_take(pythons, record);
+        for (uint32_t offset = 0; offset < 128; offset += 2) {
+            const struct python_entry entry = {record->code, record->instructions + offset, record->check};
+            struct python_name name;
+            if (pythons_find(pythons, record->h.pid, &entry, &name) < 0)
+                abort();
+            check_text(name.function);
+            check_text(name.file);
+        }
+    }
+    pythons_free(pythons);
+    free(record);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
+    struct python_file found;
+    if (size >= sizeof(struct python_code))
+        take_code(data, size);
+    void *copy = malloc(size + 1);
+    if (!copy)
+        abort();
+    memcpy(copy, data, size);
+    if (elf_open_memory(copy, size, &elf) < 0)
+        free(copy);
+    else
+        (void)python_layout_read(elf, &found);
+    return 0;
+}
