@@ -1,0 +1,91 @@
+/* A differential flame graph; see diff_html.h. It is the page of one profile, whose JSON has for each stack also what it had before:
+ * `sonde.before` beside `weights`, both in parts of WHOLE, and `sonde.compared`, which says so. */
+#include "export/diff_html.h"
+
+#include "export/html.h"
+
+#include <inttypes.h>
+
+#define WHOLE 1e9
+
+/* Stacks of one process stand together: its name is the first of theirs. */
+static size_t process_end(const struct profile_diff *d, size_t first)
+{
+    size_t end = first + 1;
+    while (end < d->stack_count && d->stack_names[d->stacks[end].first] == d->stack_names[d->stacks[first].first])
+        end++;
+    return end;
+}
+
+static void put_stacks(struct buf *out, const struct profile_diff *d, size_t first, size_t end)
+{
+    for (size_t i = first; i < end; i++) {
+        const struct diff_stack *s = &d->stacks[i];
+        buf_puts(out, i > first ? ",[" : "[");
+        for (uint32_t j = 1; j < s->count; j++)
+            buf_printf(out, "%s%u", j > 1 ? "," : "", d->stack_names[s->first + j]);
+        buf_putc(out, ']');
+    }
+}
+
+static void put_shares(struct buf *out, const struct profile_diff *d, size_t first, size_t end, int side)
+{
+    const double whole = (double)d->whole[side].weight;
+    for (size_t i = first; i < end; i++)
+        buf_printf(out, "%s%.0f", i > first ? "," : "",
+                   whole > 0 ? (double)d->stacks[i].amount[side].weight / whole * WHOLE : 0);
+}
+
+static void put_process(struct buf *out, const struct profile_diff *d, size_t first, size_t end)
+{
+    const uint32_t process = d->stack_names[d->stacks[first].first];
+    const char *name = process ? strings_get(d->names, process) : "all";
+    buf_puts(out, "{\"type\":\"sampled\",\"name\":");
+    buf_put_json_string(out, name);
+    buf_puts(out, ",\"unit\":\"none\",\n\"samples\":[");
+    put_stacks(out, d, first, end);
+    buf_puts(out, "],\n\"weights\":[");
+    put_shares(out, d, first, end, DIFF_AFTER);
+    buf_puts(out, "],\n\"sonde\":{\"before\":[");
+    put_shares(out, d, first, end, DIFF_BEFORE);
+    buf_puts(out, "],\"counts\":[],\"resource\":{\"process.command\":");
+    buf_put_json_string(out, name);
+    buf_puts(out, "}}}");
+}
+
+static void put_recording(struct buf *out, const struct profile_diff *d, const char *key, int side)
+{
+    buf_printf(out, "\"%s\":{\"samples\":%" PRIu64 ",\"duration_ns\":%" PRIu64 "}", key, d->whole[side].samples,
+               d->duration_ns[side]);
+}
+
+static void put_json(struct buf *out, const struct profile_diff *d)
+{
+    buf_puts(out, "{\"sonde\":{\"version\":1,\"compared\":{");
+    put_recording(out, d, "before", DIFF_BEFORE);
+    buf_putc(out, ',');
+    put_recording(out, d, "after", DIFF_AFTER);
+    buf_puts(out, "}},\n\"shared\":{\"frames\":[");
+    for (uint32_t i = 0; i < strings_count(d->names); i++) {
+        buf_puts(out, i ? ",\n{\"name\":" : "\n{\"name\":");
+        buf_put_json_string(out, strings_get(d->names, i));
+        buf_putc(out, '}');
+    }
+    buf_puts(out, "]},\n\"profiles\":[");
+    for (size_t first = 0, end; first < d->stack_count && !buf_error(out); first = end) {
+        end = process_end(d, first);
+        buf_puts(out, first ? ",\n" : "\n");
+        put_process(out, d, first, end);
+    }
+    buf_puts(out, "]}\n");
+}
+
+int diff_html_write(struct buf *out, const struct profile_diff *d)
+{
+    int r = html_put_head(out);
+    if (r < 0)
+        return r;
+    put_json(out, d);
+    r = html_put_tail(out);
+    return r < 0 ? r : buf_error(out);
+}

@@ -1,0 +1,13 @@
+/* The fields of a protobuf message, one after the other, whatever they mean (protobuf.dev, "Encoding"). */
+#pragma once
+
+#include "base/cursor.h"
+
+struct protobuf_field {
+    uint64_t number;
+    uint64_t value;       /* of a varint or a fixed64 */
+    struct cursor inside; /* of what has a length: an embedded message, a text, packed numbers */
+};
+
+/* False at the end, or when `c` failed. */
+bool protobuf_next_field(struct cursor *c, struct protobuf_field *ret);
