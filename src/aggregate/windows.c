@@ -68,6 +68,7 @@ static int slot_start(const struct windows *w, struct slot *slot, uint64_t numbe
     int r = profile_new(share || !w->options.max_bytes ? share : 1, &p);
     if (r < 0)
         return r;
+    p->joins_lines = true; /* the last minutes of a node of Python programs would be several times as large */
     p->start_unix_ns = clock_unix_from_monotonic(number * w->options.slot_ns);
     p->duration_ns = w->options.slot_ns;
     p->period_ns = w->options.period_ns;
@@ -181,23 +182,32 @@ int windows_snapshot(struct windows *w, uint64_t from_ns, uint64_t to_ns, const 
     return 0;
 }
 
+size_t windows_bytes(struct windows *w)
+{
+    size_t bytes = 0;
+    pthread_mutex_lock(&w->lock);
+    for (uint32_t i = 0; i < w->options.slots; i++)
+        bytes += w->slots[i].profile ? profile_bytes(w->slots[i].profile) : 0;
+    pthread_mutex_unlock(&w->lock);
+    return bytes;
+}
+
 void windows_metrics(struct windows *w, struct metric_set *set)
 {
-    uint64_t bytes = 0, slots = 0, stacks = 0;
+    uint64_t slots = 0, stacks = 0;
     pthread_mutex_lock(&w->lock);
     for (uint32_t i = 0; i < w->options.slots; i++) {
         const struct profile *p = w->slots[i].profile;
         if (!p)
             continue;
         slots++;
-        bytes += profile_bytes(p);
         stacks += p->stack_count;
     }
     uint64_t on_time = w->on_time, late = w->late, dropped = w->dropped;
     pthread_mutex_unlock(&w->lock);
 
     metric_add(set, "sonde_self_window_bytes", METRIC_GAUGE, "bytes",
-               "Memory held by the profiles of the last minutes.", bytes, METRIC_NO_LABELS);
+               "Memory held by the profiles of the last minutes.", windows_bytes(w), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_window_slots", METRIC_GAUGE, "",
                "Slots of the last minutes that hold samples.", slots, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_window_stacks", METRIC_GAUGE, "", "Distinct stacks, added up over slots.",

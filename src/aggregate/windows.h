@@ -31,4 +31,5 @@ int windows_snapshot(struct windows *w, uint64_t from_ns, uint64_t to_ns, const 
 /* Gives back the older half of what is held: memory is short. Spans say so afterwards. */
 void windows_trim(struct windows *w);
 
+size_t windows_bytes(struct windows *w);
 void windows_metrics(struct windows *w, struct metric_set *set);

@@ -1,15 +1,17 @@
 /* Folded stacks, the input of flamegraph.pl: `process;outermost;...;innermost count`, one line a distinct
- * stack.
+ * stack; of waiting time microseconds instead of a count.
  *
  * Lines are ordered before they are written: every text gets its rank among all texts once, and stacks are
  * compared by the ranks of their frames. Building and sorting the lines themselves would hold the whole
  * output twice. */
-#include "export/export.h"
+#include "export/folded.h"
 
 #include "base/utf8.h"
+#include "export/export.h"
 
 #include <errno.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 struct line {
@@ -36,9 +38,7 @@ static void folded_clear(struct folded *f)
     free(f->lines);
 }
 
-/* The format has no escapes: what would end a frame or a line is replaced, as flamegraph.pl's own collapsers
- * do. */
-static void put_text(struct buf *b, const char *text)
+void folded_put_text(struct buf *b, const char *text)
 {
     for (size_t n; *text && !b->error; text += n ? n : 1) {
         n = utf8_length(text);
@@ -57,12 +57,18 @@ static int add_text(struct folded *f, struct buf *scratch, const char *text, con
                     uint32_t *ret)
 {
     scratch->size = 0;
-    put_text(scratch, text[0] ? text : "[unknown]");
-    int r = buf_puts(scratch, suffix);
-    if (r < 0)
-        return r;
+    folded_put_text(scratch, text[0] ? text : "[unknown]");
+    folded_put_text(scratch, suffix);
+    if (scratch->error)
+        return scratch->error;
     *ret = strings_add_n(f->texts, scratch->data, scratch->size);
     return *ret ? 0 : -ENOMEM; /* never empty, so 0 means dropped */
+}
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
 }
 
 static int add_texts(struct folded *f)
@@ -72,16 +78,20 @@ static int add_texts(struct folded *f)
     for (uint32_t i = 0; i < p->frame_count; i++) {
         const struct profile_frame *frame = &p->frames[i];
         bool is_kernel = frame->kind == FRAME_KERNEL || frame->kind == FRAME_BPF;
-        char text[FRAME_TEXT_BYTES];
-        int r =
-            add_text(f, &scratch, profile_frame_text(p, frame, text), is_kernel ? "_[k]" : "", &f->frames[i]);
+        char text[FRAME_TEXT_BYTES], suffix[FRAME_TEXT_BYTES] = "";
+        if (is_kernel)
+            snprintf(suffix, sizeof(suffix), "_[k]");
+        else if (frame->kind == FRAME_INTERPRETED && frame->file)
+            snprintf(suffix, sizeof(suffix), " (%.*s)", FRAME_TEXT_BYTES - 4,
+                     base_name(profile_text(p, frame->file)));
+        int r = add_text(f, &scratch, profile_frame_text(p, frame, text), suffix, &f->frames[i]);
         if (r < 0)
             return r;
     }
     for (uint32_t i = 0; i < p->entry_count; i++) {
         const struct profile_entry *entry = &p->entries[i];
         struct line *line = &f->lines[i];
-        *line = (struct line){.stack = entry->stack, .count = entry->count};
+        *line = (struct line){.stack = entry->stack, .count = p->time == PROFILE_CPU_TIME ? entry->count : entry->weight_ns};
         const char *command = profile_text(p, p->resources[entry->resource].command);
         int r = add_text(f, &scratch, command, "", &line->process);
         if (r < 0)
@@ -167,7 +177,7 @@ static int folded_write(const struct profile *p, struct buf *out)
         uint64_t count = 0;
         for (; i < p->entry_count && compare_lines(first, &f.lines[i], &f) == 0; i++)
             count += f.lines[i].count;
-        write_line(&f, first, count, out);
+        write_line(&f, first, p->time == PROFILE_CPU_TIME ? count : count / 1000, out);
     }
     return buf_error(out);
 }

@@ -11,43 +11,11 @@
 #include "export/export.h"
 
 #include "export/protobuf.h"
+#include "model/pprof_fields.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <string.h>
-
-/* Field numbers of profile.proto. */
-enum {
-    PROFILE_SAMPLE_TYPE = 1,
-    PROFILE_SAMPLE,
-    PROFILE_MAPPING,
-    PROFILE_LOCATION,
-    PROFILE_FUNCTION,
-    PROFILE_STRING_TABLE,
-    PROFILE_TIME_NANOS = 9,
-    PROFILE_DURATION_NANOS,
-    PROFILE_PERIOD_TYPE,
-    PROFILE_PERIOD,
-    PROFILE_COMMENT,
-    PROFILE_DEFAULT_SAMPLE_TYPE
-};
-enum { VALUE_TYPE_TYPE = 1, VALUE_TYPE_UNIT };
-enum { SAMPLE_LOCATION_ID = 1, SAMPLE_VALUE, SAMPLE_LABEL };
-enum { LABEL_KEY = 1, LABEL_STR, LABEL_NUM };
-enum {
-    MAPPING_ID = 1,
-    MAPPING_MEMORY_START,
-    MAPPING_MEMORY_LIMIT,
-    MAPPING_FILE_OFFSET,
-    MAPPING_FILENAME,
-    MAPPING_BUILD_ID,
-    MAPPING_HAS_FUNCTIONS,
-    MAPPING_HAS_FILENAMES,
-    MAPPING_HAS_LINE_NUMBERS
-};
-enum { LOCATION_ID = 1, LOCATION_MAPPING_ID, LOCATION_ADDRESS, LOCATION_LINE };
-enum { LINE_FUNCTION_ID = 1, LINE_LINE };
-enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME, FUNCTION_FILENAME };
 
 /* What a location refers to, by number of the text table. */
 struct location {
@@ -122,6 +90,11 @@ static void write_labels(struct writer *w, const struct profile_entry *entry)
     write_label(w, "thread", profile_text(p, entry->thread_name), 0);
     write_label(w, "tid", "", entry->tid);
     write_label(w, "pid", "", row->pid);
+    if (entry->link) {
+        const struct trace_link_text text = trace_link_text(&p->links[entry->link - 1]);
+        write_label(w, "trace_id", text.trace_id, 0);
+        write_label(w, "span_id", text.span_id, 0);
+    }
     for (int i = 0; i < count; i++) {
         const char *key = attributes[i].key;
         if (strcmp(key, "process.command") == 0)
@@ -297,17 +270,24 @@ static void write_locations(struct writer *w)
 static void write_about(struct writer *w)
 {
     const struct profile *p = w->p;
-    write_value_type(w, PROFILE_SAMPLE_TYPE, "samples", "count");
-    write_value_type(w, PROFILE_SAMPLE_TYPE, "cpu", "nanoseconds");
-    write_value_type(w, PROFILE_PERIOD_TYPE, "cpu", "nanoseconds");
+    const char *type = profile_time_name(p->time);
+    write_value_type(w, PROFILE_SAMPLE_TYPE, profile_time_counts(p->time), "count");
+    write_value_type(w, PROFILE_SAMPLE_TYPE, type, "nanoseconds");
+    write_value_type(w, PROFILE_PERIOD_TYPE, p->time == PROFILE_WALL_TIME ? "cpu" : type, "nanoseconds");
     protobuf_put_number(w->out, PROFILE_PERIOD, p->period_ns);
-    protobuf_put_number(w->out, PROFILE_DEFAULT_SAMPLE_TYPE, put_text(w, "cpu"));
+    protobuf_put_number(w->out, PROFILE_DEFAULT_SAMPLE_TYPE, put_text(w, type));
     protobuf_put_number(w->out, PROFILE_TIME_NANOS, p->start_unix_ns);
     protobuf_put_number(w->out, PROFILE_DURATION_NANOS, p->duration_ns);
     if (p->dropped) {
         char text[96];
         snprintf(text, sizeof(text), "%llu samples are missing: no memory was left for them",
                  (unsigned long long)p->dropped);
+        protobuf_put_number(w->out, PROFILE_COMMENT, put_text(w, text));
+    }
+    if (p->unlinked) {
+        char text[96];
+        snprintf(text, sizeof(text), "%llu samples are without their trace_id: no memory was left for it",
+                 (unsigned long long)p->unlinked);
         protobuf_put_number(w->out, PROFILE_COMMENT, put_text(w, text));
     }
 }

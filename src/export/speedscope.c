@@ -1,7 +1,7 @@
 /* speedscope's JSON with fields of our own (docs/formats.md): what speedscope.app opens, and what Sonde's
  * page and its HTML export are fed with. Written straight into the buffer, a process after the other,
- * heaviest first, from the folded profile: a reader of a flame graph wants one frame a function, not one an
- * address. */
+ * heaviest first, from the folded profile: a reader of a flame graph wants one frame a function (a line, of
+ * a BPF program), not one an address. */
 #include "export/export.h"
 
 #include <errno.h>
@@ -92,6 +92,8 @@ static void write_frames(const struct writer *w)
             buf_putc(w->out, ',');
             put_key_string(w->out, "file", profile_text(w->p, frame->file));
         }
+        if (frame->line)
+            buf_printf(w->out, ",\"line\":%u", frame->line);
         buf_printf(w->out, ",\"kind\":\"%s\",", frame_kind_name(frame->kind));
         put_key_string(w->out, "mapping", profile_text(w->p, frame->mapping));
         if (frame->build_id) {
@@ -188,18 +190,19 @@ static void write_head(const struct writer *w)
         samples += p->entries[i].count;
         weight_ns += p->entries[i].weight_ns;
     }
-    char when[32];
+    char when[32] = "";
     struct tm utc;
     time_t seconds = p->start_unix_ns / 1000000000u;
     gmtime_r(&seconds, &utc);
-    strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%SZ", &utc);
+    if (seconds)
+        strftime(when, sizeof(when), " %Y-%m-%dT%H:%M:%SZ", &utc);
     buf_printf(
         w->out,
         "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"sonde " SONDE_VERSION
-        "\",\"name\":\"sonde %s\",\"activeProfileIndex\":0,\n\"sonde\":{\"version\":1,\"start_time_unix_ms\":%" PRIu64
+        "\",\"name\":\"sonde%s\",\"activeProfileIndex\":0,\n\"sonde\":{\"version\":1,\"type\":\"%s\",\"start_time_unix_ms\":%" PRIu64
         ",\"duration_ns\":%" PRIu64 ",\"period_ns\":%" PRIu64 ",\"samples\":%" PRIu64
         ",\"weight_ns\":%" PRIu64 ",\"dropped\":%" PRIu64 "},\n\"shared\":{\"frames\":[",
-        when, p->start_unix_ns / 1000000u, p->duration_ns, p->period_ns, samples, weight_ns, p->dropped);
+        when, profile_time_name(p->time), p->start_unix_ns / 1000000u, p->duration_ns, p->period_ns, samples, weight_ns, p->dropped);
 }
 
 static int speedscope_write(const struct profile *whole, struct buf *out)

@@ -11,8 +11,9 @@ enum frame_kind {
     FRAME_NATIVE,      /* "native" */
     FRAME_KERNEL,      /* "kernel" */
     FRAME_BPF,         /* "bpf": a BPF program, inside the kernel half */
-    FRAME_INTERPRETED, /* "cpython", "v8js", ...: by later issues */
+    FRAME_INTERPRETED, /* "interpreted"; "cpython" in OpenTelemetry's words: a function that an interpreter runs, with its file and line */
     FRAME_TRUNCATED,   /* no code: says that the stack goes on here, and in `function` why it could not be walked */
+    FRAME_WAIT,      /* no code: above the stack of a thread that waits, why it does: "[disk: pread64]" */
     FRAME_KIND_COUNT,
 };
 

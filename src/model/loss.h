@@ -11,14 +11,15 @@
     X(MISSED, "missed", "runs of a probe that the kernel skipped (recursion on the same CPU)")               \
     X(NO_ROWS, "no_rows", "stacks cut because unwinding rows or mappings were not known yet")                \
     X(TRUNCATED, "truncated", "stacks not walked to the thread's entry, for another reason")                 \
-    X(UNNAMED, "unnamed", "frames that have no symbol")                                                      \
-    X(FILE_UNANSWERED, "file_unanswered", "frames without a symbol because their file system does not answer") \
-    X(SIDEBAND, "sideband", "events of process lives that the kernel dropped; read again from /proc")        \
-    X(LATE, "late", "records that came after the time they belong to was handed on")                         \
+    X(UNNAMED, "unnamed", "samples with frames that have no symbol")                                         \
+    X(INTERPRETED, "interpreted", "stacks without all of an interpreter's frames, or with some that have no name")    \
+    X(FILE_UNANSWERED, "file_unanswered", "samples with frames whose file system does not answer")           \
+    X(SIDEBAND, "sideband", "events of process lives that were not seen; read again from /proc")             \
     X(NO_PROCESS, "no_process", "samples of processes that could not be identified")                         \
     X(NOT_KEPT, "not_kept", "samples that found no room in the profile they belong to")                     \
+    X(UNLINKED, "unlinked", "samples kept without the traced request that they were taken in")               \
+    X(LINK_FORGOTTEN, "link_forgotten", "threads whose traced request was forgotten while they worked for it") \
     X(SHED, "shed", "samples left out by the agent's own budget")                                            \
-    X(CACHE_FULL, "cache_full", "results not remembered because a bounded table was full")                   \
     X(REQUEST_UNMATCHED, "request_unmatched", "requests whose end was never seen")                           \
     X(REQUEST_NOT_DETAILED, "request_not_detailed", "requests counted without their parts, to keep within bounds") \
     X(DECODE, "decode", "wire records that made no sense")

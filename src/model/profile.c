@@ -6,6 +6,18 @@
 
 #include <errno.h>
 
+const char *profile_time_name(enum profile_time time)
+{
+    static const char *const names[PROFILE_TIME_COUNT] = {"cpu", "off_cpu", "wall"};
+    return names[time];
+}
+
+const char *profile_time_counts(enum profile_time time)
+{
+    static const char *const names[PROFILE_TIME_COUNT] = {"samples", "waits", "events"};
+    return names[time];
+}
+
 int profile_new(size_t max_bytes, struct profile **ret)
 {
     _cleanup_(profile_freep) struct profile *p = calloc(1, sizeof(*p));
@@ -26,6 +38,15 @@ void profile_free(struct profile *p)
     free(p);
 }
 
+static int add_frame(struct profile *p, const struct frame *frame, uint32_t *ret)
+{
+    if (!p->joins_lines || frame->kind != FRAME_INTERPRETED || !frame->line)
+        return profile_put_whole_frame(p, frame, ret);
+    struct frame kept = *frame;
+    kept.line = 0;
+    return profile_put_whole_frame(p, &kept, ret);
+}
+
 /* A stack is never empty: readers of profiles leave such samples out (Go's pprof before 1.20 does). */
 static int add_stack(struct profile *p, const struct sample *s, uint32_t *ret)
 {
@@ -42,7 +63,7 @@ static int add_stack(struct profile *p, const struct sample *s, uint32_t *ret)
     uint32_t *numbers;
     int r = profile_scratch(p, count, &numbers);
     for (size_t i = 0; r == 0 && i < count; i++)
-        r = profile_put_whole_frame(p, &frames[i], &numbers[i]);
+        r = add_frame(p, &frames[i], &numbers[i]);
     return r < 0 ? r : profile_put_stack(p, numbers, count, ret);
 }
 
@@ -71,19 +92,30 @@ static int add_resource(struct profile *p, const struct resource *from, uint32_t
     return r < 0 ? r : profile_put_resource(p, &row, ret);
 }
 
-int profile_add(struct profile *p, const struct sample *s)
+static int add(struct profile *p, const struct sample *s, const uint64_t *unix_ns)
 {
-    struct profile_entry entry = {.tid = s->tid, .count = 1, .weight_ns = s->weight_ns};
+    struct profile_entry entry = {.tid = s->tid, .count = s->count ? s->count : 1, .weight_ns = s->weight_ns};
     int r = add_stack(p, s, &entry.stack);
     if (r == 0)
         r = add_resource(p, s->resource, &entry.resource);
     if (r == 0)
         r = profile_put_text(p, s->thread_name, &entry.thread_name);
     if (r == 0)
-        r = profile_put_entry(p, &entry);
+        r = unix_ns ? profile_put_moment(p, &entry, &s->link, *unix_ns)
+                    : profile_put_linked_entry(p, &entry, &s->link, &(uint32_t){0});
     if (r < 0)
-        p->dropped++;
+        p->dropped += s->count ? s->count : 1;
     return r;
+}
+
+int profile_add(struct profile *p, const struct sample *s)
+{
+    return add(p, s, NULL);
+}
+
+int profile_add_moment(struct profile *p, const struct sample *s, uint64_t unix_ns)
+{
+    return add(p, s, &unix_ns);
 }
 
 struct resource profile_resource_of(const struct profile *p, const struct profile_resource *row)

@@ -48,8 +48,9 @@ static int carry_frame(struct carry *c, uint32_t *number)
                         : carry_text(c, &row.function);
         if (c->fold) {
             row.address = 0;
-            row.line = 0;
             row.system_name = 0;
+            if (row.kind == FRAME_INTERPRETED) /* which has one in every frame: a function is one box, not one a line */
+                row.line = 0;
         }
         for (size_t i = 0; r == 0 && i < array_size(texts); i++)
             r = carry_text(c, texts[i]);
@@ -115,7 +116,9 @@ static int carry_entry(struct carry *c, struct profile_entry entry)
         r = carry_resource(c, &entry.resource);
     if (r == 0)
         r = carry_text(c, &entry.thread_name);
-    return r < 0 ? r : profile_put_entry(c->to, &entry);
+    static const struct trace_link none;
+    const struct trace_link *link = entry.link && !c->fold ? &c->from->links[entry.link - 1] : &none;
+    return r < 0 ? r : profile_put_linked_entry(c->to, &entry, link, &(uint32_t){0});
 }
 
 #define SHORT_ID_DIGITS 12 /* what container runtimes print of an id */
@@ -144,6 +147,7 @@ static void join_time(struct profile *to, const struct profile *from)
 {
     if (!to->period_ns)
         to->period_ns = from->period_ns;
+    to->time = from->time; /* profiles of different ones are not merged */
     if (!from->start_unix_ns && !from->duration_ns)
         return;
     if (!to->start_unix_ns && !to->duration_ns) {
@@ -174,6 +178,7 @@ static int merge(struct profile *to, const struct profile *from, const struct pr
     bool can_carry = result == 0;
     join_time(to, from);
     to->dropped += from->dropped;
+    to->unlinked += from->unlinked;
     for (uint32_t i = 0; i < from->entry_count; i++) {
         const struct profile_entry *entry = &from->entries[i];
         if (!resource_matches(from, &from->resources[entry->resource], filter))

@@ -18,7 +18,13 @@ int profile_put_whole_frame(struct profile *p, const struct frame *frame, uint32
 int profile_put_stack(struct profile *p, const uint32_t *frames, uint32_t count, uint32_t *ret);
 int profile_put_resource(struct profile *p, const struct profile_resource *resource, uint32_t *ret);
 /* The row equal to `key` in all but count and weight_ns, which are added. */
-int profile_put_entry(struct profile *p, const struct profile_entry *key);
+int profile_put_entry(struct profile *p, const struct profile_entry *key, uint32_t *ret);
+/* With `link`, unless that is none, or links have taken their share: then PROFILE_UNLINKED, counted. */
+int profile_put_linked_entry(struct profile *p, const struct profile_entry *key, const struct trace_link *link,
+                             uint32_t *ret);
+/* The same, and a row of when it was: both or neither. */
+int profile_put_moment(struct profile *p, const struct profile_entry *key, const struct trace_link *link,
+                       uint64_t unix_ns);
 
 /* Room for the frame numbers of the stack at hand, valid until the next call. */
 int profile_scratch(struct profile *p, uint32_t count, uint32_t **ret);

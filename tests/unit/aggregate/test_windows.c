@@ -65,6 +65,27 @@ static void nothing_yet(void **state)
     windows_free(NULL);
 }
 
+/* Of Python, where every stack has others; compiled code, of which few frames have one, keeps them. */
+static void interpreters_keep_no_lines(void **state)
+{
+    (void)state;
+    _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    struct resource resource = fixture_resource(1, "c");
+    struct frame frames[] = {fixture_frame(FRAME_INTERPRETED, "work", "[python]", 0), fixture_native("main")};
+    for (frames[0].line = 1; frames[0].line <= 4; frames[0].line++) {
+        frames[1].line = 7;
+        const struct sample s = {
+            .time_ns = BASE, .weight_ns = 10, .resource = &resource, .thread_name = "t", .frames = frames, .frame_count = 2};
+        assert_int_equal(windows_add(w, &s), 0);
+    }
+    assert_int_equal(windows_snapshot(w, BASE, BASE + SLOT, NULL, &p), 0);
+    assert_int_equal(p->entry_count, 1);
+    assert_int_equal(p->entries[0].count, 4);
+    const uint32_t *stack = p->stack_frames + p->stacks[p->entries[0].stack].first;
+    assert_true(p->frames[stack[0]].line == 0 && p->frames[stack[1]].line == 7);
+}
+
 static void bad_options(void **state)
 {
     (void)state;
@@ -256,7 +277,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_yet),
-        cmocka_unit_test(bad_options),
+        cmocka_unit_test(interpreters_keep_no_lines), cmocka_unit_test(bad_options),
         cmocka_unit_test(whole_slots_are_given),
         cmocka_unit_test(old_slots_are_dropped_whole),
         cmocka_unit_test(late_samples_go_to_the_oldest_slot),

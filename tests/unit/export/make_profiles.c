@@ -2,10 +2,12 @@
  * (tests/e2e/test_formats.py). */
 #include "export/export.h"
 #include "export/openmetrics.h"
+#include "export/otlp_profiles.h"
 
 #include "../fixture.h"
 
 #include <errno.h>
+#include <stdbool.h>
 
 static int write_file(const char *folder, const char *name, const char *suffix, const struct buf *b)
 {
@@ -32,6 +34,63 @@ static int write_profile(const char *folder, const char *name, const struct prof
             return -1;
     }
     return 0;
+}
+
+struct packets {
+    const char *folder, *name;
+    unsigned count;
+    bool failed;
+};
+
+static void write_packet(void *context, const struct otlp_profiles_packet *packet)
+{
+    struct packets *to = context;
+    struct buf data = {.data = (char *)(uintptr_t)packet->data, .size = packet->size};
+    char suffix[24];
+    snprintf(suffix, sizeof(suffix), ".%u.otlp", to->count++);
+    to->failed |= write_file(to->folder, to->name, suffix, &data) < 0;
+}
+
+static int write_packets(const char *folder, const char *name, const struct profile *p, size_t max_bytes)
+{
+    const struct otlp_profiles_options options = {
+        .packet_max_bytes = max_bytes, .host_name = "node \xff", .id_seed = 1};
+    struct packets to = {.folder = folder, .name = name};
+    uint64_t too_large = 0;
+    int r = otlp_profiles_write(p, &options, &(struct otlp_profiles_sink){&to, write_packet}, &too_large);
+    return r < 0 || to.failed || too_large ? -1 : 0;
+}
+
+/* Two packets of OTLP and more, with moments and links. */
+static void many(struct profile *p)
+{
+    p->start_unix_ns = 1785585600000000000u;
+    p->duration_ns = 60000000000u;
+    p->period_ns = 10000000u;
+    for (uint32_t i = 0; i < 6000; i++) {
+        char names[3][32];
+        struct frame frames[3];
+        struct resource resource = fixture_resource(1 + i % 7, "many");
+        resource.service_name = i % 2 ? "odd" : "even";
+        for (uint32_t n = 0; n < 3; n++) {
+            snprintf(names[n], sizeof(names[n]), "function_%u", (i >> (4 * n)) * (n + 1));
+            frames[n] = fixture_native(names[n]);
+        }
+        fixture_add_moment(p, &resource, i % 11, 10000000 + i, frames, 3, i);
+        fixture_add_moment(p, &resource, i % 11, 10000000, frames, 3, i);
+    }
+}
+
+/* One entry, of which several packets hold a part each. */
+static void hot(struct profile *p)
+{
+    const struct resource resource = fixture_resource(7, "hot");
+    const struct frame frame = fixture_native("loop");
+    p->start_unix_ns = 1785585600000000000u;
+    p->duration_ns = 60000000000u;
+    p->period_ns = 1000000u;
+    for (uint32_t i = 0; i < 30000; i++)
+        fixture_add_moment(p, &resource, 7, 1000000, &frame, 1, 3 * i);
 }
 
 static void deep(struct profile *p)
@@ -85,6 +144,8 @@ int main(int argc, char **argv)
     } all[] = {{"typical", fixture_typical},
                {"hostile", fixture_hostile},
                {"deep", deep},
+               {"many", many},
+               {"hot", hot},
                {"empty", empty},
                {"dropped", truncated}};
     if (argc != 2)
@@ -93,8 +154,10 @@ int main(int argc, char **argv)
         _cleanup_(profile_freep) struct profile *p = NULL;
         if (profile_new(0, &p) < 0)
             return 1;
+        const bool is_small = all[i].fill == many || all[i].fill == hot;
         all[i].fill(p);
-        if (write_profile(argv[1], all[i].name, p) < 0)
+        if (write_profile(argv[1], all[i].name, p) < 0 ||
+            write_packets(argv[1], all[i].name, p, is_small ? 1 << 17 : 1 << 20) < 0)
             return 1;
     }
     return write_metrics(argv[1]) < 0;

@@ -40,6 +40,25 @@ static void empty(void **state)
     expect_folded(p, "");
 }
 
+/* A function is one line of the output whatever the line of the program, and another one in another file. */
+static void functions_of_an_interpreter_have_their_file(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    struct resource a = fixture_resource(1, "a");
+    struct frame frames[4];
+    for (size_t i = 0; i < 4; i++) {
+        frames[i] = fixture_native("A.run");
+        frames[i].kind = FRAME_INTERPRETED;
+        frames[i].mapping = "";
+        frames[i].file = i < 2 ? "/home/x;y.py" : i == 2 ? "<string>" : "";
+        frames[i].line = (uint32_t)i + 1;
+        fixture_add(p, &a, 1, "t", 1, &frames[i], 1);
+    }
+    expect_folded(p, "a;A.run 1\na;A.run (<string>) 1\na;A.run (x:y.py) 2\n");
+}
+
 /* Processes of one name are one line; what the format cannot say is replaced, and lines that become equal by
  * it are one. */
 static void equal_lines_are_joined(void **state)
@@ -116,12 +135,31 @@ static void a_full_buffer_is_an_error(void **state)
     }
 }
 
+/* Of waiting time the numbers are microseconds: of all the entries of a line together. */
+static void waits_are_microseconds(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    struct resource a = fixture_resource(1, "a");
+    const struct frame frames[] = {fixture_frame(FRAME_WAIT, "[lock: futex]", "", 0), fixture_native("f")};
+    fixture_add(p, &a, 1, "t", 1500, frames, 2);
+    fixture_add(p, &a, 2, "t", 2500, frames, 2);
+    expect_folded(p, "a;f;[lock: futex] 2\n");
+    p->time = PROFILE_OFF_CPU_TIME;
+    expect_folded(p, "a;f;[lock: futex] 4\n");
+    p->time = PROFILE_WALL_TIME;
+    expect_folded(p, "a;f;[lock: futex] 4\n");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(typical),
         cmocka_unit_test(empty),
+        cmocka_unit_test(waits_are_microseconds),
         cmocka_unit_test(equal_lines_are_joined),
+        cmocka_unit_test(functions_of_an_interpreter_have_their_file),
         cmocka_unit_test(output_is_stable),
         cmocka_unit_test(counts_are_preserved),
         cmocka_unit_test(a_full_buffer_is_an_error),

@@ -2,6 +2,7 @@
  * crash, a leak, or a result that is wrong without saying so. */
 #include "export/export.h"
 #include "export/openmetrics.h"
+#include "export/otlp_profiles.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -108,6 +109,47 @@ static void exporting(void **state)
     }
 }
 
+static void count_samples(void *context, const struct otlp_profiles_packet *packet)
+{
+    *(uint64_t *)context += packet->samples;
+}
+
+/* Also of the moments of samples; packets that were handed on before are whole. */
+static void packets(void **state)
+{
+    (void)state;
+    const struct otlp_profiles_options options = {.packet_max_bytes = 2048, .host_name = "node"};
+    size_t n = 0;
+    for (bool failed = true; failed; n++) {
+        _cleanup_(profile_freep) struct profile *p = NULL;
+        uint64_t sent = 0, too_large, refused = 0;
+        assert_int_equal(profile_new(0, &p), 0);
+        allocations_fail_at(n);
+        struct resource resource = fixture_resource(1, "c");
+        for (uint32_t i = 0; i < 40; i++) {
+            char name[24];
+            snprintf(name, sizeof(name), "function_%u", i);
+            refused += fixture_add_moment(p, &resource, i, 10,
+                                          &(struct frame){.kind = FRAME_NATIVE,
+                                                          .function = name,
+                                                          .system_name = "",
+                                                          .file = "",
+                                                          .mapping = "",
+                                                          .build_id = ""},
+                                          1, i) < 0;
+        }
+        assert_int_equal(p->moment_count, 40 - refused);
+        int r =
+            otlp_profiles_write(p, &options, &(struct otlp_profiles_sink){&sent, count_samples}, &too_large);
+        failed = allocations_failed;
+        allocations_fail_at(SIZE_MAX);
+        assert_true(r == 0 || r == -ENOMEM);
+        assert_true(r == 0 ? sent == 40 - refused : sent < 40);
+        assert_true(failed || (r == 0 && refused == 0));
+    }
+    assert_true(n > 50);
+}
+
 static void metrics(void **state)
 {
     (void)state;
@@ -137,10 +179,8 @@ static void metrics(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adding),
-        cmocka_unit_test(merging),
-        cmocka_unit_test(exporting),
-        cmocka_unit_test(metrics),
+        cmocka_unit_test(adding),  cmocka_unit_test(merging), cmocka_unit_test(exporting),
+        cmocka_unit_test(packets), cmocka_unit_test(metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
 /* pprof.c, read back field by field: sums, numbers that refer to something, no table with the same row twice.
  * That other readers agree is checked by tests/e2e/test_formats.py. */
-#include "base/cursor.h"
 #include "export/export.h"
 
 #include <setjmp.h>
@@ -12,39 +11,17 @@
 #include <zlib.h>
 
 #include "../fixture.h"
+#include "protobuf_fields.h"
 
 #define ROWS_MAX 5000
-
-struct message {
-    uint32_t field;
-    uint64_t number;    /* a varint's value */
-    struct cursor body; /* else */
-};
-
-static bool next_field(struct cursor *c, struct message *ret)
-{
-    if (!cursor_left(c))
-        return false;
-    uint64_t tag = cursor_uleb128(c);
-    *ret = (struct message){.field = tag >> 3};
-    if ((tag & 7) == 0) {
-        ret->number = cursor_uleb128(c);
-    } else {
-        assert_int_equal(tag & 7, 2);
-        ret->body = cursor_sub(c, cursor_uleb128(c));
-        assert_false(ret->body.failed);
-    }
-    assert_false(c->failed);
-    return true;
-}
 
 /* The varint `field` of a message; 0 when it is not there. */
 static uint64_t number_of(struct cursor c, uint32_t field)
 {
     uint64_t value = 0;
-    for (struct message m; next_field(&c, &m);)
-        if (m.field == field)
-            value = m.number;
+    for (struct field f; next_field(&c, &f);)
+        if (f.number == field)
+            value = f.value;
     return value;
 }
 
@@ -61,35 +38,35 @@ struct decoded {
 static void decode_sample(struct cursor c, struct decoded *d)
 {
     d->samples++;
-    for (struct message m; next_field(&c, &m);) {
-        if (m.field == 1)
-            for (; cursor_left(&m.body); d->frames++)
-                assert_in_range(cursor_uleb128(&m.body), 1, d->location_count);
-        if (m.field == 2) {
-            d->counts += cursor_uleb128(&m.body);
-            d->weight_ns += cursor_uleb128(&m.body);
-            assert_int_equal(cursor_left(&m.body), 0);
+    for (struct field f; next_field(&c, &f);) {
+        if (f.number == 1)
+            for (; cursor_left(&f.body); d->frames++)
+                assert_in_range(cursor_uleb128(&f.body), 1, d->location_count);
+        if (f.number == 2) {
+            d->counts += cursor_uleb128(&f.body);
+            d->weight_ns += cursor_uleb128(&f.body);
+            assert_int_equal(cursor_left(&f.body), 0);
         }
-        if (m.field == 3) {
+        if (f.number == 3) {
             d->labels++;
-            assert_in_range(number_of(m.body, 1), 1, d->text_count - 1);
-            assert_in_range(number_of(m.body, 2), 0, d->text_count - 1);
-            assert_true(number_of(m.body, 2) || number_of(m.body, 3));
+            assert_in_range(number_of(f.body, 1), 1, d->text_count - 1);
+            assert_in_range(number_of(f.body, 2), 0, d->text_count - 1);
+            assert_true(number_of(f.body, 2) || number_of(f.body, 3));
         }
     }
 }
 
 static void count_tables(struct cursor c, struct decoded *d)
 {
-    for (struct message m; next_field(&c, &m);) {
-        if (m.field == 3)
-            d->mappings[number_of(m.body, 1)]++, d->mapping_count++;
-        if (m.field == 4)
-            d->locations[number_of(m.body, 1)]++, d->location_count++;
-        if (m.field == 5)
-            d->functions[number_of(m.body, 1)]++, d->function_count++;
-        if (m.field == 6 && d->text_count++ == 0)
-            assert_int_equal(m.body.size, 0);
+    for (struct field f; next_field(&c, &f);) {
+        if (f.number == 3)
+            d->mappings[number_of(f.body, 1)]++, d->mapping_count++;
+        if (f.number == 4)
+            d->locations[number_of(f.body, 1)]++, d->location_count++;
+        if (f.number == 5)
+            d->functions[number_of(f.body, 1)]++, d->function_count++;
+        if (f.number == 6 && d->text_count++ == 0)
+            assert_int_equal(f.body.size, 0);
     }
     for (uint64_t i = 1; i <= d->location_count; i++)
         assert_int_equal(d->locations[i], 1); /* ids are 1 .. count, each once */
@@ -102,9 +79,9 @@ static void count_tables(struct cursor c, struct decoded *d)
 static void decode_location(struct cursor c, const struct decoded *d)
 {
     assert_in_range(number_of(c, 2), 0, d->mapping_count);
-    for (struct message m; next_field(&c, &m);)
-        if (m.field == 4)
-            assert_in_range(number_of(m.body, 1), 1, d->function_count);
+    for (struct field f; next_field(&c, &f);)
+        if (f.number == 4)
+            assert_in_range(number_of(f.body, 1), 1, d->function_count);
 }
 
 /* The file of the mapping that stands first. */
@@ -112,17 +89,17 @@ static void find_first_mapping(struct cursor c, struct decoded *d)
 {
     struct cursor again = c;
     uint64_t text = 0, number = 0;
-    struct message m;
-    while (next_field(&c, &m) && m.field != 3)
+    struct field f;
+    while (next_field(&c, &f) && f.number != 3)
         ;
-    if (m.field == 3) {
-        assert_int_equal(number_of(m.body, 1), 1);
-        number = number_of(m.body, 5);
+    if (f.number == 3) {
+        assert_int_equal(number_of(f.body, 1), 1);
+        number = number_of(f.body, 5);
     }
-    while (next_field(&again, &m))
-        if (m.field == 6 && text++ == number)
-            snprintf(d->first_mapping, sizeof(d->first_mapping), "%.*s", (int)m.body.size,
-                     (const char *)m.body.data);
+    while (next_field(&again, &f))
+        if (f.number == 6 && text++ == number)
+            snprintf(d->first_mapping, sizeof(d->first_mapping), "%.*s", (int)f.body.size,
+                     (const char *)f.body.data);
 }
 
 static void decode(struct cursor c, struct decoded *d)
@@ -130,19 +107,19 @@ static void decode(struct cursor c, struct decoded *d)
     *d = (struct decoded){0};
     count_tables(c, d);
     find_first_mapping(c, d);
-    for (struct message m; next_field(&c, &m);) {
-        if (m.field == 2)
-            decode_sample(m.body, d);
-        if (m.field == 4)
-            decode_location(m.body, d);
-        if (m.field == 5) {
-            assert_in_range(number_of(m.body, 2), 1, d->text_count - 1);
-            assert_in_range(number_of(m.body, 3), 0, d->text_count - 1);
-            assert_in_range(number_of(m.body, 4), 0, d->text_count - 1);
-            d->system_names += number_of(m.body, 3) != 0;
+    for (struct field f; next_field(&c, &f);) {
+        if (f.number == 2)
+            decode_sample(f.body, d);
+        if (f.number == 4)
+            decode_location(f.body, d);
+        if (f.number == 5) {
+            assert_in_range(number_of(f.body, 2), 1, d->text_count - 1);
+            assert_in_range(number_of(f.body, 3), 0, d->text_count - 1);
+            assert_in_range(number_of(f.body, 4), 0, d->text_count - 1);
+            d->system_names += number_of(f.body, 3) != 0;
         }
-        if (m.field == 14)
-            d->has_default = m.number > 0 && m.number < d->text_count;
+        if (f.number == 14)
+            d->has_default = f.value > 0 && f.value < d->text_count;
     }
 }
 

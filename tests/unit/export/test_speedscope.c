@@ -58,7 +58,7 @@ static void typical(void **state)
     assert_non_null(strstr(json, "[truncated: no stack]"));
     assert_int_equal(occurrences(json, "push_back"), 1);
     assert_non_null(strstr(
-        json, "{\"name\":\"main\",\"file\":\"server.c\",\"kind\":\"native\",\"mapping\":\"/usr/bin/server\","
+        json, "{\"name\":\"main\",\"file\":\"server.c\",\"line\":42,\"kind\":\"native\",\"mapping\":\"/usr/bin/server\","
               "\"build_id\":\"0123456789abcdef0123456789abcdef01234567\"}"));
     assert_non_null(strstr(
         json,

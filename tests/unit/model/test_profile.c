@@ -416,6 +416,25 @@ static void bytes_are_few(void **state)
     assert_true(profile_bytes(p) < 16384);
 }
 
+static void folding_joins_lines_of_an_interpreter(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = new_profile(0), *folded = NULL;
+    struct resource a = fixture_resource(1, "a");
+    for (uint32_t line = 1; line <= 3; line++) {
+        struct frame frame = fixture_native("run");
+        frame.kind = line < 3 ? FRAME_INTERPRETED : FRAME_BPF;
+        frame.file = "x.py";
+        frame.line = line;
+        fixture_add(p, &a, 1, "t", 1, &frame, 1);
+    }
+    assert_int_equal(p->entry_count, 3);
+    assert_int_equal(profile_fold(p, &folded), 0);
+    assert_int_equal(folded->entry_count, 2);
+    for (uint32_t i = 0; i < folded->frame_count; i++)
+        assert_int_equal(folded->frames[i].line, folded->frames[i].kind == FRAME_BPF ? 3 : 0);
+}
+
 static void folding_joins_what_looks_the_same(void **state)
 {
     (void)state;
@@ -434,7 +453,7 @@ static void folding_joins_what_looks_the_same(void **state)
     for (uint32_t i = 0; i < folded->frame_count; i++) {
         const struct profile_frame *frame = &folded->frames[i];
         assert_int_equal(frame->address, 0);
-        assert_int_equal(frame->line, 0);
+        assert_int_equal(frame->line, strcmp(profile_text(folded, frame->function), "main") == 0 ? 42 : 0);
         unnamed = unnamed || strcmp(profile_text(folded, frame->function), "libcuda.so.1+0x4711") == 0;
         truncated = truncated ||
                     (frame->kind == FRAME_TRUNCATED &&
@@ -465,6 +484,79 @@ static void resources_come_back_whole(void **state)
     assert_string_equal(out.cgroup_path, in.cgroup_path);
 }
 
+/* Samples of different requests are different, and of none; merging keeps that, and what is for readers does
+ * not. */
+static void links_keep_samples_apart(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = new_profile(0), *to = new_profile(0), *folded = NULL;
+    struct resource resource = fixture_resource(1, "a");
+    const struct frame frames[] = {fixture_native("work")};
+    const struct trace_link links[] = {{0}, {1, 2, 3}, {1, 2, 4}, {0, 2, 3}, {1, 2, 3}, {0, 0, 9}};
+    for (size_t i = 0; i < array_size(links); i++) {
+        const struct sample s = {.weight_ns = 1,
+                                 .resource = &resource,
+                                 .thread_name = "t",
+                                 .frames = frames,
+                                 .frame_count = 1,
+                                 .link = links[i]};
+        assert_int_equal(profile_add(p, &s), 0);
+    }
+    assert_int_equal(p->link_count, 3);
+    assert_int_equal(p->entry_count, 4); /* a span of no trace is none */
+    assert_int_equal(fixture_add(to, &resource, 0, "t", 1, frames, 1), 0);
+    assert_int_equal(profile_merge(to, p, NULL), 0);
+    assert_int_equal(profile_merge(to, p, NULL), 0);
+    assert_int_equal(to->link_count, 3);
+    assert_int_equal(to->entry_count, 4);
+    for (uint32_t i = 0; i < to->entry_count; i++) {
+        const struct profile_entry *e = &to->entries[i];
+        const struct trace_link *l = e->link ? &to->links[e->link - 1] : NULL;
+        const bool is_twice = l && l->trace_id_high == 1 && l->span_id == 3;
+        assert_int_equal(e->count, !l ? 5 : is_twice ? 4 : 2);
+        assert_true(!l || trace_link_is_set(l));
+    }
+    assert_int_equal(profile_fold(p, &folded), 0);
+    assert_int_equal(folded->entry_count, 1);
+    assert_int_equal(folded->entries[0].link, 0);
+    assert_int_equal(folded->entries[0].count, 6);
+}
+
+/* Each sample is of a request of its own: all are kept, most without their link, and within the bound. */
+static void links_take_their_share_alone(void **state)
+{
+    (void)state;
+    const size_t max_bytes = 256 << 10, samples = 100000;
+    _cleanup_(profile_freep) struct profile *p = new_profile(max_bytes), *to = new_profile(max_bytes);
+    struct resource resource = fixture_resource(1, "a");
+    const struct frame frames[] = {fixture_native("work")}, others[] = {fixture_native("other")};
+    struct sample s = {
+        .weight_ns = 1, .resource = &resource, .thread_name = "t", .frames = frames, .frame_count = 1};
+    size_t unlinked = 0, linked = 0;
+    const size_t empty_bytes = profile_bytes(p);
+    for (size_t i = 0; i < samples; i++) {
+        s.link = (struct trace_link){1, 1 + i, 1};
+        int r = profile_add(p, &s);
+        assert_true(r == 0 || r == PROFILE_UNLINKED);
+        unlinked += r == PROFILE_UNLINKED;
+    }
+    assert_true(p->link_count > 100 && p->link_count < 1000);
+    assert_int_equal(p->dropped, 0);
+    assert_int_equal(p->unlinked, unlinked);
+    assert_true(profile_bytes(p) - empty_bytes <= max_bytes / 4);
+    for (uint32_t i = 0; i < p->entry_count; i++)
+        linked += p->entries[i].link ? p->entries[i].count : 0;
+    assert_int_equal(linked + unlinked, samples);
+    s.frames = others; /* there is room for all else */
+    assert_int_equal(profile_add(p, &s), PROFILE_UNLINKED);
+    assert_int_equal(profile_merge(to, p, NULL), 0);
+    assert_int_equal(to->dropped, 0);
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < to->entry_count; i++)
+        count += to->entries[i].count;
+    assert_int_equal(count, samples + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -476,6 +568,8 @@ int main(void)
         cmocka_unit_test(thousand_frames),
         cmocka_unit_test(hostile_names_survive),
         cmocka_unit_test(random_samples_against_a_naive_reference),
+        cmocka_unit_test(links_keep_samples_apart),
+        cmocka_unit_test(links_take_their_share_alone),
         cmocka_unit_test(filters),
         cmocka_unit_test(merging_joins_times),
         cmocka_unit_test(bound_is_kept),
@@ -483,6 +577,7 @@ int main(void)
         cmocka_unit_test(names_may_change_in_place),
         cmocka_unit_test(bytes_are_few),
         cmocka_unit_test(folding_joins_what_looks_the_same),
+        cmocka_unit_test(folding_joins_lines_of_an_interpreter),
         cmocka_unit_test(resources_come_back_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
