@@ -2,11 +2,12 @@
  * hand is asked for, walks its kernel and user stack and writes one record of variable length (cpu.h) into
  * the ring.
  *
- * Loses: records that find the ring full, and stack copies when the ring is half full (struct cpu_stats).
+ * Loses: records that find the ring full or no room to be made in, and stack copies when the ring is half full (struct cpu_stats).
  * Whatever is not asked for is a constant that the verifier removes with the code and the maps behind it. */
-#include "unwind_sample.bpf.h"
+#include "python.bpf.h"
 
-#include "cgroup.bpf.h"
+#include "filter.bpf.h"
+#include "thread_link.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -18,17 +19,6 @@ volatile __u32 no_copies = 0;
 volatile __u64 called_ns = 0;
 #define CALL_MIN_NS 20000000
 
-const volatile __u64 ring_bytes = 0;
-const volatile __u32 skip_pid = 0;
-const volatile bool filter_pids = false;
-const volatile bool filter_cgroups = false;
-const volatile bool filter_commands = false;
-
-struct {
-    __uint(type, BPF_MAP_TYPE_RINGBUF);
-    __uint(max_entries, 4096); /* set at load */
-} records SEC(".maps");
-
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
     __uint(max_entries, 1);
@@ -36,61 +26,12 @@ struct {
     __type(value, struct cpu_stats);
 } stats SEC(".maps");
 
-/* Processes asked for and their descendants, with the time at which they began (0: before the recording did). */
-struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, CPU_MAX_FOLLOWED);
-    __type(key, __u32);
-    __type(value, __u64);
-} followed SEC(".maps");
-
-struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, CPU_MAX_FILTERS);
-    __type(key, __u64);
-    __type(value, __u8);
-} cgroups SEC(".maps");
-
-struct command {
-    char name[16];
-};
-
-struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, CPU_MAX_FILTERS);
-    __type(key, struct command);
-    __type(value, __u8);
-} commands SEC(".maps");
-
-/* By the thread's own name or its process's. */
-static __always_inline bool command_wanted(struct task_struct *task)
-{
-    struct command command = {};
-
-    bpf_get_current_comm(command.name, sizeof(command.name));
-    if (bpf_map_lookup_elem(&commands, &command))
-        return true;
-    __builtin_memset(&command, 0, sizeof(command));
-    BPF_CORE_READ_STR_INTO(&command.name, task, group_leader, comm);
-    return bpf_map_lookup_elem(&commands, &command);
-}
-
-static __always_inline bool task_wanted(struct task_struct *task, __u32 pid)
-{
-    if (pid == 0 || pid == skip_pid)
-        return false;
-    if (filter_pids && !bpf_map_lookup_elem(&followed, &pid))
-        return false;
-    if (filter_cgroups && !cgroup_wanted(cgroup_of(task), &cgroups))
-        return false;
-    return !filter_commands || command_wanted(task);
-}
-
 static __always_inline int sample_user(struct perf_sample_context *ctx, struct unwind_scratch *scratch,
                                        struct cpu_stats *stat, struct task_struct *task)
 {
     struct unwind_walk *w = &scratch->walk;
-    struct user_registers regs;
+    /* Behind the kernel's frames, until the walk writes there: the stack is for calls, 512 bytes for all of them together. */
+    struct user_registers *regs = (struct user_registers *)(scratch->data + CPU_MAX_KERNEL_FRAMES);
     int end;
 
     if ((BPF_CORE_READ(task, flags) & PF_KTHREAD) || !BPF_CORE_READ(task, mm))
@@ -100,34 +41,22 @@ static __always_inline int sample_user(struct perf_sample_context *ctx, struct u
             return UNWIND_END_UNSUPPORTED;
     } else {
         sample_of(scratch)->flags |= CPU_SAMPLE_LEAF_IN_KERNEL;
-        if (!kernel_registers(task, &regs) || !user_mode(&regs))
+        if (!kernel_registers(task, regs) || !user_mode(regs))
             return UNWIND_END_NO_USER;
-        if (!walk_begin(w, &regs))
+        if (!walk_begin(w, regs))
             return UNWIND_END_UNSUPPORTED;
     }
     w->interrupted = 1;
+    python_walk(scratch, task, bpf_get_current_pid_tgid(), sample_of(scratch)->h.time_ns);
     end = unwind_user();
+    python_doubt(scratch, bpf_get_current_pid_tgid());
     if (!end_is_mendable(end))
         return end;
     if (no_copies || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 2)
         stat->copies_refused++;
     else
-        unwind_copy_stack(BPF_CORE_READ(task, mm, start_stack));
+        copy_stack(task);
     return end;
-}
-
-static __always_inline void sample_kernel(struct perf_sample_context *ctx, struct unwind_scratch *scratch)
-{
-    long bytes;
-
-    if (user_mode(&ctx->regs))
-        return;
-    bytes = bpf_get_stack(ctx, scratch->data, CPU_MAX_KERNEL_FRAMES * 8, 0);
-    if (bytes <= 0 || bytes > CPU_MAX_KERNEL_FRAMES * 8)
-        return;
-    sample_of(scratch)->kernel_frames = (__u64)bytes / 8;
-    if (bytes == CPU_MAX_KERNEL_FRAMES * 8)
-        sample_of(scratch)->flags |= CPU_SAMPLE_KERNEL_TRUNCATED;
 }
 
 static __always_inline bool reader_is_needed(const struct cpu_sample *s)
@@ -138,13 +67,38 @@ static __always_inline bool reader_is_needed(const struct cpu_sample *s)
     return true;
 }
 
-static __always_inline void sample_send(struct unwind_scratch *scratch, struct cpu_stats *stat)
+/* Behind the record of `size` bytes what the thread works for; how many bytes that is. */
+static __always_inline __u64 sample_link(struct unwind_scratch *scratch, struct cpu_stats *stat, struct task_struct *task,
+                                         __u64 size)
+{
+    struct cpu_sample *s = sample_of(scratch);
+    const struct link_ids *ids = links ? link_of_current(task, s->h.tid) : NULL;
+    __u64 at = size - sizeof(*s);
+
+    if (!ids)
+        return 0;
+    UNWIND_SAME_REGISTER(at);
+    if (at > sizeof(scratch->data) - sizeof(*ids) ||
+        bpf_probe_read_kernel((__u8 *)scratch->data + at, sizeof(*ids), ids)) {
+        stat->links_lost++;
+        return 0;
+    }
+    s->flags |= CPU_SAMPLE_LINKED;
+    return sizeof(*ids);
+}
+
+static __always_inline void sample_send(struct unwind_scratch *scratch, struct cpu_stats *stat, struct task_struct *task)
 {
     struct cpu_sample *s = sample_of(scratch);
     __u64 flags = BPF_RB_NO_WAKEUP, size = sample_finish(scratch);
 
-    if (size > sizeof(*s) + sizeof(scratch->data))
+    size += sample_interpreted(scratch, stat, size);
+    size += sample_link(scratch, stat, task, size);
+
+    if (size > sizeof(*s) + sizeof(scratch->data)) {
+        stat->no_room++;
         return;
+    }
     s->h.size_bytes = size;
     /* The reader comes by itself now and then; it is called when a quarter is full, and for a copied stack: the
      * sooner the tables have what was missing, the fewer stacks have to be copied. */
@@ -171,8 +125,12 @@ int cpu_sample(struct perf_sample_context *ctx)
     start_ns = bpf_ktime_get_ns();
     scratch = unwind_scratch_get();
     stat = bpf_map_lookup_elem(&stats, &zero);
-    if (!scratch || !stat)
+    if (!stat)
         return 0;
+    if (!scratch) {
+        stat->no_room++;
+        return 0;
+    }
 
     __builtin_memset(&scratch->walk, 0, sizeof(scratch->walk));
     s = sample_of(scratch);
@@ -186,53 +144,13 @@ int cpu_sample(struct perf_sample_context *ctx)
     s->cgroup_id = cgroup_id(cgroup_of(task));
     bpf_get_current_comm(s->comm, sizeof(s->comm));
 
-    sample_kernel(ctx, scratch);
+    if (!user_mode(&ctx->regs))
+        sample_kernel(ctx, scratch);
     scratch->walk.pid = id >> 32;
     scratch->walk.base = s->kernel_frames;
     sample_set_walk(scratch, sample_user(ctx, scratch, stat, task));
-    sample_send(scratch, stat);
+    sample_send(scratch, stat, task);
     stat->run_time_ns += bpf_ktime_get_ns() - start_ns;
     stat->runs++;
-    return 0;
-}
-
-struct raw_tracepoint_context {
-    __u64 args[2];
-};
-
-/* Children of followed processes are followed. Loaded only when processes were asked for. */
-SEC("raw_tp/sched_process_fork")
-int follow_fork(struct raw_tracepoint_context *ctx)
-{
-    struct task_struct *parent_task = (struct task_struct *)ctx->args[0];
-    struct task_struct *child_task = (struct task_struct *)ctx->args[1];
-    __u32 parent = BPF_CORE_READ(parent_task, tgid), child = BPF_CORE_READ(child_task, tgid);
-    __u64 start_ns = BPF_CORE_READ(child_task, start_time);
-    __u32 zero = 0;
-
-    if (child == parent || !bpf_map_lookup_elem(&followed, &parent))
-        return 0;
-    if (bpf_map_update_elem(&followed, &child, &start_ns, BPF_ANY)) {
-        struct cpu_stats *stat = bpf_map_lookup_elem(&stats, &zero);
-
-        if (stat)
-            stat->followed_full++;
-    }
-    return 0;
-}
-
-/* The last of a process is gone. Its number may long belong to another: tasks are freed some time after their numbers are. */
-SEC("raw_tp/sched_process_free")
-int follow_free(struct raw_tracepoint_context *ctx)
-{
-    struct task_struct *task = (struct task_struct *)ctx->args[0];
-    __u32 tgid = BPF_CORE_READ(task, tgid);
-    __u64 *start_ns;
-
-    if (BPF_CORE_READ(task, pid) != tgid)
-        return 0;
-    start_ns = bpf_map_lookup_elem(&followed, &tgid);
-    if (start_ns && (*start_ns == 0 || *start_ns == BPF_CORE_READ(task, start_time)))
-        bpf_map_delete_elem(&followed, &tgid);
     return 0;
 }

@@ -2,6 +2,8 @@
  * resolve. Variable length: the arrays follow one another in `data`, each only as long as it is. */
 #pragma once
 
+#include "link.h"
+#include "python.h"
 #include "wire.h"
 
 #define CPU_MAX_KERNEL_FRAMES 127
@@ -19,6 +21,7 @@ enum unwind_end {
     UNWIND_END_NO_CFI = 6,     /* code without unwinding rules, and no frame pointer to go by */
     UNWIND_END_TOO_DEEP = 7,   /* CPU_MAX_USER_FRAMES reached */
     UNWIND_END_UNSUPPORTED = 8,/* a rule of a kind that rows cannot express */
+    UNWIND_END_NOT_RUNNING = 9,/* the thread waited since before anybody looked: its stack cannot be read from here */
     UNWIND_END_COUNT,
 };
 
@@ -33,7 +36,7 @@ struct cpu_sample {
     __u8 user_end;        /* enum unwind_end */
     __u8 flags;           /* CPU_SAMPLE_* */
     __u16 stack_skipped_words;
-    __u32 stack_bytes;    /* then: this many bytes of the user stack, a multiple of 8; then the registers that a flag tells of */
+    __u32 stack_bytes;    /* then: this many bytes of the user stack, a multiple of 8; then what flags tell of */
     /* User registers of the last user frame in data[], where the walk stopped: for going on from the stack copy, which begins
      * stack_skipped_words above stop_sp rounded down to 8. */
     __u64 stop_ip, stop_sp, stop_fp, stop_lr, stop_bx;
@@ -44,8 +47,11 @@ _Static_assert(sizeof(struct cpu_sample) == 112, "wire format");
 
 #define CPU_SAMPLE_LEAF_IN_KERNEL 1 /* the user half begins in a system call, fault or interrupt */
 #define CPU_SAMPLE_KERNEL_TRUNCATED 2
+#define CPU_SAMPLE_SECOND_STACK 32 /* data[] goes on with the copy of another stack, which a signal interrupted: its address, its words */
 #define CPU_SAMPLE_REGISTERS 8 /* x86-64: data[] ends with the CPU_SAMPLE_REGISTER_COUNT registers of the leaf, by DWARF's numbers */
 #define CPU_SAMPLE_REGISTER_COUNT 16
+#define CPU_SAMPLE_LINKED 64 /* the thread works for a traced request: behind all else in data[] there is a struct link_ids */
+#define CPU_SAMPLE_INTERPRETED 128 /* the thread runs Python: behind all of data[] but links struct python_entry[], struct python_tail */
 #define CPU_SAMPLE_STOP_BY_FP 16 /* a frame pointer led to the last user frame: one that lies in no code is none */
 #define CPU_SAMPLE_STOP_INTERRUPTED 4 /* stop_ip is exact: a leaf, or interrupted by a signal; otherwise a return address */
 
@@ -55,8 +61,10 @@ struct cpu_stats {
     __u64 run_time_ns;    /* spent in them */
     __u64 samples;        /* written to the ring */
     __u64 ring_full;      /* not written */
+    __u64 no_room;        /* of a CPU without scratch memory, or too large for it */
     __u64 copies_refused; /* stacks not copied, because the ring was half full or the budget short */
-    __u64 followed_full;  /* children of followed processes that could not be followed */
+    __u64 links_lost;     /* samples too large to say which request they were taken in */
+    __u64 interpreted_lost; /* samples too large for their interpreter's frames */
 };
 
 /* Whose hierarchy names jobs: that of the first controller that is mounted as cgroup v1, in this order, else cgroup v2. */
@@ -75,3 +83,23 @@ enum cpu_cgroups {
 /* Set in a user address of data[] that is exact: a leaf, or one interrupted by a signal. The others are return addresses, whose
  * call is one byte earlier. User addresses never have this bit of their own. */
 #define CPU_FRAME_EXACT (1ULL << 63)
+
+static inline const struct python_tail *cpu_sample_python_tail(const struct cpu_sample *s, __u32 link_bytes)
+{
+    return (const struct python_tail *)((const char *)s + s->h.size_bytes - link_bytes - sizeof(struct python_tail));
+}
+
+/* What stands behind all else in a record, found from its end: struct python_entry[] and struct python_tail, struct link_ids. Of a
+ * record that cannot hold what it says: all of it. */
+static inline __u32 cpu_sample_tail_bytes(const struct cpu_sample *s)
+{
+    const __u32 link_bytes = s->flags & CPU_SAMPLE_LINKED ? sizeof(struct link_ids) : 0;
+    const __u32 fixed_bytes = link_bytes + sizeof(struct python_tail);
+
+    if (!(s->flags & CPU_SAMPLE_INTERPRETED))
+        return link_bytes;
+    if (s->h.size_bytes < sizeof(*s) + fixed_bytes)
+        return s->h.size_bytes;
+    const struct python_tail *tail = cpu_sample_python_tail(s, link_bytes);
+    return tail->entries <= PYTHON_MAX_ENTRIES ? fixed_bytes + tail->entries * (__u32)sizeof(struct python_entry) : s->h.size_bytes;
+}

@@ -78,10 +78,17 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 #define UNWIND_COPY_BYTES    CPU_STACK_COPY_BYTES
 #endif
 
+/* Of what stands behind the stack. */
+#ifndef UNWIND_TAIL_WORDS
+#define UNWIND_TAIL_WORDS 0
+#endif
+
 #define UNWIND_DATA_WORDS                                                                                    \
-    (UNWIND_FRAMES_BEFORE + UNWIND_MAX_FRAMES + UNWIND_COPY_BYTES / 8 + UNWIND_LEAF_REGISTERS)
+    (UNWIND_FRAMES_BEFORE + UNWIND_MAX_FRAMES + UNWIND_COPY_BYTES / 8 + UNWIND_LEAF_REGISTERS + UNWIND_TAIL_WORDS)
 #define UNWIND_FLUX_NS      1000000000ULL
 #define UNWIND_COPY_PAGE    4096
+/* Of the kernel's frame on a stack for signals, its largest part the vector registers: 11 KiB with AMX. */
+#define UNWIND_SIGNAL_FRAME_BYTES 12288
 #define UNWIND_HEADER_WORDS (sizeof(struct cpu_sample) / 8)
 
 struct unwind_walk {
@@ -95,10 +102,16 @@ struct unwind_walk {
     __u32 base; /* where in data[] the user frames begin */
     __u32 frames;
     __u32 stack_skipped, stack_bytes; /* what lies between r.sp and the copy; of the copy */
+    __u32 second_bytes; /* of a second copy behind it, with the address of its beginning; 0: none */
+    __u32 copy_at, copy_skipped, copied; /* the copy being made: where in data[], in bytes; so far */
+    __u64 copy_from;
+    __u64 mark; /* the next place on the stack whose frame is looked for (python.bpf.h); 0: none */
+    __u64 interpreter_start; /* of the mapping that holds an interpreter's code; 0: none */
     __u8 interrupted; /* r.ip is exact */
     __u8 by_fp;       /* the frame below was left by its frame pointer */
+    __u8 in_interpreter; /* the walk has come by the interpreter's code */
+    __u8 interpreted;    /* what the interpreter's frames were is known (python.bpf.h): of this very sample */
     __u8 is_in_flux;  /* mappings changed a moment ago: what is missing may just not be known yet */
-    __u8 reserved;
     __u32 zero; /* always 0, which the verifier does not know: searches that begin with it are checked once
                    for all values */
 };
@@ -252,6 +265,7 @@ __noinline int unwind_find_mapping(__u64 address)
     w->file_offset = (__u64)mapping->file_page << UNWIND_PAGE_SHIFT;
     w->object = mapping->object;
     w->serial = mapping->serial;
+    w->in_interpreter |= w->start == w->interpreter_start;
     if (address < w->start || address >= w->end)
         return unwind_no_mapping(w, process);
     return 0;
@@ -319,6 +333,11 @@ __noinline int unwind_find_rule(__u32 object, __u32 offset)
     scratch->walk.rule = rules->rules[rule % UNWIND_RULES_A_PAGE];
     return 0;
 }
+
+#ifdef UNWIND_MARKS
+/* The frame recorded last, whose stack is [low, high), holds walk.mark, or is the first one above it; by who defines UNWIND_MARKS. */
+int unwind_pass_marks(__u64 low, __u64 high);
+#endif
 
 /* Records the frame at hand and goes to its caller: UNWIND_GO_ON, or how the walk ended (enum unwind_end). */
 __noinline int unwind_frame(void)
@@ -388,19 +407,23 @@ __noinline int unwind_frame(void)
     }
     if (end >= 0)
         return end;
+#ifdef UNWIND_MARKS
+    if (w->mark && r.sp > w->mark)
+        unwind_pass_marks(w->r.sp, r.sp);
+#endif
     w->r = r;
     w->interrupted = end == UNWIND_STEP_INTERRUPTED;
     w->by_fp = by_fp;
     return UNWIND_GO_ON;
 }
 
-/* One page of unwind_copy_stack, up to `to`; false when there is no more. How far it has come is kept in the walk
+/* One page of unwind_copy_piece, up to `to`; false when there is no more. How far it has come is kept in the walk
  * only, so that the verifier checks one page for all. */
 static __always_inline bool unwind_copy_page(struct unwind_scratch *scratch, __u64 to)
 {
-    __u64 copied = scratch->walk.stack_bytes;
-    __u64 from = (scratch->walk.r.sp & ~7ULL) + scratch->walk.stack_skipped + copied;
-    __u64 at = ((__u64)scratch->walk.base + scratch->walk.frames) * 8 + copied;
+    __u64 copied = scratch->walk.copied;
+    __u64 from = scratch->walk.copy_from + scratch->walk.copy_skipped + copied;
+    __u64 at = scratch->walk.copy_at + copied;
     __u64 size = UNWIND_COPY_PAGE - (from & (UNWIND_COPY_PAGE - 1));
 
     if (from >= to)
@@ -412,40 +435,108 @@ static __always_inline bool unwind_copy_page(struct unwind_scratch *scratch, __u
     if (size == 0 || size > UNWIND_COPY_PAGE || at > sizeof(scratch->data))
         return false;
     if (bpf_probe_read_user((__u8 *)scratch->data + at, size, (const void *)from) == 0) {
-        scratch->walk.stack_bytes = copied + size;
+        scratch->walk.copied = copied + size;
         return true;
     }
     /* A page that the function at hand is about to touch for the first time is not there yet. */
     if (copied)
         return false;
-    scratch->walk.stack_skipped += size;
+    scratch->walk.copy_skipped += size;
     return true;
 }
 
-/* Copies up to UNWIND_COPY_BYTES of the stack from r.sp on, behind the frames, as far as it can be read.
- * `top`: where the main thread's stack begins; what lies above (arguments, environment) is no frame. */
-__noinline int unwind_copy_stack(__u64 top)
+/* Copies what can be read from there on to data[], in bytes `at`; both addresses are multiples of 8. */
+__noinline int unwind_copy_piece(__u64 from, __u64 to, __u32 at)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
-    __u64 from, to;
 
     if (!scratch)
         return 0;
-    from = scratch->walk.r.sp & ~7ULL;
-    to = from + UNWIND_COPY_BYTES;
-    top = (top + 7) & ~7ULL;
-    if (from < top && top < to)
-        to = top;
+    scratch->walk.copy_from = from;
+    scratch->walk.copy_at = at;
+    scratch->walk.copied = scratch->walk.copy_skipped = 0;
     for (int n = 0; n < UNWIND_COPY_BYTES / UNWIND_COPY_PAGE + 1; n++)
         if (!unwind_copy_page(scratch, to))
             break;
     return 0;
 }
 
-/* The leaf's registers behind the copy, for rules that need them; their number of bytes. */
+#define UNWIND_FRAMES_A_LOOK 16
+
+/* A few places of unwind_find_interrupted's, from data[at] downwards: verified once for all of them. What lies before data[] is
+ * looked at, too, and does not count. */
+__noinline __u64 unwind_find_ucontext(__u32 at, __u64 stack, __u64 bytes)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    const __u64 *ucontext;
+
+    if (!scratch || at >= UNWIND_DATA_WORDS - UNWIND_UCONTEXT_SP / 8)
+        return 0;
+    ucontext = scratch->data + at;
+    for (int n = 0; n < UNWIND_FRAMES_A_LOOK; n++, ucontext -= 2)
+        if (ucontext[2] == stack && ucontext[4] == bytes)
+            return ucontext[UNWIND_UCONTEXT_SP / 8];
+    return 0;
+}
+
+/* The stack pointer that a signal was taken at, for an alternate stack whose end is copied up to data[end]: in the kernel's
+ * frame, which tells of that stack and is the first thing on it. How far below the end it lies depends on the CPU's registers.
+ * 0: not found. */
+static __always_inline __u64 unwind_find_interrupted(__u32 end, __u64 stack, __u64 bytes)
+{
+    __u64 found = 0;
+
+    for (__u32 n = 1; n <= UNWIND_SIGNAL_FRAME_BYTES / 16 && found == 0; n += UNWIND_FRAMES_A_LOOK)
+        found = unwind_find_ucontext(end - 2 * n, stack, bytes);
+    return found;
+}
+
+/* Copies up to UNWIND_COPY_BYTES of the stack from r.sp on, behind the frames, as far as it can be read.
+ * `top`: where the main thread's stack begins; what lies above (arguments, environment) is no frame. `alternate`: the stack
+ * that the thread has for signals; from there, the rest is of the stack that was interrupted. */
+__noinline int unwind_copy_stack(__u64 top, __u64 alternate, __u64 alternate_bytes)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    __u64 from, to, end = (alternate + alternate_bytes) & ~7ULL;
+    __u32 at;
+
+    if (!scratch)
+        return 0;
+    at = (scratch->walk.base + scratch->walk.frames) * 8;
+    from = scratch->walk.r.sp & ~7ULL;
+    to = from + UNWIND_COPY_BYTES;
+    top = (top + 7) & ~7ULL;
+    if (from < top && top < to)
+        to = top;
+    if (from >= alternate && from < end && end < to)
+        to = end;
+    unwind_copy_piece(from, to, at);
+    scratch->walk.stack_bytes = scratch->walk.copied;
+    scratch->walk.stack_skipped = scratch->walk.copy_skipped;
+    if (to != end || from + scratch->walk.copied + scratch->walk.copy_skipped != end)
+        return 0;
+    at += scratch->walk.copied;
+    /* The kernel's frames are aligned, and so is what is looked for. */
+    from = unwind_find_interrupted((at - (end & 15)) / 8, alternate, alternate_bytes) & ~7ULL;
+    to = from + UNWIND_COPY_BYTES - 8 - scratch->walk.stack_bytes;
+    if (from < top && top < to)
+        to = top;
+    if (from == 0)
+        return 0;
+    unwind_copy_piece(from, to, at + 8);
+    at /= 8;
+    if (scratch->walk.copied == 0 || at >= UNWIND_DATA_WORDS)
+        return 0;
+    scratch->data[at] = from + scratch->walk.copy_skipped;
+    scratch->walk.second_bytes = 8 + scratch->walk.copied;
+    return 0;
+}
+
+/* The leaf's registers behind the copies, for rules that need them; their number of bytes. */
 static __always_inline __u64 unwind_copy_leaf(struct unwind_scratch *scratch)
 {
-    __u64 at = ((__u64)scratch->walk.base + scratch->walk.frames) * 8 + scratch->walk.stack_bytes;
+    __u64 at = ((__u64)scratch->walk.base + scratch->walk.frames) * 8 + scratch->walk.stack_bytes +
+               scratch->walk.second_bytes;
 
     UNWIND_SAME_REGISTER(at);
     if (at > sizeof(scratch->data) - sizeof(scratch->walk.window.leaf))
@@ -456,15 +547,24 @@ static __always_inline __u64 unwind_copy_leaf(struct unwind_scratch *scratch)
     return sizeof(scratch->walk.window.leaf);
 }
 
+#define UNWIND_FRAMES_A_LEG 32
+
+/* Some frames of unwind_user's: verified once for all of them. */
+__noinline int unwind_leg(void)
+{
+    int end = UNWIND_GO_ON;
+
+    for (int i = 0; i < UNWIND_FRAMES_A_LEG && end == UNWIND_GO_ON; i++)
+        end = unwind_frame();
+    return end;
+}
+
 /* Walks from the registers in the walk. What it finds lies in data[walk.base ..]. */
 static __always_inline int unwind_user(void)
 {
-    int end = UNWIND_END_TOO_DEEP;
+    int end = UNWIND_GO_ON;
 
-    for (int i = 0; i <= UNWIND_MAX_FRAMES; i++) {
-        end = unwind_frame();
-        if (end != UNWIND_GO_ON)
-            break;
-    }
+    for (int i = 0; i <= UNWIND_MAX_FRAMES / UNWIND_FRAMES_A_LEG && end == UNWIND_GO_ON; i++)
+        end = unwind_leg();
     return end;
 }

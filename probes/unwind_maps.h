@@ -6,6 +6,8 @@
  */
 #pragma once
 
+#include "python.h"
+
 /* Sizes that fill the kernel's allocation classes (1024 and 512 bytes) with the table's own overhead. */
 #define UNWIND_CHUNK_MAPPINGS 38
 #define UNWIND_PROCESS_CHUNKS 32 /* 1216 executable mappings; a process with more is refused and counted */
@@ -21,6 +23,7 @@ struct unwind_process {
     __u32 chunks;
     __u64 put_ns; /* CLOCK_MONOTONIC: while a program starts, more is mapped than we know of */
     __u64 starts[UNWIND_PROCESS_CHUNKS]; /* address of each chunk's first mapping */
+    struct python_layout python;
 };
 
 struct unwind_chunk_key {

@@ -1,5 +1,5 @@
 /* How a walk of a user stack begins (a task's user registers) and how it ends up in a record (struct cpu_sample, in the CPU's
- * scratch). Shared by the programs that walk: cpu.bpf.c, request.bpf.c. */
+ * scratch). Shared by the programs that walk: cpu.bpf.c, offcpu.bpf.c, request.bpf.c. */
 #pragma once
 
 #include "unwind.bpf.h"
@@ -61,16 +61,16 @@ static __always_inline bool walk_begin(struct unwind_walk *w, const struct user_
 
 enum bpf_func_id___local { BPF_FUNC_get_current_task_btf___local = 158, BPF_FUNC_task_pt_regs___local = 175 };
 
+static __always_inline const void *kernel_registers_of(struct task_struct *task)
+{
+    if (bpf_core_enum_value_exists(enum bpf_func_id___local, BPF_FUNC_task_pt_regs___local))
+        return (const void *)bpf_task_pt_regs(bpf_get_current_task_btf());
+    return (const char *)BPF_CORE_READ(task, stack) + KERNEL_STACK_BYTES - bpf_core_type_size(struct pt_regs);
+}
+
 static __always_inline bool kernel_registers(struct task_struct *task, struct user_registers *ret)
 {
-    const void *at;
-
-    if (bpf_core_enum_value_exists(enum bpf_func_id___local, BPF_FUNC_task_pt_regs___local))
-        at = (const void *)bpf_task_pt_regs(bpf_get_current_task_btf());
-    else
-        at = (const char *)BPF_CORE_READ(task, stack) + KERNEL_STACK_BYTES -
-             bpf_core_type_size(struct pt_regs);
-    return bpf_probe_read_kernel(ret, sizeof(*ret), at) == 0;
+    return bpf_probe_read_kernel(ret, sizeof(*ret), kernel_registers_of(task)) == 0;
 }
 
 /* Ends may be mended in user space if it has the stack; a stack that leads nowhere is not worth the bytes. */
@@ -84,6 +84,24 @@ static __always_inline struct cpu_sample *sample_of(struct unwind_scratch *scrat
     return (struct cpu_sample *)scratch->header;
 }
 
+/* The kernel's frames of whoever is in the kernel here. */
+static __always_inline void sample_kernel(void *ctx, struct unwind_scratch *scratch)
+{
+    long bytes = bpf_get_stack(ctx, scratch->data, CPU_MAX_KERNEL_FRAMES * 8, 0);
+    if (bytes <= 0 || bytes > CPU_MAX_KERNEL_FRAMES * 8)
+        return;
+    sample_of(scratch)->kernel_frames = (__u64)bytes / 8;
+    if (bytes == CPU_MAX_KERNEL_FRAMES * 8)
+        sample_of(scratch)->flags |= CPU_SAMPLE_KERNEL_TRUNCATED;
+}
+
+/* For user space to go on from where the walk ended. */
+static __always_inline void copy_stack(struct task_struct *task)
+{
+    unwind_copy_stack(BPF_CORE_READ(task, mm, start_stack), BPF_CORE_READ(task, sas_ss_sp),
+                      BPF_CORE_READ(task, sas_ss_size));
+}
+
 /* What the walk came to. */
 static __always_inline void sample_set_walk(struct unwind_scratch *scratch, int end)
 {
@@ -94,6 +112,8 @@ static __always_inline void sample_set_walk(struct unwind_scratch *scratch, int 
     s->stack_bytes = scratch->walk.stack_bytes;
     if (s->stack_bytes)
         s->stack_skipped_words = scratch->walk.stack_skipped / 8;
+    if (scratch->walk.second_bytes)
+        s->flags |= CPU_SAMPLE_SECOND_STACK;
     s->stop_ip = scratch->walk.r.ip;
     s->stop_sp = scratch->walk.r.sp;
     s->stop_fp = scratch->walk.r.fp;
@@ -109,7 +129,8 @@ static __always_inline void sample_set_walk(struct unwind_scratch *scratch, int 
 static __always_inline __u64 sample_finish(struct unwind_scratch *scratch)
 {
     struct cpu_sample *s = sample_of(scratch);
-    __u64 size = sizeof(*s) + (scratch->walk.base + scratch->walk.frames) * 8 + scratch->walk.stack_bytes;
+    __u64 size = sizeof(*s) + (scratch->walk.base + scratch->walk.frames) * 8 + scratch->walk.stack_bytes +
+                 scratch->walk.second_bytes;
 
 #if defined(__TARGET_ARCH_x86)
     if (s->stack_bytes && s->user_frames == 1) {

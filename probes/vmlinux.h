@@ -35,6 +35,7 @@ typedef _Bool bool;
 #define BPF_NOEXIST       1
 #define BPF_EXIST         2
 #define BPF_F_NO_PREALLOC (1U << 0)
+#define BPF_F_MMAPABLE    (1U << 10)
 #define BPF_F_INNER_MAP   (1U << 12)
 
 #define BPF_RB_NO_WAKEUP    (1ULL << 0)
@@ -98,7 +99,12 @@ struct mm_struct {
     unsigned long start_stack;
 };
 
+struct rq {
+    __u64 prev_steal_time_rq; /* CONFIG_PARAVIRT_TIME_ACCOUNTING: what the hypervisor took, up to the last tick or switch */
+};
+
 struct cfs_rq {
+    struct rq *rq; /* CONFIG_FAIR_GROUP_SCHED */
     int throttle_count; /* CONFIG_CFS_BANDWIDTH: its group, or one above, has used up its quota */
 };
 
@@ -111,7 +117,21 @@ struct sched_info { /* empty without CONFIG_SCHED_INFO */
     unsigned long long run_delay; /* ns spent waiting for a CPU, up to the last switch to it */
 };
 
+#if defined(__TARGET_ARCH_x86)
+struct thread_struct {
+    unsigned long fsbase;
+};
+#elif defined(__TARGET_ARCH_arm64)
+struct thread_struct {
+    struct {
+        unsigned long tp_value;
+    } uw;
+};
+#endif
+
 struct task_struct {
+    struct thread_struct thread;
+    __u32 self_exec_id; /* 64 bits since 5.7: these are the lower ones */
     int pid;
     int tgid;
     unsigned int flags;
@@ -121,11 +141,15 @@ struct task_struct {
     struct css_set *cgroups;
     struct task_struct *real_parent;
     __u64 start_time;
+    __u64 start_boottime; /* of the clock that /proc/PID/stat is in */
     struct sched_entity se;
     struct sched_info sched_info;
     bool throttled; /* 6.18 and later, CONFIG_CFS_BANDWIDTH */
     struct files_struct *files;
+    unsigned long sas_ss_sp;
+    __u64 sas_ss_size;
     unsigned int in_iowait : 1;
+    int on_cpu; /* CONFIG_SMP */
     char comm[16];
 };
 
@@ -189,8 +213,14 @@ struct sock_common {
 
 struct sock {
     struct sock_common __sk_common;
+    __s32 sk_wmem_queued;
+    __s32 sk_sndbuf;
     __u16 sk_protocol;
     __u16 sk_type;
+};
+
+struct inet_connection_sock {
+    const void *icsk_ulp_ops; /* another protocol between the socket and TCP (TLS in the kernel) */
 };
 
 struct tcp_sock {

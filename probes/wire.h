@@ -9,6 +9,9 @@
 
 enum wire_kind {
     WIRE_CPU_SAMPLE = 1,      /* struct cpu_sample (cpu.h) */
+    WIRE_OFF_CPU_STACK = 2,   /* struct cpu_sample (cpu.h): where a thread waits */
+    WIRE_OFF_CPU = 3,         /* struct off_cpu_wait (offcpu.h): how long it did */
+    WIRE_PYTHON_CODE = 4,     /* struct python_code (python.h): of code objects in the samples that follow */
     WIRE_PROCESS_FORK = 16,   /* struct process_fork ... (process.h) */
     WIRE_PROCESS_EXEC = 17,
     WIRE_PROCESS_COMM = 18,

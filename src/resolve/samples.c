@@ -6,6 +6,8 @@
  * itself and counted. Code without a file (JIT) has no name here. */
 #include "resolve/samples.h"
 
+#include "resolve/interpreted.h"
+#include "resolve/python.h"
 #include "resolve/unwind.h"
 
 #include <errno.h>
@@ -13,8 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All frames of a record, two marks that something is missing. */
-#define FRAMES_MAX (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES + 2)
+/* All frames of a record, marks that something is missing. */
+#define FRAMES_MAX (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES + PYTHON_MAX_ENTRIES + 3)
+/* Above the scheduler's, of a stack that was taken in one of its tracepoints. */
+#define PROBE_FRAMES_MAX 12
 
 /* Copies of one sample's function names: those of `symbols` hold only until it is asked again. */
 #define TEXT_CHUNK_BYTES 16384
@@ -31,17 +35,21 @@ struct sample_resolver {
     struct symbols *symbols;
     struct kernel_symbols *kernel;
     struct unwind_cache *unwind_cache;
+    struct pythons *pythons;
     struct text_chunk *texts; /* the one being filled first */
     size_t text_bytes;
     struct resource unknown; /* of a process that nothing is known of */
     char thread_name[17];
     uint64_t unanswered; /* frames of files that do not answer at present */
     uint64_t user[CPU_MAX_USER_FRAMES];
-    struct frame frames[FRAMES_MAX];
+    struct frame *frames;               /* behind the first of the room */
+    struct frame room[1 + FRAMES_MAX]; /* the first is for a leaf that is no code */
+    struct interpreted interpreted;
 };
 
 int sample_resolver_new(struct processes *processes, struct symbols *symbols, struct kernel_symbols *kernel,
-                        struct unwind_cache *unwind_cache, struct sample_resolver **ret)
+                        struct unwind_cache *unwind_cache, struct pythons *pythons,
+                        struct sample_resolver **ret)
 {
     struct sample_resolver *r = calloc(1, sizeof(*r));
     if (!r)
@@ -50,6 +58,8 @@ int sample_resolver_new(struct processes *processes, struct symbols *symbols, st
     r->symbols = symbols;
     r->kernel = kernel;
     r->unwind_cache = unwind_cache;
+    r->frames = r->room + 1;
+    r->pythons = pythons;
     *ret = r;
     return 0;
 }
@@ -163,11 +173,31 @@ static void add_truncated(struct sample *s, struct frame *frames, const char *re
                                               .build_id = ""};
 }
 
+/* A stack that was taken at a tracepoint begins with what led from there to its taking. */
+static size_t count_probe_frames(const struct frame *frames, size_t count)
+{
+    static const char *const starts[] = {"__traceiter_", "__bpf_trace_", "bpf_trace_run", "bpf_trampoline"};
+    size_t n = 0;
+    for (size_t i = 0; i < count && i < PROBE_FRAMES_MAX; i++) {
+        bool is_probe = frames[i].kind == FRAME_BPF;
+        for (size_t j = 0; j < array_size(starts); j++)
+            is_probe |= strncmp(frames[i].function, starts[j], strlen(starts[j])) == 0;
+        if (is_probe)
+            n = i + 1;
+    }
+    return n;
+}
+
 static void add_kernel(struct sample_resolver *r, const struct cpu_sample *record, struct losses *losses,
                        struct sample *s)
 {
     const uint64_t *addresses = (const uint64_t *)record->data;
     size_t n = sample_resolve_kernel(r, addresses, record->kernel_frames, r->frames, CPU_MAX_KERNEL_FRAMES);
+    if (record->h.kind == WIRE_OFF_CPU_STACK) {
+        size_t probe = count_probe_frames(r->frames, n);
+        n -= probe;
+        memmove(r->frames, r->frames + probe, n * sizeof(*r->frames));
+    }
     s->frame_count = n;
     if (record->flags & CPU_SAMPLE_KERNEL_TRUNCATED) {
         add_truncated(s, r->frames, "kernel stack too deep");
@@ -199,6 +229,7 @@ static const char *end_text(unsigned end)
         [UNWIND_END_NO_CFI] = "no unwinding rules",
         [UNWIND_END_TOO_DEEP] = "stack too deep",
         [UNWIND_END_UNSUPPORTED] = "unwinding rule not supported",
+        [UNWIND_END_NOT_RUNNING] = "waiting since before the recording",
     };
     if (end == UNWIND_END_ENTRY || end == UNWIND_END_NO_USER)
         return NULL;
@@ -229,8 +260,9 @@ static bool is_executing(const struct cpu_sample *record, const struct process *
 static unsigned finish(struct sample_resolver *r, const struct cpu_sample *record,
                        const struct process *process, size_t count, size_t *ret_more)
 {
-    return (unsigned)unwind_finish_sample(record, process, r->unwind_cache, r->user + count,
-                                          CPU_MAX_USER_FRAMES - count, ret_more);
+    interpreted_read(&r->interpreted, record);
+    return (unsigned)unwind_finish_sample(record, process, r->unwind_cache, &r->interpreted,
+                                          r->user + count, CPU_MAX_USER_FRAMES - count, ret_more);
 }
 
 /* Into r->user; returns how many. */
@@ -240,6 +272,7 @@ static size_t walk_user(struct sample_resolver *r, const struct cpu_sample *reco
     size_t count = record->user_frames;
     unsigned end = record->user_end;
     memcpy(r->user, record->data + record->kernel_frames, count * sizeof(*r->user));
+    interpreted_read(&r->interpreted, record);
     if (record->stack_bytes && process) {
         size_t more = 0;
         end = finish(r, record, process, count, &more);
@@ -267,6 +300,95 @@ static const char *count_end(unsigned end, struct losses *losses)
     return reason;
 }
 
+/* A frame of CPython's; false: it has no name. */
+static bool resolve_interpreted(struct sample_resolver *r, uint32_t pid, const struct python_entry *entry,
+                                struct frame *ret)
+{
+    struct python_name name;
+    *ret = (struct frame){.kind = FRAME_INTERPRETED,
+                          .function = "",
+                          .system_name = "",
+                          .file = "",
+                          .mapping = "[python]",
+                          .build_id = ""};
+    if (!r->pythons || pythons_find(r->pythons, pid, entry, &name) < 0) {
+        ret->address = entry->code;
+        return false;
+    }
+    ret->mapping = "";
+    ret->function = name.function;
+    ret->file = name.file;
+    ret->line = name.line;
+    return true;
+}
+
+/* Entries first .. first + count of the interpreter's, without marks. False: some have no name. */
+static bool add_interpreted(struct sample_resolver *r, uint32_t pid, size_t first, size_t count,
+                            struct sample *s)
+{
+    bool all_named = true;
+    for (size_t i = first; i < first + count; i++)
+        if (!(r->interpreted.entries[i].code & PYTHON_MARK))
+            all_named &= resolve_interpreted(r, pid, &r->interpreted.entries[i], &r->frames[s->frame_count++]);
+    return all_named;
+}
+
+/* Why the interpreter's frames end before its first one; NULL: they do not. */
+static const char *interpreted_end_text(unsigned end)
+{
+    static const char *const texts[PYTHON_END_COUNT] = {
+        [PYTHON_END_TOO_DEEP] = "interpreter's stack too deep",
+        [PYTHON_END_BAD_READ] = "interpreter's stack not readable",
+        [PYTHON_END_TORN] = "interpreter's stack changed while it was read",
+    };
+    if (end == PYTHON_END_WHOLE)
+        return NULL;
+    return end < PYTHON_END_COUNT && texts[end] ? texts[end] : "";
+}
+
+static bool is_evaluator(const struct frame *frame)
+{
+    return strcmp(frame->function, "_PyEval_EvalFrameDefault") == 0;
+}
+
+/* The user half: native frames, and the interpreter's in place of those native ones that run them. What has no native frame is put
+ * where the native stack ends; the frames of a run that was not walked to its end, in the place of the next evaluator, and
+ * there the stack ends. */
+static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *record,
+                            const struct process *process, size_t count, const char *reason,
+                            struct losses *losses, struct sample *s)
+{
+    struct interpreted *x = &r->interpreted;
+    const char *cut = interpreted_end_text(x->end);
+    const bool walked = record->flags & CPU_SAMPLE_INTERPRETED;
+    bool whole = !cut, ended = false;
+    for (size_t i = 0; i < count && !ended; i++) {
+        size_t first, n = interpreted_take(x, i, &first);
+        if (n) {
+            whole &= add_interpreted(r, record->h.pid, first, n, s);
+            continue;
+        }
+        struct frame *frame = &r->frames[s->frame_count++];
+        resolve_native(r, process, r->user[i], frame);
+        if (!is_evaluator(frame))
+            continue;
+        /* Else the kernel half did not know the process yet, or cannot read its interpreter, or took another thread's state
+         * for this one's, which runs nothing. As the leaf it may be about to begin with its first frame. */
+        whole &= walked && (x->count > 0 || i == 0);
+        if (cut && interpreted_left(x) && !interpreted_places_left(x)) {
+            s->frame_count--;
+            ended = true;
+        }
+    }
+    if (reason && !ended)
+        add_truncated(s, r->frames, reason);
+    whole &= ended || interpreted_left(x) == 0;
+    whole &= add_interpreted(r, record->h.pid, x->taken, interpreted_left(x), s);
+    if (cut)
+        add_truncated(s, r->frames, cut);
+    losses->count[LOSS_INTERPRETED] += !whole;
+}
+
 static void add_user(struct sample_resolver *r, const struct cpu_sample *record,
                      const struct process *process, struct losses *losses, struct sample *s)
 {
@@ -274,11 +396,7 @@ static void add_user(struct sample_resolver *r, const struct cpu_sample *record,
     size_t count = walk_user(r, record, process, &end);
     if (process)
         look_again_for_mappings(r, process, count);
-    s->frame_count +=
-        resolve_user(r, process, r->user, count, r->frames + s->frame_count, CPU_MAX_USER_FRAMES);
-    const char *reason = count_end(end, losses);
-    if (reason)
-        add_truncated(s, r->frames, reason);
+    add_user_frames(r, record, process, count, count_end(end, losses), losses, s);
 }
 
 static bool is_sound(const struct cpu_sample *record)
@@ -287,7 +405,17 @@ static bool is_sound(const struct cpu_sample *record)
         record->user_frames > CPU_MAX_USER_FRAMES || record->stack_bytes > CPU_STACK_COPY_BYTES)
         return false;
     const size_t frames = (size_t)record->kernel_frames + record->user_frames;
-    return record->h.size_bytes >= sizeof(*record) + frames * sizeof(uint64_t) + record->stack_bytes;
+    return record->h.size_bytes >= sizeof(*record) + frames * sizeof(uint64_t) + record->stack_bytes +
+                                       (size_t)cpu_sample_tail_bytes(record);
+}
+
+/* Stands behind all else. */
+static struct trace_link link_of(const struct cpu_sample *record)
+{
+    struct link_ids ids = {0};
+    if (record->flags & CPU_SAMPLE_LINKED)
+        memcpy(&ids, (const char *)record + record->h.size_bytes - sizeof(ids), sizeof(ids));
+    return (struct trace_link){ids.trace_id_high, ids.trace_id_low, ids.span_id};
 }
 
 static const struct resource *unknown_resource(struct sample_resolver *r, uint32_t pid)
@@ -319,22 +447,33 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
     s.weight_ns = record->weight_ns;
     s.cpu = record->cpu;
     memcpy(r->thread_name, record->comm, sizeof(record->comm));
+    s.link = link_of(record);
 
     processes_at(r->processes, record->h.time_ns);
     const struct process *process = processes_find(r->processes, record->h.pid, record->cgroup_id);
-    s.resource = process ? processes_resource(r->processes, process) : unknown_resource(r, record->h.pid);
     if (!process)
         losses->count[LOSS_NO_PROCESS]++;
 
     add_kernel(r, record, losses, &s);
     if (!process || !is_executing(record, process, &s))
         add_user(r, record, process, losses, &s);
+    /* Last: the walk may have read the process anew, and its texts with it. */
+    s.resource = process ? processes_resource(r->processes, process) : unknown_resource(r, record->h.pid);
+    size_t unnamed = 0;
     for (size_t i = 0; i < s.frame_count; i++)
-        losses->count[LOSS_UNNAMED] += r->frames[i].kind != FRAME_TRUNCATED && !r->frames[i].function[0];
-    losses->count[LOSS_FILE_UNANSWERED] += r->unanswered;
-    losses->count[LOSS_UNNAMED] -= r->unanswered; /* each of them has no name */
+        unnamed += r->frames[i].kind != FRAME_TRUNCATED && !r->frames[i].function[0];
+    losses->count[LOSS_UNNAMED] += unnamed > r->unanswered; /* each of those has no name */
+    losses->count[LOSS_FILE_UNANSWERED] += r->unanswered > 0;
     *ret = s;
     return process ? 0 : -ENOENT;
+}
+
+void sample_put_leaf(struct sample_resolver *r, struct sample *s, const char *text)
+{
+    r->room[0] = (struct frame){
+        .kind = FRAME_WAIT, .function = text, .system_name = "", .file = "", .mapping = "", .build_id = ""};
+    s->frame_count += s->frames != r->room;
+    s->frames = r->room;
 }
 
 /* ---- stacks of other records ---- */

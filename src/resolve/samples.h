@@ -14,11 +14,13 @@
 
 #include "../../probes/cpu.h"
 
+struct pythons;
 struct sample_resolver;
 
 /* All borrowed for the resolver's life. */
 int sample_resolver_new(struct processes *processes, struct symbols *symbols, struct kernel_symbols *kernel,
-                        struct unwind_cache *unwind_cache, struct sample_resolver **ret);
+                        struct unwind_cache *unwind_cache, struct pythons *pythons,
+                        struct sample_resolver **ret);
 void sample_resolver_free(struct sample_resolver *r);
 DEFINE_FREEP(sample_resolver)
 
@@ -27,6 +29,9 @@ DEFINE_FREEP(sample_resolver)
  * makes no sense (counted); `ret` is empty. */
 int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, struct losses *losses,
                    struct sample *ret);
+
+/* Puts a frame of the kind FRAME_WAIT above the leaf of the sample resolved last, or another one in its place. */
+void sample_put_leaf(struct sample_resolver *r, struct sample *s, const char *text);
 
 /* For other records that carry stacks (requests). The frames' texts hold until the next call of this resolver. */
 

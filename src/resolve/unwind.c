@@ -1,23 +1,38 @@
 /* Walking copied stacks; see unwind.h. The loop mirrors unwind_frame of probes/unwind.bpf.h. */
 #include "resolve/unwind.h"
 
+#include "resolve/interpreted.h"
 #include "resolve/processes.h"
 #include "resolve/unwind_cache.h"
+
+#include "base/cleanup.h"
+
+#include <linux/types.h>
+
+#include "../../probes/request.h"
 
 #include <errno.h>
 #include <string.h>
 
 #define STACK_MAX_BYTES (8u << 20) /* what Linux gives a main thread, unless told otherwise */
 
+static bool is_in(const struct unwind_piece *piece, uint64_t address)
+{
+    return address >= piece->address && piece->bytes >= 8 && address - piece->address <= piece->bytes - 8;
+}
+
 static int read_copy(const struct unwind_copy *copy, uint64_t address, void *ret_u64)
 {
-    uint64_t offset = address - copy->address;
     if (copy->ret_last)
         *copy->ret_last = address;
-    if (address < copy->address || copy->stack_bytes < 8 || offset > copy->stack_bytes - 8)
-        return -EFAULT;
-    memcpy(ret_u64, (const char *)copy->stack + offset, 8);
-    return 0;
+    for (size_t i = 0; i < array_size(copy->pieces); i++) {
+        const struct unwind_piece *piece = &copy->pieces[i];
+        if (!is_in(piece, address))
+            continue;
+        memcpy(ret_u64, (const char *)piece->data + (address - piece->address), 8);
+        return 0;
+    }
+    return -EFAULT;
 }
 
 static inline int leaf_register(const struct unwind_copy *copy, uint32_t number, void *ret_u64)
@@ -56,6 +71,7 @@ int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn find_rule, void *
             }
             ret_frames[count++] = interrupted ? r.ip | CPU_FRAME_EXACT : r.ip;
         }
+        const uint64_t sp = r.sp;
         if (end == 0)
             end = unwind_step(&rule, &r, interrupted, (void *)copy);
         bool without_rule = end == UNWIND_END_NO_CFI;
@@ -63,6 +79,8 @@ int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn find_rule, void *
             end = unwind_step_fp(&r, by_fp, (void *)copy);
         if (end >= 0)
             break;
+        if (copy->interpreted)
+            interpreted_pass(copy->interpreted, copy->frames_before + count - 1, sp, r.sp);
         by_fp = without_rule;
         interrupted = end == UNWIND_STEP_INTERRUPTED;
     }
@@ -92,27 +110,51 @@ static int find_process_rule(void *context, uint64_t address, struct unwind_rule
     return 0;
 }
 
+/* The parts of data[] behind the frames. False when the record does not hold what it says. */
+static bool find_pieces(const struct cpu_sample *record, struct unwind_copy *copy)
+{
+    const size_t frames = (size_t)record->kernel_frames + record->user_frames;
+    const size_t fixed = sizeof(*record) + cpu_sample_tail_bytes(record);
+    const size_t size = record->h.size_bytes < fixed ? 0 : record->h.size_bytes - fixed;
+    if (frames * 8 > size || record->stack_bytes > size - frames * 8)
+        return false;
+    const uint64_t *words = (const uint64_t *)record->data + frames;
+    copy->pieces[0] = (struct unwind_piece){
+        .address = (record->stop_sp & ~7ULL) + 8ULL * record->stack_skipped_words,
+        .data = words,
+        .bytes = record->stack_bytes,
+    };
+    words += record->stack_bytes / 8;
+    size_t rest = size / 8 - frames - record->stack_bytes / 8;
+    if (record->flags & CPU_SAMPLE_REGISTERS && rest >= CPU_SAMPLE_REGISTER_COUNT) {
+        rest -= CPU_SAMPLE_REGISTER_COUNT;
+        copy->leaf = words + rest;
+    }
+    if (record->flags & CPU_SAMPLE_SECOND_STACK && rest > 1)
+        copy->pieces[1] =
+            (struct unwind_piece){.address = words[0], .data = words + 1, .bytes = 8 * (rest - 1)};
+    return true;
+}
+
 /* The copy is as long as copies get, and what was wanted lies above it, where stacks still may be. */
 static bool is_too_short(const struct cpu_sample *record, const struct unwind_copy *copy, uint64_t missed)
 {
-    const uint64_t end = copy->address + copy->stack_bytes;
-    return copy->stack_bytes + 8ULL * record->stack_skipped_words + 16 > CPU_STACK_COPY_BYTES &&
-           missed + 8 > end && missed - copy->address < STACK_MAX_BYTES;
+    const size_t max = record->h.kind == WIRE_REQUEST_STACK ? REQUEST_STACK_COPY_BYTES : CPU_STACK_COPY_BYTES;
+    const struct unwind_piece *last = &copy->pieces[copy->pieces[1].bytes ? 1 : 0];
+    return copy->pieces[0].bytes + copy->pieces[1].bytes + 8ULL * record->stack_skipped_words + 24 > max &&
+           missed >= last->address + last->bytes && missed - last->address < STACK_MAX_BYTES;
+}
+
+/* Of the stack that a signal interrupted: it is another one, and nothing of it was copied. */
+static bool is_of_another(const struct unwind_copy *copy, uint64_t missed, uint64_t last_frame)
+{
+    return last_frame & CPU_FRAME_EXACT && !is_in(&copy->pieces[0], missed) && copy->pieces[1].bytes == 0;
 }
 
 int unwind_finish_sample(const struct cpu_sample *record, const struct process *process,
-                         struct unwind_cache *cache, uint64_t *ret_frames, size_t max, size_t *ret_count)
+                         struct unwind_cache *cache, struct interpreted *interpreted, uint64_t *ret_frames,
+                         size_t max, size_t *ret_count)
 {
-    *ret_count = 0;
-    if (!process || record->stack_bytes == 0)
-        return record->user_end;
-    size_t frames = (size_t)record->kernel_frames + record->user_frames;
-    size_t room = record->h.size_bytes < sizeof(*record) ? 0 : record->h.size_bytes - sizeof(*record);
-    if (frames * 8 > room || record->stack_bytes > room - frames * 8)
-        return record->user_end;
-    const uint64_t *words = (const uint64_t *)record->data;
-    bool has_leaf = record->flags & CPU_SAMPLE_REGISTERS &&
-                    room - frames * 8 - record->stack_bytes >= 8 * CPU_SAMPLE_REGISTER_COUNT;
     uint64_t missed = 0;
     struct unwind_copy copy = {
         .registers = {.ip = record->stop_ip,
@@ -121,17 +163,20 @@ int unwind_finish_sample(const struct cpu_sample *record, const struct process *
                       .lr = record->stop_lr,
                       .bx = record->stop_bx},
         .interrupted = record->flags & CPU_SAMPLE_STOP_INTERRUPTED,
-        .address = (record->stop_sp & ~7ULL) + 8ULL * record->stack_skipped_words,
-        .stack = &record->data[frames],
-        .stack_bytes = record->stack_bytes,
         .ret_last = &missed,
-        .leaf = has_leaf ? words + frames + record->stack_bytes / 8 : NULL,
+        .interpreted = interpreted,
+        .frames_before = record->user_frames,
     };
+    *ret_count = 0;
+    if (!process || record->stack_bytes == 0 || !find_pieces(record, &copy))
+        return record->user_end;
     struct sample_walk walk = {.process = process, .cache = cache};
     int end = unwind_walk(&copy, find_process_rule, &walk, ret_frames, max, ret_count);
     const bool was_missing =
         record->user_end == UNWIND_END_NO_ROWS || record->user_end == UNWIND_END_NO_PROCESS;
-    if (end == UNWIND_END_BAD_READ && was_missing && is_too_short(record, &copy, missed))
+    if (end == UNWIND_END_BAD_READ && was_missing &&
+        (is_too_short(record, &copy, missed) ||
+         (*ret_count > 0 && is_of_another(&copy, missed, ret_frames[*ret_count - 1]))))
         return record->user_end;
     return end;
 }

@@ -12,18 +12,27 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct interpreted;
 struct process;
 struct unwind_cache;
 
-/* A piece of a stack, and the registers of the frame to start from. Borrowed. */
+/* What was copied of a stack. Borrowed. */
+struct unwind_piece {
+    uint64_t address;
+    const void *data;
+    size_t bytes;
+};
+
+/* Pieces of a stack, and the registers of the frame to start from. */
 struct unwind_copy {
     struct unwind_registers registers;
     bool interrupted; /* registers.ip is exact: a leaf, or interrupted by a signal */
-    uint64_t address; /* of stack[0] */
-    const void *stack;
-    size_t stack_bytes;
+    struct unwind_piece
+        pieces[2];        /* the second: of the stack that a signal interrupted, where its own is another */
     const uint64_t *leaf; /* x86-64: UNWIND_LEAF_REGISTERS of the frame to start from; NULL: not known */
     uint64_t *ret_last;   /* the last address that was asked for; NULL: nobody wants it */
+    struct interpreted *interpreted; /* told of every frame's part of the stack; NULL: nobody wants it */
+    size_t frames_before;            /* how many frames there are up to the one to start from, which is the last of them */
 };
 
 /* The rule that holds at `address`. 0; UNWIND_END_NO_CFI: go on by the frame pointer; another enum
@@ -36,7 +45,8 @@ int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn rule, void *conte
                 size_t max, size_t *ret_count);
 
 /* The frames above those of a sample whose stack was copied, by the process's mappings and the cache's
- * tables. Without a copy: no frames, and the record's own end; so, too, where the copy was too short: with
- * the rows that were missing, the stack itself would have been walked. */
+ * tables. Without a copy: no frames, and the record's own end; so, too, where what was wanted had not been
+ * copied: with the rows that were missing, the stack itself would have been walked. */
 int unwind_finish_sample(const struct cpu_sample *record, const struct process *process,
-                         struct unwind_cache *cache, uint64_t *ret_frames, size_t max, size_t *ret_count);
+                         struct unwind_cache *cache, struct interpreted *interpreted, uint64_t *ret_frames,
+                         size_t max, size_t *ret_count);

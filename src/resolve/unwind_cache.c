@@ -22,7 +22,7 @@ struct cached_table {
 
 struct unwind_cache {
     struct cached_table *entries;
-    size_t max_bytes, bytes;
+    size_t max_bytes, bytes, max_entries;
     uint64_t defer_above_bytes;
     uint64_t generation;
     size_t finders;
@@ -50,9 +50,15 @@ int unwind_cache_new(size_t max_bytes, struct unwind_cache **ret)
     if (!c)
         return -ENOMEM;
     c->max_bytes = max_bytes;
+    c->max_entries = CACHE_MAX_ENTRIES;
     c->defer_above_bytes = UINT64_MAX;
     *ret = c;
     return 0;
+}
+
+void unwind_cache_limit(struct unwind_cache *c, size_t entries)
+{
+    c->max_entries = entries < CACHE_MAX_ENTRIES ? entries : CACHE_MAX_ENTRIES;
 }
 
 void unwind_cache_trim(struct unwind_cache *c)
@@ -100,7 +106,7 @@ static struct cached_table *add(struct unwind_cache *c, uint64_t object_id, enum
     }
     c->generation++;
     c->bytes += entry_bytes(e);
-    while (c->entries != e && (c->bytes > c->max_bytes || HASH_COUNT(c->entries) > CACHE_MAX_ENTRIES)) {
+    while (c->entries != e && (c->bytes > c->max_bytes || HASH_COUNT(c->entries) > c->max_entries)) {
         drop(c, c->entries);
         c->evictions++;
     }

@@ -15,6 +15,8 @@ struct unwind_cache;
 
 /* Holds `max_bytes` of tables, or the one last asked for if that is larger. */
 int unwind_cache_new(size_t max_bytes, struct unwind_cache **ret);
+/* How many objects are remembered at most; more than it would by itself are not. */
+void unwind_cache_limit(struct unwind_cache *c, size_t entries);
 void unwind_cache_free(struct unwind_cache *c);
 DEFINE_FREEP(unwind_cache)
 

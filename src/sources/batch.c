@@ -121,6 +121,17 @@ size_t batch_count(const struct batch *b)
     return b->count;
 }
 
+int batch_add_bytes(struct batch *b, const void *data, size_t size)
+{
+    const struct wire_header *header = data;
+    return size >= sizeof(*header) && header->size_bytes <= size ? batch_add(b, header) : -EBADMSG;
+}
+
+bool batch_takes_samples(const struct batch *b)
+{
+    return batch_room_bytes(b) >= b->max_bytes / 4 + WIRE_RECORD_MAX_BYTES;
+}
+
 size_t batch_room_bytes(const struct batch *b)
 {
     return b->max_bytes - b->used_bytes;

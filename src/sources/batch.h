@@ -12,6 +12,7 @@
 #include "../../probes/wire.h"
 
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct batch;
@@ -25,12 +26,18 @@ DEFINE_FREEP(batch)
  * makes no sense. */
 int batch_add(struct batch *b, const struct wire_header *header);
 
+/* The same of `size` bytes from a ring, which may be shorter than a record says that it is: -EBADMSG. */
+int batch_add_bytes(struct batch *b, const void *data, size_t size);
+
 /* Room for one record to be filled in place by the caller, NULL when full. `size_bytes` is rounded up to 8.
  */
 void *batch_reserve(struct batch *b, size_t size_bytes);
 
-/* Bytes left, and in all. Sources of samples stop early (at three quarters) so that lives of processes always
- * find room. */
+/* Whether sources of samples may add another record: they stop at three quarters, so that lives of processes
+ * always find room; what is left comes with the next batch. */
+bool batch_takes_samples(const struct batch *b);
+
+/* Bytes left, and in all. */
 size_t batch_room_bytes(const struct batch *b);
 size_t batch_max_bytes(const struct batch *b);
 

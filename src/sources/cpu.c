@@ -2,6 +2,8 @@
  * batch. Also owns the unwinding tables that the program walks by. Loses what the program counts (struct
  * cpu_stats) and what the kernel withholds. */
 #include "sources/cpu_filters.h"
+#include "sources/map_sizes.h"
+#include "sources/missed_runs.h"
 #include "sources/perf_events.h"
 #include "sources/source.h"
 #include "sources/unwind_tables_private.h"
@@ -17,8 +19,6 @@
 #include <string.h>
 #include <time.h>
 
-#define RING_MIN_BYTES (256U << 10)
-#define RING_MAX_BYTES (512U << 20)
 #define THROTTLE_RING  4096
 #define NS_PER_SECOND  1000000000ULL
 /* Kernels whose hash tables must hold all their entries from the start get fewer. */
@@ -61,15 +61,6 @@ static void cpu_freep(struct cpu_source **s)
     cpu_free(*s);
 }
 
-static size_t ring_bytes(size_t wanted)
-{
-    size_t size = RING_MIN_BYTES;
-
-    while (size * 2 <= wanted && size < RING_MAX_BYTES)
-        size *= 2;
-    return size;
-}
-
 static void leave_out_map(struct bpf_map *map, bool wanted)
 {
     if (!wanted)
@@ -88,20 +79,26 @@ static int set_up(struct cpu_bpf *k, const struct source_options *options, int c
     k->rodata->filter_cgroups = options->cgroup_count > 0;
     k->rodata->filter_commands = options->command_count > 0;
     k->rodata->cgroup_hierarchy = (int)cpu_filters_cgroups();
-    k->rodata->ring_bytes = ring_bytes(options->ring_bytes);
+    k->rodata->ring_bytes = map_sizes_ring(options->ring_bytes);
+    k->rodata->links = options->links;
+    leave_out_map(k->maps.thread_links, options->links);
     leave_out_map(k->maps.followed, pids);
     leave_out_map(k->maps.cgroups, options->cgroup_count > 0);
     leave_out_map(k->maps.commands, options->command_count > 0);
     bpf_program__set_autoload(k->progs.follow_fork, pids);
     bpf_program__set_autoload(k->progs.follow_free, pids);
 
-    r = bpf_map__set_max_entries(k->maps.records, (uint32_t)ring_bytes(options->ring_bytes));
+    r = bpf_map__set_max_entries(k->maps.records, (uint32_t)map_sizes_ring(options->ring_bytes));
     if (r == 0)
         r = bpf_map__set_max_entries(k->maps.unwind_scratch, (uint32_t)cpu_count);
+    if (r == 0)
+        r = bpf_map__set_max_entries(k->maps.python_scratch, (uint32_t)cpu_count);
     if (r == 0)
         r = bpf_map__set_max_entries(processes, prealloc ? PROCESSES_MAX_PREALLOC : UNWIND_TABLES_PROCESSES_MAX);
     if (r == 0)
         r = bpf_map__set_max_entries(chunks, prealloc ? CHUNKS_MAX_PREALLOC : UNWIND_TABLES_CHUNKS_MAX);
+    if (r == 0 && options->links)
+        r = bpf_map__reuse_fd(k->maps.thread_links, options->links_fd);
     if (r == 0 && prealloc)
         r = bpf_map__set_map_flags(processes, 0) ?: bpf_map__set_map_flags(chunks, 0);
     return r;
@@ -169,15 +166,13 @@ static int attach(struct cpu_source *s, const struct source_options *options)
 static int take_record(void *context, void *data, size_t size)
 {
     struct cpu_source *s = context;
-    const struct wire_header *header = data;
-    int r = size >= sizeof(*header) && header->size_bytes <= size ? batch_add(s->batch, header) : -EBADMSG;
+    int r = batch_add_bytes(s->batch, data, size);
 
     if (r == -EBADMSG)
         s->undecodable++;
     else if (r < 0)
         s->batch_full++;
-    /* The last quarter belongs to the lives of processes; what is left here comes with the next batch. */
-    return batch_room_bytes(s->batch) < batch_max_bytes(s->batch) / 4 + WIRE_RECORD_MAX_BYTES ? -ENOSPC : 0;
+    return batch_takes_samples(s->batch) ? 0 : -ENOSPC;
 }
 
 static int make_tables(struct cpu_source *s, const struct source_options *options)
@@ -196,28 +191,15 @@ static int make_tables(struct cpu_source *s, const struct source_options *option
     return unwind_tables_new(&maps, options->table_bytes, &s->tables);
 }
 
-static size_t map_bytes(const struct bpf_map *map, int cpus)
-{
-    size_t value = (bpf_map__value_size(map) + 7) & ~7U, entries = bpf_map__max_entries(map);
-
-    switch (bpf_map__type(map)) {
-    case BPF_MAP_TYPE_RINGBUF:
-        return entries + 3 * 4096;
-    case BPF_MAP_TYPE_PERCPU_ARRAY:
-        return entries * value * (size_t)cpus;
-    case BPF_MAP_TYPE_HASH: /* buckets; with their elements where those are there from the start */
-        return entries * 16 + (bpf_map__map_flags(map) & BPF_F_NO_PREALLOC ? 0 : entries * (value + 64));
-    default:
-        return entries * value;
-    }
-}
-
 static void count_fixed_bytes(struct cpu_source *s)
 {
     struct bpf_map *map;
 
-    bpf_object__for_each_map(map, s->skeleton->obj) if (bpf_map__fd(map) >= 0) s->fixed_bytes +=
-        map_bytes(map, s->cpu_count);
+    bpf_object__for_each_map(map, s->skeleton->obj)
+    {
+        if (bpf_map__fd(map) >= 0 && map != s->skeleton->maps.thread_links) /* that one is the links' */
+            s->fixed_bytes += map_sizes_bytes(map, s->cpu_count);
+    }
 }
 
 static int cpu_open(const struct source_options *options, struct attach_report *report, void **ret_self)
@@ -310,7 +292,7 @@ static int cpu_drain(void *self, struct batch *batch)
     followed = perf_events_follow(s->events, clock_monotonic_ns());
     if (r < 0 && r != -ENOSPC)
         return r;
-    return followed;
+    return followed < 0 ? followed : 0;
 }
 
 static struct cpu_stats read_stats(struct cpu_source *s)
@@ -325,8 +307,10 @@ static struct cpu_stats read_stats(struct cpu_source *s)
         sum.run_time_ns += s->stats[i].run_time_ns;
         sum.samples += s->stats[i].samples;
         sum.ring_full += s->stats[i].ring_full;
+        sum.no_room += s->stats[i].no_room;
         sum.copies_refused += s->stats[i].copies_refused;
-        sum.followed_full += s->stats[i].followed_full;
+        sum.links_lost += s->stats[i].links_lost;
+        sum.interpreted_lost += s->stats[i].interpreted_lost;
     }
     return sum;
 }
@@ -339,7 +323,7 @@ static uint64_t count_shed(const struct cpu_source *s, const struct cpu_stats *s
 static int cpu_shed(void *self, enum source_detail detail)
 {
     struct cpu_source *s = self;
-    unsigned factor = detail == SOURCE_DETAIL_LEAST ? 4 : detail == SOURCE_DETAIL_HALF ? 2 : 1;
+    unsigned factor = source_detail_samples_every(detail);
     struct cpu_stats sum = read_stats(s);
     int r;
 
@@ -367,7 +351,10 @@ static void cpu_losses(void *self, struct losses *losses)
     struct cpu_stats sum = read_stats(s);
 
     losses->count[LOSS_RING_FULL] += sum.ring_full + s->batch_full;
-    losses->count[LOSS_MAP_FULL] += sum.followed_full;
+    losses->count[LOSS_MAP_FULL] += s->skeleton->bss->followed_full + sum.no_room;
+    losses->count[LOSS_UNLINKED] += sum.links_lost;
+    losses->count[LOSS_INTERPRETED] += sum.interpreted_lost;
+    losses->count[LOSS_MISSED] += missed_runs(s->skeleton->obj);
     losses->count[LOSS_THROTTLED] += s->throttled;
     losses->count[LOSS_SHED] += count_shed(s, &sum);
     losses->count[LOSS_DECODE] += s->undecodable;
@@ -403,6 +390,15 @@ static void cpu_metrics(void *self, struct metric_set *set)
 struct unwind_tables *cpu_source_unwind_tables(void *cpu_source)
 {
     return ((struct cpu_source *)cpu_source)->tables;
+}
+
+void cpu_source_tell_again(void *cpu_source, uint32_t pid, uint64_t code, uint32_t check)
+{
+    const struct cpu_source *s = cpu_source;
+    const uint32_t place = python_told_place(python_told_hash(pid, code, check));
+    const uint64_t nothing = 0;
+
+    (void)bpf_map_update_elem(bpf_map__fd(s->skeleton->maps.python_told), &place, &nothing, BPF_ANY);
 }
 
 const struct source source_cpu = {

@@ -89,6 +89,8 @@ static bool has_event(const struct perf_events *e, unsigned cpu)
 
 static int open_missing(struct perf_events *e, const struct cpu_list *online)
 {
+    int opened = 0;
+
     for (unsigned cpu = 0; cpu < CPU_LIST_MAX; cpu++) {
         int r;
 
@@ -97,8 +99,9 @@ static int open_missing(struct perf_events *e, const struct cpu_list *online)
         r = event_open(e, cpu);
         if (r < 0 && r != -ENODEV) /* it went while we came */
             return r;
+        opened += r == 0;
     }
-    return 0;
+    return opened;
 }
 
 static size_t ring_size(size_t page_bytes, size_t ring_bytes)

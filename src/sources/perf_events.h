@@ -24,7 +24,8 @@ int perf_events_enable(struct perf_events *e);
 /* Ticks every `period` from now on, on CPUs that come later too. */
 int perf_events_set_period(struct perf_events *e, uint64_t period);
 
-/* Opens events on CPUs that came and closes those of CPUs that went; looks at most once a second. */
+/* Opens events on CPUs that came and closes those of CPUs that went; looks at most once a second. Returns how
+ * many were opened: what happened there before was not seen. */
 int perf_events_follow(struct perf_events *e, uint64_t now_ns);
 
 /* Gives every record that is in the rings to `take`, CPU by CPU. A `take` that returns non-zero ends the

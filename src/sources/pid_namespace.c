@@ -21,5 +21,6 @@ int pid_namespace_check(struct attach_report *report)
         entry->not_better, sizeof(entry->not_better),
         "runs in a PID namespace of its own, where processes have other numbers than the kernel tells: start it in the host's "
         "(hostPID: true, docker run --pid=host, nsenter -t 1 -p)");
+    snprintf(entry->truth, sizeof(entry->truth), "nothing is watched");
     return -EXDEV;
 }

@@ -1,6 +1,7 @@
 /* The lives of processes, by perf's side-band events on a dummy event a CPU: forks, programs, names,
  * mappings, exits, in the kernel's own order and with its clock. Costs nothing to any other system call. What
- * the kernel drops it says so, and the resolver is told to read /proc again. */
+ * the kernel drops it says so, and the resolver is told to read /proc again; so it is when a CPU comes, which
+ * runs without an event for a moment. */
 #include "sources/perf_events.h"
 #include "sources/source.h"
 
@@ -21,6 +22,7 @@ struct process_source {
     struct perf_events *events;
     struct batch *batch; /* only during a drain */
     uint64_t lost, undecodable, batch_full;
+    uint64_t unseen; /* CPUs that came, whose first lives nobody saw; not told yet */
 };
 
 /* The fields behind every record (sample_id_all) that we ask for: PERF_SAMPLE_TID | TIME | CPU. */
@@ -262,6 +264,24 @@ static int take_lost(struct process_source *s, const struct perf_event_header *r
     return 0;
 }
 
+/* How many events were missed nobody can say: each CPU counts as one. */
+static int follow(struct process_source *s)
+{
+    int r = perf_events_follow(s->events, clock_monotonic_ns());
+    struct process_lost *to;
+
+    s->unseen += r > 0 ? (uint64_t)r : 0;
+    if (s->unseen == 0)
+        return r;
+    to = begin_record(s, sizeof(*to), WIRE_PROCESS_LOST, clock_monotonic_ns(), 0, 0);
+    if (to) {
+        to->events = s->unseen;
+        s->lost += s->unseen;
+        s->unseen = 0;
+    }
+    return r < 0 ? r : 0;
+}
+
 static int take(void *context, unsigned cpu, const struct perf_event_header *record)
 {
     struct process_source *s = context;
@@ -299,12 +319,12 @@ static int process_drain(void *self, struct batch *batch)
 
     s->batch = batch;
     r = perf_events_read(s->events, take, s);
-    s->batch = NULL;
     if (r == -ENOSPC)
         s->batch_full++;
-    else if (r < 0)
-        return r;
-    return perf_events_follow(s->events, clock_monotonic_ns());
+    if (r == 0 || r == -ENOSPC)
+        r = follow(s);
+    s->batch = NULL;
+    return r;
 }
 
 static void process_losses(void *self, struct losses *losses)

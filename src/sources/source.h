@@ -1,13 +1,14 @@
 /* A source: one signal of the kernel, brought to the wire. One file an implementation, one line in sources.c's literal array,
  * one test of the same name.
  *
- * Life: open (load, attach by the best rung that really attaches, report it) -> start -> drain, drain, ... -> free. All calls
+ * Life: open (load, attach by the best rung that really attaches, report it) -> start -> drain, drain, ... (-> stop -> drain, ...) -> free. All calls
  * come from the pipeline's thread. */
 #pragma once
 
 #include "model/attach.h"
 #include "model/loss.h"
 #include "model/metric.h"
+#include "model/profile.h"
 #include "sources/batch.h"
 
 #include <stdbool.h>
@@ -28,16 +29,26 @@ struct source_options {
     size_t ring_bytes;                      /* memory for records on their way to us, all CPUs together */
     size_t table_bytes;                     /* bound of unwinding tables */
     struct unwind_tables *tables;           /* of another source, to walk by: NULL: it has its own */
+    enum profile_time time;                 /* of what kind of it samples are wanted */
+    uint64_t min_wait_ns;                   /* shorter waits are counted and not told */
+    uint64_t sample_wait_ns;                /* shorter waits are taken by chance, and stand for so much; below 2^32, 0: all are told */
+    bool links; int links_fd;               /* whether to say which traced request it was in, and the table of link.h that tells */
 };
 
 /* How much a source sees, in the order in which the budget sheds (sonde-up(1)). What is left out is counted as LOSS_SHED or
  * LOSS_REQUEST_NOT_DETAILED. */
 enum source_detail {
     SOURCE_DETAIL_FULL,
-    SOURCE_DETAIL_COUNTS, /* requests: counted, none taken apart */
+    SOURCE_DETAIL_COUNTS, /* requests: counted, none taken apart; links: detached */
     SOURCE_DETAIL_HALF,   /* cpu: half the rate */
     SOURCE_DETAIL_LEAST,  /* cpu: a quarter of the rate, no stacks are copied for finishing in user space; requests: detached */
 };
+
+/* One CPU sample in so many is taken; it stands for all of them. */
+static inline unsigned source_detail_samples_every(enum source_detail detail)
+{
+    return detail == SOURCE_DETAIL_LEAST ? 4 : detail == SOURCE_DETAIL_HALF ? 2 : 1;
+}
 
 struct source {
     const char *name; /* "cpu", "process", "request" */
@@ -46,6 +57,9 @@ struct source {
     /* -EPERM and the like when no rung could be attached: the entry in `report` says why. */
     int (*open)(const struct source_options *options, struct attach_report *report, void **ret_self);
     int (*start)(void *self);
+
+    /* What is under way is told as far as it has come, by the next drains; from here on nothing new is looked at. May be NULL. */
+    int (*stop)(void *self);
 
     /* File descriptors that become readable when a drain is worth it; returns how many. */
     size_t (*poll_fds)(void *self, int *ret_fds, size_t max);
@@ -65,7 +79,7 @@ struct source {
     void (*free)(void *self);
 };
 
-extern const struct source source_cpu, source_process, source_request;
+extern const struct source source_cpu, source_link, source_off_cpu, source_process, source_request;
 
 /* All sources, ended by NULL, in the order in which they are drained: those that others depend on come last. */
 extern const struct source *const sources[];

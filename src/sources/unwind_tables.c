@@ -358,7 +358,7 @@ static size_t count_user_mappings(const struct unwind_mapping *mappings, size_t 
 }
 
 int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struct unwind_mapping *mappings,
-                              size_t count)
+                              size_t count, const struct python_layout *python)
 {
     struct unwind_process process = {.generation = ++t->generation, .put_ns = clock_monotonic_ns()}, old;
     struct unwind_chunk_key key = {.pid = pid, .generation = process.generation};
@@ -366,6 +366,8 @@ int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struc
     size_t chunks;
     int r = 0;
 
+    if (python)
+        process.python = *python;
     count = count_user_mappings(mappings, count);
     chunks = count ? (count + UNWIND_CHUNK_MAPPINGS - 1) / UNWIND_CHUNK_MAPPINGS : 1;
     sweep_graves(t, clock_monotonic_ns());

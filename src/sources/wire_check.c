@@ -2,11 +2,10 @@
  * so instead of being half understood. */
 #include "sources/wire_check.h"
 
-#include "../../probes/cpu.h"
+#include "../../probes/offcpu.h"
 #include "../../probes/process.h"
 #include "../../probes/request.h"
 
-#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -16,12 +15,16 @@ static bool check_cpu_sample(const struct wire_header *header)
 
     if (header->size_bytes < sizeof(*s))
         return false;
+    const size_t least = sizeof(*s) + 8 * ((size_t)s->kernel_frames + s->user_frames) + s->stack_bytes +
+                         (s->flags & CPU_SAMPLE_REGISTERS ? 8 * CPU_SAMPLE_REGISTER_COUNT : 0) +
+                         cpu_sample_tail_bytes(s);
     return s->kernel_frames <= CPU_MAX_KERNEL_FRAMES && s->user_frames <= CPU_MAX_USER_FRAMES &&
            s->user_end < UNWIND_END_COUNT && s->stack_bytes <= CPU_STACK_COPY_BYTES &&
            s->stack_bytes % 8 == 0 && memchr(s->comm, 0, sizeof(s->comm)) &&
-           header->size_bytes == sizeof(*s) + 8 * ((size_t)s->kernel_frames + s->user_frames) +
-                                     s->stack_bytes +
-                                     (s->flags & CPU_SAMPLE_REGISTERS ? 8 * CPU_SAMPLE_REGISTER_COUNT : 0);
+           (s->flags & CPU_SAMPLE_SECOND_STACK
+                ? header->size_bytes > least && header->size_bytes % 8 == 0 &&
+                      header->size_bytes - least + s->stack_bytes <= CPU_STACK_COPY_BYTES
+                : header->size_bytes == least);
 }
 
 static bool check_mmap(const struct wire_header *header)
@@ -38,26 +41,22 @@ static bool check_mmap(const struct wire_header *header)
 static bool check_request(const struct wire_header *header)
 {
     const struct request_record *r = (const struct request_record *)header;
-    const size_t fixed = offsetof(struct request_record, waits);
-    size_t frames = 0;
 
-    if (header->size_bytes < fixed)
+    if (!request_record_is_sound(r))
         return false;
-    if (r->wait_count > REQUEST_WAITS || r->line_bytes > REQUEST_LINE_BYTES ||
-        header->size_bytes < fixed + r->wait_count * sizeof(struct request_wait))
-        return false;
-    for (size_t i = 0; i < r->wait_count; i++) {
-        const struct request_wait *w = &r->waits[i];
-        frames += w->user_frames;
-        if (w->user_frames > REQUEST_USER_FRAMES || w->kernel_frames > REQUEST_KERNEL_FRAMES || !memchr(w->file_system, 0, sizeof(w->file_system)) ||
-            !memchr(w->file_name, 0, sizeof(w->file_name)))
+    for (size_t i = 0; i < r->wait_count; i++)
+        if (!memchr(r->waits[i].file_system, 0, sizeof(r->waits[i].file_system)) ||
+            !memchr(r->waits[i].file_name, 0, sizeof(r->waits[i].file_name)))
             return false;
-    }
-    if (header->size_bytes != (frames || header->size_bytes >= sizeof(*r)
-                                   ? sizeof(*r) + frames * sizeof(__u64)
-                                   : fixed + r->wait_count * sizeof(struct request_wait)))
-        return false;
     return memchr(r->comm, 0, sizeof(r->comm));
+}
+
+static bool check_off_cpu(const struct wire_header *header)
+{
+    const struct off_cpu_wait *w = (const struct off_cpu_wait *)header;
+
+    return header->size_bytes == sizeof(*w) && w->start_ns <= header->time_ns &&
+           w->queued_ns <= w->weight_ns && memchr(w->comm, 0, sizeof(w->comm));
 }
 
 bool wire_check(const struct wire_header *header)
@@ -68,8 +67,11 @@ bool wire_check(const struct wire_header *header)
         return false;
     switch (header->kind) {
     case WIRE_CPU_SAMPLE:
+    case WIRE_OFF_CPU_STACK:
     case WIRE_REQUEST_STACK:
         return check_cpu_sample(header);
+    case WIRE_PYTHON_CODE:
+        return python_code_is_sound((const struct python_code *)header);
     case WIRE_PROCESS_FORK:
         return size == sizeof(struct process_fork);
     case WIRE_PROCESS_EXEC:
@@ -84,6 +86,8 @@ bool wire_check(const struct wire_header *header)
         return check_mmap(header);
     case WIRE_PROCESS_LOST:
         return size == sizeof(struct process_lost);
+    case WIRE_OFF_CPU:
+        return check_off_cpu(header);
     case WIRE_REQUEST:
         return check_request(header);
     default:

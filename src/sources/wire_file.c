@@ -7,7 +7,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-#define WIRE_FILE_VERSION 1
+#define WIRE_FILE_VERSION 2
 
 struct wire_file_head {
     char magic[8];
@@ -154,7 +154,7 @@ int wire_reader_next(struct wire_reader *r, struct batch *batch)
 {
     size_t before = batch_count(batch);
 
-    while (r->end == 0 && batch_room_bytes(batch) >= batch_max_bytes(batch) / 4 + WIRE_RECORD_MAX_BYTES) {
+    while (r->end == 0 && batch_takes_samples(batch)) {
         int added;
 
         if (read_record(r) < 0)

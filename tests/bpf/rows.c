@@ -71,7 +71,7 @@ int rows_put_process_and_tell(struct unwind_tables *tables, pid_t pid, struct ro
         m.object = put_file(tables, pid, &m, file);
         mappings[count++] = m;
     }
-    r = unwind_tables_put_process(tables, (uint32_t)pid, mappings, count);
+    r = unwind_tables_put_process(tables, (uint32_t)pid, mappings, count, NULL);
     if (r < 0)
         return r;
     r = unwind_tables_settle(tables);

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define ALTERNATE_BYTES 65536 /* more than is copied of a stack */
+
 #define PLACED(section_name) __attribute__((noinline, noclone, section(section_name)))
 
 /* Made by the linker for sections whose names are identifiers. */
@@ -81,12 +83,16 @@ pid_t subject_deep(int depth)
     return pid;
 }
 
-pid_t subject_signal(void)
+pid_t subject_signal(int flags)
 {
     pid_t pid = begin();
 
     if (pid == 0) {
-        (void)signal(SIGALRM, on_signal);
+        const stack_t alternate = {.ss_sp = malloc(ALTERNATE_BYTES), .ss_size = ALTERNATE_BYTES};
+        struct sigaction action = {.sa_handler = on_signal, .sa_flags = flags};
+
+        (void)sigaltstack(&alternate, NULL);
+        (void)sigaction(SIGALRM, &action, NULL);
         (void)ualarm(20000, 0);
         interrupted();
         _exit(0);

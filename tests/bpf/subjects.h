@@ -6,8 +6,8 @@
 
 /* A child whose stack is `depth` calls of subject_recurse over subject_burn. */
 pid_t subject_deep(int depth);
-/* A child that burns in a signal handler that interrupted subject_interrupted. */
-pid_t subject_signal(void);
+/* A child that burns in a signal handler (of these SA_* flags) that interrupted subject_interrupted; it has an alternate stack. */
+pid_t subject_signal(int flags);
 /* A child that goes into the kernel over and over. */
 pid_t subject_syscalls(void);
 /* A child that waits for a byte on `*ret_go`, then begets a child of its own that burns. */

@@ -3,12 +3,7 @@
  * a slow machine is only slower. */
 #include "rows.h"
 #include "subjects.h"
-
-#include "base/clock.h"
-#include "sources/source.h"
-
-#include "../../probes/cpu.h"
-#include "../../probes/process.h"
+#include "watch.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,68 +17,6 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
-
-#define BATCH_BYTES (16U << 20)
-#define PATIENCE_NS 60000000000ULL
-#define ENOUGH      20
-
-struct watch {
-    const struct source *source;
-    void *self;
-    struct batch *batch;
-};
-
-static const struct source_options defaults = {
-    .sample_hz = 199,
-    .skip_self = true,
-    .ring_bytes = 4U << 20,
-    .table_bytes = 32U << 20,
-};
-
-static struct watch watch_begin(const struct source *source, const struct source_options *options)
-{
-    struct watch w = {.source = source};
-    struct attach_report report = {0};
-    int r = source->open(options, &report, &w.self);
-
-    if (r < 0)
-        fail_msg("%s: %s: %s", source->name, strerror(-r), report.count ? report.entries[0].not_better : "");
-    assert_int_equal(batch_new(BATCH_BYTES, &w.batch), 0);
-    assert_int_equal(source->start(w.self), 0);
-    return w;
-}
-
-/* Ends the watch and says that nothing was lost on the way. */
-static void watch_end(struct watch *w)
-{
-    struct losses losses = {0};
-
-    w->source->losses(w->self, &losses);
-    for (int i = 0; i < LOSS_COUNT; i++)
-        if (losses.count[i])
-            fail_msg("lost: %llu %s", (unsigned long long)losses.count[i], loss_name((enum loss_reason)i));
-    w->source->free(w->self);
-    batch_free(w->batch);
-}
-
-/* Calls `look` for every record until it has returned true `enough` times. */
-static void watch_until(struct watch *w, size_t enough, bool (*look)(const struct wire_header *, void *),
-                        void *context)
-{
-    uint64_t end_ns = clock_monotonic_ns() + PATIENCE_NS;
-    size_t seen = 0;
-
-    while (seen < enough) {
-        usleep(20000);
-        assert_int_equal(w->source->drain(w->self, w->batch), 0);
-        batch_sort(w->batch);
-        for (size_t i = 0; i < batch_count(w->batch); i++)
-            seen += look(batch_get(w->batch, i), context);
-        batch_clear(w->batch);
-        if (clock_monotonic_ns() > end_ns)
-            fail_msg("%zu of %zu records came in a minute", seen, enough);
-    }
-}
 
 /* A watch of one process alone, whose rows the kernel half has; what was sampled before it had them is let
  * go. */
@@ -135,7 +68,7 @@ static bool look_any(const struct wire_header *header, void *context)
     assert_int_equal(header->kind, WIRE_CPU_SAMPLE);
     assert_int_equal(header->pid, e->pid);
     assert_int_equal(header->tid, e->pid);
-    assert_int_equal(s->weight_ns, 1000000000 / defaults.sample_hz);
+    assert_int_equal(s->weight_ns, 1000000000 / watch_defaults.sample_hz);
     assert_true(s->cgroup_id > 0);
     assert_true(header->time_ns <= clock_monotonic_ns());
     e->kernel_samples += s->kernel_frames > 0 && s->flags & CPU_SAMPLE_LEAF_IN_KERNEL;
@@ -144,7 +77,7 @@ static bool look_any(const struct wire_header *header, void *context)
 
 static void test_samples_of_one_process(void **state)
 {
-    struct source_options options = defaults;
+    struct source_options options = watch_defaults;
     struct expectation e = {.pid = subject_syscalls()};
     struct watch w;
 
@@ -174,7 +107,7 @@ static bool look_copied(const struct wire_header *header, void *context)
 /* A process that the tables do not know: its stack comes along. */
 static void test_stack_is_copied_without_rows(void **state)
 {
-    struct source_options options = defaults;
+    struct source_options options = watch_defaults;
     pid_t pid = subject_deep(50);
     struct watch w;
 
@@ -184,6 +117,42 @@ static void test_stack_is_copied_without_rows(void **state)
     options.pid_count = 1;
     w = watch_begin(&source_cpu, &options);
     watch_until(&w, ENOUGH, look_copied, NULL);
+    subject_kill(pid);
+    watch_end(&w);
+}
+
+/* After the first copy: the second one's address, which is where a signal found the stack pointer. */
+static bool look_at_both_stacks(const struct wire_header *header, void *context)
+{
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const __u64 *first = s->data + s->kernel_frames + s->user_frames;
+    const size_t words = s->stack_bytes / 8;
+
+    (void)context;
+    assert_int_equal(s->user_end, UNWIND_END_NO_PROCESS);
+    assert_true(s->flags & CPU_SAMPLE_SECOND_STACK);
+    assert_int_equal(s->stack_skipped_words, 0);
+    assert_false(first[words] - s->stop_sp < s->stack_bytes);
+    assert_true(header->size_bytes > sizeof(*s) + 8 * (words + 64));
+    for (size_t i = 0; i < words; i++)
+        if ((first[i] & ~7ULL) == first[words])
+            return true;
+    fail_msg("the kernel's frame does not name the second stack");
+    return false;
+}
+
+static void test_both_stacks_of_a_signal_are_copied(void **state)
+{
+    struct source_options options = watch_defaults;
+    pid_t pid = subject_signal(SA_ONSTACK);
+    struct watch w;
+
+    (void)state;
+    usleep(200000); /* in its handler */
+    options.pids[0] = (uint32_t)pid;
+    options.pid_count = 1;
+    w = watch_begin(&source_cpu, &options);
+    watch_until(&w, ENOUGH, look_at_both_stacks, NULL);
     subject_kill(pid);
     watch_end(&w);
 }
@@ -206,7 +175,7 @@ static void walk_deep(int depth)
     struct watch w;
 
     usleep(100000); /* at the bottom of its recursion */
-    w = watch_walked(defaults, e.pid, NULL);
+    w = watch_walked(watch_defaults, e.pid, NULL);
     watch_until(&w, ENOUGH, look_deep, &e);
     subject_kill(e.pid);
     watch_end(&w);
@@ -241,7 +210,7 @@ static void test_a_stack_too_deep_says_so(void **state)
 
     (void)state;
     usleep(100000);
-    w = watch_walked(defaults, pid, NULL);
+    w = watch_walked(watch_defaults, pid, NULL);
     watch_until(&w, ENOUGH, look_too_deep, NULL);
     subject_kill(pid);
     watch_end(&w);
@@ -265,7 +234,7 @@ static void test_user_stack_below_a_system_call(void **state)
 
     (void)state;
     usleep(100000);
-    w = watch_walked(defaults, pid, NULL);
+    w = watch_walked(watch_defaults, pid, NULL);
     watch_until(&w, ENOUGH, look_below_system_call, NULL);
     subject_kill(pid);
     watch_end(&w);
@@ -290,12 +259,12 @@ static bool look_signal(const struct wire_header *header, void *context)
 
 static void test_through_a_signal_frame(void **state)
 {
-    pid_t pid = subject_signal();
+    pid_t pid = subject_signal(0);
     struct watch w;
 
     (void)state;
     usleep(200000); /* in its handler */
-    w = watch_walked(defaults, pid, NULL);
+    w = watch_walked(watch_defaults, pid, NULL);
     watch_until(&w, ENOUGH, look_signal, NULL);
     subject_kill(pid);
     watch_end(&w);
@@ -304,7 +273,7 @@ static void test_through_a_signal_frame(void **state)
 /* A process whose mappings change all the time: each walk sees the old ones or the new ones, whole. */
 static void test_mappings_replaced_under_samples(void **state)
 {
-    struct source_options options = defaults;
+    struct source_options options = watch_defaults;
     struct expectation e = {.pid = subject_deep(200), .depth = 200};
     struct unwind_tables *tables;
     size_t samples = 0, bytes;
@@ -319,7 +288,7 @@ static void test_mappings_replaced_under_samples(void **state)
     bytes = unwind_tables_bytes(tables);
     while (samples < 200) {
         for (int i = 0; i < 1000; i++)
-            assert_int_equal(unwind_tables_put_process(tables, (uint32_t)e.pid, rows.mappings, rows.count),
+            assert_int_equal(unwind_tables_put_process(tables, (uint32_t)e.pid, rows.mappings, rows.count, NULL),
                              0);
         assert_int_equal(w.source->drain(w.self, w.batch), 0);
         for (size_t i = 0; i < batch_count(w.batch); i++)
@@ -327,7 +296,7 @@ static void test_mappings_replaced_under_samples(void **state)
         batch_clear(w.batch);
     }
     usleep(100000); /* what was replaced is taken out after a while */
-    assert_int_equal(unwind_tables_put_process(tables, (uint32_t)e.pid, rows.mappings, rows.count), 0);
+    assert_int_equal(unwind_tables_put_process(tables, (uint32_t)e.pid, rows.mappings, rows.count, NULL), 0);
     assert_in_range(unwind_tables_bytes(tables), bytes, bytes + 2048);
     subject_kill(e.pid);
     watch_end(&w);
@@ -336,7 +305,7 @@ static void test_mappings_replaced_under_samples(void **state)
 /* Memory comes back, and what does not fit is refused. */
 static void test_tables_are_bounded(void **state)
 {
-    struct source_options options = defaults;
+    struct source_options options = watch_defaults;
     struct unwind_tables *tables;
     struct unwind_mapping none = {.start = 4096, .end = 8192, .object = UNWIND_OBJECT_NO_CODE};
     uint32_t objects[64], count = 0;
@@ -353,7 +322,7 @@ static void test_tables_are_bounded(void **state)
         assert_in_range(++count, 1, 63);
     assert_int_equal(r, -ENOSPC);
     assert_in_range(count, 10, 16);
-    assert_int_equal(unwind_tables_put_process(tables, 4711, &none, 1), 0);
+    assert_int_equal(unwind_tables_put_process(tables, 4711, &none, 1, NULL), 0);
     unwind_tables_remove_process(tables, 4711);
     unwind_tables_remove_process(tables, 4711);
     for (uint32_t i = 0; i < count; i++)
@@ -361,7 +330,7 @@ static void test_tables_are_bounded(void **state)
     unwind_tables_remove_object(tables, UNWIND_OBJECT_UNKNOWN);
     assert_int_equal(unwind_tables_settle(tables), 0);
     usleep(100000);
-    assert_int_equal(unwind_tables_put_process(tables, 4711, &none, 1), 0);
+    assert_int_equal(unwind_tables_put_process(tables, 4711, &none, 1, NULL), 0);
     unwind_tables_remove_process(tables, 4711);
     assert_in_range(unwind_tables_bytes(tables), 0, 1024); /* of the process removed last */
     assert_int_equal(unwind_tables_put_object(tables, values, 512, &objects[0]), 0);
@@ -378,7 +347,7 @@ static bool look_not(const struct wire_header *header, void *context)
  */
 static void test_children_are_followed(void **state)
 {
-    struct source_options options = defaults;
+    struct source_options options = watch_defaults;
     pid_t stranger = subject_deep(1), parent;
     struct watch w;
     int go;
@@ -406,7 +375,7 @@ static bool look_command(const struct wire_header *header, void *context)
 
 static void test_commands(void **state)
 {
-    struct source_options options = defaults;
+    struct source_options options = watch_defaults;
     char name[] = "fifteen-letters";
     pid_t pid = subject_named(name), stranger = subject_named("another");
     struct watch w;
@@ -423,7 +392,7 @@ static void test_commands(void **state)
 
 static void test_shed_halves_the_rate_and_doubles_the_weight(void **state)
 {
-    struct source_options options = defaults;
+    struct source_options options = watch_defaults;
     pid_t pid = subject_deep(1);
     struct watch w;
     uint64_t weight = 0;
@@ -445,20 +414,6 @@ static void test_shed_halves_the_rate_and_doubles_the_weight(void **state)
     batch_free(w.batch);
 }
 
-static bool set_online(unsigned cpu, bool online)
-{
-    char path[64];
-    FILE *file;
-    bool done;
-
-    snprintf(path, sizeof(path), "/sys/devices/system/cpu/cpu%u/online", cpu);
-    file = fopen(path, "we");
-    if (!file)
-        return false;
-    done = fputs(online ? "1" : "0", file) >= 0 && fflush(file) == 0;
-    return fclose(file) == 0 && done;
-}
-
 static bool look_on_cpu(const struct wire_header *header, void *context)
 {
     return ((const struct cpu_sample *)header)->cpu == *(const unsigned *)context;
@@ -467,7 +422,7 @@ static bool look_on_cpu(const struct wire_header *header, void *context)
 /* Gone and back before anybody looks at the list of CPUs. */
 static void test_a_cpu_goes_and_comes(void **state)
 {
-    struct source_options options = defaults;
+    struct source_options options = watch_defaults;
     unsigned cpu = (unsigned)sysconf(_SC_NPROCESSORS_CONF) - 1;
     struct watch w;
     cpu_set_t set;
@@ -486,10 +441,10 @@ static void test_a_cpu_goes_and_comes(void **state)
     CPU_SET(cpu, &set);
     assert_int_equal(sched_setaffinity(pid, sizeof(set), &set), 0);
     watch_until(&w, ENOUGH, look_on_cpu, &cpu);
-    if (!set_online(cpu, false)) {
+    if (!watch_set_online(cpu, false)) {
         print_message("skipped: CPU %u cannot be switched off here\n", cpu);
     } else {
-        assert_true(set_online(cpu, true));
+        assert_true(watch_set_online(cpu, true));
         assert_int_equal(sched_setaffinity(pid, sizeof(set), &set), 0); /* it had to leave */
         watch_until(&w, 2 * ENOUGH, look_on_cpu, &cpu);
     }
@@ -497,65 +452,12 @@ static void test_a_cpu_goes_and_comes(void **state)
     watch_end(&w);
 }
 
-struct life {
-    pid_t pid;
-    char path[64];
-    unsigned stage; /* fork, exec, mmap, exit, in this order */
-    uint64_t last_ns;
-};
-
-static bool look_life(const struct wire_header *header, void *context)
-{
-    const struct process_fork *fork_record = (const struct process_fork *)header;
-    const struct process_mmap *mmap_record = (const struct process_mmap *)header;
-    struct life *l = context;
-    static const uint16_t kinds[] = {WIRE_PROCESS_FORK, WIRE_PROCESS_EXEC, WIRE_PROCESS_MMAP,
-                                     WIRE_PROCESS_EXIT};
-
-    if ((pid_t)header->pid != l->pid || l->stage >= 4 || header->kind != kinds[l->stage])
-        return false;
-    assert_true(header->time_ns >= l->last_ns);
-    l->last_ns = header->time_ns;
-    if (header->kind == WIRE_PROCESS_FORK)
-        assert_int_equal(fork_record->parent_pid, getpid());
-    if (header->kind == WIRE_PROCESS_EXEC)
-        assert_string_equal(((const struct process_exec *)header)->comm, "exe");
-    if (header->kind == WIRE_PROCESS_MMAP) {
-        assert_true(mmap_record->size_bytes > 0);
-        if (!strstr(mmap_record->path, l->path))
-            return false;
-        assert_true(mmap_record->build_id_bytes > 0 || mmap_record->inode > 0);
-    }
-    l->stage++;
-    return true;
-}
-
-static void test_a_life_in_order(void **state)
-{
-    struct watch w = watch_begin(&source_process, &defaults);
-    struct life l = {0};
-    char exe[4096] = {0};
-    int status;
-
-    (void)state;
-    assert_true(readlink("/proc/self/exe", exe, sizeof(exe) - 1) > 0);
-    snprintf(l.path, sizeof(l.path), "%.63s", strrchr(exe, '/') + 1);
-    l.pid = fork();
-    if (l.pid == 0) {
-        execl("/proc/self/exe", "exe", "--live", NULL);
-        _exit(1);
-    }
-    assert_int_equal(waitpid(l.pid, &status, 0), l.pid);
-    assert_int_equal(status, 0);
-    watch_until(&w, 4, look_life, &l);
-    watch_end(&w);
-}
-
-int main(int argc, char **argv)
+int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_samples_of_one_process),
         cmocka_unit_test(test_stack_is_copied_without_rows),
+        cmocka_unit_test(test_both_stacks_of_a_signal_are_copied),
         cmocka_unit_test(test_300_frames_without_frame_pointers),
         cmocka_unit_test(test_900_frames_without_frame_pointers),
         cmocka_unit_test(test_a_stack_too_deep_says_so),
@@ -567,11 +469,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_commands),
         cmocka_unit_test(test_shed_halves_the_rate_and_doubles_the_weight),
         cmocka_unit_test(test_a_cpu_goes_and_comes),
-        cmocka_unit_test(test_a_life_in_order),
     };
 
-    if (argc > 1 && strcmp(argv[1], "--live") == 0)
-        return 0;
     if (geteuid() != 0) {
         printf("skipped: perf events of all CPUs and BPF need root\n");
         return 77;

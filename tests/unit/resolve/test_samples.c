@@ -1,171 +1,30 @@
-/* From a wire record to a sample: which place is asked for, what is said and counted of what is missing.
- * Names, rows and kernel symbols are played by this file; the process table is the real one. */
-#include "resolve/samples.h"
-
-#include "base/clock.h"
-#include "resolve/unwind.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cmocka.h>
+/* From a wire record to a sample: which place is asked for, what is said and counted of what is missing. */
+#include "sample_fixture.h"
 
 #include "../emulated.h"
 
-#define PROGRAM      0x40000000u /* PIDs of no process of this machine */
-#define GONE         0x40000001u
-#define EXEC_ADDRESS 0xffffffff81234500 /* in load_elf_binary */
+/* ---- tests ---- */
 
-/* ---- the other modules, played ---- */
-
-static size_t name_padding; /* makes names long */
-
-int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset, struct symbol *ret)
-{
-    static char name[70000];
-    (void)s;
-    int n = snprintf(name, 128, "%s+%lx", strrchr(object->path, '/') + 1, (unsigned long)file_offset);
-    memset(name + n, 'x', name_padding);
-    name[(size_t)n + name_padding] = '\0';
-    const int found = strcmp(object->path, "/lib/stripped.so") != 0;
-    *ret =
-        (struct symbol){.function = found ? name : "", .system_name = "", .address = file_offset + 0x10000};
-    return found ? 0 : -ENOENT;
-}
-
-bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct frame *ret)
-{
-    static char names[8][32];
-    static unsigned next;
-    char *name = names[next++ % 8];
-    (void)k;
-    if (address == EXEC_ADDRESS)
-        snprintf(name, sizeof(names[0]), "load_elf_binary");
-    else
-        snprintf(name, sizeof(names[0]), "k%lx", (unsigned long)address);
-    *ret = (struct frame){.kind = FRAME_KERNEL,
-                          .function = name,
-                          .file = "",
-                          .mapping = "[kernel.kallsyms]",
-                          .build_id = "",
-                          .address = address};
-    return true;
-}
-
-#define FINISH_MORE 2
-
-static enum unwind_end finish_end;
-static size_t finish_more = FINISH_MORE;
-static unsigned finish_calls;
-
-int unwind_finish_sample(const struct cpu_sample *record, const struct process *process,
-                         struct unwind_cache *cache, uint64_t *ret_frames, size_t max, size_t *ret_count)
-{
-    (void)cache;
-    assert_non_null(process);
-    assert_true(record->stack_bytes > 0);
-    assert_true(max >= 2);
-    finish_calls++;
-    ret_frames[0] = 0x1101;
-    ret_frames[1] = 0x1201;
-    *ret_count = finish_more;
-    return finish_end;
-}
-
-/* ---- fixture ---- */
-
-struct fixture {
-    struct processes *processes;
-    struct sample_resolver *resolver;
-    struct losses losses;
-    union {
-        struct cpu_sample record;
-        char room[sizeof(struct cpu_sample) + 65536];
-    } r;
-};
-
-static void tell_mmap(struct fixture *f, uint64_t start, uint64_t end, uint64_t offset, const char *path)
-{
-    union {
-        struct process_mmap r;
-        char room[sizeof(struct process_mmap) + 256];
-    } m = {.r = {.start = start, .size_bytes = end - start, .file_offset = offset}};
-    m.r.path_bytes = (uint16_t)(strlen(path) + 1);
-    memcpy(m.r.path, path, m.r.path_bytes);
-    m.r.h = (struct wire_header){.size_bytes = (sizeof(m.r) + m.r.path_bytes + 7) & ~7u,
-                                 .kind = WIRE_PROCESS_MMAP,
-                                 .time_ns = 12,
-                                 .pid = PROGRAM,
-                                 .tid = PROGRAM};
-    processes_apply(f->processes, &m.r.h);
-}
-
-static int setup(void **state)
-{
-    struct fixture *f = calloc(1, sizeof(*f));
-    *state = f;
-    name_padding = 0;
-    finish_end = UNWIND_END_ENTRY;
-    assert_int_equal(processes_new(8 << 20, &f->processes), 0);
-    assert_int_equal(sample_resolver_new(f->processes, NULL, NULL, NULL, &f->resolver), 0);
-    const struct process_fork fork = {.h = {sizeof(fork), WIRE_PROCESS_FORK, 0, 10, PROGRAM, PROGRAM},
-                                      .parent_pid = 1};
-    processes_apply(f->processes, &fork.h);
-    const struct process_exec exec = {.h = {sizeof(exec), WIRE_PROCESS_EXEC, 0, 11, PROGRAM, PROGRAM},
-                                      .comm = "program"};
-    processes_apply(f->processes, &exec.h);
-    tell_mmap(f, 0x1000, 0x2000, 0x5000, "/bin/program");
-    tell_mmap(f, 0x3000, 0x4000, 0, "/lib/stripped.so");
-    tell_mmap(f, 0x8000, 0x9000, 0, "//anon");
-    return 0;
-}
-
-static int teardown(void **state)
+/* Stands behind all else in the record. */
+static void test_link(void **state)
 {
     struct fixture *f = *state;
-    sample_resolver_free(f->resolver);
-    processes_free(f->processes);
-    free(f);
-    return 0;
+    struct cpu_sample *r = make(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
+    const struct link_ids ids = {1, 2, 3};
+    struct sample s;
+    r->data[0] = 0x1000 | CPU_FRAME_EXACT;
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
+    assert_false(trace_link_is_set(&s.link));
+    r->flags |= CPU_SAMPLE_LINKED;
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG); /* there is none */
+    assert_int_equal(f->losses.count[LOSS_DECODE], 1);
+    memcpy(&r->data[1], &ids, sizeof(ids));
+    r->h.size_bytes += sizeof(ids);
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
+    assert_int_equal(s.frame_count, 1);
+    assert_true(s.link.trace_id_high == 1 && s.link.trace_id_low == 2 && s.link.span_id == 3);
+    assert_int_equal(sum(&f->losses), 1);
 }
-
-static struct cpu_sample *make(struct fixture *f, uint32_t pid, unsigned kernel, unsigned user, unsigned end)
-{
-    struct cpu_sample *r = &f->r.record;
-    *r = (struct cpu_sample){
-        .weight_ns = 52631578,
-        .cpu = 1,
-        .kernel_frames = (uint16_t)kernel,
-        .user_frames = (uint16_t)user,
-        .user_end = (uint8_t)end,
-        .comm = "thread",
-    };
-    r->h = (struct wire_header){.size_bytes = (uint32_t)(sizeof(*r) + (kernel + user) * 8),
-                                .kind = WIRE_CPU_SAMPLE,
-                                .time_ns = 20,
-                                .pid = pid,
-                                .tid = pid + 7};
-    return r;
-}
-
-static uint64_t sum(const struct losses *l)
-{
-    uint64_t n = 0;
-    for (int i = 0; i < LOSS_COUNT; i++)
-        n += l->count[i];
-    return n;
-}
-
-/* ---- tests ---- */
 
 static void test_whole_stack(void **state)
 {
@@ -197,7 +56,7 @@ static void test_whole_stack(void **state)
     assert_int_equal(sum(&f->losses), 0);
 }
 
-static void test_unnamed_frames_are_counted(void **state)
+static void test_a_sample_with_unnamed_frames_is_counted_once(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make(f, PROGRAM, 0, 3, UNWIND_END_ENTRY);
@@ -211,8 +70,8 @@ static void test_unnamed_frames_are_counted(void **state)
     assert_string_equal(s.frames[1].mapping, "[anon]");
     assert_true(s.frames[1].address == 0x8500);
     assert_string_equal(s.frames[2].mapping, "");
-    assert_int_equal(f->losses.count[LOSS_UNNAMED], 3);
-    assert_int_equal(sum(&f->losses), 3);
+    assert_int_equal(f->losses.count[LOSS_UNNAMED], 1);
+    assert_int_equal(sum(&f->losses), 1);
 }
 
 static void test_every_end_is_said_and_counted(void **state)
@@ -356,6 +215,9 @@ static void test_copied_stack_is_walked_again_by_new_mappings(void **state)
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_int_equal(finish_calls, 2);
     assert_non_null(strstr(s.frames[0].function, "+10"));
+    char self[PATH_MAX] = "";
+    assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
+    assert_string_equal(s.resource->executable_path, self); /* of what was read, not of what it replaced */
     finish_calls = 0; /* nothing is new now, and it is too soon to look */
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_int_equal(finish_calls, 1);
@@ -421,7 +283,8 @@ static void test_deepest_stack_with_long_names(void **state)
         65536; /* 64 MiB of names: past what a sample may hold; the rest goes without, and is counted */
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_int_equal(strlen(s.frames[CPU_MAX_KERNEL_FRAMES + 1].function), strlen("program+5000") + 65536);
-    assert_true(f->losses.count[LOSS_UNNAMED] > 900);
+    assert_string_equal(s.frames[CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES].function, "");
+    assert_int_equal(f->losses.count[LOSS_UNNAMED], 1);
 
     name_padding = 0; /* and the room is there again */
     f->losses = (struct losses){0};
@@ -456,7 +319,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_whole_stack),
-        TEST(test_unnamed_frames_are_counted),
+        TEST(test_link),
+        TEST(test_a_sample_with_unnamed_frames_is_counted_once),
         TEST(test_every_end_is_said_and_counted),
         TEST(test_sample_in_the_middle_of_exec_has_no_user_part),
         TEST(test_frame_pointer_into_no_code),

@@ -291,9 +291,7 @@ static void check(struct stepper *s, const struct user_regs_struct *now)
         .leaf = leaf,
         .registers = {.ip = now->rip, .sp = now->rsp, .fp = now->rbp, .bx = now->rbx},
         .interrupted = true,
-        .address = s->stack_start,
-        .stack = s->stack,
-        .stack_bytes = s->stack_bytes,
+        .pieces = {{.address = s->stack_start, .data = s->stack, .bytes = s->stack_bytes}},
     };
     int end = unwind_walk(&copy, find_rule, &s->maps, frames, FRAMES_MAX, &count);
     s->steps++;

@@ -128,6 +128,13 @@ static void test_records_that_make_no_sense(void **state)
     assert_true(refuses(&mmap.m.h));
 
     assert_false(refuses(&sample.s.h));
+    sample.s.flags = CPU_SAMPLE_LINKED; /* three words more */
+    assert_true(refuses(&sample.s.h));
+    sample.s.kernel_frames = sample.s.user_frames = 0;
+    assert_false(refuses(&sample.s.h));
+    sample.s.flags = 0;
+    assert_true(refuses(&sample.s.h));
+    sample.s.kernel_frames = 1;
     sample.s.user_frames = 3;
     assert_true(refuses(&sample.s.h));
     sample.s.user_frames = 1;

@@ -154,7 +154,7 @@ static void test_other_files(void **state)
     (void)state;
     assert_int_equal(wire_reader_open("/tmp/there/is/none", &r), -ENOENT);
     write_recording();
-    overwrite(8, "\2", 1); /* another version */
+    overwrite(8, "\377", 1); /* another version */
     assert_int_equal(wire_reader_open(path, &r), -EPROTO);
     assert_int_equal(wire_reader_open("/proc/self/exe", &r), -EPROTO);
     assert_int_equal(wire_reader_open("/dev/null", &r), -EPROTO);

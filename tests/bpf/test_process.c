@@ -1,0 +1,113 @@
+/* The lives of processes as the kernel tells them, in order; and what is said where it could not tell them.
+ */
+#include "watch.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+struct life {
+    pid_t pid;
+    char path[64];
+    unsigned stage; /* fork, exec, mmap, exit, in this order */
+    uint64_t last_ns;
+};
+
+static bool look_life(const struct wire_header *header, void *context)
+{
+    const struct process_fork *fork_record = (const struct process_fork *)header;
+    const struct process_mmap *mmap_record = (const struct process_mmap *)header;
+    struct life *l = context;
+    static const uint16_t kinds[] = {WIRE_PROCESS_FORK, WIRE_PROCESS_EXEC, WIRE_PROCESS_MMAP,
+                                     WIRE_PROCESS_EXIT};
+
+    if ((pid_t)header->pid != l->pid || l->stage >= 4 || header->kind != kinds[l->stage])
+        return false;
+    assert_true(header->time_ns >= l->last_ns);
+    l->last_ns = header->time_ns;
+    if (header->kind == WIRE_PROCESS_FORK)
+        assert_int_equal(fork_record->parent_pid, getpid());
+    if (header->kind == WIRE_PROCESS_EXEC)
+        assert_string_equal(((const struct process_exec *)header)->comm, "exe");
+    if (header->kind == WIRE_PROCESS_MMAP) {
+        assert_true(mmap_record->size_bytes > 0);
+        if (!strstr(mmap_record->path, l->path))
+            return false;
+        assert_true(mmap_record->build_id_bytes > 0 || mmap_record->inode > 0);
+    }
+    l->stage++;
+    return true;
+}
+
+static void test_a_life_in_order(void **state)
+{
+    struct watch w = watch_begin(&source_process, &watch_defaults);
+    struct life l = {0};
+    char exe[4096] = {0};
+    int status;
+
+    (void)state;
+    assert_true(readlink("/proc/self/exe", exe, sizeof(exe) - 1) > 0);
+    snprintf(l.path, sizeof(l.path), "%.63s", strrchr(exe, '/') + 1);
+    l.pid = fork();
+    if (l.pid == 0) {
+        execl("/proc/self/exe", "exe", "--live", NULL);
+        _exit(1);
+    }
+    assert_int_equal(waitpid(l.pid, &status, 0), l.pid);
+    assert_int_equal(status, 0);
+    watch_until(&w, 4, look_life, &l);
+    watch_end(&w);
+}
+
+static bool look_lost(const struct wire_header *header, void *context)
+{
+    (void)context;
+    return header->kind == WIRE_PROCESS_LOST && ((const struct process_lost *)header)->events > 0;
+}
+
+/* A CPU that comes runs for a moment before it has an event: what is known of processes may be wrong since.
+ */
+static void test_a_cpu_that_comes_was_not_seen(void **state)
+{
+    unsigned cpu = (unsigned)sysconf(_SC_NPROCESSORS_CONF) - 1;
+
+    (void)state;
+    if (cpu == 0 || !watch_set_online(cpu, true)) {
+        print_message("skipped: no CPU can be switched off here\n");
+        skip();
+    }
+    struct watch w = watch_begin(&source_process, &watch_defaults);
+    struct losses losses = {0};
+
+    assert_true(watch_set_online(cpu, false));
+    assert_true(watch_set_online(cpu, true));
+    watch_until(&w, 1, look_lost, NULL);
+    w.source->losses(w.self, &losses);
+    assert_true(losses.count[LOSS_SIDEBAND] > 0);
+    w.source->free(w.self);
+    batch_free(w.batch);
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_life_in_order),
+        cmocka_unit_test(test_a_cpu_that_comes_was_not_seen),
+    };
+
+    if (argc > 1 && strcmp(argv[1], "--live") == 0)
+        return 0;
+    if (geteuid() != 0) {
+        printf("skipped: perf events of all CPUs need root\n");
+        return 77;
+    }
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,191 @@
+/* What tests of samples have in common: records of one program, and the modules around samples.c played: names, rows, kernel symbols and
+ * the interpreter's names; the process table is the real one. */
+#pragma once
+
+#include "resolve/samples.h"
+
+#include "base/clock.h"
+#include "resolve/interpreted.h"
+#include "resolve/python.h"
+#include "resolve/unwind.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+
+#define PROGRAM      0x40000000u /* PIDs of no process of this machine */
+#define GONE         0x40000001u
+#define EVALUATOR_OFFSET 0x5eee /* in the program */
+#define EVALUATOR        (0x1000 + EVALUATOR_OFFSET - 0x5000 + 1) /* return address */
+#define EXEC_ADDRESS 0xffffffff81234500 /* in load_elf_binary */
+
+/* ---- the other modules, played ---- */
+
+static size_t name_padding; /* makes names long */
+
+int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset, struct symbol *ret)
+{
+    static char name[70000];
+    (void)s;
+    if (file_offset == EVALUATOR_OFFSET) {
+        *ret = (struct symbol){.function = "_PyEval_EvalFrameDefault", .system_name = ""};
+        return 0;
+    }
+    int n = snprintf(name, 128, "%s+%lx", strrchr(object->path, '/') + 1, (unsigned long)file_offset);
+    memset(name + n, 'x', name_padding);
+    name[(size_t)n + name_padding] = '\0';
+    const int found = strcmp(object->path, "/lib/stripped.so") != 0;
+    *ret =
+        (struct symbol){.function = found ? name : "", .system_name = "", .address = file_offset + 0x10000};
+    return found ? 0 : -ENOENT;
+}
+
+/* Of even code objects: "pNN". */
+int pythons_find(struct pythons *p, uint32_t pid, const struct python_entry *entry, struct python_name *ret)
+{
+    static char names[64][8];
+    (void)p;
+    assert_int_equal(pid, PROGRAM);
+    assert_int_equal(entry->code & PYTHON_MARK, 0);
+    snprintf(names[entry->code % 64], sizeof(names[0]), "p%u", (unsigned)entry->code);
+    *ret = (struct python_name){.function = names[entry->code % 64], .file = "/x.py", .line = entry->instruction};
+    return entry->code % 2 ? -ENOENT : 0;
+}
+
+bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct frame *ret)
+{
+    static char names[8][32];
+    static unsigned next;
+    char *name = names[next++ % 8];
+    (void)k;
+    if (address == EXEC_ADDRESS)
+        snprintf(name, sizeof(names[0]), "load_elf_binary");
+    else
+        snprintf(name, sizeof(names[0]), "k%lx", (unsigned long)address);
+    *ret = (struct frame){.kind = FRAME_KERNEL,
+                          .function = name,
+                          .file = "",
+                          .mapping = "[kernel.kallsyms]",
+                          .build_id = "",
+                          .address = address};
+    return true;
+}
+
+#define FINISH_MORE 2
+
+static enum unwind_end finish_end;
+static size_t finish_more = FINISH_MORE;
+static unsigned finish_calls;
+
+int unwind_finish_sample(const struct cpu_sample *record, const struct process *process,
+                         struct unwind_cache *cache, struct interpreted *interpreted, uint64_t *ret_frames,
+                         size_t max, size_t *ret_count)
+{
+    (void)cache;
+    assert_non_null(process);
+    assert_true(record->stack_bytes > 0);
+    assert_true(max >= 2);
+    finish_calls++;
+    for (size_t i = 0; i < finish_more; i++) /* each has 256 bytes of stack */
+        interpreted_pass(interpreted, record->user_frames + i, 0x7000 + 256 * i, 0x7100 + 256 * i);
+    ret_frames[0] = 0x1101;
+    ret_frames[1] = 0x1201;
+    *ret_count = finish_more;
+    return finish_end;
+}
+
+/* ---- fixture ---- */
+
+struct fixture {
+    struct processes *processes;
+    struct sample_resolver *resolver;
+    struct losses losses;
+    union {
+        struct cpu_sample record;
+        char room[sizeof(struct cpu_sample) + 65536];
+    } r;
+};
+
+static void tell_mmap(struct fixture *f, uint64_t start, uint64_t end, uint64_t offset, const char *path)
+{
+    union {
+        struct process_mmap r;
+        char room[sizeof(struct process_mmap) + 256];
+    } m = {.r = {.start = start, .size_bytes = end - start, .file_offset = offset}};
+    m.r.path_bytes = (uint16_t)(strlen(path) + 1);
+    memcpy(m.r.path, path, m.r.path_bytes);
+    m.r.h = (struct wire_header){.size_bytes = (sizeof(m.r) + m.r.path_bytes + 7) & ~7u,
+                                 .kind = WIRE_PROCESS_MMAP,
+                                 .time_ns = 12,
+                                 .pid = PROGRAM,
+                                 .tid = PROGRAM};
+    processes_apply(f->processes, &m.r.h);
+}
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof(*f));
+    *state = f;
+    name_padding = 0;
+    finish_end = UNWIND_END_ENTRY;
+    assert_int_equal(processes_new(8 << 20, &f->processes), 0);
+    assert_int_equal(sample_resolver_new(f->processes, NULL, NULL, NULL, (struct pythons *)f, &f->resolver), 0);
+    const struct process_fork fork = {.h = {sizeof(fork), WIRE_PROCESS_FORK, 0, 10, PROGRAM, PROGRAM},
+                                      .parent_pid = 1};
+    processes_apply(f->processes, &fork.h);
+    const struct process_exec exec = {.h = {sizeof(exec), WIRE_PROCESS_EXEC, 0, 11, PROGRAM, PROGRAM},
+                                      .comm = "program"};
+    processes_apply(f->processes, &exec.h);
+    tell_mmap(f, 0x1000, 0x2000, 0x5000, "/bin/program");
+    tell_mmap(f, 0x3000, 0x4000, 0, "/lib/stripped.so");
+    tell_mmap(f, 0x8000, 0x9000, 0, "//anon");
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    struct fixture *f = *state;
+    sample_resolver_free(f->resolver);
+    processes_free(f->processes);
+    free(f);
+    return 0;
+}
+
+static struct cpu_sample *make(struct fixture *f, uint32_t pid, unsigned kernel, unsigned user, unsigned end)
+{
+    struct cpu_sample *r = &f->r.record;
+    *r = (struct cpu_sample){
+        .weight_ns = 52631578,
+        .cpu = 1,
+        .kernel_frames = (uint16_t)kernel,
+        .user_frames = (uint16_t)user,
+        .user_end = (uint8_t)end,
+        .comm = "thread",
+    };
+    r->h = (struct wire_header){.size_bytes = (uint32_t)(sizeof(*r) + (kernel + user) * 8),
+                                .kind = WIRE_CPU_SAMPLE,
+                                .time_ns = 20,
+                                .pid = pid,
+                                .tid = pid + 7};
+    return r;
+}
+
+static uint64_t sum(const struct losses *l)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < LOSS_COUNT; i++)
+        n += l->count[i];
+    return n;
+}
