@@ -4,6 +4,7 @@
 #include "agent/budget.h"
 #include "agent/loop.h"
 #include "agent/pipeline.h"
+#include "agent/profile_export.h"
 #include "aggregate/requests.h"
 #include "aggregate/windows.h"
 #include "base/buf.h"
@@ -21,7 +22,8 @@
 
 #define SLOT_NS     (5 * 1000000000ull)
 #define SLOTS       24
-#define MEMORY_TICKS 5 /* memory is looked at every so many seconds: that costs a millisecond */
+#define MEMORY_TICKS 5 /* memory is looked at every so many seconds, where there is enough: that costs a millisecond */
+#define SAY_AGAIN_NS (60 * 1000000000ull)
 #define LOCK_PATH   "/run/sonde.lock"
 
 /* The pipeline's, as of the last second: who reads them never waits for a turn of it. */
@@ -34,12 +36,16 @@ struct figures {
 struct agent {
     struct config config;
     struct pipeline *pipeline;
+    struct loop *loop;
     struct windows *windows;
     struct requests *requests;
+    struct profile_export *profile_export; /* NULL: nobody is sent anything */
     struct attach_report report;
     int lock_fd;
     uint64_t start_ns;
     uint64_t ticks, memory_bytes;
+    uint64_t said_short_ns;       /* when it was last said that memory is short; 0: never */
+    uint64_t cache_cuts, history_cuts; /* under `lock` */
 
     pthread_mutex_t lock; /* over what the page reads: */
     struct budget budget;
@@ -51,6 +57,8 @@ struct agent {
 static int take_sample(void *context, const struct sample *sample)
 {
     struct agent *a = context;
+    if (a->profile_export)
+        profile_export_add(a->profile_export, sample);
     return windows_add(a->windows, sample);
 }
 
@@ -62,25 +70,46 @@ static int take_request(void *context, struct request *request)
 
 /* ---- once a second ---- */
 
-/* Caches first, which costs only work; where that was not enough, the older half of the windows, every time anew. */
+/* Caches first, which costs only work; where that was not enough, the older half of what waits for a receiver and of the windows, every
+ * time anew, of these down to so little that it cannot be what is too much. */
 static void give_memory_back(struct agent *a, bool caches_are_cut)
 {
-    if (!caches_are_cut)
+    const uint64_t now_ns = clock_monotonic_ns();
+    if (!a->said_short_ns || now_ns - a->said_short_ns >= SAY_AGAIN_NS) {
         log_warning("budget.memory: %.1f MiB in use, %.1f MiB allowed; caches are cut, then the oldest samples",
                     (double)a->memory_bytes / (1 << 20), (double)a->config.budget_memory_bytes / (1 << 20));
-    else
+        a->said_short_ns = now_ns;
+    }
+    const bool cut_history = caches_are_cut && windows_bytes(a->windows) > a->config.budget_memory_bytes / 16;
+    if (caches_are_cut && a->profile_export)
+        profile_export_trim(a->profile_export);
+    if (cut_history)
         windows_trim(a->windows);
     pipeline_trim(a->pipeline);
     malloc_trim(0);
+    pthread_mutex_lock(&a->lock);
+    a->cache_cuts++;
+    a->history_cuts += cut_history;
+    pthread_mutex_unlock(&a->lock);
 }
 
-static void publish_figures(struct agent *a)
+/* Every second where it may soon be too much. */
+static bool look_at_memory(struct agent *a)
 {
-    struct figures now = {.samples = pipeline_samples(a->pipeline), .helper_cpu_ns = pipeline_helper_cpu_ns(a->pipeline)};
+    const uint64_t allowed = a->config.budget_memory_bytes;
+    if (a->ticks++ % MEMORY_TICKS != 0 && a->memory_bytes < allowed - allowed / 8)
+        return false;
+    a->memory_bytes = budget_own_resident_bytes() + pipeline_kernel_bytes(a->pipeline);
+    return true;
+}
+
+static void publish_figures(struct agent *a, uint64_t helper_cpu_ns)
+{
+    struct figures now = {.samples = pipeline_samples(a->pipeline), .helper_cpu_ns = helper_cpu_ns};
     if (metric_set_new(&now.metrics) < 0)
         return;
-    pipeline_metrics(a->pipeline, now.metrics);
     pipeline_losses(a->pipeline, &now.losses);
+    pipeline_metrics(a->pipeline, &now.losses, now.metrics);
     pthread_mutex_lock(&a->lock);
     struct figures before = a->figures;
     a->figures = now;
@@ -88,12 +117,10 @@ static void publish_figures(struct agent *a)
     metric_set_free(before.metrics);
 }
 
-static void keep_budget(struct agent *a)
+static void keep_budget(struct agent *a, uint64_t helper_cpu_ns)
 {
-    uint64_t cpu_ns = budget_own_cpu_ns() + pipeline_helper_cpu_ns(a->pipeline) + pipeline_run_time_ns(a->pipeline);
-    bool memory_is_new = a->ticks++ % MEMORY_TICKS == 0;
-    if (memory_is_new)
-        a->memory_bytes = budget_own_resident_bytes() + pipeline_kernel_bytes(a->pipeline);
+    uint64_t cpu_ns = budget_own_cpu_ns() + helper_cpu_ns + pipeline_run_time_ns(a->pipeline);
+    bool memory_is_new = look_at_memory(a);
     uint64_t memory_bytes = a->memory_bytes;
     pthread_mutex_lock(&a->lock);
     bool was_over = a->budget.over_memory;
@@ -113,8 +140,11 @@ static void keep_budget(struct agent *a)
 static bool every_second(void *context)
 {
     struct agent *a = context;
-    keep_budget(a);
-    publish_figures(a);
+    const uint64_t helper_cpu_ns = pipeline_helper_cpu_ns(a->pipeline);
+    keep_budget(a, helper_cpu_ns);
+    publish_figures(a, helper_cpu_ns);
+    if (a->profile_export)
+        profile_export_tick(a->profile_export);
     return true;
 }
 
@@ -152,6 +182,32 @@ static void log_report(const struct attach_report *report)
     }
 }
 
+static int attach(const struct config *config, void *context, struct attach_report *report, struct pipeline **ret)
+{
+    struct pipeline_options options = {
+        .sources = {.sample_hz = (uint32_t)config->profile_rate_hz,
+                    .ring_bytes = config->budget_memory_bytes / 16,
+                    .table_bytes = config->budget_memory_bytes / 4,
+                    .links = config->links_enabled},
+        .memory_bytes = config->budget_memory_bytes,
+    };
+    struct pipeline_sink sink = {
+        .context = context,
+        .sample = config->profile_enabled ? take_sample : NULL,
+        .request = config->requests_enabled ? take_request : NULL,
+    };
+    return pipeline_new(&options, &sink, report, ret);
+}
+
+int agent_try(const struct config *config, struct attach_report *report)
+{
+    struct pipeline *pipeline;
+    int r = attach(config, NULL, report, &pipeline);
+    if (r == 0)
+        pipeline_free(pipeline);
+    return r;
+}
+
 int agent_new(const struct config *config, struct agent **ret)
 {
     _cleanup_(agent_freep) struct agent *a = calloc(1, sizeof(*a));
@@ -174,19 +230,14 @@ int agent_new(const struct config *config, struct agent **ret)
     r = requests_new(config->budget_memory_bytes / 16, &a->requests);
     if (r < 0)
         return r;
-    struct pipeline_options options = {
-        .sources = {.sample_hz = (uint32_t)config->profile_rate_hz,
-                    .ring_bytes = config->budget_memory_bytes / 16,
-                    .table_bytes = config->budget_memory_bytes / 4},
-        .memory_bytes = config->budget_memory_bytes,
-    };
-    struct pipeline_sink sink = {
-        .context = a,
-        .sample = config->profile_enabled ? take_sample : NULL,
-        .request = config->requests_enabled ? take_request : NULL,
-    };
-    r = pipeline_new(&options, &sink, &a->report, &a->pipeline);
+    r = attach(config, a, &a->report, &a->pipeline);
     log_report(&a->report);
+    if (r < 0)
+        return r;
+    r = profile_export_new(config, &a->profile_export); /* after the helper was forked */
+    if (r < 0)
+        return r;
+    r = loop_new(a->pipeline, &a->loop);
     if (r < 0)
         return r;
     *ret = take_ptr(a);
@@ -197,7 +248,12 @@ void agent_free(struct agent *a)
 {
     if (!a)
         return;
-    pipeline_free(a->pipeline);
+    loop_free(a->loop);
+    profile_export_end(a->profile_export);
+    pipeline_free(a->pipeline); /* nobody is probed while a receiver is waited for */
+    if (a->profile_export)
+        log_debug("nothing is attached any more; the last profiles are waited for");
+    profile_export_free(a->profile_export);
     requests_free(a->requests);
     windows_free(a->windows);
     metric_set_free(a->figures.metrics);
@@ -212,10 +268,10 @@ int agent_run(struct agent *a)
     int r = pipeline_start(a->pipeline);
     if (r < 0)
         return r;
-    publish_figures(a);
+    publish_figures(a, pipeline_helper_cpu_ns(a->pipeline));
     struct loop_options options = {.context = a, .tick = every_second};
     struct loop_end end;
-    r = loop_run(a->pipeline, &options, &end);
+    r = loop_run(a->loop, &options, &end);
     if (r == 0)
         log_info("stopped");
     return r;
@@ -233,7 +289,7 @@ int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *fi
 int agent_requests(void *agent, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count)
 {
     struct agent *a = agent;
-    uint64_t now_ns = clock_unix_ns(), span_ns = seconds * 1000000000ull;
+    uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
     return requests_slowest(a->requests, now_ns > span_ns ? now_ns - span_ns : 0, max, ret, ret_count);
 }
 
@@ -252,7 +308,7 @@ int agent_metrics(void *agent, struct metric_set *set)
     struct utsname uts = {0};
     uname(&uts);
     pthread_mutex_lock(&a->lock);
-    const uint64_t helper_cpu_ns = a->figures.helper_cpu_ns;
+    const uint64_t helper_cpu_ns = a->figures.helper_cpu_ns, cache_cuts = a->cache_cuts, history_cuts = a->history_cuts;
     if (a->figures.metrics)
         metric_add_set(set, a->figures.metrics);
     pthread_mutex_unlock(&a->lock);
@@ -270,6 +326,10 @@ int agent_metrics(void *agent, struct metric_set *set)
                METRIC_NO_LABELS);
     metric_add(set, "sonde_self_budget_memory_allowed_bytes", METRIC_GAUGE, "bytes", "What it is allowed (budget.memory).",
                b.memory_bytes_allowed, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_budget_memory_cuts", METRIC_COUNTER, "", "How often memory was given back to keep to budget.memory.",
+               (double)cache_cuts, METRIC_LABELS({"what", "caches"}));
+    metric_add(set, "sonde_self_budget_memory_cuts", METRIC_COUNTER, "", "How often memory was given back to keep to budget.memory.",
+               (double)history_cuts, METRIC_LABELS({"what", "oldest_samples"}));
     for (enum source_detail d = SOURCE_DETAIL_FULL; d <= SOURCE_DETAIL_LEAST; d++)
         metric_add(set, "sonde_self_budget_detail", METRIC_GAUGE, "", "1 for the detail that is worked at, in the order of shedding.",
                    b.detail == d, METRIC_LABELS({"detail", budget_detail_name(d)}));
@@ -278,8 +338,16 @@ int agent_metrics(void *agent, struct metric_set *set)
                    a->report.entries[i].attached,
                    METRIC_LABELS({"probe", a->report.entries[i].probe}, {"rung", a->report.entries[i].rung}));
     windows_metrics(a->windows, set);
+    if (a->profile_export)
+        profile_export_metrics(a->profile_export, set);
     requests_metrics(a->requests, set);
     return metric_set_error(set);
+}
+
+/* What is sampled now, not what was configured. */
+static double current_sample_hz(const struct agent *a, enum source_detail detail)
+{
+    return a->config.profile_enabled ? (double)a->config.profile_rate_hz / source_detail_samples_every(detail) : 0;
 }
 
 int agent_status(void *agent, char **ret_json)
@@ -296,9 +364,9 @@ int agent_status(void *agent, char **ret_json)
     buf_put_json_string(&out, uts.nodename);
     buf_puts(&out, ",\"kernel\":");
     buf_put_json_string(&out, uts.release);
-    buf_printf(&out, ",\"uptime_seconds\":%.1f,\"samples\":%llu,\"sample_hz\":%lld,\"losses\":{",
+    buf_printf(&out, ",\"uptime_seconds\":%.1f,\"samples\":%llu,\"sample_hz\":%g,\"losses\":{",
                (clock_monotonic_ns() - a->start_ns) / 1e9, (unsigned long long)figures.samples,
-               (long long)a->config.profile_rate_hz);
+               current_sample_hz(a, b.detail));
     for (int i = 0; i < LOSS_COUNT; i++)
         buf_printf(&out, "%s\"%s\":%llu", i ? "," : "", loss_name(i), (unsigned long long)figures.losses.count[i]);
     buf_printf(&out, "},\"budget\":{\"detail\":\"%s\",\"cpu_share\":%.6f,\"cpu_share_allowed\":%.6f,\"memory_bytes\":%llu,\"memory_bytes_allowed\":%llu},\"probes\":",

@@ -4,6 +4,7 @@
 
 #include "agent/config.h"
 #include "base/cleanup.h"
+#include "model/attach.h"
 #include "model/metric.h"
 #include "model/profile.h"
 #include "model/request.h"
@@ -13,10 +14,14 @@
 
 struct agent;
 
-/* Opens and attaches all that the configuration wants; logs what could not be. -EBUSY: another agent runs on this node. */
+/* Opens and attaches all that the configuration wants; logs what could not be. -EBUSY: another agent runs on this node
+ * (logged). From then on SIGINT and SIGTERM end agent_run, so that nobody who finds its page can stop it too early to be heard. */
 int agent_new(const struct config *config, struct agent **ret);
 void agent_free(struct agent *a);
 DEFINE_FREEP(agent)
+
+/* What agent_new would attach is attached, told in `report` (also on failure) and let go: no agent of the node comes of it. */
+int agent_try(const struct config *config, struct attach_report *report);
 
 /* Works until SIGINT or SIGTERM. */
 int agent_run(struct agent *a);

@@ -25,12 +25,12 @@ void budget_init(struct budget *b, double cpu_share_allowed, uint64_t memory_byt
 static double share_over_window(const struct budget *b)
 {
     if (b->measured < 2)
-        return 0;
+        return b->cpu_share; /* the last that is known */
     unsigned slots = BUDGET_WINDOW_SECONDS + 1;
     unsigned last = (b->measured - 1) % slots, first = b->measured > slots ? b->measured % slots : 0;
     uint64_t elapsed = b->time_ns[last] - b->time_ns[first];
-    if (!elapsed || b->cpu_ns[last] < b->cpu_ns[first]) /* programs that were detached take their run time with them */
-        return 0;
+    if (!elapsed)
+        return b->cpu_share;
     return (double)(b->cpu_ns[last] - b->cpu_ns[first]) / elapsed / b->cpus;
 }
 
@@ -45,6 +45,8 @@ static bool change(struct budget *b, enum source_detail detail, uint64_t now_ns)
 
 bool budget_measure(struct budget *b, uint64_t now_ns, uint64_t cpu_ns, uint64_t memory_bytes)
 {
+    if (b->measured && cpu_ns < b->cpu_ns[(b->measured - 1) % (BUDGET_WINDOW_SECONDS + 1)])
+        b->measured = 0; /* programs that were detached take their run time with them */
     unsigned slot = b->measured % (BUDGET_WINDOW_SECONDS + 1);
     b->cpu_ns[slot] = cpu_ns;
     b->time_ns[slot] = now_ns;

@@ -4,15 +4,20 @@
 
 #include "base/address.h"
 #include "base/cleanup.h"
+#include "base/host_name.h"
 #include "base/units.h"
+
+#include "otlp/settings.h"
+#include "otlp/transport.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <yaml.h>
 
-enum key_type { KEY_BOOL, KEY_INTEGER, KEY_PERCENT, KEY_SIZE, KEY_TEXT, KEY_ADDRESS, KEY_CHOICE };
+enum key_type { KEY_BOOL, KEY_INTEGER, KEY_PERCENT, KEY_SIZE, KEY_ADDRESS, KEY_HOSTS, KEY_CHOICE, KEY_URL, KEY_TEXT, KEY_SECRET };
 
 struct key {
     const char *name;
@@ -23,20 +28,34 @@ struct key {
     const char *help;
 };
 
+#define SHOWN_MAX 60 /* of a value that is wrong, in a message */
+#define NOT_SHOWN "(not shown)" /* for a secret; and it is none itself */
+
 #define FIELD(f) offsetof(struct config, f), sizeof(((struct config *)0)->f)
 
 static const struct key keys[] = {
     {"profile.enabled", KEY_BOOL, FIELD(profile_enabled), 0, 0, "true or false", "sample what runs on the CPUs"},
     {"profile.rate", KEY_INTEGER, FIELD(profile_rate_hz), 1, 1000, "a whole number of Hz, 1 to 1000", "CPU samples a second and CPU"},
     {"requests.enabled", KEY_BOOL, FIELD(requests_enabled), 0, 0, "true or false", "watch HTTP requests at the sockets"},
+    {"links.enabled", KEY_BOOL, FIELD(links_enabled), 0, 0, "true or false", "attach to programs that trace requests with libsonde, so that samples say which request they were taken in"},
     {"budget.cpu", KEY_PERCENT, FIELD(budget_cpu_share), 0.0001, 1, "a share of the machine, 0.01% to 100%, such as 1%", "CPU that Sonde may take, its BPF programs included"},
     {"budget.memory", KEY_SIZE, FIELD(budget_memory_bytes), 48 << 20, 1e12, "a size of at least 48MiB, such as 64MiB", "memory that Sonde may take, BPF maps included"},
     {"page.listen", KEY_ADDRESS, FIELD(page_listen), 0, 0, "ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070", "where the page is served"},
-    {"page.allowed_hosts", KEY_TEXT, FIELD(page_allowed_hosts), 0, 0, "host names separated by commas", "names besides this host's own that browsers may use (reverse proxies)"},
+    {"page.allowed_hosts", KEY_HOSTS, FIELD(page_allowed_hosts), 0, 0, "names or addresses of hosts, each with a port or for any, separated by commas, such as sonde.example.org, localhost:8080, [::1]:8080", "names besides this host's own that browsers may use (reverse proxies)"},
+    {"otlp.profiles_endpoint", KEY_URL, FIELD(otlp_profiles_endpoint), 0, 0, "a URL of http or https, such as http://collector:4318/v1development/profiles, or nothing", "where profiles are sent to, as OTLP"},
+    {"otlp.protocol", KEY_CHOICE, FIELD(otlp_protocol), 0, 0, "http/protobuf, grpc", "what is spoken there; a URL of gRPC has no path: http://collector:4317"},
+    {"otlp.interval", KEY_INTEGER, FIELD(otlp_interval_s), 1, 300, "a whole number of seconds, 1 to 300", "how much time a packet of profiles is about"},
+    {"otlp.compression", KEY_CHOICE, FIELD(otlp_compression), 0, 0, "gzip, none", "of what is sent"},
+    {"otlp.timeout", KEY_INTEGER, FIELD(otlp_timeout_ms), 1, 600000, "a whole number of milliseconds, 1 to 600000", "for one attempt to deliver a packet"},
+    {"otlp.headers", KEY_SECRET, FIELD(otlp_headers), 0, 0, "name=value,..., values percent-encoded", "headers of HTTP that go with each packet; never shown"},
+    {"otlp.certificate", KEY_TEXT, FIELD(otlp_certificate), 0, 0, "a path", "file of the certificates that are trusted, in place of the system's"},
+    {"otlp.client_certificate", KEY_TEXT, FIELD(otlp_client_certificate), 0, 0, "a path", "file of the certificate that says who we are"},
+    {"otlp.client_key", KEY_TEXT, FIELD(otlp_client_key), 0, 0, "a path", "file of its key"},
     {"log.level", KEY_CHOICE, FIELD(log_level), 0, 0, "error, warning, info, debug", "how much is logged"},
 };
 
 static const size_t key_count = sizeof(keys) / sizeof(keys[0]);
+_Static_assert(sizeof(keys) / sizeof(keys[0]) <= 32, "bits of config.inherited");
 
 void config_defaults(struct config *c)
 {
@@ -47,6 +66,10 @@ void config_defaults(struct config *c)
         .budget_cpu_share = 0.01,
         .budget_memory_bytes = 64 << 20,
         .page_listen = "127.0.0.1:7070",
+        .otlp_protocol = "http/protobuf",
+        .otlp_compression = "gzip",
+        .otlp_timeout_ms = OTLP_TIMEOUT_MS,
+        .otlp_interval_s = 10,
         .log_level = "info",
     };
 }
@@ -76,6 +99,48 @@ static bool is_address(const char *value)
     return address_parse(value, &address, &size) == 0;
 }
 
+/* The first entry that names no host; NULL: there is none. */
+static const char *find_bad_host(const char *list, int *ret_length)
+{
+    struct host_name host;
+    for (;;) {
+        const char *entry = list + strspn(list, " \t");
+        int r = host_name_next(&list, &host);
+        if (r < 0)
+            *ret_length = (int)strcspn(entry, ",");
+        if (r <= 0)
+            return r < 0 ? entry : NULL;
+    }
+}
+
+static bool is_url(const char *value)
+{
+    const char *host = strncmp(value, "http://", 7) == 0    ? value + 7
+                       : strncmp(value, "https://", 8) == 0 ? value + 8
+                                                            : NULL;
+    if (!host || !*host || strchr("/?#:", *host))
+        return false;
+    for (const char *c = value; *c; c++)
+        if (*c <= ' ' || *c >= 0x7f || *c == '"')
+            return false;
+    return otlp_transport_check_url(value, false, &(const char *){0}) == 0; /* what could not be sent to is told here, with file and line */
+}
+
+/* One that can stand between quotes in a line of YAML. */
+static bool is_plain(const char *value)
+{
+    for (; *value; value++)
+        if ((unsigned char)*value < ' ' || *value == 0x7f || *value == '"' || *value == '\\')
+            return false;
+    return true;
+}
+
+/* Of any words, as many as there is room for. */
+static bool is_text(const struct key *k)
+{
+    return k->type == KEY_ADDRESS || k->type == KEY_HOSTS || k->type == KEY_URL || k->type == KEY_TEXT || k->type == KEY_SECRET;
+}
+
 static bool set_key(struct config *c, const struct key *k, const char *value)
 {
     void *field = (char *)c + k->offset;
@@ -93,12 +158,21 @@ static bool set_key(struct config *c, const struct key *k, const char *value)
     }
     case KEY_CHOICE:
     case KEY_ADDRESS:
+    case KEY_HOSTS:
+    case KEY_URL:
     case KEY_TEXT:
+    case KEY_SECRET:
+        if (k->type == KEY_URL && value[0] && !is_url(value))
+            return false;
+        if ((k->type == KEY_TEXT || k->type == KEY_SECRET) && !is_plain(value))
+            return false;
+        if (k->type == KEY_SECRET && strcmp(value, NOT_SHOWN) == 0)
+            return false;
         if (k->type == KEY_CHOICE && !is_choice(k->allowed, value))
             return false;
         if (k->type == KEY_ADDRESS && !is_address(value))
             return false;
-        if (strlen(value) >= k->size)
+        if (k->type == KEY_HOSTS && find_bad_host(value, &(int){0}))
             return false;
         memcpy(field, value, strlen(value) + 1);
         return true;
@@ -116,20 +190,109 @@ static void list_keys(const char *prefix, char *out, size_t size)
             used += snprintf(out + used, size - used, "%s%s", used ? ", " : "", keys[i].name);
 }
 
+static void drop_inherited(struct config *c)
+{
+    struct config defaults;
+    config_defaults(&defaults);
+    for (size_t i = 0; i < key_count; i++)
+        if (c->inherited >> i & 1)
+            memcpy((char *)c + keys[i].offset, (char *)&defaults + keys[i].offset, keys[i].size);
+    c->inherited = 0;
+}
+
 int config_set_value(struct config *c, const char *where, const char *name, const char *value, char error[CONFIG_ERROR_BYTES])
 {
     const struct key *k = find_key(name);
     if (!k) {
-        char known[320];
+        char known[400];
         list_keys("", known, sizeof(known));
         snprintf(error, CONFIG_ERROR_BYTES, "%s: unknown key '%.60s'; known keys: %s", where, name, known);
         return -EINVAL;
     }
-    if (!set_key(c, k, value)) {
-        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: '%.60s' is not allowed; allowed: %s", where, name, value, k->allowed);
+    if (is_text(k) && strlen(value) >= k->size) {
+        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: %zu bytes are more than the %zu that are allowed", where, name, strlen(value), k->size - 1);
         return -EINVAL;
     }
+    if (!set_key(c, k, value) && (k->type == KEY_SECRET || k->type == KEY_URL)) {
+        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: what it is set to is not allowed; allowed: %s", where, name, k->allowed);
+        return -EINVAL;
+    }
+    if (!set_key(c, k, value)) {
+        int length = SHOWN_MAX;
+        const char *bad = k->type == KEY_HOSTS ? find_bad_host(value, &length) : NULL;
+        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: '%.*s' is not allowed; allowed: %s", where, name, length < SHOWN_MAX ? length : SHOWN_MAX,
+                 bad ? bad : value, k->allowed);
+        return -EINVAL;
+    }
+    c->inherited &= ~(1u << (k - keys));
+    if (k->type == KEY_URL)
+        drop_inherited(c);
     return 0;
+}
+
+bool config_is_grpc(const struct config *c)
+{
+    return strcmp(c->otlp_protocol, "grpc") == 0;
+}
+
+/* The variable that otlp_settings_read took it from: that of profiles, or that of all signals. */
+static void name_variable(char ret[64], const char *name)
+{
+    snprintf(ret, 64, "OTEL_EXPORTER_OTLP_PROFILES_%s", name);
+    const char *value = getenv(ret);
+    if (!value || !*value)
+        snprintf(ret, 64, "OTEL_EXPORTER_OTLP_%s", name);
+}
+
+static void set_from_environment(struct config *c, const char *variable, const char *name, const char *value, char *error)
+{
+    char where[64];
+    name_variable(where, variable);
+    if (value[0] && config_set_value(c, where, name, value, error) < 0)
+        c->otlp_profiles_endpoint[0] = '\0'; /* half of what was wanted would go to the wrong place, or in the wrong name */
+}
+
+/* What says who we are: to nobody but the environment's endpoint, and without one nobody asks what it is worth. */
+static void inherit(struct config *c, const char *variable, const char *name, const char *value, char *error)
+{
+    if (!c->otlp_profiles_endpoint[0])
+        return;
+    set_from_environment(c, variable, name, value, error);
+    c->inherited |= 1u << (find_key(name) - keys);
+}
+
+/* Whether it could be sent to, or the reason: what is one of HTTP may be none of gRPC. */
+static void check_environment_endpoint(struct config *c, char *error)
+{
+    char where[64];
+    const char *why = "";
+    if (!c->otlp_profiles_endpoint[0] || otlp_transport_check_url(c->otlp_profiles_endpoint, config_is_grpc(c), &why) == 0)
+        return;
+    name_variable(where, "ENDPOINT");
+    snprintf(error, CONFIG_ERROR_BYTES, "%s: %s", where, why);
+    c->otlp_profiles_endpoint[0] = '\0';
+}
+
+void config_environment(struct config *c, char error[CONFIG_ERROR_BYTES])
+{
+    struct otlp_settings s;
+    error[0] = '\0';
+    if (otlp_settings_read(&s, OTLP_SIGNAL_PROFILES) < 0) {
+        snprintf(error, CONFIG_ERROR_BYTES, "OTEL_EXPORTER_OTLP_...: out of memory");
+    } else {
+        set_from_environment(c, "ENDPOINT", "otlp.profiles_endpoint", s.endpoint, error);
+        inherit(c, "PROTOCOL", "otlp.protocol", s.protocol == OTLP_GRPC ? "grpc" : "http/protobuf", error);
+        check_environment_endpoint(c, error);
+        inherit(c, "HEADERS", "otlp.headers", s.headers, error);
+        inherit(c, "CLIENT_CERTIFICATE", "otlp.client_certificate", s.client_certificate, error);
+        inherit(c, "CLIENT_KEY", "otlp.client_key", s.client_key, error);
+        set_from_environment(c, "CERTIFICATE", "otlp.certificate", s.certificate, error);
+        set_from_environment(c, "COMPRESSION", "otlp.compression", s.uncompressed ? "none" : "", error);
+        c->otlp_timeout_ms = s.timeout_ms;
+        if (!c->otlp_profiles_endpoint[0])
+            drop_inherited(c);
+    }
+    otlp_settings_free(&s);
 }
 
 int config_set(struct config *c, const char *assignment, char error[CONFIG_ERROR_BYTES])
@@ -296,10 +459,19 @@ bool config_describe(const struct config *c, size_t i, struct config_key_descrip
     case KEY_SIZE:
         snprintf(ret->value, sizeof(ret->value), "%lluMiB", (unsigned long long)(*(const uint64_t *)field >> 20));
         break;
-    case KEY_TEXT:
     case KEY_ADDRESS:
+    case KEY_HOSTS:
     case KEY_CHOICE:
+    case KEY_TEXT:
         snprintf(ret->value, sizeof(ret->value), "%s", (const char *)field);
+        break;
+    case KEY_URL:
+        otlp_url_shown(field, ret->value);
+        ret->is_cut = strcmp(ret->value, field) != 0;
+        break;
+    case KEY_SECRET:
+        ret->is_cut = *(const char *)field;
+        snprintf(ret->value, sizeof(ret->value), "%s", ret->is_cut ? NOT_SHOWN : "");
         break;
     }
     return true;

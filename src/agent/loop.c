@@ -12,11 +12,12 @@
 #define TURN_MS 250
 #define TICK_MS 1000
 #define POLL_MAX 1024
+#define LAST_TURNS_MAX 16 /* of a full ring: what comes in meanwhile does not keep us for ever */
 
 struct loop {
     uv_loop_t uv;
     struct pipeline *pipeline;
-    const struct loop_options *options;
+    const struct loop_options *options; /* while it runs */
     struct loop_end end;
     uv_timer_t turn, tick, deadline;
     uv_signal_t interrupt, terminate, child;
@@ -99,10 +100,6 @@ static int start_polls(struct loop *l)
 
 static void start_timers(struct loop *l)
 {
-    uv_timer_init(&l->uv, &l->turn);
-    uv_timer_init(&l->uv, &l->tick);
-    uv_timer_init(&l->uv, &l->deadline);
-    l->turn.data = l->tick.data = l->deadline.data = l;
     uv_timer_start(&l->turn, on_turn, 0, TURN_MS);
     if (l->options->tick)
         uv_timer_start(&l->tick, on_tick, TICK_MS, TICK_MS);
@@ -110,18 +107,37 @@ static void start_timers(struct loop *l)
         uv_timer_start(&l->deadline, on_deadline, l->options->duration_ns / 1000000, 0);
 }
 
-static void start_signals(struct loop *l)
+static void watch_child(struct loop *l)
 {
+    if (l->options->child_pid <= 0)
+        return;
+    uv_signal_start(&l->child, on_child, SIGCHLD);
+    on_child(&l->child, SIGCHLD); /* it may have gone before anybody listened */
+}
+
+int loop_new(struct pipeline *p, struct loop **ret)
+{
+    struct loop *l = calloc(1, sizeof(*l));
+    if (!l)
+        return -ENOMEM;
+    int r = uv_loop_init(&l->uv);
+    if (r < 0) {
+        free(l);
+        return r; /* libuv's errors are -errno on Linux */
+    }
+    l->pipeline = p;
+    uv_timer_init(&l->uv, &l->turn);
+    uv_timer_init(&l->uv, &l->tick);
+    uv_timer_init(&l->uv, &l->deadline);
     uv_signal_init(&l->uv, &l->interrupt);
     uv_signal_init(&l->uv, &l->terminate);
     uv_signal_init(&l->uv, &l->child);
+    l->turn.data = l->tick.data = l->deadline.data = l;
     l->interrupt.data = l->terminate.data = l->child.data = l;
     uv_signal_start(&l->interrupt, on_signal, SIGINT);
     uv_signal_start(&l->terminate, on_signal, SIGTERM);
-    if (l->options->child_pid > 0) {
-        uv_signal_start(&l->child, on_child, SIGCHLD);
-        on_child(&l->child, SIGCHLD); /* it may have gone before anybody listened */
-    }
+    *ret = l;
+    return 0;
 }
 
 static void close_handle(uv_handle_t *handle, void *context)
@@ -131,27 +147,39 @@ static void close_handle(uv_handle_t *handle, void *context)
         uv_close(handle, NULL);
 }
 
-int loop_run(struct pipeline *p, const struct loop_options *options, struct loop_end *ret_end)
+void loop_free(struct loop *l)
 {
-    struct loop l = {.pipeline = p, .options = options};
-    int r = uv_loop_init(&l.uv);
-    if (r < 0)
-        return r; /* libuv's errors are -errno on Linux */
-    r = start_polls(&l);
-    start_timers(&l);
-    start_signals(&l);
-    if (r == 0 && !l.end.child_exited)
-        r = uv_run(&l.uv, UV_RUN_DEFAULT);
-    uv_walk(&l.uv, close_handle, NULL);
+    if (!l)
+        return;
+    uv_walk(&l->uv, close_handle, NULL);
     do
-        uv_run(&l.uv, UV_RUN_DEFAULT); /* closes run to their end; a stop that came before makes one run do nothing */
-    while (uv_loop_close(&l.uv) == UV_EBUSY);
-    free(l.polls);
-    if (l.error)
-        return l.error;
-    int last = pipeline_turn(p);
+        uv_run(&l->uv, UV_RUN_DEFAULT); /* closes run to their end; a stop that came before makes one run do nothing */
+    while (uv_loop_close(&l->uv) == UV_EBUSY);
+    free(l->polls);
+    free(l);
+}
+
+int loop_run(struct loop *l, const struct loop_options *options, struct loop_end *ret_end)
+{
+    l->options = options;
+    int r = start_polls(l);
+    if (r < 0)
+        return r;
+    start_timers(l);
+    watch_child(l);
+    if (!l->end.child_exited)
+        uv_run(&l->uv, UV_RUN_DEFAULT);
+    uv_signal_stop(&l->interrupt); /* from here on they do what they do to any program */
+    uv_signal_stop(&l->terminate);
+    uv_signal_stop(&l->child);
+    if (l->error)
+        return l->error;
+    pipeline_stop(l->pipeline);
+    int last = 1;
+    for (int i = 0; i < LAST_TURNS_MAX && last > 0; i++)
+        last = pipeline_turn(l->pipeline);
     if (last < 0 && last != -ENODATA)
         return last;
-    *ret_end = l.end;
+    *ret_end = l->end;
     return 0;
 }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "agent/pipeline.h"
+#include "base/cleanup.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,5 +21,13 @@ struct loop_end {
     int child_status; /* as of waitpid */
 };
 
-/* Runs to the end, then turns the pipeline once more so that nothing seen is left behind. */
-int loop_run(struct pipeline *p, const struct loop_options *options, struct loop_end *ret_end);
+struct loop;
+
+/* From here until loop_run is back, SIGINT and SIGTERM end that run (at once, when they came before it). The caller keeps `p`
+ * until the loop has been freed. */
+int loop_new(struct pipeline *p, struct loop **ret);
+void loop_free(struct loop *l);
+DEFINE_FREEP(loop)
+
+/* Once: runs to the end, then stops the pipeline and turns it until nothing seen is left behind. */
+int loop_run(struct loop *l, const struct loop_options *options, struct loop_end *ret_end);

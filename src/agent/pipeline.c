@@ -6,20 +6,29 @@
  *
  * Data flows one way. The publisher is no exception: what it gives the kernel are facts about files and mappings, which change
  * how much of the next stacks is walked in the kernel and never what a sample says. */
-#include "agent/pipeline.h"
+#include "agent/pipeline_private.h"
 
 #include "agent/process_snapshot.h"
+#include "agent/request_names.h"
+#include "agent/trace_links.h"
 #include "agent/unwind_publisher.h"
+#include "agent/wait_samples.h"
 #include "base/clock.h"
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "diagnose/request.h"
+#include "model/profile.h"
 #include "resolve/kernel.h"
 #include "resolve/processes.h"
+#include "resolve/python.h"
 #include "resolve/samples.h"
 #include "resolve/symbols.h"
 #include "resolve/unwind_cache.h"
 #include "resolve/wait_stacks.h"
 #include "sources/batch.h"
+#include "sources/kernel_names.h"
+#include "sources/link.h"
+#include "sources/offcpu.h"
 #include "sources/pid_namespace.h"
 #include "sources/request_services.h"
 #include "sources/unwind_tables.h"
@@ -28,38 +37,21 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sysinfo.h>
 
-#define SOURCES_MAX       8
 #define BATCH_BYTES       (4 << 20)
 #define EXITED_KEPT_NS    (2 * 1000000000ull) /* longer than any record takes from the kernel to here */
-#define MAPPED_MAX        256 /* more in one turn are published when they are sampled */
+#define PYTHONS_MIN_BYTES (1 << 20) /* a replay cannot ask again for what was forgotten */
+#define LOOK_AHEAD_MAX    1024 /* records */
+#define DESCRIPTORS_MIN   40   /* maps and programs; two more for each CPU */
 
-struct pipeline {
-    struct pipeline_sink sink;
-
-    struct {
-        const struct source *source;
-        void *self;
-    } opened[SOURCES_MAX];
-    size_t opened_count;
-    struct batch *batch;
-    struct wire_writer *record_wire;
-    int record_wire_error; /* its disk is full, or the like: nothing more is written there */
-    struct wire_reader *replay;
-
-    struct processes *processes;
-    struct symbols *symbols;
-    struct kernel_symbols *kernel;
-    struct unwind_cache *unwind_cache;
-    struct sample_resolver *resolver;
-    struct wait_stacks *wait_stacks;    /* that came ahead of their requests */
-    struct unwind_publisher *publisher; /* NULL in a replay */
-    uint32_t mapped[MAPPED_MAX];        /* processes that began or mapped code in this turn */
-    size_t mapped_count;
-
-    struct losses losses; /* of the stages after the sources */
-    uint64_t samples;
-};
+void *pipeline_opened(const struct pipeline *p, const struct source *source)
+{
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].source == source)
+            return p->opened[i].self;
+    return NULL;
+}
 
 /* ---- sources -> batch ---- */
 
@@ -99,78 +91,64 @@ static int drain_sources(struct pipeline *p)
 
 /* ---- resolve -> sink ---- */
 
+static void give_sample(struct pipeline *p, const struct sample *sample)
+{
+    int r = p->sink.sample(p->sink.context, sample);
+    uint64_t count = sample->count ? sample->count : 1;
+    p->samples += r >= 0 ? count : 0;
+    p->losses.count[LOSS_NOT_KEPT] += r < 0 ? count : 0;
+    p->losses.count[LOSS_UNLINKED] += r == PROFILE_UNLINKED;
+}
+
+static void publish_process(struct pipeline *p, const struct cpu_sample *record)
+{
+    processes_at(p->processes, record->h.time_ns);
+    if (p->publisher)
+        unwind_publisher_want(p->publisher, processes_find(p->processes, record->h.pid, record->cgroup_id));
+}
+
 static void take_cpu_sample(struct pipeline *p, const struct cpu_sample *record)
 {
     struct sample sample;
     if (!p->sink.sample)
         return;
+    publish_process(p, record); /* first: naming what is new takes a while, in which further samples are taken */
     sample_resolve(p->resolver, record, &p->losses, &sample);
-    if (p->publisher)
-        unwind_publisher_want(p->publisher, processes_find(p->processes, record->h.pid, record->cgroup_id));
-    if (p->sink.sample(p->sink.context, &sample) == 0)
-        p->samples++;
+    give_sample(p, &sample);
+    publish_process(p, record); /* with the rows that were found missing */
+}
+
+static void take_python_code(struct pipeline *p, const struct python_code *record)
+{
+    if (python_code_is_sound(record))
+        pythons_take(p->pythons, record);
     else
-        p->losses.count[LOSS_NOT_KEPT]++;
+        p->losses.count[LOSS_DECODE]++;
 }
 
-static size_t name_kernel_frames(void *context, const __u64 *addresses, size_t count, struct frame *ret_frames, size_t max)
+/* What was forgotten, to keep within bounds, and is met again. */
+static void ask_for_python_code(struct pipeline *p)
+{
+    struct python_missing missing[64];
+    const size_t count = pythons_missing(p->pythons, missing, array_size(missing));
+    void *cpu = pipeline_opened(p, &source_cpu);
+    for (size_t i = 0; cpu && i < count; i++)
+        cpu_source_tell_again(cpu, missing[i].pid, missing[i].code, missing[i].check);
+}
+
+static void give_waits(void *context, const struct sample *waits)
 {
     struct pipeline *p = context;
-    uint64_t copy[REQUEST_KERNEL_FRAMES];
-    if (count > array_size(copy))
-        count = array_size(copy);
-    for (size_t i = 0; i < count; i++)
-        copy[i] = addresses[i];
-    return sample_resolve_kernel(p->resolver, copy, count, ret_frames, max);
-}
-
-/* Why a wait has no user stack; NULL: it needs none. */
-static const char *count_missing_stack(struct pipeline *p, const struct request_wait *w)
-{
-    switch (w->user_end) {
-    case REQUEST_STACK_SHED:
-        p->losses.count[LOSS_SHED]++;
-        return "not walked, to keep within bounds";
-    case REQUEST_STACK_LOST:
-    case REQUEST_STACK_APART:
-        p->losses.count[LOSS_TRUNCATED]++;
-        return "not kept, to stay within bounds";
-    default:
-        return NULL;
-    }
-}
-
-static size_t name_user_frames(void *context, const struct request_record *record, const struct request_wait *w,
-                               const __u64 *addresses, struct frame *ret_frames, size_t max)
-{
-    struct pipeline *p = context;
-    const struct process *process = processes_find(p->processes, record->h.pid, record->cgroup_id);
-    uint64_t copy[REQUEST_USER_FRAMES];
-    unsigned end = w->user_end;
-    int count = -ENOENT;
-    if (w->user_end == REQUEST_STACK_APART)
-        count = wait_stacks_find(p->wait_stacks, record->h.pid, w->stack, copy, array_size(copy), &end);
-    else if (w->user_end < REQUEST_STACK_APART)
-        for (count = 0; count < w->user_frames && count < (int)array_size(copy); count++)
-            copy[count] = addresses[count];
-    if (count >= 0)
-        return sample_resolve_user(p->resolver, process, copy, (size_t)count, end, &p->losses, ret_frames, max);
-    const char *reason = count_missing_stack(p, w);
-    return reason ? sample_end_stack(reason, 0, ret_frames, max) : 0;
-}
-
-static const struct resource *find_resource(void *context, uint32_t pid, uint64_t cgroup_id)
-{
-    struct pipeline *p = context;
-    const struct process *process = processes_find(p->processes, pid, cgroup_id);
-    return process ? processes_resource(p->processes, process) : NULL;
+    if (p->sink.sample)
+        give_sample(p, waits);
 }
 
 static void name_service(void *context, uint32_t pid, char *out, size_t size)
 {
-    const struct resource *resource = find_resource(context, pid, 0);
-    if (resource)
-        snprintf(out, size, "%s", resource->service_name);
+    struct pipeline *p = context;
+    const struct process *process = processes_find(p->processes, pid, 0);
+    if (process)
+        snprintf(out, size, "%s", processes_resource(p->processes, process)->service_name);
 }
 
 /* The stack of a wait, for a request that will come. Walking it here tells the publisher which rows were missing. */
@@ -188,10 +166,8 @@ static void take_request_stack(struct pipeline *p, const struct cpu_sample *reco
 
 static void take_request(struct pipeline *p, const struct request_record *record)
 {
-    const struct request_names names = {.context = p,
-                                        .kernel_frames = name_kernel_frames,
-                                        .user_frames = name_user_frames,
-                                        .resource = find_resource};
+    struct request_namer namer = {p->processes, p->resolver, p->wait_stacks, &p->losses};
+    const struct request_names names = request_names_by(&namer);
     struct request *request;
     if (!p->sink.request)
         return;
@@ -211,19 +187,21 @@ static void note_mapped(struct pipeline *p, uint32_t pid)
             return;
     if (p->publisher && p->mapped_count < MAPPED_MAX)
         p->mapped[p->mapped_count++] = pid;
+    else
+        p->mapped_is_incomplete = true;
 }
 
 static void publish_mapped(struct pipeline *p)
 {
     for (size_t i = 0; i < p->mapped_count; i++)
         unwind_publisher_mapped(p->publisher, processes_find(p->processes, p->mapped[i], 0));
-    p->mapped_count = 0;
 }
 
 static void take_record(struct pipeline *p, const struct wire_header *record)
 {
     switch (record->kind) {
     case WIRE_PROCESS_EXEC:
+        wait_samples_flush(p->waits, record->pid); /* by the old program's mappings */
         if (p->publisher) /* the kernel half must not walk the new program by the old one's mappings */
             unwind_publisher_forget(p->publisher, record->pid);
         __attribute__((fallthrough));
@@ -232,12 +210,26 @@ static void take_record(struct pipeline *p, const struct wire_header *record)
     case WIRE_PROCESS_EXIT:
     case WIRE_PROCESS_MMAP:
     case WIRE_PROCESS_LOST:
+        if (record->kind == WIRE_PROCESS_EXIT)
+            wait_samples_forget(p->waits, record->pid, record->tid);
         processes_apply(p->processes, record);
+        p->mapped_is_incomplete |= record->kind == WIRE_PROCESS_LOST;
         if (record->kind == WIRE_PROCESS_MMAP || (record->kind == WIRE_PROCESS_FORK && record->pid == record->tid))
             note_mapped(p, record->pid);
         return;
     case WIRE_CPU_SAMPLE:
         take_cpu_sample(p, (const struct cpu_sample *)record);
+        return;
+    case WIRE_OFF_CPU_STACK:
+        wait_samples_stack(p->waits, (const struct cpu_sample *)record);
+        if (p->publisher)
+            unwind_publisher_want(p->publisher, processes_find(p->processes, record->pid, ((const struct cpu_sample *)record)->cgroup_id));
+        return;
+    case WIRE_OFF_CPU:
+        wait_samples_add(p->waits, (const struct off_cpu_wait *)record);
+        return;
+    case WIRE_PYTHON_CODE:
+        take_python_code(p, (const struct python_code *)record);
         return;
     case WIRE_REQUEST_STACK:
         take_request_stack(p, (const struct cpu_sample *)record);
@@ -247,6 +239,19 @@ static void take_record(struct pipeline *p, const struct wire_header *record)
         return;
     default:
         p->losses.count[LOSS_DECODE]++;
+    }
+}
+
+/* A program's file is told when it is mapped, a moment after its exec: samples of that moment are to know it. */
+static void look_ahead(struct pipeline *p, size_t exec)
+{
+    const uint32_t pid = batch_get(p->batch, exec)->pid;
+    for (size_t i = exec + 1; i < batch_count(p->batch) && i <= exec + LOOK_AHEAD_MAX; i++) {
+        const struct wire_header *record = batch_get(p->batch, i);
+        if (record->pid != pid)
+            continue;
+        if (record->kind == WIRE_PROCESS_EXEC || (record->kind == WIRE_PROCESS_MMAP && processes_foresee(p->processes, record)))
+            return;
     }
 }
 
@@ -265,8 +270,13 @@ static void forget_exited(struct pipeline *p, uint64_t now_ns)
     size_t count;
     do {
         count = processes_sweep(p->processes, now_ns > EXITED_KEPT_NS ? now_ns - EXITED_KEPT_NS : 0, pids, array_size(pids));
-        for (size_t i = 0; p->publisher && i < count; i++)
-            unwind_publisher_forget(p->publisher, pids[i]);
+        for (size_t i = 0; i < count; i++) {
+            wait_samples_forget(p->waits, pids[i], 0);
+            if (p->publisher)
+                unwind_publisher_forget(p->publisher, pids[i]);
+            if (p->links)
+                trace_links_forget(p->links, pids[i]);
+        }
     } while (count == array_size(pids));
 }
 
@@ -275,21 +285,34 @@ int pipeline_turn(struct pipeline *p)
     int r = drain_sources(p);
     if (r < 0)
         return r;
-    for (size_t i = 0; i < batch_count(p->batch); i++)
+    processes_begin_turn(p->processes);
+    for (size_t i = 0; i < batch_count(p->batch); i++) {
         take_record(p, batch_get(p->batch, i));
+        if (batch_get(p->batch, i)->kind == WIRE_PROCESS_EXEC)
+            look_ahead(p, i);
+    }
+    wait_samples_flush(p->waits, 0);
     publish_mapped(p);
+    if (p->links)
+        trace_links_turn(p->links, p->mapped, p->mapped_count, p->mapped_is_incomplete);
+    p->mapped_count = p->mapped_is_incomplete = 0;
     if (p->publisher)
         unwind_publisher_run(p->publisher);
+    ask_for_python_code(p);
     forget_exited(p, time_reached_ns(p));
     return (int)batch_count(p->batch);
 }
 
 /* ---- life ---- */
 
-static bool is_wanted(const struct source *source, const struct pipeline_sink *sink)
+static bool is_wanted(const struct source *source, const struct pipeline_sink *sink, const struct source_options *options)
 {
+    if (source == &source_link)
+        return options->links;
     if (source == &source_cpu)
-        return sink->sample;
+        return sink->sample && options->time != PROFILE_OFF_CPU_TIME;
+    if (source == &source_off_cpu)
+        return sink->sample && options->time != PROFILE_CPU_TIME;
     if (source == &source_request)
         return sink->request;
     return true;
@@ -302,60 +325,88 @@ static int open_sources(struct pipeline *p, const struct source_options *options
     size_t signals = 0;
     if (first_error < 0)
         return first_error;
+    with_tables.links = false; /* until they are there */
     for (size_t i = 0; sources[i]; i++) {
-        if (!is_wanted(sources[i], &p->sink))
+        if (!is_wanted(sources[i], &p->sink, options))
             continue;
         void *self;
         int r = sources[i]->open(&with_tables, report, &self);
-        if (r < 0) {
+        if (r < 0 && sources[i] != &source_link)
             first_error = first_error ? first_error : r;
+        if (r < 0)
             continue;
-        }
         p->opened[p->opened_count].source = sources[i];
         p->opened[p->opened_count++].self = self;
-        signals += sources[i] != &source_process; /* lives of processes alone are no signal */
+        signals += sources[i] != &source_link && sources[i] != &source_process; /* which alone are no signal */
+        if (sources[i] == &source_link) {
+            with_tables.links = true;
+            with_tables.links_fd = link_source_fd(self);
+        }
         if (sources[i] == &source_cpu)
             with_tables.tables = cpu_source_unwind_tables(self);
     }
     return signals ? 0 : first_error;
 }
 
-static void *opened_self(const struct pipeline *p, const struct source *source)
-{
-    for (size_t i = 0; i < p->opened_count; i++)
-        if (p->opened[i].source == source)
-            return p->opened[i].self;
-    return NULL;
-}
-
 /* Of whichever source has them; NULL: in a replay. */
 static struct unwind_tables *find_tables(const struct pipeline *p)
 {
-    void *cpu = opened_self(p, &source_cpu), *request = opened_self(p, &source_request);
+    void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu), *request = pipeline_opened(p, &source_request);
     if (cpu)
         return cpu_source_unwind_tables(cpu);
+    if (off_cpu)
+        return off_cpu_source_unwind_tables(off_cpu);
     return request ? request_source_unwind_tables(request) : NULL;
 }
 
 /* How the memory is shared out: what each part holds at most. */
-static int make_resolvers(struct pipeline *p, uint64_t memory_bytes)
+static int make_resolvers(struct pipeline *p, uint64_t memory_bytes, size_t cache_entries)
 {
+    const struct symbols_options symbols = {.cache_bytes = memory_bytes / 6, .entries_max = cache_entries};
     int r = processes_new(memory_bytes / 8, &p->processes);
-    if (r < 0)
-        return r;
-    r = symbols_new(&(struct symbols_options){.cache_bytes = memory_bytes / 6}, &p->symbols);
-    if (r < 0)
-        return r;
-    r = kernel_symbols_new(NULL, &p->kernel);
-    if (r < 0 && r != -EPERM)
-        return r;
-    r = unwind_cache_new(memory_bytes / 10, &p->unwind_cache);
-    if (r < 0)
-        return r;
-    r = wait_stacks_new(&p->wait_stacks);
-    if (r < 0)
-        return r;
-    return sample_resolver_new(p->processes, p->symbols, p->kernel, p->unwind_cache, &p->resolver);
+    if (r == 0)
+        r = symbols_new(&symbols, &p->symbols);
+    if (r == 0)
+        r = kernel_symbols_new(NULL, &p->kernel);
+    if (r == 0 || r == -EPERM) /* without the right to: frames of the kernel without names */
+        r = unwind_cache_new(memory_bytes / 10, &p->unwind_cache);
+    if (r == 0)
+        r = wait_stacks_new(&p->wait_stacks);
+    if (r == 0)
+        r = pythons_new(memory_bytes / 32 > PYTHONS_MIN_BYTES ? memory_bytes / 32 : PYTHONS_MIN_BYTES, &p->pythons);
+    if (r == 0)
+        r = sample_resolver_new(p->processes, p->symbols, p->kernel, p->unwind_cache, p->pythons, &p->resolver);
+    if (r == 0 && cache_entries) {
+        processes_limit_caches(p->processes, cache_entries);
+        unwind_cache_limit(p->unwind_cache, cache_entries);
+        r = p->kernel ? kernel_symbols_limit(p->kernel, cache_entries) : 0;
+    }
+    return r < 0 ? r : wait_samples_new(p->resolver, memory_bytes / 8, &p->losses, give_waits, p, &p->waits);
+}
+
+/* Before anything is attached: what it is forked from holds nothing of the kernel's yet. */
+static void start_helper(struct pipeline *p, struct attach_report *report)
+{
+    struct attach_entry *entry = attach_report_add(report, "files of processes");
+    int r = processes_start_helper(p->processes);
+    entry->attached = r == 0;
+    if (r == 0) {
+        snprintf(entry->rung, sizeof(entry->rung), "opened by a process of its own");
+        return;
+    }
+    attach_entry_refused(entry, "a process of its own", log_errno(r, "no helper process: files are opened later, or not at all"));
+    snprintf(entry->truth, sizeof(entry->truth), "files are opened later, or not at all: frames without names, stacks cut");
+}
+
+/* Where it fails, kernel symbols are read from /proc/kallsyms, as in a replay. */
+static void ask_kernel_for_names(struct pipeline *p, struct attach_report *report)
+{
+    struct kernel_asker asker = {.ask = kernel_names_ask};
+    if (kernel_names_open(report, &p->kernel_names) < 0)
+        return;
+    kernel_names_text(p->kernel_names, &asker.text_start, &asker.text_end);
+    asker.context = p->kernel_names;
+    kernel_symbols_set_asker(p->kernel, &asker);
 }
 
 int pipeline_new(const struct pipeline_options *options, const struct pipeline_sink *sink, struct attach_report *report,
@@ -368,7 +419,7 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
     int r = batch_new(BATCH_BYTES, &p->batch);
     if (r < 0)
         return r;
-    r = make_resolvers(p, options->memory_bytes);
+    r = make_resolvers(p, options->memory_bytes, options->cache_entries);
     if (r < 0)
         return r;
     if (options->replay) {
@@ -379,17 +430,26 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
         if (r < 0)
             return log_errno(r, "%s cannot be read", options->replay);
     } else {
-        r = processes_start_helper(p->processes);
+        /* What goes wrong with fewer (libbpf's trials of the kernel, libuv's loop) does not say why, or ends us. */
+        r = descriptors_have_room(DESCRIPTORS_MIN + 2 * (size_t)get_nprocs());
         if (r < 0)
-            log_errno(r, "no helper process: files are opened later, or not at all");
+            return log_errno(r, "too few descriptors to begin with (ulimit -n)");
+        start_helper(p, report);
         r = open_sources(p, &options->sources, report);
         if (r < 0)
             return r;
+        ask_kernel_for_names(p, report);
     }
-    void *request = opened_self(p, &source_request);
+    void *request = pipeline_opened(p, &source_request);
     struct unwind_tables *tables = find_tables(p);
     if (tables) {
-        r = unwind_publisher_new(tables, p->unwind_cache, &p->publisher);
+        r = unwind_publisher_new(tables, p->unwind_cache, p->pythons, &p->publisher);
+        if (r < 0)
+            return r;
+    }
+    void *link = pipeline_opened(p, &source_link);
+    if (link) {
+        r = trace_links_new(link, p->processes, &options->sources, &p->links);
         if (r < 0)
             return r;
     }
@@ -409,12 +469,16 @@ void pipeline_free(struct pipeline *p)
     if (!p)
         return;
     unwind_publisher_free(p->publisher); /* before the source whose tables it fills */
+    trace_links_free(p->links);          /* likewise */
     for (size_t i = 0; i < p->opened_count; i++)
         p->opened[i].source->free(p->opened[i].self);
     sample_resolver_free(p->resolver);
+    pythons_free(p->pythons);
     wait_stacks_free(p->wait_stacks);
+    wait_samples_free(p->waits);
     unwind_cache_free(p->unwind_cache);
     kernel_symbols_free(p->kernel);
+    kernel_names_free(p->kernel_names);
     symbols_free(p->symbols);
     processes_free(p->processes);
     wire_writer_free(p->record_wire);
@@ -431,10 +495,21 @@ int pipeline_start(struct pipeline *p)
         int r = p->opened[i].source->start(p->opened[i].self);
         if (r < 0)
             return log_errno(r, "source %s cannot start", p->opened[i].source->name);
+        if (i + 1 == p->opened_count && p->links) /* who runs already is found before the first sample */
+            trace_links_start(p->links);
     }
     if (p->record_wire)
         end_wire_record(p, process_snapshot_write(p->processes, p->record_wire, start_ns)); /* now that later ones are on record */
     return 0;
+}
+
+void pipeline_stop(struct pipeline *p)
+{
+    for (size_t i = 0; i < p->opened_count; i++) {
+        int r = p->opened[i].source->stop ? p->opened[i].source->stop(p->opened[i].self) : 0;
+        if (r < 0)
+            log_errno(r, "source %s does not tell what was under way at the end", p->opened[i].source->name);
+    }
 }
 
 size_t pipeline_poll_fds(struct pipeline *p, int *ret_fds, size_t max)
@@ -444,80 +519,4 @@ size_t pipeline_poll_fds(struct pipeline *p, int *ret_fds, size_t max)
         if (p->opened[i].source->poll_fds)
             count += p->opened[i].source->poll_fds(p->opened[i].self, ret_fds + count, max - count);
     return count;
-}
-
-/* ---- figures about itself ---- */
-
-void pipeline_shed(struct pipeline *p, enum source_detail detail)
-{
-    for (size_t i = 0; i < p->opened_count; i++)
-        if (p->opened[i].source->shed)
-            p->opened[i].source->shed(p->opened[i].self, detail);
-}
-
-void pipeline_trim(struct pipeline *p)
-{
-    unwind_cache_trim(p->unwind_cache);
-    symbols_trim(p->symbols);
-}
-
-int pipeline_record_wire_error(const struct pipeline *p)
-{
-    return p->record_wire_error;
-}
-
-uint64_t pipeline_samples(const struct pipeline *p)
-{
-    return p->samples;
-}
-
-uint64_t pipeline_kernel_bytes(const struct pipeline *p)
-{
-    uint64_t bytes = 0;
-    for (size_t i = 0; i < p->opened_count; i++)
-        if (p->opened[i].source->memory_bytes)
-            bytes += p->opened[i].source->memory_bytes(p->opened[i].self);
-    return bytes;
-}
-
-uint64_t pipeline_run_time_ns(const struct pipeline *p)
-{
-    uint64_t ns = 0;
-    for (size_t i = 0; i < p->opened_count; i++)
-        if (p->opened[i].source->run_time_ns)
-            ns += p->opened[i].source->run_time_ns(p->opened[i].self);
-    return ns;
-}
-
-uint64_t pipeline_helper_cpu_ns(struct pipeline *p)
-{
-    return processes_helper_cpu_ns(p->processes);
-}
-
-void pipeline_losses(const struct pipeline *p, struct losses *ret)
-{
-    *ret = p->losses;
-    if (p->publisher)
-        unwind_publisher_losses(p->publisher, ret);
-    for (size_t i = 0; i < p->opened_count; i++)
-        p->opened[i].source->losses(p->opened[i].self, ret);
-}
-
-void pipeline_metrics(const struct pipeline *p, struct metric_set *set)
-{
-    struct losses losses;
-    pipeline_losses(p, &losses);
-    for (int i = 0; i < LOSS_COUNT; i++)
-        metric_add(set, "sonde_self_losses", METRIC_COUNTER, "", "What was seen but not delivered whole, by reason.",
-                   (double)losses.count[i], METRIC_LABELS({"reason", loss_name(i)}));
-    metric_add(set, "sonde_self_samples", METRIC_COUNTER, "", "CPU samples delivered.", (double)p->samples, METRIC_NO_LABELS);
-    for (size_t i = 0; i < p->opened_count; i++)
-        if (p->opened[i].source->metrics)
-            p->opened[i].source->metrics(p->opened[i].self, set);
-    processes_metrics(p->processes, set);
-    symbols_metrics(p->symbols, set);
-    kernel_symbols_metrics(p->kernel, set);
-    unwind_cache_metrics(p->unwind_cache, set);
-    if (p->publisher)
-        unwind_publisher_metrics(p->publisher, set);
 }

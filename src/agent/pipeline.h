@@ -8,6 +8,7 @@
 #include "model/metric.h"
 #include "model/request.h"
 #include "model/sample.h"
+#include "sources/offcpu.h"
 #include "sources/source.h"
 
 #include <stdbool.h>
@@ -19,13 +20,14 @@ struct pipeline;
 /* Where finished records go; called from within pipeline_turn. */
 struct pipeline_sink {
     void *context;
-    int (*sample)(void *context, const struct sample *sample); /* borrows; NULL: no CPU samples wanted */
+    int (*sample)(void *context, const struct sample *sample); /* borrows; as profile_add; NULL: no CPU samples wanted */
     int (*request)(void *context, struct request *request);    /* takes; NULL: no requests wanted */
 };
 
 struct pipeline_options {
     struct source_options sources;
     uint64_t memory_bytes;      /* bound of everything that it holds; shared out inside */
+    size_t cache_entries;       /* of each cache, a power of two; 0: as many as there is memory for. Changes no output: for the tests that say so */
     const char *record_wire;    /* file to write every wire record to; NULL: none */
     const char *replay;         /* file to read them from, instead of the kernel; NULL: the kernel */
 };
@@ -38,6 +40,8 @@ void pipeline_free(struct pipeline *p);
 DEFINE_FREEP(pipeline)
 
 int pipeline_start(struct pipeline *p);
+/* What is under way is told as far as it has come, by the turns that follow. */
+void pipeline_stop(struct pipeline *p);
 
 /* Takes all there is, in order, to the sink. Never waits. Returns the number of wire records, or -errno; -ENODATA: a replay has
  * come to its end. */
@@ -50,11 +54,12 @@ size_t pipeline_poll_fds(struct pipeline *p, int *ret_fds, size_t max);
 void pipeline_shed(struct pipeline *p, enum source_detail detail);
 
 void pipeline_losses(const struct pipeline *p, struct losses *ret);
-void pipeline_metrics(const struct pipeline *p, struct metric_set *set);
+void pipeline_metrics(const struct pipeline *p, const struct losses *losses, struct metric_set *set);
 /* Gives back what caches hold; costs work, changes no output. */
 void pipeline_trim(struct pipeline *p);
 int pipeline_record_wire_error(const struct pipeline *p); /* -ENOSPC and the like: why --record-wire ended early; 0 */
 uint64_t pipeline_samples(const struct pipeline *p);      /* handed to the sink since the start */
+struct off_cpu_figures pipeline_waits(const struct pipeline *p); /* zeros: of a replay, or not asked for */
 uint64_t pipeline_kernel_bytes(const struct pipeline *p); /* BPF maps and rings */
 uint64_t pipeline_run_time_ns(const struct pipeline *p);  /* of BPF programs */
-uint64_t pipeline_helper_cpu_ns(struct pipeline *p);      /* of the process that opens files (resolve/file_opener.h) */
+uint64_t pipeline_helper_cpu_ns(struct pipeline *p);      /* of the processes that open files (resolve/file_opener.h) and attach links (sources/link.h) */

@@ -9,6 +9,7 @@
 #include "agent/unwind_builder.h"
 #include "base/clock.h"
 #include "resolve/processes.h"
+#include "resolve/python.h"
 #include "resolve/unwind_cache.h"
 #include "sources/unwind_tables.h"
 
@@ -67,6 +68,7 @@ struct published_process {
 struct unwind_publisher {
     struct unwind_tables *tables;
     struct unwind_cache *cache;
+    struct pythons *pythons;
     struct unwind_builder *builder;
     struct published_process *processes;
     struct published_object *objects;
@@ -153,11 +155,16 @@ static void fill_wanted(struct unwind_publisher *p)
                 e->mappings[i].object->wanted_ns = e->wanted_ns;
 }
 
+static bool is_evictable(const struct unwind_publisher *p, const struct published_object *o)
+{
+    return o->state == OBJECT_PRESENT && (!o->users || p->now_ns - o->wanted_ns >= EVICTABLE_AFTER_NS);
+}
+
 static struct published_object *least_wanted(const struct unwind_publisher *p)
 {
     struct published_object *found = NULL;
     for (struct published_object *o = p->objects; o; o = o->hh.next) {
-        if (o->state != OBJECT_PRESENT || (o->users && p->now_ns - o->wanted_ns < EVICTABLE_AFTER_NS))
+        if (!is_evictable(p, o))
             continue;
         bool better =
             !found || (o->users == 0) > (found->users == 0) ||
@@ -169,6 +176,15 @@ static struct published_object *least_wanted(const struct unwind_publisher *p)
     return found;
 }
 
+static void evict(struct unwind_publisher *p, struct published_object *o)
+{
+    if (o->users)
+        unpublish_users(p, o);
+    object_remove_from_kernel(p, o);
+    p->evictions++;
+    p->generation++;
+}
+
 /* Takes out objects of at least `bytes` together; false when there are not as many that may go. */
 static bool make_room(struct unwind_publisher *p, size_t bytes)
 {
@@ -178,12 +194,17 @@ static bool make_room(struct unwind_publisher *p, size_t bytes)
         if (!o)
             return false;
         freed += o->bytes;
-        unpublish_users(p, o);
-        object_remove_from_kernel(p, o);
-        p->evictions++;
-        p->generation++;
+        evict(p, o);
     }
     return true;
+}
+
+void unwind_publisher_trim(struct unwind_publisher *p)
+{
+    fill_wanted(p);
+    for (struct published_object *o = p->objects; o; o = o->hh.next)
+        if (is_evictable(p, o))
+            evict(p, o);
 }
 
 static void object_retry(struct unwind_publisher *p, struct published_object *o, uint64_t after_ns)
@@ -315,7 +336,9 @@ static int process_put(struct unwind_publisher *p, struct published_process *e, 
         const struct process_mapping *m = &process->mappings[i];
         mappings[i] = (struct unwind_mapping){m->start, m->end, m->file_offset, e->mappings[i].number};
     }
-    return unwind_tables_put_process(p->tables, e->pid, mappings, e->mapping_count);
+    struct python_layout python;
+    const bool runs_python = p->pythons && pythons_layout(p->pythons, process, &python);
+    return unwind_tables_put_process(p->tables, e->pid, mappings, e->mapping_count, runs_python ? &python : NULL);
 }
 
 /* Sets the numbers of all mappings as they are now; true when any changed. */
@@ -401,7 +424,7 @@ void unwind_publisher_forget(struct unwind_publisher *p, uint32_t pid)
 
 static bool is_passing(int error)
 {
-    return error == -ENOMEM || error == -ETIMEDOUT;
+    return error == -ENOMEM || error == -ETIMEDOUT || error == -EAGAIN;
 }
 
 static void take_built(struct unwind_publisher *p)
@@ -472,7 +495,7 @@ void unwind_publisher_run(struct unwind_publisher *p)
 
 /* ---- life, figures ---- */
 
-int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache,
+int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache, struct pythons *pythons,
                          struct unwind_publisher **ret)
 {
     _cleanup_(unwind_publisher_freep) struct unwind_publisher *p = calloc(1, sizeof(*p));
@@ -480,6 +503,7 @@ int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cach
         return -ENOMEM;
     p->tables = tables;
     p->cache = cache;
+    p->pythons = pythons;
     p->now_ns = p->last_sweep_ns = clock_monotonic_ns();
     int r = unwind_builder_new(&p->builder);
     if (r < 0)

@@ -14,12 +14,13 @@
 #include <stdint.h>
 
 struct process;
+struct pythons;
 struct unwind_cache;
 struct unwind_tables;
 struct unwind_publisher;
 
-/* Both are borrowed; large files are left to the publisher by the cache from now on. */
-int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache,
+/* All are borrowed (`pythons` NULL: no interpreter is looked for); large files are left to the publisher by the cache from now on. */
+int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache, struct pythons *pythons,
                          struct unwind_publisher **ret);
 void unwind_publisher_free(struct unwind_publisher *p);
 DEFINE_FREEP(unwind_publisher)
@@ -37,6 +38,9 @@ void unwind_publisher_mapped(struct unwind_publisher *p, const struct process *p
 void unwind_publisher_run(struct unwind_publisher *p);
 /* The same at a given CLOCK_MONOTONIC time, for tests. */
 void unwind_publisher_run_at(struct unwind_publisher *p, uint64_t now_ns);
+
+/* Takes out of the kernel what no process maps any more, or nobody has sampled lately. */
+void unwind_publisher_trim(struct unwind_publisher *p);
 
 /* The process has gone, or runs another program. */
 void unwind_publisher_forget(struct unwind_publisher *p, uint32_t pid);

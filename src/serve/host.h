@@ -5,20 +5,7 @@
 #pragma once
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
-
-#define HOST_NAME_MAX_BYTES 254
-
-struct host_name {
-    char name[HOST_NAME_MAX_BYTES]; /* lower case, no final dot, no brackets */
-    bool address;                   /* a literal IPv4 or IPv6 address */
-    bool loopback;                  /* 127.0.0.0/8, ::1 or "localhost" */
-    uint16_t port;                  /* 0: none given */
-};
-
-/* "name", "name:port", "1.2.3.4:port", "[::1]:port". -EINVAL: none of these. */
-int host_parse(const char *header, struct host_name *ret);
 
 struct host_policy {
     uint16_t port;         /* that we listen on; a header without a port means 80 */

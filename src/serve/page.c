@@ -4,6 +4,7 @@
 #include "serve/page.h"
 
 #include "base/address.h"
+#include "base/host_name.h"
 #include "base/log.h"
 #include "serve/host.h"
 #include "serve/http.h"
@@ -30,13 +31,29 @@ struct page {
     char *allowed_hosts;
 };
 
+static enum MHD_Result count_host(void *count, enum MHD_ValueKind kind, const char *name, const char *value)
+{
+    (void)kind;
+    (void)value;
+    *(unsigned *)count += strcasecmp(name, "Host") == 0;
+    return MHD_YES;
+}
+
+/* NULL: there is none, or more than one, of which a proxy in front may have believed another (RFC 9112, 3.2). */
+static const char *find_host(struct MHD_Connection *connection)
+{
+    unsigned count = 0;
+    MHD_get_connection_values(connection, MHD_HEADER_KIND, count_host, &count);
+    return count == 1 ? http_header(connection, "Host") : NULL;
+}
+
 static enum MHD_Result refuse_host(struct page *p, struct MHD_Connection *connection, const char *host)
 {
     if (!host)
-        return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "a Host header is needed");
+        return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "one Host header is needed");
     return http_reply_text(
         connection, MHD_HTTP_FORBIDDEN,
-        "This page answers to names of its own host only (port %u), against DNS rebinding. Behind a proxy or a tunnel, add the name that your browser shows to allowed_hosts.",
+        "This page answers to names of its own host only (port %u), against DNS rebinding. Behind a proxy or a tunnel, add the name that your browser shows to page.allowed_hosts.",
         p->hosts.port);
 }
 
@@ -59,7 +76,7 @@ static bool has_body(struct MHD_Connection *connection)
 static enum MHD_Result check_request(struct page *p, struct MHD_Connection *connection, const char *method,
                                      bool *ret_refused)
 {
-    const char *host = http_header(connection, "Host");
+    const char *host = find_host(connection);
     *ret_refused = true;
     if (!host || !host_allowed(&p->hosts, host))
         return refuse_host(p, connection, host);

@@ -63,6 +63,21 @@ static inline uint64_t fixture_weight(const struct profile *p)
     return sum;
 }
 
+/* The same with the moment of each: i seconds and i ns into the profile of fixture_typical, and a link each. */
+static inline int fixture_add_moment(struct profile *p, const struct resource *resource, uint32_t tid, uint64_t weight_ns,
+                                     const struct frame *frames, size_t count, uint32_t i)
+{
+    const struct sample s = {.time_ns = 1,
+                             .weight_ns = weight_ns,
+                             .resource = resource,
+                             .tid = tid,
+                             .thread_name = "thread",
+                             .link = {i % 3, i % 3, i % 3 ? 7 : 0},
+                             .frames = frames,
+                             .frame_count = count};
+    return profile_add_moment(p, &s, 1785585600000000000u + i % 60 * 1000000001u);
+}
+
 /* A server with two threads and a job in a container, with every kind of frame: 10 samples, 100 ms. */
 static inline void fixture_typical(struct profile *p)
 {

@@ -94,6 +94,24 @@ static void test_one_bad_second_is_forgiven(void **state)
     assert_int_equal(spend(&l, 0.005, 20), 0);
 }
 
+/* Neither a change of detail nor programs that are detached, with the run time that was counted for them, make it look free. */
+static void test_cost_is_known_at_any_time(void **state)
+{
+    (void)state;
+    struct load l = start();
+    spend(&l, 0.018, 30);
+    for (int i = 0; i < 30; i++) {
+        l.cpu_ns = i == 10 ? SECOND / 100 : l.cpu_ns;
+        spend(&l, 0.018, 1);
+        assert_true(l.b.cpu_share > 0.008 && l.b.cpu_share < 0.010);
+    }
+    for (int i = 0; i < 60; i++) {
+        spend(&l, 0.1, 1);
+        assert_true(l.b.cpu_share > 0.008);
+    }
+    assert_int_equal(l.b.detail, SOURCE_DETAIL_LEAST);
+}
+
 static void test_memory(void **state)
 {
     (void)state;
@@ -111,6 +129,7 @@ int main(void)
         cmocka_unit_test(test_stays_at_full_within_budget), cmocka_unit_test(test_sheds_in_order),
         cmocka_unit_test(test_a_costly_start_sheds_nothing),
         cmocka_unit_test(test_comes_back),                  cmocka_unit_test(test_no_return_without_room),
+        cmocka_unit_test(test_cost_is_known_at_any_time),
         cmocka_unit_test(test_one_bad_second_is_forgiven),  cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* Configuration: every error names file, line, key and what is allowed; a bad file changes nothing. */
 #include "agent/config.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,6 +36,11 @@ static void test_good_file(void **state)
     assert_int_equal(c.budget_memory_bytes, 128 << 20);
     assert_string_equal(c.page_listen, "[::1]:80");
     assert_true(c.requests_enabled); /* untouched */
+    const char *hosts = "sonde.example.org, localhost:8080, 10.0.0.1, [::1]:8080";
+    char text[128];
+    snprintf(text, sizeof(text), "page:\n  allowed_hosts: \"%s\"\n", hosts);
+    assert_int_equal(load_text(&c, text, error), 0);
+    assert_string_equal(c.page_allowed_hosts, hosts);
     assert_int_equal(load_text(&c, "", error), 0);
     assert_int_equal(c.profile_rate_hz, 49);
 }
@@ -59,6 +65,13 @@ static void test_bad_files(void **state)
         {"page:\n  listen: 7070\n", ":2:", {"page.listen", "'7070'", "127.0.0.1:7070"}},
         {"page:\n  listen: 127.0.0.1:70700\n", ":2:", {"page.listen", "'127.0.0.1:70700'", "ADDRESS:PORT"}},
         {"page:\n  listen: example.org:80\n", ":2:", {"page.listen", "'example.org:80'", "ADDRESS:PORT"}},
+        {"page:\n  allowed_hosts: http://sonde.example.org\n", ":2:", {"page.allowed_hosts", "'http://sonde.example.org'", "localhost:8080"}},
+        {"page:\n  allowed_hosts: a.example, *.example\n", ":2:", {"page.allowed_hosts", "'*.example'", "separated by commas"}},
+        {"page:\n  allowed_hosts: a.example:70700\n", ":2:", {"page.allowed_hosts", "'a.example:70700'", ""}},
+        {"page:\n  allowed_hosts: \"::1\"\n", ":2:", {"page.allowed_hosts", "'::1'", "[::1]"}},
+        {"page:\n  allowed_hosts: \"[::1\"\n", ":2:", {"page.allowed_hosts", "'[::1'", "[::1]"}},
+        {"page:\n  allowed_hosts: \"a.example,,b.example\"\n", ":2:", {"page.allowed_hosts", "''", ""}},
+        {"page:\n  allowed_hosts: two words\n", ":2:", {"page.allowed_hosts", "'two words'", ""}},
         {"log:\n  level: info, warning\n", ":2:", {"log.level", "debug", ""}},
         {"log:\n  level: error, warning\n", ":2:", {"log.level", "debug", ""}},
         {"log:\n  level: nfo\n", ":2:", {"log.level", "'nfo'", "info"}},
@@ -131,10 +144,183 @@ static void test_description_can_be_loaded(void **state)
     assert_true(again.budget_cpu_share > 0.0249 && again.budget_cpu_share < 0.0251);
 }
 
+static void test_receiver(void **state)
+{
+    (void)state;
+    struct config c;
+    char error[CONFIG_ERROR_BYTES] = "";
+    config_defaults(&c);
+    assert_int_equal(load_text(&c, "otlp:\n  profiles_endpoint: https://me:word@collector:4318/p?k=word\n  headers: \"a=b%20c,d=e\"\n  compression: none\n  interval: 3\n", error), 0);
+    assert_string_equal(c.otlp_profiles_endpoint, "https://me:word@collector:4318/p?k=word");
+    assert_string_equal(c.otlp_headers, "a=b%20c,d=e");
+    assert_int_equal(c.otlp_interval_s, 3);
+    struct config_key_description d;
+    size_t shown = 0;
+    for (size_t i = 0; config_describe(&c, i, &d); i++) {
+        assert_null(strstr(d.value, "word"));
+        assert_int_equal(d.is_cut, strcmp(d.key, "otlp.profiles_endpoint") == 0 || strcmp(d.key, "otlp.headers") == 0);
+        shown += strcmp(d.value, "https://collector:4318/p") == 0 || strcmp(d.value, "(not shown)") == 0;
+    }
+    assert_int_equal(shown, 2);
+    static const char *const bad[] = {
+        "otlp.profiles_endpoint=collector:4318/word", "otlp.profiles_endpoint=ftp://word", "otlp.profiles_endpoint=http:///word",
+        "otlp.profiles_endpoint=http://a b/word", "otlp.profiles_endpoint=http://word:99999", "otlp.profiles_endpoint=http://a:word",
+        "otlp.headers=a=\nword", "otlp.headers=(not shown)", "otlp.compression=zip", "otlp.interval=0", "otlp.timeout=0",
+    };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        assert_int_equal(config_set(&c, bad[i], error), -EINVAL);
+        assert_null(strstr(error, "word"));
+        assert_non_null(strstr(error, "allowed: "));
+    }
+    assert_int_equal(config_set(&c, "otlp.profiles_endpoint=", error), 0);
+    assert_string_equal(c.otlp_profiles_endpoint, "");
+}
+
+/* `endpoint` of the environment as the configuration has it then. */
+static void expect_endpoint(const char *signal, const char *all, const char *expected, bool complains)
+{
+    struct config c;
+    char error[CONFIG_ERROR_BYTES];
+    config_defaults(&c);
+    signal ? setenv("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", signal, 1) : unsetenv("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT");
+    all ? setenv("OTEL_EXPORTER_OTLP_ENDPOINT", all, 1) : unsetenv("OTEL_EXPORTER_OTLP_ENDPOINT");
+    config_environment(&c, error);
+    assert_string_equal(c.otlp_profiles_endpoint, expected);
+    assert_int_equal(error[0] != '\0', complains);
+}
+
+static void test_environment(void **state)
+{
+    (void)state;
+    struct config c;
+    char error[CONFIG_ERROR_BYTES];
+    expect_endpoint(NULL, NULL, "", false);
+    expect_endpoint("", "", "", false);
+    expect_endpoint(NULL, "http://a:4318", "http://a:4318/v1development/profiles", false);
+    expect_endpoint(NULL, "http://a:4318//", "http://a:4318/v1development/profiles", false);
+    expect_endpoint("", "http://a/b?c", "http://a/b/v1development/profiles?c", false);
+    expect_endpoint("http://b/", "http://a:4318", "http://b/", false);
+    expect_endpoint(NULL, "a:4317", "", true);
+    expect_endpoint(NULL, "http://$(NODE_IP):4318", "", true); /* Kubernetes leaves what it does not know as it is */
+    expect_endpoint(NULL, "http://host:port", "", true);
+    expect_endpoint("http://collector:99999", "http://a:4318", "", true);
+    setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", 1);
+    expect_endpoint(NULL, "http://a:4317", "http://a:4317", false); /* to which no path is added */
+    expect_endpoint(NULL, "a:4317", "https://a:4317", false);
+    expect_endpoint(NULL, "http://a:4318/v1development/profiles", "", true);
+    expect_endpoint(NULL, NULL, "", false);
+    config_defaults(&c);
+    config_environment(&c, error);
+    assert_false(config_is_grpc(&c)); /* of whoever sets the endpoint, not of what is meant for others */
+    setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a:4317", 1);
+    config_environment(&c, error);
+    assert_true(config_is_grpc(&c));
+    assert_int_equal(config_set(&c, "otlp.profiles_endpoint=http://b:4318/v1development/profiles", error), 0);
+    assert_false(config_is_grpc(&c));
+    assert_int_equal(config_set(&c, "otlp.protocol=grpc", error), 0);
+    assert_int_equal(config_set(&c, "otlp.profiles_endpoint=http://b:4317", error), 0);
+    assert_true(config_is_grpc(&c));
+    assert_int_equal(config_set(&c, "otlp.protocol=http/json", error), -EINVAL);
+    setenv("OTEL_EXPORTER_OTLP_PROFILES_PROTOCOL", "http/protobuf", 1);
+    setenv("OTEL_EXPORTER_OTLP_HEADERS", "a=b", 1);
+    setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none", 1);
+    setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1500", 1);
+    setenv("OTEL_EXPORTER_OTLP_CLIENT_KEY", "/k", 1);
+    expect_endpoint(NULL, "http://a", "http://a/v1development/profiles", false);
+    config_defaults(&c);
+    config_environment(&c, error);
+    assert_string_equal(c.otlp_headers, "a=b");
+    assert_string_equal(c.otlp_compression, "none");
+    assert_string_equal(c.otlp_client_key, "/k");
+    assert_int_equal(c.otlp_timeout_ms, 1500);
+    setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "soon", 1);
+    config_environment(&c, error);
+    assert_int_equal(c.otlp_timeout_ms, 10000);
+}
+
+static void inherit(struct config *c)
+{
+    char error[CONFIG_ERROR_BYTES];
+    config_defaults(c);
+    config_environment(c, error);
+    assert_string_equal(error, "");
+    assert_string_equal(c->otlp_certificate, "/ca");
+}
+
+/* The word that is meant for one receiver is not said to another. */
+static void test_environment_of_another_endpoint(void **state)
+{
+    (void)state;
+    struct config c;
+    char error[CONFIG_ERROR_BYTES];
+    clearenv();
+    setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a", 1);
+    setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=word", 1);
+    setenv("OTEL_EXPORTER_OTLP_CERTIFICATE", "/ca", 1);
+    setenv("OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE", "/c", 1);
+    setenv("OTEL_EXPORTER_OTLP_PROFILES_CLIENT_KEY", "/k", 1);
+    inherit(&c);
+    assert_int_equal(load_text(&c, "otlp:\n  interval: 3\n", error), 0);
+    assert_string_equal(c.otlp_headers, "authorization=word");
+    assert_string_equal(c.otlp_client_certificate, "/c");
+    assert_string_equal(c.otlp_client_key, "/k");
+    assert_int_equal(load_text(&c, "otlp:\n  client_key: /own\n  profiles_endpoint: http://b/p\n", error), 0);
+    assert_string_equal(c.otlp_headers, "");
+    assert_string_equal(c.otlp_client_certificate, "");
+    assert_string_equal(c.otlp_client_key, "/own");
+    assert_string_equal(c.otlp_certificate, "/ca"); /* trust is this machine's, whoever is asked */
+    inherit(&c);
+    assert_int_equal(config_set(&c, "otlp.profiles_endpoint=http://b/p", error), 0);
+    assert_int_equal(config_set(&c, "otlp.headers=a=own", error), 0);
+    assert_int_equal(config_set(&c, "otlp.profiles_endpoint=http://c/p", error), 0);
+    assert_string_equal(c.otlp_headers, "a=own");
+    assert_string_equal(c.otlp_client_key, "");
+    unsetenv("OTEL_EXPORTER_OTLP_ENDPOINT");
+    inherit(&c);
+    assert_string_equal(c.otlp_headers, "");
+    assert_string_equal(c.otlp_client_key, "");
+}
+
+static void expect_error(const char *says, const char *variable, const char *value)
+{
+    struct config c;
+    char error[CONFIG_ERROR_BYTES];
+    setenv(variable, value, 1);
+    config_defaults(&c);
+    config_environment(&c, error);
+    if (*says ? !strstr(error, says) : *error)
+        fail_msg("%s: says '%s' and not '%s'", variable, error, says);
+    assert_string_equal(c.otlp_headers, "");
+    unsetenv(variable);
+}
+
+/* A message names the variable that is wrong, and what is wrong with it; nobody is told of what is not used. */
+static void test_environment_that_is_wrong(void **state)
+{
+    (void)state;
+    char long_headers[4097] = "a=";
+    memset(long_headers + 2, 'b', sizeof(long_headers) - 3);
+    clearenv();
+    expect_error("", "OTEL_EXPORTER_OTLP_HEADERS", "a=\n");
+    expect_error("", "OTEL_EXPORTER_OTLP_HEADERS", long_headers);
+    expect_error("", "OTEL_EXPORTER_OTLP_PROFILES_PROTOCOL", "grpc");
+    expect_error("OTEL_EXPORTER_OTLP_ENDPOINT: ", "OTEL_EXPORTER_OTLP_ENDPOINT", "a:4317");
+    expect_error("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT: ", "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", "a:4317");
+    setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a", 1);
+    expect_error("OTEL_EXPORTER_OTLP_HEADERS: ", "OTEL_EXPORTER_OTLP_HEADERS", "a=\n");
+    expect_error("OTEL_EXPORTER_OTLP_HEADERS: otlp.headers: 4096 bytes are more than the 4095", "OTEL_EXPORTER_OTLP_HEADERS", long_headers);
+    expect_error("OTEL_EXPORTER_OTLP_PROFILES_CLIENT_KEY: ", "OTEL_EXPORTER_OTLP_PROFILES_CLIENT_KEY", "/\n");
+    setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", 1);
+    expect_error("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT: a URL of gRPC has no path", "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", "http://a/v1development/profiles");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_file), cmocka_unit_test(test_bad_files), cmocka_unit_test(test_missing_file),
+        cmocka_unit_test(test_good_file),
+        cmocka_unit_test(test_receiver),
+        cmocka_unit_test(test_environment), cmocka_unit_test(test_environment_of_another_endpoint),
+        cmocka_unit_test(test_environment_that_is_wrong), cmocka_unit_test(test_bad_files), cmocka_unit_test(test_missing_file),
         cmocka_unit_test(test_set),       cmocka_unit_test(test_description_can_be_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -63,8 +63,9 @@ void unwind_tables_remove_object(struct unwind_tables *t, uint32_t object)
 }
 
 int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struct unwind_mapping *mappings,
-                              size_t count)
+                              size_t count, const struct python_layout *python)
 {
+    (void)python;
     unwind_tables_remove_process(t, pid);
     for (size_t i = 0; i < PROCESSES_MAX; i++) {
         if (t->processes[i].pid)
@@ -151,7 +152,7 @@ static int make_world(void **state)
     w->tables.max_objects = OBJECTS_MAX;
     w->now_ns = clock_monotonic_ns();
     assert_int_equal(unwind_cache_new(1 << 20, &w->cache), 0);
-    assert_int_equal(unwind_publisher_new(&w->tables, w->cache, &w->publisher), 0);
+    assert_int_equal(unwind_publisher_new(&w->tables, w->cache, NULL, &w->publisher), 0);
     for (size_t i = 0; i < 8; i++)
         w->objects[i] = (struct object){.id = i + 1, .path = "/x", .build_id = ""};
     for (size_t i = 0; i < 4; i++) { /* each maps its own program and the library 7 */
@@ -310,6 +311,26 @@ static void full_tables_are_counted_and_tried_again(void **state)
     assert_int_equal(kernel_object(&w->tables, 100, 0), UNWIND_OBJECT_UNKNOWN);
 }
 
+static void trimming_leaves_what_was_just_sampled(void **state)
+{
+    struct world *w = *state;
+    walk_by(w, 0);
+    walk_by(w, 1);
+    unwind_publisher_want(w->publisher, &w->processes[0]);
+    pass_time(w, 40 * SECOND_NS);
+    unwind_publisher_want(w->publisher, &w->processes[1]);
+    unwind_publisher_trim(w->publisher);
+    assert_int_equal(w->tables.removals, 1);
+    assert_int_equal(kernel_object(&w->tables, 100, 0), NO_PROCESS);
+    assert_true(w->tables.present[kernel_object(&w->tables, 101, 0)]);
+
+    unwind_publisher_forget(w->publisher, 101);
+    unwind_publisher_trim(w->publisher); /* what nobody maps any more goes at once */
+    assert_int_equal(w->tables.removals, 2);
+    unwind_publisher_want(w->publisher, &w->processes[0]); /* it comes back */
+    assert_true(w->tables.present[kernel_object(&w->tables, 100, 0)]);
+}
+
 static void large_files_are_built_by_the_thread(void **state)
 {
     struct world *w = *state;
@@ -348,6 +369,7 @@ int main(void)
         in_world(memory_is_given_back),
         in_world(new_mappings_replace_the_old),
         in_world(unused_objects_make_room),
+        in_world(trimming_leaves_what_was_just_sampled),
         in_world(full_tables_are_counted_and_tried_again),
         in_world(large_files_are_built_by_the_thread),
         in_world(processes_that_have_gone_are_not_published),

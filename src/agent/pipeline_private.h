@@ -1,0 +1,42 @@
+/* What the pipeline consists of; shared by the order of its stages (pipeline.c) and what it tells of itself (pipeline_figures.c). */
+#pragma once
+
+#include "agent/pipeline.h"
+
+#define SOURCES_MAX 8
+#define MAPPED_MAX  256 /* more in one turn are published when they are sampled */
+
+struct pipeline {
+    struct pipeline_sink sink;
+
+    struct {
+        const struct source *source;
+        void *self;
+    } opened[SOURCES_MAX];
+    size_t opened_count;
+    struct batch *batch;
+    struct wire_writer *record_wire;
+    int record_wire_error; /* its disk is full, or the like: nothing more is written there */
+    struct wire_reader *replay;
+
+    struct processes *processes;
+    struct symbols *symbols;
+    struct kernel_symbols *kernel;
+    struct kernel_names *kernel_names; /* NULL: the kernel cannot be asked */
+    struct unwind_cache *unwind_cache;
+    struct pythons *pythons;
+    struct sample_resolver *resolver;
+    struct wait_stacks *wait_stacks;    /* that came ahead of their requests */
+    struct wait_samples *waits;         /* of off-CPU profiles */
+    struct unwind_publisher *publisher; /* NULL in a replay */
+    struct trace_links *links;          /* NULL: not asked for, or the kernel cannot */
+    uint32_t mapped[MAPPED_MAX];        /* processes that began or mapped code in this turn */
+    size_t mapped_count;
+    bool mapped_is_incomplete; /* there were more, or records were lost */
+
+    struct losses losses; /* of the stages after the sources */
+    uint64_t samples;
+};
+
+/* The opened source; NULL: it is not. */
+void *pipeline_opened(const struct pipeline *p, const struct source *source);

@@ -1,0 +1,137 @@
+"""budget.cpu, held by shedding detail in the stated order; what the API says meanwhile is what is done, not what was configured. And
+budget.memory, held by giving back what caches hold, then the oldest samples."""
+import json
+import os
+import random
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import resident_bytes, subject_path, wait_for
+
+MIB = 1 << 20
+BUDGET_BYTES = 48 * MIB
+PROGRAMS = 400
+
+
+def test_what_is_sampled_is_what_is_said(agent):
+    started = agent("--set", "budget.cpu=0.01%")  # answering this test alone costs more
+    rates = {}
+
+    def shed():
+        status = json.loads(started.text("/api/v1/status"))
+        rates[status["budget"]["detail"]] = status["sample_hz"]
+        return {"half", "least"} & set(rates)
+    wait_for(shed, 180, "half the rate", rates)
+    assert rates["full"] == 19
+    assert rates.items() <= {"full": 19, "counts": 19, "half": 9.5, "least": 4.75}.items()  # a busy machine may not see them all
+
+
+def used_cpu_s(pid):
+    """By the kernel's account of the agent and its helper, and by their own of what their programs take from others."""
+    pids = [pid, *Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]  # the main thread starts the helper
+    assert len(pids) == 2, pids
+    ticks = sum(int(word) for p in pids for word in Path(f"/proc/{p}/stat").read_text().rpartition(")")[2].split()[11:13])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+@pytest.mark.plain_build
+def test_cpu_is_held(agent, run):
+    """What it would use at the rate that was asked for is more than it may: it works at less, and then uses no more."""
+    run(subject_path("deep"), 300, 300)
+    started, looks = agent("--rate", 699, "--set", "budget.cpu=1.5%"), []
+
+    def is_below():
+        time.sleep(1)  # each answer costs the agent too
+        budget = json.loads(started.text("/api/v1/status"))["budget"]
+        looks.append((budget["detail"], round(budget["cpu_share"], 4)))
+        return budget["detail"] != "full" and budget["cpu_share"] <= budget["cpu_share_allowed"]
+
+    def used_s():
+        return used_cpu_s(started.pid) + started.metric("sonde_self_bpf_run_time_seconds_total")
+
+    def share_of(seconds):
+        before_s, start = used_s(), time.monotonic()
+        time.sleep(seconds)
+        return (used_s() - before_s) / (time.monotonic() - start) / os.cpu_count()
+    wait_for(is_below, 120, "less detail", looks)
+    time.sleep(10)  # the window over which it is averaged
+    wait_for(is_below, 60, "less detail to last", looks)
+    shares = [share_of(15)]
+    if shares[0] > 0.015 * 1.2:  # on a machine that has grown busier since: then it is heeded in the next window
+        shares.append(share_of(15))
+    assert shares[-1] <= 0.015 * 1.2, (shares, looks)
+    assert looks[0][0] == "full" and looks[-1][0] != "full", looks
+
+
+def test_without_sampling_there_is_no_rate(agent):
+    assert json.loads(agent("--set", "profile.enabled=false").text("/api/v1/status"))["sample_hz"] == 0
+
+
+def different_programs(folder):
+    """As many programs as one likes: equal but for what they are told apart by."""
+    program = subject_path("wander").read_bytes()
+    build_id = program.index(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0") + 16
+    for number in range(PROGRAMS):
+        path = folder / f"wander-{number}"
+        path.write_bytes(program[:build_id] + random.Random(number).randbytes(20) + program[build_id + 20:])
+        path.chmod(0o755)
+        yield path
+
+
+def wanderings(started):
+    """[(stack from main on, count)] of those programs in the last minutes; what says of itself that it is cut is left out."""
+    lines = [line.rpartition(" ") for line in started.text("/api/v1/profile?format=folded").splitlines() if line.startswith("wander-")]
+    stacks = [(stack.split(";"), int(count)) for stack, _, count in lines if "[truncated" not in stack]
+    return [(stack[stack.index("main") + 1:] if "main" in stack else stack, count) for stack, count in stacks if len(stack) > 8]
+
+
+def is_right(stack):
+    """Each function calls the one that its number says."""
+    numbers = [int(frame[-4:], 8) for frame in stack if frame.startswith("wander_to_one_of_very_many_")]
+    return stack[:1] == ["wander_to_one_of_very_many_" + f"{numbers[0]:04o}"] and all(n == (b * 5 + 1) % 1024 for b, n in zip(numbers, numbers[1:])) if numbers else False
+
+
+@pytest.mark.plain_build
+def test_memory_is_held(agent, run, tmp_path):
+    """Programs without end until it is over, and as many again: what it takes stays about the budget, and what it says stays right. For
+    moments it is over, while rows of a large program are made (another on the node, here)."""
+    subject_path("wander"), subject_path("deep")  # compilers are large programs too
+    started = agent("--rate", 199, "--set", "budget.cpu=100%", "--set", f"budget.memory={BUDGET_BYTES >> 20}MiB")
+    running, used, over_at = [], [], None
+    for number, path in enumerate(different_programs(tmp_path)):
+        running.append(run(path, 0.5, 60))
+        while len([r for r in running if r.alive]) > 2:
+            time.sleep(0.02)
+        if number % 2 == 0:
+            used.append(started.used_bytes() / BUDGET_BYTES)
+            if over_at is None and started.metric("sonde_self_budget_memory_cuts_total", what="caches"):
+                over_at = number
+        if over_at is not None and number > 2 * over_at + 40:
+            break
+    assert over_at is not None, f"{number} programs were not enough: {used}"
+    used = sorted(used[over_at // 2:])
+    assert used[len(used) // 2] < 1.1 and used[-1] < 1.4, [f"{part:.2f}" for part in used]
+    assert "budget.memory" in started.running.error and "caches are cut" in started.running.error
+    seen = wanderings(started)
+    wrong = [stack for stack, _ in seen if not is_right(stack)]
+    count = sum(count for _, count in seen)
+    assert count > 100 and len(wrong) <= 0.02 * len(seen), f"{count} samples, {len(wrong)} of {len(seen)} stacks are wrong: {wrong[:2]}"
+
+    for one in running:
+        one.stop()
+    looks = []
+
+    def is_below():
+        time.sleep(1)  # each answer takes memory too
+        looks.append(round(max(started.used_bytes(), started.metric("sonde_self_budget_memory_bytes")) / BUDGET_BYTES, 2))
+        return looks[-1] < 1.05
+    wait_for(is_below, 60, "memory to be given back", looks)
+    resident, maps = resident_bytes(started.pid)
+    rollup = int(re.search(r"^Rss:\s+(\d+) kB", Path(f"/proc/{started.pid}/smaps_rollup").read_text(), re.M)[1]) * 1024
+    for said in (rollup - maps, started.metric("sonde_self_resident_bytes")):
+        assert abs(said - resident) < 2 * MIB, f"{said} said, {resident} resident"
+    deep = run(subject_path("deep"), 20, 200)
+    wait_for(lambda: "main;recurse;recurse" in started.text(f"/api/v1/profile?format=folded&pid={deep.pid}"), 90, "the names of a program that came later")
