@@ -4,12 +4,21 @@ function __sonde_verbs
     sonde --help 2>/dev/null | string replace -rf '^  ([a-z]+) +(.*)$' '$1\t$2'
 end
 
+# The verbs of a verb, as it lists them.
+function __sonde_inner_verbs
+    set -l words (commandline -opc)
+    sonde $words[2] --help 2>/dev/null | string replace -rf '^  ([a-z]+) +(.*)$' '$1\t$2'
+end
+
 function __sonde_flags
     set -l words (commandline -opc)
     test (count $words) -ge 2; and not contains -- -- $words; or return
-    sonde $words[2] --help 2>/dev/null | string replace -rf '^ *(?:-[a-zA-Z], )?(--[a-z-]+)( [A-Z][A-Z:=]*)?  +(.*)$' '$1\t$3'
+    set -l inner
+    test (count $words) -ge 3; and test -n "$(__sonde_inner_verbs)"; and set inner $words[3]
+    sonde $words[2] $inner --help 2>/dev/null | string replace -rf '^ *(?:-[a-zA-Z], )?(--[a-z-]+)( [A-Z][A-Z:=]*)?  +(.*)$' '$1\t$3'
 end
 
 complete -c sonde -n 'test (count (commandline -opc)) -eq 1' -f -a '(__sonde_verbs)'
+complete -c sonde -n 'test (count (commandline -opc)) -eq 2' -a '(__sonde_inner_verbs)'
 complete -c sonde -n 'string match -q -- "-*" (commandline -ct)' -f -a '(__sonde_flags)'
 complete -c sonde -n 'contains -- (commandline -opc)[-1] -p --pid' -f -a '(__fish_complete_pids)'

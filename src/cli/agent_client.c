@@ -75,6 +75,16 @@ static const char *decode_stack(const json_t *array, struct buf *out)
 }
 
 /* Texts are kept by the JSON they came in: turned into one allocation a request, as request_free wants it. */
+static struct trace_link decode_link(const json_t *object)
+{
+    const char *trace_id = json_string_value(json_object_get(object, "trace_id"));
+    const char *span_id = json_string_value(json_object_get(object, "span_id"));
+    struct trace_link link = {0};
+    if (trace_id && sscanf(trace_id, "%16" SCNx64 "%16" SCNx64, &link.trace_id_high, &link.trace_id_low) == 2 && span_id)
+        link.span_id = strtoull(span_id, NULL, 16);
+    return link;
+}
+
 static struct request *decode_request(const json_t *object, struct buf *stacks)
 {
     const char *text[] = {
@@ -90,6 +100,7 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
         .status = (uint16_t)json_number(object, "status"),
         .bytes_in = json_number(object, "bytes_in"),
         .bytes_out = json_number(object, "bytes_out"),
+        .link = decode_link(object),
         .service = text[0] ? text[0] : "", .container_id = text[1] ? text[1] : "",
         .method = text[2] ? text[2] : "",  .route = text[3] ? text[3] : "",
         .peer = text[4] ? text[4] : "",    .cause = text[5] ? text[5] : "",

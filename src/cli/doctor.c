@@ -1,10 +1,10 @@
 /* `sonde doctor`: what this kernel allows, what attaches on which rung, what is missing and what that costs in truth. It finds out
- * by really opening every source, and changes nothing. */
+ * by really opening all that the agent opens, by the agent's own hand, and changes nothing. */
+#include "agent/agent.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "cli/privileges.h"
 #include "cli/verbs.h"
-#include "sources/source.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -59,6 +59,45 @@ static struct fact fact_cgroups(void)
     return f;
 }
 
+/* A host that tells nothing of what it takes and one that takes nothing look alike. */
+static struct fact fact_steal(void)
+{
+    struct fact f = {.name = "stolen CPU time", .good = true, .value = "none told of since boot"};
+    unsigned long long ticks = 0;
+    _cleanup_buf_ struct buf text = {0};
+    if (buf_read_file(&text, "/proc/stat", 1 << 20) >= 0 && sscanf(text.data, "cpu %*u %*u %*u %*u %*u %*u %*u %llu", &ticks) == 1 && ticks)
+        snprintf(f.value, sizeof(f.value), "%.1f s since boot, by the hypervisor's account", (double)ticks / (double)sysconf(_SC_CLK_TCK));
+    return f;
+}
+
+/* By the environment and by the file that the agent reads, if there is one. */
+static struct fact fact_receiver(void)
+{
+    struct config config;
+    struct config_key_description d;
+    char error[CONFIG_ERROR_BYTES];
+    struct fact f = {.name = "profiles are sent to", .good = true, .value = "nobody (otlp.profiles_endpoint)"};
+    config_defaults(&config);
+    config_environment(&config, error);
+    if (error[0])
+        snprintf(f.value, sizeof(f.value), "nobody (%.140s)", error);
+    int r = config_load(&config, CONFIG_PATH, error);
+    if (r == -EACCES || r == -EPERM) { /* the agent may well read it */
+        snprintf(f.value, sizeof(f.value), "unknown (" CONFIG_PATH " is not readable by you)");
+        return f;
+    }
+    f.good = r == 0 || r == -ENOENT;
+    f.cost = "the agent does not start by this file";
+    if (!f.good)
+        snprintf(f.value, sizeof(f.value), "%.150s", error);
+    for (size_t i = 0; f.good && config.otlp_profiles_endpoint[0] && config_describe(&config, i, &d); i++)
+        if (strcmp(d.key, "otlp.profiles_endpoint") == 0)
+            snprintf(f.value, sizeof(f.value), "%.150s%s", d.value, config_is_grpc(&config) ? " by gRPC" : ""); /* without what is secret in it */
+    if (f.good && !config.profile_enabled)
+        snprintf(f.value, sizeof(f.value), "nobody (profile.enabled is false)");
+    return f;
+}
+
 /* One line each that is missing, for each costs something else. */
 static size_t collect_capabilities(struct fact *facts, size_t max)
 {
@@ -79,24 +118,15 @@ static size_t collect_facts(struct fact *facts, size_t max)
     const struct fact all[] = {
         fact_presence("BTF of the kernel", "/sys/kernel/btf/vmlinux", "no BPF program can be fitted to this kernel: nothing attaches"),
         fact_cgroups(),
+        fact_steal(),
         fact_sysctl("kptr_restrict", "/proc/sys/kernel/kptr_restrict", "2", "kernel functions have no names"),
         fact_sysctl("perf_event_paranoid", "/proc/sys/kernel/perf_event_paranoid", "4", "only with CAP_PERFMON"),
         fact_sysctl("bpf_stats_enabled", "/proc/sys/kernel/bpf_stats_enabled", "", ""),
+        fact_receiver(),
     };
     for (size_t i = 0; i < array_size(all) && n < max; i++)
         facts[n++] = all[i];
     return n;
-}
-
-/* Opens and closes every source; what they say is in `report`. */
-static void try_sources(struct attach_report *report)
-{
-    struct source_options options = {.sample_hz = 19, .ring_bytes = 1 << 20, .table_bytes = 8 << 20};
-    for (size_t i = 0; sources[i]; i++) {
-        void *self;
-        if (sources[i]->open(&options, report, &self) == 0)
-            sources[i]->free(self);
-    }
 }
 
 static void print_text(const struct utsname *uts, const struct fact *facts, size_t fact_count, const struct attach_report *report)
@@ -109,9 +139,9 @@ static void print_text(const struct utsname *uts, const struct fact *facts, size
         const struct attach_entry *e = &report->entries[i];
         printf("  %-26s %s\n", e->probe, e->attached ? e->rung : "NOT ATTACHED");
         if (e->not_better[0])
-            printf("  %-26s %s: %s\n", "", e->attached ? "better rungs" : "tried", e->not_better);
+            printf("  %-26s %s: %s\n", "", e->attached ? "better rungs" : "why", e->not_better);
         if (e->truth[0])
-            printf("  %-26s less exact: %s\n", "", e->truth);
+            printf("  %-26s %s: %s\n", "", e->attached ? "less exact" : "cost", e->truth);
     }
 }
 
@@ -145,15 +175,20 @@ static int run(int argc, char **argv)
         {0, "json", OPTION_FLAG, &json, NULL, "as one JSON object", 0, 0},
         {0},
     };
-    int operands, r = options_parse(&verb_doctor, specs, false, argc, argv, &operands);
+    int r = options_parse(&verb_doctor, specs, argc, argv, NULL);
     if (r != 0)
         return r < 0 ? r : 0;
     struct utsname uts = {0};
     struct fact facts[16];
     struct attach_report report = {0};
+    struct config config;
     uname(&uts);
     size_t fact_count = collect_facts(facts, array_size(facts));
-    try_sources(&report);
+    config_defaults(&config);
+    config.links_enabled = true; /* tried as well, although it is for who asks */
+    r = agent_try(&config, &report);
+    if (r < 0 && report.count == 0) /* it did not come to attaching */
+        return log_errno(r, "doctor: nothing could be tried");
     if (json)
         return print_json(&uts, facts, fact_count, &report);
     print_text(&uts, facts, fact_count, &report);

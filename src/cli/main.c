@@ -3,11 +3,13 @@
 #include "cli/verbs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
-const struct verb *const verbs[] = {&verb_up, &verb_agent, &verb_record, &verb_why, &verb_doctor, NULL};
+const struct verb *const verbs[] = {&verb_up, &verb_agent, &verb_record, &verb_diff, &verb_why, &verb_trace, &verb_probes, &verb_doctor, NULL};
 
 static void print_usage(FILE *f)
 {
@@ -17,8 +19,21 @@ static void print_usage(FILE *f)
     fprintf(f, "\n`sonde VERB --help` tells more. `sonde --version` prints %s.\n", SONDE_VERSION);
 }
 
+/* A file that we open must not become what a message or a profile is written to. What was closed stays useless:
+ * to read or to write there is an error, as it was. */
+static void have_standard_descriptors(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", fcntl(STDIN_FILENO, F_GETFD) < 0 ? O_WRONLY : O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    have_standard_descriptors();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe or connection is an error of that write */
     if (argc < 2) {
         print_usage(stderr);

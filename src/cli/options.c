@@ -116,8 +116,7 @@ static int parse_flag(const struct verb *verb, const struct option_spec *specs, 
     return set_value(verb, spec, value);
 }
 
-int options_parse(const struct verb *verb, const struct option_spec *specs, bool stop_at_operand, int argc, char **argv,
-                  int *ret_operands)
+int options_parse(const struct verb *verb, const struct option_spec *specs, int argc, char **argv, int *ret_operands)
 {
     int operands = 0;
     bool flags_ended = false;
@@ -131,11 +130,15 @@ int options_parse(const struct verb *verb, const struct option_spec *specs, bool
             int r = parse_flag(verb, specs, argc, argv, &i);
             if (r < 0)
                 return r;
+        } else if (!ret_operands) {
+            log_error("%s: what is '%s'? (sonde %s --help lists what it takes)", verb->name, argv[i], verb->name);
+            return -EINVAL;
         } else {
             argv[1 + operands++] = argv[i];
-            flags_ended |= stop_at_operand;
+            flags_ended |= !verb->flags_anywhere;
         }
     }
-    *ret_operands = operands;
+    if (ret_operands)
+        *ret_operands = operands;
     return 0;
 }

@@ -1,6 +1,6 @@
 /* A verb's flags as one table: parsing, `--help`, and the man pages' synopsis all come from it, so they cannot disagree.
  *
- * Long flags take `--name VALUE` or `--name=VALUE`, short ones `-n VALUE`; flags and operands may be mixed; `--` ends flags. */
+ * Long flags take `--name VALUE` or `--name=VALUE`, short ones `-n VALUE`; `--` ends flags. */
 #pragma once
 
 #include <stdbool.h>
@@ -36,11 +36,11 @@ struct verb {
     const char *synopsis; /* after `sonde NAME` */
     const char *summary;  /* one line, for `sonde --help` */
     const char *details;  /* paragraphs for `sonde NAME --help`; may be NULL */
+    bool flags_anywhere;  /* also behind operands, which are no command with flags of its own */
     int (*run)(int argc, char **argv); /* the exit status, or -errno */
 };
 
-/* Parses argv[1..]; operands are moved to the front of argv (from argv[1] on), `*ret_operands` tells how many. With
- * `stop_at_operand` the first operand ends the flags (for commands to run). Returns 0, 1 when --help was printed, or -EINVAL after
- * the reason was printed. `specs` ends with an entry without name. */
-int options_parse(const struct verb *verb, const struct option_spec *specs, bool stop_at_operand, int argc, char **argv,
-                  int *ret_operands);
+/* Parses argv[1..]. Operands (a command to run, of which the first ends the flags; files) are moved to the front of argv (from argv[1] on),
+ * `*ret_operands` tells how many; where it is NULL there may be none. Returns 0, 1 when --help was printed, or -EINVAL after the reason
+ * was printed. `specs` ends with an entry without name. */
+int options_parse(const struct verb *verb, const struct option_spec *specs, int argc, char **argv, int *ret_operands);

@@ -1,5 +1,5 @@
 /* `sonde record`: one profile of the node, some processes, a container or a command, into a file of the format that its name asks
- * for. The file is written beside its place and moved there when whole, so that a full disk never leaves half a profile. */
+ * for (output.h). */
 #include "agent/loop.h"
 #include "agent/pipeline.h"
 #include "base/buf.h"
@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/child.h"
-#include "cli/file_part.h"
+#include "cli/output.h"
 #include "cli/privileges.h"
 #include "cli/verbs.h"
 #include "export/export.h"
@@ -15,12 +15,12 @@
 #include "sources/cgroup_search.h"
 
 #include <errno.h>
-#include <fcntl.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
+#define DEFAULT_HZ        99
 #define PROFILE_MAX_BYTES (256 << 20)
 #define MEMORY_BYTES      (128 << 20) /* resolvers and rings: a recording ends, so it may take more than the agent */
 
@@ -29,7 +29,9 @@ struct recording {
     struct profile *profile;
     uint64_t start_ns;
     uint64_t duration_ns;
+    uint64_t first_sample_ns, last_sample_ns, first_weight_ns;
     bool show_progress;
+    bool cpu_samples, waits; /* any came */
 };
 
 struct request_for_recording { /* what the command line asked for */
@@ -38,12 +40,27 @@ struct request_for_recording { /* what the command line asked for */
     int64_t rate_hz;
     uint64_t duration_ns;
     const char *output, *record_wire, *replay;
+    bool links;
+    bool off_cpu, wall;
+    enum profile_time time;
+    uint64_t min_wait_ns, sample_wait_ns;
     char **command; /* NULL: none */
 };
 
 static int take_sample(void *context, const struct sample *sample)
 {
     struct recording *rec = context;
+    if (!rec->first_sample_ns || sample->time_ns < rec->first_sample_ns) /* waits come thread by thread, not in order of time */
+        rec->first_sample_ns = sample->time_ns;
+    const bool is_wait = sample->frame_count && sample->frames[0].kind == FRAME_WAIT;
+    if (!is_wait && !rec->cpu_samples)
+        rec->first_weight_ns = sample->weight_ns;
+    if (sample->time_ns > rec->last_sample_ns)
+        rec->last_sample_ns = sample->time_ns;
+    if (is_wait)
+        rec->waits = true;
+    else
+        rec->cpu_samples = true;
     return profile_add(rec->profile, sample);
 }
 
@@ -91,6 +108,10 @@ static int make_source_options(const struct request_for_recording *asked, struct
         .skip_self = true,
         .ring_bytes = 16 << 20,
         .table_bytes = 64 << 20,
+        .links = asked->links,
+        .time = asked->time,
+        .min_wait_ns = asked->min_wait_ns,
+        .sample_wait_ns = asked->sample_wait_ns,
     };
     for (size_t i = 0; i < asked->commands.count; i++)
         snprintf(ret->commands[ret->command_count++], sizeof(ret->commands[0]), "%s", asked->commands.values[i]);
@@ -100,55 +121,30 @@ static int make_source_options(const struct request_for_recording *asked, struct
 
 /* ---- the file ---- */
 
-/* Says before anything is recorded what would be lost after it. */
-static int check_output(const char *path, const struct exporter *exporter)
+static const struct exporter *choose_format(const char *path)
 {
-    if (!exporter) {
+    const struct exporter *exporter = strcmp(path, "-") == 0 ? exporter_by_name("folded") : exporter_by_path(path);
+    if (!exporter)
         log_error("record: '%s': the ending tells the format, and this is none of .pb.gz, .folded, .html, .json", path);
-        return -EINVAL;
-    }
-    if (strcmp(path, "-") == 0)
-        return 0;
-    struct stat st;
-    bool exists = stat(path, &st) == 0;
-    if (exists && S_ISDIR(st.st_mode)) {
-        log_error("record: %s is a directory", path);
-        return -EISDIR;
-    }
-    if (exists && !S_ISREG(st.st_mode))
-        return 0; /* a pipe or a device: written into, never replaced */
-    _cleanup_(file_part_discard) struct file_part part = FILE_PART_NONE;
-    int r = file_part_create(path, &part);
-    return r < 0 ? log_errno(r, "record: %s cannot be written", path) : 0;
+    return exporter;
 }
 
-static int write_file(const char *path, const struct buf *content)
-{
-    struct stat st;
-    if (strcmp(path, "-") == 0)
-        return file_part_write_all(STDOUT_FILENO, content->data, content->size);
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) {
-        _cleanup_close_ int fd = open(path, O_WRONLY | O_CLOEXEC);
-        return fd < 0 ? -errno : file_part_write_all(fd, content->data, content->size);
-    }
-    _cleanup_(file_part_discard) struct file_part part = FILE_PART_NONE;
-    int r = file_part_create(path, &part);
-    if (r == 0)
-        r = file_part_write_all(part.fd, content->data, content->size);
-    return r < 0 ? r : file_part_commit(&part, path);
-}
-
-static int write_profile(const struct profile *profile, const struct exporter *exporter, const char *path)
+static int write_profile(const struct profile *profile, const struct exporter *exporter, const struct output *output)
 {
     _cleanup_buf_ struct buf content = {0};
     int r = exporter->write(profile, &content);
     if (r < 0)
         return log_errno(r, "record: the profile cannot be made into %s", exporter->name);
-    r = write_file(path, &content);
-    return r < 0 ? log_errno(r, "record: %s cannot be written", path) : 0;
+    return output_write(output, exporter->suffix, content.data, content.size);
 }
 
 /* ---- what a person sees meanwhile and after ---- */
+
+static const char *what_is_recorded(const struct recording *rec)
+{
+    static const char *const names[PROFILE_TIME_COUNT] = {"samples", "waits", "samples and waits"};
+    return names[rec->profile->time];
+}
 
 static bool show_progress(void *context)
 {
@@ -159,12 +155,29 @@ static bool show_progress(void *context)
     pipeline_losses(rec->pipeline, &losses);
     char elapsed[32], total[32];
     units_format_duration(clock_monotonic_ns() - rec->start_ns, elapsed, sizeof(elapsed));
-    fprintf(stderr, "\r\033[Krecording: %s%s%s, %llu samples, %llu lost  (Ctrl-C ends it and keeps them)", elapsed,
+    fprintf(stderr, "\r\033[Krecording: %s%s%s, %llu %s, %llu lost  (Ctrl-C ends it and keeps them)", elapsed,
             rec->duration_ns ? " of " : "", rec->duration_ns ? units_format_duration(rec->duration_ns, total, sizeof(total)) : "",
-            (unsigned long long)pipeline_samples(rec->pipeline),
+            (unsigned long long)pipeline_samples(rec->pipeline), what_is_recorded(rec),
             (unsigned long long)(losses.count[LOSS_RING_FULL] + losses.count[LOSS_THROTTLED] + losses.count[LOSS_MISSED]));
     fflush(stderr);
     return true;
+}
+
+/* What no record tells of: with it, and what is in the profile, all waiting time is accounted for. */
+static void report_untold_waits(const struct recording *rec)
+{
+    const struct off_cpu_figures waits = pipeline_waits(rec->pipeline);
+    char time[32];
+    if (waits.short_count)
+        fprintf(stderr, "; not told: %llu of %s in all, shorter than --min-wait", (unsigned long long)waits.short_count,
+                units_format_duration(waits.short_ns, time, sizeof(time)));
+    if (waits.left_out)
+        fprintf(stderr, "; left out by chance: %llu of %s in all, for which the others stand", (unsigned long long)waits.left_out,
+                units_format_duration(waits.left_out_ns, time, sizeof(time)));
+    if (waits.lost)
+        fprintf(stderr, "; lost: %llu of %s in all", (unsigned long long)waits.lost, units_format_duration(waits.lost_ns, time, sizeof(time)));
+    if (waits.unknown)
+        fprintf(stderr, "; lost: %llu of threads that were too many, nobody knows how long", (unsigned long long)waits.unknown);
 }
 
 static void report_end(const struct recording *rec, const char *path)
@@ -173,8 +186,9 @@ static void report_end(const struct recording *rec, const char *path)
         fprintf(stderr, "\r\033[K");
     struct losses losses;
     pipeline_losses(rec->pipeline, &losses);
-    fprintf(stderr, "sonde: wrote %s: %llu samples of %u processes", strcmp(path, "-") == 0 ? "standard output" : path,
-            (unsigned long long)pipeline_samples(rec->pipeline), rec->profile->resource_count);
+    fprintf(stderr, "sonde: wrote %s: %llu %s of %u processes", strcmp(path, "-") == 0 ? "standard output" : path,
+            (unsigned long long)pipeline_samples(rec->pipeline), what_is_recorded(rec), rec->profile->resource_count);
+    report_untold_waits(rec);
     for (int i = 0; i < LOSS_COUNT; i++)
         if (losses.count[i])
             fprintf(stderr, "; %llu %s", (unsigned long long)losses.count[i], loss_name(i));
@@ -183,13 +197,73 @@ static void report_end(const struct recording *rec, const char *path)
     fprintf(stderr, "\n");
 }
 
+static bool is_thread_name(const char *name)
+{
+    glob_t threads;
+    bool found = false;
+    char wanted[17];
+    snprintf(wanted, sizeof(wanted), "%.15s\n", name); /* the kernel cuts them */
+    if (glob("/proc/[0-9]*/task/[0-9]*/comm", GLOB_NOSORT, NULL, &threads) != 0)
+        return false;
+    for (size_t i = 0; i < threads.gl_pathc && !found; i++) {
+        _cleanup_buf_ struct buf text = {0};
+        if (buf_read_file(&text, threads.gl_pathv[i], 64) >= 0 && text.data)
+            found = strcmp(text.data, wanted) == 0;
+    }
+    globfree(&threads);
+    return found;
+}
+
+/* An empty profile is no failure, but hardly what was wanted. */
+static void explain_no_samples(const struct request_for_recording *asked, const struct profile *profile)
+{
+    char period[32], duration[32];
+    units_format_duration(profile->period_ns, period, sizeof(period));
+    if (asked->replay) {
+        log_warning("record: %s holds no CPU samples", asked->replay);
+        return;
+    }
+    for (size_t i = 0; i < asked->pids.count; i++)
+        if (kill((pid_t)strtol(asked->pids.values[i], NULL, 10), 0) < 0 && errno == ESRCH)
+            log_warning("record: process %s has ended", asked->pids.values[i]);
+    for (size_t i = 0; i < asked->commands.count; i++)
+        if (!is_thread_name(asked->commands.values[i]))
+            log_warning("record: no thread has the name '%s' now (`ps -eLo comm` lists them)", asked->commands.values[i]);
+    if (asked->time == PROFILE_OFF_CPU_TIME)
+        log_warning("record: nothing that was to be looked at waited%s", asked->min_wait_ns ? " as long as --min-wait says" : "");
+    else if (profile->duration_ns < profile->period_ns)
+        log_warning("record: it lasted %s, and a sample is due every %s only: -F samples more often",
+                    units_format_duration(profile->duration_ns, duration, sizeof(duration)), period);
+    else
+        log_warning("record: nothing that was to be looked at was seen on a CPU: a sample stands for %s of CPU time (-F %lld), and who waits uses none",
+                    period, (long long)asked->rate_hz);
+}
+
 /* ---- the recording ---- */
 
-static int open_pipeline(const struct request_for_recording *asked, struct recording *rec, int child_pid)
+static void log_refused(const struct attach_report *report)
+{
+    for (size_t i = 0; i < report->count; i++)
+        if (!report->entries[i].attached)
+            log_error("%s: not attached (%s)", report->entries[i].probe, report->entries[i].not_better);
+}
+
+/* One half of a thread's time would be told as all of it. */
+static bool has_both(const struct attach_report *report)
+{
+    static const char *const halves[] = {"cpu samples", "waits of threads"};
+    size_t attached = 0;
+    for (size_t i = 0; i < report->count; i++)
+        for (size_t j = 0; j < array_size(halves); j++)
+            attached += report->entries[i].attached && strcmp(report->entries[i].probe, halves[j]) == 0;
+    return attached == array_size(halves);
+}
+
+static int open_pipeline(const struct request_for_recording *asked, const char *record_wire, struct recording *rec, int child_pid)
 {
     struct pipeline_options options = {
         .memory_bytes = MEMORY_BYTES,
-        .record_wire = asked->record_wire,
+        .record_wire = record_wire,
         .replay = asked->replay,
     };
     int r = make_source_options(asked, &options.sources);
@@ -206,12 +280,15 @@ static int open_pipeline(const struct request_for_recording *asked, struct recor
     struct pipeline_sink sink = {.context = rec, .sample = take_sample};
     r = pipeline_new(&options, &sink, &report, &rec->pipeline);
     if (r < 0) {
-        for (size_t i = 0; i < report.count; i++)
-            if (!report.entries[i].attached)
-                log_error("%s: not attached (%s)", report.entries[i].probe, report.entries[i].not_better);
+        log_refused(&report);
         if (!asked->replay)
             privileges_explain();
         return r;
+    }
+    if (asked->time == PROFILE_WALL_TIME && !asked->replay && !has_both(&report)) {
+        log_refused(&report);
+        log_error("record: --wall needs CPU samples and waits");
+        return -EOPNOTSUPP;
     }
     return pipeline_start(rec->pipeline);
 }
@@ -222,11 +299,26 @@ static int status_of_command(int status)
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/* Of a replay, only the records tell; not which day it was, for their clock began with the machine that they are of. */
+static void set_replayed_times(const struct recording *rec)
+{
+    rec->profile->start_unix_ns = 0;
+    rec->profile->duration_ns = rec->last_sample_ns - rec->first_sample_ns;
+    rec->profile->period_ns = rec->first_weight_ns;
+    if (rec->waits)
+        rec->profile->time = rec->cpu_samples ? PROFILE_WALL_TIME : PROFILE_OFF_CPU_TIME;
+}
+
 /* The exit status of the command that was recorded, 0 without one, -errno. */
 static int record(const struct request_for_recording *asked)
 {
-    const struct exporter *exporter = strcmp(asked->output, "-") == 0 ? exporter_by_name("folded") : exporter_by_path(asked->output);
-    int r = check_output(asked->output, exporter);
+    const struct exporter *exporter = choose_format(asked->output);
+    struct output output, wire = {0};
+    if (!exporter)
+        return -EINVAL;
+    int r = output_check("record", asked->output, &output);
+    if (r == 0 && asked->record_wire)
+        r = output_check("record", asked->record_wire, &wire);
     if (r < 0)
         return r;
     _cleanup_(profile_freep) struct profile *profile = NULL;
@@ -245,55 +337,69 @@ static int record(const struct request_for_recording *asked)
         .show_progress = isatty(STDERR_FILENO),
         .start_ns = clock_monotonic_ns(),
     };
-    r = open_pipeline(asked, &rec, child.pid);
+    r = open_pipeline(asked, asked->record_wire ? wire.path : NULL, &rec, child.pid);
     _cleanup_(pipeline_freep) struct pipeline *pipeline = rec.pipeline;
     if (r < 0)
         return r;
+    _cleanup_(loop_freep) struct loop *loop = NULL;
+    r = loop_new(pipeline, &loop);
+    if (r < 0)
+        return r;
     profile->start_unix_ns = clock_unix_ns();
-    profile->period_ns = 1000000000ull / (uint64_t)asked->rate_hz;
+    profile->period_ns = asked->time == PROFILE_OFF_CPU_TIME ? 0 : 1000000000ull / (uint64_t)asked->rate_hz;
+    profile->time = asked->time;
     uint64_t start_ns = clock_monotonic_ns();
     if (asked->command) {
         r = child_release(&child);
         if (r < 0)
             return r;
     }
-    struct loop_options loop = {
+    struct loop_options until = {
         .duration_ns = asked->duration_ns,
         .context = &rec,
         .tick = show_progress,
         .child_pid = child.pid,
     };
     struct loop_end end;
-    int ended = loop_run(pipeline, &loop, &end); /* whatever ended it: what was recorded is kept */
+    int ended = loop_run(loop, &until, &end); /* whatever ended it: what was recorded is kept */
     if (ended == 0 && end.child_exited)
         child.pid = 0; /* waited for */
     profile->duration_ns = clock_monotonic_ns() - start_ns;
-    r = write_profile(profile, exporter, asked->output);
+    if (asked->replay)
+        set_replayed_times(&rec);
+    r = write_profile(profile, exporter, &output);
     if (r == 0)
         report_end(&rec, asked->output);
+    if (r == 0 && ended == 0 && pipeline_samples(pipeline) == 0)
+        explain_no_samples(asked, profile);
     if (r == 0)
         r = pipeline_record_wire_error(pipeline);
     if (r < 0 || ended < 0)
         return r < 0 ? r : ended;
-    return end.child_exited ? status_of_command(end.child_status) : 0;
+    return end.child_exited && !end.signal ? status_of_command(end.child_status) : 0; /* Ctrl-C ends both, either one first */
 }
 
 static int run(int argc, char **argv)
 {
-    struct request_for_recording asked = {.rate_hz = 99, .output = "profile.pb.gz"};
+    struct request_for_recording asked = {.output = "profile.pb.gz"};
     const struct option_spec specs[] = {
         {'a', "all", OPTION_FLAG, &asked.all, NULL, "the whole node (the default without -p, -c, -C, COMMAND)", 0, 0},
         {'p', "pid", OPTION_TEXTS, &asked.pids, "PID", "this process and the children it starts; may be repeated", 0, 0},
-        {'c', "container", OPTION_TEXTS, &asked.containers, "CONTAINER", "a container, by its ID or the first digits of it", 0, 0},
-        {'C', "command", OPTION_TEXTS, &asked.commands, "NAME", "threads of this name (comm)", 0, 0},
-        {'F', "rate", OPTION_INTEGER, &asked.rate_hz, "HZ", "samples a second and CPU (default 99)", 1, 20000},
-        {'d', "duration", OPTION_DURATION, &asked.duration_ns, "SECONDS", "how long (default: until Ctrl-C, or COMMAND ends)", 1000000, 86400000000000},
+        {'c', "container", OPTION_TEXTS, &asked.containers, "CONTAINER", "a container, by its ID or the first digits of it (4 or more); may be repeated", 0, 0},
+        {'C', "command", OPTION_TEXTS, &asked.commands, "NAME", "threads of this name (comm), or of a process of this name; may be repeated", 0, 0},
+        {'F', "rate", OPTION_INTEGER, &asked.rate_hz, "HZ", "samples a second and CPU, up to 20000 (default 99)", 1, 20000},
+        {'d', "duration", OPTION_DURATION, &asked.duration_ns, "SECONDS", "how long; or with a unit: 500ms, 5m (default: until Ctrl-C, or COMMAND ends)", 1000000, 86400000000000},
         {'o', "output", OPTION_TEXT, &asked.output, "FILE", "FILE.pb.gz, .folded, .html or .json; - is folded text (default profile.pb.gz)", 0, 0},
+        {0, "off-cpu", OPTION_FLAG, &asked.off_cpu, NULL, "where threads wait, for what and how long, instead of where they use CPU time", 0, 0},
+        {0, "wall", OPTION_FLAG, &asked.wall, NULL, "both: where threads use CPU time and where they wait", 0, 0},
+        {0, "min-wait", OPTION_DURATION, &asked.min_wait_ns, "TIME", "with --off-cpu or --wall: tell no waits shorter than that (10us), but how many they were", 1, 3600000000000},
+        {0, "sample-waits", OPTION_DURATION, &asked.sample_wait_ns, "TIME", "... take waits shorter than that by chance, the likelier the longer; each stands for that much (1ms)", 1, 4000000000},
+        {0, "links", OPTION_FLAG, &asked.links, NULL, "attach to programs that trace requests with libsonde, so that samples say which request they are of", 0, 0},
         {0, "record-wire", OPTION_TEXT, &asked.record_wire, "FILE", "also keep every record from the kernel, for --replay", 0, 0},
         {0, "replay", OPTION_TEXT, &asked.replay, "FILE", "read the records of FILE instead of the kernel; needs no rights", 0, 0},
         {0},
     };
-    int operands, r = options_parse(&verb_record, specs, true, argc, argv, &operands);
+    int operands, r = options_parse(&verb_record, specs, argc, argv, &operands);
     if (r != 0)
         return r < 0 ? r : 0;
     if (operands > 0) {
@@ -305,18 +411,34 @@ static int run(int argc, char **argv)
         log_error("record: -a is the whole node; leave it out to choose processes");
         return -EINVAL;
     }
-    if (asked.replay && (narrowed || asked.record_wire)) {
-        log_error("record: --replay takes what was recorded; it cannot be narrowed or recorded again");
+    if (asked.off_cpu && (asked.rate_hz || asked.links)) {
+        log_error("record: --off-cpu tells every wait: -F and --links are of CPU samples");
         return -EINVAL;
     }
+    if (asked.off_cpu && asked.wall) {
+        log_error("record: --wall is --off-cpu and CPU time together; leave one of them out");
+        return -EINVAL;
+    }
+    if ((asked.min_wait_ns || asked.sample_wait_ns) && !asked.off_cpu && !asked.wall) {
+        log_error("record: --min-wait and --sample-waits go with --off-cpu or --wall");
+        return -EINVAL;
+    }
+    if (asked.replay && (narrowed || asked.record_wire || asked.rate_hz || asked.duration_ns || asked.off_cpu || asked.wall)) {
+        log_error("record: --replay takes what was recorded: only -o goes with it");
+        return -EINVAL;
+    }
+    asked.time = asked.wall ? PROFILE_WALL_TIME : asked.off_cpu ? PROFILE_OFF_CPU_TIME : PROFILE_CPU_TIME;
+    if (!asked.rate_hz)
+        asked.rate_hz = DEFAULT_HZ;
     return record(&asked);
 }
 
 const struct verb verb_record = {
     .name = "record",
-    .synopsis = "[-a | -p PID | -c CONTAINER] [-F HZ] [-d SECONDS] [-o FILE] [-- COMMAND...]",
-    .summary = "Record a CPU profile into a file",
+    .synopsis = "[-a | -p PID | -c CONTAINER | -C NAME] [--off-cpu | --wall] [-F HZ] [-d SECONDS] [-o FILE] [-- COMMAND...]",
+    .summary = "Record a profile of CPU time, or of waiting time, into a file",
     .details = "Formats by the file's ending: .pb.gz (pprof, for `go tool pprof`), .folded (stacks, for flamegraph.pl),\n"
-               ".html (a self-contained flame graph), .json (speedscope).",
+               ".html (a self-contained flame graph), .json (speedscope). Where -p, -c and -C are given together, all must hold.\n"
+               "The exit status is that of COMMAND.",
     .run = run,
 };

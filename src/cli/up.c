@@ -5,16 +5,18 @@
 #include "cli/verbs.h"
 #include "serve/page.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-
-#define CONFIG_PATH "/etc/sonde/sonde.yaml"
 
 static int load_config(const char *path, const struct option_texts *settings, struct config *c)
 {
     char error[CONFIG_ERROR_BYTES];
     config_defaults(c);
+    config_environment(c, error);
+    if (error[0])
+        log_warning("%s; by the environment alone profiles are not sent", error);
     int r = config_load(c, path ? path : CONFIG_PATH, error);
     if (r < 0 && (path || r != -ENOENT)) {
         log_error("%s", error);
@@ -42,7 +44,12 @@ static void print_config(const struct config *c)
             snprintf(section, sizeof(section), "%.*s", (int)length, d.key);
             printf("%s:\n", section);
         }
-        printf("  %s: %s    # %s (%s)\n", d.key + length + 1, d.value[0] ? d.value : "\"\"", d.help, d.allowed);
+        if (d.is_cut) { /* read back, it would be something else */
+            printf("  # %s: %s    # not shown whole; %s (%s)\n", d.key + length + 1, d.value, d.help, d.allowed);
+            continue;
+        }
+        const char *quote = isalnum((unsigned char)d.value[0]) ? "" : "\""; /* "[::1]:7070" would be a list; no value holds a quote */
+        printf("  %s: %s%s%s    # %s (%s)\n", d.key + length + 1, quote, d.value, quote, d.help, d.allowed);
     }
 }
 
@@ -70,18 +77,14 @@ static int run(const struct verb *verb, int argc, char **argv)
     const struct option_spec specs[] = {
         {'c', "config", OPTION_TEXT, &config_path, "FILE", "configuration in YAML (default " CONFIG_PATH ", if it exists)", 0, 0},
         {0, "set", OPTION_TEXTS, &settings, "KEY=VALUE", "one setting, over the file's; may be repeated", 0, 0},
-        {'l', "listen", OPTION_TEXT, &listen, "ADDRESS:PORT", "where the page is served (page.listen)", 0, 0},
-        {'F', "rate", OPTION_INTEGER, &rate, "HZ", "CPU samples a second and CPU (profile.rate)", 1, 1000},
+        {'l', "listen", OPTION_TEXT, &listen, "ADDRESS:PORT", "where it answers (page.listen; default 127.0.0.1:7070)", 0, 0},
+        {'F', "rate", OPTION_INTEGER, &rate, "HZ", "CPU samples a second and CPU, up to 1000 (profile.rate; default 19)", 1, 1000},
         {0, "print-config", OPTION_FLAG, &print, NULL, "print the configuration in force, with what is allowed, and end", 0, 0},
         {0},
     };
-    int operands, r = options_parse(verb, specs, false, argc, argv, &operands);
+    int r = options_parse(verb, specs, argc, argv, NULL);
     if (r != 0)
         return r < 0 ? r : 0;
-    if (operands > 0) {
-        log_error("%s: what is '%s'?", verb->name, argv[1]);
-        return -EINVAL;
-    }
     struct config config;
     char error[CONFIG_ERROR_BYTES];
     r = load_config(config_path, &settings, &config);
@@ -135,7 +138,7 @@ static int run_agent(int argc, char **argv)
 
 const struct verb verb_up = {
     .name = "up",
-    .synopsis = "[-c FILE] [--set KEY=VALUE]...",
+    .synopsis = "[-c FILE] [-l ADDRESS:PORT] [-F HZ] [--set KEY=VALUE]...",
     .summary = "Watch this node and serve its page",
     .details = "Samples every CPU, watches HTTP requests at the sockets, and shows the last minutes on a page (http://127.0.0.1:7070/).\n"
                "Stops at Ctrl-C. Changes nothing in the programs that it watches.",
@@ -144,8 +147,8 @@ const struct verb verb_up = {
 
 const struct verb verb_agent = {
     .name = "agent",
-    .synopsis = "[-c FILE] [--set KEY=VALUE]...",
+    .synopsis = "[-c FILE] [-l ADDRESS:PORT] [-F HZ] [--set KEY=VALUE]...",
     .summary = "Watch this node, without a page: /metrics and the API",
-    .details = "What `sonde up` does, for nodes of a fleet and service managers.",
+    .details = "What `sonde up` does, for nodes of a fleet. Stops at Ctrl-C or SIGTERM.",
     .run = run_agent,
 };
