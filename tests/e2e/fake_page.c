@@ -185,7 +185,8 @@ static const struct request made_up[] = {
      .status = 503,
      .cause = "93 % waiting for a lock at pthread_mutex_lock < checkout",
      .part_count = 2,
-     .parts = {{REQUEST_PART_LOCK, 400 * MS, "futex at pthread_mutex_lock < checkout < handle"},
+     .parts = {{REQUEST_PART_LOCK, 400 * MS, "futex in checkout < handle: futex_wait",
+                "futex_wait_[k]\n__x64_sys_futex_[k]\npthread_mutex_lock\ncheckout\nhandle\n[truncated: no rows]"},
                {REQUEST_PART_CPU, 30 * MS, ""}}},
     {.duration_ns = 96 * MS,
      .pid = 101,
@@ -206,9 +207,9 @@ static const struct request made_up[] = {
      .method = "GET",
      .route = "/",
      .status = 200,
-     .cause = "100 % on CPU",
-     .part_count = 1,
-     .parts = {{REQUEST_PART_CPU, 3 * MS, "worker < main"}}},
+     .cause = "67 % on CPU",
+     .part_count = 2,
+     .parts = {{REQUEST_PART_CPU, 2 * MS, "worker < main"}, {REQUEST_PART_STEAL, 1 * MS, ""}}},
 };
 
 static int fake_requests(void *context, uint64_t seconds, size_t max, struct request ***ret,
@@ -261,7 +262,9 @@ static int fake_status(void *context, char **ret_json)
     buf_puts(
         &out,
         "{\"version\":\"" SONDE_VERSION
-        "\",\"host\":\"node-7\",\"kernel\":\"6.1.0-31-amd64\",\"uptime_seconds\":3725.0,\"samples\":70654,\"sample_hz\":19,\"losses\":{");
+        "\",\"host\":\"node-7\",\"kernel\":\"6.1.0-31-amd64\",\"uptime_seconds\":3725.0,\"samples\":70654,\"sample_hz\":");
+    buf_puts(&out, over ? "9.5" : "19");
+    buf_puts(&out, ",\"losses\":{");
     for (int i = 0; i < LOSS_COUNT; i++)
         buf_printf(&out, "%s\"%s\":%u", i ? "," : "", loss_name(i),
                    i == LOSS_NO_ROWS   ? 1234U
@@ -270,10 +273,10 @@ static int fake_status(void *context, char **ret_json)
     buf_printf(
         &out,
         "},\"budget\":{\"detail\":\"%s\",\"cpu_share\":%s,\"cpu_share_allowed\":0.01,\"memory_bytes\":44040192,\"memory_bytes_allowed\":67108864},\"probes\":[",
-        over ? "counts" : "full", over ? "0.013" : "0.0042");
+        over ? "half" : "full", over ? "0.013" : "0.0042");
     buf_printf(
         &out,
-        "{\"probe\":\"cpu samples\",\"attached\":true,\"rung\":\"perf event, cpu-clock\",\"not_better\":\"cycles: No such file or directory\",\"truth\":\"\"},"
+        "{\"probe\":\"cpu samples\",\"attached\":true,\"rung\":\"perf event, cpu-clock\",\"not_better\":\"\",\"truth\":\"\"},"
         "{\"probe\":\"requests\",\"attached\":%s,\"rung\":\"%s\",\"not_better\":\"fentry: Operation not permitted\",\"truth\":\"sendfile is not seen\"}]}",
         attached ? "true" : "false", attached ? "raw tracepoints" : "");
     if (buf_error(&out) < 0)

@@ -13,6 +13,7 @@ const ZOOM_MS = 180;
 export interface Scene {
     tree: Tree;
     colors: string[]; // of tree.frames
+    nodeColors: string[] | null; // of nodes, where these say more
     canvasColors: CanvasColors;
     font: string;
     matches: Matches | null;
@@ -201,14 +202,14 @@ export class FlameCanvas {
     }
 
     private drawNode(node: number, left: number, width: number, y: number, above: boolean): void {
-        const { tree, colors, canvasColors, matches } = this.scene!;
+        const { tree, colors, nodeColors, canvasColors, matches } = this.scene!;
         const c = this.context;
         const frame = tree.frame[node]!;
         const matched = matches !== null && matches.frames[frame] === 1;
         const dimmed = matches !== null && !matched;
         const gap = width > 3 ? 1 : 0;
         c.globalAlpha = above ? 0.55 : 1;
-        c.fillStyle = matched ? canvasColors.match : dimmed ? canvasColors.dimmed : colors[frame]!;
+        c.fillStyle = matched ? canvasColors.match : dimmed ? canvasColors.dimmed : (nodeColors?.[node] ?? colors[frame]!);
         c.fillRect(left, y, width - gap, ROW - 1);
         if (tree.frames[frame]!.kind === 'truncated' && this.hatch && !matched) {
             c.fillStyle = this.hatch;

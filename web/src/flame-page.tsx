@@ -29,9 +29,9 @@ function FlamePage({ profile }: { profile: Profile }) {
                     Sonde
                 </h1>
                 <p class="node-name">
-                    <b>{when(profile.start)}</b>{' '}
+                    {profile.start > 0 && <b>{when(profile.start)} </b>}
                     <span class="dim">
-                        {format.count(profile.samples, 'sample')}
+                        {!profile.compared && format.count(profile.samples, { cpu: 'sample', off_cpu: 'wait', wall: 'event' }[profile.time])}
                         {profile.period > 0 && ` at ${(1e9 / profile.period).toFixed(0)} Hz`}
                         {profile.dropped > 0 && `; ${format.integer(profile.dropped)} did not fit into memory`}
                     </span>
@@ -48,7 +48,7 @@ function FlamePage({ profile }: { profile: Profile }) {
                         empty={
                             <>
                                 <b>This profile has no samples.</b>
-                                <p>Nothing that was looked at used a CPU while it was recorded.</p>
+                                <p>Nothing that was looked at {{ cpu: 'used a CPU', off_cpu: 'waited', wall: 'used a CPU or waited' }[profile.time]} while it was recorded.</p>
                             </>
                         }
                     />

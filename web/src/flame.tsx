@@ -3,11 +3,13 @@
 // move through and screen readers read.
 
 import { useCallback, useEffect, useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { changeOfNode, colorsOfNodes } from './change';
+import { ChangeDetails, ChangeTable, ComparisonLegend, Recordings, sayChange } from './comparison';
 import { FlameCanvas, ROW } from './flame-canvas';
 import * as format from './format';
 import { canvasColors, colorsOf, frameColor, KIND_NAMES } from './palette';
 import type { Frame, Kind, Profile, Scope } from './profile';
-import { buildTree, byFunction, nodeAt, pathOf, rowCount, search, type Matches, type Tree } from './tree';
+import { buildTree, byFunction, nodeAt, pathOf, rowCount, search, type Matches, type Side, type Tree } from './tree';
 
 const MONO = 'ui-monospace, "SF Mono", "Cascadia Mono", "JetBrains Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
 const TABLE_ROWS = 200;
@@ -20,8 +22,11 @@ interface Props {
     empty: preact.ComponentChildren; // what to say when there is nothing to draw
 }
 
-function describe(tree: Tree, node: number): string {
+type Compared = Profile['compared'];
+
+function describe(tree: Tree, node: number, compared: Compared, side: Side): string {
     const f = tree.frames[tree.frame[node]!]!;
+    if (compared) return `${f.name}, ${sayChange(changeOfNode(tree, node, side, compared))}`;
     const self = tree.self[node]! > 0 ? `, self ${format.duration(tree.self[node]!)}` : '';
     return `${f.name}, ${format.percent(tree.total[node]! / Math.max(tree.total[0]!, 1))}, ${format.duration(tree.total[node]!)}${self}`;
 }
@@ -84,7 +89,7 @@ function Legend({ present, dark }: { present: Set<Kind>; dark: boolean }) {
     );
 }
 
-function Details({ tree, node, root }: { tree: Tree; node: number; root: number }) {
+function Details({ tree, node, root, compared, side }: { tree: Tree; node: number; root: number; compared: Compared; side: Side }) {
     const f = tree.frames[tree.frame[node]!]!;
     const all = Math.max(tree.total[0]!, 1);
     const kind = f.kind === 'group' ? (node === 0 ? 'scope' : 'process') : KIND_NAMES.find(([k]) => k === f.kind)![1];
@@ -94,26 +99,30 @@ function Details({ tree, node, root }: { tree: Tree; node: number; root: number 
                 <b>{f.name}</b> <span class="kind">{kind}</span>
             </p>
             <p class="place">{place(f) || '\u00a0'}</p>
-            <dl>
-                <div>
-                    <dt>total</dt>
-                    <dd>
-                        {format.duration(tree.total[node]!)} <small>{format.percent(tree.total[node]! / all)}</small>
-                    </dd>
-                </div>
-                <div>
-                    <dt>self</dt>
-                    <dd>
-                        {format.duration(tree.self[node]!)} <small>{format.percent(tree.self[node]! / all)}</small>
-                    </dd>
-                </div>
-                {root !== 0 && (
+            {compared ? (
+                <ChangeDetails change={changeOfNode(tree, node, side, compared)} />
+            ) : (
+                <dl>
                     <div>
-                        <dt>of view</dt>
-                        <dd>{format.percent(Math.min(1, tree.total[node]! / Math.max(tree.total[root]!, 1)))}</dd>
+                        <dt>total</dt>
+                        <dd>
+                            {format.duration(tree.total[node]!)} <small>{format.percent(tree.total[node]! / all)}</small>
+                        </dd>
                     </div>
-                )}
-            </dl>
+                    <div>
+                        <dt>self</dt>
+                        <dd>
+                            {format.duration(tree.self[node]!)} <small>{format.percent(tree.self[node]! / all)}</small>
+                        </dd>
+                    </div>
+                    {root !== 0 && (
+                        <div>
+                            <dt>of view</dt>
+                            <dd>{format.percent(Math.min(1, tree.total[node]! / Math.max(tree.total[root]!, 1)))}</dd>
+                        </div>
+                    )}
+                </dl>
+            )}
         </div>
     );
 }
@@ -164,7 +173,7 @@ function FunctionTable({ tree, root, dark, matches }: { tree: Tree; root: number
                                 <td class="number">
                                     {format.duration(r.total)} <small>{format.percent(r.total / all)}</small>
                                 </td>
-                                <td class="code">
+                                <td class="code marked">
                                     <i class={f.kind === 'truncated' ? 'swatch hatched' : 'swatch'} style={f.kind === 'truncated' ? {} : { background: frameColor(f.kind, f.mapping, dark) }} />
                                     {f.name}
                                 </td>
@@ -191,7 +200,9 @@ function useKept(tree: Tree): [number, (node: number) => void] {
 }
 
 export function Flame({ profile, scope, dark, empty }: Props) {
-    const tree = useMemo(() => buildTree(profile, scope), [profile, scope]);
+    const { compared } = profile;
+    const [side, setSide] = useState<Side>('after');
+    const tree = useMemo(() => buildTree(profile, scope, side), [profile, scope, side]);
     const [words, setWords] = useState('');
     const [view, setView] = useState<'graph' | 'table'>('graph');
     const [root, setRoot] = useKept(tree);
@@ -214,17 +225,31 @@ export function Flame({ profile, scope, dark, empty }: Props) {
     return (
         <section class="flame" aria-labelledby="flame-title">
             <header class="bar">
-                <h2 id="flame-title">CPU time</h2>
-                <p class="sum" data-testid="cpu-sum">
-                    <b>{format.duration(tree.total[0]!)}</b>
-                    {profile.duration > 0 && (
-                        <>
-                            {' '}in {format.span(profile.duration)} <span class="dim">= {(tree.total[0]! / profile.duration).toFixed(2)} CPUs</span>
-                        </>
-                    )}
-                </p>
-                <Legend present={present} dark={dark} />
+                <h2 id="flame-title">{compared ? 'Comparison' : { cpu: 'CPU time', off_cpu: 'Waiting time', wall: 'CPU and waiting time' }[profile.time]}</h2>
+                {compared ? (
+                    <Recordings compared={compared} />
+                ) : (
+                    <p class="sum" data-testid="cpu-sum">
+                        <b>{format.duration(tree.total[0]!)}</b>
+                        {profile.duration > 0 && (
+                            <>
+                                {' '}in {format.span(profile.duration)} <span class="dim">= {(tree.total[0]! / profile.duration).toFixed(2)} {profile.time === 'cpu' ? 'CPUs' : 'threads'}</span>
+                            </>
+                        )}
+                    </p>
+                )}
+                {compared ? <ComparisonLegend dark={dark} /> : <Legend present={present} dark={dark} />}
                 <div class="tools">
+                    {compared && (
+                        <div class="switch" role="group" aria-label="Widths are those">
+                            <button type="button" aria-pressed={side === 'before'} onClick={() => setSide('before')}>
+                                Before
+                            </button>
+                            <button type="button" aria-pressed={side === 'after'} onClick={() => setSide('after')}>
+                                After
+                            </button>
+                        </div>
+                    )}
                     {root !== 0 && (
                         <button type="button" onClick={() => setRoot(0)}>
                             Reset zoom <kbd>Esc</kbd>
@@ -260,7 +285,9 @@ export function Flame({ profile, scope, dark, empty }: Props) {
             {nothing ? (
                 <div class="empty">{empty}</div>
             ) : view === 'graph' ? (
-                <Graph tree={tree} root={root} setRoot={setRoot} dark={dark} matches={matches} />
+                <Graph tree={tree} root={root} setRoot={setRoot} dark={dark} matches={matches} compared={compared} side={side} />
+            ) : compared ? (
+                <ChangeTable tree={tree} root={root} side={side} compared={compared} dark={dark} matches={matches} />
             ) : (
                 <FunctionTable tree={tree} root={root} dark={dark} matches={matches} />
             )}
@@ -274,9 +301,11 @@ interface GraphProps {
     setRoot: (node: number) => void;
     dark: boolean;
     matches: Matches | null;
+    compared: Compared;
+    side: Side;
 }
 
-function Graph({ tree, root, setRoot, dark, matches }: GraphProps) {
+function Graph({ tree, root, setRoot, dark, matches, compared, side }: GraphProps) {
     const [chosen, setChosen] = useKept(tree);
     const [hovered, setHovered] = useState(-1);
     const scroller = useRef<HTMLDivElement>(null);
@@ -314,7 +343,8 @@ function Graph({ tree, root, setRoot, dark, matches }: GraphProps) {
 
     useLayoutEffect(() => {
         setHovered(-1);
-        flame.current!.show({ tree, colors: colorsOf(tree.frames, dark), canvasColors: canvasColors(dark), font: MONO, matches }, root);
+        const nodeColors = compared && colorsOfNodes(tree, side, compared, dark);
+        flame.current!.show({ tree, colors: colorsOf(tree.frames, dark), nodeColors, canvasColors: canvasColors(dark), font: MONO, matches }, root);
         shownRoot.current = pathOf(tree, root).join('\n');
     }, [tree, dark]);
 
@@ -403,14 +433,14 @@ function Graph({ tree, root, setRoot, dark, matches }: GraphProps) {
                                 role="treeitem"
                                 aria-level={tree.depth[node]! + 1}
                                 aria-selected={node === chosen}
-                                aria-label={describe(tree, node)}
+                                aria-label={describe(tree, node, compared, side)}
                             />
                         ))}
                     </div>
                     {hovered >= 0 && hovered < tree.count && <Hover flame={flame.current!} node={hovered} />}
                 </div>
             </div>
-            <Details tree={tree} node={shown} root={root} />
+            <Details tree={tree} node={shown} root={root} compared={compared} side={side} />
         </>
     );
 }

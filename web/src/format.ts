@@ -1,12 +1,13 @@
 // Figures as people read them: three significant digits and a unit.
 
-const DURATIONS: [number, string][] = [[60e9, 'min'], [1e9, 's'], [1e6, 'ms'], [1e3, 'µs'], [1, 'ns']];
+// Seconds stay seconds for long: they stand beside spans of so many seconds.
+const DURATIONS: [from: number, unit: number, name: string][] = [[600e9, 60e9, 'min'], [1e9, 1e9, 's'], [1e6, 1e6, 'ms'], [1e3, 1e3, 'µs'], [1, 1, 'ns']];
 
 const three = (v: number): string => (v >= 99.95 ? v.toFixed(0) : v >= 9.995 ? v.toFixed(1) : v.toFixed(2));
 
 export function duration(ns: number): string {
     if (ns <= 0) return '0 s';
-    const [size, unit] = DURATIONS.find(([s]) => ns >= s * 0.9995) ?? [1, 'ns'];
+    const [, size, unit] = DURATIONS.find(([from]) => ns >= from * 0.9995) ?? [1, 1, 'ns'];
     return unit === 'ns' ? `${Math.round(ns)} ns` : `${three(ns / size)} ${unit}`;
 }
 
@@ -15,6 +16,12 @@ export function percent(share: number): string {
     if (!Number.isFinite(p) || p <= 0) return '0 %';
     if (p < 0.01) return '< 0.01 %';
     return `${p >= 99.95 ? '100' : p >= 10 ? p.toFixed(1) : p.toFixed(2)} %`;
+}
+
+// The difference of two shares, in points of a percent.
+export function points(difference: number): string {
+    const size = Math.abs(difference * 100).toFixed(2);
+    return `${size === '0.00' ? '' : difference < 0 ? '\u2212' : '+'}${size}`;
 }
 
 // A span that somebody set: whole seconds as such.

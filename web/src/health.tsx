@@ -57,20 +57,22 @@ export function decodeStatus(value: unknown): Status {
 }
 
 // As in src/model/loss.h; a reason that is not here is shown by its name alone.
-const LOSS_HELP: Record<string, string> = {
+export const LOSS_HELP: Record<string, string> = {
     ring_full: 'records that found the ring buffer to user space full',
     map_full: 'entries that found a kernel table full',
     throttled: 'samples the kernel withheld because sampling took too long',
-    missed: 'runs of a probe that the kernel skipped',
+    missed: 'runs of a probe that the kernel skipped (recursion on the same CPU)',
     no_rows: 'stacks cut because unwinding rows or mappings were not known yet',
     truncated: "stacks not walked to the thread's entry, for another reason",
-    unnamed: 'frames that have no symbol',
-    file_unanswered: 'frames without a symbol because their file system does not answer',
-    sideband: 'events of process lives that the kernel dropped; read again from /proc',
-    late: 'records that came after the time they belong to was handed on',
+    unnamed: 'samples with frames that have no symbol',
+    interpreted: "stacks without all of an interpreter's frames, or with some that have no name",
+    file_unanswered: 'samples with frames whose file system does not answer',
+    sideband: 'events of process lives that were not seen; read again from /proc',
     no_process: 'samples of processes that could not be identified',
+    not_kept: 'samples that found no room in the profile they belong to',
+    unlinked: 'samples kept without the traced request that they were taken in',
+    link_forgotten: 'threads whose traced request was forgotten while they worked for it',
     shed: "samples left out by the agent's own budget",
-    cache_full: 'results not remembered because a bounded table was full',
     request_unmatched: 'requests whose end was never seen',
     request_not_detailed: 'requests counted without their parts, to keep within bounds',
     decode: 'wire records that made no sense',
@@ -79,7 +81,7 @@ const LOSS_HELP: Record<string, string> = {
 const DETAIL_HELP: Record<string, string> = {
     full: 'everything is looked at',
     counts: 'requests are counted, none is taken apart, to keep within the budget',
-    half: 'half the sampling rate, to keep within the budget',
+    half: 'half the sampling rate, and requests only counted, to keep within the budget',
     least: 'a quarter of the sampling rate and no requests, to keep within the budget',
 };
 
@@ -97,6 +99,9 @@ function Meter({ label, value, allowed, show }: { label: string; value: number; 
         </span>
     );
 }
+
+// "no_rows" may be broken at its underscores, and only there.
+const breakable = (name: string) => name.split('_').map((word, i) => (i ? [<wbr key={i} />, `_${word}`] : word));
 
 // Losses of the last minute need two readings: the oldest that is at most a minute old is kept here.
 function useRecent(status: Status): Map<string, number> | null {
@@ -172,7 +177,7 @@ export function Health({ status, samples, dropped }: { status: Status; samples: 
                     <tbody>
                         {lost.map(([reason, n]) => (
                             <tr key={reason}>
-                                <th scope="row">{reason}</th>
+                                <th scope="row">{breakable(reason)}</th>
                                 <td class="number">{recent ? format.integer(recent.get(reason) ?? 0) : '–'}</td>
                                 <td class="number">{format.integer(n)}</td>
                                 <td class="dim">{LOSS_HELP[reason] ?? ''}</td>

@@ -159,6 +159,12 @@ function Page() {
     const profile = live.profile.value;
     const status = live.status.value;
     const requests = useMemo(() => requestsIn(live.requests.value ?? [], view.scope, profile), [live.requests.value, view.scope, profile]);
+    // An address may hold a container's first digits alone, as the API takes them.
+    useEffect(() => {
+        const wanted = view.scope.kind === 'container' ? view.scope.id : '';
+        const id = wanted && profile?.processes.find((p) => p.container.startsWith(wanted))?.container;
+        if (id && id !== wanted) setView({ scope: { kind: 'container', id } });
+    }, [view.scope, profile]);
     useEffect(() => {
         document.title = status?.host ? `${status.host} · Sonde` : 'Sonde';
     }, [status?.host]);

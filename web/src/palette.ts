@@ -15,6 +15,7 @@ const SHADES: Record<Kind, Shade> = {
     interpreted: { hue: 146, spread: 12, chroma: 38 },
     bpf: { hue: 278, spread: 14, chroma: 44 },
     truncated: { hue: 0, spread: 0, chroma: 0 },
+    wait: { hue: 340, spread: 0, chroma: 52 },
     group: { hue: 220, spread: 0, chroma: 8 },
 };
 
@@ -24,6 +25,7 @@ export const KIND_NAMES: [Kind, string, string][] = [
     ['interpreted', 'interpreter', 'code that an interpreter runs'],
     ['bpf', 'bpf', 'BPF programs in the kernel'],
     ['truncated', 'truncated', 'the stack goes on here, but could not be walked further'],
+    ['wait', 'wait', 'why the thread did not run'],
 ];
 
 function hash(text: string): number {

@@ -1,8 +1,12 @@
 // The profile as /api/v1/profile?format=json gives it (docs/formats.md, "speedscope JSON"), checked and made compact. The text may
 // come from a file that somebody sent: every number in it is looked at before it is used as an index.
 
-export type Kind = 'native' | 'kernel' | 'bpf' | 'interpreted' | 'truncated' | 'group';
-const KINDS: ReadonlySet<string> = new Set(['native', 'kernel', 'bpf', 'interpreted', 'truncated']);
+export type Kind = 'native' | 'kernel' | 'bpf' | 'interpreted' | 'truncated' | 'wait' | 'group';
+const KINDS: ReadonlySet<string> = new Set(['native', 'kernel', 'bpf', 'interpreted', 'truncated', 'wait']);
+
+// What its weights are: CPU time, waiting time, or both.
+export type Time = 'cpu' | 'off_cpu' | 'wall';
+const TIMES: Time[] = ['cpu', 'off_cpu', 'wall'];
 
 export interface Frame {
     name: string;
@@ -22,14 +26,21 @@ export interface Process {
     service: string;
     container: string;
     unit: string;
-    weight: number; // nanoseconds of CPU
+    weight: number; // nanoseconds of CPU, or of waiting
     samples: number;
     stacks: Uint32Array[]; // numbers of Profile.frames, outermost first
     weights: Float64Array;
+    before: Float64Array | null; // of a comparison: what the same stacks had before; both sides have the same sum
     counts: Float64Array;
 }
 
+export interface Recording {
+    samples: number; // 0: not known
+    duration: number; // nanoseconds; 0: not known
+}
+
 export interface Profile {
+    time: Time;
     frames: Frame[];
     processes: Process[]; // heaviest first
     start: number; // milliseconds since 1970
@@ -38,6 +49,7 @@ export interface Profile {
     samples: number;
     weight: number;
     dropped: number;
+    compared: { before: Recording; after: Recording } | null; // the profile is a comparison, its weights are those after
 }
 
 type Json = Record<string, unknown>;
@@ -67,6 +79,7 @@ function decodeProcess(value: unknown, frameCount: number): Process {
     const resource = object(own.resource);
     const weights = list(p.weights);
     const counts = list(own.counts);
+    const before = Array.isArray(own.before) ? own.before : null;
     const stacks: Uint32Array[] = [];
     const kept: number[] = [];
     list(p.samples).forEach((sample, i) => {
@@ -93,8 +106,20 @@ function decodeProcess(value: unknown, frameCount: number): Process {
         samples: c.reduce((a, b) => a + b, 0),
         stacks,
         weights: w,
+        before: before && Float64Array.from(kept, (i) => number(before[i])),
         counts: c,
     };
+}
+
+function decodeRecording(value: unknown): Recording {
+    const r = object(value);
+    return { samples: number(r.samples), duration: number(r.duration_ns) };
+}
+
+function decodeCompared(value: unknown): Profile['compared'] {
+    if (value === undefined) return null;
+    const c = object(value);
+    return { before: decodeRecording(c.before), after: decodeRecording(c.after) };
 }
 
 export function decodeProfile(value: unknown): Profile {
@@ -106,6 +131,7 @@ export function decodeProfile(value: unknown): Profile {
     const processes = list(root.profiles).map((p) => decodeProcess(p, frames.length));
     processes.sort((a, b) => b.weight - a.weight);
     return {
+        time: TIMES.find((t) => t === text(own.type)) ?? 'cpu',
         frames,
         processes,
         start: number(own.start_time_unix_ms),
@@ -114,6 +140,7 @@ export function decodeProfile(value: unknown): Profile {
         samples: processes.reduce((a, p) => a + p.samples, 0),
         weight: processes.reduce((a, p) => a + p.weight, 0),
         dropped: number(own.dropped),
+        compared: decodeCompared(own.compared),
     };
 }
 

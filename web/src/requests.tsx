@@ -38,6 +38,7 @@ export const PART_KINDS: [string, string, string][] = [
     ['downstream', 'downstream', 'waiting for another service that this request called'],
     ['other_requests', 'other requests', 'the thread was working for other requests'],
     ['other', 'other', 'waiting in a system call or fault that is none of the above'],
+    ['steal', 'steal', 'the hypervisor ran something else on its CPU'],
     ['unattributed', 'unattributed', 'not known'],
 ];
 
@@ -160,7 +161,7 @@ function Parts({ request }: { request: Request }) {
 
 function Row({ request: r, open, toggle }: { request: Request; open: boolean; toggle: () => void }) {
     const state = r.status >= 500 ? 'bad' : r.status >= 400 ? 'poor' : r.status ? '' : 'dim';
-    const id = `parts-${r.key}`;
+    const id = `parts-${r.key.replaceAll(/\s/g, '_')}`; // aria-controls is a list
     return (
         <>
             <tr class={open ? 'request open' : 'request'} onClick={(e) => !(e.target as HTMLElement).closest('button') && !getSelection()?.toString() && toggle()}>
@@ -182,12 +183,22 @@ function Row({ request: r, open, toggle }: { request: Request; open: boolean; to
                 <td class="bar-cell">
                     <Bar request={r} />
                 </td>
-                <td class="cause">{r.cause}</td>
+                <td class="cause" title={r.cause}>
+                    {r.cause}
+                </td>
                 <td class="number dim time">{format.clock(r.start)}</td>
             </tr>
             {open && (
                 <tr class="request-parts" id={id}>
                     <td colSpan={7}>
+                        <p class="who">
+                            <span class="code">
+                                {r.method} {r.route}
+                            </span>{' '}
+                            <span class="dim">
+                                {r.service}, process {r.pid}, began {format.clock(r.start)}
+                            </span>
+                        </p>
                         <p class="cause-again">{r.cause}</p>
                         <Parts request={r} />
                     </td>

@@ -14,13 +14,14 @@ export interface Tree {
     start: Float64Array; // nanoseconds from the left edge
     total: Float64Array;
     self: Float64Array;
+    other: Float64Array | null; // of a comparison: the total of the side that the widths are not of
     first: Int32Array; // first child, in order; -1: none
     next: Int32Array; // next sibling; -1: none
     order: Int32Array; // nodes of one depth after another, each from left to right
     rows: Int32Array; // where in `order` each depth begins, and its end
 }
 
-// The same function may come in several times (once for each source line, say): by what a reader sees it is one.
+// The same function may come in several times (once for each source line of a BPF program): by what a reader sees it is one.
 function canonical(frames: Frame[]): Int32Array {
     const known = new Map<string, number>();
     return Int32Array.from(frames, (f, i) => {
@@ -38,6 +39,7 @@ class Builder {
     depth: number[] = [];
     total: number[] = [];
     self: number[] = [];
+    other: number[] = [];
     private children = new Map<number, Map<number, number>>();
 
     node(parent: number, frame: number): number {
@@ -52,6 +54,7 @@ class Builder {
         this.depth.push(parent < 0 ? 0 : this.depth[parent]! + 1);
         this.total.push(0);
         this.self.push(0);
+        this.other.push(0);
         return n;
     }
 }
@@ -64,23 +67,33 @@ function rootName(profile: Profile, scope: Scope, processes: Process[]): string 
     return profile.processes.length === 1 ? profile.processes[0]!.title : 'all processes';
 }
 
-function addStacks(b: Builder, p: Process, under: number, same: Int32Array): void {
+function addStacks(b: Builder, p: Process, under: number, same: Int32Array, side: Side): void {
+    const [weights, others] = side === 'before' && p.before ? [p.before, p.weights] : [p.weights, p.before];
     p.stacks.forEach((stack, i) => {
-        const weight = p.weights[i]!;
-        let node = under;
-        for (let up = under; up >= 0; up = b.parent[up]!) b.total[up]! += weight;
-        for (const frame of stack) {
-            node = b.node(node, same[frame]!);
+        const weight = weights[i]!;
+        const other = others?.[i] ?? 0;
+        const add = (node: number) => {
             b.total[node]! += weight;
-        }
+            b.other[node]! += other;
+        };
+        let node = under;
+        for (let up = under; up >= 0; up = b.parent[up]!) add(up);
+        for (const frame of stack) add((node = b.node(node, same[frame]!)));
         b.self[node]! += weight;
     });
 }
 
-export function buildTree(profile: Profile, scope: Scope): Tree {
+// Which side of a comparison the widths are of. What the other one alone has is not seen: the other picture shows it.
+export type Side = 'before' | 'after';
+
+export function buildTree(profile: Profile, scope: Scope, side: Side = 'after'): Tree {
     const processes = profile.processes.filter((p) => inScope(p, scope));
     const frames = profile.frames.slice();
     const same = canonical(frames);
+    frames.forEach((f, i) => {
+        const one = same[i]!;
+        if (frames[one]!.line !== f.line) frames[one] = { ...frames[one]!, line: 0 }; // drawn as one, it is at none of its lines
+    });
     const b = new Builder();
     frames.push(group(rootName(profile, scope, processes)));
     b.node(-1, frames.length - 1);
@@ -97,13 +110,13 @@ export function buildTree(profile: Profile, scope: Scope): Tree {
             known.count++;
             under = b.node(0, known.frame);
         }
-        addStacks(b, p, under, same);
+        addStacks(b, p, under, same, side);
     }
     for (const { frame, count } of commands.values()) if (count > 1) frames[frame]!.file = `${count} processes`;
-    return layOut(b, frames);
+    return layOut(b, frames, profile.compared !== null);
 }
 
-function layOut(b: Builder, frames: Frame[]): Tree {
+function layOut(b: Builder, frames: Frame[], compared: boolean): Tree {
     const count = b.frame.length;
     const tree: Tree = {
         count,
@@ -114,6 +127,7 @@ function layOut(b: Builder, frames: Frame[]): Tree {
         start: new Float64Array(count),
         total: Float64Array.from(b.total),
         self: Float64Array.from(b.self),
+        other: compared ? Float64Array.from(b.other) : null,
         first: new Int32Array(count).fill(-1),
         next: new Int32Array(count).fill(-1),
         order: new Int32Array(count),
@@ -226,6 +240,7 @@ export interface FunctionRow {
     frame: number;
     self: number;
     total: number;
+    other: number; // of Tree.other
 }
 
 // Time by function below `root`; recursion is counted once.
@@ -241,9 +256,12 @@ export function byFunction(t: Tree, root: number): FunctionRow[] {
         }
         const frame = t.frame[n]!;
         let row = rows.get(frame);
-        if (!row) rows.set(frame, (row = { frame, self: 0, total: 0 }));
+        if (!row) rows.set(frame, (row = { frame, self: 0, total: 0, other: 0 }));
         row.self += t.self[n]!;
-        if (open[frame]!++ === 0) row.total += t.total[n]!;
+        if (open[frame]!++ === 0) {
+            row.total += t.total[n]!;
+            row.other += t.other?.[n] ?? 0;
+        }
         stack.push(~n);
         for (let c = t.first[n]!; c >= 0; c = t.next[c]!) stack.push(c);
     }

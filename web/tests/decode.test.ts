@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { changeColor, changeOf } from '../src/change';
 import * as format from '../src/format';
 import { decodeStatus } from '../src/health';
 import { canvasColors, frameColor, KIND_NAMES } from '../src/palette';
@@ -47,7 +48,7 @@ test('a status without anything in it does not break the page', () => {
 });
 
 test('figures', () => {
-    assert.deepEqual([0, 1, 999, 1000, 1234567, 99.96e6, 999.9e6, 1e9, 59.9e9, 60e9].map(format.duration), ['0 s', '1 ns', '999 ns', '1.00 µs', '1.23 ms', '100 ms', '1.00 s', '1.00 s', '59.9 s', '1.00 min']);
+    assert.deepEqual([0, 1, 999, 1000, 1234567, 99.96e6, 999.9e6, 1e9, 59.9e9, 60e9, 96.1e9, 599e9, 600e9].map(format.duration), ['0 s', '1 ns', '999 ns', '1.00 µs', '1.23 ms', '100 ms', '1.00 s', '1.00 s', '59.9 s', '60.0 s', '96.1 s', '599 s', '10.0 min']);
     assert.deepEqual([0, 0.00001, 0.0123, 0.5, 0.9996, 1].map(format.percent), ['0 %', '< 0.01 %', '1.23 %', '50.0 %', '100 %', '100 %']);
     assert.deepEqual([0, 1023, 1024, 42 * 1048576].map(format.bytes), ['0 B', '1023 B', '1.00 KiB', '42.0 MiB']);
     assert.equal(format.integer(1234567), '1\u202f234\u202f567');
@@ -78,10 +79,22 @@ test('names are readable on every colour, in both themes', () => {
         const c = canvasColors(dark);
         assert.ok(contrast(c.matchText, c.match) >= 4.5, `match, dark ${dark}: ${contrast(c.matchText, c.match)}`);
         assert.ok(contrast(c.dimmedText, c.dimmed) >= 4.5, `dimmed, dark ${dark}: ${contrast(c.dimmedText, c.dimmed)}`);
+        for (let i = -100; i <= 100; i++) {
+            const color = changeColor({ before: 0.5 - i / 200, after: 0.5 + i / 200, noise: 0, told: i !== 0 }, dark);
+            assert.ok(contrast(c.text, color) >= 4.5, `change ${i} ${color}, dark ${dark}: ${contrast(c.text, color)}`);
+        }
         for (const [kind] of KIND_NAMES)
             for (let i = 0; i < 200; i++) {
                 const color = frameColor(kind, `/usr/lib/lib${i}.so`, dark);
                 assert.ok(contrast(c.text, color) >= 4.5, `${kind} ${color}, dark ${dark}: ${contrast(c.text, color)}`);
             }
     }
+});
+
+test('a change is told when it is more than the number of samples alone may make of it', () => {
+    const recordings = (n: number, m: number) => ({ before: { samples: n, duration: 0 }, after: { samples: m, duration: 0 } });
+    assert.equal(changeOf(0.1, 0.11, recordings(10000, 10000)).told, false); // three times 0.43 points
+    assert.equal(changeOf(0.1, 0.12, recordings(10000, 10000)).told, true);
+    assert.equal(changeOf(0.1, 0.1001, recordings(0, 10000)).told, true, 'nobody knows of how many samples');
+    assert.deepEqual([0.123, -0.5, -0.00001, 0].map(format.points), ['+12.30', '\u221250.00', '0.00', '0.00']);
 });

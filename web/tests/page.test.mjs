@@ -66,7 +66,7 @@ const chosen = (p) => p.getByRole('treeitem', { selected: true }).getAttribute('
 // Waits until what `read` gives is `expected`, a text or a pattern; the page renders after the event that changed it.
 async function becomes(read, expected) {
     let seen;
-    for (const end = Date.now() + 5000; Date.now() < end; await new Promise((done) => setTimeout(done, 20))) {
+    for (const end = Date.now() + 30000; Date.now() < end; await new Promise((done) => setTimeout(done, 20))) {
         seen = await read();
         if (expected instanceof RegExp ? expected.test(seen) : seen === expected) return;
     }
@@ -85,8 +85,8 @@ async function at(p, share, row) {
 
 async function widthOf(p, name) {
     const item = p.getByRole('treeitem', { name, exact: false }).first();
-    const all = await graph(p).evaluate((e) => e.clientWidth);
-    return (await item.evaluate((e) => e.getBoundingClientRect().width)) / all;
+    const all = await graph(p).elementHandle(); // both widths at one moment: what arrives may bring a scroll bar
+    return item.evaluate((e, g) => e.getBoundingClientRect().width / g.clientWidth, all);
 }
 
 page('every frame is as wide as its share', {}, async (p) => {
@@ -97,6 +97,7 @@ page('every frame is as wide as its share', {}, async (p) => {
         await becomes(() => p.getByTestId('details').locator('b').innerText(), name);
     }
     await graph(p).hover(await at(p, 0.05, 4));
+    await becomes(() => p.getByTestId('details').locator('b').innerText(), 'worker(int, char const*)');
     const text = await details(p);
     for (const part of ['worker(int, char const*)', 'user', '/usr/sbin/nginx', 'src/worker.cc', '600 ms', '60.0 %', '200 ms', '20.0 %']) assert.ok(text.includes(part), `${part} in ${text}`);
 });
@@ -192,6 +193,12 @@ page('the address chooses what is shown at first, and a process without samples 
     await becomes(sumOf(p), /^1\.\d\d s/);
 });
 
+page('the first digits of a container are enough in the address', { hash: `#container=${CONTAINER.slice(0, 12)}` }, async (p) => {
+    await becomes(sumOf(p), /^300 ms/);
+    await becomes(() => p.url(), new RegExp(`#container=${CONTAINER}$`));
+    assert.equal(await p.getByRole('radio', { name: /postgres 0123456789ab/ }).getAttribute('aria-checked'), 'true');
+});
+
 page('it is live, keeps the zoom, and stands still while paused', { clock: true }, async (p) => {
     const sum = p.getByTestId('cpu-sum').locator('b');
     const next = async () => {
@@ -215,7 +222,7 @@ page('it is live, keeps the zoom, and stands still while paused', { clock: true 
     assert.match(await p.getByTestId('live').innerText(), /^Paused at \d\d:\d\d:\d\d$/);
     await p.getByRole('button', { name: 'Resume' }).click();
     await p.waitForFunction(() => document.querySelector('[data-testid=cpu-sum] b').textContent === '620 ms');
-    assert.equal(await p.getByTestId('live').innerText(), 'Live');
+    await becomes(() => p.getByTestId('live').innerText(), 'Live'); // the profile may be there before the status
 });
 
 page('requests: every part shown, unattributed hatched, the bar as long as its parts', {}, async (p) => {
@@ -238,8 +245,48 @@ page('requests: every part shown, unattributed hatched, the bar as long as its p
     await becomes(() => p.locator('.parts').count(), 0);
     assert.deepEqual(await p.locator('.request .status').allInnerTexts(), ['200', '503', '404', '200']);
     const legend = await p.getByRole('list', { name: 'Parts' }).getByRole('listitem').allInnerTexts();
-    assert.equal(legend.length, 10);
+    assert.equal(legend.length, 11);
     assert.equal(legend.at(-1), 'unattributed');
+});
+
+page('the stack of a wait folds out, by mouse and by keys, and stays out', { clock: true }, async (p) => {
+    const row = p.locator('.request').nth(1);
+    await row.getByRole('button').click();
+    await p.getByText('POST /cart shop, process 303, began ').waitFor();
+    const fold = p.locator('.parts summary');
+    const stack = p.getByRole('list', { name: 'Stack, innermost frame first' });
+    assert.equal(await fold.innerText(), 'futex in checkout < handle: futex_wait');
+    assert.equal(await p.locator('.parts details').count(), 1, 'what has no stack has nothing to unfold');
+    assert.equal(await stack.isVisible(), false);
+    await fold.click();
+    assert.deepEqual(await stack.getByRole('listitem').allInnerTexts(), ['futex_wait_[k]', '__x64_sys_futex_[k]', 'pthread_mutex_lock', 'checkout', 'handle', '[truncated: no rows]']);
+    const color = (i) => stack.getByRole('listitem').nth(i).evaluate((e) => getComputedStyle(e).color);
+    assert.equal(await color(0), await color(1));
+    assert.notEqual(await color(1), await color(2), 'the kernel\'s frames are told from the program\'s');
+    const came = p.waitForResponse(/profile/);
+    await p.clock.runFor(5100);
+    await came;
+    await p.waitForFunction(() => document.querySelector('[data-testid=cpu-sum] b').textContent === '1.01 s');
+    assert.equal(await stack.isVisible(), true);
+    await fold.click();
+    assert.equal(await stack.isVisible(), false);
+    await row.getByRole('button').focus();
+    await p.keyboard.press('Tab');
+    assert.equal(await fold.evaluate((e) => e === document.activeElement), true);
+    await p.keyboard.press('Enter');
+    assert.equal(await stack.isVisible(), true);
+    await p.keyboard.press('Shift+Tab');
+    await p.keyboard.press('Enter');
+    await becomes(() => p.locator('.parts').count(), 0);
+});
+
+page('on a narrow window a stack has the width of the page', { viewport: { width: 400, height: 800 } }, async (p) => {
+    await p.locator('.request').nth(1).getByRole('button').click();
+    await p.locator('.parts summary').click();
+    const frame = p.getByRole('listitem').filter({ hasText: '__x64_sys_futex_[k]' });
+    assert.ok((await frame.evaluate((e) => e.getClientRects().length && e.clientHeight)) < 30, 'on one line');
+    assert.ok((await p.locator('.parts td.code').first().evaluate((e) => e.clientWidth)) > 300);
+    assert.ok(await p.getByText('shop, process 303').isVisible(), 'what has no column here is told all the same');
 });
 
 page('the table says what the picture says', {}, async (p) => {
@@ -257,7 +304,7 @@ page('the table says what the picture says', {}, async (p) => {
 page('losses, cost and what is missing are in sight', { mode: 'large' }, async (p) => {
     const health = p.getByTestId('health');
     const line = (await health.locator('summary').innerText()).replaceAll('\u202f', ' ').replaceAll(/\s+/g, ' ');
-    for (const part of ['200 samples at 19 Hz', 'not whole: no rows 1 234, unnamed 17', 'agent 1.30 % of 1 %', 'over', 'memory 42.0 MiB of 64 MiB', 'detail: counts']) assert.ok(line.includes(part), `${part} in ${line}`);
+    for (const part of ['200 samples at 9.5 Hz', 'not whole: no rows 1 234, unnamed 17', 'agent 1.30 % of 1 %', 'over', 'memory 42.0 MiB of 64 MiB', 'detail: half']) assert.ok(line.includes(part), `${part} in ${line}`);
     await health.locator('summary').click();
     assert.ok(await health.getByText('stacks cut because unwinding rows or mappings were not known yet').isVisible());
     assert.ok(await health.getByText(/None of: ring_full/).isVisible());
@@ -414,6 +461,34 @@ page('the exported file stands alone', { mode: 'normal' }, async (p, server, con
     } finally {
         rmSync(folder, { recursive: true });
     }
+});
+
+page('a comparison: what became more, what less, and what nobody can tell', { mode: 'normal' }, async (p, server, context) => {
+    const compared = {
+        sonde: { version: 1, compared: { before: { samples: 1000, duration_ns: 10e9 }, after: { samples: 2000, duration_ns: 10e9 } } },
+        shared: { frames: ['main', 'grown', 'gone', 'same', '</script><img src=x>'].map((name) => ({ name })) },
+        profiles: [{ name: 'job', samples: [[0, 1], [0, 2], [0, 3], [0, 4]], weights: [600, 0, 305, 95], sonde: { before: [200, 400, 300, 100] } }],
+    };
+    const body = await (await p.request.get(`${server.url}/api/v1/profile?format=html`)).text();
+    const json = JSON.stringify(compared).replaceAll('<', '\\u003c');
+    const alone = await context.newPage();
+    await alone.setContent(body.replace(/(<script id="profile"[^>]*>)[^]*?(<\/script>)/, (_, begin, end) => begin + json + end));
+    assert.equal(await alone.getByTestId('recordings').innerText(), 'before 1\u202f000 samples in 10 s, after 2\u202f000 samples in 10 s');
+    const flame = alone.getByTestId('flame');
+    const chosen = () => alone.getByRole('treeitem', { selected: true }).getAttribute('aria-label');
+    await flame.press('ArrowDown');
+    await flame.press('ArrowDown');
+    assert.equal(await chosen(), 'grown, before 20.0 %, after 60.0 %');
+    await alone.getByRole('button', { name: 'Before' }).click();
+    await flame.press('Home');
+    await flame.press('Escape');
+    const labels = await alone.getByRole('treeitem').evaluateAll((all) => all.map((e) => e.ariaLabel));
+    assert.ok(labels.includes('gone, before 40.0 %, after 0 %'), labels);
+    assert.ok(labels.includes('same, before 30.0 %, after 30.5 %, not told by the number of samples'), labels);
+    await alone.getByRole('button', { name: 'Table' }).click();
+    const rows = await alone.locator('.functions tbody tr').evaluateAll((all) => all.map((r) => [...r.children].map((c) => c.innerText.trim())));
+    assert.deepEqual(rows, [['+40.00', '20.0 %', '60.0 %', 'grown'], ['\u221240.00', '40.0 %', '0 %', 'gone']]);
+    assert.equal(await alone.locator('img').count(), 0);
 });
 
 page('the exported file takes names with markup as names', { mode: 'hostile' }, async (p, server, context) => {

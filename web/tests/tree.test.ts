@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
+import { changeOfNode } from '../src/change';
 import { decodeProfile } from '../src/profile';
 import { buildTree, byFunction, nodeAt, pathOf, rowCount, search, type Tree } from '../src/tree';
 
@@ -27,6 +28,19 @@ const two = profile(
     ],
     names,
 );
+
+test('a function that was seen at several lines is one, and at none of them', () => {
+    const frame = (name: string, line: number) => ({ name, kind: 'bpf', mapping: '[bpf]', file: 'a.bpf.c', line });
+    const t = buildTree(
+        decodeProfile({
+            shared: { frames: [frame('walk', 3), frame('walk', 7), frame('step', 9), frame('step', 9)] },
+            profiles: [{ samples: [[0, 2], [1, 3]], weights: [10, 20] }],
+        }),
+        { kind: 'node' },
+    );
+    assert.deepEqual([t.total[find(t, 'walk')], t.frames[t.frame[find(t, 'walk')]!]!.line], [30, 0]);
+    assert.deepEqual([t.total[find(t, 'walk', 'step')], t.frames[t.frame[find(t, 'walk', 'step')]!]!.line], [30, 9]);
+});
 
 const find = (t: Tree, ...path: string[]): number => {
     let node = 0;
@@ -135,4 +149,21 @@ test('twenty thousand frames deep and wide', () => {
     assert.equal(t.count, 1 + 40 * 512);
     assert.equal(rowCount(t), 513);
     assert.equal(t.total[0], 40);
+});
+
+test('a comparison: widths of either side, the other beside them', () => {
+    const p = decodeProfile({
+        sonde: { compared: { before: { samples: 100, duration_ns: 1e9 }, after: { samples: 1000, duration_ns: 10e9 } } },
+        shared: { frames: names.map((name) => ({ name })) },
+        profiles: [{ name: 'x', samples: [[0, 1], [0, 2], [0]], weights: [800, 0, 200], sonde: { before: [100, 600, 300] } }],
+    });
+    const after = buildTree(p, { kind: 'node' });
+    assert.deepEqual([after.total[0], after.other![0]], [1000, 1000]);
+    assert.deepEqual([after.total[find(after, 'main', 'b')], after.other![find(after, 'main', 'b')]], [800, 100]);
+    assert.deepEqual(changeOfNode(after, find(after, 'main', 'a'), 'after', p.compared).before, 0.6);
+    const before = buildTree(p, { kind: 'node' }, 'before');
+    assert.deepEqual([before.total[find(before, 'main', 'a')], before.other![find(before, 'main', 'a')]], [600, 0]);
+    assert.deepEqual(changeOfNode(before, find(before, 'main', 'a'), 'before', p.compared).after, 0);
+    assert.deepEqual(byFunction(before, 0).find((r) => before.frames[r.frame]!.name === 'main'), { frame: 0, self: 300, total: 1000, other: 1000 });
+    assert.equal(buildTree(two, { kind: 'node' }).other, null);
 });

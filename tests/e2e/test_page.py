@@ -1,0 +1,95 @@
+"""The page of a real agent in Chromium (web/tests/see.mjs): the node, one process, one container, and a slow request, as a reader sees
+them. What the page makes of exact data, and how it is used, is web/tests/page.test.mjs's."""
+import json
+import re
+import subprocess
+
+import pytest
+from conftest import TOP, need_command, subject_path, wait_for
+from real_servers import get, start_prefork
+from test_record import CONTAINER, cgroup, cgroup_roots  # noqa: F401 (a fixture)
+from test_why import figure
+
+
+@pytest.fixture
+def see():
+    """see(agent, look...): what is seen at each look; nothing may have been complained of, nothing asked of anybody else."""
+    node = need_command("node")
+    need_command("chromium", "chromium-browser", "google-chrome")
+
+    def ask(agent, *looks):
+        done = subprocess.run([node, TOP / "web/tests/see.mjs", f"http://127.0.0.1:{agent.port}/", *map(json.dumps, looks)], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=180)
+        assert done.returncode == 0, done.stderr
+        seen = json.loads(done.stdout)
+        assert not any(look["complaints"] for look in seen), seen
+        return seen
+    return ask
+
+
+def name(label):
+    """Of a frame: what stands before its figures."""
+    return re.sub(r", [\d.]+ %, .*$", "", label)
+
+
+def percent(text):
+    return float(re.match(r"[\d.]+", text)[0])
+
+
+def figure_on_page(text):
+    return figure(text.replace("µs", "us"))
+
+
+def test_node_process_and_container(agent, see, run, cgroup):  # noqa: F811
+    version = "v1" if cgroup_roots("v1") else "unified"  # where container managers look first on a hybrid machine
+    folders = cgroup(version, f"docker/{CONTAINER}" if version == "v1" else f"system.slice/docker-{CONTAINER}.scope")
+    enter = " && ".join(f"echo $$ > {folder}/cgroup.procs" for folder in folders)
+    inside = run("sh", "-c", f"{enter} && exec {subject_path('deep')} 10 200", name="inside")
+    outside = run(subject_path("noreturn"), 200, name="outside")
+    started = agent("--rate", 99)
+
+    def sampled(pid, frames):
+        folded = started.text(f"/api/v1/profile?format=folded&pid={pid}")
+        return sum(int(line.rpartition(" ")[2]) for line in folded.splitlines() if frames in line) >= 20
+    wait_for(lambda: sampled(inside.pid, "recurse;deep_leaf") and sampled(outside.pid, "never_returns"), 120, "samples of both")
+    node, other, process, by_note, container, by_address = see(
+        started, {"search": "deep_leaf"}, {"search": "never_returns"}, {"hash": f"pid={inside.pid}", "search": "deep_leaf"},
+        {"choose": str(outside.pid), "search": "never_returns"}, {"choose": CONTAINER[:12], "search": "deep_leaf"},
+        {"hash": f"container={CONTAINER}", "search": "deep_leaf"})
+
+    for seen in (node, other):
+        assert name(seen["stack"][0]) == "all processes" and seen["chosen"].startswith("Whole node"), seen
+        assert 0 < percent(seen["matched"]) < 100, seen
+    for seen, pid, command in ((process, inside.pid, "deep"), (by_note, outside.pid, "noreturn")):
+        assert name(seen["stack"][0]) == f"{command} (pid {pid})" and seen["hash"] == f"pid={pid}", seen
+        assert seen["chosen"].split()[:2] == [command, str(pid)] and percent(seen["matched"]) > 50, seen
+    for seen in (container, by_address):
+        assert name(seen["stack"][0]) == f"container {CONTAINER[:12]}" and list(map(name, seen["below"])) == ["deep"], seen
+        assert seen["hash"] == f"container={CONTAINER}" and seen["chosen"].split()[:2] == ["deep", CONTAINER[:12]], seen
+        assert percent(seen["matched"]) > 50, seen
+    for seen in (process, container, by_address):
+        stack = list(map(name, seen["stack"]))
+        assert stack.index("main") < stack.index("recurse") < stack.index("deep_leaf"), stack
+
+
+def test_a_slow_request_opened(agent, see, run):
+    server, started = start_prefork(run), agent()
+    get(server.port, "/sleep?0.3")
+
+    def known():
+        return [r for r in json.loads(started.text("/api/v1/requests")) if r["route"] == "/sleep"]
+    told = wait_for(known, what="the request")[0]
+    on_node, on_server, elsewhere = see(started, {"open": "/sleep"}, {"hash": f"pid={server.pids[0]}", "open": "/sleep"}, {"hash": "pid=1"})
+    for seen in (on_node, on_server):
+        opened = seen["opened"]
+        duration, slack = figure_on_page(opened["duration"])
+        assert abs(duration - told["duration_ns"]) <= slack and duration >= 300e6
+        assert opened["cause"] == told["cause"]
+        assert [part[0] for part in opened["parts"]][0] == "sleep"
+        figures = [figure_on_page(part[1]) for part in opened["parts"]]
+        assert len(figures) == len(told["parts"]) and figures == sorted(figures, reverse=True)
+        assert abs(sum(ns for ns, _ in figures) - duration) <= slack + sum(rounded for _, rounded in figures), opened
+        assert abs(sum(percent(part[2]) for part in opened["parts"] if "<" not in part[2]) - 100) <= 0.1 * len(figures), opened
+        assert abs(opened["bar"] - 1) < 0.02, "the bar is the whole time"
+    assert [r["what"] for r in on_server["requests"]] == ["GET /sleep"]
+    assert elsewhere["requests"] == []
