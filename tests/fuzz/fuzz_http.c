@@ -1,6 +1,7 @@
 /* What of a request is parsed by us rather than by libmicrohttpd: the Host header, the lists in
  * Accept-Encoding, the parameters. The input's first line is a header; what follows are parameters,
  * key=value&key=value. */
+#include "base/host_name.h"
 #include "serve/host.h"
 #include "serve/http.h"
 #include "serve/query.h"
@@ -17,7 +18,7 @@ static void try_header(const char *header)
         {.port = 80, .node_name = header, .allowed = header},
     };
     struct host_name host;
-    bool parsed = host_parse(header, &host) == 0;
+    bool parsed = host_name_parse(header, &host) == 0;
     if (host_allowed(&policies[0], header) && !parsed)
         abort();
     if (parsed && strlen(host.name) >= sizeof(host.name))

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Makes the first inputs of the fuzz harnesses: `tests/fuzz/seeds.py HARNESS DIRECTORY`. A fuzzer that begins with nothing spends its
 seconds on finding out what an ELF file is; so each harness gets real inputs of its kind, made here rather than kept in git. Inputs that
-once broke something are kept: tests/fuzz/found/HARNESS/."""
+once broke something are kept, in tests/fuzz/found/HARNESS/: each run begins with them too."""
+import gzip
 import random
 import shutil
 import struct
@@ -72,19 +73,144 @@ CGROUPS = texts("0::/system.slice/docker-" + "4f" * 32 + ".scope\n", "12:pids:/d
                 "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0b1d3c5e_1111_2222_3333_444455556666.slice/cri-containerd-" + "4f" * 32 + ".scope\n",
                 "3:cpu:/slurm/uid_1000/job_42/step_0/task_0\n", "0::/system.slice/nginx.service\n")
 YAML = texts("profile:\n  rate: 19\nbudget:\n  cpu: 1%\n  memory: 64MiB\npage:\n  listen: 127.0.0.1:7070\n", "profile: {enabled: true}\n", "a: [1, 2\n")
-REQUESTS = texts(*(bytes(24) + struct.pack("<10Q", 1, 10, 5_000_000, 100, 100, 0, 1000, 1000, 1000, 1000) + struct.pack("<HHBBBB", 200, 80, 2, 0, 2, len(line)) + bytes(16) +
-                   b"nginx".ljust(16, b"\0") + line.ljust(160, b"\0") + (struct.pack("<QQ", 900_000, 900_000) + bytes(96) + struct.pack("<iIBBBBHH", call, 2, thing, 0, 3, 2, 80, 0) +
+REQUESTS = texts(*(bytes(24) + struct.pack("<12Q", 1, 10, 5_000_000, 100, 100, 0, 1000, 1000, 1000, 1000, 0, 0) + struct.pack("<HHBBBB", 200, 80, 2, 0, 2, len(line)) + bytes(16) +
+                   b"nginx".ljust(16, b"\0") + line.ljust(160, b"\0") + (struct.pack("<QQ", 900_000, 900_000) + bytes(96 + 8) + struct.pack("<iIBBBBHBB", call, 2, thing, 0, 3, 2, 80, 0, 255) +
                                                                         bytes(16) + b"ext4".ljust(8, b"\0") + b"name".ljust(32, b"\0")) * 2 + b"\0"
                    for line, call, thing in ((b"GET /a/17?x=1 HTTP/1.1\r\n", 0, 2), (b"POST http://h/b HTTP/1.0\r\n", 202, 0), (b"GET /%41;x/0123456789abcdef", 74, 4))))
-WIRE = texts(struct.pack("<IIQ", 1, 64, 1) + bytes(48), struct.pack("<HHI", 1, 24, 0) + bytes(24))
+MOUNTS = texts("36 35 98:0 /mnt1 /mnt/2 rw,noatime master:1 - ext3 /dev/root rw,errors=continue\n22 1 0:20 / / rw - ext4 /dev/vda rw\n\0/mnt/2/x",
+               "29 22 0:26 / /sys/fs/cgroup/a\\040b rw - cgroup2 cgroup2 rw,nsdelegate\n30 22 0:27 / /m\\134 rw shared:1 - cgroup cgroup rw,memory\n\0/sys/fs/cgroup/a b/c")
 MAPS = proc("maps")
 
+
+def wires():
+    """Recorded wires: a process that begins, executes a program, is sampled in it, and ends; with a request (probes/*.h)."""
+    def record(time_ns, kind, body, pid=0x40000000):
+        body += bytes(-len(body) % 8)
+        return struct.pack("<IHHQII", 24 + len(body), kind, 0, time_ns, pid, pid) + body
+
+    def mapping(path, build_id=b""):
+        text = path + b"\0"
+        return struct.pack("<QQQQQIIB20sBH", 0x400000, 0x100000, 0, 0, 0, 0, 0, 0, build_id.ljust(20, b"\0"), len(build_id), len(text)) + text
+
+    def sample(user, stack, flags=0):
+        return struct.pack("<QQIHHBBHI5Q16s", 0, 10 ** 7, 0, 0, len(user), 0, flags, 0, len(stack) * 8, 0x401234, 0x7FFFF000, 0x7FFFF040, 0, 0, b"thread") + struct.pack(f"<{len(user) + len(stack)}Q", *user, *stack)
+    head, program = b"SONDEWIR" + struct.pack("<II", 2, 0), b"/usr/bin/true"
+    life = [(16, struct.pack("<II", 1, 1)), (17, b"true".ljust(16, b"\0")), (20, mapping(program)), (1, sample([0x401234, 0x402345], [])), (1, sample([0x401234], [0x402345, 7, 0x403456])),
+            (18, b"named".ljust(16, b"\0")), (33, sample([0x401234], [0x402345] * 8)), (19, b"")]
+    yield "life", head + b"".join(record(10 ** 12 + i * 1000, kind, body) for i, (kind, body) in enumerate(life))
+    yield "lost", head + record(10 ** 12, 21, b"") + record(10 ** 12 + 1, 20, mapping(b"//anon", b"\1" * 20)) + record(10 ** 12 + 2, 1, sample([0x400100], []))
+    for name, request in REQUESTS():
+        yield f"request-{name}", head + record(10 ** 12, 32, request[24:-1])
+
+
+def go_tables():
+    """Tables with a few functions each, text in the header and in the module's record; and one that the compiler made."""
+    for name, magic, text in (("1.20", 0xFFFFFFF1, 0x400040), ("1.26", 0xFFFFFFF1, 0), ("1.18", 0xFFFFFFF0, 0x400040)):
+        count, names, functions = 3, 72, 104
+        table = struct.pack("<IHBBQQQQQQQQ", magic, 0, 1, 8, count, 1, text, names, 0, 0, 0, functions) + b"main.main\0main.f\0main.g\0".ljust(32, b"\0")
+        table += struct.pack("<8I", 0, 32, 16, 40, 48, 48, 64, 0) + struct.pack("<6I", 0, 0, 16, 10, 48, 17)
+        depths = struct.pack("<5I", 0, 10, 0, 0, 1) + bytes(28)  # a function's record, and the changes of its stack's depth
+        table = table[:functions + 4] + struct.pack("<I", len(table) - functions) + table[functions + 8:] + depths
+        table = table[:56] + struct.pack("<Q", 96) + table[64:96] + bytes([0, 2, 4, 16, 8, 15, 4, 0]) + table[104:]
+        if text:
+            yield name + " among other data", struct.pack("<H", 64 + len(table) | 0x8000) + bytes(64) + table
+        yield name, struct.pack("<H", len(table)) + table + bytes(176) + struct.pack("<Q", 0x400040) + bytes(72) + struct.pack("<QQQ", 0x400000 + 64 + 24, 8, 0x400040)
+
+
+
+def pprofs():
+    """The message that tests/unit/sources/test_pprof_file.c makes, in both forms, and one of Go's own."""
+    def number(field, value):
+        out = bytearray([field << 3])
+        while value >= 0x80:
+            out.append(value & 0x7F | 0x80)
+            value >>= 7
+        return bytes(out) + bytes([value])
+
+    def message(field, *parts):
+        inside = b"".join(parts)
+        return bytes([field << 3 | 2, len(inside)]) + inside
+    tables = message(1, number(1, 1), number(2, 2)) + message(1, number(1, 3), number(2, 4)) + message(3, number(1, 9), number(5, 7))
+    tables += message(4, number(1, 7), number(2, 9), message(4, number(1, 22), number(2, 12)), message(4, number(1, 11))) + message(4, number(1, 3), number(3, 0x1234))
+    tables += message(5, number(1, 22), number(2, 6)) + message(5, number(1, 11), number(2, 5))
+    tables += b"".join(message(6, text) for text in (b"", b"samples", b"count", b"cpu", b"nanoseconds", b"outer", b"inner", b"/bin/a", b"process"))
+    yield "packed", tables + message(2, message(1, bytes([7, 3])), message(2, bytes([2, 50])), message(3, number(1, 8), number(2, 5))) + number(14, 3) + number(10, 1000000000)
+    yield "plain", message(2, number(1, 3), number(2, 1), number(2, 25)) + tables
+
+
+def python_codes():
+    """Code objects with texts of each width and a table with each kind of location; an interpreter's file has its own symbols to be found."""
+    lines = bytes([128, 0, 216, 13, 14, 241, 3, 1, 14, 15, 240, 6, 6, 9, 29, 248, 245, 94, 9, 0, 10, 14, 232, 5, 232, 72, 3])
+    for width, text in ((1, "na\xefve.py".encode("latin-1")), (2, "\u0433\u20ac".encode("utf-16-le")), (4, "a\U0001f40d".encode("utf-32-le"))):
+        texts_of = struct.pack("<II", len(text) // width, width << 2) * 2
+        head = struct.pack("<IHHQII", 0, 2, 0, 1, 5, 5) + struct.pack("<QIi", 4096, 7, 3) + texts_of + struct.pack("<II", len(lines), 184)
+        yield f"width-{width}", head + text.ljust(1024, b"\0") + text.ljust(512, b"\0") + lines
+    yield from elf_files()
+
+
+def traces():
+    """What a real Triton wrote, in pieces of a few requests; plain, packed, cut, and with what JSON allows beside it."""
+    for path in sorted((HERE.parent / "e2e" / "triton").glob("trace.json.*")):
+        data = path.read_bytes()[:6000]
+        yield path.name, data
+        yield path.name + ".gz", gzip.compress(data)
+    yield "spaces", b' [ { "id" : 1 , "parent_id":0, "x" : [ { "y" : [ null , -1.5e3 , "\\u00e9\\ud83d\\ude00\\n" ] } ] , "model_name" : "m" , "model_version" : -1 } ] [ ]'
+    yield "tensors", b",".join([b'[{"id":1,"timestamps":[{"name":"HTTP_RECV_START","ns":1},{"name":"own","ns":18446744073709551615}]}'] + [
+        b'{"id":2,"parent_id":1,"activity":"TENSOR_QUEUE_INPUT","tensor":{"name":"x","data":"%s","shape":"%s","dtype":"%s"}}' % tensor for tensor in (
+            (b"1,0", b"2", b"BOOL"), (b"-1,1e9,nan,inf,0.1", b"5", b"FP32"), (b"1e-300,2", b"1,2", b"FP64"), (b"7", b"1,1,1", b"UINT64"), (b"", b"0", b"FP16"))]) + b"]"
+
+
+def otlp():
+    """What a real Triton exported, a request at a time, and a message of each kind of field."""
+    for i, line in enumerate((HERE.parent / "e2e" / "triton" / "spans.jsonl").read_bytes().splitlines()[:4]):
+        yield f"json-{i}", line
+
+    def field(number, content):
+        return bytes([number << 3 | 2, len(content) & 0x7F | 0x80, len(content) >> 7]) + content
+    attributes = field(9, field(1, b"triton.trace_id") + field(2, b"\x18\x05")) + field(9, field(1, b"triton.model_name") + field(2, field(1, b"m")))
+    span = field(1, bytes(range(16))) + field(2, b"12345678") + field(5, b"m") + b"\x39" + bytes(8) + attributes + field(11, b"\x09" + bytes(8) + field(2, b"REQUEST_START"))
+    inner = field(1, bytes(range(16))) + field(2, b"87654321") + field(4, b"12345678") + field(5, b"own")
+    yield "protobuf", field(1, field(2, field(2, span) + field(2, inner)))
+
+
+def probe_notes():
+    """A program with static probes, and its section of notes."""
+    top = HERE.parents[1]
+    with tempfile.TemporaryDirectory() as folder:
+        source, out = Path(folder) / "x.c", Path(folder) / "x"
+        source.write_text('#include <sonde/static_probe.h>\nint main(int c, char **v) { SONDE_PROBE(p, one, c, v[0]); SONDE_PROBE(p, two); return 0; }\n')
+        if subprocess.run(["gcc", "-O2", f"-I{top}/include", "-s", "-o", out, source], capture_output=True).returncode == 0:
+            yield "program", out.read_bytes()
+            subprocess.run(["objcopy", "-O", "binary", "--only-section=.note.stapsdt", "--set-section-flags=.note.stapsdt=alloc", out, f"{out}.notes"], capture_output=True)
+            yield "section", Path(f"{out}.notes").read_bytes()
+    yield "declaration", struct.pack("<III", 6, 17, 0x50) + b"sonde\0\0\0" + b"p\0one\0i32 n, u8\0".ljust(20, b"\0")
+
+
+# Length in words, kind, process, thread, time; each followed by the rest of its record.
+LIVES = texts(b"".join(bytes([words, kind, pid, 0, 1]).ljust(8 + words * 8, b"/") for words, kind, pid in ((2, 0, 1), (3, 1, 1), (12, 4, 1), (12, 4, 1), (3, 2, 1), (1, 3, 1), (1, 5, 0))))
+
+TRACE_PROTOCOL = texts('POST /v2/trace/setting\n{"trace_rate":"5","trace_level":["TIMESTAMPS","TENSORS"],"trace_count":null}', "GET /v2/models/m/versions/1/trace/setting\n",
+                       'POST /v2/models/m/trace/setting\n{"log_frequency":"3","trace_file":"\\u00e9\\ud83d\\ude00"}', "trace_level\nTIMESTAMPS\nTENSORS",
+                       "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+TRACE_TENSORS = texts(b"\x00\x01" + struct.pack("<q", 2) + b"\x02\x00\x00\x00a\xff\x00\x00\x00\x00", *(bytes([kind, 1]) + struct.pack("<q", 16 // width) + bytes(range(60, 76))
+                      for kind, width in ((1, 1), (2, 1), (6, 4), (8, 8), (10, 2), (11, 2), (12, 4), (13, 8))))
+TRACE_CONFIG = texts("--trace-config\nrate=5\n--trace-config=triton,file=/x\n--port\n80", "--trace-config\nmode=opentelemetry\n--trace-config\nopentelemetry,resource=a=b\n--\nx",
+                     "--trace-level=max\n--trace-count\n-1\n--trace-log-frequency=7")
+
+PARTIAL = texts(b"\x0a\x0b\x08\x02\x12\x07too old", b"\x10\x05\x1d....\x21........\x0a\x02\x08\x03", '{"partialSuccess":{"rejectedSpans":"2","errorMessage":"too\\nold"}}',
+                '{"partialSuccess":{"rejectedDataPoints":4}}')
+
+GRPC = texts(b"HTTP/2 200\r\ncontent-type: application/grpc\r\ngrpc-encoding: gzip\r\ngrpc-status: 8\r\ngrpc-message: not%20now\r\ngrpc-status-details-bin: "
+             b"CAgaNgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIKCggIAhCAyrXuAQ==\r\n\n\0\0\0\0\x0d\x0a\x0b\x08\x02\x12\x07too old",
+             b"grpc-encoding: gzip\r\ngrpc-status: 0\r\n\n\1\0\0\0" + (lambda data: bytes([len(data)]) + data)(gzip.compress(b"\x0a\x02\x08\x03")))
+
 # The first word that occurs in the harness's name decides.
-KINDS = [("eh_frame", eh_frames), ("dwarf", eh_frames), ("cfi", elf_files), ("elf", elf_files), ("symbols", elf_files), ("debug", elf_files),
+KINDS = [("probe_notes", probe_notes), ("partial_success", PARTIAL), ("grpc", GRPC), ("trace_protocol", TRACE_PROTOCOL), ("trace_tensor", TRACE_TENSORS), ("trace_config", TRACE_CONFIG),
+         ("eh_frame", eh_frames), ("dwarf", eh_frames), ("cfi", elf_files), ("elf", elf_files), ("symbols", elf_files), ("debug", elf_files),
          ("unwind", elf_files), ("demangle", SYMBOLS), ("kallsyms", KALLSYMS), ("kernel", KALLSYMS), ("maps", MAPS), ("cgroup", CGROUPS), ("stat", proc("stat")),
          ("environ", texts("OTEL_SERVICE_NAME=shop\0OTEL_RESOURCE_ATTRIBUTES=service.namespace=a,service.version=1%2E2\0PATH=/bin\0")),
          ("http", HTTP), ("request", REQUESTS), ("query", texts("a=b&c=%20", "format=json&last=60s")), ("host", texts("localhost:7070", "[::1]:80")), ("config", YAML),
-         ("wire", WIRE), ("record", WIRE), ("units", texts("64MiB", "250ms", "1%"))]
+         ("mounts", MOUNTS), ("pprof", pprofs), ("go_table", go_tables), ("python", python_codes), ("wire", wires), ("replay", wires), ("process_records", LIVES), ("otlp", otlp), ("trace", traces), ("units", texts("64MiB", "250ms", "1%"))]
 
 
 def main(harness, folder):
