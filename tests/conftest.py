@@ -34,6 +34,7 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     path = config.getoption("--results")
     config.results_file = open(path, "a", buffering=1) if path else None
+    config.addinivalue_line("markers", "plain_build: of its CPU, memory or libraries, which are others with sanitizers")
     _Results.config = config
 
 
@@ -130,17 +131,35 @@ def port():
     return free_port()
 
 
+@pytest.fixture
+def small_disk(tmp_path):
+    """small_disk(KIB) mounts a file system of that size and returns where it is."""
+    place = tmp_path / "small"
+
+    def mount(size_kib):
+        need_root()
+        place.mkdir()
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size_kib}k", "none", place], capture_output=True, text=True)
+        if done.returncode != 0:
+            skip("no tmpfs can be mounted: " + done.stderr.strip())
+        return place
+    yield mount
+    if place.is_mount():
+        subprocess.run(["umount", "-l", place], check=False)
+
+
 # --- waiting -------------------------------------------------------------------------------------------------------------------
 
-def wait_for(condition, timeout_s=30, what="the condition"):
-    """Polls until `condition()` is true and returns its value. The time-out is a net, never the measure of a test."""
+def wait_for(condition, timeout_s=30, what="the condition", seen=None):
+    """Polls until `condition()` is true and returns its value. The time-out is a net, never the measure of a test. `seen`: what the
+    condition keeps of what it saw, told when it was in vain."""
     ends = time.monotonic() + timeout_s
     while True:
         value = condition()
         if value:
             return value
         if time.monotonic() > ends:
-            raise AssertionError(f"waited {timeout_s} s in vain for {what}")
+            raise AssertionError(f"waited {timeout_s} s in vain for {what}" + (f"; seen: {seen}" if seen is not None else ""))
         time.sleep(0.02)
 
 
@@ -153,6 +172,30 @@ def cpu_seconds(pid):
 def memory_bytes(pid, field="VmRSS"):
     text = Path(f"/proc/{pid}/status").read_text()
     return int(re.search(rf"^{field}:\s+(\d+) kB", text, re.M)[1]) * 1024
+
+
+def resident_bytes(pid):
+    """(without, of) the pages of BPF maps, which are the kernel's: the rings are mapped twice."""
+    size, maps, is_map = 0, 0, False
+    for line in Path(f"/proc/{pid}/smaps").read_text().splitlines():
+        if line.startswith("Rss:"):
+            maps += int(line.split()[1]) * 1024 if is_map else 0
+            size += 0 if is_map else int(line.split()[1]) * 1024
+        elif not line[0].isupper():
+            is_map = "anon_inode:bpf-map" in line
+    return size, maps
+
+
+def bpf_objects(pid):
+    """{("map" or "prog", its number): bytes} of the BPF maps and programs that a process has descriptors of."""
+    found = {}
+    for entry in os.scandir(f"/proc/{pid}/fdinfo"):
+        try:
+            fields = dict(re.findall(r"^(\w+):\s*(\S+)$", Path(entry.path).read_text(), re.M))
+        except OSError:  # closed since
+            continue
+        found.update({(kind, int(fields[kind + "_id"])): int(fields.get("memlock", 0)) for kind in ("map", "prog") if kind + "_id" in fields})
+    return found
 
 
 class Running:
@@ -223,6 +266,9 @@ def sonde():
     return path
 
 
+EARLY = ("[truncated: unwinding rows not ready]", "[truncated: mappings not known yet]")
+
+
 class Profile:
     """What `sonde record` wrote, as pprof's samples (tests/pprof.py)."""
 
@@ -250,9 +296,19 @@ class Profile:
         return self.where(lambda s: stack_matches(s.frames, pattern)).count / max(self.count, 1)
 
     @property
+    def cut(self):
+        """The samples that say of themselves that they are not whole."""
+        return self.where(lambda s: any(f.startswith("[truncated") for f in s.frames))
+
+    @property
     def truncated(self):
-        """The share of the samples that say of themselves that they are not whole."""
-        return self.where(lambda s: any(f.startswith("[truncated") for f in s.frames)).count / max(self.count, 1)
+        """Their share."""
+        return self.cut.count / max(self.count, 1)
+
+    @property
+    def early(self):
+        """The share of those that came before what they are walked by: on a busy machine that takes its time."""
+        return self.where(lambda s: any(f in EARLY for f in s.frames)).count / max(self.count, 1)
 
     def top(self, count=6):
         """For messages."""
@@ -339,13 +395,20 @@ class Agent:
                 total += value
         return total
 
+    def used_bytes(self):
+        """As the kernel says; but of unwinding tables, which lie in maps inside of a map, only the agent can."""
+        return resident_bytes(self.pid)[0] + sum(bpf_objects(self.pid).values()) + self.metric("sonde_self_unwind_table_bytes")
+
     def stop(self, signal_number=signal.SIGTERM):
         return self.running.stop(signal_number)
 
 
 @pytest.fixture
 def agent(sonde, run, root):
-    """agent(arguments..., verb="up", environment=...) starts the agent on a free port and waits until /healthz answers."""
+    """agent(arguments..., verb="up", environment=...) starts the agent on a free port and waits until /healthz answers. One that still
+    runs when the test ends has to end well."""
+    all_started = []
+
     def start(*arguments, verb="up", wait=True, **options):
         number = free_port()
         listen = ["--listen", f"127.0.0.1:{number}"]
@@ -358,8 +421,13 @@ def agent(sonde, run, root):
                 except OSError:
                     return False
             wait_for(healthy, 30, "/healthz to answer")
+        all_started.append(started)
         return started
-    return start
+    yield start
+    for started in all_started:
+        if started.running.alive:
+            assert started.stop() == 0, started.running.error[-3000:]
+        assert "Sanitizer" not in started.running.error, started.running.error[-6000:]
 
 
 # --- programs to observe -------------------------------------------------------------------------------------------------------
@@ -394,18 +462,6 @@ class Subject:
         """Waits for its end; the CPU it used, in nanoseconds, if it says so."""
         assert self.running.wait(60) == 0, self.running.error
         return int(self.facts().get("cpu_ns", 0))
-
-    def gdb_stack(self):
-        """The root-first function names that gdb sees in the main thread."""
-        gdb = need_command("gdb")
-        done = subprocess.run([gdb, "-nx", "-batch", "-iex", "set debuginfod enabled off", "-ex", "set print frame-arguments none",
-                               "-ex", "set backtrace past-main on", "-ex", "bt -frame-info short-location", "-p", str(self.pid)],
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, errors="replace")
-        frames = re.findall(r"^#\d+\s+(?:0x[0-9a-f]+ in )?(<signal handler called>|\S.*?)(?: \((?:[^()]|\([^()]*\))*\))?(?: (?:at|from) \S+)?$",
-                            done.stdout, re.M)
-        if not frames:
-            skip("gdb sees no stack here: " + done.stderr.strip()[-200:])
-        return frames[::-1]
 
 
 @pytest.fixture

@@ -63,31 +63,35 @@ def _one(message, number, default=0):
 class Sample:
     frames: list          # function names, root first
     mappings: list        # the file of each frame
+    addresses: list       # ... and its address there
     count: int
     ns: int
     labels: dict = field(default_factory=dict)
+    sources: list = field(default_factory=list)  # (source file, line) of each frame; ("", 0): not known
 
 
 def read(path):
     """(samples, period in nanoseconds) of a pprof file."""
     top = _message(gzip.decompress(open(path, "rb").read()))
     strings = [value.decode() for value in top.get(6, [])]
-    functions = {_one(m, 1): strings[_one(m, 2)] for m in map(_message, top.get(5, []))}
+    functions = {_one(m, 1): (strings[_one(m, 2)], strings[_one(m, 4)]) for m in map(_message, top.get(5, []))}
     mappings = {_one(m, 1): strings[_one(m, 5)] for m in map(_message, top.get(3, []))}
     locations = {}
     for m in map(_message, top.get(4, [])):
-        lines = [functions[_one(_message(line), 1)] for line in m.get(4, [])]
-        locations[_one(m, 1)] = (lines or ["0x%x" % _one(m, 3)], mappings.get(_one(m, 2), ""))
+        lines = [(*functions[_one(line, 1)], _one(line, 2)) for line in map(_message, m.get(4, []))]
+        locations[_one(m, 1)] = (lines or [("0x%x" % _one(m, 3), "", 0)], mappings.get(_one(m, 2), ""), _one(m, 3))
     samples = []
     for m in map(_message, top.get(2, [])):
-        frames, files = [], []
+        frames, files, addresses, sources = [], [], [], []
         for number in reversed(_numbers(m.get(1, []))):
-            names, file = locations[number]
-            frames += reversed(names)
+            names, file, address = locations[number]
+            frames += [name for name, _, _ in reversed(names)]
+            sources += [(file, line) for _, file, line in reversed(names)]
             files += [file] * len(names)
+            addresses += [address] * len(names)
         count, ns = _numbers(m.get(2, []))
         labels = {}
         for label in map(_message, m.get(3, [])):
             labels[strings[_one(label, 1)]] = strings[_one(label, 2)] if 2 in label else _one(label, 3)
-        samples.append(Sample(frames, files, count, ns, labels))
+        samples.append(Sample(frames, files, addresses, count, ns, labels, sources))
     return samples, _one(top, 12)

@@ -78,7 +78,7 @@ PREFORK = textwrap.dedent("""
 
 
 def stolen_ns():
-    """Time that the hypervisor has given to others while our CPUs wanted to run: that is in no account of a thread."""
+    """Time that the hypervisor has given to others while our CPUs wanted to run."""
     return int(Path("/proc/stat").read_text().split(None, 9)[8]) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 

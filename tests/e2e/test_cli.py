@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 TOP = Path(__file__).resolve().parents[2]
-VERBS = ["up", "agent", "record", "why", "doctor"]
+VERBS = ["up", "agent", "record", "why", "probes", "doctor"]
 
 
 @pytest.fixture
@@ -29,10 +29,30 @@ def test_help_and_manual_agree(ask, verb):
     options = set(re.findall(r"--([a-z-]+)", done.stdout.split("Options:")[1])) - {"help"}
     assert options or verb == "doctor"
     page = man_page(verb)
+    for option, words in re.findall(r"^  .*--([a-z-]+) (.*)$", done.stdout, re.M):
+        entry = re.search(rf"^\.B.*--{option}\b.*\n((?:(?!\.TP|\.SH).*\n)*)", page, re.M)
+        for figure in re.findall(r"\bup to (\d+)\b|\bdefault ([^,); ]+)[,)]", words):
+            assert option == "help" or "".join(figure) in entry[1], f"the manual of {verb} does not say {figure} of --{option}"
     for option in options:
         assert f"--{option}" in page, f"--{option} is missing in the manual of {verb}"
     for option in set(re.findall(r"^\.(?:BR|BI|B) .*--([a-z-]+)", page, re.M)):
         assert option in options or verb == "agent" or option == "config", f"the manual of {verb} knows --{option}, the program does not"
+
+
+def test_help_and_manual_of_trace_agree(ask):
+    """One page for all verbs behind `sonde trace`: each has a section with its flags, and no others."""
+    page = man_page("trace")
+    verbs = dict(re.findall(r"^  ([a-z]+) +(\S.*)$", ask("trace", "--help").stdout, re.M))
+    assert "summary" in verbs
+    for verb in verbs:
+        done = ask("trace", verb, "--help")
+        assert done.returncode == 0 and done.stdout.startswith(f"Usage: sonde trace {verb} ")
+        section = re.search(rf'^\.SS "?sonde trace {verb}.*\n((?:(?!\.SS|\.SH).*\n)*)', page, re.M)
+        assert section, f"the manual has no section on {verb}"
+        told = set(re.findall(r"^\.B.*--([a-z-]+)", section[1], re.M))
+        assert told == set(re.findall(r"--([a-z-]+)", done.stdout.split("Options:")[1])) - {"help"}
+    assert ask("trace").returncode == 2 and "Usage" in ask("trace").stderr
+    assert ask("trace", "sumary").returncode == 2 and "sumary" in ask("trace", "sumary").stderr
 
 
 def test_no_verb_and_wrong_verb(ask):
@@ -62,6 +82,8 @@ def test_no_verb_and_wrong_verb(ask):
     (["up", "--set", "page.listen=nowhere", "--print-config", "extra"], "extra"),
     (["up", "--frobnicate"], "unknown option --frobnicate"),
     (["doctor", "--json=yes"], "takes no value"),
+    (["doctor", "now"], "what is 'now'?"),
+    (["why", "--json", "nginx"], "what is 'nginx'?"),
 ])
 def test_wrongly_asked(ask, arguments, expected):
     done = ask(*arguments)
@@ -84,11 +106,36 @@ def test_configuration_file_errors(ask, tmp_path):
 
 
 def test_printed_configuration_can_be_read_back(ask, tmp_path):
-    first = ask("up", "--print-config", "--set", "profile.rate=49", "--set", "budget.cpu=0.5%")
+    first = ask("up", "--print-config", "--set", "profile.rate=49", "--set", "budget.cpu=0.5%", "--listen", "[::1]:7070", "--set",
+                "page.allowed_hosts=[::1]:8080, sonde.example.org")
     assert first.returncode == 0 and "rate: 49" in first.stdout
     path = tmp_path / "sonde.yaml"
     path.write_text(first.stdout)
     assert ask("up", "-c", path, "--print-config").stdout == first.stdout
+
+
+def test_the_manual_of_the_file_has_its_keys(ask, tmp_path):
+    """sonde.yaml(5) and --print-config: the same keys in the same order, the same defaults, the same figures as bounds."""
+    empty = tmp_path / "sonde.yaml"
+    empty.write_text("")
+    printed, section = {}, None
+    for line in ask("up", "-c", empty, "--print-config").stdout.splitlines():
+        if not line.startswith(" "):
+            section = line.rstrip(":")
+            continue
+        key, value, words = re.fullmatch(r"  (\w+): (.*?)    # (.*)", line).groups()
+        printed[f"{section}.{key}"] = (value.strip('"') or "none", words)
+    page = (TOP / "docs" / "man" / "sonde.yaml.5").read_text().replace("\\-", "-")
+    told = dict(re.findall(r"^\.B ([\w.]+)\n(.*)$", page.partition(".SH KEYS")[2].partition(".SH EXAMPLE")[0], re.M))
+    assert list(told) == list(printed)
+    for key, (default, words) in printed.items():
+        assert f"({default})" in told[key], f"{key}: the default is {default}; the manual says: {told[key]}"
+        bounds = told[key].partition("(")[0]
+        allowed = words.rpartition(" (")[2]
+        assert set(re.findall(r"\b\d[\d.]*\w*%?", bounds)) <= set(re.findall(r"\b\d[\d.]*\w*%?", allowed)), f"{key}: allowed is: {allowed}"
+    path = tmp_path / "example.yaml"
+    path.write_text(re.search(r"\.SH EXAMPLE\n\.nf\n(.*?)\.fi", page, re.S)[1])
+    assert ask("up", "-c", path, "--print-config").returncode == 0, "its example is refused"
 
 
 def test_agent_has_no_page(agent):

@@ -1,30 +1,52 @@
-"""Processes that live for 10 ms, seen by Sonde and at the same time by a perf that looks at the whole node: as many samples as perf
-has, each of them under its process, with its stack whole and named."""
+"""Processes that live for 5 ms, seen by Sonde and at the same time by a perf that looks at the whole node: as many samples as perf
+has and as the kernel's account of their CPU time asks for, each of them under its process, with its stack whole and named."""
 import os
 import re
 import shutil
 import subprocess
 
+import perf_data
+import pprof
 from conftest import Profile, need_command, subject_path
 
-import pprof
-
-HZ, PROCESSES, MILLISECONDS = 199, 300, 10
+MILLISECONDS = 5
 NAMELESS = re.compile(r"\+0x[0-9a-f]+$|^\[|^0x[0-9a-f]+$|^$")
 # Where a process begins: in user space, or in the kernel while exec has not yet, or exit no longer, any user memory.
 BEGINNINGS = re.compile(r"_start$|_dl_start(_user)?$|entry_SYSCALL_64|asm_|ret_from_fork|el0|__primary")
 
 
-def perf_count(perf, data, name):
-    """perf's samples of that command. Debian 12's perf sometimes dies over BPF programs that come and go, each of its readers in a place
-    of its own; None if all do."""
-    for arguments, count in ((("script", "-F", "comm,pid"), lambda line: line.rsplit(None, 1)[0].strip() == name),
-                             (("report", "--stdio", "--no-children", "-F", "sample,comm"),
-                              lambda line: int(line.split()[0]) if line.split()[1:] == [name] else 0)):
-        done = perf(*arguments, "-i", data)
-        if done.returncode == 0:
-            return sum(count(line) for line in done.stdout.splitlines() if line.strip() and not line.startswith("#"))
-    return None
+class Storm:
+    """One storm, and what was seen of it."""
+
+    def __init__(self, sonde, folder, processes, hz):
+        self.path, data, ours = folder / f"storm-{os.getpid()}", folder / "perf.data", folder / "ours.pb.gz"
+        shutil.copy(subject_path("storm"), self.path)
+        # One inside the other, so that both have begun before the storm does and end after it.
+        theirs = [need_command("perf"), "record", "-B", "-N", "--no-bpf-event", "-q", "-a", "-e", "cpu-clock", "-F", hz, "-o", data, "--"]
+        command = [sonde, "record", "-F", hz, "-o", ours, "--", *theirs, self.path, processes, MILLISECONDS]
+        done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120, errors="replace")
+        facts = {name: int(value) for name, value in re.findall(r"^(\w+) (\d+)$", done.stdout, re.M)}
+        assert done.returncode == 0 and facts.get("processes") == processes, done
+        self.said, self.processes, self.cpu_ns = done.stderr[-1500:], processes, facts["cpu_ns"] + facts["own_cpu_ns"]
+        self.profile = Profile(*pprof.read(ours), done.stderr).of(process=self.path.name)
+        self.perf_count = perf_data.samples_by_name(data).get(self.path.name, 0)
+        # A sampler's clock stands anywhere in its period when a thread gets the CPU: each stretch of running is worth a sample more or
+        # less, with a variance of at most a quarter. The one that starts them has at most a stretch for each of theirs.
+        self.deviation = (2 * (processes + facts["switches"]) / 4) ** 0.5
+
+
+def test_as_many_samples_as_perf(sonde, root, tmp_path):
+    """Often enough that 1 % is no chance: four deviations of both samplers, of 21000 samples. Only where the machine takes the CPU away
+    all the time are they more, and then as much is allowed."""
+    hz = 4999
+    storm = Storm(sonde, tmp_path, 800, hz)
+    count, said = storm.profile.count, f"perf {storm.perf_count}, ours {storm.profile.count}, deviation {storm.deviation:.0f}\n{storm.said}"
+    assert storm.perf_count > 0.9 * storm.cpu_ns * hz / 1e9, said
+    assert count >= storm.perf_count - max(0.01 * storm.perf_count, 4 * storm.deviation * 2**0.5), said
+    # The kernel does not count interrupts as theirs, which is where samples are taken: there are more samples than accounted. Where a host
+    # takes the CPU away and does not tell, there are fewer, for perf too: ticks that came too late are nobody's.
+    asked_ns = min(storm.cpu_ns, storm.perf_count * 1e9 / hz)
+    assert storm.profile.ns >= asked_ns - max(0.01 * asked_ns, 4 * storm.deviation * 1e9 / hz), f"{storm.cpu_ns} ns used, {storm.profile.ns} ns seen\n{said}"
 
 
 def is_whole(sample):
@@ -32,32 +54,22 @@ def is_whole(sample):
 
 
 def is_placed(sample, path):
-    """Under a pid and the file that it runs; in the middle of exec the new one may not be there yet."""
-    return sample.labels.get("pid") and (sample.labels.get("process.executable.path") == str(path) or "do_execveat_common" in str(sample.frames))
+    """Under a pid and the file that it runs."""
+    return sample.labels.get("pid") and sample.labels.get("process.executable.path") == str(path)
 
 
-def test_as_many_samples_as_perf(sonde, perf, root, tmp_path):
-    storm, data, ours = tmp_path / f"storm-{os.getpid()}", tmp_path / "perf.data", tmp_path / "ours.pb.gz"
-    shutil.copy(subject_path("storm"), storm)
-    # One inside the other, so that both have begun before the storm does and end after it.
-    theirs = [need_command("perf"), "record", "-B", "-N", "--no-bpf-event", "-q", "-a", "-e", "cpu-clock", "-F", HZ, "-o", data, "--"]
-    command = [sonde, "record", "-F", HZ, "-o", ours, "--", *theirs, storm, PROCESSES, MILLISECONDS]
-    done = subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, errors="replace")
-    facts = dict(line.split() for line in done.stdout.splitlines() if len(line.split()) == 2)
-    assert done.returncode == 0 and facts.get("processes") == str(PROCESSES), done
-    profile = Profile(*pprof.read(ours), done.stderr).of(process=storm.name)
-    # A sampler's clock stands anywhere in its period when a thread gets the CPU: each stretch of running is worth a sample more or
-    # less, with a variance of at most a quarter; that twice, and three of its roots.
-    chance = 3 * (2 * (PROCESSES + int(facts["switches"])) / 4) ** 0.5
-    theirs = perf_count(perf, data, storm.name)
-    if theirs is None:
-        theirs = int(facts["cpu_ns"]) * HZ / 1e9
-    assert theirs > 0.5 * PROCESSES, f"perf saw {theirs} samples: {done.stderr[-1000:]}"
-    assert profile.count >= 0.97 * theirs - chance, f"perf {theirs}, ours {profile.count}, by chance {chance:.0f}\n{done.stderr[-1500:]}"
+def test_each_sample_is_whole_and_placed(sonde, root, tmp_path):
+    storm = Storm(sonde, tmp_path, 400, 499)
+    profile = storm.profile
+    assert profile.count > storm.processes, storm.said
     whole = profile.where(is_whole)
     assert whole.count >= 0.99 * profile.count - 2, profile.where(lambda s: not is_whole(s)).top()
-    placed = profile.where(lambda s: is_placed(s, storm))
-    assert placed.count == profile.count, profile.where(lambda s: not is_placed(s, storm)).top()
+    # In the middle of exec the new file is told a moment later, which may be the next turn's: as often as chance has it.
+    elsewhere = profile.where(lambda s: not is_placed(s, storm.path))
+    in_exec = elsewhere.where(lambda s: any("execve" in frame for frame in s.frames))
+    assert in_exec.count <= 0.01 * profile.count, in_exec.top()
+    assert elsewhere.count - in_exec.count <= 2, f"{elsewhere.top()}\n{[s.labels for s in elsewhere.samples]}"
     busy = profile.where(lambda s: "storm_leaf" in s.frames)
+    assert busy.count >= 0.6 * profile.count, profile.top()
     assert busy.share("main;storm_work;storm_leaf") == 1, busy.top()
-    assert len({s.labels["pid"] for s in profile.samples}) > 0.5 * PROCESSES, "all of them in a few processes"
+    assert len({s.labels["pid"] for s in profile.samples}) > 0.5 * storm.processes, "all of them in a few processes"

@@ -1,16 +1,20 @@
 """The agent under things that happen: a second one, kill -9, ten thousand short processes, configuration that is wrong, clients that
 misbehave."""
 import contextlib
+import ctypes
+import errno
 import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
-from conftest import cpu_seconds, free_port, memory_bytes, subject_path, wait_for
+from conftest import bpf_objects, cpu_seconds, free_port, memory_bytes, skip, subject_path, wait_for
 
 
 def test_second_agent_is_refused(agent, sonde):
@@ -36,11 +40,33 @@ def test_port_is_taken(sonde, root):
     assert done.returncode == 1 and str(port) in done.stderr and "Address already in use" in done.stderr, done
 
 
+def bpf_ids():
+    """{("map" or "prog", number)} of all that the kernel holds."""
+    found, call = set(), {"x86_64": 321, "aarch64": 280}.get(os.uname().machine)
+    if not call:
+        skip("the number of bpf(2) is not known here")
+    for kind, next_id in (("prog", 11), ("map", 12)):
+        number = 0
+        while True:
+            attributes = ctypes.create_string_buffer(struct.pack("<III", number, 0, 0))
+            if ctypes.CDLL(None, use_errno=True).syscall(call, next_id, attributes, 12) != 0:
+                assert ctypes.get_errno() == errno.ENOENT, os.strerror(ctypes.get_errno())
+                break
+            number = struct.unpack_from("<I", attributes, 4)[0]
+            found.add((kind, number))
+    return found
+
+
 def test_killed_agent_leaves_nothing(agent):
-    """After kill -9 the next one starts at once, and no BPF program of the first is left running."""
+    """After kill -9 no BPF program or map of it is left, nor the process that opens files for it, and the next one starts at once."""
     first = agent()
+    held = set(bpf_objects(first.pid))
+    helpers = [int(pid) for pid in Path(f"/proc/{first.pid}/task/{first.pid}/children").read_text().split()]
+    assert {kind for kind, _ in held} == {"map", "prog"} and held <= bpf_ids() and helpers
     first.running.process.send_signal(signal.SIGKILL)
     first.running.wait()
+    wait_for(lambda: not held & bpf_ids(), 60, f"the kernel to give back {held}")
+    wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in helpers), 30, "its helper to end")
     second = agent()
     assert second.get("/healthz")[0] == 200
     assert second.stop() == 0
@@ -52,6 +78,20 @@ def test_stops_when_asked(agent, signal_number):
     assert started.stop(signal_number) == 0, started.running.error
 
 
+def test_stops_when_asked_as_soon_as_its_page_listens(agent):
+    for _ in range(5):
+        started = agent(wait=False)
+        while True:
+            assert started.running.alive, started.running.error
+            try:
+                socket.create_connection(("127.0.0.1", started.port), 5).close()
+                break
+            except OSError:
+                time.sleep(0.001)
+        assert started.stop(signal.SIGINT) == 0, started.running.error
+
+
+@pytest.mark.plain_build
 def test_ten_thousand_short_processes(agent, run):
     """Memory is bounded: it does not grow with how many processes there have been."""
     started = agent()
@@ -63,8 +103,8 @@ def test_ten_thousand_short_processes(agent, run):
     first = storms(3000)
     last = storms(7000)
     assert started.running.alive, started.running.error
-    assert last < (96 << 20), f"{last >> 20} MiB resident"
-    assert last - first < (8 << 20), f"from {first >> 20} to {last >> 20} MiB"
+    wait_for(lambda: started.used_bytes() < 64 << 20, 60, "memory, BPF included, to be below the budget")
+    assert last - first < (16 << 20), f"from {first >> 20} to {last >> 20} MiB"
     # Wait until it has caught up, then see that it gave back what the dead had.
     wait_for(lambda: started.get("/healthz")[0] == 200, 20, "/healthz")
     before = cpu_seconds(started.pid)
@@ -72,13 +112,32 @@ def test_ten_thousand_short_processes(agent, run):
     assert cpu_seconds(started.pid) - before < 1.5, "still busy with processes that are long gone"
 
 
+@pytest.mark.plain_build
 def test_processes_die_at_every_step(agent, run):
-    """Threads that exec, parents that die first, exits in the middle of everything."""
-    started = agent()
-    script = "for i in $(seq 300); do (sh -c 'exec sleep 0.01' & kill -9 $! 2>/dev/null); (exit 3) & done; wait"
-    assert run("bash", "-c", script).wait(120) == 0
-    assert started.running.alive and started.get("/healthz")[0] == 200, started.running.error
-    assert started.text("/metrics")
+    """Parents that die first, exec under kill -9, exits in the middle of everything: nothing is kept of them, and others are seen as before."""
+    started = agent("--rate", 199)
+    helpers = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
+
+    def storm():
+        script = "for i in $(seq 300); do (sh -c 'exec sleep 0.01' & kill -9 $! 2>/dev/null); (exit 3) & done; wait"
+        assert run("bash", "-c", script).wait(120) == 0
+        seen = started.metric("sonde_self_samples_total")
+        wait_for(lambda: started.metric("sonde_self_samples_total") > seen, 60, "samples")  # of the test at least
+
+    def descriptors():
+        return sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in (started.pid, *helpers))
+    storm()
+    before = descriptors()
+    for _ in range(3):
+        storm()
+    # Of 2700 processes; what else runs on the node has files that are kept open too.
+    wait_for(lambda: descriptors() < before + 500, 60, f"descriptors to be closed: there were {before}")
+    wait_for(lambda: started.used_bytes() < 64 << 20, 60, "memory, BPF included, to be below the budget")
+    deep = run(subject_path("deep"), 20, 120)
+    wait_for(lambda: "main;recurse;recurse" in started.text(f"/api/v1/profile?format=folded&pid={deep.pid}"), 60, "names of a program that came later")
+    lost, samples = {reason: started.metric("sonde_self_losses_total", reason=reason) for reason in ("decode", "no_process")}, started.metric("sonde_self_samples_total")
+    assert lost["decode"] == 0 and lost["no_process"] <= 0.02 * samples, f"{lost} of {samples}"
+    assert started.stop() == 0, started.running.error
 
 
 @pytest.mark.parametrize("text,wanted", [
@@ -107,6 +166,7 @@ def raw(port, data, timeout_s=10):
             return b""
 
 
+@pytest.mark.plain_build
 def test_clients_that_misbehave(agent):
     started = agent()
     for data in (b"\x00" * 4096, b"GET / HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 20000 + b"\r\n", b"GET " + b"/a" * 100000 + b" HTTP/1.1\r\n\r\n",
@@ -146,8 +206,23 @@ def test_no_environment_at_all(sonde, root, tmp_path):
     assert done.returncode == 0, done
 
 
+def record_with_descriptors(sonde, tmp_path, count):
+    path = tmp_path / "p.folded"
+    done = subprocess.run(["bash", "-c", f"ulimit -n {count}; '{sonde}' record -F 199 -o {path} -- '{subject_path('deep')}' 20 1"], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=60)
+    return done, [line.rpartition(" ") for line in path.read_text().splitlines() if not line.startswith("#")] if path.exists() else None
+
+
 def test_few_descriptors(sonde, root, tmp_path):
-    """A limit of 64 open files: a message or a profile, no crash."""
-    done = subprocess.run(["bash", "-c", f"ulimit -n 64; '{sonde}' record -F 199 -o {tmp_path}/p.folded -- '{subject_path('deep')}' 20 1"], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=60, env=dict(os.environ))
-    assert done.returncode in (0, 1) and (done.returncode == 0 or done.stderr), done
+    """Enough to attach and open a few files with: everything is named."""
+    done, stacks = record_with_descriptors(sonde, tmp_path, 64 + 8 * os.cpu_count())
+    assert done.returncode == 0 and "unnamed" not in done.stderr, done
+    good = sum(int(count) for stack, _, count in stacks if "main;recurse;recurse" in stack)
+    assert good >= 10 and good >= 0.9 * sum(int(count) for stack, _, count in stacks if stack.startswith("deep;")), stacks[:5]
+
+
+@pytest.mark.parametrize("count", [10, 20, 32, 40])
+def test_too_few_descriptors(sonde, root, tmp_path, count):
+    """Too few to attach, or to wait: said, and no file is written that could be taken for a profile."""
+    done, stacks = record_with_descriptors(sonde, tmp_path, count)
+    assert done.returncode == 1 and "Too many open files" in done.stderr and stacks is None, done

@@ -1,27 +1,17 @@
 """Places that cannot be written: said clearly, with the path and the reason, and what was there before is left alone."""
 import os
+import re
 import subprocess
+from pathlib import Path
 
 import pytest
 
-from conftest import need_command, need_root, skip, subject_path
+import pprof
+from conftest import need_command, skip, subject_path, wait_for
 
 
 def record(sonde, *arguments, **options):
     return subprocess.run([sonde, "record", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90, errors="replace", **options)
-
-
-@pytest.fixture
-def small_disk(tmp_path):
-    """A file system of 64 KiB."""
-    need_root()
-    place = tmp_path / "small"
-    place.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "none", place], capture_output=True, text=True)
-    if done.returncode != 0:
-        skip("no tmpfs can be mounted: " + done.stderr.strip())
-    yield place
-    subprocess.run(["umount", "-l", place], check=False)
 
 
 def test_no_such_directory(sonde, root, tmp_path):
@@ -44,41 +34,143 @@ def test_unknown_format(sonde, root, tmp_path):
     assert done.returncode in (1, 2) and ".pb.gz" in done.stderr and ".folded" in done.stderr, done
 
 
-def test_full_disk(sonde, root, small_disk):
-    """The old profile survives; no half-written file stays behind."""
-    old = small_disk / "p.pb.gz"
+def kept_elsewhere(done, suffix):
+    """What a message says was kept, where its own place could not take it."""
+    place = Path(re.search(r"it is kept in (\S+) instead", done.stderr)[1])
+    assert place.name.startswith("sonde-") and place.name.endswith(suffix) and place.stat().st_mode & 0o77 == 0, place
+    return place
+
+
+def test_full_disk(sonde, root, small_disk, tmp_path):
+    """The old profile survives, no half-written file stays behind, and what was recorded is kept elsewhere."""
+    disk = small_disk(64)
+    old = disk / "p.pb.gz"
     old.write_bytes(b"old")
     try:
-        (small_disk / "filler").write_bytes(b"x" * (1 << 20))
+        (disk / "filler").write_bytes(b"x" * (1 << 20))
     except OSError:
         pass
-    done = record(sonde, "-F", 199, "-o", old, "--", subject_path("deep"), 20, 1)
+    done = record(sonde, "-F", 199, "-o", old, "--", subject_path("deep"), 20, 1, env=dict(os.environ, TMPDIR=str(tmp_path)))
     assert done.returncode == 1 and "No space left on device" in done.stderr, done
+    kept = kept_elsewhere(done, ".pb.gz")
+    assert kept.parent == tmp_path and any("deep_leaf" in s.frames for s in pprof.read(kept)[0]), done
     assert old.read_bytes() == b"old"
-    assert {p.name for p in small_disk.iterdir()} == {"p.pb.gz", "filler"}
+    assert {p.name for p in disk.iterdir()} == {"p.pb.gz", "filler"}
 
 
 def test_full_disk_for_the_wire(sonde, root, small_disk, tmp_path):
     """The profile is whole all the same; what the disk holds of the wire can be replayed."""
-    wire, profile = small_disk / "wire", tmp_path / "p.folded"
+    wire, profile = small_disk(64) / "wire", tmp_path / "p.folded"
     done = record(sonde, "-F", 499, "--record-wire", wire, "-o", profile, "--", subject_path("deep"), 20, 1)
     assert done.returncode == 1 and "No space left on device" in done.stderr and "record of the wire" in done.stderr, done
     assert "deep;" in profile.read_text(), done
     again = record(sonde, "--replay", wire, "-o", tmp_path / "again.folded")
-    assert again.returncode == 0 and "damaged" in again.stderr, again
+    assert again.returncode == 0, again  # "damaged", unless the disk was full just between two records
+    assert wire.stat().st_size > 1 << 15, wire.stat()
 
 
-def test_standard_output_full(sonde, root):
+def test_standard_output_full(sonde, root, tmp_path):
     with open("/dev/full", "w") as full:
         done = subprocess.run([sonde, "record", "-o", "-", "--", subject_path("deep"), "5", "1"], stdin=subprocess.DEVNULL, stdout=full,
-                              stderr=subprocess.PIPE, text=True, timeout=60)
-    assert done.returncode == 1 and "No space left on device" in done.stderr, done
+                              stderr=subprocess.PIPE, text=True, timeout=60, env=dict(os.environ, TMPDIR=str(tmp_path)))
+    assert done.returncode == 1 and "standard output" in done.stderr and "No space left on device" in done.stderr, done
+    assert "deep_leaf" in kept_elsewhere(done, ".folded").read_text()
+
+
+@pytest.mark.parametrize("closed, where", [("<&-", [0]), (">&-", [1]), ("<&- >&- 2>&-", [0, 1, 2])])
+def test_standard_descriptors_are_closed(sonde, root, tmp_path, closed, where):
+    """What is opened then (sockets, maps, the profile itself) does not take their place, and messages do not end up in it."""
+    out, seen = tmp_path / "out.folded", tmp_path / "seen"
+    look = f"for i in 0 1 2; do readlink /proc/$PPID/fd/$i; done >{seen}"
+    done = subprocess.run(["sh", "-c", f'exec "$0" record -o {out} -- sh -c "$1" {closed}', sonde, look], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and out.exists()
+    standard = seen.read_text().splitlines()
+    assert len(standard) == 3 and {standard[i] for i in where} == {"/dev/null"}, standard
+
+
+def test_a_closed_output_is_an_error(sonde, root, tmp_path):
+    done = subprocess.run(["sh", "-c", 'exec "$0" record -o - -- "$1" 5 1 >&-', sonde, subject_path("deep")], capture_output=True, text=True, timeout=60,
+                          env=dict(os.environ, TMPDIR=str(tmp_path)))
+    assert done.returncode == 1 and "standard output" in done.stderr and "Bad file descriptor" in done.stderr, done
 
 
 def test_reader_goes_away(sonde, root):
     done = subprocess.run(["bash", "-c", f"set -o pipefail; '{sonde}' record -o - -- '{subject_path('deep')}' 50 1 | head -c 1 >/dev/null; echo ${{PIPESTATUS[0]}}"],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert int(done.stdout) in (0, 1, 141), done  # ends; not by a fault
+    assert "kept in" not in done.stderr, done
+
+
+def test_links_are_followed(sonde, root, tmp_path):
+    """As cp does: the file that they lead to is replaced, the links stay."""
+    (tmp_path / "there").mkdir()
+    target = tmp_path / "there/real.folded"
+    target.write_text("old")
+    (tmp_path / "there/second").symlink_to("real.folded")
+    link = tmp_path / "link.folded"
+    link.symlink_to("there/second")
+    done = record(sonde, "-F", 199, "-o", link, "--", subject_path("deep"), 20, 1)
+    assert done.returncode == 0 and "deep_leaf" in target.read_text(), done
+    assert link.is_symlink() and (tmp_path / "there/second").is_symlink() and not target.is_symlink()
+
+
+@pytest.mark.parametrize("leads_to, said", [("nowhere.folded", "which is not there"), ("link.folded", "Too many levels of symbolic links")],
+                         ids=["nowhere", "itself"])
+def test_links_that_lead_nowhere(sonde, root, tmp_path, leads_to, said):
+    link, mark = tmp_path / "link.folded", tmp_path / "ran"
+    link.symlink_to(leads_to)
+    done = record(sonde, "-o", link, "--", "touch", mark)
+    assert done.returncode == 1 and str(link) in done.stderr and said in done.stderr, done
+    assert not mark.exists() and os.listdir(tmp_path) == ["link.folded"]
+
+
+@pytest.mark.parametrize("own_first", [False, True])
+def test_links_of_somebody_else_in_a_shared_directory(sonde, root, tmp_path, own_first):
+    """What a user of /tmp may prepare for root: the kernel's own guard against it may be off."""
+    shared, precious = tmp_path / "shared", tmp_path / "precious.folded"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    precious.write_text("precious")
+    (shared / "p.folded").symlink_to(precious)
+    os.lchown(shared / "p.folded", 65534, 65534)
+    asked = shared / "p.folded"
+    if own_first:
+        asked = tmp_path / "own.folded"
+        asked.symlink_to(shared / "p.folded")
+    done = record(sonde, "-o", asked, "--", "true")
+    assert done.returncode == 1 and "somebody else" in done.stderr, done
+    assert precious.read_text() == "precious"
+    done = record(sonde, "--record-wire", asked, "-o", tmp_path / "p.folded", "--", "true")
+    assert done.returncode == 1 and "somebody else" in done.stderr, done
+    assert precious.read_text() == "precious"
+
+
+def test_a_pipe_that_is_replaced_meanwhile(sonde, root, tmp_path):
+    """Written into is what stood there when the recording began, never what a link leads to since."""
+    fifo, other = tmp_path / "p.folded", tmp_path / "other"
+    os.mkfifo(fifo)
+    os.mkfifo(other)
+    script = f"rm '{fifo}'; ln -s '{other}' '{fifo}'; exec '{subject_path('deep')}' 5 1"
+    reader = os.open(other, os.O_RDONLY | os.O_NONBLOCK)
+    done = record(sonde, "-o", fifo, "--", "sh", "-c", script, env=dict(os.environ, TMPDIR=str(tmp_path)))
+    assert done.returncode == 1 and str(fifo) in done.stderr, done
+    assert os.read(reader, 100) == b""
+    os.close(reader)
+    assert "deep" in kept_elsewhere(done, ".folded").read_text()
+
+
+@pytest.mark.parametrize("arguments, said", [
+    (["-d", "5ms", "-F", 10, "-C", "sleepless"], ["no thread has the name 'sleepless'"]),
+    (["-d", "1ms", "-F", 1, "-p", "SLEEPER"], ["1.00 s"]),  # as it may have lasted longer than a second, too
+    (["-F", 10, "-p", "SLEEPER", "-d", "300ms"], ["a sample stands for 100 ms of CPU time (-F 10)"]),
+    (["-C", "a-name-that-is-cut-by-the-kernel", "-d", "300ms"], ["was seen on a CPU"]),
+], ids=["no such thread", "too short", "idle", "a long name"])
+def test_no_samples_says_why(sonde, root, run, tmp_path, arguments, said):
+    sleeper = run("bash", "-c", "echo -n a-name-that-is-cut-by-the-kernel > /proc/$$/comm; kill -STOP $$")
+    wait_for(lambda: Path(f"/proc/{sleeper.pid}/stat").read_text().split()[1:3] == ["(a-name-that-is-)", "T"], 30, "it to be stopped")
+    done = record(sonde, *(sleeper.pid if a == "SLEEPER" else a for a in arguments), "-o", tmp_path / "p.folded")
+    assert done.returncode == 0 and ": 0 samples" in done.stderr and all(words in done.stderr for words in said), done
+    assert ("no thread" in done.stderr) == ("sleepless" in arguments), done
 
 
 def test_read_only_root(sonde, root, tmp_path):

@@ -1,4 +1,5 @@
 """Without rights, without BTF: what is missing is named, what needs no rights still works, and nothing crashes."""
+import json
 import os
 import re
 import shutil
@@ -39,9 +40,17 @@ def test_no_rights_names_what_is_missing(public_sonde, verb):
 
 
 def test_doctor_needs_no_rights(public_sonde):
-    done = as_nobody(public_sonde, "doctor")
-    assert done.returncode == 0 or "CAP_BPF" in done.stdout + done.stderr, done
-    assert "CAP_BPF" in done.stdout, done
+    """It ends well, misses every capability, and says of every probe that it is not attached and why."""
+    done = as_nobody(public_sonde, "doctor", "--json")
+    assert done.returncode == 0 and done.stderr == "", done
+    told = json.loads(done.stdout)
+    missing = {fact["value"] for fact in told["facts"] if fact["name"] == "capabilities" and not fact["good"] and fact["cost"]}
+    assert missing == {f"missing CAP_{name}" for name in ("BPF", "PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH", "SYSLOG", "SYS_ADMIN")}, told["facts"]
+    probes = {p["probe"]: p for p in told["probes"]}
+    for name in ("cpu samples", "requests", "lives of processes"):
+        assert not probes[name]["attached"] and re.search("not permitted|Permission denied", probes[name]["not_better"]) and probes[name]["truth"], probes[name]
+    words = as_nobody(public_sonde, "doctor")
+    assert words.returncode == 0 and words.stdout.count("missing CAP_") == len(missing) and words.stdout.count("NOT ATTACHED") >= 3, words
 
 
 def test_one_capability_short_names_that_one(public_sonde):
@@ -66,16 +75,21 @@ def test_help_needs_nothing(public_sonde):
 
 
 def test_no_btf(sonde, root, tmp_path):
-    """The kernel's types hidden: a message that says BTF, or what still works works."""
+    """The kernel's types hidden: nothing attaches, which is said with its cause, and no file is written."""
     if not Path("/sys/kernel/btf/vmlinux").exists():
         skip("this kernel has no BTF to hide")
-    script = f"mount --bind /dev/null /sys/kernel/btf/vmlinux && '{sonde}' record -d 1 -o {tmp_path}/p.folded; echo status $?; '{sonde}' doctor; echo doctor $?"
+    script = f"mount --bind /dev/null /sys/kernel/btf/vmlinux && '{sonde}' record -d 1 -o {tmp_path}/p.folded; echo status $?; '{sonde}' doctor --json; echo doctor $?"
     done = subprocess.run(["unshare", "-m", "--propagation", "private", "sh", "-c", script], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=90)
     if "status" not in done.stdout:
         skip("BTF cannot be hidden: " + done.stderr.strip()[-200:])
     status = int(re.search(r"^status (\d+)$", done.stdout, re.M)[1])
-    assert status == 0 or (status == 1 and "BTF" in done.stderr), done
-    assert "BTF" in done.stdout, done.stdout
+    if Path(f"/boot/vmlinux-{os.uname().release}").exists():
+        skip("the kernel's types are in /boot too")
+    assert status == 1 and "BTF" in done.stderr and not (tmp_path / "p.folded").exists(), done
+    told = json.loads(done.stdout.partition("\n")[2].partition("\ndoctor")[0])
+    attached = {probe["probe"]: probe["attached"] for probe in told["probes"]}
+    assert not attached["cpu samples"] and not attached["requests"] and attached["lives of processes"], attached  # the last needs no types
+    assert done.stdout.endswith("doctor 0\n"), done.stdout[-200:]
 
 
 def test_another_pid_namespace_is_refused(sonde, root, tmp_path):

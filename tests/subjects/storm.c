@@ -1,6 +1,6 @@
 /* A storm of short-lived processes: `storm COUNT MILLISECONDS [TOGETHER]` starts COUNT processes (fork and exec of itself), each busy for
- * MILLISECONDS of CPU, TOGETHER of them at a time, and prints exactly how many there were, how much CPU they used and how often
- * they were taken off it. Under a name of its own (a copy), the children have that name too. */
+ * MILLISECONDS of CPU, TOGETHER of them at a time, and prints exactly how many there were, how much CPU they used, how often
+ * they were taken off it, and how much CPU their starting took here. Under a name of its own (a copy), the children have that name too. */
 #include "subject.h"
 
 #include <string.h>
@@ -60,7 +60,7 @@ int main(int argc, char **argv)
         }
     }
     getrusage(RUSAGE_CHILDREN, &used);
-    printf("processes %d\ncpu_ns %llu\nswitches %ld\n", good, (unsigned long long)subject_cpu_ns(RUSAGE_CHILDREN),
-           used.ru_nvcsw + used.ru_nivcsw);
+    printf("processes %d\ncpu_ns %llu\nswitches %ld\nown_cpu_ns %llu\n", good, (unsigned long long)subject_cpu_ns(RUSAGE_CHILDREN),
+           used.ru_nvcsw + used.ru_nivcsw, (unsigned long long)own_cpu_ns());
     return good == count ? 0 : 1;
 }

@@ -23,7 +23,8 @@ GOOD = {
     "src/resolve/cfi.h": '/* cfi */\n#include "../../probes/unwind.h"\n#include "model/sample.h"\n', "src/resolve/cfi.c": '/* cfi */\n#include "resolve/cfi.h"\n',
     "src/sources/cpu.c": '/* cpu */\n#include "cpu.skel.h"\n', "src/export/export.h": "/* export */\n",
     "src/cli/main.c": '/* main */\n#include "agent/agent.h"\n', "probes/unwind.h": "/* rows */\n", "probes/step.bpf.h": "/* step */\n",
-    "probes/cpu.bpf.c": '/* cpu */\n#include "unwind.h"\n#include "step.bpf.h"\n',
+    "lib/otlp/curl.c": '/* curl */\n#include "curl.h"\n', "lib/otlp/curl.h": "/* curl */\n", "src/agent/send.c": '/* send */\n#include "otlp/curl.h"\n',
+    "lib/trace/sink.c": '/* sink */\n#include "../otlp/curl.h"\n', "probes/cpu.bpf.c": '/* cpu */\n#include "unwind.h"\n#include "step.bpf.h"\n',
 }
 
 
@@ -38,15 +39,18 @@ def test_layers_pass_on_what_is_allowed(tmp_path):
     ("src/model/other.c", "agent/agent.h"),
     ("src/export/pprof.c", "resolve/cfi.h"),        # no shortcuts between stages
     ("src/export/wire.c", "../../probes/unwind.h"),  # wire records end before export
+    ("src/aggregate/wire.c", "../../probes/unwind.h"),
     ("src/resolve/skeleton.c", "cpu.skel.h"),        # only a source loads a probe
     ("src/resolve/kernel.c", "../../probes/step.bpf.h"),
     ("src/agent/main.c", "cli/verbs.h"),
     ("probes/requests.bpf.c", "../src/base/buf.h"),
+    ("lib/otlp/sender.c", "trace/text.h"),           # the agent links it too
+    ("src/export/send.c", "otlp/sender.h"),
     ("src/base/nowhere.c", "nowhere/else.h"),
     ("src/utils/misc.c", "base/buf.h"),              # a room that nobody knows
 ])
 def test_layers_fail_on_what_is_not(tmp_path, path, include):
-    tree(tmp_path, GOOD | {"src/cli/verbs.h": "/* verbs */\n", path: f'/* x */\n#include "{include}"\n'})
+    tree(tmp_path, GOOD | {"src/cli/verbs.h": "/* verbs */\n", "lib/trace/text.h": "/* text */\n", "lib/otlp/sender.h": "/* sender */\n", path: f'/* x */\n#include "{include}"\n'})
     done = check("check-layers", tmp_path)
     assert done.returncode == 1 and done.stdout.count("FAIL") == 1, done.stdout
     assert path.rpartition("/")[0] in done.stdout

@@ -7,6 +7,10 @@
  *     /sleep?ms=N          nanosleep               /chunked?ms=N&n=K  K chunks, N ms apart
  *     /disk?ms=N           writes and syncs        /hangup            closes without a reply
  *     /status?code=N       that status             /pipe?ms=N         reads from a pipe that is written N ms later
+ *     /large               32 MiB, a piece whenever poll() says that there is room
+ *     /upgrade?ms=N        101, and N ms later something of another protocol
+ *     /handed?ms=N         sends the reply's head, another thread its body N ms later; &bytes=K: a body of K bytes by one send;
+ *                          &close=1: closes the connection as soon as that send is under way
  *     /naps?ms=N           sleeps N/4, and N in another function; /chunked?...&after=N sleeps N after its reply, too
  *
  * threads: a thread a connection. epoll: one thread, an event loop, handlers block it. prefork: four processes that accept.
@@ -21,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -213,6 +218,72 @@ static bool reply_chunked(int fd, long ms, long n, long after)
     return stays;
 }
 
+/* As some event loops do it: never more than the socket was found to take, so that no send falls short. */
+static bool reply_large(int fd)
+{
+    static const char piece[65536];
+    size_t left = 32 << 20;
+    char head[128];
+    int loop = epoll_create1(EPOLL_CLOEXEC);
+    struct epoll_event event = {.events = EPOLLOUT};
+    if (loop < 0 || epoll_ctl(loop, EPOLL_CTL_ADD, fd, &event) < 0)
+        abort();
+    int n = snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", left);
+    bool stays = send_all(fd, head, (size_t)n);
+    for (; stays && left; left -= sizeof(piece))
+        stays = epoll_wait(loop, &event, 1, -1) == 1 && send_all(fd, piece, sizeof(piece));
+    close(loop);
+    return stays;
+}
+
+#define UPGRADED "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
+
+static bool reply_and_go_on_otherwise(int fd, long ms)
+{
+    bool stays = send_all(fd, UPGRADED, strlen(UPGRADED));
+    sleep_ms(ms);
+    if (stays)
+        send_all(fd, "\x81\x05hello", 7);
+    return false;
+}
+
+struct handed {
+    int fd;
+    long ms, bytes;
+};
+
+static void *send_body(void *context)
+{
+    struct handed *h = context;
+    char *body = calloc(1, (size_t)h->bytes);
+    if (!body)
+        abort();
+    memcpy(body + h->bytes - 3, "ok\n", 3);
+    sleep_ms(h->ms);
+    send_all(h->fd, body, (size_t)h->bytes);
+    free(body);
+    free(h);
+    return NULL;
+}
+
+static bool reply_by_two_threads(int fd, long ms, long bytes, bool close_early)
+{
+    char head[128];
+    struct handed *h = malloc(sizeof(*h));
+    pthread_t thread;
+    int queued = 0;
+    snprintf(head, sizeof(head), "HTTP/1.1 200 OK\r\nContent-Length: %ld\r\n\r\n", bytes);
+    if (!h)
+        abort();
+    *h = (struct handed){fd, ms, bytes};
+    if (!send_all(fd, head, strlen(head)) || pthread_create(&thread, NULL, send_body, h) != 0)
+        abort();
+    pthread_detach(thread);
+    while (close_early && ioctl(fd, TIOCOUTQ, &queued) == 0 && queued < 65536)
+        sleep_ms(1);
+    return !close_early;
+}
+
 /* False: close the connection. */
 static bool serve(int fd, const char *request)
 {
@@ -235,6 +306,12 @@ static bool serve(int fd, const char *request)
         ask_downstream(ms, number(target, "port=", 0));
     else if (strncmp(target, "/chunked", 8) == 0)
         return reply_chunked(fd, ms, number(target, "n=", 3), number(target, "after=", 0)) && !close_after;
+    else if (strncmp(target, "/large", 6) == 0)
+        return reply_large(fd);
+    else if (strncmp(target, "/upgrade", 8) == 0)
+        return reply_and_go_on_otherwise(fd, ms);
+    else if (strncmp(target, "/handed", 7) == 0)
+        return reply_by_two_threads(fd, ms, number(target, "bytes=", 3), number(target, "close=", 0));
     else if (strncmp(target, "/naps", 5) == 0) {
         nap_short(ms);
         nap_long(ms);
@@ -345,6 +422,7 @@ static void serve_epoll(int listener)
                 event = (struct epoll_event){.events = EPOLLIN, .data.ptr = c};
                 epoll_ctl(loop, EPOLL_CTL_ADD, c->fd, &event);
             } else if (!advance(c)) {
+                epoll_ctl(loop, EPOLL_CTL_DEL, c->fd, NULL); /* a thread that sends on it keeps it open */
                 close(c->fd);
                 free(c);
             }

@@ -1,0 +1,141 @@
+"""The agent while somebody sets the wall clock: by hours to either side, and by the milliseconds of a time server. The machine's own
+clock is not touched: the agent's is shifted beneath it (tests/subjects/clock.c)."""
+import http.client
+import json
+import mmap
+import os
+import signal
+import struct
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from conftest import subject_path, wait_for
+from real_servers import start_prefork
+
+HOUR_NS, MILLISECOND_NS = 3600 * 1_000_000_000, 1_000_000
+STEPS_NS = [3 * HOUR_NS, -8 * HOUR_NS, 4 * MILLISECOND_NS, -4 * MILLISECOND_NS, -700 * MILLISECOND_NS, 30 * 24 * HOUR_NS]
+
+
+class Clock:
+    """The wall clock of who is started with `environment`."""
+
+    def __init__(self, folder):
+        path = folder / "clock"
+        path.write_bytes(bytes(8))
+        with open(path, "r+b") as file:
+            self.shift = mmap.mmap(file.fileno(), 8)
+        self.shift_ns = 0
+        self.environment = {**os.environ, "LD_PRELOAD": str(subject_path("libclock.so")), "SUBJECT_CLOCK": str(path)}
+
+    def set_by(self, step_ns):
+        self.shift_ns += step_ns
+        struct.pack_into("=q", self.shift, 0, self.shift_ns)
+
+    def now_ns(self):
+        return time.time_ns() + self.shift_ns
+
+
+class Call(threading.Thread):
+    """A request that waits until the server's lock is free."""
+
+    def __init__(self, server):
+        super().__init__(daemon=True)
+        self.server, self.connection = server, http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)
+        self.connection.connect()
+        self.peer = "%s:%d" % self.connection.sock.getsockname()
+        self.start()
+
+    def run(self):
+        self.connection.request("GET", "/mutex", headers={"Connection": "close"})
+        self.connection.getresponse().read()
+        self.ended_ns = time.time_ns()
+        self.connection.close()
+
+    def waits(self):
+        return "futex" in Path(f"/proc/{self.server.pids[0]}/wchan").read_text()
+
+
+@pytest.fixture
+def world(agent, run, tmp_path):
+    """(clock, agent, server): the agent lives by that clock, the server by the machine's."""
+    clock = Clock(tmp_path)
+    watching = agent("--set", "budget.cpu=100%", env=clock.environment)
+    return clock, watching, start_prefork(run)
+
+
+def told(agent, server, seconds=60):
+    found = json.loads(agent.text(f"/api/v1/requests?max=1000&seconds={seconds}"))
+    return [r for r in found if r["pid"] in server.pids and r["status"] == 200]
+
+
+def ask(clock, server, step_ns):
+    """One request, the clock set while it waits; its peer, and when it began at the earliest and ended at the latest by the new clock."""
+    server.running.process.send_signal(signal.SIGUSR1)
+    wait_for(lambda: server.running.out.count("locked") > server.locked, what="the lock to be taken")
+    server.locked += 1
+    began_ns = time.time_ns()
+    call = Call(server)
+    wait_for(call.waits, what="the request to wait")
+    clock.set_by(step_ns)
+    time.sleep(1)  # slower than what others ask on the node: the slowest are kept
+    server.running.process.send_signal(signal.SIGUSR2)
+    call.join(60)
+    return call.peer, began_ns + clock.shift_ns, call.ended_ns + clock.shift_ns
+
+
+def test_slowest_requests_while_the_clock_is_set(world):
+    clock, agent, server = world
+    server.locked = 0
+    shown = {}
+    for step_ns in STEPS_NS:
+        peer, began_ns, ended_ns = ask(clock, server, step_ns)
+        wait_for(lambda p=peer: p in {r["peer"] for r in told(agent, server, 300)}, 20, f"the request, the clock set by {step_ns / 1e9} s")
+        clock.set_by(-step_ns // 3)  # and once more, now that it has ended
+        last_minute = [r for r in told(agent, server) if r["peer"] == peer]
+        assert len(last_minute) == 1, last_minute
+        start_ns = last_minute[0]["start_time_unix_nano"]
+        assert began_ns - MILLISECOND_NS <= start_ns <= ended_ns + MILLISECOND_NS, (began_ns, start_ns, ended_ns)
+        shown[peer] = start_ns
+    all_of_them = told(agent, server, 300)
+    assert {r["peer"]: r["start_time_unix_nano"] for r in all_of_them} == shown and len(all_of_them) == len(STEPS_NS), all_of_them
+    durations = [r["duration_ns"] for r in all_of_them]
+    assert durations == sorted(durations, reverse=True) and max(durations) < 60_000_000_000
+    time.sleep(1.1)  # all of them have ended before
+    assert not told(agent, server, 1)
+
+
+def test_profile_while_the_clock_is_set(world, run):
+    """The samples of before and after are in one profile, which ends now by the clock as it stands and lasts as long as it lasted."""
+    clock, agent, _ = world
+    began = time.monotonic()
+    busy = run(subject_path("deep"), 10, 60)
+    seen = 0
+    for step_ns in (3 * HOUR_NS, -8 * HOUR_NS):
+        def weight(least=seen):
+            profile = json.loads(agent.text(f"/api/v1/profile?seconds=120&pid={busy.pid}"))
+            ns = sum(sum(one["weights"]) for one in profile["profiles"])
+            return ns > least + 1e9 and ns
+        seen = wait_for(weight, 30, "a second more of CPU time")
+        clock.set_by(step_ns)
+    before_ns = clock.now_ns()
+    profile = json.loads(agent.text("/api/v1/profile?seconds=120"))["sonde"]
+    ends_ns = profile["start_time_unix_ms"] * 1e6 + profile["duration_ns"]
+    assert before_ns - 20 * MILLISECOND_NS <= ends_ns <= clock.now_ns() + 20 * MILLISECOND_NS, profile
+    assert profile["duration_ns"] <= (time.monotonic() - began + 120) * 1e9
+
+
+def test_clock_stands_elsewhere_from_the_start(sonde, agent, run, tmp_path):
+    """1 January 1970, as on a board without a battery."""
+    clock = Clock(tmp_path)
+    clock.set_by(-time.time_ns() + 100_000_000_000)
+    watching, server = agent("--set", "budget.cpu=100%", env=clock.environment), start_prefork(run)
+    server.locked = 0
+    peer, _, _ = ask(clock, server, 0)
+    wait_for(lambda: peer in {r["peer"] for r in told(watching, server)}, 20, "the request")
+    done = subprocess.run([sonde, "why", "--slowest", "1000", "--agent", f"127.0.0.1:{watching.port}"], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, timeout=60)
+    assert done.returncode == 0 and "GET /mutex took" in done.stdout, done

@@ -1,0 +1,96 @@
+"""`sonde doctor` tells what the agent would attach: it says the same of every probe, alone, beside an agent, and where nothing is watched."""
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from conftest import need_command, skip
+
+
+def doctor(sonde, *arguments, before=()):
+    done = subprocess.run([*before, str(sonde), "doctor", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    if before and "unshare:" in done.stderr:
+        skip("no PID namespace can be made: " + done.stderr.strip())
+    assert done.returncode == 0 and done.stderr == "", done
+    return done.stdout
+
+
+def test_it_says_what_the_agent_says(sonde, agent):
+    alone = json.loads(doctor(sonde, "--json"))
+    started = agent("--set", "links.enabled=true")  # as doctor tries it; which has let go of everything, and of the lock of the node
+    of_agent = json.loads(started.text("/api/v1/status"))["probes"]
+    assert {"cpu samples", "requests", "lives of processes", "files of processes"} <= {p["probe"] for p in of_agent}
+    assert alone["probes"] == of_agent
+    assert json.loads(doctor(sonde, "--json"))["probes"] == of_agent, "beside an agent"
+    assert started.running.alive
+    machine, words = doctor(sonde).split("\nProbes\n")
+    assert "\n  stolen CPU time " in machine
+    for probe in of_agent:
+        line = f"  {probe['probe']:<26} {probe['rung'] if probe['attached'] else 'NOT ATTACHED'}\n"
+        assert line in words, probe
+        for text in filter(None, (probe["not_better"], probe["truth"])):
+            assert text in words, probe
+    assert words.count("NOT ATTACHED") == sum(not p["attached"] for p in of_agent)
+
+
+def test_it_says_where_profiles_are_sent_to(sonde, root):
+    def says(**environment):
+        done = subprocess.run([sonde, "doctor", "--json"], capture_output=True, text=True, timeout=60, env={**os.environ, **environment})
+        assert done.returncode == 0, done
+        return {fact["name"]: fact["value"] for fact in json.loads(done.stdout)["facts"]}["profiles are sent to"]
+    if Path("/etc/sonde/sonde.yaml").exists():
+        skip("this machine has a configuration of its own")
+    assert says().startswith("nobody")
+    assert says(OTEL_EXPORTER_OTLP_ENDPOINT="http://me:word@collector:4318") == "http://collector:4318/v1development/profiles"
+    assert says(OTEL_EXPORTER_OTLP_ENDPOINT="collector:4317").startswith("nobody (OTEL_EXPORTER_OTLP_")
+
+
+def test_it_says_what_a_file_says_of_that(sonde, root, tmp_path):
+    """Also to who may not read it, and so cannot know what the agent will do."""
+    etc = tmp_path / "etc"
+    (etc / "sonde").mkdir(parents=True)
+    for path in (etc, etc / "sonde"):
+        path.chmod(0o755)
+    if Path("/etc/ld.so.cache").exists():
+        shutil.copy("/etc/ld.so.cache", etc)
+    shutil.copy(sonde, etc / "sonde-copy")  # where everybody may run it
+    setpriv = (need_command("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all")
+
+    def says(text, *who, mode=0o644):
+        (etc / "sonde/sonde.yaml").write_text(text)
+        (etc / "sonde/sonde.yaml").chmod(mode)
+        script = 'mount --bind "$1" /etc && shift && exec "$@"'
+        done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", etc, *who, "/etc/sonde-copy", "doctor", "--json"], capture_output=True, text=True,
+                              timeout=60)
+        if done.stderr.startswith("unshare:"):  # in a chroot, say
+            skip(done.stderr.strip())
+        assert done.returncode == 0, done
+        return next((fact["value"], fact["good"]) for fact in json.loads(done.stdout)["facts"] if fact["name"] == "profiles are sent to")
+    sent = "otlp:\n  profiles_endpoint: http://collector:4318/p\n"
+    assert says(sent) == ("http://collector:4318/p", True)
+    assert says(sent, *setpriv, mode=0o600) == ("unknown (/etc/sonde/sonde.yaml is not readable by you)", True)
+    assert says(sent + "profile:\n  enabled: false\n") == ("nobody (profile.enabled is false)", True)
+    assert not says(sent + "profile:\n  rate: fast\n")[1]
+
+
+def test_in_a_pid_namespace_it_refuses_what_the_agent_refuses(sonde, root):
+    apart = ("unshare", "-p", "-f", "--mount-proc")
+    probes = json.loads(doctor(sonde, "--json", before=apart))["probes"]
+    refused = [p for p in probes if not p["attached"]]
+    assert [p["probe"] for p in refused] == ["processes"] and "PID namespace" in refused[0]["not_better"] and refused[0]["truth"], probes
+    assert not {"cpu samples", "requests", "lives of processes"} & {p["probe"] for p in probes}
+    assert refused[0]["not_better"] in doctor(sonde, before=apart)
+    up = subprocess.run([*apart, str(sonde), "up", "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert up.returncode == 1 and refused[0]["not_better"] in up.stderr, up
+
+
+def test_uprobes_are_tried(sonde, root):
+    """Where the kernel's uprobes cannot be had, nobody says that traced requests can be linked; all else stays as it is."""
+    hidden = ("unshare", "-m", "sh", "-c", 'mount -t tmpfs none /sys/bus/event_source/devices && exec "$@"', "sh")
+    here = {p["probe"]: p for p in json.loads(doctor(sonde, "--json"))["probes"]}
+    there = {p["probe"]: p for p in json.loads(doctor(sonde, "--json", before=hidden))["probes"]}
+    assert here["traced requests"]["attached"], here
+    assert not there["traced requests"]["attached"] and "uprobes" in there["traced requests"]["not_better"], there
+    assert there["traced requests"]["truth"] == "samples and requests are not linked to traces"
+    assert there["cpu samples"] == here["cpu samples"]

@@ -1,0 +1,46 @@
+"""docs/metrics.md names every metric, with its type and labels, and none that is not there."""
+import re
+
+from conftest import TOP, wait_for
+from real_servers import get, start_prefork
+
+SUFFIX = {"counter": "_total", "info": "_info"}
+PAGE = (TOP / "docs/metrics.md").read_text()
+TOLD = {name: (type_, set(re.findall(r"`(\w+)`", labels))) for name, type_, labels in
+        re.findall(r"^\| `(\w+)` \| (gauge|counter|info|histogram) \| ([^|]*)\|", PAGE, re.M)}
+
+
+def without_suffix(name, type_):
+    return name.removesuffix(SUFFIX.get(type_, ""))
+
+
+def test_every_name_in_the_program_is_told():
+    """Also of those that this machine does not happen to export."""
+    written = set()
+    for path in (TOP / "src").rglob("*.c"):
+        written |= set(re.findall(r'"((?:sonde|http_server)_[a-z_]+)"', path.read_text()))
+    assert {without_suffix(name, type_) for name, (type_, _) in TOLD.items()} == written
+    assert len(TOLD) == len(re.findall(r"^\| `(?:sonde|http_server)_", PAGE, re.M)), "a row that is none of the known types, or a name twice"
+
+
+def test_every_reason_is_told():
+    reasons = dict(re.findall(r'X\(\w+, "(\w+)", "([^"]+)"\)', (TOP / "src/model/loss.h").read_text()))
+    assert reasons and dict(re.findall(r"^\| `(\w+)` \| ([^|`]+) \|$", PAGE, re.M)) == reasons
+
+
+def test_an_agent_exports_what_is_told(agent, run):
+    server, started = start_prefork(run), agent("--set", "links.enabled=true", "--set", "otlp.profiles_endpoint=http://127.0.0.1:9/")
+    get(server.port, "/sleep?0.1")
+    wait_for(lambda: started.metric("sonde_requests_detailed_total") and started.metric("http_server_request_duration_seconds_count"), what="the request")
+    status, _, body = started.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
+    assert status == 200
+    types, labels = {}, {}
+    for line in body.decode().splitlines():
+        if family := re.match(r"# TYPE (\S+) (\S+)", line):
+            name = family[1] + SUFFIX.get(family[2], "")
+            types[name] = family[2]
+        elif point := re.match(r"([a-z_]+)(?:\{(.*)\})? ", line):
+            own = re.sub(r"_(bucket|sum|count)$", "", point[1]) if types.get(name) == "histogram" else point[1]
+            labels.setdefault(own, set()).update(re.findall(r'(\w+)="', point[2] or ""))
+    labels["http_server_request_duration_seconds"].discard("le")
+    assert {name: (types[name], labels.get(name, set())) for name in types} == TOLD

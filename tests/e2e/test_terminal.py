@@ -1,0 +1,122 @@
+"""The command line on a terminal: the address that `sonde up` prints, the progress of a recording, Ctrl-C."""
+import http.client
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pprof
+import pytest
+from conftest import Profile, TOP, free_port, need_command, skip, stack_matches, subject_path, wait_for
+from terminal import Terminal
+
+ADDRESS = re.compile(r"^Sonde is watching\. Its page: (http://([\d.]+):(\d+)/)  \(Ctrl-C stops it\)\r?$", re.M)
+
+
+@pytest.fixture
+def terminal(root):
+    started = []
+
+    def start(*command, **environment):
+        started.append(Terminal(*command, **environment))
+        return started[-1]
+    yield start
+    for one in started:
+        one.kill()
+
+
+def page_at(host, port):
+    connection = http.client.HTTPConnection(host, int(port), timeout=20)
+    connection.request("GET", "/")
+    reply = connection.getresponse()
+    return reply.status, reply.read()
+
+
+def test_up_prints_where_its_page_is(sonde, terminal):
+    up = terminal(sonde, "up", "--listen", "127.0.0.1:0")
+    address = up.wait_for(ADDRESS.search, what="the address")
+    status, body = page_at(address[2], address[3])
+    assert status == 200 and b"<title>" in body
+    up.type("\x03")
+    assert up.end() == 0, up.seen
+
+
+def test_up_prints_it_into_a_pipe_too(sonde, root):
+    """At once: who reads it does not wait for the end."""
+    up = subprocess.Popen([sonde, "up", "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        address = ADDRESS.match(up.stdout.readline())
+        assert address and page_at(address[2], address[3])[0] == 200
+        up.send_signal(signal.SIGTERM)
+        assert up.wait(30) == 0 and up.stdout.read() == ""
+    finally:
+        up.kill()
+        up.communicate()
+
+
+def test_make_run_prints_the_address(run, root, tmp_path):
+    """As the README says it, in a network of its own: the port is the default one."""
+    build = os.path.relpath(os.environ.get("SONDE_BUILD", TOP / "build"), TOP)
+    made = run("unshare", "-n", "sh", "-c", f"ip link set lo up && exec make -s run BUILD={build}", name="make", cwd=TOP)
+    address = wait_for(lambda: ADDRESS.search(made.out) or not made.alive, 120, "the address")
+    if not made.alive and "unshare:" in made.error:
+        skip("no network namespace can be made: " + made.error.strip())
+    assert made.alive and address[1] == "http://127.0.0.1:7070/", made.out + made.error
+    seen = subprocess.run(["nsenter", "-t", str(made.pid), "-n", need_command("curl"), "-s", "-S", "--max-time", "20", address[1]], capture_output=True, timeout=60)
+    assert b"<title>" in seen.stdout, seen
+
+
+def test_progress_of_a_recording(sonde, terminal, run, tmp_path):
+    busy = run(subject_path("deep"), 10, 60)
+    path = tmp_path / "p.pb.gz"
+    recording = terminal(sonde, "record", "-F", 199, "-p", busy.pid, "-o", path)
+    line = recording.wait_for(re.compile(r"\r\x1b\[Krecording: (\d\.\d\d s), ([1-9]\d+) samples, \d+ lost  \(Ctrl-C ends it and keeps them\)").search, what="progress")
+    recording.type("\x03")
+    assert recording.end() == 0, recording.seen
+    last = recording.seen.rpartition("\r\x1b[K")[2]  # the line is wiped before the last word
+    told = re.fullmatch(rf"sonde: wrote {re.escape(str(path))}: (\d+) samples of \d+ processes[^\r\n]*\r\n", last)
+    assert told and int(told[1]) >= int(line[2]), recording.seen
+    assert Profile(*pprof.read(path)).count == int(told[1])
+
+
+def test_progress_says_how_long_it_will_take(sonde, terminal, tmp_path):
+    recording = terminal(sonde, "record", "-d", "3", "-o", tmp_path / "p.folded")
+    recording.wait_for(re.compile(r"recording: \d\.\d\d s of 3\.00 s, \d+ samples").search, what="progress")
+    assert recording.end() == 0, recording.seen
+
+
+def test_no_progress_where_nobody_looks(sonde, root, run, tmp_path):
+    run(subject_path("deep"), 10, 60)  # a node where nothing runs has more said of it
+    done = subprocess.run([sonde, "record", "-d", "2500ms", "-o", tmp_path / "p.folded"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and re.fullmatch(r"sonde: wrote [^\n]*\n", done.stderr), done
+
+
+@pytest.mark.parametrize("first", ["sonde", "command"])
+def test_ctrl_c_while_a_command_runs(sonde, terminal, tmp_path, first):
+    """It reaches both: the command ends, the profile is kept, and the status is the same whoever is first to heed it."""
+    path = tmp_path / "p.pb.gz"
+    recording = terminal(sonde, "record", "-F", 199, "-o", path, "--", subject_path("deep"), 10, 60)
+    recording.wait_for(re.compile(r", [1-9]\d+ samples").search, what="samples")
+    command = int(re.search(r"^pid (\d+)", recording.seen, re.M)[1])
+    if first == "command":
+        os.kill(recording.pid, signal.SIGSTOP)
+    recording.type("\x03")
+    if first == "command":
+        wait_for(lambda: ") Z " in Path(f"/proc/{command}/stat").read_text(), what="the command's end")
+        os.kill(recording.pid, signal.SIGCONT)
+    assert recording.end() == 0, recording.seen
+    assert not os.path.exists(f"/proc/{command}")
+    profile = Profile(*pprof.read(path))
+    assert profile.count >= 10 and profile.where(lambda s: stack_matches(s.frames, "recurse;deep_leaf")).count > 0.9 * profile.count, profile.top()
+
+
+def test_an_interrupted_command_is_ended(sonde, run, root, tmp_path):
+    """Asked to stop alone, as by `kill`, it does not leave the command behind."""
+    path = tmp_path / "p.pb.gz"
+    recording = run(sonde, "record", "-F", 199, "-o", path, "--", subject_path("deep"), 10, 60)
+    command = int(wait_for(lambda: re.search(r"^pid (\d+)", recording.out, re.M), what="the command")[1])
+    wait_for(lambda: "ready" in recording.out, what="the command's work")
+    recording.process.send_signal(signal.SIGINT)
+    assert recording.wait() == 0 and path.exists(), recording.error
+    assert not os.path.exists(f"/proc/{command}")

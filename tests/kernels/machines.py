@@ -1,0 +1,77 @@
+"""What tests/kernels/run boots a kernel on, by architecture: the emulator, and where the programs that run there come from. Those for x86-64
+are this system's own; those for arm64 are cross-compiled, and their libraries and busybox are Debian's, from the sysroot of
+tests/arm64/build: there only libsonde's probes and what attaches to them are tried."""
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent.parent
+MEMORY = ["-smp", "2", "-m", "1536", "-nographic", "-monitor", "none", "-no-reboot", "-net", "none"]
+KERNEL = "quiet loglevel=3 panic=-1 mitigations=off"
+
+
+def output(*command):
+    return subprocess.run(list(map(str, command)), stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace").stdout
+
+
+class Amd64:
+    name, only = "amd64", ()
+    tools = ("qemu-system-x86_64", "busybox")
+    # Software emulation always: KVM inside a virtual machine may be there and not work, and a test should not depend on it.
+    # Both CPUs on one thread: side by side, QEMU 7.2 now and then runs code that the kernel has just changed as it was (a stray int3
+    # when tracepoints are attached), and the guest dies. It also dies when the flags behind a cmpxchg16b are spoilt, one thread or not:
+    # so it has none. On a busy machine the timer's interrupts may come too late for the kernel to believe in them: it is not to check.
+    emulator = ["qemu-system-x86_64", "-accel", "tcg,thread=single", "-cpu", "max,-cx16", *MEMORY]
+    arguments = f"console=ttyS0 {KERNEL} no_timer_check"
+
+    def __init__(self, build):
+        self.build = build
+
+    def prepare(self):
+        """Why there is nothing to run, or None."""
+        if not (self.build / "sonde").exists():
+            return f"{self.build} has not been built"
+        done = subprocess.run(["make", "-s", "-C", TOP / "tests/subjects", f"OUT={self.build}/subjects", "deep", "server"], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, errors="replace")
+        return "the subjects do not build: " + done.stderr.strip()[-300:] if done.returncode else None
+
+    def busybox(self):
+        return Path(shutil.which("busybox"))
+
+    def libraries(self, path):
+        """The shared libraries of a program, its loader included, {where it belongs: where it is}; none when it is static."""
+        return {Path(found): Path(found) for found in re.findall(r"(/\S+) \(0x", output("ldd", path))}
+
+
+class Arm64:
+    name, only = "arm64", ("usdt", "native-watch", "link", "link-attachments")  # of the suite bpf
+    tools = ("qemu-system-aarch64", "aarch64-linux-gnu-gcc", "qemu-aarch64")
+    emulator = ["qemu-system-aarch64", "-machine", "virt", "-accel", "tcg,thread=single", "-cpu", "max", *MEMORY]
+    arguments = f"console=ttyAMA0 {KERNEL}"
+
+    def __init__(self, _):
+        self.build, self.sysroot = TOP / "build-arm64-probes", TOP / "build-arm64-probes-sysroot"
+
+    def prepare(self):
+        done = subprocess.run([TOP / "tests/arm64/build", "--probes"], stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace")
+        return "no build for arm64: " + " ".join((done.stdout + done.stderr).split())[-300:] if done.returncode else None
+
+    def busybox(self):
+        return self.sysroot / "bin/busybox"
+
+    def libraries(self, path):
+        """Of itself only: those of its libraries are asked for when they are placed."""
+        said = output("readelf", "-ldW", path)
+        found = {}
+        for name in re.findall(r"\(NEEDED\).*\[(.*)\]|interpreter: .*/(.*)\]", said):
+            name = "".join(name)
+            place = next(place for place in ("lib", "lib/aarch64-linux-gnu", "usr/lib/aarch64-linux-gnu") if (self.sysroot / place / name).exists())
+            found[Path("/", place, name)] = self.sysroot / place / name
+        return found
+
+
+def machine_of(version, build):
+    """And the release of Debian's kernel without the architecture: "6.1", "6.1-arm64"."""
+    release, _, architecture = version.partition("-")
+    return (Arm64 if architecture == "arm64" else Amd64)(build), release
