@@ -13,6 +13,8 @@ import subprocess
 import tempfile
 import threading
 import time
+import urllib.error
+import urllib.request
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from statistics import median
@@ -252,6 +254,22 @@ def quiet(command, timeout_s=120):
 
 def which(name):
     return shutil.which(name, path=os.environ["PATH"] + ":/usr/sbin:/sbin")
+
+
+def compile_program(source, folder, *flags):
+    """The program of a C file beside this one."""
+    program = folder / Path(source).stem
+    subprocess.run(["gcc", "-std=gnu17", "-D_GNU_SOURCE", "-O2", "-o", program, Path(__file__).parent / source, *flags], check=True)
+    return program
+
+
+def get(port, path):
+    """What a server of this machine answers; None when it does not, or refuses."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as reply:
+            return reply.read().decode(errors="replace")
+    except (urllib.error.URLError, OSError):
+        return None
 
 
 def wait_until(condition, timeout_s):

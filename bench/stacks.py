@@ -1,5 +1,10 @@
-"""How good the stacks are: the share of samples that reach the thread's entry and are named in every frame, ours and the peers'."""
+"""How good the stacks are: the share of samples that reach the thread's entry and are named in every frame, ours and the peers'.
+
+A stack reaches it when its root is one of the functions that threads begin in, or lies at the entry point of its file: stripped
+programs have no name for it."""
+import functools
 import re
+import struct
 import sys
 from pathlib import Path
 
@@ -7,27 +12,47 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 import pprof  # noqa: E402
 
 # Where threads begin: the C library's and the loader's entries, clone's other side, Go's, and the kernel's own threads.
-ENTRIES = re.compile(r"(_start|_dl_start|_dl_start_user|__?clone3?|__clone_internal|start_thread|thread_start|runtime\.(goexit|mstart|rt0_go|mcall)(\.\w+)?|_rt0_\w+|"
-                     r"ret_from_fork(_asm)?|kthread|vfork|__vfork)$")
+ENTRIES = re.compile(r"(_start|_dl_start|_dl_start_user|(__)?clone3?|__clone_internal|start_thread|thread_start|runtime\.(goexit|mstart|rt0_go|mcall)(\.\w+)?|_rt0_\w+|"
+                     r"ret_from_fork(_asm)?|kthread|(__)?vfork)$")
+UNNAMED = re.compile(r"\+0x[0-9a-f]+$|^\[(unknown|truncated)|^0x[0-9a-f]+$|^$")
+ENTRY_BYTES = 64  # of _start, in every C library
+PAGE = 4096
+
+
+@functools.cache
+def entry_of(path):
+    """The entry point of an ELF file, in its page; None: there is none to read."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(64)
+    except OSError:
+        return None
+    return struct.unpack_from("<Q", head, 24)[0] % PAGE if head[:5] == b"\x7fELF\x02" else None
+
+
+def reaches_entry(frames):
+    name, file, address = frames[0]
+    if ENTRIES.match(name) or all(frame[0].startswith("[k]") for frame in frames):
+        return True
+    entry = entry_of(file)  # where a file is mapped moves it by whole pages
+    return entry is not None and (address - entry) % PAGE < ENTRY_BYTES
 
 
 def quality(stacks):
-    """(samples, share whole, share whole and named) of [(frames root first, count)]."""
+    """(samples, share whole, share whole and named) of [(frames root first: (name, file, address), count)]."""
     total = whole = good = 0
     for frames, count in stacks:
-        if not frames:
-            frames = ["[truncated]"]
         total += count
-        reaches = bool(ENTRIES.match(frames[0])) or all(f.startswith("[k]") for f in frames)
-        named = not any(re.search(r"\+0x[0-9a-f]+$|^\[(unknown|truncated)|^0x[0-9a-f]+$|^$", f) for f in frames)
-        whole += count * reaches
-        good += count * (reaches and named)
+        if frames and reaches_entry(frames):
+            whole += count
+            good += count * (not any(UNNAMED.search(name) for name, _, _ in frames))
     return total, whole / max(total, 1), good / max(total, 1)
 
 
 def of_pprof(path, keep=lambda labels: True):
     samples, _ = pprof.read(path)
-    return [(["[k]" + f if m.startswith("[") and m != "[vdso]" else f for f, m in zip(s.frames, s.mappings)], s.count) for s in samples if keep(s.labels)]
+    return [([("[k]" * (file.startswith("[") and file != "[vdso]") + name, file, address) for name, file, address in zip(s.frames, s.mappings, s.addresses)], s.count)
+            for s in samples if keep(s.labels)]
 
 
 def of_perf_script(text, keep=lambda comm, pid: True):
@@ -40,10 +65,10 @@ def of_perf_script(text, keep=lambda comm, pid: True):
             continue
         frames = []
         for line in lines[1:]:
-            frame = re.match(r"\s*[0-9a-f]+ (.*) \((.*)\)$", line)
+            frame = re.match(r"\s*([0-9a-f]+) (.*) \((.*)\)$", line)
             if frame:
-                kernel = frame[2].startswith("[") and frame[2] not in ("[vdso]", "[unknown]")
-                frames.append(("[k]" if kernel else "") + frame[1])
+                kernel = frame[3].startswith("[") and frame[3] not in ("[vdso]", "[unknown]")
+                frames.append(("[k]" * kernel + frame[2], frame[3], int(frame[1], 16)))
         stacks.append((frames[::-1], 1))
     return stacks
 
