@@ -1,14 +1,15 @@
 # The commands of the README; everything else is Meson's business.
 BUILD ?= build
 
-.PHONY: all run test bench kernels install clean format check
+.PHONY: all run test bench kernels python demo install clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
 
-$(BUILD)/build.ninja:
+# Again when the list has grown: an old checkout that is updated needs what a new one needs.
+$(BUILD)/build.ninja: tools/packages/build.txt
 	@tools/install-packages build
-	@meson setup $(BUILD) >/dev/null
+	@meson setup $(if $(wildcard $@),--reconfigure) $(BUILD) >/dev/null
 
 run: all                ## start `sonde up` as root and print the address of its page
 	@tools/as-root $(BUILD)/sonde up
@@ -21,9 +22,17 @@ bench: all              ## a table of costs, each row beside a peer in the same 
 	@tools/install-packages test bench
 	@bench/run $(ROWS)
 
-kernels:                ## the BPF tests in QEMU on Debian's 5.10, 6.1 and 6.12
-	@tools/install-packages build kernels
-	@tests/kernels/run 5.10 6.1 6.12
+kernels:                ## the BPF tests in QEMU on Debian's 5.10, 6.1 and 6.12, those of libsonde's probes on arm64
+	@tools/install-packages build test kernels
+	@tools/run-tests build
+	@tests/kernels/run 5.10 6.1 6.12 6.1-arm64
+
+python:                 ## the wheel of `import sonde`, for CPython 3.9 and later, in build/python
+	@tools/install-packages python
+	@tools/make-wheel $(BUILD)/python
+
+demo: all               ## a model server under load beside `sonde up`, until Ctrl-C
+	@exec env BUILD=$(BUILD) examples/inference-server/demo
 
 install: all
 	@meson install -C $(BUILD)
