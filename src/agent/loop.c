@@ -100,11 +100,12 @@ static int start_polls(struct loop *l)
 
 static void start_timers(struct loop *l)
 {
+    uv_update_time(&l->uv); /* it counts from when the loop was made */
     uv_timer_start(&l->turn, on_turn, 0, TURN_MS);
     if (l->options->tick)
         uv_timer_start(&l->tick, on_tick, TICK_MS, TICK_MS);
     if (l->options->duration_ns)
-        uv_timer_start(&l->deadline, on_deadline, l->options->duration_ns / 1000000, 0);
+        uv_timer_start(&l->deadline, on_deadline, l->options->duration_ns / 1000000 + 1, 0); /* its clock leaves out parts of a millisecond */
 }
 
 static void watch_child(struct loop *l)
