@@ -19,6 +19,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/eventfd.h>
 
 #define DEFAULT_HZ        99
 #define PROFILE_MAX_BYTES (256 << 20)
@@ -129,10 +130,12 @@ static const struct exporter *choose_format(const char *path)
     return exporter;
 }
 
-static int write_profile(const struct profile *profile, const struct exporter *exporter, const struct output *output)
+/* `kept_fd` is given up for the output's. */
+static int write_profile(const struct profile *profile, const struct exporter *exporter, const struct output *output, int kept_fd)
 {
     _cleanup_buf_ struct buf content = {0};
     int r = exporter->write(profile, &content);
+    close(kept_fd);
     if (r < 0)
         return log_errno(r, "record: the profile cannot be made into %s", exporter->name);
     return output_write(output, exporter->suffix, content.data, content.size);
@@ -321,6 +324,7 @@ static int record(const struct request_for_recording *asked)
         r = output_check("record", asked->record_wire, &wire);
     if (r < 0)
         return r;
+    _cleanup_close_ int kept_for_output = eventfd(0, EFD_CLOEXEC); /* what is recorded may need all other descriptors */
     _cleanup_(profile_freep) struct profile *profile = NULL;
     r = profile_new(PROFILE_MAX_BYTES, &profile);
     if (r < 0)
@@ -367,7 +371,7 @@ static int record(const struct request_for_recording *asked)
     profile->duration_ns = clock_monotonic_ns() - start_ns;
     if (asked->replay)
         set_replayed_times(&rec);
-    r = write_profile(profile, exporter, &output);
+    r = write_profile(profile, exporter, &output, take_fd(&kept_for_output));
     if (r == 0)
         report_end(&rec, asked->output);
     if (r == 0 && ended == 0 && pipeline_samples(pipeline) == 0)

@@ -184,6 +184,8 @@ int perf_events_follow(struct perf_events *e, uint64_t now_ns)
     if (e->changes_fd >= 0)
         cpu_changes_take(e->changes_fd, &gone);
     r = cpu_list_online(&online);
+    if (r == -EMFILE || r == -ENFILE)
+        return 0; /* no descriptor to read it by: at the next look */
     if (r < 0)
         return r;
     for (size_t i = 0; i < e->count; i++) {

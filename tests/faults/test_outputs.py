@@ -1,6 +1,7 @@
 """Places that cannot be written: said clearly, with the path and the reason, and what was there before is left alone."""
 import os
 import re
+import resource
 import subprocess
 from pathlib import Path
 
@@ -39,6 +40,18 @@ def kept_elsewhere(done, suffix):
     place = Path(re.search(r"it is kept in (\S+) instead", done.stderr)[1])
     assert place.name.startswith("sonde-") and place.name.endswith(suffix) and place.stat().st_mode & 0o77 == 0, place
     return place
+
+
+def test_no_descriptor_left(sonde, root, run, tmp_path):
+    """What has been recorded is written when its files took every descriptor that there was."""
+    path, mark = tmp_path / "p.folded", tmp_path / "ran"
+    recording = run(sonde, "record", "-F", 199, "-o", path, "--", "sh", "-c", f"touch {mark}; exec {subject_path('deep')} 20 3")
+    wait_for(mark.exists, 60, "the command")
+    open_ones = {int(fd.name) for fd in Path(f"/proc/{recording.pid}/fd").iterdir()}
+    lowest = min(set(range(len(open_ones) + 1)) - open_ones)  # the next that it would be given
+    resource.prlimit(recording.pid, resource.RLIMIT_NOFILE, (lowest, lowest))
+    assert recording.wait(60) == 0, recording.error
+    assert re.search("^deep;", path.read_text(), re.MULTILINE), recording.error  # whether its names are there depends on when its file was opened
 
 
 def test_full_disk(sonde, root, small_disk, tmp_path):
