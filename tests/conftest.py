@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -441,6 +442,17 @@ def subject_path(name):
                           capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, f"{name} does not build:\n{done.stdout}{done.stderr}"
     return SUBJECTS / name
+
+
+def go_pprof(*arguments):
+    """What `go tool pprof` prints."""
+    # Newer Go compiles its pprof when it is first used: kept with the subjects' own. A busy machine takes minutes for it.
+    done = subprocess.run([need_command("go"), "tool", "pprof", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500,
+                          errors="replace", env=dict(os.environ, GOCACHE=str(SUBJECTS / ".go"), GOTOOLCHAIN="local", PPROF_TMPDIR=tempfile.gettempdir()))
+    if done.returncode != 0 and "no such tool" in done.stderr:
+        skip("this Go comes without pprof")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 class Subject:

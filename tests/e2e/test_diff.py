@@ -6,7 +6,7 @@ import re
 import subprocess
 
 import pytest
-from conftest import need_command, subject_path
+from conftest import SUBJECTS, go_pprof, need_command, subject_path
 
 HZ = 499
 OWN_PROFILER = """package main
@@ -65,10 +65,8 @@ def rows_of(said):
 
 def shares_of(path, column):
     """What go tool pprof says of each function; column 1: by itself, 4: with all that it called."""
-    done = subprocess.run([need_command("go"), "tool", "pprof", "-top", "-nodecount=100000", "-nodefraction=0", "-functions", "-unit=ns", path],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, env=dict(os.environ, PPROF_TMPDIR="/tmp"))
-    assert done.returncode == 0, done.stderr
-    lines = [line.split(None, 5) for line in done.stdout.splitlines() if re.match(r" *[\d.]+(ns)? +[\d.]+% ", line)]
+    said = go_pprof("-top", "-nodecount=100000", "-nodefraction=0", "-functions", "-unit=ns", path)
+    lines = [line.split(None, 5) for line in said.splitlines() if re.match(r" *[\d.]+(ns)? +[\d.]+% ", line)]
     shares = {}
     for words in lines:
         name = words[5].removesuffix(" (inline)").removesuffix(" (partial-inline)")
@@ -105,7 +103,8 @@ def test_profiles_of_another_profiler(sonde, tmp_path):
     """Go's own: what became more stands first, what became less last; a profile against itself has no change."""
     source, program = tmp_path / "own.go", tmp_path / "own"
     source.write_text(OWN_PROFILER)
-    subprocess.run([need_command("go"), "build", "-o", program, source], check=True, timeout=200, env=dict(os.environ, GO111MODULE="off"))
+    subprocess.run([need_command("go"), "build", "-o", program, source], check=True, timeout=500,
+                   env=dict(os.environ, GO111MODULE="off", GOCACHE=str(SUBJECTS / ".go")))
     before, after = tmp_path / "before", tmp_path / "after"
     subprocess.run([program, before, "lqqq"], check=True, timeout=60)
     subprocess.run([program, after, "lllq"], check=True, timeout=60)

@@ -2,13 +2,12 @@
 for Python. The profiles come from tests/unit/export/make_profiles.c, so no rights are needed and every name and sum is known."""
 import gzip
 import json
-import os
 import re
 import subprocess
 
 import pytest
 
-from conftest import BUILD, need_command
+from conftest import BUILD, go_pprof, need_command
 
 PROFILES = {"typical": (10, 100_000_000), "dropped": (10, 100_000_000), "hostile": (6, 60_000_000), "deep": (1, 10_000_000),
             "empty": (0, 0)}
@@ -76,26 +75,16 @@ def made(tmp_path_factory):
     return folder
 
 
-def go_pprof(made, *arguments):
-    go = need_command("go")
-    done = subprocess.run([go, "tool", "pprof", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          timeout=240, errors="replace", env=dict(os.environ, PPROF_TMPDIR=str(made)))
-    if done.returncode != 0 and "no such tool" in done.stderr:
-        pytest.skip("this Go comes without pprof")
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 @pytest.mark.parametrize("name", PROFILES)
 def test_go_tool_pprof_reads_every_profile(made, name):
-    raw = go_pprof(made, "-raw", made / f"{name}.pb.gz")
+    raw = go_pprof("-raw", made / f"{name}.pb.gz")
     assert "samples/count cpu/nanoseconds[dflt]" in raw
     values = [(int(a), int(b)) for a, b in re.findall(r"^ +(\d+) +(\d+):(?: |$)", raw, re.M)]
     assert (sum(a for a, _ in values), sum(b for _, b in values)) == PROFILES[name]
 
 
 def test_go_tool_pprof_names_frames_mappings_and_labels(made):
-    raw = go_pprof(made, "-raw", made / "typical.pb.gz")
+    raw = go_pprof("-raw", made / "typical.pb.gz")
     assert "Period: 10000000\n" in raw and "Duration: 1m0s" in raw and "Time: 2026-08-01 12:00:00" in raw
     for line in [
         r"0x2000 M=\d std::vector<int>::push_back\(int&&\) ",
@@ -114,18 +103,18 @@ def test_go_tool_pprof_names_frames_mappings_and_labels(made):
 
 
 def test_go_tool_pprof_adds_up(made):
-    top = go_pprof(made, "-top", "-unit=ms", made / "typical.pb.gz")
+    top = go_pprof("-top", "-unit=ms", made / "typical.pb.gz")
     assert "Type: cpu" in top and "File: server" in top
     assert re.search(r"^ +50ms 50\.00% .* std::vector<int>::push_back\(int&&\)$", top, re.M), top
     assert re.search(r" 60ms 60\.00%  main$", top, re.M), top
-    of_one = go_pprof(made, "-top", "-unit=ms", "-tagfocus=process=python3", made / "typical.pb.gz")
+    of_one = go_pprof("-top", "-unit=ms", "-tagfocus=process=python3", made / "typical.pb.gz")
     assert "main" not in of_one and "libcuda.so.1+0x4711" in of_one
-    traces = go_pprof(made, "-traces", made / "deep.pb.gz")
+    traces = go_pprof("-traces", made / "deep.pb.gz")
     assert len(re.findall(r"^ +(?:10ms +)?f\d+$", traces, re.M)) == 1000
 
 
 def test_go_tool_pprof_tells_of_dropped_samples(made):
-    assert "Comment: 3 samples are missing" in go_pprof(made, "-raw", made / "dropped.pb.gz")
+    assert "Comment: 3 samples are missing" in go_pprof("-raw", made / "dropped.pb.gz")
 
 
 @pytest.mark.parametrize("name", PROFILES)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import pprof
-from conftest import SUBJECTS, TOP, Profile, cpu_seconds, need_command, skip, stack_matches, subject_path, wait_for
+from conftest import TOP, Profile, cpu_seconds, go_pprof, need_command, skip, stack_matches, subject_path, wait_for
 
 HZ = 199
 # Programs by what makes their stacks hard, with the share of all samples (their start and end included) that must be exact.
@@ -382,11 +382,8 @@ def test_output_formats(sonde, tmp_path, name, root):
     assert done.returncode == 0, done.stderr
     content = (tmp_path / name).read_bytes()
     if name.endswith(".gz"):
-        go = need_command("go")
-        # Newer Go compiles its pprof when it is first used: kept with the subjects' own.
-        top = subprocess.run([go, "tool", "pprof", "-top", str(tmp_path / name)], capture_output=True, text=True, timeout=200,
-                             env=dict(os.environ, GOCACHE=str(SUBJECTS / ".go"), GOTOOLCHAIN="local", PPROF_TMPDIR=str(tmp_path)))
-        assert top.returncode == 0 and re.search(r"\d+%.*\bdeep_leaf$", top.stdout, re.M), top.stdout + top.stderr
+        top = go_pprof("-top", tmp_path / name)
+        assert re.search(r"\d+%.*\bdeep_leaf$", top, re.M), top
     elif name.endswith(".json"):
         names = {frame["name"] for frame in json.loads(content)["shared"]["frames"]}
         assert {"main", "recurse", "deep_leaf"} <= names
