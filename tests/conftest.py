@@ -439,7 +439,7 @@ def subject_path(name):
     if compiler:
         need_command(compiler)
     done = subprocess.run(["make", "-s", "-C", str(TOP / "tests/subjects"), f"OUT={SUBJECTS}", name], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=300)
+                          capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, f"{name} does not build:\n{done.stdout}{done.stderr}"
     return SUBJECTS / name
 

@@ -65,7 +65,7 @@ def test_position_independent_and_linked_by_the_system(record, tmp_path):
         said = ""
     if "go1.24.0" not in said:
         skip("Go 1.24 cannot be had here")
-    subprocess.run(["go", "build", "-buildmode=pie", "-ldflags=-linkmode=external -s", "-o", program, source], env=go, cwd=tmp_path, check=True, timeout=200)
+    subprocess.run(["go", "build", "-buildmode=pie", "-ldflags=-linkmode=external -s", "-o", program, source], env=go, cwd=tmp_path, check=True, timeout=500)
     profile = record("-F", HZ, "--", program, 3, "churn")
     assert profile.count > 200, profile.said
     named = profile.where(lambda s: "main.churn" in s.frames or any(frame.startswith("runtime.") for frame in s.frames))

@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import pypi
 import pytest
 from conftest import BUILD, skip, wait_for
 from otlp_receiver import Receiver, attributes, spans_of
@@ -165,14 +166,7 @@ def test_rate_count_and_settings(serve, receiver):
 def official():
     """The messages of opentelemetry-proto (PyPI), in a virtual environment of their own: a function that turns a packet ("trace" or "metrics")
     into JSON's objects."""
-    place = BUILD / "python-otlp"
-    python = place / "bin/python"
-    works = [python, "-c", "import opentelemetry.proto.collector.trace.v1.trace_service_pb2"]
-    if not python.exists() or subprocess.run(works, capture_output=True, timeout=60).returncode != 0:
-        for command in ([sys.executable, "-m", "venv", place], [python, "-m", "pip", "install", "-q", "opentelemetry-proto"]):
-            done = subprocess.run(command, capture_output=True, text=True, timeout=180, stdin=subprocess.DEVNULL)
-            if done.returncode != 0:
-                skip("opentelemetry-proto cannot be installed: " + (done.stderr + done.stdout).strip()[-200:])
+    python = pypi.environment("python-otlp", ["opentelemetry-proto"], [sys.executable], "True") / "python"
     program = """if True:
         import json, sys
         from google.protobuf.json_format import MessageToDict
