@@ -164,6 +164,17 @@ def wait_for(condition, timeout_s=30, what="the condition", seen=None):
         time.sleep(0.02)
 
 
+def is_recording(pid):
+    """Whether all events of a `sonde record` are open: of samples and of lives, one a CPU each."""
+    found = 0
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            found += "perf_event" in os.readlink(entry)
+        except OSError:
+            pass
+    return found >= 2 * os.cpu_count()
+
+
 def cpu_seconds(pid):
     """User and system time of a process, its threads included, from /proc/PID/stat."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -48,6 +48,8 @@ static int watch(uint64_t duration_ns, struct requests *requests)
     r = loop_new(pipeline, &loop);
     if (r < 0)
         return r;
+    char duration[32];
+    log_info("no agent runs here: watching for %s (Ctrl-C ends it earlier)", units_format_duration(duration_ns, duration, sizeof(duration)));
     struct loop_end end;
     return loop_run(loop, &(struct loop_options){.duration_ns = duration_ns}, &end);
 }
@@ -145,8 +147,6 @@ static int ask_or_watch(const char *address, bool address_given, uint64_t last_n
         return r < 0 ? log_errno(r, "why: the agent at %s gives no answer", address) : 0;
     if (address_given)
         return log_errno(r, "why: no agent at %s", address);
-    char last[32];
-    log_info("no agent runs here: watching for %s (Ctrl-C ends it earlier)", units_format_duration(last_ns, last, sizeof(last)));
     _cleanup_(requests_freep) struct requests *requests = NULL;
     r = requests_new(MEMORY_BYTES / 8, &requests);
     if (r == 0)

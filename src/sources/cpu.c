@@ -19,7 +19,7 @@
 #include <string.h>
 #include <time.h>
 
-#define THROTTLE_RING  4096
+#define THROTTLE_RING  16384 /* of a CPU that is throttled in each tick, more than a second */
 #define NS_PER_SECOND  1000000000ULL
 /* Kernels whose hash tables must hold all their entries from the start get fewer. */
 #define PROCESSES_MAX_PREALLOC 2048

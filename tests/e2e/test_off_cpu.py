@@ -34,9 +34,25 @@ class Thread:
         self.tid = int(numbers[0])
         self.lived, self.most, self.cpu, self.queued = map(float, numbers[1:])
         self.unseen = self.most - self.lived  # what it did not see of itself: its birth, its end
+        self.stolen = 0
 
     def lived_for(self, time):
-        return 0.98 * self.lived - OTHER_S <= time <= 1.02 * self.most + OTHER_S
+        """What a hypervisor took from it is neither a wait nor, by the scheduler's accounts, CPU time."""
+        return 0.98 * self.lived - OTHER_S <= time + 1.5 * self.stolen and time <= 1.02 * self.most + OTHER_S
+
+
+def cpu_ticks():
+    """(stolen, busy) of each CPU."""
+    found = []
+    with open("/proc/stat") as file:
+        for user, nice, system, _, _, irq, softirq, steal, *_ in [map(int, line.split()[1:]) for line in file if re.match(r"cpu\d", line)]:
+            found.append((steal, user + nice + system + irq + softirq))
+    return found
+
+
+def stolen_share(before):
+    """Of what was used since, what a hypervisor took beside it, where it took most."""
+    return max((steal - old_steal) / max(busy - old_busy, 1) for (steal, busy), (old_steal, old_busy) in zip(cpu_ticks(), before))
 
 
 @pytest.fixture
@@ -44,10 +60,13 @@ def waits(record):
     """waits(arguments...) records the subject with them: the profile, and what its threads say of themselves."""
     def start(*arguments):
         with tempfile.NamedTemporaryFile(dir="/var/tmp", prefix="sonde-waits-") as file:  # fsync is to have a disk
-            time = [] if "--wall" in arguments else ["--off-cpu"]
+            time, ticks = [] if "--wall" in arguments else ["--off-cpu"], cpu_ticks()
             profile = record(*time, *arguments, "--", subject_path("waits"), 3, file.name)
         threads = [Thread(line) for line in profile.said.splitlines() if line.startswith("thread ")]
         assert len(threads) == 10, profile.said
+        share = stolen_share(ticks)
+        for thread in threads:
+            thread.stolen = thread.cpu * share
         return profile, threads
     return start
 
@@ -66,7 +85,7 @@ def test_every_wait_has_reason_call_and_stack(waits):
         own = profile.of(tid=thread.tid)
         waited = own if thread.name == "queue" else own.where(lambda s: s.frames[-1] != "[run queue]")
         right = waited.where(lambda s: s.frames[-1] in LEAVES[thread.name] and "wait_in_" + thread.name in s.frames)
-        assert seconds(waited) - seconds(right) <= 0.02 * seconds(waited) + OTHER_S, f"{thread.name}: {waited.top()}"
+        assert seconds(waited) - seconds(right) <= 0.02 * seconds(waited) + OTHER_S + thread.unseen, f"{thread.name}: {waited.top()}"
         whole = right.where(lambda s: s.frames[0].startswith(("clone", "__clone")))
         assert seconds(right) - seconds(whole) <= 0.02 * seconds(right) + OTHER_S, f"{thread.name}: {whole.top()}"
         assert not [f for s in own.samples for f in s.frames if f.startswith(("bpf_", "__traceiter"))], own.top()
@@ -134,7 +153,7 @@ def test_wall_is_both(waits):
         cpu = own.where(lambda s: not s.frames[-1].startswith("["))
         assert thread.lived_for(seconds(own) - seconds(cpu) + thread.cpu), f"{vars(thread)}: {own.top()}"
         if thread.name == "queue":
-            assert seconds(cpu) == pytest.approx(thread.cpu, rel=0.25, abs=0.1), f"{vars(thread)}: {cpu.top()}"
+            assert 0.75 * thread.cpu - 0.1 <= seconds(cpu) <= 1.25 * (thread.cpu + thread.stolen) + 0.1, f"{vars(thread)}: {cpu.top()}"
 
 
 def test_what_is_left_to_chance_leaves_the_sums_true(waits):
@@ -143,7 +162,7 @@ def test_what_is_left_to_chance_leaves_the_sums_true(waits):
     left_out = re.search(r"left out by chance: (\d+) of ", profile.said)
     disk = next(t for t in threads if t.name == "disk")
     own = profile.of(tid=disk.tid)
-    if not left_out or own.count < 5000:
+    if not left_out or own.count < 3000 * (disk.lived - disk.cpu):  # a third of a millisecond each
         skip("the disk is too slow for short waits")
     assert int(left_out[1]) > own.count / 2, profile.said
     # Of n waits that are told the sum is true to one part in the square root of n or so; 1 ms each, there are about 2000.

@@ -59,13 +59,13 @@ def test_same_frames_as_gdb(record, busy, program, least):
 
 
 def assert_same_stacks(ours, theirs, with_shares):
-    """Of whatever makes up 5 % on either side. 4.5 sigma of a share of both, of perhaps thirty stacks: once in 5000 runs by chance."""
+    """Of whatever makes up 5 % on either side. 5.5 sigma of a share of both, of perhaps thirty stacks: once in a million by chance."""
     n, m = ours.total(), theirs.total()
     said = "".join(f"\n{ours[s] / n:.3f} {theirs[s] / m:.3f} {';'.join(name or file for file, name in s)}" for s, _ in (ours + theirs).most_common(8))
     for stack in ours | theirs:
         a, b, p = ours[stack] / n, theirs[stack] / m, (ours[stack] + theirs[stack]) / (n + m)
         if max(a, b) > 0.05:
-            assert not with_shares or abs(a - b) <= 4.5 * (p * (1 - p) * (1 / n + 1 / m)) ** 0.5, f"ours, perf's:{said}"
+            assert not with_shares or abs(a - b) <= 5.5 * (p * (1 - p) * (1 / n + 1 / m)) ** 0.5, f"ours, perf's:{said}"
             assert a and b or max(a, b) * min(n, m) < 20, f"ours, perf's:{said}"
 
 
@@ -91,7 +91,8 @@ def test_same_stacks_as_perf(record, perf, busy, tmp_path, program, way):
         if sample.count > 0.05 * profile.count:
             assert all(place.is_named(name) for place, name in zip(places, sample.frames)), (sample.frames, list(map(str, places)))
     assert ours.total() > 50 and theirs.total() > 50, f"{profile.said}\n{done.stderr}"
-    # Which of a loop's few instructions an interrupt falls on is the processor's business, and changes with what its sibling does.
-    assert_same_stacks(ours, theirs, with_shares=program != "plt")
+    # Which of a loop's few instructions an interrupt falls on is the processor's business, and changes with what its sibling does; which of
+    # two threads has how much of a CPU is the machine's.
+    assert_same_stacks(ours, theirs, with_shares=program not in ("plt", "threads"))
     assert profile.early <= 0.05, profile.cut.top()
     assert profile.truncated - profile.early <= (0.03 if program == "cxx throw" else 0.01) + 2 / profile.count, profile.cut.top()

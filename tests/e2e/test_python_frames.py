@@ -206,7 +206,7 @@ def children_of(pid):
 def test_programs_that_live_for_a_moment(record, interpreter, tmp_path):
     """Names come with the samples: nobody has to look into a process that is gone. The first one is how the interpreter becomes known."""
     program = tmp_path / "moment.py"
-    program.write_text("import time\nend = time.process_time() + 0.05\n\n\ndef busy():\n    while time.process_time() < end:\n        pass\n\n\nbusy()\n")
+    program.write_text("import time\nend = time.process_time() + 0.2\n\n\ndef busy():\n    while time.process_time() < end:\n        pass\n\n\nbusy()\n")
     turns = f"import subprocess, time\nsubprocess.run([{str(interpreter)!r}, {str(program)!r}])\ntime.sleep(2)\nfor _ in range(30):\n" \
             f"    subprocess.run([{str(interpreter)!r}, {str(program)!r}])\n"
     profile = record("-F", 997, "--", interpreter, "-c", turns)

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import pprof
-from conftest import TOP, Profile, cpu_seconds, go_pprof, need_command, skip, stack_matches, subject_path, wait_for
+from conftest import TOP, Profile, cpu_seconds, go_pprof, is_recording, need_command, skip, stack_matches, subject_path, wait_for
+from real_servers import stolen_ns
 
 HZ = 199
 # Programs by what makes their stacks hard, with the share of all samples (their start and end included) that must be exact.
@@ -72,7 +73,7 @@ def test_stack_is_whole_and_named(record, program, least):
     assert profile.count > 30, profile.said
     # A few samples more, because on a busy machine the program's start and end are a larger part of what little it got.
     exact, cut, early = (share * profile.count for share in (profile.share(expected), profile.truncated, profile.early))
-    assert exact >= least * profile.count - 3, f"expected {expected}\n{profile.top()}"
+    assert exact + early >= least * profile.count - 3, f"expected {expected}\n{profile.top()}"
     cannot_be_known = 0.03 if program == "cxx throw" else 0.01  # its last steps overwrite who threw: docs/decisions/0003
     assert cut - early <= cannot_be_known * profile.count + 2, profile.cut.top()
     assert early <= 0.05 * profile.count + 2, profile.cut.top()  # until its rows are made: later on a busy machine
@@ -84,7 +85,7 @@ def test_stripped_program_is_whole(record):
     depth = len(expected_of(command).split(";"))
     profile = record("-F", HZ, "--", *command)
     whole = profile.where(lambda s: sum(re.match(r"deep-stripped\+0x[0-9a-f]+$", f) is not None for f in s.frames) >= depth)
-    assert whole.count >= 0.97 * profile.count, profile.top()
+    assert whole.count >= 0.97 * profile.count - 3, profile.top()
 
 
 def test_beyond_512_frames_says_so(record):
@@ -92,7 +93,9 @@ def test_beyond_512_frames_says_so(record):
     profile = record("-F", HZ, "--", subject_path("deep"), 2000, 2)
     cut = profile.where(lambda s: len(s.frames) >= 512 and s.frames[0].startswith("[truncated"))
     whole = profile.where(lambda s: s.frames.count("recurse") + s.frames.count("recurse_wide") > 2000)
-    assert cut.count + whole.count >= 0.95 * profile.count, profile.top(2)
+    early = profile.early * profile.count  # until its rows are there a copy of the stack is walked, which is smaller than these are
+    assert cut.count + whole.count + early >= 0.95 * profile.count, profile.top(2)
+    assert early <= 0.2 * profile.count, profile.top(2)
 
 
 def test_threads_have_names(record, subject):
@@ -109,12 +112,13 @@ def test_cpu_time_is_what_the_kernel_accounts(record, subject):
     """The weights of a process sum to what /proc says it used in that time; not to what was asked for."""
     running = subject("threads", 30)
     # Both ends of the window are read from outside, so the figure lies between what is used inside and around it.
-    before = cpu_seconds(running.pid)
+    before, stolen, began = cpu_seconds(running.pid), stolen_ns(), time.monotonic()
     profile = record("-F", HZ, "-p", running.pid, "-d", 4)
-    after = cpu_seconds(running.pid)
-    used = profile.ns / 1e9
-    assert used <= (after - before) * 1.03 + 0.05, f"claims {used:.2f} s, /proc {after - before:.2f} s"
-    assert used >= 0.9 * 4 * (after - before) / max(after - before, 8), f"claims {used:.2f} s, /proc {after - before:.2f} s"
+    after, stolen, took = cpu_seconds(running.pid), (stolen_ns() - stolen) / 1e9, time.monotonic() - began
+    used, said = profile.ns / 1e9, f"{after - before:.2f} s, {stolen:.2f} s stolen"
+    # A tick that comes late, because a hypervisor had the CPU, stands for its time all the same; /proc leaves that out.
+    assert used <= (after - before + stolen) * 1.03 + 0.05, f"claims {used:.2f} s, /proc {said}"
+    assert used >= 0.7 * (after - before) * 4 / took, f"claims {used:.2f} s, /proc {said}"
     assert profile.ns == pytest.approx(profile.count * profile.period_ns, rel=0.01)
 
 
@@ -139,9 +143,9 @@ def test_program_file_is_gone(record, subject, tmp_path, way):
     copy = tmp_path / "gone"
     shutil.copy(subject_path("deep"), copy)
     if way == "memfd":
-        running = subject("memfd", copy, 30, 8)
+        running = subject("memfd", copy, 30, 600)
     else:
-        running = subject("deep", 30, 8, path=copy)
+        running = subject("deep", 30, 600, path=copy)
     copy.unlink()
     if way == "replaced":
         shutil.copy(subject_path("noreturn"), copy)
@@ -155,7 +159,7 @@ def test_copies_of_one_program(record, subject, tmp_path):
     running = []
     for name in ("prog-a", "prog-b"):
         shutil.copy(subject_path("deep"), tmp_path / name)
-        running.append(subject("deep", 30, 8, path=tmp_path / name))
+        running.append(subject("deep", 30, 600, path=tmp_path / name))
     profile = record("-F", HZ, "-d", 2, *[word for one in running for word in ("-p", one.pid)])
     for one, name in zip(running, ("prog-a", "prog-b")):
         own = profile.of(pid=one.pid)
@@ -170,7 +174,7 @@ def test_processes_in_another_root(record, run, tmp_path):
     inside = tmp_path / "inside"
     inside.mkdir()
     shutil.copy(subject_path("deep-static"), tmp_path / "program")
-    script = f"mount -t tmpfs none {inside} && cp {tmp_path}/program {inside}/program && exec {inside}/program 25 8"
+    script = f"mount -t tmpfs none {inside} && cp {tmp_path}/program {inside}/program && exec {inside}/program 25 600"
     running = run("unshare", "-m", "sh", "-c", script)
     wait_for(lambda: "ready" in running.out or not running.alive, 20, "the program")
     if not running.alive:
@@ -188,7 +192,7 @@ def test_children_belong_to_a_recorded_command(record):
 
 
 def test_filters(record, subject):
-    one, other = subject("deep", 10, 12), subject("noreturn", 12)
+    one, other = subject("deep", 10, 600), subject("noreturn", 600)
     only = record("-F", HZ, "-p", one.pid, "-d", 2)
     assert {s.labels["pid"] for s in only.samples} == {one.pid}
     everything = record("-F", HZ, "-a", "-d", 2)
@@ -316,7 +320,7 @@ def inside(run, cgroup):
     """inside(version, path) starts a program that is there before it is exec'ed."""
     def start(version, path):
         enter = " && ".join(f"echo $$ > {folder}/cgroup.procs" for folder in cgroup(version, path))
-        running = run("sh", "-c", f"{enter} && exec {subject_path('deep')} 10 20")
+        running = run("sh", "-c", f"{enter} && exec {subject_path('deep')} 10 600")
         wait_for(lambda: "ready" in running.out or not running.alive, 20, "the program")
         assert running.alive, running.error
         return running
@@ -334,7 +338,7 @@ def said_of(profile, pid):
 @pytest.mark.parametrize("layout", LAYOUTS, ids=LAYOUTS.keys())
 def test_container(record, run, inside, layout, root):
     version, path, expected = LAYOUTS[layout]
-    running, outside = inside(version, path), run(subject_path("noreturn"), 20)
+    running, outside = inside(version, path), run(subject_path("noreturn"), 600)
     profile = record("-F", HZ, "-a", "-d", 1)
     assert said_of(profile, running.pid) == {"container.id": CONTAINER, **expected}
     assert said_of(profile, outside.pid) == {}
@@ -359,7 +363,7 @@ def test_systemd_unit(record, inside, version, root):
 
 def test_service_is_what_its_environment_says(record, run, root):
     running = run(need_command("env"), "OTEL_SERVICE_NAME=till", "OTEL_RESOURCE_ATTRIBUTES=service.name=no,service.namespace=shop,service.version=1%2E2",
-                  subject_path("deep"), 10, 20)
+                  subject_path("deep"), 10, 600)
     labels = record("-F", HZ, "-p", running.pid, "-d", 1).of(pid=running.pid).samples[0].labels
     assert (labels["service.name"], labels["service.namespace"], labels["service.version"]) == ("till", "shop", "1.2")
 
@@ -368,9 +372,11 @@ def test_service_is_what_its_environment_says(record, run, root):
 
 def test_interrupted_recording_is_kept(sonde, run, tmp_path, root):
     path = tmp_path / "kept.pb.gz"
-    busy = run(subject_path("deep"), 10, 30)
+    busy = run(subject_path("deep"), 10, 600)
     recording = run(sonde, "record", "-F", HZ, "-p", busy.pid, "-o", path)
-    wait_for(lambda: cpu_seconds(busy.pid) > 2, 30, "some CPU time")
+    wait_for(lambda: is_recording(recording.pid) or not recording.alive, 60, "the recording")
+    since = cpu_seconds(busy.pid)
+    wait_for(lambda: cpu_seconds(busy.pid) > since + 1, 60, "some CPU time")
     assert recording.stop(signal.SIGINT) == 0, recording.error
     assert Profile(*pprof.read(path)).count > 50, recording.error
 

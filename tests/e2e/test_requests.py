@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
 import urllib.request
@@ -79,13 +80,15 @@ def nginx(python_server, tmp_path):
 
 
 def watch(drive):
-    """The requests that `sonde why` saw while `drive` ran: it says on standard error that it watches; then it is asked until it looks."""
-    why = subprocess.Popen([SONDE, "why", "--json", "--last", "6s", "--slowest", "1000"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                           text=True)
-    time.sleep(2)  # generous: what is asked before it looks is missing, and fails the test below
-    drive()
-    out, errors = why.communicate(timeout=60)
-    assert why.returncode == 0, errors
+    """The requests that `sonde why` saw while `drive` ran: it says on standard error that it watches."""
+    with tempfile.TemporaryFile() as said:
+        def errors():
+            return os.pread(said.fileno(), 1 << 16, 0).decode()
+        why = subprocess.Popen([SONDE, "why", "--json", "--last", "10s", "--slowest", "1000"], stdout=subprocess.PIPE, stderr=said, text=True)
+        wait_for(lambda: "watching for" in errors() or why.poll() is not None, 60, "sonde why to watch")
+        drive()
+        out, _ = why.communicate(timeout=60)
+        assert why.returncode == 0, errors()
     requests = json.loads(out)
     for r in requests:
         assert sum(part["ns"] for part in r["parts"]) == r["duration_ns"]

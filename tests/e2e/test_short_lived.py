@@ -41,7 +41,7 @@ def test_as_many_samples_as_perf(sonde, root, tmp_path):
     hz = 4999
     storm = Storm(sonde, tmp_path, 800, hz)
     count, said = storm.profile.count, f"perf {storm.perf_count}, ours {storm.profile.count}, deviation {storm.deviation:.0f}\n{storm.said}"
-    assert storm.perf_count > 0.9 * storm.cpu_ns * hz / 1e9, said
+    assert storm.perf_count > 0.5 * storm.cpu_ns * hz / 1e9, said  # it has seen it; ticks that come too late are missing
     assert count >= storm.perf_count - max(0.01 * storm.perf_count, 4 * storm.deviation * 2**0.5), said
     # The kernel does not count interrupts as theirs, which is where samples are taken: there are more samples than accounted. Where a host
     # takes the CPU away and does not tell, there are fewer, for perf too: ticks that came too late are nobody's.

@@ -98,7 +98,7 @@ def test_ctrl_c_while_a_command_runs(sonde, terminal, tmp_path, first):
     path = tmp_path / "p.pb.gz"
     recording = terminal(sonde, "record", "-F", 199, "-o", path, "--", subject_path("deep"), 10, 60)
     recording.wait_for(re.compile(r", [1-9]\d+ samples").search, what="samples")
-    command = int(re.search(r"^pid (\d+)", recording.seen, re.M)[1])
+    command = int(re.search(r"pid (\d+)\r?\n", recording.seen)[1])
     if first == "command":
         os.kill(recording.pid, signal.SIGSTOP)
     recording.type("\x03")

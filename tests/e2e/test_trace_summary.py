@@ -1,18 +1,21 @@
 """`sonde trace summary` line by line beside a peer (summary_peer.py), on files that a real Triton wrote (triton/) and on made ones; and what it
 does with files that the peer cannot read at all."""
+import fcntl
 import gzip
 import json
 import os
 import random
 import re
 import shutil
+import struct
 import subprocess
+import termios
 from pathlib import Path
 
 import pytest
 import summary_peer
 
-from conftest import need_command, skip
+from conftest import need_command, skip, wait_for
 from terminal import Terminal
 
 REAL = Path(__file__).resolve().parent / "triton"
@@ -397,18 +400,22 @@ def test_memory_does_not_grow_with_the_file(sonde, tmp_path):
     """Twenty times the file, no more memory than a little: of the process itself, as the kernel counted it."""
     block = json.dumps(whole(1) + trace(2, {"REQUEST_START": 1, "REQUEST_END": 2}, parent_id=1), separators=(",", ":"))[1:-1]
 
+    def unread(pipe):
+        return struct.unpack("i", fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4))[0]
+
     def peak(requests):
-        path = tmp_path / "t"
-        with open(path, "w") as out:
-            out.write("[")
-            for i in range(requests):
-                out.write(("," if i else "") + block.replace('"id":1,', f'"id":{2 * i + 1},').replace('"id":2,', f'"id":{2 * i + 2},').replace('"parent_id":1', f'"parent_id":{2 * i + 1}'))
-            out.write("]")
-        child = subprocess.Popen([sonde, "trace", "summary", str(path)], stdout=subprocess.PIPE, text=True)
+        child = subprocess.Popen([sonde, "trace", "summary", "-"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        child.stdin.write("[")
+        for i in range(requests):
+            child.stdin.write(("," if i else "") + block.replace('"id":1,', f'"id":{2 * i + 1},').replace('"id":2,', f'"id":{2 * i + 2},').replace('"parent_id":1', f'"parent_id":{2 * i + 1}'))
+        child.stdin.flush()
+        wait_for(lambda: unread(child.stdin) == 0, 60, "all to be read")
+        used = int(re.search(r"^VmHWM:\s+(\d+) kB", Path(f"/proc/{child.pid}/status").read_text(), re.M)[1])  # wait4's is at least pytest's own
+        child.stdin.write("]")
+        child.stdin.close()
         text = child.stdout.read()
-        _, status, usage = os.wait4(child.pid, 0)
-        assert status == 0 and f"trace count = {2 * requests}\n" in text
-        return usage.ru_maxrss
+        assert child.wait(60) == 0 and f"trace count = {2 * requests}\n" in text
+        return used
     small, large = peak(10_000), peak(60_000)
     assert large < small + 4096, (small, large)
 

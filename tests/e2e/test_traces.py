@@ -3,6 +3,7 @@ the same three requests (triton_traces.json), read by Python's json and by the r
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -149,7 +150,9 @@ def test_the_file_is_an_array_while_it_grows(run, tmp_path):
     """Read as often as possible while two threads trace. A write is one system call, in the middle of which a reader may fall: nearly all
     that it reads is whole, and what is not is only cut or in the middle of an overwrite."""
     file = tmp_path / "t.json"
-    running = run(TRACED, CONFIG, "rate=1", CONFIG, "level=TIMESTAMPS", CONFIG, f"triton,file={file}", "--load", "6000")
+    running = run(TRACED, CONFIG, "rate=1", CONFIG, "level=TIMESTAMPS", CONFIG, f"triton,file={file}", "--load", "6000", "wait")
+    wait_for(lambda: "waiting" in running.out, what="the load")
+    running.process.send_signal(signal.SIGUSR1)
     whole, cut = 0, 0
     while running.alive:
         try:

@@ -76,7 +76,7 @@ def test_agent_goes_on_and_ends(file_system, agent, run):
     other = run(subject_path("deep"), 20, 600, name="other")
     wait_for(lambda: "deep_leaf" in started.text(f"/api/v1/profile?format=folded&pid={other.pid}"), 60, "the other program's names")
     assert "deep_leaf" not in started.text(f"/api/v1/profile?format=folded&pid={program.pid}")
-    assert started.running.stop(timeout_s=10) == 0
+    assert started.running.stop() == 0
 
 
 def test_names_come_back(file_system, agent):
@@ -96,4 +96,4 @@ def test_killed_helper_is_replaced(file_system, agent):
     os.kill(int(helpers[0]), signal.SIGKILL)
     program = file_system.start_program()
     wait_for(lambda: "deep_leaf" in started.text(f"/api/v1/profile?format=folded&pid={program.pid}"), 90, "names")
-    assert started.running.stop(timeout_s=10) == 0
+    assert started.running.stop() == 0

@@ -74,7 +74,7 @@ def test_full_disk(sonde, root, small_disk, tmp_path):
 def test_full_disk_for_the_wire(sonde, root, small_disk, tmp_path):
     """The profile is whole all the same; what the disk holds of the wire can be replayed."""
     wire, profile = small_disk(64) / "wire", tmp_path / "p.folded"
-    done = record(sonde, "-F", 499, "--record-wire", wire, "-o", profile, "--", subject_path("deep"), 20, 1)
+    done = record(sonde, "-F", 4999, "--record-wire", wire, "-o", profile, "--", subject_path("deep"), 20, 1)
     assert done.returncode == 1 and "No space left on device" in done.stderr and "record of the wire" in done.stderr, done
     assert "deep;" in profile.read_text(), done
     again = record(sonde, "--replay", wire, "-o", tmp_path / "again.folded")

@@ -81,10 +81,10 @@ def test_what_a_receiver_rejects_is_counted(by_grpc, grpc_receiver, gzip):  # no
 def test_an_attempt_has_its_time(by_grpc, grpc_receiver):  # noqa: F811
     """It is not waited for, and told so: its own deadline is over, too."""
     to = grpc_receiver({"after_s": 60}, {})
-    started = by_grpc(to.url, *sets(timeout=1000))
+    started = by_grpc(to.url, *sets(timeout=3000))
     wait_for(lambda: len(to.calls) >= 2, 60, "a second attempt")
     assert to.calls[0]["body"] == to.calls[1]["body"] and started.metric(NAME + "failures_total") >= 1
-    assert to.calls[0]["remaining_s"] <= 1
+    assert to.calls[0]["remaining_s"] <= 3
     assert started.stop() == 0 and told(started)["dropped"] == 0
 
 

@@ -4,13 +4,16 @@ import os
 import random
 import re
 import shutil
+import signal
 import struct
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
 
-from conftest import need_command, skip, stack_matches, subject_path, wait_for
+import pprof
+from conftest import Profile, cpu_seconds, is_recording, need_command, skip, stack_matches, subject_path, wait_for
 
 
 def sections(data):
@@ -118,10 +121,17 @@ print("pid", first if ok else 0, flush=True)
         assert not own.where(lambda s, o=other: o in s.frames).count, own.top()
 
 
-def test_process_ends_while_recorded(record, subject):
-    running = subject("deep", 10, 1)
-    profile = record("-F", 199, "-p", running.pid, "-d", 3, timeout_s=30)
-    assert profile.count > 5 and profile.where(lambda s: stack_matches(s.frames, "main;recurse")).count, profile.top()
+def test_process_ends_while_recorded(sonde, root, run, subject, tmp_path):
+    running, path = subject("deep", 10, 600), tmp_path / "p.pb.gz"
+    recording = run(sonde, "record", "-F", 199, "-p", running.pid, "-o", path)
+    wait_for(lambda: is_recording(recording.pid) or not recording.alive, 60, "the recording")
+    since = cpu_seconds(running.pid)
+    wait_for(lambda: cpu_seconds(running.pid) > since + 0.5, 60, "some CPU time")
+    running.running.stop()
+    time.sleep(1)  # it goes on without it
+    assert recording.alive and recording.stop(signal.SIGINT) == 0, recording.error
+    profile = Profile(*pprof.read(path))
+    assert profile.count > 30 and profile.where(lambda s: stack_matches(s.frames, "main;recurse")).count, profile.top()
 
 
 def test_no_such_process(sonde, root, tmp_path):

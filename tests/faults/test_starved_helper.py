@@ -41,7 +41,7 @@ def test_pipeline_goes_on_without_its_helper(agent, run, tmp_path):
             now = samples_line(started, 4)
             if now != seen:
                 seen, since = now, time.monotonic()
-            waiting = time.monotonic() - since > 3
+            waiting = time.monotonic() - since > 2  # its figures change every second
             time.sleep(0.1)
         assert waiting, "the pipeline did not ask its helper"
         wait_for(lambda: started.metric("sonde_self_losses_total", reason="file_unanswered") > 0, 60, "frames without a name")
