@@ -121,10 +121,18 @@ def perf(tracefs):
                                                         errors="replace", **options)
 
 
+_given_ports = set()
+
+
 def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """Never the same twice: who needs several asks for all of them before the first is bound."""
+    while True:
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            number = s.getsockname()[1]
+        if number not in _given_ports:
+            _given_ports.add(number)
+            return number
 
 
 @pytest.fixture

@@ -33,7 +33,12 @@ def collector(run, tmp_path):
             return s.connect_ex(("127.0.0.1", port)) == 0
     wait_for(lambda: all(listens(port) for port in ports.values()), 60, "the collector")
     urls = {"http/protobuf": f"http://127.0.0.1:{ports['http']}/v1development/profiles", "grpc": f"http://127.0.0.1:{ports['grpc']}"}
-    return running, urls, lambda: [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+    def understood():
+        """Of whole lines: the last one may be in the middle of its write."""
+        lines = path.read_bytes().rpartition(b"\n")[0] if path.exists() else b""
+        return [json.loads(line) for line in lines.split(b"\n") if line]
+    return running, urls, understood
 
 
 def samples_of(packet):

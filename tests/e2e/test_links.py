@@ -308,7 +308,18 @@ static void nothing(int number)
 }""").replace("const pid_t child = fork();", "const pid_t child = 1; signal(SIGUSR1, nothing);").replace("pause();", """pause();
     sonde_probe_fire(enter, 1, 2, 3, 4);
     burn_long();""")
-REPLACED = HEIRS.replace("pause();", 'sleep(2); execl("/bin/sleep", "sleep", "600", NULL);')
+REPLACED = HEIRS.replace("const pid_t child = fork();", """sigset_t go;
+    int number;
+    sigemptyset(&go);
+    sigaddset(&go, SIGUSR1);
+    sigprocmask(SIG_BLOCK, &go, NULL);
+    const pid_t child = fork();""").replace("pause();", 'sigwait(&go, &number); execl("/bin/sleep", "sleep", "600", NULL);')
+
+
+def replace(program):
+    os.kill(int(program.facts()["child"]), signal.SIGKILL)
+    program.running.process.send_signal(signal.SIGUSR1)
+    wait_for(lambda: Path(f"/proc/{program.pid}/comm").read_text() == "sleep\n", 30, "the other program")
 
 
 @pytest.fixture
@@ -341,8 +352,8 @@ def test_forked_child_and_many_others(linked_agent, run, compiled):
 def test_another_program_in_its_place(linked_agent, compiled):
     """After exec() the process has the probes no more, though it lives on."""
     heirs = compiled(REPLACED)
-    os.kill(int(heirs.facts()["child"]), signal.SIGKILL)
-    wait_for(lambda: Path(f"/proc/{heirs.pid}/comm").read_text() == "sleep\n", 30, "the other program")
+    linked_agent.attached(heirs.pid, int(heirs.facts()["child"]))
+    replace(heirs)
     linked_agent.attached()
     assert heirs.running.alive
 
@@ -354,9 +365,8 @@ def test_long_request_outlives_what_others_do(linked_agent, compiled, tmp_path):
     long.running.process.send_signal(signal.SIGUSR1)
     burn_cpu(long, 0.5)
     replaced = compiled(REPLACED, "replaced")
-    linked_agent.attached(long.pid, replaced.pid)
-    os.kill(int(replaced.facts()["child"]), signal.SIGKILL)
-    wait_for(lambda: Path(f"/proc/{replaced.pid}/comm").read_text() == "sleep\n", 30, "the other program")
+    linked_agent.attached(long.pid, replaced.pid, int(replaced.facts()["child"]))
+    replace(replaced)
     linked_agent.attached(long.pid)
     burn_cpu(long, 1)
     path = tmp_path / "agent.pb.gz"

@@ -75,6 +75,11 @@ def seconds(profile):
     return profile.ns / 1e9
 
 
+def alive(profile):
+    """Without what a thread waited for after its last instruction: who joins it goes on before that is over."""
+    return profile.where(lambda s: "do_exit" not in s.frames)
+
+
 def queued(profile):
     return profile.where(lambda s: s.frames[-1] == "[run queue]")
 
@@ -82,7 +87,7 @@ def queued(profile):
 def test_every_wait_has_reason_call_and_stack(waits):
     profile, threads = waits()
     for thread in threads:
-        own = profile.of(tid=thread.tid)
+        own = alive(profile.of(tid=thread.tid))
         waited = own if thread.name == "queue" else own.where(lambda s: s.frames[-1] != "[run queue]")
         right = waited.where(lambda s: s.frames[-1] in LEAVES[thread.name] and "wait_in_" + thread.name in s.frames)
         assert seconds(waited) - seconds(right) <= 0.02 * seconds(waited) + OTHER_S + thread.unseen, f"{thread.name}: {waited.top()}"
@@ -97,7 +102,7 @@ def test_what_was_waited_and_used_is_all_the_time(waits):
     profile, threads = waits()
     assert "lost" not in profile.said and "ring_full" not in profile.said, profile.said
     for thread in threads:
-        own = profile.of(tid=thread.tid)
+        own = alive(profile.of(tid=thread.tid))
         assert thread.lived_for(seconds(own) + thread.cpu), f"{vars(thread)}: {seconds(own)} {own.top()}"
         in_queue = seconds(queued(own))
         slack = OTHER_S + thread.unseen + 0.05 * thread.lived  # switches that are not traced are known by the accounts of CPU time alone
@@ -149,9 +154,10 @@ def test_wall_is_both(waits):
     """Of a thread that computes and of those that wait all the time is there: sampled what was computed, exactly what was waited."""
     profile, threads = waits("--wall", "-F", "499")
     for thread in threads:
-        own = profile.of(tid=thread.tid)
+        own = alive(profile.of(tid=thread.tid))
         cpu = own.where(lambda s: not s.frames[-1].startswith("["))
-        assert thread.lived_for(seconds(own) - seconds(cpu) + thread.cpu), f"{vars(thread)}: {own.top()}"
+        waited = seconds(own) - seconds(cpu)
+        assert thread.lived_for(waited + thread.cpu), f"{vars(thread)}: {waited} waited {own.top()}"
         if thread.name == "queue":
             assert 0.75 * thread.cpu - 0.1 <= seconds(cpu) <= 1.25 * (thread.cpu + thread.stolen) + 0.1, f"{vars(thread)}: {cpu.top()}"
 
