@@ -55,17 +55,23 @@ static void grow(struct answers *a) {
     a->used = 0;
 }
 
-static struct answer_slot *find(struct answers *a, uint64_t object, uint64_t key) {
+/* Where it is; NULL when it is not known. */
+static struct answer_slot *look(struct answers *a, uint64_t object, uint64_t key) {
     struct answer_slot *set = set_of(a->slots, a->count, object, key);
     for (int i = 0; i < 2; i++)
-        if (set[i].object == object && set[i].key == key && texts_alive(&a->texts, set[i].generation)) {
-            if (i == 1) {
-                struct answer_slot first = set[1];
-                place(set, &first);
-            }
-            return set;
-        }
+        if (set[i].object == object && set[i].key == key && texts_alive(&a->texts, set[i].generation))
+            return &set[i];
     return NULL;
+}
+
+/* The same, of what was asked for: it comes first in its set, and what other calls gave may have moved. */
+static struct answer_slot *find(struct answers *a, uint64_t object, uint64_t key) {
+    struct answer_slot *set = set_of(a->slots, a->count, object, key), *slot = look(a, object, key);
+    if (slot != &set[1])
+        return slot;
+    struct answer_slot first = *slot;
+    place(set, &first);
+    return set;
 }
 
 /* Without the last NUL. */
@@ -78,7 +84,7 @@ static size_t both_bytes(const char *text) {
 static bool freshen(struct answers *a, struct answer_slot *slot) {
     if (!texts_old(&a->texts, slot->generation))
         return true;
-    struct answer_slot *twin = slot->twin ? find(a, slot->object, slot->twin) : NULL;
+    struct answer_slot *twin = slot->twin ? look(a, slot->object, slot->twin) : NULL;
     if (!twin || texts_old(&a->texts, twin->generation)) {
         const char *copy = texts_add(&a->texts, slot->text, both_bytes(slot->text));
         if (!copy)
