@@ -260,7 +260,7 @@ static __noinline void end_wait(struct off_cpu_thread *t, struct task_struct *ta
     struct off_cpu_stats *stat = stats_get();
     __u64 since = t->off_since_ns ? t->off_since_ns : t->on_since_ns, woken = t->woken_ns, queued = 0;
     t->off_since_ns = 0;
-    if (!stat || !since || now <= since || now - since <= ran) /* clocks of two CPUs may differ by a little: ktime_get_mono_fast_ns() */
+    if (!stat || !since || now <= since || now - since <= ran) /* off_cpu_begin came upon it while it was just arriving */
         return;
     now -= ran;
     if (t->flags & OFF_CPU_PREEMPTED)

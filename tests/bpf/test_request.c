@@ -13,6 +13,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 /* What interrupts took of this machine's CPUs since it started, in ticks. */
@@ -34,21 +35,40 @@ static uint64_t taken_ns(unsigned long long ticks_before)
     return ticks ? (ticks + 1) * 1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK) : 0;
 }
 
+/* By how much this machine's clock of threads is faster than time, as an emulated one's may be; the most of some looks, for who loses
+ * its CPU sees less. */
+static double thread_clock_rate(void)
+{
+    static double most;
+    for (int i = 0; most == 0 || i < 5; i++) {
+        struct timespec a, b;
+        const uint64_t start = clock_monotonic_ns();
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &a);
+        while (clock_monotonic_ns() - start < 10000000)
+            ;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
+        const double rate = ((double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec)) / (double)(clock_monotonic_ns() - start);
+        most = rate > most ? rate : most;
+    }
+    return most > 1 ? most : 1;
+}
+
+/* CPU time is what was asked for, less what the thread's clock counts of each switch that took it off the CPU. A sleep begins before
+ * its thread leaves the CPU, and where two threads meet one may come late. */
+static uint64_t least_of(enum request_part_kind kind)
+{
+    const uint64_t asked_ns = CAUSE_MS * 1000000ull;
+    if (kind == REQUEST_PART_CPU)
+        return (uint64_t)((double)(asked_ns - asked_ns / 100) / thread_clock_rate());
+    return kind == REQUEST_PART_SLEEP ? asked_ns / 2 : asked_ns / 4;
+}
+
 /* The wait is there whole, and beside CPU and run queue nothing else of any weight. */
 static void assert_cause(const struct request *r, enum request_part_kind kind, const char *detail,
                          unsigned long long ticks_before)
 {
-    /* CPU time is what was asked for, less what the thread's clock counts of each switch that took it off the
-     * CPU. A sleep begins before its thread leaves the CPU, and where two threads meet one may come late. */
-    const uint64_t asked_ns = CAUSE_MS * 1000000ull;
-    uint64_t least_ns = kind == REQUEST_PART_CPU     ? asked_ns - asked_ns / 100
-                        : kind == REQUEST_PART_SLEEP ? asked_ns / 2
-                                                     : asked_ns / 4;
     bool found = false;
-    /* An emulated machine's clock of threads may run faster than that of time: then it is all of it. */
-    if (kind == REQUEST_PART_CPU && total(r, kind) == r->duration_ns)
-        least_ns = asked_ns - asked_ns / 10;
-    if (total(r, kind) < least_ns)
+    if (total(r, kind) < least_of(kind))
         fail_msg("%s: %llu ns of %s in %llu ns; cause: %s", r->route, (unsigned long long)total(r, kind),
                  request_part_name(kind), (unsigned long long)r->duration_ns, r->cause);
     for (int other = 0; other < REQUEST_PART_COUNT; other++)
@@ -65,25 +85,29 @@ static void assert_cause(const struct request *r, enum request_part_kind kind, c
         assert_true(total(r, REQUEST_PART_UNATTRIBUTED) <= r->duration_ns / 10 + taken_ns(ticks_before));
 }
 
+/* Again where the machine stood still as the thread was about to wait; but a wait that is not seen is not seen three times. */
+static void ask_for_cause(int way, const char *target, const char *route, enum request_part_kind kind, const char *detail,
+                          unsigned long long ticks)
+{
+    const struct request *r = NULL;
+    for (size_t n = 1; n <= 3 && (!r || total(r, kind) < least_of(kind)); n++) {
+        ask(way, "GET", target);
+        r = await(way == PREFORK ? 0 : servers[way], route, n);
+    }
+    assert_cause(r, kind, detail, ticks);
+}
+
 static void ask_for_causes(int way)
 {
     const unsigned long long ticks = taken_ticks();
-    pid_t pid = way == PREFORK ? 0 : servers[way];
     char downstream[64];
     snprintf(downstream, sizeof(downstream), "/downstream?ms=%d&port=%u", CAUSE_MS, ports[THREADS]);
-    ask(way, "GET", "/cpu?ms=40");
-    assert_cause(await(pid, "/cpu", 1), REQUEST_PART_CPU, "", ticks);
-    ask(way, "GET", "/sleep?ms=40");
-    assert_cause(await(pid, "/sleep", 1), REQUEST_PART_SLEEP, "nanosleep", ticks);
-    ask(way, "GET", "/lock?ms=40");
-    assert_cause(await(pid, "/lock", 1), REQUEST_PART_LOCK, "futex", ticks);
-    ask(way, "GET", "/pipe?ms=40");
-    assert_cause(await(pid, "/pipe", 1), REQUEST_PART_OTHER, "read on a pipe", ticks);
-    ask(way, "GET", downstream);
-    assert_cause(await(pid, "/downstream", 1), REQUEST_PART_DOWNSTREAM,
-                 "read on the connection to 127.0.0.1:", ticks);
-    ask(way, "GET", "/chunked?ms=20&n=2");
-    assert_cause(await(pid, "/chunked", 1), REQUEST_PART_SLEEP, "2 times", ticks);
+    ask_for_cause(way, "/cpu?ms=40", "/cpu", REQUEST_PART_CPU, "", ticks);
+    ask_for_cause(way, "/sleep?ms=40", "/sleep", REQUEST_PART_SLEEP, "nanosleep", ticks);
+    ask_for_cause(way, "/lock?ms=40", "/lock", REQUEST_PART_LOCK, "futex", ticks);
+    ask_for_cause(way, "/pipe?ms=40", "/pipe", REQUEST_PART_OTHER, "read on a pipe", ticks);
+    ask_for_cause(way, downstream, "/downstream", REQUEST_PART_DOWNSTREAM, "read on the connection to 127.0.0.1:", ticks);
+    ask_for_cause(way, "/chunked?ms=20&n=2", "/chunked", REQUEST_PART_SLEEP, "2 times", ticks);
     assert_nothing_lost();
 }
 
@@ -224,6 +248,7 @@ static void test_fast_requests_have_no_false_cause(void **state)
 {
     (void)state;
     need_rung();
+    const unsigned long long ticks = taken_ticks();
     for (int i = 0; i < 10; i++)
         ask(THREADS, "GET", "/ok");
     await(servers[THREADS], "/ok", 10);
@@ -231,7 +256,7 @@ static void test_fast_requests_have_no_false_cause(void **state)
         const struct request *r = watch.requests[i];
         for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
             if (kind != REQUEST_PART_CPU && kind != REQUEST_PART_RUN_QUEUE && kind != REQUEST_PART_STEAL &&
-                kind != REQUEST_PART_DISK && total(r, kind) != 0)
+                kind != REQUEST_PART_DISK && total(r, kind) > (kind == REQUEST_PART_UNATTRIBUTED ? taken_ns(ticks) : 0))
                 fail_msg("%s: %llu of %llu ns are %s; cause: %s", r->route,
                          (unsigned long long)total(r, kind), (unsigned long long)r->duration_ns,
                          request_part_name(kind), r->cause);

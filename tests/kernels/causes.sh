@@ -36,7 +36,7 @@ for i in 1 2 3; do
     taskset 2 sh -c 'while :; do :; done' &
     hogs="$hogs $!"
 done
-get "8003/cpu-hog?ms=60"
+get "8003/cpu-hog?ms=200"
 kill $hogs
 
 echo "5000 100000" >/sys/fs/cgroup/small/cpu.max

@@ -112,6 +112,7 @@ static void test_child_of_an_unread_parent(void **state)
     struct fixture *f = *state;
     int gate;
     pid_t pid = start_child(&gate, "OTEL_SERVICE_NAME=parent");
+    f->time_ns = clock_monotonic_ns(); /* it began before what is told from here on */
     /* Nothing was asked of the parent when the child was born, and the child has gone when it is asked for.
      */
     tell_fork(f, (uint32_t)pid, NOBODY, NOBODY);
@@ -171,6 +172,7 @@ static void test_lost_records_are_made_up_for(void **state)
     struct fixture *f = *state;
     int gate;
     pid_t pid = start_child(&gate, "A=b");
+    f->time_ns = clock_monotonic_ns(); /* it began before what is told from here on */
     tell_fork(f, 1, NOBODY, NOBODY);
     tell_exec(f, NOBODY, "gone");
     /* The child is known by a wrong exec (as if records had been lost in between); after the loss /proc is
