@@ -1,6 +1,7 @@
 /* Answers in tokens: what is in the file, on the spans and in the packets of metrics, also of requests that
  * are not traced, in a child, and without memory. */
 #include "fixture.h"
+#include "metrics_receiver.h"
 #include "transport.h"
 
 #include "../../allocations.h"
@@ -219,43 +220,6 @@ static void a_generation_outlives_its_model(void **state)
 }
 
 /* --- a receiver ------------------------------------------------------------------------------ */
-
-static pthread_mutex_t receiver_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct {
-    int traces, metrics;
-    char *last_metrics;
-    size_t largest_metrics;
-    int answer; /* to metrics: a status, or -errno */
-} receiver;
-static char connections[2]; /* of traces, of metrics */
-
-static int keep_open(const struct otlp_transport_options *o, void **ret_connection, char *why,
-                     size_t why_size)
-{
-    if (strncmp(o->url, "http://", 7) != 0 || (o->rpc && otlp_url_has_path(o->url))) {
-        snprintf(why, why_size, "%s", o->rpc ? "a URL of gRPC has no path" : "bad");
-        return -EINVAL;
-    }
-    *ret_connection = &connections[strcmp(o->url, "http://r/v1/metrics") == 0];
-    return 0;
-}
-
-static int keep_post(void *connection, const void *data, size_t size, struct otlp_answer *ret_answer)
-{
-    bool metrics = connection == &connections[1];
-    pthread_mutex_lock(&receiver_lock);
-    if (metrics) {
-        free(receiver.last_metrics);
-        receiver.last_metrics = strndup(data, size);
-        receiver.largest_metrics = size > receiver.largest_metrics ? size : receiver.largest_metrics;
-    }
-    (*(metrics ? &receiver.metrics : &receiver.traces))++;
-    answer_with(ret_answer, metrics && receiver.answer ? receiver.answer : 200);
-    pthread_mutex_unlock(&receiver_lock);
-    return 0;
-}
-
-static const struct otlp_transport keeping = {OTLP_TRANSPORT_VERSION, keep_open, keep_post, nowhere_close};
 
 static void otel_open(struct fixture *f, const char *url)
 {
@@ -552,15 +516,6 @@ static void *serve(void *argument)
             sonde_trace_manager_flush(f->manager, 20000);
     }
     return NULL;
-}
-
-/* The exporter goes on sending, and keeps the last. */
-static bool last_metrics_say(const char *text)
-{
-    pthread_mutex_lock(&receiver_lock);
-    bool said = receiver.last_metrics && strstr(receiver.last_metrics, text);
-    pthread_mutex_unlock(&receiver_lock);
-    return said;
 }
 
 static void many_threads(void **state)
