@@ -177,18 +177,10 @@ static int take_record(void *context, void *data, size_t size)
 
 static int make_tables(struct cpu_source *s, const struct source_options *options)
 {
-    struct cpu_bpf *k = s->skeleton;
-    const struct unwind_tables_maps maps = {
-        .processes_fd = bpf_map__fd(k->maps.unwind_processes),
-        .chunks_fd = bpf_map__fd(k->maps.unwind_chunks),
-        .objects_fd = bpf_map__fd(k->maps.unwind_objects),
-        .object_flags = BPF_F_INNER_MAP,
-    };
-
-    s->ring = ring_buffer__new(bpf_map__fd(k->maps.records), take_record, s, NULL);
+    s->ring = ring_buffer__new(bpf_map__fd(s->skeleton->maps.records), take_record, s, NULL);
     if (!s->ring)
         return -errno;
-    return unwind_tables_new(&maps, options->table_bytes, &s->tables);
+    return unwind_tables_new(s->skeleton->obj, options->table_bytes, &s->tables);
 }
 
 static void count_fixed_bytes(struct cpu_source *s)

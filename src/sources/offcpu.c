@@ -68,15 +68,7 @@ static int set_up(struct offcpu_bpf *k, const struct source_options *options, in
     int r = bpf_map__set_max_entries(k->maps.records, (uint32_t)map_sizes_ring(options->ring_bytes));
     if (r == 0)
         r = bpf_map__set_max_entries(k->maps.unwind_scratch, (uint32_t)cpu_count + 1);
-    if (r == 0 && options->tables) {
-        const struct unwind_tables_maps *maps = unwind_tables_maps(options->tables);
-        return bpf_map__reuse_fd(k->maps.unwind_processes, maps->processes_fd)
-                   ?: bpf_map__reuse_fd(k->maps.unwind_chunks, maps->chunks_fd)
-                   ?: bpf_map__reuse_fd(k->maps.unwind_objects, maps->objects_fd);
-    }
-    if (r == 0)
-        r = bpf_map__set_max_entries(k->maps.unwind_processes, UNWIND_TABLES_PROCESSES_MAX);
-    return r ?: bpf_map__set_max_entries(k->maps.unwind_chunks, UNWIND_TABLES_CHUNKS_MAX);
+    return r ?: unwind_tables_set_up(k->obj, options->tables);
 }
 
 static int load(const struct source_options *options, int cpu_count, struct offcpu_bpf **ret)
@@ -143,17 +135,10 @@ static int take_record(void *context, void *data, size_t size)
 
 static int make_tables(struct off_cpu_source *s, const struct source_options *options)
 {
-    struct offcpu_bpf *k = s->bpf;
-    const struct unwind_tables_maps maps = {
-        .processes_fd = bpf_map__fd(k->maps.unwind_processes),
-        .chunks_fd = bpf_map__fd(k->maps.unwind_chunks),
-        .objects_fd = bpf_map__fd(k->maps.unwind_objects),
-        .object_flags = BPF_F_INNER_MAP,
-    };
-    s->ring = ring_buffer__new(bpf_map__fd(k->maps.records), take_record, s, NULL);
+    s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.records), take_record, s, NULL);
     if (!s->ring)
         return -errno;
-    return options->tables ? 0 : unwind_tables_new(&maps, options->table_bytes, &s->tables);
+    return options->tables ? 0 : unwind_tables_new(s->bpf->obj, options->table_bytes, &s->tables);
 }
 
 static int off_cpu_open(const struct source_options *options, struct attach_report *report, void **ret_self)

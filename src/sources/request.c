@@ -67,16 +67,9 @@ static void freep_source(struct request_source **s)
 
 static int make_tables(struct request_source *s, const struct source_options *options)
 {
-    struct request_bpf *k = s->bpf;
-    const struct unwind_tables_maps maps = {
-        .processes_fd = bpf_map__fd(k->maps.unwind_processes),
-        .chunks_fd = bpf_map__fd(k->maps.unwind_chunks),
-        .objects_fd = bpf_map__fd(k->maps.unwind_objects),
-        .object_flags = BPF_F_INNER_MAP,
-    };
-    if (options->tables || k->rodata->walks == REQUEST_WALKS_NONE)
+    if (options->tables || s->bpf->rodata->walks == REQUEST_WALKS_NONE)
         return 0;
-    return unwind_tables_new(&maps, options->table_bytes, &s->tables);
+    return unwind_tables_new(s->bpf->obj, options->table_bytes, &s->tables);
 }
 
 int request_source_open_on(const struct source_options *options, struct attach_report *report,

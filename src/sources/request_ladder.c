@@ -123,17 +123,7 @@ static int set_up_walks(struct request_bpf *bpf, const struct attempt *a, const 
     int cpus = libbpf_num_possible_cpus();
     if (cpus <= 0)
         return -ENODEV;
-    int r = bpf_map__set_max_entries(bpf->maps.unwind_scratch, (uint32_t)cpus);
-    if (options->tables) {
-        const struct unwind_tables_maps *maps = unwind_tables_maps(options->tables);
-        const int fds[] = {maps->processes_fd, maps->chunks_fd, maps->objects_fd};
-        for (size_t i = 0; r == 0 && i < array_size(shared); i++)
-            r = bpf_map__reuse_fd(shared[i], fds[i]);
-        return r;
-    }
-    if (r == 0)
-        r = bpf_map__set_max_entries(bpf->maps.unwind_processes, UNWIND_TABLES_PROCESSES_MAX);
-    return r == 0 ? bpf_map__set_max_entries(bpf->maps.unwind_chunks, UNWIND_TABLES_CHUNKS_MAX) : r;
+    return bpf_map__set_max_entries(bpf->maps.unwind_scratch, (uint32_t)cpus) ?: unwind_tables_set_up(bpf->obj, options->tables);
 }
 
 static void set_options(struct request_bpf *bpf, const struct rung *rung,

@@ -11,6 +11,7 @@
 #include "base/clock.h"
 
 #include <bpf/bpf.h>
+#include <bpf/libbpf.h>
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -36,7 +37,9 @@ struct grave {
 };
 
 struct unwind_tables {
-    struct unwind_tables_maps maps;
+    struct { /* borrowed from the skeleton */
+        int processes_fd, chunks_fd, objects_fd;
+    } maps;
     size_t max_bytes;
     uint32_t generation;
     struct grave *graves; /* a queue */
@@ -126,14 +129,26 @@ static void *publish_thread(void *arg)
     return NULL;
 }
 
-int unwind_tables_new(const struct unwind_tables_maps *maps, size_t max_bytes, struct unwind_tables **ret)
+int unwind_tables_set_up(struct bpf_object *of, const struct unwind_tables *shared)
+{
+    struct bpf_map *processes = bpf_object__find_map_by_name(of, "unwind_processes"), *chunks = bpf_object__find_map_by_name(of, "unwind_chunks");
+    if (!shared)
+        return bpf_map__set_max_entries(processes, UNWIND_TABLES_PROCESSES_MAX) ?: bpf_map__set_max_entries(chunks, UNWIND_TABLES_CHUNKS_MAX);
+    return bpf_map__reuse_fd(processes, shared->maps.processes_fd)
+               ?: bpf_map__reuse_fd(chunks, shared->maps.chunks_fd)
+               ?: bpf_map__reuse_fd(bpf_object__find_map_by_name(of, "unwind_objects"), shared->maps.objects_fd);
+}
+
+int unwind_tables_new(const struct bpf_object *of, size_t max_bytes, struct unwind_tables **ret)
 {
     _cleanup_(unwind_tables_freep) struct unwind_tables *t = calloc(1, sizeof(*t));
     int r;
 
     if (!t)
         return -ENOMEM;
-    t->maps = *maps;
+    t->maps.processes_fd = bpf_object__find_map_fd_by_name(of, "unwind_processes");
+    t->maps.chunks_fd = bpf_object__find_map_fd_by_name(of, "unwind_chunks");
+    t->maps.objects_fd = bpf_object__find_map_fd_by_name(of, "unwind_objects");
     t->max_bytes = max_bytes;
     for (size_t i = 0; i < UNWIND_MAX_OBJECTS; i++)
         t->slots[i].fd = -1;
@@ -149,11 +164,6 @@ int unwind_tables_new(const struct unwind_tables_maps *maps, size_t max_bytes, s
     (void)pthread_setname_np(t->thread, "unwind-tables");
     *ret = take_ptr(t);
     return 0;
-}
-
-const struct unwind_tables_maps *unwind_tables_maps(const struct unwind_tables *t)
-{
-    return &t->maps;
 }
 
 void unwind_tables_free(struct unwind_tables *t)
@@ -213,7 +223,7 @@ static int slot_reserve(struct unwind_tables *t, size_t bytes)
 int unwind_tables_put_object(struct unwind_tables *t, const void *values, size_t value_count,
                              uint32_t *ret_object)
 {
-    LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = t->maps.object_flags);
+    LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_INNER_MAP);
     size_t bytes = (value_count * UNWIND_VALUE_BYTES + 4095 + 512) & ~(size_t)4095;
     int fd, r, slot;
 

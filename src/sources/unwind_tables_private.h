@@ -1,5 +1,5 @@
-/* How the cpu source, or the request source where it is alone, makes the tables over the maps of its skeleton. Not
- * for others: they use unwind_tables.h. */
+/* How a source whose programs walk makes the tables over the maps of its skeleton, or shares another's. Not for others: they use
+ * unwind_tables.h. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -7,17 +7,14 @@
 
 #include "../../probes/unwind_maps.h"
 
-struct unwind_tables_maps { /* descriptors are borrowed and outlive the tables */
-    int processes_fd, chunks_fd, objects_fd;
-    uint32_t object_flags; /* of an object's own map, equal to those of the template in the skeleton */
-};
+struct bpf_object;
 
-int unwind_tables_new(const struct unwind_tables_maps *maps, size_t max_bytes, struct unwind_tables **ret);
+/* Before `of` is loaded: its maps are those of `shared`, or with NULL its own and of full size. */
+int unwind_tables_set_up(struct bpf_object *of, const struct unwind_tables *shared);
+/* Over the maps of `of`, which is loaded and outlives the tables. */
+int unwind_tables_new(const struct bpf_object *of, size_t max_bytes, struct unwind_tables **ret);
 void unwind_tables_free(struct unwind_tables *t);
 DEFINE_FREEP(unwind_tables)
-
-/* For another skeleton that walks by the same tables. */
-const struct unwind_tables_maps *unwind_tables_maps(const struct unwind_tables *t);
 
 #define UNWIND_TABLES_PROCESSES_MAX 8192
 #define UNWIND_TABLES_CHUNKS_MAX    16384
