@@ -25,12 +25,13 @@ _sonde() {
             return
         fi
     done
-    kind=$("$sonde" "${verb[@]}" --help 2>/dev/null | sed -n "s/^  .*${before//[^-a-zA-Z0-9]/} \?\([A-Z][A-Z:=]*\)  .*/\1/p; s/^  ${before//[^-a-zA-Z0-9]/}, --[a-z-]* \([A-Z][A-Z:=]*\) .*/\1/p" | head -n 1)
+    kind=$("$sonde" "${verb[@]}" --help 2>/dev/null | sed -n "s/^  .*${before//[^-a-zA-Z0-9]/} \?\([A-Z][A-Z:=.]*\)  .*/\1/p; s/^  ${before//[^-a-zA-Z0-9]/}, --[a-z-]* \([A-Z][A-Z:=.]*\) .*/\1/p" | head -n 1)
     [[ $before == -* ]] || kind=
     case $kind in
         FILE) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
         PID) mapfile -t COMPREPLY < <(compgen -W "$(cd /proc && echo [0-9]*)" -- "$word") ;;
         NAME) mapfile -t COMPREPLY < <(compgen -W "$(cat /proc/[0-9]*/comm 2>/dev/null | sort -u)" -- "$word") ;;
+        EVENT) mapfile -t COMPREPLY < <(compgen -W "$("$sonde" "${verb[@]}" --help 2>/dev/null | sed -n '/^Events:/,/\.$/{s/^Events://;s/[.,]/ /g;s/:[A-Z\/][^ ]*/:/g;p}')" -- "$word") ;;
         '') mapfile -t COMPREPLY < <(compgen -W "$("$sonde" "${verb[@]}" --help 2>/dev/null | sed -n "s/^ *\(-[a-zA-Z], \)\{0,1\}\(--[a-z-]*\).*/\2/p")" -- "$word") ;;
     esac
 }

@@ -39,6 +39,10 @@ class Amd64:
     def busybox(self):
         return Path(shutil.which("busybox"))
 
+    def loaded_when_needed(self):
+        """What `sonde up` and `sonde why` load themselves (ARCHITECTURE.md), which no list of libraries has."""
+        return [Path("/usr/lib/x86_64-linux-gnu", name) for name in ("libcurl.so.4", "libmicrohttpd.so.12")]
+
     def libraries(self, path):
         """The shared libraries of a program, its loader included, {where it belongs: where it is}; none when it is static."""
         return {Path(found): Path(found) for found in re.findall(r"(/\S+) \(0x", output("ldd", path))}

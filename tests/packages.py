@@ -1,0 +1,33 @@
+"""Packages from PyPI in environments of their own, which are kept in the build directory: for tests (e2e/pypi.py) and benches."""
+import shutil
+import subprocess
+from pathlib import Path
+
+BUILD = Path(__file__).resolve().parent.parent / "build"  # also of builds with sanitizers
+PY_SPY = ["py-spy==0.4.1"]
+
+
+class Missing(RuntimeError):
+    """It cannot be had here; why is the message."""
+
+
+def environment(name, needed, interpreters, fit="True"):
+    """The folder of the commands of an environment that has `needed`, with the first interpreter for which the expression `fit` holds."""
+    place = BUILD / name
+    done = place / "complete"
+    if done.exists() and done.read_text() == str(needed):
+        return place / "bin"
+    check = f"import sys, ensurepip; sys.exit(not ({fit}))"
+    interpreter = next((path for path in interpreters if subprocess.run([path, "-c", check], capture_output=True).returncode == 0), None)
+    if not interpreter:
+        raise Missing(f"there is no Python with venv of which {fit}")
+    shutil.rmtree(place, ignore_errors=True)
+    for command in ([interpreter, "-m", "venv", place], [place / "bin/pip", "install", "-q", "--disable-pip-version-check", *needed]):
+        try:
+            made = subprocess.run(command, capture_output=True, text=True, timeout=400)
+        except subprocess.TimeoutExpired as late:
+            raise Missing(f"{needed[0]} was not there within 400 s from PyPI") from late
+        if made.returncode != 0:
+            raise Missing(f"{needed[0]} cannot be had: " + (made.stderr.strip() or made.stdout.strip())[-200:])
+    done.write_text(str(needed))
+    return place / "bin"
