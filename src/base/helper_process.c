@@ -30,7 +30,8 @@ void helper_process_keep_only(int *fds, size_t count)
     for (int fd = 0; fd < 3; fd++)
         if (nothing < 0 || dup2(nothing, fd) < 0)
             close(fd);
-    qsort(fds, count, sizeof(*fds), compare_fds);
+    if (count) /* else there may be no array */
+        qsort(fds, count, sizeof(*fds), compare_fds);
     for (size_t i = 0; i < count; i++) {
         if ((unsigned)fds[i] >= next)
             close_between(next, (unsigned)fds[i] - 1);

@@ -112,6 +112,7 @@ static inline void fixture_typical(struct profile *p)
     server.service_version = "1.2";
     server.systemd_unit = "server.service";
     server.cgroup_path = "/system.slice/server.service";
+    server.attributes = "a \"key\"\t\\text\nport\t\t80\n";
     struct resource job = fixture_resource(99, "python3");
     job.executable_path = "/usr/bin/python3.11";
     job.service_name = "train";
@@ -119,6 +120,7 @@ static inline void fixture_typical(struct profile *p)
     job.container_runtime = "docker";
     job.kubernetes_pod_uid = "6e2f4c7a-0000-4000-8000-000000000001";
     job.slurm_job_id = "17";
+    job.pod = "k8s.namespace.name\tml\nk8s.pod.name\ttrain-0\nk8s.container.name\tworker\nk8s.pod.label.app\ttrain\n";
 
     for (int i = 0; i < 3; i++)
         fixture_add(p, &server, 4711, "server", 10000000, (struct frame[]){work, main_frame, libc}, 3);

@@ -1,5 +1,5 @@
 /* Fields of protobuf messages; see protobuf_fields.h. */
-#include "sources/protobuf_fields.h"
+#include "base/protobuf_fields.h"
 
 enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 

@@ -1,0 +1,201 @@
+/* A process without means; see sandbox.h.
+ *
+ * System calls are filtered by a list of what a reader of files needs: memory, reading, its socket. Everything else fails with EPERM,
+ * instead of ending the process: libraries try a lot that they can do without. Opening goes to the listener (seccomp's user
+ * notification), since Linux 5.9 with the means to hand a descriptor over; before, and where a filter is refused, it fails. */
+#include "base/sandbox.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/audit.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+
+#define NOBODY 65534
+
+#if defined(__x86_64__)
+#define ARCHITECTURE AUDIT_ARCH_X86_64
+#elif defined(__aarch64__)
+#define ARCHITECTURE AUDIT_ARCH_AARCH64
+#else
+#error "which architecture is this to seccomp?"
+#endif
+
+static const unsigned allowed_calls[] = {
+    SYS_brk, SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_read, SYS_pread64, SYS_readv, SYS_lseek, SYS_fstat,
+    SYS_newfstatat, SYS_statx, SYS_close, SYS_fcntl, SYS_readlinkat, SYS_write, SYS_writev, SYS_sendto, SYS_sendmsg, SYS_futex,
+    SYS_getpid, SYS_gettid, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sigaltstack, SYS_clock_gettime,
+    SYS_getrandom, SYS_sched_yield, SYS_exit, SYS_exit_group,
+#ifdef SYS_readlink
+    SYS_readlink, SYS_stat, SYS_lstat,
+#endif
+};
+
+static const unsigned open_calls[] = {
+    SYS_openat,
+#ifdef SYS_open
+    SYS_open,
+#endif
+};
+
+#define NUMBER_AT offsetof(struct seccomp_data, nr)
+#define ARCH_AT   offsetof(struct seccomp_data, arch)
+#define FILTER_MAX (6 + 2 * (array_size(allowed_calls) + array_size(open_calls)))
+
+static size_t add_call(struct sock_filter *to, size_t n, unsigned call, uint32_t action)
+{
+    to[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1);
+    to[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, action);
+    return n;
+}
+
+static int filter_calls(uint32_t on_open, unsigned flags)
+{
+    struct sock_filter filter[FILTER_MAX] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARCH_AT),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, NUMBER_AT),
+    };
+    size_t n = 4;
+    for (size_t i = 0; i < array_size(open_calls); i++)
+        n = add_call(filter, n, open_calls[i], on_open);
+    for (size_t i = 0; i < array_size(allowed_calls); i++)
+        n = add_call(filter, n, allowed_calls[i], SECCOMP_RET_ALLOW);
+    filter[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
+    const struct sock_fprog program = {.len = (unsigned short)n, .filter = filter};
+    const int r = (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program);
+    return r < 0 ? -errno : r;
+}
+
+static int set_limit(__rlimit_resource_t what, uint64_t value)
+{
+    const struct rlimit limit = {.rlim_cur = value, .rlim_max = value};
+    return setrlimit(what, &limit) < 0 ? -errno : 0;
+}
+
+/* Private memory that may be written, as RLIMIT_DATA counts it. */
+static uint64_t data_bytes_now(void)
+{
+    unsigned long pages[6] = {0};
+    _cleanup_fclose_ FILE *f = fopen("/proc/self/statm", "re");
+    if (!f || fscanf(f, "%lu %lu %lu %lu %lu %lu", &pages[0], &pages[1], &pages[2], &pages[3], &pages[4], &pages[5]) != 6)
+        return 0;
+    return (uint64_t)pages[5] * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+static int set_limits(const struct sandbox_limits *limits)
+{
+    int r = set_limit(RLIMIT_CORE, 0);
+    if (r == 0)
+        r = set_limit(RLIMIT_FSIZE, 0);
+    if (r == 0)
+        r = set_limit(RLIMIT_CPU, limits->cpu_seconds);
+    if (r == 0 && limits->data_bytes)
+        r = set_limit(RLIMIT_DATA, data_bytes_now() + limits->data_bytes);
+    return r;
+}
+
+/* A root without capabilities still owns root's files. Where there is no such user (in a namespace of users) it stays who it is. */
+static int drop_rights(void)
+{
+    if (geteuid() == 0 && setgroups(0, NULL) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0)
+        (void)!setresuid(NOBODY, NOBODY, NOBODY);
+    struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+    const struct __user_cap_data_struct none[2] = {0};
+    return syscall(SYS_capset, &header, none) < 0 ? -errno : 0;
+}
+
+int sandbox_enter(const struct sandbox_limits *limits, int parent_pid, int *ret_listener)
+{
+    int r = set_limits(limits);
+    if (r == 0)
+        r = drop_rights();
+    if (r < 0)
+        return r;
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* again: it is forgotten with the rights */
+    if (getppid() != parent_pid)
+        return -ESRCH;
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return -errno;
+    r = filter_calls(SECCOMP_RET_USER_NOTIF, SECCOMP_FILTER_FLAG_NEW_LISTENER);
+    if (r >= 0) {
+        fcntl(r, F_SETFD, FD_CLOEXEC);
+        *ret_listener = r;
+        return 0;
+    }
+    *ret_listener = -1;
+    r = filter_calls(SECCOMP_RET_ERRNO | EPERM, 0);
+    return r == -ENOSYS || r == -EINVAL ? 0 : r; /* a kernel without seccomp */
+}
+
+/* ---- the parent's half ---- */
+
+/* The path as it stands in the asking process's memory, which may change it as it likes: only this copy counts. */
+static int read_path(uint32_t pid, uint64_t address, char ret[PATH_MAX])
+{
+    size_t size = 0;
+    while (size < PATH_MAX) { /* page by page: the next one may not be there */
+        const size_t page = 4096 - (address + size) % 4096, n = page < PATH_MAX - size ? page : PATH_MAX - size;
+        const struct iovec to = {.iov_base = ret + size, .iov_len = n},
+                           from = {.iov_base = (void *)(uintptr_t)(address + size), .iov_len = n}; /* NOLINT: not an object of ours */
+        if (process_vm_readv((pid_t)pid, &to, 1, &from, 1, 0) != (ssize_t)n)
+            return -EFAULT;
+        if (memchr(ret + size, '\0', n))
+            return 0;
+        size += n;
+    }
+    return -ENAMETOOLONG;
+}
+
+static void refuse(int listener, uint64_t id, int error)
+{
+    struct seccomp_notif_resp answer = {.id = id, .error = error};
+    ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer); /* it may have gone: nothing to be done */
+}
+
+int sandbox_next_open(int listener, struct sandbox_open *ret)
+{
+    struct seccomp_notif asked = {0};
+    if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &asked) < 0)
+        return -EAGAIN;
+    const bool at = asked.data.nr == SYS_openat;
+    const int flags = (int)asked.data.args[at ? 2 : 1];
+    int r = (flags & O_ACCMODE) == O_RDONLY ? read_path(asked.pid, asked.data.args[at ? 1 : 0], ret->path) : -EACCES;
+    if (r == 0 && ioctl(listener, SECCOMP_IOCTL_NOTIF_ID_VALID, &asked.id) < 0)
+        r = -EAGAIN; /* another process has the number by now */
+    if (r < 0) {
+        refuse(listener, asked.id, r);
+        return -EAGAIN;
+    }
+    ret->id = asked.id;
+    return 0;
+}
+
+void sandbox_answer_open(int listener, const struct sandbox_open *asked, int fd)
+{
+    if (fd < 0) {
+        refuse(listener, asked->id, fd);
+        return;
+    }
+    struct seccomp_notif_addfd hand = {.id = asked->id, .srcfd = (uint32_t)fd, .newfd_flags = O_CLOEXEC};
+    const int there = ioctl(listener, SECCOMP_IOCTL_NOTIF_ADDFD, &hand);
+    if (there < 0) {
+        refuse(listener, asked->id, -EMFILE);
+        return;
+    }
+    struct seccomp_notif_resp answer = {.id = asked->id, .val = there};
+    ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &answer);
+}
