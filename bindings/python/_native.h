@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#include <sonde/probe.h>
 #include <sonde/trace.h>
 
 #ifndef METH_FASTCALL
@@ -42,9 +43,17 @@ struct trace {
     PyObject *traceparent, *tracestate; /* bytes, as they came; NULL: none */
 };
 
-extern PyTypeObject *trace_type;
+struct probe {
+    PyObject ob_base;
+    struct sonde_probe *native;
+    PyObject *provider;                           /* lives as long as its probes */
+    char takes_string[SONDE_PROBE_ARGUMENTS_MAX]; /* by the declaration */
+};
+
+extern PyTypeObject *probe_type, *trace_type;
 
 /* Each adds its types to the module; -1 with an exception. */
+int enabled_add_types(PyObject *module);       /* _enabled.c: Enabled */
 int trace_add_types(PyObject *module);         /* _trace.c: Model, Trace */
 int trace_manager_add_types(PyObject *module); /* _trace_manager.c: Manager */
 int generation_add_types(PyObject *module);    /* _generation.c: Generation */

@@ -11,21 +11,12 @@
 #include <stdint.h>
 #include <string.h>
 
-#include <sonde/probe.h>
-
 struct provider {
     PyObject ob_base;
     struct sonde_provider *native;
 };
 
-struct probe {
-    PyObject ob_base;
-    struct sonde_probe *native;
-    PyObject *provider;                           /* lives as long as its probes */
-    char takes_string[SONDE_PROBE_ARGUMENTS_MAX]; /* by the declaration */
-};
-
-static PyTypeObject *probe_type;
+PyTypeObject *probe_type;
 
 /* --- arguments
  * --------------------------------------------------------------------------------------------------------------------
@@ -283,7 +274,7 @@ PyMODINIT_FUNC PyInit__native(void)
     if (!self || !provider_type || !probe_type ||
         PyModule_AddObject(self, "Provider", Py_NewRef(provider_type)) < 0 ||
         PyModule_AddObject(self, "Probe", Py_NewRef((PyObject *)probe_type)) < 0 ||
-        trace_add_types(self) < 0 || trace_manager_add_types(self) < 0)
+        enabled_add_types(self) < 0 || trace_add_types(self) < 0 || trace_manager_add_types(self) < 0)
         return NULL;
     return self;
 }

@@ -56,7 +56,7 @@ static PyObject *ask_python(const char *function, PyObject *a, PyObject *b)
 static PyObject *trace_object(struct sonde_trace *native, PyObject *owner, PyObject *traceparent,
                               PyObject *tracestate)
 {
-    if (!native && !traceparent)
+    if (!native && !traceparent && untraced)
         return Py_NewRef(untraced);
     struct trace *t = PyObject_GC_New(struct trace, trace_type);
     if (!t) {
@@ -342,7 +342,9 @@ static PyObject *trace_context(PyObject *self, PyObject *unused)
     (void)unused;
     if (sonde_trace_context(t->native, text, &state) < 0) {
         parent = t->traceparent ? PyBytes_AsString(t->traceparent) : NULL;
-        state = parent && t->tracestate ? PyBytes_AsString(t->tracestate) : NULL;
+        state = t->tracestate ? PyBytes_AsString(t->tracestate) : NULL;
+        parent = sonde_trace_parent_is_valid(parent) ? parent : NULL;
+        state = sonde_trace_state_is_valid(state) ? state : NULL;
     }
     PyObject *headers = PyDict_New();
     if (headers && ((parent && put_header(headers, "traceparent", parent) < 0) ||
@@ -437,6 +439,21 @@ static int trace_bool(PyObject *self)
     return sonde_trace_level(((struct trace *)self)->native) != 0;
 }
 
+/* Of a request that nobody asks about. */
+static PyObject *trace_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    static char *names[] = {"traceparent", "tracestate", NULL};
+    PyObject *parent = NULL, *state = NULL;
+    (void)type;
+    if (!PyArg_ParseTupleAndKeywords(arguments, keywords, "|OO", names, &parent, &state))
+        return NULL;
+    PyObject *traceparent = header_of(parent), *tracestate = header_of(state);
+    PyObject *t = trace_object(NULL, NULL, traceparent, tracestate);
+    Py_XDECREF(traceparent);
+    Py_XDECREF(tracestate);
+    return t;
+}
+
 static int trace_traverse(PyObject *self, visitproc visit, void *arg)
 {
     Py_VISIT(Py_TYPE(self));
@@ -467,7 +484,8 @@ static PyMethodDef trace_methods[] = {
     {"child", trace_child, METH_O,
      "child(model) -> Trace: a step of an ensemble, or a request that a model makes itself."},
     {"context", trace_context, METH_NOARGS,
-     "context() -> dict: the W3C headers for requests to other servers; what came, for a request without spans."},
+     "context() -> dict: the W3C headers for requests to other servers; of a request without spans those that "
+     "came, unless they are invalid."},
     {"working", working_object, METH_NOARGS,
      "working(): in a `with`, this thread works for that request; for coroutines there is sonde.trace.working."},
     {"end", FAST(trace_end), "end(status='ok', message=None): 'ok', 'error' or 'cancelled'. Once."},
@@ -485,13 +503,15 @@ static PyGetSetDef trace_members[] = {
 };
 
 static PyType_Slot trace_slots[] = {
+    {Py_tp_new, trace_new},
     {Py_tp_traverse, trace_traverse},
     {Py_tp_dealloc, trace_dealloc},
     {Py_tp_methods, trace_methods},
     {Py_tp_getset, trace_members},
     {Py_nb_bool, trace_bool},
     {Py_tp_doc,
-     "A request; Model.start makes it. True while it is recorded. One that is dropped ends as an error."},
+     "A request; Model.start makes it. True while it is recorded. One that is dropped ends as an error. "
+     "Trace(traceparent=None, tracestate=None): one that is not traced and passes these on."},
     {0, NULL},
 };
 

@@ -42,7 +42,7 @@ class Batcher:
             self.inside -= 1
             if item in self.items:  # cancelled
                 self.items.remove(item)
-                self.probes.batch_leave.fire(item.id, self.model, 0)
+                self.probes.batch_leave.fire(item.id, self.model, 0, len(self.items))
 
     def _form(self):
         items, self.items = self.items, []
@@ -52,8 +52,8 @@ class Batcher:
             return
         batch = next_id()
         self.probes.batch_formed.fire(batch, self.model, len(items), self.rows_max)
-        for item in items:
-            self.probes.batch_leave.fire(item.id, self.model, batch)
+        for left, item in enumerate(items, 1):
+            self.probes.batch_leave.fire(item.id, self.model, batch, len(items) - left)
         asyncio.ensure_future(self._run(items, batch))
 
     async def _run(self, items, batch):

@@ -60,7 +60,7 @@ class Server:
             raise Refused.invalid(f"'{model.name}' writes: ask /v1/chat/completions")
         with self.probes.request(model.name, VERSION, False, request_id) as request:
             self._check(model, inputs)
-            return await self._run(model, inputs, t, request.id)
+            return await self._run(model, inputs, t, request.id, request_id)
 
     def _check(self, model, inputs):
         for wanted in model.said["inputs"]:
@@ -75,13 +75,14 @@ class Server:
             if not 1 <= len(array) <= model.rows_max:
                 raise Refused.invalid(f"input '{wanted['name']}': expected 1 to {model.rows_max} rows, got {len(array)}")
 
-    async def _run(self, model, inputs, t, request):
+    async def _run(self, model, inputs, t, request, request_id):
         t.timestamp("QUEUE_START")
         tensors(t, "TENSOR_QUEUE_INPUT", inputs)
         for step in model.steps:
             with t.child(step.trace) as child:
+                child.set_request_id(request_id)  # as Triton's ensembles do
                 child.timestamp("REQUEST_START")
-                inputs = await self._run(step, inputs, child, request)
+                inputs = await self._run(step, inputs, child, request, request_id)
                 child.timestamp("REQUEST_END")
         if model.steps:
             return inputs

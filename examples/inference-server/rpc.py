@@ -67,7 +67,7 @@ class Servicer(services.GRPCInferenceServiceServicer):
             inputs = inputs_of(request)
             t.timestamp("GRPC_WAITREAD_END")
             t.timestamp("REQUEST_START")
-            outputs = await self.server.infer(model, inputs, request.id, t)
+            outputs = await trace.working(t, self.server.infer(model, inputs, request.id, t))
             t.timestamp("REQUEST_END")
             t.timestamp("GRPC_SEND_START")
             answer = messages.ModelInferResponse(model_name=model.name, model_version=VERSION, id=request.id)

@@ -72,8 +72,8 @@ void sonde_provider_on_warning(struct sonde_provider *provider, void (*warn)(voi
 /* Has the next loading write its object into `directory` instead of into memory only; NULL: into memory
  * again. The file is DIRECTORY/PROVIDER-BUILDID.so, shared by all processes with the same probes: a consumer
  * attaches to all of them, those that start later too, by attaching to the file. It stays when the provider
- * is gone. A file there that is not ours, or that others may write, is not used; then it is memory, and the
- * warning of sonde_provider_load says why. -ENAMETOOLONG; -ENOMEM. */
+ * is gone. A file there that is not ours, or that others may write, is not used, nor is a directory that is
+ * mounted noexec; then it is memory, and the warning of sonde_provider_load says why. -ENAMETOOLONG; -ENOMEM. */
 int sonde_provider_set_directory(struct sonde_provider *provider, const char *directory);
 
 /* Adds a probe. `arguments` declares them in the order in which they are fired, "TYPE NAME, TYPE NAME", or is
@@ -85,16 +85,17 @@ int sonde_provider_set_directory(struct sonde_provider *provider, const char *di
  *     f64                              a double, as its 64 bits: consumers read no registers of doubles
  *
  * The probe is silent until the next sonde_provider_load. It lives until its provider is freed.
- * -EINVAL: a name that is no identifier, a type that is none of these; -E2BIG: too many arguments; -EEXIST:
- * the provider has a probe of this name; -ENOSPC: it has SONDE_PROBES_MAX; -ENOMEM. A warning says what was
- * wrong and where. */
+ * -EINVAL: a name that is no identifier, an argument's that stands there twice, a type that is none of
+ * these; -E2BIG: too many arguments; -EEXIST: the provider has a probe of this name; -ENOSPC: it has
+ * SONDE_PROBES_MAX; -ENOMEM. A warning says what was wrong and where. */
 int sonde_probe_add(struct sonde_provider *provider, const char *name, const char *arguments,
                     struct sonde_probe **ret_probe);
 
 /* Makes all probes visible that are not yet. Probes that are visible already stay as they are, with whoever
  * is attached. A program may ignore what it returns: without the rights, the memory or the kernel for it, the
  * probes stay silent, one warning is given for the life of the provider, and everything can be called as
- * before. -ENOSYS: not on this kind of CPU; otherwise what the kernel said. */
+ * before. With SONDE_PROBES=off in the environment nothing is tried and nothing warned of: -ECANCELED.
+ * -ENOSYS: not on this kind of CPU; otherwise what the kernel said. */
 int sonde_provider_load(struct sonde_provider *provider);
 
 /* Takes all probes back: nobody sees them or can attach, and whoever was attached hears no more. They can be

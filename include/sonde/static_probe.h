@@ -99,5 +99,6 @@
 #define SONDE_OPERANDS_10      SONDE_OPERANDS_9 " %c10@" SONDE_AT_("144")
 #define SONDE_OPERANDS_11      SONDE_OPERANDS_10 " %c11@" SONDE_AT_("160")
 #define SONDE_OPERANDS_12      SONDE_OPERANDS_11 " %c12@" SONDE_AT_("176")
+#define SONDE_OPERANDS_13      "" /* the values say that there are too many */
 
 #endif

@@ -241,8 +241,14 @@ uint64_t sonde_trace_id(const struct sonde_trace *trace);
 
 /* In opentelemetry mode: the W3C headers that a request of this one to another server carries, so that its
  * spans lie in this span. ret_traceparent has SONDE_TRACE_PARENT_SIZE bytes; *ret_tracestate is the trace's,
- * or NULL. -ENOENT: not traced, or not in this mode; pass on the headers that came, if there were any. */
+ * or NULL. -ENOENT: not traced, or not in this mode; pass on the headers that came, if they are valid. */
 int sonde_trace_context(const struct sonde_trace *trace, char *ret_traceparent, const char **ret_tracestate);
+
+/* Whether a header that came may be passed on as it is, by W3C Trace Context Level 2: 1 or 0, which it is for
+ * NULL too. The tracestate (all lines, with commas between them) only together with a valid traceparent; one
+ * without members is no valid one. No space around a traceparent. */
+int sonde_trace_parent_is_valid(const char *traceparent);
+int sonde_trace_state_is_valid(const char *tracestate);
 
 /* SONDE_TRACE_TIMESTAMPS | SONDE_TRACE_TENSORS: what is recorded; 0 for NULL. Ask before you
  * gather tensors. */

@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
-#define ANSWER_BYTES_MAX ((size_t)64 << 10)
+#define ANSWER_BYTES_MAX ((size_t)64 << 10) /* where nobody says otherwise */
+#define ANSWER_BYTES_MIN ((size_t)4 << 10)  /* room that one begins with */
 #define HEADERS_MAX      64
 
 struct connection {
@@ -23,9 +25,9 @@ struct connection {
     struct otlp_transport_options options; /* texts are curl's copies by now */
     bool is_grpc;
     struct otlp_grpc_reply reply;
-    size_t answer_bytes;
-    char answer[ANSWER_BYTES_MAX];
-    char message[ANSWER_BYTES_MAX]; /* of gRPC, unpacked */
+    size_t answer_bytes, answer_capacity, answer_bytes_max;
+    char *answer;
+    char *message;                  /* of gRPC, unpacked: answer_bytes_max; NULL: none was packed yet */
     struct otlp_packed packed;      /* what is sent, unless it is the packet as it is */
     char error[CURL_ERROR_SIZE];
 };
@@ -38,7 +40,23 @@ static void close_connection(void *connection)
     curl_easy_cleanup(c->curl);
     curl_slist_free_all(c->headers);
     otlp_packed_free(&c->packed);
+    free(c->answer);
+    free(c->message);
     free(c);
+}
+
+/* Bytes that find no memory are none either. */
+static bool has_answer_room(struct connection *c, size_t bytes)
+{
+    size_t capacity = c->answer_capacity ? c->answer_capacity : ANSWER_BYTES_MIN;
+    while (capacity < bytes)
+        capacity *= 2;
+    char *bigger = capacity > c->answer_capacity ? realloc(c->answer, capacity) : c->answer;
+    if (!bigger)
+        return false;
+    c->answer = bigger;
+    c->answer_capacity = capacity;
+    return true;
 }
 
 static size_t keep_answer(char *data, size_t size, size_t count, void *argument)
@@ -46,7 +64,7 @@ static size_t keep_answer(char *data, size_t size, size_t count, void *argument)
     struct connection *c = argument;
     size_t before = c->answer_bytes;
     c->answer_bytes += size * count;
-    if (c->answer_bytes > ANSWER_BYTES_MAX)
+    if (c->answer_bytes > c->answer_bytes_max || !has_answer_room(c, c->answer_bytes))
         return 0;
     memcpy(c->answer + before, data, size * count);
     return size * count;
@@ -59,6 +77,14 @@ static size_t read_header(char *data, size_t size, size_t count, void *argument)
     return size * count;
 }
 
+/* A program that this one becomes or starts shall not keep the connection open: libcurl itself does not close it on exec
+ * (nor, before 8.10, its pair of sockets to wake itself by, which lead nowhere else). */
+static curl_socket_t open_socket(void *argument, curlsocktype purpose, struct curl_sockaddr *address)
+{
+    (void)argument, (void)purpose;
+    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+}
+
 static int ask_overdue(void *argument, curl_off_t a, curl_off_t b, curl_off_t d, curl_off_t e)
 {
     struct connection *c = argument;
@@ -68,6 +94,8 @@ static int ask_overdue(void *argument, curl_off_t a, curl_off_t b, curl_off_t d,
 
 int otlp_transport_check_url(const char *url, bool is_grpc, const char **ret_why)
 {
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return 0; /* `open` says what that is */
     CURLU *parts = curl_url();
     char *scheme = NULL, *host = NULL;
     bool good = parts && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
@@ -130,7 +158,7 @@ static int add_http_headers(struct connection *c, const struct otlp_transport_op
     char type[128];
     snprintf(type, sizeof(type), "Content-Type: %s", o->content_type);
     int r = add_header(c, type);
-    return r == 0 && o->gzip ? add_header(c, "Content-Encoding: gzip") : r;
+    return r == 0 && o->gzip_level ? add_header(c, "Content-Encoding: gzip") : r;
 }
 
 static int add_grpc_headers(struct connection *c, const struct otlp_transport_options *o)
@@ -144,7 +172,7 @@ static int add_grpc_headers(struct connection *c, const struct otlp_transport_op
         r = add_header(c, timeout);
     if (r == 0) /* many a server answers as it is asked, whatever is accepted */
         r = add_header(c, "grpc-accept-encoding: identity,gzip");
-    return r == 0 && o->gzip ? add_header(c, "grpc-encoding: gzip") : r;
+    return r == 0 && o->gzip_level ? add_header(c, "grpc-encoding: gzip") : r;
 }
 
 static int add_headers(struct connection *c, const struct otlp_transport_options *o)
@@ -217,10 +245,15 @@ static void set_options(struct connection *c, const struct otlp_transport_option
     curl_easy_setopt(c->curl, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, keep_answer);
     curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, c);
+    curl_easy_setopt(c->curl, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     curl_easy_setopt(c->curl, CURLOPT_XFERINFOFUNCTION, ask_overdue);
     curl_easy_setopt(c->curl, CURLOPT_XFERINFODATA, c);
     curl_easy_setopt(c->curl, CURLOPT_NOPROGRESS, 0L);
     curl_easy_setopt(c->curl, CURLOPT_ERRORBUFFER, c->error);
+    if (o->unix_socket) {
+        curl_easy_setopt(c->curl, CURLOPT_UNIX_SOCKET_PATH, o->unix_socket);
+        curl_easy_setopt(c->curl, CURLOPT_PROXY, ""); /* whatever the environment says */
+    }
     if (o->rpc)
         set_grpc_options(c, o);
 }
@@ -231,8 +264,12 @@ static int open_connection(const struct otlp_transport_options *o, void **ret_co
     struct connection *c = NULL;
     const char *bad = "";
     int r = -ENOMEM;
-    if (curl_global_init(CURL_GLOBAL_DEFAULT) == CURLE_OK)
-        c = calloc(1, sizeof(*c));
+    const CURLcode code = curl_global_init(CURL_GLOBAL_DEFAULT);
+    if (code != CURLE_OK) { /* in the agent: it cannot be loaded (curl_library.c) */
+        snprintf(why, why_size, "%s", curl_easy_strerror(code));
+        return -ENOPKG;
+    }
+    c = calloc(1, sizeof(*c));
     if (c)
         c->curl = curl_easy_init();
     if (c && c->curl)
@@ -249,6 +286,7 @@ static int open_connection(const struct otlp_transport_options *o, void **ret_co
     }
     c->options = *o;
     c->is_grpc = o->rpc;
+    c->answer_bytes_max = o->answer_bytes_max ? o->answer_bytes_max : ANSWER_BYTES_MAX;
     set_options(c, o);
     *ret_connection = c;
     return 0;
@@ -277,13 +315,31 @@ static int error_of(CURLcode code, long os_error)
 static int pack(struct connection *c, const void **data, size_t *size)
 {
     const size_t room = c->is_grpc ? OTLP_GRPC_PREFIX_BYTES : 0;
-    if (!c->is_grpc && !c->options.gzip)
+    if (!c->is_grpc && !c->options.gzip_level)
         return 0;
-    int r = otlp_pack(&c->packed, c->options.gzip, room, *data, *size, size);
+    int r = otlp_pack(&c->packed, c->options.gzip_level, room, *data, *size, size);
     if (r == 0 && c->is_grpc)
-        r = otlp_grpc_put_prefix(c->packed.data, c->options.gzip, *size - room);
+        r = otlp_grpc_put_prefix(c->packed.data, c->options.gzip_level > 0, *size - room);
     *data = c->packed.data;
     return r;
+}
+
+/* libcurl tells how long it has tried ("after 3 ms", "after 1000 milliseconds"), and with it no two failures would be for
+ * the same reason. */
+static void leave_durations_out(char *text)
+{
+    static const char after[] = " after ";
+    static const char *const units[] = {" milliseconds", " ms"};
+    for (char *at = text; (at = strstr(at, after)) != NULL;) {
+        const char *number = at + strlen(after), *end = number + strspn(number, "0123456789"), *rest = NULL;
+        for (size_t i = 0; end > number && !rest && i < sizeof(units) / sizeof(units[0]); i++)
+            if (strncmp(end, units[i], strlen(units[i])) == 0)
+                rest = end + strlen(units[i]);
+        if (rest)
+            memmove(at, rest, strlen(rest) + 1);
+        else
+            at++;
+    }
 }
 
 static int fail(struct connection *c, CURLcode code, struct otlp_answer *answer)
@@ -293,7 +349,10 @@ static int fail(struct connection *c, CURLcode code, struct otlp_answer *answer)
     curl_easy_getinfo(c->curl, CURLINFO_OS_ERRNO, &os_error);
     if (code == CURLE_ABORTED_BY_CALLBACK)
         why = "no answer until the program's end";
+    if (code == CURLE_WRITE_ERROR)
+        why = c->answer_bytes > c->answer_bytes_max ? "the answer is larger than anybody reads" : "out of memory";
     snprintf(answer->why, sizeof(answer->why), "%s", why);
+    leave_durations_out(answer->why);
     return error_of(code, os_error);
 }
 
@@ -303,7 +362,7 @@ static void read_answer(struct connection *c, unsigned status, struct otlp_answe
     curl_easy_getinfo(c->curl, CURLINFO_RETRY_AFTER, &retry_after_s);
     if (retry_after_s > 0)
         answer->retry_after_ms = retry_after_s < UINT32_MAX / 1000 ? (uint32_t)retry_after_s * 1000 : UINT32_MAX;
-    const bool is_whole = c->answer_bytes <= ANSWER_BYTES_MAX;
+    const bool is_whole = c->answer_bytes <= c->answer_bytes_max && c->answer;
     answer->body = is_whole ? c->answer : NULL;
     answer->body_size = is_whole ? c->answer_bytes : 0;
     if (!c->is_grpc) {
@@ -311,7 +370,9 @@ static void read_answer(struct connection *c, unsigned status, struct otlp_answe
         return;
     }
     otlp_grpc_judge(&c->reply, status, answer);
-    answer->body = otlp_grpc_message(&c->reply, c->answer, answer->body_size, c->message, sizeof(c->message),
+    if (c->reply.is_gzip && !c->message)
+        c->message = malloc(c->answer_bytes_max);
+    answer->body = otlp_grpc_message(&c->reply, c->answer, answer->body_size, c->message, c->message ? c->answer_bytes_max : 0,
                                      &answer->body_size);
     answer->body_size = answer->body ? answer->body_size : 0;
 }
@@ -332,7 +393,7 @@ static int post(void *connection, const void *data, size_t size, struct otlp_ans
     curl_easy_setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)size);
     CURLcode code = curl_easy_perform(c->curl);
     curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &status);
-    if (code == CURLE_WRITE_ERROR && c->answer_bytes > ANSWER_BYTES_MAX && !c->is_grpc)
+    if (code == CURLE_WRITE_ERROR && c->answer_bytes > c->answer_bytes_max && !c->is_grpc)
         code = CURLE_OK; /* the status is known, and the rest was not wanted */
     if (code != CURLE_OK || status == 0)
         return fail(c, code, ret_answer);

@@ -8,7 +8,8 @@
 #include <string.h>
 #include <zlib.h>
 
-#define GZIP 16 /* of zlib: its header, not that of zlib itself */
+#define GZIP         16 /* of zlib: its header, not that of zlib itself */
+#define MEMORY_LEVEL 6  /* of zlib: 4096 symbols share a code, not 16384: the tables of a packet are not alike */
 
 static int reserve(struct otlp_packed *p, size_t capacity)
 {
@@ -22,11 +23,11 @@ static int reserve(struct otlp_packed *p, size_t capacity)
     return 0;
 }
 
-static int pack_gzip(struct otlp_packed *p, size_t room, const void *data, size_t size, size_t *ret_size)
+static int pack_gzip(struct otlp_packed *p, unsigned level, size_t room, const void *data, size_t size, size_t *ret_size)
 {
     z_stream z = {0};
     if (size > UINT_MAX ||
-        deflateInit2(&z, Z_BEST_SPEED, Z_DEFLATED, 15 + GZIP, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+        deflateInit2(&z, (int)level, Z_DEFLATED, 15 + GZIP, MEMORY_LEVEL, Z_DEFAULT_STRATEGY) != Z_OK)
         return -ENOMEM;
     size_t capacity = deflateBound(&z, size);
     int r = reserve(p, room + capacity);
@@ -42,10 +43,10 @@ static int pack_gzip(struct otlp_packed *p, size_t room, const void *data, size_
     return r;
 }
 
-int otlp_pack(struct otlp_packed *p, bool gzip, size_t room, const void *data, size_t size, size_t *ret_size)
+int otlp_pack(struct otlp_packed *p, unsigned gzip_level, size_t room, const void *data, size_t size, size_t *ret_size)
 {
-    if (gzip)
-        return pack_gzip(p, room, data, size, ret_size);
+    if (gzip_level)
+        return pack_gzip(p, gzip_level, room, data, size, ret_size);
     int r = reserve(p, room + size);
     if (r < 0)
         return r;

@@ -2,6 +2,7 @@
 #include "sender.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,10 +16,20 @@ static const char *const rpcs[] = {
     [OTLP_SIGNAL_METRICS] = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
     [OTLP_SIGNAL_PROFILES] = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"};
 
+/* Traces and metrics are packed in other people's programs, whose time it is; profiles in the agent, a packet every few seconds. */
+static const unsigned gzip_levels[] = {
+    [OTLP_SIGNAL_TRACES] = 1, [OTLP_SIGNAL_METRICS] = 1, [OTLP_SIGNAL_PROFILES] = 6};
+
+/* UINT_MAX: the program does not end. */
+static unsigned left_ms(const struct otlp_sender *s)
+{
+    const uint64_t closed_ms = s->o.closed_for_ms(s->o.argument);
+    return closed_ms == 0 ? UINT_MAX : closed_ms < CLOSE_MS ? (unsigned)(CLOSE_MS - closed_ms) : 0;
+}
+
 static bool is_overdue(void *argument)
 {
-    const struct otlp_sender *s = argument;
-    return s->o.closed_for_ms(s->o.argument) > CLOSE_MS;
+    return left_ms(argument) == 0;
 }
 
 static int open_connection(struct otlp_sender *s, char *why, size_t why_size)
@@ -34,7 +45,7 @@ static int open_connection(struct otlp_sender *s, char *why, size_t why_size)
                                                    .client_certificate = c->client_certificate,
                                                    .client_key = c->client_key,
                                                    .user_agent = s->o.user_agent,
-                                                   .gzip = c->gzip,
+                                                   .gzip_level = c->gzip ? gzip_levels[s->o.signal] : 0,
                                                    .timeout_ms = c->timeout_ms,
                                                    .is_overdue = is_overdue,
                                                    .argument = s};
@@ -97,8 +108,10 @@ int otlp_sender_deliver(struct otlp_sender *s, const void *data, size_t size, st
         atomic_fetch_add_explicit(s->o.errors, 1, memory_order_relaxed);
         if (s->o.failed)
             s->o.failed(s->o.argument, answer.why);
-        if (again && attempt + 1 < s->o.attempts_max)
-            again = s->o.pause(s->o.argument, pause_ms(s, attempt, &answer));
+        if (again && attempt + 1 < s->o.attempts_max) {
+            const unsigned ms = pause_ms(s, attempt, &answer), left = left_ms(s);
+            again = s->o.pause(s->o.argument, ms < left ? ms : left) && !is_overdue(s);
+        }
     }
     *ret = (struct otlp_delivery){.sent_bytes = answer.sent_bytes,
                                   .is_final = r < 0 && answer.verdict == OTLP_REFUSED,

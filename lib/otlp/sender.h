@@ -21,7 +21,7 @@ struct otlp_sender_options {
     unsigned pause_max_ms;         /* between two of them, unless the receiver asks for more */
     atomic_uint_least64_t *errors; /* counts attempts that failed */
     void (*failed)(void *argument, const char *why); /* is told of each of them; NULL: nobody is */
-    bool (*pause)(void *argument, unsigned ms);      /* false: it was the last one */
+    bool (*pause)(void *argument, unsigned ms);      /* false: that attempt was the last one */
     uint64_t (*closed_for_ms)(void *argument); /* for how long it has been waiting for that; 0: it is not */
     void *argument;
     /* Reads the answers of receivers that are sent JSON (partial_success.h). */

@@ -1,5 +1,5 @@
-/* HTTP and gRPC as the senders of OTLP see them: bytes go in, an answer comes out. One connection belongs to one
- * thread. The one behind it (curl.c) is linked into the agent, and is a library of its own for libsonde, which so
+/* HTTP and gRPC as the senders of OTLP see them, and the agent where it asks the container runtime: bytes go in, an
+ * answer comes out. One connection belongs to one thread. The one behind it (curl.c) is linked into the agent, and is a library of its own for libsonde, which so
  * needs nothing but libc. */
 #pragma once
 
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#define OTLP_TRANSPORT_VERSION  4
+#define OTLP_TRANSPORT_VERSION  5
 #define OTLP_TRANSPORT_SYMBOL   sonde_otlp_transport
 #define OTLP_TRANSPORT_WHY_SIZE 256
 
@@ -20,7 +20,9 @@ struct otlp_transport_options {
     const char *certificate; /* a file of those that are trusted in https; "": the system's */
     const char *client_certificate, *client_key; /* files of who we are; "": nobody asks */
     const char *user_agent;
-    bool gzip;
+    const char *unix_socket;    /* path of one, to which the URL's host is but a name; NULL: none */
+    size_t answer_bytes_max;    /* of a body; 0: 64 KiB */
+    unsigned gzip_level;        /* of what is posted, 1 (fastest) to 9; 0: as it is */
     uint32_t timeout_ms;                /* of one post, from name to answer */
     bool (*is_overdue)(void *argument); /* asked meanwhile: true ends the post */
     void *argument;
@@ -45,7 +47,7 @@ struct otlp_answer {
 struct otlp_transport {
     unsigned version;
     /* -EINVAL with the reason in `why`: not a URL of http or https, or of gRPC one with a path; -ENOMEM. Connects
-     * to nothing yet. */
+     * to nothing yet. -ENOPKG, with the reason as well: there is no libcurl. */
     int (*open)(const struct otlp_transport_options *o, void **ret_connection, char *why, size_t why_size);
     /* 0: an answer, whichever; -errno with answer->why: there was none. Redirects are answers. */
     int (*post)(void *connection, const void *data, size_t size, struct otlp_answer *ret_answer);

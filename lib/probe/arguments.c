@@ -57,6 +57,17 @@ static const char *skip_spaces(const char *text)
     return text + strspn(text, " \t\n");
 }
 
+/* Whether one of the "TYPE NAME"s has this name. */
+static int is_declared(const char *declaration, const char *name, size_t length)
+{
+    for (const char *at = declaration; (at = strchr(at, ' ')) != NULL;) {
+        at++;
+        if (strncmp(at, name, length) == 0 && (at[length] == ',' || at[length] == '\0'))
+            return 1;
+    }
+    return 0;
+}
+
 /* Reads "TYPE NAME" at *text and goes behind it. */
 static int parse_one(const char **text, struct probe_arguments *arguments, size_t *used)
 {
@@ -66,7 +77,8 @@ static int parse_one(const char **text, struct probe_arguments *arguments, size_
         return -EINVAL;
     const char *name = skip_spaces(*text + type_length);
     size_t length = word_length(name);
-    if (!word_is_name(name, length) || name == *text + type_length) {
+    if (!word_is_name(name, length) || name == *text + type_length ||
+        is_declared(arguments->declaration, name, length)) {
         *text = name;
         return -EINVAL;
     }

@@ -75,6 +75,17 @@ static int open_checked(const char *path, const struct probe_image *image)
     return -EPERM;
 }
 
+/* What is mounted noexec takes files and lets nobody attach to them: there shall be none. (Asked of the new file, to
+ * which nobody can be attached yet.) */
+static int check_executable(int fd, const struct probe_image *image)
+{
+    void *place = mmap(NULL, image->size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+    if (place == MAP_FAILED)
+        return -errno;
+    munmap(place, image->size);
+    return 0;
+}
+
 static int make(const char *path, const struct probe_image *image)
 {
     char unfinished[PATH_MAX];
@@ -86,6 +97,8 @@ static int make(const char *path, const struct probe_image *image)
     int r = write_all(fd, image);
     if (r == 0 && fchmod(fd, 0644) < 0)
         r = -errno;
+    if (r == 0)
+        r = check_executable(fd, image);
     /* A link, not a renaming: of several processes that start together, all must use the first one's file. */
     if (r == 0 && link(unfinished, path) < 0 && errno != EEXIST)
         r = -errno;

@@ -11,10 +11,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "../export.h"
+#include "../switch.h"
 #include "file.h"
 #include "image.h"
 #include "object.h"
@@ -172,7 +174,8 @@ SONDE_EXPORT int sonde_probe_add(struct sonde_provider *provider, const char *na
     if (r == 0)
         r = add(provider, name, &parsed, &probe);
     if (bad)
-        warn(provider, "%s is not added: its arguments are wrong at \"%.32s\" (TYPE NAME, ..., up to %d)",
+        warn(provider,
+             "%s is not added: its arguments are wrong at \"%.32s\" (TYPE NAME, ..., up to %d, each name once)",
              name, bad, SONDE_PROBE_ARGUMENTS_MAX);
     else if (r == -EINVAL)
         warn(provider, "\"%.32s\" is not added: names are C identifiers of up to %d bytes", name,
@@ -185,18 +188,29 @@ SONDE_EXPORT int sonde_probe_add(struct sonde_provider *provider, const char *na
     return r;
 }
 
-/* A file for the image, in the directory if there is one to be had, otherwise in memory. */
-static int open_file(struct sonde_provider *provider, const struct probe_image *image)
+static const char *noexec(const char *directory)
 {
+    struct statvfs status;
+    return statvfs(directory, &status) == 0 && status.f_flag & ST_NOEXEC ? " (it is mounted noexec)" : "";
+}
+
+/* From a file in the directory if there is one to be had that may be mapped, otherwise in memory. */
+static int load_object(struct sonde_provider *provider, struct probe_object *object,
+                       const struct probe_image *image)
+{
+    int fd, r;
     if (provider->directory) {
-        int fd = probe_file_in_directory(provider->directory, provider->name, image);
-        if (fd >= 0)
-            return fd;
+        fd = probe_file_in_directory(provider->directory, provider->name, image);
+        r = fd < 0 ? fd : probe_object_load(object, image, fd);
+        if (r == 0)
+            return 0;
         if (!provider->warned_of_directory)
-            warn(provider, "no file in %s: %s; in memory instead", provider->directory, strerror(-fd));
+            warn(provider, "no file in %s: %s%s; in memory instead", provider->directory, strerror(-r),
+                 noexec(provider->directory));
         provider->warned_of_directory = 1;
     }
-    return probe_file_in_memory(provider->name, image);
+    fd = probe_file_in_memory(provider->name, image);
+    return fd < 0 ? fd : probe_object_load(object, image, fd);
 }
 
 static int load(struct sonde_provider *provider, struct loaded *loaded)
@@ -214,8 +228,7 @@ static int load(struct sonde_provider *provider, struct loaded *loaded)
     free(entries);
     if (r < 0)
         return r;
-    int fd = open_file(provider, &image);
-    r = fd < 0 ? fd : probe_object_load(&loaded->object, &image, fd);
+    r = load_object(provider, &loaded->object, &image);
     for (size_t i = 0; r == 0 && i < loaded->count; i++) {
         struct probe *probe = provider->probes[loaded->first + i];
         const uint8_t *stub = loaded->object.place + image.stubs_offset + i * PROBE_STUB_SIZE;
@@ -250,6 +263,8 @@ static int load_new(struct sonde_provider *provider)
 SONDE_EXPORT int sonde_provider_load(struct sonde_provider *provider)
 {
     int r = probe_site_machine() == 0 ? -ENOSYS : 0;
+    if (sonde_switched_off())
+        return -ECANCELED; /* asked for: no warning */
     lock(provider);
     for (struct loaded *loaded = provider->loaded; r == 0 && loaded; loaded = loaded->next)
         if (loaded->object.fd < 0)

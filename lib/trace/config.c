@@ -102,7 +102,8 @@ static int set_level(struct sonde_trace_config *c, const char *value, struct rea
 {
     unsigned level;
     if (trace_parse_level(value, true, &level) < 0) {
-        snprintf(why->text, sizeof(why->text), "invalid value for trace level option: %.200s", value);
+        snprintf(why->text, sizeof(why->text), "invalid value for trace level option: %.200s. Available levels are OFF, TIMESTAMPS and TENSORS",
+                 value);
         return -EINVAL;
     }
     c->values.level |= level;

@@ -1,10 +1,14 @@
-/* traceparent and tracestate. Space around the value is none of ours: a server's HTTP parser has taken it
+/* traceparent and tracestate, by Level 2 of the standard. Space around the value is none of ours: a server's HTTP parser has taken it
  * off.
  */
 #include "context.h"
 
 #include <errno.h>
 #include <string.h>
+
+#include <sonde/trace.h>
+
+#include "../export.h"
 
 /* Two digits, lower case as the standard has it. */
 static int read_byte(const char *p, uint8_t *ret)
@@ -85,17 +89,15 @@ static bool is_lower_or_digit(char c)
     return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
 }
 
-/* `vendor` or `tenant@vendor`. Level 2 of the standard lets a key begin with a digit; so do we. */
+/* Level 1 wanted a letter first, and of `tenant@vendor` a tenant of up to 241 bytes and a vendor of up to 14;
+ * Level 2 takes an @ as any other. */
 static bool is_key(const char *key, size_t size)
 {
-    const char *at = memchr(key, '@', size);
+    static const char others[] = {'_', '-', '*', '/', '@'};
     if (size == 0 || size > 256 || !is_lower_or_digit(*key))
         return false;
-    if (at &&
-        (at - key > 241 || key + size - at - 1 > 14 || key + size - at - 1 < 1 || !is_lower_or_digit(at[1])))
-        return false;
     for (const char *p = key; p < key + size; p++)
-        if (p != at && !is_lower_or_digit(*p) && !strchr("_-*/", *p))
+        if (!is_lower_or_digit(*p) && !memchr(others, *p, sizeof(others)))
             return false;
     return true;
 }
@@ -140,4 +142,17 @@ bool trace_state_is_valid(const char *tracestate, size_t size)
         p = next + 1;
     }
     return count > 0;
+}
+
+/* --- for those who pass on what came --------------------------------------------------------- */
+
+SONDE_EXPORT int sonde_trace_parent_is_valid(const char *traceparent)
+{
+    struct trace_context unused;
+    return traceparent && trace_context_parse(traceparent, &unused) == 0;
+}
+
+SONDE_EXPORT int sonde_trace_state_is_valid(const char *tracestate)
+{
+    return tracestate && trace_state_is_valid(tracestate, strlen(tracestate));
 }

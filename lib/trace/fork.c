@@ -3,6 +3,7 @@
  * and process's context: all the process's, not a manager's. */
 #include "fork.h"
 
+#include "../switch.h"
 #include "manager.h"
 #include "probes.h"
 #include "process_context.h"
@@ -58,7 +59,8 @@ int trace_fork_add(struct sonde_trace_manager *manager)
     pthread_mutex_lock(&list_lock);
     if (!list) {
         trace_probes_load();
-        trace_process_context_publish(manager->config);
+        if (!sonde_switched_off())
+            trace_process_context_publish(manager->config);
     }
     manager->next = list;
     list = manager;

@@ -139,18 +139,18 @@ static bool pause_exporter(void *argument, unsigned ms)
     struct trace_metrics_exporter *e = argument;
     struct timespec until = trace_deadline(ms);
     pthread_mutex_lock(&e->lock);
-    while (!e->stop && pthread_cond_timedwait(&e->wake, &e->lock, &until) != ETIMEDOUT)
+    bool stopped = e->stop; /* the end cuts short only the pause that it comes into: the next attempt is now */
+    while (e->stop == stopped && pthread_cond_timedwait(&e->wake, &e->lock, &until) != ETIMEDOUT)
         ;
-    bool goes_on = !e->stop;
     pthread_mutex_unlock(&e->lock);
-    return goes_on;
+    return true;
 }
 
 static uint64_t closed_for_ms(void *argument)
 {
     struct trace_metrics_exporter *e = argument;
     uint64_t closed_ns = atomic_load(&e->closed_ns);
-    return closed_ns ? (sonde_trace_now_ns() - closed_ns) / 1000000 : 0;
+    return closed_ns ? (sonde_trace_now_ns() - closed_ns) / 1000000 + 1 : 0; /* never 0, which says that it is not */
 }
 
 /* Under the lock. */

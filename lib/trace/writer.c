@@ -101,21 +101,20 @@ static void nap(struct trace_writer *w)
         ;
 }
 
-bool trace_writer_pause(struct trace_writer *w, unsigned ms)
+void trace_writer_pause(struct trace_writer *w, unsigned ms)
 {
     struct timespec until = trace_deadline(ms);
     pthread_mutex_lock(&w->lock);
-    while (!w->stop && pthread_cond_timedwait(&w->wake, &w->lock, &until) != ETIMEDOUT)
+    bool stopped = w->stop;
+    while (w->stop == stopped && pthread_cond_timedwait(&w->wake, &w->lock, &until) != ETIMEDOUT)
         ;
-    bool goes_on = !w->stop;
     pthread_mutex_unlock(&w->lock);
-    return goes_on;
 }
 
 uint64_t trace_writer_closed_for_ms(struct trace_writer *w)
 {
     uint64_t closed_ns = atomic_load(&w->closed_ns);
-    return closed_ns ? (sonde_trace_now_ns() - closed_ns) / 1000000 : 0;
+    return closed_ns ? (sonde_trace_now_ns() - closed_ns) / 1000000 + 1 : 0; /* never 0, which says that it is not */
 }
 
 /* Under the lock. Until somebody pushes: they look at `idle` after they have pushed, we at the stack after

@@ -1,4 +1,5 @@
 """What stands in for the native part where it cannot be loaded: the same calls, to which nobody can attach."""
+import re
 
 
 class Probe:
@@ -8,6 +9,17 @@ class Probe:
 
     def fire(self, *arguments):
         pass
+
+
+class Enabled:
+    """Nobody is attached to any of its probes."""
+    __slots__ = ()
+
+    def __init__(self, *probes):
+        pass
+
+    def __bool__(self):
+        return False
 
 
 class Provider:
@@ -30,14 +42,30 @@ class Refused(ValueError):
     pass
 
 
+# W3C Trace Context Level 2, as lib/trace/context.c reads it.
+_BODY = "-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}"
+_PARENT = re.compile(rf"00{_BODY}|(?!00|ff)[0-9a-f]{{2}}{_BODY}(?:-[\t -~]*)?")
+_MEMBER = re.compile(r"([a-z0-9][a-z0-9_\-*/@]{0,255})=[ -+\--<>-~]{0,255}[!-+\--<>-~]")
+
+
+def _is_state(text):
+    members = [_MEMBER.fullmatch(member) for member in (part.strip(" \t") for part in text.split(",")) if member]
+    return 0 < len(members) <= 32 and None not in members and len({member[1] for member in members}) == len(members)
+
+
+def _text(header):
+    text = header.decode("latin-1") if isinstance(header, bytes) else header
+    return text if isinstance(text, str) else ""
+
+
 class Trace:
     """A request that is not traced."""
-    __slots__ = ("_headers",)
+    __slots__ = ("_parent", "_state")
     id = level = 0
     active = False
 
-    def __init__(self, **headers):
-        self._headers = headers
+    def __init__(self, traceparent=None, tracestate=None):
+        self._parent, self._state = traceparent, tracestate
 
     def __bool__(self):
         return False
@@ -55,8 +83,10 @@ class Trace:
         return self
 
     def context(self):
-        headers = {name: value.decode("latin-1") if isinstance(value, bytes) else value for name, value in self._headers.items() if value}
-        return headers if "traceparent" in headers else {}
+        parent, state = _text(self._parent), _text(self._state)
+        if not _PARENT.fullmatch(parent):
+            return {}
+        return {"traceparent": parent, "tracestate": state} if _is_state(state) else {"traceparent": parent}
 
     def working(self):
         return self
@@ -95,7 +125,7 @@ class Model:
         return Generation()
 
     def start(self, request_id=None, traceparent=None, tracestate=None):
-        return Trace(traceparent=traceparent, tracestate=tracestate) if traceparent else _untraced
+        return Trace(traceparent, tracestate) if traceparent else _untraced
 
 
 class Manager:

@@ -66,7 +66,8 @@ class TraceMiddleware:
         named = self._model_of(scope)
         model, is_new = self._models.find(named) if named else (None, False)
         if model is None:
-            scope["sonde.trace"] = _untraced
+            parent, state = _context_of(scope["headers"])
+            scope["sonde.trace"] = trace.Trace(parent, state) if parent else _untraced
             await (self._watch(named, scope, receive, send) if is_new else self.app(scope, receive, send))
             return
         scope["sonde.trace"] = t = model.start(None, *_context_of(scope["headers"]))

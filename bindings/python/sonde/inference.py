@@ -9,7 +9,7 @@ name. `sonde.mlserver` puts it into MLServer.
 """
 from fnmatch import fnmatchcase
 
-from . import Pair, Provider, _silent
+from . import Pair, Provider
 
 # NAME_begin("u64 id, " + these) and NAME_end("u64 id, u8 success").
 PAIRS = {
@@ -24,7 +24,7 @@ EVENTS = {
     "cache_hit": "u64 request, str model",
     "cache_miss": "u64 request, str model",
     "batch_enter": "u64 id, str model, u32 length, u64 request",
-    "batch_leave": "u64 id, str model, u64 batch",
+    "batch_leave": "u64 id, str model, u64 batch, u32 length",
     "batch_formed": "u64 id, str model, u32 requests, u32 limit",
     "worker_dispatch": "u64 id, str model, i32 worker, u32 length, u64 cause, str method",
     "worker_dequeue": "u64 id, str model, str method",
@@ -36,15 +36,15 @@ EVENTS = {
 
 
 class _Chosen:
-    """A provider of which only the probes exist whose names match."""
+    """A provider of which only the probes exist whose names match; the others are those of one that is never loaded."""
 
-    def __init__(self, provider, patterns):
-        self.provider, self.patterns, self.unmatched = provider, patterns, set(patterns)
+    def __init__(self, name, provider, patterns):
+        self.provider, self.never, self.patterns, self.unmatched = provider, Provider(name), patterns, set(patterns)
 
     def add(self, name, arguments):
         matching = [pattern for pattern in self.patterns if fnmatchcase(name, pattern)]
         self.unmatched.difference_update(matching)
-        return self.provider.add(name, arguments) if matching else _silent.Probe()
+        return (self.provider if matching else self.never).add(name, arguments)
 
 
 class Inference:
@@ -53,7 +53,7 @@ class Inference:
 
     def __init__(self, name, patterns=("*",), directory=None):
         self.provider = Provider(name, directory)
-        chosen = _Chosen(self.provider, [patterns] if isinstance(patterns, str) else list(patterns))
+        chosen = _Chosen(name, self.provider, [patterns] if isinstance(patterns, str) else list(patterns))
         for pair, arguments in PAIRS.items():
             setattr(self, pair, Pair(chosen, pair, arguments))
         for event, arguments in EVENTS.items():

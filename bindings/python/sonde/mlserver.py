@@ -5,7 +5,8 @@
 MLServer imports what that names in its main process and, with its settings, in every worker. The import wraps the two places where those begin;
 there the wrappers of the families below are put on, once what they replace has been found to look as expected. A family that does not fit this
 MLServer is left out and named in one warning. What a wrapper asks MLServer's objects for, it asks in callables, which are called only while
-somebody is attached and may fail: nothing here ends a server or a request.
+somebody is attached and may fail: nothing here ends a server or a request. A wrapper on a request's way first tests, by an Enabled, whether anybody is attached
+to any of its probes; while nobody is, that is all it does.
 """
 import contextlib
 import contextvars
@@ -17,6 +18,7 @@ import os
 import threading
 import warnings
 
+from . import Enabled
 from .inference import Inference
 from .pair import next_id
 
@@ -29,7 +31,14 @@ def repository(root, probes=None, directory=None, implementation="mlserver.repos
     the arguments: `probes`, patterns of those that are to exist; `directory`, where they are put as a file; `implementation`, another
     repository, with what else it takes."""
     module, _, name = implementation.rpartition(".")
-    return getattr(importlib.import_module(module), name)(root=root, **arguments)
+    made_by = getattr(importlib.import_module(module), name)
+    taken = inspect.signature(made_by).parameters
+    if not any(one.kind is one.VAR_KEYWORD for one in taken.values()):
+        unknown = sorted(arguments.keys() - taken.keys())
+        if unknown:
+            _warn(f"model_repository_implementation_args: {implementation} takes no {', '.join(unknown)}: left out")
+        arguments = {name: value for name, value in arguments.items() if name in taken}
+    return made_by(root=root, **arguments)
 
 
 @contextlib.contextmanager
@@ -76,16 +85,20 @@ def _models(probes, put):
 
 def _requests(probes, put):
     from mlserver.handlers import DataPlane
+    anybody = probes.request.enabled
 
     def infer(self, payload, name, version=None):
-        return (seen if probes.request.enabled else once)(self, payload, name, version)
+        return (seen if anybody else once)(self, payload, name, version)
 
     async def seen(self, payload, name, version):
         work = probes.request(name, version, False, lambda: payload.id)
         with work, _working_for(work.id):
             return await once(self, payload, name, version)
 
-    async def infer_stream(self, payloads, name, version=None):
+    def infer_stream(self, payloads, name, version=None):
+        return (seen_stream if anybody else stream)(self, payloads, name, version)
+
+    async def seen_stream(self, payloads, name, version):
         work = probes.request(name, version, True)
         with work, _working_for(work.id):
             answers = stream(self, payloads, name, version)
@@ -101,13 +114,17 @@ def _requests(probes, put):
 def _cache(probes, put):
     from mlserver.context import model_name_var
     from mlserver.handlers import DataPlane
+    anybody = Enabled(probes.cache_hit, probes.cache_miss)
 
     def _create_response_cache(self):
         cache = create(self)
         lookup = cache.lookup
 
         @functools.wraps(lookup)
-        async def look(key):
+        def look(key):
+            return (seen if anybody else lookup)(key)
+
+        async def seen(key):
             found = await lookup(key)
             (probes.cache_hit if found != "" else probes.cache_miss).fire(_cause.get(), model_name_var.get)
             return found
@@ -119,6 +136,8 @@ def _cache(probes, put):
 
 def _batches(probes, put):
     from mlserver.batching.adaptive import AdaptiveBatcher as Batcher
+    anybody_queues = Enabled(probes.batch_enter, probes.batch_leave)
+    anybody = Enabled(anybody_queues, probes.batch_formed)
 
     def waiting(batcher):
         """The ids of the requests that wait, by their objects: of those that came while somebody was attached. (MLServer's own queue is
@@ -126,12 +145,13 @@ def _batches(probes, put):
         return vars(batcher).setdefault("_sonde_waiting", {})
 
     def leave(batcher, request, batch):
-        number = waiting(batcher).pop(id(request), None)
+        ids = waiting(batcher)
+        number = ids.pop(id(request), None)
         if number is not None:
-            probes.batch_leave.fire(number, lambda: batcher._model.name, batch)
+            probes.batch_leave.fire(number, lambda: batcher._model.name, batch, len(ids))
 
     def predict(self, req):
-        return (seen if probes.batch_enter.enabled or probes.batch_leave.enabled else queue)(self, req)
+        return (seen if anybody_queues else queue)(self, req)
 
     async def seen(self, req):
         number, ids = next_id(), waiting(self)
@@ -145,6 +165,9 @@ def _batches(probes, put):
     async def _batch_requests(self):
         _cause.set(0)  # one of the requests began this task, which works for all of them
         async for batch in batches(self):
+            if not (anybody or waiting(self)):
+                yield batch
+                continue
             number = next_id()
             _cause.set(number)
             probes.batch_formed.fire(number, lambda: self._model.name, lambda: len(batch.inference_requests), lambda: self._max_batch_size)
@@ -185,15 +208,17 @@ def _dispatches(probes, put):
     """From the main process to a worker and back."""
     from mlserver.parallel.dispatcher import AsyncResponses
     from mlserver.parallel.worker import Worker
+    dispatch, reply, arrival = (Enabled(probe) for probe in (probes.worker_dispatch, probes.worker_reply, probes.worker_resolve))
+    work = Enabled(probes.worker_dequeue, probes.predict.enabled)
 
     def send_request(self, request_message):
-        if probes.worker_dispatch.enabled:
+        if dispatch:
             probes.worker_dispatch.fire(lambda: _number(request_message.id), lambda: request_message.model_name, lambda: self.pid,
                                         lambda: self._requests.qsize(), _cause.get(), lambda: request_message.method_name)
         return send(self, request_message)
 
     def _process_request(self, request):
-        if not (probes.worker_dequeue.enabled or probes.predict.enabled):
+        if not work:
             return process(self, request)
         probes.worker_dequeue.fire(lambda: _number(request.id), lambda: request.model_name, lambda: request.method_name)
         return working(self, request)
@@ -203,12 +228,12 @@ def _dispatches(probes, put):
         return await process(worker, request)
 
     def _handle_response(self, process_task):
-        if probes.worker_reply.enabled:
+        if reply:
             probes.worker_reply.fire(lambda: _number(process_task.result().id), lambda: process_task.result().exception is None)
         return handle(self, process_task)
 
     def resolve(self, response):
-        if probes.worker_resolve.enabled:
+        if arrival:
             probes.worker_resolve.fire(lambda: _number(response.id), lambda: response.exception is None)
         return take(self, response)
 
@@ -309,7 +334,8 @@ def begin(settings):
     try:
         chosen = settings.model_repository_implementation_args
         if _installed.acquire(blocking=False):
-            install(chosen.get("probes") or ["*"], chosen.get("directory"))
+            patterns = chosen.get("probes")
+            install(["*"] if patterns is None else patterns, chosen.get("directory"))
     except Exception as error:  # whatever it is, it is not the server's
         _warn(f"no probes: {error}")
 

@@ -4,6 +4,8 @@ import inspect
 import itertools
 import os
 
+from . import Enabled
+
 
 class _Numbers:
     """Numbers of pieces of work, different in every process of a pool: the upper half is the process."""
@@ -69,20 +71,18 @@ class Pair:
         with pair(model): ...                   a piece of work in a block
         work = pair(model); ...; work.end()     one that ends elsewhere, in another thread perhaps
         @pair.around(lambda self, x: self.name) each call of a function, a coroutine or a generator; the callable says the arguments
+
+    `enabled` is the Enabled of both: true while somebody is attached to either.
     """
-    __slots__ = ("_begin", "_end")
+    __slots__ = ("_begin", "_end", "enabled")
 
     def __init__(self, provider, name, arguments=""):
         self._begin = provider.add(f"{name}_begin", ", ".join(filter(None, ["u64 id", arguments])))
         self._end = provider.add(f"{name}_end", "u64 id, u8 success")
-
-    @property
-    def enabled(self):
-        """Whether somebody is attached to either."""
-        return self._begin.enabled or self._end.enabled
+        self.enabled = Enabled(self._begin, self._end)
 
     def __call__(self, *arguments):
-        if not (self._begin.enabled or self._end.enabled):
+        if not self.enabled:
             return _unseen
         id = _numbers.next()
         self._begin.fire(id, *arguments)
@@ -90,8 +90,10 @@ class Pair:
 
     def around(self, arguments=None):
         """A decorator. `arguments(*args, **kwargs)` gives the value, or the tuple of values, that begin is fired with."""
+        anybody = self.enabled
+
         def begin(args, kwargs):
-            if not self.enabled:
+            if not anybody:
                 return _unseen
             return self(*_said(arguments, args, kwargs))
 
@@ -99,7 +101,7 @@ class Pair:
             if inspect.iscoroutinefunction(function):
                 @functools.wraps(function)
                 async def wrapper(*args, **kwargs):
-                    if not self.enabled:
+                    if not anybody:
                         return await function(*args, **kwargs)
                     with begin(args, kwargs):
                         return await function(*args, **kwargs)
@@ -121,6 +123,8 @@ class Pair:
             else:
                 @functools.wraps(function)
                 def wrapper(*args, **kwargs):
+                    if not anybody:
+                        return function(*args, **kwargs)
                     with begin(args, kwargs):
                         return function(*args, **kwargs)
             return wrapper

@@ -145,7 +145,7 @@ static void test_messages(void **state)
     expect_message("", 0, none, NULL);
     expect_message("\1\0\0\0\3abc", 8, gzip, NULL);
     for (size_t i = 0; i < 2; i++) { /* what fits, and a byte more */
-        assert_int_equal(otlp_pack(&p, true, OTLP_GRPC_PREFIX_BYTES, long_text, 16 + i, &size), 0);
+        assert_int_equal(otlp_pack(&p, 6, OTLP_GRPC_PREFIX_BYTES, long_text, 16 + i, &size), 0);
         assert_int_equal(otlp_grpc_put_prefix(p.data, true, size - OTLP_GRPC_PREFIX_BYTES), 0);
         expect_message((char *)p.data, size, gzip, i == 0 ? long_text : NULL);
         expect_message((char *)p.data, size, none, NULL);

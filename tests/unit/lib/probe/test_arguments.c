@@ -38,7 +38,7 @@ static void declarations(void **state)
         {" \t\n", "", 0},
         {"i8 a", "i8 a", 1},
         {"  str   model ,u32\tqueue_len  ", "str model, u32 queue_len", 2},
-        {"u8 a,u8 a", "u8 a, u8 a", 2},
+        {"u8 a,u8 ab", "u8 a, u8 ab", 2},
         {"ptr ptr, f64 f64", "ptr ptr, f64 f64", 2},
         {"i64 " LONGEST, "i64 " LONGEST, 1},
     };
@@ -72,6 +72,8 @@ static void faults(void **state)
         {"char *a", "char *a"},
         {"str \xff", "\xff"},
         {"a: str", "a: str"},
+        {"str a, u8 a", "a"},
+        {"str aa, u8 a, i64 aa", "aa"},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         struct probe_arguments arguments = {.count = 42};
@@ -95,8 +97,8 @@ static void at_most_twelve(void **state)
     assert_int_equal(probe_arguments_parse(more, &arguments, &bad), -E2BIG);
     assert_string_equal(bad, "u8 m");
     for (int i = 0; i < 12; i++)
-        snprintf(longest + strlen(longest), sizeof(longest) - strlen(longest), "%su64 " LONGEST,
-                 i ? ", " : "");
+        snprintf(longest + strlen(longest), sizeof(longest) - strlen(longest), "%su64 %c%s", i ? ", " : "",
+                 'a' + i, LONGEST + 1);
     assert_int_equal(probe_arguments_parse(longest, &arguments, &bad), 0);
     assert_string_equal(arguments.declaration, longest);
 }

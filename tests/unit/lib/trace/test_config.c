@@ -106,7 +106,8 @@ static void errors_as_there(void **state)
         "count=99999999999",
         "Bad option: \"--trace-config count\".\nProvided option value is out of bound. Got 99999999999");
     expect_error("level=nope",
-                 "Bad option: \"--trace-config level\".\ninvalid value for trace level option: nope");
+                 "Bad option: \"--trace-config level\".\ninvalid value for trace level option: nope. "
+                 "Available levels are OFF, TIMESTAMPS and TENSORS");
     expect_error("mode=nope",
                  "Bad option: \"--trace-config mode\".\ninvalid value for trace mode option: nope" MODES);
     expect_error(",rate=1",
@@ -229,7 +230,8 @@ static void deprecated_flags(void **state)
     assert_int_equal(sonde_trace_config_set(c, "--trace-rate", "x", why, sizeof(why)), -EINVAL);
     assert_string_equal(why, "Bad option: \"--trace-rate\".\nInvalid option value. Got x");
     assert_int_equal(sonde_trace_config_set(c, "--trace-level", "nope", why, sizeof(why)), -EINVAL);
-    assert_string_equal(why, "Bad option: \"--trace-level\".\ninvalid value for trace level option: nope");
+    assert_string_equal(why, "Bad option: \"--trace-level\".\ninvalid value for trace level option: nope. "
+                             "Available levels are OFF, TIMESTAMPS and TENSORS");
     assert_int_equal(sonde_trace_config_set(c, "--trace", "x", why, sizeof(why)), -ENOENT);
     assert_int_equal(sonde_trace_config_set(c, "--trace-mode", "x", why, sizeof(why)), -ENOENT);
     assert_int_equal(c->values.rate, 5);

@@ -217,11 +217,12 @@ static void w3c_vectors(void **state)
     };
     struct trace_context c;
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
-        if (trace_context_parse(good[i], &c) != 0)
+        if (trace_context_parse(good[i], &c) != 0 || !sonde_trace_parent_is_valid(good[i]))
             fail_msg("refused: %s", good[i]);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
-        if (trace_context_parse(bad[i], &c) != -EINVAL)
+        if (trace_context_parse(bad[i], &c) != -EINVAL || sonde_trace_parent_is_valid(bad[i]))
             fail_msg("taken: %s", bad[i]);
+    assert_false(sonde_trace_parent_is_valid(NULL));
     assert_int_equal(trace_context_parse(SAMPLED, &c), 0);
     assert_int_equal(c.flags, 1);
     assert_int_equal(c.trace_id[0], 0x0a);

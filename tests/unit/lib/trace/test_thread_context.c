@@ -409,6 +409,18 @@ static void a_child_begins_anew(void **state)
     fixture_close(&f);
 }
 
+/* Of a child under a filter: 77 is that none can be set here. */
+static void expect_good_end(pid_t pid)
+{
+    int status = 1;
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
+        print_message("no seccomp filter can be set\n");
+        skip();
+    }
+    assert_int_equal(status, 0);
+}
+
 /* Requests are traced and threads enter all the same. Without a name for the process's context nobody finds
  * it, and there are no attributes; kernels differ in whether memory that is no file can have one. */
 static void what_a_sandbox_refuses(void **state)
@@ -435,14 +447,31 @@ static void what_a_sandbox_refuses(void **state)
             fixture_close(&f);
             _exit(!good);
         }
-        int status = 1;
-        assert_int_equal(waitpid(pid, &status, 0), pid);
-        if (WIFEXITED(status) && WEXITSTATUS(status) == 77) {
-            print_message("no seccomp filter can be set\n");
-            skip();
-        }
-        assert_int_equal(status, 0);
+        expect_good_end(pid);
     }
+}
+
+/* Where a sandbox kills for what only outsiders need, and SONDE_PROBES=off says so. */
+static void switched_off(void **state)
+{
+    (void)state;
+    pid_t pid = fork();
+    if (pid == 0) {
+        struct fixture f;
+        struct seen s;
+        setenv("SONDE_PROBES", "off", 1);
+        if (!kill_for_new_code())
+            _exit(77);
+        fixture_open(&f, "rate=1", "level=TIMESTAMPS");
+        struct sonde_trace *t = sonde_trace_start(f.model, NULL);
+        sonde_trace_enter(t);
+        bool good = look(&s) && s.span_id != 0 && !find_context();
+        sonde_trace_end(t, SONDE_TRACE_OK, NULL);
+        good &= sonde_trace_manager_flush(f.manager, 20000) == 0 && fixture_stats(&f).written == 1;
+        fixture_close(&f);
+        _exit(!good);
+    }
+    expect_good_end(pid);
 }
 
 int main(void)
@@ -457,6 +486,7 @@ int main(void)
         cmocka_unit_test(another_was_there_first),
         cmocka_unit_test(a_child_begins_anew),
         cmocka_unit_test(what_a_sandbox_refuses),
+        cmocka_unit_test(switched_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
