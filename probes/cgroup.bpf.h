@@ -49,19 +49,24 @@ static __always_inline __u64 cgroup_id(struct cgroup *cgroup)
     return BPF_CORE_READ(cgroup, kn, id);
 }
 
+#define CGROUP_LEVELS_MAX 16
+
+static __always_inline struct cgroup *cgroup_parent(struct cgroup *cgroup)
+{
+    struct cgroup_subsys_state *parent = BPF_CORE_READ(cgroup, self.parent);
+
+    return parent ? BPF_CORE_READ(parent, cgroup) : NULL;
+}
+
 /* A cgroup is asked for with everything below it. */
 static __always_inline bool cgroup_wanted(struct cgroup *cgroup, void *wanted_ids)
 {
-    for (int level = 0; level < 16 && cgroup; level++) {
+    for (int level = 0; level < CGROUP_LEVELS_MAX && cgroup; level++) {
         __u64 id = cgroup_id(cgroup);
-        struct cgroup_subsys_state *parent;
 
         if (bpf_map_lookup_elem(wanted_ids, &id))
             return true;
-        parent = BPF_CORE_READ(cgroup, self.parent);
-        if (!parent)
-            return false;
-        cgroup = BPF_CORE_READ(parent, cgroup);
+        cgroup = cgroup_parent(cgroup);
     }
     return false;
 }

@@ -1,12 +1,17 @@
 /* The kernel half of CPU profiling: runs on every tick of a CPU's perf event, decides whether the task at
  * hand is asked for, walks its kernel and user stack and writes one record of variable length (cpu.h) into
- * the ring.
+ * the ring. The same for other events than the clock's: those that the kernel counts come the same way, tracepoints
+ * and probes of user space by programs of their own, of which one is loaded.
  *
- * Loses: records that find the ring full or no room to be made in, and stack copies when the ring is half full (struct cpu_stats).
+ * Loses: records that find the ring full or no room to be made in, stack copies when the ring is half full, events in the middle of
+ * another one (struct cpu_stats).
  * Whatever is not asked for is a constant that the verifier removes with the code and the maps behind it. */
 #include "python.bpf.h"
 
 #include "filter.bpf.h"
+#include "go_labels.bpf.h"
+#include "target.bpf.h"
+#include "thread_context.bpf.h"
 #include "thread_link.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -14,6 +19,11 @@ char LICENSE[] SEC("license") = "GPL";
 /* Changed while we run, when the agent's budget is short. */
 volatile __u64 weight_ns = 0;
 volatile __u32 no_copies = 0;
+
+/* Of events that are counted here, one in so many is taken. */
+const volatile __u64 event_period = 1;
+const volatile bool counts_seen = false;
+volatile __u32 enabled = 0; /* from start to stop: tracepoints and probes run from when they are attached */
 
 /* When the reader was called last for a copied stack. */
 volatile __u64 called_ns = 0;
@@ -26,7 +36,8 @@ struct {
     __type(value, struct cpu_stats);
 } stats SEC(".maps");
 
-static __always_inline int sample_user(struct perf_sample_context *ctx, struct unwind_scratch *scratch,
+/* `at`: where the CPU was; NULL: somewhere in the kernel. */
+static __always_inline int sample_user(const struct user_registers *at, struct unwind_scratch *scratch,
                                        struct cpu_stats *stat, struct task_struct *task)
 {
     struct unwind_walk *w = &scratch->walk;
@@ -36,8 +47,8 @@ static __always_inline int sample_user(struct perf_sample_context *ctx, struct u
 
     if ((BPF_CORE_READ(task, flags) & PF_KTHREAD) || !BPF_CORE_READ(task, mm))
         return UNWIND_END_NO_USER;
-    if (user_mode(&ctx->regs)) {
-        if (!walk_begin(w, &ctx->regs))
+    if (at && user_mode(at)) {
+        if (!walk_begin(w, at))
             return UNWIND_END_UNSUPPORTED;
     } else {
         sample_of(scratch)->flags |= CPU_SAMPLE_LEAF_IN_KERNEL;
@@ -67,6 +78,28 @@ static __always_inline bool reader_is_needed(const struct cpu_sample *s)
     return true;
 }
 
+/* Behind the record of `size` bytes the labels of the goroutine that the thread runs; how many bytes that is. */
+static __always_inline __u64 sample_labels(struct unwind_scratch *scratch, struct cpu_stats *stat, __u64 size)
+{
+    struct cpu_sample *s = sample_of(scratch);
+    struct go_labels_scratch *labels = go_labels_of_current(s->h.pid) ? go_labels_scratch_get() : NULL;
+    __u64 at = size - sizeof(*s), bytes;
+
+    if (!labels)
+        return 0;
+    bytes = labels->count * sizeof(labels->label[0]);
+    UNWIND_SAME_REGISTER(at);
+    UNWIND_SAME_REGISTER(bytes);
+    if (at > sizeof(scratch->data) - sizeof(labels->label) || bytes > sizeof(labels->label) ||
+        bpf_probe_read_kernel((__u8 *)scratch->data + at, bytes, labels->label)) {
+        stat->labels_lost++;
+        return 0;
+    }
+    stat->labels_lost += labels->is_incomplete;
+    s->labels = labels->count;
+    return bytes;
+}
+
 /* Behind the record of `size` bytes what the thread works for; how many bytes that is. */
 static __always_inline __u64 sample_link(struct unwind_scratch *scratch, struct cpu_stats *stat, struct task_struct *task,
                                          __u64 size)
@@ -75,6 +108,8 @@ static __always_inline __u64 sample_link(struct unwind_scratch *scratch, struct 
     const struct link_ids *ids = links ? link_of_current(task, s->h.tid) : NULL;
     __u64 at = size - sizeof(*s);
 
+    if (!ids && context_of_current(s->h.pid))
+        ids = context_ids_get();
     if (!ids)
         return 0;
     UNWIND_SAME_REGISTER(at);
@@ -87,17 +122,34 @@ static __always_inline __u64 sample_link(struct unwind_scratch *scratch, struct 
     return sizeof(*ids);
 }
 
-static __always_inline void sample_send(struct unwind_scratch *scratch, struct cpu_stats *stat, struct task_struct *task)
+static __always_inline struct cpu_stats *stats_get(void)
 {
-    struct cpu_sample *s = sample_of(scratch);
-    __u64 flags = BPF_RB_NO_WAKEUP, size = sample_finish(scratch);
+    __u32 zero = 0;
 
-    size += sample_interpreted(scratch, stat, size);
+    return bpf_map_lookup_elem(&stats, &zero);
+}
+
+/* The record in the CPU's scratch, with what belongs behind it. A global function of nothing: the verifier checks it once, and not once
+ * for each way that led here. */
+__noinline int sample_send(void)
+{
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    struct cpu_stats *stat = stats_get();
+    __u64 flags = BPF_RB_NO_WAKEUP, size;
+    struct cpu_sample *s;
+
+    if (!scratch || !stat)
+        return 0;
+    s = sample_of(scratch);
+    size = sample_finish(scratch);
+    size += sample_interpreted(scratch, &stat->interpreted_lost, size);
+    size += sample_labels(scratch, stat, size);
     size += sample_link(scratch, stat, task, size);
 
     if (size > sizeof(*s) + sizeof(scratch->data)) {
         stat->no_room++;
-        return;
+        return 0;
     }
     s->h.size_bytes = size;
     /* The reader comes by itself now and then; it is called when a quarter is full, and for a copied stack: the
@@ -108,30 +160,22 @@ static __always_inline void sample_send(struct unwind_scratch *scratch, struct c
         stat->ring_full++;
     else
         stat->samples++;
+    return 0;
 }
 
-SEC("perf_event")
-int cpu_sample(struct perf_sample_context *ctx)
+/* One sample of the task at hand, if it is asked for. Inlined with constants, but for the weight. */
+static __always_inline void sample_task(void *ctx, const struct user_registers *at, bool with_kernel, __u64 weight,
+                                        struct cpu_stats *stat)
 {
     struct task_struct *task = (struct task_struct *)bpf_get_current_task();
-    __u64 id = bpf_get_current_pid_tgid(), start_ns;
-    struct unwind_scratch *scratch;
-    struct cpu_stats *stat;
+    __u64 id = bpf_get_current_pid_tgid(), start_ns = bpf_ktime_get_ns();
+    struct unwind_scratch *scratch = unwind_scratch_get();
     struct cpu_sample *s;
-    __u32 zero = 0;
 
-    if (!task_wanted(task, id >> 32))
-        return 0;
-    start_ns = bpf_ktime_get_ns();
-    scratch = unwind_scratch_get();
-    stat = bpf_map_lookup_elem(&stats, &zero);
-    if (!stat)
-        return 0;
     if (!scratch) {
         stat->no_room++;
-        return 0;
+        return;
     }
-
     __builtin_memset(&scratch->walk, 0, sizeof(scratch->walk));
     s = sample_of(scratch);
     __builtin_memset(s, 0, sizeof(*s));
@@ -139,18 +183,199 @@ int cpu_sample(struct perf_sample_context *ctx)
     s->h.time_ns = start_ns;
     s->h.pid = id >> 32;
     s->h.tid = id;
-    s->weight_ns = weight_ns;
+    s->weight_ns = weight;
     s->cpu = bpf_get_smp_processor_id();
     s->cgroup_id = cgroup_id(cgroup_of(task));
     bpf_get_current_comm(s->comm, sizeof(s->comm));
 
-    if (!user_mode(&ctx->regs))
+    if (with_kernel)
         sample_kernel(ctx, scratch);
     scratch->walk.pid = id >> 32;
     scratch->walk.base = s->kernel_frames;
-    sample_set_walk(scratch, sample_user(ctx, scratch, stat, task));
-    sample_send(scratch, stat, task);
+    sample_set_walk(scratch, sample_user(at, scratch, stat, task));
+    sample_send();
     stat->run_time_ns += bpf_ktime_get_ns() - start_ns;
     stat->runs++;
+}
+
+static __always_inline bool current_is_wanted(void)
+{
+    return task_wanted((struct task_struct *)bpf_get_current_task(), bpf_get_current_pid_tgid() >> 32);
+}
+
+/* What it costs to find out is ours, too. */
+static __always_inline bool tick_is_taken(struct cpu_stats *stat, __u64 *weight)
+{
+    __u64 start_ns = bpf_ktime_get_ns();
+    bool is_taken = target_takes(weight);
+
+    stat->run_time_ns += bpf_ktime_get_ns() - start_ns;
+    return is_taken;
+}
+
+SEC("perf_event")
+int cpu_sample(struct perf_sample_context *ctx)
+{
+    struct cpu_stats *stat = stats_get();
+    __u64 weight;
+
+    if (!stat)
+        return 0;
+    if (counts_seen)
+        stat->seen++;
+    if (!current_is_wanted())
+        return 0;
+    weight = weight_ns;
+    if (!target_kinds || tick_is_taken(stat, &weight))
+        sample_task(ctx, &ctx->regs, !user_mode(&ctx->regs), weight, stat);
     return 0;
+}
+
+/* ---- events that are counted here ---- */
+
+/* Nothing but this keeps another task's event, on a kernel that can be preempted here, from our scratch. */
+static __always_inline bool event_begin(struct cpu_stats *stat)
+{
+    if (stat->at_work) {
+        stat->interrupted++;
+        return false;
+    }
+    stat->at_work = 1;
+    return true;
+}
+
+static __always_inline bool event_is_taken(struct cpu_stats *stat)
+{
+    if (++stat->since_sample < event_period)
+        return false;
+    stat->since_sample = 0;
+    return true;
+}
+
+/* `at`: the user's registers where it happened; NULL: `in_kernel`, a constant of its own because nobody tells the compiler that a context is
+ * never NULL. Whoever else listens to the same tracepoint (perf) is told only if
+ * this returns 1. */
+static __always_inline int event_happened(void *ctx, const struct user_registers *at, bool in_kernel)
+{
+    struct cpu_stats *stat;
+
+    if (!enabled || !current_is_wanted())
+        return 1;
+    stat = stats_get();
+    if (!stat || !event_begin(stat))
+        return 1;
+    if (event_is_taken(stat))
+        sample_task(ctx, at, in_kernel, event_period, stat);
+    stat->at_work = 0;
+    return 1;
+}
+
+SEC("tracepoint")
+int event_tracepoint(void *ctx)
+{
+    return event_happened(ctx, NULL, true);
+}
+
+SEC("uprobe")
+int event_user_probe(struct user_registers *ctx)
+{
+    return event_happened(ctx, ctx, false);
+}
+
+/* ---- address space asked for ---- */
+
+#define ERRORS_FROM     (-4095L)
+#define ADDRESS_SPACE_PAGE 4096UL
+
+struct syscall_exit { /* ABI: of a program at a system call's tracepoint */
+    __u64 registers;
+    __s64 number;
+    __s64 result;
+};
+
+struct syscall_enter {
+    __u64 registers;
+    __s64 number;
+    __u64 arguments[6];
+};
+
+/* Where the heap ended before the call, by thread. */
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, CPU_MAX_BRK);
+    __type(key, __u32);
+    __type(value, __u64);
+} brk_before SEC(".maps");
+
+static __always_inline void sample_bytes(void *ctx, __u64 bytes)
+{
+    struct cpu_stats *stat = stats_get();
+
+    if (!stat || !event_begin(stat))
+        return;
+    sample_task(ctx, NULL, false, bytes, stat);
+    stat->at_work = 0;
+}
+
+#if defined(__TARGET_ARCH_x86)
+#define SECOND_ARGUMENT si
+#elif defined(__TARGET_ARCH_arm64)
+#define SECOND_ARGUMENT regs[1]
+#endif
+
+/* A system call leaves its arguments in the thread's registers. One alone is read: the stack is short. */
+static __always_inline __u64 second_argument(void)
+{
+    const char *regs = kernel_registers_of((struct task_struct *)bpf_get_current_task());
+    __u64 value = 0;
+
+    bpf_probe_read_kernel(&value, sizeof(value), regs + offsetof(struct user_registers, SECOND_ARGUMENT));
+    return value;
+}
+
+SEC("tracepoint")
+int event_mmap(struct syscall_exit *ctx)
+{
+    __s64 result = ctx->result;
+    __u64 bytes;
+
+    if (!enabled || (result < 0 && result >= ERRORS_FROM) || !current_is_wanted())
+        return 1;
+    bytes = (second_argument() + ADDRESS_SPACE_PAGE - 1) & ~(ADDRESS_SPACE_PAGE - 1);
+    if (bytes)
+        sample_bytes(ctx, bytes);
+    return 1;
+}
+
+SEC("tracepoint")
+int event_brk_enter(struct syscall_enter *ctx)
+{
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+    __u32 tid = bpf_get_current_pid_tgid();
+    __u64 before;
+
+    if (!enabled || !ctx->arguments[0] || !current_is_wanted())
+        return 1;
+    before = BPF_CORE_READ(task, mm, brk);
+    bpf_map_update_elem(&brk_before, &tid, &before, BPF_ANY);
+    return 1;
+}
+
+SEC("tracepoint")
+int event_brk(struct syscall_exit *ctx)
+{
+    __u32 tid = bpf_get_current_pid_tgid();
+    __u64 *found = bpf_map_lookup_elem(&brk_before, &tid), before, after = ctx->result, bytes;
+
+    if (!found)
+        return 1;
+    before = *found;
+    bpf_map_delete_elem(&brk_before, &tid);
+    /* What it got lies between pages, as what it had does. */
+    before = (before + ADDRESS_SPACE_PAGE - 1) & ~(ADDRESS_SPACE_PAGE - 1);
+    after = (after + ADDRESS_SPACE_PAGE - 1) & ~(ADDRESS_SPACE_PAGE - 1);
+    bytes = after - before;
+    if (enabled && after > before && current_is_wanted())
+        sample_bytes(ctx, bytes);
+    return 1;
 }

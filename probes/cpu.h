@@ -2,6 +2,7 @@
  * resolve. Variable length: the arrays follow one another in `data`, each only as long as it is. */
 #pragma once
 
+#include "go_labels.h"
 #include "link.h"
 #include "python.h"
 #include "wire.h"
@@ -29,9 +30,10 @@ struct cpu_sample {
     struct wire_header h;
     __u64 cgroup_id;      /* kernfs id of the task's cgroup, which is its directory's inode: in the hierarchy that enum cpu_cgroups
                            * says (v1 is where jobs live on hybrid hosts) */
-    __u64 weight_ns;      /* CPU time that this sample stands for */
+    __u64 weight_ns;      /* CPU time that this sample stands for; of an event: events, or its bytes; of WIRE_OFF_CPU_WAKER: see offcpu.h */
     __u32 cpu;
-    __u16 kernel_frames;  /* data[0 ..): kernel return addresses, leaf first */
+    __u8 kernel_frames;   /* data[0 ..): kernel return addresses, leaf first */
+    __u8 labels;          /* of the goroutine: so many struct go_label, behind all of data[] but links */
     __u16 user_frames;    /* then: user addresses, leaf first; exact ones are marked CPU_FRAME_EXACT, the others are return addresses */
     __u8 user_end;        /* enum unwind_end */
     __u8 flags;           /* CPU_SAMPLE_* */
@@ -51,7 +53,7 @@ _Static_assert(sizeof(struct cpu_sample) == 112, "wire format");
 #define CPU_SAMPLE_REGISTERS 8 /* x86-64: data[] ends with the CPU_SAMPLE_REGISTER_COUNT registers of the leaf, by DWARF's numbers */
 #define CPU_SAMPLE_REGISTER_COUNT 16
 #define CPU_SAMPLE_LINKED 64 /* the thread works for a traced request: behind all else in data[] there is a struct link_ids */
-#define CPU_SAMPLE_INTERPRETED 128 /* the thread runs Python: behind all of data[] but links struct python_entry[], struct python_tail */
+#define CPU_SAMPLE_INTERPRETED 128 /* the thread runs Python: behind all of data[] but labels and links struct python_entry[], struct python_tail */
 #define CPU_SAMPLE_STOP_BY_FP 16 /* a frame pointer led to the last user frame: one that lies in no code is none */
 #define CPU_SAMPLE_STOP_INTERRUPTED 4 /* stop_ip is exact: a leaf, or interrupted by a signal; otherwise a return address */
 
@@ -65,7 +67,24 @@ struct cpu_stats {
     __u64 copies_refused; /* stacks not copied, because the ring was half full or the budget short */
     __u64 links_lost;     /* samples too large to say which request they were taken in */
     __u64 interpreted_lost; /* samples too large for their interpreter's frames */
+    __u64 labels_lost;    /* samples without all labels of their goroutine, or with one cut */
+    __u64 seen;           /* events counted by the kernel for which a program ran, of whatever task */
+    __u64 since_sample;   /* events of tasks that were asked for, since the last one that was taken */
+    __u64 interrupted;    /* events in the middle of another one on the same CPU: not told */
+    __u32 at_work;        /* an event is being told */
+    __u32 reserved;
 };
+
+/* What is sampled. */
+enum cpu_event {
+    CPU_EVENT_COUNTED,    /* a clock's tick, or a perf event's overflow: the kernel counts to the period */
+    CPU_EVENT_TRACEPOINT, /* each run is one: counted here, after the filters */
+    CPU_EVENT_USER_PROBE,
+    CPU_EVENT_MMAP,       /* weighs the bytes that it added to the address space */
+    CPU_EVENT_BRK,
+};
+
+#define CPU_MAX_BRK 4096 /* threads within brk() at a time */
 
 /* Whose hierarchy names jobs: that of the first controller that is mounted as cgroup v1, in this order, else cgroup v2. */
 enum cpu_cgroups {
@@ -84,22 +103,34 @@ enum cpu_cgroups {
  * call is one byte earlier. User addresses never have this bit of their own. */
 #define CPU_FRAME_EXACT (1ULL << 63)
 
-static inline const struct python_tail *cpu_sample_python_tail(const struct cpu_sample *s, __u32 link_bytes)
+/* What stands at the very end of a record: struct go_label[], struct link_ids. */
+static inline __u32 cpu_sample_end_bytes(const struct cpu_sample *s)
 {
-    return (const struct python_tail *)((const char *)s + s->h.size_bytes - link_bytes - sizeof(struct python_tail));
+    return s->labels * (__u32)sizeof(struct go_label) + (s->flags & CPU_SAMPLE_LINKED ? (__u32)sizeof(struct link_ids) : 0);
 }
 
-/* What stands behind all else in a record, found from its end: struct python_entry[] and struct python_tail, struct link_ids. Of a
- * record that cannot hold what it says: all of it. */
+static inline const struct go_label *cpu_sample_labels(const struct cpu_sample *s)
+{
+    return (const struct go_label *)((const char *)s + s->h.size_bytes - cpu_sample_end_bytes(s));
+}
+
+static inline const struct python_tail *cpu_sample_python_tail(const struct cpu_sample *s)
+{
+    return (const struct python_tail *)((const char *)s + s->h.size_bytes - cpu_sample_end_bytes(s) - sizeof(struct python_tail));
+}
+
+/* What stands behind all else in a record, found from its end: struct python_entry[] and struct python_tail, struct go_label[], struct
+ * link_ids. Of a record that cannot hold what it says: all of it. */
 static inline __u32 cpu_sample_tail_bytes(const struct cpu_sample *s)
 {
-    const __u32 link_bytes = s->flags & CPU_SAMPLE_LINKED ? sizeof(struct link_ids) : 0;
-    const __u32 fixed_bytes = link_bytes + sizeof(struct python_tail);
+    const __u32 end_bytes = cpu_sample_end_bytes(s), fixed_bytes = end_bytes + sizeof(struct python_tail);
 
+    if (s->labels > GO_LABELS_MAX)
+        return s->h.size_bytes;
     if (!(s->flags & CPU_SAMPLE_INTERPRETED))
-        return link_bytes;
+        return end_bytes;
     if (s->h.size_bytes < sizeof(*s) + fixed_bytes)
         return s->h.size_bytes;
-    const struct python_tail *tail = cpu_sample_python_tail(s, link_bytes);
+    const struct python_tail *tail = cpu_sample_python_tail(s);
     return tail->entries <= PYTHON_MAX_ENTRIES ? fixed_bytes + tail->entries * (__u32)sizeof(struct python_entry) : s->h.size_bytes;
 }

@@ -9,6 +9,7 @@ const volatile __u32 skip_pid = 0;
 const volatile bool filter_pids = false;
 const volatile bool filter_cgroups = false;
 const volatile bool filter_commands = false;
+const volatile bool filter_users = false;
 
 __u64 followed_full = 0; /* children of followed processes that could not be followed */
 
@@ -38,6 +39,14 @@ struct {
     __type(value, __u8);
 } commands SEC(".maps");
 
+/* Effective user ids. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, CPU_MAX_FILTERS);
+    __type(key, __u32);
+    __type(value, __u8);
+} users SEC(".maps");
+
 /* By the thread's own name or its process's. */
 static __always_inline bool command_wanted(struct task_struct *task)
 {
@@ -51,6 +60,13 @@ static __always_inline bool command_wanted(struct task_struct *task)
     return bpf_map_lookup_elem(&commands, &command);
 }
 
+static __always_inline bool user_wanted(struct task_struct *task)
+{
+    __u32 user = BPF_CORE_READ(task, real_cred, euid.val);
+
+    return bpf_map_lookup_elem(&users, &user);
+}
+
 static __always_inline bool task_wanted(struct task_struct *task, __u32 pid)
 {
     if (pid == 0 || pid == skip_pid)
@@ -58,6 +74,8 @@ static __always_inline bool task_wanted(struct task_struct *task, __u32 pid)
     if (filter_pids && !bpf_map_lookup_elem(&followed, &pid))
         return false;
     if (filter_cgroups && !cgroup_wanted(cgroup_of(task), &cgroups))
+        return false;
+    if (filter_users && !user_wanted(task))
         return false;
     return !filter_commands || command_wanted(task);
 }

@@ -7,10 +7,11 @@
  *
  * Loses: what finds the ring full, threads that are too many (struct off_cpu_stats). The scheduler's locks are held in most of it:
  * nothing here waits or allocates. */
-#include "unwind_sample.bpf.h"
+#include "python.bpf.h"
 
 #include <bpf/bpf_tracing.h>
 
+#include "context.bpf.h"
 #include "filter.bpf.h"
 #include "offcpu.h"
 #include "syscalls.bpf.h"
@@ -18,17 +19,13 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-const volatile __u64 ring_bytes = 0;
 const volatile __u64 min_ns = 0;
 const volatile __u64 sample_ns = 0; /* longer waits are all told, of shorter ones by chance as many as they are long; below 2^32 */
+const volatile bool wakers = false; /* tell who woke them */
 const volatile __u32 spare_scratch = 0; /* of whoever walks over all tasks: it may be interrupted by the others on its CPU */
 
 volatile __u32 enabled = 0; /* from start to stop */
-
-struct {
-    __uint(type, BPF_MAP_TYPE_RINGBUF);
-    __uint(max_entries, 4096); /* set at load */
-} records SEC(".maps");
+volatile __u32 is_shed = 0; /* not enabled, because that would cost too much */
 
 struct {
     __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -115,6 +112,29 @@ __noinline __u64 hash_stack(__u32 words)
     return hash | 1;
 }
 
+/* With the interpreter's frames, which the native ones do not tell apart. */
+__noinline __u64 hash_interpreted(__u64 hash)
+{
+    struct python_scratch *p = python_scratch_get();
+    if (!p)
+        return hash;
+    for (__u32 i = 0; i < PYTHON_MAX_ENTRIES && i < p->entries; i++) {
+        hash = python_mix(hash, p->entry[i].code);
+        hash = python_mix(hash, (__u64)p->entry[i].check << 32 | p->entry[i].instruction);
+    }
+    return python_mix(hash, (__u64)p->end << 32 | p->flags) | 1;
+}
+
+static __always_inline __u64 hash_of(const struct unwind_scratch *scratch, const struct cpu_sample *s)
+{
+    __u64 hash;
+    if (end_is_mendable(s->user_end))
+        return 0;
+    hash = hash_stack(s->kernel_frames + s->user_frames);
+    return scratch->walk.interpreted ? hash_interpreted(hash) : hash;
+}
+
+/* Of the current task, which whoever leaves its CPU still is. */
 static __always_inline int walk_user(struct unwind_scratch *scratch, struct off_cpu_stats *stat, struct task_struct *task)
 {
     struct unwind_walk *w = &scratch->walk;
@@ -126,7 +146,9 @@ static __always_inline int walk_user(struct unwind_scratch *scratch, struct off_
     if (!walk_begin(w, registers))
         return UNWIND_END_UNSUPPORTED;
     w->interrupted = 1;
+    python_walk(scratch, task, bpf_get_current_pid_tgid(), sample_of(scratch)->h.time_ns);
     int end = unwind_user();
+    python_doubt(scratch, bpf_get_current_pid_tgid());
     if (!end_is_mendable(end))
         return end;
     if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 2)
@@ -158,10 +180,11 @@ static __always_inline __u64 how_to_wake(bool at_once)
     return at_once || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
 }
 
-static __always_inline bool stack_send(struct unwind_scratch *scratch)
+static __always_inline bool stack_send(struct unwind_scratch *scratch, struct off_cpu_stats *stat)
 {
     struct cpu_sample *s = sample_of(scratch);
     __u64 size = sample_finish(scratch);
+    size += sample_interpreted(scratch, &stat->interpreted_lost, size);
     UNWIND_SAME_REGISTER(size);
     if (size > sizeof(*s) + sizeof(scratch->data))
         return false;
@@ -173,7 +196,7 @@ static __always_inline bool stack_send(struct unwind_scratch *scratch)
 static __always_inline void take_stack(void *ctx, struct off_cpu_thread *t, struct task_struct *task, struct off_cpu_stats *stat, __u64 now)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
-    __u64 hash = 0;
+    __u64 hash;
     if (!scratch) {
         t->stack_hash = t->stack_ns = 0;
         stat->stacks_lost++;
@@ -184,16 +207,83 @@ static __always_inline void take_stack(void *ctx, struct off_cpu_thread *t, stru
     scratch->walk.pid = s->h.pid;
     scratch->walk.base = s->kernel_frames;
     sample_set_walk(scratch, walk_user(scratch, stat, task));
-    if (!end_is_mendable(s->user_end))
-        hash = hash_stack(s->kernel_frames + s->user_frames);
+    hash = hash_of(scratch, s);
     if (hash && hash == t->stack_hash)
         return;
     t->stack_hash = hash;
     t->stack_ns = now;
-    if (stack_send(scratch))
+    if (stack_send(scratch, stat))
         return;
     t->stack_hash = t->stack_ns = 0;
     stat->stacks_lost++;
+}
+
+/* ---- who wakes ---- */
+
+/* Of idle CPUs, too, what wakes is an interrupt: they take calls of other CPUs without one. */
+static __always_inline __u8 waker_kind(struct task_struct *current)
+{
+    __u32 count = context_count(current);
+    if (BPF_CORE_READ(current, pid) == 0)
+        return OFF_CPU_WAKER_INTERRUPT;
+    if (count == CONTEXT_UNKNOWN)
+        return OFF_CPU_WAKER_UNTOLD;
+    return count & CONTEXT_HARDIRQ ? OFF_CPU_WAKER_INTERRUPT : count & CONTEXT_SOFTIRQ ? OFF_CPU_WAKER_SOFTIRQ : OFF_CPU_WAKER_THREAD;
+}
+
+/* Of an interrupt there is the kernel's part only, and nothing of the thread that it came upon. */
+static __always_inline int walk_waker(struct unwind_scratch *scratch, struct off_cpu_stats *stat, struct task_struct *current, __u8 kind)
+{
+    struct cpu_sample *s = sample_of(scratch);
+    scratch->walk.base = s->kernel_frames;
+    if (kind != OFF_CPU_WAKER_INTERRUPT) {
+        scratch->walk.pid = s->h.pid;
+        return walk_user(scratch, stat, current);
+    }
+    s->h.pid = s->h.tid = 0;
+    s->cgroup_id = 0;
+    __builtin_memset(s->comm, 0, sizeof(s->comm));
+    return UNWIND_END_NO_USER;
+}
+
+/* Of whoever is current here, on behalf of a thread that waits. The last one before it runs counts. */
+static __always_inline void take_waker(void *ctx, struct off_cpu_thread *t, struct task_struct *woken, struct off_cpu_stats *stat, __u64 now)
+{
+    struct task_struct *current = (struct task_struct *)bpf_get_current_task();
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    __u64 hash;
+    t->waker = OFF_CPU_WAKER_UNSEEN;
+    if (!scratch) {
+        stat->stacks_lost++;
+        return;
+    }
+    __u8 kind = waker_kind(current);
+    struct cpu_sample *s = stack_begin(scratch, current, now);
+    s->h.kind = WIRE_OFF_CPU_WAKER;
+    s->weight_ns = (__u64)BPF_CORE_READ(woken, tgid) << 32 | (__u32)BPF_CORE_READ(woken, pid);
+    sample_kernel(ctx, scratch);
+    sample_set_walk(scratch, walk_waker(scratch, stat, current, kind));
+    hash = hash_of(scratch, s);
+    if (hash)
+        hash ^= (__u64)s->h.tid << 32 | (__u64)kind << 8;
+    if (!hash || hash != t->waker_hash) {
+        t->waker_hash = hash;
+        t->waker_ns = now;
+        if (!stack_send(scratch, stat)) {
+            t->waker_hash = t->waker_ns = 0;
+            stat->stacks_lost++;
+            return;
+        }
+    }
+    t->waker = kind;
+}
+
+/* Nobody let go who was ready all the time, or still waits. */
+static __always_inline __u8 waker_of(const struct off_cpu_thread *t, __u8 flags)
+{
+    if (!wakers || flags & OFF_CPU_PREEMPTED || (flags & OFF_CPU_UNFINISHED && !t->waker))
+        return OFF_CPU_WAKER_NONE;
+    return t->waker ? t->waker : OFF_CPU_WAKER_UNSEEN;
 }
 
 /* ---- waits ---- */
@@ -243,8 +333,13 @@ static __always_inline void tell(const struct off_cpu_thread *t, struct task_str
     wait.object = t->object;
     wait.state = t->state;
     wait.flags = t->flags | flags;
+    wait.waker = waker_of(t, wait.flags);
+    wait.waker_ns = wait.waker > OFF_CPU_WAKER_UNSEEN ? (__u32)t->waker_ns : 0;
     BPF_CORE_READ_STR_INTO(&wait.comm, task, comm);
-    if (bpf_ringbuf_output(&records, &wait, sizeof(wait), how_to_wake(false))) {
+    long r = bpf_ringbuf_output(&records, &wait, sizeof(wait), how_to_wake(false));
+    if (flags & OFF_CPU_SO_FAR) /* all of it is told, or lost, at its end */
+        return;
+    if (r) {
         stat->lost += wait.count; /* with those that it stood for */
         stat->lost_ns += wait.weight_ns;
     } else {
@@ -293,15 +388,17 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
 {
     __u32 tid = task->pid, state = task_wait_state(task);
     if (!task_wanted(task, task->tgid) || state & TASK_DEAD) {
-        if (filter_cgroups || filter_commands || state & TASK_DEAD)
+        if (filter_cgroups || filter_commands || filter_users || state & TASK_DEAD)
             bpf_map_delete_elem(&threads, &tid);
         return;
     }
     struct off_cpu_thread *t = thread_get(tid, stat);
     if (!t)
         return;
-    if (t->off_since_ns) /* that it came was not seen */
+    if (t->off_since_ns) { /* that it came was not seen */
         end_wait(t, task, now, ran_since(t, task), OFF_CPU_ACCOUNTED);
+        t->waker = OFF_CPU_WAKER_NONE;
+    }
     set_cause(t, task, kernel_registers_of(task), true);
     t->flags = preempted || state == 0 ? OFF_CPU_PREEMPTED : 0;
     t->runtime_ns = task_runtime(task);
@@ -327,6 +424,7 @@ static __always_inline void arrive(struct task_struct *task, struct off_cpu_stat
         end_wait(t, task, now, ran_since(t, task), OFF_CPU_ACCOUNTED);
     }
     t->woken_ns = 0;
+    t->waker = OFF_CPU_WAKER_NONE; /* whoever wakes it from here on does so for its next wait: on its way there it may be woken before it has left */
     t->on_since_ns = now;
     t->runtime_ns = task_runtime(task);
 }
@@ -335,6 +433,8 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(off_cpu_switch, bool preempted, struct task_struct *before, struct task_struct *after)
 {
     struct off_cpu_stats *stat = stats_get();
+    if (stat && is_shed && before->pid && task_wanted(before, before->tgid))
+        stat->shed++;
     if (!enabled || !stat)
         return 0;
     __u64 now = bpf_ktime_get_ns(); /* one for both: to the scheduler, too, what is done here is CPU time of who comes */
@@ -354,6 +454,22 @@ int BPF_PROG(off_cpu_woken, struct task_struct *task)
     return 0;
 }
 
+/* Where whoever wakes it is current, which it need not be when the thread comes into a queue. Loaded only when that was asked for. */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(off_cpu_waking, struct task_struct *task)
+{
+    struct off_cpu_stats *stat = stats_get();
+    __u32 tid = task->pid;
+    struct off_cpu_thread *t = bpf_map_lookup_elem(&threads, &tid);
+    if (!enabled || !stat || !t || (struct task_struct *)bpf_get_current_task() == task) /* which has not left, and will not */
+        return 0;
+    __u64 now = bpf_ktime_get_ns();
+    take_waker(ctx, t, task, stat, now);
+    stat->runs++;
+    stat->run_time_ns += bpf_ktime_get_ns() - now;
+    return 0;
+}
+
 /* A thread is born ready to run. */
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(off_cpu_born, struct task_struct *task)
@@ -369,7 +485,7 @@ int BPF_PROG(off_cpu_born, struct task_struct *task)
     return 0;
 }
 
-/* ---- waits under way when the recording begins and ends ---- */
+/* ---- waits under way: when the recording begins and ends, and between ---- */
 
 struct bpf_iter_meta;
 
@@ -394,13 +510,14 @@ static __always_inline void take_kernel_stack(struct off_cpu_thread *t, struct t
         return;
     struct cpu_sample *s = stack_begin(scratch, task, now);
     long bytes = bpf_get_task_stack(task, scratch->data, CPU_MAX_KERNEL_FRAMES * 8, 0);
-    if (bytes > 0 && bytes <= CPU_MAX_KERNEL_FRAMES * 8)
-        s->kernel_frames = (__u64)bytes / 8;
+    if (bytes <= 0 || bytes > CPU_MAX_KERNEL_FRAMES * 8) /* it has gone on to run */
+        return;
+    s->kernel_frames = (__u64)bytes / 8;
     if (bytes == CPU_MAX_KERNEL_FRAMES * 8)
         s->flags |= CPU_SAMPLE_KERNEL_TRUNCATED;
     scratch->walk.base = s->kernel_frames;
     sample_set_walk(scratch, BPF_CORE_READ(task, flags) & PF_KTHREAD ? UNWIND_END_NO_USER : UNWIND_END_NOT_RUNNING);
-    if (stack_send(scratch))
+    if (stack_send(scratch, stat))
         t->stack_ns = now;
     else
         stat->stacks_lost++;
@@ -448,5 +565,26 @@ int off_cpu_end(struct bpf_iter__task *ctx)
         return 0;
     __u64 ran = ran_since(t, task);
     end_wait(t, task, bpf_ktime_get_ns(), ran, OFF_CPU_UNFINISHED | (ran ? OFF_CPU_ACCOUNTED : 0));
+    return 0;
+}
+
+/* Now and then, while it is recorded: what waits for long is told as far as it has come. Changes nothing that the others keep, for the thread may be
+ * woken meanwhile: whoever reads the records takes from the later ones what is in the earlier. */
+SEC("iter/task")
+int off_cpu_so_far(struct bpf_iter__task *ctx)
+{
+    struct task_struct *task = ctx->task;
+    if (!task || !enabled)
+        return 0;
+    __u32 tid = task->pid;
+    struct off_cpu_thread *t = bpf_map_lookup_elem(&threads, &tid);
+    __u64 now = bpf_ktime_get_ns();
+    if (!t)
+        return 0;
+    struct off_cpu_thread copy = *t;
+    if (!copy.off_since_ns || copy.off_since_ns + OFF_CPU_SO_FAR_NS > now || ran_since(&copy, task) ||
+        *(volatile __u64 *)&t->off_since_ns != copy.off_since_ns) /* it came and left meanwhile */
+        return 0;
+    end_wait(&copy, task, now, 0, OFF_CPU_UNFINISHED | OFF_CPU_SO_FAR);
     return 0;
 }

@@ -1,6 +1,7 @@
 /* The wire records of waiting time: where a thread waits (a struct cpu_sample of the kind WIRE_OFF_CPU_STACK, made as it leaves its CPU)
  * and how long it did (struct off_cpu_wait, made when it runs again). A stack is sent when it is another one than the thread's last:
- * who waits in the same place again and again sends one stack and many short records. Written by offcpu.bpf.c. */
+ * who waits in the same place again and again sends one stack and many short records. So it is with who woke it, where that was asked
+ * for (WIRE_OFF_CPU_WAKER: a struct cpu_sample of the waker). Written by offcpu.bpf.c. */
 #pragma once
 
 #include "cpu.h"
@@ -18,7 +19,8 @@ struct off_cpu_wait {
     __u8 object;          /* enum request_object */
     __u8 state;           /* REQUEST_WAIT_* */
     __u8 flags;           /* OFF_CPU_* */
-    __u8 reserved[5];
+    __u8 waker;           /* enum off_cpu_waker */
+    __u32 waker_ns;       /* the lower half of time_ns of the record that has who woke it: the last one for this thread */
     char comm[16];        /* the thread's name */
 };
 _Static_assert(sizeof(struct off_cpu_wait) == 96, "wire format");
@@ -26,6 +28,21 @@ _Static_assert(sizeof(struct off_cpu_wait) == 96, "wire format");
 #define OFF_CPU_PREEMPTED  1 /* it was ready to run all the time */
 #define OFF_CPU_UNFINISHED 2 /* it still waits; the recording ended */
 #define OFF_CPU_ACCOUNTED  4 /* its beginning or its end was not seen: its length is that of the scheduler's accounts */
+#define OFF_CPU_SO_FAR     8 /* it goes on: what comes of it later has the same start_ns, and this in it */
+
+#define OFF_CPU_SO_FAR_NS 1000000000ull /* shorter ones are told at their end alone */
+
+/* Who woke it, as far as the kernel half can tell. In its record (WIRE_OFF_CPU_WAKER) pid, tid and name are the waker's, all 0 of
+ * an interrupt, and weight_ns is not a time but who was woken: its pid in the upper half, its tid in the lower. */
+enum off_cpu_waker {
+    OFF_CPU_WAKER_NONE,      /* nobody: it was ready all the time, it still waits; or nobody asked */
+    OFF_CPU_WAKER_UNSEEN,    /* somebody, whose record was lost or never made */
+    OFF_CPU_WAKER_THREAD,
+    OFF_CPU_WAKER_INTERRUPT, /* or an idle CPU */
+    OFF_CPU_WAKER_SOFTIRQ,   /* on a thread's stack, which may have asked for it (its own packet to this machine) or not */
+    OFF_CPU_WAKER_UNTOLD,    /* a thread, or an interrupt upon it: this kernel does not say which */
+    OFF_CPU_WAKER_COUNT,
+};
 
 /* What the kernel half remembers of one thread. */
 struct off_cpu_thread {
@@ -35,8 +52,11 @@ struct off_cpu_thread {
     __u64 runtime_ns;   /* CPU time that it had used at the last of those two */
     __u64 stack_hash;   /* of the stack sent last; 0: send the next one whatever it is */
     __u64 stack_ns;     /* and when that was; 0: none was sent */
+    __u64 waker_hash;   /* as those two, of who woke it */
+    __u64 waker_ns;
     __s32 syscall;
-    __u8 object, state, flags, reserved;
+    __u8 object, state, flags;
+    __u8 waker;         /* enum off_cpu_waker, since it last came */
 };
 
 #define OFF_CPU_MAX_THREADS 16384
@@ -50,5 +70,7 @@ struct off_cpu_stats {
     __u64 lost, lost_ns;         /* not told: the ring was full */
     __u64 stacks_lost;           /* waits told without their stack: the ring was full when it was taken, or there was no room */
     __u64 copies_refused;        /* stacks not copied for finishing in user space: the ring was half full */
+    __u64 interpreted_lost;      /* stacks too large for their interpreter's frames */
     __u64 threads_full;          /* waits of unknown length, not told: of threads that are too many */
+    __u64 shed;                  /* not looked at, while less detail is worked at */
 };

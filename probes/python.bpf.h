@@ -1,74 +1,16 @@
 /* The walk of CPython's frames in the kernel half (python.h): finds the state of the thread at hand, follows its frames, and
  * marks which native frame runs which of them. Reads the process's memory only by bpf_probe_read_user: nothing waits, nothing is
  * changed, and what cannot be read ends the walk. All of it is bounded, whatever the memory says: PYTHON_MAX_THREADS
- * threads, PYTHON_MAX_ENTRIES frames, PYTHON_MAX_TOLD code objects.
- *
- * The thread is known by its thread pointer: pthread_self(), which the interpreter keeps for each of its threads, lies no more than
- * a struct pthread below it in every C library (on x86-64 at it). So PID namespaces do not matter. Where it was found is remembered;
- * so is that it was not found, until the interpreter has made another thread or the thread is seen in the interpreter's code. */
+ * threads, PYTHON_MAX_ENTRIES frames, PYTHON_MAX_TOLD code objects. */
 #pragma once
 
-#include "vmlinux.h"
+#include "python_threads.bpf.h"
 
-#include "python.h"
-
-#define UNWIND_MARKS
-#define UNWIND_TAIL_WORDS (PYTHON_MAX_ENTRIES * sizeof(struct python_entry) / 8 + 1 + 4) /* and links' */
-#include "unwind_sample.bpf.h"
-
-#define PYTHON_MAX_THREADS   1024
-#define PYTHON_A_LEG         32
 #define PYTHON_MAX_TOLD      128
-#define PYTHON_THREADS_KNOWN 2048
-#define PYTHON_PTHREAD_BYTES 4096 /* a struct pthread is smaller; those of two threads are further apart */
 #define PYTHON_FRAME_WORDS   10
+#define PYTHON_OBJECT_WORDS  14
 /* Records are put in order of time: a code object comes before every sample that may already take it for told. */
 #define PYTHON_TOLD_AHEAD_NS 10000000
-
-/* The ring that samples go to, too. */
-const volatile __u64 ring_bytes = 0;
-
-struct {
-    __uint(type, BPF_MAP_TYPE_RINGBUF);
-    __uint(max_entries, 4096); /* set at load */
-} records SEC(".maps");
-
-struct python_scratch {
-    struct python_layout layout;
-    __u64 seed;           /* of checks: tells processes apart */
-    __u64 thread_pointer;
-    __u64 interpreter, thread, threads_made;
-    __u64 frame, cframe;
-    __u64 caller[2];      /* the next _PyCFrame as it was read: its current frame, its previous */
-    __u64 words[16];      /* of the frame or code object at hand */
-    __u32 entries, marks, passed, told;
-    __u32 end;    /* enum python_end */
-    __u16 mark_at[PYTHON_MAX_ENTRIES]; /* numbers of the entries that are marks */
-    struct python_entry entry[PYTHON_MAX_ENTRIES];
-    __u64 code[(sizeof(struct python_code) + PYTHON_LINES_BYTES) / 8]; /* the record that tells of one */
-};
-
-struct {
-    __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, 1); /* set at load: possible CPUs */
-    __type(key, __u32);
-    __type(value, struct python_scratch);
-} python_scratch SEC(".maps");
-
-/* Where the state of a thread was found last. Written by any CPU: what is found here is believed only where the process's memory
- * says the same. */
-struct python_thread {
-    __u32 pid, tid;
-    __u64 thread;       /* 0: it has none */
-    __u64 threads_made; /* when that was so */
-};
-
-struct {
-    __uint(type, BPF_MAP_TYPE_ARRAY);
-    __uint(max_entries, PYTHON_THREADS_KNOWN);
-    __type(key, __u32);
-    __type(value, struct python_thread);
-} python_threads SEC(".maps");
 
 /* Who has been driven out by another one, or by user space, is told again. */
 struct {
@@ -77,102 +19,6 @@ struct {
     __type(key, __u32);
     __type(value, __u64);
 } python_told SEC(".maps");
-
-static __always_inline struct python_scratch *python_scratch_get(void)
-{
-    __u32 cpu = bpf_get_smp_processor_id();
-
-    return bpf_map_lookup_elem(&python_scratch, &cpu);
-}
-
-static __always_inline int python_read(void *to, __u32 size, __u64 address)
-{
-    return bpf_probe_read_user(to, size, (const void *)address);
-}
-
-/* ---- the thread ---- */
-
-static __always_inline __u64 python_thread_pointer(struct task_struct *task)
-{
-#if defined(__TARGET_ARCH_x86)
-    return BPF_CORE_READ(task, thread.fsbase);
-#else
-    return BPF_CORE_READ(task, thread.uw.tp_value);
-#endif
-}
-
-static __always_inline bool python_is_thread(struct python_scratch *p, __u64 thread)
-{
-    __u64 id;
-
-    return python_read(&id, 8, thread + p->layout.thread_id) == 0 &&
-           p->thread_pointer - id < PYTHON_PTHREAD_BYTES;
-}
-
-/* The interpreter at hand's threads: how many it has made, and the youngest. */
-static __always_inline int python_first_thread(struct python_scratch *p)
-{
-    if (python_read(p->words, 16, p->interpreter + p->layout.interpreter_threads - 8))
-        return -1;
-    p->threads_made = p->words[0];
-    p->thread = p->words[1];
-    return 0;
-}
-
-/* Some threads on: 1 found (p->thread), 0 go on, -1 there is none. */
-__noinline int python_search(void)
-{
-    struct python_scratch *p = python_scratch_get();
-
-    if (!p)
-        return -1;
-    for (int i = 0; i < PYTHON_A_LEG; i++) {
-        if (p->thread == 0) {
-            if (python_read(&p->interpreter, 8, p->interpreter + p->layout.interpreter_next) || p->interpreter == 0 ||
-                python_first_thread(p))
-                return -1;
-        } else if (python_is_thread(p, p->thread)) {
-            return 1;
-        } else if (python_read(&p->thread, 8, p->thread + p->layout.thread_next)) {
-            return -1;
-        }
-    }
-    return 0;
-}
-
-static __always_inline struct python_thread *python_thread_known(__u64 id)
-{
-    __u32 at = (__u32)(id * 0x9e3779b1U >> 16) % PYTHON_THREADS_KNOWN;
-
-    return bpf_map_lookup_elem(&python_threads, &at);
-}
-
-/* False: the thread runs no Python. */
-static __always_inline bool python_find_thread(struct python_scratch *p, __u64 id)
-{
-    struct python_thread *known = python_thread_known(id);
-    __u64 made;
-    int found = 0;
-
-    if (!known)
-        return false;
-    if (known->pid == id >> 32 && known->tid == (__u32)id && known->thread && python_is_thread(p, known->thread)) {
-        p->thread = known->thread;
-        return true;
-    }
-    if (python_read(&p->interpreter, 8, p->layout.interpreters) || python_first_thread(p))
-        return false;
-    made = p->threads_made;
-    if (known->pid == id >> 32 && known->tid == (__u32)id && known->thread == 0 && known->threads_made == made)
-        return false;
-    for (int i = 0; i < PYTHON_MAX_THREADS / PYTHON_A_LEG && found == 0; i++)
-        found = python_search();
-    known->pid = id >> 32;
-    known->tid = id;
-    known->thread = found > 0 ? p->thread : 0;
-    known->threads_made = made;
-    return found > 0;
-}
 
 /* ---- what a code object says of itself ---- */
 
@@ -231,13 +77,19 @@ __noinline int python_tell(__u64 address, __u32 check)
     if (code->file.state == 0 || code->name.state == 0)
         return -1;
     code->lines_bytes = 0;
+    code->lines_kind = layout->lines;
     if (python_read(&lines, 8, address + layout->code_lines) || python_read(&bytes, 8, lines + PYTHON_BYTES_SIZE) ||
-        bytes > PYTHON_LINES_BYTES)
+        bytes > PYTHON_LINES_BYTES) {
         bytes = 0;
+        code->lines_kind = PYTHON_LINES_UNTOLD;
+    }
     UNWIND_SAME_REGISTER(bytes);
-    if (bytes > 0 && bytes <= PYTHON_LINES_BYTES &&
-        bpf_probe_read_user(code->lines, bytes, (const void *)(lines + PYTHON_BYTES_DATA)) == 0)
-        code->lines_bytes = bytes;
+    if (bytes > 0 && bytes <= PYTHON_LINES_BYTES) {
+        if (bpf_probe_read_user(code->lines, bytes, (const void *)(lines + PYTHON_BYTES_DATA)) == 0)
+            code->lines_bytes = bytes;
+        else
+            code->lines_kind = PYTHON_LINES_UNTOLD;
+    }
     bytes = sizeof(*code) + ((code->lines_bytes + 7) & ~7ULL);
     UNWIND_SAME_REGISTER(bytes);
     if (bytes > sizeof(*code) + PYTHON_LINES_BYTES)
@@ -263,8 +115,9 @@ __noinline __u32 python_check(__u64 address)
     hash = python_told_hash(bpf_get_current_pid_tgid() >> 32, address, check);
     at = python_told_place(hash);
     told = bpf_map_lookup_elem(&python_told, &at);
-    /* Names are told again with later samples; what others are sampled for is not. */
-    if (!told || *told == hash || p->told >= PYTHON_MAX_TOLD || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4)
+    /* Names are told again with later samples; what others are sampled for is not. Copies of stacks, which may fill half of the
+     * ring while rows are missing, do not keep them out. */
+    if (!told || *told == hash || p->told >= PYTHON_MAX_TOLD || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 * 3)
         return check;
     p->told++;
     if (python_tell(address, check) == 0)
@@ -297,6 +150,15 @@ static __always_inline void python_put_mark(struct python_scratch *p, __u64 addr
     p->mark_at[at] = p->entries;
     p->marks = at + 1;
     python_put(p, PYTHON_MARK | address, 0, 0);
+}
+
+/* The address of mark number `mark` < PYTHON_MAX_ENTRIES. */
+static __always_inline __u64 python_mark(const struct python_scratch *p, __u64 mark)
+{
+    __u64 at = p->mark_at[mark];
+
+    UNWIND_SAME_REGISTER(at);
+    return at < PYTHON_MAX_ENTRIES ? p->entry[at].code & ~PYTHON_MARK : 0;
 }
 
 #define PYTHON_GO_ON (-1)
@@ -347,12 +209,64 @@ __noinline int python_frame(void)
     return PYTHON_GO_ON;
 }
 
+#define PYTHON_UNEVEN (~0ULL)
+
+/* 3.10: the CFrame of the frame that was put last, and to the one before. Between two instructions of an evaluator's beginning, and of its
+ * end, there is one more or less of them than there are frames: that is seen at their end. */
+static __always_inline void python_mark_own(struct python_scratch *p)
+{
+    if (p->root == PYTHON_UNEVEN || p->marks >= PYTHON_MAX_OWN_MARKS)
+        return;
+    if (p->cframe == p->root) {
+        p->root = PYTHON_UNEVEN;
+        return;
+    }
+    python_put_mark(p, p->cframe);
+    if (python_read(&p->cframe, 8, p->cframe + p->layout.cframe_current))
+        p->root = PYTHON_UNEVEN;
+}
+
+/* A frame that is an object. */
+__noinline int python_object(void)
+{
+    struct python_scratch *p = python_scratch_get();
+    __u64 frame, code;
+    __s32 last;
+
+    if (!p)
+        return PYTHON_END_BAD_READ;
+    frame = p->frame;
+    if (frame == 0) {
+        if (p->cframe != p->root && p->marks < PYTHON_MAX_OWN_MARKS)
+            p->root = PYTHON_UNEVEN;
+        return PYTHON_END_WHOLE;
+    }
+    if (p->entries >= PYTHON_MAX_ENTRIES - 1)
+        return PYTHON_END_TOO_DEEP;
+    if (python_read(p->words, PYTHON_OBJECT_WORDS * 8, frame))
+        return PYTHON_END_BAD_READ;
+    code = PYTHON_WORD(p, p->layout.frame_code);
+    last = *(__s32 *)((__u8 *)p->words + (p->layout.frame_instruction & 124));
+    p->frame = PYTHON_WORD(p, p->layout.frame_previous);
+    python_put(p, code, p->layout.code_instructions + (p->layout.flags & PYTHON_IN_WORDS ? 2 * last : last), python_check(code));
+    if (p->layout.flags & PYTHON_CFRAMES)
+        python_mark_own(p);
+    return PYTHON_GO_ON;
+}
+
 __noinline int python_leg(void)
 {
+    struct python_scratch *p = python_scratch_get();
     int end = PYTHON_GO_ON;
 
-    for (int i = 0; i < PYTHON_A_LEG && end == PYTHON_GO_ON; i++)
-        end = python_frame();
+    if (!p)
+        return PYTHON_END_BAD_READ;
+    if (p->layout.flags & PYTHON_FRAME_OBJECTS)
+        for (int i = 0; i < PYTHON_A_LEG && end == PYTHON_GO_ON; i++)
+            end = python_object();
+    else
+        for (int i = 0; i < PYTHON_A_LEG && end == PYTHON_GO_ON; i++)
+            end = python_frame();
     return end;
 }
 
@@ -361,13 +275,61 @@ static __always_inline int python_first_frame(struct python_scratch *p)
 {
     if (python_read(&p->frame, 8, p->thread + p->layout.thread_current))
         return PYTHON_END_BAD_READ;
+    p->cframe = p->root = 0;
     if (!(p->layout.flags & PYTHON_CFRAMES))
         return PYTHON_GO_ON;
+    if (p->layout.flags & PYTHON_FRAME_OBJECTS) {
+        p->root = p->thread + p->layout.thread_root;
+        return python_read(&p->cframe, 8, p->thread + p->layout.thread_cframe) ? PYTHON_END_BAD_READ : PYTHON_GO_ON;
+    }
     p->cframe = p->frame;
     if (python_read(p->caller, 16, p->cframe + p->layout.cframe_current))
         return PYTHON_END_BAD_READ;
     p->frame = p->caller[0];
     return PYTHON_GO_ON;
+}
+
+/* The frames of one of the thread's states. With several, the next one begins where a run has ended, so that nothing is taken for its. */
+__noinline int python_state(__u32 number)
+{
+    struct python_scratch *p = python_scratch_get();
+    __u64 at = number, last;
+    int end;
+
+    UNWIND_SAME_REGISTER(at);
+    if (!p || at >= PYTHON_MAX_STATES)
+        return PYTHON_END_BAD_READ;
+    p->thread = p->state[at];
+    p->of_state[at].next = p->marks;
+    end = python_first_frame(p);
+    for (int i = 0; i <= PYTHON_MAX_ENTRIES / PYTHON_A_LEG && end == PYTHON_GO_ON; i++)
+        end = python_leg();
+    p->of_state[at].end = p->marks;
+    if (p->layout.flags & PYTHON_FRAME_OBJECTS && (p->root == PYTHON_UNEVEN || !(p->layout.flags & PYTHON_CFRAMES)))
+        p->flags |= PYTHON_COUNTED;
+    last = p->entries - 1;
+    UNWIND_SAME_REGISTER(last);
+    if (end == PYTHON_END_WHOLE && p->states > 1 && last < PYTHON_MAX_ENTRIES && !(p->entry[last].code & PYTHON_MARK))
+        end = PYTHON_END_TOO_DEEP;
+    return end == PYTHON_GO_ON ? PYTHON_END_TOO_DEEP : end;
+}
+
+/* The lowest of those that are looked for; 0: there are no more. */
+static __always_inline __u64 python_next_mark(const struct python_scratch *p)
+{
+    __u64 lowest = 0;
+
+    for (int i = 0; i < PYTHON_MAX_STATES; i++) {
+        __u64 next = p->of_state[i].next, mark;
+
+        UNWIND_SAME_REGISTER(next);
+        if (next >= p->of_state[i].end || next >= PYTHON_MAX_ENTRIES)
+            continue;
+        mark = python_mark(p, next);
+        if (!lowest || mark < lowest)
+            lowest = mark;
+    }
+    return lowest;
 }
 
 /* Walks the frames of the task at hand, ahead of its native stack. */
@@ -377,18 +339,21 @@ static __always_inline void python_walk(struct unwind_scratch *scratch, struct t
     __u32 pid = id >> 32;
     struct unwind_process *process = bpf_map_lookup_elem(&unwind_processes, &pid);
     struct python_code *code;
-    int end;
+    int end = PYTHON_END_WHOLE;
 
     if (!p)
         return;
-    p->entries = p->marks = p->passed = p->told = 0;
+    p->entries = p->marks = p->told = p->flags = p->states = 0;
+    __builtin_memset(p->of_state, 0, sizeof(p->of_state));
     p->end = PYTHON_END_WHOLE;
-    if (!process || process->python.interpreters == 0)
+    if (!process || process->interpreters.python.interpreters == 0)
         return;
-    p->layout = process->python;
+    p->layout = process->interpreters.python;
     p->thread_pointer = python_thread_pointer(task);
     scratch->walk.interpreter_start = p->layout.text_start;
-    if (!python_find_thread(p, id))
+    p->stack_low = scratch->walk.r.sp;
+    p->stack_high = p->thread_pointer > p->stack_low ? p->thread_pointer : BPF_CORE_READ(task, mm, start_stack);
+    if (!python_find_states(p, id))
         return;
     scratch->walk.interpreted = 1;
     p->seed = python_mix(BPF_CORE_READ(task, group_leader, start_time), BPF_CORE_READ(task, self_exec_id));
@@ -399,15 +364,50 @@ static __always_inline void python_walk(struct unwind_scratch *scratch, struct t
     code->h.pid = pid;
     code->h.tid = id;
     code->h.time_ns = time_ns - PYTHON_TOLD_AHEAD_NS;
-    end = python_first_frame(p);
-    for (int i = 0; i <= PYTHON_MAX_ENTRIES / PYTHON_A_LEG && end == PYTHON_GO_ON; i++)
-        end = python_leg();
-    p->end = end == PYTHON_GO_ON ? PYTHON_END_TOO_DEEP : end;
-    if (p->marks)
-        scratch->walk.mark = p->entry[p->mark_at[0] % PYTHON_MAX_ENTRIES].code & ~PYTHON_MARK;
+    for (__u32 i = 0; i < PYTHON_MAX_STATES && end == PYTHON_END_WHOLE && i < p->states; i++)
+        end = python_state(i);
+    p->end = end;
+    if (p->flags & PYTHON_COUNTED) {
+        if (p->states > 1) {
+            p->entries = 0;
+            p->end = PYTHON_END_INTERPRETERS;
+        }
+        return;
+    }
+    scratch->walk.mark = python_next_mark(p);
 }
 
-/* See unwind.bpf.h. A mark that lies in no frame that was walked stays unreached. */
+/* Of one state's marks. One that lies in no frame that was walked stays unreached. */
+__noinline int python_pass(__u32 number, __u64 low, __u64 high)
+{
+    struct python_scratch *p = python_scratch_get();
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    __u64 state = number;
+
+    UNWIND_SAME_REGISTER(state);
+    if (!p || !scratch || state >= PYTHON_MAX_STATES)
+        return 0;
+    for (int i = 0; i < 4; i++) {
+        __u64 next = p->of_state[state].next, at, mark;
+
+        UNWIND_SAME_REGISTER(next);
+        if (next >= PYTHON_MAX_ENTRIES || next >= p->of_state[state].end)
+            return 0;
+        mark = python_mark(p, next);
+        if (mark >= high)
+            return 0;
+        at = p->mark_at[next];
+        UNWIND_SAME_REGISTER(at);
+        if (at >= PYTHON_MAX_ENTRIES)
+            return 0;
+        if (mark >= low)
+            p->entry[at].instruction = scratch->walk.frames;
+        p->of_state[state].next = next + 1;
+    }
+    return 0;
+}
+
+/* See unwind.bpf.h. */
 __noinline int unwind_pass_marks(__u64 low, __u64 high)
 {
     struct python_scratch *p = python_scratch_get();
@@ -415,24 +415,9 @@ __noinline int unwind_pass_marks(__u64 low, __u64 high)
 
     if (!p || !scratch)
         return 0;
-    for (int i = 0; i < 4; i++) {
-        __u64 passed = p->passed, at;
-
-        UNWIND_SAME_REGISTER(passed);
-        if (passed >= PYTHON_MAX_ENTRIES || passed >= p->marks || scratch->walk.mark >= high)
-            return 0;
-        at = p->mark_at[passed];
-        UNWIND_SAME_REGISTER(at);
-        if (at >= PYTHON_MAX_ENTRIES)
-            return 0;
-        if (scratch->walk.mark >= low)
-            p->entry[at].instruction = scratch->walk.frames;
-        p->passed = ++passed;
-        scratch->walk.mark = 0;
-        if (passed >= PYTHON_MAX_ENTRIES || passed >= p->marks)
-            return 0;
-        scratch->walk.mark = p->entry[p->mark_at[passed] % PYTHON_MAX_ENTRIES].code & ~PYTHON_MARK;
-    }
+    for (__u32 i = 0; i < PYTHON_MAX_STATES && i < p->states; i++)
+        python_pass(i, low, high);
+    scratch->walk.mark = python_next_mark(p);
     return 0;
 }
 
@@ -450,8 +435,8 @@ static __always_inline void python_doubt(struct unwind_scratch *scratch, __u64 i
         known->pid = known->tid = 0;
 }
 
-/* Puts the entries into the record, which has `size` bytes of the data; how many bytes that is. */
-static __always_inline __u64 sample_interpreted(struct unwind_scratch *scratch, struct cpu_stats *stat, __u64 size)
+/* Puts the entries into the record, which has `size` bytes of the data; how many bytes that is. `lost` counts those without room. */
+static __always_inline __u64 sample_interpreted(struct unwind_scratch *scratch, __u64 *lost, __u64 size)
 {
     struct python_scratch *p = python_scratch_get();
     struct cpu_sample *s = sample_of(scratch);
@@ -464,15 +449,16 @@ static __always_inline __u64 sample_interpreted(struct unwind_scratch *scratch, 
     UNWIND_SAME_REGISTER(at);
     UNWIND_SAME_REGISTER(bytes);
     if (at > sizeof(scratch->data) - sizeof(p->entry) - sizeof(tail) || bytes > sizeof(p->entry)) {
-        stat->interpreted_lost++;
+        ++*lost;
         return 0;
     }
     if (bytes && bpf_probe_read_kernel((__u8 *)scratch->data + at, bytes, p->entry)) {
-        stat->interpreted_lost++;
+        ++*lost;
         return 0;
     }
     tail.entries = p->entries;
     tail.end = p->end;
+    tail.flags = p->flags;
     at += bytes;
     UNWIND_SAME_REGISTER(at);
     if (at > sizeof(scratch->data) - sizeof(tail))

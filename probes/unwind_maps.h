@@ -18,12 +18,17 @@
 #define UNWIND_MAPPING_NO_ROWS_YET 0xffffffffU
 #define UNWIND_MAPPING_NO_CODE     0xfffffffeU
 
+/* How the kernel half reads a process's interpreters: a member of each, all zeros where there is none of that kind. */
+struct interpreter_layouts {
+    struct python_layout python;
+};
+
 struct unwind_process {
     __u32 generation;
     __u32 chunks;
     __u64 put_ns; /* CLOCK_MONOTONIC: while a program starts, more is mapped than we know of */
     __u64 starts[UNWIND_PROCESS_CHUNKS]; /* address of each chunk's first mapping */
-    struct python_layout python;
+    struct interpreter_layouts interpreters;
 };
 
 struct unwind_chunk_key {

@@ -97,6 +97,7 @@ struct css_set {
 
 struct mm_struct {
     unsigned long start_stack;
+    unsigned long brk;
 };
 
 struct rq {
@@ -129,6 +130,14 @@ struct thread_struct {
 };
 #endif
 
+typedef struct {
+    unsigned int val;
+} kuid_t;
+
+struct cred {
+    kuid_t euid;
+};
+
 struct task_struct {
     struct thread_struct thread;
     __u32 self_exec_id; /* 64 bits since 5.7: these are the lower ones */
@@ -139,6 +148,7 @@ struct task_struct {
     struct mm_struct *mm;
     struct task_struct *group_leader;
     struct css_set *cgroups;
+    const struct cred *real_cred;
     struct task_struct *real_parent;
     __u64 start_time;
     __u64 start_boottime; /* of the clock that /proc/PID/stat is in */

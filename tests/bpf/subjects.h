@@ -14,6 +14,8 @@ pid_t subject_syscalls(void);
 pid_t subject_family(int *ret_go);
 /* A child of the given name that burns. */
 pid_t subject_named(const char *name);
+/* The same, until SIGUSR1 gives it another one. */
+pid_t subject_renamed(const char *name, const char *other);
 
 void subject_kill(pid_t pid);
 

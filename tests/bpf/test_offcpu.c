@@ -1,10 +1,11 @@
 /* Waiting time from the kernel to the batch: children that wait in known ways, and what is told of them: how long, in which system
- * call, for what, with which stack. Waits for enough records and not for a time, so that a slow machine is only slower. */
+ * call, for what, with which stack, and who ended it. Waits for enough records and not for a time, so that a slow machine is only slower. */
 #include "rows.h"
 #include "watch.h"
 
 #include "../../probes/offcpu.h"
 #include "sources/offcpu.h"
+#include "sources/preempt_count.h"
 #include "sources/unwind_tables.h"
 
 #include <setjmp.h>
@@ -307,6 +308,97 @@ static void test_minimum(void **state)
     watch_end(&w);
 }
 
+struct waker_expectation {
+    struct expectation e;
+    struct {
+        pid_t waiter;
+        uint32_t tid;
+        uint64_t time_ns;
+        size_t kernel_frames, user_frames;
+    } last[2]; /* who woke the child and its own child */
+    size_t by_thread, by_interrupt;
+    bool known; /* whether this kernel tells interrupts from threads */
+};
+
+static void note_waker(struct waker_expectation *x, const struct cpu_sample *s)
+{
+    const pid_t waiter = (pid_t)(s->weight_ns >> 32);
+    const size_t i = waiter != x->e.pid;
+    assert_int_equal((uint32_t)s->weight_ns, waiter); /* their only threads */
+    assert_true(s->h.time_ns > x->last[i].time_ns);
+    x->last[i].waiter = waiter;
+    x->last[i].tid = s->h.tid;
+    x->last[i].time_ns = s->h.time_ns;
+    x->last[i].kernel_frames = s->kernel_frames;
+    x->last[i].user_frames = s->user_frames;
+}
+
+/* The child naps, and so is woken by a timer; then it lets its own child go. */
+static bool look_at_wakers(const struct wire_header *header, void *context)
+{
+    const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
+    struct waker_expectation *x = context;
+    if (header->kind == WIRE_OFF_CPU_WAKER)
+        note_waker(x, (const struct cpu_sample *)header);
+    if (header->kind != WIRE_OFF_CPU)
+        return false;
+    check_wait(header, wait);
+    const size_t i = (pid_t)header->pid != x->e.pid;
+    if (wait->flags & OFF_CPU_PREEMPTED)
+        assert_int_equal(wait->waker, OFF_CPU_WAKER_NONE);
+    if (wait->flags || wait->waker == OFF_CPU_WAKER_UNSEEN) /* some kernels do not trace everything: see offcpu.bpf.c */
+        return false;
+    assert_int_not_equal(wait->waker, OFF_CPU_WAKER_NONE);
+    assert_int_equal(header->pid, x->last[i].waiter);
+    assert_int_equal(wait->waker_ns, (uint32_t)x->last[i].time_ns);
+    assert_true(x->last[i].kernel_frames > 0 && x->last[i].time_ns < header->time_ns);
+    if (wait->syscall == SYS_clock_nanosleep && i == 0) {
+        if (wait->waker == OFF_CPU_WAKER_INTERRUPT)
+            assert_true(x->last[i].tid == 0 && x->last[i].user_frames == 0);
+        else
+            assert_false(x->known);
+        x->by_interrupt++;
+    } else if (wait->syscall == SYS_read && i == 1) {
+        assert_int_equal(wait->waker, x->known ? OFF_CPU_WAKER_THREAD : OFF_CPU_WAKER_UNTOLD);
+        assert_int_equal(x->last[i].tid, x->e.pid);
+        assert_true(x->last[i].user_frames > 0);
+        x->by_thread++;
+    }
+    return x->by_thread >= ENOUGH && x->by_interrupt >= ENOUGH;
+}
+
+static void test_wakers(void **state)
+{
+    (void)state;
+    struct waker_expectation x = {.known = preempt_count_distance() != 0};
+    struct source_options options = watch_defaults;
+    options.wakers = true;
+    print_message("interrupts are told %s\n", x.known ? "by the kernel's count" : "by names");
+    struct watch w = watch(child(PIPES), options, &x.e);
+    watch_until(&w, 1, look_at_wakers, &x);
+    end(x.e.pid);
+    watch_end(&w);
+}
+
+static bool look_for_wakers(const struct wire_header *header, void *context)
+{
+    (void)context;
+    assert_int_not_equal(header->kind, WIRE_OFF_CPU_WAKER);
+    if (header->kind == WIRE_OFF_CPU)
+        assert_int_equal(((const struct off_cpu_wait *)header)->waker, OFF_CPU_WAKER_NONE);
+    return header->kind == WIRE_OFF_CPU;
+}
+
+static void test_wakers_are_for_who_asks(void **state)
+{
+    (void)state;
+    struct expectation e;
+    struct watch w = watch(child(PIPES), watch_defaults, &e);
+    watch_until(&w, ENOUGH, look_for_wakers, &e);
+    end(e.pid);
+    watch_end(&w);
+}
+
 #define STANDS_FOR_NS (8ULL * NAP_NS)
 
 static bool look_at_sampled(const struct wire_header *header, void *context)
@@ -375,11 +467,9 @@ static bool look_for_unfinished(const struct wire_header *header, void *context)
     return true;
 }
 
-/* A thread that waits before and after. */
-static void test_all_the_time(void **state)
+/* Waits by the time that this returns. */
+static pid_t start_waiting(void)
 {
-    (void)state;
-    struct expectation e;
     int ends[2];
     char byte;
     assert_int_equal(pipe(ends), 0);
@@ -392,7 +482,18 @@ static void test_all_the_time(void **state)
         _exit(1);
     }
     assert_int_equal(read(ends[0], &byte, 1), 1);
+    close(ends[0]);
+    close(ends[1]);
     usleep(100000);
+    return pid;
+}
+
+/* A thread that waits before and after. */
+static void test_all_the_time(void **state)
+{
+    (void)state;
+    struct expectation e;
+    pid_t pid = start_waiting();
     struct watch w = watch(pid, watch_defaults, &e);
     usleep(50000);
     assert_int_equal(w.source->stop(w.self), 0);
@@ -404,12 +505,52 @@ static void test_all_the_time(void **state)
     watch_end(&w);
 }
 
+static bool look_for_so_far(const struct wire_header *header, void *context)
+{
+    const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
+    if (!look_for_unfinished(header, context))
+        return false;
+    assert_true(wait->flags & OFF_CPU_SO_FAR);
+    assert_true(wait->weight_ns >= OFF_CPU_SO_FAR_NS);
+    return true;
+}
+
+/* It is told while it goes on, as often as that is asked for; while it is shed there is nothing of it, and afterwards nothing of the time before. */
+static void test_so_far(void **state)
+{
+    (void)state;
+    struct expectation e;
+    pid_t pid = start_waiting();
+    struct watch w = watch(pid, watch_defaults, &e);
+    usleep(OFF_CPU_SO_FAR_NS / 1000 + 10000);
+    for (int i = 1; i <= 2; i++) {
+        assert_int_equal(off_cpu_source_tell_so_far(w.self), 0);
+        watch_until(&w, 1, look_for_so_far, &e);
+        assert_int_equal(e.waits, i);
+    }
+    assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_COUNTS), 0);
+    watch_until(&w, 1, look_for_unfinished, &e); /* all of it, as at the end */
+    assert_int_equal(off_cpu_source_figures(w.self).told, 1);
+    assert_int_equal(off_cpu_source_tell_so_far(w.self), 0);
+    assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_LEAST), 0);
+    assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_FULL), 0);
+    e.begin_ns = clock_monotonic_ns();
+    usleep(50000);
+    assert_int_equal(w.source->stop(w.self), 0);
+    watch_until(&w, 1, look_for_unfinished, &e);
+    assert_int_equal(e.waits, 4);
+    assert_int_equal(off_cpu_source_figures(w.self).told, 2);
+    end(pid);
+    watch_end(&w);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_naps),   cmocka_unit_test(test_pipes),   cmocka_unit_test(test_run_queue),
-        cmocka_unit_test(test_births), cmocka_unit_test(test_minimum), cmocka_unit_test(test_all_the_time),
+        cmocka_unit_test(test_births), cmocka_unit_test(test_minimum), cmocka_unit_test(test_all_the_time), cmocka_unit_test(test_so_far),
         cmocka_unit_test(test_sampled), cmocka_unit_test(test_two_places), cmocka_unit_test(test_one_place),
+        cmocka_unit_test(test_wakers), cmocka_unit_test(test_wakers_are_for_who_asks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

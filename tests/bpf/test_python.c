@@ -3,6 +3,8 @@
 #include "rows.h"
 #include "watch.h"
 
+#include "../../probes/unwind_maps.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -49,10 +51,20 @@ struct fake_cframe {
     struct fake_cframe *previous;
 };
 
+/* A frame of before 3.11. */
+struct fake_object {
+    uint64_t object[3];
+    struct fake_object *back;
+    const struct fake_code *code;
+    uint64_t rest[8];
+    int32_t last, line;
+};
+
 struct fake_thread {
     uint64_t object;
     struct fake_thread *next;
     void *current;
+    struct fake_cframe *cframe, root; /* of 3.10 */
     uint64_t id;
 };
 
@@ -65,9 +77,10 @@ struct fake_interpreter {
 #define FRAMES_A_RUN 3
 #define RUNS_MAX     600
 
-static struct fake_interpreter interpreter, *interpreters = &interpreter;
-static struct fake_thread thread, others[40];
+static struct fake_interpreter inner, interpreter, *interpreters = &interpreter;
+static struct fake_thread thread, thread_of_inner, others[40];
 static struct fake_frame frames[RUNS_MAX * FRAMES_A_RUN];
+static struct fake_object objects[RUNS_MAX];
 static struct fake_code codes[FRAMES_A_RUN];
 static struct fake_text file, names[FRAMES_A_RUN];
 static struct {
@@ -77,18 +90,27 @@ static struct {
 
 static struct python_layout layout_of(unsigned flags)
 {
+    const bool objects_way = flags & PYTHON_FRAME_OBJECTS;
+
     return (struct python_layout){
         .interpreters = (uintptr_t)&interpreters,
         .text_start = 1,
         .interpreter_next = offsetof(struct fake_interpreter, next),
         .interpreter_threads = offsetof(struct fake_interpreter, threads),
+        .interpreter_made = offsetof(struct fake_interpreter, threads_made),
         .thread_next = offsetof(struct fake_thread, next),
         .thread_id = offsetof(struct fake_thread, id),
         .thread_current = offsetof(struct fake_thread, current),
-        .cframe_current = offsetof(struct fake_cframe, current),
-        .frame_code = offsetof(struct fake_frame, code),
-        .frame_previous = offsetof(struct fake_frame, previous),
-        .frame_instruction = offsetof(struct fake_frame, instruction),
+        .thread_cframe = offsetof(struct fake_thread, cframe),
+        .thread_root = offsetof(struct fake_thread, root),
+        .cframe_current = (uint16_t)(objects_way ? offsetof(struct fake_cframe, previous)
+                                                 : offsetof(struct fake_cframe, current)),
+        .frame_code =
+            (uint16_t)(objects_way ? offsetof(struct fake_object, code) : offsetof(struct fake_frame, code)),
+        .frame_previous =
+            (uint16_t)(objects_way ? offsetof(struct fake_object, back) : offsetof(struct fake_frame, previous)),
+        .frame_instruction = (uint16_t)(objects_way ? offsetof(struct fake_object, last)
+                                                    : offsetof(struct fake_frame, instruction)),
         .frame_owner = offsetof(struct fake_frame, owner),
         .code_checked = offsetof(struct fake_code, first_line),
         .code_first_line = offsetof(struct fake_code, first_line),
@@ -104,11 +126,12 @@ static struct python_layout layout_of(unsigned flags)
 
 /* ---- the subject ---- */
 
-enum lie { TRUTH, CIRCLE, NOWHERE, ENDS_TOO_EARLY, UNLIKE, NOT_ON_THE_STACK, NO_THREAD, NO_CODE };
+enum lie { TRUTH, TWO_INTERPRETERS, WAITS, CIRCLE, NOWHERE, ENDS_TOO_EARLY, UNLIKE, NOT_ON_THE_STACK, NO_THREAD, NO_CODE, UNEVEN };
 
 static volatile uint64_t sink;
 static volatile int enough; /* never, but the compiler must not know */
 static unsigned way;        /* PYTHON_CFRAMES or PYTHON_MARKED_FRAMES */
+static bool waits;
 
 extern const char __start_code_evaluate[], __stop_code_evaluate[];
 
@@ -116,6 +139,8 @@ static void say_ready_and_burn(int fd)
 {
     if (write(fd, "r", 1) != 1)
         _exit(1);
+    while (waits)
+        usleep(1000);
     while (!enough)
         sink = sink * 3 + 1;
 }
@@ -123,9 +148,9 @@ static void say_ready_and_burn(int fd)
 /* Pushes a run of frames, as long as it runs. */
 __attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate(int runs, int fd)
 {
-    struct fake_cframe here = {.previous = way == PYTHON_CFRAMES ? thread.current : NULL};
-    struct fake_frame entry = {.owner = PYTHON_OWNED_BY_CSTACK,
-                               .previous = way == PYTHON_CFRAMES ? NULL : thread.current};
+    struct fake_thread *t = interpreter.next && runs % 2 ? &thread_of_inner : &thread;
+    struct fake_cframe here = {.previous = way == PYTHON_CFRAMES ? t->current : NULL};
+    struct fake_frame entry = {.owner = PYTHON_OWNED_BY_CSTACK, .previous = way == PYTHON_CFRAMES ? NULL : t->current};
     struct fake_frame *run = &frames[(runs - 1) * FRAMES_A_RUN];
 
     for (int i = 0; i < FRAMES_A_RUN; i++) /* the last one is the first to be called */
@@ -135,15 +160,35 @@ __attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate
         run[FRAMES_A_RUN - 1].owner = 1;
         run[FRAMES_A_RUN - 1].previous = here.previous ? here.previous->current : NULL;
         here.current = run;
-        thread.current = &here;
+        t->current = &here;
     } else {
         run[FRAMES_A_RUN - 1].previous = &entry;
-        thread.current = run;
+        t->current = run;
     }
     if (runs > 1)
         return evaluate(runs - 1, fd) + entry.owner;
     say_ready_and_burn(fd);
     return (int)here.before + entry.owner;
+}
+
+/* Each with a frame of its own, as before 3.11. */
+__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate_object(int runs, enum lie lie, int fd)
+{
+    struct fake_cframe here = {.previous = thread.cframe};
+    struct fake_object *o = &objects[runs - 1];
+
+    *o = (struct fake_object){.back = thread.current, .code = &codes[(runs - 1) % FRAMES_A_RUN], .last = runs - 2};
+    if (lie != UNEVEN || runs > 1) /* else about to begin, or at its end */
+        thread.cframe = &here;
+    thread.current = o;
+    if (runs > 1)
+        return evaluate_object(runs - 1, lie, fd) + (int)here.before;
+    if (lie == CIRCLE)
+        objects[1].back = objects;
+    if (lie == NOWHERE)
+        objects[1].back = (void *)0xffff888000000000;
+    say_ready_and_burn(fd);
+    return (int)here.before;
 }
 
 static void lie_about(enum lie lie, struct fake_cframe *here, int fd)
@@ -198,13 +243,16 @@ __attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate
     return (int)here.before;
 }
 
-static void set_up(unsigned flags)
+static void set_up(unsigned flags, enum lie lie)
 {
     way = flags;
-    interpreter = (struct fake_interpreter){.threads_made = 41, .threads = &others[0]};
+    waits = lie == WAITS;
+    inner = (struct fake_interpreter){.threads_made = 1, .threads = &thread_of_inner};
+    interpreter = (struct fake_interpreter){.next = lie == TWO_INTERPRETERS ? &inner : NULL, .threads_made = 41, .threads = &others[0]};
+    thread_of_inner = (struct fake_thread){.id = (uint64_t)pthread_self()};
     for (size_t i = 0; i < 40; i++)
         others[i] = (struct fake_thread){.next = i < 39 ? &others[i + 1] : &thread, .id = 4096 * i};
-    thread = (struct fake_thread){.id = (uint64_t)pthread_self()};
+    thread = (struct fake_thread){.id = (uint64_t)pthread_self(), .cframe = &thread.root};
     /* Written here: pages of a file that the child has not touched are not there for it. */
     file = (struct fake_text){.length = 6, .state = 1 << 2 | 1 << 6, .data = "x/y.py"};
     lines.size = 5;
@@ -222,11 +270,13 @@ static pid_t begin(unsigned flags, int runs, enum lie lie)
     pid_t pid;
 
     assert_int_equal(pipe(ends), 0);
-    set_up(flags);
+    set_up(flags, lie);
     pid = fork();
     if (pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        _exit(lie == TRUTH ? evaluate(runs, ends[1]) : evaluate_and_lie(lie, ends[1]));
+        if (flags & PYTHON_FRAME_OBJECTS)
+            _exit(evaluate_object(runs, lie, ends[1]));
+        _exit(lie < CIRCLE ? evaluate(runs, ends[1]) : evaluate_and_lie(lie, ends[1]));
     }
     assert_int_equal(read(ends[0], &ready, 1), 1);
     close(ends[0]);
@@ -247,7 +297,7 @@ struct expectation {
 
 static const struct python_tail *tail_of(const struct cpu_sample *s, const struct python_entry **ret_entries)
 {
-    const struct python_tail *tail = cpu_sample_python_tail(s, 0);
+    const struct python_tail *tail = cpu_sample_python_tail(s);
 
     assert_true(s->flags & CPU_SAMPLE_INTERPRETED);
     assert_true(tail->entries <= PYTHON_MAX_ENTRIES);
@@ -290,6 +340,16 @@ static void expect_frame(const struct python_entry *entry, int i, const struct e
     assert_int_equal(entry->check, e->checks[i]);
 }
 
+/* What is told of code is as it should be. */
+static bool is_sample_to_look_at(const struct wire_header *header, struct expectation *e)
+{
+    if (header->kind == WIRE_PYTHON_CODE) {
+        expect_code((const struct python_code *)header, e);
+        return false;
+    }
+    return !is_early((const struct cpu_sample *)header, e);
+}
+
 /* Every run, at the native frame that has it. */
 static bool look_at_runs(const struct wire_header *header, void *context)
 {
@@ -299,11 +359,7 @@ static bool look_at_runs(const struct wire_header *header, void *context)
     const struct python_tail *tail;
     uint32_t at = 0, last = 0;
 
-    if (header->kind == WIRE_PYTHON_CODE) {
-        expect_code((const struct python_code *)header, e);
-        return false;
-    }
-    if (is_early(s, e))
+    if (!is_sample_to_look_at(header, e))
         return false;
     if (s->user_end != UNWIND_END_ENTRY)
         fail_msg("the walk ended with %u after %u frames", s->user_end, s->user_frames);
@@ -322,6 +378,84 @@ static bool look_at_runs(const struct wire_header *header, void *context)
                         (uintptr_t)__stop_code_evaluate);
     }
     return true;
+}
+
+/* A mark that was found in the stack of an evaluator, further out than `*last`. */
+static void expect_own_mark(const struct python_entry *mark, const struct cpu_sample *s, uint32_t *last)
+{
+    assert_true(mark->code & PYTHON_MARK);
+    assert_in_range(mark->instruction, *last + 1, s->user_frames);
+    *last = mark->instruction;
+    assert_in_range(s->data[s->kernel_frames + *last - 1] & ~CPU_FRAME_EXACT, (uintptr_t)__start_code_evaluate,
+                    (uintptr_t)__stop_code_evaluate);
+}
+
+/* Frames that have an evaluator each: marked, as far as there is room for marks, or counted. */
+static bool look_at_objects(const struct wire_header *header, void *context)
+{
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    struct expectation *e = context;
+    const bool is_marked = e->flags & PYTHON_CFRAMES && e->lie != UNEVEN;
+    const struct python_entry *entries;
+    const struct python_tail *tail;
+    uint32_t at = 0, last = 0;
+
+    if (!is_sample_to_look_at(header, e))
+        return false;
+    tail = tail_of(s, &entries);
+    if (e->lie == CIRCLE || e->lie == NOWHERE) {
+        assert_int_equal(tail->end, e->lie == CIRCLE ? PYTHON_END_TOO_DEEP : PYTHON_END_BAD_READ);
+        assert_int_equal(entries[0].code, (uintptr_t)&codes[0]);
+        return true;
+    }
+    assert_int_equal(tail->end, PYTHON_END_WHOLE);
+    assert_int_equal(tail->flags, is_marked ? 0 : PYTHON_COUNTED);
+    for (int run = 0; run < e->runs; run++) {
+        const uint32_t last_instruction = (uint32_t)(e->flags & PYTHON_IN_WORDS ? 2 * (run - 1) : run - 1);
+
+        expect_frame(&entries[at], run % FRAMES_A_RUN, e);
+        assert_int_equal(entries[at].instruction, (uint32_t)offsetof(struct fake_code, instructions) + last_instruction);
+        at++;
+        if (is_marked && run < PYTHON_MAX_OWN_MARKS)
+            expect_own_mark(&entries[at++], s, &last);
+        else if (at < tail->entries && entries[at].code & PYTHON_MARK)
+            at++; /* of the walk until it was seen that they do not go with the frames */
+    }
+    assert_int_equal(at, tail->entries);
+    return true;
+}
+
+/* Every second run is of either: each state's are told in order, and all are found. */
+static bool look_at_two_interpreters(const struct wire_header *header, void *context)
+{
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    struct expectation *e = context;
+    const struct python_entry *entries;
+    const struct python_tail *tail;
+    bool found[CPU_MAX_USER_FRAMES + 1] = {false};
+    uint32_t at = 0, last = 0;
+
+    if (!is_sample_to_look_at(header, e))
+        return false;
+    tail = tail_of(s, &entries);
+    assert_int_equal(tail->end, PYTHON_END_WHOLE);
+    assert_int_equal(tail->flags, PYTHON_SEVERAL);
+    assert_int_equal(tail->entries, e->runs * (FRAMES_A_RUN + 1));
+    for (int run = 0; run < e->runs; run++) {
+        for (int i = 0; i < FRAMES_A_RUN; i++)
+            expect_frame(&entries[at++], i, e);
+        if (run == e->runs / 2)
+            last = 0;
+        expect_own_mark(&entries[at++], s, &last);
+        assert_false(found[last]);
+        found[last] = true;
+    }
+    return true;
+}
+
+static bool look_at_waiting_runs(const struct wire_header *header, void *context)
+{
+    return header->kind != WIRE_OFF_CPU && look_at_runs(header, context);
 }
 
 static bool look_at_lie(const struct wire_header *header, void *context)
@@ -370,10 +504,10 @@ static bool look_at_lie(const struct wire_header *header, void *context)
     return true;
 }
 
-static void watch_fake(struct expectation e, bool (*look)(const struct wire_header *, void *))
+static void watch_fake_by(const struct source *source, size_t records, struct expectation e, bool (*look)(const struct wire_header *, void *))
 {
     struct source_options options = watch_defaults;
-    const struct python_layout layout = layout_of(e.flags);
+    const struct interpreter_layouts layouts = {.python = layout_of(e.flags)};
     const pid_t pid = begin(e.flags, e.runs, e.lie);
     struct rows rows;
     struct unwind_tables *tables;
@@ -381,16 +515,21 @@ static void watch_fake(struct expectation e, bool (*look)(const struct wire_head
 
     options.pids[0] = (uint32_t)pid;
     options.pid_count = 1;
-    w = watch_begin(&source_cpu, &options);
-    tables = cpu_source_unwind_tables(w.self);
+    w = watch_begin(source, &options);
+    tables = source == &source_cpu ? cpu_source_unwind_tables(w.self) : off_cpu_source_unwind_tables(w.self);
     assert_true(rows_put_process_and_tell(tables, pid, &rows) > 0);
     assert_int_equal(w.source->drain(w.self, w.batch), 0); /* what came before the process was known */
     batch_clear(w.batch);
-    assert_int_equal(unwind_tables_put_process(tables, (uint32_t)pid, rows.mappings, rows.count, &layout), 0);
-    watch_until(&w, ENOUGH, look, &e);
+    assert_int_equal(unwind_tables_put_process(tables, (uint32_t)pid, rows.mappings, rows.count, &layouts), 0);
+    watch_until(&w, records, look, &e);
     assert_int_equal(kill(pid, SIGKILL), 0);
     assert_int_equal(waitpid(pid, NULL, 0), pid);
     watch_end(&w);
+}
+
+static void watch_fake(struct expectation e, bool (*look)(const struct wire_header *, void *))
+{
+    watch_fake_by(&source_cpu, ENOUGH, e, look);
 }
 
 static void test_runs_of_cframes(void **state)
@@ -408,6 +547,23 @@ static void test_runs_of_marked_frames(void **state)
     watch_fake((struct expectation){PYTHON_MARKED_FRAMES, .runs = 250}, look_at_runs);
 }
 
+/* On one stack, by turns. */
+static void test_runs_of_two_interpreters(void **state)
+{
+    (void)state;
+    watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 2, .lie = TWO_INTERPRETERS}, look_at_two_interpreters);
+    watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 250, .lie = TWO_INTERPRETERS}, look_at_two_interpreters);
+    watch_fake((struct expectation){PYTHON_MARKED_FRAMES, .runs = 250, .lie = TWO_INTERPRETERS}, look_at_two_interpreters);
+}
+
+/* The same where a thread waits: one stack, for all are alike. */
+static void test_runs_that_wait(void **state)
+{
+    (void)state;
+    watch_fake_by(&source_off_cpu, 1, (struct expectation){PYTHON_CFRAMES, .runs = 20, .lie = WAITS}, look_at_waiting_runs);
+    watch_fake_by(&source_off_cpu, 1, (struct expectation){PYTHON_MARKED_FRAMES, .runs = 250, .lie = WAITS}, look_at_waiting_runs);
+}
+
 static void test_lies(void **state)
 {
     (void)state;
@@ -415,11 +571,26 @@ static void test_lies(void **state)
         watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 1, .lie = lie}, look_at_lie);
 }
 
+static void test_frames_that_are_objects(void **state)
+{
+    const unsigned counted = PYTHON_FRAME_OBJECTS, marked = PYTHON_FRAME_OBJECTS | PYTHON_CFRAMES | PYTHON_IN_WORDS;
+
+    (void)state;
+    watch_fake((struct expectation){counted, .runs = RUNS_MAX}, look_at_objects);
+    watch_fake((struct expectation){marked, .runs = RUNS_MAX}, look_at_objects);
+    watch_fake((struct expectation){marked, .runs = 20, .lie = UNEVEN}, look_at_objects);
+    watch_fake((struct expectation){counted, .runs = 3, .lie = CIRCLE}, look_at_objects);
+    watch_fake((struct expectation){marked, .runs = 3, .lie = NOWHERE}, look_at_objects);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_runs_of_cframes),
         cmocka_unit_test(test_runs_of_marked_frames),
+        cmocka_unit_test(test_frames_that_are_objects),
+        cmocka_unit_test(test_runs_of_two_interpreters),
+        cmocka_unit_test(test_runs_that_wait),
         cmocka_unit_test(test_lies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,449 @@
+/* Samples of other events than the clock's: a child does a known number of things, and as many events must be told of them, each with
+ * the weight it stands for. Whatever the kernel says it missed on the whole node (a program of another recording was at work there)
+ * may be missing, and no more. */
+#include "watch.h"
+
+#include "sources/sample_event.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define PAGE       4096UL
+#define PAGES      5000
+#define CALLS      1000
+#define CODE_BYTES 256 /* no function here is longer */
+
+/* ---- what the child does ---- */
+
+/* The only place from which its memory is touched, and from which no other (a sanitizer's) is. */
+static __attribute__((noinline, noclone, no_sanitize("address", "undefined"))) void touch(volatile char *memory, size_t pages)
+{
+    for (size_t i = 0; i < pages; i++)
+        memory[i * PAGE] = 1;
+}
+
+static void *new_pages(size_t count)
+{
+    void *memory = mmap(NULL, count * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    madvise(memory, count * PAGE, MADV_NOHUGEPAGE);
+    return memory;
+}
+
+static long faults_so_far(void)
+{
+    struct rusage usage;
+
+    getrusage(RUSAGE_SELF, &usage);
+    return usage.ru_minflt;
+}
+
+/* How many the kernel accounts to it. */
+static long fault(void)
+{
+    void *memory = new_pages(PAGES);
+    long before, after;
+
+    touch(new_pages(8), 8); /* its own code is there from here on */
+    before = faults_so_far();
+    touch(memory, PAGES);
+    after = faults_so_far();
+    return after - before;
+}
+
+static long call(void)
+{
+    for (int i = 0; i < CALLS; i++)
+        syscall(SYS_getppid);
+    return CALLS;
+}
+
+/* Bytes. Whole pages are given, to what asks for parts of one; half of them fail. */
+static long map(void)
+{
+    for (int i = 0; i < CALLS; i++) {
+        void *memory = mmap(NULL, 3 * PAGE + 1, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+        munmap(memory, 4 * PAGE);
+        mmap(NULL, 3 * PAGE, PROT_READ, MAP_PRIVATE, -1, 0); /* of no file: refused */
+    }
+    return CALLS * 4 * (long)PAGE;
+}
+
+static long grow(void)
+{
+    unsigned long end = (unsigned long)syscall(SYS_brk, 0), first = (end + PAGE - 1) & ~(PAGE - 1);
+
+    if ((unsigned long)syscall(SYS_brk, first) != first)
+        return -1;
+    for (int i = 0; i < CALLS / 2; i++) {
+        syscall(SYS_brk, first + 5 * PAGE);
+        syscall(SYS_brk, 0);
+        syscall(SYS_brk, first);           /* shrinks */
+        syscall(SYS_brk, (unsigned long)8); /* nothing that a heap may be */
+    }
+    return (long)(first - ((end + PAGE - 1) & ~(PAGE - 1))) + CALLS / 2 * 5 * (long)PAGE;
+}
+
+/* Counted up while somebody listens. In a section that lies in the file. */
+static volatile unsigned short semaphore __attribute__((section(".probes"))) = 0;
+
+static __attribute__((noinline, noclone)) void place(int i)
+{
+    __asm__ volatile("nop" : : "r"(i) : "memory");
+}
+
+static long fire(void)
+{
+    for (int i = 0; i < CALLS; i++)
+        place(i);
+    return semaphore == 1 ? CALLS : -semaphore - 1;
+}
+
+struct child {
+    pid_t pid;
+    int go, said;
+};
+
+/* Held until it is told to go, which it then is once. */
+static struct child child_new(long (*work)(void))
+{
+    int go[2], said[2];
+    struct child c;
+
+    assert_int_equal(pipe(go), 0);
+    assert_int_equal(pipe(said), 0);
+    c.pid = fork();
+    if (c.pid == 0) {
+        char byte;
+        long done;
+
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        close(go[1]);
+        if (read(go[0], &byte, 1) != 1)
+            _exit(1);
+        done = work();
+        if (write(said[1], &done, sizeof(done)) != sizeof(done))
+            _exit(1);
+        if (read(go[0], &byte, 1) == 1) { /* asked for the semaphore */
+            done = semaphore;
+            (void)!write(said[1], &done, sizeof(done));
+        }
+        _exit(0);
+    }
+    close(go[0]);
+    close(said[1]);
+    c.go = go[1];
+    c.said = said[0];
+    return c;
+}
+
+static long child_ask(struct child *c)
+{
+    long done = -1;
+
+    assert_int_equal(write(c->go, "", 1), 1);
+    assert_int_equal(read(c->said, &done, sizeof(done)), sizeof(done));
+    return done;
+}
+
+static void child_end(struct child *c)
+{
+    kill(c->pid, SIGKILL);
+    waitpid(c->pid, NULL, 0);
+    close(c->go);
+    close(c->said);
+}
+
+/* ---- what is told of it ---- */
+
+struct told {
+    pid_t pid;
+    uint64_t events, weight, leaf, missed;
+    unsigned long code; /* a function; events with their leaf there are counted as `leaf` */
+    size_t with_kernel;
+};
+
+static void take(struct watch *w, struct told *told)
+{
+    for (size_t i = 0; i < batch_count(w->batch); i++) {
+        const struct cpu_sample *s = (const struct cpu_sample *)batch_get(w->batch, i);
+        unsigned long leaf = s->user_frames ? s->data[s->kernel_frames] & ~CPU_FRAME_EXACT : 0;
+
+        if (s->h.kind == WIRE_PYTHON_CODE)
+            continue;
+        assert_int_equal(s->h.pid, told->pid);
+        told->events++;
+        told->weight += s->weight_ns;
+        told->with_kernel += s->kernel_frames > 0;
+        if (told->code && leaf - told->code < CODE_BYTES)
+            told->leaf++;
+    }
+    batch_clear(w->batch);
+}
+
+static void drain_all(struct watch *w, struct told *told)
+{
+    do {
+        batch_clear(w->batch);
+        assert_int_equal(w->source->drain(w->self, w->batch), 0);
+        take(w, told);
+        assert_int_equal(w->source->drain(w->self, w->batch), 0);
+    } while (batch_count(w->batch) > 0 && (take(w, told), true));
+}
+
+/* Runs the child's work while the event is listened to; what the child says is `*ret_said`. */
+static struct told tell(const char *name, uint64_t period, const struct user_probe_site *site, long (*work)(void), unsigned long code,
+                        long *ret_said)
+{
+    struct source_options options = watch_defaults;
+    struct sample_event event;
+    struct child c = child_new(work);
+    struct told told = {.pid = c.pid, .code = code};
+    struct losses losses = {0};
+    struct watch w;
+
+    assert_int_equal(sample_event_parse(name, &event), 0);
+    if (period)
+        event.period = period;
+    event.sites = site;
+    event.site_count = site != NULL;
+    options.event = &event;
+    options.ring_bytes = 16U << 20;
+    options.pids[0] = (uint32_t)c.pid;
+    options.pid_count = 1;
+    w = watch_begin(&source_cpu, &options);
+    *ret_said = child_ask(&c);
+    assert_int_equal(w.source->stop(w.self), 0);
+    drain_all(&w, &told);
+    w.source->losses(w.self, &losses);
+    told.missed = losses.count[LOSS_MISSED];
+    losses.count[LOSS_MISSED] = 0;
+    for (int i = 0; i < LOSS_COUNT; i++)
+        if (losses.count[i])
+            fail_msg("lost: %llu %s", (unsigned long long)losses.count[i], loss_name((enum loss_reason)i));
+    w.source->free(w.self);
+    batch_free(w.batch);
+    child_end(&c);
+    return told;
+}
+
+/* As many as there were; what the kernel missed anywhere may have been one of them. */
+static void assert_all(uint64_t told, uint64_t done, uint64_t missed)
+{
+    assert_in_range(told, missed < done ? done - missed : 0, done);
+}
+
+/* ---- cases ---- */
+
+static void each_fault_is_told(const char *name)
+{
+    long faults;
+    struct told told = tell(name, 0, NULL, fault, (unsigned long)touch, &faults);
+
+    assert_in_range(faults, PAGES, PAGES + PAGES / 10);
+    assert_all(told.leaf, PAGES + 8, told.missed); /* the leaf is what touched, nothing else's is */
+    assert_int_equal(told.weight, told.events);
+}
+
+static void test_each_page_fault_is_told(void **state)
+{
+    (void)state;
+    each_fault_is_told("page-faults");
+}
+
+static void test_each_minor_fault_is_told(void **state)
+{
+    (void)state;
+    each_fault_is_told("minor-faults");
+}
+
+/* The kernel counts to the period on each CPU, whoever faults: the sum is true but for what is left at the end, and for chance. */
+static void test_a_sample_of_many_faults_weighs_as_many(void **state)
+{
+    long faults;
+    struct told told = tell("page-faults", 50, NULL, fault, 0, &faults);
+
+    (void)state;
+    assert_true(told.events > 0);
+    assert_int_equal(told.weight, 50 * told.events);
+    assert_in_range(told.weight, PAGES / 2, 2 * PAGES);
+}
+
+static void test_each_switch_is_told(void **state)
+{
+    long calls;
+    struct told told = tell("context-switches", 0, NULL, call, 0, &calls);
+
+    (void)state;
+    assert_true(told.events > 0); /* at its end it waits for us */
+    assert_int_equal(told.with_kernel, told.events);
+}
+
+static void test_each_hit_of_a_tracepoint_is_told(void **state)
+{
+    long calls;
+    struct told told = tell("tracepoint:syscalls:sys_enter_getppid", 0, NULL, call, 0, &calls);
+
+    (void)state;
+    assert_all(told.events, CALLS, told.missed);
+    assert_int_equal(told.weight, told.events);
+}
+
+/* Counted after the filters, CPU by CPU. */
+static void test_one_hit_in_seven_weighs_seven(void **state)
+{
+    long calls;
+    struct told told = tell("tracepoint:syscalls:sys_enter_getppid", 7, NULL, call, 0, &calls);
+    uint64_t left = 7 * (uint64_t)sysconf(_SC_NPROCESSORS_CONF) + told.missed;
+
+    (void)state;
+    assert_int_equal(told.weight, 7 * told.events);
+    assert_in_range(told.weight, CALLS > left ? CALLS - left : 7, CALLS);
+}
+
+static void test_bytes_of_mmap(void **state)
+{
+    long bytes;
+    struct told told = tell("mmap", 0, NULL, map, 0, &bytes);
+
+    (void)state;
+    assert_all(told.weight, (uint64_t)bytes, 4 * PAGE * told.missed);
+    assert_all(told.events, CALLS, told.missed);
+}
+
+static void test_bytes_of_brk(void **state)
+{
+    long bytes;
+    struct told told = tell("brk", 0, NULL, grow, 0, &bytes);
+
+    (void)state;
+    assert_true(bytes > 0);
+    assert_all(told.weight, (uint64_t)bytes, 5 * PAGE * told.missed);
+}
+
+/* Of this very program: where an address of it lies in its file. */
+static int find_offset(struct dl_phdr_info *info, size_t size, void *context)
+{
+    uint64_t *address = context;
+
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++) {
+        const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+        uint64_t at = *address - info->dlpi_addr;
+
+        if (p->p_type == PT_LOAD && at >= p->p_vaddr && at < p->p_vaddr + p->p_filesz) {
+            *address = at - p->p_vaddr + p->p_offset;
+            return 1;
+        }
+    }
+    return -1; /* the first is the program itself */
+}
+
+static struct user_probe_site site_of_this(void)
+{
+    uint64_t code = (uint64_t)place, counter = (uint64_t)&semaphore;
+
+    assert_int_equal(dl_iterate_phdr(find_offset, &code), 1);
+    assert_int_equal(dl_iterate_phdr(find_offset, &counter), 1);
+    return (struct user_probe_site){
+        .fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), .file_offset = code, .semaphore_offset = counter};
+}
+
+static void test_each_firing_is_told_and_the_semaphore_is_up(void **state)
+{
+    struct user_probe_site site = site_of_this();
+    long fired;
+    struct told told = tell("usdt:some:place", 0, &site, fire, (unsigned long)place, &fired);
+
+    (void)state;
+    assert_int_equal(fired, CALLS); /* which it says only if it saw its semaphore at 1 */
+    assert_all(told.events, CALLS, told.missed);
+    assert_int_equal(told.leaf, told.events);
+    assert_int_equal(told.with_kernel, 0);
+    close(site.fd);
+}
+
+/* Whoever listens is killed: nobody is left behind who holds the probe. */
+static void test_the_semaphore_is_down_when_the_recorder_was_killed(void **state)
+{
+    struct user_probe_site site = site_of_this();
+    struct source_options options = watch_defaults;
+    struct sample_event event;
+    int ready[2];
+    char byte;
+    pid_t recorder;
+
+    (void)state;
+    assert_int_equal(sample_event_parse("usdt:some:place", &event), 0);
+    event.sites = &site;
+    event.site_count = 1;
+    options.event = &event;
+    assert_int_equal(pipe(ready), 0);
+    recorder = fork();
+    if (recorder == 0) {
+        (void)watch_begin(&source_cpu, &options);
+        (void)!write(ready[1], "", 1);
+        pause();
+        _exit(0);
+    }
+    close(ready[1]);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    assert_int_equal(semaphore, 1);
+    kill(recorder, SIGKILL);
+    waitpid(recorder, NULL, 0);
+    for (int i = 0; semaphore != 0; i++) {
+        assert_in_range(i, 0, 3000);
+        usleep(10000);
+    }
+    close(ready[0]);
+    close(site.fd);
+}
+
+static void test_what_cannot_be_attached_says_so(void **state)
+{
+    struct source_options options = watch_defaults;
+    struct attach_report report = {0};
+    struct sample_event event;
+    void *self;
+
+    (void)state;
+    assert_int_equal(sample_event_parse("tracepoint:sched:no_such_thing", &event), 0);
+    options.event = &event;
+    assert_int_equal(source_cpu.open(&options, &report, &self), -ENOENT);
+    assert_false(report.entries[0].attached);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_page_fault_is_told),
+        cmocka_unit_test(test_each_minor_fault_is_told),
+        cmocka_unit_test(test_a_sample_of_many_faults_weighs_as_many),
+        cmocka_unit_test(test_each_switch_is_told),
+        cmocka_unit_test(test_each_hit_of_a_tracepoint_is_told),
+        cmocka_unit_test(test_one_hit_in_seven_weighs_seven),
+        cmocka_unit_test(test_bytes_of_mmap),
+        cmocka_unit_test(test_bytes_of_brk),
+        cmocka_unit_test(test_each_firing_is_told_and_the_semaphore_is_up),
+        cmocka_unit_test(test_the_semaphore_is_down_when_the_recorder_was_killed),
+        cmocka_unit_test(test_what_cannot_be_attached_says_so),
+    };
+
+    return cmocka_run_group_tests_name("event", tests, NULL, NULL);
+}
