@@ -5,18 +5,7 @@
 #include "model/profile_tables.h"
 
 #include <errno.h>
-
-const char *profile_time_name(enum profile_time time)
-{
-    static const char *const names[PROFILE_TIME_COUNT] = {"cpu", "off_cpu", "wall"};
-    return names[time];
-}
-
-const char *profile_time_counts(enum profile_time time)
-{
-    static const char *const names[PROFILE_TIME_COUNT] = {"samples", "waits", "events"};
-    return names[time];
-}
+#include <string.h>
 
 int profile_new(size_t max_bytes, struct profile **ret)
 {
@@ -38,9 +27,51 @@ void profile_free(struct profile *p)
     free(p);
 }
 
+int profile_set_event(struct profile *p, const char *event, const char *unit)
+{
+    uint32_t name, unit_name;
+    int r = profile_put_text(p, event, &name);
+    if (r == 0)
+        r = profile_put_text(p, unit, &unit_name);
+    if (r < 0)
+        return r;
+    p->time = PROFILE_EVENTS;
+    p->event = name;
+    p->event_unit = unit_name;
+    return 0;
+}
+
+static const char *const time_names[PROFILE_EVENTS] = {"cpu", "off_cpu", "wall"}; /* events have their own */
+
+int profile_time_find(const char *name, enum profile_time *ret)
+{
+    for (int i = 0; i < PROFILE_EVENTS; i++)
+        if (strcmp(name, time_names[i]) == 0) {
+            *ret = (enum profile_time)i;
+            return 0;
+        }
+    return -EINVAL;
+}
+
+const char *profile_type(const struct profile *p)
+{
+    return p->time == PROFILE_EVENTS ? profile_text(p, p->event) : time_names[p->time];
+}
+
+const char *profile_unit(const struct profile *p)
+{
+    return p->time == PROFILE_EVENTS ? profile_text(p, p->event_unit) : "nanoseconds";
+}
+
+const char *profile_counts(const struct profile *p)
+{
+    static const char *const names[PROFILE_TIME_COUNT] = {"samples", "waits", "events", "samples"};
+    return names[p->time];
+}
+
 static int add_frame(struct profile *p, const struct frame *frame, uint32_t *ret)
 {
-    if (!p->joins_lines || frame->kind != FRAME_INTERPRETED || !frame->line)
+    if (!p->joins_lines || !frame_kind_has_lines(frame->kind) || !frame->line)
         return profile_put_whole_frame(p, frame, ret);
     struct frame kept = *frame;
     kept.line = 0;
@@ -85,6 +116,8 @@ static int add_resource(struct profile *p, const struct resource *from, uint32_t
         {from->slurm_job_id, &row.slurm_job_id},
         {from->systemd_unit, &row.systemd_unit},
         {from->cgroup_path, &row.cgroup_path},
+        {from->attributes, &row.attributes},
+        {from->pod, &row.pod},
     };
     int r = 0;
     for (size_t i = 0; r == 0 && i < array_size(texts); i++)
@@ -92,7 +125,25 @@ static int add_resource(struct profile *p, const struct resource *from, uint32_t
     return r < 0 ? r : profile_put_resource(p, &row, ret);
 }
 
-static int add(struct profile *p, const struct sample *s, const uint64_t *unix_ns)
+/* 1: they found no room, which is counted. */
+static int add_labels(struct profile *p, const struct sample *s, uint32_t *ret)
+{
+    const uint32_t count = (uint32_t)s->label_count * 2;
+    uint32_t *numbers;
+    if (!count)
+        return 0;
+    int r = profile_has_room_for_labels(p) ? profile_scratch(p, count, &numbers) : -ENOSPC;
+    for (uint32_t i = 0; r == 0 && i < count; i++)
+        r = profile_put_text(p, i % 2 ? s->labels[i / 2].value : s->labels[i / 2].key, &numbers[i]);
+    if (r == 0)
+        r = profile_put_labels(p, numbers, count, ret);
+    if (r != -ENOSPC)
+        return r;
+    p->unlabelled += s->count ? s->count : 1;
+    return 1;
+}
+
+static int add(struct profile *p, const struct sample *s, const uint64_t *unix_ns, uint32_t *ret_entry)
 {
     struct profile_entry entry = {.tid = s->tid, .count = s->count ? s->count : 1, .weight_ns = s->weight_ns};
     int r = add_stack(p, s, &entry.stack);
@@ -101,21 +152,29 @@ static int add(struct profile *p, const struct sample *s, const uint64_t *unix_n
     if (r == 0)
         r = profile_put_text(p, s->thread_name, &entry.thread_name);
     if (r == 0)
+        r = add_labels(p, s, &entry.labels);
+    const int unlabelled = r > 0 ? PROFILE_UNLABELLED : 0;
+    if (r >= 0)
         r = unix_ns ? profile_put_moment(p, &entry, &s->link, *unix_ns)
-                    : profile_put_linked_entry(p, &entry, &s->link, &(uint32_t){0});
+                    : profile_put_linked_entry(p, &entry, &s->link, ret_entry);
     if (r < 0)
         p->dropped += s->count ? s->count : 1;
-    return r;
+    return r < 0 ? r : r | unlabelled;
 }
 
 int profile_add(struct profile *p, const struct sample *s)
 {
-    return add(p, s, NULL);
+    return add(p, s, NULL, &(uint32_t){0});
+}
+
+int profile_add_entry(struct profile *p, const struct sample *s, uint32_t *ret_entry)
+{
+    return add(p, s, NULL, ret_entry);
 }
 
 int profile_add_moment(struct profile *p, const struct sample *s, uint64_t unix_ns)
 {
-    return add(p, s, &unix_ns);
+    return add(p, s, &unix_ns, NULL);
 }
 
 struct resource profile_resource_of(const struct profile *p, const struct profile_resource *row)
@@ -134,6 +193,8 @@ struct resource profile_resource_of(const struct profile *p, const struct profil
         .slurm_job_id = profile_text(p, row->slurm_job_id),
         .systemd_unit = profile_text(p, row->systemd_unit),
         .cgroup_path = profile_text(p, row->cgroup_path),
+        .attributes = profile_text(p, row->attributes),
+        .pod = profile_text(p, row->pod),
     };
 }
 

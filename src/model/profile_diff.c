@@ -37,8 +37,10 @@ static int name_frames(struct profile_diff *d, const struct profile *p, struct n
 
 static void add(struct diff_amount *amount, const struct profile_entry *entry)
 {
+    const double weight = (double)entry->weight_ns;
     amount->weight += entry->weight_ns;
     amount->samples += entry->count;
+    amount->squares += weight * weight / fmax(1, (double)entry->count);
 }
 
 /* ---- functions ---- */
@@ -120,6 +122,7 @@ static void join_stacks(struct profile_diff *d)
         for (int side = 0; side < DIFF_SIDES; side++) {
             last->amount[side].weight += d->stacks[i].amount[side].weight;
             last->amount[side].samples += d->stacks[i].amount[side].samples;
+            last->amount[side].squares += d->stacks[i].amount[side].squares;
         }
     }
     d->stack_count = kept;
@@ -199,14 +202,32 @@ static double share(uint64_t part, uint64_t whole)
     return whole ? (double)part / (double)whole : 0;
 }
 
+/* A share is a ratio of two sums of weights. Its variance is, to first order, the sum over the samples of (weight * (whether it is in the part -
+ * share))^2, by the square of the whole. The squares of both sides are put together, in parts of either's mean weight, because the question is
+ * whether both may be draws from one thing: so a heavy sample that only one side has is of both. Equal weights give p * (1 - p) * (1/n + 1/m). */
+double profile_diff_spread(const struct profile_diff *d, const struct diff_amount *amount)
+{
+    double squares = 0, samples = 0, drawn = 0;
+    for (int side = 0; side < DIFF_SIDES; side++) {
+        const double n = (double)d->whole[side].samples, mean = n > 0 ? (double)d->whole[side].weight / n : 0;
+        if (mean == 0)
+            return 0;
+        squares += amount[side].squares / (mean * mean);
+        samples += n;
+        drawn += d->is_exact[side] ? 0 : 1 / n;
+    }
+    return squares / samples * drawn;
+}
+
 struct diff_change profile_diff_change(const struct profile_diff *d, const struct diff_amount *amount)
 {
     const double n = (double)d->whole[DIFF_BEFORE].samples, m = (double)d->whole[DIFF_AFTER].samples;
     struct diff_change c = {.before = share(amount[DIFF_BEFORE].weight, d->whole[DIFF_BEFORE].weight),
                             .after = share(amount[DIFF_AFTER].weight, d->whole[DIFF_AFTER].weight)};
     if (n > 0 && m > 0) {
-        const double p = fmin(1, (double)(amount[DIFF_BEFORE].samples + amount[DIFF_AFTER].samples) / (n + m));
-        c.noise = SIGMAS * sqrt(p * (1 - p) * (1 / n + 1 / m));
+        const double p = (c.before * n + c.after * m) / (n + m);
+        const double part = profile_diff_spread(d, amount), rest = fmax(0, profile_diff_spread(d, d->whole) - part);
+        c.noise = fmin(1, SIGMAS * sqrt((1 - p) * (1 - p) * part + p * p * rest));
     }
     return c;
 }

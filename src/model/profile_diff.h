@@ -12,6 +12,7 @@ enum { DIFF_BEFORE, DIFF_AFTER, DIFF_SIDES };
 struct diff_amount {
     uint64_t weight;  /* in the profiles' unit */
     uint64_t samples; /* 0 where the profile does not tell */
+    double squares;   /* the sum of the squares of the samples' weights, where those of one entry are taken as equal: it has no more than their sum */
 };
 
 struct diff_function {
@@ -29,6 +30,7 @@ struct profile_diff {
     struct strings *names;
     struct diff_amount whole[DIFF_SIDES];
     uint64_t duration_ns[DIFF_SIDES]; /* 0: not known */
+    bool is_exact[DIFF_SIDES];        /* every event was told, none sampled: nothing is left to chance. Whoever knows sets it; false at first */
     struct diff_function *functions;
     size_t function_count;
     uint32_t *stack_names;
@@ -43,16 +45,19 @@ DEFINE_FREEP(profile_diff)
 /* A part of the whole before and after. */
 struct diff_change {
     double before, after; /* shares, 0 to 1 */
-    double noise;         /* what the number of samples alone may make of the difference: three standard deviations of the
-                           * difference of two shares; 0 where the samples are not known */
+    double noise;         /* what chance among the samples, by their number and weight, may make of the difference: three standard
+                           * deviations of the difference of two shares, at most 1; 0 where the samples are not known or nothing was sampled */
 };
 /* `amount`: of both sides. */
 struct diff_change profile_diff_change(const struct profile_diff *d, const struct diff_amount *amount);
+/* What `amount` adds to the variance of such a difference: that of a part of the share p is (1 - p)^2 of the part's spread and p^2 of
+ * what all the rest has. Spreads add up. 0 as with noise. */
+double profile_diff_spread(const struct profile_diff *d, const struct diff_amount *amount);
 
 static inline double diff_change_of(const struct diff_change *c)
 {
     return c->after - c->before;
 }
 
-/* Whether it is more than the samples' number alone may make of it. */
+/* Whether it is more than chance among the samples may make of it. */
 bool diff_is_told(const struct diff_change *c);

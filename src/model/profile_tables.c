@@ -29,9 +29,10 @@ struct table {
 struct profile_index {
     size_t max_bytes;
     size_t bytes; /* held, without strings */
-    struct table frames, stacks, resources, links, entries;
-    uint32_t linked_entries; /* of these */
-    uint32_t stack_frame_capacity, moment_capacity;
+    struct table frames, stacks, resources, links, labels, entries;
+    uint32_t linked_entries, labelled_entries; /* of these */
+    size_t label_bytes; /* of texts of sets of labels: of each, as if it had them alone */
+    uint32_t stack_frame_capacity, label_text_capacity, moment_capacity;
     uint32_t *scratch;
     uint32_t scratch_capacity;
     uint32_t hints[HINTS]; /* frame + 1; see profile_put_whole_frame */
@@ -161,7 +162,7 @@ static int table_put(struct profile *p, struct table *t, void *rows, uint32_t *r
 
 /* Rows are hashed and compared as bytes: no padding may hide in them. */
 static_assert(sizeof(struct profile_frame) == 6 * 4 + 8, "profile_frame has padding");
-static_assert(sizeof(struct profile_resource) == 13 * 4, "profile_resource has padding");
+static_assert(sizeof(struct profile_resource) == 15 * 4, "profile_resource has padding");
 static_assert(sizeof(struct trace_link) == 3 * 8, "trace_link has padding");
 static_assert(offsetof(struct profile_entry, count) == 6 * 4, "the key of profile_entry has padding");
 
@@ -189,6 +190,8 @@ void profile_tables_free(struct profile *p)
     free(p->stacks);
     free(p->resources);
     free(p->links);
+    free(p->label_texts);
+    free(p->labels);
     free(p->entries);
     free(p->moments);
     if (!p->index)
@@ -197,6 +200,7 @@ void profile_tables_free(struct profile *p)
     free(p->index->stacks.slots);
     free(p->index->resources.slots);
     free(p->index->links.slots);
+    free(p->index->labels.slots);
     free(p->index->entries.slots);
     free(p->index->scratch);
     free(p->index);
@@ -241,7 +245,7 @@ static uint32_t line_of(const struct frame *frame)
 static bool frame_equals(const struct profile *p, const struct profile_frame *row, const struct frame *frame)
 {
     return row->address == frame->address && row->line == line_of(frame) &&
-           row->kind == (uint32_t)frame->kind && text_equals(p, row->function, frame->function) &&
+           row->kind == (uint32_t)frame->kind && row->inlined == frame->inlined && text_equals(p, row->function, frame->function) &&
            text_equals(p, row->system_name, frame->system_name) && text_equals(p, row->file, frame->file) &&
            text_equals(p, row->mapping, frame->mapping) && text_equals(p, row->build_id, frame->build_id);
 }
@@ -258,7 +262,7 @@ int profile_put_whole_frame(struct profile *p, const struct frame *frame, uint32
         return 0;
     }
     struct profile_frame row = {
-        .line = line_of(frame), .kind = (uint8_t)frame->kind, .address = frame->address};
+        .line = line_of(frame), .kind = frame->kind & 0x7f, .inlined = frame->inlined, .address = frame->address};
     uint32_t number;
     int r = profile_put_text(p, frame->function, &row.function);
     if (r == 0)
@@ -296,33 +300,69 @@ static int put_link(struct profile *p, const struct trace_link *link, uint32_t *
     return r;
 }
 
-int profile_put_stack(struct profile *p, const uint32_t *frames, uint32_t count, uint32_t *ret)
+/* Lists of numbers, all end to end, and a row that says where each is. */
+struct lists {
+    struct table *table;
+    uint32_t **numbers, *number_count, *number_capacity;
+    struct profile_stack **rows;
+    uint32_t *row_count;
+};
+
+static int list_put(struct profile *p, const struct lists *l, const uint32_t *numbers, uint32_t count, uint32_t *ret)
 {
-    struct profile_index *index = p->index;
-    struct table *t = &index->stacks;
-    size_t bytes = count * sizeof(*frames);
-    uint32_t hash = (uint32_t)XXH3_64bits(frames, bytes), at = hash, found;
-    while (table_next(t, hash, &at, &found)) {
-        const struct profile_stack *stack = &p->stacks[found];
-        if (stack->count == count && (!count || memcmp(p->stack_frames + stack->first, frames, bytes) == 0)) {
+    size_t bytes = count * sizeof(*numbers);
+    uint32_t hash = (uint32_t)XXH3_64bits(numbers, bytes), at = hash, found;
+    while (table_next(l->table, hash, &at, &found)) {
+        const struct profile_stack *row = &(*l->rows)[found];
+        if (row->count == count && (!count || memcmp(*l->numbers + row->first, numbers, bytes) == 0)) {
             *ret = found;
             return 0;
         }
     }
-    if (count > ROWS_MAX - p->stack_frame_count)
+    if (count > ROWS_MAX - *l->number_count)
         return -ENOSPC;
-    int r = table_reserve(p, &p->stack_frames, &index->stack_frame_capacity, p->stack_frame_count + count,
-                          sizeof(*frames));
+    int r = table_reserve(p, l->numbers, l->number_capacity, *l->number_count + count, sizeof(*numbers));
     if (r == 0)
-        r = table_prepare(p, t, &p->stacks, p->stack_count, sizeof(*p->stacks));
+        r = table_prepare(p, l->table, l->rows, *l->row_count, sizeof(**l->rows));
     if (r < 0)
         return r;
     if (count)
-        memcpy(p->stack_frames + p->stack_frame_count, frames, bytes);
-    p->stacks[p->stack_count] = (struct profile_stack){.first = p->stack_frame_count, .count = count};
-    p->stack_frame_count += count;
-    table_link(t, hash, p->stack_count);
-    *ret = p->stack_count++;
+        memcpy(*l->numbers + *l->number_count, numbers, bytes);
+    (*l->rows)[*l->row_count] = (struct profile_stack){.first = *l->number_count, .count = count};
+    *l->number_count += count;
+    table_link(l->table, hash, *l->row_count);
+    *ret = (*l->row_count)++;
+    return 0;
+}
+
+int profile_put_stack(struct profile *p, const uint32_t *frames, uint32_t count, uint32_t *ret)
+{
+    struct profile_index *index = p->index;
+    const struct lists stacks = {&index->stacks, &p->stack_frames, &p->stack_frame_count, &index->stack_frame_capacity,
+                                 &p->stacks, &p->stack_count};
+    return list_put(p, &stacks, frames, count, ret);
+}
+
+bool profile_has_room_for_labels(const struct profile *p)
+{
+    const struct profile_index *index = p->index;
+    return !index->max_bytes || index->label_bytes + index->labelled_entries * sizeof(*p->entries) <
+                                    index->max_bytes / PROFILE_LINKS_SHARE / 2;
+}
+
+int profile_put_labels(struct profile *p, const uint32_t *texts, uint32_t count, uint32_t *ret)
+{
+    struct profile_index *index = p->index;
+    const struct lists sets = {&index->labels, &p->label_texts, &p->label_text_count, &index->label_text_capacity,
+                               &p->labels, &p->labels_count};
+    const uint32_t before = p->labels_count;
+    uint32_t row = 0;
+    int r = list_put(p, &sets, texts, count, &row);
+    if (r < 0)
+        return r;
+    for (uint32_t i = 0; p->labels_count > before && i < count; i++)
+        index->label_bytes += sizeof(*texts) + strings_size(p->strings, texts[i]);
+    *ret = row + 1;
     return 0;
 }
 
@@ -332,6 +372,7 @@ int profile_put_entry(struct profile *p, const struct profile_entry *key, uint32
     bool is_new = false;
     int r = table_put(p, &p->index->entries, &p->entries, &p->entry_count, key, sizeof(*key),
                       offsetof(struct profile_entry, count), &row, &is_new);
+    p->index->labelled_entries += is_new && key->labels;
     if (r == 0 && !is_new) {
         p->entries[row].count += key->count;
         p->entries[row].weight_ns += key->weight_ns;

@@ -19,6 +19,10 @@ int profile_put_stack(struct profile *p, const uint32_t *frames, uint32_t count,
 int profile_put_resource(struct profile *p, const struct profile_resource *resource, uint32_t *ret);
 /* The row equal to `key` in all but count and weight_ns, which are added. */
 int profile_put_entry(struct profile *p, const struct profile_entry *key, uint32_t *ret);
+/* False: they have taken their share. To be asked before their texts are put. */
+bool profile_has_room_for_labels(const struct profile *p);
+/* `texts` of key, value, key ..., which are some. *ret: 1 + the number of the set. */
+int profile_put_labels(struct profile *p, const uint32_t *texts, uint32_t count, uint32_t *ret);
 /* With `link`, unless that is none, or links have taken their share: then PROFILE_UNLINKED, counted. */
 int profile_put_linked_entry(struct profile *p, const struct profile_entry *key, const struct trace_link *link,
                              uint32_t *ret);

@@ -1,6 +1,11 @@
 /* A process's attributes by their OpenTelemetry names; see resource.h. */
 #include "model/resource.h"
 
+#include "base/cleanup.h"
+
+#include <stdlib.h>
+#include <string.h>
+
 const struct resource resource_unknown = {
     .command = "",
     .executable_path = "",
@@ -13,6 +18,8 @@ const struct resource resource_unknown = {
     .slurm_job_id = "",
     .systemd_unit = "",
     .cgroup_path = "",
+    .attributes = "",
+    .pod = "",
 };
 
 int resource_attributes(const struct resource *r, struct resource_attribute ret[RESOURCE_ATTRIBUTES_MAX])
@@ -35,4 +42,59 @@ int resource_attributes(const struct resource *r, struct resource_attribute ret[
         if (all[i].value && all[i].value[0])
             ret[n++] = all[i];
     return n;
+}
+
+bool resource_is_of_node(const char *key)
+{
+    static const char *const keys[] = {
+        "process.pid",  "process.parent_pid", "process.command", "process.executable.path", "container.id", "container.runtime",
+        "k8s.pod.uid", "slurm.job.id",       "systemd.unit",    "linux.cgroup.path",       "host.name",
+    };
+    for (size_t i = 0; i < array_size(keys); i++)
+        if (strcmp(key, keys[i]) == 0)
+            return true;
+    return false;
+}
+
+/* Of the text before `end`; cut where it is too long, which the maker's never are. */
+static void copy(char *to, size_t size, const char *from, const char *end)
+{
+    const size_t n = (size_t)(end - from) < size ? (size_t)(end - from) : size - 1;
+    memcpy(to, from, n);
+    to[n] = '\0';
+}
+
+bool resource_next_other(const char **at, struct resource_other *ret)
+{
+    const char *line = *at ? *at : "", *tab = strchr(line, '\t'), *end = tab ? strchr(tab, '\n') : NULL;
+    if (!end)
+        return false;
+    const char *value = tab + 1 + (tab[1] == '\t');
+    copy(ret->key, sizeof(ret->key), line, tab);
+    copy(ret->text, sizeof(ret->text), value, end);
+    ret->is_integer = tab[1] == '\t';
+    ret->integer = ret->is_integer ? strtoll(ret->text, NULL, 10) : 0;
+    *at = end + 1;
+    return true;
+}
+
+static bool says(const char *lines, const char *key)
+{
+    struct resource_other other;
+    while (resource_next_other(&lines, &other))
+        if (strcmp(other.key, key) == 0)
+            return true;
+    return false;
+}
+
+bool resource_next_of_both(const struct resource *r, struct resource_position *at, struct resource_other *ret)
+{
+    if (!at->pod)
+        *at = (struct resource_position){r->pod ? r->pod : "", r->attributes};
+    if (resource_next_other(&at->pod, ret))
+        return true;
+    while (resource_next_other(&at->attributes, ret))
+        if (!r->pod || !says(r->pod, ret->key))
+            return true;
+    return false;
 }

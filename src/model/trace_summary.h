@@ -24,7 +24,7 @@ enum trace_span {
 };
 
 struct trace_span_sum {
-    uint64_t count; /* traces that have it: the others do not dilute the average */
+    uint64_t count; /* traces that succeeded and have it: the others do not dilute the average */
     __int128 sum_ns;
     struct duration_histogram *durations; /* owned; NULL: no percentiles were asked for */
 };
@@ -34,6 +34,7 @@ struct trace_model_sum {
     uint32_t name_number;
     int64_t version;
     uint64_t traces;
+    uint64_t failed, cancelled; /* of them, as libsonde's files say: in no span's sum, for they have not what the others took */
     uint64_t first_file, first_id; /* the order of the lines is that of the ids */
     struct trace_span_sum spans[TRACE_SPAN_COUNT];
     uint64_t generations, generations_failed; /* answers in tokens that ended; those that failed have no times to tokens */

@@ -75,8 +75,25 @@ static void attributes_are_those_that_apply(void **state)
     assert_string_equal(out[0].key, "service.name");
     assert_string_equal(out[1].key, "container.id");
     assert_string_equal(out[1].value, "abc");
-    const struct resource full = {1, 1, "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a"};
+    const struct resource full = {1, 1, "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "a"};
     assert_int_equal(resource_attributes(&full, out), 11);
+}
+
+/* What the node says of a pod the process does not. */
+static void others_come_from_both(void **state)
+{
+    (void)state;
+    static const char *const wanted[] = {"a", "1", "k8s.pod.name", "web", "b", "2", "c", "3"};
+    const struct resource resource = {.pod = "a\t1\nk8s.pod.name\tweb\n", .attributes = "b\t2\nk8s.pod.name\tmine\nc\t\t3\na\tx\n"};
+    struct resource_position at = {0};
+    struct resource_other other;
+    for (size_t i = 0; i < array_size(wanted); i += 2) {
+        assert_true(resource_next_of_both(&resource, &at, &other));
+        assert_string_equal(other.key, wanted[i]);
+        assert_string_equal(other.text, wanted[i + 1]);
+    }
+    assert_false(resource_next_of_both(&resource, &at, &other));
+    assert_false(resource_next_of_both(&(struct resource){0}, &(struct resource_position){0}, &other));
 }
 
 static void attach_reports_are_bounded(void **state)
@@ -101,6 +118,7 @@ int main(void)
         cmocka_unit_test(long_texts_keep_their_ends),
         cmocka_unit_test(names_of_kinds_and_losses),
         cmocka_unit_test(attributes_are_those_that_apply),
+        cmocka_unit_test(others_come_from_both),
         cmocka_unit_test(attach_reports_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,8 @@
 /* profile_diff.c: by hand, two small profiles whose sums are known; wholes add up, recursion counts once, equal names of moved code are
- * one, and what samples cannot tell is not told. */
+ * one, and what samples cannot tell is not told, be they many, few and heavy, or all that there were. */
 #include "model/profile_diff.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -81,8 +82,122 @@ static void what_samples_can_tell(void **state)
         ADD(after, "", 0, 100000 - n * 10, 10000 - n, "g", "main");
         assert_int_equal(profile_diff_new(before, after, &d), 0);
         const struct diff_change change = profile_diff_change(d, find(d, "f")->self);
-        assert_true(change.noise > 0.0125 && change.noise < 0.0160);
+        const double p = (1000 + n) / 20000.0; /* samples of equal weight: a binomial's */
+        assert_true(fabs(change.noise - 3 * sqrt(p * (1 - p) * 2 / 10000)) < 1e-12);
         assert_int_equal(diff_is_told(&change), twice);
+    }
+}
+
+/* Another rate is another weight of each sample, and no other bound. */
+static void rates_may_differ(void **state)
+{
+    _cleanup_(profile_freep) struct profile *before = NULL, *after = NULL;
+    _cleanup_(profile_diff_freep) struct profile_diff *d = NULL;
+    (void)state;
+    assert_int_equal(profile_new(0, &before), 0);
+    assert_int_equal(profile_new(0, &after), 0);
+    ADD(before, "", 0, 300 * 1000, 300, "f");
+    ADD(before, "", 0, 700 * 1000, 700, "g");
+    ADD(after, "", 0, 1200 * 7, 1200, "f");
+    ADD(after, "", 0, 2800 * 7, 2800, "g");
+    assert_int_equal(profile_diff_new(before, after, &d), 0);
+    const struct diff_change change = profile_diff_change(d, find(d, "f")->self);
+    assert_true(fabs(change.noise - 3 * sqrt(0.3 * 0.7 * (1 / 1000.0 + 1 / 4000.0))) < 1e-12);
+}
+
+/* A sleep of 1.1 s, and one of 1.2 s, among a thousand waits of a millisecond: of which nobody knows how long the next one takes. */
+static void one_heavy_sample_tells_nothing(void **state)
+{
+    _cleanup_(profile_freep) struct profile *before = NULL, *after = NULL;
+    _cleanup_(profile_diff_freep) struct profile_diff *d = NULL;
+    (void)state;
+    assert_int_equal(profile_new(0, &before), 0);
+    assert_int_equal(profile_new(0, &after), 0);
+    ADD(before, "", 0, 1100000000, 1, "sleep", "main");
+    ADD(before, "", 0, 1000000000, 1000, "poll", "main");
+    ADD(after, "", 0, 1200000000, 1, "sleep", "main");
+    ADD(after, "", 0, 1000000000, 1000, "poll", "main");
+    assert_int_equal(profile_diff_new(before, after, &d), 0);
+    const char *const names[] = {"sleep", "poll"};
+    for (size_t i = 0; i < array_size(names); i++) {
+        const struct diff_change change = profile_diff_change(d, find(d, names[i])->self);
+        assert_true(fabs(diff_change_of(&change)) > 0.02 && change.noise > 0.5 && change.noise <= 1);
+        assert_false(diff_is_told(&change));
+    }
+    const struct diff_change whole = profile_diff_change(d, find(d, "main")->total);
+    assert_true(whole.noise == 0);
+}
+
+/* 300 calls that each took 8 pages, then 10: nothing was left to chance. Of one side alone only the other's chance is left. */
+static void what_was_counted_is_exact(void **state)
+{
+    _cleanup_(profile_freep) struct profile *before = NULL, *after = NULL;
+    _cleanup_(profile_diff_freep) struct profile_diff *d = NULL;
+    (void)state;
+    assert_int_equal(profile_new(0, &before), 0);
+    assert_int_equal(profile_new(0, &after), 0);
+    ADD(before, "", 0, 300 * 8 * 4096, 300, "f");
+    ADD(before, "", 0, 300 * 8 * 4096, 300, "g");
+    ADD(after, "", 0, 300 * 10 * 4096, 300, "f");
+    ADD(after, "", 0, 300 * 8 * 4096, 300, "g");
+    assert_int_equal(profile_diff_new(before, after, &d), 0);
+    const struct diff_amount *f = find(d, "f")->self;
+    struct diff_change change = profile_diff_change(d, f);
+    const double drawn = change.noise;
+    assert_false(diff_is_told(&change));
+    d->is_exact[DIFF_BEFORE] = true;
+    change = profile_diff_change(d, f);
+    assert_true(fabs(change.noise - drawn / sqrt(2)) < 1e-12);
+    d->is_exact[DIFF_AFTER] = true;
+    change = profile_diff_change(d, f);
+    assert_true(change.noise == 0 && diff_is_told(&change));
+    change = profile_diff_change(d, d->whole);
+    assert_false(diff_is_told(&change));
+}
+
+/* ---- whether the bounds hold ---- */
+
+static double draw(uint64_t *state) /* 0 to 1, without both */
+{
+    *state = *state * 6364136223846793005u + 1442695040888963407u;
+    return ((double)(*state >> 33) + 0.5) / (double)(1u << 31);
+}
+
+/* A comparison of two recordings of one thing: a sample is of a function with the probability `p`, where it weighs `factor` times as much; weights
+ * have the tail of 1 / u^(1/4), which are all equal without one. */
+static struct diff_change draw_change(uint64_t *state, double p, double factor, bool has_tail)
+{
+    struct diff_amount part[DIFF_SIDES] = {0};
+    struct profile_diff d = {0};
+    for (int side = 0; side < DIFF_SIDES; side++)
+        for (int i = 0; i < 1000; i++) {
+            const bool is_in = draw(state) < p;
+            const uint64_t weight = (uint64_t)(1000 * (is_in ? factor : 1) * (has_tail ? pow(draw(state), -0.25) : 1));
+            const struct diff_amount one = {weight, 1, (double)weight * (double)weight};
+            struct diff_amount *sums[] = {&d.whole[side], is_in ? &part[side] : NULL};
+            for (size_t j = 0; j < array_size(sums) && sums[j]; j++)
+                *sums[j] = (struct diff_amount){sums[j]->weight + one.weight, sums[j]->samples + 1, sums[j]->squares + one.squares};
+        }
+    return profile_diff_change(&d, part);
+}
+
+static void bounds_hold_as_often_as_they_say(void **state)
+{
+    static const struct {
+        double p, factor;
+        bool has_tail;
+    } cases[] = {{0.3, 1, false}, {0.05, 1, false}, {0.3, 1, true}, {0.05, 1, true}, {0.05, 20, true}, {0.3, 0.05, true}};
+    uint64_t random = 17;
+    (void)state;
+    for (size_t i = 0; i < array_size(cases); i++) {
+        int within_one = 0, told = 0;
+        for (int j = 0; j < 500; j++) {
+            const struct diff_change change = draw_change(&random, cases[i].p, cases[i].factor, cases[i].has_tail);
+            within_one += fabs(diff_change_of(&change)) < change.noise / 3;
+            told += diff_is_told(&change);
+        }
+        if (within_one < 500 * 0.60 || within_one > 500 * 0.77 || told > 10) /* 68 % of a normal distribution, and 0.3 % */
+            fail_msg("case %zu: %d of 500 within a standard deviation, %d beyond three", i, within_one, told);
     }
 }
 
@@ -104,6 +219,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_right),
         cmocka_unit_test(what_samples_can_tell),
+        cmocka_unit_test(rates_may_differ),
+        cmocka_unit_test(one_heavy_sample_tells_nothing),
+        cmocka_unit_test(what_was_counted_is_exact),
+        cmocka_unit_test(bounds_hold_as_often_as_they_say),
         cmocka_unit_test(an_empty_side_is_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

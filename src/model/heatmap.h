@@ -1,0 +1,33 @@
+/* CPU time of some seconds by slots of 20 ms: what a heatmap is drawn from (columns are seconds, rows the slots of a second). Plain data;
+ * made by aggregate/windows.c, written by export/heatmap_json.c. */
+#pragma once
+
+#include "base/cleanup.h"
+#include "model/profile.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define HEATMAP_SLOT_NS          20000000ull
+#define HEATMAP_SLOTS_PER_SECOND 50
+
+struct heatmap_second {
+    bool kept; /* false: its samples are no longer kept by slot, and nothing is known of its cells */
+    struct profile_amount cells[HEATMAP_SLOTS_PER_SECOND];
+};
+
+struct heatmap {
+    uint64_t start_ns;      /* CLOCK_MONOTONIC, a whole second */
+    uint64_t start_unix_ns; /* the same moment, by the offset between the clocks now */
+    uint64_t now_ns;        /* CLOCK_MONOTONIC when it was asked for; set by who asked */
+    uint64_t period_ns;     /* of the sampling, at full detail */
+    uint32_t second_count;
+    struct heatmap_second seconds[];
+};
+
+static inline void heatmap_free(struct heatmap *h)
+{
+    free(h);
+}
+DEFINE_FREEP(heatmap)
