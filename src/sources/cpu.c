@@ -1,16 +1,25 @@
-/* CPU samples: loads probes/cpu.bpf.c, runs it on a clock event of every CPU, and brings its records to the
- * batch. Also owns the unwinding tables that the program walks by. Loses what the program counts (struct
- * cpu_stats) and what the kernel withholds. */
+/* CPU samples: loads probes/cpu.bpf.c (cpu_load.c), runs it on a clock event of every CPU, or on the event that somebody asked for, and brings
+ * its records to the batch. Also owns the unwinding tables that the program walks by. Loses what the program counts (struct
+ * cpu_stats) and what the kernel withholds: of events that the kernel counts by CPU, those for which no program ran. */
+#include "sources/cpu.h"
 #include "sources/cpu_filters.h"
+#include "sources/cpu_load.h"
 #include "sources/map_sizes.h"
 #include "sources/missed_runs.h"
 #include "sources/perf_events.h"
+#include "sources/sample_event.h"
 #include "sources/source.h"
+#include "sources/target_table.h"
+#include "sources/tracepoint.h"
 #include "sources/unwind_tables_private.h"
 
+#include "base/buf.h"
 #include "base/clock.h"
+#include "base/units.h"
 
 #include "../../probes/cpu.h"
+#include "../../probes/go_labels.h"
+#include "../../probes/thread_context.h"
 #include "cpu.skel.h"
 
 #include <bpf/bpf.h>
@@ -21,17 +30,22 @@
 
 #define THROTTLE_RING  16384 /* of a CPU that is throttled in each tick, more than a second */
 #define NS_PER_SECOND  1000000000ULL
-/* Kernels whose hash tables must hold all their entries from the start get fewer. */
-#define PROCESSES_MAX_PREALLOC 2048
-#define CHUNKS_MAX_PREALLOC    3072
+#define LIMIT_PATH     "/proc/sys/kernel/perf_event_max_sample_rate"
+#define LIMIT_HZ       100000 /* the kernel's own */
 
 struct cpu_source {
     struct cpu_bpf *skeleton;
-    struct perf_events *events;
+    struct perf_events *events;     /* NULL: of an event that is not counted by CPU */
+    struct bpf_link *hits[2];       /* of tracepoints; NULL: none */
+    struct user_probes *probes;
+    bool is_event, is_software;     /* what is sampled: no clock; counted by the kernel */
+    uint64_t limit_hz;              /* of an event that the kernel withholds: it came so often at least */
+    uint64_t *values;               /* one a possible CPU: what its event has counted */
     struct ring_buffer *ring;
     struct unwind_tables *tables;
     struct batch *batch; /* only during a drain */
-    uint64_t period_ns;
+    struct target_table *targets; /* NULL: all are sampled at one rate */
+    uint64_t period_ns; /* of an event: its period; 0: none */
     uint64_t *throttled_since_ns; /* one a possible CPU; 0: not throttled */
     unsigned shed_factor;         /* of every so many samples one is taken */
     uint64_t shed_mark, shed;     /* samples when the factor last changed; samples left out before */
@@ -48,10 +62,15 @@ static void cpu_free(void *self)
     if (!s)
         return;
     perf_events_free(s->events);
+    for (size_t i = 0; i < array_size(s->hits); i++)
+        bpf_link__destroy(s->hits[i]);
+    user_probes_free(s->probes);
     ring_buffer__free(s->ring);
     unwind_tables_free(s->tables);
+    target_table_free(s->targets);
     cpu_bpf__destroy(s->skeleton);
     free(s->stats);
+    free(s->values);
     free(s->throttled_since_ns);
     free(s);
 }
@@ -59,74 +78,6 @@ static void cpu_free(void *self)
 static void cpu_freep(struct cpu_source **s)
 {
     cpu_free(*s);
-}
-
-static void leave_out_map(struct bpf_map *map, bool wanted)
-{
-    if (!wanted)
-        (void)bpf_map__set_autocreate(map, false);
-}
-
-static int set_up(struct cpu_bpf *k, const struct source_options *options, int cpu_count, bool prealloc)
-{
-    struct bpf_map *processes = k->maps.unwind_processes, *chunks = k->maps.unwind_chunks;
-    bool pids = options->pid_count > 0;
-    int r;
-
-    k->bss->weight_ns = NS_PER_SECOND / options->sample_hz;
-    k->rodata->skip_pid = options->skip_self ? (uint32_t)getpid() : 0;
-    k->rodata->filter_pids = pids;
-    k->rodata->filter_cgroups = options->cgroup_count > 0;
-    k->rodata->filter_commands = options->command_count > 0;
-    k->rodata->cgroup_hierarchy = (int)cpu_filters_cgroups();
-    k->rodata->ring_bytes = map_sizes_ring(options->ring_bytes);
-    k->rodata->links = options->links;
-    leave_out_map(k->maps.thread_links, options->links);
-    leave_out_map(k->maps.followed, pids);
-    leave_out_map(k->maps.cgroups, options->cgroup_count > 0);
-    leave_out_map(k->maps.commands, options->command_count > 0);
-    bpf_program__set_autoload(k->progs.follow_fork, pids);
-    bpf_program__set_autoload(k->progs.follow_free, pids);
-
-    r = bpf_map__set_max_entries(k->maps.records, (uint32_t)map_sizes_ring(options->ring_bytes));
-    if (r == 0)
-        r = bpf_map__set_max_entries(k->maps.unwind_scratch, (uint32_t)cpu_count);
-    if (r == 0)
-        r = bpf_map__set_max_entries(k->maps.python_scratch, (uint32_t)cpu_count);
-    if (r == 0)
-        r = bpf_map__set_max_entries(processes, prealloc ? PROCESSES_MAX_PREALLOC : UNWIND_TABLES_PROCESSES_MAX);
-    if (r == 0)
-        r = bpf_map__set_max_entries(chunks, prealloc ? CHUNKS_MAX_PREALLOC : UNWIND_TABLES_CHUNKS_MAX);
-    if (r == 0 && options->links)
-        r = bpf_map__reuse_fd(k->maps.thread_links, options->links_fd);
-    if (r == 0 && prealloc)
-        r = bpf_map__set_map_flags(processes, 0) ?: bpf_map__set_map_flags(chunks, 0);
-    return r;
-}
-
-/* Kernels before 6.1 refuse tables that allocate as they grow in programs of perf events. */
-static int load(const struct source_options *options, int cpu_count, struct cpu_bpf **ret)
-{
-    int r = -EINVAL;
-
-    libbpf_set_print(NULL);
-    for (int prealloc = 0; prealloc <= 1; prealloc++) {
-        struct cpu_bpf *k = cpu_bpf__open();
-
-        if (!k)
-            return -errno;
-        r = set_up(k, options, cpu_count, prealloc);
-        if (r == 0)
-            r = cpu_bpf__load(k);
-        if (r == 0) {
-            *ret = k;
-            return 0;
-        }
-        cpu_bpf__destroy(k);
-        if (r == -EPERM)
-            return r;
-    }
-    return r;
 }
 
 static int follow_children(struct cpu_bpf *k)
@@ -138,9 +89,9 @@ static int follow_children(struct cpu_bpf *k)
     return k->links.follow_free ? 0 : -errno;
 }
 
-static int attach(struct cpu_source *s, const struct source_options *options)
+static int attach_counted(struct cpu_source *s, const struct sample_event *event)
 {
-    const struct perf_event_attr attr = {
+    struct perf_event_attr attr = {
         .type = PERF_TYPE_SOFTWARE,
         .config = PERF_COUNT_SW_CPU_CLOCK,
         .sample_period = s->period_ns,
@@ -150,16 +101,51 @@ static int attach(struct cpu_source *s, const struct source_options *options)
         .clockid = CLOCK_MONOTONIC,
         .wakeup_events = UINT32_MAX, /* its ring holds notices of throttling only */
     };
+
+    if (event)
+        sample_event_attr(event, &attr);
+    return perf_events_open(&attr, bpf_program__fd(s->skeleton->progs.cpu_sample), THROTTLE_RING, &s->events);
+}
+
+static int attach_brk(struct cpu_source *s)
+{
+    int r = tracepoint_attach(s->skeleton->progs.event_brk_enter, "syscalls", "sys_enter_brk", &s->hits[0]);
+
+    return r < 0 ? r : tracepoint_attach(s->skeleton->progs.event_brk, "syscalls", "sys_exit_brk", &s->hits[1]);
+}
+
+static int attach_event(struct cpu_source *s, const struct sample_event *event)
+{
+    switch (event->kind) {
+    case SAMPLE_EVENT_TRACEPOINT:
+        return tracepoint_attach(s->skeleton->progs.event_tracepoint, event->group, event->member, &s->hits[0]);
+    case SAMPLE_EVENT_USER_PROBE:
+        return user_probes_attach(s->skeleton->progs.event_user_probe, event->sites, event->site_count, &s->probes);
+    case SAMPLE_EVENT_MMAP:
+        return tracepoint_attach(s->skeleton->progs.event_mmap, "syscalls", "sys_exit_mmap", &s->hits[0]);
+    case SAMPLE_EVENT_BRK:
+        return attach_brk(s);
+    case SAMPLE_EVENT_SOFTWARE:
+    case SAMPLE_EVENT_HARDWARE:
+        break;
+    }
+    return attach_counted(s, event);
+}
+
+static int attach(struct cpu_source *s, const struct source_options *options)
+{
     int r = 0;
 
     if (options->pid_count > 0)
         r = follow_children(s->skeleton);
     if (r == 0)
-        r = cpu_filters_fill(options, bpf_map__fd(s->skeleton->maps.followed),
-                             bpf_map__fd(s->skeleton->maps.cgroups), bpf_map__fd(s->skeleton->maps.commands));
+        r = cpu_filters_fill(options, bpf_map__fd(s->skeleton->maps.followed), bpf_map__fd(s->skeleton->maps.cgroups),
+                             bpf_map__fd(s->skeleton->maps.commands), bpf_map__fd(s->skeleton->maps.users));
+    if (r == 0 && options->targets)
+        r = target_table_new(options->targets, bpf_map__fd(s->skeleton->maps.target_keys),
+                             bpf_map__fd(s->skeleton->maps.target_counts), &s->targets);
     if (r == 0)
-        r = perf_events_open(&attr, bpf_program__fd(s->skeleton->progs.cpu_sample), THROTTLE_RING,
-                             &s->events);
+        r = options->event ? attach_event(s, options->event) : attach_counted(s, NULL);
     return r;
 }
 
@@ -194,27 +180,56 @@ static void count_fixed_bytes(struct cpu_source *s)
     }
 }
 
+static uint64_t read_limit_hz(void)
+{
+    _cleanup_buf_ struct buf text = {0};
+    int64_t hz;
+
+    if (buf_read_file(&text, LIMIT_PATH, 64) < 0 || !text.data)
+        return LIMIT_HZ;
+    text.data[strcspn(text.data, "\n")] = '\0';
+    return units_parse_integer(text.data, 1, UINT32_MAX, &hz) == 0 ? (uint64_t)hz : LIMIT_HZ;
+}
+
+static int make_room(struct cpu_source *s)
+{
+    s->cpu_count = libbpf_num_possible_cpus();
+    if (s->cpu_count <= 0)
+        return -ENODEV;
+    s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
+    s->values = calloc((size_t)s->cpu_count, sizeof(*s->values));
+    s->throttled_since_ns = calloc((size_t)s->cpu_count, sizeof(*s->throttled_since_ns));
+    return s->stats && s->values && s->throttled_since_ns ? 0 : -ENOMEM;
+}
+
+static const char *truth_of(const struct sample_event *event)
+{
+    if (!event)
+        return "kernel code that runs with interrupts off is seen where it switches them on again";
+    return event->kind == SAMPLE_EVENT_HARDWARE ? "the stack is that of a few instructions later" : "";
+}
+
 static int cpu_open(const struct source_options *options, struct attach_report *report, void **ret_self)
 {
     __attribute__((cleanup(cpu_freep))) struct cpu_source *s = calloc(1, sizeof(*s));
     struct attach_entry *entry = attach_report_add(report, "cpu samples");
-    static const char rung[] = "perf event, cpu-clock";
+    char rung[sizeof(entry->rung)];
     int r;
 
     if (!s)
         return -ENOMEM;
     if (options->sample_hz == 0 || options->sample_hz > 100000)
         return -EINVAL;
-    s->period_ns = NS_PER_SECOND / options->sample_hz;
+    snprintf(rung, sizeof(rung), "perf event, %.32s", options->event ? options->event->name : "cpu-clock");
+    s->period_ns = cpu_weight(options);
+    s->is_event = options->event;
+    s->is_software = options->event && options->event->kind == SAMPLE_EVENT_SOFTWARE;
+    s->limit_hz = read_limit_hz();
     s->shed_factor = 1;
-    s->cpu_count = libbpf_num_possible_cpus();
-    if (s->cpu_count <= 0)
-        return -ENODEV;
-    s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
-    s->throttled_since_ns = calloc((size_t)s->cpu_count, sizeof(*s->throttled_since_ns));
-    if (!s->stats || !s->throttled_since_ns)
-        return -ENOMEM;
-    r = load(options, s->cpu_count, &s->skeleton);
+    r = make_room(s);
+    if (r < 0)
+        return r;
+    r = cpu_load(options, s->cpu_count, &s->skeleton);
     if (r == 0)
         r = make_tables(s, options);
     if (r == 0)
@@ -227,8 +242,7 @@ static int cpu_open(const struct source_options *options, struct attach_report *
     count_fixed_bytes(s);
     entry->attached = true;
     snprintf(entry->rung, sizeof(entry->rung), "%s", rung);
-    snprintf(entry->truth, sizeof(entry->truth),
-             "kernel code that runs with interrupts off is seen where it switches them on again");
+    snprintf(entry->truth, sizeof(entry->truth), "%s", truth_of(options->event));
     *ret_self = take_ptr(s);
     return 0;
 }
@@ -237,7 +251,22 @@ static int cpu_start(void *self)
 {
     struct cpu_source *s = self;
 
-    return perf_events_enable(s->events);
+    s->skeleton->bss->enabled = 1;
+    return s->events ? perf_events_enable(s->events) : 0;
+}
+
+/* A clock goes on to the end: what comes of it is worth no more than what is left out. Events may come faster than they are read.
+ */
+static int cpu_stop(void *self)
+{
+    struct cpu_source *s = self;
+
+    if (!s->is_event)
+        return 0;
+    s->skeleton->bss->enabled = 0;
+    if (s->probes && !user_probes_are_on(s->probes))
+        return -ECHILD;
+    return s->events ? perf_events_disable(s->events) : 0;
 }
 
 static size_t cpu_poll_fds(void *self, int *ret_fds, size_t max)
@@ -248,6 +277,14 @@ static size_t cpu_poll_fds(void *self, int *ret_fds, size_t max)
         return 0;
     ret_fds[0] = ring_buffer__epoll_fd(s->ring);
     return 1;
+}
+
+/* Of a clock, how many ticks that is. Another event is throttled because it came as often as the limit allows, at least. */
+static uint64_t samples_withheld(const struct cpu_source *s, uint64_t for_ns)
+{
+    if (s->is_event)
+        return for_ns * s->limit_hz / NS_PER_SECOND;
+    return for_ns / (s->period_ns * s->shed_factor);
 }
 
 /* A throttled event is silent until the kernel says otherwise: as many samples as would have come in between
@@ -266,7 +303,7 @@ static int take_notice(void *context, unsigned cpu, const struct perf_event_head
         if (since_ns)
             *since_ns = notice->time_ns;
     } else if (record->type == PERF_RECORD_UNTHROTTLE && since_ns && *since_ns) {
-        s->throttled += (notice->time_ns - *since_ns) / (s->period_ns * s->shed_factor);
+        s->throttled += samples_withheld(s, notice->time_ns - *since_ns);
         *since_ns = 0;
     }
     return 0;
@@ -280,10 +317,14 @@ static int cpu_drain(void *self, struct batch *batch)
     s->batch = batch;
     r = ring_buffer__consume(s->ring);
     s->batch = NULL;
-    (void)perf_events_read(s->events, take_notice, s);
-    followed = perf_events_follow(s->events, clock_monotonic_ns());
     if (r < 0 && r != -ENOSPC)
         return r;
+    if (s->targets)
+        target_table_follow(s->targets, clock_monotonic_ns());
+    if (!s->events)
+        return 0;
+    (void)perf_events_read(s->events, take_notice, s);
+    followed = perf_events_follow(s->events, clock_monotonic_ns());
     return followed < 0 ? followed : 0;
 }
 
@@ -303,8 +344,28 @@ static struct cpu_stats read_stats(struct cpu_source *s)
         sum.copies_refused += s->stats[i].copies_refused;
         sum.links_lost += s->stats[i].links_lost;
         sum.interpreted_lost += s->stats[i].interpreted_lost;
+        sum.labels_lost += s->stats[i].labels_lost;
+        sum.interrupted += s->stats[i].interrupted;
     }
     return sum;
+}
+
+/* Events that were counted and for which no program ran: in the middle of another program, or withheld. Of whatever task: nobody can
+ * say how many of them the filters would have left out. A CPU that went away and came back counts anew, and hides some. */
+static uint64_t count_unseen(struct cpu_source *s)
+{
+    uint64_t unseen = 0;
+
+    if (!s->is_event || !s->events)
+        return 0;
+    perf_events_values(s->events, s->values, (size_t)s->cpu_count); /* first: what is under way is no loss */
+    (void)read_stats(s);
+    for (int i = 0; i < s->cpu_count; i++) {
+        uint64_t due = s->values[i] / s->period_ns;
+
+        unseen += due > s->stats[i].seen ? due - s->stats[i].seen : 0;
+    }
+    return unseen;
 }
 
 static uint64_t count_shed(const struct cpu_source *s, const struct cpu_stats *sum)
@@ -320,7 +381,7 @@ static int cpu_shed(void *self, enum source_detail detail)
     int r;
 
     s->skeleton->bss->no_copies = detail == SOURCE_DETAIL_LEAST;
-    if (factor == s->shed_factor)
+    if (factor == s->shed_factor || s->is_event)
         return 0;
     r = perf_events_set_period(s->events, s->period_ns * factor);
     if (r < 0)
@@ -340,14 +401,16 @@ static uint64_t cpu_run_time_ns(void *self)
 static void cpu_losses(void *self, struct losses *losses)
 {
     struct cpu_source *s = self;
+    uint64_t unseen = count_unseen(s), missed = missed_runs(s->skeleton->obj);
     struct cpu_stats sum = read_stats(s);
 
     losses->count[LOSS_RING_FULL] += sum.ring_full + s->batch_full;
-    losses->count[LOSS_MAP_FULL] += s->skeleton->bss->followed_full + sum.no_room;
+    losses->count[LOSS_MAP_FULL] += s->skeleton->bss->followed_full + sum.no_room + (s->targets ? target_table_left_out(s->targets) : 0);
     losses->count[LOSS_UNLINKED] += sum.links_lost;
     losses->count[LOSS_INTERPRETED] += sum.interpreted_lost;
-    losses->count[LOSS_MISSED] += missed_runs(s->skeleton->obj);
-    losses->count[LOSS_THROTTLED] += s->throttled;
+    losses->count[LOSS_UNLABELLED] += sum.labels_lost;
+    losses->count[LOSS_MISSED] += (missed > unseen ? missed : unseen) + sum.interrupted; /* some are in both */
+    losses->count[LOSS_THROTTLED] += s->is_software ? 0 : s->throttled; /* software goes on counting: these are unseen */
     losses->count[LOSS_SHED] += count_shed(s, &sum);
     losses->count[LOSS_DECODE] += s->undecodable;
 }
@@ -356,7 +419,7 @@ static size_t cpu_memory_bytes(void *self)
 {
     struct cpu_source *s = self;
 
-    return s->fixed_bytes + unwind_tables_bytes(s->tables) + perf_events_bytes(s->events);
+    return s->fixed_bytes + unwind_tables_bytes(s->tables) + (s->events ? perf_events_bytes(s->events) : 0);
 }
 
 static void cpu_metrics(void *self, struct metric_set *set)
@@ -379,6 +442,18 @@ static void cpu_metrics(void *self, struct metric_set *set)
                METRIC_NO_LABELS);
 }
 
+void cpu_source_set_target_pods(void *cpu_source, const struct target_pod *pods, size_t count)
+{
+    struct cpu_source *s = cpu_source;
+    if (s->targets)
+        target_table_set_pods(s->targets, pods, count);
+}
+
+const struct target_table *cpu_source_targets(const void *cpu_source)
+{
+    return ((const struct cpu_source *)cpu_source)->targets;
+}
+
 struct unwind_tables *cpu_source_unwind_tables(void *cpu_source)
 {
     return ((struct cpu_source *)cpu_source)->tables;
@@ -386,11 +461,36 @@ struct unwind_tables *cpu_source_unwind_tables(void *cpu_source)
 
 void cpu_source_tell_again(void *cpu_source, uint32_t pid, uint64_t code, uint32_t check)
 {
-    const struct cpu_source *s = cpu_source;
-    const uint32_t place = python_told_place(python_told_hash(pid, code, check));
-    const uint64_t nothing = 0;
+    unwind_tables_tell_again(((const struct cpu_source *)cpu_source)->skeleton->maps.python_told, pid, code, check);
+}
 
-    (void)bpf_map_update_elem(bpf_map__fd(s->skeleton->maps.python_told), &place, &nothing, BPF_ANY);
+/* NULL: takes it out. */
+static int set_of_process(const struct bpf_map *map, uint32_t pid, const void *value)
+{
+    const int fd = bpf_map__fd(map);
+    int r = value ? bpf_map_update_elem(fd, &pid, value, BPF_ANY) : bpf_map_delete_elem(fd, &pid);
+
+    return r == -E2BIG ? -ENOSPC : r;
+}
+
+int cpu_source_followed_fd(void *cpu_source)
+{
+    return bpf_map__fd(((const struct cpu_source *)cpu_source)->skeleton->maps.followed);
+}
+
+int cpu_source_set_thread_context(void *cpu_source, uint32_t pid, const struct thread_context_place *place)
+{
+    return set_of_process(((const struct cpu_source *)cpu_source)->skeleton->maps.thread_contexts, pid, place);
+}
+
+int cpu_source_set_go_labels(void *cpu_source, uint32_t pid, const struct go_labels_layout *layout)
+{
+    return set_of_process(((const struct cpu_source *)cpu_source)->skeleton->maps.go_labels, pid, layout);
+}
+
+static int cpu_set_cgroups(void *self, const uint64_t *ids, size_t count)
+{
+    return cpu_filters_set_cgroups(bpf_map__fd(((const struct cpu_source *)self)->skeleton->maps.cgroups), ids, count);
 }
 
 const struct source source_cpu = {
@@ -398,6 +498,8 @@ const struct source source_cpu = {
     .help = "CPU samples with kernel and user stacks",
     .open = cpu_open,
     .start = cpu_start,
+    .set_cgroups = cpu_set_cgroups,
+    .stop = cpu_stop,
     .poll_fds = cpu_poll_fds,
     .drain = cpu_drain,
     .losses = cpu_losses,

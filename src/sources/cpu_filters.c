@@ -130,7 +130,7 @@ static int follow_existing_children(int fd)
     return r;
 }
 
-int cpu_filters_fill(const struct source_options *options, int followed_fd, int cgroups_fd, int commands_fd)
+int cpu_filters_fill(const struct source_options *options, int followed_fd, int cgroups_fd, int commands_fd, int users_fd)
 {
     const uint8_t yes = 1;
     int r = 0;
@@ -141,6 +141,8 @@ int cpu_filters_fill(const struct source_options *options, int followed_fd, int 
         r = follow_existing_children(followed_fd);
     for (size_t i = 0; i < options->cgroup_count && r == 0; i++)
         r = bpf_map_update_elem(cgroups_fd, &options->cgroup_ids[i], &yes, BPF_ANY);
+    for (size_t i = 0; i < options->user_count && r == 0; i++)
+        r = bpf_map_update_elem(users_fd, &options->users[i], &yes, BPF_ANY);
     for (size_t i = 0; i < options->command_count && r == 0; i++) {
         char name[16] = {0};
 
@@ -148,4 +150,40 @@ int cpu_filters_fill(const struct source_options *options, int followed_fd, int 
         r = bpf_map_update_elem(commands_fd, name, &yes, BPF_ANY);
     }
     return r;
+}
+
+static bool is_among(const uint64_t *ids, size_t count, uint64_t id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+int cpu_filters_set_cgroups(int cgroups_fd, const uint64_t *ids, size_t count)
+{
+    uint64_t gone[SOURCE_FILTER_MAX], id;
+    const uint8_t yes = 1;
+    size_t gone_count = 0;
+    int r = 0;
+
+    for (uint64_t *before = NULL; gone_count < SOURCE_FILTER_MAX && bpf_map_get_next_key(cgroups_fd, before, &id) == 0; before = &id)
+        if (!is_among(ids, count, id))
+            gone[gone_count++] = id;
+    for (size_t i = 0; i < gone_count; i++) /* of cgroups that are no more, or nobody wants: they make room */
+        (void)bpf_map_delete_elem(cgroups_fd, &gone[i]);
+    for (size_t i = 0; i < count && r == 0; i++)
+        r = bpf_map_update_elem(cgroups_fd, &ids[i], &yes, BPF_ANY);
+    return r == -E2BIG ? -ENOSPC : r;
+}
+
+bool cpu_filters_is_followed(int followed_fd, uint32_t pid)
+{
+    uint64_t since;
+    return bpf_map_lookup_elem(followed_fd, &pid, &since) == 0;
+}
+
+bool cpu_filters_next_followed(int followed_fd, bool first, uint32_t *pid)
+{
+    return bpf_map_get_next_key(followed_fd, first ? NULL : pid, pid) == 0;
 }

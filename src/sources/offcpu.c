@@ -5,6 +5,7 @@
 #include "sources/cpu_filters.h"
 #include "sources/map_sizes.h"
 #include "sources/missed_runs.h"
+#include "sources/preempt_count.h"
 #include "sources/source.h"
 #include "sources/unwind_tables_private.h"
 
@@ -49,25 +50,33 @@ static void off_cpu_freep(struct off_cpu_source **s)
 
 static int set_up(struct offcpu_bpf *k, const struct source_options *options, int cpu_count)
 {
-    struct bpf_map *const filters[] = {k->maps.followed, k->maps.cgroups, k->maps.commands};
-    const bool wanted[] = {options->pid_count > 0, options->cgroup_count > 0, options->command_count > 0};
+    struct bpf_map *const filters[] = {k->maps.followed, k->maps.cgroups, k->maps.commands, k->maps.users};
+    const bool wanted[] = {options->pid_count > 0, options->cgroup_count > 0, options->command_count > 0, options->user_count > 0};
     k->rodata->skip_pid = options->skip_self ? (uint32_t)getpid() : 0;
     k->rodata->filter_pids = wanted[0];
     k->rodata->filter_cgroups = wanted[1];
     k->rodata->filter_commands = wanted[2];
+    k->rodata->filter_users = wanted[3];
     k->rodata->cgroup_hierarchy = (int)cpu_filters_cgroups();
     k->rodata->ring_bytes = map_sizes_ring(options->ring_bytes);
     k->rodata->min_ns = options->min_wait_ns;
     k->rodata->sample_ns = options->sample_wait_ns;
+    k->rodata->wakers = options->wakers;
+#if defined(__x86_64__)
+    k->rodata->preempt_count_distance = options->wakers ? preempt_count_distance() : 0;
+#endif
     k->rodata->spare_scratch = (uint32_t)cpu_count;
     for (size_t i = 0; i < array_size(filters); i++)
         if (!wanted[i])
             (void)bpf_map__set_autocreate(filters[i], false);
     bpf_program__set_autoload(k->progs.follow_fork, wanted[0]);
     bpf_program__set_autoload(k->progs.follow_free, wanted[0]);
+    bpf_program__set_autoload(k->progs.off_cpu_waking, options->wakers);
     int r = bpf_map__set_max_entries(k->maps.records, (uint32_t)map_sizes_ring(options->ring_bytes));
     if (r == 0)
         r = bpf_map__set_max_entries(k->maps.unwind_scratch, (uint32_t)cpu_count + 1);
+    if (r == 0)
+        r = bpf_map__set_max_entries(k->maps.python_scratch, (uint32_t)cpu_count);
     return r ?: unwind_tables_set_up(k->obj, options->tables);
 }
 
@@ -91,9 +100,10 @@ static int load(const struct source_options *options, int cpu_count, struct offc
 static int attach(struct offcpu_bpf *k, const struct source_options *options)
 {
     struct bpf_program *program;
-    int r = cpu_filters_fill(options, bpf_map__fd(k->maps.followed), bpf_map__fd(k->maps.cgroups), bpf_map__fd(k->maps.commands));
+    int r = cpu_filters_fill(options, bpf_map__fd(k->maps.followed), bpf_map__fd(k->maps.cgroups), bpf_map__fd(k->maps.commands), bpf_map__fd(k->maps.users));
     bpf_program__set_autoattach(k->progs.off_cpu_begin, false);
     bpf_program__set_autoattach(k->progs.off_cpu_end, false);
+    bpf_program__set_autoattach(k->progs.off_cpu_so_far, false);
     bpf_object__for_each_program(program, k->obj)
     {
         if (bpf_program__fd(program) < 0)
@@ -141,6 +151,16 @@ static int make_tables(struct off_cpu_source *s, const struct source_options *op
     return options->tables ? 0 : unwind_tables_new(s->bpf->obj, options->table_bytes, &s->tables);
 }
 
+static bool tells_interrupts(const struct offcpu_bpf *k)
+{
+#if defined(__x86_64__)
+    return k->rodata->preempt_count_distance != 0;
+#else
+    (void)k;
+    return true;
+#endif
+}
+
 static int off_cpu_open(const struct source_options *options, struct attach_report *report, void **ret_self)
 {
     __attribute__((cleanup(off_cpu_freep))) struct off_cpu_source *s = calloc(1, sizeof(*s));
@@ -166,6 +186,8 @@ static int off_cpu_open(const struct source_options *options, struct attach_repo
     }
     entry->attached = true;
     snprintf(entry->rung, sizeof(entry->rung), "%s", rung);
+    if (options->wakers && !tells_interrupts(s->bpf))
+        snprintf(entry->truth, sizeof(entry->truth), "whether an interrupt woke a thread is told by the names of kernel functions");
     *ret_self = take_ptr(s);
     return 0;
 }
@@ -182,6 +204,37 @@ static int off_cpu_stop(void *self)
     struct off_cpu_source *s = self;
     s->bpf->bss->enabled = 0;
     return walk_tasks(s->bpf->progs.off_cpu_end);
+}
+
+int off_cpu_source_tell_so_far(void *off_cpu_source)
+{
+    struct off_cpu_source *s = off_cpu_source;
+    return s->bpf->bss->enabled ? walk_tasks(s->bpf->progs.off_cpu_so_far) : 0;
+}
+
+/* What is known of threads would be wrong when they are looked at again. */
+static void forget_threads(struct off_cpu_source *s)
+{
+    const int fd = bpf_map__fd(s->bpf->maps.threads);
+    uint32_t tid;
+    while (bpf_map_get_next_key(fd, NULL, &tid) == 0 && bpf_map_delete_elem(fd, &tid) == 0)
+        ;
+}
+
+/* Every switch of a thread costs, so it is all or nothing. */
+static int off_cpu_shed(void *self, enum source_detail detail)
+{
+    struct off_cpu_source *s = self;
+    const bool is_shed = detail > SOURCE_DETAIL_FULL, was_shed = s->bpf->bss->is_shed;
+    int r = 0;
+    s->bpf->bss->is_shed = is_shed;
+    if (is_shed && !was_shed) {
+        r = off_cpu_stop(s);
+        forget_threads(s);
+    } else if (!is_shed && was_shed) {
+        r = off_cpu_start(s);
+    }
+    return r;
 }
 
 static size_t off_cpu_poll_fds(void *self, int *ret_fds, size_t max)
@@ -222,7 +275,9 @@ static struct off_cpu_stats read_stats(struct off_cpu_source *s)
         sum.lost_ns += one->lost_ns;
         sum.stacks_lost += one->stacks_lost;
         sum.copies_refused += one->copies_refused;
+        sum.interpreted_lost += one->interpreted_lost;
         sum.threads_full += one->threads_full;
+        sum.shed += one->shed;
     }
     return sum;
 }
@@ -248,7 +303,21 @@ static void off_cpu_losses(void *self, struct losses *losses)
     losses->count[LOSS_RING_FULL] += sum.lost + sum.stacks_lost + s->batch_full;
     losses->count[LOSS_MAP_FULL] += sum.threads_full + s->bpf->bss->followed_full;
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
+    losses->count[LOSS_INTERPRETED] += sum.interpreted_lost;
+    losses->count[LOSS_SHED] += sum.shed;
     losses->count[LOSS_DECODE] += s->undecodable;
+}
+
+static void off_cpu_metrics(void *self, struct metric_set *set)
+{
+    const struct off_cpu_stats sum = read_stats(self);
+    const struct {
+        const char *result;
+        uint64_t count;
+    } rows[] = {{"told", sum.waits}, {"left_out", sum.left_out}, {"lost", sum.lost + sum.threads_full}, {"shed", sum.shed}};
+    for (size_t i = 0; i < array_size(rows); i++)
+        metric_add(set, "sonde_self_waits", METRIC_COUNTER, "", "Waits that ended: told; left out by chance, others stand for them; lost; not looked at, for the budget.",
+                   (double)rows[i].count, METRIC_LABELS({"result", rows[i].result}));
 }
 
 static size_t off_cpu_memory_bytes(void *self)
@@ -271,9 +340,24 @@ static uint64_t off_cpu_run_time_ns(void *self)
     return read_stats(self).run_time_ns;
 }
 
+int off_cpu_source_followed_fd(void *off_cpu_source)
+{
+    return bpf_map__fd(((const struct off_cpu_source *)off_cpu_source)->bpf->maps.followed);
+}
+
 struct unwind_tables *off_cpu_source_unwind_tables(void *off_cpu_source)
 {
     return ((struct off_cpu_source *)off_cpu_source)->tables;
+}
+
+static int off_cpu_set_cgroups(void *self, const uint64_t *ids, size_t count)
+{
+    return cpu_filters_set_cgroups(bpf_map__fd(((const struct off_cpu_source *)self)->bpf->maps.cgroups), ids, count);
+}
+
+void off_cpu_source_tell_again(void *off_cpu_source, uint32_t pid, uint64_t code, uint32_t check)
+{
+    unwind_tables_tell_again(((const struct off_cpu_source *)off_cpu_source)->bpf->maps.python_told, pid, code, check);
 }
 
 const struct source source_off_cpu = {
@@ -281,11 +365,14 @@ const struct source source_off_cpu = {
     .help = "waits of threads, with kernel and user stacks",
     .open = off_cpu_open,
     .start = off_cpu_start,
+    .set_cgroups = off_cpu_set_cgroups,
     .stop = off_cpu_stop,
     .poll_fds = off_cpu_poll_fds,
     .drain = off_cpu_drain,
     .losses = off_cpu_losses,
+    .metrics = off_cpu_metrics,
     .memory_bytes = off_cpu_memory_bytes,
     .run_time_ns = off_cpu_run_time_ns,
+    .shed = off_cpu_shed,
     .free = off_cpu_free,
 };

@@ -9,6 +9,13 @@ struct off_cpu_figures {
     uint64_t left_out, left_out_ns; /* by chance: those told stand for them */
     uint64_t lost, lost_ns;         /* no room in the ring */
     uint64_t unknown;               /* of threads that are too many: nobody knows how long they were */
+    uint64_t wakers_unseen;         /* told, and not who woke them, though that was asked for: the pipeline's count (pipeline_waits) */
 };
 
 struct off_cpu_figures off_cpu_source_figures(void *off_cpu_source);
+
+/* Of every thread that has waited for a second or longer a record of its wait until now, by the next drains (OFF_CPU_SO_FAR). Costs a walk over all tasks. */
+int off_cpu_source_tell_so_far(void *off_cpu_source);
+
+/* As cpu_source_followed_fd (cpu.h). */
+int off_cpu_source_followed_fd(void *off_cpu_source);

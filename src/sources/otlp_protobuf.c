@@ -1,6 +1,7 @@
 /* Spans out of OTLP's protobuf; see otlp_file.h. */
 #include "sources/otlp_file.h"
-#include "sources/protobuf_fields.h"
+
+#include "base/protobuf_fields.h"
 
 #include <errno.h>
 #include <string.h>

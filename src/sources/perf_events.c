@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #define FOLLOW_PERIOD_NS 1000000000ULL
 
@@ -161,6 +162,26 @@ int perf_events_enable(struct perf_events *e)
         if (ioctl(e->events[i].fd, PERF_EVENT_IOC_ENABLE, 0) < 0)
             return -errno;
     return 0;
+}
+
+int perf_events_disable(struct perf_events *e)
+{
+    e->enabled = false;
+    for (size_t i = 0; i < e->count; i++)
+        if (ioctl(e->events[i].fd, PERF_EVENT_IOC_DISABLE, 0) < 0)
+            return -errno;
+    return 0;
+}
+
+void perf_events_values(const struct perf_events *e, uint64_t *ret, size_t count)
+{
+    memset(ret, 0, count * sizeof(*ret));
+    for (size_t i = 0; i < e->count; i++) {
+        uint64_t value;
+
+        if (e->events[i].cpu < count && read(e->events[i].fd, &value, sizeof(value)) == sizeof(value))
+            ret[e->events[i].cpu] = value;
+    }
 }
 
 int perf_events_set_period(struct perf_events *e, uint64_t period)

@@ -20,6 +20,10 @@ void perf_events_free(struct perf_events *e);
 DEFINE_FREEP(perf_events)
 
 int perf_events_enable(struct perf_events *e);
+int perf_events_disable(struct perf_events *e);
+
+/* What the event of each CPU, below `count`, has counted; 0 where there is none now. */
+void perf_events_values(const struct perf_events *e, uint64_t *ret, size_t count);
 
 /* Ticks every `period` from now on, on CPUs that come later too. */
 int perf_events_set_period(struct perf_events *e, uint64_t period);

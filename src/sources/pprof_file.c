@@ -4,9 +4,9 @@
 
 #include "base/buf.h"
 #include "base/cursor.h"
+#include "base/protobuf_fields.h"
 #include "model/pprof_fields.h"
 #include "sources/packed_file.h"
-#include "sources/protobuf_fields.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -33,9 +33,11 @@ struct reader {
     struct cursor *texts; /* by number; not ended by NUL */
     size_t text_count, text_capacity;
     struct buf ended;     /* texts of the sample at hand, ended by NUL */
+    struct cursor period_type;
     uint64_t default_type, start_unix_ns, duration_ns, period;
     size_t value, count; /* number of the values that are taken, and of those that count samples */
     bool has_count;
+    uint64_t each; /* without such values: what a sample stands for of those that are taken; 0: not known */
     struct frame *frames;
     size_t frame_count;
     struct profile *profile;
@@ -143,6 +145,9 @@ static int read_tables(struct reader *r, struct cursor c)
         case PROFILE_DURATION_NANOS:
             r->duration_ns = f.value;
             break;
+        case PROFILE_PERIOD_TYPE:
+            r->period_type = f.inside;
+            break;
         case PROFILE_PERIOD:
             r->period = f.value;
             break;
@@ -190,15 +195,25 @@ struct value_type {
     uint64_t type, unit; /* numbers of texts */
 };
 
-static struct value_type type_of(const struct reader *r, size_t i)
+static struct value_type read_type(struct cursor c)
 {
     struct value_type t = {0};
-    struct cursor c = r->types.rows[i].message;
     for (struct protobuf_field f; protobuf_next_field(&c, &f);) {
         t.type = f.number == VALUE_TYPE_TYPE ? f.value : t.type;
         t.unit = f.number == VALUE_TYPE_UNIT ? f.value : t.unit;
     }
     return t;
+}
+
+static struct value_type type_of(const struct reader *r, size_t i)
+{
+    return read_type(r->types.rows[i].message);
+}
+
+/* Of what is counted, and not measured as time is: how long something took is left to chance though all of it was seen. */
+static bool is_counted(const struct reader *r, struct value_type t)
+{
+    return is_text(r, t.unit, "count") || is_text(r, t.unit, "bytes");
 }
 
 static int no_such_type(struct reader *r)
@@ -245,6 +260,9 @@ static int choose_type(struct reader *r, const char *wanted)
     const struct value_type t = type_of(r, r->value);
     copy_text(r, t.type, r->about->type);
     copy_text(r, t.unit, r->about->unit);
+    const struct value_type period = read_type(r->period_type);
+    r->about->is_exact = r->period == 1 && is_counted(r, period) && is_counted(r, t);
+    r->each = !r->has_count && r->period > 1 && t.unit && t.unit == period.unit ? r->period : 0;
     return 0;
 }
 
@@ -412,6 +430,8 @@ static int add_sample(struct reader *r, struct cursor c, struct sample_at_hand *
         r->about->without++;
         return 0;
     }
+    if (r->each) /* as heaps' profiles are: bytes, of which one in so many was taken */
+        v.samples = (uint64_t)v.value > r->each ? (int64_t)((uint64_t)v.value / r->each) : 1;
     end_frames(r, s);
     struct resource resource = resource_unknown;
     resource.command = r->ended.data + process;

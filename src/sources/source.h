@@ -17,14 +17,19 @@
 
 #define SOURCE_FILTER_MAX 64
 
+struct sample_event;
+struct targets;
 struct unwind_tables;
 
 /* What to look at. Filters act in the kernel, before anything is unwound. Borrowed during open. */
 struct source_options {
     uint32_t sample_hz;                     /* CPU samples a second and CPU */
+    const struct targets *targets;          /* whose CPU samples come at another rate; NULL: nobody's, as of events */
+    const struct sample_event *event;       /* samples are of this and not of the clock; NULL: of the clock */
     uint32_t pids[SOURCE_FILTER_MAX];       size_t pid_count;     /* 0: every process. Children of these are followed. */
     uint64_t cgroup_ids[SOURCE_FILTER_MAX]; size_t cgroup_count;
     char commands[SOURCE_FILTER_MAX][16];   size_t command_count;
+    uint32_t users[SOURCE_FILTER_MAX];      size_t user_count; /* effective, as the first user namespace counts them */
     bool skip_self;                         /* leave out this very process */
     size_t ring_bytes;                      /* memory for records on their way to us, all CPUs together */
     size_t table_bytes;                     /* bound of unwinding tables */
@@ -32,6 +37,7 @@ struct source_options {
     enum profile_time time;                 /* of what kind of it samples are wanted */
     uint64_t min_wait_ns;                   /* shorter waits are counted and not told */
     uint64_t sample_wait_ns;                /* shorter waits are taken by chance, and stand for so much; below 2^32, 0: all are told */
+    bool wakers;                            /* of waits: who woke the thread, too */
     bool links; int links_fd;               /* whether to say which traced request it was in, and the table of link.h that tells */
 };
 
@@ -57,6 +63,9 @@ struct source {
     /* -EPERM and the like when no rung could be attached: the entry in `report` says why. */
     int (*open)(const struct source_options *options, struct attach_report *report, void **ret_self);
     int (*start)(void *self);
+
+    /* From now on what source_options.cgroup_ids said is this; for sources that were opened with some. May be NULL. */
+    int (*set_cgroups)(void *self, const uint64_t *ids, size_t count);
 
     /* What is under way is told as far as it has come, by the next drains; from here on nothing new is looked at. May be NULL. */
     int (*stop)(void *self);

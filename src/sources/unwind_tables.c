@@ -368,7 +368,7 @@ static size_t count_user_mappings(const struct unwind_mapping *mappings, size_t 
 }
 
 int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struct unwind_mapping *mappings,
-                              size_t count, const struct python_layout *python)
+                              size_t count, const struct interpreter_layouts *interpreters)
 {
     struct unwind_process process = {.generation = ++t->generation, .put_ns = clock_monotonic_ns()}, old;
     struct unwind_chunk_key key = {.pid = pid, .generation = process.generation};
@@ -376,8 +376,8 @@ int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struc
     size_t chunks;
     int r = 0;
 
-    if (python)
-        process.python = *python;
+    if (interpreters)
+        process.interpreters = *interpreters;
     count = count_user_mappings(mappings, count);
     chunks = count ? (count + UNWIND_CHUNK_MAPPINGS - 1) / UNWIND_CHUNK_MAPPINGS : 1;
     sweep_graves(t, clock_monotonic_ns());
@@ -423,4 +423,12 @@ size_t unwind_tables_bytes(const struct unwind_tables *t)
     bytes = t->object_bytes;
     pthread_mutex_unlock((pthread_mutex_t *)&t->lock);
     return bytes + t->mapping_bytes;
+}
+
+void unwind_tables_tell_again(const struct bpf_map *told, uint32_t pid, uint64_t code, uint32_t check)
+{
+    const uint32_t place = python_told_place(python_told_hash(pid, code, check));
+    const uint64_t nothing = 0;
+
+    (void)bpf_map_update_elem(bpf_map__fd(told), &place, &nothing, BPF_ANY);
 }

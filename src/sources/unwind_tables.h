@@ -11,13 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct python_layout;
+struct interpreter_layouts;
 struct unwind_tables;
 
 /* Belongs to the cpu source (borrowed). */
 struct unwind_tables *cpu_source_unwind_tables(void *cpu_source);
 /* Its kernel half tells of this code object again when it meets it (WIRE_PYTHON_CODE). */
 void cpu_source_tell_again(void *cpu_source, uint32_t pid, uint64_t code, uint32_t check);
+void off_cpu_source_tell_again(void *off_cpu_source, uint32_t pid, uint64_t code, uint32_t check); /* likewise */
 /* The request source's own, if it was given no others; NULL: it has none. */
 struct unwind_tables *request_source_unwind_tables(void *request_source);
 struct unwind_tables *off_cpu_source_unwind_tables(void *off_cpu_source); /* likewise */
@@ -35,9 +36,9 @@ struct unwind_mapping {
 int unwind_tables_put_object(struct unwind_tables *t, const void *values, size_t value_count, uint32_t *ret_object);
 void unwind_tables_remove_object(struct unwind_tables *t, uint32_t object);
 
-/* Replaces a process's mappings, sorted by start and disjoint, and what is known of its interpreter (NULL: it has none). A sample taken meanwhile sees the old or the new ones, whole. */
+/* Replaces a process's mappings, sorted by start and disjoint, and what is known of its interpreters (NULL: it has none). A sample taken meanwhile sees the old or the new ones, whole. */
 int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struct unwind_mapping *mappings, size_t count,
-                              const struct python_layout *python);
+                              const struct interpreter_layouts *interpreters);
 void unwind_tables_remove_process(struct unwind_tables *t, uint32_t pid);
 
 /* Waits until the kernel half sees everything that was put (it takes milliseconds after each call): for tests. */

@@ -2,6 +2,9 @@
  * so instead of being half understood. */
 #include "sources/wire_check.h"
 
+#include "sources/sample_event.h"
+
+#include "../../probes/event.h"
 #include "../../probes/offcpu.h"
 #include "../../probes/process.h"
 #include "../../probes/request.h"
@@ -56,7 +59,7 @@ static bool check_off_cpu(const struct wire_header *header)
     const struct off_cpu_wait *w = (const struct off_cpu_wait *)header;
 
     return header->size_bytes == sizeof(*w) && w->start_ns <= header->time_ns &&
-           w->queued_ns <= w->weight_ns && memchr(w->comm, 0, sizeof(w->comm));
+           w->queued_ns <= w->weight_ns && w->waker < OFF_CPU_WAKER_COUNT && memchr(w->comm, 0, sizeof(w->comm));
 }
 
 bool wire_check(const struct wire_header *header)
@@ -68,10 +71,13 @@ bool wire_check(const struct wire_header *header)
     switch (header->kind) {
     case WIRE_CPU_SAMPLE:
     case WIRE_OFF_CPU_STACK:
+    case WIRE_OFF_CPU_WAKER:
     case WIRE_REQUEST_STACK:
         return check_cpu_sample(header);
     case WIRE_PYTHON_CODE:
         return python_code_is_sound((const struct python_code *)header);
+    case WIRE_EVENT:
+        return sample_event_record_is_sound((const struct event_record *)header);
     case WIRE_PROCESS_FORK:
         return size == sizeof(struct process_fork);
     case WIRE_PROCESS_EXEC:

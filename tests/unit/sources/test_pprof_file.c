@@ -110,6 +110,32 @@ static void every_form_is_read(void **state)
     }
 }
 
+/* Values without a type that counts samples: the period tells, if it is of their unit. */
+static void a_period_tells_the_samples(void **state)
+{
+    static const char *const texts[] = {"", "alloc_space", "bytes", "space", "inner", "count"};
+    static const struct {
+        uint64_t unit, period, samples;
+    } cases[] = {{2, 512, 7}, {2, 1, 0}, {5, 512, 0}, {2, 0, 0}};
+    (void)state;
+    for (size_t i = 0; i < array_size(cases); i++) {
+        _cleanup_(profile_freep) struct profile *p = NULL;
+        _cleanup_buf_ struct buf b = {0};
+        struct pprof_about about;
+        put_pair(&b, 1, 1, 1, 2, 2);
+        for (size_t j = 0; j < array_size(texts); j++)
+            put_bytes(&b, 6, texts[j], strlen(texts[j]));
+        put_pair(&b, 2, 1, 1, 2, 100);  /* less than a period is a sample, too */
+        put_pair(&b, 2, 1, 2, 2, 3500); /* six */
+        put_pair(&b, 11, 1, 3, 2, cases[i].unit);
+        put_number(&b, 12, cases[i].period);
+        assert_int_equal(pprof_read(b.data, b.size, NULL, &p, &about), 0);
+        assert_int_equal(about.samples, cases[i].samples);
+        assert_int_equal(about.is_exact, cases[i].period == 1);
+        assert_int_equal(fixture_weight(p), 3600);
+    }
+}
+
 static void the_type_is_chosen(void **state)
 {
     _cleanup_buf_ struct buf b = {0};
@@ -193,10 +219,71 @@ static void our_own_comes_back(void **state)
     assert_memory_equal(before.data, after.data, before.size);
 }
 
+/* Of two samples; `event`: NULL for waits. */
+static struct profile *event_there_and_back(const char *event, const char *unit, uint64_t period, const char *type, struct pprof_about *about)
+{
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    _cleanup_buf_ struct buf packed = {0}, plain = {0};
+    const struct frame frame = fixture_native("leaf");
+    const struct resource resource = fixture_resource(17, "server");
+    struct profile *back = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    if (event)
+        assert_int_equal(profile_set_event(p, event, unit), 0);
+    else
+        p->time = PROFILE_OFF_CPU_TIME;
+    p->period_ns = period;
+    assert_int_equal(fixture_add(p, &resource, 17, "t", 8192, &frame, 1), 0);
+    assert_int_equal(fixture_add(p, &resource, 17, "t", 4096, &frame, 1), 0);
+    assert_int_equal(exporter_pprof.write(p, &packed), 0);
+    unpack(&packed, &plain);
+    assert_int_equal(pprof_read(plain.data, plain.size, type, &back, about), 0);
+    return back;
+}
+
+static void events_come_back_as_such(void **state)
+{
+    struct pprof_about about;
+    _cleanup_(profile_freep) struct profile *back = event_there_and_back("mmap", "bytes", 0, NULL, &about);
+    (void)state;
+    assert_string_equal(about.type, "mmap");
+    assert_string_equal(about.unit, "bytes");
+    assert_int_equal(about.samples, 2);
+    assert_int_equal(fixture_weight(back), 12288);
+}
+
+/* Whether anything was left to chance. */
+static void what_was_sampled_is_told(void **state)
+{
+    static const struct {
+        const char *event, *unit;
+        uint64_t period;
+        const char *type;
+        bool is_exact;
+    } cases[] = {
+        {"mmap", "bytes", 0, NULL, true},
+        {"mmap", "bytes", 0, "samples", true},
+        {"page-faults", "count", 1, NULL, true},
+        {"page-faults", "count", 10, NULL, false},
+        {"page-faults", "count", 10, "samples", false},
+        {NULL, NULL, 0, NULL, false}, /* every wait is told, but its length is not the program's choice */
+        {NULL, NULL, 1, NULL, false},
+    };
+    (void)state;
+    for (size_t i = 0; i < array_size(cases); i++) {
+        struct pprof_about about;
+        profile_free(event_there_and_back(cases[i].event, cases[i].unit, cases[i].period, cases[i].type, &about));
+        assert_int_equal(about.is_exact, cases[i].is_exact);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(events_come_back_as_such),
+        cmocka_unit_test(what_was_sampled_is_told),
         cmocka_unit_test(every_form_is_read),
+        cmocka_unit_test(a_period_tells_the_samples),
         cmocka_unit_test(the_type_is_chosen),
         cmocka_unit_test(damage_is_refused),
         cmocka_unit_test(our_own_comes_back),
