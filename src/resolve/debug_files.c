@@ -11,7 +11,6 @@
 #include <string.h>
 #include <zlib.h>
 
-#define PATH_BYTES        4096
 #define LINK_BYTES        4096        /* of .gnu_debuglink */
 #define PACKED_MAX        (16u << 20) /* of .gnu_debugdata */
 #define UNPACKED_MAX      (16u << 20)
@@ -26,8 +25,7 @@ static void hex_of(const uint8_t *bytes, size_t count, char *ret)
     ret[2 * count] = '\0';
 }
 
-/* Is this the build id of the file? 1: yes, 0: no, -ENOENT: the file has none. */
-static int has_build_id(const struct elf_file *file, const char *build_id)
+int debug_files_has_build_id(const struct elf_file *file, const char *build_id)
 {
     uint8_t bytes[64];
     char text[2 * sizeof(bytes) + 1];
@@ -38,10 +36,27 @@ static int has_build_id(const struct elf_file *file, const char *build_id)
     return !strcmp(text, build_id);
 }
 
-static bool has_symbols(const struct elf_file *file)
+bool debug_files_has_dwarf(const struct elf_file *file)
+{
+    static const char *const names[] = {".debug_info", ".zdebug_info"};
+    for (size_t i = 0; i < array_size(names); i++) {
+        const struct elf_section *s = elf_section(file, names[i]);
+        if (s && s->type != SHT_NOBITS && s->size_bytes)
+            return true;
+    }
+    return false;
+}
+
+static bool has_wanted(const struct debug_search *search, const struct elf_file *file)
 {
     const struct elf_section *s = elf_section(file, ".symtab");
-    return s && s->type == SHT_SYMTAB;
+    return search->wants_dwarf ? debug_files_has_dwarf(file) : s && s->type == SHT_SYMTAB;
+}
+
+static void tell_path(const struct debug_search *search, const char *path)
+{
+    if (search->found_path)
+        snprintf(search->found_path, DEBUG_PATH_BYTES, "%s", path);
 }
 
 /* Whose view of the file system: ours, or that of those who run the file. */
@@ -64,7 +79,7 @@ static int open_elf(const struct debug_search *search, enum view view, const cha
 static int find_by_build_id(const struct debug_search *search, enum view view, const char *build_id,
                             struct elf_file **ret)
 {
-    char path[PATH_BYTES];
+    char path[DEBUG_PATH_BYTES];
     if (strlen(build_id) < 4 || strspn(build_id, "0123456789abcdef") != strlen(build_id))
         return -ENOENT;
     if (snprintf(path, sizeof(path), "%s/.build-id/%.2s/%s.debug", search->root, build_id, build_id + 2) >=
@@ -74,8 +89,9 @@ static int find_by_build_id(const struct debug_search *search, enum view view, c
     int r = open_elf(search, view, path, &found);
     if (r < 0)
         return r;
-    if (has_build_id(found, build_id) != 1 || !has_symbols(found))
+    if (debug_files_has_build_id(found, build_id) != 1 || !has_wanted(search, found))
         return -ENOENT;
+    tell_path(search, path);
     *ret = take_ptr(found);
     return 0;
 }
@@ -110,8 +126,8 @@ static int try_link(const struct debug_search *search, enum view view, const cha
     int r = open_elf(search, view, path, &found);
     if (r < 0)
         return r;
-    int same = *build_id ? has_build_id(found, build_id) : -ENOENT;
-    if (same == 0 || !has_symbols(found))
+    int same = *build_id ? debug_files_has_build_id(found, build_id) : -ENOENT;
+    if (same == 0 || !has_wanted(search, found))
         return -ENOENT;
     if (same < 0) {
         uint32_t sum;
@@ -121,6 +137,7 @@ static int try_link(const struct debug_search *search, enum view view, const cha
         if (sum != sum_wanted)
             return -ENOENT;
     }
+    tell_path(search, path);
     *ret = take_ptr(found);
     return 0;
 }
@@ -146,7 +163,7 @@ static int find_by_link(const struct elf_file *file, const struct debug_search *
         return -ENOENT;
     int folder = slash - search->path;
     for (int i = 0; i < 3; i++) {
-        char path[PATH_BYTES];
+        char path[DEBUG_PATH_BYTES];
         int n = i == 0 ? snprintf(path, sizeof(path), "%.*s/%s", folder, search->path, name)
                 : i == 1
                     ? snprintf(path, sizeof(path), "%.*s/.debug/%s", folder, search->path, name)
@@ -156,6 +173,25 @@ static int find_by_link(const struct elf_file *file, const struct debug_search *
             return r;
     }
     return -ENOENT;
+}
+
+/* From afar. */
+static int fetch(const struct debug_search *search, const char *build_id, struct elf_file **ret)
+{
+    const struct debug_fetcher *fetcher = search->fetcher;
+    _cleanup_(elf_file_freep) struct elf_file *found = NULL;
+    _cleanup_close_ int fd = fetcher && *build_id ? fetcher->fetch(fetcher->context, build_id) : -ENOENT;
+    if (fd < 0)
+        return fd;
+    int r = elf_open(fd, &found);
+    if (r < 0)
+        return r;
+    take_fd(&fd);
+    if (debug_files_has_build_id(found, build_id) != 1 || !has_wanted(search, found))
+        return -ENOENT;
+    tell_path(search, "");
+    *ret = take_ptr(found);
+    return 0;
 }
 
 int debug_files_find(const struct elf_file *file, const struct debug_search *search, struct elf_file **ret)
@@ -171,7 +207,51 @@ int debug_files_find(const struct elf_file *file, const struct debug_search *sea
         if (r == 0 || r == -EAGAIN)
             return r;
     }
-    return -ENOENT;
+    return fetch(search, count ? build_id : search->build_id, ret);
+}
+
+/* By the path that the link says: relative ones lead from the folder of the file that has it. */
+static int open_alternative(const struct debug_search *search, enum view view, const char *path, const char *name,
+                            const char *build_id, struct elf_file **ret)
+{
+    char whole[DEBUG_PATH_BYTES];
+    const char *slash = strrchr(path, '/');
+    const int n = *name == '/' ? snprintf(whole, sizeof(whole), "%s", name)
+                  : slash      ? snprintf(whole, sizeof(whole), "%.*s/%s", (int)(slash - path), path, name)
+                               : -1;
+    _cleanup_(elf_file_freep) struct elf_file *found = NULL;
+    int r = n < 0 || n >= (int)sizeof(whole) ? -ENOENT : open_elf(search, view, whole, &found);
+    if (r < 0)
+        return r;
+    if (debug_files_has_build_id(found, build_id) != 1 || !has_wanted(search, found))
+        return -ENOENT;
+    *ret = take_ptr(found);
+    return 0;
+}
+
+int debug_files_find_alternative(const struct elf_file *file, const char *path, const struct debug_search *search,
+                                 bool *ret_named, struct elf_file **ret)
+{
+    const struct elf_section *section = elf_section(file, ".gnu_debugaltlink");
+    _cleanup_free_ void *data = NULL;
+    size_t size;
+    *ret_named = section;
+    if (!section || elf_section_data(file, section, LINK_BYTES, &data, &size) < 0)
+        return -ENOENT;
+    const char *name = data;
+    const size_t length = strnlen(name, size);
+    char build_id[2 * 64 + 1];
+    if (!length || length == size || size - length - 1 > 64)
+        return -ENOENT;
+    hex_of((const uint8_t *)name + length + 1, size - length - 1, build_id);
+    for (enum view view = VIEW_OURS; view <= VIEW_BESIDE; view++) {
+        int r = find_by_build_id(search, view, build_id, ret);
+        if (r < 0)
+            r = open_alternative(search, view, path, name, build_id, ret);
+        if (r == 0)
+            return 0;
+    }
+    return fetch(search, build_id, ret);
 }
 
 /* Unpacks xz data into `*ret`, growing it as it comes; the caller frees. */
