@@ -30,7 +30,7 @@ struct cfi_range {
     uint32_t source;     /* enum cfi_source */
 };
 
-#define CFI_KNOWN_MAX 128
+#define CFI_KNOWN_MAX 320 /* most are of go_frames.h */
 
 struct cfi_index {
     struct eh_frame sections[CFI_GO_TABLE]; /* by source; size 0: none */

@@ -1,6 +1,7 @@
 /* Code that no description covers but whose frames are known by what the code is: PLT stubs of linkers that
  * do not describe them (lld, mold), .init and .fini, the entry point, Go's functions that go over to another
  * stack, and signal trampolines, which have to be just these instructions for the kernel. */
+#include "resolve/cfi_go.h"
 #include "resolve/cfi_index.h"
 
 #include <elf.h>
@@ -147,31 +148,30 @@ static bool is_start(const struct elf_file *f, uint64_t entry)
     return false;
 }
 
-/* One of Go's functions that leave their stack, at [start, end) of the file. */
-static int add_go_frame(struct cfi_index *index, uint64_t start, uint64_t end, enum go_frame_kind kind)
+static struct unwind_rule go_rule(const struct go_frame *frame)
 {
-    static const struct unwind_rule outermost = {.cfa = UNWIND_CFA_END},
-                                    lost = {.cfa = UNWIND_CFA_UNSUPPORTED};
-    static const struct unwind_rule pushed = {
-        .cfa = UNWIND_CFA_SP, .cfa_offset = 16, .ra_offset = -8, .fp = UNWIND_FP_AT_CFA, .fp_offset = -16};
-    static const struct unwind_rule framed = {
-        .cfa = UNWIND_CFA_FP, .cfa_offset = 16, .ra_offset = -8, .fp = UNWIND_FP_AT_CFA, .fp_offset = -16};
-    int r;
-    switch (kind) {
+    struct unwind_rule rule = {.cfa = UNWIND_CFA_UNSUPPORTED};
+    switch (frame->kind) {
     case GO_FRAME_OUTERMOST:
-        return cfi_index_add_known(index, start, end, &outermost);
-    case GO_FRAME_LOST:
-        return cfi_index_add_known(index, start, end, &lost);
-    case GO_FRAME_PUSHED: /* one byte, then three */
-        r = cfi_index_add_known(index, start, start + 1, &at_call);
-        if (r == 0)
-            r = cfi_index_add_known(index, start + 1, start + 4, &pushed);
-        return r < 0 ? r : cfi_index_add_known(index, start + 4, end, &framed);
+        rule.cfa = UNWIND_CFA_END;
+        break;
+    case GO_FRAME_BY_DEPTH:
+        rule = at_call;
+        rule.cfa_offset += (int32_t)frame->depth;
+        cfi_go_save_fp(&rule);
+        break;
     case GO_FRAME_BY_POINTER:
-    case GO_FRAME_TRAMPOLINE:
-        break; /* as code without rules is walked */
+        rule = (struct unwind_rule){.cfa = UNWIND_CFA_FP,
+                                    .cfa_offset = 16,
+                                    .ra_offset = -8,
+                                    .fp = UNWIND_FP_AT_CFA,
+                                    .fp_offset = -16};
+        break;
+    case GO_FRAME_TRAMPOLINE: /* found as code without rules */
+    case GO_FRAME_LOST:
+        break;
     }
-    return 0;
+    return rule;
 }
 
 static int add_go(const struct elf_file *f, struct cfi_index *index)
@@ -179,11 +179,12 @@ static int add_go(const struct elf_file *f, struct cfi_index *index)
     go_frames_find(f, &index->go);
     for (size_t i = 0; i < index->go.count; i++) {
         const struct go_frame *frame = &index->go.at[i];
+        const struct unwind_rule rule = go_rule(frame);
         uint64_t start, last;
-        if (elf_offset_from_vaddr(f, frame->start, &start) < 0 ||
-            elf_offset_from_vaddr(f, frame->end - 1, &last) < 0 || last < start + 4)
+        if (frame->kind == GO_FRAME_TRAMPOLINE || elf_offset_from_vaddr(f, frame->start, &start) < 0 ||
+            elf_offset_from_vaddr(f, frame->end - 1, &last) < 0 || last < start)
             continue;
-        int r = add_go_frame(index, start, last + 1, frame->kind);
+        int r = cfi_index_add_known(index, start, last + 1, &rule);
         if (r < 0)
             return r;
     }

@@ -30,6 +30,13 @@ struct output {
     jmp_buf enough;
 };
 
+static bool is_ascii(const char *text, size_t size) {
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)text[i] >= 0x80)
+            return false;
+    return true;
+}
+
 static void output_add(const char *text, size_t size, void *opaque) {
     struct output *o = opaque;
     size_t room = DEMANGLED_MAX - 1 - o->size;
@@ -43,9 +50,9 @@ static void output_add(const char *text, size_t size, void *opaque) {
     memcpy(o->text + o->size, text, room);
     o->size += room;
     o->full = true;
-    /* Rust's identifiers in punycode are printed one character a call, while memory for them is held: not
-     * from there. */
-    if (size > 1 && (unsigned char)text[0] < 0x80)
+    /* Rust's identifiers in punycode are printed, character by character or whole, while memory for them is
+     * held: not from there. They have a character that is not ASCII's, and nothing else that is printed has. */
+    if (size > 1 && is_ascii(text, size))
         longjmp(o->enough, 1);
 }
 

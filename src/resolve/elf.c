@@ -39,6 +39,8 @@ struct elf_file {
     struct elf_segment *segments;
     size_t segment_count;
     struct elf_segment eh_frame_header; /* PT_GNU_EH_FRAME; file_bytes 0: none */
+    uint64_t tls_block_bytes;
+    int tls_block_error; /* -ENOENT: there is none */
     struct elf_section *sections;
     size_t section_count;
     char *names; /* .shstrtab, with a NUL of ours at its end */
@@ -82,8 +84,19 @@ static int read_table(const struct elf_file *f, uint64_t offset, size_t size, vo
     return 0;
 }
 
+/* The block of a program's own thread variables ends at the thread pointer. */
+static int tls_block_bytes(const Elf64_Phdr *p, uint64_t *ret)
+{
+    const uint64_t align = p->p_align ? p->p_align : 1;
+    if (align & (align - 1) || p->p_vaddr & (align - 1) || p->p_memsz > UINT32_MAX || align > UINT32_MAX)
+        return -ENOEXEC; /* where it begins would depend on the C library */
+    *ret = (p->p_memsz + align - 1) & ~(align - 1);
+    return 0;
+}
+
 static int read_program_headers(struct elf_file *f, const Elf64_Ehdr *header)
 {
+    f->tls_block_error = -ENOENT;
     if (header->e_phnum == 0)
         return 0;
     if (header->e_phentsize != sizeof(Elf64_Phdr) || header->e_phnum > ELF_MAX_PROGRAM_HEADERS)
@@ -108,6 +121,8 @@ static int read_program_headers(struct elf_file *f, const Elf64_Ehdr *header)
         };
         if (p->p_filesz > UINT64_MAX - p->p_offset || p->p_filesz > UINT64_MAX - p->p_vaddr)
             continue; /* goes round the end of the file or of memory: no kernel maps that */
+        if (p->p_type == PT_TLS)
+            f->tls_block_error = tls_block_bytes(p, &f->tls_block_bytes);
         if (p->p_type == PT_LOAD)
             f->segments[f->segment_count++] = segment;
         else if (p->p_type == PT_GNU_EH_FRAME)
@@ -292,6 +307,11 @@ uint64_t elf_size(const struct elf_file *f)
     return f->size;
 }
 
+int elf_descriptor(const struct elf_file *f)
+{
+    return f->fd;
+}
+
 uint16_t elf_machine(const struct elf_file *f)
 {
     return f->machine;
@@ -311,6 +331,13 @@ size_t elf_segments(const struct elf_file *f, const struct elf_segment **ret)
 {
     *ret = f->segments;
     return f->segment_count;
+}
+
+int elf_tls_block_bytes(const struct elf_file *f, uint64_t *ret)
+{
+    if (f->tls_block_error == 0)
+        *ret = f->tls_block_bytes;
+    return f->tls_block_error;
 }
 
 size_t elf_sections(const struct elf_file *f, const struct elf_section **ret)

@@ -29,6 +29,9 @@ struct elf_section {
     uint64_t flags, vaddr, offset, size_bytes, entry_bytes;
 };
 
+/* What it is read by, which stays the file's: of a regular file, or a socket (far_file.h); -1: it is in memory. */
+int elf_descriptor(const struct elf_file *f);
+
 uint16_t elf_machine(const struct elf_file *f); /* EM_X86_64, EM_AARCH64 */
 uint16_t elf_type(const struct elf_file *f);    /* ET_EXEC, ET_DYN */
 uint64_t elf_entry(const struct elf_file *f);
@@ -38,6 +41,10 @@ const struct elf_section *elf_section(const struct elf_file *f, const char *name
 
 /* PT_GNU_EH_FRAME, for files without section headers; NULL when absent. */
 const struct elf_segment *elf_eh_frame_header(const struct elf_file *f);
+
+/* How far below the thread pointer a program's block of thread variables begins. -ENOENT: it has none; -ENOEXEC: that depends on the C
+ * library. */
+int elf_tls_block_bytes(const struct elf_file *f, uint64_t *ret);
 
 /* Exactly `size` bytes at `offset` of the file; -EIO when they are not there. */
 int elf_read(const struct elf_file *f, uint64_t offset, void *data, size_t size);

@@ -7,6 +7,7 @@
 #include "base/descriptors.h"
 #include "base/helper_process.h"
 #include "resolve/maps_query.h"
+#include "resolve/perf_map_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -97,17 +98,27 @@ static int copy_of(int fd, uint64_t max_bytes)
     return take_fd(&copy);
 }
 
+static int copy_of_buf(const struct buf *text)
+{
+    _cleanup_close_ int copy = new_copy();
+    if (copy >= 0 && pwrite(copy, text->data, text->size, 0) != (ssize_t)text->size)
+        return -ENOSPC;
+    return take_fd(&copy);
+}
+
 /* Of mappings only the executable ones, where the kernel lets them be asked for. */
 static int copy_of_maps(int fd, uint64_t max_bytes)
 {
     _cleanup_buf_ struct buf lines = {.max_bytes = max_bytes};
     int r = maps_query_executable(fd, &lines);
-    if (r < 0 && r != -EFBIG)
-        return r;
-    _cleanup_close_ int copy = new_copy();
-    if (copy >= 0 && pwrite(copy, lines.data, lines.size, 0) != (ssize_t)lines.size)
-        return -ENOSPC;
-    return take_fd(&copy);
+    return r < 0 && r != -EFBIG ? r : copy_of_buf(&lines);
+}
+
+static int copy_of_context(const struct job *job)
+{
+    _cleanup_buf_ struct buf text = {0};
+    int r = process_context_copy(job->fd, &job->ask.context, &text);
+    return r < 0 ? r : copy_of_buf(&text);
 }
 
 static int open_copy(const struct job *job)
@@ -141,9 +152,16 @@ static int open_asked(struct job *job, struct object_identity *ret)
     case FILE_ASK_PROC:
         fd = open_copy(job);
         break;
+    case FILE_ASK_PERF_MAP:
+        fd = perf_map_file_open(job->fd, ask->not_before_ns);
+        break;
+    case FILE_ASK_CONTEXT:
+        fd = copy_of_context(job);
+        break;
     }
     if (fd >= 0) {
-        ret->is_far = ask->kind == FILE_ASK_AGAIN || (ask->kind != FILE_ASK_PROC && !is_near(fd));
+        const bool is_copy = ask->kind == FILE_ASK_PROC || ask->kind == FILE_ASK_CONTEXT;
+        ret->is_far = ask->kind == FILE_ASK_AGAIN || (!is_copy && !is_near(fd));
         ret->mount_id = mount_of(fd);
     }
     return fd;

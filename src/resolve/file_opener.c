@@ -35,6 +35,8 @@
 #define FRESH_START_NS (60 * 1000000000ull) /* between two helpers, when one is given up */
 #define PROCESS_KEY    (1ull << 63)         /* of a process; of a mount: */
 #define MOUNT_KEY      (1ull << 62)
+#define PERF_MAP_KEY   (1ull << 61)         /* of a process, for that file alone */
+#define CONTEXT_KEY    (1ull << 60)         /* of a process, for its context alone: that may lie in memory of its own choice */
 
 struct rest {
     uint64_t key; /* of a mount or a process; 0: free */
@@ -473,6 +475,21 @@ int file_opener_read_proc(struct file_opener *o, int proc_fd, uint32_t pid, cons
     ask.max_bytes = max_bytes;
     _cleanup_close_ int fd = ask_helper(o, &ask, proc_fd, PROCESS_KEY | pid, &unused);
     return fd < 0 ? fd : buf_read_fd(to, fd, max_bytes);
+}
+
+int file_opener_perf_map(struct file_opener *o, int proc_fd, uint32_t pid, uint64_t not_before_ns)
+{
+    struct file_ask ask = {.kind = FILE_ASK_PERF_MAP, .not_before_ns = not_before_ns};
+    struct object_identity unused;
+    return ask_helper(o, &ask, proc_fd, PERF_MAP_KEY | pid, &unused);
+}
+
+int file_opener_context(struct file_opener *o, int proc_fd, uint32_t pid, const struct process_context_place *known, struct buf *to)
+{
+    struct file_ask ask = {.kind = FILE_ASK_CONTEXT, .context = *known};
+    struct object_identity unused;
+    _cleanup_close_ int fd = ask_helper(o, &ask, proc_fd, CONTEXT_KEY | pid, &unused);
+    return fd < 0 ? fd : buf_read_fd(to, fd, sizeof(*known) + PROCESS_CONTEXT_MAX_BYTES);
 }
 
 /* ---- figures ---- */

@@ -43,6 +43,12 @@ int file_opener_ours(struct file_opener *o, const char *path);
 int file_opener_read_proc(struct file_opener *o, int proc_fd, uint32_t pid, const char *name,
                           size_t max_bytes, struct buf *to);
 
+/* The process's /tmp/perf-PID.map (perf_map_file.h); may be far. `proc_fd` is of proc_open. */
+int file_opener_perf_map(struct file_opener *o, int proc_fd, uint32_t pid, uint64_t not_before_ns);
+
+/* Appends what process_context_copy does, and returns what it returns; -ETIMEDOUT, -EAGAIN: at present. `proc_fd` is of proc_open. */
+int file_opener_context(struct file_opener *o, int proc_fd, uint32_t pid, const struct process_context_place *known, struct buf *to);
+
 /* A far file of this mount could not be read: it rests for a while. */
 void file_opener_blame(struct file_opener *o, uint64_t mount_id);
 

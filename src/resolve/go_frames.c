@@ -9,8 +9,11 @@
 #include <elf.h>
 #include <string.h>
 
-#define NAME_BYTES     32
-#define PROLOGUE_BYTES 24
+#define NAME_BYTES   32
+#define CODE_BYTES   256 /* longer than the way of any to its other stack */
+#define DEPTHS_BYTES 64
+#define DEPTH_MAX    65536
+#define PIECES_MAX   24 /* of one function */
 
 static bool is_one_of(const char *name, const char *const *list)
 {
@@ -20,28 +23,59 @@ static bool is_one_of(const char *name, const char *const *list)
     return false;
 }
 
-/* How an x86-64 function keeps its caller while the stack pointer is another's: all that call others save the
- * frame pointer first since Go 1.21, those with room of their own did before. */
-static enum go_frame_kind kind_of_code(const struct elf_file *f, uint64_t start)
+/* The beginning of an x86-64 function. */
+struct beginning {
+    uint8_t code[CODE_BYTES];
+    size_t bytes;
+};
+
+static void read_beginning(const struct elf_file *f, const struct go_function_record *function,
+                           struct beginning *ret)
 {
-    static const uint8_t push_and_move[] = {0x55, 0x48, 0x89, 0xe5},
-                         by_address[] = {0x48, 0x8d, 0x6c, 0x24}; /* lea n(%rsp), %rbp */
-    uint8_t code[PROLOGUE_BYTES];
+    const uint64_t size = function->end - function->start;
     uint64_t offset;
-    if (elf_offset_from_vaddr(f, start, &offset) < 0 || elf_read(f, offset, code, sizeof(code)) < 0)
-        return GO_FRAME_LOST;
-    if (memcmp(code, push_and_move, sizeof(push_and_move)) == 0)
-        return GO_FRAME_PUSHED;
-    return memmem(code, sizeof(code), by_address, sizeof(by_address)) ? GO_FRAME_BY_POINTER : GO_FRAME_LOST;
+    ret->bytes = size < sizeof(ret->code) ? size : sizeof(ret->code);
+    if (elf_machine(f) != EM_X86_64 || elf_offset_from_vaddr(f, function->start, &offset) < 0 ||
+        elf_read(f, offset, ret->code, ret->bytes) < 0)
+        ret->bytes = 0;
 }
 
-/* False: its description is right, or as near as we get. */
+/* From where on a function's frame pointer is its own, by which it keeps its caller while the stack pointer
+ * is another's: all that call others begin with it since Go 1.21, those with room of their own did before.
+ * 0: never. */
+static size_t pointer_from(const struct beginning *b)
+{
+    static const uint8_t push_and_move[] = {0x55, 0x48, 0x89, 0xe5},
+                         by_address[] = {0x48, 0x8d, 0x6c, 0x24}; /* lea n(%rsp), %rbp; n is one byte */
+    const size_t prologue = b->bytes < 24 ? b->bytes : 24;
+    if (prologue >= sizeof(push_and_move) && memcmp(b->code, push_and_move, sizeof(push_and_move)) == 0)
+        return sizeof(push_and_move);
+    const uint8_t *at = memmem(b->code, prologue, by_address, sizeof(by_address));
+    return at ? (size_t)(at - b->code) + sizeof(by_address) + 1 : 0;
+}
+
+/* Inside of the first `mov n(%register), %rsp`, by which the runtime goes over to another stack: what was
+ * true holds where that begins, and no longer where the next one does. 0: there is none. */
+static size_t leaves_at(const struct beginning *b)
+{
+    for (size_t i = 0; i + 2 < b->bytes; i++) {
+        const uint8_t *code = b->code + i;
+        if ((code[0] & 0xfe) == 0x48 && code[1] == 0x8b && (code[2] & 0x38) == 0x20 && code[2] < 0xc0)
+            return i + 1;
+    }
+    return 0;
+}
+
+/* What a function is once it may have left its caller's stack. False: its description is right, or as near as
+ * we get. */
 static bool is_special(const struct elf_file *f, const struct go_function_record *function, const char *name,
                        enum go_frame_kind *ret)
 {
     /* They work for whatever ran before on that thread, of which nothing is left on their stack. */
-    static const char *const outermost[] = {
-        "gogo", "runtime.gogo", "runtime.mcall", "runtime.morestack", "runtime.switchToCrashStack0", NULL};
+    static const char *const outermost[] = {"runtime.mcall", "runtime.morestack",
+                                            "runtime.switchToCrashStack0", NULL};
+    /* It goes over to a goroutine's stack, on which nothing tells yet where that is to go on. */
+    static const char *const starting[] = {"gogo", "runtime.gogo", NULL};
     /* The kernel calls the one, and what lies behind it is the interrupted stack; the other's child is
      * mstart's. */
     static const char *const described[] = {"runtime.sigtramp", "runtime.clone", NULL};
@@ -54,13 +88,63 @@ static bool is_special(const struct elf_file *f, const struct go_function_record
     }
     if (!(function->flags & (GO_FUNCTION_TOP_FRAME | GO_FUNCTION_SP_WRITE)) || is_one_of(name, described))
         return false;
-    if (function->flags & GO_FUNCTION_TOP_FRAME || is_one_of(name, outermost)) {
+    *ret = GO_FRAME_BY_POINTER;
+    if (function->flags & GO_FUNCTION_TOP_FRAME || is_one_of(name, outermost))
         *ret = GO_FRAME_OUTERMOST;
-        return true;
+    else if (is_one_of(name, starting))
+        *ret = GO_FRAME_LOST;
+    /* Elsewhere rows do not follow the frame pointer: mostly these run on their caller's stack. */
+    return elf_machine(f) == EM_X86_64 || *ret != GO_FRAME_BY_POINTER;
+}
+
+static void add(struct go_frames *frames, const struct go_frame *piece)
+{
+    if (piece->start < piece->end)
+        frames->at[frames->count++] = *piece;
+}
+
+/* The pieces of a function up to `end`, where it leaves its caller's stack, or its end; returns how far the
+ * table tells of it. A depth of 0 is before its frame, or after it: the frame pointer is its caller's. */
+static uint64_t add_depths(struct go_frames *frames, const struct go_table *t,
+                           const struct go_function_record *function, size_t pointer_from, uint64_t end)
+{
+    uint8_t bytes[DEPTHS_BYTES];
+    const uint64_t size = t->functions - t->changes, most = frames->count + PIECES_MAX - 3;
+    uint64_t at = function->start;
+    if (!function->depths || function->depths >= size)
+        return at;
+    const size_t count = size - function->depths < sizeof(bytes) ? size - function->depths : sizeof(bytes);
+    if (elf_read(t->file, t->offset + t->changes + function->depths, bytes, count) < 0)
+        return at;
+    const uint64_t own = pointer_from ? function->start + pointer_from : end;
+    struct go_depths d = GO_DEPTHS_AT(cursor_make(bytes, count));
+    while (at < end && frames->count < most && go_depths_next(&d) && d.depth >= 0 && d.depth <= DEPTH_MAX) {
+        const uint64_t told = function->start + d.at, to = told < end ? told : end;
+        const uint64_t by_depth = d.depth == 0 || to < own ? to : own > at ? own : at;
+        add(frames, &(struct go_frame){at, by_depth, GO_FRAME_BY_DEPTH, (uint32_t)d.depth});
+        add(frames, &(struct go_frame){by_depth, to, GO_FRAME_BY_POINTER, 0});
+        at = to;
     }
-    *ret = kind_of_code(f, function->start);
-    return elf_machine(f) == EM_X86_64; /* elsewhere rows do not follow the frame pointer: mostly these run on
-                                           their caller's stack */
+    return at;
+}
+
+static void add_function(struct go_frames *frames, const struct elf_file *f, const struct go_table *t,
+                         const struct go_function_record *function, enum go_frame_kind kind)
+{
+    struct beginning beginning = {.bytes = 0};
+    uint64_t at = function->start, end = function->start;
+    if (kind != GO_FRAME_TRAMPOLINE && !(function->flags & GO_FUNCTION_TOP_FRAME))
+        read_beginning(f, function, &beginning);
+    const size_t pointer = pointer_from(&beginning);
+    if (kind != GO_FRAME_BY_POINTER)
+        end += leaves_at(&beginning);
+    else if (pointer)
+        end = function->end;
+    else
+        kind = GO_FRAME_LOST;
+    if (at < end)
+        at = add_depths(frames, t, function, pointer, end);
+    add(frames, &(struct go_frame){at, function->end, kind, 0});
 }
 
 void go_frames_find(const struct elf_file *f, struct go_frames *ret)
@@ -68,16 +152,16 @@ void go_frames_find(const struct elf_file *f, struct go_frames *ret)
     struct go_table table;
     _cleanup_(go_table_walk_freep) struct go_table_walk *walk = NULL;
     struct go_function_record function;
+    enum go_frame_kind kind;
     char name[NAME_BYTES];
     ret->count = 0;
     if (go_table_find(f, &table) < 0 || go_table_walk_new(&table, &walk) < 0)
         return;
-    while (ret->count < GO_FRAMES_MAX && go_table_next(walk, &function)) {
-        struct go_frame frame = {.start = function.start, .end = function.end};
+    while (ret->count + PIECES_MAX <= GO_FRAMES_MAX && go_table_next(walk, &function)) {
         memset(name, 0, sizeof(name));
         if (function.flags && elf_read(f, function.name_offset, name, sizeof(name) - 1) == 0 &&
-            is_special(f, &function, name, &frame.kind))
-            ret->at[ret->count++] = frame;
+            is_special(f, &function, name, &kind))
+            add_function(ret, f, &table, &function, kind);
     }
 }
 

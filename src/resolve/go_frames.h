@@ -9,22 +9,23 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GO_FRAMES_MAX 48
+#define GO_FRAMES_MAX 256
 
 enum go_frame_kind {
     GO_FRAME_OUTERMOST,  /* nothing called it on the stack that it runs on */
-    GO_FRAME_PUSHED,     /* it begins with `push %rbp; mov %rsp, %rbp`, and is left by that */
-    GO_FRAME_BY_POINTER, /* its frame pointer leads to its caller, once it is set */
-    GO_FRAME_LOST,       /* it keeps no frame pointer: who called it is not known, and the walk says so */
+    GO_FRAME_BY_DEPTH,   /* on the stack of its caller, `depth` bytes below the return address */
+    GO_FRAME_BY_POINTER, /* left by the frame pointer, whatever stack it is on */
+    GO_FRAME_LOST,       /* who called it is not known, and the walk says so */
     GO_FRAME_TRAMPOLINE, /* found by its code, as others are (cfi_index.h) */
 };
 
-struct go_frame {
+struct go_frame { /* a piece of such a function, along which one thing holds */
     uint64_t start, end; /* addresses */
     enum go_frame_kind kind;
+    uint32_t depth;
 };
 
-struct go_frames { /* plain data, sorted by start */
+struct go_frames { /* plain data, sorted by start; all the pieces of a function, without a gap */
     struct go_frame at[GO_FRAMES_MAX];
     size_t count;
 };
@@ -32,4 +33,5 @@ struct go_frames { /* plain data, sorted by start */
 /* None in a file that is not Go's, or whose table we do not know (go_table.h). */
 void go_frames_find(const struct elf_file *f, struct go_frames *ret);
 
+/* Whether such a function starts there. */
 bool go_frames_have(const struct go_frames *frames, uint64_t start);

@@ -47,6 +47,8 @@ bool object_file_identify(int fd, struct object_identity *ret)
         take_fd(&copy);
         id.build_id_bytes = elf_build_id(elf, id.build_id);
         id.digest = elf_digest(elf);
+        (void)thread_context_read(elf, &id.thread_context);
+        (void)go_labels_read(elf, &id.go_labels);
     }
     *ret = id;
     return true;

@@ -2,7 +2,9 @@
  * Stateless. */
 #pragma once
 
+#include "resolve/go_labels.h"
 #include "resolve/objects_table.h"
+#include "resolve/thread_context.h"
 
 /* What a file says of itself. */
 struct object_identity {
@@ -12,6 +14,8 @@ struct object_identity {
     size_t build_id_bytes;
     bool is_elf;
     uint64_t digest; /* elf_digest: tells a file from another one that claims its build id */
+    struct thread_context_symbol thread_context; /* kind THREAD_CONTEXT_NONE: it has none */
+    struct go_labels_file go_labels; /* kind GO_LABELS_NONE: it is not Go's */
     bool is_far;     /* its file system may keep a reader waiting: see file_opener.h */
     uint64_t mount_id; /* 0: not known */
 };

@@ -356,7 +356,7 @@ void objects_trim(struct objects *o, uint64_t now_ns, uint64_t before_ns)
 {
     pthread_mutex_lock(&o->lock);
     o->now_ns = now_ns;
-    for (struct object_entry *e = o->idle, *next; e && e->released_ns < before_ns; e = next) {
+    for (struct object_entry *e = o->idle, *next; e && (e->released_ns < before_ns || before_ns == UINT64_MAX); e = next) {
         next = e->next;
         DL_DELETE(o->idle, e);
         objects_files_close(o, e);

@@ -15,11 +15,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct go_labels_file;
+struct thread_context_symbol;
+
 struct object {
     uint64_t id;          /* unique in this run; never used again */
     const char *path;     /* as first seen; who maps it now may name it otherwise (struct process_mapping) */
     const char *build_id; /* hexadecimal; "" when the file has none */
     bool is_vdso, is_anonymous;
+    const struct thread_context_symbol *thread_context; /* NULL: none, or the file was not opened yet */
+    const struct go_labels_file *go_labels; /* likewise */
     unsigned references; /* private */
 };
 
@@ -28,7 +33,8 @@ struct object {
  * given as a memfd. */
 int object_open(const struct object *o);
 
-/* Its file did not answer while it was read: object_open says so for a while, longer each time. */
+/* Its file was opened and did not answer while it was read: object_open says so for a while, longer each time that it is read in vain
+ * after a rest. */
 void object_unreadable(const struct object *o);
 
 /* A descriptor of another regular file, by its path as the processes that map the object see it (in a

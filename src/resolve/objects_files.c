@@ -69,6 +69,10 @@ void objects_files_close(struct objects *o, struct object_entry *e)
 void objects_files_take(struct objects *o, struct object_entry *e, const struct object_identity *id, int fd)
 {
     learn_identity(e, id);
+    e->identity.thread_context = id->thread_context;
+    e->object.thread_context = e->identity.thread_context.kind ? &e->identity.thread_context : NULL;
+    e->identity.go_labels = id->go_labels;
+    e->object.go_labels = e->identity.go_labels.layout.kind ? &e->identity.go_labels : NULL;
     e->identity.is_far = id->is_far;
     e->identity.mount_id = id->mount_id;
     while (o->open_count >= o->max_open)
@@ -179,6 +183,10 @@ void object_unreadable(const struct object *object)
 {
     struct object_entry *e = object_entry_of(object);
     pthread_mutex_lock(&e->home->lock);
+    if (is_resting(e)) { /* somebody else has found out */
+        pthread_mutex_unlock(&e->home->lock);
+        return;
+    }
     e->pause_ns = e->pause_ns ? e->pause_ns * 2 : PAUSE_NS;
     if (e->pause_ns > PAUSE_MAX_NS)
         e->pause_ns = PAUSE_MAX_NS;

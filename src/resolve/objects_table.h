@@ -65,7 +65,7 @@ void objects_release(struct object *o);
  * long as one is. */
 void objects_live(struct object *o, int change);
 
-/* Closes and forgets what no process has mapped since `before_ns` (`now_ns` becomes the time of what is
+/* Closes and forgets what no process has mapped since `before_ns` (UINT64_MAX: whenever that was; `now_ns` becomes the time of what is
  * released next). */
 void objects_trim(struct objects *o, uint64_t now_ns, uint64_t before_ns);
 

@@ -6,9 +6,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #define PF_KTHREAD 0x00200000 /* of the kernel's task flags, field 9 */
+#define STATUS_MAX_BYTES (1 << 20) /* a process may be of 65,536 groups */
 
 enum { FIELD_STATE = 3, FIELD_PARENT = 4, FIELD_FLAGS = 9, FIELD_THREADS = 20, FIELD_START = 22 };
 
@@ -113,4 +115,50 @@ int proc_read_executable(int proc_fd, char *ret, size_t size)
     }
     ret[maps_path_without_deleted(ret, (size_t)n)] = '\0';
     return 0;
+}
+
+/* The text behind "Key:\t" of a line; NULL: there is none. A command stands above all others, and has its line feeds escaped. */
+static const char *find_value(const char *text, const char *key)
+{
+    const char *at = strstr(text, key);
+    return at ? at + strlen(key) : NULL;
+}
+
+int proc_ids_parse(const char *text, struct proc_ids *ret)
+{
+    struct proc_ids ids;
+    const char *users = find_value(text, "\nUid:\t"), *pids = find_value(text, "\nNSpid:\t");
+    if (!users || !pids ||
+        sscanf(users, "%" SCNu32 " %" SCNu32 " %" SCNu32 " %" SCNu32, &ids.users[0], &ids.users[1], &ids.users[2],
+               &ids.users[3]) != 4)
+        return -EBADMSG;
+    uint64_t pid = 0;
+    for (; *pids && *pids != '\n'; pids++) {
+        if (*pids == '\t')
+            pid = 0;
+        else if (*pids < '0' || *pids > '9' || pid > UINT32_MAX)
+            return -EBADMSG;
+        else
+            pid = pid * 10 + (uint64_t)(*pids - '0');
+    }
+    if (pid == 0 || pid > UINT32_MAX)
+        return -EBADMSG;
+    ids.innermost_pid = (uint32_t)pid;
+    *ret = ids;
+    return 0;
+}
+
+int proc_read_ids(int proc_fd, struct proc_ids *ret)
+{
+    _cleanup_buf_ struct buf text = {0};
+    int r = proc_read(proc_fd, "status", STATUS_MAX_BYTES, &text);
+    return r < 0 ? r : text.size ? proc_ids_parse(text.data, ret) : -ESRCH;
+}
+
+bool proc_ids_have_user(const struct proc_ids *ids, uint32_t user)
+{
+    for (size_t i = 0; i < array_size(ids->users); i++)
+        if (ids->users[i] == user)
+            return true;
+    return false;
 }

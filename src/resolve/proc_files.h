@@ -30,3 +30,14 @@ int proc_read_stat(int proc_fd, struct proc_stat *ret);
 int proc_read(int proc_fd, const char *name, size_t max_bytes, struct buf *to);
 /* The path of the executable without " (deleted)"; "" for kernel threads. */
 int proc_read_executable(int proc_fd, char *ret, size_t size);
+
+/* Of /proc/PID/status. */
+struct proc_ids {
+    uint32_t innermost_pid; /* what it takes itself for */
+    uint32_t users[4];      /* real, effective, saved, of the file system; as our user namespace has them */
+};
+
+/* `text` is NUL-terminated. -EBADMSG: not such a text. */
+int proc_ids_parse(const char *text, struct proc_ids *ret);
+int proc_read_ids(int proc_fd, struct proc_ids *ret);
+bool proc_ids_have_user(const struct proc_ids *ids, uint32_t user);

@@ -151,6 +151,7 @@ void processes_remove(struct processes *p, struct process_entry *e)
     drop_image(p, e);
     cgroup_unref(e->cgroup);
     service_unref(p, e->service);
+    processes_drop_context(p, e);
     if (e->resource)
         p->bytes -= sizeof(*e->resource);
     free(e->resource);
@@ -326,6 +327,7 @@ static void apply_exec(struct processes *p, const struct process_exec *exec)
     struct process_entry *e = lookup_or_add(p, &exec->h);
     if (!e)
         return;
+    e->process.exec_time_ns = exec->h.time_ns;
     mark_running(p, e); /* a thread that executes takes the place of the main thread, which exits before */
     struct image *image = image_new();
     processes_set_image(p, e, image);
@@ -334,6 +336,7 @@ static void apply_exec(struct processes *p, const struct process_exec *exec)
     e->threads = 1;
     e->threads_counted = true;
     e->service_known = e->view_known = false;
+    processes_drop_context(p, e);
     e->is_kernel_thread = false;
     copy_command(e->command, exec->comm);
 }
@@ -492,46 +495,11 @@ const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t
     return &e->process;
 }
 
-const struct resource *processes_resource(struct processes *p, const struct process *process)
-{
-    struct process_entry *e = process_entry_of(process);
-    if (!e->resource) {
-        e->resource = malloc(sizeof(*e->resource));
-        if (!e->resource)
-            return &resource_unknown;
-        p->bytes += sizeof(*e->resource);
-    }
-    if (!e->cgroup_known || !e->service_known)
-        processes_identify(p, e);
-    struct resource *r = e->resource;
-    *r = resource_unknown;
-    r->pid = e->process.pid;
-    r->parent_pid = e->parent_pid;
-    r->command = e->command;
-    if (e->image && e->image->executable)
-        r->executable_path = e->image->executable;
-    if (e->cgroup) {
-        const struct identity *i = &e->cgroup->identity;
-        r->container_id = i->container_id;
-        r->container_runtime = i->container_runtime;
-        r->kubernetes_pod_uid = i->kubernetes_pod_uid;
-        r->slurm_job_id = i->slurm_job_id;
-        r->systemd_unit = i->systemd_unit;
-        r->cgroup_path = e->cgroup->path;
-    }
-    if (e->service) {
-        r->service_name = e->service->name;
-        r->service_namespace = e->service->namespace;
-        r->service_version = e->service->version;
-    }
-    if (!r->service_name[0])
-        r->service_name = e->cgroup && e->cgroup->service[0] ? e->cgroup->service : e->command;
-    return r;
-}
-
-/* After a loss: processes whose exit may be among what was lost. A few a turn. */
+/* After a loss: processes whose exit may be among what was lost. A few a turn. In a replay nobody can be asked, and they stay. */
 static void check_after_loss(struct processes *p, uint64_t time_ns)
 {
+    if (p->is_replay)
+        return;
     for (unsigned n = 0; n < CHECKS_PER_SWEEP && p->check; n++) {
         struct process_entry *e = p->check;
         p->check = e->hh.next;
@@ -577,6 +545,13 @@ void processes_metrics(const struct processes *p, struct metric_set *set)
          (double)p->count.proc_reads},
         {"sonde_self_mappings_read", "", "Times that a process's mappings were read from /proc.",
          METRIC_COUNTER, (double)p->count.mapping_reads},
+        {"sonde_process_contexts", "", "Processes that say themselves who they are (OTEP 4719).", METRIC_GAUGE,
+         (double)p->count.contexts},
+        {"sonde_process_contexts_refused", "", "Times that what a process says of itself made no sense.",
+         METRIC_COUNTER, (double)p->count.contexts_refused},
+        {"sonde_process_context_attributes_left_out", "",
+         "Attributes that processes say of themselves and that are not kept.", METRIC_COUNTER,
+         (double)p->count.attributes_left_out},
         {"sonde_self_objects", "", "Executable files known.", METRIC_GAUGE, (double)f.objects},
         {"sonde_self_objects_open", "", "Executable files held open.", METRIC_GAUGE, (double)f.open_files},
         {"sonde_self_objects_unopened", "", "Times that an executable file could not be opened.",

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 struct buf;
+struct pods;
 struct processes;
 
 struct process_mapping {
@@ -28,6 +29,7 @@ struct process_mapping {
 struct process {
     uint32_t pid;
     uint64_t start_time_ns;                 /* tells two users of one PID apart */
+    uint64_t exec_time_ns;                  /* of its program; 0: began before anybody looked */
     uint64_t mapping_version;               /* grows whenever mappings change (exec, mmap) */
     const struct process_mapping *mappings; /* sorted by start, disjoint; executable ones only */
     size_t mapping_count;
@@ -73,10 +75,21 @@ const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t
 /* Its texts hold until the next call of any function here: the process may be read anew. */
 const struct resource *processes_resource(struct processes *p, const struct process *process);
 
+/* What the container runtime says of pods, for the resources from now on; borrowed until the next call. NULL: nothing. */
+void processes_set_pods(struct processes *p, const struct pods *pods);
+/* Whether containers of pods were met of which it does not say, and that nobody was told of before. */
+bool processes_misses_pods(struct processes *p);
+
 /* Reads the mappings again, because an address lies outside of all: code can move without a record (mremap,
  * lost records). At most once a second a process, and never for one that has gone: false when nothing was
  * read. */
 bool processes_read_mappings(struct processes *p, const struct process *process);
+
+/* The process's /tmp/perf-PID.map, of its present program, to be read; or a socket for far_file.h. -ENOENT: there is none; -ETIMEDOUT,
+ * -EAGAIN: at present; anything else: what is there is not to be read (perf_map_file.h). */
+int processes_open_perf_map(struct processes *p, const struct process *process);
+/* What number the process has in its own PID namespace; 0: it has gone. */
+uint32_t processes_innermost_pid(struct processes *p, const struct process *process);
 
 /* The mapping that holds `address`, or NULL. */
 const struct process_mapping *process_mapping_find(const struct process *process, uint64_t address);

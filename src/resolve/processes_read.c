@@ -23,6 +23,7 @@
 #define CGROUP_EVERY_NS    1000000000ULL
 #define REREAD_MAX_S       256
 #define START_TOLERANCE_NS 30000000ULL
+#define DATE_TOLERANCE_NS  1000000000ULL /* files' dates lag behind by a tick of the kernel's */
 
 uint64_t processes_boot_offset_ns(void)
 {
@@ -48,7 +49,7 @@ struct service *service_ref(struct service *s)
 
 static size_t service_bytes(const struct service *s)
 {
-    return sizeof(*s) + strlen(s->name) + strlen(s->namespace) + strlen(s->version) + 3;
+    return sizeof(*s) + strlen(s->name) + strlen(s->namespace) + strlen(s->version) + strlen(s->attributes) + 4;
 }
 
 void service_unref(struct processes *p, struct service *s)
@@ -59,21 +60,22 @@ void service_unref(struct processes *p, struct service *s)
     free(s);
 }
 
-/* NULL when the environment says nothing. */
-static struct service *service_new(struct processes *p, const struct identity_service *from)
+struct service *service_new(struct processes *p, const struct identity_service *from, const char *attributes)
 {
-    const size_t name = strlen(from->name) + 1, namespace = strlen(from->namespace) + 1,
-                 version = strlen(from->version) + 1;
-    if (name + namespace + version == 3)
-        return NULL;
-    struct service *s = malloc(sizeof(*s) + name + namespace + version);
+    const char *const texts[] = {from->name, from->namespace, from->version, attributes};
+    size_t bytes = array_size(texts);
+    for (size_t i = 0; i < array_size(texts); i++)
+        bytes += strlen(texts[i]);
+    struct service *s = bytes > array_size(texts) ? malloc(sizeof(*s) + bytes) : NULL;
     if (!s)
         return NULL;
-    *s = (struct service){
-        .references = 1, .name = s->text, .namespace = s->text + name, .version = s->text + name + namespace};
-    memcpy(s->text, from->name, name);
-    memcpy(s->text + name, from->namespace, namespace);
-    memcpy(s->text + name + namespace, from->version, version);
+    s->references = 1;
+    const char **const to[] = {&s->name, &s->namespace, &s->version, &s->attributes};
+    char *at = s->text;
+    for (size_t i = 0; i < array_size(texts); i++) {
+        *to[i] = at;
+        at = stpcpy(at, texts[i]) + 1;
+    }
     p->bytes += service_bytes(s);
     return s;
 }
@@ -89,8 +91,8 @@ static bool is_same(const struct processes *p, const struct process_entry *e, co
     return p->now_ns == 0 || stat->start_boot_ns <= p->now_ns + processes_boot_offset_ns() + START_TOLERANCE_NS;
 }
 
-static int open_same(const struct processes *p, const struct process_entry *e, uint32_t pid,
-                     struct proc_stat *ret_stat)
+int processes_open_same(const struct processes *p, const struct process_entry *e, uint32_t pid,
+                        struct proc_stat *ret_stat)
 {
     _cleanup_close_ int fd = p->is_replay ? -ESRCH : proc_open(pid);
     if (fd < 0)
@@ -166,7 +168,7 @@ static struct image *read_image(struct processes *p, struct process_entry *e, in
 static bool is_equal(const struct image *a, const struct image *b)
 {
     return a && b && a->count == b->count &&
-           memcmp(a->mappings, b->mappings, a->count * sizeof(*a->mappings)) == 0 &&
+           (a->count == 0 || memcmp(a->mappings, b->mappings, a->count * sizeof(*a->mappings)) == 0) &&
            strcmp(a->executable ? a->executable : "", b->executable ? b->executable : "") == 0;
 }
 
@@ -210,7 +212,7 @@ static void inherit_image(struct processes *p, struct process_entry *e)
 void processes_complete(struct processes *p, struct process_entry *e)
 {
     struct proc_stat stat;
-    _cleanup_close_ int fd = e->process.exited ? -ESRCH : open_same(p, e, e->process.pid, &stat);
+    _cleanup_close_ int fd = e->process.exited ? -ESRCH : processes_open_same(p, e, e->process.pid, &stat);
     const bool again = e->knowledge != KNOWN_BY_RECORDS;
     e->generation = p->generation;
     struct image *image = NULL;
@@ -232,6 +234,7 @@ void processes_complete(struct processes *p, struct process_entry *e)
         e->knowledge = KNOWN_COMPLETELY;
         replace_image(p, e, image);
         e->service_known &= !again; /* whatever was lost may have been an exec */
+        e->context_due_ns = again ? 0 : e->context_due_ns;
     } else if (!again && error != -ETIMEDOUT && error != -EAGAIN) { /* else the next sample asks again */
         inherit_image(p, e);
     }
@@ -240,7 +243,7 @@ void processes_complete(struct processes *p, struct process_entry *e)
 struct process_entry *processes_read_new(struct processes *p, uint32_t pid)
 {
     struct proc_stat stat;
-    _cleanup_close_ int fd = open_same(p, NULL, pid, &stat);
+    _cleanup_close_ int fd = processes_open_same(p, NULL, pid, &stat);
     if (fd < 0) {
         p->count.gone++;
         return NULL;
@@ -263,7 +266,7 @@ bool processes_read_mappings(struct processes *p, const struct process *process)
     if (e->mappings_read_ns == 0 || e->reread_after_s == 0)
         e->reread_after_s = 1;
     struct proc_stat stat;
-    _cleanup_close_ int fd = open_same(p, e, e->process.pid, &stat);
+    _cleanup_close_ int fd = processes_open_same(p, e, e->process.pid, &stat);
     int error;
     struct image *image = fd >= 0 ? read_image(p, e, fd, &error) : NULL;
     e->mappings_read_ns = now_ns;
@@ -275,6 +278,33 @@ bool processes_read_mappings(struct processes *p, const struct process *process)
     else if (e->reread_after_s < REREAD_MAX_S)
         e->reread_after_s *= 2;
     return changed;
+}
+
+/* When the process began to run its present program, by the clock that files are dated with. */
+static uint64_t program_began_unix_ns(const struct process_entry *e, const struct proc_stat *stat)
+{
+    const uint64_t offset_ns = processes_boot_offset_ns(), exec_boot_ns = e->process.exec_time_ns + offset_ns;
+    const bool by_exec = e->process.exec_time_ns && exec_boot_ns > stat->start_boot_ns;
+    const uint64_t unix_ns = clock_unix_from_monotonic((by_exec ? exec_boot_ns : stat->start_boot_ns) - offset_ns);
+    return unix_ns > DATE_TOLERANCE_NS ? unix_ns - DATE_TOLERANCE_NS : 0;
+}
+
+int processes_open_perf_map(struct processes *p, const struct process *process)
+{
+    const struct process_entry *e = process_entry_of(process);
+    struct proc_stat stat;
+    _cleanup_close_ int fd = e->process.exited ? -ESRCH : processes_open_same(p, e, process->pid, &stat);
+    if (fd < 0)
+        return fd;
+    return file_opener_perf_map(objects_opener(p->objects), fd, process->pid, program_began_unix_ns(e, &stat));
+}
+
+uint32_t processes_innermost_pid(struct processes *p, const struct process *process)
+{
+    struct proc_stat stat;
+    struct proc_ids ids;
+    _cleanup_close_ int fd = process->exited ? -ESRCH : processes_open_same(p, process_entry_of(process), process->pid, &stat);
+    return fd >= 0 && proc_read_ids(fd, &ids) == 0 ? ids.innermost_pid : 0;
 }
 
 static void set_cgroup(struct process_entry *e, struct cgroup *cgroup)
@@ -299,7 +329,7 @@ static bool read_service(struct processes *p, struct process_entry *e, int proc_
             explicit_bzero(text->data, text->capacity); /* there are secrets in it */
     }
     service_unref(p, e->service);
-    e->service = service_new(p, &s);
+    e->service = service_new(p, &s, "");
     return true;
 }
 
@@ -348,7 +378,7 @@ void processes_identify(struct processes *p, struct process_entry *e)
     const bool too_soon = e->cgroup && e->cgroup_read_ns && now_ns - e->cgroup_read_ns < CGROUP_EVERY_NS;
     if (!e->service_known || (!e->cgroup_known && !too_soon)) {
         struct proc_stat stat;
-        _cleanup_close_ int fd = e->process.exited ? -ESRCH : open_same(p, e, e->process.pid, &stat);
+        _cleanup_close_ int fd = e->process.exited ? -ESRCH : processes_open_same(p, e, e->process.pid, &stat);
         struct cgroup *cgroup = fd >= 0 && !e->cgroup_known ? read_cgroup(p, fd) : NULL;
         if (cgroup) {
             set_cgroup(e, cgroup);

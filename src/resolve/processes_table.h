@@ -7,14 +7,16 @@
 #include "resolve/objects_table.h"
 #include "resolve/paths.h"
 #include "resolve/proc_files.h"
+#include "resolve/process_context_file.h"
 #include "resolve/processes.h"
 
 #include <uthash.h>
 
-/* service.name and its kin as a process's environment says; shared by a process and its children. */
+/* service.name and its kin as a process's environment says, shared by a process and its children; or as it says itself, with all that
+ * it says besides. */
 struct service {
     unsigned references;
-    const char *name, *namespace, *version; /* in `text` */
+    const char *name, *namespace, *version, *attributes; /* in `text` */
     char text[];
 };
 
@@ -32,6 +34,9 @@ struct process_entry {
     struct image *image;               /* NULL: nothing known */
     struct cgroup *cgroup;             /* held; NULL: not known yet */
     struct service *service;           /* held; NULL: not known yet */
+    struct service *context;           /* held; NULL: it does not say itself who it is, so far */
+    struct process_context_place context_place;
+    uint64_t context_due_ns;   /* CLOCK_MONOTONIC: when it is looked for, or at, next */
     struct resource *resource;         /* NULL until somebody asks */
     uint64_t start_boot_ns;
     uint64_t exit_time_ns;
@@ -48,9 +53,12 @@ struct process_entry {
     bool cgroup_known, service_known; /* asked for; there may be none */
     uint16_t
         reread_after_s; /* no sooner than this after mappings_read_ns: doubled when nothing had changed */
+    uint16_t context_pause_s; /* the last one before it was looked for in vain; 0: not yet */
     bool is_kernel_thread;
     char command[16];
 };
+
+#define MISSED_MAX 512
 
 struct processes {
     struct process_entry *by_pid;
@@ -59,6 +67,10 @@ struct processes {
     struct objects *objects;
     struct cgroups *cgroups;
     struct paths paths;
+    const struct pods *pods;               /* NULL: nothing is known of them */
+    uint64_t missed_containers[MISSED_MAX]; /* the first digits of their ids: told of as missing */
+    size_t missed_next;
+    bool misses_pods;
     size_t max_bytes, bytes; /* `bytes`: entries, images, services */
     uint64_t now_ns;
     uint64_t version;    /* the last mapping_version given */
@@ -71,6 +83,8 @@ struct processes {
     bool is_replay; /* /proc is not asked */
     struct {
         uint64_t evictions, proc_reads, mapping_reads, gone, lost;
+        uint64_t contexts; /* processes that have one now */
+        uint64_t contexts_refused, attributes_left_out;
     } count;
 };
 
@@ -100,9 +114,16 @@ void processes_viewers(struct processes *p, struct process_entry *e, struct obje
 /* processes_read.c */
 uint64_t processes_boot_offset_ns(void); /* CLOCK_BOOTTIME is so far ahead of CLOCK_MONOTONIC */
 struct process_entry *processes_read_new(struct processes *p, uint32_t pid);
+/* The directory of `pid`, for functions of proc_files.h, if it is still the process of the entry (NULL: whichever has the number). */
+int processes_open_same(const struct processes *p, const struct process_entry *e, uint32_t pid, struct proc_stat *ret_stat);
 void processes_complete(struct processes *p, struct process_entry *e);
 void processes_identify(struct processes *p, struct process_entry *e);
 /* By /proc; and whether it has other threads than the main one. */
 bool processes_is_alive(const struct processes *p, const struct process_entry *e, bool *ret_others);
+/* NULL when there is nothing in it. */
+struct service *service_new(struct processes *p, const struct identity_service *from, const char *attributes);
 struct service *service_ref(struct service *s);
 void service_unref(struct processes *p, struct service *s);
+
+/* processes_resource.c */
+void processes_drop_context(struct processes *p, struct process_entry *e);

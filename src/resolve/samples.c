@@ -3,11 +3,14 @@
  * Where it stands: the middle of the pipeline, between the records of the sources and the windows of
  * aggregate. A frame's way is address -> mapping of its process -> place in a file -> name; a return address
  * is looked up one byte earlier, where the call is. What could not be walked or named is said in the sample
- * itself and counted. Code without a file (JIT) has no name here. */
+ * itself and counted. Code without a file is named by what its runtime writes of it (jit.h). */
 #include "resolve/samples.h"
 
 #include "resolve/interpreted.h"
-#include "resolve/python.h"
+#include "resolve/interpreters.h"
+#include "resolve/jit.h"
+#include "resolve/line_objects.h"
+#include "resolve/sample_labels.h"
 #include "resolve/unwind.h"
 
 #include <errno.h>
@@ -35,7 +38,9 @@ struct sample_resolver {
     struct symbols *symbols;
     struct kernel_symbols *kernel;
     struct unwind_cache *unwind_cache;
-    struct pythons *pythons;
+    struct interpreters *interpreters;
+    struct line_objects *line_objects; /* NULL: nobody asks for source lines */
+    struct jits *jits;
     struct text_chunk *texts; /* the one being filled first */
     size_t text_bytes;
     struct resource unknown; /* of a process that nothing is known of */
@@ -45,10 +50,11 @@ struct sample_resolver {
     struct frame *frames;               /* behind the first of the room */
     struct frame room[1 + FRAMES_MAX]; /* the first is for a leaf that is no code */
     struct interpreted interpreted;
+    struct sample_labels labels;
 };
 
 int sample_resolver_new(struct processes *processes, struct symbols *symbols, struct kernel_symbols *kernel,
-                        struct unwind_cache *unwind_cache, struct pythons *pythons,
+                        struct unwind_cache *unwind_cache, struct interpreters *interpreters, struct jits *jits,
                         struct sample_resolver **ret)
 {
     struct sample_resolver *r = calloc(1, sizeof(*r));
@@ -59,9 +65,15 @@ int sample_resolver_new(struct processes *processes, struct symbols *symbols, st
     r->kernel = kernel;
     r->unwind_cache = unwind_cache;
     r->frames = r->room + 1;
-    r->pythons = pythons;
+    r->interpreters = interpreters;
+    r->jits = jits;
     *ret = r;
     return 0;
+}
+
+void sample_resolver_note_files(struct sample_resolver *r, struct line_objects *to)
+{
+    r->line_objects = to;
 }
 
 /* Leaves one chunk of the usual size, empty, for the next sample. */
@@ -117,6 +129,22 @@ static const char *texts_copy(struct sample_resolver *r, const char *text)
     return copy;
 }
 
+/* Code that was made while the process ran. What a runtime made is the same function in every process, wherever it lies. */
+static void resolve_made(struct sample_resolver *r, const struct process *process, struct frame *frame)
+{
+    struct jit_name name;
+    if (!r->jits || jits_find(r->jits, process, frame->address, &name) < 0)
+        return;
+    frame->kind = name.kind;
+    frame->function = texts_copy(r, name.function);
+    frame->file = texts_copy(r, name.file);
+    frame->line = name.line;
+    if (name.kind == FRAME_NATIVE)
+        return;
+    frame->mapping = "";
+    frame->address = 0;
+}
+
 static void resolve_native(struct sample_resolver *r, const struct process *process, uint64_t address,
                            struct frame *ret)
 {
@@ -129,8 +157,13 @@ static void resolve_native(struct sample_resolver *r, const struct process *proc
     if (!m)
         return;
     if (!m->object) {
-        ret->mapping = "[anon]"; /* just-in-time compiled code; its names come from maps that runtimes write,
-                                    by a later issue */
+        ret->mapping = "[anon]";
+        resolve_made(r, process, ret);
+        return;
+    }
+    if (m->object->is_anonymous) { /* memory that has a descriptor, so that it can be mapped twice: .NET's */
+        ret->mapping = m->path;
+        resolve_made(r, process, ret);
         return;
     }
     struct symbol symbol = {.function = "", .system_name = ""};
@@ -141,6 +174,8 @@ static void resolve_native(struct sample_resolver *r, const struct process *proc
     ret->mapping = m->path;
     ret->build_id = m->object->build_id;
     ret->address = symbol.address;
+    if (r->line_objects)
+        line_objects_note(r->line_objects, m->object, m->path);
 }
 
 static size_t resolve_user(struct sample_resolver *r, const struct process *process,
@@ -173,15 +208,19 @@ static void add_truncated(struct sample *s, struct frame *frames, const char *re
                                               .build_id = ""};
 }
 
-/* A stack that was taken at a tracepoint begins with what led from there to its taking. */
+/* A stack that was taken at a tracepoint begins with what led from there to its taking. Another program may lie below it, which an
+ * interrupt came upon. */
 static size_t count_probe_frames(const struct frame *frames, size_t count)
 {
     static const char *const starts[] = {"__traceiter_", "__bpf_trace_", "bpf_trace_run", "bpf_trampoline"};
     size_t n = 0;
+    bool is_called = false; /* by the tracepoint: a program's own frames may have others between them */
     for (size_t i = 0; i < count && i < PROBE_FRAMES_MAX; i++) {
         bool is_probe = frames[i].kind == FRAME_BPF;
-        for (size_t j = 0; j < array_size(starts); j++)
-            is_probe |= strncmp(frames[i].function, starts[j], strlen(starts[j])) == 0;
+        for (size_t j = 0; j < array_size(starts) && !is_probe; j++)
+            is_called |= is_probe = strncmp(frames[i].function, starts[j], strlen(starts[j])) == 0;
+        if (is_called && !is_probe)
+            break;
         if (is_probe)
             n = i + 1;
     }
@@ -193,7 +232,7 @@ static void add_kernel(struct sample_resolver *r, const struct cpu_sample *recor
 {
     const uint64_t *addresses = (const uint64_t *)record->data;
     size_t n = sample_resolve_kernel(r, addresses, record->kernel_frames, r->frames, CPU_MAX_KERNEL_FRAMES);
-    if (record->h.kind == WIRE_OFF_CPU_STACK) {
+    if (record->h.kind == WIRE_OFF_CPU_STACK || record->h.kind == WIRE_OFF_CPU_WAKER) {
         size_t probe = count_probe_frames(r->frames, n);
         n -= probe;
         memmove(r->frames, r->frames + probe, n * sizeof(*r->frames));
@@ -300,18 +339,19 @@ static const char *count_end(unsigned end, struct losses *losses)
     return reason;
 }
 
-/* A frame of CPython's; false: it has no name. */
+/* A frame of the interpreter's; false: it has no name. */
 static bool resolve_interpreted(struct sample_resolver *r, uint32_t pid, const struct python_entry *entry,
                                 struct frame *ret)
 {
-    struct python_name name;
-    *ret = (struct frame){.kind = FRAME_INTERPRETED,
+    const struct interpreter *interpreter = interpreters_get(r->interpreters, r->interpreted.kind);
+    struct interpreted_name name;
+    *ret = (struct frame){.kind = interpreter ? interpreter->frame_kind : FRAME_INTERPRETED,
                           .function = "",
                           .system_name = "",
                           .file = "",
-                          .mapping = "[python]",
+                          .mapping = interpreter ? interpreter->mapping : "[interpreter]",
                           .build_id = ""};
-    if (!r->pythons || pythons_find(r->pythons, pid, entry, &name) < 0) {
+    if (interpreters_find(r->interpreters, r->interpreted.kind, pid, entry, &name) < 0) {
         ret->address = entry->code;
         return false;
     }
@@ -340,15 +380,26 @@ static const char *interpreted_end_text(unsigned end)
         [PYTHON_END_TOO_DEEP] = "interpreter's stack too deep",
         [PYTHON_END_BAD_READ] = "interpreter's stack not readable",
         [PYTHON_END_TORN] = "interpreter's stack changed while it was read",
+        [PYTHON_END_INTERPRETERS] = "several interpreters in one thread",
     };
     if (end == PYTHON_END_WHOLE)
         return NULL;
     return end < PYTHON_END_COUNT && texts[end] ? texts[end] : "";
 }
 
-static bool is_evaluator(const struct frame *frame)
+static bool is_entering(const struct interpreter *interpreter, const struct frame *frames, size_t first_evaluator)
 {
-    return strcmp(frame->function, "_PyEval_EvalFrameDefault") == 0;
+    return first_evaluator == 0 || (first_evaluator == 1 && interpreter->is_without_frame && interpreter->is_without_frame(frames[0].function));
+}
+
+static void fit_counted(const struct sample_resolver *r, struct interpreted *x, const struct frame *natives, size_t count, bool is_whole)
+{
+    const struct interpreter *interpreter = interpreters_get(r->interpreters, x->kind);
+    struct interpreted_evaluators found = {.is_whole = is_whole};
+    for (size_t i = 0; interpreter && i < count; i++)
+        if (interpreter->is_evaluator(natives[i].function) && found.count++ == 0)
+            found.leaf_is_entering = is_entering(interpreter, natives, i);
+    interpreted_fit(x, &found);
 }
 
 /* The user half: native frames, and the interpreter's in place of those native ones that run them. What has no native frame is put
@@ -362,20 +413,31 @@ static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *
     const char *cut = interpreted_end_text(x->end);
     const bool walked = record->flags & CPU_SAMPLE_INTERPRETED;
     bool whole = !cut, ended = false;
+    interpreted_settle(x);
+    struct frame *natives = &r->frames[s->frame_count + x->count]; /* what is put before one of them has room below it */
+    resolve_user(r, process, r->user, count, natives, count);
+    if (x->is_counted)
+        fit_counted(r, x, natives, count, !reason);
     for (size_t i = 0; i < count && !ended; i++) {
-        size_t first, n = interpreted_take(x, i, &first);
+        const int evaluates = interpreters_evaluator(r->interpreters, natives[i].function);
+        const bool is_own = evaluates == (int)x->kind; /* of the interpreter whose frames were told */
+        size_t first, n = 0;
+        if (!x->is_counted)
+            n = interpreted_take(x, i, &first);
+        else if (is_own)
+            n = interpreted_take_counted(x, &first);
         if (n) {
             whole &= add_interpreted(r, record->h.pid, first, n, s);
             continue;
         }
-        struct frame *frame = &r->frames[s->frame_count++];
-        resolve_native(r, process, r->user[i], frame);
-        if (!is_evaluator(frame))
+        r->frames[s->frame_count++] = natives[i];
+        if (evaluates < 0)
             continue;
-        /* Else the kernel half did not know the process yet, or cannot read its interpreter, or took another thread's state
-         * for this one's, which runs nothing. As the leaf it may be about to begin with its first frame. */
-        whole &= walked && (x->count > 0 || i == 0);
-        if (cut && interpreted_left(x) && !interpreted_places_left(x)) {
+        /* Else the kernel half did not know the process yet, or cannot read its interpreter, or has told another one's, or took another thread's state
+         * for this one's, which runs nothing; or it is of another interpreter than those that were walked. As the leaf it may be about to begin
+         * with its first frame. */
+        whole &= walked && is_own && ((x->count > 0 && !x->is_several) || i == 0);
+        if (is_own && cut && x->count && (interpreted_left(x) > 0) != x->is_counted && !interpreted_places_left(x)) {
             s->frame_count--;
             ended = true;
         }
@@ -448,10 +510,16 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
     s.cpu = record->cpu;
     memcpy(r->thread_name, record->comm, sizeof(record->comm));
     s.link = link_of(record);
+    sample_labels_read(record, &r->labels);
+    s.labels = r->labels.at;
+    s.label_count = r->labels.count;
 
     processes_at(r->processes, record->h.time_ns);
-    const struct process *process = processes_find(r->processes, record->h.pid, record->cgroup_id);
-    if (!process)
+    if (r->jits)
+        jits_at(r->jits, record->h.time_ns);
+    const bool is_interrupt = record->h.pid == 0; /* which is no process's, and so misses none */
+    const struct process *process = is_interrupt ? NULL : processes_find(r->processes, record->h.pid, record->cgroup_id);
+    if (!process && !is_interrupt)
         losses->count[LOSS_NO_PROCESS]++;
 
     add_kernel(r, record, losses, &s);

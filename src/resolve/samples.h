@@ -14,15 +14,20 @@
 
 #include "../../probes/cpu.h"
 
-struct pythons;
+struct interpreters;
+struct jits;
+struct line_objects;
 struct sample_resolver;
 
 /* All borrowed for the resolver's life. */
 int sample_resolver_new(struct processes *processes, struct symbols *symbols, struct kernel_symbols *kernel,
-                        struct unwind_cache *unwind_cache, struct pythons *pythons,
+                        struct unwind_cache *unwind_cache, struct interpreters *interpreters, struct jits *jits,
                         struct sample_resolver **ret);
 void sample_resolver_free(struct sample_resolver *r);
 DEFINE_FREEP(sample_resolver)
+
+/* From now on the files of native frames are noted there (borrowed), for their source lines at the end; NULL: no more. */
+void sample_resolver_note_files(struct sample_resolver *r, struct line_objects *to);
 
 /* Fills `ret`, whose pointers hold until the next call. Counts what is not whole in `losses`. -ENOENT:
  * process unknown (counted; `ret` is still filled, by what the record itself says). -EBADMSG: the record

@@ -1,4 +1,4 @@
-/* A table of threads by number, with the stack and one sum each; see wait_sums.h. */
+/* A table of threads by number, with the stacks and one sum each; see wait_sums.h. */
 #include "resolve/wait_sums.h"
 
 #include <errno.h>
@@ -12,7 +12,9 @@ struct waiter {
     struct waiter *next;
     uint32_t pid, tid;
     struct cpu_sample *stack; /* NULL: none was told, or kept */
+    struct cpu_sample *waker; /* likewise */
     struct off_cpu_wait wait; /* of the sum, where there is one */
+    uint64_t told_start_ns, told_ns, told_queued_ns; /* of the newest wait */
     struct wait_sum sum;
 };
 
@@ -35,12 +37,12 @@ int wait_sums_new(size_t max_bytes, void (*take)(void *context, const struct wai
     return 0;
 }
 
-static void drop_stack(struct wait_sums *s, struct waiter *w)
+static void drop_record(struct wait_sums *s, struct cpu_sample **place)
 {
-    if (w->stack)
-        s->bytes -= w->stack->h.size_bytes;
-    free(w->stack);
-    w->stack = NULL;
+    if (*place)
+        s->bytes -= (*place)->h.size_bytes;
+    free(*place);
+    *place = NULL;
 }
 
 static void flush(struct wait_sums *s, struct waiter *w)
@@ -49,6 +51,7 @@ static void flush(struct wait_sums *s, struct waiter *w)
         return;
     w->sum.wait = &w->wait;
     w->sum.stack = w->wait.stack_ns && w->stack && w->stack->h.time_ns == w->wait.stack_ns ? w->stack : NULL;
+    w->sum.waker = w->wait.waker > OFF_CPU_WAKER_UNSEEN && w->waker && (uint32_t)w->waker->h.time_ns == w->wait.waker_ns ? w->waker : NULL;
     s->take(s->context, &w->sum);
     w->sum = (struct wait_sum){0};
 }
@@ -57,7 +60,8 @@ static void drop(struct wait_sums *s, struct waiter **place)
 {
     struct waiter *w = *place;
     *place = w->next;
-    drop_stack(s, w);
+    drop_record(s, &w->stack);
+    drop_record(s, &w->waker);
     s->bytes -= sizeof(*w);
     free(w);
 }
@@ -89,27 +93,37 @@ static struct waiter *find(struct wait_sums *s, uint32_t pid, uint32_t tid)
     return w;
 }
 
+/* In place of the one before it, which what was added up is handed on with. */
+static int keep(struct wait_sums *s, struct waiter *w, struct cpu_sample **place, const struct cpu_sample *record)
+{
+    flush(s, w);
+    drop_record(s, place);
+    if (s->bytes + record->h.size_bytes > s->max_bytes)
+        return -ENOSPC;
+    *place = malloc(record->h.size_bytes);
+    if (!*place)
+        return -ENOMEM;
+    memcpy(*place, record, record->h.size_bytes);
+    s->bytes += record->h.size_bytes;
+    return 0;
+}
+
 int wait_sums_stack(struct wait_sums *s, const struct cpu_sample *record)
 {
     struct waiter *w = find(s, record->h.pid, record->h.tid);
-    if (!w)
-        return -ENOSPC;
-    flush(s, w);
-    drop_stack(s, w);
-    if (s->bytes + record->h.size_bytes > s->max_bytes)
-        return -ENOSPC;
-    w->stack = malloc(record->h.size_bytes);
-    if (!w->stack)
-        return -ENOMEM;
-    memcpy(w->stack, record, record->h.size_bytes);
-    s->bytes += record->h.size_bytes;
-    return 0;
+    return w ? keep(s, w, &w->stack, record) : -ENOSPC;
+}
+
+int wait_sums_waker(struct wait_sums *s, const struct cpu_sample *record)
+{
+    struct waiter *w = find(s, (uint32_t)(record->weight_ns >> 32), (uint32_t)record->weight_ns);
+    return w ? keep(s, w, &w->waker, record) : -ENOSPC;
 }
 
 static bool is_alike(const struct off_cpu_wait *a, const struct off_cpu_wait *b)
 {
     return a->stack_ns == b->stack_ns && a->syscall == b->syscall && a->object == b->object && a->state == b->state &&
-           a->flags == b->flags && a->cgroup_id == b->cgroup_id && memcmp(a->comm, b->comm, sizeof(a->comm)) == 0;
+           a->flags == b->flags && a->waker == b->waker && a->waker_ns == b->waker_ns && a->cgroup_id == b->cgroup_id && memcmp(a->comm, b->comm, sizeof(a->comm)) == 0;
 }
 
 static void add(struct wait_sum *sum, const struct off_cpu_wait *record)
@@ -120,26 +134,52 @@ static void add(struct wait_sum *sum, const struct off_cpu_wait *record)
     sum->queued_ns += record->queued_ns;
 }
 
+static uint64_t less(uint64_t all, uint64_t part)
+{
+    return all > part ? all - part : 0;
+}
+
+/* What was not told of the wait before, while it went on; false: all was. */
+static bool take_rest(struct waiter *w, struct off_cpu_wait *wait)
+{
+    const bool is_same = w->told_start_ns == wait->start_ns;
+    const uint64_t told_ns = is_same ? w->told_ns : 0, told_queued_ns = is_same ? w->told_queued_ns : 0;
+    if (is_same && wait->weight_ns <= told_ns)
+        return false;
+    w->told_start_ns = wait->start_ns;
+    w->told_ns = wait->weight_ns;
+    w->told_queued_ns = wait->queued_ns;
+    wait->weight_ns -= told_ns;
+    wait->queued_ns = less(wait->queued_ns, told_queued_ns);
+    if (wait->queued_ns > wait->weight_ns) /* it was told as waiting when it was just woken */
+        wait->queued_ns = wait->weight_ns;
+    return true;
+}
+
 void wait_sums_add(struct wait_sums *s, const struct off_cpu_wait *record)
 {
+    struct off_cpu_wait wait = *record;
     struct waiter *w = find(s, record->h.pid, record->h.tid);
-    if (!w) { /* no room to add it up: it is told by itself */
+    if (!w) { /* no room to add it up: it is told by itself, and once */
         struct wait_sum sum = {.wait = record};
         add(&sum, record);
-        s->take(s->context, &sum);
+        if (!(record->flags & OFF_CPU_SO_FAR))
+            s->take(s->context, &sum);
         return;
     }
-    if (!is_alike(&w->wait, record))
+    if (!take_rest(w, &wait))
+        return;
+    if (!is_alike(&w->wait, &wait))
         flush(s, w);
-    w->wait = *record;
-    add(&w->sum, record);
+    w->wait = wait;
+    add(&w->sum, &wait);
 }
 
 void wait_sums_flush(struct wait_sums *s, uint32_t pid)
 {
     for (size_t i = 0; i < BUCKETS; i++)
         for (struct waiter *w = s->buckets[i]; w; w = w->next)
-            if (!pid || w->pid == pid)
+            if (!pid || w->pid == pid || (w->waker && w->waker->h.pid == pid))
                 flush(s, w);
 }
 

@@ -1,12 +1,12 @@
 /* What tests of samples have in common: records of one program, and the modules around samples.c played: names, rows, kernel symbols and
- * the interpreter's names; the process table is the real one. */
+ * an interpreter's names; the process table is the real one. */
 #pragma once
 
 #include "resolve/samples.h"
 
 #include "base/clock.h"
 #include "resolve/interpreted.h"
-#include "resolve/python.h"
+#include "resolve/interpreters.h"
 #include "resolve/unwind.h"
 
 #include <errno.h>
@@ -30,6 +30,8 @@
 #define EVALUATOR_OFFSET 0x5eee /* in the program */
 #define EVALUATOR        (0x1000 + EVALUATOR_OFFSET - 0x5000 + 1) /* return address */
 #define EXEC_ADDRESS 0xffffffff81234500 /* in load_elf_binary */
+#define CALL_ADDRESS 0xffffffff81234600 /* in what a tracepoint calls */
+#define BPF_ADDRESS  0xffffffffc0001000 /* in a BPF program */
 
 /* ---- the other modules, played ---- */
 
@@ -52,15 +54,37 @@ int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset,
     return found ? 0 : -ENOENT;
 }
 
-/* Of even code objects: "pNN". */
-int pythons_find(struct pythons *p, uint32_t pid, const struct python_entry *entry, struct python_name *ret)
+/* CPython, with these names: of even code objects "pNN". */
+static struct interpreter played;
+
+static int played_open(size_t max_bytes, void **ret_self)
+{
+    (void)max_bytes;
+    *ret_self = NULL;
+    return 0;
+}
+
+static void played_free(void *self)
+{
+    assert_null(self);
+}
+
+static size_t played_missing(void *self, struct missing_code *ret, size_t max)
+{
+    (void)self;
+    (void)ret;
+    (void)max;
+    return 0;
+}
+
+static int played_find(void *self, uint32_t pid, const struct python_entry *entry, struct interpreted_name *ret)
 {
     static char names[64][8];
-    (void)p;
+    assert_null(self);
     assert_int_equal(pid, PROGRAM);
     assert_int_equal(entry->code & PYTHON_MARK, 0);
     snprintf(names[entry->code % 64], sizeof(names[0]), "p%u", (unsigned)entry->code);
-    *ret = (struct python_name){.function = names[entry->code % 64], .file = "/x.py", .line = entry->instruction};
+    *ret = (struct interpreted_name){.function = names[entry->code % 64], .file = "/x.py", .line = entry->instruction};
     return entry->code % 2 ? -ENOENT : 0;
 }
 
@@ -72,9 +96,11 @@ bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct fram
     (void)k;
     if (address == EXEC_ADDRESS)
         snprintf(name, sizeof(names[0]), "load_elf_binary");
+    else if (address == CALL_ADDRESS || address + 1 == CALL_ADDRESS)
+        snprintf(name, sizeof(names[0]), "__traceiter_sched_waking");
     else
         snprintf(name, sizeof(names[0]), "k%lx", (unsigned long)address);
-    *ret = (struct frame){.kind = FRAME_KERNEL,
+    *ret = (struct frame){.kind = address == BPF_ADDRESS || address + 1 == BPF_ADDRESS ? FRAME_BPF : FRAME_KERNEL,
                           .function = name,
                           .file = "",
                           .mapping = "[kernel.kallsyms]",
@@ -110,6 +136,7 @@ int unwind_finish_sample(const struct cpu_sample *record, const struct process *
 
 struct fixture {
     struct processes *processes;
+    struct interpreters *interpreters;
     struct sample_resolver *resolver;
     struct losses losses;
     union {
@@ -134,6 +161,15 @@ static void tell_mmap(struct fixture *f, uint64_t start, uint64_t end, uint64_t 
     processes_apply(f->processes, &m.r.h);
 }
 
+/* Numbered from 0 on. */
+static void use_interpreters(struct fixture *f, const struct interpreter *const *known, size_t count)
+{
+    sample_resolver_free(f->resolver);
+    interpreters_free(f->interpreters);
+    assert_int_equal(interpreters_new(known, count, 1 << 20, &f->interpreters), 0);
+    assert_int_equal(sample_resolver_new(f->processes, NULL, NULL, NULL, f->interpreters, NULL, &f->resolver), 0);
+}
+
 static int setup(void **state)
 {
     struct fixture *f = calloc(1, sizeof(*f));
@@ -141,7 +177,12 @@ static int setup(void **state)
     name_padding = 0;
     finish_end = UNWIND_END_ENTRY;
     assert_int_equal(processes_new(8 << 20, &f->processes), 0);
-    assert_int_equal(sample_resolver_new(f->processes, NULL, NULL, NULL, (struct pythons *)f, &f->resolver), 0);
+    played = interpreter_cpython;
+    played.open = played_open;
+    played.find = played_find;
+    played.missing = played_missing;
+    played.free = played_free;
+    use_interpreters(f, (const struct interpreter *[]){&played}, 1);
     const struct process_fork fork = {.h = {sizeof(fork), WIRE_PROCESS_FORK, 0, 10, PROGRAM, PROGRAM},
                                       .parent_pid = 1};
     processes_apply(f->processes, &fork.h);
@@ -158,6 +199,7 @@ static int teardown(void **state)
 {
     struct fixture *f = *state;
     sample_resolver_free(f->resolver);
+    interpreters_free(f->interpreters);
     processes_free(f->processes);
     free(f);
     return 0;
@@ -169,7 +211,7 @@ static struct cpu_sample *make(struct fixture *f, uint32_t pid, unsigned kernel,
     *r = (struct cpu_sample){
         .weight_ns = 52631578,
         .cpu = 1,
-        .kernel_frames = (uint16_t)kernel,
+        .kernel_frames = (uint8_t)kernel,
         .user_frames = (uint16_t)user,
         .user_end = (uint8_t)end,
         .comm = "thread",
@@ -188,4 +230,44 @@ static uint64_t sum(const struct losses *l)
     for (int i = 0; i < LOSS_COUNT; i++)
         n += l->count[i];
     return n;
+}
+
+/* ---- interpreters' frames ---- */
+
+#define CODE(number)        {(number), (number) * 10, 1}
+#define MARK(address, frame) {PYTHON_MARK | (address), (frame) + 1, 0}
+#define UNREACHED(address)   {PYTHON_MARK | (address), 0, 0}
+
+/* Behind what the record has. */
+static inline void put_entries(struct cpu_sample *r, const struct python_entry *entries, uint32_t count, enum python_end end)
+{
+    const struct python_tail tail = {.entries = count, .end = (uint16_t)end};
+    char *at = (char *)r + r->h.size_bytes;
+    if (count)
+        memcpy(at, entries, count * sizeof(*entries));
+    memcpy(at + count * sizeof(*entries), &tail, sizeof(tail));
+    r->flags |= CPU_SAMPLE_INTERPRETED;
+    r->h.size_bytes += (uint32_t)(count * sizeof(*entries) + sizeof(tail));
+}
+
+/* The sample's frames, leaf first, as "p2 program+5100 ..."; truncated ones as their reason in brackets. */
+static inline const char *resolved(struct fixture *f, const struct cpu_sample *r)
+{
+    static char text[1024];
+    struct sample s;
+    text[0] = '\0';
+    f->losses = (struct losses){0};
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
+    for (size_t i = 0; i < s.frame_count; i++) {
+        const struct frame *frame = &s.frames[i];
+        const bool cut = frame->kind == FRAME_TRUNCATED;
+        const size_t n = strlen(text);
+        snprintf(text + n, sizeof(text) - n, "%s%s%s%s", i ? " " : "", cut ? "[" : "",
+                 frame->function[0] ? frame->function : frame->mapping, cut ? "]" : "");
+        if (frame->kind != FRAME_INTERPRETED || !frame->function[0])
+            continue;
+        assert_string_equal(frame->file, "/x.py");
+        assert_int_equal(frame->line, 10 * atoi(frame->function + 1));
+    }
+    return text;
 }

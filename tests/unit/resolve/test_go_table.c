@@ -193,6 +193,75 @@ static void it_has_rules_for_its_code(void **state)
     assert_true(t->skipped == 0);
 }
 
+/* A function that goes over to another stack, by an instruction at 7, and would come back. */
+static uint8_t *make_switch(const char *name, size_t told_bytes)
+{
+    static const uint8_t code[] = {0x55,                   /* push %rbp */
+                                   0x48, 0x89, 0xe5,       /* mov %rsp, %rbp */
+                                   0x48, 0x89, 0xe3,       /* mov %rsp, %rbx */
+                                   0x49, 0x8b, 0x66, 0x38, /* mov 0x38(%r14), %rsp */
+                                   0x50,                   /* push %rax */
+                                   0x5d,                   /* pop %rbp */
+                                   0xc3, 0x90, 0x90};
+    static const uint8_t depths[] = {2, 1, 16, 12, 15, 3, 0}; /* 0 for one byte, 8 for twelve, 0 for three */
+    uint8_t *image = make(0xfffffff1, TEXT, 0), *table = image + TABLE_AT;
+    memcpy(image + CODE_AT + 0x40, code, sizeof(code));
+    strcpy_at(table + 82, name);
+    put(table + 0x160, 8, 4);
+    memcpy(table + 0xe8, depths, told_bytes);
+    table[0x150 + 41] = GO_FUNCTION_SP_WRITE | GO_FUNCTION_ASSEMBLY;
+    return image;
+}
+
+static struct unwind_table *rules_of_switch(const char *name, size_t told_bytes)
+{
+    _cleanup_(elf_file_freep) struct elf_file *file = NULL;
+    struct unwind_table *t = NULL;
+    assert_int_equal(elf_open_memory(make_switch(name, told_bytes), BYTES, &file), 0);
+    assert_int_equal(cfi_build(file, &t), 0);
+    return t;
+}
+
+static bool is_by_pointer(const struct unwind_table *t, uint32_t at)
+{
+    const struct unwind_rule *rule = unwind_table_find(t, CODE_AT + at);
+    return rule && rule->cfa == UNWIND_CFA_FP && rule->cfa_offset == 16 && rule->ra_offset == -8 &&
+           rule->fp == UNWIND_FP_AT_CFA && rule->fp_offset == -16;
+}
+
+static void a_function_has_its_caller_until_it_leaves_the_stack(void **state)
+{
+    static const struct {
+        const char *name;
+        enum unwind_cfa then;
+    } functions[] = {{"runtime.mcall", UNWIND_CFA_END}, {"gogo", UNWIND_CFA_UNSUPPORTED}};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        _cleanup_(unwind_table_freep) struct unwind_table *t = rules_of_switch(functions[i].name, 7);
+        assert_true(is_at(t, 0x40, 8) && is_at(t, 0x41, 16) && is_at(t, 0x43, 16));
+        assert_true(is_by_pointer(t, 0x44) && is_by_pointer(t, 0x47));
+        assert_int_equal(unwind_table_find(t, CODE_AT + 0x4b)->cfa, functions[i].then);
+        assert_int_equal(unwind_table_find(t, CODE_AT + 0x4f)->cfa, functions[i].then);
+    }
+}
+
+static void one_that_comes_back_has_it_to_its_last_instruction(void **state)
+{
+    (void)state;
+    _cleanup_(unwind_table_freep) struct unwind_table *t = rules_of_switch("runtime.back", 7);
+    assert_true(is_at(t, 0x40, 8) && is_at(t, 0x41, 16) && is_at(t, 0x43, 16));
+    assert_true(is_by_pointer(t, 0x44) && is_by_pointer(t, 0x4c));
+    assert_true(is_at(t, 0x4d, 8)); /* the frame pointer is its caller's again */
+}
+
+static void depths_that_end_early_leave_the_rest_to_the_frame_pointer(void **state)
+{
+    (void)state;
+    _cleanup_(unwind_table_freep) struct unwind_table *t = rules_of_switch("runtime.back", 2);
+    assert_true(is_at(t, 0x40, 8));
+    assert_true(is_by_pointer(t, 0x44) && is_by_pointer(t, 0x4f));
+}
+
 static void what_is_not_known_is_refused(void **state)
 {
     (void)state;
@@ -277,6 +346,29 @@ static int compare_files(char **paths)
     return r;
 }
 
+static void a_damaged_switch_is_survived(void **state)
+{
+    static const struct {
+        size_t from, to;
+    } parts[] = {{CODE_AT + 0x40, CODE_AT + 0x50}, {TABLE_AT, TABLE_AT + 0x180}};
+    (void)state;
+    for (size_t part = 0; part < array_size(parts); part++)
+        for (size_t at = parts[part].from; at < parts[part].to; at++)
+            for (unsigned value = 0; value <= 0xff; value += 17) {
+                _cleanup_(elf_file_freep) struct elf_file *file = NULL;
+                _cleanup_(unwind_table_freep) struct unwind_table *t = NULL;
+                struct go_frames frames;
+                uint8_t *image = make_switch("runtime.mcall", 7);
+                image[at] = (uint8_t)value;
+                assert_int_equal(elf_open_memory(image, BYTES, &file), 0);
+                go_frames_find(file, &frames);
+                assert_true(frames.count <= GO_FRAMES_MAX);
+                for (size_t i = 0; i < frames.count; i++)
+                    assert_true(frames.at[i].start < frames.at[i].end);
+                (void)cfi_build(file, &t);
+            }
+}
+
 /* Without arguments the tests. */
 int main(int argc, char **argv)
 {
@@ -285,8 +377,12 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_forms_are_read), cmocka_unit_test(a_table_among_other_data_is_found),
         cmocka_unit_test(it_has_rules_for_its_code),
+        cmocka_unit_test(a_function_has_its_caller_until_it_leaves_the_stack),
+        cmocka_unit_test(one_that_comes_back_has_it_to_its_last_instruction),
+        cmocka_unit_test(depths_that_end_early_leave_the_rest_to_the_frame_pointer),
         cmocka_unit_test(what_is_not_known_is_refused),
         cmocka_unit_test(damage_is_survived),
+        cmocka_unit_test(a_damaged_switch_is_survived),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,44 +2,6 @@
  * cannot be. */
 #include "sample_fixture.h"
 
-#define CODE(number)        {(number), (number) * 10, 1}
-#define MARK(address, frame) {PYTHON_MARK | (address), (frame) + 1, 0}
-#define UNREACHED(address)   {PYTHON_MARK | (address), 0, 0}
-
-/* Behind what the record has. */
-static void put_entries(struct cpu_sample *r, const struct python_entry *entries, uint32_t count, enum python_end end)
-{
-    const struct python_tail tail = {count, end};
-    char *at = (char *)r + r->h.size_bytes;
-    if (count)
-        memcpy(at, entries, count * sizeof(*entries));
-    memcpy(at + count * sizeof(*entries), &tail, sizeof(tail));
-    r->flags |= CPU_SAMPLE_INTERPRETED;
-    r->h.size_bytes += (uint32_t)(count * sizeof(*entries) + sizeof(tail));
-}
-
-/* The sample's frames, leaf first, as "p2 program+5100 ..."; truncated ones as their reason in brackets. */
-static const char *resolved(struct fixture *f, const struct cpu_sample *r)
-{
-    static char text[1024];
-    struct sample s;
-    text[0] = '\0';
-    f->losses = (struct losses){0};
-    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
-    for (size_t i = 0; i < s.frame_count; i++) {
-        const struct frame *frame = &s.frames[i];
-        const bool cut = frame->kind == FRAME_TRUNCATED;
-        const size_t n = strlen(text);
-        snprintf(text + n, sizeof(text) - n, "%s%s%s%s", i ? " " : "", cut ? "[" : "",
-                 frame->function[0] ? frame->function : frame->mapping, cut ? "]" : "");
-        if (frame->kind != FRAME_INTERPRETED || !frame->function[0])
-            continue;
-        assert_string_equal(frame->file, "/x.py");
-        assert_int_equal(frame->line, 10 * atoi(frame->function + 1));
-    }
-    return text;
-}
-
 static struct cpu_sample *make_native(struct fixture *f, unsigned end)
 {
     struct cpu_sample *r = make(f, PROGRAM, 0, 5, end);
@@ -149,6 +111,68 @@ static void test_runs_in_a_copied_stack(void **state)
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
 }
 
+static void set_flags(struct cpu_sample *r, unsigned flags)
+{
+    ((struct python_tail *)((char *)r + r->h.size_bytes - sizeof(struct python_tail)))->flags = (uint16_t)flags;
+}
+
+static void put_counted(struct cpu_sample *r, const struct python_entry *entries, uint32_t count, enum python_end end)
+{
+    put_entries(r, entries, count, end);
+    set_flags(r, PYTHON_COUNTED);
+}
+
+/* Of interpreters that say of no evaluator where it is. */
+static void test_counted_frames_stand_for_evaluators(void **state)
+{
+    struct fixture *f = *state;
+    const struct python_entry entries[] = {CODE(2), MARK(0x7010, 0), CODE(4), CODE(6)}; /* the mark says nothing */
+    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    put_counted(r, entries, 3, PYTHON_END_WHOLE);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300");
+    assert_int_equal(sum(&f->losses), 0);
+    r = make_native(f, UNWIND_END_ENTRY); /* an evaluator that the thread has from another interpreter */
+    put_counted(r, entries, 1, PYTHON_END_WHOLE);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 _PyEval_EvalFrameDefault program+5300");
+    assert_int_equal(sum(&f->losses), 0);
+    r = make_native(f, UNWIND_END_ENTRY); /* one that has no name */
+    put_counted(r, entries, 4, PYTHON_END_WHOLE);
+    assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 "
+                                        "_PyEval_EvalFrameDefault program+5300 p2 p4 p6");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    r = make_native(f, UNWIND_END_BAD_READ); /* they go on where it ended */
+    put_counted(r, entries, 4, PYTHON_END_WHOLE);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300 [stack not readable] p6");
+}
+
+static void test_an_evaluator_that_begins_or_ends_has_no_counted_frame(void **state)
+{
+    struct fixture *f = *state;
+    const struct python_entry entries[] = {CODE(2), CODE(4)};
+    for (uint32_t frames = 1; frames <= 2; frames++) {
+        struct cpu_sample *r = make(f, PROGRAM, 0, 3, UNWIND_END_ENTRY);
+        const uint64_t data[] = {EVALUATOR, 0x1201, EVALUATOR};
+        memcpy(r->data, data, sizeof(data));
+        put_counted(r, entries, frames, PYTHON_END_WHOLE);
+        assert_string_equal(resolved(f, r), frames == 1 ? "_PyEval_EvalFrameDefault program+5200 p2" : "p2 program+5200 p4");
+        assert_int_equal(sum(&f->losses), 0);
+    }
+}
+
+static void test_counted_frames_that_were_cut_end_the_stack(void **state)
+{
+    struct fixture *f = *state;
+    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    const struct python_entry entries[] = {CODE(2), CODE(4)};
+    put_counted(r, entries, 1, PYTHON_END_TOO_DEEP);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 [interpreter's stack too deep]");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    r = make_native(f, UNWIND_END_ENTRY);
+    put_counted(r, entries, 0, PYTHON_END_BAD_READ);
+    assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 "
+                                        "_PyEval_EvalFrameDefault program+5300 [interpreter's stack not readable]");
+}
+
 static void test_entries_that_make_no_sense(void **state)
 {
     struct fixture *f = *state;
@@ -171,6 +195,60 @@ static void test_entries_that_make_no_sense(void **state)
     assert_non_null(strstr(resolved(f, r), "p2 "));
 }
 
+/* One after the other they were walked, however they were called; what another thread runs, and what is cut, is not this one's to name. */
+static void test_runs_of_several_interpreters_stand_where_they_were_called(void **state)
+{
+    struct fixture *f = *state;
+    const struct python_entry entries[] = {CODE(4), MARK(0x7310, 3), CODE(8), UNREACHED(0x6000), CODE(2), MARK(0x7110, 1), CODE(6)};
+    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    put_entries(r, entries, 6, PYTHON_END_WHOLE);
+    set_flags(r, PYTHON_SEVERAL);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300");
+    assert_int_equal(sum(&f->losses), 0);
+    r = make_native(f, UNWIND_END_ENTRY);
+    put_entries(r, entries, 2, PYTHON_END_WHOLE); /* the other one's state was not found */
+    set_flags(r, PYTHON_SEVERAL);
+    assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 p4 program+5300");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    r = make_native(f, UNWIND_END_ENTRY);
+    put_entries(r, entries, 7, PYTHON_END_BAD_READ);
+    set_flags(r, PYTHON_SEVERAL);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300 [interpreter's stack not readable]");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    r = make(f, PROGRAM, 0, 2, UNWIND_END_NO_ROWS); /* finished from a copy */
+    r->data[0] = 0x1301;
+    r->data[1] = 0x1001;
+    r->stack_bytes = 64;
+    r->h.size_bytes += 64;
+    const struct python_entry copied[] = {CODE(4), UNREACHED(0x7108), CODE(2), UNREACHED(0x7008), CODE(8), UNREACHED(0x9000)};
+    put_entries(r, copied, 6, PYTHON_END_WHOLE);
+    set_flags(r, PYTHON_SEVERAL);
+    assert_string_equal(resolved(f, r), "program+5300 program+5000 p2 p4");
+    assert_int_equal(sum(&f->losses), 0);
+}
+
+static void test_counted_frames_of_several_interpreters(void **state)
+{
+    struct fixture *f = *state;
+    const struct python_entry entries[] = {CODE(2), CODE(4)};
+    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    put_entries(r, entries, 2, PYTHON_END_WHOLE);
+    set_flags(r, PYTHON_SEVERAL | PYTHON_COUNTED);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300");
+    assert_int_equal(sum(&f->losses), 0);
+    r = make_native(f, UNWIND_END_ENTRY); /* which of the two evaluators runs it nobody knows */
+    put_entries(r, entries, 1, PYTHON_END_WHOLE);
+    set_flags(r, PYTHON_SEVERAL | PYTHON_COUNTED);
+    assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 _PyEval_EvalFrameDefault program+5300 p2");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    r = make_native(f, UNWIND_END_ENTRY);
+    put_entries(r, entries, 0, PYTHON_END_INTERPRETERS);
+    set_flags(r, PYTHON_SEVERAL | PYTHON_COUNTED);
+    assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 _PyEval_EvalFrameDefault program+5300 "
+                                        "[several interpreters in one thread]");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -182,7 +260,12 @@ int main(void)
         TEST(test_what_the_native_walk_did_not_reach_stands_where_it_ended),
         TEST(test_an_interpreters_walk_that_was_cut_ends_the_stack),
         TEST(test_runs_in_a_copied_stack),
+        TEST(test_counted_frames_stand_for_evaluators),
+        TEST(test_an_evaluator_that_begins_or_ends_has_no_counted_frame),
+        TEST(test_counted_frames_that_were_cut_end_the_stack),
         TEST(test_entries_that_make_no_sense),
+        TEST(test_runs_of_several_interpreters_stand_where_they_were_called),
+        TEST(test_counted_frames_of_several_interpreters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,6 +18,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -390,6 +391,34 @@ static void test_inode_used_again_is_another_object(void **state)
     remove_place(&place);
 }
 
+/* However many readers find out at once that a file does not answer, it rests as if one had. */
+static void test_unreadable_rests_once(void **state)
+{
+    (void)state;
+    skip_without_openat2();
+    struct place place;
+    make_place(&place);
+    write_file(place.path, "file", 4);
+    struct objects *objects = NULL;
+    struct object *o = NULL;
+    assert_int_equal(objects_new(8, &objects), 0);
+    struct object_sight sight = sight_of(place.path);
+    assert_int_equal(objects_get(objects, &sight, &o), 0);
+    for (int reader = 0; reader < 100; reader++)
+        object_unreadable(o);
+    int fd = object_open(o);
+    assert_int_equal(fd, -ETIMEDOUT);
+    for (int looks = 0; looks < 300 && fd == -ETIMEDOUT; looks++) { /* a hundred rests would take 64 seconds and more */
+        nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL);
+        fd = object_open(o);
+    }
+    assert_true(fd >= 0);
+    close(fd);
+    objects_release(o);
+    objects_free(objects);
+    remove_place(&place);
+}
+
 static void test_descriptors_are_bounded_and_opened_again(void **state)
 {
     (void)state;
@@ -549,6 +578,7 @@ int main(void)
         cmocka_unit_test(test_replaced_file_is_not_opened),
         cmocka_unit_test(test_deleted_file_is_opened),
         cmocka_unit_test(test_inode_used_again_is_another_object),
+        cmocka_unit_test(test_unreadable_rests_once),
         cmocka_unit_test(test_descriptors_are_bounded_and_opened_again),
         cmocka_unit_test(test_copy_is_opened_when_the_first_has_gone),
         cmocka_unit_test(test_held_object_outlives_its_table),

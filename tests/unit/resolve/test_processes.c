@@ -32,6 +32,21 @@ static void test_replay_does_not_ask_proc(void **state)
     assert_string_equal(r->cgroup_path, "");
 }
 
+static void test_replay_believes_who_was_not_told_dead(void **state)
+{
+    struct fixture *f = *state;
+    uint32_t gone[4];
+    processes_set_replay(f->p);
+    tell_fork(f, 1, NOBODY, NOBODY);
+    tell_exec(f, NOBODY, "then");
+    tell_mmap(f, NOBODY, 0x1000, 0x2000, 0, "/bin/then");
+    tell_lost(f);
+    for (int turn = 0; turn < 3; turn++)
+        assert_int_equal(processes_sweep(f->p, UINT64_MAX / 2, gone, 4), 0);
+    assert_mappings(f, NOBODY, "1000-2000+0 then");
+    assert_false(processes_find(f->p, NOBODY, 0)->exited);
+}
+
 static void test_short_life_is_whole(void **state)
 {
     struct fixture *f = *state;
@@ -361,6 +376,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_nobody),
         TEST(test_replay_does_not_ask_proc),
+        TEST(test_replay_believes_who_was_not_told_dead),
         TEST(test_short_life_is_whole),
         TEST(test_program_is_known_before_it_is_mapped),
         TEST(test_fork_shares_until_one_changes),

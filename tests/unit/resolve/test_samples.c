@@ -26,6 +26,59 @@ static void test_link(void **state)
     assert_int_equal(sum(&f->losses), 1);
 }
 
+static void put_label(struct go_label *to, const char *key, const char *value)
+{
+    const size_t key_bytes = strlen(key), value_bytes = strlen(value);
+    memset(to, 'x', sizeof(*to)); /* what is left from another sample */
+    to->key_bytes = (uint32_t)key_bytes;
+    to->value_bytes = (uint32_t)value_bytes;
+    memcpy(to->key, key, key_bytes < sizeof(to->key) ? key_bytes : sizeof(to->key));
+    memcpy(to->value, value, value_bytes < sizeof(to->value) ? value_bytes : sizeof(to->value));
+}
+
+/* Stand behind all else but links; come out in order, as UTF-8, each key once, and what was cut says so. */
+static void test_labels(void **state)
+{
+    struct fixture *f = *state;
+    struct cpu_sample *r = make(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
+    struct go_label *labels = (struct go_label *)&r->data[1];
+    const struct link_ids ids = {1, 2, 3};
+    struct sample s;
+    char long_value[200], long_key[60];
+    memset(long_key, 'k', sizeof(long_key) - 1);
+    long_key[sizeof(long_key) - 1] = '\0';
+    memset(long_value, 'v', sizeof(long_value));
+    memcpy(long_value + GO_LABEL_VALUE_BYTES - 2, "\xE2\x82\xAC", 4); /* a sign of three bytes, of which two have room */
+    r->data[0] = 0x1000 | CPU_FRAME_EXACT;
+    r->labels = 7;
+    r->flags |= CPU_SAMPLE_LINKED;
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG); /* there are none */
+    put_label(&labels[0], "tenant", "one");
+    put_label(&labels[1], "a", "b\xff");
+    put_label(&labels[2], "", "of no key");
+    put_label(&labels[3], "tenant", "two");
+    put_label(&labels[4], "empty", "");
+    put_label(&labels[5], "b", long_value);
+    put_label(&labels[6], long_key, "1");
+    memcpy(&labels[7], &ids, sizeof(ids));
+    r->h.size_bytes += 7 * sizeof(labels[0]) + sizeof(ids);
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
+    assert_int_equal(s.frame_count, 1);
+    assert_int_equal(s.link.span_id, 3);
+    assert_int_equal(s.label_count, 5);
+    memcpy(long_value + GO_LABEL_VALUE_BYTES - 2, "…", sizeof("…"));
+    memcpy(long_key + GO_LABEL_KEY_BYTES, "…", sizeof("…"));
+    const char *const expected[][2] = {{"a", "b\xEF\xBF\xBD"}, {"b", long_value}, {"empty", ""}, {long_key, "1"}, {"tenant", "one"}};
+    for (size_t i = 0; i < s.label_count; i++) {
+        assert_string_equal(s.labels[i].key, expected[i][0]);
+        assert_string_equal(s.labels[i].value, expected[i][1]);
+    }
+    r->labels = GO_LABELS_MAX + 1;
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
+    assert_int_equal(s.label_count, 0);
+    assert_int_equal(f->losses.count[LOSS_DECODE], 2);
+}
+
 static void test_whole_stack(void **state)
 {
     struct fixture *f = *state;
@@ -246,6 +299,35 @@ static void test_unknown_process_is_still_a_sample(void **state)
     assert_true(s.frames[1].address == 0x4242);
 }
 
+/* It has no process, and so does not miss one. */
+static void test_interrupt(void **state)
+{
+    struct fixture *f = *state;
+    struct cpu_sample *r = make(f, 0, 1, 0, UNWIND_END_NO_USER);
+    struct sample s;
+    r->h.kind = WIRE_OFF_CPU_WAKER;
+    r->data[0] = 0xffffffff81000010;
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -ENOENT);
+    assert_int_equal(s.frame_count, 1);
+    for (int i = 0; i < LOSS_COUNT; i++)
+        assert_int_equal(f->losses.count[i], 0);
+}
+
+/* What took the stack is no part of it; a program that an interrupt came upon is. */
+static void test_what_took_the_stack_is_left_out(void **state)
+{
+    struct fixture *f = *state;
+    struct cpu_sample *r = make(f, 0, 7, 0, UNWIND_END_NO_USER);
+    static const uint64_t addresses[] = {BPF_ADDRESS, 0xffffffff81000020, BPF_ADDRESS, CALL_ADDRESS, 0xffffffff81000030, BPF_ADDRESS, 0xffffffff81000040};
+    struct sample s;
+    r->h.kind = WIRE_OFF_CPU_WAKER;
+    memcpy(r->data, addresses, sizeof(addresses));
+    sample_resolve(f->resolver, r, &f->losses, &s);
+    assert_int_equal(s.frame_count, 3);
+    assert_true(s.frames[0].address == 0xffffffff81000030);
+    assert_int_equal(s.frames[1].kind, FRAME_BPF);
+}
+
 static void test_record_that_makes_no_sense(void **state)
 {
     struct fixture *f = *state;
@@ -320,6 +402,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_whole_stack),
         TEST(test_link),
+        TEST(test_labels),
         TEST(test_a_sample_with_unnamed_frames_is_counted_once),
         TEST(test_every_end_is_said_and_counted),
         TEST(test_sample_in_the_middle_of_exec_has_no_user_part),
@@ -328,6 +411,8 @@ int main(void)
         TEST(test_copied_stack_is_finished),
         TEST(test_copied_stack_is_walked_again_by_new_mappings),
         TEST(test_unknown_process_is_still_a_sample),
+        TEST(test_interrupt),
+        TEST(test_what_took_the_stack_is_left_out),
         TEST(test_record_that_makes_no_sense),
         TEST(test_deepest_stack_with_long_names),
         TEST(test_stacks_of_other_records),
