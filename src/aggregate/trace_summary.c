@@ -192,12 +192,16 @@ static int add_to_model(struct trace_summary *s, int door, const struct triton_t
         s->sums.losses.models += r == 0;
         return r;
     }
+    struct triton_text why;
+    const bool cancelled = triton_facts_cancelled(trace->facts), failed = !cancelled && triton_facts_failed(trace->facts, &why);
     m->traces++;
+    m->cancelled += cancelled;
+    m->failed += failed;
     if (s->file < m->first_file || (s->file == m->first_file && trace->id < m->first_id)) {
         m->first_file = s->file;
         m->first_id = trace->id;
     }
-    for (int span = 0; span < TRACE_SPAN_COUNT; span++) {
+    for (int span = 0; !cancelled && !failed && span < TRACE_SPAN_COUNT; span++) {
         if (has(d, 1u << span) && add_duration(&m->spans[span], d->ns[span]) < 0)
             return -ENOMEM;
     }

@@ -6,6 +6,7 @@
  * than that. What was dropped is freed outside of it. */
 #include "aggregate/windows.h"
 
+#include "aggregate/slot_detail.h"
 #include "base/clock.h"
 
 #include <errno.h>
@@ -15,6 +16,7 @@
 struct slot {
     uint64_t number;
     struct profile *profile; /* NULL: nothing was seen in this slot */
+    struct slot_detail detail;
 };
 
 struct windows {
@@ -22,14 +24,18 @@ struct windows {
     struct windows_options options;
     uint64_t newest;            /* number of the newest slot that was written to */
     uint64_t trimmed;           /* slots before this one were given back early */
-    uint64_t first_ns, last_ns; /* times of the first and of the newest sample; 0: none yet */
+    uint64_t first_ns, last_ns; /* times of the earliest and of the newest sample; 0: none yet */
     uint64_t on_time, late, dropped;
+    uint64_t details_dropped;
     struct slot slots[];
 };
 
 int windows_new(const struct windows_options *options, struct windows **ret)
 {
     if (!options->slot_ns || !options->slots || options->slots > 10000)
+        return -EINVAL;
+    if (options->detail_max_bytes &&
+        (options->slot_ns % HEATMAP_SLOT_NS || options->slot_ns / HEATMAP_SLOT_NS > SLOT_DETAIL_SLOTS_MAX))
         return -EINVAL;
     struct windows *w = calloc(1, sizeof(*w) + options->slots * sizeof(w->slots[0]));
     if (!w)
@@ -44,8 +50,10 @@ void windows_free(struct windows *w)
 {
     if (!w)
         return;
-    for (uint32_t i = 0; i < w->options.slots; i++)
+    for (uint32_t i = 0; i < w->options.slots; i++) {
         profile_free(w->slots[i].profile);
+        slot_detail_clear(&w->slots[i].detail);
+    }
     pthread_mutex_destroy(&w->lock);
     free(w);
 }
@@ -72,8 +80,53 @@ static int slot_start(const struct windows *w, struct slot *slot, uint64_t numbe
     p->start_unix_ns = clock_unix_from_monotonic(number * w->options.slot_ns);
     p->duration_ns = w->options.slot_ns;
     p->period_ns = w->options.period_ns;
-    *slot = (struct slot){.number = number, .profile = p};
+    p->time = w->options.time;
+    *slot = (struct slot){.number = number, .profile = p, .detail = {.gone = !w->options.detail_max_bytes}};
     return 0;
+}
+
+/* The profile is the caller's to free, outside of the lock. */
+static struct profile *slot_take(struct slot *slot)
+{
+    slot_detail_clear(&slot->detail);
+    return take_ptr(slot->profile);
+}
+
+static struct slot *oldest_with_detail(struct windows *w, size_t *ret_bytes)
+{
+    struct slot *oldest = NULL;
+    *ret_bytes = 0;
+    for (uint32_t i = 0; i < w->options.slots; i++) {
+        struct slot *slot = &w->slots[i];
+        *ret_bytes += slot_detail_bytes(&slot->detail);
+        if (slot->detail.count && (!oldest || slot->number < oldest->number))
+            oldest = slot;
+    }
+    return oldest;
+}
+
+static void detail_give_up(struct windows *w, struct slot *slot)
+{
+    slot_detail_give_up(&slot->detail);
+    w->details_dropped++;
+}
+
+/* What comes late stands in its window's first 20 ms. */
+static void add_detail(struct windows *w, struct slot *slot, uint32_t entry, const struct sample *s)
+{
+    const uint64_t start_ns = slot->number * w->options.slot_ns, growth = slot_detail_growth(&slot->detail);
+    const uint64_t number = s->time_ns > start_ns ? (s->time_ns - start_ns) / HEATMAP_SLOT_NS : 0;
+    size_t bytes = 0;
+    struct slot *oldest = growth ? oldest_with_detail(w, &bytes) : NULL;
+    while (oldest && bytes + growth > w->options.detail_max_bytes) {
+        detail_give_up(w, oldest);
+        oldest = oldest_with_detail(w, &bytes);
+    }
+    if (!slot->detail.gone && bytes + growth > w->options.detail_max_bytes)
+        detail_give_up(w, slot);
+    const bool was_gone = slot->detail.gone;
+    slot_detail_add(&slot->detail, (uint32_t)number, entry, s->count ? s->count : 1, s->weight_ns);
+    w->details_dropped += slot->detail.gone && !was_gone;
 }
 
 static int add_locked(struct windows *w, const struct sample *s, uint64_t number, struct profile **ret_old)
@@ -83,10 +136,13 @@ static int add_locked(struct windows *w, const struct sample *s, uint64_t number
         number = oldest_kept(w);
     struct slot *slot = slot_at(w, number);
     if (slot->profile && slot->number != number)
-        *ret_old = take_ptr(slot->profile);
+        *ret_old = slot_take(slot);
     int r = slot->profile ? 0 : slot_start(w, slot, number);
+    uint32_t entry = 0;
     if (r == 0)
-        r = profile_add(slot->profile, s);
+        r = profile_add_entry(slot->profile, s, &entry);
+    if (r >= 0)
+        add_detail(w, slot, entry, s);
     if (r < 0)
         w->dropped++;
     else if (is_late)
@@ -103,7 +159,7 @@ static void drop_expired(struct windows *w)
         _cleanup_(profile_freep) struct profile *old = NULL;
         pthread_mutex_lock(&w->lock);
         if (w->slots[i].profile && w->slots[i].number < oldest_kept(w))
-            old = take_ptr(w->slots[i].profile);
+            old = slot_take(&w->slots[i]);
         pthread_mutex_unlock(&w->lock);
     }
 }
@@ -126,8 +182,9 @@ int windows_add(struct windows *w, const struct sample *s)
     bool is_next = number > w->newest;
     if (is_next)
         w->newest = number;
-    if (!w->first_ns)
-        w->first_ns = s->time_ns;
+    const uint64_t oldest_ns = oldest_kept(w) * w->options.slot_ns, at_ns = s->time_ns > oldest_ns ? s->time_ns : oldest_ns;
+    if (!w->first_ns || at_ns < w->first_ns) /* they come a little out of order */
+        w->first_ns = at_ns;
     if (s->time_ns > w->last_ns)
         w->last_ns = s->time_ns;
     int r = add_locked(w, s, number, &old);
@@ -178,44 +235,253 @@ int windows_snapshot(struct windows *w, uint64_t from_ns, uint64_t to_ns, const 
     set_span(w, from_ns, to_ns, p);
     pthread_mutex_unlock(&w->lock);
     p->period_ns = w->options.period_ns;
+    p->time = w->options.time;
     *ret = take_ptr(p); /* what did not fit is counted in it */
     return 0;
 }
+
+/* ---- to 20 ms ---- */
+
+/* Slots of 20 ms of `slot` that are in [from_ns, to_ns). */
+static bool part_of(const struct windows *w, const struct slot *slot, uint64_t from_ns, uint64_t to_ns, uint32_t *ret_first,
+                    uint32_t *ret_end)
+{
+    const uint64_t start = slot->number * w->options.slot_ns, end = start + w->options.slot_ns;
+    if (!slot->profile || slot->number < oldest_kept(w) || start >= to_ns || end <= from_ns)
+        return false;
+    *ret_first = from_ns > start ? (uint32_t)((from_ns - start) / HEATMAP_SLOT_NS) : 0;
+    *ret_end = (uint32_t)(((to_ns < end ? to_ns : end) - start + HEATMAP_SLOT_NS - 1) / HEATMAP_SLOT_NS);
+    return true;
+}
+
+static bool is_no_longer_kept(const struct windows *w, uint64_t from_ns, uint64_t to_ns)
+{
+    const uint64_t oldest_ns = oldest_kept(w) * w->options.slot_ns;
+    return w->first_ns && w->first_ns < oldest_ns && from_ns < oldest_ns && to_ns > w->first_ns;
+}
+
+static int merge_region(struct windows *w, const struct slot *slot, uint64_t from_ns, uint64_t to_ns,
+                        const struct profile_filter *filter, struct profile *p)
+{
+    uint32_t first, end;
+    if (!part_of(w, slot, from_ns, to_ns, &first, &end))
+        return 0;
+    if (first == 0 && end * HEATMAP_SLOT_NS >= w->options.slot_ns)
+        return profile_merge(p, slot->profile, filter);
+    if (slot->detail.gone)
+        return -ENODATA;
+    _cleanup_free_ struct profile_amount *amounts = calloc((size_t)slot->profile->entry_count + 1, sizeof(*amounts));
+    if (!amounts)
+        return -ENOMEM;
+    slot_detail_sum(&slot->detail, first, end, amounts);
+    return profile_merge_part(p, slot->profile, filter, amounts);
+}
+
+int windows_region(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
+                   struct profile **ret)
+{
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    int r = profile_new(0, &p); /* bounded by what all slots hold */
+    to_ns = to_ns < INT64_MAX ? to_ns : INT64_MAX;
+    for (uint32_t i = 0; i < w->options.slots && r != -ENODATA && r != -ENOMEM; i++) {
+        pthread_mutex_lock(&w->lock);
+        r = merge_region(w, &w->slots[i], from_ns, to_ns, filter, p);
+        pthread_mutex_unlock(&w->lock);
+    }
+    if (r == -ENODATA || r == -ENOMEM)
+        return r;
+    from_ns -= from_ns % HEATMAP_SLOT_NS;
+    to_ns += (HEATMAP_SLOT_NS - to_ns % HEATMAP_SLOT_NS) % HEATMAP_SLOT_NS;
+    pthread_mutex_lock(&w->lock);
+    const bool is_gone = is_no_longer_kept(w, from_ns, to_ns);
+    if (from_ns < w->first_ns) /* nobody looked before */
+        from_ns = w->first_ns;
+    pthread_mutex_unlock(&w->lock);
+    if (is_gone)
+        return -ENODATA;
+    p->start_unix_ns = clock_unix_from_monotonic(from_ns);
+    p->duration_ns = to_ns > from_ns ? to_ns - from_ns : 0;
+    p->period_ns = w->options.period_ns;
+    p->time = w->options.time;
+    *ret = take_ptr(p); /* what did not fit is counted in it */
+    return 0;
+}
+
+/* Which of a profile's rows are wanted is looked up once for each, not for every sample. */
+static int add_to_heatmap(struct windows *w, const struct slot *slot, const struct profile_filter *filter, struct heatmap *h)
+{
+    const uint64_t second_ns = HEATMAP_SLOT_NS * HEATMAP_SLOTS_PER_SECOND, to_ns = h->start_ns + h->second_count * second_ns;
+    const struct profile *p = slot->profile;
+    uint32_t first, end;
+    if (!part_of(w, slot, h->start_ns, to_ns, &first, &end))
+        return 0;
+    const uint64_t base = slot->number * w->options.slot_ns;
+    if (slot->detail.gone) {
+        for (uint32_t i = first; i < end; i++)
+            h->seconds[(base + i * HEATMAP_SLOT_NS - h->start_ns) / second_ns].kept = false;
+        return 0;
+    }
+    _cleanup_free_ bool *wanted = calloc((size_t)p->resource_count + 1, sizeof(*wanted));
+    if (!wanted)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < p->resource_count; i++)
+        wanted[i] = profile_filter_matches(p, &p->resources[i], filter);
+    for (uint32_t i = 0; i < slot->detail.count; i++) {
+        const struct slot_detail_sample *s = &slot->detail.samples[i];
+        if (s->slot < first || s->slot >= end || !wanted[p->entries[s->entry].resource])
+            continue;
+        const uint64_t number = (base + s->slot * HEATMAP_SLOT_NS - h->start_ns) / HEATMAP_SLOT_NS;
+        struct profile_amount *cell = &h->seconds[number / HEATMAP_SLOTS_PER_SECOND].cells[number % HEATMAP_SLOTS_PER_SECOND];
+        cell->count++;
+        cell->weight_ns += s->weight_ns;
+    }
+    return 0;
+}
+
+/* Of what was looked at and is kept: bounded by that, whatever is asked for. */
+static int heatmap_new(struct windows *w, uint64_t from_ns, uint64_t to_ns, struct heatmap **ret)
+{
+    const uint64_t second_ns = HEATMAP_SLOT_NS * HEATMAP_SLOTS_PER_SECOND;
+    pthread_mutex_lock(&w->lock);
+    const uint64_t oldest_ns = oldest_kept(w) * w->options.slot_ns, end_ns = (w->newest + 1) * w->options.slot_ns;
+    from_ns = from_ns > w->first_ns ? from_ns : w->first_ns;
+    from_ns = from_ns > oldest_ns ? from_ns : oldest_ns;
+    to_ns = to_ns < end_ns ? to_ns : end_ns;
+    pthread_mutex_unlock(&w->lock);
+    const uint64_t start = from_ns / second_ns, end = (to_ns + second_ns - 1) / second_ns;
+    const uint64_t count = end > start ? end - start : 0;
+    struct heatmap *h = calloc(1, sizeof(*h) + count * sizeof(h->seconds[0]));
+    if (!h)
+        return -ENOMEM;
+    h->start_ns = start * second_ns;
+    h->second_count = (uint32_t)count;
+    for (uint64_t i = 0; i < count; i++)
+        h->seconds[i].kept = true;
+    *ret = h;
+    return 0;
+}
+
+int windows_heatmap(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
+                    struct heatmap **ret)
+{
+    _cleanup_(heatmap_freep) struct heatmap *h = NULL;
+    int r = heatmap_new(w, from_ns, to_ns, &h);
+    for (uint32_t i = 0; i < w->options.slots && r == 0; i++) {
+        pthread_mutex_lock(&w->lock);
+        r = add_to_heatmap(w, &w->slots[i], filter, h);
+        pthread_mutex_unlock(&w->lock);
+    }
+    if (r < 0)
+        return r;
+    h->start_unix_ns = clock_unix_from_monotonic(h->start_ns);
+    h->period_ns = w->options.period_ns;
+    *ret = take_ptr(h);
+    return 0;
+}
+
+/* ---- functions over time ---- */
+
+/* So much of the slot was looked at: not before the first sample, nor after `to_ns`, nor in the future. */
+static void set_window(const struct windows *w, uint64_t number, uint64_t to_ns, struct hotspots_window *ret)
+{
+    const uint64_t start_ns = number * w->options.slot_ns, end_ns = start_ns + w->options.slot_ns;
+    const uint64_t from = start_ns > w->first_ns ? start_ns : w->first_ns, known = to_ns > w->last_ns ? to_ns : w->last_ns;
+    const uint64_t to = end_ns < known ? end_ns : known;
+    *ret = (struct hotspots_window){.start_ns = start_ns, .end_ns = end_ns, .duration_ns = to > from ? to - from : 0};
+}
+
+static int hotspots_begin(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct hotspots_options *options, struct hotspots **ret)
+{
+    const uint64_t slot_ns = w->options.slot_ns;
+    pthread_mutex_lock(&w->lock);
+    const uint64_t seen = w->first_ns / slot_ns, kept = oldest_kept(w);
+    uint64_t first = from_ns / slot_ns, end = to_ns / slot_ns + (to_ns % slot_ns != 0);
+    first = first > seen ? first : seen;
+    first = first > kept ? first : kept;
+    end = end < w->newest + 1 ? end : w->newest + 1;
+    const uint32_t count = w->first_ns && end > first ? (uint32_t)(end - first) : 0; /* at most as many as there are slots */
+    int r = hotspots_new(options, count, ret);
+    for (uint32_t i = 0; i < count && r == 0; i++)
+        set_window(w, first + i, to_ns, &(*ret)->windows[i]);
+    pthread_mutex_unlock(&w->lock);
+    return r;
+}
+
+int windows_hotspots(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
+                     const struct hotspots_options *options, struct hotspots **ret)
+{
+    _cleanup_(hotspots_freep) struct hotspots *h = NULL;
+    int r = hotspots_begin(w, from_ns, to_ns, options, &h);
+    for (uint32_t i = 0; r == 0 && i < h->window_count; i++) {
+        const uint64_t number = h->windows[i].start_ns / w->options.slot_ns;
+        pthread_mutex_lock(&w->lock);
+        const struct slot *slot = slot_at(w, number);
+        if (slot->profile && slot->number == number && number >= oldest_kept(w))
+            r = hotspots_add(h, i, slot->profile, filter);
+        pthread_mutex_unlock(&w->lock);
+    }
+    if (r == 0)
+        r = hotspots_finish(h);
+    if (r < 0)
+        return r;
+    h->start_unix_ns = h->window_count ? clock_unix_from_monotonic(h->windows[0].start_ns) : 0;
+    h->period_ns = w->options.period_ns;
+    *ret = take_ptr(h);
+    return 0;
+}
+
+/* ---- figures ---- */
 
 size_t windows_bytes(struct windows *w)
 {
     size_t bytes = 0;
     pthread_mutex_lock(&w->lock);
     for (uint32_t i = 0; i < w->options.slots; i++)
-        bytes += w->slots[i].profile ? profile_bytes(w->slots[i].profile) : 0;
+        bytes += (w->slots[i].profile ? profile_bytes(w->slots[i].profile) : 0) + slot_detail_bytes(&w->slots[i].detail);
     pthread_mutex_unlock(&w->lock);
     return bytes;
 }
 
-void windows_metrics(struct windows *w, struct metric_set *set)
+struct figures {
+    uint64_t bytes, slots, stacks, on_time, late, dropped, details_dropped;
+};
+
+static void add_figures(struct windows *w, struct figures *f)
 {
-    uint64_t slots = 0, stacks = 0;
+    f->bytes += windows_bytes(w);
     pthread_mutex_lock(&w->lock);
     for (uint32_t i = 0; i < w->options.slots; i++) {
         const struct profile *p = w->slots[i].profile;
         if (!p)
             continue;
-        slots++;
-        stacks += p->stack_count;
+        f->slots++;
+        f->stacks += p->stack_count;
     }
-    uint64_t on_time = w->on_time, late = w->late, dropped = w->dropped;
+    f->on_time += w->on_time;
+    f->late += w->late;
+    f->dropped += w->dropped;
+    f->details_dropped += w->details_dropped;
     pthread_mutex_unlock(&w->lock);
+}
 
+void windows_metrics(struct windows *const *windows, size_t count, struct metric_set *set)
+{
+    struct figures f = {0};
+    for (size_t i = 0; i < count; i++)
+        add_figures(windows[i], &f);
     metric_add(set, "sonde_self_window_bytes", METRIC_GAUGE, "bytes",
-               "Memory held by the profiles of the last minutes.", windows_bytes(w), METRIC_NO_LABELS);
+               "Memory held by the profiles of the last minutes.", f.bytes, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_window_slots", METRIC_GAUGE, "",
-               "Slots of the last minutes that hold samples.", slots, METRIC_NO_LABELS);
+               "Slots of the last minutes that hold samples.", f.slots, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_window_stacks", METRIC_GAUGE, "", "Distinct stacks, added up over slots.",
-               stacks, METRIC_NO_LABELS);
+               f.stacks, METRIC_NO_LABELS);
     const char *name = "sonde_self_window_samples";
     const char *help =
         "Samples put into the last minutes: on time, late (counted in the oldest slot), dropped because a slot was full.";
-    metric_add(set, name, METRIC_COUNTER, "", help, on_time, METRIC_LABELS({"result", "on_time"}));
-    metric_add(set, name, METRIC_COUNTER, "", help, late, METRIC_LABELS({"result", "late"}));
-    metric_add(set, name, METRIC_COUNTER, "", help, dropped, METRIC_LABELS({"result", "dropped"}));
+    metric_add(set, name, METRIC_COUNTER, "", help, f.on_time, METRIC_LABELS({"result", "on_time"}));
+    metric_add(set, name, METRIC_COUNTER, "", help, f.late, METRIC_LABELS({"result", "late"}));
+    metric_add(set, name, METRIC_COUNTER, "", help, f.dropped, METRIC_LABELS({"result", "dropped"}));
+    metric_add(set, "sonde_self_window_details_dropped", METRIC_COUNTER, "",
+               "Slots of the last minutes of which is no longer known when in them a sample was.", f.details_dropped,
+               METRIC_NO_LABELS);
 }

@@ -42,12 +42,16 @@ static const char *reason_of_call(int number)
     }
 }
 
-static const char *reason_of(const struct off_cpu_wait *wait, const struct wait_frames *frames)
+const char *off_cpu_reason(const struct off_cpu_wait *wait, const struct sample *s)
 {
+    struct wait_frames frames = {0};
+    for (size_t i = 0; i < s->frame_count && frames.kernel_count < array_size(frames.kernel); i++)
+        if (s->frames[i].kind == FRAME_KERNEL)
+            frames.kernel[frames.kernel_count++] = s->frames[i];
     const struct request_wait w = {.syscall = wait->syscall, .object = wait->object, .state = wait->state};
     if (wait->state & REQUEST_WAIT_STOPPED)
         return "stopped";
-    switch (wait_kind(&w, frames)) {
+    switch (wait_kind(&w, &frames)) {
     case REQUEST_PART_DISK:
         return "disk";
     case REQUEST_PART_LOCK:
@@ -64,18 +68,97 @@ static const char *reason_of(const struct off_cpu_wait *wait, const struct wait_
 
 const char *off_cpu_text(const struct off_cpu_wait *wait, const struct sample *s, char out[OFF_CPU_TEXT_BYTES])
 {
-    struct wait_frames frames = {0};
+    const char *reason = off_cpu_reason(wait, s);
     char call[32];
     bool has_user = false;
-    for (size_t i = 0; i < s->frame_count; i++) {
+    for (size_t i = 0; i < s->frame_count; i++)
         has_user |= s->frames[i].kind != FRAME_KERNEL;
-        if (s->frames[i].kind == FRAME_KERNEL && frames.kernel_count < array_size(frames.kernel))
-            frames.kernel[frames.kernel_count++] = s->frames[i];
-    }
-    const char *reason = reason_of(wait, &frames);
     if (wait->syscall >= 0)
         snprintf(out, OFF_CPU_TEXT_BYTES, "[%s: %s]", reason, syscall_name(wait->syscall, call, sizeof(call)));
     else
         snprintf(out, OFF_CPU_TEXT_BYTES, has_user ? "[%s: page fault]" : "[%s: kernel thread]", reason);
+    return out;
+}
+
+/* ---- who ended the wait ---- */
+
+static bool begins_with_one_of(const struct frame *frame, const char *const *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (frame->kind == FRAME_KERNEL && strncmp(frame->function, names[i], strlen(names[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Where the processor comes in: x86-64, arm64; since 5.10. */
+static bool is_entry(const struct frame *frame)
+{
+    static const char *const names[] = {"asm_sysvec_", "asm_common_interrupt", "asm_spurious_interrupt", "asm_exc_nmi", "ret_from_intr",
+                                        "el1h_64_irq", "el0t_64_irq", "el0t_32_irq", "el1_irq", "el0_irq"};
+    return begins_with_one_of(frame, names, array_size(names));
+}
+
+/* Where a thread that is about to leave the kernel's network, say, does what interrupts and itself have left to do. */
+static bool is_softirq_entry(const struct frame *frame)
+{
+    static const char *const names[] = {"do_softirq.", "__local_bh_enable_ip"};
+    return begins_with_one_of(frame, names, array_size(names)) || strcmp(frame->function, "do_softirq") == 0;
+}
+
+static bool serves_softirq(const struct frame *frame)
+{
+    static const char *const names[] = {"__do_softirq", "handle_softirqs", "__softirqentry_text_start"};
+    return begins_with_one_of(frame, names, array_size(names));
+}
+
+/* The queue of packets from this very machine, on this CPU: a thread that sends one there, and so works it off, is who woke. */
+static bool is_own_packet(const struct frame *frame)
+{
+    static const char *const names[] = {"process_backlog", "__process_backlog"};
+    return begins_with_one_of(frame, names, array_size(names));
+}
+
+static size_t count_kernel(const struct sample *s)
+{
+    size_t n = 0;
+    while (n < s->frame_count && (s->frames[n].kind == FRAME_KERNEL || s->frames[n].kind == FRAME_BPF))
+        n++;
+    return n;
+}
+
+/* With the frames of `is_part` that follow one another from the first on; 0: there are none. */
+static size_t end_of(const struct frame *frames, size_t count, bool (*is_part)(const struct frame *))
+{
+    size_t i = 0;
+    while (i < count && !is_part(&frames[i]))
+        i++;
+    if (i == count)
+        return 0;
+    while (i < count && is_part(&frames[i]))
+        i++;
+    return i;
+}
+
+size_t off_cpu_waker_frames(unsigned waker, const struct sample *s, bool *ret_is_interrupt)
+{
+    const size_t kernel = count_kernel(s), entry = end_of(s->frames, kernel, is_entry), softirq = end_of(s->frames, kernel, is_softirq_entry);
+    const bool in_softirq = waker == OFF_CPU_WAKER_SOFTIRQ || (waker == OFF_CPU_WAKER_UNTOLD && end_of(s->frames, kernel, serves_softirq));
+    const bool is_own = softirq && (!entry || softirq < entry) && end_of(s->frames, softirq, is_own_packet);
+    *ret_is_interrupt = waker == OFF_CPU_WAKER_INTERRUPT || (in_softirq && !is_own) || (waker == OFF_CPU_WAKER_UNTOLD && entry);
+    if (!*ret_is_interrupt)
+        return s->frame_count;
+    if (entry && (!softirq || entry < softirq))
+        return entry;
+    return in_softirq && softirq ? softirq : kernel;
+}
+
+const char *off_cpu_waker_text(const struct sample *s, uint32_t pid, char out[OFF_CPU_TEXT_BYTES])
+{
+    if (!s)
+        snprintf(out, OFF_CPU_TEXT_BYTES, "[woken by an interrupt]");
+    else if (s->resource->pid == pid || strcmp(s->resource->command, s->thread_name) == 0)
+        snprintf(out, OFF_CPU_TEXT_BYTES, "[woken by %s]", s->thread_name);
+    else
+        snprintf(out, OFF_CPU_TEXT_BYTES, "[woken by %s of %.24s]", s->thread_name, s->resource->command);
     return out;
 }

@@ -1,5 +1,6 @@
 /* A differential flame graph; see diff_html.h. It is the page of one profile, whose JSON has for each stack also what it had before:
- * `sonde.before` beside `weights`, both in parts of WHOLE, and `sonde.compared`, which says so. */
+ * `sonde.before` beside `weights`, both in parts of WHOLE, and `sonde.spread`, what it adds to the variance of a change (profile_diff_spread);
+ * and `sonde.compared`, which says so. */
 #include "export/diff_html.h"
 
 #include "export/html.h"
@@ -36,6 +37,12 @@ static void put_shares(struct buf *out, const struct profile_diff *d, size_t fir
                    whole > 0 ? (double)d->stacks[i].amount[side].weight / whole * WHOLE : 0);
 }
 
+static void put_spreads(struct buf *out, const struct profile_diff *d, size_t first, size_t end)
+{
+    for (size_t i = first; i < end; i++)
+        buf_printf(out, "%s%.4g", i > first ? "," : "", profile_diff_spread(d, d->stacks[i].amount));
+}
+
 static void put_process(struct buf *out, const struct profile_diff *d, size_t first, size_t end)
 {
     const uint32_t process = d->stack_names[d->stacks[first].first];
@@ -48,6 +55,8 @@ static void put_process(struct buf *out, const struct profile_diff *d, size_t fi
     put_shares(out, d, first, end, DIFF_AFTER);
     buf_puts(out, "],\n\"sonde\":{\"before\":[");
     put_shares(out, d, first, end, DIFF_BEFORE);
+    buf_puts(out, "],\"spread\":[");
+    put_spreads(out, d, first, end);
     buf_puts(out, "],\"counts\":[],\"resource\":{\"process.command\":");
     buf_put_json_string(out, name);
     buf_puts(out, "}}}");
@@ -59,7 +68,7 @@ static void put_recording(struct buf *out, const struct profile_diff *d, const c
                d->duration_ns[side]);
 }
 
-static void put_json(struct buf *out, const struct profile_diff *d)
+int diff_json_write(struct buf *out, const struct profile_diff *d)
 {
     buf_puts(out, "{\"sonde\":{\"version\":1,\"compared\":{");
     put_recording(out, d, "before", DIFF_BEFORE);
@@ -78,6 +87,7 @@ static void put_json(struct buf *out, const struct profile_diff *d)
         put_process(out, d, first, end);
     }
     buf_puts(out, "]}\n");
+    return buf_error(out);
 }
 
 int diff_html_write(struct buf *out, const struct profile_diff *d)
@@ -85,7 +95,6 @@ int diff_html_write(struct buf *out, const struct profile_diff *d)
     int r = html_put_head(out);
     if (r < 0)
         return r;
-    put_json(out, d);
-    r = html_put_tail(out);
-    return r < 0 ? r : buf_error(out);
+    r = diff_json_write(out, d);
+    return r < 0 ? r : html_put_tail(out);
 }

@@ -6,3 +6,5 @@
 #include "model/profile_diff.h"
 
 int diff_html_write(struct buf *out, const struct profile_diff *d);
+/* What is in that file: the comparison as the agent's page reads it. */
+int diff_json_write(struct buf *out, const struct profile_diff *d);

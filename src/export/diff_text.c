@@ -68,6 +68,7 @@ static void put_rows(struct buf *out, const struct profile_diff *d, const struct
 int diff_text_write(struct buf *out, const struct profile_diff *d, const struct diff_text_options *options)
 {
     _cleanup_free_ struct row *rows = calloc(d->function_count + 1, sizeof(*rows));
+    const bool is_exact = d->is_exact[DIFF_BEFORE] && d->is_exact[DIFF_AFTER];
     size_t count = 0, untold = 0;
     if (!rows)
         return -ENOMEM;
@@ -88,10 +89,12 @@ int diff_text_write(struct buf *out, const struct profile_diff *d, const struct 
                options->by_total ? "and all that it called" : "by itself", "change", "before", "after", "+-");
     put_rows(out, d, rows, count, options->rows);
     if (!count)
-        buf_puts(out, "      no function's share changed by more than the number of samples alone may make of it\n");
+        buf_printf(out, "      no function's share changed%s\n", is_exact ? "" : " by more than chance among the samples may make of it");
     if (untold)
-        buf_printf(out, "%8s %zu changed by less than the number of samples can tell (+-, three standard deviations; --all shows them)\n", "...",
+        buf_printf(out, "%8s %zu changed by less than chance among the samples may make of it (+-, three standard deviations; --all shows them)\n", "...",
                    untold);
+    if (is_exact)
+        buf_puts(out, "\nEvery event was counted, none sampled: these figures are exact. What other recordings would have is not known from two.\n");
     return buf_error(out);
 }
 

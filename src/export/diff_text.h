@@ -10,7 +10,7 @@
 
 struct diff_text_options {
     bool by_total; /* with all that a function called; else by itself */
-    bool all;      /* also what changed by less than the number of samples can tell */
+    bool all;      /* also what changed by less than chance may make of it */
     bool is_time;  /* weights are nanoseconds */
     size_t rows;   /* at most */
 };

@@ -1,5 +1,5 @@
 /* Folded stacks, the input of flamegraph.pl: `process;outermost;...;innermost count`, one line a distinct
- * stack; of waiting time microseconds instead of a count.
+ * stack, in periods of the sampling clock; of waiting time microseconds instead of a count, of events what they weigh.
  *
  * Lines are ordered before they are written: every text gets its rank among all texts once, and stacks are
  * compared by the ranks of their frames. Building and sorting the lines themselves would hold the whole
@@ -17,7 +17,7 @@
 struct line {
     uint32_t process; /* rank */
     uint32_t stack;
-    uint64_t count;
+    uint64_t weight; /* of a profile that says no period: samples */
 };
 
 struct folded {
@@ -71,6 +71,15 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
+/* What a line's weight is written as: samples may stand for different times (the agent samples some programs more often than others, or at
+ * less detail for a while), so that their number alone says nothing. */
+static uint64_t count_of(const struct profile *p, uint64_t weight)
+{
+    if (p->time == PROFILE_OFF_CPU_TIME || p->time == PROFILE_WALL_TIME)
+        return weight / 1000;
+    return p->time == PROFILE_CPU_TIME && p->period_ns ? (weight + p->period_ns / 2) / p->period_ns : weight;
+}
+
 static int add_texts(struct folded *f)
 {
     _cleanup_buf_ struct buf scratch = {0};
@@ -81,7 +90,9 @@ static int add_texts(struct folded *f)
         char text[FRAME_TEXT_BYTES], suffix[FRAME_TEXT_BYTES] = "";
         if (is_kernel)
             snprintf(suffix, sizeof(suffix), "_[k]");
-        else if (frame->kind == FRAME_INTERPRETED && frame->file)
+        else if (frame->inlined)
+            snprintf(suffix, sizeof(suffix), "_[i]");
+        else if (frame_kind_has_lines(frame->kind) && frame->file)
             snprintf(suffix, sizeof(suffix), " (%.*s)", FRAME_TEXT_BYTES - 4,
                      base_name(profile_text(p, frame->file)));
         int r = add_text(f, &scratch, profile_frame_text(p, frame, text), suffix, &f->frames[i]);
@@ -91,7 +102,7 @@ static int add_texts(struct folded *f)
     for (uint32_t i = 0; i < p->entry_count; i++) {
         const struct profile_entry *entry = &p->entries[i];
         struct line *line = &f->lines[i];
-        *line = (struct line){.stack = entry->stack, .count = p->time == PROFILE_CPU_TIME ? entry->count : entry->weight_ns};
+        *line = (struct line){.stack = entry->stack, .weight = p->time == PROFILE_CPU_TIME && !p->period_ns ? entry->count : entry->weight_ns};
         const char *command = profile_text(p, p->resources[entry->resource].command);
         int r = add_text(f, &scratch, command, "", &line->process);
         if (r < 0)
@@ -174,10 +185,10 @@ static int folded_write(const struct profile *p, struct buf *out)
     qsort_r(f.lines, p->entry_count, sizeof(*f.lines), compare_lines, &f);
     for (uint32_t i = 0; i < p->entry_count;) {
         const struct line *first = &f.lines[i];
-        uint64_t count = 0;
+        uint64_t weight = 0;
         for (; i < p->entry_count && compare_lines(first, &f.lines[i], &f) == 0; i++)
-            count += f.lines[i].count;
-        write_line(&f, first, p->time == PROFILE_CPU_TIME ? count : count / 1000, out);
+            weight += f.lines[i].weight;
+        write_line(&f, first, count_of(p, weight), out);
     }
     return buf_error(out);
 }

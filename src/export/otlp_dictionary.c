@@ -7,9 +7,6 @@
 
 enum { LINK_TRACE_ID = 1, LINK_SPAN_ID };
 
-#define ROW_TAG_BYTES  1
-#define LINK_ROW_BYTES 28
-
 void otlp_dictionary_clear(struct otlp_dictionary *d)
 {
     for (size_t i = 0; i < OTLP_TABLES; i++) {
@@ -23,19 +20,9 @@ int otlp_dictionary_reset(struct otlp_dictionary *d)
 {
     otlp_dictionary_clear(d);
     d->error = 0;
-    d->bytes = OTLP_TABLES * (ROW_TAG_BYTES + 1) + LINK_ROW_BYTES; /* rows 0 */
     for (size_t i = 0; i < OTLP_TABLES && d->error == 0; i++)
         d->error = strings_new(&d->rows[i]);
     return d->error;
-}
-
-/* Of a length, as a varint. */
-static size_t length_bytes(size_t size)
-{
-    size_t bytes = 1;
-    for (; size >= 0x80; size >>= 7)
-        bytes++;
-    return bytes;
 }
 
 static uint32_t put(struct otlp_dictionary *d, enum otlp_table table, const char *data, size_t size)
@@ -43,12 +30,9 @@ static uint32_t put(struct otlp_dictionary *d, enum otlp_table table, const char
     struct strings *rows = d->rows[table - 1];
     if (d->error || size == 0)
         return 0;
-    const uint32_t before = strings_count(rows);
     const uint32_t row = strings_add_n(rows, data, size); /* which ends long before INT32_MAX rows */
     if (row == 0)
         d->error = -ENOMEM;
-    if (strings_count(rows) != before)
-        d->bytes += ROW_TAG_BYTES + length_bytes(size) + size;
     return row;
 }
 
@@ -70,14 +54,6 @@ uint32_t otlp_dictionary_put_text(struct otlp_dictionary *d, const char *text)
     return put(d, OTLP_STRING, d->text.data, d->text.size);
 }
 
-struct otlp_dictionary_mark otlp_dictionary_mark(const struct otlp_dictionary *d)
-{
-    struct otlp_dictionary_mark mark;
-    for (size_t i = 0; i < OTLP_TABLES; i++)
-        mark.counts[i] = strings_count(d->rows[i]);
-    return mark;
-}
-
 static void write_no_link(struct buf *out)
 {
     static const char zeros[16];
@@ -87,11 +63,10 @@ static void write_no_link(struct buf *out)
     protobuf_put_message(out, OTLP_LINK, &row);
 }
 
-void otlp_dictionary_write(const struct otlp_dictionary *d, const struct otlp_dictionary_mark *mark,
-                           struct buf *out)
+void otlp_dictionary_write(const struct otlp_dictionary *d, struct buf *out)
 {
     for (size_t i = 0; i < OTLP_TABLES; i++)
-        for (uint32_t row = 0; row < mark->counts[i]; row++) {
+        for (uint32_t row = 0; row < strings_count(d->rows[i]); row++) {
             if (i + 1 == OTLP_LINK && row == 0)
                 write_no_link(out);
             else

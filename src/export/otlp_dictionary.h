@@ -23,14 +23,8 @@ enum otlp_table { /* values: field numbers of ProfilesDictionary */
 
 struct otlp_dictionary {
     struct strings *rows[OTLP_TABLES];
-    size_t bytes; /* of all rows, as they will be written */
     struct buf text;
     int error; /* the first; it sticks */
-};
-
-/* How far the tables were filled at some moment. */
-struct otlp_dictionary_mark {
-    uint32_t counts[OTLP_TABLES];
 };
 
 /* Empty tables; also in place of those that are there. -ENOMEM. */
@@ -43,7 +37,5 @@ uint32_t otlp_dictionary_put(struct otlp_dictionary *d, enum otlp_table table, s
 /* In UTF-8, whatever it was. */
 uint32_t otlp_dictionary_put_text(struct otlp_dictionary *d, const char *text);
 
-struct otlp_dictionary_mark otlp_dictionary_mark(const struct otlp_dictionary *d);
-/* ProfilesDictionary with the rows that there were at the mark. */
-void otlp_dictionary_write(const struct otlp_dictionary *d, const struct otlp_dictionary_mark *mark,
-                           struct buf *out);
+/* ProfilesDictionary. */
+void otlp_dictionary_write(const struct otlp_dictionary *d, struct buf *out);

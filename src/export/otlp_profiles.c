@@ -1,7 +1,9 @@
-/* See otlp_profiles.h. Entries go in order of their processes. Each is put into the packet at hand, and where
- * that has become too large, the packet goes out as it was before, and a new one begins with that entry: the
- * tables only grow, so that what it was before is a count of rows in each (otlp_dictionary.h). One whose
- * moments are more than a packet goes in pieces, a packet each. */
+/* See otlp_profiles.h. Entries go in order of their processes, all into one packet; where that is too large, it is made anew as several,
+ * of equal parts of them. An entry whose moments are more than a packet goes in parts, too, a packet each.
+ *
+ * A packet is made for gzip to find much in it, as it goes out by gzip: what is alike stands side by side. Locations go by their
+ * addresses, so that these begin alike, and functions and their names, which often begin alike, too, in the order of the locations;
+ * stacks by their callers (docs/decisions/0012-otlp-sending.md). */
 #include "export/otlp_profiles.h"
 
 #include "export/otlp_dictionary.h"
@@ -37,24 +39,25 @@ enum { KEY_VALUE_KEY = 1, KEY_VALUE_VALUE }; /* KeyValue, with the key itself */
 enum { ANY_VALUE_STRING = 1, ANY_VALUE_INT = 3 };
 enum { SCOPE_NAME = 1, SCOPE_VERSION };
 
-#define FRAMING_BYTES 192 /* at most: what stands around samples, resource and dictionary */
+#define LABEL_PREFIX "process.context.label."
+#define ROW_NEEDED   UINT32_MAX /* of the packet, and not there yet */
+#define GRAIN_NS     (1ull << 16) /* of times: finer is nothing but noise, of two bytes a sample */
 
 struct writer {
     const struct profile *p;
     const struct otlp_profiles_options *o;
-    uint64_t start_ns, end_ns;    /* Unix; all moments lie between */
-    uint32_t *order;              /* entries, by their resources */
+    uint64_t start_ns, end_ns; /* Unix; all moments lie between */
+    uint32_t *order;           /* entries, by their resources */
+    uint32_t *frame_order, *stack_order;
     uint32_t *moments;            /* rows of p->moments, by their entries */
     uint32_t *first_moment;       /* of each entry, in `moments`; one more at the end */
-    uint32_t *locations, *stacks; /* of frames and stacks: 1 + their number in the packet; 0: not there yet */
+    uint32_t *locations, *stacks; /* of frames and stacks: their number in the packet; 0: not of the packet */
 
     struct otlp_dictionary dictionary;
-    struct buf done;     /* ResourceProfiles of the packet that are finished */
+    struct buf packet;   /* the ResourceProfiles that are finished */
     struct buf resource; /* Resource of the one at hand */
     struct buf samples;  /* Profile.samples of the one at hand */
-    struct buf message, part, inner;
-    uint64_t packet_samples; /* with those at hand */
-    uint64_t at_hand;        /* of the resource at hand */
+    struct buf message, part, inner, key;
     uint32_t packet_profiles;
     uint64_t packets;
 };
@@ -62,22 +65,25 @@ struct writer {
 static void writer_clear(struct writer *w)
 {
     free(w->order);
+    free(w->frame_order);
+    free(w->stack_order);
     free(w->moments);
     free(w->first_moment);
     free(w->locations);
     free(w->stacks);
     otlp_dictionary_clear(&w->dictionary);
-    buf_clear(&w->done);
+    buf_clear(&w->packet);
     buf_clear(&w->resource);
     buf_clear(&w->samples);
     buf_clear(&w->message);
     buf_clear(&w->part);
     buf_clear(&w->inner);
+    buf_clear(&w->key);
 }
 
 static int writer_error(const struct writer *w)
 {
-    const struct buf *const bufs[] = {&w->done, &w->resource, &w->samples, &w->message, &w->part, &w->inner};
+    const struct buf *const bufs[] = {&w->packet, &w->resource, &w->samples, &w->message, &w->part, &w->inner, &w->key};
     for (size_t i = 0; i < array_size(bufs); i++)
         if (buf_error(bufs[i]) < 0)
             return buf_error(bufs[i]);
@@ -144,17 +150,14 @@ static uint32_t put_function(struct writer *w, const struct profile_frame *frame
     return otlp_dictionary_put(&w->dictionary, OTLP_FUNCTION, &w->message);
 }
 
-/* Of the interpreters that frames come from there is one so far. */
+/* The first interpreter's kind has a more general name in the other outputs. */
 static const char *type_of(const struct profile_frame *frame)
 {
     return frame->kind == FRAME_INTERPRETED ? "cpython" : frame_kind_name(frame->kind);
 }
 
-static uint32_t put_location(struct writer *w, uint32_t number)
+static uint32_t put_location(struct writer *w, const struct profile_frame *frame)
 {
-    const struct profile_frame *frame = &w->p->frames[number];
-    if (w->locations[number])
-        return w->locations[number] - 1;
     const uint32_t mapping = put_mapping(w, frame), function = put_function(w, frame);
     const uint32_t type = put_attribute(w, "profile.frame.type", type_of(frame), 0);
     protobuf_put_number(&w->message, LOCATION_MAPPING, mapping);
@@ -166,23 +169,15 @@ static uint32_t put_location(struct writer *w, uint32_t number)
     }
     protobuf_varint(&w->part, type);
     protobuf_put_message(&w->message, LOCATION_ATTRIBUTES, &w->part);
-    const uint32_t row = otlp_dictionary_put(&w->dictionary, OTLP_LOCATION, &w->message);
-    w->locations[number] = row + 1;
-    return row;
+    return otlp_dictionary_put(&w->dictionary, OTLP_LOCATION, &w->message);
 }
 
-static uint32_t put_stack(struct writer *w, uint32_t number)
+static uint32_t put_stack(struct writer *w, const struct profile_stack *stack)
 {
-    const struct profile_stack *stack = &w->p->stacks[number];
-    _cleanup_buf_ struct buf row = {0}, indices = {0};
-    if (w->stacks[number])
-        return w->stacks[number] - 1;
-    for (uint32_t i = 0; i < stack->count; i++)
-        protobuf_varint(&indices, put_location(w, w->p->stack_frames[stack->first + i]));
-    protobuf_put_message(&row, STACK_LOCATIONS, &indices);
-    const uint32_t found = otlp_dictionary_put(&w->dictionary, OTLP_STACK, &row);
-    w->stacks[number] = found + 1;
-    return found;
+    for (uint32_t i = stack->first; i < stack->first + stack->count; i++)
+        protobuf_varint(&w->part, w->locations[w->p->stack_frames[i]]);
+    protobuf_put_message(&w->message, STACK_LOCATIONS, &w->part);
+    return otlp_dictionary_put(&w->dictionary, OTLP_STACK, &w->message);
 }
 
 static void put_big_endian(uint64_t number, uint8_t *to)
@@ -204,25 +199,30 @@ static uint32_t put_link(struct writer *w, const struct trace_link *link)
 
 /* ---- samples ---- */
 
-/* An entry, or some of its moments: rows of w->moments, from the first to before the end. */
-struct piece {
-    uint32_t number, first, end;
-    uint64_t samples;
+/* Entries; of a single one perhaps some of its moments. */
+struct part {
+    uint32_t first, end;               /* in w->order */
+    uint32_t first_moment, end_moment; /* in w->moments, of a single one */
 };
 
-static void put_values(struct writer *w, const struct piece *piece)
+static uint64_t time_of(const struct profile_moment *moment)
+{
+    return moment->unix_ns - moment->unix_ns % GRAIN_NS;
+}
+
+static void put_values(struct writer *w, uint32_t number, uint32_t first, uint32_t end)
 {
     const struct profile *p = w->p;
     if (!p->moment_count) {
-        protobuf_varint(&w->part, p->entries[piece->number].weight_ns);
+        protobuf_varint(&w->part, p->entries[number].weight_ns);
         protobuf_put_message(&w->message, SAMPLE_VALUES, &w->part);
         return;
     }
-    for (uint32_t i = piece->first; i < piece->end; i++)
+    for (uint32_t i = first; i < end; i++)
         protobuf_varint(&w->part, p->moments[w->moments[i]].weight_ns);
     protobuf_put_message(&w->message, SAMPLE_VALUES, &w->part);
-    for (uint32_t i = piece->first; i < piece->end; i++) {
-        const uint64_t time_ns = p->moments[w->moments[i]].unix_ns;
+    for (uint32_t i = first; i < end; i++) {
+        const uint64_t time_ns = time_of(&p->moments[w->moments[i]]);
         uint8_t bytes[8];
         for (int b = 0; b < 8; b++)
             bytes[b] = (uint8_t)(time_ns >> 8 * b);
@@ -231,26 +231,41 @@ static void put_values(struct writer *w, const struct piece *piece)
     protobuf_put_message(&w->message, SAMPLE_TIMESTAMPS, &w->part);
 }
 
-static void put_sample(struct writer *w, const struct piece *piece)
+/* Into `indices`. Under a prefix that others use too, as long as there is no convention: a program may name a label as it likes. */
+static void put_labels(struct writer *w, const struct profile_stack *set, struct buf *indices)
 {
-    const struct profile_entry *entry = &w->p->entries[piece->number];
+    const struct profile *p = w->p;
+    for (uint32_t i = set->first; i < set->first + set->count; i += 2) {
+        w->key.size = 0;
+        if (buf_printf(&w->key, LABEL_PREFIX "%s", profile_text(p, p->label_texts[i])) == 0)
+            protobuf_varint(indices, put_attribute(w, w->key.data, profile_text(p, p->label_texts[i + 1]), 0));
+    }
+}
+
+/* With its moments from the first to before the end. */
+static void put_sample(struct writer *w, uint32_t number, uint32_t first, uint32_t end)
+{
+    const struct profile_entry *entry = &w->p->entries[number];
     const char *thread = profile_text(w->p, entry->thread_name);
-    const uint32_t stack = put_stack(w, entry->stack);
     const uint32_t link = entry->link ? put_link(w, &w->p->links[entry->link - 1]) : 0;
     const uint32_t id = put_attribute(w, "thread.id", NULL, entry->tid);
     const uint32_t name = *thread ? put_attribute(w, "thread.name", thread, 0) : 0;
-    protobuf_put_number(&w->message, SAMPLE_STACK, stack);
-    protobuf_varint(&w->part, id);
+    _cleanup_buf_ struct buf indices = {0};
+    protobuf_varint(&indices, id);
     if (name)
-        protobuf_varint(&w->part, name);
-    protobuf_put_message(&w->message, SAMPLE_ATTRIBUTES, &w->part);
+        protobuf_varint(&indices, name);
+    if (entry->labels)
+        put_labels(w, &w->p->labels[entry->labels - 1], &indices);
+    protobuf_put_number(&w->message, SAMPLE_STACK, w->stacks[entry->stack]);
+    protobuf_put_message(&w->message, SAMPLE_ATTRIBUTES, &indices);
     protobuf_put_number(&w->message, SAMPLE_LINK, link);
-    put_values(w, piece);
+    put_values(w, number, first, end);
     protobuf_put_message(&w->samples, PROFILE_SAMPLES, &w->message);
 }
 
 /* ---- resources ---- */
 
+/* With its texts, which could be numbers of the dictionary's strings: OpenTelemetry's Collector takes such packets, and does not look them up. */
 static void put_resource_attribute(struct writer *w, const char *key, const char *text, uint64_t number)
 {
     if (text)
@@ -268,36 +283,40 @@ static void begin_resource(struct writer *w, uint32_t number)
     const struct resource resource = profile_resource_of(w->p, row);
     struct resource_attribute attributes[RESOURCE_ATTRIBUTES_MAX];
     const int count = resource_attributes(&resource, attributes);
-    w->resource.size = 0;
     put_resource_attribute(w, "process.pid", NULL, row->pid);
     if (row->parent_pid)
         put_resource_attribute(w, "process.parent_pid", NULL, row->parent_pid);
     for (int i = 0; i < count; i++)
         put_resource_attribute(w, attributes[i].key, attributes[i].value, 0);
+    struct resource_other other;
+    for (struct resource_position at = {0}; resource_next_of_both(&resource, &at, &other);)
+        put_resource_attribute(w, other.key, other.is_integer ? NULL : other.text, (uint64_t)other.integer);
     if (w->o->host_name[0])
         put_resource_attribute(w, "host.name", w->o->host_name, 0);
 }
 
 static void put_value_type(struct writer *w, uint32_t field)
 {
-    protobuf_put_number(&w->part, VALUE_TYPE_TYPE, otlp_dictionary_put_text(&w->dictionary, "cpu"));
-    protobuf_put_number(&w->part, VALUE_TYPE_UNIT, otlp_dictionary_put_text(&w->dictionary, "nanoseconds"));
+    protobuf_put_number(&w->part, VALUE_TYPE_TYPE, otlp_dictionary_put_text(&w->dictionary, profile_type(w->p)));
+    protobuf_put_number(&w->part, VALUE_TYPE_UNIT, otlp_dictionary_put_text(&w->dictionary, profile_unit(w->p)));
     protobuf_put_message(&w->message, field, &w->part);
 }
 
-/* The same for the same window and place in it, so that a receiver may know one that it was sent twice. */
+/* The same for the same window and place in it, so that a receiver may know one that it was sent twice. Those of a packet begin alike. */
 static void put_profile_id(struct writer *w)
 {
-    const uint64_t key[] = {w->start_ns, w->end_ns, w->packets, w->packet_profiles};
+    const uint64_t key[] = {w->start_ns, w->end_ns, w->packets, w->p->time};
     const XXH128_hash_t hash = XXH3_128bits_withSeed(key, sizeof(key), w->o->id_seed);
-    protobuf_put_bytes(&w->message, PROFILE_PROFILE_ID, &hash, sizeof(hash));
+    uint8_t id[16], number[8];
+    memcpy(id, &hash, sizeof(id));
+    put_big_endian(w->packet_profiles, number);
+    memcpy(id + 12, number + 4, 4);
+    protobuf_put_bytes(&w->message, PROFILE_PROFILE_ID, id, sizeof(id));
 }
 
 /* ResourceProfiles around the samples at hand. */
 static void end_resource(struct writer *w)
 {
-    if (w->at_hand == 0)
-        return;
     _cleanup_buf_ struct buf scope_profiles = {0}, resource_profiles = {0};
     protobuf_put_bytes(&w->part, SCOPE_NAME, "sonde", 5);
     protobuf_put_bytes(&w->part, SCOPE_VERSION, SONDE_VERSION, strlen(SONDE_VERSION));
@@ -305,154 +324,160 @@ static void end_resource(struct writer *w)
 
     put_value_type(w, PROFILE_SAMPLE_TYPE);
     buf_append(&w->message, w->samples.data, w->samples.size);
+    w->samples.size = 0;
     protobuf_put_fixed64(&w->message, PROFILE_TIME_UNIX_NANO, w->start_ns);
     protobuf_put_number(&w->message, PROFILE_DURATION_NANO, w->end_ns - w->start_ns);
-    put_value_type(w, PROFILE_PERIOD_TYPE);
+    if (w->p->time == PROFILE_CPU_TIME)
+        put_value_type(w, PROFILE_PERIOD_TYPE);
     protobuf_put_number(&w->message, PROFILE_PERIOD, w->p->period_ns);
     put_profile_id(w);
     protobuf_put_message(&scope_profiles, SCOPE_PROFILES_PROFILES, &w->message);
 
-    protobuf_put_bytes(&resource_profiles, RESOURCE_PROFILES_RESOURCE, w->resource.data, w->resource.size);
+    protobuf_put_message(&resource_profiles, RESOURCE_PROFILES_RESOURCE, &w->resource);
     protobuf_put_message(&resource_profiles, RESOURCE_PROFILES_SCOPE_PROFILES, &scope_profiles);
-    protobuf_put_message(&w->done, REQUEST_RESOURCE_PROFILES, &resource_profiles);
-    w->samples.size = 0;
-    w->packet_samples += w->at_hand;
-    w->at_hand = 0;
+    protobuf_put_message(&w->packet, REQUEST_RESOURCE_PROFILES, &resource_profiles);
     w->packet_profiles++;
 }
 
 /* ---- packets ---- */
 
-static int begin_packet(struct writer *w)
+/* Rows of all the frames and stacks of the packet, before its samples. */
+static void put_stacks(struct writer *w, const struct part *part)
 {
-    memset(w->locations, 0, (w->p->frame_count + 1) * sizeof(*w->locations));
-    memset(w->stacks, 0, (w->p->stack_count + 1) * sizeof(*w->stacks));
-    w->done.size = w->samples.size = 0;
-    w->packet_samples = w->at_hand = 0;
-    w->packet_profiles = 0;
-    int r = otlp_dictionary_reset(&w->dictionary);
-    otlp_dictionary_put_text(&w->dictionary, "cpu"); /* which every profile has */
-    otlp_dictionary_put_text(&w->dictionary, "nanoseconds");
-    return r < 0 ? r : w->dictionary.error;
+    const struct profile *p = w->p;
+    memset(w->locations, 0, (p->frame_count + 1) * sizeof(*w->locations));
+    memset(w->stacks, 0, (p->stack_count + 1) * sizeof(*w->stacks));
+    for (uint32_t i = part->first; i < part->end; i++) {
+        const uint32_t number = p->entries[w->order[i]].stack;
+        const struct profile_stack *stack = &p->stacks[number];
+        w->stacks[number] = ROW_NEEDED;
+        for (uint32_t k = stack->first; k < stack->first + stack->count; k++)
+            w->locations[p->stack_frames[k]] = ROW_NEEDED;
+    }
+    for (uint32_t i = 0; i < p->frame_count; i++)
+        if (w->locations[w->frame_order[i]])
+            w->locations[w->frame_order[i]] = put_location(w, &p->frames[w->frame_order[i]]);
+    for (uint32_t i = 0; i < p->stack_count; i++)
+        if (w->stacks[w->stack_order[i]])
+            w->stacks[w->stack_order[i]] = put_stack(w, &p->stacks[w->stack_order[i]]);
 }
 
-/* With the rows that were there at the mark. */
-static int end_packet(struct writer *w, const struct otlp_dictionary_mark *mark,
-                      const struct otlp_profiles_sink *sink)
+/* Into w->packet. */
+static int make_packet(struct writer *w, const struct part *part)
 {
-    end_resource(w);
-    if (w->packet_samples == 0)
-        return writer_error(w);
-    otlp_dictionary_write(&w->dictionary, mark, &w->message);
-    protobuf_put_message(&w->done, REQUEST_DICTIONARY, &w->message);
-    int r = writer_error(w);
+    const struct profile *p = w->p;
+    const bool is_one = part->end - part->first == 1;
+    w->packet.size = 0;
+    w->packet_profiles = 0;
+    int r = otlp_dictionary_reset(&w->dictionary);
     if (r < 0)
         return r;
-    const struct otlp_profiles_packet packet = {.data = w->done.data,
-                                                .size = w->done.size,
-                                                .samples = w->packet_samples,
+    put_stacks(w, part);
+    for (uint32_t i = part->first; i < part->end; i++) {
+        const uint32_t number = w->order[i], resource = p->entries[number].resource;
+        if (i == part->first || resource != p->entries[w->order[i - 1]].resource)
+            begin_resource(w, resource);
+        put_sample(w, number, is_one ? part->first_moment : w->first_moment[number],
+                   is_one ? part->end_moment : w->first_moment[number + 1]);
+        if (i + 1 == part->end || resource != p->entries[w->order[i + 1]].resource)
+            end_resource(w);
+    }
+    otlp_dictionary_write(&w->dictionary, &w->message);
+    protobuf_put_message(&w->packet, REQUEST_DICTIONARY, &w->message);
+    return writer_error(w);
+}
+
+static struct part entries_from(const struct writer *w, uint32_t first, uint32_t end)
+{
+    const uint32_t number = w->order[first];
+    return (struct part){first, end, w->first_moment[number], w->first_moment[number + 1]};
+}
+
+static uint64_t samples_of(const struct writer *w, const struct part *part)
+{
+    const uint32_t number = w->order[part->first];
+    uint64_t samples = 0;
+    if (part->end - part->first == 1 && part->end_moment - part->first_moment < w->first_moment[number + 1] - w->first_moment[number])
+        return part->end_moment - part->first_moment;
+    for (uint32_t i = part->first; i < part->end; i++)
+        samples += w->p->entries[w->order[i]].count;
+    return samples;
+}
+
+static int write_part(struct writer *w, const struct part *part, const struct otlp_profiles_sink *sink, uint64_t *too_large);
+
+/* Some of the moments of one entry in so many parts, or as many as there can be. */
+static int write_moments(struct writer *w, const struct part *part, uint64_t parts, const struct otlp_profiles_sink *sink,
+                         uint64_t *too_large)
+{
+    const uint64_t count = part->end_moment - part->first_moment;
+    int r = 0;
+    parts = parts < count ? parts : count;
+    for (uint64_t i = 0; i < parts && r == 0; i++) {
+        const struct part one = {part->first, part->end, part->first_moment + (uint32_t)(count * i / parts),
+                                 part->first_moment + (uint32_t)(count * (i + 1) / parts)};
+        r = write_part(w, &one, sink, too_large);
+    }
+    return r;
+}
+
+static uint32_t moments_of(const struct writer *w, uint32_t at)
+{
+    const uint32_t number = w->order[at], count = w->first_moment[number + 1] - w->first_moment[number];
+    return count ? count : 1;
+}
+
+/* Entries in parts of at most one in so many of their moments, or of one entry. */
+static int write_entries(struct writer *w, const struct part *part, uint64_t parts, const struct otlp_profiles_sink *sink,
+                         uint64_t *too_large)
+{
+    uint64_t all = 0, taken = 0;
+    uint32_t first = part->first;
+    int r = 0;
+    for (uint32_t i = part->first; i < part->end; i++)
+        all += moments_of(w, i);
+    for (uint32_t i = part->first; i < part->end && r == 0; i++) {
+        taken += moments_of(w, i);
+        if (i + 1 < part->end && taken + moments_of(w, i + 1) <= (all + parts - 1) / parts)
+            continue;
+        const struct part one = entries_from(w, first, i + 1);
+        r = write_part(w, &one, sink, too_large);
+        first = i + 1;
+        taken = 0;
+    }
+    return r;
+}
+
+/* Whether the first moment of an entry is too large by itself, for its names or its stack: then so are all others. */
+static int is_hopeless(struct writer *w, const struct part *part)
+{
+    if (part->end_moment - part->first_moment <= 1)
+        return true;
+    const struct part first = {part->first, part->end, part->first_moment, part->first_moment + 1};
+    int r = make_packet(w, &first);
+    return r < 0 ? r : w->packet.size > w->o->packet_max_bytes;
+}
+
+static int write_part(struct writer *w, const struct part *part, const struct otlp_profiles_sink *sink, uint64_t *too_large)
+{
+    int r = make_packet(w, part);
+    if (r < 0)
+        return r;
+    if (w->packet.size > w->o->packet_max_bytes) {
+        const uint64_t parts = w->packet.size / w->o->packet_max_bytes + 1;
+        if (part->end - part->first > 1)
+            return write_entries(w, part, parts, sink, too_large);
+        r = is_hopeless(w, part);
+        *too_large += r > 0 ? samples_of(w, part) : 0;
+        return r == 0 ? write_moments(w, part, parts, sink, too_large) : r < 0 ? r : 0;
+    }
+    const struct otlp_profiles_packet packet = {.data = w->packet.data,
+                                                .size = w->packet.size,
+                                                .samples = samples_of(w, part),
                                                 .profiles = w->packet_profiles};
     sink->packet(sink->context, &packet);
     w->packets++;
     return 0;
-}
-
-static bool is_too_large(const struct writer *w)
-{
-    return w->dictionary.bytes + w->done.size + w->resource.size + w->samples.size + FRAMING_BYTES >
-           w->o->packet_max_bytes;
-}
-
-/* The packet at hand goes out, with the rows that were there at the mark, and a new one begins. */
-static int next_packet(struct writer *w, const struct otlp_dictionary_mark *mark,
-                       const struct otlp_profiles_sink *sink)
-{
-    int r = end_packet(w, mark, sink);
-    return r < 0 ? r : begin_packet(w);
-}
-
-/* *ret_fits: false: not into a packet of its own either, and the one at hand is empty. */
-static int take_piece(struct writer *w, const struct piece *piece, const struct otlp_profiles_sink *sink,
-                      bool *ret_fits)
-{
-    const struct otlp_dictionary_mark mark = otlp_dictionary_mark(&w->dictionary);
-    const size_t before = w->samples.size;
-    const bool is_first = w->packet_samples == 0 && w->at_hand == 0;
-    put_sample(w, piece);
-    int r = writer_error(w);
-    if (r < 0)
-        return r;
-    *ret_fits = !is_too_large(w);
-    if (*ret_fits) {
-        w->at_hand += piece->samples;
-        return 0;
-    }
-    w->samples.size = before;
-    if (is_first)
-        return begin_packet(w);
-    r = next_packet(w, &mark, sink);
-    return r < 0 ? r : take_piece(w, piece, sink, ret_fits);
-}
-
-/* A packet has one of them at most: a profile has every sample but once. */
-static int take_in_pieces(struct writer *w, uint32_t number, const struct otlp_profiles_sink *sink,
-                          uint64_t *too_large)
-{
-    const uint32_t end = w->first_moment[number + 1];
-    uint32_t first = w->first_moment[number], size = (end - first + 1) / 2;
-    while (first < end) {
-        const uint32_t count = size < end - first ? size : end - first;
-        const struct piece piece = {number, first, first + count, count};
-        bool fits;
-        int r = take_piece(w, &piece, sink, &fits);
-        if (r == 0 && fits && piece.end < end) {
-            const struct otlp_dictionary_mark mark = otlp_dictionary_mark(&w->dictionary);
-            r = next_packet(w, &mark, sink);
-        }
-        if (r < 0)
-            return r;
-        if (!fits && count == 1) { /* it is its names, or its stack */
-            *too_large += end - first;
-            return 0;
-        }
-        first = fits ? piece.end : first;
-        size = fits ? size : (count + 1) / 2;
-    }
-    return 0;
-}
-
-static int take_entry(struct writer *w, uint32_t number, const struct otlp_profiles_sink *sink,
-                      uint64_t *too_large)
-{
-    const struct piece whole = {number, w->first_moment[number], w->first_moment[number + 1],
-                                w->p->entries[number].count};
-    bool fits;
-    int r = take_piece(w, &whole, sink, &fits);
-    if (r < 0 || fits)
-        return r;
-    if (whole.end - whole.first > 1)
-        return take_in_pieces(w, number, sink, too_large);
-    *too_large += whole.samples;
-    return 0;
-}
-
-static int write_packets(struct writer *w, const struct otlp_profiles_sink *sink, uint64_t *too_large)
-{
-    uint32_t at_hand = UINT32_MAX;
-    int r = begin_packet(w);
-    for (uint32_t i = 0; i < w->p->entry_count && r == 0; i++) {
-        const uint32_t resource = w->p->entries[w->order[i]].resource;
-        if (resource != at_hand) {
-            end_resource(w);
-            begin_resource(w, resource);
-            at_hand = resource;
-        }
-        r = take_entry(w, w->order[i], sink, too_large);
-    }
-    if (r < 0)
-        return r;
-    const struct otlp_dictionary_mark mark = otlp_dictionary_mark(&w->dictionary);
-    return end_packet(w, &mark, sink);
 }
 
 /* ---- before the first packet ---- */
@@ -463,6 +488,34 @@ static int compare_entries(const void *left, const void *right, void *profile)
     const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
     const uint32_t of_a = p->entries[a].resource, of_b = p->entries[b].resource;
     return of_a != of_b ? (of_a > of_b) - (of_a < of_b) : (a > b) - (a < b);
+}
+
+/* By their files, and there by their addresses. */
+static int compare_frames(const void *left, const void *right, void *profile)
+{
+    const struct profile *p = profile;
+    const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    const struct profile_frame *of_a = &p->frames[a], *of_b = &p->frames[b];
+    if (of_a->mapping != of_b->mapping)
+        return of_a->mapping < of_b->mapping ? -1 : 1;
+    if (of_a->address != of_b->address)
+        return of_a->address < of_b->address ? -1 : 1;
+    return (a > b) - (a < b);
+}
+
+/* From their callers on. */
+static int compare_stacks(const void *left, const void *right, void *profile)
+{
+    const struct profile *p = profile;
+    const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    uint32_t left_of_a = p->stacks[a].count, left_of_b = p->stacks[b].count;
+    while (left_of_a && left_of_b) {
+        const uint32_t of_a = p->stack_frames[p->stacks[a].first + --left_of_a];
+        const uint32_t of_b = p->stack_frames[p->stacks[b].first + --left_of_b];
+        if (of_a != of_b)
+            return of_a < of_b ? -1 : 1;
+    }
+    return left_of_a != left_of_b ? (left_of_a > left_of_b) - (left_of_a < left_of_b) : (a > b) - (a < b);
 }
 
 /* Moments by their entries, in the order in which they were added. */
@@ -487,25 +540,35 @@ static void find_span(struct writer *w)
     w->start_ns = p->start_unix_ns;
     w->end_ns = p->start_unix_ns + p->duration_ns;
     for (uint32_t i = 0; i < p->moment_count; i++) {
-        const uint64_t time_ns = p->moments[i].unix_ns;
+        const uint64_t time_ns = time_of(&p->moments[i]);
         w->start_ns = time_ns < w->start_ns ? time_ns : w->start_ns;
         w->end_ns = time_ns >= w->end_ns ? time_ns + 1 : w->end_ns;
     }
 }
 
+/* NULL: -ENOMEM. */
+static uint32_t *sorted(const struct profile *p, uint32_t count, int (*compare)(const void *, const void *, void *))
+{
+    uint32_t *numbers = calloc((size_t)count + 1, sizeof(*numbers));
+    for (uint32_t i = 0; numbers && i < count; i++)
+        numbers[i] = i;
+    if (numbers)
+        qsort_r(numbers, count, sizeof(*numbers), compare, (void *)(uintptr_t)p);
+    return numbers;
+}
+
 static int prepare(struct writer *w)
 {
     const struct profile *p = w->p;
-    w->order = calloc((size_t)p->entry_count + 1, sizeof(*w->order));
+    w->order = sorted(p, p->entry_count, compare_entries);
+    w->frame_order = sorted(p, p->frame_count, compare_frames);
+    w->stack_order = sorted(p, p->stack_count, compare_stacks);
     w->moments = calloc((size_t)p->moment_count + 1, sizeof(*w->moments));
     w->first_moment = calloc((size_t)p->entry_count + 2, sizeof(*w->first_moment));
     w->locations = calloc((size_t)p->frame_count + 1, sizeof(*w->locations));
     w->stacks = calloc((size_t)p->stack_count + 1, sizeof(*w->stacks));
-    if (!w->order || !w->moments || !w->first_moment || !w->locations || !w->stacks)
+    if (!w->order || !w->frame_order || !w->stack_order || !w->moments || !w->first_moment || !w->locations || !w->stacks)
         return -ENOMEM;
-    for (uint32_t i = 0; i < p->entry_count; i++)
-        w->order[i] = i;
-    qsort_r(w->order, p->entry_count, sizeof(*w->order), compare_entries, (void *)(uintptr_t)p);
     sort_moments(w);
     find_span(w);
     return 0;
@@ -516,9 +579,15 @@ int otlp_profiles_write(const struct profile *p, const struct otlp_profiles_opti
 {
     _cleanup_(writer_clear) struct writer w = {.p = p, .o = o};
     uint64_t too_large = 0;
+    if (!p->entry_count) {
+        *ret_too_large = 0;
+        return 0;
+    }
     int r = prepare(&w);
-    if (r == 0)
-        r = write_packets(&w, sink, &too_large);
+    if (r == 0) {
+        const struct part all = entries_from(&w, 0, p->entry_count);
+        r = write_part(&w, &all, sink, &too_large);
+    }
     if (r == 0)
         *ret_too_large = too_large;
     return r;

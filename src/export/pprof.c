@@ -5,7 +5,8 @@
  * Messages here are one level deep, so a scratch buffer for the message at hand is enough; the tests decode
  * the result with `go tool pprof` and with protoc.
  *
- * Locations are the profile's frames; functions and mappings are the distinct ones among them. Texts get
+ * Locations are the profile's frames, but for those of inlined functions, which are further lines of the location of
+ * the frame that they were inlined into; functions and mappings are the distinct ones among them. Texts get
  * numbers of their own table, because labels and generated names come in and not all of the profile's are
  * used. */
 #include "export/export.h"
@@ -24,6 +25,7 @@ struct location {
     uint32_t mapping, build_id;
     uint32_t function_id; /* from 1 */
     uint32_t mapping_id;  /* from 1; 0: none */
+    uint32_t inlined_at, inlined_count; /* in p->stack_frames: what was inlined here, innermost first */
 };
 
 struct writer {
@@ -80,6 +82,24 @@ static void write_label(struct writer *w, const char *key, const char *text, uin
     protobuf_put_message(&w->message, SAMPLE_LABEL, &w->part);
 }
 
+/* As Go's own profiler has them. */
+static void write_own_labels(struct writer *w, const struct profile_stack *set)
+{
+    const struct profile *p = w->p;
+    for (uint32_t i = set->first; i < set->first + set->count; i += 2)
+        write_label(w, profile_text(p, p->label_texts[i]), profile_text(p, p->label_texts[i + 1]), 0);
+}
+
+/* No process may say with its own attributes who it is, or whom it works for. */
+static bool is_name_of_ours(const char *key)
+{
+    static const char *const names[] = {"thread", "tid", "pid", "process", "trace_id", "span_id"};
+    for (size_t i = 0; i < array_size(names); i++)
+        if (strcmp(key, names[i]) == 0)
+            return true;
+    return false;
+}
+
 static void write_labels(struct writer *w, const struct profile_entry *entry)
 {
     const struct profile *p = w->p;
@@ -95,12 +115,18 @@ static void write_labels(struct writer *w, const struct profile_entry *entry)
         write_label(w, "trace_id", text.trace_id, 0);
         write_label(w, "span_id", text.span_id, 0);
     }
+    if (entry->labels)
+        write_own_labels(w, &p->labels[entry->labels - 1]);
     for (int i = 0; i < count; i++) {
         const char *key = attributes[i].key;
         if (strcmp(key, "process.command") == 0)
             key = "process"; /* the short name that pprof's users type */
         write_label(w, key, attributes[i].value, 0);
     }
+    struct resource_other other;
+    for (struct resource_position at = {0}; resource_next_of_both(&resource, &at, &other);)
+        if (!is_name_of_ours(other.key))
+            write_label(w, other.key, other.is_integer ? "" : other.text, (uint64_t)other.integer);
 }
 
 static void write_samples(struct writer *w)
@@ -109,8 +135,11 @@ static void write_samples(struct writer *w)
     for (uint32_t i = 0; i < p->entry_count && !w->error && !w->out->error; i++) {
         const struct profile_entry *entry = &p->entries[i];
         const struct profile_stack *stack = &p->stacks[entry->stack];
-        for (uint32_t j = 0; j < stack->count; j++)
-            protobuf_varint(&w->part, p->stack_frames[stack->first + j] + 1);
+        for (uint32_t j = 0; j < stack->count; j++) {
+            const uint32_t frame = p->stack_frames[stack->first + j];
+            if (!p->frames[frame].inlined) /* of those the frame that follows has the location */
+                protobuf_varint(&w->part, frame + 1);
+        }
         protobuf_put_message(&w->message, SAMPLE_LOCATION_ID, &w->part);
         protobuf_varint(&w->part, entry->count);
         protobuf_varint(&w->part, entry->weight_ns);
@@ -140,6 +169,22 @@ static int collect_locations(struct writer *w)
         };
     }
     return w->error;
+}
+
+/* What was inlined at each frame's place: the same in every stack that has it. */
+static void find_inlined(struct writer *w)
+{
+    const struct profile *p = w->p;
+    for (uint32_t i = 0; i < p->stack_count; i++)
+        for (uint32_t j = 0, inlined = 0; j < p->stacks[i].count; j++) {
+            const uint32_t at = p->stacks[i].first + j, frame = p->stack_frames[at];
+            inlined += p->frames[frame].inlined;
+            if (p->frames[frame].inlined)
+                continue;
+            w->locations[frame].inlined_at = at - inlined;
+            w->locations[frame].inlined_count = inlined;
+            inlined = 0;
+        }
 }
 
 static int compare_pairs(uint32_t a1, uint32_t a2, uint32_t b1, uint32_t b2)
@@ -194,7 +239,7 @@ static void write_mapping(struct writer *w, uint32_t id, uint32_t first, uint32_
 {
     const struct profile *p = w->p;
     uint64_t lowest = UINT64_MAX, highest = 0;
-    bool is_kernel = false, has_files = false, has_lines = false;
+    bool is_kernel = false, has_files = false, has_lines = false, has_inlined = false;
     for (uint32_t i = first; i < end; i++) {
         const struct profile_frame *frame = &p->frames[w->order[i]];
         lowest = frame->address < lowest ? frame->address : lowest;
@@ -202,6 +247,7 @@ static void write_mapping(struct writer *w, uint32_t id, uint32_t first, uint32_
         is_kernel = is_kernel || frame->kind == FRAME_KERNEL || frame->kind == FRAME_BPF;
         has_files = has_files || frame->file;
         has_lines = has_lines || frame->line;
+        has_inlined = has_inlined || frame->inlined;
         w->locations[w->order[i]].mapping_id = id;
     }
     uint64_t last_page = highest / PAGE_BYTES * PAGE_BYTES;
@@ -215,6 +261,7 @@ static void write_mapping(struct writer *w, uint32_t id, uint32_t first, uint32_
     protobuf_put_number(&w->message, MAPPING_HAS_FUNCTIONS, 1); /* what has no name here has none elsewhere */
     protobuf_put_number(&w->message, MAPPING_HAS_FILENAMES, has_files);
     protobuf_put_number(&w->message, MAPPING_HAS_LINE_NUMBERS, has_lines);
+    protobuf_put_number(&w->message, MAPPING_HAS_INLINE_FRAMES, has_inlined);
     protobuf_put_message(w->out, PROFILE_MAPPING, &w->message);
 }
 
@@ -253,16 +300,26 @@ static void write_mappings(struct writer *w)
     }
 }
 
+static void write_line(struct writer *w, uint32_t frame)
+{
+    protobuf_put_number(&w->part, LINE_FUNCTION_ID, w->locations[frame].function_id);
+    protobuf_put_number(&w->part, LINE_LINE, w->p->frames[frame].line);
+    protobuf_put_message(&w->message, LOCATION_LINE, &w->part);
+}
+
 static void write_locations(struct writer *w)
 {
     for (uint32_t i = 0; i < w->p->frame_count; i++) {
         const struct profile_frame *frame = &w->p->frames[i];
-        protobuf_put_number(&w->part, LINE_FUNCTION_ID, w->locations[i].function_id);
-        protobuf_put_number(&w->part, LINE_LINE, frame->line);
+        const struct location *location = &w->locations[i];
+        if (frame->inlined)
+            continue;
         protobuf_put_number(&w->message, LOCATION_ID, (uint64_t)i + 1);
-        protobuf_put_number(&w->message, LOCATION_MAPPING_ID, w->locations[i].mapping_id);
+        protobuf_put_number(&w->message, LOCATION_MAPPING_ID, location->mapping_id);
         protobuf_put_number(&w->message, LOCATION_ADDRESS, frame->address);
-        protobuf_put_message(&w->message, LOCATION_LINE, &w->part);
+        for (uint32_t j = 0; j < location->inlined_count; j++)
+            write_line(w, w->p->stack_frames[location->inlined_at + j]);
+        write_line(w, i);
         protobuf_put_message(w->out, PROFILE_LOCATION, &w->message);
     }
 }
@@ -270,11 +327,11 @@ static void write_locations(struct writer *w)
 static void write_about(struct writer *w)
 {
     const struct profile *p = w->p;
-    const char *type = profile_time_name(p->time);
-    write_value_type(w, PROFILE_SAMPLE_TYPE, profile_time_counts(p->time), "count");
-    write_value_type(w, PROFILE_SAMPLE_TYPE, type, "nanoseconds");
-    write_value_type(w, PROFILE_PERIOD_TYPE, p->time == PROFILE_WALL_TIME ? "cpu" : type, "nanoseconds");
-    protobuf_put_number(w->out, PROFILE_PERIOD, p->period_ns);
+    const char *type = profile_type(p), *unit = profile_unit(p);
+    write_value_type(w, PROFILE_SAMPLE_TYPE, profile_counts(p), "count");
+    write_value_type(w, PROFILE_SAMPLE_TYPE, type, unit);
+    write_value_type(w, PROFILE_PERIOD_TYPE, p->time == PROFILE_WALL_TIME ? "cpu" : type, unit);
+    protobuf_put_number(w->out, PROFILE_PERIOD, p->time == PROFILE_EVENTS && !p->period_ns ? 1 : p->period_ns); /* each byte is counted */
     protobuf_put_number(w->out, PROFILE_DEFAULT_SAMPLE_TYPE, put_text(w, type));
     protobuf_put_number(w->out, PROFILE_TIME_NANOS, p->start_unix_ns);
     protobuf_put_number(w->out, PROFILE_DURATION_NANOS, p->duration_ns);
@@ -290,6 +347,12 @@ static void write_about(struct writer *w)
                  (unsigned long long)p->unlinked);
         protobuf_put_number(w->out, PROFILE_COMMENT, put_text(w, text));
     }
+    if (p->unlabelled) {
+        char text[96];
+        snprintf(text, sizeof(text), "%llu samples are without their goroutine's labels: no memory was left for them",
+                 (unsigned long long)p->unlabelled);
+        protobuf_put_number(w->out, PROFILE_COMMENT, put_text(w, text));
+    }
 }
 
 /* The whole message. Texts come last: everything before adds to them. */
@@ -302,6 +365,7 @@ static int write_profile(struct writer *w)
         r = find_main_mapping(w);
     if (r < 0)
         return r;
+    find_inlined(w);
     write_about(w);
     write_samples(w);
     write_mappings(w);

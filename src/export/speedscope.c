@@ -94,6 +94,8 @@ static void write_frames(const struct writer *w)
         }
         if (frame->line)
             buf_printf(w->out, ",\"line\":%u", frame->line);
+        if (frame->inlined)
+            buf_puts(w->out, ",\"inlined\":true");
         buf_printf(w->out, ",\"kind\":\"%s\",", frame_kind_name(frame->kind));
         put_key_string(w->out, "mapping", profile_text(w->p, frame->mapping));
         if (frame->build_id) {
@@ -115,6 +117,16 @@ static void write_resource(const struct writer *w, const struct profile_resource
     for (int i = 0; i < count; i++) {
         buf_putc(w->out, ',');
         put_key_string(w->out, attributes[i].key, attributes[i].value);
+    }
+    struct resource_other other;
+    for (struct resource_position at = {0}; resource_next_of_both(&resource, &at, &other);) {
+        buf_putc(w->out, ',');
+        buf_put_json_string(w->out, other.key);
+        buf_putc(w->out, ':');
+        if (other.is_integer)
+            buf_puts(w->out, other.text);
+        else
+            buf_put_json_string(w->out, other.text);
     }
     buf_putc(w->out, '}');
 }
@@ -154,6 +166,13 @@ static void write_threads(const struct writer *w, uint32_t first, uint32_t end)
     buf_puts(w->out, "],");
 }
 
+/* It knows no unit for what is only counted. */
+static const char *speedscope_unit(const struct profile *p)
+{
+    const char *unit = profile_unit(p);
+    return strcmp(unit, "count") == 0 ? "none" : unit;
+}
+
 static void write_process(const struct writer *w, const struct process *process, uint32_t first, uint32_t end)
 {
     const struct profile *p = w->p;
@@ -163,7 +182,7 @@ static void write_process(const struct writer *w, const struct process *process,
     snprintf(name, sizeof(name), "%s (pid %u)", profile_text(p, resource->command), resource->pid);
     buf_puts(out, "{\"type\":\"sampled\",");
     put_key_string(out, "name", name);
-    buf_printf(out, ",\"unit\":\"nanoseconds\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n\"samples\":[",
+    buf_printf(out, ",\"unit\":\"%s\",\"startValue\":0,\"endValue\":%" PRIu64 ",\n\"samples\":[", speedscope_unit(p),
                process->weight_ns);
     for (uint32_t i = first; i < end; i++) {
         if (i > first)
@@ -185,6 +204,7 @@ static void write_process(const struct writer *w, const struct process *process,
 static void write_head(const struct writer *w)
 {
     const struct profile *p = w->p;
+    const bool is_time = p->time != PROFILE_EVENTS;
     uint64_t samples = 0, weight_ns = 0;
     for (uint32_t i = 0; i < p->entry_count; i++) {
         samples += p->entries[i].count;
@@ -196,13 +216,18 @@ static void write_head(const struct writer *w)
     gmtime_r(&seconds, &utc);
     if (seconds)
         strftime(when, sizeof(when), " %Y-%m-%dT%H:%M:%SZ", &utc);
-    buf_printf(
-        w->out,
-        "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"sonde " SONDE_VERSION
-        "\",\"name\":\"sonde%s\",\"activeProfileIndex\":0,\n\"sonde\":{\"version\":1,\"type\":\"%s\",\"start_time_unix_ms\":%" PRIu64
-        ",\"duration_ns\":%" PRIu64 ",\"period_ns\":%" PRIu64 ",\"samples\":%" PRIu64
-        ",\"weight_ns\":%" PRIu64 ",\"dropped\":%" PRIu64 "},\n\"shared\":{\"frames\":[",
-        when, profile_time_name(p->time), p->start_unix_ns / 1000000u, p->duration_ns, p->period_ns, samples, weight_ns, p->dropped);
+    buf_puts(w->out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"sonde " SONDE_VERSION);
+    buf_printf(w->out, "\",\"name\":\"sonde%s\",\"activeProfileIndex\":0,\n\"sonde\":{\"version\":1,", when);
+    put_key_string(w->out, "type", profile_type(p));
+    if (p->time == PROFILE_EVENTS) {
+        buf_putc(w->out, ',');
+        put_key_string(w->out, "unit", profile_unit(p));
+    }
+    buf_printf(w->out,
+               ",\"start_time_unix_ms\":%" PRIu64 ",\"duration_ns\":%" PRIu64 ",\"%s\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"%s\":%" PRIu64
+               ",\"dropped\":%" PRIu64 "},\n\"shared\":{\"frames\":[",
+               p->start_unix_ns / 1000000u, p->duration_ns, is_time ? "period_ns" : "period", p->period_ns, samples,
+               is_time ? "weight_ns" : "weight", weight_ns, p->dropped);
 }
 
 static int speedscope_write(const struct profile *whole, struct buf *out)

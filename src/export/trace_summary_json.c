@@ -45,7 +45,8 @@ static void put_model(struct buf *out, const struct trace_model_sum *m, int door
     const char *comma = "";
     buf_printf(out, "{\"frontend\":\"%s\",\"model_name\":", door == TRACE_HTTP ? "http" : "grpc");
     buf_put_json_string(out, m->name);
-    buf_printf(out, ",\"model_version\":%" PRId64 ",\"trace_count\":%" PRIu64 ",\"spans\":{", m->version, m->traces);
+    buf_printf(out, ",\"model_version\":%" PRId64 ",\"trace_count\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"cancelled\":%" PRIu64 ",\"spans\":{", m->version, m->traces,
+               m->failed, m->cancelled);
     for (int span = 0; span < TRACE_SPAN_COUNT; span++) {
         if (m->spans[span].count == 0)
             continue;

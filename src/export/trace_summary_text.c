@@ -61,7 +61,12 @@ static void put_model(struct buf *out, const struct trace_model_sum *m, int door
                   {TRACE_COMPUTE_OUTPUT, "\t\t\tOutput"}};
     buf_puts(out, "Summary for ");
     put_name(out, m->name);
-    buf_printf(out, " (%" PRId64 "): trace count = %" PRIu64 "\n", m->version, m->traces);
+    buf_printf(out, " (%" PRId64 "): trace count = %" PRIu64, m->version, m->traces);
+    if (m->failed)
+        buf_printf(out, ", %" PRIu64 " failed", m->failed);
+    if (m->cancelled)
+        buf_printf(out, ", %" PRIu64 " cancelled", m->cancelled);
+    buf_putc(out, '\n');
     if (m->spans[TRACE_INFER].count) {
         put_span(out, &m->spans[TRACE_INFER], door == TRACE_HTTP ? "HTTP infer request" : "GRPC infer request", percentiles);
         put_span(out, &m->spans[TRACE_RECEIVE], "\tReceive", percentiles);

@@ -53,6 +53,23 @@ static uint64_t count_between(struct windows *w, uint64_t from_ns, uint64_t to_n
     return fixture_count(p);
 }
 
+/* Also where there is nothing in it. */
+static void it_tells_of_which_time_it_is(void **state)
+{
+    (void)state;
+    _cleanup_(windows_freep) struct windows *w = NULL;
+    assert_int_equal(windows_new(&(struct windows_options){.slot_ns = SLOT, .slots = 4, .max_bytes = 1 << 20, .time = PROFILE_OFF_CPU_TIME}, &w), 0);
+    for (int i = 0; i < 2; i++) {
+        _cleanup_(profile_freep) struct profile *span = NULL, *region = NULL;
+        assert_int_equal(windows_snapshot(w, 0, UINT64_MAX, NULL, &span), 0);
+        assert_int_equal(windows_region(w, BASE, BASE + SLOT, NULL, &region), 0);
+        assert_string_equal(profile_type(span), "off_cpu");
+        assert_string_equal(profile_type(region), "off_cpu");
+        assert_int_equal(fixture_count(region), i);
+        assert_int_equal(add_at(w, BASE + 1, 3, "f"), 0);
+    }
+}
+
 static void nothing_yet(void **state)
 {
     (void)state;
@@ -196,7 +213,7 @@ static double metric_value(struct windows *w, const char *name, const char *resu
 {
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
     assert_int_equal(metric_set_new(&set), 0);
-    windows_metrics(w, set);
+    windows_metrics(&w, 1, set);
     assert_int_equal(metric_set_error(set), 0);
     for (size_t i = 0; i < metric_set_families(set); i++) {
         struct metric_family family = metric_set_family(set, i);
@@ -276,6 +293,7 @@ static void readers_beside_the_writer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(it_tells_of_which_time_it_is),
         cmocka_unit_test(nothing_yet),
         cmocka_unit_test(interpreters_keep_no_lines), cmocka_unit_test(bad_options),
         cmocka_unit_test(whole_slots_are_given),

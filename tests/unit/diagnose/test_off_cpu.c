@@ -1,4 +1,4 @@
-/* The leaf that tells why a thread waited, for each reason that there is. */
+/* The leaf that tells why a thread waited, for each reason that there is; and what is told of who ended that. */
 #include "diagnose/off_cpu.h"
 
 #include "base/cleanup.h"
@@ -6,6 +6,8 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/syscall.h>
 
 #include <cmocka.h>
@@ -52,11 +54,76 @@ static void test_kernel_thread(void **state)
     assert_string_equal(off_cpu_text(&wait, &s, out), "[lock: kernel thread]");
 }
 
+/* ---- who ended it ---- */
+
+#define FRAMES_MAX 16
+
+/* Of names, leaf first: what is the kernel's stands before "|". How many are told, and whether as an interrupt's. */
+static void expect_waker(unsigned waker, const char *stack, size_t count, bool is_interrupt)
+{
+    struct frame frames[FRAMES_MAX];
+    char text[512], *next = text;
+    enum frame_kind kind = FRAME_KERNEL;
+    struct sample s = {.frames = frames};
+    bool told_as_interrupt;
+    snprintf(text, sizeof(text), "%s", stack);
+    for (char *name = strsep(&next, " "); name; name = strsep(&next, " ")) {
+        if (strcmp(name, "|") == 0)
+            kind = FRAME_NATIVE;
+        else if (name[0])
+            frames[s.frame_count++] = (struct frame){.kind = kind, .function = name, .mapping = "", .file = "", .build_id = ""};
+    }
+    assert_int_equal(off_cpu_waker_frames(waker, &s, &told_as_interrupt), count);
+    assert_int_equal(told_as_interrupt, is_interrupt);
+}
+
+#define FUTEX  "try_to_wake_up wake_up_q futex_wake do_syscall_64 entry_SYSCALL_64_after_hwframe | sem_post let_go"
+#define TIMER  "try_to_wake_up hrtimer_wakeup sysvec_apic_timer_interrupt asm_sysvec_apic_timer_interrupt"
+#define PACKET "try_to_wake_up sock_def_readable process_backlog handle_softirqs do_softirq.part.0 __local_bh_enable_ip"
+#define CARD   "try_to_wake_up sock_def_readable virtnet_poll __do_softirq do_softirq __local_bh_enable_ip"
+#define RETURN "try_to_wake_up sock_def_readable process_backlog __do_softirq do_softirq_own_stack irq_exit_rcu common_interrupt asm_common_interrupt"
+
+/* What interrupts wake is not told as of whom they came upon. */
+static void test_who_woke(void **state)
+{
+    (void)state;
+    const unsigned thread = OFF_CPU_WAKER_THREAD, interrupt = OFF_CPU_WAKER_INTERRUPT, softirq = OFF_CPU_WAKER_SOFTIRQ, untold = OFF_CPU_WAKER_UNTOLD;
+    expect_waker(thread, FUTEX, 7, false);
+    expect_waker(untold, FUTEX, 7, false);
+    expect_waker(thread, "try_to_wake_up handle_userfault asm_exc_page_fault | touch", 4, false);
+    expect_waker(interrupt, TIMER " vfs_read do_syscall_64", 4, true);
+    expect_waker(untold, TIMER " vfs_read | read main", 4, true);
+    expect_waker(interrupt, "try_to_wake_up flush_smp_call_function_queue do_idle", 3, true); /* of an idle CPU */
+    expect_waker(softirq, PACKET " udp_sendmsg | sendto main", 9, false);
+    expect_waker(untold, PACKET " udp_sendmsg | sendto main", 9, false);
+    expect_waker(softirq, CARD " udp_sendmsg | sendto main", 6, true);
+    expect_waker(untold, CARD " udp_sendmsg | sendto main", 6, true);
+    expect_waker(softirq, RETURN " vfs_read | read", 8, true);
+    expect_waker(untold, RETURN " vfs_read | read", 8, true);
+    expect_waker(softirq, TIMER " " PACKET " | main", 4, true); /* which came upon one's own packet */
+    expect_waker(softirq, "try_to_wake_up handle_softirqs run_ksoftirqd kthread", 4, true);
+    expect_waker(softirq, "", 0, true);
+}
+
+static void test_waker_text(void **state)
+{
+    (void)state;
+    const struct resource server = {.pid = 7, .command = "server"};
+    const struct sample main_thread = {.resource = &server, .thread_name = "server"}, worker = {.resource = &server, .thread_name = "worker"};
+    char out[OFF_CPU_TEXT_BYTES];
+    assert_string_equal(off_cpu_waker_text(NULL, 7, out), "[woken by an interrupt]");
+    assert_string_equal(off_cpu_waker_text(&main_thread, 8, out), "[woken by server]");
+    assert_string_equal(off_cpu_waker_text(&worker, 7, out), "[woken by worker]");
+    assert_string_equal(off_cpu_waker_text(&worker, 8, out), "[woken by worker of server]");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reasons),
         cmocka_unit_test(test_kernel_thread),
+        cmocka_unit_test(test_who_woke),
+        cmocka_unit_test(test_waker_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

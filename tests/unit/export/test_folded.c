@@ -32,6 +32,22 @@ static void typical(void **state)
            "server;__libc_start_main;main;vfs_read_[k] 1\n");
 }
 
+/* Of the same time there is as much, whoever was sampled more often; and of the least something. */
+static void counts_are_of_time(void **state)
+{
+    (void)state;
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    p->period_ns = 1000000000 / 99;
+    struct resource often = fixture_resource(1, "often"), seldom = fixture_resource(2, "seldom");
+    struct frame main_frame = fixture_native("main");
+    for (int i = 0; i < 99; i++)
+        fixture_add(p, &often, 1, "t", 1000000000 / 99, &main_frame, 1);
+    for (int i = 0; i < 19; i++)
+        fixture_add(p, &seldom, 2, "t", 1000000000 / 19, &main_frame, 1);
+    expect_folded(p, "often;main 99\nseldom;main 99\n");
+}
+
 static void empty(void **state)
 {
     (void)state;
@@ -156,6 +172,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(typical),
+        cmocka_unit_test(counts_are_of_time),
         cmocka_unit_test(empty),
         cmocka_unit_test(waits_are_microseconds),
         cmocka_unit_test(equal_lines_are_joined),

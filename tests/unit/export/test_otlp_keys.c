@@ -118,7 +118,8 @@ static void fill_labels(struct profile *p)
     resources[10].cgroup_path = "c";
     resources[11].service_name = "c";
     resources[12].service_namespace = "c";
-    resources[13].service_version = "c"; /* and 14 and 15 are 0's */
+    resources[13].service_version = "c";
+    resources[14].pod = "k\tc\n"; /* and 15 is 0's */
     for (size_t i = 0; i < count; i++) {
         struct sample s = base;
         s.resource = &resources[i];
@@ -138,6 +139,16 @@ static void fill_labels(struct profile *p)
     add(p, &s);
     s.link.trace_id_low = 4;
     add(p, &s);
+    s.labels = (const struct sample_label[]){{"a", "b"}, {"b", "a"}};
+    s.label_count = 1;
+    add(p, &s);
+    s.label_count = 2;
+    add(p, &s);
+    s.labels = (const struct sample_label[]){{"a", "a"}, {"b", "a"}};
+    add(p, &s);
+    s.labels = (const struct sample_label[]){{"b", "b"}, {"b", "a"}};
+    s.label_count = 1;
+    add(p, &s);
     s.cpu = 1; /* which is not said */
     add(p, &s);
 }
@@ -145,7 +156,7 @@ static void fill_labels(struct profile *p)
 static void test_labels_are_part_of_the_key(void **state)
 {
     (void)state;
-    assert_int_equal(entries_of(fill_labels), 14 + 6);
+    assert_int_equal(entries_of(fill_labels), 15 + 6 + 4);
 }
 
 static void fill_many(struct profile *p)

@@ -20,6 +20,9 @@ struct seen {
     uint64_t entries, weight_ns, timestamps, links; /* as it is written */
     uint64_t rows[8];                               /* of the packet at hand */
     uint64_t start_ns, end_ns;
+    uint64_t in_packet; /* profiles, so far */
+    uint8_t id[12];     /* how they begin that are in the packet */
+    uint64_t mapping, address; /* of the location before */
 };
 
 static void read_packed(struct cursor c, uint64_t count)
@@ -42,13 +45,27 @@ static void read_sample(struct cursor c, struct seen *seen)
         }
         for (; f.number == 4 && cursor_left(&f.body); values++)
             seen->weight_ns += cursor_uleb128(&f.body);
-        for (; f.number == 5 && cursor_left(&f.body); timestamps++)
-            assert_in_range(cursor_u64(&f.body), seen->start_ns, seen->end_ns - 1);
+        for (; f.number == 5 && cursor_left(&f.body); timestamps++) {
+            const uint64_t time_ns = cursor_u64(&f.body);
+            assert_in_range(time_ns, seen->start_ns, seen->end_ns - 1);
+            assert_int_equal(time_ns % 65536, 0);
+        }
     }
     assert_in_range(stack, 1, seen->rows[OTLP_STACK] - 1);
     assert_true(values > 0 && (timestamps == values || (timestamps == 0 && values == 1)));
     seen->entries++;
     seen->timestamps += timestamps;
+}
+
+/* A packet's begin alike, and no other's do so; then they are counted. */
+static void read_id(struct cursor c, struct seen *seen)
+{
+    const uint64_t number = seen->in_packet++;
+    const uint8_t *id = c.data;
+    assert_int_equal(c.size, 16);
+    assert_true((memcmp(id, seen->id, sizeof(seen->id)) == 0) == (number > 0));
+    memcpy(seen->id, id, sizeof(seen->id));
+    assert_int_equal((uint64_t)id[12] << 24 | (uint64_t)id[13] << 16 | (uint64_t)id[14] << 8 | id[15], number);
 }
 
 static void read_profile(struct cursor c, struct seen *seen)
@@ -58,7 +75,9 @@ static void read_profile(struct cursor c, struct seen *seen)
     for (struct field f; next_field(&c, &f);) {
         seen->start_ns = f.number == 3 ? f.value : seen->start_ns;
         seen->end_ns = f.number == 4 ? seen->start_ns + f.value : seen->end_ns;
-        has_id |= f.number == 7 && f.body.size == 16;
+        if (f.number == 7)
+            read_id(f.body, seen);
+        has_id |= f.number == 7;
     }
     assert_true(has_id);
     for (struct field f; next_field(&samples, &f);)
@@ -67,8 +86,9 @@ static void read_profile(struct cursor c, struct seen *seen)
 }
 
 /* Rows refer to rows of other tables: numbers of a message's fields, by the table that they are of. */
-static void read_row(uint32_t table, struct cursor c, const struct seen *seen)
+static void read_row(uint32_t table, struct cursor c, struct seen *seen)
 {
+    uint64_t mapping = 0, address = 0;
     static const uint8_t refers[8][6] = {
         [OTLP_MAPPING] = {[4] = OTLP_STRING, [5] = OTLP_ATTRIBUTE},
         [OTLP_LOCATION] = {[1] = OTLP_MAPPING, [4] = OTLP_ATTRIBUTE},
@@ -83,6 +103,13 @@ static void read_row(uint32_t table, struct cursor c, const struct seen *seen)
             read_packed(f.body, seen->rows[to]);
         else if (to)
             assert_in_range(f.value, 1, seen->rows[to] - 1);
+        mapping = f.number == 1 ? f.value : mapping;
+        address = f.number == 2 ? f.value : address;
+    }
+    if (table == OTLP_LOCATION) { /* by their addresses in each file */
+        assert_true(mapping != seen->mapping || address >= seen->address);
+        seen->mapping = mapping;
+        seen->address = address;
     }
 }
 
@@ -90,6 +117,7 @@ static void read_dictionary(struct cursor c, struct seen *seen)
 {
     struct cursor again = c;
     memset(seen->rows, 0, sizeof(seen->rows));
+    seen->in_packet = seen->mapping = seen->address = 0;
     for (struct field f; next_field(&c, &f);) {
         if (seen->rows[f.number]++ == 0)
             assert_int_equal(f.body.size, f.number == OTLP_LINK ? 28 : 0);
@@ -274,20 +302,18 @@ static void dictionary(void **state)
     assert_int_equal(otlp_dictionary_put_text(&d, "a"), 1);
     buf_append(&row, "a\0b", 3);
     assert_int_equal(otlp_dictionary_put(&d, OTLP_STACK, &row), 1);
-    const struct otlp_dictionary_mark mark = otlp_dictionary_mark(&d);
     buf_append(&row, "a\0c", 3);
     assert_int_equal(otlp_dictionary_put(&d, OTLP_STACK, &row), 2);
     buf_append(&row, "a\0b", 3);
     assert_int_equal(otlp_dictionary_put(&d, OTLP_STACK, &row), 1);
-    otlp_dictionary_write(&d, &mark, &out);
+    otlp_dictionary_write(&d, &out);
     struct cursor c = cursor_make(out.data, out.size);
     uint64_t rows[8] = {0};
     for (struct field f; next_field(&c, &f);)
         rows[f.number]++;
     assert_int_equal(rows[OTLP_STRING], 3);
-    assert_int_equal(rows[OTLP_STACK], 2);
+    assert_int_equal(rows[OTLP_STACK], 3);
     assert_int_equal(rows[OTLP_LINK], 1);
-    assert_true(out.size <= d.bytes);
     otlp_dictionary_clear(&d);
 }
 

@@ -1,0 +1,86 @@
+/* A table of services, each with a sum for every reason; see wait_seconds.h. */
+#include "aggregate/wait_seconds.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SERVICES_MAX 128
+#define REASONS_MAX  16 /* there are eleven */
+#define KTHREADD     2  /* whose children the threads of the kernel are: a name for each would be as many as it has tasks */
+
+struct service {
+    char name[64];
+    uint64_t ns[REASONS_MAX];
+};
+
+struct wait_seconds {
+    pthread_mutex_t lock;
+    size_t service_count, reason_count;
+    char reasons[REASONS_MAX][16];
+    struct service services[SERVICES_MAX];
+};
+
+int wait_seconds_new(struct wait_seconds **ret)
+{
+    struct wait_seconds *w = calloc(1, sizeof(*w));
+    if (!w)
+        return -ENOMEM;
+    pthread_mutex_init(&w->lock, NULL);
+    *ret = w;
+    return 0;
+}
+
+void wait_seconds_free(struct wait_seconds *w)
+{
+    if (!w)
+        return;
+    pthread_mutex_destroy(&w->lock);
+    free(w);
+}
+
+/* The last one is that of all for which there is no more room. */
+static struct service *find_service(struct wait_seconds *w, const struct resource *resource)
+{
+    const bool is_kernel = resource->pid == KTHREADD || resource->parent_pid == KTHREADD;
+    char name[sizeof(w->services[0].name)];
+    snprintf(name, sizeof(name), "%s", is_kernel ? "kernel" : resource->service_name);
+    for (size_t i = 0; i < w->service_count; i++)
+        if (strcmp(w->services[i].name, name) == 0)
+            return &w->services[i];
+    if (w->service_count == SERVICES_MAX)
+        return &w->services[SERVICES_MAX - 1];
+    struct service *service = &w->services[w->service_count++];
+    memcpy(service->name, w->service_count == SERVICES_MAX ? "other" : name, w->service_count == SERVICES_MAX ? sizeof("other") : sizeof(name));
+    return service;
+}
+
+static size_t find_reason(struct wait_seconds *w, const char *reason)
+{
+    for (size_t i = 0; i < w->reason_count; i++)
+        if (strcmp(w->reasons[i], reason) == 0)
+            return i;
+    if (w->reason_count < REASONS_MAX)
+        snprintf(w->reasons[w->reason_count++], sizeof(w->reasons[0]), "%s", reason);
+    return w->reason_count - 1;
+}
+
+void wait_seconds_add(struct wait_seconds *w, const struct sample *s)
+{
+    pthread_mutex_lock(&w->lock);
+    find_service(w, s->resource)->ns[find_reason(w, s->wait_reason)] += s->weight_ns;
+    pthread_mutex_unlock(&w->lock);
+}
+
+void wait_seconds_metrics(struct wait_seconds *w, struct metric_set *set)
+{
+    pthread_mutex_lock(&w->lock);
+    for (size_t i = 0; i < w->service_count; i++)
+        for (size_t reason = 0; reason < w->reason_count; reason++)
+            if (w->services[i].ns[reason])
+                metric_add(set, "sonde_waiting_seconds", METRIC_COUNTER, "seconds", "Time that threads did not run, by what they waited for, all threads together.",
+                           (double)w->services[i].ns[reason] / 1e9, METRIC_LABELS({"service_name", w->services[i].name}, {"reason", w->reasons[reason]}));
+    pthread_mutex_unlock(&w->lock);
+}
