@@ -5,7 +5,9 @@
 #include "agent/loop.h"
 #include "agent/pipeline.h"
 #include "agent/profile_export.h"
+#include "agent/target_pods.h"
 #include "aggregate/requests.h"
+#include "aggregate/wait_seconds.h"
 #include "aggregate/windows.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -22,28 +24,37 @@
 
 #define SLOT_NS     (5 * 1000000000ull)
 #define SLOTS       24
+#define WAITS_TICKS 5 /* what still waits is told every so many seconds: a slot's */
+#define SAMPLE_WAIT_NS 1000000ull
 #define MEMORY_TICKS 5 /* memory is looked at every so many seconds, where there is enough: that costs a millisecond */
 #define SAY_AGAIN_NS (60 * 1000000000ull)
 #define LOCK_PATH   "/run/sonde.lock"
+#define TARGETS_PROBE "profile targets"
 
 /* The pipeline's, as of the last second: who reads them never waits for a turn of it. */
 struct figures {
     struct metric_set *metrics;
     struct losses losses;
-    uint64_t samples, helper_cpu_ns;
+    uint64_t samples, waits, helper_cpu_ns;
+    struct target_figures targets[TARGETS_MAX + 1]; /* the last: of who is none */
 };
 
 struct agent {
     struct config config;
+    struct targets targets;
+    struct target_pods target_pods;
+    uint32_t clock_hz; /* what is sampled at their rates is taken from its ticks */
     struct pipeline *pipeline;
     struct loop *loop;
     struct windows *windows;
+    struct windows *waits;             /* NULL: nobody asks for them */
+    struct wait_seconds *wait_seconds; /* likewise */
     struct requests *requests;
     struct profile_export *profile_export; /* NULL: nobody is sent anything */
     struct attach_report report;
     int lock_fd;
     uint64_t start_ns;
-    uint64_t ticks, memory_bytes;
+    uint64_t ticks, waits_ticks, memory_bytes;
     uint64_t said_short_ns;       /* when it was last said that memory is short; 0: never */
     uint64_t cache_cuts, history_cuts; /* under `lock` */
 
@@ -59,7 +70,10 @@ static int take_sample(void *context, const struct sample *sample)
     struct agent *a = context;
     if (a->profile_export)
         profile_export_add(a->profile_export, sample);
-    return windows_add(a->windows, sample);
+    if (!sample->wait_reason)
+        return windows_add(a->windows, sample);
+    wait_seconds_add(a->wait_seconds, sample);
+    return windows_add(a->waits, sample);
 }
 
 static int take_request(void *context, struct request *request)
@@ -69,6 +83,11 @@ static int take_request(void *context, struct request *request)
 }
 
 /* ---- once a second ---- */
+
+static size_t history_bytes(const struct agent *a)
+{
+    return windows_bytes(a->windows) + (a->waits ? windows_bytes(a->waits) : 0);
+}
 
 /* Caches first, which costs only work; where that was not enough, the older half of what waits for a receiver and of the windows, every
  * time anew, of these down to so little that it cannot be what is too much. */
@@ -80,11 +99,13 @@ static void give_memory_back(struct agent *a, bool caches_are_cut)
                     (double)a->memory_bytes / (1 << 20), (double)a->config.budget_memory_bytes / (1 << 20));
         a->said_short_ns = now_ns;
     }
-    const bool cut_history = caches_are_cut && windows_bytes(a->windows) > a->config.budget_memory_bytes / 16;
+    const bool cut_history = caches_are_cut && history_bytes(a) > a->config.budget_memory_bytes / 16;
     if (caches_are_cut && a->profile_export)
         profile_export_trim(a->profile_export);
     if (cut_history)
         windows_trim(a->windows);
+    if (cut_history && a->waits)
+        windows_trim(a->waits);
     pipeline_trim(a->pipeline);
     malloc_trim(0);
     pthread_mutex_lock(&a->lock);
@@ -105,11 +126,14 @@ static bool look_at_memory(struct agent *a)
 
 static void publish_figures(struct agent *a, uint64_t helper_cpu_ns)
 {
-    struct figures now = {.samples = pipeline_samples(a->pipeline), .helper_cpu_ns = helper_cpu_ns};
+    struct figures now = {.samples = pipeline_samples(a->pipeline) - pipeline_waits_given(a->pipeline), .waits = pipeline_waits_given(a->pipeline), .helper_cpu_ns = helper_cpu_ns};
     if (metric_set_new(&now.metrics) < 0)
         return;
     pipeline_losses(a->pipeline, &now.losses);
     pipeline_metrics(a->pipeline, &now.losses, now.metrics);
+    for (size_t i = 0; i < a->targets.count; i++)
+        now.targets[i] = pipeline_target(a->pipeline, (uint32_t)i);
+    now.targets[TARGETS_MAX] = pipeline_target(a->pipeline, TARGETS_MAX);
     pthread_mutex_lock(&a->lock);
     struct figures before = a->figures;
     a->figures = now;
@@ -142,6 +166,9 @@ static bool every_second(void *context)
     struct agent *a = context;
     const uint64_t helper_cpu_ns = pipeline_helper_cpu_ns(a->pipeline);
     keep_budget(a, helper_cpu_ns);
+    if (a->waits && ++a->waits_ticks % WAITS_TICKS == 0)
+        pipeline_tell_waits(a->pipeline);
+    target_pods_follow(&a->target_pods, &a->targets, a->pipeline);
     publish_figures(a, helper_cpu_ns);
     if (a->profile_export)
         profile_export_tick(a->profile_export);
@@ -177,26 +204,64 @@ static void log_report(const struct attach_report *report)
         const struct attach_entry *e = &report->entries[i];
         if (!e->attached)
             log_warning("%s: not attached (%s)", e->probe, e->not_better);
+        else if (strcmp(e->probe, TARGETS_PROBE) == 0 && e->truth[0])
+            log_warning("%s: %s", e->probe, e->truth);
         else
             log_debug("%s: %s", e->probe, e->rung);
     }
 }
 
+/* Who is not here may come yet; but of a name that is wrong nobody would hear. */
+static void report_targets(const struct targets *targets, const struct pipeline *pipeline, struct attach_report *report)
+{
+    struct attach_entry *entry = attach_report_add(report, TARGETS_PROBE);
+    char name[TARGET_NAME_BYTES];
+    size_t found = 0, used = 0;
+    for (uint32_t i = 0; i < targets->count; i++) {
+        if (pipeline_target(pipeline, i).found) {
+            found++;
+            continue;
+        }
+        used += (size_t)snprintf(entry->truth + used, sizeof(entry->truth) - used, "%s%s", used ? ", " : "not on this machine now: ",
+                                 target_name(&targets->list[i], name));
+        if (used >= sizeof(entry->truth))
+            used = sizeof(entry->truth) - 1; /* cut */
+    }
+    snprintf(entry->rung, sizeof(entry->rung), "%zu of %zu found", found, targets->count);
+    entry->attached = true;
+}
+
 static int attach(const struct config *config, void *context, struct attach_report *report, struct pipeline **ret)
 {
+    struct targets targets;
+    char pod_labels[CONFIG_POD_LABELS_BYTES];
+    config_targets(config, &targets);
+    (void)config_pod_labels(config, pod_labels); /* looked at before */
     struct pipeline_options options = {
         .sources = {.sample_hz = (uint32_t)config->profile_rate_hz,
+                    .targets = targets.count ? &targets : NULL,
                     .ring_bytes = config->budget_memory_bytes / 16,
                     .table_bytes = config->budget_memory_bytes / 4,
-                    .links = config->links_enabled},
+                    .links = config->links_enabled,
+                    .time = !config->waits_enabled ? PROFILE_CPU_TIME : config->profile_enabled ? PROFILE_WALL_TIME : PROFILE_OFF_CPU_TIME,
+                    .sample_wait_ns = SAMPLE_WAIT_NS},
         .memory_bytes = config->budget_memory_bytes,
+        .cri_socket = config->kubernetes_cri_socket,
+        .pod_labels = pod_labels,
     };
     struct pipeline_sink sink = {
         .context = context,
-        .sample = config->profile_enabled ? take_sample : NULL,
+        .sample = config->profile_enabled || config->waits_enabled ? take_sample : NULL,
         .request = config->requests_enabled ? take_request : NULL,
     };
-    return pipeline_new(&options, &sink, report, ret);
+    int r = pipeline_new(&options, &sink, report, ret);
+    struct target_pods target_pods = {0};
+    if (r == 0)
+        target_pods_follow(&target_pods, &targets, *ret);
+    target_pods_clear(&target_pods);
+    if (r == 0 && pipeline_target(*ret, TARGETS_MAX).found)
+        report_targets(&targets, *ret, report);
+    return r;
 }
 
 int agent_try(const struct config *config, struct attach_report *report)
@@ -208,12 +273,28 @@ int agent_try(const struct config *config, struct attach_report *report)
     return r;
 }
 
+/* Waits have half of what there is for both. */
+static int new_windows(struct agent *a)
+{
+    const uint64_t memory = a->config.budget_memory_bytes, bytes = memory / 4 - memory / 32, of_waits = a->config.waits_enabled ? bytes / 2 : 0;
+    int r = windows_new(&(struct windows_options){.slot_ns = SLOT_NS, .slots = SLOTS,
+                                                  .period_ns = 1000000000ull / a->clock_hz,
+                                                  .max_bytes = bytes - of_waits,
+                                                  .detail_max_bytes = memory / 32},
+                        &a->windows);
+    if (r < 0 || !a->config.waits_enabled)
+        return r;
+    r = windows_new(&(struct windows_options){.slot_ns = SLOT_NS, .slots = SLOTS, .time = PROFILE_OFF_CPU_TIME, .max_bytes = of_waits}, &a->waits);
+    return r < 0 ? r : wait_seconds_new(&a->wait_seconds);
+}
+
 int agent_new(const struct config *config, struct agent **ret)
 {
     _cleanup_(agent_freep) struct agent *a = calloc(1, sizeof(*a));
     if (!a)
         return -ENOMEM;
     a->config = *config;
+    a->clock_hz = config_targets(config, &a->targets);
     a->lock_fd = -1;
     a->start_ns = clock_monotonic_ns();
     pthread_mutex_init(&a->lock, NULL);
@@ -221,10 +302,7 @@ int agent_new(const struct config *config, struct agent **ret)
     int r = lock_node(a);
     if (r < 0)
         return r;
-    r = windows_new(&(struct windows_options){.slot_ns = SLOT_NS, .slots = SLOTS,
-                                              .period_ns = 1000000000ull / config->profile_rate_hz,
-                                              .max_bytes = config->budget_memory_bytes / 4},
-                    &a->windows);
+    r = new_windows(a);
     if (r < 0)
         return r;
     r = requests_new(config->budget_memory_bytes / 16, &a->requests);
@@ -254,8 +332,11 @@ void agent_free(struct agent *a)
     if (a->profile_export)
         log_debug("nothing is attached any more; the last profiles are waited for");
     profile_export_free(a->profile_export);
+    target_pods_clear(&a->target_pods);
     requests_free(a->requests);
     windows_free(a->windows);
+    windows_free(a->waits);
+    wait_seconds_free(a->wait_seconds);
     metric_set_free(a->figures.metrics);
     if (a->lock_fd >= 0)
         close(a->lock_fd);
@@ -279,11 +360,76 @@ int agent_run(struct agent *a)
 
 /* ---- for the page, from any thread ---- */
 
+/* Wall-clock time is both. */
+static int ask_windows(struct agent *a, int (*ask)(struct windows *, uint64_t, uint64_t, const struct profile_filter *, struct profile **),
+                       uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct profile **ret)
+{
+    _cleanup_(profile_freep) struct profile *cpu = NULL, *waits = NULL;
+    if (filter->time == PROFILE_CPU_TIME)
+        return ask(a->windows, from_ns, to_ns, filter, ret);
+    if (!a->waits)
+        return -EOPNOTSUPP;
+    if (filter->time == PROFILE_OFF_CPU_TIME)
+        return ask(a->waits, from_ns, to_ns, filter, ret);
+    int r = ask(a->windows, from_ns, to_ns, filter, &cpu);
+    if (r == 0)
+        r = ask(a->waits, from_ns, to_ns, filter, &waits);
+    if (r == 0 && profile_merge(cpu, waits, NULL) == -ENOMEM)
+        r = -ENOMEM;
+    if (r < 0)
+        return r;
+    cpu->time = PROFILE_WALL_TIME;
+    *ret = take_ptr(cpu);
+    return 0;
+}
+
 int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *filter, struct profile **ret)
 {
     struct agent *a = agent;
     uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
-    return windows_snapshot(a->windows, now_ns > span_ns ? now_ns - span_ns : 0, now_ns, filter, ret);
+    return ask_windows(a, windows_snapshot, now_ns > span_ns ? now_ns - span_ns : 0, now_ns, filter, ret);
+}
+
+int agent_region(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct profile **ret)
+{
+    struct agent *a = agent;
+    const uint64_t now_ns = clock_monotonic_ns();
+    if (from_ns > now_ns)
+        return -ERANGE;
+    if (filter->time == PROFILE_CPU_TIME)
+        return windows_region(a->windows, from_ns, to_ns < now_ns ? to_ns : now_ns, filter, ret);
+    /* A wait is no moment: of these, whole slots. */
+    from_ns -= from_ns % SLOT_NS;
+    to_ns += (SLOT_NS - to_ns % SLOT_NS) % SLOT_NS;
+    int r = ask_windows(a, windows_region, from_ns, to_ns, filter, ret);
+    if (r == 0 && to_ns > now_ns && (*ret)->duration_ns > to_ns - now_ns)
+        (*ret)->duration_ns -= to_ns - now_ns;
+    return r;
+}
+
+int agent_heatmap(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct heatmap **ret)
+{
+    struct agent *a = agent;
+    const uint64_t now_ns = clock_monotonic_ns();
+    if (from_ns > now_ns)
+        return -ERANGE;
+    int r = windows_heatmap(a->windows, from_ns, to_ns < now_ns ? to_ns : now_ns, filter, ret);
+    if (r == 0)
+        (*ret)->now_ns = now_ns;
+    return r;
+}
+
+int agent_hotspots(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
+                   const struct hotspots_options *hotspots, struct hotspots **ret)
+{
+    struct agent *a = agent;
+    const uint64_t now_ns = clock_monotonic_ns();
+    if (from_ns > now_ns)
+        return -ERANGE;
+    int r = windows_hotspots(a->windows, from_ns, to_ns < now_ns ? to_ns : now_ns, filter, hotspots, ret);
+    if (r == 0)
+        (*ret)->now_ns = now_ns;
+    return r;
 }
 
 int agent_requests(void *agent, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count)
@@ -301,6 +447,40 @@ static struct budget copy_budget(struct agent *a)
     return copy;
 }
 
+/* Of the targets and, after them, of who is none. */
+static size_t target_count(const struct agent *a)
+{
+    return a->targets.count && a->config.profile_enabled ? a->targets.count + 1 : 0;
+}
+
+struct target_line {
+    char name[TARGET_NAME_BYTES];
+    uint32_t hz;
+    const struct target_figures *figures;
+};
+
+static struct target_line target_line(const struct agent *a, const struct figures *figures, size_t i)
+{
+    if (i == a->targets.count)
+        return (struct target_line){"others", (uint32_t)a->config.profile_rate_hz, &figures->targets[TARGETS_MAX]};
+    struct target_line line = {.hz = a->targets.list[i].hz, .figures = &figures->targets[i]};
+    target_name(&a->targets.list[i], line.name);
+    return line;
+}
+
+static void target_metrics(const struct agent *a, const struct figures *figures, struct metric_set *set)
+{
+    for (size_t i = 0; i < target_count(a); i++) {
+        const struct target_line line = target_line(a, figures, i);
+        metric_add(set, "sonde_self_target_found", METRIC_GAUGE, "", "1 where this machine has whom the target asks for.", line.figures->found,
+                   METRIC_LABELS({"target", line.name}));
+        metric_add(set, "sonde_self_target_samples", METRIC_COUNTER, "", "CPU samples taken of the target's threads.", (double)line.figures->samples,
+                   METRIC_LABELS({"target", line.name}));
+        metric_add(set, "sonde_self_target_ticks", METRIC_COUNTER, "", "Ticks of the sampling clock that met the target's threads.",
+                   (double)line.figures->ticks, METRIC_LABELS({"target", line.name}));
+    }
+}
+
 int agent_metrics(void *agent, struct metric_set *set)
 {
     struct agent *a = agent;
@@ -311,6 +491,7 @@ int agent_metrics(void *agent, struct metric_set *set)
     const uint64_t helper_cpu_ns = a->figures.helper_cpu_ns, cache_cuts = a->cache_cuts, history_cuts = a->history_cuts;
     if (a->figures.metrics)
         metric_add_set(set, a->figures.metrics);
+    const struct figures figures = a->figures;
     pthread_mutex_unlock(&a->lock);
     metric_add(set, "sonde_build", METRIC_INFO, "", "What runs here.", 1,
                METRIC_LABELS({"version", SONDE_VERSION}, {"kernel", uts.release}, {"machine", uts.machine}));
@@ -337,7 +518,10 @@ int agent_metrics(void *agent, struct metric_set *set)
         metric_add(set, "sonde_self_probe_attached", METRIC_GAUGE, "", "1 where the probe is attached, and on which rung.",
                    a->report.entries[i].attached,
                    METRIC_LABELS({"probe", a->report.entries[i].probe}, {"rung", a->report.entries[i].rung}));
-    windows_metrics(a->windows, set);
+    windows_metrics((struct windows *[]){a->windows, a->waits}, a->waits ? 2 : 1, set);
+    if (a->wait_seconds)
+        wait_seconds_metrics(a->wait_seconds, set);
+    target_metrics(a, &figures, set);
     if (a->profile_export)
         profile_export_metrics(a->profile_export, set);
     requests_metrics(a->requests, set);
@@ -350,6 +534,19 @@ static double current_sample_hz(const struct agent *a, enum source_detail detail
     return a->config.profile_enabled ? (double)a->config.profile_rate_hz / source_detail_samples_every(detail) : 0;
 }
 
+static void put_targets(const struct agent *a, const struct figures *figures, enum source_detail detail, struct buf *out)
+{
+    buf_puts(out, "\"targets\":[");
+    for (size_t i = 0; i < target_count(a); i++) {
+        const struct target_line line = target_line(a, figures, i);
+        buf_puts(out, i ? ",{\"target\":" : "{\"target\":");
+        buf_put_json_string(out, line.name);
+        buf_printf(out, ",\"sample_hz\":%g,\"found\":%s,\"samples\":%llu,\"ticks\":%llu}", (double)line.hz / source_detail_samples_every(detail),
+                   line.figures->found ? "true" : "false", (unsigned long long)line.figures->samples, (unsigned long long)line.figures->ticks);
+    }
+    buf_puts(out, "],");
+}
+
 int agent_status(void *agent, char **ret_json)
 {
     struct agent *a = agent;
@@ -359,14 +556,20 @@ int agent_status(void *agent, char **ret_json)
     uname(&uts);
     pthread_mutex_lock(&a->lock);
     const struct figures figures = a->figures;
+    const uint64_t now_ns = clock_monotonic_ns();
     pthread_mutex_unlock(&a->lock);
     buf_puts(&out, "{\"version\":\"" SONDE_VERSION "\",\"host\":");
     buf_put_json_string(&out, uts.nodename);
     buf_puts(&out, ",\"kernel\":");
     buf_put_json_string(&out, uts.release);
-    buf_printf(&out, ",\"uptime_seconds\":%.1f,\"samples\":%llu,\"sample_hz\":%g,\"losses\":{",
-               (clock_monotonic_ns() - a->start_ns) / 1e9, (unsigned long long)figures.samples,
+    if (a->waits)
+        buf_printf(&out, ",\"waits\":%llu", (unsigned long long)figures.waits);
+    buf_printf(&out, ",\"now_ms\":%llu,\"uptime_seconds\":%.1f,\"samples\":%llu,\"sample_hz\":%g,",
+               (unsigned long long)(now_ns / 1000000), (now_ns - a->start_ns) / 1e9, (unsigned long long)figures.samples,
                current_sample_hz(a, b.detail));
+    if (target_count(a))
+        put_targets(a, &figures, b.detail, &out);
+    buf_puts(&out, "\"losses\":{");
     for (int i = 0; i < LOSS_COUNT; i++)
         buf_printf(&out, "%s\"%s\":%llu", i ? "," : "", loss_name(i), (unsigned long long)figures.losses.count[i]);
     buf_printf(&out, "},\"budget\":{\"detail\":\"%s\",\"cpu_share\":%.6f,\"cpu_share_allowed\":%.6f,\"memory_bytes\":%llu,\"memory_bytes_allowed\":%llu},\"probes\":",

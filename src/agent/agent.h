@@ -5,6 +5,8 @@
 #include "agent/config.h"
 #include "base/cleanup.h"
 #include "model/attach.h"
+#include "model/heatmap.h"
+#include "model/hotspots.h"
 #include "model/metric.h"
 #include "model/profile.h"
 #include "model/request.h"
@@ -28,6 +30,10 @@ int agent_run(struct agent *a);
 
 /* For a page (any thread); see serve/page.h. */
 int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *filter, struct profile **ret);
+int agent_region(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct profile **ret);
+int agent_heatmap(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct heatmap **ret);
+int agent_hotspots(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
+                   const struct hotspots_options *hotspots, struct hotspots **ret);
 int agent_requests(void *agent, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count);
 int agent_metrics(void *agent, struct metric_set *set);
 int agent_status(void *agent, char **ret_json);

@@ -6,11 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct targets;
+
 struct config {
     bool profile_enabled;
     int64_t profile_rate_hz;
+    char profile_targets[2048]; /* see sources/targets.h */
     bool requests_enabled;
     bool links_enabled;
+    bool waits_enabled;
     double budget_cpu_share;        /* of the whole machine */
     uint64_t budget_memory_bytes;   /* resident + BPF */
     char page_listen[128];
@@ -20,6 +24,8 @@ struct config {
     char otlp_certificate[512], otlp_client_certificate[512], otlp_client_key[512]; /* paths */
     char otlp_protocol[16], otlp_compression[8];
     int64_t otlp_timeout_ms, otlp_interval_s;
+    char kubernetes_cri_socket[108]; /* "": the usual ones */
+    char kubernetes_pod_labels[512];
     char log_level[16];
     uint32_t inherited; /* rows of the table of keys: of the environment, for its endpoint and no other */
 };
@@ -39,6 +45,12 @@ int config_load(struct config *c, const char *path, char error[CONFIG_ERROR_BYTE
 
 /* `where` is what the message begins with: "--rate", "sonde.yaml:3". On failure `c` may hold a part of the value. */
 int config_set_value(struct config *c, const char *where, const char *name, const char *value, char error[CONFIG_ERROR_BYTES]);
+/* Who is sampled at another rate than profile_rate_hz. Returns the rate at which the clock has to tick for that, in Hz. */
+uint32_t config_targets(const struct config *c, struct targets *ret);
+/* Names of the labels of pods that are to be known, for pods_read: those that samples are to have and those that targets are asked by.
+ * -E2BIG: they are more than PODS_LABELS_MAX. */
+#define CONFIG_POD_LABELS_BYTES 2560 /* of as many at their longest */
+int config_pod_labels(const struct config *c, char ret[CONFIG_POD_LABELS_BYTES]);
 /* Whether profiles are sent by gRPC. */
 bool config_is_grpc(const struct config *c);
 
@@ -48,7 +60,7 @@ int config_set(struct config *c, const char *assignment, char error[CONFIG_ERROR
 /* The table, for --help and the manual: false when `i` is past the end. */
 struct config_key_description {
     const char *key, *allowed, *help;
-    char value[512]; /* as in `c`; but of URLs no passwords, and of secrets nothing */
-    bool is_cut;     /* so it is not what a file would have to say */
+    char value[2048]; /* as in `c`; but of URLs no passwords, and of secrets nothing */
+    bool is_cut;      /* so it is not what a file would have to say */
 };
 bool config_describe(const struct config *c, size_t i, struct config_key_description *ret);

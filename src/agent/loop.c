@@ -12,6 +12,7 @@
 #define TURN_MS 250
 #define TICK_MS 1000
 #define POLL_MAX 1024
+#define SAME_SIGNAL_MS 100
 #define LAST_TURNS_MAX 16 /* of a full ring: what comes in meanwhile does not keep us for ever */
 
 struct loop {
@@ -160,6 +161,16 @@ void loop_free(struct loop *l)
     free(l);
 }
 
+/* Ctrl-C is for all of a terminal's foreground. Who sees that the child has ended by a signal has been sent it as well, if that was
+ * it; but it may be another thread of ours that takes it, a moment later. */
+static void hear_same_signal(struct loop *l)
+{
+    if (!l->end.child_exited || l->end.signal || !WIFSIGNALED(l->end.child_status))
+        return;
+    uv_timer_start(&l->deadline, on_deadline, SAME_SIGNAL_MS, 0);
+    uv_run(&l->uv, UV_RUN_DEFAULT);
+}
+
 int loop_run(struct loop *l, const struct loop_options *options, struct loop_end *ret_end)
 {
     l->options = options;
@@ -170,6 +181,7 @@ int loop_run(struct loop *l, const struct loop_options *options, struct loop_end
     watch_child(l);
     if (!l->end.child_exited)
         uv_run(&l->uv, UV_RUN_DEFAULT);
+    hear_same_signal(l);
     uv_signal_stop(&l->interrupt); /* from here on they do what they do to any program */
     uv_signal_stop(&l->terminate);
     uv_signal_stop(&l->child);

@@ -8,19 +8,24 @@
  * how much of the next stacks is walked in the kernel and never what a sample says. */
 #include "agent/pipeline_private.h"
 
+#include "agent/pod_watch.h"
 #include "agent/process_snapshot.h"
 #include "agent/request_names.h"
+#include "agent/thread_contexts.h"
 #include "agent/trace_links.h"
 #include "agent/unwind_publisher.h"
 #include "agent/wait_samples.h"
+#include "agent/watched_processes.h"
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/log.h"
 #include "diagnose/request.h"
 #include "model/profile.h"
+#include "resolve/interpreters.h"
+#include "resolve/jit.h"
 #include "resolve/kernel.h"
+#include "resolve/line_objects.h"
 #include "resolve/processes.h"
-#include "resolve/python.h"
 #include "resolve/samples.h"
 #include "resolve/symbols.h"
 #include "resolve/unwind_cache.h"
@@ -31,8 +36,11 @@
 #include "sources/offcpu.h"
 #include "sources/pid_namespace.h"
 #include "sources/request_services.h"
+#include "sources/sample_event.h"
 #include "sources/unwind_tables.h"
 #include "sources/wire_file.h"
+
+#include "../../probes/event.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -41,7 +49,7 @@
 
 #define BATCH_BYTES       (4 << 20)
 #define EXITED_KEPT_NS    (2 * 1000000000ull) /* longer than any record takes from the kernel to here */
-#define PYTHONS_MIN_BYTES (1 << 20) /* a replay cannot ask again for what was forgotten */
+#define CODE_MIN_BYTES    (1 << 20) /* a replay cannot ask again for what was forgotten */
 #define LOOK_AHEAD_MAX    1024 /* records */
 #define DESCRIPTORS_MIN   40   /* maps and programs; two more for each CPU */
 
@@ -96,15 +104,20 @@ static void give_sample(struct pipeline *p, const struct sample *sample)
     int r = p->sink.sample(p->sink.context, sample);
     uint64_t count = sample->count ? sample->count : 1;
     p->samples += r >= 0 ? count : 0;
+    p->waits_given += r >= 0 && sample->wait_reason ? count : 0;
     p->losses.count[LOSS_NOT_KEPT] += r < 0 ? count : 0;
-    p->losses.count[LOSS_UNLINKED] += r == PROFILE_UNLINKED;
+    p->losses.count[LOSS_UNLINKED] += r > 0 && r & PROFILE_UNLINKED;
+    p->losses.count[LOSS_UNLABELLED] += r > 0 && r & PROFILE_UNLABELLED;
 }
 
 static void publish_process(struct pipeline *p, const struct cpu_sample *record)
 {
     processes_at(p->processes, record->h.time_ns);
+    const struct process *process = p->publisher || p->contexts ? processes_find(p->processes, record->h.pid, record->cgroup_id) : NULL;
     if (p->publisher)
-        unwind_publisher_want(p->publisher, processes_find(p->processes, record->h.pid, record->cgroup_id));
+        unwind_publisher_want(p->publisher, process);
+    if (p->contexts)
+        thread_contexts_want(p->contexts, process);
 }
 
 static void take_cpu_sample(struct pipeline *p, const struct cpu_sample *record)
@@ -118,22 +131,30 @@ static void take_cpu_sample(struct pipeline *p, const struct cpu_sample *record)
     publish_process(p, record); /* with the rows that were found missing */
 }
 
-static void take_python_code(struct pipeline *p, const struct python_code *record)
+/* There is one, at the beginning. */
+static void take_event(struct pipeline *p, const struct event_record *record)
 {
-    if (python_code_is_sound(record))
-        pythons_take(p->pythons, record);
+    struct sample_event *event = p->replayed_event ? NULL : calloc(1, sizeof(*event));
+    if (event)
+        sample_event_from_record(record, event);
     else
         p->losses.count[LOSS_DECODE]++;
+    p->replayed_event = event ? event : p->replayed_event;
 }
 
-/* What was forgotten, to keep within bounds, and is met again. */
-static void ask_for_python_code(struct pipeline *p)
+/* What was forgotten to keep within bounds is told ahead of the next sample that has it: so that one has its names. */
+static void ask_for_code(struct pipeline *p)
 {
-    struct python_missing missing[64];
-    const size_t count = pythons_missing(p->pythons, missing, array_size(missing));
-    void *cpu = pipeline_opened(p, &source_cpu);
-    for (size_t i = 0; cpu && i < count; i++)
-        cpu_source_tell_again(cpu, missing[i].pid, missing[i].code, missing[i].check);
+    struct missing_code missing[64];
+    void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu);
+    size_t count;
+    while ((count = interpreters_missing(p->interpreters, missing, array_size(missing))) > 0)
+        for (size_t i = 0; i < count; i++) {
+            if (cpu)
+                cpu_source_tell_again(cpu, missing[i].pid, missing[i].code, missing[i].check);
+            if (off_cpu)
+                off_cpu_source_tell_again(off_cpu, missing[i].pid, missing[i].code, missing[i].check);
+        }
 }
 
 static void give_waits(void *context, const struct sample *waits)
@@ -193,8 +214,12 @@ static void note_mapped(struct pipeline *p, uint32_t pid)
 
 static void publish_mapped(struct pipeline *p)
 {
-    for (size_t i = 0; i < p->mapped_count; i++)
-        unwind_publisher_mapped(p->publisher, processes_find(p->processes, p->mapped[i], 0));
+    for (size_t i = 0; i < p->mapped_count; i++) {
+        const struct process *process = processes_find(p->processes, p->mapped[i], 0);
+        unwind_publisher_mapped(p->publisher, process);
+        if (p->contexts)
+            thread_contexts_want(p->contexts, process);
+    }
 }
 
 static void take_record(struct pipeline *p, const struct wire_header *record)
@@ -204,6 +229,8 @@ static void take_record(struct pipeline *p, const struct wire_header *record)
         wait_samples_flush(p->waits, record->pid); /* by the old program's mappings */
         if (p->publisher) /* the kernel half must not walk the new program by the old one's mappings */
             unwind_publisher_forget(p->publisher, record->pid);
+        if (p->contexts)
+            thread_contexts_forget(p->contexts, record->pid);
         __attribute__((fallthrough));
     case WIRE_PROCESS_FORK:
     case WIRE_PROCESS_COMM:
@@ -221,15 +248,19 @@ static void take_record(struct pipeline *p, const struct wire_header *record)
         take_cpu_sample(p, (const struct cpu_sample *)record);
         return;
     case WIRE_OFF_CPU_STACK:
-        wait_samples_stack(p->waits, (const struct cpu_sample *)record);
-        if (p->publisher)
+    case WIRE_OFF_CPU_WAKER:
+        if (record->kind == WIRE_OFF_CPU_STACK)
+            wait_samples_stack(p->waits, (const struct cpu_sample *)record);
+        else
+            wait_samples_waker(p->waits, (const struct cpu_sample *)record);
+        if (p->publisher && record->pid) /* an interrupt is no process's */
             unwind_publisher_want(p->publisher, processes_find(p->processes, record->pid, ((const struct cpu_sample *)record)->cgroup_id));
         return;
     case WIRE_OFF_CPU:
         wait_samples_add(p->waits, (const struct off_cpu_wait *)record);
         return;
-    case WIRE_PYTHON_CODE:
-        take_python_code(p, (const struct python_code *)record);
+    case WIRE_EVENT:
+        take_event(p, (const struct event_record *)record);
         return;
     case WIRE_REQUEST_STACK:
         take_request_stack(p, (const struct cpu_sample *)record);
@@ -237,8 +268,8 @@ static void take_record(struct pipeline *p, const struct wire_header *record)
     case WIRE_REQUEST:
         take_request(p, (const struct request_record *)record);
         return;
-    default:
-        p->losses.count[LOSS_DECODE]++;
+    default: /* what is told of code that an interpreter runs */
+        p->losses.count[LOSS_DECODE] += interpreters_take(p->interpreters, record) < 0;
     }
 }
 
@@ -272,10 +303,14 @@ static void forget_exited(struct pipeline *p, uint64_t now_ns)
         count = processes_sweep(p->processes, now_ns > EXITED_KEPT_NS ? now_ns - EXITED_KEPT_NS : 0, pids, array_size(pids));
         for (size_t i = 0; i < count; i++) {
             wait_samples_forget(p->waits, pids[i], 0);
+            jits_forget(p->jits, pids[i]);
             if (p->publisher)
                 unwind_publisher_forget(p->publisher, pids[i]);
+            if (p->contexts)
+                thread_contexts_forget(p->contexts, pids[i]);
             if (p->links)
                 trace_links_forget(p->links, pids[i]);
+            watched_processes_forget(p->watched, pids[i]);
         }
     } while (count == array_size(pids));
 }
@@ -286,9 +321,15 @@ int pipeline_turn(struct pipeline *p)
     if (r < 0)
         return r;
     processes_begin_turn(p->processes);
+    if (p->pod_watch)
+        pod_watch_turn(p->pod_watch, p->processes);
+    jits_begin_turn(p->jits);
     for (size_t i = 0; i < batch_count(p->batch); i++) {
-        take_record(p, batch_get(p->batch, i));
-        if (batch_get(p->batch, i)->kind == WIRE_PROCESS_EXEC)
+        const struct wire_header *record = batch_get(p->batch, i);
+        if (!watched_processes_want(p->watched, record))
+            continue;
+        take_record(p, record);
+        if (record->kind == WIRE_PROCESS_EXEC)
             look_ahead(p, i);
     }
     wait_samples_flush(p->waits, 0);
@@ -298,7 +339,7 @@ int pipeline_turn(struct pipeline *p)
     p->mapped_count = p->mapped_is_incomplete = 0;
     if (p->publisher)
         unwind_publisher_run(p->publisher);
-    ask_for_python_code(p);
+    ask_for_code(p);
     forget_exited(p, time_reached_ns(p));
     return (int)batch_count(p->batch);
 }
@@ -312,7 +353,7 @@ static bool is_wanted(const struct source *source, const struct pipeline_sink *s
     if (source == &source_cpu)
         return sink->sample && options->time != PROFILE_OFF_CPU_TIME;
     if (source == &source_off_cpu)
-        return sink->sample && options->time != PROFILE_CPU_TIME;
+        return sink->sample && (options->time == PROFILE_OFF_CPU_TIME || options->time == PROFILE_WALL_TIME);
     if (source == &source_request)
         return sink->request;
     return true;
@@ -373,12 +414,16 @@ static int make_resolvers(struct pipeline *p, uint64_t memory_bytes, size_t cach
     if (r == 0)
         r = wait_stacks_new(&p->wait_stacks);
     if (r == 0)
-        r = pythons_new(memory_bytes / 32 > PYTHONS_MIN_BYTES ? memory_bytes / 32 : PYTHONS_MIN_BYTES, &p->pythons);
+        r = interpreters_new(interpreters_known, array_size(interpreters_known), memory_bytes / 8 > CODE_MIN_BYTES ? memory_bytes / 8 : CODE_MIN_BYTES, &p->interpreters);
     if (r == 0)
-        r = sample_resolver_new(p->processes, p->symbols, p->kernel, p->unwind_cache, p->pythons, &p->resolver);
+        r = jits_new(p->processes, memory_bytes / 16, &p->jits);
+    if (r == 0)
+        r = sample_resolver_new(p->processes, p->symbols, p->kernel, p->unwind_cache, p->interpreters, p->jits, &p->resolver);
     if (r == 0 && cache_entries) {
         processes_limit_caches(p->processes, cache_entries);
         unwind_cache_limit(p->unwind_cache, cache_entries);
+        jits_limit(p->jits, cache_entries);
+        interpreters_limit_cache(p->interpreters, cache_entries);
         r = p->kernel ? kernel_symbols_limit(p->kernel, cache_entries) : 0;
     }
     return r < 0 ? r : wait_samples_new(p->resolver, memory_bytes / 8, &p->losses, give_waits, p, &p->waits);
@@ -409,6 +454,18 @@ static void ask_kernel_for_names(struct pipeline *p, struct attach_report *repor
     kernel_symbols_set_asker(p->kernel, &asker);
 }
 
+static int write_event(struct wire_writer *w, const struct sample_event *event, struct batch *batch)
+{
+    struct event_record record;
+    sample_event_to_record(event, &record);
+    record.h.time_ns = clock_monotonic_ns();
+    int r = batch_add(batch, &record.h);
+    if (r == 0)
+        r = wire_writer_add(w, batch);
+    batch_clear(batch);
+    return r;
+}
+
 int pipeline_new(const struct pipeline_options *options, const struct pipeline_sink *sink, struct attach_report *report,
                  struct pipeline **ret)
 {
@@ -422,6 +479,12 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
     r = make_resolvers(p, options->memory_bytes, options->cache_entries);
     if (r < 0)
         return r;
+    if (options->lines) {
+        r = line_objects_new(&p->line_objects);
+        if (r < 0)
+            return r;
+        sample_resolver_note_files(p->resolver, p->line_objects);
+    }
     if (options->replay) {
         processes_set_replay(p->processes);
         r = wire_reader_open(options->replay, &p->replay);
@@ -443,20 +506,26 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
     void *request = pipeline_opened(p, &source_request);
     struct unwind_tables *tables = find_tables(p);
     if (tables) {
-        r = unwind_publisher_new(tables, p->unwind_cache, p->pythons, &p->publisher);
+        r = unwind_publisher_new(tables, p->unwind_cache, p->interpreters, &p->publisher);
         if (r < 0)
             return r;
     }
-    void *link = pipeline_opened(p, &source_link);
-    if (link) {
+    void *cpu = pipeline_opened(p, &source_cpu), *link = pipeline_opened(p, &source_link);
+    r = request ? 0 : watched_processes_new(&options->sources, cpu, pipeline_opened(p, &source_off_cpu), &p->watched);
+    if (r == 0 && cpu)
+        r = thread_contexts_new(cpu, &p->contexts);
+    if (r == 0 && link)
         r = trace_links_new(link, p->processes, &options->sources, &p->links);
-        if (r < 0)
-            return r;
-    }
+    if (r == 0 && options->cri_socket && !options->replay) /* after all that is forked */
+        r = pod_watch_new(options->cri_socket, options->pod_labels, p->processes, &p->pod_watch);
+    if (r < 0)
+        return r;
     if (request)
         request_source_set_names(request, &(struct request_service_names){.context = p, .service = name_service});
     if (options->record_wire) {
         r = wire_writer_open(options->record_wire, &p->record_wire);
+        if (r == 0 && options->sources.event)
+            r = write_event(p->record_wire, options->sources.event, p->batch);
         if (r < 0)
             return log_errno(r, "%s cannot be written", options->record_wire);
     }
@@ -469,20 +538,26 @@ void pipeline_free(struct pipeline *p)
     if (!p)
         return;
     unwind_publisher_free(p->publisher); /* before the source whose tables it fills */
-    trace_links_free(p->links);          /* likewise */
+    thread_contexts_free(p->contexts);   /* likewise */
+    trace_links_free(p->links);
+    pod_watch_free(p->pod_watch);
+    watched_processes_free(p->watched);
     for (size_t i = 0; i < p->opened_count; i++)
         p->opened[i].source->free(p->opened[i].self);
     sample_resolver_free(p->resolver);
-    pythons_free(p->pythons);
+    jits_free(p->jits);
+    interpreters_free(p->interpreters);
     wait_stacks_free(p->wait_stacks);
     wait_samples_free(p->waits);
     unwind_cache_free(p->unwind_cache);
     kernel_symbols_free(p->kernel);
     kernel_names_free(p->kernel_names);
     symbols_free(p->symbols);
+    line_objects_free(p->line_objects);
     processes_free(p->processes);
     wire_writer_free(p->record_wire);
     wire_reader_free(p->replay);
+    free(p->replayed_event);
     batch_free(p->batch);
     free(p);
 }
@@ -495,6 +570,8 @@ int pipeline_start(struct pipeline *p)
         int r = p->opened[i].source->start(p->opened[i].self);
         if (r < 0)
             return log_errno(r, "source %s cannot start", p->opened[i].source->name);
+        if (i + 1 == p->opened_count)
+            watched_processes_start(p->watched, p->processes);
         if (i + 1 == p->opened_count && p->links) /* who runs already is found before the first sample */
             trace_links_start(p->links);
     }

@@ -10,12 +10,16 @@
 #include "model/sample.h"
 #include "sources/offcpu.h"
 #include "sources/source.h"
+#include "sources/target_table.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+struct line_objects;
 struct pipeline;
+struct pods;
+struct sample_event;
 
 /* Where finished records go; called from within pipeline_turn. */
 struct pipeline_sink {
@@ -28,6 +32,9 @@ struct pipeline_options {
     struct source_options sources;
     uint64_t memory_bytes;      /* bound of everything that it holds; shared out inside */
     size_t cache_entries;       /* of each cache, a power of two; 0: as many as there is memory for. Changes no output: for the tests that say so */
+    bool lines;                 /* the files of native frames are kept, for their source lines at the end (pipeline_line_objects) */
+    const char *cri_socket;     /* of the container runtime, which tells of pods; "": the usual ones; NULL: nobody is asked */
+    const char *pod_labels;     /* labels of pods that become attributes, separated by commas; "": none */
     const char *record_wire;    /* file to write every wire record to; NULL: none */
     const char *replay;         /* file to read them from, instead of the kernel; NULL: the kernel */
 };
@@ -47,19 +54,38 @@ void pipeline_stop(struct pipeline *p);
  * come to its end. */
 int pipeline_turn(struct pipeline *p);
 
+/* Only samples of these cgroups from now on, and of what is below them; for a pipeline that was opened with some. -ENOSPC: too many. */
+int pipeline_set_cgroups(struct pipeline *p, const uint64_t *ids, size_t count);
+/* The container runtime is asked again soon; what it last said of pods. Borrowed until the next turn; NULL: nothing. */
+void pipeline_ask_for_pods(struct pipeline *p);
+struct pods *pipeline_pods(const struct pipeline *p);
+
+/* Whom targets by names and labels of pods mean (sources/target_table.h). */
+void pipeline_set_target_pods(struct pipeline *p, const struct target_pod *pods, size_t count);
+
 /* Descriptors that become readable when a turn is worth it. */
 size_t pipeline_poll_fds(struct pipeline *p, int *ret_fds, size_t max);
 
 /* How much the sources look at; see source.h. */
 void pipeline_shed(struct pipeline *p, enum source_detail detail);
 
+/* What threads wait for that have waited for long already is told by the next turns, and the rest of it later. */
+void pipeline_tell_waits(struct pipeline *p);
+
 void pipeline_losses(const struct pipeline *p, struct losses *ret);
 void pipeline_metrics(const struct pipeline *p, const struct losses *losses, struct metric_set *set);
 /* Gives back what caches hold; costs work, changes no output. */
 void pipeline_trim(struct pipeline *p);
+/* The files of the frames that were handed to the sink; NULL: not asked for. */
+const struct line_objects *pipeline_line_objects(const struct pipeline *p);
+/* What the samples of a replay are of, when it has come that far; NULL: of time. */
+const struct sample_event *pipeline_replayed_event(const struct pipeline *p);
 int pipeline_record_wire_error(const struct pipeline *p); /* -ENOSPC and the like: why --record-wire ended early; 0 */
-uint64_t pipeline_samples(const struct pipeline *p);      /* handed to the sink since the start */
-struct off_cpu_figures pipeline_waits(const struct pipeline *p); /* zeros: of a replay, or not asked for */
+uint64_t pipeline_samples(const struct pipeline *p);      /* handed to the sink since the start, waits among them */
+uint64_t pipeline_waits_given(const struct pipeline *p);  /* of these */
+struct off_cpu_figures pipeline_waits(const struct pipeline *p); /* zeros: not asked for; of a replay, but wakers_unseen */
+/* Of sources.targets the one of this number, TARGETS_MAX: of who is none; zeros: there are no targets, or no CPU samples. */
+struct target_figures pipeline_target(const struct pipeline *p, uint32_t number);
 uint64_t pipeline_kernel_bytes(const struct pipeline *p); /* BPF maps and rings */
 uint64_t pipeline_run_time_ns(const struct pipeline *p);  /* of BPF programs */
 uint64_t pipeline_helper_cpu_ns(struct pipeline *p);      /* of the processes that open files (resolve/file_opener.h) and attach links (sources/link.h) */

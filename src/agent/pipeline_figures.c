@@ -1,13 +1,19 @@
 /* What the pipeline tells of itself, and what its parts are told to do with less; see pipeline.h. */
 #include "agent/pipeline_private.h"
 
+#include "agent/pod_watch.h"
+#include "agent/thread_contexts.h"
 #include "agent/trace_links.h"
 #include "agent/unwind_publisher.h"
+#include "agent/wait_samples.h"
+#include "base/log.h"
+#include "resolve/interpreters.h"
+#include "resolve/jit.h"
 #include "resolve/kernel.h"
 #include "resolve/processes.h"
-#include "resolve/python.h"
 #include "resolve/symbols.h"
 #include "resolve/unwind_cache.h"
+#include "sources/cpu.h"
 #include "sources/link.h"
 #include "sources/offcpu.h"
 
@@ -18,12 +24,53 @@ void pipeline_shed(struct pipeline *p, enum source_detail detail)
             p->opened[i].source->shed(p->opened[i].self, detail);
 }
 
+int pipeline_set_cgroups(struct pipeline *p, const uint64_t *ids, size_t count)
+{
+    int r = 0;
+    for (size_t i = 0; i < p->opened_count && r == 0; i++)
+        if (p->opened[i].source->set_cgroups)
+            r = p->opened[i].source->set_cgroups(p->opened[i].self, ids, count);
+    return r;
+}
+
+void pipeline_ask_for_pods(struct pipeline *p)
+{
+    if (p->pod_watch)
+        pod_watch_ask(p->pod_watch);
+}
+
+struct pods *pipeline_pods(const struct pipeline *p)
+{
+    return p->pod_watch ? pod_watch_pods(p->pod_watch) : NULL;
+}
+
+void pipeline_set_target_pods(struct pipeline *p, const struct target_pod *pods, size_t count)
+{
+    void *cpu = pipeline_opened(p, &source_cpu);
+    if (cpu)
+        cpu_source_set_target_pods(cpu, pods, count);
+}
+
+void pipeline_tell_waits(struct pipeline *p)
+{
+    void *off_cpu = pipeline_opened(p, &source_off_cpu);
+    int r = off_cpu ? off_cpu_source_tell_so_far(off_cpu) : 0;
+    if (r < 0)
+        log_errno(r, "waits that go on are told at their end");
+}
+
 void pipeline_trim(struct pipeline *p)
 {
     unwind_cache_trim(p->unwind_cache);
     symbols_trim(p->symbols);
+    jits_trim(p->jits);
     if (p->publisher)
         unwind_publisher_trim(p->publisher);
+}
+
+const struct sample_event *pipeline_replayed_event(const struct pipeline *p)
+{
+    return p->replayed_event;
 }
 
 int pipeline_record_wire_error(const struct pipeline *p)
@@ -31,15 +78,34 @@ int pipeline_record_wire_error(const struct pipeline *p)
     return p->record_wire_error;
 }
 
+const struct line_objects *pipeline_line_objects(const struct pipeline *p)
+{
+    return p->line_objects;
+}
+
 uint64_t pipeline_samples(const struct pipeline *p)
 {
     return p->samples;
 }
 
+uint64_t pipeline_waits_given(const struct pipeline *p)
+{
+    return p->waits_given;
+}
+
 struct off_cpu_figures pipeline_waits(const struct pipeline *p)
 {
     void *off_cpu = pipeline_opened(p, &source_off_cpu);
-    return off_cpu ? off_cpu_source_figures(off_cpu) : (struct off_cpu_figures){0};
+    struct off_cpu_figures figures = off_cpu ? off_cpu_source_figures(off_cpu) : (struct off_cpu_figures){0};
+    figures.wakers_unseen = wait_samples_wakers_unseen(p->waits);
+    return figures;
+}
+
+struct target_figures pipeline_target(const struct pipeline *p, uint32_t number)
+{
+    const void *cpu = pipeline_opened(p, &source_cpu);
+    const struct target_table *targets = cpu ? cpu_source_targets(cpu) : NULL;
+    return targets ? target_table_figures(targets, number) : (struct target_figures){0};
 }
 
 uint64_t pipeline_kernel_bytes(const struct pipeline *p)
@@ -79,17 +145,22 @@ void pipeline_metrics(const struct pipeline *p, const struct losses *losses, str
     for (int i = 0; i < LOSS_COUNT; i++)
         metric_add(set, "sonde_self_losses", METRIC_COUNTER, "", "What was seen but not delivered whole, by reason.",
                    (double)losses->count[i], METRIC_LABELS({"reason", loss_name(i)}));
-    metric_add(set, "sonde_self_samples", METRIC_COUNTER, "", "CPU samples delivered.", (double)p->samples, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_samples", METRIC_COUNTER, "", "CPU samples delivered.", (double)(p->samples - p->waits_given), METRIC_NO_LABELS);
     for (size_t i = 0; i < p->opened_count; i++)
         if (p->opened[i].source->metrics)
             p->opened[i].source->metrics(p->opened[i].self, set);
     processes_metrics(p->processes, set);
     symbols_metrics(p->symbols, set);
-    pythons_metrics(p->pythons, set);
+    interpreters_metrics(p->interpreters, set);
+    jits_metrics(p->jits, set);
     kernel_symbols_metrics(p->kernel, set);
     unwind_cache_metrics(p->unwind_cache, set);
     if (p->publisher)
         unwind_publisher_metrics(p->publisher, set);
+    if (p->contexts)
+        thread_contexts_metrics(p->contexts, set);
     if (p->links)
         trace_links_metrics(p->links, set);
+    if (p->pod_watch)
+        pod_watch_metrics(p->pod_watch, set);
 }

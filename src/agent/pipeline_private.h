@@ -18,24 +18,30 @@ struct pipeline {
     struct wire_writer *record_wire;
     int record_wire_error; /* its disk is full, or the like: nothing more is written there */
     struct wire_reader *replay;
+    struct sample_event *replayed_event; /* what its samples are of; NULL: of time */
 
     struct processes *processes;
     struct symbols *symbols;
     struct kernel_symbols *kernel;
     struct kernel_names *kernel_names; /* NULL: the kernel cannot be asked */
     struct unwind_cache *unwind_cache;
-    struct pythons *pythons;
+    struct interpreters *interpreters;
+    struct jits *jits;
     struct sample_resolver *resolver;
+    struct line_objects *line_objects;  /* NULL: nobody asks for source lines */
     struct wait_stacks *wait_stacks;    /* that came ahead of their requests */
     struct wait_samples *waits;         /* of off-CPU profiles */
     struct unwind_publisher *publisher; /* NULL in a replay */
+    struct thread_contexts *contexts;   /* NULL in a replay, and where no CPU samples are taken */
+    struct watched_processes *watched;  /* NULL: all are */
     struct trace_links *links;          /* NULL: not asked for, or the kernel cannot */
+    struct pod_watch *pod_watch;        /* NULL in a replay, and where nobody is to be asked */
     uint32_t mapped[MAPPED_MAX];        /* processes that began or mapped code in this turn */
     size_t mapped_count;
     bool mapped_is_incomplete; /* there were more, or records were lost */
 
     struct losses losses; /* of the stages after the sources */
-    uint64_t samples;
+    uint64_t samples, waits_given; /* the latter are among them */
 };
 
 /* The opened source; NULL: it is not. */

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "export/otlp_profiles.h"
+#include "sources/targets.h"
 
 #include "otlp/sender.h"
 
@@ -42,18 +43,26 @@ enum drop_reason {
         DROP_COUNT
 };
 
+/* Profiles are of one kind of time. */
+struct filling {
+    struct profile *profile; /* NULL: no memory for it */
+    uint64_t begun_ns;       /* CLOCK_MONOTONIC */
+    uint64_t unix_offset_ns; /* for all of it, whatever is done to the clock meanwhile */
+    uint64_t period_ns;
+    enum profile_time time;
+};
+
 struct profile_export {
     struct config config;
     struct otlp_settings settings; /* texts are the config's */
     char shown[OTLP_URL_SHOWN_SIZE];
     struct utsname uts;
-    uint64_t id_seed, period_ns, interval_ns;
+    uint64_t id_seed, interval_ns;
     size_t filling_max_bytes;
 
     /* The pipeline's thread. */
-    struct profile *filling; /* NULL: no memory for it */
-    uint64_t begun_ns;       /* CLOCK_MONOTONIC */
-    uint64_t unix_offset_ns; /* for all of it, whatever is done to the clock meanwhile */
+    struct filling filling[2]; /* of samples; and of waits, where they are asked for */
+    size_t filling_count;
 
     struct profile_queue *queue;
     pthread_t thread;
@@ -64,6 +73,8 @@ struct profile_export {
     uint64_t packet_samples; /* of the profile at hand, whatever became of them */
     uint64_t first_try_ns;   /* of the packet at hand; CLOCK_MONOTONIC */
     uint64_t said_ns;        /* when it was last said that they do not arrive; 0: never */
+    uint64_t said_refused_ns; /* when that they are refused for another reason than was said */
+    char said_why[OTLP_TRANSPORT_WHY_SIZE];
     bool said_failing;       /* that is the last word */
 
     atomic_uint_least64_t taken, packets, bytes, samples, failures, rejected_profiles, unlinked,
@@ -114,6 +125,18 @@ static void say_failure(void *argument, const char *why)
     log_warning("profiles do not arrive at %s: %s", e->shown, why);
     e->said_ns = now_ns;
     e->said_failing = true;
+    snprintf(e->said_why, sizeof(e->said_why), "%s", why);
+}
+
+/* What passes, and was told, does not hide what does not: of a server that has no such service libcurl 7.88 may lose the answer, where that
+ * comes before all is sent, and tell of a stream's error first. */
+static void say_refusal(struct profile_export *e, const char *why)
+{
+    const uint64_t now_ns = clock_monotonic_ns();
+    if (strcmp(why, e->said_why) == 0 || (e->said_refused_ns && now_ns - e->said_refused_ns < SAY_AGAIN_NS))
+        return;
+    log_warning("profiles do not arrive at %s: %s", e->shown, why);
+    e->said_refused_ns = now_ns;
 }
 
 static void send_packet(void *context, const struct otlp_profiles_packet *packet)
@@ -124,7 +147,10 @@ static void send_packet(void *context, const struct otlp_profiles_packet *packet
     e->first_try_ns = clock_monotonic_ns();
     int r = otlp_sender_deliver(&e->sender, packet->data, packet->size, &delivery);
     if (r < 0) {
-        count(&e->dropped[reason_of(e, r, delivery.is_busy)], packet->samples);
+        const enum drop_reason reason = reason_of(e, r, delivery.is_busy);
+        count(&e->dropped[reason], packet->samples);
+        if (reason == DROP_REFUSED)
+            say_refusal(e, delivery.why);
         return;
     }
     if (e->said_failing)
@@ -161,22 +187,23 @@ static void *export_thread(void *context)
 
 /* ---- filling ---- */
 
-static void begin_profile(struct profile_export *e, uint64_t now_ns)
+static void begin_profile(const struct profile_export *e, struct filling *f, uint64_t now_ns)
 {
-    e->begun_ns = now_ns;
-    if (profile_new(e->filling_max_bytes, &e->filling) < 0)
+    f->begun_ns = now_ns;
+    if (profile_new(e->filling_max_bytes, &f->profile) < 0)
         return;
-    e->filling->start_unix_ns = clock_unix_from_monotonic(now_ns);
-    e->filling->period_ns = e->period_ns;
-    e->unix_offset_ns = e->filling->start_unix_ns - now_ns;
+    f->profile->start_unix_ns = clock_unix_from_monotonic(now_ns);
+    f->profile->period_ns = f->period_ns;
+    f->profile->time = f->time;
+    f->unix_offset_ns = f->profile->start_unix_ns - now_ns;
 }
 
 /* Hands over what there is. */
-static void cut_profile(struct profile_export *e, uint64_t now_ns)
+static void cut_profile(struct profile_export *e, struct filling *f, uint64_t now_ns)
 {
-    struct profile *p = take_ptr(e->filling);
+    struct profile *p = take_ptr(f->profile);
     if (p && p->entry_count) {
-        p->duration_ns = now_ns - e->begun_ns;
+        p->duration_ns = now_ns - f->begun_ns;
         count(&e->dropped[DROP_QUEUE_FULL], profile_queue_push(e->queue, p));
     } else {
         profile_free(p);
@@ -185,19 +212,22 @@ static void cut_profile(struct profile_export *e, uint64_t now_ns)
 
 void profile_export_add(struct profile_export *e, const struct sample *s)
 {
+    struct filling *f = &e->filling[s->wait_reason ? 1 : 0];
+    struct sample one = *s;
     int r = -ENOMEM;
+    one.count = 1; /* waits that are alike have one value and one time */
     for (int attempt = 0; attempt < 2 && r < 0; attempt++) {
-        const uint64_t now_ns = attempt || !e->filling ? clock_monotonic_ns() : 0;
+        const uint64_t now_ns = attempt || !f->profile ? clock_monotonic_ns() : 0;
         if (attempt)
-            cut_profile(e, now_ns); /* full before its time */
-        if (!e->filling)
-            begin_profile(e, now_ns);
-        r = e->filling ? profile_add_moment(e->filling, s, s->time_ns + e->unix_offset_ns) : -ENOMEM;
+            cut_profile(e, f, now_ns); /* full before its time */
+        if (!f->profile)
+            begin_profile(e, f, now_ns);
+        r = f->profile ? profile_add_moment(f->profile, &one, s->time_ns + f->unix_offset_ns) : -ENOMEM;
     }
     count(&e->taken, 1);
-    if (r == PROFILE_UNLINKED) {
+    if (r > 0) {
         count(&e->unlinked, 1);
-        cut_profile(e, clock_monotonic_ns()); /* the next one has room for links again */
+        cut_profile(e, f, clock_monotonic_ns()); /* the next one has room for links and labels again */
     } else if (r < 0) {
         count(&e->dropped[r == -ENOSPC ? DROP_TOO_LARGE : DROP_NO_MEMORY], 1);
     }
@@ -206,10 +236,12 @@ void profile_export_add(struct profile_export *e, const struct sample *s)
 void profile_export_tick(struct profile_export *e)
 {
     const uint64_t now_ns = clock_monotonic_ns();
-    if (now_ns - e->begun_ns + TICK_NS / 2 < e->interval_ns)
-        return;
-    cut_profile(e, now_ns);
-    begin_profile(e, now_ns);
+    for (struct filling *f = e->filling; f < e->filling + e->filling_count; f++) {
+        if (now_ns - f->begun_ns + TICK_NS / 2 < e->interval_ns)
+            continue;
+        cut_profile(e, f, now_ns);
+        begin_profile(e, f, now_ns);
+    }
 }
 
 void profile_export_trim(struct profile_export *e)
@@ -249,7 +281,7 @@ static int start(struct profile_export *e, const struct config *config)
 
 int profile_export_new(const struct config *config, struct profile_export **ret)
 {
-    if (!config->otlp_profiles_endpoint[0] || !config->profile_enabled) {
+    if (!config->otlp_profiles_endpoint[0] || (!config->profile_enabled && !config->waits_enabled)) {
         *ret = NULL;
         return 0;
     }
@@ -265,7 +297,9 @@ int profile_export_new(const struct config *config, struct profile_export **ret)
                                          .timeout_ms = (uint32_t)config->otlp_timeout_ms,
                                          .protocol = config_is_grpc(config) ? OTLP_GRPC : OTLP_HTTP_PROTOBUF,
                                          .gzip = strcmp(config->otlp_compression, "gzip") == 0};
-    e->period_ns = 1000000000ull / (uint64_t)config->profile_rate_hz;
+    e->filling[0].period_ns = 1000000000ull / config_targets(config, &(struct targets){0});
+    e->filling[1].time = PROFILE_OFF_CPU_TIME;
+    e->filling_count = config->waits_enabled ? 2 : 1;
     e->interval_ns = (uint64_t)config->otlp_interval_s * 1000000000ull;
     e->filling_max_bytes = config->budget_memory_bytes / FILLING_SHARE;
     otlp_url_shown(e->config.otlp_profiles_endpoint, e->shown);
@@ -277,7 +311,8 @@ int profile_export_new(const struct config *config, struct profile_export **ret)
         r = start(e, &e->config);
     if (r < 0)
         return r;
-    begin_profile(e, clock_monotonic_ns());
+    for (size_t i = 0; i < e->filling_count; i++)
+        begin_profile(e, &e->filling[i], clock_monotonic_ns());
     *ret = take_ptr(e);
     return 0;
 }
@@ -294,7 +329,8 @@ void profile_export_end(struct profile_export *e)
 {
     if (!e || !e->has_thread)
         return;
-    cut_profile(e, clock_monotonic_ns());
+    for (size_t i = 0; i < e->filling_count; i++)
+        cut_profile(e, &e->filling[i], clock_monotonic_ns());
     profile_queue_close(e->queue);
 }
 
@@ -312,7 +348,8 @@ void profile_export_free(struct profile_export *e)
             (unsigned long long)count_dropped(e));
     }
     otlp_sender_fini(&e->sender);
-    profile_free(e->filling);
+    for (size_t i = 0; i < e->filling_count; i++)
+        profile_free(e->filling[i].profile);
     profile_queue_free(e->queue);
     free(e);
 }
@@ -339,7 +376,7 @@ void profile_export_metrics(struct profile_export *e, struct metric_set *set)
                "Profiles that a receiver said it did not keep of packets it accepted.",
                (double)counted(&e->rejected_profiles), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_export_unlinked_samples", METRIC_COUNTER, "",
-               "Samples without the traced request that they were taken in, for want of room.",
+               "Samples without the traced request that they were taken in, or their labels, for want of room.",
                (double)counted(&e->unlinked), METRIC_NO_LABELS);
     for (int i = 0; i < DROP_COUNT; i++)
         metric_add(set, "sonde_self_export_dropped_samples", METRIC_COUNTER, "",

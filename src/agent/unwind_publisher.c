@@ -8,8 +8,8 @@
 
 #include "agent/unwind_builder.h"
 #include "base/clock.h"
+#include "resolve/interpreters.h"
 #include "resolve/processes.h"
-#include "resolve/python.h"
 #include "resolve/unwind_cache.h"
 #include "sources/unwind_tables.h"
 
@@ -68,7 +68,7 @@ struct published_process {
 struct unwind_publisher {
     struct unwind_tables *tables;
     struct unwind_cache *cache;
-    struct pythons *pythons;
+    struct interpreters *interpreters;
     struct unwind_builder *builder;
     struct published_process *processes;
     struct published_object *objects;
@@ -336,9 +336,9 @@ static int process_put(struct unwind_publisher *p, struct published_process *e, 
         const struct process_mapping *m = &process->mappings[i];
         mappings[i] = (struct unwind_mapping){m->start, m->end, m->file_offset, e->mappings[i].number};
     }
-    struct python_layout python;
-    const bool runs_python = p->pythons && pythons_layout(p->pythons, process, &python);
-    return unwind_tables_put_process(p->tables, e->pid, mappings, e->mapping_count, runs_python ? &python : NULL);
+    struct interpreter_layouts layouts;
+    const bool is_interpreted = p->interpreters && interpreters_layout(p->interpreters, process, &layouts);
+    return unwind_tables_put_process(p->tables, e->pid, mappings, e->mapping_count, is_interpreted ? &layouts : NULL);
 }
 
 /* Sets the numbers of all mappings as they are now; true when any changed. */
@@ -495,7 +495,7 @@ void unwind_publisher_run(struct unwind_publisher *p)
 
 /* ---- life, figures ---- */
 
-int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache, struct pythons *pythons,
+int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache, struct interpreters *interpreters,
                          struct unwind_publisher **ret)
 {
     _cleanup_(unwind_publisher_freep) struct unwind_publisher *p = calloc(1, sizeof(*p));
@@ -503,7 +503,7 @@ int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cach
         return -ENOMEM;
     p->tables = tables;
     p->cache = cache;
-    p->pythons = pythons;
+    p->interpreters = interpreters;
     p->now_ns = p->last_sweep_ns = clock_monotonic_ns();
     int r = unwind_builder_new(&p->builder);
     if (r < 0)

@@ -13,14 +13,14 @@
 
 #include <stdint.h>
 
+struct interpreters;
 struct process;
-struct pythons;
 struct unwind_cache;
 struct unwind_tables;
 struct unwind_publisher;
 
-/* All are borrowed (`pythons` NULL: no interpreter is looked for); large files are left to the publisher by the cache from now on. */
-int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache, struct pythons *pythons,
+/* All are borrowed (`interpreters` NULL: no interpreter is looked for); large files are left to the publisher by the cache from now on. */
+int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache, struct interpreters *interpreters,
                          struct unwind_publisher **ret);
 void unwind_publisher_free(struct unwind_publisher *p);
 DEFINE_FREEP(unwind_publisher)

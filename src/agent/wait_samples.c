@@ -1,6 +1,7 @@
 /* Joins what resolve and diagnose know of a wait; see wait_samples.h. */
 #include "agent/wait_samples.h"
 
+#include "agent/waker_stack.h"
 #include "diagnose/off_cpu.h"
 
 #include <errno.h>
@@ -13,6 +14,8 @@ struct wait_samples {
     struct losses *losses;
     void (*give)(void *context, const struct sample *sample);
     void *context;
+    struct waker_stack waker; /* of the waits at hand */
+    uint64_t wakers_unseen;
 };
 
 /* Waits without a stack have all the rest. */
@@ -25,30 +28,58 @@ static struct cpu_sample no_stack_of(const struct off_cpu_wait *wait)
     return s;
 }
 
-static void hand_on(struct wait_samples *w, struct sample *s, const char *leaf, uint64_t waits, uint64_t ns)
+/* Into w->waker; without a frame where there was none. What of the stack cannot be told is counted as that of the wait is. */
+static void name_waker(struct wait_samples *w, const struct wait_sum *sum)
 {
-    if (!waits)
+    char text[OFF_CPU_TEXT_BYTES] = OFF_CPU_WAKER_NOT_SEEN;
+    struct sample waker = {0};
+    bool is_interrupt = false;
+    size_t count = 0;
+    w->waker.count = 0;
+    if (sum->wait->waker == OFF_CPU_WAKER_NONE || sum->waits == 0)
         return;
-    sample_put_leaf(w->resolver, s, leaf);
+    if (sum->waker && sample_resolve(w->resolver, sum->waker, w->losses, &waker) != -EBADMSG) {
+        count = off_cpu_waker_frames(sum->wait->waker, &waker, &is_interrupt);
+        off_cpu_waker_text(is_interrupt ? NULL : &waker, sum->wait->h.pid, text);
+    } else {
+        w->wakers_unseen += sum->waits;
+    }
+    if (waker_stack_set(&w->waker, &waker, count, text) < 0)
+        w->losses->count[LOSS_TRUNCATED] += sum->waits;
+}
+
+static void hand_on(struct wait_samples *w, struct sample *s, uint64_t waits, uint64_t ns)
+{
     s->count = waits;
     s->weight_ns = ns;
     w->give(w->context, s);
 }
 
-/* What the thread waited for, and what it then waited for a CPU, are two. */
+/* What the thread waited for, and what it then waited for a CPU, are two: to the end of the first somebody let it go. */
 static void take(void *context, const struct wait_sum *sum)
 {
     struct wait_samples *w = context;
     const struct cpu_sample none = no_stack_of(sum->wait);
     char text[OFF_CPU_TEXT_BYTES];
     struct sample sample;
+    name_waker(w, sum);
     if (sum->wait->stack_ns && !sum->stack) /* it was taken, and there was no room for it */
         w->losses->count[LOSS_TRUNCATED] += sum->waits + sum->queued;
     sample_resolve(w->resolver, sum->stack ? sum->stack : &none, w->losses, &sample);
     sample.time_ns = sum->wait->h.time_ns;
-    off_cpu_text(sum->wait, &sample, text);
-    hand_on(w, &sample, text, sum->waits, sum->waited_ns);
-    hand_on(w, &sample, OFF_CPU_RUN_QUEUE, sum->queued, sum->queued_ns);
+    sample.wait_reason = off_cpu_reason(sum->wait, &sample);
+    sample_put_leaf(w->resolver, &sample, off_cpu_text(sum->wait, &sample, text));
+    if (sum->waits) {
+        struct sample with_waker = sample;
+        if (waker_stack_put(&w->waker, &with_waker) < 0)
+            w->losses->count[LOSS_TRUNCATED] += sum->waits;
+        hand_on(w, &with_waker, sum->waits, sum->waited_ns);
+    }
+    if (sum->queued) {
+        sample.wait_reason = OFF_CPU_RUN_QUEUE_REASON;
+        sample_put_leaf(w->resolver, &sample, OFF_CPU_RUN_QUEUE);
+        hand_on(w, &sample, sum->queued, sum->queued_ns);
+    }
 }
 
 int wait_samples_new(struct sample_resolver *resolver, size_t max_bytes, struct losses *losses,
@@ -71,6 +102,7 @@ void wait_samples_free(struct wait_samples *w)
     if (!w)
         return;
     wait_sums_free(w->sums);
+    waker_stack_clear(&w->waker);
     free(w);
 }
 
@@ -78,6 +110,17 @@ void wait_samples_stack(struct wait_samples *w, const struct cpu_sample *record)
 {
     if (wait_sums_stack(w->sums, record) < 0)
         w->losses->count[LOSS_TRUNCATED]++;
+}
+
+void wait_samples_waker(struct wait_samples *w, const struct cpu_sample *record)
+{
+    if (wait_sums_waker(w->sums, record) < 0)
+        w->losses->count[LOSS_TRUNCATED]++;
+}
+
+uint64_t wait_samples_wakers_unseen(const struct wait_samples *w)
+{
+    return w->wakers_unseen;
 }
 
 void wait_samples_add(struct wait_samples *w, const struct off_cpu_wait *record)

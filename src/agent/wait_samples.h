@@ -1,5 +1,5 @@
 /* From the records of waiting time to samples: waits that are alike are added up (resolve/wait_sums.h), named, and told why they were
- * (diagnose/off_cpu.h). Pipeline thread only. */
+ * (diagnose/off_cpu.h), and who ended them (waker_stack.h). Pipeline thread only. */
 #pragma once
 
 #include "model/loss.h"
@@ -16,6 +16,10 @@ void wait_samples_free(struct wait_samples *w);
 
 /* As those of wait_sums. */
 void wait_samples_stack(struct wait_samples *w, const struct cpu_sample *record);
+void wait_samples_waker(struct wait_samples *w, const struct cpu_sample *record);
 void wait_samples_add(struct wait_samples *w, const struct off_cpu_wait *record);
 void wait_samples_flush(struct wait_samples *w, uint32_t pid);
 void wait_samples_forget(struct wait_samples *w, uint32_t pid, uint32_t tid);
+
+/* Waits told so far of which it is not known who ended them, though that was asked for. */
+uint64_t wait_samples_wakers_unseen(const struct wait_samples *w);

@@ -63,9 +63,9 @@ void unwind_tables_remove_object(struct unwind_tables *t, uint32_t object)
 }
 
 int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struct unwind_mapping *mappings,
-                              size_t count, const struct python_layout *python)
+                              size_t count, const struct interpreter_layouts *interpreters)
 {
-    (void)python;
+    (void)interpreters;
     unwind_tables_remove_process(t, pid);
     for (size_t i = 0; i < PROCESSES_MAX; i++) {
         if (t->processes[i].pid)

@@ -1,0 +1,197 @@
+/* Which processes have such variables, and where; see thread_contexts.h. The files say (resolve/thread_context.h, resolve/go_labels.h). */
+#include "agent/thread_contexts.h"
+
+#include "base/log.h"
+#include "resolve/go_labels.h"
+#include "resolve/processes.h"
+#include "resolve/thread_context.h"
+#include "sources/cpu.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define PROCESSES_MAX 16384 /* as many as the publisher of unwinding tables knows */
+
+struct context_process {
+    uint32_t pid;
+    uint64_t start_time_ns, mapping_version; /* when it was looked at */
+    bool is_in_kernel;
+    uint16_t go; /* enum go_labels_kind, as the kernel half has it; or UNKNOWN */
+    UT_hash_handle hh;
+};
+
+struct thread_contexts {
+    void *cpu_source;
+    struct context_process *processes;
+    uint64_t in_kernel, refused;
+    uint64_t go_in_kernel, go_unknown, go_refused;
+    bool has_told_of_version;
+};
+
+int thread_contexts_new(void *cpu_source, struct thread_contexts **ret)
+{
+    struct thread_contexts *c = calloc(1, sizeof(*c));
+    if (!c)
+        return -ENOMEM;
+    c->cpu_source = cpu_source;
+    *ret = c;
+    return 0;
+}
+
+static void take_out_go(struct thread_contexts *c, struct context_process *p)
+{
+    c->go_unknown -= p->go == GO_LABELS_UNKNOWN;
+    if (p->go > GO_LABELS_UNKNOWN) {
+        (void)cpu_source_set_go_labels(c->cpu_source, p->pid, NULL);
+        c->go_in_kernel--;
+    }
+    p->go = GO_LABELS_NONE;
+}
+
+static void take_out(struct thread_contexts *c, struct context_process *p)
+{
+    if (p->is_in_kernel) {
+        (void)cpu_source_set_thread_context(c->cpu_source, p->pid, NULL);
+        c->in_kernel--;
+    }
+    p->is_in_kernel = false;
+    take_out_go(c, p);
+}
+
+static void destroy(struct thread_contexts *c, struct context_process *p)
+{
+    take_out(c, p);
+    HASH_DEL(c->processes, p);
+    free(p);
+}
+
+void thread_contexts_free(struct thread_contexts *c)
+{
+    if (!c)
+        return;
+    while (c->processes)
+        destroy(c, c->processes);
+    free(c);
+}
+
+static struct context_process *get(struct thread_contexts *c, uint32_t pid)
+{
+    struct context_process *p;
+    HASH_FIND(hh, c->processes, &pid, sizeof(pid), p);
+    if (p)
+        return p;
+    if (HASH_COUNT(c->processes) >= PROCESSES_MAX)
+        destroy(c, c->processes); /* the one known longest */
+    p = calloc(1, sizeof(*p));
+    if (!p)
+        return NULL;
+    p->pid = pid;
+    HASH_ADD(hh, c->processes, pid, sizeof(p->pid), p);
+    if (!p->hh.tbl) {
+        free(p);
+        return NULL;
+    }
+    return p;
+}
+
+/* glibc's loader is mapped under its own name as long as the process lives. */
+static bool has_glibc(const struct process *process)
+{
+    for (size_t i = 0; i < process->mapping_count; i++) {
+        const char *path = process->mappings[i].path, *name = path ? strrchr(path, '/') : NULL;
+        if (name && strncmp(name, "/ld-linux-x86-64.so", 19) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Two libraries may have the variable; the first that is mapped is the one that the loader binds all others to. */
+static bool find_place(const struct process *process, struct thread_context_place *ret)
+{
+    for (size_t i = 0; i < process->mapping_count; i++) {
+        const struct process_mapping *m = &process->mappings[i];
+        const struct thread_context_symbol *symbol = m->object ? m->object->thread_context : NULL;
+        if (!symbol)
+            continue;
+        const uint64_t bias = m->start - m->file_offset - symbol->code_vaddr;
+        *ret = (struct thread_context_place){
+            .kind = symbol->kind,
+            .place = symbol->place + (symbol->kind == THREAD_CONTEXT_OFFSET ? 0 : bias),
+            .has_modules = has_glibc(process),
+        };
+        return true;
+    }
+    return false;
+}
+
+static void tell_of_version(struct thread_contexts *c, const struct process *process, const struct go_labels_file *file)
+{
+    if (!c->has_told_of_version)
+        log_warning("process %" PRIu32 " is a program of Go's (%s) whose goroutines' labels are not known how to read: its samples have none",
+                    process->pid, file->version[0] ? file->version : "before 1.18");
+    c->has_told_of_version = true;
+}
+
+static void want_go(struct thread_contexts *c, struct context_process *p, const struct process *process)
+{
+    const struct go_labels_file *file = NULL;
+    for (size_t i = 0; !file && i < process->mapping_count; i++)
+        file = process->mappings[i].object ? process->mappings[i].object->go_labels : NULL;
+    if (!file)
+        return;
+    if (file->layout.kind == GO_LABELS_UNKNOWN) {
+        p->go = GO_LABELS_UNKNOWN;
+        c->go_unknown++;
+        tell_of_version(c, process, file);
+    } else if (cpu_source_set_go_labels(c->cpu_source, p->pid, &file->layout) == 0) {
+        p->go = file->layout.kind;
+        c->go_in_kernel++;
+    } else {
+        c->go_refused++;
+    }
+}
+
+void thread_contexts_want(struct thread_contexts *c, const struct process *process)
+{
+    struct thread_context_place place;
+    struct context_process *p = process && !process->exited ? get(c, process->pid) : NULL;
+    if (!p || (p->start_time_ns == process->start_time_ns && p->mapping_version == process->mapping_version))
+        return;
+    p->start_time_ns = process->start_time_ns;
+    p->mapping_version = process->mapping_version;
+    take_out(c, p);
+    want_go(c, p, process);
+    if (!find_place(process, &place))
+        return;
+    p->is_in_kernel = cpu_source_set_thread_context(c->cpu_source, p->pid, &place) == 0;
+    c->in_kernel += p->is_in_kernel;
+    c->refused += !p->is_in_kernel;
+}
+
+void thread_contexts_forget(struct thread_contexts *c, uint32_t pid)
+{
+    struct context_process *p;
+    HASH_FIND(hh, c->processes, &pid, sizeof(pid), p);
+    if (p)
+        destroy(c, p);
+}
+
+void thread_contexts_metrics(const struct thread_contexts *c, struct metric_set *set)
+{
+    metric_add(set, "sonde_thread_context_processes", METRIC_GAUGE, "", "Processes whose threads publish which traced request they work for (OTEP 4947).",
+               (double)c->in_kernel, METRIC_NO_LABELS);
+    metric_add(set, "sonde_thread_context_refused", METRIC_COUNTER, "", "Such processes that found no room.", (double)c->refused, METRIC_NO_LABELS);
+    metric_add(set, "sonde_go_labels_processes", METRIC_GAUGE, "", "Programs of Go's whose goroutines' labels are read.", (double)c->go_in_kernel,
+               METRIC_NO_LABELS);
+    metric_add(set, "sonde_go_labels_unknown_processes", METRIC_GAUGE, "",
+               "Programs of Go's whose goroutines' labels are not read: by a version of Go, or linked in a way, that is not known.",
+               (double)c->go_unknown, METRIC_NO_LABELS);
+    metric_add(set, "sonde_go_labels_refused", METRIC_COUNTER, "", "Programs of Go's that found no room for it.", (double)c->go_refused,
+               METRIC_NO_LABELS);
+}

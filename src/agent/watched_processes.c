@@ -1,0 +1,169 @@
+/* Whose lives matter; see watched_processes.h. A child is known by the record of its fork, as the kernel half knows it by its own; where
+ * records were lost, its table tells. A sample is proof in any case. */
+#include "agent/watched_processes.h"
+
+#include "resolve/proc_files.h"
+#include "resolve/processes.h"
+#include "sources/cpu.h"
+#include "sources/cpu_filters.h"
+#include "sources/offcpu.h"
+
+#include "../../probes/process.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define ANCESTORS_MAX 64
+
+struct watched_process {
+    uint32_t pid;
+    bool is_followed; /* so are its children; else it is an ancestor */
+    UT_hash_handle hh;
+};
+
+struct watched_processes {
+    struct watched_process *by_pid;
+    uint32_t pids[SOURCE_FILTER_MAX];
+    size_t pid_count;
+    int followed_fd;
+};
+
+int watched_processes_new(const struct source_options *options, void *cpu_source, void *off_cpu_source, struct watched_processes **ret)
+{
+    *ret = NULL;
+    if (!options->pid_count || options->wakers || (!cpu_source && !off_cpu_source))
+        return 0;
+    struct watched_processes *w = calloc(1, sizeof(*w));
+    if (!w)
+        return -ENOMEM;
+    memcpy(w->pids, options->pids, sizeof(w->pids));
+    w->pid_count = options->pid_count;
+    w->followed_fd = cpu_source ? cpu_source_followed_fd(cpu_source) : off_cpu_source_followed_fd(off_cpu_source);
+    *ret = w;
+    return 0;
+}
+
+static struct watched_process *find(const struct watched_processes *w, uint32_t pid)
+{
+    struct watched_process *e;
+    HASH_FIND(hh, w->by_pid, &pid, sizeof(pid), e);
+    return e;
+}
+
+/* Without memory it is watched when it is sampled. */
+static void add(struct watched_processes *w, uint32_t pid, bool is_followed)
+{
+    struct watched_process *e = find(w, pid);
+    if (!e) {
+        e = calloc(1, sizeof(*e));
+        if (!e)
+            return;
+        e->pid = pid;
+        HASH_ADD(hh, w->by_pid, pid, sizeof(e->pid), e);
+        if (!e->hh.tbl) {
+            free(e);
+            return;
+        }
+    }
+    e->is_followed |= is_followed;
+}
+
+static void take_out(struct watched_processes *w, struct watched_process *e)
+{
+    HASH_DEL(w->by_pid, e);
+    free(e);
+}
+
+void watched_processes_free(struct watched_processes *w)
+{
+    if (!w)
+        return;
+    while (w->by_pid)
+        take_out(w, w->by_pid);
+    free(w);
+}
+
+static void add_ancestors(struct watched_processes *w, uint32_t pid)
+{
+    for (int generation = 0; generation < ANCESTORS_MAX && pid; generation++) {
+        struct proc_stat stat;
+        _cleanup_close_ int fd = proc_open(pid);
+        if (fd < 0 || proc_read_stat(fd, &stat) < 0)
+            return;
+        pid = stat.parent_pid;
+        if (pid)
+            add(w, pid, false);
+    }
+}
+
+static void add_followed(struct watched_processes *w)
+{
+    uint32_t pid = 0;
+    for (int i = 0; i < CPU_MAX_FOLLOWED && cpu_filters_next_followed(w->followed_fd, i == 0, &pid); i++)
+        add(w, pid, true);
+}
+
+void watched_processes_start(struct watched_processes *w, struct processes *processes)
+{
+    for (size_t i = 0; w && i < w->pid_count; i++) {
+        add(w, w->pids[i], true);
+        add_ancestors(w, w->pids[i]);
+    }
+    if (!w)
+        return;
+    add_followed(w);
+    /* Read when a sample asks, /proc would show what they have mapped since. What they map from now on is told by records, in order. */
+    for (const struct watched_process *e = w->by_pid; e; e = e->hh.next)
+        if (e->is_followed)
+            (void)processes_find(processes, e->pid, 0);
+}
+
+/* Not while the kernel half follows it: a number that is another process's by now, or a record from before we looked, changes nothing then. */
+static void take_out_gone(struct watched_processes *w, uint32_t pid)
+{
+    struct watched_process *e = find(w, pid);
+    if (e && !cpu_filters_is_followed(w->followed_fd, pid))
+        take_out(w, e);
+}
+
+static void take_fork(struct watched_processes *w, const struct process_fork *fork)
+{
+    take_out_gone(w, fork->h.pid);
+    const struct watched_process *parent = find(w, fork->parent_pid);
+    if (parent && parent->is_followed)
+        add(w, fork->h.pid, true);
+}
+
+bool watched_processes_want(struct watched_processes *w, const struct wire_header *record)
+{
+    if (!w)
+        return true;
+    switch (record->kind) {
+    case WIRE_PROCESS_LOST: /* of forks, too */
+        add_followed(w);
+        return true;
+    case WIRE_PROCESS_FORK:
+        if (record->pid == record->tid)
+            take_fork(w, (const struct process_fork *)record);
+        break;
+    case WIRE_PROCESS_EXEC:
+    case WIRE_PROCESS_COMM:
+    case WIRE_PROCESS_EXIT:
+    case WIRE_PROCESS_MMAP:
+        break;
+    default: /* the kernel half has let it through */
+        if (record->pid)
+            add(w, record->pid, true);
+        return true;
+    }
+    return find(w, record->pid);
+}
+
+void watched_processes_forget(struct watched_processes *w, uint32_t pid)
+{
+    if (w)
+        take_out_gone(w, pid);
+}
