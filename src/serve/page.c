@@ -199,9 +199,10 @@ int page_start(const struct page_options *options, const struct page_data *data,
         .node_name = p->node_name[0] ? p->node_name : NULL,
         .allowed = p->allowed_hosts,
     };
+    errno = 0;
     p->daemon = start_daemon(p, fd);
     if (!p->daemon)
-        return -EAGAIN;
+        return errno == ENOPKG ? -ENOPKG : -EAGAIN;
     take_fd(&fd); /* the daemon closes it */
     *ret = take_ptr(p);
     return 0;

@@ -8,9 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#define MS_MAX        INT64_C(9000000000000) /* as nanoseconds it still fits: 285 years of uptime */
+#define REGION_MAX_MS 3600000
+
 static const char *const key_names[QUERY_KEY_COUNT] = {
     [QUERY_SECONDS] = "seconds", [QUERY_PID] = "pid",       [QUERY_CONTAINER] = "container",
     [QUERY_SERVICE] = "service", [QUERY_FORMAT] = "format", [QUERY_MAX] = "max",
+    [QUERY_FROM] = "from",       [QUERY_TO] = "to",
+    [QUERY_BASELINE_FROM] = "baseline_from", [QUERY_BASELINE_TO] = "baseline_to",
+    [QUERY_TIME] = "time", [QUERY_BY] = "by",           [QUERY_ORDER] = "order",
 };
 
 void query_init(struct query *q, unsigned allowed)
@@ -73,6 +79,33 @@ static int set_format(struct query *q, const char *value, char *why, size_t why_
     return 0;
 }
 
+static int set_ms(enum query_key key, const char *value, uint64_t *ret, char *why, size_t why_size)
+{
+    int64_t number;
+    int r = set_number(key_names[key], value, 0, MS_MAX, &number, why, why_size);
+    if (r == 0)
+        *ret = (uint64_t)number;
+    return r;
+}
+
+/* One of two words. */
+static int set_choice(enum query_key key, const char *value, const char *no, const char *yes, bool *ret, char *why, size_t why_size)
+{
+    *ret = strcmp(value, yes) == 0;
+    if (*ret || strcmp(value, no) == 0)
+        return 0;
+    snprintf(why, why_size, "%s: %s or %s is needed", key_names[key], no, yes);
+    return -EINVAL;
+}
+
+static int set_time(struct query *q, const char *value, char *why, size_t why_size)
+{
+    int r = profile_time_find(value, &q->time);
+    if (r < 0)
+        snprintf(why, why_size, "time: cpu, off_cpu (waiting) or wall (both) is needed");
+    return r;
+}
+
 static int set_value(struct query *q, enum query_key key, const char *value, char *why, size_t why_size)
 {
     int64_t number;
@@ -99,6 +132,20 @@ static int set_value(struct query *q, enum query_key key, const char *value, cha
         return set_service(q, value, why, why_size);
     case QUERY_FORMAT:
         return set_format(q, value, why, why_size);
+    case QUERY_FROM:
+        return set_ms(key, value, &q->region.from_ms, why, why_size);
+    case QUERY_TO:
+        return set_ms(key, value, &q->region.to_ms, why, why_size);
+    case QUERY_BASELINE_FROM:
+        return set_ms(key, value, &q->baseline.from_ms, why, why_size);
+    case QUERY_BASELINE_TO:
+        return set_ms(key, value, &q->baseline.to_ms, why, why_size);
+    case QUERY_BY:
+        return set_choice(key, value, "self", "total", &q->by_total, why, why_size);
+    case QUERY_ORDER:
+        return set_choice(key, value, "most", "change", &q->by_change, why, why_size);
+    case QUERY_TIME:
+        return set_time(q, value, why, why_size);
     case QUERY_KEY_COUNT:
         break;
     }
@@ -144,4 +191,33 @@ int query_set(struct query *q, const char *key, size_t key_size, const char *val
     text[value_size] = '\0';
     q->seen |= QUERY_BIT(k);
     return set_value(q, (enum query_key)k, text, ret_why, why_size);
+}
+
+static int check_region(const struct query *q, enum query_key from, enum query_key to, const struct query_region *region, char *why,
+                        size_t why_size)
+{
+    if (query_has(q, from) != query_has(q, to))
+        snprintf(why, why_size, "%s and %s: one needs the other", key_names[from], key_names[to]);
+    else if (query_has(q, from) && region->to_ms <= region->from_ms)
+        snprintf(why, why_size, "%s: has to be later than %s", key_names[to], key_names[from]);
+    else if (region->to_ms - region->from_ms > REGION_MAX_MS)
+        snprintf(why, why_size, "%s: at most %d ms later than %s", key_names[to], REGION_MAX_MS, key_names[from]);
+    else
+        return 0;
+    return -EINVAL;
+}
+
+int query_check(const struct query *q, unsigned needed, char *ret_why, size_t why_size)
+{
+    for (int k = 0; k < QUERY_KEY_COUNT; k++)
+        if ((needed & QUERY_BIT(k)) && !query_has(q, (enum query_key)k)) {
+            snprintf(ret_why, why_size, "%s: is needed here", key_names[k]);
+            return -EINVAL;
+        }
+    if (query_has(q, QUERY_SECONDS) && query_has(q, QUERY_FROM)) {
+        snprintf(ret_why, why_size, "seconds: not together with from and to");
+        return -EINVAL;
+    }
+    int r = check_region(q, QUERY_FROM, QUERY_TO, &q->region, ret_why, why_size);
+    return r < 0 ? r : check_region(q, QUERY_BASELINE_FROM, QUERY_BASELINE_TO, &q->baseline, ret_why, why_size);
 }

@@ -3,6 +3,8 @@
  * Pure; keys and values are untrusted. */
 #pragma once
 
+#include "model/profile.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,9 +18,21 @@ enum query_key {
     QUERY_SERVICE,
     QUERY_FORMAT,
     QUERY_MAX,
+    QUERY_FROM,
+    QUERY_TO,
+    QUERY_BASELINE_FROM,
+    QUERY_BASELINE_TO,
+    QUERY_TIME,
+    QUERY_BY,
+    QUERY_ORDER,
     QUERY_KEY_COUNT
 };
 #define QUERY_BIT(key) (1U << (key))
+
+/* Of the node's CLOCK_MONOTONIC, which no step of the wall clock moves. */
+struct query_region {
+    uint64_t from_ms, to_ms;
+};
 
 struct query {
     unsigned allowed; /* bits of the keys that this route knows */
@@ -26,9 +40,12 @@ struct query {
     uint64_t seconds;               /* 1 to 3600 */
     uint32_t pid;                   /* 0: any */
     uint32_t max;                   /* 1 to 1000 */
+    struct query_region region, baseline; /* zeros: not given */
     char container[QUERY_TEXT_MAX]; /* "": any; else 12 to 64 hexadecimal digits */
     char service[QUERY_TEXT_MAX];
     char format[16];
+    bool by_total, by_change; /* by=self, order=most unless it says so */
+    enum profile_time time;
 };
 
 void query_init(struct query *q, unsigned allowed);
@@ -37,3 +54,11 @@ void query_init(struct query *q, unsigned allowed);
  * `ret_why`. */
 int query_set(struct query *q, const char *key, size_t key_size, const char *value, size_t value_size,
               char *ret_why, size_t why_size);
+
+static inline bool query_has(const struct query *q, enum query_key key)
+{
+    return q->seen & QUERY_BIT(key);
+}
+
+/* After the last one: what was given fits together, and `needed` (bits) is there. -EINVAL with the reason. */
+int query_check(const struct query *q, unsigned needed, char *ret_why, size_t why_size);

@@ -4,7 +4,12 @@
  * and are then told to come again. */
 #include "serve/routes.h"
 
+#include "base/clock.h"
+#include "export/diff_html.h"
+#include "export/diff_text.h"
 #include "export/export.h"
+#include "export/heatmap_json.h"
+#include "export/hotspots_json.h"
 #include "export/openmetrics.h"
 #include "export/requests_json.h"
 #include "serve/http.h"
@@ -20,6 +25,8 @@
 #define EXPORTS_AT_ONCE  2
 #define EXPORT_WAIT_S    10
 #define RESULT_MAX_BYTES ((size_t)256 << 20)
+#define COMPARE_ROWS     100
+#define MS               UINT64_C(1000000)
 
 struct routes {
     const struct page_data *data;
@@ -37,7 +44,7 @@ struct call {
 
 struct route {
     const char *path;
-    unsigned parameters;
+    unsigned parameters, needed;
     enum MHD_Result (*answer)(struct call *call);
 };
 
@@ -74,6 +81,21 @@ static enum MHD_Result reply_failed(struct call *call, const char *what, int err
     return http_reply_text(call->connection, status, "%s: %s", what, strerror(-error));
 }
 
+/* Of a region of time: what is wrong with it may be said only now. */
+static enum MHD_Result reply_no_region(struct call *call, const char *what, int error)
+{
+    if (error == -ENODATA)
+        return http_reply_text(call->connection, MHD_HTTP_GONE,
+                               "%s: samples of all of that time are no longer kept, or not so exactly; /api/v1/heatmap tells which are", what);
+    if (error == -EOPNOTSUPP)
+        return http_reply_text(call->connection, MHD_HTTP_BAD_REQUEST, "%s: this agent does not look at waits; `sonde up --waits`, or waits.enabled, has it do so", what);
+    if (error == -ERANGE)
+        return http_reply_text(call->connection, MHD_HTTP_BAD_REQUEST,
+                               "%s: that time is still to come; these are milliseconds of the node's monotonic clock, now %llu", what,
+                               (unsigned long long)(clock_monotonic_ns() / MS));
+    return reply_failed(call, what, error);
+}
+
 /* Takes one of the places for expensive work; false when none came free in time. */
 static bool export_begin(struct routes *r)
 {
@@ -96,7 +118,7 @@ static enum MHD_Result answer_page(struct call *call)
     struct routes *r = call->routes;
     if (r->without_ui)
         return http_reply_text(call->connection, MHD_HTTP_NOT_FOUND,
-                               "This agent serves no page (`sonde up` does). It has /metrics, /healthz, /api/v1/profile, /api/v1/requests and /api/v1/status.");
+                               "This agent serves no page (`sonde up` does). It has /metrics, /healthz, /api/v1/profile, /api/v1/heatmap, /api/v1/hotspots, /api/v1/compare, /api/v1/requests and /api/v1/status.");
     bool gzip = http_header_names(http_header(call->connection, "Accept-Encoding"), "gzip");
     const char *known = http_header(call->connection, "If-None-Match");
     struct http_reply reply = {
@@ -185,20 +207,51 @@ static enum MHD_Result reply_unknown_format(struct call *call)
                            call->query.format, known);
 }
 
+static struct profile_filter filter_of(const struct query *q)
+{
+    return (struct profile_filter){
+        .pid = q->pid,
+        .container_id = q->container[0] ? q->container : NULL,
+        .service_name = q->service[0] ? q->service : NULL,
+        .time = q->time,
+    };
+}
+
+static int ask_region(struct call *call, const struct query_region *region, struct profile **ret)
+{
+    const struct page_data *data = call->routes->data;
+    const struct profile_filter filter = filter_of(&call->query);
+    return data->region(data->context, region->from_ms * MS, region->to_ms * MS, &filter, ret);
+}
+
 static int write_profile(struct call *call, const struct exporter *exporter, struct buf *body)
 {
     const struct page_data *data = call->routes->data;
     const struct query *q = &call->query;
     _cleanup_(profile_freep) struct profile *profile = NULL;
-    const struct profile_filter filter = {
-        .pid = q->pid,
-        .container_id = q->container[0] ? q->container : NULL,
-        .service_name = q->service[0] ? q->service : NULL,
-    };
-    int r = data->profile(data->context, q->seconds, &filter, &profile);
+    const struct profile_filter filter = filter_of(q);
+    int r = query_has(q, QUERY_FROM) ? ask_region(call, &q->region, &profile)
+                                     : data->profile(data->context, q->seconds, &filter, &profile);
     if (r < 0)
         return r;
     return exporter->write(profile, body);
+}
+
+/* "sonde-profile-pid4711.pb.gz" */
+static void name_file(const struct query *q, const char *what, const char *suffix, char *out, size_t size)
+{
+    if (q->pid)
+        snprintf(out, size, "sonde-%s-pid%u%s", what, q->pid, suffix);
+    else if (q->container[0])
+        snprintf(out, size, "sonde-%s-%.12s%s", what, q->container, suffix);
+    else
+        snprintf(out, size, "sonde-%s%s", what, suffix);
+}
+
+static enum MHD_Result reply_busy(struct call *call)
+{
+    return http_reply_text(call->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+                           "too many profiles are being written at this moment; ask again in a few seconds");
 }
 
 static enum MHD_Result answer_profile(struct call *call)
@@ -210,19 +263,12 @@ static enum MHD_Result answer_profile(struct call *call)
     if (!exporter)
         return reply_unknown_format(call);
     if (!export_begin(call->routes))
-        return http_reply_text(
-            call->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-            "too many profiles are being written at this moment; ask again in a few seconds");
+        return reply_busy(call);
     int r = write_profile(call, exporter, &body);
     export_end(call->routes);
     if (r < 0)
-        return reply_failed(call, "no profile", r);
-    if (q->pid)
-        snprintf(name, sizeof(name), "sonde-profile-pid%u%s", q->pid, exporter->suffix);
-    else if (q->container[0])
-        snprintf(name, sizeof(name), "sonde-profile-%.12s%s", q->container, exporter->suffix);
-    else
-        snprintf(name, sizeof(name), "sonde-profile%s", exporter->suffix);
+        return reply_no_region(call, "no profile", r);
+    name_file(q, "profile", exporter->suffix, name, sizeof(name));
     const struct http_reply reply = {
         .status = MHD_HTTP_OK,
         .content_type = exporter->content_type,
@@ -232,16 +278,126 @@ static enum MHD_Result answer_profile(struct call *call)
     return http_reply_buf(call->connection, &reply, &body);
 }
 
+/* The region that was asked for, or the last seconds. */
+static void time_of(const struct query *q, uint64_t *ret_from_ns, uint64_t *ret_to_ns)
+{
+    const uint64_t now_ns = clock_monotonic_ns(), span_ns = q->seconds * 1000 * MS;
+    *ret_from_ns = query_has(q, QUERY_FROM) ? q->region.from_ms * MS : now_ns > span_ns ? now_ns - span_ns : 0;
+    *ret_to_ns = query_has(q, QUERY_FROM) ? q->region.to_ms * MS : now_ns;
+}
+
+static enum MHD_Result answer_heatmap(struct call *call)
+{
+    const struct page_data *data = call->routes->data;
+    const struct profile_filter filter = filter_of(&call->query);
+    uint64_t from_ns, to_ns;
+    time_of(&call->query, &from_ns, &to_ns);
+    _cleanup_(heatmap_freep) struct heatmap *heatmap = NULL;
+    _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
+    int r = data->heatmap(data->context, from_ns, to_ns, &filter, &heatmap);
+    if (r == 0)
+        r = heatmap_json_write(heatmap, &body);
+    if (r < 0)
+        return reply_no_region(call, "no heatmap", r);
+    const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = "application/json"};
+    return http_reply_buf(call->connection, &reply, &body);
+}
+
+static int write_hotspots(struct call *call, struct buf *body)
+{
+    const struct page_data *data = call->routes->data;
+    const struct query *q = &call->query;
+    const struct profile_filter filter = filter_of(q);
+    const struct hotspots_options options = {.total = q->by_total, .by_change = q->by_change, .max = q->max};
+    _cleanup_(hotspots_freep) struct hotspots *hotspots = NULL;
+    uint64_t from_ns, to_ns;
+    time_of(q, &from_ns, &to_ns);
+    int r = data->hotspots(data->context, from_ns, to_ns, &filter, &options, &hotspots);
+    return r < 0 ? r : hotspots_json_write(hotspots, body);
+}
+
+static enum MHD_Result answer_hotspots(struct call *call)
+{
+    _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
+    if (!export_begin(call->routes))
+        return reply_busy(call);
+    int r = write_hotspots(call, &body);
+    export_end(call->routes);
+    if (r < 0)
+        return reply_no_region(call, "no hotspots", r);
+    const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = "application/json"};
+    return http_reply_buf(call->connection, &reply, &body);
+}
+
+/* ---- two regions compared ---- */
+
+static int write_diff_text(struct buf *out, const struct profile_diff *d)
+{
+    return diff_text_write(out, d, &(struct diff_text_options){.is_time = true, .rows = COMPARE_ROWS});
+}
+
+static const struct compare_format {
+    const char *name, *suffix, *content_type;
+    int (*write)(struct buf *out, const struct profile_diff *d);
+} compare_formats[] = {
+    {"json", ".json", "application/json", diff_json_write},
+    {"html", ".html", "text/html; charset=utf-8", diff_html_write},
+    {"text", ".txt", "text/plain; charset=utf-8", write_diff_text},
+    {"folded", ".folded", "text/plain; charset=utf-8", diff_folded_write},
+};
+
+static int write_comparison(struct call *call, const struct compare_format *format, struct buf *body)
+{
+    _cleanup_(profile_freep) struct profile *before = NULL, *after = NULL;
+    _cleanup_(profile_diff_freep) struct profile_diff *d = NULL;
+    int r = ask_region(call, &call->query.baseline, &before);
+    if (r == 0)
+        r = ask_region(call, &call->query.region, &after);
+    if (r == 0)
+        r = profile_diff_new(before, after, &d);
+    return r < 0 ? r : format->write(body, d);
+}
+
+static enum MHD_Result answer_compare(struct call *call)
+{
+    _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
+    const struct compare_format *format = compare_formats, *end = compare_formats + array_size(compare_formats);
+    char name[128];
+    while (format < end && strcmp(format->name, call->query.format) != 0)
+        format++;
+    if (format == end)
+        return http_reply_text(call->connection, MHD_HTTP_BAD_REQUEST, "format: %s is not known; there are: json, html, text, folded",
+                               call->query.format);
+    if (!export_begin(call->routes))
+        return reply_busy(call);
+    int r = write_comparison(call, format, &body);
+    export_end(call->routes);
+    if (r < 0)
+        return reply_no_region(call, "no comparison", r);
+    name_file(&call->query, "comparison", format->suffix, name, sizeof(name));
+    const struct http_reply reply = {
+        .status = MHD_HTTP_OK,
+        .content_type = format->content_type,
+        .file_name = name,
+        .attachment = format != compare_formats,
+    };
+    return http_reply_buf(call->connection, &reply, &body);
+}
+
+#define OF_REGION   (QUERY_BIT(QUERY_FROM) | QUERY_BIT(QUERY_TO))
+#define OF_BASELINE (QUERY_BIT(QUERY_BASELINE_FROM) | QUERY_BIT(QUERY_BASELINE_TO))
+#define OF_FILTER   (QUERY_BIT(QUERY_PID) | QUERY_BIT(QUERY_CONTAINER) | QUERY_BIT(QUERY_SERVICE))
+
 static const struct route routes[] = {
-    {"/", 0, answer_page},
-    {"/api/v1/profile",
-     QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_PID) | QUERY_BIT(QUERY_CONTAINER) | QUERY_BIT(QUERY_SERVICE) |
-         QUERY_BIT(QUERY_FORMAT),
-     answer_profile},
-    {"/api/v1/requests", QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_MAX), answer_requests},
-    {"/api/v1/status", 0, answer_status},
-    {"/metrics", 0, answer_metrics},
-    {"/healthz", 0, answer_health},
+    {"/", 0, 0, answer_page},
+    {"/api/v1/profile", QUERY_BIT(QUERY_SECONDS) | OF_REGION | OF_FILTER | QUERY_BIT(QUERY_TIME) | QUERY_BIT(QUERY_FORMAT), 0, answer_profile},
+    {"/api/v1/heatmap", QUERY_BIT(QUERY_SECONDS) | OF_REGION | OF_FILTER, 0, answer_heatmap},
+    {"/api/v1/hotspots", QUERY_BIT(QUERY_SECONDS) | OF_REGION | OF_FILTER | QUERY_BIT(QUERY_MAX) | QUERY_BIT(QUERY_BY) | QUERY_BIT(QUERY_ORDER), 0, answer_hotspots},
+    {"/api/v1/compare", OF_BASELINE | OF_REGION | OF_FILTER | QUERY_BIT(QUERY_TIME) | QUERY_BIT(QUERY_FORMAT), OF_BASELINE | OF_REGION, answer_compare},
+    {"/api/v1/requests", QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_MAX), 0, answer_requests},
+    {"/api/v1/status", 0, 0, answer_status},
+    {"/metrics", 0, 0, answer_metrics},
+    {"/healthz", 0, 0, answer_health},
 };
 
 struct parameter_check {
@@ -268,6 +424,8 @@ enum MHD_Result routes_answer(struct routes *r, struct MHD_Connection *connectio
             continue;
         query_init(&call.query, routes[i].parameters);
         MHD_get_connection_values_n(connection, MHD_GET_ARGUMENT_KIND, check_parameter, &check);
+        if (check.error == 0)
+            check.error = query_check(&call.query, routes[i].needed, check.why, sizeof(check.why));
         if (check.error < 0)
             return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "%s", check.why);
         return routes[i].answer(&call);

@@ -2,7 +2,8 @@
 // on its own; what came last stays on the page, with its age, until something newer does.
 
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
-import { decodeProfile, type Profile } from './profile';
+import { decodeHeatmap, heatmapPath, timeQuery, type Heatmap } from './heat';
+import { decodeProfile, type Profile, type Scope, type Time } from './profile';
 import { decodeRequests, type Request } from './requests';
 import { decodeStatus, type Status } from './health';
 
@@ -18,6 +19,7 @@ export interface Part<T> {
 export interface Live {
     profile: Part<Profile>;
     requests: Part<Request[]>;
+    heatmap: Part<Heatmap>;
     status: Part<Status>;
     at: number; // when the last answer came, milliseconds since 1970; 0: none yet
     paused: boolean;
@@ -35,37 +37,76 @@ async function ask<T>(path: string, decode: (json: unknown) => T): Promise<T> {
     return decode(await reply.json());
 }
 
-export function useLive(seconds: number): Live {
+type Set<T> = (of: (was: Part<T>) => Part<T>) => void;
+
+// What came last stays when nothing newer does.
+async function take<T>(path: string, decode: (json: unknown) => T, set: Set<T>, wanted: () => boolean): Promise<boolean> {
+    try {
+        const value = await ask(path, decode);
+        if (wanted()) set(() => ({ value, error: '' }));
+        return true;
+    } catch (e) {
+        if (wanted()) set((was) => ({ value: was.value, error: (e as Error).message }));
+        return false;
+    }
+}
+
+// One answer that does not change with time: asked for when `path` changes, or `again` does. Null: nothing is wanted.
+export function useAnswer<T>(path: string | null, again: unknown, decode: (json: unknown) => T): Part<T> {
+    const [answer, setAnswer] = useState<Part<T> & { path: string | null }>({ path: null, value: null, error: '' });
+    useEffect(() => {
+        if (path === null) return;
+        let over = false;
+        ask(path, decode).then(
+            (value) => !over && setAnswer({ path, value, error: '' }),
+            (e) => !over && setAnswer((was) => ({ path, value: was.path === path ? was.value : null, error: (e as Error).message })),
+        );
+        return () => {
+            over = true;
+        };
+    }, [path, again]);
+    return answer.path === path ? answer : { value: null, error: '' };
+}
+
+export function useLive(seconds: number, heatSeconds: number, scope: Scope, time: Time): Live {
+    const heatPath = heatmapPath(heatSeconds, scope);
     const [profile, setProfile] = useState<Part<Profile>>({ value: null, error: '' });
     const [requests, setRequests] = useState<Part<Request[]>>({ value: null, error: '' });
+    const [heatmap, setHeatmap] = useState<Part<Heatmap>>({ value: null, error: '' });
     const [status, setStatus] = useState<Part<Status>>({ value: null, error: '' });
     const [at, setAt] = useState(0);
     const [paused, setPaused] = useState(false);
     const pausedNow = useRef(false);
     pausedNow.current = paused;
 
+    const heatNow = useRef(heatPath);
+    heatNow.current = heatPath;
+
     // What arrives after a pause began is dropped: the page must not move under the reader's eyes.
     const load = useCallback(
         async (wanted: () => boolean) => {
-            const one = async <T>(path: string, decode: (json: unknown) => T, set: (of: (was: Part<T>) => Part<T>) => void) => {
-                try {
-                    const value = await ask(path, decode);
-                    if (wanted()) set(() => ({ value, error: '' }));
-                    return true;
-                } catch (e) {
-                    if (wanted()) set((was) => ({ value: was.value, error: (e as Error).message }));
-                    return false;
-                }
-            };
+            const one = <T>(path: string, decode: (json: unknown) => T, set: Set<T>) => take(path, decode, set, wanted);
             const came = await Promise.all([
-                one(`/api/v1/profile?seconds=${seconds}`, decodeProfile, setProfile),
+                one(`/api/v1/profile?seconds=${seconds}${timeQuery(time)}`, decodeProfile, setProfile),
                 one(`/api/v1/requests?seconds=${seconds}`, decodeRequests, setRequests),
+                takeHeatmap(wanted),
                 one('/api/v1/status', decodeStatus, setStatus),
             ]);
             if (wanted() && came.some(Boolean)) setAt(Date.now());
         },
-        [seconds],
+        [seconds, time],
     );
+
+    // Another process has another heatmap, also while the page is paused; all else has every process in it.
+    const takeHeatmap = (wanted: () => boolean) => {
+        const path = heatNow.current;
+        return take(path, decodeHeatmap, setHeatmap, () => wanted() && path === heatNow.current);
+    };
+    const isFirst = useRef(true);
+    useEffect(() => {
+        if (!isFirst.current) void takeHeatmap(() => true);
+        isFirst.current = false;
+    }, [heatPath]);
 
     useEffect(() => {
         let over = false;
@@ -92,5 +133,5 @@ export function useLive(seconds: number): Live {
         };
     }, [load, paused]);
 
-    return { profile, requests, status, at, paused, setPaused };
+    return { profile, requests, heatmap, status, at, paused, setPaused };
 }

@@ -13,7 +13,7 @@ export function ComparisonLegend({ dark }: { dark: boolean }) {
     const meanings: [name: string, help: string, change: Change][] = [
         ['more', 'has a larger part of the whole after than before', { before: 0, after: 1, noise: 0, told: true }],
         ['less', 'has a smaller part of the whole after than before', { before: 1, after: 0, noise: 0, told: true }],
-        ['not told', 'changed by less than the number of samples can tell', { before: 0, after: 0, noise: 0, told: false }],
+        ['not told', 'changed by less than chance among the samples may make of it', { before: 0, after: 0, noise: 0, told: false }],
     ];
     return (
         <ul class="legend" aria-label="Colours">
@@ -37,7 +37,7 @@ export function Recordings({ compared }: { compared: NonNullable<Profile['compar
     );
 }
 
-export const sayChange = (c: Change): string => `before ${format.percent(c.before)}, after ${format.percent(c.after)}${c.told ? '' : ', not told by the number of samples'}`;
+export const sayChange = (c: Change): string => `before ${format.percent(c.before)}, after ${format.percent(c.after)}${c.told ? '' : ', which may be chance'}`;
 
 export function ChangeDetails({ change }: { change: Change }) {
     return (
@@ -75,7 +75,7 @@ export function ChangeTable({ tree, root, side, compared, dark, matches }: Table
         () =>
             byFunction(tree, root)
                 .filter((r) => !matches || matches.frames[r.frame])
-                .map((r) => ({ frame: r.frame, change: changeOfParts(r.total, r.other, tree, side, compared) }))
+                .map((r) => ({ frame: r.frame, change: changeOfParts(r.total, r.other, r.spread, tree, side, compared) }))
                 .filter((r) => r.change.told)
                 .sort((a, b) => b.change.after - b.change.before - (a.change.after - a.change.before)),
         [tree, root, side, compared, matches],
@@ -113,7 +113,7 @@ export function ChangeTable({ tree, root, side, compared, dark, matches }: Table
                 </tbody>
             </table>
             {rows.length > TABLE_ROWS && <p class="more">{format.integer(rows.length - TABLE_ROWS)} smaller changes are left out; search narrows them down.</p>}
-            {rows.length === 0 && <p class="more">Nothing changed by more than the number of samples can tell.</p>}
+            {rows.length === 0 && <p class="more">Nothing changed by more than chance among the samples may make of it.</p>}
         </div>
     );
 }

@@ -17,6 +17,7 @@ function when(ms: number): string {
 function FlamePage({ profile }: { profile: Profile }) {
     const theme = useTheme();
     const [scope, setScope] = useState<Scope>({ kind: 'node' });
+    const [words, setWords] = useState('');
     return (
         <>
             <header class="top">
@@ -31,8 +32,9 @@ function FlamePage({ profile }: { profile: Profile }) {
                 <p class="node-name">
                     {profile.start > 0 && <b>{when(profile.start)} </b>}
                     <span class="dim">
-                        {!profile.compared && format.count(profile.samples, { cpu: 'sample', off_cpu: 'wait', wall: 'event' }[profile.time])}
-                        {profile.period > 0 && ` at ${(1e9 / profile.period).toFixed(0)} Hz`}
+                        {!profile.compared && format.count(profile.samples, { cpu: 'sample', off_cpu: 'wait', wall: 'event', events: 'sample' }[profile.time])}
+                        {profile.period > 0 && profile.time !== 'events' && ` at ${(1e9 / profile.period).toFixed(0)} Hz`}
+                        {profile.period > 1 && profile.time === 'events' && `, each of ${format.integer(profile.period)} ${profile.event}`}
                         {profile.dropped > 0 && `; ${format.integer(profile.dropped)} did not fit into memory`}
                     </span>
                 </p>
@@ -44,11 +46,13 @@ function FlamePage({ profile }: { profile: Profile }) {
                     <Flame
                         profile={profile}
                         scope={scope}
+                        words={words}
+                        setWords={setWords}
                         dark={theme.dark}
                         empty={
                             <>
                                 <b>This profile has no samples.</b>
-                                <p>Nothing that was looked at {{ cpu: 'used a CPU', off_cpu: 'waited', wall: 'used a CPU or waited' }[profile.time]} while it was recorded.</p>
+                                <p>Nothing that was looked at {{ cpu: 'used a CPU', off_cpu: 'waited', wall: 'used a CPU or waited', events: `had ${profile.event}` }[profile.time]} while it was recorded.</p>
                             </>
                         }
                     />

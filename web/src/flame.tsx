@@ -8,7 +8,7 @@ import { ChangeDetails, ChangeTable, ComparisonLegend, Recordings, sayChange } f
 import { FlameCanvas, ROW } from './flame-canvas';
 import * as format from './format';
 import { canvasColors, colorsOf, frameColor, KIND_NAMES } from './palette';
-import type { Frame, Kind, Profile, Scope } from './profile';
+import type { Frame, Kind, Profile, Scope, Unit } from './profile';
 import { buildTree, byFunction, nodeAt, pathOf, rowCount, search, type Matches, type Side, type Tree } from './tree';
 
 const MONO = 'ui-monospace, "SF Mono", "Cascadia Mono", "JetBrains Mono", Menlo, Consolas, "DejaVu Sans Mono", monospace';
@@ -20,15 +20,17 @@ interface Props {
     scope: Scope;
     dark: boolean;
     empty: preact.ComponentChildren; // what to say when there is nothing to draw
+    words: string; // what is searched for
+    setWords: (words: string) => void;
 }
 
 type Compared = Profile['compared'];
 
-function describe(tree: Tree, node: number, compared: Compared, side: Side): string {
+function describe(tree: Tree, node: number, compared: Compared, side: Side, unit: Unit): string {
     const f = tree.frames[tree.frame[node]!]!;
     if (compared) return `${f.name}, ${sayChange(changeOfNode(tree, node, side, compared))}`;
-    const self = tree.self[node]! > 0 ? `, self ${format.duration(tree.self[node]!)}` : '';
-    return `${f.name}, ${format.percent(tree.total[node]! / Math.max(tree.total[0]!, 1))}, ${format.duration(tree.total[node]!)}${self}`;
+    const self = tree.self[node]! > 0 ? `, self ${format.amount(tree.self[node]!, unit)}` : '';
+    return `${f.name}, ${format.percent(tree.total[node]! / Math.max(tree.total[0]!, 1))}, ${format.amount(tree.total[node]!, unit)}${self}`;
 }
 
 function neighbours(tree: Tree, node: number): number[] {
@@ -89,7 +91,7 @@ function Legend({ present, dark }: { present: Set<Kind>; dark: boolean }) {
     );
 }
 
-function Details({ tree, node, root, compared, side }: { tree: Tree; node: number; root: number; compared: Compared; side: Side }) {
+function Details({ tree, node, root, compared, side, unit }: { tree: Tree; node: number; root: number; compared: Compared; side: Side; unit: Unit }) {
     const f = tree.frames[tree.frame[node]!]!;
     const all = Math.max(tree.total[0]!, 1);
     const kind = f.kind === 'group' ? (node === 0 ? 'scope' : 'process') : KIND_NAMES.find(([k]) => k === f.kind)![1];
@@ -106,13 +108,13 @@ function Details({ tree, node, root, compared, side }: { tree: Tree; node: numbe
                     <div>
                         <dt>total</dt>
                         <dd>
-                            {format.duration(tree.total[node]!)} <small>{format.percent(tree.total[node]! / all)}</small>
+                            {format.amount(tree.total[node]!, unit)} <small>{format.percent(tree.total[node]! / all)}</small>
                         </dd>
                     </div>
                     <div>
                         <dt>self</dt>
                         <dd>
-                            {format.duration(tree.self[node]!)} <small>{format.percent(tree.self[node]! / all)}</small>
+                            {format.amount(tree.self[node]!, unit)} <small>{format.percent(tree.self[node]! / all)}</small>
                         </dd>
                     </div>
                     {root !== 0 && (
@@ -134,7 +136,7 @@ function place(f: Frame): string {
 
 type SortKey = 'self' | 'total' | 'name';
 
-function FunctionTable({ tree, root, dark, matches }: { tree: Tree; root: number; dark: boolean; matches: Matches | null }) {
+function FunctionTable({ tree, root, dark, matches, unit }: { tree: Tree; root: number; dark: boolean; matches: Matches | null; unit: Unit }) {
     const [sort, setSort] = useState<SortKey>('self');
     const rows = useMemo(() => {
         const all = byFunction(tree, root).filter((r) => !matches || matches.frames[r.frame]);
@@ -168,10 +170,10 @@ function FunctionTable({ tree, root, dark, matches }: { tree: Tree; root: number
                         return (
                             <tr key={r.frame}>
                                 <td class="number">
-                                    {format.duration(r.self)} <small>{format.percent(r.self / all)}</small>
+                                    {format.amount(r.self, unit)} <small>{format.percent(r.self / all)}</small>
                                 </td>
                                 <td class="number">
-                                    {format.duration(r.total)} <small>{format.percent(r.total / all)}</small>
+                                    {format.amount(r.total, unit)} <small>{format.percent(r.total / all)}</small>
                                 </td>
                                 <td class="code marked">
                                     <i class={f.kind === 'truncated' ? 'swatch hatched' : 'swatch'} style={f.kind === 'truncated' ? {} : { background: frameColor(f.kind, f.mapping, dark) }} />
@@ -199,11 +201,10 @@ function useKept(tree: Tree): [number, (node: number) => void] {
     return [node, set];
 }
 
-export function Flame({ profile, scope, dark, empty }: Props) {
+export function Flame({ profile, scope, dark, empty, words, setWords }: Props) {
     const { compared } = profile;
     const [side, setSide] = useState<Side>('after');
     const tree = useMemo(() => buildTree(profile, scope, side), [profile, scope, side]);
-    const [words, setWords] = useState('');
     const [view, setView] = useState<'graph' | 'table'>('graph');
     const [root, setRoot] = useKept(tree);
     const { matches, error } = useSearch(tree, words, root);
@@ -225,13 +226,14 @@ export function Flame({ profile, scope, dark, empty }: Props) {
     return (
         <section class="flame" aria-labelledby="flame-title">
             <header class="bar">
-                <h2 id="flame-title">{compared ? 'Comparison' : { cpu: 'CPU time', off_cpu: 'Waiting time', wall: 'CPU and waiting time' }[profile.time]}</h2>
+                <h2 id="flame-title">{compared ? 'Comparison' : { cpu: 'CPU time', off_cpu: 'Waiting time', wall: 'CPU and waiting time', events: profile.event }[profile.time]}</h2>
                 {compared ? (
                     <Recordings compared={compared} />
                 ) : (
                     <p class="sum" data-testid="cpu-sum">
-                        <b>{format.duration(tree.total[0]!)}</b>
-                        {profile.duration > 0 && (
+                        <b>{format.amount(tree.total[0]!, profile.unit)}</b>
+                        {profile.duration > 0 && profile.time === 'events' && ` in ${format.span(profile.duration)}`}
+                        {profile.duration > 0 && profile.time !== 'events' && (
                             <>
                                 {' '}in {format.span(profile.duration)} <span class="dim">= {(tree.total[0]! / profile.duration).toFixed(2)} {profile.time === 'cpu' ? 'CPUs' : 'threads'}</span>
                             </>
@@ -260,8 +262,8 @@ export function Flame({ profile, scope, dark, empty }: Props) {
                             ref={searchBox}
                             type="search"
                             placeholder="Search frames"
-                            aria-label="Search frames by name, file or library; /…/ is a regular expression"
-                            title="A part of a name, file or library; /…/ is a regular expression"
+                            aria-label="Search frames by name, file or library; /…/ is a regular expression, &quot;…&quot; a whole name"
+                            title="A part of a name, file or library; /…/ is a regular expression, &quot;…&quot; a whole name"
                             value={words}
                             onInput={(e) => setWords(e.currentTarget.value)}
                             onKeyDown={(e) => e.key === 'Escape' && (setWords(''), e.currentTarget.blur())}
@@ -285,11 +287,11 @@ export function Flame({ profile, scope, dark, empty }: Props) {
             {nothing ? (
                 <div class="empty">{empty}</div>
             ) : view === 'graph' ? (
-                <Graph tree={tree} root={root} setRoot={setRoot} dark={dark} matches={matches} compared={compared} side={side} />
+                <Graph tree={tree} root={root} setRoot={setRoot} dark={dark} matches={matches} compared={compared} side={side} unit={profile.unit} />
             ) : compared ? (
                 <ChangeTable tree={tree} root={root} side={side} compared={compared} dark={dark} matches={matches} />
             ) : (
-                <FunctionTable tree={tree} root={root} dark={dark} matches={matches} />
+                <FunctionTable tree={tree} root={root} dark={dark} matches={matches} unit={profile.unit} />
             )}
         </section>
     );
@@ -303,9 +305,10 @@ interface GraphProps {
     matches: Matches | null;
     compared: Compared;
     side: Side;
+    unit: Unit;
 }
 
-function Graph({ tree, root, setRoot, dark, matches, compared, side }: GraphProps) {
+function Graph({ tree, root, setRoot, dark, matches, compared, side, unit }: GraphProps) {
     const [chosen, setChosen] = useKept(tree);
     const [hovered, setHovered] = useState(-1);
     const scroller = useRef<HTMLDivElement>(null);
@@ -433,14 +436,14 @@ function Graph({ tree, root, setRoot, dark, matches, compared, side }: GraphProp
                                 role="treeitem"
                                 aria-level={tree.depth[node]! + 1}
                                 aria-selected={node === chosen}
-                                aria-label={describe(tree, node, compared, side)}
+                                aria-label={describe(tree, node, compared, side, unit)}
                             />
                         ))}
                     </div>
                     {hovered >= 0 && hovered < tree.count && <Hover flame={flame.current!} node={hovered} />}
                 </div>
             </div>
-            <Details tree={tree} node={shown} root={root} compared={compared} side={side} />
+            <Details tree={tree} node={shown} root={root} compared={compared} side={side} unit={unit} />
         </>
     );
 }

@@ -42,6 +42,9 @@ export function bytes(n: number): string {
 
 export const integer = (n: number): string => Math.round(n).toLocaleString('en-US').replaceAll(',', '\u202f');
 
+// What a profile's weights are, in its unit (profile.ts).
+export const amount = (n: number, unit: 'nanoseconds' | 'count' | 'bytes'): string => (unit === 'nanoseconds' ? duration(n) : unit === 'bytes' ? bytes(n) : integer(n));
+
 export const count = (n: number, one: string, many = `${one}s`): string => `${integer(n)} ${n === 1 ? one : many}`;
 
 const two = (n: number): string => String(n).padStart(2, '0');
@@ -50,6 +53,8 @@ export function clock(ms: number): string {
     const d = new Date(ms);
     return `${two(d.getHours())}:${two(d.getMinutes())}:${two(d.getSeconds())}`;
 }
+
+export const moment = (ms: number): string => `${clock(ms)}.${String(Math.floor(ms) % 1000).padStart(3, '0')}`;
 
 // A long path keeps its end, which tells more.
 export const baseName = (path: string): string => path.slice(path.lastIndexOf('/') + 1);

@@ -3,6 +3,7 @@
 
 import { useRef } from 'preact/hooks';
 import * as format from './format';
+import type { Time } from './profile';
 
 export interface Probe {
     probe: string;
@@ -17,6 +18,7 @@ export interface Status {
     host: string;
     kernel: string;
     uptime: number; // seconds
+    hasWaits: boolean; // whether it looks at them
     samples: number;
     sampleHz: number;
     losses: [string, number][];
@@ -41,6 +43,7 @@ export function decodeStatus(value: unknown): Status {
         host: text(s.host),
         kernel: text(s.kernel),
         uptime: number(s.uptime_seconds),
+        hasWaits: typeof s.waits === 'number',
         samples: number(s.samples),
         sampleHz: number(s.sample_hz),
         losses: Object.entries(object(s.losses)).map(([reason, n]) => [reason, number(n)]),
@@ -71,6 +74,7 @@ export const LOSS_HELP: Record<string, string> = {
     no_process: 'samples of processes that could not be identified',
     not_kept: 'samples that found no room in the profile they belong to',
     unlinked: 'samples kept without the traced request that they were taken in',
+    unlabelled: 'samples without all labels of their goroutine, or with one cut',
     link_forgotten: 'threads whose traced request was forgotten while they worked for it',
     shed: "samples left out by the agent's own budget",
     request_unmatched: 'requests whose end was never seen',
@@ -116,7 +120,7 @@ function useRecent(status: Status): Map<string, number> | null {
     return new Map(status.losses.map(([reason, n]) => [reason, n - (then.get(reason) ?? 0)]));
 }
 
-export function Health({ status, samples, dropped }: { status: Status; samples: number; dropped: number }) {
+export function Health({ status, samples, time, dropped }: { status: Status; samples: number; time: Time; dropped: number }) {
     const recent = useRecent(status);
     const lost = status.losses.filter(([, n]) => n > 0).sort((a, b) => b[1] - a[1]);
     const missing = status.probes.filter((p) => !p.attached);
@@ -124,7 +128,7 @@ export function Health({ status, samples, dropped }: { status: Status; samples: 
         <details class="health" data-testid="health">
             <summary>
                 <span class="item">
-                    <b>{format.integer(samples)}</b> samples{status.sampleHz > 0 && <span class="dim"> at {status.sampleHz} Hz</span>}
+                    <b>{format.integer(samples)}</b> {{ cpu: 'samples', off_cpu: 'waits', wall: 'samples and waits', events: 'events' }[time]}{time === 'cpu' && status.sampleHz > 0 && <span class="dim"> at {status.sampleHz} Hz</span>}
                 </span>
                 <span class="item losses" data-testid="losses">
                     {lost.length === 0 ? (

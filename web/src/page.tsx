@@ -2,22 +2,42 @@
 
 import { render } from 'preact';
 import { useEffect, useMemo, useState } from 'preact/hooks';
-import { UNREACHABLE, useLive, type Live } from './api';
+import { UNREACHABLE, useAnswer, useLive, type Live } from './api';
 import { Flame } from './flame';
 import * as format from './format';
 import { Health } from './health';
-import { sameScope, type Profile, type Scope } from './profile';
+import { compareQuery, regionQuery, SLOT_MS, timeQuery, type Region } from './heat';
+import { HEAT_SECONDS, HeatmapPanel } from './heatmap';
+import { HotspotsPanel } from './hotspots-panel';
+import { decodeProfile, sameScope, TIMES, type Profile, type Scope, type Time } from './profile';
 import { Requests, type Request } from './requests';
 import { Scopes } from './scopes';
 import { ThemeButton, useTheme } from './theme';
 import './style.css';
 
 const SPANS: [number, string][] = [[15, '15 s'], [60, '1 min'], [120, '2 min']];
+const TIME_LABELS: [Time, string, string][] = [['cpu', 'CPU', 'where threads work'], ['off_cpu', 'Waiting', 'where they wait, and for what'], ['wall', 'Wall', 'both']];
 const NODE: Scope = { kind: 'node' };
 
 interface View {
     scope: Scope;
     seconds: number;
+    time: Time;
+    region: Region | null; // what the flame graph is of; null: the last seconds
+    baseline: Region | null;
+}
+
+// "from" and "to" are milliseconds in an address, as the API has them.
+function readRegion(parameters: URLSearchParams, name: string): Region | null {
+    const from = Number(parameters.get(`${name}from`)) / SLOT_MS;
+    const to = Number(parameters.get(`${name}to`)) / SLOT_MS;
+    return Number.isInteger(from) && Number.isInteger(to) && from >= 0 && to > from && to < 2 ** 40 ? { from, to } : null;
+}
+
+function writeRegion(parameters: URLSearchParams, name: string, region: Region | null): void {
+    if (!region) return;
+    parameters.set(`${name}from`, String(region.from * SLOT_MS));
+    parameters.set(`${name}to`, String(region.to * SLOT_MS));
 }
 
 // The view is in the address, so that it can be kept and handed on.
@@ -26,17 +46,24 @@ function readView(): View {
     const pid = Number(parameters.get('pid'));
     const container = parameters.get('container') ?? '';
     const seconds = Number(parameters.get('seconds'));
+    const time = TIMES.find((t) => t === parameters.get('time')) ?? 'cpu';
     return {
         scope: Number.isInteger(pid) && pid > 0 ? { kind: 'process', pid } : /^[0-9a-f]{12,64}$/.test(container) ? { kind: 'container', id: container } : NODE,
         seconds: SPANS.some(([s]) => s === seconds) ? seconds : 60,
+        time,
+        region: readRegion(parameters, ''),
+        baseline: readRegion(parameters, 'baseline_'),
     };
 }
 
-function writeView({ scope, seconds }: View): void {
+function writeView({ scope, seconds, time, region, baseline }: View): void {
     const parameters = new URLSearchParams();
     if (scope.kind === 'process') parameters.set('pid', String(scope.pid));
     if (scope.kind === 'container') parameters.set('container', scope.id);
     if (seconds !== 60) parameters.set('seconds', String(seconds));
+    if (time !== 'cpu') parameters.set('time', time);
+    writeRegion(parameters, '', region);
+    writeRegion(parameters, 'baseline_', baseline);
     const hash = parameters.toString();
     if (hash !== location.hash.slice(1)) history.replaceState(null, '', hash ? `#${hash}` : location.pathname);
 }
@@ -54,17 +81,27 @@ function useView(): [View, (view: Partial<View>) => void] {
 
 function Downloads({ view }: { view: View }) {
     const of = view.scope.kind === 'process' ? `&pid=${view.scope.pid}` : view.scope.kind === 'container' ? `&container=${view.scope.id}` : '';
-    const formats: [string, string, string][] = [
-        ['pprof', 'pprof', 'for go tool pprof'],
-        ['folded', 'folded', 'one line a stack'],
-        ['html', 'HTML', 'this flame graph as one file'],
-        ['json', 'JSON', 'for speedscope.app'],
-    ];
+    const compared = view.region && view.baseline;
+    const what = compared
+        ? `/api/v1/compare?${compareQuery(view.baseline!, view.region!, view.scope)}`
+        : `/api/v1/profile?${view.region ? regionQuery(view.region, view.scope) : `seconds=${view.seconds}${of}`}`;
+    const formats: [string, string, string][] = compared
+        ? [
+              ['html', 'HTML', 'this comparison as one file'],
+              ['text', 'text', 'the largest changes'],
+              ['folded', 'folded', 'one line a stack, for flamegraph.pl'],
+          ]
+        : [
+              ['pprof', 'pprof', 'for go tool pprof'],
+              ['folded', 'folded', 'one line a stack'],
+              ['html', 'HTML', 'this flame graph as one file'],
+              ['json', 'JSON', 'for speedscope.app'],
+          ];
     return (
         <div class="downloads">
             <span class="dim">Save as</span>
             {formats.map(([name, label, help]) => (
-                <a key={name} href={`/api/v1/profile?seconds=${view.seconds}${of}&format=${name}`} title={help} download>
+                <a key={name} href={`${what}${timeQuery(view.time)}&format=${name}`} title={help} download>
                     {label}
                 </a>
             ))}
@@ -92,12 +129,12 @@ function LiveState({ live }: { live: Live }) {
     );
 }
 
-function NoSamples({ live, scope }: { live: Live; scope: Scope }) {
-    const failed = live.status.value?.probes.find((p) => !p.attached && /cpu/i.test(p.probe));
+function NoSamples({ live, scope, time }: { live: Live; scope: Scope; time: Time }) {
+    const failed = live.status.value?.probes.find((p) => !p.attached && (time === 'off_cpu' ? /waits of threads/ : /cpu/i).test(p.probe));
     if (failed)
         return (
             <>
-                <b>CPU sampling could not be attached.</b>
+                <b>{time === 'off_cpu' ? 'Waits could not be watched.' : 'CPU sampling could not be attached.'}</b>
                 <p>{failed.notBetter}</p>
                 <p>
                     <code>sonde doctor</code> says what is missing and how to get it.
@@ -107,8 +144,8 @@ function NoSamples({ live, scope }: { live: Live; scope: Scope }) {
     if (scope.kind !== 'node')
         return (
             <>
-                <b>No CPU time here in this span.</b>
-                <p>It slept or has ended. Choose another process, or the whole node.</p>
+                <b>{time === 'off_cpu' ? 'No waits here in this span.' : 'No CPU time here in this span.'}</b>
+                <p>{time === 'cpu' ? 'It slept or has ended.' : 'It has ended, or what still waits is not told yet.'} Choose another process, or the whole node.</p>
             </>
         );
     return (
@@ -119,6 +156,24 @@ function NoSamples({ live, scope }: { live: Live; scope: Scope }) {
             </p>
         </>
     );
+}
+
+function NoneInRegion() {
+    return (
+        <>
+            <b>No samples in this region.</b>
+            <p>Pick more of the picture, or another process.</p>
+        </>
+    );
+}
+
+const SETTLED_MS = 3000; // samples of a moment have all arrived by then
+
+// The profile of the region that was picked, or its comparison with the baseline. What was picked up to now is asked for once more.
+function usePicked({ region, baseline, scope, time }: View, live: Live): ReturnType<typeof useAnswer<Profile>> {
+    const path = !region ? null : baseline ? `/api/v1/compare?${compareQuery(baseline, region, scope)}${timeQuery(time)}` : `/api/v1/profile?${regionQuery(region, null)}${timeQuery(time)}`;
+    const settled = !region || (live.heatmap.value?.now ?? 0) - region.to * SLOT_MS > SETTLED_MS;
+    return useAnswer(path, settled, decodeProfile);
 }
 
 function NoRequests({ live, scope }: { live: Live; scope: Scope }) {
@@ -155,8 +210,10 @@ function requestsIn(requests: Request[], scope: Scope, profile: Profile | null):
 function Page() {
     const theme = useTheme();
     const [view, setView] = useView();
-    const live = useLive(view.seconds);
+    const live = useLive(view.seconds, HEAT_SECONDS, view.scope, view.time);
     const profile = live.profile.value;
+    const picked = usePicked(view, live);
+    const [words, setWords] = useState(''); // that frames are searched for
     const status = live.status.value;
     const requests = useMemo(() => requestsIn(live.requests.value ?? [], view.scope, profile), [live.requests.value, view.scope, profile]);
     // An address may hold a container's first digits alone, as the API takes them.
@@ -196,6 +253,15 @@ function Page() {
                         </>
                     )}
                 </p>
+                {(status?.hasWaits || view.time !== 'cpu') && (
+                    <div class="switch" role="group" aria-label="Time">
+                        {TIME_LABELS.map(([time, label, help]) => (
+                            <button key={time} type="button" title={help} aria-pressed={view.time === time} onClick={() => setView({ time })}>
+                                {label}
+                            </button>
+                        ))}
+                    </div>
+                )}
                 <div class="switch" role="group" aria-label="Span">
                     {SPANS.map(([seconds, label]) => (
                         <button key={seconds} type="button" aria-pressed={view.seconds === seconds} onClick={() => setView({ seconds })}>
@@ -206,7 +272,7 @@ function Page() {
                 <LiveState live={live} />
                 <ThemeButton choice={theme.choice} next={theme.next} />
             </header>
-            {status && <Health status={status} samples={profile?.samples ?? 0} dropped={profile?.dropped ?? 0} />}
+            {status && <Health status={status} samples={profile?.samples ?? 0} time={profile?.time ?? view.time} dropped={profile?.dropped ?? 0} />}
             {live.status.error && (
                 <p class="failed" role="alert">
                     {sentence(live.status.error)}
@@ -215,11 +281,26 @@ function Page() {
             )}
             {live.profile.error && live.profile.error !== live.status.error && <p class="failed" role="alert">{sentence(live.profile.error)}</p>}
             <div class="columns">
-                {profile && <Scopes profile={profile} scope={view.scope} setScope={(scope) => !sameScope(scope, view.scope) && setView({ scope })} />}
+                {profile && <Scopes profile={(view.region && !view.baseline && picked.value) || profile} scope={view.scope} setScope={(scope) => !sameScope(scope, view.scope) && setView({ scope })} />}
                 <main id="main" tabIndex={-1}>
-                    {profile ? (
+                    {live.heatmap.error && live.heatmap.error !== live.status.error && <p class="failed" role="alert">{sentence(live.heatmap.error)}</p>}
+                    {live.heatmap.value && (
+                        <HeatmapPanel heatmap={live.heatmap.value} dark={theme.dark} region={view.region} baseline={view.baseline} setRegions={(of) => setView(of)} />
+                    )}
+                    {live.at > 0 && <HotspotsPanel seconds={HEAT_SECONDS} scope={view.scope} again={live.at} dark={theme.dark} region={view.region} setRegion={(region) => setView({ region })} words={words} setWords={setWords} />}
+                    {view.region ? (
                         <>
-                            <Flame profile={profile} scope={view.scope} dark={theme.dark} empty={<NoSamples live={live} scope={view.scope} />} />
+                            {picked.error && <p class="failed" role="alert">{sentence(picked.error)}</p>}
+                            {picked.value ? (
+                                <Flame key="picked" profile={picked.value} scope={view.baseline ? NODE : view.scope} dark={theme.dark} empty={<NoneInRegion />} words={words} setWords={setWords} />
+                            ) : (
+                                !picked.error && <p class="waiting">Asking the agent…</p>
+                            )}
+                            {picked.value && <Downloads view={view} />}
+                        </>
+                    ) : profile ? (
+                        <>
+                            <Flame profile={profile} scope={view.scope} dark={theme.dark} empty={<NoSamples live={live} scope={view.scope} time={view.time} />} words={words} setWords={setWords} />
                             <Downloads view={view} />
                         </>
                     ) : (

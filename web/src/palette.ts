@@ -13,6 +13,9 @@ const SHADES: Record<Kind, Shade> = {
     native: { hue: 32, spread: 9, chroma: 76 },
     kernel: { hue: 214, spread: 12, chroma: 46 },
     interpreted: { hue: 146, spread: 12, chroma: 38 },
+    v8js: { hue: 64, spread: 7, chroma: 40 },
+    jvm: { hue: 176, spread: 8, chroma: 44 },
+    dotnet: { hue: 312, spread: 10, chroma: 38 },
     bpf: { hue: 278, spread: 14, chroma: 44 },
     truncated: { hue: 0, spread: 0, chroma: 0 },
     wait: { hue: 340, spread: 0, chroma: 52 },
@@ -23,6 +26,9 @@ export const KIND_NAMES: [Kind, string, string][] = [
     ['native', 'user', 'compiled code in user space'],
     ['kernel', 'kernel', 'the Linux kernel and its modules'],
     ['interpreted', 'interpreter', 'code that an interpreter runs'],
+    ['v8js', 'JavaScript', 'code that V8 (Node) made of JavaScript'],
+    ['jvm', 'Java', 'code that HotSpot (Java) made'],
+    ['dotnet', '.NET', 'code that .NET made'],
     ['bpf', 'bpf', 'BPF programs in the kernel'],
     ['truncated', 'truncated', 'the stack goes on here, but could not be walked further'],
     ['wait', 'wait', 'why the thread did not run'],
@@ -42,6 +48,12 @@ export function frameColor(kind: Kind, mapping: string, dark: boolean): string {
     const saturation = dark ? chroma * 0.6 : chroma;
     if (kind === 'group') return dark ? 'hsl(220 7% 24%)' : 'hsl(220 12% 89%)';
     return `hsl(${(hue + (h - 0.5) * 2 * spread).toFixed(0)} ${saturation.toFixed(0)}% ${lightness.toFixed(0)}%)`;
+}
+
+// Of a bar on the page's ground, without text on it: a contrast of more than 3 to 1.
+export function barColor(kind: Kind, dark: boolean): string {
+    const { hue, chroma } = SHADES[kind];
+    return `hsl(${hue} ${dark ? chroma * 0.75 : chroma}% ${dark ? 58 : 37}%)`;
 }
 
 export const colorsOf = (frames: Frame[], dark: boolean): string[] => {

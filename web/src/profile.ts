@@ -1,12 +1,16 @@
 // The profile as /api/v1/profile?format=json gives it (docs/formats.md, "speedscope JSON"), checked and made compact. The text may
 // come from a file that somebody sent: every number in it is looked at before it is used as an index.
 
-export type Kind = 'native' | 'kernel' | 'bpf' | 'interpreted' | 'truncated' | 'wait' | 'group';
-const KINDS: ReadonlySet<string> = new Set(['native', 'kernel', 'bpf', 'interpreted', 'truncated', 'wait']);
+export type Kind = 'native' | 'kernel' | 'bpf' | 'interpreted' | 'v8js' | 'jvm' | 'dotnet' | 'truncated' | 'wait' | 'group';
+const KINDS: ReadonlySet<string> = new Set(['native', 'kernel', 'bpf', 'interpreted', 'v8js', 'jvm', 'dotnet', 'truncated', 'wait']);
 
-// What its weights are: CPU time, waiting time, or both.
-export type Time = 'cpu' | 'off_cpu' | 'wall';
-const TIMES: Time[] = ['cpu', 'off_cpu', 'wall'];
+// What its weights are: CPU time, waiting time, or both; or no time but events.
+export type Time = 'cpu' | 'off_cpu' | 'wall' | 'events';
+export const TIMES: Time[] = ['cpu', 'off_cpu', 'wall'];
+
+// What its weights are counted in.
+export type Unit = 'nanoseconds' | 'count' | 'bytes';
+const UNITS: Unit[] = ['nanoseconds', 'count', 'bytes'];
 
 export interface Frame {
     name: string;
@@ -26,11 +30,12 @@ export interface Process {
     service: string;
     container: string;
     unit: string;
-    weight: number; // nanoseconds of CPU, or of waiting
+    weight: number; // nanoseconds of CPU, or of waiting; of events in the profile's unit
     samples: number;
     stacks: Uint32Array[]; // numbers of Profile.frames, outermost first
     weights: Float64Array;
     before: Float64Array | null; // of a comparison: what the same stacks had before; both sides have the same sum
+    spread: Float64Array | null; // and what chance among their samples adds to the variance of a change of shares
     counts: Float64Array;
 }
 
@@ -41,11 +46,13 @@ export interface Recording {
 
 export interface Profile {
     time: Time;
+    event: string; // its name; '' when the weights are time
+    unit: Unit;
     frames: Frame[];
     processes: Process[]; // heaviest first
     start: number; // milliseconds since 1970
     duration: number; // nanoseconds
-    period: number;
+    period: number; // nanoseconds; of events: one of so many was taken, 0: all
     samples: number;
     weight: number;
     dropped: number;
@@ -107,6 +114,7 @@ function decodeProcess(value: unknown, frameCount: number): Process {
         stacks,
         weights: w,
         before: before && Float64Array.from(kept, (i) => number(before[i])),
+        spread: before && Float64Array.from(kept, (i) => number(list(own.spread)[i])),
         counts: c,
     };
 }
@@ -130,13 +138,16 @@ export function decodeProfile(value: unknown): Profile {
     const frames = list(object(root.shared).frames).map(decodeFrame);
     const processes = list(root.profiles).map((p) => decodeProcess(p, frames.length));
     processes.sort((a, b) => b.weight - a.weight);
+    const isEvents = text(own.unit) !== '';
     return {
-        time: TIMES.find((t) => t === text(own.type)) ?? 'cpu',
+        time: isEvents ? 'events' : TIMES.find((t) => t === text(own.type)) ?? 'cpu',
+        event: isEvents ? text(own.type) : '',
+        unit: UNITS.find((u) => u === own.unit) ?? (isEvents ? 'count' : 'nanoseconds'),
         frames,
         processes,
         start: number(own.start_time_unix_ms),
         duration: number(own.duration_ns),
-        period: number(own.period_ns),
+        period: number(isEvents ? own.period : own.period_ns),
         samples: processes.reduce((a, p) => a + p.samples, 0),
         weight: processes.reduce((a, p) => a + p.weight, 0),
         dropped: number(own.dropped),

@@ -15,6 +15,7 @@ export interface Tree {
     total: Float64Array;
     self: Float64Array;
     other: Float64Array | null; // of a comparison: the total of the side that the widths are not of
+    spread: Float64Array | null; // and what chance among the samples adds to the variance of a change
     first: Int32Array; // first child, in order; -1: none
     next: Int32Array; // next sibling; -1: none
     order: Int32Array; // nodes of one depth after another, each from left to right
@@ -40,6 +41,7 @@ class Builder {
     total: number[] = [];
     self: number[] = [];
     other: number[] = [];
+    spread: number[] = [];
     private children = new Map<number, Map<number, number>>();
 
     node(parent: number, frame: number): number {
@@ -55,6 +57,7 @@ class Builder {
         this.total.push(0);
         this.self.push(0);
         this.other.push(0);
+        this.spread.push(0);
         return n;
     }
 }
@@ -72,9 +75,11 @@ function addStacks(b: Builder, p: Process, under: number, same: Int32Array, side
     p.stacks.forEach((stack, i) => {
         const weight = weights[i]!;
         const other = others?.[i] ?? 0;
+        const spread = p.spread?.[i] ?? 0;
         const add = (node: number) => {
             b.total[node]! += weight;
             b.other[node]! += other;
+            b.spread[node]! += spread;
         };
         let node = under;
         for (let up = under; up >= 0; up = b.parent[up]!) add(up);
@@ -128,6 +133,7 @@ function layOut(b: Builder, frames: Frame[], compared: boolean): Tree {
         total: Float64Array.from(b.total),
         self: Float64Array.from(b.self),
         other: compared ? Float64Array.from(b.other) : null,
+        spread: compared ? Float64Array.from(b.spread) : null,
         first: new Int32Array(count).fill(-1),
         next: new Int32Array(count).fill(-1),
         order: new Int32Array(count),
@@ -202,13 +208,15 @@ export interface Matches {
     nodes: number;
 }
 
-// `words` as a person types them: "/.../" is a regular expression, everything else is looked for as it stands.
+// `words` as a person types them: "/.../" is a regular expression, a name in quotes that name alone, everything else is looked for as it stands.
 export function matcher(words: string): (f: Frame) => boolean {
     const regex = /^\/(.+)\/$/.exec(words);
     if (regex) {
         const r = new RegExp(regex[1]!, 'i'); // throws on nonsense; the caller says so
         return (f) => r.test(f.name) || r.test(f.mapping) || r.test(f.file);
     }
+    const name = /^"(.+)"$/.exec(words)?.[1];
+    if (name) return (f) => f.name === name;
     const low = words.toLowerCase();
     return (f) => f.name.toLowerCase().includes(low) || f.mapping.toLowerCase().includes(low) || f.file.toLowerCase().includes(low);
 }
@@ -241,6 +249,7 @@ export interface FunctionRow {
     self: number;
     total: number;
     other: number; // of Tree.other
+    spread: number; // of Tree.spread
 }
 
 // Time by function below `root`; recursion is counted once.
@@ -256,11 +265,12 @@ export function byFunction(t: Tree, root: number): FunctionRow[] {
         }
         const frame = t.frame[n]!;
         let row = rows.get(frame);
-        if (!row) rows.set(frame, (row = { frame, self: 0, total: 0, other: 0 }));
+        if (!row) rows.set(frame, (row = { frame, self: 0, total: 0, other: 0, spread: 0 }));
         row.self += t.self[n]!;
         if (open[frame]!++ === 0) {
             row.total += t.total[n]!;
             row.other += t.other?.[n] ?? 0;
+            row.spread += t.spread?.[n] ?? 0;
         }
         stack.push(~n);
         for (let c = t.first[n]!; c >= 0; c = t.next[c]!) stack.push(c);

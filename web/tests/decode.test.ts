@@ -23,6 +23,17 @@ test('numbers in a profile are not trusted', () => {
     assert.equal(p.weight, 5);
 });
 
+test('events are counted in their own unit, and time in time', () => {
+    const of = (sonde: unknown) => decodeProfile({ shared: { frames: [] }, profiles: [], sonde });
+    const faults = of({ type: 'page-faults', unit: 'count', period: 10 });
+    assert.deepEqual([faults.time, faults.event, faults.unit, faults.period], ['events', 'page-faults', 'count', 10]);
+    assert.equal(of({ type: 'mmap', unit: 'bytes' }).unit, 'bytes');
+    assert.equal(of({ type: 'cpu', unit: 'furlongs' }).unit, 'count');
+    const waits = of({ type: 'off_cpu', period_ns: 7 });
+    assert.deepEqual([waits.time, waits.event, waits.unit, waits.period], ['off_cpu', '', 'nanoseconds', 7]);
+    assert.deepEqual((['nanoseconds', 'count', 'bytes'] as const).map((unit) => format.amount(2048, unit)), ['2.05 µs', '2\u202f048', '2.00 KiB']);
+});
+
 test('requests: a list or nothing, every figure checked, keys distinct', () => {
     assert.throws(() => decodeRequests({}), /not a list/);
     const same = { start_time_unix_nano: '1767225600000000000', duration_ns: 5, service: 's', pid: 1 };
@@ -91,10 +102,15 @@ test('names are readable on every colour, in both themes', () => {
     }
 });
 
-test('a change is told when it is more than the number of samples alone may make of it', () => {
+test('a change is told when it is more than chance among the samples may make of it', () => {
     const recordings = (n: number, m: number) => ({ before: { samples: n, duration: 0 }, after: { samples: m, duration: 0 } });
-    assert.equal(changeOf(0.1, 0.11, recordings(10000, 10000)).told, false); // three times 0.43 points
-    assert.equal(changeOf(0.1, 0.12, recordings(10000, 10000)).told, true);
-    assert.equal(changeOf(0.1, 0.1001, recordings(0, 10000)).told, true, 'nobody knows of how many samples');
+    const whole = 2 / 10000; // of equal weights
+    const noise = (before: number, after: number, spread: number) => changeOf(before, after, spread, whole, recordings(10000, 10000)).noise;
+    assert.ok(Math.abs(noise(0.1, 0.11, 0.105 * whole) - 3 * Math.sqrt(0.105 * 0.895 * whole)) < 1e-12, 'that of two shares of samples');
+    assert.equal(changeOf(0.1, 0.11, 0.105 * whole, whole, recordings(10000, 10000)).told, false); // three times 0.43 points
+    assert.equal(changeOf(0.1, 0.12, 0.11 * whole, whole, recordings(10000, 10000)).told, true);
+    assert.equal(changeOf(0.1, 0.12, 0.9, 0.91, recordings(10000, 10000)).told, false, 'few heavy samples');
+    assert.equal(noise(1, 1, whole), 0);
+    assert.equal(changeOf(0.1, 0.1001, 0, 0, recordings(0, 10000)).told, true, 'nobody knows of how many samples');
     assert.deepEqual([0.123, -0.5, -0.00001, 0].map(format.points), ['+12.30', '\u221250.00', '0.00', '0.00']);
 });

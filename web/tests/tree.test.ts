@@ -155,15 +155,16 @@ test('a comparison: widths of either side, the other beside them', () => {
     const p = decodeProfile({
         sonde: { compared: { before: { samples: 100, duration_ns: 1e9 }, after: { samples: 1000, duration_ns: 10e9 } } },
         shared: { frames: names.map((name) => ({ name })) },
-        profiles: [{ name: 'x', samples: [[0, 1], [0, 2], [0]], weights: [800, 0, 200], sonde: { before: [100, 600, 300] } }],
+        profiles: [{ name: 'x', samples: [[0, 1], [0, 2], [0]], weights: [800, 0, 200], sonde: { before: [100, 600, 300], spread: [3, 4, 5] } }],
     });
     const after = buildTree(p, { kind: 'node' });
     assert.deepEqual([after.total[0], after.other![0]], [1000, 1000]);
     assert.deepEqual([after.total[find(after, 'main', 'b')], after.other![find(after, 'main', 'b')]], [800, 100]);
     assert.deepEqual(changeOfNode(after, find(after, 'main', 'a'), 'after', p.compared).before, 0.6);
+    assert.deepEqual([after.spread![0], after.spread![find(after, 'main', 'a')]], [12, 4]);
     const before = buildTree(p, { kind: 'node' }, 'before');
     assert.deepEqual([before.total[find(before, 'main', 'a')], before.other![find(before, 'main', 'a')]], [600, 0]);
     assert.deepEqual(changeOfNode(before, find(before, 'main', 'a'), 'before', p.compared).after, 0);
-    assert.deepEqual(byFunction(before, 0).find((r) => before.frames[r.frame]!.name === 'main'), { frame: 0, self: 300, total: 1000, other: 1000 });
+    assert.deepEqual(byFunction(before, 0).find((r) => before.frames[r.frame]!.name === 'main'), { frame: 0, self: 300, total: 1000, other: 1000, spread: 12 });
     assert.equal(buildTree(two, { kind: 'node' }).other, null);
 });

@@ -94,7 +94,9 @@ static void test_unknown(void **state)
     struct query q;
     char why[256];
     (void)state;
-    expect_refused("Seconds", "1", "seconds, pid, container, service, format, max");
+    expect_refused("Seconds", "1", "seconds, pid, container, service, format, max, from, to, baseline_from, baseline_to, time, by, order");
+    expect_refused("by", "Total", "by: self or total is needed");
+    expect_refused("order", "", "order: most or change is needed");
     expect_refused("", "", "unknown parameter");
     query_init(&q, QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_MAX));
     assert_int_equal(set(&q, "pid", "1", why), -EINVAL);
@@ -102,6 +104,25 @@ static void test_unknown(void **state)
     query_init(&q, 0);
     assert_int_equal(set(&q, "seconds", "1", why), -EINVAL);
     assert_string_equal(why, "this address takes no parameters");
+}
+
+static void test_times(void **state)
+{
+    static const struct {
+        const char *name;
+        enum profile_time time;
+    } times[] = {{"cpu", PROFILE_CPU_TIME}, {"off_cpu", PROFILE_OFF_CPU_TIME}, {"wall", PROFILE_WALL_TIME}};
+    char why[256];
+    (void)state;
+    for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+        struct query q;
+        query_init(&q, ALL);
+        assert_int_equal(q.time, PROFILE_CPU_TIME);
+        assert_int_equal(set(&q, "time", times[i].name, why), 0);
+        assert_int_equal(q.time, times[i].time);
+    }
+    expect_refused("time", "", "off_cpu (waiting)");
+    expect_refused("time", "waits", "off_cpu (waiting)");
 }
 
 static void test_twice(void **state)
@@ -113,6 +134,41 @@ static void test_twice(void **state)
     assert_int_equal(set(&q, "pid", "1", why), 0);
     assert_int_equal(set(&q, "pid", "1", why), -EINVAL);
     assert_string_equal(why, "pid: given twice");
+}
+
+/* What a list of parameters is told, "" where it is taken. */
+static const char *told(unsigned needed, const char *const pairs[][2], char why[256])
+{
+    struct query q;
+    why[0] = '\0';
+    query_init(&q, ALL);
+    for (; pairs[0][0]; pairs++)
+        if (set(&q, pairs[0][0], pairs[0][1], why) < 0)
+            return why;
+    const int r = query_check(&q, needed, why, 256);
+    assert_int_equal(r, why[0] ? -EINVAL : 0);
+    return why;
+}
+
+#define TOLD(needed, ...) told(needed, (const char *const[][2]){__VA_ARGS__, {NULL, NULL}}, why)
+
+static void test_regions(void **state)
+{
+    char why[256];
+    (void)state;
+    assert_string_equal(TOLD(0, {"pid", "1"}), "");
+    assert_string_equal(TOLD(0, {"from", "0"}, {"to", "1"}), "");
+    assert_string_equal(TOLD(0, {"to", "9000000000000"}, {"from", "8999999999999"}), "");
+    assert_string_equal(TOLD(0, {"from", "1"}), "from and to: one needs the other");
+    assert_string_equal(TOLD(0, {"baseline_to", "1"}), "baseline_from and baseline_to: one needs the other");
+    assert_string_equal(TOLD(0, {"from", "5"}, {"to", "5"}), "to: has to be later than from");
+    assert_string_equal(TOLD(0, {"baseline_from", "5"}, {"baseline_to", "4"}), "baseline_to: has to be later than baseline_from");
+    assert_string_equal(TOLD(0, {"from", "0"}, {"to", "3600001"}), "to: at most 3600000 ms later than from");
+    assert_string_equal(TOLD(0, {"from", "1"}, {"to", "2"}, {"seconds", "60"}), "seconds: not together with from and to");
+    assert_string_equal(TOLD(QUERY_BIT(QUERY_BASELINE_TO), {"from", "1"}, {"to", "2"}), "baseline_to: is needed here");
+    assert_string_equal(TOLD(0, {"from", "9000000000001"}, {"to", "1"}), "from: a whole number from 0 to 9000000000000 is needed");
+    assert_string_equal(TOLD(0, {"to", "-1"}), "to: a whole number from 0 to 9000000000000 is needed");
+    assert_string_equal(TOLD(0, {"to", "1.5"}), "to: a whole number from 0 to 9000000000000 is needed");
 }
 
 static void test_embedded_nul(void **state)
@@ -141,8 +197,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),     cmocka_unit_test(test_taken),
         cmocka_unit_test(test_refused),      cmocka_unit_test(test_unknown),
+        cmocka_unit_test(test_times),
         cmocka_unit_test(test_twice),        cmocka_unit_test(test_embedded_nul),
-        cmocka_unit_test(test_short_reason),
+        cmocka_unit_test(test_short_reason), cmocka_unit_test(test_regions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
