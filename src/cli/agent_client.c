@@ -10,8 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ANSWER_MAX_BYTES (16 << 20)
-#define TIMEOUT_MS       10000
+#define ANSWER_MAX_BYTES  (16 << 20)
+#define PROFILE_MAX_BYTES (256 << 20)
+#define TIMEOUT_MS        10000
 
 static size_t take_bytes(char *data, size_t size, size_t count, void *context)
 {
@@ -29,6 +30,11 @@ static int errno_of_curl(CURLcode code)
 
 static int get(const char *url, struct buf *ret_body)
 {
+    const CURLcode code = curl_global_init(CURL_GLOBAL_DEFAULT);
+    if (code != CURLE_OK) {
+        log_warning("no agent can be asked without libcurl: %s", curl_easy_strerror(code));
+        return -ENOPKG;
+    }
     CURL *curl = curl_easy_init();
     if (!curl)
         return -ENOMEM;
@@ -177,8 +183,18 @@ int agent_client_state(const char *address, struct agent_state *ret)
     double uptime = json_number_value(json_object_get(status, "uptime_seconds"));
     if (detail) {
         snprintf(ret->detail, sizeof(ret->detail), "%s", detail);
+        ret->now_ms = json_number(status, "now_ms");
         ret->uptime_ns = uptime > 0 && uptime < 1e9 ? (uint64_t)(uptime * 1e9) : 0;
     }
     json_decref(status);
     return detail ? 0 : -EBADMSG;
+}
+
+int agent_client_profile(const char *address, const char *query, struct buf *ret_body)
+{
+    char url[512];
+    if (snprintf(url, sizeof(url), "http://%s/api/v1/profile?%s", address, query) >= (int)sizeof(url))
+        return -EINVAL;
+    ret_body->max_bytes = PROFILE_MAX_BYTES;
+    return get(url, ret_body);
 }

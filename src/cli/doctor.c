@@ -1,10 +1,12 @@
 /* `sonde doctor`: what this kernel allows, what attaches on which rung, what is missing and what that costs in truth. It finds out
- * by really opening all that the agent opens, by the agent's own hand, and changes nothing. */
+ * by really opening all that the agent opens, by the agent's own hand, and what recordings of waiting time open, and changes nothing. */
 #include "agent/agent.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "cli/privileges.h"
 #include "cli/verbs.h"
+#include "sources/pid_namespace.h"
+#include "sources/source.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -168,6 +170,28 @@ static int print_json(const struct utsname *uts, const struct fact *facts, size_
     return buf_error(&out);
 }
 
+/* Those that the agent would look for. */
+static void set_targets(struct config *config)
+{
+    struct config of_file;
+    char error[CONFIG_ERROR_BYTES];
+    config_defaults(&of_file);
+    if (config_load(&of_file, CONFIG_PATH, error) < 0)
+        return;
+    memcpy(config->profile_targets, of_file.profile_targets, sizeof(config->profile_targets));
+    memcpy(config->kubernetes_cri_socket, of_file.kubernetes_cri_socket, sizeof(config->kubernetes_cri_socket));
+}
+
+/* What only `sonde record --off-cpu` opens. */
+static void try_waits(struct attach_report *report)
+{
+    const struct source_options options = {.skip_self = true, .ring_bytes = 1 << 20, .table_bytes = 4 << 20, .time = PROFILE_OFF_CPU_TIME, .wakers = true};
+    struct attach_report told = {0};
+    void *self;
+    if (pid_namespace_check(&told) == 0 && source_off_cpu.open(&options, report, &self) == 0)
+        source_off_cpu.free(self);
+}
+
 static int run(int argc, char **argv)
 {
     bool json = false;
@@ -186,9 +210,11 @@ static int run(int argc, char **argv)
     size_t fact_count = collect_facts(facts, array_size(facts));
     config_defaults(&config);
     config.links_enabled = true; /* tried as well, although it is for who asks */
+    set_targets(&config);
     r = agent_try(&config, &report);
     if (r < 0 && report.count == 0) /* it did not come to attaching */
         return log_errno(r, "doctor: nothing could be tried");
+    try_waits(&report);
     if (json)
         return print_json(&uts, facts, fact_count, &report);
     print_text(&uts, facts, fact_count, &report);

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-const struct verb *const verbs[] = {&verb_up, &verb_agent, &verb_record, &verb_diff, &verb_why, &verb_trace, &verb_probes, &verb_doctor, NULL};
+const struct verb *const verbs[] = {&verb_up, &verb_agent, &verb_record, &verb_diff, &verb_why, &verb_trace, &verb_probes, &verb_bpf, &verb_doctor, NULL};
 
 static void print_usage(FILE *f)
 {

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "cli/file_part.h"
+#include "cli/table_cell.h"
 #include "cli/verbs.h"
 #include "resolve/native_processes.h"
 
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #define FLUSH_BYTES (64u << 10)
+#define NAME_COLUMNS 40
 
 struct listing {
     bool json;
@@ -29,17 +31,6 @@ static int flush(struct listing *l)
     return r;
 }
 
-/* Names are whatever a process says: none may move the cursor of the terminal that they are shown on. */
-static void put_cell(struct buf *out, const char *text, int width)
-{
-    const size_t before = out->size;
-    buf_put_utf8(out, text);
-    for (size_t i = before; i < out->size; i++)
-        if ((unsigned char)out->data[i] < 0x20 || out->data[i] == 0x7F)
-            out->data[i] = '?';
-    buf_printf(out, "%*s", (int)(out->size - before) < width ? width - (int)(out->size - before) : 0, "");
-}
-
 static const char *attached_text(enum native_attached attached)
 {
     return attached == NATIVE_ATTACHED ? "yes" : attached == NATIVE_NOT_ATTACHED ? "no" : "?";
@@ -50,15 +41,15 @@ static void put_text(struct buf *out, const struct native_probe *p)
     const struct native_site *s = p->sites;
     const size_t before = out->size;
     buf_printf(out, "%7" PRIu32 " ", p->pid);
-    put_cell(out, p->process, 15);
+    table_cell_put(out, p->process, 15);
     buf_putc(out, ' ');
     const size_t name = out->size;
-    put_cell(out, s->provider, 0);
+    table_cell_put(out, s->provider, 0);
     buf_putc(out, ':');
     const int provider_bytes = (int)(out->size - name);
-    put_cell(out, s->name, 32 - provider_bytes);
+    table_cell_put(out, s->name, NAME_COLUMNS - provider_bytes);
     buf_printf(out, " %-8s ", attached_text(p->attached));
-    put_cell(out, s->declaration ? s->declaration : s->operands, 0);
+    table_cell_put(out, s->declaration ? s->declaration : s->operands, 0);
     while (out->size > before && out->data[out->size - 1] == ' ')
         out->size--;
     buf_putc(out, '\n');
@@ -121,7 +112,7 @@ static int take_probe(void *context, const struct native_probe *p)
         put_json(&l->out, p);
     } else {
         if (l->count == 0)
-            buf_printf(&l->out, "%7s %-15s %-32s %-8s %s\n", "PID", "PROCESS", "PROVIDER:PROBE", "ATTACHED",
+            buf_printf(&l->out, "%7s %-15s %-*s %-8s %s\n", "PID", "PROCESS", NAME_COLUMNS, "PROVIDER:PROBE", "ATTACHED",
                        "ARGUMENTS");
         put_text(&l->out, p);
     }

@@ -9,40 +9,55 @@
 #include "cli/child.h"
 #include "cli/output.h"
 #include "cli/privileges.h"
+#include "cli/record_event.h"
+#include "cli/record_filters.h"
+#include "cli/record_lines.h"
+#include "cli/record_pods.h"
 #include "cli/verbs.h"
 #include "export/export.h"
 #include "model/profile.h"
-#include "sources/cgroup_search.h"
 
 #include <errno.h>
-#include <glob.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/sysinfo.h>
 
 #define DEFAULT_HZ        99
 #define PROFILE_MAX_BYTES (256 << 20)
 #define MEMORY_BYTES      (128 << 20) /* resolvers and rings: a recording ends, so it may take more than the agent */
+#define RING_MIN_BYTES    ((size_t)4 << 20)
+#define RING_MAX_BYTES    ((size_t)16 << 20)
+#define RING_SECONDS      5    /* of samples that come at a rate: a turn may wait so long for files */
+#define SAMPLE_BYTES      4096 /* more than most have */
 
 struct recording {
     struct pipeline *pipeline;
     struct profile *profile;
+    const struct record_event *event; /* NULL: samples are of time */
+    struct record_event *replayed_event; /* the same, of a replay */
+    struct record_pods *pods;         /* NULL: none are chosen by name or label */
+    uint64_t weight;                  /* of all samples */
     uint64_t start_ns;
     uint64_t duration_ns;
     uint64_t first_sample_ns, last_sample_ns, first_weight_ns;
     bool show_progress;
     bool cpu_samples, waits; /* any came */
+    struct record_lines_figures lines;
 };
 
 struct request_for_recording { /* what the command line asked for */
     bool all;
-    struct option_texts pids, containers, commands;
+    struct record_filters whom;
+    struct option_texts events;
+    struct record_event *event; /* NULL: none */
     int64_t rate_hz;
     uint64_t duration_ns;
-    const char *output, *record_wire, *replay;
+    const char *output, *record_wire, *replay, *cri_socket;
     bool links;
-    bool off_cpu, wall;
+    bool lines, inlines;
+    bool off_cpu, wall, wakers;
     enum profile_time time;
     uint64_t min_wait_ns, sample_wait_ns;
     char **command; /* NULL: none */
@@ -53,12 +68,12 @@ static int take_sample(void *context, const struct sample *sample)
     struct recording *rec = context;
     if (!rec->first_sample_ns || sample->time_ns < rec->first_sample_ns) /* waits come thread by thread, not in order of time */
         rec->first_sample_ns = sample->time_ns;
-    const bool is_wait = sample->frame_count && sample->frames[0].kind == FRAME_WAIT;
-    if (!is_wait && !rec->cpu_samples)
+    if (!sample->wait_reason && !rec->cpu_samples)
         rec->first_weight_ns = sample->weight_ns;
+    rec->weight += sample->weight_ns;
     if (sample->time_ns > rec->last_sample_ns)
         rec->last_sample_ns = sample->time_ns;
-    if (is_wait)
+    if (sample->wait_reason)
         rec->waits = true;
     else
         rec->cpu_samples = true;
@@ -67,39 +82,13 @@ static int take_sample(void *context, const struct sample *sample)
 
 /* ---- what to look at ---- */
 
-static int add_pids(const struct option_texts *texts, struct source_options *options)
+/* The kernel clears all of it at the start, which costs more than a short recording. */
+static size_t ring_bytes(const struct request_for_recording *asked)
 {
-    for (size_t i = 0; i < texts->count; i++) {
-        int64_t pid;
-        if (units_parse_integer(texts->values[i], 1, 1 << 22, &pid) < 0) {
-            log_error("record: --pid: '%s' is not a process number", texts->values[i]);
-            return -EINVAL;
-        }
-        if (kill((pid_t)pid, 0) < 0 && errno == ESRCH) {
-            log_error("record: there is no process %lld", (long long)pid);
-            return -ESRCH;
-        }
-        options->pids[options->pid_count++] = (uint32_t)pid;
-    }
-    return 0;
-}
-
-static int add_containers(const struct option_texts *texts, struct source_options *options)
-{
-    for (size_t i = 0; i < texts->count; i++) {
-        size_t room = SOURCE_FILTER_MAX - options->cgroup_count;
-        int found = cgroup_search_container(texts->values[i], options->cgroup_ids + options->cgroup_count, room);
-        if (found == -EINVAL) {
-            log_error("record: --container: '%s' is not the ID of a container, nor the first four or more digits of one", texts->values[i]);
-            return found;
-        }
-        if (found <= 0) {
-            log_error("record: no container on this node has an ID that begins with '%s'", texts->values[i]);
-            return -ESRCH;
-        }
-        options->cgroup_count += (size_t)found;
-    }
-    return 0;
+    const size_t samples = (size_t)asked->rate_hz * (size_t)get_nprocs() * RING_SECONDS;
+    if (asked->time != PROFILE_CPU_TIME || samples > RING_MAX_BYTES / SAMPLE_BYTES)
+        return RING_MAX_BYTES;
+    return samples * SAMPLE_BYTES > RING_MIN_BYTES ? samples * SAMPLE_BYTES : RING_MIN_BYTES;
 }
 
 static int make_source_options(const struct request_for_recording *asked, struct source_options *ret)
@@ -107,17 +96,15 @@ static int make_source_options(const struct request_for_recording *asked, struct
     *ret = (struct source_options){
         .sample_hz = (uint32_t)asked->rate_hz,
         .skip_self = true,
-        .ring_bytes = 16 << 20,
+        .ring_bytes = ring_bytes(asked),
         .table_bytes = 64 << 20,
         .links = asked->links,
         .time = asked->time,
         .min_wait_ns = asked->min_wait_ns,
         .sample_wait_ns = asked->sample_wait_ns,
+        .wakers = asked->wakers,
     };
-    for (size_t i = 0; i < asked->commands.count; i++)
-        snprintf(ret->commands[ret->command_count++], sizeof(ret->commands[0]), "%s", asked->commands.values[i]);
-    int r = add_pids(&asked->pids, ret);
-    return r < 0 ? r : add_containers(&asked->containers, ret);
+    return record_filters_set(&asked->whom, ret);
 }
 
 /* ---- the file ---- */
@@ -143,25 +130,32 @@ static int write_profile(const struct profile *profile, const struct exporter *e
 
 /* ---- what a person sees meanwhile and after ---- */
 
-static const char *what_is_recorded(const struct recording *rec)
+#define RECORDED_TEXT_BYTES RECORD_EVENT_TEXT_BYTES
+
+/* "4711 samples" */
+static const char *what_is_recorded(const struct recording *rec, char out[RECORDED_TEXT_BYTES])
 {
-    static const char *const names[PROFILE_TIME_COUNT] = {"samples", "waits", "samples and waits"};
-    return names[rec->profile->time];
+    static const char *const names[PROFILE_EVENTS] = {"samples", "waits", "samples and waits"};
+    const uint64_t count = pipeline_samples(rec->pipeline);
+    if (rec->event)
+        return record_event_tell(rec->event, count, rec->weight, out);
+    snprintf(out, RECORDED_TEXT_BYTES, "%llu %s", (unsigned long long)count, names[rec->profile->time]);
+    return out;
 }
 
 static bool show_progress(void *context)
 {
     struct recording *rec = context;
+    record_pods_follow(rec->pods, rec->pipeline);
     if (!rec->show_progress)
         return true;
     struct losses losses;
     pipeline_losses(rec->pipeline, &losses);
-    char elapsed[32], total[32];
+    char elapsed[32], total[32], recorded[RECORDED_TEXT_BYTES];
     units_format_duration(clock_monotonic_ns() - rec->start_ns, elapsed, sizeof(elapsed));
-    fprintf(stderr, "\r\033[Krecording: %s%s%s, %llu %s, %llu lost  (Ctrl-C ends it and keeps them)", elapsed,
+    fprintf(stderr, "\r\033[Krecording: %s%s%s, %s, %llu lost  (Ctrl-C ends it and keeps them)", elapsed,
             rec->duration_ns ? " of " : "", rec->duration_ns ? units_format_duration(rec->duration_ns, total, sizeof(total)) : "",
-            (unsigned long long)pipeline_samples(rec->pipeline), what_is_recorded(rec),
-            (unsigned long long)(losses.count[LOSS_RING_FULL] + losses.count[LOSS_THROTTLED] + losses.count[LOSS_MISSED]));
+            what_is_recorded(rec, recorded), (unsigned long long)(losses.count[LOSS_RING_FULL] + losses.count[LOSS_THROTTLED] + losses.count[LOSS_MISSED]));
     fflush(stderr);
     return true;
 }
@@ -181,6 +175,8 @@ static void report_untold_waits(const struct recording *rec)
         fprintf(stderr, "; lost: %llu of %s in all", (unsigned long long)waits.lost, units_format_duration(waits.lost_ns, time, sizeof(time)));
     if (waits.unknown)
         fprintf(stderr, "; lost: %llu of threads that were too many, nobody knows how long", (unsigned long long)waits.unknown);
+    if (waits.wakers_unseen)
+        fprintf(stderr, "; %llu of which the waker was not seen", (unsigned long long)waits.wakers_unseen);
 }
 
 static void report_end(const struct recording *rec, const char *path)
@@ -189,32 +185,17 @@ static void report_end(const struct recording *rec, const char *path)
         fprintf(stderr, "\r\033[K");
     struct losses losses;
     pipeline_losses(rec->pipeline, &losses);
-    fprintf(stderr, "sonde: wrote %s: %llu %s of %u processes", strcmp(path, "-") == 0 ? "standard output" : path,
-            (unsigned long long)pipeline_samples(rec->pipeline), what_is_recorded(rec), rec->profile->resource_count);
+    char recorded[RECORDED_TEXT_BYTES];
+    fprintf(stderr, "sonde: wrote %s: %s of %u processes", strcmp(path, "-") == 0 ? "standard output" : path, what_is_recorded(rec, recorded),
+            rec->profile->resource_count);
     report_untold_waits(rec);
     for (int i = 0; i < LOSS_COUNT; i++)
         if (losses.count[i])
             fprintf(stderr, "; %llu %s", (unsigned long long)losses.count[i], loss_name(i));
     if (rec->profile->dropped)
         fprintf(stderr, "; %llu dropped (memory)", (unsigned long long)rec->profile->dropped);
+    record_lines_report(&rec->lines);
     fprintf(stderr, "\n");
-}
-
-static bool is_thread_name(const char *name)
-{
-    glob_t threads;
-    bool found = false;
-    char wanted[17];
-    snprintf(wanted, sizeof(wanted), "%.15s\n", name); /* the kernel cuts them */
-    if (glob("/proc/[0-9]*/task/[0-9]*/comm", GLOB_NOSORT, NULL, &threads) != 0)
-        return false;
-    for (size_t i = 0; i < threads.gl_pathc && !found; i++) {
-        _cleanup_buf_ struct buf text = {0};
-        if (buf_read_file(&text, threads.gl_pathv[i], 64) >= 0 && text.data)
-            found = strcmp(text.data, wanted) == 0;
-    }
-    globfree(&threads);
-    return found;
 }
 
 /* An empty profile is no failure, but hardly what was wanted. */
@@ -226,13 +207,10 @@ static void explain_no_samples(const struct request_for_recording *asked, const 
         log_warning("record: %s holds no CPU samples", asked->replay);
         return;
     }
-    for (size_t i = 0; i < asked->pids.count; i++)
-        if (kill((pid_t)strtol(asked->pids.values[i], NULL, 10), 0) < 0 && errno == ESRCH)
-            log_warning("record: process %s has ended", asked->pids.values[i]);
-    for (size_t i = 0; i < asked->commands.count; i++)
-        if (!is_thread_name(asked->commands.values[i]))
-            log_warning("record: no thread has the name '%s' now (`ps -eLo comm` lists them)", asked->commands.values[i]);
-    if (asked->time == PROFILE_OFF_CPU_TIME)
+    record_filters_explain(&asked->whom);
+    if (asked->event)
+        record_event_explain_none(asked->event);
+    else if (asked->time == PROFILE_OFF_CPU_TIME)
         log_warning("record: nothing that was to be looked at waited%s", asked->min_wait_ns ? " as long as --min-wait says" : "");
     else if (profile->duration_ns < profile->period_ns)
         log_warning("record: it lasted %s, and a sample is due every %s only: -F samples more often",
@@ -266,10 +244,17 @@ static int open_pipeline(const struct request_for_recording *asked, const char *
 {
     struct pipeline_options options = {
         .memory_bytes = MEMORY_BYTES,
+        .lines = asked->lines,
         .record_wire = record_wire,
         .replay = asked->replay,
+        .cri_socket = asked->cri_socket,
     };
     int r = make_source_options(asked, &options.sources);
+    if (r == 0)
+        r = record_pods_new(&asked->whom, asked->cri_socket, &options.sources, &rec->pods);
+    options.pod_labels = record_pods_labels(rec->pods);
+    if (r == 0 && asked->event)
+        r = record_event_find(asked->event, &options.sources, asked->command ? asked->command[0] : NULL);
     if (r < 0)
         return r;
     if (child_pid > 0) {
@@ -303,13 +288,17 @@ static int status_of_command(int status)
 }
 
 /* Of a replay, only the records tell; not which day it was, for their clock began with the machine that they are of. */
-static void set_replayed_times(const struct recording *rec)
+static int set_replayed_times(struct recording *rec)
 {
+    const struct sample_event *event = pipeline_replayed_event(rec->pipeline);
     rec->profile->start_unix_ns = 0;
     rec->profile->duration_ns = rec->last_sample_ns - rec->first_sample_ns;
     rec->profile->period_ns = rec->first_weight_ns;
     if (rec->waits)
         rec->profile->time = rec->cpu_samples ? PROFILE_WALL_TIME : PROFILE_OFF_CPU_TIME;
+    int r = event ? record_event_of_replay(event, &rec->replayed_event) : 0;
+    rec->event = rec->replayed_event;
+    return r == 0 && event ? record_event_set(rec->event, rec->profile) : r;
 }
 
 /* The exit status of the command that was recorded, 0 without one, -errno. */
@@ -322,11 +311,18 @@ static int record(const struct request_for_recording *asked)
     int r = output_check("record", asked->output, &output);
     if (r == 0 && asked->record_wire)
         r = output_check("record", asked->record_wire, &wire);
+    if (r == 0 && asked->lines)
+        r = record_lines_check();
     if (r < 0)
         return r;
     _cleanup_close_ int kept_for_output = eventfd(0, EFD_CLOEXEC); /* what is recorded may need all other descriptors */
     _cleanup_(profile_freep) struct profile *profile = NULL;
     r = profile_new(PROFILE_MAX_BYTES, &profile);
+    if (r < 0)
+        return r;
+    profile->period_ns = asked->time == PROFILE_OFF_CPU_TIME ? 0 : 1000000000ull / (uint64_t)asked->rate_hz;
+    profile->time = asked->time;
+    r = asked->event ? record_event_set(asked->event, profile) : 0;
     if (r < 0)
         return r;
     _cleanup_(child_end) struct child child = CHILD_NONE;
@@ -337,12 +333,14 @@ static int record(const struct request_for_recording *asked)
     }
     struct recording rec = {
         .profile = profile,
+        .event = asked->event,
         .duration_ns = asked->duration_ns,
         .show_progress = isatty(STDERR_FILENO),
         .start_ns = clock_monotonic_ns(),
     };
     r = open_pipeline(asked, asked->record_wire ? wire.path : NULL, &rec, child.pid);
     _cleanup_(pipeline_freep) struct pipeline *pipeline = rec.pipeline;
+    _cleanup_(record_pods_freep) struct record_pods *pods = rec.pods;
     if (r < 0)
         return r;
     _cleanup_(loop_freep) struct loop *loop = NULL;
@@ -350,8 +348,6 @@ static int record(const struct request_for_recording *asked)
     if (r < 0)
         return r;
     profile->start_unix_ns = clock_unix_ns();
-    profile->period_ns = asked->time == PROFILE_OFF_CPU_TIME ? 0 : 1000000000ull / (uint64_t)asked->rate_hz;
-    profile->time = asked->time;
     uint64_t start_ns = clock_monotonic_ns();
     if (asked->command) {
         r = child_release(&child);
@@ -369,8 +365,14 @@ static int record(const struct request_for_recording *asked)
     if (ended == 0 && end.child_exited)
         child.pid = 0; /* waited for */
     profile->duration_ns = clock_monotonic_ns() - start_ns;
-    if (asked->replay)
-        set_replayed_times(&rec);
+    r = asked->replay ? set_replayed_times(&rec) : 0;
+    _cleanup_(record_event_freep) struct record_event *replayed_event = rec.replayed_event;
+    if (r < 0)
+        return r;
+    if (asked->lines) {
+        record_lines_add(&profile, pipeline_line_objects(pipeline), asked->inlines, rec.show_progress, PROFILE_MAX_BYTES, &rec.lines);
+        rec.profile = profile;
+    }
     r = write_profile(profile, exporter, &output, take_fd(&kept_for_output));
     if (r == 0)
         report_end(&rec, asked->output);
@@ -385,20 +387,31 @@ static int record(const struct request_for_recording *asked)
 
 static int run(int argc, char **argv)
 {
-    struct request_for_recording asked = {.output = "profile.pb.gz"};
+    struct request_for_recording asked = {.output = "profile.pb.gz", .cri_socket = ""};
+    int64_t period = 0;
     const struct option_spec specs[] = {
         {'a', "all", OPTION_FLAG, &asked.all, NULL, "the whole node (the default without -p, -c, -C, COMMAND)", 0, 0},
-        {'p', "pid", OPTION_TEXTS, &asked.pids, "PID", "this process and the children it starts; may be repeated", 0, 0},
-        {'c', "container", OPTION_TEXTS, &asked.containers, "CONTAINER", "a container, by its ID or the first digits of it (4 or more); may be repeated", 0, 0},
-        {'C', "command", OPTION_TEXTS, &asked.commands, "NAME", "threads of this name (comm), or of a process of this name; may be repeated", 0, 0},
+        {'p', "pid", OPTION_TEXTS, &asked.whom.pids, "PID", "this process and the children it starts; may be repeated", 0, 0},
+        {'c', "container", OPTION_TEXTS, &asked.whom.containers, "CONTAINER", "a container, by its ID or the first digits of it (4 or more); may be repeated", 0, 0},
+        {'C', "command", OPTION_TEXTS, &asked.whom.commands, "NAME", "threads of this name (comm), or of a process of this name; may be repeated", 0, 0},
+        {'u', "user", OPTION_TEXTS, &asked.whom.users, "USER", "threads of this user, by name or number (ps -eo euser); may be repeated", 0, 0},
+        {0, "pod", OPTION_TEXTS, &asked.whom.pods, "POD", "a Kubernetes pod, by its NAMESPACE/NAME or its UID; may be repeated", 0, 0},
+        {0, "pod-label", OPTION_TEXTS, &asked.whom.pod_labels, "KEY=VALUE", "the pods with this label, or with all of several separated by commas, also those that come meanwhile; may be repeated", 0, 0},
+        {0, "cri-socket", OPTION_TEXT, &asked.cri_socket, "PATH", "where the container runtime is asked for pods (containerd's, CRI-O's and the like are found)", 0, 0},
+        {0, "cgroup", OPTION_TEXTS, &asked.whom.cgroups, "PATH", "a cgroup with all below it, such as system.slice/nginx.service; may be repeated", 0, 0},
         {'F', "rate", OPTION_INTEGER, &asked.rate_hz, "HZ", "samples a second and CPU, up to 20000 (default 99)", 1, 20000},
         {'d', "duration", OPTION_DURATION, &asked.duration_ns, "SECONDS", "how long; or with a unit: 500ms, 5m (default: until Ctrl-C, or COMMAND ends)", 1000000, 86400000000000},
         {'o', "output", OPTION_TEXT, &asked.output, "FILE", "FILE.pb.gz, .folded, .html or .json; - is folded text (default profile.pb.gz)", 0, 0},
+        {0, "event", OPTION_TEXTS, &asked.events, "EVENT", "samples of this and not of the clock, each weighing what it stands for (below)", 0, 0},
+        {0, "period", OPTION_INTEGER, &period, "N", "with --event: one of so many is taken, and stands for all of them", 1, INT64_MAX},
         {0, "off-cpu", OPTION_FLAG, &asked.off_cpu, NULL, "where threads wait, for what and how long, instead of where they use CPU time", 0, 0},
         {0, "wall", OPTION_FLAG, &asked.wall, NULL, "both: where threads use CPU time and where they wait", 0, 0},
-        {0, "min-wait", OPTION_DURATION, &asked.min_wait_ns, "TIME", "with --off-cpu or --wall: tell no waits shorter than that (10us), but how many they were", 1, 3600000000000},
+        {0, "wakers", OPTION_FLAG, &asked.wakers, NULL, "with --off-cpu or --wall: above each wait who ended it, with the waker's stack upside down", 0, 0},
+        {0, "min-wait", OPTION_DURATION, &asked.min_wait_ns, "TIME", "... tell no waits shorter than that (10us), but how many they were", 1, 3600000000000},
         {0, "sample-waits", OPTION_DURATION, &asked.sample_wait_ns, "TIME", "... take waits shorter than that by chance, the likelier the longer; each stands for that much (1ms)", 1, 4000000000},
         {0, "links", OPTION_FLAG, &asked.links, NULL, "attach to programs that trace requests with libsonde, so that samples say which request they are of", 0, 0},
+        {0, "lines", OPTION_FLAG, &asked.lines, NULL, "also the source file and line of native frames, where there is debug information; looked for at the end", 0, 0},
+        {0, "inlines", OPTION_FLAG, &asked.inlines, NULL, "... and the functions that were inlined there, as frames of their own", 0, 0},
         {0, "record-wire", OPTION_TEXT, &asked.record_wire, "FILE", "also keep every record from the kernel, for --replay", 0, 0},
         {0, "replay", OPTION_TEXT, &asked.replay, "FILE", "read the records of FILE instead of the kernel; needs no rights", 0, 0},
         {0},
@@ -410,9 +423,13 @@ static int run(int argc, char **argv)
         argv[1 + operands] = NULL;
         asked.command = argv + 1;
     }
-    bool narrowed = asked.pids.count || asked.containers.count || asked.commands.count || asked.command;
+    bool narrowed = record_filters_narrow(&asked.whom) || asked.command;
     if (asked.all && narrowed) {
         log_error("record: -a is the whole node; leave it out to choose processes");
+        return -EINVAL;
+    }
+    if (asked.events.count && (asked.off_cpu || asked.wall || asked.rate_hz)) {
+        log_error("record: --event samples by its own count and not by time: --off-cpu, --wall and -F do not go with it");
         return -EINVAL;
     }
     if (asked.off_cpu && (asked.rate_hz || asked.links)) {
@@ -423,15 +440,20 @@ static int run(int argc, char **argv)
         log_error("record: --wall is --off-cpu and CPU time together; leave one of them out");
         return -EINVAL;
     }
-    if ((asked.min_wait_ns || asked.sample_wait_ns) && !asked.off_cpu && !asked.wall) {
-        log_error("record: --min-wait and --sample-waits go with --off-cpu or --wall");
+    if ((asked.min_wait_ns || asked.sample_wait_ns || asked.wakers) && !asked.off_cpu && !asked.wall) {
+        log_error("record: %s with --off-cpu or --wall", asked.wakers ? "--wakers goes" : "--min-wait and --sample-waits go");
         return -EINVAL;
     }
-    if (asked.replay && (narrowed || asked.record_wire || asked.rate_hz || asked.duration_ns || asked.off_cpu || asked.wall)) {
-        log_error("record: --replay takes what was recorded: only -o goes with it");
+    if (asked.replay && (narrowed || asked.record_wire || asked.rate_hz || asked.duration_ns || asked.off_cpu || asked.wall || asked.wakers || asked.events.count)) {
+        log_error("record: --replay takes what was recorded: only -o, --lines and --inlines go with it");
         return -EINVAL;
     }
-    asked.time = asked.wall ? PROFILE_WALL_TIME : asked.off_cpu ? PROFILE_OFF_CPU_TIME : PROFILE_CPU_TIME;
+    asked.lines |= asked.inlines;
+    r = record_event_new(&asked.events, period, &asked.event);
+    if (r < 0)
+        return r;
+    _cleanup_(record_event_freep) struct record_event *event = asked.event;
+    asked.time = event ? PROFILE_EVENTS : asked.wall ? PROFILE_WALL_TIME : asked.off_cpu ? PROFILE_OFF_CPU_TIME : PROFILE_CPU_TIME;
     if (!asked.rate_hz)
         asked.rate_hz = DEFAULT_HZ;
     return record(&asked);
@@ -439,10 +461,12 @@ static int run(int argc, char **argv)
 
 const struct verb verb_record = {
     .name = "record",
-    .synopsis = "[-a | -p PID | -c CONTAINER | -C NAME] [--off-cpu | --wall] [-F HZ] [-d SECONDS] [-o FILE] [-- COMMAND...]",
-    .summary = "Record a profile of CPU time, or of waiting time, into a file",
+    .synopsis = "[-a | -p PID | -c CONTAINER | -C NAME | -u USER] [-F HZ | --event EVENT | --off-cpu | --wall] [--wakers] [-d SECONDS] [-o FILE] [-- COMMAND...]",
+    .summary = "Record a profile of CPU time, of waiting time or of events into a file",
     .details = "Formats by the file's ending: .pb.gz (pprof, for `go tool pprof`), .folded (stacks, for flamegraph.pl),\n"
-               ".html (a self-contained flame graph), .json (speedscope). Where -p, -c and -C are given together, all must hold.\n"
+               ".html (a self-contained flame graph), .json (speedscope). Where several of -p, -c (or --pod, --cgroup), -C and -u are given, all must hold.\n"
+               "Events: page-faults, minor-faults, major-faults, context-switches, cpu-migrations, cycles, instructions, cache-references, cache-misses,\n"
+               "branches, branch-misses, mmap, brk, tracepoint:SUBSYSTEM:NAME, usdt:PROVIDER:PROBE, usdt:/PATH:PROVIDER:PROBE.\n"
                "The exit status is that of COMMAND.",
     .run = run,
 };

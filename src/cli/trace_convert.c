@@ -7,6 +7,7 @@
 #include "cli/file_part.h"
 #include "cli/trace.h"
 #include "cli/trace_input.h"
+#include "cli/trace_progress.h"
 #include "export/trace_format.h"
 #include "export/triton_json.h"
 #include "sources/otlp_file.h"
@@ -31,6 +32,7 @@ struct conversion {
     bool is_read; /* some file was */
     bool salted;
     uint64_t empty; /* traces of which nothing can be shown */
+    uint64_t tensors;
     uint64_t late;
 };
 
@@ -71,6 +73,7 @@ static int take_record(void *context, const struct triton_record *record)
 {
     struct conversion *c = context;
     choose_salt(c, record);
+    c->tensors += record->activity.at != NULL;
     int r = trace_table_add(c->table, record);
     return r < 0 ? r : take_complete(c, false);
 }
@@ -114,6 +117,8 @@ static int convert_traces(struct conversion *c, char **files, int count)
     c->format->end(&c->out);
     if (c->empty)
         log_warning("trace: %llu traces have no time with a begin and an end: they are not in the output", (unsigned long long)c->empty);
+    if (c->tensors)
+        log_warning("trace: %llu tensors are not in the output: its format has no place for them", (unsigned long long)c->tensors);
     if (c->late)
         log_warning("trace: %llu objects stand too far behind the others of their id: they are not in the output", (unsigned long long)c->late);
     r = flush(c, true);
@@ -126,14 +131,15 @@ static int read_whole(const char *path, struct buf *ret)
 {
     _cleanup_(packed_file_freep) struct packed_file *file = NULL;
     _cleanup_free_ char *piece = malloc(FLUSH_BYTES);
+    struct trace_progress progress = trace_progress_begin();
     ssize_t n;
     int r = piece ? packed_file_open(path, &file) : -ENOMEM;
     if (r < 0)
         return r;
-    while ((n = packed_file_read(file, piece, FLUSH_BYTES)) > 0)
-        if (buf_append(ret, piece, (size_t)n) < 0)
-            return buf_error(ret);
-    return (int)n;
+    while ((n = packed_file_read(file, piece, FLUSH_BYTES)) > 0 && buf_append(ret, piece, (size_t)n) == 0)
+        trace_progress_tell(&progress, path, packed_file_position(file), packed_file_size(file));
+    trace_progress_end(&progress);
+    return n > 0 ? buf_error(ret) : (int)n;
 }
 
 /* A message begins with the tag of its first field, which as a character is a line's end: so JSON may begin too. */

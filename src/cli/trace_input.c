@@ -1,9 +1,8 @@
 /* The FILE of `sonde trace`; see trace_input.h. */
 #include "cli/trace_input.h"
 
-#include "base/clock.h"
 #include "base/log.h"
-#include "base/units.h"
+#include "cli/trace_progress.h"
 #include "sources/triton_file.h"
 
 #include <dirent.h>
@@ -11,7 +10,6 @@
 #include <limits.h>
 #include <string.h>
 
-#define PROGRESS_NS      200000000
 #define PROGRESS_RECORDS 4096 /* between looks at the clock */
 
 /* ---- which files ---- */
@@ -115,27 +113,6 @@ int trace_input_find(const char *argument, struct trace_input *ret)
 
 /* ---- reading ---- */
 
-struct progress {
-    bool shown;
-    uint64_t next_ns;
-};
-
-static void show_progress(struct progress *p, const char *path, const struct triton_file *file)
-{
-    char position[32], size[32];
-    uint64_t now = clock_monotonic_ns();
-    if (now < p->next_ns)
-        return;
-    p->shown = true;
-    p->next_ns = now + PROGRESS_NS;
-    units_format_size(triton_file_position(file), position, sizeof(position));
-    if (triton_file_size(file))
-        fprintf(stderr, "\r\033[Kreading %s: %s of %s", path, position, units_format_size(triton_file_size(file), size, sizeof(size)));
-    else
-        fprintf(stderr, "\r\033[Kreading %s: %s", path, position);
-    fflush(stderr);
-}
-
 /* 1 when something made no sense or could not be read to its end. */
 static int tell_report(const char *path, const struct triton_report *r)
 {
@@ -158,8 +135,7 @@ int trace_input_read(const char *path, void *context, int (*take)(void *context,
 {
     _cleanup_(triton_file_freep) struct triton_file *file = NULL;
     struct triton_record record;
-    struct progress progress = {.next_ns = clock_monotonic_ns() + PROGRESS_NS};
-    bool terminal = isatty(STDERR_FILENO);
+    struct trace_progress progress = trace_progress_begin();
     int r = triton_file_open(path, &file);
     if (r < 0)
         return log_errno(r, "trace: %s cannot be read", path);
@@ -168,11 +144,10 @@ int trace_input_read(const char *path, void *context, int (*take)(void *context,
         r = take(context, &record);
         if (r != 0)
             break;
-        if (terminal && ++records % PROGRESS_RECORDS == 0)
-            show_progress(&progress, path, file);
+        if (++records % PROGRESS_RECORDS == 0)
+            trace_progress_tell(&progress, path, triton_file_position(file), triton_file_size(file));
     }
-    if (progress.shown)
-        fprintf(stderr, "\r\033[K");
+    trace_progress_end(&progress);
     if (r > 0) /* it has what it wanted: the rest of the file was not looked at */
         return 0;
     if (r == -EILSEQ)

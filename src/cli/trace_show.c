@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NAMES_BYTES ((size_t)16 << 20)
 
@@ -73,23 +74,55 @@ static int show_file(const char *path, uint64_t id, bool *ret_bad)
     return r < 0 ? log_errno(r, "trace: the request cannot be written") : 1;
 }
 
-static int parse_id(const char *text, uint64_t *ret)
+/* ---- by the client's id ---- */
+
+struct asked {
+    const char *text;
+    bool is_number; /* the trace's own; else the client's of its request */
+    uint64_t id;
+};
+
+struct naming {
+    const char *text;
+    size_t size;
+    uint64_t id;
+    bool is_found;
+};
+
+static int take_naming(void *context, const struct triton_record *record)
+{
+    struct naming *n = context;
+    const struct triton_text *id = &record->request_id;
+    if (!id->at || id->size != n->size || memcmp(id->at, n->text, n->size) != 0)
+        return 0;
+    n->id = record->id;
+    n->is_found = true;
+    return 1;
+}
+
+/* The first request in the file that a client called so; like show_file. */
+static int show_named(const char *path, const char *text, bool *ret_bad)
+{
+    struct naming n = {.text = text, .size = strlen(text)};
+    int r = trace_input_read(path, &n, take_naming);
+    if (n.is_found)
+        return show_file(path, n.id, ret_bad);
+    *ret_bad |= r != 0;
+    return 0;
+}
+
+static struct asked parse_id(const char *text)
 {
     char *end;
     errno = 0;
     unsigned long long id = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end || errno) {
-        log_error("trace: '%s' is not the id of a trace, which is a number and comes first (sonde trace summary --slowest 10 FILE names some)", text);
-        return -EINVAL;
-    }
-    *ret = id;
-    return 0;
+    const bool is_number = *text >= '0' && *text <= '9' && !*end && !errno;
+    return (struct asked){.text = text, .is_number = is_number, .id = id};
 }
 
 static int run(int argc, char **argv)
 {
     const struct option_spec specs[] = {{0}};
-    uint64_t id;
     int operands, r = options_parse(&trace_verb_show, specs, argc, argv, &operands);
     if (r != 0)
         return r < 0 ? r : 0;
@@ -97,21 +130,23 @@ static int run(int argc, char **argv)
         log_error("trace: show which ID of which FILE? (sonde trace show --help)");
         return -EINVAL;
     }
-    r = parse_id(argv[1], &id);
-    if (r < 0)
-        return r;
+    const struct asked asked = parse_id(argv[1]);
+    if (!asked.is_number && access(asked.text, F_OK) == 0) {
+        log_error("trace: '%s' is a file: the ID comes first (sonde trace summary --slowest 10 FILE names some)", asked.text);
+        return -EINVAL;
+    }
     bool bad = false, found = false;
     for (int i = 2; i <= operands; i++) {
         _cleanup_(trace_input_clear) struct trace_input input = {0};
         r = trace_input_find(argv[i], &input);
         for (size_t n = 0; r >= 0 && n < input.count; n++) {
-            r = show_file(input.paths[n], id, &bad);
+            r = asked.is_number ? show_file(input.paths[n], asked.id, &bad) : show_named(input.paths[n], asked.text, &bad);
             found |= r > 0;
         }
         bad |= r < 0;
     }
     if (!found && !bad)
-        log_error("trace: there is no trace with the id %llu", (unsigned long long)id);
+        log_error("trace: there is no trace with the id %s (sonde trace summary --slowest 10 FILE names some)", asked.text);
     return bad || !found;
 }
 
@@ -119,7 +154,7 @@ const struct verb trace_verb_show = {
     .name = "trace show",
     .synopsis = "ID FILE...",
     .summary = "Show one request as a text waterfall",
-    .details = "ID is that of the request or of any part of it. FILE is as for `sonde trace summary`; in a set, each file that has the ID is shown.",
+    .details = "ID is the trace's number, that of the request or of any part of it, or the id that the client gave to the request. FILE is as for `sonde trace summary`; in a set, each file that has the ID is shown.",
     .flags_anywhere = true,
     .run = run,
 };

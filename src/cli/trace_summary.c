@@ -247,11 +247,11 @@ static int run(int argc, char **argv)
         log_error("trace: -t is text: it does not go with --json");
         return -EINVAL;
     }
-    if (files == 0) {
-        log_error("trace: summary of which FILE? (sonde trace summary --help)");
-        return -EINVAL;
-    }
     r = parse_percentiles(percentiles, &asked.percentiles);
+    if (r == 0 && files == 0) {
+        log_error("trace: summary of which FILE? (sonde trace summary --help)");
+        r = -EINVAL;
+    }
     if (r < 0)
         return r;
     _cleanup_buf_ struct buf json = {0};

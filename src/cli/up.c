@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "cli/privileges.h"
 #include "cli/verbs.h"
+#include "resolve/pods.h"
 #include "serve/page.h"
 
 #include <ctype.h>
@@ -48,7 +49,8 @@ static void print_config(const struct config *c)
             printf("  # %s: %s    # not shown whole; %s (%s)\n", d.key + length + 1, d.value, d.help, d.allowed);
             continue;
         }
-        const char *quote = isalnum((unsigned char)d.value[0]) ? "" : "\""; /* "[::1]:7070" would be a list; no value holds a quote */
+        const bool is_word = isalnum((unsigned char)d.value[0]) && !strpbrk(d.value, " #");
+        const char *quote = is_word ? "" : "\""; /* "[::1]:7070" would be a list; no value holds a quote */
         printf("  %s: %s%s%s    # %s (%s)\n", d.key + length + 1, quote, d.value, quote, d.help, d.allowed);
     }
 }
@@ -63,6 +65,8 @@ static int start_page(const struct config *c, const struct page_data *data, bool
     int r = page_start(&options, data, ret);
     if (r == -EINVAL)
         log_error("page.listen: '%s' is not ADDRESS:PORT, such as 127.0.0.1:7070", c->page_listen);
+    else if (r == -ENOPKG)
+        log_error("nothing can listen on %s without libmicrohttpd.so.12: install the package libmicrohttpd12 (libmicrohttpd where packages are RPMs)", c->page_listen);
     else if (r < 0)
         log_errno(r, "the page cannot listen on %s (page.listen chooses another address)", c->page_listen);
     return r;
@@ -72,13 +76,14 @@ static int run(const struct verb *verb, int argc, char **argv)
 {
     const char *config_path = NULL, *listen = NULL;
     struct option_texts settings = {0};
-    bool print = false;
+    bool print = false, waits = false;
     int64_t rate = 0;
     const struct option_spec specs[] = {
         {'c', "config", OPTION_TEXT, &config_path, "FILE", "configuration in YAML (default " CONFIG_PATH ", if it exists)", 0, 0},
         {0, "set", OPTION_TEXTS, &settings, "KEY=VALUE", "one setting, over the file's; may be repeated", 0, 0},
         {'l', "listen", OPTION_TEXT, &listen, "ADDRESS:PORT", "where it answers (page.listen; default 127.0.0.1:7070)", 0, 0},
         {'F', "rate", OPTION_INTEGER, &rate, "HZ", "CPU samples a second and CPU, up to 1000 (profile.rate; default 19)", 1, 1000},
+        {0, "waits", OPTION_FLAG, &waits, NULL, "where threads wait, for what and how long, too (waits.enabled)", 0, 0},
         {0, "print-config", OPTION_FLAG, &print, NULL, "print the configuration in force, with what is allowed, and end", 0, 0},
         {0},
     };
@@ -86,7 +91,7 @@ static int run(const struct verb *verb, int argc, char **argv)
     if (r != 0)
         return r < 0 ? r : 0;
     struct config config;
-    char error[CONFIG_ERROR_BYTES];
+    char error[CONFIG_ERROR_BYTES], pod_labels[CONFIG_POD_LABELS_BYTES];
     r = load_config(config_path, &settings, &config);
     if (r < 0)
         return r;
@@ -96,12 +101,19 @@ static int run(const struct verb *verb, int argc, char **argv)
     }
     if (rate)
         config.profile_rate_hz = rate;
+    config.waits_enabled |= waits;
     if (print) {
         print_config(&config);
         return 0;
     }
+    if (config_pod_labels(&config, pod_labels) < 0) {
+        log_error("profile.targets and kubernetes.pod_labels name more than %d labels of pods together", PODS_LABELS_MAX);
+        return -EINVAL;
+    }
     _cleanup_(agent_freep) struct agent *agent = NULL;
     r = agent_new(&config, &agent);
+    if (r == -ENOPKG)
+        return r; /* who needs a library that is missing has said so */
     if (r < 0) {
         if (r != -EBUSY)
             log_errno(r, "nothing could be attached to the kernel");
@@ -111,6 +123,9 @@ static int run(const struct verb *verb, int argc, char **argv)
     struct page_data data = {
         .context = agent,
         .profile = agent_profile,
+        .region = agent_region,
+        .heatmap = agent_heatmap,
+        .hotspots = agent_hotspots,
         .requests = agent_requests,
         .metrics = agent_metrics,
         .status = agent_status,
@@ -138,7 +153,7 @@ static int run_agent(int argc, char **argv)
 
 const struct verb verb_up = {
     .name = "up",
-    .synopsis = "[-c FILE] [-l ADDRESS:PORT] [-F HZ] [--set KEY=VALUE]...",
+    .synopsis = "[-c FILE] [-l ADDRESS:PORT] [-F HZ] [--waits] [--set KEY=VALUE]...",
     .summary = "Watch this node and serve its page",
     .details = "Samples every CPU, watches HTTP requests at the sockets, and shows the last minutes on a page (http://127.0.0.1:7070/).\n"
                "Stops at Ctrl-C. Changes nothing in the programs that it watches.",
@@ -147,7 +162,7 @@ const struct verb verb_up = {
 
 const struct verb verb_agent = {
     .name = "agent",
-    .synopsis = "[-c FILE] [-l ADDRESS:PORT] [-F HZ] [--set KEY=VALUE]...",
+    .synopsis = "[-c FILE] [-l ADDRESS:PORT] [-F HZ] [--waits] [--set KEY=VALUE]...",
     .summary = "Watch this node, without a page: /metrics and the API",
     .details = "What `sonde up` does, for nodes of a fleet. Stops at Ctrl-C or SIGTERM.",
     .run = run_agent,

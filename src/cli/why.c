@@ -143,7 +143,9 @@ static int ask_or_watch(const char *address, bool address_given, uint64_t last_n
     int r = agent_client_requests(address, last_ns / 1000000000u, slowest, ret, ret_count);
     if (r == 0)
         say_what_is_missing(address, last_ns);
-    if (r != -ECONNREFUSED)
+    if (r == -ENOPKG && address_given)
+        return r; /* that has been said */
+    if (r != -ECONNREFUSED && r != -ENOPKG)
         return r < 0 ? log_errno(r, "why: the agent at %s gives no answer", address) : 0;
     if (address_given)
         return log_errno(r, "why: no agent at %s", address);

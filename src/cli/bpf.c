@@ -1,0 +1,312 @@
+/* `sonde bpf`: what the BPF programs of this machine cost, whoever loaded them: runs and time of each, and with --lines the lines
+ * of their sources in which CPUs were found. Asks the kernel; needs no agent. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "cli/bpf_lines.h"
+#include "cli/file_part.h"
+#include "cli/privileges.h"
+#include "cli/table_cell.h"
+#include "cli/verbs.h"
+#include "resolve/bpf_holders.h"
+#include "resolve/bpf_programs.h"
+#include "sources/bpf_statistics.h"
+#include "sources/kernel_samples.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#define LINES_HZ      997
+#define LINES_SHOWN   30
+#define LOOK_EVERY_NS 250000000
+
+struct asked {
+    uint64_t duration_ns;
+    bool json, lines, all;
+    const char *name; /* NULL: every program */
+};
+
+struct answer {
+    struct bpf_program_use *uses; /* the statistics' */
+    size_t use_count;
+    struct bpf_holder *holders;
+    size_t holder_count;
+    uint64_t refused; /* processes that were not looked into */
+    uint64_t duration_ns, left_out;
+};
+
+/* By its number, or by the beginning of its name. */
+static bool is_asked(const struct asked *asked, const struct bpf_program_use *use)
+{
+    int64_t id;
+    if (!asked->name)
+        return asked->all || use->runs || use->missed;
+    if (units_parse_integer(asked->name, 1, UINT32_MAX, &id) == 0)
+        return use->id == (uint64_t)id;
+    return strncmp(use->name, asked->name, strlen(asked->name)) == 0;
+}
+
+/* ---- counting ---- */
+
+/* What only --lines needs. */
+struct looking {
+    struct kernel_samples *samples;
+    struct bpf_programs *programs;
+    struct bpf_lines lines;
+};
+
+static void looking_end(struct looking *l)
+{
+    bpf_lines_clear(&l->lines);
+    kernel_samples_free(l->samples);
+    bpf_programs_free(l->programs);
+}
+
+static int looking_begin(struct looking *l, const char *name)
+{
+    int r = bpf_programs_new(&l->programs);
+    if (r == 0)
+        r = kernel_samples_new(LINES_HZ, &l->samples);
+    if (r < 0)
+        return log_errno(r, "bpf: --lines: CPUs cannot be sampled");
+    l->lines = (struct bpf_lines){.programs = l->programs, .name = name, .period_ns = kernel_samples_period_ns(l->samples)};
+    return 0;
+}
+
+/* Programs are looked for before their samples. */
+static int look(struct looking *l)
+{
+    if (!l->samples)
+        return 0;
+    bpf_programs_refresh(l->programs);
+    return kernel_samples_read(l->samples, bpf_lines_add, &l->lines);
+}
+
+/* Until the time is over, or somebody interrupts. */
+static int count(uint64_t duration_ns, struct looking *l)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    if (sigprocmask(SIG_BLOCK, &signals, NULL) < 0)
+        return -errno;
+    const uint64_t end_ns = clock_monotonic_ns() + duration_ns;
+    for (;;) {
+        const uint64_t now_ns = clock_monotonic_ns(), left_ns = now_ns < end_ns ? end_ns - now_ns : 0;
+        const uint64_t wait_ns = l->samples && left_ns > LOOK_EVERY_NS ? LOOK_EVERY_NS : left_ns;
+        const struct timespec time = {(time_t)(wait_ns / 1000000000), (long)(wait_ns % 1000000000)};
+        const bool interrupted = sigtimedwait(&signals, NULL, &time) > 0;
+        int r = look(l);
+        if (r < 0 || interrupted || wait_ns == left_ns)
+            return r;
+    }
+}
+
+/* ---- as text ---- */
+
+static int by_time(const void *a, const void *b)
+{
+    const struct bpf_program_use *x = a, *y = b;
+    if (x->run_time_ns != y->run_time_ns)
+        return x->run_time_ns < y->run_time_ns ? 1 : -1;
+    if (x->runs != y->runs)
+        return x->runs < y->runs ? 1 : -1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+/* Those of one program stand together; returns how many. */
+static size_t find_holders(const struct answer *a, uint32_t program, const struct bpf_holder **ret)
+{
+    size_t start = 0, count = 0;
+    while (start < a->holder_count && a->holders[start].program < program)
+        start++;
+    while (start + count < a->holder_count && a->holders[start + count].program == program)
+        count++;
+    *ret = a->holders + start;
+    return count;
+}
+
+static void put_program(const struct answer *a, const struct bpf_program_use *use, struct buf *out)
+{
+    char each[32] = "-";
+    const struct bpf_holder *holders;
+    const size_t count = find_holders(a, use->id, &holders);
+    if (use->runs)
+        units_format_duration(use->run_time_ns / use->runs, each, sizeof(each));
+    buf_printf(out, "%6" PRIu32 " %10.1f %10s %7.3f%% %7" PRIu64 "  ", use->id, (double)use->runs * 1e9 / (double)a->duration_ns, each,
+               100.0 * (double)use->run_time_ns / (double)a->duration_ns, use->missed);
+    table_cell_put(out, use->name, 28);
+    buf_putc(out, ' ');
+    table_cell_put(out, *use->places ? use->places : use->type, 28);
+    for (size_t i = 0; i < count; i++) {
+        buf_puts(out, i ? ", " : " ");
+        table_cell_put(out, holders[i].command, 0);
+        buf_printf(out, " (%" PRIu32 ")", holders[i].pid);
+    }
+    buf_putc(out, '\n');
+}
+
+static void put_text(const struct asked *asked, struct answer *a, struct bpf_lines *lines, struct buf *out)
+{
+    uint64_t runs = 0, run_time_ns = 0;
+    size_t idle = 0;
+    qsort(a->uses, a->use_count, sizeof(*a->uses), by_time);
+    buf_printf(out, "%6s %10s %10s %8s %7s  %-28s %-28s %s\n", "ID", "RUNS/S", "TIME/RUN", "CPU", "MISSED", "PROGRAM", "ATTACHED", "HELD BY");
+    for (size_t i = 0; i < a->use_count; i++) {
+        const struct bpf_program_use *use = &a->uses[i];
+        runs += use->runs;
+        run_time_ns += use->run_time_ns;
+        if (is_asked(asked, use))
+            put_program(a, use, out);
+        else
+            idle += !asked->name;
+    }
+    char time[32];
+    buf_printf(out, "\n%zu programs ran %" PRIu64 " times in %s: %.3f%% of one CPU", a->use_count, runs,
+               units_format_duration(a->duration_ns, time, sizeof(time)), 100.0 * (double)run_time_ns / (double)a->duration_ns);
+    if (idle)
+        buf_printf(out, "; %zu that did not run are not shown (--all)", idle);
+    buf_putc(out, '\n');
+    if (asked->lines)
+        bpf_lines_put(lines, a->duration_ns, LINES_SHOWN, out);
+}
+
+/* ---- as JSON ---- */
+
+static void put_json_program(const struct answer *a, const struct bpf_program_use *use, struct buf *out)
+{
+    const struct bpf_holder *holders;
+    const size_t count = find_holders(a, use->id, &holders);
+    buf_printf(out, "{\"id\":%" PRIu32 ",\"type\":", use->id);
+    buf_put_json_string(out, use->type);
+    buf_puts(out, ",\"name\":");
+    buf_put_json_string(out, use->name);
+    buf_puts(out, ",\"attached\":");
+    buf_put_json_string(out, use->places);
+    buf_printf(out, ",\"runs\":%" PRIu64 ",\"run_time_ns\":%" PRIu64 ",\"missed\":%" PRIu64 ",\"held_by\":[", use->runs, use->run_time_ns, use->missed);
+    for (size_t i = 0; i < count; i++) {
+        buf_printf(out, "%s{\"pid\":%" PRIu32 ",\"process\":", i ? "," : "", holders[i].pid);
+        buf_put_json_string(out, holders[i].command);
+        buf_putc(out, '}');
+    }
+    buf_puts(out, "]}");
+}
+
+static void put_json(const struct asked *asked, const struct answer *a, struct bpf_lines *lines, struct buf *out)
+{
+    struct asked wanted = *asked;
+    bool is_first = true;
+    wanted.all = true; /* programs sort those out that did not run */
+    buf_printf(out, "{\"duration_ns\":%" PRIu64 ",\"programs\":[", a->duration_ns);
+    for (size_t i = 0; i < a->use_count; i++)
+        if (is_asked(&wanted, &a->uses[i])) {
+            buf_puts(out, is_first ? "" : ",\n");
+            put_json_program(a, &a->uses[i], out);
+            is_first = false;
+        }
+    buf_printf(out, "],\"not_seen\":{\"programs\":%" PRIu64 ",\"processes\":%" PRIu64 "}", a->left_out, a->refused);
+    if (asked->lines) {
+        buf_printf(out, ",\"samples\":%" PRIu64 ",\"lines\":", lines->samples);
+        bpf_lines_put_json(lines, out);
+    }
+    buf_puts(out, "}\n");
+}
+
+/* ---- the verb ---- */
+
+static int begin(struct bpf_statistics **ret)
+{
+    int r = bpf_statistics_new(ret);
+    if (r == -EOPNOTSUPP)
+        return log_errno(r, "bpf: this kernel does not count runs of BPF programs (Linux 5.8 does)");
+    if (r < 0) {
+        log_errno(r, "bpf: runs of BPF programs cannot be counted, which needs CAP_SYS_ADMIN");
+        if (r == -EPERM)
+            privileges_explain();
+    }
+    return r;
+}
+
+static void tell_losses(const struct answer *a, const struct looking *l)
+{
+    if (a->left_out)
+        log_warning("bpf: %" PRIu64 " programs could not be looked at", a->left_out);
+    if (a->refused)
+        log_warning("bpf: whether they hold programs was not seen of %" PRIu64 " processes, for lack of rights (CAP_SYS_PTRACE)", a->refused);
+    if (l->lines.others)
+        log_warning("bpf: %" PRIu64 " samples were in more lines than are kept", l->lines.others);
+    if (l->samples && kernel_samples_lost(l->samples))
+        log_warning("bpf: %" PRIu64 " of the samples that tell lines were lost", kernel_samples_lost(l->samples));
+    if (l->samples && kernel_samples_throttled(l->samples))
+        log_warning("bpf: the kernel held samples back %" PRIu64 " times", kernel_samples_throttled(l->samples));
+}
+
+static int show(const struct asked *asked)
+{
+    _cleanup_(bpf_statistics_freep) struct bpf_statistics *statistics = NULL;
+    _cleanup_(looking_end) struct looking looking = {0};
+    _cleanup_free_ struct bpf_holder *holders = NULL;
+    _cleanup_buf_ struct buf out = {0};
+    struct answer a = {0};
+    int r = begin(&statistics);
+    if (r == 0 && asked->lines)
+        r = looking_begin(&looking, asked->name);
+    if (r < 0)
+        return r;
+    r = count(asked->duration_ns, &looking);
+    if (r == 0)
+        r = bpf_statistics_read(statistics, &a.uses, &a.use_count);
+    if (r == 0)
+        r = bpf_holders_read(&holders, &a.holder_count, &a.refused);
+    if (r < 0)
+        return log_errno(r, "bpf: the programs cannot be read");
+    a.holders = holders;
+    a.duration_ns = bpf_statistics_duration_ns(statistics);
+    a.left_out = bpf_statistics_left_out(statistics);
+    if (asked->json)
+        put_json(asked, &a, &looking.lines, &out);
+    else
+        put_text(asked, &a, &looking.lines, &out);
+    r = buf_error(&out);
+    if (r == 0)
+        r = file_part_write_all(STDOUT_FILENO, out.data, out.size);
+    if (r == 0)
+        tell_losses(&a, &looking);
+    return r;
+}
+
+static int run(int argc, char **argv)
+{
+    struct asked asked = {.duration_ns = 1000000000};
+    int operands;
+    const struct option_spec specs[] = {
+        {'d', "duration", OPTION_DURATION, &asked.duration_ns, "SECONDS", "count for this long, or until it is interrupted (default 1s)", 10000000, 86400000000000},
+        {0, "lines", OPTION_FLAG, &asked.lines, NULL, "also in which lines of the programs CPUs were found, by samples (997 a second and CPU)", 0, 0},
+        {0, "all", OPTION_FLAG, &asked.all, NULL, "also programs that did not run", 0, 0},
+        {0, "json", OPTION_FLAG, &asked.json, NULL, "everything as one JSON object", 0, 0},
+        {0},
+    };
+    int r = options_parse(&verb_bpf, specs, argc, argv, &operands);
+    if (r != 0)
+        return r < 0 ? r : 0;
+    if (operands > 1) {
+        log_error("bpf: one program's number or name, not '%s' too", argv[2]);
+        return -EINVAL;
+    }
+    asked.name = operands ? argv[1] : NULL;
+    return show(&asked);
+}
+
+const struct verb verb_bpf = {
+    .name = "bpf",
+    .synopsis = "[-d SECONDS] [--lines] [--all] [--json] [ID | NAME]",
+    .summary = "Tell what the BPF programs of this machine cost, each and by line",
+    .details = "Runs and time of every BPF program, whoever loaded it, counted by the kernel while this runs and not before or after.\n"
+               "ID is a program's number, NAME the beginning of its name.",
+    .flags_anywhere = true,
+    .run = run,
+};

@@ -1,0 +1,156 @@
+/* See record_filters.h. */
+#include "cli/record_filters.h"
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/units.h"
+#include "base/user_name.h"
+#include "sources/cgroup_search.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+bool record_filters_narrow(const struct record_filters *f)
+{
+    return f->pids.count || f->containers.count || f->pods.count || f->pod_labels.count || f->cgroups.count || f->commands.count || f->users.count;
+}
+
+static int add_pids(const struct option_texts *texts, struct source_options *options)
+{
+    for (size_t i = 0; i < texts->count; i++) {
+        int64_t pid;
+        if (units_parse_integer(texts->values[i], 1, 1 << 22, &pid) < 0) {
+            log_error("record: --pid: '%s' is not a process number", texts->values[i]);
+            return -EINVAL;
+        }
+        if (kill((pid_t)pid, 0) < 0 && errno == ESRCH) {
+            log_error("record: there is no process %lld", (long long)pid);
+            return -ESRCH;
+        }
+        options->pids[options->pid_count++] = (uint32_t)pid;
+    }
+    return 0;
+}
+
+/* A container and a pod may have several cgroups, and all share the room. */
+static int add_cgroups(int found, const char *what, const char *text, struct source_options *options)
+{
+    if (found > 0) {
+        options->cgroup_count += (size_t)found;
+        return 0;
+    }
+    if (options->cgroup_count == SOURCE_FILTER_MAX)
+        log_error("record: no more than %d cgroups at a time", SOURCE_FILTER_MAX);
+    else
+        log_error("record: no %s '%s'", what, text);
+    return -ESRCH;
+}
+
+static int add_containers(const struct option_texts *texts, struct source_options *options)
+{
+    for (size_t i = 0; i < texts->count; i++) {
+        int found = cgroup_search_container(texts->values[i], options->cgroup_ids + options->cgroup_count, SOURCE_FILTER_MAX - options->cgroup_count);
+        if (found == -EINVAL) {
+            log_error("record: --container: '%s' is not the ID of a container, nor the first four or more digits of one", texts->values[i]);
+            return found;
+        }
+        int r = add_cgroups(found, "container on this node has an ID that begins with", texts->values[i], options);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int add_pods(const struct option_texts *texts, struct source_options *options)
+{
+    for (size_t i = 0; i < texts->count; i++) {
+        if (strchr(texts->values[i], '/'))
+            continue; /* a name */
+        int found = cgroup_search_pod(texts->values[i], options->cgroup_ids + options->cgroup_count, SOURCE_FILTER_MAX - options->cgroup_count);
+        if (found == -EINVAL) {
+            log_error("record: --pod: '%s' is neither a pod's NAMESPACE/NAME nor its UID (kubectl get pod NAME -o jsonpath={.metadata.uid})", texts->values[i]);
+            return found;
+        }
+        int r = add_cgroups(found, "pod on this node has the UID", texts->values[i], options);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int add_paths(const struct option_texts *texts, struct source_options *options)
+{
+    for (size_t i = 0; i < texts->count; i++) {
+        uint64_t id;
+        int r = cgroup_search_path(texts->values[i], &id);
+        if (r == -EINVAL) {
+            log_error("record: --cgroup: '%s' is not a path in the tree of cgroups", texts->values[i]);
+            return r;
+        }
+        const bool found = r == 0 && options->cgroup_count < SOURCE_FILTER_MAX;
+        if (found)
+            options->cgroup_ids[options->cgroup_count] = id;
+        r = add_cgroups(found, "cgroup (/proc/PID/cgroup tells a process's)", texts->values[i], options);
+        if (r < 0)
+            return r;
+    }
+    return 0;
+}
+
+static int add_users(const struct option_texts *texts, struct source_options *options)
+{
+    for (size_t i = 0; i < texts->count; i++) {
+        int r = user_name_parse(texts->values[i], &options->users[options->user_count]);
+        if (r < 0) {
+            log_error("record: --user: this machine knows no user '%s'", texts->values[i]);
+            return r;
+        }
+        options->user_count++;
+    }
+    return 0;
+}
+
+int record_filters_set(const struct record_filters *f, struct source_options *options)
+{
+    for (size_t i = 0; i < f->commands.count; i++)
+        snprintf(options->commands[options->command_count++], sizeof(options->commands[0]), "%s", f->commands.values[i]);
+    int r = add_pids(&f->pids, options);
+    if (r == 0)
+        r = add_containers(&f->containers, options);
+    if (r == 0)
+        r = add_pods(&f->pods, options);
+    if (r == 0)
+        r = add_paths(&f->cgroups, options);
+    return r < 0 ? r : add_users(&f->users, options);
+}
+
+static bool is_thread_name(const char *name)
+{
+    glob_t threads;
+    bool found = false;
+    char wanted[17];
+    snprintf(wanted, sizeof(wanted), "%.15s\n", name); /* the kernel cuts them */
+    if (glob("/proc/[0-9]*/task/[0-9]*/comm", GLOB_NOSORT, NULL, &threads) != 0)
+        return false;
+    for (size_t i = 0; i < threads.gl_pathc && !found; i++) {
+        _cleanup_buf_ struct buf text = {0};
+        if (buf_read_file(&text, threads.gl_pathv[i], 64) >= 0 && text.data)
+            found = strcmp(text.data, wanted) == 0;
+    }
+    globfree(&threads);
+    return found;
+}
+
+void record_filters_explain(const struct record_filters *f)
+{
+    for (size_t i = 0; i < f->pids.count; i++)
+        if (kill((pid_t)strtol(f->pids.values[i], NULL, 10), 0) < 0 && errno == ESRCH)
+            log_warning("record: process %s has ended", f->pids.values[i]);
+    for (size_t i = 0; i < f->commands.count; i++)
+        if (!is_thread_name(f->commands.values[i]))
+            log_warning("record: no thread has the name '%s' now (`ps -eLo comm` lists them)", f->commands.values[i]);
+}
