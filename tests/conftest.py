@@ -23,6 +23,7 @@ import pprof  # noqa: E402
 TOP = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("SONDE_BUILD", TOP / "build"))
 SUBJECTS = BUILD / "subjects"
+os.environ.pop("DEBUGINFOD_URLS", None)  # no test asks anybody outside
 TRACEFS = Path("/sys/kernel/tracing")
 
 
@@ -88,6 +89,12 @@ def need_command(*names):
         if path:
             return path
     skip(f"needs the command {' or '.join(names)}")
+
+
+def sanitizers():
+    """What the libsonde of this build is compiled with; a program that links it must be too."""
+    needed = subprocess.run([need_command("readelf"), "-d", BUILD / "lib/libsonde.so"], capture_output=True, text=True, timeout=60).stdout
+    return [kind for kind, name in (("address", "libasan"), ("undefined", "libubsan"), ("thread", "libtsan")) if name in needed]
 
 
 @pytest.fixture
@@ -330,6 +337,12 @@ class Profile:
         """The share of those that came before what they are walked by: on a busy machine that takes its time."""
         return self.where(lambda s: any(f in EARLY for f in s.frames)).count / max(self.count, 1)
 
+    @property
+    def overwritten(self):
+        """The share of those cut in the last steps of a C++ throw, which write the handler over who threw (docs/decisions/0003): 2 to 3 % of
+        a program that does nothing else, as the processor has it."""
+        return self.cut.where(lambda s: stack_matches(s.frames, "shop::throw_and_catch;_Unwind_RaiseException")).count / max(self.count, 1)
+
     def top(self, count=6):
         """For messages."""
         most = sorted(self.samples, key=lambda s: -s.count)[:count]
@@ -369,6 +382,20 @@ def record(sonde, tmp_path, root):
         said = done.stdout + done.stderr
         assert done.returncode == status, f"sonde record: {done.returncode}\n{said[-4000:]}"
         return Profile(*(pprof.read(path) if path.exists() else ([], 0)), said)
+    return start
+
+
+@pytest.fixture
+def record_busy(run, sonde, tmp_path):
+    """record_busy(subject, seconds) -> samples of that much of its CPU time, what was said"""
+    def start(subject, seconds=1.5):
+        path = tmp_path / "profile.pb.gz"
+        recording = run(sonde, "record", "-F", "499", "-p", subject.pid, "-o", path)
+        wait_for(lambda: is_recording(recording.pid) or not recording.alive, 60, "the recording")
+        since = cpu_seconds(subject.pid)
+        wait_for(lambda: cpu_seconds(subject.pid) > since + seconds, 120, "some CPU time")
+        assert recording.stop(signal.SIGINT) == 0, recording.error
+        return pprof.read(path)[0], recording.error
     return start
 
 
@@ -454,7 +481,7 @@ def agent(sonde, run, root):
 
 def subject_path(name):
     """Builds a program of tests/subjects if need be; skips when its compiler is missing."""
-    compiler = {"rusty": "rustc", "gopher": "go", "cxx": "g++"}.get(name.partition("-")[0])
+    compiler = {"rusty": "rustc", "gopher": "go", "labelled": "go", "cxx": "g++"}.get(name.partition("-")[0])
     if compiler:
         need_command(compiler)
     done = subprocess.run(["make", "-s", "-C", str(TOP / "tests/subjects"), f"OUT={SUBJECTS}", name], stdin=subprocess.DEVNULL,

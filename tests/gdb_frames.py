@@ -1,14 +1,90 @@
-# Read by gdb (peers.py): one line of JSON a thread, its frames leaf first as [address, whether a signal's frame]. Frames that only
-# the debug information knows (inlined functions) have no return address of their own and are left out.
+# Read by gdb (peers.py): one line of JSON a stack, its frames leaf first as [address, whether a signal's frame]. Frames that only
+# the debug information knows (inlined functions, and those that jumped to another as the last thing they did) have no return address of
+# their own and are left out.
+#
+# Of a process it is attached to: "frames" of each thread. Where $rounds is set, it runs its program itself, and so many times lets it run for
+# a moment (at first for $first seconds, if it is not 0) and then stops it at single instructions; each is a "stop", and "maps" are its mappings. Where $places
+# is set, too, it lets it run up to the first instruction of each of these functions and steps through the function: the stack it tells of each
+# step is what the first one had, at that instruction, with the functions' names and whether the stack pointer is elsewhere meanwhile.
 import json
+import random
+import subprocess
 
 import gdb
 
-for thread in gdb.selected_inferior().threads():
-    thread.switch()
-    frames, frame = [], gdb.newest_frame()
+EACH = 12
+PLACE_STEPS = 64
+ELSEWHERE_BYTES = 1024
+
+
+def frames():
+    frame = gdb.newest_frame()
     while frame is not None and frame.is_valid():
-        if frame.type() != gdb.INLINE_FRAME:
-            frames.append([frame.pc(), frame.type() == gdb.SIGTRAMP_FRAME])
+        if frame.type() not in (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME):
+            yield frame
         frame = frame.older()
-    print("frames " + json.dumps(frames))
+
+
+def stack():
+    return json.dumps([[frame.pc(), frame.type() == gdb.SIGTRAMP_FRAME] for frame in frames()])
+
+
+def names():
+    return [(frame.name() or "").partition(".abi")[0] for frame in frames()]
+
+
+def begin():
+    for command in ("handle all nostop noprint pass", "handle SIGINT stop print nopass", "handle SIGTRAP stop print nopass", "starti"):
+        gdb.execute(command, to_string=True)
+    return gdb.selected_inferior().pid
+
+
+def run_for(pid, wait_s):
+    if wait_s:
+        subprocess.Popen(["sh", "-c", f"sleep {wait_s}; kill -INT {pid}"])
+        gdb.execute("continue", to_string=True)
+
+
+def end(pid):
+    print("maps " + json.dumps([pid, open(f"/proc/{pid}/maps").read()]), flush=True)
+    gdb.execute("kill", to_string=True)
+
+
+def run(rounds):
+    chance = random.Random(1)
+    pid = begin()
+    for i in range(rounds):
+        run_for(pid, chance.uniform(0.01, 0.03) if i else int(gdb.convenience_variable("first")))  # until the program is where it works
+        for _ in range(EACH):  # each step is a signal of the kernel's to the program itself, at that instruction
+            gdb.execute(f"stepi {chance.randint(1, 6)}", to_string=True)
+            print("stop " + stack(), flush=True)
+    end(pid)
+
+
+def step_through(rounds, places):
+    pid = begin()
+    run_for(pid, int(gdb.convenience_variable("first")))
+    gdb.execute("set scheduler-locking step")
+    for place in places * rounds:
+        gdb.execute(f"tbreak *'{place}'", to_string=True)
+        gdb.execute("continue", to_string=True)
+        callers, called, top = json.loads(stack())[1:], names(), int(gdb.newest_frame().read_register("rsp"))
+        for _ in range(PLACE_STEPS):
+            gdb.execute("stepi", to_string=True)
+            frame = gdb.newest_frame()
+            if frame.name() is None or frame.name().partition(".abi")[0] != place or frame.pc() == callers[0][0]:
+                break
+            is_away = abs(int(gdb.newest_frame().read_register("rsp")) - top) > ELSEWHERE_BYTES
+            print("step " + json.dumps([called, is_away, [[frame.pc(), False], *callers]]), flush=True)
+    end(pid)
+
+
+rounds, places = gdb.convenience_variable("rounds"), gdb.convenience_variable("places")
+if places is not None:
+    step_through(int(rounds), places.string().split())
+elif rounds is not None:
+    run(int(rounds))
+else:
+    for thread in gdb.selected_inferior().threads():
+        thread.switch()
+        print("frames " + stack())

@@ -97,11 +97,11 @@ class Place:
 
 
 class AddressSpace:
-    """Of a process that runs: what is at its addresses."""
+    """Of a process that runs, or of what its mappings were: what is at its addresses."""
 
-    def __init__(self, pid):
+    def __init__(self, pid, maps=None):
         self.mappings = []
-        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+        for line in (maps or Path(f"/proc/{pid}/maps").read_text()).splitlines():
             found = re.match(r"([0-9a-f]+)-([0-9a-f]+) ..x. ([0-9a-f]+) \S+ +\d+ +(/.*|\[vdso\])", line)
             if found:
                 self.mappings.append((int(found[1], 16), int(found[2], 16), int(found[3], 16), found[4]))
@@ -128,11 +128,15 @@ class AddressSpace:
         return places[::-1]
 
 
+def gdb(*arguments):
+    """What to start for gdb to tell stacks (gdb_frames.py)."""
+    return [need_command("gdb"), "-nx", "-batch", "-iex", "set debuginfod enabled off", "-ex", "set backtrace past-main on",
+            "-ex", "set backtrace past-entry on", *arguments[:-1], "-x", str(TOP / "tests/gdb_frames.py"), *arguments[-1]]
+
+
 def gdb_stacks(pid):
     """The stack of each thread as a list of Place, root first."""
-    done = subprocess.run([need_command("gdb"), "-nx", "-batch", "-iex", "set debuginfod enabled off", "-ex", "set backtrace past-main on",
-                           "-ex", "set backtrace past-entry on", "-x", str(TOP / "tests/gdb_frames.py"), "-p", str(pid)],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, errors="replace")
+    done = subprocess.run(gdb(["-p", str(pid)]), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100, errors="replace")
     threads = [json.loads(line[7:]) for line in done.stdout.splitlines() if line.startswith("frames ")]
     if not threads:
         skip("gdb sees no stack here: " + done.stderr.strip()[-200:])

@@ -135,6 +135,17 @@ static void fill_hostile(struct profile *p)
         native("std::map<int, std::vector<char> >::operator[](int const&)", "/x"));
 }
 
+/* Only nginx waits: 4 s for a lock, 1 s for a CPU. */
+static void fill_waits(struct profile *p)
+{
+    const struct resource nginx = process(101, "nginx", "");
+    const struct frame lock = {.kind = FRAME_WAIT, .function = "[lock: futex]", .system_name = "", .file = "", .mapping = "", .build_id = ""};
+    struct frame queue = lock;
+    queue.function = "[run queue]";
+    ADD(p, &nginx, 4000 * MS, lock, native("pthread_mutex_lock", LIBC), native("take_job", NGINX), native("main", NGINX));
+    ADD(p, &nginx, 1000 * MS, queue, native("worker(int, char const*)", NGINX), native("main", NGINX));
+}
+
 static int fake_profile(void *context, uint64_t seconds, const struct profile_filter *filter,
                         struct profile **ret)
 {
@@ -148,8 +159,10 @@ static int fake_profile(void *context, uint64_t seconds, const struct profile_fi
         r = profile_new(0, &chosen);
     if (r < 0)
         return r;
-    if (strcmp(fake->mode, "normal") == 0)
+    if (strcmp(fake->mode, "normal") == 0 && filter->time != PROFILE_OFF_CPU_TIME)
         fill_normal(all, round);
+    if (strcmp(fake->mode, "normal") == 0 && filter->time != PROFILE_CPU_TIME)
+        fill_waits(all);
     else if (strcmp(fake->mode, "large") == 0)
         fill_large(all);
     else if (strcmp(fake->mode, "hostile") == 0)
@@ -160,7 +173,137 @@ static int fake_profile(void *context, uint64_t seconds, const struct profile_fi
     chosen->duration_ns = seconds * 1000 * MS;
     chosen->start_unix_ns = clock_unix_ns() - chosen->duration_ns;
     chosen->period_ns = 1000 * MS / 19;
+    chosen->time = filter->time;
     *ret = take_ptr(chosen);
+    return 0;
+}
+
+/* The fake's clock stands at 120 s after it began at 100 s. nginx has a sample of 50 ms in each of the first five slots of every second, of
+ * worker(), and from 110 s on two a slot, of which one is of parse_headers(); postgres one in slot 25 of every second; python3 ten in slot 49
+ * of 115 s alone: the spike. What was before 103 s is no longer known so exactly. */
+#define FAKE_FIRST_S 100
+#define FAKE_KEPT_S  103
+#define FAKE_NOW_S   120
+#define SECOND_NS    (1000 * MS)
+
+struct fake_slot {
+    const struct profile_filter *filter;
+    struct profile *p;
+    struct profile_amount sum;
+};
+
+static int put_in_slot(struct fake_slot *slot, const struct resource *r, unsigned count, const char *function)
+{
+    const struct frame frames[] = {native(function, NGINX), native("main", NGINX)};
+    const struct profile_filter *f = slot->filter;
+    int e = 0;
+    if ((f->pid && f->pid != r->pid) || (f->container_id && strncmp(f->container_id, r->container_id, strlen(f->container_id)) != 0))
+        return 0;
+    for (unsigned i = 0; e >= 0 && i < count; i++) {
+        slot->sum.count++;
+        slot->sum.weight_ns += 50 * MS;
+        e = slot->p ? add(slot->p, r, 50 * MS, frames, 2) : 0;
+    }
+    return e;
+}
+
+static int fill_slot(uint64_t number, struct fake_slot *slot)
+{
+    const struct resource nginx = process(101, "nginx", ""), postgres = process(202, "postgres", CONTAINER),
+                          python = process(303, "python3", "");
+    const uint64_t second = number / HEATMAP_SLOTS_PER_SECOND, row = number % HEATMAP_SLOTS_PER_SECOND;
+    int r = 0;
+    if (second < FAKE_FIRST_S || second >= FAKE_NOW_S)
+        return 0;
+    if (row < 5)
+        r = put_in_slot(slot, &nginx, 1, "worker(int, char const*)");
+    if (r == 0 && row < 5 && second >= 110)
+        r = put_in_slot(slot, &nginx, 1, "parse_headers");
+    if (r == 0 && row == 25)
+        r = put_in_slot(slot, &postgres, 1, "ExecSeqScan");
+    if (r == 0 && row == 49 && second == 115)
+        r = put_in_slot(slot, &python, 10, "handler");
+    return r;
+}
+
+static int fake_region(void *context, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct profile **ret)
+{
+    const struct fake *fake = context;
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    if (strcmp(fake->mode, "failing") == 0)
+        return -EIO;
+    if (from_ns >= FAKE_NOW_S * SECOND_NS)
+        return -ERANGE;
+    if (from_ns < FAKE_KEPT_S * SECOND_NS)
+        return -ENODATA;
+    int r = profile_new(0, &p);
+    struct fake_slot slot = {.filter = filter, .p = p};
+    for (uint64_t i = from_ns / HEATMAP_SLOT_NS; r == 0 && i * HEATMAP_SLOT_NS < to_ns && i < FAKE_NOW_S * HEATMAP_SLOTS_PER_SECOND; i++)
+        r = fill_slot(i, &slot);
+    if (r < 0)
+        return r;
+    p->start_unix_ns = from_ns;
+    p->duration_ns = to_ns - from_ns;
+    p->period_ns = 50 * MS;
+    *ret = take_ptr(p);
+    return 0;
+}
+
+static int fake_heatmap(void *context, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct heatmap **ret)
+{
+    const struct fake *fake = context;
+    if (strcmp(fake->mode, "failing") == 0)
+        return -EIO;
+    const uint64_t count = strcmp(fake->mode, "normal") == 0 ? FAKE_NOW_S - FAKE_FIRST_S : 0;
+    struct heatmap *h = calloc(1, sizeof(*h) + count * sizeof(h->seconds[0]));
+    if (!h)
+        return -ENOMEM;
+    (void)from_ns; /* all that there is, always: its clock is not the caller's */
+    (void)to_ns;
+    *h = (struct heatmap){.start_ns = FAKE_FIRST_S * SECOND_NS, .start_unix_ns = 1767225600000000000ull, .now_ns = FAKE_NOW_S * SECOND_NS, .period_ns = 50 * MS,
+                          .second_count = (uint32_t)count};
+    for (uint64_t i = 0; i < count * HEATMAP_SLOTS_PER_SECOND; i++) {
+        struct fake_slot slot = {.filter = filter};
+        fill_slot(FAKE_FIRST_S * HEATMAP_SLOTS_PER_SECOND + i, &slot);
+        struct heatmap_second *second = &h->seconds[i / HEATMAP_SLOTS_PER_SECOND];
+        second->kept = FAKE_FIRST_S + i / HEATMAP_SLOTS_PER_SECOND >= FAKE_KEPT_S;
+        second->cells[i % HEATMAP_SLOTS_PER_SECOND] = slot.sum;
+    }
+    *ret = h;
+    return 0;
+}
+
+/* Of what the heatmap has, by windows of five seconds; what it no longer knows to 20 ms is there all the same. */
+static int fake_hotspots(void *context, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, const struct hotspots_options *options,
+                         struct hotspots **ret)
+{
+    const struct fake *fake = context;
+    const uint64_t window_ns = 5 * SECOND_NS;
+    _cleanup_(hotspots_freep) struct hotspots *h = NULL;
+    if (strcmp(fake->mode, "failing") == 0)
+        return -EIO;
+    (void)from_ns; /* all that there is, always: its clock is not the caller's */
+    (void)to_ns;
+    int r = hotspots_new(options, strcmp(fake->mode, "normal") == 0 ? (FAKE_NOW_S - FAKE_FIRST_S) / 5 : 0, &h);
+    for (uint32_t i = 0; r == 0 && i < h->window_count; i++) {
+        const uint64_t start_ns = FAKE_FIRST_S * SECOND_NS + i * window_ns;
+        _cleanup_(profile_freep) struct profile *p = NULL;
+        h->windows[i] = (struct hotspots_window){.start_ns = start_ns, .end_ns = start_ns + window_ns, .duration_ns = window_ns};
+        r = profile_new(0, &p);
+        struct fake_slot slot = {.filter = filter, .p = p};
+        for (uint64_t j = start_ns / HEATMAP_SLOT_NS; r == 0 && j < (start_ns + window_ns) / HEATMAP_SLOT_NS; j++)
+            r = fill_slot(j, &slot);
+        if (r == 0)
+            r = hotspots_add(h, i, p, NULL);
+    }
+    if (r == 0)
+        r = hotspots_finish(h);
+    if (r < 0)
+        return r;
+    h->start_unix_ns = 1767225600000000000ull;
+    h->now_ns = FAKE_NOW_S * SECOND_NS;
+    h->period_ns = 50 * MS;
+    *ret = take_ptr(h);
     return 0;
 }
 
@@ -262,8 +405,10 @@ static int fake_status(void *context, char **ret_json)
     buf_puts(
         &out,
         "{\"version\":\"" SONDE_VERSION
-        "\",\"host\":\"node-7\",\"kernel\":\"6.1.0-31-amd64\",\"uptime_seconds\":3725.0,\"samples\":70654,\"sample_hz\":");
+        "\",\"host\":\"node-7\",\"kernel\":\"6.1.0-31-amd64\",\"now_ms\":120000,\"uptime_seconds\":3725.0,\"samples\":70654,\"sample_hz\":");
     buf_puts(&out, over ? "9.5" : "19");
+    if (strcmp(fake->mode, "normal") == 0)
+        buf_puts(&out, ",\"waits\":5");
     buf_puts(&out, ",\"losses\":{");
     for (int i = 0; i < LOSS_COUNT; i++)
         buf_printf(&out, "%s\"%s\":%u", i ? "," : "", loss_name(i),
@@ -290,6 +435,9 @@ int main(int argc, char **argv)
     struct fake fake = {.mode = argc > 1 ? argv[1] : "normal"};
     const struct page_data data = {.context = &fake,
                                    .profile = fake_profile,
+                                   .region = fake_region,
+                                   .heatmap = fake_heatmap,
+                                   .hotspots = fake_hotspots,
                                    .requests = fake_requests,
                                    .metrics = fake_metrics,
                                    .status = fake_status};

@@ -91,7 +91,8 @@ class Packet:
     def profile(self, profile):
         start, shape, seen = profile.time_unix_nano, [None], set()
         types = [(self.text(t.type_strindex), self.text(t.unit_strindex)) for t in (profile.sample_type, profile.period_type)]
-        check(types == [("cpu", "nanoseconds")] * 2, f"types {types}")
+        waits = types == [("off_cpu", "nanoseconds"), ("", "")] and not profile.period
+        check(waits or types == [("cpu", "nanoseconds")] * 2, f"types {types}")
         check(len(profile.profile_id) == 16 and any(profile.profile_id), "no profile_id")
         check(not profile.original_payload and not profile.original_payload_format and not profile.dropped_attributes_count, "an original payload")
         self.attributes(profile.attribute_indices)
@@ -99,7 +100,7 @@ class Packet:
             identity = (sample.stack_index, frozenset(sample.attribute_indices), sample.link_index)
             check(identity not in seen, "two samples of the same identity")
             seen.add(identity)
-        return {"start": start, "duration": profile.duration_nano, "period": profile.period, "id": profile.profile_id.hex(),
+        return {"start": start, "duration": profile.duration_nano, "period": profile.period, "type": types[0][0], "id": profile.profile_id.hex(),
                 "samples": [self.sample(s, start, start + profile.duration_nano, shape) for s in profile.samples]}
 
     def read(self):

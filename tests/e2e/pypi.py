@@ -1,28 +1,10 @@
-"""Packages from PyPI in environments of their own, which are kept in the build directory."""
-import shutil
-import subprocess
-
-from conftest import TOP, skip
+"""Packages from PyPI (packages.py), for tests: where they cannot be had, these skip."""
+import packages
+from conftest import skip
 
 
 def environment(name, needed, interpreters, fit):
-    """The folder of the commands of an environment that has `needed`, with the first interpreter for which the expression `fit` holds. Skips
-    where it cannot be had."""
-    place = TOP / "build" / name  # also of builds with sanitizers
-    done = place / "complete"
-    if done.exists() and done.read_text() == str(needed):
-        return place / "bin"
-    check = f"import sys, ensurepip; sys.exit(not ({fit}))"
-    interpreter = next((path for path in interpreters if subprocess.run([path, "-c", check], capture_output=True).returncode == 0), None)
-    if not interpreter:
-        skip(f"there is no Python with venv of which {fit}")
-    shutil.rmtree(place, ignore_errors=True)
-    for command in ([interpreter, "-m", "venv", place], [place / "bin/pip", "install", "-q", "--disable-pip-version-check", *needed]):
-        try:
-            made = subprocess.run(command, capture_output=True, text=True, timeout=400)
-        except subprocess.TimeoutExpired:
-            skip(f"{needed[0]} was not there within 400 s from PyPI")
-        if made.returncode != 0:
-            skip(f"{needed[0]} cannot be had: " + (made.stderr.strip() or made.stdout.strip())[-200:])
-    done.write_text(str(needed))
-    return place / "bin"
+    try:
+        return packages.environment(name, needed, interpreters, fit)
+    except packages.Missing as missing:
+        skip(str(missing))

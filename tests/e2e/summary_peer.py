@@ -1,9 +1,13 @@
-"""A reimplementation, in Python and with numpy, of the rules by which Triton's trace_summary.py sums trace files up, as its documentation and
-its output show them. It is not NVIDIA's script (which is not to be had as a package): it is the peer that ours is held against, line by line.
+"""A reimplementation, in Python and with numpy, of the rules by which Triton's trace_summary.py sums trace files up: the peer that `sonde trace
+summary` is held against, line by line. It is not NVIDIA's script, which is not to be had as a package, and is itself held against what that one printed
+for the files in triton/ (triton/summary-2022.txt).
 
-Two of its rules are switches, for there ours is right and the script is not:
-- `diluted`: an average is over all traces of the model, also those that lack the two moments (ours: over those that have them);
-- what makes the script abort (a missing COMPUTE_START, times that run backwards) raises here too.
+`rules` says whose:
+- `OURS`: an average is over the traces that have its two moments;
+- `SCRIPT`: over all traces of the model, those that never came through a door among them, from whose sums Overhead is taken too; and Queue and Compute
+  stand only where there are both;
+- `SCRIPT_2022`: as SCRIPT, and the time of a gRPC request begins with the wait for it, which has a line of its own and is listed by -t.
+What makes the script abort (times that run backwards, a missing COMPUTE_START beside the others) raises in all three.
 """
 import json
 
@@ -12,6 +16,7 @@ NUMPY = {"BOOL": "bool", "UINT8": "uint8", "UINT16": "uint16", "UINT32": "uint32
 INSIDE = [("\tHandler", "handler"), ("\t\tOverhead", "overhead"), ("\t\tQueue", "queue"), ("\t\tCompute", "compute"), ("\t\t\tInput", "input"),
           ("\t\t\tInfer", "inference"), ("\t\t\tOutput", "output")]
 DOORS = {"HTTP": ("HTTP_RECV_START", "HTTP_RECV_START"), "GRPC": ("GRPC_WAITREAD_START", "GRPC_WAITREAD_END")}
+OURS, SCRIPT, SCRIPT_2022 = range(3)
 
 
 def collect(items, mark):
@@ -29,7 +34,7 @@ def collect(items, mark):
     return {number: trace for number, trace in traces.items() if number in chosen}
 
 
-def durations(trace, door):
+def durations(trace, door, rules):
     """{line: nanoseconds} of one trace."""
     at, found = dict(trace["stamps"]), {}
 
@@ -45,50 +50,74 @@ def durations(trace, door):
     take("input", "COMPUTE_START", "COMPUTE_INPUT_END", parts)
     take("inference", "COMPUTE_INPUT_END", "COMPUTE_OUTPUT_START", parts)
     take("output", "COMPUTE_OUTPUT_START", "COMPUTE_END", parts)
-    if "queue" in found and "compute" in found:
-        found["overhead"] = found["handler"] - found["queue"] - found["compute"]
     mark, begin = DOORS[door]
     whole = mark, f"{door}_SEND_END"
-    take("infer", begin, f"{door}_SEND_END", whole)
+    take("infer", mark if rules == SCRIPT_2022 else begin, f"{door}_SEND_END", whole)
     take("send", f"{door}_SEND_START", f"{door}_SEND_END", whole)
     if door == "HTTP":
         take("receive", "HTTP_RECV_START", "HTTP_RECV_END", whole)
-    if "infer" in found:
-        found["outside"] = found["infer"] - found["handler"] - found.get("receive", 0) - found["send"]
+    elif rules == SCRIPT_2022:
+        take("wait", *DOORS["GRPC"], whole)
     return found
 
 
-def listing(number, trace):
+def with_rests(found):
+    """And what is left of the times that have parts; of one trace, or of sums."""
+    if "queue" in found and "compute" in found:
+        found["overhead"] = found["handler"] - found["queue"] - found["compute"]
+    if "infer" in found:
+        found["outside"] = found["infer"] - found["handler"] - found.get("receive", 0) - found.get("wait", 0) - found["send"]
+    return found
+
+
+def averages(traces, rules):
+    """{line: microseconds} of the traces of a model, each as durations() gives it."""
+    if rules == OURS:
+        having = {}
+        for trace in map(with_rests, traces):
+            for line, ns in trace.items():
+                having.setdefault(line, []).append(ns)
+        return {line: sum(all_ns) / (len(all_ns) * 1000) for line, all_ns in having.items()}
+    sums = {}
+    for trace in traces:
+        for line, ns in trace.items():
+            sums[line] = sums.get(line, 0) + ns
+    shown = with_rests(sums)
+    for line in () if "overhead" in shown else ("queue", "compute"):
+        shown.pop(line, None)
+    return {line: ns / (len(traces) * 1000) for line, ns in shown.items()}
+
+
+def listing(number, trace, rules):
     yield f"{trace['model_name']} ({trace['model_version']}):"
     yield f"\tid: {number}"
     if "parent_id" in trace:
         yield f"\tparent id: {trace['parent_id']}"
     before = None
-    for name, ns in sorted((stamp for stamp in trace["stamps"] if not stamp[0].startswith("GRPC_WAITREAD")), key=lambda stamp: stamp[1]):
+    shown = [stamp for stamp in trace["stamps"] if rules == SCRIPT_2022 or not stamp[0].startswith("GRPC_WAITREAD")]
+    for name, ns in sorted(shown, key=lambda stamp: stamp[1]):
         if before is not None:
             yield f"\t\t{(ns - before) / 1000}us"
         yield f"\t{name}"
         before = ns
 
 
-def door_lines(items, door, show_trace, diluted):
+def door_lines(items, door, show_trace, rules):
     models = {}
     for number, trace in collect(items, DOORS[door][0]).items():
         if not {"REQUEST_START", "REQUEST_END"} <= {name for name, _ in trace["stamps"]}:
             continue
-        models.setdefault((trace["model_name"], trace["model_version"]), []).append(durations(trace, door))
+        models.setdefault((trace["model_name"], trace["model_version"]), []).append(durations(trace, door, rules))
         if show_trace:
-            yield from listing(number, trace)
+            yield from listing(number, trace, rules)
     for (name, version), traces in models.items():
-        def average(label, line):
-            having = [trace[line] for trace in traces if line in trace]
-            if having:
-                yield f"{label} (avg): {sum(having) / ((len(traces) if diluted else len(having)) * 1000)}us"
+        shown = averages(traces, rules)
+        outside = [(f"{door} infer request", "infer"), ("\tReceive", "receive"), ("\tWait/Read", "wait"), ("\tSend", "send"), ("\tOverhead", "outside")]
         yield f"Summary for {name} ({version}): trace count = {len(traces)}"
-        outside = [*average(f"{door} infer request", "infer"), *average("\tReceive", "receive"), *average("\tSend", "send"), *average("\tOverhead", "outside")]
-        yield from outside + [""] if outside else []
-        for label, line in INSIDE:
-            yield from average(label, line)
+        yield from (f"{label} (avg): {shown[line]}us" for label, line in outside if line in shown)
+        if "infer" in shown:
+            yield ""
+        yield from (f"{label} (avg): {shown[line]}us" for label, line in INSIDE if line in shown)
 
 
 def array(tensor):
@@ -129,8 +158,8 @@ def flow_lines(items):
         yield from box(root, 0, sum(number in children for number in below(root)))
 
 
-def summary(path, show_trace=False, diluted=False):
+def summary(path, show_trace=False, rules=OURS):
     """The lines that are to be printed for a file."""
     with open(path, encoding="utf-8") as file:
         items = json.load(file)
-    return [f"File: {path}", *door_lines(items, "HTTP", show_trace, diluted), *door_lines(items, "GRPC", show_trace, diluted), *flow_lines(items)]
+    return [f"File: {path}", *door_lines(items, "HTTP", show_trace, rules), *door_lines(items, "GRPC", show_trace, rules), *flow_lines(items)]

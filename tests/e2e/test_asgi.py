@@ -429,6 +429,21 @@ assert _context_of([(b"tracestate", b"a=1"), parent, (b"tracestate", b"b=2")]) =
     assert out == error == ""
 
 
+def test_what_is_not_inference_passes_its_context_on(package):  # noqa: F811
+    out, error = python(package, f"""
+import asyncio, sonde.asgi, sonde.trace
+async def app(scope, receive, send):
+    t = scope["sonde.trace"]
+    print(bool(t), t.context())
+served = sonde.asgi.TraceMiddleware(app, sonde.trace.Manager(["rate=1", "level=TIMESTAMPS", "triton,file=unused"]))
+for headers in ([], [("traceparent", "{PARENT}"), ("tracestate", "a=1"), ("tracestate", "b=2")], [("traceparent", "{PARENT}"), ("tracestate", "a")],
+                  [("traceparent", "nonsense"), ("tracestate", "a=1")]):
+    asyncio.run(served({{"type": "http", "method": "GET", "path": "/other", "headers": [(name.encode(), value.encode()) for name, value in headers]}}, None, None))
+""")
+    assert error == "" and out.splitlines() == ["False {}", f"False {{'traceparent': '{PARENT}', 'tracestate': 'a=1,b=2'}}",
+                                                f"False {{'traceparent': '{PARENT}'}}", "False {}"]
+
+
 def snippets():
     """The blocks of Python in the guide."""
     return re.findall(r"```python\n(.*?)```", (HERE.parents[1] / "docs/traces.md").read_text(), re.S)

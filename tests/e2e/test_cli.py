@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 TOP = Path(__file__).resolve().parents[2]
-VERBS = ["up", "agent", "record", "why", "probes", "doctor"]
+VERBS = ["up", "agent", "record", "why", "probes", "bpf", "doctor"]
 
 
 @pytest.fixture

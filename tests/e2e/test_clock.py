@@ -14,9 +14,12 @@ from pathlib import Path
 import pytest
 
 from conftest import subject_path, wait_for
+from profiles_receiver import told as told_of_export, total, write
 from real_servers import start_prefork
+from test_otlp_profiles import profcheck  # noqa: F401
+from test_profiles_export import receiver, sets  # noqa: F401
 
-HOUR_NS, MILLISECOND_NS = 3600 * 1_000_000_000, 1_000_000
+HOUR_NS, SECOND_NS, MILLISECOND_NS = 3600 * 1_000_000_000, 1_000_000_000, 1_000_000
 STEPS_NS = [3 * HOUR_NS, -8 * HOUR_NS, 4 * MILLISECOND_NS, -4 * MILLISECOND_NS, -700 * MILLISECOND_NS, 30 * 24 * HOUR_NS]
 
 
@@ -139,3 +142,31 @@ def test_clock_stands_elsewhere_from_the_start(sonde, agent, run, tmp_path):
     done = subprocess.run([sonde, "why", "--slowest", "1000", "--agent", f"127.0.0.1:{watching.port}"], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=60)
     assert done.returncode == 0 and "GET /mutex took" in done.stdout, done
+
+
+def test_packets_while_the_clock_is_set(agent, run, receiver, profcheck, tmp_path):  # noqa: F811
+    """A profile lies in time by the clock as it stood when it began, all of it: profcheck holds each sample to its profile's time. By the clock
+    that nobody set they follow one another."""
+    clock, to = Clock(tmp_path), receiver()
+    began_ns, shifts = time.time_ns(), [0]
+    started = agent("--rate", 97, "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=to.url, interval=1), env=clock.environment)
+    run(subject_path("deep"), 10, 60)
+    for step_ns in (3 * HOUR_NS, -8 * HOUR_NS, 30 * 24 * HOUR_NS, 0):
+        before = len(to.posts)
+        wait_for(lambda: len(to.posts) >= before + 3, 60, "packets by this clock")  # noqa: B023
+        clock.set_by(step_ns)
+        shifts.append(clock.shift_ns)
+    assert started.stop() == 0
+    ended_ns = time.time_ns()
+    packets = profcheck(*write(tmp_path, to.bodies()))
+    says = told_of_export(started)
+    assert says["dropped"] == 0 and total(packets) == says["taken"] > 0
+    last_ns, used = began_ns, []
+    for start_ns, duration_ns in ((profile["start"], profile["duration"]) for profiles in packets for profile in profiles):
+        shift_ns = min(shifts, key=lambda shift: abs(began_ns + shift - start_ns))  # they are hours apart
+        real_ns = start_ns - shift_ns
+        assert began_ns - SECOND_NS <= real_ns and 0 < duration_ns and real_ns + duration_ns <= ended_ns + MILLISECOND_NS, (start_ns, duration_ns, shifts)
+        assert real_ns >= last_ns - SECOND_NS, "a profile is told of before one that came later"
+        last_ns = max(last_ns, real_ns)
+        used += [shift_ns] if shift_ns not in used[-1:] else []
+    assert used == [0, 3 * HOUR_NS, -5 * HOUR_NS, 30 * 24 * HOUR_NS - 5 * HOUR_NS], (used, shifts)

@@ -1,12 +1,13 @@
-"""`sonde diff` beside `go tool pprof`, on profiles of ours and of Go's own profiler."""
+"""`sonde diff` beside `go tool pprof`, on profiles of ours and of Go's own profiler; and on windows of a running agent."""
 import gzip
 import json
 import os
 import re
 import subprocess
+import time
 
 import pytest
-from conftest import SUBJECTS, go_pprof, need_command, subject_path
+from conftest import SUBJECTS, go_pprof, need_command, subject_path, wait_for
 
 HZ = 499
 OWN_PROFILER = """package main
@@ -91,6 +92,65 @@ def assert_same_shares(sonde, before, after, total):
     return ours
 
 
+def varint(number):
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    return bytes(out) + bytes([number])
+
+
+def message(*fields):
+    """A protobuf message of (number of the field, number or bytes)."""
+    return b"".join(varint(field << 3) + varint(value) if isinstance(value, int) else varint(field << 3 | 2) + varint(len(value)) + value
+                    for field, value in fields)
+
+
+def write_pprof(path, types, rows, period=None):
+    """A file of pprof's: `types` are pairs of texts, `rows` (function, a value of each type); `period`: its number, of the last type."""
+    texts = ["", *dict.fromkeys([text for pair in types for text in pair] + [function for function, *_ in rows])]
+    pairs = [message((1, texts.index(name)), (2, texts.index(unit))) for name, unit in types]
+    functions = list(dict.fromkeys(function for function, *_ in rows))
+    fields = [(1, pair) for pair in pairs]
+    fields += [(2, message((1, 1 + functions.index(function)), (2, b"".join(map(varint, values))))) for function, *values in rows]
+    fields += [(4, message((1, i), (4, message((1, i))))) for i in range(1, len(functions) + 1)]
+    fields += [(5, message((1, i), (2, texts.index(function)))) for i, function in enumerate(functions, 1)]
+    fields += [(6, text.encode()) for text in texts]
+    if period:
+        fields += [(11, pairs[-1]), (12, period)]
+    path.write_bytes(message(*fields))
+    return path
+
+
+def test_what_is_counted_is_exact(sonde, tmp_path):
+    """300 calls that took 8 pages, then 10: of all that there were it is told, of samples it may be chance."""
+    def ask(unit, period):
+        sides = [write_pprof(tmp_path / name, [("samples", "count"), ("mmap", unit)], [("grows", 300, 300 * pages * 4096), ("stays", 300, 300 * 8 * 4096)], period)
+                 for name, pages in (("before", 8), ("after", 10))]
+        said = diff(sonde, *sides).stdout
+        return said, rows_of(said)
+    said, rows = ask("bytes", 1)
+    assert rows == {"grows": (50.0, 55.56), "stays": (50.0, 44.44)} and "these figures are exact" in said, said
+    for unit, period in (("bytes", 4096), ("bytes", None), ("nanoseconds", 1)):
+        said, rows = ask(unit, period)
+        assert not rows and "exact" not in said and "no function's share changed by more than chance" in said and " 2 changed by less" in said, said
+
+
+def test_one_heavy_sample_is_no_change(sonde, tmp_path):
+    """A sleep of 1.1 s, then 1.2 s, among 10,000 short waits; then the same time in as many waits as the rest has, and that is a change."""
+    def ask(waits):
+        sides = [write_pprof(tmp_path / name, [("waits", "count"), ("off_cpu", "nanoseconds")], [("sleep", waits, ms * 10**6), ("poll", 10000, 1800 * 10**6)])
+                 for name, ms in (("before", 1100), ("after", 1200))]
+        return diff(sonde, *sides).stdout, diff(sonde, *sides, "--all").stdout
+    said, everything = ask(1)
+    assert not rows_of(said) and " 2 changed by less" in said, said
+    assert rows_of(everything) == {"sleep": (37.93, 40.0), "poll": (62.07, 60.0)}, everything
+    bounds = [float(bound) for bound in re.findall(r"^ *[+-][\d.]+ +[\d.]+ +[\d.]+ +([\d.]+)  ", everything, re.M)]
+    assert len(bounds) == 2 and all(50 < bound <= 100 for bound in bounds), everything
+    said, _ = ask(10000)
+    assert rows_of(said) == {"sleep": (37.93, 40.0), "poll": (62.07, 60.0)}, said
+
+
 @pytest.mark.parametrize("total", [False, True], ids=["self", "total"])
 def test_shares_are_those_of_go_tool_pprof(sonde, recorded, total):
     before = recorded("deep", 20, 1)
@@ -150,6 +210,80 @@ def test_flame_graph(sonde, recorded, tmp_path):
     assert diff(sonde, before, after, "-o", tmp_path / "diff.pb.gz").returncode == 2
     done = diff(sonde, before, after, "-o", tmp_path / "no/diff.html")
     assert done.returncode == 1 and "diff: " in done.stderr and "No such file" in done.stderr
+
+
+def hotspots_change(started, pid, changed_ms):
+    """What ran before a moment is in no window after it, what ran after it in none before; and every window has its sum, whatever is asked for."""
+    def ask(query):
+        return json.loads(started.text(f"/api/v1/hotspots?seconds=3600&{query}"))
+    for query in ("max=1", "max=7&order=change", "max=1000", "max=1000&by=total", f"max=2&pid={pid}"):
+        told = ask(query)
+        windows, rows = told["windows"], told["rows"]
+        sums = [sum(row["weights_ns"][i] for row in rows) for i in range(len(windows))]
+        if "total" not in query:
+            assert [sum_ + window["others_ns"] for sum_, window in zip(sums, windows)] == [window["weight_ns"] for window in windows], query
+        assert all(sum(row["weights_ns"]) == row["weight_ns"] for row in rows) and len(rows) <= told["functions"]
+    settled = [window for window in windows if window["to_ms"] < told["now_ms"] - 3000]  # the newest samples may still come
+    for window in settled[-1:]:
+        profile = json.loads(started.text(f"/api/v1/profile?from={window['from_ms']}&to={window['to_ms']}&pid={pid}"))
+        assert profile["sonde"]["weight_ns"] == window["weight_ns"]
+    told = ask("max=1000")
+    weights = {row["name"]: row["weights_ns"] for row in told["rows"] if row["name"] in ("never_returns", "deep_leaf")}
+    for i, window in enumerate(told["windows"]):
+        assert weights["deep_leaf"][i] == 0 or window["to_ms"] > changed_ms, (window, weights)
+        assert weights["never_returns"][i] == 0 or window["from_ms"] <= changed_ms, (window, weights)
+
+
+def test_windows_of_a_running_agent(sonde, agent, run, tmp_path):
+    """First one program, then another: what the later window has more of stands first, what it has less of last. And what the heatmap says
+    of a region, to each slot of 20 ms, is what the profile of the region holds; and what the hotspots say is when which ran."""
+    started = agent("--rate", 99, "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB")
+
+    def samples(pid):
+        return sum(int(line.rpartition(" ")[2]) for line in started.text(f"/api/v1/profile?format=folded&pid={pid}").splitlines())
+    moments = []
+    for subject, *arguments in (("noreturn", 200), ("deep", 10, 200)):
+        started_at = time.monotonic()
+        one = run(subject_path(subject), *arguments, name=subject)
+        wait_for(lambda: samples(one.pid) >= 100, 120, "a hundred samples")
+        moments.append((started_at, time.monotonic()))
+        one.stop()
+    first, second = (f"{time.monotonic() - begin:.3f}s..{time.monotonic() - end:.3f}s" for begin, end in moments)
+    address = f"127.0.0.1:{started.port}"
+    said = diff(sonde, "--window", first, "--window", second, "--agent", address, "-t", "-n", 100000)
+    assert said.returncode == 0, said.stderr
+    names = list(rows_of(said.stdout))
+    assert names.index("deep_leaf") < names.index("never_returns"), said.stdout
+    assert not {"deep_leaf", "never_returns"} & set(rows_of(diff(sonde, "--window", first, "--window", first, "--agent", address, "-t").stdout))
+    page = tmp_path / "windows.html"
+    assert diff(sonde, "--window", first, "--window", second, "--agent", address, "-p", one.pid, "-o", page).returncode == 0
+    assert "deep_leaf" in page.read_text() and "never_returns" not in page.read_text()
+
+    hotspots_change(started, one.pid, moments[1][0] * 1000)
+    now_ms = json.loads(started.text("/api/v1/status"))["now_ms"]
+    heatmap = json.loads(started.text("/api/v1/heatmap?seconds=120"))
+    assert heatmap["slot_ms"] == 20 and 0 <= heatmap["now_ms"] - now_ms < 600000 and all(second["kept"] for second in heatmap["seconds"])
+    weights = [weight for second in heatmap["seconds"] for weight in second["weights_ns"]]
+    old = max(9, len(weights) - 150)  # the newest samples may still come
+    for begin, end in ((2, 3 + old // 100), (old // 4, old // 2), (7, 8), (0, old)):
+        region = f"from={heatmap['start_ms'] + 20 * begin}&to={heatmap['start_ms'] + 20 * end}"
+        assert json.loads(started.text(f"/api/v1/profile?{region}"))["sonde"]["weight_ns"] == sum(weights[begin:end]), (begin, end)
+    assert sum(weights) > 200 * 1e9 / 99
+
+
+@pytest.mark.parametrize("windows", [["60s..30s"], ["60s..30s"] * 3, ["60s..30s", "30s..30s"], ["60s..30s", "10s..20s"], ["60s", "30s..0s"], ["60s..30s", "..5s"],
+                                     ["60s..30s", "5s.."], ["2h..1h", "5s..1s"], ["-5s..1s", "5s..1s"], ["1x..0s", "5s..1s"], ["", "5s..1s"]])
+def test_windows_that_are_none(sonde, windows):
+    done = diff(sonde, *(word for window in windows for word in ("--window", window)))
+    assert done.returncode == 2 and "--window" in done.stderr and not done.stdout
+
+
+def test_windows_of_no_agent(sonde, tmp_path):
+    windows = ["--window", "60s..30s", "--window", "30s..0s"]
+    done = diff(sonde, *windows, "--agent", "127.0.0.1:1")
+    assert done.returncode == 1 and "no agent at 127.0.0.1:1" in done.stderr
+    for wrong in (["a", "b", *windows], ["a", "b", "-p", 1], ["a", "b", "--agent", "127.0.0.1:1"], [*windows, "-c", "x&pid=1"]):
+        assert diff(sonde, *wrong).returncode == 2
 
 
 def test_refusals(sonde, tmp_path, recorded):

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from conftest import need_command, skip
 
+WAITS = "waits of threads"  # of `sonde record --off-cpu`
+
 
 def doctor(sonde, *arguments, before=()):
     done = subprocess.run([*before, str(sonde), "doctor", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
@@ -16,22 +18,29 @@ def doctor(sonde, *arguments, before=()):
     return done.stdout
 
 
+def probes_of(sonde):
+    """(what the agent opens as well, what only recordings do)."""
+    probes = json.loads(doctor(sonde, "--json"))["probes"]
+    return [p for p in probes if p["probe"] != WAITS], [p for p in probes if p["probe"] == WAITS]
+
+
 def test_it_says_what_the_agent_says(sonde, agent):
-    alone = json.loads(doctor(sonde, "--json"))
+    alone, waits = probes_of(sonde)
     started = agent("--set", "links.enabled=true")  # as doctor tries it; which has let go of everything, and of the lock of the node
     of_agent = json.loads(started.text("/api/v1/status"))["probes"]
     assert {"cpu samples", "requests", "lives of processes", "files of processes"} <= {p["probe"] for p in of_agent}
-    assert alone["probes"] == of_agent
-    assert json.loads(doctor(sonde, "--json"))["probes"] == of_agent, "beside an agent"
+    assert alone == of_agent
+    assert [(p["attached"], p["rung"]) for p in waits] == [(True, "tracepoints of the scheduler")], waits
+    assert probes_of(sonde) == (of_agent, waits), "beside an agent"
     assert started.running.alive
     machine, words = doctor(sonde).split("\nProbes\n")
     assert "\n  stolen CPU time " in machine
-    for probe in of_agent:
+    for probe in of_agent + waits:
         line = f"  {probe['probe']:<26} {probe['rung'] if probe['attached'] else 'NOT ATTACHED'}\n"
         assert line in words, probe
         for text in filter(None, (probe["not_better"], probe["truth"])):
             assert text in words, probe
-    assert words.count("NOT ATTACHED") == sum(not p["attached"] for p in of_agent)
+    assert words.count("NOT ATTACHED") == sum(not p["attached"] for p in of_agent + waits)
 
 
 def test_it_says_where_profiles_are_sent_to(sonde, root):
@@ -57,7 +66,7 @@ def test_it_says_what_a_file_says_of_that(sonde, root, tmp_path):
     shutil.copy(sonde, etc / "sonde-copy")  # where everybody may run it
     setpriv = (need_command("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all")
 
-    def says(text, *who, mode=0o644):
+    def told(text, *who, mode=0o644):
         (etc / "sonde/sonde.yaml").write_text(text)
         (etc / "sonde/sonde.yaml").chmod(mode)
         script = 'mount --bind "$1" /etc && shift && exec "$@"'
@@ -66,12 +75,19 @@ def test_it_says_what_a_file_says_of_that(sonde, root, tmp_path):
         if done.stderr.startswith("unshare:"):  # in a chroot, say
             skip(done.stderr.strip())
         assert done.returncode == 0, done
-        return next((fact["value"], fact["good"]) for fact in json.loads(done.stdout)["facts"] if fact["name"] == "profiles are sent to")
+        return json.loads(done.stdout)
+
+    def says(*arguments, **options):
+        return next((fact["value"], fact["good"]) for fact in told(*arguments, **options)["facts"] if fact["name"] == "profiles are sent to")
     sent = "otlp:\n  profiles_endpoint: http://collector:4318/p\n"
     assert says(sent) == ("http://collector:4318/p", True)
     assert says(sent, *setpriv, mode=0o600) == ("unknown (/etc/sonde/sonde.yaml is not readable by you)", True)
     assert says(sent + "profile:\n  enabled: false\n") == ("nobody (profile.enabled is false)", True)
     assert not says(sent + "profile:\n  rate: fast\n")[1]
+    probes = {probe["probe"]: probe for probe in told("profile:\n  targets: user=0:9, user=nobody-has-this-name:9, pid=4194304:9\n")["probes"]}
+    targets = probes["profile targets"]
+    assert targets["attached"] and targets["rung"] == "1 of 3 found"
+    assert targets["truth"] == "not on this machine now: user=nobody-has-this-name, pid=4194304"
 
 
 def test_in_a_pid_namespace_it_refuses_what_the_agent_refuses(sonde, root):
@@ -79,7 +95,7 @@ def test_in_a_pid_namespace_it_refuses_what_the_agent_refuses(sonde, root):
     probes = json.loads(doctor(sonde, "--json", before=apart))["probes"]
     refused = [p for p in probes if not p["attached"]]
     assert [p["probe"] for p in refused] == ["processes"] and "PID namespace" in refused[0]["not_better"] and refused[0]["truth"], probes
-    assert not {"cpu samples", "requests", "lives of processes"} & {p["probe"] for p in probes}
+    assert not {"cpu samples", "requests", "lives of processes", WAITS} & {p["probe"] for p in probes}
     assert refused[0]["not_better"] in doctor(sonde, before=apart)
     up = subprocess.run([*apart, str(sonde), "up", "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert up.returncode == 1 and refused[0]["not_better"] in up.stderr, up

@@ -97,7 +97,8 @@ def test_go_tool_pprof_names_frames_mappings_and_labels(made):
         r"0xffffffff81234000/0xffffffff81235000/0x0 \[kernel\.kallsyms\]  \[FN\]",
         r"process:\[server\].*service\.name:\[shop\].*thread:\[worker; \"1\"\]",
         r"container\.id:\[0123456789abcdef.* process:\[python3\]",
-        r"pid:\[4711\] tid:\[4712\]",
+        r"pid:\[4711\] port:\[80\] tid:\[4712\]",
+        r"a \"key\":\[\\text\] linux\.cgroup\.path",
     ]:
         assert re.search(line, raw), f"{line}\n{raw}"
 

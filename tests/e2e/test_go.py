@@ -10,7 +10,7 @@ from conftest import BUILD, need_command, skip, subject_path
 
 HZ = 499
 # Where a stack of Go's begins: a goroutine, a thread, and what the runtime goes over to its thread's stack with and cannot be walked out of.
-ROOTS = re.compile(r"(_?rt0_\w+|runtime\.(goexit|mstart|mcall|morestack|rt0_go|mstart0|clone|sigreturn\w*)|gogo)(\.abi0)?$|_start$|entry_SYSCALL_64|asm_")
+ROOTS = re.compile(r"(_?rt0_\w+|runtime\.(goexit|mstart|mcall|morestack|rt0_go|mstart0|clone|sigreturn\w*))(\.abi0)?$|_start$|entry_SYSCALL_64|asm_")
 
 
 def go_version(program):

@@ -84,7 +84,7 @@ def test_api(server):
     assert sum(sum(p["weights"]) for p in profile["profiles"]) == profile["sonde"]["weight_ns"] >= 10**9
     status, headers, body = server.ask("/api/v1/profile?format=folded&pid=303")
     assert status == 200 and headers["content-disposition"] == 'attachment; filename="sonde-profile-pid303.folded"'
-    assert body.decode().splitlines() == ["python3;_PyEval_EvalFrameDefault;handler 1"]
+    assert body.decode().splitlines() == ["python3;_PyEval_EvalFrameDefault;handler 2"]
     status, headers, body = server.ask("/api/v1/profile?format=pprof&container=0123456789ab")
     assert status == 200 and headers["content-disposition"].endswith('"sonde-profile-0123456789ab.pb.gz"') and b"postgres" in gzip.decompress(body)
     assert json.loads(server.ask("/api/v1/profile?service=none")[2])["profiles"] == []
@@ -92,6 +92,83 @@ def test_api(server):
     assert len(requests) == 2 and all(sum(part["ns"] for part in r["parts"]) == r["duration_ns"] for r in requests)
     assert json.loads(server.ask("/api/v1/status")[2])["host"] == "node-7"
     assert server.ask("/healthz")[::2] == (200, b"ok\n")
+
+
+def regions(**given):
+    return "&".join(f"{key}={ms}" for key, ms in given.items())
+
+
+@pytest.mark.parametrize("scope", ["", "&pid=101", "&pid=303", "&container=0123456789ab", "&pid=1"])
+def test_a_heatmap_and_its_regions(server, scope):
+    """Seconds by fifty slots; what a region's profile holds is what its slots do."""
+    status, headers, body = server.ask(f"/api/v1/heatmap?seconds=3600{scope}")
+    heatmap = json.loads(body)
+    assert status == 200 and headers["content-type"] == "application/json" and heatmap["slot_ms"] == 20 and heatmap["now_ms"] == 120000
+    kept = [second["kept"] for second in heatmap["seconds"]]
+    assert kept == [False] * 3 + [True] * 17 and all("samples" not in second for second in heatmap["seconds"][:3])
+    for first, slots in ((heatmap["start_ms"] + 3000, 17 * 50), (115980, 1), (109980, 6), (109000, 50), (112100, 20)):
+        at = [divmod((first - heatmap["start_ms"]) // 20 + i, 50) for i in range(slots)]
+        sums = [sum(heatmap["seconds"][second][key][row] for second, row in at) for key in ("samples", "weights_ns")]
+        profile = json.loads(server.ask(f"/api/v1/profile?{regions(**{'from': first, 'to': first + 20 * slots})}{scope}")[2])
+        assert sums == [sum(map(sum, (p["sonde"]["counts"] for p in profile["profiles"]))), profile["sonde"]["weight_ns"]]
+
+
+@pytest.mark.parametrize("scope, order, names", [("", "most", ["worker(int, char const*)", "parse_headers", "ExecSeqScan", "handler"]),
+                                                 ("", "change", ["parse_headers", "handler", "worker(int, char const*)", "ExecSeqScan"]),
+                                                 ("&pid=303", "most", ["handler"]), ("&pid=1", "change", [])])
+def test_hotspots(server, scope, order, names):
+    """Rows and all others add up to each window, however many rows there are; and to the profile of the window."""
+    for count in range(1, 6):
+        status, headers, body = server.ask(f"/api/v1/hotspots?seconds=120&order={order}&max={count}{scope}")
+        told = json.loads(body)
+        assert status == 200 and headers["content-type"] == "application/json" and told["functions"] == len(names) and told["by"] == "self"
+        assert [row["name"] for row in told["rows"]] == names[:count]
+        for i, window in enumerate(told["windows"]):
+            assert sum(row["weights_ns"][i] for row in told["rows"]) + window["others_ns"] == window["weight_ns"]
+            if i:
+                profile = json.loads(server.ask(f"/api/v1/profile?{regions(**{'from': window['from_ms'], 'to': window['to_ms']})}{scope}")[2])
+                assert profile["sonde"]["weight_ns"] == window["weight_ns"]
+    total = json.loads(server.ask(f"/api/v1/hotspots?by=total{scope}")[2])
+    assert [row["name"] for row in total["rows"]][:1] == (["main"] if names[1:] else names[:1] and ["handler"])
+    assert all("others_ns" not in window for window in total["windows"])
+
+
+def test_two_regions_compared(server):
+    """Shares before and after, as files and on the page."""
+    both = regions(baseline_from=104000, baseline_to=109000, **{"from": 112000, "to": 117000})
+    status, headers, body = server.ask(f"/api/v1/compare?{both}")
+    told = json.loads(body)
+    assert status == 200 and headers["content-type"] == "application/json"
+    assert told["sonde"]["compared"] == {"before": {"samples": 30, "duration_ns": 5 * 10**9}, "after": {"samples": 65, "duration_ns": 5 * 10**9}}
+    names = [frame["name"] for frame in told["shared"]["frames"]]
+    shares = {names[stack[-1]]: (before, after) for process in told["profiles"]
+              for stack, before, after in zip(process["samples"], process["sonde"]["before"], process["weights"])}
+    assert shares == {"worker(int, char const*)": (833333333, 384615385), "parse_headers": (0, 384615385), "ExecSeqScan": (166666667, 76923077), "handler": (0, 153846154)}
+    status, headers, body = server.ask(f"/api/v1/compare?{both}&format=text")
+    assert status == 200 and headers["content-disposition"] == 'attachment; filename="sonde-comparison.txt"'
+    assert body.decode().index("parse_headers") < body.decode().index("worker(int")
+    status, headers, body = server.ask(f"/api/v1/compare?{both}&format=html&pid=101")
+    assert status == 200 and headers["content-disposition"].endswith('"sonde-comparison-pid101.html"') and b"ExecSeqScan" not in body and b"parse_headers" in body
+    assert server.ask(f"/api/v1/compare?{both}&format=folded&container=0123456789ab")[2].split() == [b"postgres;main;ExecSeqScan", b"250000000", b"250000000"]
+
+
+@pytest.mark.parametrize("query, why", [("from=1", "one needs the other"), ("to=1", "one needs the other"), ("from=2&to=2", "later than from"), ("from=3&to=2", "later"),
+                                        ("from=1&to=2&seconds=5", "not together"), ("from=0&to=3600001", "at most"), ("from=-1&to=2", "whole number"), ("from=1.5&to=2", "whole number"),
+                                        ("from=1&from=1&to=2", "twice"), ("from=9000000000001&to=2", "whole number"), ("from=1e5&to=2e5", "whole number"),
+                                        ("from=8000000000000&to=8000000000001", "still to come")])
+def test_regions_that_are_none(server, query, why):
+    for target in (f"/api/v1/profile?{query}", f"/api/v1/compare?baseline_from=104000&baseline_to=105000&{query}"):
+        status, _, body = server.ask(target)
+        assert status == 400 and any(word in body.decode() for word in (why, "unknown parameter", "is needed here")), (target, body)
+    assert why == "still to come" or all(server.ask(f"/api/v1/{what}?{query}")[0] == 400 for what in ("heatmap", "hotspots"))
+
+
+def test_regions_that_are_no_longer_kept(server):
+    for target in ("/api/v1/profile?from=102000&to=104000", "/api/v1/compare?from=110000&to=111000&baseline_from=100000&baseline_to=101000"):
+        status, _, body = server.ask(target)
+        assert status == 410 and b"no longer kept" in body
+    for target in ("/api/v1/compare", "/api/v1/compare?from=104000&to=105000", "/api/v1/compare?baseline_from=104000&baseline_to=105000"):
+        assert server.ask(target)[0] == 400
 
 
 def test_metrics_by_accept(server):
@@ -237,7 +314,7 @@ def test_connections_are_kept(server):
 def test_failing_agent_is_an_error_with_a_reason():
     s = Server("failing")
     try:
-        for target in ("/api/v1/profile", "/api/v1/requests", "/api/v1/status", "/metrics"):
+        for target in ("/api/v1/profile", "/api/v1/profile?from=1&to=2", "/api/v1/heatmap", "/api/v1/hotspots", "/api/v1/compare?from=1&to=2&baseline_from=1&baseline_to=2", "/api/v1/requests", "/api/v1/status", "/metrics"):
             status, _, body = s.ask(target)
             assert status == 500 and b"Input/output error" in body
         assert s.ask("/")[0] == 200 and s.ask("/healthz")[0] == 200

@@ -1,13 +1,13 @@
-"""The inference provider's own parts, without a model server: what is chosen exists, streams end when they are given up, and wrappers only go onto
-what they were written for."""
+"""The inference provider's own parts, without a model server: what is chosen exists, streams end when they are given up, wrappers only go onto
+what they were written for, and what docs/mlserver.md says that one asks it is answered."""
+import os
 import re
+import signal
 import subprocess
 
 import pytest
-from conftest import need_command, wait_for
-from test_python import package, python  # noqa: F401  (a fixture)
-
-pytestmark = pytest.mark.plain_build  # the wheel is built without sanitizers
+from conftest import TOP, Subject, need_command, wait_for
+from test_python import env_of, package, python  # noqa: F401  (a fixture)
 
 
 def test_chosen(package, run, tracefs):  # noqa: F811
@@ -19,7 +19,7 @@ with probes.request("model", "1", False, None), probes.predict("model", "1", 0):
     probes.worker_start.fire(1)
 print("ready", flush=True)
 time.sleep(60)
-""", env={"PYTHONPATH": str(package), "PATH": "/usr/bin:/bin"}, name="some")
+""", env=env_of(package), name="some")
     wait_for(lambda: "ready" in running.out, 30, "the program")
     listed = subprocess.run([need_command("bpftrace"), "-p", str(running.pid), "-l", "usdt:*:some:*"], capture_output=True, text=True, timeout=60)
     assert sorted(set(re.findall(r":some:(\w+)", listed.stdout))) == ["batch_enter", "batch_formed", "batch_leave", "cache_hit", "request_end"]
@@ -122,3 +122,77 @@ print(Owner().plain(5))
 def test_without_an_mlserver(package):  # noqa: F811
     out, error = python(package, "import sonde.mlserver")
     assert error.count("RuntimeWarning: sonde.mlserver: no probes: No module named 'mlserver'") == 1
+
+
+SERVING = """
+import os, sys, time
+import sonde.inference
+from sonde.pair import next_id
+
+probes = sonde.inference.Inference("mlserver", directory=sys.argv[1])
+assert probes.loaded
+file = open(sys.argv[1] + "/../data", "wb", buffering=0)
+print(f"pid {os.getpid()}\\nready", flush=True)
+for number in range(10**9):
+    try:
+        with probes.request("slow", "1", False, "some") as work:
+            item, batch, dispatch = next_id(), next_id(), next_id()
+            probes.cache_hit.fire(work.id, "slow")
+            probes.cache_miss.fire(work.id, "slow")
+            probes.batch_enter.fire(item, "slow", 0, work.id)
+            probes.batch_formed.fire(batch, "slow", 1, 8)
+            probes.batch_leave.fire(item, "slow", batch, 0)
+            probes.worker_dispatch.fire(dispatch, "slow", os.getpid(), 0, batch, "predict")
+            probes.worker_dequeue.fire(dispatch, "slow", "predict")
+            with probes.predict("slow", "1", dispatch):
+                time.sleep(0.003)
+                file.seek(0)
+                file.write(bytes(4096))
+                os.fsync(file.fileno())
+            probes.worker_reply.fire(dispatch, True)
+            probes.worker_resolve.fire(dispatch, True)
+            if number % 3 == 0:
+                raise ValueError
+    except ValueError:
+        pass
+    with probes.model_load("slow", "1"), probes.model_reload("slow", "2", "1"):
+        pass
+    print(number, flush=True)
+"""
+
+
+def questions():
+    """{what operators ask: (the script, what it printed)} of the guide."""
+    text = (TOP / "docs/mlserver.md").read_text()
+    asked = re.findall(r"^### (.*)\n(?:(?!###|```).*\n)*```\nbpftrace -e '([^']*)'\n```\n(?:(?!###|```).*\n)*```\n((?:(?!```).*\n)*)```", text, re.M)
+    assert len(asked) == text.count("bpftrace -e 'usdt:/run/") == text.count("\n### ") > 0
+    return {question: (script, printed) for question, script, printed in asked}
+
+
+def test_what_operators_ask(package, run, tmp_path, tracefs):  # noqa: F811
+    """Every script of the guide attaches to the provider as it stands there, and prints what the guide shows."""
+    (tmp_path / "serving.py").write_text(SERVING)
+    (tmp_path / "probes").mkdir()
+    server = Subject(run("/usr/bin/python3", tmp_path / "serving.py", tmp_path / "probes", env=env_of(package),
+                         name="serving"))
+    asking = {}
+    for number, (question, (script, printed)) in enumerate(questions().items()):
+        script = script.replace("/run/mlserver/", f"{tmp_path}/probes/")
+        # They are attached one after another, in whichever direction.
+        asking[question] = run(need_command("bpftrace"), "-e", 'interval:ms:50 { printf("first\\n"); } ' + script + ' interval:ms:50 { printf("last\\n"); }',
+                               name=f"bpftrace{number}")
+    for question, running in asking.items():
+        wait_for(lambda: {"first", "last"} <= set(running.out.split("\n")) or not running.alive, 120, "bpftrace to be attached")
+        assert running.alive, (question, running.error)
+    done = len(server.running.out.splitlines())
+    wait_for(lambda: len(server.running.out.splitlines()) > done + 20, 60, "twenty requests")
+    for question, running in asking.items():
+        assert running.stop(signal.SIGINT, 60) == 0, (question, running.error)
+        for wanted in re.findall(r"^@\w+", questions()[question][1], re.M):
+            if wanted.startswith("@disk_") and os.major(tmp_path.stat().st_dev) == 0:
+                continue  # a file system without a device
+            assert f"\n{wanted}[" in running.out, (question, wanted, running.out[-2000:], running.error)
+        if "@" not in questions()[question][1]:
+            assert re.search(rf"^slow pid {server.pid}: \d+ ms, good$", running.out, re.M), (question, running.out[-2000:])
+    out = "".join(running.out for running in asking.values())
+    assert "@ms[slow, failed]:" in out and "@ms[slow, good]:" in out and "@run_queue_us[slow]:" in out

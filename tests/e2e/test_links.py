@@ -433,4 +433,4 @@ def test_who_found_no_room_has_it_later(few_descriptors, linked_agent, compiled)
         os.kill(pid, signal.SIGKILL)
     os.kill(many.pid, signal.SIGKILL)  # who waits for none of them
     linked_agent.attached(*children[-10:])
-    assert linked_agent.metric("sonde_native_files_without_room") == 0
+    wait_for(lambda: linked_agent.metric("sonde_native_files_without_room") == 0, 60, "all to have room")

@@ -118,7 +118,7 @@ def one_file(folder):
 PROBES = {
     "request_begin": ("%lx %s %d [%s]", "arg0", "str(arg1)", "arg3", "str(arg4)"), "request_end": ("%lx %d", "arg0", "arg1"),
     "cache_hit": ("%lx %s", "arg0", "str(arg1)"), "cache_miss": ("%lx %s", "arg0", "str(arg1)"),
-    "batch_enter": ("%lx %s %d %lx", "arg0", "str(arg1)", "arg2", "arg3"), "batch_leave": ("%lx %s %lx", "arg0", "str(arg1)", "arg2"),
+    "batch_enter": ("%lx %s %d %lx", "arg0", "str(arg1)", "arg2", "arg3"), "batch_leave": ("%lx %s %lx %d", "arg0", "str(arg1)", "arg2", "arg3"),
     "batch_formed": ("%lx %s %d %d", "arg0", "str(arg1)", "arg2", "arg3"),
     "worker_dispatch": ("%lx %s %d %lx %s", "arg0", "str(arg1)", "arg2", "arg4", "str(arg5)"),
     "worker_dequeue": ("%lx %s %s", "arg0", "str(arg1)", "str(arg2)"),
@@ -160,7 +160,7 @@ def test_a_requests_way(serve, run, environment, tmp_path, tracefs):
     (_, entered, model, length, of), = listener.heard("batch_enter")
     (_, batch, _, size, limit), = listener.heard("batch_formed")
     assert (model, length, of, size, limit) == ("batched", "0", requests[0][1], "1", "4")
-    assert [leave[1:] for leave in listener.heard("batch_leave")] == [(entered, "batched", batch)]
+    assert [leave[1:] for leave in listener.heard("batch_leave")] == [(entered, "batched", batch, "0")]
 
     dispatched = {dispatch[1]: dispatch for dispatch in listener.heard("worker_dispatch")}
     causes = [batch, requests[1][1], requests[3][1], requests[6][1], requests[7][1]]
@@ -261,11 +261,18 @@ AdaptiveBatcher.predict = predict
 
 
 @pytest.mark.parametrize("provider, why", [({"probes": ["nonsense_*"]}, "no such probes: nonsense_*"),
-                                           ({"directory": "/nowhere/at/all"}, "No such file or directory")])
+                                           ({"directory": "/nowhere/at/all"}, "No such file or directory"),
+                                           ({"dirctory": "/tmp"}, "takes no dirctory: left out")])
 def test_settings_that_make_no_sense(serve, provider, why):
     server = serve(provider, workers=0)
     assert server.infer("batched")[0] == 200
     assert server.running.error.count("RuntimeWarning: sonde") == 1 and why in server.running.error
+
+
+def test_no_probes_are_none(serve):
+    server = serve({"probes": []}, workers=0)
+    assert server.infer("batched")[0] == 200
+    assert not has_probes(server.pid) and "sonde" not in server.running.error
 
 
 def test_without_the_native_part(serve, package, tmp_path):  # noqa: F811

@@ -26,8 +26,12 @@ def bash_complete(sonde, *words):
     return set(done.stdout.split())
 
 
+EVENTS = {"page-faults", "minor-faults", "major-faults", "context-switches", "cpu-migrations", "cycles", "instructions", "cache-references", "cache-misses",
+          "branches", "branch-misses", "mmap", "brk", "tracepoint:", "usdt:"}
+
+
 def test_bash_completes_verbs_and_flags(sonde):
-    assert {"up", "agent", "record", "diff", "why", "trace", "probes", "doctor"} <= set(verbs(sonde)) <= bash_complete(sonde, "")
+    assert {"up", "agent", "record", "diff", "why", "trace", "probes", "bpf", "doctor"} <= set(verbs(sonde)) <= bash_complete(sonde, "")
     for verb in verbs(sonde):
         assert flags(sonde, verb) <= bash_complete(sonde, verb, "--"), verb
     assert bash_complete(sonde, "trace", "s") >= {"summary"}
@@ -35,6 +39,8 @@ def test_bash_completes_verbs_and_flags(sonde):
     assert bash_complete(sonde, "record", "--pid", "") >= {"1"}
     assert bash_complete(sonde, "record", "-p", "") >= {"1"}
     assert bash_complete(sonde, "probes", "-p", "") >= {"1"} and bash_complete(sonde, "probes", "--j") == {"--json"}
+    assert bash_complete(sonde, "record", "--event", "") == EVENTS
+    assert bash_complete(sonde, "record", "--event", "cache-m") == {"cache-misses"}
     assert bash_complete(sonde, "record", "-o", f"{TOP}/Makef") == {f"{TOP}/Makefile"}
 
 
@@ -48,12 +54,13 @@ def test_fish_completes_verbs_and_flags(sonde):
         assert done.returncode == 0 and done.stderr == "", done
         return dict(line.partition("\t")[::2] for line in done.stdout.splitlines())
     assert set(complete("sonde ")) == set(verbs(sonde))
-    assert complete("sonde rec") == {"record": "Record a profile of CPU time, or of waiting time, into a file"}
+    assert complete("sonde rec") == {"record": "Record a profile of CPU time, of waiting time or of events into a file"}
     for verb in verbs(sonde):
         assert set(complete(f"sonde {verb} --")) == flags(sonde, verb), verb
     assert "summary" in complete("sonde trace ") and set(complete("sonde trace summary --p")) == {"--percentiles"}
     assert complete("sonde why --st") == {"--stacks": "with the stack of every wait"}
     assert "1" in complete("sonde record --pid ") and "1" in complete("sonde record -p ")
+    assert set(complete("sonde record --event ")) == EVENTS
     assert set(complete(f"sonde record -o {TOP}/Makef")) == {f"{TOP}/Makefile"}
     assert not any(word.startswith("--") for word in complete("sonde record -- ls -")), "behind -- stands a command of the user's"
 
@@ -100,6 +107,8 @@ def test_zsh_completes_verbs_and_flags(sonde, zsh_complete):
     assert zsh_complete("sonde trace summary --perc").startswith("sonde trace summary --percentiles")
     assert zsh_complete(f"sonde trace summary {TOP}/Makef") == f"sonde trace summary {TOP}/Makefile "
     assert zsh_complete(f"sonde record -o {TOP}/Makef") == f"sonde record -o {TOP}/Makefile "
+    assert zsh_complete("sonde record --event maj") == "sonde record --event major-faults "
+    assert zsh_complete("sonde record --event tracep") == "sonde record --event tracepoint: "
     assert zsh_complete(f"sonde record -- cat {TOP}/Makef") == f"sonde record -- cat {TOP}/Makefile "
     assert zsh_complete("sonde up --listen ") == "sonde up --listen ", "an address is for the user to say"
     assert zsh_complete("sonde record --recordwire") == "sonde record --recordwire", "what is not there is not made up"

@@ -3,11 +3,12 @@ library as other people's compilers and linkers do. What libbpf reads is tests/b
 import ctypes
 import os
 import re
+import struct
 import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, need_command, need_root, skip, wait_for
+from conftest import BUILD, Subject, need_command, need_root, skip, wait_for
 
 TOP = Path(__file__).resolve().parents[2]
 EVERY_ARGUMENT = [-8, 8, -16, 16, -32, 32, -64, 2**64 - 1, 0x1234, None, 0x4004000000000000, -12]
@@ -99,7 +100,7 @@ def test_killed_consumers(prober, run, tracefs):
 
 def test_of_a_process_without_rights(run, bpftrace, tmp_path):
     """Whoever traces needs rights, not who is traced."""
-    from conftest import Subject, subject_path
+    from conftest import subject_path
     place = tmp_path / "prober"
     place.write_bytes(subject_path("prober").read_bytes())
     for folder in (place, *list(tmp_path.parents)[:2], tmp_path):
@@ -109,25 +110,70 @@ def test_of_a_process_without_rights(run, bpftrace, tmp_path):
     assert bpftrace('usdt:*:subject:all { printf("%d\\n", uid); exit(); }', "-p", prober.pid)[0] == "65534"
 
 
-def test_bcc_library(prober):
-    """bcc's own reader, which bpftrace stands on, on the process."""
-    need_root()
+@pytest.fixture
+def bcc(root):
     try:
-        bcc = ctypes.CDLL("libbcc.so.0")
+        library = ctypes.CDLL("libbcc.so.0")
     except OSError as error:
         skip(str(error))
+    library.bcc_usdt_new_frompid.restype, library.bcc_usdt_genargs.restype = ctypes.c_void_p, ctypes.c_char_p
+    library.bcc_usdt_new_frompid.argtypes = [ctypes.c_int, ctypes.c_char_p]
+    return library
 
+
+def test_bcc_library(prober, bcc):
+    """bcc's own reader, which bpftrace stands on, on the process."""
     class Probe(ctypes.Structure):
         _fields_ = [("provider", ctypes.c_char_p), ("name", ctypes.c_char_p), ("path", ctypes.c_char_p), ("semaphore", ctypes.c_ulonglong),
                     ("locations", ctypes.c_int), ("arguments", ctypes.c_int)]
     found = {}
     callback = ctypes.CFUNCTYPE(None, ctypes.POINTER(Probe))(lambda p: found.update({p[0].name.decode(): (p[0].arguments, p[0].semaphore != 0)}))
-    bcc.bcc_usdt_new_frompid.restype = ctypes.c_void_p
-    bcc.bcc_usdt_new_frompid.argtypes = [ctypes.c_int, ctypes.c_char_p]
     bcc.bcc_usdt_foreach.argtypes = [ctypes.c_void_p, type(callback)]
     context = bcc.bcc_usdt_new_frompid(prober.pid, None)
     bcc.bcc_usdt_foreach(context, callback)
     assert found == {"all": (12, True), "late": (3, True), "compiled": (4, True)}
+
+
+def counting(map_descriptor):
+    """A program of BPF that adds one to the only element of a map, in place of what bcc's compiler makes, which needs a kernel's headers."""
+    def instruction(code, to=0, source=0, offset=0, value=0):
+        return struct.pack("<BBhi", code, to | source << 4, offset, value)
+    return b"".join([instruction(0x62, 10, 0, -4), instruction(0xbf, 2, 10), instruction(0x07, 2, 0, 0, -4), instruction(0x18, 1, 1, 0, map_descriptor),
+                     instruction(0), instruction(0x85, value=1), instruction(0x15, 0, 0, 2), instruction(0xb7, 1, 0, 0, 1), instruction(0xdb, 0, 1),
+                     instruction(0xb7), instruction(0x95)])
+
+
+def test_bcc_attaches(prober, bcc, sonde, tracefs):
+    """USDT(pid=...).enable_probe() of bcc, step by step: it raises the semaphore itself, says how each argument is read and where to attach, attaches
+    and counts; and is gone afterwards."""
+    def attached():
+        lines = subprocess.run([sonde, "probes", "subject", "-p", str(prober.pid)], capture_output=True, text=True, timeout=60).stdout.splitlines()[1:]
+        return {line.split()[2] for line in lines if line.split()[3] == "yes"}
+    context, where = ctypes.c_void_p(bcc.bcc_usdt_new_frompid(prober.pid, None)), []
+    assert bcc.bcc_usdt_enable_fully_specified_probe(context, b"subject", b"all", b"seen") == 0
+    assert attached() == {"subject:all"}
+    made = bcc.bcc_usdt_genargs((ctypes.c_void_p * 1)(context), 1).decode()
+    types = re.findall(r"_bpf_readarg_seen_\d+\(.*\n  if \(len != sizeof\((\w+)_t\)\)", made)
+    assert types == "int8 uint8 int16 uint16 int32 uint32 int64 uint64 uint64 uint64 uint64 int32".split()
+    callback = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_uint64, ctypes.c_int)(lambda *place: where.append(place))
+    bcc.bcc_usdt_foreach_uprobe(context, callback)
+    (path, function, offset, pid), = where
+    assert path.decode() in objects(prober.pid) and (function, pid) == (b"seen", prober.pid)
+    counts = bcc.bcc_create_map(2, b"counts", 4, 8, 1, 0)
+    program = bcc.bcc_prog_load(2, b"seen", counting(counts), 88, b"GPL", 0, 0, None, 0)
+    event = bcc.bpf_attach_uprobe(program, 0, b"sonde_seen", path, ctypes.c_uint64(offset), prober.pid, 0)
+    assert counts > 0 and program > 0 and event > 0
+
+    def counted():
+        key, value = ctypes.c_int(0), ctypes.c_uint64()
+        assert bcc.bpf_lookup_elem(counts, ctypes.byref(key), ctypes.byref(value)) == 0
+        return value.value
+    wait_for(lambda: counted() >= 3, 30, "three firings")
+    bcc.bpf_close_perf_event_fd(event)
+    for descriptor in (program, counts):  # before what closes a number that it has closed already (0.26)
+        os.close(descriptor)
+    bcc.bcc_usdt_close(context)
+    assert attached() == set()
 
 
 @pytest.fixture
@@ -261,6 +307,55 @@ def test_compilers(installed, tmp_path, compiler):
     notes = subprocess.run(["readelf", "-nW", tmp_path / "check"], capture_output=True, text=True).stdout
     assert notes.count("Name: templated") >= 3 and notes.count("Name: other") >= 1
     assert re.search(r"Arguments: -4@\S+ 8@", notes) and len(re.search(r"Name: other\n.*\n\s+Arguments: (.*)", notes)[1].split("@")) == 13
+
+
+@pytest.mark.parametrize("compiler", ["gcc", "g++ -x c++"])
+@pytest.mark.parametrize("count,refused", [(12, False), (13, True), (24, True)])
+def test_too_many_arguments_are_named_as_such(tmp_path, compiler, count, refused):
+    (tmp_path / "many.c").write_text(f"#include <sonde/static_probe.h>\nvoid f(int x) {{ SONDE_PROBE(a, b, {', '.join(['x'] * count)}); }}\n")
+    done = subprocess.run([need_command(compiler.split()[0]), *compiler.split()[1:], "-fsyntax-only", f"-I{TOP}/include", "many.c"], cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode != 0) == refused and ("a_probe_takes_at_most_12_arguments" in done.stderr) == refused, done.stderr
+
+
+ALONE = """
+#include <sonde/static_probe.h>
+#include <stdio.h>
+#include <unistd.h>
+int main(void)
+{
+    unsigned char small = 200;
+    const char *text = "no library";
+    printf("pid %d\\nready\\n", getpid());
+    fflush(stdout);
+    for (long n = 0, computed = 0;; n++) {
+        if (SONDE_PROBE_ENABLED(alone, here))
+            SONDE_PROBE(alone, here, n, -1, small, text, ++computed);
+        usleep(1000);
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", ["gcc -O2", "g++ -O0 -x c++"])
+def test_a_static_probe_without_the_library(sonde, run, tmp_path, tracefs, bpftrace, compiler):
+    """The header is all that it takes; computed is only what somebody listens to."""
+    (tmp_path / "alone.c").write_text(ALONE)
+    done = subprocess.run([*need_command(compiler.split()[0]).split(), *compiler.split()[1:], "-Wall", "-Wextra", "-Werror", f"-I{TOP}/include", "alone.c", "-o", "alone"],
+                          cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert "sonde" not in subprocess.run(["readelf", "-dW", tmp_path / "alone"], capture_output=True, text=True, check=True).stdout
+    alone = Subject(run(tmp_path / "alone", name="alone"))
+
+    def listed():
+        found = subprocess.run([sonde, "probes", "alone:here", "-p", str(alone.pid)], capture_output=True, text=True, timeout=60).stdout.splitlines()
+        return [line.split()[2:4] for line in found[1:]]
+    assert listed() == [["alone:here", "no"]]
+    lines = bpftrace(f'usdt:{tmp_path}/alone:alone:here {{ printf("%d %d %s %d\\n", arg1, arg2, str(arg3), arg0 > arg4); exit(); }}', "-p", alone.pid)
+    assert lines[0] == "-1 200 no library 1"
+    wait_for(lambda: listed() == [["alone:here", "no"]], 30, "nobody to be attached")
+    watching = run(sonde, "probes", "watch", "alone:here", "-p", alone.pid, name="watch")
+    wait_for(lambda: " arg1=-1 arg2=200 " in watching.out or not watching.alive, 60, "a firing")
+    assert watching.stop() == 0 and watching.out, watching.error
 
 
 @pytest.mark.plain_build

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Subject, need_command, need_root, subject_path, wait_for
-from test_python import package  # noqa: F401
+from test_python import env_of, package  # noqa: F401
 
 ALL = "i8 a, u8 b, i16 c, u16 d, i32 e, u32 f, i64 g, u64 h, ptr i, str j, f64 k, i32 l"
 
@@ -127,7 +127,7 @@ if child:
 time.sleep(600)
 """
     need_root()
-    snake = Subject(run("/usr/bin/python3", "-c", program, env={"PYTHONPATH": str(package), "PATH": "/usr/bin:/bin"}))
+    snake = Subject(run("/usr/bin/python3", "-c", program, env=env_of(package)))
     found = probes("snake")["probes"]
     assert sorted(p["pid"] for p in found) == sorted((snake.pid, int(snake.facts()["child"])))
     for p in found:

@@ -1,6 +1,7 @@
 """An agent sends what it samples as OTLP profiles: every packet whole in itself, none forgotten, none twice. What receivers do wrong is in
 tests/faults/test_profiles_receivers.py; the packets themselves are in test_otlp_profiles.py."""
 import os
+import re
 import ssl
 import subprocess
 
@@ -59,6 +60,25 @@ def test_packets_add_up_to_what_the_agent_took(exporting, receiver, profcheck, t
     assert {("red", "work_of_red"), ("blue painter", "work_of_blue")} <= stacks
     assert not {("red", "work_of_blue"), ("blue painter", "work_of_red")} & stacks
     assert all(value == pytest.approx(1e9 / 97, rel=0.1) for profile in own for s in profile["samples"] for value in s["values"])
+
+
+@pytest.mark.plain_build  # ten times slower it has the waits of a whole busy node to send
+def test_waits_are_profiles_of_their_own(exporting, receiver, profcheck, tmp_path):
+    """The main thread waits for the others all the time: what is told of it in all packets is not more than passed."""
+    to = receiver()
+    started = exporting(to.url, "--waits", *sets(interval=3))
+    wait_for(lambda: started.metric("sonde_waiting_seconds_total", service_name="threads", reason="lock") > 4, 60, "a look at who waits")
+    uptime = float(re.search(r'"uptime_seconds":([0-9.]+)', started.text("/api/v1/status"))[1])
+    assert started.stop() == 0
+    says, path = told(started), os.readlink(f"/proc/{exporting_pid(exporting)}/exe").encode()
+    assert says["dropped"] == 0 and says["sent"] == says["taken"]
+    packets = profcheck(*write(tmp_path, [body for body in to.bodies() if path in body]))  # the node may have thousands of waits a second
+    assert {frozenset(profile["type"] for profile in profiles) for profiles in packets} == {frozenset({"cpu"}), frozenset({"off_cpu"})}
+    main = [s for profiles in packets for p in profiles if p["type"] == "off_cpu" for s in p["samples"] if s["attributes"]["thread.id"] == exporting_pid(exporting)]
+    assert {(s["frames"][0]["name"], s["frames"][0]["type"]) for s in main} == {("[lock: futex]", "wait")}
+    assert 4e9 < sum(sum(s["values"]) for s in main) < (uptime + 30) * 1e9  # until the agent has ended
+    ids = [profile["id"] for profiles in packets for profile in profiles]
+    assert len(set(ids)) == len(ids), "a profile was sent twice"
 
 
 def exporting_pid(exporting):

@@ -6,13 +6,12 @@ import subprocess
 
 import pytest
 from conftest import Subject, need_command, wait_for
-from test_python import PYTHONS, package, python  # noqa: F401  (a fixture)
+from test_python import EVERY_PYTHON, env_of, package, python  # noqa: F401  (a fixture)
 from test_python_trace import head, stamps, write  # noqa: F401  (a fixture)
 
-pytestmark = pytest.mark.plain_build  # the wheel is built without sanitizers
 
 
-@pytest.mark.parametrize("interpreter", PYTHONS)
+@pytest.mark.parametrize("interpreter", EVERY_PYTHON)
 def test_generations(write, interpreter):  # noqa: F811
     """Of every request, traced or not; whichever way they end, and whether before or after their trace."""
     traces, out, error = write("""
@@ -181,7 +180,7 @@ def test_a_debugger_reads_the_record(package, run, root, tmp_path):  # noqa: F81
     """Of a thread, in an extension that was loaded by dlopen; found by its name, as any reader would."""
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
     program = "import signal, threading\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n" + READ_BY_GDB.replace("PARENT", parent)
-    running = run("/usr/bin/python3", "-c", program, env={"PYTHONPATH": str(package), "PATH": "/usr/bin:/bin"}, name="program")
+    running = run("/usr/bin/python3", "-c", program, env=env_of(package), name="program")
     wait_for(lambda: "waiting" in running.out, what="the program", seen=running)
     commands = ["set pagination off", "tbreak sonde_trace_leave", f"shell touch {tmp_path}/attached", "handle SIGUSR1 nostop noprint pass", "continue",
                 "x/25xb *(unsigned char **)&otel_thread_ctx_v1", "tbreak sonde_trace_end", "continue", "x/1xg &otel_thread_ctx_v1", "detach"]
@@ -258,7 +257,7 @@ def test_tasks_take_turns(package, run, tmp_path, tracefs, rate):  # noqa: F811
     none that has ended. Also for those that are not sampled, whose ends are told as well."""
     path = tmp_path / "program.py"
     path.write_text(PROGRAM.replace("RATE", str(rate)).replace("FILE", str(tmp_path / "trace.json")))
-    program = Subject(run("/usr/bin/python3", path, env={"PYTHONPATH": str(package), "PATH": "/usr/bin:/bin"}, name="program"))
+    program = Subject(run("/usr/bin/python3", path, env=env_of(package), name="program"))
     heard = run(need_command("bpftrace"), "-B", "none", "-p", program.pid, "-e", SCRIPT, name="bpftrace")
     wait_for(lambda: not heard.alive, 60, "80 requests to have ended", heard)
     assert program.running.alive, program.running.error

@@ -1,6 +1,7 @@
 """W3C Trace Context over HTTP, by the protocol of the W3C's own harness (trace_context_service.py): a request with some headers is sent to a
 server with our middleware, which calls back, and what that call carries is looked at. The single vectors are in
-tests/unit/lib/trace/test_{sampling,otel}.c; here is what becomes of headers on the way: their names, their number, the space around them."""
+tests/unit/lib/trace/test_{sampling,otel}.c and, for what is passed on in Python, below; here is what becomes of headers on the way: their names, their
+number, the space around them."""
 import http.client
 import json
 import re
@@ -9,7 +10,7 @@ import pytest
 from conftest import free_port, skip, wait_for
 from otlp_receiver import Receiver
 from test_asgi import HERE, environment  # noqa: F401 (a fixture)
-from test_python import package  # noqa: F401 (a fixture)
+from test_python import package, python  # noqa: F401 (a fixture)
 
 pytestmark = [pytest.mark.timeout(600), pytest.mark.plain_build]  # as test_asgi.py
 TRACE, SPAN = "12345678901234567890123456789012", "1234567890123456"
@@ -86,8 +87,8 @@ def members(headers):
 
 GOOD = [(["foo=1,bar=2"], "foo=1 bar=2"), (["foo=1,bar=2", "rojo=1,congo=2", "baz=3"], "foo=1 bar=2 rojo=1 congo=2 baz=3"), ([""], ""),
         (["foo=1", ""], "foo=1"), (["", "foo=1"], "foo=1"), (["foo=1 \t , \t bar=2"], "foo=1 bar=2"), (["\t foo=1 \t"], "foo=1"),
-        (MANY, ",".join(MANY).replace(",", " "))]
-BAD = [["foo=1,foo=2"], ["foo=1", "foo=1"], ["foo =1"], ["FOO=1"], ["foo@=1,bar=2"], ["foo=,bar=3"], ["foo=bar=baz"], ["foo=1", "z" * 257 + "=1"],
+        (["0foo=1,foo@=2,foo@bar@baz=3"], "0foo=1 foo@=2 foo@bar@baz=3"), (MANY, ",".join(MANY).replace(",", " "))]
+BAD = [["foo=1,foo=2"], ["foo=1", "foo=1"], ["foo =1"], ["FOO=1"], ["@foo=1,bar=2"], ["foo=,bar=3"], ["foo=bar=baz"], ["foo=1", "z" * 257 + "=1"],
        [*MANY, "one=more"]]
 
 
@@ -101,8 +102,36 @@ def test_tracestate(service, flags):
         assert "tracestate" not in service([("traceparent", PARENT[:-2] + flags), (name, "foo=1")])[0]
 
 
-def test_a_tracestate_that_is_none_is_left_out(service):
-    """Where we take part in the trace. What a caller brings that does not sample is passed on as it came, the one header and the other."""
+@pytest.mark.parametrize("flags", ["01", "00"])
+def test_a_tracestate_that_is_none_is_left_out(service, flags):
+    """Also of a caller that does not sample, whose traceparent is passed on as it came."""
     for lines in BAD:
-        call, = service([("traceparent", PARENT), *(("tracestate", line) for line in lines)])
-        assert parts(call)[0] == TRACE and "tracestate" not in call, (lines, call)
+        call, = service([("traceparent", PARENT[:-2] + flags), *(("tracestate", line) for line in lines)])
+        assert parts(call)[0] == TRACE and (parts(call)[1] == SPAN) == (flags == "00") and "tracestate" not in call, (lines, call)
+
+
+def test_what_is_passed_on(package):  # noqa: F811
+    """Only what is valid, with the native part and without it; the vectors are those of tests/unit/lib/trace."""
+    out, _ = python(package, """
+from sonde import _native, _silent, trace
+ids = "12345678901234567890123456789012-1234567890123456"
+parent, many = f"00-{ids}-01", ",".join(f"k{number}=1" for number in range(32))
+good_parents = [parent, f"00-{ids}-ff", f"cc-{ids}-01", f"cc-{ids}-01-what-comes"]
+bad_parents = ["", parent + "-what-comes", f"cc-{ids}-01.what-comes", f"cc-{ids}-01what", f"ff-{ids}-01", f"0.-{ids}-01", f"000-{ids}-01", parent.replace("12345678901234567890", "0" * 20) + " ",
+               f"00-{'0' * 32}-1234567890123456-01", "00-12345678901234567890123456789012-0000000000000000-01", f"00-{ids}-1", f"00-{ids}-0A", parent + "\\n", " " + parent]
+good_states = ["foo=1", " foo=1 \\t , \\t bar=2,", ",foo=1", "0foo=1", "foo@=1,foo@bar@baz=2", "a-_*/@b=x y", "foo= 1", "z" * 256 + "=1", "foo=" + "z" * 256, many, many + ","]
+bad_states = ["", ",", "foo", "foo=", "foo=1,foo=2", "foo =1", "FOO=1", "@foo=1", "-a=1", "fo.o=1", "foo=1=2", "foo=b\\tr", "foo=\\x7f", "foo=1;b=2", "z" * 257 + "=1",
+              "foo=" + "z" * 257, many + ",one=more"]
+for Trace in (_native.Trace, _silent.Trace):
+    for kind in (str, str.encode):
+        for p in good_parents + bad_parents:
+            wanted = {"traceparent": p} if p in good_parents else {}
+            assert Trace(kind(p)).context() == Trace(kind(p), kind("foo")).context() == wanted, (Trace, p)
+            assert Trace(kind(p), kind("foo=1")).context() == ({**wanted, "tracestate": "foo=1"} if wanted else {}), (Trace, p)
+        for state in good_states + bad_states:
+            wanted = {"tracestate": state} if state in good_states else {}
+            assert Trace(kind(parent), tracestate=kind(state)).context() == {"traceparent": parent, **wanted}, (Trace, state)
+    assert Trace().context() == Trace(None, None).context() == Trace(5, 5).context() == Trace(tracestate="foo=1").context() == {}
+    assert not Trace(parent) and Trace(parent).level == Trace(parent).id == 0 and not Trace(parent).active
+""")
+    assert out == ""

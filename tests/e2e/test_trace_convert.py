@@ -55,6 +55,11 @@ def spans_of_protobuf(data):
     return found
 
 
+def said_of_tensors(number):
+    count = sum("activity" in item for item in json.loads((REAL / f"trace.json.{number}").read_text()))
+    return f"sonde: warning: trace: {count} tensors are not in the output: its format has no place for them\n".encode() if count else b""
+
+
 def traces_of(items):
     traces = {}
     for item in items:
@@ -101,7 +106,7 @@ def check_spans(items, spans, zero):
 def test_spans_of_real_files(convert, number):
     path = REAL / f"trace.json.{number}"
     done = convert("--format", "otlp-json", "--zero", "1000000000000000000", path)
-    assert done.returncode == 0 and done.stderr == b""
+    assert done.returncode == 0 and done.stderr == said_of_tensors(number)
     spans = spans_of_json(done.stdout)
     check_spans(json.loads(path.read_text()), spans, 10 ** 18)
     packed = convert("--format", "otlp", "--zero", "1000000000000000000", path)
@@ -161,7 +166,7 @@ def test_names_of_any_bytes(convert, tmp_path):
 def test_chrome_events_nest(convert, number):
     path = REAL / f"trace.json.{number}"
     done = convert("-f", "chrome", path)
-    assert done.returncode == 0 and done.stderr == b""
+    assert done.returncode == 0 and done.stderr == said_of_tensors(number)
     events = json.loads(done.stdout)["traceEvents"]
     rows = {}
     for event in events:

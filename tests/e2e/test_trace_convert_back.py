@@ -94,7 +94,7 @@ def test_what_was_given_the_wrong_way_round_is_told(trace, tmp_path):
     done = trace("convert", "-f", "triton", wrapped)
     assert done.returncode == 0 and done.stdout == b"[]\n" and b"packets has no spans of OTLP in it" in done.stderr
     done = trace("show", REAL / "trace.json.0", 1)
-    assert done.returncode == 2 and b"which is a number and comes first" in done.stderr
+    assert done.returncode == 2 and b"is a file: the ID comes first" in done.stderr
 
 
 def test_cut_protobuf_gives_what_was_before(trace, tmp_path):

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, TOP, need_command, skip, wait_for
+from conftest import BUILD, TOP, need_command, sanitizers, skip, wait_for
 from otlp_receiver import attributes
 from test_traces import CONFIG, TRACED
 from test_traces_otel import NEEDED, PARENT, TracedServer, official, receiver, serve  # noqa: F401 (fixtures)
@@ -49,12 +49,6 @@ class Listener:
 
     def __str__(self):
         return self.running.out[-2000:] + self.running.error
-
-
-def sanitizers():
-    """What a program is linked with that uses the library of this build."""
-    needed = subprocess.run([need_command("readelf"), "-d", BUILD / "lib/libsonde.so"], capture_output=True, text=True, timeout=60).stdout
-    return [f"-fsanitize={kind}" for kind, name in (("address", "libasan"), ("undefined", "libubsan"), ("thread", "libtsan")) if name in needed]
 
 
 @pytest.fixture
@@ -191,7 +185,7 @@ def test_a_fork_in_the_middle_of_a_request(run, root, tracefs, tmp_path):
     """With bpftrace attached to the object, which children have too: what the parent began ends there alone, and the child's are its own."""
     (tmp_path / "forks.c").write_text(FORKS)
     subprocess.run([need_command("gcc"), f"-I{TOP}/include", tmp_path / "forks.c", "-o", tmp_path / "forks", f"-L{BUILD}/lib", "-lsonde",
-                    f"-Wl,-rpath,{BUILD}/lib", *sanitizers()], check=True, timeout=60)
+                    f"-Wl,-rpath,{BUILD}/lib", *(f"-fsanitize={kind}" for kind in sanitizers())], check=True, timeout=60)
     running = run(tmp_path / "forks", f"triton,file={tmp_path}/t.json")
     wait_for(lambda: "waiting" in running.out, what="the program", seen=running.error)
     place, = (entry for entry in Path(f"/proc/{running.pid}/fd").iterdir() if "memfd:sonde_trace" in str(entry.readlink()))

@@ -78,10 +78,18 @@ def test_the_request_itself_is_not_there(show, tmp_path):
 
 def test_wrongly_asked(show):
     good = REAL / "trace.json.0"
-    for arguments, status, expected in (((), 2, "show which ID"), ((3,), 2, "show which ID"), (("x", good), 2, "is not the id"), (("-1", good), 2, "unknown option"),
-                                        ((18446744073709551616, good), 2, "is not the id"), ((777, good), 1, "no trace with the id 777"), ((1, "/nowhere"), 1, "there is neither")):
+    for arguments, status, expected in (((), 2, "show which ID"), ((3,), 2, "show which ID"), (("x", good), 1, "no trace with the id x"), (("-1", good), 2, "unknown option"),
+                                        ((18446744073709551616, good), 1, "no trace with the id 18446744073709551616"), ((777, good), 1, "no trace with the id 777"), ((1, "/nowhere"), 1, "there is neither")):
         done = show(*arguments)
         assert done.returncode == status and expected in done.stderr and done.stdout == "", (arguments, done)
+
+
+def test_by_the_id_of_the_client(show, tmp_path):
+    """The first request of that name, a part of it or not."""
+    path = REAL / "trace.json.1"
+    first = next(item for item in json.loads(path.read_text()) if item.get("request_id") == "g1")
+    named, numbered = show("g1", path), show(first["id"], path)
+    assert named.returncode == 0 and named.stdout == numbered.stdout != "" and named.stderr == ""
 
 
 def test_a_set(show):

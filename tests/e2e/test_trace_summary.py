@@ -50,6 +50,13 @@ def same_lines(done, path, **options):
 
 # --- files of a real Triton ------------------------------------------------------------------------------------------------------
 
+def test_the_peer_has_the_rules_of_the_script():
+    need_numpy()
+    printed = (REAL / "summary-2022.txt").read_text().splitlines()
+    lines = [line for number in (0, 1, 2, 4, 5, 6) for line in summary_peer.summary(REAL / f"trace.json.{number}", True, summary_peer.SCRIPT_2022)]
+    assert [line.replace(f"{REAL}/", "") for line in lines] == printed
+
+
 @pytest.mark.parametrize("number", [0, 1, 2, 4, 5, 6])
 @pytest.mark.parametrize("show_trace", [False, True])
 def test_real_files(summary, number, show_trace):
@@ -162,7 +169,7 @@ def test_the_undivided_rule_is_the_same_where_nothing_is_missing(summary, tmp_pa
     """Where every trace of a model has all moments, the averages are those of trace_summary.py to the last digit."""
     path, maker = tmp_path / "trace.json", Maker(seed)
     path.write_text(json.dumps([item for _ in range(200) for group in maker.part("resnet", door="HTTP") for item in group if "activity" not in item]))
-    same_lines(summary(path), path, diluted=True)
+    same_lines(summary(path), path, rules=summary_peer.SCRIPT)
 
 
 def test_ids_and_records_in_any_order(summary, tmp_path):
@@ -204,6 +211,23 @@ def test_cancelled_requests_do_not_dilute(summary, tmp_path):
         "Summary for m (1): trace count = 2", "HTTP infer request (avg): 10.0us", "\tReceive (avg): 1.0us", "\tSend (avg): 1.0us", "\tOverhead (avg): 2.0us", "",
         "\tHandler (avg): 8.0us", "\t\tOverhead (avg): 2.0us", "\t\tQueue (avg): 1.0us", "\t\tCompute (avg): 3.0us", "\t\t\tInput (avg): 1.0us",
         "\t\t\tInfer (avg): 1.0us", "\t\t\tOutput (avg): 1.0us"]
+
+
+@pytest.mark.parametrize("status, said", [("error", "1 failed"), ("cancelled", "1 cancelled")])
+def test_who_did_not_succeed_is_in_no_average(summary, tmp_path, status, said):
+    """libsonde's files say who that was. The parts of what is left fit into the whole; who failed is counted, and among the slowest."""
+    early = trace(2, {"HTTP_RECV_START": 0, "HTTP_RECV_END": 1000, "REQUEST_START": 1000, "QUEUE_START": 2000, "REQUEST_END": 99000, "HTTP_SEND_START": 99000,
+                      "HTTP_SEND_END": 100000}, status=status, error="no")
+    path = write(tmp_path / "t", whole(1) + early)
+    done = summary("--slowest", 2, path)
+    assert done.returncode == 0 and done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert lines[1] == f"Summary for m (1): trace count = 2, {said}"
+    assert lines[2:13] == summary_peer.summary(write(tmp_path / "one", whole(1)))[2:13]
+    assert [line.split(" m ")[0] for line in lines[-2:]] == ["\t100.0us id: 2", "\t10.0us id: 1"]
+    model, = json.loads(summary("--json", path).stdout)[0]["models"]
+    assert (model["trace_count"], model["failed"], model["cancelled"]) == (2, int(status == "error"), int(status == "cancelled"))
+    assert {span["count"] for span in model["spans"].values()} == {1}
 
 
 def test_a_missing_compute_start_is_no_end(summary, tmp_path):
@@ -420,15 +444,17 @@ def test_memory_does_not_grow_with_the_file(sonde, tmp_path):
     assert large < small + 4096, (small, large)
 
 
-def test_progress_on_a_terminal(sonde, tmp_path):
+@pytest.mark.parametrize("command", ["summary -", "show 2000 -", "convert --format chrome -", "convert --format triton -"])
+def test_progress_on_a_terminal(sonde, tmp_path, command):
     """A pipe that gives its bytes slowly is long enough for it; on no terminal nothing of it is seen."""
-    script = tmp_path / "slow"
-    items = json.dumps([item for number in range(1, 2001) for item in whole(number)])
-    (tmp_path / "t").write_text(items)
-    script.write_text(f"(head -c 1000000 {tmp_path}/t; sleep 1; tail -c +1000001 {tmp_path}/t) | {sonde} trace summary - > {tmp_path}/out\n")
+    script, file = tmp_path / "slow", write(tmp_path / "t", [item for number in range(1, 2001) for item in whole(number)])
+    if command.endswith("triton -"):  # out of OTLP
+        subprocess.run([sonde, "trace", "convert", "--format", "otlp-json", "-o", tmp_path / "otlp", file], check=True, timeout=60)
+        file = tmp_path / "otlp"
+    script.write_text(f"(head -c 1000000 {file}; sleep 1; tail -c +1000001 {file}) | {sonde} trace {command} > {tmp_path}/out\n")
     terminal = Terminal(shutil.which("sh"), str(script))
     terminal.wait_for(lambda seen: "reading -: " in seen, what="the progress line")
     terminal.kill()
-    with open(tmp_path / "t", "rb") as file:
-        done = subprocess.run([sonde, "trace", "summary", "-"], stdin=file, capture_output=True, text=True, timeout=60)
-    assert done.stderr == ""
+    with open(file, "rb") as given:
+        done = subprocess.run([sonde, "trace", *command.split()], stdin=given, capture_output=True, text=True, timeout=60)
+    assert done.stderr == "" and done.stdout and done.returncode == 0

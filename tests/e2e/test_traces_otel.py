@@ -13,7 +13,7 @@ import pypi
 import pytest
 from conftest import BUILD, skip, wait_for
 from otlp_receiver import Receiver, attributes, spans_of
-from test_traces import CONFIG, TRACED, Server
+from test_traces import CONFIG, EXECUTED, TRACED, UNLOADED, Server, run_library
 
 HERE = Path(__file__).resolve().parent
 PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -94,9 +94,6 @@ def test_spans_are_those_of_a_real_triton(serve, receiver):
     assert (failed["name"], failed["kind"], "parentSpanId" in failed) == (alone["name"], alone["kind"], False)
     assert {event["name"] for event in alone["events"]} <= {event["name"] for event in failed["events"]}  # `traced` sends its refusal, too
     for request_id, trace in theirs.items():
-        if request_id == "e1":  # an ensemble hands the request's id on to its steps there
-            for span in trace + ours["e1"]:
-                span["attributes"] = [pair for pair in span.get("attributes", ()) if pair["key"] != "triton.request_id"]
         assert sorted(map(str, (shape_of(span, trace) for span in trace))) == sorted(map(str, (shape_of(span, ours[request_id]) for span in ours[request_id])))
     assert not any("status" in span for trace in ours.values() for span in trace)
     roots = {request_id: next(span for span in trace if span["name"] == "InferRequest") for request_id, trace in ours.items()}
@@ -210,3 +207,20 @@ def test_protobuf_says_the_same(serve, receiver, official):
         found[protocol] = (resources, sorted(str((shape_of(span, spans), span.get("status"))) for span in spans))
     assert found["http/json"] == found["http/protobuf"]
     assert "\ufffd" not in str(found)  # the id of what was refused is on no span
+
+
+def test_the_library_can_be_unloaded(receiver):
+    """64 threads, and dlclose when all has been sent; what speaks HTTP stays, and is there for the next one."""
+    to = receiver()
+    run_library(UNLOADED, *[f"mode=opentelemetry opentelemetry,url={to.url} opentelemetry,bsp_max_queue_size=5000"] * 2)
+    spans = to.spans()
+    assert len({span["traceId"] for span in spans}) == 2 * 64 * 25 and len({span["spanId"] for span in spans}) == len(spans)
+
+
+def test_exec_with_requests_in_flight(receiver):
+    """The next program does not have the connection to the receiver."""
+    to = receiver()
+    out = run_library(EXECUTED, "mode=opentelemetry", f"opentelemetry,url={to.url}")
+    assert len({span["traceId"] for span in to.spans()}) >= 100
+    connections = set(re.findall(r"^\s*\d+: (?:\S+ +){8}(\d+) ", out, re.M))  # the inodes of all that speak TCP
+    assert "local_address" in out and not connections & set(re.findall(r"^socket:\[(\d+)\]$", out, re.M)) and "memfd:" not in out

@@ -97,3 +97,31 @@ def test_killed_helper_is_replaced(file_system, agent):
     program = file_system.start_program()
     wait_for(lambda: "deep_leaf" in started.text(f"/api/v1/profile?format=folded&pid={program.pid}"), 90, "names")
     assert started.running.stop() == 0
+
+
+LYING = """
+import ctypes, mmap, os, struct, sys
+program = os.open(sys.argv[1], os.O_RDONLY)
+dead = mmap.mmap(program, 8192, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+context = os.memfd_create("OTEL_CTX")
+os.ftruncate(context, 4096)
+header = mmap.mmap(context, 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+header[:32] = struct.pack("=8sIIQQ", b"OTEL_CTX", 2, 4096, 1, ctypes.addressof(ctypes.c_char.from_buffer(dead)) + 4096)
+print("ready", flush=True)
+while True:
+    sum(range(100000))
+"""
+
+
+def test_a_context_in_a_dead_file_system(file_system, agent, run):
+    """What the process says of itself (OTEP 4719) it has in memory that nobody can read: it is known by what the node says, like any other."""
+    liar = run("/usr/bin/python3", "-c", LYING, file_system.point / "program", name="liar")
+    wait_for(lambda: "ready" in liar.out or not liar.alive, 30, "the program to run")
+    file_system.set_answering(False)
+    started = agent("--rate", 99)
+    wait_for(lambda: started.metric("sonde_self_files_timed_out_total") > 0, 60, "a context without an answer")
+    wait_for(lambda: "python3" in started.text(f"/api/v1/profile?format=folded&pid={liar.pid}"), 60, "its samples")
+    refused = started.metric("sonde_process_contexts_refused_total")
+    file_system.set_answering(True)
+    wait_for(lambda: started.metric("sonde_process_contexts_refused_total") > refused, 90, "a context that makes no sense")
+    assert started.running.stop() == 0

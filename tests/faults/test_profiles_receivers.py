@@ -31,7 +31,8 @@ def test_a_receiver_that_is_away(exporting):
         assert started.stop() == 0
     says = told(started)
     assert says["sent"] == says["packets"] == says["bytes"] == 0 and says["dropped"] == says["taken"] > 0
-    assert started.running.error.count("profiles do not arrive at http://127.0.0.1") == 1
+    said, = [line for line in started.running.error.splitlines() if "profiles do not arrive at http://127.0.0.1" in line]
+    assert "Failed to connect" in said and " after " not in said  # a reason, not how long it took
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
@@ -44,6 +45,16 @@ def test_a_receiver_that_is_busy_is_asked_again(exporting, receiver, profcheck, 
     assert to.posts[0]["body"] == to.posts[1]["body"] == to.posts[2]["body"] and to.posts[2]["at"] - to.posts[1]["at"] >= 0.95
     says = told(started)
     assert says["dropped"] == 0 and says["sent"] == says["taken"] == total(profcheck(*write(tmp_path, to.bodies(accept))))
+
+
+def test_a_failure_that_passes_does_not_hide_a_refusal(exporting, receiver):
+    """Each is told, once."""
+    to = receiver(503, 503, 400, 400, 400, 400, 400, accept)
+    started = exporting(to.url)
+    wait_for(lambda: len(to.posts) >= 5, 60, "five posts")
+    assert started.stop() == 0
+    said = [line for line in started.running.error.splitlines() if "profiles do not arrive" in line]
+    assert ["HTTP status 503" in line for line in said] == [True, False] and "HTTP status 400" in said[1], said
 
 
 def test_a_receiver_that_refuses_is_not_asked_again(exporting, receiver, profcheck, tmp_path):

@@ -36,7 +36,7 @@ def test_a_receiver_that_is_away(serve):
         counts = server.end()
     assert (counts["sampled"], counts["written"], counts["dropped_write"], counts["write_errors"]) == (1, 0, 1, 5)
     said = [line for line in server.running.error.splitlines() if "spans are lost" in line]
-    assert len(said) == 1 and "OpenTelemetry receiver http://127.0.0.1" in said[0], server.running.error
+    assert len(said) == 1 and "OpenTelemetry receiver http://127.0.0.1" in said[0] and " after " not in said[0], server.running.error
 
 
 @pytest.mark.parametrize("status", [429, 502, 503, 504])
@@ -208,3 +208,10 @@ def test_the_end_does_not_wait_for_a_receiver_that_hangs(receiver, tmp_path):
     release.set()
     assert done.returncode == 0 and done.stdout == "ended\n", done.stderr
     assert len(to.posts) == 1
+
+
+def test_the_end_asks_a_busy_receiver_again(receiver, tmp_path):
+    to = receiver(503, 503, 200)
+    done = program(tmp_path, END, to.url, timeout=40)
+    assert done.returncode == 0 and done.stdout == "ended\n", done.stderr
+    assert len(to.posts) == 3 and [event["name"] for span in to.spans() for event in span.get("events", ())] == ["x"]

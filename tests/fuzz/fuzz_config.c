@@ -1,4 +1,4 @@
-/* A configuration file: refused with a reason and nothing changed, or taken whole, and then what is told of each key is a value that this
+/* A configuration file: refused with a reason and nothing changed, or taken whole, and then what is told whole of each key is a value that this
  * key takes. */
 #include "agent/config.h"
 #include "base/cleanup.h"
@@ -15,7 +15,7 @@ static void check_values(const struct config *c)
     char error[CONFIG_ERROR_BYTES];
     struct config again = *c;
     for (size_t i = 0; config_describe(c, i, &key); i++)
-        if (key.value[0] && config_set_value(&again, "again", key.key, key.value, error) < 0)
+        if (key.value[0] && !key.is_cut && config_set_value(&again, "again", key.key, key.value, error) < 0)
             abort();
 }
 

@@ -1,5 +1,8 @@
-/* Any bytes as an ELF file: headers, sections (also compressed ones), notes, conversions of addresses. */
+/* Any bytes as an ELF file: headers, sections (also compressed ones), notes, conversions of addresses, the variable of threads' contexts, what Go
+ * says of itself. */
 #include "resolve/elf.h"
+#include "resolve/go_labels.h"
+#include "resolve/thread_context.h"
 
 #include <string.h>
 
@@ -37,6 +40,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (elf_offset_from_vaddr(f, elf_entry(f), &offset) == 0 && elf_vaddr_from_offset(f, offset, &vaddr) < 0)
         abort(); /* whatever segment gave the offset holds it */
     (void)elf_section(f, ".text");
+    struct thread_context_symbol context = {0};
+    if (thread_context_read(f, &context) == 0 && context.kind == THREAD_CONTEXT_NONE)
+        abort();
+    struct go_labels_file go = {0};
+    if (go_labels_read(f, &go) == 0 && (go.layout.kind == GO_LABELS_NONE || !memchr(go.version, 0, sizeof(go.version))))
+        abort();
     elf_file_free(f);
     return 0;
 }

@@ -45,6 +45,11 @@ static void try_parameters(const char *text, size_t size)
         text += length + (end ? 1 : 0);
         size -= length + (end ? 1 : 0);
     }
+    why[0] = '\0';
+    const int fits = query_check(&q, 0, why, sizeof(why));
+    if ((fits < 0) != (why[0] != '\0') || strlen(why) >= sizeof(why) ||
+        (fits == 0 && query_has(&q, QUERY_FROM) && (q.region.from_ms >= q.region.to_ms || q.region.to_ms > UINT64_MAX / 2000000)))
+        abort();
     if (q.seconds < 1 || q.seconds > 3600 || q.max < 1 || q.max > 1000 || strlen(q.container) > 64)
         abort();
 }

@@ -2,7 +2,7 @@
  * instructions; and the same bytes as an ELF file with an interpreter. Names are UTF-8 without control characters, whatever is told. */
 #include "base/utf8.h"
 #include "resolve/elf.h"
-#include "resolve/python.h"
+#include "resolve/interpreter.h"
 #include "resolve/python_layout.h"
 
 #include <stdlib.h>
@@ -20,23 +20,22 @@ static void check_text(const char *text)
 static void take_code(const uint8_t *data, size_t size)
 {
     struct python_code *record = calloc(1, size + 8);
-    struct pythons *pythons;
-    if (!record || pythons_new(1 << 20, &pythons) < 0)
+    void *python;
+    if (!record || interpreter_cpython.open(1 << 20, &python) < 0)
         abort();
     memcpy(record, data, size);
     record->h.size_bytes = (__u32)size;
-    if (python_code_is_sound(record)) {
-        pythons_take(pythons, record);
+    if (interpreter_cpython.take(python, &record->h) == 0) {
         for (uint32_t offset = 0; offset < 128; offset += 2) {
             const struct python_entry entry = {record->code, record->instructions + offset, record->check};
-            struct python_name name;
-            if (pythons_find(pythons, record->h.pid, &entry, &name) < 0)
+            struct interpreted_name name;
+            if (interpreter_cpython.find(python, record->h.pid, &entry, &name) < 0)
                 abort();
             check_text(name.function);
             check_text(name.file);
         }
     }
-    pythons_free(pythons);
+    interpreter_cpython.free(python);
     free(record);
 }
 
@@ -54,6 +53,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (elf_open_memory(copy, size, &elf) < 0)
         free(copy);
     else
-        (void)python_layout_read(elf, &found);
+        (void)python_layout_read(elf, true, &found);
     return 0;
 }

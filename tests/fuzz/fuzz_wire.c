@@ -4,6 +4,7 @@
 #include "sources/wire_file.h"
 
 #include "../../probes/cpu.h"
+#include "../../probes/event.h"
 #include "../../probes/process.h"
 
 #include <errno.h>
@@ -22,6 +23,8 @@ static uint64_t follow(const struct wire_header *header)
         for (size_t i = 0; i < (size_t)s->kernel_frames + s->user_frames + s->stack_bytes / 8; i++)
             sum += s->data[i];
         sum += strlen(s->comm);
+    } else if (header->kind == WIRE_EVENT) {
+        sum += strlen(((const struct event_record *)header)->name);
     } else if (header->kind == WIRE_PROCESS_MMAP) {
         const struct process_mmap *m = (const struct process_mmap *)header;
 

@@ -18,9 +18,11 @@ def elf_files():
     """Small programs in the forms that matter: PIE, static-like, stripped, compressed debug sections, an object file, the vdso."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "x.c"
-        source.write_text("int g(int x){volatile char b[64]; b[x & 63] = 1; return b[0];}\nint main(int c, char **v){(void)v; return g(c) + g(2);}\n")
-        forms = {"pie": [], "no-pie": ["-no-pie"], "debug": ["-g", "-gz"], "object": ["-c"], "shared": ["-shared", "-fPIC"],
-                 "frame-pointers": ["-fno-omit-frame-pointer"], "stripped": ["-s"], "no-libc": ["-nostdlib", "-static", "-Wl,-e,main"],
+        source.write_text("#ifdef GO\n__attribute__((section(\".go.buildinfo\"), used)) char info[] = \"\\xff Go buildinf:\\b\\2\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\0\\bgo1.26.8\";\n"
+                          "__attribute__((used)) __thread void *tlsg __asm__(\"runtime.tlsg\") = info;\n#endif\n"
+                          "__thread volatile int *otel_thread_ctx_v1;\nint g(int x){volatile char b[64]; b[x & 63] = 1; return b[0] + (otel_thread_ctx_v1 != 0);}\nint main(int c, char **v){(void)v; return g(c) + g(2);}\n")
+        forms = {"pie": [], "no-pie": ["-no-pie"], "debug": ["-g", "-gz"], "object": ["-c"], "shared": ["-shared", "-fPIC"], "descriptor": ["-shared", "-fPIC", "-mtls-dialect=gnu2"],
+                 "frame-pointers": ["-fno-omit-frame-pointer"], "stripped": ["-s"], "go": ["-DGO"], "no-libc": ["-nostdlib", "-static", "-Wl,-e,main"],
                  "debug_frame": ["-g", "-fno-asynchronous-unwind-tables", "-fno-unwind-tables"]}
         for name, flags in forms.items():
             out = Path(folder) / name
@@ -72,7 +74,7 @@ SYMBOLS = texts("_ZN4shop4TillIlE4ringEl", "_RNvXNtCs5MG4p4o9T2T_5rusty5storeINt
 CGROUPS = texts("0::/system.slice/docker-" + "4f" * 32 + ".scope\n", "12:pids:/docker/" + "4f" * 32 + "\n1:name=systemd:/x\n0::/\n",
                 "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0b1d3c5e_1111_2222_3333_444455556666.slice/cri-containerd-" + "4f" * 32 + ".scope\n",
                 "3:cpu:/slurm/uid_1000/job_42/step_0/task_0\n", "0::/system.slice/nginx.service\n")
-YAML = texts("profile:\n  rate: 19\nbudget:\n  cpu: 1%\n  memory: 64MiB\npage:\n  listen: 127.0.0.1:7070\n", "profile: {enabled: true}\n", "a: [1, 2\n")
+YAML = texts("profile:\n  rate: 19\nbudget:\n  cpu: 1%\n  memory: 64MiB\npage:\n  listen: 127.0.0.1:7070\n", "profile: {enabled: true}\n", "profile:\n  targets: command=a:99, user=b:0, cgroup=/c:1\n", "a: [1, 2\n")
 REQUESTS = texts(*(bytes(24) + struct.pack("<12Q", 1, 10, 5_000_000, 100, 100, 0, 1000, 1000, 1000, 1000, 0, 0) + struct.pack("<HHBBBB", 200, 80, 2, 0, 2, len(line)) + bytes(16) +
                    b"nginx".ljust(16, b"\0") + line.ljust(160, b"\0") + (struct.pack("<QQ", 900_000, 900_000) + bytes(96 + 8) + struct.pack("<iIBBBBHBB", call, 2, thing, 0, 3, 2, 80, 0, 255) +
                                                                         bytes(16) + b"ext4".ljust(8, b"\0") + b"name".ljust(32, b"\0")) * 2 + b"\0"
@@ -92,13 +94,18 @@ def wires():
         text = path + b"\0"
         return struct.pack("<QQQQQIIB20sBH", 0x400000, 0x100000, 0, 0, 0, 0, 0, 0, build_id.ljust(20, b"\0"), len(build_id), len(text)) + text
 
-    def sample(user, stack, flags=0):
-        return struct.pack("<QQIHHBBHI5Q16s", 0, 10 ** 7, 0, 0, len(user), 0, flags, 0, len(stack) * 8, 0x401234, 0x7FFFF000, 0x7FFFF040, 0, 0, b"thread") + struct.pack(f"<{len(user) + len(stack)}Q", *user, *stack)
+    def sample(user, stack, flags=0, weight=10 ** 7):
+        return struct.pack("<QQIHHBBHI5Q16s", 0, weight, 0, 0, len(user), 0, flags, 0, len(stack) * 8, 0x401234, 0x7FFFF000, 0x7FFFF040, 0, 0, b"thread") + struct.pack(f"<{len(user) + len(stack)}Q", *user, *stack)
     head, program = b"SONDEWIR" + struct.pack("<II", 2, 0), b"/usr/bin/true"
     life = [(16, struct.pack("<II", 1, 1)), (17, b"true".ljust(16, b"\0")), (20, mapping(program)), (1, sample([0x401234, 0x402345], [])), (1, sample([0x401234], [0x402345, 7, 0x403456])),
             (18, b"named".ljust(16, b"\0")), (33, sample([0x401234], [0x402345] * 8)), (19, b"")]
     yield "life", head + b"".join(record(10 ** 12 + i * 1000, kind, body) for i, (kind, body) in enumerate(life))
+    event = struct.pack("<QII256s", 1, 0, 0, b"sched:sched_switch")
+    yield "events", head + b"".join(record(10 ** 12 + i, kind, body) for i, (kind, body) in enumerate([(6, event), (1, sample([0x401234], [], weight=1)), (6, event), (6, event[:-1] + b"x")]))
     yield "lost", head + record(10 ** 12, 21, b"") + record(10 ** 12 + 1, 20, mapping(b"//anon", b"\1" * 20)) + record(10 ** 12 + 2, 1, sample([0x400100], []))
+    waker, wait = sample([0x402345], [], weight=0x40000000 << 32 | 0x40000000), "<5QIi4BI16s"
+    yield "waits", head + record(10 ** 12, 2, sample([0x401234], [])) + b"".join(record(10 ** 12 + 10 + i, 5, waker, pid) for i, pid in enumerate((0x40000001, 0))) + b"".join(
+        record(10 ** 12 + 100, 3, struct.pack(wait, 0, 10 ** 12, 100, 10, 10 ** 12, 1, 202, 0, 0, 0, who, at & 0xFFFFFFFF, b"thread")) for who, at in ((3, 10 ** 12 + 11), (2, 10 ** 12 + 11), (1, 0), (5, 10 ** 12 + 10)))
     for name, request in REQUESTS():
         yield f"request-{name}", head + record(10 ** 12, 32, request[24:-1])
 
@@ -140,11 +147,15 @@ def pprofs():
 
 def python_codes():
     """Code objects with texts of each width and a table with each kind of location; an interpreter's file has its own symbols to be found."""
-    lines = bytes([128, 0, 216, 13, 14, 241, 3, 1, 14, 15, 240, 6, 6, 9, 29, 248, 245, 94, 9, 0, 10, 14, 232, 5, 232, 72, 3])
-    for width, text in ((1, "na\xefve.py".encode("latin-1")), (2, "\u0433\u20ac".encode("utf-16-le")), (4, "a\U0001f40d".encode("utf-32-le"))):
-        texts_of = struct.pack("<II", len(text) // width, width << 2) * 2
-        head = struct.pack("<IHHQII", 0, 2, 0, 1, 5, 5) + struct.pack("<QIi", 4096, 7, 3) + texts_of + struct.pack("<II", len(lines), 184)
-        yield f"width-{width}", head + text.ljust(1024, b"\0") + text.ljust(512, b"\0") + lines
+    tables = {"locations": (0, [128, 0, 216, 13, 14, 241, 3, 1, 14, 15, 240, 6, 6, 9, 29, 248, 245, 94, 9, 0, 10, 14, 232, 5, 232, 72, 3]),
+              "ranges": (1, [2, 3, 4, 251, 4, 128, 0, 127, 254, 9, 166, 0]), "lnotab": (2, [0, 3, 2, 255, 12, 127, 0, 14, 255, 0, 165, 1]), "untold": (3, [])}
+    texts_by_width = ((1, "na\xefve.py".encode("latin-1")), (2, "\u0433\u20ac".encode("utf-16-le")), (4, "a\U0001f40d".encode("utf-32-le")))
+    for table, (kind, numbers) in tables.items():
+        lines = bytes(numbers)
+        for width, text in texts_by_width[:3 if kind == 0 else 1]:
+            texts_of = struct.pack("<II", len(text) // width, width << 2) * 2
+            head = struct.pack("<IHHQII", 0, 2, 0, 1, 5, 5) + struct.pack("<QIi", 4096, 7, 3) + texts_of + struct.pack("<IHBB", len(lines), 184, kind, 0)
+            yield f"{table}-width-{width}", head + text.ljust(1024, b"\0") + text.ljust(512, b"\0") + lines
     yield from elf_files()
 
 
@@ -171,6 +182,23 @@ def otlp():
     span = field(1, bytes(range(16))) + field(2, b"12345678") + field(5, b"m") + b"\x39" + bytes(8) + attributes + field(11, b"\x09" + bytes(8) + field(2, b"REQUEST_START"))
     inner = field(1, bytes(range(16))) + field(2, b"87654321") + field(4, b"12345678") + field(5, b"own")
     yield "protobuf", field(1, field(2, field(2, span) + field(2, inner)))
+
+
+PERF_MAPS = texts("7fd228005b80 30c JS:*inner /srv/busy.js:1:15\n7fd228005ec0 250 JS:~ /srv/busy.js:1:1\n7fd228005b90 30 Builtin:ArrayMap\n",
+                  "0x00007fd8f8ec7640 0x00000000000000f8 double Busy.inner(int)\n0x00007fd8f8ec7640 0x0000000000000010 I2C/C2I adapters\n",
+                  "1000 10 one\n1008 10 two\nnonsense\n1000 0 none\n1000 ffffffffffffffff all\n1010 8 half")
+
+
+def jitdumps():
+    """Code with lines that is moved and written over, and the end of the writing; by the processor's clock and by ours."""
+    def record(kind, time_ns, body):
+        return struct.pack("<IIQ", kind, 16 + len(body), time_ns) + body
+    lines = struct.pack("<QQ", 4096, 2) + struct.pack("<QII", 4096, 11, 0) + b"a.js\0" + struct.pack("<QII", 4100, 12, 0) + b"\xff\0"
+    loads = [struct.pack("<IIQQQQ", 5, 5, at, at, 64, at) + name + b"\0" + bytes(64) for at, name in ((4096, b"one"), (4128, b"two"), (8192, b"JS:*f /a.js:1:2"))]
+    records = [record(2, 10, lines), record(4, 10, bytes(24)), record(0, 10, loads[0]), record(0, 2000, loads[2]), record(1, 2010, struct.pack("<IIQQQQQ", 5, 5, 0, 8192, 12288, 64, 8192)),
+               record(0, 2020, loads[1]), record(3, 2030, b"")]
+    for name, flags in (("monotonic", 0), ("ticks", 1)):
+        yield name, struct.pack("<IIIIIIQQ", 0x4A695444, 1, 40, 62, 0, 5, 1, flags) + b"".join(records)
 
 
 def probe_notes():
@@ -204,13 +232,51 @@ GRPC = texts(b"HTTP/2 200\r\ncontent-type: application/grpc\r\ngrpc-encoding: gz
              b"CAgaNgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIKCggIAhCAyrXuAQ==\r\n\n\0\0\0\0\x0d\x0a\x0b\x08\x02\x12\x07too old",
              b"grpc-encoding: gzip\r\ngrpc-status: 0\r\n\n\1\0\0\0" + (lambda data: bytes([len(data)]) + data)(gzip.compress(b"\x0a\x02\x08\x03")))
 
+def line_message(number, *lines):
+    return b"\x01" + struct.pack("<IB", number, len(lines)) + b"".join(struct.pack("<IHH", line, len(file), len(name)) + file + name for line, file, name in lines)
+
+
+LINES = texts(line_message(0, (12, b"/src/a.c", b"main")), line_message(70000, (3, b"/src/a.h", b"_ZN4shop4TillIlE4ringEl"), (0, b"", b"")), b"\x02\x00", b"\x02\x03")
+
+def message(number, data):
+    return bytes([number << 3 | 2, len(data) & 0x7f | 0x80, len(data) >> 7]) + data
+
+
+def attribute(key, value):
+    return message(1, message(1, key) + message(2, value))
+
+
+PROCESS_CONTEXTS = texts(message(1, attribute(b"service.name", message(1, b"shop")) + attribute(b"telemetry.sdk.language", message(1, b"python")) + attribute(b"port", b"\x18\x50"))
+                         + message(2, message(1, b"threadlocal.schema_version") + message(2, message(1, b"tlsdesc_v1_dev"))),
+                         message(1, attribute(b"service.instance.id", message(1, "ä".encode())) + attribute(b"list", message(5, message(1, message(1, b"a")))) + attribute(b"x", message(1, b"\x1b[0m"))))
+
+# What libdw is to say (fuzz_dwarf_lines.c), without sense: 0 ends.
+DWARF_ANSWERS = texts(bytes([9, 1, 3, 0, 7, 1, 1, 5, 2, 4, 0, 1, 0]) + bytes(range(1, 250)), b"\x40" + b"\x01\x02\x03" * 200, *(random.Random(i).randbytes(1500) for i in range(4)))
+
+
+def pods():
+    """The answers to both calls of CRI: pods with labels, one that has ended, containers of theirs and of nobody's."""
+    def sandbox(digit, uid, name, *labels, state=b""):
+        return message(1, message(1, digit * 64) + message(2, message(1, name) + message(2, uid) + message(3, b"shop")) + state + b"".join(
+            message(5, message(1, key) + message(2, value)) for key, value in labels) + message(6, message(1, b"note") + message(2, b"a\nb")))
+
+    def container(digit, of, name):
+        return message(1, message(1, digit * 64) + message(2, of * 64) + message(3, message(1, name) + b"\x10\x02") + message(8, message(1, b"a") + message(2, b"b")))
+    first = sandbox(b"a", b"0b1d3c5e-1111-2222-3333-444455556666", b"web-1", (b"app", b"web"), (b"example.org/team", b"x"), (b"secret", b"hunter2"))
+    for name, sandboxes, containers in (("one", first, container(b"1", b"a", b"app")), ("none", b"", b""),
+                                        ("more", first + sandbox(b"b", b"ff", b"db-0", state=b"\x18\x01") + sandbox(b"c", b"ff", b"db-0"),
+                                         container(b"1", b"a", b"app") + container(b"2", b"c", b"db") + container(b"3", b"9", b"x"))):
+        yield name, struct.pack("<H", len(sandboxes)) + sandboxes + containers
+
+
 # The first word that occurs in the harness's name decides.
-KINDS = [("probe_notes", probe_notes), ("partial_success", PARTIAL), ("grpc", GRPC), ("trace_protocol", TRACE_PROTOCOL), ("trace_tensor", TRACE_TENSORS), ("trace_config", TRACE_CONFIG),
+KINDS = [("dwarf_lines", DWARF_ANSWERS), ("pods", pods), ("line_answer", LINES), ("process_context", PROCESS_CONTEXTS), ("perf_map", PERF_MAPS), ("jitdump", jitdumps), ("probe_notes", probe_notes), ("partial_success", PARTIAL), ("grpc", GRPC), ("trace_protocol", TRACE_PROTOCOL), ("trace_tensor", TRACE_TENSORS), ("trace_config", TRACE_CONFIG),
          ("eh_frame", eh_frames), ("dwarf", eh_frames), ("cfi", elf_files), ("elf", elf_files), ("symbols", elf_files), ("debug", elf_files),
          ("unwind", elf_files), ("demangle", SYMBOLS), ("kallsyms", KALLSYMS), ("kernel", KALLSYMS), ("maps", MAPS), ("cgroup", CGROUPS), ("stat", proc("stat")),
          ("environ", texts("OTEL_SERVICE_NAME=shop\0OTEL_RESOURCE_ATTRIBUTES=service.namespace=a,service.version=1%2E2\0PATH=/bin\0")),
          ("http", HTTP), ("request", REQUESTS), ("query", texts("a=b&c=%20", "format=json&last=60s")), ("host", texts("localhost:7070", "[::1]:80")), ("config", YAML),
-         ("mounts", MOUNTS), ("pprof", pprofs), ("go_table", go_tables), ("python", python_codes), ("wire", wires), ("replay", wires), ("process_records", LIVES), ("otlp", otlp), ("trace", traces), ("units", texts("64MiB", "250ms", "1%"))]
+         ("mounts", MOUNTS), ("pprof", pprofs), ("go_table", go_tables), ("python", python_codes), ("wire", wires), ("replay", wires), ("process_records", LIVES), ("otlp", otlp), ("trace", traces), ("units", texts("64MiB", "250ms", "1%")),
+         ("sample_event", texts("page-faults", "tracepoint:sched:sched_switch", "usdt:/usr/lib/a:b.so:libc:setjmp", "usdt:python:gc__start"))]
 
 
 def main(harness, folder):

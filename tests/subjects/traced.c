@@ -52,12 +52,18 @@ static void compute(struct sonde_trace *t, const int32_t *input, int32_t *output
     sonde_trace_timestamp(t, SONDE_TRACE_REQUEST_END);
 }
 
+struct request_id {
+    const char *at; /* NULL: none */
+    size_t size;
+};
+
 /* An ensemble queues and does not compute; its steps are children. */
-static void run_ensemble(struct sonde_trace *t, const int32_t *input, int32_t *output)
+static void run_ensemble(struct sonde_trace *t, struct request_id id, const int32_t *input, int32_t *output)
 {
     sonde_trace_timestamp(t, SONDE_TRACE_REQUEST_START);
     sonde_trace_timestamp(t, SONDE_TRACE_QUEUE_START);
     struct sonde_trace *step = sonde_trace_child(t, simple);
+    sonde_trace_request_id(step, id.at, id.size); /* as Triton's ensembles do, and its models that ask others do not */
     sonde_trace_enter(step);
     compute(step, input, output);
     sonde_trace_leave(step);
@@ -82,12 +88,12 @@ static void run_bls(struct sonde_trace *t, const int32_t *input, int32_t *output
     sonde_trace_timestamp(t, SONDE_TRACE_REQUEST_END);
 }
 
-static void run(struct sonde_trace_model *model, struct sonde_trace *t)
+static void run(struct sonde_trace_model *model, struct sonde_trace *t, struct request_id id)
 {
     const int32_t input[4] = {1, 2, 3, 4};
     int32_t output[4];
     if (model == ens)
-        run_ensemble(t, input, output);
+        run_ensemble(t, id, input, output);
     else if (model == bls)
         run_bls(t, input, output);
     else
@@ -121,11 +127,11 @@ static void infer(int fd, struct sonde_trace_model *model, struct sonde_trace_re
     sonde_trace_timestamp(t, SONDE_TRACE_HTTP_RECV_END);
     const char *id = strstr(body, "\"id\""); /* a real server parses its JSON */
     id = id ? strchr(id + 4, '"') : NULL;
-    if (id)
-        sonde_trace_request_id(t, id + 1, strcspn(id + 1, "\""));
+    const struct request_id known = id ? (struct request_id){id + 1, strcspn(id + 1, "\"")} : (struct request_id){0};
+    sonde_trace_request_id(t, known.at, known.size);
     bool good = strstr(body, "\"inputs\"") != NULL;
     if (good) {
-        run(model, t);
+        run(model, t, known);
         sonde_trace_timestamp(t, SONDE_TRACE_INFER_RESPONSE_COMPLETE);
     }
     sonde_trace_timestamp(t, SONDE_TRACE_HTTP_SEND_START);
@@ -265,7 +271,7 @@ static void *load(void *argument)
         sonde_trace_enter(t);
         sonde_trace_timestamp(t, SONDE_TRACE_HTTP_RECV_START);
         sonde_trace_timestamp(t, SONDE_TRACE_HTTP_RECV_END);
-        run(models[i % 3], t);
+        run(models[i % 3], t, (struct request_id){request.request_id, request.request_id_size});
         sonde_trace_timestamp(t, SONDE_TRACE_HTTP_SEND_START);
         sonde_trace_timestamp(t, SONDE_TRACE_HTTP_SEND_END);
         sonde_trace_leave(t);

@@ -1,0 +1,68 @@
+"""CPython 3.14 where none is installed: what cx_Freeze puts under frozen programs is a whole interpreter, in one stripped file, which PyPI has. Its
+main() looks for a frozen program; a library loaded before it calls the interpreter's own main() instead. Modules written in Python are 3.13's, and
+those written in C that are not in the file are missing: _socket, _ctypes, unicodedata."""
+import platform
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+from conftest import TOP, need_command, skip
+from pypi import environment
+
+PACKAGE = "freeze-core==0.8.1"
+MISSING = {"tasks", "ctypes_callback", "executed"}  # of tests/subjects/python/stacks.py: what needs those modules
+MAIN = """
+#define _GNU_SOURCE
+#include <dlfcn.h>
+typedef int main_fn(int, char **, char **);
+typedef int start_fn(main_fn *, int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
+static main_fn *its_own;
+static int main_of_python(int argc, char **argv, char **envp)
+{
+    int (*run)(int, char **) = (int (*)(int, char **))dlsym(RTLD_DEFAULT, "Py_BytesMain");
+    return run ? run(argc, argv) : its_own(argc, argv, envp);
+}
+int __libc_start_main(main_fn *main, int argc, char **argv, void (*init)(void), void (*fini)(void), void (*ld)(void), void *end)
+{
+    its_own = main;
+    return ((start_fn *)dlsym(RTLD_NEXT, "__libc_start_main"))(main_of_python, argc, argv, init, fini, ld, end);
+}
+"""
+
+
+def get(python_3_13):
+    """The path of a command that is CPython 3.14, by way of a shell. Skips where it cannot be had."""
+    place = TOP / "build" / "python-3.14"  # also of builds with sanitizers
+    command = place / "command"
+    if not python_3_13:
+        skip("needs CPython 3.14, or the library of 3.13")
+    if platform.machine() != "x86_64":
+        skip("CPython 3.14 is at hand for x86-64 only")
+    if not (place / "complete").exists():
+        compiler = need_command("gcc", "cc")
+        pip = environment("pip", ["pip"], ["/usr/bin/python3", sys.executable], "True") / "pip"
+        shutil.rmtree(place, ignore_errors=True)
+        place.mkdir(parents=True)
+        try:
+            done = subprocess.run([pip, "download", "-q", "--disable-pip-version-check", PACKAGE, "-d", place, "--no-deps", "--only-binary=:all:",
+                                   "--python-version", "3.14", "--platform", "manylinux_2_17_x86_64"], capture_output=True, text=True, timeout=400)
+        except subprocess.TimeoutExpired:
+            skip(f"{PACKAGE} was not there within 400 s from PyPI")
+        if done.returncode != 0:
+            skip(f"{PACKAGE} cannot be had: " + done.stderr.strip()[-200:])
+        with zipfile.ZipFile(next(place.glob("*.whl"))) as wheel:
+            (place / "python3.14").write_bytes(wheel.read("freeze_core/bases/console-cpython-314-x86_64-linux-gnu"))
+        (place / "python3.14").chmod(0o755)
+        (place / "main.c").write_text(MAIN)
+        subprocess.run([compiler, "-shared", "-fPIC", "-O1", place / "main.c", "-o", place / "main.so", "-ldl"], check=True)
+        (place / "complete").touch()
+    library = subprocess.run([python_3_13, "-c", "import os; print(os.path.dirname(os.__file__))"], capture_output=True, text=True).stdout.strip()
+    command.write_text(f"#!/bin/sh\nexport LD_PRELOAD='{place}/main.so' PYTHONHOME='{place}' PYTHONPATH='{library}' PYTHONDONTWRITEBYTECODE=1\n"
+                       f"exec '{place}/python3.14' \"$@\"\n")
+    command.chmod(0o755)
+    said = subprocess.run([command, "-c", "import sys, threading, faulthandler; print(sys.version)"], capture_output=True, text=True)
+    if not said.stdout.startswith("3.14."):
+        skip("CPython 3.14 does not run here: " + said.stderr.strip()[-200:])
+    return Path(command)

@@ -1,0 +1,132 @@
+"""`sonde bpf`: runs and lines of BPF programs, beside the kernel's own count of how often a program was run for us."""
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from conftest import cpu_seconds, is_recording, need_command, skip, subject_path, wait_for
+
+TOP = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def spin(run, tmp_path, root):
+    """spin(repeat) -> runs the loaded program tests/subjects/spin.bpf.c so many times, by bpftool."""
+    bpftool, place = need_command("bpftool"), tmp_path / "bpf"
+    need_command("clang-16")
+    place.mkdir()
+    (tmp_path / "packet").write_bytes(bytes(64))
+    held = run("unshare", "-m", "sh", "-c", f"mount -t bpf bpf {place} && {bpftool} prog load {subject_path('spin.bpf.o')} {place}/spin && echo ready && exec sleep 600")
+    wait_for(lambda: "ready" in held.out or not held.alive, 30, "the program to be loaded")
+    if not held.alive and "unshare:" in held.error:
+        skip("unshare -m: " + held.error.strip())
+    assert held.alive, held.error
+
+    def start(repeat):
+        return run("nsenter", "-m", "-r", "-t", str(held.pid), bpftool, "prog", "run", "pinned", f"{place}/spin", "data_in", f"{tmp_path}/packet", "repeat", str(repeat))
+    start.unload = held.kill
+    return start
+
+
+@pytest.fixture
+def count(run, sonde, root):
+    """count(arguments...) -> a running `sonde bpf --json` that has begun to count."""
+    def start(*arguments):
+        running = run(sonde, "bpf", "--json", "-d", "600", *arguments)
+
+        def waits():
+            try:
+                return Path(f"/proc/{running.pid}/syscall").read_text().split()[0] == "128"  # rt_sigtimedwait
+            except OSError:
+                return False
+        wait_for(lambda: waits() or not running.alive, 60, "sonde bpf to count")
+        assert running.alive, running.error
+        return running
+    return start
+
+
+def answer(running):
+    assert running.stop(signal.SIGINT, 60) == 0, running.error
+    return json.loads(running.out)
+
+
+def test_every_run_is_counted(count, spin):
+    counting = count("spin")
+    assert spin(321).wait(60) == 0
+    assert spin(1000).wait(60) == 0
+    said = answer(counting)
+    program, = said["programs"]
+    assert program["name"] == "spin" and program["type"] == "socket_filter" and program["runs"] == 1321 and program["missed"] == 0
+    assert 0 < program["run_time_ns"] < said["duration_ns"] and said["not_seen"]["programs"] == 0
+
+
+def test_a_program_that_is_unloaded_meanwhile(count, spin):
+    counting = count("spin")
+    assert spin(50).wait(60) == 0
+    spin.unload()
+    program, = answer(counting)["programs"]
+    assert program["runs"] == 50
+
+
+def test_text_and_who_holds_it(sonde, run, tmp_path, root):
+    """A program with a link: what it is attached to, and the process that has it."""
+    holder = run(sonde, "record", "-a", "-o", tmp_path / "all.folded")
+    wait_for(lambda: is_recording(holder.pid) or not holder.alive, 60, "the recording to begin")
+    assert holder.alive, holder.error
+
+    def mine():
+        done = subprocess.run([sonde, "bpf", "-d", "300ms"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.split()[:4] == ["ID", "RUNS/S", "TIME/RUN", "CPU"] and "% of one CPU" in done.stdout
+        return [line.split() for line in done.stdout.splitlines() if f" sonde ({holder.pid})" in line]
+    wait_for(lambda: any(line[6:8] == ["cpu_sample", "perf_event"] and float(line[1]) > 0 for line in mine()), 60, "its program to be told")
+
+
+def test_lines(count, spin):
+    source = TOP / "tests/subjects/spin.bpf.c"
+    busy = [number for number, line in enumerate(source.read_text().splitlines(), 1) if "/* busy */" in line]
+    counting = count("spin", "--lines")
+    spinning = spin(100000000)
+    wait_for(lambda: cpu_seconds(spinning.pid) > 0.5 or not spinning.alive, 60, "the program to run")
+    spinning.kill()
+    said = answer(counting)
+    total = sum(line["samples"] for line in said["lines"])
+    in_busy = sum(line["samples"] for line in said["lines"] if Path(line["file"]).name == source.name and line["line"] in busy)
+    assert in_busy >= 0.9 * total > 20, said
+    assert all(line["function"].endswith("_spin") and line["time_ns"] // line["samples"] == 1000000000 // 997 for line in said["lines"])
+
+
+def test_inside_of_a_program_of_a_tracepoint(count, run, root, tracefs):
+    """The kernel lets no sampler that is a BPF program look there."""
+    tracer = run(need_command("bpftrace"), "-B", "line", "-e", 'tracepoint:raw_syscalls:sys_enter { @[comm] = count(); } interval:ms:100 { printf("on\\n"); }')
+    wait_for(lambda: "on" in tracer.out or not tracer.alive, 60, "bpftrace to be attached")
+    assert tracer.alive, tracer.error
+    counting = count("sys_enter", "--lines")
+    calls = run("dd", "if=/dev/zero", "of=/dev/null", "bs=1")
+    wait_for(lambda: cpu_seconds(calls.pid) > 2 or not calls.alive, 60, "many system calls")
+    calls.kill()
+    lines = answer(counting)["lines"]
+    assert sum(line["samples"] for line in lines) > 20 and any(line["called_ns"] for line in lines), lines
+
+
+def test_one_program_by_its_number(sonde, spin, root):
+    assert spin(1).wait(60) == 0
+    programs = json.loads(subprocess.run([sonde, "bpf", "-d", "10ms", "--json", "spin"], capture_output=True, text=True, timeout=60).stdout)["programs"]
+    number = str(programs[-1]["id"])
+    done = subprocess.run([sonde, "bpf", "-d", "10ms", number], capture_output=True, text=True, timeout=60)
+    assert [line.split()[0] for line in done.stdout.splitlines() if " spin " in line] == [number]
+
+
+def test_without_rights(sonde, root):
+    done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sonde, "bpf", "-d", "10ms"], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=60)
+    if done.returncode == 127 or not os.access(sonde, os.X_OK):
+        skip("another user may not run it from here")
+    assert done.returncode == 1 and "CAP_SYS_ADMIN" in done.stderr and not done.stdout
+
+
+def test_wrongly_asked(sonde):
+    done = subprocess.run([sonde, "bpf", "a", "b"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "'b'" in done.stderr

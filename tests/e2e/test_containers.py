@@ -1,0 +1,112 @@
+"""Programs whose root is an overlay of their own, as containers have it: source lines, debug files and the names of code made at run time are
+those that the program sees, not ours."""
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from conftest import need_command, skip, subject_path, wait_for
+from test_lines import PROGRAM, addr2line, eu_addr2line, places
+
+# The upper folder is on a tmpfs: an overlay takes none that lies on another overlay.
+ENTER = """
+mount -t tmpfs none "$0" && mkdir "$0/upper" "$0/work" "$0/merged" &&
+mount -t overlay overlay -o lowerdir="$1",upperdir="$0/upper",workdir="$0/work" "$0/merged" &&
+cd "$0/merged" && mkdir -p tmp old && pivot_root . old && shift && exec "$@"
+"""
+
+
+class Container:
+    def __init__(self, folder):
+        self.root, self.over = folder / "lower", folder / "over"
+        for place in (self.root / "app", self.over):
+            place.mkdir(parents=True)
+        need_command("pivot_root")
+
+    def needs(self, program):
+        """Copies the libraries of a program to where it looks for them."""
+        said = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
+        for path in re.findall(r"(/\S+) \(0x", said):
+            place = self.root / path[1:]
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, place)
+
+    def command(self, *command):
+        return ["unshare", "--pid", "--fork", "--mount", "sh", "-c", ENTER, self.over, self.root, *command]
+
+
+@pytest.fixture
+def container(root, tmp_path):
+    it = Container(tmp_path)
+    it.needs("/bin/true")
+    shutil.copy("/bin/true", it.root / "app/true")
+    done = subprocess.run(list(map(str, it.command("/app/true"))), capture_output=True, text=True)
+    if done.returncode != 0:
+        skip("no overlay can be somebody's root here: " + done.stderr.strip()[-200:])
+    return it
+
+
+def pid_of(running, name):
+    """Of the program that a container's command has become."""
+    def find():
+        said = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(running.pid)], capture_output=True, text=True).stdout
+        return re.search(rf"(\d+) {name}$", said, re.M)
+    found = wait_for(lambda: find() or not running.alive, 60, name)
+    assert running.alive, running.error
+    return found[1]
+
+
+def build(container, name, *flags):
+    """In the container's /app, and knowing nothing of where that is."""
+    app = container.root / "app"
+    (app / "program.c").write_text(PROGRAM)
+    subprocess.run([need_command("gcc"), "-O2", "-Wl,--build-id", f"-ffile-prefix-map={container.root}=", *flags, "-o", app / name, app / "program.c"],
+                   check=True, cwd=app)
+    container.needs(app / name)
+    return app / name
+
+
+def put_debug_file_apart(container, program):
+    said = subprocess.run(["readelf", "-n", program], capture_output=True, text=True, check=True).stdout
+    number = re.search(r"Build ID: (\w+)", said)[1]
+    place = container.root / "usr/lib/debug/.build-id" / number[:2] / (number[2:] + ".debug")
+    place.parent.mkdir(parents=True)
+    subprocess.run(["objcopy", "--only-keep-debug", program, place], check=True)
+    subprocess.run(["strip", program], check=True)
+
+
+@pytest.mark.parametrize("form", ["whole", "apart", "split"])
+def test_lines(container, record, run, form):
+    plain = build(container, "plain", "-gdwarf-4")
+    program = build(container, "program", *(["-gdwarf-4", "-gsplit-dwarf"] if form == "split" else ["-gdwarf-4"]))
+    if form == "apart":
+        put_debug_file_apart(container, program)
+    running = run(*container.command("/app/program", 600))
+    profile = record("-F", 499, "--inlines", "-p", pid_of(running, "program"), "-d", 3)
+    ours = places(profile.samples, "/app/program")
+    theirs = {address: chain for address, chain in addr2line(plain, ours).items() if chain[0][1]}
+    theirs = {address: chain if ours[address] == chain else eu_addr2line(plain, address) for address, chain in theirs.items()}
+    assert {address: ours[address] for address in theirs} == theirs, profile.said
+    assert {place for chain in ours.values() for _, place, _ in chain} >= {"/app/program.c"}
+    assert any([name for name, _, _ in chain] == ["outer", "middle", "innermost"] for chain in ours.values()), ours
+
+
+def test_lines_of_one_that_has_gone(container, record):
+    """Its file is held open, wherever it lay."""
+    build(container, "program", "-gdwarf-4")
+    profile = record("-F", 499, "--inlines", "--", *container.command("/app/program", 5))
+    chains = places(profile.samples, "/app/program").values()
+    assert any([name for name, _, _ in chain] == ["outer", "middle", "innermost"] for chain in chains), profile.said
+
+
+@pytest.mark.parametrize("how", ["map", "dump"])
+def test_code_made_at_run_time(container, record, run, how):
+    """By the number that the program has in its own PID namespace, in the /tmp of its own root."""
+    shutil.copy(subject_path("jitted"), container.root / "app/jitted")
+    container.needs(subject_path("jitted"))
+    running = run(*container.command("/app/jitted", 600, how))
+    pid = pid_of(running, "jitted")
+    wait_for(lambda: "ready" in running.out, 60, "its code")
+    profile = record("-F", 199, "-p", pid, "-d", 6)
+    assert profile.share("main;jit_outer;native_middle;jit_inner") > 0.5 - profile.early, profile.top()  # the first ones come before its names

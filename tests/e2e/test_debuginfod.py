@@ -1,0 +1,330 @@
+"""Debug files from debuginfod servers (`sonde record --lines` with DEBUGINFOD_URLS): beside addr2line, from elfutils' own server, and from
+servers that lie, stall, or are not there."""
+import http.server
+import os
+import re
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+import pprof
+from conftest import free_port, need_command, skip, wait_for
+from test_lines import addr2line, dwz, eu_addr2line, places
+
+LIBRARY = """
+volatile unsigned long sink;
+static inline __attribute__((always_inline)) void inner(unsigned n)
+{
+    for (unsigned i = 0; i < n; i++)
+        sink += i * 7;
+}
+__attribute__((noinline)) void outer(unsigned n)
+{
+    sink += n;
+    inner(n);
+}
+"""
+PROGRAM = """
+#include <stdlib.h>
+#include <time.h>
+void outer(unsigned n);
+volatile unsigned long mine;
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec + t.tv_nsec / 1e9;
+}
+int main(int argc, char **argv)
+{
+    for (double end = now() + atof(argv[argc - 1]); now() < end;) {
+        outer(100000);
+        for (unsigned i = 0; i < 100000; i++)
+            mine += i * 3;
+    }
+    return 0;
+}
+"""
+
+
+def build_id(path):
+    said = subprocess.run([need_command("readelf"), "-n", path], capture_output=True, text=True, check=True).stdout
+    return re.search(r"Build ID: (\w+)", said)[1]
+
+
+def put_apart(path, folder):
+    """Takes the debug information out of an ELF file, into a folder where nobody looks for it. Returns where."""
+    apart = folder / (path.name + ".debug")
+    subprocess.run(["objcopy", "--only-keep-debug", path, apart], check=True)
+    subprocess.run(["strip", path], check=True)
+    return apart
+
+
+class Server(http.server.ThreadingHTTPServer):
+    """Of `files` ({build id: path}), and behaving as `behave(handler, content or None)` does."""
+    daemon_threads = True
+
+    def __init__(self, files=(), behave=None):
+        self.files, self.behave, self.asked, self.ended = dict(files), behave or answer, [], False
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server_port}"
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
+
+    def handle_error(self, request, address):
+        """Who has heard enough hangs up."""
+
+    def close(self):
+        self.ended = True
+        self.shutdown()
+        self.server_close()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.server.asked.append(self.path)
+        found = re.fullmatch(r"/buildid/([0-9a-f]+)/debuginfo", self.path)
+        path = self.server.files.get(found[1]) if found else None
+        self.close_connection = True
+        self.server.behave(self, path.read_bytes() if path else None)
+
+    def log_message(self, *_):
+        pass
+
+
+def reply(handler, status, body=b"", **headers):
+    handler.send_response(status)
+    for name, value in {"Content-Length": len(body), "Connection": "close", **headers}.items():
+        handler.send_header(name.replace("_", "-"), str(value))
+    handler.end_headers()
+    handler.wfile.write(body)
+
+
+def answer(handler, content):
+    reply(handler, 200 if content else 404, content or b"not here")
+
+
+def pour(piece, pause_s=0, **headers):
+    """A body without an end."""
+    def behave(handler, _):
+        handler.send_response(200)
+        for name, value in headers.items():
+            handler.send_header(name.replace("_", "-"), value)
+        handler.end_headers()
+        while not handler.server.ended:
+            handler.wfile.write(piece)
+            handler.wfile.flush()
+            time.sleep(pause_s)
+    return behave
+
+
+@pytest.fixture
+def serve():
+    """serve(files, behave) -> Server"""
+    servers = []
+
+    def start(*arguments):
+        servers.append(Server(*arguments))
+        return servers[-1]
+    yield start
+    for server in servers:
+        server.close()
+
+
+class Recorded:
+    """A recording of a program and its library, both stripped, and what it takes to look at it again."""
+
+    def __init__(self, sonde, folder):
+        self.sonde, self.folder = sonde, folder
+        (folder / "apart").mkdir()
+        (folder / "program.c").write_text(PROGRAM)
+        (folder / "library.c").write_text(LIBRARY)
+        gcc = [need_command("gcc"), "-O2", "-gdwarf-4", "-Wl,--build-id"]
+        self.library, self.program = folder / "libouter.so", folder / "program"
+        subprocess.run([*gcc, "-shared", "-fPIC", "-o", self.library, "library.c"], check=True, cwd=folder)
+        subprocess.run([*gcc, "-o", self.program, "program.c", self.library], check=True, cwd=folder)
+
+    def strip(self):
+        self.apart = {path: put_apart(path, self.folder / "apart") for path in (self.program, self.library)}
+        self.files = {build_id(path): apart for path, apart in self.apart.items()}
+
+    def command(self, output):
+        return [self.sonde, "record", "--replay", self.folder / "wire", "-o", output, "--inlines"]
+
+    def environment(self, *urls, cache="cache", **variables):
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("DEBUGINFOD_") and "proxy" not in name.lower()}
+        return {**clean, "DEBUGINFOD_CACHE_PATH": str(self.folder / cache), **({"DEBUGINFOD_URLS": " ".join(urls)} if urls else {}),
+                **{"DEBUGINFOD_" + name: str(value) for name, value in variables.items()}}
+
+    def replay(self, *urls, output="-", **variables):
+        """(standard output, standard error)"""
+        done = subprocess.run(self.command(output), env=self.environment(*urls, **variables), capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0 and (output != "-" or ";outer" in done.stdout), done.stderr
+        return done.stdout, done.stderr
+
+    def left(self, cache="cache"):
+        """The names of the files in a cache, without the empty ones."""
+        return sorted(path.name for path in (self.folder / cache).rglob("*") if path.is_file() and path.stat().st_size)
+
+
+@pytest.fixture
+def recorded(sonde, root, record, tmp_path):
+    it = Recorded(sonde, tmp_path)
+    record("-F", 499, "--record-wire", tmp_path / "wire", "--", it.program, 0.4)
+    it.strip()
+    return it
+
+
+def test_lines_are_those_of_the_debug_files(recorded, serve):
+    """One server is down, one does not have it, the third one does: lines are addr2line's; then they are there without any server."""
+    without, theirs = serve(), serve(recorded.files)
+    urls = (f"http://127.0.0.1:{free_port()}/", without.url + "/", theirs.url)
+    output = recorded.folder / "lines.pb.gz"
+    assert "inner" not in recorded.replay()[0] and not without.asked and not theirs.asked  # nobody is asked who is not named
+    _, said = recorded.replay(*urls, output=output)
+    samples, _ = pprof.read(output)
+    for path, apart in recorded.apart.items():
+        ours = places(samples, path)
+        expected = {address: chain for address, chain in addr2line(apart, ours).items() if chain[0][1]}
+        expected = {address: chain if ours[address] == chain else eu_addr2line(apart, address) for address, chain in expected.items()}
+        assert expected and {address: ours[address] for address in expected} == expected, said
+    assert f"the debuginfod server {urls[0].rstrip('/')} failed and was not asked any more" in said and f"{theirs.url} failed" not in said, said
+    assert set(without.asked) >= {f"/buildid/{key}/debuginfo" for key in recorded.files}
+    entry = recorded.folder / "cache" / next(iter(recorded.files)) / "debuginfo"
+    assert entry.stat().st_mode & 0o7777 == 0o400 and (recorded.folder / "cache").stat().st_mode & 0o777 == 0o700
+    folded, said = recorded.replay(urls[0])
+    assert "outer;inner_[i]" in folded and "(2 of its cache)" in said, said
+
+
+def test_what_no_server_has_is_not_asked_for_again(recorded, serve):
+    """... within ten minutes."""
+    server = serve()
+    _, said = recorded.replay(server.url)
+    assert re.search(r"0 debug files by debuginfod, \d+ not: \d+ no server has", said), said
+    asked = list(server.asked)
+    assert len(asked) == len(set(asked)) >= 2
+    recorded.replay(server.url)
+    assert server.asked == asked
+    for path in (recorded.folder / "cache").rglob("debuginfo"):
+        os.utime(path, (1, 1))
+    recorded.replay(server.url)
+    assert len(server.asked) > len(asked)
+
+
+def loop(handler, _):
+    reply(handler, 302, Location=f"http://localhost:{handler.server.server_port}/{len(handler.server.asked)}")
+
+
+HOSTILE = {  # what it does, and what is said of that
+    "garbage": (lambda h, _: reply(h, 200, b"\x7fELF" + os.urandom(4000)), "no ELF file of the build id"),
+    "nothing": (lambda h, _: reply(h, 200), "no ELF file of the build id"),
+    "another's": (lambda h, _: reply(h, 200, next(path for key, path in h.server.files.items() if key not in h.path).read_bytes()),
+                  "no ELF file of the build id"),
+    "cut": (lambda h, content: reply(h, 200, (content or b"")[:2000]), "no ELF file of the build id"),
+    "error": (lambda h, _: reply(h, 503), "503"),
+    "loop": (loop, "redirects"),
+    "file": (lambda h, _: reply(h, 302, Location="file:///etc/passwd"), "not asked any more"),
+    "endless": (pour(bytes(1 << 16)), "are too large"),
+    "huge": (pour(b"", 0.05, Content_Length=str(1 << 30)), "are too large"),
+    "drip": (pour(b"x", 0.1), "not asked any more"),
+    "silent": (lambda h, _: wait_for(lambda: h.server.ended, 100), "not asked any more"),
+}
+
+
+def test_hostile_servers_cost_nothing_but_their_answers(recorded, serve):
+    """Whatever one sends: names and stacks are there, the good server beside it is heard, and nothing wrong is kept."""
+    plain, good = recorded.replay()[0], serve(recorded.files)
+    for name, (behave, text) in HOSTILE.items():
+        server = serve(recorded.files, behave)
+        limits = {"MAXSIZE": 1000000, **({"TIMEOUT": 2} if name in ("drip", "silent") else {})}
+        folded, said = recorded.replay(server.url, cache=name, **limits)
+        assert folded == plain and text in said and recorded.left(name) == [], f"{name}: {said} {recorded.left(name)}"
+        asked = [path for path in server.asked if path.startswith("/buildid/")]
+        assert len(asked) == 1 or text == "are too large", f"{name}: {asked}"
+        if name in ("garbage", "another's", "endless"):
+            folded, said = recorded.replay(server.url, good.url, cache=name, **limits)
+            assert "outer;inner_[i]" in folded and recorded.left(name) == ["debuginfo"] * 2, f"{name}: {said}"
+        server.close()
+
+
+def test_a_damaged_cache_is_mended(recorded, serve):
+    """Whoever else wrote to it; and what is a link, or a folder, is not followed."""
+    good = serve(recorded.files)
+    recorded.replay(good.url)
+    one, other = [recorded.folder / "cache" / key / "debuginfo" for key in recorded.files]
+    one.unlink()
+    one.write_bytes(b"\x7fELF" + bytes(5000))
+    other.unlink()
+    other.symlink_to("/dev/zero")
+    folded, said = recorded.replay(good.url)
+    assert "outer;inner_[i]" in folded and one.read_bytes() and other.is_file() and not other.is_symlink(), said
+
+
+def test_ctrl_c_ends_the_fetching_and_keeps_the_profile(recorded, serve, run):
+    server = serve(recorded.files, pour(b"x", 0.1))
+    output = recorded.folder / "a.pb.gz"
+    recording = run(*recorded.command(output), env=recorded.environment(server.url))
+    wait_for(lambda: server.asked or not recording.alive, 60)
+    recording.process.send_signal(signal.SIGINT)
+    assert recording.wait() == 0, recording.error
+    samples, _ = pprof.read(output)
+    assert any("outer" in s.frames for s in samples) and recorded.left() == [], recording.error
+    assert "not looked for any more" in recording.error and len(server.asked) == 1, recording.error
+
+
+def test_a_cache_of_somebody_else_is_left_alone(recorded, serve):
+    """A root that kept a user's environment."""
+    server = serve(recorded.files)
+    cache = recorded.folder / "cache"
+    cache.mkdir()
+    os.chown(cache, 65534, 65534)
+    for path in (cache, cache / "below"):
+        _, said = recorded.replay(server.url, cache=path)
+        assert "is another user's" in said and server.asked == [] and list(cache.iterdir()) == [], said
+
+
+def test_what_dwz_took_out_is_fetched_too(sonde, root, record, tmp_path, serve):
+    it = Recorded(sonde, tmp_path)
+    dwz(it.program)
+    shared = tmp_path / "shared.debug"
+    record("-F", 499, "--record-wire", tmp_path / "wire", "--", it.program, 0.4)
+    it.strip()
+    shutil.move(shared, tmp_path / "apart/shared.debug")
+    folded, said = it.replay(serve(it.files).url, cache="one")
+    assert "damaged or not all there" in said, said
+    it.files[build_id(tmp_path / "apart/shared.debug")] = tmp_path / "apart/shared.debug"
+    output = tmp_path / "lines.pb.gz"
+    folded, said = it.replay(serve(it.files).url, output=output)
+    assert "3 debug files by debuginfod" in said and "damaged" not in said, said
+    samples, _ = pprof.read(output)
+    assert {chain[-1][1] for chain in places(samples, it.program).values() if chain[-1][0] == "main"} == {str(tmp_path / "program.c")}
+
+
+def test_elfutils_server_and_client(recorded, run, serve):
+    """Elfutils' own server has what we ask for, and its client finds in the cache what we put there."""
+    server = need_command("debuginfod")
+    port = free_port()
+    (recorded.folder / "home").mkdir()
+    running = run(server, "-p", port, "-d", ":memory:", "-F", recorded.folder / "apart", env=recorded.environment() | {"HOME": str(recorded.folder / "home")})
+    url = f"http://127.0.0.1:{port}"
+
+    def has(key):
+        done = subprocess.run([need_command("curl"), "-s", "-m", "10", "--noproxy", "*", "-o", "/dev/null", "-w", "%{http_code}", f"{url}/buildid/{key}/debuginfo"],
+                              capture_output=True, text=True)
+        return done.stdout == "200"
+    wait_for(lambda: not running.alive or all(map(has, recorded.files)), 120, "debuginfod to have looked at all files")
+    if not running.alive:
+        skip("debuginfod: " + running.error.strip()[-200:])
+    folded, said = recorded.replay(url)
+    assert "outer;inner_[i]" in folded and "2 debug files by debuginfod" in said, said
+    running.stop()
+    client = need_command("debuginfod-find")
+    for key in recorded.files:
+        done = subprocess.run([client, "debuginfo", key], env=recorded.environment(url), capture_output=True, text=True, timeout=60)
+        assert Path(done.stdout.strip()) == recorded.folder / "cache" / key / "debuginfo", done.stderr

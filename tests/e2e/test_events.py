@@ -1,0 +1,192 @@
+"""`sonde record --event` against a program that does a known number of things and says what the kernel accounts to it for them. Counts
+are exact: what may be missing is what the last line says was missed, which is of the whole node."""
+import json
+import re
+import signal
+import subprocess
+
+import pytest
+
+from conftest import go_pprof, skip, subject_path, wait_for
+
+PAGES, CALLS = 3000, 500
+SOFTWARE = ["page-faults", "minor-faults", "major-faults", "context-switches", "cpu-migrations"]
+HARDWARE = ["cycles", "instructions", "cache-references", "cache-misses", "branches", "branch-misses"]
+
+
+@pytest.fixture
+def events(record):
+    """events(name, arguments...) records the subject: the profile, and what it says of itself."""
+    def start(name, *arguments):
+        profile = record("--event", name, *arguments, "--", subject_path("eventful"), PAGES, CALLS)
+        said = {line.split()[0]: int(line.split()[1]) for line in profile.said.splitlines() if re.fullmatch(r"\w+ \d+", line)}
+        assert "heard" in said, profile.said
+        return profile, said
+    return start
+
+
+def of_function(profile, name):
+    return profile.where(lambda s: name in s.frames)
+
+
+def missed(said):
+    found = re.search(r"(\d+) missed", said)
+    return int(found[1]) if found else 0
+
+
+def assert_all(profile, told, done, each=1):
+    assert done - each * missed(profile.said) <= told <= done, f"{told} of {done}: {profile.said}{profile.top()}"
+
+
+@pytest.mark.parametrize("name", ["page-faults", "minor-faults"])
+def test_each_fault_is_told_where_it_was(events, name):
+    profile, said = events(name)
+    own = of_function(profile, "touch_pages")
+    assert_all(profile, own.ns, said["faults"] + 1)
+    assert own.count == own.ns and f"{sum(s.ns for s in profile.samples)} events of" in profile.said
+    assert {tuple(s.frames[-2:]) for s in own.samples} == {("main", "touch_pages")}, own.top()
+
+
+def test_one_fault_in_ten_stands_for_ten(events, tmp_path):
+    profile, said = events("page-faults", "--period", 10)
+    own = of_function(profile, "touch_pages")
+    assert profile.period_ns == 10 and all(s.ns == 10 * s.count for s in profile.samples)
+    assert re.search(rf"{profile.count} samples for {profile.ns} events of", profile.said), profile.said
+    # Counted by CPU, whoever faults: a sample more or less for each time that another one came between, by chance.
+    assert 0.5 * said["faults"] <= own.ns <= 1.5 * said["faults"], own.top()
+
+
+def test_each_switch_is_told_with_its_stack(events):
+    profile, said = events("context-switches")
+    own = of_function(profile, "take_naps")
+    assert_all(profile, own.ns, said["switches"])
+    asleep = own.where(lambda s: any("nanosleep" in f for f in s.frames))
+    assert asleep.ns >= 100 - missed(profile.said) and all(s.frames[-1] in ("schedule", "__schedule") for s in own.samples), own.top()
+
+
+def test_bytes_of_mmap(events, tmp_path):
+    profile, said = events("mmap")
+    assert_all(profile, of_function(profile, "map_memory").ns, said["mmap_bytes"], 5 * 4096)
+    assert not of_function(profile, "map_in_vain").samples, "what failed gave no bytes"
+    assert f"{profile.count} events of {profile.ns} bytes in all" in profile.said
+    printed = go_pprof("-top", tmp_path / "record-1.pb.gz")
+    assert "Type: mmap" in printed and re.search(r"Total samples = [\d.]+MB", printed), printed
+
+
+def test_bytes_of_brk(events):
+    profile, said = events("brk")
+    assert_all(profile, of_function(profile, "grow_heap").ns, said["brk_bytes"], 3 * 4096)
+
+
+def test_each_hit_of_a_tracepoint_is_told_and_others_are_told_too(sonde, perf, tmp_path):
+    """Perf listens to the same tracepoint: it must not get less for us."""
+    output = tmp_path / "calls.folded"
+    done = perf("stat", "-x", ",", "-e", "syscalls:sys_enter_getppid", sonde, "record", "--event", "tracepoint:syscalls:sys_enter_getppid", "-o", output,
+                "--", subject_path("eventful"), PAGES, CALLS)
+    assert done.returncode == 0, done.stderr
+    told = sum(int(line.split()[-1]) for line in output.read_text().splitlines() if ";call_kernel;" in line)
+    assert CALLS - missed(done.stderr) <= told <= CALLS, done.stderr
+    counted = re.search(r"^(\d+),,syscalls:sys_enter_getppid", done.stderr, re.M)
+    assert counted and int(counted[1]) >= CALLS, done.stderr
+
+
+def test_each_firing_of_a_probe_is_told(events):
+    profile, said = events("usdt:subject:counted")
+    assert said["heard"] == said["calls"], "its semaphore was up"
+    assert_all(profile, profile.ns, said["calls"])
+    assert {tuple(s.frames[-2:]) for s in profile.samples} == {("main", "fire_probe")}, profile.top()
+
+
+def attached(sonde, pid, name):
+    done = subprocess.run([sonde, "probes", f"subject:{name}", "-p", str(pid), "--json"], capture_output=True, text=True, timeout=60)
+    return [probe["attached"] for probe in json.loads(done.stdout)["probes"]] if done.returncode == 0 else done.stderr
+
+
+def test_a_probe_of_one_process_and_nobody_listens_afterwards(record, run, sonde, subject, tmp_path):
+    ours, other = subject("prober"), subject("prober")
+    profile = record("--event", "usdt:subject:compiled", "-p", ours.pid, "-d", 1)
+    assert profile.samples and {s.labels["pid"] for s in profile.samples} == {ours.pid}, profile.top()
+    by_path = record("--event", f"usdt:{subject_path('prober')}:subject:compiled", "-p", other.pid, "-d", 1)
+    assert by_path.samples and {s.labels["pid"] for s in by_path.samples} == {other.pid}, by_path.top()
+    assert attached(sonde, ours.pid, "compiled") == [False]
+    # Killed, it cannot clean up: the kernel does.
+    recorder = run(sonde, "record", "--event", "usdt:subject:late", "-p", ours.pid, "-o", tmp_path / "late.folded")
+    wait_for(lambda: attached(sonde, ours.pid, "late") == [True], 30, "the probe to be attached to", attached(sonde, ours.pid, "late"))
+    recorder.process.send_signal(signal.SIGKILL)
+    wait_for(lambda: attached(sonde, ours.pid, "late") == [False], 30, "the probe to be let go")
+
+
+@pytest.mark.parametrize("arguments, function, unit", [(["page-faults"], "touch_pages", "count"), (["mmap"], "map_memory", "bytes"),
+                                                       (["usdt:subject:counted", "--period", "10"], "fire_probe", "count")])
+def test_a_replay_says_the_same(events, record, sonde, tmp_path, arguments, function, unit):
+    """Event, unit, period and every weight; when the program has gone, and without a word of what it was."""
+    wire, path = tmp_path / "events.wire", tmp_path / "again.json"
+    live, _ = events(*arguments, "--record-wire", wire)
+    again = record("--replay", wire)
+    ours, theirs = of_function(live, function), of_function(again, function)
+    assert (ours.ns, ours.count) == (theirs.ns, theirs.count) and ours.count, live.top() + again.top()
+    assert (live.ns, live.count, live.period_ns) == (again.ns, again.count, again.period_ns)
+    done = subprocess.run([sonde, "record", "--replay", wire, "-o", path], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    head = json.loads(path.read_text())["sonde"]
+    assert (head["type"], head["unit"], head["weight"]) == (arguments[0].removeprefix("usdt:"), unit, live.ns)
+    told = re.search(r"wrote [^:]*: (.*?) of \d+ processes", live.said)
+    assert told and f": {told[1]} of " in again.said and f": {told[1]} of " in done.stderr, live.said + again.said
+
+
+def test_filters_are_those_of_the_clock(record, subject):
+    ours = subject("threads", 60)
+    profile = record("--event", "context-switches", "-C", "no-such-name", "-d", 1)
+    assert not profile.samples and "no context-switches of what was to be looked at were seen" in profile.said, profile.said
+    profile = record("--event", "context-switches", "-p", ours.pid, "-d", 1)
+    assert {s.labels["pid"] for s in profile.samples} <= {ours.pid}, profile.top()
+
+
+def test_formats_say_what_is_counted(sonde, root, tmp_path):
+    done = subprocess.run([sonde, "record", "--event", "page-faults", "-o", tmp_path / "faults.json", "--", subject_path("eventful"), str(PAGES), "1"],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    profile = json.loads((tmp_path / "faults.json").read_text())
+    head = profile["sonde"]
+    assert (head["type"], head["unit"], head["period"]) == ("page-faults", "count", 1)
+    assert head["weight"] == head["samples"] == sum(sum(p["weights"]) for p in profile["profiles"]) >= PAGES - missed(done.stderr)
+    assert {p["unit"] for p in profile["profiles"]} == {"none"}
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["page-fault"], ["there is no 'page-fault'", *SOFTWARE, *HARDWARE, "mmap", "brk", "tracepoint:SUBSYSTEM:NAME", "usdt:PROVIDER:PROBE"]),
+    (["tracepoint:sched:no_such"], ["no tracepoint sched:no_such", "sched_switch"]),
+    (["tracepoint:no_such:x"], ["no tracepoint no_such:x", "sched", "syscalls"]),
+    (["usdt:nobody:has"], ["true itself has no probe nobody:has"]),
+    (["usdt:/bin/true:nobody:has"], ["/bin/true has no probe nobody:has"]),
+    (["usdt:/etc/passwd:nobody:has"], ["/etc/passwd has no probes"]),
+    (["usdt:/no/such:nobody:has"], ["/no/such cannot be looked at", "No such file"]),
+    (["page-faults", "--event", "mmap"], ["one at a time"]),
+    (["page-faults,mmap"], ["one at a time"]),
+    (["page-faults", "--off-cpu"], ["--off-cpu", "do not go with it"]),
+    (["page-faults", "--wall"], ["--wall", "do not go with it"]),
+    (["page-faults", "-F", "99"], ["-F do not go with it"]),
+    (["page-faults", "--replay", "wire"], ["--replay takes what was recorded"]),
+    (["mmap", "--period", "10"], ["--period does not go with mmap"]),
+    (["cycles", "--period", "1"], ["not less than 1000"]),
+])
+def test_what_cannot_be_says_why(record, arguments, words):
+    status = 1 if re.match("tracepoint|usdt", arguments[0]) else 2
+    said = record("--event", *arguments, "--", "true", status=status).said
+    assert all(word in said for word in words), said
+
+
+def test_period_is_of_events(record):
+    assert "--period is that of an --event" in record("--period", 10, "--", "true", status=2).said
+
+
+@pytest.mark.parametrize("name", HARDWARE)
+def test_counters_of_the_cpu(sonde, record, root, tmp_path, name):
+    done = subprocess.run([sonde, "record", "--event", name, "-o", tmp_path / "none.folded", "--", "true"], capture_output=True, text=True, timeout=60)
+    if done.returncode != 0:
+        assert f"this machine has no counter of {name}" in done.stderr, done.stderr
+        skip(f"this machine has no counter of {name}")
+    profile = record("--event", name, "--period", 100000, "--", subject_path("deep"), 3, 2)
+    assert profile.samples and all(s.ns == 100000 * s.count for s in profile.samples), profile.said
+    if name in ("cycles", "instructions", "branches"):
+        assert profile.share("main;...;deep_leaf") >= 0.8, profile.top()

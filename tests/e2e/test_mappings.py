@@ -1,0 +1,28 @@
+"""Thousands of mappings a second, each of another file at the same place: a sample's names are of the file that was there when it was taken."""
+import pytest
+
+from conftest import subject_path
+
+HZ = 499
+
+
+def calls_of(profile):
+    """Which file stands there the frame that calls it tells: called_2 calls remapped_2. One a sample."""
+    return [(caller, callee) for s in profile.samples for caller, callee in zip(s.frames, s.frames[1:])
+            if caller.startswith("called_") and callee.startswith("remapped_") for _ in range(s.count)]
+
+
+@pytest.mark.parametrize("way", ["from its start", "under way"])
+def test_names_are_those_of_the_moment(record, subject, way):
+    libraries = [subject_path(f"libremapped-{i}.so") for i in range(4)]
+    running, right = subject("remapper", 600, *libraries) if way == "under way" else None, 0
+    for seconds in (1, 1, 4, 16):
+        profile = record("-F", HZ, "-p", running.pid, "-d", seconds) if running else record("-F", HZ, "--", subject_path("remapper"), 2 * seconds, *libraries)
+        calls = calls_of(profile)
+        wrong = [call for call in calls if call[0].replace("called", "remapped") != call[1]]
+        # A machine that is too slow for them says so. Of a busy one that says nothing one in 5,000 was wrong, once in fourteen runs: not explained.
+        assert len(wrong) <= (0.05 if "sideband" in profile.said else 0.005) * len(calls) + 1, (wrong, profile.said)
+        right += len(calls) - len(wrong)
+        if right >= 12 and (not running or seconds > 1):
+            break
+    assert right >= 4, profile.said + profile.top()

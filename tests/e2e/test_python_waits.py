@@ -1,0 +1,163 @@
+"""Frames of CPython in waiting time, against the threads' own account of where they wait; and threads that have frames in several interpreters, as they work
+and as they wait."""
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from conftest import TOP, Subject, wait_for
+from test_python_frames import DEBIAN, HZ, INSTALLED, STACKS, Frame, counted, interpreted, of_process, of_version, shown
+from test_waits import ROOM, profile_of
+
+WAITS, INTERPRETERS = STACKS.with_name("waits.py"), STACKS.with_name("interpreters.py")
+READABLE = {version: path for version, path in INSTALLED.items() if 8 <= int(version.split(".")[1]) <= 14}
+LEAVES = {"in_sleep": ("[sleep: ", "[events: "), "in_callback": ("[sleep: ", "[events: "), "in_lock": ("[lock: futex]",), "in_queue": ("[lock: futex]",),
+          "in_select": ("[events: ",), "in_asyncio": ("[events: ",)}  # before 3.11 it sleeps in select()
+
+
+def accounts(running):
+    """{tid: its stack, root first}."""
+    wait_for(lambda: "ready" in running.out, 60, f"the threads to be there; it said: {running.error}")
+    return {int(tid): [Frame(*frame) for frame in json.loads(stack)] for tid, stack in re.findall(r"^stack (\d+) (.*)$", running.out, re.M)}
+
+
+def recorded(record, running, is_enough, *arguments):
+    """A profile that has enough, however slow the machine is."""
+    for duration in (2, 8, 30, 90):
+        profile = record(*arguments, *(word for r in running for word in ("-p", r.pid)), "-d", duration, timeout_s=300)
+        if is_enough(profile):
+            break
+    return profile
+
+
+def test_waiting_threads_have_the_stacks_that_they_say(record, run):
+    """In every version at hand: functions, files and lines, the innermost one's, too; below them the thread's beginning, above them C and the kernel."""
+    programs = {version: run(path, WAITS, name=version) for version, path in READABLE.items()}
+    theirs = {tid: stack for program in programs.values() for tid, stack in accounts(program).items()}
+    assert len(theirs) == len(LEAVES) * len(programs)
+    place = {tid: next(f.function for f in stack if f.function in LEAVES) for tid, stack in theirs.items()}
+
+    def waits_of(profile, tid):
+        """Where it is known what ran, and it was let go of on purpose; on a busy machine a thread waits for its CPU anywhere."""
+        return profile.of(tid=tid).where(lambda s: interpreted(s) and s.frames[-1].startswith(LEAVES[place[tid]]))
+    profile = recorded(record, programs.values(), lambda p: all(waits_of(p, tid).count >= 20 for tid in theirs), "--off-cpu")
+    for tid, stack in theirs.items():
+        known = waits_of(profile, tid)
+        waits = known.where(lambda s: interpreted(s) == stack)
+        least = 0.1 if "[lock: futex]" in LEAVES[place[tid]] else 0.9  # so is the interpreter's own lock, at any line
+        assert known.count >= 20 and waits.count >= least * known.count, f"theirs: {shown(stack)}\nours:\n" + "\n".join(
+            f"{s.count} {shown(interpreted(s))}" for s in sorted(known.samples, key=lambda s: -s.count)[:4]) + profile.said
+        whole = waits.where(lambda s: s.frames[0].startswith(("clone", "__clone")))
+        assert whole.count > 0.5 * waits.count, f"{place[tid]}: {waits.top()}"
+        for sample in whole.samples:
+            assert "_PyEval_EvalFrameDefault" not in sample.frames, sample.frames
+            python = [i for i, (file, _) in enumerate(sample.sources) if file and not sample.mappings[i]]
+            assert sample.mappings[-2].startswith("[kernel") and python[-1] + 1 < sample.mappings.index(sample.mappings[-2]), sample.frames
+
+
+@pytest.mark.plain_build  # ten times slower it falls behind the waits of a whole busy node
+def test_waiting_python_in_the_agent(agent, run):
+    program = run(DEBIAN, WAITS)
+    theirs, started, seen = accounts(program), agent("--waits", *ROOM), {}
+
+    def is_there():
+        seen["waits"] = profile_of(started, "off_cpu", pid=program.pid)
+        return any([f[:2] for f in interpreted(s)] == [f[:2] for f in stack] for tid, stack in theirs.items() for s in seen["waits"].of(tid=tid).samples)
+    wait_for(is_there, 240, "one of the threads' stacks", seen)
+
+
+HANDOVER = """
+import threading, time
+lock = threading.Lock()
+lock.acquire()
+
+def taker():
+    while True:
+        lock.acquire()
+
+def giver():
+    while True:
+        time.sleep(0.02)
+        if lock.locked():
+            lock.release()
+
+threads = [threading.Thread(target=target, daemon=True) for target in (taker, giver)]
+for thread in threads:
+    thread.start()
+print("tid", threads[0].native_id)
+print("ready", flush=True)
+threads[0].join()
+"""
+
+
+def test_who_let_python_go_was_python(record, run):
+    """Its functions stand above the wait, upside down."""
+    program = run(DEBIAN, "-c", HANDOVER)
+    wait_for(lambda: "ready" in program.out, 60, f"the program; it said: {program.error}")
+    tid = int(re.search(r"tid (\d+)", program.out)[1])
+
+    def handovers(profile):
+        return profile.of(tid=tid).where(lambda s: [f.function for f in interpreted(s)] == ["Thread._bootstrap", "Thread._bootstrap_inner", "Thread.run", "taker",
+                                                                                           "giver", "Thread.run", "Thread._bootstrap_inner", "Thread._bootstrap"])
+    profile = recorded(record, [program], lambda p: handovers(p).count >= 10, "--off-cpu", "--wakers")
+    found = handovers(profile)
+    assert found.count >= 10, profile.top()
+    for sample in found.samples:
+        separator = next(i for i, frame in enumerate(sample.frames) if frame.startswith("[woken by "))
+        assert sample.frames.index("taker") < separator < sample.frames.index("giver"), sample.frames
+
+
+INNER = ["<module>", "middle", "middle.<locals>.<lambda>", "spin"]
+ROOTS = {"same": ["<module>", "outer"], "lent": ["Thread._bootstrap", "Thread._bootstrap_inner", "Thread.run", "<lambda>", "outer"]}
+
+
+def names(stack):
+    """Unqualified, as they are before 3.11."""
+    return [f.function.rsplit(".", 1)[-1] for f in stack]
+
+
+@pytest.mark.parametrize("way", ROOTS)
+def test_threads_with_frames_in_several_interpreters(record, run, way):
+    """Each stands where it was called from. Where nothing tells whose frames are where, 3.8 and 3.9, none is named that may be another's."""
+    programs = {minor: run(path, INTERPRETERS, way, name=f"{minor}") for minor, path in ((m, of_version(m)) for m in (8, 10, 11, 12, 13)) if path}
+    for program in programs.values():
+        wait_for(lambda p=program: "ready" in p.out, 60, f"the program; it said: {program.error}")
+    spinners = {minor: int(re.search(r"spinner (\d+)", program.out)[1]) for minor, program in programs.items()}
+
+    def spun(profile, minor):
+        """With the interpreter known, and all C functions, without which nothing is put in its place."""
+        known = profile.of(tid=spinners[minor])
+        if minor < 10:
+            return known.where(lambda s: "list_extend" in s.frames)
+        return known.where(lambda s: interpreted(s) and not s.frames[0].startswith("[truncated"))
+
+    def on_a_cpu(profile):
+        return profile.where(lambda s: not s.frames[-1].startswith("["))
+
+    def is_enough(profile):
+        return all(min(on_a_cpu(spun(profile, minor)).count, spun(profile, minor).count - on_a_cpu(spun(profile, minor)).count) >= 20 for minor in programs)
+    profile = recorded(record, programs.values(), is_enough, "--wall", "-F", HZ)
+    assert is_enough(profile), f"{profile.said}\n{profile.top()}"
+    for minor, program in programs.items():
+        ours = spun(profile, minor)
+        wanted = names(Frame(name, "", 0) for name in ROOTS[way] + INNER)
+        if minor >= 10:
+            equal = ours.where(lambda s: names(interpreted(s)) == wanted and "_PyEval_EvalFrameDefault" not in s.frames[:-1])
+            assert equal.count >= 0.95 * ours.count - 1, ours.top()
+            for sample in equal.samples:
+                files = [Path(f.file).name for f in interpreted(sample)]
+                assert set(files[-4:]) == {"<string>"} and set(files[-6:-4]) == {"interpreters.py"}, sample.sources
+                first, last = sample.frames.index("outer"), sample.frames.index("middle")
+                between = [m for (file, _), m in list(zip(sample.sources, sample.mappings))[first + 1:last - 1] if not (file and not m)]
+                assert between and all("python" in m for m in between), sample.frames
+        else:
+            inner = ours.where(lambda s: "spin" in names(interpreted(s)) or "middle" in names(interpreted(s)))
+            assert not inner.count and counted(profile) >= 0.9 * on_a_cpu(ours).count, ours.top()  # waits are counted by sums
+            if way == "same":
+                said = ours.where(lambda s: "[truncated: several interpreters in one thread]" in s.frames)
+                assert said.count >= 0.9 * ours.count, ours.top()
+        waiting = of_process(profile, program.pid).where(lambda s: s.labels["tid"] != spinners[minor] and interpreted(s))
+        assert waiting.count or (minor < 10 and way == "lent"), f"{profile.said}\n{profile.top()}"  # which has two states then, and neither is told
+        strange = waiting.where(lambda s: names(interpreted(s))[-1] != "wait" or not {"spin", "middle"}.isdisjoint(names(interpreted(s))))
+        assert strange.count <= 0.05 * waiting.count + 1, strange.top()

@@ -1,0 +1,71 @@
+"""profile.targets: who is sampled how often. Programs at several rates: the figures of all are those of the kernel's own account, and of who is
+never to be sampled there are none."""
+import json
+import math
+import os
+import shutil
+import subprocess
+
+import pprof
+from conftest import subject_path, wait_for
+
+HZ = {"often": 500, "seldom": 100, "never": 0, "later": 500}
+OTHERS_HZ = 19
+SECONDS = 5
+
+
+def run_together(folder, *names, seconds=SECONDS):
+    """{name: (process, CPU time in ns)} of busy programs that have ended."""
+    started, ended = {}, {}
+    for name in names:
+        shutil.copy(subject_path("deep"), folder / name)
+        started[name] = subprocess.Popen([folder / name, "20", str(seconds)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    for name, process in started.items():
+        _, process.returncode, usage = os.wait4(process.pid, 0)
+        assert process.returncode == 0
+        ended[name] = process.pid, (usage.ru_utime + usage.ru_stime) * 1e9
+    return ended
+
+
+def test_rates(agent, tmp_path):
+    (tmp_path / "sonde.yaml").write_text("profile:\n  rate: 19\n  targets: command=often:500, command=never:0,\n    user=nobody-has-this-name:1, command=seldom:100, command=later:500\n"
+                                         "budget:\n  cpu: 100%\n  memory: 1GiB\n")
+    started = agent("--config", tmp_path / "sonde.yaml")
+    assert "not on this machine now: user=nobody-has-this-name" in started.running.error
+    ended = run_together(tmp_path, "often", "seldom", "never")
+
+    def taken(name, what="samples"):
+        return int(started.metric(f"sonde_self_target_{what}_total", target=f"command={name}"))
+
+    def folded():
+        return [line.rpartition(" ") for line in started.text("/api/v1/profile?seconds=110&format=folded").splitlines()]
+    run_together(tmp_path, "later", seconds=2)  # when it is told of, all is that was before it
+    wait_for(lambda: taken("later") and any(stack.startswith("later;") for stack, _, _ in folded()), 60, "what came last")
+
+    for name in ("often", "seldom"):
+        pid, cpu_ns = ended[name]
+        told, samples = json.loads(started.text(f"/api/v1/profile?seconds=110&pid={pid}"))["sonde"], taken(name)
+        # Of who it was before it was a program of that name there may be some.
+        assert samples <= told["samples"] <= samples + 10, (name, told["samples"], samples)
+        assert abs(told["weight_ns"] - samples * 1e9 / HZ[name]) <= 10 * 1e9 / OTHERS_HZ + samples, (name, told, samples)
+        ticks, share = taken(name, "ticks"), HZ[name] / 500
+        assert abs(samples - ticks * share) <= 6 * math.sqrt(ticks * share * (1 - share)), (name, samples, ticks)
+        # The clock may lag where a hypervisor takes time away.
+        assert abs(told["weight_ns"] / cpu_ns - 1) <= 0.4 + 6 * math.sqrt((1 - share) / max(samples, 1)), (name, told["weight_ns"], cpu_ns)
+        # The same by every other way out.
+        (tmp_path / "of.pb.gz").write_bytes(started.get(f"/api/v1/profile?seconds=110&pid={pid}&format=pprof")[2])
+        read, period_ns = pprof.read(tmp_path / "of.pb.gz")
+        assert sum(sample.ns for sample in read) == told["weight_ns"] and sum(sample.count for sample in read) == told["samples"]
+        assert period_ns == told["period_ns"] == 1e9 / 500
+        lines = started.text(f"/api/v1/profile?seconds=110&pid={pid}&format=folded").splitlines()
+        assert abs(sum(int(line.rpartition(" ")[2]) for line in lines) * period_ns - told["weight_ns"]) <= len(lines) * period_ns
+        windows = json.loads(started.text(f"/api/v1/hotspots?seconds=110&pid={pid}"))["windows"]
+        assert sum(window["weight_ns"] for window in windows) == told["weight_ns"]
+    assert taken("never") == 0 < taken("never", "ticks")
+    assert not [stack for stack, _, _ in folded() if stack.startswith("never;")]
+
+    status = json.loads(started.text("/api/v1/status"))
+    assert [(target["target"], target["sample_hz"], target["found"]) for target in status["targets"]] == [
+        ("command=often", 500, True), ("command=never", 0, True), ("user=nobody-has-this-name", 1, False), ("command=seldom", 100, True),
+        ("command=later", 500, True), ("others", OTHERS_HZ, True)]
+    assert status["targets"][0]["samples"] == taken("often") and status["sample_hz"] == OTHERS_HZ
