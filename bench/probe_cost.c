@@ -29,6 +29,17 @@ __asm__(
     ".text\n.balign 64\n.globl single_nop\n.type single_nop, @function\nsingle_nop: nop\nret\n.size single_nop, . - single_nop\n");
 static void (*volatile single_nop_pointer)(uint64_t, uint64_t) = single_nop;
 
+#if defined(__x86_64__)
+/* The floor: the cheapest site that this kernel knows, a nop of five bytes, bare and in the executable. What a probe of ours costs
+ * above it is ours; the rest is the kernel's way from a site to a program. */
+void five_byte_nop(uint64_t, uint64_t);
+__asm__(".text\n.balign 64\n.globl five_byte_nop\n.type five_byte_nop, @function\n"
+        "five_byte_nop: .byte 0x0f, 0x1f, 0x44, 0x00, 0x00\nret\n.size five_byte_nop, . - five_byte_nop\n");
+static void (*volatile five_byte_nop_pointer)(uint64_t, uint64_t) = five_byte_nop;
+#else
+static void (*volatile five_byte_nop_pointer)(uint64_t, uint64_t); /* no such kind of site */
+#endif
+
 static struct sonde_probe *probe, *twelve;
 
 /* A function that times `what`, of which nothing is known to the compiler from one time to the next. Sixteen
@@ -55,6 +66,7 @@ TIMED(enabled_held, if (sonde_probe_enabled(held)) __asm__ volatile("nop"))
 TIMED(fire, sonde_probe_fire(probe, i, 7u))
 TIMED(fire_twelve, sonde_probe_fire(twelve, i, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11))
 TIMED(fire_single_nop, single_nop_pointer((uint64_t)i, 7))
+TIMED(fire_five_byte_nop, five_byte_nop_pointer((uint64_t)i, 7))
 TIMED(system_call, syscall(SYS_getppid))
 
 /* --- attaching, to a place in a mapped file --- */
@@ -115,10 +127,11 @@ static struct place place_of_probe(unsigned index)
     return place;
 }
 
-static struct place place_of_single_nop(void)
+/* Of a function of the executable. */
+static struct place place_of(void (*function)(uint64_t, uint64_t))
 {
     struct place place = {.path = "/proc/self/exe"};
-    uint64_t begin, end, offset, address = (uint64_t)(uintptr_t)single_nop;
+    uint64_t begin, end, offset, address = (uint64_t)(uintptr_t)function;
     char line[512];
     FILE *maps = fopen("/proc/self/maps", "r");
     must(maps != NULL, "/proc/self/maps");
@@ -144,6 +157,7 @@ enum row {
     FIRE_ATTACHED,
     TWELVE_ATTACHED,
     SINGLE_NOP_ATTACHED,
+    FIVE_BYTE_NOP_ATTACHED,
     ROWS
 };
 
@@ -182,7 +196,9 @@ static double median(double *values, int count)
 
 int main(int argc, char **argv)
 {
-    int rounds = argc > 1 ? atoi(argv[1]) : 9, rows = geteuid() == 0 ? ROWS : FIRE_ATTACHED;
+    int rounds = argc > 1 ? atoi(argv[1]) : 9;
+    int attached_rows = five_byte_nop_pointer ? ROWS : FIVE_BYTE_NOP_ATTACHED;
+    int rows = geteuid() == 0 ? attached_rows : FIRE_ATTACHED;
     struct sonde_provider *provider;
     must(rounds > 0 && rounds <= ROUNDS_MAX, "rounds");
     must(sonde_provider_new("bench", &provider) == 0 &&
@@ -194,7 +210,8 @@ int main(int argc, char **argv)
              sonde_provider_load(provider) == 0,
          "provider");
     const struct place two_place = place_of_probe(0), twelve_place = place_of_probe(1),
-                       nop_place = place_of_single_nop();
+                       nop_place = place_of(single_nop),
+                       five_place = place_of(five_byte_nop_pointer);
     static struct measured all[ROWS];
     all[NOTHING] = (struct measured){"the loop, with nothing in it", nothing, IDLE_CALLS, NULL, {0}};
     all[ENABLED] = (struct measured){"enabled, nobody attached", enabled, IDLE_CALLS, NULL, {0}};
@@ -212,6 +229,9 @@ int main(int argc, char **argv)
         (struct measured){"fire of 12 arguments, attached", fire_twelve, ATTACHED_CALLS, &twelve_place, {0}};
     all[SINGLE_NOP_ATTACHED] =
         (struct measured){"single nop, attached", fire_single_nop, ATTACHED_CALLS, &nop_place, {0}};
+    all[FIVE_BYTE_NOP_ATTACHED] =
+        (struct measured){"bare nop of 5 bytes, attached", fire_five_byte_nop, ATTACHED_CALLS,
+                          &five_place,                     {0}};
     for (int i = 0; i < rounds; i++)
         for (int j = 0; j < rows; j++)
             measure(&all[i % 2 ? rows - 1 - j : j], i);
@@ -220,7 +240,7 @@ int main(int argc, char **argv)
         ns[i] = median(all[i].ns, rounds);
         printf("%-32s %8.2f ns, the best %8.2f\n", all[i].name, ns[i], all[i].ns[0]); /* it has sorted them */
     }
-    if (rows == ROWS)
+    if (rows > SINGLE_NOP_ATTACHED)
         printf("%-32s %8.2f of the single nop's\n", "attached, of 2 arguments",
                ns[FIRE_ATTACHED] / ns[SINGLE_NOP_ATTACHED]);
     sonde_provider_free(provider);

@@ -5,18 +5,24 @@ that grows busier or warmer does not favour anybody, and each figure is the medi
 watched by all at once, nginx in slices."""
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 from statistics import median
 
+import libraries
 import measure
 import nginx
+import packages
 import stacks
 import trace_summary
+import waits
+import wire
 from measure import Observer, median_cost, quiet, running, which
 
 TOP = Path(__file__).resolve().parent.parent
@@ -38,6 +44,20 @@ else: print("ready", flush=True)
 while True:
     ends = time.process_time() + 0.001
     while time.process_time() < ends: pass
+    time.sleep(0.2)
+"""
+# The same, each with a library of its own in which it works, deep in its functions.
+MAPPERS = """
+import ctypes, os, random, sys, time
+for i in range(199):
+    if os.fork() == 0: break
+else: i = 199
+library = ctypes.CDLL(f"{sys.argv[1]}/library{i}.so")
+functions = [library[f"f{n}"] for n in random.sample(range(int(sys.argv[2])), 200)]
+if i == 199: time.sleep(2); print("ready", flush=True)
+while True:
+    ends = time.process_time() + 0.001
+    while time.process_time() < ends: random.choice(functions)(40)
     time.sleep(0.2)
 """
 WORKSHOP = f"""
@@ -116,12 +136,20 @@ class Bench:
         with Observer([which("bpftrace"), "-e", program]) as observer:
             return observer.wait()
 
-    def up(self):
+    def py_spy(self, command, pid, seconds):
+        path = self.folder / "py-spy.raw"
+        with Observer([command, "record", "-r", HZ, "-d", seconds, "-p", pid, "-f", "raw", "-o", path], path) as observer:
+            cost = observer.wait()
+        complain("py-spy", cost)
+        cost.samples, cost.whole = stacks.of_raw(path.read_text())
+        return cost
+
+    def up(self, *options):
         """A started `sonde up`, and its port."""
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
-        return Observer(measure.with_own_lock([self.sonde, "up", "--listen", f"127.0.0.1:{port}"], self.lock)), port
+        return Observer(measure.with_own_lock([self.sonde, "up", "--listen", f"127.0.0.1:{port}", *options], self.lock)), port
 
     # --- rows ------------------------------------------------------------------------------------------------------------------
 
@@ -157,6 +185,117 @@ class Bench:
             self.row("  ... whole (reach the thread's entry)", *(f"{cost.whole:.1%}" for cost in (sonde, graph, dwarf)), target=">= 99 %", met=sonde.whole >= 0.99)
             self.row("  ... whole and named in every frame" + ("" if has_symbols else " (most files have no symbols)"),
                      *(f"{cost.good:.1%}" for cost in (sonde, graph, dwarf)), target=">= 99 %" if has_symbols else "", met=sonde.good >= 0.99)
+
+    def python(self):
+        """The whole cost of profiling one busy Python at 99 Hz for 20 s (twice --seconds), beside py-spy."""
+        seconds = 2 * self.seconds
+        command = packages.environment("py-spy", packages.PY_SPY, ["/usr/bin/python3", sys.executable]) / "py-spy"
+        with running("python3", "-c", PYTHON_LOAD, ready="ready") as load:
+            scope = ("-p", str(load.pid))
+
+            def ours():
+                cost = self.record(scope=scope, seconds=seconds)
+                cost.samples, cost.whole = stacks.of_python(self.folder / "sonde.pb.gz", load.pid)
+                return cost
+            found = self.in_turn({"sonde": ours, "py-spy": lambda: self.py_spy(command, load.pid, seconds), "graph": lambda: self.perf(GRAPH, scope=scope, seconds=seconds)})
+        sonde, py_spy, graph = (median_cost(costs) for costs in found.values())
+        most_s = 0.1 * seconds / 20
+        self.row(f"CPU s of {seconds}, one busy Python at {HZ} Hz", f"{sonde.cpu_s:.2f} + {sonde.bpf_s:.2f} BPF", f"{py_spy.cpu_s:.2f} py-spy",
+                 f"{graph.cpu_s - graph.script_s:.2f} + {graph.script_s:.2f} script perf -g", ratio=sonde.total_s / py_spy.cpu_s, target=f"<= {most_s:.2f} s", met=sonde.total_s <= most_s)
+        self.row("  ... resident + BPF, MiB", memory(sonde), f"{memory(py_spy)} py-spy", f"{memory(graph)} perf -g", ratio=(sonde.resident + sonde.bpf_bytes) / max(py_spy.resident, 1))
+        self.row("  ... samples", f"{sonde.samples:.0f}", f"{py_spy.samples:.0f} py-spy", f"{graph.samples:.0f} perf -g", ratio=sonde.samples / max(py_spy.samples, 1))
+        self.row("  ... whole in Python (reach the module)", f"{sonde.whole:.1%}", f"{py_spy.whole:.1%} py-spy", "none perf -g", target=">= 99 %", met=sonde.whole >= 0.99)
+
+    def python_processes(self):
+        """`sonde up`, settled, with 200 Python processes that wake and sleep, each in a library of its own, of 1 GiB between them; with CPU as
+        much as it wants, with memory as by default."""
+        files = libraries.make(self.folder, 200, 1 << 30)
+        mib = sum(path.stat().st_size for path in files) >> 20
+        with running("python3", "-c", MAPPERS, self.folder, libraries.FUNCTIONS, ready="ready"):
+            for hz in (19, HZ):
+                found = self.in_turn({"sonde": lambda: self.settled("-F", hz, "--set", "budget.cpu=100%", after_s=15), "perf": lambda: self.perf(GRAPH, hz)})
+                sonde, perf = median_cost([cost for cost, _ in found["sonde"]]), median_cost(found["perf"])
+                share, total = sonde.cpu_s / self.seconds, sonde.resident + sonde.bpf_bytes
+                most = 0.01 * os.cpu_count()
+                self.row(f"% of one CPU, up, 200 Python processes, {mib} MiB of libraries, {hz} Hz", f"{share:.2%}", f"{perf.cpu_s / self.seconds:.2%} with script",
+                         target=f"<= {most:.0%}, its budget", met=share <= most, ratio=sonde.cpu_s / max(perf.cpu_s, 1e-3))
+                self.row("  ... resident + BPF, MiB", f"{memory(sonde)} = {total / 2**20:.1f}", memory(perf), target="<= 64", met=total <= 64 << 20, ratio=total / max(perf.resident, 1))
+                self.row("  ... detail that its budget allowed", ", ".join(sorted({detail for _, detail in found["sonde"]})))
+
+    def off_cpu(self):
+        """`sonde record --off-cpu` beside bpftrace's offcputime (waits.py), over threads that switch a hundred thousand times a second."""
+        watched = self.seconds + 4  # from before the threads are watched until after
+        path, text = self.folder / "waits.pb.gz", self.folder / "bpftrace.txt"
+        with running(measure.compile_program("switches.c", self.folder, "-pthread"), ready="ready") as load:
+            def alone():
+                """Switches a second, of all and of those that leave a CPU no time; {threads: seconds of waiting a second}."""
+                before = waits.account(load.pid)
+                time.sleep(self.seconds)
+                after = waits.account(load.pid)
+                rates = {name: (kind.switches - before[name].switches) / self.seconds for name, kind in after.items()}
+                return rates, {name: kind.waited_s(before[name], self.seconds) / self.seconds for name, kind in after.items()}
+
+            def beside(command, seen):
+                with Observer(command) as observer:
+                    time.sleep(2.5)
+                    rates, waited = alone()
+                    cost = observer.wait()
+                complain(Path(command[0]).name, cost)
+                return cost, rates, {name: s / watched / waited[name] for name, s in seen().items()}
+
+            def ours(*options):
+                return beside([self.sonde, "record", "--off-cpu", *options, "-p", load.pid, "-d", watched, "-o", path], lambda: waits.seen_by_us(path))
+
+            found = self.in_turn({
+                "alone": lambda: (None, *alone()),
+                "sonde": ours,
+                "chance": lambda: ours("--sample-waits", "1ms"),
+                "trace": lambda: beside([which("bpftrace"), "-o", text, "-e", waits.program(load.pid, watched)], lambda: waits.seen_by_bpftrace(text.read_text())),
+            })
+        kinds = (waits.SLEEPING, waits.HANDING)
+        rates, seen = ({name: {kind: median(run[i][kind] for run in runs) for kind in kinds} for name, runs in found.items()} for i in (1, 2))
+        cost = {name: median_cost([run[0] for run in runs]) for name, runs in found.items() if name != "alone"}
+        lost = {name: 1 - rates[name][waits.HANDING] / rates["alone"][waits.HANDING] for name in cost}
+        switch_us = {name: cost[name].total_s / watched / sum(rates[name].values()) * 1e6 for name in cost}
+
+        def compare(what, figures, form, **target):
+            self.row(what, form(figures["sonde"]), f"{form(figures['trace'])} bpftrace", f"{form(figures['chance'])} --sample-waits 1ms", **target)
+        thousands = sum(rates["alone"].values()) / 1000
+        compare(f"CPU s of {watched}, off-CPU, {thousands:.0f} thousand switches a second", cost, lambda c: f"{c.cpu_s:.2f} + {c.bpf_s:.2f} BPF")
+        compare("  ... us of CPU a switch, BPF included", switch_us, "{:.2f}".format, ratio=switch_us["sonde"] / switch_us["trace"], target="<= bpftrace's",
+                met=switch_us["sonde"] <= switch_us["trace"])
+        compare("  ... switches lost to it, of threads that leave a CPU no time", lost, "{:.1%}".format, ratio=lost["sonde"] / max(lost["trace"], 1e-3), target="<= bpftrace's",
+                met=lost["sonde"] <= lost["trace"])
+        compare("  ... resident + BPF, MiB", cost, memory, ratio=(cost["sonde"].resident + cost["sonde"].bpf_bytes) / (cost["trace"].resident + cost["trace"].bpf_bytes))
+        for threads in kinds:
+            share = {name: seen[name][threads] for name in cost}
+            compare(f"  ... of the waiting by the kernel's accounts seen, threads that are {threads}", share, "{:.1%}".format, ratio=share["sonde"] / share["trace"],
+                    target="98 to 102 %", met=0.98 <= share["sonde"] <= 1.02)
+
+    def wire_sizes(self):
+        """Bytes on the wire of what `sonde up` samples at 99 Hz of programs in turn, beside OpenTelemetry's eBPF profiler's own reporter, given
+        the same samples (tests/opentelemetry/profiler-wire)."""
+        subprocess.run([TOP / "tests/opentelemetry/build", "profiler-wire"], check=True, stdout=subprocess.DEVNULL)
+
+        def agent(url):
+            return self.up("-F", HZ, f"--set=otlp.profiles_endpoint={url}")[0]
+
+        for name, command, *_ in self.loads():
+            with running(*command, ready="ready"):
+                cost, packets = wire.record(agent, 6 * self.seconds)
+            complain("sonde up", cost)
+            named, nameless, often, default, bare = (wire.measured(self.folder, packets, *options) for options in (
+                ("-names",), (), ("-names", "-window", "5s"), ("-window", "5s"), ("-bare",)))
+            ours = wire.of_ours(packets, named.samples)
+
+            def compare(about, what, left, right, *others, **target):
+                ratio = getattr(left, what) / getattr(right, what)
+                self.row(about, left.told(what), f"{right.told(what)} ebpf-profiler", *others, ratio=ratio, **target, met=not target or ratio <= 0.5)
+            compare(f"MB by gzip for a million samples, {name} ({ours.samples} of the node)", "gzip", ours, named,
+                    f"{often.told('gzip')} ... in windows of its 5 s", target="<= 0.5")
+            compare("  ... not compressed", "plain", ours, named, f"{often.told('plain')} ... in windows of its 5 s", target="<= 0.5")
+            compare("  ... by gzip, both without names of native functions, which the peer leaves to others", "gzip", bare, nameless)
+            compare("  ... by gzip, as each does by itself: we in windows of 30 s, with names; the peer in 5 s, without", "gzip", ours, default)
 
     def short_lived(self):
         """650 processes of 10 ms each: the samples of them that each observer saw of the same storm."""
@@ -222,20 +361,23 @@ class Bench:
             self.row(f"us a sample, {frames} frames", f"{us['sonde']:.1f} ({bpf_us['sonde']:.1f} BPF)", f"{us['graph']:.1f}", f"{us['dwarf']:.1f}",
                      ratio=us["sonde"] / max(us["graph"], 1e-9))
 
+    def settled(self, *options, after_s=5):
+        """What `sonde up` costs after it has settled, for which it has so long: its CPU of so many seconds, its memory until then, the detail at which its budget let it work."""
+        observer, port = self.up(*options)
+        with observer:
+            observer.until(lambda: measure.get(port, "/healthz"), 20)
+            time.sleep(after_s)
+            before = observer.used_s()
+            time.sleep(self.seconds)
+            used, metrics = observer.used_s() - before, measure.get(port, "/metrics") or ""
+            cost = observer.stop()
+            complain("sonde up", cost)
+        cost.cpu_s, cost.bpf_s = used, 0
+        return cost, next(iter(re.findall(r'detail="(\w+)"\} 1$', metrics, re.M)), "?")
+
     def idle(self):
         """`sonde up` as it is by default (19 Hz, requests on) on a machine that does nothing else, after it has settled."""
-        def ours():
-            observer, port = self.up()
-            with observer:
-                observer.until(lambda: measure.get(port, "/healthz"), 20)
-                time.sleep(5)
-                before = observer.used_s()
-                time.sleep(self.seconds)
-                used = observer.used_s() - before
-                complain("sonde up", observer.stop())
-            return used
-
-        found = self.in_turn({"sonde": ours, "perf": lambda: self.perf(GRAPH, 19).cpu_s})
+        found = self.in_turn({"sonde": lambda: self.settled()[0].cpu_s, "perf": lambda: self.perf(GRAPH, 19).cpu_s})
         sonde, perf = (median(used) for used in found.values())
         self.row("% of one CPU when idle (perf -g at 19 Hz)", f"{sonde / self.seconds:.2%}", f"{perf / self.seconds:.2%}", target="<= 0.3 %", met=sonde / self.seconds <= 0.003, ratio=sonde / max(perf, 1e-3))
 
@@ -281,6 +423,25 @@ class Bench:
         for what in ("fire of 2 arguments, attached", "fire of 12 arguments, attached"):
             self.row(f"ns: {what}", f"{ns[what]:.0f}", f"{attached:.0f} single nop", f"{ns['getppid, for comparison']:.0f} getppid",
                      target="<= 0.5 of the single nop", met=ns[what] <= attached / 2, ratio=ns[what] / attached)
+        if floor := ns.get("bare nop of 5 bytes, attached"):
+            two = ns["fire of 2 arguments, attached"]
+            self.row("  ... the kernel's floor: its cheapest site, bare and in the executable", f"{two:.0f} (fire of 2)", f"{floor:.0f} nop of 5 bytes", ratio=two / floor)
+            self.row("  ... that floor beside the single nop", f"{floor:.0f}", f"{attached:.0f} single nop", ratio=floor / attached)
+
+    def python_probes(self):
+        """Probes of `import sonde` while nobody is attached, beside a nop by way of ctypes (python_probe_cost.py)."""
+        subprocess.run([TOP / "tools/make-wheel", self.folder / "wheel"], check=True, capture_output=True, timeout=300)
+        wheel, = (self.folder / "wheel").glob("*.whl")
+        shutil.unpack_archive(wheel, self.folder / "package", "zip")
+        done = subprocess.run(["/usr/bin/python3", TOP / "bench/python_probe_cost.py"], env={"PYTHONPATH": str(self.folder / "package"), "PATH": "/usr/bin:/bin"},
+                              capture_output=True, text=True, check=True, timeout=300)
+        found = {what: float(ns) for what, ns in re.findall(r"^(.*?) {2,}([\d.]+)$", done.stdout, re.M)}
+        peer = next(ns for what, ns in found.items() if what.startswith("peer"))
+        for what, ns in found.items():
+            if what.startswith("fire"):
+                self.row(f"ns: Python, {what}", ns, f"{peer} ctypes", ratio=ns / peer, target="<= 60", met=ns <= 60)
+            elif not what.startswith("peer"):
+                self.row(f"ns: Python, {what}", ns)
 
     def traces(self):
         """What libsonde's request traces cost the thread that serves a request (trace_cost.c)."""
@@ -296,7 +457,8 @@ class Bench:
         self.row("MB of trace JSON a second of CPU", f"{rate / 1e6:.0f}", f"{peer_rate / 1e6:.0f} Python", target=">= 500", met=rate >= 500e6, ratio=rate / peer_rate)
         self.row("  ... MiB of memory for 300 MB (Python: 60 MB)", f"{used:.0f}", f"{peer_used:.0f} Python", ratio=used / peer_used)
 
-    ROWS = {"probes": probes, "traces": traces, "summary": summary, "costs": costs, "short-lived": short_lived, "start": start, "depth": depth, "idle": idle, "memory": memory, "nginx": nginx}
+    ROWS = {"probes": probes, "python-probes": python_probes, "traces": traces, "summary": summary, "costs": costs, "short-lived": short_lived, "start": start, "depth": depth, "idle": idle, "memory": memory,
+            "python": python, "python-processes": python_processes, "off-cpu": off_cpu, "wire": wire_sizes, "nginx": nginx}
 
 
 def perf_record(path, hz, scope, graph):

@@ -5,11 +5,8 @@ programs have no name for it."""
 import functools
 import re
 import struct
-import sys
-from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
-import pprof  # noqa: E402
+import pprof
 
 # Where threads begin: the C library's and the loader's entries, clone's other side, Go's, and the kernel's own threads.
 ENTRIES = re.compile(r"(_start|_dl_start|_dl_start_user|(__)?clone3?|__clone_internal|start_thread|thread_start|runtime\.(goexit|mstart|rt0_go|mcall)(\.\w+)?|_rt0_\w+|"
@@ -53,6 +50,26 @@ def of_pprof(path, keep=lambda labels: True):
     samples, _ = pprof.read(path)
     return [([("[k]" * (file.startswith("[") and file != "[vdso]") + name, file, address) for name, file, address in zip(s.frames, s.mappings, s.addresses)], s.count)
             for s in samples if keep(s.labels)]
+
+
+def of_python(path, pid):
+    """(samples of a process, share of them whose Python frames begin in a module) of a pprof file."""
+    total = whole = 0
+    for sample in pprof.read(path)[0]:
+        if sample.labels.get("pid") == pid:
+            frames = [name for name, mapping, (file, _) in zip(sample.frames, sample.mappings, sample.sources) if file and not mapping]
+            total += sample.count
+            whole += sample.count * (frames[:1] == ["<module>"])
+    return total, whole / max(total, 1)
+
+
+def of_raw(text):
+    """The same of py-spy's raw format: lines of frames, root first, and a count."""
+    total = whole = 0
+    for stack, count in (line.rsplit(" ", 1) for line in text.splitlines()):
+        total += int(count)
+        whole += int(count) * stack.startswith("<module>")
+    return total, whole / max(total, 1)
 
 
 def of_perf_script(text, keep=lambda comm, pid: True):
