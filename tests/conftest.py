@@ -179,15 +179,20 @@ def wait_for(condition, timeout_s=30, what="the condition", seen=None):
         time.sleep(0.02)
 
 
+def descriptors(pid):
+    """Path of each under /proc and what it is of; without those closed while they are looked at."""
+    found = {}
+    for entry in sorted(os.listdir(f"/proc/{pid}/fd"), key=int):
+        try:
+            found[f"/proc/{pid}/fd/{entry}"] = os.readlink(f"/proc/{pid}/fd/{entry}")
+        except FileNotFoundError:
+            pass
+    return found
+
+
 def is_recording(pid):
     """Whether all events of a `sonde record` are open: of samples and of lives, one a CPU each."""
-    found = 0
-    for entry in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            found += "perf_event" in os.readlink(entry)
-        except OSError:
-            pass
-    return found >= 2 * os.cpu_count()
+    return sum("perf_event" in kind for kind in descriptors(pid).values()) >= 2 * os.cpu_count()
 
 
 def cpu_seconds(pid):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pypi
 import pytest
-from conftest import free_port, need_command, wait_for
+from conftest import descriptors, free_port, need_command, wait_for
 from test_python import PYTHONS, package  # noqa: F401  (a fixture)
 
 HERE = Path(__file__).resolve().parent
@@ -236,7 +236,7 @@ def test_without_workers(serve, run, tmp_path, tracefs):
 
 
 def has_probes(pid):
-    return any(os.readlink(entry.path).startswith("/memfd:mlserver ") for entry in os.scandir(f"/proc/{pid}/fd"))
+    return any(kind.startswith("/memfd:mlserver ") for kind in descriptors(pid).values())
 
 
 def test_off_by_default(serve):

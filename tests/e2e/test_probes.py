@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, Subject, need_command, need_root, skip, wait_for
+from conftest import BUILD, Subject, descriptors, need_command, need_root, skip, wait_for
 
 TOP = Path(__file__).resolve().parents[2]
 EVERY_ARGUMENT = [-8, 8, -16, 16, -32, 32, -64, 2**64 - 1, 0x1234, None, 0x4004000000000000, -12]
@@ -16,11 +16,7 @@ EVERY_ARGUMENT = [-8, 8, -16, 16, -32, 32, -64, 2**64 - 1, 0x1234, None, 0x40040
 
 def objects(pid):
     """The descriptors of a process that are objects of its providers, as paths."""
-    found = []
-    for entry in sorted(os.listdir(f"/proc/{pid}/fd"), key=int):
-        if os.readlink(f"/proc/{pid}/fd/{entry}") == "/memfd:subject (deleted)":
-            found.append(f"/proc/{pid}/fd/{entry}")
-    return found
+    return [path for path, kind in descriptors(pid).items() if kind == "/memfd:subject (deleted)"]
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import python_3_14
-from conftest import BUILD, Subject, need_command, sanitizers, wait_for
+from conftest import BUILD, Subject, descriptors, need_command, sanitizers, wait_for
 
 TOP = Path(__file__).resolve().parents[2]
 PYTHONS = sorted({path for name in ("python3.9", "python3.10", "python3.11", "python3.12", "python3.13", "python3.14")
@@ -316,8 +316,8 @@ END { clear(@n); }
 
 def test_workers(program, tracefs):
     """Forked workers are heard by who attaches to the file of their parent, with ids of their own."""
-    number = next(entry for entry in os.listdir(f"/proc/{program.pid}/fd") if os.readlink(f"/proc/{program.pid}/fd/{entry}").startswith("/memfd:py "))
-    lines = bpftrace(f'usdt:/proc/{program.pid}/fd/{number}:py:work_begin {{ printf("of %d %d\\n", pid, arg0 >> 32); @n++; if (@n == 100) {{ exit(); }} }}')
+    file = next(path for path, kind in descriptors(program.pid).items() if kind.startswith("/memfd:py "))
+    lines = bpftrace(f'usdt:{file}:py:work_begin {{ printf("of %d %d\\n", pid, arg0 >> 32); @n++; if (@n == 100) {{ exit(); }} }}')
     seen = {(int(a), int(b)) for a, b in re.findall(r"^of (\d+) (\d+)$", "\n".join(lines), re.M)}
     assert len(seen) > 2 and all(process == upper for process, upper in seen)
 

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, TOP, need_command, sanitizers, skip, wait_for
+from conftest import BUILD, TOP, descriptors, need_command, sanitizers, skip, wait_for
 from otlp_receiver import attributes
 from test_traces import CONFIG, TRACED
 from test_traces_otel import NEEDED, PARENT, TracedServer, official, receiver, serve  # noqa: F401 (fixtures)
@@ -188,7 +188,7 @@ def test_a_fork_in_the_middle_of_a_request(run, root, tracefs, tmp_path):
                     f"-Wl,-rpath,{BUILD}/lib", *(f"-fsanitize={kind}" for kind in sanitizers())], check=True, timeout=60)
     running = run(tmp_path / "forks", f"triton,file={tmp_path}/t.json")
     wait_for(lambda: "waiting" in running.out, what="the program", seen=running.error)
-    place, = (entry for entry in Path(f"/proc/{running.pid}/fd").iterdir() if "memfd:sonde_trace" in str(entry.readlink()))
+    place, = (path for path, kind in descriptors(running.pid).items() if "memfd:sonde_trace" in kind)
     said = [f'usdt:{place}:sonde_trace:{name} {{ printf("{name} %llu %d %lld\\n", nsecs, pid, arg3); }}' for name in PROBES]
     listener = run(need_command("bpftrace"), "-B", "none", "-e", "\n".join(
         ['interval:ms:50 { printf("first\\n"); }', *said, 'interval:ms:50 { printf("last\\n"); }']), name="bpftrace")
