@@ -190,6 +190,8 @@ static __always_inline void sample_task(void *ctx, const struct user_registers *
 
     if (with_kernel)
         sample_kernel(ctx, scratch);
+    if (with_kernel && at)
+        sample_retpoline_caller(at, scratch);
     scratch->walk.pid = id >> 32;
     scratch->walk.base = s->kernel_frames;
     sample_set_walk(scratch, sample_user(at, scratch, stat, task));

@@ -9,6 +9,7 @@
 #include "resolve/interpreted.h"
 #include "resolve/interpreters.h"
 #include "resolve/jit.h"
+#include "resolve/kernel_stack.h"
 #include "resolve/line_objects.h"
 #include "resolve/sample_labels.h"
 #include "resolve/unwind.h"
@@ -20,8 +21,6 @@
 
 /* All frames of a record, marks that something is missing. */
 #define FRAMES_MAX (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES + PYTHON_MAX_ENTRIES + 3)
-/* Above the scheduler's, of a stack that was taken in one of its tracepoints. */
-#define PROBE_FRAMES_MAX 12
 
 /* Copies of one sample's function names: those of `symbols` hold only until it is asked again. */
 #define TEXT_CHUNK_BYTES 16384
@@ -208,40 +207,21 @@ static void add_truncated(struct sample *s, struct frame *frames, const char *re
                                               .build_id = ""};
 }
 
-/* A stack that was taken at a tracepoint begins with what led from there to its taking. Another program may lie below it, which an
- * interrupt came upon. */
-static size_t count_probe_frames(const struct frame *frames, size_t count)
-{
-    static const char *const starts[] = {"__traceiter_", "__bpf_trace_", "bpf_trace_run", "bpf_trampoline"};
-    size_t n = 0;
-    bool is_called = false; /* by the tracepoint: a program's own frames may have others between them */
-    for (size_t i = 0; i < count && i < PROBE_FRAMES_MAX; i++) {
-        bool is_probe = frames[i].kind == FRAME_BPF;
-        for (size_t j = 0; j < array_size(starts) && !is_probe; j++)
-            is_called |= is_probe = strncmp(frames[i].function, starts[j], strlen(starts[j])) == 0;
-        if (is_called && !is_probe)
-            break;
-        if (is_probe)
-            n = i + 1;
-    }
-    return n;
-}
-
-static void add_kernel(struct sample_resolver *r, const struct cpu_sample *record, struct losses *losses,
-                       struct sample *s)
+/* False: it is not whole. */
+static bool add_kernel(struct sample_resolver *r, const struct cpu_sample *record, struct sample *s)
 {
     const uint64_t *addresses = (const uint64_t *)record->data;
     size_t n = sample_resolve_kernel(r, addresses, record->kernel_frames, r->frames, CPU_MAX_KERNEL_FRAMES);
     if (record->h.kind == WIRE_OFF_CPU_STACK || record->h.kind == WIRE_OFF_CPU_WAKER) {
-        size_t probe = count_probe_frames(r->frames, n);
+        size_t probe = kernel_stack_probe_frames(r->frames, n);
         n -= probe;
         memmove(r->frames, r->frames + probe, n * sizeof(*r->frames));
     }
     s->frame_count = n;
-    if (record->flags & CPU_SAMPLE_KERNEL_TRUNCATED) {
-        add_truncated(s, r->frames, "kernel stack too deep");
-        losses->count[LOSS_TRUNCATED]++;
-    }
+    const char *cut = record->flags & CPU_SAMPLE_KERNEL_TRUNCATED ? "kernel stack too deep" : kernel_stack_cut(r->frames, n);
+    if (cut)
+        add_truncated(s, r->frames, cut);
+    return !cut;
 }
 
 /* The mappings are read again when an address lies outside of all: by then nothing that was mapped unseen is
@@ -451,14 +431,17 @@ static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *
     losses->count[LOSS_INTERPRETED] += !whole;
 }
 
-static void add_user(struct sample_resolver *r, const struct cpu_sample *record,
+/* False: its stack is cut, and counted. */
+static bool add_user(struct sample_resolver *r, const struct cpu_sample *record,
                      const struct process *process, struct losses *losses, struct sample *s)
 {
     unsigned end;
     size_t count = walk_user(r, record, process, &end);
     if (process)
         look_again_for_mappings(r, process, count);
-    add_user_frames(r, record, process, count, count_end(end, losses), losses, s);
+    const char *reason = count_end(end, losses);
+    add_user_frames(r, record, process, count, reason, losses, s);
+    return !reason;
 }
 
 static bool is_sound(const struct cpu_sample *record)
@@ -522,9 +505,9 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
     if (!process && !is_interrupt)
         losses->count[LOSS_NO_PROCESS]++;
 
-    add_kernel(r, record, losses, &s);
-    if (!process || !is_executing(record, process, &s))
-        add_user(r, record, process, losses, &s);
+    const bool kernel_is_whole = add_kernel(r, record, &s);
+    const bool user_is_whole = (process && is_executing(record, process, &s)) || add_user(r, record, process, losses, &s);
+    losses->count[LOSS_TRUNCATED] += !kernel_is_whole && user_is_whole; /* once a sample */
     /* Last: the walk may have read the process anew, and its texts with it. */
     s.resource = process ? processes_resource(r->processes, process) : unknown_resource(r, record->h.pid);
     size_t unnamed = 0;

@@ -15,8 +15,10 @@ import pytest
 import pprof
 from conftest import TOP, Profile, cpu_seconds, go_pprof, is_recording, need_command, skip, stack_matches, subject_path, wait_for
 from real_servers import stolen_ns
+from test_short_lived import BEGINNINGS
 
 HZ = 199
+CUT_BY_KERNEL = "[truncated: no kernel unwinding rules]"
 # Programs by what makes their stacks hard, with the share of all samples (their start and end included) that must be exact.
 KNOWN_STACKS = [
     ("deep 10", 0.97),
@@ -210,6 +212,21 @@ def test_kernel_frames(record):
     assert kernel.where(lambda s: s.mappings[-1] == "[kernel.kallsyms]" or s.mappings[-1].startswith("[")).count == kernel.count
     rooted = kernel.where(lambda s: s.frames[0].startswith("dd+0x") and s.frames[1].startswith("__libc_start"))  # dd is stripped
     assert rooted.count >= 0.97 * kernel.count, kernel.top()
+
+
+def test_kernel_stack_at_a_retpoline(record):
+    """Where the kernel has no rules to go on with, there is a mark and who called, and nothing is taken for whole."""
+    profile = record("-F", 4999, "--", "dd", "if=/dev/zero", "of=/dev/null", "bs=64", "count=8000000", "status=none")
+    in_read = profile.where(lambda s: "read" in s.frames and any(mapping.startswith("[kernel") for mapping in s.mappings))
+    assert in_read.count > 100, profile.top()
+    cut = in_read.where(lambda s: CUT_BY_KERNEL in s.frames)
+    silent = in_read.where(lambda s: CUT_BY_KERNEL not in s.frames and not BEGINNINGS.match(next(f for f, m in zip(s.frames, s.mappings) if m.startswith("[kernel"))))
+    assert silent.count == 0, silent.top()
+    if cut.count == 0:
+        skip("this kernel's indirect calls are no retpolines")
+    called = cut.where(lambda s: stack_matches(s.frames, f"read;{CUT_BY_KERNEL};vfs_read"))
+    assert called.count >= 0.9 * cut.count, cut.top()
+    assert cut.count <= 0.2 * in_read.count, cut.top()
 
 
 def test_lines_of_a_bpf_program(sonde, run, tmp_path, root):
