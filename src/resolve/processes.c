@@ -348,6 +348,14 @@ static void apply_comm(struct processes *p, const struct process_comm *comm)
         copy_command(e->command, comm->comm);
 }
 
+/* /proc tells more of a kernel thread: what a worker works for. */
+void processes_see_command(const struct process *process, const char comm[16])
+{
+    struct process_entry *e = process_entry_of(process);
+    if (!e->is_kernel_thread)
+        copy_command(e->command, comm);
+}
+
 /* As the process sees it, into `path` of PATH_MAX. */
 static bool read_path(const struct process_mmap *m, char *path)
 {

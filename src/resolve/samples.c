@@ -504,6 +504,8 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
     const struct process *process = is_interrupt ? NULL : processes_find(r->processes, record->h.pid, record->cgroup_id);
     if (!process && !is_interrupt)
         losses->count[LOSS_NO_PROCESS]++;
+    if (process && record->h.kind == WIRE_CPU_SAMPLE && record->h.tid == record->h.pid) /* stacks of waits are kept, and may be old */
+        processes_see_command(process, record->comm);
 
     const bool kernel_is_whole = add_kernel(r, record, &s);
     const bool user_is_whole = (process && is_executing(record, process, &s)) || add_user(r, record, process, losses, &s);

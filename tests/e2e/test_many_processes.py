@@ -75,9 +75,11 @@ class Crowd:
         return sample.labels["process"] in names and spelt == wanted[:len(spelt)] and sample.labels.get("process.executable.path") == self.path
 
 
-def check_samples(crowd, profile, unknown_count):
-    """Those of the crowd; everything else in the profile is none of it. Where it was lost that a process began, a sample at its end has only the thread's
-    name: as many as are counted."""
+def check_samples(crowd, profile, losses):
+    """Those of the crowd; everything else in the profile is none of it. Of processes that could not be identified there is only the thread's name, and as many as
+    are counted. Where it is counted that events of lives were lost, that one began, or began another program, may be among them, and nobody knows whose:
+    there are more of those samples and of stacks that say that they are cut, and what they do tell is right."""
+    is_lossy = bool(losses.get("sideband"))
     own = crowd.of(profile)
     odd = own.where(lambda s: not crowd.is_right(s))
     # In the middle of exec the new file is told a moment later, which may be the next turn's: as often as chance has it.
@@ -85,13 +87,13 @@ def check_samples(crowd, profile, unknown_count):
     assert in_exec.count <= 0.01 * own.count + 2, in_exec.top()
     others = odd.where(lambda s: not any("exec" in frame for frame in s.frames))
     unknown = others.where(lambda s: "process.executable.path" not in s.labels and s.labels["process"] == s.labels["thread"])
-    assert unknown.count <= unknown_count, unknown.top()
-    assert others.count - unknown.count <= 2, others.top()
+    assert unknown.count <= losses.get("no_process", 0) + is_lossy * 0.005 * own.count, (unknown.top(), losses)
+    assert others.count - unknown.count <= 2, (others.top(), losses)
     strays = profile.where(lambda s: "crowd_work" in s.frames and s.labels.get("pid") not in crowd.pids)
     assert strays.count == 0, strays.top()
     silent = own.where(lambda s: not BEGINNINGS.match(s.frames[0]) and not s.frames[0].startswith("[truncated"))
     assert silent.count == 0, silent.top()
-    assert own.cut.count <= 0.02 * own.count + 2, own.cut.top()
+    assert own.cut.count <= (0.1 if is_lossy else 0.02) * own.count + 2, (own.cut.top(), losses)
     return own
 
 
@@ -99,7 +101,7 @@ def check_record(path, said, profile):
     crowd = Crowd(path, said)
     assert crowd.ended_well == len(crowd.pids), said[-500:]
     losses = {reason: int(count) for count, reason in re.findall(r"(\d+) (\w+)(?=;|$)", profile.said, re.M)}
-    own = check_samples(crowd, profile, losses.get("no_process", 0))
+    own = check_samples(crowd, profile, losses)
     counted, interpreted = sum(losses.get(reason, 0) for reason in MARKS_COUNTED), losses.get("interpreted", 0)
     assert counted <= profile.cut.count <= counted + interpreted, (profile.cut.count, profile.said)
     return crowd, own, losses
@@ -175,7 +177,8 @@ def test_beside_the_agent(agent, run, tmp_path):
     # Not those that were never sampled and whose start a busy machine did not tell.
     known = wait_for(lambda: (now := watch.look()["sonde_self_processes"]) > 0.5 * len(seen.pids) and now, 30, "half of them to be known")
     (tmp_path / "agent.pb.gz").write_bytes(started.get("/api/v1/profile?seconds=120&format=pprof", timeout_s=60)[2])
-    own = check_samples(seen, Profile(*pprof.read(tmp_path / "agent.pb.gz")), started.metric("sonde_self_losses_total", reason="no_process"))
+    losses = {reason: started.metric("sonde_self_losses_total", reason=reason) for reason in ("no_process", "sideband")}
+    own = check_samples(seen, Profile(*pprof.read(tmp_path / "agent.pb.gz")), losses)
     assert crowd.stop(timeout_s=120) == 0, crowd.error
     after = Crowd(path, crowd.out)
     watch.wait_until_given_back(len(seen.pids))

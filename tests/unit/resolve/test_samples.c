@@ -189,6 +189,24 @@ static void test_sample_in_the_middle_of_exec_has_no_user_part(void **state)
     assert_int_equal(s.frames[3].kind, FRAME_TRUNCATED);
 }
 
+/* A record of its new name may be lost, or late; the stack of a wait may be older than the name. */
+static void test_main_thread_tells_what_the_process_is_called(void **state)
+{
+    struct fixture *f = *state;
+    struct cpu_sample *r = make(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
+    struct sample s;
+    r->data[0] = 0x1001 | CPU_FRAME_EXACT;
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
+    assert_string_equal(s.resource->command, "program");
+    r->h.tid = PROGRAM;
+    r->h.kind = WIRE_OFF_CPU_STACK;
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
+    assert_string_equal(s.resource->command, "program");
+    r->h.kind = WIRE_CPU_SAMPLE;
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
+    assert_string_equal(s.resource->command, "thread");
+}
+
 static void test_kernel_part_cut(void **state)
 {
     struct fixture *f = *state;
@@ -407,6 +425,7 @@ int main(void)
         TEST(test_every_end_is_said_and_counted),
         TEST(test_sample_in_the_middle_of_exec_has_no_user_part),
         TEST(test_frame_pointer_into_no_code),
+        TEST(test_main_thread_tells_what_the_process_is_called),
         TEST(test_kernel_part_cut),
         TEST(test_copied_stack_is_finished),
         TEST(test_copied_stack_is_walked_again_by_new_mappings),
