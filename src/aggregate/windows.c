@@ -16,6 +16,7 @@
 struct slot {
     uint64_t number;
     struct profile *profile; /* NULL: nothing was seen in this slot */
+    size_t max_bytes;        /* the profile's */
     struct slot_detail detail;
 };
 
@@ -69,11 +70,44 @@ static struct slot *slot_at(struct windows *w, uint64_t number)
     return &w->slots[number % w->options.slots];
 }
 
-static int slot_start(const struct windows *w, struct slot *slot, uint64_t number)
+/* So much is a slot's whatever the others hold. */
+static size_t own_bytes(const struct windows *w)
+{
+    return w->options.max_bytes / 2 / w->options.slots;
+}
+
+/* A slot whose time has passed grows by what comes late, and no more. */
+static void slot_close(const struct windows *w, struct slot *slot)
+{
+    const size_t own = own_bytes(w), enough = profile_bytes(slot->profile) + own / 4, max_bytes = enough > own ? enough : own;
+    if (max_bytes >= slot->max_bytes)
+        return;
+    slot->max_bytes = max_bytes;
+    profile_set_max_bytes(slot->profile, max_bytes);
+}
+
+/* Half of the memory is the slots' own. Of the rest, which is in common, the next one may take half of what the others have left: a
+ * burst finds room while there is some, and so does the one after it. */
+static size_t next_max_bytes(struct windows *w)
+{
+    const size_t own = own_bytes(w);
+    size_t common = w->options.max_bytes / 2;
+    for (uint32_t i = 0; i < w->options.slots; i++) {
+        if (!w->slots[i].profile || w->slots[i].number < oldest_kept(w)) /* which is about to be given back */
+            continue;
+        if (w->slots[i].number < w->newest)
+            slot_close(w, &w->slots[i]);
+        const size_t taken = w->slots[i].max_bytes - own;
+        common -= taken < common ? taken : common;
+    }
+    return own + common / 2 > 0 ? own + common / 2 : 1;
+}
+
+static int slot_start(struct windows *w, struct slot *slot, uint64_t number)
 {
     struct profile *p;
-    size_t share = w->options.max_bytes / w->options.slots;
-    int r = profile_new(share || !w->options.max_bytes ? share : 1, &p);
+    const size_t max_bytes = w->options.max_bytes ? next_max_bytes(w) : 0;
+    int r = profile_new(max_bytes, &p);
     if (r < 0)
         return r;
     p->joins_lines = true; /* the last minutes of a node of Python programs would be several times as large */
@@ -81,7 +115,7 @@ static int slot_start(const struct windows *w, struct slot *slot, uint64_t numbe
     p->duration_ns = w->options.slot_ns;
     p->period_ns = w->options.period_ns;
     p->time = w->options.time;
-    *slot = (struct slot){.number = number, .profile = p, .detail = {.gone = !w->options.detail_max_bytes}};
+    *slot = (struct slot){.number = number, .profile = p, .max_bytes = max_bytes, .detail = {.gone = !w->options.detail_max_bytes}};
     return 0;
 }
 

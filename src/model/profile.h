@@ -84,6 +84,8 @@ struct profile {
 
 /* An empty profile that will not grow past `max_bytes` (0: no bound); further samples are counted in `dropped`. */
 int profile_new(size_t max_bytes, struct profile **ret);
+/* From now on, which may be less than it holds: then it is full. */
+void profile_set_max_bytes(struct profile *p, size_t max_bytes);
 void profile_free(struct profile *p);
 DEFINE_FREEP(profile)
 /* What its weights are from here on: PROFILE_EVENTS of this name and unit, which are copied. -ENOMEM, -ENOSPC. */

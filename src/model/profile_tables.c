@@ -177,6 +177,11 @@ int profile_tables_new(size_t max_bytes, struct profile *p)
     return strings_new(&p->strings);
 }
 
+void profile_set_max_bytes(struct profile *p, size_t max_bytes)
+{
+    p->index->max_bytes = max_bytes;
+}
+
 void profile_limit_cache(struct profile *p, uint32_t entries)
 {
     p->index->hint_count = entries < HINTS ? entries : HINTS;

@@ -252,6 +252,42 @@ static void memory_is_bounded_and_given_back(void **state)
     assert_true(metric_value(w, "sonde_self_window_slots", NULL) == 1);
 }
 
+/* Of functions first .. end that no other slot has; how many found room. */
+static int add_burst(struct windows *w, uint64_t slot, int first, int end)
+{
+    int added = 0;
+    for (int i = first; i < end; i++) {
+        char name[48];
+        snprintf(name, sizeof(name), "function_%d_of_%d", i, (int)slot);
+        added += add_at(w, BASE + slot * SLOT, 1, name) == 0;
+    }
+    return added;
+}
+
+/* What others leave is not kept from who needs it, and nobody takes it all. */
+static void a_burst_has_the_room_that_is_idle(void **state)
+{
+    (void)state;
+    enum { SLOTS = 8, MAX_BYTES = 2 << 20, A_SHARE = 900, BURST = 3 * A_SHARE, FAR_TOO_MANY = 20000 };
+    _cleanup_(windows_freep) struct windows *w = new_windows(SLOTS, MAX_BYTES);
+    assert_in_range(add_burst(w, 0, 0, BURST), BURST, BURST);
+    for (uint64_t slot = 1; slot < 5; slot++)
+        assert_int_equal(add_burst(w, slot, 0, 100), 100);
+    int first = add_burst(w, 5, 0, FAR_TOO_MANY), second = add_burst(w, 6, 0, FAR_TOO_MANY), late = add_burst(w, 5, FAR_TOO_MANY, FAR_TOO_MANY + 2000);
+    assert_in_range(first, A_SHARE, FAR_TOO_MANY - 1);
+    assert_in_range(second, A_SHARE / 2, first - 1);
+    assert_in_range(late, 0, A_SHARE / 2);
+    assert_int_equal(add_burst(w, 7, 0, A_SHARE / 2), A_SHARE / 2);
+    assert_true(windows_bytes(w) <= MAX_BYTES);
+    /* All of it comes back with them. */
+    assert_int_equal(add_burst(w, 20, 0, BURST / 2), BURST / 2);
+    /* Who comes late to a slot that has nothing yet does not end the present one. */
+    assert_int_equal(add_burst(w, 19, 0, 1), 1);
+    assert_int_equal(add_at(w, BASE + 20 * SLOT, 2, "another"), 0);
+    assert_true(add_burst(w, 20, 0, FAR_TOO_MANY) >= BURST);
+    assert_true(windows_bytes(w) <= MAX_BYTES);
+}
+
 struct readers {
     struct windows *w;
     atomic_bool stop;
@@ -303,6 +339,7 @@ int main(void)
         cmocka_unit_test(the_older_half_is_given_back),
         cmocka_unit_test(filters_reach_the_merge),
         cmocka_unit_test(memory_is_bounded_and_given_back),
+        cmocka_unit_test(a_burst_has_the_room_that_is_idle),
         cmocka_unit_test(readers_beside_the_writer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
