@@ -12,7 +12,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "context.bpf.h"
-#include "filter.bpf.h"
+#include "target.bpf.h"
 #include "offcpu.h"
 #include "syscalls.bpf.h"
 #include "task.bpf.h"
@@ -190,6 +190,12 @@ static __always_inline bool stack_send(struct unwind_scratch *scratch, struct of
         return false;
     s->h.size_bytes = size;
     return bpf_ringbuf_output(&records, s, size, how_to_wake(s->stack_bytes)) == 0;
+}
+
+/* Whose CPU time is never to be sampled is left alone here, too. */
+static __always_inline bool is_asked_for(struct task_struct *task)
+{
+    return task_wanted(task, task->tgid) && !(target_kinds && target_is_never(task, task->tgid));
 }
 
 /* Of the running thread, which is about to leave. */
@@ -387,8 +393,8 @@ static __noinline struct off_cpu_thread *thread_get(__u32 tid, struct off_cpu_st
 static __always_inline void leave(void *ctx, struct task_struct *task, bool preempted, struct off_cpu_stats *stat, __u64 now)
 {
     __u32 tid = task->pid, state = task_wait_state(task);
-    if (!task_wanted(task, task->tgid) || state & TASK_DEAD) {
-        if (filter_cgroups || filter_commands || filter_users || state & TASK_DEAD)
+    if (!is_asked_for(task) || state & TASK_DEAD) {
+        if (filter_cgroups || filter_commands || filter_users || target_kinds || state & TASK_DEAD)
             bpf_map_delete_elem(&threads, &tid);
         return;
     }
@@ -433,7 +439,7 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(off_cpu_switch, bool preempted, struct task_struct *before, struct task_struct *after)
 {
     struct off_cpu_stats *stat = stats_get();
-    if (stat && is_shed && before->pid && task_wanted(before, before->tgid))
+    if (stat && is_shed && before->pid && is_asked_for(before))
         stat->shed++;
     if (!enabled || !stat)
         return 0;
@@ -476,7 +482,7 @@ int BPF_PROG(off_cpu_born, struct task_struct *task)
 {
     struct off_cpu_stats *stat = stats_get();
     struct off_cpu_thread *t;
-    if (!enabled || !stat || !task_wanted(task, task->tgid))
+    if (!enabled || !stat || !is_asked_for(task))
         return 0;
     t = thread_get(task->pid, stat);
     if (!t)
@@ -528,7 +534,7 @@ int off_cpu_begin(struct bpf_iter__task *ctx)
 {
     struct task_struct *task = ctx->task;
     struct off_cpu_stats *stat = stats_get();
-    if (!task || !stat || !task_wanted(task, task->tgid))
+    if (!task || !stat || !is_asked_for(task))
         return 0;
     __u32 tid = task->pid, state = task_wait_state(task);
     bool runs = task->on_cpu;

@@ -33,15 +33,14 @@ static __always_inline __u32 target_earlier(const struct target_key *key, __u32 
     return target && *target < than ? *target : than;
 }
 
-/* The first that the task at hand answers to, by the order in which they were written. A function of its own: the stack is for the walk. */
-static __noinline __u32 target_of_current(void)
+/* The first that the task answers to, by the order in which they were written. A function of its own: the stack is for the walk. */
+static __noinline __u32 target_of(struct task_struct *task, __u32 pid)
 {
-    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
     struct target_key key = {.kind = TARGET_KEY_PID};
     __u32 first = TARGETS_MAX;
 
     if (target_kinds & 1 << TARGET_KEY_PID) {
-        key.number = bpf_get_current_pid_tgid() >> 32;
+        key.number = pid;
         first = target_earlier(&key, first);
     }
     if (target_kinds & 1 << TARGET_KEY_USER) {
@@ -71,10 +70,18 @@ static __noinline __u32 target_of_current(void)
     return first;
 }
 
+/* Whether it is never to be sampled. */
+static __always_inline bool target_is_never(struct task_struct *task, __u32 pid)
+{
+    __u32 target = target_of(task, pid);
+
+    return target_shares[target & (TARGET_SLOTS - 1)] == 0;
+}
+
 /* Whether this tick's sample is taken; it then stands for `*weight` of the ticks' own. */
 static __always_inline bool target_takes(__u64 *weight)
 {
-    __u32 target = target_of_current();
+    __u32 target = target_of((struct task_struct *)bpf_get_current_task(), bpf_get_current_pid_tgid() >> 32);
     struct target_count *count;
     __u64 share;
 

@@ -31,6 +31,7 @@
 #include "resolve/unwind_cache.h"
 #include "resolve/wait_stacks.h"
 #include "sources/batch.h"
+#include "sources/cpu.h"
 #include "sources/kernel_names.h"
 #include "sources/link.h"
 #include "sources/offcpu.h"
@@ -384,7 +385,7 @@ static int open_sources(struct pipeline *p, const struct source_options *options
             with_tables.links_fd = link_source_fd(self);
         }
         if (sources[i] == &source_cpu)
-            with_tables.tables = cpu_source_unwind_tables(self);
+            cpu_source_share(self, &with_tables);
     }
     return signals ? 0 : first_error;
 }

@@ -449,6 +449,14 @@ void cpu_source_set_target_pods(void *cpu_source, const struct target_pod *pods,
         target_table_set_pods(s->targets, pods, count);
 }
 
+void cpu_source_share(void *cpu_source, struct source_options *options)
+{
+    const struct cpu_source *s = cpu_source;
+    options->tables = s->tables;
+    options->has_target_keys = s->targets != NULL;
+    options->target_keys_fd = s->targets ? bpf_map__fd(s->skeleton->maps.target_keys) : -1;
+}
+
 const struct target_table *cpu_source_targets(const void *cpu_source)
 {
     return ((const struct cpu_source *)cpu_source)->targets;

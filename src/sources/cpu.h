@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 struct go_labels_layout;
+struct source_options;
 struct target_table;
 struct thread_context_place;
 
@@ -12,6 +13,9 @@ struct thread_context_place;
 int cpu_source_set_thread_context(void *cpu_source, uint32_t pid, const struct thread_context_place *place);
 /* Where goroutines of this process have their labels (probes/go_labels.h); NULL: nowhere. -ENOSPC: there is no room. */
 int cpu_source_set_go_labels(void *cpu_source, uint32_t pid, const struct go_labels_layout *layout);
+
+/* Puts in what other sources may share with it while it is open: unwinding tables, and the table of who is a target. */
+void cpu_source_share(void *cpu_source, struct source_options *options);
 
 /* Whom it samples at rates of their own, its own; NULL: nobody. */
 const struct target_table *cpu_source_targets(const void *cpu_source);

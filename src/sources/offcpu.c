@@ -7,6 +7,7 @@
 #include "sources/missed_runs.h"
 #include "sources/preempt_count.h"
 #include "sources/source.h"
+#include "sources/target_table.h"
 #include "sources/unwind_tables_private.h"
 
 #include "base/clock.h"
@@ -48,6 +49,18 @@ static void off_cpu_freep(struct off_cpu_source **s)
     off_cpu_free(*s);
 }
 
+/* In its kernel half who is never to be sampled is left alone. */
+static int set_up_targets(struct offcpu_bpf *k, const struct source_options *options)
+{
+    const bool wanted = options->has_target_keys && targets_leave_out(options->targets);
+    (void)bpf_map__set_autocreate(k->maps.target_counts, false);
+    if (!wanted)
+        return bpf_map__set_autocreate(k->maps.target_keys, false);
+    k->rodata->target_kinds = target_table_kinds(options->targets);
+    targets_shares(options->targets, options->sample_hz, (uint64_t *)k->rodata->target_shares);
+    return bpf_map__reuse_fd(k->maps.target_keys, options->target_keys_fd);
+}
+
 static int set_up(struct offcpu_bpf *k, const struct source_options *options, int cpu_count)
 {
     struct bpf_map *const filters[] = {k->maps.followed, k->maps.cgroups, k->maps.commands, k->maps.users};
@@ -72,7 +85,9 @@ static int set_up(struct offcpu_bpf *k, const struct source_options *options, in
     bpf_program__set_autoload(k->progs.follow_fork, wanted[0]);
     bpf_program__set_autoload(k->progs.follow_free, wanted[0]);
     bpf_program__set_autoload(k->progs.off_cpu_waking, options->wakers);
-    int r = bpf_map__set_max_entries(k->maps.records, (uint32_t)map_sizes_ring(options->ring_bytes));
+    int r = set_up_targets(k, options);
+    if (r == 0)
+        r = bpf_map__set_max_entries(k->maps.records, (uint32_t)map_sizes_ring(options->ring_bytes));
     if (r == 0)
         r = bpf_map__set_max_entries(k->maps.unwind_scratch, (uint32_t)cpu_count + 1);
     if (r == 0)

@@ -25,6 +25,7 @@ struct unwind_tables;
 struct source_options {
     uint32_t sample_hz;                     /* CPU samples a second and CPU */
     const struct targets *targets;          /* whose CPU samples come at another rate; NULL: nobody's, as of events */
+    bool has_target_keys; int target_keys_fd; /* the kernel's table of who they are, of another source (target.h) */
     const struct sample_event *event;       /* samples are of this and not of the clock; NULL: of the clock */
     uint32_t pids[SOURCE_FILTER_MAX];       size_t pid_count;     /* 0: every process. Children of these are followed. */
     uint64_t cgroup_ids[SOURCE_FILTER_MAX]; size_t cgroup_count;

@@ -87,6 +87,14 @@ const char *target_name(const struct target *t, char out[TARGET_NAME_BYTES])
     return out;
 }
 
+bool targets_leave_out(const struct targets *targets)
+{
+    for (size_t i = 0; targets && i < targets->count; i++)
+        if (targets->list[i].hz == 0)
+            return true;
+    return false;
+}
+
 uint32_t targets_clock_hz(const struct targets *targets, uint32_t others_hz)
 {
     uint32_t hz = others_hz;

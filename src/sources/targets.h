@@ -3,6 +3,7 @@
 #pragma once
 
 #include <linux/types.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,6 +42,9 @@ int targets_parse(const char *text, struct targets *ret, const char **ret_bad, s
 
 /* "command=mlserver". Returns `out`. */
 const char *target_name(const struct target *t, char out[TARGET_NAME_BYTES]);
+
+/* Whether there is anybody who is never to be sampled. NULL: there is not. */
+bool targets_leave_out(const struct targets *targets);
 
 /* The rate at which the clock has to tick, where those who are no target are sampled at `others_hz`. NULL: there are no targets. */
 uint32_t targets_clock_hz(const struct targets *targets, uint32_t others_hz);

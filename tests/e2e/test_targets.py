@@ -69,3 +69,22 @@ def test_rates(agent, tmp_path):
         ("command=often", 500, True), ("command=never", 0, True), ("user=nobody-has-this-name", 1, False), ("command=seldom", 100, True),
         ("command=later", 500, True), ("others", OTHERS_HZ, True)]
     assert status["targets"][0]["samples"] == taken("often") and status["sample_hz"] == OTHERS_HZ
+
+
+def test_waits(agent, run, tmp_path):
+    """Of who is never to be sampled no waits are told either: neither of those that waited when it began, nor of new ones."""
+    for name in ("never", "other"):
+        shutil.copy(subject_path("threads"), tmp_path / name)
+
+    def two():
+        return {name: run(tmp_path / name, 600) for name in ("never", "other")}
+    before = two()
+    wait_for(lambda: all("ready" in program.out for program in before.values()), 60, "who waits before")
+    started = agent("--waits", "--set", "profile.targets=command=never:0", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB")
+    after = two()
+
+    def waited_ns(program):
+        return json.loads(started.text(f"/api/v1/profile?seconds=110&time=off_cpu&pid={program.pid}"))["sonde"]["weight_ns"]
+    wait_for(lambda: all(waited_ns(programs["other"]) > 6e9 for programs in (before, after)), 90, "waits of the others")
+    assert waited_ns(before["never"]) == 0
+    assert waited_ns(after["never"]) < 1e9  # while it was not yet of that name
