@@ -84,7 +84,7 @@ static void end_wire_record(struct pipeline *p, int error)
 
 static int drain_sources(struct pipeline *p)
 {
-    batch_clear(p->batch);
+    batch_begin(p->batch, clock_monotonic_ns());
     if (p->replay)
         return read_replay(p);
     for (size_t i = 0; i < p->opened_count; i++) {
@@ -92,7 +92,7 @@ static int drain_sources(struct pipeline *p)
         if (r < 0)
             return log_errno(r, "source %s cannot be read", p->opened[i].source->name);
     }
-    batch_sort(p->batch);
+    batch_end(p->batch, clock_monotonic_ns());
     if (p->record_wire && !p->record_wire_error)
         end_wire_record(p, wire_writer_add(p->record_wire, p->batch));
     return 0;

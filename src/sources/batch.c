@@ -23,6 +23,10 @@ struct batch {
     size_t max_bytes, used_bytes;
     struct batch_entry *entries;
     size_t count, capacity;
+    size_t held;               /* the last ones, of the next batch */
+    uint64_t began_ns;
+    uint64_t newest_sample_ns; /* from a ring, since it began */
+    bool is_cut;               /* such a ring had more */
 };
 
 int batch_new(size_t max_bytes, struct batch **ret)
@@ -102,7 +106,7 @@ static int compare_entries(const void *a, const void *b)
     return x->order < y->order ? -1 : x->order > y->order;
 }
 
-void batch_sort(struct batch *b)
+static void sort(struct batch *b)
 {
     bool sorted = true;
 
@@ -116,15 +120,86 @@ void batch_sort(struct batch *b)
         qsort(b->entries, b->count, sizeof(b->entries[0]), compare_entries);
 }
 
+static int compare_offsets(const void *a, const void *b)
+{
+    const struct batch_entry *x = a, *y = b;
+
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static size_t record_bytes(const struct batch *b, const struct batch_entry *entry)
+{
+    const struct wire_header *header = (const struct wire_header *)(b->data + entry->offset);
+
+    return (header->size_bytes + 7) & ~(size_t)7;
+}
+
+/* Gives back what lies behind `used_bytes`, if it is much. */
+static void shrink_to(struct batch *b, size_t used_bytes)
+{
+    const size_t page_bytes = 4096, from = (used_bytes + page_bytes - 1) & -page_bytes;
+
+    if (b->used_bytes > BATCH_KEEP_BYTES && from < b->max_bytes)
+        (void)madvise(b->data + from, b->max_bytes - from, MADV_DONTNEED);
+    b->used_bytes = used_bytes;
+}
+
+void batch_begin(struct batch *b, uint64_t now_ns)
+{
+    size_t held = b->held, used_bytes = 0;
+
+    b->began_ns = now_ns;
+    b->newest_sample_ns = 0;
+    b->is_cut = false;
+    if (!held) {
+        batch_clear(b);
+        return;
+    }
+    memmove(b->entries, b->entries + b->count - held, held * sizeof(b->entries[0]));
+    qsort(b->entries, held, sizeof(b->entries[0]), compare_offsets); /* as they were added */
+    for (size_t i = 0; i < held; i++) {
+        size_t size = record_bytes(b, &b->entries[i]);
+
+        memmove(b->data + used_bytes, b->data + b->entries[i].offset, size);
+        b->entries[i].offset = (uint32_t)used_bytes;
+        used_bytes += size;
+    }
+    b->count = held;
+    b->held = 0;
+    shrink_to(b, used_bytes);
+}
+
+void batch_end(struct batch *b, uint64_t now_ns)
+{
+    uint64_t end_ns = b->is_cut && b->newest_sample_ns < b->began_ns ? b->newest_sample_ns + 1 : b->began_ns;
+    size_t bytes = 0;
+
+    sort(b);
+    b->held = 0;
+    if (b->count == 0 || b->entries[b->count - 1].time_ns > now_ns)
+        return;
+    while (b->held < b->count && b->entries[b->count - b->held - 1].time_ns >= end_ns) {
+        b->held++;
+        bytes += record_bytes(b, &b->entries[b->count - b->held]);
+    }
+    if (bytes > b->max_bytes / 4)
+        b->held = 0;
+}
+
 size_t batch_count(const struct batch *b)
 {
-    return b->count;
+    return b->count - b->held;
 }
 
 int batch_add_bytes(struct batch *b, const void *data, size_t size)
 {
     const struct wire_header *header = data;
-    return size >= sizeof(*header) && header->size_bytes <= size ? batch_add(b, header) : -EBADMSG;
+    int r = size >= sizeof(*header) && header->size_bytes <= size ? batch_add(b, header) : -EBADMSG;
+
+    if (r == 0 && header->time_ns > b->newest_sample_ns)
+        b->newest_sample_ns = header->time_ns;
+    b->is_cut |= !batch_takes_samples(b);
+    return r;
 }
 
 bool batch_takes_samples(const struct batch *b)
@@ -149,10 +224,8 @@ const struct wire_header *batch_get(const struct batch *b, size_t i)
 
 void batch_clear(struct batch *b)
 {
-    if (b->used_bytes > BATCH_KEEP_BYTES)
-        (void)madvise(b->data, b->max_bytes, MADV_DONTNEED);
-    b->count = 0;
-    b->used_bytes = 0;
+    shrink_to(b, 0);
+    b->count = b->held = 0;
     if (b->capacity > 65536) {
         free(b->entries);
         b->entries = NULL;

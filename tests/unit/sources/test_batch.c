@@ -37,15 +37,104 @@ static void test_sort_is_by_time_and_stable(void **state)
     struct batch *b = new_batch(WIRE_RECORD_MAX_BYTES);
 
     (void)state;
+    batch_begin(b, 9);
     for (uint32_t i = 0; i < array_size(times); i++) {
         struct process_exit record = exit_record(times[i], i);
 
         assert_int_equal(batch_add(b, &record.h), 0);
     }
-    batch_sort(b);
+    batch_end(b, 10);
     assert_int_equal(batch_count(b), array_size(times));
     for (size_t i = 0; i < array_size(order); i++)
         assert_int_equal(batch_get(b, i)->pid, order[i]);
+    batch_free(b);
+}
+
+static void add(struct batch *b, uint64_t time_ns, uint32_t pid)
+{
+    struct process_exit record = exit_record(time_ns, pid);
+
+    assert_int_equal(batch_add(b, &record.h), 0);
+}
+
+static void add_sample(struct batch *b, uint64_t time_ns)
+{
+    struct process_exit record = exit_record(time_ns, 0); /* of whatever kind: it comes from a ring of samples */
+
+    assert_int_equal(batch_add_bytes(b, &record, sizeof(record)), 0);
+}
+
+/* A sample that is written while the batch is filled comes with the next one: nothing that happened after it is to be before it. */
+static void test_what_came_in_meanwhile_waits(void **state)
+{
+    struct batch *b = new_batch(8 * WIRE_RECORD_MAX_BYTES);
+
+    (void)state;
+    batch_begin(b, 100);
+    add(b, 150, 3);
+    add(b, 99, 1);
+    add(b, 120, 2);
+    batch_end(b, 200);
+    assert_int_equal(batch_count(b), 1);
+    assert_int_equal(batch_get(b, 0)->pid, 1);
+    batch_begin(b, 200);
+    add(b, 110, 4);
+    batch_end(b, 300);
+    assert_int_equal(batch_count(b), 3);
+    assert_int_equal(batch_get(b, 0)->pid, 4);
+    assert_int_equal(batch_get(b, 1)->pid, 2);
+    assert_int_equal(batch_get(b, 2)->pid, 3);
+    batch_begin(b, 300);
+    batch_end(b, 400);
+    assert_int_equal(batch_count(b), 0);
+    assert_int_equal(batch_room_bytes(b), batch_max_bytes(b));
+    /* Times that are no times of this clock. */
+    batch_begin(b, 100);
+    add(b, 1000, 1);
+    batch_end(b, 200);
+    assert_int_equal(batch_count(b), 1);
+    batch_free(b);
+}
+
+/* Samples that are left in their ring are older than what happened since. */
+static void test_what_happened_after_samples_without_room_waits(void **state)
+{
+    struct batch *b = new_batch(8 * WIRE_RECORD_MAX_BYTES);
+    uint64_t time_ns = 0;
+
+    (void)state;
+    batch_begin(b, 1 << 30);
+    while (batch_takes_samples(b))
+        add_sample(b, ++time_ns);
+    add(b, 1, 1);
+    add(b, time_ns + 1, 2);
+    add(b, time_ns + 2, 3);
+    const size_t in_all = time_ns + 1;
+    batch_end(b, 1 << 30);
+    assert_int_equal(batch_count(b), in_all);
+    batch_begin(b, 1 << 30);
+    assert_int_equal(batch_room_bytes(b), batch_max_bytes(b) - 2 * sizeof(struct process_exit));
+    add_sample(b, time_ns + 1);
+    batch_end(b, 1 << 30);
+    assert_int_equal(batch_count(b), 3);
+    assert_int_equal(batch_get(b, 0)->pid, 2);
+    assert_int_equal(batch_get(b, 1)->pid, 0);
+    assert_int_equal(batch_get(b, 2)->pid, 3);
+    batch_free(b);
+}
+
+/* Who is too slow for all of it goes on none the less. */
+static void test_little_is_held_back(void **state)
+{
+    struct batch *b = new_batch(8 * WIRE_RECORD_MAX_BYTES);
+    size_t count = 0;
+
+    (void)state;
+    batch_begin(b, 100);
+    while (batch_room_bytes(b) > batch_max_bytes(b) * 5 / 8)
+        add(b, 150, (uint32_t)count++);
+    batch_end(b, 200);
+    assert_int_equal(batch_count(b), count);
     batch_free(b);
 }
 
@@ -151,6 +240,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sort_is_by_time_and_stable),
+        cmocka_unit_test(test_what_came_in_meanwhile_waits),
+        cmocka_unit_test(test_what_happened_after_samples_without_room_waits),
+        cmocka_unit_test(test_little_is_held_back),
         cmocka_unit_test(test_full),
         cmocka_unit_test(test_reserved_records_are_rounded_and_zero),
         cmocka_unit_test(test_records_that_make_no_sense),
