@@ -195,7 +195,7 @@ static __always_inline bool stack_send(struct unwind_scratch *scratch, struct of
 /* Whose CPU time is never to be sampled is left alone here, too. */
 static __always_inline bool is_asked_for(struct task_struct *task)
 {
-    return task_wanted(task, task->tgid) && !(target_kinds && target_is_never(task, task->tgid));
+    return task_wanted(task, task->tgid) && !target_is_never(task);
 }
 
 /* Of the running thread, which is about to leave. */
@@ -326,6 +326,8 @@ static __always_inline void tell(const struct off_cpu_thread *t, struct task_str
         stat->left_out_ns += length_ns;
         return;
     }
+    if (target_is_never(task)) /* since it left */
+        return;
     wait.h.pid = BPF_CORE_READ(task, tgid);
     wait.h.tid = BPF_CORE_READ(task, pid);
     wait.cgroup_id = cgroup_id(cgroup_of(task));
@@ -396,6 +398,8 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
     if (!is_asked_for(task) || state & TASK_DEAD) {
         if (filter_cgroups || filter_commands || filter_users || target_kinds || state & TASK_DEAD)
             bpf_map_delete_elem(&threads, &tid);
+        if (target_kinds) /* to find out who it is costs, too */
+            stat->run_time_ns += bpf_ktime_get_ns() - now;
         return;
     }
     struct off_cpu_thread *t = thread_get(tid, stat);
@@ -439,7 +443,7 @@ SEC("tp_btf/sched_switch")
 int BPF_PROG(off_cpu_switch, bool preempted, struct task_struct *before, struct task_struct *after)
 {
     struct off_cpu_stats *stat = stats_get();
-    if (stat && is_shed && before->pid && is_asked_for(before))
+    if (stat && is_shed && before->pid && task_wanted(before, before->tgid))
         stat->shed++;
     if (!enabled || !stat)
         return 0;

@@ -71,11 +71,12 @@ static __noinline __u32 target_of(struct task_struct *task, __u32 pid)
 }
 
 /* Whether it is never to be sampled. */
-static __always_inline bool target_is_never(struct task_struct *task, __u32 pid)
+static __always_inline bool target_is_never(struct task_struct *task)
 {
-    __u32 target = target_of(task, pid);
+    __u32 target = target_kinds ? target_of(task, BPF_CORE_READ(task, tgid)) : TARGETS_MAX;
 
-    return target_shares[target & (TARGET_SLOTS - 1)] == 0;
+    UNWIND_SAME_REGISTER(target);
+    return target_kinds && target_shares[target & (TARGET_SLOTS - 1)] == 0;
 }
 
 /* Whether this tick's sample is taken; it then stands for `*weight` of the ticks' own. */

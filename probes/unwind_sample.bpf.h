@@ -97,13 +97,14 @@ static __always_inline void sample_kernel(void *ctx, struct unwind_scratch *scra
 
 #if defined(__TARGET_ARCH_x86)
 /* The kernel's unwinder has no rules for the first instructions of its indirect calls where those are retpolines (UNWIND_HINT_UNDEFINED in
- * arch/x86/lib/retpoline.S): of a tick there only the leaf is left. It stands behind a call of its own, whose return address is the byte before it; above
- * that one lies who called. `at`: where the CPU was. */
+ * arch/x86/lib/retpoline.S): of a tick there only the leaf is left. It stands behind a call of its own, whose return address lies before it by what stops speculation (int3; until 6.1
+ * pause, lfence, jmp); above that one lies who called. `at`: where the CPU was. */
 static __always_inline void sample_retpoline_caller(const struct user_registers *at, struct unwind_scratch *scratch)
 {
     __u64 words[2];
 
-    if (sample_of(scratch)->kernel_frames != 1 || bpf_probe_read_kernel(words, sizeof(words), (const void *)at->sp) || words[0] != at->ip - 1)
+    if (sample_of(scratch)->kernel_frames != 1 || bpf_probe_read_kernel(words, sizeof(words), (const void *)at->sp) ||
+        (words[0] != at->ip - 1 && words[0] != at->ip - 7))
         return;
     scratch->data[1] = words[1];
     sample_of(scratch)->kernel_frames = 2;

@@ -86,8 +86,9 @@ static void slot_close(const struct windows *w, struct slot *slot)
     profile_set_max_bytes(slot->profile, max_bytes);
 }
 
-/* Half of the memory is the slots' own. Of the rest, which is in common, the next one may take half of what the others have left: a
- * burst finds room while there is some, and so does the one after it. */
+/* Half of the memory is the slots' own. Of the rest, which is in common, the next one may take a quarter of what the others have left: a
+ * burst finds room while there is some, and so does the one after it. The price: of a load that fills all slots alike, those that begin when
+ * little is left in common have less than the others. */
 static size_t next_max_bytes(struct windows *w)
 {
     const size_t own = own_bytes(w);
@@ -100,7 +101,7 @@ static size_t next_max_bytes(struct windows *w)
         const size_t taken = w->slots[i].max_bytes - own;
         common -= taken < common ? taken : common;
     }
-    return own + common / 2 > 0 ? own + common / 2 : 1;
+    return own + common / 4 > 0 ? own + common / 4 : 1;
 }
 
 static int slot_start(struct windows *w, struct slot *slot, uint64_t number)

@@ -18,7 +18,7 @@ struct windows_options {
     uint32_t slots;     /* 24: two minutes */
     uint64_t period_ns; /* of the sampling; 0: of waits */
     enum profile_time time;
-    size_t max_bytes;   /* all slots together; a slot that is full counts what it drops. 0: no bound */
+    size_t max_bytes;   /* all slots together; a slot that is full counts what it drops (next_max_bytes in windows.c). 0: no bound */
     size_t detail_max_bytes; /* of the 20 ms of samples, besides; 0: they are not kept. Then a slot is whole 20 ms, 256 at most */
 };
 

@@ -26,18 +26,18 @@ size_t kernel_stack_probe_frames(const struct frame *frames, size_t count)
     return n;
 }
 
-/* "__pi_" is how kernels that can be moved call the same place. */
-static bool is_retpoline(const struct frame *frame)
+/* "__pi_" is how kernels that can be moved call the same place. There are several kinds, by what they protect from. */
+bool kernel_stack_is_retpoline(const struct frame *frame)
 {
-    static const char thunk[] = "__x86_indirect_thunk_";
+    static const char indirect[] = "__x86_indirect_";
     const char *name = strncmp(frame->function, "__pi_", 5) == 0 ? frame->function + 5 : frame->function;
-    return frame->kind == FRAME_KERNEL && strncmp(name, thunk, strlen(thunk)) == 0;
+    return frame->kind == FRAME_KERNEL && strncmp(name, indirect, strlen(indirect)) == 0 && strstr(name, "thunk_");
 }
 
 /* Where the kernel's unwinder goes on from a retpoline, there are more frames: of a system call at least its caller, the calls' dispatcher and the entry.
  * One above it is what the probe found (sample_retpoline_caller). */
 const char *kernel_stack_cut(const struct frame *frames, size_t count)
 {
-    const bool is_cut = count > 0 && (is_retpoline(&frames[count - 1]) || (count == 2 && is_retpoline(&frames[0])));
+    const bool is_cut = count > 0 && (kernel_stack_is_retpoline(&frames[count - 1]) || (count == 2 && kernel_stack_is_retpoline(&frames[0])));
     return is_cut ? "no kernel unwinding rules" : NULL;
 }

@@ -72,8 +72,9 @@ void processes_at(struct processes *p, uint64_t time_ns);
  * be asked. Borrowed until the next call that takes a record. */
 const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t cgroup_id);
 
-/* What its main thread is called, as a sample of it says: should the record of its name be lost, or late. */
-void processes_see_command(const struct process *process, const char comm[16]);
+/* What its main thread was called at that time, as a sample of it says: should the record of its name be lost. What is known of a later time
+ * stays. */
+void processes_see_command(const struct process *process, const char comm[16], uint64_t time_ns);
 
 /* Its texts hold until the next call of any function here: the process may be read anew. */
 const struct resource *processes_resource(struct processes *p, const struct process *process);

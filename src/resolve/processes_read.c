@@ -226,6 +226,7 @@ void processes_complete(struct processes *p, struct process_entry *e)
         e->parent_pid = stat.parent_pid;
         e->is_kernel_thread = stat.is_kernel_thread;
         memcpy(e->command, stat.command, sizeof(e->command));
+        e->command_ns = clock_monotonic_ns();
         e->threads = (int32_t)stat.threads;
         e->threads_counted = false;
         image = stat.is_kernel_thread ? image_new() : read_image(p, e, fd, &error);

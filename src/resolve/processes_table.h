@@ -56,6 +56,7 @@ struct process_entry {
     uint16_t context_pause_s; /* the last one before it was looked for in vain; 0: not yet */
     bool is_kernel_thread;
     char command[16];
+    uint64_t command_ns; /* as of when */
 };
 
 #define MISSED_MAX 512

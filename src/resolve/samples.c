@@ -207,6 +207,20 @@ static void add_truncated(struct sample *s, struct frame *frames, const char *re
                                               .build_id = ""};
 }
 
+/* When a retpoline is about to return it has put where it jumps to in place of its own return address, which the unwinder takes for that of a
+ * caller. It is where a function begins, as what follows a call is not. How many frames are left. */
+static size_t drop_target_of_retpoline(struct sample_resolver *r, size_t count)
+{
+    struct frame at;
+    if (count < 2 || !kernel_stack_is_retpoline(&r->frames[0]))
+        return count;
+    kernel_symbols_find(r->kernel, r->frames[1].address, &at);
+    if (strcmp(at.function, r->frames[1].function) == 0)
+        return count;
+    memmove(&r->frames[1], &r->frames[2], (count - 2) * sizeof(*r->frames));
+    return count - 1;
+}
+
 /* False: it is not whole. */
 static bool add_kernel(struct sample_resolver *r, const struct cpu_sample *record, struct sample *s)
 {
@@ -217,7 +231,7 @@ static bool add_kernel(struct sample_resolver *r, const struct cpu_sample *recor
         n -= probe;
         memmove(r->frames, r->frames + probe, n * sizeof(*r->frames));
     }
-    s->frame_count = n;
+    s->frame_count = n = drop_target_of_retpoline(r, n);
     const char *cut = record->flags & CPU_SAMPLE_KERNEL_TRUNCATED ? "kernel stack too deep" : kernel_stack_cut(r->frames, n);
     if (cut)
         add_truncated(s, r->frames, cut);
@@ -505,7 +519,7 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
     if (!process && !is_interrupt)
         losses->count[LOSS_NO_PROCESS]++;
     if (process && record->h.kind == WIRE_CPU_SAMPLE && record->h.tid == record->h.pid) /* stacks of waits are kept, and may be old */
-        processes_see_command(process, record->comm);
+        processes_see_command(process, record->comm, record->h.time_ns);
 
     const bool kernel_is_whole = add_kernel(r, record, &s);
     const bool user_is_whole = (process && is_executing(record, process, &s)) || add_user(r, record, process, losses, &s);

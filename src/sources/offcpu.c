@@ -344,6 +344,8 @@ static size_t off_cpu_memory_bytes(void *self)
     bpf_object__for_each_map(map, k->obj)
     {
         bool is_of_tables = map == k->maps.unwind_processes || map == k->maps.unwind_chunks || map == k->maps.unwind_objects;
+        if (map == k->maps.target_keys) /* another source's */
+            continue;
         if (bpf_map__fd(map) >= 0 && (s->tables || !is_of_tables))
             sum += map_sizes_bytes(map, s->cpu_count);
     }

@@ -1,5 +1,5 @@
 /* Targets of the clock, from the kernel half on: who is whose, that samples are taken as often as was asked for, and that they stand for the time
- * that passed. Waits for enough samples and not for a time. */
+ * that passed; and whose waits are left alone. Waits for enough samples and not for a time. */
 #include "subjects.h"
 #include "watch.h"
 
@@ -16,8 +16,10 @@
 
 #include <limits.h>
 #include <math.h>
+#include <pthread.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #define NS_PER_SECOND 1000000000ULL
@@ -249,6 +251,84 @@ static void test_shedding_goes_with_it(void **state)
     batch_free(w.batch);
 }
 
+/* ---- waits ---- */
+
+#define NAP_US      2000
+#define LONG_NAP_US 1000000
+
+/* Who is left out from the beginning, who is not, and who is so since it waits. */
+enum waiting { LEFT_OUT, NOT_LEFT_OUT, LEFT_OUT_SINCE, WAITING_COUNT };
+
+struct waits {
+    pid_t pids[WAITING_COUNT];
+    size_t told[WAITING_COUNT];
+};
+
+static void *nap_long(void *unused)
+{
+    for (;;)
+        usleep(LONG_NAP_US);
+    return unused;
+}
+
+static pid_t waiting(enum waiting kind)
+{
+    pthread_t sleeper;
+    pid_t pid = fork();
+
+    assert_true(pid >= 0);
+    if (pid)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (kind == LEFT_OUT_SINCE) { /* its thread waits by its old name; both go by that of the process */
+        (void)!pthread_create(&sleeper, NULL, nap_long, NULL);
+        usleep(LONG_NAP_US / 2);
+        prctl(PR_SET_NAME, "left-out");
+    }
+    for (;;)
+        usleep(kind == LEFT_OUT_SINCE ? LONG_NAP_US : NAP_US);
+}
+
+/* The main thread of LEFT_OUT_SINCE waits by its old name, too, and wakes to take the new one: that wait is told. */
+static bool count_wait(const struct wire_header *header, void *context)
+{
+    struct waits *waits = context;
+
+    for (size_t i = 0; i < WAITING_COUNT && header->kind == WIRE_OFF_CPU; i++)
+        waits->told[i] += header->pid == (uint32_t)waits->pids[i] && (i != LEFT_OUT_SINCE || header->tid != header->pid);
+    return header->kind == WIRE_OFF_CPU && header->pid == (uint32_t)waits->pids[NOT_LEFT_OUT];
+}
+
+/* Of whoever is never to be sampled no wait is told: with keys of all kinds, which the kernel half looks through at each switch. */
+static void test_waits_of_whom_it_leaves_out(void **state)
+{
+    struct source_options options = watch_defaults;
+    struct waits waits = {0};
+    struct targets targets;
+    char text[200];
+    const char *bad;
+    size_t bad_bytes;
+
+    (void)state;
+    for (unsigned i = 0; i < WAITING_COUNT; i++)
+        options.pids[i] = (uint32_t)(waits.pids[i] = waiting(i));
+    options.pid_count = WAITING_COUNT;
+    snprintf(text, sizeof(text), "pid=%d:0, user=4000000001:1, cgroup=/nobody-has-it:1, command=left-out:0", waits.pids[LEFT_OUT]);
+    assert_int_equal(targets_parse(text, &targets, &bad, &bad_bytes), 0);
+    options.targets = &targets;
+    struct watch cpu = watch_begin(&source_cpu, &options);
+    cpu_source_share(cpu.self, &options);
+    struct watch w = watch_begin(&source_off_cpu, &options);
+    watch_until(&w, 3 * LONG_NAP_US / NAP_US / 2, count_wait, &waits);
+    assert_int_equal(waits.told[LEFT_OUT], 0);
+    assert_int_equal(waits.told[LEFT_OUT_SINCE], 0);
+    assert_true(waits.told[NOT_LEFT_OUT] > ENOUGH);
+    for (size_t i = 0; i < WAITING_COUNT; i++)
+        subject_kill(waits.pids[i]);
+    watch_end(&w);
+    watch_end(&cpu);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -256,6 +336,7 @@ int main(void)
         cmocka_unit_test(test_a_name_is_the_present_one),
         cmocka_unit_test(test_cgroups_come_and_go),
         cmocka_unit_test(test_shedding_goes_with_it),
+        cmocka_unit_test(test_waits_of_whom_it_leaves_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

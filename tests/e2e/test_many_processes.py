@@ -79,7 +79,7 @@ def check_samples(crowd, profile, losses):
     """Those of the crowd; everything else in the profile is none of it. Of processes that could not be identified there is only the thread's name, and as many as
     are counted. Where it is counted that events of lives were lost, that one began, or began another program, may be among them, and nobody knows whose:
     there are more of those samples and of stacks that say that they are cut, and what they do tell is right."""
-    is_lossy = bool(losses.get("sideband"))
+    lost = losses.get("sideband", 0)
     own = crowd.of(profile)
     odd = own.where(lambda s: not crowd.is_right(s))
     # In the middle of exec the new file is told a moment later, which may be the next turn's: as often as chance has it.
@@ -87,13 +87,13 @@ def check_samples(crowd, profile, losses):
     assert in_exec.count <= 0.01 * own.count + 2, in_exec.top()
     others = odd.where(lambda s: not any("exec" in frame for frame in s.frames))
     unknown = others.where(lambda s: "process.executable.path" not in s.labels and s.labels["process"] == s.labels["thread"])
-    assert unknown.count <= losses.get("no_process", 0) + is_lossy * 0.005 * own.count, (unknown.top(), losses)
+    assert unknown.count <= losses.get("no_process", 0) + min(lost, 0.005 * own.count), (unknown.top(), losses)
     assert others.count - unknown.count <= 2, (others.top(), losses)
     strays = profile.where(lambda s: "crowd_work" in s.frames and s.labels.get("pid") not in crowd.pids)
     assert strays.count == 0, strays.top()
     silent = own.where(lambda s: not BEGINNINGS.match(s.frames[0]) and not s.frames[0].startswith("[truncated"))
     assert silent.count == 0, silent.top()
-    assert own.cut.count <= (0.1 if is_lossy else 0.02) * own.count + 2, (own.cut.top(), losses)
+    assert own.cut.count <= 0.02 * own.count + 2 + min(lost, 0.08 * own.count), (own.cut.top(), losses)
     return own
 
 

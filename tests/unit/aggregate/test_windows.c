@@ -268,7 +268,7 @@ static int add_burst(struct windows *w, uint64_t slot, int first, int end)
 static void a_burst_has_the_room_that_is_idle(void **state)
 {
     (void)state;
-    enum { SLOTS = 8, MAX_BYTES = 2 << 20, A_SHARE = 900, BURST = 3 * A_SHARE, FAR_TOO_MANY = 20000 };
+    enum { SLOTS = 8, MAX_BYTES = 2 << 20, A_SHARE = 900, BURST = 2 * A_SHARE, FAR_TOO_MANY = 20000 };
     _cleanup_(windows_freep) struct windows *w = new_windows(SLOTS, MAX_BYTES);
     assert_in_range(add_burst(w, 0, 0, BURST), BURST, BURST);
     for (uint64_t slot = 1; slot < 5; slot++)

@@ -31,6 +31,7 @@
 #define EVALUATOR        (0x1000 + EVALUATOR_OFFSET - 0x5000 + 1) /* return address */
 #define EXEC_ADDRESS 0xffffffff81234500 /* in load_elf_binary */
 #define CALL_ADDRESS 0xffffffff81234600 /* in what a tracepoint calls */
+#define RETPOLINE_ADDRESS 0xffffffff82202186
 #define BPF_ADDRESS  0xffffffffc0001000 /* in a BPF program */
 
 /* ---- the other modules, played ---- */
@@ -98,6 +99,8 @@ bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct fram
         snprintf(name, sizeof(names[0]), "load_elf_binary");
     else if (address == CALL_ADDRESS || address + 1 == CALL_ADDRESS)
         snprintf(name, sizeof(names[0]), "__traceiter_sched_waking");
+    else if (address == RETPOLINE_ADDRESS)
+        snprintf(name, sizeof(names[0]), "__x86_indirect_thunk_rax");
     else
         snprintf(name, sizeof(names[0]), "k%lx", (unsigned long)address);
     *ret = (struct frame){.kind = address == BPF_ADDRESS || address + 1 == BPF_ADDRESS ? FRAME_BPF : FRAME_KERNEL,

@@ -18,7 +18,7 @@ static void test_whole(void **state)
     assert_null(FRAMES(KERNEL("asm_exc_page_fault")));
     assert_null(FRAMES(KERNEL("vfs_read"), KERNEL("entry_SYSCALL_64_after_hwframe")));
     assert_null(FRAMES(KERNEL("")));
-    /* At the retpoline's own return there are rules. */
+    /* Where there are rules. */
     assert_null(FRAMES(KERNEL("__x86_indirect_thunk_rax"), KERNEL("vfs_read"), KERNEL("entry_SYSCALL_64_after_hwframe")));
     assert_null(FRAMES({.kind = FRAME_BPF, .function = "__x86_indirect_thunk_rax"}));
 }
@@ -28,6 +28,8 @@ static void test_cut_at_a_retpoline(void **state)
     (void)state;
     assert_non_null(FRAMES(KERNEL("__x86_indirect_thunk_rax")));
     assert_non_null(FRAMES(KERNEL("__pi___x86_indirect_thunk_r15"), KERNEL("vfs_read")));
+    assert_non_null(FRAMES(KERNEL("__x86_indirect_its_thunk_rax")));
+    assert_non_null(FRAMES(KERNEL("__x86_indirect_call_thunk_rax")));
     /* An interrupt came there. */
     assert_non_null(FRAMES(KERNEL("rcu_core"), KERNEL("handle_softirqs"), KERNEL("asm_sysvec_apic_timer_interrupt"), KERNEL("__x86_indirect_thunk_rax")));
 }

@@ -203,6 +203,10 @@ static void test_main_thread_tells_what_the_process_is_called(void **state)
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_string_equal(s.resource->command, "program");
     r->h.kind = WIRE_CPU_SAMPLE;
+    r->h.time_ns = 1; /* before its exec */
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
+    assert_string_equal(s.resource->command, "program");
+    r->h.time_ns = 20;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_string_equal(s.resource->command, "thread");
 }
@@ -220,6 +224,35 @@ static void test_kernel_part_cut(void **state)
     assert_int_equal(s.frames[1].kind, FRAME_TRUNCATED);
     assert_string_equal(s.frames[2].function, "program+5000");
     assert_int_equal(f->losses.count[LOSS_TRUNCATED], 1);
+}
+
+/* The unwinder has no rules there, or takes the function that is about to be called for the one that calls. */
+static void test_kernel_part_at_a_retpoline(void **state)
+{
+    struct fixture *f = *state;
+    struct sample s;
+    struct cpu_sample *r = make(f, PROGRAM, 1, 1, UNWIND_END_ENTRY);
+    r->data[0] = RETPOLINE_ADDRESS;
+    r->data[1] = 0x1001;
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
+    assert_int_equal(s.frame_count, 3);
+    assert_int_equal(s.frames[1].kind, FRAME_TRUNCATED);
+    r = make(f, PROGRAM, 2, 1, UNWIND_END_ENTRY);
+    r->data[0] = RETPOLINE_ADDRESS;
+    r->data[1] = CALL_ADDRESS; /* within a function, as the byte before it is */
+    r->data[2] = 0x1001;
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
+    assert_int_equal(s.frame_count, 4);
+    assert_int_equal(s.frames[2].kind, FRAME_TRUNCATED);
+    assert_int_equal(f->losses.count[LOSS_TRUNCATED], 2);
+    r = make(f, PROGRAM, 3, 1, UNWIND_END_ENTRY);
+    r->data[0] = RETPOLINE_ADDRESS;
+    r->data[1] = 0xffffffff81000010; /* where one begins */
+    r->data[2] = 0xffffffff81000020;
+    r->data[3] = 0x1001;
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
+    assert_int_equal(s.frame_count, 4); /* the thunk, who called, and the count of two says cut */
+    assert_string_equal(s.frames[1].function, "kffffffff8100001f");
 }
 
 static void test_copied_stack_is_finished(void **state)
@@ -427,6 +460,7 @@ int main(void)
         TEST(test_frame_pointer_into_no_code),
         TEST(test_main_thread_tells_what_the_process_is_called),
         TEST(test_kernel_part_cut),
+        TEST(test_kernel_part_at_a_retpoline),
         TEST(test_copied_stack_is_finished),
         TEST(test_copied_stack_is_walked_again_by_new_mappings),
         TEST(test_unknown_process_is_still_a_sample),
