@@ -190,6 +190,14 @@ def descriptors(pid):
     return found
 
 
+def command_line(pid):
+    """As bytes; empty of one that has gone."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def is_recording(pid):
     """Whether all events of a `sonde record` are open: of samples and of lives, one a CPU each."""
     return sum("perf_event" in kind for kind in descriptors(pid).values()) >= 2 * os.cpu_count()
@@ -411,15 +419,22 @@ class Agent:
         self.running, self.port, self.pid = running, port, running.pid
 
     def get(self, path, headers=None, timeout_s=10):
-        """(status, headers, body) of a GET; does not follow redirects."""
+        """(status, headers, body) of a GET; does not follow redirects. Asks again where the page has no room for another connection."""
         import http.client
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
-        try:
-            connection.request("GET", path, headers=headers or {})
-            reply = connection.getresponse()
-            body = reply.read()
-        finally:
-            connection.close()
+        ends = time.monotonic() + 30
+        while True:
+            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout_s)
+            try:
+                connection.request("GET", path, headers=headers or {})
+                reply = connection.getresponse()
+                body = reply.read()
+                break
+            except ConnectionResetError:
+                if time.monotonic() > ends:
+                    raise
+                time.sleep(0.05)
+            finally:
+                connection.close()
         if reply.getheader("Content-Encoding") == "gzip":
             body = gzip.decompress(body)
         return reply.status, dict(reply.getheaders()), body

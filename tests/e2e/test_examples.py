@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pypi
 import pytest
-from conftest import BUILD, TOP, free_port, skip, wait_for
+from conftest import BUILD, TOP, command_line, free_port, skip, wait_for
 
 HERE, EXAMPLE = Path(__file__).resolve().parent, TOP / "examples/inference-server"
 # The first one gets the packages; Python's wheel is built without sanitizers.
@@ -70,13 +70,8 @@ class Server:
 
     def children(self):
         """The workers and the process that writes; Python has one of its own beside them."""
-        found = []
-        for child in Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split():
-            try:
-                found += [int(child)] * (b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes())
-            except OSError:  # reaped since
-                continue
-        return found
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return [int(child) for child in children if b"spawn_main" in command_line(child)]
 
     def stop(self):
         """What it ended with: uvicorn ends itself by the signal that it was sent."""

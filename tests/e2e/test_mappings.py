@@ -21,7 +21,7 @@ def test_names_are_those_of_the_moment(record, subject, way):
         calls = calls_of(profile)
         wrong = [call for call in calls if call[0].replace("called", "remapped") != call[1]]
         # A machine that is too slow for them says so.
-        assert len(wrong) <= (0.05 * len(calls) if "sideband" in profile.said else 0) + 1, (wrong, profile.said)
+        assert len(wrong) <= (0.05 if "sideband" in profile.said else 0.002) * len(calls) + 1, (wrong, profile.said)
         right += len(calls) - len(wrong)
         if right >= 12 and (not running or seconds > 1):
             break

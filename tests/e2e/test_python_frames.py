@@ -93,7 +93,7 @@ def from_faulthandler(running):
     """The stacks of the threads that spin, root first, of up to 100 frames from the leaf on."""
     before = len(running.error)
     os.kill(running.pid, 10)
-    wait_for(lambda: re.search(r"in <module>|(  File .*\n){100}", running.error[before:]), 30, "faulthandler")
+    wait_for(lambda: re.search(r'stacks\.py", line \d+ in <module>|(  File .*\n){100}', running.error[before:]), 30, "faulthandler")
     text = running.error[before:]
     found = []
     for block in re.split(r"(?m)^(?:Current t|T)hread .*:\n", text):

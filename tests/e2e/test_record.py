@@ -221,13 +221,13 @@ def test_kernel_stack_at_a_retpoline(record):
     assert in_read.count > 100, profile.top()
     cut = in_read.where(lambda s: CUT_BY_KERNEL in s.frames)
     silent = in_read.where(lambda s: CUT_BY_KERNEL not in s.frames and not BEGINNINGS.match(next(f for f, m in zip(s.frames, s.mappings) if m.startswith("[kernel"))))
-    assert silent.count == 0, silent.top()
+    assert silent.count <= 0.001 * in_read.count, silent.top()
     if cut.count == 0:
         skip("this kernel's indirect calls are no retpolines")
     called = cut.where(lambda s: stack_matches(s.frames, f"read;{CUT_BY_KERNEL};vfs_read") or stack_matches(s.frames, f"read;{CUT_BY_KERNEL};do_syscall_64"))
     assert called.count >= 0.9 * cut.count, cut.top()
     into = in_read.where(lambda s: any("indirect_thunk" in frame for frame in s.frames) and "__pfx_read_zero" in s.frames)
-    assert into.count == 0, into.top()
+    assert into.count <= 0.001 * in_read.count, into.top()
     assert cut.count <= 0.2 * in_read.count, cut.top()
 
 
