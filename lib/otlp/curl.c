@@ -153,26 +153,38 @@ static int add_pair(struct connection *c, const char *pair, size_t size)
     return r;
 }
 
+/* NULL: what is posted is sent as it is. */
+static const char *encoding_of(const struct otlp_transport_options *o)
+{
+    return o->encoding ? o->encoding->name : o->gzip_level ? "gzip" : NULL;
+}
+
+static int add_named(struct connection *c, const char *name, const char *value)
+{
+    char header[128];
+    snprintf(header, sizeof(header), "%s: %s", name, value);
+    return add_header(c, header);
+}
+
 static int add_http_headers(struct connection *c, const struct otlp_transport_options *o)
 {
-    char type[128];
-    snprintf(type, sizeof(type), "Content-Type: %s", o->content_type);
-    int r = add_header(c, type);
-    return r == 0 && o->gzip_level ? add_header(c, "Content-Encoding: gzip") : r;
+    int r = add_named(c, "Content-Type", o->content_type);
+    return r == 0 && encoding_of(o) ? add_named(c, "Content-Encoding", encoding_of(o)) : r;
 }
 
 static int add_grpc_headers(struct connection *c, const struct otlp_transport_options *o)
 {
-    char timeout[64];
+    char timeout[64], accepted[64];
     snprintf(timeout, sizeof(timeout), "grpc-timeout: %um", (unsigned)o->timeout_ms);
+    snprintf(accepted, sizeof(accepted), "identity,gzip%s%s", o->encoding ? "," : "", o->encoding ? o->encoding->name : "");
     int r = add_header(c, "Content-Type: application/grpc");
     if (r == 0)
         r = add_header(c, "TE: trailers");
     if (r == 0)
         r = add_header(c, timeout);
     if (r == 0) /* many a server answers as it is asked, whatever is accepted */
-        r = add_header(c, "grpc-accept-encoding: identity,gzip");
-    return r == 0 && o->gzip_level ? add_header(c, "grpc-encoding: gzip") : r;
+        r = add_named(c, "grpc-accept-encoding", accepted);
+    return r == 0 && encoding_of(o) ? add_named(c, "grpc-encoding", encoding_of(o)) : r;
 }
 
 static int add_headers(struct connection *c, const struct otlp_transport_options *o)
@@ -315,11 +327,11 @@ static int error_of(CURLcode code, long os_error)
 static int pack(struct connection *c, const void **data, size_t *size)
 {
     const size_t room = c->is_grpc ? OTLP_GRPC_PREFIX_BYTES : 0;
-    if (!c->is_grpc && !c->options.gzip_level)
+    if (!c->is_grpc && !encoding_of(&c->options))
         return 0;
-    int r = otlp_pack(&c->packed, c->options.gzip_level, room, *data, *size, size);
+    int r = otlp_pack(&c->packed, c->options.encoding, c->options.gzip_level, room, *data, *size, size);
     if (r == 0 && c->is_grpc)
-        r = otlp_grpc_put_prefix(c->packed.data, c->options.gzip_level > 0, *size - room);
+        r = otlp_grpc_put_prefix(c->packed.data, encoding_of(&c->options), *size - room);
     *data = c->packed.data;
     return r;
 }
@@ -370,10 +382,10 @@ static void read_answer(struct connection *c, unsigned status, struct otlp_answe
         return;
     }
     otlp_grpc_judge(&c->reply, status, answer);
-    if (c->reply.is_gzip && !c->message)
+    if (c->reply.encoding[0] && !c->message)
         c->message = malloc(c->answer_bytes_max);
-    answer->body = otlp_grpc_message(&c->reply, c->answer, answer->body_size, c->message, c->message ? c->answer_bytes_max : 0,
-                                     &answer->body_size);
+    answer->body = otlp_grpc_message(&c->reply, c->options.encoding, c->answer, answer->body_size, c->message,
+                                     c->message ? c->answer_bytes_max : 0, &answer->body_size);
     answer->body_size = answer->body ? answer->body_size : 0;
 }
 

@@ -177,6 +177,16 @@ static bool is_named(struct text name, const char *wanted)
     return name.size == strlen(wanted) && strncasecmp(name.at, wanted, name.size) == 0;
 }
 
+static void read_encoding(struct otlp_grpc_reply *reply, struct text value)
+{
+    reply->is_gzip = is_named(value, "gzip");
+    reply->encoding[0] = '\0';
+    if (value.size < sizeof(reply->encoding)) {
+        memcpy(reply->encoding, value.at, value.size);
+        reply->encoding[value.size] = '\0';
+    }
+}
+
 void otlp_grpc_read_header(struct otlp_grpc_reply *reply, const char *line, size_t size)
 {
     const char *colon = memchr(line, ':', size);
@@ -198,7 +208,7 @@ void otlp_grpc_read_header(struct otlp_grpc_reply *reply, const char *line, size
     else if (is_named(name, "content-type"))
         reply->is_grpc = value.size >= 16 && strncasecmp(value.at, "application/grpc", 16) == 0;
     else if (is_named(name, "grpc-encoding"))
-        reply->is_gzip = is_named(value, "gzip");
+        read_encoding(reply, value);
 }
 
 /* --- what it means --------------------------------------------------------------------------- */
@@ -235,8 +245,18 @@ void otlp_grpc_judge(const struct otlp_grpc_reply *reply, unsigned http_status, 
                  reply->message[0] ? ": " : "", reply->message);
 }
 
-const char *otlp_grpc_message(const struct otlp_grpc_reply *reply, const char *body, size_t size, char *room,
-                              size_t room_size, size_t *ret_size)
+static int unpack(const struct otlp_grpc_reply *reply, const struct otlp_encoding *encoding, const char *data, size_t size, char *room,
+                  size_t room_size, size_t *ret_size)
+{
+    if (reply->is_gzip)
+        return otlp_unpack(data, size, room, room_size, ret_size);
+    if (encoding && strcasecmp(reply->encoding, encoding->name) == 0)
+        return encoding->unpack(data, size, room, room_size, ret_size);
+    return -EBADMSG;
+}
+
+const char *otlp_grpc_message(const struct otlp_grpc_reply *reply, const struct otlp_encoding *encoding, const char *body, size_t size,
+                              char *room, size_t room_size, size_t *ret_size)
 {
     size_t length = 0;
     if (size < OTLP_GRPC_PREFIX_BYTES)
@@ -249,7 +269,5 @@ const char *otlp_grpc_message(const struct otlp_grpc_reply *reply, const char *b
         *ret_size = length;
         return body + OTLP_GRPC_PREFIX_BYTES;
     }
-    if (!reply->is_gzip || otlp_unpack(body + OTLP_GRPC_PREFIX_BYTES, length, room, room_size, ret_size) < 0)
-        return NULL;
-    return room;
+    return unpack(reply, encoding, body + OTLP_GRPC_PREFIX_BYTES, length, room, room_size, ret_size) == 0 ? room : NULL;
 }

@@ -16,6 +16,7 @@ struct otlp_grpc_reply {
     uint32_t retry_after_ms;
     char message[OTLP_PARTIAL_WHY_SIZE]; /* one line, "" */
     bool is_gzip;                        /* what is compressed in it */
+    char encoding[16];                   /* otherwise by that name; "" */
 };
 
 /* Before a message of `size` bytes. -E2BIG: more than there can be. */
@@ -31,6 +32,6 @@ void otlp_grpc_judge(const struct otlp_grpc_reply *reply, unsigned http_status, 
 void otlp_http_judge(unsigned status, struct otlp_answer *answer);
 
 /* The message in a body: where it is, or, of a compressed one, unpacked into `room`. NULL: there is none, or
- * nothing that can be read. */
-const char *otlp_grpc_message(const struct otlp_grpc_reply *reply, const char *body, size_t size, char *room,
-                              size_t room_size, size_t *ret_size);
+ * nothing that can be read. `encoding` is known beside gzip; NULL: none is. */
+const char *otlp_grpc_message(const struct otlp_grpc_reply *reply, const struct otlp_encoding *encoding, const char *body, size_t size,
+                              char *room, size_t room_size, size_t *ret_size);

@@ -43,8 +43,23 @@ static int pack_gzip(struct otlp_packed *p, unsigned level, size_t room, const v
     return r;
 }
 
-int otlp_pack(struct otlp_packed *p, unsigned gzip_level, size_t room, const void *data, size_t size, size_t *ret_size)
+static int pack_otherwise(struct otlp_packed *p, const struct otlp_encoding *encoding, size_t room, const void *data, size_t size,
+                          size_t *ret_size)
 {
+    const size_t capacity = encoding->bound(size);
+    int r = reserve(p, room + capacity);
+    if (r == 0)
+        r = encoding->pack(data, size, p->data + room, capacity, ret_size);
+    if (r == 0)
+        *ret_size += room;
+    return r;
+}
+
+int otlp_pack(struct otlp_packed *p, const struct otlp_encoding *encoding, unsigned gzip_level, size_t room, const void *data, size_t size,
+              size_t *ret_size)
+{
+    if (encoding)
+        return pack_otherwise(p, encoding, room, data, size, ret_size);
     if (gzip_level)
         return pack_gzip(p, gzip_level, room, data, size, ret_size);
     int r = reserve(p, room + size);

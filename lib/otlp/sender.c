@@ -46,6 +46,7 @@ static int open_connection(struct otlp_sender *s, char *why, size_t why_size)
                                                    .client_key = c->client_key,
                                                    .user_agent = s->o.user_agent,
                                                    .gzip_level = c->gzip ? gzip_levels[s->o.signal] : 0,
+                                                   .encoding = s->o.encoding,
                                                    .timeout_ms = c->timeout_ms,
                                                    .is_overdue = is_overdue,
                                                    .argument = s};

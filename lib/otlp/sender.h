@@ -17,6 +17,7 @@ struct otlp_sender_options {
     enum otlp_signal signal;
     enum otlp_protocol protocol;
     const char *url, *user_agent;
+    const struct otlp_encoding *encoding; /* in the place of what the settings say; NULL: none */
     unsigned attempts_max;         /* of one packet */
     unsigned pause_max_ms;         /* between two of them, unless the receiver asks for more */
     atomic_uint_least64_t *errors; /* counts attempts that failed */

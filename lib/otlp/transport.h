@@ -8,9 +8,19 @@
 #include <stdint.h>
 #include <string.h>
 
-#define OTLP_TRANSPORT_VERSION  5
+#define OTLP_TRANSPORT_VERSION  6
 #define OTLP_TRANSPORT_SYMBOL   sonde_otlp_transport
 #define OTLP_TRANSPORT_WHY_SIZE 256
+
+/* A way to make what is posted smaller that the transport itself does not know. */
+struct otlp_encoding {
+    const char *name;             /* in headers */
+    size_t (*bound)(size_t size); /* what so many bytes may become at most */
+    /* Into `to`, which has that much room. -ENOMEM; -EIO. */
+    int (*pack)(const void *data, size_t size, void *to, size_t room, size_t *ret_size);
+    /* From anybody: -EBADMSG for what is none, or would be more than there is room for. -ENOMEM. */
+    int (*unpack)(const void *data, size_t size, void *to, size_t room, size_t *ret_size);
+};
 
 struct otlp_transport_options {
     const char *url;
@@ -23,6 +33,7 @@ struct otlp_transport_options {
     const char *unix_socket;    /* path of one, to which the URL's host is but a name; NULL: none */
     size_t answer_bytes_max;    /* of a body; 0: 64 KiB */
     unsigned gzip_level;        /* of what is posted, 1 (fastest) to 9; 0: as it is */
+    const struct otlp_encoding *encoding; /* in the place of gzip; NULL: none */
     uint32_t timeout_ms;                /* of one post, from name to answer */
     bool (*is_overdue)(void *argument); /* asked meanwhile: true ends the post */
     void *argument;

@@ -2,6 +2,7 @@
  * servers are in tests/e2e/test_profiles_grpc.py and tests/faults/test_profiles_grpc_receivers.py. */
 #include "otlp/grpc.h"
 #include "otlp/gzip.h"
+#include "otlp/zstd.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -117,7 +118,7 @@ static void expect_message(const char *body, size_t size, const char *encoding, 
     assert_non_null(copy);
     memcpy(copy, body, size);
     otlp_grpc_read_header(&reply, encoding, strlen(encoding));
-    const char *message = otlp_grpc_message(&reply, copy, size, room, sizeof(room), &length);
+    const char *message = otlp_grpc_message(&reply, &otlp_zstd, copy, size, room, sizeof(room), &length);
     if (expected) {
         assert_non_null(message);
         assert_int_equal(length, strlen(expected));
@@ -131,7 +132,8 @@ static void expect_message(const char *body, size_t size, const char *encoding, 
 static void test_messages(void **state)
 {
     (void)state;
-    static const char none[] = "content-type: application/grpc\r\n", gzip[] = "grpc-encoding: gzip\r\n";
+    static const char none[] = "content-type: application/grpc\r\n", gzip[] = "grpc-encoding: gzip\r\n", zstd[] = "grpc-encoding: zstd\r\n",
+                      unknown[] = "grpc-encoding: zstd-of-another-kind\r\n";
     char long_text[17] = "0123456789abcdef";
     unsigned char prefix[OTLP_GRPC_PREFIX_BYTES];
     struct otlp_packed p = {0};
@@ -144,10 +146,14 @@ static void test_messages(void **state)
     expect_message("\0\0\0\0", 4, none, NULL);
     expect_message("", 0, none, NULL);
     expect_message("\1\0\0\0\3abc", 8, gzip, NULL);
-    for (size_t i = 0; i < 2; i++) { /* what fits, and a byte more */
-        assert_int_equal(otlp_pack(&p, 6, OTLP_GRPC_PREFIX_BYTES, long_text, 16 + i, &size), 0);
+    expect_message("\1\0\0\0\3abc", 8, zstd, NULL);
+    for (size_t i = 0; i < 4; i++) { /* what fits, and a byte more */
+        const bool is_zstd = i >= 2;
+        assert_int_equal(otlp_pack(&p, is_zstd ? &otlp_zstd : NULL, 6, OTLP_GRPC_PREFIX_BYTES, long_text, 16 + i % 2, &size), 0);
         assert_int_equal(otlp_grpc_put_prefix(p.data, true, size - OTLP_GRPC_PREFIX_BYTES), 0);
-        expect_message((char *)p.data, size, gzip, i == 0 ? long_text : NULL);
+        expect_message((char *)p.data, size, is_zstd ? zstd : gzip, i % 2 == 0 ? long_text : NULL);
+        expect_message((char *)p.data, size, is_zstd ? gzip : zstd, NULL);
+        expect_message((char *)p.data, size, unknown, NULL);
         expect_message((char *)p.data, size, none, NULL);
     }
     otlp_packed_free(&p);
