@@ -6,13 +6,11 @@
  * Loses: records that find the ring full or no room to be made in, stack copies when the ring is half full, events in the middle of
  * another one (struct cpu_stats).
  * Whatever is not asked for is a constant that the verifier removes with the code and the maps behind it. */
-#include "python.bpf.h"
+#include "interpreters.bpf.h"
 
 #include "filter.bpf.h"
-#include "go_labels.bpf.h"
+#include "sample_context.bpf.h"
 #include "target.bpf.h"
-#include "thread_context.bpf.h"
-#include "thread_link.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -58,9 +56,9 @@ static __always_inline int sample_user(const struct user_registers *at, struct u
             return UNWIND_END_UNSUPPORTED;
     }
     w->interrupted = 1;
-    python_walk(scratch, task, bpf_get_current_pid_tgid(), sample_of(scratch)->h.time_ns);
+    interpreters_walk(scratch, task, bpf_get_current_pid_tgid(), sample_of(scratch)->h.time_ns);
     end = unwind_user();
-    python_doubt(scratch, bpf_get_current_pid_tgid());
+    interpreters_walked(scratch, bpf_get_current_pid_tgid());
     if (!end_is_mendable(end))
         return end;
     if (no_copies || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 2)
@@ -78,50 +76,6 @@ static __always_inline bool reader_is_needed(const struct cpu_sample *s)
     return true;
 }
 
-/* Behind the record of `size` bytes the labels of the goroutine that the thread runs; how many bytes that is. */
-static __always_inline __u64 sample_labels(struct unwind_scratch *scratch, struct cpu_stats *stat, __u64 size)
-{
-    struct cpu_sample *s = sample_of(scratch);
-    struct go_labels_scratch *labels = go_labels_of_current(s->h.pid) ? go_labels_scratch_get() : NULL;
-    __u64 at = size - sizeof(*s), bytes;
-
-    if (!labels)
-        return 0;
-    bytes = labels->count * sizeof(labels->label[0]);
-    UNWIND_SAME_REGISTER(at);
-    UNWIND_SAME_REGISTER(bytes);
-    if (at > sizeof(scratch->data) - sizeof(labels->label) || bytes > sizeof(labels->label) ||
-        bpf_probe_read_kernel((__u8 *)scratch->data + at, bytes, labels->label)) {
-        stat->labels_lost++;
-        return 0;
-    }
-    stat->labels_lost += labels->is_incomplete;
-    s->labels = labels->count;
-    return bytes;
-}
-
-/* Behind the record of `size` bytes what the thread works for; how many bytes that is. */
-static __always_inline __u64 sample_link(struct unwind_scratch *scratch, struct cpu_stats *stat, struct task_struct *task,
-                                         __u64 size)
-{
-    struct cpu_sample *s = sample_of(scratch);
-    const struct link_ids *ids = links ? link_of_current(task, s->h.tid) : NULL;
-    __u64 at = size - sizeof(*s);
-
-    if (!ids && context_of_current(s->h.pid))
-        ids = context_ids_get();
-    if (!ids)
-        return 0;
-    UNWIND_SAME_REGISTER(at);
-    if (at > sizeof(scratch->data) - sizeof(*ids) ||
-        bpf_probe_read_kernel((__u8 *)scratch->data + at, sizeof(*ids), ids)) {
-        stat->links_lost++;
-        return 0;
-    }
-    s->flags |= CPU_SAMPLE_LINKED;
-    return sizeof(*ids);
-}
-
 static __always_inline struct cpu_stats *stats_get(void)
 {
     __u32 zero = 0;
@@ -133,7 +87,6 @@ static __always_inline struct cpu_stats *stats_get(void)
  * for each way that led here. */
 __noinline int sample_send(void)
 {
-    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
     struct unwind_scratch *scratch = unwind_scratch_get();
     struct cpu_stats *stat = stats_get();
     __u64 flags = BPF_RB_NO_WAKEUP, size;
@@ -142,10 +95,11 @@ __noinline int sample_send(void)
     if (!scratch || !stat)
         return 0;
     s = sample_of(scratch);
+    stat->labels_lost += sample_take_context();
     size = sample_finish(scratch);
     size += sample_interpreted(scratch, &stat->interpreted_lost, size);
-    size += sample_labels(scratch, stat, size);
-    size += sample_link(scratch, stat, task, size);
+    size += sample_put_labels(scratch, &stat->labels_lost, size);
+    size += sample_put_link(scratch, &stat->links_lost, size);
 
     if (size > sizeof(*s) + sizeof(scratch->data)) {
         stat->no_room++;
@@ -176,7 +130,7 @@ static __always_inline void sample_task(void *ctx, const struct user_registers *
         stat->no_room++;
         return;
     }
-    __builtin_memset(&scratch->walk, 0, sizeof(scratch->walk));
+    unwind_walk_clear(&scratch->walk);
     s = sample_of(scratch);
     __builtin_memset(s, 0, sizeof(*s));
     s->h.kind = WIRE_CPU_SAMPLE;

@@ -22,7 +22,7 @@ enum unwind_end {
     UNWIND_END_NO_CFI = 6,     /* code without unwinding rules, and no frame pointer to go by */
     UNWIND_END_TOO_DEEP = 7,   /* CPU_MAX_USER_FRAMES reached */
     UNWIND_END_UNSUPPORTED = 8,/* a rule of a kind that rows cannot express */
-    UNWIND_END_NOT_RUNNING = 9,/* the thread waited since before anybody looked: its stack cannot be read from here */
+    UNWIND_END_NOT_RUNNING = 9,/* the thread waited since before anybody looked: its stack was copied (asleep.bpf.c), or cannot be read from here */
     UNWIND_END_COUNT,
 };
 
@@ -53,7 +53,7 @@ _Static_assert(sizeof(struct cpu_sample) == 112, "wire format");
 #define CPU_SAMPLE_REGISTERS 8 /* x86-64: data[] ends with the CPU_SAMPLE_REGISTER_COUNT registers of the leaf, by DWARF's numbers */
 #define CPU_SAMPLE_REGISTER_COUNT 16
 #define CPU_SAMPLE_LINKED 64 /* the thread works for a traced request: behind all else in data[] there is a struct link_ids */
-#define CPU_SAMPLE_INTERPRETED 128 /* the thread runs Python: behind all of data[] but labels and links struct python_entry[], struct python_tail */
+#define CPU_SAMPLE_INTERPRETED 128 /* an interpreter's frames were looked for: behind all of data[] but labels and links struct python_entry[], struct python_tail */
 #define CPU_SAMPLE_STOP_BY_FP 16 /* a frame pointer led to the last user frame: one that lies in no code is none */
 #define CPU_SAMPLE_STOP_INTERRUPTED 4 /* stop_ip is exact: a leaf, or interrupted by a signal; otherwise a return address */
 

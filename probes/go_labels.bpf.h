@@ -58,11 +58,6 @@ static __always_inline struct go_labels_scratch *go_labels_scratch_get(void)
     return bpf_map_lookup_elem(&go_labels_scratch, &zero);
 }
 
-static __always_inline bool go_read(void *to, __u32 size, __u64 address)
-{
-    return bpf_probe_read_user(to, size, (const void *)address) == 0;
-}
-
 /* Inlined with a constant `room`. */
 static __always_inline bool go_read_text(__u8 *to, __u64 room, const struct go_string *from, __u32 *ret_bytes)
 {
@@ -89,6 +84,7 @@ __noinline int go_put_label(void)
     if (at >= GO_LABELS_MAX)
         return 0;
     label = &s->label[at];
+    __builtin_memset(label, 0, sizeof(*label)); /* nothing of another process's behind a shorter text */
     if (!go_read_text(label->key, GO_LABEL_KEY_BYTES, &s->pair[0], &label->key_bytes) ||
         !go_read_text(label->value, GO_LABEL_VALUE_BYTES, &s->pair[1], &label->value_bytes)) {
         s->is_incomplete = 1;
@@ -159,15 +155,13 @@ __noinline int go_read_map(__u64 labels)
 }
 
 /* Where the labels of the goroutine at hand are; 0: it has none, or there is none. */
-static __always_inline __u64 go_labels_find(const struct go_labels_layout *l, __u64 thread_pointer)
+static __always_inline __u64 go_labels_find(const struct go_labels_layout *l)
 {
-    __u64 g, m, running, its_m, labels;
+    __u64 running, labels;
+    bool is_told;
 
-    if (!go_read(&g, 8, thread_pointer + l->thread_g) || g == 0 || !go_read(&m, 8, g + l->g_m) || m == 0 ||
-        !go_read(&running, 8, m + l->m_curg) || running == 0 || !go_read(&its_m, 8, running + l->g_m) || its_m != m ||
-        !go_read(&labels, 8, running + l->g_labels))
-        return 0;
-    return labels;
+    running = go_running(l->thread_g, l->g_m, l->m_curg, &is_told);
+    return running && go_read(&labels, 8, running + l->g_labels) ? labels : 0;
 }
 
 /* Puts the labels of the goroutine that the current thread runs into go_labels_scratch: 1; 0: there are none. */
@@ -179,11 +173,7 @@ __noinline int go_labels_of_current(__u32 pid)
 
     if (!layout || !s)
         return 0;
-#if defined(__TARGET_ARCH_x86)
-    labels = go_labels_find(layout, BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), thread.fsbase));
-#else
-    labels = 0;
-#endif
+    labels = go_labels_find(layout);
     if (labels == 0)
         return 0;
     s->count = s->is_incomplete = 0;

@@ -7,21 +7,23 @@
  *
  * Loses: what finds the ring full, threads that are too many (struct off_cpu_stats). The scheduler's locks are held in most of it:
  * nothing here waits or allocates. */
-#include "python.bpf.h"
+#include "interpreters.bpf.h"
 
 #include <bpf/bpf_tracing.h>
 
 #include "context.bpf.h"
+#include "offcpu_cause.bpf.h"
+#include "sample_context.bpf.h"
+#include "stack_hash.bpf.h"
 #include "target.bpf.h"
-#include "offcpu.h"
-#include "syscalls.bpf.h"
-#include "task.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
 const volatile __u64 min_ns = 0;
 const volatile __u64 sample_ns = 0; /* longer waits are all told, of shorter ones by chance as many as they are long; below 2^32 */
 const volatile bool wakers = false; /* tell who woke them */
+const volatile bool leaves_out = false; /* there are targets of whom nothing is told */
+const volatile __u64 target_sample_ns[TARGET_SLOTS] = {}; /* sample_ns by target; the last: of who is none */
 const volatile __u32 spare_scratch = 0; /* of whoever walks over all tasks: it may be interrupted by the others on its CPU */
 
 volatile __u32 enabled = 0; /* from start to stop */
@@ -48,91 +50,7 @@ static __always_inline struct off_cpu_stats *stats_get(void)
     return bpf_map_lookup_elem(&stats, &zero);
 }
 
-/* ---- what it waits for ---- */
-
-static __always_inline __u8 object_of(struct file *file)
-{
-    switch (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) {
-    case S_IFREG: case S_IFDIR: case S_IFBLK:
-        return REQUEST_OBJECT_FILE;
-    case S_IFIFO:
-        return REQUEST_OBJECT_PIPE;
-    case S_IFSOCK:
-        break;
-    default:
-        return REQUEST_OBJECT_OTHER;
-    }
-    struct socket *socket = BPF_CORE_READ(file, private_data);
-    __u16 family = BPF_CORE_READ(socket, sk, __sk_common.skc_family);
-    return family == AF_UNIX                          ? REQUEST_OBJECT_UNIX
-           : family == AF_INET || family == AF_INET6 ? REQUEST_OBJECT_SOCKET
-                                                      : REQUEST_OBJECT_OTHER;
-}
-
-/* `is_current`: its memory can be read. A function of its own, as those below are that are no part of the walk: the stack is for that. */
-static __noinline void set_cause(struct off_cpu_thread *t, struct task_struct *task, const void *registers, bool is_current)
-{
-    struct syscall_registers r;
-    __u32 state = task_wait_state(task);
-    t->state = (state & TASK_UNINTERRUPTIBLE ? REQUEST_WAIT_UNINTERRUPTIBLE : 0) |
-               (state & (TASK_STOPPED | TASK_TRACED | TASK_FROZEN) ? REQUEST_WAIT_STOPPED : 0) |
-               (BPF_CORE_READ_BITFIELD_PROBED(task, in_iowait) ? REQUEST_WAIT_IO : 0);
-    t->syscall = -1;
-    t->object = REQUEST_OBJECT_NONE;
-    if (BPF_CORE_READ(task, flags) & PF_KTHREAD || bpf_probe_read_kernel(&r, sizeof(r), registers) < 0)
-        return;
-    __s32 number = REGISTERS_NUMBER(&r), fd = -1;
-    if (number < 0)
-        return;
-    t->syscall = number;
-    if (is_on_descriptor(number) || number == NR_accept || number == NR_accept4)
-        fd = REGISTERS_FIRST(&r);
-    else if (is_poll(number) && is_current && REGISTERS_SECOND(&r) == 1)
-        bpf_probe_read_user(&fd, sizeof(fd), (const void *)REGISTERS_FIRST(&r));
-    struct file *file = fd >= 0 ? task_file(task, fd) : NULL;
-    if (file)
-        t->object = object_of(file);
-}
-
 /* ---- its stack ---- */
-
-#define HASH_WORDS (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES)
-
-/* Of the first words of data[]. Never 0. */
-__noinline __u64 hash_stack(__u32 words)
-{
-    struct unwind_scratch *scratch = unwind_scratch_get();
-    __u64 hash = words;
-    if (!scratch)
-        return 1;
-    for (__u32 i = 0; i < HASH_WORDS && i < words; i++) {
-        hash = (hash ^ scratch->data[i]) * 0x9e3779b97f4a7c15ULL;
-        hash ^= hash >> 29;
-    }
-    return hash | 1;
-}
-
-/* With the interpreter's frames, which the native ones do not tell apart. */
-__noinline __u64 hash_interpreted(__u64 hash)
-{
-    struct python_scratch *p = python_scratch_get();
-    if (!p)
-        return hash;
-    for (__u32 i = 0; i < PYTHON_MAX_ENTRIES && i < p->entries; i++) {
-        hash = python_mix(hash, p->entry[i].code);
-        hash = python_mix(hash, (__u64)p->entry[i].check << 32 | p->entry[i].instruction);
-    }
-    return python_mix(hash, (__u64)p->end << 32 | p->flags) | 1;
-}
-
-static __always_inline __u64 hash_of(const struct unwind_scratch *scratch, const struct cpu_sample *s)
-{
-    __u64 hash;
-    if (end_is_mendable(s->user_end))
-        return 0;
-    hash = hash_stack(s->kernel_frames + s->user_frames);
-    return scratch->walk.interpreted ? hash_interpreted(hash) : hash;
-}
 
 /* Of the current task, which whoever leaves its CPU still is. */
 static __always_inline int walk_user(struct unwind_scratch *scratch, struct off_cpu_stats *stat, struct task_struct *task)
@@ -146,9 +64,9 @@ static __always_inline int walk_user(struct unwind_scratch *scratch, struct off_
     if (!walk_begin(w, registers))
         return UNWIND_END_UNSUPPORTED;
     w->interrupted = 1;
-    python_walk(scratch, task, bpf_get_current_pid_tgid(), sample_of(scratch)->h.time_ns);
+    interpreters_walk(scratch, task, bpf_get_current_pid_tgid(), sample_of(scratch)->h.time_ns);
     int end = unwind_user();
-    python_doubt(scratch, bpf_get_current_pid_tgid());
+    interpreters_walked(scratch, bpf_get_current_pid_tgid());
     if (!end_is_mendable(end))
         return end;
     if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 2)
@@ -161,7 +79,7 @@ static __always_inline int walk_user(struct unwind_scratch *scratch, struct off_
 static __always_inline struct cpu_sample *stack_begin(struct unwind_scratch *scratch, struct task_struct *task, __u64 now)
 {
     struct cpu_sample *s = sample_of(scratch);
-    __builtin_memset(&scratch->walk, 0, sizeof(scratch->walk));
+    unwind_walk_clear(&scratch->walk);
     __builtin_memset(s, 0, sizeof(*s));
     s->h.kind = WIRE_OFF_CPU_STACK;
     s->h.time_ns = now;
@@ -185,6 +103,8 @@ static __always_inline bool stack_send(struct unwind_scratch *scratch, struct of
     struct cpu_sample *s = sample_of(scratch);
     __u64 size = sample_finish(scratch);
     size += sample_interpreted(scratch, &stat->interpreted_lost, size);
+    size += sample_put_labels(scratch, &stat->labels_lost, size);
+    size += sample_put_link(scratch, &stat->links_lost, size);
     UNWIND_SAME_REGISTER(size);
     if (size > sizeof(*s) + sizeof(scratch->data))
         return false;
@@ -195,7 +115,7 @@ static __always_inline bool stack_send(struct unwind_scratch *scratch, struct of
 /* Whose CPU time is never to be sampled is left alone here, too. */
 static __always_inline bool is_asked_for(struct task_struct *task)
 {
-    return task_wanted(task, task->tgid) && !target_is_never(task);
+    return task_wanted(task, task->tgid) && !(leaves_out && target_is_never(task));
 }
 
 /* Of the running thread, which is about to leave. */
@@ -213,11 +133,13 @@ static __always_inline void take_stack(void *ctx, struct off_cpu_thread *t, stru
     scratch->walk.pid = s->h.pid;
     scratch->walk.base = s->kernel_frames;
     sample_set_walk(scratch, walk_user(scratch, stat, task));
+    bool is_incomplete = sample_take_context(); /* its own memory, as the stack's: to be read while it is here */
     hash = hash_of(scratch, s);
     if (hash && hash == t->stack_hash)
         return;
     t->stack_hash = hash;
     t->stack_ns = now;
+    stat->labels_lost += is_incomplete;
     if (stack_send(scratch, stat))
         return;
     t->stack_hash = t->stack_ns = 0;
@@ -294,40 +216,53 @@ static __always_inline __u8 waker_of(const struct off_cpu_thread *t, __u8 flags)
 
 /* ---- waits ---- */
 
-/* With a probability of length_ns / sample_ns. */
-static __always_inline bool is_taken(__u64 length_ns)
+/* With a probability of length_ns / of_ns. */
+static __always_inline bool is_taken(__u64 length_ns, __u64 of_ns)
 {
-    return length_ns >= sample_ns || (bpf_get_prandom_u32() * sample_ns) >> 32 < length_ns;
+    return length_ns >= of_ns || (bpf_get_prandom_u32() * of_ns) >> 32 < length_ns;
 }
 
 /* What was taken with a probability stands for as much as makes the sums true on the average: of time, and of waits. */
-static __always_inline void weigh(struct off_cpu_wait *wait)
+static __always_inline void weigh(struct off_cpu_wait *wait, __u64 of_ns)
 {
     __u64 length_ns = wait->weight_ns;
-    if (length_ns == 0 || length_ns >= sample_ns)
+    if (length_ns == 0 || length_ns >= of_ns)
         return;
-    wait->queued_ns = wait->queued_ns * sample_ns / length_ns;
-    wait->weight_ns = sample_ns;
-    wait->count = sample_ns / length_ns + (bpf_get_prandom_u32() % length_ns < sample_ns % length_ns);
+    wait->queued_ns = wait->queued_ns * of_ns / length_ns;
+    wait->weight_ns = of_ns;
+    wait->count = of_ns / length_ns + (bpf_get_prandom_u32() % length_ns < of_ns % length_ns);
+}
+
+/* By what it is now, when its wait is told. False: nothing is told of it, since it left. */
+static __always_inline bool target_samples(struct task_struct *task, __u64 *of_ns)
+{
+    __u32 target;
+    *of_ns = sample_ns;
+    if (!target_kinds)
+        return true;
+    target = target_of(task, BPF_CORE_READ(task, tgid));
+    UNWIND_SAME_REGISTER(target);
+    *of_ns = target_sample_ns[target & (TARGET_SLOTS - 1)];
+    return target_shares[target & (TARGET_SLOTS - 1)] != 0;
 }
 
 static __always_inline void tell(const struct off_cpu_thread *t, struct task_struct *task, struct off_cpu_stats *stat, __u64 start_ns,
                                  __u64 end_ns, __u64 queued_ns, __u8 flags)
 {
     struct off_cpu_wait wait = {.h = {.size_bytes = sizeof(wait), .kind = WIRE_OFF_CPU, .time_ns = end_ns}};
-    __u64 length_ns = end_ns - start_ns;
+    __u64 length_ns = end_ns - start_ns, of_ns;
+    if (!target_samples(task, &of_ns))
+        return;
     if (length_ns < min_ns) {
         stat->short_count++;
         stat->short_ns += length_ns;
         return;
     }
-    if (!is_taken(length_ns)) {
+    if (!is_taken(length_ns, of_ns)) {
         stat->left_out++;
         stat->left_out_ns += length_ns;
         return;
     }
-    if (target_is_never(task)) /* since it left */
-        return;
     wait.h.pid = BPF_CORE_READ(task, tgid);
     wait.h.tid = BPF_CORE_READ(task, pid);
     wait.cgroup_id = cgroup_id(cgroup_of(task));
@@ -335,7 +270,7 @@ static __always_inline void tell(const struct off_cpu_thread *t, struct task_str
     wait.count = 1;
     wait.weight_ns = length_ns;
     wait.queued_ns = queued_ns;
-    weigh(&wait);
+    weigh(&wait, of_ns);
     wait.stack_ns = t->stack_ns;
     wait.syscall = t->syscall;
     wait.object = t->object;
@@ -396,9 +331,9 @@ static __always_inline void leave(void *ctx, struct task_struct *task, bool pree
 {
     __u32 tid = task->pid, state = task_wait_state(task);
     if (!is_asked_for(task) || state & TASK_DEAD) {
-        if (filter_cgroups || filter_commands || filter_users || target_kinds || state & TASK_DEAD)
+        if (filter_cgroups || filter_commands || filter_users || leaves_out || state & TASK_DEAD)
             bpf_map_delete_elem(&threads, &tid);
-        if (target_kinds) /* to find out who it is costs, too */
+        if (leaves_out) /* to find out who it is costs, too */
             stat->run_time_ns += bpf_ktime_get_ns() - now;
         return;
     }
@@ -511,7 +446,7 @@ static __always_inline const void *registers_of(struct task_struct *task)
     return (const char *)BPF_CORE_READ(task, stack) + KERNEL_STACK_BYTES - bpf_core_type_size(struct pt_regs);
 }
 
-/* Of a thread that waits: what it has of its own can be read only by itself. */
+/* Of a thread that waits. What it has of its own is read later, by a program that may wait for it (asleep.bpf.c), if at all. */
 static __always_inline void take_kernel_stack(struct off_cpu_thread *t, struct task_struct *task, struct off_cpu_stats *stat, __u64 now)
 {
     __u32 spare = spare_scratch;

@@ -1,6 +1,6 @@
-/* The wire records of waiting time: where a thread waits (a struct cpu_sample of the kind WIRE_OFF_CPU_STACK, made as it leaves its CPU)
- * and how long it did (struct off_cpu_wait, made when it runs again). A stack is sent when it is another one than the thread's last:
- * who waits in the same place again and again sends one stack and many short records. So it is with who woke it, where that was asked
+/* The wire records of waiting time: where a thread waits (a struct cpu_sample of the kind WIRE_OFF_CPU_STACK, made as it leaves its CPU,
+ * with what the thread then works for, as a CPU sample has it) and how long it did (struct off_cpu_wait, made when it runs again). A stack is
+ * sent when it, or what the thread works for, is another one than the thread's last: who waits in the same place again and again sends one stack and many short records. So it is with who woke it, where that was asked
  * for (WIRE_OFF_CPU_WAKER: a struct cpu_sample of the waker). Written by offcpu.bpf.c. */
 #pragma once
 
@@ -13,7 +13,7 @@ struct off_cpu_wait {
     __u64 start_ns;       /* when the thread left its CPU, or when the recording began */
     __u64 weight_ns;      /* waiting time that it stands for: its own, and that of others which were left out by chance */
     __u64 queued_ns;      /* of that, at its end: ready to run, without a CPU */
-    __u64 stack_ns;       /* time_ns of the record of this thread that has the stack; 0: there is none */
+    __u64 stack_ns;       /* time_ns of the records of this thread that have the stack, the last of which counts; 0: there is none */
     __u32 count;          /* waits that it stands for */
     __s32 syscall;        /* number; -1: none, a page fault or an interrupt */
     __u8 object;          /* enum request_object */
@@ -71,6 +71,8 @@ struct off_cpu_stats {
     __u64 stacks_lost;           /* waits told without their stack: the ring was full when it was taken, or there was no room */
     __u64 copies_refused;        /* stacks not copied for finishing in user space: the ring was half full */
     __u64 interpreted_lost;      /* stacks too large for their interpreter's frames */
+    __u64 links_lost;            /* stacks too large to say which request they were taken in */
+    __u64 labels_lost;           /* stacks without all labels of their goroutine, or with one cut */
     __u64 threads_full;          /* waits of unknown length, not told: of threads that are too many */
     __u64 shed;                  /* not looked at, while less detail is worked at */
 };

@@ -332,21 +332,33 @@ static __always_inline __u64 python_next_mark(const struct python_scratch *p)
     return lowest;
 }
 
+/* What is told of code in this sample begins so. */
+static __always_inline void python_begin(struct python_scratch *p, struct task_struct *task, __u64 id, __u64 time_ns, __u32 record_kind)
+{
+    struct wire_header *header = &code_of(p)->h;
+
+    p->seed = python_mix(BPF_CORE_READ(task, group_leader, start_time), BPF_CORE_READ(task, self_exec_id));
+    p->seed = python_mix(p->seed, id >> 32);
+    __builtin_memset(header, 0, sizeof(*header));
+    header->kind = record_kind;
+    header->pid = id >> 32;
+    header->tid = id;
+    header->time_ns = time_ns - PYTHON_TOLD_AHEAD_NS;
+}
+
 /* Walks the frames of the task at hand, ahead of its native stack. */
-static __always_inline void python_walk(struct unwind_scratch *scratch, struct task_struct *task, __u64 id, __u64 time_ns)
+static __always_inline void python_walk(struct unwind_scratch *scratch, const struct unwind_process *process, struct task_struct *task, __u64 id,
+                                        __u64 time_ns)
 {
     struct python_scratch *p = python_scratch_get();
-    __u32 pid = id >> 32;
-    struct unwind_process *process = bpf_map_lookup_elem(&unwind_processes, &pid);
-    struct python_code *code;
     int end = PYTHON_END_WHOLE;
 
     if (!p)
         return;
-    p->entries = p->marks = p->told = p->flags = p->states = 0;
+    p->entries = p->marks = p->told = p->flags = p->kind = p->states = 0;
     __builtin_memset(p->of_state, 0, sizeof(p->of_state));
     p->end = PYTHON_END_WHOLE;
-    if (!process || process->interpreters.python.interpreters == 0)
+    if (process->interpreters.python.interpreters == 0)
         return;
     p->layout = process->interpreters.python;
     p->thread_pointer = python_thread_pointer(task);
@@ -356,14 +368,7 @@ static __always_inline void python_walk(struct unwind_scratch *scratch, struct t
     if (!python_find_states(p, id))
         return;
     scratch->walk.interpreted = 1;
-    p->seed = python_mix(BPF_CORE_READ(task, group_leader, start_time), BPF_CORE_READ(task, self_exec_id));
-    p->seed = python_mix(p->seed, pid);
-    code = code_of(p);
-    __builtin_memset(&code->h, 0, sizeof(code->h));
-    code->h.kind = WIRE_PYTHON_CODE;
-    code->h.pid = pid;
-    code->h.tid = id;
-    code->h.time_ns = time_ns - PYTHON_TOLD_AHEAD_NS;
+    python_begin(p, task, id, time_ns, WIRE_PYTHON_CODE);
     for (__u32 i = 0; i < PYTHON_MAX_STATES && end == PYTHON_END_WHOLE && i < p->states; i++)
         end = python_state(i);
     p->end = end;
@@ -459,6 +464,7 @@ static __always_inline __u64 sample_interpreted(struct unwind_scratch *scratch, 
     tail.entries = p->entries;
     tail.end = p->end;
     tail.flags = p->flags;
+    tail.interpreter = p->kind;
     at += bytes;
     UNWIND_SAME_REGISTER(at);
     if (at > sizeof(scratch->data) - sizeof(tail))

@@ -71,7 +71,7 @@ enum python_lines {
 /* An interpreter's frame, or a mark behind the last one of a run. */
 struct python_entry {
     __u64 code;        /* address of the code object; of a mark: PYTHON_MARK | address on the native stack */
-    __u32 instruction; /* bytes from the code object (python_layout.code_instructions) to the instruction at hand; of a mark: 1 + number of the native frame, 0: not reached */
+    __u32 instruction; /* bytes from the code object (python_layout.code_instructions) to the instruction at hand; of a mark: 1 + number of the native frame, 0: not reached; with PYTHON_PLACED: the same of the frame */
     __u32 check;       /* of the code object (python_code.check); of a mark: 0 */
 };
 #define PYTHON_MARK (1ULL << 63)
@@ -88,6 +88,8 @@ enum python_end {
 
 enum interpreter_kind {
     INTERPRETER_CPYTHON = 0,
+    INTERPRETER_V8 = 1,
+    INTERPRETER_HOTSPOT = 2,
     INTERPRETER_COUNT,
 };
 
@@ -95,7 +97,7 @@ enum interpreter_kind {
 struct python_tail {
     __u32 entries;
     __u16 end;         /* enum python_end */
-    __u8 flags;        /* PYTHON_COUNTED, PYTHON_SEVERAL */
+    __u8 flags;        /* PYTHON_COUNTED, PYTHON_SEVERAL, PYTHON_PLACED */
     __u8 interpreter;  /* enum interpreter_kind: whose they are */
 };
 _Static_assert(sizeof(struct python_tail) == 8, "wire format");
@@ -104,6 +106,10 @@ _Static_assert(sizeof(struct python_tail) == 8, "wire format");
 #define PYTHON_COUNTED 1
 /* The process has several interpreters. Runs are in order within each alone, and may be another thread's: those are this one's whose marks were reached. */
 #define PYTHON_SEVERAL 2
+/* Each entry is one native frame's, whose number it has; there are no marks. */
+#define PYTHON_PLACED 4
+/* In such an entry's number: what runs in that native frame may be another function, which this one has called: the native frame is to stay. */
+#define PYTHON_PLACED_CALLER (1U << 31)
 
 /* Which code objects were told, by both halves: a table of hashes, each at its own place. */
 #define PYTHON_TOLD 32768

@@ -13,6 +13,10 @@
 #include "python.h"
 
 #define UNWIND_MARKS
+#define UNWIND_RUNTIME
+/* Nobody who is looked at has a runtime that makes code: the walk through that is left out, and from Linux 6.8 on not verified either. */
+const volatile bool no_runtimes = false;
+
 #define UNWIND_TAIL_WORDS (PYTHON_MAX_ENTRIES * sizeof(struct python_entry) / 8 + 1 + GO_LABELS_MAX * sizeof(struct go_label) / 8 + 4) /* and links' */
 #include "unwind_sample.bpf.h"
 
@@ -42,7 +46,9 @@ struct python_scratch {
     __u64 words[16];      /* of the frame or code object at hand */
     __u32 entries, marks, told;
     __u32 end;    /* enum python_end */
-    __u32 flags;  /* PYTHON_COUNTED, PYTHON_SEVERAL */
+    __u32 flags;  /* PYTHON_COUNTED, PYTHON_SEVERAL, PYTHON_PLACED */
+    __u32 kind;   /* enum interpreter_kind: whose the entries are */
+    __u32 names_code;  /* another runtime's: what its walk meets is put there (hotspot.bpf.h) */
     __u32 states;
     __u64 state[PYTHON_MAX_STATES];
     struct {

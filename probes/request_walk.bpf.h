@@ -112,7 +112,7 @@ static __always_inline __u8 stack_walk(__u64 now, __u64 spare_ns, __u64 *ret_nam
     struct request_walk_share *share = walk_share_of(now);
     if (share->left_ns <= spare_ns)
         return REQUEST_STACK_SHED;
-    __builtin_memset(&scratch->walk, 0, sizeof(scratch->walk));
+    unwind_walk_clear(&scratch->walk);
     registers = (struct user_registers *)scratch->data; /* until the walk writes there */
     if (!kernel_registers(task, registers) || !user_mode(registers) || !walk_begin(&scratch->walk, registers))
         return REQUEST_STACK_NONE;

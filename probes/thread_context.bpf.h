@@ -1,5 +1,5 @@
 /* Reads which traced request the thread at hand works for where it publishes that itself (thread_context.h): without being attached to
- * anything, and at no cost to the program. The thread is stopped by the sample that asks, so what it published is whole. Reads by
+ * anything, and at no cost to the program. The thread is stopped by the sample that asks, or just leaves its CPU, so what it published is whole. Reads by
  * bpf_probe_read_user alone: what is not in memory is no context. x86-64. */
 #pragma once
 
@@ -101,7 +101,7 @@ __noinline int context_of_current(__u32 pid)
 }
 
 /* What it put there. */
-static __always_inline const struct link_ids *context_ids_get(void)
+static __always_inline struct link_ids *context_ids_get(void)
 {
     struct thread_context_scratch *s = context_scratch_get();
 

@@ -20,6 +20,7 @@
 #define UNWIND_PREFETCH(context, cfa)          unwind_prefetch(context, cfa)
 #define UNWIND_LEAF_REGISTER(context, number, ret_u64)                                                       \
     (*(ret_u64) = (context)->leaf[(number) % UNWIND_LEAF_REGISTERS], 0)
+#define UNWIND_GOROUTINE(context) (&(context)->goroutine)
 #define UNWIND_CONTEXT struct unwind_window
 #define UNWIND_INLINE                          static __always_inline
 
@@ -31,6 +32,7 @@
 
 struct unwind_window {
     __u64 leaf[UNWIND_LEAF_REGISTERS];
+    struct unwind_goroutine goroutine;
     __u64 start, bytes;
     __u64 words[UNWIND_WINDOW_WORDS];
 };
@@ -69,7 +71,10 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 #define offsetof(type, member) __builtin_offsetof(type, member)
 #endif
 
-#define UNWIND_GO_ON        (-1) /* what unwind_frame returns when there is a caller to go on with */
+/* What unwind_frame returns when the walk has not ended. */
+#define UNWIND_AT_PLACE     (-3) /* the rest is unwind_frame_placed's */
+#define UNWIND_AT_RUNTIME   (-2) /* ... unwind_frame_runtime's */
+#define UNWIND_GO_ON        (-1) /* there is a caller to go on with */
 
 /* Who includes this may want less. */
 #ifndef UNWIND_MAX_FRAMES
@@ -85,6 +90,7 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 
 #define UNWIND_DATA_WORDS                                                                                    \
     (UNWIND_FRAMES_BEFORE + UNWIND_MAX_FRAMES + UNWIND_COPY_BYTES / 8 + UNWIND_LEAF_REGISTERS + UNWIND_TAIL_WORDS)
+#define UNWIND_BY_RUNTIME 2 /* walk.by_fp */
 #define UNWIND_FLUX_NS      1000000000ULL
 #define UNWIND_COPY_PAGE    4096
 /* Of the kernel's frame on a stack for signals, its largest part the vector registers: 11 KiB with AMX. */
@@ -93,6 +99,9 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 
 struct unwind_walk {
     struct unwind_registers r;
+#ifdef UNWIND_RUNTIME
+    struct unwind_registers next;
+#endif
     struct unwind_rule rule;
     struct unwind_window window;
     __u64 start, end;  /* the mapping found last */
@@ -106,15 +115,25 @@ struct unwind_walk {
     __u32 copy_at, copy_skipped, copied; /* the copy being made: where in data[], in bytes; so far */
     __u64 copy_from;
     __u64 mark; /* the next place on the stack whose frame is looked for (python.bpf.h); 0: none */
+    __u64 code_low, code_bytes; /* what a runtime makes code in that it tells how to walk (hotspot.bpf.h); 0 bytes: none */
     __u64 interpreter_start; /* of the mapping that holds an interpreter's code; 0: none */
     __u8 interrupted; /* r.ip is exact */
-    __u8 by_fp;       /* the frame below was left by its frame pointer */
+    __u8 by_fp;       /* the frame below was left by its frame pointer, or (UNWIND_BY_RUNTIME) as its runtime says */
     __u8 in_interpreter; /* the walk has come by the interpreter's code */
     __u8 interpreted;    /* what the interpreter's frames were is known (python.bpf.h): of this very sample */
+    __u8 places;         /* frames are looked at as they are left (v8.bpf.h) */
+    __u8 walks_code;     /* code that the process makes keeps no frame pointers: who has not its layout (hotspot.bpf.h) ends there */
     __u8 is_in_flux;  /* mappings changed a moment ago: what is missing may just not be known yet */
     __u32 zero; /* always 0, which the verifier does not know: searches that begin with it are checked once
                    for all values */
 };
+
+/* But for what the window has read, of which nothing is valid then: the compiler clears no more than a KiB at once. */
+static __always_inline void unwind_walk_clear(struct unwind_walk *walk)
+{
+    __builtin_memset(walk, 0, offsetof(struct unwind_walk, window.words));
+    __builtin_memset(&walk->start, 0, sizeof(*walk) - offsetof(struct unwind_walk, start));
+}
 
 struct unwind_scratch {
     struct unwind_walk walk;
@@ -247,6 +266,7 @@ __noinline int unwind_find_mapping(__u64 address)
     process = bpf_map_lookup_elem(&unwind_processes, &key.pid);
     if (!process)
         return UNWIND_END_NO_PROCESS;
+    w->walks_code = process->interpreters.runtime == INTERPRETER_HOTSPOT;
     key.generation = process->generation;
     count = process->chunks;
     i = UNWIND_SEARCH(process->starts, 0, UNWIND_PROCESS_CHUNKS - 1, count, address, w->zero);
@@ -334,12 +354,23 @@ __noinline int unwind_find_rule(__u32 object, __u32 offset)
     return 0;
 }
 
+#include "go_stacks.bpf.h"
+#include "unwind_leaving.bpf.h"
+
+#ifdef UNWIND_RUNTIME
+/* The rest of unwind_frame, whose stack is not to lie below that of the runtime's own functions: of code that it made, and of a frame that was left by its
+ * frame pointer and may be an interpreter's own (walk.next is its caller). By who defines UNWIND_RUNTIME. */
+int unwind_frame_runtime(void);
+int unwind_frame_placed(void);
+#endif
+
 #ifdef UNWIND_MARKS
 /* The frame recorded last, whose stack is [low, high), holds walk.mark, or is the first one above it; by who defines UNWIND_MARKS. */
 int unwind_pass_marks(__u64 low, __u64 high);
 #endif
 
-/* Records the frame at hand and goes to its caller: UNWIND_GO_ON, or how the walk ended (enum unwind_end). */
+/* Records the frame at hand and goes to its caller: UNWIND_GO_ON, or how the walk ended (enum unwind_end); of code that a runtime made it
+ * leaves the step to unwind_frame_runtime: UNWIND_AT_RUNTIME, and what an interpreter's frame may be to unwind_frame_placed: UNWIND_AT_PLACE. */
 __noinline int unwind_frame(void)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
@@ -347,6 +378,7 @@ __noinline int unwind_frame(void)
     struct unwind_walk *w;
     __u64 address, index;
     int end, by_fp = 0;
+    bool is_made;
 
     if (!scratch)
         return UNWIND_END_UNSUPPORTED;
@@ -356,7 +388,10 @@ __noinline int unwind_frame(void)
     r = w->r;
     address = r.ip - !w->interrupted;
 
-    if (address < w->start || address >= w->end) {
+    is_made = address - w->code_low < w->code_bytes;
+    if (is_made) {
+        end = 0;
+    } else if (address < w->start || address >= w->end) {
         end = unwind_find_mapping(address);
         /* What a frame pointer led to was no code: it pointed to no frame, and the one before was the last. Unless it
          * is code that has just been made. */
@@ -374,10 +409,12 @@ __noinline int unwind_frame(void)
     if (end)
         return end;
 
+    if (is_made)
+        return UNWIND_AT_RUNTIME;
     if (w->object == UNWIND_MAPPING_NO_ROWS_YET)
         return UNWIND_END_NO_ROWS;
     if (w->object == UNWIND_MAPPING_NO_CODE) {
-        end = UNWIND_END_NO_CFI;
+        end = w->walks_code ? UNWIND_END_UNSUPPORTED : w->interrupted || w->by_fp ? UNWIND_END_NO_CFI : unwind_step_leaving(&r);
     } else {
         __u32 offset = address - w->start + w->file_offset;
         __u32 entry = (offset ^ offset >> 9 ^ w->serial * 97) % UNWIND_CACHE_ENTRIES;
@@ -398,11 +435,13 @@ __noinline int unwind_frame(void)
                 cached->rule = rule;
             }
         }
+        if (end == 0 && rule.cfa == UNWIND_CFA_GOROUTINE)
+            unwind_find_goroutine();
         if (end == 0)
             end = unwind_step(&rule, &r, w->interrupted, &w->window);
     }
     if (end == UNWIND_END_NO_CFI) {
-        end = unwind_step_fp(&r, w->by_fp, &w->window);
+        end = unwind_step_fp(&r, w->by_fp == 1, &w->window);
         by_fp = 1;
     }
     if (end >= 0)
@@ -411,55 +450,19 @@ __noinline int unwind_frame(void)
     if (w->mark && r.sp > w->mark)
         unwind_pass_marks(w->r.sp, r.sp);
 #endif
+#ifdef UNWIND_RUNTIME
+    if (w->places && by_fp) {
+        w->next = r;
+        return UNWIND_AT_PLACE;
+    }
+#endif
     w->r = r;
     w->interrupted = end == UNWIND_STEP_INTERRUPTED;
     w->by_fp = by_fp;
     return UNWIND_GO_ON;
 }
 
-/* One page of unwind_copy_piece, up to `to`; false when there is no more. How far it has come is kept in the walk
- * only, so that the verifier checks one page for all. */
-static __always_inline bool unwind_copy_page(struct unwind_scratch *scratch, __u64 to)
-{
-    __u64 copied = scratch->walk.copied;
-    __u64 from = scratch->walk.copy_from + scratch->walk.copy_skipped + copied;
-    __u64 at = scratch->walk.copy_at + copied;
-    __u64 size = UNWIND_COPY_PAGE - (from & (UNWIND_COPY_PAGE - 1));
-
-    if (from >= to)
-        return false;
-    if (size > to - from)
-        size = to - from;
-    UNWIND_SAME_REGISTER(size);
-    UNWIND_SAME_REGISTER(at);
-    if (size == 0 || size > UNWIND_COPY_PAGE || at > sizeof(scratch->data))
-        return false;
-    if (bpf_probe_read_user((__u8 *)scratch->data + at, size, (const void *)from) == 0) {
-        scratch->walk.copied = copied + size;
-        return true;
-    }
-    /* A page that the function at hand is about to touch for the first time is not there yet. */
-    if (copied)
-        return false;
-    scratch->walk.copy_skipped += size;
-    return true;
-}
-
-/* Copies what can be read from there on to data[], in bytes `at`; both addresses are multiples of 8. */
-__noinline int unwind_copy_piece(__u64 from, __u64 to, __u32 at)
-{
-    struct unwind_scratch *scratch = unwind_scratch_get();
-
-    if (!scratch)
-        return 0;
-    scratch->walk.copy_from = from;
-    scratch->walk.copy_at = at;
-    scratch->walk.copied = scratch->walk.copy_skipped = 0;
-    for (int n = 0; n < UNWIND_COPY_BYTES / UNWIND_COPY_PAGE + 1; n++)
-        if (!unwind_copy_page(scratch, to))
-            break;
-    return 0;
-}
+#include "unwind_copy.bpf.h"
 
 #define UNWIND_FRAMES_A_LOOK 16
 
@@ -554,8 +557,15 @@ __noinline int unwind_leg(void)
 {
     int end = UNWIND_GO_ON;
 
-    for (int i = 0; i < UNWIND_FRAMES_A_LEG && end == UNWIND_GO_ON; i++)
+    for (int i = 0; i < UNWIND_FRAMES_A_LEG && end == UNWIND_GO_ON; i++) {
         end = unwind_frame();
+#ifdef UNWIND_RUNTIME
+        if (!no_runtimes && end == UNWIND_AT_RUNTIME)
+            end = unwind_frame_runtime();
+        else if (!no_runtimes && end == UNWIND_AT_PLACE)
+            end = unwind_frame_placed();
+#endif
+    }
     return end;
 }
 

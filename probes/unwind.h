@@ -31,6 +31,9 @@ enum unwind_cfa {
     UNWIND_CFA_SIGNAL,       /* rt_sigreturn trampoline: the kernel's ucontext lies at sp (+ cfa_offset) */
     UNWIND_CFA_SP_INDEXED,   /* x86-64, interrupted frames: *(sp + cfa_offset + 8 * register) + cfa_add (assembly that keeps the
                               * old stack pointer behind an array) */
+    UNWIND_CFA_GOROUTINE,    /* x86-64: of Go's runtime on its thread's stack, for a goroutine: what that goes on with (struct unwind_goroutine). With an
+                              * ra_offset: sp + cfa_offset of its; without: at its ip, which no stack has */
+    UNWIND_CFA_SP_SCHEDULER, /* as UNWIND_CFA_SP: a function of Go's that has left one goroutine and looks for another */
     UNWIND_CFA_UNSUPPORTED,  /* an expression that rows cannot hold; counted */
 };
 
@@ -84,6 +87,26 @@ struct unwind_registers {
     __u64 lr;  /* arm64: x30, true in an interrupted frame */
     __u64 bx;  /* x86-64: rbx */
     __u64 ucontext; /* x86-64, of a frame interrupted by a signal: where all its registers are; 0: the leaf, or none */
+    __u64 goroutine; /* enum unwind_goroutine_walk */
+};
+
+/* What a walk has come by of Go's. */
+enum unwind_goroutine_walk {
+    UNWIND_GOROUTINE_AHEAD,  /* nothing yet */
+    UNWIND_GOROUTINE_LEFT,   /* the scheduler: the thread works for none */
+    UNWIND_GOROUTINE_JOINED, /* the stack of the goroutine that the thread works for: it has no other */
+};
+
+/* What the goroutine goes on with that the thread at hand works for. */
+enum unwind_goroutine_state {
+    UNWIND_GOROUTINE_UNKNOWN,
+    UNWIND_GOROUTINE_NONE, /* it works for none */
+    UNWIND_GOROUTINE_FOUND,
+};
+
+struct unwind_goroutine {
+    __u64 state; /* enum unwind_goroutine_state */
+    __u64 ip, sp, fp;
 };
 
 #define UNWIND_LEAF_REGISTERS 16 /* x86-64: those of the interrupted thread, by their DWARF numbers */

@@ -6,7 +6,10 @@
  */
 #pragma once
 
+#include "go_stacks.h"
+#include "hotspot.h"
 #include "python.h"
+#include "v8.h"
 
 /* Sizes that fill the kernel's allocation classes (1024 and 512 bytes) with the table's own overhead. */
 #define UNWIND_CHUNK_MAPPINGS 38
@@ -18,9 +21,15 @@
 #define UNWIND_MAPPING_NO_ROWS_YET 0xffffffffU
 #define UNWIND_MAPPING_NO_CODE     0xfffffffeU
 
-/* How the kernel half reads a process's interpreters: a member of each, all zeros where there is none of that kind. */
+/* How the kernel half reads a process's interpreters, and Go's runtime: a member of each, all zeros where there is none of that kind. */
 struct interpreter_layouts {
     struct python_layout python;
+    struct go_stack_layout go;
+    __u64 runtime; /* enum interpreter_kind: which of the two the process has; 0: neither. One that has both is read as a HotSpot */
+    union {
+        struct v8_layout v8;
+        struct hotspot_layout hotspot;
+    };
 };
 
 struct unwind_process {
@@ -30,6 +39,8 @@ struct unwind_process {
     __u64 starts[UNWIND_PROCESS_CHUNKS]; /* address of each chunk's first mapping */
     struct interpreter_layouts interpreters;
 };
+
+_Static_assert(sizeof(struct unwind_process) <= 448, "with what the kernel adds it is in the class of 512");
 
 struct unwind_chunk_key {
     __u32 pid;

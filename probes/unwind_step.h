@@ -9,6 +9,7 @@
  * else: cannot be read
  *
  * how a register of the leaf is told, by its DWARF number: UNWIND_LEAF_REGISTER(context, number, ret_u64)
+ * (x86-64), what the goroutine goes on with that the thread works for: UNWIND_GOROUTINE(context), a const struct unwind_goroutine *
  * (x86-64), (optionally, how the topmost words of a frame, below `cfa`, are read in advance:
  * UNWIND_PREFETCH(context, cfa)) and which instruction set the walked program has: UNWIND_ARM64, else x86-64.
  */
@@ -92,6 +93,7 @@ UNWIND_INLINE int unwind_step_signal(const struct unwind_rule *rule, struct unwi
     if (UNWIND_READ(context, ucontext + UNWIND_UCONTEXT_BX, &next.bx))
         return UNWIND_END_BAD_READ;
     next.ucontext = ucontext;
+    next.goroutine = r->goroutine;
 #endif
     *r = next;
     return UNWIND_STEP_INTERRUPTED;
@@ -134,18 +136,40 @@ UNWIND_INLINE int unwind_read_saved(__u64 address, __u64 sp, __u64 *value, void 
     return 0;
 }
 
+#ifndef UNWIND_ARM64
+/* From the stack on which Go's runtime works for a goroutine to the goroutine's own, on which that has called for more stack. */
+UNWIND_INLINE int unwind_step_goroutine(struct unwind_registers *r, const struct unwind_goroutine *goroutine)
+{
+    if (r->goroutine == UNWIND_GOROUTINE_LEFT || goroutine->state == UNWIND_GOROUTINE_NONE)
+        return UNWIND_END_ENTRY;
+    if (goroutine->state != UNWIND_GOROUTINE_FOUND)
+        return UNWIND_END_UNSUPPORTED;
+    if (r->goroutine || (goroutine->sp & 7) || goroutine->ip == 0)
+        return UNWIND_END_BAD_READ;
+    r->goroutine = UNWIND_GOROUTINE_JOINED;
+    r->ip = goroutine->ip;
+    r->sp = goroutine->sp;
+    r->fp = goroutine->fp;
+    return UNWIND_STEP_RETURNED;
+}
+#endif
+
 /* `interrupted`: r->ip is exact (the leaf, or above a signal), so that registers which calls do not keep are
  * still true. */
 UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_registers *r, int interrupted,
                               UNWIND_CONTEXT *context)
 {
-    __u64 cfa, ip, fp = r->fp;
+    __u64 cfa, ip, fp = r->fp, goroutine = r->goroutine;
 
     switch (rule->cfa) {
     case UNWIND_CFA_END:
         return UNWIND_END_ENTRY;
     case UNWIND_CFA_SIGNAL:
         return unwind_step_signal(rule, r, context);
+    case UNWIND_CFA_SP_SCHEDULER:
+        goroutine = UNWIND_GOROUTINE_LEFT;
+        cfa = r->sp + (__s64)rule->cfa_offset;
+        break;
     case UNWIND_CFA_SP:
         cfa = r->sp + (__s64)rule->cfa_offset;
         break;
@@ -179,6 +203,23 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
         if (UNWIND_READ(context, r->sp + (__s64)rule->cfa_offset + 8 * cfa, &cfa))
             return UNWIND_END_BAD_READ;
         cfa += (__s64)rule->cfa_add;
+        break;
+#endif
+#ifndef UNWIND_ARM64
+    case UNWIND_CFA_GOROUTINE:
+        if (rule->ra_offset == 0)
+            return unwind_step_goroutine(r, UNWIND_GOROUTINE(context));
+        if (r->goroutine)
+            return UNWIND_END_BAD_READ;
+        goroutine = UNWIND_GOROUTINE_JOINED;
+        cfa = UNWIND_GOROUTINE(context)->sp + (__s64)rule->cfa_offset;
+        fp = UNWIND_GOROUTINE(context)->fp;
+        /* Of a version that is not known, the frame pointer leads over, where it is kept. */
+        if (UNWIND_GOROUTINE(context)->state != UNWIND_GOROUTINE_FOUND) {
+            if (rule->fp != UNWIND_FP_AT_CFA)
+                return UNWIND_END_UNSUPPORTED;
+            cfa = r->fp + (__s64)rule->cfa_offset;
+        }
         break;
 #endif
     case UNWIND_CFA_NONE:
@@ -242,5 +283,6 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
     r->ip = ip;
     r->sp = cfa;
     r->fp = fp;
+    r->goroutine = goroutine;
     return UNWIND_STEP_RETURNED;
 }

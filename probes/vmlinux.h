@@ -160,7 +160,15 @@ struct task_struct {
     __u64 sas_ss_size;
     unsigned int in_iowait : 1;
     int on_cpu; /* CONFIG_SMP */
+    unsigned long nvcsw, nivcsw;
     char comm[16];
+};
+
+/* ---- asleep.bpf.c ---- */
+
+struct vm_area_struct {
+    unsigned long vm_end;
+    const void *vm_ops; /* NULL: a process's own memory, of no file */
 };
 
 /* ---- request.bpf.c ---- */

@@ -14,6 +14,8 @@ enum wire_kind {
     WIRE_PYTHON_CODE = 4,     /* struct python_code (python.h): of code objects in the samples that follow */
     WIRE_OFF_CPU_WAKER = 5,   /* struct cpu_sample (cpu.h): who woke a thread (offcpu.h) */
     WIRE_EVENT = 6,           /* struct event_record (event.h): in files alone, of the CPU samples that follow */
+    WIRE_HOTSPOT_METHOD = 7,  /* struct hotspot_method (hotspot.h): of methods in the samples that follow */
+    WIRE_V8_CODE = 8,         /* struct v8_code (v8.h): of functions in the samples that follow */
     WIRE_PROCESS_FORK = 16,   /* struct process_fork ... (process.h) */
     WIRE_PROCESS_EXEC = 17,
     WIRE_PROCESS_COMM = 18,

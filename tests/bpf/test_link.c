@@ -25,6 +25,7 @@
 struct worker {
     pthread_t thread;
     atomic_bool stop;
+    bool naps;
     _Atomic pid_t tid;
     /* When each phase of the round at hand and of the one before it began and ended, by the worker's clock.
      */
@@ -43,7 +44,8 @@ static void burn(struct worker *w, const struct link_ids *ids)
     s->ids = ids;
     s->start_ns = clock_monotonic_ns();
     while (clock_monotonic_ns() - s->start_ns < 3000000)
-        ;
+        if (w->naps)
+            usleep(500);
     s->end_ns = clock_monotonic_ns();
     w->span_count++;
 }
@@ -80,7 +82,7 @@ static bool collect(const struct wire_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     struct collection *c = context;
-    if (header->kind != WIRE_CPU_SAMPLE || header->tid != (uint32_t)c->worker->tid || c->count == 4096)
+    if ((header->kind != WIRE_CPU_SAMPLE && header->kind != WIRE_OFF_CPU_STACK) || header->tid != (uint32_t)c->worker->tid || c->count == 4096)
         return false;
     struct taken *t = &c->all[c->count++];
     *t = (struct taken){.time_ns = header->time_ns};
@@ -105,12 +107,11 @@ static size_t check(const struct collection *c)
     return checked;
 }
 
-static void test_samples_carry_what_their_thread_works_for(void **state)
+static void check_what_a_thread_works_for(const struct source *source, bool naps)
 {
-    (void)state;
     struct links l = links_begin();
     struct source_options options = watch_defaults;
-    struct worker worker = {.spans = calloc(SPANS_MAX, sizeof(struct span))};
+    struct worker worker = {.naps = naps, .spans = calloc(SPANS_MAX, sizeof(struct span))};
     struct collection *c = calloc(1, sizeof(*c));
     assert_non_null(worker.spans);
     assert_non_null(c);
@@ -120,7 +121,7 @@ static void test_samples_carry_what_their_thread_works_for(void **state)
     options.links_fd = link_source_fd(l.source);
     options.pids[0] = (uint32_t)getpid();
     options.pid_count = 1;
-    struct watch w = watch_begin(&source_cpu, &options);
+    struct watch w = watch_begin(source, &options);
     assert_int_equal(pthread_create(&worker.thread, NULL, work, &worker), 0);
     watch_until(&w, 200, collect, c);
     worker.stop = true;
@@ -134,6 +135,18 @@ static void test_samples_carry_what_their_thread_works_for(void **state)
     links_end(&l);
     free(worker.spans);
     free(c);
+}
+
+static void test_samples_carry_what_their_thread_works_for(void **state)
+{
+    (void)state;
+    check_what_a_thread_works_for(&source_cpu, false);
+}
+
+static void test_waits_do(void **state)
+{
+    (void)state;
+    check_what_a_thread_works_for(&source_off_cpu, true);
 }
 
 static void *enter_and_burn(void *argument)
@@ -342,7 +355,7 @@ static void test_no_room(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_samples_carry_what_their_thread_works_for),
+        cmocka_unit_test(test_samples_carry_what_their_thread_works_for), cmocka_unit_test(test_waits_do),
         cmocka_unit_test(test_what_is_half_written_is_not_believed),
         cmocka_unit_test(test_threads_that_end_are_forgotten),
         cmocka_unit_test(test_exec_forgets),

@@ -453,7 +453,7 @@ static bool look_for_unfinished(const struct wire_header *header, void *context)
     if (header->kind == WIRE_OFF_CPU_STACK) {
         const struct cpu_sample *s = (const struct cpu_sample *)header;
         assert_int_equal(s->user_end, UNWIND_END_NOT_RUNNING);
-        assert_int_equal(s->user_frames, 0);
+        assert_int_equal(s->user_frames, s->stack_bytes > 0); /* what asleep.bpf.c copied, which has its own test */
         e->stack_ns = header->time_ns;
         return false;
     }

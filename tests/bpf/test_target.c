@@ -5,7 +5,10 @@
 
 #include "sources/cpu.h"
 #include "sources/cgroup_search.h"
+#include "sources/offcpu.h"
 #include "sources/target_table.h"
+
+#include "../../probes/offcpu.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -299,8 +302,9 @@ static bool count_wait(const struct wire_header *header, void *context)
     return header->kind == WIRE_OFF_CPU && header->pid == (uint32_t)waits->pids[NOT_LEFT_OUT];
 }
 
-/* Of whoever is never to be sampled no wait is told: with keys of all kinds, which the kernel half looks through at each switch. */
-static void test_waits_of_whom_it_leaves_out(void **state)
+/* Of whoever is never to be sampled no wait is told: with keys of all kinds, which the kernel half looks through at each switch. Whether who they are
+ * is another source's matter, or its own. */
+static void leave_waits_out(bool with_cpu)
 {
     struct source_options options = watch_defaults;
     struct waits waits = {0};
@@ -309,16 +313,19 @@ static void test_waits_of_whom_it_leaves_out(void **state)
     const char *bad;
     size_t bad_bytes;
 
-    (void)state;
     for (unsigned i = 0; i < WAITING_COUNT; i++)
         options.pids[i] = (uint32_t)(waits.pids[i] = waiting(i));
     options.pid_count = WAITING_COUNT;
     snprintf(text, sizeof(text), "pid=%d:0, user=4000000001:1, cgroup=/nobody-has-it:1, command=left-out:0", waits.pids[LEFT_OUT]);
     assert_int_equal(targets_parse(text, &targets, &bad, &bad_bytes), 0);
     options.targets = &targets;
-    struct watch cpu = watch_begin(&source_cpu, &options);
-    cpu_source_share(cpu.self, &options);
+    struct watch cpu = {0};
+    if (with_cpu) {
+        cpu = watch_begin(&source_cpu, &options);
+        cpu_source_share(cpu.self, &options);
+    }
     struct watch w = watch_begin(&source_off_cpu, &options);
+    assert_true((off_cpu_source_targets(w.self) == NULL) == with_cpu);
     watch_until(&w, 3 * LONG_NAP_US / NAP_US / 2, count_wait, &waits);
     assert_int_equal(waits.told[LEFT_OUT], 0);
     assert_int_equal(waits.told[LEFT_OUT_SINCE], 0);
@@ -326,7 +333,108 @@ static void test_waits_of_whom_it_leaves_out(void **state)
     for (size_t i = 0; i < WAITING_COUNT; i++)
         subject_kill(waits.pids[i]);
     watch_end(&w);
-    watch_end(&cpu);
+    if (with_cpu)
+        watch_end(&cpu);
+}
+
+static void test_waits_of_whom_it_leaves_out(void **state)
+{
+    (void)state;
+    leave_waits_out(true);
+}
+
+static void test_waits_of_whom_it_leaves_out_without_samples(void **state)
+{
+    (void)state;
+    leave_waits_out(false);
+}
+
+#define SAMPLE_NS 1000000
+
+struct told {
+    pid_t pid;
+    uint64_t of_ns; /* shorter ones are told by chance, and stand for so much */
+    size_t records;
+    uint64_t weight_ns, by_chance;
+};
+
+static bool take_wait(const struct wire_header *header, void *context)
+{
+    const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
+    struct told *told = context;
+
+    if (header->kind != WIRE_OFF_CPU || header->pid != (uint32_t)told->pid)
+        return false;
+    const uint64_t length_ns = header->time_ns - wait->start_ns;
+    assert_int_equal(wait->weight_ns, length_ns < told->of_ns ? told->of_ns : length_ns);
+    assert_in_range(wait->count, wait->weight_ns / length_ns, wait->weight_ns / length_ns + 1);
+    told->by_chance += length_ns < told->of_ns;
+    told->weight_ns += wait->weight_ns;
+    told->records++;
+    return true;
+}
+
+static struct off_cpu_figures watch_waits(const char *entry, struct told *told, size_t enough)
+{
+    struct source_options options = watch_defaults;
+    struct targets targets;
+    char text[64];
+    const char *bad;
+    size_t bad_bytes;
+
+    told->pid = waiting(NOT_LEFT_OUT);
+    options.pids[0] = (uint32_t)told->pid;
+    options.pid_count = 1;
+    options.sample_hz = 100;
+    options.sample_wait_ns = SAMPLE_NS;
+    snprintf(text, sizeof(text), entry, told->pid);
+    assert_int_equal(targets_parse(text, &targets, &bad, &bad_bytes), 0);
+    options.targets = &targets;
+    struct watch w = watch_begin(&source_off_cpu, &options);
+    watch_until(&w, enough, take_wait, told);
+    assert_int_equal(w.source->stop(w.self), 0);
+    assert_int_equal(w.source->drain(w.self, w.batch), 0);
+    for (size_t i = 0; i < batch_count(w.batch); i++)
+        take_wait(batch_get(w.batch, i), told);
+    batch_clear(w.batch);
+    const struct off_cpu_figures figures = off_cpu_source_figures(w.self);
+    subject_kill(told->pid);
+    watch_end(&w);
+    return figures;
+}
+
+/* Of whom less is asked for, fewer waits are told, which stand for as much more: the sum is that of all within what chance does. Each of length L was
+ * told with L / of_ns, for of_ns: all of them together vary by no more than of_ns times their sum. */
+static void test_waits_at_a_lower_rate(void **state)
+{
+    struct told told = {.of_ns = 5 * SAMPLE_NS};
+    const struct off_cpu_figures figures = watch_waits("pid=%d:20", &told, 200);
+    const double true_ns = (double)(figures.told_ns + figures.left_out_ns);
+
+    (void)state;
+    assert_int_equal(figures.told, told.records);
+    assert_true(told.by_chance > 0 && figures.left_out > 0);
+    assert_true(is_near((double)told.weight_ns, true_ns, sqrt((double)told.of_ns * true_ns)));
+}
+
+/* Of whom more is asked for, nothing is left to chance that is longer than a fraction of what it is for others. */
+static void test_waits_at_a_higher_rate(void **state)
+{
+    struct told told = {.of_ns = SAMPLE_NS / 10};
+    const struct off_cpu_figures figures = watch_waits("pid=%d:1000", &told, 100);
+
+    (void)state;
+    assert_int_equal(figures.told, told.records);
+    assert_true(figures.left_out_ns <= figures.left_out * told.of_ns);
+}
+
+/* Whoever is no target, beside one. */
+static void test_waits_of_others(void **state)
+{
+    struct told told = {.of_ns = SAMPLE_NS};
+
+    (void)state;
+    watch_waits("command=nobody:1", &told, 100);
 }
 
 int main(void)
@@ -337,6 +445,10 @@ int main(void)
         cmocka_unit_test(test_cgroups_come_and_go),
         cmocka_unit_test(test_shedding_goes_with_it),
         cmocka_unit_test(test_waits_of_whom_it_leaves_out),
+        cmocka_unit_test(test_waits_of_whom_it_leaves_out_without_samples),
+        cmocka_unit_test(test_waits_at_a_lower_rate),
+        cmocka_unit_test(test_waits_at_a_higher_rate),
+        cmocka_unit_test(test_waits_of_others),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,518 @@
+/* V8's frames, in a program that has nothing of V8 but its structures and its way to make a frame: on every kernel; and what a program that lies in
+ * them is answered. What real ones make of it is tests/e2e/test_node.py's. */
+#include "sources/unwind_tables.h"
+#include "watch.h"
+
+#include "../../probes/unwind_maps.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+#if defined(__x86_64__)
+
+/* ---- V8's structures ---- */
+
+enum { CONTEXT_TYPE = 210, SHARED_TYPE = 262, SCOPE_TYPE = 261, SCRIPT_TYPE = 167, OTHER_TYPE = 300 };
+enum { ONE_BYTE_STRING = V8_ONE_BYTE, TWO_BYTE_STRING = 0 };
+
+static const struct v8_layout layout = {
+    .context_first = CONTEXT_TYPE - 2,
+    .context_last = CONTEXT_TYPE + 2,
+    .shared_type = SHARED_TYPE,
+    .scope_type = SCOPE_TYPE,
+    .script_type = SCRIPT_TYPE,
+    .not_string = 0xff80,
+    .frame_function = -16,
+    .map_type = 12,
+    .function_shared = 24,
+    .shared_scope = 16,
+    .shared_script = 32,
+    .scope_flags = 8,
+    .scope_variables = 32,
+    .script_source = 8,
+    .script_name = 16,
+    .script_id = 64,
+    .string_length = 12,
+    .string_chars = 16,
+    .cons_first = 16,
+    .cons_second = 24,
+    .sliced_parent = 16,
+    .sliced_offset = 24,
+    .thin_actual = 16,
+    .external_data = 24,
+};
+
+struct object {
+    uint64_t map, words[9];
+};
+
+struct string {
+    uint64_t map;
+    uint32_t hash, length;
+    union {
+        char one[304];
+        uint16_t two[152];
+        uint64_t words[2];
+    };
+};
+
+static struct {
+    uint64_t before;
+    uint32_t more;
+    uint16_t type, rest;
+} maps[16];
+static size_t map_count;
+
+#define FUNCTIONS 3
+#define DEEP      700
+
+static struct object context, functions[FUNCTIONS], shared[FUNCTIONS], scopes[FUNCTIONS], script;
+static struct string names[FUNCTIONS], pieces[4], file, source;
+
+static uint64_t tagged(const void *object)
+{
+    return (uintptr_t)object + V8_TAG;
+}
+
+static uint64_t small(uint64_t value)
+{
+    return value << 32;
+}
+
+static uint64_t map_of(unsigned type)
+{
+    for (size_t i = 0; i < map_count; i++)
+        if (maps[i].type == type)
+            return tagged(&maps[i]);
+    maps[map_count].type = (uint16_t)type;
+    return tagged(&maps[map_count++]);
+}
+
+static void make_one_byte(struct string *s, const char *text)
+{
+    *s = (struct string){.map = map_of(ONE_BYTE_STRING), .length = (uint32_t)strlen(text)};
+    memcpy(s->one, text, strlen(text));
+}
+
+static void make_pair(struct string *s, unsigned representation, uint32_t length, uint64_t first, uint64_t second)
+{
+    *s = (struct string){.map = map_of(V8_ONE_BYTE | representation), .length = length, .words = {first, second}};
+}
+
+/* "Shop.größe": one after another, the first a part of a longer one; U+95A2 and U+6570; one that is another. */
+static void make_names(void)
+{
+    make_one_byte(&pieces[0], "myShop.");
+    make_pair(&pieces[1], V8_SLICED, 5, tagged(&pieces[0]), small(2));
+    make_one_byte(&pieces[2], "gr\xf6\xdf" "e");
+    make_pair(&names[0], V8_CONS, 10, tagged(&pieces[1]), tagged(&pieces[2]));
+    names[1] = (struct string){.map = map_of(TWO_BYTE_STRING), .length = 2, .two = {0x95a2, 0x6570}};
+    make_one_byte(&pieces[3], "thin");
+    make_pair(&names[2], V8_THIN, 4, tagged(&pieces[3]), 0);
+}
+
+#define HAS_NAME (1U << 12)
+#define START(i) (20 + 9 * (uint64_t)(i))
+
+static void make_all(void)
+{
+    map_count = 0;
+    make_names();
+    make_one_byte(&file, "/srv/app.js");
+    memset(&source, ' ', sizeof(source));
+    source.map = map_of(ONE_BYTE_STRING);
+    source.length = sizeof(source.one);
+    for (size_t i = 4; i < sizeof(source.one); i += 5)
+        source.one[i] = '\n';
+    context = (struct object){.map = map_of(CONTEXT_TYPE)};
+    script = (struct object){.map = map_of(SCRIPT_TYPE), .words = {tagged(&source), tagged(&file), [7] = small(77)}};
+    for (unsigned i = 0; i < FUNCTIONS; i++) {
+        functions[i] = (struct object){.map = map_of(OTHER_TYPE), .words = {[2] = tagged(&shared[i])}};
+        shared[i] = (struct object){.map = map_of(SHARED_TYPE), .words = {[1] = tagged(&scopes[i]), [3] = tagged(&script)}};
+        scopes[i] = (struct object){.map = map_of(SCOPE_TYPE), .words = {small(HAS_NAME), 0, 0, tagged(&names[i]), 0, small(START(i)), small(START(i) + 5)}};
+    }
+}
+
+/* ---- the subject ---- */
+
+enum lie {
+    TRUTH, NO_CONTEXT, UNLIKE_SHARED, UNLIKE_SCOPE, MANY_LOCALS, BACKWARDS, NOWHERE, OF_V8S_OWN, CIRCLE_OF_CONS, CIRCLE_OF_THIN, PART_OF_PARTS, PART_TOO_LONG,
+    NO_STRING, LONGER_THAN_MEMORY, SHORT_SOURCE, MIXED_LINES, LIES,
+};
+
+static void lie_about(enum lie lie)
+{
+    switch (lie) {
+    case NO_CONTEXT:
+        context.map = map_of(OTHER_TYPE);
+        break;
+    case UNLIKE_SHARED:
+        shared[0].map = map_of(OTHER_TYPE);
+        break;
+    case UNLIKE_SCOPE:
+        scopes[0].map = map_of(OTHER_TYPE);
+        break;
+    case MANY_LOCALS:
+        scopes[0].words[2] = small(0x7fffffff);
+        break;
+    case BACKWARDS:
+        scopes[0].words[6] = 0;
+        break;
+    case NOWHERE:
+        functions[0].words[2] = 0x7fff00000001;
+        break;
+    case OF_V8S_OWN: /* a function that is none of a script's has its name alone */
+        shared[0].words[1] = tagged(&names[0]);
+        break;
+    case CIRCLE_OF_CONS:
+        make_pair(&names[0], V8_CONS, 10, tagged(&names[0]), tagged(&names[0]));
+        break;
+    case CIRCLE_OF_THIN:
+        make_pair(&names[0], V8_THIN, 10, tagged(&names[0]), 0);
+        break;
+    case PART_OF_PARTS:
+        make_pair(&pieces[3], V8_SLICED, 3, tagged(&pieces[0]), small(1));
+        make_pair(&names[0], V8_SLICED, 2, tagged(&pieces[3]), small(1));
+        break;
+    case PART_TOO_LONG:
+        make_pair(&names[0], V8_SLICED, 8, tagged(&pieces[0]), small(2));
+        break;
+    case NO_STRING:
+        names[0].map = map_of(OTHER_TYPE);
+        break;
+    case LONGER_THAN_MEMORY:
+        make_one_byte(&names[0], "x");
+        names[0].length = UINT32_MAX;
+        break;
+    case SHORT_SOURCE:
+        source.length = 10;
+        break;
+    case MIXED_LINES: /* of which some end in a lone carriage return */
+        source.one[10] = '\r';
+        break;
+    default:
+        break;
+    }
+}
+
+static const uint8_t enter[] = {0x55, 0x48, 0x89, 0xe5};             /* push rbp; mov rbp, rsp */
+static const uint8_t wide[] = {0x48, 0xb8}, push[] = {0x50};         /* mov rax, ...; push rax */
+static const uint8_t call[] = {0xff, 0xd0}, forever[] = {0xeb, 0xfe}; /* call rax; jmp to itself */
+
+static uint8_t *put(uint8_t *at, const void *bytes, size_t size)
+{
+    memcpy(at, bytes, size);
+    return at + size;
+}
+
+static uint8_t *put_push(uint8_t *at, uint64_t word)
+{
+    return put(put(put(at, wide, sizeof(wide)), &word, sizeof(word)), push, sizeof(push));
+}
+
+#define CODE_BYTES 64
+
+/* As V8's code makes its frames, each calls the next; the last one stays. The functions come in turns, the first of all innermost. */
+static void run_frames(uint8_t *code, unsigned count)
+{
+    memset(code, 0xcc, (size_t)count * CODE_BYTES);
+    for (unsigned i = 0; i < count; i++) {
+        uint8_t *at = put(code + (size_t)i * CODE_BYTES, enter, sizeof(enter));
+        const uint64_t next = (uintptr_t)code + (size_t)(i + 1) * CODE_BYTES;
+
+        at = put_push(put_push(at, tagged(&context)), tagged(&functions[(count - 1 - i) % FUNCTIONS]));
+        if (i < count - 1)
+            put(put(put(at, wide, sizeof(wide)), &next, sizeof(next)), call, sizeof(call));
+        else
+            put(at, forever, sizeof(forever));
+    }
+    ((void (*)(void))(uintptr_t)code)();
+}
+
+/* `code`: where its frames are made. */
+static pid_t begin(uint8_t *code, unsigned count, enum lie lie)
+{
+    int ends[2];
+    char ready = 0;
+    pid_t pid;
+
+    assert_int_equal(pipe(ends), 0);
+    pid = fork();
+    if (pid == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        make_all(); /* here: pages that the child has not touched are not there for it */
+        lie_about(lie);
+        if (write(ends[1], &ready, 1) == 1)
+            run_frames(code, count);
+        _exit(1);
+    }
+    assert_int_equal(read(ends[0], &ready, 1), 1);
+    close(ends[0]);
+    close(ends[1]);
+    make_all(); /* the same, to compare with */
+    return pid;
+}
+
+/* ---- watching it ---- */
+
+#define SAMPLES 5
+
+struct expectation {
+    unsigned frames;
+    enum lie lie;
+    bool begun;
+    bool told[FUNCTIONS];
+    uint32_t checks[FUNCTIONS];
+    struct v8_code first; /* what was told of the first function */
+};
+
+static const struct python_tail *tail_of(const struct cpu_sample *s, const struct python_entry **ret_entries)
+{
+    const struct python_tail *tail = cpu_sample_python_tail(s);
+
+    assert_true(tail->entries <= PYTHON_MAX_ENTRIES);
+    assert_int_equal(tail->interpreter, INTERPRETER_V8);
+    assert_int_equal(tail->flags, PYTHON_PLACED);
+    assert_int_equal(tail->end, PYTHON_END_WHOLE);
+    *ret_entries = (const struct python_entry *)((const char *)tail - tail->entries * sizeof(**ret_entries));
+    return tail;
+}
+
+static void take_code(const struct v8_code *c, struct expectation *e)
+{
+    assert_true(v8_code_is_sound(c));
+    for (int i = 0; i < FUNCTIONS; i++) {
+        if (c->code != tagged(&shared[i]))
+            continue;
+        e->told[i] = true;
+        e->checks[i] = c->check;
+        if (i == 0)
+            e->first = *c;
+        return;
+    }
+    fail_msg("a function that there is not");
+}
+
+static void expect_text(const struct v8_text *text, const uint8_t *data, unsigned width, const void *expected, uint32_t length)
+{
+    assert_int_equal(text->width, width);
+    assert_int_equal(text->length, length);
+    assert_memory_equal(data, expected, length * width);
+}
+
+static void expect_truth(const struct v8_code *c)
+{
+    if (c->code == tagged(&shared[0]))
+        expect_text(&c->name, c->name_data, 1, "Shop.gr\xf6\xdf" "e", 10);
+    else if (c->code == tagged(&shared[1]))
+        expect_text(&c->name, c->name_data, 2, names[1].two, 2);
+    else
+        expect_text(&c->name, c->name_data, 1, "thin", 4);
+    expect_text(&c->file, c->file_data, 1, "/srv/app.js", 11);
+    for (int i = 0; i < FUNCTIONS; i++)
+        if (c->code == tagged(&shared[i]))
+            assert_int_equal(c->line, 1 + START(i) / 5);
+}
+
+/* Samples of before the process was known do not count, nor do those where it has not begun. */
+static bool is_early(const struct cpu_sample *s, struct expectation *e)
+{
+    e->begun |= s->flags & CPU_SAMPLE_INTERPRETED && cpu_sample_python_tail(s)->entries > 0;
+    return !e->begun;
+}
+
+static bool look_at_truth(const struct wire_header *header, void *context_)
+{
+    struct expectation *e = context_;
+    const struct python_entry *entries;
+
+    if (header->kind == WIRE_V8_CODE) {
+        take_code((const struct v8_code *)header, e);
+        expect_truth((const struct v8_code *)header);
+        return false;
+    }
+    if (is_early((const struct cpu_sample *)header, e))
+        return false;
+    assert_int_equal(tail_of((const struct cpu_sample *)header, &entries)->entries, e->frames);
+    for (unsigned i = 0; i < e->frames; i++) {
+        assert_int_equal(entries[i].code, tagged(&shared[i % FUNCTIONS]));
+        assert_int_equal(entries[i].instruction, i + 1); /* each native frame is one of them */
+        assert_true(e->told[i % FUNCTIONS]);             /* ahead of the sample */
+        assert_int_equal(entries[i].check, e->checks[i % FUNCTIONS]);
+    }
+    return true;
+}
+
+static void expect_lie(const struct expectation *e, const struct python_entry *entries, uint32_t count)
+{
+    const struct v8_code *told = &e->first;
+
+    switch (e->lie) {
+    case NO_CONTEXT:
+        assert_int_equal(count, 0);
+        return;
+    case OF_V8S_OWN:
+        assert_int_equal(count, FUNCTIONS - 1); /* its native frame stands for itself */
+        assert_int_equal(entries[0].instruction, 2);
+        return;
+    case UNLIKE_SHARED:
+    case UNLIKE_SCOPE:
+    case MANY_LOCALS:
+    case BACKWARDS:
+    case NOWHERE:
+        assert_int_equal(count, FUNCTIONS);
+        assert_int_equal(entries[0].check, 0); /* without a name, and counted */
+        assert_false(e->told[0]);
+        assert_int_equal(entries[1].check, e->checks[1]);
+        return;
+    default:
+        assert_int_equal(count, FUNCTIONS);
+        assert_true(e->told[0]);
+    }
+    if (e->lie == SHORT_SOURCE || e->lie == MIXED_LINES) {
+        assert_int_equal(told->line, 0);
+        assert_int_equal(told->name.length, 10);
+    } else if (e->lie == LONGER_THAN_MEMORY) { /* as much of it as there is room for */
+        assert_int_equal(told->name.width, 1);
+        assert_int_equal(told->name.length, V8_NAME_BYTES / 2);
+    } else {
+        assert_int_equal(told->name.width, 0);
+        assert_int_equal(told->line, 1 + START(0) / 5);
+    }
+}
+
+static bool look_at_lie(const struct wire_header *header, void *context_)
+{
+    struct expectation *e = context_;
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    const struct python_entry *entries;
+    const struct python_tail *tail;
+
+    if (header->kind == WIRE_V8_CODE) {
+        take_code((const struct v8_code *)header, e);
+        return false;
+    }
+    if (e->lie == NO_CONTEXT)
+        e->begun |= s->flags & CPU_SAMPLE_INTERPRETED && s->user_frames >= FUNCTIONS;
+    if (!e->begun && is_early(s, e))
+        return false;
+    tail = tail_of(s, &entries);
+    expect_lie(e, entries, tail->entries);
+    return true;
+}
+
+/* A program whose frames are looked at. */
+struct program {
+    struct expectation e;
+    bool (*look)(const struct wire_header *, void *);
+    uint8_t *code;
+    size_t bytes;
+    pid_t pid;
+    unsigned seen;
+};
+
+struct programs {
+    struct program *of;
+    size_t count;
+};
+
+static void start(struct program *p)
+{
+    p->bytes = (p->e.frames * CODE_BYTES + 4095) & ~4095UL;
+    p->code = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(p->code, MAP_FAILED);
+    p->pid = begin(p->code, p->e.frames, p->e.lie);
+}
+
+static void stop(struct program *p)
+{
+    assert_int_equal(kill(p->pid, SIGKILL), 0);
+    assert_int_equal(waitpid(p->pid, NULL, 0), p->pid);
+    assert_int_equal(munmap(p->code, p->bytes), 0);
+}
+
+/* True when each has been seen often enough. */
+static bool look_at_all(const struct wire_header *header, void *context_)
+{
+    const struct programs *programs = context_;
+    bool all = true;
+
+    for (size_t i = 0; i < programs->count; i++) {
+        struct program *p = &programs->of[i];
+
+        if ((pid_t)header->pid == p->pid)
+            p->seen += p->look(header, &p->e);
+        all &= p->seen >= SAMPLES;
+    }
+    return all;
+}
+
+/* All in one recording: loading the programs is what takes time. */
+static void watch_programs(struct program *of, size_t count)
+{
+    struct source_options options = watch_defaults;
+    const struct interpreter_layouts layouts = {.runtime = INTERPRETER_V8, .v8 = layout};
+    struct programs programs = {of, count};
+    struct unwind_tables *tables;
+    struct watch w;
+
+    for (size_t i = 0; i < count; i++) {
+        start(&of[i]);
+        options.pids[options.pid_count++] = (uint32_t)of[i].pid;
+    }
+    w = watch_begin(&source_cpu, &options);
+    tables = cpu_source_unwind_tables(w.self);
+    for (size_t i = 0; i < count; i++) {
+        const struct unwind_mapping mapping = {.start = (uintptr_t)of[i].code, .end = (uintptr_t)of[i].code + of[i].bytes, .object = UNWIND_OBJECT_NO_CODE};
+        assert_int_equal(unwind_tables_put_process(tables, (uint32_t)of[i].pid, &mapping, 1, &layouts), 0);
+    }
+    watch_until(&w, 1, look_at_all, &programs);
+    for (size_t i = 0; i < count; i++)
+        stop(&of[i]);
+    watch_end(&w);
+}
+
+static void test_frames(void **state)
+{
+    (void)state;
+    struct program programs[] = {{.e = {.frames = FUNCTIONS}, .look = look_at_truth}, {.e = {.frames = DEEP}, .look = look_at_truth}};
+    watch_programs(programs, 2);
+}
+
+static void test_lies(void **state)
+{
+    (void)state;
+    struct program programs[LIES - 1] = {0};
+    for (enum lie lie = TRUTH + 1; lie < LIES; lie++)
+        programs[lie - 1] = (struct program){.e = {.frames = FUNCTIONS, .lie = lie}, .look = look_at_lie};
+    watch_programs(programs, LIES - 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_frames),
+        cmocka_unit_test(test_lies),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+    return 77; /* not this machine's frames: skipped */
+}
+
+#endif

@@ -1,0 +1,125 @@
+/* What a thread works for as it leaves its CPU, in the record of its wait's stack: a child that naps in one place again and again, each time for
+ * another request. That its stack is the same is no reason to take the last request's for it. */
+#include "rows.h"
+#include "watch.h"
+
+#include "../../probes/offcpu.h"
+#include "../../probes/thread_context.h"
+#include "sources/offcpu.h"
+#include "sources/unwind_tables.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define NAP_NS 2000000
+
+/* As OTEP 4947 has it published: each nap is another request's, and every fourth nobody's. */
+static __thread const struct thread_context_record *volatile works_for;
+
+static void take_next_request(void)
+{
+    static struct thread_context_record record = {.valid = 1, .span_id = 1};
+    static uint64_t number;
+    works_for = NULL;
+    record.trace_id[1] = __builtin_bswap64(++number);
+    if (number % 4)
+        works_for = &record;
+}
+
+static pid_t child(void)
+{
+    const struct timespec time = {0, NAP_NS};
+    pid_t pid = fork();
+    if (pid != 0)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (;;) {
+        take_next_request();
+        clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+    }
+}
+
+struct expectation {
+    uint64_t begin_ns;
+    uint64_t stack_ns;       /* of the last stack that came; 0: none did */
+    uint64_t number, before; /* of the request of that stack, 0: nobody's; and of the last wait that had one */
+    size_t linked, unlinked;
+};
+
+static uint64_t number_of(const struct cpu_sample *s)
+{
+    struct link_ids ids;
+    if (!(s->flags & CPU_SAMPLE_LINKED))
+        return 0;
+    memcpy(&ids, (const char *)s + s->h.size_bytes - sizeof(ids), sizeof(ids));
+    assert_int_equal(ids.trace_id_high, 0);
+    assert_int_equal(ids.span_id, __builtin_bswap64(1));
+    return ids.trace_id_low;
+}
+
+static bool look(const struct wire_header *header, void *context)
+{
+    const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
+    struct expectation *e = context;
+    if (header->kind == WIRE_OFF_CPU_STACK) {
+        e->stack_ns = header->time_ns;
+        e->number = number_of((const struct cpu_sample *)header);
+        return false;
+    }
+    assert_int_equal(header->kind, WIRE_OFF_CPU);
+    if (wait->flags || wait->syscall != SYS_clock_nanosleep || wait->start_ns < e->begin_ns || !e->stack_ns)
+        return false; /* not seen whole, or not a nap; or its stack came before the process was known */
+    assert_int_equal(wait->stack_ns, e->stack_ns);
+    e->linked += e->number != 0;
+    e->unlinked += e->number == 0;
+    if (!e->number)
+        return true;
+    assert_true(e->number % 4 != 0 && e->number > e->before);
+    e->before = e->number;
+    return true;
+}
+
+static void test_each_wait_is_its_own_requests(void **state)
+{
+    (void)state;
+#if !defined(__x86_64__)
+    skip(); /* the thread pointer is read there alone */
+#endif
+    struct expectation e = {0};
+    struct source_options options = watch_defaults;
+    pid_t pid = child();
+    usleep(100000); /* until it is there */
+    options.pids[0] = (uint32_t)pid;
+    options.pid_count = 1;
+    struct watch w = watch_begin(&source_off_cpu, &options);
+    assert_true(rows_put_process(off_cpu_source_unwind_tables(w.self), pid) > 0); /* else each stack is another one */
+    const struct context_tables tables = off_cpu_source_contexts(w.self);
+    const struct thread_context_place place = {.kind = THREAD_CONTEXT_OFFSET, .place = (uint64_t)&works_for - (uint64_t)__builtin_thread_pointer()};
+    assert_int_equal(context_tables_set_thread_context(&tables, (uint32_t)pid, &place), 0);
+    assert_int_equal(w.source->drain(w.self, w.batch), 0);
+    batch_clear(w.batch);
+    e.begin_ns = clock_monotonic_ns();
+    watch_until(&w, 5 * ENOUGH, look, &e);
+    print_message("%zu waits of a request's, %zu of nobody's\n", e.linked, e.unlinked);
+    assert_true(e.unlinked >= ENOUGH / 2 && e.linked > e.unlinked);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    watch_end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_wait_is_its_own_requests)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
