@@ -6,6 +6,7 @@
  * than that. What was dropped is freed outside of it. */
 #include "aggregate/windows.h"
 
+#include "aggregate/observed_spans.h"
 #include "aggregate/slot_detail.h"
 #include "base/clock.h"
 
@@ -26,6 +27,7 @@ struct windows {
     uint64_t newest;            /* number of the newest slot that was written to */
     uint64_t trimmed;           /* slots before this one were given back early */
     uint64_t first_ns, last_ns; /* times of the earliest and of the newest sample; 0: none yet */
+    struct observed_spans observed;
     uint64_t on_time, late, dropped;
     uint64_t details_dropped;
     struct slot slots[];
@@ -229,14 +231,52 @@ int windows_add(struct windows *w, const struct sample *s)
     return r;
 }
 
-/* What was really looked at of the slots of [from_ns, to_ns): not before the first sample, nor before the
+/* ---- what was looked at ---- */
+
+void windows_observe(struct windows *w, bool is_observed, uint64_t now_ns)
+{
+    pthread_mutex_lock(&w->lock);
+    observed_spans_set(&w->observed, is_observed, now_ns);
+    pthread_mutex_unlock(&w->lock);
+}
+
+uint64_t windows_observed_ns(struct windows *w, uint64_t now_ns)
+{
+    pthread_mutex_lock(&w->lock);
+    const uint64_t ns = observed_spans_sum(&w->observed, now_ns);
+    pthread_mutex_unlock(&w->lock);
+    return ns;
+}
+
+/* 0: not yet. */
+static uint64_t began_ns(const struct windows *w)
+{
+    return w->observed.since_ns ? w->observed.since_ns : w->first_ns;
+}
+
+static void set_observed(const struct windows *w, uint64_t from_ns, uint64_t to_ns, struct profile *p)
+{
+    const uint64_t began = began_ns(w), start = from_ns > began ? from_ns : began, asked_ns = to_ns > from_ns ? to_ns - from_ns : 0;
+    p->start_unix_ns = clock_unix_from_monotonic(start);
+    p->duration_ns = w->observed.since_ns ? observed_spans_within(&w->observed, start, to_ns) : to_ns > start ? to_ns - start : 0;
+    p->not_observed_ns = asked_ns - p->duration_ns;
+}
+
+void windows_set_observed(struct windows *w, uint64_t from_ns, uint64_t to_ns, struct profile *p)
+{
+    pthread_mutex_lock(&w->lock);
+    set_observed(w, from_ns, to_ns, p);
+    pthread_mutex_unlock(&w->lock);
+}
+
+/* What was really looked at of the slots of [from_ns, to_ns): not before the beginning, nor before the
  * oldest slot, nor in the future. Shares of CPU time are computed from this. */
 static void set_span(struct windows *w, uint64_t from_ns, uint64_t to_ns, struct profile *p)
 {
     uint64_t slot_ns = w->options.slot_ns;
     uint64_t start = from_ns / slot_ns * slot_ns, oldest = oldest_kept(w) * slot_ns;
     start = start > oldest ? start : oldest;
-    start = start > w->first_ns ? start : w->first_ns;
+    start = start > began_ns(w) ? start : began_ns(w);
     uint64_t end = to_ns;
     if (to_ns < w->last_ns) { /* whole slots */
         end = (to_ns + slot_ns - 1) / slot_ns * slot_ns;
@@ -244,8 +284,7 @@ static void set_span(struct windows *w, uint64_t from_ns, uint64_t to_ns, struct
     } else if (to_ns == UINT64_MAX) {
         end = w->last_ns;
     }
-    p->start_unix_ns = clock_unix_from_monotonic(start);
-    p->duration_ns = end > start ? end - start : 0;
+    set_observed(w, start, end, p);
 }
 
 int windows_snapshot(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
@@ -289,10 +328,10 @@ static bool part_of(const struct windows *w, const struct slot *slot, uint64_t f
     return true;
 }
 
-static bool is_no_longer_kept(const struct windows *w, uint64_t from_ns, uint64_t to_ns)
+static bool is_not_kept(const struct windows *w, uint64_t from_ns, uint64_t to_ns)
 {
-    const uint64_t oldest_ns = oldest_kept(w) * w->options.slot_ns;
-    return w->first_ns && w->first_ns < oldest_ns && from_ns < oldest_ns && to_ns > w->first_ns;
+    const uint64_t oldest_ns = oldest_kept(w) * w->options.slot_ns, second_ns = HEATMAP_SLOT_NS * HEATMAP_SLOTS_PER_SECOND;
+    return began_ns(w) && (to_ns <= began_ns(w) / second_ns * second_ns /* a heatmap has whole ones */ || (began_ns(w) < oldest_ns && from_ns < oldest_ns));
 }
 
 static int merge_region(struct windows *w, const struct slot *slot, uint64_t from_ns, uint64_t to_ns,
@@ -328,14 +367,11 @@ int windows_region(struct windows *w, uint64_t from_ns, uint64_t to_ns, const st
     from_ns -= from_ns % HEATMAP_SLOT_NS;
     to_ns += (HEATMAP_SLOT_NS - to_ns % HEATMAP_SLOT_NS) % HEATMAP_SLOT_NS;
     pthread_mutex_lock(&w->lock);
-    const bool is_gone = is_no_longer_kept(w, from_ns, to_ns);
-    if (from_ns < w->first_ns) /* nobody looked before */
-        from_ns = w->first_ns;
+    const bool is_gone = is_not_kept(w, from_ns, to_ns);
+    set_observed(w, from_ns, to_ns, p);
     pthread_mutex_unlock(&w->lock);
     if (is_gone)
         return -ENODATA;
-    p->start_unix_ns = clock_unix_from_monotonic(from_ns);
-    p->duration_ns = to_ns > from_ns ? to_ns - from_ns : 0;
     p->period_ns = w->options.period_ns;
     p->time = w->options.time;
     *ret = take_ptr(p); /* what did not fit is counted in it */

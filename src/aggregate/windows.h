@@ -26,6 +26,14 @@ int windows_new(const struct windows_options *options, struct windows **ret);
 void windows_free(struct windows *w);
 DEFINE_FREEP(windows)
 
+/* From `now_ns` on somebody looks, or nobody does: spans and regions then say how much of them was looked at. Where it is never said that is all
+ * since the first sample. */
+void windows_observe(struct windows *w, bool is_observed, uint64_t now_ns);
+/* Start, duration and not_observed_ns of a profile of [from_ns, to_ns): spans and regions have them already, of all that they were asked for. */
+void windows_set_observed(struct windows *w, uint64_t from_ns, uint64_t to_ns, struct profile *p);
+/* How long somebody has looked until `now_ns`. */
+uint64_t windows_observed_ns(struct windows *w, uint64_t now_ns);
+
 /* Into the slot of the sample's time. Late ones go to the oldest slot that is kept; -ENOSPC when full. */
 int windows_add(struct windows *w, const struct sample *s);
 
@@ -34,7 +42,7 @@ int windows_snapshot(struct windows *w, uint64_t from_ns, uint64_t to_ns, const 
                      struct profile **ret);
 
 /* The samples of [from_ns, to_ns), outwards to whole slots of 20 ms. -ENODATA: of a part of that time samples are no longer kept, or not
- * so exactly. */
+ * so exactly, or all of it was before anybody looked. */
 int windows_region(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
                    struct profile **ret);
 

@@ -8,8 +8,21 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+/* What a descriptor is that is neither a file nor a socket only the kernel's functions tell. */
+static const char *reason_of_stack(const struct wait_frames *frames)
+{
+    static const struct {
+        const char *function, *reason;
+    } known[] = {{"fifo_open", "ipc"}, {"eventfd_", "events"}, {"inotify_read", "events"}, {"signalfd_read", "signal"}};
+    for (size_t i = 0; i < frames->kernel_count; i++)
+        for (size_t k = 0; k < array_size(known); k++)
+            if (strncmp(frames->kernel[i].function, known[k].function, strlen(known[k].function)) == 0)
+                return known[k].reason;
+    return "other";
+}
+
 /* What waits that no file, lock or state explains are for, by system call. */
-static const char *reason_of_call(int number)
+static const char *reason_of_call(int number, const struct wait_frames *frames)
 {
     switch (number) {
 #if defined(__x86_64__)
@@ -38,7 +51,7 @@ static const char *reason_of_call(int number)
     case SYS_mq_timedsend:
         return "ipc";
     default:
-        return "other";
+        return reason_of_stack(frames);
     }
 }
 
@@ -62,7 +75,7 @@ const char *off_cpu_reason(const struct off_cpu_wait *wait, const struct sample 
     case REQUEST_PART_DOWNSTREAM:
         return wait->object == REQUEST_OBJECT_UNIX ? "ipc" : "network";
     default:
-        return wait->object == REQUEST_OBJECT_PIPE ? "ipc" : reason_of_call(wait->syscall);
+        return wait->object == REQUEST_OBJECT_PIPE ? "ipc" : reason_of_call(wait->syscall, &frames);
     }
 }
 

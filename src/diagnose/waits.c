@@ -46,7 +46,7 @@ static bool is_kernel_lock(const struct frame *frames, size_t count)
 {
     return on_stack(frames, count, "rwsem_down") || on_stack(frames, count, "__mutex_lock") ||
            on_stack(frames, count, "percpu_rwsem") || on_stack(frames, count, "__percpu_down") ||
-           on_stack(frames, count, "rt_mutex") || on_stack(frames, count, "lock_mm_and_find_vma");
+           on_stack(frames, count, "rt_mutex") || on_stack(frames, count, "lock_mm_and_find_vma") || on_stack(frames, count, "__break_lease");
 }
 
 /* A freezer's mark is its function alone on older kernels, and where cgroups v2 freeze. */
@@ -64,6 +64,8 @@ static enum request_part_kind kind_of_call(const struct request_wait *w, const s
     case SYSCALL_REASON_SLEEP:
         return REQUEST_PART_SLEEP;
     case SYSCALL_REASON_DISK:
+        if (on_stack(frames, count, "fifo_open")) /* for somebody at its other end */
+            return REQUEST_PART_OTHER;
         return is_kernel_lock(frames, count) && !(w->state & REQUEST_WAIT_IO) ? REQUEST_PART_LOCK : REQUEST_PART_DISK;
     case SYSCALL_REASON_NONE:
         break;
@@ -72,6 +74,8 @@ static enum request_part_kind kind_of_call(const struct request_wait *w, const s
         return REQUEST_PART_DISK;
     if (is_kernel_lock(frames, count))
         return REQUEST_PART_LOCK;
+    if (on_stack(frames, count, "timerfd_read"))
+        return REQUEST_PART_SLEEP;
     /* Uninterruptible and no lock: page faults without stack, and journals that do not count as I/O. */
     if (w->state & REQUEST_WAIT_UNINTERRUPTIBLE && (on_stack(frames, count, "jbd2") || on_stack(frames, count, "xfs_") ||
                                                     on_stack(frames, count, "btrfs_") || on_stack(frames, count, "blk_")))

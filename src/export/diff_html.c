@@ -3,6 +3,7 @@
  * and `sonde.compared`, which says so. */
 #include "export/diff_html.h"
 
+#include "base/units.h"
 #include "export/html.h"
 
 #include <inttypes.h>
@@ -64,8 +65,8 @@ static void put_process(struct buf *out, const struct profile_diff *d, size_t fi
 
 static void put_recording(struct buf *out, const struct profile_diff *d, const char *key, int side)
 {
-    buf_printf(out, "\"%s\":{\"samples\":%" PRIu64 ",\"duration_ns\":%" PRIu64 "}", key, d->whole[side].samples,
-               d->duration_ns[side]);
+    buf_printf(out, "\"%s\":{\"samples\":%" PRIu64 ",\"duration_ns\":%" PRIu64 ",\"not_observed_ns\":%" PRIu64 "}", key,
+               d->whole[side].samples, d->duration_ns[side], d->not_observed_ns[side]);
 }
 
 int diff_json_write(struct buf *out, const struct profile_diff *d)
@@ -90,9 +91,31 @@ int diff_json_write(struct buf *out, const struct profile_diff *d)
     return buf_error(out);
 }
 
+/* "": they are of several programs, or it is not told. */
+static const char *find_program(const struct profile_diff *d)
+{
+    for (size_t i = 1; i < d->stack_count; i++)
+        if (d->stack_names[d->stacks[i].first] != d->stack_names[d->stacks[0].first])
+            return "";
+    return d->stack_count ? strings_get(d->names, d->stack_names[d->stacks[0].first]) : "";
+}
+
+static int put_titled_head(struct buf *out, const struct profile_diff *d)
+{
+    _cleanup_buf_ struct buf title = {0};
+    const char *program = find_program(d);
+    buf_printf(&title, "Sonde: %s%s%s, before and after", html_title_of(d->type), program[0] ? " of " : "", program);
+    if (d->duration_ns[DIFF_BEFORE] && d->duration_ns[DIFF_AFTER]) {
+        char before[32], after[32];
+        buf_printf(&title, ": %s, %s", units_format_duration(d->duration_ns[DIFF_BEFORE], before, sizeof(before)),
+                   units_format_duration(d->duration_ns[DIFF_AFTER], after, sizeof(after)));
+    }
+    return buf_error(&title) ? buf_error(&title) : html_put_head(out, title.data);
+}
+
 int diff_html_write(struct buf *out, const struct profile_diff *d)
 {
-    int r = html_put_head(out);
+    int r = put_titled_head(out, d);
     if (r < 0)
         return r;
     r = diff_json_write(out, d);

@@ -30,6 +30,8 @@ static void put_whole(struct buf *out, const char *word, const struct profile_di
         buf_printf(out, " in %.1f s", seconds);
     if (is_time && seconds > 0)
         buf_printf(out, ", %.2f s each second", (double)d->whole[side].weight / 1e9 / seconds);
+    if (d->not_observed_ns[side])
+        buf_printf(out, "; for %.1f s nobody looked", (double)d->not_observed_ns[side] / 1e9);
     buf_putc(out, '\n');
 }
 

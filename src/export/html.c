@@ -2,35 +2,94 @@
  * JSON put where its placeholder stands. */
 #include "export/html.h"
 
+#include "base/units.h"
 #include "export/export.h"
 #include "web_assets.h"
 
 #include <errno.h>
 #include <string.h>
 
-static const char *find_place(void)
+static const char *find_place(const char *placeholder)
 {
-    return memmem(web_flame_html, web_flame_html_size(), WEB_FLAME_PLACEHOLDER, strlen(WEB_FLAME_PLACEHOLDER));
+    return memmem(web_flame_html, web_flame_html_size(), placeholder, strlen(placeholder));
 }
 
-int html_put_head(struct buf *out)
+static int put_text(struct buf *out, const char *text)
 {
-    const char *place = find_place();
-    return place ? buf_append(out, web_flame_html, (size_t)(place - web_flame_html)) : -ENODATA;
+    _cleanup_buf_ struct buf clean = {0};
+    buf_put_utf8(&clean, text);
+    for (size_t i = 0; i < clean.size; i++)
+        if (clean.data[i] == '<')
+            buf_puts(out, "&lt;");
+        else if (clean.data[i] == '&')
+            buf_puts(out, "&amp;");
+        else
+            buf_putc(out, (unsigned char)clean.data[i] < 0x20 ? ' ' : clean.data[i]);
+    return buf_error(&clean);
+}
+
+int html_put_head(struct buf *out, const char *title)
+{
+    const char *of_title = find_place(WEB_FLAME_TITLE), *place = find_place(WEB_FLAME_PLACEHOLDER);
+    if (!of_title || !place)
+        return -ENODATA;
+    buf_append(out, web_flame_html, (size_t)(of_title - web_flame_html));
+    int r = put_text(out, title);
+    of_title += strlen(WEB_FLAME_TITLE);
+    return r < 0 ? r : buf_append(out, of_title, (size_t)(place - of_title));
 }
 
 int html_put_tail(struct buf *out)
 {
-    const char *place = find_place(), *end = web_flame_html + web_flame_html_size();
+    const char *place = find_place(WEB_FLAME_PLACEHOLDER), *end = web_flame_html + web_flame_html_size();
     if (!place)
         return -ENODATA;
     place += strlen(WEB_FLAME_PLACEHOLDER);
     return buf_append(out, place, (size_t)(end - place));
 }
 
+const char *html_title_of(const char *type)
+{
+    static const struct {
+        const char *type, *words;
+    } times[] = {{"cpu", "CPU time"}, {"off_cpu", "waiting time"}, {"wall", "wall-clock time"}};
+    for (size_t i = 0; i < array_size(times); i++)
+        if (strcmp(times[i].type, type) == 0)
+            return times[i].words;
+    return type;
+}
+
+/* One process, one program, or several. */
+static void put_whose(struct buf *title, const struct profile *p)
+{
+    const struct profile_resource *first = p->resources;
+    bool is_one_process = p->resource_count > 0, is_one_program = is_one_process;
+    for (uint32_t i = 1; i < p->resource_count; i++) {
+        is_one_process = is_one_process && p->resources[i].pid == first->pid;
+        is_one_program = is_one_program && p->resources[i].command == first->command;
+    }
+    if (is_one_process && is_one_program)
+        buf_printf(title, " of %s (pid %u)", profile_text(p, first->command), first->pid);
+    else if (is_one_program)
+        buf_printf(title, " of %s", profile_text(p, first->command));
+    else if (p->resource_count)
+        buf_puts(title, " of several processes");
+}
+
+static int put_titled_head(struct buf *out, const struct profile *p)
+{
+    _cleanup_buf_ struct buf title = {0};
+    char duration[32];
+    buf_printf(&title, "Sonde: %s", html_title_of(profile_type(p)));
+    put_whose(&title, p);
+    if (p->duration_ns)
+        buf_printf(&title, ", %s", units_format_duration(p->duration_ns, duration, sizeof(duration)));
+    return buf_error(&title) ? buf_error(&title) : html_put_head(out, title.data);
+}
+
 static int html_write(const struct profile *p, struct buf *out)
 {
-    int r = html_put_head(out);
+    int r = put_titled_head(out, p);
     if (r == 0)
         r = exporter_speedscope.write(p, out);
     if (r == 0)

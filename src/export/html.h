@@ -4,5 +4,8 @@
 
 #include "base/buf.h"
 
-int html_put_head(struct buf *out);
+/* What a profile of this type is of, for a title: "CPU time"; an event's is its own. */
+const char *html_title_of(const char *type);
+/* `title`: any text. */
+int html_put_head(struct buf *out, const char *title);
 int html_put_tail(struct buf *out);

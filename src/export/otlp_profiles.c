@@ -41,7 +41,6 @@ enum { SCOPE_NAME = 1, SCOPE_VERSION };
 
 #define LABEL_PREFIX "process.context.label."
 #define ROW_NEEDED   UINT32_MAX /* of the packet, and not there yet */
-#define GRAIN_NS     (1ull << 16) /* of times: finer is nothing but noise, of two bytes a sample */
 
 struct writer {
     const struct profile *p;
@@ -205,9 +204,12 @@ struct part {
     uint32_t first_moment, end_moment; /* in w->moments, of a single one */
 };
 
-static uint64_t time_of(const struct profile_moment *moment)
+/* Told in steps, downwards; but what was after the profile's beginning is not told of as before it. */
+static uint64_t time_of(const struct writer *w, const struct profile_moment *moment)
 {
-    return moment->unix_ns - moment->unix_ns % GRAIN_NS;
+    const uint64_t ns = moment->unix_ns, step_ns = w->o->time_step_ns, start_ns = w->p->start_unix_ns;
+    const uint64_t rounded_ns = step_ns ? ns - ns % step_ns : ns;
+    return rounded_ns < start_ns && start_ns <= ns ? start_ns : rounded_ns;
 }
 
 static void put_values(struct writer *w, uint32_t number, uint32_t first, uint32_t end)
@@ -222,7 +224,7 @@ static void put_values(struct writer *w, uint32_t number, uint32_t first, uint32
         protobuf_varint(&w->part, p->moments[w->moments[i]].weight_ns);
     protobuf_put_message(&w->message, SAMPLE_VALUES, &w->part);
     for (uint32_t i = first; i < end; i++) {
-        const uint64_t time_ns = time_of(&p->moments[w->moments[i]]);
+        const uint64_t time_ns = time_of(w, &p->moments[w->moments[i]]);
         uint8_t bytes[8];
         for (int b = 0; b < 8; b++)
             bytes[b] = (uint8_t)(time_ns >> 8 * b);
@@ -540,7 +542,7 @@ static void find_span(struct writer *w)
     w->start_ns = p->start_unix_ns;
     w->end_ns = p->start_unix_ns + p->duration_ns;
     for (uint32_t i = 0; i < p->moment_count; i++) {
-        const uint64_t time_ns = time_of(&p->moments[i]);
+        const uint64_t time_ns = time_of(w, &p->moments[i]);
         w->start_ns = time_ns < w->start_ns ? time_ns : w->start_ns;
         w->end_ns = time_ns >= w->end_ns ? time_ns + 1 : w->end_ns;
     }

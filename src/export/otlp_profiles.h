@@ -4,7 +4,8 @@
  *
  * One ResourceProfiles a process, in it one Profile of what the weights are: CPU time or waiting time in nanoseconds. A sample is an entry of the
  * profile: a stack, a thread, perhaps a link to a span. A profile that kept its moments gives a value and a
- * time (to 65.5 us) for each of them, in several packets where they are more than one may hold; another one a sum. Pure: what is written depends on the arguments alone. */
+ * time for each of them, in several packets where they are more than one may hold; another one a sum. Pure: what is written depends on the
+ * arguments alone. */
 #pragma once
 
 #include "model/profile.h"
@@ -16,6 +17,7 @@ struct otlp_profiles_options {
     size_t packet_max_bytes; /* before compression */
     const char *host_name;   /* of every resource; "": not said */
     uint64_t id_seed;        /* of the profiles' identifiers, together with their times */
+    uint64_t time_step_ns;   /* times of samples are told in steps of so much; 0: as they are */
 };
 
 struct otlp_profiles_packet {

@@ -324,6 +324,13 @@ static void write_locations(struct writer *w)
     }
 }
 
+static void write_comment(struct writer *w, const char *before, uint64_t number, const char *after)
+{
+    char text[96];
+    snprintf(text, sizeof(text), "%s%llu %s", before, (unsigned long long)number, after);
+    protobuf_put_number(w->out, PROFILE_COMMENT, put_text(w, text));
+}
+
 static void write_about(struct writer *w)
 {
     const struct profile *p = w->p;
@@ -335,24 +342,14 @@ static void write_about(struct writer *w)
     protobuf_put_number(w->out, PROFILE_DEFAULT_SAMPLE_TYPE, put_text(w, type));
     protobuf_put_number(w->out, PROFILE_TIME_NANOS, p->start_unix_ns);
     protobuf_put_number(w->out, PROFILE_DURATION_NANOS, p->duration_ns);
-    if (p->dropped) {
-        char text[96];
-        snprintf(text, sizeof(text), "%llu samples are missing: no memory was left for them",
-                 (unsigned long long)p->dropped);
-        protobuf_put_number(w->out, PROFILE_COMMENT, put_text(w, text));
-    }
-    if (p->unlinked) {
-        char text[96];
-        snprintf(text, sizeof(text), "%llu samples are without their trace_id: no memory was left for it",
-                 (unsigned long long)p->unlinked);
-        protobuf_put_number(w->out, PROFILE_COMMENT, put_text(w, text));
-    }
-    if (p->unlabelled) {
-        char text[96];
-        snprintf(text, sizeof(text), "%llu samples are without their goroutine's labels: no memory was left for them",
-                 (unsigned long long)p->unlabelled);
-        protobuf_put_number(w->out, PROFILE_COMMENT, put_text(w, text));
-    }
+    if (p->not_observed_ns)
+        write_comment(w, PPROF_NOT_OBSERVED, p->not_observed_ns / 1000000, p->time == PROFILE_CPU_TIME ? "ms: nobody looked" : "ms: waits were not looked at");
+    if (p->dropped)
+        write_comment(w, "", p->dropped, "samples are missing: no memory was left for them");
+    if (p->unlinked)
+        write_comment(w, "", p->unlinked, "samples are without their trace_id: no memory was left for it");
+    if (p->unlabelled)
+        write_comment(w, "", p->unlabelled, "samples are without their goroutine's labels: no memory was left for them");
 }
 
 /* The whole message. Texts come last: everything before adds to them. */

@@ -224,9 +224,9 @@ static void write_head(const struct writer *w)
         put_key_string(w->out, "unit", profile_unit(p));
     }
     buf_printf(w->out,
-               ",\"start_time_unix_ms\":%" PRIu64 ",\"duration_ns\":%" PRIu64 ",\"%s\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"%s\":%" PRIu64
+               ",\"start_time_unix_ms\":%" PRIu64 ",\"duration_ns\":%" PRIu64 ",\"not_observed_ns\":%" PRIu64 ",\"%s\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"%s\":%" PRIu64
                ",\"dropped\":%" PRIu64 "},\n\"shared\":{\"frames\":[",
-               p->start_unix_ns / 1000000u, p->duration_ns, is_time ? "period_ns" : "period", p->period_ns, samples,
+               p->start_unix_ns / 1000000u, p->duration_ns, p->not_observed_ns, is_time ? "period_ns" : "period", p->period_ns, samples,
                is_time ? "weight_ns" : "weight", weight_ns, p->dropped);
 }
 

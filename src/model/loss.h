@@ -17,8 +17,8 @@
     X(SIDEBAND, "sideband", "events of process lives that were not seen; read again from /proc")             \
     X(NO_PROCESS, "no_process", "samples of processes that could not be identified")                         \
     X(NOT_KEPT, "not_kept", "samples that found no room in the profile they belong to")                     \
-    X(UNLINKED, "unlinked", "samples kept without the traced request that they were taken in")               \
-    X(UNLABELLED, "unlabelled", "samples without all labels of their goroutine, or with one cut")           \
+    X(UNLINKED, "unlinked", "samples, or stacks of waits, kept without the traced request that they were taken in") \
+    X(UNLABELLED, "unlabelled", "samples, or stacks of waits, without all labels of their goroutine, or with one cut") \
     X(LINK_FORGOTTEN, "link_forgotten", "threads whose traced request was forgotten while they worked for it") \
     X(SHED, "shed", "samples left out by the agent's own budget")                                            \
     X(REQUEST_UNMATCHED, "request_unmatched", "requests whose end was never seen")                           \

@@ -15,6 +15,9 @@ enum {
     PROFILE_COMMENT,
     PROFILE_DEFAULT_SAMPLE_TYPE
 };
+/* A comment of ours that begins so: in so many milliseconds of the time that was asked for nobody looked ("250 ms: ..."). */
+#define PPROF_NOT_OBSERVED "not observed: "
+
 enum { VALUE_TYPE_TYPE = 1, VALUE_TYPE_UNIT };
 enum { SAMPLE_LOCATION_ID = 1, SAMPLE_VALUE, SAMPLE_LABEL };
 enum { LABEL_KEY = 1, LABEL_STR, LABEL_NUM };

@@ -71,10 +71,14 @@ const char *profile_counts(const struct profile *p)
 
 static int add_frame(struct profile *p, const struct frame *frame, uint32_t *ret)
 {
-    if (!p->joins_lines || !frame_kind_has_lines(frame->kind) || !frame->line)
+    const bool joins_lines = p->joins_lines && frame_kind_has_lines(frame->kind) && frame->line;
+    if (!joins_lines && !p->drops_system_names)
         return profile_put_whole_frame(p, frame, ret);
     struct frame kept = *frame;
-    kept.line = 0;
+    if (joins_lines)
+        kept.line = 0;
+    if (p->drops_system_names)
+        kept.system_name = "";
     return profile_put_whole_frame(p, &kept, ret);
 }
 
@@ -175,6 +179,14 @@ int profile_add_entry(struct profile *p, const struct sample *s, uint32_t *ret_e
 int profile_add_moment(struct profile *p, const struct sample *s, uint64_t unix_ns)
 {
     return add(p, s, &unix_ns, NULL);
+}
+
+uint64_t profile_samples(const struct profile *p)
+{
+    uint64_t samples = 0;
+    for (uint32_t i = 0; i < p->entry_count; i++)
+        samples += p->entries[i].count;
+    return samples;
 }
 
 struct resource profile_resource_of(const struct profile *p, const struct profile_resource *row)

@@ -61,7 +61,8 @@ struct profile_moment {
 };
 
 struct profile {
-    uint64_t start_unix_ns, duration_ns;
+    uint64_t start_unix_ns, duration_ns; /* of what was looked at */
+    uint64_t not_observed_ns; /* of the time that was asked for: in it nobody looked; of PROFILE_WALL_TIME: at waits. Merging adds it up */
     uint64_t period_ns; /* of the CPU samples; 0: there are none; of PROFILE_EVENTS: of so many one was taken, 0: of all */
     enum profile_time time;
     uint32_t event, event_unit; /* of PROFILE_EVENTS, in `strings`: "page-faults", "count" */
@@ -75,6 +76,7 @@ struct profile {
     struct profile_stack *labels;        uint32_t labels_count; /* sets */
     struct profile_entry *entries;      uint32_t entry_count;
     struct profile_moment *moments;     uint32_t moment_count; /* in order of adding; none unless profile_add_moment added all samples */
+    bool drops_system_names; /* set by the maker: frames keep none, also where they are alike but for them */
     bool joins_lines; /* set by the maker: frames of interpreters keep no line, of which a function has one in every stack */
     uint64_t dropped; /* samples not added because memory ran out or max_bytes was reached */
     uint64_t unlinked; /* samples added without their link, because links took PROFILE_LINKS_SHARE of max_bytes */
@@ -159,6 +161,7 @@ int profile_with_lines(const struct profile *p, const struct profile_frame_lines
                        struct profile **ret);
 
 size_t profile_bytes(const struct profile *p); /* memory held */
+uint64_t profile_samples(const struct profile *p);
 /* The row with its texts, borrowed from `p`. */
 struct resource profile_resource_of(const struct profile *p, const struct profile_resource *row);
 /* The frame as people read it; see frame_text of model/frame.h. */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define SIGMAS 3
@@ -161,6 +162,8 @@ static int make(struct profile_diff *d, struct naming n[DIFF_SIDES])
             return -ENOMEM;
         add_functions(d, &n[side], side);
         d->duration_ns[side] = n[side].p->duration_ns;
+        d->not_observed_ns[side] = n[side].p->not_observed_ns;
+        snprintf(d->type, sizeof(d->type), "%s", profile_type(n[side].p));
     }
     pack_functions(d, names);
     return make_stacks(d, n);
@@ -195,6 +198,18 @@ void profile_diff_free(struct profile_diff *d)
     free(d->stack_names);
     free(d->stacks);
     free(d);
+}
+
+const char *profile_diff_why_not(const struct profile_diff *d)
+{
+    static const char *const no_samples[] = {"before has no samples: nothing can be compared", "after has no samples: nothing can be compared"};
+    static const char *const nobody_looked[] = {"before nobody looked: nothing can be compared", "after nobody looked: nothing can be compared"};
+    for (int side = 0; side < DIFF_SIDES; side++)
+        if (!d->whole[side].weight)
+            return d->not_observed_ns[side] && !d->duration_ns[side] ? nobody_looked[side] : no_samples[side];
+    if (strcmp(d->type, "wall") == 0 && (d->not_observed_ns[DIFF_BEFORE] || d->not_observed_ns[DIFF_AFTER]))
+        return "waits were not always looked at: of wall-clock time nothing can be compared, of 'cpu' and 'off_cpu' alone it can";
+    return NULL;
 }
 
 static double share(uint64_t part, uint64_t whole)

@@ -30,6 +30,8 @@ struct profile_diff {
     struct strings *names;
     struct diff_amount whole[DIFF_SIDES];
     uint64_t duration_ns[DIFF_SIDES]; /* 0: not known */
+    uint64_t not_observed_ns[DIFF_SIDES]; /* of the time that was asked for: in it nobody looked */
+    char type[64]; /* of the values: "cpu", "page-faults" */
     bool is_exact[DIFF_SIDES];        /* every event was told, none sampled: nothing is left to chance. Whoever knows sets it; false at first */
     struct diff_function *functions;
     size_t function_count;
@@ -41,6 +43,10 @@ struct profile_diff {
 int profile_diff_new(const struct profile *before, const struct profile *after, struct profile_diff **ret);
 void profile_diff_free(struct profile_diff *d);
 DEFINE_FREEP(profile_diff)
+
+/* Why the two cannot be compared, in words; NULL: they can. Shares of nothing are none, and of wall-clock time in which waits were not always
+ * looked at shares of something else. */
+const char *profile_diff_why_not(const struct profile_diff *d);
 
 /* A part of the whole before and after. */
 struct diff_change {

@@ -253,6 +253,7 @@ static int merge(struct profile *to, const struct profile *from, const struct pr
     int result = c.strings && c.frames && c.stacks && c.resources ? join_type(to, from) : -ENOMEM;
     bool can_carry = result == 0;
     join_time(to, from);
+    to->not_observed_ns += from->not_observed_ns;
     to->dropped += from->dropped;
     to->unlinked += from->unlinked;
     to->unlabelled += from->unlabelled;

@@ -326,6 +326,46 @@ static void readers_beside_the_writer(void **state)
     assert_true(metric_value(w, "sonde_self_window_samples", "on_time") == (double)added);
 }
 
+static void assert_observed(const struct profile *p, uint64_t duration_ns, uint64_t not_observed_ns)
+{
+    assert_int_equal(p->duration_ns, duration_ns);
+    assert_int_equal(p->not_observed_ns, not_observed_ns);
+}
+
+/* That nothing was there can be told from that nobody looked. */
+static void it_tells_when_nobody_looked(void **state)
+{
+    (void)state;
+    _cleanup_(windows_freep) struct windows *w = new_windows(24, 1 << 20);
+    windows_observe(w, true, BASE + SECOND);
+    windows_observe(w, true, BASE + 2 * SECOND); /* it was looked at already */
+    add_at(w, BASE + 4 * SECOND, 1, "f");
+    windows_observe(w, false, BASE + 11 * SECOND);
+    windows_observe(w, false, BASE + 12 * SECOND);
+    windows_observe(w, true, BASE + 31 * SECOND);
+    const struct {
+        uint64_t from, to, duration, not_observed; /* seconds */
+    } regions[] = {{0, 5, 4, 1}, {5, 15, 6, 4}, {15, 30, 0, 15}, {30, 40, 9, 1}, {0, 40, 19, 21}};
+    for (size_t i = 0; i < array_size(regions); i++) {
+        _cleanup_(profile_freep) struct profile *region = NULL;
+        assert_int_equal(windows_region(w, BASE + regions[i].from * SECOND, BASE + regions[i].to * SECOND, NULL, &region), 0);
+        assert_observed(region, regions[i].duration * SECOND, regions[i].not_observed * SECOND);
+    }
+    _cleanup_(profile_freep) struct profile *span = NULL, *wall = NULL;
+    assert_int_equal(windows_snapshot(w, BASE - 60 * SECOND, BASE + 41 * SECOND, NULL, &span), 0);
+    assert_observed(span, 20 * SECOND, 20 * SECOND); /* what was before the beginning was not asked for: there is what there is */
+    assert_int_equal(windows_observed_ns(w, BASE + 41 * SECOND), 20 * SECOND);
+    assert_int_equal(profile_fold(span, &wall), 0);
+    assert_int_equal(wall->not_observed_ns, 20 * SECOND);
+
+    struct profile *none = NULL;
+    assert_int_equal(windows_region(w, BASE - SECOND, BASE + SECOND, NULL, &none), -ENODATA);
+    assert_null(none);
+    for (int i = 0; i < 100; i++) /* the oldest spans are forgotten, the sum is not */
+        windows_observe(w, i % 2, BASE + (42 + (uint64_t)i) * SECOND);
+    assert_int_equal(windows_observed_ns(w, BASE + 141 * SECOND), 70 * SECOND);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +376,7 @@ int main(void)
         cmocka_unit_test(old_slots_are_dropped_whole),
         cmocka_unit_test(late_samples_go_to_the_oldest_slot),
         cmocka_unit_test(spans_are_what_was_looked_at),
+        cmocka_unit_test(it_tells_when_nobody_looked),
         cmocka_unit_test(the_older_half_is_given_back),
         cmocka_unit_test(filters_reach_the_merge),
         cmocka_unit_test(memory_is_bounded_and_given_back),

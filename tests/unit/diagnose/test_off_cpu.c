@@ -45,6 +45,31 @@ static void test_reasons(void **state)
     expect(-1, REQUEST_OBJECT_NONE, REQUEST_WAIT_UNINTERRUPTIBLE, &rwsem, "[lock: page fault]");
 }
 
+/* A descriptor's kind that the kernel half does not tell. */
+static void test_reasons_by_the_kernels_functions(void **state)
+{
+    static const struct {
+        int syscall;
+        const char *function, *text;
+    } cases[] = {
+        {SYS_openat, "fifo_open", "[ipc: openat]"},
+        {SYS_openat, "__break_lease", "[lock: openat]"},
+        {SYS_openat, "jbd2_log_wait_commit", "[disk: openat]"},
+        {SYS_read, "timerfd_read", "[sleep: read]"},
+        {SYS_read, "timerfd_read_iter", "[sleep: read]"},
+        {SYS_read, "eventfd_read", "[events: read]"},
+        {SYS_write, "eventfd_write", "[events: write]"},
+        {SYS_read, "inotify_read", "[events: read]"},
+        {SYS_read, "signalfd_read_iter", "[signal: read]"},
+        {SYS_read, "n_tty_read", "[other: read]"},
+    };
+    (void)state;
+    for (size_t i = 0; i < array_size(cases); i++) {
+        const struct frame function = {.kind = FRAME_KERNEL, .function = cases[i].function, .mapping = "", .file = "", .build_id = ""};
+        expect(cases[i].syscall, REQUEST_OBJECT_OTHER, 0, &function, cases[i].text);
+    }
+}
+
 static void test_kernel_thread(void **state)
 {
     (void)state;
@@ -121,6 +146,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reasons),
+        cmocka_unit_test(test_reasons_by_the_kernels_functions),
         cmocka_unit_test(test_kernel_thread),
         cmocka_unit_test(test_who_woke),
         cmocka_unit_test(test_waker_text),

@@ -54,7 +54,7 @@ static void write_packet(void *context, const struct otlp_profiles_packet *packe
 static int write_packets(const char *folder, const char *name, const struct profile *p, size_t max_bytes)
 {
     const struct otlp_profiles_options options = {
-        .packet_max_bytes = max_bytes, .host_name = "node \xff", .id_seed = 1};
+        .packet_max_bytes = max_bytes, .host_name = "node \xff", .id_seed = 1, .time_step_ns = 1 << 20};
     struct packets to = {.folder = folder, .name = name};
     uint64_t too_large = 0;
     int r = otlp_profiles_write(p, &options, &(struct otlp_profiles_sink){&to, write_packet}, &too_large);

@@ -21,6 +21,14 @@ static size_t occurrences(const char *text, const char *what)
     return n;
 }
 
+static void assert_titled(const char *html, const char *title)
+{
+    char element[256];
+    snprintf(element, sizeof(element), "<title>%s</title>", title);
+    assert_int_equal(occurrences(html, element), 1);
+    assert_int_equal(occurrences(html, "<title"), 1);
+}
+
 static void holds_the_profile(void **state)
 {
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -30,7 +38,9 @@ static void holds_the_profile(void **state)
     fixture_typical(p);
     assert_int_equal(exporter_html.write(p, &html), 0);
     assert_int_equal(exporter_speedscope.write(p, &json), 0);
-    assert_int_equal(html.size, web_flame_html_size() - strlen(WEB_FLAME_PLACEHOLDER) + json.size);
+    static const char title[] = "Sonde: CPU time of several processes, 60.0 s";
+    assert_int_equal(html.size, web_flame_html_size() - strlen(WEB_FLAME_PLACEHOLDER) - strlen(WEB_FLAME_TITLE) + strlen(title) + json.size);
+    assert_titled(html.data, title);
     assert_int_equal(occurrences(html.data, json.data), 1);
     assert_int_equal(occurrences(html.data, WEB_FLAME_PLACEHOLDER), 0);
     assert_int_equal(occurrences(html.data, "<script"), occurrences(web_flame_html, "<script"));
@@ -61,6 +71,39 @@ static void names_stay_inside(void **state)
     assert_int_equal(occurrences(html.data, "<img"), occurrences(web_flame_html, "<img"));
 }
 
+/* Of what it is: not of CPU time, unless it is. */
+static void the_title_says_of_what_it_is(void **state)
+{
+    static const struct {
+        const char *event, *other_command, *title;
+        enum profile_time time;
+        uint32_t other_pid;
+        uint64_t duration_ns;
+    } cases[] = {
+        {NULL, "a&b<c", "Sonde: waiting time of a&amp;b&lt;c (pid 7), 2.50 s", PROFILE_OFF_CPU_TIME, 7, 2500000000},
+        {NULL, "a&b<c", "Sonde: wall-clock time of a&amp;b&lt;c", PROFILE_WALL_TIME, 8, 0},
+        {"page-faults", "d", "Sonde: page-faults of several processes", PROFILE_EVENTS, 8, 0},
+    };
+    (void)state;
+    for (size_t i = 0; i < array_size(cases); i++) {
+        _cleanup_(profile_freep) struct profile *p = NULL;
+        _cleanup_buf_ struct buf html = {0};
+        const struct frame frame = fixture_native("f");
+        assert_int_equal(profile_new(0, &p), 0);
+        for (int j = 0; j < 2; j++) {
+            struct resource resource = fixture_resource(j ? cases[i].other_pid : 7, j ? cases[i].other_command : "a&b<c");
+            const struct sample s = {.weight_ns = 1, .resource = &resource, .thread_name = "", .frames = &frame, .frame_count = 1};
+            assert_true(profile_add(p, &s) >= 0);
+        }
+        p->time = cases[i].time;
+        p->duration_ns = cases[i].duration_ns;
+        if (cases[i].event)
+            assert_int_equal(profile_set_event(p, cases[i].event, "count"), 0);
+        assert_int_equal(exporter_html.write(p, &html), 0);
+        assert_titled(html.data, cases[i].title);
+    }
+}
+
 static void bound(void **state)
 {
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -75,6 +118,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(holds_the_profile),
         cmocka_unit_test(names_stay_inside),
+        cmocka_unit_test(the_title_says_of_what_it_is),
         cmocka_unit_test(bound),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

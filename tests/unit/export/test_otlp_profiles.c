@@ -19,7 +19,8 @@ struct seen {
     uint64_t packets, samples, profiles, largest;   /* as the sink was told */
     uint64_t entries, weight_ns, timestamps, links; /* as it is written */
     uint64_t rows[8];                               /* of the packet at hand */
-    uint64_t start_ns, end_ns;
+    uint64_t start_ns, end_ns, earliest_ns; /* of the profile at hand; of all */
+    uint64_t step_ns, begun_ns, times_ns; /* as was asked for; the profile's beginning; the sum of all */
     uint64_t in_packet; /* profiles, so far */
     uint8_t id[12];     /* how they begin that are in the packet */
     uint64_t mapping, address; /* of the location before */
@@ -48,7 +49,8 @@ static void read_sample(struct cursor c, struct seen *seen)
         for (; f.number == 5 && cursor_left(&f.body); timestamps++) {
             const uint64_t time_ns = cursor_u64(&f.body);
             assert_in_range(time_ns, seen->start_ns, seen->end_ns - 1);
-            assert_int_equal(time_ns % 65536, 0);
+            assert_true(time_ns % seen->step_ns == 0 || time_ns == seen->begun_ns);
+            seen->times_ns += time_ns;
         }
     }
     assert_in_range(stack, 1, seen->rows[OTLP_STACK] - 1);
@@ -80,6 +82,7 @@ static void read_profile(struct cursor c, struct seen *seen)
         has_id |= f.number == 7;
     }
     assert_true(has_id);
+    seen->earliest_ns = seen->start_ns < seen->earliest_ns ? seen->start_ns : seen->earliest_ns;
     for (struct field f; next_field(&samples, &f);)
         if (f.number == 2)
             read_sample(f.body, seen);
@@ -158,11 +161,11 @@ static void read_packet(void *context, const struct otlp_profiles_packet *packet
     seen->largest = packet->size > seen->largest ? packet->size : seen->largest;
 }
 
-static struct seen write_all(const struct profile *p, size_t max_bytes, uint64_t too_large)
+static struct seen write_in_steps(const struct profile *p, size_t max_bytes, uint64_t too_large, uint64_t step_ns)
 {
     const struct otlp_profiles_options options = {
-        .packet_max_bytes = max_bytes, .host_name = "node", .id_seed = 7};
-    struct seen seen = {0};
+        .packet_max_bytes = max_bytes, .host_name = "node", .id_seed = 7, .time_step_ns = step_ns};
+    struct seen seen = {.step_ns = step_ns ? step_ns : 1, .begun_ns = p->start_unix_ns, .earliest_ns = UINT64_MAX};
     uint64_t left_out = UINT64_MAX;
     assert_int_equal(
         otlp_profiles_write(p, &options, &(struct otlp_profiles_sink){&seen, read_packet}, &left_out), 0);
@@ -170,6 +173,11 @@ static struct seen write_all(const struct profile *p, size_t max_bytes, uint64_t
     assert_int_equal(seen.samples + too_large, fixture_count(p));
     assert_true(seen.largest <= max_bytes);
     return seen;
+}
+
+static struct seen write_all(const struct profile *p, size_t max_bytes, uint64_t too_large)
+{
+    return write_in_steps(p, max_bytes, too_large, 0);
 }
 
 static void typical(void **state)
@@ -222,6 +230,33 @@ static void fill(struct profile *p)
         struct resource resource = fixture_resource(i % 5, "c");
         const struct frame frames[] = {fixture_native(name), fixture_native("main")};
         assert_int_equal(fixture_add_moment(p, &resource, i % 3, 10 + i, frames, 2, i), 0);
+    }
+}
+
+/* Downwards, to what divides the step, unless that were before the profile's beginning: then to that. Those that came late stay before it. */
+static void times_in_steps(void **state)
+{
+    (void)state;
+    const uint64_t steps_ns[] = {0, 1 << 16, 1 << 20, 1 << 24, 1 << 30};
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    assert_int_equal(profile_new(0, &p), 0);
+    fill(p);
+    p->start_unix_ns -= 3000000000u; /* 2 ns before a moment */
+    for (size_t i = 0; i < array_size(steps_ns); i++) {
+        const uint64_t step_ns = steps_ns[i] ? steps_ns[i] : 1;
+        uint64_t expected_ns = 0, earliest_ns = p->start_unix_ns, at_start = 0;
+        for (uint32_t k = 0; k < p->moment_count; k++) {
+            const uint64_t ns = p->moments[k].unix_ns;
+            uint64_t told_ns = ns / step_ns * step_ns;
+            told_ns = ns >= p->start_unix_ns && told_ns < p->start_unix_ns ? p->start_unix_ns : told_ns;
+            at_start += told_ns == p->start_unix_ns;
+            earliest_ns = told_ns < earliest_ns ? told_ns : earliest_ns;
+            expected_ns += told_ns;
+        }
+        const struct seen seen = write_in_steps(p, 1 << 20, 0, steps_ns[i]);
+        assert_int_equal(seen.times_ns, expected_ns);
+        assert_int_equal(seen.earliest_ns, earliest_ns);
+        assert_true(earliest_ns < p->start_unix_ns && (at_start > 0) == (i > 0));
     }
 }
 
@@ -322,7 +357,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(typical),    cmocka_unit_test(nothing),       cmocka_unit_test(hostile),
         cmocka_unit_test(splitting),  cmocka_unit_test(one_hot_entry), cmocka_unit_test(hot_and_too_large),
-        cmocka_unit_test(dictionary),
+        cmocka_unit_test(dictionary), cmocka_unit_test(times_in_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -35,7 +35,7 @@ static void typical(void **state)
     const char *json = write_json(p, &out);
     assert_non_null(strstr(json, "\"samples\":10,\"weight_ns\":100000000,\"dropped\":0}"));
     assert_non_null(strstr(
-        json, "\"start_time_unix_ms\":1785585600000,\"duration_ns\":60000000000,\"period_ns\":10000000"));
+        json, "\"start_time_unix_ms\":1785585600000,\"duration_ns\":60000000000,\"not_observed_ns\":0,\"period_ns\":10000000"));
     assert_non_null(strstr(json, "\"name\":\"sonde 2026-08-01T12:00:00Z\""));
     /* Heaviest first; one profile a process. */
     const char *server = strstr(json, "\"name\":\"server (pid 4711)\""),

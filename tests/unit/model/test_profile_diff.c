@@ -212,6 +212,34 @@ static void an_empty_side_is_one(void **state)
     assert_int_equal(profile_diff_new(before, after, &d), 0);
     const struct diff_change change = profile_diff_change(d, find(d, "f")->self);
     assert_true(change.before == 0 && change.after == 1);
+    assert_string_equal(profile_diff_why_not(d), "before has no samples: nothing can be compared");
+    d->not_observed_ns[DIFF_BEFORE] = 5;
+    assert_string_equal(profile_diff_why_not(d), "before nobody looked: nothing can be compared");
+}
+
+/* Of waiting time what was looked at is compared; wall-clock time that lacks some of it would be something else. */
+static void what_nobody_looked_at_is_not_compared(void **state)
+{
+    _cleanup_(profile_freep) struct profile *p = NULL;
+    _cleanup_(profile_diff_freep) struct profile_diff *waits = NULL, *wall = NULL;
+    (void)state;
+    assert_int_equal(profile_new(0, &p), 0);
+    ADD(p, "a", 0, 10, 1, "f");
+    p->duration_ns = 7;
+    p->time = PROFILE_OFF_CPU_TIME;
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(profile_diff_new(p, p, &wall), 0);
+        assert_null(profile_diff_why_not(wall));
+        profile_diff_free(take_ptr(wall));
+        p->time = PROFILE_WALL_TIME;
+    }
+    p->not_observed_ns = 5;
+    assert_int_equal(profile_diff_new(p, p, &wall), 0);
+    assert_non_null(strstr(profile_diff_why_not(wall), "waits were not always looked at"));
+    p->time = PROFILE_OFF_CPU_TIME;
+    assert_int_equal(profile_diff_new(p, p, &waits), 0);
+    assert_null(profile_diff_why_not(waits));
+    assert_int_equal(waits->not_observed_ns[DIFF_AFTER], 5);
 }
 
 int main(void)
@@ -224,6 +252,7 @@ int main(void)
         cmocka_unit_test(what_was_counted_is_exact),
         cmocka_unit_test(bounds_hold_as_often_as_they_say),
         cmocka_unit_test(an_empty_side_is_one),
+        cmocka_unit_test(what_nobody_looked_at_is_not_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

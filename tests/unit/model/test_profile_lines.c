@@ -86,11 +86,32 @@ static void test_bound_is_kept(void **state)
     assert_null(with);
 }
 
+/* Frames that differ in nothing else are one, and so are their stacks and samples. */
+static void test_system_names_can_be_dropped(void **state)
+{
+    (void)state;
+    const struct resource resource = fixture_resource(1, "a");
+    struct frame frame = fixture_native("max");
+    for (int drops = 0; drops < 2; drops++) {
+        _cleanup_(profile_freep) struct profile *p = NULL;
+        assert_int_equal(profile_new(0, &p), 0);
+        p->drops_system_names = drops;
+        frame.system_name = "_Z3maxii";
+        assert_int_equal(fixture_add(p, &resource, 1, "t", 10, &frame, 1), 0);
+        frame.system_name = "_Z3maxdd";
+        assert_int_equal(fixture_add(p, &resource, 1, "t", 10, &frame, 1), 0);
+        assert_int_equal(p->frame_count, drops ? 1 : 2);
+        assert_int_equal(p->entry_count, drops ? 1 : 2);
+        assert_string_equal(profile_text(p, p->frames[0].system_name), drops ? "" : "_Z3maxii");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_inlined_functions_are_frames),
         cmocka_unit_test(test_folding_joins_lines_and_keeps_inlined_apart),
+        cmocka_unit_test(test_system_names_can_be_dropped),
         cmocka_unit_test(test_bound_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,71 @@
+/* Profiles of CPU time, waiting time and wall-clock time; see wall_time.h. What nobody looked at of wall-clock time is what nobody looked at of the
+ * waits: these are shed first. */
+#include "aggregate/wall_time.h"
+
+#include <errno.h>
+
+typedef int ask_windows(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct profile **ret);
+
+/* Its start and duration are those of the CPU samples, where there are any to be had. */
+static int add_waits(struct profile *cpu, const struct profile *waits)
+{
+    const struct profile *of = cpu->duration_ns ? cpu : waits;
+    const uint64_t start_unix_ns = of->start_unix_ns, duration_ns = of->duration_ns;
+    if (profile_merge(cpu, waits, NULL) == -ENOMEM)
+        return -ENOMEM;
+    cpu->start_unix_ns = start_unix_ns;
+    cpu->duration_ns = duration_ns;
+    cpu->not_observed_ns = waits->not_observed_ns;
+    cpu->time = PROFILE_WALL_TIME;
+    return 0;
+}
+
+static int ask_for(struct wall_time t, ask_windows *ask, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct profile **ret)
+{
+    _cleanup_(profile_freep) struct profile *cpu = NULL, *waits = NULL;
+    if (filter->time == PROFILE_CPU_TIME)
+        return ask(t.cpu, from_ns, to_ns, filter, ret);
+    if (!t.waits)
+        return -EOPNOTSUPP;
+    if (filter->time == PROFILE_OFF_CPU_TIME)
+        return ask(t.waits, from_ns, to_ns, filter, ret);
+    int r = ask(t.cpu, from_ns, to_ns, filter, &cpu);
+    if (r == 0)
+        r = ask(t.waits, from_ns, to_ns, filter, &waits);
+    if (r == 0)
+        r = add_waits(cpu, waits);
+    if (r == 0)
+        *ret = take_ptr(cpu);
+    return r;
+}
+
+static void set_observed(struct wall_time t, uint64_t from_ns, uint64_t to_ns, struct profile *p)
+{
+    windows_set_observed(t.waits, from_ns, to_ns, p);
+    if (p->time != PROFILE_WALL_TIME)
+        return;
+    const uint64_t waits_observed_ns = p->duration_ns, waits_not_observed_ns = p->not_observed_ns;
+    windows_set_observed(t.cpu, from_ns, to_ns, p);
+    p->not_observed_ns = waits_not_observed_ns;
+    if (!p->duration_ns)
+        p->duration_ns = waits_observed_ns;
+}
+
+int wall_time_span(struct wall_time t, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct profile **ret)
+{
+    return ask_for(t, windows_snapshot, from_ns, to_ns, filter, ret);
+}
+
+int wall_time_region(struct wall_time t, uint64_t from_ns, uint64_t to_ns, uint64_t now_ns, const struct profile_filter *filter, struct profile **ret)
+{
+    if (from_ns > now_ns)
+        return -ERANGE;
+    if (filter->time == PROFILE_CPU_TIME)
+        return windows_region(t.cpu, from_ns, to_ns < now_ns ? to_ns : now_ns, filter, ret);
+    from_ns -= from_ns % t.slot_ns;
+    to_ns += (t.slot_ns - to_ns % t.slot_ns) % t.slot_ns;
+    int r = ask_for(t, windows_region, from_ns, to_ns, filter, ret);
+    if (r == 0 && to_ns > now_ns) /* its last slot is not over yet */
+        set_observed(t, from_ns, now_ns, *ret);
+    return r;
+}
