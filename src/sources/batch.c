@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 /* What a turn may leave resident for the next one. */
 #define BATCH_KEEP_BYTES ((size_t)1 << 20)
@@ -58,9 +59,15 @@ void batch_free(struct batch *b)
     free(b);
 }
 
+/* Records are aligned. */
+static size_t rounded(size_t size_bytes)
+{
+    return (size_bytes + 7) & ~(size_t)7;
+}
+
 void *batch_reserve(struct batch *b, size_t size_bytes)
 {
-    size_t size = (size_bytes + 7) & ~(size_t)7;
+    size_t size = rounded(size_bytes);
     struct wire_header *header;
 
     if (size < sizeof(*header) || size > WIRE_RECORD_MAX_BYTES || size > b->max_bytes - b->used_bytes)
@@ -131,13 +138,13 @@ static size_t record_bytes(const struct batch *b, const struct batch_entry *entr
 {
     const struct wire_header *header = (const struct wire_header *)(b->data + entry->offset);
 
-    return (header->size_bytes + 7) & ~(size_t)7;
+    return rounded(header->size_bytes);
 }
 
 /* Gives back what lies behind `used_bytes`, if it is much. */
 static void shrink_to(struct batch *b, size_t used_bytes)
 {
-    const size_t page_bytes = 4096, from = (used_bytes + page_bytes - 1) & -page_bytes;
+    const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE), from = (used_bytes + page_bytes - 1) & -page_bytes;
 
     if (b->used_bytes > BATCH_KEEP_BYTES && from < b->max_bytes)
         (void)madvise(b->data + from, b->max_bytes - from, MADV_DONTNEED);

@@ -218,7 +218,8 @@ static int cpu_open(const struct source_options *options, struct attach_report *
 
     if (!s)
         return -ENOMEM;
-    if (options->sample_hz == 0 || options->sample_hz > 100000)
+    const uint32_t clock_hz = targets_clock_hz(options->targets, options->sample_hz);
+    if (clock_hz == 0 || clock_hz > 100000)
         return -EINVAL;
     snprintf(rung, sizeof(rung), "perf event, %.32s", options->event ? options->event->name : "cpu-clock");
     s->period_ns = cpu_weight(options);
@@ -453,6 +454,8 @@ void cpu_source_share(void *cpu_source, struct source_options *options)
 {
     const struct cpu_source *s = cpu_source;
     options->tables = s->tables;
+    options->has_contexts = true;
+    options->contexts = cpu_source_contexts(s);
     options->has_target_keys = s->targets != NULL;
     options->target_keys_fd = s->targets ? bpf_map__fd(s->skeleton->maps.target_keys) : -1;
 }
@@ -472,28 +475,16 @@ void cpu_source_tell_again(void *cpu_source, uint32_t pid, uint64_t code, uint32
     unwind_tables_tell_again(((const struct cpu_source *)cpu_source)->skeleton->maps.python_told, pid, code, check);
 }
 
-/* NULL: takes it out. */
-static int set_of_process(const struct bpf_map *map, uint32_t pid, const void *value)
-{
-    const int fd = bpf_map__fd(map);
-    int r = value ? bpf_map_update_elem(fd, &pid, value, BPF_ANY) : bpf_map_delete_elem(fd, &pid);
-
-    return r == -E2BIG ? -ENOSPC : r;
-}
-
 int cpu_source_followed_fd(void *cpu_source)
 {
     return bpf_map__fd(((const struct cpu_source *)cpu_source)->skeleton->maps.followed);
 }
 
-int cpu_source_set_thread_context(void *cpu_source, uint32_t pid, const struct thread_context_place *place)
+struct context_tables cpu_source_contexts(const void *cpu_source)
 {
-    return set_of_process(((const struct cpu_source *)cpu_source)->skeleton->maps.thread_contexts, pid, place);
-}
+    const struct cpu_bpf *k = ((const struct cpu_source *)cpu_source)->skeleton;
 
-int cpu_source_set_go_labels(void *cpu_source, uint32_t pid, const struct go_labels_layout *layout)
-{
-    return set_of_process(((const struct cpu_source *)cpu_source)->skeleton->maps.go_labels, pid, layout);
+    return (struct context_tables){bpf_map__fd(k->maps.thread_contexts), bpf_map__fd(k->maps.go_labels)};
 }
 
 static int cpu_set_cgroups(void *self, const uint64_t *ids, size_t count)

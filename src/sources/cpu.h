@@ -4,18 +4,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct go_labels_layout;
+struct context_tables;
 struct source_options;
 struct target_table;
-struct thread_context_place;
 
-/* Where threads of this process publish what they work for (probes/thread_context.h); NULL: nowhere. -ENOSPC: there is no room. */
-int cpu_source_set_thread_context(void *cpu_source, uint32_t pid, const struct thread_context_place *place);
-/* Where goroutines of this process have their labels (probes/go_labels.h); NULL: nowhere. -ENOSPC: there is no room. */
-int cpu_source_set_go_labels(void *cpu_source, uint32_t pid, const struct go_labels_layout *layout);
-
-/* Puts in what other sources may share with it while it is open: unwinding tables, and the table of who is a target. */
+/* Puts in what other sources may share with it while it is open: unwinding tables, the tables of who says what it works for, and the
+ * table of who is a target. */
 void cpu_source_share(void *cpu_source, struct source_options *options);
+
+/* Which processes' threads say what they work for; for as long as it is open. */
+struct context_tables cpu_source_contexts(const void *cpu_source);
 
 /* Whom it samples at rates of their own, its own; NULL: nobody. */
 const struct target_table *cpu_source_targets(const void *cpu_source);

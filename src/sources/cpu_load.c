@@ -69,6 +69,7 @@ static int set_up(struct cpu_bpf *k, const struct source_options *options, int c
     k->rodata->cgroup_hierarchy = (int)cpu_filters_cgroups();
     k->rodata->ring_bytes = map_sizes_ring(options->ring_bytes);
     k->rodata->links = options->links;
+    k->rodata->no_runtimes = options->no_runtimes;
     leave_out_map(k->maps.thread_links, options->links);
     leave_out_map(k->maps.followed, pids);
     leave_out_map(k->maps.cgroups, options->cgroup_count > 0);
@@ -84,6 +85,10 @@ static int set_up(struct cpu_bpf *k, const struct source_options *options, int c
         r = bpf_map__set_max_entries(k->maps.unwind_scratch, (uint32_t)cpu_count);
     if (r == 0)
         r = bpf_map__set_max_entries(k->maps.python_scratch, (uint32_t)cpu_count);
+    if (r == 0)
+        r = bpf_map__set_max_entries(k->maps.v8_scratch, (uint32_t)cpu_count);
+    if (r == 0)
+        r = bpf_map__set_max_entries(k->maps.hotspot_scratch, (uint32_t)cpu_count);
     if (r == 0)
         r = bpf_map__set_max_entries(processes, prealloc ? PROCESSES_MAX_PREALLOC : UNWIND_TABLES_PROCESSES_MAX);
     if (r == 0)

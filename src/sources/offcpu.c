@@ -2,6 +2,7 @@
  * tables where no other source has them. Loses what the program counts (struct off_cpu_stats). */
 #include "sources/offcpu.h"
 
+#include "sources/asleep.h"
 #include "sources/cpu_filters.h"
 #include "sources/map_sizes.h"
 #include "sources/missed_runs.h"
@@ -24,8 +25,11 @@
 
 struct off_cpu_source {
     struct offcpu_bpf *bpf;
+    struct asleep *asleep; /* NULL: this kernel cannot */
     struct ring_buffer *ring;
     struct unwind_tables *tables; /* NULL: another source's */
+    struct target_table *targets; /* NULL: another source's, or there are none */
+    bool shares_contexts;         /* their tables are another source's */
     struct batch *batch;          /* only during a drain */
     uint64_t batch_full, undecodable;
     struct off_cpu_stats *stats; /* one a possible CPU */
@@ -37,8 +41,10 @@ static void off_cpu_free(void *self)
     struct off_cpu_source *s = self;
     if (!s)
         return;
+    asleep_free(s->asleep);
     ring_buffer__free(s->ring);
     unwind_tables_free(s->tables);
+    target_table_free(s->targets);
     offcpu_bpf__destroy(s->bpf);
     free(s->stats);
     free(s);
@@ -49,16 +55,30 @@ static void off_cpu_freep(struct off_cpu_source **s)
     off_cpu_free(*s);
 }
 
-/* In its kernel half who is never to be sampled is left alone. */
+/* In its kernel half who is never to be sampled is left alone. What has waited so long that it is told before it ends is never left to chance: what is told
+ * later says how much of it was told. */
 static int set_up_targets(struct offcpu_bpf *k, const struct source_options *options)
 {
-    const bool wanted = options->has_target_keys && targets_leave_out(options->targets);
     (void)bpf_map__set_autocreate(k->maps.target_counts, false);
-    if (!wanted)
+    if (!options->targets)
         return bpf_map__set_autocreate(k->maps.target_keys, false);
+    k->rodata->leaves_out = targets_leave_out(options->targets, options->sample_hz);
     k->rodata->target_kinds = target_table_kinds(options->targets);
     targets_shares(options->targets, options->sample_hz, (uint64_t *)k->rodata->target_shares);
-    return bpf_map__reuse_fd(k->maps.target_keys, options->target_keys_fd);
+    targets_sample_ns(options->targets, options->sample_hz, options->sample_wait_ns, OFF_CPU_SO_FAR_NS, (uint64_t *)k->rodata->target_sample_ns);
+    return options->has_target_keys ? bpf_map__reuse_fd(k->maps.target_keys, options->target_keys_fd) : 0;
+}
+
+/* What threads work for: by the tables of other sources where there are such. */
+static int set_up_contexts(struct offcpu_bpf *k, const struct source_options *options)
+{
+    int r = 0;
+    k->rodata->links = options->links;
+    if (options->has_contexts)
+        r = bpf_map__reuse_fd(k->maps.thread_contexts, options->contexts.thread_contexts_fd) ?: bpf_map__reuse_fd(k->maps.go_labels, options->contexts.go_labels_fd);
+    if (r < 0)
+        return r;
+    return options->links ? bpf_map__reuse_fd(k->maps.thread_links, options->links_fd) : bpf_map__set_autocreate(k->maps.thread_links, false);
 }
 
 static int set_up(struct offcpu_bpf *k, const struct source_options *options, int cpu_count)
@@ -75,6 +95,7 @@ static int set_up(struct offcpu_bpf *k, const struct source_options *options, in
     k->rodata->min_ns = options->min_wait_ns;
     k->rodata->sample_ns = options->sample_wait_ns;
     k->rodata->wakers = options->wakers;
+    k->rodata->no_runtimes = options->no_runtimes;
 #if defined(__x86_64__)
     k->rodata->preempt_count_distance = options->wakers ? preempt_count_distance() : 0;
 #endif
@@ -85,13 +106,17 @@ static int set_up(struct offcpu_bpf *k, const struct source_options *options, in
     bpf_program__set_autoload(k->progs.follow_fork, wanted[0]);
     bpf_program__set_autoload(k->progs.follow_free, wanted[0]);
     bpf_program__set_autoload(k->progs.off_cpu_waking, options->wakers);
-    int r = set_up_targets(k, options);
+    int r = set_up_targets(k, options) ?: set_up_contexts(k, options);
     if (r == 0)
         r = bpf_map__set_max_entries(k->maps.records, (uint32_t)map_sizes_ring(options->ring_bytes));
     if (r == 0)
         r = bpf_map__set_max_entries(k->maps.unwind_scratch, (uint32_t)cpu_count + 1);
     if (r == 0)
         r = bpf_map__set_max_entries(k->maps.python_scratch, (uint32_t)cpu_count);
+    if (r == 0)
+        r = bpf_map__set_max_entries(k->maps.v8_scratch, (uint32_t)cpu_count);
+    if (r == 0)
+        r = bpf_map__set_max_entries(k->maps.hotspot_scratch, (uint32_t)cpu_count);
     return r ?: unwind_tables_set_up(k->obj, options->tables);
 }
 
@@ -163,6 +188,11 @@ static int make_tables(struct off_cpu_source *s, const struct source_options *op
     s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.records), take_record, s, NULL);
     if (!s->ring)
         return -errno;
+    if (options->targets && !options->has_target_keys) {
+        int r = target_table_new(options->targets, bpf_map__fd(s->bpf->maps.target_keys), -1, &s->targets);
+        if (r < 0)
+            return r;
+    }
     return options->tables ? 0 : unwind_tables_new(s->bpf->obj, options->table_bytes, &s->tables);
 }
 
@@ -183,6 +213,7 @@ static int off_cpu_open(const struct source_options *options, struct attach_repo
     static const char rung[] = "tracepoints of the scheduler";
     if (!s)
         return -ENOMEM;
+    s->shares_contexts = options->has_contexts;
     s->cpu_count = libbpf_num_possible_cpus();
     if (s->cpu_count <= 0)
         return -ENODEV;
@@ -203,6 +234,9 @@ static int off_cpu_open(const struct source_options *options, struct attach_repo
     snprintf(entry->rung, sizeof(entry->rung), "%s", rung);
     if (options->wakers && !tells_interrupts(s->bpf))
         snprintf(entry->truth, sizeof(entry->truth), "whether an interrupt woke a thread is told by the names of kernel functions");
+    r = asleep_new(bpf_map__fd(s->bpf->maps.records), map_sizes_ring(options->ring_bytes), bpf_map__fd(s->bpf->maps.threads), report, &s->asleep);
+    if (r < 0)
+        return r;
     *ret_self = take_ptr(s);
     return 0;
 }
@@ -211,14 +245,27 @@ static int off_cpu_start(void *self)
 {
     struct off_cpu_source *s = self;
     s->bpf->bss->enabled = 1;
-    return walk_tasks(s->bpf->progs.off_cpu_begin);
+    int r = walk_tasks(s->bpf->progs.off_cpu_begin);
+    if (r == 0)
+        (void)asleep_start(s->asleep); /* else the kernel's part alone is told, as where it is not there */
+    return r;
+}
+
+static int end_waits(struct off_cpu_source *s, int asleep_patience_ms)
+{
+    s->bpf->bss->enabled = 0;
+    asleep_end(s->asleep, asleep_patience_ms);
+    return walk_tasks(s->bpf->progs.off_cpu_end);
 }
 
 static int off_cpu_stop(void *self)
 {
-    struct off_cpu_source *s = self;
-    s->bpf->bss->enabled = 0;
-    return walk_tasks(s->bpf->progs.off_cpu_end);
+    return end_waits(self, ASLEEP_LAST_MS);
+}
+
+bool off_cpu_source_is_looking(void *off_cpu_source)
+{
+    return ((const struct off_cpu_source *)off_cpu_source)->bpf->bss->enabled;
 }
 
 int off_cpu_source_tell_so_far(void *off_cpu_source)
@@ -244,7 +291,7 @@ static int off_cpu_shed(void *self, enum source_detail detail)
     int r = 0;
     s->bpf->bss->is_shed = is_shed;
     if (is_shed && !was_shed) {
-        r = off_cpu_stop(s);
+        r = end_waits(s, 0);
         forget_threads(s);
     } else if (!is_shed && was_shed) {
         r = off_cpu_start(s);
@@ -267,6 +314,8 @@ static int off_cpu_drain(void *self, struct batch *batch)
     s->batch = batch;
     int r = ring_buffer__consume(s->ring);
     s->batch = NULL;
+    if (s->targets)
+        target_table_follow(s->targets, clock_monotonic_ns());
     return r < 0 && r != -ENOSPC ? r : 0;
 }
 
@@ -291,6 +340,8 @@ static struct off_cpu_stats read_stats(struct off_cpu_source *s)
         sum.stacks_lost += one->stacks_lost;
         sum.copies_refused += one->copies_refused;
         sum.interpreted_lost += one->interpreted_lost;
+        sum.links_lost += one->links_lost;
+        sum.labels_lost += one->labels_lost;
         sum.threads_full += one->threads_full;
         sum.shed += one->shed;
     }
@@ -315,10 +366,12 @@ static void off_cpu_losses(void *self, struct losses *losses)
 {
     struct off_cpu_source *s = self;
     const struct off_cpu_stats sum = read_stats(s);
-    losses->count[LOSS_RING_FULL] += sum.lost + sum.stacks_lost + s->batch_full;
-    losses->count[LOSS_MAP_FULL] += sum.threads_full + s->bpf->bss->followed_full;
+    losses->count[LOSS_RING_FULL] += sum.lost + sum.stacks_lost + s->batch_full + asleep_read_stats(s->asleep).lost;
+    losses->count[LOSS_MAP_FULL] += sum.threads_full + s->bpf->bss->followed_full + (s->targets ? target_table_left_out(s->targets) : 0);
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
     losses->count[LOSS_INTERPRETED] += sum.interpreted_lost;
+    losses->count[LOSS_UNLINKED] += sum.links_lost;
+    losses->count[LOSS_UNLABELLED] += sum.labels_lost;
     losses->count[LOSS_SHED] += sum.shed;
     losses->count[LOSS_DECODE] += s->undecodable;
 }
@@ -326,25 +379,32 @@ static void off_cpu_losses(void *self, struct losses *losses)
 static void off_cpu_metrics(void *self, struct metric_set *set)
 {
     const struct off_cpu_stats sum = read_stats(self);
+    const struct asleep_stats asleep = asleep_read_stats(((const struct off_cpu_source *)self)->asleep);
     const struct {
         const char *result;
         uint64_t count;
-    } rows[] = {{"told", sum.waits}, {"left_out", sum.left_out}, {"lost", sum.lost + sum.threads_full}, {"shed", sum.shed}};
+    } rows[] = {{"told", sum.waits}, {"left_out", sum.left_out}, {"lost", sum.lost + sum.threads_full}, {"shed", sum.shed}},
+      asleep_rows[] = {{"told", asleep.copied}, {"ran", asleep.ran}, {"unreadable", asleep.unreadable}, {"lost", asleep.lost}};
     for (size_t i = 0; i < array_size(rows); i++)
         metric_add(set, "sonde_self_waits", METRIC_COUNTER, "", "Waits that ended: told; left out by chance, others stand for them; lost; not looked at, for the budget.",
                    (double)rows[i].count, METRIC_LABELS({"result", rows[i].result}));
+    for (size_t i = 0; i < array_size(asleep_rows); i++)
+        metric_add(set, "sonde_self_earlier_stacks", METRIC_COUNTER, "", "User stacks of threads that waited since before: told; not read, as the thread ran; not readable; lost.",
+                   (double)asleep_rows[i].count, METRIC_LABELS({"result", asleep_rows[i].result}));
 }
 
 static size_t off_cpu_memory_bytes(void *self)
 {
     struct off_cpu_source *s = self;
     const struct offcpu_bpf *k = s->bpf;
-    size_t sum = s->tables ? unwind_tables_bytes(s->tables) : 0;
+    size_t sum = (s->tables ? unwind_tables_bytes(s->tables) : 0) + asleep_memory_bytes(s->asleep, s->cpu_count);
     struct bpf_map *map;
     bpf_object__for_each_map(map, k->obj)
     {
         bool is_of_tables = map == k->maps.unwind_processes || map == k->maps.unwind_chunks || map == k->maps.unwind_objects;
-        if (map == k->maps.target_keys) /* another source's */
+        if ((map == k->maps.target_keys && !s->targets) || map == k->maps.thread_links) /* another source's */
+            continue;
+        if (s->shares_contexts && (map == k->maps.thread_contexts || map == k->maps.go_labels))
             continue;
         if (bpf_map__fd(map) >= 0 && (s->tables || !is_of_tables))
             sum += map_sizes_bytes(map, s->cpu_count);
@@ -357,9 +417,20 @@ static uint64_t off_cpu_run_time_ns(void *self)
     return read_stats(self).run_time_ns;
 }
 
+struct context_tables off_cpu_source_contexts(const void *off_cpu_source)
+{
+    const struct offcpu_bpf *k = ((const struct off_cpu_source *)off_cpu_source)->bpf;
+    return (struct context_tables){bpf_map__fd(k->maps.thread_contexts), bpf_map__fd(k->maps.go_labels)};
+}
+
 int off_cpu_source_followed_fd(void *off_cpu_source)
 {
     return bpf_map__fd(((const struct off_cpu_source *)off_cpu_source)->bpf->maps.followed);
+}
+
+struct target_table *off_cpu_source_targets(void *off_cpu_source)
+{
+    return ((struct off_cpu_source *)off_cpu_source)->targets;
 }
 
 struct unwind_tables *off_cpu_source_unwind_tables(void *off_cpu_source)

@@ -1,7 +1,10 @@
 /* What the source of waiting time has told, and what it has not; with source_off_cpu, which is opened by its name in source.h. */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
+
+struct target_table;
 
 struct off_cpu_figures {
     uint64_t told, told_ns;
@@ -14,8 +17,19 @@ struct off_cpu_figures {
 
 struct off_cpu_figures off_cpu_source_figures(void *off_cpu_source);
 
+/* Whether it has been started, and is not shed. */
+bool off_cpu_source_is_looking(void *off_cpu_source);
+
 /* Of every thread that has waited for a second or longer a record of its wait until now, by the next drains (OFF_CPU_SO_FAR). Costs a walk over all tasks. */
 int off_cpu_source_tell_so_far(void *off_cpu_source);
+
+/* Who the targets are, where no other source has that. NULL: another one has, or there are no targets. */
+struct target_table *off_cpu_source_targets(void *off_cpu_source);
+
+struct context_tables;
+
+/* As cpu_source_contexts (cpu.h): its own, or whose it was opened with. */
+struct context_tables off_cpu_source_contexts(const void *off_cpu_source);
 
 /* As cpu_source_followed_fd (cpu.h). */
 int off_cpu_source_followed_fd(void *off_cpu_source);

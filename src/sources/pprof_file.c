@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define FRAMES_MAX    4096 /* of a sample; deeper ones lose their outermost */
@@ -266,6 +267,19 @@ static int choose_type(struct reader *r, const char *wanted)
     return 0;
 }
 
+static void read_comments(struct reader *r, struct cursor c)
+{
+    const size_t length = strlen(PPROF_NOT_OBSERVED);
+    for (struct protobuf_field f; protobuf_next_field(&c, &f);) {
+        char text[PPROF_TEXT_BYTES];
+        if (f.number != PROFILE_COMMENT || f.inside.data)
+            continue;
+        copy_text(r, f.value, text);
+        if (strncmp(text, PPROF_NOT_OBSERVED, length) == 0)
+            r->about->not_observed_ns = strtoull(text + length, NULL, 10) * 1000000;
+    }
+}
+
 /* ---- samples ---- */
 
 /* Places of a frame's texts in `ended`, until it is known where that lies. */
@@ -464,6 +478,8 @@ int pprof_read(const void *data, size_t size, const char *type, struct profile *
     struct cursor message = cursor_make(data, size);
     *ret_about = (struct pprof_about){0};
     int e = read_tables(&r, message);
+    if (e == 0)
+        read_comments(&r, message);
     if (e == 0)
         e = choose_type(&r, type);
     if (e == 0)

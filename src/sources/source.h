@@ -10,6 +10,7 @@
 #include "model/metric.h"
 #include "model/profile.h"
 #include "sources/batch.h"
+#include "sources/context_tables.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,17 +25,19 @@ struct unwind_tables;
 /* What to look at. Filters act in the kernel, before anything is unwound. Borrowed during open. */
 struct source_options {
     uint32_t sample_hz;                     /* CPU samples a second and CPU */
-    const struct targets *targets;          /* whose CPU samples come at another rate; NULL: nobody's, as of events */
+    const struct targets *targets;          /* whose CPU samples, and waits that are told by chance, come at another rate; NULL: nobody's, as of events */
     bool has_target_keys; int target_keys_fd; /* the kernel's table of who they are, of another source (target.h) */
     const struct sample_event *event;       /* samples are of this and not of the clock; NULL: of the clock */
     uint32_t pids[SOURCE_FILTER_MAX];       size_t pid_count;     /* 0: every process. Children of these are followed. */
     uint64_t cgroup_ids[SOURCE_FILTER_MAX]; size_t cgroup_count;
     char commands[SOURCE_FILTER_MAX][16];   size_t command_count;
     uint32_t users[SOURCE_FILTER_MAX];      size_t user_count; /* effective, as the first user namespace counts them */
+    bool no_runtimes;                       /* nobody who is looked at has a Node or a Java: what walks these is left out */
     bool skip_self;                         /* leave out this very process */
     size_t ring_bytes;                      /* memory for records on their way to us, all CPUs together */
     size_t table_bytes;                     /* bound of unwinding tables */
     struct unwind_tables *tables;           /* of another source, to walk by: NULL: it has its own */
+    bool has_contexts; struct context_tables contexts; /* of another source, likewise */
     enum profile_time time;                 /* of what kind of it samples are wanted */
     uint64_t min_wait_ns;                   /* shorter waits are counted and not told */
     uint64_t sample_wait_ns;                /* shorter waits are taken by chance, and stand for so much; below 2^32, 0: all are told */

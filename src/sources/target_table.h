@@ -1,6 +1,6 @@
 /* Who the targets (targets.h) are on this machine now, kept in the table by which the kernel half finds them. Processes are those that had
  * their number at the beginning; users are looked up once; cgroups, of paths, containers and pods, are looked for every few seconds, for they come
- * and go. Owned by the source of CPU samples; pipeline thread only. */
+ * and go. Owned by the source of CPU samples, or, where there is none, of waits; pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -10,7 +10,7 @@
 
 struct target_table;
 
-/* The descriptors are of the maps of these names, borrowed. That a process, a user or a cgroup is not to be found is no error. */
+/* The descriptors are of the maps of these names, borrowed; -1 for the second: nothing is counted. That a process, a user or a cgroup is not to be found is no error. */
 int target_table_new(const struct targets *targets, int target_keys_fd, int target_counts_fd, struct target_table **ret);
 void target_table_free(struct target_table *t);
 DEFINE_FREEP(target_table)

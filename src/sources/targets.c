@@ -87,8 +87,10 @@ const char *target_name(const struct target *t, char out[TARGET_NAME_BYTES])
     return out;
 }
 
-bool targets_leave_out(const struct targets *targets)
+bool targets_leave_out(const struct targets *targets, uint32_t others_hz)
 {
+    if (targets && others_hz == 0)
+        return true;
     for (size_t i = 0; targets && i < targets->count; i++)
         if (targets->list[i].hz == 0)
             return true;
@@ -111,4 +113,18 @@ void targets_shares(const struct targets *targets, uint32_t others_hz, uint64_t 
     for (size_t i = 0; i < targets->count; i++)
         ret_shares[i] = targets->list[i].hz * TARGET_ALWAYS / clock_hz;
     ret_shares[TARGETS_MAX] = others_hz * TARGET_ALWAYS / clock_hz;
+}
+
+void targets_sample_ns(const struct targets *targets, uint32_t others_hz, uint64_t others_ns, uint64_t max_ns, uint64_t ret_ns[TARGETS_MAX + 1])
+{
+    const uint32_t often_hz = others_hz ? others_hz : targets_clock_hz(targets, 0);
+    if (max_ns < others_ns)
+        max_ns = others_ns;
+    memset(ret_ns, 0, (TARGETS_MAX + 1) * sizeof(ret_ns[0]));
+    for (size_t i = 0; i < targets->count; i++) {
+        const uint32_t hz = targets->list[i].hz;
+        const uint64_t ns = hz ? others_ns * often_hz / hz : 0;
+        ret_ns[i] = ns < max_ns ? ns : max_ns;
+    }
+    ret_ns[TARGETS_MAX] = others_ns;
 }

@@ -43,11 +43,16 @@ int targets_parse(const char *text, struct targets *ret, const char **ret_bad, s
 /* "command=mlserver". Returns `out`. */
 const char *target_name(const struct target *t, char out[TARGET_NAME_BYTES]);
 
-/* Whether there is anybody who is never to be sampled. NULL: there is not. */
-bool targets_leave_out(const struct targets *targets);
+/* Whether there is anybody who is never to be sampled: a target, or all others. NULL: there is not. */
+bool targets_leave_out(const struct targets *targets, uint32_t others_hz);
 
 /* The rate at which the clock has to tick, where those who are no target are sampled at `others_hz`. NULL: there are no targets. */
 uint32_t targets_clock_hz(const struct targets *targets, uint32_t others_hz);
 
 /* Of TARGET_ALWAYS ticks of that clock, how many are taken, by target; the last: of who is none. */
 void targets_shares(const struct targets *targets, uint32_t others_hz, uint64_t ret_shares[TARGETS_MAX + 1]);
+
+/* Where waits of who is no target are told by chance if they are shorter than `others_ns`, and then stand for so much: what that is by target; the
+ * last: of who is none. Who is sampled half as often has half as many records for the time that it waits. `max_ns`: it is no more, unless
+ * others_ns is. Where others are not sampled, others_ns is that of the target that is sampled most often. */
+void targets_sample_ns(const struct targets *targets, uint32_t others_hz, uint64_t others_ns, uint64_t max_ns, uint64_t ret_ns[TARGETS_MAX + 1]);

@@ -5,9 +5,11 @@
 #include "sources/sample_event.h"
 
 #include "../../probes/event.h"
+#include "../../probes/hotspot.h"
 #include "../../probes/offcpu.h"
 #include "../../probes/process.h"
 #include "../../probes/request.h"
+#include "../../probes/v8.h"
 
 #include <stdint.h>
 #include <string.h>
@@ -76,6 +78,10 @@ bool wire_check(const struct wire_header *header)
         return check_cpu_sample(header);
     case WIRE_PYTHON_CODE:
         return python_code_is_sound((const struct python_code *)header);
+    case WIRE_V8_CODE:
+        return v8_code_is_sound((const struct v8_code *)header);
+    case WIRE_HOTSPOT_METHOD:
+        return size == sizeof(struct hotspot_method);
     case WIRE_EVENT:
         return sample_event_record_is_sound((const struct event_record *)header);
     case WIRE_PROCESS_FORK:

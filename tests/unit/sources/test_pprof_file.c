@@ -209,10 +209,12 @@ static void our_own_comes_back(void **state)
         const struct sample s = {.weight_ns = 1000 + i, .resource = &resource, .thread_name = "", .frames = frames, .frame_count = 1 + i % 3};
         assert_int_equal(profile_add(p, &s), 0);
     }
+    p->not_observed_ns = 12345 * UINT64_C(1000000);
+    p->dropped = 7; /* another comment */
     assert_int_equal(exporter_pprof.write(p, &packed), 0);
     unpack(&packed, &plain);
     assert_int_equal(pprof_read(plain.data, plain.size, NULL, &back, &about), 0);
-    assert_true(about.samples == 300);
+    assert_true(about.samples == 300 && about.not_observed_ns == p->not_observed_ns);
     assert_int_equal(exporter_folded.write(p, &before), 0);
     assert_int_equal(exporter_folded.write(back, &after), 0);
     assert_int_equal(before.size, after.size);

@@ -110,6 +110,30 @@ static void test_rates(void **state)
     assert_in_range(tick_ns * TARGET_ALWAYS / shares[TARGETS_MAX], 1000000000 / 19 - 6, 1000000000 / 19);
 }
 
+static void test_waits(void **state)
+{
+    (void)state;
+    struct targets t = parse("command=a:190, command=b:0, command=c:2, command=d:1");
+    uint64_t ns[TARGETS_MAX + 1];
+    targets_sample_ns(&t, 19, 1000000, 10000000, ns);
+    assert_int_equal(ns[0], 100000); /* ten times as many records */
+    assert_int_equal(ns[1], 0);
+    assert_int_equal(ns[2], 9500000);
+    assert_int_equal(ns[3], 10000000);
+    assert_int_equal(ns[TARGETS_MAX], 1000000);
+    targets_sample_ns(&t, 19, 0, 10000000, ns); /* nothing is left to chance */
+    assert_int_equal(ns[0] | ns[2] | ns[TARGETS_MAX], 0);
+    targets_sample_ns(&t, 19, 3000, 2000, ns);
+    assert_int_equal(ns[3], 3000); /* no more is told of whom less is asked for than of others */
+    t = parse("command=a:100, command=b:10"); /* and of all others nothing */
+    targets_sample_ns(&t, 0, 1000000, 1000000000, ns);
+    assert_int_equal(ns[0], 1000000);
+    assert_int_equal(ns[1], 10000000);
+    assert_true(targets_leave_out(&t, 0));
+    assert_false(targets_leave_out(&t, 19));
+    assert_false(targets_leave_out(NULL, 0));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -117,6 +141,7 @@ int main(void)
         cmocka_unit_test(test_bad),
         cmocka_unit_test(test_bounded),
         cmocka_unit_test(test_rates),
+        cmocka_unit_test(test_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
