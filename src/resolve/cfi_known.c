@@ -160,6 +160,21 @@ static struct unwind_rule go_rule(const struct go_frame *frame)
         rule.cfa_offset += (int32_t)frame->depth;
         cfi_go_save_fp(&rule);
         break;
+    case GO_FRAME_SCHEDULER:
+        rule = at_call;
+        rule.cfa = UNWIND_CFA_SP_SCHEDULER;
+        rule.cfa_offset += (int32_t)frame->depth;
+        cfi_go_save_fp(&rule);
+        break;
+    case GO_FRAME_BY_GOROUTINE:
+        rule = at_call;
+        rule.cfa = UNWIND_CFA_GOROUTINE;
+        rule.cfa_offset += (int32_t)frame->depth;
+        cfi_go_save_fp(&rule);
+        break;
+    case GO_FRAME_GROWING:
+        rule.cfa = UNWIND_CFA_GOROUTINE;
+        break;
     case GO_FRAME_BY_POINTER:
         rule = (struct unwind_rule){.cfa = UNWIND_CFA_FP,
                                     .cfa_offset = 16,

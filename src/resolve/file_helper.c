@@ -121,6 +121,29 @@ static int copy_of_context(const struct job *job)
     return r < 0 ? r : copy_of_buf(&text);
 }
 
+/* Whole or not at all. */
+static int copy_of_memory(const struct job *job)
+{
+    _cleanup_close_ int memory_fd = openat(job->fd, "mem", O_RDONLY | O_CLOEXEC);
+    if (memory_fd < 0)
+        return -errno;
+    _cleanup_close_ int copy = new_copy();
+    _cleanup_free_ char *piece = malloc(FILE_READ_BYTES);
+    if (copy < 0 || !piece)
+        return -ENOMEM;
+    for (uint64_t size = 0; size < job->ask.max_bytes;) {
+        const uint64_t left = job->ask.max_bytes - size;
+        const ssize_t n = pread(memory_fd, piece, left < FILE_READ_BYTES ? left : FILE_READ_BYTES, (off_t)(job->ask.address + size));
+        if (n <= 0)
+            return n < 0 ? -errno : -EBADMSG;
+        if (pwrite(copy, piece, (size_t)n, (off_t)size) != n)
+            return -ENOSPC;
+        size += (uint64_t)n;
+    }
+    explicit_bzero(piece, FILE_READ_BYTES);
+    return take_fd(&copy);
+}
+
 static int open_copy(const struct job *job)
 {
     _cleanup_close_ int fd = openat(job->fd, job->ask.path, O_RDONLY | O_CLOEXEC);
@@ -158,9 +181,12 @@ static int open_asked(struct job *job, struct object_identity *ret)
     case FILE_ASK_CONTEXT:
         fd = copy_of_context(job);
         break;
+    case FILE_ASK_MEMORY:
+        fd = copy_of_memory(job);
+        break;
     }
     if (fd >= 0) {
-        const bool is_copy = ask->kind == FILE_ASK_PROC || ask->kind == FILE_ASK_CONTEXT;
+        const bool is_copy = ask->kind == FILE_ASK_PROC || ask->kind == FILE_ASK_CONTEXT || ask->kind == FILE_ASK_MEMORY;
         ret->is_far = ask->kind == FILE_ASK_AGAIN || (!is_copy && !is_near(fd));
         ret->mount_id = mount_of(fd);
     }

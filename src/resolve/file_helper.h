@@ -21,6 +21,7 @@ enum file_ask_kind {
     FILE_ASK_PROC,   /* a file of /proc/PID, by the directory's descriptor: what is answered is a copy */
     FILE_ASK_PERF_MAP, /* a process's /tmp/perf-PID.map, by the descriptor of its directory in /proc */
     FILE_ASK_CONTEXT,  /* a process's context, by that descriptor: a copy, too (process_context_copy) */
+    FILE_ASK_MEMORY,   /* max_bytes of a process's memory, by that descriptor: a copy, too */
 };
 
 /* Sent to the helper with the socket for the answer, and after it the descriptor that some kinds have. */
@@ -29,6 +30,7 @@ struct file_ask {
     struct object_sight sight; /* its pointers mean nothing there: */
     uint8_t build_id[OBJECT_BUILD_ID_MAX];
     uint64_t max_bytes; /* of a file of /proc/PID: what is past them is left out */
+    uint64_t address; /* of memory */
     uint64_t not_before_ns; /* of a perf map: when it was written last (CLOCK_REALTIME) */
     struct process_context_place context; /* what is known of it */
     char path[FILE_PATH_BYTES];

@@ -37,6 +37,7 @@
 #define MOUNT_KEY      (1ull << 62)
 #define PERF_MAP_KEY   (1ull << 61)         /* of a process, for that file alone */
 #define CONTEXT_KEY    (1ull << 60)         /* of a process, for its context alone: that may lie in memory of its own choice */
+#define MEMORY_KEY     (1ull << 59)         /* ... for other memory of it */
 
 struct rest {
     uint64_t key; /* of a mount or a process; 0: free */
@@ -490,6 +491,14 @@ int file_opener_context(struct file_opener *o, int proc_fd, uint32_t pid, const 
     struct object_identity unused;
     _cleanup_close_ int fd = ask_helper(o, &ask, proc_fd, CONTEXT_KEY | pid, &unused);
     return fd < 0 ? fd : buf_read_fd(to, fd, sizeof(*known) + PROCESS_CONTEXT_MAX_BYTES);
+}
+
+int file_opener_memory(struct file_opener *o, int proc_fd, uint32_t pid, uint64_t address, size_t size, struct buf *to)
+{
+    struct file_ask ask = {.kind = FILE_ASK_MEMORY, .address = address, .max_bytes = size};
+    struct object_identity unused;
+    _cleanup_close_ int fd = ask_helper(o, &ask, proc_fd, MEMORY_KEY | pid, &unused);
+    return fd < 0 ? fd : buf_read_fd(to, fd, size);
 }
 
 /* ---- figures ---- */

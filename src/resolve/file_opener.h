@@ -49,6 +49,9 @@ int file_opener_perf_map(struct file_opener *o, int proc_fd, uint32_t pid, uint6
 /* Appends what process_context_copy does, and returns what it returns; -ETIMEDOUT, -EAGAIN: at present. `proc_fd` is of proc_open. */
 int file_opener_context(struct file_opener *o, int proc_fd, uint32_t pid, const struct process_context_place *known, struct buf *to);
 
+/* Appends `size` bytes of the process's memory, all or none of them; -ETIMEDOUT, -EAGAIN: at present. `proc_fd` is of proc_open. */
+int file_opener_memory(struct file_opener *o, int proc_fd, uint32_t pid, uint64_t address, size_t size, struct buf *to);
+
 /* A far file of this mount could not be read: it rests for a while. */
 void file_opener_blame(struct file_opener *o, uint64_t mount_id);
 

@@ -54,13 +54,15 @@ static size_t pointer_from(const struct beginning *b)
     return at ? (size_t)(at - b->code) + sizeof(by_address) + 1 : 0;
 }
 
-/* Inside of the first `mov n(%register), %rsp`, by which the runtime goes over to another stack: what was
+/* Inside of the first `mov n(%register), %rsp` from there on, or `mov %register, %rsp`, by which the runtime goes over to another stack: what was
  * true holds where that begins, and no longer where the next one does. 0: there is none. */
-static size_t leaves_at(const struct beginning *b)
+static size_t leaves_at(const struct beginning *b, size_t from)
 {
-    for (size_t i = 0; i + 2 < b->bytes; i++) {
+    for (size_t i = from; i + 2 < b->bytes; i++) {
         const uint8_t *code = b->code + i;
-        if ((code[0] & 0xfe) == 0x48 && code[1] == 0x8b && (code[2] & 0x38) == 0x20 && code[2] < 0xc0)
+        const bool is_loaded = (code[0] & 0xfe) == 0x48 && code[1] == 0x8b && (code[2] & 0x38) == 0x20 && code[2] < 0xc0;
+        const bool is_moved = (code[0] & 0xfb) == 0x48 && code[1] == 0x89 && (code[2] & 0xc7) == 0xc4;
+        if (is_loaded || is_moved)
             return i + 1;
     }
     return 0;
@@ -72,8 +74,7 @@ static bool is_special(const struct elf_file *f, const struct go_function_record
                        enum go_frame_kind *ret)
 {
     /* They work for whatever ran before on that thread, of which nothing is left on their stack. */
-    static const char *const outermost[] = {"runtime.mcall", "runtime.morestack",
-                                            "runtime.switchToCrashStack0", NULL};
+    static const char *const outermost[] = {"runtime.mcall", "runtime.switchToCrashStack0", NULL};
     /* It goes over to a goroutine's stack, on which nothing tells yet where that is to go on. */
     static const char *const starting[] = {"gogo", "runtime.gogo", NULL};
     /* The kernel calls the one, and what lies behind it is the interrupted stack; the other's child is
@@ -93,6 +94,10 @@ static bool is_special(const struct elf_file *f, const struct go_function_record
         *ret = GO_FRAME_OUTERMOST;
     else if (is_one_of(name, starting))
         *ret = GO_FRAME_LOST;
+    else if (strcmp(name, "runtime.morestack") == 0)
+        *ret = GO_FRAME_GROWING;
+    else if (strcmp(name, "runtime.systemstack") == 0)
+        *ret = GO_FRAME_BY_GOROUTINE;
     /* Elsewhere rows do not follow the frame pointer: mostly these run on their caller's stack. */
     return elf_machine(f) == EM_X86_64 || *ret != GO_FRAME_BY_POINTER;
 }
@@ -103,22 +108,38 @@ static void add(struct go_frames *frames, const struct go_frame *piece)
         frames->at[frames->count++] = *piece;
 }
 
+/* How deep the stack is along a function. False: the table does not tell. */
+static bool read_depths(const struct go_table *t, const struct go_function_record *function,
+                        uint8_t bytes[DEPTHS_BYTES], struct go_depths *ret)
+{
+    const uint64_t size = t->functions - t->changes;
+    if (!function->depths || function->depths >= size)
+        return false;
+    const size_t count = size - function->depths < DEPTHS_BYTES ? size - function->depths : DEPTHS_BYTES;
+    if (elf_read(t->file, t->offset + t->changes + function->depths, bytes, count) < 0)
+        return false;
+    *ret = GO_DEPTHS_AT(cursor_make(bytes, count));
+    return true;
+}
+
+static bool next_depth(const struct go_frames *frames, uint64_t most, struct go_depths *d)
+{
+    return frames->count < most && go_depths_next(d) && d->depth >= 0 && d->depth <= DEPTH_MAX;
+}
+
 /* The pieces of a function up to `end`, where it leaves its caller's stack, or its end; returns how far the
  * table tells of it. A depth of 0 is before its frame, or after it: the frame pointer is its caller's. */
 static uint64_t add_depths(struct go_frames *frames, const struct go_table *t,
                            const struct go_function_record *function, size_t pointer_from, uint64_t end)
 {
     uint8_t bytes[DEPTHS_BYTES];
-    const uint64_t size = t->functions - t->changes, most = frames->count + PIECES_MAX - 3;
+    const uint64_t most = frames->count + PIECES_MAX - 3;
     uint64_t at = function->start;
-    if (!function->depths || function->depths >= size)
-        return at;
-    const size_t count = size - function->depths < sizeof(bytes) ? size - function->depths : sizeof(bytes);
-    if (elf_read(t->file, t->offset + t->changes + function->depths, bytes, count) < 0)
+    struct go_depths d;
+    if (!read_depths(t, function, bytes, &d))
         return at;
     const uint64_t own = pointer_from ? function->start + pointer_from : end;
-    struct go_depths d = GO_DEPTHS_AT(cursor_make(bytes, count));
-    while (at < end && frames->count < most && go_depths_next(&d) && d.depth >= 0 && d.depth <= DEPTH_MAX) {
+    while (at < end && next_depth(frames, most, &d)) {
         const uint64_t told = function->start + d.at, to = told < end ? told : end;
         const uint64_t by_depth = d.depth == 0 || to < own ? to : own > at ? own : at;
         add(frames, &(struct go_frame){at, by_depth, GO_FRAME_BY_DEPTH, (uint32_t)d.depth});
@@ -126,6 +147,46 @@ static uint64_t add_depths(struct go_frames *frames, const struct go_table *t,
         at = to;
     }
     return at;
+}
+
+/* The pieces of one that goes over to its thread's stack and comes back, as which it is recognized. */
+static bool add_there_and_back(struct go_frames *frames, const struct go_table *t,
+                               const struct go_function_record *function, const struct beginning *b)
+{
+    uint8_t bytes[DEPTHS_BYTES];
+    const size_t leaves = leaves_at(b, 0), back = leaves ? leaves_at(b, leaves) : 0;
+    const uint64_t most = frames->count + PIECES_MAX - 4;
+    uint64_t at = function->start;
+    struct go_depths d;
+    if (!back || leaves_at(b, back) || !read_depths(t, function, bytes, &d))
+        return false;
+    while (at < function->end && next_depth(frames, most, &d)) {
+        const uint64_t told = function->start + d.at, end = told < function->end ? told : function->end;
+        const uint64_t cuts[] = {function->start + leaves, function->start + back, end};
+        for (size_t i = 0; i < array_size(cuts) && at < end; i++) {
+            const uint64_t to = cuts[i] < at ? at : cuts[i] < end ? cuts[i] : end;
+            add(frames, &(struct go_frame){at, to, i == 1 ? GO_FRAME_BY_GOROUTINE : GO_FRAME_BY_DEPTH, (uint32_t)d.depth});
+            at = to;
+        }
+    }
+    add(frames, &(struct go_frame){at, function->end, GO_FRAME_LOST, 0});
+    return true;
+}
+
+static void add_scheduler(struct go_frames *frames, const struct go_table *t, const struct go_function_record *function)
+{
+    uint8_t bytes[DEPTHS_BYTES];
+    const uint64_t most = frames->count + PIECES_MAX - 1;
+    uint64_t at = function->start;
+    struct go_depths d;
+    if (!read_depths(t, function, bytes, &d))
+        return;
+    while (at < function->end && next_depth(frames, most, &d)) {
+        const uint64_t told = function->start + d.at, to = told < function->end ? told : function->end;
+        add(frames, &(struct go_frame){at, to, GO_FRAME_SCHEDULER, (uint32_t)d.depth});
+        at = to;
+    }
+    add(frames, &(struct go_frame){at, function->end, GO_FRAME_LOST, 0});
 }
 
 static void add_function(struct go_frames *frames, const struct elf_file *f, const struct go_table *t,
@@ -136,8 +197,12 @@ static void add_function(struct go_frames *frames, const struct elf_file *f, con
     if (kind != GO_FRAME_TRAMPOLINE && !(function->flags & GO_FUNCTION_TOP_FRAME))
         read_beginning(f, function, &beginning);
     const size_t pointer = pointer_from(&beginning);
+    if (kind == GO_FRAME_BY_GOROUTINE && add_there_and_back(frames, t, function, &beginning))
+        return;
+    if (kind == GO_FRAME_BY_GOROUTINE)
+        kind = GO_FRAME_BY_POINTER;
     if (kind != GO_FRAME_BY_POINTER)
-        end += leaves_at(&beginning);
+        end += leaves_at(&beginning, 0);
     else if (pointer)
         end = function->end;
     else
@@ -154,11 +219,18 @@ void go_frames_find(const struct elf_file *f, struct go_frames *ret)
     struct go_function_record function;
     enum go_frame_kind kind;
     char name[NAME_BYTES];
+    uint64_t scheduler = 0; /* the one that is not marked, and the only one that finds goroutines to run */
     ret->count = 0;
     if (go_table_find(f, &table) < 0 || go_table_walk_new(&table, &walk) < 0)
         return;
+    if (elf_machine(f) == EM_X86_64)
+        (void)go_table_find_name(&table, "runtime.schedule", &scheduler);
     while (ret->count + PIECES_MAX <= GO_FRAMES_MAX && go_table_next(walk, &function)) {
         memset(name, 0, sizeof(name));
+        if (function.name_offset == scheduler) {
+            add_scheduler(ret, &table, &function);
+            continue;
+        }
         if (function.flags && elf_read(f, function.name_offset, name, sizeof(name) - 1) == 0 &&
             is_special(f, &function, name, &kind))
             add_function(ret, f, &table, &function, kind);

@@ -26,21 +26,21 @@ static const char thread_variable[] = "runtime.tlsg";
 
 /* Of Go 1.18, 1.19 and so on. */
 static const struct {
-    uint16_t kind, g_m, g_labels, m_curg;
+    uint16_t kind, g_m, g_labels, m_curg, g_sched, sched_bp;
 } layouts[] = {
-    {GO_LABELS_MAP, 0x30, 0x168, 0xc0},  /* 1.18 */
-    {GO_LABELS_MAP, 0x30, 0x168, 0xc0},  /* 1.19 */
-    {GO_LABELS_MAP, 0x30, 0x168, 0xc0},  /* 1.20 */
-    {GO_LABELS_MAP, 0x30, 0x158, 0xc0},  /* 1.21 */
-    {GO_LABELS_MAP, 0x30, 0x158, 0xc0},  /* 1.22 */
-    {GO_LABELS_MAP, 0x30, 0x160, 0xc0},  /* 1.23 */
-    {GO_LABELS_LIST, 0x30, 0x160, 0xc0}, /* 1.24 */
-    {GO_LABELS_LIST, 0x30, 0x158, 0xb8}, /* 1.25 */
-    {GO_LABELS_LIST, 0x30, 0x160, 0xb8}, /* 1.26 */
+    {GO_LABELS_MAP, 0x30, 0x168, 0xc0, 0x38, 0x30},  /* 1.18 */
+    {GO_LABELS_MAP, 0x30, 0x168, 0xc0, 0x38, 0x30},  /* 1.19 */
+    {GO_LABELS_MAP, 0x30, 0x168, 0xc0, 0x38, 0x30},  /* 1.20 */
+    {GO_LABELS_MAP, 0x30, 0x158, 0xc0, 0x38, 0x30},  /* 1.21 */
+    {GO_LABELS_MAP, 0x30, 0x158, 0xc0, 0x38, 0x30},  /* 1.22 */
+    {GO_LABELS_MAP, 0x30, 0x160, 0xc0, 0x38, 0x30},  /* 1.23 */
+    {GO_LABELS_LIST, 0x30, 0x160, 0xc0, 0x38, 0x30}, /* 1.24 */
+    {GO_LABELS_LIST, 0x30, 0x158, 0xb8, 0x38, 0x28}, /* 1.25 */
+    {GO_LABELS_LIST, 0x30, 0x160, 0xb8, 0x38, 0x28}, /* 1.26 */
 };
 
 /* False: a release candidate, or the like, whose fields may still have moved; "go1.26.1 X:boringcrypto" has them where all have. */
-static bool layout_of(const char *version, struct go_labels_layout *ret)
+static bool layout_of(const char *version, struct go_labels_layout *ret, struct go_stack_layout *ret_stacks)
 {
     char *end;
     if (strncmp(version, "go1.", 4) != 0 || version[4] < '1' || version[4] > '9')
@@ -52,6 +52,10 @@ static bool layout_of(const char *version, struct go_labels_layout *ret)
     ret->g_m = layouts[minor - FIRST_MINOR].g_m;
     ret->g_labels = layouts[minor - FIRST_MINOR].g_labels;
     ret->m_curg = layouts[minor - FIRST_MINOR].m_curg;
+    *ret_stacks = (struct go_stack_layout){.g_m = ret->g_m,
+                                           .m_curg = ret->m_curg,
+                                           .g_sched = layouts[minor - FIRST_MINOR].g_sched,
+                                           .sched_bp = layouts[minor - FIRST_MINOR].sched_bp};
     return true;
 }
 
@@ -140,14 +144,17 @@ int go_labels_read(const struct elf_file *f, struct go_labels_file *ret)
     if (r < 0)
         return r;
     struct go_labels_layout layout = {0};
+    struct go_stack_layout stacks = {0};
     int64_t thread_g;
-    if (elf_machine(f) == EM_X86_64 && layout_of(found.version, &layout)) {
+    if (elf_machine(f) == EM_X86_64 && layout_of(found.version, &layout, &stacks)) {
         r = find_thread_g(f, &thread_g);
         if (r < 0 && r != -ENOENT && r != -ENOEXEC)
             return r;
-        layout.thread_g = thread_g;
-        if (r == 0)
+        layout.thread_g = stacks.thread_g = thread_g;
+        if (r == 0) {
             found.layout = layout;
+            found.stacks = stacks;
+        }
     }
     *ret = found;
     return 0;

@@ -5,6 +5,7 @@
 #include <linux/types.h>
 
 #include "../../probes/go_labels.h"
+#include "../../probes/go_stacks.h"
 
 #include <stdint.h>
 
@@ -12,6 +13,7 @@ struct elf_file;
 
 struct go_labels_file {
     struct go_labels_layout layout;
+    struct go_stack_layout stacks; /* of the same version; all zeros where that is not known */
     char version[24]; /* as much of it: "go1.26.8"; "": made before Go 1.18 */
 };
 

@@ -91,7 +91,8 @@ static int read_header(const struct elf_file *file, const struct elf_section *se
     uint64_t count = cursor_u64(&c);
     cursor_skip(&c, 16); /* files, text */
     uint64_t names = cursor_u64(&c);
-    cursor_skip(&c, 16); /* compilation units, files */
+    uint64_t names_end = cursor_u64(&c); /* compilation units */
+    cursor_skip(&c, 8);                  /* files */
     uint64_t changes = cursor_u64(&c);
     uint64_t functions = cursor_u64(&c);
     if ((magic != MAGIC_1_18 && magic != MAGIC_1_20) || pointer_bytes != 8 || !count ||
@@ -101,6 +102,7 @@ static int read_header(const struct elf_file *file, const struct elf_section *se
                              .offset = section->offset + at,
                              .size = size,
                              .names = names,
+                             .names_end = names_end > names && names_end <= size ? names_end : names,
                              .changes = changes < functions ? changes : functions,
                              .functions = functions,
                              .text = address_in(file, section, at + TEXT_START_AT),
@@ -198,6 +200,28 @@ int go_table_name(const struct go_table *t, uint32_t function, uint64_t *ret_off
         return -ENOENT;
     *ret_offset = t->offset + name;
     return 0;
+}
+
+/* Each ends with a zero. */
+int go_table_find_name(const struct go_table *t, const char *name, uint64_t *ret_offset)
+{
+    const size_t wanted = strlen(name) + 1;
+    _cleanup_free_ char *piece = malloc(SEARCH_PIECE);
+    const uint64_t end = t->names_end - t->names < SEARCH_MAX ? t->names_end : t->names + SEARCH_MAX;
+    uint64_t at = t->names;
+    while (piece && at < end && end - at >= wanted) {
+        const size_t size = end - at < SEARCH_PIECE ? end - at : SEARCH_PIECE;
+        if (elf_read(t->file, t->offset + at, piece, size) < 0)
+            return -ENOENT;
+        for (const char *found = piece; (found = memmem(found, size - (size_t)(found - piece), name, wanted)); found++) {
+            if (found > piece ? found[-1] == '\0' : at == t->names) {
+                *ret_offset = t->offset + at + (uint64_t)(found - piece);
+                return 0;
+            }
+        }
+        at += size > wanted ? size - wanted : size; /* one may lie across the edge, and the zero before it */
+    }
+    return -ENOENT;
 }
 
 /* --- all functions ----------------------------------------------------------------------------- */

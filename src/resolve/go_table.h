@@ -13,7 +13,7 @@
 struct go_table { /* plain data; the file is borrowed */
     const struct elf_file *file;
     uint64_t offset, size;     /* of the table in the file; the end is that of its section */
-    uint64_t names, changes, functions; /* in the table; `changes`: of values along the code, the stack's depth */
+    uint64_t names, names_end, changes, functions; /* in the table; `changes`: of values along the code, the stack's depth */
     uint64_t text;             /* address that functions' places count from */
     uint32_t count;
     uint8_t flags_at; /* in a function's record */
@@ -34,6 +34,9 @@ size_t go_table_functions(const struct go_table *t, uint32_t first, struct go_fu
 
 /* Where in the file the name of a function stands. */
 int go_table_name(const struct go_table *t, uint32_t function, uint64_t *ret_offset);
+
+/* ... and of the function of that name, which is short. -ENOENT: there is none. */
+int go_table_find_name(const struct go_table *t, const char *name, uint64_t *ret_offset);
 
 /* Flags of a function (internal/abi/symtab.go). */
 #define GO_FUNCTION_TOP_FRAME 1 /* the outermost of its stack */

@@ -23,7 +23,7 @@ void interpreted_read(struct interpreted *x, const struct cpu_sample *record)
     x->count = x->next_mark = x->taken = 0;
     x->kind = 0;
     x->end = PYTHON_END_WHOLE;
-    x->is_counted = x->is_several = false;
+    x->is_counted = x->is_several = x->is_placed = false;
     x->passed_over = 0;
     if (!(record->flags & CPU_SAMPLE_INTERPRETED))
         return;
@@ -34,7 +34,8 @@ void interpreted_read(struct interpreted *x, const struct cpu_sample *record)
     memcpy(x->entries, (const char *)tail - x->count * sizeof(*x->entries), x->count * sizeof(*x->entries));
     x->is_counted = tail->flags & PYTHON_COUNTED;
     x->is_several = tail->flags & PYTHON_SEVERAL;
-    if (x->is_counted)
+    x->is_placed = tail->flags & PYTHON_PLACED;
+    if (x->is_counted || x->is_placed)
         leave_marks_out(x);
     for (size_t i = 0; i < x->count && !x->is_several; i++)
         if (is_mark(&x->entries[i]) && x->entries[i].instruction)
@@ -123,6 +124,29 @@ size_t interpreted_take(struct interpreted *x, size_t frame, size_t *ret_first)
     return 0;
 }
 
+/* Entries come in the order of their frames; what is not is a lie of a recording's, and stays behind. */
+size_t interpreted_take_placed(struct interpreted *x, size_t frame, size_t *ret_first, bool *ret_stays)
+{
+    if (x->taken == x->count)
+        return 0;
+    const uint32_t place = x->entries[x->taken].instruction;
+    if ((place & ~PYTHON_PLACED_CALLER) != frame + 1)
+        return 0;
+    *ret_first = x->taken++;
+    *ret_stays = place & PYTHON_PLACED_CALLER;
+    return 1;
+}
+
+bool interpreted_is_next(const struct interpreted *x, size_t frame)
+{
+    return x->is_placed && x->taken < x->count && (x->entries[x->taken].instruction & ~PYTHON_PLACED_CALLER) == frame + 1;
+}
+
+bool interpreted_is_joined(const struct interpreted *x)
+{
+    return !x->is_placed && x->taken > 0;
+}
+
 /* Of a thread's evaluators only the leaf can be without a frame. If there are still more of them than frames, those are the oldest:
  * of a stack that another one was switched to, or another interpreter's: where there is one, whose they are is not known. */
 void interpreted_fit(struct interpreted *x, const struct interpreted_evaluators *evaluators)
@@ -154,6 +178,8 @@ bool interpreted_places_left(const struct interpreted *x)
 {
     if (x->is_counted)
         return x->passed_over != SIZE_MAX && x->taken < x->count;
+    if (x->is_placed)
+        return x->taken < x->count;
     for (size_t i = x->taken; i < x->count; i++)
         if (is_mark(&x->entries[i]) && x->entries[i].instruction)
             return true;

@@ -19,6 +19,7 @@ struct interpreted {
     size_t next_mark; /* while the native stack is walked: marks before it are done with */
     size_t taken;     /* while stacks are joined: entries before it are in their places */
     bool is_counted;  /* without marks */
+    bool is_placed;   /* without marks: each entry has its native frame */
     bool is_several;  /* of several interpreters, see interpreted_settle */
     size_t passed_over; /* of counted ones: so many evaluators, from the leaf on, have no frame yet, or none any more */
     struct python_entry entries[PYTHON_MAX_ENTRIES];
@@ -37,6 +38,15 @@ void interpreted_settle(struct interpreted *x);
 /* What belongs in the place of native frame `frame`: entries[*ret_first ..), how many; marks among them are to be left out.
  * 0: nothing, the native frame stays. Called for one native frame after the other. */
 size_t interpreted_take(struct interpreted *x, size_t frame, size_t *ret_first);
+
+/* The same for placed ones (PYTHON_PLACED): 0 or 1. `ret_stays`: the native frame stays, too, beneath which it is called from. */
+size_t interpreted_take_placed(struct interpreted *x, size_t frame, size_t *ret_first, bool *ret_stays);
+
+/* Whether the next entry of placed ones is that of this native frame. */
+bool interpreted_is_next(const struct interpreted *x, size_t frame);
+
+/* Whether entries that are not placed have been put in the place of native frames. */
+bool interpreted_is_joined(const struct interpreted *x);
 
 /* What there is to know of the native stack to join frames that are counted. */
 struct interpreted_evaluators {

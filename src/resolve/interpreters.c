@@ -6,6 +6,8 @@
 
 const struct interpreter *const interpreters_known[INTERPRETER_COUNT] = {
     [INTERPRETER_CPYTHON] = &interpreter_cpython,
+    [INTERPRETER_V8] = &interpreter_v8,
+    [INTERPRETER_HOTSPOT] = &interpreter_hotspot,
 };
 
 struct interpreters {
@@ -21,9 +23,12 @@ int interpreters_new(const struct interpreter *const *known, size_t count, size_
     _cleanup_(interpreters_freep) struct interpreters *x = calloc(1, sizeof(*x) + count * sizeof(x->of[0]));
     if (!x)
         return -ENOMEM;
+    size_t shares = 0;
+    for (size_t i = 0; i < count; i++)
+        shares += known[i]->memory_share;
     for (; x->count < count; x->count++) {
         x->of[x->count].interpreter = known[x->count];
-        int r = known[x->count]->open(max_bytes / count, &x->of[x->count].self);
+        int r = known[x->count]->open(max_bytes / shares * known[x->count]->memory_share, &x->of[x->count].self);
         if (r < 0)
             return r;
     }
@@ -43,16 +48,35 @@ void interpreters_free(struct interpreters *x)
 void interpreters_limit_cache(struct interpreters *x, size_t entries)
 {
     for (size_t i = 0; i < x->count; i++)
-        x->of[i].interpreter->limit_cache(x->of[i].self, entries);
+        if (x->of[i].interpreter->limit_cache)
+            x->of[i].interpreter->limit_cache(x->of[i].self, entries);
 }
 
-bool interpreters_layout(struct interpreters *x, const struct process *process, struct interpreter_layouts *ret)
+void interpreters_read_by(struct interpreters *x, read_memory read, struct processes *processes)
 {
-    bool any = false;
-    *ret = (struct interpreter_layouts){0};
     for (size_t i = 0; i < x->count; i++)
-        any |= x->of[i].interpreter->layout(x->of[i].self, process, ret);
-    return any;
+        if (x->of[i].interpreter->read_by)
+            x->of[i].interpreter->read_by(x->of[i].self, read, processes);
+}
+
+int interpreters_layout(struct interpreters *x, const struct process *process, struct interpreter_layouts *ret)
+{
+    int soonest = 0;
+    *ret = (struct interpreter_layouts){0};
+    for (size_t i = 0; i < x->count; i++) {
+        int r = x->of[i].interpreter->layout(x->of[i].self, process, ret);
+        if (r == -EAGAIN || (r == -EBUSY && soonest == 0))
+            soonest = r;
+    }
+    return soonest;
+}
+
+bool interpreters_walk_code(const struct interpreters *x, const struct process *process)
+{
+    for (size_t i = 0; i < x->count; i++)
+        if (x->of[i].interpreter->walks_code && x->of[i].interpreter->walks_code(x->of[i].self, process))
+            return true;
+    return false;
 }
 
 int interpreters_take(struct interpreters *x, const struct wire_header *record)
@@ -87,6 +111,16 @@ size_t interpreters_missing(struct interpreters *x, struct missing_code *ret, si
     for (size_t i = 0; i < x->count && count < max; i++)
         count += x->of[i].interpreter->missing(x->of[i].self, ret + count, max - count);
     return count;
+}
+
+const char *interpreters_unsupported(const struct interpreters *x, size_t *from)
+{
+    while (*from < x->count) {
+        const struct interpreter *interpreter = x->of[*from].interpreter;
+        if (interpreter->unsupported(x->of[(*from)++].self))
+            return interpreter->name;
+    }
+    return NULL;
 }
 
 void interpreters_metrics(const struct interpreters *x, struct metric_set *set)

@@ -11,6 +11,7 @@
 
 #include "../../probes/process.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -32,6 +33,12 @@ struct object {
  * seen; -EAGAIN: too many descriptors; -ETIMEDOUT: its file system does not answer, or rests). The vdso is
  * given as a memfd. */
 int object_open(const struct object *o);
+
+/* Whether such an error, or one of reading the file, may be gone in a moment. */
+static inline bool object_error_is_passing(int error)
+{
+    return error == -EAGAIN || error == -ETIMEDOUT || error == -ENOMEM;
+}
 
 /* Its file was opened and did not answer while it was read: object_open says so for a while, longer each time that it is read in vain
  * after a rest. */

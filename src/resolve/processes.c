@@ -271,7 +271,7 @@ void processes_map(struct processes *p, struct process_entry *e, const struct ob
     refresh_view(p, e);
 }
 
-static void set_command(struct process_entry *e, const char command[16], uint64_t time_ns)
+void processes_set_command(struct process_entry *e, const char command[16], uint64_t time_ns)
 {
     memcpy(e->command, command, sizeof(e->command));
     e->command[sizeof(e->command) - 1] = '\0';
@@ -339,14 +339,14 @@ static void apply_exec(struct processes *p, const struct process_exec *exec)
     e->service_known = e->view_known = false;
     processes_drop_context(p, e);
     e->is_kernel_thread = false;
-    set_command(e, exec->comm, exec->h.time_ns);
+    processes_set_command(e, exec->comm, exec->h.time_ns);
 }
 
 static void apply_comm(struct processes *p, const struct process_comm *comm)
 {
     struct process_entry *e = comm->h.pid == comm->h.tid ? processes_lookup(p, comm->h.pid) : NULL;
     if (e)
-        set_command(e, comm->comm, comm->h.time_ns);
+        processes_set_command(e, comm->comm, comm->h.time_ns);
 }
 
 /* /proc tells more of a kernel thread: what a worker works for. */
@@ -354,7 +354,7 @@ void processes_see_command(const struct process *process, const char comm[16], u
 {
     struct process_entry *e = process_entry_of(process);
     if (!e->is_kernel_thread && time_ns >= e->command_ns)
-        set_command(e, comm, time_ns);
+        processes_set_command(e, comm, time_ns);
 }
 
 /* As the process sees it, into `path` of PATH_MAX. */

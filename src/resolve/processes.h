@@ -92,6 +92,8 @@ bool processes_read_mappings(struct processes *p, const struct process *process)
 /* The process's /tmp/perf-PID.map, of its present program, to be read; or a socket for far_file.h. -ENOENT: there is none; -ETIMEDOUT,
  * -EAGAIN: at present; anything else: what is there is not to be read (perf_map_file.h). */
 int processes_open_perf_map(struct processes *p, const struct process *process);
+/* Appends a piece of the process's memory, all of it or nothing; -ETIMEDOUT, -EAGAIN: at present. */
+int processes_read_memory(struct processes *p, const struct process *process, uint64_t address, size_t size, struct buf *to);
 /* What number the process has in its own PID namespace; 0: it has gone. */
 uint32_t processes_innermost_pid(struct processes *p, const struct process *process);
 

@@ -225,8 +225,7 @@ void processes_complete(struct processes *p, struct process_entry *e)
         }
         e->parent_pid = stat.parent_pid;
         e->is_kernel_thread = stat.is_kernel_thread;
-        memcpy(e->command, stat.command, sizeof(e->command));
-        e->command_ns = clock_monotonic_ns();
+        processes_set_command(e, stat.command, clock_monotonic_ns());
         e->threads = (int32_t)stat.threads;
         e->threads_counted = false;
         image = stat.is_kernel_thread ? image_new() : read_image(p, e, fd, &error);
@@ -298,6 +297,13 @@ int processes_open_perf_map(struct processes *p, const struct process *process)
     if (fd < 0)
         return fd;
     return file_opener_perf_map(objects_opener(p->objects), fd, process->pid, program_began_unix_ns(e, &stat));
+}
+
+int processes_read_memory(struct processes *p, const struct process *process, uint64_t address, size_t size, struct buf *to)
+{
+    struct proc_stat stat;
+    _cleanup_close_ int fd = process->exited ? -ESRCH : processes_open_same(p, process_entry_of(process), process->pid, &stat);
+    return fd < 0 ? fd : file_opener_memory(objects_opener(p->objects), fd, process->pid, address, size, to);
 }
 
 uint32_t processes_innermost_pid(struct processes *p, const struct process *process)

@@ -102,6 +102,9 @@ struct process_entry *processes_add(struct processes *p, uint32_t pid, uint64_t 
 void processes_remove(struct processes *p, struct process_entry *e);
 void processes_mark_exited(struct processes *p, struct process_entry *e, uint64_t time_ns);
 
+/* What it is called as of that time. */
+void processes_set_command(struct process_entry *e, const char command[16], uint64_t time_ns);
+
 /* Takes `image`'s reference (NULL: none). */
 void processes_set_image(struct processes *p, struct process_entry *e, struct image *image);
 /* The object and the path of a mapping, held for it; neither where there is no file. */

@@ -12,6 +12,7 @@
 #include "resolve/kernel_stack.h"
 #include "resolve/line_objects.h"
 #include "resolve/sample_labels.h"
+#include "resolve/stack_ends.h"
 #include "resolve/unwind.h"
 
 #include <errno.h>
@@ -238,35 +239,29 @@ static bool add_kernel(struct sample_resolver *r, const struct cpu_sample *recor
     return !cut;
 }
 
+/* Outside of all mappings, as they are known now. */
+static bool is_nowhere(const struct process *process, uint64_t user)
+{
+    const uint64_t address = user & ~CPU_FRAME_EXACT;
+    return !process_mapping_find(process, user & CPU_FRAME_EXACT || !address ? address : address - 1);
+}
+
 /* The mappings are read again when an address lies outside of all: by then nothing that was mapped unseen is
  * missing. */
 static void look_again_for_mappings(struct sample_resolver *r, const struct process *process, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        uint64_t address = r->user[i] & ~CPU_FRAME_EXACT;
-        if (process_mapping_find(process, r->user[i] & CPU_FRAME_EXACT || !address ? address : address - 1))
-            continue;
-        processes_read_mappings(r->processes, process);
-        return;
-    }
+    for (size_t i = 0; i < count; i++)
+        if (is_nowhere(process, r->user[i])) {
+            processes_read_mappings(r->processes, process);
+            return;
+        }
 }
 
-/* The reason in words, NULL for a stack that is whole. */
-static const char *end_text(unsigned end)
+/* Of a walk that went astray the last address is no caller: it was left on the stack, and would tell equal stacks apart. Where the thread
+ * itself was is told in any case. */
+static size_t without_stray(const struct sample_resolver *r, const struct process *process, size_t count, unsigned end)
 {
-    static const char *const texts[UNWIND_END_COUNT] = {
-        [UNWIND_END_NO_PROCESS] = "mappings not known yet",
-        [UNWIND_END_NO_ROWS] = "unwinding rows not ready",
-        [UNWIND_END_NO_MAPPING] = "address outside all code",
-        [UNWIND_END_BAD_READ] = "stack not readable",
-        [UNWIND_END_NO_CFI] = "no unwinding rules",
-        [UNWIND_END_TOO_DEEP] = "stack too deep",
-        [UNWIND_END_UNSUPPORTED] = "unwinding rule not supported",
-        [UNWIND_END_NOT_RUNNING] = "waiting since before the recording",
-    };
-    if (end == UNWIND_END_ENTRY || end == UNWIND_END_NO_USER)
-        return NULL;
-    return end < UNWIND_END_COUNT && texts[end] ? texts[end] : "";
+    return count - (count > 1 && end == UNWIND_END_NO_MAPPING && is_nowhere(process, r->user[count - 1]));
 }
 
 /* A program is being executed: the registers are still the old one's, but its stack is gone with the rest of
@@ -294,7 +289,7 @@ static unsigned finish(struct sample_resolver *r, const struct cpu_sample *recor
                        const struct process *process, size_t count, size_t *ret_more)
 {
     interpreted_read(&r->interpreted, record);
-    return (unsigned)unwind_finish_sample(record, process, r->unwind_cache, &r->interpreted,
+    return (unsigned)unwind_finish_sample(record, process, r->unwind_cache, interpreters_walk_code(r->interpreters, process), &r->interpreted,
                                           r->user + count, CPU_MAX_USER_FRAMES - count, ret_more);
 }
 
@@ -321,16 +316,6 @@ static size_t walk_user(struct sample_resolver *r, const struct cpu_sample *reco
     }
     *ret_end = end;
     return count;
-}
-
-/* NULL when the stack is whole. */
-static const char *count_end(unsigned end, struct losses *losses)
-{
-    const char *reason = end_text(end);
-    if (reason)
-        losses->count[end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_ROWS ? LOSS_NO_ROWS
-                                                                                : LOSS_TRUNCATED]++;
-    return reason;
 }
 
 /* A frame of the interpreter's; false: it has no name. */
@@ -367,20 +352,6 @@ static bool add_interpreted(struct sample_resolver *r, uint32_t pid, size_t firs
     return all_named;
 }
 
-/* Why the interpreter's frames end before its first one; NULL: they do not. */
-static const char *interpreted_end_text(unsigned end)
-{
-    static const char *const texts[PYTHON_END_COUNT] = {
-        [PYTHON_END_TOO_DEEP] = "interpreter's stack too deep",
-        [PYTHON_END_BAD_READ] = "interpreter's stack not readable",
-        [PYTHON_END_TORN] = "interpreter's stack changed while it was read",
-        [PYTHON_END_INTERPRETERS] = "several interpreters in one thread",
-    };
-    if (end == PYTHON_END_WHOLE)
-        return NULL;
-    return end < PYTHON_END_COUNT && texts[end] ? texts[end] : "";
-}
-
 static bool is_entering(const struct interpreter *interpreter, const struct frame *frames, size_t first_evaluator)
 {
     return first_evaluator == 0 || (first_evaluator == 1 && interpreter->is_without_frame && interpreter->is_without_frame(frames[0].function));
@@ -396,6 +367,13 @@ static void fit_counted(const struct sample_resolver *r, struct interpreted *x, 
     interpreted_fit(x, &found);
 }
 
+/* Of the interpreter whose frames the sample has. */
+static bool is_part(const struct sample_resolver *r, const char *function)
+{
+    const struct interpreter *interpreter = interpreters_get(r->interpreters, r->interpreted.kind);
+    return interpreter && interpreter->is_part && interpreter->is_part(function);
+}
+
 /* The user half: native frames, and the interpreter's in place of those native ones that run them. What has no native frame is put
  * where the native stack ends; the frames of a run that was not walked to its end, in the place of the next evaluator, and
  * there the stack ends. */
@@ -404,7 +382,7 @@ static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *
                             struct losses *losses, struct sample *s)
 {
     struct interpreted *x = &r->interpreted;
-    const char *cut = interpreted_end_text(x->end);
+    const char *cut = stack_end_interpreted(x->end);
     const bool walked = record->flags & CPU_SAMPLE_INTERPRETED;
     bool whole = !cut, ended = false;
     interpreted_settle(x);
@@ -416,21 +394,28 @@ static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *
         const int evaluates = interpreters_evaluator(r->interpreters, natives[i].function);
         const bool is_own = evaluates == (int)x->kind; /* of the interpreter whose frames were told */
         size_t first, n = 0;
-        if (!x->is_counted)
+        bool stays = false;
+        if (x->is_placed)
+            n = interpreted_take_placed(x, i, &first, &stays);
+        else if (!x->is_counted)
             n = interpreted_take(x, i, &first);
         else if (is_own)
             n = interpreted_take_counted(x, &first);
         if (n) {
+            if (stays && !is_part(r, natives[i].function))
+                r->frames[s->frame_count++] = natives[i];
             whole &= add_interpreted(r, record->h.pid, first, n, s);
             continue;
         }
+        if ((interpreted_is_next(x, i + 1) || interpreted_is_joined(x)) && is_part(r, natives[i].function)) /* its function's own frame is there */
+            continue;
         r->frames[s->frame_count++] = natives[i];
         if (evaluates < 0)
             continue;
         /* Else the kernel half did not know the process yet, or cannot read its interpreter, or has told another one's, or took another thread's state
          * for this one's, which runs nothing; or it is of another interpreter than those that were walked. As the leaf it may be about to begin
          * with its first frame. */
-        whole &= walked && is_own && ((x->count > 0 && !x->is_several) || i == 0);
+        whole &= walked && is_own && ((x->count > 0 && !x->is_several && !x->is_placed) || i == 0);
         if (is_own && cut && x->count && (interpreted_left(x) > 0) != x->is_counted && !interpreted_places_left(x)) {
             s->frame_count--;
             ended = true;
@@ -451,9 +436,11 @@ static bool add_user(struct sample_resolver *r, const struct cpu_sample *record,
 {
     unsigned end;
     size_t count = walk_user(r, record, process, &end);
-    if (process)
+    if (process) {
         look_again_for_mappings(r, process, count);
-    const char *reason = count_end(end, losses);
+        count = without_stray(r, process, count, end);
+    }
+    const char *reason = stack_end_count(end, losses);
     add_user_frames(r, record, process, count, reason, losses, s);
     return !reason;
 }
@@ -543,6 +530,12 @@ void sample_put_leaf(struct sample_resolver *r, struct sample *s, const char *te
     s->frames = r->room;
 }
 
+const struct process *sample_process(struct sample_resolver *r, const struct cpu_sample *record)
+{
+    processes_at(r->processes, record->h.time_ns);
+    return processes_find(r->processes, record->h.pid, record->cgroup_id);
+}
+
 /* ---- stacks of other records ---- */
 
 size_t sample_user_stack(struct sample_resolver *r, const struct cpu_sample *record,
@@ -568,10 +561,12 @@ size_t sample_resolve_user(struct sample_resolver *r, const struct process *proc
     if (count > array_size(r->user))
         count = array_size(r->user);
     memcpy(r->user, addresses, count * sizeof(*addresses));
-    if (process)
+    if (process) {
         look_again_for_mappings(r, process, count);
+        count = without_stray(r, process, count, end);
+    }
     size_t n = resolve_user(r, process, r->user, count, ret_frames, max);
-    const char *reason = count_end(end, losses);
+    const char *reason = stack_end_count(end, losses);
     return reason ? sample_end_stack(reason, n, ret_frames, max) : n;
 }
 

@@ -38,6 +38,9 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
 /* Puts a frame of the kind FRAME_WAIT above the leaf of the sample resolved last, or another one in its place. */
 void sample_put_leaf(struct sample_resolver *r, struct sample *s, const char *text);
 
+/* Whose the record is, at its moment; NULL: it is not known. */
+const struct process *sample_process(struct sample_resolver *r, const struct cpu_sample *record);
+
 /* For other records that carry stacks (requests). The frames' texts hold until the next call of this resolver. */
 
 /* The user stack of `record`, finished from the copy that it may hold: fills `ret` with addresses as

@@ -265,8 +265,7 @@ static int record_learn(struct record *o)
 
 static bool is_passing(int error)
 {
-    return error == -EAGAIN || error == -ETIMEDOUT || error == -ENOMEM || error == -EMFILE ||
-           error == -ENFILE || error == -EINTR;
+    return object_error_is_passing(error) || error == -EMFILE || error == -ENFILE || error == -EINTR;
 }
 
 /* Makes sure that the object is known; the reason why it cannot be is remembered if it will stay so. */

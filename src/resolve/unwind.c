@@ -48,6 +48,7 @@ static inline int leaf_register(const struct unwind_copy *copy, uint32_t number,
 #endif
 #define UNWIND_READ(context, address, ret_u64)         read_copy(context, address, ret_u64)
 #define UNWIND_LEAF_REGISTER(context, number, ret_u64) leaf_register(context, number, ret_u64)
+#define UNWIND_GOROUTINE(context)                      (&((const struct unwind_copy *)(context))->goroutine)
 #include "../../probes/unwind_step.h"
 
 int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn find_rule, void *context, uint64_t *ret_frames,
@@ -72,6 +73,8 @@ int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn find_rule, void *
             ret_frames[count++] = interrupted ? r.ip | CPU_FRAME_EXACT : r.ip;
         }
         const uint64_t sp = r.sp;
+        if (copy->ret_cfa)
+            *copy->ret_cfa = end == 0 ? rule.cfa : UNWIND_CFA_NONE;
         if (end == 0)
             end = unwind_step(&rule, &r, interrupted, (void *)copy);
         bool without_rule = end == UNWIND_END_NO_CFI;
@@ -91,6 +94,7 @@ int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn find_rule, void *
 struct sample_walk {
     const struct process *process;
     struct unwind_cache *cache;
+    bool walks_code;
 };
 
 static int find_process_rule(void *context, uint64_t address, struct unwind_rule *ret_rule)
@@ -100,7 +104,7 @@ static int find_process_rule(void *context, uint64_t address, struct unwind_rule
     if (!mapping)
         return UNWIND_END_NO_MAPPING;
     if (!mapping->object)
-        return UNWIND_END_NO_CFI;
+        return w->walks_code ? UNWIND_END_UNSUPPORTED : UNWIND_END_NO_CFI;
     uint64_t offset = address - mapping->start + mapping->file_offset;
     if (offset > UINT32_MAX)
         return UNWIND_END_NO_CFI;
@@ -151,11 +155,21 @@ static bool is_of_another(const struct unwind_copy *copy, uint64_t missed, uint6
     return last_frame & CPU_FRAME_EXACT && !is_in(&copy->pieces[0], missed) && copy->pieces[1].bytes == 0;
 }
 
+/* Of the stack that Go's runtime left for its thread's: nothing of it was copied, or not all that tells where it is. */
+static bool is_of_goroutine(const struct unwind_copy *copy, int end, uint64_t missed, uint8_t cfa)
+{
+    if (cfa == UNWIND_CFA_GOROUTINE && end == UNWIND_END_UNSUPPORTED)
+        return true;
+    return end == UNWIND_END_BAD_READ && (cfa == UNWIND_CFA_GOROUTINE || cfa == UNWIND_CFA_FP) && !is_in(&copy->pieces[0], missed) &&
+           !is_in(&copy->pieces[1], missed);
+}
+
 int unwind_finish_sample(const struct cpu_sample *record, const struct process *process,
-                         struct unwind_cache *cache, struct interpreted *interpreted, uint64_t *ret_frames,
+                         struct unwind_cache *cache, bool walks_code, struct interpreted *interpreted, uint64_t *ret_frames,
                          size_t max, size_t *ret_count)
 {
     uint64_t missed = 0;
+    uint8_t cfa = UNWIND_CFA_NONE;
     struct unwind_copy copy = {
         .registers = {.ip = record->stop_ip,
                       .sp = record->stop_sp,
@@ -164,16 +178,21 @@ int unwind_finish_sample(const struct cpu_sample *record, const struct process *
                       .bx = record->stop_bx},
         .interrupted = record->flags & CPU_SAMPLE_STOP_INTERRUPTED,
         .ret_last = &missed,
+        .ret_cfa = &cfa,
         .interpreted = interpreted,
         .frames_before = record->user_frames,
     };
     *ret_count = 0;
     if (!process || record->stack_bytes == 0 || !find_pieces(record, &copy))
         return record->user_end;
-    struct sample_walk walk = {.process = process, .cache = cache};
+    struct sample_walk walk = {.process = process, .cache = cache, .walks_code = walks_code};
     int end = unwind_walk(&copy, find_process_rule, &walk, ret_frames, max, ret_count);
+    if (end == UNWIND_END_BAD_READ && record->user_end == UNWIND_END_NOT_RUNNING && is_too_short(record, &copy, missed))
+        return UNWIND_END_TOO_DEEP;
     const bool was_missing =
         record->user_end == UNWIND_END_NO_ROWS || record->user_end == UNWIND_END_NO_PROCESS;
+    if (was_missing && is_of_goroutine(&copy, end, missed, cfa))
+        return record->user_end;
     if (end == UNWIND_END_BAD_READ && was_missing &&
         (is_too_short(record, &copy, missed) ||
          (*ret_count > 0 && is_of_another(&copy, missed, ret_frames[*ret_count - 1]))))

@@ -108,10 +108,21 @@ static int keep(struct wait_sums *s, struct waiter *w, struct cpu_sample **place
     return 0;
 }
 
+/* What is told of a thread that may wait for hours leaves half of the room to those that come and go. */
+static int keep_more(struct wait_sums *s, struct waiter *w, const struct cpu_sample *record)
+{
+    return s->bytes - w->stack->h.size_bytes + record->h.size_bytes > s->max_bytes / 2 ? -ENOSPC : keep(s, w, &w->stack, record);
+}
+
 int wait_sums_stack(struct wait_sums *s, const struct cpu_sample *record)
 {
     struct waiter *w = find(s, record->h.pid, record->h.tid);
-    return w ? keep(s, w, &w->stack, record) : -ENOSPC;
+    if (!w)
+        return -ENOSPC;
+    const uint64_t last_ns = w->stack ? w->stack->h.time_ns : 0;
+    if (record->h.time_ns < last_ns) /* it was long on its way, and the thread waits elsewhere by now */
+        return 0;
+    return w->stack && record->h.time_ns == last_ns ? keep_more(s, w, record) : keep(s, w, &w->stack, record);
 }
 
 int wait_sums_waker(struct wait_sums *s, const struct cpu_sample *record)

@@ -27,7 +27,8 @@ int wait_sums_new(size_t max_bytes, void (*take)(void *context, const struct wai
 void wait_sums_free(struct wait_sums *s);
 DEFINE_FREEP(wait_sums)
 
-/* Keeps a copy of the stack, which is the thread's from now on. -ENOSPC, -ENOMEM: waits there will be without it. */
+/* Keeps a copy of the stack, which is the thread's from now on; of one that was kept, and has the same time, more may come later (the user's part).
+ * -ENOSPC, -ENOMEM: waits there will be without it, or with the less that was kept. */
 int wait_sums_stack(struct wait_sums *s, const struct cpu_sample *record);
 /* The same of who woke a thread, which the record names. */
 int wait_sums_waker(struct wait_sums *s, const struct cpu_sample *record);

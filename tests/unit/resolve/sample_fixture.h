@@ -119,10 +119,11 @@ static size_t finish_more = FINISH_MORE;
 static unsigned finish_calls;
 
 int unwind_finish_sample(const struct cpu_sample *record, const struct process *process,
-                         struct unwind_cache *cache, struct interpreted *interpreted, uint64_t *ret_frames,
+                         struct unwind_cache *cache, bool walks_code, struct interpreted *interpreted, uint64_t *ret_frames,
                          size_t max, size_t *ret_count)
 {
     (void)cache;
+    (void)walks_code;
     assert_non_null(process);
     assert_true(record->stack_bytes > 0);
     assert_true(max >= 2);

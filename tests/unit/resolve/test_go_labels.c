@@ -163,8 +163,8 @@ static int print_layout(const char *path)
     struct go_labels_file found = {0};
     if (elf_open(open(path, O_RDONLY | O_CLOEXEC), &f) < 0 || go_labels_read(f, &found) < 0)
         return 1;
-    printf("%s kind %d\nruntime.g.m %d\nruntime.g.labels %d\nruntime.m.curg %d\nthread %lld\n", found.version, found.layout.kind, found.layout.g_m,
-           found.layout.g_labels, found.layout.m_curg, (long long)found.layout.thread_g);
+    printf("%s kind %d\nruntime.g.m %d\nruntime.g.labels %d\nruntime.m.curg %d\nruntime.g.sched %d\nruntime.gobuf.bp %d\nthread %lld\n", found.version, found.layout.kind, found.layout.g_m,
+           found.layout.g_labels, found.layout.m_curg, found.stacks.g_sched, found.stacks.sched_bp, (long long)found.layout.thread_g);
     return 0;
 }
 

@@ -207,6 +207,7 @@ static uint8_t *make_switch(const char *name, size_t told_bytes)
     uint8_t *image = make(0xfffffff1, TEXT, 0), *table = image + TABLE_AT;
     memcpy(image + CODE_AT + 0x40, code, sizeof(code));
     strcpy_at(table + 82, name);
+    put(table + 40, 0xe0, 8); /* where the names end */
     put(table + 0x160, 8, 4);
     memcpy(table + 0xe8, depths, told_bytes);
     table[0x150 + 41] = GO_FUNCTION_SP_WRITE | GO_FUNCTION_ASSEMBLY;
@@ -260,6 +261,47 @@ static void depths_that_end_early_leave_the_rest_to_the_frame_pointer(void **sta
     _cleanup_(unwind_table_freep) struct unwind_table *t = rules_of_switch("runtime.back", 2);
     assert_true(is_at(t, 0x40, 8));
     assert_true(is_by_pointer(t, 0x44) && is_by_pointer(t, 0x4f));
+}
+
+static void one_that_calls_for_more_stack_is_left_for_its_goroutine(void **state)
+{
+    (void)state;
+    _cleanup_(unwind_table_freep) struct unwind_table *t = rules_of_switch("runtime.morestack", 7);
+    assert_true(is_at(t, 0x40, 8) && is_at(t, 0x43, 16));
+    const struct unwind_rule *rule = unwind_table_find(t, CODE_AT + 0x4b);
+    assert_true(rule->cfa == UNWIND_CFA_GOROUTINE && rule->ra_offset == 0); /* by what it has saved, and nothing on a stack */
+}
+
+/* There and back: a function of that name that does otherwise is taken for any other. */
+static void one_that_works_on_another_stack_is_left_by_what_the_goroutine_saved(void **state)
+{
+    (void)state;
+    static const uint8_t code[] = {0x48, 0x8b, 0x5a, 0x38, 0x48, 0x89, 0xdc, /* mov 0x38(%rdx), %rbx; mov %rbx, %rsp: before Go 1.21 */
+                                   0xff, 0xd7,                               /* call *%rdi */
+                                   0x48, 0x8b, 0x60, 0x38, 0xc3, 0x90, 0x90}; /* mov 0x38(%rax), %rsp; ret */
+    static const uint8_t depths[] = {2, 16, 0};
+    _cleanup_(elf_file_freep) struct elf_file *file = NULL;
+    _cleanup_(unwind_table_freep) struct unwind_table *t = NULL, *other = rules_of_switch("runtime.systemstack", 7);
+    uint8_t *image = make_switch("runtime.systemstack", 7);
+    memcpy(image + CODE_AT + 0x40, code, sizeof(code));
+    memcpy(image + TABLE_AT + 0xe8, depths, sizeof(depths));
+    assert_int_equal(elf_open_memory(image, BYTES, &file), 0);
+    assert_int_equal(cfi_build(file, &t), 0);
+    assert_true(is_at(t, 0x40, 8) && is_at(t, 0x44, 8));
+    for (uint32_t at = 0x47; at <= 0x49; at++) {
+        const struct unwind_rule *rule = unwind_table_find(t, CODE_AT + at);
+        assert_true(rule->cfa == UNWIND_CFA_GOROUTINE && rule->cfa_offset == 8 && rule->ra_offset == -8);
+    }
+    assert_true(is_at(t, 0x4d, 8));
+    assert_true(is_by_pointer(other, 0x4b));
+}
+
+static void the_scheduler_is_known_by_its_name(void **state)
+{
+    (void)state;
+    _cleanup_(unwind_table_freep) struct unwind_table *t = rules_of_switch("runtime.schedule", 7);
+    const struct unwind_rule *rule = unwind_table_find(t, CODE_AT + 0x44);
+    assert_true(rule->cfa == UNWIND_CFA_SP_SCHEDULER && rule->cfa_offset == 16 && rule->fp_offset == -16);
 }
 
 static void what_is_not_known_is_refused(void **state)
@@ -380,6 +422,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_function_has_its_caller_until_it_leaves_the_stack),
         cmocka_unit_test(one_that_comes_back_has_it_to_its_last_instruction),
         cmocka_unit_test(depths_that_end_early_leave_the_rest_to_the_frame_pointer),
+        cmocka_unit_test(one_that_calls_for_more_stack_is_left_for_its_goroutine),
+        cmocka_unit_test(one_that_works_on_another_stack_is_left_by_what_the_goroutine_saved),
+        cmocka_unit_test(the_scheduler_is_known_by_its_name),
         cmocka_unit_test(what_is_not_known_is_refused),
         cmocka_unit_test(damage_is_survived),
         cmocka_unit_test(a_damaged_switch_is_survived),

@@ -40,11 +40,11 @@ static void forth_limit_cache(void *self, size_t entries)
     ((struct forth *)self)->entries_max = entries;
 }
 
-static bool forth_layout(void *self, const struct process *process, struct interpreter_layouts *ret)
+static int forth_layout(void *self, const struct process *process, struct interpreter_layouts *ret)
 {
     assert_ptr_equal(self, opened);
     ret->python.text_start = process->mappings[0].start; /* one that there is would have a member of its own */
-    return true;
+    return 0;
 }
 
 static int forth_take(void *self, const struct wire_header *record)
@@ -84,14 +84,28 @@ static size_t forth_missing(void *self, struct missing_code *ret, size_t max)
     return count;
 }
 
+/* A word's own little helper. */
+static bool forth_is_part(const char *function)
+{
+    return strcmp(function, "program+5400") == 0;
+}
+
 static void forth_metrics(const void *self, struct metric_set *set)
 {
     metric_add(set, "sonde_self_forth_bytes", METRIC_GAUGE, "bytes", "", sizeof(*(const struct forth *)self), METRIC_NO_LABELS);
 }
 
+static uint64_t forth_unsupported(const void *self)
+{
+    (void)self;
+    return 3;
+}
+
 static const struct interpreter forth = {
+    .name = "Forth",
     .frame_kind = FRAME_DOTNET, /* a kind that no other frame here has */
     .mapping = "[forth]",
+    .memory_share = 4,
     .record_kind = FORTH_RECORD,
     .open = forth_open,
     .limit_cache = forth_limit_cache,
@@ -99,7 +113,9 @@ static const struct interpreter forth = {
     .take = forth_take,
     .find = forth_find,
     .is_evaluator = forth_is_evaluator,
+    .is_part = forth_is_part,
     .missing = forth_missing,
+    .unsupported = forth_unsupported,
     .metrics = forth_metrics,
     .free = forth_free,
 };
@@ -144,7 +160,7 @@ static void test_its_frames_stand_for_its_evaluators(void **state)
     assert_int_equal(tell(f, 3, "main"), 0);
     struct cpu_sample *r = make_stack(f, natives, 5);
     put_forth(r, entries, 5, 0);
-    assert_string_equal(resolved(f, r), "program+5100 dup square program+5300 main program+5400");
+    assert_string_equal(resolved(f, r), "program+5100 dup square program+5300 main"); /* program+5400 is a part of "main" */
     assert_int_equal(sum(&f->losses), 0);
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_int_equal(s.frames[0].kind, FRAME_NATIVE);
@@ -168,6 +184,64 @@ static void test_without_marks_its_evaluators_are_counted(void **state)
     assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault dup program+5300 square");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1); /* of CPython's nobody told */
     assert_int_equal(sum(&f->losses), 1);
+}
+
+/* An entry of the native frame number `frame`. */
+#define PLACED(number, frame) {.code = (number), .instruction = (frame) + 1, .check = 1}
+
+static void test_each_of_its_frames_has_a_native_one(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t natives[] = {0x1101, 0x1301, 0x1401, 0x1501, 0x1201};
+    const struct python_entry entries[] = {PLACED(1, 1), PLACED(2, 3), PLACED(3, 4)};
+    tell(f, 1, "dup");
+    tell(f, 2, "square");
+    tell(f, 3, "main");
+    struct cpu_sample *r = make_stack(f, natives, 5);
+    put_forth(r, entries, 3, PYTHON_PLACED);
+    assert_string_equal(resolved(f, r), "program+5100 dup square main"); /* program+5400 is a part of "square" */
+    assert_int_equal(sum(&f->losses), 0);
+    r = make_stack(f, natives, 5);
+    put_forth(r, entries, 2, PYTHON_PLACED);
+    assert_string_equal(resolved(f, r), "program+5100 dup square program+5200"); /* an evaluator without its frame */
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+}
+
+static void test_what_the_leaf_has_called_stays(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t called[] = {0x1301, 0x1201}, part[] = {0x1401, 0x1201};
+    const struct python_entry entries[] = {PLACED(1, PYTHON_PLACED_CALLER), PLACED(2, 1)};
+    tell(f, 1, "dup");
+    tell(f, 2, "square");
+    struct cpu_sample *r = make_stack(f, called, 2);
+    put_forth(r, entries, 2, PYTHON_PLACED);
+    assert_string_equal(resolved(f, r), "program+5300 dup square");
+    r = make_stack(f, part, 2);
+    put_forth(r, entries, 2, PYTHON_PLACED);
+    assert_string_equal(resolved(f, r), "dup square");
+    assert_int_equal(sum(&f->losses), 0);
+}
+
+/* No recording of ours has them; one that is damaged may. */
+static void test_places_that_are_none_leave_their_frames_outside(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t natives[] = {0x1101, 0x1301};
+    const struct python_entry backwards[] = {PLACED(1, 1), PLACED(2, 0)}, nowhere[] = {PLACED(1, 700), PLACED(2, 1)}, marks[] = {MARK(0x7010, 1), PLACED(1, 0)};
+    tell(f, 1, "dup");
+    tell(f, 2, "square");
+    struct cpu_sample *r = make_stack(f, natives, 2);
+    put_forth(r, backwards, 2, PYTHON_PLACED);
+    assert_string_equal(resolved(f, r), "program+5100 dup square");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    r = make_stack(f, natives, 2);
+    put_forth(r, nowhere, 2, PYTHON_PLACED);
+    assert_string_equal(resolved(f, r), "program+5100 program+5300 dup square");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    r = make_stack(f, natives, 2);
+    put_forth(r, marks, 2, PYTHON_PLACED);
+    assert_string_equal(resolved(f, r), "dup program+5300");
 }
 
 static void test_each_keeps_to_its_own(void **state)
@@ -228,12 +302,15 @@ static void test_what_concerns_all_reaches_it(void **state)
     assert_int_equal(max_bytes_given, 1 << 19);
     interpreters_limit_cache(x, 3);
     assert_int_equal(opened->entries_max, 3);
-    assert_true(interpreters_layout(x, &process, &layouts));
+    assert_int_equal(interpreters_layout(x, &process, &layouts), 0);
     assert_int_equal(layouts.python.text_start, 0x1000);
     assert_int_equal(layouts.python.interpreters, 0);
     assert_int_equal(metric_set_new(&set), 0);
     interpreters_metrics(x, set);
     assert_string_equal(metric_set_family(set, metric_set_families(set) - 1).name, "sonde_self_forth_bytes");
+    size_t from = 0;
+    assert_string_equal(interpreters_unsupported(x, &from), "Forth");
+    assert_null(interpreters_unsupported(x, &from));
 }
 
 static int no_open(size_t max_bytes, void **ret_self)
@@ -258,6 +335,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_its_frames_stand_for_its_evaluators, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_each_of_its_frames_has_a_native_one, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_what_the_leaf_has_called_stays, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_places_that_are_none_leave_their_frames_outside, setup_both, teardown),
         cmocka_unit_test_setup_teardown(test_without_marks_its_evaluators_are_counted, setup_both, teardown),
         cmocka_unit_test_setup_teardown(test_each_keeps_to_its_own, setup_both, teardown),
         cmocka_unit_test_setup_teardown(test_what_is_not_known_has_no_name_and_is_asked_for, setup_both, teardown),

@@ -331,9 +331,11 @@ static void test_deleted_file_is_opened(void **state)
     sight.start = (uintptr_t)at;
     sight.end = sight.start + 4096;
     sight.by_maps = true;
-    write_file("/tmp/sonde-objects-other", "x", 1);
+    char other[96];
+    snprintf(other, sizeof(other), "%s/other", place.directory);
+    write_file(other, "x", 1);
     unlink(place.path);
-    rename("/tmp/sonde-objects-other", place.path); /* and something else has taken its name */
+    rename(other, place.path); /* and something else has taken its name */
 
     struct objects *objects = NULL;
     struct object *o = NULL;

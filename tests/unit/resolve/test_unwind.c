@@ -31,13 +31,15 @@
 #define SIGNALS    0x20000000u /* a stack for signals */
 #define TRAMPOLINE 0x20000u
 
+static struct unwind_rule rule_of_objects = {.cfa = UNWIND_CFA_SIGNAL};
+
 int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t file_offset,
                       struct unwind_rule *ret)
 {
     (void)c;
     (void)o;
     (void)file_offset;
-    *ret = (struct unwind_rule){.cfa = UNWIND_CFA_SIGNAL};
+    *ret = rule_of_objects;
     return 0;
 }
 
@@ -47,6 +49,8 @@ static union {
 } record;
 
 /* Two frames in the copy, the third at `third`. */
+static bool walks_code;
+
 static int finish_kind(uint16_t kind, size_t stack_bytes, unsigned user_end, uint64_t third,
                        size_t *ret_count)
 {
@@ -65,12 +69,26 @@ static int finish_kind(uint16_t kind, size_t stack_bytes, unsigned user_end, uin
     record.r.stack_bytes = (uint32_t)stack_bytes;
     memcpy((char *)record.r.data + 64, frames, sizeof(frames));
     memcpy((char *)record.r.data + 128, last, sizeof(last));
-    return unwind_finish_sample(&record.r, &process, NULL, NULL, found, 16, ret_count);
+    return unwind_finish_sample(&record.r, &process, NULL, walks_code, NULL, found, 16, ret_count);
 }
 
 static int finish(size_t stack_bytes, unsigned user_end, uint64_t third, size_t *ret_count)
 {
     return finish_kind(WIRE_CPU_SAMPLE, stack_bytes, user_end, third, ret_count);
+}
+
+/* Its frame pointers would lead past callers, to what looks like the end. */
+static void test_code_that_keeps_no_frame_pointers_ends_the_stack(void **state)
+{
+    size_t count;
+    (void)state;
+    const int end = finish(256, UNWIND_END_NO_ROWS, 0, &count);
+    assert_int_not_equal(end, UNWIND_END_UNSUPPORTED);
+    assert_true(count > 0);
+    walks_code = true;
+    assert_int_equal(finish(256, UNWIND_END_NO_ROWS, 0, &count), UNWIND_END_UNSUPPORTED);
+    assert_int_equal(count, 0);
+    walks_code = false;
 }
 
 static void test_copy_is_shorter_than_the_stack(void **state)
@@ -82,6 +100,10 @@ static void test_copy_is_shorter_than_the_stack(void **state)
     assert_int_equal(count, 2);
     assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NO_PROCESS, above, &count),
                      UNWIND_END_NO_PROCESS);
+    /* Nothing was missing but the rest: it was copied because the thread slept. */
+    assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NOT_RUNNING, above, &count), UNWIND_END_TOO_DEEP);
+    assert_int_equal(count, 2);
+    assert_int_equal(finish(4096, UNWIND_END_NOT_RUNNING, above, &count), UNWIND_END_BAD_READ);
 }
 
 static void test_stack_is_not_readable(void **state)
@@ -108,7 +130,7 @@ static void test_link_behind_the_copy(void **state)
     const struct process_mapping code = {.start = CODE, .end = CODE + 4096};
     const struct process process = {.pid = 1, .mappings = &code, .mapping_count = 1};
     uint64_t found[16];
-    assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, NULL, found, 16, &linked), end);
+    assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, NULL, found, 16, &linked), end);
     assert_int_equal(linked, plain);
 }
 
@@ -170,7 +192,7 @@ static int finish_signal(size_t second_bytes, uint64_t third, size_t *ret_count,
         memcpy(data + first_bytes + 8 + 32, interrupted, sizeof(interrupted));
         memcpy(data + first_bytes + 8 + 64, last, sizeof(last));
     }
-    return unwind_finish_sample(&record.r, &process, NULL, NULL, ret_found, 16, ret_count);
+    return unwind_finish_sample(&record.r, &process, NULL, false, NULL, ret_found, 16, ret_count);
 }
 
 static void test_interrupted_stack_is_another(void **state)
@@ -200,15 +222,124 @@ static void test_interrupted_stack_was_not_copied(void **state)
     assert_int_equal(count, 4);
 }
 
+/* ---- Go: a stack on which the runtime works for a goroutine, whose own is the second piece ---- */
+
+#define WORKS   (CODE + 0x10) /* called by GROWS or GOES, 8 bytes of its own */
+#define PICKS   (CODE + 0x20) /* the scheduler, likewise */
+#define GROWS   (CODE + 0x30) /* as runtime.morestack */
+#define GOES    (CODE + 0x40) /* as runtime.systemstack, with 8 bytes */
+#define ENDS    (CODE + 0x50) /* the first function of a stack */
+
+static int go_rule(void *context, uint64_t address, struct unwind_rule *ret)
+{
+    (void)context;
+    *ret = (struct unwind_rule){.cfa = UNWIND_CFA_SP, .cfa_offset = 16, .ra_offset = -8};
+    switch (address & ~0xfull) {
+    case PICKS:
+        ret->cfa = UNWIND_CFA_SP_SCHEDULER;
+        break;
+    case GROWS:
+        *ret = (struct unwind_rule){.cfa = UNWIND_CFA_GOROUTINE};
+        break;
+    case GOES:
+        *ret = (struct unwind_rule){.cfa = UNWIND_CFA_GOROUTINE, .cfa_offset = 16, .ra_offset = -8, .fp = UNWIND_FP_AT_CFA, .fp_offset = -16};
+        break;
+    case ENDS:
+        ret->cfa = UNWIND_CFA_END;
+        break;
+    default:
+        break;
+    }
+    return 0;
+}
+
+/* From a leaf that `called` called on the thread's stack, with what follows above it. */
+static void skip_without_goroutines(void)
+{
+#if defined(__aarch64__)
+    print_message("skipped: stacks go over to goroutines on x86-64 only\n");
+    skip();
+#endif
+}
+
+static int walk_go(const uint64_t called[2], const struct unwind_goroutine *goroutine, uint64_t ret_frames[16], size_t *ret_count)
+{
+    const uint64_t own[] = {0, called[0] + 2, 0, called[1] + 2, 0, 0}, its[] = {0x1234, WORKS + 2, 0, ENDS + 2};
+    const struct unwind_copy copy = {.registers = {.ip = WORKS, .sp = STACK, .fp = 0x100},
+                                     .interrupted = true,
+                                     .pieces = {{STACK, own, sizeof(own)}, {SIGNALS, its, sizeof(its)}},
+                                     .goroutine = *goroutine};
+    return unwind_walk(&copy, go_rule, NULL, ret_frames, 16, ret_count);
+}
+
+static void test_to_the_goroutine(void **state)
+{
+    (void)state;
+    skip_without_goroutines();
+    const struct unwind_goroutine found = {UNWIND_GOROUTINE_FOUND, WORKS + 4, SIGNALS + 16, 0}, going = {UNWIND_GOROUTINE_FOUND, 0, SIGNALS, 0};
+    const uint64_t grows[] = {WORKS, GROWS}, goes[] = {WORKS, GOES};
+    uint64_t frames[16];
+    size_t count = 0;
+    assert_int_equal(walk_go(grows, &found, frames, &count), UNWIND_END_ENTRY);
+    assert_int_equal(count, 4);
+    assert_true(frames[1] == GROWS + 2 && frames[2] == WORKS + 4 && frames[3] == ENDS + 2);
+    assert_int_equal(walk_go(goes, &going, frames, &count), UNWIND_END_ENTRY);
+    assert_int_equal(count, 4);
+    assert_true(frames[1] == GOES + 2 && frames[2] == WORKS + 2 && frames[3] == ENDS + 2);
+}
+
+/* What the scheduler has picked has called nothing of what is on this stack. */
+static void test_to_no_goroutine(void **state)
+{
+    (void)state;
+    skip_without_goroutines();
+    const struct unwind_goroutine found = {UNWIND_GOROUTINE_FOUND, WORKS + 4, SIGNALS + 16, 0}, none = {.state = UNWIND_GOROUTINE_NONE}, unknown = {0};
+    const struct unwind_goroutine itself = {UNWIND_GOROUTINE_FOUND, GROWS + 4, SIGNALS, 0}, crooked = {UNWIND_GOROUTINE_FOUND, WORKS + 4, SIGNALS + 4, 0};
+    const uint64_t picks[] = {PICKS, GROWS}, grows[] = {WORKS, GROWS}, goes[] = {WORKS, GOES};
+    uint64_t frames[16];
+    size_t count = 0;
+    assert_int_equal(walk_go(picks, &found, frames, &count), UNWIND_END_ENTRY);
+    assert_int_equal(count, 2);
+    assert_int_equal(walk_go(grows, &none, frames, &count), UNWIND_END_ENTRY);
+    assert_int_equal(count, 2);
+    assert_int_equal(walk_go(grows, &unknown, frames, &count), UNWIND_END_UNSUPPORTED);
+    assert_int_equal(walk_go(goes, &unknown, frames, &count), UNWIND_END_BAD_READ); /* by the frame pointer */
+    assert_int_equal(walk_go(grows, &itself, frames, &count), UNWIND_END_BAD_READ); /* a circle */
+    assert_int_equal(count, 3);
+    assert_int_equal(walk_go(grows, &crooked, frames, &count), UNWIND_END_BAD_READ);
+}
+
+/* What is missing is rows, with which the kernel half goes there. */
+static void test_stack_of_the_goroutine_was_not_copied(void **state)
+{
+    (void)state;
+    const struct object object = {.id = 1};
+    const struct process_mapping code = {.start = CODE, .end = CODE + 4096, .object = (struct object *)&object};
+    const struct process process = {.pid = 1, .mappings = &code, .mapping_count = 1};
+    uint64_t found[16];
+    size_t count = 0;
+    (void)finish(256, UNWIND_END_NO_ROWS, 0, &count);
+    rule_of_objects = (struct unwind_rule){.cfa = UNWIND_CFA_GOROUTINE};
+    assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, NULL, found, 16, &count), UNWIND_END_NO_ROWS);
+    rule_of_objects = (struct unwind_rule){.cfa = UNWIND_CFA_FP, .cfa_offset = 16, .ra_offset = -8};
+    record.r.stop_fp = SIGNALS;
+    assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, NULL, found, 16, &count), UNWIND_END_NO_ROWS);
+    rule_of_objects = (struct unwind_rule){.cfa = UNWIND_CFA_SIGNAL};
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_code_that_keeps_no_frame_pointers_ends_the_stack),
         cmocka_unit_test(test_copy_is_shorter_than_the_stack),
         cmocka_unit_test(test_stack_is_not_readable),
         cmocka_unit_test(test_copy_of_a_wait),
         cmocka_unit_test(test_link_behind_the_copy),
         cmocka_unit_test(test_interrupted_stack_is_another),
         cmocka_unit_test(test_interrupted_stack_was_not_copied),
+        cmocka_unit_test(test_to_the_goroutine),
+        cmocka_unit_test(test_to_no_goroutine),
+        cmocka_unit_test(test_stack_of_the_goroutine_was_not_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

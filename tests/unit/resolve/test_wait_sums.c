@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define TAKEN_MAX 16
@@ -18,6 +19,7 @@ struct taken {
         struct wait_sum sum;
         uint32_t tid;
         uint64_t stack_ns, waker_ns;
+        size_t size_bytes; /* of the stack */
     } rows[TAKEN_MAX];
     size_t count;
     uint64_t ns;
@@ -31,6 +33,7 @@ static void take(void *context, const struct wait_sum *sum)
         t->rows[t->count].sum = *sum;
         t->rows[t->count].tid = sum->wait->h.tid;
         t->rows[t->count].stack_ns = sum->stack ? sum->stack->h.time_ns : 0;
+        t->rows[t->count].size_bytes = sum->stack ? sum->stack->h.size_bytes : 0;
         t->rows[t->count].waker_ns = sum->waker ? sum->waker->h.time_ns : 0;
     }
     t->count++;
@@ -103,6 +106,55 @@ static void test_what_differs_is_told_apart(void **state)
     assert_int_equal(t.rows[2].stack_ns, 1250);
     assert_int_equal(t.rows[3].stack_ns, 0);
     assert_int_equal(t.ns, 400);
+}
+
+static int put_more(struct wait_sums *w, uint32_t tid, uint64_t time_ns, size_t bytes)
+{
+    struct cpu_sample *s = calloc(1, sizeof(*s) + bytes);
+    assert_non_null(s);
+    s->h = (struct wire_header){.size_bytes = (uint32_t)(sizeof(*s) + bytes), .kind = WIRE_OFF_CPU_STACK, .time_ns = time_ns, .pid = 7, .tid = tid};
+    int r = wait_sums_stack(w, s);
+    free(s);
+    return r;
+}
+
+/* The user's part of a stack comes when it comes: for a wait that goes on it is the one that counts, for one that is over it is nothing. */
+static void test_more_of_a_stack_comes_later(void **state)
+{
+    (void)state;
+    struct taken t = {0};
+    _cleanup_(wait_sums_freep) struct wait_sums *w = NULL;
+    assert_int_equal(wait_sums_new(1 << 20, take, &t, &w), 0);
+    assert_int_equal(put_stack(w, 9, 0), 0); /* a time that only a file can have */
+    assert_int_equal(put_stack(w, 8, 900), 0);
+    put_wait(w, 8, 900, 1000, 0, 0);
+    assert_int_equal(put_more(w, 8, 900, 4096), 0);
+    assert_int_equal(t.rows[0].size_bytes, sizeof(struct cpu_sample));
+    put_wait(w, 8, 900, 1200, 0, 0);
+    assert_int_equal(put_stack(w, 8, 1300), 0);
+    assert_int_equal(t.rows[1].size_bytes, sizeof(struct cpu_sample) + 4096);
+    put_wait(w, 8, 1300, 1400, 0, 0);
+    assert_int_equal(put_more(w, 8, 900, 4096), 0);
+    wait_sums_flush(w, 0);
+    assert_int_equal(t.count, 3);
+    assert_int_equal(t.rows[2].stack_ns, 1300);
+}
+
+/* It leaves half of the room to the stacks of those that run. */
+static void test_more_has_its_bound(void **state)
+{
+    (void)state;
+    struct taken t = {0};
+    _cleanup_(wait_sums_freep) struct wait_sums *w = NULL;
+    assert_int_equal(wait_sums_new(64 << 10, take, &t, &w), 0);
+    for (uint32_t tid = 1; tid <= 5; tid++) {
+        assert_int_equal(put_stack(w, tid, 900), 0);
+        assert_int_equal(put_more(w, tid, 900, 8 << 10), tid <= 3 ? 0 : -ENOSPC);
+    }
+    assert_int_equal(put_more(w, 6, 900, 16 << 10), 0); /* of one that runs */
+    put_wait(w, 5, 900, 1000, 0, 0);
+    wait_sums_flush(w, 0);
+    assert_int_equal(t.rows[0].size_bytes, sizeof(struct cpu_sample)); /* what it had is kept */
 }
 
 static void test_forgotten(void **state)
@@ -256,6 +308,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_alike_is_one),
         cmocka_unit_test(test_what_differs_is_told_apart),
+        cmocka_unit_test(test_more_of_a_stack_comes_later),
+        cmocka_unit_test(test_more_has_its_bound),
         cmocka_unit_test(test_forgotten),
         cmocka_unit_test(test_wakers),
         cmocka_unit_test(test_told_while_it_goes_on),
