@@ -8,6 +8,7 @@
 #include "agent/target_pods.h"
 #include "aggregate/requests.h"
 #include "aggregate/wait_seconds.h"
+#include "aggregate/wall_time.h"
 #include "aggregate/windows.h"
 #include "base/buf.h"
 #include "base/clock.h"
@@ -126,7 +127,7 @@ static bool look_at_memory(struct agent *a)
 
 static void publish_figures(struct agent *a, uint64_t helper_cpu_ns)
 {
-    struct figures now = {.samples = pipeline_samples(a->pipeline) - pipeline_waits_given(a->pipeline), .waits = pipeline_waits_given(a->pipeline), .helper_cpu_ns = helper_cpu_ns};
+    struct figures now = {.samples = pipeline_samples(a->pipeline) - pipeline_waits_given(a->pipeline), .waits = pipeline_waits(a->pipeline).told, .helper_cpu_ns = helper_cpu_ns};
     if (metric_set_new(&now.metrics) < 0)
         return;
     pipeline_losses(a->pipeline, &now.losses);
@@ -139,6 +140,14 @@ static void publish_figures(struct agent *a, uint64_t helper_cpu_ns)
     a->figures = now;
     pthread_mutex_unlock(&a->lock);
     metric_set_free(before.metrics);
+}
+
+/* So that who asks can tell that nothing was there from that nobody looked. */
+static void tell_observed(struct agent *a, uint64_t now_ns)
+{
+    windows_observe(a->windows, a->config.profile_enabled, now_ns); /* at a lower rate samples stand for more */
+    if (a->waits)
+        windows_observe(a->waits, pipeline_looks_at_waits(a->pipeline), now_ns);
 }
 
 static void keep_budget(struct agent *a, uint64_t helper_cpu_ns)
@@ -154,6 +163,7 @@ static void keep_budget(struct agent *a, uint64_t helper_cpu_ns)
     pthread_mutex_unlock(&a->lock);
     if (changed) {
         pipeline_shed(a->pipeline, now.detail);
+        tell_observed(a, clock_monotonic_ns());
         log_write(now.detail > was ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "budget.cpu (%.2f%%): detail is now '%s'",
                   now.cpu_share_allowed * 100, budget_detail_name(now.detail));
     }
@@ -346,9 +356,11 @@ void agent_free(struct agent *a)
 
 int agent_run(struct agent *a)
 {
+    const uint64_t start_ns = clock_monotonic_ns(); /* the first samples come before it is done */
     int r = pipeline_start(a->pipeline);
     if (r < 0)
         return r;
+    tell_observed(a, start_ns);
     publish_figures(a, pipeline_helper_cpu_ns(a->pipeline));
     struct loop_options options = {.context = a, .tick = every_second};
     struct loop_end end;
@@ -360,51 +372,22 @@ int agent_run(struct agent *a)
 
 /* ---- for the page, from any thread ---- */
 
-/* Wall-clock time is both. */
-static int ask_windows(struct agent *a, int (*ask)(struct windows *, uint64_t, uint64_t, const struct profile_filter *, struct profile **),
-                       uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct profile **ret)
+static struct wall_time wall_time(const struct agent *a)
 {
-    _cleanup_(profile_freep) struct profile *cpu = NULL, *waits = NULL;
-    if (filter->time == PROFILE_CPU_TIME)
-        return ask(a->windows, from_ns, to_ns, filter, ret);
-    if (!a->waits)
-        return -EOPNOTSUPP;
-    if (filter->time == PROFILE_OFF_CPU_TIME)
-        return ask(a->waits, from_ns, to_ns, filter, ret);
-    int r = ask(a->windows, from_ns, to_ns, filter, &cpu);
-    if (r == 0)
-        r = ask(a->waits, from_ns, to_ns, filter, &waits);
-    if (r == 0 && profile_merge(cpu, waits, NULL) == -ENOMEM)
-        r = -ENOMEM;
-    if (r < 0)
-        return r;
-    cpu->time = PROFILE_WALL_TIME;
-    *ret = take_ptr(cpu);
-    return 0;
+    return (struct wall_time){.cpu = a->windows, .waits = a->waits, .slot_ns = SLOT_NS};
 }
 
 int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *filter, struct profile **ret)
 {
     struct agent *a = agent;
     uint64_t now_ns = clock_monotonic_ns(), span_ns = seconds * 1000000000ull;
-    return ask_windows(a, windows_snapshot, now_ns > span_ns ? now_ns - span_ns : 0, now_ns, filter, ret);
+    return wall_time_span(wall_time(a), now_ns > span_ns ? now_ns - span_ns : 0, now_ns, filter, ret);
 }
 
 int agent_region(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct profile **ret)
 {
     struct agent *a = agent;
-    const uint64_t now_ns = clock_monotonic_ns();
-    if (from_ns > now_ns)
-        return -ERANGE;
-    if (filter->time == PROFILE_CPU_TIME)
-        return windows_region(a->windows, from_ns, to_ns < now_ns ? to_ns : now_ns, filter, ret);
-    /* A wait is no moment: of these, whole slots. */
-    from_ns -= from_ns % SLOT_NS;
-    to_ns += (SLOT_NS - to_ns % SLOT_NS) % SLOT_NS;
-    int r = ask_windows(a, windows_region, from_ns, to_ns, filter, ret);
-    if (r == 0 && to_ns > now_ns && (*ret)->duration_ns > to_ns - now_ns)
-        (*ret)->duration_ns -= to_ns - now_ns;
-    return r;
+    return wall_time_region(wall_time(a), from_ns, to_ns, clock_monotonic_ns(), filter, ret);
 }
 
 int agent_heatmap(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct heatmap **ret)
@@ -450,7 +433,7 @@ static struct budget copy_budget(struct agent *a)
 /* Of the targets and, after them, of who is none. */
 static size_t target_count(const struct agent *a)
 {
-    return a->targets.count && a->config.profile_enabled ? a->targets.count + 1 : 0;
+    return a->targets.count && (a->config.profile_enabled || a->config.waits_enabled) ? a->targets.count + 1 : 0;
 }
 
 struct target_line {
@@ -519,8 +502,11 @@ int agent_metrics(void *agent, struct metric_set *set)
                    a->report.entries[i].attached,
                    METRIC_LABELS({"probe", a->report.entries[i].probe}, {"rung", a->report.entries[i].rung}));
     windows_metrics((struct windows *[]){a->windows, a->waits}, a->waits ? 2 : 1, set);
-    if (a->wait_seconds)
+    if (a->waits) {
         wait_seconds_metrics(a->wait_seconds, set);
+        metric_add(set, "sonde_waits_observed_seconds", METRIC_COUNTER, "seconds", "For how long waits were looked at; it stands still while they are not, for the budget.",
+                   (double)windows_observed_ns(a->waits, clock_monotonic_ns()) / 1e9, METRIC_NO_LABELS);
+    }
     target_metrics(a, &figures, set);
     if (a->profile_export)
         profile_export_metrics(a->profile_export, set);
@@ -541,7 +527,7 @@ static void put_targets(const struct agent *a, const struct figures *figures, en
         const struct target_line line = target_line(a, figures, i);
         buf_puts(out, i ? ",{\"target\":" : "{\"target\":");
         buf_put_json_string(out, line.name);
-        buf_printf(out, ",\"sample_hz\":%g,\"found\":%s,\"samples\":%llu,\"ticks\":%llu}", (double)line.hz / source_detail_samples_every(detail),
+        buf_printf(out, ",\"sample_hz\":%g,\"found\":%s,\"samples\":%llu,\"ticks\":%llu}", a->config.profile_enabled ? (double)line.hz / source_detail_samples_every(detail) : 0.0,
                    line.figures->found ? "true" : "false", (unsigned long long)line.figures->samples, (unsigned long long)line.figures->ticks);
     }
     buf_puts(out, "],");

@@ -31,13 +31,14 @@ struct key {
 };
 
 #define SHOWN_MAX 60 /* of a value that is wrong, in a message */
+#define KNOWN_BYTES 640 /* of the names of all keys */
 #define NOT_SHOWN "(not shown)" /* for a secret; and it is none itself */
 
 #define FIELD(f) offsetof(struct config, f), sizeof(((struct config *)0)->f)
 
 static const struct key keys[] = {
     {"profile.enabled", KEY_BOOL, FIELD(profile_enabled), 0, 0, "true or false", "sample what runs on the CPUs"},
-    {"profile.rate", KEY_INTEGER, FIELD(profile_rate_hz), 1, 1000, "a whole number of Hz, 1 to 1000", "CPU samples a second and CPU"},
+    {"profile.rate", KEY_INTEGER, FIELD(profile_rate_hz), 0, 1000, "a whole number of Hz, 0 to 1000", "CPU samples a second and CPU; 0: of profile.targets alone"},
     {"profile.targets", KEY_TARGETS, FIELD(profile_targets), 0, 0, "at most 32 of SELECTOR=VALUE:HZ, separated by commas, each selector once: pid, cgroup, container, pod, pod-label, command or user; 0 to 1000 Hz; such as command=mlserver:99, pod-label=app=web:49, user=backup:0", "who is sampled at another rate; the first that fits"},
     {"requests.enabled", KEY_BOOL, FIELD(requests_enabled), 0, 0, "true or false", "watch HTTP requests at the sockets"},
     {"links.enabled", KEY_BOOL, FIELD(links_enabled), 0, 0, "true or false", "attach to programs that trace requests with libsonde, so that samples say which request they were taken in"},
@@ -49,7 +50,9 @@ static const struct key keys[] = {
     {"otlp.profiles_endpoint", KEY_URL, FIELD(otlp_profiles_endpoint), 0, 0, "a URL of http or https, such as http://collector:4318/v1development/profiles, or nothing", "where profiles are sent to, as OTLP"},
     {"otlp.protocol", KEY_CHOICE, FIELD(otlp_protocol), 0, 0, "http/protobuf, grpc", "what is spoken there; a URL of gRPC has no path: http://collector:4317"},
     {"otlp.interval", KEY_INTEGER, FIELD(otlp_interval_s), 1, 300, "a whole number of seconds, 1 to 300", "how much time a packet of profiles is about"},
-    {"otlp.compression", KEY_CHOICE, FIELD(otlp_compression), 0, 0, "gzip, none", "of what is sent"},
+    {"otlp.compression", KEY_CHOICE, FIELD(otlp_compression), 0, 0, "gzip, zstd, none", "of what is sent"},
+    {"otlp.timestamp_resolution", KEY_CHOICE, FIELD(otlp_timestamp_resolution), 0, 0, "exact, 1ms, 17ms, 1s, none", "how exactly a packet says when a sample was; none: only how much there was of equal ones"},
+    {"otlp.system_names", KEY_BOOL, FIELD(otlp_system_names), 0, 0, "true or false", "also names of functions as the linker knows them, where they are others (C++, Rust)"},
     {"otlp.timeout", KEY_INTEGER, FIELD(otlp_timeout_ms), 1, 600000, "a whole number of milliseconds, 1 to 600000", "for one attempt to deliver a packet"},
     {"otlp.headers", KEY_SECRET, FIELD(otlp_headers), 0, 0, "name=value,..., values percent-encoded", "headers of HTTP that go with each packet; never shown"},
     {"otlp.certificate", KEY_TEXT, FIELD(otlp_certificate), 0, 0, "a path", "file of the certificates that are trusted, in place of the system's"},
@@ -67,15 +70,17 @@ void config_defaults(struct config *c)
 {
     *c = (struct config){
         .profile_enabled = true,
-        .profile_rate_hz = 19,
+        .profile_rate_hz = CONFIG_RATE_HZ,
         .requests_enabled = true,
         .budget_cpu_share = 0.01,
         .budget_memory_bytes = 64 << 20,
         .page_listen = "127.0.0.1:7070",
         .otlp_protocol = "http/protobuf",
         .otlp_compression = "gzip",
+        .otlp_timestamp_resolution = "1ms",
+        .otlp_system_names = true,
         .otlp_timeout_ms = OTLP_TIMEOUT_MS,
-        .otlp_interval_s = 30,
+        .otlp_interval_s = 60,
         .log_level = "info",
     };
 }
@@ -238,7 +243,7 @@ int config_set_value(struct config *c, const char *where, const char *name, cons
 {
     const struct key *k = find_key(name);
     if (!k) {
-        char known[400];
+        char known[KNOWN_BYTES];
         list_keys("", known, sizeof(known));
         snprintf(error, CONFIG_ERROR_BYTES, "%s: unknown key '%.60s'; known keys: %s", where, name, known);
         return -EINVAL;
@@ -288,6 +293,21 @@ int config_pod_labels(const struct config *c, char ret[CONFIG_POD_LABELS_BYTES])
 bool config_is_grpc(const struct config *c)
 {
     return strcmp(c->otlp_protocol, "grpc") == 0;
+}
+
+/* Powers of two, of whose multiples the lowest bytes are zeros: of those of 10^6 none is. */
+bool config_timestamp_step(const struct config *c, uint64_t *ret_ns)
+{
+    static const struct {
+        const char *name;
+        uint64_t step_ns;
+    } steps[] = {{"exact", 0}, {"1ms", 1ull << 20}, {"17ms", 1ull << 24}, {"1s", 1ull << 30}};
+    for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
+        if (strcmp(c->otlp_timestamp_resolution, steps[i].name) == 0) {
+            *ret_ns = steps[i].step_ns;
+            return true;
+        }
+    return false;
 }
 
 /* The variable that otlp_settings_read took it from: that of profiles, or that of all signals. */
@@ -418,7 +438,7 @@ static int read_scalar(struct reader *r, const yaml_event_t *event)
 static int read_mapping_start(struct reader *r, const yaml_event_t *event)
 {
     if (r->depth == 1) {
-        char known[256], prefix[80];
+        char known[KNOWN_BYTES], prefix[80];
         snprintf(prefix, sizeof(prefix), "%s.", r->key);
         list_keys(prefix, known, sizeof(known));
         if (!known[0]) {

@@ -22,7 +22,8 @@ struct config {
     char otlp_profiles_endpoint[1024]; /* "": nothing is sent */
     char otlp_headers[4096];           /* "name=value,...", secrets */
     char otlp_certificate[512], otlp_client_certificate[512], otlp_client_key[512]; /* paths */
-    char otlp_protocol[16], otlp_compression[8];
+    char otlp_protocol[16], otlp_compression[8], otlp_timestamp_resolution[8];
+    bool otlp_system_names;
     int64_t otlp_timeout_ms, otlp_interval_s;
     char kubernetes_cri_socket[108]; /* "": the usual ones */
     char kubernetes_pod_labels[512];
@@ -31,7 +32,7 @@ struct config {
 };
 
 #define CONFIG_PATH        "/etc/sonde/sonde.yaml" /* where no other is given */
-#define CONFIG_ERROR_BYTES 512
+#define CONFIG_ERROR_BYTES 1024
 
 void config_defaults(struct config *c);
 
@@ -45,7 +46,8 @@ int config_load(struct config *c, const char *path, char error[CONFIG_ERROR_BYTE
 
 /* `where` is what the message begins with: "--rate", "sonde.yaml:3". On failure `c` may hold a part of the value. */
 int config_set_value(struct config *c, const char *where, const char *name, const char *value, char error[CONFIG_ERROR_BYTES]);
-/* Who is sampled at another rate than profile_rate_hz. Returns the rate at which the clock has to tick for that, in Hz. */
+#define CONFIG_RATE_HZ 19 /* of who does not choose one */
+/* Who is sampled at another rate than profile_rate_hz. Returns the rate at which the clock has to tick for that, in Hz; 0: nobody is sampled. */
 uint32_t config_targets(const struct config *c, struct targets *ret);
 /* Names of the labels of pods that are to be known, for pods_read: those that samples are to have and those that targets are asked by.
  * -E2BIG: they are more than PODS_LABELS_MAX. */
@@ -53,6 +55,8 @@ uint32_t config_targets(const struct config *c, struct targets *ret);
 int config_pod_labels(const struct config *c, char ret[CONFIG_POD_LABELS_BYTES]);
 /* Whether profiles are sent by gRPC. */
 bool config_is_grpc(const struct config *c);
+/* In which steps they tell when a sample was; 0: to the nanosecond. False: not at all. */
+bool config_timestamp_step(const struct config *c, uint64_t *ret_ns);
 
 /* "budget.cpu=2%". */
 int config_set(struct config *c, const char *assignment, char error[CONFIG_ERROR_BYTES]);

@@ -23,13 +23,10 @@
 #include "model/profile.h"
 #include "resolve/interpreters.h"
 #include "resolve/jit.h"
-#include "resolve/kernel.h"
 #include "resolve/line_objects.h"
 #include "resolve/processes.h"
+#include "resolve/runtimes.h"
 #include "resolve/samples.h"
-#include "resolve/symbols.h"
-#include "resolve/unwind_cache.h"
-#include "resolve/wait_stacks.h"
 #include "sources/batch.h"
 #include "sources/cpu.h"
 #include "sources/kernel_names.h"
@@ -50,9 +47,8 @@
 
 #define BATCH_BYTES       (4 << 20)
 #define EXITED_KEPT_NS    (2 * 1000000000ull) /* longer than any record takes from the kernel to here */
-#define CODE_MIN_BYTES    (1 << 20) /* a replay cannot ask again for what was forgotten */
 #define LOOK_AHEAD_MAX    1024 /* records */
-#define DESCRIPTORS_MIN   40   /* maps and programs; two more for each CPU */
+#define DESCRIPTORS_MIN   64   /* maps and programs; two more for each CPU */
 
 void *pipeline_opened(const struct pipeline *p, const struct source *source)
 {
@@ -107,8 +103,8 @@ static void give_sample(struct pipeline *p, const struct sample *sample)
     p->samples += r >= 0 ? count : 0;
     p->waits_given += r >= 0 && sample->wait_reason ? count : 0;
     p->losses.count[LOSS_NOT_KEPT] += r < 0 ? count : 0;
-    p->losses.count[LOSS_UNLINKED] += r > 0 && r & PROFILE_UNLINKED;
-    p->losses.count[LOSS_UNLABELLED] += r > 0 && r & PROFILE_UNLABELLED;
+    p->losses.count[LOSS_UNLINKED] += r > 0 && r & PROFILE_UNLINKED ? count : 0;
+    p->losses.count[LOSS_UNLABELLED] += r > 0 && r & PROFILE_UNLABELLED ? count : 0;
 }
 
 static void publish_process(struct pipeline *p, const struct cpu_sample *record)
@@ -250,12 +246,9 @@ static void take_record(struct pipeline *p, const struct wire_header *record)
         return;
     case WIRE_OFF_CPU_STACK:
     case WIRE_OFF_CPU_WAKER:
-        if (record->kind == WIRE_OFF_CPU_STACK)
-            wait_samples_stack(p->waits, (const struct cpu_sample *)record);
-        else
-            wait_samples_waker(p->waits, (const struct cpu_sample *)record);
-        if (p->publisher && record->pid) /* an interrupt is no process's */
-            unwind_publisher_want(p->publisher, processes_find(p->processes, record->pid, ((const struct cpu_sample *)record)->cgroup_id));
+        wait_samples_stack(p->waits, (const struct cpu_sample *)record);
+        if (record->pid) /* an interrupt is no process's */
+            publish_process(p, (const struct cpu_sample *)record);
         return;
     case WIRE_OFF_CPU:
         wait_samples_add(p->waits, (const struct off_cpu_wait *)record);
@@ -367,6 +360,7 @@ static int open_sources(struct pipeline *p, const struct source_options *options
     size_t signals = 0;
     if (first_error < 0)
         return first_error;
+    with_tables.no_runtimes = p->no_runtimes;
     with_tables.links = false; /* until they are there */
     for (size_t i = 0; sources[i]; i++) {
         if (!is_wanted(sources[i], &p->sink, options))
@@ -401,60 +395,6 @@ static struct unwind_tables *find_tables(const struct pipeline *p)
     return request ? request_source_unwind_tables(request) : NULL;
 }
 
-/* How the memory is shared out: what each part holds at most. */
-static int make_resolvers(struct pipeline *p, uint64_t memory_bytes, size_t cache_entries)
-{
-    const struct symbols_options symbols = {.cache_bytes = memory_bytes / 6, .entries_max = cache_entries};
-    int r = processes_new(memory_bytes / 8, &p->processes);
-    if (r == 0)
-        r = symbols_new(&symbols, &p->symbols);
-    if (r == 0)
-        r = kernel_symbols_new(NULL, &p->kernel);
-    if (r == 0 || r == -EPERM) /* without the right to: frames of the kernel without names */
-        r = unwind_cache_new(memory_bytes / 10, &p->unwind_cache);
-    if (r == 0)
-        r = wait_stacks_new(&p->wait_stacks);
-    if (r == 0)
-        r = interpreters_new(interpreters_known, array_size(interpreters_known), memory_bytes / 8 > CODE_MIN_BYTES ? memory_bytes / 8 : CODE_MIN_BYTES, &p->interpreters);
-    if (r == 0)
-        r = jits_new(p->processes, memory_bytes / 16, &p->jits);
-    if (r == 0)
-        r = sample_resolver_new(p->processes, p->symbols, p->kernel, p->unwind_cache, p->interpreters, p->jits, &p->resolver);
-    if (r == 0 && cache_entries) {
-        processes_limit_caches(p->processes, cache_entries);
-        unwind_cache_limit(p->unwind_cache, cache_entries);
-        jits_limit(p->jits, cache_entries);
-        interpreters_limit_cache(p->interpreters, cache_entries);
-        r = p->kernel ? kernel_symbols_limit(p->kernel, cache_entries) : 0;
-    }
-    return r < 0 ? r : wait_samples_new(p->resolver, memory_bytes / 8, &p->losses, give_waits, p, &p->waits);
-}
-
-/* Before anything is attached: what it is forked from holds nothing of the kernel's yet. */
-static void start_helper(struct pipeline *p, struct attach_report *report)
-{
-    struct attach_entry *entry = attach_report_add(report, "files of processes");
-    int r = processes_start_helper(p->processes);
-    entry->attached = r == 0;
-    if (r == 0) {
-        snprintf(entry->rung, sizeof(entry->rung), "opened by a process of its own");
-        return;
-    }
-    attach_entry_refused(entry, "a process of its own", log_errno(r, "no helper process: files are opened later, or not at all"));
-    snprintf(entry->truth, sizeof(entry->truth), "files are opened later, or not at all: frames without names, stacks cut");
-}
-
-/* Where it fails, kernel symbols are read from /proc/kallsyms, as in a replay. */
-static void ask_kernel_for_names(struct pipeline *p, struct attach_report *report)
-{
-    struct kernel_asker asker = {.ask = kernel_names_ask};
-    if (kernel_names_open(report, &p->kernel_names) < 0)
-        return;
-    kernel_names_text(p->kernel_names, &asker.text_start, &asker.text_end);
-    asker.context = p->kernel_names;
-    kernel_symbols_set_asker(p->kernel, &asker);
-}
-
 static int write_event(struct wire_writer *w, const struct sample_event *event, struct batch *batch)
 {
     struct event_record record;
@@ -477,7 +417,9 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
     int r = batch_new(BATCH_BYTES, &p->batch);
     if (r < 0)
         return r;
-    r = make_resolvers(p, options->memory_bytes, options->cache_entries);
+    r = pipeline_make_resolvers(p, options->memory_bytes, options->cache_entries);
+    if (r == 0)
+        r = wait_samples_new(p->resolver, options->memory_bytes / 8, &p->losses, give_waits, p, &p->waits);
     if (r < 0)
         return r;
     if (options->lines) {
@@ -498,11 +440,12 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
         r = descriptors_have_room(DESCRIPTORS_MIN + 2 * (size_t)get_nprocs());
         if (r < 0)
             return log_errno(r, "too few descriptors to begin with (ulimit -n)");
-        start_helper(p, report);
+        pipeline_start_helper(p, report);
+        p->no_runtimes = options->runtimes_if_seen && !runtimes_may_be_in(p->processes, options->sources.pids, options->sources.pid_count);
         r = open_sources(p, &options->sources, report);
         if (r < 0)
             return r;
-        ask_kernel_for_names(p, report);
+        pipeline_ask_kernel_for_names(p, report);
     }
     void *request = pipeline_opened(p, &source_request);
     struct unwind_tables *tables = find_tables(p);
@@ -511,10 +454,11 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
         if (r < 0)
             return r;
     }
-    void *cpu = pipeline_opened(p, &source_cpu), *link = pipeline_opened(p, &source_link);
-    r = request ? 0 : watched_processes_new(&options->sources, cpu, pipeline_opened(p, &source_off_cpu), &p->watched);
-    if (r == 0 && cpu)
-        r = thread_contexts_new(cpu, &p->contexts);
+    void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu), *link = pipeline_opened(p, &source_link);
+    r = request ? 0 : watched_processes_new(&options->sources, cpu, off_cpu, &p->watched);
+    const struct context_tables contexts = cpu ? cpu_source_contexts(cpu) : off_cpu ? off_cpu_source_contexts(off_cpu) : (struct context_tables){0};
+    if (r == 0 && (cpu || off_cpu))
+        r = thread_contexts_new(&contexts, &p->contexts);
     if (r == 0 && link)
         r = trace_links_new(link, p->processes, &options->sources, &p->links);
     if (r == 0 && options->cri_socket && !options->replay) /* after all that is forked */

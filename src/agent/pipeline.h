@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+struct interpreters;
 struct line_objects;
 struct pipeline;
 struct pods;
@@ -30,6 +31,7 @@ struct pipeline_sink {
 
 struct pipeline_options {
     struct source_options sources;
+    bool runtimes_if_seen;      /* what walks Node and Java is left out where none of sources.pids has one */
     uint64_t memory_bytes;      /* bound of everything that it holds; shared out inside */
     size_t cache_entries;       /* of each cache, a power of two; 0: as many as there is memory for. Changes no output: for the tests that say so */
     bool lines;                 /* the files of native frames are kept, for their source lines at the end (pipeline_line_objects) */
@@ -69,6 +71,9 @@ size_t pipeline_poll_fds(struct pipeline *p, int *ret_fds, size_t max);
 /* How much the sources look at; see source.h. */
 void pipeline_shed(struct pipeline *p, enum source_detail detail);
 
+/* Whether waits are told now: not asked for, not attached or shed they are not. */
+bool pipeline_looks_at_waits(const struct pipeline *p);
+
 /* What threads wait for that have waited for long already is told by the next turns, and the rest of it later. */
 void pipeline_tell_waits(struct pipeline *p);
 
@@ -76,13 +81,15 @@ void pipeline_losses(const struct pipeline *p, struct losses *ret);
 void pipeline_metrics(const struct pipeline *p, const struct losses *losses, struct metric_set *set);
 /* Gives back what caches hold; costs work, changes no output. */
 void pipeline_trim(struct pipeline *p);
+const struct interpreters *pipeline_interpreters(const struct pipeline *p);
+bool pipeline_missed_runtime(const struct pipeline *p); /* a Node or a Java (that may just have begun), after what walks them had been left out */
 /* The files of the frames that were handed to the sink; NULL: not asked for. */
 const struct line_objects *pipeline_line_objects(const struct pipeline *p);
 /* What the samples of a replay are of, when it has come that far; NULL: of time. */
 const struct sample_event *pipeline_replayed_event(const struct pipeline *p);
 int pipeline_record_wire_error(const struct pipeline *p); /* -ENOSPC and the like: why --record-wire ended early; 0 */
 uint64_t pipeline_samples(const struct pipeline *p);      /* handed to the sink since the start, waits among them */
-uint64_t pipeline_waits_given(const struct pipeline *p);  /* of these */
+uint64_t pipeline_waits_given(const struct pipeline *p);  /* of these: waits and times in the run queue, with what they stand for */
 struct off_cpu_figures pipeline_waits(const struct pipeline *p); /* zeros: not asked for; of a replay, but wakers_unseen */
 /* Of sources.targets the one of this number, TARGETS_MAX: of who is none; zeros: there are no targets, or no CPU samples. */
 struct target_figures pipeline_target(const struct pipeline *p, uint32_t number);

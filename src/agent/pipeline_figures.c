@@ -46,9 +46,18 @@ struct pods *pipeline_pods(const struct pipeline *p)
 
 void pipeline_set_target_pods(struct pipeline *p, const struct target_pod *pods, size_t count)
 {
-    void *cpu = pipeline_opened(p, &source_cpu);
+    void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu);
+    struct target_table *of_waits = off_cpu ? off_cpu_source_targets(off_cpu) : NULL;
     if (cpu)
         cpu_source_set_target_pods(cpu, pods, count);
+    if (of_waits)
+        target_table_set_pods(of_waits, pods, count);
+}
+
+bool pipeline_looks_at_waits(const struct pipeline *p)
+{
+    void *off_cpu = pipeline_opened(p, &source_off_cpu);
+    return off_cpu && off_cpu_source_is_looking(off_cpu);
 }
 
 void pipeline_tell_waits(struct pipeline *p)
@@ -78,6 +87,16 @@ int pipeline_record_wire_error(const struct pipeline *p)
     return p->record_wire_error;
 }
 
+const struct interpreters *pipeline_interpreters(const struct pipeline *p)
+{
+    return p->interpreters;
+}
+
+bool pipeline_missed_runtime(const struct pipeline *p)
+{
+    return p->no_runtimes && p->publisher && unwind_publisher_met_runtime(p->publisher);
+}
+
 const struct line_objects *pipeline_line_objects(const struct pipeline *p)
 {
     return p->line_objects;
@@ -103,8 +122,10 @@ struct off_cpu_figures pipeline_waits(const struct pipeline *p)
 
 struct target_figures pipeline_target(const struct pipeline *p, uint32_t number)
 {
-    const void *cpu = pipeline_opened(p, &source_cpu);
+    void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu);
     const struct target_table *targets = cpu ? cpu_source_targets(cpu) : NULL;
+    if (!targets && off_cpu)
+        targets = off_cpu_source_targets(off_cpu);
     return targets ? target_table_figures(targets, number) : (struct target_figures){0};
 }
 

@@ -20,6 +20,7 @@ struct pipeline {
     struct wire_reader *replay;
     struct sample_event *replayed_event; /* what its samples are of; NULL: of time */
 
+    bool no_runtimes; /* source_options.no_runtimes */
     struct processes *processes;
     struct symbols *symbols;
     struct kernel_symbols *kernel;
@@ -32,7 +33,7 @@ struct pipeline {
     struct wait_stacks *wait_stacks;    /* that came ahead of their requests */
     struct wait_samples *waits;         /* of off-CPU profiles */
     struct unwind_publisher *publisher; /* NULL in a replay */
-    struct thread_contexts *contexts;   /* NULL in a replay, and where no CPU samples are taken */
+    struct thread_contexts *contexts;   /* NULL in a replay, and where neither CPU samples nor waits are taken */
     struct watched_processes *watched;  /* NULL: all are */
     struct trace_links *links;          /* NULL: not asked for, or the kernel cannot */
     struct pod_watch *pod_watch;        /* NULL in a replay, and where nobody is to be asked */
@@ -43,6 +44,13 @@ struct pipeline {
     struct losses losses; /* of the stages after the sources */
     uint64_t samples, waits_given; /* the latter are among them */
 };
+
+/* Of an -errno the pipeline is left as it is, to be freed. `cache_entries` as in the options. */
+int pipeline_make_resolvers(struct pipeline *p, uint64_t memory_bytes, size_t cache_entries);
+/* Before anything is attached: what it is forked from holds nothing of the kernel's yet. */
+void pipeline_start_helper(struct pipeline *p, struct attach_report *report);
+/* Where it fails, kernel symbols are read from /proc/kallsyms, as in a replay. */
+void pipeline_ask_kernel_for_names(struct pipeline *p, struct attach_report *report);
 
 /* The opened source; NULL: it is not. */
 void *pipeline_opened(const struct pipeline *p, const struct source *source);

@@ -9,6 +9,7 @@
 #include "sources/targets.h"
 
 #include "otlp/sender.h"
+#include "otlp/zstd.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -18,12 +19,12 @@
 #include <sys/random.h>
 #include <sys/utsname.h>
 
-#define PACKET_BYTES  ((size_t)512 << 10)
+#define PACKET_BYTES  ((size_t)1 << 20)
 #define GIVE_UP_NS    (300 * 1000000000ull) /* after that no attempt for a packet begins */
 #define PAUSE_MAX_MS  10000
 #define TICK_NS       1000000000ull
 #define SAY_AGAIN_NS  (300 * 1000000000ull)
-#define FILLING_SHARE 64 /* of budget.memory: the profile that is being filled */
+#define FILLING_SHARE 32 /* of budget.memory: the profile that is being filled */
 #define QUEUE_SHARE   16 /* and those that wait */
 
 extern const struct otlp_transport OTLP_TRANSPORT_SYMBOL; /* lib/otlp/curl.c */
@@ -58,6 +59,8 @@ struct profile_export {
     char shown[OTLP_URL_SHOWN_SIZE];
     struct utsname uts;
     uint64_t id_seed, interval_ns;
+    uint64_t time_step_ns;
+    bool has_times; /* profiles keep them */
     size_t filling_max_bytes;
 
     /* The pipeline's thread. */
@@ -167,14 +170,16 @@ static void send_packet(void *context, const struct otlp_profiles_packet *packet
 
 static void send_profile(struct profile_export *e, const struct profile *p)
 {
-    const struct otlp_profiles_options options = {
-        .packet_max_bytes = PACKET_BYTES, .host_name = e->uts.nodename, .id_seed = e->id_seed};
+    const struct otlp_profiles_options options = {.packet_max_bytes = PACKET_BYTES,
+                                                  .host_name = e->uts.nodename,
+                                                  .id_seed = e->id_seed,
+                                                  .time_step_ns = e->time_step_ns};
     uint64_t too_large = 0;
     e->packet_samples = 0;
     int r = otlp_profiles_write(p, &options, &(struct otlp_profiles_sink){e, send_packet}, &too_large);
     count(&e->dropped[DROP_TOO_LARGE], too_large);
     if (r < 0)
-        count(&e->dropped[DROP_NO_MEMORY], p->moment_count - e->packet_samples);
+        count(&e->dropped[DROP_NO_MEMORY], profile_samples(p) - e->packet_samples);
 }
 
 static void *export_thread(void *context)
@@ -195,6 +200,7 @@ static void begin_profile(const struct profile_export *e, struct filling *f, uin
     f->profile->start_unix_ns = clock_unix_from_monotonic(now_ns);
     f->profile->period_ns = f->period_ns;
     f->profile->time = f->time;
+    f->profile->drops_system_names = !e->config.otlp_system_names;
     f->unix_offset_ns = f->profile->start_unix_ns - now_ns;
 }
 
@@ -222,7 +228,9 @@ void profile_export_add(struct profile_export *e, const struct sample *s)
             cut_profile(e, f, now_ns); /* full before its time */
         if (!f->profile)
             begin_profile(e, f, now_ns);
-        r = f->profile ? profile_add_moment(f->profile, &one, s->time_ns + f->unix_offset_ns) : -ENOMEM;
+        r = !f->profile     ? -ENOMEM
+            : e->has_times ? profile_add_moment(f->profile, &one, s->time_ns + f->unix_offset_ns)
+                           : profile_add(f->profile, &one);
     }
     count(&e->taken, 1);
     if (r > 0) {
@@ -259,6 +267,7 @@ static int start(struct profile_export *e, const struct config *config)
                                                 .protocol = e->settings.protocol,
                                                 .url = config->otlp_profiles_endpoint,
                                                 .user_agent = "sonde/" SONDE_VERSION,
+                                                .encoding = strcmp(config->otlp_compression, "zstd") == 0 ? &otlp_zstd : NULL,
                                                 .attempts_max = UINT_MAX,
                                                 .pause_max_ms = PAUSE_MAX_MS,
                                                 .errors = &e->failures,
@@ -301,6 +310,7 @@ int profile_export_new(const struct config *config, struct profile_export **ret)
     e->filling[1].time = PROFILE_OFF_CPU_TIME;
     e->filling_count = config->waits_enabled ? 2 : 1;
     e->interval_ns = (uint64_t)config->otlp_interval_s * 1000000000ull;
+    e->has_times = config_timestamp_step(config, &e->time_step_ns);
     e->filling_max_bytes = config->budget_memory_bytes / FILLING_SHARE;
     otlp_url_shown(e->config.otlp_profiles_endpoint, e->shown);
     uname(&e->uts);

@@ -55,17 +55,9 @@ void profile_queue_free(struct profile_queue *q)
     free(q);
 }
 
-static uint64_t count_samples(const struct profile *p)
-{
-    uint64_t samples = 0;
-    for (uint32_t i = 0; i < p->entry_count; i++)
-        samples += p->entries[i].count;
-    return samples;
-}
-
 static uint64_t drop(struct profile *p)
 {
-    const uint64_t samples = count_samples(p);
+    const uint64_t samples = profile_samples(p);
     profile_free(p);
     return samples;
 }

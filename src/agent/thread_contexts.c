@@ -5,7 +5,7 @@
 #include "resolve/go_labels.h"
 #include "resolve/processes.h"
 #include "resolve/thread_context.h"
-#include "sources/cpu.h"
+#include "sources/context_tables.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -27,19 +27,19 @@ struct context_process {
 };
 
 struct thread_contexts {
-    void *cpu_source;
+    struct context_tables tables;
     struct context_process *processes;
     uint64_t in_kernel, refused;
     uint64_t go_in_kernel, go_unknown, go_refused;
     bool has_told_of_version;
 };
 
-int thread_contexts_new(void *cpu_source, struct thread_contexts **ret)
+int thread_contexts_new(const struct context_tables *tables, struct thread_contexts **ret)
 {
     struct thread_contexts *c = calloc(1, sizeof(*c));
     if (!c)
         return -ENOMEM;
-    c->cpu_source = cpu_source;
+    c->tables = *tables;
     *ret = c;
     return 0;
 }
@@ -48,7 +48,7 @@ static void take_out_go(struct thread_contexts *c, struct context_process *p)
 {
     c->go_unknown -= p->go == GO_LABELS_UNKNOWN;
     if (p->go > GO_LABELS_UNKNOWN) {
-        (void)cpu_source_set_go_labels(c->cpu_source, p->pid, NULL);
+        (void)context_tables_set_go_labels(&c->tables, p->pid, NULL);
         c->go_in_kernel--;
     }
     p->go = GO_LABELS_NONE;
@@ -57,7 +57,7 @@ static void take_out_go(struct thread_contexts *c, struct context_process *p)
 static void take_out(struct thread_contexts *c, struct context_process *p)
 {
     if (p->is_in_kernel) {
-        (void)cpu_source_set_thread_context(c->cpu_source, p->pid, NULL);
+        (void)context_tables_set_thread_context(&c->tables, p->pid, NULL);
         c->in_kernel--;
     }
     p->is_in_kernel = false;
@@ -149,7 +149,7 @@ static void want_go(struct thread_contexts *c, struct context_process *p, const 
         p->go = GO_LABELS_UNKNOWN;
         c->go_unknown++;
         tell_of_version(c, process, file);
-    } else if (cpu_source_set_go_labels(c->cpu_source, p->pid, &file->layout) == 0) {
+    } else if (context_tables_set_go_labels(&c->tables, p->pid, &file->layout) == 0) {
         p->go = file->layout.kind;
         c->go_in_kernel++;
     } else {
@@ -169,7 +169,7 @@ void thread_contexts_want(struct thread_contexts *c, const struct process *proce
     want_go(c, p, process);
     if (!find_place(process, &place))
         return;
-    p->is_in_kernel = cpu_source_set_thread_context(c->cpu_source, p->pid, &place) == 0;
+    p->is_in_kernel = context_tables_set_thread_context(&c->tables, p->pid, &place) == 0;
     c->in_kernel += p->is_in_kernel;
     c->refused += !p->is_in_kernel;
 }

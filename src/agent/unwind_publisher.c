@@ -8,6 +8,7 @@
 
 #include "agent/unwind_builder.h"
 #include "base/clock.h"
+#include "resolve/go_labels.h"
 #include "resolve/interpreters.h"
 #include "resolve/processes.h"
 #include "resolve/unwind_cache.h"
@@ -23,6 +24,7 @@
 #define UNUSED_KEPT_NS     (60 * SECOND_NS)
 #define EVICTABLE_AFTER_NS (30 * SECOND_NS) /* not sampled for so long */
 #define RETRY_NS           (10 * SECOND_NS)
+#define LAYOUT_RETRY_NS    (SECOND_NS / 5) /* an interpreter that has just begun */
 #define ROOM_RETRY_NS      (SECOND_NS / 10) /* the kernel gives memory back a little later */
 #define PROCESSES_MAX      16384
 /* About 2 ms of building; smaller tables are built where they are needed. Meanwhile rules are found one by
@@ -60,6 +62,7 @@ struct published_process {
     uint64_t generation; /* of the publisher, when all was last looked at */
     uint64_t wanted_ns, retry_ns;
     bool is_in_kernel;
+    bool layout_is_open; /* an interpreter has just begun, or its file could not be read */
     struct published_mapping *mappings;
     size_t mapping_count;
     UT_hash_handle hh;
@@ -76,7 +79,7 @@ struct unwind_publisher {
     uint64_t generation; /* with the cache's: when it grows, processes are looked at again */
     uint64_t retry_ns;   /* when it grows by itself, because an object may be tried again; 0: never */
     uint64_t puts, evictions, refused;
-    bool trim_wanted;
+    bool trim_wanted, met_runtime;
 };
 
 static uint64_t generation(const struct unwind_publisher *p)
@@ -207,15 +210,20 @@ void unwind_publisher_trim(struct unwind_publisher *p)
             evict(p, o);
 }
 
+/* All processes are looked at anew then, as far as they are still sampled. */
+static void ask_again(struct unwind_publisher *p, uint64_t at_ns)
+{
+    if (!p->retry_ns || at_ns < p->retry_ns)
+        p->retry_ns = at_ns;
+}
+
 static void object_retry(struct unwind_publisher *p, struct published_object *o, uint64_t after_ns)
 {
     o->retry_ns = p->now_ns + after_ns;
-    if (!p->retry_ns || o->retry_ns < p->retry_ns)
-        p->retry_ns = o->retry_ns;
+    ask_again(p, o->retry_ns);
 }
 
-static void object_put(struct unwind_publisher *p, struct published_object *o,
-                       const struct unwind_table *table)
+static void object_put(struct unwind_publisher *p, struct published_object *o, const struct unwind_table *table)
 {
     int r = unwind_tables_put_object(p->tables, table->values, table->value_count, &o->number);
     if (r == 0) {
@@ -245,7 +253,9 @@ static uint32_t object_number(struct unwind_publisher *p, struct published_objec
 {
     if (!o || o->object->is_anonymous)
         return UNWIND_OBJECT_NO_CODE;
-    if (o->state == OBJECT_UNKNOWN && p->now_ns >= o->retry_ns) {
+    if (o->state == OBJECT_UNKNOWN && p->now_ns < o->retry_ns) {
+        ask_again(p, o->retry_ns); /* somebody else's time was sooner */
+    } else if (o->state == OBJECT_UNKNOWN) {
         const struct unwind_table *table;
         switch (unwind_cache_look(p->cache, o->id, &table)) {
         case UNWIND_CACHE_READY:
@@ -306,8 +316,7 @@ static struct published_process *process_get(struct unwind_publisher *p, uint32_
 }
 
 /* Takes over which objects the process maps now. */
-static int process_take_mappings(struct unwind_publisher *p, struct published_process *e,
-                                 const struct process *process)
+static int process_take_mappings(struct unwind_publisher *p, struct published_process *e, const struct process *process)
 {
     struct published_mapping *mappings = calloc(process->mapping_count + 1, sizeof(*mappings));
     if (!mappings)
@@ -327,7 +336,27 @@ static int process_take_mappings(struct unwind_publisher *p, struct published_pr
     return 0;
 }
 
-static int process_put(struct unwind_publisher *p, struct published_process *e, const struct process *process)
+static struct go_stack_layout go_stacks(const struct process *process)
+{
+    for (size_t i = 0; i < process->mapping_count; i++) {
+        const struct object *object = process->mappings[i].object;
+        if (object && object->go_labels)
+            return object->go_labels->stacks;
+    }
+    return (struct go_stack_layout){0};
+}
+
+static void find_interpreters(struct unwind_publisher *p, struct published_process *e, const struct process *process, struct interpreter_layouts *ret)
+{
+    const int r = p->interpreters ? interpreters_layout(p->interpreters, process, ret) : 0;
+    if (r < 0)
+        ask_again(p, p->now_ns + (r == -EAGAIN ? LAYOUT_RETRY_NS : RETRY_NS));
+    e->layout_is_open = r < 0;
+    p->met_runtime |= ret->runtime != 0 || r == -EAGAIN;
+    ret->go = go_stacks(process);
+}
+
+static int process_put(struct unwind_publisher *p, struct published_process *e, const struct process *process, const struct interpreter_layouts *layouts)
 {
     _cleanup_free_ struct unwind_mapping *mappings = calloc(e->mapping_count + 1, sizeof(*mappings));
     if (!mappings)
@@ -336,9 +365,7 @@ static int process_put(struct unwind_publisher *p, struct published_process *e, 
         const struct process_mapping *m = &process->mappings[i];
         mappings[i] = (struct unwind_mapping){m->start, m->end, m->file_offset, e->mappings[i].number};
     }
-    struct interpreter_layouts layouts;
-    const bool is_interpreted = p->interpreters && interpreters_layout(p->interpreters, process, &layouts);
-    return unwind_tables_put_process(p->tables, e->pid, mappings, e->mapping_count, is_interpreted ? &layouts : NULL);
+    return unwind_tables_put_process(p->tables, e->pid, mappings, e->mapping_count, layouts);
 }
 
 /* Sets the numbers of all mappings as they are now; true when any changed. */
@@ -359,8 +386,7 @@ static bool is_same(const struct published_process *e, const struct process *pro
            e->mapping_count == process->mapping_count;
 }
 
-static void process_publish(struct unwind_publisher *p, struct published_process *e,
-                            const struct process *process)
+static void process_publish(struct unwind_publisher *p, struct published_process *e, const struct process *process)
 {
     bool changed = !is_same(e, process);
     if (changed && process_take_mappings(p, e, process) < 0) {
@@ -370,9 +396,14 @@ static void process_publish(struct unwind_publisher *p, struct published_process
     }
     changed |= process_number_mappings(p, e);
     e->generation = generation(p);
-    if (!changed && e->is_in_kernel)
+    const bool is_put = !changed && e->is_in_kernel;
+    if (is_put && !e->layout_is_open)
         return;
-    int r = process_put(p, e, process);
+    struct interpreter_layouts layouts = {0};
+    find_interpreters(p, e, process, &layouts);
+    if (is_put && e->layout_is_open)
+        return;
+    int r = process_put(p, e, process, &layouts);
     if (r == 0) {
         e->is_in_kernel = true;
         return;
@@ -422,11 +453,6 @@ void unwind_publisher_forget(struct unwind_publisher *p, uint32_t pid)
 
 /* ---- once a turn ---- */
 
-static bool is_passing(int error)
-{
-    return error == -ENOMEM || error == -ETIMEDOUT || error == -EAGAIN;
-}
-
 static void take_built(struct unwind_publisher *p)
 {
     uint64_t id;
@@ -439,7 +465,7 @@ static void take_built(struct unwind_publisher *p)
             o->state = OBJECT_UNKNOWN;
             if (error == -ETIMEDOUT)
                 object_unreadable(o->object);
-            if (is_passing(error))
+            if (object_error_is_passing(error))
                 object_retry(p, o, RETRY_NS);
             else if (error < 0)
                 o->state = OBJECT_NO_RULES;
@@ -447,7 +473,7 @@ static void take_built(struct unwind_publisher *p)
                 object_put(p, o, table);
             p->generation++;
         }
-        if (!is_passing(error))
+        if (!object_error_is_passing(error))
             unwind_cache_put(p->cache, id, table);
         p->trim_wanted = true;
     }
@@ -486,6 +512,11 @@ void unwind_publisher_run_at(struct unwind_publisher *p, uint64_t now_ns)
     p->last_sweep_ns = p->now_ns;
     remove_unused(p);
     trim_memory(p);
+}
+
+bool unwind_publisher_met_runtime(const struct unwind_publisher *p)
+{
+    return p->met_runtime;
 }
 
 void unwind_publisher_run(struct unwind_publisher *p)

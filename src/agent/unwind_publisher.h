@@ -11,6 +11,7 @@
 #include "model/loss.h"
 #include "model/metric.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct interpreters;
@@ -38,6 +39,9 @@ void unwind_publisher_mapped(struct unwind_publisher *p, const struct process *p
 void unwind_publisher_run(struct unwind_publisher *p);
 /* The same at a given CLOCK_MONOTONIC time, for tests. */
 void unwind_publisher_run_at(struct unwind_publisher *p, uint64_t now_ns);
+
+/* Whether a process was met whose frames the kernel half reads as it passes them (Node, Java), if it was loaded with that. */
+bool unwind_publisher_met_runtime(const struct unwind_publisher *p);
 
 /* Takes out of the kernel what no process maps any more, or nobody has sampled lately. */
 void unwind_publisher_trim(struct unwind_publisher *p);

@@ -16,6 +16,10 @@ struct wait_samples {
     void *context;
     struct waker_stack waker; /* of the waits at hand */
     uint64_t wakers_unseen;
+    union {
+        struct cpu_sample record;
+        char room[sizeof(struct cpu_sample) + 8 * (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES)];
+    } walked; /* while it is handed on */
 };
 
 /* Waits without a stack have all the rest. */
@@ -106,16 +110,32 @@ void wait_samples_free(struct wait_samples *w)
     free(w);
 }
 
-void wait_samples_stack(struct wait_samples *w, const struct cpu_sample *record)
+/* Of a thread that waited before anybody looked, and may go on for hours, the frames are kept instead of the copy that they are found in;
+ * unless something is missing that may come yet. */
+static const struct cpu_sample *walked(struct wait_samples *w, const struct cpu_sample *record)
 {
-    if (wait_sums_stack(w->sums, record) < 0)
-        w->losses->count[LOSS_TRUNCATED]++;
+    struct cpu_sample *s = &w->walked.record;
+    uint64_t frames[CPU_MAX_USER_FRAMES];
+    unsigned end;
+    if (record->user_end != UNWIND_END_NOT_RUNNING || record->stack_bytes == 0)
+        return record;
+    const size_t count = sample_user_stack(w->resolver, record, sample_process(w->resolver, record), frames, array_size(frames), &end);
+    if (count == 0 || end == UNWIND_END_NOT_RUNNING || end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_ROWS)
+        return record;
+    memcpy(s, record, sizeof(*s) + 8 * (size_t)record->kernel_frames);
+    memcpy(s->data + s->kernel_frames, frames, 8 * count);
+    s->h.size_bytes = (uint32_t)(sizeof(*s) + 8 * (s->kernel_frames + count));
+    s->user_frames = (uint16_t)count;
+    s->user_end = (uint8_t)end;
+    s->stack_bytes = 0;
+    s->flags &= (uint8_t)~CPU_SAMPLE_REGISTERS;
+    return s;
 }
 
-void wait_samples_waker(struct wait_samples *w, const struct cpu_sample *record)
+void wait_samples_stack(struct wait_samples *w, const struct cpu_sample *record)
 {
-    if (wait_sums_waker(w->sums, record) < 0)
-        w->losses->count[LOSS_TRUNCATED]++;
+    int r = record->h.kind == WIRE_OFF_CPU_WAKER ? wait_sums_waker(w->sums, record) : wait_sums_stack(w->sums, walked(w, record));
+    w->losses->count[LOSS_TRUNCATED] += r < 0;
 }
 
 uint64_t wait_samples_wakers_unseen(const struct wait_samples *w)

@@ -14,9 +14,8 @@ int wait_samples_new(struct sample_resolver *resolver, size_t max_bytes, struct 
                      void (*give)(void *context, const struct sample *sample), void *context, struct wait_samples **ret);
 void wait_samples_free(struct wait_samples *w);
 
-/* As those of wait_sums. */
+/* As those of wait_sums; the first is of a wait's stack, or of who woke its thread, by the record's kind. */
 void wait_samples_stack(struct wait_samples *w, const struct cpu_sample *record);
-void wait_samples_waker(struct wait_samples *w, const struct cpu_sample *record);
 void wait_samples_add(struct wait_samples *w, const struct off_cpu_wait *record);
 void wait_samples_flush(struct wait_samples *w, uint32_t pid);
 void wait_samples_forget(struct wait_samples *w, uint32_t pid, uint32_t tid);

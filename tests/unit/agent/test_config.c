@@ -51,8 +51,8 @@ static void test_bad_files(void **state)
     static const struct {
         const char *text, *line, *expected[3];
     } cases[] = {
-        {"profile:\n  rate: fast\n", ":2:", {"profile.rate", "'fast'", "1 to 1000"}},
-        {"profile:\n  rate: 0\n", ":2:", {"profile.rate", "'0'", "1 to 1000"}},
+        {"profile:\n  rate: fast\n", ":2:", {"profile.rate", "'fast'", "0 to 1000"}},
+        {"profile:\n  rate: -1\n", ":2:", {"profile.rate", "'-1'", "0 to 1000"}},
         {"budget:\n  cpu: 1\n", ":2:", {"budget.cpu", "'1'", "such as 1%"}},
         {"budget:\n  cpu: -1%\n", ":2:", {"budget.cpu", "'-1%'", "%"}},
         {"budget:\n  memory: 64 parsecs\n", ":2:", {"budget.memory", "'64 parsecs'", "64MiB"}},
@@ -176,6 +176,7 @@ static void test_receiver(void **state)
         "otlp.profiles_endpoint=collector:4318/word", "otlp.profiles_endpoint=ftp://word", "otlp.profiles_endpoint=http:///word",
         "otlp.profiles_endpoint=http://a b/word", "otlp.profiles_endpoint=http://word:99999", "otlp.profiles_endpoint=http://a:word",
         "otlp.headers=a=\nword", "otlp.headers=(not shown)", "otlp.compression=zip", "otlp.interval=0", "otlp.timeout=0",
+        "otlp.timestamp_resolution=2ms", "otlp.timestamp_resolution=", "otlp.system_names=no",
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_int_equal(config_set(&c, bad[i], error), -EINVAL);
@@ -184,6 +185,45 @@ static void test_receiver(void **state)
     }
     assert_int_equal(config_set(&c, "otlp.profiles_endpoint=", error), 0);
     assert_string_equal(c.otlp_profiles_endpoint, "");
+}
+
+/* With the last of them: none is cut off. */
+static void test_unknown_keys_are_told_the_known_ones(void **state)
+{
+    (void)state;
+    struct config c;
+    char error[CONFIG_ERROR_BYTES] = "";
+    config_defaults(&c);
+    assert_int_equal(config_set(&c, "otlp.no_such=1", error), -EINVAL);
+    assert_non_null(strstr(error, ", log.level"));
+    assert_int_equal(load_text(&c, "no_such:\n  key: 1\n", error), -EINVAL);
+    assert_non_null(strstr(error, ", log.level"));
+}
+
+static void test_what_packets_tell(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *set;
+        uint64_t step_ns;
+    } resolutions[] = {{"exact", 0}, {"1ms", 1 << 20}, {"17ms", 1 << 24}, {"1s", 1 << 30}};
+    struct config c;
+    char error[CONFIG_ERROR_BYTES], set[64];
+    uint64_t step_ns = 0;
+    config_defaults(&c);
+    assert_true(config_timestamp_step(&c, &step_ns));
+    assert_int_equal(step_ns, 1 << 20);
+    assert_true(c.otlp_system_names);
+    for (size_t i = 0; i < sizeof(resolutions) / sizeof(resolutions[0]); i++) {
+        snprintf(set, sizeof(set), "otlp.timestamp_resolution=%s", resolutions[i].set);
+        assert_int_equal(config_set(&c, set, error), 0);
+        assert_true(config_timestamp_step(&c, &step_ns));
+        assert_int_equal(step_ns, resolutions[i].step_ns);
+    }
+    assert_int_equal(load_text(&c, "otlp:\n  timestamp_resolution: none\n  system_names: false\n  compression: zstd\n", error), 0);
+    assert_false(config_timestamp_step(&c, &step_ns));
+    assert_false(c.otlp_system_names);
+    assert_string_equal(c.otlp_compression, "zstd");
 }
 
 /* `endpoint` of the environment as the configuration has it then. */
@@ -328,7 +368,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_file),
-        cmocka_unit_test(test_receiver),
+        cmocka_unit_test(test_receiver), cmocka_unit_test(test_what_packets_tell), cmocka_unit_test(test_unknown_keys_are_told_the_known_ones),
         cmocka_unit_test(test_environment), cmocka_unit_test(test_environment_of_another_endpoint),
         cmocka_unit_test(test_environment_that_is_wrong), cmocka_unit_test(test_bad_files), cmocka_unit_test(test_missing_file),
         cmocka_unit_test(test_set),       cmocka_unit_test(test_description_can_be_loaded),

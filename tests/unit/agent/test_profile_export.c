@@ -29,7 +29,7 @@ struct fixture {
     struct profile_export *export;
 };
 
-static void begin(struct fixture *f)
+static void begin_with(struct fixture *f, const char *timestamp_resolution)
 {
     struct config config;
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -38,10 +38,16 @@ static void begin(struct fixture *f)
     assert_int_equal(bind(f->taken_fd, (struct sockaddr *)&address, size), 0);
     assert_int_equal(getsockname(f->taken_fd, (struct sockaddr *)&address, &size), 0);
     config_defaults(&config);
+    snprintf(config.otlp_timestamp_resolution, sizeof(config.otlp_timestamp_resolution), "%s", timestamp_resolution);
     snprintf(config.otlp_profiles_endpoint, sizeof(config.otlp_profiles_endpoint), "http://127.0.0.1:%u/p",
              ntohs(address.sin_port));
     assert_int_equal(profile_export_new(&config, &f->export), 0);
     assert_non_null(f->export);
+}
+
+static void begin(struct fixture *f)
+{
+    begin_with(f, "1ms");
 }
 
 static void end(struct fixture *f)
@@ -106,7 +112,7 @@ static void links_have_room_again(void **state)
 static void what_waits_can_be_dropped(void **state)
 {
     (void)state;
-    enum { SAMPLES = 4000 };
+    enum { SAMPLES = 12000 };
     struct fixture f;
     begin(&f);
     add(&f, 0, SAMPLES);
@@ -140,12 +146,36 @@ static void a_packet_is_given_up_in_time(void **state)
     end(&f);
 }
 
+/* With their times they fill profile after profile; without they are one sum, and there is always room for more. */
+static void without_times_samples_add_up(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 200000 };
+    static const char *const resolutions[] = {"1s", "none"};
+    const struct resource resource = fixture_resource(7, "server");
+    const struct frame frame = fixture_native("work");
+    for (size_t i = 0; i < array_size(resolutions); i++) {
+        struct fixture f;
+        begin_with(&f, resolutions[i]);
+        for (unsigned k = 0; k < SAMPLES; k++) {
+            const struct sample s = {
+                .time_ns = 1 + k, .weight_ns = 1, .resource = &resource, .tid = 7, .thread_name = "t", .frames = &frame, .frame_count = 1};
+            profile_export_add(f.export, &s);
+        }
+        assert_true((metric(&f, "sonde_self_export_queue_bytes") > 0) == (i == 0));
+        profile_export_end(f.export);
+        assert_true(metric(&f, "sonde_self_export_unlinked_samples") == 0);
+        end(&f);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(links_have_room_again),
         cmocka_unit_test(what_waits_can_be_dropped),
         cmocka_unit_test(a_packet_is_given_up_in_time),
+        cmocka_unit_test(without_times_samples_add_up),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

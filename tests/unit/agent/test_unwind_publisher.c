@@ -3,6 +3,7 @@
  * that nobody uses. */
 #include "agent/unwind_publisher.h"
 #include "base/clock.h"
+#include "resolve/interpreters.h"
 #include "resolve/processes.h"
 #include "resolve/unwind_cache.h"
 #include "sources/unwind_tables.h"
@@ -31,6 +32,7 @@ struct unwind_tables {
         uint32_t pid;
         size_t count;
         struct unwind_mapping mappings[4];
+        uint64_t runtime;
     } processes[PROCESSES_MAX];
     unsigned process_puts;
 };
@@ -65,13 +67,13 @@ void unwind_tables_remove_object(struct unwind_tables *t, uint32_t object)
 int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struct unwind_mapping *mappings,
                               size_t count, const struct interpreter_layouts *interpreters)
 {
-    (void)interpreters;
     unwind_tables_remove_process(t, pid);
     for (size_t i = 0; i < PROCESSES_MAX; i++) {
         if (t->processes[i].pid)
             continue;
         t->processes[i].pid = pid;
         t->processes[i].count = count;
+        t->processes[i].runtime = interpreters->runtime;
         memcpy(t->processes[i].mappings, mappings, count * sizeof(*mappings));
         t->process_puts++;
         return 0;
@@ -90,6 +92,14 @@ size_t unwind_tables_bytes(const struct unwind_tables *t)
 {
     (void)t;
     return 0;
+}
+
+static uint64_t kernel_runtime(const struct unwind_tables *t, uint32_t pid)
+{
+    for (size_t i = 0; i < PROCESSES_MAX; i++)
+        if (t->processes[i].pid == pid)
+            return t->processes[i].runtime;
+    return UINT64_MAX;
 }
 
 /* What the kernel half would find of a process's mapping; UINT32_MAX - 2: no such process. */
@@ -139,6 +149,7 @@ struct world {
     struct unwind_tables tables;
     struct unwind_cache *cache;
     struct unwind_publisher *publisher;
+    struct interpreters *interpreters; /* NULL: none */
     struct object objects[8];
     struct process_mapping mappings[4][2];
     struct process processes[4];
@@ -172,6 +183,7 @@ static int free_world(void **state)
 {
     struct world *w = *state;
     unwind_publisher_free(w->publisher);
+    interpreters_free(w->interpreters);
     assert_int_equal(references, 0);
     for (size_t i = 0; i < OBJECTS_MAX; i++)
         assert_false(w->tables.present[i]);
@@ -348,6 +360,100 @@ static void large_files_are_built_by_the_thread(void **state)
                      0); /* walks in user space have it too */
 }
 
+/* An interpreter that is not ready, and then is. */
+struct beginner {
+    unsigned asked, ready_at;
+    int until_then;
+};
+
+static struct beginner beginner;
+
+static int beginner_open(size_t max_bytes, void **ret_self)
+{
+    (void)max_bytes;
+    *ret_self = &beginner;
+    return 0;
+}
+
+static int beginner_layout(void *self, const struct process *process, struct interpreter_layouts *ret)
+{
+    struct beginner *b = self;
+    (void)process;
+    if (++b->asked < b->ready_at)
+        return b->until_then;
+    ret->runtime = 7;
+    return 0;
+}
+
+static void beginner_free(void *self)
+{
+    (void)self;
+}
+
+static const struct interpreter interpreter_beginner = {.memory_share = 1, .open = beginner_open, .layout = beginner_layout, .free = beginner_free};
+
+/* The world's publisher knows this interpreter from now on. */
+static void begin_with(struct world *w, struct beginner b)
+{
+    const struct interpreter *known[] = {&interpreter_beginner};
+    beginner = b;
+    unwind_publisher_free(w->publisher);
+    assert_int_equal(interpreters_new(known, 1, 4096, &w->interpreters), 0);
+    assert_int_equal(unwind_publisher_new(&w->tables, w->cache, w->interpreters, &w->publisher), 0);
+    pass_time(w, 0);
+}
+
+/* Also where nothing else of the process changes meanwhile: what it maps, or what is known of that. */
+static void an_interpreter_that_begins_is_asked_for_again(void **state)
+{
+    struct world *w = *state;
+    begin_with(w, (struct beginner){.ready_at = 3, .until_then = -EAGAIN});
+    assert_false(unwind_publisher_met_runtime(w->publisher));
+    for (int i = 0; i < 5; i++) {
+        unwind_publisher_want(w->publisher, &w->processes[0]);
+        assert_true(unwind_publisher_met_runtime(w->publisher));
+        assert_int_equal(beginner.asked, i < 2 ? i + 1 : 3);
+        assert_int_equal(kernel_runtime(&w->tables, 100), i < 2 ? 0 : 7);
+        unwind_publisher_want(w->publisher, &w->processes[0]); /* not at each sample */
+        assert_int_equal(beginner.asked, i < 2 ? i + 1 : 3);
+        pass_time(w, SECOND_NS / 4);
+    }
+    assert_int_equal(w->tables.process_puts, 2);
+}
+
+static void an_interpreter_whose_file_was_busy_is_asked_for_later(void **state)
+{
+    struct world *w = *state;
+    begin_with(w, (struct beginner){.ready_at = 2, .until_then = -EBUSY});
+    for (int i = 0; i < 12; i++) {
+        unwind_publisher_want(w->publisher, &w->processes[0]);
+        assert_int_equal(beginner.asked, i < 10 ? 1 : 2);
+        assert_int_equal(unwind_publisher_met_runtime(w->publisher), i >= 10);
+        pass_time(w, SECOND_NS);
+    }
+    assert_int_equal(kernel_runtime(&w->tables, 100), 7);
+}
+
+/* Also where it asked first, and for a later time. */
+static void who_is_to_be_asked_later_is_not_forgotten_for_who_is_sooner(void **state)
+{
+    struct world *w = *state;
+    begin_with(w, (struct beginner){.ready_at = 2, .until_then = -EAGAIN});
+    w->tables.max_objects = 0;
+    walk_by(w, 0);
+    unwind_publisher_want(w->publisher, &w->processes[0]); /* no room; and the interpreter is not ready */
+    w->tables.max_objects = OBJECTS_MAX;
+    for (int i = 0; i < 44; i++) { /* 11 s */
+        assert_int_equal(kernel_object(&w->tables, 100, 0), UNWIND_OBJECT_UNKNOWN);
+        pass_time(w, SECOND_NS / 4);
+        unwind_publisher_want(w->publisher, &w->processes[0]);
+        if (kernel_object(&w->tables, 100, 0) != UNWIND_OBJECT_UNKNOWN)
+            break;
+    }
+    assert_int_equal(beginner.asked, 3); /* when it was ready, and with the object */
+    assert_true(w->tables.present[kernel_object(&w->tables, 100, 0)]);
+}
+
 static void processes_that_have_gone_are_not_published(void **state)
 {
     struct world *w = *state;
@@ -372,6 +478,9 @@ int main(void)
         in_world(trimming_leaves_what_was_just_sampled),
         in_world(full_tables_are_counted_and_tried_again),
         in_world(large_files_are_built_by_the_thread),
+        in_world(an_interpreter_that_begins_is_asked_for_again),
+        in_world(an_interpreter_whose_file_was_busy_is_asked_for_later),
+        in_world(who_is_to_be_asked_later_is_not_forgotten_for_who_is_sooner),
         in_world(processes_that_have_gone_are_not_published),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

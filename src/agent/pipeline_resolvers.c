@@ -1,0 +1,72 @@
+/* Makes the stages that give records their names, and shares the memory out among them: what each holds at most. */
+#include "agent/pipeline_private.h"
+
+#include "base/log.h"
+#include "resolve/interpreters.h"
+#include "resolve/jit.h"
+#include "resolve/kernel.h"
+#include "resolve/processes.h"
+#include "resolve/samples.h"
+#include "resolve/symbols.h"
+#include "resolve/unwind_cache.h"
+#include "resolve/wait_stacks.h"
+#include "sources/kernel_names.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define CODE_MIN_BYTES (9 << 18) /* a replay cannot ask again for what was forgotten */
+
+int pipeline_make_resolvers(struct pipeline *p, uint64_t memory_bytes, size_t cache_entries)
+{
+    const struct symbols_options symbols = {.cache_bytes = memory_bytes / 6, .entries_max = cache_entries};
+    const uint64_t code_bytes = memory_bytes / 32 * 9;
+    int r = processes_new(memory_bytes / 8, &p->processes);
+    if (r == 0)
+        r = symbols_new(&symbols, &p->symbols);
+    if (r == 0)
+        r = kernel_symbols_new(NULL, &p->kernel);
+    if (r == 0 || r == -EPERM) /* without the right to: frames of the kernel without names */
+        r = unwind_cache_new(memory_bytes / 10, &p->unwind_cache);
+    if (r == 0)
+        r = wait_stacks_new(&p->wait_stacks);
+    if (r == 0)
+        r = interpreters_new(interpreters_known, array_size(interpreters_known), code_bytes > CODE_MIN_BYTES ? code_bytes : CODE_MIN_BYTES, &p->interpreters);
+    if (r == 0)
+        interpreters_read_by(p->interpreters, processes_read_memory, p->processes);
+    if (r == 0)
+        r = jits_new(p->processes, memory_bytes / 16, &p->jits);
+    if (r == 0)
+        r = sample_resolver_new(p->processes, p->symbols, p->kernel, p->unwind_cache, p->interpreters, p->jits, &p->resolver);
+    if (r == 0 && cache_entries) {
+        processes_limit_caches(p->processes, cache_entries);
+        unwind_cache_limit(p->unwind_cache, cache_entries);
+        jits_limit(p->jits, cache_entries);
+        interpreters_limit_cache(p->interpreters, cache_entries);
+        r = p->kernel ? kernel_symbols_limit(p->kernel, cache_entries) : 0;
+    }
+    return r;
+}
+
+void pipeline_start_helper(struct pipeline *p, struct attach_report *report)
+{
+    struct attach_entry *entry = attach_report_add(report, "files of processes");
+    int r = processes_start_helper(p->processes);
+    entry->attached = r == 0;
+    if (r == 0) {
+        snprintf(entry->rung, sizeof(entry->rung), "opened by a process of its own");
+        return;
+    }
+    attach_entry_refused(entry, "a process of its own", log_errno(r, "no helper process: files are opened later, or not at all"));
+    snprintf(entry->truth, sizeof(entry->truth), "files are opened later, or not at all: frames without names, stacks cut");
+}
+
+void pipeline_ask_kernel_for_names(struct pipeline *p, struct attach_report *report)
+{
+    struct kernel_asker asker = {.ask = kernel_names_ask};
+    if (kernel_names_open(report, &p->kernel_names) < 0)
+        return;
+    kernel_names_text(p->kernel_names, &asker.text_start, &asker.text_end);
+    asker.context = p->kernel_names;
+    kernel_symbols_set_asker(p->kernel, &asker);
+}
