@@ -153,20 +153,21 @@ static void put_program(const struct answer *a, const struct bpf_program_use *us
 static void put_text(const struct asked *asked, struct answer *a, struct bpf_lines *lines, struct buf *out)
 {
     uint64_t runs = 0, run_time_ns = 0;
-    size_t idle = 0;
+    size_t ran = 0, idle = 0;
     qsort(a->uses, a->use_count, sizeof(*a->uses), by_time);
     buf_printf(out, "%6s %10s %10s %8s %7s  %-28s %-28s %s\n", "ID", "RUNS/S", "TIME/RUN", "CPU", "MISSED", "PROGRAM", "ATTACHED", "HELD BY");
     for (size_t i = 0; i < a->use_count; i++) {
         const struct bpf_program_use *use = &a->uses[i];
         runs += use->runs;
         run_time_ns += use->run_time_ns;
+        ran += use->runs > 0;
         if (is_asked(asked, use))
             put_program(a, use, out);
         else
             idle += !asked->name;
     }
     char time[32];
-    buf_printf(out, "\n%zu programs ran %" PRIu64 " times in %s: %.3f%% of one CPU", a->use_count, runs,
+    buf_printf(out, "\n%zu of %zu programs ran %" PRIu64 " times in %s: %.3f%% of one CPU", ran, a->use_count, runs,
                units_format_duration(a->duration_ns, time, sizeof(time)), 100.0 * (double)run_time_ns / (double)a->duration_ns);
     if (idle)
         buf_printf(out, "; %zu that did not run are not shown (--all)", idle);
@@ -231,6 +232,15 @@ static int begin(struct bpf_statistics **ret)
     return r;
 }
 
+static int check_is_there(const struct asked *asked, const struct answer *a)
+{
+    for (size_t i = 0; i < a->use_count; i++)
+        if (is_asked(asked, &a->uses[i]))
+            return 0;
+    log_error("bpf: no program has the number '%s', or a name that begins so (sonde bpf --all lists all)", asked->name);
+    return -ENOENT;
+}
+
 static void tell_losses(const struct answer *a, const struct looking *l)
 {
     if (a->left_out)
@@ -264,6 +274,8 @@ static int show(const struct asked *asked)
         r = bpf_holders_read(&holders, &a.holder_count, &a.refused);
     if (r < 0)
         return log_errno(r, "bpf: the programs cannot be read");
+    if (asked->name && (r = check_is_there(asked, &a)) < 0)
+        return r;
     a.holders = holders;
     a.duration_ns = bpf_statistics_duration_ns(statistics);
     a.left_out = bpf_statistics_left_out(statistics);

@@ -91,8 +91,10 @@ static int compare(const struct bpf_line *a, const struct bpf_line *b)
 
 void bpf_lines_put(struct bpf_lines *l, uint64_t duration_ns, unsigned max, struct buf *out)
 {
-    if (!l->all)
+    if (!l->all) {
+        buf_printf(out, "\nno line: of %" PRIu64 " samples none was in these programs\n", l->samples);
         return;
+    }
     buf_printf(out, "\n%7s %8s %8s  %s\n", "CPU", "SAMPLES", "CALLED", "LINE");
     HASH_SORT(l->all, compare);
     unsigned shown = 0;

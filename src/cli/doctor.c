@@ -95,8 +95,8 @@ static struct fact fact_receiver(void)
     for (size_t i = 0; f.good && config.otlp_profiles_endpoint[0] && config_describe(&config, i, &d); i++)
         if (strcmp(d.key, "otlp.profiles_endpoint") == 0)
             snprintf(f.value, sizeof(f.value), "%.150s%s", d.value, config_is_grpc(&config) ? " by gRPC" : ""); /* without what is secret in it */
-    if (f.good && !config.profile_enabled)
-        snprintf(f.value, sizeof(f.value), "nobody (profile.enabled is false)");
+    if (f.good && !config.profile_enabled && !config.waits_enabled)
+        snprintf(f.value, sizeof(f.value), "nobody (profile.enabled and waits.enabled are false)");
     return f;
 }
 

@@ -4,10 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+
+#define LARGE_BLOCK_BYTES (128 << 10)
 
 const struct verb *const verbs[] = {&verb_up, &verb_agent, &verb_record, &verb_diff, &verb_why, &verb_trace, &verb_probes, &verb_bpf, &verb_doctor, NULL};
 
@@ -31,9 +34,17 @@ static void have_standard_descriptors(void)
         close(fd);
 }
 
+/* Left to itself, the allocator keeps in its heaps what it once had to map, up to 32 MiB: what the unwinding rows of one large library
+ * were made of would count as ours from then on. */
+static void give_large_blocks_back(void)
+{
+    mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES);
+}
+
 int main(int argc, char **argv)
 {
     have_standard_descriptors();
+    give_large_blocks_back();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe or connection is an error of that write */
     if (argc < 2) {
         print_usage(stderr);

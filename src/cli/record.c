@@ -16,6 +16,7 @@
 #include "cli/verbs.h"
 #include "export/export.h"
 #include "model/profile.h"
+#include "resolve/interpreters.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -198,6 +199,14 @@ static void report_end(const struct recording *rec, const char *path)
     fprintf(stderr, "\n");
 }
 
+/* Their frames are C functions of the interpreter: what to know of the samples that count as "interpreted". */
+static void explain_unread_interpreters(const struct interpreters *interpreters)
+{
+    size_t from = 0;
+    for (const char *name; (name = interpreters_unsupported(interpreters, &from));)
+        log_warning("record: frames of a %s cannot be read, for its version or the way it was built (sonde-record(1), WHAT IS MISSING)", name);
+}
+
 /* An empty profile is no failure, but hardly what was wanted. */
 static void explain_no_samples(const struct request_for_recording *asked, const struct profile *profile)
 {
@@ -264,6 +273,7 @@ static int open_pipeline(const struct request_for_recording *asked, const char *
         }
         options.sources.pids[options.sources.pid_count++] = (uint32_t)child_pid;
     }
+    options.runtimes_if_seen = child_pid <= 0 && !asked->wakers; /* anybody may be a waker */
     struct attach_report report = {0};
     struct pipeline_sink sink = {.context = rec, .sample = take_sample};
     r = pipeline_new(&options, &sink, &report, &rec->pipeline);
@@ -376,6 +386,10 @@ static int record(const struct request_for_recording *asked)
     r = write_profile(profile, exporter, &output, take_fd(&kept_for_output));
     if (r == 0)
         report_end(&rec, asked->output);
+    if (r == 0)
+        explain_unread_interpreters(pipeline_interpreters(pipeline));
+    if (r == 0 && pipeline_missed_runtime(pipeline))
+        log_warning("record: a Node or a Java began meanwhile, whose functions have no names here; record it by its own number, or all (-a)");
     if (r == 0 && ended == 0 && pipeline_samples(pipeline) == 0)
         explain_no_samples(asked, profile);
     if (r == 0)
@@ -432,8 +446,8 @@ static int run(int argc, char **argv)
         log_error("record: --event samples by its own count and not by time: --off-cpu, --wall and -F do not go with it");
         return -EINVAL;
     }
-    if (asked.off_cpu && (asked.rate_hz || asked.links)) {
-        log_error("record: --off-cpu tells every wait: -F and --links are of CPU samples");
+    if (asked.off_cpu && asked.rate_hz) {
+        log_error("record: --off-cpu tells every wait: -F is of CPU samples");
         return -EINVAL;
     }
     if (asked.off_cpu && asked.wall) {

@@ -22,6 +22,11 @@ static void stop(int number)
     (void)!write(stop_fd, &one, sizeof(one));
 }
 
+static void let_pass(int number)
+{
+    (void)number;
+}
+
 struct progress {
     bool shown;
     uint32_t done, files;
@@ -102,13 +107,14 @@ static int find(const struct profile *p, const struct line_objects *objects, con
                 struct source_lines **ret)
 {
     const struct sigaction stopping = {.sa_handler = stop, .sa_flags = SA_RESTART};
-    struct sigaction interrupt, terminate;
+    /* Who is a moment late meant the looking, too: that must not cost the profile. The next one ends us, as it ends any program. */
+    const struct sigaction late = {.sa_handler = let_pass, .sa_flags = SA_RESTART | SA_RESETHAND};
     stop_fd = options->stop_fd;
-    sigaction(SIGINT, &stopping, &interrupt);
-    sigaction(SIGTERM, &stopping, &terminate);
+    sigaction(SIGINT, &stopping, NULL);
+    sigaction(SIGTERM, &stopping, NULL);
     int r = source_lines_find(p, objects, options, ret);
-    sigaction(SIGINT, &interrupt, NULL);
-    sigaction(SIGTERM, &terminate, NULL);
+    sigaction(SIGINT, &late, NULL);
+    sigaction(SIGTERM, &late, NULL);
     return r;
 }
 

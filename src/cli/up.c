@@ -5,6 +5,7 @@
 #include "cli/verbs.h"
 #include "resolve/pods.h"
 #include "serve/page.h"
+#include "sources/targets.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -72,6 +73,23 @@ static int start_page(const struct config *c, const struct page_data *data, bool
     return r;
 }
 
+/* Where nobody is to be sampled no clock has to tick. */
+static int check_rate(struct config *c)
+{
+    struct targets targets;
+    if (config_targets(c, &targets) > 0)
+        return 0;
+    if (targets.count && (c->profile_enabled || c->waits_enabled)) {
+        log_error("profile.rate is 0, and so is the rate of all of profile.targets: nobody would be sampled; profile.enabled: false says that");
+        return -EINVAL;
+    }
+    if (c->profile_enabled)
+        log_warning("profile.rate is 0, and there are no profile.targets: no CPU profile is made");
+    c->profile_enabled = false;
+    c->profile_rate_hz = CONFIG_RATE_HZ; /* unused */
+    return 0;
+}
+
 static int run(const struct verb *verb, int argc, char **argv)
 {
     const char *config_path = NULL, *listen = NULL;
@@ -110,6 +128,9 @@ static int run(const struct verb *verb, int argc, char **argv)
         log_error("profile.targets and kubernetes.pod_labels name more than %d labels of pods together", PODS_LABELS_MAX);
         return -EINVAL;
     }
+    r = check_rate(&config);
+    if (r < 0)
+        return r;
     _cleanup_(agent_freep) struct agent *agent = NULL;
     r = agent_new(&config, &agent);
     if (r == -ENOPKG)
