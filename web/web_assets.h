@@ -8,7 +8,8 @@ extern const char web_page_html[], web_page_html_end[];
 extern const char web_page_policy[]; /* its Content-Security-Policy */
 extern const char web_flame_html[], web_flame_html_end[];
 
-#define WEB_FLAME_PLACEHOLDER "@SONDE_PROFILE@"
+#define WEB_FLAME_TITLE       "@SONDE_TITLE@"
+#define WEB_FLAME_PLACEHOLDER "@SONDE_PROFILE@" /* behind it */
 
 static inline size_t web_page_html_size(void)
 {

@@ -19,7 +19,7 @@ struct page_data {
     int (*profile)(void *context, uint64_t seconds, const struct profile_filter *filter,
                    struct profile **ret);
     /* The profile, and the heatmap, of [from_ns, to_ns) of CLOCK_MONOTONIC, outwards to whole slots of 20 ms, and to seconds; the caller
-     * frees. -ERANGE: all of it is still to come; -ENODATA (of a profile): samples are no longer kept, or not so exactly. */
+     * frees. -ERANGE: all of it is still to come; -ENODATA (of a profile): samples are no longer kept, or not so exactly, or nobody looked yet. */
     int (*region)(void *context, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct profile **ret);
     int (*heatmap)(void *context, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct heatmap **ret);
     /* Functions over the same time, outwards to whole windows of some seconds; the caller frees. -ERANGE as above. */

@@ -86,7 +86,7 @@ static enum MHD_Result reply_no_region(struct call *call, const char *what, int 
 {
     if (error == -ENODATA)
         return http_reply_text(call->connection, MHD_HTTP_GONE,
-                               "%s: samples of all of that time are no longer kept, or not so exactly; /api/v1/heatmap tells which are", what);
+                               "%s: samples of all of that time are no longer kept, or not so exactly, or the agent did not run yet; /api/v1/heatmap tells which are", what);
     if (error == -EOPNOTSUPP)
         return http_reply_text(call->connection, MHD_HTTP_BAD_REQUEST, "%s: this agent does not look at waits; `sonde up --waits`, or waits.enabled, has it do so", what);
     if (error == -ERANGE)
@@ -346,7 +346,8 @@ static const struct compare_format {
     {"folded", ".folded", "text/plain; charset=utf-8", diff_folded_write},
 };
 
-static int write_comparison(struct call *call, const struct compare_format *format, struct buf *body)
+/* -EDOM: they cannot be compared, and why not. */
+static int write_comparison(struct call *call, const struct compare_format *format, struct buf *body, const char **ret_why_not)
 {
     _cleanup_(profile_freep) struct profile *before = NULL, *after = NULL;
     _cleanup_(profile_diff_freep) struct profile_diff *d = NULL;
@@ -355,6 +356,10 @@ static int write_comparison(struct call *call, const struct compare_format *form
         r = ask_region(call, &call->query.region, &after);
     if (r == 0)
         r = profile_diff_new(before, after, &d);
+    if (r == 0 && profile_diff_why_not(d)) {
+        *ret_why_not = profile_diff_why_not(d);
+        return -EDOM;
+    }
     return r < 0 ? r : format->write(body, d);
 }
 
@@ -362,6 +367,7 @@ static enum MHD_Result answer_compare(struct call *call)
 {
     _cleanup_buf_ struct buf body = {.max_bytes = RESULT_MAX_BYTES};
     const struct compare_format *format = compare_formats, *end = compare_formats + array_size(compare_formats);
+    const char *why_not = NULL;
     char name[128];
     while (format < end && strcmp(format->name, call->query.format) != 0)
         format++;
@@ -370,8 +376,10 @@ static enum MHD_Result answer_compare(struct call *call)
                                call->query.format);
     if (!export_begin(call->routes))
         return reply_busy(call);
-    int r = write_comparison(call, format, &body);
+    int r = write_comparison(call, format, &body, &why_not);
     export_end(call->routes);
+    if (r == -EDOM)
+        return http_reply_text(call->connection, MHD_HTTP_CONFLICT, "no comparison: %s", why_not);
     if (r < 0)
         return reply_no_region(call, "no comparison", r);
     name_file(&call->query, "comparison", format->suffix, name, sizeof(name));

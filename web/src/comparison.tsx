@@ -4,7 +4,7 @@
 import { useMemo } from 'preact/hooks';
 import { changeColor, changeOfParts, type Change } from './change';
 import * as format from './format';
-import type { Profile } from './profile';
+import type { Profile, Recording } from './profile';
 import { byFunction, type Matches, type Side, type Tree } from './tree';
 
 const TABLE_ROWS = 200;
@@ -28,8 +28,8 @@ export function ComparisonLegend({ dark }: { dark: boolean }) {
 }
 
 export function Recordings({ compared }: { compared: NonNullable<Profile['compared']> }) {
-    const one = ({ samples, duration }: { samples: number; duration: number }) =>
-        [samples > 0 ? format.count(samples, 'sample') : '', duration > 0 ? `in ${format.span(duration)}` : ''].filter(Boolean).join(' ') || 'of unknown length';
+    const one = ({ samples, duration, notObserved }: Recording) =>
+        [samples > 0 ? format.count(samples, 'sample') : '', duration > 0 ? `in ${format.span(duration)}` : '', notObserved > 0 ? `(nobody looked for ${format.span(notObserved)} more)` : ''].filter(Boolean).join(' ') || 'of unknown length';
     return (
         <p class="sum" data-testid="recordings">
             before <b>{one(compared.before)}</b>, after <b>{one(compared.after)}</b>

@@ -4,6 +4,7 @@ import { render } from 'preact';
 import { useState } from 'preact/hooks';
 import { Flame } from './flame';
 import * as format from './format';
+import { NotObserved, sayNotObserved } from './observed';
 import { decodeProfile, type Profile, type Scope } from './profile';
 import { Scopes } from './scopes';
 import { ThemeButton, useTheme } from './theme';
@@ -43,6 +44,7 @@ function FlamePage({ profile }: { profile: Profile }) {
             <div class="columns">
                 {profile.processes.length > 1 && <Scopes profile={profile} scope={scope} setScope={setScope} />}
                 <main id="main" tabIndex={-1}>
+                    <NotObserved profile={profile} />
                     <Flame
                         profile={profile}
                         scope={scope}
@@ -52,7 +54,7 @@ function FlamePage({ profile }: { profile: Profile }) {
                         empty={
                             <>
                                 <b>This profile has no samples.</b>
-                                <p>Nothing that was looked at {{ cpu: 'used a CPU', off_cpu: 'waited', wall: 'used a CPU or waited', events: `had ${profile.event}` }[profile.time]} while it was recorded.</p>
+                                <p>{sayNotObserved(profile) ? 'Of the time that was looked at: nothing' : 'Nothing'} that was looked at {{ cpu: 'used a CPU', off_cpu: 'waited', wall: 'used a CPU or waited', events: `had ${profile.event}` }[profile.time]} while it was recorded.</p>
                             </>
                         }
                     />

@@ -73,8 +73,8 @@ export const LOSS_HELP: Record<string, string> = {
     sideband: 'events of process lives that were not seen; read again from /proc',
     no_process: 'samples of processes that could not be identified',
     not_kept: 'samples that found no room in the profile they belong to',
-    unlinked: 'samples kept without the traced request that they were taken in',
-    unlabelled: 'samples without all labels of their goroutine, or with one cut',
+    unlinked: 'samples, or stacks of waits, kept without the traced request that they were taken in',
+    unlabelled: 'samples, or stacks of waits, without all labels of their goroutine, or with one cut',
     link_forgotten: 'threads whose traced request was forgotten while they worked for it',
     shed: "samples left out by the agent's own budget",
     request_unmatched: 'requests whose end was never seen',
@@ -84,9 +84,9 @@ export const LOSS_HELP: Record<string, string> = {
 
 const DETAIL_HELP: Record<string, string> = {
     full: 'everything is looked at',
-    counts: 'requests are counted, none is taken apart, to keep within the budget',
-    half: 'half the sampling rate, and requests only counted, to keep within the budget',
-    least: 'a quarter of the sampling rate and no requests, to keep within the budget',
+    counts: 'requests are counted, none is taken apart, and no waits are looked at, to keep within the budget',
+    half: 'half the sampling rate, requests only counted, and no waits, to keep within the budget',
+    least: 'a quarter of the sampling rate, no requests and no waits, to keep within the budget',
 };
 
 function Meter({ label, value, allowed, show }: { label: string; value: number; allowed: number; show: (n: number) => string }) {

@@ -9,6 +9,7 @@ import { Health } from './health';
 import { compareQuery, regionQuery, SLOT_MS, timeQuery, type Region } from './heat';
 import { HEAT_SECONDS, HeatmapPanel } from './heatmap';
 import { HotspotsPanel } from './hotspots-panel';
+import { NotObserved } from './observed';
 import { decodeProfile, sameScope, TIMES, type Profile, type Scope, type Time } from './profile';
 import { Requests, type Request } from './requests';
 import { Scopes } from './scopes';
@@ -129,7 +130,7 @@ function LiveState({ live }: { live: Live }) {
     );
 }
 
-function NoSamples({ live, scope, time }: { live: Live; scope: Scope; time: Time }) {
+function NoSamples({ live, scope, time, profile }: { live: Live; scope: Scope; time: Time; profile: Profile }) {
     const failed = live.status.value?.probes.find((p) => !p.attached && (time === 'off_cpu' ? /waits of threads/ : /cpu/i).test(p.probe));
     if (failed)
         return (
@@ -141,11 +142,13 @@ function NoSamples({ live, scope, time }: { live: Live; scope: Scope; time: Time
                 </p>
             </>
         );
+    if (profile.notObserved > 0 && profile.duration <= 0)
+        return <b>{time === 'cpu' ? 'Nobody looked in this span.' : 'Waits were not looked at in this span.'}</b>;
     if (scope.kind !== 'node')
         return (
             <>
                 <b>{time === 'off_cpu' ? 'No waits here in this span.' : 'No CPU time here in this span.'}</b>
-                <p>{time === 'cpu' ? 'It slept or has ended.' : 'It has ended, or what still waits is not told yet.'} Choose another process, or the whole node.</p>
+                <p>{time === 'cpu' ? `It slept${live.status.value?.sampleHz === 0 ? ', is not sampled (profile.targets)' : ''} or has ended.` : 'It has ended, or what still waits is not told yet.'} Choose another process, or the whole node.</p>
             </>
         );
     return (
@@ -158,7 +161,8 @@ function NoSamples({ live, scope, time }: { live: Live; scope: Scope; time: Time
     );
 }
 
-function NoneInRegion() {
+function NoneInRegion({ profile }: { profile: Profile }) {
+    if (profile.notObserved > 0 && profile.duration <= 0) return <b>In this region nobody looked.</b>;
     return (
         <>
             <b>No samples in this region.</b>
@@ -291,8 +295,9 @@ function Page() {
                     {view.region ? (
                         <>
                             {picked.error && <p class="failed" role="alert">{sentence(picked.error)}</p>}
+                            {picked.value && <NotObserved profile={picked.value} />}
                             {picked.value ? (
-                                <Flame key="picked" profile={picked.value} scope={view.baseline ? NODE : view.scope} dark={theme.dark} empty={<NoneInRegion />} words={words} setWords={setWords} />
+                                <Flame key="picked" profile={picked.value} scope={view.baseline ? NODE : view.scope} dark={theme.dark} empty={<NoneInRegion profile={picked.value} />} words={words} setWords={setWords} />
                             ) : (
                                 !picked.error && <p class="waiting">Asking the agent…</p>
                             )}
@@ -300,7 +305,8 @@ function Page() {
                         </>
                     ) : profile ? (
                         <>
-                            <Flame profile={profile} scope={view.scope} dark={theme.dark} empty={<NoSamples live={live} scope={view.scope} time={view.time} />} words={words} setWords={setWords} />
+                            <NotObserved profile={profile} />
+                            <Flame profile={profile} scope={view.scope} dark={theme.dark} empty={<NoSamples live={live} scope={view.scope} time={view.time} profile={profile} />} words={words} setWords={setWords} />
                             <Downloads view={view} />
                         </>
                     ) : (

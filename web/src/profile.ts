@@ -42,6 +42,7 @@ export interface Process {
 export interface Recording {
     samples: number; // 0: not known
     duration: number; // nanoseconds; 0: not known
+    notObserved: number; // nanoseconds of the time that was asked for in which nobody looked
 }
 
 export interface Profile {
@@ -52,6 +53,7 @@ export interface Profile {
     processes: Process[]; // heaviest first
     start: number; // milliseconds since 1970
     duration: number; // nanoseconds
+    notObserved: number; // nanoseconds besides, of the time that was asked for, in which nobody looked; of 'wall': at waits
     period: number; // nanoseconds; of events: one of so many was taken, 0: all
     samples: number;
     weight: number;
@@ -121,7 +123,7 @@ function decodeProcess(value: unknown, frameCount: number): Process {
 
 function decodeRecording(value: unknown): Recording {
     const r = object(value);
-    return { samples: number(r.samples), duration: number(r.duration_ns) };
+    return { samples: number(r.samples), duration: number(r.duration_ns), notObserved: number(r.not_observed_ns) };
 }
 
 function decodeCompared(value: unknown): Profile['compared'] {
@@ -147,6 +149,7 @@ export function decodeProfile(value: unknown): Profile {
         processes,
         start: number(own.start_time_unix_ms),
         duration: number(own.duration_ns),
+        notObserved: number(own.not_observed_ns),
         period: number(isEvents ? own.period : own.period_ns),
         samples: processes.reduce((a, p) => a + p.samples, 0),
         weight: processes.reduce((a, p) => a + p.weight, 0),

@@ -3,6 +3,7 @@ import test from 'node:test';
 import { changeColor, changeOf } from '../src/change';
 import * as format from '../src/format';
 import { decodeStatus } from '../src/health';
+import { sayNotObserved } from '../src/observed';
 import { canvasColors, frameColor, KIND_NAMES } from '../src/palette';
 import { decodeProfile } from '../src/profile';
 import { byKind, decodeRequests } from '../src/requests';
@@ -32,6 +33,16 @@ test('events are counted in their own unit, and time in time', () => {
     const waits = of({ type: 'off_cpu', period_ns: 7 });
     assert.deepEqual([waits.time, waits.event, waits.unit, waits.period], ['off_cpu', '', 'nanoseconds', 7]);
     assert.deepEqual((['nanoseconds', 'count', 'bytes'] as const).map((unit) => format.amount(2048, unit)), ['2.05 µs', '2\u202f048', '2.00 KiB']);
+});
+
+test('what nobody looked at is said in words', () => {
+    const of = (sonde: unknown) => sayNotObserved(decodeProfile({ shared: { frames: [] }, profiles: [], sonde }));
+    assert.equal(of({ type: 'off_cpu', duration_ns: 6e10 }), '');
+    assert.match(of({ type: 'off_cpu', duration_ns: 1.5e10, not_observed_ns: 4.5e10 }), /^For 45 s of this span waits were not looked at/);
+    assert.match(of({ type: 'wall', duration_ns: 0, not_observed_ns: 6e10 }), /^In this span waits were not looked at/);
+    assert.match(of({ type: 'cpu', duration_ns: 1e9, not_observed_ns: 2e9 }), /^For 2.*s of this span nobody looked/);
+    const { compared } = decodeProfile({ shared: { frames: [] }, profiles: [], sonde: { compared: { before: { not_observed_ns: 5 }, after: {} } } });
+    assert.deepEqual([compared!.before.notObserved, compared!.after.notObserved], [5, 0]);
 });
 
 test('requests: a list or nothing, every figure checked, keys distinct', () => {

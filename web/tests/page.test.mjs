@@ -103,14 +103,15 @@ async function widthOf(p, name) {
 page('every frame is as wide as its share', {}, async (p) => {
     await becomes(sumOf(p), /^1\.00 s in 60 s = 0\.02 CPUs$/);
     for (const [name, share] of [['all processes', 1], ['nginx', 0.6], ['postgres', 0.3], ['python3', 0.1]]) assert.ok(Math.abs((await widthOf(p, name)) - share) < 0.002, name);
-    for (const [share, row, name] of [[0.59, 1, 'nginx'], [0.61, 1, 'postgres'], [0.89, 1, 'postgres'], [0.91, 1, 'python3'], [0.29, 5, 'parse_headers'], [0.31, 5, 'write'], [0.95, 3, 'handler']]) {
+    // A new profile, which comes at any time, forgets what the mouse was on: it is moved until all is said that is to be said.
+    const says = (share, row, name, ...parts) => becomes(async () => {
         await graph(p).hover(await at(p, share, row));
-        await becomes(() => p.getByTestId('details').locator('b').innerText(), name);
-    }
-    await graph(p).hover(await at(p, 0.05, 4));
-    await becomes(() => p.getByTestId('details').locator('b').innerText(), 'worker(int, char const*)');
-    const text = await details(p);
-    for (const part of ['worker(int, char const*)', 'user', '/usr/sbin/nginx', 'src/worker.cc', '600 ms', '60.0 %', '200 ms', '20.0 %']) assert.ok(text.includes(part), `${part} in ${text}`);
+        const text = await details(p);
+        return [...(text.startsWith(`${name} `) ? [] : [name]), ...parts.filter((part) => !text.includes(part))].join();
+    }, '');
+    for (const [share, row, name] of [[0.59, 1, 'nginx'], [0.61, 1, 'postgres'], [0.89, 1, 'postgres'], [0.91, 1, 'python3'], [0.29, 5, 'parse_headers'], [0.31, 5, 'write'], [0.95, 3, 'handler']])
+        await says(share, row, name);
+    await says(0.05, 4, 'worker(int, char const*)', 'user', '/usr/sbin/nginx', 'src/worker.cc', '600 ms', '60.0 %', '200 ms', '20.0 %');
 });
 
 page('each kind of frame has its own colour, and the legend names those that are there', {}, async (p) => {
