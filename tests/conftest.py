@@ -19,10 +19,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import pprof  # noqa: E402
+from packages import alone  # noqa: E402
 
 TOP = Path(__file__).resolve().parent.parent
 BUILD = Path(os.environ.get("SONDE_BUILD", TOP / "build"))
-SUBJECTS = BUILD / "subjects"
+SUBJECTS = TOP / "build/subjects"  # also of builds with sanitizers: they get none of the project's flags, and Go's are long in the making
 os.environ.pop("DEBUGINFOD_URLS", None)  # no test asks anybody outside
 TRACEFS = Path("/sys/kernel/tracing")
 
@@ -36,23 +37,26 @@ def pytest_addoption(parser):
 def pytest_configure(config):
     path = config.getoption("--results")
     config.results_file = open(path, "a", buffering=1) if path else None
-    config.addinivalue_line("markers", "plain_build: of its CPU, memory or libraries, which are others with sanitizers")
+    config.addinivalue_line("markers", "plain_build: of its CPU, memory or libraries, which are others with sanitizers; it has the machine to itself")
     _Results.config = config
 
 
 class _Results:
     config = None
+    seconds = 0  # of what was run since the last result
 
     @classmethod
     def add(cls, outcome, nodeid, why="", details=""):
         if cls.config is None or cls.config.results_file is None:
             return
         name = re.sub(r"^tests/", "", nodeid).replace(".py::", ".").replace("::", ".")
-        line = {"outcome": outcome, "name": name, "why": " ".join(why.split())[:300], "details": details}
+        line = {"outcome": outcome, "name": name, "why": " ".join(why.split())[:300], "details": details, "seconds": cls.seconds}
         cls.config.results_file.write(json.dumps(line) + "\n")
+        cls.seconds = 0
 
 
 def pytest_runtest_logreport(report):
+    _Results.seconds += report.duration
     if report.failed:
         crash = getattr(report.longrepr, "reprcrash", None)
         why = crash.message if crash else str(report.longrepr)
@@ -196,6 +200,14 @@ def command_line(pid):
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
+
+
+def command_name(pid):
+    """Empty of one that has gone."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 def is_recording(pid):
@@ -379,6 +391,13 @@ def stack_matches(frames, pattern):
     return any(at(start, 0) for start in range(len(frames)))
 
 
+@pytest.fixture(scope="session")
+def reads_sleepers(sonde):
+    """Whether the user stack of a thread that waited before anybody looked is read (Linux 5.18 and later)."""
+    said = subprocess.run([str(sonde), "doctor"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60).stdout
+    return re.search(r"^ *stacks of earlier waits +iterator that may sleep$", said, re.M) is not None
+
+
 @pytest.fixture
 def record(sonde, tmp_path, root):
     """record(arguments...) runs `sonde record` to its end and returns its Profile."""
@@ -400,10 +419,10 @@ def record(sonde, tmp_path, root):
 
 @pytest.fixture
 def record_busy(run, sonde, tmp_path):
-    """record_busy(subject, seconds) -> samples of that much of its CPU time, what was said"""
-    def start(subject, seconds=1.5):
+    """record_busy(subject, seconds, options...) -> samples of that much of its CPU time, what was said"""
+    def start(subject, seconds=1.5, *options):
         path = tmp_path / "profile.pb.gz"
-        recording = run(sonde, "record", "-F", "499", "-p", subject.pid, "-o", path)
+        recording = run(sonde, "record", "-F", "499", *options, "-p", subject.pid, "-o", path)
         wait_for(lambda: is_recording(recording.pid) or not recording.alive, 60, "the recording")
         since = cpu_seconds(subject.pid)
         wait_for(lambda: cpu_seconds(subject.pid) > since + seconds, 120, "some CPU time")
@@ -504,8 +523,9 @@ def subject_path(name):
     compiler = {"rusty": "rustc", "gopher": "go", "labelled": "go", "cxx": "g++"}.get(name.partition("-")[0])
     if compiler:
         need_command(compiler)
-    done = subprocess.run(["make", "-s", "-C", str(TOP / "tests/subjects"), f"OUT={SUBJECTS}", name], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=500)
+    with alone(SUBJECTS):
+        done = subprocess.run(["make", "-s", "-C", str(TOP / "tests/subjects"), f"OUT={SUBJECTS}", name], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, f"{name} does not build:\n{done.stdout}{done.stderr}"
     return SUBJECTS / name
 

@@ -1,4 +1,6 @@
 """Packages from PyPI in environments of their own, which are kept in the build directory: for tests (e2e/pypi.py) and benches."""
+import contextlib
+import fcntl
 import shutil
 import subprocess
 from pathlib import Path
@@ -11,9 +13,23 @@ class Missing(RuntimeError):
     """It cannot be had here; why is the message."""
 
 
+@contextlib.contextmanager
+def alone(place):
+    """Who makes the same in another lane of tests waits."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with open(place.with_name(place.name + ".lock"), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def environment(name, needed, interpreters, fit="True"):
     """The folder of the commands of an environment that has `needed`, with the first interpreter for which the expression `fit` holds."""
     place = BUILD / name
+    with alone(place):
+        return made_environment(place, needed, interpreters, fit)
+
+
+def made_environment(place, needed, interpreters, fit):
     done = place / "complete"
     if done.exists() and done.read_text() == str(needed):
         return place / "bin"

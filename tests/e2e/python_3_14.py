@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 from conftest import TOP, need_command, skip
+from packages import alone
 from pypi import environment
 
 PACKAGE = "freeze-core==0.8.1"
@@ -40,6 +41,15 @@ def get(python_3_13):
         skip("needs CPython 3.14, or the library of 3.13")
     if platform.machine() != "x86_64":
         skip("CPython 3.14 is at hand for x86-64 only")
+    with alone(place):
+        make(place, command, python_3_13)
+    said = subprocess.run([command, "-c", "import sys, threading, faulthandler; print(sys.version)"], capture_output=True, text=True)
+    if not said.stdout.startswith("3.14."):
+        skip("CPython 3.14 does not run here: " + said.stderr.strip()[-200:])
+    return Path(command)
+
+
+def make(place, command, python_3_13):
     if not (place / "complete").exists():
         compiler = need_command("gcc", "cc")
         pip = environment("pip", ["pip"], ["/usr/bin/python3", sys.executable], "True") / "pip"
@@ -59,10 +69,8 @@ def get(python_3_13):
         subprocess.run([compiler, "-shared", "-fPIC", "-O1", place / "main.c", "-o", place / "main.so", "-ldl"], check=True)
         (place / "complete").touch()
     library = subprocess.run([python_3_13, "-c", "import os; print(os.path.dirname(os.__file__))"], capture_output=True, text=True).stdout.strip()
-    command.write_text(f"#!/bin/sh\nexport LD_PRELOAD='{place}/main.so' PYTHONHOME='{place}' PYTHONPATH='{library}' PYTHONDONTWRITEBYTECODE=1\n"
-                       f"exec '{place}/python3.14' \"$@\"\n")
-    command.chmod(0o755)
-    said = subprocess.run([command, "-c", "import sys, threading, faulthandler; print(sys.version)"], capture_output=True, text=True)
-    if not said.stdout.startswith("3.14."):
-        skip("CPython 3.14 does not run here: " + said.stderr.strip()[-200:])
-    return Path(command)
+    text = (f"#!/bin/sh\nexport LD_PRELOAD='{place}/main.so' PYTHONHOME='{place}' PYTHONPATH='{library}' PYTHONDONTWRITEBYTECODE=1\n"
+            f"exec '{place}/python3.14' \"$@\"\n")
+    if not command.exists() or command.read_text() != text:
+        command.write_text(text)
+        command.chmod(0o755)

@@ -1,6 +1,7 @@
 """`sonde bpf`: runs and lines of BPF programs, beside the kernel's own count of how often a program was run for us."""
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -117,6 +118,21 @@ def test_one_program_by_its_number(sonde, spin, root):
     number = str(programs[-1]["id"])
     done = subprocess.run([sonde, "bpf", "-d", "10ms", number], capture_output=True, text=True, timeout=60)
     assert [line.split()[0] for line in done.stdout.splitlines() if " spin " in line] == [number]
+    ran, all_there = re.search(r"^(\d+) of (\d+) programs ran", done.stdout, re.M).groups()
+    assert 0 <= int(ran) < int(all_there)  # nobody runs this one
+
+
+@pytest.mark.parametrize("name", ["4294967295", "nosuch"])
+@pytest.mark.parametrize("options", [[], ["--json"], ["--lines"]])
+def test_no_such_program(sonde, root, name, options):
+    done = subprocess.run([sonde, "bpf", "-d", "10ms", *options, name], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and f"'{name}'" in done.stderr and not done.stdout
+
+
+def test_no_line(sonde, spin, root):
+    assert spin(1).wait(60) == 0
+    done = subprocess.run([sonde, "bpf", "-d", "10ms", "--lines", "spin"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0 and re.search(r"^no line: of \d+ samples none was in these programs$", done.stdout, re.M), done.stdout
 
 
 def test_without_rights(sonde, root):

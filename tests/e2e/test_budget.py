@@ -4,6 +4,7 @@ import json
 import os
 import random
 import re
+import subprocess
 import time
 from pathlib import Path
 
@@ -16,8 +17,8 @@ BUDGET_BYTES = 48 * MIB
 PROGRAMS = 400
 
 
-def test_what_is_sampled_is_what_is_said(agent):
-    started = agent("--set", "budget.cpu=0.01%")  # answering this test alone costs more
+def test_what_is_sampled_is_what_is_said(agent, sonde):
+    started = agent("--waits", "--set", "budget.cpu=0.01%", "--set", "budget.memory=1GiB")  # answering this test alone costs more
     rates = {}
 
     def shed():
@@ -30,6 +31,28 @@ def test_what_is_sampled_is_what_is_said(agent):
     wait_for(shed, 180, "half the rate", rates)
     assert rates["full"] == 19
     assert rates.items() <= {"full": 19, "counts": 19, "half": 9.5, "least": 4.75}.items()  # a busy machine may not see them all
+    what_nobody_looked_at_is_said(started, sonde)
+
+
+def what_nobody_looked_at_is_said(started, sonde):
+    """Waits went first, some seconds ago: that there are none is told from that nobody looked at them."""
+    stood_still = started.metric("sonde_waits_observed_seconds_total")
+    for time_of in ("off_cpu", "wall"):
+        said = json.loads(started.text(f"/api/v1/profile?seconds=1&time={time_of}"))["sonde"]
+        assert said["not_observed_ns"] >= 1e9, said
+    assert json.loads(started.text("/api/v1/profile?seconds=1"))["sonde"]["not_observed_ns"] == 0
+    whole = json.loads(started.text("/api/v1/profile?seconds=3600&time=off_cpu"))["sonde"]
+    assert whole["duration_ns"] > 1e9 and whole["not_observed_ns"] > 1e9, "both times are told apart"
+    status, _, body = started.get("/api/v1/profile?from=1&to=2")
+    assert status == 410 and b"the agent did not run yet" in body
+    clock = json.loads(started.text("/api/v1/status"))
+    begun_ms = int(clock["now_ms"] - clock["uptime_seconds"] * 1000)
+    partly = json.loads(started.text(f"/api/v1/profile?from={begun_ms - 4000}&to={begun_ms + 16000}"))["sonde"]
+    assert partly["not_observed_ns"] >= 4e9 and partly["not_observed_ns"] + partly["duration_ns"] >= 20e9, partly
+    done = subprocess.run([sonde, "diff", "--window", "2s..1s", "--window", "1s..0s", "--time", "wall", "--agent", f"127.0.0.1:{started.port}"],
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and ("nobody looked" in done.stderr or "waits were not always looked at" in done.stderr or "has no samples" in done.stderr), done
+    assert stood_still > 15 and started.metric("sonde_waits_observed_seconds_total") == stood_still
 
 
 def used_cpu_s(agent):

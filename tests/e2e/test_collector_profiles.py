@@ -56,8 +56,7 @@ def samples_of(packet):
                 yield pid, tuple(name(i) for i in stacks[sample["stackIndex"]]["locationIndices"]), sample["timestampsUnixNano"]
 
 
-@pytest.mark.parametrize("compression", ["gzip", "none"])
-@pytest.mark.parametrize("protocol", ["http/protobuf", "grpc"])
+@pytest.mark.parametrize("protocol,compression", [("http/protobuf", "zstd"), ("http/protobuf", "none"), ("grpc", "gzip"), ("grpc", "zstd")])
 def test_the_collector_understands_all(exporting, collector, protocol, compression):  # noqa: F811
     running, urls, understood = collector
     started = exporting(urls[protocol], *sets(protocol=protocol, compression=compression))

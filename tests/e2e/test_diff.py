@@ -1,10 +1,11 @@
 """`sonde diff` beside `go tool pprof`, on profiles of ours and of Go's own profiler; and on windows of a running agent."""
 import gzip
+import http.server
 import json
 import os
 import re
 import subprocess
-import time
+import threading
 
 import pytest
 from conftest import SUBJECTS, go_pprof, need_command, subject_path, wait_for
@@ -13,26 +14,36 @@ HZ = 499
 OWN_PROFILER = """package main
 
 import (
+	"math/rand"
 	"os"
 	"runtime/pprof"
 	"strings"
+	"syscall"
 	"time"
 )
 
 var sum int
 
+// Both sum in a register: in memory one of two equal loops may take three times as long as the other, as the processor foresees its loads.
 //go:noinline
-func loud(n int) { for i := 0; i < n; i++ { sum += i * i } }
+func loud(n int) { s := 0; for i := 0; i < n; i++ { s += i * i ^ s }; sum += s }
 
 //go:noinline
-func quiet(n int) { for i := 0; i < n; i++ { sum -= i * i } }
+func quiet(n int) { s := 0; for i := 0; i < n; i++ { s -= i * i ^ s }; sum -= s }
+
+func used() time.Duration {
+	var usage syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
 
 func main() {
 	file, _ := os.Create(os.Args[1])
 	pprof.StartCPUProfile(file)
-	for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); {
-		loud(1000 * strings.Count(os.Args[2], "l"))
-		quiet(1000 * strings.Count(os.Args[2], "q"))
+	seconds, _ := time.ParseDuration(os.Args[3])
+	for used() < seconds { // lengths by chance: equal ones may be in step with the ticks of Go's profiler, which then sees one function only
+		loud(rand.Intn(600000) * strings.Count(os.Args[2], "l"))
+		quiet(rand.Intn(600000) * strings.Count(os.Args[2], "q"))
 	}
 	pprof.StopCPUProfile()
 	file.Close()
@@ -166,12 +177,16 @@ def test_profiles_of_another_profiler(sonde, tmp_path):
     subprocess.run([need_command("go"), "build", "-o", program, source], check=True, timeout=500,
                    env=dict(os.environ, GO111MODULE="off", GOCACHE=str(SUBJECTS / ".go")))
     before, after = tmp_path / "before", tmp_path / "after"
-    subprocess.run([program, before, "lqqq"], check=True, timeout=60)
-    subprocess.run([program, after, "lllq"], check=True, timeout=60)
+    for cpu_time in ("1500ms", "6s", "24s"):  # on a busy machine it gets fewer of its signals
+        subprocess.run([program, before, "lqqq", cpu_time], check=True, timeout=200)
+        subprocess.run([program, after, "lllq", cpu_time], check=True, timeout=200)
+        counts = [int(count) for count in re.findall(r"(\d+) samples in", diff(sonde, before, after, "--value", "samples").stdout)]
+        if min(counts) >= 120:
+            break
     assert_same_shares(sonde, before, after, True)
     said = diff(sonde, before, after, "-t")
     names = list(rows_of(said.stdout))
-    assert names[0] == "main.loud" and names[-1] == "main.quiet", said.stdout
+    assert names and names[0] == "main.loud" and names[-1] == "main.quiet", said.stdout
     for path in (before, after):
         assert not rows_of(diff(sonde, path, path, "--all").stdout)
     plain = tmp_path / "plain"
@@ -193,6 +208,7 @@ def test_flame_graph(sonde, recorded, tmp_path):
     before, after, page = recorded("deep", 5, 1), recorded("signals", 1), tmp_path / "diff.html"
     done = diff(sonde, before, after, "-o", page)
     assert done.returncode == 0 and not done.stdout, done.stderr
+    assert re.search(r"<title>Sonde: CPU time, before and after: [\d.]+ m?s, [\d.]+ m?s</title>", page.read_text())
     told = json.loads(re.search(r'<script id="profile"[^>]*>(.*?)</script>', page.read_text(), re.S)[1])
     names = [frame["name"] for frame in told["shared"]["frames"]]
     shares, sums = {}, [0, 0]
@@ -212,6 +228,33 @@ def test_flame_graph(sonde, recorded, tmp_path):
     assert done.returncode == 1 and "diff: " in done.stderr and "No such file" in done.stderr
 
 
+class Still:
+    """The page of an agent whose clock stands: windows, which are told by how long ago they were, stay where they are however long it takes to ask."""
+
+    def __init__(self, agent):
+        now_ms = json.loads(agent.text("/api/v1/status"))["now_ms"]
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                status, headers, body = agent.get(self.path, timeout_s=60)
+                if self.path == "/api/v1/status":
+                    body = json.dumps(json.loads(body) | {"now_ms": now_ms}).encode()
+                self.send_response(status)
+                self.send_header("Content-Type", headers["Content-Type"])
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+        self.now_ms, self.server = now_ms, http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.address = f"127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def window(self, begin_ms, end_ms):
+        return f"{self.now_ms - begin_ms}ms..{self.now_ms - end_ms}ms"
+
+
 def hotspots_change(started, pid, changed_ms):
     """What ran before a moment is in no window after it, what ran after it in none before; and every window has its sum, whatever is asked for."""
     def ask(query):
@@ -223,10 +266,13 @@ def hotspots_change(started, pid, changed_ms):
         if "total" not in query:
             assert [sum_ + window["others_ns"] for sum_, window in zip(sums, windows)] == [window["weight_ns"] for window in windows], query
         assert all(sum(row["weights_ns"]) == row["weight_ns"] for row in rows) and len(rows) <= told["functions"]
-    settled = [window for window in windows if window["to_ms"] < told["now_ms"] - 3000]  # the newest samples may still come
-    for window in settled[-1:]:
+
+    def is_weight_of_profile():  # in the end: the newest samples may still come
+        window = next(w for w in ask(f"max=2&pid={pid}")["windows"] if w["from_ms"] == of_pid["from_ms"])
         profile = json.loads(started.text(f"/api/v1/profile?from={window['from_ms']}&to={window['to_ms']}&pid={pid}"))
-        assert profile["sonde"]["weight_ns"] == window["weight_ns"]
+        return profile["sonde"]["weight_ns"] == window["weight_ns"] > 0
+    of_pid = max(windows, key=lambda window: window["weight_ns"])
+    wait_for(is_weight_of_profile, 60, f"the profile to weigh what its window does: {of_pid}")
     told = ask("max=1000")
     weights = {row["name"]: row["weights_ns"] for row in told["rows"] if row["name"] in ("never_returns", "deep_leaf")}
     for i, window in enumerate(told["windows"]):
@@ -241,34 +287,50 @@ def test_windows_of_a_running_agent(sonde, agent, run, tmp_path):
 
     def samples(pid):
         return sum(int(line.rpartition(" ")[2]) for line in started.text(f"/api/v1/profile?format=folded&pid={pid}").splitlines())
+    def now_ms():
+        return json.loads(started.text("/api/v1/status"))["now_ms"]
     moments = []
     for subject, *arguments in (("noreturn", 200), ("deep", 10, 200)):
-        started_at = time.monotonic()
+        began_ms = now_ms()
         one = run(subject_path(subject), *arguments, name=subject)
         wait_for(lambda: samples(one.pid) >= 100, 120, "a hundred samples")
-        moments.append((started_at, time.monotonic()))
         one.stop()
-    first, second = (f"{time.monotonic() - begin:.3f}s..{time.monotonic() - end:.3f}s" for begin, end in moments)
-    address = f"127.0.0.1:{started.port}"
+        moments.append((began_ms, now_ms()))
+    page_of = Still(started)
+    first, second = (page_of.window(*moment) for moment in moments)
+    address = page_of.address
     said = diff(sonde, "--window", first, "--window", second, "--agent", address, "-t", "-n", 100000)
     assert said.returncode == 0, said.stderr
     names = list(rows_of(said.stdout))
     assert names.index("deep_leaf") < names.index("never_returns"), said.stdout
     assert not {"deep_leaf", "never_returns"} & set(rows_of(diff(sonde, "--window", first, "--window", first, "--agent", address, "-t").stdout))
-    page = tmp_path / "windows.html"
-    assert diff(sonde, "--window", first, "--window", second, "--agent", address, "-p", one.pid, "-o", page).returncode == 0
+    page, both = tmp_path / "windows.html", page_of.window(moments[0][0], moments[1][1])
+    assert diff(sonde, "--window", both, "--window", second, "--agent", address, "-p", one.pid, "-o", page).returncode == 0
     assert "deep_leaf" in page.read_text() and "never_returns" not in page.read_text()
 
-    hotspots_change(started, one.pid, moments[1][0] * 1000)
-    now_ms = json.loads(started.text("/api/v1/status"))["now_ms"]
-    heatmap = json.loads(started.text("/api/v1/heatmap?seconds=120"))
-    assert heatmap["slot_ms"] == 20 and 0 <= heatmap["now_ms"] - now_ms < 600000 and all(second["kept"] for second in heatmap["seconds"])
-    weights = [weight for second in heatmap["seconds"] for weight in second["weights_ns"]]
-    old = max(9, len(weights) - 150)  # the newest samples may still come
-    for begin, end in ((2, 3 + old // 100), (old // 4, old // 2), (7, 8), (0, old)):
-        region = f"from={heatmap['start_ms'] + 20 * begin}&to={heatmap['start_ms'] + 20 * end}"
-        assert json.loads(started.text(f"/api/v1/profile?{region}"))["sonde"]["weight_ns"] == sum(weights[begin:end]), (begin, end)
-    assert sum(weights) > 200 * 1e9 / 99
+    hotspots_change(started, one.pid, moments[1][0])
+    before_ms, heatmap = now_ms(), heatmap_of(started)
+    assert heatmap["slot_ms"] == 20 and 0 <= heatmap["now_ms"] - before_ms < 600000 and all(second["kept"] for second in heatmap["seconds"])
+    settled = (moments[1][1] - heatmap["start_ms"]) // 20
+    for begin, end in ((2, 3 + settled // 100), (settled // 4, settled // 2), (7, 8), (0, settled)):
+        wait_for(lambda begin=begin, end=end: is_region(started, heatmap["start_ms"] + 20 * begin, end - begin), 60, f"the slots {begin} to {end}")
+    assert sum(slots_of(heatmap)) > 200 * 1e9 / 99
+
+
+def heatmap_of(started):
+    return json.loads(started.text("/api/v1/heatmap?seconds=120"))
+
+
+def slots_of(heatmap):
+    return [weight for second in heatmap["seconds"] for weight in second["weights_ns"]]
+
+
+def is_region(started, from_ms, slots):
+    """Whether so many slots of the heatmap are what the profile of them is; in the end they are, when the newest samples have come."""
+    profile = json.loads(started.text(f"/api/v1/profile?from={from_ms}&to={from_ms + 20 * slots}"))
+    heatmap = heatmap_of(started)
+    begin = (from_ms - heatmap["start_ms"]) // 20
+    return begin >= 0 and profile["sonde"]["weight_ns"] == sum(slots_of(heatmap)[begin:begin + slots])
 
 
 @pytest.mark.parametrize("windows", [["60s..30s"], ["60s..30s"] * 3, ["60s..30s", "30s..30s"], ["60s..30s", "10s..20s"], ["60s", "30s..0s"], ["60s..30s", "..5s"],
@@ -298,5 +360,11 @@ def test_refusals(sonde, tmp_path, recorded):
     done = diff(sonde, whole, whole, "--value", "alloc_space")
     assert done.returncode == 1 and "it has values of the types samples, cpu" in done.stderr
     assert diff(sonde, whole).returncode == 2 and diff(sonde, whole, whole, whole).returncode == 2
+    empty = write_pprof(tmp_path / "empty.pb.gz", [("samples", "count"), ("cpu", "nanoseconds")], [])
+    for name, paths in (("before", (empty, whole)), ("after", (whole, empty)), ("before", (empty, empty))):
+        for form in ([], ["--folded"], ["-o", tmp_path / "none.html"]):
+            done = diff(sonde, *paths, *form)
+            assert done.returncode == 1 and f"{name} has no samples: nothing can be compared" in done.stderr and not done.stdout, (paths, done)
+    assert not (tmp_path / "none.html").exists()
     with open("/dev/full", "w") as full:
         assert subprocess.run([sonde, "diff", whole, whole], stdout=full, stderr=subprocess.PIPE, timeout=60).returncode == 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from conftest import need_command, skip
 
-WAITS = "waits of threads"  # of `sonde record --off-cpu`
+WAITS = {"waits of threads", "stacks of earlier waits"}  # of `sonde record --off-cpu`
 
 
 def doctor(sonde, *arguments, before=()):
@@ -21,16 +21,17 @@ def doctor(sonde, *arguments, before=()):
 def probes_of(sonde):
     """(what the agent opens as well, what only recordings do)."""
     probes = json.loads(doctor(sonde, "--json"))["probes"]
-    return [p for p in probes if p["probe"] != WAITS], [p for p in probes if p["probe"] == WAITS]
+    return [p for p in probes if p["probe"] not in WAITS], [p for p in probes if p["probe"] in WAITS]
 
 
-def test_it_says_what_the_agent_says(sonde, agent):
+def test_it_says_what_the_agent_says(sonde, agent, reads_sleepers):
     alone, waits = probes_of(sonde)
+    earlier = "iterator that may sleep" if reads_sleepers else "kernel stacks alone"
     started = agent("--set", "links.enabled=true")  # as doctor tries it; which has let go of everything, and of the lock of the node
     of_agent = json.loads(started.text("/api/v1/status"))["probes"]
     assert {"cpu samples", "requests", "lives of processes", "files of processes"} <= {p["probe"] for p in of_agent}
     assert alone == of_agent
-    assert [(p["attached"], p["rung"]) for p in waits] == [(True, "tracepoints of the scheduler")], waits
+    assert [(p["attached"], p["rung"]) for p in waits] == [(True, "tracepoints of the scheduler"), (True, earlier)], waits
     assert probes_of(sonde) == (of_agent, waits), "beside an agent"
     assert started.running.alive
     machine, words = doctor(sonde).split("\nProbes\n")
@@ -82,7 +83,7 @@ def test_it_says_what_a_file_says_of_that(sonde, root, tmp_path):
     sent = "otlp:\n  profiles_endpoint: http://collector:4318/p\n"
     assert says(sent) == ("http://collector:4318/p", True)
     assert says(sent, *setpriv, mode=0o600) == ("unknown (/etc/sonde/sonde.yaml is not readable by you)", True)
-    assert says(sent + "profile:\n  enabled: false\n") == ("nobody (profile.enabled is false)", True)
+    assert says(sent + "profile:\n  enabled: false\n") == ("nobody (profile.enabled and waits.enabled are false)", True)
     assert not says(sent + "profile:\n  rate: fast\n")[1]
     probes = {probe["probe"]: probe for probe in told("profile:\n  targets: user=0:9, user=nobody-has-this-name:9, pid=4194304:9\n")["probes"]}
     targets = probes["profile targets"]
@@ -95,7 +96,7 @@ def test_in_a_pid_namespace_it_refuses_what_the_agent_refuses(sonde, root):
     probes = json.loads(doctor(sonde, "--json", before=apart))["probes"]
     refused = [p for p in probes if not p["attached"]]
     assert [p["probe"] for p in refused] == ["processes"] and "PID namespace" in refused[0]["not_better"] and refused[0]["truth"], probes
-    assert not {"cpu samples", "requests", "lives of processes", WAITS} & {p["probe"] for p in probes}
+    assert not {"cpu samples", "requests", "lives of processes", *WAITS} & {p["probe"] for p in probes}
     assert refused[0]["not_better"] in doctor(sonde, before=apart)
     up = subprocess.run([*apart, str(sonde), "up", "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert up.returncode == 1 and refused[0]["not_better"] in up.stderr, up

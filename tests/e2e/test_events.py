@@ -34,8 +34,8 @@ def missed(said):
     return int(found[1]) if found else 0
 
 
-def assert_all(profile, told, done, each=1):
-    assert done - each * missed(profile.said) <= told <= done, f"{told} of {done}: {profile.said}{profile.top()}"
+def assert_all(profile, told, done, each=1, at_most=None):
+    assert done - each * missed(profile.said) <= told <= (at_most or done), f"{told} of {done}: {profile.said}{profile.top()}"
 
 
 @pytest.mark.parametrize("name", ["page-faults", "minor-faults"])
@@ -52,16 +52,17 @@ def test_one_fault_in_ten_stands_for_ten(events, tmp_path):
     own = of_function(profile, "touch_pages")
     assert profile.period_ns == 10 and all(s.ns == 10 * s.count for s in profile.samples)
     assert re.search(rf"{profile.count} samples for {profile.ns} events of", profile.said), profile.said
-    # Counted by CPU, whoever faults: a sample more or less for each time that another one came between, by chance.
-    assert 0.5 * said["faults"] <= own.ns <= 1.5 * said["faults"], own.top()
+    # Counted by CPU, whoever faults: a sample more or less for each time that another one came between, by chance. Of 300 that is one for
+    # each switch to another at most, of which there are a few; 16 would be the deviation if each fault were another's turn (p < 1e-19 beyond 150).
+    assert 0.5 * said["faults"] - 10 * missed(profile.said) <= own.ns <= 1.5 * said["faults"], own.top()
 
 
 def test_each_switch_is_told_with_its_stack(events):
     profile, said = events("context-switches")
     own = of_function(profile, "take_naps")
-    assert_all(profile, own.ns, said["switches"])
+    assert_all(profile, own.ns, said["switches"], at_most=said["all_switches"])
     asleep = own.where(lambda s: any("nanosleep" in f for f in s.frames))
-    assert asleep.ns >= 100 - missed(profile.said) and all(s.frames[-1] in ("schedule", "__schedule") for s in own.samples), own.top()
+    assert said["naps"] > 50 and asleep.ns >= said["naps"] - missed(profile.said) and all(s.frames[-1] in ("schedule", "__schedule") for s in own.samples), own.top()
 
 
 def test_bytes_of_mmap(events, tmp_path):
@@ -104,10 +105,12 @@ def attached(sonde, pid, name):
 
 def test_a_probe_of_one_process_and_nobody_listens_afterwards(record, run, sonde, subject, tmp_path):
     ours, other = subject("prober"), subject("prober")
-    profile = record("--event", "usdt:subject:compiled", "-p", ours.pid, "-d", 1)
-    assert profile.samples and {s.labels["pid"] for s in profile.samples} == {ours.pid}, profile.top()
-    by_path = record("--event", f"usdt:{subject_path('prober')}:subject:compiled", "-p", other.pid, "-d", 1)
-    assert by_path.samples and {s.labels["pid"] for s in by_path.samples} == {other.pid}, by_path.top()
+    for event, pid in (("usdt:subject:compiled", ours.pid), (f"usdt:{subject_path('prober')}:subject:compiled", other.pid)):
+        for seconds in (1, 4, 16, 60):  # in which a busy machine may not let it fire
+            profile = record("--event", event, "-p", pid, "-d", seconds)
+            if profile.samples:
+                break
+        assert profile.samples and {s.labels["pid"] for s in profile.samples} == {pid}, profile.top() + profile.said
     assert attached(sonde, ours.pid, "compiled") == [False]
     # Killed, it cannot clean up: the kernel does.
     recorder = run(sonde, "record", "--event", "usdt:subject:late", "-p", ours.pid, "-o", tmp_path / "late.folded")

@@ -1,4 +1,4 @@
-"""Samples carry the labels of the goroutine that they were taken in, of programs that nobody changed, as Go's own profiler has them: whole and
+"""Samples carry the labels of the goroutine that they were taken in, of programs that nobody changed, as Go's own profiler has them: at work and in system calls, whole and
 stripped, linked by Go and by the system, of Go with either form of labels; and of a program that looks like Go's and lies."""
 import os
 import re
@@ -17,6 +17,7 @@ from test_otlp_profiles import profcheck  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("root")
 
+WAIT = {"route": "/wait", "tenant": "three"}
 A, B, INNER = {"route": "/a", "tenant": "one"}, {"route": "/b", "tenant": "two"}, {"route": "/inner", "tenant": "one"}
 LONG = {"short": "y", "long": "ä" * 64 + "…", "k" * 56 + "…": "x"}
 FIRST = {f"key{i:02}": str(i) for i in range(8)}
@@ -58,6 +59,17 @@ def check_sets(seen, many):
     assert late <= 0.3 * sum(seen.values()), seen
 
 
+def check_waits(samples):
+    """In a system call the goroutine keeps its thread, and the wait has its labels."""
+    seen = Counter()
+    for sample in samples:
+        if re.match(r"\[sleep: ", sample.frames[-1]) and "main.wait" in sample.frames:
+            seen["main.wait.func1" in sample.frames, tuple(sorted(own_labels(sample.labels).items()))] += sample.count
+    labels = tuple(sorted(WAIT.items()))
+    assert set(seen) <= {(True, labels), (True, ()), (False, ())}, seen
+    assert seen[True, labels] > 3 and seen[False, ()] > 3 and seen[True, ()] <= 0.3 * seen[True, labels], seen
+
+
 def share_of_a(seen):
     a, b, inner = (seen[place, tuple(sorted(labels.items()))] for place, labels in (("turn", A), ("turn", B), ("nested", INNER)))
     return a / (a + b + inner)
@@ -92,7 +104,7 @@ def check_offsets(program):
     checker = BUILD / "tests/unit/resolve/test-resolve-go_labels"
     if not checker.exists():
         skip(f"{checker} has not been built")
-    fields = {"runtime.g.m": "runtime.g", "runtime.g.labels": "runtime.g", "runtime.m.curg": "runtime.m"}
+    fields = {"runtime.g.m": "runtime.g", "runtime.g.labels": "runtime.g", "runtime.m.curg": "runtime.m", "runtime.g.sched": "runtime.g", "runtime.gobuf.bp": "runtime.gobuf"}
     asked = [text for name, of in fields.items() for text in ("-ex", f"print (long) &(('{of}' *) 0)->{name.rpartition('.')[2]}")]
     said = subprocess.run([need_command("gdb"), "-nx", "-batch", "-ex", "set language c", *asked, program], capture_output=True, text=True, timeout=120).stdout
     told = subprocess.run([checker, program], capture_output=True, text=True, timeout=60, check=True).stdout
@@ -114,8 +126,9 @@ def test_as_gos_own_profiler_has_them(record_busy, run, tmp_path):
 
 def test_stripped(record_busy, run, tmp_path):
     program = subject_path("labelled")
-    samples, _ = record_busy(Subject(run(strip(program, tmp_path / "labelled"))))
+    samples, _ = record_busy(Subject(run(strip(program, tmp_path / "labelled"))), 1.5, "--wall")
     check_sets(by_place(samples), many_of(program))
+    check_waits(samples)
 
 
 def test_with_c_and_position_independent(record_busy, run, tmp_path):
@@ -129,9 +142,10 @@ def test_maps_of_labels(record_busy, run, tmp_path):
     """Up to Go 1.23; of one that is larger than a bucket nothing is read, and that is counted."""
     program = go_build(tmp_path, "go1.23.4", CGO_ENABLED="0")
     check_offsets(program)
-    samples, said = record_busy(Subject(run(program)))
+    samples, said = record_busy(Subject(run(program)), 1.5, "--wall")
     seen = by_place(samples)
     check_sets(seen, {})
+    check_waits(samples)
     assert int(re.search(r"(\d+) unlabelled", said)[1]) >= seen["many", ()] * 0.5, said
 
 

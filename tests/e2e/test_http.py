@@ -139,7 +139,8 @@ def test_two_regions_compared(server):
     status, headers, body = server.ask(f"/api/v1/compare?{both}")
     told = json.loads(body)
     assert status == 200 and headers["content-type"] == "application/json"
-    assert told["sonde"]["compared"] == {"before": {"samples": 30, "duration_ns": 5 * 10**9}, "after": {"samples": 65, "duration_ns": 5 * 10**9}}
+    assert told["sonde"]["compared"] == {"before": {"samples": 30, "duration_ns": 5 * 10**9, "not_observed_ns": 0},
+                                         "after": {"samples": 65, "duration_ns": 5 * 10**9, "not_observed_ns": 0}}
     names = [frame["name"] for frame in told["shared"]["frames"]]
     shares = {names[stack[-1]]: (before, after) for process in told["profiles"]
               for stack, before, after in zip(process["samples"], process["sonde"]["before"], process["weights"])}
@@ -161,6 +162,12 @@ def test_regions_that_are_none(server, query, why):
         status, _, body = server.ask(target)
         assert status == 400 and any(word in body.decode() for word in (why, "unknown parameter", "is needed here")), (target, body)
     assert why == "still to come" or all(server.ask(f"/api/v1/{what}?{query}")[0] == 400 for what in ("heatmap", "hotspots"))
+
+
+@pytest.mark.parametrize("form", ["json", "html", "text", "folded"])
+def test_nothing_is_no_side_of_a_comparison(server, form):
+    status, _, body = server.ask(f"/api/v1/compare?baseline_from=104000&baseline_to=109000&from=112000&to=117000&pid=303&format={form}")
+    assert status == 409 and b"before has no samples: nothing can be compared" in body
 
 
 def test_regions_that_are_no_longer_kept(server):

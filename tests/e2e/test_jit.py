@@ -45,9 +45,9 @@ def test_what_the_page_is_told(subject, agent, tmp_path):
     library = tmp_path / "libcoreclr.so"  # by which .NET is known
     shutil.copy(subject_path("libplugin.so"), library)
     started = agent("--rate", HZ)
-    program = subject("jitted", 60, "none")
+    program = subject("jitted", 600, "none")
     code = int(program.facts()["code"], 16)
-    dotnet = subject("jitted", 60, "memfd", env=dict(os.environ, LD_PRELOAD=library))
+    dotnet = subject("jitted", 600, "memfd", env=dict(os.environ, LD_PRELOAD=library))
 
     def frames(of=program):
         return {f["name"]: f for f in json.loads(started.text(f"/api/v1/profile?format=json&pid={of.pid}"))["shared"]["frames"]}
@@ -55,10 +55,9 @@ def test_what_the_page_is_told(subject, agent, tmp_path):
     written = Path(f"/tmp/perf-{program.pid}.map")
     try:
         written.write_text(f"{code:x} 40 jit_outer\n{code + 1024:x} 40 JS:^spin /srv/app.js:3:1\n")
-        wait_for(lambda: "spin" in frames(), 90, "the name")
+        found = wait_for(lambda: {"spin", "jit_outer"} <= (told := frames()).keys() and told, 90, "the names")
     finally:
         written.unlink()
-    found = frames()
     assert found["spin"]["kind"] == "v8js" and found["spin"]["file"] == "/srv/app.js" and found["spin"]["mapping"] == "", found["spin"]
     assert found["jit_outer"]["kind"] == "native", found["jit_outer"]
     wait_for(lambda: "jit_outer" in frames(dotnet), 60, "the other program's names")
@@ -76,7 +75,7 @@ def test_node(run, record, tmp_path):
         console.log('ready');
         busyLoop(60);
         """))
-    running = run(node, "--perf-basic-prof", "--interpreted-frames-native-stack", script)
+    running = run(node, "--perf-basic-prof", "--interpreted-frames-native-stack", script, cwd=tmp_path)  # where V8 leaves a log
     wait_for(lambda: "ready" in running.out or not running.alive, 60, "node")
     written = Path(f"/tmp/perf-{running.pid}.map")
     if not running.alive or not written.exists():

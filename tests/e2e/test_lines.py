@@ -1,11 +1,14 @@
 """Source lines and inlined functions (`sonde record --lines`, `--inlines`) beside binutils' addr2line, place by place; and DWARF that
 lies, which may cost the lines of its own file and nothing else."""
+import array
+import fcntl
 import os
 import re
 import shutil
 import signal
 import struct
 import subprocess
+import termios
 import zlib
 from itertools import groupby
 from pathlib import Path
@@ -13,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import pprof
-from conftest import go_pprof, need_command, skip, wait_for
+from conftest import command_name, go_pprof, need_command, skip, wait_for
 
 PROGRAM = """
 #include <stdlib.h>
@@ -39,7 +42,7 @@ __attribute__((noinline)) void outer(unsigned n)
 static double now(void)
 {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); /* as many samples on a busy machine */
     return t.tv_sec + t.tv_nsec / 1e9;
 }
 int main(int argc, char **argv)
@@ -62,7 +65,7 @@ struct Counter {
     __attribute__((noinline)) void serve(long n) { Till<long> till; till.ring(n); }
 };
 }
-static double now() { timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec / 1e9; }
+static double now() { timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); return t.tv_sec + t.tv_nsec / 1e9; }
 int main(int argc, char **argv)
 {
     shop::Counter counter;
@@ -106,6 +109,17 @@ def dwz(program):
 def debuglink(program):
     subprocess.run(["objcopy", "--only-keep-debug", program, program.with_name("program.debug")], check=True)
     subprocess.run(["objcopy", "-g", "--add-gnu-debuglink=program.debug", program], check=True, cwd=program.parent)
+
+
+def has_bytes(pipe):
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)
+    return count[0] > 0
+
+
+def catches(pid, number):
+    caught = re.search(r"^SigCgt:\s*(\w+)", Path(f"/proc/{pid}/status").read_text(), re.M)
+    return int(caught[1], 16) >> (number - 1) & 1
 
 
 def places(samples, program):
@@ -338,26 +352,62 @@ def test_loops_in_dwarf(sonde, root, record, tmp_path):
     assert profile.share("main;outer") > 0.5, profile.top()
 
 
-def test_ctrl_c_keeps_the_profile(run, sonde, root, tmp_path):
-    """Also where it comes while lines are looked for: the profile is there, with what lines there are by then."""
-    program = build(tmp_path / "form", "program")
-    subject = run(program, 60)
-    recording = run(sonde, "record", "--inlines", "-F", 199, "-p", subject.pid, "-o", tmp_path / "a.pb.gz", "-d", 1)
+ENDLESS = """
+#include <dlfcn.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+void *dlopen(const char *path, int flags)
+{
+    char name[16] = "";
+    prctl(PR_GET_NAME, name);
+    while (!strcmp(name, "sonde-lines"))
+        pause();
+    return ((void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen"))(path, flags);
+}
+"""
+
+
+@pytest.fixture
+def looking(sonde, recorded, tmp_path):
+    """The command that looks at what was recorded and writes to a place."""
+    return lambda output: [sonde, "record", "--replay", tmp_path / "wire", "--inlines", "-o", output]
+
+
+def test_ctrl_c_keeps_the_profile(run, looking, tmp_path):
+    """Also where it comes while lines are looked for: that has no end here, because libdw never comes."""
+    (tmp_path / "endless.c").write_text(ENDLESS)
+    subprocess.run([need_command("gcc"), "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", "endless.so", "endless.c"], check=True, cwd=tmp_path)
+    recording = run(*looking(tmp_path / "a.pb.gz"), env=dict(os.environ, LD_PRELOAD=str(tmp_path / "endless.so")))
+    children = Path(f"/proc/{recording.pid}/task/{recording.pid}/children")
 
     def looks():
-        for child in Path(f"/proc/{recording.pid}/task/{recording.pid}/children").read_text().split():
-            try:
-                if Path(f"/proc/{child}/comm").read_text() == "sonde-lines\n":
-                    return True
-            except OSError:
-                pass
-        return not recording.alive
-    wait_for(looks)
-    if recording.alive:
-        recording.process.send_signal(signal.SIGINT)
+        assert recording.alive, recording.error
+        return any(command_name(child) == "sonde-lines" for child in children.read_text().split())
+    wait_for(looks, 60, "lines to be looked for")
+    recording.process.send_signal(signal.SIGINT)
     assert recording.wait() == 0, recording.error
     samples, _ = pprof.read(tmp_path / "a.pb.gz")
-    assert any("outer" in s.frames for s in samples), recording.error
+    assert any("outer" in s.frames for s in samples) and not any("inner" in s.frames for s in samples), recording.error
+
+
+def test_ctrl_c_that_is_late_keeps_it_too(run, looking, tmp_path):
+    """The looking has ended by itself, and nobody reads what is being written. The next one ends that, too."""
+    fifo = tmp_path / "late.html"
+    os.mkfifo(fifo)
+    for signals in (1, 2):
+        with open(os.open(fifo, os.O_RDONLY | os.O_NONBLOCK), "rb") as reader:
+            fcntl.fcntl(reader, fcntl.F_SETPIPE_SZ, 4096)
+            recording = run(*looking(fifo))
+            wait_for(lambda: has_bytes(reader) or not recording.alive, 60, "the profile to be written")
+            recording.process.send_signal(signal.SIGINT)
+            if signals == 2:
+                wait_for(lambda: not catches(recording.pid, signal.SIGINT), 60, "the first one to be taken")
+                recording.process.send_signal(signal.SIGINT)
+                assert recording.wait() == -signal.SIGINT, recording.error
+            else:
+                os.set_blocking(reader.fileno(), True)
+                assert b"innermost" in reader.read() and recording.wait() == 0, recording.error
 
 
 def test_split_dwarf_in_a_package(sonde, root, record, tmp_path):

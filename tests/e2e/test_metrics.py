@@ -18,7 +18,7 @@ def test_every_name_in_the_program_is_told():
     """Also of those that this machine does not happen to export."""
     written = set()
     for path in (TOP / "src").rglob("*.c"):
-        written |= set(re.findall(r'"((?:sonde|http_server)_[a-z_]+)"', path.read_text()))
+        written |= set(re.findall(r'"((?:sonde|http_server)_[a-z0-9_]+)"', path.read_text()))
     assert {without_suffix(name, type_) for name, (type_, _) in TOLD.items()} == written
     assert len(TOLD) == len(re.findall(r"^\| `(?:sonde|http_server)_", PAGE, re.M)), "a row that is none of the known types, or a name twice"
 
@@ -26,12 +26,16 @@ def test_every_name_in_the_program_is_told():
 def test_every_reason_is_told():
     reasons = dict(re.findall(r'X\(\w+, "(\w+)", "([^"]+)"\)', (TOP / "src/model/loss.h").read_text()))
     assert reasons and dict(re.findall(r"^\| `(\w+)` \| ([^|`]+) \|$", PAGE, re.M)) == reasons
+    agent_alone = {"shed", "request_unmatched", "request_not_detailed"}
+    manual = (TOP / "docs/man/sonde-record.1").read_text().replace("\\-", "-").partition(".SH WHAT IS MISSING")[2].partition(".SH ")[0]
+    assert dict(re.findall(r"^\.TP\n\.B (\w+)\n(.+)$", manual, re.M)) == {name: told for name, told in reasons.items() if name not in agent_alone}
 
 
 def test_an_agent_exports_what_is_told(agent, run):
     server, started = start_prefork(run), agent("--waits", "--set", "budget.cpu=100%", "--set", "links.enabled=true", "--set", "profile.targets=user=0:20", "--set", "otlp.profiles_endpoint=http://127.0.0.1:9/")
     get(server.port, "/sleep?0.1")
     wait_for(lambda: started.metric("sonde_requests_detailed_total") and started.metric("http_server_request_duration_seconds_count"), what="the request")
+    wait_for(lambda: "sonde_waiting_seconds_total{" in started.text("/metrics"), what="a wait")
     status, _, body = started.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert status == 200
     types, labels = {}, {}

@@ -32,9 +32,21 @@ def attached(sonde, *arguments):
     return {p["probe"] for p in json.loads(done.stdout)["probes"] if p["attached"]}
 
 
+def nobody_listens(sonde, pid):
+    """Any more; someone else on the node may watch the probes of all processes for a while."""
+    wait_for(lambda: attached(sonde, "-p", pid) == set(), 60, "nobody to be attached")
+
+
 def lines(running):
     """Whole lines: (pid, process, arguments)."""
     return [re.fullmatch(r"\d\d:\d\d:\d\d\.\d{6} +(\d+) (\S+) (.*)", line).groups() for line in running.out.split("\n")[:-1]]
+
+
+def assert_whole(watching, numbers):
+    """What is missing of numbered firings is what it says it lost, of a busy machine: nothing, as a rule, for these fire slowly."""
+    lost = re.search(r"lost (\d+) firings", watching.error)
+    missing = set(range(numbers[0], numbers[-1] + 1)) - set(numbers)
+    assert numbers == sorted(set(numbers)) and len(missing) <= (int(lost[1]) if lost else 0), (sorted(missing)[:20], watching.error)
 
 
 def test_every_argument(watch, sonde, prober):
@@ -44,7 +56,7 @@ def test_every_argument(watch, sonde, prober):
     assert watching.stop(signal.SIGINT) == 0
     assert set(lines(watching)) == {(str(prober.pid), "prober", EVERY)}
     assert "lost" not in watching.error, watching.error
-    assert attached(sonde, "-p", prober.pid) == set()
+    nobody_listens(sonde, prober.pid)
 
 
 def test_none_is_missing_between(watch, prober):
@@ -53,8 +65,7 @@ def test_none_is_missing_between(watch, prober):
     wait_for(lambda: len(lines(watching)) >= 50, 30, "fifty firings")
     assert watching.stop() == 0
     told = [re.fullmatch(r'text="late text" x=-1234\.5678\d* n=(\d+)', arguments) for _, _, arguments in lines(watching)]
-    numbers = [int(match[1]) for match in told]
-    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    assert_whole(watching, [int(match[1]) for match in told])
 
 
 def test_static_probe_in_all_processes(watch, subject, prober):
@@ -84,9 +95,15 @@ def test_counts_by_value(watch, prober):
 
 PROGRAM = r"""
 #include <sonde/probe.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
+static volatile sig_atomic_t pause_us = PAUSE_US;
+static void slow_down(int number)
+{
+    pause_us = 10000 + 0 * number;
+}
 int main(void)
 {
     struct sonde_provider *provider;
@@ -97,9 +114,10 @@ int main(void)
     if (sonde_provider_new("own", &provider) < 0 || sonde_probe_add(provider, "some", DECLARATION, &probe) < 0 ||
         sonde_provider_load(provider) < 0)
         return 1;
+    signal(SIGUSR1, slow_down);
     printf("pid %d\nready\n", getpid());
     fflush(stdout);
-    for (long n = 0;; n++, usleep(200))
+    for (long n = 0;; n++, usleep(pause_us))
         sonde_probe_fire(probe, VALUES);
 }
 """
@@ -156,11 +174,12 @@ int main(int argc, char **argv)
 
 @pytest.fixture
 def program(run, tmp_path, root):
-    """program(declaration, values) is a running program that fires own:some with them some thousand times a second."""
-    def start(declaration, values):
+    """program(declaration, values) is a running program that fires own:some with them: a hundred times a second, of which the ring has room
+    for some ten seconds; faster until it gets SIGUSR1."""
+    def start(declaration, values, pause_us=10000):
         (tmp_path / "own.c").write_text(PROGRAM.replace("DECLARATION", json.dumps(declaration)).replace("VALUES", values))
-        subprocess.run([need_command("gcc"), "-D_GNU_SOURCE", "-o", tmp_path / "own", tmp_path / "own.c", f"-I{TOP}/include", *(TOP / "lib/probe").glob("*.c"),
-                        "-pthread"], check=True)
+        subprocess.run([need_command("gcc"), "-D_GNU_SOURCE", f"-DPAUSE_US={pause_us}", "-o", tmp_path / "own", tmp_path / "own.c", f"-I{TOP}/include",
+                        *(TOP / "lib/probe").glob("*.c"), "-pthread"], check=True)
         return Subject(run(tmp_path / "own"))
     return start
 
@@ -176,7 +195,7 @@ def test_long_and_broken_texts(watch, program):
 
 def test_losses_are_counted(watch, program):
     """While the watcher stands still the ring fills up; told and lost are all that fired."""
-    own = program("u64 n", "n")
+    own = program("u64 n", "n", pause_us=200)
     watching, other = watch("own:some", "-p", own.pid), watch("own:some", "-p", own.pid)
 
     def last(running):
@@ -185,6 +204,7 @@ def test_losses_are_counted(watch, program):
     watching.process.send_signal(signal.SIGSTOP)
     stopped = last(watching)
     wait_for(lambda: last(other) > stopped + 3000, 120, "more firings than the ring holds")
+    own.running.process.send_signal(signal.SIGUSR1)  # nothing is lost after the last that is told
     watching.process.send_signal(signal.SIGCONT)
     wait_for(lambda: last(watching) > stopped + 3000, 120, "the watcher to go on")
     assert watching.stop() == 0
@@ -202,7 +222,7 @@ def test_ends_with_its_process(watch, prober):
 def test_killed_while_attached(watch, sonde, prober):
     watching = watch("subject:all", "-p", prober.pid)
     watching.kill()
-    wait_for(lambda: attached(sonde, "-p", prober.pid) == set(), 30, "nobody to be attached")
+    nobody_listens(sonde, prober.pid)
     assert prober.running.alive
 
 
@@ -224,9 +244,8 @@ def test_program_that_begins_later(waiting, sonde, program):
     wait_for(lambda: len(lines(watching)) > 50, 30, "fifty firings")
     assert f"attached also in process {own.pid} (own)" in watching.error
     assert watching.stop() == 0
-    numbers = [int(arguments.partition("=")[2]) for _, _, arguments in lines(watching)]
-    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-    assert attached(sonde, "-p", own.pid) == set()
+    assert_whole(watching, [int(arguments.partition("=")[2]) for _, _, arguments in lines(watching)])
+    nobody_listens(sonde, own.pid)
 
 
 def test_two_objects_of_the_same_content(watch, prober, subject):
@@ -258,14 +277,17 @@ def test_more_objects_than_find_room(waiting, sonde, run, tmp_path, root):
     subprocess.run([need_command("gcc"), "-D_GNU_SOURCE", "-o", tmp_path / "own", tmp_path / "own.c", f"-I{TOP}/include", *(TOP / "lib/probe").glob("*.c"),
                     "-pthread"], check=True)
     watching = waiting("own:some")
-    for n in range(300):
-        with subprocess.Popen([tmp_path / "own", str(n)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as own:
-            try:
-                wait_for(lambda n=n: f" n={n}\n" in watching.out, 60, f"number {n} to be heard")
-            finally:
+    for first in range(0, 304, 16):  # there is room for 16 times 16
+        numbers = range(first, first + 16)
+        started = [subprocess.Popen([tmp_path / "own", str(n)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) for n in numbers]
+        try:
+            wait_for(lambda numbers=numbers: all(f" n={n}\n" in watching.out for n in numbers), 60, f"the numbers from {first} to be heard")
+        finally:
+            for own in started:
                 own.kill()
+                own.wait()
     assert watching.stop() == 0
-    assert {arguments for _, _, arguments in lines(watching)} == {f"n={n}" for n in range(300)}
+    assert {arguments for _, _, arguments in lines(watching)} == {f"n={n}" for n in range(304)}
     assert "could not be attached" not in watching.error, watching.error
 
 

@@ -62,6 +62,36 @@ def test_packets_add_up_to_what_the_agent_took(exporting, receiver, profcheck, t
     assert all(value == pytest.approx(1e9 / 97, rel=0.1) for profile in own for s in profile["samples"] for value in s["values"])
 
 
+def test_what_a_packet_tells_of_equal_samples(exporting, receiver, profcheck, tmp_path):
+    """Without times they are one value; the smallest that there is goes out as zstd."""
+    to, zstd = receiver(), need_command("zstd")
+    started = exporting(to.url, *sets(timestamp_resolution="none", system_names="false", compression="zstd"))
+    wait_for(lambda: len(to.posts) >= 2, 60, "two packets")
+    assert started.stop() == 0
+    says = told(started)
+    assert {post["headers"]["Content-Encoding"] for post in to.posts} == {"zstd"} and sum(len(post["body"]) for post in to.posts) == says["bytes"]
+    bodies = [subprocess.run([zstd, "-dc"], input=post["body"], stdout=subprocess.PIPE, check=True).stdout for post in to.posts]
+    packets = profcheck(*write(tmp_path, bodies))
+    samples = [s for profiles in packets for profile in profiles for s in profile["samples"]]
+    assert says["dropped"] == 0 and says["sent"] == says["taken"] > len(samples), "the threads of the subject are in their loops all the time"
+    assert all(not s["times"] and len(s["values"]) == 1 for s in samples)
+    assert sum(s["values"][0] for s in samples) == pytest.approx(says["sent"] * 1e9 / 97, rel=0.1)
+
+
+@pytest.mark.plain_build  # what it rounds test_otlp_profiles.c knows
+def test_how_exactly_a_packet_tells_times_is_chosen(exporting, receiver, profcheck, tmp_path):
+    to = receiver()
+    started = exporting(to.url, *sets(timestamp_resolution="17ms"))
+    wait_for(lambda: len(to.posts) >= 2, 60, "two packets")
+    assert started.stop() == 0
+    packets = profcheck(*write(tmp_path, to.bodies()))
+    assert total(packets) == told(started)["sent"] > 0
+    for profiles in packets:
+        times = {time for profile in profiles for s in profile["samples"] for time in s["times"]}
+        between = {time for time in times if time % 2 ** 24}
+        assert len(between) <= 1 and (times > between or profiles is packets[-1]), "what would be before the packet is at its beginning"
+
+
 @pytest.mark.plain_build  # ten times slower it has the waits of a whole busy node to send
 def test_waits_are_profiles_of_their_own(exporting, receiver, profcheck, tmp_path):
     """The main thread waits for the others all the time: what is told of it in all packets is not more than passed."""

@@ -373,6 +373,7 @@ def assert_unread(record, running):
     evaluated = profile.where(lambda s: "_PyEval_EvalFrameDefault" in s.frames)
     assert evaluated.count > 10 and not any(map(interpreted, profile.samples)), profile.top()
     assert counted(profile) >= evaluated.count
+    assert "frames of a Python cannot be read" in profile.said
 
 
 def test_a_python_that_cannot_be_read_is_counted(record, run):
@@ -430,3 +431,30 @@ def test_inside_another_program(watch, run, interpreter, tmp_path, way):
     for sample in profile.samples:
         assert [f.function for f in interpreted(sample)] == ["<module>", "inside"], sample.frames
         assert "host_inner" in sample.frames[:sample.frames.index("<module>")], sample.frames
+
+
+@pytest.mark.plain_build
+@pytest.mark.parametrize("minor", [12, 13])
+def test_beside_trampolines_for_perf(record, run, minor):
+    """-X perf puts code that it makes between a function and its evaluator, which keeps no frame pointer: stacks go through it, and each function is told
+    once. (Those that are finished in user space, at first, end there.)"""
+    program = """if True:
+        def inner(n):
+            return sum(i * i % 7 for i in range(n)) if n == 0 else [i * i % 7 for i in range(n)]
+        def middle():
+            return inner(3000)
+        def outer():
+            while True:
+                middle()
+        print("ready", flush=True)
+        outer()"""
+    running = run(of_version(minor) or skip(f"needs CPython 3.{minor}"), "-X", "perf", "-c", program)
+    wait_for(lambda: "ready" in running.out or not running.alive, 60, "the program")
+    try:
+        profile = record("-F", HZ, "-p", running.pid, "-d", 3)
+    finally:
+        running.kill()
+        Path(f"/tmp/perf-{running.pid}.map").unlink(missing_ok=True)
+    whole = profile.where(lambda s: [f for f in s.frames if f in ("<module>", "outer", "middle", "inner")][:3] == ["<module>", "outer", "middle"]
+                          and {"_start", "Py_BytesMain"} & set(s.frames) and not any(f.startswith(("py::", "[truncated")) for f in s.frames))
+    assert profile.count > 50 and whole.count >= 0.8 * profile.count, profile.top()

@@ -5,8 +5,10 @@ import math
 import os
 import shutil
 import subprocess
+import sys
 
 import pprof
+import pytest
 from conftest import subject_path, wait_for
 
 HZ = {"often": 500, "seldom": 100, "never": 0, "later": 500}
@@ -71,8 +73,49 @@ def test_rates(agent, tmp_path):
     assert status["targets"][0]["samples"] == taken("often") and status["sample_hz"] == OTHERS_HZ
 
 
-def test_waits(agent, run, tmp_path):
-    """Of who is never to be sampled no waits are told either: neither of those that waited when it began, nor of new ones."""
+@pytest.mark.plain_build
+def test_targets_alone(agent, sonde, tmp_path):
+    """At a rate of 0 of all others these are sampled, and waits are told of them; nobody else's are."""
+    started = agent("--waits", "--set", "profile.rate=0", "--set", "profile.targets=command=often:100", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB")
+    ended = run_together(tmp_path, "often", "other", seconds=2)
+    shutil.copy(subject_path("threads"), tmp_path / "often")  # which waits
+    waiting = subprocess.Popen([tmp_path / "often", "3"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+    def commands(time_of):
+        told = json.loads(started.text(f"/api/v1/profile?seconds=110&time={time_of}"))
+        return {process["sonde"]["resource"]["process.command"] for process in told["profiles"]}
+    wait_for(lambda: commands("cpu") and commands("off_cpu"), 90, "who is asked for")
+    waiting.wait()
+    assert commands("cpu") == commands("off_cpu") == commands("wall") == {"often"}
+    assert started.metric("sonde_self_target_samples_total", target="others") == 0 < started.metric("sonde_self_target_ticks_total", target="others")
+    assert json.loads(started.text(f"/api/v1/profile?seconds=110&pid={ended['other'][0]}"))["profiles"] == []
+    assert json.loads(started.text("/api/v1/status"))["sample_hz"] == 0
+
+
+def test_nobody(agent, sonde):
+    started = agent("--set", "profile.rate=0")
+    assert "no CPU profile is made" in started.running.error
+    said = json.loads(started.text("/api/v1/profile?seconds=1"))["sonde"]
+    assert said["samples"] == said["duration_ns"] == 0 and said["not_observed_ns"] > 0
+    done = subprocess.run([sonde, "up", "--set", "profile.rate=0", "--set", "profile.targets=command=often:0"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "nobody would be sampled" in done.stderr, done
+
+
+# Takes the name, naps 3 ms at a time for five seconds; says how long it did, how long it has lived, and what of it was no waiting.
+NAPS = """import ctypes, time
+ctypes.CDLL(None).prctl(15, b"seldom")
+named = time.monotonic_ns()
+while time.monotonic_ns() - named < 5e9:
+    time.sleep(0.003)
+started = int(open("/proc/self/stat").read().rpartition(")")[2].split()[19])
+print("napped", time.monotonic_ns() - named, time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started * 10**7, time.process_time_ns(), flush=True)"""
+SAMPLE_WAIT_NS = 1e6  # the agent's: shorter waits are told by chance
+
+
+@pytest.mark.parametrize("profile", ["true", "false"], ids=["with CPU samples", "without"])
+def test_waits(agent, run, tmp_path, profile):
+    """Of who is never to be sampled no waits are told either: neither of those that waited when it began, nor of new ones. Of who is to be sampled less
+    often fewer are told, which stand for more."""
     for name in ("never", "other"):
         shutil.copy(subject_path("threads"), tmp_path / name)
 
@@ -80,11 +123,21 @@ def test_waits(agent, run, tmp_path):
         return {name: run(tmp_path / name, 600) for name in ("never", "other")}
     before = two()
     wait_for(lambda: all("ready" in program.out for program in before.values()), 60, "who waits before")
-    started = agent("--waits", "--set", "profile.targets=command=never:0", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB")
+    started = agent("--waits", "--set", f"profile.enabled={profile}", "--set", f"profile.targets=command=never:0, command=seldom:1",
+                    "--set", f"profile.rate={OTHERS_HZ}", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB")
     after = two()
+    seldom = run(sys.executable, "-c", NAPS)
 
-    def waited_ns(program):
-        return json.loads(started.text(f"/api/v1/profile?seconds=110&time=off_cpu&pid={program.pid}"))["sonde"]["weight_ns"]
-    wait_for(lambda: all(waited_ns(programs["other"]) > 6e9 for programs in (before, after)), 90, "waits of the others")
-    assert waited_ns(before["never"]) == 0
-    assert waited_ns(after["never"]) < 0.5 * waited_ns(after["other"])  # before it was of that name
+    def waited(program, what="weight_ns"):
+        return json.loads(started.text(f"/api/v1/profile?seconds=110&time=off_cpu&pid={program.pid}"))["sonde"][what]
+    wait_for(lambda: all(waited(programs["other"]) > 6e9 for programs in (before, after)), 90, "waits of the others")
+    assert waited(before["never"]) == 0
+    assert waited(after["never"]) < 0.5 * waited(after["other"])  # before it was of that name
+    assert started.metric("sonde_self_target_found", target="command=seldom") == 1
+
+    wait_for(lambda: "napped" in seldom.out, 60, "the naps")
+    named_ns, lived_ns, cpu_ns = map(int, seldom.out.split()[1:])
+    chance_ns = 6.5 * math.sqrt(SAMPLE_WAIT_NS * OTHERS_HZ * lived_ns)  # each is told with length / of, for of: all vary by no more than that
+    wait_for(lambda: waited(seldom) >= named_ns - cpu_ns - chance_ns, 30, "what it waited")  # once a second
+    assert waited(seldom) <= lived_ns + 1e7 + chance_ns, (waited(seldom), named_ns, lived_ns, cpu_ns)
+    assert waited(seldom, "samples") > 100  # they stand for all of them

@@ -1,7 +1,8 @@
-"""Samples carry the ids that their thread publishes as OTEP 4947 has it, with nothing attached to the program: each way that a compiler
+"""Samples and waits carry the ids that their thread publishes as OTEP 4947 has it, with nothing attached to the program: each way that a compiler
 and a loader have to a thread's variable, in a program of nobody's; libsonde in C and in Python."""
 import re
 import subprocess
+from collections import Counter
 
 import pytest
 from conftest import Subject, cpu_seconds, need_command, wait_for
@@ -43,6 +44,10 @@ static volatile uint64_t sink;
 BURNS(burn_outer, 3)
 BURNS(burn_torn, 5)
 BURNS(burn_nobody, 7)
+#define NAPS(name, microseconds) __attribute__((noinline)) static void name(void) { usleep(microseconds); sink++; }
+NAPS(nap_outer, 201)
+NAPS(nap_torn, 202)
+NAPS(nap_nobody, 203)
 
 static void *work(void *number)
 {
@@ -61,10 +66,13 @@ static void *work(void *number)
     for (;;) {
         context_set(&mine);
         burn_outer();
+        nap_outer();
         context_set(&torn);
         burn_torn();
+        nap_torn();
         context_set(NULL);
         burn_nobody();
+        nap_nobody();
     }
     return NULL;
 }
@@ -123,8 +131,15 @@ def built(tmp_path):
 
 @pytest.fixture
 def record(record_busy):
-    """record(subject) -> its samples, of some CPU time, made without --links"""
-    return lambda subject, seconds=0.8: record_busy(subject, seconds)[0]
+    """record(subject, is_enough) -> its samples and waits, made without --links, of as much CPU time as it takes: a busy machine is late to know a process, and
+    gives its threads unequal shares."""
+    def start(subject, is_enough):
+        for seconds in (0.8, 4, 20, 100):
+            samples = record_busy(subject, seconds, "--wall")[0]
+            if is_enough(samples):
+                break
+        return samples
+    return start
 
 
 def ids_of(subject):
@@ -135,25 +150,40 @@ def ids_of(subject):
     return wait_for(told, 60, "both threads' ids")
 
 
+def place(sample):
+    return next((name for name in sample.frames if name.startswith(("burn_", "nap_"))), None)
+
+
+def said(sample):
+    return sample.labels.get("trace_id"), sample.labels.get("span_id")
+
+
+def is_enough(samples):
+    """Of both threads some that were seen at work, and asleep, and few from before the process was known."""
+    seen, late = Counter(), 0
+    for sample in samples:
+        if place(sample) not in ("burn_outer", "nap_outer"):
+            continue
+        if said(sample) == (None, None):
+            late += sample.count
+        else:
+            kind = "sleep" if sample.frames[-1].startswith("[sleep: ") else "queue" if sample.frames[-1] == "[run queue]" else "cpu"
+            seen[sample.labels["tid"], kind] += sample.count
+    tids = {tid for tid, _ in seen}
+    return len(tids) == 2 and min(seen[tid, kind] for tid in tids for kind in ("cpu", "sleep")) > 5 and late <= 0.2 * seen.total()
+
+
 @pytest.mark.parametrize("way", WAYS, ids=WAYS.keys())
 def test_ways_to_a_variable(way, built, run, record):
     subject = Subject(run(*built(way)))
-    samples = record(subject)
+    samples = record(subject, is_enough)
     ids = ids_of(subject)
-    seen, late = {}, 0
     for sample in samples:
-        burnt = next((name for name in sample.frames if name.startswith("burn_")), None)
-        said = sample.labels.get("trace_id"), sample.labels.get("span_id")
-        if burnt != "burn_outer":
-            assert burnt is None or said == (None, None), (burnt, said)  # between two burns the variable is being set
-            continue
-        tid = sample.labels["tid"]
-        if said == (None, None):
-            late += sample.count  # before the process was known
-            continue
-        assert said == ids[f"burn_outer-{tid}"]
-        seen[tid] = seen.get(tid, 0) + sample.count
-    assert len(seen) == 2 and min(seen.values()) > 5 and late <= 0.2 * sum(seen.values()), (seen, late)
+        if place(sample) not in ("burn_outer", "nap_outer"):
+            assert place(sample) is None or said(sample) == (None, None), sample  # between two places the variable is being set
+        elif said(sample) != (None, None):
+            assert said(sample) == ids[f"burn_outer-{sample.labels['tid']}"]
+    assert is_enough(samples), Counter({(sample.labels["tid"], place(sample), said(sample)): sample.count for sample in samples})
 
 
 def test_a_request_that_libsonde_traces_in_python(run, record, tmp_path, package):  # noqa: F811
@@ -181,16 +211,23 @@ while True:
         nobody()
 """
     subject = Subject(run("/usr/bin/python3", "-c", program, tmp_path / "trace.json", env=env_of(package)))
-    seen = {}
-    for sample in record(subject, 1.5):
-        function = next((name for name in sample.frames if name in ("traced", "nobody")), None)
-        said = sample.labels.get("trace_id"), bool(sample.labels.get("span_id"))
-        seen[function, said] = seen.get((function, said), 0) + sample.count
     none, one, other = (None, False), (f"{1:032x}", True), (f"{2:032x}", True)
-    assert {said for function, said in seen if function == "nobody"} == {none}, seen
-    assert {said for function, said in seen if function == "traced"} <= {none, one, other}, seen
-    late = seen.get(("traced", none), 0)
-    assert min(seen.get(("traced", one), 0), seen.get(("traced", other), 0)) > 10 and late <= 0.2 * sum(seen.values()), seen
+
+    def seen_in(samples):
+        seen = Counter()
+        for sample in samples:
+            function = next((name for name in sample.frames if name in ("traced", "nobody")), None)
+            seen[function, (said(sample)[0], bool(said(sample)[1]))] += sample.count
+        return seen
+
+    def is_enough_of_both(samples):
+        seen = seen_in(samples)
+        return min(seen["traced", one], seen["traced", other]) > 10 and seen["traced", none] <= 0.2 * seen.total()
+    samples = record(subject, is_enough_of_both)
+    seen = seen_in(samples)
+    assert {ids for function, ids in seen if function == "nobody"} == {none}, seen
+    assert {ids for function, ids in seen if function == "traced"} <= {none, one, other}, seen
+    assert is_enough_of_both(samples), seen
 
 
 def test_the_agent_tells_how_many(agent, built, run):
@@ -204,10 +241,10 @@ def test_the_agent_tells_how_many(agent, built, run):
 
 
 def test_packets_of_the_agent_have_links(agent, built, run, receiver, profcheck, tmp_path):  # noqa: F811
-    """The same of what an agent sends, decoded by OpenTelemetry's messages: of each thread its own request and no other, and none where it worked for
-    nobody."""
+    """The same of what an agent sends, decoded by OpenTelemetry's messages, CPU time and waits: of each thread its own request and no other, and none
+    where it worked for nobody."""
     to = receiver()
-    started = agent("--rate", "199", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=to.url, interval=1))
+    started = agent("--rate", "199", "--waits", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=to.url, interval=1))
     before = started.metric("sonde_thread_context_processes")
     subject = Subject(run(*built("descriptor")))
     ids = ids_of(subject)
@@ -217,13 +254,13 @@ def test_packets_of_the_agent_have_links(agent, built, run, receiver, profcheck,
     assert started.stop() == 0
     path = str(tmp_path / "contexts").encode()
     packets = profcheck(*write(tmp_path, [body for body in to.bodies() if path in body]))
-    samples = [s for profiles in packets for p in profiles if p["resource"]["process.pid"] == subject.pid for s in p["samples"]]
+    samples = [(p["type"], s) for profiles in packets for p in profiles if p["resource"]["process.pid"] == subject.pid for s in p["samples"]]
     linked = {}
-    for s in samples:
+    for time, s in samples:
         names, link = {frame["name"] for frame in s["frames"]}, (s["trace_id"], s["span_id"])
-        if "burn_outer" not in names:
-            assert not names & {"burn_torn", "burn_nobody"} or link == ("", ""), (names, link)
+        if not names & {"burn_outer", "nap_outer"}:
+            assert not names & {"burn_torn", "burn_nobody", "nap_torn", "nap_nobody"} or link == ("", ""), (names, link)
         elif link != ("", ""):  # before the process was known there is none
             assert link == ids[f"burn_outer-{s['attributes']['thread.id']}"], (ids, s)
-            linked[link] = linked.get(link, 0) + len(s["times"])
-    assert set(linked) == set(ids.values()) and min(linked.values()) > 5, (linked, len(samples))
+            linked[time, link] = linked.get((time, link), 0) + len(s["times"])
+    assert set(linked) == {(time, link) for time in ("cpu", "off_cpu") for link in ids.values()} and min(linked.values()) > 5, (linked, len(samples))

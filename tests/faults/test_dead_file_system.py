@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -42,7 +43,10 @@ def file_system(run, root, tmp_path):
     if not Path("/dev/fuse").exists():
         skip("this kernel has no /dev/fuse")
     made = FileSystem(run, tmp_path)
+    at_last = threading.Timer(150, made.server.kill)  # who waits for it in vain not even a signal ends
+    at_last.start()
     yield made
+    at_last.cancel()
     made.close()
 
 

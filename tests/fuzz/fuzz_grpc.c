@@ -1,6 +1,7 @@
 /* What a receiver of gRPC may answer: lines of headers and trailers, then, behind an empty one, a body. Reading stays
  * within the bytes and the room, and what goes into a log is one line. */
 #include "otlp/grpc.h"
+#include "otlp/zstd.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     at += at < end;
     otlp_grpc_judge(&reply, 200, &answer);
-    const char *message = otlp_grpc_message(&reply, at, (size_t)(end - at), room, sizeof(room), &message_size);
+    const char *message = otlp_grpc_message(&reply, &otlp_zstd, at, (size_t)(end - at), room, sizeof(room), &message_size);
     if (message == room ? message_size > sizeof(room) : message && message_size > (size_t)(end - message))
         abort();
     if (message)

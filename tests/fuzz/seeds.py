@@ -4,6 +4,7 @@ seconds on finding out what an ELF file is; so each harness gets real inputs of 
 once broke something are kept, in tests/fuzz/found/HARNESS/: each run begins with them too."""
 import gzip
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -159,6 +160,56 @@ def python_codes():
     yield from elf_files()
 
 
+def v8_codes():
+    """Functions with texts of each width, without a name, and with one that could not be read; a library that publishes what a Node does."""
+    for label, width, text in (("latin", 1, "gr\xf6\xdfe".encode("latin-1")), ("wide", 2, "a\U0001f40d\u0433".encode("utf-16-le")), ("none", 1, b""), ("unread", 0, b"")):
+        texts_of = struct.pack("<II", len(text) // width if width else 0, width) * 2
+        yield label, struct.pack("<IHHQII", 0, 8, 0, 1, 5, 5) + struct.pack("<QII", 4097, 7, 3) + texts_of + text.ljust(1024, b"\0") + text.ljust(512, b"\0")
+    told = re.findall(r'\{"(v8dbg_\w+|_ZN\w+)", (-?\d+)\}', (HERE.parent / "unit/resolve/test_v8.c").read_text())
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "x.c").write_text("".join(f"int {name} = {value};\n" for name, value in told))
+        out = Path(folder) / "x.so"
+        if subprocess.run(["gcc", "-shared", "-nostdlib", "-s", "-o", out, f"{folder}/x.c"], capture_output=True).returncode == 0:
+            yield "published", out.read_bytes()
+
+
+def hotspot_images():
+    """A memory with HotSpot's tables, of 17 and of 25: texts, a word for each symbol, structs, types, numbers."""
+    fields = [("CodeCache", "_heaps", "p", 0xa000), ("CodeCache", "_low_bound", "p", 0xa008), ("CodeCache", "_high_bound", "p", 0xa010), ("AbstractInterpreter", "_code", "p", 0xa018),
+              ("GrowableArrayBase", "_len", "int", 0), ("GrowableArray<int>", "_data", "int*", 8), ("CodeHeap", "_memory", "x", 8), ("CodeHeap", "_segmap", "x", 120),
+              ("CodeHeap", "_log2_segment_size", "int", 256), ("VirtualSpace", "_low", "x", 16), ("VirtualSpace", "_high", "x", 24), ("HeapBlock", "_header", "x", 0),
+              ("HeapBlock::Header", "_used", "x", 8), ("CodeBlob", "_size", "int", 12), ("CodeBlob", "_frame_size", "int", 28), ("CodeBlob", "_name", "x", 96),
+              ("StubQueue", "_stub_buffer", "x", 8), ("StubQueue", "_buffer_limit", "int", 20), ("Method", "_constMethod", "x", 8), ("ConstMethod", "_constants", "x", 8),
+              ("ConstMethod", "_code_size", "x", 40), ("ConstMethod", "_name_index", "x", 42), ("ConstMethod", "_signature_index", "x", 44), ("ConstantPool", "_pool_holder", "x", 24),
+              ("ConstantPool", "_source_file_name_index", "x", 60), ("Klass", "_name", "x", 24), ("Symbol", "_length", "x", 4), ("Symbol", "_body", "x", 6)]
+    versions = {"17": [("CodeBlob", "_frame_complete_offset", "int", 20), ("CodeBlob", "_code_begin", "x", 32), ("CompiledMethod", "_method", "x", 112)],
+                "25": [("CodeBlob", "_frame_complete_offset", "int16_t", 20), ("CodeBlob", "_code_offset", "int", 32), ("CodeBlob", "_kind", "x", 50), ("nmethod", "_method", "x", 112)]}
+    for name, others in versions.items():
+        texts = bytearray()
+
+        def text(word):
+            at = texts.find(b"\0" + word.encode() + b"\0")
+            if at < 0:
+                at = len(texts) - 1
+                texts.extend(word.encode() + b"\0")
+            return 0x7f0000000000 + 0x800000 + at + 1
+        texts.extend(b"\0")
+        rows = fields + others
+        structs = b"".join(struct.pack("<QQQQQQ", text(a), text(b), text(kind), kind == "p", *((0, value) if kind == "p" else (value, 0))) for a, b, kind, value in rows) + bytes(48)
+        types = b"".join(struct.pack("<QQQQQ", text(a), 0, 0, 0, size) for a, size in (("HeapBlock", 16), ("ConstantPool", 64))) + bytes(40)
+        ints = b"".join(struct.pack("<Qq", text(a), value) for a, value in (("frame::interpreter_frame_sender_sp_offset", -1), ("CodeBlobKind::Nmethod", 1))) + bytes(16)
+        start = 0x7f0000000000 + 0x1000000 + 8 * 16
+        words = [start, 48, 0, 8, 16, 24, 32, 40, start + len(structs), 40, 0, 32, start + len(structs) + len(types), 16, 0, 8]
+        yield name, bytes(texts).ljust(2048, b"\0") + struct.pack("<16Q", *words) + structs + types + ints
+
+
+def hotspot_methods():
+    for name, texts_of in (("get", (b"java/util/HashMap", b"get", b"(Ljava/lang/Object;[[IJ)Ljava/lang/Object;", b"HashMap.java")), ("stub", (b"", b"StubRoutines (1)", b"", b"")),
+                           ("hidden", (b"A$$Lambda$14+0x00007f3644000a10", b"<init>", b"()V", b"\xc0\x80\n")), ("odd", (b"A", b"f", b"((L", b""))):
+        yield name, bytes(24) + struct.pack("<QIHHHHI", 4096, 1, *map(len, texts_of), 0) + b"".join(t.ljust(n, b"\0") for t, n in zip(texts_of, (512, 256, 512, 256)))
+    yield "cut", bytes(24) + struct.pack("<QIHHHHI", 4096, 1, 65535, 65535, 65535, 65535, 0) + b"(" * 1536
+
+
 def traces():
     """What a real Triton wrote, in pieces of a few requests; plain, packed, cut, and with what JSON allows beside it."""
     for path in sorted((HERE.parent / "e2e" / "triton").glob("trace.json.*")):
@@ -270,12 +321,12 @@ def pods():
 
 
 # The first word that occurs in the harness's name decides.
-KINDS = [("dwarf_lines", DWARF_ANSWERS), ("pods", pods), ("line_answer", LINES), ("process_context", PROCESS_CONTEXTS), ("perf_map", PERF_MAPS), ("jitdump", jitdumps), ("probe_notes", probe_notes), ("partial_success", PARTIAL), ("grpc", GRPC), ("trace_protocol", TRACE_PROTOCOL), ("trace_tensor", TRACE_TENSORS), ("trace_config", TRACE_CONFIG),
+KINDS = [("hotspot_layout", hotspot_images), ("hotspot", hotspot_methods), ("dwarf_lines", DWARF_ANSWERS), ("pods", pods), ("line_answer", LINES), ("process_context", PROCESS_CONTEXTS), ("perf_map", PERF_MAPS), ("jitdump", jitdumps), ("probe_notes", probe_notes), ("partial_success", PARTIAL), ("grpc", GRPC), ("trace_protocol", TRACE_PROTOCOL), ("trace_tensor", TRACE_TENSORS), ("trace_config", TRACE_CONFIG),
          ("eh_frame", eh_frames), ("dwarf", eh_frames), ("cfi", elf_files), ("elf", elf_files), ("symbols", elf_files), ("debug", elf_files),
          ("unwind", elf_files), ("demangle", SYMBOLS), ("kallsyms", KALLSYMS), ("kernel", KALLSYMS), ("maps", MAPS), ("cgroup", CGROUPS), ("stat", proc("stat")),
          ("environ", texts("OTEL_SERVICE_NAME=shop\0OTEL_RESOURCE_ATTRIBUTES=service.namespace=a,service.version=1%2E2\0PATH=/bin\0")),
          ("http", HTTP), ("request", REQUESTS), ("query", texts("a=b&c=%20", "format=json&last=60s")), ("host", texts("localhost:7070", "[::1]:80")), ("config", YAML),
-         ("mounts", MOUNTS), ("pprof", pprofs), ("go_table", go_tables), ("python", python_codes), ("wire", wires), ("replay", wires), ("process_records", LIVES), ("otlp", otlp), ("trace", traces), ("units", texts("64MiB", "250ms", "1%")),
+         ("mounts", MOUNTS), ("pprof", pprofs), ("go_table", go_tables), ("python", python_codes), ("v8", v8_codes), ("wire", wires), ("replay", wires), ("process_records", LIVES), ("otlp", otlp), ("trace", traces), ("units", texts("64MiB", "250ms", "1%")),
          ("sample_event", texts("page-faults", "tracepoint:sched:sched_switch", "usdt:/usr/lib/a:b.so:libc:setjmp", "usdt:python:gc__start"))]
 
 

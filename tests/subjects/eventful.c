@@ -1,7 +1,9 @@
 /* Does a known number of things, each in a function of its own, and says what the kernel accounts to it for them. `eventful PAGES CALLS`.
  *
  *     faults N          of touch_pages, by getrusage()
- *     switches N        of take_naps, likewise
+ *     naps N            of take_naps that waited for their timer (on a busy machine it may be there first), likewise
+ *     switches N        of take_naps, likewise: of that function alone
+ *     all_switches N    ... with those of getrusage() before and after it
  *     mmap_bytes N      of map_memory; of map_in_vain none
  *     brk_bytes N       of grow_heap
  *     calls N           getppid() in call_kernel, and firings of subject:counted in fire_probe
@@ -34,10 +36,17 @@ KEEP static void touch_pages(volatile char *memory, long pages)
     STAY;
 }
 
-KEEP static void take_naps(long count)
+static long switches(const struct rusage *before, const struct rusage *after)
 {
+    return after->ru_nvcsw + after->ru_nivcsw - before->ru_nvcsw - before->ru_nivcsw;
+}
+
+KEEP static void take_naps(long count, struct rusage *ret_before, struct rusage *ret_after)
+{
+    *ret_before = usage();
     for (long i = 0; i < count; i++)
         nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    *ret_after = usage();
     STAY;
 }
 
@@ -98,10 +107,11 @@ int main(int argc, char **argv)
     touch_pages(memory, pages);
     struct rusage after = usage();
     printf("faults %ld\n", after.ru_minflt - before.ru_minflt);
+    struct rusage first, last;
     before = usage();
-    take_naps(100);
+    take_naps(100, &first, &last);
     after = usage();
-    printf("switches %ld\n", after.ru_nvcsw + after.ru_nivcsw - before.ru_nvcsw - before.ru_nivcsw);
+    printf("naps %ld\nswitches %ld\nall_switches %ld\n", last.ru_nvcsw - first.ru_nvcsw, switches(&first, &last), switches(&before, &after));
     printf("mmap_bytes %ld\n", map_memory(calls));
     map_in_vain(calls);
     printf("brk_bytes %ld\n", grow_heap(calls));

@@ -54,13 +54,20 @@ func deepen(depth int) int {
 	return deepen(depth-1) + room[depth%64] + 1
 }
 
+//go:noinline
+func grow(depth int, grown chan int) {
+	grown <- deepen(depth)
+}
+
 func churn(until time.Time) {
 	balls := make(chan int)
 	for i := 0; i < 4; i++ {
 		go litter(until)
 		go func() {
+			grown := make(chan int)
 			for ball := range balls {
-				deepen(ball % 300)
+				go grow(ball%300, grown)
+				<-grown
 			}
 		}()
 	}

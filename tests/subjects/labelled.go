@@ -1,5 +1,5 @@
 // Labels of goroutines, as runtime/pprof sets them: over equal stacks, inherited, nested, none, more and longer than anybody keeps.
-// `labelled [PROFILE]` works until it is interrupted, and leaves Go's own profile of that.
+// Work and waits. `labelled [PROFILE]` works until it is interrupted, and leaves Go's own profile of that.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"runtime/pprof"
 	"strings"
+	"syscall"
 )
 
 var sink [64]uint64
@@ -65,6 +66,16 @@ func tooMany() {
 	turn(1, pprof.Labels(all...))
 }
 
+// In a system call, which the goroutine's thread waits in: not the runtime, which would let the thread go.
+//
+//go:noinline
+func wait() {
+	pprof.Do(context.Background(), pprof.Labels("route", "/wait", "tenant", "three"), func(context.Context) {
+		syscall.Nanosleep(&syscall.Timespec{Nsec: 1000000}, nil)
+	})
+	syscall.Nanosleep(&syscall.Timespec{Nsec: 1000000}, nil)
+}
+
 func main() {
 	if len(os.Args) > 1 {
 		file, err := os.Create(os.Args[1])
@@ -86,5 +97,6 @@ func main() {
 		bare()
 		tooLong()
 		tooMany()
+		wait()
 	}
 }

@@ -1,13 +1,14 @@
 // Samples that Sonde sent, as OpenTelemetry's eBPF profiler would have sent them: its own reporter (reporter.CollectorReporter) is given each
 // sample anew and makes its packets of them, of which only the sizes are wanted.
 //
-//	profiler-wire [-names] [-window 5s] PACKET...
+//	profiler-wire [-names] [-window 5s] [-step NS] PACKET...
 //	profiler-wire -bare PACKET...
 //
-// PACKET is a file with the body of a post, uncompressed. Samples go together in packets as they came; with -window by their times. What the reporter
+// PACKET is a file with the body of a post, uncompressed. Samples go together in packets as they came; with -window by their times. Times are those of the
+// packets, which saves the reporter what they are rounded; with -step what is below so many ns is filled up by chance. What the reporter
 // gets is what its own profiler gives it: native frames without names, which it leaves to a backend (with -names they have them), with the
 // file's build id and its hash; of the kernel and of interpreters with names. Of the thread its name and id, and always the same CPU, which
-// saves it bytes; no service, no host; times to 65.5 us, as Sonde sends them, which saves it some, too. Its hash of a stack tells Python's frames from each other by nothing: here by their lines, as otherwise
+// saves it bytes; no service, no host. Its hash of a stack tells Python's frames from each other by nothing: here by their lines, as otherwise
 // it would merge samples.
 //
 // With -bare the packets are those of Sonde themselves, without the names of native functions and whatever else is there for them alone: what
@@ -24,6 +25,7 @@ import (
 	"flag"
 	"fmt"
 	"log"
+	"math/rand"
 	"os"
 	"sort"
 	"time"
@@ -95,7 +97,8 @@ func frameOf(d pprofile.ProfilesDictionary, l pprofile.Location, names bool) *li
 	return frame
 }
 
-func eventsOf(p pprofile.Profiles, names bool) (events []event) {
+func eventsOf(p pprofile.Profiles, names bool, step int64) (events []event) {
+	finer := rand.New(rand.NewSource(1))
 	d := p.Dictionary()
 	traces := map[int32]*libpf.Trace{}
 	traceOf := func(stack int32) *libpf.Trace {
@@ -125,7 +128,7 @@ func eventsOf(p pprofile.Profiles, names bool) (events []event) {
 					_, tid := attribute(d, sample.AttributeIndices(), "thread.id")
 					for _, at := range sample.TimestampsUnixNano().All() {
 						events = append(events, event{traceOf(sample.StackIndex()), &samples.TraceEventMeta{
-							Comm: libpf.NewCommFromString(name), ExecutablePath: str(path), ContainerID: str(container), Timestamp: libpf.UnixTime64(at),
+							Comm: libpf.NewCommFromString(name), ExecutablePath: str(path), ContainerID: str(container), Timestamp: libpf.UnixTime64(at + uint64(finer.Int63n(step))),
 							PID: libpf.PID(pid.Int()), TID: libpf.PID(tid), ProfileType: cpuTime, Value: 1}})
 					}
 				}
@@ -255,6 +258,7 @@ func main() {
 	names := flag.Bool("names", false, "native frames have names")
 	ours := flag.Bool("bare", false, "Sonde's own packets, without names of native frames")
 	window := flag.Duration("window", 0, "how long a packet is about; 0: as the packets are")
+	step := flag.Int64("step", 1, "ns of which times are multiples, and are to be no more")
 	flag.Parse()
 	var packets [][]event
 	var sizes sum
@@ -267,7 +271,7 @@ func main() {
 		if *ours {
 			count := bare(p)
 			sizes.add(count, marshaled(p))
-		} else if events := eventsOf(p, *names); len(events) > 0 {
+		} else if events := eventsOf(p, *names, *step); len(events) > 0 {
 			packets = append(packets, events)
 		}
 	}

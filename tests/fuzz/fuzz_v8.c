@@ -1,0 +1,57 @@
+/* What comes of a process's memory and of its files: a function as the kernel half tells of it, which has a name of UTF-8 without control characters or
+ * none, whatever is told; and the same bytes as an ELF file that publishes a V8's structures. */
+#include "base/utf8.h"
+#include "resolve/elf.h"
+#include "resolve/interpreter.h"
+#include "resolve/v8_layout.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void check_text(const char *text)
+{
+    for (size_t n; *text; text += n) {
+        n = utf8_length(text);
+        if (n == 0 || (unsigned char)*text < 0x20)
+            abort();
+    }
+}
+
+static void take_code(const uint8_t *data, size_t size)
+{
+    struct v8_code *record = calloc(1, size + 8);
+    void *v8;
+    if (!record || interpreter_v8.open(1 << 20, &v8) < 0)
+        abort();
+    memcpy(record, data, size);
+    record->h.size_bytes = (__u32)size;
+    if (interpreter_v8.take(v8, &record->h) == 0) {
+        const struct python_entry entry = {record->code, 1, record->check};
+        struct interpreted_name name;
+        if (interpreter_v8.find(v8, record->h.pid, &entry, &name) == 0) {
+            check_text(name.function);
+            check_text(name.file);
+            (void)(interpreter_v8.is_part(name.function) || interpreter_v8.is_evaluator(name.function));
+        }
+    }
+    interpreter_v8.free(v8);
+    free(record);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
+    struct v8_layout layout;
+    if (size >= sizeof(struct v8_code))
+        take_code(data, size);
+    void *copy = malloc(size + 1);
+    if (!copy)
+        abort();
+    memcpy(copy, data, size);
+    if (elf_open_memory(copy, size, &elf) < 0)
+        free(copy);
+    else if (v8_layout_read(elf, &layout) == 0 && (layout.context_last == 0 || layout.frame_function >= 0))
+        abort();
+    return 0;
+}
