@@ -69,13 +69,16 @@ def interpreted(sample):
 
 @pytest.fixture
 def watch(record):
-    """watch(PID...) records these processes for as long as it takes to have 60 samples with Python frames, or so many of each: a busy machine
-    is only slower."""
-    def start(*pids, least_of_each=0):
+    """watch(PID..., stacks={PID: stacks}) records these processes for as long as it takes to have 60 samples with Python frames, 45 of each of those, and
+    one of each of their stacks: a busy machine is only slower, and threads that wait for Python's lock take turns by chance."""
+    def has_enough(known, stacks):
+        return known.count >= 60 and all(
+            of_process(known, pid).count >= 45 and all(samples_of(stack, of_process(known, pid)).count for stack in theirs) for pid, theirs in stacks.items())
+
+    def start(*pids, stacks={}):
         for seconds in (1, 4, 16, 60):
             profile = record("-F", HZ, *(word for pid in pids for word in ("-p", pid)), "-d", seconds, timeout_s=200)
-            known = profile.where(interpreted)
-            if known.count >= 60 and all(of_process(known, pid).count >= least_of_each for pid in pids):
+            if has_enough(profile.where(interpreted), stacks):
                 break
         return profile
     return start
@@ -125,6 +128,10 @@ def same(ours, theirs):
         for i, (a, b) in enumerate(zip(ours, theirs)))
 
 
+def samples_of(stack, profile):
+    return profile.where(lambda s: same(interpreted(s), stack))
+
+
 def shown(stack):
     return ";".join(f"{f.function} ({Path(f.file).name}:{f.line})" for f in stack)
 
@@ -146,16 +153,15 @@ def assert_stacks(profile, theirs, least=0.99):
     assert equal.count >= least * known.count - 1, "theirs:\n" + "\n".join(map(shown, theirs)) + "\nours:\n" + "\n".join(
         f"{s.count} {shown(interpreted(s))}" for s in sorted(known.samples, key=lambda s: -s.count)[:4])
     for stack in theirs:
-        assert equal.where(lambda s, t=stack: same(interpreted(s), t)).count > 0, f"no sample of {shown(stack)}"
+        assert samples_of(stack, equal).count > 0, f"no sample of {shown(stack)}"
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_same_stacks_as_faulthandler(watch, stacks, interpreter, program):
     running = stacks(program, interpreter)
-    profile = watch(running.pid)
     theirs = from_faulthandler(running)
     assert len(theirs) == (3 if program == "threads" else 1), running.error
-    assert_stacks(profile, theirs)
+    assert_stacks(watch(running.pid, stacks={running.pid: theirs}), theirs)
 
 
 @pytest.mark.parametrize("program", ["recursion", "key", "tasks", "threads"])
@@ -163,7 +169,7 @@ def test_same_stacks_as_py_spy(watch, stacks, interpreter, py_spy, program):
     running = stacks(program, interpreter)
     theirs = from_py_spy(py_spy, running.pid)
     assert theirs
-    assert_stacks(watch(running.pid), theirs)
+    assert_stacks(watch(running.pid, stacks={running.pid: theirs}), theirs)
 
 
 def test_c_functions_stand_between_their_callers_and_what_they_call(watch, stacks, interpreter):
@@ -201,11 +207,11 @@ def test_stacks_of_other_versions(watch, run, py_spy, minor):
     running = {program: run(path, STACKS, program) for program in OTHER_PROGRAMS if program not in missing}
     for program, r in running.items():
         wait_for(lambda r=r: "ready" in r.out, 60, f"{program} to be ready; it said: {r.error}")
-    profile = watch(*(r.pid for r in running.values()), least_of_each=45)
+    theirs = {r.pid: from_faulthandler(r) for r in running.values()}
+    profile = watch(*theirs, stacks=theirs)
     for program, r in running.items():
-        theirs = from_faulthandler(r)
-        assert len(theirs) == (3 if program == "threads" else 1), r.error
-        assert_stacks(of_process(profile, r.pid), theirs)
+        assert len(theirs[r.pid]) == (3 if program == "threads" else 1), r.error
+        assert_stacks(of_process(profile, r.pid), theirs[r.pid])
     for program in ("key", "threads") if minor < 14 else ():  # which it does not know yet
         assert_stacks(of_process(profile, running[program].pid), from_py_spy(py_spy, running[program].pid))
     joined = of_process(profile, running["key"].pid).where(interpreted)
