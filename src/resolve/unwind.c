@@ -95,16 +95,19 @@ struct sample_walk {
     const struct process *process;
     struct unwind_cache *cache;
     bool walks_code;
+    bool is_at_code; /* it came to code that only the kernel half walks */
 };
 
 static int find_process_rule(void *context, uint64_t address, struct unwind_rule *ret_rule)
 {
-    const struct sample_walk *w = context;
+    struct sample_walk *w = context;
     const struct process_mapping *mapping = process_mapping_find(w->process, address);
     if (!mapping)
         return UNWIND_END_NO_MAPPING;
-    if (!mapping->object)
+    if (!mapping->object) {
+        w->is_at_code = w->walks_code;
         return w->walks_code ? UNWIND_END_UNSUPPORTED : UNWIND_END_NO_CFI;
+    }
     uint64_t offset = address - mapping->start + mapping->file_offset;
     if (offset > UINT32_MAX)
         return UNWIND_END_NO_CFI;
@@ -191,7 +194,7 @@ int unwind_finish_sample(const struct cpu_sample *record, const struct process *
         return UNWIND_END_TOO_DEEP;
     const bool was_missing =
         record->user_end == UNWIND_END_NO_ROWS || record->user_end == UNWIND_END_NO_PROCESS;
-    if (was_missing && is_of_goroutine(&copy, end, missed, cfa))
+    if (was_missing && (walk.is_at_code || is_of_goroutine(&copy, end, missed, cfa)))
         return record->user_end;
     if (end == UNWIND_END_BAD_READ && was_missing &&
         (is_too_short(record, &copy, missed) ||

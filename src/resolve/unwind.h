@@ -49,7 +49,7 @@ int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn rule, void *conte
 /* The frames above those of a sample whose stack was copied, by the process's mappings and the cache's
  * tables. Without a copy: no frames, and the record's own end; so, too, where what was wanted had not been
  * copied: with the rows that were missing, the stack itself would have been walked. `walks_code`: code that was made at run time keeps no frame
- * pointers (interpreters_walk_code); the stack ends there. */
+ * pointers (interpreters_walk_code); the stack ends there, and for want of rows where they were missing: with them the kernel half goes on. */
 int unwind_finish_sample(const struct cpu_sample *record, const struct process *process,
                          struct unwind_cache *cache, bool walks_code, struct interpreted *interpreted, uint64_t *ret_frames,
                          size_t max, size_t *ret_count);

@@ -15,10 +15,23 @@ from conftest import need_command, skip, subject_path, wait_for
 HZ = 199
 
 
+@pytest.fixture
+def jitted(subject):
+    """jitted(arguments...): the subject, whose map goes with it: that of a process which was killed stays, and one day is refused as another's of that number."""
+    programs = []
+
+    def start(*arguments, **options):
+        programs.append(subject("jitted", *arguments, **options))
+        return programs[-1]
+    yield start
+    for program in programs:
+        Path(f"/tmp/perf-{program.pid}.map").unlink(missing_ok=True)
+
+
 @pytest.mark.parametrize("how", ["map", "memfd", "dump"])
-def test_every_frame(subject, record, tmp_path, how):
+def test_every_frame(jitted, record, tmp_path, how):
     """Generated code among compiled code, told of among wrong lines, code that was there before, and code that moves."""
-    program = subject("jitted", 60, how, cwd=tmp_path)
+    program = jitted(60, how, cwd=tmp_path)
     profile = record("-p", program.pid, "-F", HZ, "-d", 2)
     assert profile.count >= 20
     assert profile.share(program.stack) >= 0.98 - profile.early, profile.top()
@@ -40,24 +53,21 @@ def test_in_a_container(record):
     assert mine.share("main;jit_outer;native_middle;jit_inner") >= 0.9 - mine.early, mine.top()
 
 
-def test_what_the_page_is_told(subject, agent, tmp_path):
+def test_what_the_page_is_told(jitted, agent, tmp_path):
     """Kinds of frames; and a map that is written later counts from then on."""
     library = tmp_path / "libcoreclr.so"  # by which .NET is known
     shutil.copy(subject_path("libplugin.so"), library)
     started = agent("--rate", HZ)
-    program = subject("jitted", 600, "none")
+    program = jitted(600, "none")
     code = int(program.facts()["code"], 16)
-    dotnet = subject("jitted", 600, "memfd", env=dict(os.environ, LD_PRELOAD=library))
+    dotnet = jitted(600, "memfd", env=dict(os.environ, LD_PRELOAD=library))
 
     def frames(of=program):
         return {f["name"]: f for f in json.loads(started.text(f"/api/v1/profile?format=json&pid={of.pid}"))["shared"]["frames"]}
     wait_for(lambda: any(name.startswith("[anon]+") for name in frames()), 60, "frames without a name")
     written = Path(f"/tmp/perf-{program.pid}.map")
-    try:
-        written.write_text(f"{code:x} 40 jit_outer\n{code + 1024:x} 40 JS:^spin /srv/app.js:3:1\n")
-        found = wait_for(lambda: {"spin", "jit_outer"} <= (told := frames()).keys() and told, 90, "the names")
-    finally:
-        written.unlink()
+    written.write_text(f"{code:x} 40 jit_outer\n{code + 1024:x} 40 JS:^spin /srv/app.js:3:1\n")
+    found = wait_for(lambda: {"spin", "jit_outer"} <= (told := frames()).keys() and told, 90, "the names")
     assert found["spin"]["kind"] == "v8js" and found["spin"]["file"] == "/srv/app.js" and found["spin"]["mapping"] == "", found["spin"]
     assert found["jit_outer"]["kind"] == "native", found["jit_outer"]
     wait_for(lambda: "jit_outer" in frames(dotnet), 60, "the other program's names")
@@ -168,4 +178,5 @@ def test_same_frames_as_jstack(java, record):
         ours = java_frames(sample.frames)
         return len(ours) == len(theirs) and all(a in (b, "Interpreter") and (a == b or b.partition(".")[2] not in methods) for a, b in zip(ours, theirs))
     same = mine.where(is_same)
-    assert mine.count > 10 and same.count >= 0.97 * mine.count, f"jstack: {theirs}\n{mine.where(lambda s: not is_same(s)).top()}"
+    # The first samples came before what the kernel half walks it by.
+    assert mine.count > 10 and same.count >= (0.97 - mine.early) * mine.count, f"jstack: {theirs}\n{mine.where(lambda s: not is_same(s)).top()}"
