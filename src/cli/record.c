@@ -346,7 +346,6 @@ static int record(const struct request_for_recording *asked)
         .event = asked->event,
         .duration_ns = asked->duration_ns,
         .show_progress = isatty(STDERR_FILENO),
-        .start_ns = clock_monotonic_ns(),
     };
     r = open_pipeline(asked, asked->record_wire ? wire.path : NULL, &rec, child.pid);
     _cleanup_(pipeline_freep) struct pipeline *pipeline = rec.pipeline;
@@ -358,7 +357,7 @@ static int record(const struct request_for_recording *asked)
     if (r < 0)
         return r;
     profile->start_unix_ns = clock_unix_ns();
-    uint64_t start_ns = clock_monotonic_ns();
+    rec.start_ns = clock_monotonic_ns();
     if (asked->command) {
         r = child_release(&child);
         if (r < 0)
@@ -374,7 +373,7 @@ static int record(const struct request_for_recording *asked)
     int ended = loop_run(loop, &until, &end); /* whatever ended it: what was recorded is kept */
     if (ended == 0 && end.child_exited)
         child.pid = 0; /* waited for */
-    profile->duration_ns = clock_monotonic_ns() - start_ns;
+    profile->duration_ns = clock_monotonic_ns() - rec.start_ns;
     r = asked->replay ? set_replayed_times(&rec) : 0;
     _cleanup_(record_event_freep) struct record_event *replayed_event = rec.replayed_event;
     if (r < 0)
