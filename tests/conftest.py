@@ -5,6 +5,8 @@ Everything a test starts is given a time-out and is ended with the test. A test 
 import gzip
 import json
 import os
+import platform
+import random
 import re
 import shutil
 import signal
@@ -132,18 +134,24 @@ def perf(tracefs):
                                                         errors="replace", **options)
 
 
-_given_ports = set()
+_given_ports = []  # the sockets that say so
 
 
 def free_port():
-    """Never the same twice: who needs several asks for all of them before the first is bound."""
+    """One that nobody else gets, in this process or beside it: an agent binds it a second later. Below those that the kernel gives to who asks for any."""
+    first_of_kernel = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
     while True:
-        with socket.socket() as s:
-            s.bind(("127.0.0.1", 0))
-            number = s.getsockname()[1]
-        if number not in _given_ports:
-            _given_ports.add(number)
-            return number
+        number = random.randrange(10000, max(first_of_kernel, 20000))
+        given = socket.socket(socket.AF_UNIX)
+        try:
+            given.bind(f"\0sonde-test-port-{number}")  # a name that lives as long as we do, where the port does
+            with socket.socket() as s:
+                s.bind(("127.0.0.1", number))
+        except OSError:
+            given.close()
+            continue
+        _given_ports.append(given)
+        return number
 
 
 @pytest.fixture
@@ -210,9 +218,20 @@ def command_name(pid):
         return ""
 
 
+EPOLL_WAITS = {"232", "281"} if platform.machine() == "x86_64" else {"22"}
+
+
+def system_call(pid):
+    """The number of the one that the main thread sleeps in, as text; "running"; empty of a process that has gone."""
+    try:
+        return Path(f"/proc/{pid}/syscall").read_text().split()[0]
+    except OSError:
+        return ""
+
+
 def is_recording(pid):
-    """Whether all events of a `sonde record` are open: of samples and of lives, one a CPU each."""
-    return sum("perf_event" in kind for kind in descriptors(pid).values()) >= 2 * os.cpu_count()
+    """Whether a `sonde record` has all its events, of samples and of lives, one a CPU each, and waits for what they tell: they are open before they count."""
+    return sum("perf_event" in kind for kind in descriptors(pid).values()) >= 2 * os.cpu_count() and system_call(pid) in EPOLL_WAITS
 
 
 def cpu_seconds(pid):

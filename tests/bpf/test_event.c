@@ -310,7 +310,7 @@ static void test_each_switch_is_told(void **state)
     struct told told = tell("context-switches", 0, NULL, wait_often, 0, &switches);
 
     (void)state;
-    assert_in_range(switches, WAITS, 10 * WAITS);
+    assert_in_range(switches, WAITS / 2, 10 * WAITS); /* a timer may be there before who sets it is asleep */
     /* At its end it waits for us, and may lose its CPU before: these are not among what it says. */
     assert_in_range(told.events, told.missed < (uint64_t)switches ? (uint64_t)switches - told.missed : 0, (uint64_t)switches + WAITS);
     assert_int_equal(told.weight, told.events);

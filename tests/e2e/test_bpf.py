@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import cpu_seconds, is_recording, need_command, skip, subject_path, wait_for
+from conftest import cpu_seconds, is_recording, need_command, skip, subject_path, system_call, wait_for
 
 TOP = Path(__file__).resolve().parents[2]
 
@@ -36,13 +36,7 @@ def count(run, sonde, root):
     """count(arguments...) -> a running `sonde bpf --json` that has begun to count."""
     def start(*arguments):
         running = run(sonde, "bpf", "--json", "-d", "600", *arguments)
-
-        def waits():
-            try:
-                return Path(f"/proc/{running.pid}/syscall").read_text().split()[0] == "128"  # rt_sigtimedwait
-            except OSError:
-                return False
-        wait_for(lambda: waits() or not running.alive, 60, "sonde bpf to count")
+        wait_for(lambda: system_call(running.pid) == "128" or not running.alive, 60, "sonde bpf to count")  # rt_sigtimedwait
         assert running.alive, running.error
         return running
     return start

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, need_command, skip, subject_path
+from conftest import BUILD, EARLY, need_command, skip, subject_path
 
 HZ = 499
 # Where a stack of Go's begins: a goroutine, a thread, and what the runtime goes over to its thread's stack with and cannot be walked out of.
@@ -28,19 +28,27 @@ def test_stacks_of_the_runtime(record, tmp_path, stripped):
     program = subject_path("gopher")
     if stripped:
         program = strip(program, tmp_path / "gopher")
-    profile = record("-F", HZ, "--", program, 4, "churn")
-    assert profile.count > 300, profile.said
-    assert_whole(profile)
+    assert_whole(churn(record, program))
+
+
+def churn(record, program):
+    """A profile of it that is so long that what came before the program's rows is not much of it: a busy machine takes its time to make them."""
+    for seconds in (4, 16):
+        profile = record("-F", HZ, "--", program, seconds, "churn")
+        if profile.early <= 0.25:
+            break
+    assert profile.count > 200, profile.said
+    return profile
 
 
 def assert_whole(profile):
     cut, early = profile.truncated * profile.count, profile.early * profile.count
     assert cut - early <= 0.01 * profile.count + 3, profile.cut.top()
-    assert early <= 0.25 * profile.count + 3, profile.cut.top()  # a second of four until its rows are made, on a busy machine
+    assert early <= 0.25 * profile.count + 3, profile.cut.top()
     whole = profile.where(lambda s: not s.frames[0].startswith("["))
     strange = whole.where(lambda s: not ROOTS.match(s.frames[0]))
     assert strange.count <= 0.01 * profile.count + 3, strange.top()
-    helping = profile.where(lambda s: any(frame.startswith("runtime.gcAssistAlloc1") for frame in s.frames))
+    helping = profile.where(lambda s: any(frame.startswith("runtime.gcAssistAlloc1") for frame in s.frames) and not set(EARLY) & set(s.frames))
     assert helping.count > 10, profile.top()
     told = helping.where(lambda s: any(name.startswith("main.") for name in s.frames))
     assert told.count >= 0.95 * helping.count - 3, helping.where(lambda s: s not in told.samples).top()
@@ -88,8 +96,7 @@ def test_position_independent_and_linked_by_the_system(record, tmp_path):
     if "go1.20.14" not in said:
         skip("Go 1.20 cannot be had here")
     subprocess.run(["go", "build", "-buildmode=pie", "-ldflags=-linkmode=external -s", "-o", program, source], env=go, cwd=tmp_path, check=True, timeout=500)
-    profile = record("-F", HZ, "--", program, 3, "churn")
-    assert profile.count > 200, profile.said
+    profile = churn(record, program)
     named = profile.where(lambda s: "main.churn" in s.frames or any(frame.startswith("runtime.") for frame in s.frames))
     assert named.count >= 0.97 * profile.count - 3, profile.top()
     assert_whole(profile)

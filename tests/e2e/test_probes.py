@@ -215,12 +215,17 @@ def test_perf_reads_every_argument(subject, perf, tmp_path):
     done = perf(*cache, "probe", "sdt_subject:all")
     assert done.returncode == 0, done.stderr
     try:
-        done = perf("record", "-q", "-o", tmp_path / "data", "-e", "sdt_subject:all", "-p", prober.pid, "sleep", "1")
-        assert done.returncode == 0, done.stderr
-        said = perf("script", "-i", tmp_path / "data").stdout
+        for _ in range(5):  # Debian 12's cannot read what it recorded while BPF programs came and went
+            done = perf("record", "-q", "-B", "-N", "--no-bpf-event", "-o", tmp_path / "data", "-e", "sdt_subject:all", "-p", prober.pid, "sleep", "1")
+            assert done.returncode == 0, done.stderr
+            said = perf("script", "-i", tmp_path / "data")
+            if said.returncode == 0 and said.stdout:
+                break
+        else:
+            skip(f"perf script cannot read what perf recorded (status {said.returncode}): {said.stderr.strip()[-200:]}")
     finally:
         perf("probe", "-q", "-d", "sdt_subject:all")
-    values = [int(value) for value in re.findall(r"arg\d+=(-?\d+)", said.splitlines()[0])]
+    values = [int(value) for value in re.findall(r"arg\d+=(-?\d+)", said.stdout.splitlines()[0])]
     assert len(values) == 12
     for value, expected, bits in zip(values, EVERY_ARGUMENT, [8, 8, 16, 16, 32, 32, 64, 64, 64, 64, 64, 32]):
         assert expected is None or value % 2**bits == expected % 2**bits  # perf prints small negative ones without their sign

@@ -6,7 +6,7 @@ import ssl
 import subprocess
 
 import pytest
-from conftest import need_command, wait_for
+from conftest import free_port, need_command, wait_for
 from profiles_receiver import PATH, ProfilesReceiver, accept_and_hang_up, told, total, write
 from test_otlp_profiles import profcheck, text_of  # noqa: F401
 
@@ -117,7 +117,7 @@ def exporting_pid(exporting):
 
 def test_a_receiver_that_is_restarted_misses_nothing(exporting, receiver, profcheck, tmp_path):
     """It forgets all that it knew; what comes then needs nothing of it, and what could not be delivered meanwhile comes too."""
-    first = receiver(accept_and_hang_up)
+    first = receiver(accept_and_hang_up, port=free_port())
     started = exporting(first.url)
     wait_for(lambda: len(first.posts) >= 2, 60, "two packets")
     first.close()

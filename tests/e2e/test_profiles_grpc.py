@@ -6,7 +6,7 @@ import subprocess
 import threading
 
 import pytest
-from conftest import need_command, wait_for
+from conftest import free_port, need_command, wait_for
 from grpc_receiver import grpc_receiver  # noqa: F401
 from profiles_receiver import told, total, write
 from test_collector import Tap
@@ -50,7 +50,7 @@ def by_grpc_pid():
 
 def test_a_receiver_that_is_restarted_misses_nothing(by_grpc, grpc_receiver, profcheck, tmp_path):  # noqa: F811
     """It is killed in the middle, connection and all, and knows nothing when it is back."""
-    first = grpc_receiver()
+    first = grpc_receiver(port=free_port())
     started = by_grpc(first.url)
     wait_for(lambda: len(first.calls) >= 2, 60, "two packets")
     first.close()

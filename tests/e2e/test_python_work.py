@@ -244,8 +244,8 @@ while True:
     time.sleep(0.02)
 """
 SCRIPT = """
-usdt:*:sonde_trace:request_start { printf("%lu %d start %lx %lu\\n", nsecs, tid, arg2, arg3); }
-usdt:*:sonde_trace:request_end { printf("%lu %d end %lx %d\\n", nsecs, tid, arg2, (int32)arg4); @ends++; if (@ends == 80) { exit(); } }
+usdt:*:sonde_trace:request_start { printf("%lu %d start %lx %lu\\n", nsecs, tid, arg2, arg3); @began[arg2] = 1; }
+usdt:*:sonde_trace:request_end { printf("%lu %d end %lx %d\\n", nsecs, tid, arg2, (int32)arg4); if (@began[arg2]) { @ends++; } if (@ends == 80) { exit(); } }
 usdt:*:sonde_trace:thread_enter { printf("%lu %d enter %lx\\n", nsecs, tid, arg2); }
 usdt:*:sonde_trace:thread_leave { printf("%lu %d leave %lx\\n", nsecs, tid, arg2); }
 """

@@ -232,6 +232,7 @@ while True:
 
 def test_the_agent_tells_how_many(agent, built, run):
     started = agent("--set", "profile.rate=199", "--set", "budget.cpu=100%")
+    wait_for(lambda: started.metric("sonde_self_samples_total") > 0, 60, "the agent to sample")  # until then it tells of nobody
     before = started.metric("sonde_thread_context_processes")
     subject = Subject(run(*built("descriptor")))
     wait_for(lambda: started.metric("sonde_thread_context_processes") > before, 60, "the process to be known")
@@ -245,6 +246,7 @@ def test_packets_of_the_agent_have_links(agent, built, run, receiver, profcheck,
     where it worked for nobody."""
     to = receiver()
     started = agent("--rate", "199", "--waits", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=to.url, interval=1))
+    wait_for(lambda: started.metric("sonde_self_samples_total") > 0, 60, "the agent to sample")  # until then it tells of nobody
     before = started.metric("sonde_thread_context_processes")
     subject = Subject(run(*built("descriptor")))
     ids = ids_of(subject)

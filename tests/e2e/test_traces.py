@@ -183,7 +183,7 @@ def test_errors_of_the_command_line(run, tmp_path):
 
 
 LIBRARY = """
-import ctypes, os, sys, threading
+import ctypes, os, sys, threading, time
 def begin(path, *settings):
     global library, config, manager, model
     library = ctypes.CDLL(path)
@@ -214,6 +214,9 @@ for settings in sys.argv[2:]:
     handle, library = library._handle, None
     assert ctypes.CDLL(None).dlclose(ctypes.c_void_p(handle)) == 0
     assert not any("libsonde.so" in line for line in open("/proc/self/maps")), "still mapped"
+    ends = time.monotonic() + 10  # who is joined is gone a moment later
+    while len(os.listdir("/proc/self/task")) > 1 and time.monotonic() < ends:
+        time.sleep(0.01)
     assert len(os.listdir("/proc/self/task")) == 1, "a thread is left"
     pid = os.fork()  # whatever was registered for forks must have gone with the library
     if pid == 0:

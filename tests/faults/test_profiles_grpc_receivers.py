@@ -6,7 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import wait_for
+from conftest import free_port, wait_for
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 from grpc_receiver import grpc_receiver  # noqa: E402, F401
@@ -104,7 +104,7 @@ class Stranger:
     silent."""
 
     def __init__(self, words, hangs_up=True):
-        self.words, self.hangs_up, self.asked, self.listener = words, hangs_up, 0, socket.create_server(("127.0.0.1", 0))
+        self.words, self.hangs_up, self.asked, self.listener = words, hangs_up, 0, socket.create_server(("127.0.0.1", free_port()))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.serve, daemon=True).start()
 

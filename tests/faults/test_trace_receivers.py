@@ -16,11 +16,8 @@ from test_traces_otel import NEEDED, receiver, serve, traces_of  # noqa: E402, F
 pytestmark = NEEDED
 
 
-def test_a_receiver_that_comes_later(serve, receiver):
+def test_a_receiver_that_comes_later(serve, receiver, port):
     """Nobody listens at first: the packet is kept and tried again."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
     server = serve(f"http://127.0.0.1:{port}/v1/traces")
     assert server.infer("simple", "early")[0] == 200
     to = receiver(port=port)

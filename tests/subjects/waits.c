@@ -1,6 +1,6 @@
 /* Threads that wait, each in a function of its own and for a reason of its own, fed by the main thread; two more share one CPU. At
  * the end they say of each how long it lived, by its own clock and at most (from before its birth until it was gone), how much of that it
- * had a CPU, and how much it waited for one, by the kernel's account (schedstat). `waits SECONDS FILE`: FILE is written to and synced, FILE.fifo made and
+ * had a CPU, how much it waited for one, by the kernel's account (schedstat), and how often it waited. `waits SECONDS FILE`: FILE is written to and synced, FILE.fifo made and
  * removed. Begins when its standard input has a line or ends. */
 #include "subject.h"
 
@@ -136,7 +136,7 @@ static struct waiter {
     const char *name;
     void (*wait)(void);
     pthread_t thread;
-    long tid;
+    long tid, rounds;
     double born, lived, cpu, queued;
 } waiters[] = {
     {.name = "sleep", .wait = wait_in_sleep},   {.name = "lock", .wait = wait_in_lock},     {.name = "pipe", .wait = wait_in_pipe},
@@ -175,7 +175,7 @@ static void *live(void *argument)
         CPU_SET(0, &first);
         sched_setaffinity(0, sizeof(first), &first);
     }
-    while (!subject_over)
+    for (; !subject_over; w->rounds++)
         w->wait();
     w->tid = syscall(SYS_gettid);
     w->queued = queued_seconds();
@@ -244,8 +244,8 @@ int main(int argc, char **argv)
             nap(1000000);
         }
         await_end(w->tid);
-        printf("thread %s %ld lived %.6f at most %.6f cpu %.6f queued %.6f\n", w->name, w->tid, w->lived,
-               seconds_of(CLOCK_MONOTONIC) - w->born, w->cpu, w->queued);
+        printf("thread %s %ld lived %.6f at most %.6f cpu %.6f queued %.6f rounds %ld\n", w->name, w->tid, w->lived,
+               seconds_of(CLOCK_MONOTONIC) - w->born, w->cpu, w->queued, w->rounds);
     }
     unlink(fifo_path);
     return 0;
