@@ -65,6 +65,8 @@ static void test_disk(void **state)
     bool found = false;
     for (size_t i = 0; i < r->part_count; i++)
         found |= r->parts[i].kind == REQUEST_PART_DISK && strstr(r->parts[i].detail, "fsync of written-");
+    for (size_t i = 0; !found && i < r->part_count; i++)
+        printf("%s %s: %llu ns\n", request_part_name(r->parts[i].kind), r->parts[i].detail, (unsigned long long)r->parts[i].duration_ns);
     assert_true(found);
     if (taken_ticks() == taken_before) /* else that is in no account of the thread's */
         assert_int_equal(total(r, REQUEST_PART_UNATTRIBUTED), 0);
