@@ -29,6 +29,7 @@ static void libsonde_has_it(void **state)
     struct thread_context_symbol found = {0};
     struct elf_file *f = opened(getenv("LIBSONDE"));
     if (elf_machine(f) != 62 /* EM_X86_64 */) {
+        print_message("contexts of threads are read on x86-64 only\n");
         elf_file_free(f);
         skip();
     }
