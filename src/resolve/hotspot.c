@@ -11,10 +11,10 @@
 #include "base/buf.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "resolve/elf.h"
 #include "resolve/interpreter_files.h"
 #include "resolve/hotspot_layout.h"
 #include "resolve/hotspot_name.h"
+#include "resolve/object_elf.h"
 #include "resolve/processes.h"
 #include "resolve/told_code.h"
 
@@ -101,15 +101,6 @@ static void hotspots_read_by(void *self, read_memory read, struct processes *pro
 
 /* ---- a process's machine ---- */
 
-static int open_file(const struct process_mapping *m, struct elf_file **ret)
-{
-    _cleanup_close_ int fd = object_open(m->object);
-    int r = fd < 0 ? fd : elf_open(fd, ret);
-    if (r == 0)
-        take_fd(&fd);
-    return r;
-}
-
 /* It has code. Before, the library may not be relocated yet, and what it says of itself not be there in part. */
 static int check_is_at_work(struct hotspots *x, const struct process *process, const struct hotspot_layout *layout)
 {
@@ -134,7 +125,7 @@ static int read_layout(struct hotspots *x, const struct process *process, const 
         return r;
     if (data.size != hotspot->data_bytes)
         return -EBADMSG;
-    r = open_file(m, &elf);
+    r = object_open_elf(m->object, &elf);
     if (r == 0)
         r = hotspot_file_texts(elf, &texts, &image.text_bytes, &image.texts_vaddr);
     if (elf && elf_error(elf) == -ETIMEDOUT)

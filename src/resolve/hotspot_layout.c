@@ -2,7 +2,7 @@
 #include "resolve/hotspot_layout.h"
 
 #include "base/cleanup.h"
-#include "resolve/elf.h"
+#include "resolve/elf_symbols.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -49,22 +49,15 @@ static void note_symbol(const char *name, uint64_t vaddr, struct hotspot_file *f
 
 static int find_symbols(const struct elf_file *elf, struct hotspot_file *file)
 {
-    const struct elf_section *sections, *dynsym = elf_section(elf, ".dynsym");
-    const size_t count = elf_sections(elf, &sections);
-    if (!dynsym || dynsym->link >= count)
-        return -ENOENT;
-    _cleanup_free_ void *data = NULL, *names = NULL;
-    size_t size, name_bytes;
-    int r = elf_section_data(elf, dynsym, SYMBOLS_MAX_BYTES, &data, &size);
-    if (r == 0)
-        r = elf_section_data(elf, &sections[dynsym->link], SYMBOLS_MAX_BYTES, &names, &name_bytes);
+    _cleanup_(elf_symbols_free) struct elf_symbols symbols = {0};
+    int r = elf_symbols_read(elf, ".dynsym", SYMBOLS_MAX_BYTES, &symbols);
     if (r < 0)
         return r;
-    ((char *)names)[name_bytes] = '\0';
-    const Elf64_Sym *symbols = data;
-    for (size_t i = 0; i < size / sizeof(*symbols); i++)
-        if (symbols[i].st_shndx != SHN_UNDEF && symbols[i].st_name < name_bytes)
-            note_symbol((const char *)names + symbols[i].st_name, symbols[i].st_value, file);
+    for (size_t i = 0; i < symbols.count; i++) {
+        const char *name = elf_symbols_name(&symbols, &symbols.all[i]);
+        if (name)
+            note_symbol(name, symbols.all[i].st_value, file);
+    }
     for (size_t i = 0; i < HOTSPOT_SYMBOL_COUNT; i++)
         if (!file->symbols[i])
             return -ENOENT;

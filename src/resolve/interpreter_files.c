@@ -1,7 +1,7 @@
 /* Two rounds of files, those that hold an interpreter or are named like one, and programs that do not; see interpreter_files.h. */
 #include "resolve/interpreter_files.h"
 
-#include "resolve/elf.h"
+#include "resolve/object_elf.h"
 #include "resolve/processes.h"
 
 #include <errno.h>
@@ -46,18 +46,12 @@ void interpreter_files_free(struct interpreter_files *f)
 static int read_file(struct interpreter_files *f, const struct process_mapping *m, bool is_likely, struct file *file, void *ret_told)
 {
     _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
-    _cleanup_close_ int fd = object_open(m->object);
-    if (fd < 0)
-        return fd;
-    int r = elf_open(fd, &elf);
-    if (r == 0) {
-        take_fd(&fd);
-        r = f->of->read(elf, is_likely, ret_told);
-    }
-    if (r == -ETIMEDOUT || (elf && elf_error(elf) == -ETIMEDOUT))
-        object_unreadable(m->object); /* nobody waits for its file system again */
-    if (!elf)
+    int r = object_open_elf(m->object, &elf);
+    if (r < 0)
         return r;
+    r = f->of->read(elf, is_likely, ret_told);
+    if (r == -ETIMEDOUT || elf_error(elf) == -ETIMEDOUT)
+        object_unreadable(m->object); /* nobody waits for its file system again */
     f->unsupported += r == -ENOTSUP;
     file->text_offset = m->file_offset;
     file->is_readable = r == 0 && elf_vaddr_from_offset(elf, m->file_offset, &file->text_vaddr) == 0;

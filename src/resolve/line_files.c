@@ -4,6 +4,7 @@
 #include "resolve/debug_files.h"
 #include "resolve/far_file.h"
 #include "resolve/file_opener.h"
+#include "resolve/object_elf.h"
 #include "resolve/objects_private.h"
 
 #include <elf.h>
@@ -92,14 +93,7 @@ static int descriptor_of(const struct elf_file *file)
 
 static int open_object(const struct object *object, struct elf_file **ret)
 {
-    _cleanup_close_ int fd = object_open(object);
-    if (fd < 0)
-        return fd;
-    int r = elf_open(fd, ret);
-    if (r == 0)
-        take_fd(&fd);
-    if (r == -ETIMEDOUT)
-        object_unreadable(object);
+    int r = object_open_elf(object, ret);
     return r == -ENOEXEC ? -ENODATA : r;
 }
 

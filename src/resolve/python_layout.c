@@ -2,7 +2,7 @@
 #include "resolve/python_layout.h"
 
 #include "base/cleanup.h"
-#include "resolve/elf.h"
+#include "resolve/elf_symbols.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -117,20 +117,13 @@ bool python_layout_is_likely(const char *path)
     return strncmp(name, "python", 6) == 0 || strncmp(name, "libpython", 9) == 0;
 }
 
-struct table {
-    const Elf64_Sym *symbols;
-    size_t count;
-    const char *names; /* end: there is one byte more than name_bytes */
-    size_t name_bytes;
-};
-
 /* Which address a symbol of a type (STT_*) has; -ENOENT. */
-static int find_symbol(const struct table *t, unsigned type, const char *name, uint64_t *ret)
+static int find_symbol(const struct elf_symbols *symbols, unsigned type, const char *name, uint64_t *ret)
 {
-    for (size_t i = 0; i < t->count; i++) {
-        const Elf64_Sym *symbol = &t->symbols[i];
-        if (symbol->st_shndx == SHN_UNDEF || symbol->st_name >= t->name_bytes ||
-            ELF64_ST_TYPE(symbol->st_info) != type || strcmp(t->names + symbol->st_name, name) != 0)
+    for (size_t i = 0; i < symbols->count; i++) {
+        const Elf64_Sym *symbol = &symbols->all[i];
+        const char *its = elf_symbols_name(symbols, symbol);
+        if (!its || ELF64_ST_TYPE(symbol->st_info) != type || strcmp(its, name) != 0)
             continue;
         *ret = symbol->st_value;
         return 0;
@@ -139,7 +132,7 @@ static int find_symbol(const struct table *t, unsigned type, const char *name, u
 }
 
 /* The version of an interpreter that has no Py_Version: by functions of the API that came with each. 0: before 3.8. */
-static unsigned minor_by_functions(const struct table *t)
+static unsigned minor_by_functions(const struct elf_symbols *symbols)
 {
     static const struct {
         unsigned minor;
@@ -147,7 +140,7 @@ static unsigned minor_by_functions(const struct table *t)
     } news[] = {{10, "Py_NewRef"}, {9, "PyFrame_GetCode"}, {8, "PyCode_NewWithPosOnlyArgs"}};
     uint64_t address;
     for (size_t i = 0; i < array_size(news); i++)
-        if (find_symbol(t, STT_FUNC, news[i].function, &address) == 0)
+        if (find_symbol(symbols, STT_FUNC, news[i].function, &address) == 0)
             return news[i].minor;
     return 0;
 }
@@ -160,23 +153,14 @@ struct found {
 
 static int find_in_table(const struct elf_file *file, const char *table, struct found *ret)
 {
-    const struct elf_section *sections, *symbols = elf_section(file, table);
-    size_t count = elf_sections(file, &sections);
-    if (!symbols || symbols->link >= count)
-        return -ENOENT;
-    _cleanup_free_ void *data = NULL, *names = NULL;
-    size_t size, name_bytes;
-    int r = elf_section_data(file, symbols, SYMBOLS_MAX_BYTES, &data, &size);
-    if (r == 0)
-        r = elf_section_data(file, &sections[symbols->link], SYMBOLS_MAX_BYTES, &names, &name_bytes);
+    _cleanup_(elf_symbols_free) struct elf_symbols symbols = {0};
+    int r = elf_symbols_read(file, table, SYMBOLS_MAX_BYTES, &symbols);
     if (r < 0)
         return r;
-    ((char *)names)[name_bytes] = '\0';
-    const struct table t = {data, size / sizeof(Elf64_Sym), names, name_bytes};
     *ret = (struct found){0};
-    r = find_symbol(&t, STT_OBJECT, "_PyRuntime", &ret->runtime);
-    if (r == 0 && find_symbol(&t, STT_OBJECT, "Py_Version", &ret->version) < 0)
-        ret->minor = minor_by_functions(&t);
+    r = find_symbol(&symbols, STT_OBJECT, "_PyRuntime", &ret->runtime);
+    if (r == 0 && find_symbol(&symbols, STT_OBJECT, "Py_Version", &ret->version) < 0)
+        ret->minor = minor_by_functions(&symbols);
     return r;
 }
 

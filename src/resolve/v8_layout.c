@@ -2,7 +2,7 @@
 #include "resolve/v8_layout.h"
 
 #include "base/cleanup.h"
-#include "resolve/elf.h"
+#include "resolve/elf_symbols.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -93,26 +93,17 @@ static size_t told_of(const char *symbol)
 /* -ENOENT: it tells nothing. A value that it has not stays 0, of which its `has` bit is. */
 static int read_told(const struct elf_file *file, int32_t told[TOLD_COUNT], uint64_t *has)
 {
-    const struct elf_section *sections, *symbols = elf_section(file, ".dynsym");
-    const size_t section_count = elf_sections(file, &sections);
-    if (!symbols || symbols->link >= section_count)
-        return -ENOENT;
-    _cleanup_free_ void *data = NULL, *names = NULL;
-    size_t size, name_bytes;
-    int r = elf_section_data(file, symbols, SYMBOLS_MAX_BYTES, &data, &size);
-    if (r == 0)
-        r = elf_section_data(file, &sections[symbols->link], SYMBOLS_MAX_BYTES, &names, &name_bytes);
+    _cleanup_(elf_symbols_free) struct elf_symbols symbols = {0};
+    int r = elf_symbols_read(file, ".dynsym", SYMBOLS_MAX_BYTES, &symbols);
     if (r < 0)
         return r;
-    ((char *)names)[name_bytes] = '\0';
-    const Elf64_Sym *all = data;
-    for (size_t i = 0; i < size / sizeof(*all); i++) {
-        if (all[i].st_shndx == SHN_UNDEF || all[i].st_name >= name_bytes || ELF64_ST_TYPE(all[i].st_info) != STT_OBJECT)
-            continue;
-        const size_t which = told_of((const char *)names + all[i].st_name);
+    for (size_t i = 0; i < symbols.count; i++) {
+        const Elf64_Sym *symbol = &symbols.all[i];
+        const char *name = elf_symbols_name(&symbols, symbol);
+        const size_t which = name && ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT ? told_of(name) : TOLD_COUNT;
         if (which == TOLD_COUNT)
             continue;
-        r = read_int(file, all[i].st_value, &told[which]);
+        r = read_int(file, symbol->st_value, &told[which]);
         if (r < 0)
             return r;
         *has |= 1ULL << which;
