@@ -15,7 +15,7 @@
 
 #include "asleep.h"
 #include "cgroup.bpf.h"
-#include "offcpu.h"
+#include "offcpu_threads.bpf.h"
 #include "task.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
@@ -25,18 +25,11 @@ const volatile __u64 ring_bytes = 0;
 volatile __u32 is_last = 0; /* nobody empties the ring meanwhile */
 struct asleep_stats stats = {};
 
-/* Those of offcpu.bpf.c. */
+/* That of offcpu.bpf.c. */
 struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
     __uint(max_entries, 4096);
 } records SEC(".maps");
-
-struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, OFF_CPU_MAX_THREADS);
-    __type(key, __u32);
-    __type(value, struct off_cpu_thread);
-} threads SEC(".maps");
 
 struct bpf_iter_meta;
 

@@ -13,6 +13,7 @@
 
 #include "context.bpf.h"
 #include "offcpu_cause.bpf.h"
+#include "offcpu_threads.bpf.h"
 #include "sample_context.bpf.h"
 #include "stack_hash.bpf.h"
 #include "target.bpf.h"
@@ -35,14 +36,6 @@ struct {
     __type(key, __u32);
     __type(value, struct off_cpu_stats);
 } stats SEC(".maps");
-
-/* By thread. All there from the start: nothing may be allocated under the scheduler's locks. */
-struct {
-    __uint(type, BPF_MAP_TYPE_HASH);
-    __uint(max_entries, OFF_CPU_MAX_THREADS);
-    __type(key, __u32);
-    __type(value, struct off_cpu_thread);
-} threads SEC(".maps");
 
 static __always_inline struct off_cpu_stats *stats_get(void)
 {

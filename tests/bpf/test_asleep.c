@@ -50,25 +50,6 @@ static void skip_if_it_cannot(void)
     }
 }
 
-/* A child that says when it is about to wait. */
-static pid_t start(void (*work)(int ready))
-{
-    int ends[2];
-    char byte;
-    assert_int_equal(pipe(ends), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        work(ends[1]);
-        _exit(1);
-    }
-    close(ends[1]);
-    const ssize_t n = read(ends[0], &byte, 1);
-    close(ends[0]);
-    assert_int_equal(n, 1);
-    return pid;
-}
-
 /* It has not ended by itself. */
 static void end(pid_t pid)
 {
@@ -175,7 +156,7 @@ static void test_its_stack_is_what_its_memory_holds(void **state)
     (void)state;
     skip_if_it_cannot();
     struct seen seen = {0};
-    pid_t pid = start(wait_forever);
+    pid_t pid = watch_child(wait_forever);
     wait_until_asleep(pid);
     struct watch w = watch(&pid, 1, watch_defaults.ring_bytes);
     watch_until(&w, 1, look_at_copy, &seen);
@@ -258,7 +239,7 @@ static void test_nobody_has_to_answer(void **state)
     pid_t pids[array_size(works)];
     skip_if_it_cannot();
     for (size_t i = 0; i < array_size(works); i++) {
-        pids[i] = start(works[i]);
+        pids[i] = watch_child(works[i]);
         wait_until_asleep(pids[i]);
     }
     struct watch w = watch(pids, array_size(pids), watch_defaults.ring_bytes);
@@ -319,7 +300,7 @@ static void test_a_stack_is_of_one_moment(void **state)
     (void)state;
     size_t copies = 0;
     skip_if_it_cannot();
-    pid_t pid = start(count_in_threads);
+    pid_t pid = watch_child(count_in_threads);
     struct watch w = watch(&pid, 1, watch_defaults.ring_bytes);
     for (int i = 0; i < ROUNDS; i++) {
         watch_until(&w, SLEEPERS, look_at_count, &copies);
@@ -363,7 +344,7 @@ static void test_who_does_not_read_is_not_waited_for(void **state)
     (void)state;
     struct losses losses = {0};
     skip_if_it_cannot();
-    pid_t pid = start(wait_in_threads);
+    pid_t pid = watch_child(wait_in_threads);
     wait_until_asleep(pid);
     struct watch w = watch(&pid, 1, SMALL_RING); /* and no drain until the end */
     while (told(&w, "told") * DEEP_BYTES < SMALL_RING / 2 - DEEP_BYTES) /* half of it is full: it waits */

@@ -467,23 +467,17 @@ static bool look_for_unfinished(const struct wire_header *header, void *context)
     return true;
 }
 
+static void wait_forever(int ready)
+{
+    if (write(ready, "", 1) == 1)
+        for (;;)
+            syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
+}
+
 /* Waits by the time that this returns. */
 static pid_t start_waiting(void)
 {
-    int ends[2];
-    char byte;
-    assert_int_equal(pipe(ends), 0);
-    pid_t pid = fork();
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (write(ends[1], "", 1) == 1)
-            for (;;)
-                syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
-        _exit(1);
-    }
-    assert_int_equal(read(ends[0], &byte, 1), 1);
-    close(ends[0]);
-    close(ends[1]);
+    pid_t pid = watch_child(wait_forever);
     usleep(100000);
     return pid;
 }

@@ -6,7 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -63,6 +65,25 @@ void watch_until(struct watch *w, size_t enough, bool (*look)(const struct wire_
         if (clock_monotonic_ns() > end_ns)
             fail_msg("%zu of %zu records came in a minute", seen, enough);
     }
+}
+
+pid_t watch_child(void (*work)(int ready))
+{
+    int ends[2];
+    char byte;
+
+    assert_int_equal(pipe(ends), 0);
+    pid_t pid = fork();
+    if (pid == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        work(ends[1]);
+        _exit(1);
+    }
+    close(ends[1]);
+    const ssize_t n = read(ends[0], &byte, 1);
+    close(ends[0]);
+    assert_int_equal(n, 1);
+    return pid;
 }
 
 bool watch_set_online(unsigned cpu, bool online)

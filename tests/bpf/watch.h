@@ -28,5 +28,8 @@ void watch_end(struct watch *w);
 void watch_until(struct watch *w, size_t enough, bool (*look)(const struct wire_header *, void *),
                  void *context);
 
+/* A child that does `work`, which writes a byte to `ready` when it is about to be watched and never returns; it ends with us. */
+pid_t watch_child(void (*work)(int ready));
+
 /* Switches a CPU off or on; false where that cannot be done. */
 bool watch_set_online(unsigned cpu, bool online);

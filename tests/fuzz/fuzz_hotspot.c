@@ -1,20 +1,12 @@
 /* A method as the kernel half tells of it, of whatever a process has in its memory: its name and file are UTF-8 without control characters. */
-#include "base/utf8.h"
+#include "check_name.h"
+
 #include "resolve/interpreter.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "../../probes/hotspot.h"
-
-static void check_text(const char *text)
-{
-    for (size_t n; *text; text += n) {
-        n = utf8_length(text);
-        if (n == 0 || (unsigned char)*text < 0x20)
-            abort();
-    }
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -31,8 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct python_entry entry = {.code = record.method, .check = record.check};
     if (interpreter_hotspot.find(hotspot, record.h.pid, &entry, &name) < 0)
         abort();
-    check_text(name.function);
-    check_text(name.file);
+    check_name(name.function);
+    check_name(name.file);
     interpreter_hotspot.free(hotspot);
     return 0;
 }

@@ -1,21 +1,13 @@
 /* What comes of a process's memory and of its files: a code object as the kernel half tells of it, its names and the lines of all its
  * instructions; and the same bytes as an ELF file with an interpreter. Names are UTF-8 without control characters, whatever is told. */
-#include "base/utf8.h"
+#include "check_name.h"
+
 #include "resolve/elf.h"
 #include "resolve/interpreter.h"
 #include "resolve/python_layout.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static void check_text(const char *text)
-{
-    for (size_t n; *text; text += n) {
-        n = utf8_length(text);
-        if (n == 0 || (unsigned char)*text < 0x20)
-            abort();
-    }
-}
 
 static void take_code(const uint8_t *data, size_t size)
 {
@@ -31,8 +23,8 @@ static void take_code(const uint8_t *data, size_t size)
             struct interpreted_name name;
             if (interpreter_cpython.find(python, record->h.pid, &entry, &name) < 0)
                 abort();
-            check_text(name.function);
-            check_text(name.file);
+            check_name(name.function);
+            check_name(name.file);
         }
     }
     interpreter_cpython.free(python);

@@ -1,21 +1,13 @@
 /* What comes of a process's memory and of its files: a function as the kernel half tells of it, which has a name of UTF-8 without control characters or
  * none, whatever is told; and the same bytes as an ELF file that publishes a V8's structures. */
-#include "base/utf8.h"
+#include "check_name.h"
+
 #include "resolve/elf.h"
 #include "resolve/interpreter.h"
 #include "resolve/v8_layout.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-static void check_text(const char *text)
-{
-    for (size_t n; *text; text += n) {
-        n = utf8_length(text);
-        if (n == 0 || (unsigned char)*text < 0x20)
-            abort();
-    }
-}
 
 static void take_code(const uint8_t *data, size_t size)
 {
@@ -29,8 +21,8 @@ static void take_code(const uint8_t *data, size_t size)
         const struct python_entry entry = {record->code, 1, record->check};
         struct interpreted_name name;
         if (interpreter_v8.find(v8, record->h.pid, &entry, &name) == 0) {
-            check_text(name.function);
-            check_text(name.file);
+            check_name(name.function);
+            check_name(name.file);
             (void)(interpreter_v8.is_part(name.function) || interpreter_v8.is_evaluator(name.function));
         }
     }
