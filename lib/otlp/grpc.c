@@ -179,7 +179,6 @@ static bool is_named(struct text name, const char *wanted)
 
 static void read_encoding(struct otlp_grpc_reply *reply, struct text value)
 {
-    reply->is_gzip = is_named(value, "gzip");
     reply->encoding[0] = '\0';
     if (value.size < sizeof(reply->encoding)) {
         memcpy(reply->encoding, value.at, value.size);
@@ -248,7 +247,7 @@ void otlp_grpc_judge(const struct otlp_grpc_reply *reply, unsigned http_status, 
 static int unpack(const struct otlp_grpc_reply *reply, const struct otlp_encoding *encoding, const char *data, size_t size, char *room,
                   size_t room_size, size_t *ret_size)
 {
-    if (reply->is_gzip)
+    if (strcasecmp(reply->encoding, "gzip") == 0)
         return otlp_unpack(data, size, room, room_size, ret_size);
     if (encoding && strcasecmp(reply->encoding, encoding->name) == 0)
         return encoding->unpack(data, size, room, room_size, ret_size);

@@ -15,8 +15,7 @@ struct otlp_grpc_reply {
     uint32_t status; /* of gRPC */
     uint32_t retry_after_ms;
     char message[OTLP_PARTIAL_WHY_SIZE]; /* one line, "" */
-    bool is_gzip;                        /* what is compressed in it */
-    char encoding[16];                   /* otherwise by that name; "" */
+    char encoding[16];                   /* of what is compressed in it; "": none, or one with a longer name */
 };
 
 /* Before a message of `size` bytes. -E2BIG: more than there can be. */

@@ -174,8 +174,7 @@ static void take_request_stack(struct pipeline *p, const struct cpu_sample *reco
 {
     uint64_t addresses[REQUEST_USER_FRAMES];
     unsigned end;
-    processes_at(p->processes, record->h.time_ns);
-    const struct process *process = processes_find(p->processes, record->h.pid, record->cgroup_id);
+    const struct process *process = sample_process(p->resolver, record);
     size_t count = sample_user_stack(p->resolver, record, process, addresses, array_size(addresses), &end);
     wait_stacks_put(p->wait_stacks, record->h.pid, record->h.time_ns, addresses, count, end);
     if (p->publisher)

@@ -44,14 +44,19 @@ struct pods *pipeline_pods(const struct pipeline *p)
     return p->pod_watch ? pod_watch_pods(p->pod_watch) : NULL;
 }
 
-void pipeline_set_target_pods(struct pipeline *p, const struct target_pod *pods, size_t count)
+/* There is one at most: that of CPU samples is that of waits, too. */
+static struct target_table *find_targets(const struct pipeline *p)
 {
     void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu);
-    struct target_table *of_waits = off_cpu ? off_cpu_source_targets(off_cpu) : NULL;
-    if (cpu)
-        cpu_source_set_target_pods(cpu, pods, count);
-    if (of_waits)
-        target_table_set_pods(of_waits, pods, count);
+    struct target_table *targets = cpu ? cpu_source_targets(cpu) : NULL;
+    return targets || !off_cpu ? targets : off_cpu_source_targets(off_cpu);
+}
+
+void pipeline_set_target_pods(struct pipeline *p, const struct target_pod *pods, size_t count)
+{
+    struct target_table *targets = find_targets(p);
+    if (targets)
+        target_table_set_pods(targets, pods, count);
 }
 
 bool pipeline_looks_at_waits(const struct pipeline *p)
@@ -122,10 +127,7 @@ struct off_cpu_figures pipeline_waits(const struct pipeline *p)
 
 struct target_figures pipeline_target(const struct pipeline *p, uint32_t number)
 {
-    void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu);
-    const struct target_table *targets = cpu ? cpu_source_targets(cpu) : NULL;
-    if (!targets && off_cpu)
-        targets = off_cpu_source_targets(off_cpu);
+    const struct target_table *targets = find_targets(p);
     return targets ? target_table_figures(targets, number) : (struct target_figures){0};
 }
 

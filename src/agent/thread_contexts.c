@@ -140,9 +140,7 @@ static void tell_of_version(struct thread_contexts *c, const struct process *pro
 
 static void want_go(struct thread_contexts *c, struct context_process *p, const struct process *process)
 {
-    const struct go_labels_file *file = NULL;
-    for (size_t i = 0; !file && i < process->mapping_count; i++)
-        file = process->mappings[i].object ? process->mappings[i].object->go_labels : NULL;
+    const struct go_labels_file *file = go_labels_of_process(process);
     if (!file)
         return;
     if (file->layout.kind == GO_LABELS_UNKNOWN) {

@@ -336,16 +336,6 @@ static int process_take_mappings(struct unwind_publisher *p, struct published_pr
     return 0;
 }
 
-static struct go_stack_layout go_stacks(const struct process *process)
-{
-    for (size_t i = 0; i < process->mapping_count; i++) {
-        const struct object *object = process->mappings[i].object;
-        if (object && object->go_labels)
-            return object->go_labels->stacks;
-    }
-    return (struct go_stack_layout){0};
-}
-
 static void find_interpreters(struct unwind_publisher *p, struct published_process *e, const struct process *process, struct interpreter_layouts *ret)
 {
     const int r = p->interpreters ? interpreters_layout(p->interpreters, process, ret) : 0;
@@ -353,7 +343,9 @@ static void find_interpreters(struct unwind_publisher *p, struct published_proce
         ask_again(p, p->now_ns + (r == -EAGAIN ? LAYOUT_RETRY_NS : RETRY_NS));
     e->layout_is_open = r < 0;
     p->met_runtime |= ret->runtime != 0 || r == -EAGAIN;
-    ret->go = go_stacks(process);
+    const struct go_labels_file *go = go_labels_of_process(process);
+    if (go)
+        ret->go = go->stacks;
 }
 
 static int process_put(struct unwind_publisher *p, struct published_process *e, const struct process *process, const struct interpreter_layouts *layouts)

@@ -109,9 +109,8 @@ static int compare(char *const *paths, const struct agent_window *windows, const
     for (int side = 0; side < DIFF_SIDES; side++) {
         d->whole[side].samples = about[side].samples; /* 0: not told, and nothing can be said of chance */
         d->is_exact[side] = about[side].is_exact;
-        d->not_observed_ns[side] = about[side].not_observed_ns;
-        snprintf(d->type, sizeof(d->type), "%.63s", about[side].type);
     }
+    snprintf(d->type, sizeof(d->type), "%.63s", about[DIFF_AFTER].type);
     if (profile_diff_why_not(d)) {
         log_error("diff: %s", profile_diff_why_not(d));
         return 1;

@@ -78,9 +78,9 @@ static int new_copy(void)
     return copy < 0 ? -errno : copy;
 }
 
-/* All there is at once, in memory of its own: who asks need not come back for every page that the kernel writes. Its offset stays at
- * the beginning. */
-static int copy_of(int fd, uint64_t max_bytes)
+/* All there is from `from` on at once, in memory of its own: who asks need not come back for every page that the kernel writes. Its offset stays at
+ * the beginning. -EBADMSG: it ends before `max_bytes`, and is to be had whole or not at all. */
+static int copy_of(int fd, uint64_t from, uint64_t max_bytes, bool whole)
 {
     _cleanup_close_ int copy = new_copy();
     _cleanup_free_ char *piece = malloc(FILE_READ_BYTES);
@@ -88,9 +88,9 @@ static int copy_of(int fd, uint64_t max_bytes)
         return -ENOMEM;
     ssize_t n = 1;
     for (uint64_t size = 0; size < max_bytes && n > 0; size += (uint64_t)n) {
-        n = pread(fd, piece, max_bytes - size < FILE_READ_BYTES ? max_bytes - size : FILE_READ_BYTES, (off_t)size);
-        if (n < 0)
-            return -errno;
+        n = pread(fd, piece, max_bytes - size < FILE_READ_BYTES ? max_bytes - size : FILE_READ_BYTES, (off_t)(from + size));
+        if (n < 0 || (n == 0 && whole))
+            return n < 0 ? -errno : -EBADMSG;
         if (pwrite(copy, piece, (size_t)n, (off_t)size) != n)
             return -ENOSPC;
     }
@@ -121,27 +121,12 @@ static int copy_of_context(const struct job *job)
     return r < 0 ? r : copy_of_buf(&text);
 }
 
-/* Whole or not at all. */
 static int copy_of_memory(const struct job *job)
 {
     _cleanup_close_ int memory_fd = openat(job->fd, "mem", O_RDONLY | O_CLOEXEC);
     if (memory_fd < 0)
         return -errno;
-    _cleanup_close_ int copy = new_copy();
-    _cleanup_free_ char *piece = malloc(FILE_READ_BYTES);
-    if (copy < 0 || !piece)
-        return -ENOMEM;
-    for (uint64_t size = 0; size < job->ask.max_bytes;) {
-        const uint64_t left = job->ask.max_bytes - size;
-        const ssize_t n = pread(memory_fd, piece, left < FILE_READ_BYTES ? left : FILE_READ_BYTES, (off_t)(job->ask.address + size));
-        if (n <= 0)
-            return n < 0 ? -errno : -EBADMSG;
-        if (pwrite(copy, piece, (size_t)n, (off_t)size) != n)
-            return -ENOSPC;
-        size += (uint64_t)n;
-    }
-    explicit_bzero(piece, FILE_READ_BYTES);
-    return take_fd(&copy);
+    return copy_of(memory_fd, job->ask.address, job->ask.max_bytes, true);
 }
 
 static int open_copy(const struct job *job)
@@ -150,7 +135,7 @@ static int open_copy(const struct job *job)
     if (fd < 0)
         return -errno;
     int copy = strcmp(job->ask.path, "maps") == 0 ? copy_of_maps(fd, job->ask.max_bytes) : -ENOTTY;
-    return copy < 0 ? copy_of(fd, job->ask.max_bytes) : copy; /* emulators and sandboxes refuse what they do not know in many ways */
+    return copy < 0 ? copy_of(fd, 0, job->ask.max_bytes, false) : copy; /* emulators and sandboxes refuse what they do not know in many ways */
 }
 
 static int open_asked(struct job *job, struct object_identity *ret)

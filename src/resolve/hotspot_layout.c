@@ -117,8 +117,9 @@ static const char *text_at(const struct hotspot_image *m, uint64_t address)
 }
 
 struct table {
+    enum hotspot_symbol pointer; /* behind it come the symbols of its stride and of its fields */
     uint64_t vaddr, stride;
-    uint64_t fields[6]; /* offsets in an entry, by the numbers of the symbols that tell them, from the stride's on */
+    uint64_t fields[6]; /* offsets in an entry */
 };
 
 static int open_table(const struct hotspot_image *m, enum hotspot_symbol pointer, size_t field_count, struct table *ret)
@@ -131,6 +132,7 @@ static int open_table(const struct hotspot_image *m, enum hotspot_symbol pointer
         return -EAGAIN;
     if (ret->stride > STRIDE_MAX || ret->stride < 16)
         return -EBADMSG;
+    ret->pointer = pointer;
     ret->vaddr = address - m->bias;
     for (size_t i = 0; i < field_count; i++)
         if (!read_word(m, symbols[2 + i], &ret->fields[i]) || ret->fields[i] > ret->stride - 4)
@@ -138,11 +140,11 @@ static int open_table(const struct hotspot_image *m, enum hotspot_symbol pointer
     return 0;
 }
 
-/* A field of entry `number`; of `table`, the one that symbol `field` tells, counted from its pointer. */
-static uint64_t entry_word(const struct hotspot_image *m, const struct table *t, size_t number, size_t field)
+/* Of entry `number` the field that symbol `field` tells. */
+static uint64_t entry_word(const struct hotspot_image *m, const struct table *t, size_t number, enum hotspot_symbol field)
 {
     uint64_t word = 0;
-    return read_word(m, t->vaddr + number * t->stride + t->fields[field - 2], &word) ? word : 0;
+    return read_word(m, t->vaddr + number * t->stride + t->fields[field - t->pointer - 2], &word) ? word : 0;
 }
 
 /* ---- what is wanted ---- */
@@ -203,7 +205,6 @@ static const struct want {
 struct reading {
     struct hotspot_layout layout;
     bool found[array_size(wants)];
-    bool high_follows; /* VirtualSpace::_high stands right behind _low */
     uint64_t low, high;
 };
 
@@ -269,12 +270,9 @@ static int read_types(struct reading *x, const struct hotspot_image *m)
 {
     struct table t;
     int r = open_table(m, HOTSPOT_TYPES, 2, &t);
-    for (size_t i = 0; r == 0 && i < ENTRIES_MAX; i++) {
-        const uint64_t address = entry_word(m, &t, i, 2);
-        if (!address)
-            break;
-        const char *name = text_at(m, address);
-        const uint64_t size = entry_word(m, &t, i, 3);
+    for (size_t i = 0; r == 0 && i < ENTRIES_MAX && entry_word(m, &t, i, HOTSPOT_TYPE_NAME); i++) {
+        const char *name = text_at(m, entry_word(m, &t, i, HOTSPOT_TYPE_NAME));
+        const uint64_t size = entry_word(m, &t, i, HOTSPOT_TYPE_SIZE);
         if (strcmp(name, "HeapBlock") == 0)
             x->layout.block_bytes = size <= 24 ? (uint16_t)size : 0;
         else if (strcmp(name, "ConstantPool") == 0)
@@ -294,12 +292,9 @@ static int read_ints(struct reading *x, const struct hotspot_image *m)
 {
     struct table t;
     int r = open_table(m, HOTSPOT_INTS, 2, &t);
-    for (size_t i = 0; r == 0 && i < ENTRIES_MAX; i++) {
-        const uint64_t address = entry_word(m, &t, i, 2);
-        if (!address)
-            break;
-        const char *name = text_at(m, address);
-        const int32_t value = (int32_t)entry_word(m, &t, i, 3);
+    for (size_t i = 0; r == 0 && i < ENTRIES_MAX && entry_word(m, &t, i, HOTSPOT_INT_NAME); i++) {
+        const char *name = text_at(m, entry_word(m, &t, i, HOTSPOT_INT_NAME));
+        const int32_t value = (int32_t)entry_word(m, &t, i, HOTSPOT_INT_VALUE);
         if (is_other_frame(name, value))
             return -ENOTSUP;
         if (strcmp(name, "CodeBlobKind::Nmethod") == 0)

@@ -127,13 +127,10 @@ size_t interpreted_take(struct interpreted *x, size_t frame, size_t *ret_first)
 /* Entries come in the order of their frames; what is not is a lie of a recording's, and stays behind. */
 size_t interpreted_take_placed(struct interpreted *x, size_t frame, size_t *ret_first, bool *ret_stays)
 {
-    if (x->taken == x->count)
+    if (!interpreted_is_next(x, frame))
         return 0;
-    const uint32_t place = x->entries[x->taken].instruction;
-    if ((place & ~PYTHON_PLACED_CALLER) != frame + 1)
-        return 0;
+    *ret_stays = x->entries[x->taken].instruction & PYTHON_PLACED_CALLER;
     *ret_first = x->taken++;
-    *ret_stays = place & PYTHON_PLACED_CALLER;
     return 1;
 }
 

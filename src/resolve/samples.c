@@ -264,6 +264,15 @@ static size_t without_stray(const struct sample_resolver *r, const struct proces
     return count - (count > 1 && end == UNWIND_END_NO_MAPPING && is_nowhere(process, r->user[count - 1]));
 }
 
+/* How many frames a walk that is over has. `process`: NULL: nobody's. */
+static size_t settle(struct sample_resolver *r, const struct process *process, size_t count, unsigned end)
+{
+    if (!process)
+        return count;
+    look_again_for_mappings(r, process, count);
+    return without_stray(r, process, count, end);
+}
+
 /* A program is being executed: the registers are still the old one's, but its stack is gone with the rest of
  * its memory, a little before its mappings go. There is nothing above the kernel's part, and so the stack is
  * whole without it. */
@@ -436,10 +445,7 @@ static bool add_user(struct sample_resolver *r, const struct cpu_sample *record,
 {
     unsigned end;
     size_t count = walk_user(r, record, process, &end);
-    if (process) {
-        look_again_for_mappings(r, process, count);
-        count = without_stray(r, process, count, end);
-    }
+    count = settle(r, process, count, end);
     const char *reason = stack_end_count(end, losses);
     add_user_frames(r, record, process, count, reason, losses, s);
     return !reason;
@@ -561,10 +567,7 @@ size_t sample_resolve_user(struct sample_resolver *r, const struct process *proc
     if (count > array_size(r->user))
         count = array_size(r->user);
     memcpy(r->user, addresses, count * sizeof(*addresses));
-    if (process) {
-        look_again_for_mappings(r, process, count);
-        count = without_stray(r, process, count, end);
-    }
+    count = settle(r, process, count, end);
     size_t n = resolve_user(r, process, r->user, count, ret_frames, max);
     const char *reason = stack_end_count(end, losses);
     return reason ? sample_end_stack(reason, n, ret_frames, max) : n;

@@ -1,7 +1,6 @@
 /* The words that stand in the last frame of a stack that is cut; see stack_ends.h. */
 #include "resolve/stack_ends.h"
 
-#include "base/cleanup.h"
 #include "model/loss.h"
 
 #include <linux/types.h>

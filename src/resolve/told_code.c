@@ -200,7 +200,7 @@ bool told_code_find(struct told_code *t, const struct missing_code *key, struct 
     struct code *code = &t->codes[number];
     take_out_of_order(t, code);
     put_newest(t, code);
-    *ret = (struct told_content){code->content->id, code->content->hh.keylen, (const uint8_t *)code->content->data};
+    *ret = (struct told_content){.id = code->content->id, .data = (const uint8_t *)code->content->data};
     return true;
 }
 

@@ -18,7 +18,6 @@ DEFINE_FREEP(told_code)
 
 struct told_content {
     uint64_t id; /* never used again */
-    size_t bytes;
     const uint8_t *data; /* aligned to 8 */
 };
 

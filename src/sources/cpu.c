@@ -18,8 +18,6 @@
 #include "base/units.h"
 
 #include "../../probes/cpu.h"
-#include "../../probes/go_labels.h"
-#include "../../probes/thread_context.h"
 #include "cpu.skel.h"
 
 #include <bpf/bpf.h>
@@ -443,13 +441,6 @@ static void cpu_metrics(void *self, struct metric_set *set)
                METRIC_NO_LABELS);
 }
 
-void cpu_source_set_target_pods(void *cpu_source, const struct target_pod *pods, size_t count)
-{
-    struct cpu_source *s = cpu_source;
-    if (s->targets)
-        target_table_set_pods(s->targets, pods, count);
-}
-
 void cpu_source_share(void *cpu_source, struct source_options *options)
 {
     const struct cpu_source *s = cpu_source;
@@ -460,9 +451,9 @@ void cpu_source_share(void *cpu_source, struct source_options *options)
     options->target_keys_fd = s->targets ? bpf_map__fd(s->skeleton->maps.target_keys) : -1;
 }
 
-const struct target_table *cpu_source_targets(const void *cpu_source)
+struct target_table *cpu_source_targets(void *cpu_source)
 {
-    return ((const struct cpu_source *)cpu_source)->targets;
+    return ((struct cpu_source *)cpu_source)->targets;
 }
 
 struct unwind_tables *cpu_source_unwind_tables(void *cpu_source)

@@ -16,9 +16,6 @@ void cpu_source_share(void *cpu_source, struct source_options *options);
 struct context_tables cpu_source_contexts(const void *cpu_source);
 
 /* Whom it samples at rates of their own, its own; NULL: nobody. */
-const struct target_table *cpu_source_targets(const void *cpu_source);
-struct target_pod;
-/* As target_table_set_pods; nothing where it samples nobody at a rate of their own. */
-void cpu_source_set_target_pods(void *cpu_source, const struct target_pod *pods, size_t count);
+struct target_table *cpu_source_targets(void *cpu_source);
 /* The table of the processes that were asked for by their numbers, and of their descendants; below 0: all are looked at. Borrowed. */
 int cpu_source_followed_fd(void *cpu_source);

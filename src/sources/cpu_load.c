@@ -84,11 +84,7 @@ static int set_up(struct cpu_bpf *k, const struct source_options *options, int c
     if (r == 0)
         r = bpf_map__set_max_entries(k->maps.unwind_scratch, (uint32_t)cpu_count);
     if (r == 0)
-        r = bpf_map__set_max_entries(k->maps.python_scratch, (uint32_t)cpu_count);
-    if (r == 0)
-        r = bpf_map__set_max_entries(k->maps.v8_scratch, (uint32_t)cpu_count);
-    if (r == 0)
-        r = bpf_map__set_max_entries(k->maps.hotspot_scratch, (uint32_t)cpu_count);
+        r = unwind_tables_size_interpreters(k->obj, (uint32_t)cpu_count);
     if (r == 0)
         r = bpf_map__set_max_entries(processes, prealloc ? PROCESSES_MAX_PREALLOC : UNWIND_TABLES_PROCESSES_MAX);
     if (r == 0)

@@ -112,11 +112,7 @@ static int set_up(struct offcpu_bpf *k, const struct source_options *options, in
     if (r == 0)
         r = bpf_map__set_max_entries(k->maps.unwind_scratch, (uint32_t)cpu_count + 1);
     if (r == 0)
-        r = bpf_map__set_max_entries(k->maps.python_scratch, (uint32_t)cpu_count);
-    if (r == 0)
-        r = bpf_map__set_max_entries(k->maps.v8_scratch, (uint32_t)cpu_count);
-    if (r == 0)
-        r = bpf_map__set_max_entries(k->maps.hotspot_scratch, (uint32_t)cpu_count);
+        r = unwind_tables_size_interpreters(k->obj, (uint32_t)cpu_count);
     return r ?: unwind_tables_set_up(k->obj, options->tables);
 }
 

@@ -35,7 +35,7 @@ struct reader {
     size_t text_count, text_capacity;
     struct buf ended;     /* texts of the sample at hand, ended by NUL */
     struct cursor period_type;
-    uint64_t default_type, start_unix_ns, duration_ns, period;
+    uint64_t default_type, start_unix_ns, duration_ns, not_observed_ns, period;
     size_t value, count; /* number of the values that are taken, and of those that count samples */
     bool has_count;
     uint64_t each; /* without such values: what a sample stands for of those that are taken; 0: not known */
@@ -276,7 +276,7 @@ static void read_comments(struct reader *r, struct cursor c)
             continue;
         copy_text(r, f.value, text);
         if (strncmp(text, PPROF_NOT_OBSERVED, length) == 0)
-            r->about->not_observed_ns = strtoull(text + length, NULL, 10) * 1000000;
+            r->not_observed_ns = strtoull(text + length, NULL, 10) * 1000000;
     }
 }
 
@@ -490,6 +490,7 @@ int pprof_read(const void *data, size_t size, const char *type, struct profile *
         return e;
     r.profile->start_unix_ns = r.start_unix_ns;
     r.profile->duration_ns = r.duration_ns;
+    r.profile->not_observed_ns = r.not_observed_ns;
     r.profile->period_ns = r.period;
     *ret = take_ptr(r.profile);
     return 0;

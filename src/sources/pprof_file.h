@@ -14,7 +14,6 @@ struct pprof_about {
     char type[PPROF_TEXT_BYTES], unit[PPROF_TEXT_BYTES]; /* of the values that were taken: "cpu", "nanoseconds" */
     uint64_t samples;  /* the sum of the type "samples", or what the values are of the period, where that has their unit; 0: there is neither */
     bool is_exact;     /* values are counts or bytes, and the period is one: every event is in them, none was sampled */
-    uint64_t not_observed_ns; /* of the time that was asked for, as an agent says: in it nobody looked */
     uint64_t without;  /* rows of samples without a value of this type (0), which are left out */
     char why[PPROF_TEXT_BYTES]; /* after an error, in words; "" where the errno says it all */
 };

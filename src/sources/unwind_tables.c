@@ -139,6 +139,16 @@ int unwind_tables_set_up(struct bpf_object *of, const struct unwind_tables *shar
                ?: bpf_map__reuse_fd(bpf_object__find_map_by_name(of, "unwind_objects"), shared->maps.objects_fd);
 }
 
+int unwind_tables_size_interpreters(struct bpf_object *of, uint32_t cpu_count)
+{
+    static const char *const names[] = {"python_scratch", "v8_scratch", "hotspot_scratch"};
+    int r = 0;
+
+    for (size_t i = 0; i < array_size(names) && r == 0; i++)
+        r = bpf_map__set_max_entries(bpf_object__find_map_by_name(of, names[i]), cpu_count);
+    return r;
+}
+
 int unwind_tables_new(const struct bpf_object *of, size_t max_bytes, struct unwind_tables **ret)
 {
     _cleanup_(unwind_tables_freep) struct unwind_tables *t = calloc(1, sizeof(*t));

@@ -12,6 +12,8 @@ struct bpf_object;
 
 /* Before `of` is loaded: its maps are those of `shared`, or with NULL its own and of full size. */
 int unwind_tables_set_up(struct bpf_object *of, const struct unwind_tables *shared);
+/* The same of what its walks of interpreters' frames work in: one a CPU. */
+int unwind_tables_size_interpreters(struct bpf_object *of, uint32_t cpu_count);
 /* Over the maps of `of`, which is loaded and outlives the tables. */
 int unwind_tables_new(const struct bpf_object *of, size_t max_bytes, struct unwind_tables **ret);
 void unwind_tables_free(struct unwind_tables *t);

@@ -7,10 +7,16 @@ type Observed = Pick<Profile, 'time' | 'duration' | 'notObserved'>;
 
 const WHY = 'the agent had no budget for it, did not run yet, or is configured not to';
 
-export function sayNotObserved({ time, duration, notObserved }: Observed): string {
+/** In all of the span that was asked for. */
+export function nobodyLooked({ duration, notObserved }: Pick<Profile, 'duration' | 'notObserved'>): boolean {
+    return notObserved > 0 && duration <= 0;
+}
+
+export function sayNotObserved(observed: Observed): string {
+    const { time, notObserved } = observed;
     if (notObserved <= 0) return '';
     const what = time === 'cpu' ? 'nobody looked' : 'waits were not looked at';
-    if (duration <= 0) return `In this span ${what}: ${WHY}.`;
+    if (nobodyLooked(observed)) return `In this span ${what}: ${WHY}.`;
     return `For ${format.span(notObserved)} of this span ${what}: ${WHY}. What is shown is of the rest.`;
 }
 

@@ -9,7 +9,7 @@ import { Health } from './health';
 import { compareQuery, regionQuery, SLOT_MS, timeQuery, type Region } from './heat';
 import { HEAT_SECONDS, HeatmapPanel } from './heatmap';
 import { HotspotsPanel } from './hotspots-panel';
-import { NotObserved } from './observed';
+import { NotObserved, nobodyLooked } from './observed';
 import { decodeProfile, sameScope, TIMES, type Profile, type Scope, type Time } from './profile';
 import { Requests, type Request } from './requests';
 import { Scopes } from './scopes';
@@ -142,7 +142,7 @@ function NoSamples({ live, scope, time, profile }: { live: Live; scope: Scope; t
                 </p>
             </>
         );
-    if (profile.notObserved > 0 && profile.duration <= 0)
+    if (nobodyLooked(profile))
         return <b>{time === 'cpu' ? 'Nobody looked in this span.' : 'Waits were not looked at in this span.'}</b>;
     if (scope.kind !== 'node')
         return (
@@ -162,7 +162,7 @@ function NoSamples({ live, scope, time, profile }: { live: Live; scope: Scope; t
 }
 
 function NoneInRegion({ profile }: { profile: Profile }) {
-    if (profile.notObserved > 0 && profile.duration <= 0) return <b>In this region nobody looked.</b>;
+    if (nobodyLooked(profile)) return <b>In this region nobody looked.</b>;
     return (
         <>
             <b>No samples in this region.</b>

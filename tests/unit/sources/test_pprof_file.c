@@ -214,7 +214,7 @@ static void our_own_comes_back(void **state)
     assert_int_equal(exporter_pprof.write(p, &packed), 0);
     unpack(&packed, &plain);
     assert_int_equal(pprof_read(plain.data, plain.size, NULL, &back, &about), 0);
-    assert_true(about.samples == 300 && about.not_observed_ns == p->not_observed_ns);
+    assert_true(about.samples == 300 && back->not_observed_ns == p->not_observed_ns);
     assert_int_equal(exporter_folded.write(p, &before), 0);
     assert_int_equal(exporter_folded.write(back, &after), 0);
     assert_int_equal(before.size, after.size);
