@@ -14,7 +14,6 @@
 #include <bpf/bpf_tracing.h>
 
 #include "asleep.h"
-#include "cgroup.bpf.h"
 #include "offcpu_threads.bpf.h"
 #include "task.bpf.h"
 
@@ -30,13 +29,6 @@ struct {
     __uint(type, BPF_MAP_TYPE_RINGBUF);
     __uint(max_entries, 4096);
 } records SEC(".maps");
-
-struct bpf_iter_meta;
-
-struct bpf_iter__task {
-    struct bpf_iter_meta *meta;
-    struct task_struct *task;
-} __attribute__((preserve_access_index));
 
 /* When the thread was found waiting, if that is where it still waits; else 0. */
 static __always_inline __u64 found_waiting_ns(__u32 tid)
@@ -70,29 +62,19 @@ static long look_at_mapping(struct task_struct *task, struct vm_area_struct *vma
     return 0;
 }
 
-/* The thread's own memory, at whose beginning its C library keeps what it knows of it, lies above the stack. */
-static __always_inline __u64 thread_pointer(struct task_struct *task)
-{
-#if defined(__TARGET_ARCH_x86)
-    return BPF_CORE_READ(task, thread.fsbase);
-#elif defined(__TARGET_ARCH_arm64)
-    return BPF_CORE_READ(task, thread.uw.tp_value);
-#endif
-}
-
 static __always_inline __u64 lower(__u64 end, __u64 from, __u64 limit)
 {
     return from < limit && limit < end ? limit : end;
 }
 
-/* Where the stack that is at `from` ends, or what may be copied of it does; 0: not to be read. */
+/* Where the stack that is at `from` ends, or what may be copied of it does; above it lies what the C library keeps of the thread. 0: not to be read. */
 static __always_inline __u64 stack_end(struct task_struct *task, __u64 from)
 {
     struct memory memory = {};
     if (bpf_find_vma(task, from, look_at_mapping, &memory, 0) || !memory.end)
         return 0;
     __u64 end = lower(from + CPU_STACK_COPY_BYTES, from, memory.end);
-    end = lower(end, from, (thread_pointer(task) + 7) & ~7ULL);
+    end = lower(end, from, (task_thread_pointer(task) + 7) & ~7ULL);
     return lower(end, from, (BPF_CORE_READ(task, mm, start_stack) + 7) & ~7ULL);
 }
 
@@ -137,24 +119,9 @@ static __always_inline bool copy_user_stack(struct unwind_scratch *scratch, stru
 
 static __always_inline bool take_stacks(struct unwind_scratch *scratch, struct task_struct *task, __u64 since_ns)
 {
-    struct cpu_sample *s = sample_of(scratch);
-    __builtin_memset(&scratch->walk, 0, sizeof(scratch->walk));
-    __builtin_memset(s, 0, sizeof(*s));
-    s->h.kind = WIRE_OFF_CPU_STACK;
-    s->h.time_ns = since_ns;
-    s->h.pid = task->tgid;
-    s->h.tid = task->pid;
-    s->flags = CPU_SAMPLE_LEAF_IN_KERNEL;
-    s->cpu = bpf_get_smp_processor_id();
-    s->cgroup_id = cgroup_id(cgroup_of(task));
-    BPF_CORE_READ_STR_INTO(&s->comm, task, comm);
-    long bytes = bpf_get_task_stack(task, scratch->data, CPU_MAX_KERNEL_FRAMES * 8, 0);
-    if (bytes <= 0 || bytes > CPU_MAX_KERNEL_FRAMES * 8)
+    stack_begin(scratch, task, since_ns);
+    if (!stack_take_kernel(scratch, task))
         return false;
-    s->kernel_frames = (__u64)bytes / 8;
-    if (bytes == CPU_MAX_KERNEL_FRAMES * 8)
-        s->flags |= CPU_SAMPLE_KERNEL_TRUNCATED;
-    scratch->walk.base = s->kernel_frames;
     if (!copy_user_stack(scratch, task))
         return false;
     sample_set_walk(scratch, UNWIND_END_NOT_RUNNING);

@@ -44,7 +44,7 @@ struct hotspot_scratch {
     __u32 block; /* found: the segment's number */
     /* Of the method at hand. */
     __u64 symbol[3]; /* class, name, signature */
-    __u64 source;
+    __u64 pool, source_in; /* whose number of the source file it is that is in there */
     __u64 words[16];
     __u8 bytes[HOTSPOT_BLOB_BYTES + 8]; /* of a blob or of code */
 };

@@ -23,6 +23,22 @@ static __always_inline __u16 hotspot_read_symbol(const struct hotspot_layout *la
     return length;
 }
 
+static __always_inline int hotspot_pool_entry(__u64 pool, __u32 number, const struct hotspot_layout *layout, __u64 *ret)
+{
+    return python_read(ret, 8, pool + layout->pool_bytes + 8ULL * number);
+}
+
+/* The symbol of the file that the method at hand is of; 0: it has none. */
+static __always_inline __u64 hotspot_source(const struct hotspot_scratch *h)
+{
+    __u64 symbol = 0;
+    __u16 number;
+
+    if (python_read(&number, 2, h->source_in + h->layout.source_file) == 0 && number)
+        hotspot_pool_entry(h->pool, number, &h->layout, &symbol);
+    return symbol;
+}
+
 /* Tells of the method whose symbols are known: 0 when the ring took it. */
 __noinline int hotspot_tell(__u64 method, __u32 check)
 {
@@ -40,15 +56,10 @@ __noinline int hotspot_tell(__u64 method, __u32 check)
     m->class_bytes = hotspot_read_symbol(&h->layout, h->symbol[0], m->class_data, HOTSPOT_CLASS_BYTES);
     m->name_bytes = hotspot_read_symbol(&h->layout, h->symbol[1], m->name_data, HOTSPOT_NAME_BYTES);
     m->signature_bytes = hotspot_read_symbol(&h->layout, h->symbol[2], m->signature_data, HOTSPOT_SIGNATURE_BYTES);
-    m->file_bytes = hotspot_read_symbol(&h->layout, h->source, m->file_data, HOTSPOT_FILE_BYTES);
+    m->file_bytes = hotspot_read_symbol(&h->layout, hotspot_source(h), m->file_data, HOTSPOT_FILE_BYTES);
     if (m->class_bytes == 0 || m->name_bytes == 0 || m->signature_bytes == 0)
         return -1;
     return bpf_ringbuf_output(&records, m, sizeof(*m), BPF_RB_NO_WAKEUP) ? -1 : 0;
-}
-
-static __always_inline int hotspot_pool_entry(__u64 pool, __u32 number, const struct hotspot_layout *layout, __u64 *ret)
-{
-    return python_read(ret, 8, pool + layout->pool_bytes + 8ULL * number);
 }
 
 /* Finds the method's symbols, and what tells it from others at its address; 0: it cannot be read. What a Method points to is given back and used again in the
@@ -57,8 +68,8 @@ __noinline __u32 hotspot_identify(__u64 method)
 {
     struct python_scratch *p = python_scratch_get();
     struct hotspot_scratch *h = hotspot_scratch_get();
-    __u64 constant, pool, holder, source_in, hash;
-    __u16 name, signature, source, length;
+    __u64 constant, pool, holder, hash;
+    __u16 name, signature, length;
 
     if (!p || !h || python_read(&constant, 8, method + h->layout.method_const) ||
         bpf_probe_read_user(h->bytes, HOTSPOT_CODE_BYTES, (const void *)constant))
@@ -70,12 +81,10 @@ __noinline __u32 hotspot_identify(__u64 method)
     if (python_read(&holder, 8, pool + h->layout.pool_holder) || python_read(&h->symbol[0], 8, holder + h->layout.class_name) ||
         hotspot_pool_entry(pool, name, &h->layout, &h->symbol[1]) || hotspot_pool_entry(pool, signature, &h->layout, &h->symbol[2]))
         return 0;
-    hash = python_mix(python_mix(p->seed, constant), pool);
-    hash = python_mix(python_mix(hash, holder), (__u64)name << 32 | signature << 16 | length);
-    h->source = 0;
-    source_in = h->layout.flags & HOTSPOT_SOURCE_IN_CLASS ? holder : pool;
-    if (python_read(&source, 2, source_in + h->layout.source_file) == 0 && source)
-        hotspot_pool_entry(pool, source, &h->layout, &h->source);
+    hash = hash_mix(hash_mix(p->seed, constant), pool);
+    hash = hash_mix(hash_mix(hash, holder), (__u64)name << 32 | signature << 16 | length);
+    h->pool = pool;
+    h->source_in = h->layout.flags & HOTSPOT_SOURCE_IN_CLASS ? holder : pool;
     for (int i = 0; i < 3; i++) {
         __u64 symbol = h->symbol[i];
 
@@ -96,12 +105,12 @@ __noinline __u32 hotspot_identify(__u64 method)
         } else if (length) { /* behind it may be another's count of references */
             python_read(&h->words[0], 1, symbol);
             python_read(&h->words[1], 1, symbol + length - 1);
-            hash = python_mix(hash, h->words[1]);
+            hash = hash_mix(hash, h->words[1]);
             if (length == 3)
                 python_read(&h->words[1], 1, symbol + 1);
         }
-        hash = python_mix(python_mix(hash, symbol), length);
-        hash = python_mix(python_mix(hash, h->words[0]), h->words[1]);
+        hash = hash_mix(hash_mix(hash, symbol), length);
+        hash = hash_mix(hash_mix(hash, h->words[0]), h->words[1]);
     }
     return hash >> 32 | 1;
 }
@@ -115,8 +124,8 @@ __noinline __u32 hotspot_identify_blob(void)
 
     if (!p || !h || bpf_probe_read_user(h->words, 16, (const void *)h->name))
         return 0;
-    hash = python_mix(python_mix(p->seed, h->name), h->blob_high - h->blob_low);
-    hash = python_mix(python_mix(hash, h->words[0]), h->words[1]);
+    hash = hash_mix(hash_mix(p->seed, h->name), h->blob_high - h->blob_low);
+    hash = hash_mix(hash_mix(hash, h->words[0]), h->words[1]);
     return hash >> 32 | 1;
 }
 
@@ -146,7 +155,7 @@ __noinline int hotspot_put(__u64 code, bool is_blob)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
     struct python_scratch *p = python_scratch_get();
-    __u32 check, at;
+    __u32 check;
     __u64 hash, *told;
 
     if (!scratch || !p || !p->names_code)
@@ -156,13 +165,8 @@ __noinline int hotspot_put(__u64 code, bool is_blob)
     scratch->walk.interpreted = 1;
     if (!check)
         return 0;
-    hash = python_told_hash(scratch->walk.pid, code, check);
-    at = python_told_place(hash);
-    told = bpf_map_lookup_elem(&python_told, &at);
-    if (!told || *told == hash || p->told >= PYTHON_MAX_TOLD || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 * 3)
-        return 0;
-    p->told++;
-    if ((is_blob ? hotspot_tell_blob(code, check) : hotspot_tell(code, check)) == 0)
+    told = python_to_tell(p, scratch->walk.pid, code, check, &hash);
+    if (told && (is_blob ? hotspot_tell_blob(code, check) : hotspot_tell(code, check)) == 0)
         *told = hash;
     return 0;
 }

@@ -69,22 +69,6 @@ static __always_inline int walk_user(struct unwind_scratch *scratch, struct off_
     return end;
 }
 
-static __always_inline struct cpu_sample *stack_begin(struct unwind_scratch *scratch, struct task_struct *task, __u64 now)
-{
-    struct cpu_sample *s = sample_of(scratch);
-    unwind_walk_clear(&scratch->walk);
-    __builtin_memset(s, 0, sizeof(*s));
-    s->h.kind = WIRE_OFF_CPU_STACK;
-    s->h.time_ns = now;
-    s->h.pid = BPF_CORE_READ(task, tgid);
-    s->h.tid = BPF_CORE_READ(task, pid);
-    s->flags = CPU_SAMPLE_LEAF_IN_KERNEL;
-    s->cpu = bpf_get_smp_processor_id();
-    s->cgroup_id = cgroup_id(cgroup_of(task));
-    BPF_CORE_READ_STR_INTO(&s->comm, task, comm);
-    return s;
-}
-
 /* The reader comes by itself now and then; it is called when a quarter is full, and for a copied stack. */
 static __always_inline __u64 how_to_wake(bool at_once)
 {
@@ -425,13 +409,6 @@ int BPF_PROG(off_cpu_born, struct task_struct *task)
 
 /* ---- waits under way: when the recording begins and ends, and between ---- */
 
-struct bpf_iter_meta;
-
-struct bpf_iter__task {
-    struct bpf_iter_meta *meta;
-    struct task_struct *task;
-} __attribute__((preserve_access_index));
-
 static __always_inline const void *registers_of(struct task_struct *task)
 {
     if (bpf_core_enum_value_exists(enum bpf_func_id___local, BPF_FUNC_task_pt_regs___local))
@@ -446,14 +423,9 @@ static __always_inline void take_kernel_stack(struct off_cpu_thread *t, struct t
     struct unwind_scratch *scratch = bpf_map_lookup_elem(&unwind_scratch, &spare);
     if (!scratch)
         return;
-    struct cpu_sample *s = stack_begin(scratch, task, now);
-    long bytes = bpf_get_task_stack(task, scratch->data, CPU_MAX_KERNEL_FRAMES * 8, 0);
-    if (bytes <= 0 || bytes > CPU_MAX_KERNEL_FRAMES * 8) /* it has gone on to run */
+    stack_begin(scratch, task, now);
+    if (!stack_take_kernel(scratch, task))
         return;
-    s->kernel_frames = (__u64)bytes / 8;
-    if (bytes == CPU_MAX_KERNEL_FRAMES * 8)
-        s->flags |= CPU_SAMPLE_KERNEL_TRUNCATED;
-    scratch->walk.base = s->kernel_frames;
     sample_set_walk(scratch, BPF_CORE_READ(task, flags) & PF_KTHREAD ? UNWIND_END_NO_USER : UNWIND_END_NOT_RUNNING);
     if (stack_send(scratch, stat))
         t->stack_ns = now;

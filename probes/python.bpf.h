@@ -98,29 +98,37 @@ __noinline int python_tell(__u64 address, __u32 check)
     return bpf_ringbuf_output(&records, code, bytes, BPF_RB_NO_WAKEUP) ? -1 : 0;
 }
 
+/* Where it is to be noted that this code is told, and what: *ret_hash; NULL: it was told, or is not to be told now. Names are told again with later samples;
+ * what others are sampled for is not. Copies of stacks, which may fill half of the ring while rows are missing, do not keep them out. */
+static __always_inline __u64 *python_to_tell(struct python_scratch *p, __u32 pid, __u64 code, __u32 check, __u64 *ret_hash)
+{
+    __u64 hash = python_told_hash(pid, code, check), *told;
+    __u32 at = python_told_place(hash);
+
+    told = bpf_map_lookup_elem(&python_told, &at);
+    if (!told || *told == hash || p->told >= PYTHON_MAX_TOLD || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 * 3)
+        return NULL;
+    p->told++;
+    *ret_hash = hash;
+    return told;
+}
+
 /* Of the code object: what tells it from others at its address; 0: it cannot be read. Sees to it that it is told. */
 __noinline __u32 python_check(__u64 address)
 {
     struct python_scratch *p = python_scratch_get();
     __u64 hash, *told;
-    __u32 check, at;
+    __u32 check;
 
     if (!p || python_read(p->words, PYTHON_CHECKED_BYTES, address + p->layout.code_checked))
         return 0;
     hash = p->seed;
 #pragma unroll
     for (int i = 0; i < PYTHON_CHECKED_BYTES / 8; i++)
-        hash = python_mix(hash, p->words[i]);
+        hash = hash_mix(hash, p->words[i]);
     check = hash >> 32 | 1;
-    hash = python_told_hash(bpf_get_current_pid_tgid() >> 32, address, check);
-    at = python_told_place(hash);
-    told = bpf_map_lookup_elem(&python_told, &at);
-    /* Names are told again with later samples; what others are sampled for is not. Copies of stacks, which may fill half of the
-     * ring while rows are missing, do not keep them out. */
-    if (!told || *told == hash || p->told >= PYTHON_MAX_TOLD || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 * 3)
-        return check;
-    p->told++;
-    if (python_tell(address, check) == 0)
+    told = python_to_tell(p, bpf_get_current_pid_tgid() >> 32, address, check, &hash);
+    if (told && python_tell(address, check) == 0)
         *told = hash;
     return check;
 }
@@ -337,8 +345,8 @@ static __always_inline void python_begin(struct python_scratch *p, struct task_s
 {
     struct wire_header *header = &code_of(p)->h;
 
-    p->seed = python_mix(BPF_CORE_READ(task, group_leader, start_time), BPF_CORE_READ(task, self_exec_id));
-    p->seed = python_mix(p->seed, id >> 32);
+    p->seed = hash_mix(BPF_CORE_READ(task, group_leader, start_time), BPF_CORE_READ(task, self_exec_id));
+    p->seed = hash_mix(p->seed, id >> 32);
     __builtin_memset(header, 0, sizeof(*header));
     header->kind = record_kind;
     header->pid = id >> 32;
@@ -361,7 +369,7 @@ static __always_inline void python_walk(struct unwind_scratch *scratch, const st
     if (process->interpreters.python.interpreters == 0)
         return;
     p->layout = process->interpreters.python;
-    p->thread_pointer = python_thread_pointer(task);
+    p->thread_pointer = task_thread_pointer(task);
     scratch->walk.interpreter_start = p->layout.text_start;
     p->stack_low = scratch->walk.r.sp;
     p->stack_high = p->thread_pointer > p->stack_low ? p->thread_pointer : BPF_CORE_READ(task, mm, start_stack);

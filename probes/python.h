@@ -10,6 +10,7 @@
  * a moment have names, and so that a replay does. */
 #pragma once
 
+#include "hash.h"
 #include "wire.h"
 
 #define PYTHON_MAX_ENTRIES   1440 /* with all else that there can be in a record of WIRE_RECORD_MAX_BYTES */
@@ -114,16 +115,10 @@ _Static_assert(sizeof(struct python_tail) == 8, "wire format");
 /* Which code objects were told, by both halves: a table of hashes, each at its own place. */
 #define PYTHON_TOLD 32768
 
-static inline __u64 python_mix(__u64 hash, __u64 word)
-{
-    hash = (hash ^ word) * 0x9e3779b97f4a7c15ULL;
-    return hash ^ hash >> 29;
-}
-
 /* Never 0. */
 static inline __u64 python_told_hash(__u32 pid, __u64 code, __u32 check)
 {
-    return python_mix(python_mix(pid, code), check) | 1;
+    return hash_mix(hash_mix(pid, code), check) | 1;
 }
 
 static inline __u32 python_told_place(__u64 hash)

@@ -18,6 +18,7 @@
 const volatile bool no_runtimes = false;
 
 #define UNWIND_TAIL_WORDS (PYTHON_MAX_ENTRIES * sizeof(struct python_entry) / 8 + 1 + GO_LABELS_MAX * sizeof(struct go_label) / 8 + 4) /* and links' */
+#include "task.bpf.h"
 #include "unwind_sample.bpf.h"
 
 #define PYTHON_MAX_THREADS   1024
@@ -94,15 +95,6 @@ static __always_inline int python_read(void *to, __u32 size, __u64 address)
 }
 
 /* ---- the thread ---- */
-
-static __always_inline __u64 python_thread_pointer(struct task_struct *task)
-{
-#if defined(__TARGET_ARCH_x86)
-    return BPF_CORE_READ(task, thread.fsbase);
-#else
-    return BPF_CORE_READ(task, thread.uw.tp_value);
-#endif
-}
 
 static __always_inline bool python_is_thread(struct python_scratch *p, __u64 thread)
 {

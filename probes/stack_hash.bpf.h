@@ -8,12 +8,6 @@
 #define HASH_WORDS (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES)
 #define HASH_LABEL_WORDS (sizeof(struct go_label) / 8)
 
-static __always_inline __u64 hash_mix(__u64 hash, __u64 value)
-{
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
-    return hash ^ hash >> 29;
-}
-
 /* Of the first words of data[]. Never 0. */
 __noinline __u64 hash_stack(__u32 words)
 {
@@ -33,10 +27,10 @@ __noinline __u64 hash_interpreted(__u64 hash)
     if (!p)
         return hash;
     for (__u32 i = 0; i < PYTHON_MAX_ENTRIES && i < p->entries; i++) {
-        hash = python_mix(hash, p->entry[i].code);
-        hash = python_mix(hash, (__u64)p->entry[i].check << 32 | p->entry[i].instruction);
+        hash = hash_mix(hash, p->entry[i].code);
+        hash = hash_mix(hash, (__u64)p->entry[i].check << 32 | p->entry[i].instruction);
     }
-    return python_mix(hash, (__u64)p->end << 32 | p->flags) | 1;
+    return hash_mix(hash, (__u64)p->end << 32 | p->flags) | 1;
 }
 
 /* With the traced request. */

@@ -24,6 +24,16 @@
 #define TASK_FROZEN          0x8000
 #define TASK_DEAD            0x80 /* the last that a thread does is to leave its CPU */
 
+/* Where the thread's own memory is, at whose beginning its C library keeps what it knows of it. */
+static __always_inline __u64 task_thread_pointer(struct task_struct *task)
+{
+#if defined(__TARGET_ARCH_x86)
+    return BPF_CORE_READ(task, thread.fsbase);
+#else
+    return BPF_CORE_READ(task, thread.uw.tp_value);
+#endif
+}
+
 /* CPU time of a thread, by the scheduler's accounts. */
 static __always_inline __u64 task_runtime(struct task_struct *task)
 {

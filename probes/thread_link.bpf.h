@@ -4,6 +4,7 @@
 
 #include <bpf/bpf_core_read.h>
 
+#include "hash.h"
 #include "link.h"
 
 const volatile bool links = false;
@@ -28,12 +29,6 @@ static __always_inline bool link_is_believed(const volatile struct thread_link *
     return l->epoch && l->epoch == link_epoch();
 }
 
-static __always_inline __u64 link_mix(__u64 hash, __u64 value)
-{
-    hash = (hash ^ value) * 0x9e3779b97f4a7c15ULL;
-    return hash ^ hash >> 29;
-}
-
 /* What an entry says of the time from `start_ns` to `end_ns`. */
 struct link_seen {
     struct link_ids ids; /* of the trace, and its span entered first */
@@ -47,20 +42,20 @@ struct link_seen {
  * is made of it at once: a copy of all does not fit on the stack of whoever calls. */
 static __always_inline void link_read(const volatile struct thread_link *l, __u64 start_ns, __u64 end_ns, struct link_seen *ret)
 {
-    __u64 working = l->working, hash = link_mix(1, working), value, until_ns;
+    __u64 working = l->working, hash = hash_mix(1, working), value, until_ns;
 
-    hash = link_mix(hash, ret->ids.trace_id_high = l->ids.trace_id_high);
-    hash = link_mix(hash, ret->ids.trace_id_low = l->ids.trace_id_low);
-    hash = link_mix(hash, l->ids.span_id);
-    hash = link_mix(hash, ret->ids.span_id = l->first_span_id);
-    hash = link_mix(hash, value = l->since_ns);
+    hash = hash_mix(hash, ret->ids.trace_id_high = l->ids.trace_id_high);
+    hash = hash_mix(hash, ret->ids.trace_id_low = l->ids.trace_id_low);
+    hash = hash_mix(hash, l->ids.span_id);
+    hash = hash_mix(hash, ret->ids.span_id = l->first_span_id);
+    hash = hash_mix(hash, value = l->since_ns);
     ret->begun = value <= end_ns;
-    hash = link_mix(hash, value = l->entered_ns);
-    hash = link_mix(hash, until_ns = l->until_ns);
+    hash = hash_mix(hash, value = l->entered_ns);
+    hash = hash_mix(hash, until_ns = l->until_ns);
     ret->meanwhile = value <= end_ns && (working || until_ns >= start_ns);
-    hash = link_mix(hash, value = l->earlier_until_ns);
+    hash = hash_mix(hash, value = l->earlier_until_ns);
     ret->meanwhile |= value >= start_ns && value <= end_ns;
-    ret->check = link_mix(hash, ret->other_until_ns = l->other_until_ns);
+    ret->check = hash_mix(hash, ret->other_until_ns = l->other_until_ns);
 }
 
 static __always_inline __u64 link_check(const volatile struct thread_link *l)

@@ -20,14 +20,14 @@ static __always_inline int v8_is_small(__u64 word)
 
 /* ---- which function ---- */
 
-/* Where a function begins and ends and what it is called, by its ScopeInfo: 0, or -1 when it is none. */
+/* Where a function begins and ends and what it is called, by its ScopeInfo, which by its type it is: 0, or -1 when it is none. */
 __noinline int v8_scope(__u64 scope)
 {
     struct v8_scratch *v = v8_scratch_get();
     __u32 is_first, flags, at = 0;
     __u64 locals;
 
-    if (!v || v8_type(scope) != v->layout.scope_type || python_read(v->words, 40, scope - V8_TAG + v->layout.scope_flags))
+    if (!v || python_read(v->words, 40, scope - V8_TAG + v->layout.scope_flags))
         return -1;
     is_first = v->layout.flags & V8_POSITIONS_FIRST;
     flags = is_first ? v->words[0] : v->words[0] >> 32;
@@ -82,16 +82,16 @@ __noinline __u32 v8_check(__u64 shared)
     type = v8_type(scope);
     if (type >= 0 && !(type & v->layout.not_string))
         return 1; /* of V8's own: it has a name and nothing else */
-    if (v8_scope(scope))
+    if (type != v->layout.scope_type || v8_scope(scope))
         return 0;
     v->script = script;
     if ((script & V8_TAG_MASK) != V8_TAG || python_read(&word, 8, script - V8_TAG + v->layout.script_id))
         return 0;
-    hash = python_mix(p->seed, word);
-    hash = python_mix(hash, v->start << 32 | v->end);
+    hash = hash_mix(p->seed, word);
+    hash = hash_mix(hash, v->start << 32 | v->end);
     if (v8_name_hash(v->name, &word))
         return 0;
-    hash = python_mix(hash, word);
+    hash = hash_mix(hash, word);
     return hash >> 32 | 2;
 }
 
@@ -117,6 +117,7 @@ static __always_inline struct v8_text v8_put_text(struct v8_scratch *v, __u8 *to
 static __always_inline struct v8_text v8_put_name(struct v8_scratch *v, struct v8_code *code)
 {
     struct v8_text none = {}, empty = {.width = 1};
+    int type;
 
     if ((v->name & V8_TAG_MASK) == V8_TAG) {
         if (v8_string(v->name, V8_NAME_BYTES / 2, 0))
@@ -124,7 +125,8 @@ static __always_inline struct v8_text v8_put_name(struct v8_scratch *v, struct v
         if (v->used)
             return v8_put_text(v, code->name_data, V8_NAME_BYTES);
     }
-    if (v8_type(v->inferred_name) < 0 || v8_type(v->inferred_name) & v->layout.not_string) /* undefined */
+    type = v8_type(v->inferred_name);
+    if (type < 0 || type & v->layout.not_string) /* undefined */
         return empty;
     if (v8_string(v->inferred_name, V8_NAME_BYTES / 2, 0))
         return none;

@@ -259,7 +259,8 @@ __noinline int v8_count_chunk(void)
     bytes = v->left < V8_CHUNK_BYTES ? v->left : V8_CHUNK_BYTES;
     v->located = address + bytes;
     v->left -= bytes;
-    v8_clear_chunk();
+    if (bytes < V8_CHUNK_BYTES)
+        v8_clear_chunk();
     UNWIND_SAME_REGISTER(bytes);
     if (bytes == 0 || bytes > V8_CHUNK_BYTES || bpf_probe_read_user(v->chunk, bytes, (const void *)address))
         return -1;

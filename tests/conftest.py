@@ -218,6 +218,16 @@ def command_name(pid):
         return ""
 
 
+def helper_of(pid):
+    """The process that opens files for an agent or a recording."""
+    children = Path(f"/proc/{pid}/task/{pid}/children")
+    if not children.exists():
+        skip("this kernel does not tell children")
+    found = [int(child) for child in children.read_text().split() if command_name(child) == "sonde-files"]
+    assert len(found) == 1, found
+    return found[0]
+
+
 EPOLL_WAITS = {"232", "281"} if platform.machine() == "x86_64" else {"22"}
 
 

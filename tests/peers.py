@@ -12,7 +12,7 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from conftest import TOP, need_command, skip
+from conftest import TOP, need_command, skip, wait_for
 
 KERNEL = 1 << 63
 
@@ -205,3 +205,18 @@ def up_to(places, function):
     """Until the last frame of that function, which is the last that stays where it is; None: it is not on the stack."""
     at = [i for i, place in enumerate(places) if function in place.names]
     return places[:at[-1] + 1] if at else None
+
+
+def jstack(pid, names, innermost):
+    """The stacks of threads by their names, the outermost method first, once they were seen in `innermost`."""
+    seen = {}
+
+    def told():
+        said = subprocess.run([need_command("jstack"), str(pid)], capture_output=True, text=True, timeout=120).stdout
+        for part in said.split("\n\n"):
+            frames = re.findall(r"^\s+at (?:[\w.]+@[^/]+/)?([^(]+)\(", part, re.M)[::-1]
+            if frames[-1:] == [innermost]:
+                seen.setdefault(part.partition('"')[2].partition('"')[0], frames)
+        return names <= seen.keys()
+    wait_for(told, 200, "jstack to see the innermost method")
+    return {name: seen[name] for name in names}

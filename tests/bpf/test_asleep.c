@@ -59,10 +59,10 @@ static void end(pid_t pid)
     assert_true(WIFSIGNALED(status));
 }
 
-static bool sleeps(pid_t pid, pid_t tid)
+static bool sleeps(pid_t pid)
 {
     char path[64], text[512] = "";
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)tid);
+    snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)pid);
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
         return false;
@@ -72,7 +72,7 @@ static bool sleeps(pid_t pid, pid_t tid)
 
 static void wait_until_asleep(pid_t pid)
 {
-    while (!sleeps(pid, pid))
+    while (!sleeps(pid))
         usleep(1000);
 }
 

@@ -17,7 +17,6 @@
 
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -37,13 +36,11 @@ static void take_next_request(void)
         works_for = &record;
 }
 
-static pid_t child(void)
+static void nap_for_requests(int ready)
 {
     const struct timespec time = {0, NAP_NS};
-    pid_t pid = fork();
-    if (pid != 0)
-        return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (write(ready, "", 1) != 1)
+        return;
     for (;;) {
         take_next_request();
         clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
@@ -98,8 +95,7 @@ static void test_each_wait_is_its_own_requests(void **state)
 #endif
     struct expectation e = {0};
     struct source_options options = watch_defaults;
-    pid_t pid = child();
-    usleep(100000); /* until it is there */
+    pid_t pid = watch_child(nap_for_requests);
     options.pids[0] = (uint32_t)pid;
     options.pid_count = 1;
     struct watch w = watch_begin(&source_off_cpu, &options);

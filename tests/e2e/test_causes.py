@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import cpu_seconds, need_command, skip, wait_for
+from conftest import cpu_seconds, need_command, skip, system_call, wait_for
 from real_servers import get, start_nginx, start_prefork, stolen_ns, why
 
 pytestmark = pytest.mark.usefixtures("root")
@@ -373,10 +373,6 @@ def test_delay_before_nginx(sonde, watch, run, slow_way, tmp_path):
 def test_sleep(sonde, watch, run):
     watching, server = watch(), start_prefork(run)
     assert_found(sonde, watching, server, f"/sleep?{INJECTED_NS / 1e9}", "sleep", "nanosleep")
-
-
-def system_call(pid):
-    return Path(f"/proc/{pid}/syscall").read_text().split()[0]
 
 
 @pytest.mark.parametrize("way", ["mutex", "flock"])

@@ -6,6 +6,7 @@ import subprocess
 import textwrap
 from pathlib import Path
 
+import peers
 import pytest
 
 from conftest import cpu_seconds, is_recording, need_command, skip, wait_for
@@ -52,21 +53,6 @@ def methods(frames):
     return [match[1] for match in found if match]
 
 
-def jstack(pid, names, innermost):
-    """The stacks of threads by their names, the outermost method first, once they were seen in `innermost`."""
-    seen = {}
-
-    def told():
-        said = subprocess.run([need_command("jstack"), str(pid)], capture_output=True, text=True, timeout=120).stdout
-        for part in said.split("\n\n"):
-            frames = re.findall(r"^\s+at (?:[\w.]+@[^/]+/)?([^(]+)\(", part, re.M)[::-1]
-            if frames[-1:] == [innermost]:
-                seen.setdefault(part.partition('"')[2].partition('"')[0], frames)
-        return names <= seen.keys()
-    wait_for(told, 100, "jstack to see the innermost method")
-    return {name: seen[name] for name in names}
-
-
 def is_part(ours, theirs):
     """In their order; what was compiled into its caller is not told."""
     rest = iter(theirs)
@@ -81,7 +67,7 @@ def test_same_frames_as_jstack(run, record, classes, flags):
     for what was compiled into its callers. A method may be about to call the next one: its stack is the beginning of theirs."""
     program = run(need_command("java"), *flags, "-cp", classes, "Deep")
     wait_for(lambda: "ready" in program.out or not program.alive, 60, "java")
-    threads = jstack(program.pid, {"hot", "main"}, "Deep.innermost")
+    threads = peers.jstack(program.pid, {"hot", "main"}, "Deep.innermost")
     profile = record("-p", program.pid, "-F", HZ, "-d", 1.5)
     # Until the process's layout is known, at its first samples, code that was made is nobody's.
     known = profile.where(lambda s: not any(frame.startswith("[anon]") for frame in s.frames))

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 import peers
-from conftest import need_command, skip, wait_for
+from conftest import need_command, skip, system_call, wait_for
 
 PYTHON = "import threading\nlock = threading.Lock()\nlock.acquire()\nprint('ready', flush=True)\nlock.acquire()"
 
@@ -23,8 +23,8 @@ def hung(subject):
 
         def sleeping():
             states = [(task / "stat").read_text().rpartition(")")[2].split()[0] for task in tasks.iterdir()]
-            calls = [(task / "syscall").read_text().split()[0] for task in tasks.iterdir()]
-            return len(states) == threads and set(states) == {"S"} and "running" not in calls
+            calls = [system_call(task.name) for task in tasks.iterdir()]
+            return len(states) == threads and set(states) == {"S"} and not {"", "running"} & set(calls)
         wait_for(sleeping, 60, "all threads to sleep")
         return started.pid
     return start
@@ -70,7 +70,7 @@ def test_what_is_not_there_is_said(record, run, hung):
     whole, cut = hung("deep", 25), hung("deep", 100)
     python = run(need_command("/usr/bin/python3"), "-c", PYTHON)
     wait_for(lambda: "ready" in python.out, 60, "Python")
-    wait_for(lambda: Path(f"/proc/{python.pid}/syscall").read_text().split()[0] != "running", 60, "Python to wait")
+    wait_for(lambda: system_call(python.pid) not in ("", "running"), 60, "Python to wait")
     profile = record("--off-cpu", "-p", whole, "-p", cut, "-p", python.pid, "-d", 1)
     (deep,), (deeper,), (evaluated,) = [profile.of(pid=pid).samples for pid in (whole, cut, python.pid)]
     assert deep.frames.count("descend") == 26 and "main" in deep.frames and deep.frames[0] == "_start", profile.top()

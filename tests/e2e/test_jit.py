@@ -8,6 +8,7 @@ import subprocess
 import textwrap
 from pathlib import Path
 
+import peers
 import pytest
 
 from conftest import need_command, skip, subject_path, wait_for
@@ -150,7 +151,7 @@ def java_frames(frames):
 
 def test_same_frames_as_jstack(java, record):
     """Method by method: those that are not compiled are somewhere in the interpreter, but none is missing."""
-    jstack = need_command("jstack")
+    need_command("jstack")
     methods = ["innermost", "across", "down", "virtually"]
     running = java("Deep", """\
         public class Deep {
@@ -165,12 +166,7 @@ def test_same_frames_as_jstack(java, record):
         }
         """, methods, "-XX:TieredStopAtLevel=1", "-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Deep.*", "-XX:CompileCommand=exclude,Deep::lambda*")  # code that stays where it is
 
-    def told():
-        said = subprocess.run([jstack, str(running.pid)], capture_output=True, text=True, timeout=120).stdout
-        hot = next((part for part in said.split("\n\n") if part.startswith('"hot"')), "")
-        frames = re.findall(r"^\s+at (?:[\w.]+@[^/]+/)?([^(]+)\(", hot, re.M)[::-1]
-        return frames[-1:] == ["Deep.innermost"] and frames
-    theirs = wait_for(told, 200, "jstack to see the innermost method")
+    theirs = peers.jstack(running.pid, {"hot"}, "Deep.innermost")["hot"]
     profile = record("-p", running.pid, "-F", HZ, "-d", 2)
     mine = profile.where(lambda s: "double Deep.innermost(int)" in s.frames)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pprof
 import pytest
-from conftest import TOP, Subject, free_port, need_command, subject_path, wait_for
+from conftest import TOP, Subject, command_name, free_port, need_command, subject_path, wait_for
 
 pytestmark = pytest.mark.usefixtures("root")
 
@@ -319,7 +319,7 @@ REPLACED = HEIRS.replace("const pid_t child = fork();", """sigset_t go;
 def replace(program):
     os.kill(int(program.facts()["child"]), signal.SIGKILL)
     program.running.process.send_signal(signal.SIGUSR1)
-    wait_for(lambda: Path(f"/proc/{program.pid}/comm").read_text() == "sleep\n", 30, "the other program")
+    wait_for(lambda: command_name(program.pid) == "sleep", 30, "the other program")
 
 
 @pytest.fixture

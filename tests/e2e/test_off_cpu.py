@@ -10,7 +10,7 @@ from collections import defaultdict
 import pytest
 
 import pprof
-from conftest import Profile, need_command, skip, subject_path, wait_for
+from conftest import Profile, need_command, subject_path, wait_for
 
 LEAVES = {  # of the function of that name
     "sleep": {"[sleep: nanosleep]", "[sleep: clock_nanosleep]"},

@@ -74,7 +74,7 @@ def test_rates(agent, tmp_path):
 
 
 @pytest.mark.plain_build
-def test_targets_alone(agent, sonde, tmp_path):
+def test_targets_alone(agent, tmp_path):
     """At a rate of 0 of all others these are sampled, and waits are told of them; nobody else's are."""
     started = agent("--waits", "--set", "profile.rate=0", "--set", "profile.targets=command=often:100", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB")
     ended = run_together(tmp_path, "often", "other", seconds=2)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pprof
 import pytest
-from conftest import Profile, TOP, free_port, need_command, skip, stack_matches, subject_path, wait_for
+from conftest import Profile, TOP, need_command, skip, stack_matches, subject_path, wait_for
 from terminal import Terminal
 
 ADDRESS = re.compile(r"^Sonde is watching\. Its page: (http://([\d.]+):(\d+)/)  \(Ctrl-C stops it\)\r?$", re.M)

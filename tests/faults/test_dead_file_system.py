@@ -3,7 +3,6 @@ which is counted; everything else goes on, the agent ends when it is told to, an
 import ctypes
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import TOP, skip, subject_path, wait_for
+from conftest import TOP, helper_of, skip, subject_path, wait_for
 
 
 class FileSystem:
@@ -94,10 +93,7 @@ def test_names_come_back(file_system, agent):
 
 def test_killed_helper_is_replaced(file_system, agent):
     started = agent("--rate", 99)
-    children = Path(f"/proc/{started.pid}/task/{started.pid}/children").read_text().split()
-    helpers = [pid for pid in children if Path(f"/proc/{pid}/comm").read_text().strip() == "sonde-files"]
-    assert len(helpers) == 1, children
-    os.kill(int(helpers[0]), signal.SIGKILL)
+    os.kill(helper_of(started.pid), signal.SIGKILL)
     program = file_system.start_program()
     wait_for(lambda: "deep_leaf" in started.text(f"/api/v1/profile?format=folded&pid={program.pid}"), 90, "names")
     assert started.running.stop() == 0

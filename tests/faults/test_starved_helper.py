@@ -6,20 +6,10 @@ import shutil
 import signal
 import subprocess
 import time
-from pathlib import Path
 
-from conftest import command_name, need_command, skip, subject_path, wait_for
+from conftest import helper_of, need_command, subject_path, wait_for
 
 TRIES = 5  # that on a machine so busy nobody looks for seconds on end, each time
-
-
-def helper_of(pid):
-    children = Path(f"/proc/{pid}/task/{pid}/children")
-    if not children.exists():
-        skip("this kernel does not tell children")
-    found = [int(child) for child in children.read_text().split() if command_name(child) == "sonde-files"]
-    assert len(found) == 1
-    return found[0]
 
 
 def unanswered(started):

@@ -175,16 +175,14 @@ def v8_codes():
 
 def hotspot_images():
     """A memory with HotSpot's tables, of 17 and of 25: texts, a word for each symbol, structs, types, numbers."""
-    fields = [("CodeCache", "_heaps", "p", 0xa000), ("CodeCache", "_low_bound", "p", 0xa008), ("CodeCache", "_high_bound", "p", 0xa010), ("AbstractInterpreter", "_code", "p", 0xa018),
-              ("GrowableArrayBase", "_len", "int", 0), ("GrowableArray<int>", "_data", "int*", 8), ("CodeHeap", "_memory", "x", 8), ("CodeHeap", "_segmap", "x", 120),
-              ("CodeHeap", "_log2_segment_size", "int", 256), ("VirtualSpace", "_low", "x", 16), ("VirtualSpace", "_high", "x", 24), ("HeapBlock", "_header", "x", 0),
-              ("HeapBlock::Header", "_used", "x", 8), ("CodeBlob", "_size", "int", 12), ("CodeBlob", "_frame_size", "int", 28), ("CodeBlob", "_name", "x", 96),
-              ("StubQueue", "_stub_buffer", "x", 8), ("StubQueue", "_buffer_limit", "int", 20), ("Method", "_constMethod", "x", 8), ("ConstMethod", "_constants", "x", 8),
-              ("ConstMethod", "_code_size", "x", 40), ("ConstMethod", "_name_index", "x", 42), ("ConstMethod", "_signature_index", "x", 44), ("ConstantPool", "_pool_holder", "x", 24),
-              ("ConstantPool", "_source_file_name_index", "x", 60), ("Klass", "_name", "x", 24), ("Symbol", "_length", "x", 4), ("Symbol", "_body", "x", 6)]
-    versions = {"17": [("CodeBlob", "_frame_complete_offset", "int", 20), ("CodeBlob", "_code_begin", "x", 32), ("CompiledMethod", "_method", "x", 112)],
-                "25": [("CodeBlob", "_frame_complete_offset", "int16_t", 20), ("CodeBlob", "_code_offset", "int", 32), ("CodeBlob", "_kind", "x", 50), ("nmethod", "_method", "x", 112)]}
-    for name, others in versions.items():
+    made = (HERE.parent / "unit/resolve/hotspot_image.h").read_text()
+
+    def fields(function):
+        """[(type, field, its type, whether it is static, offset or address)] as the unit tests have them."""
+        body = made.partition(f"image_{function}(struct made_image *m)\n{{")[2].partition("\n}")[0]
+        found = re.findall(r'image_field\(m, "(.*?)", "(.*?)", "(.*?)", (true|false), (\w+)\)', body)
+        return [(a, b, kind, is_static == "true", int(value, 0)) for a, b, kind, is_static, value in found]
+    for name in ("17", "25"):
         texts = bytearray()
 
         def text(word):
@@ -194,8 +192,8 @@ def hotspot_images():
                 texts.extend(word.encode() + b"\0")
             return 0x7f0000000000 + 0x800000 + at + 1
         texts.extend(b"\0")
-        rows = fields + others
-        structs = b"".join(struct.pack("<QQQQQQ", text(a), text(b), text(kind), kind == "p", *((0, value) if kind == "p" else (value, 0))) for a, b, kind, value in rows) + bytes(48)
+        rows = fields("common") + fields(name)
+        structs = b"".join(struct.pack("<QQQQQQ", text(a), text(b), text(kind), is_static, *((0, value) if is_static else (value, 0))) for a, b, kind, is_static, value in rows) + bytes(48)
         types = b"".join(struct.pack("<QQQQQ", text(a), 0, 0, 0, size) for a, size in (("HeapBlock", 16), ("ConstantPool", 64))) + bytes(40)
         ints = b"".join(struct.pack("<Qq", text(a), value) for a, value in (("frame::interpreter_frame_sender_sp_offset", -1), ("CodeBlobKind::Nmethod", 1))) + bytes(16)
         start = 0x7f0000000000 + 0x1000000 + 8 * 16
