@@ -12,7 +12,9 @@ import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from conftest import TOP, need_command, skip, wait_for
+from harness.machine import need_command, skip
+from harness.paths import TOP
+from harness.processes import wait_for
 
 KERNEL = 1 << 63
 

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Running, wait_for
+from harness.processes import Running, wait_for
 from pypi import environment
 
 HERE = Path(__file__).resolve().parent

@@ -1,6 +1,6 @@
 """Packages from PyPI (packages.py), for tests: where they cannot be had, these skip."""
 import packages
-from conftest import skip
+from harness.machine import skip
 
 
 def environment(name, needed, interpreters, fit):

@@ -8,7 +8,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-from conftest import TOP, need_command, skip
+from harness.machine import need_command, skip
+from harness.paths import TOP
 from packages import alone
 from pypi import environment
 

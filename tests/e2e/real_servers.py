@@ -9,7 +9,8 @@ import sys
 import textwrap
 from pathlib import Path
 
-from conftest import free_port, need_command, wait_for
+from harness.machine import free_port, need_command
+from harness.processes import wait_for
 
 PREFORK = textwrap.dedent("""
     import fcntl, http.client, http.server, mmap, multiprocessing, os, signal, socket, sys, time

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pypi
 import pytest
-from conftest import free_port, need_command, skip, wait_for
+from harness.machine import free_port, need_command, skip
+from harness.processes import wait_for
 from otlp_receiver import Receiver, attributes
 from test_python import PYTHONS, package, python  # noqa: F401  (a fixture)
 from test_python_trace import head, stamps

@@ -7,7 +7,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import cpu_seconds, is_recording, need_command, skip, subject_path, system_call, wait_for
+from harness.machine import need_command, skip
+from harness.processes import cpu_seconds, system_call, wait_for
+from harness.recording import is_recording
+from harness.workloads import subject_path
 
 TOP = Path(__file__).resolve().parents[2]
 

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import resident_bytes, subject_path, wait_for
+from harness.processes import resident_bytes, wait_for
+from harness.workloads import subject_path
 
 MIB = 1 << 20
 BUDGET_BYTES = 48 * MIB

@@ -9,7 +9,9 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from conftest import BUILD, TOP, need_command, wait_for
+from harness.machine import need_command
+from harness.paths import BUILD, TOP
+from harness.processes import wait_for
 
 FLOWERS = "5.1 3.5 1.4 0.2\n6.4 3.2 4.5 1.5\n6.3 3.3 6.0 2.5\n"  # one of each species in Fisher's list
 SPECIES = "setosa\nversicolor\nvirginica\n"

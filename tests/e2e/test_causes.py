@@ -12,7 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import cpu_seconds, need_command, skip, system_call, wait_for
+from harness.machine import need_command, skip
+from harness.processes import cpu_seconds, system_call, wait_for
 from real_servers import get, start_nginx, start_prefork, stolen_ns, why
 
 pytestmark = pytest.mark.usefixtures("root")

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import subject_path, wait_for
+from harness.processes import wait_for
+from harness.workloads import subject_path
 from profiles_receiver import told as told_of_export, total, write
 from real_servers import start_prefork
 from test_otlp_profiles import profcheck  # noqa: F401

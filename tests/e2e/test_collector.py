@@ -8,7 +8,9 @@ import threading
 import urllib.request
 
 import pytest
-from conftest import TOP, free_port, skip, wait_for
+from harness.machine import free_port, skip
+from harness.paths import TOP
+from harness.processes import wait_for
 from otlp_receiver import attributes
 from test_generations import generate
 from test_traces_otel import NEEDED, PARENT, TracedServer, official  # noqa: F401 (a fixture)

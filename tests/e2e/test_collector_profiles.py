@@ -4,7 +4,8 @@ import json
 import socket
 
 import pytest
-from conftest import free_port, skip, wait_for
+from harness.machine import free_port, skip
+from harness.processes import wait_for
 from profiles_receiver import told
 from test_collector import COLLECTOR
 from test_profiles_export import exporting, exporting_pid, sets  # noqa: F401

@@ -6,7 +6,9 @@ import subprocess
 
 import pytest
 
-from conftest import need_command, skip, subject_path, wait_for
+from harness.machine import need_command, skip
+from harness.processes import wait_for
+from harness.workloads import subject_path
 from test_lines import PROGRAM, addr2line, eu_addr2line, places
 
 # The upper folder is on a tmpfs: an overlay takes none that lies on another overlay.

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import pprof
-from conftest import free_port, need_command, skip, wait_for
+from harness.machine import free_port, need_command, skip
+from harness.processes import wait_for
 from test_lines import addr2line, dwz, eu_addr2line, places
 
 LIBRARY = """

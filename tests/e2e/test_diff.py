@@ -8,7 +8,10 @@ import subprocess
 import threading
 
 import pytest
-from conftest import SUBJECTS, go_pprof, need_command, subject_path, wait_for
+from harness.machine import need_command
+from harness.paths import SUBJECTS
+from harness.processes import wait_for
+from harness.workloads import go_pprof, subject_path
 
 HZ = 499
 OWN_PROFILER = """package main

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from conftest import need_command, skip
+from harness.machine import need_command, skip
 
 WAITS = {"waits of threads", "stacks of earlier waits"}  # of `sonde record --off-cpu`
 

@@ -7,7 +7,9 @@ import subprocess
 
 import pytest
 
-from conftest import go_pprof, skip, subject_path, wait_for
+from harness.machine import skip
+from harness.processes import wait_for
+from harness.workloads import go_pprof, subject_path
 
 PAGES, CALLS = 3000, 500
 SOFTWARE = ["page-faults", "minor-faults", "major-faults", "context-switches", "cpu-migrations"]

@@ -12,7 +12,9 @@ from pathlib import Path
 
 import pypi
 import pytest
-from conftest import BUILD, TOP, command_line, free_port, skip, wait_for
+from harness.machine import free_port, skip
+from harness.paths import BUILD, TOP
+from harness.processes import command_line, wait_for
 
 HERE, EXAMPLE = Path(__file__).resolve().parent, TOP / "examples/inference-server"
 # The first one gets the packages; Python's wheel is built without sanitizers.

@@ -7,7 +7,9 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, go_pprof, need_command
+from harness.machine import need_command
+from harness.paths import BUILD
+from harness.workloads import go_pprof
 
 PROFILES = {"typical": (10, 100_000_000), "dropped": (10, 100_000_000), "hostile": (6, 60_000_000), "deep": (1, 10_000_000),
             "empty": (0, 0)}

@@ -10,7 +10,8 @@ import time
 import urllib.request
 
 import pytest
-from conftest import need_command, wait_for
+from harness.machine import need_command
+from harness.processes import wait_for
 from otlp_receiver import attributes, spans_of
 from test_traces import Server, by_id
 from test_traces_otel import NEEDED, TracedServer, official, receiver, serve  # noqa: F401

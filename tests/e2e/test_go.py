@@ -6,7 +6,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, EARLY, need_command, skip, subject_path
+from harness.machine import need_command, skip
+from harness.paths import BUILD
+from harness.recording import EARLY
+from harness.workloads import subject_path
 
 HZ = 499
 # Where a stack of Go's begins: a goroutine, a thread, and what the runtime goes over to its thread's stack with and cannot be walked out of.

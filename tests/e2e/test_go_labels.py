@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pprof
 import pytest
-from conftest import BUILD, SUBJECTS, Subject, cpu_seconds, need_command, skip, subject_path, wait_for
+from harness.machine import need_command, skip
+from harness.paths import BUILD, SUBJECTS
+from harness.processes import cpu_seconds, wait_for
+from harness.workloads import Subject, subject_path
 from profiles_receiver import ProfilesReceiver, write
 from test_go import go_version, strip
 from test_otlp_profiles import profcheck  # noqa: F401

@@ -9,7 +9,9 @@ from pathlib import Path
 import peers
 import pytest
 
-from conftest import cpu_seconds, is_recording, need_command, skip, wait_for
+from harness.machine import need_command, skip
+from harness.processes import cpu_seconds, wait_for
+from harness.recording import is_recording
 
 HZ = 997
 PROGRAM = """\

@@ -10,7 +10,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, wait_for
+from harness.paths import BUILD
+from harness.processes import wait_for
 
 FAKE_PAGE = BUILD / "tests" / "fake-page"
 

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 
 import peers
-from conftest import need_command, skip, system_call, wait_for
+from harness.machine import need_command, skip
+from harness.processes import system_call, wait_for
 
 PYTHON = "import threading\nlock = threading.Lock()\nlock.acquire()\nprint('ready', flush=True)\nlock.acquire()"
 

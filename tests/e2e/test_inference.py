@@ -6,7 +6,10 @@ import signal
 import subprocess
 
 import pytest
-from conftest import TOP, Subject, need_command, wait_for
+from harness.machine import need_command
+from harness.paths import TOP
+from harness.processes import wait_for
+from harness.workloads import Subject
 from test_python import env_of, package, python  # noqa: F401  (a fixture)
 
 

@@ -11,7 +11,9 @@ from pathlib import Path
 import peers
 import pytest
 
-from conftest import need_command, skip, subject_path, wait_for
+from harness.machine import need_command, skip
+from harness.processes import wait_for
+from harness.workloads import subject_path
 
 HZ = 199
 

@@ -5,7 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import skip
+from harness.machine import skip
 
 FOLDERS = [Path(f"/usr/lib/{name}") for name in (f"{os.uname().machine}-linux-gnu", "", "../lib64")]
 

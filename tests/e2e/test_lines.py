@@ -16,7 +16,9 @@ from pathlib import Path
 import pytest
 
 import pprof
-from conftest import command_name, go_pprof, need_command, skip, wait_for
+from harness.machine import need_command, skip
+from harness.processes import command_name, wait_for
+from harness.workloads import go_pprof
 
 PROGRAM = """
 #include <stdlib.h>

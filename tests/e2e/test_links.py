@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pprof
 import pytest
-from conftest import TOP, Subject, command_name, free_port, need_command, subject_path, wait_for
+from harness.machine import free_port, need_command
+from harness.paths import TOP
+from harness.processes import command_name, wait_for
+from harness.workloads import Subject, subject_path
 
 pytestmark = pytest.mark.usefixtures("root")
 

@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 import pprof
-from conftest import Profile, bpf_objects, is_recording, resident_bytes, skip, subject_path, wait_for
+from harness.machine import skip
+from harness.processes import bpf_objects, resident_bytes, wait_for
+from harness.recording import Profile, is_recording
+from harness.workloads import subject_path
 from real_servers import stolen_ns
 from test_short_lived import BEGINNINGS
 

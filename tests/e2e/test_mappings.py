@@ -1,7 +1,7 @@
 """Thousands of mappings a second, each of another file at the same place: a sample's names are of the file that was there when it was taken."""
 import pytest
 
-from conftest import subject_path
+from harness.workloads import subject_path
 
 HZ = 499
 

@@ -1,7 +1,8 @@
 """docs/metrics.md names every metric, with its type and labels, and none that is not there."""
 import re
 
-from conftest import TOP, wait_for
+from harness.paths import TOP
+from harness.processes import wait_for
 from real_servers import get, start_prefork
 
 SUFFIX = {"counter": "_total", "info": "_info"}

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pypi
 import pytest
-from conftest import command_line, descriptors, free_port, need_command, wait_for
+from harness.machine import free_port, need_command
+from harness.processes import command_line, descriptors, wait_for
 from test_python import PYTHONS, package  # noqa: F401  (a fixture)
 
 HERE = Path(__file__).resolve().parent

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import EARLY, TOP, need_command, skip, wait_for
+from harness.machine import need_command, skip
+from harness.paths import TOP
+from harness.processes import wait_for
+from harness.recording import EARLY
 
 STACKS = TOP / "tests/subjects/node/stacks.js"
 HZ = 499

@@ -10,7 +10,10 @@ from collections import defaultdict
 import pytest
 
 import pprof
-from conftest import Profile, need_command, subject_path, wait_for
+from harness.machine import need_command
+from harness.processes import wait_for
+from harness.recording import Profile
+from harness.workloads import subject_path
 
 LEAVES = {  # of the function of that name
     "sleep": {"[sleep: nanosleep]", "[sleep: clock_nanosleep]"},

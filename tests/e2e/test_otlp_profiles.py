@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, skip
+from harness.machine import skip
+from harness.paths import BUILD
 from pypi import environment
 
 HERE = Path(__file__).resolve().parent

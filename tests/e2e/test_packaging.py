@@ -5,7 +5,8 @@ import subprocess
 
 import pytest
 
-from conftest import TOP, need_command
+from harness.machine import need_command
+from harness.paths import TOP
 from terminal import Terminal
 
 

@@ -5,7 +5,10 @@ import re
 import subprocess
 
 import pytest
-from conftest import TOP, need_command, subject_path, wait_for
+from harness.machine import need_command
+from harness.paths import TOP
+from harness.processes import wait_for
+from harness.workloads import subject_path
 from real_servers import get, start_prefork
 from test_record import CONTAINER, cgroup, cgroup_roots  # noqa: F401 (a fixture)
 from test_why import figure

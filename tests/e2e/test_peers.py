@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import peers
-from conftest import need_command, skip, wait_for
+from harness.machine import need_command, skip
+from harness.processes import wait_for
 
 HZ = 397
 TURNS = textwrap.dedent("""

@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pprof
 import pytest
-from conftest import cpu_seconds, is_recording, need_command, subject_path, wait_for
+from harness.machine import need_command
+from harness.processes import cpu_seconds, wait_for
+from harness.recording import is_recording
+from harness.workloads import subject_path
 from grpc_receiver import NEEDED
 from pypi import environment
 from test_record import HZ, cgroup, cgroup_roots, inside  # noqa: F401

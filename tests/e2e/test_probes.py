@@ -8,7 +8,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, Subject, descriptors, need_command, need_root, skip, wait_for
+from harness.machine import need_command, need_root, skip
+from harness.paths import BUILD
+from harness.processes import descriptors, wait_for
+from harness.workloads import Subject
 
 TOP = Path(__file__).resolve().parents[2]
 EVERY_ARGUMENT = [-8, 8, -16, 16, -32, 32, -64, 2**64 - 1, 0x1234, None, 0x4004000000000000, -12]
@@ -96,7 +99,7 @@ def test_killed_consumers(prober, run, tracefs):
 
 def test_of_a_process_without_rights(run, bpftrace, tmp_path):
     """Whoever traces needs rights, not who is traced."""
-    from conftest import subject_path
+    from harness.workloads import subject_path
     place = tmp_path / "prober"
     place.write_bytes(subject_path("prober").read_bytes())
     for folder in (place, *list(tmp_path.parents)[:2], tmp_path):
@@ -393,7 +396,7 @@ assert "plugin" not in maps and "libsonde" not in maps, maps
 def test_where_nothing_can_be_written(run, tmp_path):
     """A root that is read-only, without /proc and /tmp: the objects are in memory, and a directory that was asked for costs one warning."""
     need_root()
-    from conftest import subject_path
+    from harness.workloads import subject_path
     place = tmp_path / "bare"
     place.mkdir()
     program = subprocess.run(["ldd", subject_path("prober")], capture_output=True, text=True).stdout

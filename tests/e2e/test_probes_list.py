@@ -7,7 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import Subject, need_command, need_root, subject_path, wait_for
+from harness.machine import need_command, need_root
+from harness.processes import wait_for
+from harness.workloads import Subject, subject_path
 from test_python import env_of, package  # noqa: F401
 
 ALL = "i8 a, u8 b, i16 c, u16 d, i32 e, u32 f, i64 g, u64 h, ptr i, str j, f64 k, i32 l"

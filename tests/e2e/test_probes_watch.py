@@ -6,7 +6,10 @@ import subprocess
 import time
 
 import pytest
-from conftest import TOP, Subject, need_command, need_root, wait_for
+from harness.machine import need_command, need_root
+from harness.paths import TOP
+from harness.processes import wait_for
+from harness.workloads import Subject
 
 EVERY = 'a=-8 b=8 c=-16 d=16 e=-32 f=32 g=-64 h=18446744073709551615 i=0x1234 j="text" k=2.5 l=-12'
 

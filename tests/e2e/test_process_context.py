@@ -6,7 +6,11 @@ import time
 
 import pprof
 import pytest
-from conftest import BUILD, TOP, Subject, cpu_seconds, is_recording, need_command, sanitizers, wait_for
+from harness.machine import need_command, sanitizers
+from harness.paths import BUILD, TOP
+from harness.processes import cpu_seconds, wait_for
+from harness.recording import is_recording
+from harness.workloads import Subject
 from profiles_receiver import write
 from test_otlp_profiles import profcheck  # noqa: F401
 from test_profiles_export import exporting, receiver  # noqa: F401

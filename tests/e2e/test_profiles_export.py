@@ -6,7 +6,8 @@ import ssl
 import subprocess
 
 import pytest
-from conftest import free_port, need_command, wait_for
+from harness.machine import free_port, need_command
+from harness.processes import wait_for
 from profiles_receiver import PATH, ProfilesReceiver, accept_and_hang_up, told, total, write
 from test_otlp_profiles import profcheck, text_of  # noqa: F401
 

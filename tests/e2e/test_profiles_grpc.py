@@ -6,7 +6,8 @@ import subprocess
 import threading
 
 import pytest
-from conftest import free_port, need_command, wait_for
+from harness.machine import free_port, need_command
+from harness.processes import wait_for
 from grpc_receiver import grpc_receiver  # noqa: F401
 from profiles_receiver import told, total, write
 from test_collector import Tap

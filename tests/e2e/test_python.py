@@ -13,7 +13,10 @@ from pathlib import Path
 
 import pytest
 import python_3_14
-from conftest import BUILD, Subject, descriptors, need_command, sanitizers, wait_for
+from harness.machine import need_command, sanitizers
+from harness.paths import BUILD
+from harness.processes import descriptors, wait_for
+from harness.workloads import Subject
 
 TOP = Path(__file__).resolve().parents[2]
 PYTHONS = sorted({path for name in ("python3.9", "python3.10", "python3.11", "python3.12", "python3.13", "python3.14")

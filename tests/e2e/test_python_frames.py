@@ -14,7 +14,10 @@ import pytest
 
 import peers
 import python_3_14
-from conftest import EARLY, TOP, need_command, skip, wait_for
+from harness.machine import need_command, skip
+from harness.paths import TOP
+from harness.processes import wait_for
+from harness.recording import EARLY
 from packages import PY_SPY
 from pypi import environment
 

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import skip
+from harness.machine import skip
 from otlp_receiver import Receiver, attributes
 from test_python import EVERY_PYTHON, package, python  # noqa: F401  (a fixture)
 from test_traces import by_id

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import TOP, Subject, wait_for
+from harness.paths import TOP
+from harness.processes import wait_for
+from harness.workloads import Subject
 from test_python_frames import DEBIAN, HZ, INSTALLED, STACKS, Frame, counted, interpreted, of_process, of_version, shown
 from test_waits import ROOM, profile_of
 

@@ -5,7 +5,9 @@ import signal
 import subprocess
 
 import pytest
-from conftest import Subject, need_command, wait_for
+from harness.machine import need_command
+from harness.processes import wait_for
+from harness.workloads import Subject
 from test_python import EVERY_PYTHON, env_of, package, python  # noqa: F401  (a fixture)
 from test_python_trace import head, stamps, write  # noqa: F401  (a fixture)
 

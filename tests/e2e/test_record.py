@@ -13,7 +13,11 @@ from pathlib import Path
 import pytest
 
 import pprof
-from conftest import TOP, Profile, cpu_seconds, go_pprof, is_recording, need_command, skip, stack_matches, subject_path, wait_for
+from harness.machine import need_command, skip
+from harness.paths import TOP
+from harness.processes import cpu_seconds, wait_for
+from harness.recording import Profile, is_recording, stack_matches
+from harness.workloads import go_pprof, subject_path
 from real_servers import stolen_ns
 from test_short_lived import BEGINNINGS
 

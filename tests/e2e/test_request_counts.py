@@ -7,7 +7,8 @@ import threading
 from collections import Counter
 
 import pytest
-from conftest import need_command, wait_for
+from harness.machine import need_command
+from harness.processes import wait_for
 from real_servers import start_nginx, start_prefork, why
 
 pytestmark = pytest.mark.usefixtures("root")

@@ -6,7 +6,8 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import free_port, need_root, wait_for
+from harness.machine import free_port, need_root
+from harness.processes import wait_for
 from test_requests import get, listening, watch
 
 SOURCE = Path(__file__).resolve().parent.parent / "subjects/servers/server.c"

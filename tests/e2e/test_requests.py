@@ -11,7 +11,9 @@ import time
 import urllib.request
 
 import pytest
-from conftest import BUILD, free_port, need_command, need_root, wait_for
+from harness.machine import free_port, need_command, need_root
+from harness.paths import BUILD
+from harness.processes import wait_for
 
 SONDE = BUILD / "sonde"
 

@@ -7,7 +7,9 @@ import subprocess
 
 import perf_data
 import pprof
-from conftest import Profile, need_command, subject_path
+from harness.machine import need_command
+from harness.recording import Profile
+from harness.workloads import subject_path
 
 MILLISECONDS = 5
 NAMELESS = re.compile(r"\+0x[0-9a-f]+$|^\[|^0x[0-9a-f]+$|^$")

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import peers
-from conftest import skip, subject_path
+from harness.machine import skip
+from harness.workloads import subject_path
 from test_peers import DEBIAN, TURNS
 
 ROUNDS = 16

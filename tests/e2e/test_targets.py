@@ -9,7 +9,8 @@ import sys
 
 import pprof
 import pytest
-from conftest import subject_path, wait_for
+from harness.processes import wait_for
+from harness.workloads import subject_path
 
 HZ = {"often": 500, "seldom": 100, "never": 0, "later": 500}
 OTHERS_HZ = 19

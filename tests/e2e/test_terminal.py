@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pprof
 import pytest
-from conftest import Profile, TOP, need_command, skip, stack_matches, subject_path, wait_for
+from harness.machine import need_command, skip
+from harness.paths import TOP
+from harness.processes import wait_for
+from harness.recording import Profile, stack_matches
+from harness.workloads import subject_path
 from terminal import Terminal
 
 ADDRESS = re.compile(r"^Sonde is watching\. Its page: (http://([\d.]+):(\d+)/)  \(Ctrl-C stops it\)\r?$", re.M)

@@ -5,7 +5,9 @@ import subprocess
 from collections import Counter
 
 import pytest
-from conftest import Subject, cpu_seconds, need_command, wait_for
+from harness.machine import need_command
+from harness.processes import cpu_seconds, wait_for
+from harness.workloads import Subject
 from profiles_receiver import write
 from test_otlp_profiles import profcheck  # noqa: F401
 from test_profiles_export import receiver, sets  # noqa: F401

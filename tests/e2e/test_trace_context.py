@@ -7,7 +7,8 @@ import json
 import re
 
 import pytest
-from conftest import free_port, skip, wait_for
+from harness.machine import free_port, skip
+from harness.processes import wait_for
 from otlp_receiver import Receiver
 from test_asgi import HERE, environment  # noqa: F401 (a fixture)
 from test_python import package, python  # noqa: F401 (a fixture)

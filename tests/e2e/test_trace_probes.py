@@ -10,7 +10,9 @@ import time
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, TOP, descriptors, need_command, sanitizers, skip, wait_for
+from harness.machine import need_command, sanitizers, skip
+from harness.paths import BUILD, TOP
+from harness.processes import descriptors, wait_for
 from otlp_receiver import attributes
 from test_traces import CONFIG, TRACED
 from test_traces_otel import NEEDED, PARENT, TracedServer, official, receiver, serve  # noqa: F401 (fixtures)

@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 import summary_peer
 
-from conftest import need_command, skip, wait_for
+from harness.machine import need_command, skip
+from harness.processes import wait_for
 from terminal import Terminal
 
 REAL = Path(__file__).resolve().parent / "triton"

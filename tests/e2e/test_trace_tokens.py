@@ -5,7 +5,7 @@ import os
 import subprocess
 
 import pytest
-from conftest import wait_for
+from harness.processes import wait_for
 from otlp_receiver import attributes, spans_of
 from test_generations import REQUESTS, by_id, generate, times_of, triton  # noqa: F401
 from test_traces_otel import NEEDED, TracedServer, official, receiver, serve  # noqa: F401

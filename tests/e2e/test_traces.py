@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 import summary_peer
-from conftest import BUILD, need_command, skip, wait_for
+from harness.machine import need_command, skip
+from harness.paths import BUILD
+from harness.processes import wait_for
 
 HERE = Path(__file__).resolve().parent
 TRACED = BUILD / "tests/traced"

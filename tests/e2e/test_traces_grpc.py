@@ -3,7 +3,7 @@ HTTP (test_traces_otel.py, test_generations.py)."""
 import os
 
 import pytest
-from conftest import wait_for
+from harness.processes import wait_for
 from grpc_receiver import grpc_receiver  # noqa: F401
 from otlp_receiver import Receiver
 from test_generations import generate

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pypi
 import pytest
-from conftest import BUILD, skip, wait_for
+from harness.machine import skip
+from harness.paths import BUILD
+from harness.processes import wait_for
 from otlp_receiver import Receiver, attributes, spans_of
 from test_traces import CONFIG, EXECUTED, TRACED, UNLOADED, Server, run_library
 

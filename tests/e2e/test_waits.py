@@ -9,7 +9,9 @@ from collections import defaultdict
 import pytest
 
 import pprof
-from conftest import Profile, subject_path, wait_for
+from harness.processes import wait_for
+from harness.recording import Profile
+from harness.workloads import subject_path
 from test_off_cpu import LEAVES, Thread, cpu_ticks, seconds, stolen_share
 
 ROOM = ["--set", "budget.cpu=100%", "--set", "budget.memory=1GiB"]

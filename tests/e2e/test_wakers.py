@@ -8,7 +8,9 @@ from collections import Counter
 import pytest
 
 import pprof
-from conftest import Profile, need_root, subject_path
+from harness.machine import need_root
+from harness.recording import Profile
+from harness.workloads import subject_path
 
 NOT_SEEN = "[waker not seen]"
 INTERRUPT = "[woken by an interrupt]"

@@ -3,7 +3,9 @@ import re
 import subprocess
 
 import pytest
-from conftest import TOP, free_port, wait_for
+from harness.machine import free_port
+from harness.paths import TOP
+from harness.processes import wait_for
 from real_servers import get
 from test_http import Server
 from test_request_stacks import server_program  # noqa: F401 (a fixture)

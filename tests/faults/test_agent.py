@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from conftest import bpf_objects, cpu_seconds, free_port, memory_bytes, skip, subject_path, wait_for
+from harness.machine import free_port, skip
+from harness.processes import bpf_objects, cpu_seconds, memory_bytes, wait_for
+from harness.workloads import subject_path
 
 
 def test_second_agent_is_refused(agent, sonde):

@@ -10,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from conftest import TOP, helper_of, skip, subject_path, wait_for
+from harness.machine import skip
+from harness.paths import TOP
+from harness.processes import helper_of, wait_for
+from harness.workloads import subject_path
 
 
 class FileSystem:

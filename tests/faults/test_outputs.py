@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 import pprof
-from conftest import need_command, skip, subject_path, wait_for
+from harness.machine import need_command, skip
+from harness.processes import wait_for
+from harness.workloads import subject_path
 
 
 def record(sonde, *arguments, **options):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import memory_bytes, wait_for
+from harness.processes import memory_bytes, wait_for
 
 HZ = 199
 

@@ -6,7 +6,8 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import free_port, wait_for
+from harness.machine import free_port
+from harness.processes import wait_for
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 from grpc_receiver import grpc_receiver  # noqa: E402, F401

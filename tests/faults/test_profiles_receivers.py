@@ -5,7 +5,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import wait_for
+from harness.processes import wait_for
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 from otlp_receiver import endless, garbage, hang_up  # noqa: E402

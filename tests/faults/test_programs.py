@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 
 import pprof
-from conftest import Profile, cpu_seconds, is_recording, need_command, skip, stack_matches, subject_path, wait_for
+from harness.machine import need_command, skip
+from harness.processes import cpu_seconds, wait_for
+from harness.recording import Profile, is_recording, stack_matches
+from harness.workloads import subject_path
 
 
 def sections(data):

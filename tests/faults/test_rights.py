@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from conftest import need_command, need_root, skip
+from harness.machine import need_command, need_root, skip
 
 
 @pytest.fixture

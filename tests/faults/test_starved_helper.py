@@ -7,7 +7,9 @@ import signal
 import subprocess
 import time
 
-from conftest import helper_of, need_command, subject_path, wait_for
+from harness.machine import need_command
+from harness.processes import helper_of, wait_for
+from harness.workloads import subject_path
 
 TRIES = 5  # that on a machine so busy nobody looks for seconds on end, each time
 

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from conftest import skip, subject_path
+from harness.machine import skip
+from harness.workloads import subject_path
 
 LIMIT = Path("/proc/sys/kernel/perf_event_max_sample_rate")
 HZ = 1000

@@ -5,7 +5,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import BUILD
+from harness.paths import BUILD
 
 TRACED = BUILD / "tests/traced"
 CONFIG = "--trace-config"

@@ -7,7 +7,9 @@ import threading
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, skip, wait_for
+from harness.machine import skip
+from harness.paths import BUILD
+from harness.processes import wait_for
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "e2e"))
 from otlp_receiver import endless, garbage, hang_up, spans_of  # noqa: E402

@@ -9,7 +9,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, need_command, skip, subject_path, wait_for
+from harness.machine import need_command, skip
+from harness.paths import BUILD
+from harness.processes import wait_for
+from harness.workloads import subject_path
 from test_replay import without_kernel
 
 FILES, FUNCTIONS = 24, 20

@@ -9,7 +9,10 @@ from pathlib import Path
 import pprof
 import pytest
 
-from conftest import BUILD, Profile, need_command, subject_path
+from harness.machine import need_command
+from harness.paths import BUILD
+from harness.recording import Profile
+from harness.workloads import subject_path
 
 PROGRAM = "replayed"  # a name that nothing else here has
 

@@ -1,7 +1,7 @@
 /* What the programs to observe have in common: they say what their true stack is, say that they are ready, burn CPU in a known
  * leaf until their time is over, and say how much CPU they used.
  *
- * On standard output, one fact a line (tests/conftest.py reads them):
+ * On standard output, one fact a line (tests/harness/workloads.py reads them):
  *     stack main;recurse;recurse;leaf     root first; "..." stands for up to eight frames of the C library
  *     pid 4711
  *     ready                               the stack holds from here on
@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -23,11 +24,19 @@
 #define STAY __asm__ volatile("" ::: "memory")
 
 static volatile sig_atomic_t subject_over;
+static volatile sig_atomic_t subject_firings; /* system calls that the leaf still has to make */
 
 static inline void subject_on_alarm(int signal_number)
 {
     (void)signal_number;
     subject_over = 1;
+}
+
+static inline void subject_on_fire(int signal_number)
+{
+    (void)signal_number;
+    const char *count = getenv("SUBJECT_FIRE");
+    subject_firings = count ? atoi(count) : 0;
 }
 
 static inline uint64_t subject_cpu_ns(int who)
@@ -53,6 +62,8 @@ static inline void subject_end_after(double seconds)
     action.sa_handler = subject_on_alarm;
     sigaction(SIGALRM, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    action.sa_handler = subject_on_fire;
+    sigaction(SIGUSR1, &action, NULL);
     struct itimerval timer = {{0, 0}, {(time_t)seconds, (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6)}};
     if (seconds > 0)
         setitimer(ITIMER_REAL, &timer, NULL);
@@ -73,12 +84,32 @@ static inline int subject_end(void)
     return 0;
 }
 
-/* The body of a leaf: busy in this very function, no calls. */
-#define SUBJECT_BURN()                                                                                       \
-    do {                                                                                                     \
-        volatile uint64_t x_ = 88172645463325252u;                                                           \
-        while (!subject_over)                                                                                \
-            x_ = x_ * 6364136223846793005u + 1;                                                              \
+/* getppid() without a call. */
+#if defined(__x86_64__)
+#define SUBJECT_SYSTEM_CALL() \
+    do { \
+        long result_; \
+        __asm__ volatile("syscall" : "=a"(result_) : "a"((long)SYS_getppid) : "rcx", "r11", "memory"); \
+    } while (0)
+#else
+#define SUBJECT_SYSTEM_CALL() \
+    do { \
+        register long number_ __asm__("x8") = SYS_getppid; \
+        register long result_ __asm__("x0"); \
+        __asm__ volatile("svc 0" : "=r"(result_) : "r"(number_) : "memory"); \
+    } while (0)
+#endif
+
+/* The body of a leaf: busy in this very function, no calls. With SUBJECT_FIRE=N in the environment, SIGUSR1 makes it call
+ * getppid() N times, an event to record, and end. */
+#define SUBJECT_BURN() \
+    do { \
+        volatile uint64_t x_ = 88172645463325252u; \
+        while (!subject_over) { \
+            x_ = x_ * 6364136223846793005u + 1; \
+            for (; subject_firings; subject_over = --subject_firings == 0) \
+                SUBJECT_SYSTEM_CALL(); \
+        } \
     } while (0)
 
 static inline double subject_seconds(int argc, char **argv, int index)

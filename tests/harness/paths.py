@@ -1,0 +1,7 @@
+"""Where things lie."""
+import os
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parent.parent.parent
+BUILD = Path(os.environ.get("SONDE_BUILD", TOP / "build"))
+SUBJECTS = TOP / "build/subjects"  # also for builds with sanitizers: they get none of the project's flags, and Go's take long to build

@@ -1,0 +1,195 @@
+"""`sonde record` and the profile that it writes."""
+import os
+import re
+import select
+import signal
+import subprocess
+import time
+
+import pytest
+
+import pprof
+from harness.paths import BUILD
+from harness.processes import EPOLL_WAITS, cpu_seconds, descriptors, system_call, wait_for
+
+
+@pytest.fixture(scope="session")
+def sonde():
+    """The path of the built binary."""
+    path = BUILD / "sonde"
+    if not path.exists():
+        pytest.fail(f"{path} has not been built")
+    return path
+
+
+def is_recording(pid):
+    """Whether a `sonde record` has all its events, of samples and of lives, one a CPU each, and waits for what they tell: they are open before they count."""
+    return sum("perf_event" in kind for kind in descriptors(pid).values()) >= 2 * os.cpu_count() and system_call(pid) in EPOLL_WAITS
+
+
+EARLY = ("[truncated: unwinding rows not ready]", "[truncated: mappings not known yet]")
+
+
+class Profile:
+    """What `sonde record` wrote, as pprof's samples (tests/pprof.py)."""
+
+    def __init__(self, samples=(), period_ns=0, said=""):
+        self.samples, self.period_ns, self.said = list(samples), period_ns, said
+
+    @property
+    def ns(self):
+        return sum(sample.ns for sample in self.samples)
+
+    @property
+    def count(self):
+        return sum(sample.count for sample in self.samples)
+
+    def where(self, condition):
+        return Profile(filter(condition, self.samples), self.period_ns, self.said)
+
+    def of(self, **labels):
+        """The samples with these labels; dots in their names are written __ here: of(pid=1, container__id=...)."""
+        wanted = {key.replace("__", "."): value for key, value in labels.items()}
+        return self.where(lambda s: all(s.labels.get(key) == value for key, value in wanted.items()))
+
+    def share(self, pattern):
+        """The share of the samples whose stack matches a subject's expected stack; see stack_matches."""
+        return self.where(lambda s: stack_matches(s.frames, pattern)).count / max(self.count, 1)
+
+    @property
+    def cut(self):
+        """The samples that say of themselves that they are not whole."""
+        return self.where(lambda s: any(f.startswith("[truncated") for f in s.frames))
+
+    @property
+    def truncated(self):
+        """Their share."""
+        return self.cut.count / max(self.count, 1)
+
+    @property
+    def early(self):
+        """The share of those that came before what they are walked by: on a busy machine that takes its time."""
+        return self.where(lambda s: any(f in EARLY for f in s.frames)).count / max(self.count, 1)
+
+    @property
+    def overwritten(self):
+        """The share of those cut in the last steps of a C++ throw, which write the handler over who threw (docs/decisions/0003): 2 to 3 % of
+        a program that does nothing else, as the processor has it."""
+        return self.cut.where(lambda s: stack_matches(s.frames, "shop::throw_and_catch;_Unwind_RaiseException")).count / max(self.count, 1)
+
+    def top(self, count=6):
+        """For messages."""
+        most = sorted(self.samples, key=lambda s: -s.count)[:count]
+        return f"{self.count} samples, most of them:\n" + "\n".join(f"{s.count} {s.labels.get('process')};{';'.join(s.frames)}" for s in most)
+
+
+def stack_matches(frames, pattern):
+    """Whether `pattern` (root first, "..." for up to eight frames of any name) occurs in the stack as one run of frames. What
+    stands before is the C library's start, what stands after is the leaf's own business (the kernel, a libc call). Names are without
+    parameters, as we and perf print them; what the compiler made of a function ("[clone .constprop.0]") is left aside."""
+    wanted = pattern.split(";")
+    frames = [re.sub(r" \[clone [^]]*\]", "", frame) for frame in frames]
+    wanted = wanted[1:] if wanted[0] == "..." else wanted
+
+    def at(i, j):
+        if j == len(wanted):
+            return True
+        if wanted[j] == "...":
+            return any(at(i + gap, j + 1) for gap in range(9))
+        return i < len(frames) and frames[i] == wanted[j] and at(i + 1, j + 1)
+    return any(at(start, 0) for start in range(len(frames)))
+
+
+@pytest.fixture(scope="session")
+def reads_sleepers(sonde):
+    """Whether the user stack of a thread that waited before anybody looked is read (Linux 5.18 and later)."""
+    said = subprocess.run([str(sonde), "doctor"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60).stdout
+    return re.search(r"^ *stacks of earlier waits +iterator that may sleep$", said, re.M) is not None
+
+
+@pytest.fixture
+def record(sonde, tmp_path, root):
+    """record(arguments...) runs `sonde record` to its end and returns its Profile."""
+    count = 0
+
+    def start(*arguments, timeout_s=90, status=0):
+        nonlocal count
+        count += 1
+        path = tmp_path / f"record-{count}.pb.gz"
+        before = [str(a) for a in arguments]
+        split = before.index("--") if "--" in before else len(before)
+        done = subprocess.run([str(sonde), "record", *before[:split], "-o", str(path), *before[split:]], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=timeout_s, errors="replace", cwd=tmp_path)
+        said = done.stdout + done.stderr
+        assert done.returncode == status, f"sonde record: {done.returncode}\n{said[-4000:]}"
+        return Profile(*(pprof.read(path) if path.exists() else ([], 0)), said)
+    return start
+
+
+@pytest.fixture
+def record_busy(run, sonde, tmp_path):
+    """record_busy(subject, seconds, options...) -> samples of that much of its CPU time, what was said"""
+    def start(subject, seconds=1.5, *options):
+        path = tmp_path / "profile.pb.gz"
+        recording = run(sonde, "record", "-F", "499", *options, "-p", subject.pid, "-o", path)
+        wait_for(lambda: is_recording(recording.pid) or not recording.alive, 60, "the recording")
+        since = cpu_seconds(subject.pid)
+        wait_for(lambda: cpu_seconds(subject.pid) > since + seconds, 120, "some CPU time")
+        assert recording.stop(signal.SIGINT) == 0, recording.error
+        return pprof.read(path)[0], recording.error
+    return start
+
+
+class Recording:
+    """A running `sonde record` that counts: of processes chosen by -p, the unwind tables are in place."""
+
+    def __init__(self, running, ready, path):
+        self.running, self.pid, self.path = running, running.pid, path
+        wait_for(lambda: select.select([ready], [], [], 0)[0] or not running.alive, 120, "the recording to be ready")
+        assert os.read(ready, 64) == b"ready\n", running.error
+
+    def finish(self, signal_number=signal.SIGINT):
+        """Ends it as Ctrl-C does; its Profile."""
+        assert self.running.stop(signal_number, 120) == 0, self.running.error[-4000:]
+        return Profile(*pprof.read(self.path), self.running.out + self.running.error)
+
+
+@pytest.fixture
+def recording(run, sonde, tmp_path, root):
+    """recording(arguments...) starts `sonde record` without a duration and returns the Recording when it counts."""
+    def start(*arguments):
+        path = tmp_path / f"recording-{time.monotonic_ns()}.pb.gz"
+        ready, write = os.pipe()
+        try:
+            running = run(sonde, "record", "--ready-fd", write, "-o", path, *arguments, pass_fds=[write], cwd=tmp_path)
+            os.close(write)
+            return Recording(running, ready, path)
+        finally:
+            os.close(ready)
+    return start
+
+
+@pytest.fixture
+def record_until(recording):
+    """record_until(condition, arguments...) records until condition() is true; the Profile."""
+    def start(condition, *arguments, what="what ends the recording"):
+        running = recording(*arguments)
+        wait_for(condition, 120, what)
+        return running.finish()
+    return start
+
+
+FIRED = "tracepoint:syscalls:sys_enter_getppid"
+
+
+@pytest.fixture
+def fire(recording):
+    """fire(workload, arguments...) records the stacks of a workload that was started with SUBJECT_FIRE=N in its environment: at SIGUSR1
+    its leaf calls getppid() N times, which is the event that is recorded, and the workload ends. N stacks, whatever the machine does
+    meanwhile, but for those that the profile counts as missed."""
+    def start(workload, *arguments):
+        running = recording("--event", FIRED, "-p", workload.pid, *arguments)
+        os.kill(workload.pid, signal.SIGUSR1)
+        workload.end()
+        return running.finish()
+    return start

@@ -1,0 +1,55 @@
+"""One line of JSON for each test result, for tools/run-tests; and the markers of the tiers."""
+import json
+import re
+
+MARKERS = {  # which tier of tools/run-tests runs a test; one without a marker of the first two is of `make test`, which no chance decides
+    "statistical": "decided by random sampling, load, wall time, CPU, memory or sample counts: `make test-statistical`",
+    "peer": "needs another project's program beyond Debian's interpreters and compilers: `make test-peers`",
+    "alone": "makes an assertion about the whole node: no other test runs meanwhile",
+    "sanitized": "worth running with AddressSanitizer: also `make test-sanitize`",
+}
+
+
+def pytest_addoption(parser):
+    parser.addoption("--results", help="append one line of JSON per result to this file")
+
+
+def pytest_configure(config):
+    path = config.getoption("--results")
+    config.results_file = open(path, "a", buffering=1) if path else None
+    for marker, meaning in MARKERS.items():
+        config.addinivalue_line("markers", f"{marker}: {meaning}")
+    _Results.config = config
+
+
+class _Results:
+    config = None
+    seconds = 0  # of what was run since the last result
+
+    @classmethod
+    def add(cls, outcome, nodeid, why="", details=""):
+        if cls.config is None or cls.config.results_file is None:
+            return
+        name = re.sub(r"^tests/", "", nodeid).replace(".py::", ".").replace("::", ".")
+        line = {"outcome": outcome, "name": name, "why": " ".join(why.split())[:300], "details": details, "seconds": cls.seconds}
+        cls.config.results_file.write(json.dumps(line) + "\n")
+        cls.seconds = 0
+
+
+def pytest_runtest_logreport(report):
+    _Results.seconds += report.duration
+    if report.failed:
+        crash = getattr(report.longrepr, "reprcrash", None)
+        why = crash.message if crash else str(report.longrepr)
+        place = "" if report.when == "call" else f" ({report.when})"
+        _Results.add("FAIL", report.nodeid + place, why, report.longreprtext)
+    elif report.skipped:
+        why = report.longrepr[2] if isinstance(report.longrepr, tuple) else getattr(report, "wasxfail", str(report.longrepr))
+        _Results.add("skip", report.nodeid, re.sub(r"^Skipped: ", "", why))
+    elif report.when == "call":
+        _Results.add("pass", report.nodeid)
+
+
+def pytest_collectreport(report):
+    if report.failed:
+        _Results.add("FAIL", report.nodeid + " (collection)", str(report.longrepr).splitlines()[-1], report.longreprtext)

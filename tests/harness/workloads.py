@@ -1,0 +1,63 @@
+"""The programs of tests/subjects, which Sonde observes."""
+import os
+import subprocess
+import tempfile
+
+import pytest
+
+from harness.machine import need_command, skip
+from harness.paths import SUBJECTS, TOP
+from harness.processes import wait_for
+from packages import alone
+
+
+def subject_path(name):
+    """Builds a program of tests/subjects if need be; skips when its compiler is missing."""
+    compiler = {"rusty": "rustc", "gopher": "go", "labelled": "go", "cxx": "g++"}.get(name.partition("-")[0])
+    if compiler:
+        need_command(compiler)
+    with alone(SUBJECTS):
+        done = subprocess.run(["make", "-s", "-C", str(TOP / "tests/subjects"), f"OUT={SUBJECTS}", name], stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, f"{name} does not build:\n{done.stdout}{done.stderr}"
+    return SUBJECTS / name
+
+
+def go_pprof(*arguments):
+    """What `go tool pprof` prints."""
+    # Newer Go compiles its pprof when it is first used: kept with the subjects' own. A busy machine takes minutes for it.
+    done = subprocess.run([need_command("go"), "tool", "pprof", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500,
+                          errors="replace", env=dict(os.environ, GOCACHE=str(SUBJECTS / ".go"), GOTOOLCHAIN="local", PPROF_TMPDIR=tempfile.gettempdir()))
+    if done.returncode != 0 and "no such tool" in done.stderr:
+        skip("this Go comes without pprof")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+class Subject:
+    def __init__(self, running):
+        self.running = running
+        wait_for(lambda: "ready" in self.facts() or not running.alive, 30, "the subject to be ready")
+        assert "ready" in self.facts(), f"{running.process.args}: {running.out}{running.error}"
+        self.pid, self.stack = int(self.facts()["pid"]), self.facts().get("stack")
+
+    def facts(self):
+        return {line.partition(" ")[0]: line.partition(" ")[2] for line in self.running.out.splitlines()}
+
+    def threads(self):
+        """[(thread's name, its stack)] of a subject that prints them."""
+        lines = [line.split(" ", 1)[1].rpartition(" ") for line in self.running.out.splitlines() if line.startswith("thread ")]
+        return [(name, stack) for name, _, stack in lines]
+
+    def end(self):
+        """Waits for its end; the CPU it used, in nanoseconds, if it says so."""
+        assert self.running.wait(60) == 0, self.running.error
+        return int(self.facts().get("cpu_ns", 0))
+
+
+@pytest.fixture
+def subject(run):
+    """subject(name, arguments...) builds a program of tests/subjects, starts it and waits until its stack stands."""
+    def start(name, *arguments, path=None, **options):
+        return Subject(run(path or subject_path(name), *arguments, name=name, **options))
+    return start
