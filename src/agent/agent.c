@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/ready_fd.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,6 +48,7 @@ struct agent {
     uint32_t clock_hz; /* what is sampled at their rates is taken from its ticks */
     struct pipeline *pipeline;
     struct loop *loop;
+    int ready_fd; /* of agent_run */
     struct windows *windows;
     struct windows *waits;             /* NULL: nobody asks for them */
     struct wait_seconds *wait_seconds; /* likewise */
@@ -354,7 +356,14 @@ void agent_free(struct agent *a)
     free(a);
 }
 
-int agent_run(struct agent *a)
+static bool notify_ready(void *context)
+{
+    struct agent *a = context;
+    ready_fd_notify(&a->ready_fd);
+    return true;
+}
+
+int agent_run(struct agent *a, int ready_fd)
 {
     const uint64_t start_ns = clock_monotonic_ns(); /* the first samples come before it is done */
     int r = pipeline_start(a->pipeline);
@@ -362,7 +371,8 @@ int agent_run(struct agent *a)
         return r;
     tell_observed(a, start_ns);
     publish_figures(a, pipeline_helper_cpu_ns(a->pipeline));
-    struct loop_options options = {.context = a, .tick = every_second};
+    a->ready_fd = ready_fd;
+    struct loop_options options = {.context = a, .tick = every_second, .ready = notify_ready};
     struct loop_end end;
     r = loop_run(a->loop, &options, &end);
     if (r == 0)

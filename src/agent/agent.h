@@ -25,8 +25,8 @@ DEFINE_FREEP(agent)
 /* What agent_new would attach is attached, told in `report` (also on failure) and let go: no agent of the node comes of it. */
 int agent_try(const struct config *config, struct attach_report *report);
 
-/* Works until SIGINT or SIGTERM. */
-int agent_run(struct agent *a);
+/* Works until SIGINT or SIGTERM. When it counts, `ready_fd` is notified (base/ready_fd.h) and closed; -1: none. */
+int agent_run(struct agent *a, int ready_fd);
 
 /* For a page (any thread); see serve/page.h. */
 int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *filter, struct profile **ret);

@@ -25,6 +25,7 @@ struct loop {
     uv_poll_t *polls;
     size_t poll_count;
     int error;
+    bool is_ready;
 };
 
 static void turn(struct loop *l)
@@ -36,6 +37,8 @@ static void turn(struct loop *l)
         l->error = r;
         uv_stop(&l->uv);
     }
+    if (!l->is_ready && l->options->ready)
+        l->is_ready = l->options->ready(l->options->context);
 }
 
 static void on_turn(uv_timer_t *timer)

@@ -117,6 +117,19 @@ static void publish_process(struct pipeline *p, const struct cpu_sample *record)
         thread_contexts_want(p->contexts, process);
 }
 
+bool pipeline_prepare(struct pipeline *p, const uint32_t *pids, size_t count)
+{
+    bool is_ready = true;
+    for (size_t i = 0; i < count; i++) {
+        const struct process *process = p->publisher || p->contexts ? processes_find(p->processes, pids[i], 0) : NULL;
+        if (p->publisher)
+            is_ready &= unwind_publisher_prepare(p->publisher, process);
+        if (p->contexts)
+            thread_contexts_want(p->contexts, process);
+    }
+    return is_ready;
+}
+
 static void take_cpu_sample(struct pipeline *p, const struct cpu_sample *record)
 {
     struct sample sample;

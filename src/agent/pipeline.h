@@ -49,6 +49,9 @@ void pipeline_free(struct pipeline *p);
 DEFINE_FREEP(pipeline)
 
 int pipeline_start(struct pipeline *p);
+/* Between turns: publishes what these processes map, as if each had been sampled. True when the next stack of each is walked whole in
+ * the kernel; false: ask again after the next turn. True where nothing can be prepared (a replay). */
+bool pipeline_prepare(struct pipeline *p, const uint32_t *pids, size_t count);
 /* What is under way is told as far as it has come, by the turns that follow. */
 void pipeline_stop(struct pipeline *p);
 

@@ -169,10 +169,9 @@ static struct published_object *least_wanted(const struct unwind_publisher *p)
     for (struct published_object *o = p->objects; o; o = o->hh.next) {
         if (!is_evictable(p, o))
             continue;
-        bool better =
-            !found || (o->users == 0) > (found->users == 0) ||
-            ((o->users == 0) == (found->users == 0) &&
-             (o->users ? o->wanted_ns < found->wanted_ns : o->unused_since_ns < found->unused_since_ns));
+        bool better = !found || (o->users == 0) > (found->users == 0) ||
+                      ((o->users == 0) == (found->users == 0) &&
+                       (o->users ? o->wanted_ns < found->wanted_ns : o->unused_since_ns < found->unused_since_ns));
         if (better)
             found = o;
     }
@@ -400,8 +399,7 @@ static void process_publish(struct unwind_publisher *p, struct published_process
         e->is_in_kernel = true;
         return;
     }
-    /* Whatever is there is not how things are: better none. */
-    process_unpublish(p, e);
+    process_unpublish(p, e); /* what is there is out of date */
     e->retry_ns = p->now_ns + RETRY_NS;
     p->refused++;
 }
@@ -417,6 +415,31 @@ void unwind_publisher_want(struct unwind_publisher *p, const struct process *pro
     if (e->is_in_kernel ? is_same(e, process) && e->generation == generation(p) : p->now_ns < e->retry_ns)
         return;
     process_publish(p, e, process);
+}
+
+/* False: the builder's thread has the object's table. An object that cannot be read holds up no process. */
+static bool ask_for_table(struct unwind_publisher *p, const struct object *object)
+{
+    if (!object || object->is_anonymous)
+        return true;
+    const struct unwind_table *table;
+    const enum unwind_cache_state state = unwind_cache_look(p->cache, object->id, &table);
+    if (state == UNWIND_CACHE_UNKNOWN)
+        return unwind_cache_get(p->cache, object, &table) != -EAGAIN;
+    return state != UNWIND_CACHE_DEFERRED;
+}
+
+bool unwind_publisher_prepare(struct unwind_publisher *p, const struct process *process)
+{
+    if (!process || process->exited)
+        return true;
+    bool is_ready = true;
+    for (size_t i = 0; i < process->mapping_count; i++)
+        is_ready &= ask_for_table(p, process->mappings[i].object);
+    unwind_publisher_want(p, process);
+    struct published_process *e;
+    HASH_FIND(hh, p->processes, &process->pid, sizeof(process->pid), e);
+    return is_ready && e && e->is_in_kernel && !e->layout_is_open && e->generation == generation(p);
 }
 
 void unwind_publisher_mapped(struct unwind_publisher *p, const struct process *process)
@@ -518,8 +541,7 @@ void unwind_publisher_run(struct unwind_publisher *p)
 
 /* ---- life, figures ---- */
 
-int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache, struct interpreters *interpreters,
-                         struct unwind_publisher **ret)
+int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache, struct interpreters *interpreters, struct unwind_publisher **ret)
 {
     _cleanup_(unwind_publisher_freep) struct unwind_publisher *p = calloc(1, sizeof(*p));
     if (!p)
@@ -562,27 +584,16 @@ void unwind_publisher_metrics(struct unwind_publisher *p, struct metric_set *set
         enum metric_type type;
         double value;
     } points[] = {
-        {"sonde_self_unwind_processes", "", "Processes whose mappings the kernel half has.", METRIC_GAUGE,
-         HASH_COUNT(p->processes)},
-        {"sonde_self_unwind_objects", "", "Executable files known to the publisher of unwinding tables.",
-         METRIC_GAUGE, HASH_COUNT(p->objects)},
-        {"sonde_self_unwind_table_bytes", "bytes", "Kernel memory of unwinding tables.", METRIC_GAUGE,
-         (double)unwind_tables_bytes(p->tables)},
-        {"sonde_self_unwind_puts", "", "Unwinding tables given to the kernel.", METRIC_COUNTER,
-         (double)p->puts},
-        {"sonde_self_unwind_evictions", "", "Unwinding tables taken from the kernel to make room.",
-         METRIC_COUNTER, (double)p->evictions},
-        {"sonde_self_unwind_refused", "", "Unwinding tables and mappings that found no room.", METRIC_COUNTER,
-         (double)p->refused},
-        {"sonde_self_unwind_builds_deferred", "", "Large unwinding tables built by the builder's thread.",
-         METRIC_COUNTER, (double)figures.built},
-        {"sonde_self_unwind_builds_dropped", "",
-         "Large unwinding tables put off because too many were waiting.", METRIC_COUNTER,
-         (double)figures.dropped},
-        {"sonde_self_unwind_build_seconds", "seconds", "Time the builder's thread spent.", METRIC_COUNTER,
-         (double)figures.build_ns / 1e9},
+        {"sonde_self_unwind_processes", "", "Processes whose mappings the kernel half has.", METRIC_GAUGE, HASH_COUNT(p->processes)},
+        {"sonde_self_unwind_objects", "", "Executable files known to the publisher of unwinding tables.", METRIC_GAUGE, HASH_COUNT(p->objects)},
+        {"sonde_self_unwind_table_bytes", "bytes", "Kernel memory of unwinding tables.", METRIC_GAUGE, (double)unwind_tables_bytes(p->tables)},
+        {"sonde_self_unwind_puts", "", "Unwinding tables given to the kernel.", METRIC_COUNTER, (double)p->puts},
+        {"sonde_self_unwind_evictions", "", "Unwinding tables taken from the kernel to make room.", METRIC_COUNTER, (double)p->evictions},
+        {"sonde_self_unwind_refused", "", "Unwinding tables and mappings that found no room.", METRIC_COUNTER, (double)p->refused},
+        {"sonde_self_unwind_builds_deferred", "", "Large unwinding tables built by the builder's thread.", METRIC_COUNTER, (double)figures.built},
+        {"sonde_self_unwind_builds_dropped", "", "Large unwinding tables put off because too many were waiting.", METRIC_COUNTER, (double)figures.dropped},
+        {"sonde_self_unwind_build_seconds", "seconds", "Time the builder's thread spent.", METRIC_COUNTER, (double)figures.build_ns / 1e9},
     };
     for (size_t i = 0; i < array_size(points); i++)
-        metric_add(set, points[i].name, points[i].type, points[i].unit, points[i].help, points[i].value,
-                   METRIC_NO_LABELS);
+        metric_add(set, points[i].name, points[i].type, points[i].unit, points[i].help, points[i].value, METRIC_NO_LABELS);
 }

@@ -30,6 +30,11 @@ DEFINE_FREEP(unwind_publisher)
  * one. */
 void unwind_publisher_want(struct unwind_publisher *p, const struct process *process);
 
+/* Publishes all code that the process maps, sampled or not, so that its next stack is walked whole. True when that is done: the kernel has
+ * an unwind table for every file that has one. False: call again after the next unwind_publisher_run. Costs the building of tables that no
+ * sample may ever need. */
+bool unwind_publisher_prepare(struct unwind_publisher *p, const struct process *process);
+
 /* This process has mapped code: if any of it is in the kernel already (the program was run before), the
  * process is published at once, so that also one that lives for a moment is walked from its first sample on.
  * Call once a turn and process. */

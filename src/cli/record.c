@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/ready_fd.h"
 #include "base/units.h"
 #include "cli/child.h"
 #include "cli/output.h"
@@ -44,6 +45,9 @@ struct recording {
     uint64_t duration_ns;
     uint64_t first_sample_ns, last_sample_ns, first_weight_ns;
     bool show_progress;
+    int ready_fd; /* -1: no process waits for it */
+    uint32_t prepared_pids[SOURCE_FILTER_MAX]; /* whose unwind tables are in place before that */
+    size_t prepared_count;
     bool cpu_samples, waits; /* any came */
     struct record_lines_figures lines;
 };
@@ -53,7 +57,7 @@ struct request_for_recording { /* what the command line asked for */
     struct record_filters whom;
     struct option_texts events;
     struct record_event *event; /* NULL: none */
-    int64_t rate_hz;
+    int64_t rate_hz, ready_fd;
     uint64_t duration_ns;
     const char *output, *record_wire, *replay, *cri_socket;
     bool links;
@@ -158,6 +162,15 @@ static bool show_progress(void *context)
             rec->duration_ns ? " of " : "", rec->duration_ns ? units_format_duration(rec->duration_ns, total, sizeof(total)) : "",
             what_is_recorded(rec, recorded), (unsigned long long)(losses.count[LOSS_RING_FULL] + losses.count[LOSS_THROTTLED] + losses.count[LOSS_MISSED]));
     fflush(stderr);
+    return true;
+}
+
+static bool notify_ready(void *context)
+{
+    struct recording *rec = context;
+    if (!pipeline_prepare(rec->pipeline, rec->prepared_pids, rec->prepared_count))
+        return false;
+    ready_fd_notify(&rec->ready_fd);
     return true;
 }
 
@@ -266,6 +279,8 @@ static int open_pipeline(const struct request_for_recording *asked, const char *
         r = record_event_find(asked->event, &options.sources, asked->command ? asked->command[0] : NULL);
     if (r < 0)
         return r;
+    rec->prepared_count = options.sources.pid_count;
+    memcpy(rec->prepared_pids, options.sources.pids, sizeof(rec->prepared_pids));
     if (child_pid > 0) {
         if (options.sources.pid_count == SOURCE_FILTER_MAX) {
             log_error("record: COMMAND is a process too: no more than %d beside it", SOURCE_FILTER_MAX - 1);
@@ -346,6 +361,7 @@ static int record(const struct request_for_recording *asked)
         .event = asked->event,
         .duration_ns = asked->duration_ns,
         .show_progress = isatty(STDERR_FILENO),
+        .ready_fd = (int)asked->ready_fd,
     };
     r = open_pipeline(asked, asked->record_wire ? wire.path : NULL, &rec, child.pid);
     _cleanup_(pipeline_freep) struct pipeline *pipeline = rec.pipeline;
@@ -367,6 +383,7 @@ static int record(const struct request_for_recording *asked)
         .duration_ns = asked->duration_ns,
         .context = &rec,
         .tick = show_progress,
+        .ready = rec.ready_fd >= 0 ? notify_ready : NULL,
         .child_pid = child.pid,
     };
     struct loop_end end;
@@ -400,7 +417,7 @@ static int record(const struct request_for_recording *asked)
 
 static int run(int argc, char **argv)
 {
-    struct request_for_recording asked = {.output = "profile.pb.gz", .cri_socket = ""};
+    struct request_for_recording asked = {.output = "profile.pb.gz", .cri_socket = "", .ready_fd = -1};
     int64_t period = 0;
     const struct option_spec specs[] = {
         {'a', "all", OPTION_FLAG, &asked.all, NULL, "the whole node (the default without -p, -c, -C, COMMAND)", 0, 0},
@@ -425,6 +442,7 @@ static int run(int argc, char **argv)
         {0, "links", OPTION_FLAG, &asked.links, NULL, "attach to programs that trace requests with libsonde, so that samples say which request they are of", 0, 0},
         {0, "lines", OPTION_FLAG, &asked.lines, NULL, "also the source file and line of native frames, where there is debug information; looked for at the end", 0, 0},
         {0, "inlines", OPTION_FLAG, &asked.inlines, NULL, "... and the functions that were inlined there, as frames of their own", 0, 0},
+        {0, "ready-fd", OPTION_INTEGER, &asked.ready_fd, "FD", "write \"ready\" to this descriptor when it counts, and the unwind tables of -p PID are in place", 0, INT32_MAX},
         {0, "record-wire", OPTION_TEXT, &asked.record_wire, "FILE", "also keep every record from the kernel, for --replay", 0, 0},
         {0, "replay", OPTION_TEXT, &asked.replay, "FILE", "read the records of FILE instead of the kernel; needs no rights", 0, 0},
         {0},
@@ -459,6 +477,10 @@ static int run(int argc, char **argv)
     }
     if (asked.replay && (narrowed || asked.record_wire || asked.rate_hz || asked.duration_ns || asked.off_cpu || asked.wall || asked.wakers || asked.events.count)) {
         log_error("record: --replay takes what was recorded: only -o, --lines and --inlines go with it");
+        return -EINVAL;
+    }
+    if (asked.ready_fd >= 0 && ready_fd_check((int)asked.ready_fd) < 0) {
+        log_error("record: --ready-fd: descriptor %lld is not open for writing", (long long)asked.ready_fd);
         return -EINVAL;
     }
     asked.lines |= asked.inlines;

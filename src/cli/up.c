@@ -1,6 +1,7 @@
 /* `sonde up`: the agent with its page. `sonde agent`: the agent with /metrics and the API alone, for fleets. */
 #include "agent/agent.h"
 #include "base/log.h"
+#include "base/ready_fd.h"
 #include "cli/privileges.h"
 #include "cli/verbs.h"
 #include "resolve/pods.h"
@@ -95,13 +96,14 @@ static int run(const struct verb *verb, int argc, char **argv)
     const char *config_path = NULL, *listen = NULL;
     struct option_texts settings = {0};
     bool print = false, waits = false;
-    int64_t rate = 0;
+    int64_t rate = 0, ready_fd = -1;
     const struct option_spec specs[] = {
         {'c', "config", OPTION_TEXT, &config_path, "FILE", "configuration in YAML (default " CONFIG_PATH ", if it exists)", 0, 0},
         {0, "set", OPTION_TEXTS, &settings, "KEY=VALUE", "one setting, over the file's; may be repeated", 0, 0},
         {'l', "listen", OPTION_TEXT, &listen, "ADDRESS:PORT", "where it answers (page.listen; default 127.0.0.1:7070)", 0, 0},
         {'F', "rate", OPTION_INTEGER, &rate, "HZ", "CPU samples a second and CPU, up to 1000 (profile.rate; default 19)", 1, 1000},
         {0, "waits", OPTION_FLAG, &waits, NULL, "where threads wait, for what and how long, too (waits.enabled)", 0, 0},
+        {0, "ready-fd", OPTION_INTEGER, &ready_fd, "FD", "write \"ready\" to this descriptor when it answers and counts", 0, INT32_MAX},
         {0, "print-config", OPTION_FLAG, &print, NULL, "print the configuration in force, with what is allowed, and end", 0, 0},
         {0},
     };
@@ -120,6 +122,10 @@ static int run(const struct verb *verb, int argc, char **argv)
     if (rate)
         config.profile_rate_hz = rate;
     config.waits_enabled |= waits;
+    if (ready_fd >= 0 && ready_fd_check((int)ready_fd) < 0) {
+        log_error("--ready-fd: descriptor %lld is not open for writing", (long long)ready_fd);
+        return -EINVAL;
+    }
     if (print) {
         print_config(&config);
         return 0;
@@ -155,11 +161,10 @@ static int run(const struct verb *verb, int argc, char **argv)
     r = start_page(&config, &data, verb == &verb_agent, &page);
     if (r < 0)
         return -EIO;
-    if (verb == &verb_up)
-        printf("Sonde is watching. Its page: http://%.*s:%u/  (Ctrl-C stops it)\n",
-               (int)(strrchr(config.page_listen, ':') - config.page_listen), config.page_listen, page_port(page));
+    printf("%s http://%.*s:%u/  (Ctrl-C stops it)\n", verb == &verb_up ? "Sonde is watching. Its page:" : "sonde agent: listening on",
+           (int)(strrchr(config.page_listen, ':') - config.page_listen), config.page_listen, page_port(page));
     fflush(stdout);
-    return agent_run(agent);
+    return agent_run(agent, (int)ready_fd);
 }
 
 static int run_up(int argc, char **argv)

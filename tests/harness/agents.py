@@ -1,12 +1,13 @@
 """A running agent and its page."""
 import gzip
+import os
+import re
 import signal
 import time
 
 import pytest
 
-from harness.machine import free_port
-from harness.processes import bpf_objects, resident_bytes, wait_for
+from harness.processes import bpf_objects, resident_bytes
 
 
 class Agent:
@@ -69,22 +70,19 @@ class Agent:
 
 @pytest.fixture
 def agent(sonde, run, root):
-    """agent(arguments..., verb="up", environment=...) starts the agent on a free port and waits until /healthz answers. One that still
-    runs when the test ends has to end well."""
+    """agent(arguments..., verb="up", environment=...) starts the agent on a port of its choice and waits until it is ready (--ready-fd): it
+    answers and counts. One that still runs when the test ends has to end well. wait=False: not; the agent has no port then."""
     all_started = []
 
-    def start(*arguments, verb="up", wait=True, **options):
-        number = free_port()
-        listen = ["--listen", f"127.0.0.1:{number}"]
-        started = Agent(run(sonde, verb, *listen, *arguments, name=f"sonde-{number}", **options), number)
-        if wait:
-            def healthy():
-                assert started.running.alive, f"sonde {verb} ended: {started.running.error[-3000:]}"
-                try:
-                    return started.get("/healthz", timeout_s=5)[0] == 200
-                except OSError:
-                    return False
-            wait_for(healthy, 30, "/healthz to answer")
+    def start(*arguments, verb="up", wait=True, pass_fds=(), **options):
+        ready, write = os.pipe()
+        running = run(sonde, verb, "--listen", "127.0.0.1:0", "--ready-fd", write, *arguments, name=f"sonde-{len(all_started)}",
+                      pass_fds=[write, *pass_fds], **options)
+        os.close(write)
+        with os.fdopen(ready) as reader:
+            line = reader.readline() if wait else ""  # the end of the file when it has ended
+        assert line == "ready\n" or not wait, f"sonde {verb} ended: {running.error[-3000:]}"
+        started = Agent(running, int(re.search(r"http://127\.0\.0\.1:(\d+)/", running.out)[1]) if wait else None)
         all_started.append(started)
         return started
     yield start

@@ -223,6 +223,19 @@ static void only_what_a_walk_came_by_is_put(void **state)
     assert_int_equal(w->tables.process_puts, puts); /* nothing has changed */
 }
 
+static void prepare_publishes_what_no_walk_has_reached(void **state)
+{
+    struct world *w = *state;
+    for (int i = 0; i < 1000 && !unwind_publisher_prepare(w->publisher, &w->processes[0]); i++) { /* the builder's thread has it */
+        usleep(10000);
+        pass_time(w, 0);
+    }
+    assert_true(unwind_publisher_prepare(w->publisher, &w->processes[0]));
+    assert_true(kernel_object(&w->tables, 100, 0) < OBJECTS_MAX);
+    assert_true(kernel_object(&w->tables, 100, 1) < OBJECTS_MAX);
+    assert_true(unwind_publisher_prepare(w->publisher, NULL)); /* a process that has gone holds up nothing */
+}
+
 static void objects_are_shared(void **state)
 {
     struct world *w = *state;
@@ -470,6 +483,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         in_world(only_what_a_walk_came_by_is_put),
+        in_world(prepare_publishes_what_no_walk_has_reached),
         in_world(objects_are_shared),
         in_world(anonymous_code_has_no_rows),
         in_world(memory_is_given_back),
