@@ -74,7 +74,6 @@ struct profile_export {
     /* The sending thread. */
     struct otlp_sender sender;
     uint64_t packet_samples; /* of the profile at hand, whatever became of them */
-    uint64_t first_try_ns;   /* of the packet at hand; CLOCK_MONOTONIC */
     uint64_t said_ns;        /* when it was last said that they do not arrive; 0: never */
     uint64_t said_refused_ns; /* when that they are refused for another reason than was said */
     char said_why[OTLP_TRANSPORT_WHY_SIZE];
@@ -96,17 +95,22 @@ static uint64_t counted(const atomic_uint_least64_t *counter)
 
 /* ---- sending ---- */
 
+static uint64_t read_clock(void *argument)
+{
+    (void)argument;
+    return clock_monotonic_ns();
+}
+
 static bool pause_sending(void *argument, unsigned ms)
 {
     const struct profile_export *e = argument;
-    return clock_monotonic_ns() + ms * 1000000ull - e->first_try_ns < GIVE_UP_NS &&
-           profile_queue_pause(e->queue, ms);
+    return profile_queue_pause(e->queue, clock_monotonic_ns() + ms * 1000000ull);
 }
 
-static uint64_t closed_for_ms(void *argument)
+static uint64_t closed_ns(void *argument)
 {
     const struct profile_export *e = argument;
-    return profile_queue_closed_for_ms(e->queue);
+    return profile_queue_closed_ns(e->queue);
 }
 
 static enum drop_reason reason_of(const struct profile_export *e, int error, bool is_busy)
@@ -115,7 +119,7 @@ static enum drop_reason reason_of(const struct profile_export *e, int error, boo
         return DROP_REFUSED;
     if (error == -ENOMEM)
         return DROP_NO_MEMORY;
-    return profile_queue_closed_for_ms(e->queue) ? DROP_ENDED : DROP_UNREACHABLE;
+    return profile_queue_closed_ns(e->queue) ? DROP_ENDED : DROP_UNREACHABLE;
 }
 
 /* A receiver that fails now and then is not told of each time. */
@@ -147,7 +151,6 @@ static void send_packet(void *context, const struct otlp_profiles_packet *packet
     struct profile_export *e = context;
     struct otlp_delivery delivery;
     e->packet_samples += packet->samples;
-    e->first_try_ns = clock_monotonic_ns();
     int r = otlp_sender_deliver(&e->sender, packet->data, packet->size, &delivery);
     if (r < 0) {
         const enum drop_reason reason = reason_of(e, r, delivery.is_busy);
@@ -268,12 +271,12 @@ static int start(struct profile_export *e, const struct config *config)
                                                 .url = config->otlp_profiles_endpoint,
                                                 .user_agent = "sonde/" SONDE_VERSION,
                                                 .encoding = strcmp(config->otlp_compression, "zstd") == 0 ? &otlp_zstd : NULL,
-                                                .attempts_max = UINT_MAX,
-                                                .pause_max_ms = PAUSE_MAX_MS,
+                                                .limits = {.attempts_max = UINT_MAX, .pause_max_ms = PAUSE_MAX_MS, .give_up_ns = GIVE_UP_NS},
                                                 .errors = &e->failures,
                                                 .failed = say_failure,
+                                                .now_ns = read_clock,
                                                 .pause = pause_sending,
-                                                .closed_for_ms = closed_for_ms,
+                                                .closed_ns = closed_ns,
                                                 .argument = e};
     char why[OTLP_TRANSPORT_WHY_SIZE] = "out of memory";
     int r = otlp_sender_init(&e->sender, &options, why, sizeof(why));
@@ -341,7 +344,7 @@ void profile_export_end(struct profile_export *e)
         return;
     for (size_t i = 0; i < e->filling_count; i++)
         cut_profile(e, &e->filling[i], clock_monotonic_ns());
-    profile_queue_close(e->queue);
+    profile_queue_close(e->queue, clock_monotonic_ns());
 }
 
 void profile_export_free(struct profile_export *e)
