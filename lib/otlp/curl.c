@@ -6,6 +6,7 @@
 
 #include "grpc.h"
 #include "gzip.h"
+#include "retry.h"
 
 #include <curl/curl.h>
 #include <errno.h>
@@ -372,8 +373,7 @@ static void read_answer(struct connection *c, unsigned status, struct otlp_answe
 {
     curl_off_t retry_after_s = 0;
     curl_easy_getinfo(c->curl, CURLINFO_RETRY_AFTER, &retry_after_s);
-    if (retry_after_s > 0)
-        answer->retry_after_ms = retry_after_s < UINT32_MAX / 1000 ? (uint32_t)retry_after_s * 1000 : UINT32_MAX;
+    answer->retry_after_ms = otlp_retry_after_ms(retry_after_s);
     const bool is_whole = c->answer_bytes <= c->answer_bytes_max && c->answer;
     answer->body = is_whole ? c->answer : NULL;
     answer->body_size = is_whole ? c->answer_bytes : 0;

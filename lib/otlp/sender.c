@@ -2,14 +2,8 @@
 #include "sender.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
-
-#define PAUSE_MS           500u /* after the first attempt; then twice as long each time */
-#define RETRY_AFTER_MAX_MS 30000u
-#define CLOSE_MS           5000 /* for what is left when the program ends */
 
 static const char *const rpcs[] = {
     [OTLP_SIGNAL_TRACES] = "/opentelemetry.proto.collector.trace.v1.TraceService/Export",
@@ -20,16 +14,12 @@ static const char *const rpcs[] = {
 static const unsigned gzip_levels[] = {
     [OTLP_SIGNAL_TRACES] = 1, [OTLP_SIGNAL_METRICS] = 1, [OTLP_SIGNAL_PROFILES] = 6};
 
-/* UINT_MAX: the program does not end. */
-static unsigned left_ms(const struct otlp_sender *s)
-{
-    const uint64_t closed_ms = s->o.closed_for_ms(s->o.argument);
-    return closed_ms == 0 ? UINT_MAX : closed_ms < CLOSE_MS ? (unsigned)(CLOSE_MS - closed_ms) : 0;
-}
-
+/* The clock is read after `closed_ns`, so that it is never before it. */
 static bool is_overdue(void *argument)
 {
-    return left_ms(argument) == 0;
+    const struct otlp_sender *s = argument;
+    const uint64_t closed_ns = s->o.closed_ns(s->o.argument);
+    return closed_ns && otlp_retry_left_ms(closed_ns, s->o.now_ns(s->o.argument)) == 0;
 }
 
 static int open_connection(struct otlp_sender *s, char *why, size_t why_size)
@@ -67,25 +57,23 @@ static int post(struct otlp_sender *s, const void *data, size_t size, struct otl
     return -EREMOTEIO;
 }
 
-/* Not the same for two programs, nor twice for one; for nothing that is to be secret. */
-static unsigned chance(const struct otlp_sender *s, unsigned end)
+/* Differs between processes, and between calls of one. Not fit for secrets. */
+static uint64_t mix_random(const struct otlp_sender *s, uint64_t now_ns)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    uint64_t x = (uint64_t)now.tv_nsec ^ (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)s;
+    uint64_t x = now_ns ^ (uint64_t)getpid() << 32 ^ (uint64_t)(uintptr_t)s;
     x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
     x = (x ^ x >> 27) * 0x94d049bb133111eb;
-    return (unsigned)((x ^ x >> 31) % end);
+    return x ^ x >> 31;
 }
 
-/* At random within half of it: many programs shall not come back to a receiver at the same moment. */
-static unsigned pause_ms(const struct otlp_sender *s, unsigned attempt, const struct otlp_answer *answer)
+/* False: that attempt was the last one. */
+static bool pause_until_next(struct otlp_sender *s, struct otlp_retry *retry,
+                             const struct otlp_answer *answer)
 {
-    unsigned ms = attempt < 16 ? PAUSE_MS << attempt : s->o.pause_max_ms;
-    unsigned after_ms = answer->retry_after_ms < RETRY_AFTER_MAX_MS ? answer->retry_after_ms : RETRY_AFTER_MAX_MS;
-    ms = ms < s->o.pause_max_ms ? ms : s->o.pause_max_ms;
-    ms = ms / 2 + chance(s, ms / 2 + 1);
-    return ms > after_ms ? ms : after_ms;
+    const uint64_t closed_ns = s->o.closed_ns(s->o.argument), now_ns = s->o.now_ns(s->o.argument);
+    unsigned ms;
+    return otlp_retry_next(retry, now_ns, closed_ns, answer->retry_after_ms, mix_random(s, now_ns), &ms) &&
+           s->o.pause(s->o.argument, ms) && !is_overdue(s);
 }
 
 static uint64_t read_rejected(const struct otlp_sender *s, const struct otlp_answer *answer, char *why)
@@ -99,9 +87,10 @@ static uint64_t read_rejected(const struct otlp_sender *s, const struct otlp_ans
 int otlp_sender_deliver(struct otlp_sender *s, const void *data, size_t size, struct otlp_delivery *ret)
 {
     struct otlp_answer answer = {.why = "the program ends"};
+    struct otlp_retry retry;
     int r = -ECANCELED;
-    bool again = !is_overdue(s);
-    for (unsigned attempt = 0; attempt < s->o.attempts_max && again; attempt++) {
+    otlp_retry_begin(&retry, &s->o.limits, s->o.now_ns(s->o.argument));
+    for (bool again = !is_overdue(s); again;) {
         answer = (struct otlp_answer){0};
         r = post(s, data, size, &answer, &again);
         if (r == 0)
@@ -109,10 +98,7 @@ int otlp_sender_deliver(struct otlp_sender *s, const void *data, size_t size, st
         atomic_fetch_add_explicit(s->o.errors, 1, memory_order_relaxed);
         if (s->o.failed)
             s->o.failed(s->o.argument, answer.why);
-        if (again && attempt + 1 < s->o.attempts_max) {
-            const unsigned ms = pause_ms(s, attempt, &answer), left = left_ms(s);
-            again = s->o.pause(s->o.argument, ms < left ? ms : left) && !is_overdue(s);
-        }
+        again = again && pause_until_next(s, &retry, &answer);
     }
     *ret = (struct otlp_delivery){.sent_bytes = answer.sent_bytes,
                                   .is_final = r < 0 && answer.verdict == OTLP_REFUSED,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "partial_success.h"
+#include "retry.h"
 #include "settings.h"
 #include "transport.h"
 
@@ -18,12 +19,13 @@ struct otlp_sender_options {
     enum otlp_protocol protocol;
     const char *url, *user_agent;
     const struct otlp_encoding *encoding; /* in the place of what the settings say; NULL: none */
-    unsigned attempts_max;         /* of one packet */
-    unsigned pause_max_ms;         /* between two of them, unless the receiver asks for more */
+    struct otlp_retry_limits limits;
     atomic_uint_least64_t *errors; /* counts attempts that failed */
     void (*failed)(void *argument, const char *why); /* is told of each of them; NULL: nobody is */
-    bool (*pause)(void *argument, unsigned ms);      /* false: that attempt was the last one */
-    uint64_t (*closed_for_ms)(void *argument); /* for how long it has been waiting for that; 0: it is not */
+    /* CLOCK_MONOTONIC; the sender reads no other clock. Also called during a post, as is closed_ns. */
+    uint64_t (*now_ns)(void *argument);
+    bool (*pause)(void *argument, unsigned ms); /* waits; false: that attempt was the last one */
+    uint64_t (*closed_ns)(void *argument);      /* when the shutdown began, by that clock; 0: it did not */
     void *argument;
     /* Reads the answers of receivers that are sent JSON (partial_success.h). */
     uint64_t (*read_json)(const char *body, size_t size, char ret_why[OTLP_PARTIAL_WHY_SIZE]);

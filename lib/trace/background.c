@@ -2,6 +2,13 @@
 #include "background.h"
 
 #include <signal.h>
+#include <sonde/trace.h>
+
+uint64_t trace_clock_ns(void *unused)
+{
+    (void)unused;
+    return sonde_trace_now_ns();
+}
 
 struct timespec trace_deadline(unsigned ms)
 {

@@ -2,7 +2,11 @@
 #pragma once
 
 #include <pthread.h>
+#include <stdint.h>
 #include <time.h>
+
+/* CLOCK_MONOTONIC, in the form of otlp_sender_options.now_ns. */
+uint64_t trace_clock_ns(void *unused);
 
 /* The moment in so many milliseconds. */
 struct timespec trace_deadline(unsigned ms);

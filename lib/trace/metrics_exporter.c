@@ -146,11 +146,10 @@ static bool pause_exporter(void *argument, unsigned ms)
     return true;
 }
 
-static uint64_t closed_for_ms(void *argument)
+static uint64_t closed_ns(void *argument)
 {
     struct trace_metrics_exporter *e = argument;
-    uint64_t closed_ns = atomic_load(&e->closed_ns);
-    return closed_ns ? (sonde_trace_now_ns() - closed_ns) / 1000000 + 1 : 0; /* never 0, which says that it is not */
+    return atomic_load(&e->closed_ns);
 }
 
 /* Under the lock. */
@@ -245,19 +244,20 @@ int trace_metrics_exporter_init(struct trace_metrics_exporter *e, const struct s
                                          .ids = ids};
     atomic_init(&e->started, transport == NULL);
     e->url = transport ? url_of(config, &e->protocol) : NULL;
-    const struct otlp_sender_options options = {.transport = transport,
-                                                .settings = &config->exporters[OTLP_SIGNAL_METRICS],
-                                                .signal = OTLP_SIGNAL_METRICS,
-                                                .protocol = e->protocol,
-                                                .url = e->url,
-                                                .user_agent = TRACE_OTLP_USER_AGENT,
-                                                .attempts_max = TRACE_OTLP_ATTEMPTS_MAX,
-                                                .pause_max_ms = TRACE_OTLP_PAUSE_MAX_MS,
-                                                .read_json = trace_partial_success_json,
-                                                .errors = &e->errors,
-                                                .pause = pause_exporter,
-                                                .closed_for_ms = closed_for_ms,
-                                                .argument = e};
+    const struct otlp_sender_options options = {
+        .transport = transport,
+        .settings = &config->exporters[OTLP_SIGNAL_METRICS],
+        .signal = OTLP_SIGNAL_METRICS,
+        .protocol = e->protocol,
+        .url = e->url,
+        .user_agent = TRACE_OTLP_USER_AGENT,
+        .limits = {.attempts_max = TRACE_OTLP_ATTEMPTS_MAX, .pause_max_ms = TRACE_OTLP_PAUSE_MAX_MS},
+        .read_json = trace_partial_success_json,
+        .errors = &e->errors,
+        .now_ns = trace_clock_ns,
+        .pause = pause_exporter,
+        .closed_ns = closed_ns,
+        .argument = e};
     int r = 0;
     if (e->url && !config->no_metrics)
         r = otlp_sender_init(&e->sender, &options, reason, sizeof(reason));

@@ -3,6 +3,7 @@
  * receiver. */
 #include "otlp_sink.h"
 
+#include "background.h"
 #include "config.h"
 #include "encoding.h"
 #include "partial_success_json.h"
@@ -44,9 +45,10 @@ static bool pause_writer(void *argument, unsigned ms)
     return true;
 }
 
-static uint64_t closed_for_ms(void *argument)
+static uint64_t closed_ns(void *argument)
 {
-    return trace_writer_closed_for_ms(argument);
+    struct trace_writer *w = argument;
+    return atomic_load(&w->closed_ns);
 }
 
 /* --- sending --------------------------------------------------------------------------------- */
@@ -136,19 +138,20 @@ int trace_otlp_sink_new(const struct sonde_trace_config *config, const struct ot
     o->encoding = protocol == OTLP_HTTP_JSON ? &trace_encoding_json : &trace_encoding_protobuf;
     o->writer = w;
     otlp_url_shown(trace_otlp_url(config), o->shown);
-    const struct otlp_sender_options options = {.transport = transport,
-                                                .settings = &config->exporters[OTLP_SIGNAL_TRACES],
-                                                .signal = OTLP_SIGNAL_TRACES,
-                                                .protocol = protocol,
-                                                .url = trace_otlp_url(config),
-                                                .user_agent = TRACE_OTLP_USER_AGENT,
-                                                .attempts_max = TRACE_OTLP_ATTEMPTS_MAX,
-                                                .pause_max_ms = TRACE_OTLP_PAUSE_MAX_MS,
-                                                .read_json = trace_partial_success_json,
-                                                .errors = &w->write_errors,
-                                                .pause = pause_writer,
-                                                .closed_for_ms = closed_for_ms,
-                                                .argument = w};
+    const struct otlp_sender_options options = {
+        .transport = transport,
+        .settings = &config->exporters[OTLP_SIGNAL_TRACES],
+        .signal = OTLP_SIGNAL_TRACES,
+        .protocol = protocol,
+        .url = trace_otlp_url(config),
+        .user_agent = TRACE_OTLP_USER_AGENT,
+        .limits = {.attempts_max = TRACE_OTLP_ATTEMPTS_MAX, .pause_max_ms = TRACE_OTLP_PAUSE_MAX_MS},
+        .read_json = trace_partial_success_json,
+        .errors = &w->write_errors,
+        .now_ns = trace_clock_ns,
+        .pause = pause_writer,
+        .closed_ns = closed_ns,
+        .argument = w};
     int r = otlp_sender_init(&o->sender, &options, reason, sizeof(reason));
     if (r < 0) {
         if (why_size)

@@ -111,12 +111,6 @@ void trace_writer_pause(struct trace_writer *w, unsigned ms)
     pthread_mutex_unlock(&w->lock);
 }
 
-uint64_t trace_writer_closed_for_ms(struct trace_writer *w)
-{
-    uint64_t closed_ns = atomic_load(&w->closed_ns);
-    return closed_ns ? (sonde_trace_now_ns() - closed_ns) / 1000000 + 1 : 0; /* never 0, which says that it is not */
-}
-
 /* Under the lock. Until somebody pushes: they look at `idle` after they have pushed, we at the stack after
  * `idle`. */
 static void sleep_until_pushed(struct trace_writer *w)

@@ -85,6 +85,3 @@ void trace_writer_rejected(struct trace_writer *w, uint64_t spans, const char *w
 /* Of the writer's thread: waits. The beginning of the end cuts short the pause that it comes into, and no later one: what is left is tried once
  * more at once. */
 void trace_writer_pause(struct trace_writer *w, unsigned ms);
-
-/* For how long the program has been waiting for the thread to end; 0: it is not. */
-uint64_t trace_writer_closed_for_ms(struct trace_writer *w);

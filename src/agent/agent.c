@@ -324,7 +324,9 @@ int agent_new(const struct config *config, struct agent **ret)
     log_report(&a->report);
     if (r < 0)
         return r;
-    r = profile_export_new(config, &a->profile_export); /* after the helper was forked */
+    r = profile_export_new(config, NULL, &a->profile_export);
+    if (r == 0 && a->profile_export)
+        r = profile_export_start(a->profile_export); /* after the helper was forked */
     if (r < 0)
         return r;
     r = loop_new(a->pipeline, &a->loop);

@@ -8,10 +8,27 @@
 #include "model/metric.h"
 #include "model/sample.h"
 
+#include "otlp/transport.h"
+
 struct profile_export;
 
-/* `*ret` is NULL where no receiver is configured. Starts the thread: whoever forks does that before. */
-int profile_export_new(const struct config *config, struct profile_export **ret);
+/* The receiver and the clock; tests replace both. All is borrowed. */
+struct profile_export_io {
+    const struct otlp_transport *transport;
+    uint64_t (*now_ns)(void *argument); /* CLOCK_MONOTONIC; no other clock decides anything */
+    /* Waits, on the sending thread. False: profile_export_end was called. */
+    bool (*pause)(void *argument, unsigned ms);
+    void *argument;
+};
+
+/* `*ret` is NULL where no receiver is configured. `io` NULL: libcurl and the system's clock. */
+int profile_export_new(const struct config *config, const struct profile_export_io *io,
+                       struct profile_export **ret);
+/* Starts the sending thread: a process that forks does so before. */
+int profile_export_start(struct profile_export *e);
+/* What the sending thread does, once, without waiting for more: sends what is queued. For tests, which start
+ * no thread. */
+void profile_export_send_queued(struct profile_export *e);
 /* Nothing will be added any more: what is left is sent meanwhile, for a few seconds at most. */
 void profile_export_end(struct profile_export *e);
 /* Waits for that, and says what was sent in all. */

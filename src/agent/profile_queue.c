@@ -1,8 +1,6 @@
 /* See profile_queue.h. */
 #include "agent/profile_queue.h"
 
-#include "base/clock.h"
-
 #include <errno.h>
 #include <pthread.h>
 #include <time.h>
@@ -99,18 +97,17 @@ struct profile *profile_queue_pop(struct profile_queue *q)
     return p;
 }
 
-void profile_queue_close(struct profile_queue *q)
+void profile_queue_close(struct profile_queue *q, uint64_t now_ns)
 {
     pthread_mutex_lock(&q->lock);
     if (!q->closed_ns)
-        q->closed_ns = clock_monotonic_ns();
+        q->closed_ns = now_ns;
     pthread_cond_broadcast(&q->changed);
     pthread_mutex_unlock(&q->lock);
 }
 
-bool profile_queue_pause(struct profile_queue *q, unsigned ms)
+bool profile_queue_pause(struct profile_queue *q, uint64_t end_ns)
 {
-    const uint64_t end_ns = clock_monotonic_ns() + ms * 1000000ull;
     const struct timespec end = {.tv_sec = (time_t)(end_ns / 1000000000),
                                  .tv_nsec = (long)(end_ns % 1000000000)};
     pthread_mutex_lock(&q->lock);
@@ -121,12 +118,12 @@ bool profile_queue_pause(struct profile_queue *q, unsigned ms)
     return is_open;
 }
 
-uint64_t profile_queue_closed_for_ms(struct profile_queue *q)
+uint64_t profile_queue_closed_ns(struct profile_queue *q)
 {
     pthread_mutex_lock(&q->lock);
     const uint64_t closed_ns = q->closed_ns;
     pthread_mutex_unlock(&q->lock);
-    return closed_ns ? (clock_monotonic_ns() - closed_ns) / 1000000 + 1 : 0;
+    return closed_ns;
 }
 
 size_t profile_queue_bytes(struct profile_queue *q)

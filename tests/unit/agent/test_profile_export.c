@@ -1,86 +1,218 @@
-/* What the agent's export of profiles counts, with a receiver that never answers: a port of which nobody
- * listens. What arrives is tests/e2e/test_profiles_export.py's. */
+/* The agent's export of profiles, with a receiver and a clock that the test makes: when profiles are cut,
+ * what is sent again, what is dropped and for which reason. Real receivers:
+ * tests/e2e/test_profiles_export.py, tests/faults/test_profiles_receivers.py. */
 #include "agent/profile_export.h"
+#include "base/clock.h"
 
-#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stddef.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "../fixture.h"
+#include "../lib/otlp/simulation.h"
 
-static atomic_uint_least64_t ahead_ns; /* of the clock */
-
-uint64_t __real_clock_monotonic_ns(void);
-uint64_t __wrap_clock_monotonic_ns(void);
-
-uint64_t __wrap_clock_monotonic_ns(void)
-{
-    return __real_clock_monotonic_ns() + ahead_ns;
-}
+#define MEMORY_BYTES ((uint64_t)4 << 20)
 
 struct fixture {
-    int taken_fd; /* bound and not listening: nobody else gets the port */
+    struct simulation s; /* first member: callbacks get the fixture by it */
     struct profile_export *export;
+    struct profile_export_io io;
+    unsigned per_second; /* samples that the pipeline adds while time passes */
+    unsigned added;
+    uint64_t recovers_ns; /* when the receiver begins to accept; 0: as the script says */
+    double queue_bytes_max;
 };
 
-static void begin_with(struct fixture *f, const char *timestamp_resolution)
-{
-    struct config config;
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t size = sizeof(address);
-    f->taken_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(f->taken_fd, (struct sockaddr *)&address, size), 0);
-    assert_int_equal(getsockname(f->taken_fd, (struct sockaddr *)&address, &size), 0);
-    config_defaults(&config);
-    snprintf(config.otlp_timestamp_resolution, sizeof(config.otlp_timestamp_resolution), "%s", timestamp_resolution);
-    snprintf(config.otlp_profiles_endpoint, sizeof(config.otlp_profiles_endpoint), "http://127.0.0.1:%u/p",
-             ntohs(address.sin_port));
-    assert_int_equal(profile_export_new(&config, &f->export), 0);
-    assert_non_null(f->export);
-}
-
-static void begin(struct fixture *f)
-{
-    begin_with(f, "1ms");
-}
-
-static void end(struct fixture *f)
-{
-    profile_export_free(f->export);
-    close(f->taken_fd);
-}
-
-/* The sum of a family's points. */
-static double metric(struct fixture *f, const char *name)
+/* A metric's value; of several points, their sum or, with a reason, that one. */
+static double metric_of(const struct fixture *f, const char *name, const char *reason)
 {
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
+    char full_name[64];
     double sum = -1;
+    snprintf(full_name, sizeof(full_name), "sonde_self_export_%s", name);
     assert_int_equal(metric_set_new(&set), 0);
     profile_export_metrics(f->export, set);
     for (size_t i = 0; i < metric_set_families(set); i++) {
         const struct metric_family family = metric_set_family(set, i);
-        if (strcmp(family.name, name) != 0)
+        if (strcmp(family.name, full_name) != 0)
             continue;
         sum = 0;
         for (size_t k = 0; k < family.point_count; k++)
-            sum += family.points[k].value;
+            if (!reason || strcmp(family.points[k].labels[0].value, reason) == 0)
+                sum += family.points[k].value;
     }
     assert_true(sum >= 0);
     return sum;
 }
 
-/* Each in a traced request of its own. */
-static void add(struct fixture *f, unsigned from, unsigned to)
+static double metric(const struct fixture *f, const char *name)
+{
+    return metric_of(f, name, NULL);
+}
+
+static double dropped(const struct fixture *f, const char *reason)
+{
+    return metric_of(f, "dropped_samples", reason);
+}
+
+static void begin_with(struct fixture *f, const char *timestamp_resolution, int64_t interval_s,
+                       const struct simulated_answer *script, size_t count)
+{
+    struct config config;
+    *f = (struct fixture){
+        .s = {.now_ns = 1000 * SECOND, .attempts_end_early = true, .script = script, .script_count = count}};
+    f->io = (struct profile_export_io){&simulation_transport, simulation_now_ns, simulation_pause, &f->s};
+    config_defaults(&config);
+    config.budget_memory_bytes = MEMORY_BYTES;
+    config.otlp_interval_s = interval_s;
+    snprintf(config.otlp_timestamp_resolution, sizeof(config.otlp_timestamp_resolution), "%s",
+             timestamp_resolution);
+    snprintf(config.otlp_profiles_endpoint, sizeof(config.otlp_profiles_endpoint), "http://%p",
+             (void *)&f->s);
+    assert_int_equal(profile_export_new(&config, &f->io, &f->export), 0);
+    assert_non_null(f->export);
+}
+
+#define begin(f, ...)                                                                                        \
+    begin_with((f), "1ms", 1, (const struct simulated_answer[]){__VA_ARGS__},                                \
+               sizeof((const struct simulated_answer[]){__VA_ARGS__}) / sizeof(struct simulated_answer))
+
+static void end(struct fixture *f)
+{
+    profile_export_free(f->export);
+    assert_int_equal(f->s.connections, 0);
+    simulation_fini(&f->s);
+}
+
+static void add(struct fixture *f, unsigned count)
 {
     const struct resource resource = fixture_resource(7, "server");
     const struct frame frame = fixture_native("work");
-    for (unsigned i = from; i < to; i++) {
+    for (unsigned i = 0; i < count; i++, f->added++) {
+        const struct sample s = {.time_ns = 1 + f->added,
+                                 .weight_ns = 1,
+                                 .resource = &resource,
+                                 .tid = 7,
+                                 .thread_name = "t",
+                                 .frames = &frame,
+                                 .frame_count = 1};
+        profile_export_add(f->export, &s);
+    }
+}
+
+/* What the pipeline's thread does while the sending thread waits. */
+static void on_second(struct simulation *s)
+{
+    struct fixture *f = (struct fixture *)s;
+    if (!s->closed_ns) {
+        add(f, f->per_second);
+        profile_export_tick(f->export);
+    }
+    const double queue_bytes = metric(f, "queue_bytes");
+    f->queue_bytes_max = queue_bytes > f->queue_bytes_max ? queue_bytes : f->queue_bytes_max;
+    if (f->recovers_ns && s->now_ns >= f->recovers_ns)
+        s->script_count = 0;
+}
+
+static void on_close(struct simulation *s)
+{
+    profile_export_end(((struct fixture *)s)->export);
+}
+
+static void pass_seconds(struct fixture *f, unsigned seconds)
+{
+    f->s.each_second = on_second;
+    f->s.close = on_close;
+    simulation_pass(&f->s, f->s.now_ns + seconds * SECOND, NULL);
+}
+
+/* The agent's end, and what the sending thread does until its own. */
+static void stop(struct fixture *f)
+{
+    f->s.closed_ns = f->s.now_ns;
+    profile_export_end(f->export);
+    profile_export_send_queued(f->export);
+    assert_true(metric(f, "queue_bytes") == 0);
+    assert_true(metric(f, "samples") + metric(f, "dropped_samples") == f->added);
+}
+
+/* --- profiles -------------------------------------------------------------------------------- */
+
+/* At the tick that is nearest to the end of the interval: ticks are late and early. */
+static void profiles_are_cut_at_their_interval(void **state)
+{
+    (void)state;
+    static const struct {
+        unsigned at_ms;
+        bool is_cut;
+    } ticks[] = {{1000, false}, {4499, false},  {4500, true},  {8999, false}, {9000, true},
+                 {14400, true}, {14500, false}, {30000, true}, {34400, false}};
+    struct fixture f;
+    begin_with(&f, "1ms", 5, NULL, 0);
+    const uint64_t begin_ns = f.s.now_ns;
+    size_t expected = 0;
+    for (size_t i = 0; i < array_size(ticks); i++) {
+        simulation_pass(&f.s, begin_ns + ticks[i].at_ms * MS, NULL);
+        add(&f, 1);
+        profile_export_tick(f.export);
+        profile_export_send_queued(f.export);
+        expected += ticks[i].is_cut;
+        assert_int_equal(f.s.posts, expected);
+    }
+    stop(&f);
+    assert_int_equal(f.s.posts, expected + 1);
+    end(&f);
+}
+
+static void a_profile_without_samples_is_not_sent(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin_with(&f, "1ms", 1, NULL, 0);
+    pass_seconds(&f, 10);
+    stop(&f);
+    assert_int_equal(f.s.posts, 0);
+    end(&f);
+}
+
+static void every_sample_is_sent_once(void **state)
+{
+    (void)state;
+    struct fixture f;
+    size_t bytes = 0;
+    begin_with(&f, "1ms", 1, NULL, 0);
+    f.per_second = 50;
+    for (int i = 0; i < 10; i++) {
+        pass_seconds(&f, 1);
+        profile_export_send_queued(f.export);
+        assert_int_equal(f.s.posts, i + 1);
+    }
+    add(&f, 3); /* the last profile is sent at the end, before its interval is over */
+    stop(&f);
+    assert_int_equal(f.s.posts, 11);
+    assert_true(metric(&f, "samples") == 503 && metric(&f, "packets") == 11 && metric(&f, "failures") == 0);
+    for (size_t i = 0; i < f.s.posts; i++) {
+        bytes += f.s.post[i].size;
+        for (size_t k = 0; k < i; k++)
+            assert_false(simulation_posts_are_equal(&f.s, i, k));
+    }
+    assert_true(metric(&f, "bytes") == (double)bytes);
+    end(&f);
+}
+
+/* Each in a traced request of its own: links fill their share of a profile long before the samples do. Then
+ * it is cut. */
+static void links_have_room_again(void **state)
+{
+    (void)state;
+    enum { SAMPLES = 20000 };
+    const struct resource resource = fixture_resource(7, "server");
+    const struct frame frame = fixture_native("work");
+    struct fixture f;
+    begin_with(&f, "1ms", 1, NULL, 0);
+    for (unsigned i = 0; i < SAMPLES; i++) {
         const struct sample s = {.time_ns = 1 + i,
                                  .weight_ns = 1,
                                  .resource = &resource,
@@ -89,93 +221,267 @@ static void add(struct fixture *f, unsigned from, unsigned to)
                                  .link = {i + 1, i + 1, i + 1},
                                  .frames = &frame,
                                  .frame_count = 1};
-        profile_export_add(f->export, &s);
+        profile_export_add(f.export, &s);
+        profile_export_send_queued(f.export);
+        if (i == 20)
+            assert_true(metric(&f, "unlinked_samples") == 0);
     }
-}
-
-/* Links fill their share of a profile long before the samples do: then it is handed over. */
-static void links_have_room_again(void **state)
-{
-    (void)state;
-    enum { SAMPLES = 20000 };
-    struct fixture f;
-    begin(&f);
-    add(&f, 0, 100);
-    assert_true(metric(&f, "sonde_self_export_unlinked_samples") == 0);
-    add(&f, 100, SAMPLES);
-    const double unlinked = metric(&f, "sonde_self_export_unlinked_samples");
-    assert_true(unlinked >= 1 && unlinked <= SAMPLES / 200);
+    const double unlinked = metric(&f, "unlinked_samples");
+    assert_true(unlinked >= 1 && unlinked == f.s.posts);
+    assert_true(unlinked <= SAMPLES / 50);
     end(&f);
 }
 
-/* The first profile may be at the sender's already, and the last is being filled: what waits is between. */
-static void what_waits_can_be_dropped(void **state)
-{
-    (void)state;
-    enum { SAMPLES = 12000 };
-    struct fixture f;
-    begin(&f);
-    add(&f, 0, SAMPLES);
-    assert_true(metric(&f, "sonde_self_export_dropped_samples") == 0);
-    const double waiting_bytes = metric(&f, "sonde_self_export_queue_bytes");
-    profile_export_trim(f.export);
-    const double dropped = metric(&f, "sonde_self_export_dropped_samples");
-    assert_true(dropped > 0 && dropped < SAMPLES);
-    assert_true(metric(&f, "sonde_self_export_queue_bytes") < waiting_bytes);
-    end(&f);
-}
-
-static void wait_until_more(struct fixture *f, const char *name, double than)
-{
-    for (int i = 0; i < 6000 && metric(f, name) <= than; i++)
-        usleep(10000);
-    assert_true(metric(f, name) > than);
-}
-
-/* Not after so many attempts, which may take a moment or an hour. */
-static void a_packet_is_given_up_in_time(void **state)
-{
-    (void)state;
-    struct fixture f;
-    begin(&f);
-    add(&f, 0, 4000);
-    wait_until_more(&f, "sonde_self_export_failures", 0);
-    assert_true(metric(&f, "sonde_self_export_dropped_samples") == 0);
-    ahead_ns += 300 * 1000000000ull;
-    wait_until_more(&f, "sonde_self_export_dropped_samples", 0);
-    end(&f);
-}
-
-/* With their times they fill profile after profile; without they are one sum, and there is always room for more. */
+/* With their times they fill profile after profile; without they are one sum, and there is always room for
+ * more. */
 static void without_times_samples_add_up(void **state)
 {
     (void)state;
-    enum { SAMPLES = 200000 };
     static const char *const resolutions[] = {"1s", "none"};
-    const struct resource resource = fixture_resource(7, "server");
-    const struct frame frame = fixture_native("work");
     for (size_t i = 0; i < array_size(resolutions); i++) {
         struct fixture f;
-        begin_with(&f, resolutions[i]);
-        for (unsigned k = 0; k < SAMPLES; k++) {
-            const struct sample s = {
-                .time_ns = 1 + k, .weight_ns = 1, .resource = &resource, .tid = 7, .thread_name = "t", .frames = &frame, .frame_count = 1};
-            profile_export_add(f.export, &s);
-        }
-        assert_true((metric(&f, "sonde_self_export_queue_bytes") > 0) == (i == 0));
-        profile_export_end(f.export);
-        assert_true(metric(&f, "sonde_self_export_unlinked_samples") == 0);
+        begin_with(&f, resolutions[i], 1, NULL, 0);
+        add(&f, 200000);
+        assert_true((metric(&f, "queue_bytes") > 0) == (i == 0));
+        assert_true(metric(&f, "unlinked_samples") == 0);
+        stop(&f);
         end(&f);
     }
+}
+
+static void shortage_of_memory_drops_the_older_half(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin_with(&f, "1ms", 1, NULL, 0);
+    f.per_second = 10;
+    pass_seconds(&f, 8);
+    const double queued_bytes = metric(&f, "queue_bytes");
+    profile_export_trim(f.export);
+    assert_true(dropped(&f, "queue_full") == 40 && metric(&f, "dropped_samples") == 40);
+    assert_true(metric(&f, "queue_bytes") < queued_bytes);
+    stop(&f);
+    assert_true(metric(&f, "samples") == 40);
+    end(&f);
+}
+
+/* --- receivers ------------------------------------------------------------------------------- */
+
+static void a_busy_receiver_gets_the_same_packet_again(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f, {503}, {429, 5000}, {504}, {200});
+    f.per_second = 10;
+    pass_seconds(&f, 1);
+    profile_export_send_queued(f.export);
+    assert_true(f.s.posts > 4); /* with the profiles that were cut meanwhile */
+    for (size_t i = 1; i < 4; i++)
+        assert_true(simulation_posts_are_equal(&f.s, 0, i));
+    assert_false(simulation_posts_are_equal(&f.s, 0, 4));
+    assert_in_range(simulation_between_ms(&f.s, 0, 1), 250, 500);
+    assert_int_equal(simulation_between_ms(&f.s, 1, 2), 5000);
+    assert_in_range(simulation_between_ms(&f.s, 2, 3), 1000, 2000);
+    assert_true(metric(&f, "failures") == 3);
+    stop(&f);
+    assert_true(metric(&f, "dropped_samples") == 0);
+    end(&f);
+}
+
+static void a_refused_packet_is_dropped(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f, {400}, {404}, {500}, {307}, {200});
+    f.per_second = 10;
+    pass_seconds(&f, 6);
+    profile_export_send_queued(f.export);
+    assert_int_equal(f.s.posts, 6);
+    assert_true(dropped(&f, "refused") == 40 && metric(&f, "dropped_samples") == 40);
+    assert_true(metric(&f, "failures") == 4 && metric(&f, "samples") == 20);
+    stop(&f);
+    end(&f);
+}
+
+static void rejected_profiles_are_counted(void **state)
+{
+    (void)state;
+    static const char one[] = "\x0a\x08\x08\x01\x12\x04"
+                              "full",
+                      many[] = "\x0a\x02\x08\x7f";
+    struct fixture f;
+    begin(&f, {.body = one, .body_size = sizeof(one) - 1}, {.body = many, .body_size = sizeof(many) - 1},
+          {.body = "<html>", .body_size = 6}, {200});
+    f.per_second = 10;
+    pass_seconds(&f, 4);
+    profile_export_send_queued(f.export);
+    assert_true(metric(&f, "rejected_profiles") ==
+                2); /* a packet has one profile here, whatever the receiver claims */
+    assert_true(metric(&f, "failures") == 0 && metric(&f, "samples") == 40);
+    stop(&f);
+    end(&f);
+}
+
+/* The first packet is given up after five minutes. The queue keeps the newest profiles that it has room for.
+ */
+static void a_dead_receiver_costs_the_oldest_samples(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f, {-ECONNREFUSED});
+    f.per_second = 100;
+    f.recovers_ns = f.s.now_ns + 700 * SECOND;
+    pass_seconds(&f, 1);
+    profile_export_send_queued(f.export); /* until the receiver has recovered and the queue is empty */
+    assert_in_range(f.s.now_ns, f.recovers_ns, f.recovers_ns + 11 * SECOND);
+    assert_true(f.queue_bytes_max > MEMORY_BYTES / 32 && f.queue_bytes_max <= MEMORY_BYTES / 16);
+    assert_true(dropped(&f, "unreachable") == 2 * 100); /* a packet in 300 s */
+    assert_true(dropped(&f, "queue_full") > 0);
+    assert_true(metric(&f, "dropped_samples") == dropped(&f, "unreachable") + dropped(&f, "queue_full"));
+    const double lost = metric(&f, "dropped_samples");
+    assert_true(metric(&f, "samples") == f.added - lost);
+    f.s.script_count = 0;
+    pass_seconds(&f, 10); /* and goes on as if nothing had happened */
+    stop(&f);
+    assert_true(metric(&f, "dropped_samples") == lost);
+    end(&f);
+}
+
+static void a_short_outage_loses_nothing(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f, {-ECONNREFUSED}, {-ECONNRESET}, {.hangs = true}, {503}, {200});
+    f.per_second = 10;
+    pass_seconds(&f, 1);
+    profile_export_send_queued(f.export);
+    assert_true(f.added >= 10 * 11); /* the pipeline went on during the ten seconds of the post that hung */
+    stop(&f);
+    assert_true(metric(&f, "dropped_samples") == 0 && metric(&f, "failures") == 4);
+    end(&f);
+}
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+static void the_end_sends_what_is_queued(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin_with(&f, "1ms", 1, NULL, 0);
+    f.per_second = 10;
+    pass_seconds(&f, 5);
+    add(&f, 7);
+    stop(&f);
+    assert_true(metric(&f, "samples") == 57 && metric(&f, "packets") == 6);
+    profile_export_end(f.export); /* a second time changes nothing */
+    end(&f);
+}
+
+/* The pause that the end comes into is the last of its packet; each further packet gets one attempt. */
+static void the_end_does_not_wait_for_a_dead_receiver(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f, {-ECONNREFUSED});
+    f.per_second = 10;
+    f.s.close_at_ns = f.s.now_ns + 10 * SECOND + 300 * MS;
+    pass_seconds(&f, 1);
+    profile_export_send_queued(f.export);
+    assert_int_equal(f.s.now_ns, f.s.close_at_ns);
+    assert_true(metric(&f, "queue_bytes") == 0);
+    assert_true(dropped(&f, "ended") == 100 && metric(&f, "dropped_samples") == 100 && f.added == 100);
+    end(&f);
+}
+
+/* The post that hangs is ended after five seconds, and no other one begins. */
+static void the_end_does_not_wait_for_a_receiver_that_hangs(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f, {.hangs = true});
+    f.s.options.timeout_ms = 600000;
+    f.per_second = 10;
+    f.s.close_at_ns = f.s.now_ns + 10 * SECOND;
+    pass_seconds(&f, 1);
+    profile_export_send_queued(f.export);
+    assert_int_equal(f.s.posts, 1);
+    assert_in_range(f.s.now_ns, f.s.close_at_ns + 4900 * MS, f.s.close_at_ns + 5100 * MS);
+    assert_true(dropped(&f, "ended") == 100 && metric(&f, "dropped_samples") == 100 && f.added == 100);
+    end(&f);
+}
+
+static void the_end_tries_a_refusing_receiver_once(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f, {400});
+    f.per_second = 10;
+    pass_seconds(&f, 3);
+    stop(&f);
+    assert_true(dropped(&f, "refused") == 30 && f.s.posts == 3);
+    end(&f);
+}
+
+/* --- the thread ------------------------------------------------------------------------------ */
+
+static uint64_t system_clock_ns(void *argument)
+{
+    (void)argument;
+    return clock_monotonic_ns();
+}
+
+static void the_thread_sends_and_ends(void **state)
+{
+    (void)state;
+    struct fixture f;
+    const struct profile_export_io io = {&simulation_transport, system_clock_ns, simulation_pause, &f.s};
+    struct config config;
+    f = (struct fixture){.s = {.now_ns = 1000 * SECOND}};
+    config_defaults(&config);
+    config.budget_memory_bytes = MEMORY_BYTES;
+    snprintf(config.otlp_profiles_endpoint, sizeof(config.otlp_profiles_endpoint), "http://%p", (void *)&f.s);
+    assert_int_equal(profile_export_new(&config, &io, &f.export), 0);
+    assert_int_equal(profile_export_start(f.export), 0);
+    add(&f, 20);
+    profile_export_end(f.export);
+    profile_export_free(f.export);
+    assert_int_equal(f.s.posts, 1);
+    simulation_fini(&f.s);
+}
+
+static void nothing_is_sent_without_an_endpoint(void **state)
+{
+    (void)state;
+    struct config config;
+    struct profile_export *e = (void *)&config;
+    config_defaults(&config);
+    config.otlp_profiles_endpoint[0] = '\0';
+    assert_int_equal(profile_export_new(&config, NULL, &e), 0);
+    assert_null(e);
+    profile_export_end(NULL);
+    profile_export_free(NULL);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(profiles_are_cut_at_their_interval),
+        cmocka_unit_test(a_profile_without_samples_is_not_sent),
+        cmocka_unit_test(every_sample_is_sent_once),
         cmocka_unit_test(links_have_room_again),
-        cmocka_unit_test(what_waits_can_be_dropped),
-        cmocka_unit_test(a_packet_is_given_up_in_time),
         cmocka_unit_test(without_times_samples_add_up),
+        cmocka_unit_test(shortage_of_memory_drops_the_older_half),
+        cmocka_unit_test(a_busy_receiver_gets_the_same_packet_again),
+        cmocka_unit_test(a_refused_packet_is_dropped),
+        cmocka_unit_test(rejected_profiles_are_counted),
+        cmocka_unit_test(a_dead_receiver_costs_the_oldest_samples),
+        cmocka_unit_test(a_short_outage_loses_nothing),
+        cmocka_unit_test(the_end_sends_what_is_queued),
+        cmocka_unit_test(the_end_does_not_wait_for_a_dead_receiver),
+        cmocka_unit_test(the_end_does_not_wait_for_a_receiver_that_hangs),
+        cmocka_unit_test(the_end_tries_a_refusing_receiver_once),
+        cmocka_unit_test(the_thread_sends_and_ends),
+        cmocka_unit_test(nothing_is_sent_without_an_endpoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -88,7 +88,7 @@ static void *pop(void *queue)
 
 static void *wait_long(void *queue)
 {
-    return profile_queue_pause(queue, 600000) ? queue : NULL;
+    return profile_queue_pause(queue, INT64_MAX) ? queue : NULL;
 }
 
 static void closing(void **state)
@@ -98,17 +98,18 @@ static void closing(void **state)
     void *popped, *paused;
     _cleanup_(profile_queue_freep) struct profile_queue *q = NULL;
     assert_int_equal(profile_queue_new(1 << 20, &q), 0);
-    assert_int_equal(profile_queue_closed_for_ms(q), 0);
-    assert_true(profile_queue_pause(q, 1));
+    assert_int_equal(profile_queue_closed_ns(q), 0);
+    assert_true(profile_queue_pause(q, 1)); /* long past */
     assert_int_equal(pthread_create(&popping, NULL, pop, q), 0);
     assert_int_equal(pthread_create(&pausing, NULL, wait_long, q), 0);
-    profile_queue_close(q);
+    profile_queue_close(q, 4711);
     assert_int_equal(pthread_join(popping, &popped), 0);
     assert_int_equal(pthread_join(pausing, &paused), 0);
     assert_null(popped);
     assert_null(paused);
-    assert_true(profile_queue_closed_for_ms(q) > 0);
-    assert_false(profile_queue_pause(q, 600000));
+    profile_queue_close(q, 4712); /* changes nothing */
+    assert_int_equal(profile_queue_closed_ns(q), 4711);
+    assert_false(profile_queue_pause(q, INT64_MAX));
     assert_int_equal(profile_queue_push(q, make(1, 7)), 7); /* too late */
     assert_null(profile_queue_pop(q));
 }
@@ -120,7 +121,7 @@ static void what_is_left_is_had(void **state)
     assert_int_equal(profile_queue_new(1 << 20, &q), 0);
     profile_queue_push(q, make(1, 1));
     profile_queue_push(q, make(2, 1));
-    profile_queue_close(q);
+    profile_queue_close(q, 1);
     expect(q, 1);
     expect(q, 2);
     assert_null(profile_queue_pop(q));

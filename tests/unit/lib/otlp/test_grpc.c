@@ -109,6 +109,31 @@ static void test_retry_info(void **state)
     expect("grpc-status: 8\r\ngrpc-status-details-bin: ====\r\n", OTLP_REFUSED, 0, why);
 }
 
+/* RESOURCE_EXHAUSTED with every kind of RetryInfo. */
+static void test_retry_delays(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *details;
+        enum otlp_verdict verdict;
+        uint32_t retry_after_ms;
+    } all[] = {
+        {"CAgaMAoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIECgIIBQ", OTLP_BUSY, 5000u}, /* five seconds */
+        {"CAgaMgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIGCgQIABAB", OTLP_BUSY, 0u}, /* less than a millisecond */
+        {"CAgaLAoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIA", OTLP_BUSY, 0u}, /* no delay */
+        {"CAgaOQoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxINCgsI////////////AQ", OTLP_BUSY, 0u}, /* negative */
+        {"CAgaMwoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIHCgUItpKGAg", OTLP_BUSY, 4294966000u},
+        {"CAgaMwoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIHCgUIt5KGAg", OTLP_BUSY, 0u}, /* seconds too large for milliseconds in 32 bits */
+        {"CAgaNgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIKCggIARCAlOvcAw", OTLP_BUSY, 0u}, /* nanoseconds out of range */
+        {"CAgaMAoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLkRlYnVnSW5mbxIECgIIBQ", OTLP_REFUSED, 0}, /* another message */
+    };
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
+        char lines[256];
+        snprintf(lines, sizeof(lines), "grpc-status: 8\r\ngrpc-status-details-bin: %s\r\n", all[i].details);
+        expect(lines, all[i].verdict, all[i].retry_after_ms, "gRPC status RESOURCE_EXHAUSTED");
+    }
+}
+
 static void expect_message(const char *body, size_t size, const char *encoding, const char *expected)
 {
     struct otlp_grpc_reply reply = {0};
@@ -167,7 +192,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_statuses),      cmocka_unit_test(test_a_status_line_begins_anew),
         cmocka_unit_test(test_without_a_status), cmocka_unit_test(test_retry_info),
-        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_retry_delays),  cmocka_unit_test(test_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

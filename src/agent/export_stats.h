@@ -1,0 +1,41 @@
+/* Statistics of the profile export, written by the pipeline's thread and the sending thread, read by any:
+ * what was sampled, sent and dropped. Once all profiles are delivered, taken = samples + all dropped. */
+#pragma once
+
+#include "model/metric.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* Of samples that are in no accepted packet. */
+enum drop_reason {
+    DROP_QUEUE_FULL,  /* the receiver has been away for longer than the queue has room */
+    DROP_UNREACHABLE, /* no answer, or only "busy", until the sender gave up */
+    DROP_REFUSED,     /* the receiver answered, and did not accept */
+    DROP_TOO_LARGE,   /* a stack and its names exceed a packet */
+    DROP_NO_MEMORY,
+    DROP_ENDED, /* the agent ended before they were sent */
+    DROP_COUNT
+};
+
+struct export_stats {
+    atomic_uint_least64_t taken;                   /* samples */
+    atomic_uint_least64_t packets, bytes, samples; /* accepted by the receiver; bytes as sent */
+    atomic_uint_least64_t failures;                /* attempts */
+    atomic_uint_least64_t rejected_profiles;       /* of accepted packets */
+    atomic_uint_least64_t unlinked;                /* samples that lost their link or labels */
+    atomic_uint_least64_t dropped[DROP_COUNT];     /* samples */
+};
+
+static inline void export_stats_count(atomic_uint_least64_t *counter, uint64_t number)
+{
+    atomic_fetch_add_explicit(counter, number, memory_order_relaxed);
+}
+
+static inline uint64_t export_stats_read(const atomic_uint_least64_t *counter)
+{
+    return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+uint64_t export_stats_dropped(const struct export_stats *s); /* for all reasons */
+void export_stats_metrics(const struct export_stats *s, struct metric_set *set);
