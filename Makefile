@@ -1,7 +1,7 @@
 # The commands of the README; everything else is Meson's business.
 BUILD ?= build
 
-.PHONY: all run test bench kernels python demo install clean
+.PHONY: all run test test-statistical test-peers test-sanitize test-tsan test-arm64 test-fuzz test-fresh test-all bench kernels python demo install clean
 
 all: $(BUILD)/build.ninja
 	@ninja -C $(BUILD)
@@ -14,18 +14,33 @@ $(BUILD)/build.ninja: tools/packages/build.txt
 run: all                ## start `sonde up` as root and print the address of its page
 	@tools/as-root $(BUILD)/sonde up
 
-test:                   ## install what tests need and run them all
-	@tools/install-packages build test kernels
+test:                   ## install what tests need and run those that no chance decides
+	@tools/install-packages build test
 	@tools/run-tests
+
+test-statistical:       ## tests decided by random sampling, load or time; this machine should do nothing else
+	@tools/install-packages build test peers
+	@tools/run-tests statistical
+
+test-peers:             ## tests that need other projects' programs
+	@tools/install-packages build test peers
+	@tools/run-tests peers
+
+test-sanitize test-tsan test-arm64 test-fuzz test-fresh: test-%:
+	@tools/install-packages build test peers cross fresh
+	@tools/run-tests $*
+
+test-all:               ## every tier, one after the other
+	@tools/install-packages build test peers cross kernels fresh
+	@tools/run-tests all
 
 bench: all              ## a table of costs, each row beside a peer in the same run
 	@tools/install-packages test bench
 	@bench/run $(ROWS)
 
 kernels:                ## the BPF tests in QEMU on Debian's 5.10, 6.1 and 6.12, those of libsonde's probes on arm64
-	@tools/install-packages build test kernels
-	@tools/run-tests build
-	@tests/kernels/run 5.10 6.1 6.12 6.1-arm64
+	@tools/install-packages build test cross kernels
+	@tools/run-tests kernels
 
 python:                 ## the wheel of `import sonde`, for CPython 3.9 and later, in build/python
 	@tools/install-packages python

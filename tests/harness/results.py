@@ -27,11 +27,11 @@ class _Results:
     seconds = 0  # of what was run since the last result
 
     @classmethod
-    def add(cls, outcome, nodeid, why="", details=""):
+    def add(cls, outcome, nodeid, why="", details="", place=""):
         if cls.config is None or cls.config.results_file is None:
             return
-        name = re.sub(r"^tests/", "", nodeid).replace(".py::", ".").replace("::", ".")
-        line = {"outcome": outcome, "name": name, "why": " ".join(why.split())[:300], "details": details, "seconds": cls.seconds}
+        name = re.sub(r"^tests/", "", nodeid).replace(".py::", ".").replace("::", ".") + place
+        line = {"outcome": outcome, "name": name, "nodeid": nodeid, "why": " ".join(why.split())[:300], "details": details, "seconds": cls.seconds}
         cls.config.results_file.write(json.dumps(line) + "\n")
         cls.seconds = 0
 
@@ -42,7 +42,7 @@ def pytest_runtest_logreport(report):
         crash = getattr(report.longrepr, "reprcrash", None)
         why = crash.message if crash else str(report.longrepr)
         place = "" if report.when == "call" else f" ({report.when})"
-        _Results.add("FAIL", report.nodeid + place, why, report.longreprtext)
+        _Results.add("FAIL", report.nodeid, why, report.longreprtext, place)
     elif report.skipped:
         why = report.longrepr[2] if isinstance(report.longrepr, tuple) else getattr(report, "wasxfail", str(report.longrepr))
         _Results.add("skip", report.nodeid, re.sub(r"^Skipped: ", "", why))
@@ -52,4 +52,4 @@ def pytest_runtest_logreport(report):
 
 def pytest_collectreport(report):
     if report.failed:
-        _Results.add("FAIL", report.nodeid + " (collection)", str(report.longrepr).splitlines()[-1], report.longreprtext)
+        _Results.add("FAIL", report.nodeid, str(report.longrepr).splitlines()[-1], report.longreprtext, " (collection)")

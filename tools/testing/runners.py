@@ -1,0 +1,243 @@
+"""Runs programs, Meson's suites and pytest, and hands each result to a Tally."""
+import json
+import os
+import re
+import shutil
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
+from pathlib import Path
+
+from testing.tally import Result
+
+TOP = Path(__file__).resolve().parent.parent.parent
+BUILD = TOP / "build"
+LOGS = BUILD / "test-logs"
+JOBS = str(os.cpu_count() or 1)
+LINE = re.compile(r"^(pass|FAIL|skip) (.*)$")
+# A lane does not see what tests in another lane mount, and has an agent of its own (a lock allows one a node).
+LANE = ["unshare", "--mount", "--propagation", "unchanged", "sh", "-ec", """
+mount --make-rprivate / 2>/dev/null || :  # where / is no mount (chroot) this is not needed
+own=$(mktemp); : >>/run/sonde.lock; mount --bind "$own" /run/sonde.lock; rm "$own"; exec "$@" """, "lane"]
+TRIES = 3  # of a statistical test: the majority decides
+
+
+def environment(**extra):
+    env = dict(os.environ, PYTHONDONTWRITEBYTECODE="1", LC_ALL="C.UTF-8", **extra)
+    env["PATH"] += ":/usr/sbin:/sbin"
+    return env
+
+
+def as_root():
+    """What to put before a command that needs root; None when there is no way."""
+    if os.geteuid() == 0:
+        return []
+    if shutil.which("sudo") and subprocess.run(["sudo", "-n", "true"], stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0:
+        return ["sudo", "-n", "-E"]
+    return None
+
+
+def build_step(tally, name, *commands, env=None):
+    """Runs commands that build something for later tests; a failure counts as one failed test. Whether all went well."""
+    started = time.monotonic()
+    for command in commands:
+        done = subprocess.run(command, cwd=TOP, env=env or environment(), stdin=subprocess.DEVNULL, text=True, errors="replace",
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        if done.returncode != 0:
+            tally.line("FAIL", name, " ".join(map(str, command)), done.stdout)
+            return False
+    tally.line("pass", name, seconds=time.monotonic() - started)
+    return True
+
+
+# ---- programs that print lines of results ----
+
+def run_lines(tally, name, command, timeout_s, env=None):
+    """A program that prints result lines; its whole output goes to a log, and its end is printed when the program fails."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    log = LOGS / (name.replace("/", "-") + ".log")
+    failed, tail = False, []
+    with open(log, "w") as keep, subprocess.Popen(
+            command, cwd=TOP, env=env or environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            text=True, errors="replace", start_new_session=True) as process:
+        timer = threading.Timer(timeout_s, lambda: os.killpg(process.pid, 9))
+        timer.start()
+        started = time.monotonic()
+        for line in process.stdout:
+            keep.write(line)
+            tail = (tail + [line.rstrip()])[-60:]
+            found = LINE.match(line.rstrip())
+            if found:
+                test, _, why = found[2].partition(": ")
+                failed |= found[1] == "FAIL"
+                tally.line(found[1], test, why)
+        timer.cancel()
+    if process.returncode != 0 and not failed:
+        why = f"exit status {process.returncode}"
+        if time.monotonic() - started >= timeout_s:
+            why = f"stopped after {timeout_s} s"
+        tally.line("FAIL", name, why, "\n".join(tail))
+
+
+# ---- Meson ----
+
+def cmocka_results(test):
+    """The cases of a cmocka program from its output: (outcome, name, why)."""
+    results, words, name = [], [], None
+    for line in (test.get("stdout") or "").splitlines():
+        found = re.match(r"\[ +(RUN|OK|FAILED|SKIPPED) +\] (\S+)$", line)
+        if not found:
+            words.append(line.strip())
+        elif found[1] == "RUN":
+            name, words = found[2], []
+        elif name:
+            outcome = {"OK": "pass", "FAILED": "FAIL", "SKIPPED": "skip"}[found[1]]
+            why = " ".join(filter(None, words)) if outcome == "skip" else ""
+            results.append((outcome, name, why or ("no reason given" if outcome == "skip" else "")))
+            name = None
+    if name:
+        results.append(("FAIL", name, "did not reach its end"))
+    return results
+
+
+def meson_tests(build, suite):
+    """Paths, relative to `build`, of what ninja is to make for a suite."""
+    def introspect(what):
+        return json.loads(subprocess.run(["meson", "introspect", what, str(build)], check=True, capture_output=True, text=True).stdout)
+    files = {target["id"]: [os.path.relpath(path, build) for path in target["filename"]] for target in introspect("--targets")}
+    needed = {name for test in introspect("--tests") if any(s.endswith(":" + suite) for s in test["suite"]) for name in test["depends"]}
+    return [path for name in sorted(needed) for path in files[name]]
+
+
+def meson_results(prefix, build, suite, command, env, timeout_factor, only=()):
+    """A Result for every case of every program of a suite, or of the programs named in `only`."""
+    log = Path(build) / "meson-logs" / "testlog.json"
+    log.unlink(missing_ok=True)
+    done = subprocess.run([*command, "meson", "test", "-C", str(build), "--no-rebuild", "--suite", suite, "--num-processes", JOBS,
+                           "--timeout-multiplier", str(timeout_factor), *only],
+                          cwd=TOP, env=env or environment(), stdin=subprocess.DEVNULL, text=True, errors="replace",
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if not log.exists():
+        if "No suitable tests" in done.stdout or "No tests defined" in done.stdout:
+            return [Result("skip", prefix, f"the suite {suite} is empty")]
+        return [Result("FAIL", prefix, "meson test did not run", done.stdout)]
+    results = []
+    for text in log.read_text().splitlines():
+        test = json.loads(text)
+        name = prefix + "/" + re.sub(r"^.*? / ", "", test["name"])
+        good = test["result"] in ("OK", "EXPECTEDFAIL")
+        details = (test.get("stdout") or "") + (test.get("stderr") or "")
+        cases = cmocka_results(test)
+        seconds = test.get("duration") or 0
+        for outcome, case, why in cases:
+            results.append(Result(outcome, f"{name}.{case}", why, details if outcome == "FAIL" else "", seconds))
+            details, seconds = "" if outcome == "FAIL" else details, 0
+        if test["result"] == "SKIP" and not cases:
+            results.append(Result("skip", name, " ".join(details.split())[-200:] or "no reason given", "", seconds))
+        elif not good and test["result"] != "SKIP" and not any(outcome == "FAIL" for outcome, _, _ in cases):
+            results.append(Result("FAIL", name, f"{test['result']}, exit status {test.get('returncode')}", details, seconds))
+        elif good and not cases:
+            results.append(Result("pass", name, seconds=seconds))
+    return results
+
+
+def meson_suite(tally, prefix, build, suite, command=(), env=None, timeout_factor=1, retry=False):
+    """Runs a suite of `build` and counts every case of every cmocka program; another program counts as one. `retry`: as pytest_suite."""
+    def run(only=()):
+        return meson_results(prefix, build, suite, command, env, timeout_factor, only)
+    for result in run():
+        if retry and result.outcome == "FAIL":
+            program = re.sub(rf"^{prefix}/", "", result.name).partition(".")[0]
+            result = decide(tally, result, lambda: [again for again in run([program]) if again.name == result.name])
+        tally.add(result)
+
+
+# ---- pytest ----
+
+def python():
+    for candidate in ("/usr/bin/python3", "python3"):
+        if subprocess.run([candidate, "-c", "import pytest"], stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL).returncode == 0:
+            return candidate
+    return None
+
+
+def pytest_suite(tally, folder, timeout_s, root=True, prefix="", options=(), lanes=1, retry=False, **extra):
+    """pytest over one folder under tests/, in `lanes` lanes side by side. `retry`: a failed test is run again alone, and the majority of its
+    runs decides (statistical tests only). `extra`: its environment."""
+    files = sorted(str(path.relative_to(TOP)) for path in (TOP / "tests" / folder).glob("test_*.py"))
+    if not files:
+        return
+    interpreter, before = python(), as_root() if root else []
+    if interpreter is None or before is None:
+        tally.line("FAIL", folder, "pytest is not installed" if interpreter is None else "needs root, and sudo would ask for a password")
+        return
+    has_timeout = subprocess.run([interpreter, "-c", "import pytest_timeout"], stderr=subprocess.DEVNULL).returncode == 0
+    command = [*before, *(LANE if lanes > 1 else []), interpreter, "-m", "pytest", "-p", "no:cacheprovider", "-ra",
+               *(["--timeout=600"] if has_timeout else []), *options]
+    # Files whose names begin alike may attach to the same programs (test_probes*): they stay in one lane.
+    groups = groupby(files, lambda path: "_".join(Path(path).stem.split("_")[:2]))
+    runs = [(prefix + folder, files)] if lanes == 1 else [(f"{prefix}{folder}/{name}", list(paths)) for name, paths in groups]
+    ends_at, env = time.monotonic() + timeout_s, environment(**extra)
+
+    def run_group(run):
+        name, paths = run
+        failed = []
+        for result in pytest_run(name, [*command, *paths], prefix, ends_at, env):
+            if retry and result.outcome == "FAIL":
+                failed.append(result)
+            else:
+                tally.add(result)
+        for result in failed:
+            tally.add(decide(tally, result, lambda: list(pytest_run(name + "/again", [*command, result.nodeid], prefix, ends_at, env))))
+    with ThreadPoolExecutor(lanes) as pool:
+        list(pool.map(run_group, runs))
+
+
+def pytest_run(run_name, command, prefix, ends_at, env):
+    """Yields a Result as it comes: tests/harness/results.py writes a line of JSON for every one into a file of ours."""
+    LOGS.mkdir(parents=True, exist_ok=True)
+    results = LOGS / (run_name.replace("/", "-") + ".jsonl")
+    results.write_text("")
+    failed = False
+    with open(results.with_suffix(".log"), "w") as log, open(results) as lines, subprocess.Popen(
+            [*command, f"--results={results}"], cwd=TOP, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
+            start_new_session=True) as process:
+        running, rest = True, ""
+        while running:
+            try:
+                process.wait(0.2)
+                running = False
+            except subprocess.TimeoutExpired:
+                if time.monotonic() > ends_at:
+                    os.killpg(process.pid, 9)
+            rest += lines.read()
+            *whole, rest = rest.split("\n")
+            for text in whole:
+                result = json.loads(text)
+                failed |= result["outcome"] == "FAIL"
+                yield Result(**dict(result, name=prefix + result["name"]))
+    if process.returncode not in (0, 5) and not failed:
+        why = "stopped: the suite's time is over" if process.returncode == -9 else f"pytest ended with {process.returncode}"
+        details = "\n".join(results.with_suffix(".log").read_text().splitlines()[-60:])
+        yield Result("FAIL", run_name, why, details, nodeid=command[-1])
+
+
+# ---- statistical tests ----
+
+def decide(tally, failure, run_again):
+    """What the majority of up to TRIES runs says of a test that failed once: run_again() runs it alone and returns its results."""
+    last, failures, passes = failure, 1, 0
+    while max(failures, passes) <= TRIES // 2:
+        tally.retry(failure.name, last.why)
+        again = run_again()
+        bad = [result for result in again if result.outcome == "FAIL"]
+        if again and not bad:
+            passes += 1
+        else:
+            failures += 1
+            last = bad[0] if bad else last
+    if passes > failures:
+        return failure._replace(outcome="pass", why=f"{passes} of {passes + failures} runs", details="")
+    return failure._replace(why=last.why, details=last.details)
