@@ -60,7 +60,7 @@ setup(
     python_requires=">=3.9",
     packages=["sonde"],
     extras_require={"mlserver": ["mlserver>=1.7,<2", "uvloop<0.22"]},  # MLServer 1.7 does not start on a newer uvloop
-    ext_modules=[extension("sonde._native", "_*.c", "../../lib/probe/*.c", "../../lib/trace/*.c", *(f"../../lib/otlp/{name}.c" for name in ("partial_success", "sender", "settings", "wire")), libraries=["dl", "pthread"]),
+    ext_modules=[extension("sonde._native", "_*.c", "../../lib/probe/*.c", "../../lib/trace/*.c", *(f"../../lib/otlp/{name}.c" for name in ("partial_success", "retry", "sender", "settings", "wire")), libraries=["dl", "pthread"]),
                  extension("sonde.otlp", *(f"../../lib/otlp/{name}.c" for name in ("curl", "grpc", "gzip", "partial_success", "wire")), libraries=["curl", "z"])],
     cmdclass={**commands, "build_ext": Build},
 )

@@ -1,4 +1,5 @@
 """The programs of tests/subjects, which Sonde observes."""
+import itertools
 import os
 import subprocess
 import tempfile
@@ -58,6 +59,9 @@ class Subject:
 @pytest.fixture
 def subject(run):
     """subject(name, arguments...) builds a program of tests/subjects, starts it and waits until its stack stands."""
+    numbers = itertools.count()
+
     def start(name, *arguments, path=None, **options):
-        return Subject(run(path or subject_path(name), *arguments, name=name, **options))
+        number = next(numbers)
+        return Subject(run(path or subject_path(name), *arguments, name=f"{name}-{number}", **options))
     return start
