@@ -1,5 +1,4 @@
-"""sonde.asgi in real servers: FastAPI and Starlette on uvicorn, asked by curl and by Python; and message by message, with servers that do as
-they like.
+"""sonde.asgi in real servers: FastAPI and Starlette on uvicorn, asked by curl and by Python; and message by message, with servers of our own.
 
 The servers come from PyPI into an environment that is kept in the build directory; without it these tests are skipped."""
 import http.client
@@ -8,21 +7,19 @@ import re
 import shutil
 import socket
 import subprocess
-from pathlib import Path
 
-import pypi
 import pytest
+from asgi_environment import HERE, environment  # noqa: F401 (a fixture)
 from harness.machine import free_port, need_command, skip
+from harness.paths import TOP
 from harness.processes import wait_for
 from otlp_receiver import Receiver, attributes
-from test_python import PYTHONS, package, python  # noqa: F401  (a fixture)
-from test_python_trace import head, stamps
-from test_traces import by_id
+from python_package import EVERY_PYTHON, SYSTEM_PYTHON, package, python  # noqa: F401 (a fixture)
+from python_traces import head, stamps
+from traced_server import PARENT, by_id
 
-HERE = Path(__file__).resolve().parent
-pytestmark = [pytest.mark.timeout(600), pytest.mark.plain_build]
-NEEDED = ["fastapi==0.165.0", "starlette==1.10.0", "uvicorn==0.54.0", "httptools==0.9.0", "opentelemetry-proto==1.45.2"]
-PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+pytestmark = pytest.mark.timeout(600)
+ASGI = TOP / "tests/subjects/python/asgi"
 AROUND = ["HTTP_RECV_START", "HTTP_RECV_END", "REQUEST_START"], ["REQUEST_END", "HTTP_SEND_START", "HTTP_SEND_END"]
 COMPUTE = ["QUEUE_START", "COMPUTE_START", "COMPUTE_END"]
 WHOLE = AROUND[0] + COMPUTE + AROUND[1]
@@ -30,11 +27,6 @@ WHOLE = AROUND[0] + COMPUTE + AROUND[1]
 
 def tokens(count):
     return ["GENERATION_START", "FIRST_TOKEN", *["TOKEN"] * (count - 1), "GENERATION_END"]
-
-
-@pytest.fixture(scope="module")
-def environment():
-    return pypi.environment("asgi", NEEDED, PYTHONS, "(3, 11) <= sys.version_info")
 
 
 class Server:
@@ -95,6 +87,7 @@ def serve(environment, package, run, tmp_path):  # noqa: F811
     return start
 
 
+@pytest.mark.peer
 @pytest.mark.parametrize("kind, parser", [("fastapi", "httptools"), ("starlette", "h11")])
 def test_requests(serve, kind, parser):
     """What each request was, in its trace: good, of a version, refused, failed, streamed, unread; none of a path that is no inference. The
@@ -130,6 +123,7 @@ def test_requests(serve, kind, parser):
     assert ("RuntimeError: the model is broken" in server.running.error) and "sonde" not in re.sub(r'File ".*', "", server.running.error)
 
 
+@pytest.mark.peer
 @pytest.mark.parametrize("kind", ["fastapi", "starlette"])
 def test_clients_that_go(serve, kind, tmp_path):
     """While the model works, and in the middle of a stream."""
@@ -147,6 +141,7 @@ def test_clients_that_go(serve, kind, tmp_path):
     assert ends == {("simple", "gone"): gone, ("stream", None): gone, ("simple", "stays"): (None, None)}
 
 
+@pytest.mark.peer
 def test_the_trace_protocol(serve):
     """Answered before the application, by curl's kind of requests: it reads, changes and refuses; other paths are the application's."""
     server = serve("fastapi")
@@ -166,6 +161,7 @@ def test_the_trace_protocol(serve):
     assert curl.stdout.lower().count("content-type: application/json") == 1
 
 
+@pytest.mark.peer
 def test_opentelemetry(serve, environment, package):  # noqa: F811
     """A caller's trace goes on in the server's spans and in what that sends on; a caller that does not sample is heeded, and its headers are
     passed on. The packet is read by the official protobufs."""
@@ -200,6 +196,7 @@ print(sum(len(scope.spans) for resource in packet.resource_spans for scope in re
         assert done.stdout == "3\n", done.stderr
 
 
+@pytest.mark.peer
 def test_a_streamed_answer_in_spans(serve, package):  # noqa: F811
     """The generation is a span within the request's, with its tokens as events; its figures are the model's, and the packet of metrics has it."""
     if not (package / "sonde/libsonde-otlp.so.1").exists():
@@ -222,6 +219,7 @@ def test_a_streamed_answer_in_spans(serve, package):  # noqa: F811
     assert b'"count":"2"' in receiver.metrics[-1]["body"], receiver.metrics
 
 
+@pytest.mark.peer
 def test_summary(serve, sonde):
     """`sonde trace summary` has all its lines, and they add up."""
     server = serve("fastapi")
@@ -261,7 +259,8 @@ gone, noticed by send|+|cancelled|the client has gone
 """
 
 
-@pytest.mark.parametrize("interpreter", PYTHONS)
+@pytest.mark.sanitized
+@pytest.mark.parametrize("interpreter", EVERY_PYTHON)
 def test_messages(package, tmp_path, interpreter):  # noqa: F811
     done = subprocess.run([interpreter, HERE / "asgi_messages.py", tmp_path], env={"PYTHONPATH": str(package)}, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -271,148 +270,29 @@ def test_messages(package, tmp_path, interpreter):  # noqa: F811
     assert done.stderr == ""
 
 
-PROGRAM = """
-import asyncio, sys
-from sonde import asgi, trace
-manager = trace.Manager(["rate=1", "level=TIMESTAMPS", "triton,file=/nowhere/at/all"])
-seen = []
-
-async def app(scope, receive, send):
-    seen.append(scope.get("sonde.trace"))
-    status = scope.get("status", 200)
-    if scope["type"] == "lifespan":
-        while (await receive())["type"] != "lifespan.shutdown":
-            pass
-        await send({"type": "lifespan.shutdown.complete"})
-    elif scope["type"] == "http":
-        await send({"type": "http.response.start", "status": status})
-        await send({"type": "http.response.body"})
-
-async def receive():
-    return {"type": "http.request" if seen else "lifespan.shutdown"}
-
-async def send(message):
-    pass
-
-def ask(path, method="POST", middleware=asgi.TraceMiddleware(app, manager=manager), **scope):
-    del seen[:]
-    asyncio.run(middleware({"type": "http", "path": path, "method": method, "headers": [], **scope}, receive, send))
-    return seen[0] if seen else None
-"""
-
-
+@pytest.mark.sanitized
 def test_models(package):  # noqa: F811
-    """The names are the clients': those that are none fill nothing up, and those that are none of a model's are not traced."""
-    out, error = python(package, PROGRAM + """
-middleware = ask.__defaults__[1]
-def named(path, **scope):
-    t = ask(path, **scope)
-    return t.id > 0
-for path in ("/v2/models/a/infer", "/v2/models/a/versions/2/infer", "/v2/models/a/versions/x/generate", "/v2/models/a b\\u00e9/infer_stream"):
-    assert named(path), path
-for path in ("/v2/models/a", "/v2/models//infer", "/v2/models/a/b/infer", "/v2/models/a/infer/", "/infer", "/v2/models/a\\0/infer", "/v2/models/\\ud800/infer",
-             "/v2/models/" + "a" * 2000 + "/infer"):
-    assert not named(path), path
-assert named("/v2/models/a/versions/" + "9" * 30 + "/infer")
-assert not named("/v2/models/a/infer", method="GET")
-assert named("/api/v2/models/a/infer", root_path="/api") and not named("/api/v2/models/a/infer")
-
-for n in range(3000):
-    ask(f"/v2/models/none{n}/infer", status=404)
-assert not named("/v2/models/none2999/infer", status=404) and named("/v2/models/none5/infer", status=404)
-assert manager.http("GET", "/v2/models/none5/trace/setting")[0] == 400 and manager.http("GET", "/v2/models/a/trace/setting")[0] == 200
-assert not named("/v2/models/new/infer") and named("/v2/models/new/infer"), "traced from its first success on, whoever came before"
-assert not named("/v2/models/other/infer", status=503) and not named("/v2/models/other/infer", status=404) and not named("/v2/models/other/infer")
-assert named("/v2/models/other/infer") and len(middleware._models._tried) == 1024
-assert not named("/v2/models/" + "b" * 2000 + "/infer") and not named("/v2/models/" + "b" * 2000 + "/infer")
-assert manager.http("GET", "/v2/models/none2999/trace/setting")[0] == 400
-assert named("/v2/models/a/infer", status=404) and manager.http("GET", "/v2/models/a/trace/setting")[0] == 200  # of its versions
-held = manager.model("held")
-for chosen, traced in [("x", True), (("x", 7), True), (None, False), (held, True)]:
-    middleware = asgi.TraceMiddleware(app, manager=manager, model=lambda scope: chosen)
-    assert (ask("/anything", middleware=middleware).id > 0) == traced, chosen
-closed = asgi.TraceMiddleware(app, manager=manager, endpoints=False)
-assert ask("/v2/trace/setting", "GET") is None and ask("/v2/trace/setting", "GET", closed) is not None
-manager.close()
-assert not named("/v2/models/after/infer")
-""", "/usr/bin/python3", "-W", "ignore")
+    """Clients choose the names: unknown ones do not fill a table, and paths of no model are not traced."""
+    out, error = python(package, ASGI / "models.py", SYSTEM_PYTHON, "-W", "ignore", arguments=("/nowhere/at/all",))
     assert out == "" and "Traceback" not in error
 
 
-def test_other_scopes(package):  # noqa: F811
-    """Of a websocket nothing is touched; at the end of a server what is queued is written."""
-    out, error = python(package, PROGRAM + """
-middleware = asgi.TraceMiddleware(app, manager=manager)
-asyncio.run(middleware({"type": "websocket", "path": "/v2/models/a/infer"}, receive, send))
-assert seen == [None]
-manager.model("m").start().end()
-del seen[:]
-flushed, manager.flush = [], lambda seconds: flushed.append(seconds)
-app, receive_shutdown = app, None
-async def receive():
-    return {"type": "lifespan.shutdown"}
-asyncio.run(middleware({"type": "lifespan"}, receive, send))
-assert flushed and seen == [None]
-""")
+def test_websocket_and_lifespan_scopes(package):  # noqa: F811
+    """A websocket passes untouched; at the end of a server the queue is flushed."""
+    out, error = python(package, ASGI / "scopes.py", arguments=("/nowhere/at/all",))
     assert out == ""
 
 
-def test_another_loop(package):  # noqa: F811
+def test_without_a_loop_of_asyncio(package):  # noqa: F811
     """Servers on trio or a loop of their own: nothing here needs asyncio's."""
-    out, error = python(package, PROGRAM + """
-async def reading(scope, receive, send):
-    await receive()
-    await app(scope, receive, send)
-seen.append(None)
-one = asgi.TraceMiddleware(reading, manager=manager)({"type": "http", "path": "/v2/models/m/infer", "method": "POST", "headers": []}, receive, send)
-try:
-    one.send(None)
-    print("waits for a loop")
-except StopIteration:
-    assert seen[1].id == 1 and not seen[1].active
-""", "/usr/bin/python3", "-X", "dev")
+    out, error = python(package, ASGI / "no_loop.py", SYSTEM_PYTHON, "-X", "dev", arguments=("/nowhere/at/all",))
     assert out == "" and "Traceback" not in error, error
 
 
 def test_servers_without_coroutines(package, tmp_path):  # noqa: F811
     """Their messages may be anything that can be awaited. A request whose last part cannot be sent, because its task is cancelled, was cancelled;
     nothing of it goes on waiting."""
-    out, error = python(package, PROGRAM.replace("/nowhere/at/all", str(tmp_path / "t.json")) + """
-async def reading(scope, receive, send):
-    await receive()
-    await app(scope, receive, send)
-
-async def main():
-    loop, sent = asyncio.get_running_loop(), []
-    messages = [{"type": "http.request"}]
-    def receive_as_future():
-        future = loop.create_future()
-        if messages:
-            future.set_result(messages.pop())
-        return future
-    def send_as_future(message):
-        sent.append(message["type"])
-        future = loop.create_future()
-        if sent[-1] == "http.response.start" or scope["path"] != "/v2/models/slow/infer":
-            future.set_result(None)
-        return future
-    middleware = asgi.TraceMiddleware(reading, manager=manager)
-    for name in ("good", "slow"):
-        scope = {"type": "http", "path": f"/v2/models/{name}/infer", "method": "POST", "headers": []}
-        messages[:] = [{"type": "http.request"}]
-        task = loop.create_task(middleware(scope, receive_as_future, send_as_future))
-        while len(sent) < 2:
-            await asyncio.sleep(0.01)
-        if name == "slow":
-            task.cancel()
-        await asyncio.wait([task])
-        print(task.cancelled() or task.result(), sent)
-        del sent[:]
-    await asyncio.sleep(0)
-    print(len(asyncio.all_tasks()) - 1)
-
-asyncio.run(main())
-""", "/usr/bin/python3")
+    out, error = python(package, ASGI / "futures.py", SYSTEM_PYTHON, arguments=(tmp_path / "t.json",))
     parts = "['http.response.start', 'http.response.body']"
     assert out == f"None {parts}\nTrue {parts}\n0\n" and error == ""
     heads = [o for o in json.loads((tmp_path / "t.json").read_text()) if "model_name" in o]
@@ -430,7 +310,7 @@ assert _context_of([(b"tracestate", b"a=1"), parent, (b"tracestate", b"b=2")]) =
     assert out == error == ""
 
 
-def test_what_is_not_inference_passes_its_context_on(package):  # noqa: F811
+def test_other_requests_pass_their_context_on(package):  # noqa: F811
     out, error = python(package, f"""
 import asyncio, sonde.asgi, sonde.trace
 async def app(scope, receive, send):
@@ -450,6 +330,7 @@ def snippets():
     return re.findall(r"```python\n(.*?)```", (HERE.parents[1] / "docs/traces.md").read_text(), re.S)
 
 
+@pytest.mark.peer
 def test_the_guide(environment, package, run, tmp_path):  # noqa: F811
     """What docs/traces.md shows works as it stands there."""
     server, alone = snippets()
@@ -471,6 +352,7 @@ def test_the_guide(environment, package, run, tmp_path):  # noqa: F811
     assert [entry["tensor"]["data"] for entry in parent if "tensor" in entry] == ["1,2,3", '"a","\\udcff"'] and head(child)["parent_id"] == 1
 
 
+@pytest.mark.peer
 def test_without_the_native_part(environment, package, run, tmp_path):  # noqa: F811
     """The server runs unchanged, after one warning; it has no trace protocol."""
     shutil.copytree(package / "sonde", tmp_path / "silent/sonde", ignore=shutil.ignore_patterns("*.so*"))

@@ -17,8 +17,7 @@ from harness.paths import BUILD, TOP
 from harness.processes import command_line, wait_for
 
 HERE, EXAMPLE = Path(__file__).resolve().parent, TOP / "examples/inference-server"
-# The first one gets the packages; Python's wheel is built without sanitizers.
-pytestmark = [pytest.mark.timeout(600), pytest.mark.plain_build]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.peer]  # the first one installs the packages
 CLIENTS = ["tritonclient[http,grpc]==2.73.0", "openai==3.54.0"]
 UNAVAILABLE = 69
 IMAGE = [0, 0, 5, 13, 9, 1, 0, 0, 0, 0, 13, 15, 10, 15, 5, 0, 0, 3, 15, 2, 0, 11, 8, 0, 0, 4, 12, 0, 0, 8, 8, 0, 0, 5, 8, 0, 0, 9, 8, 0, 0, 4, 11, 0,
@@ -129,7 +128,7 @@ UNWRITABLE = [
     {"temperature": "hot"}, {"temperature": float("nan")}, {"seed": 2 ** 70}, {"model": "reader"}]
 
 
-def test_what_it_refuses(serve):
+def test_invalid_requests_are_refused(serve):
     """By a status that says that it is the client's fault, and without a word on its own standard error."""
     server = serve(workers=1)
     for body in MALFORMED:

@@ -6,31 +6,16 @@ import os
 import re
 import ssl
 import subprocess
-import time
 import urllib.request
 
 import pytest
 from harness.machine import need_command
 from harness.processes import wait_for
 from otlp_receiver import attributes, spans_of
-from test_traces import Server, by_id
-from test_traces_otel import NEEDED, TracedServer, official, receiver, serve  # noqa: F401
+from traced_server import NEEDED, PARENT, REQUESTS, by_id, encoding, generate, official, receiver, serve, times_of, triton  # noqa: F401 (fixtures)
 
 PARTS = ("gen_ai.server.request.duration", "gen_ai.server.time_to_first_token", "gen_ai.server.time_per_output_token")
 USAGE = "gen_ai.client.token.usage"
-PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-
-
-def generate(server, headers=(), **parameters):
-    """The moments at which the client sent its request, saw each event (with its tokens) and the end; nanoseconds of CLOCK_MONOTONIC."""
-    request = urllib.request.Request(server.address + "/v2/models/llm/generate_stream", data=json.dumps(parameters, separators=(",", ":")).encode(),
-                                     headers=dict(headers))
-    sent, seen = time.monotonic_ns(), []
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        for line in answer:
-            if line.startswith(b"data: "):
-                seen.append((time.monotonic_ns(), json.loads(line[6:])["tokens"]))
-    return {"sent": sent, "seen": seen, "ended": time.monotonic_ns()}
 
 
 def page_of(server):
@@ -51,24 +36,8 @@ def stamps_of(objects):
     return [object["timestamps"][0] for object in objects if "timestamps" in object]
 
 
-def times_of(stamps):
-    """What the three metrics are of one request, by its own timestamps, in whole nanoseconds."""
-    at = {name: [stamp["ns"] for stamp in stamps if stamp["name"] == name] for name in ("GENERATION_START", "FIRST_TOKEN", "GENERATION_END")}
-    (start,), (end,) = at["GENERATION_START"], at["GENERATION_END"]
-    tokens = sum(stamp.get("tokens", 0) for stamp in stamps)
-    first = at["FIRST_TOKEN"][0] if at["FIRST_TOKEN"] else None
-    return end - start, first and first - start, first and tokens > 1 and (end - first) // (tokens - 1)
-
-
-REQUESTS = [dict(max_tokens=5, delay_ms=3, input=11), dict(max_tokens=7, each=3, delay_ms=2), dict(max_tokens=1), dict(max_tokens=0)]
-
-
-@pytest.fixture
-def triton(run, tmp_path):
-    return lambda *settings: Server(run, "rate=1", "level=TIMESTAMPS", f"triton,file={tmp_path}/t.json", *settings)
-
-
-def test_the_file_says_what_the_client_saw(triton, tmp_path, sonde):
+@pytest.mark.sanitized
+def test_the_file_agrees_with_the_client(triton, tmp_path, sonde):
     server = triton()
     seen = [generate(server, **parameters) for parameters in REQUESTS]
     failed = generate(server, max_tokens=5, fail_after=2)
@@ -113,6 +82,7 @@ def test_the_file_says_what_the_client_saw(triton, tmp_path, sonde):
         assert done.returncode == 0 and "FIRST_TOKEN" in done.stdout and not done.stderr, (command, done.stdout[:2000], done.stderr)
 
 
+@pytest.mark.peer
 def test_prometheus_reads_the_page(triton):
     server = triton()
     for parameters in REQUESTS:
@@ -164,11 +134,11 @@ def span_times(spans):
 
 
 @NEEDED
-@pytest.mark.parametrize("protocol", ["http/json", "http/protobuf"])
-def test_spans_and_metrics_of_generations(serve, receiver, official, protocol):
+@pytest.mark.sanitized
+def test_spans_and_metrics_of_generations(serve, receiver, encoding):
     """Every packet is decoded; sums are those of the spans' own times to the nanosecond; requests that are not sampled count as well."""
     to = receiver()
-    server = serve(to.url, "rate=1000000", env=dict(os.environ, OTEL_EXPORTER_OTLP_PROTOCOL=protocol))
+    server = serve(to.url, "rate=1000000", env=dict(os.environ, OTEL_EXPORTER_OTLP_PROTOCOL=encoding.protocol))
     for parameters in REQUESTS:
         generate(server, headers={"traceparent": PARENT}, **parameters)
     generate(server, headers={"traceparent": PARENT}, max_tokens=4, fail_after=3)
@@ -176,9 +146,8 @@ def test_spans_and_metrics_of_generations(serve, receiver, official, protocol):
         generate(server, max_tokens=3)
     counts = server.end()
     assert (counts["sampled"], counts["written"], counts["generations"], counts["metrics_lost"]) == (5, 5, 11, 0)
-    json_of = {"http/json": lambda post, kind: json.loads(post["body"]), "http/protobuf": lambda post, kind: official(post["body"], kind)}[protocol]
-    spans = [span for post in to.accepted if post not in to.metrics for span in spans_of(json_of(post, "trace"))]
-    packets = [json_of(post, "metrics") for post in to.metrics]
+    spans = [span for post in to.accepted if post not in to.metrics for span in spans_of(encoding.decode(post["body"], "trace"))]
+    packets = [encoding.decode(post["body"], "metrics") for post in to.metrics]
     traces = {}
     for span in spans:  # the requests of one caller: by their model's span, InferRequest above and GENERATION below it
         if span["name"] == "llm":
@@ -238,16 +207,15 @@ def test_metrics_are_cumulative_and_leave_every_so_often(serve, receiver):
 
 
 @NEEDED
-@pytest.mark.parametrize("protocol", ["http/json", "http/protobuf"])
-def test_packets_of_metrics_are_bounded(serve, receiver, official, protocol):  # noqa: F811
+def test_packets_of_metrics_are_bounded(serve, receiver, encoding):  # noqa: F811
     """Ninety series of three points leave in packets of at most 50 points; each is one that others read, and together they say everything once."""
     to = receiver()
     server = serve(to.url, "rate=0", "opentelemetry,bsp_max_export_batch_size=50",
-                   env=dict(os.environ, OTEL_EXPORTER_OTLP_PROTOCOL=protocol, OTEL_METRIC_EXPORT_INTERVAL="3600000"))
+                   env=dict(os.environ, OTEL_EXPORTER_OTLP_PROTOCOL=encoding.protocol, OTEL_METRIC_EXPORT_INTERVAL="3600000"))
     for number in range(90):
         generate(server, max_tokens=1, finish=number)
     counts = server.end()
-    packets = [json.loads(post["body"]) if protocol == "http/json" else official(post["body"], "metrics") for post in to.metrics]
+    packets = [encoding.decode(post["body"], "metrics") for post in to.metrics]
     assert counts["metrics_lost"] == 0 and len(packets) in (9, 18), "once at the end, and once when the server asked for it"
     points, found = [], {}
     for packet in packets[-9:]:
@@ -281,7 +249,7 @@ def partly(body, kind="application/json"):
 @NEEDED
 @pytest.mark.parametrize("protocol, body", [("http/json", b'{"partialSuccess":{"rejectedSpans":"2","errorMessage":"too old"}}'),
                                             ("http/protobuf", b"\x0a\x0b\x08\x02\x12\x07too old")])
-def test_spans_that_were_rejected_are_counted(serve, receiver, protocol, body):
+def test_rejected_spans_are_counted(serve, receiver, protocol, body):
     to = receiver(partly(body))
     server = serve(to.url, env=dict(os.environ, OTEL_EXPORTER_OTLP_PROTOCOL=protocol))
     server.infer("simple", "a")
@@ -294,7 +262,7 @@ def test_spans_that_were_rejected_are_counted(serve, receiver, protocol, body):
 
 
 @NEEDED
-def test_points_that_were_rejected_are_said(serve, receiver):
+def test_rejected_points_are_reported(serve, receiver):
     to = receiver(partly(b'{"partialSuccess":{"rejectedDataPoints":"3","errorMessage":"too many\\nseries"}}'))
     server = serve(to.url, "rate=0", env=dict(os.environ, OTEL_METRIC_EXPORT_INTERVAL="20"))
     generate(server, max_tokens=3)
@@ -340,7 +308,7 @@ def authority(tmp_path_factory):
 
 
 @NEEDED
-def test_https_with_a_certificate_of_ones_own(serve, receiver, authority):
+def test_https_with_a_chosen_certificate(serve, receiver, authority):
     certificate, tls = authority
     to = receiver(tls=tls)
     server = serve(to.url, env=dict(os.environ, OTEL_EXPORTER_OTLP_CERTIFICATE=str(certificate)))
@@ -352,8 +320,8 @@ def test_https_with_a_certificate_of_ones_own(serve, receiver, authority):
 
 
 @NEEDED
-def test_https_with_a_certificate_of_nobody(serve, receiver, authority):
-    """Nothing is sent to whom nobody vouches for."""
+def test_https_with_an_unknown_certificate(serve, receiver, authority):
+    """Nothing is sent to a receiver whose certificate no authority has signed."""
     to = receiver(tls=authority[1])
     server = serve(to.url)
     server.infer("simple", "lost")
@@ -390,7 +358,7 @@ def test_an_environment_for_grpc_stops_no_server(serve, receiver, inherited, sai
 
 
 @NEEDED
-def test_a_receiver_that_takes_no_metrics(serve, receiver):
+def test_a_receiver_without_metrics(serve, receiver):
     """Traces arrive all the same, and it is said once."""
     def answer(handler):
         handler.answer(404 if handler.path == "/v1/metrics" else 200)

@@ -1,5 +1,6 @@
-"""The inference provider's own parts, without a model server: what is chosen exists, streams end when they are given up, wrappers only go onto
-what they were written for, and what docs/mlserver.md says that one asks it is answered."""
+"""The inference provider's own parts, without a model server: only the chosen probes exist, an abandoned stream ends, wrappers are put only on
+functions that they fit, and the scripts of docs/mlserver.md work."""
+import json
 import os
 import re
 import signal
@@ -10,22 +11,17 @@ from harness.machine import need_command
 from harness.paths import TOP
 from harness.processes import wait_for
 from harness.workloads import Subject
-from test_python import env_of, package, python  # noqa: F401  (a fixture)
+from python_package import SYSTEM_PYTHON, env_of, package, python  # noqa: F401 (a fixture)
+
+PROGRAMS = TOP / "tests/subjects/python"
 
 
-def test_chosen(package, run, tracefs):  # noqa: F811
-    running = run("/usr/bin/python3", "-c", """
-import sonde.inference, time
-probes = sonde.inference.Inference("some", ["batch_*", "request_end", "cache_hit"])
-assert probes.loaded and not probes.request.enabled
-with probes.request("model", "1", False, None), probes.predict("model", "1", 0):
-    probes.worker_start.fire(1)
-print("ready", flush=True)
-time.sleep(60)
-""", env=env_of(package), name="some")
-    wait_for(lambda: "ready" in running.out, 30, "the program")
-    listed = subprocess.run([need_command("bpftrace"), "-p", str(running.pid), "-l", "usdt:*:some:*"], capture_output=True, text=True, timeout=60)
-    assert sorted(set(re.findall(r":some:(\w+)", listed.stdout))) == ["batch_enter", "batch_formed", "batch_leave", "cache_hit", "request_end"]
+def test_chosen_probes(package, run, sonde, root):  # noqa: F811
+    running = run(SYSTEM_PYTHON, PROGRAMS / "inference_chosen.py", env=env_of(package), name="some")
+    wait_for(lambda: "ready" in running.out or not running.alive, 60, "the program")
+    assert running.alive, running.error
+    listed = json.loads(subprocess.run([sonde, "probes", "some", "--json", "-p", str(running.pid)], capture_output=True, text=True, timeout=60).stdout)
+    assert sorted(p["probe"] for p in listed["probes"]) == ["batch_enter", "batch_formed", "batch_leave", "cache_hit", "request_end"]
 
 
 def test_unknown_patterns(package):  # noqa: F811
@@ -81,43 +77,9 @@ asyncio.run(main())
     assert out == ""
 
 
-def test_what_fits(package):  # noqa: F811
+def test_wrappers_that_fit(package):  # noqa: F811
     """All wrappers of a family or none; parameters and kind have to be the same."""
-    out, error = python(package, """
-import warnings
-warnings.simplefilter("ignore")  # there is no MLServer
-from sonde import mlserver
-
-class Owner:
-    def plain(self, a): return "plain", a
-    async def awaited(self, a): pass
-    def other(self, b): pass
-kept = dict(vars(Owner))
-
-def good(probes, put):
-    def plain(self, a): return "wrapped", *original(self, a)
-    original = put(Owner, plain)
-
-def bad(name):
-    def family(probes, put):
-        def plain(self, a): pass
-        def other(self, a): pass
-        async def awaited(self, a): yield
-        def missing(self): pass
-        put(Owner, plain)
-        put(Owner, locals()[name])
-    return family
-
-for name in ("other", "awaited", "missing"):
-    try:
-        mlserver._put_on(bad(name), None)
-        print("put on")
-    except mlserver._Different as error:
-        print(error)
-    assert dict(vars(Owner)) == kept
-mlserver._put_on(good, None)
-print(Owner().plain(5))
-""")
+    out, error = python(package, PROGRAMS / "mlserver_wrappers.py")
     assert out.splitlines() == ["Owner.other has other parameters", "Owner.awaited is of another kind", "there is no Owner.missing",
                                 "('wrapped', 'plain', 5)"]
 
@@ -125,43 +87,6 @@ print(Owner().plain(5))
 def test_without_an_mlserver(package):  # noqa: F811
     out, error = python(package, "import sonde.mlserver")
     assert error.count("RuntimeWarning: sonde.mlserver: no probes: No module named 'mlserver'") == 1
-
-
-SERVING = """
-import os, sys, time
-import sonde.inference
-from sonde.pair import next_id
-
-probes = sonde.inference.Inference("mlserver", directory=sys.argv[1])
-assert probes.loaded
-file = open(sys.argv[1] + "/../data", "wb", buffering=0)
-print(f"pid {os.getpid()}\\nready", flush=True)
-for number in range(10**9):
-    try:
-        with probes.request("slow", "1", False, "some") as work:
-            item, batch, dispatch = next_id(), next_id(), next_id()
-            probes.cache_hit.fire(work.id, "slow")
-            probes.cache_miss.fire(work.id, "slow")
-            probes.batch_enter.fire(item, "slow", 0, work.id)
-            probes.batch_formed.fire(batch, "slow", 1, 8)
-            probes.batch_leave.fire(item, "slow", batch, 0)
-            probes.worker_dispatch.fire(dispatch, "slow", os.getpid(), 0, batch, "predict")
-            probes.worker_dequeue.fire(dispatch, "slow", "predict")
-            with probes.predict("slow", "1", dispatch):
-                time.sleep(0.003)
-                file.seek(0)
-                file.write(bytes(4096))
-                os.fsync(file.fileno())
-            probes.worker_reply.fire(dispatch, True)
-            probes.worker_resolve.fire(dispatch, True)
-            if number % 3 == 0:
-                raise ValueError
-    except ValueError:
-        pass
-    with probes.model_load("slow", "1"), probes.model_reload("slow", "2", "1"):
-        pass
-    print(number, flush=True)
-"""
 
 
 def questions():
@@ -172,11 +97,11 @@ def questions():
     return {question: (script, printed) for question, script, printed in asked}
 
 
-def test_what_operators_ask(package, run, tmp_path, tracefs):  # noqa: F811
+@pytest.mark.peer
+def test_the_scripts_of_the_guide(package, run, tmp_path, tracefs):  # noqa: F811
     """Every script of the guide attaches to the provider as it stands there, and prints what the guide shows."""
-    (tmp_path / "serving.py").write_text(SERVING)
     (tmp_path / "probes").mkdir()
-    server = Subject(run("/usr/bin/python3", tmp_path / "serving.py", tmp_path / "probes", env=env_of(package),
+    server = Subject(run(SYSTEM_PYTHON, PROGRAMS / "inference_serving.py", tmp_path / "probes", env=env_of(package),
                          name="serving"))
     asking = {}
     for number, (question, (script, printed)) in enumerate(questions().items()):

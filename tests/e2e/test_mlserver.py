@@ -14,11 +14,10 @@ import pypi
 import pytest
 from harness.machine import free_port, need_command
 from harness.processes import command_line, descriptors, wait_for
-from test_python import PYTHONS, package  # noqa: F401  (a fixture)
+from python_package import PYTHONS, package  # noqa: F401 (a fixture)
 
 HERE = Path(__file__).resolve().parent
-# The first one gets MLServer; the wheel is built without sanitizers.
-pytestmark = [pytest.mark.timeout(600), pytest.mark.plain_build]
+pytestmark = [pytest.mark.timeout(600), pytest.mark.peer]  # the first one installs MLServer
 NEEDED = ["mlserver==1.7.1", "uvloop<0.22"]
 
 
@@ -178,7 +177,7 @@ def test_a_requests_way(serve, run, environment, tmp_path, tracefs):
         assert [reply[1:] for reply in listener.heard(name)] == list(zip(dispatched, succeeded))
 
 
-def test_lives(serve, run, tmp_path, tracefs):
+def test_models_and_workers_come_and_go(serve, run, tmp_path, tracefs):
     """Models come and go, and do not come; a worker dies and is replaced; the others end with the server."""
     (tmp_path / "probes").mkdir()
     server = serve({"directory": str(tmp_path / "probes")})
@@ -264,13 +263,13 @@ AdaptiveBatcher.predict = predict
 @pytest.mark.parametrize("provider, why", [({"probes": ["nonsense_*"]}, "no such probes: nonsense_*"),
                                            ({"directory": "/nowhere/at/all"}, "No such file or directory"),
                                            ({"dirctory": "/tmp"}, "takes no dirctory: left out")])
-def test_settings_that_make_no_sense(serve, provider, why):
+def test_invalid_settings(serve, provider, why):
     server = serve(provider, workers=0)
     assert server.infer("batched")[0] == 200
     assert server.running.error.count("RuntimeWarning: sonde") == 1 and why in server.running.error
 
 
-def test_no_probes_are_none(serve):
+def test_an_empty_list_of_probes(serve):
     server = serve({"probes": []}, workers=0)
     assert server.infer("batched")[0] == 200
     assert not has_probes(server.pid) and "sonde" not in server.running.error
@@ -281,8 +280,3 @@ def test_without_the_native_part(serve, package, tmp_path):  # noqa: F811
     server = serve(workers=0, sonde=tmp_path / "silent")
     assert server.infer("batched")[0] == 200 and server.infer("cached")[0] == 200
     assert server.running.error.count("RuntimeWarning: sonde") == 1 and "all probes stay silent" in server.running.error
-
-
-def test_the_wheel_says_what_it_needs(package):  # noqa: F811
-    metadata = next(package.glob("sonde-*.dist-info/METADATA")).read_text()
-    assert "Provides-Extra: mlserver" in metadata and re.search(r"^Requires-Dist: mlserver\b.*extra == .mlserver", metadata, re.M)

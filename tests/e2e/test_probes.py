@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from harness.machine import need_command, need_root, skip
-from harness.paths import BUILD
+from harness.paths import BUILD, TOP
 from harness.processes import descriptors, wait_for
-from harness.workloads import Subject
+from harness.workloads import Subject, subject_path
+from probing import lines, watch  # noqa: F401 (a fixture)
 
-TOP = Path(__file__).resolve().parents[2]
 EVERY_ARGUMENT = [-8, 8, -16, 16, -32, 32, -64, 2**64 - 1, 0x1234, None, 0x4004000000000000, -12]
 
 
@@ -39,6 +39,7 @@ def prober(subject):
     return subject("prober")
 
 
+@pytest.mark.peer
 def test_bpftrace_by_process(prober, bpftrace):
     """All objects of a process are searched, also that of a probe which was added later; six arguments are what bpftrace takes."""
     lines = bpftrace('usdt:*:subject:all { printf("%d %d %d %d %d %u\\n", arg0, arg1, arg2, arg3, arg4, arg5); exit(); }', "-p", prober.pid)
@@ -47,6 +48,7 @@ def test_bpftrace_by_process(prober, bpftrace):
     assert re.fullmatch(r"late text \d+", lines[0])
 
 
+@pytest.mark.peer
 def test_bpftrace_by_descriptor(prober, bpftrace):
     path = objects(prober.pid)[0]
     assert bpftrace(f'usdt:{path}:subject:all {{ printf("%d\\n", arg0); exit(); }}')[0] == "-8"
@@ -54,6 +56,7 @@ def test_bpftrace_by_descriptor(prober, bpftrace):
     assert listed.stdout.split() == [f"usdt:{path}:subject:all"]
 
 
+@pytest.mark.peer
 def test_bpftrace_reads_a_double(prober, bpftrace):
     """The program of docs/probes.md."""
     text = (TOP / "docs/probes.md").read_text()
@@ -61,6 +64,7 @@ def test_bpftrace_reads_a_double(prober, bpftrace):
     assert bpftrace(program, "-p", prober.pid)[0] == "-1234.567"
 
 
+@pytest.mark.peer
 def test_bpftrace_of_a_static_probe(prober, bpftrace):
     path = os.readlink(f"/proc/{prober.pid}/exe")
     lines = bpftrace(f'usdt:{path}:subject:compiled {{ printf("%s %d %d\\n", str(arg1), arg2, arg3); exit(); }}', "-p", prober.pid)
@@ -77,12 +81,14 @@ def semaphores(pid):
     return found
 
 
-def test_nobody_is_attached_any_more(prober, bpftrace):
+@pytest.mark.peer
+def test_bpftrace_leaves_no_semaphore_raised(prober, bpftrace):
     """What tracers count in the semaphores is 0 again when they have gone."""
     bpftrace('usdt:*:subject:all { exit(); }', "-p", prober.pid)
-    wait_for(lambda: semaphores(prober.pid) == [0, 0], 30, "the semaphores to be 0")  # another one on this machine may look at everybody
+    wait_for(lambda: semaphores(prober.pid) == [0, 0], 30, "the semaphores to be 0")  # another tracer of this machine may attach to all processes
 
 
+@pytest.mark.peer
 def test_killed_consumers(prober, run, tracefs):
     """Several at once, killed while the probe fires: the kernel takes each of them off, and the program goes on."""
     running = [run(need_command("bpftrace"), "-B", "line", "-p", prober.pid, "-e", 'usdt:*:subject:all { printf("hit\\n"); }', name=f"bpftrace-{i}")
@@ -97,16 +103,17 @@ def test_killed_consumers(prober, run, tracefs):
     assert prober.running.alive
 
 
-def test_of_a_process_without_rights(run, bpftrace, tmp_path):
-    """Whoever traces needs rights, not who is traced."""
-    from harness.workloads import subject_path
+def test_of_a_process_without_rights(run, watch, tmp_path):  # noqa: F811
+    """The tracer needs rights, the traced process none."""
     place = tmp_path / "prober"
     place.write_bytes(subject_path("prober").read_bytes())
     for folder in (place, *list(tmp_path.parents)[:2], tmp_path):
         folder.chmod(0o755)
     prober = Subject(run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--no-new-privs", place,
                          cwd="/"))
-    assert bpftrace('usdt:*:subject:all { printf("%d\\n", uid); exit(); }', "-p", prober.pid)[0] == "65534"
+    watching = watch("subject:all", "-p", prober.pid)
+    wait_for(lambda: lines(watching), 60, "a firing")
+    assert {pid for pid, _, _ in lines(watching)} == {str(prober.pid)}
 
 
 @pytest.fixture
@@ -120,6 +127,7 @@ def bcc(root):
     return library
 
 
+@pytest.mark.peer
 def test_bcc_library(prober, bcc):
     """bcc's own reader, which bpftrace stands on, on the process."""
     class Probe(ctypes.Structure):
@@ -142,6 +150,7 @@ def counting(map_descriptor):
                      instruction(0xb7), instruction(0x95)])
 
 
+@pytest.mark.peer
 def test_bcc_attaches(prober, bcc, sonde, tracefs):
     """USDT(pid=...).enable_probe() of bcc, step by step: it raises the semaphore itself, says how each argument is read and where to attach, attaches
     and counts; and is gone afterwards."""
@@ -192,6 +201,7 @@ def systemtap(tmp_path):
     return translate
 
 
+@pytest.mark.peer
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the registers are those of x86-64")
 def test_systemtap_reads_every_argument(subject, systemtap, tmp_path):
     """By its own rules: where the probe and its semaphore are, and what is read for each argument. Its modules need a kernel's headers, so
@@ -209,6 +219,7 @@ def test_systemtap_reads_every_argument(subject, systemtap, tmp_path):
     assert re.findall(r"u_fetch_register\(7\)+ \+ \(+int64_t\)(\d+)LL", made) == ["8", "16", "24", "32", "40", "48"]  # on the stack
 
 
+@pytest.mark.peer
 def test_perf_reads_every_argument(subject, perf, tmp_path):
     """perf wants a file with a build id: the directory of choice."""
     prober = subject("prober", tmp_path)
@@ -234,6 +245,7 @@ def test_perf_reads_every_argument(subject, perf, tmp_path):
         assert expected is None or value % 2**bits == expected % 2**bits  # perf prints small negative ones without their sign
 
 
+@pytest.mark.peer
 def test_other_readers_of_elf(prober, tmp_path):
     """The object is valid: nobody complains, but eu-elflint that it does not know notes of probes, nor sdt.h's."""
     for number, path in enumerate(objects(prober.pid)):
@@ -259,41 +271,6 @@ def installed(tmp_path_factory):
     return {**os.environ, "PKG_CONFIG_PATH": str(file.parent), "PKG_CONFIG_SYSROOT_DIR": str(place), "LD_LIBRARY_PATH": str(file.parent.parent)}
 
 
-PROGRAM = """
-#include <sonde/probe.h>
-#ifdef __cplusplus
-namespace other {
-template <class T> void templated(T x) { SONDE_PROBE(check, templated, x, "text"); }
-#else
-#define templated(x) SONDE_PROBE(check, templated, x, "text")
-#endif
-static int use(void)
-{
-    struct sonde_provider *provider;
-    struct sonde_probe *probe;
-    enum { ONE } e = ONE;
-    char array[4] = "abc";
-    const volatile int constant = 1;
-    if (sonde_provider_new("check", &provider) < 0 || sonde_probe_add(provider, "probe", "i32 a, str b", &probe) < 0)
-        return 1;
-    sonde_provider_load(provider);
-    sonde_probe_fire(probe, e, array, constant, 'c', 1.5f, (short)1, 1ul, &provider, "s", 1 == 1, 12u, 3L);
-    templated(1);
-    templated('c');
-    templated(2.5);
-    if (SONDE_PROBE_ENABLED(check, other))
-        SONDE_PROBE(check, other, e, array, constant, 'c', 1.5f, (short)1, 1ul, &provider, "s", 1 == 1, 12u, 3L);
-    sonde_provider_free(provider);
-    return 0;
-}
-#ifdef __cplusplus
-}
-using other::use;
-#endif
-int main(void) { return use(); }
-"""
-
-
 @pytest.mark.parametrize("compiler", ["gcc -std=c11", "gcc -std=gnu17 -O2 -Wconversion -Wshadow -Wundef", "gcc -O2 -flto", "clang-16 -std=c11 -O0",
                                       "gcc -O2 -ffunction-sections -Wl,--gc-sections", "g++ -std=c++98", "g++ -std=c++20 -O2 -Wconversion",
                                       "clang-16 -x c++ -O2"])
@@ -302,9 +279,8 @@ def test_compilers(installed, tmp_path, compiler):
     need_command(compiler.split()[0])
     need_command("pkg-config")
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "sonde"], env=installed, capture_output=True, text=True, check=True).stdout.split()
-    source = tmp_path / ("check.cpp" if "++" in compiler else "check.c")
-    source.write_text(PROGRAM)
-    done = subprocess.run([*compiler.split(), "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable", str(source), *flags, "-o", str(tmp_path / "check")],
+    language = [] if "-x" in compiler else ["-x", "c++" if "++" in compiler else "c"]
+    done = subprocess.run([*compiler.split(), *language, "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable", TOP / "tests/subjects/probe_compilers.c", *flags, "-o", str(tmp_path / "check")],
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert subprocess.run([tmp_path / "check"], env=installed, timeout=30).returncode == 0
@@ -321,49 +297,41 @@ def test_too_many_arguments_are_named_as_such(tmp_path, compiler, count, refused
     assert (done.returncode != 0) == refused and ("a_probe_takes_at_most_12_arguments" in done.stderr) == refused, done.stderr
 
 
-ALONE = """
-#include <sonde/static_probe.h>
-#include <stdio.h>
-#include <unistd.h>
-int main(void)
-{
-    unsigned char small = 200;
-    const char *text = "no library";
-    printf("pid %d\\nready\\n", getpid());
-    fflush(stdout);
-    for (long n = 0, computed = 0;; n++) {
-        if (SONDE_PROBE_ENABLED(alone, here))
-            SONDE_PROBE(alone, here, n, -1, small, text, ++computed);
-        usleep(1000);
-    }
-}
-"""
-
-
-@pytest.mark.parametrize("compiler", ["gcc -O2", "g++ -O0 -x c++"])
-def test_a_static_probe_without_the_library(sonde, run, tmp_path, tracefs, bpftrace, compiler):
-    """The header is all that it takes; computed is only what somebody listens to."""
-    (tmp_path / "alone.c").write_text(ALONE)
-    done = subprocess.run([*need_command(compiler.split()[0]).split(), *compiler.split()[1:], "-Wall", "-Wextra", "-Werror", f"-I{TOP}/include", "alone.c", "-o", "alone"],
-                          cwd=tmp_path, capture_output=True, text=True, timeout=60)
+@pytest.fixture(params=["gcc -O2", "g++ -O0 -x c++"])
+def static_probe(request, run, tmp_path, root):
+    """The running program of tests/subjects/static_probe.c and its path. The header is all that it needs."""
+    compiler, *flags = request.param.split()
+    done = subprocess.run([need_command(compiler), *flags, "-Wall", "-Wextra", "-Werror", f"-I{TOP}/include", TOP / "tests/subjects/static_probe.c", "-o", tmp_path / "alone"],
+                          capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "sonde" not in subprocess.run(["readelf", "-dW", tmp_path / "alone"], capture_output=True, text=True, check=True).stdout
-    alone = Subject(run(tmp_path / "alone", name="alone"))
+    return Subject(run(tmp_path / "alone", name="alone")), tmp_path / "alone"
+
+
+def test_a_static_probe_without_the_library(sonde, watch, static_probe):  # noqa: F811
+    """It is listed and watched; its arguments are evaluated only while a tracer is attached."""
+    alone, _ = static_probe
 
     def listed():
         found = subprocess.run([sonde, "probes", "alone:here", "-p", str(alone.pid)], capture_output=True, text=True, timeout=60).stdout.splitlines()
         return [line.split()[2:4] for line in found[1:]]
     assert listed() == [["alone:here", "no"]]
-    lines = bpftrace(f'usdt:{tmp_path}/alone:alone:here {{ printf("%d %d %s %d\\n", arg1, arg2, str(arg3), arg0 > arg4); exit(); }}', "-p", alone.pid)
-    assert lines[0] == "-1 200 no library 1"
-    wait_for(lambda: listed() == [["alone:here", "no"]], 30, "nobody to be attached")
-    watching = run(sonde, "probes", "watch", "alone:here", "-p", alone.pid, name="watch")
-    wait_for(lambda: " arg1=-1 arg2=200 " in watching.out or not watching.alive, 60, "a firing")
-    assert watching.stop() == 0 and watching.out, watching.error
+    watching = watch("alone:here", "-p", alone.pid)
+    wait_for(lambda: lines(watching), 60, "a firing")
+    assert watching.stop() == 0, watching.error
+    found = [re.fullmatch(r"arg0=(\d+) arg1=-1 arg2=200 arg3=\d+ arg4=(\d+)", arguments) for _, _, arguments in lines(watching)]
+    assert all(int(match[1]) - int(match[2]) >= 99 for match in found)
+    wait_for(lambda: listed() == [["alone:here", "no"]], 30, "no tracer to be attached")
 
 
-@pytest.mark.plain_build
-def test_what_the_library_needs_and_gives(installed):
+@pytest.mark.peer
+def test_bpftrace_of_a_static_probe_without_the_library(bpftrace, static_probe):
+    alone, path = static_probe
+    found = bpftrace(f'usdt:{path}:alone:here {{ printf("%d %d %s %d\\n", arg1, arg2, str(arg3), arg0 > arg4); exit(); }}', "-p", alone.pid)
+    assert found[0] == "-1 200 no library 1"
+
+
+def test_dependencies_and_symbols_of_the_library(installed):
     """libc alone; no constructor but the compiler's own; every symbol has a version."""
     library = str(next(Path(installed["LD_LIBRARY_PATH"]).glob("libsonde.so.1")))
     dynamic = subprocess.run(["readelf", "-dW", library], capture_output=True, text=True, check=True).stdout
@@ -376,27 +344,14 @@ def test_what_the_library_needs_and_gives(installed):
 
 def test_loaded_and_unloaded_as_a_plugin(installed):
     """dlopen, a provider's whole life, dlclose, a hundred times over: nothing of it stays mapped."""
-    program = f"""
-import ctypes, _ctypes
-for _ in range(100):
-    sonde = ctypes.CDLL({str(next(Path(installed["LD_LIBRARY_PATH"]).glob("libsonde.so.1")))!r})
-    provider, probe = ctypes.c_void_p(), ctypes.c_void_p()
-    assert sonde.sonde_provider_new(b"plugin", ctypes.byref(provider)) == 0
-    assert sonde.sonde_probe_add(provider, b"probe", b"i32 n", ctypes.byref(probe)) == 0
-    assert sonde.sonde_provider_load(provider) == 0 and "memfd:plugin" in open("/proc/self/maps").read()
-    sonde.sonde_provider_free(provider)
-    _ctypes.dlclose(sonde._handle)
-maps = open("/proc/self/maps").read()
-assert "plugin" not in maps and "libsonde" not in maps, maps
-"""
-    done = subprocess.run(["python3", "-c", program], capture_output=True, text=True, timeout=60)
+    library = next(Path(installed["LD_LIBRARY_PATH"]).glob("libsonde.so.1"))
+    done = subprocess.run(["python3", TOP / "tests/subjects/python/plugin.py", library], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
 
 def test_where_nothing_can_be_written(run, tmp_path):
     """A root that is read-only, without /proc and /tmp: the objects are in memory, and a directory that was asked for costs one warning."""
     need_root()
-    from harness.workloads import subject_path
     place = tmp_path / "bare"
     place.mkdir()
     program = subprocess.run(["ldd", subject_path("prober")], capture_output=True, text=True).stdout

@@ -1,4 +1,4 @@
-"""`sonde probes`: whose probes it lists, with which arguments, and what it says of who is attached, beside what bpftrace really attaches."""
+"""`sonde probes`: the probes that it lists, with their arguments, and whether a tracer is attached."""
 import json
 import os
 import re
@@ -10,7 +10,8 @@ import pytest
 from harness.machine import need_command, need_root
 from harness.processes import wait_for
 from harness.workloads import Subject, subject_path
-from test_python import env_of, package  # noqa: F401
+from probing import new_prober, prober  # noqa: F401 (fixtures)
+from python_package import SYSTEM_PYTHON, env_of, package  # noqa: F401 (a fixture)
 
 ALL = "i8 a, u8 b, i16 c, u16 d, i32 e, u32 f, i64 g, u64 h, ptr i, str j, f64 k, i32 l"
 
@@ -25,16 +26,11 @@ def probes(sonde):
     return ask
 
 
-@pytest.fixture
-def prober(subject, root):
-    return subject("prober")
-
-
 def by_name(answer):
     return {f"{p['provider']}:{p['probe']}": p for p in answer["probes"]}
 
 
-def test_every_probe_of_a_process(probes, prober):
+def test_every_probe_of_a_process(probes, prober):  # noqa: F811
     answer = probes("-p", prober.pid)
     assert not any(answer["not_seen"].values()), answer["not_seen"]
     found = by_name(answer)
@@ -42,24 +38,24 @@ def test_every_probe_of_a_process(probes, prober):
     assert {"subject:all", "subject:late", "subject:compiled"} <= set(found)
     every = found["subject:all"]
     assert [(a["type"], a["name"]) for a in every["arguments"]] == [tuple(part.split()) for part in ALL.split(", ")]
-    assert every["process"] == "prober" and every["file"] == "/memfd:subject" and every["pid"] == prober.pid
+    assert every["process"] == "prober-0" and every["file"] == "/memfd:subject" and every["pid"] == prober.pid
     assert len(every["operands"].split()) == 12 and every["semaphore"] and every["sites"] == 1
     compiled = found["subject:compiled"]
-    assert compiled["arguments"] is None and compiled["file"] == str(subject_path("prober"))
+    assert compiled["arguments"] is None and compiled["file"] == str(prober.path)
     assert [operand.partition("@")[0] for operand in compiled["operands"].split()] == ["-8", "8", "1", "-4"]
     assert all(p["attached"] is False for p in found.values() if p["provider"] == "subject")
 
 
-def test_text_says_the_same(sonde, probes, prober):
+def test_text_has_the_same_content(sonde, probes, prober):  # noqa: F811
     lines = subprocess.run([sonde, "probes", "subject", "-p", str(prober.pid)], capture_output=True, text=True, timeout=60).stdout.splitlines()
     assert lines[0].split() == ["PID", "PROCESS", "PROVIDER:PROBE", "ATTACHED", "ARGUMENTS"]
-    told = [(p["pid"], p["process"], f"{p['provider']}:{p['probe']}", "no") for p in probes("subject", "-p", prober.pid)["probes"]]
-    assert [(int(pid), process, name, attached) for pid, process, name, attached in (line.split()[:4] for line in lines[1:])] == told
+    listed = [(p["pid"], p["process"], f"{p['provider']}:{p['probe']}", "no") for p in probes("subject", "-p", prober.pid)["probes"]]
+    assert [(int(pid), process, name, attached) for pid, process, name, attached in (line.split()[:4] for line in lines[1:])] == listed
     assert any(line.endswith(f" no       {ALL}") for line in lines)
 
 
-def test_filters(probes, prober, subject):
-    other = subject("prober")
+def test_filters(probes, prober, new_prober):  # noqa: F811
+    other = new_prober()
     assert {p["pid"] for p in probes("subject")["probes"]} >= {prober.pid, other.pid}
     assert {p["provider"] for p in probes("subject")["probes"]} == {"subject"}
     late = [p for p in probes("subject:late")["probes"] if p["pid"] in (prober.pid, other.pid)]
@@ -67,51 +63,51 @@ def test_filters(probes, prober, subject):
     assert probes("subject:lat", "-p", prober.pid, status=1)["probes"] == []
 
 
-def test_who_is_attached(probes, prober, subject, run, tracefs):
-    """By the semaphore of an object in memory, of a static probe; in the process that is traced and in no other; and no more afterwards."""
-    other = subject("prober")
-    names = ("subject:late", "subject:compiled")
-    program = f"""usdt:*:{names[0]} {{ printf("hit\\n"); }} usdt:{subject_path("prober")}:{names[1]} {{ printf("hot\\n"); }}"""
-    consumer = run(need_command("bpftrace"), "-B", "line", "-p", prober.pid, "-e", program)
-    wait_for(lambda: "hit" in consumer.out and "hot" in consumer.out or not consumer.alive, 60, "bpftrace to be attached")
-    assert consumer.alive, consumer.error
-    found = by_name(probes("-p", prober.pid))
-    assert {name: p["attached"] for name, p in found.items() if name.startswith("subject:")} == {"subject:all": False, **dict.fromkeys(names, True)}
-    assert not any(p["attached"] for p in probes("-p", other.pid)["probes"])
-    consumer.kill()
-    wait_for(lambda: not any(p["attached"] for p in probes("subject", "-p", prober.pid)["probes"]), 30, "nobody to be attached")
+@pytest.fixture(params=["sonde", pytest.param("bpftrace", marks=pytest.mark.peer)])
+def attach(request, run, sonde, tracefs):
+    """attach(process, file, probe) -> a running tracer that is attached to a probe of a process. For bpftrace the probe has to fire meanwhile."""
+    def start(pid, file, probe):
+        if request.param == "sonde":
+            tracer = run(sonde, "probes", "watch", probe, "-p", pid)
+            wait_for(lambda: "attached to" in tracer.error or not tracer.alive, 60, "the watch to be attached")
+        else:
+            program = f'interval:ms:50 {{ printf("first\\n"); }} usdt:{file}:{probe} {{ printf("hit\\n"); }} interval:ms:50 {{ printf("last\\n"); }}'
+            tracer = run(need_command("bpftrace"), "-B", "line", "-p", pid, "-e", program)
+            wait_for(lambda: {"first", "last"} <= set(tracer.out.split("\n")) or not tracer.alive, 60, "bpftrace to be attached")
+        assert tracer.alive, tracer.error
+        return tracer
+    return start
 
 
-def test_attached_without_a_semaphore(probes, run, tracefs, tmp_path):
-    """A probe of sys/sdt.h's plain kind shows by its code alone that somebody is there."""
-    source = tmp_path / "plain.c"
-    source.write_text("""
-#include <stdio.h>
-#include <unistd.h>
-int main(void)
-{
-    printf("pid %d\\nready\\n", getpid());
-    fflush(stdout);
-    for (;; usleep(10000))
-        __asm__ volatile("990: nop\\n"
-            ".pushsection .note.stapsdt, \\"\\", @note\\n.balign 4\\n.4byte 8, 992f - 991f, 3\\n.asciz \\"stapsdt\\"\\n"
-            "991: .8byte 990b, _base, 0\\n.asciz \\"plain\\", \\"tick\\", \\"\\"\\n992: .balign 4\\n.popsection\\n"
-            ".pushsection .stapsdt.base, \\"a\\"\\n_base: .space 1\\n.popsection\\n");
-}
-""")
-    subprocess.run([need_command("gcc"), "-O1", "-o", tmp_path / "plain", source], check=True)
-    plain = Subject(run(tmp_path / "plain"))
+def test_attached_probes(probes, new_prober, attach):  # noqa: F811
+    """By the semaphore of an object in memory and of a static probe; in the traced process and in no other of the same program; and no more
+    afterwards."""
+    prober = new_prober()  # noqa: F811
+    other = new_prober(prober.path)
+    names = "subject:late", "subject:compiled"
+
+    def attached(process):
+        return {name for name, p in by_name(probes("subject", "-p", process.pid)).items() if p["attached"]}
+    tracers = [attach(prober.pid, file, name) for file, name in zip(("*", prober.path), names)]
+    assert attached(prober) == set(names) and attached(other) == set()
+    for tracer in tracers:
+        tracer.kill()
+    wait_for(lambda: not attached(prober), 30, "no tracer to be attached")
+
+
+def test_attached_without_a_semaphore(probes, run, attach):
+    """A probe of sys/sdt.h's plain kind shows by its code alone that a tracer is attached."""
+    plain = Subject(run(subject_path("plain")))
 
     def attached():
         probe, = probes("plain", "-p", plain.pid)["probes"]
         assert probe["probe"] == "tick" and not probe["semaphore"] and probe["operands"] == ""
         return probe["attached"]
     assert attached() is False
-    consumer = run(need_command("bpftrace"), "-B", "line", "-p", plain.pid, "-e", f'usdt:{tmp_path}/plain:plain:tick {{ printf("hit\\n"); }}')
-    wait_for(lambda: "hit" in consumer.out or not consumer.alive, 60, "bpftrace to be attached")
-    assert attached() is True, consumer.error
-    consumer.kill()
-    wait_for(lambda: attached() is False, 30, "nobody to be attached")
+    tracer = attach(plain.pid, subject_path("plain"), "plain:tick")
+    assert attached() is True, tracer.error
+    tracer.kill()
+    wait_for(lambda: attached() is False, 30, "no tracer to be attached")
 
 
 def test_forked_child_of_python(probes, run, package):  # noqa: F811
@@ -129,15 +125,16 @@ if child:
 time.sleep(600)
 """
     need_root()
-    snake = Subject(run("/usr/bin/python3", "-c", program, env=env_of(package)))
+    snake = Subject(run(SYSTEM_PYTHON, "-c", program, env=env_of(package)))
     found = probes("snake")["probes"]
     assert sorted(p["pid"] for p in found) == sorted((snake.pid, int(snake.facts()["child"])))
     for p in found:
         assert p["arguments"] == [{"name": "model", "type": "str"}, {"name": "length", "type": "u32"}] and p["attached"] is False
 
 
+@pytest.mark.sanitized
 def test_hostile_files(sonde, probes, run, tmp_path, root):
-    """A program whose notes lie: what makes no sense is counted, control characters do not reach the terminal, and all others are still listed."""
+    """A program with invalid notes: they are counted, control characters do not reach the terminal, and the valid ones are still listed."""
     source = tmp_path / "liar.c"
     note = '".4byte 8, 992f - 991f, 3\\n.asciz \\"stapsdt\\"\\n" "991: .8byte %s, 0, %s\\n%s\\n992: .balign 4\\n"'
     notes = [note % ("990b", "0xffffffffffffff00", '.asciz \\"liar\\", \\"far\\", \\"\\"'),  # a semaphore that is nowhere
@@ -159,7 +156,8 @@ def test_hostile_files(sonde, probes, run, tmp_path, root):
     assert len(done.stdout.splitlines()) == 3 and b"3" in done.stderr
 
 
-def test_processes_come_and_go(probes, prober, run):
+@pytest.mark.statistical
+def test_processes_come_and_go(probes, prober, run):  # noqa: F811
     """While hundreds of processes die, the one that stays is listed each time, and dying is no loss."""
     storm = run("sh", "-c", "while :; do /bin/true; done")
     for _ in range(20):
@@ -169,8 +167,8 @@ def test_processes_come_and_go(probes, prober, run):
     assert storm.alive
 
 
-def test_without_rights(sonde, prober):
-    """What cannot be looked at is counted and named, and says how it could be."""
+def test_without_rights(sonde, prober):  # noqa: F811
+    """Processes that may not be read are counted, and the message names the missing capability."""
     setpriv = need_command("setpriv")
     place = Path(shutil.copy(sonde, "/var/tmp/sonde-probes-test"))
     nobody = [setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", place, "probes"]
@@ -193,6 +191,6 @@ def test_without_rights(sonde, prober):
     (["x:"], 2, "'x:' is not PROVIDER or PROVIDER:PROBE"),
     (["a", "b"], 2, "what is 'b'?"),
 ])
-def test_wrongly_asked(sonde, arguments, status, expected):
+def test_wrong_arguments(sonde, arguments, status, expected):
     done = subprocess.run([sonde, "probes", *arguments], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == status and expected in done.stderr and done.stdout == "", done

@@ -3,14 +3,12 @@ import json
 import random
 import subprocess
 import time
-from pathlib import Path
 
 import pytest
-from test_trace_summary import Maker
+from trace_files import REAL, Maker
 
 import pprof
 
-REAL = Path(__file__).resolve().parent / "triton"
 COMPUTE = {"COMPUTE_START", "COMPUTE_INPUT_END", "COMPUTE_OUTPUT_START", "COMPUTE_END"}
 
 
@@ -114,7 +112,8 @@ def test_spans_of_real_files(convert, number):
     assert spans_of_protobuf(packed.stdout) == spans
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.sanitized
+@pytest.mark.parametrize("seed", range(2))
 def test_spans_of_made_files(convert, tmp_path, seed):
     items = [item for item in Maker(seed).items(60) if "activity" not in item]
     path = tmp_path / "t"
@@ -151,6 +150,7 @@ def test_own_pairs_are_spans(convert, tmp_path):
     assert step[2] == model[1] and step[3] == "STEP" and step[5:7] == (120, 130) and step[8] == [(125, "mark")]
 
 
+@pytest.mark.sanitized
 def test_names_of_any_bytes(convert, tmp_path):
     path = tmp_path / "t"
     names = ["a\"b\\", "\u0000\u001b", "größe", "\ud83d"]
@@ -196,7 +196,7 @@ def test_output_file(convert, tmp_path):
     assert done.returncode == 1 and b"No space left" in done.stderr
 
 
-def test_wrongly_asked(convert):
+def test_wrong_arguments(convert):
     good = REAL / "trace.json.0"
     for arguments, status, expected in (((), 2, b"convert which FILE into what"), ((good,), 2, b"into what"), (("-f", "xml", good), 2, b"none of otlp-json, otlp, chrome"),
                                         (("-f", "chrome"), 2, b"which FILE"), (("-f", "otlp", "--zero", "-1", good), 2, b"whole number"), (("-f", "otlp", "/nowhere"), 1, b"there is neither"),
@@ -205,6 +205,7 @@ def test_wrongly_asked(convert):
         assert done.returncode == status and expected in done.stderr, (arguments, done)
 
 
+@pytest.mark.sanitized
 def test_a_cut_file_is_converted_up_to_the_cut(convert, tmp_path):
     content, path = (REAL / "trace.json.6").read_bytes(), tmp_path / "t"
     for size in random.Random(2).sample(range(1, len(content)), 10):

@@ -3,13 +3,10 @@ file that others read."""
 import json
 import random
 import subprocess
-from pathlib import Path
 
 import pytest
 import summary_peer
-from test_trace_summary import Maker
-
-REAL = Path(__file__).resolve().parent / "triton"
+from trace_files import REAL, Maker
 
 
 @pytest.fixture
@@ -42,7 +39,8 @@ def test_there_and_back(trace, tmp_path, number, way):
     assert (b"spans belong to no span" in done.stderr) == (refused > 0)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.sanitized
+@pytest.mark.parametrize("seed", range(2))
 def test_made_ones_there_and_back(trace, tmp_path, seed):
     """With names of the model's own, in a shuffled file of several exports."""
     items = [item for item in Maker(seed).items(40) if "activity" not in item]
@@ -58,7 +56,7 @@ def test_made_ones_there_and_back(trace, tmp_path, seed):
     assert moments(json.loads(back.read_text())) == moments(json.loads(path.read_text()))
 
 
-def test_what_a_real_triton_exported(trace, tmp_path):
+def test_spans_of_a_real_triton(trace, tmp_path):
     back = tmp_path / "back.json"
     done = trace("convert", "-f", "triton", REAL / "spans.jsonl", "-o", back)
     assert done.returncode == 0 and b"1 spans belong to no span with triton.trace_id" in done.stderr, "a request that was refused has no id"
@@ -71,8 +69,9 @@ def test_what_a_real_triton_exported(trace, tmp_path):
     assert f"\tHandler (avg): {sum(simple) / (len(simple) * 1000)}us" in lines
 
 
+@pytest.mark.sanitized
 @pytest.mark.parametrize("content, place", [(b"hello", 0), (b"", None), (b'{"resourceSpans":[]} {"x"', 21), (b"\x0a\xff\xff\xff\xff\x0f", 1), (b"[" * 100000, 0), (b"\x0a\x02\x12\x05", 1)])
-def test_what_is_no_otlp(trace, tmp_path, content, place):
+def test_invalid_otlp(trace, tmp_path, content, place):
     path = tmp_path / "t"
     path.write_bytes(content)
     done = trace("convert", "-f", "triton", path)
@@ -82,7 +81,7 @@ def test_what_is_no_otlp(trace, tmp_path, content, place):
     assert done.returncode == 1 and f"{path}: from byte {place} on it is no OTLP".encode() in done.stderr and done.stdout == b""
 
 
-def test_what_was_given_the_wrong_way_round_is_told(trace, tmp_path):
+def test_the_wrong_kind_of_file_is_named(trace, tmp_path):
     """A new user has one of two kinds of files and mistakes it for the other: the message says what to do."""
     done = trace("convert", "-f", "triton", REAL / "trace.json.0")
     assert done.returncode == 1 and done.stdout == b"" and b"trace.json.0 is a list, as Triton's own trace files are" in done.stderr
@@ -97,7 +96,8 @@ def test_what_was_given_the_wrong_way_round_is_told(trace, tmp_path):
     assert done.returncode == 2 and b"is a file: the ID comes first" in done.stderr
 
 
-def test_cut_protobuf_gives_what_was_before(trace, tmp_path):
+@pytest.mark.sanitized
+def test_cut_protobuf_gives_the_spans_before(trace, tmp_path):
     whole, path = trace("convert", "-f", "otlp", REAL / "trace.json.6").stdout, tmp_path / "t"
     for size in random.Random(1).sample(range(2000, len(whole)), 20):
         path.write_bytes(whole[:size])
@@ -106,6 +106,6 @@ def test_cut_protobuf_gives_what_was_before(trace, tmp_path):
         assert done.returncode == 0 or b"from byte" in done.stderr
 
 
-def test_times_before_zero_are_told(trace, tmp_path):
+def test_times_before_zero_are_reported(trace, tmp_path):
     done = trace("convert", "-f", "triton", "--zero", 2 ** 62, REAL / "spans.jsonl")
     assert done.returncode == 0 and b"times are before --zero, and are written as 0" in done.stderr

@@ -1,4 +1,4 @@
-"""Requests as they look from outside a server (`traced`): bpftrace on the probes of every request, beside the spans that the server sends of
+"""Requests as they look from outside a server (`traced`): tracers on the probes of every request, compared with the spans that the server sends of
 some; and the context of its threads, read by gdb and from /proc as OpenTelemetry's OTEPs 4947 and 4719 say."""
 import json
 import re
@@ -9,14 +9,15 @@ import threading
 import time
 from pathlib import Path
 
+import otlp_decoder
 import pytest
 from harness.machine import need_command, sanitizers, skip
 from harness.paths import BUILD, TOP
 from harness.processes import descriptors, wait_for
 from otlp_receiver import attributes
-from test_traces import CONFIG, TRACED
-from test_traces_otel import NEEDED, PARENT, TracedServer, official, receiver, serve  # noqa: F401 (fixtures)
+from traced_server import CONFIG, NEEDED, PARENT, TRACED, TracedServer, official, receiver, serve  # noqa: F401 (fixtures)
 
+HERE = Path(__file__).resolve().parent
 IDS = "%016llx%016llx %016llx %lld", "arg0, arg1, arg2, arg3"
 PROBES = {
     "request_start": (f"{IDS[0]} %s %s", f"{IDS[1]}, str(arg4), str(arg5)"),
@@ -24,11 +25,39 @@ PROBES = {
     "thread_enter": (f"%d {IDS[0]}", f"tid, {IDS[1]}"),
     "thread_leave": (f"%d {IDS[0]}", f"tid, {IDS[1]}"),
 }
-NOBODY = ["0" * 32, "0" * 16, "0"]
+NO_REQUEST = ["0" * 32, "0" * 16, "0"]
 
 
-class Listener:
-    """bpftrace, attached to probes of a process: the words of each firing, in order."""
+class Watches:
+    """A `sonde probes watch` for each of some probes of a process."""
+
+    def __init__(self, run, sonde, pid, *probes):
+        self.watches = {name: run(sonde, "probes", "watch", f"sonde_trace:{name}", "-p", pid, "--json", name=name) for name in probes}
+        for watching in self.watches.values():
+            wait_for(lambda watching=watching: "attached to" in watching.error or not watching.alive, 60, "the watch to be attached")
+            assert watching.alive, watching.error
+
+    @staticmethod
+    def words(name, firing):
+        high, low, span_id, number, *rest = (argument["value"] for argument in firing["arguments"])
+        ids = [f"{high:016x}{low:016x}", f"{span_id:016x}", str(number)]
+        return [str(firing["tid"]), *ids] if name.startswith("thread") else [*ids, *("" if value is None else str(value) for value in rest)]
+
+    def heard(self):
+        """Of each probe in order, but the probes one after another."""
+        return [[name, *self.words(name, firing)] for name, watching in self.watches.items()
+                for firing in map(json.loads, watching.out.rpartition("\n")[0].splitlines()) if "arguments" in firing]
+
+    def end(self, count):
+        """All firings, once there are `count`."""
+        wait_for(lambda: len(self.heard()) >= count, 60, f"{count} firings")
+        for watching in self.watches.values():
+            assert watching.stop() == 0, watching.error
+        return self.heard()
+
+
+class Bpftrace:
+    """bpftrace, attached to probes of a process: the words of each firing, in order of time."""
 
     def __init__(self, run, pid, *probes):
         said = [f'usdt:*:sonde_trace:{name} {{ printf("{name} %llu {PROBES[name][0]}\\n", nsecs, {PROBES[name][1]}); }}' for name in probes]
@@ -39,12 +68,12 @@ class Listener:
         assert self.running.alive, self.running.error
 
     def heard(self):
-        """In order of time, which what bpftrace reads from several CPUs is not."""
+        """What bpftrace prints is not in order: it reads the CPUs one after another."""
         lines = [line.split(" ") for line in self.running.out.rpartition("\n")[0].split("\n") if line.split(" ")[0] in PROBES]
         return [[name, *words] for name, _, *words in sorted(lines, key=lambda line: int(line[1]))]
 
     def end(self, count):
-        """Until there are so many."""
+        """All firings, once there are `count`."""
         wait_for(lambda: len(self.heard()) >= count, 60, f"{count} firings", self)
         self.running.stop()
         return self.heard()
@@ -53,11 +82,15 @@ class Listener:
         return self.running.out[-2000:] + self.running.error
 
 
-@pytest.fixture
-def listen(run, root, tracefs):
-    return lambda server, *probes: Listener(run, server.running.pid, *(probes or PROBES))
+@pytest.fixture(params=["sonde", pytest.param("bpftrace", marks=pytest.mark.peer)])
+def listen(request, run, sonde, root, tracefs):
+    """listen(server, probes...) -> what hears them, all if none are named."""
+    if request.param == "sonde":
+        return lambda server, *probes: Watches(run, sonde, server.running.pid, *(probes or PROBES))
+    return lambda server, *probes: Bpftrace(run, server.running.pid, *(probes or PROBES))
 
 
+@pytest.mark.sanitized
 @NEEDED
 def test_every_request_is_heard_and_some_have_spans(serve, receiver, listen):
     """One in three is sampled, and what its caller says decides. Every span identifier that was heard with an `id` is that of a span which was
@@ -96,30 +129,58 @@ def test_every_request_is_heard_and_some_have_spans(serve, receiver, listen):
     assert {trace_id for trace_id, _ in sent} <= {trace_id for trace_id, *_ in recorded}  # the spans below those
 
 
-def test_threads_enter_and_leave(serve_files, listen):
-    """What holds for a thread is what the last probe said of it."""
-    server = serve_files("rate=1000")
-    listener = listen(server)
-    assert server.infer("bls", "b")[0] == 200
-    heard = listener.end(8)
-    ids = [words[:3] for name, *words in heard if name == "request_start"]
-    tid = str(server.running.pid)
-    assert [words[0] for name, *words in heard if name.startswith("thread")] == [tid] * 4
-    assert [(name, words[1:] if name.startswith("thread") else words[:3]) for name, *words in heard] == [
-        ("request_start", ids[0]), ("thread_enter", ids[0]), ("request_start", ids[1]), ("thread_enter", ids[1]), ("thread_leave", ids[0]),
-        ("request_end", ids[1]), ("thread_leave", NOBODY), ("request_end", ids[0])]
-
-
 @pytest.fixture
 def serve_files(run, tmp_path):
     return lambda *settings: TracedServer(run, "level=TIMESTAMPS", f"triton,file={tmp_path}/t.json", *settings)
 
 
-def test_no_request_is_lost_under_load(run, root, tracefs, tmp_path):
-    """Two threads as fast as they go; bpftrace counts in the kernel. Who is attached changes nothing of what is sampled."""
-    program = "\n".join(f'usdt:*:sonde_trace:{name} {{ @{name} = count(); }}' for name in PROBES)
+def test_threads_enter_and_leave(serve_files, listen):
+    """The last probe of a thread carries the request that it works for."""
+    server = serve_files("rate=1000")
+    listener = listen(server)
+    assert server.infer("bls", "b")[0] == 200
+    heard = listener.end(8)
+    outer, inner = [words[:3] for name, *words in heard if name == "request_start"]
+    threads = [(name, *words) for name, *words in heard if name.startswith("thread")]
+    assert {words[0] for _, *words in threads} == {str(server.running.pid)}
+    assert {name: [words[1:] for one, *words in threads if one == name] for name in ("thread_enter", "thread_leave")} == {
+        "thread_enter": [outer, inner], "thread_leave": [outer, NO_REQUEST]}
+    assert [words[:3] for name, *words in heard if name == "request_end"] == [inner, outer]
+    if isinstance(listener, Bpftrace):
+        assert [name for name, *_ in heard] == ["request_start", "thread_enter", "request_start", "thread_enter", "thread_leave", "request_end", "thread_leave",
+                                                "request_end"]
+
+
+def start_load(run, tmp_path):
+    """`traced` that waits for SIGUSR1 to serve 3000 requests on each of two threads, as fast as it can."""
     running = run(TRACED, CONFIG, "level=TIMESTAMPS", CONFIG, "rate=10", CONFIG, f"triton,file={tmp_path}/t.json", "--load", "3000", "wait", name="load")
     wait_for(lambda: "waiting" in running.out, what="the server")
+    return running
+
+
+REQUESTS_OF_LOAD = 6000 + 4000  # and the steps of ens and bls
+
+
+def test_no_firing_is_lost_uncounted_under_load(run, sonde, root, tmp_path):
+    """Each watch counts every firing as seen or as lost. An attached tracer does not change what is sampled."""
+    running = start_load(run, tmp_path)
+    watches = [run(sonde, "probes", "watch", f"sonde_trace:{name}", "-p", running.pid, "--json", "--hist", "id", name=name) for name in PROBES]
+    for watching in watches:
+        wait_for(lambda watching=watching: "attached to" in watching.error or not watching.alive, 60, "the watch to be attached")
+        assert watching.alive, watching.error
+    running.process.send_signal(signal.SIGUSR1)
+    assert running.wait(120) == 0, running.error
+    for watching in watches:  # each ends with the process
+        assert watching.wait(60) == 0, watching.error
+        counts = json.loads(watching.out)
+        assert counts["fired"] + counts["lost"] == REQUESTS_OF_LOAD
+    assert "sampled 600 written 600 " in running.out
+
+
+@pytest.mark.peer
+def test_bpftrace_counts_every_request_under_load(run, root, tracefs, tmp_path):
+    program = "\n".join(f'usdt:*:sonde_trace:{name} {{ @{name} = count(); }}' for name in PROBES)
+    running = start_load(run, tmp_path)
     listener = run(need_command("bpftrace"), "-B", "line", "-p", str(running.pid), "-e",
                    'interval:ms:50 { printf("first\\n"); }\n' + program + '\ninterval:ms:50 { printf("last\\n"); }', name="bpftrace")
     wait_for(lambda: {"first", "last"} <= set(listener.out.split("\n")) or not listener.alive, 60, "bpftrace to be attached")
@@ -127,66 +188,13 @@ def test_no_request_is_lost_under_load(run, root, tracefs, tmp_path):
     assert running.wait(60) == 0, running.error
     listener.stop()
     counts = {name: int(count) for name, count in re.findall(r"@(\w+): (\d+)", listener.out)}
-    traces = 6000 + 4000  # and the steps of ens and bls
-    assert counts == {"request_start": traces, "request_end": traces, "thread_enter": traces, "thread_leave": traces}
-    assert "sampled 600 written 600 " in running.out
+    assert counts == dict.fromkeys(PROBES, REQUESTS_OF_LOAD)
 
 
-FORKS = r"""
-#include <sonde/trace.h>
-#include <signal.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-int main(int argc, char **argv)
-{
-    struct sonde_trace_config *config;
-    struct sonde_trace_manager *manager;
-    struct sonde_trace_model *model;
-    sigset_t start;
-    int got, status = 1;
-    if (argc < 2 || sonde_trace_config_new(&config) < 0 || sonde_trace_config_set(config, "--trace-config", argv[1], NULL, 0) < 0 ||
-        sonde_trace_config_set(config, "--trace-config", "level=TIMESTAMPS", NULL, 0) < 0 ||
-        sonde_trace_config_set(config, "--trace-config", "rate=1", NULL, 0) < 0 || sonde_trace_manager_new(config, NULL, &manager, NULL, 0) < 0 ||
-        sonde_trace_model_new(manager, "m", 1, &model) < 0)
-        return 1;
-    sonde_trace_config_free(config);
-    sigemptyset(&start);
-    sigaddset(&start, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &start, NULL);
-    printf("waiting\n");
-    fflush(stdout);
-    sigwait(&start, &got);
-    struct sonde_trace *t = sonde_trace_start(model, NULL);
-    sonde_trace_enter(t);
-    pid_t child = fork();
-    if (child == 0) {
-        sonde_trace_leave(t);
-        sonde_trace_end(t, SONDE_TRACE_OK, NULL);
-    }
-    for (int i = 0; i < (child == 0 ? 3 : 0); i++) {
-        struct sonde_trace *own = sonde_trace_start(model, NULL);
-        sonde_trace_enter(own);
-        sonde_trace_leave(own);
-        sonde_trace_end(own, SONDE_TRACE_OK, NULL);
-    }
-    if (child == 0)
-        _exit(sonde_trace_manager_flush(manager, 20000) != 0);
-    waitpid(child, &status, 0);
-    sonde_trace_end(t, SONDE_TRACE_OK, NULL);
-    sonde_trace_model_free(model);
-    sonde_trace_manager_free(manager);
-    printf("%d %d\n", child, status);
-    return 0;
-}
-"""
-
-
+@pytest.mark.peer
 def test_a_fork_in_the_middle_of_a_request(run, root, tracefs, tmp_path):
     """With bpftrace attached to the object, which children have too: what the parent began ends there alone, and the child's are its own."""
-    (tmp_path / "forks.c").write_text(FORKS)
-    subprocess.run([need_command("gcc"), f"-I{TOP}/include", tmp_path / "forks.c", "-o", tmp_path / "forks", f"-L{BUILD}/lib", "-lsonde",
+    subprocess.run([need_command("gcc"), f"-I{TOP}/include", TOP / "tests/subjects/forked_request.c", "-o", tmp_path / "forks", f"-L{BUILD}/lib", "-lsonde",
                     f"-Wl,-rpath,{BUILD}/lib", *(f"-fsanitize={kind}" for kind in sanitizers())], check=True, timeout=60)
     running = run(tmp_path / "forks", f"triton,file={tmp_path}/t.json")
     wait_for(lambda: "waiting" in running.out, what="the program", seen=running.error)
@@ -213,6 +221,7 @@ def test_a_fork_in_the_middle_of_a_request(run, root, tracefs, tmp_path):
     assert len(said) == 16
 
 
+@pytest.mark.peer
 def test_the_guide(serve_files, run, root, tracefs):
     """The bpftrace one-liners of docs/traces.md: every request is in the first one's histograms, none at all is sampled."""
     durations, system_calls = re.findall(r"^    bpftrace -p PID -e '(.*)'$", (TOP / "docs/traces.md").read_text(), re.M)
@@ -241,6 +250,7 @@ def test_the_guide(serve_files, run, root, tracefs):
 
 # --- the thread's context ------------------------------------------------------------------------
 
+@pytest.mark.peer
 @NEEDED
 def test_a_debugger_reads_the_record(run, serve, receiver, root, tmp_path):  # noqa: F811
     """By the name that the OTEP gives the variable, byte for byte; gdb finds it in the thread as any reader would."""
@@ -276,27 +286,21 @@ def read_process_context(pid):
         return memory.read(size)
 
 
-# The message ProcessContext of process_context.proto, which the package does not have yet, of the official ones that it has.
-DECODE = """if True:
-    import json, sys
-    from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
-    import opentelemetry.proto.resource.v1.resource_pb2
-    official = "opentelemetry/proto/common/v1/common.proto", "opentelemetry/proto/resource/v1/resource.proto"
-    file = descriptor_pb2.FileDescriptorProto(name="process_context.proto", package="p", syntax="proto3", dependency=official)
-    message = file.message_type.add(name="ProcessContext")
-    message.field.add(name="resource", number=1, type=11, label=1, type_name=".opentelemetry.proto.resource.v1.Resource")
-    message.field.add(name="attributes", number=2, type=11, label=3, type_name=".opentelemetry.proto.common.v1.KeyValue")
-    descriptor_pool.Default().AddSerializedFile(file.SerializeToString())
-    context = message_factory.GetMessageClass(descriptor_pool.Default().FindMessageTypeByName("p.ProcessContext"))
-    print(json.dumps(json_format.MessageToDict(context.FromString(sys.stdin.buffer.read()))))"""
+@pytest.fixture(params=["own", pytest.param("official", marks=pytest.mark.peer)])
+def decode_context(request):
+    """A decoder of ProcessContext: our own table, or the messages of opentelemetry-proto."""
+    if request.param == "own":
+        return lambda body: otlp_decoder.decode(body, "ProcessContext")
+    official = request.getfixturevalue("official")  # noqa: F811
+    return lambda body: official(body, program=(HERE / "process_context_decoder.py").read_text())
 
 
 @NEEDED
-def test_the_context_of_the_process(serve, receiver, root, official):  # noqa: F811
-    """Decoded by the official messages: the resource of the spans, and how the threads' records are read."""
+def test_the_context_of_the_process(serve, receiver, root, decode_context):  # noqa: F811
+    """The resource of the spans, and how the threads' records are read."""
     to = receiver()
     server = serve(to.url, "opentelemetry,resource=service.name=mine", "opentelemetry,resource=a=\u00e4")
-    context = official(read_process_context(server.running.pid), program=DECODE)
+    context = decode_context(read_process_context(server.running.pid))
     assert server.infer("simple", "r")[0] == 200
     server.end()
     packet = json.loads(to.posts[0]["body"])
@@ -306,6 +310,7 @@ def test_the_context_of_the_process(serve, receiver, root, official):  # noqa: F
                       "threadlocal.attribute_key_map": {"arrayValue": {"values": [{"stringValue": "triton.model_name"}]}}}
 
 
+@pytest.mark.peer
 @NEEDED
 def test_opentelemetrys_profiler_reads_the_context(serve, receiver, root):  # noqa: F811
     """By its own packages, which are as strict as it is: which mapping is a context's, version, size, time of publication, message."""
@@ -326,7 +331,6 @@ def test_opentelemetrys_profiler_reads_the_context(serve, receiver, root):  # no
                                                          "threadlocal.attribute_key_map": ["triton.model_name"]}
 
 
-@pytest.mark.plain_build
 def test_readers_find_the_variable(tmp_path):
     """In the dynamic symbol table of the library, with a relocation by its name; and of a program that contains the library."""
     library = BUILD / "lib/libsonde.so"

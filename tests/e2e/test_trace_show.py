@@ -2,11 +2,11 @@
 import json
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
+from trace_files import REAL
 
-REAL = Path(__file__).resolve().parent / "triton"
+
 LINE = re.compile(r"^ *(\d+)\.(\d{3})us +(?:(\d+)\.(\d{3})us)? +\[([ #|]{40})\]  ( *)(.*)$")
 
 
@@ -55,7 +55,8 @@ def stamp(number, name, ns):
     return {"id": number, "timestamps": [{"name": name, "ns": ns}]}
 
 
-def test_own_spans_children_and_what_is_unfinished(show, tmp_path):
+@pytest.mark.sanitized
+def test_own_spans_children_and_unfinished_ones(show, tmp_path):
     items = [stamp(2, "REQUEST_START", 300), {"id": 2, "parent_id": 1, "model_name": "part", "model_version": 1}, stamp(2, "REQUEST_END", 400),
              {"id": 1, "model_name": "whole", "model_version": 2, "request_id": "my \x1b one"}, stamp(1, "REQUEST_START", 100), stamp(1, "STEP_START", 150), stamp(1, "STEP_START", 160),
              stamp(1, "STEP_END", 170), stamp(1, "STEP_END", 250), stamp(1, "LOST_START", 260), stamp(1, "mark", 270), stamp(1, "NEVER_END", 280), stamp(1, "REQUEST_END", 1100)]
@@ -76,7 +77,7 @@ def test_the_request_itself_is_not_there(show, tmp_path):
     assert done.returncode == 0 and "Request 4, of which only parts are in the file" in done.stdout and "part (1) id 5" in done.stdout
 
 
-def test_wrongly_asked(show):
+def test_wrong_arguments(show):
     good = REAL / "trace.json.0"
     for arguments, status, expected in (((), 2, "show which ID"), ((3,), 2, "show which ID"), (("x", good), 1, "no trace with the id x"), (("-1", good), 2, "unknown option"),
                                         ((18446744073709551616, good), 1, "no trace with the id 18446744073709551616"), ((777, good), 1, "no trace with the id 777"), ((1, "/nowhere"), 1, "there is neither")):
@@ -97,6 +98,7 @@ def test_a_set(show):
     assert "Request 39: ens" in done.stdout and "simple (1) id 40" in done.stdout, "it is in the last one of them"
 
 
+@pytest.mark.sanitized
 def test_circles_and_crowds_end(show, tmp_path):
     path = tmp_path / "t"
     circle = [{"id": a, "parent_id": b, "model_name": "m", "model_version": 1} for a, b in ((1, 2), (2, 3), (3, 1))]

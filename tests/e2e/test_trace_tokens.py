@@ -1,14 +1,12 @@
-"""Answers in tokens in `sonde trace`: what libsonde's two modes write is the same after a conversion, nothing is lost there and back, and who looks at
-a request or a summary sees the tokens."""
+"""Answers in tokens in `sonde trace`: libsonde's two modes write the same after a conversion, nothing is lost there and back, and a request or a
+summary shows the tokens."""
 import json
 import os
 import subprocess
 
 import pytest
-from harness.processes import wait_for
 from otlp_receiver import attributes, spans_of
-from test_generations import REQUESTS, by_id, generate, times_of, triton  # noqa: F401
-from test_traces_otel import NEEDED, TracedServer, official, receiver, serve  # noqa: F401
+from traced_server import NEEDED, REQUESTS, by_id, encoding, generate, official, protobuf, receiver, serve, times_of, triton  # noqa: F401 (fixtures)
 
 UNFINISHED = b"1 traces have no REQUEST_START"
 BACK = [("otlp", 10 ** 18), ("otlp-json", 7)]
@@ -16,9 +14,9 @@ BACK = [("otlp", 10 ** 18), ("otlp-json", 7)]
 
 @pytest.fixture
 def trace(sonde):
-    def run(*arguments, told=b""):
+    def run(*arguments, warning=b""):
         done = subprocess.run([sonde, "trace", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
-        assert done.returncode == 0 and (told in done.stderr if told else not done.stderr), (arguments, done)
+        assert done.returncode == 0 and (warning in done.stderr if warning else not done.stderr), (arguments, done)
         return done.stdout
     return run
 
@@ -61,6 +59,7 @@ def content(items):
     return {number: {**mine, "stamps": sorted(mine["stamps"], key=lambda one: (one["ns"], one["name"]))} for number, mine in found.items()}
 
 
+@pytest.mark.sanitized
 @pytest.mark.parametrize("way, zero", BACK)
 def test_there_and_back_without_loss(trace, tmp_path, way, zero):
     path, between, back = tmp_path / "t", tmp_path / "spans", tmp_path / "back"
@@ -70,7 +69,7 @@ def test_there_and_back_without_loss(trace, tmp_path, way, zero):
     assert content(json.loads(back.read_text())) == content(made())
     again = trace("convert", "-f", way, "--zero", zero, back)
     assert spans_of(json.loads(again)) if way == "otlp-json" else again
-    summaries = [json.loads(trace("summary", "--json", one, told=UNFINISHED)) for one in (path, back)]
+    summaries = [json.loads(trace("summary", "--json", one, warning=UNFINISHED)) for one in (path, back)]
     assert [model for summary, in summaries for model in summary["models"]] == 2 * summaries[0][0]["models"]
 
 
@@ -90,28 +89,27 @@ def shape(spans):
 
 
 @NEEDED
-@pytest.mark.parametrize("protocol", ["http/json", "http/protobuf"])
-def test_converted_spans_are_those_that_libsonde_sends(trace, serve, receiver, official, tmp_path, protocol):  # noqa: F811
+def test_converted_spans_are_those_that_libsonde_sends(trace, serve, receiver, encoding, tmp_path):  # noqa: F811
     """What its OpenTelemetry mode sent, made a file and spans again: the same spans, attributes, events and states."""
     to, between, back = receiver(), tmp_path / "spans", tmp_path / "back"
-    server = serve(to.url, env=dict(os.environ, OTEL_EXPORTER_OTLP_PROTOCOL=protocol))
+    server = serve(to.url, env=dict(os.environ, OTEL_EXPORTER_OTLP_PROTOCOL=encoding.protocol))
     for parameters in REQUESTS:
         generate(server, **parameters)
     generate(server, max_tokens=4, fail_after=3)
     server.infer("ens", "e1")
     server.end()
     posts = [post for post in to.accepted if post not in to.metrics]
-    sent = [span for post in posts for span in spans_of(json.loads(post["body"]) if protocol == "http/json" else official(post["body"], "trace"))]
+    sent = [span for post in posts for span in spans_of(encoding.decode(post["body"]))]
     between.write_bytes(b"".join(post["body"] for post in posts))
     trace("convert", "-f", "triton", between, "-o", back)
     again = spans_of(json.loads(trace("convert", "-f", "otlp-json", "--zero", "0", back)))
     assert len(sent) > 15 and shape(again) == shape(sent)
 
 
-def test_official_messages(trace, official, tmp_path):  # noqa: F811
+def test_attributes_in_protobuf(trace, protobuf, tmp_path):  # noqa: F811
     path = tmp_path / "t"
     path.write_text(json.dumps(made()))
-    packed = official(trace("convert", "-f", "otlp", "--zero", "7", path), "trace")
+    packed = protobuf(trace("convert", "-f", "otlp", "--zero", "7", path))
     spans = [span for resource in packed["resourceSpans"] for scope in resource["scopeSpans"] for span in scope["spans"]]
     assert shape(spans) == shape(spans_of(json.loads(trace("convert", "-f", "otlp-json", "--zero", "7", path))))
     model = next(attributes(span["attributes"]) for span in spans if attributes(span.get("attributes", ())).get("triton.trace_id") == 1)
@@ -120,7 +118,7 @@ def test_official_messages(trace, official, tmp_path):  # noqa: F811
         "gen_ai.response.finish_reasons": ["stop"], "gen_ai.usage.input_tokens": 25, "gen_ai.usage.output_tokens": 7}
 
 
-def test_events_that_were_left_out_are_told(sonde, tmp_path):
+def test_dropped_events_are_reported(sonde, tmp_path):
     pair = {"key": "triton.trace_id", "value": {"intValue": "1"}}
     span = {"traceId": "ab" * 16, "spanId": "cd" * 8, "name": "m", "attributes": [pair], "droppedEventsCount": 872}
     path = tmp_path / "t"
@@ -158,17 +156,17 @@ def test_show_names_the_tokens(trace, tmp_path):
 def test_summary_has_times_to_tokens(trace, tmp_path):
     path = tmp_path / "t"
     path.write_text(json.dumps(made()))
-    lines = trace("summary", path, told=UNFINISHED).decode().splitlines()
+    lines = trace("summary", path, warning=UNFINISHED).decode().splitlines()
     # of ids 1 and 6: 1200 - 1100, 3000 - 2600; and (1700 - 1200) // 6, (19000 - 3000) // 1999
     assert [line for line in lines if "oken" in line] == ["\tFirst token (avg): 0.25us", "\tPer token after it (avg): 0.0455us",
                                                           "\tTokens: 25 in, 2007 out, in 3 generations, of which 1 failed"]
-    model, = json.loads(trace("summary", "--json", "-p", "50", path, told=UNFINISHED))[0]["models"]
+    model, = json.loads(trace("summary", "--json", "-p", "50", path, warning=UNFINISHED))[0]["models"]
     assert model["generations"] == {"count": 3, "failed": 1, "input_tokens": 25, "output_tokens": 2007}
     assert model["spans"]["first_token"]["count"] == 2 and model["spans"]["per_token"]["sum_ns"] == 83 + 8 and "p50_ns" in model["spans"]["per_token"]
-    assert "\tTOKEN (4 tokens)" in trace("summary", "-t", path, told=UNFINISHED).decode().splitlines()
+    assert "\tTOKEN (4 tokens)" in trace("summary", "-t", path, warning=UNFINISHED).decode().splitlines()
 
 
-def test_summary_of_what_a_server_wrote(trace, triton, tmp_path):  # noqa: F811
+def test_summary_of_a_server(trace, triton, tmp_path):  # noqa: F811
     """The sums are those of the stamps, to the nanosecond."""
     server = triton()
     for parameters in REQUESTS:
@@ -184,14 +182,14 @@ def test_summary_of_what_a_server_wrote(trace, triton, tmp_path):  # noqa: F811
 
 
 @pytest.mark.parametrize("bad", ['"tokens":-1', '"tokens":"x"', '"tokens":4294967296', '"tokens":1.5'])
-def test_counts_that_are_none_are_told(sonde, tmp_path, bad):
+def test_invalid_counts_are_reported(sonde, tmp_path, bad):
     path = tmp_path / "t"
     path.write_text('[{"id":1,"model_name":"m","model_version":1},{"id":1,"timestamps":[{"name":"TOKEN","ns":5,' + bad + "}]}]")
     done = subprocess.run([sonde, "trace", "summary", path], capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and "t: " in done.stderr and "byte" in done.stderr
 
 
-def test_tokens_on_what_takes_time(trace, tmp_path):
+def test_tokens_on_spans(trace, tmp_path):
     """A file may say so; show does not gather them, and comes to its end."""
     (tmp_path / "t").write_text(json.dumps([*handled(1, 5, 25, stamp(1, "FOO_START", 10, 3), stamp(1, "FOO_END", 20))]))
     shown = trace("show", 1, tmp_path / "t").decode()

@@ -5,10 +5,7 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 
 import pytest
@@ -16,50 +13,14 @@ import summary_peer
 from harness.machine import need_command, skip
 from harness.paths import BUILD
 from harness.processes import wait_for
+from traced_server import CONFIG, TRACED, Server, by_id, run_library
 
 HERE = Path(__file__).resolve().parent
-TRACED = BUILD / "tests/traced"
-CONFIG = "--trace-config"
-
-
-class Server:
-    def __init__(self, run, *settings):
-        self.running = run(TRACED, *(part for setting in settings for part in (CONFIG, setting)), "0", name="traced")
-        self.address = "http://127.0.0.1:" + wait_for(lambda: re.search(r"listening on (\d+)", self.running.out), what="the port")[1]
-
-    def call(self, path, body=None, method=None, headers=()):
-        data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-        request = urllib.request.Request(self.address + path, data=data, method=method, headers=dict(headers))
-        try:
-            with urllib.request.urlopen(request, timeout=10) as answer:
-                return answer.status, json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read())
-
-    def infer(self, model, request_id):
-        tensors = [{"name": name, "shape": [1, 4], "datatype": "INT32", "data": [1, 2, 3, 4]} for name in ("INPUT0", "INPUT1")]
-        return self.call(f"/v2/models/{model}/infer", {"id": request_id, "inputs": tensors})
-
-    def end(self):
-        """Its counts, by name."""
-        assert self.running.stop() == 0, self.running.error
-        words = self.running.out.splitlines()[-1].split()
-        return dict(zip(words[::2], map(int, words[1::2])))
 
 
 @pytest.fixture
 def serve(run):
     return lambda *settings: Server(run, *settings)
-
-
-def by_id(objects):
-    """id -> its objects. Those of one id must stand together."""
-    found, last = {}, None
-    for entry in objects:
-        assert entry["id"] == last or entry["id"] not in found, f"the objects of {entry['id']} are scattered"
-        found.setdefault(entry["id"], []).append(entry)
-        last = entry["id"]
-    return found
 
 
 def shape_of(objects):
@@ -80,6 +41,7 @@ def tree_shape(objects):
     return {(header["model_name"], "parent_id" in header): shape_of(traces[i]) for i, header in headers.items()}
 
 
+@pytest.mark.sanitized
 @pytest.mark.parametrize("model, request_id", [("simple", "s1"), ("ens", "e1"), ("bls", "b1")])
 def test_a_request_looks_as_a_real_triton_wrote_it(serve, tmp_path, model, request_id):
     server = serve("rate=1", "level=TIMESTAMPS", "level=TENSORS", f"triton,file={tmp_path}/t.json", "triton,log-frequency=1")
@@ -125,6 +87,7 @@ def test_the_rules_of_trace_summary(sonde, serve, tmp_path):
     assert sorted(traces) == list(range(1, len(traces) + 1))
 
 
+@pytest.mark.sanitized
 def test_hostile_request_ids(serve, tmp_path):
     server = serve("rate=1", "level=TIMESTAMPS", f"triton,file={tmp_path}/t.json")
     ids = [b"back\\slash", b"\xff\xfe", "é😀".encode(), b"</script>", b"a" * 5000, b"\x7f\x01\t"]
@@ -135,6 +98,7 @@ def test_hostile_request_ids(serve, tmp_path):
     assert found == [request_id[:4096].decode(errors="replace") for request_id in ids]
 
 
+@pytest.mark.sanitized
 def test_settings_change_while_it_serves(serve, tmp_path):
     server = serve("level=OFF", f"triton,file={tmp_path}/t.json")
     server.infer("simple", "untraced")
@@ -152,7 +116,24 @@ def test_settings_change_while_it_serves(serve, tmp_path):
     assert found == ["2", "4", "6"]
 
 
-def test_the_file_is_an_array_while_it_grows(run, tmp_path):
+@pytest.mark.sanitized
+def test_the_file_is_an_array_while_it_grows(serve, tmp_path):
+    """Once a request has been written, the file is a whole array that ends with it; the server goes on."""
+    server = serve("rate=1", "level=TIMESTAMPS", f"triton,file={tmp_path}/t.json")
+
+    def written():
+        try:
+            return [o["request_id"] for o in json.loads((tmp_path / "t.json").read_text()) if "request_id" in o]
+        except (FileNotFoundError, ValueError):
+            return []
+    for i in range(10):
+        assert server.infer("simple", str(i))[0] == 200
+        wait_for(lambda i=i: written() == list(map(str, range(i + 1))), what=f"request {i} to be written")
+    assert server.end()["written"] == 10
+
+
+@pytest.mark.statistical
+def test_readers_of_the_file_under_load(run, tmp_path):
     """Read as often as possible while two threads trace. A write is one system call, in the middle of which a reader may fall: nearly all
     that it reads is whole, and what is not is only cut or in the middle of an overwrite."""
     file = tmp_path / "t.json"
@@ -184,75 +165,18 @@ def test_errors_of_the_command_line(run, tmp_path):
         assert running.wait(20) == 1 and running.error.endswith(message), running.error
 
 
-LIBRARY = """
-import ctypes, os, sys, threading, time
-def begin(path, *settings):
-    global library, config, manager, model
-    library = ctypes.CDLL(path)
-    config, manager, model = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-    library.sonde_trace_start.restype = ctypes.c_void_p
-    library.sonde_trace_start.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
-    library.sonde_trace_end.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p]
-    library.sonde_trace_config_new(ctypes.byref(config))
-    for setting in ("rate=1", "level=TIMESTAMPS", *settings):
-        assert library.sonde_trace_config_set(config, b"--trace-config", setting.encode(), None, ctypes.c_size_t(0)) == 0
-    assert library.sonde_trace_manager_new(config, None, ctypes.byref(manager), None, ctypes.c_size_t(0)) == 0
-    assert library.sonde_trace_model_new(manager, b"m", ctypes.c_int64(1), ctypes.byref(model)) == 0
-def many(count):
-    for _ in range(count):
-        library.sonde_trace_end(library.sonde_trace_start(model, None), 0, None)
-"""
-UNLOADED = LIBRARY + """
-for settings in sys.argv[2:]:
-    begin(sys.argv[1], *settings.split(" "))
-    threads = [threading.Thread(target=many, args=(25,)) for _ in range(64)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    library.sonde_trace_model_free(model)
-    library.sonde_trace_manager_free(manager)
-    library.sonde_trace_config_free(config)
-    handle, library = library._handle, None
-    assert ctypes.CDLL(None).dlclose(ctypes.c_void_p(handle)) == 0
-    assert not any("libsonde.so" in line for line in open("/proc/self/maps")), "still mapped"
-    ends = time.monotonic() + 10  # who is joined is gone a moment later
-    while len(os.listdir("/proc/self/task")) > 1 and time.monotonic() < ends:
-        time.sleep(0.01)
-    assert len(os.listdir("/proc/self/task")) == 1, "a thread is left"
-    pid = os.fork()  # whatever was registered for forks must have gone with the library
-    if pid == 0:
-        os._exit(7)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 7
-"""
-
-
-def run_library(program, *settings):
-    done = subprocess.run([sys.executable, "-c", program, BUILD / "lib/libsonde.so", *settings], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
+@pytest.mark.sanitized
 def test_the_library_can_be_unloaded(tmp_path):
     """dlclose, after 64 threads, leaves no thread and no handler behind, and a program can fork afterwards and load it again."""
-    run_library(UNLOADED, *(f"triton,file={tmp_path}/{name}.json" for name in "ab"))
+    run_library("traced_unload.py", *(f"triton,file={tmp_path}/{name}.json" for name in "ab"))
     for name in "ab":
         assert len(by_id(json.loads((tmp_path / f"{name}.json").read_text()))) == 64 * 25
 
 
-EXECUTED = LIBRARY + """
-begin(*sys.argv[1:])
-many(100)
-assert library.sonde_trace_manager_flush(manager, 60000) == 0
-flying = library.sonde_trace_start(model, None)
-many(1)
-os.execv("/bin/sh", ["sh", "-c", "for fd in /proc/$$/fd/*; do readlink $fd; done; cat /proc/net/tcp"])
-"""
-
-
+@pytest.mark.sanitized
 def test_exec_with_requests_in_flight(tmp_path):
     """What is written stays a whole array, and the next program has nothing of ours open."""
-    out = run_library(EXECUTED, f"triton,file={tmp_path}/t.json")
+    out = run_library("traced_exec.py", f"triton,file={tmp_path}/t.json")
     assert 100 <= len(by_id(json.loads((tmp_path / "t.json").read_text()))) <= 101
     assert "t.json" not in out and "memfd:" not in out and "local_address" in out
 

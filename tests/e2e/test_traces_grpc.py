@@ -1,13 +1,14 @@
-"""Mode opentelemetry by gRPC, to grpcio's server with OpenTelemetry's own services: requests and the figures of generations arrive as they do by
-HTTP (test_traces_otel.py, test_generations.py)."""
+"""Mode opentelemetry by gRPC: requests and the metrics of generations arrive as they do by HTTP (test_traces_otel.py, test_generations.py), at a
+receiver of our own and at grpcio's server with OpenTelemetry's own services."""
 import os
 
+import otlp_decoder
 import pytest
 from harness.processes import wait_for
 from grpc_receiver import grpc_receiver  # noqa: F401
+from h2_grpc_receiver import H2GrpcReceiver
 from otlp_receiver import Receiver
-from test_generations import generate
-from test_traces_otel import NEEDED, TracedServer, official, serve  # noqa: F401
+from traced_server import NEEDED, generate, official, serve  # noqa: F401 (fixtures)
 
 pytestmark = NEEDED
 
@@ -16,6 +17,7 @@ def spans_of(call, official):  # noqa: F811
     return [span for resource in official(call["body"], "trace")["resourceSpans"] for scope in resource["scopeSpans"] for span in scope["spans"]]
 
 
+@pytest.mark.peer
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 def test_traces_and_metrics_arrive(serve, grpc_receiver, official, compression):  # noqa: F811
     to = grpc_receiver(gzip=compression == "gzip")
@@ -33,6 +35,7 @@ def test_traces_and_metrics_arrive(serve, grpc_receiver, official, compression):
     assert all(call["metadata"]["authorization"] == "Bearer abc" and call["metadata"]["user-agent"].startswith("libsonde/") for call in to.calls)
 
 
+@pytest.mark.peer
 def test_a_receiver_that_is_busy_and_one_that_rejects(serve, grpc_receiver):  # noqa: F811
     to = grpc_receiver({"code": "UNAVAILABLE"}, {"rejected": 1, "words": "too old"}, {"code": "PERMISSION_DENIED", "words": "not you"}, {})
     server = serve(to.url, env=dict(os.environ, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL="grpc", OTEL_METRICS_EXPORTER="none"))
@@ -46,8 +49,58 @@ def test_a_receiver_that_is_busy_and_one_that_rejects(serve, grpc_receiver):  # 
     assert to.calls[0]["body"] == to.calls[1]["body"]
 
 
-def test_a_url_of_http_stays_that(serve):
-    """An environment that asks for gRPC is meant for others where the server was told a URL with a path."""
+@pytest.fixture
+def own_receiver():
+    made = []
+
+    def make(*answers):
+        made.append(H2GrpcReceiver(*answers))
+        return made[-1]
+    yield make
+    for one in made:
+        one.close()
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("compression", ["none", "gzip"])
+def test_packets_of_spans_and_metrics(serve, own_receiver, compression):  # noqa: F811
+    """Each signal is a call of its service, with the headers of the environment, and its message is the spans' or the metrics'."""
+    to = own_receiver()
+    server = serve(to.url, env=dict(os.environ, OTEL_EXPORTER_OTLP_PROTOCOL="grpc", OTEL_EXPORTER_OTLP_COMPRESSION=compression,
+                                    OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20abc"))
+    assert server.infer("simple", "s1")[0] == 200 and server.infer("ens", "e1")[0] == 200
+    generate(server, max_tokens=3)
+    counts = server.end()
+    assert (counts["written"], counts["generations"]) == (3, 1), server.running.error
+    assert not any(counts[name] for name in ("dropped_queue", "dropped_write", "write_errors", "spans_rejected", "metrics_lost")), server.running.error
+    paths = {kind: f"/opentelemetry.proto.collector.{kind}.v1.{kind.capitalize()}Service/Export" for kind in ("trace", "metrics")}
+    assert {call["path"] for call in to.calls} == set(paths.values())
+    names = [span["name"] for call in to.calls if call["path"] == paths["trace"] for span in spans_of(call, otlp_decoder.decode)]
+    assert sorted(names) == sorted(["InferRequest"] * 3 + ["simple"] * 2 + ["compute"] * 2 + ["ens", "llm", "GENERATION"])
+    metrics = [metric["name"] for call in to.calls if call["path"] == paths["metrics"] for resource in otlp_decoder.decode(call["body"], "metrics")["resourceMetrics"]
+               for scope in resource["scopeMetrics"] for metric in scope["metrics"]]
+    assert "gen_ai.server.request.duration" in metrics
+    for call in to.calls:
+        assert call["headers"]["authorization"] == "Bearer abc" and call["headers"]["user-agent"].startswith("libsonde/")
+        assert call["headers"].get("grpc-encoding", "identity") == ("gzip" if compression == "gzip" else "identity")
+
+
+def test_a_busy_and_a_refusing_receiver(serve, own_receiver):  # noqa: F811
+    """UNAVAILABLE is tried again with the same packet; PERMISSION_DENIED loses it."""
+    to = own_receiver((14, ""), (0, ""), (7, "not you"))
+    server = serve(to.url, env=dict(os.environ, OTEL_EXPORTER_OTLP_TRACES_PROTOCOL="grpc", OTEL_METRICS_EXPORTER="none"))
+    server.infer("simple", "s1")
+    wait_for(lambda: len(to.calls) >= 2, 60, "a second attempt")
+    server.infer("simple", "s2")
+    wait_for(lambda: len(to.calls) >= 3, 60, "the second request")
+    counts = server.end()
+    assert (counts["written"], counts["dropped_write"], counts["write_errors"]) == (1, 1, 2), counts
+    assert "gRPC status PERMISSION_DENIED: not you" in server.running.error
+    assert to.calls[0]["body"] == to.calls[1]["body"]
+
+
+def test_a_url_with_a_path_is_http(serve):
+    """OTEL_EXPORTER_OTLP_PROTOCOL=grpc does not apply to a server whose own setting is a URL with a path."""
     to = Receiver()
     server = serve(to.url, env=dict(os.environ, OTEL_EXPORTER_OTLP_PROTOCOL="grpc"))
     server.infer("simple", "s1")

@@ -5,49 +5,17 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
-import pypi
 import pytest
 from harness.machine import skip
 from harness.paths import BUILD
-from harness.processes import wait_for
-from otlp_receiver import Receiver, attributes, spans_of
-from test_traces import CONFIG, EXECUTED, TRACED, UNLOADED, Server, run_library
+from otlp_receiver import attributes, spans_of
+from traced_server import CONFIG, NEEDED, PARENT, TRACED, official, protobuf, receiver, run_library, serve, traces_of  # noqa: F401 (fixtures)
 
 HERE = Path(__file__).resolve().parent
-PARENT = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-NEEDED = pytest.mark.skipif(not (BUILD / "lib/libsonde-otlp.so.1").exists(), reason="libsonde-otlp.so is not built: libcurl is missing")
 pytestmark = NEEDED
-
-
-class TracedServer(Server):
-    def __init__(self, run, *settings, **options):
-        super().__init__(lambda *command, **named: run(*command, **named, **options), *settings)
-
-    def infer(self, model, request_id, body=None, **headers):
-        tensors = [{"name": name, "shape": [1, 4], "datatype": "INT32", "data": [1, 2, 3, 4]} for name in ("INPUT0", "INPUT1")]
-        return self.call(f"/v2/models/{model}/infer", {"id": request_id, "inputs": tensors} if body is None else body, headers=headers)
-
-
-@pytest.fixture
-def receiver():
-    made = []
-
-    def make(*answers, **options):
-        made.append(Receiver(*answers, **options))
-        return made[-1]
-    yield make
-    for one in made:
-        one.close()
-
-
-@pytest.fixture
-def serve(run):
-    return lambda url, *settings, **options: TracedServer(
-        run, "mode=opentelemetry", "rate=1", "level=TIMESTAMPS", f"opentelemetry,url={url}", "opentelemetry,bsp_schedule_delay=100", *settings, **options)
 
 
 def shape_of(span, spans):
@@ -62,18 +30,7 @@ def shape_of(span, spans):
     return tuple(names), span["kind"], tuple(values.items()), tuple(sorted(event["name"] for event in span.get("events", ()))), span.get("traceState")
 
 
-def traces_of(spans):
-    """{request id, or "" of one that had none: its spans}"""
-    by_trace = {}
-    for span in spans:
-        by_trace.setdefault(span["traceId"], []).append(span)
-    found = {}
-    for trace in by_trace.values():
-        ids = {attributes(span.get("attributes", ())).get("triton.request_id") for span in trace} - {None}
-        found[min(ids, default="")] = trace
-    return found
-
-
+@pytest.mark.sanitized
 def test_spans_are_those_of_a_real_triton(serve, receiver):
     """The same requests, the same trees: names, kinds, attributes, events and tracestate. Ours adds a status to what failed, and leaves out
     what its caller did not sample, which Triton traces all the same."""
@@ -143,11 +100,12 @@ def test_no_exporter_no_server(run, tmp_path):
 
 
 @pytest.mark.parametrize("url", ["nonsense", "ftp://127.0.0.1/", "http://", "file:///etc/passwd", "grpc://127.0.0.1:4317"])
-def test_a_url_that_is_none(run, url):
+def test_an_invalid_url_is_refused(run, url):
     running = run(TRACED, CONFIG, "mode=opentelemetry", CONFIG, f"opentelemetry,url={url}", "0")
     assert running.wait(20) == 1 and 'Bad option: "--trace-config opentelemetry,url".\nnot a URL of http or https: ' in running.error
 
 
+@pytest.mark.sanitized
 def test_rate_count_and_settings(serve, receiver):
     """A rate of 0 traces what a caller sampled and nothing else; the trace protocol changes it while the server runs."""
     to = receiver()
@@ -161,28 +119,9 @@ def test_rate_count_and_settings(serve, receiver):
     assert set(traces_of(to.spans())) == {"caller", "1"}
 
 
-@pytest.fixture(scope="session")
-def official():
-    """The messages of opentelemetry-proto (PyPI), in a virtual environment of their own: a function that turns a packet ("trace" or "metrics")
-    into JSON's objects."""
-    python = pypi.environment("python-otlp", ["opentelemetry-proto"], [sys.executable], "True") / "python"
-    program = """if True:
-        import json, sys
-        from google.protobuf.json_format import MessageToDict
-        from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-        kind = {"trace": ExportTraceServiceRequest, "metrics": ExportMetricsServiceRequest}[sys.argv[1]]
-        print(json.dumps(MessageToDict(kind.FromString(sys.stdin.buffer.read()))))"""
-
-    def decode(body, kind="trace", program=program):
-        done = subprocess.run([python, "-c", program, kind], input=body, capture_output=True, timeout=60)
-        assert done.returncode == 0, done.stderr.decode()
-        return json.loads(done.stdout)
-    return decode
-
-
-def test_protobuf_says_the_same(serve, receiver, official):
-    """Decoded by the official messages: the spans that the same requests give as JSON, but for identifiers and times; identifiers join."""
+@pytest.mark.sanitized
+def test_both_encodings_have_the_same_spans(serve, receiver, protobuf):
+    """The same requests give the same spans as JSON and as protobuf, but for identifiers and times; identifiers join."""
     found = {}
     for protocol in ("http/json", "http/protobuf"):
         to = receiver()
@@ -196,7 +135,7 @@ def test_protobuf_says_the_same(serve, receiver, official):
         for post in to.posts:
             headers = {name.lower(): value for name, value in post["headers"].items()}
             assert (headers["content-type"], headers["authorization"], headers["x-two"]) == (kind, "Bearer abc", "2") and "evil" not in headers
-        packets = [official(post["body"]) if kind.endswith("protobuf") else json.loads(post["body"]) for post in to.posts]
+        packets = [protobuf(post["body"]) if kind.endswith("protobuf") else json.loads(post["body"]) for post in to.posts]
         assert all(1 <= len(spans_of(packet)) <= 4 for packet in packets)
         spans = [span for packet in packets for span in spans_of(packet)]
         assert len({span["spanId"] for span in spans}) == len(spans) == 4 + 5 + 1
@@ -208,13 +147,13 @@ def test_protobuf_says_the_same(serve, receiver, official):
         resources = {json.dumps(packet["resourceSpans"][0]["resource"]) for packet in packets}
         found[protocol] = (resources, sorted(str((shape_of(span, spans), span.get("status"))) for span in spans))
     assert found["http/json"] == found["http/protobuf"]
-    assert "\ufffd" not in str(found)  # the id of what was refused is on no span
+    assert "\ufffd" not in str(found)  # the id of the refused request is on no span
 
 
 def test_the_library_can_be_unloaded(receiver):
     """64 threads, and dlclose when all has been sent; what speaks HTTP stays, and is there for the next one."""
     to = receiver()
-    run_library(UNLOADED, *[f"mode=opentelemetry opentelemetry,url={to.url} opentelemetry,bsp_max_queue_size=5000"] * 2)
+    run_library("traced_unload.py", *[f"mode=opentelemetry opentelemetry,url={to.url} opentelemetry,bsp_max_queue_size=5000"] * 2)
     spans = to.spans()
     assert len({span["traceId"] for span in spans}) == 2 * 64 * 25 and len({span["spanId"] for span in spans}) == len(spans)
 
@@ -222,7 +161,7 @@ def test_the_library_can_be_unloaded(receiver):
 def test_exec_with_requests_in_flight(receiver):
     """The next program does not have the connection to the receiver."""
     to = receiver()
-    out = run_library(EXECUTED, "mode=opentelemetry", f"opentelemetry,url={to.url}")
+    out = run_library("traced_exec.py", "mode=opentelemetry", f"opentelemetry,url={to.url}")
     assert len({span["traceId"] for span in to.spans()}) >= 100
     connections = set(re.findall(r"^\s*\d+: (?:\S+ +){8}(\d+) ", out, re.M))  # the inodes of all that speak TCP
     assert "local_address" in out and not connections & set(re.findall(r"^socket:\[(\d+)\]$", out, re.M)) and "memfd:" not in out
