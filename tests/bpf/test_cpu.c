@@ -27,12 +27,12 @@
 
 static void go_deep(void *depth)
 {
-    subject_recurse((int)(intptr_t)depth, (void (*)(void))workload_serve);
+    subject_recurse((int)(intptr_t)depth, workload_serve);
 }
 
 static void go_into_signal(void *flags)
 {
-    subject_interrupt((int)(intptr_t)flags, (void (*)(void))workload_serve);
+    subject_interrupt((int)(intptr_t)flags, workload_serve);
 }
 
 static struct workload start_deep(int depth)

@@ -1,7 +1,8 @@
-/* The walk of an interpreter's frames, in a program that has nothing of Python but its structures: on every kernel, and where they lie. What
+/* The walk of an interpreter's frames, at page faults and naps of a known number, in a program that has nothing of Python but its structures: on every kernel, and where they lie. What
  * real interpreters make of it is tests/e2e/test_python_frames.py's. */
 #include "rows.h"
 #include "watch.h"
+#include "workload.h"
 
 #include "../../probes/unwind_maps.h"
 
@@ -13,10 +14,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 
 /* ---- an interpreter's structures ---- */
 
@@ -126,27 +124,15 @@ static struct python_layout layout_of(unsigned flags)
 
 /* ---- the subject ---- */
 
-enum lie { TRUTH, TWO_INTERPRETERS, WAITS, CIRCLE, NOWHERE, ENDS_TOO_EARLY, UNLIKE, NOT_ON_THE_STACK, NO_THREAD, NO_CODE, UNEVEN };
+enum lie { TRUTH, TWO_INTERPRETERS, CIRCLE, NOWHERE, ENDS_TOO_EARLY, UNLIKE, NOT_ON_THE_STACK, NO_THREAD, NO_CODE, UNEVEN };
 
-static volatile uint64_t sink;
-static volatile int enough; /* never, but the compiler must not know */
-static unsigned way;        /* PYTHON_CFRAMES or PYTHON_MARKED_FRAMES */
-static bool waits;
+static unsigned way; /* PYTHON_CFRAMES or PYTHON_MARKED_FRAMES */
 
+static void (*volatile serve)(void) = workload_serve; /* the compiler must not know that it never returns: frames would go */
 extern const char __start_code_evaluate[], __stop_code_evaluate[];
 
-static void say_ready_and_burn(int fd)
-{
-    if (write(fd, "r", 1) != 1)
-        _exit(1);
-    while (waits)
-        usleep(1000);
-    while (!enough)
-        sink = sink * 3 + 1;
-}
-
 /* Pushes a run of frames, as long as it runs. */
-__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate(int runs, int fd)
+__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate(int runs)
 {
     struct fake_thread *t = interpreter.next && runs % 2 ? &thread_of_inner : &thread;
     struct fake_cframe here = {.previous = way == PYTHON_CFRAMES ? t->current : NULL};
@@ -166,13 +152,13 @@ __attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate
         t->current = run;
     }
     if (runs > 1)
-        return evaluate(runs - 1, fd) + entry.owner;
-    say_ready_and_burn(fd);
+        return evaluate(runs - 1) + entry.owner;
+    serve();
     return (int)here.before + entry.owner;
 }
 
 /* Each with a frame of its own, as before 3.11. */
-__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate_object(int runs, enum lie lie, int fd)
+__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate_object(int runs, enum lie lie)
 {
     struct fake_cframe here = {.previous = thread.cframe};
     struct fake_object *o = &objects[runs - 1];
@@ -182,16 +168,16 @@ __attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate
         thread.cframe = &here;
     thread.current = o;
     if (runs > 1)
-        return evaluate_object(runs - 1, lie, fd) + (int)here.before;
+        return evaluate_object(runs - 1, lie) + (int)here.before;
     if (lie == CIRCLE)
         objects[1].back = objects;
     if (lie == NOWHERE)
         objects[1].back = (void *)0xffff888000000000;
-    say_ready_and_burn(fd);
+    serve();
     return (int)here.before;
 }
 
-static void lie_about(enum lie lie, struct fake_cframe *here, int fd)
+static void lie_about(enum lie lie, struct fake_cframe *here)
 {
     static struct fake_cframe elsewhere;
     struct fake_frame *leaf = &frames[0];
@@ -225,11 +211,11 @@ static void lie_about(enum lie lie, struct fake_cframe *here, int fd)
     default:
         break;
     }
-    say_ready_and_burn(fd);
+    serve();
 }
 
-/* The same, but lies before it burns. */
-__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate_and_lie(enum lie lie, int fd)
+/* The same, but lies. */
+__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate_and_lie(enum lie lie)
 {
     struct fake_cframe here = {0};
 
@@ -239,14 +225,13 @@ __attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate
     frames[FRAMES_A_RUN - 1].owner = 1;
     here.current = frames;
     thread.current = &here;
-    lie_about(lie, &here, fd);
+    lie_about(lie, &here);
     return (int)here.before;
 }
 
 static void set_up(unsigned flags, enum lie lie)
 {
     way = flags;
-    waits = lie == WAITS;
     inner = (struct fake_interpreter){.threads_made = 1, .threads = &thread_of_inner};
     interpreter = (struct fake_interpreter){.next = lie == TWO_INTERPRETERS ? &inner : NULL, .threads_made = 41, .threads = &others[0]};
     thread_of_inner = (struct fake_thread){.id = (uint64_t)pthread_self()};
@@ -263,27 +248,6 @@ static void set_up(unsigned flags, enum lie lie)
         codes[i] = (struct fake_code){.first_line = i + 1, .file = &file, .name = &names[i], .lines = &lines};
 }
 
-static pid_t begin(unsigned flags, int runs, enum lie lie)
-{
-    int ends[2];
-    char ready;
-    pid_t pid;
-
-    assert_int_equal(pipe(ends), 0);
-    set_up(flags, lie);
-    pid = fork();
-    if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (flags & PYTHON_FRAME_OBJECTS)
-            _exit(evaluate_object(runs, lie, ends[1]));
-        _exit(lie < CIRCLE ? evaluate(runs, ends[1]) : evaluate_and_lie(lie, ends[1]));
-    }
-    assert_int_equal(read(ends[0], &ready, 1), 1);
-    close(ends[0]);
-    close(ends[1]);
-    return pid;
-}
-
 /* ---- watching it ---- */
 
 struct expectation {
@@ -292,7 +256,6 @@ struct expectation {
     enum lie lie;
     bool told[FRAMES_A_RUN];
     uint32_t checks[FRAMES_A_RUN];
-    bool begun; /* samples come of when the interpreter is known */
 };
 
 static const struct python_tail *tail_of(const struct cpu_sample *s, const struct python_entry **ret_entries)
@@ -303,13 +266,6 @@ static const struct python_tail *tail_of(const struct cpu_sample *s, const struc
     assert_true(tail->entries <= PYTHON_MAX_ENTRIES);
     *ret_entries = (const struct python_entry *)((const char *)tail - tail->entries * sizeof(**ret_entries));
     return tail;
-}
-
-/* Samples of before do not count. */
-static bool is_early(const struct cpu_sample *s, struct expectation *e)
-{
-    e->begun |= s->flags & CPU_SAMPLE_INTERPRETED;
-    return !e->begun;
 }
 
 static void expect_code(const struct python_code *c, struct expectation *e)
@@ -340,14 +296,16 @@ static void expect_frame(const struct python_entry *entry, int i, const struct e
     assert_int_equal(entry->check, e->checks[i]);
 }
 
-/* What is told of code is as it should be. */
+/* What is said of code is as it should be. Of a thread that waited when the recording began the walk is another one's. */
 static bool is_sample_to_look_at(const struct wire_header *header, struct expectation *e)
 {
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+
     if (header->kind == WIRE_PYTHON_CODE) {
         expect_code((const struct python_code *)header, e);
         return false;
     }
-    return !is_early((const struct cpu_sample *)header, e);
+    return header->kind == WIRE_OFF_CPU_STACK ? s->user_end != UNWIND_END_NOT_RUNNING : workload_faulted(s);
 }
 
 /* Every run, at the native frame that has it. */
@@ -464,14 +422,12 @@ static bool look_at_lie(const struct wire_header *header, void *context)
     const struct python_entry *entries;
     const struct python_tail *tail;
 
-    if (header->kind == WIRE_PYTHON_CODE)
+    if (header->kind == WIRE_PYTHON_CODE || !workload_faulted((const struct cpu_sample *)header))
         return false;
     if (e->lie == NO_THREAD) {
         assert_false(((const struct cpu_sample *)header)->flags & CPU_SAMPLE_INTERPRETED);
         return true;
     }
-    if (is_early((const struct cpu_sample *)header, e))
-        return false;
     tail = tail_of((const struct cpu_sample *)header, &entries);
     assert_int_equal(entries[0].code, (uintptr_t)&codes[0]);
     switch (e->lie) {
@@ -504,83 +460,167 @@ static bool look_at_lie(const struct wire_header *header, void *context)
     return true;
 }
 
-static void watch_fake_by(const struct source *source, size_t records, struct expectation e, bool (*look)(const struct wire_header *, void *))
-{
-    struct source_options options = watch_defaults;
-    const struct interpreter_layouts layouts = {.python = layout_of(e.flags)};
-    const pid_t pid = begin(e.flags, e.runs, e.lie);
-    struct rows rows;
-    struct unwind_tables *tables;
-    struct watch w;
+/* ---- recording them ---- */
 
-    options.pids[0] = (uint32_t)pid;
-    options.pid_count = 1;
-    w = watch_begin(source, &options);
-    tables = source == &source_cpu ? cpu_source_unwind_tables(w.self) : off_cpu_source_unwind_tables(w.self);
-    assert_true(rows_put_process_and_tell(tables, pid, &rows) > 0);
-    assert_int_equal(w.source->drain(w.self, w.batch), 0); /* what came before the process was known */
-    batch_clear(w.batch);
-    assert_int_equal(unwind_tables_put_process(tables, (uint32_t)pid, rows.mappings, rows.count, &layouts), 0);
-    watch_until(&w, records, look, &e);
-    assert_int_equal(kill(pid, SIGKILL), 0);
-    assert_int_equal(waitpid(pid, NULL, 0), pid);
-    watch_end(&w);
+#define FIRINGS 5
+
+struct fake {
+    struct expectation e;
+    bool (*look)(const struct wire_header *, void *);
+    struct workload child;
+};
+
+struct fakes {
+    struct fake *of;
+    size_t count;
+};
+
+static void enter_fake(void *context)
+{
+    const struct expectation *e = context;
+
+    if (e->flags & PYTHON_FRAME_OBJECTS)
+        _exit(evaluate_object(e->runs, e->lie));
+    _exit(e->lie < CIRCLE ? evaluate(e->runs) : evaluate_and_lie(e->lie));
 }
 
-static void watch_fake(struct expectation e, bool (*look)(const struct wire_header *, void *))
+static void start_fake(struct fake *f)
 {
-    watch_fake_by(&source_cpu, ENOUGH, e, look);
+    set_up(f->e.flags, f->e.lie);
+    f->child = workload_start(enter_fake, &f->e);
+}
+
+/* Before it does anything, the kernel half knows its rows and its interpreter. */
+static void put_fake(struct unwind_tables *tables, const struct fake *f)
+{
+    const struct interpreter_layouts layouts = {.python = layout_of(f->e.flags)};
+    struct rows rows;
+
+    assert_true(rows_put_process_and_tell(tables, f->child.pid, &rows) > 0);
+    assert_int_equal(unwind_tables_put_process(tables, (uint32_t)f->child.pid, rows.mappings, rows.count, &layouts), 0);
+}
+
+static bool look_at_each(const struct wire_header *header, void *context)
+{
+    const struct fakes *fakes = context;
+
+    for (size_t i = 0; i < fakes->count; i++)
+        if (header->pid == (uint32_t)fakes->of[i].child.pid)
+            return fakes->of[i].look(header, &fakes->of[i].e);
+    fail_msg("a record of process %u, which was not asked for", header->pid);
+    return false;
+}
+
+/* All in one recording: loading the programs is what takes time. Each fault is a sample. */
+static void watch_fakes(struct fake *of, size_t count)
+{
+    struct source_options options = watch_defaults;
+    struct fakes fakes = {of, count};
+
+    for (size_t i = 0; i < count; i++) {
+        start_fake(&of[i]);
+        options.pids[options.pid_count++] = (uint32_t)of[i].child.pid;
+    }
+    options.ring_bytes = 16U << 20;
+    struct watch w = workload_watch(options, "page-faults");
+    for (size_t i = 0; i < count; i++)
+        put_fake(cpu_source_unwind_tables(w.self), &of[i]);
+    for (size_t i = 0; i < count; i++)
+        workload_run(&of[i].child, workload_fault, FIRINGS);
+    workload_expect(&w, count * FIRINGS, look_at_each, &fakes);
+    for (size_t i = 0; i < count; i++)
+        workload_end(&of[i].child);
+    workload_unwatch(&w);
+}
+
+/* The stack with which it leaves its CPU. */
+static void watch_waiting_fake(struct expectation e)
+{
+    struct source_options options = watch_defaults;
+    struct fake f = {.e = e, .look = look_at_waiting_runs};
+    struct fakes fakes = {&f, 1};
+
+    start_fake(&f);
+    options.pids[0] = (uint32_t)f.child.pid;
+    options.pid_count = 1;
+    struct watch w = watch_begin(&source_off_cpu, &options);
+    put_fake(off_cpu_source_unwind_tables(w.self), &f);
+    workload_begin(&f.child, workload_nap, 1);
+    workload_interrupt(&f.child, 1, 0);
+    workload_await(&f.child);
+    assert_int_equal(w.source->stop(w.self), 0);
+    watch_until(&w, 1, look_at_each, &fakes);
+    workload_end(&f.child);
+    watch_end(&w);
 }
 
 static void test_runs_of_cframes(void **state)
 {
+    struct fake fakes[] = {
+        {.e = {PYTHON_CFRAMES, .runs = 1}, .look = look_at_runs},
+        {.e = {PYTHON_CFRAMES, .runs = 20}, .look = look_at_runs},
+        {.e = {PYTHON_CFRAMES, .runs = 250}, .look = look_at_runs},
+    };
+
     (void)state;
-    watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 1}, look_at_runs);
-    watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 20}, look_at_runs);
-    watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 250}, look_at_runs);
+    watch_fakes(fakes, array_size(fakes));
 }
 
 static void test_runs_of_marked_frames(void **state)
 {
+    struct fake fakes[] = {
+        {.e = {PYTHON_MARKED_FRAMES, .runs = 1}, .look = look_at_runs},
+        {.e = {PYTHON_MARKED_FRAMES, .runs = 250}, .look = look_at_runs},
+    };
+
     (void)state;
-    watch_fake((struct expectation){PYTHON_MARKED_FRAMES, .runs = 1}, look_at_runs);
-    watch_fake((struct expectation){PYTHON_MARKED_FRAMES, .runs = 250}, look_at_runs);
+    watch_fakes(fakes, array_size(fakes));
 }
 
 /* On one stack, by turns. */
 static void test_runs_of_two_interpreters(void **state)
 {
+    struct fake fakes[] = {
+        {.e = {PYTHON_CFRAMES, .runs = 2, .lie = TWO_INTERPRETERS}, .look = look_at_two_interpreters},
+        {.e = {PYTHON_CFRAMES, .runs = 250, .lie = TWO_INTERPRETERS}, .look = look_at_two_interpreters},
+        {.e = {PYTHON_MARKED_FRAMES, .runs = 250, .lie = TWO_INTERPRETERS}, .look = look_at_two_interpreters},
+    };
+
     (void)state;
-    watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 2, .lie = TWO_INTERPRETERS}, look_at_two_interpreters);
-    watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 250, .lie = TWO_INTERPRETERS}, look_at_two_interpreters);
-    watch_fake((struct expectation){PYTHON_MARKED_FRAMES, .runs = 250, .lie = TWO_INTERPRETERS}, look_at_two_interpreters);
+    watch_fakes(fakes, array_size(fakes));
 }
 
-/* The same where a thread waits: one stack, for all are alike. */
+/* The same where a thread waits. */
 static void test_runs_that_wait(void **state)
 {
     (void)state;
-    watch_fake_by(&source_off_cpu, 1, (struct expectation){PYTHON_CFRAMES, .runs = 20, .lie = WAITS}, look_at_waiting_runs);
-    watch_fake_by(&source_off_cpu, 1, (struct expectation){PYTHON_MARKED_FRAMES, .runs = 250, .lie = WAITS}, look_at_waiting_runs);
+    watch_waiting_fake((struct expectation){PYTHON_CFRAMES, .runs = 20});
+    watch_waiting_fake((struct expectation){PYTHON_MARKED_FRAMES, .runs = 250});
 }
 
 static void test_lies(void **state)
 {
+    struct fake fakes[NO_CODE - CIRCLE + 1];
+
     (void)state;
     for (enum lie lie = CIRCLE; lie <= NO_CODE; lie++)
-        watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 1, .lie = lie}, look_at_lie);
+        fakes[lie - CIRCLE] = (struct fake){.e = {PYTHON_CFRAMES, .runs = 1, .lie = lie}, .look = look_at_lie};
+    watch_fakes(fakes, array_size(fakes));
 }
 
 static void test_frames_that_are_objects(void **state)
 {
     const unsigned counted = PYTHON_FRAME_OBJECTS, marked = PYTHON_FRAME_OBJECTS | PYTHON_CFRAMES | PYTHON_IN_WORDS;
+    struct fake fakes[] = {
+        {.e = {counted, .runs = RUNS_MAX}, .look = look_at_objects},
+        {.e = {marked, .runs = RUNS_MAX}, .look = look_at_objects},
+        {.e = {marked, .runs = 20, .lie = UNEVEN}, .look = look_at_objects},
+        {.e = {counted, .runs = 3, .lie = CIRCLE}, .look = look_at_objects},
+        {.e = {marked, .runs = 3, .lie = NOWHERE}, .look = look_at_objects},
+    };
 
     (void)state;
-    watch_fake((struct expectation){counted, .runs = RUNS_MAX}, look_at_objects);
-    watch_fake((struct expectation){marked, .runs = RUNS_MAX}, look_at_objects);
-    watch_fake((struct expectation){marked, .runs = 20, .lie = UNEVEN}, look_at_objects);
-    watch_fake((struct expectation){counted, .runs = 3, .lie = CIRCLE}, look_at_objects);
-    watch_fake((struct expectation){marked, .runs = 3, .lie = NOWHERE}, look_at_objects);
+    watch_fakes(fakes, array_size(fakes));
 }
 
 int main(void)
