@@ -26,6 +26,8 @@ struct request {
     unsigned count;
 };
 
+_Static_assert(sizeof(struct request) == WORKLOAD_REQUEST_BYTES, "stated in the header");
+
 static int requests, answers; /* the child's ends */
 static volatile char *page;
 extern const char __start_code_fault[], __stop_code_fault[];
@@ -80,6 +82,12 @@ _Noreturn void workload_serve(void)
     while (write(answers, "", 1) == 1 && read(requests, &request, sizeof(request)) == (ssize_t)sizeof(request))
         request.work(request.count);
     _exit(1);
+}
+
+void workload_ends(int *ret_requests, int *ret_answers)
+{
+    *ret_requests = requests;
+    *ret_answers = answers;
 }
 
 void workload_begin(struct workload *w, void (*work)(unsigned), unsigned count)

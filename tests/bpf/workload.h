@@ -22,6 +22,11 @@ void workload_end(struct workload *w);
 /* In the child: does what it is asked to. */
 _Noreturn void workload_serve(void);
 
+/* The same for a child that is not made of C: it writes a byte to the second descriptor when it is about to block, reads a request of so
+ * many bytes from the first, does what it does, and begins again. */
+#define WORKLOAD_REQUEST_BYTES 16
+void workload_ends(int *ret_requests, int *ret_answers);
+
 /* Has the child call `work(count)`, and returns when it is blocked again. */
 void workload_run(struct workload *w, void (*work)(unsigned), unsigned count);
 /* The same in two steps. */
