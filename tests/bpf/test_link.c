@@ -157,7 +157,7 @@ static void test_waits_do(void **state)
     while (!worker.tid)
         usleep(1000);
     for (size_t i = 0; i < ROUNDS * PHASES; i++) {
-        watch_until_blocked(worker.tid, SYS_read);
+        threads_await_blocked(worker.tid, SYS_read);
         assert_int_equal(write(worker.go[1], "", 1), 1); /* runnable when this returns */
     }
     pthread_join(worker.thread, NULL);

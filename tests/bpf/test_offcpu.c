@@ -127,14 +127,14 @@ static struct off_cpu_figures record_naps(struct source_options options, bool tw
     struct watch w = watch(child.pid, options, e);
     if (with_rows)
         assert_true(rows_put_process(off_cpu_source_unwind_tables(w.self), child.pid) > 0);
-    const uint64_t switches = watch_switches(child.pid);
+    const uint64_t switches = threads_switches(child.pid);
     workload_begin(&child, two_places ? workload_nap_in_two_places : workload_nap, NAPS);
     if (two_places)
         workload_interrupt_in_two_places(&child, NAPS);
     else
         workload_interrupt(&child, NAPS, HOLD_NS);
     workload_await(&child);
-    const uint64_t waits = 1 + watch_switches(child.pid) - switches;
+    const uint64_t waits = 1 + threads_switches(child.pid) - switches;
     assert_int_equal(w.source->stop(w.self), 0);
     const struct off_cpu_figures figures = off_cpu_source_figures(w.self);
     assert_int_equal(figures.told + figures.left_out + figures.short_count, waits);
@@ -482,7 +482,7 @@ static void wait_forever(int ready)
 static pid_t start_waiting(void)
 {
     pid_t pid = watch_child(wait_forever);
-    watch_until_blocked(pid, SYS_ppoll);
+    threads_await_blocked(pid, SYS_ppoll);
     return pid;
 }
 

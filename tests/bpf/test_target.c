@@ -348,12 +348,12 @@ static bool count_wait(const struct wire_header *header, void *context)
 /* Waits that are under way end, and the threads begin others. */
 static void interrupt_thread(pid_t pid, pid_t thread)
 {
-    watch_until_blocked(thread, SYS_ppoll);
-    const uint64_t switches = watch_switches(thread);
+    threads_await_blocked(thread, SYS_ppoll);
+    const uint64_t switches = threads_switches(thread);
     assert_int_equal(syscall(SYS_tgkill, pid, thread, SIGUSR1), 0);
-    while (watch_switches(thread) == switches)
+    while (threads_switches(thread) == switches)
         usleep(1000);
-    watch_until_blocked(thread, SYS_ppoll);
+    threads_await_blocked(thread, SYS_ppoll);
 }
 
 static void nap_often(struct workload *w)
@@ -381,7 +381,7 @@ static void leave_waits_out(bool with_cpu)
         options.pids[i] = (uint32_t)(waits.pids[i] = processes[i].pid);
     }
     assert_int_equal(read(thread_ids[0], &thread, sizeof(thread)), sizeof(thread));
-    watch_until_blocked(thread, SYS_ppoll);
+    threads_await_blocked(thread, SYS_ppoll);
     options.pid_count = WAITING_COUNT;
     snprintf(text, sizeof(text), "pid=%d:0, user=4000000001:1, cgroup=/nobody-has-it:1, command=left-out:0", waits.pids[LEFT_OUT]);
     parse_rules(text, &rules);
@@ -393,13 +393,13 @@ static void leave_waits_out(bool with_cpu)
     }
     struct watch w = watch_begin(&source_off_cpu, &options);
     assert_true((off_cpu_source_targets(w.self) == NULL) == with_cpu);
-    const uint64_t switches = watch_switches(waits.pids[NOT_LEFT_OUT]);
+    const uint64_t switches = threads_switches(waits.pids[NOT_LEFT_OUT]);
     nap_often(&processes[LEFT_OUT]);
     nap_often(&processes[NOT_LEFT_OUT]);
     workload_run(&processes[LEFT_OUT_SINCE], be_left_out, 0);
     interrupt_thread(waits.pids[LEFT_OUT_SINCE], thread); /* which has waited since before */
     interrupt_thread(waits.pids[LEFT_OUT_SINCE], thread);
-    const uint64_t expected = 1 + watch_switches(waits.pids[NOT_LEFT_OUT]) - switches;
+    const uint64_t expected = 1 + threads_switches(waits.pids[NOT_LEFT_OUT]) - switches;
     assert_int_equal(w.source->stop(w.self), 0);
     workload_expect(&w, off_cpu_source_figures(w.self).told, count_wait, &waits);
     assert_int_equal(waits.recorded[LEFT_OUT], 0);
@@ -467,9 +467,9 @@ static struct off_cpu_figures sample_waits(const char *rule, uint64_t of_ns)
     parse_rules(text, &rules);
     options.targets = &rules;
     struct watch w = watch_begin(&source_off_cpu, &options);
-    const uint64_t switches = watch_switches(process.pid);
+    const uint64_t switches = threads_switches(process.pid);
     nap_often(&process);
-    const uint64_t waits = 1 + watch_switches(process.pid) - switches;
+    const uint64_t waits = 1 + threads_switches(process.pid) - switches;
     assert_int_equal(w.source->stop(w.self), 0);
     const struct off_cpu_figures figures = off_cpu_source_figures(w.self);
     assert_int_equal(figures.told + figures.left_out, waits);

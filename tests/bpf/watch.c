@@ -86,43 +86,6 @@ pid_t watch_child(void (*work)(int ready))
     return pid;
 }
 
-/* The kernel answers "running" unless the thread has left its CPU and was not woken. */
-void watch_until_blocked(pid_t tid, long number)
-{
-    const uint64_t end_ns = clock_monotonic_ns() + PATIENCE_NS;
-    char path[64];
-    long found = -1;
-
-    snprintf(path, sizeof(path), "/proc/%d/syscall", (int)tid);
-    for (;;) {
-        FILE *file = fopen(path, "re");
-        const bool is_blocked = file && fscanf(file, "%ld", &found) == 1;
-
-        if (file)
-            fclose(file);
-        if (is_blocked && found == number)
-            return;
-        if (!file || clock_monotonic_ns() > end_ns)
-            fail_msg("thread %d is not blocked in system call %ld", (int)tid, number);
-        usleep(200);
-    }
-}
-
-uint64_t watch_switches(pid_t tid)
-{
-    char path[64], line[128];
-    unsigned long long one, sum = 0;
-
-    snprintf(path, sizeof(path), "/proc/%d/status", (int)tid);
-    FILE *file = fopen(path, "re");
-    assert_non_null(file);
-    while (fgets(line, sizeof(line), file))
-        if (sscanf(line, "voluntary_ctxt_switches: %llu", &one) == 1 || sscanf(line, "nonvoluntary_ctxt_switches: %llu", &one) == 1)
-            sum += one;
-    fclose(file);
-    return sum;
-}
-
 bool watch_set_online(unsigned cpu, bool online)
 {
     char path[64];

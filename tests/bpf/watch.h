@@ -31,10 +31,5 @@ void watch_until(struct watch *w, size_t enough, bool (*look)(const struct wire_
 /* A child that does `work`, which writes a byte to `ready` when it is about to be watched and never returns; it ends with us. */
 pid_t watch_child(void (*work)(int ready));
 
-/* Waits until the thread is blocked in the system call of this number, off its CPU. */
-void watch_until_blocked(pid_t tid, long number);
-/* How often the thread has left a CPU. */
-uint64_t watch_switches(pid_t tid);
-
 /* Switches a CPU off or on; false where that cannot be done. */
 bool watch_set_online(unsigned cpu, bool online);

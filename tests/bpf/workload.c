@@ -102,7 +102,7 @@ void workload_await(struct workload *w)
     char byte;
 
     assert_int_equal(read(w->done, &byte, 1), 1);
-    watch_until_blocked(w->pid, SYS_read);
+    threads_await_blocked(w->pid, SYS_read);
 }
 
 void workload_run(struct workload *w, void (*work)(unsigned), unsigned count)
@@ -161,7 +161,7 @@ void workload_nap_in_two_places(unsigned count)
 
 static void interrupt(const struct workload *w, long number, uint64_t hold_ns)
 {
-    watch_until_blocked(w->pid, number);
+    threads_await_blocked(w->pid, number);
     for (const uint64_t end_ns = clock_monotonic_ns() + hold_ns; clock_monotonic_ns() < end_ns;)
         usleep(100);
     assert_int_equal(kill(w->pid, SIGUSR1), 0); /* runnable when this returns: the next block is another nap's */

@@ -2,6 +2,7 @@
  * when workload_start() or workload_run() has returned, so that what a source records of it can be counted exactly. */
 #pragma once
 
+#include "threads.h"
 #include "watch.h"
 
 #include <stdbool.h>
