@@ -1,9 +1,9 @@
-/* Decisions of random sampling, in both halves: pure functions of a random number. */
+/* Decisions of random sampling, as pure functions of a random number: the BPF side makes them, tests compute them again. */
 #pragma once
 
 #include "hash.h"
 
-/* The random number that stands for `key` under a seed: for tests, which compute it again. */
+/* The random number that stands for `key` under a seed: drawn instead of the kernel's. */
 static inline __u32 sampling_hash(__u64 seed, __u64 key)
 {
     return (__u32)(hash_mix(hash_mix(seed, key), seed) >> 32);

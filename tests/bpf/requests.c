@@ -198,7 +198,7 @@ void look(void)
     for (size_t i = 0; i < batch_count(watch.batch); i++) {
         struct request *request;
         const struct request_record *record = (const struct request_record *)batch_get(watch.batch, i);
-        if (record->h.kind == WIRE_REQUEST_STACK) { /* nobody gives the kernel half any rows here */
+        if (record->h.kind == WIRE_REQUEST_STACK) { /* nobody gives the BPF side any rows here */
             if (watch.apart_count < array_size(watch.apart))
                 watch.apart[watch.apart_count++] = *(const struct cpu_sample *)record;
             continue;

@@ -1,4 +1,4 @@
-/* What the BPF tests provoke the kernel half with: children of the test program itself, so that one file is enough in a bare initramfs, and
+/* What the BPF tests provoke the BPF side with: children of the test program itself, so that one file is enough in a bare initramfs, and
  * functions whose frames are looked for on stacks. Built without frame pointers. */
 #pragma once
 

@@ -49,7 +49,7 @@ static struct source_options only(pid_t pid)
     return options;
 }
 
-/* The kernel half has the process's rows before the first event. */
+/* The BPF side has the process's rows before the first event. */
 static struct watch watch_walked(const struct workload *child, const char *event, struct rows *ret_rows)
 {
     struct watch w = workload_watch(only(child->pid), event);

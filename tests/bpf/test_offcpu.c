@@ -450,6 +450,22 @@ static void test_sampled(void **state)
     assert_int_equal(figures.told_ns, e.told_ns);
 }
 
+/* Over all random numbers, of a grid as fine as this, waits of a length are recorded for as much time as they last, and for as many as there are. */
+static void test_sampling_is_unbiased(void **state)
+{
+    enum { STEPS = 4096, OF_NS = 2500 };
+    (void)state;
+    for (uint64_t length_ns = 1; length_ns < OF_NS; length_ns++) {
+        uint64_t taken = 0, waits = 0;
+        for (uint64_t i = 0; i < STEPS; i++)
+            taken += sampling_takes_wait((uint32_t)((i << 32) / STEPS), length_ns, OF_NS) != 0;
+        assert_in_range(taken * OF_NS, STEPS * length_ns, STEPS * length_ns + OF_NS);
+        for (uint32_t random = 0; random < length_ns; random++)
+            waits += sampling_wait_count(random, length_ns, OF_NS);
+        assert_int_equal(waits, OF_NS); /* of length_ns / OF_NS of all waits: one each */
+    }
+}
+
 static bool look_for_unfinished(const struct wire_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
@@ -544,7 +560,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_naps), cmocka_unit_test(test_pipes), cmocka_unit_test(test_run_queue),
         cmocka_unit_test(test_births), cmocka_unit_test(test_minimum), cmocka_unit_test(test_all_the_time), cmocka_unit_test(test_so_far),
-        cmocka_unit_test(test_sampled), cmocka_unit_test(test_two_places), cmocka_unit_test(test_one_place),
+        cmocka_unit_test(test_sampled), cmocka_unit_test(test_sampling_is_unbiased), cmocka_unit_test(test_two_places), cmocka_unit_test(test_one_place),
         cmocka_unit_test(test_wakers), cmocka_unit_test(test_wakers_are_for_who_asks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

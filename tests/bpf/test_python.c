@@ -1,5 +1,6 @@
 /* The walk of an interpreter's frames, at page faults and naps of a known number, in a program that has nothing of Python but its structures: on every kernel, and where they lie. What
  * real interpreters make of it is tests/e2e/test_python_frames.py's. */
+#include "fake_python.h"
 #include "rows.h"
 #include "watch.h"
 #include "workload.h"
@@ -13,242 +14,7 @@
 
 #include <cmocka.h>
 
-#include <pthread.h>
 #include <string.h>
-
-/* ---- an interpreter's structures ---- */
-
-struct fake_text {
-    uint64_t object[2], length, hash;
-    uint32_t state, reserved;
-    uint64_t before_data;
-    char data[40];
-};
-
-struct fake_code {
-    uint64_t object[2];
-    int32_t first_line, reserved;
-    struct fake_text *file, *name;
-    const void *lines;
-    uint64_t rest[6];
-    uint16_t instructions[8];
-};
-
-struct fake_frame {
-    const struct fake_code *code;
-    struct fake_frame *previous;
-    const uint16_t *instruction;
-    uint64_t rest[5];
-    char owner;
-    char reserved[15];
-};
-
-struct fake_cframe {
-    uint64_t before;
-    struct fake_frame *current;
-    struct fake_cframe *previous;
-};
-
-/* A frame of before 3.11. */
-struct fake_object {
-    uint64_t object[3];
-    struct fake_object *back;
-    const struct fake_code *code;
-    uint64_t rest[8];
-    int32_t last, line;
-};
-
-struct fake_thread {
-    uint64_t object;
-    struct fake_thread *next;
-    void *current;
-    struct fake_cframe *cframe, root; /* of 3.10 */
-    uint64_t id;
-};
-
-struct fake_interpreter {
-    struct fake_interpreter *next;
-    uint64_t threads_made;
-    struct fake_thread *threads;
-};
-
-#define FRAMES_A_RUN 3
-#define RUNS_MAX     600
-
-static struct fake_interpreter inner, interpreter, *interpreters = &interpreter;
-static struct fake_thread thread, thread_of_inner, others[40];
-static struct fake_frame frames[RUNS_MAX * FRAMES_A_RUN];
-static struct fake_object objects[RUNS_MAX];
-static struct fake_code codes[FRAMES_A_RUN];
-static struct fake_text file, names[FRAMES_A_RUN];
-static struct {
-    uint64_t object[2], size, hash;
-    uint8_t data[8];
-} lines;
-
-static struct python_layout layout_of(unsigned flags)
-{
-    const bool objects_way = flags & PYTHON_FRAME_OBJECTS;
-
-    return (struct python_layout){
-        .interpreters = (uintptr_t)&interpreters,
-        .text_start = 1,
-        .interpreter_next = offsetof(struct fake_interpreter, next),
-        .interpreter_threads = offsetof(struct fake_interpreter, threads),
-        .interpreter_made = offsetof(struct fake_interpreter, threads_made),
-        .thread_next = offsetof(struct fake_thread, next),
-        .thread_id = offsetof(struct fake_thread, id),
-        .thread_current = offsetof(struct fake_thread, current),
-        .thread_cframe = offsetof(struct fake_thread, cframe),
-        .thread_root = offsetof(struct fake_thread, root),
-        .cframe_current = (uint16_t)(objects_way ? offsetof(struct fake_cframe, previous)
-                                                 : offsetof(struct fake_cframe, current)),
-        .frame_code =
-            (uint16_t)(objects_way ? offsetof(struct fake_object, code) : offsetof(struct fake_frame, code)),
-        .frame_previous =
-            (uint16_t)(objects_way ? offsetof(struct fake_object, back) : offsetof(struct fake_frame, previous)),
-        .frame_instruction = (uint16_t)(objects_way ? offsetof(struct fake_object, last)
-                                                    : offsetof(struct fake_frame, instruction)),
-        .frame_owner = offsetof(struct fake_frame, owner),
-        .code_checked = offsetof(struct fake_code, first_line),
-        .code_first_line = offsetof(struct fake_code, first_line),
-        .code_file = offsetof(struct fake_code, file),
-        .code_name = offsetof(struct fake_code, name),
-        .code_lines = offsetof(struct fake_code, lines),
-        .text_ascii = offsetof(struct fake_text, data),
-        .text_compact = offsetof(struct fake_text, data),
-        .code_instructions = offsetof(struct fake_code, instructions),
-        .flags = (uint8_t)flags,
-    };
-}
-
-/* ---- the subject ---- */
-
-enum lie { TRUTH, TWO_INTERPRETERS, CIRCLE, NOWHERE, ENDS_TOO_EARLY, UNLIKE, NOT_ON_THE_STACK, NO_THREAD, NO_CODE, UNEVEN };
-
-static unsigned way; /* PYTHON_CFRAMES or PYTHON_MARKED_FRAMES */
-
-static void (*volatile serve)(void) = workload_serve; /* the compiler must not know that it never returns: frames would go */
-extern const char __start_code_evaluate[], __stop_code_evaluate[];
-
-/* Pushes a run of frames, as long as it runs. */
-__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate(int runs)
-{
-    struct fake_thread *t = interpreter.next && runs % 2 ? &thread_of_inner : &thread;
-    struct fake_cframe here = {.previous = way == PYTHON_CFRAMES ? t->current : NULL};
-    struct fake_frame entry = {.owner = PYTHON_OWNED_BY_CSTACK, .previous = way == PYTHON_CFRAMES ? NULL : t->current};
-    struct fake_frame *run = &frames[(runs - 1) * FRAMES_A_RUN];
-
-    for (int i = 0; i < FRAMES_A_RUN; i++) /* the last one is the first to be called */
-        run[i] = (struct fake_frame){
-            .code = &codes[i], .previous = &run[i + 1], .instruction = &codes[i].instructions[i]};
-    if (way == PYTHON_CFRAMES) {
-        run[FRAMES_A_RUN - 1].owner = 1;
-        run[FRAMES_A_RUN - 1].previous = here.previous ? here.previous->current : NULL;
-        here.current = run;
-        t->current = &here;
-    } else {
-        run[FRAMES_A_RUN - 1].previous = &entry;
-        t->current = run;
-    }
-    if (runs > 1)
-        return evaluate(runs - 1) + entry.owner;
-    serve();
-    return (int)here.before + entry.owner;
-}
-
-/* Each with a frame of its own, as before 3.11. */
-__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate_object(int runs, enum lie lie)
-{
-    struct fake_cframe here = {.previous = thread.cframe};
-    struct fake_object *o = &objects[runs - 1];
-
-    *o = (struct fake_object){.back = thread.current, .code = &codes[(runs - 1) % FRAMES_A_RUN], .last = runs - 2};
-    if (lie != UNEVEN || runs > 1) /* else about to begin, or at its end */
-        thread.cframe = &here;
-    thread.current = o;
-    if (runs > 1)
-        return evaluate_object(runs - 1, lie) + (int)here.before;
-    if (lie == CIRCLE)
-        objects[1].back = objects;
-    if (lie == NOWHERE)
-        objects[1].back = (void *)0xffff888000000000;
-    serve();
-    return (int)here.before;
-}
-
-static void lie_about(enum lie lie, struct fake_cframe *here)
-{
-    static struct fake_cframe elsewhere;
-    struct fake_frame *leaf = &frames[0];
-
-    elsewhere = *here;
-
-    switch (lie) {
-    case CIRCLE:
-        leaf[1].previous = leaf;
-        break;
-    case NOWHERE:
-        leaf[1].previous = (void *)0xffff888000000000;
-        break;
-    case ENDS_TOO_EARLY:
-        leaf[1].owner = 1;
-        break;
-    case UNLIKE: /* the run before is said to end with another frame than the one that called this run */
-        leaf[FRAMES_A_RUN - 1].previous = &leaf[FRAMES_A_RUN];
-        elsewhere.current = &leaf[FRAMES_A_RUN + 1];
-        here->previous = &elsewhere;
-        break;
-    case NOT_ON_THE_STACK:
-        thread.current = &elsewhere;
-        break;
-    case NO_CODE:
-        leaf[1].code = (void *)4096;
-        break;
-    case NO_THREAD:
-        thread.id = 0;
-        break;
-    default:
-        break;
-    }
-    serve();
-}
-
-/* The same, but lies. */
-__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate_and_lie(enum lie lie)
-{
-    struct fake_cframe here = {0};
-
-    for (int i = 0; i < FRAMES_A_RUN; i++)
-        frames[i] = (struct fake_frame){
-            .code = &codes[i], .previous = i < FRAMES_A_RUN - 1 ? &frames[i + 1] : NULL, .instruction = codes[i].instructions};
-    frames[FRAMES_A_RUN - 1].owner = 1;
-    here.current = frames;
-    thread.current = &here;
-    lie_about(lie, &here);
-    return (int)here.before;
-}
-
-static void set_up(unsigned flags, enum lie lie)
-{
-    way = flags;
-    inner = (struct fake_interpreter){.threads_made = 1, .threads = &thread_of_inner};
-    interpreter = (struct fake_interpreter){.next = lie == TWO_INTERPRETERS ? &inner : NULL, .threads_made = 41, .threads = &others[0]};
-    thread_of_inner = (struct fake_thread){.id = (uint64_t)pthread_self()};
-    for (size_t i = 0; i < 40; i++)
-        others[i] = (struct fake_thread){.next = i < 39 ? &others[i + 1] : &thread, .id = 4096 * i};
-    thread = (struct fake_thread){.id = (uint64_t)pthread_self(), .cframe = &thread.root};
-    /* Written here: pages of a file that the child has not touched are not there for it. */
-    file = (struct fake_text){.length = 6, .state = 1 << 2 | 1 << 6, .data = "x/y.py"};
-    lines.size = 5;
-    memcpy(lines.data, "lines", 5);
-    for (int i = 0; i < FRAMES_A_RUN; i++)
-        names[i] = (struct fake_text){.length = 1, .state = 1 << 2 | 1 << 6, .data = {(char)('a' + i)}};
-    for (int i = 0; i < FRAMES_A_RUN; i++)
-        codes[i] = (struct fake_code){.first_line = i + 1, .file = &file, .name = &names[i], .lines = &lines};
-}
-
-/* ---- watching it ---- */
 
 struct expectation {
     unsigned flags;
@@ -271,7 +37,7 @@ static const struct python_tail *tail_of(const struct cpu_sample *s, const struc
 static void expect_code(const struct python_code *c, struct expectation *e)
 {
     for (int i = 0; i < FRAMES_A_RUN; i++) {
-        if (c->code != (uintptr_t)&codes[i])
+        if (c->code != (uintptr_t)&fake_codes[i])
             continue;
         assert_true(python_code_is_sound(c));
         assert_int_equal(c->first_line, i + 1);
@@ -280,7 +46,7 @@ static void expect_code(const struct python_code *c, struct expectation *e)
         assert_int_equal(c->name.length, 1);
         assert_int_equal(c->name_data[0], 'a' + i);
         assert_int_equal(c->lines_bytes, 5);
-        assert_memory_equal(c->lines, lines.data, 5);
+        assert_memory_equal(c->lines, fake_lines, 5);
         assert_int_equal(c->instructions, offsetof(struct fake_code, instructions));
         e->told[i] = true;
         e->checks[i] = c->check;
@@ -291,7 +57,7 @@ static void expect_code(const struct python_code *c, struct expectation *e)
 
 static void expect_frame(const struct python_entry *entry, int i, const struct expectation *e)
 {
-    assert_int_equal(entry->code, (uintptr_t)&codes[i]);
+    assert_int_equal(entry->code, (uintptr_t)&fake_codes[i]);
     assert_true(e->told[i]); /* ahead of the sample */
     assert_int_equal(entry->check, e->checks[i]);
 }
@@ -363,7 +129,7 @@ static bool look_at_objects(const struct wire_header *header, void *context)
     tail = tail_of(s, &entries);
     if (e->lie == CIRCLE || e->lie == NOWHERE) {
         assert_int_equal(tail->end, e->lie == CIRCLE ? PYTHON_END_TOO_DEEP : PYTHON_END_BAD_READ);
-        assert_int_equal(entries[0].code, (uintptr_t)&codes[0]);
+        assert_int_equal(entries[0].code, (uintptr_t)&fake_codes[0]);
         return true;
     }
     assert_int_equal(tail->end, PYTHON_END_WHOLE);
@@ -429,7 +195,7 @@ static bool look_at_lie(const struct wire_header *header, void *context)
         return true;
     }
     tail = tail_of((const struct cpu_sample *)header, &entries);
-    assert_int_equal(entries[0].code, (uintptr_t)&codes[0]);
+    assert_int_equal(entries[0].code, (uintptr_t)&fake_codes[0]);
     switch (e->lie) {
     case CIRCLE:
         assert_int_equal(tail->end, PYTHON_END_TOO_DEEP);
@@ -479,21 +245,19 @@ static void enter_fake(void *context)
 {
     const struct expectation *e = context;
 
-    if (e->flags & PYTHON_FRAME_OBJECTS)
-        _exit(evaluate_object(e->runs, e->lie));
-    _exit(e->lie < CIRCLE ? evaluate(e->runs) : evaluate_and_lie(e->lie));
+    fake_python_enter(e->flags, e->runs, e->lie);
 }
 
 static void start_fake(struct fake *f)
 {
-    set_up(f->e.flags, f->e.lie);
+    fake_python_set_up(f->e.flags, f->e.lie);
     f->child = workload_start(enter_fake, &f->e);
 }
 
-/* Before it does anything, the kernel half knows its rows and its interpreter. */
+/* Before it does anything, the BPF side knows its rows and its interpreter. */
 static void put_fake(struct unwind_tables *tables, const struct fake *f)
 {
-    const struct interpreter_layouts layouts = {.python = layout_of(f->e.flags)};
+    const struct interpreter_layouts layouts = {.python = fake_python_layout(f->e.flags)};
     struct rows rows;
 
     assert_true(rows_put_process_and_tell(tables, f->child.pid, &rows) > 0);

@@ -1,4 +1,4 @@
-/* Sampling rules from the kernel half on: which process falls under which, what random sampling takes of it under a seed, and whose waits are
+/* Sampling rules from the BPF side on: which process falls under which, what random sampling takes of it under a seed, and whose waits are
  * left out. Processes fault and wait a counted number of times: what is sampled, left out and recorded adds up exactly. How well
  * random sampling meets the rates, bpf-statistical/sampling asserts. */
 #include "subjects.h"
@@ -96,7 +96,7 @@ static void take_other_name(unsigned unused)
     prctl(PR_SET_NAME, "after");
 }
 
-/* On one CPU, for the kernel half numbers the ticks of each by itself. */
+/* On one CPU, for the BPF side numbers the ticks of each by itself. */
 static struct workload start_named(const char *name)
 {
     struct workload w = workload_start(take_name, (void *)(uintptr_t)name);
@@ -363,7 +363,7 @@ static void nap_often(struct workload *w)
     workload_await(w);
 }
 
-/* Of a process that is never to be sampled no wait is recorded: with keys of all kinds, which the kernel half looks through at each switch. Whether
+/* Of a process that is never to be sampled no wait is recorded: with keys of all kinds, which the BPF side looks through at each switch. Whether
  * the rules are another source's, or its own. */
 static void leave_waits_out(bool with_cpu)
 {
