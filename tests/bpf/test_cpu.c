@@ -107,7 +107,7 @@ static bool look_any(const struct wire_header *header, void *context)
     assert_int_equal(s->weight_ns, 1);
     assert_true(s->cgroup_id > 0);
     assert_true(header->time_ns <= clock_monotonic_ns());
-    assert_true(s->kernel_frames > 0 && s->flags & CPU_SAMPLE_LEAF_IN_KERNEL);
+    assert_true(s->flags & CPU_SAMPLE_LEAF_IN_KERNEL); /* older kernels give no frames of their own at a system call's tracepoint */
     return true;
 }
 
@@ -262,14 +262,20 @@ static bool look_below_system_call(const struct wire_header *header, void *conte
     return true;
 }
 
-/* In the kernel, the user registers come from the top of the kernel stack. */
+/* In the kernel, the user registers come from the top of the kernel stack: at each switch away from the thread. */
 static void test_user_stack_below_a_system_call(void **state)
 {
     struct workload child = workload_start(NULL, NULL);
-    struct watch w = watch_walked(&child, WORKLOAD_CALL_EVENT, NULL);
+    struct watch w = watch_walked(&child, "context-switches", NULL);
+    const uint64_t switches = threads_switches(child.pid);
 
     (void)state;
-    expect_samples(&child, &w, workload_call, look_below_system_call, NULL);
+    workload_begin(&child, workload_nap, FIRINGS);
+    workload_interrupt(&child, FIRINGS, 0);
+    workload_await(&child);
+    workload_expect(&w, threads_switches(child.pid) - switches, look_below_system_call, NULL);
+    workload_end(&child);
+    workload_unwatch(&w);
 }
 
 static bool look_signal(const struct wire_header *header, void *context)
