@@ -20,13 +20,30 @@
 #define RUNS        (-2)
 #define GONE        (-3)
 
-/* The number of the system call in which the thread is blocked, -1: it is blocked elsewhere, or RUNS. The kernel answers "running" unless
- * the thread has left its CPU and was not woken. */
+/* As ps(1) shows it; 0: there is no such thread. */
+static char state_of(pid_t tid)
+{
+    char path[64], text[512];
+
+    snprintf(path, sizeof(path), "/proc/%d/stat", (int)tid);
+    FILE *file = fopen(path, "re");
+    if (!file)
+        return 0;
+    text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+    fclose(file);
+    const char *after = strrchr(text, ')');
+    return after && after[1] ? after[2] : 0;
+}
+
+/* The number of the system call in which the thread is blocked, -1: it is blocked elsewhere, or RUNS. The file says "running" of a thread that has
+ * not left its CPU yet, but not of one that is being woken by another CPU: that one's state is R. */
 static long blocked_in(pid_t tid)
 {
     char path[64];
     long number = RUNS;
 
+    if (state_of(tid) == 'R')
+        return RUNS;
     snprintf(path, sizeof(path), "/proc/%d/syscall", (int)tid);
     FILE *file = fopen(path, "re");
     if (!file)
@@ -100,18 +117,9 @@ void threads_await_all_blocked(pid_t pid)
 void threads_await_stopped(pid_t tid)
 {
     const uint64_t end_ns = clock_monotonic_ns() + PATIENCE_NS;
-    char path[64], text[512];
 
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)tid);
-    for (;; pause_until(end_ns, tid, "stopped")) {
-        FILE *file = fopen(path, "re");
-        assert_non_null(file);
-        text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
-        fclose(file);
-        const char *after = strrchr(text, ')');
-        if (after && after[1] && after[2] == 'T')
-            return;
-    }
+    while (state_of(tid) != 'T')
+        pause_until(end_ns, tid, "stopped");
 }
 
 uint64_t threads_switches(pid_t tid)
