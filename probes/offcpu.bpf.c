@@ -193,12 +193,6 @@ static __always_inline __u8 waker_of(const struct off_cpu_thread *t, __u8 flags)
 
 /* ---- waits ---- */
 
-/* With a probability of length_ns / of_ns. */
-static __always_inline bool is_taken(__u64 length_ns, __u64 of_ns)
-{
-    return length_ns >= of_ns || (bpf_get_prandom_u32() * of_ns) >> 32 < length_ns;
-}
-
 /* What was taken with a probability stands for as much as makes the sums true on the average: of time, and of waits. */
 static __always_inline void weigh(struct off_cpu_wait *wait, __u64 of_ns)
 {
@@ -207,7 +201,7 @@ static __always_inline void weigh(struct off_cpu_wait *wait, __u64 of_ns)
         return;
     wait->queued_ns = wait->queued_ns * of_ns / length_ns;
     wait->weight_ns = of_ns;
-    wait->count = of_ns / length_ns + (bpf_get_prandom_u32() % length_ns < of_ns % length_ns);
+    wait->count = sampling_wait_count(sampling_random(~wait->start_ns), length_ns, of_ns);
 }
 
 /* By what it is now, when its wait is told. False: nothing is told of it, since it left. */
@@ -235,7 +229,7 @@ static __always_inline void tell(const struct off_cpu_thread *t, struct task_str
         stat->short_ns += length_ns;
         return;
     }
-    if (!is_taken(length_ns, of_ns)) {
+    if (length_ns < of_ns && !sampling_takes_wait(sampling_random(start_ns), length_ns, of_ns)) {
         stat->left_out++;
         stat->left_out_ns += length_ns;
         return;

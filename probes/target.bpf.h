@@ -4,6 +4,7 @@
 #pragma once
 
 #include "filter.bpf.h"
+#include "sampling.bpf.h"
 #include "target.h"
 
 const volatile __u32 target_kinds = 0; /* bits, of enum target_key_kind; 0: nobody has a rate of their own */
@@ -92,7 +93,7 @@ static __always_inline bool target_takes(__u64 *weight)
     UNWIND_SAME_REGISTER(target);
     share = target_shares[target & (TARGET_SLOTS - 1)];
     count->ticks++;
-    if (bpf_get_prandom_u32() >= share)
+    if (sampling_random(count->ticks) >= share) /* the key: one target's ticks on one CPU */
         return false;
     count->samples++;
     *weight = (*weight * TARGET_ALWAYS) / share;

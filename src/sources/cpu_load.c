@@ -61,6 +61,7 @@ static int set_up(struct cpu_bpf *k, const struct source_options *options, int c
         k->rodata->target_kinds = target_table_kinds(options->targets);
         targets_shares(options->targets, options->sample_hz, (uint64_t *)k->rodata->target_shares);
     }
+    k->rodata->sampling_seed = options->sampling_seed;
     k->rodata->skip_pid = options->skip_self ? (uint32_t)getpid() : 0;
     k->rodata->filter_pids = pids;
     k->rodata->filter_cgroups = options->cgroup_count > 0;

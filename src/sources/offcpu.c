@@ -94,6 +94,7 @@ static int set_up(struct offcpu_bpf *k, const struct source_options *options, in
     k->rodata->ring_bytes = map_sizes_ring(options->ring_bytes);
     k->rodata->min_ns = options->min_wait_ns;
     k->rodata->sample_ns = options->sample_wait_ns;
+    k->rodata->sampling_seed = options->sampling_seed;
     k->rodata->wakers = options->wakers;
     k->rodata->no_runtimes = options->no_runtimes;
 #if defined(__x86_64__)

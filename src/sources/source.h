@@ -41,6 +41,7 @@ struct source_options {
     enum profile_time time;                 /* of what kind of it samples are wanted */
     uint64_t min_wait_ns;                   /* shorter waits are counted and not told */
     uint64_t sample_wait_ns;                /* shorter waits are taken by chance, and stand for so much; below 2^32, 0: all are told */
+    uint64_t sampling_seed;                 /* what random sampling takes follows from it (sampling.h), for tests; 0: from the kernel's random source */
     bool wakers;                            /* of waits: who woke the thread, too */
     bool links; int links_fd;               /* whether to say which traced request it was in, and the table of link.h that tells */
 };

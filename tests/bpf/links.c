@@ -82,14 +82,23 @@ double links_figure(const struct links *l, const char *name)
     return 0;
 }
 
+void (*links_pass_time)(void);
+
+void links_turn(const struct links *l)
+{
+    usleep(2000);
+    if (links_pass_time)
+        links_pass_time();
+    assert_int_equal(source_link.drain(l->source, NULL), 0);
+}
+
 void links_turn_until(const struct links *l, bool attached)
 {
-    for (int i = 0; i < 6000; i++) {
-        assert_int_equal(source_link.drain(l->source, NULL), 0);
+    for (int i = 0; i < 30000; i++) {
+        links_turn(l);
         if (sonde_probe_enabled(links_enter_probe) == attached && sonde_probe_enabled(links_leave_probe) == attached &&
             links_figure(l, "sonde_native_attachments_waiting") == 0)
             return;
-        usleep(10000);
     }
     fail_msg("%s in a minute", attached ? "not attached" : "not detached");
 }

@@ -39,6 +39,9 @@ struct thread_link links_entry(const struct links *l, uint32_t key);
 bool links_know(const struct links *l, pid_t tid);
 double links_figure(const struct links *l, const char *name);
 
+/* Called between two turns of the source, by whichever test waits for one; NULL: time passes by itself. */
+extern void (*links_pass_time)(void);
+void links_turn(const struct links *l);
 /* Turns of the source until all is as it was asked for, within a minute: who attaches is another process. */
 void links_turn_until(const struct links *l, bool attached);
 

@@ -5,6 +5,7 @@ int server_main(int argc, char **argv);
 #undef main
 
 #include "requests.h"
+#include "threads.h"
 
 #include "sources/unwind_tables.h"
 
@@ -124,14 +125,11 @@ void expect(int fd, const char *text, int count)
     }
 }
 
-void await_full(int fd)
+void await_full(int way, int fd)
 {
-    for (int there = 0, before = -1, unchanged = 0; unchanged < 10 || there < 65536;
-         unchanged = there == before ? unchanged + 1 : 0) {
-        before = there;
-        poll(NULL, 0, 10);
-        assert_int_equal(ioctl(fd, FIONREAD, &there), 0);
-    }
+    for (int there = 0; there < 65536; assert_int_equal(ioctl(fd, FIONREAD, &there), 0))
+        poll(NULL, 0, 1);
+    threads_await_all_blocked(servers[way]);
 }
 
 void ask(int way, const char *method, const char *target)
@@ -200,7 +198,7 @@ void look(void)
     for (size_t i = 0; i < batch_count(watch.batch); i++) {
         struct request *request;
         const struct request_record *record = (const struct request_record *)batch_get(watch.batch, i);
-        if (record->h.kind == WIRE_REQUEST_STACK) { /* nobody gives the kernel half any rows here */
+        if (record->h.kind == WIRE_REQUEST_STACK) { /* nobody gives the BPF side any rows here */
             if (watch.apart_count < array_size(watch.apart))
                 watch.apart[watch.apart_count++] = *(const struct cpu_sample *)record;
             continue;
@@ -224,6 +222,14 @@ uint64_t total(const struct request *r, enum request_part_kind kind)
         if (r->parts[i].kind == kind)
             sum += r->parts[i].duration_ns;
     return sum;
+}
+
+const struct request_part *find_part(const struct request *r, enum request_part_kind kind, const char *detail)
+{
+    for (size_t i = 0; i < r->part_count; i++)
+        if (r->parts[i].kind == kind && strstr(r->parts[i].detail, detail))
+            return &r->parts[i];
+    return NULL;
 }
 
 static void assert_sums(const struct request *r)

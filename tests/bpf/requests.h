@@ -56,8 +56,8 @@ int watch_end(void **state);
 int dial(int way);
 /* Until `text` was read `count` times. */
 void expect(int fd, const char *text, int count);
-/* Until the server has sent as much as there is room for. */
-void await_full(int fd);
+/* Until the server has sent as much as there is room for, and is blocked. */
+void await_full(int way, int fd);
 /* A request on a connection of its own, to the end of its reply. */
 void ask(int way, const char *method, const char *target);
 
@@ -65,6 +65,8 @@ void look(void);
 size_t seen(pid_t pid, const char *route);
 /* Waits for `count` requests of that route (pid 0: anybody's) and gives the last. */
 const struct request *await(pid_t pid, const char *route, size_t count);
+/* A part of this kind whose detail has this in it; NULL: there is none. */
+const struct request_part *find_part(const struct request *r, enum request_part_kind kind, const char *detail);
 uint64_t total(const struct request *r, enum request_part_kind kind);
 uint64_t lost(enum loss_reason reason);
 /* What the counters have of a service, whatever the status. */

@@ -1,5 +1,5 @@
 /* Puts a running process's mappings and rows into the kernel's tables, as the agent does in the end, in one
- * call: for tests of the kernel half alone. */
+ * call: for tests of the BPF side alone. */
 #pragma once
 
 #include "sources/unwind_tables.h"
@@ -14,7 +14,7 @@ struct rows {
     size_t count;
 };
 
-/* How many mappings were put, or -errno. Returns when the kernel half can see them. */
+/* How many mappings were put, or -errno. Returns when the BPF side can see them. */
 int rows_put_process(struct unwind_tables *tables, pid_t pid);
 /* The same, and tells what was put. */
 int rows_put_process_and_tell(struct unwind_tables *tables, pid_t pid, struct rows *ret);

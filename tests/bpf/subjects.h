@@ -1,22 +1,16 @@
-/* What the BPF tests provoke the kernel half with: children of the test program itself, so that one file is
- * enough in a bare initramfs. Each burns CPU until it is killed. Built without frame pointers. */
+/* What the BPF tests provoke the BPF side with: children of the test program itself, so that one file is enough in a bare initramfs, and
+ * functions whose frames are looked for on stacks. Built without frame pointers. */
 #pragma once
 
 #include <sys/types.h>
 
-/* A child whose stack is `depth` calls of subject_recurse over subject_burn. */
-pid_t subject_deep(int depth);
-/* A child that burns in a signal handler (of these SA_* flags) that interrupted subject_interrupted; it has an alternate stack. */
-pid_t subject_signal(int flags);
-/* A child that goes into the kernel over and over. */
-pid_t subject_syscalls(void);
-/* A child that waits for a byte on `*ret_go`, then begets a child of its own that burns. */
-pid_t subject_family(int *ret_go);
-/* A child of the given name that burns. */
-pid_t subject_named(const char *name);
-/* The same, until SIGUSR1 gives it another one. */
-pid_t subject_renamed(const char *name, const char *other);
+/* Calls `bottom`, which never returns, at the bottom of so many calls of one function. */
+void subject_recurse(int depth, void (*bottom)(void));
+/* Calls it in a signal handler (of these SA_* flags) that interrupted a function; there is an alternate stack. */
+void subject_interrupt(int flags, void (*bottom)(void));
 
+/* A child of the given name that burns CPU until it is killed. */
+pid_t subject_named(const char *name);
 void subject_kill(pid_t pid);
 
 /* The code of the functions above, to tell frames by. */

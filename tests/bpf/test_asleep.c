@@ -1,5 +1,6 @@
 /* The stacks of threads that waited before anybody looked: what is told of one is what its memory holds, and of memory that somebody
  * would have to answer for, or of a thread that ran meanwhile, nothing is. */
+#include "threads.h"
 #include "watch.h"
 
 #include "../../probes/offcpu.h"
@@ -57,23 +58,6 @@ static void end(pid_t pid)
     kill(pid, SIGKILL);
     assert_int_equal(waitpid(pid, &status, 0), pid);
     assert_true(WIFSIGNALED(status));
-}
-
-static bool sleeps(pid_t pid)
-{
-    char path[64], text[512] = "";
-    snprintf(path, sizeof(path), "/proc/%d/task/%d/stat", (int)pid, (int)pid);
-    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
-        return false;
-    const char *after = strrchr(text, ')');
-    return after && after[2] == 'S';
-}
-
-static void wait_until_asleep(pid_t pid)
-{
-    while (!sleeps(pid))
-        usleep(1000);
 }
 
 static struct watch watch(const pid_t *pids, size_t count, size_t ring_bytes)
@@ -157,7 +141,7 @@ static void test_its_stack_is_what_its_memory_holds(void **state)
     skip_if_it_cannot();
     struct seen seen = {0};
     pid_t pid = watch_child(wait_forever);
-    wait_until_asleep(pid);
+    threads_await_all_blocked(pid);
     struct watch w = watch(&pid, 1, watch_defaults.ring_bytes);
     watch_until(&w, 1, look_at_copy, &seen);
     assert_int_equal(w.source->stop(w.self), 0);
@@ -240,7 +224,7 @@ static void test_nobody_has_to_answer(void **state)
     skip_if_it_cannot();
     for (size_t i = 0; i < array_size(works); i++) {
         pids[i] = watch_child(works[i]);
-        wait_until_asleep(pids[i]);
+        threads_await_all_blocked(pids[i]);
     }
     struct watch w = watch(pids, array_size(pids), watch_defaults.ring_bytes);
     for (int ms = 0; ms < 60000 && told(&w, "unreadable") + told(&w, "told") + told(&w, "ran") < array_size(pids) + 1; ms++) /* a reader who waits is ended after ASLEEP_MAX_S */
@@ -260,7 +244,7 @@ static void test_nobody_has_to_answer(void **state)
 static void *count_naps(void *number)
 {
     const long n = (long)(intptr_t)number;
-    const struct timespec time = {0, 2000000 + 30000 * n * n};
+    const struct timespec time = {n ? 0 : 3600, 2000000 + 30000 * n * n}; /* the first sleeps all the time: there is a copy in every round */
     __asm__ volatile("xor %%r12, %%r12; sub $128, %%rsp;"
                      "1: inc %%r12; push %%r12; mov %1, %%eax; mov %0, %%rdi; xor %%esi, %%esi; syscall; pop %%rax; jmp 1b"
                      :
@@ -334,7 +318,6 @@ static void wait_in_threads(int ready)
     for (int i = 0; i < SLEEPERS; i++)
         if (pthread_create(&thread, NULL, wait_deep, NULL) != 0)
             _exit(1);
-    usleep(100000);
     if (write(ready, "", 1) == 1)
         pause();
 }
@@ -345,11 +328,10 @@ static void test_who_does_not_read_is_not_waited_for(void **state)
     struct losses losses = {0};
     skip_if_it_cannot();
     pid_t pid = watch_child(wait_in_threads);
-    wait_until_asleep(pid);
+    threads_await_all_blocked(pid);
     struct watch w = watch(&pid, 1, SMALL_RING); /* and no drain until the end */
     while (told(&w, "told") * DEEP_BYTES < SMALL_RING / 2 - DEEP_BYTES) /* half of it is full: it waits */
         usleep(1000);
-    usleep(20000);
     assert_true(told(&w, "told") * DEEP_BYTES < SMALL_RING / 2 + DEEP_BYTES);
     assert_true(told(&w, "lost") == 0);
     assert_int_equal(w.source->stop(w.self), 0);

@@ -1,9 +1,10 @@
-/* CPU profiling from the kernel to the batch: every case provokes the programs with a child of a known shape
- * and asserts what comes out and that nothing was lost. Waits for enough samples and not for a time, so that
- * a slow machine is only slower. */
+/* CPU profiling from the kernel to the batch: every case provokes the programs with a child of a known shape and asserts what comes out and
+ * that nothing was lost. Stacks are of events that the child provokes a known number of times (page faults of an instruction of its own,
+ * system calls): as many stacks come. What concerns the clock waits for its next sample. */
 #include "rows.h"
 #include "subjects.h"
 #include "watch.h"
+#include "workload.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -13,27 +14,64 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
-/* A watch of one process alone, whose rows the kernel half has; what was sampled before it had them is let
- * go. */
-static struct watch watch_walked(struct source_options options, pid_t pid, struct rows *ret_rows)
+#define FIRINGS     10
+#define REPLACINGS  1000
+#define PATIENCE_NS 60000000000ULL
+
+static void go_deep(void *depth)
 {
-    struct unwind_tables *tables;
-    struct watch w;
+    subject_recurse((int)(intptr_t)depth, workload_serve);
+}
+
+static void go_into_signal(void *flags)
+{
+    subject_interrupt((int)(intptr_t)flags, workload_serve);
+}
+
+static struct workload start_deep(int depth)
+{
+    return workload_start(go_deep, (void *)(intptr_t)depth);
+}
+
+static struct source_options only(pid_t pid)
+{
+    struct source_options options = watch_defaults;
 
     options.pids[0] = (uint32_t)pid;
     options.pid_count = 1;
-    w = watch_begin(&source_cpu, &options);
-    tables = cpu_source_unwind_tables(w.self);
-    assert_true(
-        (ret_rows ? rows_put_process_and_tell(tables, pid, ret_rows) : rows_put_process(tables, pid)) > 0);
-    assert_int_equal(w.source->drain(w.self, w.batch), 0);
-    batch_clear(w.batch);
+    return options;
+}
+
+/* The BPF side has the process's rows before the first event. */
+static struct watch watch_walked(const struct workload *child, const char *event, struct rows *ret_rows)
+{
+    struct watch w = workload_watch(only(child->pid), event);
+    struct rows rows;
+
+    assert_true(rows_put_process_and_tell(cpu_source_unwind_tables(w.self), child->pid, ret_rows ? ret_rows : &rows) > 0);
     return w;
+}
+
+/* As many samples as the child does `work`, each of which `look` counts. */
+static void expect_samples(struct workload *child, struct watch *w, void (*work)(unsigned), bool (*look)(const struct wire_header *, void *),
+                           void *context)
+{
+    workload_run(child, work, FIRINGS);
+    workload_expect(w, FIRINGS, look, context);
+    workload_end(child);
+    workload_unwatch(w);
+}
+
+static void expect_faults(struct workload *child, struct watch w, bool (*look)(const struct wire_header *, void *), void *context)
+{
+    expect_samples(child, &w, workload_fault, look, context);
 }
 
 /* The user address `i` of a sample: where the call or the interrupted instruction is. */
@@ -56,8 +94,6 @@ static size_t count_frames(const struct cpu_sample *s, enum subject_code code)
 struct expectation {
     pid_t pid;
     size_t depth; /* calls of the recursive function */
-    size_t kernel_samples;
-    const char *name;
 };
 
 static bool look_any(const struct wire_header *header, void *context)
@@ -68,26 +104,42 @@ static bool look_any(const struct wire_header *header, void *context)
     assert_int_equal(header->kind, WIRE_CPU_SAMPLE);
     assert_int_equal(header->pid, e->pid);
     assert_int_equal(header->tid, e->pid);
-    assert_int_equal(s->weight_ns, 1000000000 / watch_defaults.sample_hz);
+    assert_int_equal(s->weight_ns, 1);
     assert_true(s->cgroup_id > 0);
     assert_true(header->time_ns <= clock_monotonic_ns());
-    e->kernel_samples += s->kernel_frames > 0 && s->flags & CPU_SAMPLE_LEAF_IN_KERNEL;
+    assert_true(s->flags & CPU_SAMPLE_LEAF_IN_KERNEL); /* older kernels give no frames of their own at a system call's tracepoint */
     return true;
 }
 
 static void test_samples_of_one_process(void **state)
 {
-    struct source_options options = watch_defaults;
-    struct expectation e = {.pid = subject_syscalls()};
-    struct watch w;
+    struct workload child = workload_start(NULL, NULL);
+    struct expectation e = {.pid = child.pid};
+    struct watch w = workload_watch(only(child.pid), WORKLOAD_CALL_EVENT);
 
     (void)state;
-    options.pids[0] = (uint32_t)e.pid;
-    options.pid_count = 1;
-    w = watch_begin(&source_cpu, &options);
-    watch_until(&w, ENOUGH, look_any, &e);
-    assert_true(e.kernel_samples > 0);
-    subject_kill(e.pid);
+    expect_samples(&child, &w, workload_call, look_any, &e);
+}
+
+static bool look_at_clock(const struct wire_header *header, void *context)
+{
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+
+    assert_int_equal(header->kind, WIRE_CPU_SAMPLE);
+    assert_int_equal(header->pid, *(const pid_t *)context);
+    assert_int_equal(s->weight_ns, 1000000000 / watch_defaults.sample_hz);
+    return true;
+}
+
+static void test_the_clock_samples(void **state)
+{
+    pid_t pid = subject_named("burns");
+    const struct source_options options = only(pid);
+    struct watch w = watch_begin(&source_cpu, &options);
+
+    (void)state;
+    watch_until(&w, 1, look_at_clock, &pid);
+    subject_kill(pid);
     watch_end(&w);
 }
 
@@ -96,6 +148,8 @@ static bool look_copied(const struct wire_header *header, void *context)
     const struct cpu_sample *s = (const struct cpu_sample *)header;
 
     (void)context;
+    if (!workload_faulted(s))
+        return false;
     assert_int_equal(s->user_end, UNWIND_END_NO_PROCESS);
     assert_int_equal(s->user_frames, 1);
     assert_int_equal(s->stop_ip, s->data[s->kernel_frames] & ~CPU_FRAME_EXACT);
@@ -107,18 +161,10 @@ static bool look_copied(const struct wire_header *header, void *context)
 /* A process that the tables do not know: its stack comes along. */
 static void test_stack_is_copied_without_rows(void **state)
 {
-    struct source_options options = watch_defaults;
-    pid_t pid = subject_deep(50);
-    struct watch w;
+    struct workload child = start_deep(50);
 
     (void)state;
-    usleep(50000);
-    options.pids[0] = (uint32_t)pid;
-    options.pid_count = 1;
-    w = watch_begin(&source_cpu, &options);
-    watch_until(&w, ENOUGH, look_copied, NULL);
-    subject_kill(pid);
-    watch_end(&w);
+    expect_faults(&child, workload_watch(only(child.pid), "page-faults"), look_copied, NULL);
 }
 
 /* After the first copy: the second one's address, which is where a signal found the stack pointer. */
@@ -129,6 +175,8 @@ static bool look_at_both_stacks(const struct wire_header *header, void *context)
     const size_t words = s->stack_bytes / 8;
 
     (void)context;
+    if (!workload_faulted(s))
+        return false;
     assert_int_equal(s->user_end, UNWIND_END_NO_PROCESS);
     assert_true(s->flags & CPU_SAMPLE_SECOND_STACK);
     assert_int_equal(s->stack_skipped_words, 0);
@@ -143,18 +191,10 @@ static bool look_at_both_stacks(const struct wire_header *header, void *context)
 
 static void test_both_stacks_of_a_signal_are_copied(void **state)
 {
-    struct source_options options = watch_defaults;
-    pid_t pid = subject_signal(SA_ONSTACK);
-    struct watch w;
+    struct workload child = workload_start(go_into_signal, (void *)(intptr_t)SA_ONSTACK);
 
     (void)state;
-    usleep(200000); /* in its handler */
-    options.pids[0] = (uint32_t)pid;
-    options.pid_count = 1;
-    w = watch_begin(&source_cpu, &options);
-    watch_until(&w, ENOUGH, look_at_both_stacks, NULL);
-    subject_kill(pid);
-    watch_end(&w);
+    expect_faults(&child, workload_watch(only(child.pid), "page-faults"), look_at_both_stacks, NULL);
 }
 
 static bool look_deep(const struct wire_header *header, void *context)
@@ -162,6 +202,8 @@ static bool look_deep(const struct wire_header *header, void *context)
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     struct expectation *e = context;
 
+    if (!workload_faulted(s))
+        return false;
     if (s->user_end != UNWIND_END_ENTRY)
         fail_msg("the walk ended with %u after %u frames", s->user_end, s->user_frames);
     assert_int_equal(s->stack_bytes, 0);
@@ -171,14 +213,10 @@ static bool look_deep(const struct wire_header *header, void *context)
 
 static void walk_deep(int depth)
 {
-    struct expectation e = {.pid = subject_deep(depth), .depth = (size_t)depth};
-    struct watch w;
+    struct workload child = start_deep(depth);
+    struct expectation e = {.pid = child.pid, .depth = (size_t)depth};
 
-    usleep(100000); /* at the bottom of its recursion */
-    w = watch_walked(watch_defaults, e.pid, NULL);
-    watch_until(&w, ENOUGH, look_deep, &e);
-    subject_kill(e.pid);
-    watch_end(&w);
+    expect_faults(&child, watch_walked(&child, "page-faults", NULL), look_deep, &e);
 }
 
 static void test_300_frames_without_frame_pointers(void **state)
@@ -198,6 +236,8 @@ static bool look_too_deep(const struct wire_header *header, void *context)
     const struct cpu_sample *s = (const struct cpu_sample *)header;
 
     (void)context;
+    if (!workload_faulted(s))
+        return false;
     assert_int_equal(s->user_end, UNWIND_END_TOO_DEEP);
     assert_int_equal(s->user_frames, CPU_MAX_USER_FRAMES);
     return true;
@@ -205,15 +245,10 @@ static bool look_too_deep(const struct wire_header *header, void *context)
 
 static void test_a_stack_too_deep_says_so(void **state)
 {
-    pid_t pid = subject_deep(1100);
-    struct watch w;
+    struct workload child = start_deep(1100);
 
     (void)state;
-    usleep(100000);
-    w = watch_walked(watch_defaults, pid, NULL);
-    watch_until(&w, ENOUGH, look_too_deep, NULL);
-    subject_kill(pid);
-    watch_end(&w);
+    expect_faults(&child, watch_walked(&child, "page-faults", NULL), look_too_deep, NULL);
 }
 
 static bool look_below_system_call(const struct wire_header *header, void *context)
@@ -223,21 +258,24 @@ static bool look_below_system_call(const struct wire_header *header, void *conte
     (void)context;
     if (s->user_end != UNWIND_END_ENTRY)
         fail_msg("the walk ended with %u after %u frames", s->user_end, s->user_frames);
-    return s->flags & CPU_SAMPLE_LEAF_IN_KERNEL && s->kernel_frames > 0 && s->user_frames > 2;
+    assert_true(s->flags & CPU_SAMPLE_LEAF_IN_KERNEL && s->kernel_frames > 0 && s->user_frames > 2);
+    return true;
 }
 
-/* In the kernel, the user registers come from the top of the kernel stack. */
+/* In the kernel, the user registers come from the top of the kernel stack: at each switch away from the thread. */
 static void test_user_stack_below_a_system_call(void **state)
 {
-    pid_t pid = subject_syscalls();
-    struct watch w;
+    struct workload child = workload_start(NULL, NULL);
+    struct watch w = watch_walked(&child, "context-switches", NULL);
+    const uint64_t switches = threads_switches(child.pid);
 
     (void)state;
-    usleep(100000);
-    w = watch_walked(watch_defaults, pid, NULL);
-    watch_until(&w, ENOUGH, look_below_system_call, NULL);
-    subject_kill(pid);
-    watch_end(&w);
+    workload_begin(&child, workload_nap, FIRINGS);
+    workload_interrupt(&child, FIRINGS, 0);
+    workload_await(&child);
+    workload_expect(&w, threads_switches(child.pid) - switches, look_below_system_call, NULL);
+    workload_end(&child);
+    workload_unwatch(&w);
 }
 
 static bool look_signal(const struct wire_header *header, void *context)
@@ -246,6 +284,8 @@ static bool look_signal(const struct wire_header *header, void *context)
     size_t exact = 0;
 
     (void)context;
+    if (!workload_faulted(s))
+        return false;
     if (s->user_end != UNWIND_END_ENTRY)
         fail_msg("the walk ended with %u after %u frames", s->user_end, s->user_frames);
     for (size_t i = 1; i < s->user_frames; i++)
@@ -259,47 +299,54 @@ static bool look_signal(const struct wire_header *header, void *context)
 
 static void test_through_a_signal_frame(void **state)
 {
-    pid_t pid = subject_signal(0);
-    struct watch w;
+    struct workload child = workload_start(go_into_signal, (void *)0);
 
     (void)state;
-    usleep(200000); /* in its handler */
-    w = watch_walked(watch_defaults, pid, NULL);
-    watch_until(&w, ENOUGH, look_signal, NULL);
-    subject_kill(pid);
-    watch_end(&w);
+    expect_faults(&child, watch_walked(&child, "page-faults", NULL), look_signal, NULL);
+}
+
+static bool has_answered(const struct workload *w)
+{
+    struct pollfd answer = {.fd = w->done, .events = POLLIN};
+
+    return poll(&answer, 1, 0) == 1;
+}
+
+/* Until what was replaced or removed has been taken out, which a process that is put does a while later: not too often, for each leaves
+ * something behind itself. */
+static void await_table_bytes(struct unwind_tables *tables, uint32_t pid, const struct unwind_mapping *mappings, size_t count, bool removes, size_t max)
+{
+    const uint64_t end_ns = clock_monotonic_ns() + PATIENCE_NS;
+
+    do {
+        usleep(60000);
+        assert_int_equal(unwind_tables_put_process(tables, pid, mappings, count, NULL), 0);
+        if (removes)
+            unwind_tables_remove_process(tables, pid);
+        if (clock_monotonic_ns() > end_ns)
+            fail_msg("%zu bytes of tables, not %zu", unwind_tables_bytes(tables), max);
+    } while (unwind_tables_bytes(tables) > max);
 }
 
 /* A process whose mappings change all the time: each walk sees the old ones or the new ones, whole. */
 static void test_mappings_replaced_under_samples(void **state)
 {
-    struct source_options options = watch_defaults;
-    struct expectation e = {.pid = subject_deep(200), .depth = 200};
-    struct unwind_tables *tables;
-    size_t samples = 0, bytes;
+    struct workload child = start_deep(200);
+    struct expectation e = {.pid = child.pid, .depth = 200};
     struct rows rows;
-    struct watch w;
+    struct watch w = watch_walked(&child, "page-faults", &rows);
+    struct unwind_tables *tables = cpu_source_unwind_tables(w.self);
+    const size_t bytes = unwind_tables_bytes(tables);
 
     (void)state;
-    usleep(100000);
-    options.sample_hz = 999;
-    w = watch_walked(options, e.pid, &rows);
-    tables = cpu_source_unwind_tables(w.self);
-    bytes = unwind_tables_bytes(tables);
-    while (samples < 200) {
-        for (int i = 0; i < 1000; i++)
-            assert_int_equal(unwind_tables_put_process(tables, (uint32_t)e.pid, rows.mappings, rows.count, NULL),
-                             0);
-        assert_int_equal(w.source->drain(w.self, w.batch), 0);
-        for (size_t i = 0; i < batch_count(w.batch); i++)
-            samples += look_deep(batch_get(w.batch, i), &e);
-        batch_clear(w.batch);
-    }
-    usleep(100000); /* what was replaced is taken out after a while */
-    assert_int_equal(unwind_tables_put_process(tables, (uint32_t)e.pid, rows.mappings, rows.count, NULL), 0);
-    assert_in_range(unwind_tables_bytes(tables), bytes, bytes + 2048);
-    subject_kill(e.pid);
-    watch_end(&w);
+    workload_begin(&child, workload_fault, REPLACINGS);
+    while (!has_answered(&child))
+        assert_int_equal(unwind_tables_put_process(tables, (uint32_t)child.pid, rows.mappings, rows.count, NULL), 0);
+    workload_await(&child);
+    workload_expect(&w, REPLACINGS, look_deep, &e);
+    await_table_bytes(tables, (uint32_t)child.pid, rows.mappings, rows.count, false, bytes + 2048);
+    workload_end(&child);
+    workload_unwatch(&w);
 }
 
 /* Memory comes back, and what does not fit is refused. */
@@ -329,40 +376,45 @@ static void test_tables_are_bounded(void **state)
         unwind_tables_remove_object(tables, objects[i]);
     unwind_tables_remove_object(tables, UNWIND_OBJECT_UNKNOWN);
     assert_int_equal(unwind_tables_settle(tables), 0);
-    usleep(100000);
-    assert_int_equal(unwind_tables_put_process(tables, 4711, &none, 1, NULL), 0);
-    unwind_tables_remove_process(tables, 4711);
-    assert_in_range(unwind_tables_bytes(tables), 0, 1024); /* of the process removed last */
+    await_table_bytes(tables, 4711, &none, 1, true, 1024); /* of the process removed last */
     assert_int_equal(unwind_tables_put_object(tables, values, 512, &objects[0]), 0);
     watch_end(&w);
 }
 
-static bool look_not(const struct wire_header *header, void *context)
+/* In a child that is born for it. */
+static void call_in_child(unsigned count)
 {
-    assert_int_not_equal(header->pid, *(const pid_t *)context);
+    const pid_t pid = fork();
+
+    if (pid == 0) {
+        workload_call(count);
+        _exit(0);
+    }
+    waitpid(pid, NULL, 0);
+}
+
+static bool look_at_child(const struct wire_header *header, void *context)
+{
+    const struct workload *processes = context;
+
+    assert_int_not_equal(header->pid, processes[0].pid);
+    assert_int_not_equal(header->pid, processes[1].pid);
     return true;
 }
 
-/* Filters act before anything is written: only those asked for come, and their children who are born later.
- */
+/* Filters act before anything is written: only those asked for come, and their children who are born later. */
 static void test_children_are_followed(void **state)
 {
-    struct source_options options = watch_defaults;
-    pid_t stranger = subject_deep(1), parent;
-    struct watch w;
-    int go;
+    struct workload processes[] = {workload_start(NULL, NULL), workload_start(NULL, NULL)};
+    struct watch w = workload_watch(only(processes[0].pid), WORKLOAD_CALL_EVENT);
 
     (void)state;
-    parent = subject_family(&go);
-    options.pids[0] = (uint32_t)parent;
-    options.pid_count = 1;
-    w = watch_begin(&source_cpu, &options);
-    assert_int_equal(write(go, "", 1), 1);
-    watch_until(&w, ENOUGH, look_not, &stranger);
-    close(go);
-    subject_kill(parent); /* the grandchild dies with it */
-    subject_kill(stranger);
-    watch_end(&w);
+    workload_run(&processes[1], workload_call, FIRINGS);
+    workload_run(&processes[0], call_in_child, FIRINGS);
+    workload_expect(&w, FIRINGS, look_at_child, processes);
+    workload_end(&processes[0]);
+    workload_end(&processes[1]);
+    workload_unwatch(&w);
 }
 
 static bool look_command(const struct wire_header *header, void *context)
@@ -373,36 +425,41 @@ static bool look_command(const struct wire_header *header, void *context)
     return true;
 }
 
+static void take_name(void *name)
+{
+    prctl(PR_SET_NAME, name);
+}
+
 static void test_commands(void **state)
 {
     struct source_options options = watch_defaults;
-    char name[] = "fifteen-letters";
-    pid_t pid = subject_named(name), stranger = subject_named("another");
+    char name[] = "fifteen-letters", other[] = "another";
+    struct workload asked = workload_start(take_name, name), stranger = workload_start(take_name, other);
     struct watch w;
 
     (void)state;
     memcpy(options.commands[0], name, sizeof(name));
     options.command_count = 1;
-    w = watch_begin(&source_cpu, &options);
-    watch_until(&w, ENOUGH, look_command, name);
-    subject_kill(pid);
-    subject_kill(stranger);
-    watch_end(&w);
+    w = workload_watch(options, WORKLOAD_CALL_EVENT);
+    workload_run(&stranger, workload_call, FIRINGS);
+    workload_run(&asked, workload_call, FIRINGS);
+    workload_expect(&w, FIRINGS, look_command, name);
+    workload_end(&asked);
+    workload_end(&stranger);
+    workload_unwatch(&w);
 }
 
 static void test_shed_halves_the_rate_and_doubles_the_weight(void **state)
 {
-    struct source_options options = watch_defaults;
-    pid_t pid = subject_deep(1);
-    struct watch w;
+    pid_t pid = subject_named("burns");
+    const struct source_options options = only(pid);
+    struct watch w = watch_begin(&source_cpu, &options);
     uint64_t weight = 0;
 
     (void)state;
-    options.pids[0] = (uint32_t)pid;
-    options.pid_count = 1;
-    w = watch_begin(&source_cpu, &options);
     assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_HALF), 0);
-    while (weight != 2 * (1000000000 / options.sample_hz)) {
+    for (const uint64_t end_ns = clock_monotonic_ns() + PATIENCE_NS; weight != 2 * (1000000000 / options.sample_hz);) {
+        assert_true(clock_monotonic_ns() < end_ns);
         usleep(20000);
         assert_int_equal(w.source->drain(w.self, w.batch), 0);
         if (batch_count(w.batch) > 0)
@@ -422,7 +479,6 @@ static bool look_on_cpu(const struct wire_header *header, void *context)
 /* Gone and back before anybody looks at the list of CPUs. */
 static void test_a_cpu_goes_and_comes(void **state)
 {
-    struct source_options options = watch_defaults;
     unsigned cpu = (unsigned)sysconf(_SC_NPROCESSORS_CONF) - 1;
     struct watch w;
     cpu_set_t set;
@@ -433,20 +489,21 @@ static void test_a_cpu_goes_and_comes(void **state)
         print_message("skipped: one CPU only\n");
         skip();
     }
-    pid = subject_deep(1);
-    options.pids[0] = (uint32_t)pid;
-    options.pid_count = 1;
+    pid = subject_named("burns");
+    const struct source_options options = only(pid);
     w = watch_begin(&source_cpu, &options);
     CPU_ZERO(&set);
     CPU_SET(cpu, &set);
     assert_int_equal(sched_setaffinity(pid, sizeof(set), &set), 0);
-    watch_until(&w, ENOUGH, look_on_cpu, &cpu);
+    watch_until(&w, 1, look_on_cpu, &cpu);
     if (!watch_set_online(cpu, false)) {
         print_message("skipped: CPU %u cannot be switched off here\n", cpu);
     } else {
         assert_true(watch_set_online(cpu, true));
+        assert_int_equal(w.source->drain(w.self, w.batch), 0); /* from before */
+        batch_clear(w.batch);
         assert_int_equal(sched_setaffinity(pid, sizeof(set), &set), 0); /* it had to leave */
-        watch_until(&w, 2 * ENOUGH, look_on_cpu, &cpu);
+        watch_until(&w, 1, look_on_cpu, &cpu);
     }
     subject_kill(pid);
     watch_end(&w);
@@ -456,6 +513,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_samples_of_one_process),
+        cmocka_unit_test(test_the_clock_samples),
         cmocka_unit_test(test_stack_is_copied_without_rows),
         cmocka_unit_test(test_both_stacks_of_a_signal_are_copied),
         cmocka_unit_test(test_300_frames_without_frame_pointers),

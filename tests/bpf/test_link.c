@@ -3,6 +3,7 @@
  * threads that end or call exec(), or whose process unmaps the probes. */
 #include "links.h"
 #include "watch.h"
+#include "workload.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,181 +19,221 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 /* ---- samples ---- */
 
+#define ROUNDS 10
+#define PHASES 4
+#define CALLS  10 /* in each phase, each of which is a sample */
+
+/* When each phase of a worker's rounds began and ended, and the request that it then worked for. */
+struct span {
+    uint64_t start_ns, end_ns;
+    const struct link_ids *ids;
+    size_t seen;
+};
+
 struct worker {
     pthread_t thread;
     atomic_bool stop;
-    bool naps;
     _Atomic pid_t tid;
-    /* When each phase of the round at hand and of the one before it began and ended, by the worker's clock.
-     */
-    struct span {
-        uint64_t start_ns, end_ns;
-        const struct link_ids *ids;
-    } *spans;
-    _Atomic size_t span_count;
+    int go[2], done[2]; /* a byte each: to go on; that it has */
+    void (*act)(struct worker *);
+    struct span spans[ROUNDS * PHASES];
+    size_t span_count;
 };
 
-#define SPANS_MAX 100000
-
-static void burn(struct worker *w, const struct link_ids *ids)
+static void call_often(struct worker *w)
 {
-    struct span *s = &w->spans[w->span_count];
+    (void)w;
+    workload_call(CALLS);
+}
+
+/* Blocks until the main thread, which sees that it does, lets it go on. */
+static void block_once(struct worker *w)
+{
+    char byte;
+    assert_int_equal(read(w->go[0], &byte, 1), 1);
+}
+
+static void take_span(struct worker *w, const struct link_ids *ids)
+{
+    struct span *s = &w->spans[w->span_count++];
     s->ids = ids;
     s->start_ns = clock_monotonic_ns();
-    while (clock_monotonic_ns() - s->start_ns < 3000000)
-        if (w->naps)
-            usleep(500);
+    w->act(w);
     s->end_ns = clock_monotonic_ns();
-    w->span_count++;
 }
 
 static void *work(void *argument)
 {
     struct worker *w = argument;
     w->tid = links_thread();
-    while (!w->stop && w->span_count + 4 < SPANS_MAX) {
+    for (int round = 0; round < ROUNDS; round++) {
         links_enter(&links_outer);
-        burn(w, &links_outer);
+        take_span(w, &links_outer);
         links_enter(&links_inner);
-        burn(w, &links_inner);
+        take_span(w, &links_inner);
         links_leave(&links_outer);
-        burn(w, &links_outer);
+        take_span(w, &links_outer);
         links_leave(&links_none);
-        burn(w, &links_none);
+        take_span(w, &links_none);
     }
     return NULL;
 }
 
-struct taken {
-    uint64_t time_ns;
-    struct link_ids ids;
-};
-
-struct collection {
-    struct worker *worker;
-    struct taken all[4096];
-    size_t count, linked;
-};
-
-static bool collect(const struct wire_header *header, void *context)
+static struct link_ids ids_of(const struct cpu_sample *s)
 {
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
-    struct collection *c = context;
-    if ((header->kind != WIRE_CPU_SAMPLE && header->kind != WIRE_OFF_CPU_STACK) || header->tid != (uint32_t)c->worker->tid || c->count == 4096)
-        return false;
-    struct taken *t = &c->all[c->count++];
-    *t = (struct taken){.time_ns = header->time_ns};
+    struct link_ids ids = links_none;
     if (s->flags & CPU_SAMPLE_LINKED)
-        memcpy(&t->ids, (const char *)s + header->size_bytes - sizeof(t->ids), sizeof(t->ids));
-    c->linked += s->flags & CPU_SAMPLE_LINKED ? 1 : 0;
-    return true;
+        memcpy(&ids, (const char *)s + s->h.size_bytes - sizeof(ids), sizeof(ids));
+    return ids;
 }
 
-/* Every sample within a span has the span's ids; between two spans either may hold. */
-static size_t check(const struct collection *c)
+/* A sample, or the stack of a wait, within a span has the span's ids. */
+static bool look_in_spans(const struct wire_header *header, void *context)
 {
-    size_t checked = 0;
-    for (size_t i = 0; i < c->count; i++)
-        for (size_t j = 0; j < c->worker->span_count; j++) {
-            const struct span *s = &c->worker->spans[j];
-            if (c->all[i].time_ns <= s->start_ns || c->all[i].time_ns >= s->end_ns)
-                continue;
-            assert_memory_equal(&c->all[i].ids, s->ids, sizeof(*s->ids));
-            checked++;
-        }
-    return checked;
+    const struct link_ids ids = ids_of((const struct cpu_sample *)header);
+    struct worker *w = context;
+    if ((header->kind != WIRE_CPU_SAMPLE && header->kind != WIRE_OFF_CPU_STACK) || header->tid != (uint32_t)w->tid)
+        return false;
+    for (size_t i = 0; i < w->span_count; i++) {
+        struct span *s = &w->spans[i];
+        if (header->time_ns < s->start_ns || header->time_ns > s->end_ns)
+            continue;
+        assert_memory_equal(&ids, s->ids, sizeof(ids));
+        s->seen++;
+        return true;
+    }
+    return false; /* of a wait: between two spans either may hold */
 }
 
-static void check_what_a_thread_works_for(const struct source *source, bool naps)
+static struct source_options options_for(const struct links *l)
 {
-    struct links l = links_begin();
     struct source_options options = watch_defaults;
-    struct worker worker = {.naps = naps, .spans = calloc(SPANS_MAX, sizeof(struct span))};
-    struct collection *c = calloc(1, sizeof(*c));
-    assert_non_null(worker.spans);
-    assert_non_null(c);
-    c->worker = &worker;
     options.skip_self = false;
     options.links = true;
-    options.links_fd = link_source_fd(l.source);
+    options.links_fd = link_source_fd(l->source);
     options.pids[0] = (uint32_t)getpid();
     options.pid_count = 1;
-    struct watch w = watch_begin(source, &options);
-    assert_int_equal(pthread_create(&worker.thread, NULL, work, &worker), 0);
-    watch_until(&w, 200, collect, c);
-    worker.stop = true;
-    pthread_join(worker.thread, NULL);
-    assert_true(check(c) > 100);
-    assert_true(c->linked > 50 && c->linked < c->count);
-    for (int i = 0; i < 1000 && links_know(&l, worker.tid); i++) /* who joins a thread goes on before the kernel is done with it */
+    return options;
+}
+
+static void wait_until_forgotten(const struct links *l, pid_t tid)
+{
+    for (int i = 0; i < 1000 && links_know(l, tid); i++) /* pthread_join() returns before the kernel is done with the thread */
         usleep(10000);
-    assert_false(links_know(&l, worker.tid));
-    watch_end(&w);
-    links_end(&l);
-    free(worker.spans);
-    free(c);
+    assert_false(links_know(l, tid));
 }
 
 static void test_samples_carry_what_their_thread_works_for(void **state)
 {
     (void)state;
-    check_what_a_thread_works_for(&source_cpu, false);
+    struct links l = links_begin();
+    struct worker worker = {.act = call_often};
+    struct watch w = workload_watch(options_for(&l), WORKLOAD_CALL_EVENT);
+    assert_int_equal(pthread_create(&worker.thread, NULL, work, &worker), 0);
+    pthread_join(worker.thread, NULL);
+    workload_expect(&w, ROUNDS * PHASES * CALLS, look_in_spans, &worker);
+    for (size_t i = 0; i < ROUNDS * PHASES; i++)
+        assert_in_range(worker.spans[i].seen, 1, CALLS);
+    wait_until_forgotten(&l, worker.tid);
+    workload_unwatch(&w);
+    links_end(&l);
 }
 
 static void test_waits_do(void **state)
 {
     (void)state;
-    check_what_a_thread_works_for(&source_off_cpu, true);
+    struct links l = links_begin();
+    struct source_options options = options_for(&l);
+    struct worker worker = {.act = block_once};
+    size_t stacks = 0;
+    assert_int_equal(pipe(worker.go), 0);
+    struct watch w = watch_begin(&source_off_cpu, &options);
+    assert_int_equal(pthread_create(&worker.thread, NULL, work, &worker), 0);
+    while (!worker.tid)
+        usleep(1000);
+    for (size_t i = 0; i < ROUNDS * PHASES; i++) {
+        threads_await_blocked(worker.tid, SYS_read);
+        assert_int_equal(write(worker.go[1], "", 1), 1); /* runnable when this returns */
+    }
+    pthread_join(worker.thread, NULL);
+    assert_int_equal(w.source->stop(w.self), 0);
+    watch_until(&w, ROUNDS * PHASES, look_in_spans, &worker);
+    for (size_t i = 0; i < ROUNDS * PHASES; i++)
+        stacks += worker.spans[i].seen > 0;
+    assert_int_equal(stacks, ROUNDS * PHASES);
+    close(worker.go[0]);
+    close(worker.go[1]);
+    wait_until_forgotten(&l, worker.tid);
+    watch_end(&w);
+    links_end(&l);
 }
 
-static void *enter_and_burn(void *argument)
+static void *enter_and_call(void *argument)
 {
     struct worker *w = argument;
+    char byte;
     links_enter(&links_outer);
     w->tid = links_thread();
-    while (!w->stop)
-        ;
+    while (read(w->go[0], &byte, 1) == 1 && byte == 'g') {
+        workload_call(CALLS);
+        if (write(w->done[1], "", 1) != 1)
+            break;
+    }
     links_leave(&links_none);
     return NULL;
 }
 
-/* What is not as it was written, because it was read in the middle of it, is nobody's. */
+struct linked {
+    pid_t tid;
+    size_t count;
+};
+
+static bool count_linked(const struct wire_header *header, void *context)
+{
+    struct linked *linked = context;
+    if (header->tid != (uint32_t)linked->tid)
+        return false;
+    linked->count += (((const struct cpu_sample *)header)->flags & CPU_SAMPLE_LINKED) != 0;
+    return true;
+}
+
+/* An entry that is not as it was written, because it was read in the middle of that, is not believed. */
 static void test_what_is_half_written_is_not_believed(void **state)
 {
     (void)state;
     struct links l = links_begin();
-    struct source_options options = watch_defaults;
     struct worker worker = {0};
-    struct collection *c = calloc(1, sizeof(*c));
-    assert_non_null(c);
-    c->worker = &worker;
-    options.skip_self = false;
-    options.links = true;
-    options.links_fd = link_source_fd(l.source);
-    options.pids[0] = (uint32_t)getpid();
-    options.pid_count = 1;
-    assert_int_equal(pthread_create(&worker.thread, NULL, enter_and_burn, &worker), 0);
+    char byte;
+    assert_int_equal(pipe(worker.go) | pipe(worker.done), 0);
+    assert_int_equal(pthread_create(&worker.thread, NULL, enter_and_call, &worker), 0);
     while (!worker.tid)
         usleep(1000);
+    struct watch w = workload_watch(options_for(&l), WORKLOAD_CALL_EVENT);
     for (int torn = 1; torn >= 0; torn--) {
         const uint32_t key = (uint32_t)worker.tid;
         struct thread_link entry = links_entry(&l, key);
+        struct linked linked = {.tid = worker.tid};
         entry.ids.trace_id_low ^= 1;
-        assert_int_equal(bpf_map_update_elem(options.links_fd, &key, &entry, BPF_EXIST), 0);
-        struct watch w = watch_begin(&source_cpu, &options);
-        c->count = c->linked = 0;
-        watch_until(&w, 20, collect, c);
-        assert_int_equal(c->linked, torn ? 0 : c->count);
-        watch_end(&w);
+        assert_int_equal(bpf_map_update_elem(link_source_fd(l.source), &key, &entry, BPF_EXIST), 0);
+        assert_int_equal(w.source->start(w.self), 0);
+        assert_int_equal(write(worker.go[1], "g", 1), 1);
+        assert_int_equal(read(worker.done[0], &byte, 1), 1);
+        workload_expect(&w, CALLS, count_linked, &linked);
+        assert_true(torn ? linked.count == 0 : linked.count > 0);
     }
-    worker.stop = true;
+    assert_int_equal(write(worker.go[1], "e", 1), 1);
     pthread_join(worker.thread, NULL);
+    for (int i = 0; i < 2; i++) {
+        close(worker.go[i]);
+        close(worker.done[i]);
+    }
+    workload_unwatch(&w);
     links_end(&l);
-    free(c);
 }
 
 /* ---- ends ---- */

@@ -1,9 +1,12 @@
-/* Waiting time from the kernel to the batch: children that wait in known ways, and what is told of them: how long, in which system
- * call, for what, with which stack, and who ended it. Waits for enough records and not for a time, so that a slow machine is only slower. */
+/* Off-CPU time from the kernel to the batch: children that wait in known ways, and what is recorded of them: how long, in which system
+ * call, for what, with which stack, and who woke them. The kernel's own count of a thread's switches is the number of its waits, and each of
+ * them is recorded, or counted as short or as left out by random sampling: exactly. */
 #include "rows.h"
 #include "watch.h"
+#include "workload.h"
 
 #include "../../probes/offcpu.h"
+#include "../../probes/sampling.h"
 #include "sources/offcpu.h"
 #include "sources/preempt_count.h"
 #include "sources/unwind_tables.h"
@@ -11,6 +14,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -24,9 +28,12 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define NAP_NS 5000000
+#define NAP_NS  5000000
+#define NAPS    20
+#define SEED    0x5eed
+#define HOLD_NS 2000000
 
-enum kind { NAPS, TWO_PLACES, PIPES, SHARES_A_CPU, LIVES_SHORTLY };
+enum kind { PIPES, SHARES_A_CPU, LIVES_SHORTLY };
 
 static void nap(void)
 {
@@ -34,47 +41,53 @@ static void nap(void)
     clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
 }
 
-static void share_a_cpu(void)
+/* Two processes on one CPU that never block, from when the second one writes to `ready`. */
+static void share_a_cpu(int ready)
 {
     cpu_set_t first;
     CPU_ZERO(&first);
     CPU_SET(0, &first);
     sched_setaffinity(0, sizeof(first), &first);
-    if (fork() == 0)
+    if (fork() == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)!write(ready, "", 1);
+    }
     for (volatile uint64_t x = 0;; x++)
         ;
 }
 
-static pid_t child(enum kind kind)
+/* Naps, and wakes its child by a pipe after each nap. */
+static void wake_by_pipe(int ready)
 {
     int ends[2];
-    pid_t pid = fork();
-    if (pid != 0)
-        return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (kind == SHARES_A_CPU)
-        share_a_cpu();
-    if (kind == PIPES && pipe(ends) == 0 && fork() == 0) {
+    if (pipe(ends) == 0 && fork() == 0) {
         char byte;
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (;;)
-            if (read(ends[0], &byte, 1) != 1)
-                _exit(1);
+        (void)!write(ready, "", 1);
+        while (read(ends[0], &byte, 1) == 1)
+            ;
+        _exit(1);
     }
+    do
+        nap();
+    while (write(ends[1], "", 1) == 1);
+}
+
+static void live_shortly(int ready)
+{
+    (void)!write(ready, "", 1);
     for (;;) {
         nap();
-        if (kind == TWO_PLACES)
-            syscall(SYS_ppoll, NULL, 0, &(struct timespec){0, NAP_NS}, NULL, 0);
-        if (kind == PIPES && write(ends[1], "", 1) != 1)
-            _exit(1);
-        if (kind == LIVES_SHORTLY) {
-            pid_t short_lived = fork();
-            if (short_lived == 0)
-                _exit(0);
-            waitpid(short_lived, NULL, 0);
-        }
+        pid_t short_lived = fork();
+        if (short_lived == 0)
+            _exit(0);
+        waitpid(short_lived, NULL, 0);
     }
+}
+
+static pid_t child(enum kind kind)
+{
+    return watch_child(kind == PIPES ? wake_by_pipe : kind == SHARES_A_CPU ? share_a_cpu : live_shortly);
 }
 
 static void end(pid_t pid)
@@ -88,10 +101,10 @@ struct expectation {
     uint64_t begin_ns;
     uint64_t stack_ns; /* of the last stack that came */
     size_t stacks, waits;
-    size_t whole; /* waits as long as they were meant to be */
-    uint64_t told_ns;
-    int syscall; /* of the waits with that stack; 0: none came yet */
-    bool queued;
+    size_t naps;       /* waits in one of the two places where a workload naps */
+    uint64_t told_ns, weight_ns, of_ns;
+    int syscall;       /* of the waits with that stack; 0: none came yet */
+    struct cpu_sample *last; /* that stack */
 };
 
 static struct watch watch(pid_t pid, struct source_options options, struct expectation *ret)
@@ -104,15 +117,32 @@ static struct watch watch(pid_t pid, struct source_options options, struct expec
     return w;
 }
 
-/* The kernel half has the rows of the process: its stacks are whole, and one can be told from another. */
-static struct watch watch_walked(pid_t pid, struct expectation *ret)
+/* Records a workload while it naps, from when it is blocked until it is blocked again; `with_rows`: its stacks are whole, so that one can be
+ * compared with another. `look` returns true for each wait; there must be as many of them, with those that are only counted, as the kernel
+ * counted switches: the first one was under way when the recording began, and the last one when it ended. */
+static struct off_cpu_figures record_naps(struct source_options options, bool two_places, bool with_rows,
+                                          bool (*look)(const struct wire_header *, void *), struct expectation *e)
 {
-    usleep(100000); /* until it is there */
-    struct watch w = watch(pid, watch_defaults, ret);
-    assert_true(rows_put_process(off_cpu_source_unwind_tables(w.self), pid) > 0);
-    assert_int_equal(w.source->drain(w.self, w.batch), 0);
-    batch_clear(w.batch);
-    return w;
+    struct workload child = workload_start(NULL, NULL);
+    struct watch w = watch(child.pid, options, e);
+    if (with_rows)
+        assert_true(rows_put_process(off_cpu_source_unwind_tables(w.self), child.pid) > 0);
+    const uint64_t switches = threads_switches(child.pid);
+    workload_begin(&child, two_places ? workload_nap_in_two_places : workload_nap, NAPS);
+    if (two_places)
+        workload_interrupt_in_two_places(&child, NAPS);
+    else
+        workload_interrupt(&child, NAPS, HOLD_NS);
+    workload_await(&child);
+    const uint64_t waits = 1 + threads_switches(child.pid) - switches;
+    assert_int_equal(w.source->stop(w.self), 0);
+    const struct off_cpu_figures figures = off_cpu_source_figures(w.self);
+    assert_int_equal(figures.told + figures.left_out + figures.short_count, waits);
+    workload_expect(&w, figures.told, look, e);
+    workload_end(&child);
+    free(e->last);
+    watch_end(&w);
+    return figures;
 }
 
 static void check_wait(const struct wire_header *header, const struct off_cpu_wait *wait)
@@ -141,64 +171,55 @@ static bool look_at_naps(const struct wire_header *header, void *context)
         return false;
     }
     check_wait(header, wait);
-    if (wait->start_ns < e->begin_ns || wait->flags & (OFF_CPU_PREEMPTED | OFF_CPU_ACCOUNTED))
-        return false; /* it napped already; or it was its time slice's end; or the switch to it was one that is not traced */
+    e->told_ns += wait->weight_ns;
+    if (wait->flags || wait->syscall != SYS_clock_nanosleep)
+        return true; /* the end of a time slice, or the switch to it was one that is not traced, or a wait for the next request */
     assert_int_equal(wait->stack_ns, e->stack_ns);
-    assert_int_equal(wait->syscall, SYS_clock_nanosleep);
     assert_int_equal(wait->object, REQUEST_OBJECT_NONE);
-    assert_int_equal(wait->flags, 0);
     assert_int_equal(wait->state, 0);
-    /* Not each: a machine may stand still between the timer and the switch. */
-    e->whole += header->time_ns - wait->start_ns - wait->queued_ns > NAP_NS * 9 / 10;
-    e->waits++;
+    assert_true(wait->weight_ns - wait->queued_ns >= HOLD_NS);
+    e->naps++;
     return true;
 }
 
+/* Every wait is recorded once. */
 static void test_naps(void **state)
 {
     (void)state;
     struct expectation e;
-    struct watch w = watch(child(NAPS), watch_defaults, &e);
-    watch_until(&w, ENOUGH, look_at_naps, &e);
-    assert_true(e.stacks > 0 && e.whole > e.waits / 2);
-    end(e.pid);
-    watch_end(&w);
+    const struct off_cpu_figures figures = record_naps(watch_defaults, false, false, look_at_naps, &e);
+    assert_int_equal(figures.left_out + figures.short_count, 0);
+    assert_int_equal(figures.told_ns, e.told_ns);
+    assert_in_range(e.naps, 1, NAPS);
+    assert_true(e.stacks > 0);
 }
 
-static bool look_at_one_place(const struct wire_header *header, void *context)
+/* Without the time, which is all that two records of one stack differ in. */
+static bool is_same_stack(const struct cpu_sample *a, const struct cpu_sample *b)
 {
-    struct expectation *e = context;
-    e->stacks += header->kind == WIRE_OFF_CPU_STACK;
-    e->waits += header->kind == WIRE_OFF_CPU && !((const struct off_cpu_wait *)header)->flags;
-    return header->kind == WIRE_OFF_CPU;
+    return a->h.size_bytes == b->h.size_bytes && a->user_end == UNWIND_END_ENTRY && b->user_end == UNWIND_END_ENTRY &&
+           a->kernel_frames == b->kernel_frames && memcmp(a->data, b->data, a->h.size_bytes - sizeof(*a)) == 0;
 }
 
-/* A stack is sent when it is another one. */
-static void test_one_place(void **state)
-{
-    (void)state;
-    struct expectation e;
-    struct watch w = watch_walked(child(NAPS), &e);
-    watch_until(&w, 5 * ENOUGH, look_at_one_place, &e);
-    print_message("%zu stacks of %zu waits\n", e.stacks, e.waits);
-    assert_true(e.waits > 50); /* the others began or ended unseen, or were the end of a time slice */
-    assert_true(e.stacks < e.waits);
-    end(e.pid);
-    watch_end(&w);
-}
-
-static bool look_at_places(const struct wire_header *header, void *context)
+static bool look_at_stacks(const struct wire_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
     struct expectation *e = context;
     if (header->kind == WIRE_OFF_CPU_STACK) {
+        assert_false(e->last && is_same_stack(e->last, s));
+        e->last = realloc(e->last, header->size_bytes);
+        assert_non_null(e->last);
+        memcpy(e->last, s, header->size_bytes);
+        e->stacks += s->user_end == UNWIND_END_ENTRY;
         e->stack_ns = header->time_ns;
         e->syscall = 0;
         return false;
     }
     check_wait(header, wait);
-    if (wait->flags || !e->stack_ns) /* that stack came before the rows were there */
-        return false;
+    e->naps += !wait->flags && (wait->syscall == SYS_clock_nanosleep || wait->syscall == SYS_ppoll);
+    if (wait->flags)
+        return true;
     assert_int_equal(wait->stack_ns, e->stack_ns);
     if (e->syscall)
         assert_int_equal(wait->syscall, e->syscall);
@@ -206,15 +227,23 @@ static bool look_at_places(const struct wire_header *header, void *context)
     return true;
 }
 
+/* A stack is recorded when it is another one than the thread's last. */
+static void test_one_place(void **state)
+{
+    (void)state;
+    struct expectation e;
+    record_naps(watch_defaults, false, true, look_at_stacks, &e);
+    print_message("%zu stacks of %zu naps\n", e.stacks, e.naps);
+    assert_true(e.stacks > 0);
+}
+
 /* No wait is said to have been where the one before it was. */
 static void test_two_places(void **state)
 {
     (void)state;
     struct expectation e;
-    struct watch w = watch_walked(child(TWO_PLACES), &e);
-    watch_until(&w, ENOUGH, look_at_places, &e);
-    end(e.pid);
-    watch_end(&w);
+    record_naps(watch_defaults, true, true, look_at_stacks, &e);
+    assert_true(e.stacks >= 2);
 }
 
 static bool look_at_pipes(const struct wire_header *header, void *context)
@@ -235,9 +264,7 @@ static void test_pipes(void **state)
 {
     (void)state;
     struct expectation e;
-    pid_t pid = child(PIPES);
-    usleep(100000); /* until it has a child; later is right as well: then that is seen to be born */
-    struct watch w = watch(pid, watch_defaults, &e);
+    struct watch w = watch(child(PIPES), watch_defaults, &e);
     watch_until(&w, ENOUGH, look_at_pipes, &e);
     end(e.pid);
     watch_end(&w);
@@ -289,23 +316,16 @@ static void test_births(void **state)
     watch_end(&w);
 }
 
+/* Shorter waits are counted, and none is recorded. */
 static void test_minimum(void **state)
 {
     (void)state;
     struct expectation e;
     struct source_options options = watch_defaults;
     options.min_wait_ns = 3600000000000;
-    struct watch w = watch(child(NAPS), options, &e);
-    uint64_t patience_ns = clock_monotonic_ns() + 60000000000;
-    struct off_cpu_figures figures;
-    do
-        figures = off_cpu_source_figures(w.self);
-    while (figures.short_count < ENOUGH && clock_monotonic_ns() < patience_ns);
-    assert_true(figures.short_count >= ENOUGH);
-    assert_true(figures.short_ns > figures.short_count / 2 * NAP_NS);
-    assert_int_equal(figures.told, 0);
-    end(e.pid);
-    watch_end(&w);
+    const struct off_cpu_figures figures = record_naps(options, false, false, look_at_naps, &e);
+    assert_int_equal(figures.told + figures.left_out, 0);
+    assert_true(figures.short_ns >= NAPS * HOLD_NS);
 }
 
 struct waker_expectation {
@@ -364,7 +384,7 @@ static bool look_at_wakers(const struct wire_header *header, void *context)
         assert_true(x->last[i].user_frames > 0);
         x->by_thread++;
     }
-    return x->by_thread >= ENOUGH && x->by_interrupt >= ENOUGH;
+    return x->by_thread && x->by_interrupt;
 }
 
 static void test_wakers(void **state)
@@ -399,8 +419,9 @@ static void test_wakers_are_for_who_asks(void **state)
     watch_end(&w);
 }
 
-#define STANDS_FOR_NS (8ULL * NAP_NS)
+#define STANDS_FOR_NS (8ULL * HOLD_NS)
 
+/* What is recorded, and how many waits it stands for, follows from the seed, from when it began and how long it was. */
 static bool look_at_sampled(const struct wire_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
@@ -408,42 +429,41 @@ static bool look_at_sampled(const struct wire_header *header, void *context)
     if (header->kind == WIRE_OFF_CPU_STACK)
         return false;
     const uint64_t length_ns = header->time_ns - wait->start_ns;
-    if (length_ns >= STANDS_FOR_NS) { /* the machine is slow */
-        assert_int_equal(wait->weight_ns, length_ns);
-        assert_int_equal(wait->count, 1);
-    } else {
-        assert_int_equal(wait->weight_ns, STANDS_FOR_NS);
-        assert_in_range(wait->count, STANDS_FOR_NS / length_ns, STANDS_FOR_NS / length_ns + 1);
-        assert_true(wait->queued_ns <= wait->weight_ns);
-    }
-    e->told_ns += wait->weight_ns;
-    if (!(wait->flags & OFF_CPU_PREEMPTED)) /* a few, so short that one of them stands for thousands */
-        e->waits += wait->count;
+    assert_true(sampling_takes_wait(sampling_hash(SEED, wait->start_ns), length_ns, STANDS_FOR_NS));
+    assert_int_equal(wait->weight_ns, length_ns < STANDS_FOR_NS ? STANDS_FOR_NS : length_ns);
+    assert_int_equal(wait->count, length_ns < STANDS_FOR_NS ? sampling_wait_count(sampling_hash(SEED, ~wait->start_ns), length_ns, STANDS_FOR_NS) : 1);
+    assert_true(wait->queued_ns <= wait->weight_ns);
+    e->told_ns += length_ns;
     return true;
 }
 
-/* What is told stands for what is not: the sums are true, within what chance does. */
+/* What is recorded stands for what is left out; how well, bpf-statistical/waits asserts. */
 static void test_sampled(void **state)
 {
     (void)state;
     struct expectation e;
     struct source_options options = watch_defaults;
     options.sample_wait_ns = STANDS_FOR_NS;
-    struct watch w = watch(child(NAPS), options, &e);
-    watch_until(&w, 10 * ENOUGH, look_at_sampled, &e);
-    assert_int_equal(w.source->stop(w.self), 0);
-    assert_int_equal(w.source->drain(w.self, w.batch), 0);
-    for (size_t i = 0; i < batch_count(w.batch); i++)
-        look_at_sampled(batch_get(w.batch, i), &e);
-    batch_clear(w.batch);
-    const struct off_cpu_figures figures = off_cpu_source_figures(w.self);
-    const double true_ns = (double)(figures.told_ns + figures.left_out_ns), true_count = (double)(figures.told + figures.left_out);
-    print_message("%.3f of the time, %.3f of the waits\n", (double)e.told_ns / true_ns, (double)e.waits / true_count);
-    assert_true(figures.left_out > 0);
-    assert_in_range((double)e.told_ns / true_ns * 1000, 500, 1500); /* of 200: seven standard deviations */
-    assert_in_range((double)e.waits / true_count * 1000, 500, 1500);
-    end(e.pid);
-    watch_end(&w);
+    options.sampling_seed = SEED;
+    const struct off_cpu_figures figures = record_naps(options, false, false, look_at_sampled, &e);
+    print_message("%llu waits, %llu left out\n", (unsigned long long)figures.told, (unsigned long long)figures.left_out);
+    assert_int_equal(figures.told_ns, e.told_ns);
+}
+
+/* Over all random numbers, of a grid as fine as this, waits of a length are recorded for as much time as they last, and for as many as there are. */
+static void test_sampling_is_unbiased(void **state)
+{
+    enum { STEPS = 4096, OF_NS = 2500 };
+    (void)state;
+    for (uint64_t length_ns = 1; length_ns < OF_NS; length_ns++) {
+        uint64_t taken = 0, waits = 0;
+        for (uint64_t i = 0; i < STEPS; i++)
+            taken += sampling_takes_wait((uint32_t)((i << 32) / STEPS), length_ns, OF_NS) != 0;
+        assert_in_range(taken * OF_NS, STEPS * length_ns, STEPS * length_ns + OF_NS);
+        for (uint32_t random = 0; random < length_ns; random++)
+            waits += sampling_wait_count(random, length_ns, OF_NS);
+        assert_int_equal(waits, OF_NS); /* of length_ns / OF_NS of all waits: one each */
+    }
 }
 
 static bool look_for_unfinished(const struct wire_header *header, void *context)
@@ -478,7 +498,7 @@ static void wait_forever(int ready)
 static pid_t start_waiting(void)
 {
     pid_t pid = watch_child(wait_forever);
-    usleep(100000);
+    threads_await_blocked(pid, SYS_ppoll);
     return pid;
 }
 
@@ -489,10 +509,8 @@ static void test_all_the_time(void **state)
     struct expectation e;
     pid_t pid = start_waiting();
     struct watch w = watch(pid, watch_defaults, &e);
-    usleep(50000);
     assert_int_equal(w.source->stop(w.self), 0);
     watch_until(&w, 1, look_for_unfinished, &e);
-    usleep(50000);
     assert_int_equal(w.source->drain(w.self, w.batch), 0);
     assert_int_equal(batch_count(w.batch), 0);
     end(pid);
@@ -529,7 +547,6 @@ static void test_so_far(void **state)
     assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_LEAST), 0);
     assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_FULL), 0);
     e.begin_ns = clock_monotonic_ns();
-    usleep(50000);
     assert_int_equal(w.source->stop(w.self), 0);
     watch_until(&w, 1, look_for_unfinished, &e);
     assert_int_equal(e.waits, 4);
@@ -541,9 +558,9 @@ static void test_so_far(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_naps),   cmocka_unit_test(test_pipes),   cmocka_unit_test(test_run_queue),
+        cmocka_unit_test(test_naps), cmocka_unit_test(test_pipes), cmocka_unit_test(test_run_queue),
         cmocka_unit_test(test_births), cmocka_unit_test(test_minimum), cmocka_unit_test(test_all_the_time), cmocka_unit_test(test_so_far),
-        cmocka_unit_test(test_sampled), cmocka_unit_test(test_two_places), cmocka_unit_test(test_one_place),
+        cmocka_unit_test(test_sampled), cmocka_unit_test(test_sampling_is_unbiased), cmocka_unit_test(test_two_places), cmocka_unit_test(test_one_place),
         cmocka_unit_test(test_wakers), cmocka_unit_test(test_wakers_are_for_who_asks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,7 +1,9 @@
-/* The walk of an interpreter's frames, in a program that has nothing of Python but its structures: on every kernel, and where they lie. What
+/* The walk of an interpreter's frames, at page faults and naps of a known number, in a program that has nothing of Python but its structures: on every kernel, and where they lie. What
  * real interpreters make of it is tests/e2e/test_python_frames.py's. */
+#include "fake_python.h"
 #include "rows.h"
 #include "watch.h"
+#include "workload.h"
 
 #include "../../probes/unwind_maps.h"
 
@@ -12,279 +14,7 @@
 
 #include <cmocka.h>
 
-#include <pthread.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-
-/* ---- an interpreter's structures ---- */
-
-struct fake_text {
-    uint64_t object[2], length, hash;
-    uint32_t state, reserved;
-    uint64_t before_data;
-    char data[40];
-};
-
-struct fake_code {
-    uint64_t object[2];
-    int32_t first_line, reserved;
-    struct fake_text *file, *name;
-    const void *lines;
-    uint64_t rest[6];
-    uint16_t instructions[8];
-};
-
-struct fake_frame {
-    const struct fake_code *code;
-    struct fake_frame *previous;
-    const uint16_t *instruction;
-    uint64_t rest[5];
-    char owner;
-    char reserved[15];
-};
-
-struct fake_cframe {
-    uint64_t before;
-    struct fake_frame *current;
-    struct fake_cframe *previous;
-};
-
-/* A frame of before 3.11. */
-struct fake_object {
-    uint64_t object[3];
-    struct fake_object *back;
-    const struct fake_code *code;
-    uint64_t rest[8];
-    int32_t last, line;
-};
-
-struct fake_thread {
-    uint64_t object;
-    struct fake_thread *next;
-    void *current;
-    struct fake_cframe *cframe, root; /* of 3.10 */
-    uint64_t id;
-};
-
-struct fake_interpreter {
-    struct fake_interpreter *next;
-    uint64_t threads_made;
-    struct fake_thread *threads;
-};
-
-#define FRAMES_A_RUN 3
-#define RUNS_MAX     600
-
-static struct fake_interpreter inner, interpreter, *interpreters = &interpreter;
-static struct fake_thread thread, thread_of_inner, others[40];
-static struct fake_frame frames[RUNS_MAX * FRAMES_A_RUN];
-static struct fake_object objects[RUNS_MAX];
-static struct fake_code codes[FRAMES_A_RUN];
-static struct fake_text file, names[FRAMES_A_RUN];
-static struct {
-    uint64_t object[2], size, hash;
-    uint8_t data[8];
-} lines;
-
-static struct python_layout layout_of(unsigned flags)
-{
-    const bool objects_way = flags & PYTHON_FRAME_OBJECTS;
-
-    return (struct python_layout){
-        .interpreters = (uintptr_t)&interpreters,
-        .text_start = 1,
-        .interpreter_next = offsetof(struct fake_interpreter, next),
-        .interpreter_threads = offsetof(struct fake_interpreter, threads),
-        .interpreter_made = offsetof(struct fake_interpreter, threads_made),
-        .thread_next = offsetof(struct fake_thread, next),
-        .thread_id = offsetof(struct fake_thread, id),
-        .thread_current = offsetof(struct fake_thread, current),
-        .thread_cframe = offsetof(struct fake_thread, cframe),
-        .thread_root = offsetof(struct fake_thread, root),
-        .cframe_current = (uint16_t)(objects_way ? offsetof(struct fake_cframe, previous)
-                                                 : offsetof(struct fake_cframe, current)),
-        .frame_code =
-            (uint16_t)(objects_way ? offsetof(struct fake_object, code) : offsetof(struct fake_frame, code)),
-        .frame_previous =
-            (uint16_t)(objects_way ? offsetof(struct fake_object, back) : offsetof(struct fake_frame, previous)),
-        .frame_instruction = (uint16_t)(objects_way ? offsetof(struct fake_object, last)
-                                                    : offsetof(struct fake_frame, instruction)),
-        .frame_owner = offsetof(struct fake_frame, owner),
-        .code_checked = offsetof(struct fake_code, first_line),
-        .code_first_line = offsetof(struct fake_code, first_line),
-        .code_file = offsetof(struct fake_code, file),
-        .code_name = offsetof(struct fake_code, name),
-        .code_lines = offsetof(struct fake_code, lines),
-        .text_ascii = offsetof(struct fake_text, data),
-        .text_compact = offsetof(struct fake_text, data),
-        .code_instructions = offsetof(struct fake_code, instructions),
-        .flags = (uint8_t)flags,
-    };
-}
-
-/* ---- the subject ---- */
-
-enum lie { TRUTH, TWO_INTERPRETERS, WAITS, CIRCLE, NOWHERE, ENDS_TOO_EARLY, UNLIKE, NOT_ON_THE_STACK, NO_THREAD, NO_CODE, UNEVEN };
-
-static volatile uint64_t sink;
-static volatile int enough; /* never, but the compiler must not know */
-static unsigned way;        /* PYTHON_CFRAMES or PYTHON_MARKED_FRAMES */
-static bool waits;
-
-extern const char __start_code_evaluate[], __stop_code_evaluate[];
-
-static void say_ready_and_burn(int fd)
-{
-    if (write(fd, "r", 1) != 1)
-        _exit(1);
-    while (waits)
-        usleep(1000);
-    while (!enough)
-        sink = sink * 3 + 1;
-}
-
-/* Pushes a run of frames, as long as it runs. */
-__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate(int runs, int fd)
-{
-    struct fake_thread *t = interpreter.next && runs % 2 ? &thread_of_inner : &thread;
-    struct fake_cframe here = {.previous = way == PYTHON_CFRAMES ? t->current : NULL};
-    struct fake_frame entry = {.owner = PYTHON_OWNED_BY_CSTACK, .previous = way == PYTHON_CFRAMES ? NULL : t->current};
-    struct fake_frame *run = &frames[(runs - 1) * FRAMES_A_RUN];
-
-    for (int i = 0; i < FRAMES_A_RUN; i++) /* the last one is the first to be called */
-        run[i] = (struct fake_frame){
-            .code = &codes[i], .previous = &run[i + 1], .instruction = &codes[i].instructions[i]};
-    if (way == PYTHON_CFRAMES) {
-        run[FRAMES_A_RUN - 1].owner = 1;
-        run[FRAMES_A_RUN - 1].previous = here.previous ? here.previous->current : NULL;
-        here.current = run;
-        t->current = &here;
-    } else {
-        run[FRAMES_A_RUN - 1].previous = &entry;
-        t->current = run;
-    }
-    if (runs > 1)
-        return evaluate(runs - 1, fd) + entry.owner;
-    say_ready_and_burn(fd);
-    return (int)here.before + entry.owner;
-}
-
-/* Each with a frame of its own, as before 3.11. */
-__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate_object(int runs, enum lie lie, int fd)
-{
-    struct fake_cframe here = {.previous = thread.cframe};
-    struct fake_object *o = &objects[runs - 1];
-
-    *o = (struct fake_object){.back = thread.current, .code = &codes[(runs - 1) % FRAMES_A_RUN], .last = runs - 2};
-    if (lie != UNEVEN || runs > 1) /* else about to begin, or at its end */
-        thread.cframe = &here;
-    thread.current = o;
-    if (runs > 1)
-        return evaluate_object(runs - 1, lie, fd) + (int)here.before;
-    if (lie == CIRCLE)
-        objects[1].back = objects;
-    if (lie == NOWHERE)
-        objects[1].back = (void *)0xffff888000000000;
-    say_ready_and_burn(fd);
-    return (int)here.before;
-}
-
-static void lie_about(enum lie lie, struct fake_cframe *here, int fd)
-{
-    static struct fake_cframe elsewhere;
-    struct fake_frame *leaf = &frames[0];
-
-    elsewhere = *here;
-
-    switch (lie) {
-    case CIRCLE:
-        leaf[1].previous = leaf;
-        break;
-    case NOWHERE:
-        leaf[1].previous = (void *)0xffff888000000000;
-        break;
-    case ENDS_TOO_EARLY:
-        leaf[1].owner = 1;
-        break;
-    case UNLIKE: /* the run before is said to end with another frame than the one that called this run */
-        leaf[FRAMES_A_RUN - 1].previous = &leaf[FRAMES_A_RUN];
-        elsewhere.current = &leaf[FRAMES_A_RUN + 1];
-        here->previous = &elsewhere;
-        break;
-    case NOT_ON_THE_STACK:
-        thread.current = &elsewhere;
-        break;
-    case NO_CODE:
-        leaf[1].code = (void *)4096;
-        break;
-    case NO_THREAD:
-        thread.id = 0;
-        break;
-    default:
-        break;
-    }
-    say_ready_and_burn(fd);
-}
-
-/* The same, but lies before it burns. */
-__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate_and_lie(enum lie lie, int fd)
-{
-    struct fake_cframe here = {0};
-
-    for (int i = 0; i < FRAMES_A_RUN; i++)
-        frames[i] = (struct fake_frame){
-            .code = &codes[i], .previous = i < FRAMES_A_RUN - 1 ? &frames[i + 1] : NULL, .instruction = codes[i].instructions};
-    frames[FRAMES_A_RUN - 1].owner = 1;
-    here.current = frames;
-    thread.current = &here;
-    lie_about(lie, &here, fd);
-    return (int)here.before;
-}
-
-static void set_up(unsigned flags, enum lie lie)
-{
-    way = flags;
-    waits = lie == WAITS;
-    inner = (struct fake_interpreter){.threads_made = 1, .threads = &thread_of_inner};
-    interpreter = (struct fake_interpreter){.next = lie == TWO_INTERPRETERS ? &inner : NULL, .threads_made = 41, .threads = &others[0]};
-    thread_of_inner = (struct fake_thread){.id = (uint64_t)pthread_self()};
-    for (size_t i = 0; i < 40; i++)
-        others[i] = (struct fake_thread){.next = i < 39 ? &others[i + 1] : &thread, .id = 4096 * i};
-    thread = (struct fake_thread){.id = (uint64_t)pthread_self(), .cframe = &thread.root};
-    /* Written here: pages of a file that the child has not touched are not there for it. */
-    file = (struct fake_text){.length = 6, .state = 1 << 2 | 1 << 6, .data = "x/y.py"};
-    lines.size = 5;
-    memcpy(lines.data, "lines", 5);
-    for (int i = 0; i < FRAMES_A_RUN; i++)
-        names[i] = (struct fake_text){.length = 1, .state = 1 << 2 | 1 << 6, .data = {(char)('a' + i)}};
-    for (int i = 0; i < FRAMES_A_RUN; i++)
-        codes[i] = (struct fake_code){.first_line = i + 1, .file = &file, .name = &names[i], .lines = &lines};
-}
-
-static pid_t begin(unsigned flags, int runs, enum lie lie)
-{
-    int ends[2];
-    char ready;
-    pid_t pid;
-
-    assert_int_equal(pipe(ends), 0);
-    set_up(flags, lie);
-    pid = fork();
-    if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (flags & PYTHON_FRAME_OBJECTS)
-            _exit(evaluate_object(runs, lie, ends[1]));
-        _exit(lie < CIRCLE ? evaluate(runs, ends[1]) : evaluate_and_lie(lie, ends[1]));
-    }
-    assert_int_equal(read(ends[0], &ready, 1), 1);
-    close(ends[0]);
-    close(ends[1]);
-    return pid;
-}
-
-/* ---- watching it ---- */
 
 struct expectation {
     unsigned flags;
@@ -292,7 +22,6 @@ struct expectation {
     enum lie lie;
     bool told[FRAMES_A_RUN];
     uint32_t checks[FRAMES_A_RUN];
-    bool begun; /* samples come of when the interpreter is known */
 };
 
 static const struct python_tail *tail_of(const struct cpu_sample *s, const struct python_entry **ret_entries)
@@ -305,17 +34,10 @@ static const struct python_tail *tail_of(const struct cpu_sample *s, const struc
     return tail;
 }
 
-/* Samples of before do not count. */
-static bool is_early(const struct cpu_sample *s, struct expectation *e)
-{
-    e->begun |= s->flags & CPU_SAMPLE_INTERPRETED;
-    return !e->begun;
-}
-
 static void expect_code(const struct python_code *c, struct expectation *e)
 {
     for (int i = 0; i < FRAMES_A_RUN; i++) {
-        if (c->code != (uintptr_t)&codes[i])
+        if (c->code != (uintptr_t)&fake_codes[i])
             continue;
         assert_true(python_code_is_sound(c));
         assert_int_equal(c->first_line, i + 1);
@@ -324,7 +46,7 @@ static void expect_code(const struct python_code *c, struct expectation *e)
         assert_int_equal(c->name.length, 1);
         assert_int_equal(c->name_data[0], 'a' + i);
         assert_int_equal(c->lines_bytes, 5);
-        assert_memory_equal(c->lines, lines.data, 5);
+        assert_memory_equal(c->lines, fake_lines, 5);
         assert_int_equal(c->instructions, offsetof(struct fake_code, instructions));
         e->told[i] = true;
         e->checks[i] = c->check;
@@ -335,19 +57,21 @@ static void expect_code(const struct python_code *c, struct expectation *e)
 
 static void expect_frame(const struct python_entry *entry, int i, const struct expectation *e)
 {
-    assert_int_equal(entry->code, (uintptr_t)&codes[i]);
+    assert_int_equal(entry->code, (uintptr_t)&fake_codes[i]);
     assert_true(e->told[i]); /* ahead of the sample */
     assert_int_equal(entry->check, e->checks[i]);
 }
 
-/* What is told of code is as it should be. */
+/* What is said of code is as it should be. Of a thread that waited when the recording began the walk is another one's. */
 static bool is_sample_to_look_at(const struct wire_header *header, struct expectation *e)
 {
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+
     if (header->kind == WIRE_PYTHON_CODE) {
         expect_code((const struct python_code *)header, e);
         return false;
     }
-    return !is_early((const struct cpu_sample *)header, e);
+    return header->kind == WIRE_OFF_CPU_STACK ? s->user_end != UNWIND_END_NOT_RUNNING : workload_faulted(s);
 }
 
 /* Every run, at the native frame that has it. */
@@ -405,7 +129,7 @@ static bool look_at_objects(const struct wire_header *header, void *context)
     tail = tail_of(s, &entries);
     if (e->lie == CIRCLE || e->lie == NOWHERE) {
         assert_int_equal(tail->end, e->lie == CIRCLE ? PYTHON_END_TOO_DEEP : PYTHON_END_BAD_READ);
-        assert_int_equal(entries[0].code, (uintptr_t)&codes[0]);
+        assert_int_equal(entries[0].code, (uintptr_t)&fake_codes[0]);
         return true;
     }
     assert_int_equal(tail->end, PYTHON_END_WHOLE);
@@ -464,16 +188,14 @@ static bool look_at_lie(const struct wire_header *header, void *context)
     const struct python_entry *entries;
     const struct python_tail *tail;
 
-    if (header->kind == WIRE_PYTHON_CODE)
+    if (header->kind == WIRE_PYTHON_CODE || !workload_faulted((const struct cpu_sample *)header))
         return false;
     if (e->lie == NO_THREAD) {
         assert_false(((const struct cpu_sample *)header)->flags & CPU_SAMPLE_INTERPRETED);
         return true;
     }
-    if (is_early((const struct cpu_sample *)header, e))
-        return false;
     tail = tail_of((const struct cpu_sample *)header, &entries);
-    assert_int_equal(entries[0].code, (uintptr_t)&codes[0]);
+    assert_int_equal(entries[0].code, (uintptr_t)&fake_codes[0]);
     switch (e->lie) {
     case CIRCLE:
         assert_int_equal(tail->end, PYTHON_END_TOO_DEEP);
@@ -504,83 +226,165 @@ static bool look_at_lie(const struct wire_header *header, void *context)
     return true;
 }
 
-static void watch_fake_by(const struct source *source, size_t records, struct expectation e, bool (*look)(const struct wire_header *, void *))
-{
-    struct source_options options = watch_defaults;
-    const struct interpreter_layouts layouts = {.python = layout_of(e.flags)};
-    const pid_t pid = begin(e.flags, e.runs, e.lie);
-    struct rows rows;
-    struct unwind_tables *tables;
-    struct watch w;
+/* ---- recording them ---- */
 
-    options.pids[0] = (uint32_t)pid;
-    options.pid_count = 1;
-    w = watch_begin(source, &options);
-    tables = source == &source_cpu ? cpu_source_unwind_tables(w.self) : off_cpu_source_unwind_tables(w.self);
-    assert_true(rows_put_process_and_tell(tables, pid, &rows) > 0);
-    assert_int_equal(w.source->drain(w.self, w.batch), 0); /* what came before the process was known */
-    batch_clear(w.batch);
-    assert_int_equal(unwind_tables_put_process(tables, (uint32_t)pid, rows.mappings, rows.count, &layouts), 0);
-    watch_until(&w, records, look, &e);
-    assert_int_equal(kill(pid, SIGKILL), 0);
-    assert_int_equal(waitpid(pid, NULL, 0), pid);
-    watch_end(&w);
+#define FIRINGS 5
+
+struct fake {
+    struct expectation e;
+    bool (*look)(const struct wire_header *, void *);
+    struct workload child;
+};
+
+struct fakes {
+    struct fake *of;
+    size_t count;
+};
+
+static void enter_fake(void *context)
+{
+    const struct expectation *e = context;
+
+    fake_python_enter(e->flags, e->runs, e->lie);
 }
 
-static void watch_fake(struct expectation e, bool (*look)(const struct wire_header *, void *))
+static void start_fake(struct fake *f)
 {
-    watch_fake_by(&source_cpu, ENOUGH, e, look);
+    fake_python_set_up(f->e.flags, f->e.lie);
+    f->child = workload_start(enter_fake, &f->e);
+}
+
+/* Before it does anything, the BPF side knows its rows and its interpreter. */
+static void put_fake(struct unwind_tables *tables, const struct fake *f)
+{
+    const struct interpreter_layouts layouts = {.python = fake_python_layout(f->e.flags)};
+    struct rows rows;
+
+    assert_true(rows_put_process_and_tell(tables, f->child.pid, &rows) > 0);
+    assert_int_equal(unwind_tables_put_process(tables, (uint32_t)f->child.pid, rows.mappings, rows.count, &layouts), 0);
+}
+
+static bool look_at_each(const struct wire_header *header, void *context)
+{
+    const struct fakes *fakes = context;
+
+    for (size_t i = 0; i < fakes->count; i++)
+        if (header->pid == (uint32_t)fakes->of[i].child.pid)
+            return fakes->of[i].look(header, &fakes->of[i].e);
+    fail_msg("a record of process %u, which was not asked for", header->pid);
+    return false;
+}
+
+/* All in one recording: loading the programs is what takes time. Each fault is a sample. */
+static void watch_fakes(struct fake *of, size_t count)
+{
+    struct source_options options = watch_defaults;
+    struct fakes fakes = {of, count};
+
+    for (size_t i = 0; i < count; i++) {
+        start_fake(&of[i]);
+        options.pids[options.pid_count++] = (uint32_t)of[i].child.pid;
+    }
+    options.ring_bytes = 16U << 20;
+    struct watch w = workload_watch(options, "page-faults");
+    for (size_t i = 0; i < count; i++)
+        put_fake(cpu_source_unwind_tables(w.self), &of[i]);
+    for (size_t i = 0; i < count; i++)
+        workload_run(&of[i].child, workload_fault, FIRINGS);
+    workload_expect(&w, count * FIRINGS, look_at_each, &fakes);
+    for (size_t i = 0; i < count; i++)
+        workload_end(&of[i].child);
+    workload_unwatch(&w);
+}
+
+/* The stack with which it leaves its CPU. */
+static void watch_waiting_fake(struct expectation e)
+{
+    struct source_options options = watch_defaults;
+    struct fake f = {.e = e, .look = look_at_waiting_runs};
+    struct fakes fakes = {&f, 1};
+
+    start_fake(&f);
+    options.pids[0] = (uint32_t)f.child.pid;
+    options.pid_count = 1;
+    struct watch w = watch_begin(&source_off_cpu, &options);
+    put_fake(off_cpu_source_unwind_tables(w.self), &f);
+    workload_begin(&f.child, workload_nap, 1);
+    workload_interrupt(&f.child, 1, 0);
+    workload_await(&f.child);
+    assert_int_equal(w.source->stop(w.self), 0);
+    watch_until(&w, 1, look_at_each, &fakes);
+    workload_end(&f.child);
+    watch_end(&w);
 }
 
 static void test_runs_of_cframes(void **state)
 {
+    struct fake fakes[] = {
+        {.e = {PYTHON_CFRAMES, .runs = 1}, .look = look_at_runs},
+        {.e = {PYTHON_CFRAMES, .runs = 20}, .look = look_at_runs},
+        {.e = {PYTHON_CFRAMES, .runs = 250}, .look = look_at_runs},
+    };
+
     (void)state;
-    watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 1}, look_at_runs);
-    watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 20}, look_at_runs);
-    watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 250}, look_at_runs);
+    watch_fakes(fakes, array_size(fakes));
 }
 
 static void test_runs_of_marked_frames(void **state)
 {
+    struct fake fakes[] = {
+        {.e = {PYTHON_MARKED_FRAMES, .runs = 1}, .look = look_at_runs},
+        {.e = {PYTHON_MARKED_FRAMES, .runs = 250}, .look = look_at_runs},
+    };
+
     (void)state;
-    watch_fake((struct expectation){PYTHON_MARKED_FRAMES, .runs = 1}, look_at_runs);
-    watch_fake((struct expectation){PYTHON_MARKED_FRAMES, .runs = 250}, look_at_runs);
+    watch_fakes(fakes, array_size(fakes));
 }
 
 /* On one stack, by turns. */
 static void test_runs_of_two_interpreters(void **state)
 {
+    struct fake fakes[] = {
+        {.e = {PYTHON_CFRAMES, .runs = 2, .lie = TWO_INTERPRETERS}, .look = look_at_two_interpreters},
+        {.e = {PYTHON_CFRAMES, .runs = 250, .lie = TWO_INTERPRETERS}, .look = look_at_two_interpreters},
+        {.e = {PYTHON_MARKED_FRAMES, .runs = 250, .lie = TWO_INTERPRETERS}, .look = look_at_two_interpreters},
+    };
+
     (void)state;
-    watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 2, .lie = TWO_INTERPRETERS}, look_at_two_interpreters);
-    watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 250, .lie = TWO_INTERPRETERS}, look_at_two_interpreters);
-    watch_fake((struct expectation){PYTHON_MARKED_FRAMES, .runs = 250, .lie = TWO_INTERPRETERS}, look_at_two_interpreters);
+    watch_fakes(fakes, array_size(fakes));
 }
 
-/* The same where a thread waits: one stack, for all are alike. */
+/* The same where a thread waits. */
 static void test_runs_that_wait(void **state)
 {
     (void)state;
-    watch_fake_by(&source_off_cpu, 1, (struct expectation){PYTHON_CFRAMES, .runs = 20, .lie = WAITS}, look_at_waiting_runs);
-    watch_fake_by(&source_off_cpu, 1, (struct expectation){PYTHON_MARKED_FRAMES, .runs = 250, .lie = WAITS}, look_at_waiting_runs);
+    watch_waiting_fake((struct expectation){PYTHON_CFRAMES, .runs = 20});
+    watch_waiting_fake((struct expectation){PYTHON_MARKED_FRAMES, .runs = 250});
 }
 
 static void test_lies(void **state)
 {
+    struct fake fakes[NO_CODE - CIRCLE + 1];
+
     (void)state;
     for (enum lie lie = CIRCLE; lie <= NO_CODE; lie++)
-        watch_fake((struct expectation){PYTHON_CFRAMES, .runs = 1, .lie = lie}, look_at_lie);
+        fakes[lie - CIRCLE] = (struct fake){.e = {PYTHON_CFRAMES, .runs = 1, .lie = lie}, .look = look_at_lie};
+    watch_fakes(fakes, array_size(fakes));
 }
 
 static void test_frames_that_are_objects(void **state)
 {
     const unsigned counted = PYTHON_FRAME_OBJECTS, marked = PYTHON_FRAME_OBJECTS | PYTHON_CFRAMES | PYTHON_IN_WORDS;
+    struct fake fakes[] = {
+        {.e = {counted, .runs = RUNS_MAX}, .look = look_at_objects},
+        {.e = {marked, .runs = RUNS_MAX}, .look = look_at_objects},
+        {.e = {marked, .runs = 20, .lie = UNEVEN}, .look = look_at_objects},
+        {.e = {counted, .runs = 3, .lie = CIRCLE}, .look = look_at_objects},
+        {.e = {marked, .runs = 3, .lie = NOWHERE}, .look = look_at_objects},
+    };
 
     (void)state;
-    watch_fake((struct expectation){counted, .runs = RUNS_MAX}, look_at_objects);
-    watch_fake((struct expectation){marked, .runs = RUNS_MAX}, look_at_objects);
-    watch_fake((struct expectation){marked, .runs = 20, .lie = UNEVEN}, look_at_objects);
-    watch_fake((struct expectation){counted, .runs = 3, .lie = CIRCLE}, look_at_objects);
-    watch_fake((struct expectation){marked, .runs = 3, .lie = NOWHERE}, look_at_objects);
+    watch_fakes(fakes, array_size(fakes));
 }
 
 int main(void)

@@ -1,14 +1,18 @@
-/* Targets of the clock, from the kernel half on: who is whose, that samples are taken as often as was asked for, and that they stand for the time
- * that passed; and whose waits are left alone. Waits for enough samples and not for a time. */
+/* Sampling rules from the BPF side on: which process falls under which, what random sampling takes of it under a seed, and whose waits are
+ * left out. Processes fault and wait a counted number of times: what is sampled, left out and recorded adds up exactly. How well
+ * random sampling meets the rates, bpf-statistical/sampling asserts. */
 #include "subjects.h"
 #include "watch.h"
+#include "workload.h"
 
-#include "sources/cpu.h"
+#include "base/cleanup.h"
 #include "sources/cgroup_search.h"
+#include "sources/cpu.h"
 #include "sources/offcpu.h"
 #include "sources/target_table.h"
 
 #include "../../probes/offcpu.h"
+#include "../../probes/sampling.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,52 +22,62 @@
 #include <cmocka.h>
 
 #include <limits.h>
-#include <math.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #define NS_PER_SECOND 1000000000ULL
+#define FAULTS        1000
+#define FEW_FAULTS    20
+#define NAPS          20
+#define SEED          0x5eed
 
-/* What was sampled of some processes. */
+/* ---- which rule a process falls under ---- */
+
 struct tally {
     struct {
         pid_t pid;
-        uint64_t samples, weight_ns, hz, other_hz;
+        uint64_t samples, weight; /* of each sample */
     } process[3];
     size_t count;
 };
 
-static bool add(const struct wire_header *header, void *context)
+static bool add_sample(const struct wire_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     struct tally *tally = context;
 
     for (size_t i = 0; i < tally->count; i++)
         if (header->pid == (uint32_t)tally->process[i].pid) {
-            if (tally->process[i].other_hz && s->weight_ns >= NS_PER_SECOND / tally->process[i].other_hz - 1)
-                return false;
-            assert_int_equal(s->weight_ns, NS_PER_SECOND / tally->process[i].hz);
+            assert_int_equal(s->weight_ns, tally->process[i].weight);
             tally->process[i].samples++;
-            tally->process[i].weight_ns += s->weight_ns;
-            return true;
         }
-    return false;
+    return true;
 }
 
-static struct watch watch_targets(const char *text, uint32_t others_hz)
+static void parse_rules(const char *text, struct targets *ret)
 {
-    struct source_options options = watch_defaults;
-    struct targets targets;
     const char *bad;
     size_t bad_bytes;
 
-    assert_int_equal(targets_parse(text, &targets, &bad, &bad_bytes), 0);
-    options.targets = &targets;
+    assert_int_equal(targets_parse(text, ret, &bad, &bad_bytes), 0);
+}
+
+/* Records page faults of these processes by sampling rules, whose rates are in proportion to the highest: there all are sampled. */
+static struct watch watch_faults(const struct targets *rules, uint32_t others_hz, const struct workload *processes, size_t count)
+{
+    struct source_options options = watch_defaults;
+
+    options.targets = rules;
     options.sample_hz = others_hz;
-    return watch_begin(&source_cpu, &options);
+    options.sampling_seed = SEED;
+    for (size_t i = 0; i < count; i++)
+        options.pids[options.pid_count++] = (uint32_t)processes[i].pid;
+    return workload_watch(options, "page-faults");
 }
 
 static struct target_figures figures(const struct watch *w, uint32_t number)
@@ -71,92 +85,97 @@ static struct target_figures figures(const struct watch *w, uint32_t number)
     return target_table_figures(cpu_source_targets(w->self), number);
 }
 
-static bool is_near(double value, double expected, double sigma)
+static void take_name(void *name)
 {
-    return fabs(value - expected) <= 6 * sigma + 1;
+    prctl(PR_SET_NAME, name);
 }
 
-/* Until then its name is ours. */
-static void wait_for_name(pid_t pid, const char *name)
+static void take_other_name(unsigned unused)
 {
-    char path[64], is[32] = "", wanted[32];
-
-    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-    snprintf(wanted, sizeof(wanted), "%s\n", name);
-    for (int i = 0; i < 3000 && strcmp(is, wanted) != 0; i++) {
-        FILE *file = fopen(path, "re");
-
-        if (!file || !fgets(is, sizeof(is), file))
-            is[0] = '\0';
-        if (file)
-            fclose(file);
-        usleep(2000);
-    }
-    assert_string_equal(is, wanted);
+    (void)unused;
+    prctl(PR_SET_NAME, "after");
 }
 
-/* By name, by number and by chance: one at the clock's rate, one at a fifth of it, one never. */
+/* On one CPU, for the BPF side numbers the ticks of each by itself. */
+static struct workload start_named(const char *name)
+{
+    struct workload w = workload_start(take_name, (void *)(uintptr_t)name);
+    cpu_set_t first;
+
+    CPU_ZERO(&first);
+    CPU_SET(0, &first);
+    assert_int_equal(sched_setaffinity(w.pid, sizeof(first), &first), 0);
+    return w;
+}
+
+/* Of so many ticks, how many are sampled. */
+static uint64_t samples_of(uint64_t ticks, uint64_t share)
+{
+    uint64_t samples = 0;
+
+    for (uint64_t tick = 1; tick <= ticks; tick++)
+        samples += sampling_hash(SEED, tick) < share;
+    return samples;
+}
+
+/* By name and by number: one is always sampled, one at a fifth of that rate, one never. */
 static void test_rates(void **state)
 {
-    pid_t often = subject_named("often"), seldom = subject_named("seldom"), never = subject_named("never");
-    struct tally tally = {.count = 3, .process = {{.pid = often, .hz = 500}, {.pid = seldom, .hz = 100}, {.pid = never, .hz = 1}}};
+    struct workload processes[] = {start_named("often"), start_named("seldom"), start_named("never")};
+    struct tally tally = {.count = 3, .process = {{processes[0].pid, .weight = 1}, {processes[1].pid, .weight = 5}, {processes[2].pid}}};
+    uint64_t shares[TARGETS_MAX + 1];
+    struct targets rules;
     char text[128];
     struct watch w;
 
     (void)state;
-    wait_for_name(often, "often");
-    wait_for_name(seldom, "seldom");
-    wait_for_name(never, "never");
-    snprintf(text, sizeof(text), "command=never:0, pid=%d:100, command=often:500, command=seldom:1", seldom);
-    w = watch_targets(text, 1);
-    watch_until(&w, 300, add, &tally);
-    subject_kill(often);
-    subject_kill(seldom);
-    subject_kill(never);
-    usleep(20000);
-    assert_int_equal(w.source->drain(w.self, w.batch), 0);
-    for (size_t i = 0; i < batch_count(w.batch); i++)
-        add(batch_get(w.batch, i), &tally);
-
-    const struct target_figures of_never = figures(&w, 0), of_seldom = figures(&w, 1), of_often = figures(&w, 2), dead = figures(&w, 3);
+    snprintf(text, sizeof(text), "command=never:0, pid=%d:100, command=often:500, command=seldom:1", processes[1].pid);
+    parse_rules(text, &rules);
+    targets_shares(&rules, 1, shares);
+    w = watch_faults(&rules, 1, processes, 3);
+    for (size_t i = 0; i < 3; i++)
+        workload_run(&processes[i], workload_fault, FAULTS);
+    const struct target_figures of_never = figures(&w, 0), of_seldom = figures(&w, 1), of_often = figures(&w, 2), unused = figures(&w, 3);
+    workload_expect(&w, of_seldom.samples + of_often.samples, add_sample, &tally);
+    print_message("%llu of %llu ticks at a fifth\n", (unsigned long long)of_seldom.samples, (unsigned long long)of_seldom.ticks);
     assert_int_equal(tally.process[2].samples, 0);
     assert_int_equal(of_never.samples, 0);
     assert_true(of_never.ticks > 0);
-    /* Exactly as many as were decided for. */
     assert_int_equal(tally.process[0].samples, of_often.samples);
-    assert_int_equal(tally.process[1].samples, of_seldom.samples);
     assert_int_equal(of_often.samples, of_often.ticks);
-    assert_int_equal(dead.ticks, 0); /* an earlier one has it */
-    /* As often as was asked for, and so the time that the ticks stand for. */
-    assert_true(is_near((double)of_seldom.samples, (double)of_seldom.ticks / 5, sqrt((double)of_seldom.ticks * 0.2 * 0.8)));
-    assert_int_equal(tally.process[0].weight_ns, of_often.ticks * (NS_PER_SECOND / 500));
-    watch_end(&w);
+    assert_int_equal(tally.process[1].samples, of_seldom.samples);
+    assert_int_equal(of_seldom.samples, samples_of(of_seldom.ticks, shares[1]));
+    assert_true(of_seldom.samples > 0 && of_seldom.samples < of_seldom.ticks);
+    assert_int_equal(unused.ticks, 0); /* an earlier rule has it */
+    for (size_t i = 0; i < 3; i++)
+        workload_end(&processes[i]);
+    workload_unwatch(&w);
 }
 
 /* A process takes another name, and with it another rate. */
 static void test_a_name_is_the_present_one(void **state)
 {
-    pid_t pid = subject_renamed("before", "after");
-    struct tally tally = {.count = 1, .process = {{.pid = pid, .hz = 250}}};
-    struct watch w;
+    struct workload process = start_named("before");
+    struct tally tally = {.count = 1, .process = {{process.pid, .weight = 1}}};
+    struct targets rules;
 
     (void)state;
-    wait_for_name(pid, "before");
-    w = watch_targets("command=before:250, command=after:0", 1);
-    watch_until(&w, ENOUGH, add, &tally);
-    assert_int_equal(figures(&w, 1).ticks, 0);
-    kill(pid, SIGUSR1);
-    for (int i = 0; i < 3000 && figures(&w, 1).ticks == 0; i++)
-        usleep(20000);
-    const uint64_t samples = figures(&w, 0).samples, ticks = figures(&w, 1).ticks;
-    assert_true(ticks > 0);
-    for (int i = 0; i < 3000 && figures(&w, 1).ticks < ticks + ENOUGH; i++)
-        usleep(20000);
-    assert_true(figures(&w, 1).ticks >= ticks + ENOUGH);
-    assert_int_equal(figures(&w, 0).samples, samples);
+    parse_rules("command=before:250, command=after:0", &rules);
+    struct watch w = watch_faults(&rules, 1, &process, 1);
+    workload_run(&process, workload_fault, FEW_FAULTS);
+    workload_run(&process, take_other_name, 0);
+    const struct target_figures before = figures(&w, 0), none = figures(&w, 1);
+    assert_true(before.ticks > 0);
+    assert_int_equal(before.samples, before.ticks);
+    assert_int_equal(none.ticks, 0);
+    workload_run(&process, workload_fault, FEW_FAULTS);
+    assert_true(figures(&w, 1).ticks > 0);
     assert_int_equal(figures(&w, 1).samples, 0);
-    subject_kill(pid);
-    watch_end(&w);
+    assert_int_equal(figures(&w, 0).ticks, before.ticks);
+    workload_expect(&w, before.samples, add_sample, &tally);
+    assert_int_equal(tally.process[0].samples, before.samples);
+    workload_end(&process);
+    workload_unwatch(&w);
 }
 
 /* In the hierarchy that names jobs here; NULL: none can be made. */
@@ -186,20 +205,30 @@ static bool put_into(pid_t pid, const char *cgroup)
     return file && fprintf(file, "%d\n", pid) > 0 && fclose(file) == 0;
 }
 
-/* A process ends, and its cgroup may be had. */
-static void end_with(pid_t pid, const char *cgroup)
+/* A process has ended, and its cgroup can be removed as soon as the kernel is done with it. */
+static void remove_cgroup(const char *path)
 {
-    subject_kill(pid);
-    for (int i = 0; i < 500 && rmdir(cgroup) < 0; i++)
+    for (int i = 0; rmdir(path) < 0; i++) {
+        assert_in_range(i, 0, 3000);
         usleep(20000);
+    }
+}
+
+/* What has come and gone is found at the next look, which is due every few seconds. */
+static void look_for_cgroups(const struct watch *w)
+{
+    static uint64_t ahead_ns;
+
+    ahead_ns += 60 * NS_PER_SECOND;
+    target_table_follow(cpu_source_targets(w->self), clock_monotonic_ns() + ahead_ns);
 }
 
 /* Of a name that goes and comes again, as another one; and of what is below it. */
 static void test_cgroups_come_and_go(void **state)
 {
     char name[64], path[256], below[sizeof(path) + 8], text[128];
-    struct tally tally = {.count = 1, .process = {{.hz = 250}}};
-    struct watch w;
+    struct tally tally = {.count = 1, .process = {{.weight = 1}}};
+    struct targets rules;
 
     (void)state;
     snprintf(name, sizeof(name), "sonde-target-%d", getpid());
@@ -210,35 +239,50 @@ static void test_cgroups_come_and_go(void **state)
     }
     snprintf(below, sizeof(below), "%s/below", path);
     assert_int_equal(mkdir(below, 0755), 0);
-    const pid_t first = subject_named("first");
-    assert_true(put_into(first, below));
-    w = watch_targets(text, 1);
+    struct workload processes[] = {start_named("first"), start_named("second")};
+    assert_true(put_into(processes[0].pid, below));
+    parse_rules(text, &rules);
+    struct watch w = watch_faults(&rules, 0, processes, 2);
     assert_true(figures(&w, 0).found);
-    tally.process[0].pid = first;
-    watch_until(&w, ENOUGH, add, &tally);
-    end_with(first, below);
-    assert_int_equal(rmdir(path), 0);
+    workload_run(&processes[0], workload_fault, FEW_FAULTS);
+    const uint64_t of_first = figures(&w, 0).ticks;
+    assert_true(of_first > 0);
+    workload_end(&processes[0]);
+    remove_cgroup(below);
+    remove_cgroup(path);
+    look_for_cgroups(&w);
+    assert_false(figures(&w, 0).found);
     assert_int_equal(mkdir(path, 0755), 0);
-    const pid_t second = subject_named("second");
-    assert_true(put_into(second, path));
-    tally.process[0].pid = second; /* until it is found it is one of the others, of whom there are some samples */
-    tally.process[0].other_hz = 1;
-    watch_until(&w, ENOUGH, add, &tally);
-    end_with(second, path);
-    watch_end(&w);
+    assert_true(put_into(processes[1].pid, path));
+    workload_run(&processes[1], workload_fault, FEW_FAULTS);
+    assert_int_equal(figures(&w, 0).ticks, of_first);
+    look_for_cgroups(&w);
+    assert_true(figures(&w, 0).found);
+    workload_run(&processes[1], workload_fault, FEW_FAULTS);
+    assert_true(figures(&w, 0).ticks > of_first);
+    tally.process[0].pid = processes[1].pid;
+    workload_expect(&w, figures(&w, 0).samples, add_sample, &tally);
+    assert_int_equal(tally.process[0].samples, figures(&w, 0).samples - of_first);
+    workload_end(&processes[1]);
+    remove_cgroup(path);
+    workload_unwatch(&w);
 }
 
-/* Half the rate of all, and each of theirs stands for twice as much. */
+/* Half the rate of the clock, and each sample stands for twice as much. */
 static void test_shedding_goes_with_it(void **state)
 {
+    struct source_options options = watch_defaults;
     const pid_t pid = subject_named("fifth");
+    struct targets rules;
     char text[64];
-    struct watch w;
     uint64_t weight = 0;
 
     (void)state;
     snprintf(text, sizeof(text), "pid=%d:100", pid);
-    w = watch_targets(text, 500);
+    parse_rules(text, &rules);
+    options.targets = &rules;
+    options.sample_hz = 500;
+    struct watch w = watch_begin(&source_cpu, &options);
     assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_HALF), 0);
     for (int i = 0; i < 3000 && weight != 2 * NS_PER_SECOND / 100; i++) {
         usleep(20000);
@@ -250,75 +294,98 @@ static void test_shedding_goes_with_it(void **state)
     }
     assert_int_equal(weight, 2 * NS_PER_SECOND / 100);
     subject_kill(pid);
-    w.source->free(w.self);
-    batch_free(w.batch);
+    workload_unwatch(&w);
 }
 
 /* ---- waits ---- */
 
-#define NAP_US      2000
-#define LONG_NAP_US 1000000
-
-/* Who is left out from the beginning, who is not, and who is so since it waits. */
+/* Left out from the beginning, not left out, and left out since its thread began to wait. */
 enum waiting { LEFT_OUT, NOT_LEFT_OUT, LEFT_OUT_SINCE, WAITING_COUNT };
 
 struct waits {
     pid_t pids[WAITING_COUNT];
-    size_t told[WAITING_COUNT];
+    size_t recorded[WAITING_COUNT]; /* of LEFT_OUT_SINCE: of its thread */
 };
 
-static void *nap_long(void *unused)
+static _Atomic pid_t thread_of_it;
+
+static void *wait_in_thread(void *unused)
 {
+    thread_of_it = (pid_t)syscall(SYS_gettid);
     for (;;)
-        usleep(LONG_NAP_US);
+        syscall(SYS_ppoll, NULL, 0, NULL, NULL, 0);
     return unused;
 }
 
-static pid_t waiting(enum waiting kind)
+/* The thread keeps its name; sampling rules go by that of the process, too. */
+static void start_thread(void *thread_ids)
 {
-    pthread_t sleeper;
-    pid_t pid = fork();
+    pthread_t thread;
 
-    assert_true(pid >= 0);
-    if (pid)
-        return pid;
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (kind == LEFT_OUT_SINCE) { /* its thread waits by its old name; both go by that of the process */
-        (void)!pthread_create(&sleeper, NULL, nap_long, NULL);
-        usleep(LONG_NAP_US / 2);
-        prctl(PR_SET_NAME, "left-out");
-    }
-    for (;;)
-        usleep(kind == LEFT_OUT_SINCE ? LONG_NAP_US : NAP_US);
+    if (pthread_create(&thread, NULL, wait_in_thread, NULL) != 0)
+        _exit(1);
+    while (!thread_of_it)
+        usleep(1000);
+    if (write(((const int *)thread_ids)[1], (const void *)&thread_of_it, sizeof(thread_of_it)) != sizeof(thread_of_it))
+        _exit(1);
 }
 
-/* The main thread of LEFT_OUT_SINCE waits by its old name, too, and wakes to take the new one: that wait is told. */
+static void be_left_out(unsigned unused)
+{
+    (void)unused;
+    prctl(PR_SET_NAME, "left-out");
+}
+
 static bool count_wait(const struct wire_header *header, void *context)
 {
     struct waits *waits = context;
 
     for (size_t i = 0; i < WAITING_COUNT && header->kind == WIRE_OFF_CPU; i++)
-        waits->told[i] += header->pid == (uint32_t)waits->pids[i] && (i != LEFT_OUT_SINCE || header->tid != header->pid);
-    return header->kind == WIRE_OFF_CPU && header->pid == (uint32_t)waits->pids[NOT_LEFT_OUT];
+        waits->recorded[i] += header->pid == (uint32_t)waits->pids[i] && (i != LEFT_OUT_SINCE || header->tid != header->pid);
+    return header->kind == WIRE_OFF_CPU;
 }
 
-/* Of whoever is never to be sampled no wait is told: with keys of all kinds, which the kernel half looks through at each switch. Whether who they are
- * is another source's matter, or its own. */
+/* Waits that are under way end, and the threads begin others. */
+static void interrupt_thread(pid_t pid, pid_t thread)
+{
+    threads_await_blocked(thread, SYS_ppoll);
+    const uint64_t switches = threads_switches(thread);
+    assert_int_equal(syscall(SYS_tgkill, pid, thread, SIGUSR1), 0);
+    while (threads_switches(thread) == switches)
+        usleep(1000);
+    threads_await_blocked(thread, SYS_ppoll);
+}
+
+static void nap_often(struct workload *w)
+{
+    workload_begin(w, workload_nap, NAPS);
+    workload_interrupt(w, NAPS, 0);
+    workload_await(w);
+}
+
+/* Of a process that is never to be sampled no wait is recorded: with keys of all kinds, which the BPF side looks through at each switch. Whether
+ * the rules are another source's, or its own. */
 static void leave_waits_out(bool with_cpu)
 {
     struct source_options options = watch_defaults;
+    struct workload processes[WAITING_COUNT];
     struct waits waits = {0};
-    struct targets targets;
+    struct targets rules;
     char text[200];
-    const char *bad;
-    size_t bad_bytes;
+    int thread_ids[2];
+    pid_t thread;
 
-    for (unsigned i = 0; i < WAITING_COUNT; i++)
-        options.pids[i] = (uint32_t)(waits.pids[i] = waiting(i));
+    assert_int_equal(pipe(thread_ids), 0);
+    for (unsigned i = 0; i < WAITING_COUNT; i++) {
+        processes[i] = workload_start(i == LEFT_OUT_SINCE ? start_thread : NULL, thread_ids);
+        options.pids[i] = (uint32_t)(waits.pids[i] = processes[i].pid);
+    }
+    assert_int_equal(read(thread_ids[0], &thread, sizeof(thread)), sizeof(thread));
+    threads_await_blocked(thread, SYS_ppoll);
     options.pid_count = WAITING_COUNT;
     snprintf(text, sizeof(text), "pid=%d:0, user=4000000001:1, cgroup=/nobody-has-it:1, command=left-out:0", waits.pids[LEFT_OUT]);
-    assert_int_equal(targets_parse(text, &targets, &bad, &bad_bytes), 0);
-    options.targets = &targets;
+    parse_rules(text, &rules);
+    options.targets = &rules;
     struct watch cpu = {0};
     if (with_cpu) {
         cpu = watch_begin(&source_cpu, &options);
@@ -326,24 +393,34 @@ static void leave_waits_out(bool with_cpu)
     }
     struct watch w = watch_begin(&source_off_cpu, &options);
     assert_true((off_cpu_source_targets(w.self) == NULL) == with_cpu);
-    watch_until(&w, 3 * LONG_NAP_US / NAP_US / 2, count_wait, &waits);
-    assert_int_equal(waits.told[LEFT_OUT], 0);
-    assert_int_equal(waits.told[LEFT_OUT_SINCE], 0);
-    assert_true(waits.told[NOT_LEFT_OUT] > ENOUGH);
+    const uint64_t switches = threads_switches(waits.pids[NOT_LEFT_OUT]);
+    nap_often(&processes[LEFT_OUT]);
+    nap_often(&processes[NOT_LEFT_OUT]);
+    workload_run(&processes[LEFT_OUT_SINCE], be_left_out, 0);
+    interrupt_thread(waits.pids[LEFT_OUT_SINCE], thread); /* which has waited since before */
+    interrupt_thread(waits.pids[LEFT_OUT_SINCE], thread);
+    const uint64_t expected = 1 + threads_switches(waits.pids[NOT_LEFT_OUT]) - switches;
+    assert_int_equal(w.source->stop(w.self), 0);
+    workload_expect(&w, off_cpu_source_figures(w.self).told, count_wait, &waits);
+    assert_int_equal(waits.recorded[LEFT_OUT], 0);
+    assert_int_equal(waits.recorded[LEFT_OUT_SINCE], 0);
+    assert_int_equal(waits.recorded[NOT_LEFT_OUT], expected);
     for (size_t i = 0; i < WAITING_COUNT; i++)
-        subject_kill(waits.pids[i]);
+        workload_end(&processes[i]);
+    close(thread_ids[0]);
+    close(thread_ids[1]);
     watch_end(&w);
     if (with_cpu)
         watch_end(&cpu);
 }
 
-static void test_waits_of_whom_it_leaves_out(void **state)
+static void test_waits_of_processes_left_out(void **state)
 {
     (void)state;
     leave_waits_out(true);
 }
 
-static void test_waits_of_whom_it_leaves_out_without_samples(void **state)
+static void test_waits_of_processes_left_out_without_samples(void **state)
 {
     (void)state;
     leave_waits_out(false);
@@ -351,90 +428,76 @@ static void test_waits_of_whom_it_leaves_out_without_samples(void **state)
 
 #define SAMPLE_NS 1000000
 
-struct told {
-    pid_t pid;
-    uint64_t of_ns; /* shorter ones are told by chance, and stand for so much */
-    size_t records;
-    uint64_t weight_ns, by_chance;
+struct recorded {
+    uint64_t of_ns; /* shorter waits are recorded by random sampling, and stand for so much */
+    uint64_t told_ns;
 };
 
 static bool take_wait(const struct wire_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
-    struct told *told = context;
+    struct recorded *r = context;
 
-    if (header->kind != WIRE_OFF_CPU || header->pid != (uint32_t)told->pid)
+    if (header->kind != WIRE_OFF_CPU)
         return false;
     const uint64_t length_ns = header->time_ns - wait->start_ns;
-    assert_int_equal(wait->weight_ns, length_ns < told->of_ns ? told->of_ns : length_ns);
-    assert_in_range(wait->count, wait->weight_ns / length_ns, wait->weight_ns / length_ns + 1);
-    told->by_chance += length_ns < told->of_ns;
-    told->weight_ns += wait->weight_ns;
-    told->records++;
+    const bool is_short = length_ns < r->of_ns;
+    assert_true(sampling_takes_wait(sampling_hash(SEED, wait->start_ns), length_ns, r->of_ns));
+    assert_int_equal(wait->weight_ns, is_short ? r->of_ns : length_ns);
+    assert_int_equal(wait->count, is_short ? sampling_wait_count(sampling_hash(SEED, ~wait->start_ns), length_ns, r->of_ns) : 1);
+    r->told_ns += length_ns;
     return true;
 }
 
-static struct off_cpu_figures watch_waits(const char *entry, struct told *told, size_t enough)
+/* All waits are recorded or left out, and what is recorded follows from the seed. */
+static struct off_cpu_figures sample_waits(const char *rule, uint64_t of_ns)
 {
     struct source_options options = watch_defaults;
-    struct targets targets;
+    struct workload process = workload_start(NULL, NULL);
+    struct recorded recorded = {.of_ns = of_ns};
+    struct targets rules;
     char text[64];
-    const char *bad;
-    size_t bad_bytes;
 
-    told->pid = waiting(NOT_LEFT_OUT);
-    options.pids[0] = (uint32_t)told->pid;
+    options.pids[0] = (uint32_t)process.pid;
     options.pid_count = 1;
     options.sample_hz = 100;
     options.sample_wait_ns = SAMPLE_NS;
-    snprintf(text, sizeof(text), entry, told->pid);
-    assert_int_equal(targets_parse(text, &targets, &bad, &bad_bytes), 0);
-    options.targets = &targets;
+    options.sampling_seed = SEED;
+    snprintf(text, sizeof(text), rule, process.pid);
+    parse_rules(text, &rules);
+    options.targets = &rules;
     struct watch w = watch_begin(&source_off_cpu, &options);
-    watch_until(&w, enough, take_wait, told);
+    const uint64_t switches = threads_switches(process.pid);
+    nap_often(&process);
+    const uint64_t waits = 1 + threads_switches(process.pid) - switches;
     assert_int_equal(w.source->stop(w.self), 0);
-    assert_int_equal(w.source->drain(w.self, w.batch), 0);
-    for (size_t i = 0; i < batch_count(w.batch); i++)
-        take_wait(batch_get(w.batch, i), told);
-    batch_clear(w.batch);
     const struct off_cpu_figures figures = off_cpu_source_figures(w.self);
-    subject_kill(told->pid);
+    assert_int_equal(figures.told + figures.left_out, waits);
+    workload_expect(&w, figures.told, take_wait, &recorded);
+    assert_int_equal(figures.told_ns, recorded.told_ns);
+    assert_true(figures.left_out_ns <= figures.left_out * of_ns); /* no longer one is left out */
+    workload_end(&process);
     watch_end(&w);
     return figures;
 }
 
-/* Of whom less is asked for, fewer waits are told, which stand for as much more: the sum is that of all within what chance does. Each of length L was
- * told with L / of_ns, for of_ns: all of them together vary by no more than of_ns times their sum. */
 static void test_waits_at_a_lower_rate(void **state)
 {
-    struct told told = {.of_ns = 5 * SAMPLE_NS};
-    const struct off_cpu_figures figures = watch_waits("pid=%d:20", &told, 200);
-    const double true_ns = (double)(figures.told_ns + figures.left_out_ns);
-
     (void)state;
-    assert_int_equal(figures.told, told.records);
-    assert_true(told.by_chance > 0 && figures.left_out > 0);
-    assert_true(is_near((double)told.weight_ns, true_ns, sqrt((double)told.of_ns * true_ns)));
+    sample_waits("pid=%d:20", 5 * SAMPLE_NS);
 }
 
-/* Of whom more is asked for, nothing is left to chance that is longer than a fraction of what it is for others. */
 static void test_waits_at_a_higher_rate(void **state)
 {
-    struct told told = {.of_ns = SAMPLE_NS / 10};
-    const struct off_cpu_figures figures = watch_waits("pid=%d:1000", &told, 100);
-
     (void)state;
-    assert_int_equal(figures.told, told.records);
-    assert_true(figures.left_out_ns <= figures.left_out * told.of_ns);
+    sample_waits("pid=%d:1000", SAMPLE_NS / 10);
 }
 
-/* Whoever is no target, beside one. */
+/* Of a process that falls under no rule. */
 static void test_waits_of_others(void **state)
 {
-    struct told told = {.of_ns = SAMPLE_NS};
-
     (void)state;
-    watch_waits("command=nobody:1", &told, 100);
+    sample_waits("command=nobody:1", SAMPLE_NS);
 }
 
 int main(void)
@@ -444,8 +507,8 @@ int main(void)
         cmocka_unit_test(test_a_name_is_the_present_one),
         cmocka_unit_test(test_cgroups_come_and_go),
         cmocka_unit_test(test_shedding_goes_with_it),
-        cmocka_unit_test(test_waits_of_whom_it_leaves_out),
-        cmocka_unit_test(test_waits_of_whom_it_leaves_out_without_samples),
+        cmocka_unit_test(test_waits_of_processes_left_out),
+        cmocka_unit_test(test_waits_of_processes_left_out_without_samples),
         cmocka_unit_test(test_waits_at_a_lower_rate),
         cmocka_unit_test(test_waits_at_a_higher_rate),
         cmocka_unit_test(test_waits_of_others),

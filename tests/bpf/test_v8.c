@@ -1,7 +1,8 @@
-/* V8's frames, in a program that has nothing of V8 but its structures and its way to make a frame: on every kernel; and what a program that lies in
+/* V8's frames, at a known number of page faults in a program that has nothing of V8 but its structures and its way to make a frame: on every kernel; and what a program that lies in
  * them is answered. What real ones make of it is tests/e2e/test_node.py's. */
 #include "sources/unwind_tables.h"
 #include "watch.h"
+#include "workload.h"
 
 #include "../../probes/unwind_maps.h"
 
@@ -12,11 +13,9 @@
 
 #include <cmocka.h>
 
-#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
+#include <sys/syscall.h>
 
 #if defined(__x86_64__)
 
@@ -205,9 +204,14 @@ static void lie_about(enum lie lie)
     }
 }
 
+#define FIRINGS    5
+#define CODE_BYTES 256
+#define PAGE       4096
+
 static const uint8_t enter[] = {0x55, 0x48, 0x89, 0xe5};             /* push rbp; mov rbp, rsp */
-static const uint8_t wide[] = {0x48, 0xb8}, push[] = {0x50};         /* mov rax, ...; push rax */
-static const uint8_t call[] = {0xff, 0xd0}, forever[] = {0xeb, 0xfe}; /* call rax; jmp to itself */
+static const uint8_t wide[] = {0x48, 0xb8}, push[] = {0x50}, call[] = {0xff, 0xd0}; /* mov rax, ...; push rax; call rax */
+static const uint8_t touch[] = {0xc6, 0x00, 0x00}, jump[] = {0xe9};                 /* mov byte [rax], 0; jmp ... */
+static const uint8_t mov_edi[] = {0xbf}, mov_rsi[] = {0x48, 0xbe}, mov_edx[] = {0xba}, mov_eax[] = {0xb8}, syscall_[] = {0x0f, 0x05};
 
 static uint8_t *put(uint8_t *at, const void *bytes, size_t size)
 {
@@ -220,9 +224,39 @@ static uint8_t *put_push(uint8_t *at, uint64_t word)
     return put(put(put(at, wide, sizeof(wide)), &word, sizeof(word)), push, sizeof(push));
 }
 
-#define CODE_BYTES 64
+static uint8_t *put_number(uint8_t *at, const uint8_t *code, size_t size, uint32_t number)
+{
+    return put(put(at, code, size), &number, sizeof(number));
+}
 
-/* As V8's code makes its frames, each calls the next; the last one stays. The functions come in turns, the first of all innermost. */
+static uint8_t *put_syscall(uint8_t *at, uint32_t number, int fd, const void *buffer, uint32_t bytes)
+{
+    const uint64_t address = (uintptr_t)buffer;
+
+    at = put_number(at, mov_edi, sizeof(mov_edi), (uint32_t)fd);
+    at = put(put(at, mov_rsi, sizeof(mov_rsi)), &address, sizeof(address));
+    at = put_number(at, mov_edx, sizeof(mov_edx), bytes);
+    return put(put_number(at, mov_eax, sizeof(mov_eax), number), syscall_, sizeof(syscall_));
+}
+
+/* A workload: on a request it touches pages that it never touched before. */
+static void put_workload(uint8_t *at)
+{
+    static uint8_t buffer[WORKLOAD_REQUEST_BYTES] = {1};
+    const uint8_t *start = at;
+    int requests, answers;
+    uint64_t page = (uintptr_t)mmap(NULL, FIRINGS * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+    buffer[0]++; /* it is there */
+    workload_ends(&requests, &answers);
+    at = put_syscall(at, SYS_write, answers, buffer, 1);
+    at = put_syscall(at, SYS_read, requests, buffer, sizeof(buffer));
+    for (int i = 0; i < FIRINGS; i++, page += PAGE)
+        at = put(put(put(at, wide, sizeof(wide)), &page, sizeof(page)), touch, sizeof(touch));
+    put_number(at, jump, sizeof(jump), (uint32_t)(start - at - 5));
+}
+
+/* As V8's code makes its frames, each calls the next; the last one is the workload. The functions come in turns, the first of all innermost. */
 static void run_frames(uint8_t *code, unsigned count)
 {
     memset(code, 0xcc, (size_t)count * CODE_BYTES);
@@ -234,43 +268,16 @@ static void run_frames(uint8_t *code, unsigned count)
         if (i < count - 1)
             put(put(put(at, wide, sizeof(wide)), &next, sizeof(next)), call, sizeof(call));
         else
-            put(at, forever, sizeof(forever));
+            put_workload(at);
     }
     ((void (*)(void))(uintptr_t)code)();
 }
 
-/* `code`: where its frames are made. */
-static pid_t begin(uint8_t *code, unsigned count, enum lie lie)
-{
-    int ends[2];
-    char ready = 0;
-    pid_t pid;
-
-    assert_int_equal(pipe(ends), 0);
-    pid = fork();
-    if (pid == 0) {
-        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        make_all(); /* here: pages that the child has not touched are not there for it */
-        lie_about(lie);
-        if (write(ends[1], &ready, 1) == 1)
-            run_frames(code, count);
-        _exit(1);
-    }
-    assert_int_equal(read(ends[0], &ready, 1), 1);
-    close(ends[0]);
-    close(ends[1]);
-    make_all(); /* the same, to compare with */
-    return pid;
-}
-
 /* ---- watching it ---- */
-
-#define SAMPLES 5
 
 struct expectation {
     unsigned frames;
     enum lie lie;
-    bool begun;
     bool told[FUNCTIONS];
     uint32_t checks[FUNCTIONS];
     struct v8_code first; /* what was told of the first function */
@@ -324,13 +331,6 @@ static void expect_truth(const struct v8_code *c)
             assert_int_equal(c->line, 1 + START(i) / 5);
 }
 
-/* Samples of before the process was known do not count, nor do those where it has not begun. */
-static bool is_early(const struct cpu_sample *s, struct expectation *e)
-{
-    e->begun |= s->flags & CPU_SAMPLE_INTERPRETED && cpu_sample_python_tail(s)->entries > 0;
-    return !e->begun;
-}
-
 static bool look_at_truth(const struct wire_header *header, void *context_)
 {
     struct expectation *e = context_;
@@ -341,8 +341,6 @@ static bool look_at_truth(const struct wire_header *header, void *context_)
         expect_truth((const struct v8_code *)header);
         return false;
     }
-    if (is_early((const struct cpu_sample *)header, e))
-        return false;
     assert_int_equal(tail_of((const struct cpu_sample *)header, &entries)->entries, e->frames);
     for (unsigned i = 0; i < e->frames; i++) {
         assert_int_equal(entries[i].code, tagged(&shared[i % FUNCTIONS]));
@@ -394,7 +392,6 @@ static void expect_lie(const struct expectation *e, const struct python_entry *e
 static bool look_at_lie(const struct wire_header *header, void *context_)
 {
     struct expectation *e = context_;
-    const struct cpu_sample *s = (const struct cpu_sample *)header;
     const struct python_entry *entries;
     const struct python_tail *tail;
 
@@ -402,11 +399,7 @@ static bool look_at_lie(const struct wire_header *header, void *context_)
         take_code((const struct v8_code *)header, e);
         return false;
     }
-    if (e->lie == NO_CONTEXT)
-        e->begun |= s->flags & CPU_SAMPLE_INTERPRETED && s->user_frames >= FUNCTIONS;
-    if (!e->begun && is_early(s, e))
-        return false;
-    tail = tail_of(s, &entries);
+    tail = tail_of((const struct cpu_sample *)header, &entries);
     expect_lie(e, entries, tail->entries);
     return true;
 }
@@ -417,8 +410,7 @@ struct program {
     bool (*look)(const struct wire_header *, void *);
     uint8_t *code;
     size_t bytes;
-    pid_t pid;
-    unsigned seen;
+    struct workload child;
 };
 
 struct programs {
@@ -426,35 +418,51 @@ struct programs {
     size_t count;
 };
 
-static void start(struct program *p)
+/* In the child: pages that it has not touched are not there for it. */
+static void enter_program(void *program)
 {
-    p->bytes = (p->e.frames * CODE_BYTES + 4095) & ~4095UL;
-    p->code = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    assert_ptr_not_equal(p->code, MAP_FAILED);
-    p->pid = begin(p->code, p->e.frames, p->e.lie);
+    const struct program *p = program;
+
+    make_all();
+    lie_about(p->e.lie);
+    run_frames(p->code, p->e.frames);
 }
 
-static void stop(struct program *p)
+static void start_program(struct program *p)
 {
-    assert_int_equal(kill(p->pid, SIGKILL), 0);
-    assert_int_equal(waitpid(p->pid, NULL, 0), p->pid);
+    p->bytes = (p->e.frames * CODE_BYTES + PAGE - 1) & ~(PAGE - 1UL);
+    p->code = mmap(NULL, p->bytes, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(p->code, MAP_FAILED);
+    p->child = workload_start(enter_program, p);
+    make_all(); /* the same, to compare with */
+}
+
+static void stop_program(struct program *p)
+{
+    workload_end(&p->child);
     assert_int_equal(munmap(p->code, p->bytes), 0);
 }
 
-/* True when each has been seen often enough. */
-static bool look_at_all(const struct wire_header *header, void *context_)
+/* Whether it is a record of code, or a sample of the workload's own fault. */
+static bool is_to_be_looked_at(const struct wire_header *header, const struct program *p)
+{
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+
+    if (header->kind != WIRE_CPU_SAMPLE)
+        return true;
+    return !(s->flags & CPU_SAMPLE_LEAF_IN_KERNEL) && s->user_frames &&
+           (s->data[s->kernel_frames] & ~CPU_FRAME_EXACT) - (uintptr_t)p->code < p->bytes;
+}
+
+static bool look_at_each(const struct wire_header *header, void *context_)
 {
     const struct programs *programs = context_;
-    bool all = true;
 
-    for (size_t i = 0; i < programs->count; i++) {
-        struct program *p = &programs->of[i];
-
-        if ((pid_t)header->pid == p->pid)
-            p->seen += p->look(header, &p->e);
-        all &= p->seen >= SAMPLES;
-    }
-    return all;
+    for (size_t i = 0; i < programs->count; i++)
+        if (header->pid == (uint32_t)programs->of[i].child.pid)
+            return is_to_be_looked_at(header, &programs->of[i]) && programs->of[i].look(header, &programs->of[i].e);
+    fail_msg("a record of process %u, which was not asked for", header->pid);
+    return false;
 }
 
 /* All in one recording: loading the programs is what takes time. */
@@ -467,19 +475,21 @@ static void watch_programs(struct program *of, size_t count)
     struct watch w;
 
     for (size_t i = 0; i < count; i++) {
-        start(&of[i]);
-        options.pids[options.pid_count++] = (uint32_t)of[i].pid;
+        start_program(&of[i]);
+        options.pids[options.pid_count++] = (uint32_t)of[i].child.pid;
     }
-    w = watch_begin(&source_cpu, &options);
+    w = workload_watch(options, "page-faults");
     tables = cpu_source_unwind_tables(w.self);
     for (size_t i = 0; i < count; i++) {
         const struct unwind_mapping mapping = {.start = (uintptr_t)of[i].code, .end = (uintptr_t)of[i].code + of[i].bytes, .object = UNWIND_OBJECT_NO_CODE};
-        assert_int_equal(unwind_tables_put_process(tables, (uint32_t)of[i].pid, &mapping, 1, &layouts), 0);
+        assert_int_equal(unwind_tables_put_process(tables, (uint32_t)of[i].child.pid, &mapping, 1, &layouts), 0);
     }
-    watch_until(&w, 1, look_at_all, &programs);
     for (size_t i = 0; i < count; i++)
-        stop(&of[i]);
-    watch_end(&w);
+        workload_run(&of[i].child, NULL, 0);
+    workload_expect(&w, count * FIRINGS, look_at_each, &programs);
+    for (size_t i = 0; i < count; i++)
+        stop_program(&of[i]);
+    workload_unwatch(&w);
 }
 
 static void test_frames(void **state)

@@ -1,7 +1,8 @@
 /* What a thread works for as it leaves its CPU, in the record of its wait's stack: a child that naps in one place again and again, each time for
- * another request. That its stack is the same is no reason to take the last request's for it. */
+ * another request. That its stack is the same does not make it the last request's. */
 #include "rows.h"
 #include "watch.h"
+#include "workload.h"
 
 #include "../../probes/offcpu.h"
 #include "../../probes/thread_context.h"
@@ -21,9 +22,9 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define NAP_NS 2000000
+#define NAPS 40
 
-/* As OTEP 4947 has it published: each nap is another request's, and every fourth nobody's. */
+/* As OTEP 4947 has it published: each nap is another request's, and every fourth is no request's. */
 static __thread const struct thread_context_record *volatile works_for;
 
 static void take_next_request(void)
@@ -36,21 +37,19 @@ static void take_next_request(void)
         works_for = &record;
 }
 
-static void nap_for_requests(int ready)
+static void nap_for_requests(unsigned count)
 {
-    const struct timespec time = {0, NAP_NS};
-    if (write(ready, "", 1) != 1)
-        return;
-    for (;;) {
+    for (unsigned i = 0; i < count; i++) {
         take_next_request();
-        clock_nanosleep(CLOCK_MONOTONIC, 0, &time, NULL);
+        workload_nap(1);
     }
+    works_for = NULL;
 }
 
 struct expectation {
     uint64_t begin_ns;
     uint64_t stack_ns;       /* of the last stack that came; 0: none did */
-    uint64_t number, before; /* of the request of that stack, 0: nobody's; and of the last wait that had one */
+    uint64_t number, before; /* of the request of that stack, 0: no request's; and of the last wait that had one */
     size_t linked, unlinked;
 };
 
@@ -82,7 +81,7 @@ static bool look(const struct wire_header *header, void *context)
     e->unlinked += e->number == 0;
     if (!e->number)
         return true;
-    assert_true(e->number % 4 != 0 && e->number > e->before);
+    assert_true(e->number % 4 != 0 && e->number > e->before && e->number <= NAPS);
     e->before = e->number;
     return true;
 }
@@ -95,7 +94,8 @@ static void test_each_wait_is_its_own_requests(void **state)
 #endif
     struct expectation e = {0};
     struct source_options options = watch_defaults;
-    pid_t pid = watch_child(nap_for_requests);
+    struct workload child = workload_start(NULL, NULL);
+    const pid_t pid = child.pid;
     options.pids[0] = (uint32_t)pid;
     options.pid_count = 1;
     struct watch w = watch_begin(&source_off_cpu, &options);
@@ -106,11 +106,15 @@ static void test_each_wait_is_its_own_requests(void **state)
     assert_int_equal(w.source->drain(w.self, w.batch), 0);
     batch_clear(w.batch);
     e.begin_ns = clock_monotonic_ns();
-    watch_until(&w, 5 * ENOUGH, look, &e);
-    print_message("%zu waits of a request's, %zu of nobody's\n", e.linked, e.unlinked);
-    assert_true(e.unlinked >= ENOUGH / 2 && e.linked > e.unlinked);
-    kill(pid, SIGKILL);
-    waitpid(pid, NULL, 0);
+    workload_begin(&child, nap_for_requests, NAPS);
+    workload_interrupt(&child, NAPS, 0);
+    workload_await(&child);
+    assert_int_equal(w.source->stop(w.self), 0);
+    watch_until(&w, 1, look, &e); /* all are there */
+    print_message("%zu waits of a request's, %zu of none\n", e.linked, e.unlinked);
+    assert_in_range(e.linked, 1, NAPS - NAPS / 4);
+    assert_in_range(e.unlinked, 1, NAPS / 4);
+    workload_end(&child);
     watch_end(&w);
 }
 

@@ -90,14 +90,16 @@ static int take_sample(void *context, const struct sample *sample)
     return 0;
 }
 
-/* Burns, with a child that burns; and on a byte it begets another one, which runs a program. */
-static _Noreturn void be_parent(int go, const char *program)
+/* Burns, with a child that burns, which says so; and on a byte it begets another one, which runs a program. */
+static _Noreturn void be_parent(int go, int ready, const char *program)
 {
     char byte;
 
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (fork() == 0)
+    if (fork() == 0) {
+        (void)!write(ready, "", 1);
         burn();
+    }
     for (;;)
         if (read(go, &byte, 1) == 1 && fork() == 0) {
             execl(program, "child", "--burn", NULL);
@@ -163,18 +165,20 @@ static void test_strangers_cost_nothing(void **state)
     };
     struct attach_report report = {0};
     struct pipeline *p;
-    int go[2];
+    int go[2], ready[2];
+    char byte;
 
     (void)state;
     path_of(seen.program, 0);
     assert_int_equal(pipe2(go, O_CLOEXEC | O_NONBLOCK), 0);
+    assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
     pid_t parent = fork();
     if (parent == 0)
-        be_parent(go[0], seen.program);
+        be_parent(go[0], ready[1], seen.program);
     seen.parent_pid = (uint32_t)parent;
     options.sources.pids[0] = (uint32_t)parent;
     options.sources.pid_count = 1;
-    usleep(100000); /* for the elder to be there before, as a rule */
+    assert_int_equal(read(ready[0], &byte, 1), 1); /* the elder is there before */
 
     assert_int_equal(pipeline_new(&options, &sink, &report, &p), 0);
     assert_int_equal(pipeline_start(p), 0);

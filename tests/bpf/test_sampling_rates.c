@@ -1,0 +1,265 @@
+/* Whether random sampling, by the kernel's own random numbers, meets the rates that were asked for: of CPU samples and of waits. Bounds are six
+ * standard deviations. What is sampled by which rule, bpf/target and bpf/offcpu assert exactly, under a seed. */
+#include "subjects.h"
+#include "watch.h"
+
+#include "sources/cpu.h"
+#include "sources/offcpu.h"
+#include "sources/target_table.h"
+
+#include "../../probes/offcpu.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+
+#define NS_PER_SECOND 1000000000ULL
+
+/* ---- CPU samples ---- */
+
+struct tally {
+    struct {
+        pid_t pid;
+        uint64_t samples, weight_ns, hz;
+    } process[3];
+    size_t count;
+};
+
+static bool add_sample(const struct wire_header *header, void *context)
+{
+    const struct cpu_sample *s = (const struct cpu_sample *)header;
+    struct tally *tally = context;
+
+    for (size_t i = 0; i < tally->count; i++)
+        if (header->pid == (uint32_t)tally->process[i].pid) {
+            assert_int_equal(s->weight_ns, NS_PER_SECOND / tally->process[i].hz);
+            tally->process[i].samples++;
+            tally->process[i].weight_ns += s->weight_ns;
+            return true;
+        }
+    return false;
+}
+
+static struct watch watch_targets(const char *text, uint32_t others_hz)
+{
+    struct source_options options = watch_defaults;
+    struct targets targets;
+    const char *bad;
+    size_t bad_bytes;
+
+    assert_int_equal(targets_parse(text, &targets, &bad, &bad_bytes), 0);
+    options.targets = &targets;
+    options.sample_hz = others_hz;
+    return watch_begin(&source_cpu, &options);
+}
+
+static struct target_figures figures(const struct watch *w, uint32_t number)
+{
+    return target_table_figures(cpu_source_targets(w->self), number);
+}
+
+static bool is_near(double value, double expected, double sigma)
+{
+    return fabs(value - expected) <= 6 * sigma + 1;
+}
+
+/* Until then its name is ours. */
+static void wait_for_name(pid_t pid, const char *name)
+{
+    char path[64], is[32] = "", wanted[32];
+
+    snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+    snprintf(wanted, sizeof(wanted), "%s\n", name);
+    for (int i = 0; i < 3000 && strcmp(is, wanted) != 0; i++) {
+        FILE *file = fopen(path, "re");
+
+        if (!file || !fgets(is, sizeof(is), file))
+            is[0] = '\0';
+        if (file)
+            fclose(file);
+        usleep(2000);
+    }
+    assert_string_equal(is, wanted);
+}
+
+/* By name and by number: one at the clock's rate, one at a fifth of it, one never. */
+static void test_rates(void **state)
+{
+    pid_t often = subject_named("often"), seldom = subject_named("seldom"), never = subject_named("never");
+    struct tally tally = {.count = 3, .process = {{.pid = often, .hz = 500}, {.pid = seldom, .hz = 100}, {.pid = never, .hz = 1}}};
+    char text[128];
+    struct watch w;
+
+    (void)state;
+    wait_for_name(often, "often");
+    wait_for_name(seldom, "seldom");
+    wait_for_name(never, "never");
+    snprintf(text, sizeof(text), "command=never:0, pid=%d:100, command=often:500, command=seldom:1", seldom);
+    w = watch_targets(text, 1);
+    watch_until(&w, 300, add_sample, &tally);
+    subject_kill(often);
+    subject_kill(seldom);
+    subject_kill(never);
+    usleep(20000);
+    assert_int_equal(w.source->drain(w.self, w.batch), 0);
+    for (size_t i = 0; i < batch_count(w.batch); i++)
+        add_sample(batch_get(w.batch, i), &tally);
+
+    const struct target_figures of_never = figures(&w, 0), of_seldom = figures(&w, 1), of_often = figures(&w, 2), dead = figures(&w, 3);
+    assert_int_equal(tally.process[2].samples, 0);
+    assert_int_equal(of_never.samples, 0);
+    assert_true(of_never.ticks > 0);
+    /* Exactly as many as were decided for. */
+    assert_int_equal(tally.process[0].samples, of_often.samples);
+    assert_int_equal(tally.process[1].samples, of_seldom.samples);
+    assert_int_equal(of_often.samples, of_often.ticks);
+    assert_int_equal(dead.ticks, 0); /* an earlier one has it */
+    /* As often as was asked for, and so the time that the ticks stand for. */
+    assert_true(is_near((double)of_seldom.samples, (double)of_seldom.ticks / 5, sqrt((double)of_seldom.ticks * 0.2 * 0.8)));
+    assert_int_equal(tally.process[0].weight_ns, of_often.ticks * (NS_PER_SECOND / 500));
+    watch_end(&w);
+}
+
+/* ---- waits ---- */
+
+#define NAP_US    2000
+#define SAMPLE_NS 1000000
+
+struct told {
+    pid_t pid;
+    uint64_t of_ns; /* shorter ones are recorded by random sampling, and stand for so much */
+    size_t records;
+    uint64_t weight_ns, sampled;
+};
+
+static bool take_wait(const struct wire_header *header, void *context)
+{
+    const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
+    struct told *told = context;
+
+    if (header->kind != WIRE_OFF_CPU || header->pid != (uint32_t)told->pid)
+        return false;
+    const uint64_t length_ns = header->time_ns - wait->start_ns;
+    assert_int_equal(wait->weight_ns, length_ns < told->of_ns ? told->of_ns : length_ns);
+    assert_in_range(wait->count, wait->weight_ns / length_ns, wait->weight_ns / length_ns + 1);
+    told->sampled += length_ns < told->of_ns;
+    told->weight_ns += wait->weight_ns;
+    told->records++;
+    return true;
+}
+
+static void nap_for_ever(int ready)
+{
+    if (write(ready, "", 1) == 1)
+        for (;;)
+            usleep(NAP_US);
+}
+
+static struct off_cpu_figures watch_waits(const char *entry, struct told *told, size_t enough)
+{
+    struct source_options options = watch_defaults;
+    struct targets targets;
+    char text[64];
+    const char *bad;
+    size_t bad_bytes;
+
+    told->pid = watch_child(nap_for_ever);
+    options.pids[0] = (uint32_t)told->pid;
+    options.pid_count = 1;
+    options.sample_hz = 100;
+    options.sample_wait_ns = SAMPLE_NS;
+    snprintf(text, sizeof(text), entry, told->pid);
+    assert_int_equal(targets_parse(text, &targets, &bad, &bad_bytes), 0);
+    options.targets = &targets;
+    struct watch w = watch_begin(&source_off_cpu, &options);
+    watch_until(&w, enough, take_wait, told);
+    assert_int_equal(w.source->stop(w.self), 0);
+    assert_int_equal(w.source->drain(w.self, w.batch), 0);
+    for (size_t i = 0; i < batch_count(w.batch); i++)
+        take_wait(batch_get(w.batch, i), told);
+    batch_clear(w.batch);
+    const struct off_cpu_figures figures = off_cpu_source_figures(w.self);
+    subject_kill(told->pid);
+    watch_end(&w);
+    return figures;
+}
+
+/* At a fifth of the rate fewer waits are recorded, which stand for five times as much: the sum is that of all. Each of length L is recorded with
+ * a probability of L / of_ns, for of_ns: the variance of all together is no more than of_ns times their sum. */
+static void test_waits_at_a_lower_rate(void **state)
+{
+    struct told told = {.of_ns = 5 * SAMPLE_NS};
+    const struct off_cpu_figures figures = watch_waits("pid=%d:20", &told, 200);
+    const double true_ns = (double)(figures.told_ns + figures.left_out_ns);
+
+    (void)state;
+    assert_int_equal(figures.told, told.records);
+    assert_true(told.sampled > 0 && figures.left_out > 0);
+    assert_true(is_near((double)told.weight_ns, true_ns, sqrt((double)told.of_ns * true_ns)));
+}
+
+/* ---- the number of waits ---- */
+
+#define STANDS_FOR_NS (8ULL * 1000 * NAP_US)
+
+struct sums {
+    uint64_t waits, waits_ns;
+};
+
+static bool add_wait(const struct wire_header *header, void *context)
+{
+    const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
+    struct sums *sums = context;
+
+    if (header->kind != WIRE_OFF_CPU)
+        return false;
+    sums->waits_ns += wait->weight_ns;
+    if (!(wait->flags & OFF_CPU_PREEMPTED)) /* a few, so short that one of them stands for thousands */
+        sums->waits += wait->count;
+    return true;
+}
+
+/* What is recorded stands for what is left out, in time and in number: of 200, within seven standard deviations. */
+static void test_waits_stand_for_those_left_out(void **state)
+{
+    struct source_options options = watch_defaults;
+    struct sums sums = {0};
+    const pid_t pid = watch_child(nap_for_ever);
+
+    (void)state;
+    options.pids[0] = (uint32_t)pid;
+    options.pid_count = 1;
+    options.sample_wait_ns = STANDS_FOR_NS;
+    struct watch w = watch_begin(&source_off_cpu, &options);
+    watch_until(&w, 200, add_wait, &sums);
+    assert_int_equal(w.source->stop(w.self), 0);
+    assert_int_equal(w.source->drain(w.self, w.batch), 0);
+    for (size_t i = 0; i < batch_count(w.batch); i++)
+        add_wait(batch_get(w.batch, i), &sums);
+    batch_clear(w.batch);
+    const struct off_cpu_figures figures = off_cpu_source_figures(w.self);
+    const double true_ns = (double)(figures.told_ns + figures.left_out_ns), true_count = (double)(figures.told + figures.left_out);
+    print_message("%.3f of the time, %.3f of the waits\n", (double)sums.waits_ns / true_ns, (double)sums.waits / true_count);
+    assert_true(figures.left_out > 0);
+    assert_in_range((double)sums.waits_ns / true_ns * 1000, 500, 1500);
+    assert_in_range((double)sums.waits / true_count * 1000, 500, 1500);
+    subject_kill(pid);
+    watch_end(&w);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rates),
+        cmocka_unit_test(test_waits_at_a_lower_rate),
+        cmocka_unit_test(test_waits_stand_for_those_left_out),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
