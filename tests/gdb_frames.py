@@ -4,7 +4,7 @@
 #
 # Of a process it is attached to: "frames" of each thread. Where $rounds is set, it runs its program itself, and so many times lets it run for
 # a moment (at first for $first seconds, if it is not 0) and then stops it at single instructions; each is a "stop", and "maps" are its mappings. Where $places
-# is set, too, it lets it run up to the first instruction of each of these functions and steps through the function: the stack it tells of each
+# is set, too, it lets it run up to the first instruction of each of these functions and steps through the function: the stack it prints of each
 # step is what the first one had, at that instruction, with the functions' names and whether the stack pointer is elsewhere meanwhile.
 import json
 import random

@@ -1,4 +1,4 @@
-"""What gdb and perf say of the stacks of a running process, frame by frame, in terms that can be held against ours.
+"""What gdb and perf print of the stacks of a running process, frame by frame, in terms that can be held against ours.
 
 Of the peers only the addresses are taken: they differ among themselves in which of several names of one function they print. The names
 are binutils': every symbol that `nm` finds to begin where the function begins, as `c++filt` spells it. A frame of ours is the same as a
@@ -76,7 +76,7 @@ def _names(path, address):
 
 @functools.lru_cache(maxsize=None)
 def _spelled(names):
-    """c++filt tells crates and instances of Rust apart by hashes, which nobody wants to read."""
+    """c++filt distinguishes crates and instances of Rust by hashes, which are no part of the name."""
     spelled = _lines("c++filt", "-p", input="\n".join(sorted(names)))
     return names | {re.sub(r"(?<=\w)\[[0-9a-f]{1,16}\]|::h[0-9a-f]{16}$", "", name) for name in spelled}
 
@@ -116,7 +116,7 @@ class AddressSpace:
 
     @staticmethod
     def place_in(path, file_offset):
-        """As perf tells it: the place in a file that is mapped."""
+        """As perf prints it: the place in a file that is mapped."""
         at = _image(path).address_of(file_offset) if _image(path) else file_offset
         return Place(path, at, _names(path, at))
 
@@ -131,7 +131,7 @@ class AddressSpace:
 
 
 def gdb(*arguments):
-    """What to start for gdb to tell stacks (gdb_frames.py)."""
+    """The command with which gdb prints stacks (gdb_frames.py)."""
     return [need_command("gdb"), "-nx", "-batch", "-iex", "set debuginfod enabled off", "-ex", "set backtrace past-main on",
             "-ex", "set backtrace past-entry on", *arguments[:-1], "-x", str(TOP / "tests/gdb_frames.py"), *arguments[-1]]
 
@@ -213,12 +213,12 @@ def jstack(pid, names, innermost):
     """The stacks of threads by their names, the outermost method first, once they were seen in `innermost`."""
     seen = {}
 
-    def told():
+    def is_seen():
         said = subprocess.run([need_command("jstack"), str(pid)], capture_output=True, text=True, timeout=120).stdout
         for part in said.split("\n\n"):
             frames = re.findall(r"^\s+at (?:[\w.]+@[^/]+/)?([^(]+)\(", part, re.M)[::-1]
             if frames[-1:] == [innermost]:
                 seen.setdefault(part.partition('"')[2].partition('"')[0], frames)
         return names <= seen.keys()
-    wait_for(told, 200, "jstack to see the innermost method")
+    wait_for(is_seen, 200, "jstack to see the innermost method")
     return {name: seen[name] for name in names}

@@ -1,51 +1,36 @@
-"""Java without a flag: frames that HotSpot compiled or interprets, by what it says of itself. Beside jstack, method by method; native code below and above."""
+"""Java without a flag: frames that HotSpot compiled or interprets, by what it says of itself. Method by method, against the threads' own account and against
+jstack; native code below and above."""
+import json
 import os
 import re
 import signal
 import subprocess
-import textwrap
 from pathlib import Path
 
-import peers
 import pytest
 
+import peers
+from harness.fired import assert_all_fired, missed
+from harness.gates import gated
 from harness.machine import need_command, skip
-from harness.processes import cpu_seconds, wait_for
-from harness.recording import is_recording
+from harness.paths import TOP
+from harness.processes import wait_for
 
+__all__ = ["gated"]  # a fixture
 HZ = 997
-PROGRAM = """\
-    import java.util.zip.Deflater;
-    public class Deep {
-        static double innermost(int n) { double s = 0; for (int i = 0; i < n; i++) s += Math.sqrt(i) % 7; return s; }
-        static double across(int depth, int n) { return depth == 0 ? innermost(n) : down(depth - 1, n) + 1; }
-        static double down(int depth, int n) { return depth % 2 == 0 ? across(depth, n) + 1 : new Deep().virtually(depth, n) + 2; }
-        double virtually(int depth, int n) { return down(depth - 1, n) + 3; }
-        static class Hot implements Runnable {
-            public void run() { double s = 0; while (s >= 0) s += down(9, 500); }
-        }
-        static class Native implements Runnable { // through JNI into a library of C
-            public void run() { byte[] from = new byte[65536], to = new byte[65536]; while (deflate(from, to) >= 0) from[0]++; }
-            static int deflate(byte[] from, byte[] to) { Deflater d = new Deflater(); d.setInput(from); d.finish(); int n = d.deflate(to); d.end(); return n; }
-        }
-        public static void main(String[] a) {
-            new Thread(new Hot(), "hot").start();
-            new Thread(new Native(), "native").start();
-            System.out.println("ready");
-            double s = 0;
-            while (s >= 0) s += down(5, 500);
-        }
-    }
-    """
+SOURCES = TOP / "tests/subjects/java"
+YIELDED = "tracepoint:syscalls:sys_enter_sched_yield"
+FIRINGS = 100  # of each of the two threads of Deep.java
 ASIDE = {"Deep.<init>", "java.lang.Object.<init>", "java.lang.Math.sqrt"}  # what the methods call besides each other
+QUIET = ["-XX:CompileCommand=quiet"]
+FLAGS = {"no-flag": [], "mixed": [*QUIET, "-XX:CompileCommand=dontinline,Deep*.*", "-XX:CompileCommand=exclude,Deep.virtually"], "interpreted": ["-Xint"]}
 
 
 @pytest.fixture(scope="module")
 def classes(tmp_path_factory):
     need_command("java")
     folder = tmp_path_factory.mktemp("classes")
-    (folder / "Deep.java").write_text(textwrap.dedent(PROGRAM))
-    subprocess.run([need_command("javac"), "Deep.java"], cwd=folder, check=True, capture_output=True, timeout=120)
+    subprocess.run([need_command("javac"), "-d", folder, SOURCES / "Deep.java", SOURCES / "Talk.java"], check=True, capture_output=True, timeout=120)
     return folder
 
 
@@ -56,82 +41,90 @@ def methods(frames):
 
 
 def is_part(ours, theirs):
-    """In their order; what was compiled into its caller is not told."""
+    """In their order; a method that was compiled into its caller is not shown."""
     rest = iter(theirs)
     return all(name in rest for name in ours)
 
 
-@pytest.mark.plain_build
-@pytest.mark.parametrize("flags", [[], ["-XX:CompileCommand=quiet", "-XX:CompileCommand=dontinline,Deep*.*", "-XX:CompileCommand=exclude,Deep.virtually"], ["-Xint"]],
-                         ids=["no-flag", "mixed", "interpreted"])
-def test_same_frames_as_jstack(run, record, classes, flags):
+def is_whole(sample):
+    return not any(frame.startswith("[truncated") for frame in sample.frames) and bool({"start_thread", "clone3"} & set(sample.frames))
+
+
+def sources_of_down(profile):
+    return {source for s in profile.samples for frame, source in zip(s.frames, s.sources) if "Deep.down(" in frame}
+
+
+def both_fired(program):
+    return lambda: program.out.count("fired\n") == 2
+
+
+def wait_until_ready(program):
+    wait_for(lambda: "ready" in program.out or not program.alive, 120, "java")
+    assert "ready" in program.out, program.out + program.error
+
+
+@pytest.mark.parametrize("flags", FLAGS)
+def test_exact_stacks_are_those_that_the_threads_report(gated, classes, flags):  # noqa: F811
     """Compiled code, with some methods that stay interpreted, and interpreted alone: all of a stack is there, and nothing else. Without any flag too, but
-    for what was compiled into its callers. A method may be about to call the next one: its stack is the beginning of theirs."""
-    program = run(need_command("java"), *flags, "-cp", classes, "Deep")
-    wait_for(lambda: "ready" in program.out or not program.alive, 60, "java")
+    for what was compiled into its callers."""
+    program = gated.run(need_command("java"), *FLAGS[flags], "-cp", classes, "Deep", gated.path)
+    wait_until_ready(program)
+    theirs = {name: stack.split(";") for name, stack in re.findall(r"^account (\w+) (.*)$", program.out, re.M)}
+    profile = gated.record([program.pid], both_fired(program), event=YIELDED)
+    # The machine itself may yield in any of its threads: those stacks have no Thread.yield().
+    of_java = profile.where(lambda s: any(name.startswith("java.lang.Thread.yield") for name in methods(s.frames)))
+    assert_all_fired(of_java, 2 * FIRINGS)
+    for name, stack in theirs.items():
+        mine = of_java.of(thread="java" if name == "main" else name)
+        assert mine.count, f"{name}: {of_java.top()}"
+        for sample in mine.samples:
+            ours = [method for method in methods(sample.frames) if not method.startswith("java.lang.Thread.yield")]
+            assert is_whole(sample) and ours[0] == stack[0] and (is_part(ours, stack) if flags == "no-flag" else ours == stack), f"{sample.frames}\n{stack}"
+    assert sources_of_down(of_java) == {("Deep.java", 0)}, sources_of_down(of_java)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("flags", FLAGS)
+def test_same_frames_as_jstack(run, record, classes, flags):
+    """At any instruction. A method may be about to call the next one: its stack is the beginning of theirs."""
+    program = run(need_command("java"), *FLAGS[flags], "-cp", classes, "Deep")
+    wait_until_ready(program)
     threads = peers.jstack(program.pid, {"hot", "main"}, "Deep.innermost")
     profile = record("-p", program.pid, "-F", HZ, "-d", 1.5)
-    # Until the process's layout is known, at its first samples, code that was made is nobody's.
+    # Until the process's layout is known, at its first samples, JIT code has no name.
     known = profile.where(lambda s: not any(frame.startswith("[anon]") for frame in s.frames))
     for name, theirs in threads.items():
         def is_same(sample):
             ours = methods(sample.frames)
             while ours and ours[-1] in ASIDE:
                 ours.pop()
-            whole = bool(ours) and not any(frame.startswith("[truncated") for frame in sample.frames) and {"start_thread", "clone3"} & set(sample.frames)
-            return whole and ours[0] == theirs[0] and (is_part(ours, theirs) if not flags else ours == theirs[:len(ours)])
+            return bool(ours) and is_whole(sample) and ours[0] == theirs[0] and (is_part(ours, theirs) if flags == "no-flag" else ours == theirs[:len(ours)])
         mine = known.of(thread="java" if name == "main" else name)
         other = mine.where(lambda s: not is_same(s))
-        # One in a hundred, and four times what that may differ by chance.
+        # One in a hundred, and four times what that may differ at random.
         assert mine.count > 20 and other.count <= 0.01 * mine.count + 4 * (0.01 * mine.count) ** 0.5, f"{name}, {other.count} of {mine.count}; jstack: {theirs}\n{other.top()}"
     through = known.of(thread="native").where(lambda s: any("deflateBytesBytes" in frame and "(" not in frame for frame in s.frames))
     assert through.count > 5 and through.truncated <= 0.01, known.of(thread="native").top()
     uncut = through.where(lambda s: not any(frame.startswith("[truncated") for frame in s.frames))
-    assert all("Deep$Native.deflate" in methods(s.frames) or not flags for s in uncut.samples), through.top()
-    sources = {source for s in known.samples for frame, source in zip(s.frames, s.sources) if "Deep.down(" in frame}
-    assert sources == {("Deep.java", 0)}, sources
+    assert all("Deep$Native.deflate" in methods(s.frames) or flags == "no-flag" for s in uncut.samples), through.top()
+    assert sources_of_down(known) == {("Deep.java", 0)}, sources_of_down(known)
 
 
-@pytest.mark.plain_build
-def test_one_that_begins_where_none_was(run, sonde, classes, tmp_path):
-    """What walks it is not loaded for a process that has none; that it is missing is said."""
-    gate, out = tmp_path / "gate", tmp_path / "late.folded"
-    os.mkfifo(gate)
-    program = run("/usr/bin/python3", "-c", f"import os; open({str(gate)!r}).read(); os.execv({need_command('java')!r}, ['java', '-cp', {str(classes)!r}, 'Deep'])")
-    recording = run(sonde, "record", "-F", HZ, "-p", program.pid, "-o", out)
-    wait_for(lambda: is_recording(recording.pid) or not recording.alive, 60, "the recording")
-    gate.write_text("go on")
-    wait_for(lambda: "ready" in program.out or not program.alive, 60, "java")
-    cpu_before = cpu_seconds(program.pid)
-    wait_for(lambda: cpu_seconds(program.pid) > cpu_before + 1 or not program.alive, 60, "java to work")
-    recording.process.send_signal(signal.SIGINT)
-    assert recording.wait(60) == 0 and "a Node or a Java began meanwhile" in recording.error, recording.error
-    assert "Deep.down(" not in out.read_text()
-
-
-LATE = """\
-    #include <jni.h>
-    #include <stdio.h>
-    #include <stdlib.h>
-    #include <time.h>
-    static double work(double seconds) { /* the processor's, so that it is sampled */
-        double s = 0;
-        while ((double)clock() / CLOCKS_PER_SEC < seconds) s += 1;
-        return s;
-    }
-    int main(int argc, char **argv) {
-        JavaVMOption path = {.optionString = argv[1]};
-        JavaVMInitArgs args = {.version = JNI_VERSION_1_8, .nOptions = 1, .options = &path};
-        JavaVM *machine;
-        JNIEnv *env;
-        puts("alone"); fflush(stdout);
-        if (work(atof(argv[2])) < 0 || JNI_CreateJavaVM(&machine, (void **)&env, &args)) return 1;
-        jclass deep = (*env)->FindClass(env, "Deep");
-        if (!deep) return 2;
-        (*env)->CallStaticVoidMethod(env, deep, (*env)->GetStaticMethodID(env, deep, "main", "([Ljava/lang/String;)V"), NULL);
-        return 3;
-    }
-    """
+def test_java_that_begins_in_a_recording_without_one_is_reported(recording, run, classes, tmp_path):
+    """The walker of HotSpot's frames is not loaded where no process has one; that it is missing is reported."""
+    begin, gate = tmp_path / "begin", tmp_path / "gate"
+    os.mkfifo(begin)
+    java = [need_command("java"), "-cp", str(classes), "Deep", str(gate)]
+    program = run("/usr/bin/python3", "-c", f"import os; open({str(begin)!r}).read(); os.execv({java[0]!r}, {java!r})")
+    running = recording("--event", YIELDED, "-p", program.pid)
+    begin.write_text("go on")
+    wait_until_ready(program)
+    gate.touch()
+    wait_for(both_fired(program), 120, "both threads")
+    profile = running.finish(signal.SIGINT)
+    assert "a Node or a Java began meanwhile" in profile.said, profile.said
+    assert profile.of(thread="hot").count >= FIRINGS - missed(profile.said), profile.said
+    assert not any("Deep.down(" in frame for sample in profile.samples for frame in sample.frames), profile.top()
 
 
 def java_home():
@@ -141,35 +134,33 @@ def java_home():
     return home
 
 
-def test_a_machine_that_begins_long_after_its_library_was_seen(run, sonde, classes, tmp_path):
+def test_a_machine_that_begins_long_after_its_library_was_seen(run, agent, classes, tmp_path):
     """As in programs that are linked to it and call Java when they need it."""
-    home, program, out = java_home(), tmp_path / "late", tmp_path / "late.folded"
-    (tmp_path / "late.c").write_text(textwrap.dedent(LATE))
+    home, program = java_home(), tmp_path / "late"
     library = home / "lib/server"
-    subprocess.run([need_command("cc"), "-o", program, tmp_path / "late.c", f"-I{home}/include", f"-I{home}/include/linux", f"-L{library}", "-ljvm", f"-Wl,-rpath,{library}"],
+    subprocess.run([need_command("cc"), "-o", program, SOURCES / "late.c", f"-I{home}/include", f"-I{home}/include/linux", f"-L{library}", "-ljvm", f"-Wl,-rpath,{library}"],
                    check=True, capture_output=True, timeout=120)
-    program = run(program, f"-Djava.class.path={classes}", 3)  # seconds
-    wait_for(lambda: "alone" in program.out or not program.alive, 60, "the program")
-    recording = run(sonde, "record", "-F", 99, "-p", program.pid, "-o", out)
-    wait_for(lambda: "ready" in program.out or not program.alive, 200, "java")
-    assert program.alive, program.error
-    before = cpu_seconds(program.pid)
-    wait_for(lambda: cpu_seconds(program.pid) > before + 2 or not program.alive, 200, "java to work")
-    recording.process.send_signal(signal.SIGINT)
-    assert recording.wait(60) == 0, recording.error
-    assert "Deep.down(" in out.read_text(), recording.error  # innermost may be compiled into it
+    started = agent("--rate", 99, "--set", "budget.cpu=100%")
+    program = run(program, f"-Djava.class.path={classes}", 1)  # seconds
+
+    def is_shown(name):
+        """innermost() may be compiled into down()."""
+        assert program.alive, program.error
+        frames = json.loads(started.text(f"/api/v1/profile?format=json&pid={program.pid}"))["shared"]["frames"]
+        return any(name in frame["name"] for frame in frames)
+    wait_for(lambda: is_shown("main"), 120, "the program before it is one of Java")
+    assert "ready" not in program.out
+    wait_for(lambda: is_shown("Deep.down("), 200, "Java's methods")
 
 
-def test_who_wakes_may_be_a_java(run, sonde, tmp_path):
-    """What walks it is there though nobody who is recorded is one."""
-    (tmp_path / "Talk.java").write_text("public class Talk { public static void main(String[] a) throws Exception {"
-                                        " for (;;) { tell(); Thread.sleep(5); } } static void tell() { System.out.println(\"x\"); System.out.flush(); } }")
-    subprocess.run([need_command("javac"), "Talk.java"], cwd=tmp_path, check=True, capture_output=True, timeout=120)
+@pytest.mark.statistical
+def test_who_wakes_may_be_a_java(run, sonde, root, classes, tmp_path):
+    """The walker of HotSpot's frames is loaded though no recorded process is one. The waker is known some time after its first sample."""
     pipe, out = tmp_path / "pipe", tmp_path / "woken.folded"
     os.mkfifo(pipe)
     reader = run("sh", "-c", f"exec cat {pipe} >/dev/null")
     with open(pipe, "wb") as to:
-        talk = subprocess.Popen([need_command("java"), "-Xint", "-cp", tmp_path, "Talk"], stdout=to)
+        talk = subprocess.Popen([need_command("java"), "-Xint", "-cp", classes, "Talk"], stdout=to)
     try:
         for seconds in (2, 8, 30):
             done = subprocess.run([sonde, "record", "--off-cpu", "--wakers", "-p", str(reader.pid), "-d", str(seconds), "-o", out], capture_output=True, text=True, timeout=100)

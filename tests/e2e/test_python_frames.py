@@ -1,5 +1,7 @@
-"""Frames of CPython: function, file and line against faulthandler's and py-spy's, in programs of tests/subjects/python/stacks.py whose stacks
-stay where they are; where they stand among the native ones; and what is said of what cannot be had."""
+"""Frames of CPython: function, file and line against faulthandler's, py-spy's and gdb's, in programs of tests/subjects/python/stacks.py whose stacks
+stay where they are; where they stand among the native ones; and what is reported of frames that cannot be read.
+
+Exact stacks are those of system calls that the innermost function makes; sampled ones are in statistical tests."""
 import json
 import os
 import re
@@ -7,52 +9,146 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from collections import namedtuple
 from pathlib import Path
 
 import pytest
 
 import peers
+import pprof
 import python_3_14
+from harness.fired import assert_all_fired
+from harness.gates import gated, gated_programs
 from harness.machine import need_command, skip
-from harness.paths import TOP
 from harness.processes import wait_for
 from harness.recording import EARLY
 from packages import PY_SPY
 from pypi import environment
+from python_programs import (DEBIAN, FIRINGS, FOLDER, HZ, MINORS, STACKS, Frame, children_of, counted_interpreted, from_faulthandler, functions,
+                             interpreted, interpreter_of, line_of, minor_of, of_process, of_version, same, shown, spinning, versions,
+                             wait_until_ready)
 
-STACKS = TOP / "tests/subjects/python/stacks.py"
-DEBIAN = Path("/usr/bin/python3")
-HZ = 397
+__all__ = ["gated"]  # a fixture
 PROGRAMS = ["recursion", "deep", "key", "regular_expression", "ctypes_callback", "generators", "methods", "comprehension", "class_body", "executed",
             "tasks", "threads"]
-OTHER_PROGRAMS = ["deep", "key", "regular_expression", "ctypes_callback", "generators", "executed", "tasks", "threads"]
-Frame = namedtuple("Frame", "function file line")
+LEAF_LINE = line_of(STACKS, "os.getppid()")
+EVALUATOR = "_PyEval_EvalFrameDefault"
 
 
-def installed():
-    """Interpreters at hand: {"3.11.2": path}."""
-    places = [DEBIAN, *sorted(Path.home().glob(".pyenv/versions/3.*/bin/python3"))]
-    found = {}
-    for path in filter(Path.exists, places):
-        version = subprocess.run([path, "-c", "import sys; print('%d.%d.%d' % sys.version_info[:3])"], capture_output=True, text=True).stdout.strip()
-        found[version] = path
-    return found
+def has_fired(running, count=1):
+    return lambda: all(r.out.count("fired\n") >= (3 if name == "threads" else count) for name, r in running.items())
 
 
-def of_version(minor):
-    """The path of a CPython 3.MINOR; None."""
-    return next((path for version, path in INSTALLED.items() if version.startswith(f"3.{minor}.")), None)
+class Fired:
+    """The stacks of FIRINGS system calls of each thread of the programs of stacks.py, in one interpreter; the programs are still there."""
+
+    def __init__(self, gated, path):
+        self.minor = minor_of(path)
+        missing = python_3_14.MISSING if path.parent.name == "python-3.14" else set()
+        names = [name for name in [*PROGRAMS, "fork", *(["deeper"] if 11 <= self.minor <= 13 else [])] if name not in missing]
+        self.running = {name: gated.run(path, STACKS, name, gated.path) for name in names}
+        self.running["namespace"] = gated.run(need_command("unshare"), "--pid", "--fork", path, STACKS, "recursion", gated.path)
+        for running in self.running.values():
+            wait_until_ready(running)
+        self.pids = {name: children_of(r.pid)[0] if name in ("fork", "namespace") else r.pid for name, r in self.running.items()}
+        self.theirs = {name: from_faulthandler(self.running[name]) for name in names if name in PROGRAMS}
+        self.profile = gated.record(self.pids.values(), has_fired(self.running))
+
+    def of(self, name):
+        return of_process(self.profile, self.pids[name])
 
 
-INSTALLED = installed()
-INTERPRETERS = {version: path for version, path in INSTALLED.items() if version.startswith(("3.11.", "3.12.", "3.13."))} or {"none": None}
-OTHERS = (8, 9, 10, 14)  # what all the other tests say of 3.11 to 3.13 is said of these by one or two each
+@pytest.fixture(scope="module", params=versions(*MINORS))
+def fired(request, sonde, tmp_path_factory):
+    with gated_programs(sonde, tmp_path_factory.mktemp("fired")) as programs:
+        yield Fired(programs, interpreter_of(request.param))
 
 
-@pytest.fixture(params=INTERPRETERS)
-def interpreter(request):
-    return INTERPRETERS[request.param] or skip("needs CPython 3.11, 3.12 or 3.13")
+def only(*minors):
+    """For tests of some versions: of the system's interpreter and these."""
+    return pytest.mark.parametrize("fired", versions(*minors), indirect=True)
+
+
+def assert_exact(profile, theirs):
+    """Every sample has one of these stacks, and each of these is there."""
+    strange = profile.where(lambda s: not any(same(interpreted(s), stack, LEAF_LINE) for stack in theirs))
+    assert not strange.count, "theirs:\n" + "\n".join(map(shown, theirs)) + "\nours:\n" + "\n".join(f"{s.count} {shown(interpreted(s))}" for s in strange.samples[:4])
+    for stack in theirs:
+        assert profile.where(lambda s, t=stack: same(interpreted(s), t)).count, f"no sample of {shown(stack)}"
+
+
+def test_same_stacks_as_faulthandler(fired):
+    for name, theirs in fired.theirs.items():
+        assert len(theirs) == (3 if name == "threads" else 1), fired.running[name].error
+        assert_exact(fired.of(name), theirs)
+    assert_all_fired(fired.profile, (len(fired.pids) + 2) * FIRINGS)  # "threads" has three
+
+
+def test_c_functions_stand_between_their_callers_and_what_they_call(fired):
+    """sorted() calls its key: the native frames between the two are the interpreter's own, and none of them is its evaluator. Before 3.11 each
+    function of Python has an evaluator of its own, and native frames before it. Names are qualified from 3.11 on."""
+    compare = "key.<locals>.compare" if fired.minor > 10 else "compare"
+    profile = fired.of("key")
+    assert profile.count
+    for sample in profile.samples:
+        assert EVALUATOR not in sample.frames, sample.frames
+        places = [sample.frames.index(name) for name in ("<module>", "key", compare, "spin")]
+        assert places == sorted(places), sample.frames
+        between = [list(zip(sample.frames, sample.mappings))[low + 1:high] for low, high in zip(places, places[1:])]
+        assert all("python" in file for part in between for _, file in part), sample.frames
+        assert between[1] and bool(between[0]) == bool(between[2]) == (fired.minor < 11), sample.frames
+        assert fired.minor > 10 or "list_sort" in [name for name, _ in between[1]], sample.frames
+
+
+@only(8, 12)
+def test_threads_are_known_in_children_and_pid_namespaces(fired):
+    """By what they are in the process, and not by numbers that namespaces change."""
+    for name, leaf in (("fork", ["<module>", "fork", "spin"]), ("namespace", ["recursion", "recursion", "spin"])):
+        profile = fired.of(name)
+        assert profile.count and all(functions(s)[-3:] == leaf for s in profile.samples), profile.top()
+
+
+@only(12, 13)
+def test_a_stack_too_deep_says_so(fired):
+    profile = fired.of("deeper")
+    assert profile.count
+    for sample in profile.samples:
+        assert sample.frames[0] == "[truncated: interpreter's stack too deep]", sample.frames[:3]
+        assert functions(sample)[-3:] == ["recursion", "recursion", "spin"]
+        assert len(interpreted(sample)) > 900
+    assert counted_interpreted(fired.profile) >= profile.count
+
+
+@only(8, 10, 13)
+def test_each_run_of_frames_stands_for_one_evaluator(fired):
+    """gdb sees an evaluator where we see a run of Python frames, before 3.11 where we see each; and the same frames as we do everywhere else."""
+    pid, profile = fired.pids["key"], fired.of("key")
+    seen = wait_for(lambda: [p for p in (peers.up_to(s, EVALUATOR) for s in peers.gdb_stacks(pid)) if p], 60, "gdb's stack")
+    jumped_from = {"PyRun_AnyFileExFlags"} if fired.minor < 11 else set()  # called its last function by a jump: on no stack, but gdb shows it
+    seen = [[place for place in places if str(place) not in jumped_from] for places in seen]
+    other = profile.where(lambda s: not any(peers.same_frames(peers.with_evaluators(s), places) for places in seen))
+    assert profile.count and not other.count, "gdb: " + "\n".join(";".join(map(str, places)) for places in seen) + f"\n{other.top()}"
+
+
+@pytest.fixture(scope="session")
+def py_spy():
+    return environment("py-spy", PY_SPY, [str(DEBIAN), sys.executable], "True") / "py-spy"
+
+
+def from_py_spy(py_spy, pid):
+    done = subprocess.run([py_spy, "dump", "--json", "--pid", str(pid)], capture_output=True, text=True, timeout=60)
+    if done.returncode != 0:
+        skip("py-spy cannot read the process: " + done.stderr.strip()[-200:])
+    found = [[Frame(f["name"], f["filename"], f["line"]) for f in thread["frames"]][::-1] for thread in json.loads(done.stdout)]
+    return [stack for stack in found if spinning(stack)]
+
+
+@pytest.mark.peer
+@pytest.mark.parametrize("fired", versions(*[minor for minor in MINORS if minor != 14]), indirect=True)  # which py-spy does not know yet
+def test_same_stacks_as_py_spy(fired, py_spy):
+    for name in ("recursion", "key", "tasks", "threads"):
+        theirs = from_py_spy(py_spy, fired.pids[name])
+        assert theirs
+        assert_exact(fired.of(name), theirs)
 
 
 @pytest.fixture
@@ -60,20 +156,19 @@ def stacks(run):
     """stacks(NAME, interpreter) starts a program and waits until all its threads are where they stay."""
     def start(name, interpreter):
         running = run(interpreter, STACKS, name)
-        wait_for(lambda: "ready" in running.out, 60, f"{name} to be ready; it said: {running.error}")
+        wait_until_ready(running)
         return running
     return start
 
 
-def interpreted(sample):
-    """The Python frames of a sample, root first."""
-    return [Frame(name, file, line) for name, mapping, (file, line) in zip(sample.frames, sample.mappings, sample.sources) if file and not mapping]
+def samples_of(stack, profile):
+    return profile.where(lambda s: same(interpreted(s), stack))
 
 
 @pytest.fixture
 def watch(record):
     """watch(PID..., stacks={PID: stacks}) records these processes for as long as it takes to have 60 samples with Python frames, 45 of each of those, and
-    one of each of their stacks: a busy machine is only slower, and threads that wait for Python's lock take turns by chance."""
+    one of each of their stacks: a busy machine is only slower, and threads that wait for Python's lock take turns at random."""
     def has_enough(known, stacks):
         return known.count >= 60 and all(
             of_process(known, pid).count >= 45 and all(samples_of(stack, of_process(known, pid)).count for stack in theirs) for pid, theirs in stacks.items())
@@ -87,70 +182,12 @@ def watch(record):
     return start
 
 
-def of_process(profile, pid):
-    return profile.where(lambda s: s.labels["pid"] == pid)
-
-
-def spinning(stack):
-    return bool(stack) and stack[-1].function == "spin"
-
-
-def from_faulthandler(running):
-    """The stacks of the threads that spin, root first, of up to 100 frames from the leaf on."""
-    before = len(running.error)
-    os.kill(running.pid, 10)
-    wait_for(lambda: re.search(r'stacks\.py", line \d+ in <module>|(  File .*\n){100}', running.error[before:]), 30, "faulthandler")
-    text = running.error[before:]
-    found = []
-    for block in re.split(r"(?m)^(?:Current t|T)hread .*:\n", text):
-        frames = [Frame(m[3].encode().decode("unicode_escape"), m[1].encode().decode("unicode_escape"), int(m[2]))
-                  for m in re.finditer(r'  File "(.*)", line (\d+) in (.*)', block)]
-        found.append(frames[::-1])
-    return [stack for stack in found if spinning(stack)]
-
-
-def from_py_spy(py_spy, pid):
-    done = subprocess.run([py_spy, "dump", "--json", "--pid", str(pid)], capture_output=True, text=True, timeout=60)
-    if done.returncode != 0:
-        skip("py-spy cannot read the process: " + done.stderr.strip()[-200:])
-    found = [[Frame(f["name"], f["filename"], f["line"]) for f in thread["frames"]][::-1] for thread in json.loads(done.stdout)]
-    return [stack for stack in found if spinning(stack)]
-
-
-@pytest.fixture(scope="session")
-def py_spy():
-    return environment("py-spy", PY_SPY, [str(DEBIAN), sys.executable], "True") / "py-spy"
-
-
-def same(ours, theirs):
-    """Function, file and line of every frame; of the leaf, whose line goes round, only function and file. faulthandler knows no qualified
-    names, and of deep stacks only the last 100 frames."""
-    ours = ours[-len(theirs):] if len(theirs) == 100 else ours
-    return len(ours) == len(theirs) and all(
-        a.function.rsplit(".", 1)[-1] == b.function.rsplit(".", 1)[-1] and a.file == b.file and (a.line == b.line or i == len(ours) - 1 and a.line > 0)
-        for i, (a, b) in enumerate(zip(ours, theirs)))
-
-
-def samples_of(stack, profile):
-    return profile.where(lambda s: same(interpreted(s), stack))
-
-
-def shown(stack):
-    return ";".join(f"{f.function} ({Path(f.file).name}:{f.line})" for f in stack)
-
-
-def counted(profile):
-    """Of how many samples it was said that the interpreter's part is not all there."""
-    found = re.search(r"(\d+) interpreted", profile.said)
-    return int(found[1]) if found else 0
-
-
-def assert_stacks(profile, theirs, least=0.99):
+def assert_sampled(profile, theirs, least=0.99):
     """All but one in a hundred samples have one of these stacks, and every one of these is among them. In the first moments the process is not known
-    to the kernel half yet: those samples are counted."""
-    not_read = profile.where(lambda s: not interpreted(s) and "_PyEval_EvalFrameDefault" in s.frames)
-    assert not_read.count <= counted(profile), f"{profile.said}\n{profile.top()}"
-    known = profile.where(lambda s: interpreted(s) or not {"_PyEval_EvalFrameDefault", *EARLY}.intersection(s.frames))
+    to the BPF programs yet: those samples are counted."""
+    not_read = profile.where(lambda s: not interpreted(s) and EVALUATOR in s.frames)
+    assert not_read.count <= counted_interpreted(profile), f"{profile.said}\n{profile.top()}"
+    known = profile.where(lambda s: interpreted(s) or not {EVALUATOR, *EARLY}.intersection(s.frames))
     assert known.count > 40, f"{profile.said}\n{profile.top()}"
     equal = known.where(lambda s: any(same(interpreted(s), stack) for stack in theirs))
     assert equal.count >= least * known.count - 1, "theirs:\n" + "\n".join(map(shown, theirs)) + "\nours:\n" + "\n".join(
@@ -159,83 +196,24 @@ def assert_stacks(profile, theirs, least=0.99):
         assert samples_of(stack, equal).count > 0, f"no sample of {shown(stack)}"
 
 
-@pytest.mark.parametrize("program", PROGRAMS)
-def test_same_stacks_as_faulthandler(watch, stacks, interpreter, program):
-    running = stacks(program, interpreter)
-    theirs = from_faulthandler(running)
-    assert len(theirs) == (3 if program == "threads" else 1), running.error
-    assert_stacks(watch(running.pid, stacks={running.pid: theirs}), theirs)
-
-
-@pytest.mark.parametrize("program", ["recursion", "key", "tasks", "threads"])
-def test_same_stacks_as_py_spy(watch, stacks, interpreter, py_spy, program):
-    running = stacks(program, interpreter)
-    theirs = from_py_spy(py_spy, running.pid)
-    assert theirs
-    assert_stacks(watch(running.pid, stacks={running.pid: theirs}), theirs)
-
-
-def test_c_functions_stand_between_their_callers_and_what_they_call(watch, stacks, interpreter):
-    """sorted() calls its key: the native frames between the two are the interpreter's own, and none of them is its evaluator."""
-    running = stacks("key", interpreter)
-    profile = watch(running.pid).where(interpreted)
-    for sample in profile.samples:
-        caller, called = sample.frames.index("key"), sample.frames.index("key.<locals>.compare")
-        between = list(zip(sample.frames, sample.mappings))[caller + 1:called]
-        assert between and all("python" in file for _, file in between), sample.frames
-        assert "_PyEval_EvalFrameDefault" not in sample.frames[:-1], sample.frames
-        assert sample.frames[called + 1] == "spin", sample.frames
-
-
-def test_each_run_of_frames_stands_for_one_evaluator(watch, stacks, interpreter):
-    """gdb sees an evaluator where we see a run of Python frames, and the same frames as we do everywhere else."""
-    assert_evaluators(watch, stacks("key", interpreter))
-
-
-def assert_evaluators(watch, running, jumped_from=()):
-    """Functions that called their last one by a jump are on no stack; gdb tells of them nevertheless."""
-    seen = wait_for(lambda: [p for p in (peers.up_to(s, "_PyEval_EvalFrameDefault") for s in peers.gdb_stacks(running.pid)) if p], 60, "gdb's stack")
-    seen = [[place for place in places if str(place) not in jumped_from] for places in seen]
-    profile = watch(running.pid).where(interpreted)
-    equal = profile.where(lambda s: any(peers.same_frames(peers.with_evaluators(s), places) for places in seen))
-    assert equal.count >= 0.97 * profile.count - 3, "gdb: " + "\n".join(";".join(map(str, places)) for places in seen) + f"\n{profile.top()}"
-
-
-@pytest.mark.parametrize("minor", OTHERS)
-def test_stacks_of_other_versions(watch, run, py_spy, minor):
-    """Several programs at once. Before 3.11 each Python function has an evaluator of its own; 3.8 and 3.9 do not say which, 3.14 calls what marks them by
-    another name. Names are qualified from 3.11 on."""
-    path = of_version(minor) or (python_3_14.get(of_version(13)) if minor == 14 else skip(f"needs CPython 3.{minor}"))
+@pytest.mark.statistical
+@pytest.mark.parametrize("version", versions(8, 10, 12, 14))
+def test_sampled_stacks_are_faulthandlers(watch, run, version):
+    """Several programs at once, at any of their instructions."""
+    path = interpreter_of(version)
     missing = python_3_14.MISSING if path.parent.name == "python-3.14" else set()
-    running = {program: run(path, STACKS, program) for program in OTHER_PROGRAMS if program not in missing}
-    for program, r in running.items():
-        wait_for(lambda r=r: "ready" in r.out, 60, f"{program} to be ready; it said: {r.error}")
+    running = {program: run(path, STACKS, program) for program in PROGRAMS if program not in missing}
+    for r in running.values():
+        wait_until_ready(r)
     theirs = {r.pid: from_faulthandler(r) for r in running.values()}
     profile = watch(*theirs, stacks=theirs)
-    for program, r in running.items():
-        assert len(theirs[r.pid]) == (3 if program == "threads" else 1), r.error
-        assert_stacks(of_process(profile, r.pid), theirs[r.pid])
-    for program in ("key", "threads") if minor < 14 else ():  # which it does not know yet
-        assert_stacks(of_process(profile, running[program].pid), from_py_spy(py_spy, running[program].pid))
+    for r in running.values():
+        assert_sampled(of_process(profile, r.pid), theirs[r.pid])
     joined = of_process(profile, running["key"].pid).where(interpreted)
-    assert joined.where(lambda s: "_PyEval_EvalFrameDefault" in s.frames[:-1]).count == 0, joined.top()
-    compare = "key.<locals>.compare" if minor > 10 else "compare"
-    for sample in joined.samples:
-        places = [sample.frames.index(name) for name in ("<module>", "key", compare, "spin")]
-        assert places == sorted(places), sample.frames
-        between = [list(zip(sample.frames, sample.mappings))[low + 1:high] for low, high in zip(places, places[1:])]
-        assert all("python" in file for part in between for _, file in part), sample.frames
-        assert between[1] and (minor > 10 or between[0] and between[2]), sample.frames  # what calls an evaluator
-        assert minor > 10 or "list_sort" in [name for name, _ in between[1]], sample.frames
+    assert joined.where(lambda s: EVALUATOR in s.frames[:-1]).count == 0, joined.top()
 
 
-@pytest.mark.parametrize("minor", [8, 10])
-def test_each_frame_stands_for_an_evaluator_of_its_own(watch, stacks, minor):
-    """Before 3.11 gdb sees an evaluator where we see a Python frame, also where C code is in between."""
-    running = stacks("key", of_version(minor) or skip(f"needs CPython 3.{minor}"))
-    assert_evaluators(watch, running, ["PyRun_AnyFileExFlags"])
-
-
+@pytest.mark.statistical
 def test_no_other_task_gets_them(record, stacks, run, tmp_path):
     """Kernel threads that run between two samples of Python on its CPU: what they are sampled for is theirs. Python is busy on every CPU; files are
     written, so that the kernel's threads have work."""
@@ -244,7 +222,7 @@ def test_no_other_task_gets_them(record, stacks, run, tmp_path):
     run("sh", "-c", f"while :; do dd if=/dev/zero of={tmp_path}/file bs=1M count=64 conv=fsync 2>/dev/null; done", name="writer")
     profile = record("-a", "-F", 1999, "-d", 5)
     of_kernel = profile.where(lambda s: s.frames and not any(m and not m.startswith("[") for m in s.mappings) and s.labels.get("process", "").startswith(("kworker", "ksoftirqd", "jbd2", "rcu")))
-    of_python = profile.where(lambda s: interpreted(s))
+    of_python = profile.where(interpreted)
     assert of_python.count > 100, profile.said
     if of_kernel.count <= 5:
         skip("the kernel's threads had nothing to do")
@@ -254,24 +232,11 @@ def test_no_other_task_gets_them(record, stacks, run, tmp_path):
     assert not foreign.count, foreign.top()
 
 
-def test_a_child_and_another_pid_namespace(watch, stacks, run, interpreter):
-    """Threads are known by what they are in the process, and not by numbers that namespaces change."""
-    parent = stacks("fork", interpreter)
-    profile = watch(parent.pid, children_of(parent.pid)[0]).where(interpreted)
-    assert profile.where(lambda s: [f.function for f in interpreted(s)][-2:] == ["fork", "spin"]).count > 0.95 * profile.count > 40, profile.top()
-    unshare = run(need_command("unshare"), "--pid", "--fork", interpreter, STACKS, "recursion")
-    wait_for(lambda: "ready" in unshare.out, 60, "the program in another namespace")
-    profile = watch(children_of(unshare.pid)[0]).where(interpreted)
-    assert profile.where(lambda s: [f.function for f in interpreted(s)][-2:] == ["recursion", "spin"]).count > 0.95 * profile.count > 40, profile.top()
-
-
-def children_of(pid):
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-def test_programs_that_live_for_a_moment(record, interpreter, tmp_path):
-    """Names come with the samples: nobody has to look into a process that is gone. The first one is how the interpreter becomes known."""
-    program = tmp_path / "moment.py"
+@pytest.mark.statistical
+@pytest.mark.parametrize("version", versions(13))
+def test_programs_that_live_for_a_moment(record, version, tmp_path):
+    """Names come with the samples: no file of a process that has ended is read. The first one is how the interpreter becomes known."""
+    interpreter, program = interpreter_of(version), tmp_path / "moment.py"
     program.write_text("import time\nend = time.process_time() + 0.2\n\n\ndef busy():\n    while time.process_time() < end:\n        pass\n\n\nbusy()\n")
     turns = f"import subprocess, time\nsubprocess.run([{str(interpreter)!r}, {str(program)!r}])\ntime.sleep(2)\nfor _ in range(30):\n" \
             f"    subprocess.run([{str(interpreter)!r}, {str(program)!r}])\n"
@@ -284,41 +249,7 @@ def test_programs_that_live_for_a_moment(record, interpreter, tmp_path):
     assert unnamed.count <= 0.02 * profile.count, unnamed.top()
 
 
-def test_a_stack_too_deep_says_so(watch, stacks, interpreter):
-    running = stacks("deeper", interpreter)
-    profile = watch(running.pid).where(interpreted)
-    assert profile.count > 20, profile.top()
-    for sample in profile.samples:
-        assert sample.frames[0] == "[truncated: interpreter's stack too deep]", sample.frames[:3]
-        assert [f.function for f in interpreted(sample)][-3:] == ["recursion", "recursion", "spin"]
-        assert len(interpreted(sample)) > 900
-    assert counted(profile) >= profile.count
-
-
-# Of CPython 3.11: what a frame and a code object have where (probes/python.h).
-LIAR = textwrap.dedent("""
-    import ctypes, sys
-    FRAME_CODE, FRAME_PREVIOUS, CODE_NAME, TEXT_LENGTH = 32, 48, 128, 16
-    word = lambda address: ctypes.c_uint64.from_address(address)
-
-    def spin():
-        print("ready", flush=True)
-        while True:
-            pass
-
-    def lie():
-        thread = ctypes.pythonapi.PyThreadState_Get
-        thread.restype = ctypes.c_void_p
-        frame = word(word(thread() + 56).value + 8).value
-        caller = word(frame + FRAME_PREVIOUS).value
-        {lie}
-        spin()
-
-    def caller_of_lie():
-        lie()
-
-    caller_of_lie()
-""")
+# Python's statements, and a frame that the stack has then (tests/subjects/python/liar.py).
 LIES = {
     "a circle": ("word(caller + FRAME_PREVIOUS).value = frame", "[truncated: interpreter's stack too deep]"),
     "nothing there": ("word(caller + FRAME_PREVIOUS).value = 4096", "[truncated: interpreter's stack not readable]"),
@@ -329,67 +260,75 @@ LIES = {
 }
 
 
-@pytest.mark.parametrize("lie", LIES)
-def test_a_process_that_lies_about_itself(watch, run, tmp_path, lie):
+@pytest.mark.sanitized
+def test_process_with_corrupt_frames_stays_whole_below_them(gated):  # noqa: F811
+    """All at once. The frames from the leaf to the corrupt one are as they are, and what was not read is reported."""
     path = of_version(11) or skip("needs CPython 3.11")
-    statement, said = LIES[lie]
-    program = tmp_path / "liar.py"
-    program.write_text(LIAR.replace("{lie}", statement))
-    running = run(path, program)
-    wait_for(lambda: "ready" in running.out, 60, f"the liar; it said: {running.error}")
-    profile = watch(running.pid)
-    known = profile.where(interpreted)
-    assert known.count > 40, f"{profile.said}\n{profile.top()}"
-    for sample in known.samples:
-        assert any(name.startswith(said) for name in sample.frames), sample.frames[:20]
-        assert [f.function for f in interpreted(sample)][-2:] == ["lie", "spin"]
-    if said != "caller_of_lie":
-        assert counted(profile) >= known.count
-    assert running.alive
+    liars = {lie: gated.run(path, FOLDER / "liar.py", statement, gated.path) for lie, (statement, _) in LIES.items()}
+    for running in liars.values():
+        wait_until_ready(running)
+    profile = gated.record([running.pid for running in liars.values()], has_fired(liars))
+    cut = 0
+    for lie, running in liars.items():
+        ours, expected = of_process(profile, running.pid), LIES[lie][1]
+        assert ours.count, f"{lie}: {profile.said}"
+        for sample in ours.samples:
+            assert any(name.startswith(expected) for name in sample.frames), f"{lie}: {sample.frames[:20]}"
+            assert functions(sample)[-2:] == ["lie", "spin"], f"{lie}: {sample.frames}"
+        cut += ours.count if expected != "caller_of_lie" else 0
+        assert running.alive, running.error
+    assert_all_fired(profile, len(LIES) * FIRINGS)
+    assert counted_interpreted(profile) == cut, profile.said
 
 
-def test_in_every_output(sonde, root, stacks, interpreter, tmp_path):
-    running = stacks("executed", interpreter)
-    written = {}
-    for suffix in ("folded", "json"):
-        path = tmp_path / f"out.{suffix}"
-        done = subprocess.run([sonde, "record", "-F", str(HZ), "-p", str(running.pid), "-d", "4", "-o", path], capture_output=True, text=True, timeout=90)
+@pytest.fixture(scope="module")
+def outputs(sonde, tmp_path_factory):
+    """{name: text}: what is recorded of a program, and what a replay writes when the process is gone."""
+    folder = tmp_path_factory.mktemp("outputs")
+    with gated_programs(sonde, folder) as gated:  # noqa: F811
+        running = gated.run(DEBIAN, STACKS, "executed", gated.path)
+        wait_until_ready(running)
+        profile = gated.record([running.pid], has_fired({"executed": running}), "--record-wire", folder / "wire")
+    written = {"live": profile}
+    for suffix in ("folded", "json", "pb.gz"):
+        done = subprocess.run([sonde, "record", "--replay", folder / "wire", "-o", folder / f"out.{suffix}"], capture_output=True, text=True, timeout=90)
         assert done.returncode == 0, done.stderr
-        written[suffix] = path.read_text()
-    assert re.search(r";<module> \(stacks\.py\).*;grüße_дом \(naïve ☃\.py\);spin \(stacks\.py\) \d+$", written["folded"], re.M), written["folded"]
-    frames = json.loads(written["json"])["shared"]["frames"]
-    ours = [f for f in frames if f["kind"] == "interpreted"]
+        written[suffix] = folder / f"out.{suffix}"
+    return written
+
+
+@pytest.mark.sanitized
+def test_in_every_output(outputs):
+    assert re.search(r";<module> \(stacks\.py\).*;grüße_дом \(naïve ☃\.py\);spin \(stacks\.py\);.* \d+$", outputs["folded"].read_text(), re.M)
+    ours = [f for f in json.loads(outputs["json"].read_text())["shared"]["frames"] if f["kind"] == "interpreted"]
     assert {"name": "grüße_дом", "file": "/nowhere/naïve ☃.py", "kind": "interpreted", "mapping": ""} in ours, ours
     assert len([f for f in ours if f["name"] == "spin"]) == 1, "a function is one frame, whatever its line"
 
 
-def test_a_replay_needs_no_process(sonde, root, stacks, interpreter, tmp_path):
-    """What the kernel half told of code is on the wire."""
-    running, said = stacks("tasks", interpreter), {}
-    wire = tmp_path / "wire"
-    for name, arguments in (("live", ["-F", str(HZ), "-p", str(running.pid), "-d", "3", "--record-wire", wire]), ("replay", ["--replay", wire])):
-        if name == "replay":
-            running.kill()
-        done = subprocess.run([sonde, "record", *arguments, "-o", tmp_path / f"{name}.folded"], capture_output=True, text=True, timeout=90)
-        assert done.returncode == 0, done.stderr
-        said[name] = sorted(line for line in (tmp_path / f"{name}.folded").read_text().splitlines() if ";spin (stacks.py)" in line and "_[k]" not in line)
-    assert len(said["live"]) > 0 and said["live"] == said["replay"]
+@pytest.mark.sanitized
+def test_a_replay_needs_no_process(outputs):
+    """The records of code come with those of the samples."""
+    stacks_of = lambda samples: sorted((s.count, tuple(interpreted(s))) for s in samples)  # noqa: E731
+    live, replayed = stacks_of(outputs["live"].samples), stacks_of(pprof.read(outputs["pb.gz"])[0])
+    assert live and live == replayed
 
 
-def assert_unread(record, running):
-    wait_for(lambda: "ready" in running.out, 60, f"the program; it said: {running.error}")
-    profile = record("-F", HZ, "-p", running.pid, "-d", 4)
-    evaluated = profile.where(lambda s: "_PyEval_EvalFrameDefault" in s.frames)
-    assert evaluated.count > 10 and not any(map(interpreted, profile.samples)), profile.top()
-    assert counted(profile) >= evaluated.count
+def assert_unread(gated, running):  # noqa: F811
+    wait_until_ready(running)
+    profile = gated.record([running.pid], has_fired({"key": running}))
+    assert_all_fired(profile, FIRINGS)
+    assert all(EVALUATOR in s.frames and not interpreted(s) for s in profile.samples), profile.top()
+    assert counted_interpreted(profile) == profile.count, profile.said
     assert "frames of a Python cannot be read" in profile.said
 
 
-def test_a_python_that_cannot_be_read_is_counted(record, run):
-    assert_unread(record, run(of_version(7) or of_version(6) or skip("needs CPython 3.7 or 3.6"), STACKS, "key"))
+@pytest.mark.peer
+def test_a_python_that_cannot_be_read_is_counted(gated):  # noqa: F811
+    assert_unread(gated, gated.run(of_version(7) or of_version(6) or skip("needs CPython 3.7 or 3.6"), STACKS, "key", gated.path))
 
 
-def test_a_python_without_the_global_lock_is_counted(record, run, tmp_path):
+@pytest.mark.peer
+def test_a_python_without_the_global_lock_is_counted(gated, tmp_path):  # noqa: F811
     """What such a one says of itself, put into a copy of one that has the lock."""
     path = (of_version(13) or skip("needs CPython 3.13")).resolve()
     library = subprocess.run([path, "-c", "import sysconfig as s; print(s.get_config_var('LIBDIR') + '/' + s.get_config_var('LDLIBRARY'))"], capture_output=True, text=True).stdout.strip()
@@ -401,8 +340,8 @@ def test_a_python_without_the_global_lock_is_counted(record, run, tmp_path):
     copy = tmp_path / ("libpython3.13.so.1.0" if source != path else "python3.13")
     copy.write_bytes(data)
     copy.chmod(0o755)
-    running = run(path if source != path else copy, STACKS, "key", env=dict(os.environ, PYTHONHOME=str(path.parents[1]), **({"LD_PRELOAD": str(copy)} if source != path else {})))
-    assert_unread(record, running)
+    environment = dict(os.environ, PYTHONHOME=str(path.parents[1]), **({"LD_PRELOAD": str(copy)} if source != path else {}))
+    assert_unread(gated, gated.run(path if source != path else copy, STACKS, "key", gated.path, env=environment))
 
 
 def linker_flags(interpreter, way):
@@ -418,8 +357,10 @@ def linker_flags(interpreter, way):
 
 
 @pytest.mark.parametrize("way", ["shared", "static"])
-def test_inside_another_program(watch, run, interpreter, tmp_path, way):
+@pytest.mark.parametrize("version", versions(13))
+def test_inside_another_program(gated, version, tmp_path, way):  # noqa: F811
     """An interpreter in a C program, which calls it from two of its functions."""
+    interpreter = interpreter_of(version)
     compiler, flags = need_command("gcc", "cc"), linker_flags(interpreter, way)
     if not flags:
         skip(f"{interpreter.resolve()} is here without its {way} library")
@@ -433,32 +374,35 @@ def test_inside_another_program(watch, run, interpreter, tmp_path, way):
     made = subprocess.run([compiler, "-O1", f"-I{headers}", source, "-o", program, *flags], capture_output=True, text=True)
     if made.returncode != 0:
         skip("the interpreter's library is not here: " + made.stderr.strip()[-200:])
-    running = run(program, "def inside():\n    print('ready', flush=True)\n    while True: pass\ninside()")
-    wait_for(lambda: "ready" in running.out, 60, f"the host; it said: {running.error}")
-    profile = watch(running.pid).where(interpreted)
-    assert profile.count > 50, profile.top()
+    text = textwrap.dedent(f"""
+        import os, time
+        def inside():
+            print("ready", flush=True)
+            while not os.path.exists({str(gated.path)!r}):
+                time.sleep(0.01)
+            for _ in range({FIRINGS}):
+                os.getppid()
+            print("fired", flush=True)
+            time.sleep(600)
+        inside()
+    """)
+    running = gated.run(program, text)
+    wait_until_ready(running)
+    profile = gated.record([running.pid], has_fired({"host": running}))
+    assert_all_fired(profile, FIRINGS)
     for sample in profile.samples:
-        assert [f.function for f in interpreted(sample)] == ["<module>", "inside"], sample.frames
+        assert functions(sample) == ["<module>", "inside"], sample.frames
         assert "host_inner" in sample.frames[:sample.frames.index("<module>")], sample.frames
 
 
-@pytest.mark.plain_build
+@pytest.mark.statistical
+@pytest.mark.peer
 @pytest.mark.parametrize("minor", [12, 13])
-def test_beside_trampolines_for_perf(record, run, minor):
-    """-X perf puts code that it makes between a function and its evaluator, which keeps no frame pointer: stacks go through it, and each function is told
-    once. (Those that are finished in user space, at first, end there.)"""
-    program = """if True:
-        def inner(n):
-            return sum(i * i % 7 for i in range(n)) if n == 0 else [i * i % 7 for i in range(n)]
-        def middle():
-            return inner(3000)
-        def outer():
-            while True:
-                middle()
-        print("ready", flush=True)
-        outer()"""
-    running = run(of_version(minor) or skip(f"needs CPython 3.{minor}"), "-X", "perf", "-c", program)
-    wait_for(lambda: "ready" in running.out or not running.alive, 60, "the program")
+def test_trampolines_for_perf(record, run, minor):
+    """-X perf puts code that it makes between a function and its evaluator, which keeps no frame pointer: stacks go through it, and each function is
+    shown once. (Those that are finished in user space, at first, end there.)"""
+    running = run(of_version(minor) or skip(f"needs CPython 3.{minor}"), "-X", "perf", FOLDER / "trampolines.py")
+    wait_until_ready(running)
     try:
         profile = record("-F", HZ, "-p", running.pid, "-d", 3)
     finally:

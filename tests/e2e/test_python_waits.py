@@ -1,4 +1,4 @@
-"""Frames of CPython in waiting time, against the threads' own account of where they wait; and threads that have frames in several interpreters, as they work
+"""Frames of CPython in off-CPU time, against the threads' own account of where they wait; and threads that have frames in several interpreters, as they work
 and as they wait."""
 import json
 import re
@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.paths import TOP
+from harness.fired import assert_all_fired
+from harness.gates import gated
 from harness.processes import wait_for
-from harness.workloads import Subject
-from test_python_frames import DEBIAN, HZ, INSTALLED, STACKS, Frame, counted, interpreted, of_process, of_version, shown
-from test_waits import ROOM, profile_of
+from python_programs import (DEBIAN, FIRINGS, FOLDER, HZ, INSTALLED, Frame, counted_interpreted, interpreted, interpreter_of, minor_of,
+                             of_process, of_version, shown, versions, wait_until_ready)
+from off_cpu import ROOM, profile_of
 
-WAITS, INTERPRETERS = STACKS.with_name("waits.py"), STACKS.with_name("interpreters.py")
+__all__ = ["gated"]  # a fixture
+WAITS, INTERPRETERS = FOLDER / "waits.py", FOLDER / "interpreters.py"
 READABLE = {version: path for version, path in INSTALLED.items() if 8 <= int(version.split(".")[1]) <= 14}
 LEAVES = {"in_sleep": ("[sleep: ", "[events: "), "in_callback": ("[sleep: ", "[events: "), "in_lock": ("[lock: futex]",), "in_queue": ("[lock: futex]",),
           "in_select": ("[events: ",), "in_asyncio": ("[events: ",)}  # before 3.11 it sleeps in select()
@@ -20,8 +22,28 @@ LEAVES = {"in_sleep": ("[sleep: ", "[events: "), "in_callback": ("[sleep: ", "[e
 
 def accounts(running):
     """{tid: its stack, root first}."""
-    wait_for(lambda: "ready" in running.out, 60, f"the threads to be there; it said: {running.error}")
     return {int(tid): [Frame(*frame) for frame in json.loads(stack)] for tid, stack in re.findall(r"^stack (\d+) (.*)$", running.out, re.M)}
+
+
+def place_of(stack):
+    return next(f.function for f in stack if f.function in LEAVES)
+
+
+def waits_of(profile, tid, place):
+    """Where the stack was read, and the thread waited for what it waits for on purpose; on a busy machine it waits for its CPU anywhere."""
+    return profile.of(tid=tid).where(lambda s: interpreted(s) and s.frames[-1].startswith(LEAVES[place]))
+
+
+def from_its_beginning(profile):
+    """The stacks that begin with the thread's first function."""
+    return profile.where(lambda s: s.frames[0].startswith(("clone", "__clone")))
+
+
+def assert_order(sample):
+    """C and the kernel are above the frames of Python, and no evaluator stands among them."""
+    assert "_PyEval_EvalFrameDefault" not in sample.frames, sample.frames
+    python = [i for i, (file, _) in enumerate(sample.sources) if file and not sample.mappings[i]]
+    assert sample.mappings[-2].startswith("[kernel") and python[-1] + 1 < sample.mappings.index(sample.mappings[-2]), sample.frames
 
 
 def recorded(record, running, is_enough, *arguments):
@@ -33,34 +55,50 @@ def recorded(record, running, is_enough, *arguments):
     return profile
 
 
+def test_waits_have_the_stacks_that_the_threads_report(gated):  # noqa: F811
+    """Every wait on purpose, from the thread's beginning to the kernel; of those for a lock some, as the interpreter's own lock is waited for anywhere."""
+    program = gated.run(DEBIAN, WAITS, gated.path)
+    wait_until_ready(program)
+    profile = gated.record_all([program.pid], lambda: "waited" in program.out, "--off-cpu")
+    theirs = accounts(program)
+    assert len(theirs) == len(LEAVES)
+    for tid, stack in theirs.items():
+        place = place_of(stack)
+        known = waits_of(profile, tid, place).where(lambda s: "pass_gate" not in s.frames)
+        equal = known.where(lambda s: interpreted(s) == stack)
+        shows = f"{place}: {shown(stack)}\nours: {known.top()}\n{profile.said}"
+        assert equal.count and (equal.count == known.count or LEAVES[place] == ("[lock: futex]",)), shows
+        assert from_its_beginning(equal).count == equal.count, shows
+        for sample in equal.samples:
+            assert_order(sample)
+
+
+@pytest.mark.statistical
+@pytest.mark.peer
 def test_waiting_threads_have_the_stacks_that_they_say(record, run):
     """In every version at hand: functions, files and lines, the innermost one's, too; below them the thread's beginning, above them C and the kernel."""
     programs = {version: run(path, WAITS, name=version) for version, path in READABLE.items()}
+    for program in programs.values():
+        wait_until_ready(program)
     theirs = {tid: stack for program in programs.values() for tid, stack in accounts(program).items()}
     assert len(theirs) == len(LEAVES) * len(programs)
-    place = {tid: next(f.function for f in stack if f.function in LEAVES) for tid, stack in theirs.items()}
-
-    def waits_of(profile, tid):
-        """Where it is known what ran, and it was let go of on purpose; on a busy machine a thread waits for its CPU anywhere."""
-        return profile.of(tid=tid).where(lambda s: interpreted(s) and s.frames[-1].startswith(LEAVES[place[tid]]))
-    profile = recorded(record, programs.values(), lambda p: all(waits_of(p, tid).count >= 20 for tid in theirs), "--off-cpu")
+    place = {tid: place_of(stack) for tid, stack in theirs.items()}
+    profile = recorded(record, programs.values(), lambda p: all(waits_of(p, tid, place[tid]).count >= 20 for tid in theirs), "--off-cpu")
     for tid, stack in theirs.items():
-        known = waits_of(profile, tid)
+        known = waits_of(profile, tid, place[tid])
         waits = known.where(lambda s: interpreted(s) == stack)
         least = 0.1 if "[lock: futex]" in LEAVES[place[tid]] else 0.9  # so is the interpreter's own lock, at any line
         assert known.count >= 20 and waits.count >= least * known.count, f"theirs: {shown(stack)}\nours:\n" + "\n".join(
             f"{s.count} {shown(interpreted(s))}" for s in sorted(known.samples, key=lambda s: -s.count)[:4]) + profile.said
-        whole = waits.where(lambda s: s.frames[0].startswith(("clone", "__clone")))
+        whole = from_its_beginning(waits)
         assert whole.count > 0.5 * waits.count, f"{place[tid]}: {waits.top()}"
         for sample in whole.samples:
-            assert "_PyEval_EvalFrameDefault" not in sample.frames, sample.frames
-            python = [i for i, (file, _) in enumerate(sample.sources) if file and not sample.mappings[i]]
-            assert sample.mappings[-2].startswith("[kernel") and python[-1] + 1 < sample.mappings.index(sample.mappings[-2]), sample.frames
+            assert_order(sample)
 
 
-@pytest.mark.plain_build  # ten times slower it falls behind the waits of a whole busy node
 def test_waiting_python_in_the_agent(agent, run):
     program = run(DEBIAN, WAITS)
+    wait_until_ready(program)
     theirs, started, seen = accounts(program), agent("--waits", *ROOM), {}
 
     def is_there():
@@ -69,42 +107,15 @@ def test_waiting_python_in_the_agent(agent, run):
     wait_for(is_there, 240, "one of the threads' stacks", seen)
 
 
-HANDOVER = """
-import threading, time
-lock = threading.Lock()
-lock.acquire()
-
-def taker():
-    while True:
-        lock.acquire()
-
-def giver():
-    while True:
-        time.sleep(0.02)
-        if lock.locked():
-            lock.release()
-
-threads = [threading.Thread(target=target, daemon=True) for target in (taker, giver)]
-for thread in threads:
-    thread.start()
-print("tid", threads[0].native_id)
-print("ready", flush=True)
-threads[0].join()
-"""
-
-
-def test_who_let_python_go_was_python(record, run):
+def test_waker_frames_are_those_of_python(gated):  # noqa: F811
     """Its functions stand above the wait, upside down."""
-    program = run(DEBIAN, "-c", HANDOVER)
-    wait_for(lambda: "ready" in program.out, 60, f"the program; it said: {program.error}")
+    program = gated.run(DEBIAN, FOLDER / "handover.py", gated.path)
+    wait_until_ready(program)
     tid = int(re.search(r"tid (\d+)", program.out)[1])
-
-    def handovers(profile):
-        return profile.of(tid=tid).where(lambda s: [f.function for f in interpreted(s)] == ["Thread._bootstrap", "Thread._bootstrap_inner", "Thread.run", "taker",
-                                                                                           "giver", "Thread.run", "Thread._bootstrap_inner", "Thread._bootstrap"])
-    profile = recorded(record, [program], lambda p: handovers(p).count >= 10, "--off-cpu", "--wakers")
-    found = handovers(profile)
-    assert found.count >= 10, profile.top()
+    profile = gated.record_all([program.pid], lambda: "given" in program.out, "--off-cpu", "--wakers")
+    found = profile.of(tid=tid).where(lambda s: [f.function for f in interpreted(s)] == ["Thread._bootstrap", "Thread._bootstrap_inner", "Thread.run", "taker",
+                                                                                        "giver", "Thread.run", "Thread._bootstrap_inner", "Thread._bootstrap"])
+    assert found.count, profile.top()
     for sample in found.samples:
         separator = next(i for i, frame in enumerate(sample.frames) if frame.startswith("[woken by "))
         assert sample.frames.index("taker") < separator < sample.frames.index("giver"), sample.frames
@@ -119,16 +130,53 @@ def names(stack):
     return [f.function.rsplit(".", 1)[-1] for f in stack]
 
 
+def names_of(way):
+    return names(Frame(name, "", 0) for name in ROOTS[way] + INNER)
+
+
+def spinner_of(program):
+    wait_until_ready(program)
+    return int(re.search(r"spinner (\d+)", program.out)[1])
+
+
+def assert_where_called(sample):
+    """The frames of the inner interpreter stand above those of the outer one and the C functions that called it."""
+    files = [Path(f.file).name for f in interpreted(sample)]
+    assert set(files[-4:]) == {"<string>"} and set(files[-6:-4]) == {"interpreters.py"}, sample.sources
+    first, last = sample.frames.index("outer"), sample.frames.index("middle")
+    between = [m for (file, _), m in list(zip(sample.sources, sample.mappings))[first + 1:last - 1] if not (file and not m)]
+    assert between and all("python" in m for m in between), sample.frames
+
+
+@pytest.mark.parametrize("way", ROOTS)
+@pytest.mark.parametrize("version", versions(8, 10, 12, 13))
+def test_frames_of_several_interpreters_in_one_thread(gated, way, version):  # noqa: F811
+    """Each stands where it was called from. Where the interpreter does not keep whose frames are where, 3.8 and 3.9, none is named that may be another's."""
+    path = interpreter_of(version)
+    program = gated.run(path, INTERPRETERS, way, gated.path)
+    tid = spinner_of(program)
+    ours = gated.record([program.pid], lambda: "fired" in program.out)
+    assert_all_fired(ours.of(tid=tid), FIRINGS)
+    for sample in ours.samples:
+        if minor_of(path) >= 10:
+            assert names(interpreted(sample)) == names_of(way) and "_PyEval_EvalFrameDefault" not in sample.frames, sample.frames
+            assert_where_called(sample)
+        else:
+            assert "list_extend" in sample.frames and not {"spin", "middle"} & set(names(interpreted(sample))), sample.frames
+            assert way != "same" or "[truncated: several interpreters in one thread]" in sample.frames, sample.frames
+    assert counted_interpreted(ours) == (0 if minor_of(path) >= 10 else ours.count), ours.said
+
+
+@pytest.mark.statistical
+@pytest.mark.peer
 @pytest.mark.parametrize("way", ROOTS)
 def test_threads_with_frames_in_several_interpreters(record, run, way):
-    """Each stands where it was called from. Where nothing tells whose frames are where, 3.8 and 3.9, none is named that may be another's."""
+    """As they work, and as they and others wait."""
     programs = {minor: run(path, INTERPRETERS, way, name=f"{minor}") for minor, path in ((m, of_version(m)) for m in (8, 10, 11, 12, 13)) if path}
-    for program in programs.values():
-        wait_for(lambda p=program: "ready" in p.out, 60, f"the program; it said: {program.error}")
-    spinners = {minor: int(re.search(r"spinner (\d+)", program.out)[1]) for minor, program in programs.items()}
+    spinners = {minor: spinner_of(program) for minor, program in programs.items()}
 
     def spun(profile, minor):
-        """With the interpreter known, and all C functions, without which nothing is put in its place."""
+        """With the interpreter known, and all C functions, without which no frame is put in its place."""
         known = profile.of(tid=spinners[minor])
         if minor < 10:
             return known.where(lambda s: "list_extend" in s.frames)
@@ -143,23 +191,18 @@ def test_threads_with_frames_in_several_interpreters(record, run, way):
     assert is_enough(profile), f"{profile.said}\n{profile.top()}"
     for minor, program in programs.items():
         ours = spun(profile, minor)
-        wanted = names(Frame(name, "", 0) for name in ROOTS[way] + INNER)
         if minor >= 10:
-            equal = ours.where(lambda s: names(interpreted(s)) == wanted and "_PyEval_EvalFrameDefault" not in s.frames[:-1])
+            equal = ours.where(lambda s: names(interpreted(s)) == names_of(way) and "_PyEval_EvalFrameDefault" not in s.frames[:-1])
             assert equal.count >= 0.95 * ours.count - 1, ours.top()
             for sample in equal.samples:
-                files = [Path(f.file).name for f in interpreted(sample)]
-                assert set(files[-4:]) == {"<string>"} and set(files[-6:-4]) == {"interpreters.py"}, sample.sources
-                first, last = sample.frames.index("outer"), sample.frames.index("middle")
-                between = [m for (file, _), m in list(zip(sample.sources, sample.mappings))[first + 1:last - 1] if not (file and not m)]
-                assert between and all("python" in m for m in between), sample.frames
+                assert_where_called(sample)
         else:
             inner = ours.where(lambda s: "spin" in names(interpreted(s)) or "middle" in names(interpreted(s)))
-            assert not inner.count and counted(profile) >= 0.9 * on_a_cpu(ours).count, ours.top()  # waits are counted by sums
+            assert not inner.count and counted_interpreted(profile) >= 0.9 * on_a_cpu(ours).count, ours.top()  # waits are counted by sums
             if way == "same":
                 said = ours.where(lambda s: "[truncated: several interpreters in one thread]" in s.frames)
                 assert said.count >= 0.9 * ours.count, ours.top()
         waiting = of_process(profile, program.pid).where(lambda s: s.labels["tid"] != spinners[minor] and interpreted(s))
-        assert waiting.count or (minor < 10 and way == "lent"), f"{profile.said}\n{profile.top()}"  # which has two states then, and neither is told
+        assert waiting.count or (minor < 10 and way == "lent"), f"{profile.said}\n{profile.top()}"  # which has two states then, and neither is read
         strange = waiting.where(lambda s: names(interpreted(s))[-1] != "wait" or not {"spin", "middle"}.isdisjoint(names(interpreted(s))))
         assert strange.count <= 0.05 * waiting.count + 1, strange.top()

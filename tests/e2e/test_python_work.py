@@ -1,5 +1,5 @@
-"""sonde.trace: answers in tokens, and who works for which request, in Python: what is written and measured, and what bpftrace hears of threads
-and of tasks that take turns."""
+"""sonde.trace: generations of tokens, and which thread works for which request, in Python: what is written and measured, and what bpftrace reads of
+threads and of tasks that take turns."""
 import re
 import signal
 import subprocess
@@ -8,38 +8,14 @@ import pytest
 from harness.machine import need_command
 from harness.processes import wait_for
 from harness.workloads import Subject
-from test_python import EVERY_PYTHON, env_of, package, python  # noqa: F401  (a fixture)
-from test_python_trace import head, stamps, write  # noqa: F401  (a fixture)
-
+from python_package import EVERY_PYTHON, env_of, package, python  # noqa: F401  (a fixture)
+from python_traces import TRACES, head, stamps, write  # noqa: F401  (a fixture)
 
 
 @pytest.mark.parametrize("interpreter", EVERY_PYTHON)
 def test_generations(write, interpreter):  # noqa: F811
     """Of every request, traced or not; whichever way they end, and whether before or after their trace."""
-    traces, out, error = write("""
-t = model.start("one")
-g = model.generation(t, operation="chat")
-g.tokens(); g.tokens(2); g.tokens(0)
-g.end(input_tokens=5, response_id="r\\u00e9", response_model=b"m", finish_reason="stop")
-g.end(); g.tokens(1)
-t.end()
-with model.generation() as g:
-    g.tokens(4)
-t = model.start("two")
-try:
-    with model.generation(t) as g:
-        raise KeyError
-except KeyError:
-    t.end()
-t = model.start("late")
-g = model.generation(t)
-t.end()
-g.tokens(); g.end()
-model.generation(operation="dropped")
-print(manager.metrics())
-s = manager.stats()
-assert s["generations"] == 4 and s["generations_overflowed"] == 0 and len(s) == 15, s
-""", interpreter, "-X", "dev")
+    traces, out, error = write("generations.py", interpreter, "-X", "dev")
     by_request = {head(objects).get("request_id"): objects for objects in traces.values()}
     assert head(by_request["one"])["generation"] == {"operation": "chat", "input_tokens": 5, "output_tokens": 3, "response_id": "r\u00e9",
                                                      "response_model": "m", "finish_reason": "stop"}
@@ -56,51 +32,10 @@ def counted(page):
     return sorted((re.search(r'operation_name="(\w*)"', of)[1], (re.findall(r'error_type="(\w*)"', of) + [""])[0], int(count)) for of, count in labels)
 
 
+@pytest.mark.sanitized
 def test_a_wrong_generation_fails_no_request(write):  # noqa: F811
-    """What is wrong is reported and left out; what is right beside it is told, and what failed does not count as good. A call that is none
-    does nothing."""
-    traces, out, error = write("""
-class Bad:
-    def __str__(self):
-        raise OSError
-class Ending:
-    def __init__(self, *ends): self.ends = ends
-    def __str__(self):
-        for end in self.ends: end()
-        return "ending"
-class Count:
-    def __index__(self): return 3
-for wrong in (lambda: model.generation("t", "a"), lambda: model.generation(None, "b", 3), lambda: model.generation(operation=Bad()),
-              lambda: model.generation(trac=1)):
-    wrong().end()
-t = model.start("one")
-g = model.generation(t, "c")
-for wrong in ("x", -1, 2**32, 2**70, 1.5):
-    g.tokens(wrong)
-g.tokens(1, 2); g.tokens(nonsense=1)
-g.tokens(count=Count())
-g.end(nonsense=1)
-g.end(input_tokens="many", output_tokens=2**70, response_id=Bad(), finish_reason="length", error_type="timeout")
-t.end()
-t = model.start("two")
-g = model.generation(t, "d")
-g.end(response_id=Ending(t.end, g.end), error_type="late")     # its trace has ended by then, and so has it
-class Stopping:
-    def __str__(self): raise KeyboardInterrupt
-g = model.generation(None, "e")
-try:
-    g.end(error_type=Stopping())
-    print("not stopped")
-except KeyboardInterrupt:
-    g.end()
-trace.Generation().tokens(); trace.Generation().end(); trace.Model().generation().end()
-try:
-    with type(model.start().working())():
-        print("entered")
-except TypeError:
-    pass
-print(manager.metrics())
-""")
+    """What is invalid is reported and left out; what is valid in the same call is written, and what failed does not count as good."""
+    traces, out, error = write("generations_invalid.py")
     by_request = {head(objects).get("request_id"): objects for objects in traces.values()}
     assert head(by_request["one"])["generation"] == {"operation": "c", "output_tokens": 3, "finish_reason": "length", "error_type": "timeout"}
     assert "generation" not in head(by_request["two"])  # which ended before it
@@ -108,47 +43,11 @@ print(manager.metrics())
     assert error.count("Exception ignored") == 4 + 7 + 1 + 3 and "not stopped" not in out and "entered" not in out, error
 
 
+@pytest.mark.sanitized
 def test_generations_of_threads_and_tasks(write):  # noqa: F811
     """A thousand answers at once, some of them traced, of which some are cancelled and some dropped: each counts where it belongs. They may
     outlive the objects that they were made by."""
-    _, out, error = write("""
-import asyncio
-manager.http("POST", "/v2/trace/setting", b'{"trace_rate":"3"}')
-waiting = []
-async def answer(model, n):
-    with model.start() as t:
-        if n % 10 == 9:
-            model.generation(t, "dropped").tokens()
-        with model.generation(t, "task") as g:
-            for _ in range(n % 4):
-                g.tokens()
-                await asyncio.sleep(0)
-            if n % 5 == 4:
-                waiting.append(n)
-                await asyncio.sleep(3600)
-            g.end(input_tokens=1)
-async def main():
-    tasks = [asyncio.ensure_future(answer(manager.model(f"m{n % 3}"), n)) for n in range(500)]
-    while len(waiting) < 100: await asyncio.sleep(0)
-    for task in tasks[4::5]: task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
-def work():
-    for _ in range(50):
-        g = manager.model("thread").generation(operation="thread")
-        g.tokens(7)
-        g.end(finish_reason="stop")
-sys.setswitchinterval(1e-5)
-threads = [threading.Thread(target=work) for _ in range(10)]
-for thread in threads: thread.start()
-asyncio.run(main())
-for thread in threads: thread.join()
-assert manager.stats()["generations"] == 1000
-print(manager.metrics())
-last = manager.model("m").generation()
-manager.close()
-del manager, model; gc.collect()
-last.tokens(); last.end()
-""")
+    _, out, error = write("generations_tasks.py")
     found = {}
     for operation, error_type, count in counted(out):
         found[operation, error_type] = found.get((operation, error_type), 0) + count
@@ -164,25 +63,10 @@ def test_readers_find_the_variable(package):  # noqa: F811
     assert re.search(r"R_(X86_64|AARCH64)_TLSDESC\S* .*otel_thread_ctx_v1", said)
 
 
-READ_BY_GDB = """
-import signal
-from sonde import trace
-manager = trace.Manager(["rate=1", "level=TIMESTAMPS", "triton,file=/nowhere/at/all"])
-model = manager.model("simple")
-def work():
-    with model.start(None, "PARENT") as t, t.working():
-        pass
-print("waiting", flush=True)
-signal.sigwait([signal.SIGUSR1])
-thread = threading.Thread(target=work); thread.start(); thread.join()
-"""
-
-
 def test_a_debugger_reads_the_record(package, run, root, tmp_path):  # noqa: F811
     """Of a thread, in an extension that was loaded by dlopen; found by its name, as any reader would."""
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    program = "import signal, threading\nsignal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])\n" + READ_BY_GDB.replace("PARENT", parent)
-    running = run("/usr/bin/python3", "-c", program, env=env_of(package), name="program")
+    running = run("/usr/bin/python3", TRACES / "debugged.py", parent, env=env_of(package), name="program")
     wait_for(lambda: "waiting" in running.out, what="the program", seen=running)
     commands = ["set pagination off", "tbreak sonde_trace_leave", f"shell touch {tmp_path}/attached", "handle SIGUSR1 nostop noprint pass", "continue",
                 "x/25xb *(unsigned char **)&otel_thread_ctx_v1", "tbreak sonde_trace_end", "continue", "x/1xg &otel_thread_ctx_v1", "detach"]
@@ -197,54 +81,6 @@ def test_a_debugger_reads_the_record(package, run, root, tmp_path):  # noqa: F81
     assert re.findall(r"^0x[0-9a-f]+[^\n]*?:\t(0x[0-9a-f]{16})$", gdb.out, re.M) == ["0x" + "0" * 16], gdb.out
 
 
-PROGRAM = """
-import asyncio, json, os, sys, threading, time
-from sonde import asgi, trace
-manager = trace.Manager(["rate=RATE", "level=TIMESTAMPS", "triton,file=FILE"])
-model = manager.model("m")
-
-def in_a_thread(t):
-    with t.working():
-        pass
-
-async def app(scope, receive, send):
-    for _ in range(3):
-        await asyncio.sleep(0.001)
-    t = scope["sonde.trace"]
-    thread = threading.Thread(target=in_a_thread, args=(t,))
-    thread.start()
-    thread.join()
-    if scope["end"] == "raise":
-        raise ValueError
-    await send({"type": "http.response.start", "status": 200})
-    await send({"type": "http.response.body"})
-
-async def receive():
-    return {"type": "http.request"}
-
-async def send(message):
-    pass
-
-middleware = asgi.TraceMiddleware(app, manager=manager)
-
-async def ask(end):
-    try:
-        task = asyncio.ensure_future(middleware({"type": "http", "path": "/v2/models/m/infer", "method": "POST", "headers": [], "end": end}, receive, send))
-        if end == "cancel":
-            await asyncio.sleep(0)
-            task.cancel()
-        await task
-    except (ValueError, asyncio.CancelledError):
-        pass
-
-async def turn():
-    await asyncio.gather(*(ask(end) for end in ("ok", "raise", "cancel", "ok")))
-
-print(f"pid {os.getpid()}\\nready", flush=True)
-while True:
-    asyncio.run(turn())
-    time.sleep(0.02)
-"""
 SCRIPT = """
 usdt:*:sonde_trace:request_start { printf("%lu %d start %lx %lu\\n", nsecs, tid, arg2, arg3); @began[arg2] = 1; }
 usdt:*:sonde_trace:request_end { printf("%lu %d end %lx %d\\n", nsecs, tid, arg2, (int32)arg4); if (@began[arg2]) { @ends++; } if (@ends == 80) { exit(); } }
@@ -253,13 +89,12 @@ usdt:*:sonde_trace:thread_leave { printf("%lu %d leave %lx\\n", nsecs, tid, arg2
 """
 
 
+@pytest.mark.peer  # bpftrace
 @pytest.mark.parametrize("rate", [1, 1000000])
 def test_tasks_take_turns(package, run, tmp_path, tracefs, rate):  # noqa: F811
     """Four requests at once on one loop, and a thread of each: a thread works for one request at a time, for each in several steps, and for
-    none that has ended. Also for those that are not sampled, whose ends are told as well."""
-    path = tmp_path / "program.py"
-    path.write_text(PROGRAM.replace("RATE", str(rate)).replace("FILE", str(tmp_path / "trace.json")))
-    program = Subject(run("/usr/bin/python3", path, env=env_of(package), name="program"))
+    none that has ended. Also for those that are not sampled, whose ends are reported as well."""
+    program = Subject(run("/usr/bin/python3", TRACES / "tasks_in_turn.py", rate, tmp_path / "trace.json", env=env_of(package), name="program"))
     heard = run(need_command("bpftrace"), "-B", "none", "-p", program.pid, "-e", SCRIPT, name="bpftrace")
     wait_for(lambda: not heard.alive, 60, "80 requests to have ended", heard)
     assert program.running.alive, program.running.error
@@ -289,50 +124,5 @@ def test_tasks_take_turns(package, run, tmp_path, tracefs, rate):  # noqa: F811
 
 def test_working(package):  # noqa: F811
     """A coroutine gives and raises what it would without it; blocks are left in any order, by what has ended too."""
-    out, error = python(package, """
-import asyncio
-from sonde import trace
-manager = trace.Manager(["rate=1", "level=TIMESTAMPS", "triton,file=/nowhere/at/all"])
-model = manager.model("m")
-async def steps(n):
-    try:
-        for _ in range(n):
-            await asyncio.sleep(0)
-    except asyncio.CancelledError:
-        return "was cancelled"
-    if n == 3:
-        raise KeyError(n)
-    return n
-async def main():
-    for t in (model.start(), trace.Trace()):
-        assert await trace.working(t, steps(2)) == 2
-        try:
-            await trace.working(t, steps(3))
-            print("not raised")
-        except KeyError:
-            pass
-        async def wrapped():
-            return await trace.working(t, steps(10**6))
-        task = asyncio.ensure_future(wrapped())
-        await asyncio.sleep(0.01)
-        task.cancel()
-        assert await task == "was cancelled"
-        unfinished = wrapped()
-        unfinished.send(None)
-        unfinished.close()
-        t.end()
-asyncio.run(main())
-t, u = model.start(), model.start()
-a, b, c = t.working(), u.working(), t.working()
-assert a.__enter__() is t
-b.__enter__(); c.__enter__(); a.__enter__()
-a.__exit__(None, None, None)
-t.end()
-del t, a, c
-b.__exit__(); b.__exit__()
-with u.working():
-    u.end()
-with u.working(), trace.Trace().working():
-    pass
-""", "/usr/bin/python3", "-X", "dev")
+    out, error = python(package, TRACES / "working.py", "/usr/bin/python3", "-X", "dev")
     assert out == "" and "Traceback" not in error and "Warning" not in error, error

@@ -1,4 +1,4 @@
-"""Our stacks against gdb's where a program stands still: gdb stops it at single instructions and tells its stack. Each such step is a signal that
+"""Our stacks against gdb's where a program stands still: gdb stops it at single instructions and prints its stack. Each such step is a signal that
 the kernel gives the program there and then, so that a recording of that event walks the very same stack. Whole stacks are compared, address by
 address, the instruction included."""
 import itertools
@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 import peers
+from busy_programs import DEBIAN, TURNS
 from harness.machine import skip
 from harness.workloads import subject_path
-from test_peers import DEBIAN, TURNS
 
+pytestmark = pytest.mark.statistical  # gdb stops a program a random moment after it began
 ROUNDS = 16
 PROGRAMS = {
     "wander": ["200"],
@@ -30,8 +31,8 @@ def place_of(file, address, names):
     return peers.EVALUATOR if peers.EVALUATOR in names else (file, address)
 
 
-def told(said, kind):
-    """(pid, its mappings, what gdb told of this kind)."""
+def printed(said, kind):
+    """(pid, its mappings, what gdb printed of this kind)."""
     lines = [line.partition(" ") for line in said.splitlines()]
     found = [json.loads(rest) for word, _, rest in lines if word == "maps"]
     if not found:
@@ -45,7 +46,7 @@ def told(said, kind):
 
 def stops(said):
     """(pid, {stack: how often gdb saw it}), of those that gdb knows itself."""
-    pid, space, stopped = told(said, "stop")
+    pid, space, stopped = printed(said, "stop")
     stacks = Counter()
     for frames in stopped:
         # Below the loader's first function gdb takes the program's arguments for return addresses: there is no code.
@@ -78,7 +79,7 @@ def test_same_stack_at_each_stop(record, program):
         same, total = sum(min(ours[stack], count) for stack, count in theirs.items()), theirs.total()
         early = profile.of(pid=pid).early * ours.total()  # on a busy machine some come before what they are walked by
         # Stops come twelve in a row. One such row may fall on the end of a throw, or in the interpreter between two of its frames. Of 400 rows of each
-        # program none did that gdb told of, which is less than 1 in 130: two of sixteen less than 1 in 140, and that five times less than 1e-10.
+        # program none did that gdb printed, which is less than 1 in 130: two of sixteen less than 1 in 140, and that five times less than 1e-10.
         print(f"{same} of {total}, {early:.0f} early")
         least = 0.99 * total - early - (12 if program in ("cxx", "python3") else 0)
         if total - early > 100 and same >= least:
@@ -95,7 +96,7 @@ CUT = ("", "cut")
 
 
 def between_stacks(called, is_away, places):
-    """What is to be told of a step; None: gdb does not know who called the function, either."""
+    """What is expected of a step; None: gdb does not know who called the function, either."""
     if "runtime.morestack" in called[1:]:
         return None
     if called[0] in FOR_GOOD and is_away and called[0] != "runtime.morestack":  # that was called by the goroutine that it works for
@@ -114,12 +115,12 @@ def step_stacks(steps, space):
 
 
 def step_through(record, program, arguments, places, first, rounds, extra=()):
-    """(what gdb told of the steps, {stack of ours: how often}, how many of ours came before what they are walked by)"""
+    """(what gdb printed of the steps, {stack of ours: how often}, how many of ours came before what they are walked by)"""
     gdb = peers.gdb("-ex", f"set $rounds = {rounds}", "-ex", f"set $first = {first}", "-ex", f'set $places = "{" ".join(places)}"', *extra,
                     ["--args", str(program), *arguments])
     bounded = ["sh", "-c", 'timeout -k 5 100 "$@"; exit 0', "sh", *gdb]
     profile = record("--event", "tracepoint:signal:signal_generate", "--", *bounded, timeout_s=200)
-    pid, space, steps = told(profile.said, "step")
+    pid, space, steps = printed(profile.said, "step")
     ours = Counter()
     for sample in profile.of(pid=pid).samples:
         rows = [(file, at) for file, at in zip(sample.mappings, sample.addresses) if at < peers.KERNEL]

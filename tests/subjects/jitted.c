@@ -1,11 +1,13 @@
-/* Code that is made at run time, and told of as runtimes tell: `jitted SECONDS map|memfd|dump|none`. Its stack is
+/* JIT code, reported as runtimes report theirs: `jitted SECONDS map|memfd|dump|none`. Its stack is
  * main;jit_outer;native_middle;jit_inner;inner's loop, where the two of jit_ are made here (with frame pointers, as V8 and HotSpot make theirs)
- * and the one between is compiled (without). Before the truth comes what was true once, and what is none at all.
+ * and the one between is compiled (without). Before what is true comes what was true once, and lines that are not valid.
  *
  *     map     /tmp/perf-PID.map, with names as V8's
  *     memfd   the same, and the code lies in memory with a descriptor, as that of .NET
- *     dump    ./jit-PID.dump, with lines; jit_inner is told of elsewhere first, and moved
- *     none    nothing is told */
+ *     dump    ./jit-PID.dump, with lines; jit_inner is reported elsewhere first, and moved
+ *     none    nothing is reported
+ *
+ * With SUBJECT_FIRE=N: at SIGUSR1 jit_inner calls getppid() N times, an event to record, and the program ends. */
 #include "subject.h"
 
 #include <elf.h>
@@ -19,21 +21,42 @@
 #define MOVED_AT   1024
 
 static const unsigned char outer_code[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};                   /* call the argument */
-static const unsigned char inner_code[] = {0x55, 0x48, 0x89, 0xe5, 0x8b, 0x07, 0x85, 0xc0, 0x74, 0xfa, 0x5d, 0xc3}; /* until *argument */
+/* Until the argument's first word is set; for each of its second, which it counts down to 0, it calls getppid(), and then sets the first. */
+static const unsigned char inner_code[] = {
+    0x55, 0x48, 0x89, 0xe5,             /*     push %rbp; mov %rsp,%rbp */
+    0x83, 0x7f, 0x04, 0x00,             /* 4:  cmpl $0,4(%rdi) */
+    0x75, 0x08,                         /*     jne 18 */
+    0x8b, 0x07, 0x85, 0xc0, 0x74, 0xf4, /* 10: mov (%rdi),%eax; test %eax,%eax; je 4 */
+    0x5d, 0xc3,                         /*     pop %rbp; ret */
+    0xb8, SYS_getppid, 0, 0, 0,         /* 18: mov $SYS_getppid,%eax */
+    0x0f, 0x05,                         /*     syscall */
+    0xff, 0x4f, 0x04,                   /*     decl 4(%rdi) */
+    0x75, 0xf4,                         /*     jne 18 */
+    0xc7, 0x07, 0x01, 0, 0, 0,          /*     movl $1,(%rdi) */
+    0xeb, 0xe4,                         /*     jmp 10 */
+};
 static unsigned char *code;
-static volatile int over;
+static struct {
+    volatile int over, firings;
+} state;
 static char path[64];
 static int dump = -1;
 
 static void on_end(int number)
 {
     (void)number;
-    over = 1;
+    state.over = 1;
+}
+
+static void on_fire(int number)
+{
+    subject_on_fire(number);
+    state.firings = subject_firings;
 }
 
 KEEP static void native_middle(void)
 {
-    ((void (*)(volatile int *))(uintptr_t)(code + MOVED_AT))(&over);
+    ((void (*)(void *))(uintptr_t)(code + MOVED_AT))(&state);
     STAY;
 }
 
@@ -137,6 +160,7 @@ int main(int argc, char **argv)
     const char *how = argc > 2 ? argv[2] : "map";
     signal(SIGALRM, on_end);
     signal(SIGTERM, on_end);
+    signal(SIGUSR1, on_fire);
     code = map_code(how);
     if (code == MAP_FAILED)
         return 2;
@@ -149,6 +173,7 @@ int main(int argc, char **argv)
     subject_ready("main;jit_outer;native_middle;jit_inner");
     ((void (*)(void (*)(void)))(uintptr_t)code)(native_middle);
     STAY;
+    subject_stay();
     if (path[0])
         unlink(path);
     return subject_end();

@@ -1,7 +1,10 @@
-/* Programs whose stacks are known: each prints the functions of its own stack, root first, as V8 names them to the program itself ([function, file]; functions that are not a
- * script's are left out), and then spins in the innermost. */
+/* Programs whose stacks are known: `stacks.js NAME [GATE]`. Each prints the functions of its own stack, root first, as V8 names them to the program itself ([function, file];
+ * functions that are not a script's are left out), and then spins in the innermost.
+ * With GATE it waits there until a file of that name exists, calls getppid(), an event to record, from the innermost (process.ppid), and prints "fired" and how often it did. */
 'use strict';
+const fs = require('node:fs');
 const { Worker, isMainThread, workerData } = require('node:worker_threads');
+const [program, gate] = isMainThread ? process.argv.slice(2) : workerData;
 Error.stackTraceLimit = Infinity;
 
 function ownStack() {
@@ -12,12 +15,24 @@ function ownStack() {
     return sites.filter((s) => (s.getFileName() || s.isEval()) && !s.isAsync()).map((s) => [s.getFunctionName(), s.getFileName() || '']).reverse();
 }
 
+function passGate() {
+    const never = new Int32Array(new SharedArrayBuffer(4));
+    while (!fs.existsSync(gate)) Atomics.wait(never, 0, 0, 10);
+}
+function endFired(count) {
+    process._rawDebug(`fired ${count}`);
+    Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0);
+}
+
 function spin(n) { let s = 0; for (let i = 0; i < n; i++) s += i % 7; return s; }
 
 function innermost() {
     const stack = ownStack().slice(0, -1); // without ownStack itself
     process._rawDebug('ready ' + JSON.stringify({ stack, thread: isMainThread ? 'main' : 'worker' }));
-    for (;;) spin(20000);
+    while (!gate) spin(20000);
+    passGate();
+    for (let i = 0; i < 100; i++) process.ppid;
+    endFired(100);
 }
 
 class Base {
@@ -73,27 +88,38 @@ const walk = (i) => (i === steps.length ? innermost() : steps[i](() => walk(i + 
 async function asynchronous() { await null; await new Promise((go) => setImmediate(go)); return walk(0); }
 
 /* Compiled by the best compiler, and called again and again, so that a tick may be anywhere in them. */
-function hotC(n) { let s = 0; for (let i = 0; i < n; i++) s += i % 7; return s; }
+function hotC(n) { let s = 0; for (let i = 0; i < n; i++) s += i % 7; if (gate) process.ppid; return s; }
 function hotB(n) { let s = 0; for (let i = 0; i < 3; i++) s += hotC(n + i); return s; }
 function hotA(n) { return hotB(n) + hotB(n + 1); }
-function hot() { process._rawDebug('ready {}'); for (let s = 0; ; s += hotA(5)); }
+function hot() {
+    for (let i = 0; gate && i < 20000; i++) hotA(5); // until it is compiled
+    process._rawDebug('ready {}');
+    let s = 0;
+    while (!gate) s += hotA(5);
+    passGate();
+    for (let i = 0; i < 20; i++) s += hotA(5);
+    endFired(20 * 6);
+}
 
 /* Functions that come and go, so that memory is used again and moved: each calls the one of its own number. */
 function moving() {
     const kept = [];
-    process._rawDebug('ready {}');
+    let fired = 0;
     for (let i = 0; ; i++) {
-        const made = new Function(`function called_${i}(n) { let s = 0; for (let i = 0; i < n; i++) s += i % 7; return s; }
+        if (i === 300 || (!gate && i === 0)) process._rawDebug('ready {}');
+        if (gate && i === 300) passGate();
+        if (gate && i === 400) endFired(fired);
+        const made = new Function(`function called_${i}(n) { let s = 0; for (let i = 0; i < n; i++) s += i % 7; ${gate ? 'process.ppid;' : ''} return s; }
             return function calls_${i}(n) { return called_${i}(n) + 1; };`)();
         kept[i % 64] = [made, new Array(500).fill(i)];
-        for (const [each] of kept) each(3000);
+        for (const [each] of kept) each(gate ? 30 : 3000);
+        fired += i >= 300 ? kept.length : 0;
     }
 }
 
-const program = process.argv[2] || workerData;
 if (program === 'hot') hot();
 else if (program === 'moving') moving();
 else {
-    if (isMainThread) new Worker(__filename, { workerData: program });
+    if (isMainThread) new Worker(__filename, { workerData: [program, gate] });
     asynchronous();
 }

@@ -1,18 +1,32 @@
-"""Programs whose Python stacks stay where they are: `stacks.py NAME`. Each ends in spin(), which never returns; what it is reached by is
+"""Programs whose Python stacks stay where they are: `stacks.py NAME [GATE]`. Each ends in spin(), which never returns; what it is reached by is
 the interpreter's own ways from function to function, with C code in between and without. Prints "ready" when all threads are there.
-SIGUSR1 makes faulthandler print the stacks."""
+SIGUSR1 makes faulthandler print the stacks.
+
+Without GATE, spin() is busy. With it, spin() sleeps until a file of that name exists, calls getppid() FIRINGS times, an event to record, prints
+"fired" and sleeps again."""
 import faulthandler
+import os
 import signal
 import sys
 import threading
+import time
+
+FIRINGS = 100
 
 faulthandler.register(signal.SIGUSR1, file=sys.stderr, all_threads=True)
 
 
 def spin():
     ready.release()
-    while True:
+    while not gate:
         pass
+    while not os.path.exists(gate):
+        time.sleep(0.01)
+    for _ in range(FIRINGS):
+        os.getppid()
+    os.write(1, b"fired\n")
+    while True:
+        time.sleep(600)
 
 
 ready = threading.Semaphore(0)
@@ -116,7 +130,6 @@ def threads():
 
 
 def fork():
-    import os
     if os.fork():
         ready.release()
         os.wait()
@@ -131,7 +144,7 @@ def announce(count):
         signal.pause()
 
 
-name = sys.argv[1]
+name, gate = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else None
 calls = {"recursion": lambda: recursion(50), "deep": lambda: recursion(900)}
 if name == "deeper":
     sys.setrecursionlimit(3000)
