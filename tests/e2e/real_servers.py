@@ -1,81 +1,21 @@
-"""Servers that nobody wrote for Sonde, as test_causes.py and test_request_counts.py start them: Debian's nginx, and Python's own
-http.server under workers that were forked beforehand, as gunicorn and its like do it. What a request waits for is said in its path;
-the reply's header says how long the handler itself found that it took, and how long the scheduler says it stood in the run queue."""
+"""Servers that were not written for Sonde: Debian's nginx, and Python's own http.server under workers that were forked beforehand, and with a
+thread for each connection. What a request waits for is in its path. Also the C server of the BPF tests, and what `sonde why` says of them all."""
 import http.client
 import json
 import os
 import re
+import signal
+import subprocess
 import sys
-import textwrap
 from pathlib import Path
 
 from harness.machine import free_port, need_command
+from harness.paths import TOP
 from harness.processes import wait_for
+from harness.workloads import subject_path
 
-PREFORK = textwrap.dedent("""
-    import fcntl, http.client, http.server, mmap, multiprocessing, os, signal, socket, sys, time
-    port, workers = int(sys.argv[1]), int(sys.argv[2])
-    lock = multiprocessing.Lock()
-
-    def queued_ns():
-        return int(open("/proc/thread-self/schedstat").read().split()[1])
-
-    class Handler(http.server.BaseHTTPRequestHandler):
-        protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
-
-        def do_GET(self):
-            what, _, argument = self.path.strip("/").partition("?")
-            status, began, queued = 200, time.monotonic_ns(), queued_ns()
-            if what == "sleep":
-                time.sleep(float(argument))
-            elif what == "cpu":
-                ends = time.thread_time() + float(argument)
-                while time.thread_time() < ends:
-                    pass
-            elif what == "mutex":
-                with lock:
-                    pass
-            elif what == "flock":
-                with open(argument) as file:
-                    fcntl.flock(file, fcntl.LOCK_EX)
-            elif what == "downstream":
-                connection = http.client.HTTPConnection("127.0.0.1", int(argument))
-                connection.request("GET", "/")
-                connection.getresponse().read()
-                connection.close()
-            elif what == "mapped":
-                with open(argument) as file, mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as pages:
-                    sum(pages[0::4096])
-            elif what == "synced":
-                with open(argument, "wb") as file:
-                    file.write(os.urandom(1 << 20))
-                    file.flush()
-                    os.fsync(file.fileno())
-            elif what == "status":
-                status = int(argument)
-            queued, took = queued_ns() - queued, time.monotonic_ns() - began
-            self.send_response(status)
-            self.send_header("Content-Length", "2")
-            self.send_header("X-Took-Ns", took)
-            self.send_header("X-Queued-Ns", queued)
-            self.end_headers()
-            self.wfile.write(b"ok")
-
-        def log_message(self, *arguments):
-            pass
-
-    server = http.server.HTTPServer(("127.0.0.1", port), Handler)
-    signal.signal(signal.SIGUSR1, lambda *_: (lock.acquire(), print("locked", flush=True)))
-    signal.signal(signal.SIGUSR2, lambda *_: lock.release())
-    children = []
-    for _ in range(workers):
-        children.append(os.fork())
-        if not children[-1]:
-            server.serve_forever()
-    print("workers", *children, flush=True)
-    while True:
-        signal.pause()
-""")
+PREFORK = TOP / "tests/subjects/python/prefork.py"
+THREADING = TOP / "tests/subjects/python/threading_server.py"
 
 
 def stolen_ns():
@@ -103,7 +43,7 @@ def get(port, target, **headers):
 
 
 def listens(port):
-    """By the kernel's table, so that nobody who counts connections or requests has one too many."""
+    """By the kernel's table, so that no connection is made that is counted."""
     wanted = f"0100007F:{port:04X} 00000000:0000 0A"
     return any(wanted in line for line in Path("/proc/net/tcp").read_text().splitlines())
 
@@ -119,12 +59,26 @@ class Server:
 
 
 def start_prefork(run, workers=1, before=(), **options):
-    port = free_port()
-    running = run(*before, sys.executable, "-c", PREFORK, port, workers, name="prefork", **options)
-    said = wait_for(lambda: re.search(r"^workers((?: \d+)+)\n", running.out) or not running.alive, what="the workers")
+    running = run(*before, sys.executable, PREFORK, workers, name="prefork", **options)
+    said = wait_for(lambda: re.search(r"^port (\d+)\nworkers((?: \d+)+)\n", running.out) or not running.alive, what="the workers")
     assert running.alive, running.error
-    wait_for(lambda: listens(port), what="the server to listen")
-    return Server(running, port, list(map(int, said[1].split())))
+    return Server(running, int(said[1]), list(map(int, said[2].split())))
+
+
+def start_threading(run):
+    """A thread for each connection."""
+    running = run(sys.executable, THREADING, name="threading")
+    said = wait_for(lambda: re.search(r"^port (\d+)\n", running.out) or not running.alive, what="the server")
+    assert running.alive, running.error
+    return Server(running, int(said[1]), [running.pid])
+
+
+def start_c_server(run, way, folder):
+    """tests/subjects/servers/server.c: compiled as Debian compiles, without frame pointers."""
+    running = run(subject_path("server"), way, 0, folder, name=f"server-{way}")
+    wait_for(lambda: "ready" in running.out or not running.alive, what="the server")
+    assert running.alive, running.error
+    return Server(running, int(re.search(r"^port (\d+)$", running.out, re.M)[1]), [running.pid])
 
 
 def start_nginx(run, folder, locations, http="", before=(), name="nginx", **options):
@@ -143,13 +97,34 @@ def start_nginx(run, folder, locations, http="", before=(), name="nginx", **opti
     return Server(running, port, [running.pid])
 
 
-def why(sonde, agent, *arguments):
-    """What `sonde why --json` says; the parts of each request sum to its duration."""
-    import subprocess
-    done = subprocess.run([str(sonde), "why", "--json", "--agent", f"127.0.0.1:{agent.port}", "--slowest", "1000", *arguments],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    requests = json.loads(done.stdout)
+def requests_of(text):
+    """The requests of `sonde why --json`; the parts of each sum to its duration."""
+    requests = json.loads(text)
     for request in requests:
         assert sum(part["ns"] for part in request["parts"]) == request["duration_ns"], request
     return requests
+
+
+def why(sonde, agent, *arguments):
+    """What `sonde why --json` says of an agent's requests."""
+    done = subprocess.run([str(sonde), "why", "--json", "--agent", f"127.0.0.1:{agent.port}", "--slowest", "1000", *arguments],
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return requests_of(done.stdout)
+
+
+def why_without_agent(sonde, run, drive):
+    """The requests that `sonde why` saw by itself while drive() ran."""
+    running = run(sonde, "why", "--json", "--last", "5m", "--slowest", "1000", name="why")
+    wait_for(lambda: "watching for" in running.error or not running.alive, 60, "sonde why to watch")
+    drive()
+    assert running.stop(signal.SIGINT) == 0, running.error
+    return requests_of(running.out)
+
+
+def parts_of(request, kind):
+    return [part for part in request["parts"] if part["kind"] == kind]
+
+
+def total(request, *kinds):
+    return sum(part["ns"] for part in request["parts"] if part["kind"] in kinds)

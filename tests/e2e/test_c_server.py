@@ -55,6 +55,7 @@ def test_what_it_answers(serve):
     assert server.running.stop(signal.SIGINT) == 0, server.running.error
 
 
+@pytest.mark.sanitized
 def test_its_traces(serve, sonde, tmp_path):
     """One object a request, tensors and refusals among them; the settings are read and changed while it runs; `sonde trace` reads the file."""
     server = serve("rate=1", "level=TENSORS", "level=TIMESTAMPS", f"triton,file={tmp_path}/trace.json")
@@ -94,7 +95,6 @@ def test_a_wrong_option(run, tmp_path):
     assert server.wait() == 1 and '--trace-config rate' in server.error
 
 
-@pytest.mark.plain_build
 def test_its_makefile(serve, tmp_path):
     """Copied to another place, as a user would."""
     need_command("make")

@@ -1,10 +1,11 @@
-"""Causes of slowness injected one at a time into nginx and a pre-fork Python server, each found by `sonde why --json` under its kind
-and with the time that was injected. How long it really was is not taken from a clock that a busy machine falsifies: the handler
-measures its own wait, the kernel accounts run queue and throttling, and a wait ends only after the other side has seen it begin and
-let its time pass."""
+"""Causes of slowness injected one at a time into nginx and a pre-fork Python server, each found by `sonde why --json` under its kind and with its
+detail. The statistical cases also compare the times: the handler measures its own wait, the kernel accounts run queue and throttling, and a wait
+ends only after the other side has seen it begin and let its time pass. Exact sums of captured records are in unit/diagnose/test_request.c."""
+import fcntl
 import json
 import os
 import random
+import signal
 import socket
 import subprocess
 import threading
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 from harness.machine import need_command, skip
 from harness.processes import cpu_seconds, system_call, wait_for
-from real_servers import get, start_nginx, start_prefork, stolen_ns, why
+from real_servers import get, parts_of, start_nginx, start_prefork, stolen_ns, total, why
 
 pytestmark = pytest.mark.usefixtures("root")
 INJECTED_NS = 150_000_000
@@ -30,20 +31,20 @@ def watch(agent):
 
 
 def found(sonde, agent, server, route, reply):
-    """The request of that route, once it is told to the end of its reply."""
+    """The request of that route, once it has its record, to the end of its reply."""
     def look():
         return [r for r in why(sonde, agent) if r["pid"] in server.pids and r["route"] == route and r["bytes_out"] > len(reply.body)]
     try:
-        requests = wait_for(look, 20, what=f"{route} to be told")
+        requests = wait_for(look, 20, what=f"the record of {route}")
     except AssertionError as error:
         losses = {name: value for name, value in agent.metrics().items() if value and ("losses" in name or "request_duration_seconds_count" in name)}
-        raise AssertionError(f"{error} by {server.pids}; told: {why(sonde, agent)}; counted: {losses}; said: {agent.running.error[-1000:]}") from None
+        raise AssertionError(f"{error} by {server.pids}; recorded: {why(sonde, agent)}; counted: {losses}; said: {agent.running.error[-1000:]}") from None
     assert len(requests) == 1, requests
     return requests[0] | {"stolen_ns": reply.stolen_ns}
 
 
-def total(request, *kinds):
-    return sum(part["ns"] for part in request["parts"] if part["kind"] in kinds)
+def assert_kind(request, kind, detail=""):
+    assert request["status"] == 200 and any(detail in part["detail"] for part in parts_of(request, kind)), json.dumps(request)
 
 
 def assert_cause(request, kind, least_ns, most_ns, detail=""):
@@ -111,6 +112,7 @@ def words(tmp_path):
 GZIP = "location /words.txt {{ root {}; gzip on; gzip_comp_level 9; gzip_types text/plain; default_type text/plain; }}"
 
 
+@pytest.mark.statistical
 def test_cpu_hog_beside_python(sonde, watch, run, hogs):
     cpu = max(os.sched_getaffinity(0))
     watching, server = watch(), start_prefork(run, before=(need_command("taskset"), "-c", cpu))
@@ -121,6 +123,7 @@ def test_cpu_hog_beside_python(sonde, watch, run, hogs):
     assert 60_000_000 - SLACK_NS <= total(request, "cpu") <= reply.took_ns - reply.queued_ns + SLACK_NS + reply.stolen_ns, json.dumps(request)
 
 
+@pytest.mark.statistical
 def test_cpu_hog_beside_nginx(sonde, watch, run, hogs, words):
     cpu = max(os.sched_getaffinity(0))
     watching = watch()
@@ -132,6 +135,7 @@ def test_cpu_hog_beside_nginx(sonde, watch, run, hogs, words):
     assert_cause(request, "run_queue", queued.least_ns(request) * 0.97, queued.all_ns * 1.03)
 
 
+@pytest.mark.statistical
 def test_stolen_time_is_what_the_machine_lost(sonde, watch, run):
     """Both CPUs wanted all the time, so that a hypervisor that has others to run takes some; what it takes is on the machine's account."""
     cpus, watching = sorted(os.sched_getaffinity(0)), watch()
@@ -213,6 +217,7 @@ def limit_cpu(cgroup, unified):
         (cgroup / "cpu.cfs_quota_us").write_text("5000")
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("which", ["python", "nginx"])
 def test_cpu_quota(sonde, watch, run, controller, words, which):
     """A cgroup that has used up its quota: that is the run queue, and the detail says that it was the quota."""
@@ -288,6 +293,7 @@ def ended(run):
         server.running.kill()
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("sendfile", ["off", "on"])
 def test_slow_disk_under_nginx(sonde, watch, run, slow_disk, ended, sendfile):
     folder, before = slow_disk
@@ -302,6 +308,7 @@ def test_slow_disk_under_nginx(sonde, watch, run, slow_disk, ended, sendfile):
     assert_cause(request, "disk", INJECTED_NS, request["duration_ns"], "sendfile" if sendfile == "on" else "file (ext4)")
 
 
+@pytest.mark.statistical
 @pytest.mark.parametrize("way", ["mapped", "synced"])
 def test_slow_disk_under_python(sonde, watch, run, slow_disk, ended, way):
     """Page faults of a mapped file, and fsync."""
@@ -355,12 +362,14 @@ def slow_way():
         way.listener.close()
 
 
+@pytest.mark.statistical
 def test_delay_before_python(sonde, watch, run, slow_way):
     watching, service = watch(), start_prefork(run)
     port, server = slow_way(service.port), start_prefork(run)
     assert_found(sonde, watching, server, f"/downstream?{port}", "downstream", f"127.0.0.1:{port}")
 
 
+@pytest.mark.statistical
 def test_delay_before_nginx(sonde, watch, run, slow_way, tmp_path):
     watching, service = watch(), start_prefork(run)
     port = slow_way(service.port)
@@ -371,26 +380,23 @@ def test_delay_before_nginx(sonde, watch, run, slow_way, tmp_path):
 
 # --- waiting for others, and for nothing ---------------------------------------------------------------------------------------
 
+@pytest.mark.statistical
 def test_sleep(sonde, watch, run):
     watching, server = watch(), start_prefork(run)
     assert_found(sonde, watching, server, f"/sleep?{INJECTED_NS / 1e9}", "sleep", "nanosleep")
 
 
-@pytest.mark.parametrize("way", ["mutex", "flock"])
-def test_lock(sonde, watch, run, tmp_path, way):
-    """A lock that another process holds, for a time that begins when the worker is seen to wait for it."""
-    import fcntl
-    import signal
-    watching, server = watch(), start_prefork(run)
-    (tmp_path / "lock").touch()
-    with open(tmp_path / "lock") as file:
+def wait_for_lock(server, path, way):
+    """The reply of a request that waits for a lock that another process holds, for a time that begins when the worker is seen to wait for it."""
+    path.touch()
+    with open(path) as file:
         if way == "flock":
             fcntl.flock(file, fcntl.LOCK_EX)
         else:
             os.kill(server.pid, signal.SIGUSR1)
             wait_for(lambda: "locked" in server.running.out, what="the lock to be held")
-        replies, target = [], f"/{way}?{tmp_path}/lock"
-        client = threading.Thread(target=lambda: replies.append(get(server.port, target)))
+        replies = []
+        client = threading.Thread(target=lambda: replies.append(get(server.port, f"/{way}?{path}")))
         client.start()
         number = {"mutex": "202", "flock": "73"} if os.uname().machine == "x86_64" else {"mutex": "98", "flock": "32"}
         wait_for(lambda: system_call(server.pids[0]) == number[way], what="the worker to wait")
@@ -401,4 +407,60 @@ def test_lock(sonde, watch, run, tmp_path, way):
             os.kill(server.pid, signal.SIGUSR2)
         client.join(60)
     assert replies, "no reply"
-    assert_found(sonde, watching, server, target, "lock", "futex" if way == "mutex" else "flock", replies[0])
+    return replies[0]
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("way", ["mutex", "flock"])
+def test_lock(sonde, watch, run, tmp_path, way):
+    watching, server = watch(), start_prefork(run)
+    reply = wait_for_lock(server, tmp_path / "lock", way)
+    assert_found(sonde, watching, server, f"/{way}?", "lock", "futex" if way == "mutex" else "flock", reply)
+
+
+# --- kind and detail, whatever the machine does meanwhile ----------------------------------------------------------------------
+
+@pytest.mark.sanitized
+def test_kinds_in_python(sonde, watch, run, slow_way, tmp_path):
+    watching, server, service = watch(), start_prefork(run), start_prefork(run)
+    port = slow_way(service.port)
+    for target, kind, detail in (("/sleep?0.05", "sleep", "nanosleep"), (f"/downstream?{port}", "downstream", f"127.0.0.1:{port}"), ("/cpu?0.03", "cpu", "")):
+        assert_kind(found(sonde, watching, server, target.partition("?")[0], get(server.port, target)), kind, detail)
+    for way, detail in (("mutex", "futex"), ("flock", "flock of lock")):
+        assert_kind(found(sonde, watching, server, f"/{way}", wait_for_lock(server, tmp_path / "lock", way)), "lock", detail)
+
+
+def test_service_behind_nginx(sonde, watch, run, slow_way, tmp_path):
+    watching, service = watch(), start_prefork(run)
+    port = slow_way(service.port)
+    server = start_nginx(run, tmp_path, f"location / {{ proxy_pass http://127.0.0.1:{port}; }}")
+    assert_kind(found(sonde, watching, server, "/ok", get(server.port, "/ok")), "downstream", f"127.0.0.1:{port}")
+
+
+def test_disk_under_nginx_and_python(sonde, watch, run, slow_disk, ended):
+    folder, before = slow_disk
+    watching = watch()
+    for sendfile, detail in (("off", "file (ext4)"), ("on", "sendfile")):
+        server = start_nginx(run, folder.parent, f"location / {{ root {folder}; }}", f"sendfile {sendfile};", before)
+        ended(server)
+        forget_pages(folder / "file")
+        assert_kind(found(sonde, watching, server, "/file", get(server.port, "/file")), "disk", detail)
+    server = start_prefork(run, before=before)
+    ended(server)
+    for way, detail in (("mapped", "page fault"), ("synced", "fsync of file (ext4)")):
+        forget_pages(folder / "file")
+        assert_kind(found(sonde, watching, server, f"/{way}", get(server.port, f"/{way}?{folder}/file")), "disk", detail)
+
+
+def test_run_queue_beside_hogs(sonde, watch, run, hogs):
+    cpu = max(os.sched_getaffinity(0))
+    watching, server = watch(), start_prefork(run, before=(need_command("taskset"), "-c", cpu))
+    hogs(cpu)
+    assert_kind(found(sonde, watching, server, "/cpu", get(server.port, "/cpu?0.06")), "run_queue")
+
+
+def test_quota_is_the_reason_of_the_run_queue(sonde, watch, run, controller):
+    cgroup, unified = controller("cpu")
+    watching, server = watch(), start_prefork(run, before=entering(cgroup))
+    limit_cpu(cgroup, unified)
+    assert_kind(found(sonde, watching, server, "/cpu", get(server.port, "/cpu?0.03")), "run_queue", "quota")

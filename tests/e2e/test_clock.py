@@ -1,5 +1,5 @@
-"""The agent while somebody sets the wall clock: by hours to either side, and by the milliseconds of a time server. The machine's own
-clock is not touched: the agent's is shifted beneath it (tests/subjects/clock.c)."""
+"""The agent while the wall clock is set: by hours to either side, and by less than a second, as a time server does. The machine's own clock is not
+touched: the agent's is shifted beneath it (tests/subjects/clock.c)."""
 import http.client
 import json
 import mmap
@@ -12,20 +12,19 @@ import time
 from pathlib import Path
 
 import pytest
-
+from exporting import receiver, sets  # noqa: F401 (a fixture)
 from harness.processes import wait_for
 from harness.workloads import subject_path
-from profiles_receiver import told as told_of_export, total, write
+from otlp_profiles import profcheck  # noqa: F401 (a fixture)
+from profiles_receiver import told as counts_of_export, total, write
 from real_servers import start_prefork
-from test_otlp_profiles import profcheck  # noqa: F401
-from test_profiles_export import receiver, sets  # noqa: F401
 
 HOUR_NS, SECOND_NS, MILLISECOND_NS = 3600 * 1_000_000_000, 1_000_000_000, 1_000_000
-STEPS_NS = [3 * HOUR_NS, -8 * HOUR_NS, 4 * MILLISECOND_NS, -4 * MILLISECOND_NS, -700 * MILLISECOND_NS, 30 * 24 * HOUR_NS]
+STEPS_NS = [3 * HOUR_NS, -8 * HOUR_NS, 4 * MILLISECOND_NS, -700 * MILLISECOND_NS, 30 * 24 * HOUR_NS]
 
 
 class Clock:
-    """The wall clock of who is started with `environment`."""
+    """The wall clock of a process that is started with `environment`."""
 
     def __init__(self, folder):
         path = folder / "clock"
@@ -71,7 +70,7 @@ def world(agent, run, tmp_path):
     return clock, watching, start_prefork(run)
 
 
-def told(agent, server, seconds=60):
+def requests_of(agent, server, seconds=60):
     found = json.loads(agent.text(f"/api/v1/requests?max=1000&seconds={seconds}"))
     return [r for r in found if r["pid"] in server.pids and r["status"] == 200]
 
@@ -85,7 +84,7 @@ def ask(clock, server, step_ns):
     call = Call(server)
     wait_for(call.waits, what="the request to wait")
     clock.set_by(step_ns)
-    time.sleep(1)  # slower than what others ask on the node: the slowest are kept
+    time.sleep(0.1)
     server.running.process.send_signal(signal.SIGUSR2)
     call.join(60)
     return call.peer, began_ns + clock.shift_ns, call.ended_ns + clock.shift_ns
@@ -97,19 +96,19 @@ def test_slowest_requests_while_the_clock_is_set(world):
     shown = {}
     for step_ns in STEPS_NS:
         peer, began_ns, ended_ns = ask(clock, server, step_ns)
-        wait_for(lambda p=peer: p in {r["peer"] for r in told(agent, server, 300)}, 20, f"the request, the clock set by {step_ns / 1e9} s")
+        wait_for(lambda p=peer: p in {r["peer"] for r in requests_of(agent, server, 300)}, 20, f"the request, the clock set by {step_ns / 1e9} s")
         clock.set_by(-step_ns // 3)  # and once more, now that it has ended
-        last_minute = [r for r in told(agent, server) if r["peer"] == peer]
+        last_minute = [r for r in requests_of(agent, server) if r["peer"] == peer]
         assert len(last_minute) == 1, last_minute
         start_ns = last_minute[0]["start_time_unix_nano"]
         assert began_ns - MILLISECOND_NS <= start_ns <= ended_ns + MILLISECOND_NS, (began_ns, start_ns, ended_ns)
         shown[peer] = start_ns
-    all_of_them = told(agent, server, 300)
+    all_of_them = requests_of(agent, server, 300)
     assert {r["peer"]: r["start_time_unix_nano"] for r in all_of_them} == shown and len(all_of_them) == len(STEPS_NS), all_of_them
     durations = [r["duration_ns"] for r in all_of_them]
     assert durations == sorted(durations, reverse=True) and max(durations) < 60_000_000_000
     time.sleep(1.1)  # all of them have ended before
-    assert not told(agent, server, 1)
+    assert not requests_of(agent, server, 1)
 
 
 def test_profile_while_the_clock_is_set(world, run):
@@ -122,8 +121,8 @@ def test_profile_while_the_clock_is_set(world, run):
         def weight(least=seen):
             profile = json.loads(agent.text(f"/api/v1/profile?seconds=120&pid={busy.pid}"))
             ns = sum(sum(one["weights"]) for one in profile["profiles"])
-            return ns > least + 1e9 and ns
-        seen = wait_for(weight, 30, "a second more of CPU time")
+            return ns > least + 1e8 and ns
+        seen = wait_for(weight, 30, "more CPU time")
         clock.set_by(step_ns)
     before_ns = clock.now_ns()
     profile = json.loads(agent.text("/api/v1/profile?seconds=120"))["sonde"]
@@ -132,14 +131,14 @@ def test_profile_while_the_clock_is_set(world, run):
     assert profile["duration_ns"] <= (time.monotonic() - began + 120) * 1e9
 
 
-def test_clock_stands_elsewhere_from_the_start(sonde, agent, run, tmp_path):
+def test_clock_is_wrong_from_the_start(sonde, agent, run, tmp_path):
     """1 January 1970, as on a board without a battery."""
     clock = Clock(tmp_path)
     clock.set_by(-time.time_ns() + 100_000_000_000)
     watching, server = agent("--set", "budget.cpu=100%", env=clock.environment), start_prefork(run)
     server.locked = 0
     peer, _, _ = ask(clock, server, 0)
-    wait_for(lambda: peer in {r["peer"] for r in told(watching, server)}, 20, "the request")
+    wait_for(lambda: peer in {r["peer"] for r in requests_of(watching, server)}, 20, "the request")
     done = subprocess.run([sonde, "why", "--slowest", "1000", "--agent", f"127.0.0.1:{watching.port}"], stdin=subprocess.DEVNULL, capture_output=True,
                           text=True, timeout=60)
     assert done.returncode == 0 and "GET /mutex took" in done.stdout, done
@@ -147,27 +146,27 @@ def test_clock_stands_elsewhere_from_the_start(sonde, agent, run, tmp_path):
 
 def test_packets_while_the_clock_is_set(agent, run, receiver, profcheck, tmp_path):  # noqa: F811
     """A profile lies in time by the clock as it stood when it began, all of it: profcheck holds each sample to its profile's time. By the clock
-    that nobody set they follow one another."""
+    that was not set they follow one another."""
     clock, to = Clock(tmp_path), receiver()
     began_ns, shifts = time.time_ns(), [0]
     started = agent("--rate", 97, "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=to.url, interval=1), env=clock.environment)
     run(subject_path("deep"), 10, 60)
-    for step_ns in (3 * HOUR_NS, -8 * HOUR_NS, 30 * 24 * HOUR_NS, 0):
+    for step_ns in (3 * HOUR_NS, -8 * HOUR_NS, 0):
         before = len(to.posts)
-        wait_for(lambda: len(to.posts) >= before + 3, 60, "packets by this clock")  # noqa: B023
+        wait_for(lambda: len(to.posts) >= before + 2, 60, "packets by this clock")  # noqa: B023
         clock.set_by(step_ns)
         shifts.append(clock.shift_ns)
     assert started.stop() == 0
     ended_ns = time.time_ns()
     packets = profcheck(*write(tmp_path, to.bodies()))
-    says = told_of_export(started)
+    says = counts_of_export(started)
     assert says["dropped"] == 0 and total(packets) == says["taken"] > 0
     last_ns, used = began_ns, []
     for start_ns, duration_ns in ((profile["start"], profile["duration"]) for profiles in packets for profile in profiles):
         shift_ns = min(shifts, key=lambda shift: abs(began_ns + shift - start_ns))  # they are hours apart
         real_ns = start_ns - shift_ns
         assert began_ns - SECOND_NS <= real_ns and 0 < duration_ns and real_ns + duration_ns <= ended_ns + MILLISECOND_NS, (start_ns, duration_ns, shifts)
-        assert real_ns >= last_ns - SECOND_NS, "a profile is told of before one that came later"
+        assert real_ns >= last_ns - SECOND_NS, "a profile is sent before an earlier one"
         last_ns = max(last_ns, real_ns)
         used += [shift_ns] if shift_ns not in used[-1:] else []
-    assert used == [0, 3 * HOUR_NS, -5 * HOUR_NS, 30 * 24 * HOUR_NS - 5 * HOUR_NS], (used, shifts)
+    assert used == [0, 3 * HOUR_NS, -5 * HOUR_NS], (used, shifts)

@@ -1,4 +1,5 @@
-"""A program that hung before anybody looked: `sonde record --off-cpu` shows where, as gdb does, without stopping it."""
+"""A program that hung before the recording: `sonde record --off-cpu` shows where, as gdb does, without stopping it."""
+import time
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from harness.machine import need_command, skip
 from harness.processes import system_call, wait_for
 
 PYTHON = "import threading\nlock = threading.Lock()\nlock.acquire()\nprint('ready', flush=True)\nlock.acquire()"
+
 
 @pytest.fixture(autouse=True)
 def able(reads_sleepers):
@@ -38,26 +40,45 @@ def by_thread(profile):
     return found
 
 
-def test_a_deadlock_is_where_gdb_sees_it(record, hung):
+@pytest.fixture
+def record_sleeping(recording):
+    """record_sleeping(arguments...) -> the profile of a moment, and how long that was, in seconds."""
+    def start(*arguments):
+        running, counts = recording(*arguments), time.monotonic()
+        time.sleep(0.1)
+        least = time.monotonic() - counts
+        return running.finish(), least
+    return start
+
+
+def assert_deadlock(profile, least):
+    assert len(by_thread(profile)) == 3 and not profile.cut.samples, profile.top()
+    for function in ("take_upper_first", "take_lower_first"):
+        waits = profile.where(lambda s, f=function: f in s.frames and "take_second" in s.frames and s.frames[-1] == "[lock: futex]")
+        assert waits.count == 1 and least <= waits.ns / 1e9, profile.top()
+
+
+@pytest.mark.sanitized
+def test_deadlock_is_where_it_is(record_sleeping, hung):
+    assert_deadlock(*record_sleeping("--off-cpu", "-p", hung("deadlock", threads=3)))
+
+
+@pytest.mark.peer
+def test_deadlock_is_where_gdb_sees_it(record_sleeping, hung):
     pid = hung("deadlock", threads=3)
-    profile = record("--off-cpu", "-p", pid, "-d", 1)
-    found = by_thread(profile)
-    assert len(found) == 3 and not profile.cut.samples, profile.top()
+    profile, least = record_sleeping("--off-cpu", "-p", pid)
+    assert_deadlock(profile, least)
     gdb = peers.gdb_stacks(pid)
     assert len(gdb) == 3
     for places in gdb:
         same = profile.where(lambda s, p=places: peers.same_frames(s, p) and s.addresses[len(p)] >= peers.KERNEL)
         assert same.count == 1, f"gdb: {';'.join(map(str, places))}\n{profile.top()}"
-    for function in ("take_upper_first", "take_lower_first"):
-        waits = profile.where(lambda s, f=function: f in s.frames and "take_second" in s.frames and s.frames[-1] == "[lock: futex]")
-        assert waits.count == 1 and 1 <= waits.ns / 1e9, profile.top()
 
 
-@pytest.mark.plain_build
-def test_of_many_threads_each(record, hung):
+def test_each_of_many_threads(record_sleeping, hung):
     """In wall-clock time, of which this is all that there is."""
     pid = hung("many", 300, threads=301)
-    profile = record("--wall", "-F", 99, "-p", pid, "-d", 1)
+    profile, _ = record_sleeping("--wall", "-F", 99, "-p", pid)
     found = by_thread(profile)
     assert len(found) == 301 and not profile.cut.samples, f"{profile.said}\n{profile.top()}"
     depths = sorted(s.frames.count("descend") for tid, s in found.items() if tid != pid)
@@ -65,14 +86,13 @@ def test_of_many_threads_each(record, hung):
     assert all(s.frames[0].startswith(("clone", "__clone")) for tid, s in found.items() if tid != pid), profile.top()
 
 
-@pytest.mark.plain_build
-def test_what_is_not_there_is_said(record, run, hung):
+def test_stack_that_cannot_be_read_whole_is_marked(record_sleeping, run, hung):
     """32 KiB of a stack are read, from the leaf on; and of Python its C functions."""
     whole, cut = hung("deep", 25), hung("deep", 100)
     python = run(need_command("/usr/bin/python3"), "-c", PYTHON)
     wait_for(lambda: "ready" in python.out, 60, "Python")
     wait_for(lambda: system_call(python.pid) not in ("", "running"), 60, "Python to wait")
-    profile = record("--off-cpu", "-p", whole, "-p", cut, "-p", python.pid, "-d", 1)
+    profile, _ = record_sleeping("--off-cpu", "-p", whole, "-p", cut, "-p", python.pid)
     (deep,), (deeper,), (evaluated,) = [profile.of(pid=pid).samples for pid in (whole, cut, python.pid)]
     assert deep.frames.count("descend") == 26 and "main" in deep.frames and deep.frames[0] == "_start", profile.top()
     assert deeper.frames[0] == "[truncated: stack too deep]" and "wait_for_ever" in deeper.frames, profile.top()

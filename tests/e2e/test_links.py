@@ -1,5 +1,4 @@
-"""Samples and requests carry the ids of the traced request that their thread worked for, and no other's: compared with what the
-program itself printed."""
+"""Samples and requests carry the ids of the traced request that their thread worked for, and no other's: compared with what the program itself printed."""
 import concurrent.futures
 import http.client
 import itertools
@@ -9,20 +8,22 @@ import re
 import resource
 import signal
 import subprocess
+import tempfile
+from collections import Counter
 from pathlib import Path
 
 import pprof
 import pytest
-from harness.machine import free_port, need_command
-from harness.paths import TOP
-from harness.processes import command_name, wait_for
+from harness.fired import FIRINGS, fires, missed
+from harness.processes import command_name, cpu_seconds, wait_for
+from harness.recording import FIRED, Profile
 from harness.workloads import Subject, subject_path
 
 pytestmark = pytest.mark.usefixtures("root")
 
 
 def links_of(pid):
-    """Uprobes that a process and its children (one of which attaches) are attached to by BPF links: what the kernel says of their descriptors."""
+    """Uprobes that a process and its children (one of which attaches) are attached to by BPF links, by the kernel's account of their descriptors."""
     found = 0
     for one in [pid, *Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]:
         for info in Path(f"/proc/{one}/fdinfo").glob("*"):
@@ -34,7 +35,7 @@ def links_of(pid):
 
 
 def files_of_providers():
-    """What is mapped of objects in memory named as the provider, by anybody, and by whom: {(device, inode): {pid}}"""
+    """The providers' objects in memory and the processes of the node that map them: {(device, inode): {pid}}"""
     found = {}
     for maps in Path("/proc").glob("[0-9]*/maps"):
         try:
@@ -47,14 +48,19 @@ def files_of_providers():
     return found
 
 
-def wait_for_links(recording, pid=None, alone=False):
+def probes_of(recording):
+    """Uprobes that a recording is attached to; the event that it records is one of its links."""
+    return links_of(recording.pid) - ("--event" in recording.running.process.args)
+
+
+def wait_for_links(recording, pid, alone=False):
     """Until a recording is attached to both probes of a process, or of all that have them: others may be about."""
     def is_attached():
         files = files_of_providers()
         wanted = 1 if alone else len(files)
-        return not recording.alive or (pid in set().union({None}, *files.values()) and links_of(recording.process.pid) >= 2 * wanted)
+        return not recording.running.alive or (pid in set().union(*files.values()) and probes_of(recording) >= 2 * wanted)
     wait_for(is_attached, 60, "the recording to be attached")
-    assert recording.alive, recording.error
+    assert recording.running.alive, recording.running.error
 
 
 def printed(linked):
@@ -63,28 +69,81 @@ def printed(linked):
 
 
 @pytest.fixture
-def record(run, sonde, tmp_path):
-    """record(arguments...) -> (the running `sonde record`, its file)"""
-    def start(*arguments, links=True):
-        path = tmp_path / "profile.pb.gz"
-        return run(sonde, "record", "--rate", "499", "-o", path, *["--links"] * links, *arguments), path
-    return start
+def linked_to_fire(subject):
+    """linked_to_fire() -> `linked`, whose two threads do one request each at SIGUSR1, with FIRINGS events in each function."""
+    return lambda: subject("linked", env=fires())
 
 
-def samples_of(path, pid):
-    """[(function burnt in, tid, trace id or "", span id or "", count)]"""
-    found = []
-    for sample in pprof.read(path)[0]:
-        if sample.labels.get("pid") != pid:
-            continue
-        burnt = [name for name in sample.frames if name.startswith("burn_")]
-        found.append((burnt[0] if burnt else "", sample.labels["tid"], sample.labels.get("trace_id", ""), sample.labels.get("span_id", ""),
-                      sample.count))
+def numbers_of(profile, pid):
+    """{(function, tid, trace id or None, span id or None): samples} of a process."""
+    found = Counter()
+    for sample in profile.of(pid=pid).samples:
+        function = next((name for name in sample.frames if name.startswith("burn_")), None)
+        found[function, sample.labels["tid"], sample.labels.get("trace_id"), sample.labels.get("span_id")] += sample.count
     return found
 
 
+def expected_of(linked):
+    """Every sample of a request's function has the request's ids, and no other sample has any. The outer request goes on after the inner one."""
+    ids, expected = printed(linked), Counter()
+    for name, (trace, span) in ids.items():
+        function, _, tid = name.rpartition("-")
+        expected[function, int(tid), trace, span] = FIRINGS * (2 if function == "burn_outer" else 1)
+        expected["burn_nobody", int(tid), None, None] = FIRINGS
+    assert len(expected) == 6, ids
+    return expected
+
+
+def assert_exact(profile, linked, expected):
+    """But for events that the profile reports as missed."""
+    found = numbers_of(profile, linked.pid)
+    assert set(found) <= set(expected), found
+    assert sum((expected - found).values()) <= missed(profile.said) and not found - expected, (found, expected, profile.said)
+
+
+def fire(linked):
+    os.kill(linked.pid, signal.SIGUSR1)
+    linked.end()
+
+
+@pytest.mark.parametrize("whole_node", [False, True])
+def test_samples_of_interleaved_threads(linked_to_fire, recording, whole_node):
+    linked = linked_to_fire()
+    running = recording("--links", "--event", FIRED, *([] if whole_node else ["-p", linked.pid]))
+    wait_for_links(running, linked.pid, alone=not whole_node)
+    fire(linked)
+    assert_exact(running.finish(), linked, expected_of(linked))
+
+
+def test_program_that_begins_later(linked_to_fire, recording):
+    """It is found when it maps its provider's object."""
+    running = recording("--links", "--event", FIRED)
+    linked = linked_to_fire()
+    wait_for_links(running, linked.pid)
+    fire(linked)
+    assert_exact(running.finish(), linked, expected_of(linked))
+
+
+def test_no_links_without_the_option_or_in_other_processes(linked_to_fire, recording, run):
+    linked, other = linked_to_fire(), Subject(run(subject_path("linked"), name="other"))
+    without, with_other = recording("--event", FIRED, "-p", linked.pid), recording("--links", "--event", FIRED, "-p", other.pid)
+    wait_for_links(with_other, other.pid, alone=True)
+    assert probes_of(with_other) == 2 and probes_of(without) == 0
+    fire(linked)
+    with_other.finish()
+    expected = Counter()
+    for (function, tid, _, _), count in expected_of(linked).items():
+        expected[function, tid, None, None] += count
+    assert_exact(without.finish(), linked, expected)
+
+
+def samples_of(profile, pid):
+    """[(function burnt in, tid, trace id or "", span id or "", count)]"""
+    return [(function or "", tid, trace or "", span or "", count) for (function, tid, trace, span), count in numbers_of(profile, pid).items()]
+
+
 def check(samples, ids):
-    """Every sample of a request's function has the request's ids, and no sample of nobody's has any."""
+    """Every sample of a request's function has the request's ids, and no other sample has any."""
     seen = {}
     for function, tid, trace, span, count in samples:
         if function in ("burn_outer", "burn_inner"):
@@ -100,51 +159,25 @@ def check(samples, ids):
 
 
 def work(linked, enough):
-    """Lets the subject do requests until `enough`."""
+    """Lets the workload do requests until `enough`."""
     linked.running.process.send_signal(signal.SIGUSR1)
     enough()
     linked.running.process.send_signal(signal.SIGUSR1)
 
 
 def burn_cpu(linked, seconds):
-    def used():
-        return sum(map(int, Path(f"/proc/{linked.pid}/stat").read_text().rpartition(")")[2].split()[11:13])) / 100
-    before = used()
-    wait_for(lambda: used() - before > seconds, 120, f"{seconds} s of CPU time")
+    before = cpu_seconds(linked.pid)
+    wait_for(lambda: cpu_seconds(linked.pid) - before > seconds, 120, f"{seconds} s of CPU time")
 
 
-@pytest.mark.parametrize("whole_node", [False, True])
-def test_samples_of_interleaved_threads(subject, record, whole_node):
+@pytest.mark.statistical
+def test_sampled_cpu_time_of_interleaved_threads(subject, recording):
     linked = subject("linked")
-    recording, path = record(*([] if whole_node else ["-p", linked.pid]))
-    wait_for_links(recording, linked.pid, alone=not whole_node)
+    running = recording("--links", "-F", "499")
+    wait_for_links(running, linked.pid)
     work(linked, lambda: burn_cpu(linked, 2))
     burn_cpu(linked, 0.3)
-    assert recording.stop(signal.SIGINT) == 0
-    check(samples_of(path, linked.pid), printed(linked))
-
-
-def test_program_that_begins_later(subject, record):
-    """It is found when it maps its object, whether a command of ours or anybody's."""
-    recording, path = record()
-    linked = subject("linked")
-    wait_for_links(recording, linked.pid)
-    work(linked, lambda: burn_cpu(linked, 2))
-    assert recording.stop(signal.SIGINT) == 0
-    check(samples_of(path, linked.pid), printed(linked))
-
-
-def test_not_asked_for(subject, record, run):
-    """Without --links, and in processes that are not recorded, nobody is attached to."""
-    linked, other = subject("linked"), Subject(run(subject_path("linked"), name="other"))
-    recording, path = record("-p", linked.pid, links=False)
-    recording2, _ = record("-p", other.pid)
-    wait_for_links(recording2, other.pid, alone=True)
-    assert links_of(recording2.process.pid) == 2
-    work(linked, lambda: burn_cpu(linked, 1))
-    assert links_of(recording.process.pid) == 0
-    assert recording2.stop(signal.SIGINT) == 0 and recording.stop(signal.SIGINT) == 0
-    assert all(trace == "" for _, _, trace, _, _ in samples_of(path, linked.pid))
+    check(samples_of(running.finish(), linked.pid), printed(linked))
 
 
 # --- the agent -----------------------------------------------------------------------------------------------------------------
@@ -164,8 +197,29 @@ def linked_agent(agent):
     return started
 
 
-def test_agent_follows_processes(linked_agent, subject, run, tmp_path):
-    """One that comes, is linked, and goes: then nothing is attached any more. Two of the same program are two files."""
+@pytest.fixture
+def owners(run):
+    """owners(mode) -> `probe_owners` in that mode."""
+    return lambda mode: Subject(run(subject_path("probe_owners"), mode, name=mode))
+
+
+def follow_forked_child(linked_agent, owners, meanwhile=lambda: None):
+    """A child that was forked off at once holds its parent's file when the parent has gone."""
+    owner = owners("forked")
+    child = int(owner.facts()["child"])
+    linked_agent.attached(owner.pid, child)
+    os.kill(owner.pid, signal.SIGKILL)
+    owner.running.wait(30)
+    meanwhile()
+    before = linked_agent.metric("sonde_self_bpf_runs_total", program="link")
+    wait_for(lambda: linked_agent.metric("sonde_self_bpf_runs_total", program="link") > before + 100, 60, "firings of the child")
+    linked_agent.attached(child)
+    return child
+
+
+@pytest.mark.sanitized
+def test_agent_follows_processes(linked_agent, subject, owners, run):
+    """Also a forked child. Two of the same program are two files; when all have gone, nothing is attached any more."""
     linked = subject("linked")
     linked_agent.attached(linked.pid)
     assert linked_agent.metric("sonde_native_processes") >= 1 and linked_agent.metric("sonde_native_providers") >= 1
@@ -173,19 +227,32 @@ def test_agent_follows_processes(linked_agent, subject, run, tmp_path):
     second = Subject(run(subject_path("linked"), name="second"))
     linked_agent.attached(linked.pid, second.pid)
     assert len(files_of_providers()) >= 2
-    second.running.kill()
+    child = follow_forked_child(linked_agent, owners)
+    for pid in (child, second.pid, linked.pid):
+        os.kill(pid, signal.SIGKILL)
+    linked_agent.attached()
+    assert linked_agent.metric("sonde_native_left_out_total") == 0
+
+
+def profile_of_agent(started):
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(started.get("/api/v1/profile?seconds=120&format=pprof")[2])
+        file.flush()
+        return Profile(pprof.read(file.name)[0])
+
+
+@pytest.mark.statistical
+def test_sampled_cpu_time_in_the_agent(linked_agent, subject):
+    linked = subject("linked")
     linked_agent.attached(linked.pid)
     work(linked, lambda: burn_cpu(linked, 3))
-    path = tmp_path / "agent.pb.gz"
-    path.write_bytes(linked_agent.get("/api/v1/profile?seconds=120&format=pprof")[2])
-    check(samples_of(path, linked.pid), printed(linked))
-    assert linked_agent.metric("sonde_self_bpf_runs_total", program="link") > 0
+    check(samples_of(profile_of_agent(linked_agent), linked.pid), printed(linked))
     linked.running.kill()
     linked_agent.attached()
     assert linked_agent.metric("sonde_native_attachments_refused_total") == linked_agent.metric("sonde_native_left_out_total") == 0
 
 
-def test_agent_is_not_told_to(agent, subject):
+def test_agent_attaches_only_where_links_are_enabled(agent, subject):
     started, linked = agent(), subject("linked")
     assert not any(name.startswith("sonde_native") for name in started.metrics())
     assert links_of(started.pid) == links_of(linked.pid) == 0
@@ -200,41 +267,37 @@ def test_agent_killed_while_attached(linked_agent, subject, sonde):
         return {p["attached"] for p in json.loads(done.stdout)["probes"]}
     assert attached() == {True}
     linked_agent.running.kill()
-    wait_for(lambda: attached() == {False}, 30, "nobody to be attached")
+    wait_for(lambda: attached() == {False}, 30, "no tracer to be attached")
     assert linked.running.alive
 
 
 def test_requests_carry_their_trace(linked_agent, subject, sonde):
-    """Over one connection and over new ones: each route's own ids, none where the thread worked for nobody or for several."""
-    port = free_port()
-    linked = subject("linked", port)
+    """Over one connection and over new ones: each route's own ids, none where the thread worked for no request or for several."""
+    linked = subject("linked", 0)
+    port = int(linked.facts()["port"])
     linked_agent.attached(linked.pid)
-    routes = ["alpha", "nobody", "beta", "late", "several", "gamma", "nobody", "alpha"]
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-    for route in routes:
-        connection.request("GET", f"/{route}")
-        assert connection.getresponse().read() == b"ok"
-    connection.close()
-    for route in routes:
-        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        connection.request("GET", f"/{route}")
-        assert connection.getresponse().read() == b"ok"
-        connection.close()
+    routes, found = ["alpha", "nobody", "beta", "late", "several", "gamma", "nobody", "alpha"], {}
 
     def seen():
-        answer = json.loads(linked_agent.text("/api/v1/requests?seconds=120&max=100"))
-        found = {}
-        for r in answer if isinstance(answer, list) else answer["requests"]:
+        """After each route once more, over one connection and over new ones: not every request of a second has a record."""
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+        for route in routes:
+            connection.request("GET", f"/{route}")
+            assert connection.getresponse().read() == b"ok"
+        connection.close()
+        for route in routes:
+            get(port, route)
+        for r in json.loads(linked_agent.text("/api/v1/requests?seconds=120&max=100")):
             if r["pid"] == linked.pid:
                 found.setdefault(r["route"], set()).add((r.get("trace_id"), r.get("span_id")))
-        return found if set(found) == {f"/{route}" for route in routes} else None
-    found = wait_for(seen, 60, "a request of every route")
+        return set(found) == {f"/{route}" for route in routes}
+    wait_for(seen, 60, "a request of every route", found)
 
     def ids(route):
         return (f"{0x1111:016x}{ord(route[0]) << 8 | ord(route[1]):016x}", f"{0xc1:016x}")
     assert found == {f"/{route}": {(None, None) if route in ("nobody", "several") else ids(route)} for route in routes}
-    told = subprocess.run([sonde, "why", "-n", "100", "--last", "5m", "--agent", f"127.0.0.1:{linked_agent.port}"], capture_output=True, text=True, timeout=60)
-    assert f"   Trace: {ids('gamma')[0]}, span {ids('gamma')[1]}\n" in told.stdout, told.stdout + told.stderr
+    printed = subprocess.run([sonde, "why", "-n", "1000", "--last", "5m", "--agent", f"127.0.0.1:{linked_agent.port}"], capture_output=True, text=True, timeout=60)
+    assert f"   Trace: {ids('gamma')[0]}, span {ids('gamma')[1]}\n" in printed.stdout, printed.stdout + printed.stderr
 
 
 def get(port, route):
@@ -246,77 +309,27 @@ def get(port, route):
 
 def test_no_request_carries_a_neighbours_trace(linked_agent, subject):
     """In event loops that switch between requests, in pools of threads, and where it forks in the middle: its own trace or none."""
-    port = free_port()
-    linked = subject("linked_loop", port)
+    linked = subject("linked_loop", 0)
+    port = int(linked.facts()["port"])
     linked_agent.attached(linked.pid)
     kinds, found = ("loop", "pool", "fork"), {}
     names = itertools.cycle(a + b for a in "abcdefghijklmnopqrstuvwxyz" for b in "abcdefghijklmnopqrstuvwxyz")
 
     def seen():
-        """After one more pair of each: of all requests on this machine the slowest are told, and not every one of a second is recorded."""
+        """After one more pair of each: of all requests on this machine the slowest are kept, and not every one of a second has a record."""
         pair = [next(names), next(names)]
         with concurrent.futures.ThreadPoolExecutor(2) as both:
             for kind in kinds:
                 list(both.map(lambda name: get(port, f"{kind}-{name}"), pair))
         answer = json.loads(linked_agent.text("/api/v1/requests?seconds=120&max=100"))
-        found.update({r["route"]: r.get("trace_id") for r in (answer if isinstance(answer, list) else answer["requests"]) if r["pid"] == linked.pid})
-        return all(sum(route.startswith(f"/{kind}") for route in found) >= 3 for kind in kinds)
-    wait_for(seen, 120, "some requests of each kind")
+        found.update({r["route"]: r.get("trace_id") for r in answer if r["pid"] == linked.pid})
+        return all(sum(route.startswith(f"/{kind}") for route in found) >= 3 for kind in kinds) and any(found[route] for route in found if route.startswith("/fork"))
+    wait_for(seen, 120, "some requests of each kind", found)
     for route, trace in found.items():
         kind, _, name = route.strip("/").partition("-")
         own = f"{0x1111:016x}{ord(name[0]) << 8 | ord(name[1]):016x}"
         assert trace in (own, None), (route, trace)
         assert kind != "loop" or trace is None, (route, trace)
-    assert any(trace for route, trace in found.items() if route.startswith("/fork")), found
-
-
-HEIRS = r"""
-#include <sonde/probe.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-int main(void)
-{
-    static const char arguments[] = "u64 trace_id_high, u64 trace_id_low, u64 span_id, u64 id";
-    struct sonde_provider *provider;
-    struct sonde_probe *enter, *leave;
-    if (sonde_provider_new("sonde_trace", &provider) < 0 || sonde_probe_add(provider, "thread_enter", arguments, &enter) < 0 ||
-        sonde_probe_add(provider, "thread_leave", arguments, &leave) < 0 || sonde_provider_load(provider) < 0)
-        return 1;
-    const pid_t child = fork();
-    if (child == 0) {
-        for (;; usleep(1000)) {
-            sonde_probe_fire(enter, 1, 2, 3, 4);
-            sonde_probe_fire(leave, 0, 0, 0, 0);
-        }
-    }
-    printf("pid %d\nchild %d\nready\n", getpid(), child);
-    fflush(stdout);
-    pause();
-}
-"""
-
-
-LONG = HEIRS.replace("#include <sonde/probe.h>", """#include <sonde/probe.h>
-static volatile unsigned long sink;
-__attribute__((noinline)) static void burn_long(void)
-{
-    while (1)
-        sink++;
-}
-static void nothing(int number)
-{
-    (void)number;
-}""").replace("const pid_t child = fork();", "const pid_t child = 1; signal(SIGUSR1, nothing);").replace("pause();", """pause();
-    sonde_probe_fire(enter, 1, 2, 3, 4);
-    burn_long();""")
-REPLACED = HEIRS.replace("const pid_t child = fork();", """sigset_t go;
-    int number;
-    sigemptyset(&go);
-    sigaddset(&go, SIGUSR1);
-    sigprocmask(SIG_BLOCK, &go, NULL);
-    const pid_t child = fork();""").replace("pause();", 'sigwait(&go, &number); execl("/bin/sleep", "sleep", "600", NULL);')
 
 
 def replace(program):
@@ -325,95 +338,39 @@ def replace(program):
     wait_for(lambda: command_name(program.pid) == "sleep", 30, "the other program")
 
 
-@pytest.fixture
-def compiled(run, tmp_path):
-    """compiled(source) -> a program of that text with libsonde's probes in it, which runs"""
-    def start(source, name="heirs"):
-        (tmp_path / f"{name}.c").write_text(source)
-        subprocess.run([need_command("gcc"), "-D_GNU_SOURCE", "-o", tmp_path / name, tmp_path / f"{name}.c", f"-I{TOP}/include", *(TOP / "lib/probe").glob("*.c"),
-                        "-pthread"], check=True)
-        return Subject(run(tmp_path / name, name=name))
-    return start
-
-
-def test_forked_child_and_many_others(linked_agent, run, compiled):
-    """A child that was forked off at once holds its parent's file when that has gone; a crowd of short-lived processes hides nobody."""
+@pytest.mark.statistical
+def test_forked_child_among_many_others(linked_agent, owners, run):
+    """A crowd of short-lived processes hides none."""
     crowd = run("/bin/sh", "-c", "i=0; while [ $i -lt 1500 ]; do /bin/true; i=$((i + 1)); done", name="crowd")
-    heirs = compiled(HEIRS)
-    child = int(heirs.facts()["child"])
-    linked_agent.attached(heirs.pid, child)
-    os.kill(heirs.pid, signal.SIGKILL)
-    heirs.running.wait(30)
-    crowd.wait(120)
-    before = linked_agent.metric("sonde_self_bpf_runs_total", program="link")
-    wait_for(lambda: linked_agent.metric("sonde_self_bpf_runs_total", program="link") > before + 2000, 60, "firings of the child")
-    linked_agent.attached(child)
+    child = follow_forked_child(linked_agent, owners, lambda: crowd.wait(120))
     os.kill(child, signal.SIGKILL)
     linked_agent.attached()
 
 
-def test_another_program_in_its_place(linked_agent, compiled):
-    """After exec() the process has the probes no more, though it lives on."""
-    heirs = compiled(REPLACED)
-    linked_agent.attached(heirs.pid, int(heirs.facts()["child"]))
-    replace(heirs)
-    linked_agent.attached()
-    assert heirs.running.alive
+def links_of_long(linked_agent, long):
+    """{ids: samples} of the request that does not end."""
+    counts = Counter()
+    for function, _, trace, span, count in samples_of(profile_of_agent(linked_agent), long.pid):
+        if function == "burn_long":
+            counts[trace, span] += count
+    return counts
 
 
-def test_long_request_outlives_what_others_do(linked_agent, compiled, tmp_path):
-    """That a program has the probes no more, though it lives on, takes the link of no other's request."""
-    long = compiled(LONG, "long")
+def test_long_request_outlives_what_others_do(linked_agent, owners):
+    """An exec() in another process, which lives on without its probes, does not end the link of a request."""
+    long = owners("long")
     linked_agent.attached(long.pid)
     long.running.process.send_signal(signal.SIGUSR1)
-    burn_cpu(long, 0.5)
-    replaced = compiled(REPLACED, "replaced")
-    linked_agent.attached(long.pid, replaced.pid, int(replaced.facts()["child"]))
-    replace(replaced)
+    wait_for(lambda: links_of_long(linked_agent, long), 60, "samples of the request")
+    owner = owners("forked")
+    linked_agent.attached(long.pid, owner.pid, int(owner.facts()["child"]))
+    replace(owner)
     linked_agent.attached(long.pid)
-    burn_cpu(long, 1)
-    path = tmp_path / "agent.pb.gz"
-    path.write_bytes(linked_agent.get("/api/v1/profile?seconds=120&format=pprof")[2])
-    counts = {}
-    for function, _, trace, span, count in samples_of(path, long.pid):
-        if function == "burn_long":
-            counts[trace, span] = counts.get((trace, span), 0) + count
-    assert set(counts) == {(f"{1:016x}{2:016x}", f"{3:016x}")} and sum(counts.values()) > 50, counts
+    assert owner.running.alive
+    before = links_of_long(linked_agent, long).total()
+    wait_for(lambda: links_of_long(linked_agent, long).total() > before, 60, "later samples of the request")
+    assert set(links_of_long(linked_agent, long)) == {(f"{1:016x}{2:016x}", f"{3:016x}")}
     assert linked_agent.metric("sonde_self_losses_total", reason="link_forgotten") == 0
-
-
-MANY = r"""
-#include <sonde/probe.h>
-#include <stdio.h>
-#include <unistd.h>
-int main(void)
-{
-    static const char arguments[] = "u64 trace_id_high, u64 trace_id_low, u64 span_id, u64 id";
-    int loaded[2];
-    char byte;
-    if (pipe(loaded) < 0)
-        return 1;
-    printf("pid %d\nchildren", getpid());
-    for (int i = 0; i < 40; i++) {
-        const pid_t child = fork();
-        if (child == 0) {
-            struct sonde_provider *provider;
-            struct sonde_probe *enter, *leave;
-            if (sonde_provider_new("sonde_trace", &provider) < 0 || sonde_probe_add(provider, "thread_enter", arguments, &enter) < 0 ||
-                sonde_probe_add(provider, "thread_leave", arguments, &leave) < 0 || sonde_provider_load(provider) < 0 || write(loaded[1], "", 1) != 1)
-                _exit(1);
-            while (1)
-                pause();
-        }
-        if (child < 0 || read(loaded[0], &byte, 1) != 1)
-            return 1;
-        printf(" %d", child);
-    }
-    printf("\nready\n");
-    fflush(stdout);
-    pause();
-}
-"""
 
 
 @pytest.fixture
@@ -425,15 +382,16 @@ def few_descriptors():
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_who_found_no_room_has_it_later(few_descriptors, linked_agent, compiled):
-    """More files of one owner than its share: the others are attached to when some have gone, though nothing changes in their programs."""
-    many = compiled(MANY, "many")
+@pytest.mark.statistical  # how soon depends on the load; that owners share the places is in bpf/test_link_attachments.c
+def test_file_without_room_is_attached_later(few_descriptors, linked_agent, owners):
+    """More files of one owner than its share: the others are attached to when some have gone."""
+    many = owners("many")
     children = [int(pid) for pid in many.facts()["children"].split()]
     wait_for(lambda: linked_agent.metric("sonde_native_files_without_room") >= 8 and linked_agent.metric("sonde_native_looks_waiting") == 0, 60,
              "some to find no room")
     assert linked_agent.metric("sonde_native_attachments_without_room_total") >= 8
     for pid in children[:-10]:
         os.kill(pid, signal.SIGKILL)
-    os.kill(many.pid, signal.SIGKILL)  # who waits for none of them
+    os.kill(many.pid, signal.SIGKILL)  # it does not wait for them
     linked_agent.attached(*children[-10:])
     wait_for(lambda: linked_agent.metric("sonde_native_files_without_room") == 0, 60, "all to have room")

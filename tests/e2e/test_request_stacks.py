@@ -1,51 +1,73 @@
 """Which function of a server waited: `sonde why --json` on servers compiled as Debian compiles, without frame pointers."""
-import os
-import signal
-import subprocess
 import time
-from pathlib import Path
 
 import pytest
-from harness.machine import free_port, need_root
 from harness.processes import wait_for
-from test_requests import get, listening, watch
+from real_servers import get, parts_of, start_c_server, why, why_without_agent
 
-SOURCE = Path(__file__).resolve().parent.parent / "subjects/servers/server.c"
-
-
-@pytest.fixture(scope="module")
-def server_program(tmp_path_factory):
-    path = tmp_path_factory.mktemp("server") / "server"
-    subprocess.run(["gcc", "-std=gnu17", "-O2", "-fomit-frame-pointer", "-D_GNU_SOURCE", "-o", path, SOURCE, "-pthread"], check=True)
-    return path
+pytestmark = pytest.mark.usefixtures("root")
+WAYS = ["threads", "epoll", "prefork"]
 
 
-@pytest.mark.parametrize("way", ["threads", "epoll", "prefork"])
-def test_the_function_that_slept(server_program, tmp_path, way):
-    need_root()
-    port = free_port()
-    server = subprocess.Popen([server_program, way, str(port), tmp_path], stdout=subprocess.DEVNULL, start_new_session=True)
-    try:
-        wait_for(lambda: listening(port), what="the server")
+def naps_of(requests, server):
+    """The parts of its requests that are sleeps."""
+    return [part for r in requests if r["route"] == "/naps" and r["service"] == "server" and r["status"] == 200 and r["pid"] in server.pids
+            for part in parts_of(r, "sleep")]
 
-        def drive():
-            for _ in range(8):  # rows are made when the first has been seen
-                get(port, "/naps?ms=40")
-                time.sleep(0.2)
-        requests = [r for r in watch(drive) if r["route"] == "/naps" and r["service"] == "server"]
-    finally:
-        os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
-    assert len(requests) == 8
-    sleeps = [part for r in requests for part in r["parts"] if part["kind"] == "sleep"]
-    assert len(sleeps) == 8, requests
-    whole = with_kernel = 0
+
+def assert_function(part):
+    """Also where its unwind table was not there yet: then the stack comes as a copy, which may be too short for the outer frames only."""
+    stack = part["stack"]
+    assert stack.index("sleep_ms") + 1 == stack.index("nap_long"), part
+    assert "sleep_ms < nap_long" in part["detail"], part
+
+
+def is_whole(part):
+    return part["stack"][0].endswith("_[k]") and not part["stack"][-1].startswith("[truncated")
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        return list(map(int, file.read().split()))
+
+
+def start(run, way, folder):
+    server = start_c_server(run, way, folder)
+    if way == "prefork":
+        wait_for(lambda: len(children_of(server.pid)) == 4, what="the processes that serve")
+        server.pids = children_of(server.pid)
+    return server
+
+
+def test_function_that_slept(sonde, agent, run, tmp_path):
+    """The first requests of a process may come before its unwind table is there; a later one has its whole stack."""
+    watching = agent("--set", "budget.cpu=100%")
+    servers = [start(run, way, tmp_path) for way in WAYS]
+
+    def all_whole():
+        for server in servers:
+            get(server.port, "/naps?ms=40")
+        requests = why(sonde, watching)
+        return all(any(is_whole(part) for part in naps_of(requests, server)) for server in servers)
+    wait_for(all_whole, 120, "a whole stack of each server")
+    for server in servers:
+        for part in naps_of(why(sonde, watching), server):
+            assert_function(part)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("way", WAYS)
+def test_most_requests_have_the_function_that_slept(sonde, run, tmp_path, way):
+    """Without an agent; and the kernel's part, too."""
+    server = start(run, way, tmp_path)
+
+    def drive():
+        for _ in range(8):  # tables are made when the first has been seen
+            get(server.port, "/naps?ms=40")
+            time.sleep(0.2)
+    sleeps = naps_of(why_without_agent(sonde, run, drive), server)
+    assert len(sleeps) == 8, sleeps
     for part in sleeps:
-        stack = part["stack"]
-        with_kernel += stack[0].endswith("_[k]")
-        # Also where its rows were not there yet: then it comes as a copy, which may be too short for the outer frames only.
-        assert stack.index("sleep_ms") + 1 == stack.index("nap_long"), part
-        assert "sleep_ms < nap_long" in part["detail"], part
-        whole += not stack[-1].startswith("[truncated")
-    assert whole >= 1, sleeps
-    assert with_kernel >= 6, sleeps  # not where the return to a CPU was not traced (docs/why.md)
+        assert_function(part)
+    assert any(not part["stack"][-1].startswith("[truncated") for part in sleeps), sleeps
+    assert sum(part["stack"][0].endswith("_[k]") for part in sleeps) >= 6, sleeps  # not where the return to a CPU was not traced (docs/why.md)

@@ -1,5 +1,5 @@
-"""Waiting time in the running agent (`waits.enabled`): against threads that wait for known reasons and say themselves how long they lived,
-through its API, its metrics, and `sonde diff`. What the single waits are is test_off_cpu.py's matter."""
+"""Off-CPU time in the running agent (`waits.enabled`): of threads that wait for known reasons and report how long they lived, through its API, its
+metrics, and `sonde diff`. The single waits are in test_off_cpu.py."""
 import re
 import subprocess
 import tempfile
@@ -8,31 +8,46 @@ from collections import defaultdict
 
 import pytest
 
-import pprof
 from harness.processes import wait_for
-from harness.recording import Profile
 from harness.workloads import subject_path
-from test_off_cpu import LEAVES, Thread, cpu_ticks, seconds, stolen_share
+from off_cpu import LEAVES, ROOM, cpu_ticks, profile_of, reason_of, seconds, stolen_share, threads_of
 
-ROOM = ["--set", "budget.cpu=100%", "--set", "budget.memory=1GiB"]
-
-
-def profile_of(started, time, **parameters):
-    query = "".join(f"&{name}={value}" for name, value in parameters.items())
-    status, _, body = started.get(f"/api/v1/profile?format=pprof&seconds=120&time={time}{query}", timeout_s=60)
-    assert status == 200, body
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(body)
-        file.flush()
-        return Profile(pprof.read(file.name)[0])
+REASONS = {"sleep", "lock", "ipc", "network", "events", "child", "run_queue"}
 
 
-def reason_of(sample):
-    return re.match(r"\[(\w+ ?\w*)", sample.frames[-1])[1].replace(" ", "_")
+def run_waits(run, seconds):
+    """The ended workload `waits`, and its threads' reports."""
+    with tempfile.NamedTemporaryFile(dir="/var/tmp", prefix="sonde-waits-") as file:  # fsync is to have a disk
+        program = run(subject_path("waits"), seconds, file.name)
+        assert program.wait(120) == 0, program.error
+    return program, threads_of(program.out)
 
 
-def check_waits_told(started):
-    """The status and the metrics count the same waits. Either is as of the last second, so what is told later is waited for."""
+def wait_for_same_sums(started, reasons):
+    """The profile, the counters and wall-clock time are of the same waits: none is missing or counted twice."""
+    def same():
+        service = profile_of(started, "off_cpu", service="waits")
+        counted = {reason: started.metric("sonde_waiting_seconds_total", service_name="waits", reason=reason) for reason in reasons}
+        both = profile_of(started, "cpu", service="waits").ns + service.ns
+        return all(abs(seconds(service.where(lambda s: reason_of(s) == reason)) - counted[reason]) < 1e-3 for reason in reasons) and \
+            both == profile_of(started, "wall", service="waits").ns
+    wait_for(same, 60, "counters and profiles of the same")
+
+
+def test_reasons_in_the_profile_and_the_counters(agent, run):
+    started = agent("--waits", *ROOM)
+    program, _ = run_waits(run, 1)
+    seen = {}
+
+    def all_reasons():
+        seen["waits"] = profile_of(started, "off_cpu", pid=program.pid)
+        return REASONS <= {reason_of(sample) for sample in seen["waits"].samples}
+    wait_for(all_reasons, 60, "waits for each reason", seen)
+    wait_for_same_sums(started, {reason_of(sample) for sample in profile_of(started, "off_cpu", service="waits").samples})
+
+
+def check_waits_counted(started):
+    """The status and the metrics count the same waits. Either is as of the last second, so later ones are waited for."""
     def told():
         return started.metric("sonde_self_waits_total", result="told")
 
@@ -45,71 +60,68 @@ def check_waits_told(started):
     assert 100 < before <= status <= told_after(told())
 
 
-@pytest.mark.plain_build  # ten times slower it falls behind the waits of a whole busy node
+@pytest.mark.statistical
 def test_what_threads_wait_for(agent, run, sonde):
-    started, ticks = agent("--waits", *ROOM), cpu_ticks()
-    with tempfile.NamedTemporaryFile(dir="/var/tmp", prefix="sonde-waits-") as file:  # fsync is to have a disk
-        begun = time.monotonic()
-        program = run(subject_path("waits"), 6, file.name)
-        assert program.wait(120) == 0, program.error
-    threads = [Thread(line) for line in program.out.splitlines() if line.startswith("thread ")]
-    assert len(threads) == len(LEAVES) + 1, program.out  # two are named "queue"
+    started, ticks, begun = agent("--waits", *ROOM), cpu_ticks(), time.monotonic()
+    program, threads = run_waits(run, 6)
     stolen = 1.5 * stolen_share(ticks)  # by a hypervisor: neither a wait nor CPU time
     longest = max(thread.most for thread in threads)
     seen = {}
 
-    def all_are_told():
+    def all_are_recorded():
         seen["waits"] = profile_of(started, "off_cpu", pid=program.pid)
         seen["late"] = [vars(t) for t in threads
                         if seconds(seen["waits"].of(tid=t.tid)) + 2 * t.unseen < 0.9 * (t.lived - t.cpu * (1 + stolen)) - 0.2]
         return not seen["late"]
-    wait_for(all_are_told, 45, "all of the waits", seen)
+    wait_for(all_are_recorded, 45, "all of the waits", seen)
     waits = seen["waits"]
     for thread in threads:
         own = waits.of(tid=thread.tid)
         assert seconds(own) <= thread.most + 0.2, f"{vars(thread)}: {own.top()}"
         right = own.where(lambda s: s.frames[-1] in LEAVES[thread.name] | {"[run queue]"})
         assert seconds(own) - seconds(right) <= 0.1 * seconds(own) + 0.2, f"{vars(thread)}: {own.top()}"
-    # The profile, the counters and wall-clock time are of the same waits: nothing of them is twice, or missing.
     by_reason = defaultdict(float)
     for sample in waits.samples:
         by_reason[reason_of(sample)] += sample.ns / 1e9
-    assert longest > 5 and {"sleep", "lock", "ipc", "network", "events", "child", "run_queue"} <= by_reason.keys()
-
-    def same():
-        service = profile_of(started, "off_cpu", service="waits")
-        counted = {reason: started.metric("sonde_waiting_seconds_total", service_name="waits", reason=reason) for reason in by_reason}
-        both = profile_of(started, "cpu", service="waits").ns + service.ns
-        return all(abs(seconds(service.where(lambda s: reason_of(s) == reason)) - told) < 1e-3 for reason, told in counted.items()) and \
-            both == profile_of(started, "wall", service="waits").ns
-    wait_for(same, 30, "counters and profiles of the same")
+    assert longest > 5 and REASONS <= by_reason.keys()
+    wait_for_same_sums(started, by_reason)
     # What it waited for before its exec is another service's.
     assert seconds(profile_of(started, "off_cpu", service="waits")) >= 0.9 * seconds(waits)
-    check_waits_told(started)
+    check_waits_counted(started)
     ago = time.monotonic() - begun  # its first three seconds, and the others: of slots of five seconds the first is in the first window alone, or the last in the other
     diff = subprocess.run([sonde, "diff", "--agent", f"127.0.0.1:{started.port}", "--time", "off_cpu", "--pid", str(program.pid), "--window", f"{ago:.3f}s..{ago - 3:.3f}s",
                            "--window", f"{ago - 3:.3f}s..0s", "--all"], capture_output=True, text=True, timeout=120)
     assert diff.returncode == 0 and "[sleep: " in diff.stdout, diff.stdout + diff.stderr
 
 
-def test_a_wait_that_goes_on_is_told_meanwhile(agent, subject, reads_sleepers):
-    """Nobody has to be woken to be seen; and no second counts twice."""
+def wait_that_goes_on(agent, subject, reads_sleepers, least_s):
+    """A thread is seen without waking; and no second counts twice."""
     sleeper = subject("threads", 600)
     started = agent("--waits", *ROOM)
 
     def main():
         return profile_of(started, "off_cpu", pid=sleeper.pid).of(tid=sleeper.pid)
-    wait_for(lambda: seconds(main()) > 9, 180, "two looks at who waits")
-    told = main()
-    assert {s.frames[-1] for s in told.samples} == {"[lock: futex]"}, told.top()
+    wait_for(lambda: seconds(main()) > least_s, 180, "a look at sleeping tasks")
+    found = main()
+    assert {s.frames[-1] for s in found.samples} == {"[lock: futex]"}, found.top()
     if reads_sleepers:
-        assert all("main" in s.frames for s in told.samples) and not told.cut.samples, told.top()
+        assert all("main" in s.frames for s in found.samples) and not found.cut.samples, found.top()
         assert started.metric("sonde_self_earlier_stacks_total", result="told") >= 1
     uptime = float(re.search(r'"uptime_seconds":([0-9.]+)', started.text("/api/v1/status"))[1])
-    assert seconds(told) <= uptime, told.top()
+    assert seconds(found) <= uptime, found.top()
 
 
-def test_nobody_is_looked_at_unless_asked_for(agent):
+def test_wait_that_goes_on_is_recorded_meanwhile(agent, subject, reads_sleepers):
+    wait_that_goes_on(agent, subject, reads_sleepers, 0)
+
+
+@pytest.mark.statistical
+def test_wait_that_goes_on_is_recorded_time_after_time(agent, subject, reads_sleepers):
+    """By two looks, five seconds apart."""
+    wait_that_goes_on(agent, subject, reads_sleepers, 9)
+
+
+def test_waits_are_not_monitored_unless_enabled(agent):
     started = agent()
     for address in ("profile?", "compare?baseline_from=1&baseline_to=2&from=3&to=4&"):
         for time in ("off_cpu", "wall"):

@@ -1,20 +1,23 @@
-"""`sonde record --off-cpu --wakers`: above each wait who ended it, against a program whose threads are let go in known ways. Of which waits
-the waker was seen depends on the machine (some kernels do not trace everything), so what is asserted is what is said where it was."""
+"""`sonde record --off-cpu --wakers`: above each wait its waker, of a workload whose waits end in known ways. Of which waits the waker was seen
+depends on the machine (some kernels do not trace everything), so the assertions are about those where it was."""
+import os
 import re
 import struct
 import subprocess
 from collections import Counter
+from pathlib import Path
 
 import pytest
 
 import pprof
 from harness.machine import need_root
-from harness.recording import Profile
-from harness.workloads import subject_path
+from harness.processes import Running, wait_for
+from harness.recording import Profile, Recording
+from harness.workloads import Subject, subject_path
 
 NOT_SEEN = "[waker not seen]"
 INTERRUPT = "[woken by an interrupt]"
-WAKERS = {  # of waits in the function of that name: the leaf, who is said to have ended them, and where he was (None: no thread's work)
+WAKERS = {  # of waits in the function of that name: the leaf, the waker, and where the waker was (None: no thread's work)
     "wait_here": ("[lock: futex]", "[woken by wakers]", "let_go"),
     "receive_here": ("[network: recvfrom]", "[woken by wakers]", "send_here"),
     "read_here": ("[ipc: read]", "[woken by feeder]", "feed_here"),
@@ -31,7 +34,7 @@ def split(sample):
 
 
 def check(profile):
-    """How many waits there were of each place whose waker was seen."""
+    """The number of waits at each place whose waker was seen."""
     seen = Counter()
     for sample in profile.samples:
         waiter, separator, waker = split(sample)
@@ -50,32 +53,68 @@ def check(profile):
             assert separator == by and where in waker and "main" in waker[waker.index(where):], sample
             assert waker.index(where) < waker.index("main"), sample
         else:
-            continue  # the first moments, before there are rows
+            continue  # before the unwind tables are in place
         seen[place] += sample.count
     return seen
 
 
+class Woken:
+    """What was recorded of `wakers` with the tables of its stacks in place, for many waits of its reader; and the events of the recording."""
+
+    def __init__(self, sonde, folder):
+        self.wire, path = folder / "wire", folder / "out.pb.gz"
+        ready, write = os.pipe()
+        programs = []
+        try:
+            program = Subject(Running([subject_path("wakers"), 600], folder, "wakers"))
+            programs.append(program.running)
+            running = Running([sonde, "record", "--ready-fd", write, "--off-cpu", "--wakers", "--record-wire", self.wire, "-o", path, "-p", program.pid],
+                              folder, "record", pass_fds=[write])
+            programs.append(running)
+            os.close(write)
+            recording = Recording(running, ready, path)
+            wait_for_waits(program, "reader")
+            self.profile = recording.finish()
+        finally:
+            for one in programs:
+                one.kill()
+            os.close(ready)
+
+
+def wait_for_waits(program, name, count=100):
+    """Until a thread of that name has waited so many times more."""
+    task, = [task for task in Path(f"/proc/{program.pid}/task").iterdir() if (task / "comm").read_text().strip() == name]
+
+    def waits():
+        return int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", (task / "status").read_text(), re.M)[1])
+    before = waits()
+    wait_for(lambda: waits() >= before + count, 120, f"{count} waits of {name}")
+
+
 @pytest.fixture(scope="module")
-def recording(sonde, tmp_path_factory):
-    """(the profile, its wire)."""
+def woken(sonde, tmp_path_factory):
     need_root()
-    folder = tmp_path_factory.mktemp("wakers")
-    done = subprocess.run([sonde, "record", "--off-cpu", "--wakers", "--record-wire", folder / "wire", "-o", folder / "out.pb.gz", "--",
-                           subject_path("wakers"), "2"], capture_output=True, text=True, timeout=90)
-    assert done.returncode == 0, done.stderr
-    return Profile(*pprof.read(folder / "out.pb.gz"), done.stderr), folder / "wire"
+    return Woken(sonde, tmp_path_factory.mktemp("wakers"))
 
 
-def test_who_let_it_go(recording):
-    profile, _ = recording
+def test_wait_has_its_waker(woken):
+    """What the kernel's own threads bring, a packet say, is seen as theirs; all others have a wait whose waker is known."""
+    seen = check(woken.profile)
+    assert set(seen) >= set(WAKERS) - {"receive_here"}, f"{seen} {woken.profile.top()}"
+    not_seen = woken.profile.where(lambda s: NOT_SEEN in s.frames).count
+    counted = re.search(r"; (\d+) of which the waker was not seen", woken.profile.said)
+    assert (int(counted[1]) if counted else 0) == not_seen, woken.profile.said
+
+
+@pytest.mark.statistical
+def test_most_waits_have_their_waker(record):
+    """Of a command from its start on."""
+    profile = record("--off-cpu", "--wakers", "--", subject_path("wakers"), "2")
     seen = check(profile)
     assert set(seen) == set(WAKERS), f"{seen} {profile.top()}"
     for place, count in seen.items():
         waits = profile.where(lambda s: {place, "live", WAKERS[place][0]} <= set(s.frames))
         assert count >= 0.5 * waits.count, f"{place}: {seen} {waits.top()}"
-    not_seen = profile.where(lambda s: NOT_SEEN in s.frames).count
-    told = re.search(r"; (\d+) of which the waker was not seen", profile.said)
-    assert (int(told[1]) if told else 0) == not_seen, profile.said
 
 
 def replay(sonde, wire, out):
@@ -92,15 +131,15 @@ def sums(profile):
     return found
 
 
-def test_a_replay_says_the_same(sonde, recording, tmp_path):
-    profile, wire = recording
-    assert sums(replay(sonde, wire, tmp_path / "again.pb.gz")) == sums(profile)
+def test_replay_has_the_same_wakers(sonde, woken, tmp_path):
+    assert sums(replay(sonde, woken.wire, tmp_path / "again.pb.gz")) == sums(woken.profile)
 
 
-def test_who_is_lost_is_counted(sonde, recording, tmp_path):
-    """Of a wire without the records of wakers, each wait that was ended by somebody says that he was not seen."""
-    profile, wire = recording
-    data, at, kept = wire.read_bytes(), 16, bytearray(wire.read_bytes()[:16])
+@pytest.mark.sanitized
+def test_lost_waker_is_counted(sonde, woken, tmp_path):
+    """In a replay without the records of wakers, each wait that a waker ended says that the waker was not seen."""
+    profile, data = woken.profile, woken.wire.read_bytes()
+    at, kept = 16, bytearray(data[:16])
     while at < len(data):
         size, kind = struct.unpack_from("<IH", data, at)
         kept += b"" if kind == 5 else data[at:at + size]
@@ -114,15 +153,17 @@ def test_who_is_lost_is_counted(sonde, recording, tmp_path):
     assert without.ns == profile.ns and without.count == profile.count
 
 
-def test_who_waits_is_chosen_not_who_wakes(record, subject):
-    """The waker is another process than what was asked for, and is named all the same."""
-    subject("wakers", 60)
-    profile = record("--wall", "--wakers", "-C", "reader", "-d", 2)
+def test_waiter_is_chosen_and_not_its_waker(recording, subject):
+    """The waker is another process than those that are recorded, and is named all the same."""
+    workload = subject("wakers", 600)
+    running = recording("--wall", "--wakers", "-p", workload.pid, "-C", "reader")
+    wait_for_waits(workload, "reader")
+    profile = running.finish()
     assert {s.labels["thread"] for s in profile.samples} == {"reader"}, profile.top()
     assert set(check(profile)) == {"read_here"}, profile.top()
 
 
-def test_it_goes_with_waits_only(sonde):
+def test_wakers_need_waits(sonde):
     for arguments in (["--wakers"], ["--wakers", "-F", "99"], ["--wakers", "--replay", "/dev/null"]):
         done = subprocess.run([sonde, "record", *arguments, "-d", "1"], capture_output=True, text=True, timeout=30)
         assert done.returncode != 0 and "--wakers goes with --off-cpu or --wall" in done.stderr, done

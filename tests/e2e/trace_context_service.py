@@ -1,5 +1,5 @@
 """The service that the W3C's harness for Trace Context asks (https://github.com/w3c/trace-context, test/README.md), with our middleware:
-`trace_context_service.py PORT OPTIONS...`. It is posted a list of objects, and posts the "arguments" of each to its "url", each in a span of
+`trace_context_service.py PORT OPTIONS...` (0: any port, which it prints). It is posted a list of objects, and posts the "arguments" of each to its "url", each in a span of
 its own of the trace that it was asked in. With the wheel in PYTHONPATH, uvicorn and starlette installed:
 
     python trace_context_service.py 5000 --trace-config mode=opentelemetry --trace-config rate=1 --trace-config level=TIMESTAMPS &
@@ -7,6 +7,7 @@ its own of the trace that it was asked in. With the wheel in PYTHONPATH, uvicorn
 """
 import asyncio
 import json
+import socket
 import sys
 import urllib.request
 
@@ -39,4 +40,6 @@ app = Starlette(routes=[Route("/test", test, methods=["POST"])])
 app.add_middleware(sonde.asgi.TraceMiddleware, manager=manager, model=lambda scope: "service")
 
 if __name__ == "__main__":
-    uvicorn.run(app, host="127.0.0.1", port=int(port), log_level="warning")
+    listener = socket.create_server(("127.0.0.1", int(port)))
+    print("listening on", listener.getsockname()[1], flush=True)
+    uvicorn.Server(uvicorn.Config(app, log_level="warning")).run(sockets=[listener])

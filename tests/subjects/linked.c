@@ -2,9 +2,12 @@
  * [PORT]`.
  *
  * Without PORT two threads wait for SIGUSR1, then do requests until the next one. Each burns CPU in functions
- * that belong to one request: outer's, inner's within it, outer's again, and nobody's after it. With PORT a
- * server of one thread, whose routes say what it does meanwhile. The ids are printed: "ids NAME TRACE_ID
- * SPAN_ID". */
+ * that belong to one request: outer's, inner's within it, outer's again, and no request's after it. With
+ * SUBJECT_FIRE=N they do one request each, calling getppid() N times in each function, and the program ends.
+ * With PORT (0: any, which is printed) a server of one thread, whose routes say what it does meanwhile. The
+ * ids are printed: "ids NAME TRACE_ID SPAN_ID". */
+#include "subject.h"
+
 #include <sonde/probe.h>
 
 #include <arpa/inet.h>
@@ -24,6 +27,7 @@ static struct sonde_probe *enter, *leave;
 static volatile sig_atomic_t signals;
 static volatile uint64_t sink;
 static pthread_barrier_t told;
+static long firings;
 
 struct ids {
     uint64_t high, low, span;
@@ -32,8 +36,10 @@ struct ids {
 #define BURNS(name, factor)                                                                                  \
     __attribute__((noinline)) static void name(void)                                                         \
     {                                                                                                        \
-        for (uint64_t i = 0; i < WORK; i++)                                                                  \
+        for (uint64_t i = 0; !firings && i < WORK; i++)                                                      \
             sink += i * (factor);                                                                            \
+        for (long i = 0; i < firings; i++, sink += (factor))                                                 \
+            SUBJECT_SYSTEM_CALL();                                                                           \
     }
 
 BURNS(burn_outer, 3) /* different, or the compiler makes them one */
@@ -79,6 +85,8 @@ static void *work(void *argument)
         burn_outer();
         end(NULL);
         burn_nobody();
+        if (firings)
+            return NULL;
     }
     while (1)
         burn_nobody();
@@ -123,7 +131,9 @@ static int serve_on(uint16_t port)
     setsockopt(listening, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
     if (bind(listening, (struct sockaddr *)&address, sizeof(address)) < 0 || listen(listening, 64) < 0)
         return 1;
-    printf("pid %d\nready\n", getpid());
+    socklen_t size = sizeof(address);
+    getsockname(listening, (struct sockaddr *)&address, &size);
+    printf("port %d\npid %d\nready\n", ntohs(address.sin_port), getpid());
     fflush(stdout);
     for (int fd; (fd = accept(listening, NULL, NULL)) >= 0;)
         serve_connection(fd);
@@ -141,6 +151,7 @@ int main(int argc, char **argv)
         return 1;
     if (argc > 1)
         return serve_on((uint16_t)atoi(argv[1]));
+    firings = getenv("SUBJECT_FIRE") ? atol(getenv("SUBJECT_FIRE")) : 0;
     signal(SIGUSR1, on_signal);
     pthread_barrier_init(&told, NULL, 3);
     for (uintptr_t i = 0; i < 2; i++)
@@ -148,7 +159,9 @@ int main(int argc, char **argv)
     pthread_barrier_wait(&told);
     printf("pid %d\nready\n", getpid());
     fflush(stdout);
-    pause();
-    while (1)
+    for (uintptr_t i = 0; firings && i < 2; i++)
+        pthread_join(threads[i], NULL);
+    while (!firings)
         pause();
+    return 0;
 }

@@ -1,4 +1,4 @@
-/* Threads that do not serve one request after another: `linked_loop PORT`.
+/* Threads that do not serve one request after another: `linked_loop PORT` (0: any, which is printed).
  *
  * One thread has all connections (poll). "/loop-..." is done in two steps, and the second one of a request
  * only when the first one of another has been done; in each step the thread works for that request alone, as
@@ -153,7 +153,9 @@ int main(int argc, char **argv)
         return 1;
     for (int i = 0; i < 2; i++)
         pthread_create(&threads[i], NULL, pool, NULL);
-    printf("pid %d\nready\n", getpid());
+    socklen_t size = sizeof(address);
+    getsockname(listening, (struct sockaddr *)&address, &size);
+    printf("port %d\npid %d\nready\n", ntohs(address.sin_port), getpid());
     fflush(stdout);
     serve(listening);
 }

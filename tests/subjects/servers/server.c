@@ -1,6 +1,6 @@
 /* A small HTTP/1.1 server whose requests are slow for a cause that the client names, to see whether Sonde finds it.
  *
- *     server threads|epoll|prefork|pool PORT DIRECTORY     prints "ready" once it listens
+ *     server threads|epoll|prefork|pool PORT DIRECTORY     prints "ready" once it listens; PORT 0: any, printed before as "port N"
  *
  *     /ok                  at once                 /lock?ms=N         waits for a mutex that another thread holds
  *     /cpu?ms=N            computes                /downstream?ms=N&port=P   asks 127.0.0.1:P for /sleep?ms=N
@@ -486,6 +486,9 @@ int main(int argc, char **argv)
         perror("listen");
         return 1;
     }
+    socklen_t size = sizeof(address);
+    if (atoi(argv[2]) == 0 && getsockname(listener, (struct sockaddr *)&address, &size) == 0)
+        printf("port %d\n", ntohs(address.sin_port));
     puts("ready");
     fflush(stdout);
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)

@@ -1,6 +1,7 @@
 /* From records to explanations: parts that sum, whatever the record says; kinds by system call, object and state; the cause. */
 #include "diagnose/request.h"
 
+#include "captured_requests.h"
 #include "diagnose/waits.h"
 
 #include <errno.h>
@@ -205,6 +206,61 @@ static void test_stack_in_the_detail(void **state)
     request_free(request);
 }
 
+/* The addresses of captured records are their names. */
+static size_t name_captured(void *context, const __u64 *addresses, size_t count, struct frame *ret_frames,
+                            size_t max)
+{
+    (void)context;
+    size_t n = 0;
+    for (; n < count && n < max; n++)
+        ret_frames[n] =
+            (struct frame){.kind = FRAME_KERNEL, .function = (const char *)(uintptr_t)addresses[n]};
+    return n;
+}
+
+static struct request_record record_of(const struct captured_request *c)
+{
+    struct request_record r = c->record;
+    r.h = (struct wire_header){.size_bytes = sizeof(r), .kind = WIRE_REQUEST, .pid = 4711, .tid = 4712};
+    r.status = 200;
+    r.line_bytes = (__u8)strlen(c->line);
+    memcpy(r.line, c->line, r.line_bytes);
+    for (size_t i = 0; i < r.wait_count; i++) {
+        r.waits[i].user_end = REQUEST_STACK_NONE;
+        for (; r.waits[i].kernel_frames < REQUEST_KERNEL_FRAMES && c->kernel[i][r.waits[i].kernel_frames];
+             r.waits[i].kernel_frames++)
+            r.waits[i].kernel[r.waits[i].kernel_frames] = (uintptr_t)c->kernel[i][r.waits[i].kernel_frames];
+    }
+    return r;
+}
+
+static void test_captured_records(void **state)
+{
+    (void)state;
+    bool seen[REQUEST_PART_COUNT] = {false};
+    for (size_t i = 0; i < array_size(captured_requests); i++) {
+        const struct captured_request *c = &captured_requests[i];
+        const struct request_record r = record_of(c);
+        struct request *request;
+        uint64_t sum = 0;
+        assert_int_equal(
+            diagnose_request(&r, &(struct request_names){.kernel_frames = name_captured}, &request), 0);
+        assert_true(request->part_count <= CAPTURED_PARTS);
+        for (size_t part = 0; part < request->part_count; part++) {
+            assert_part(request, part, c->parts[part].kind, c->parts[part].duration_ns);
+            assert_string_equal(request->parts[part].detail, c->parts[part].detail);
+            sum += request->parts[part].duration_ns;
+            seen[request->parts[part].kind] = true;
+        }
+        assert_true(request->part_count == CAPTURED_PARTS || c->parts[request->part_count].duration_ns == 0);
+        assert_int_equal(sum, c->record.duration_ns);
+        assert_string_equal(request->cause, c->cause);
+        request_free(request);
+    }
+    for (size_t kind = 0; kind < REQUEST_PART_COUNT; kind++)
+        assert_true(seen[kind]);
+}
+
 static void test_a_kernel_lock_is_a_lock(void **state)
 {
     (void)state;
@@ -404,6 +460,7 @@ int main(void)
         cmocka_unit_test(test_stolen_time_is_steal),
         cmocka_unit_test(test_kinds),
         cmocka_unit_test(test_stack_in_the_detail),
+        cmocka_unit_test(test_captured_records),
         cmocka_unit_test(test_a_kernel_lock_is_a_lock),
         cmocka_unit_test(test_cause_is_the_kind_with_the_most),
         cmocka_unit_test(test_sums_that_pass_the_duration_are_cut),

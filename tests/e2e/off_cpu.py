@@ -1,0 +1,87 @@
+"""The workload `waits` (tests/subjects/waits.c): threads that wait for known reasons and report how long they lived; and an agent's profiles of waits."""
+import re
+import tempfile
+
+import pprof
+from harness.recording import Profile
+
+LEAVES = {  # of the function of that name
+    "sleep": {"[sleep: nanosleep]", "[sleep: clock_nanosleep]"},
+    "lock": {"[lock: futex]"},
+    "pipe": {"[ipc: read]"},
+    "unix": {"[ipc: read]"},
+    "socket": {"[network: recvfrom]"},
+    "poll": {"[events: poll]", "[events: ppoll]"},
+    "child": {"[child: wait4]"},
+    "disk": {"[disk: fsync]", "[disk: pwrite64]", "[lock: fsync]", "[lock: pwrite64]"},  # a journal has locks, too
+    "queue": {"[run queue]"},
+    "short": {"[sleep: nanosleep]", "[sleep: clock_nanosleep]"},
+    "timer": {"[sleep: read]"},
+    "event": {"[events: read]"},
+    "fifo": {"[ipc: open]", "[ipc: openat]", "[sleep: nanosleep]", "[sleep: clock_nanosleep]"},  # it sleeps a tenth of the time
+}
+OTHER_S = 0.05  # beside its wait a thread starts, ends with locks of the C library, and writes its statistics
+ROOM = ["--set", "budget.cpu=100%", "--set", "budget.memory=1GiB"]  # for an agent that is to record all waits of a busy node
+
+
+class Thread:
+    """What the workload reports of a thread: it lived so long, by its own clock, and no longer than `most`."""
+
+    def __init__(self, line):
+        self.name, *numbers = re.fullmatch(r"thread (\w+) (\d+) lived (\S+) at most (\S+) cpu (\S+) queued (\S+) rounds (\d+)", line).groups()
+        self.tid = int(numbers[0])
+        self.lived, self.most, self.cpu, self.queued, self.rounds = map(float, numbers[1:])
+        self.unseen = self.most - self.lived  # what it did not see of itself: its birth, its end
+        self.stolen = 0
+
+    def lived_for(self, time):
+        """Time stolen by a hypervisor is neither a wait nor, by the scheduler's accounts, CPU time."""
+        return 0.98 * self.lived - OTHER_S <= time + 1.5 * self.stolen and time <= 1.02 * self.most + OTHER_S
+
+
+def threads_of(text):
+    threads = [Thread(line) for line in text.splitlines() if line.startswith("thread ")]
+    assert len(threads) == len(LEAVES) + 1, text  # two are named "queue"
+    return threads
+
+
+def cpu_ticks():
+    """(stolen, busy) of each CPU."""
+    found = []
+    with open("/proc/stat") as file:
+        for user, nice, system, _, _, irq, softirq, steal, *_ in [map(int, line.split()[1:]) for line in file if re.match(r"cpu\d", line)]:
+            found.append((steal, user + nice + system + irq + softirq))
+    return found
+
+
+def stolen_share(before):
+    """Of the CPU time used since, the share that a hypervisor took in addition, where it took most."""
+    return max((steal - old_steal) / max(busy - old_busy, 1) for (steal, busy), (old_steal, old_busy) in zip(cpu_ticks(), before))
+
+
+def seconds(profile):
+    return profile.ns / 1e9
+
+
+def alive(profile):
+    """Without the waits after a thread's last instruction: its joiner goes on before they are over."""
+    return profile.where(lambda s: "do_exit" not in s.frames)
+
+
+def queued(profile):
+    return profile.where(lambda s: s.frames[-1] == "[run queue]")
+
+
+def reason_of(sample):
+    return re.match(r"\[(\w+ ?\w*)", sample.frames[-1])[1].replace(" ", "_")
+
+
+def profile_of(started, time, **parameters):
+    """An agent's profile of the last two minutes."""
+    query = "".join(f"&{name}={value}" for name, value in parameters.items())
+    status, _, body = started.get(f"/api/v1/profile?format=pprof&seconds=120&time={time}{query}", timeout_s=60)
+    assert status == 200, body
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(body)
+        file.flush()
+        return Profile(pprof.read(file.name)[0])
