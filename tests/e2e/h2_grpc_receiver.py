@@ -59,6 +59,7 @@ class H2GrpcReceiver:
         threading.Thread(target=self.accept, daemon=True).start()
 
     def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)  # or accept(), which the kernel may restart, would wait at the next socket with its descriptor
         self.listener.close()
 
     def accept(self):

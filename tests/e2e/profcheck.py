@@ -1,11 +1,9 @@
-"""The rules that a packet of OTLP profiles keeps by itself: it is decoded by OpenTelemetry's own messages, without anything that came before
-(`python profcheck.py FILE...` in an environment that has opentelemetry-proto). Prints a line of JSON a packet: what it says, for tests to add up.
-A packet that breaks a rule ends it with the reason."""
+"""The rules that each packet of OTLP profiles keeps by itself, without anything that came before it. Packets are messages of profiles_messages.py; as
+a program (`python profcheck.py FILE...` in an environment that has opentelemetry-proto) OpenTelemetry's own, and then it prints a line of JSON for each
+packet. Raises SystemExit with the reason for a packet that breaks a rule."""
 import gzip
 import json
 import sys
-
-from opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2 import ExportProfilesServiceRequest
 
 TABLES = ("mapping", "location", "function", "link", "string", "attribute", "stack")
 
@@ -16,12 +14,8 @@ def check(condition, what):
 
 
 class Packet:
-    def __init__(self, data):
-        self.request = ExportProfilesServiceRequest.FromString(data)
-        known = ExportProfilesServiceRequest()
-        known.CopyFrom(self.request)
-        known.DiscardUnknownFields()
-        check(known.ByteSize() == self.request.ByteSize(), "fields that the messages do not have")
+    def __init__(self, request):
+        self.request = request
         self.dictionary = self.request.dictionary
         self.rows = {name: getattr(self.dictionary, f"{name}_table") for name in TABLES}
         self.used = {name: {0} for name in TABLES}
@@ -118,8 +112,22 @@ class Packet:
         return profiles
 
 
+def body_of(path):
+    """The body of a packet that may be compressed."""
+    with open(path, "rb") as file:
+        body = file.read()
+    return gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body
+
+
+def main(paths):
+    from opentelemetry.proto.collector.profiles.v1development.profiles_service_pb2 import ExportProfilesServiceRequest
+    for path in paths:
+        request, known = ExportProfilesServiceRequest.FromString(body_of(path)), ExportProfilesServiceRequest()
+        known.CopyFrom(request)
+        known.DiscardUnknownFields()
+        check(known.ByteSize() == request.ByteSize(), "fields that the messages do not have")
+        print(json.dumps(Packet(request).read()))
+
+
 if __name__ == "__main__":
-    for path in sys.argv[1:]:
-        with open(path, "rb") as file:
-            body = file.read()
-        print(json.dumps(Packet(gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body).read()))
+    main(sys.argv[1:])

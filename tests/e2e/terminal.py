@@ -24,7 +24,7 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def _read(self, timeout_s):
-        """False: nobody writes any more."""
+        """False: no process writes any more."""
         if select.select([self.fd], [], [], timeout_s)[0]:
             try:
                 data = os.read(self.fd, 65536)

@@ -85,6 +85,7 @@ def test_no_verb_and_wrong_verb(ask):
     (["doctor", "now"], "what is 'now'?"),
     (["why", "--json", "nginx"], "what is 'nginx'?"),
 ])
+@pytest.mark.sanitized
 def test_wrongly_asked(ask, arguments, expected):
     done = ask(*arguments)
     assert done.returncode in (1, 2)
@@ -92,6 +93,7 @@ def test_wrongly_asked(ask, arguments, expected):
     assert len(done.stderr.splitlines()) <= 4
 
 
+@pytest.mark.sanitized
 def test_configuration_file_errors(ask, tmp_path):
     path = tmp_path / "sonde.yaml"
     path.write_text("profile:\n  rate: 19\n  speed: 3\n")
@@ -105,6 +107,7 @@ def test_configuration_file_errors(ask, tmp_path):
     assert done.returncode == 2 and "none.yaml" in done.stderr
 
 
+@pytest.mark.sanitized
 def test_printed_configuration_can_be_read_back(ask, tmp_path):
     first = ask("up", "--print-config", "--set", "profile.rate=49", "--set", "budget.cpu=0.5%", "--listen", "[::1]:7070", "--set",
                 "page.allowed_hosts=[::1]:8080, sonde.example.org")

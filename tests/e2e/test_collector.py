@@ -4,18 +4,17 @@ import gzip
 import json
 import os
 import socket
-import threading
-import urllib.request
+from pathlib import Path
 
 import pytest
 from harness.machine import free_port, skip
 from harness.paths import TOP
 from harness.processes import wait_for
 from otlp_receiver import attributes
-from test_generations import generate
-from test_traces_otel import NEEDED, PARENT, TracedServer, official  # noqa: F401 (a fixture)
+from tap import Tap
+from traced_server import NEEDED, PARENT, TracedServer, generate, official  # noqa: F401 (a fixture)
 
-pytestmark = NEEDED
+pytestmark = [NEEDED, pytest.mark.peer]
 COLLECTOR = TOP / "build/opentelemetry/collector"
 CONFIG = """
 receivers: {{otlp: {{protocols: {{http: {{endpoint: "127.0.0.1:{port}"}}, grpc: {{endpoint: "127.0.0.1:{grpc_port}"}}}}}}}}
@@ -24,55 +23,6 @@ service:
   telemetry: {{metrics: {{level: none}}}}
   pipelines: {{traces: {{receivers: [otlp], exporters: [lines]}}, metrics: {{receivers: [otlp], exporters: [lines]}}}}
 """
-
-
-class Tap:
-    """A port whose connections go on to another one; what goes through is kept, not looked at: the two ends talk with each other."""
-
-    def __init__(self, port):
-        self.to, self.connections = port, []  # each: what was said up and down
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self.listener.getsockname()[1]
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                client, _ = self.listener.accept()
-            except OSError:
-                return
-            server, said = socket.create_connection(("127.0.0.1", self.to)), (bytearray(), bytearray())
-            self.connections.append(said)
-            for source, target, kept in ((client, server, said[0]), (server, client, said[1])):
-                threading.Thread(target=self.carry, args=(source, target, kept), daemon=True).start()
-
-    def close(self):
-        self.listener.shutdown(socket.SHUT_RDWR)  # or accept() would not notice
-        self.listener.close()
-
-    @staticmethod
-    def carry(source, target, kept):
-        try:
-            while data := source.recv(65536):
-                kept += data
-                target.sendall(data)
-            target.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass  # an end that has gone
-
-    def messages(self, side):
-        """[(first line, headers, body)] of the requests (0) or answers (1)."""
-        found = []
-        for said in self.connections:
-            rest = bytes(said[side])
-            while rest:
-                head, _, rest = rest.partition(b"\r\n\r\n")
-                first, *lines = head.decode().split("\r\n")
-                headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
-                size = int(headers["content-length"])
-                found.append((first, headers, rest[:size]))
-                rest = rest[size:]
-        return found
 
 
 @pytest.fixture
@@ -96,19 +46,6 @@ def collector(run, tmp_path):
     tap.close()
 
 
-DECODE = """if True:
-    import base64, json, sys
-    from google.protobuf.json_format import MessageToDict
-    from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
-    from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-    kind = {"trace": ExportTraceServiceRequest, "metrics": ExportMetricsServiceRequest}[sys.argv[1]]
-    def hexadecimal(value, key=""):
-        if isinstance(value, dict):
-            return {key: hexadecimal(of, key) for key, of in value.items()}
-        if isinstance(value, list):
-            return [hexadecimal(of) for of in value]
-        return base64.b64decode(value).hex() if key in ("traceId", "spanId", "parentSpanId") else value
-    print(json.dumps(hexadecimal(MessageToDict(kind.FromString(sys.stdin.buffer.read()), use_integers_for_enums=True))))"""
 DOUBLES = ("sum", "min", "max", "doubleValue", "explicitBounds")
 
 
@@ -193,7 +130,7 @@ def test_the_collector_understands_what_was_sent(run, collector, official, proto
     for first, _, body in requests:
         body = gzip.decompress(body) if compression == "gzip" else body
         kind = "metrics" if first.split()[1] == "/v1/metrics" else "trace"
-        sent.append(json.loads(body) if protocol == "http/json" else official(body, kind, program=DECODE))
+        sent.append(json.loads(body) if protocol == "http/json" else official(body, kind, program=(Path(__file__).parent / "official_json.py").read_text()))
     received = understood()
     assert said(received) == said(sent)
     check_all(received)

@@ -78,17 +78,17 @@ def test_it_says_what_a_file_says_of_that(sonde, root, tmp_path):
         assert done.returncode == 0, done
         return json.loads(done.stdout)
 
-    def says(*arguments, **options):
-        return next((fact["value"], fact["good"]) for fact in told(*arguments, **options)["facts"] if fact["name"] == "profiles are sent to")
+    def receiver_of(all_said):
+        return next((fact["value"], fact["good"]) for fact in all_said["facts"] if fact["name"] == "profiles are sent to")
     sent = "otlp:\n  profiles_endpoint: http://collector:4318/p\n"
-    assert says(sent) == ("http://collector:4318/p", True)
-    assert says(sent, *setpriv, mode=0o600) == ("unknown (/etc/sonde/sonde.yaml is not readable by you)", True)
-    assert says(sent + "profile:\n  enabled: false\n") == ("nobody (profile.enabled and waits.enabled are false)", True)
-    assert not says(sent + "profile:\n  rate: fast\n")[1]
-    probes = {probe["probe"]: probe for probe in told("profile:\n  targets: user=0:9, user=nobody-has-this-name:9, pid=4194304:9\n")["probes"]}
-    targets = probes["profile targets"]
+    all_said = told(sent + "profile:\n  targets: user=0:9, user=nobody-has-this-name:9, pid=4194304:9\n")
+    assert receiver_of(all_said) == ("http://collector:4318/p", True)
+    targets, = [probe for probe in all_said["probes"] if probe["probe"] == "profile targets"]
     assert targets["attached"] and targets["rung"] == "1 of 3 found"
     assert targets["truth"] == "not on this machine now: user=nobody-has-this-name, pid=4194304"
+    assert receiver_of(told(sent, *setpriv, mode=0o600)) == ("unknown (/etc/sonde/sonde.yaml is not readable by you)", True)
+    assert receiver_of(told(sent + "profile:\n  enabled: false\n")) == ("nobody (profile.enabled and waits.enabled are false)", True)
+    assert not receiver_of(told(sent + "profile:\n  rate: fast\n"))[1]
 
 
 def test_in_a_pid_namespace_it_refuses_what_the_agent_refuses(sonde, root):

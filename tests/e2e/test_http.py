@@ -13,6 +13,7 @@ import pytest
 from harness.paths import BUILD
 from harness.processes import wait_for
 
+pytestmark = pytest.mark.sanitized
 FAKE_PAGE = BUILD / "tests" / "fake-page"
 
 
@@ -193,10 +194,10 @@ def test_head_has_headers_and_no_body(server):
 
 @pytest.mark.parametrize("host", ["evil.example:{port}", "localhost.evil.example:{port}", "127.0.0.1", "localhost:1", "0.0.0.0:{port}", "2130706433:{port}",
                                   "127.0.0.1:{port}:1", "127.0.0.1:{port}@evil", "[::1", "evil\xff", "x" * 5000, "192.168.0.1:{port}"])
-@pytest.mark.parametrize("target", ["/", "/api/v1/profile", "/metrics", "/nothing"])
-def test_other_hosts_are_refused(server, host, target):
-    status, headers, body = server.ask(target, host=host.format(port=server.port))
-    assert status == 403 and b"DNS rebinding" in body and headers["content-type"].startswith("text/plain")
+def test_other_hosts_are_refused(server, host):
+    for target in ("/", "/api/v1/profile", "/metrics", "/nothing"):
+        status, headers, body = server.ask(target, host=host.format(port=server.port))
+        assert status == 403 and b"DNS rebinding" in body and headers["content-type"].startswith("text/plain"), target
 
 
 def test_one_host_is_needed(server):

@@ -31,7 +31,7 @@ CURL, MICROHTTPD = "libcurl.so.4", "libmicrohttpd.so.12"
 
 
 def test_a_recording_needs_neither(ask_without, tmp_path):
-    done = ask_without([CURL, MICROHTTPD], "record", "-d", 1, "-o", tmp_path / "a.pb.gz")
+    done = ask_without([CURL, MICROHTTPD], "record", "-d", "100ms", "-o", tmp_path / "a.pb.gz")
     assert done.returncode == 0 and (tmp_path / "a.pb.gz").exists(), done.stderr
 
 
@@ -63,6 +63,6 @@ def test_who_sends_profiles_needs_libcurl(ask_without, protocol):
 
 def test_who_fetches_debug_files_needs_libcurl(ask_without, tmp_path):
     """And has all else."""
-    done = ask_without([CURL], "record", "--lines", "-d", 1, "-o", tmp_path / "a.pb.gz", DEBUGINFOD_URLS="http://127.0.0.1:1", DEBUGINFOD_CACHE_PATH=str(tmp_path / "cache"))
+    done = ask_without([CURL], "record", "--lines", "-d", "100ms", "-o", tmp_path / "a.pb.gz", DEBUGINFOD_URLS="http://127.0.0.1:1", DEBUGINFOD_CACHE_PATH=str(tmp_path / "cache"))
     assert done.returncode == 0 and (tmp_path / "a.pb.gz").exists(), done.stderr
     assert "no debuginfod server is asked" in done.stderr and "the package libcurl4" in done.stderr, done.stderr

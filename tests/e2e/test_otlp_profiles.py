@@ -1,33 +1,11 @@
-"""Profiles as packets of OTLP, each decoded alone by OpenTelemetry's own messages (PyPI) and held to profcheck's rules (profcheck.py). The packets
-come from tests/unit/export/make_profiles.c, so that every name and sum is known; those of an agent are test_profiles_export.py's."""
-import json
+"""Profiles as packets of OTLP, each decoded alone and checked by the rules of profcheck.py. The packets come from
+tests/unit/export/make_profiles.c, so that every name and sum is known; those of an agent are in test_profiles_export.py."""
 import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from harness.machine import skip
 from harness.paths import BUILD
-from pypi import environment
-
-HERE = Path(__file__).resolve().parent
-MESSAGES = "opentelemetry-proto==1.45.2"  # of which v1development of profiles is in development itself
-
-
-@pytest.fixture(scope="session")
-def profcheck():
-    """profcheck(path, ...) -> [the profiles of each packet]; an AssertionError for a packet that breaks a rule."""
-    python = environment("python-otlp-profiles", [MESSAGES], [sys.executable, "/usr/bin/python3"], "sys.version_info >= (3, 10)") / "python"
-
-    def read(*paths, broken=False):
-        done = subprocess.run([python, HERE / "profcheck.py", *paths], capture_output=True, text=True, timeout=300)
-        if broken:
-            assert done.returncode != 0 and "profcheck: " in done.stderr, done.stderr
-            return done.stderr
-        assert done.returncode == 0, done.stderr
-        return [json.loads(line) for line in done.stdout.splitlines()]
-    return read
-
+from otlp_profiles import official_profcheck, profcheck, text_of  # noqa: F401 (fixtures)
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
@@ -41,11 +19,6 @@ def made(tmp_path_factory):
 
 def packets_of(folder, name):
     return sorted(folder.glob(f"{name}.*.otlp"), key=lambda path: int(path.name.split(".")[1]))
-
-
-def text_of(frame):
-    """As people read it (frame_text of src/model/frame.h)."""
-    return frame["name"] or f"{frame['mapping'].rpartition('/')[2] or '[unknown]'}+{frame['address']:#x}"
 
 
 def folded(packets, period_ns=None):
@@ -64,32 +37,38 @@ SUMS = {"typical": 100_000_000, "hostile": 60_000_000, "deep": 10_000_000, "drop
         "hot": 30000 * 1_000_000}
 
 
+@pytest.mark.sanitized
 @pytest.mark.parametrize("name", SUMS)
-def test_every_packet_decodes_alone(made, profcheck, name):
+def test_every_packet_decodes_alone(made, profcheck, name):  # noqa: F811
     paths = packets_of(made, name)
     small = name in ("many", "hot")
     assert len(paths) >= (3 if small else 1)
-    for path in paths:  # also in a process of its own: nothing is kept from one to the next
-        assert path.stat().st_size <= (1 << 17 if small else 1 << 20)
-        profcheck(path)
+    assert all(path.stat().st_size <= (1 << 17 if small else 1 << 20) for path in paths)
     packets = profcheck(*paths)
     assert sum(sum(s["values"]) for profiles in packets for p in profiles for s in p["samples"]) == SUMS[name]
     ids = [p["id"] for profiles in packets for p in profiles]
     assert len(set(ids)) == len(ids)
 
 
+@pytest.mark.peer
+def test_official_messages_read_the_same(made, profcheck, official_profcheck):  # noqa: F811
+    """Each packet in a process of its own, too: the messages of OpenTelemetry keep nothing from one packet to the next."""
+    for path in sorted(made.glob("*.otlp")):
+        assert official_profcheck(path) == profcheck(path), path
+
+
 def test_no_packet_for_nothing(made):
     assert not packets_of(made, "empty")
 
 
-def test_totals_are_those_of_the_folded_stacks(made, profcheck):
+def test_totals_are_those_of_the_folded_stacks(made, profcheck):  # noqa: F811
     """The same profile in the other format, stack by stack."""
     for name, period_ns in (("typical", 10_000_000), ("many", None)):
         expected = {stack: int(count) for stack, _, count in (line.rpartition(" ") for line in (made / f"{name}.folded").read_text().splitlines())}
         assert folded(profcheck(*packets_of(made, name)), period_ns) == expected and len(expected) > 5
 
 
-def test_names_and_identity_arrive_whole(made, profcheck):
+def test_names_and_identity_arrive_whole(made, profcheck):  # noqa: F811
     (profiles,) = profcheck(*packets_of(made, "typical"))
     by_pid = {profile["resource"]["process.pid"]: profile for profile in profiles}
     assert set(by_pid) == {4711, 99}
@@ -105,7 +84,7 @@ def test_names_and_identity_arrive_whole(made, profcheck):
     assert all(profile["period"] == 10_000_000 and profile["duration"] == 60_000_000_000 for profile in profiles)
 
 
-def test_moments_and_links(made, profcheck):
+def test_moments_and_links(made, profcheck):  # noqa: F811
     """Two samples a moment, a third of them without a link; two stacks that differ in one frame stay two."""
     samples = [s for profiles in profcheck(*packets_of(made, "many")) for p in profiles for s in p["samples"]]
     assert sum(len(s["times"]) for s in samples) == 12000 and all(len(s["times"]) == len(s["values"]) for s in samples)
@@ -114,7 +93,7 @@ def test_moments_and_links(made, profcheck):
     assert len({tuple(f["name"] for f in s["frames"]) for s in samples}) == 6000
 
 
-def test_the_rules_can_be_broken(made, profcheck, tmp_path):
+def test_the_rules_can_be_broken(made, profcheck, tmp_path):  # noqa: F811
     """One field of a good packet changed: the check says so."""
     good = packets_of(made, "typical")[0].read_bytes()
     extra = tmp_path / "orphan.otlp"

@@ -1,4 +1,4 @@
-"""What is installed beside the binary: completion that knows every verb and flag, a unit that systemd takes."""
+"""What is installed with the binary: completion that knows every subcommand and flag, a unit that systemd accepts."""
 import os
 import re
 import subprocess
@@ -45,6 +45,7 @@ def test_bash_completes_verbs_and_flags(sonde):
     assert bash_complete(sonde, "record", "-o", f"{TOP}/Makef") == {f"{TOP}/Makefile"}
 
 
+@pytest.mark.peer
 def test_fish_completes_verbs_and_flags(sonde):
     fish = need_command("fish")
 
@@ -99,6 +100,7 @@ def zsh_complete(sonde, tmp_path):
     assert "not found" not in zsh.seen and "_sonde:" not in zsh.seen, zsh.seen
 
 
+@pytest.mark.peer
 def test_zsh_completes_verbs_and_flags(sonde, zsh_complete):
     for verb in verbs(sonde):
         assert zsh_complete(f"sonde {verb[:-1]}") == f"sonde {verb} "
@@ -115,6 +117,7 @@ def test_zsh_completes_verbs_and_flags(sonde, zsh_complete):
     assert zsh_complete("sonde record --recordwire") == "sonde record --recordwire", "what is not there is not made up"
 
 
+@pytest.mark.peer
 def test_unit_file(tmp_path, sonde):
     unit = tmp_path / "sonde.service"
     text = (TOP / "packaging/sonde.service.in").read_text().replace("@bindir@/sonde", str(sonde))

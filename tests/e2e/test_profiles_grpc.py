@@ -1,33 +1,43 @@
-"""Profiles by gRPC, to a server of grpcio's with OpenTelemetry's own service: what arrives is what arrives by HTTP (test_profiles_export.py). What
-such receivers do wrong is in tests/faults/test_profiles_grpc_receivers.py."""
+"""Profiles by gRPC, to a receiver of our own (h2_grpc_receiver.py) and to a server of grpcio's with OpenTelemetry's own service: what arrives is what
+arrives by HTTP (test_profiles_export.py). What receivers do wrong is in tests/faults/test_profiles_grpc_receivers.py."""
 import os
 import socket
 import subprocess
 import threading
 
 import pytest
+from exporting import by_grpc, exporting, sets  # noqa: F401 (fixtures)
+from grpc_receiver import grpc_receiver  # noqa: F401
 from harness.machine import free_port, need_command
 from harness.processes import wait_for
-from grpc_receiver import grpc_receiver  # noqa: F401
+from otlp_profiles import profcheck  # noqa: F401
+from profiles_grpc import h2_receiver  # noqa: F401
 from profiles_receiver import told, total, write
-from test_collector import Tap
-from test_otlp_profiles import profcheck, text_of  # noqa: F401
-from test_profiles_export import exporting, exporting_pid, sets  # noqa: F401
+from test_profiles_export import WORK, own_profiles, work_of
+from tap import Tap
 
 
-@pytest.fixture
-def by_grpc(exporting):  # noqa: F811
-    def start(url, *arguments, **options):
-        by_grpc.pid = lambda: exporting_pid(exporting)
-        return exporting(url, *sets(protocol="grpc"), *arguments, **options)
-    return start
+@pytest.mark.sanitized
+def test_packets_arrive_by_grpc(by_grpc, exporting, h2_receiver, profcheck, tmp_path):  # noqa: F811
+    to = h2_receiver()
+    started = by_grpc(to.url, *sets(headers="authorization=Bearer%20abc,x-two=2", timeout=7000))
+    wait_for(lambda: any(b"work_of_red" in body and b"work_of_blue" in body for body in to.bodies()), 120, "a packet with both threads")
+    assert started.stop() == 0
+    packets, says = profcheck(*write(tmp_path, to.bodies())), told(started)
+    assert says["dropped"] == 0 and says["sent"] == says["taken"] == total(packets) > 0 and says["packets"] == len(to.calls)
+    assert WORK <= work_of(own_profiles(packets, exporting.subject))
+    for call in to.calls:
+        assert call["path"] == "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
+        sent = {name: call["headers"][name] for name in ("authorization", "x-two", "content-type", "te", "grpc-timeout", "grpc-encoding")}
+        assert sent == {"authorization": "Bearer abc", "x-two": "2", "content-type": "application/grpc", "te": "trailers", "grpc-timeout": "7000m", "grpc-encoding": "gzip"}
 
 
+@pytest.mark.peer
 @pytest.mark.parametrize("compression,answers_gzip", [("gzip", True), ("none", False)])
-def test_packets_add_up_to_what_the_agent_took(by_grpc, grpc_receiver, profcheck, tmp_path, compression, answers_gzip):  # noqa: F811
+def test_packets_add_up_to_what_the_agent_took(by_grpc, exporting, grpc_receiver, profcheck, tmp_path, compression, answers_gzip):  # noqa: F811
     to = grpc_receiver(gzip=answers_gzip)
     started = by_grpc(to.url, *sets(compression=compression, headers="authorization=Bearer%20abc,x-two=2", timeout=7000))
-    wait_for(lambda: len(to.calls) >= 3, 60, "three packets")
+    wait_for(lambda: len(to.calls) >= 3 and any(b"work_of_red" in call["body"] and b"work_of_blue" in call["body"] for call in to.calls), 120, "three packets, one with both threads")
     counted = started.metric("sonde_self_samples_total")
     assert started.metric("sonde_self_export_failures_total") == 0
     assert started.stop() == 0
@@ -39,26 +49,21 @@ def test_packets_add_up_to_what_the_agent_took(by_grpc, grpc_receiver, profcheck
     assert says["bytes"] < raw if compression == "gzip" else says["bytes"] == raw
     for call in to.calls:
         assert (call["metadata"]["authorization"], call["metadata"]["x-two"]) == ("Bearer abc", "2") and call["metadata"]["user-agent"].startswith("sonde/")
-        assert 0 < call["remaining_s"] <= 7, "the server is told until when it is waited for"
-    own = [profile for profiles in packets for profile in profiles if profile["resource"]["process.pid"] == by_grpc_pid()]
-    stacks = {(s["attributes"].get("thread.name"), text_of(f)) for profile in own for s in profile["samples"] for f in s["frames"]}
-    assert {("red", "work_of_red"), ("blue painter", "work_of_blue")} <= stacks
+        assert 0 < call["remaining_s"] <= 7, "the server knows the deadline"
+    assert WORK <= work_of(own_profiles(packets, exporting.subject))
 
 
-def by_grpc_pid():
-    return by_grpc.pid()
-
-
-def test_a_receiver_that_is_restarted_misses_nothing(by_grpc, grpc_receiver, profcheck, tmp_path):  # noqa: F811
+@pytest.mark.peer
+def test_restarted_receiver_misses_nothing(by_grpc, grpc_receiver, profcheck, tmp_path):  # noqa: F811
     """It is killed in the middle, connection and all, and knows nothing when it is back."""
-    first = grpc_receiver(port=free_port())
+    first = grpc_receiver(port=free_port())  # below the ports that the kernel gives to others: it is free until the restart
     started = by_grpc(first.url)
     wait_for(lambda: len(first.calls) >= 2, 60, "two packets")
     first.close()
     failures = started.metric("sonde_self_export_failures_total")
-    wait_for(lambda: started.metric("sonde_self_export_failures_total") > failures, 60, "a call that nobody answers")
+    wait_for(lambda: started.metric("sonde_self_export_failures_total") > failures, 60, "a call without an answer")
     second = grpc_receiver(port=first.port)
-    wait_for(lambda: len(second.calls) >= 3, 60, "three packets of a receiver that knows nothing")
+    wait_for(lambda: len(second.calls) >= 2, 60, "two packets of a receiver that knows nothing")
     assert started.stop() == 0
     says = told(started)
     assert says["dropped"] == 0 and says["sent"] == says["taken"]
@@ -66,30 +71,29 @@ def test_a_receiver_that_is_restarted_misses_nothing(by_grpc, grpc_receiver, pro
     assert total(profcheck(*write(tmp_path, first.bodies() + second.bodies()))) == says["taken"]
 
 
-@pytest.mark.parametrize("variables", [{"OTEL_EXPORTER_OTLP_ENDPOINT": "http://{}", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
-                                       {"OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT": "http://{}/", "OTEL_EXPORTER_OTLP_PROFILES_PROTOCOL": "grpc",
-                                        "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9"},
-                                       {"OTEL_EXPORTER_OTLP_ENDPOINT": "{}", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_INSECURE": "true"}])
-def test_the_environment_says_where_to(agent, subject, grpc_receiver, variables):  # noqa: F811
-    """An endpoint of gRPC is a host: no path is added to it."""
-    to = grpc_receiver()
+@pytest.mark.sanitized
+def test_environment_names_the_receiver(agent, subject, h2_receiver):  # noqa: F811
+    """An endpoint of gRPC is a host: no path is added to it. What each variable means is in tests/unit/agent/test_config.c and lib/otlp/test_settings.c."""
+    to = h2_receiver()
     subject("threads", 600)
-    environment = {name: value.format(f"127.0.0.1:{to.port}") for name, value in variables.items()}
-    started = agent(*sets(interval=1), verb="agent", env=dict(os.environ, OTEL_EXPORTER_OTLP_HEADERS="x-one=1", **environment))
+    environment = {"OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT": to.url + "/", "OTEL_EXPORTER_OTLP_PROFILES_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+                   "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_HEADERS": "x-one=1"}
+    started = agent(*sets(interval=1), verb="agent", env=dict(os.environ, **environment))
     wait_for(lambda: to.calls, 60, "a packet")
     assert started.stop() == 0 and told(started)["dropped"] == 0
-    assert to.calls[0]["metadata"]["x-one"] == "1" and "by gRPC" in started.running.error
+    assert to.calls[0]["headers"]["x-one"] == "1" and "by gRPC" in started.running.error
 
 
+@pytest.mark.peer
 def test_tls(by_grpc, grpc_receiver, tmp_path):  # noqa: F811
-    """HTTP/2 as TLS agrees on it; only who has the authority's word is spoken to, and only with a certificate of ours if he asks for one."""
+    """HTTP/2 as TLS agrees on it. Packets go only to a receiver whose certificate is trusted, with our own certificate if it asks for one."""
     openssl = need_command("openssl")
     for name, options in (("server", ["-addext", "subjectAltName=IP:127.0.0.1"]), ("client", [])):
-        subprocess.run([openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}", "-keyout", tmp_path / f"{name}.key",
+        subprocess.run([openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", f"/CN={name}", "-keyout", tmp_path / f"{name}.key",
                         "-out", tmp_path / f"{name}.pem", *options], check=True, capture_output=True)
     to = grpc_receiver(tls=[tmp_path / "server.key", tmp_path / "server.pem", tmp_path / "client.pem"])
     started = by_grpc(to.url, *sets(certificate=tmp_path / "client.pem"))
-    wait_for(lambda: started.metric("sonde_self_export_failures_total") > 0, 60, "a call to somebody who is not trusted")
+    wait_for(lambda: started.metric("sonde_self_export_failures_total") > 0, 60, "a call to a receiver that is not trusted")
     assert started.stop() == 0 and not to.calls
     started = by_grpc(to.url, *sets(certificate=tmp_path / "server.pem", client_certificate=tmp_path / "client.pem", client_key=tmp_path / "client.key"))
     wait_for(lambda: to.calls, 60, "a packet")
@@ -97,7 +101,7 @@ def test_tls(by_grpc, grpc_receiver, tmp_path):  # noqa: F811
 
 
 class Proxy:
-    """A proxy of HTTP that lets everybody through to one port, whatever is asked for."""
+    """A proxy of HTTP that connects every client to one port, whatever it asks for."""
 
     def __init__(self, port):
         self.port, self.asked, self.listener = port, [], socket.create_server(("127.0.0.1", 0))
@@ -108,7 +112,7 @@ class Proxy:
         while True:
             client, _ = self.listener.accept()
             head = b""
-            while not head.endswith(b"\r\n\r\n"):  # before the answer nothing else is said
+            while not head.endswith(b"\r\n\r\n"):  # the client sends nothing else before the answer
                 head += client.recv(1)
             self.asked.append(head.decode().splitlines()[0])
             server = socket.create_connection(("127.0.0.1", self.port))
@@ -117,18 +121,18 @@ class Proxy:
                 threading.Thread(target=Tap.carry, args=(*ends, bytearray()), daemon=True).start()
 
 
-def test_through_a_proxy(by_grpc, grpc_receiver):  # noqa: F811
+def test_through_a_proxy(by_grpc, h2_receiver):  # noqa: F811
     """Which speaks no HTTP/2, and has to let it through."""
-    to = grpc_receiver()
-    proxy = Proxy(to.port)
+    to = h2_receiver()
+    proxy = Proxy(int(to.url.rpartition(":")[2]))
     started = by_grpc("http://collector.invalid:4317", env=dict(os.environ, http_proxy=proxy.url, no_proxy=""))
-    wait_for(lambda: len(to.calls) >= 2, 60, "two packets")
+    wait_for(lambda: to.calls, 60, "a packet")
     assert started.stop() == 0 and told(started)["dropped"] == 0
     assert set(proxy.asked) == {"CONNECT collector.invalid:4317 HTTP/1.1"}
 
 
-def test_a_url_of_http_is_none_of_grpc(sonde):
-    """A path is HTTP's: whoever leaves it there is told, and nothing is sent to the wrong place."""
+def test_url_of_grpc_has_no_path(sonde):
+    """A path is HTTP's: it is refused, and nothing is sent to the wrong place."""
     done = subprocess.run([sonde, "agent", *sets(protocol="grpc", profiles_endpoint="http://127.0.0.1:9/v1development/profiles")], capture_output=True, text=True,
                           timeout=60)
     assert done.returncode != 0 and "a URL of gRPC has no path" in done.stderr, done.stderr

@@ -1,19 +1,21 @@
 """A program on a file system that answers no more, as a dead NFS server's or a container's hung FUSE: its frames have no names,
-which is counted; everything else goes on, the agent ends when it is told to, and names come when the file system does."""
+which is counted; everything else goes on, the agent ends when it is asked to, and names come when the file system does."""
 import ctypes
 import os
 import signal
 import sys
 import threading
-import time
 from pathlib import Path
 
+import pprof
 import pytest
 
+from harness.fired import assert_all_fired, assert_exact, fire_all, fires
 from harness.machine import skip
 from harness.paths import TOP
-from harness.processes import helper_of, wait_for
-from harness.workloads import subject_path
+from harness.processes import descriptors, helper_of, wait_for
+from harness.recording import FIRED, Profile
+from harness.workloads import Subject, subject_path
 
 
 class FileSystem:
@@ -26,17 +28,16 @@ class FileSystem:
         if not self.server.alive:
             skip("FUSE cannot be mounted: " + self.server.error.strip().splitlines()[-1])
 
-    def start_program(self):
-        """The program, once it runs: what it needs is in memory then."""
-        program = self.run(self.point / "program", 20, 600, name="on-fuse")
-        wait_for(lambda: Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()[11] != "0", 60, "the program to run")
-        return program
+    def start_program(self, **options):
+        """The program, once it runs, with all of its file in memory."""
+        (self.point / "program").read_bytes()
+        return Subject(self.run(self.point / "program", 20, 600, name="on-fuse", **options))
 
     def set_answering(self, answering):
         os.kill(self.server.pid, signal.SIGUSR2 if answering else signal.SIGUSR1)
 
     def close(self):
-        self.server.kill()  # whoever waits gets an error now
+        self.server.kill()  # what still waits gets an error
         ctypes.CDLL(None).umount2(os.fsencode(self.point), 2)
 
 
@@ -45,53 +46,59 @@ def file_system(run, root, tmp_path):
     if not Path("/dev/fuse").exists():
         skip("this kernel has no /dev/fuse")
     made = FileSystem(run, tmp_path)
-    at_last = threading.Timer(150, made.server.kill)  # who waits for it in vain not even a signal ends
+    at_last = threading.Timer(150, made.server.kill)  # no signal ends a process that waits for it in vain
     at_last.start()
     yield made
     at_last.cancel()
     made.close()
 
 
-def test_names_from_fuse(file_system, record):
+@pytest.mark.sanitized
+def test_names_from_fuse(file_system, fire):
     """All is well: what the helper reads is what the file holds."""
-    program = file_system.start_program()
-    profile = record("-F", 199, "-d", 2, "-p", program.pid)
-    assert profile.share("recurse;deep_leaf") >= 0.95, profile.top()
-    assert profile.truncated <= 0.05, profile.top()
+    program = file_system.start_program(env=fires())
+    assert_exact(fire(program), program.stack)
 
 
-def test_dead_file_system_costs_only_its_own_names(file_system, record, run):
-    program = file_system.start_program()
-    other = run(subject_path("deep"), 20, 600, name="other")
+@pytest.mark.sanitized
+def test_dead_file_system_costs_only_its_own_names(file_system, run, sonde, subject, tmp_path):
+    """The leaf has a name, whether the unwind table of its program is there or not: that of a program in a dead file system never comes."""
+    program, other, path = file_system.start_program(env=fires()), subject("deep", 20, 600, env=fires()), tmp_path / "profile.pb.gz"
     file_system.set_answering(False)
-    started = time.monotonic()
-    profile = record("-F", 199, "-d", 5, "-p", program.pid, "-p", other.pid)
-    assert time.monotonic() - started < 45, "recording five seconds took too long"
-    assert profile.of(pid=other.pid).share("recurse;deep_leaf") >= 0.95, profile.top()
-    dead = profile.of(pid=program.pid)
-    assert dead.count > 0 and dead.share("recurse;deep_leaf") == 0, profile.top()
+    recording = run(sonde, "record", "--event", FIRED, "-p", program.pid, "-p", other.pid, "-o", path)
+    # --ready-fd would wait for the unwind table; the events are open before the file of the other program is.
+    wait_for(lambda: str(subject_path("deep")) in descriptors(recording.pid).values() or not recording.alive, 60, "the recording")
+    fire_all(program, other)
+    assert recording.stop(signal.SIGINT, 120) == 0, recording.error
+    profile = Profile(*pprof.read(path), recording.error)
+    for pid, named in ((program.pid, False), (other.pid, True)):
+        own = profile.of(pid=pid)
+        assert_all_fired(Profile(own.samples, 0, profile.said))
+        assert own.where(lambda s: "deep_leaf" in s.frames).count == (own.count if named else 0), profile.top()  # noqa: B023
     assert "file_unanswered" in profile.said or "does not answer" in profile.said, profile.said
 
 
-def test_agent_goes_on_and_ends(file_system, agent, run):
+@pytest.mark.sanitized
+def test_agent_goes_on_until_names_come_back(file_system, agent, run):
     program = file_system.start_program()
     file_system.set_answering(False)
     started = agent("--rate", 99)
     wait_for(lambda: started.metric("sonde_self_losses_total", reason="file_unanswered") > 0, 60, "frames without an answer")
-    assert started.metric("sonde_self_files_resting") >= 1
+    wait_for(lambda: started.metric("sonde_self_files_resting") >= 1, 60, "the file to be left alone")
     other = run(subject_path("deep"), 20, 600, name="other")
     wait_for(lambda: "deep_leaf" in started.text(f"/api/v1/profile?format=folded&pid={other.pid}"), 60, "the other program's names")
     assert "deep_leaf" not in started.text(f"/api/v1/profile?format=folded&pid={program.pid}")
-    assert started.running.stop() == 0
+    file_system.set_answering(True)
+    wait_for(lambda: "deep_leaf" in started.text(f"/api/v1/profile?format=folded&pid={program.pid}"), 90, "names")
 
 
-def test_names_come_back(file_system, agent):
-    program = file_system.start_program()
+def test_agent_ends(file_system, agent):
+    """While the file system does not answer."""
+    file_system.start_program()
     file_system.set_answering(False)
     started = agent("--rate", 99)
     wait_for(lambda: started.metric("sonde_self_losses_total", reason="file_unanswered") > 0, 60, "frames without an answer")
-    file_system.set_answering(True)
-    wait_for(lambda: "deep_leaf" in started.text(f"/api/v1/profile?format=folded&pid={program.pid}"), 90, "names")
+    assert started.stop() == 0
 
 
 def test_killed_helper_is_replaced(file_system, agent):
@@ -102,23 +109,9 @@ def test_killed_helper_is_replaced(file_system, agent):
     assert started.running.stop() == 0
 
 
-LYING = """
-import ctypes, mmap, os, struct, sys
-program = os.open(sys.argv[1], os.O_RDONLY)
-dead = mmap.mmap(program, 8192, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-context = os.memfd_create("OTEL_CTX")
-os.ftruncate(context, 4096)
-header = mmap.mmap(context, 4096, flags=mmap.MAP_PRIVATE, prot=mmap.PROT_READ | mmap.PROT_WRITE)
-header[:32] = struct.pack("=8sIIQQ", b"OTEL_CTX", 2, 4096, 1, ctypes.addressof(ctypes.c_char.from_buffer(dead)) + 4096)
-print("ready", flush=True)
-while True:
-    sum(range(100000))
-"""
-
-
 def test_a_context_in_a_dead_file_system(file_system, agent, run):
-    """What the process says of itself (OTEP 4719) it has in memory that nobody can read: it is known by what the node says, like any other."""
-    liar = run("/usr/bin/python3", "-c", LYING, file_system.point / "program", name="liar")
+    """Of a process whose context (OTEP 4719) lies in memory that cannot be read, the resource is what the node knows of it, as of any other process."""
+    liar = run("/usr/bin/python3", TOP / "tests/subjects/python/lying_context.py", file_system.point / "program", name="liar")
     wait_for(lambda: "ready" in liar.out or not liar.alive, 30, "the program to run")
     file_system.set_answering(False)
     started = agent("--rate", 99)

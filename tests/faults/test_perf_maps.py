@@ -1,5 +1,6 @@
-"""What may lie where a runtime writes the names of its code: /tmp is everybody's. Whatever it is, the agent goes on, reads nothing that it should not,
-tells no wrong name, and counts what it refused."""
+"""What may lie where a runtime writes the names of its code: every user may write to /tmp. Whatever it is, the agent goes on, reads nothing that it
+should not, shows no wrong name, and counts what it refused."""
+import contextlib
 import os
 import threading
 from pathlib import Path
@@ -13,7 +14,7 @@ HZ = 199
 
 @pytest.fixture
 def start(subject):
-    """start() gives a program with code that nothing is told of yet, and the place of its perf map, which goes with it."""
+    """start(): a program with JIT code that has no perf map yet, and the path of that map, which is removed with it."""
     all_started = []
 
     def start_one():
@@ -47,7 +48,7 @@ def put(program, what, folder):
         program.map.mkdir()
     elif what == "device":
         os.mknod(program.map, 0o600 | 0o020000, os.makedev(1, 5))  # /dev/zero
-    elif what == "somebody else's":
+    elif what == "of another user":
         program.map.write_text(lines(program))
         os.chown(program.map, 12345, 12345)
     elif what == "of an earlier process":
@@ -61,10 +62,10 @@ def put(program, what, folder):
         os.truncate(program.map, (4 << 30) - 4096)
 
 
-WHAT = ["symbolic link", "FIFO", "directory", "device", "somebody else's", "of an earlier process", "4 GiB of nothing", "almost 4 GiB of nothing"]
+WHAT = ["symbolic link", "FIFO", "directory", "device", "of another user", "of an earlier process", "4 GiB of nothing", "almost 4 GiB of nothing"]
 
 
-def test_what_is_no_map(start, agent, tmp_path):
+def test_files_that_are_no_map_are_refused(start, agent, tmp_path):
     """A program each, and one agent that meets them all; then a map, which is taken."""
     programs = {}
     for what in WHAT:
@@ -89,9 +90,10 @@ def test_what_is_no_map(start, agent, tmp_path):
     wait_for(lambda: "jit_outer;native_middle;jit_inner" in folded(some), 90, "the name")
 
 
-def test_grows_while_it_is_read(start, record):
-    """A writer that never ends, half a line at a time: what is named is named right."""
-    program, over = start(), threading.Event()
+@contextlib.contextmanager
+def growing(program):
+    """Writes its map without end, half a line at a time."""
+    over = threading.Event()
 
     def write():
         with open(program.map, "w") as out:
@@ -106,17 +108,32 @@ def test_grows_while_it_is_read(start, record):
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        profile = record("-p", program.pid, "-F", HZ, "-d", 2)
+        yield
     finally:
         over.set()
         writer.join()
+
+
+def test_map_grows_while_it_is_read(start, agent):
+    program = start()
+    with growing(program):
+        started = agent("--rate", HZ)
+        wait_for(lambda: "jit_outer;native_middle;jit_inner" in started.text(f"/api/v1/profile?format=folded&pid={program.pid}"), 90, "the name")
+        assert "other_" not in started.text(f"/api/v1/profile?format=folded&pid={program.pid}")
+
+
+@pytest.mark.statistical
+def test_sampled_names_while_the_map_grows(start, record):
+    program = start()
+    with growing(program):
+        profile = record("-p", program.pid, "-F", HZ, "-d", 2)
     named = profile.where(lambda s: "jit_inner" in s.frames)
     assert named.count > 0, profile.top()
     assert named.share("main;jit_outer;native_middle;jit_inner") >= 0.98 - named.early, named.top()
     assert not any(name.startswith("other_") for sample in profile.samples for name in sample.frames), profile.top()
 
 
-@pytest.mark.plain_build
+@pytest.mark.statistical
 def test_ten_million_lines(start, agent):
     """They are read, a piece a turn, and not kept: what is named before the end is reached, is named right."""
     program, started = start(), agent("--rate", HZ)

@@ -22,7 +22,7 @@ def low_limit(root):
     LIMIT.write_text(before)
 
 
-@pytest.mark.plain_build  # the limit is the whole machine's
+@pytest.mark.statistical  # the limit is the whole machine's
 def test_withheld_samples_are_counted(record, low_limit):
     profile = record("-F", HZ, "--", subject_path("deep"), 3, 2)
     throttled = re.search(r"(\d+) throttled", profile.said)

@@ -1,11 +1,10 @@
 """libsonde's trace files when things go wrong: a disk that is full, a server that is killed, a file that is there already."""
 import json
 import re
-import subprocess
-import time
 
 import pytest
 from harness.paths import BUILD
+from harness.processes import wait_for
 
 TRACED = BUILD / "tests/traced"
 CONFIG = "--trace-config"
@@ -31,6 +30,7 @@ def requests_in(*files):
     return sum("model_name" in o and "parent_id" not in o for file in files for o in json.loads(file.read_text()))
 
 
+@pytest.mark.sanitized
 @pytest.mark.parametrize("settings", [(), ("triton,log-frequency=50",)])
 def test_a_full_disk(load, small_disk, settings):
     """Every file is a whole array, every request is in one or counted, and the operator is told: once, not for each."""
@@ -46,14 +46,13 @@ def test_a_full_disk(load, small_disk, settings):
     assert all(file.stat().st_size for file in disk.iterdir()), "an empty file was left behind"
 
 
+@pytest.mark.sanitized
 def test_a_killed_server(load, tmp_path):
     """SIGKILL at any moment: what had been written is there. A write that was cut is at the end, and all before it can be read."""
     file = tmp_path / "t.json"
     running = load(file, 10 ** 7)
-    deadline = time.monotonic() + 30
-    while not (file.exists() and file.stat().st_size > 200000):
-        assert time.monotonic() < deadline and running.alive, running.error
-        time.sleep(0.01)
+    wait_for(lambda: not running.alive or file.exists() and file.stat().st_size > 200000, what="part of a file")
+    assert running.alive, running.error
     running.kill()
     text = file.read_text()
     try:
@@ -63,6 +62,7 @@ def test_a_killed_server(load, tmp_path):
     assert len(objects) > 1000
 
 
+@pytest.mark.sanitized
 def test_what_is_there_is_kept(load, tmp_path):
     file = tmp_path / "t.json"
     for i in range(3):
@@ -71,6 +71,7 @@ def test_what_is_there_is_kept(load, tmp_path):
     assert [requests_in(path) for path in tmp_path.glob("t.json*")] == [10, 10, 10]
 
 
+@pytest.mark.sanitized
 def test_two_servers_of_one_file(load, tmp_path):
     """At the same time: neither writes into the other's file or moves it away."""
     file = tmp_path / "t.json"

@@ -1,0 +1,73 @@
+"""A receiver of OTLP profiles by gRPC that answers in every way, right or wrong, down to the frames of HTTP/2 (h2_grpc_receiver.py)."""
+import gzip
+import socket
+
+import pytest
+from h2_grpc_receiver import DATA, END_HEADERS, END_STREAM, HEADERS, H2GrpcReceiver, literal
+
+RESET = 3
+OK = b"\x88"  # :status 200, by the static table
+GRPC = OK + literal("content-type", "application/grpc")
+
+
+class ProfilesGrpcReceiver(H2GrpcReceiver):
+    """An answer may also be a function of the connection and the stream's number that answers itself."""
+
+    def answer(self, connection, stream, headers, message):
+        with self.lock:
+            if not callable(self.answers[0]):
+                answer = None
+            else:
+                answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+                body = message[5:]
+                self.calls.append({"path": headers[":path"], "headers": headers, "body": gzip.decompress(body) if message[0] else body})
+        if answer:
+            answer(connection, stream)
+        else:
+            super().answer(connection, stream, headers, message)
+
+    def bodies(self):
+        return [call["body"] for call in list(self.calls)]
+
+
+def send(connection, kind, flags, stream, payload):
+    H2GrpcReceiver.send(connection, kind, flags, stream, payload)
+
+
+def send_headers(connection, stream, block=GRPC, ends=False):
+    send(connection, HEADERS, END_HEADERS | (END_STREAM if ends else 0), stream, block)
+
+
+def answer_with(prefix, body=b"", *fields):
+    """Accepts, with a message whose prefix may lie and with these fields in the headers."""
+    def answer(connection, stream):
+        send_headers(connection, stream, GRPC + b"".join(literal(*field) for field in fields))
+        send(connection, DATA, 0, stream, prefix + body)
+        send_headers(connection, stream, literal("grpc-status", "0"), ends=True)
+    return answer
+
+
+def hang_up_after(*frames):
+    """Ends the connection after these frames: (kind, flags, payload) each, or bytes."""
+    def answer(connection, stream):
+        for one in frames:
+            connection.sendall(one) if isinstance(one, bytes) else send(connection, one[0], one[1], stream, one[2])
+        connection.shutdown(socket.SHUT_RDWR)
+    return answer
+
+
+def reset(connection, stream):
+    send(connection, RESET, 0, stream, (11).to_bytes(4, "big"))  # ENHANCE_YOUR_CALM
+
+
+@pytest.fixture
+def h2_receiver():
+    """h2_receiver(answers...): a ProfilesGrpcReceiver."""
+    made = []
+
+    def make(*answers):
+        made.append(ProfilesGrpcReceiver(*answers))
+        return made[-1]
+    yield make
+    for one in made:
+        one.close()
