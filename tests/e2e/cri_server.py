@@ -1,5 +1,5 @@
-"""A container runtime's CRI for tests (test_pods.py): `cri_server.py SOCKET STATE`. Answers ListPodSandbox and ListContainers with what stands in
-STATE, as JSON, at that moment, written by Google's protobuf from descriptors with the names and numbers of cri-api's v1. Prints each call."""
+"""A container runtime's CRI by grpcio, for tests with the marker `peer` (cri_runtime.py): `cri_server.py SOCKET STATE`. Answers ListPodSandbox and
+ListContainers with what stands in STATE, as JSON, at that moment, written by Google's protobuf. Prints each call."""
 import concurrent.futures
 import json
 import sys
@@ -7,21 +7,8 @@ import threading
 from pathlib import Path
 
 import grpc
+from cri_messages import MESSAGE, MESSAGES, TEXT
 from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
-
-TEXT, MESSAGE, INT32, INT64 = 9, 11, 5, 3
-MESSAGES = {
-    "PodSandboxMetadata": [("name", 1, TEXT), ("uid", 2, TEXT), ("namespace", 3, TEXT), ("attempt", 4, INT32)],
-    "PodSandbox": [("id", 1, TEXT), ("metadata", 2, "PodSandboxMetadata"), ("state", 3, INT32), ("created_at", 4, INT64), ("labels", 5, "map"), ("annotations", 6, "map"),
-                   ("runtime_handler", 7, TEXT)],
-    "ListPodSandboxResponse": [("items", 1, "PodSandbox*")],
-    "ContainerMetadata": [("name", 1, TEXT), ("attempt", 2, INT32)],
-    "ImageSpec": [("image", 1, TEXT), ("annotations", 2, "map")],
-    "Container": [("id", 1, TEXT), ("pod_sandbox_id", 2, TEXT), ("metadata", 3, "ContainerMetadata"), ("image", 4, "ImageSpec"), ("image_ref", 5, TEXT), ("state", 6, INT32),
-                  ("created_at", 7, INT64), ("labels", 8, "map"), ("annotations", 9, "map")],
-    "ListContainersResponse": [("containers", 1, "Container*")],
-}
-
 
 def classes():
     file = descriptor_pb2.FileDescriptorProto(name="cri.proto", package="runtime.v1", syntax="proto3")

@@ -1,15 +1,16 @@
-"""Programs whose root is an overlay of their own, as containers have it: source lines, debug files and the names of code made at run time are
-those that the program sees, not ours."""
+"""Programs whose root is an overlay of their own, as containers have it: source lines, debug files and the names of JIT code are those that the
+program sees, not ours."""
 import re
 import shutil
 import subprocess
 
 import pytest
 
+from harness.fired import assert_exact, fire_and_stay, fires
 from harness.machine import need_command, skip
 from harness.processes import wait_for
-from harness.workloads import subject_path
-from test_lines import PROGRAM, addr2line, eu_addr2line, places
+from harness.workloads import Subject, subject_path
+from source_lines import LINES, addr2line, eu_addr2line, places
 
 # The upper folder is on a tmpfs: an overlay takes none that lies on another overlay.
 ENTER = """
@@ -45,25 +46,28 @@ def container(root, tmp_path):
     shutil.copy("/bin/true", it.root / "app/true")
     done = subprocess.run(list(map(str, it.command("/app/true"))), capture_output=True, text=True)
     if done.returncode != 0:
-        skip("no overlay can be somebody's root here: " + done.stderr.strip()[-200:])
+        skip("no overlay can be a root here: " + done.stderr.strip()[-200:])
     return it
 
 
-def pid_of(running, name):
-    """Of the program that a container's command has become."""
-    def find():
-        said = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(running.pid)], capture_output=True, text=True).stdout
-        return re.search(rf"(\d+) {name}$", said, re.M)
-    found = wait_for(lambda: find() or not running.alive, 60, name)
-    assert running.alive, running.error
-    return found[1]
+class Inside(Subject):
+    """A program that a container's command has become, by its pid on the host."""
+
+    def __init__(self, running, name):
+        super().__init__(running)
+
+        def find():
+            said = subprocess.run(["ps", "-o", "pid=,comm=", "--ppid", str(running.pid)], capture_output=True, text=True).stdout
+            return re.search(rf"(\d+) {name}$", said, re.M)
+        self.pid = int(wait_for(find, 60, name)[1])
 
 
 def build(container, name, *flags):
     """In the container's /app, and knowing nothing of where that is."""
     app = container.root / "app"
-    (app / "program.c").write_text(PROGRAM)
-    subprocess.run([need_command("gcc"), "-O2", "-Wl,--build-id", f"-ffile-prefix-map={container.root}=", *flags, "-o", app / name, app / "program.c"],
+    for file in ("program.c", "fire.h"):
+        shutil.copy(LINES / file, app / file)
+    subprocess.run([need_command("gcc"), "-O2", "-D_GNU_SOURCE", "-Wl,--build-id", f"-ffile-prefix-map={container.root}=", *flags, "-o", app / name, app / "program.c"],
                    check=True, cwd=app)
     container.needs(app / name)
     return app / name
@@ -79,13 +83,13 @@ def put_debug_file_apart(container, program):
 
 
 @pytest.mark.parametrize("form", ["whole", "apart", "split"])
-def test_lines(container, record, run, form):
+def test_lines(container, recording, run, form):
     plain = build(container, "plain", "-gdwarf-4")
     program = build(container, "program", *(["-gdwarf-4", "-gsplit-dwarf"] if form == "split" else ["-gdwarf-4"]))
     if form == "apart":
         put_debug_file_apart(container, program)
-    running = run(*container.command("/app/program", 600))
-    profile = record("-F", 499, "--inlines", "-p", pid_of(running, "program"), "-d", 3)
+    workload = Inside(run(*container.command("/app/program", 5, "wait"), env=fires(stay=True)), "program")
+    profile = fire_and_stay(recording, workload, "--inlines")
     ours = places(profile.samples, "/app/program")
     theirs = {address: chain for address, chain in addr2line(plain, ours).items() if chain[0][1]}
     theirs = {address: chain if ours[address] == chain else eu_addr2line(plain, address) for address, chain in theirs.items()}
@@ -94,21 +98,18 @@ def test_lines(container, record, run, form):
     assert any([name for name, _, _ in chain] == ["outer", "middle", "innermost"] for chain in ours.values()), ours
 
 
-def test_lines_of_one_that_has_gone(container, record):
+def test_lines_of_a_program_that_has_ended(container, fire, run):
     """Its file is held open, wherever it lay."""
     build(container, "program", "-gdwarf-4")
-    profile = record("-F", 499, "--inlines", "--", *container.command("/app/program", 5))
+    profile = fire(Inside(run(*container.command("/app/program", 5, "wait")), "program"), "--inlines")
     chains = places(profile.samples, "/app/program").values()
     assert any([name for name, _, _ in chain] == ["outer", "middle", "innermost"] for chain in chains), profile.said
 
 
 @pytest.mark.parametrize("how", ["map", "dump"])
-def test_code_made_at_run_time(container, record, run, how):
+def test_jit_code(container, recording, run, how):
     """By the number that the program has in its own PID namespace, in the /tmp of its own root."""
     shutil.copy(subject_path("jitted"), container.root / "app/jitted")
     container.needs(subject_path("jitted"))
-    running = run(*container.command("/app/jitted", 600, how))
-    pid = pid_of(running, "jitted")
-    wait_for(lambda: "ready" in running.out, 60, "its code")
-    profile = record("-F", 199, "-p", pid, "-d", 6)
-    assert profile.share("main;jit_outer;native_middle;jit_inner") > 0.5 - profile.early, profile.top()  # the first ones come before its names
+    workload = Inside(run(*container.command("/app/jitted", 600, how), env=fires(stay=True)), "jitted")
+    assert_exact(fire_and_stay(recording, workload), workload.stack)

@@ -1,10 +1,11 @@
-"""Debug files from debuginfod servers (`sonde record --lines` with DEBUGINFOD_URLS): beside addr2line, from elfutils' own server, and from
-servers that lie, stall, or are not there."""
+"""Debug files from debuginfod servers (`sonde record --lines` with DEBUGINFOD_URLS): compared with addr2line, from elfutils' own server, and from
+servers that lie, stall, or are not there. One recording is replayed by all."""
 import http.server
 import os
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import threading
 import time
@@ -13,45 +14,10 @@ from pathlib import Path
 import pytest
 
 import pprof
-from harness.machine import free_port, need_command, skip
+from harness.machine import free_port, need_command, need_root, skip
 from harness.processes import wait_for
-from test_lines import addr2line, dwz, eu_addr2line, places
-
-LIBRARY = """
-volatile unsigned long sink;
-static inline __attribute__((always_inline)) void inner(unsigned n)
-{
-    for (unsigned i = 0; i < n; i++)
-        sink += i * 7;
-}
-__attribute__((noinline)) void outer(unsigned n)
-{
-    sink += n;
-    inner(n);
-}
-"""
-PROGRAM = """
-#include <stdlib.h>
-#include <time.h>
-void outer(unsigned n);
-volatile unsigned long mine;
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return t.tv_sec + t.tv_nsec / 1e9;
-}
-int main(int argc, char **argv)
-{
-    for (double end = now() + atof(argv[argc - 1]); now() < end;) {
-        outer(100000);
-        for (unsigned i = 0; i < 100000; i++)
-            mine += i * 3;
-    }
-    return 0;
-}
-"""
-
+from harness.recording import FIRED
+from source_lines import LINES, addr2line, dwz, eu_addr2line, places
 
 def build_id(path):
     said = subprocess.run([need_command("readelf"), "-n", path], capture_output=True, text=True, check=True).stdout
@@ -139,17 +105,22 @@ def serve():
 
 
 class Recorded:
-    """A recording of a program and its library, both stripped, and what it takes to look at it again."""
+    """A recording of a program and its library, and what it takes to look at it again. Caches of debug files are in the folder `own`."""
 
     def __init__(self, sonde, folder):
-        self.sonde, self.folder = sonde, folder
+        self.sonde, self.folder, self.own = sonde, folder, folder
         (folder / "apart").mkdir()
-        (folder / "program.c").write_text(PROGRAM)
-        (folder / "library.c").write_text(LIBRARY)
+        for name in ("library.c", "library_user.c", "fire.h"):
+            shutil.copy(LINES / name, folder / name)
         gcc = [need_command("gcc"), "-O2", "-gdwarf-4", "-Wl,--build-id"]
         self.library, self.program = folder / "libouter.so", folder / "program"
         subprocess.run([*gcc, "-shared", "-fPIC", "-o", self.library, "library.c"], check=True, cwd=folder)
-        subprocess.run([*gcc, "-o", self.program, "program.c", self.library], check=True, cwd=folder)
+        subprocess.run([*gcc, "-o", self.program, "library_user.c", self.library], check=True, cwd=folder)
+
+    def record(self):
+        done = subprocess.run([self.sonde, "record", "--event", FIRED, "--record-wire", self.folder / "wire", "-o", self.folder / "live.folded", "--", self.program],
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
 
     def strip(self):
         self.apart = {path: put_apart(path, self.folder / "apart") for path in (self.program, self.library)}
@@ -160,7 +131,7 @@ class Recorded:
 
     def environment(self, *urls, cache="cache", **variables):
         clean = {name: value for name, value in os.environ.items() if not name.startswith("DEBUGINFOD_") and "proxy" not in name.lower()}
-        return {**clean, "DEBUGINFOD_CACHE_PATH": str(self.folder / cache), **({"DEBUGINFOD_URLS": " ".join(urls)} if urls else {}),
+        return {**clean, "DEBUGINFOD_CACHE_PATH": str(self.own / cache), **({"DEBUGINFOD_URLS": " ".join(urls)} if urls else {}),
                 **{"DEBUGINFOD_" + name: str(value) for name, value in variables.items()}}
 
     def replay(self, *urls, output="-", **variables):
@@ -171,22 +142,32 @@ class Recorded:
 
     def left(self, cache="cache"):
         """The names of the files in a cache, without the empty ones."""
-        return sorted(path.name for path in (self.folder / cache).rglob("*") if path.is_file() and path.stat().st_size)
+        return sorted(path.name for path in (self.own / cache).rglob("*") if path.is_file() and path.stat().st_size)
 
 
-@pytest.fixture
-def recorded(sonde, root, record, tmp_path):
-    it = Recorded(sonde, tmp_path)
-    record("-F", 499, "--record-wire", tmp_path / "wire", "--", it.program, 0.4)
+@pytest.fixture(scope="module")
+def recorded_once(sonde, tmp_path_factory):
+    need_root()
+    it = Recorded(sonde, tmp_path_factory.mktemp("debuginfod"))
+    it.record()
     it.strip()
     return it
 
 
+@pytest.fixture
+def recorded(recorded_once, tmp_path):
+    recorded_once.own = tmp_path
+    return recorded_once
+
+
+@pytest.mark.sanitized
 def test_lines_are_those_of_the_debug_files(recorded, serve):
     """One server is down, one does not have it, the third one does: lines are addr2line's; then they are there without any server."""
     without, theirs = serve(), serve(recorded.files)
-    urls = (f"http://127.0.0.1:{free_port()}/", without.url + "/", theirs.url)
-    output = recorded.folder / "lines.pb.gz"
+    down = socket.socket()
+    down.bind(("127.0.0.1", 0))  # and does not listen
+    urls = (f"http://127.0.0.1:{down.getsockname()[1]}/", without.url + "/", theirs.url)
+    output = recorded.own / "lines.pb.gz"
     assert "inner" not in recorded.replay()[0] and not without.asked and not theirs.asked  # nobody is asked who is not named
     _, said = recorded.replay(*urls, output=output)
     samples, _ = pprof.read(output)
@@ -197,10 +178,11 @@ def test_lines_are_those_of_the_debug_files(recorded, serve):
         assert expected and {address: ours[address] for address in expected} == expected, said
     assert f"the debuginfod server {urls[0].rstrip('/')} failed and was not asked any more" in said and f"{theirs.url} failed" not in said, said
     assert set(without.asked) >= {f"/buildid/{key}/debuginfo" for key in recorded.files}
-    entry = recorded.folder / "cache" / next(iter(recorded.files)) / "debuginfo"
-    assert entry.stat().st_mode & 0o7777 == 0o400 and (recorded.folder / "cache").stat().st_mode & 0o777 == 0o700
+    entry = recorded.own / "cache" / next(iter(recorded.files)) / "debuginfo"
+    assert entry.stat().st_mode & 0o7777 == 0o400 and (recorded.own / "cache").stat().st_mode & 0o777 == 0o700
     folded, said = recorded.replay(urls[0])
     assert "outer;inner_[i]" in folded and "(2 of its cache)" in said, said
+    down.close()
 
 
 def test_what_no_server_has_is_not_asked_for_again(recorded, serve):
@@ -212,7 +194,7 @@ def test_what_no_server_has_is_not_asked_for_again(recorded, serve):
     assert len(asked) == len(set(asked)) >= 2
     recorded.replay(server.url)
     assert server.asked == asked
-    for path in (recorded.folder / "cache").rglob("debuginfo"):
+    for path in (recorded.own / "cache").rglob("debuginfo"):
         os.utime(path, (1, 1))
     recorded.replay(server.url)
     assert len(server.asked) > len(asked)
@@ -238,12 +220,13 @@ HOSTILE = {  # what it does, and what is said of that
 }
 
 
+@pytest.mark.sanitized
 def test_hostile_servers_cost_nothing_but_their_answers(recorded, serve):
     """Whatever one sends: names and stacks are there, the good server beside it is heard, and nothing wrong is kept."""
     plain, good = recorded.replay()[0], serve(recorded.files)
     for name, (behave, text) in HOSTILE.items():
         server = serve(recorded.files, behave)
-        limits = {"MAXSIZE": 1000000, **({"TIMEOUT": 2} if name in ("drip", "silent") else {})}
+        limits = {"MAXSIZE": 1000000, **({"TIMEOUT": 1} if name in ("drip", "silent") else {})}
         folded, said = recorded.replay(server.url, cache=name, **limits)
         assert folded == plain and text in said and recorded.left(name) == [], f"{name}: {said} {recorded.left(name)}"
         asked = [path for path in server.asked if path.startswith("/buildid/")]
@@ -258,7 +241,7 @@ def test_a_damaged_cache_is_mended(recorded, serve):
     """Whoever else wrote to it; and what is a link, or a folder, is not followed."""
     good = serve(recorded.files)
     recorded.replay(good.url)
-    one, other = [recorded.folder / "cache" / key / "debuginfo" for key in recorded.files]
+    one, other = [recorded.own / "cache" / key / "debuginfo" for key in recorded.files]
     one.unlink()
     one.write_bytes(b"\x7fELF" + bytes(5000))
     other.unlink()
@@ -269,7 +252,7 @@ def test_a_damaged_cache_is_mended(recorded, serve):
 
 def test_ctrl_c_ends_the_fetching_and_keeps_the_profile(recorded, serve, run):
     server = serve(recorded.files, pour(b"x", 0.1))
-    output = recorded.folder / "a.pb.gz"
+    output = recorded.own / "a.pb.gz"
     recording = run(*recorded.command(output), env=recorded.environment(server.url))
     wait_for(lambda: server.asked or not recording.alive, 60)
     recording.process.send_signal(signal.SIGINT)
@@ -282,7 +265,7 @@ def test_ctrl_c_ends_the_fetching_and_keeps_the_profile(recorded, serve, run):
 def test_a_cache_of_somebody_else_is_left_alone(recorded, serve):
     """A root that kept a user's environment."""
     server = serve(recorded.files)
-    cache = recorded.folder / "cache"
+    cache = recorded.own / "cache"
     cache.mkdir()
     os.chown(cache, 65534, 65534)
     for path in (cache, cache / "below"):
@@ -290,11 +273,11 @@ def test_a_cache_of_somebody_else_is_left_alone(recorded, serve):
         assert "is another user's" in said and server.asked == [] and list(cache.iterdir()) == [], said
 
 
-def test_what_dwz_took_out_is_fetched_too(sonde, root, record, tmp_path, serve):
+def test_what_dwz_took_out_is_fetched_too(sonde, root, tmp_path, serve):
     it = Recorded(sonde, tmp_path)
     dwz(it.program)
     shared = tmp_path / "shared.debug"
-    record("-F", 499, "--record-wire", tmp_path / "wire", "--", it.program, 0.4)
+    it.record()
     it.strip()
     shutil.move(shared, tmp_path / "apart/shared.debug")
     folded, said = it.replay(serve(it.files).url, cache="one")
@@ -304,15 +287,16 @@ def test_what_dwz_took_out_is_fetched_too(sonde, root, record, tmp_path, serve):
     folded, said = it.replay(serve(it.files).url, output=output)
     assert "3 debug files by debuginfod" in said and "damaged" not in said, said
     samples, _ = pprof.read(output)
-    assert {chain[-1][1] for chain in places(samples, it.program).values() if chain[-1][0] == "main"} == {str(tmp_path / "program.c")}
+    assert {chain[-1][1] for chain in places(samples, it.program).values() if chain[-1][0] == "main"} == {str(tmp_path / "library_user.c")}
 
 
+@pytest.mark.peer
 def test_elfutils_server_and_client(recorded, run, serve):
     """Elfutils' own server has what we ask for, and its client finds in the cache what we put there."""
     server = need_command("debuginfod")
     port = free_port()
-    (recorded.folder / "home").mkdir()
-    running = run(server, "-p", port, "-d", ":memory:", "-F", recorded.folder / "apart", env=recorded.environment() | {"HOME": str(recorded.folder / "home")})
+    (recorded.own / "home").mkdir()
+    running = run(server, "-p", port, "-d", ":memory:", "-F", recorded.folder / "apart", env=recorded.environment() | {"HOME": str(recorded.own / "home")})
     url = f"http://127.0.0.1:{port}"
 
     def has(key):
@@ -328,4 +312,4 @@ def test_elfutils_server_and_client(recorded, run, serve):
     client = need_command("debuginfod-find")
     for key in recorded.files:
         done = subprocess.run([client, "debuginfo", key], env=recorded.environment(url), capture_output=True, text=True, timeout=60)
-        assert Path(done.stdout.strip()) == recorded.folder / "cache" / key / "debuginfo", done.stderr
+        assert Path(done.stdout.strip()) == recorded.own / "cache" / key / "debuginfo", done.stderr

@@ -1,14 +1,17 @@
-"""`sonde record --event` against a program that does a known number of things and says what the kernel accounts to it for them. Counts
+"""`sonde record --event` against a program that does a known number of things and prints what the kernel accounts to it for them. Counts
 are exact: what may be missing is what the last line says was missed, which is of the whole node."""
 import json
+import os
 import re
 import signal
 import subprocess
 
 import pytest
 
+from harness.fired import assert_all_fired, fire_all, fires, missed
 from harness.machine import skip
 from harness.processes import wait_for
+from harness.recording import FIRED
 from harness.workloads import go_pprof, subject_path
 
 PAGES, CALLS = 3000, 500
@@ -31,17 +34,12 @@ def of_function(profile, name):
     return profile.where(lambda s: name in s.frames)
 
 
-def missed(said):
-    found = re.search(r"(\d+) missed", said)
-    return int(found[1]) if found else 0
-
-
 def assert_all(profile, told, done, each=1, at_most=None):
     assert done - each * missed(profile.said) <= told <= (at_most or done), f"{told} of {done}: {profile.said}{profile.top()}"
 
 
 @pytest.mark.parametrize("name", ["page-faults", "minor-faults"])
-def test_each_fault_is_told_where_it_was(events, name):
+def test_each_fault_is_recorded_where_it_was(events, name):
     profile, said = events(name)
     own = of_function(profile, "touch_pages")
     assert_all(profile, own.ns, said["faults"] + 1)
@@ -59,19 +57,24 @@ def test_one_fault_in_ten_stands_for_ten(events, tmp_path):
     assert 0.5 * said["faults"] - 10 * missed(profile.said) <= own.ns <= 1.5 * said["faults"], own.top()
 
 
-def test_each_switch_is_told_with_its_stack(events):
+def test_each_switch_is_recorded_with_its_stack(events):
     profile, said = events("context-switches")
     own = of_function(profile, "take_naps")
     assert_all(profile, own.ns, said["switches"], at_most=said["all_switches"])
     asleep = own.where(lambda s: any("nanosleep" in f for f in s.frames))
-    assert said["naps"] > 50 and asleep.ns >= said["naps"] - missed(profile.said) and all(s.frames[-1] in ("schedule", "__schedule") for s in own.samples), own.top()
+    assert said["naps"] > 0 and asleep.ns >= said["naps"] - missed(profile.said) and all(s.frames[-1] in ("schedule", "__schedule") for s in own.samples), own.top()
 
 
-def test_bytes_of_mmap(events, tmp_path):
+def test_bytes_of_mmap(events):
     profile, said = events("mmap")
     assert_all(profile, of_function(profile, "map_memory").ns, said["mmap_bytes"], 5 * 4096)
     assert not of_function(profile, "map_in_vain").samples, "what failed gave no bytes"
     assert f"{profile.count} events of {profile.ns} bytes in all" in profile.said
+
+
+@pytest.mark.peer
+def test_go_tool_pprof_prints_bytes(events, tmp_path):
+    events("mmap")
     printed = go_pprof("-top", tmp_path / "record-1.pb.gz")
     assert "Type: mmap" in printed and re.search(r"Total samples = [\d.]+MB", printed), printed
 
@@ -81,7 +84,7 @@ def test_bytes_of_brk(events):
     assert_all(profile, of_function(profile, "grow_heap").ns, said["brk_bytes"], 3 * 4096)
 
 
-def test_each_hit_of_a_tracepoint_is_told_and_others_are_told_too(sonde, perf, tmp_path):
+def test_each_hit_of_a_tracepoint_is_recorded_by_sonde_and_by_perf(sonde, perf, tmp_path):
     """Perf listens to the same tracepoint: it must not get less for us."""
     output = tmp_path / "calls.folded"
     done = perf("stat", "-x", ",", "-e", "syscalls:sys_enter_getppid", sonde, "record", "--event", "tracepoint:syscalls:sys_enter_getppid", "-o", output,
@@ -93,7 +96,7 @@ def test_each_hit_of_a_tracepoint_is_told_and_others_are_told_too(sonde, perf, t
     assert counted and int(counted[1]) >= CALLS, done.stderr
 
 
-def test_each_firing_of_a_probe_is_told(events):
+def test_each_firing_of_a_probe_is_recorded(events):
     profile, said = events("usdt:subject:counted")
     assert said["heard"] == said["calls"], "its semaphore was up"
     assert_all(profile, profile.ns, said["calls"])
@@ -105,20 +108,23 @@ def attached(sonde, pid, name):
     return [probe["attached"] for probe in json.loads(done.stdout)["probes"]] if done.returncode == 0 else done.stderr
 
 
-def test_a_probe_of_one_process_and_nobody_listens_afterwards(record, run, sonde, subject, tmp_path):
-    ours, other = subject("prober"), subject("prober")
-    for event, pid in (("usdt:subject:compiled", ours.pid), (f"usdt:{subject_path('prober')}:subject:compiled", other.pid)):
-        for seconds in (1, 4, 16, 60):  # in which a busy machine may not let it fire
-            profile = record("--event", event, "-p", pid, "-d", seconds)
-            if profile.samples:
-                break
-        assert profile.samples and {s.labels["pid"] for s in profile.samples} == {pid}, profile.top() + profile.said
+def test_probe_of_one_process_is_detached_afterwards(recording, run, sonde, subject, tmp_path):
+    count = 50
+    ours, other = (subject("prober", "", count) for _ in range(2))
+    running = [recording("--event", event, "-p", pid) for event, pid in (("usdt:subject:compiled", ours.pid), (f"usdt:{subject_path('prober')}:subject:compiled", other.pid))]
+    for one in (ours, other):
+        os.kill(one.pid, signal.SIGUSR1)
+        wait_for(lambda one=one: "fired" in one.facts() or not one.running.alive, 60, "the probes to fire")
+    for one, pid in zip(running, (ours.pid, other.pid)):
+        profile = one.finish()
+        assert_all_fired(profile, count)
+        assert {s.labels["pid"] for s in profile.samples} == {pid}, profile.top() + profile.said
     assert attached(sonde, ours.pid, "compiled") == [False]
     # Killed, it cannot clean up: the kernel does.
     recorder = run(sonde, "record", "--event", "usdt:subject:late", "-p", ours.pid, "-o", tmp_path / "late.folded")
-    wait_for(lambda: attached(sonde, ours.pid, "late") == [True], 30, "the probe to be attached to", attached(sonde, ours.pid, "late"))
+    wait_for(lambda: attached(sonde, ours.pid, "late") == [True], 60, "the probe to be attached to")
     recorder.process.send_signal(signal.SIGKILL)
-    wait_for(lambda: attached(sonde, ours.pid, "late") == [False], 30, "the probe to be let go")
+    wait_for(lambda: attached(sonde, ours.pid, "late") == [False], 60, "the probe to be let go")
 
 
 @pytest.mark.parametrize("arguments, function, unit", [(["page-faults"], "touch_pages", "count"), (["mmap"], "map_memory", "bytes"),
@@ -139,12 +145,14 @@ def test_a_replay_says_the_same(events, record, sonde, tmp_path, arguments, func
     assert told and f": {told[1]} of " in again.said and f": {told[1]} of " in done.stderr, live.said + again.said
 
 
-def test_filters_are_those_of_the_clock(record, subject):
-    ours = subject("threads", 60)
-    profile = record("--event", "context-switches", "-C", "no-such-name", "-d", 1)
-    assert not profile.samples and "no context-switches of what was to be looked at were seen" in profile.said, profile.said
-    profile = record("--event", "context-switches", "-p", ours.pid, "-d", 1)
-    assert {s.labels["pid"] for s in profile.samples} <= {ours.pid}, profile.top()
+def test_filters_are_those_of_the_clock(recording, subject):
+    """That nothing was seen is said; test_record.py has the filters by which something is."""
+    ours, other = subject("deep", 10, 600, env=fires()), subject("noreturn", 600, env=fires())
+    by_name, by_pid = recording("--event", FIRED, "-C", "no-such-name"), recording("--event", FIRED, "-p", ours.pid)
+    fire_all(ours, other)
+    by_name, by_pid = by_name.finish(), by_pid.finish()
+    assert not by_name.samples and "of what was to be looked at was seen" in by_name.said, by_name.said
+    assert {s.labels["pid"] for s in by_pid.samples} == {ours.pid}, by_pid.top()
 
 
 def test_formats_say_what_is_counted(sonde, root, tmp_path):
@@ -158,6 +166,7 @@ def test_formats_say_what_is_counted(sonde, root, tmp_path):
     assert {p["unit"] for p in profile["profiles"]} == {"none"}
 
 
+@pytest.mark.sanitized
 @pytest.mark.parametrize("arguments, words", [
     (["page-fault"], ["there is no 'page-fault'", *SOFTWARE, *HARDWARE, "mmap", "brk", "tracepoint:SUBSYSTEM:NAME", "usdt:PROVIDER:PROBE"]),
     (["tracepoint:sched:no_such"], ["no tracepoint sched:no_such", "sched_switch"]),
@@ -186,6 +195,7 @@ def test_period_is_of_events(record):
 
 
 @pytest.mark.parametrize("name", HARDWARE)
+@pytest.mark.statistical
 def test_counters_of_the_cpu(sonde, record, root, tmp_path, name):
     done = subprocess.run([sonde, "record", "--event", name, "-o", tmp_path / "none.folded", "--", "true"], capture_output=True, text=True, timeout=60)
     if done.returncode != 0:

@@ -1,10 +1,11 @@
-"""What exporters write, read by other people's readers: go tool pprof, protoc, speedscope's schema, promtool and Prometheus' own parsers
+"""What exporters write, read by other projects' readers: go tool pprof, protoc, speedscope's schema, promtool and Prometheus' own parsers
 for Python. The profiles come from tests/unit/export/make_profiles.c, so no rights are needed and every name and sum is known."""
 import gzip
 import json
 import re
 import subprocess
 
+import pprof
 import pytest
 
 from harness.machine import need_command
@@ -77,6 +78,7 @@ def made(tmp_path_factory):
     return folder
 
 
+@pytest.mark.peer
 @pytest.mark.parametrize("name", PROFILES)
 def test_go_tool_pprof_reads_every_profile(made, name):
     raw = go_pprof("-raw", made / f"{name}.pb.gz")
@@ -85,6 +87,7 @@ def test_go_tool_pprof_reads_every_profile(made, name):
     assert (sum(a for a, _ in values), sum(b for _, b in values)) == PROFILES[name]
 
 
+@pytest.mark.peer
 def test_go_tool_pprof_names_frames_mappings_and_labels(made):
     raw = go_pprof("-raw", made / "typical.pb.gz")
     assert "Period: 10000000\n" in raw and "Duration: 1m0s" in raw and "Time: 2026-08-01 12:00:00" in raw
@@ -105,6 +108,7 @@ def test_go_tool_pprof_names_frames_mappings_and_labels(made):
         assert re.search(line, raw), f"{line}\n{raw}"
 
 
+@pytest.mark.peer
 def test_go_tool_pprof_adds_up(made):
     top = go_pprof("-top", "-unit=ms", made / "typical.pb.gz")
     assert "Type: cpu" in top and "File: server" in top
@@ -116,12 +120,13 @@ def test_go_tool_pprof_adds_up(made):
     assert len(re.findall(r"^ +(?:10ms +)?f\d+$", traces, re.M)) == 1000
 
 
-def test_go_tool_pprof_tells_of_dropped_samples(made):
+@pytest.mark.peer
+def test_go_tool_pprof_prints_dropped_samples(made):
     assert "Comment: 3 samples are missing" in go_pprof("-raw", made / "dropped.pb.gz")
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_protoc_knows_every_field(made, name, tmp_path):
+def test_protoc_decodes_every_field(made, name, tmp_path):
     protoc = need_command("protoc")
     (tmp_path / "profile.proto").write_text(PROFILE_PROTO)
     done = subprocess.run([protoc, f"--proto_path={tmp_path}", "--decode=Profile", "profile.proto"],
@@ -155,7 +160,7 @@ def test_json_is_speedscopes(made, name):
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_folded_lines_are_what_flamegraph_takes(made, name):
+def test_folded_lines_are_those_that_flamegraph_reads(made, name):
     lines = (made / f"{name}.folded").read_text().splitlines()
     counts = [int(re.fullmatch(r"(\S.*) (\d+)", line)[2]) for line in lines]
     assert sum(counts) == PROFILES[name][0]
@@ -164,9 +169,14 @@ def test_folded_lines_are_what_flamegraph_takes(made, name):
         assert lines[0].split(" ")[0].split(";") == ["deep", *(f"f{i}" for i in reversed(range(1000)))]
 
 
+@pytest.mark.parametrize("name", PROFILES)
+def test_pprof_sums(made, name):
+    samples, _ = pprof.read(made / f"{name}.pb.gz")
+    assert (sum(s.count for s in samples), sum(s.ns for s in samples)) == PROFILES[name]
+
+
 def test_all_formats_agree(made):
     """The same stacks with the same counts from pprof's file, folded stacks and JSON."""
-    import pprof
     folded = {}
     for line in (made / "typical.folded").read_text().splitlines():
         stack, _, count = line.rpartition(" ")
@@ -183,12 +193,14 @@ def test_all_formats_agree(made):
     assert folded == from_pprof == from_json
 
 
-def test_promtool_likes_the_metrics(made):
+@pytest.mark.peer
+def test_promtool_accepts_the_metrics(made):
     promtool = need_command("promtool")
     done = subprocess.run([promtool, "check", "metrics"], input=(made / "metrics.txt").read_bytes(), capture_output=True, timeout=60)
     assert done.returncode == 0, done.stdout.decode() + done.stderr.decode()
 
 
+@pytest.mark.peer
 @pytest.mark.parametrize("path, parser", [("metrics.om", "prometheus_client.openmetrics.parser"), ("metrics.txt", "prometheus_client.parser")])
 def test_prometheus_parsers_read_the_metrics(made, path, parser):
     module = pytest.importorskip(parser, reason="python3-prometheus-client is not installed")

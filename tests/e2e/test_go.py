@@ -1,12 +1,12 @@
-"""Go's runtime works on stacks of its own: what the collector and the scheduler do there is told under who made them do it, as far as that
-is known, and never under addresses that are none."""
-import os
+"""Go's runtime works on stacks of its own: what the collector and the scheduler do there is recorded under the function that caused it, as far
+as that is known, and never under addresses that are none."""
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
-from harness.machine import need_command, skip
+from go_programs import go_build, strip
+from harness.fired import assert_exact, fires
+from harness.machine import skip
 from harness.paths import BUILD
 from harness.recording import EARLY
 from harness.workloads import subject_path
@@ -17,16 +17,14 @@ ROOTS = re.compile(r"(_?rt0_\w+|runtime\.(goexit|mstart|mcall|morestack|rt0_go|m
 MORESTACK = re.compile(r"runtime\.morestack(\.abi0)?$")
 
 
-def go_version(program):
-    return tuple(map(int, re.search(r"go(\d+)\.(\d+)", subprocess.run([need_command("go"), "version", program], capture_output=True, text=True).stdout).groups()))
-
-
-def strip(program, to):
-    subprocess.run([need_command("strip"), "-o", to, program], check=True)
-    return to
+def test_stack_of_a_stripped_program(fire, subject, tmp_path):
+    """By the tables that Go keeps for itself; test_record.py has it with symbols."""
+    workload = subject("gopher", 600, path=strip(subject_path("gopher"), tmp_path / "gopher"), env=fires())
+    assert_exact(fire(workload), workload.stack)
 
 
 @pytest.mark.parametrize("stripped", [False, True], ids=["whole", "stripped"])
+@pytest.mark.statistical
 def test_stacks_of_the_runtime(record, tmp_path, stripped):
     program = subject_path("gopher")
     if stripped:
@@ -87,18 +85,12 @@ def test_rules_of_a_stripped_program(tmp_path):
     assert size > 100000 and other == 0, done.stderr
 
 
+@pytest.mark.statistical
+@pytest.mark.peer
 def test_position_independent_and_linked_by_the_system(record, tmp_path):
     """Before Go 1.26 the table of functions then has no section of its own, and stripped nothing else names them. Before Go 1.21 what the runtime does
     on its thread's stack keeps no frame pointer to the goroutine."""
-    program, source = tmp_path / "gopher", Path(__file__).resolve().parent.parent / "subjects" / "gopher.go"
-    go = dict(os.environ, GOTOOLCHAIN="go1.20.14", GOFLAGS="-mod=mod", GO111MODULE="on", CGO_ENABLED="1")
-    try:
-        said = subprocess.run([need_command("go"), "version"], env=go, cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100).stdout
-    except subprocess.TimeoutExpired:
-        said = ""
-    if "go1.20.14" not in said:
-        skip("Go 1.20 cannot be had here")
-    subprocess.run(["go", "build", "-buildmode=pie", "-ldflags=-linkmode=external -s", "-o", program, source], env=go, cwd=tmp_path, check=True, timeout=500)
+    program = go_build(tmp_path, "go1.20.14", "-buildmode=pie", "-ldflags=-linkmode=external -s", name="gopher", CGO_ENABLED="1")
     profile = churn(record, program)
     named = profile.where(lambda s: "main.churn" in s.frames or any(frame.startswith("runtime.") for frame in s.frames))
     assert named.count >= 0.97 * profile.count - 3, profile.top()

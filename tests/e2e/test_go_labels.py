@@ -1,22 +1,20 @@
-"""Samples carry the labels of the goroutine that they were taken in, of programs that nobody changed, as Go's own profiler has them: at work and in system calls, whole and
-stripped, linked by Go and by the system, of Go with either form of labels; and of a program that looks like Go's and lies."""
-import os
+"""Samples carry the labels of the goroutine that they were taken in, of unchanged programs, as Go's own profiler has them: at work and in system calls,
+whole and stripped, linked by Go and by the system, of Go with either form of labels; and of a program that looks like Go's and lies."""
 import re
-import shutil
 import signal
 import subprocess
 from collections import Counter
-from pathlib import Path
 
 import pprof
 import pytest
+from go_programs import go_build, go_version, strip
+from harness.fired import fire_all, fires, missed
 from harness.machine import need_command, skip
-from harness.paths import BUILD, SUBJECTS
-from harness.processes import cpu_seconds, wait_for
+from harness.paths import BUILD, TOP
+from harness.processes import wait_for
 from harness.workloads import Subject, subject_path
+from otlp_profiles import profcheck  # noqa: F401
 from profiles_receiver import ProfilesReceiver, write
-from test_go import go_version, strip
-from test_otlp_profiles import profcheck  # noqa: F401
 
 pytestmark = pytest.mark.usefixtures("root")
 
@@ -62,12 +60,18 @@ def check_sets(seen, many):
     assert late <= 0.3 * sum(seen.values()), seen
 
 
-def check_waits(samples):
-    """In a system call the goroutine keeps its thread, and the wait has its labels."""
+def waits_by_labels(samples):
+    """{(with labels by the stack, labels as sorted pairs): waits}."""
     seen = Counter()
     for sample in samples:
         if re.match(r"\[sleep: ", sample.frames[-1]) and "main.wait" in sample.frames:
             seen["main.wait.func1" in sample.frames, tuple(sorted(own_labels(sample.labels).items()))] += sample.count
+    return seen
+
+
+def check_waits(samples):
+    """In a system call the goroutine keeps its thread, and the wait has its labels."""
+    seen = waits_by_labels(samples)
     labels = tuple(sorted(WAIT.items()))
     assert set(seen) <= {(True, labels), (True, ()), (False, ())}, seen
     assert seen[True, labels] > 3 and seen[False, ()] > 3 and seen[True, ()] <= 0.3 * seen[True, labels], seen
@@ -76,30 +80,6 @@ def check_waits(samples):
 def share_of_a(seen):
     a, b, inner = (seen[place, tuple(sorted(labels.items()))] for place, labels in (("turn", A), ("turn", B), ("nested", INNER)))
     return a / (a + b + inner)
-
-
-def go_build(folder, version, *arguments, **environment):
-    """labelled.go built by that version of Go; with CGO_ENABLED=1 with code of C in it."""
-    source = shutil.copy(Path(__file__).resolve().parent.parent / "subjects" / "labelled.go", folder / "labelled.go")
-    go = dict(os.environ, GOCACHE=str(SUBJECTS / ".go"), GOTOOLCHAIN=version, GOFLAGS="-mod=mod", GO111MODULE="on", **environment)
-    try:
-        said = subprocess.run([need_command("go"), "version"], env=go, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100).stdout
-    except subprocess.TimeoutExpired:
-        said = ""
-    if version != "local" and version not in said:
-        skip(f"{version} cannot be had here")
-    sources = [source]
-    if environment.get("CGO_ENABLED") == "1":
-        need_command("gcc")
-        sources.append(folder / "c.go")
-        sources[1].write_text('package main\n\n/*\n#include <stdlib.h>\n*/\nimport "C"\n\nfunc init() { C.free(C.malloc(1)) }\n')
-    try:
-        subprocess.run(["go", "build", *arguments, "-o", folder / "labelled", *sources], env=go, cwd=folder, check=True, timeout=500)
-    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
-        if version == "local":
-            raise
-        skip(f"{version} does not build it here: {error}")
-    return folder / "labelled"
 
 
 def check_offsets(program):
@@ -114,6 +94,7 @@ def check_offsets(program):
     assert re.findall(r"^\$\d+ = (\d+)$", said, re.M) == [re.search(rf"^{re.escape(name)} (\d+)$", told, re.M)[1] for name in fields], said + told
 
 
+@pytest.mark.statistical
 def test_as_gos_own_profiler_has_them(record_busy, run, tmp_path):
     program = subject_path("labelled")
     subject = Subject(run(program, tmp_path / "own.pb.gz"))
@@ -127,20 +108,55 @@ def test_as_gos_own_profiler_has_them(record_busy, run, tmp_path):
     assert cut <= int(re.search(r"(\d+) unlabelled", said)[1]) <= sum(s.count for s in samples), said
 
 
-def test_stripped(record_busy, run, tmp_path):
+def assert_fired_labels(fire, workload, many, calls):
+    """Each place where the program works has its own labels and none else, in each of its calls: `fire` times those of the place."""
+    profile = fire(workload)
+    expected = {(place, tuple(sorted(labels.items()))): calls for place, labels in (
+        ("nested", INNER), ("long", LONG), ("many", many), ("bare", {}), ("turn", A), ("turn", B), ("turn", {}))}
+    seen = by_place(profile.samples)
+    assert set(seen) == set(expected), seen
+    lost = sum(expected.values()) - sum(seen.values())
+    assert 0 <= lost <= missed(profile.said) and all(seen[place] <= expected[place] for place in expected), seen
+
+
+def start_labelled(subject, program, calls=20):
+    return subject("labelled", path=program, env=fires(calls))
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("stripped", [False, True], ids=["whole", "stripped"])
+def test_labels_are_those_of_the_goroutine(fire, subject, tmp_path, stripped):
+    program = subject_path("labelled")
+    program = strip(program, tmp_path / "labelled") if stripped else program
+    assert_fired_labels(fire, start_labelled(subject, program), many_of(program), 20)
+
+
+@pytest.mark.peer
+def test_with_c_and_position_independent(fire, subject, tmp_path):
+    program = go_build(tmp_path, "local", "-buildmode=pie", "-ldflags=-linkmode=external", CGO_ENABLED="1")
+    check_offsets(program)
+    assert_fired_labels(fire, start_labelled(subject, program), many_of(program), 20)
+
+
+def test_waits_have_labels(recording, subject):
+    """In a system call the goroutine keeps its thread, and the wait has its labels."""
+    workload = start_labelled(subject, subject_path("labelled"), 50)
+    running = recording("--off-cpu", "-p", workload.pid)
+    fire_all(workload)
+    seen = waits_by_labels(running.finish().samples)
+    assert {key for key in seen} == {(True, tuple(sorted(WAIT.items()))), (False, ())}, seen
+
+
+@pytest.mark.statistical
+def test_stripped_and_of_all_time(record_busy, run, tmp_path):
     program = subject_path("labelled")
     samples, _ = record_busy(Subject(run(strip(program, tmp_path / "labelled"))), 1.5, "--wall")
     check_sets(by_place(samples), many_of(program))
     check_waits(samples)
 
 
-def test_with_c_and_position_independent(record_busy, run, tmp_path):
-    program = go_build(tmp_path, "local", "-buildmode=pie", "-ldflags=-linkmode=external", CGO_ENABLED="1")
-    check_offsets(program)
-    samples, _ = record_busy(Subject(run(program)))
-    check_sets(by_place(samples), many_of(program))
-
-
+@pytest.mark.statistical
+@pytest.mark.peer
 def test_maps_of_labels(record_busy, run, tmp_path):
     """Up to Go 1.23; of one that is larger than a bucket nothing is read, and that is counted."""
     program = go_build(tmp_path, "go1.23.4", CGO_ENABLED="0")
@@ -152,129 +168,65 @@ def test_maps_of_labels(record_busy, run, tmp_path):
     assert int(re.search(r"(\d+) unlabelled", said)[1]) >= seen["many", ()] * 0.5, said
 
 
-# Not optimized: nothing in it reads what it writes.
-LIAR = r"""
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-__attribute__((section(".go.buildinfo"), used)) char info[64] = "\xff Go buildinf:\b\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" VERSION;
-struct g { char before[0x30]; struct m *m; char between[LABELS - 0x38]; const void *labels; };
-struct m { char before[CURG]; struct g *curg; };
-extern __thread struct g *tlsg __asm__("runtime.tlsg");
-__thread struct g *tlsg = 0;
-static volatile uint64_t sink;
-#define BURNS(name, factor) __attribute__((noinline)) static void name(void) { for (uint64_t i = 0; i < 1000000; i++) sink += i * factor; }
-BURNS(burn_true, 3)
-BURNS(burn_lies, 5)
-
-struct string { const char *text; uint64_t bytes; };
-#if LIST
-struct labels { struct string *list; uint64_t count, room; };
-#define SET(pairs, n) {pairs, n, n}
-#else
-struct bucket { uint8_t top[8]; struct string keys[8], values[8]; };
-struct map { uint64_t count; uint8_t flags, log2; uint16_t overflows; uint32_t seed; struct bucket *buckets; };
-#endif
-
-static struct g g, other;
-static struct m m = {.curg = &g};
-
-static void lie(struct g *as, const void *labels)
-{
-    g.labels = labels;
-    tlsg = as;
-    burn_lies();
-    tlsg = 0;
-}
-
-int main(void)
-{
-    g.m = other.m = &m;
-    printf("pid %d\nready\n", getpid());
-    fflush(stdout);
-    for (;;) {
-#if LIST
-        struct string pair[] = {{"key", 3}, {"value", 5}}, bad[] = {{"key", 3}, {(const char *)8, 1ull << 40}};
-        struct labels good = {pair, 1, 1}, nowhere = {(struct string *)16, 3, 3}, torn = {bad, 1, 1};
-        const void *set = &good, *sets[] = {&nowhere, &torn, (const void *)24, (const void *)~0ull, (const void *)(1ull << 62)};
-#else
-        struct bucket bucket = {.top = {0, 9}, .keys = {{0}, {"key", 3}}, .values = {{0}, {"value", 5}}}, holes = {.top = {9, 9, 9, 9, 9, 9, 9, 9}};
-        for (int i = 0; i < 8; i++) holes.keys[i] = holes.values[i] = (struct string){(const char *)8, ~0ull};
-        struct map good = {.count = 1, .buckets = &bucket}, large = {.count = 9, .log2 = 1, .buckets = &bucket}, nowhere = {.count = 1, .buckets = (void *)16}, torn = {.count = 8, .buckets = &holes};
-        struct map *to_good = &good, *to_large = &large, *to_nowhere = &nowhere, *to_torn = &torn, *to_null = 0, *wild = (void *)~7ull;
-        const void *set = &to_good, *sets[] = {&to_large, &to_nowhere, &to_torn, &to_null, &wild, (const void *)24};
-#endif
-        for (unsigned i = 0; i < sizeof(sets) / sizeof(*sets); i++)
-            lie(&g, sets[i]);
-        lie((struct g *)40, set); /* nothing there */
-        m.curg = &other;
-        other.m = (struct m *)&g;
-        lie(&g, set); /* a goroutine of another thread's */
-        m.curg = 0;
-        lie(&g, set);
-        m.curg = &g;
-        g.m = 0;
-        lie(&g, set);
-        other.m = g.m = &m;
-        g.labels = set;
-        tlsg = &g;
-        for (int i = 0; i < 5; i++)
-            burn_true();
-        tlsg = 0;
-    }
-}
-"""
+def build_liar(folder, version, is_list, labels, curg):
+    defined = [f"-D{name}={value}" for name, value in (("LIST", is_list), ("LABELS", labels), ("CURG", curg))]
+    subprocess.run([need_command("gcc"), "-O0", "-g", "-no-pie", "-D_GNU_SOURCE", *defined, f'-DVERSION="\\{len(version):o}" "{version}"', "-o", folder / "liar",
+                    TOP / "tests/subjects/liar.c"], check=True)
+    return folder / "liar"
 
 
-@pytest.mark.parametrize("version", ["go1.26.1", "go1.20.14"])
-def test_a_program_that_lies(version, record_busy, run, tmp_path):
-    """Nothing is told of what cannot be so, and what is true is."""
-    gcc, source = need_command("gcc"), tmp_path / "liar.c"
-    layout = {"go1.26.1": (1, 0x160, 0xb8), "go1.20.14": (0, 0x168, 0xc0)}[version]
-    source.write_text(LIAR)
-    defined = [f"-D{name}={value}" for name, value in zip(("LIST", "LABELS", "CURG"), layout)]
-    subprocess.run([gcc, "-O0", "-g", "-no-pie", *defined, f'-DVERSION="\\{len(version):o}" "{version}"', "-o", tmp_path / "liar", source], check=True)
-    subject = Subject(run(tmp_path / "liar"))
-    samples, said = record_busy(subject, 4)
+@pytest.mark.sanitized
+@pytest.mark.parametrize("version,layout", [("go1.26.1", (1, 0x160, 0xb8)), ("go1.20.14", (0, 0x168, 0xc0))], ids=["list", "map"])
+def test_a_program_that_lies(version, layout, fire, subject, tmp_path):
+    """What cannot be so is not recorded, and counted as unlabelled; what is true is recorded."""
+    workload = subject("liar", path=build_liar(tmp_path, version, *layout), env=fires())
+    profile = fire(workload)
     seen = Counter()
-    for sample in samples:
+    for sample in profile.samples:
         for name in ("burn_true", "burn_lies"):
             if name in sample.frames:
                 seen[name, sample.labels.get("key")] += sample.count
-    assert {key for name, key in seen if name == "burn_lies"} == {None}, seen
-    assert seen["burn_true", "value"] > 20 and seen["burn_true", None] <= seen["burn_true", "value"], seen
-    assert int(re.search(r"(\d+) unlabelled", said)[1]) > 10, said
-    assert subject.running.alive
+    facts = {name: int(workload.facts()[name]) for name in ("true", "lies")}
+    assert set(seen) == {("burn_true", "value"), ("burn_lies", None)}, seen
+    assert sum(facts.values()) - missed(profile.said) <= sum(seen.values()) and seen["burn_true", "value"] <= facts["true"] and seen["burn_lies", None] <= facts["lies"], seen
+    assert int(re.search(r"(\d+) unlabelled", profile.said)[1]) > 0, profile.said
 
 
-def test_a_version_to_come(record_busy, run, tmp_path):
-    gcc, source = need_command("gcc"), tmp_path / "liar.c"
-    source.write_text(LIAR)
-    subprocess.run([gcc, "-O0", "-g", "-no-pie", "-DLIST=1", "-DLABELS=0x160", "-DCURG=0xb8", '-DVERSION="\\10" "go1.99.1"', "-o", tmp_path / "liar", source], check=True)
-    subject = Subject(run(tmp_path / "liar"))
-    samples, said = record_busy(subject, 0.5)
-    assert {sample.labels.get("key") for sample in samples} == {None}
-    assert f"process {subject.pid} is a program of Go's (go1.99.1) whose" in said, said
+def test_a_later_version_of_go(fire, subject, tmp_path):
+    workload = subject("liar", path=build_liar(tmp_path, "go1.99.1", 1, 0x160, 0xb8), env=fires())
+    profile = fire(workload)
+    assert profile.samples and {sample.labels.get("key") for sample in profile.samples} == {None}
+    assert f"process {workload.pid} is a program of Go's (go1.99.1) whose" in profile.said, profile.said
 
 
-def test_the_agent_tells_them(agent, run, profcheck, tmp_path):  # noqa: F811
-    """In its profiles, and in what it sends."""
-    receiver, wanted = ProfilesReceiver(), (A, B, INNER, LONG, many_of(subject_path("labelled")))
+def wanted_labels():
+    return {tuple(sorted(labels.items())) for labels in (A, B, INNER, LONG, many_of(subject_path("labelled")))}
+
+
+def test_agent_shows_and_exports_labels(agent, run, profcheck, tmp_path):  # noqa: F811
+    receiver = ProfilesReceiver()
     started = agent("--set", "profile.rate=199", "--set", "budget.cpu=100%", "--set", f"otlp.profiles_endpoint={receiver.url}", "--set", "otlp.interval=1")
     subject = Subject(run(subject_path("labelled")))
-    wait_for(lambda: started.metric("sonde_go_labels_processes") > 0, 60, "the process to be known")
-    since = cpu_seconds(subject.pid)
-    wait_for(lambda: cpu_seconds(subject.pid) > since + 1.5, 120, "some CPU time")
-    path = tmp_path / "profile.pb.gz"
-    path.write_bytes(started.get("/api/v1/profile?seconds=120&format=pprof")[2])
-    told = {tuple(sorted(own_labels(s.labels).items())) for s in pprof.read(path)[0] if "main.burn" in s.frames}
-    assert {tuple(sorted(labels.items())) for labels in wanted} <= told, told
+    prefix, shown, sent, read = "process.context.label.", set(), set(), 0
+
+    def all_are_shown():
+        path = tmp_path / "profile.pb.gz"
+        path.write_bytes(started.get("/api/v1/profile?seconds=120&format=pprof")[2])
+        shown.update(tuple(sorted(own_labels(s.labels).items())) for s in pprof.read(path)[0] if "main.burn" in s.frames)
+        return wanted_labels() <= shown
+
+    def all_are_sent():
+        nonlocal read
+        bodies = receiver.bodies()
+        profiles = [profile for packet in profcheck(*write(tmp_path, bodies[read:])) for profile in packet if profile["resource"]["process.pid"] == subject.pid]
+        sent.update(tuple(sorted((key.removeprefix(prefix), value) for key, value in s["attributes"].items() if key.startswith(prefix)))
+                    for profile in profiles for s in profile["samples"])
+        read = len(bodies)
+        return wanted_labels() <= sent
+    wait_for(all_are_shown, 120, "all labels on the page", shown)
+    wait_for(all_are_sent, 120, "all labels to be sent", sent)
+    assert shown <= wanted_labels() | {()}
+    wait_for(lambda: started.metric("sonde_go_labels_processes") > 0, 30, "the process to be counted")
     assert started.metric("sonde_go_labels_refused_total") == 0
     assert started.stop() == 0
     receiver.close()
-    prefix = "process.context.label."
-    sent = {tuple(sorted((key.removeprefix(prefix), value) for key, value in s["attributes"].items() if key.startswith(prefix)))
-            for profiles in profcheck(*write(tmp_path, receiver.bodies())) for profile in profiles if profile["resource"]["process.pid"] == subject.pid for s in profile["samples"]}
-    assert {tuple(sorted(labels.items())) for labels in wanted} <= sent, sent

@@ -1,5 +1,5 @@
-"""Source lines and inlined functions (`sonde record --lines`, `--inlines`) beside binutils' addr2line, place by place; and DWARF that
-lies, which may cost the lines of its own file and nothing else."""
+"""Source lines and inlined functions (`sonde record --lines`, `--inlines`) compared with binutils' addr2line, place by place; and damaged DWARF,
+which may cost the lines of its own file and nothing else. The programs fire events at known places (tests/subjects/lines)."""
 import array
 import fcntl
 import os
@@ -10,71 +10,17 @@ import struct
 import subprocess
 import termios
 import zlib
-from itertools import groupby
 from pathlib import Path
 
-import pytest
-
 import pprof
-from harness.machine import need_command, skip
+import pytest
+import source_lines
+from harness.machine import need_command, need_root, skip
 from harness.processes import command_name, wait_for
-from harness.workloads import go_pprof
+from harness.recording import FIRED
+from harness.workloads import Subject, go_pprof
+from source_lines import LINES, addr2line, build, eu_addr2line, places
 
-PROGRAM = """
-#include <stdlib.h>
-#include <time.h>
-volatile unsigned long sink;
-static inline __attribute__((always_inline)) void innermost(unsigned n)
-{
-    for (unsigned i = 0; i < n; i++)
-        sink += i * 7;
-}
-static inline __attribute__((always_inline)) void middle(unsigned n)
-{
-    sink++;
-    innermost(n);
-    sink++;
-}
-__attribute__((noinline)) void outer(unsigned n)
-{
-    sink += n;
-    middle(n);
-    middle(n / 2);
-}
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); /* as many samples on a busy machine */
-    return t.tv_sec + t.tv_nsec / 1e9;
-}
-int main(int argc, char **argv)
-{
-    for (double end = now() + atof(argv[argc - 1]); now() < end;)
-        outer(100000);
-    return 0;
-}
-"""
-CXX = """
-#include <cstdlib>
-#include <ctime>
-volatile unsigned long sink;
-namespace shop {
-template <typename T> struct Till {
-    T sum{};
-    __attribute__((always_inline)) void ring(T value) { for (T i = 0; i < value; i++) sum += i; sink = sum; }
-};
-struct Counter {
-    __attribute__((noinline)) void serve(long n) { Till<long> till; till.ring(n); }
-};
-}
-static double now() { timespec t; clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t); return t.tv_sec + t.tv_nsec / 1e9; }
-int main(int argc, char **argv)
-{
-    shop::Counter counter;
-    for (double end = now() + atof(argv[argc - 1]); now() < end;)
-        counter.serve(100000 + argc);
-}
-"""
 FORMS = {  # compiler, flags, what is done with it then
     "dwarf-4": ("gcc", ["-gdwarf-4"], None),
     "dwarf-5": ("gcc", ["-gdwarf-5"], None),
@@ -89,30 +35,6 @@ FORMS = {  # compiler, flags, what is done with it then
 }
 
 
-def build(folder, name, compiler="gcc", flags=("-gdwarf-5",), source=None):
-    """An executable in `folder`, where its .dwo files are, too."""
-    folder.mkdir(exist_ok=True)
-    path = folder / ("program.cc" if compiler == "g++" else "program.c")
-    path.write_text(source or (CXX if compiler == "g++" else PROGRAM))
-    subprocess.run([need_command(compiler), "-O2", *flags, "-o", folder / name, path], check=True, cwd=folder)
-    return folder / name
-
-
-def dwz(program):
-    """Two files share what dwz takes out of both."""
-    need_command("dwz")
-    twin = program.with_name("twin")
-    shutil.copy(program, twin)
-    done = subprocess.run(["dwz", "-m", "shared.debug", "-M", program.with_name("shared.debug"), program, twin], capture_output=True, text=True, cwd=program.parent)
-    sections = subprocess.run(["readelf", "-SW", program], capture_output=True, text=True, check=True).stdout
-    assert done.returncode == 0 and ".gnu_debugaltlink" in sections, done.stderr
-
-
-def debuglink(program):
-    subprocess.run(["objcopy", "--only-keep-debug", program, program.with_name("program.debug")], check=True)
-    subprocess.run(["objcopy", "-g", "--add-gnu-debuglink=program.debug", program], check=True, cwd=program.parent)
-
-
 def has_bytes(pipe):
     count = array.array("i", [0])
     fcntl.ioctl(pipe, termios.FIONREAD, count)
@@ -124,88 +46,101 @@ def catches(pid, number):
     return int(caught[1], 16) >> (number - 1) & 1
 
 
-def places(samples, program):
-    """{address: [(function, file, line), ... outermost first]} of the frames of one file."""
-    found = {}
-    for s in samples:
-        rows = zip(s.frames, s.sources, s.mappings, s.addresses)
-        for (mapping, address), group in groupby(rows, key=lambda row: row[2:]):
-            if mapping == str(program):
-                found[address] = [(name.partition(" [clone")[0], os.path.normpath(file) if file else "", line) for name, (file, line), _, _ in group]
-    return found
-
-
-def addr2line(program, addresses):
-    """The same, by binutils, which where there is no DWARF (crtstuff.c) names the file of the symbol table: without a folder."""
-    said = subprocess.run([need_command("addr2line"), "-a", "-i", "-f", "-e", program, *map(hex, addresses)], capture_output=True, text=True, check=True).stdout
-    found, address = {}, None
-    lines = iter(said.splitlines())
-    for line in lines:
-        if line.startswith("0x"):
-            address = int(line, 16)
-            found[address] = []
+@pytest.fixture(scope="module")
+def forms(sonde, tmp_path_factory):
+    """{form: (program, the same program with plain DWARF)}, and the samples of all of them, recorded one after the other."""
+    need_root()
+    folder, programs = tmp_path_factory.mktemp("forms"), {}
+    for form, (compiler, flags, then) in FORMS.items():
+        if not shutil.which(compiler) or (then == "dwz" and not shutil.which("dwz")):
             continue
-        file, _, number = re.sub(r" \(.*", "", next(lines)).rpartition(":")
-        name = subprocess.run(["c++filt", "-p", line], capture_output=True, text=True, check=True).stdout.strip()
-        found[address].insert(0, (name, os.path.normpath(file) if "/" in file else "", 0 if number == "?" else int(number)))
-    return found
+        (folder / form).mkdir()
+        programs[form] = build(folder / form / "form", "program", compiler, flags), build(folder / form / "plain", "program", compiler, ["-gdwarf-4"])
+        if then:
+            getattr(source_lines, then)(programs[form][0])
+    (folder / "all.sh").write_text("\n".join(f"'{program}' 5" for program, _ in programs.values()))
+    done = subprocess.run([sonde, "record", "--event", FIRED, "--inlines", "-o", folder / "all.pb.gz", "--", "sh", folder / "all.sh"], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return programs, pprof.read(folder / "all.pb.gz")[0], done.stderr
 
 
-def eu_addr2line(program, address):
-    """The same of one address, by elfutils."""
-    said = subprocess.run([need_command("eu-addr2line"), "-i", "-f", "-C", "-e", program, hex(address)], capture_output=True, text=True, check=True).stdout
-    lines = said.splitlines()
-    places = [(re.sub(r" inlined at .*", "", name), *re.match(r"(.*?):(\d+)", place).groups()) for name, place in zip(lines[::2], lines[1::2])]
-    return [(name, os.path.normpath(file), int(line)) for name, file, line in reversed(places)]
-
-
+@pytest.mark.sanitized
 @pytest.mark.parametrize("form", FORMS)
-def test_lines_are_those_of_addr2line(record, tmp_path, form):
+def test_lines_are_those_of_addr2line(forms, form):
     """Of the same program with plain DWARF, for binutils does not find everything in all the forms."""
-    compiler, flags, then = FORMS[form]
-    plain = build(tmp_path / "plain", "program", compiler, ["-gdwarf-4"])
-    program = build(tmp_path / "form", "program", compiler, flags)
-    if then:
-        globals()[then](program)
-    profile = record("-F", 499, "--inlines", "--", program, 0.4)
-    ours = places(profile.samples, program)
+    programs, samples, said = forms
+    if form not in programs:
+        skip(f"needs {FORMS[form][0]} and {FORMS[form][2] or 'nothing else'}")
+    program, plain = programs[form]
+    ours = places(samples, program)
     theirs = addr2line(plain, ours)
-    moved = {str(plain.parent): str(program.parent)}
-    theirs = {address: [(name, next((file.replace(a, b) for a, b in moved.items()), file), line) for name, file, line in chain]
-              for address, chain in theirs.items()}
     with_lines = {address: chain for address, chain in theirs.items() if chain[0][1]}
+    moved = {address: in_folder(chain, plain, program) for address, chain in with_lines.items()}
     # Of a function in two parts binutils may give what is inlined the outer one's name; elfutils does not.
-    with_lines = {address: chain if ours[address] == chain else eu_addr2line(plain, address) for address, chain in with_lines.items()}
-    with_lines = {address: [(name, file.replace(str(plain.parent), str(program.parent)), line) for name, file, line in chain] for address, chain in with_lines.items()}
-    assert {address: ours[address] for address in with_lines} == with_lines, profile.said
-    assert any(len(chain) > 1 for chain in ours.values()), ours
+    moved = {address: chain if ours[address] == chain else in_folder(eu_addr2line(plain, address), plain, program) for address, chain in moved.items()}
+    assert {address: ours[address] for address in moved} == moved, said
+    inlined = [name for name, _, _ in max(ours.values(), key=len)]
+    assert inlined == (["shop::Counter::serve", "shop::Till<long>::ring"] if form == "c++" else ["outer", "middle", "innermost"]), ours
+
+
+def in_folder(chain, plain, program):
+    return [(name, file.replace(str(plain.parent), str(program.parent)), line) for name, file, line in chain]
 
 
 def test_without_inlines_a_frame_has_its_own_line(record, tmp_path):
     """That of the call, where the code is another function's."""
     program = build(tmp_path / "form", "program")
-    profile = record("-F", 499, "--lines", "--", program, 0.4)
+    profile = record("--event", FIRED, "--lines", "--", program)
     ours = places(profile.samples, program)
     theirs = addr2line(program, ours)
     assert {address: chain[:1] for address, chain in theirs.items() if chain[0][1]} == \
         {address: chain for address, chain in ours.items() if theirs[address][0][1]}
-    if shutil.which("go"):
-        listed = go_pprof("-list", "outer", tmp_path / "record-1.pb.gz")
-        assert re.search(r"[\d.]+\w+ +[\d.]+\w+ +\d+: +middle\(n", listed), listed
+
+
+@pytest.mark.peer
+def test_go_tool_pprof_lists_lines(record, tmp_path):
+    need_command("go")
+    program = build(tmp_path / "form", "program")
+    record("--event", FIRED, "--lines", "--", program)
+    listed = go_pprof("-list", "outer", tmp_path / "record-1.pb.gz")
+    assert re.search(r"\d+ +\d+ +\d+: +middle\(n", listed), listed
+
+
+@pytest.fixture(scope="module")
+def wire(sonde, tmp_path_factory):
+    """(the program's file, its bytes, the recording) of a program recorded once."""
+    need_root()
+    folder = tmp_path_factory.mktemp("wire")
+    program = build(folder / "form", "program")
+    done = subprocess.run([sonde, "record", "--event", FIRED, "--record-wire", folder / "wire", "-o", folder / "live.folded", "--", program], stdin=subprocess.DEVNULL,
+                          capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return program, program.read_bytes(), folder / "wire"
 
 
 @pytest.fixture
-def recorded(sonde, root, record, tmp_path):
+def recorded(sonde, wire):
     """(program, replay): what was recorded of the program, looked at again as its file is by then; replay(options...) gives the done
-    process and its output."""
-    program = build(tmp_path / "form", "program")
-    record("-F", 499, "--record-wire", tmp_path / "wire", "--", program, 0.4)
+    process, its output and its messages. The file is as it was when the test begins."""
+    program, content, recording = wire
+    program.write_bytes(content)
 
     def replay(*options, output="-"):
-        done = subprocess.run([sonde, "record", "--replay", tmp_path / "wire", "-o", output, *options], capture_output=True, timeout=120)
+        done = subprocess.run([sonde, "record", "--replay", recording, "-o", output, *options], capture_output=True, timeout=120)
         of_program = [line for line in done.stdout.decode(errors="replace").splitlines(True) if line.startswith("program;")]
         return done, "".join(of_program), done.stderr.decode(errors="replace")  # without what was there before its exec
     return program, replay
+
+
+def without_inlined(folded):
+    """{stack: count} as if functions were not inlined."""
+    counts = {}
+    for line in folded.splitlines():
+        stack, _, count = line.rpartition(" ")
+        stack = ";".join(frame for frame in stack.split(";") if not frame.endswith("_[i]"))
+        counts[stack] = counts.get(stack, 0) + int(count)
+    return counts
 
 
 def test_formats_mark_what_was_inlined(recorded, tmp_path):
@@ -213,9 +148,7 @@ def test_formats_mark_what_was_inlined(recorded, tmp_path):
     _, plain, _ = replay()
     _, folded, said = replay("--inlines")
     assert "outer;middle_[i];innermost_[i]" in folded and "_[i]" not in plain
-    assert re.sub(r";\w+_\[i\]", "", folded.split(" ")[0]) == plain.split(" ")[0]
-    count = [sum(int(line.rpartition(" ")[2]) for line in text.splitlines()) for text in (plain, folded)]
-    assert count[0] == count[1] > 0
+    assert without_inlined(folded) == without_inlined(plain) != {}
     replay("--inlines", output=tmp_path / "a.json")
     assert '"inlined":true' in (tmp_path / "a.json").read_text()
     assert "native frames without lines" in said  # _start is nobody's source
@@ -240,10 +173,10 @@ def test_damaged_dwarf_costs_its_lines_alone(recorded):
     """Bits turned over, sections cut: names and stacks are those of before, whatever becomes of the lines."""
     program, replay = recorded
     whole, found = program.read_bytes(), sections_of(program)
-    stacks = sorted(replay()[1].splitlines())
+    stacks = without_inlined(replay()[1])
     dwarf = [span for name, span in found.items() if name.startswith(".debug_")]
     state, lost = 1, 0
-    for turn in range(10):
+    for turn in range(5):
         data = bytearray(whole)
         for offset, size in dwarf:
             for _ in range(1 + turn % 8):
@@ -254,12 +187,7 @@ def test_damaged_dwarf_costs_its_lines_alone(recorded):
         program.write_bytes(data)
         done, folded, said = replay("--inlines")
         assert done.returncode == 0, f"turn {turn}: {said}"
-        counts = {}
-        for line in folded.splitlines():
-            stack, _, count = line.rpartition(" ")
-            stack = ";".join(frame for frame in stack.split(";") if not frame.endswith("_[i]"))
-            counts[stack] = counts.get(stack, 0) + int(count)
-        assert sorted(f"{stack} {count}" for stack, count in counts.items()) == stacks, f"turn {turn}: {said}"
+        assert without_inlined(folded) == stacks, f"turn {turn}: {said}"
         lost += "outer;middle_[i];innermost_[i]" not in folded
     assert lost > 0  # else nothing was damaged
     program.write_bytes(whole)
@@ -295,7 +223,7 @@ def test_bombs_in_compressed_sections(recorded):
 def test_split_dwarf_is_a_regular_file(sonde, root, record, tmp_path):
     """A FIFO or a directory in the place of a .dwo file, which a process must not be kept waiting by; and another program's."""
     program = build(tmp_path / "form", "program", flags=["-gdwarf-5", "-gsplit-dwarf"])
-    record("-F", 499, "--record-wire", tmp_path / "wire", "--", program, 0.4)
+    record("--event", FIRED, "--record-wire", tmp_path / "wire", "--", program)
     split = next(program.parent.glob("*.dwo"))
     content = split.read_bytes()
 
@@ -312,74 +240,23 @@ def test_split_dwarf_is_a_regular_file(sonde, root, record, tmp_path):
         split.rmdir() if split.is_dir() else split.unlink()
 
 
-LOOPS = """
-        .section .debug_abbrev,"",@progbits
-        .uleb128 1, 0x11
-        .byte 1
-        .uleb128 0x11, 0x01, 0x12, 0x07, 0, 0
-        .uleb128 2, 0x2e
-        .byte 1
-        .uleb128 0x11, 0x01, 0x12, 0x07, 0x31, 0x13, 0, 0
-        .uleb128 3, 0x1d
-        .byte 0
-        .uleb128 0x11, 0x01, 0x12, 0x07, 0x31, 0x13, 0x01, 0x13, 0, 0
-        .byte 0
-        .section .debug_info,"",@progbits
-start:  .long end - begin
-begin:  .short 4
-        .long .debug_abbrev
-        .byte 8
-        .uleb128 1
-        .quad outer, 4096
-function:
-        .uleb128 2
-        .quad outer, 4096
-        .long inlined - start
-inlined:
-        .uleb128 3
-        .quad outer, 4096
-        .long function - start, inlined - start
-        .byte 0, 0
-end:
-"""
-
-
-def test_loops_in_dwarf(sonde, root, record, tmp_path):
+def test_loops_in_dwarf(record, tmp_path):
     """An origin that is its own origin by way of another one, a sibling that is its own sibling."""
-    folder = tmp_path / "form"
-    folder.mkdir()
-    (folder / "loops.s").write_text(LOOPS)
-    program = build(folder, "program", flags=["loops.s"])
-    profile = record("-F", 499, "--inlines", "--", program, 0.4)
-    assert profile.share("main;outer") > 0.5, profile.top()
-
-
-ENDLESS = """
-#include <dlfcn.h>
-#include <string.h>
-#include <sys/prctl.h>
-#include <unistd.h>
-void *dlopen(const char *path, int flags)
-{
-    char name[16] = "";
-    prctl(PR_GET_NAME, name);
-    while (!strcmp(name, "sonde-lines"))
-        pause();
-    return ((void *(*)(const char *, int))dlsym(RTLD_NEXT, "dlopen"))(path, flags);
-}
-"""
+    program = build(tmp_path / "form", "program", flags=[LINES / "loops.s"])
+    profile = record("--event", FIRED, "--inlines", "--", program)
+    own = profile.where(lambda s: str(program) in s.mappings)
+    assert own.count > 0 and own.share("main;outer") == 1, own.top()
 
 
 @pytest.fixture
-def looking(sonde, recorded, tmp_path):
+def looking(sonde, recorded, wire):
     """The command that looks at what was recorded and writes to a place."""
-    return lambda output: [sonde, "record", "--replay", tmp_path / "wire", "--inlines", "-o", output]
+    return lambda output: [sonde, "record", "--replay", wire[2], "--inlines", "-o", output]
 
 
 def test_ctrl_c_keeps_the_profile(run, looking, tmp_path):
     """Also where it comes while lines are looked for: that has no end here, because libdw never comes."""
-    (tmp_path / "endless.c").write_text(ENDLESS)
-    subprocess.run([need_command("gcc"), "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", "endless.so", "endless.c"], check=True, cwd=tmp_path)
+    subprocess.run([need_command("gcc"), "-D_GNU_SOURCE", "-shared", "-fPIC", "-o", "endless.so", LINES / "endless.c"], check=True, cwd=tmp_path)
     recording = run(*looking(tmp_path / "a.pb.gz"), env=dict(os.environ, LD_PRELOAD=str(tmp_path / "endless.so")))
     children = Path(f"/proc/{recording.pid}/task/{recording.pid}/children")
 
@@ -419,40 +296,23 @@ def test_split_dwarf_in_a_package(sonde, root, record, tmp_path):
     subprocess.run([need_command("dwp"), "-e", program, "-o", f"{program}.dwp"], check=True, timeout=60)
     for split in program.parent.glob("*.dwo"):
         split.unlink()
-    profile = record("-F", 499, "--inlines", "--", program, 1)
-    assert "damaged" not in profile.said and profile.share("main") > 0.5 - profile.early, profile.said + profile.top()
+    profile = record("--event", FIRED, "--inlines", "--", program)
+    own = profile.where(lambda s: str(program) in s.mappings)
+    assert "damaged" not in profile.said and own.count > 0 and own.share("main") == 1, profile.said + profile.top()
     if "in a package" not in profile.said:
-        assert profile.share("outer;middle;innermost") > 0.2 - profile.early, profile.top()
+        assert own.share("outer;middle;innermost") > 0, profile.top()
         skip("this libdw reads packages")
     assert "outer" in {name for chain in places(profile.samples, program).values() for name, _, _ in chain}
 
 
-NAMELESS = """
-#include <time.h>
-volatile unsigned long sink;
-__attribute__((noinline)) void before(void) { sink++; }
-__attribute__((noinline, nodebug)) void hot(unsigned n)
-{
-    for (unsigned i = 0; i < n; i++)
-        sink += i * 7;
-}
-int main(int argc, char **argv)
-{
-    while (clock() < 2 * CLOCKS_PER_SEC) {
-        before();
-        hot(100000);
-    }
-}
-"""
-
-
 def test_code_of_no_function_keeps_its_name(record, sonde, tmp_path):
     """In a unit's code, and in no function that it tells of: the line is DWARF's, the name that of the symbol, in all formats."""
-    program = build(tmp_path / "form", "program", "clang-16", ["-gdwarf-4"], NAMELESS)
+    program = build(tmp_path / "form", "program", "clang-16", ["-gdwarf-4"], "nameless.c")
     listed = subprocess.run([need_command("llvm-dwarfdump", "llvm-dwarfdump-16"), program], capture_output=True, text=True, check=True).stdout
     assert '("before")' in listed and '("hot")' not in listed
-    profile = record("-F", 499, "--inlines", "--record-wire", tmp_path / "wire", "--", program)
-    assert profile.share("main;hot") > 0.5 - profile.early, profile.top()
+    profile = record("--event", FIRED, "--inlines", "--record-wire", tmp_path / "wire", "--", program)
+    own = profile.where(lambda s: str(program) in s.mappings)
+    assert own.count > 0 and own.share("main;hot") == 1, profile.top()
     ours = places(profile.samples, program)
     theirs = addr2line(program, ours)
     hot = {address: chain for address, chain in ours.items() if chain[0][0] == "hot"}
@@ -465,12 +325,12 @@ def test_code_of_no_function_keeps_its_name(record, sonde, tmp_path):
     assert all(name for sample in profile.samples for name in sample.frames), profile.top()
 
 
-def test_deleted_program_has_lines(run, sonde, record, tmp_path):
+def test_deleted_program_has_lines(run, fire, tmp_path):
     program = build(tmp_path / "form", "program")
-    subject = run(program, 60)
+    subject = Subject(run(program, 5, "wait"))
     program.unlink()
-    profile = record("-F", 199, "--inlines", "-p", subject.pid, "-d", 1)
-    assert profile.where(lambda s: ("innermost" in s.frames and "middle" in s.frames)).count > 0, profile.said
+    profile = fire(subject, "--inlines")
+    assert profile.share("outer;middle;innermost") > 0, profile.said + profile.top()
 
 
 def test_without_libdw_it_says_what_to_install(sonde, root, tmp_path):

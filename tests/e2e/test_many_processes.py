@@ -12,8 +12,8 @@ from harness.machine import skip
 from harness.processes import bpf_objects, resident_bytes, wait_for
 from harness.recording import Profile, is_recording
 from harness.workloads import subject_path
+from native_stacks import BEGINNINGS
 from real_servers import stolen_ns
-from test_short_lived import BEGINNINGS
 
 PROCESSES = 5000
 FEWEST = 200
@@ -22,7 +22,7 @@ MEMBER_BYTES = MIB // 2  # with the kernel's part; measured: 0.2 MiB
 LIMIT_BYTES = 64 * MIB  # budget.memory as it comes
 MARKS_COUNTED = ("no_rows", "truncated")  # and of Python, which others on the node run, "interpreted"
 
-pytestmark = pytest.mark.plain_build
+pytestmark = pytest.mark.statistical
 
 
 def room_for(processes):

@@ -1,6 +1,7 @@
 """Thousands of mappings a second, each of another file at the same place: a sample's names are of the file that was there when it was taken."""
 import pytest
 
+from harness.fired import fires, missed
 from harness.workloads import subject_path
 
 HZ = 499
@@ -12,8 +13,18 @@ def calls_of(profile):
             if caller.startswith("called_") and callee.startswith("remapped_") for _ in range(s.count)]
 
 
+def test_names_are_those_of_the_moment(fire, subject):
+    """One event in each of a thousand mappings."""
+    libraries = [subject_path(f"libremapped-{i}.so") for i in range(4)]
+    profile = fire(subject("remapper", 600, *libraries, env=fires(1000)))
+    calls = calls_of(profile)
+    assert 1000 - missed(profile.said) <= len(calls) <= 1000, profile.said + profile.top()
+    assert all(caller.replace("called", "remapped") == callee for caller, callee in calls), calls
+
+
 @pytest.mark.parametrize("way", ["from its start", "under way"])
-def test_names_are_those_of_the_moment(record, subject, way):
+@pytest.mark.statistical
+def test_sampled_names_are_those_of_the_moment(record, subject, way):
     libraries = [subject_path(f"libremapped-{i}.so") for i in range(4)]
     running, right = subject("remapper", 600, *libraries) if way == "under way" else None, 0
     for seconds in (1, 1, 4, 16):

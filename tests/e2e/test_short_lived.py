@@ -1,20 +1,22 @@
-"""Processes that live for 5 ms, seen by Sonde and at the same time by a perf that looks at the whole node: as many samples as perf
-has and as the kernel's account of their CPU time asks for, each of them under its process, with its stack whole and named."""
+"""Processes that live for 5 ms, sampled by Sonde and at the same time by a perf of the whole node: as many samples as perf has and as the
+kernel accounts of their CPU time, each under its process, with its stack whole and named. And each event of such processes."""
 import os
 import re
 import shutil
 import subprocess
 
+import pytest
+
 import perf_data
 import pprof
+from harness.fired import assert_exact, fires
 from harness.machine import need_command
-from harness.recording import Profile
+from harness.recording import FIRED, Profile
 from harness.workloads import subject_path
+from native_stacks import BEGINNINGS
 
 MILLISECONDS = 5
 NAMELESS = re.compile(r"\+0x[0-9a-f]+$|^\[|^0x[0-9a-f]+$|^$")
-# Where a process begins: in user space, or in the kernel while exec has not yet, or exit no longer, any user memory.
-BEGINNINGS = re.compile(r"_start$|_dl_start(_user)?$|entry_SYSCALL_64|asm_|ret_from_fork|el0|__primary")
 
 
 class Storm:
@@ -37,6 +39,19 @@ class Storm:
         self.deviation = (2 * (processes + facts["switches"]) / 4) ** 0.5
 
 
+def test_each_firing_is_whole_and_placed(sonde, record, monkeypatch, tmp_path):
+    """Of 100 processes one after the other, each gone as soon as it has fired 20 times."""
+    count, firings, path = 100, 20, shutil.copy(subject_path("storm"), tmp_path / "storm-fired")
+    for name, value in fires(firings).items():
+        monkeypatch.setenv(name, value)
+    profile = record("--event", FIRED, "--", path, count, 0)
+    own = profile.where(lambda s: "storm_leaf" in s.frames)
+    assert_exact(own, "main;storm_work;storm_leaf", count * firings)
+    assert all(is_whole(s) and is_placed(s, path) and s.labels["process"] == path.name for s in own.samples), own.top()
+    assert len({s.labels["pid"] for s in own.samples}) > (own.count - 1) // firings, "all of them in a few processes"
+
+
+@pytest.mark.statistical
 def test_as_many_samples_as_perf(sonde, root, tmp_path):
     """Often enough that 1 % is no chance: four deviations of both samplers, of 21000 samples. Only where the machine takes the CPU away
     all the time are they more, and then as much is allowed."""
@@ -60,6 +75,7 @@ def is_placed(sample, path):
     return sample.labels.get("pid") and sample.labels.get("process.executable.path") == str(path)
 
 
+@pytest.mark.statistical
 def test_each_sample_is_whole_and_placed(sonde, root, tmp_path):
     storm = Storm(sonde, tmp_path, 400, 499)
     profile = storm.profile

@@ -30,6 +30,7 @@ def run_together(folder, *names, seconds=SECONDS):
     return ended
 
 
+@pytest.mark.statistical
 def test_rates(agent, tmp_path):
     (tmp_path / "sonde.yaml").write_text("profile:\n  rate: 19\n  targets: command=often:500, command=never:0,\n    user=nobody-has-this-name:1, command=seldom:100, command=later:500\n"
                                          "budget:\n  cpu: 100%\n  memory: 1GiB\n")
@@ -74,7 +75,6 @@ def test_rates(agent, tmp_path):
     assert status["targets"][0]["samples"] == taken("often") and status["sample_hz"] == OTHERS_HZ
 
 
-@pytest.mark.plain_build
 def test_targets_alone(agent, tmp_path):
     """At a rate of 0 of all others these are sampled, and waits are told of them; nobody else's are."""
     started = agent("--waits", "--set", "profile.rate=0", "--set", "profile.targets=command=often:100", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB")
@@ -114,6 +114,7 @@ SAMPLE_WAIT_NS = 1e6  # the agent's: shorter waits are told by chance
 
 
 @pytest.mark.parametrize("profile", ["true", "false"], ids=["with CPU samples", "without"])
+@pytest.mark.statistical
 def test_waits(agent, run, tmp_path, profile):
     """Of who is never to be sampled no waits are told either: neither of those that waited when it began, nor of new ones. Of who is to be sampled less
     often fewer are told, which stand for more."""

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pprof
 import pytest
-
-from harness.machine import need_command
+from folded_stacks import without_kernel
+from harness.machine import need_command, need_root
+from harness.module_recording import Stage
 from harness.paths import BUILD
+from harness.processes import cpu_seconds, wait_for
 from harness.recording import Profile
 from harness.workloads import subject_path
 
@@ -27,17 +29,23 @@ def folded(path):
     return samples
 
 
-@pytest.fixture
-def recorded(sonde, tmp_path, root, subject):
-    """A wire file of the whole node with a deep program that is older than the recording and gone at replay, and what was said live."""
-    wire, live = tmp_path / "node.wire", tmp_path / "live.folded"
-    path = shutil.copy(subject_path("deep"), tmp_path / PROGRAM)
-    deep = subject("deep", "200", "20", path=path)
-    done = subprocess.run([sonde, "record", "-F", "199", "-d", "3", "--record-wire", wire, "-o", live], capture_output=True, text=True,
-                          timeout=60)
-    assert done.returncode == 0, done.stderr
-    deep.running.stop()
-    return wire, live
+def copy_of_deep(folder):
+    return shutil.copy(subject_path("deep"), folder / PROGRAM)
+
+
+@pytest.fixture(scope="module")
+def recorded(sonde, tmp_path_factory):
+    """A wire file of programs that are older than the recording and gone at replay, each with a hundred samples or so, and what was written live."""
+    need_root()
+    folder = tmp_path_factory.mktemp("recorded")
+    with Stage(sonde, folder) as stage:
+        programs = [stage.subject(*command) for command in ([copy_of_deep(folder), 200, 600], [subject_path("cxx"), 600], [subject_path("threads"), 600],
+                                                           [subject_path("signals"), 600])]
+        recording = stage.record("-F", 199, "--record-wire", folder / "node.wire", *[word for program in programs for word in ("-p", program.pid)])
+        since = {program.pid: cpu_seconds(program.pid) for program in programs}
+        wait_for(lambda: all(cpu_seconds(pid) > before + 0.5 for pid, before in since.items()), 120, "some CPU time")
+        stage.end(recording)
+    return folder / "node.wire", folder / "live.folded"
 
 
 def replay(sonde, wire, out, **options):
@@ -51,7 +59,7 @@ def test_says_the_same(sonde, recorded, tmp_path):
     replay(sonde, wire, tmp_path / "a.folded")
     expected, said = folded(live), folded(tmp_path / "a.folded")
     deep = {stack: n for stack, n in expected.items() if stack.startswith(PROGRAM + ";")}
-    assert sum(deep.values()) > 100
+    assert deep
     assert {stack: n for stack, n in said.items() if stack.startswith(PROGRAM + ";")} == deep
 
 
@@ -63,16 +71,28 @@ def test_twice_is_equal(sonde, recorded, tmp_path):
     assert without_kernel(first) == without_kernel(second)
 
 
-def without_kernel(lines):
-    """{stack: count} of the user's part: the kernel's names are those of now, and BPF programs come and go. What was lost is in it."""
-    stacks = {}
-    for line in lines:
-        stack, count = line.rsplit(" ", 1)
-        frames = stack.split(";")
-        end = next((i for i, frame in enumerate(frames) if frame.endswith("_[k]") or frame.startswith("[kernel")), len(frames))
-        stacks[";".join(frames[:end])] = stacks.get(";".join(frames[:end]), 0) + int(count)
-    stacks.pop("# unnamed", None)
-    return stacks
+def forgetful(wire, memory_mib, every):
+    """{stack: count} of a replay with caches that are emptied after `every` samples and may hold so much."""
+    done = subprocess.run([BUILD / "tests/replay-trimmed", wire, str(memory_mib << 20), str(every)], capture_output=True, text=True, timeout=500)
+    assert done.returncode == 0, done.stderr
+    return without_kernel(done.stdout.splitlines())
+
+
+def only_stacks(stacks, programs=None):
+    """Without the comments that say what was lost."""
+    return {stack: count for stack, count in stacks.items() if not stack.startswith("#") and (programs is None or stack.split(";")[0] in programs)}
+
+
+@pytest.mark.sanitized
+@pytest.mark.parametrize("memory_mib,every", [(0, 1), (0, 7), (8, 0), (8, 1)])
+def test_a_cache_changes_nothing(sonde, recorded, tmp_path, memory_mib, every):
+    """Emptied after every sample, or after each seventh; and of a small size: the same stacks and the same losses."""
+    wire, _ = recorded
+    replay(sonde, wire, tmp_path / "a.folded")
+    plain, again = forgetful(wire, 0, 0), forgetful(wire, memory_mib, every)
+    assert plain == again
+    assert only_stacks(plain) == only_stacks(without_kernel((tmp_path / "a.folded").read_text().splitlines()))
+    assert any("deep_leaf" in stack for stack in plain)
 
 
 def running_names():
@@ -85,29 +105,22 @@ def running_names():
     return names
 
 
-@pytest.mark.timeout(900)  # rows of all that ran are made anew for each sample, also of the largest compiler
-@pytest.mark.parametrize("memory_mib,every", [(0, 1), (0, 7), (8, 0), (8, 1)])
-def test_a_cache_changes_nothing(sonde, recorded, tmp_path, memory_mib, every):
-    """Emptied after every sample, or after each seventh; and of a small size: the same stacks and the same losses."""
-    wire, _ = recorded
+@pytest.mark.statistical
+@pytest.mark.timeout(900)  # rows of all that ran are made anew again and again, also of the largest compiler
+def test_a_cache_changes_nothing_of_the_whole_node(sonde, root, subject, tmp_path):
+    wire = tmp_path / "node.wire"
+    deep = subject("deep", "200", "600", path=copy_of_deep(tmp_path))
+    done = subprocess.run([sonde, "record", "-F", "199", "-d", "3", "--record-wire", wire, "-o", tmp_path / "live.folded"], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    deep.running.stop()
     before = running_names()
     replay(sonde, wire, tmp_path / "a.folded")
-
-    def forgetful(memory_mib, every):
-        done = subprocess.run([BUILD / "tests/replay-trimmed", wire, str(memory_mib << 20), str(every)], capture_output=True, text=True, timeout=500)
-        assert done.returncode == 0, done.stderr
-        return without_kernel(done.stdout.splitlines())
-    plain = forgetful(0, 0)
-    once, again = without_kernel((tmp_path / "a.folded").read_text().splitlines()), forgetful(memory_mib, every)
+    plain, again = forgetful(wire, 0, 0), forgetful(wire, 0, 7)
+    once = without_kernel((tmp_path / "a.folded").read_text().splitlines())
     # The files of programs that came and went on this machine may have gone as well, between two replays.
     lasting = {PROGRAM, "sonde"} | before & running_names()
-
-    def comparable(stacks):
-        return {stack: count for stack, count in stacks.items() if stack.split(";")[0] in lasting}
-    assert comparable(plain) == comparable(once) == comparable(again)
-    assert sum(count for stack, count in comparable(plain).items() if "deep_leaf" in stack) > 100
-    if all(stack.split(";")[0] in lasting for stack in plain if ";" in stack):  # of others there are losses, too
-        assert plain == again
+    assert only_stacks(plain, lasting) == only_stacks(once, lasting) == only_stacks(again, lasting)
+    assert sum(count for stack, count in plain.items() if "deep_leaf" in stack) > 100
 
 
 def test_times_are_those_of_the_records(sonde, recorded, tmp_path):
@@ -119,7 +132,7 @@ def test_times_are_those_of_the_records(sonde, recorded, tmp_path):
     times = [[{key: profile[key] for key in ("name", "unit", "startValue", "endValue", "weights")} for profile in one["profiles"]] for one in (said, again)]
     assert times[0] == times[1]  # frames of the kernel are named as of now, see without_kernel
     assert said["name"] == "sonde" and said["sonde"]["start_time_unix_ms"] == 0
-    assert said["sonde"]["period_ns"] == 1000000000 // 199 and 2e9 < said["sonde"]["duration_ns"] < 60e9, said["sonde"]
+    assert said["sonde"]["period_ns"] == 1000000000 // 199 and said["sonde"]["duration_ns"] == again["sonde"]["duration_ns"] > 0, said["sonde"]
     done = subprocess.run([sonde, "record", "--replay", wire, "-F", "19", "-o", tmp_path / "c.json"], capture_output=True, text=True)
     assert done.returncode == 2 and "only -o" in done.stderr, done
 
@@ -127,7 +140,7 @@ def test_times_are_those_of_the_records(sonde, recorded, tmp_path):
 def test_needs_no_rights(sonde, recorded, tmp_path):
     wire, _ = recorded
     setpriv = need_command("setpriv")
-    for path in [tmp_path, *tmp_path.parents]:
+    for path in {tmp_path, *tmp_path.parents, *wire.parents}:
         os.chmod(path, path.stat().st_mode | 0o055)
     os.chmod(wire, 0o644)
     free = tmp_path / "free"
@@ -136,9 +149,10 @@ def test_needs_no_rights(sonde, recorded, tmp_path):
     done = subprocess.run([setpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all",
                            sonde, "record", "--replay", wire, "-o", free / "n.folded"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
-    assert sum(folded(free / "n.folded").values()) > 100
+    assert any("deep_leaf" in stack for stack in folded(free / "n.folded"))
 
 
+@pytest.mark.sanitized
 @pytest.mark.parametrize("damage", ["cut", "garbage", "foreign", "empty"])
 def test_damaged_files(sonde, recorded, tmp_path, damage):
     wire, _ = recorded

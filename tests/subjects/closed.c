@@ -9,8 +9,10 @@ int main(int argc, char **argv)
     if (!library)
         return 2;
     subject_end_after(subject_seconds(argc, argv, 2));
-    volatile sig_atomic_t **over = dlsym(library, "closed_over");
+    volatile sig_atomic_t **over = dlsym(library, "closed_over"), **firings = dlsym(library, "closed_firings");
     *over = &subject_over;
+    *firings = &subject_firings;
+    subject_ready("main;dlclose;...;__do_global_dtors_aux;__cxa_finalize;closed_leaf");
     dlclose(library);
     STAY;
     return 0;

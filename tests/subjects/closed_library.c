@@ -1,20 +1,16 @@
 /* A library with something to be taken down, as C++ has static objects: by __cxa_finalize, which __do_global_dtors_aux calls. That one
  * is of the compiler's crtstuff.o and has no call frame information, only a frame pointer. */
-#include <signal.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "subject.h"
 
 extern void *__dso_handle;
 int __cxa_atexit(void (*function)(void *), void *argument, void *library);
 
-volatile sig_atomic_t *closed_over;
+volatile sig_atomic_t *closed_over, *closed_firings;
 
 __attribute__((noinline, used)) static void closed_leaf(void *argument)
 {
     (void)argument;
-    volatile uint64_t x = 88172645463325252u;
-    while (!*closed_over)
-        x = x * 6364136223846793005u + 1;
+    SUBJECT_BURN_UNTIL(*closed_over, *closed_firings);
 }
 
 __attribute__((constructor)) static void begin(void)

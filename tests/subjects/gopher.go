@@ -1,4 +1,5 @@
 // Go frames: goroutines on stacks of their own, methods and closures. `gopher [SECONDS]`
+// With SUBJECT_FIRE=N in the environment, SIGUSR1 makes the leaves call getppid() N times together, and the program ends.
 // With `churn`: garbage, which the collector makes those help with who make it, on the stack of their thread; goroutines that wait for
 // each other; stacks that grow.
 package main
@@ -6,17 +7,35 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/signal"
 	"strconv"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 )
 
 type burrow struct{ depth int }
 
+var firings, over int64
+
+func waitToFire(fire int64) {
+	fired := make(chan os.Signal, 1)
+	signal.Notify(fired, syscall.SIGUSR1)
+	go func() {
+		<-fired
+		atomic.StoreInt64(&firings, fire)
+	}()
+}
+
 //go:noinline
 func leaf(until time.Time) uint64 {
 	x := uint64(1)
-	for time.Now().Before(until) {
+	for time.Now().Before(until) && atomic.LoadInt64(&over) == 0 {
+		for atomic.LoadInt64(&firings) > 0 && atomic.AddInt64(&firings, -1) >= 0 {
+			os.Getppid()
+			atomic.StoreInt64(&over, 1)
+		}
 		for i := 0; i < 100000; i++ {
 			x = x*6364136223846793005 + 1
 		}
@@ -80,6 +99,9 @@ func main() {
 	seconds := 5.0
 	if len(os.Args) > 1 {
 		seconds, _ = strconv.ParseFloat(os.Args[1], 64)
+	}
+	if fire, err := strconv.ParseInt(os.Getenv("SUBJECT_FIRE"), 10, 64); err == nil {
+		waitToFire(fire)
 	}
 	stack := "stack main.main.func1"
 	for i := 0; i < 6; i++ {

@@ -1,5 +1,6 @@
 // Labels of goroutines, as runtime/pprof sets them: over equal stacks, inherited, nested, none, more and longer than anybody keeps.
 // Work and waits. `labelled [PROFILE]` works until it is interrupted, and leaves Go's own profile of that.
+// With SUBJECT_FIRE=N in the environment it waits for SIGUSR1, goes round once, and ends: its work is N calls of getppid().
 package main
 
 import (
@@ -8,11 +9,13 @@ import (
 	"os"
 	"os/signal"
 	"runtime/pprof"
+	"strconv"
 	"strings"
 	"syscall"
 )
 
 var sink [64]uint64
+var fire, _ = strconv.Atoi(os.Getenv("SUBJECT_FIRE"))
 var chance uint32 = 1
 
 // So that the work has no rhythm of its own that a profiler's could go with.
@@ -24,6 +27,9 @@ func some() int {
 //go:noinline
 func burn(times int) {
 	x := uint64(times)
+	for i := 0; i < fire; i++ {
+		os.Getppid()
+	}
 	for i := 0; i < times*500000; i++ {
 		x = x*6364136223846793005 + 1
 	}
@@ -89,7 +95,13 @@ func main() {
 	ended := make(chan os.Signal, 1)
 	signal.Notify(ended, os.Interrupt)
 	fmt.Printf("pid %d\nready\n", os.Getpid())
-	for len(ended) == 0 {
+	fired := make(chan os.Signal, 1)
+	signal.Notify(fired, syscall.SIGUSR1)
+	if fire > 0 {
+		<-fired
+		ended <- os.Interrupt
+	}
+	for first := true; first || len(ended) == 0; first = false {
 		turn(3, pprof.Labels("route", "/a", "tenant", "one"))
 		turn(1, pprof.Labels("tenant", "two", "route", "/b"))
 		turn(1, pprof.Labels())
@@ -97,6 +109,8 @@ func main() {
 		bare()
 		tooLong()
 		tooMany()
-		wait()
+		for i := 0; i <= fire; i++ {
+			wait()
+		}
 	}
 }

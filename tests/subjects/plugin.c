@@ -1,17 +1,15 @@
 /* The library that loader.c loads. */
-#include <signal.h>
+#include "subject.h"
 
-void plugin_work(volatile sig_atomic_t *over);
+void plugin_work(volatile sig_atomic_t *over, volatile sig_atomic_t *firings);
 
-__attribute__((noinline)) static void plugin_leaf(volatile sig_atomic_t *over)
+__attribute__((noinline)) static void plugin_leaf(volatile sig_atomic_t *over, volatile sig_atomic_t *firings)
 {
-    volatile unsigned x = 1;
-    while (!*over)
-        x = x * 3 + 1;
+    SUBJECT_BURN_UNTIL(*over, *firings);
 }
 
-void plugin_work(volatile sig_atomic_t *over)
+void plugin_work(volatile sig_atomic_t *over, volatile sig_atomic_t *firings)
 {
-    plugin_leaf(over);
+    plugin_leaf(over, firings);
     __asm__ volatile("" ::: "memory");
 }

@@ -1,5 +1,6 @@
 /* Maps a file with code where another one was, calls it, and takes it away, all the time: `remapper SECONDS LIBRARY...` (libremapped-N.so).
- * Which file stood there when tells the frame that calls: called_N calls remapped_N. Prints how many mappings there were. */
+ * Which file stood there when tells the frame that calls: called_N calls remapped_N. Prints how many mappings there were.
+ * With SUBJECT_FIRE=N it maps N files, from SIGUSR1 on. */
 #include "subject.h"
 
 #include <dlfcn.h>
@@ -59,6 +60,7 @@ int main(int argc, char **argv)
     char *place = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     subject_end_after(subject_seconds(argc, argv, 1));
     subject_ready(NULL);
+    subject_wait_to_fire();
     for (; !subject_over; count++) {
         const struct file *file = &files[count % FILES];
         if (mmap(place, PAGE, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, file->fd, file->offset) != place)
@@ -66,6 +68,8 @@ int main(int argc, char **argv)
         code = (remapped *)(place + file->within);
         called[count % FILES]();
         munmap(place, PAGE);
+        if (subject_firings)
+            subject_over = --subject_firings == 0;
     }
     printf("mappings %lu\n", count);
     return subject_end();

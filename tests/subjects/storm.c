@@ -1,6 +1,7 @@
 /* A storm of short-lived processes: `storm COUNT MILLISECONDS [TOGETHER]` starts COUNT processes (fork and exec of itself), each busy for
  * MILLISECONDS of CPU, TOGETHER of them at a time, and prints exactly how many there were, how much CPU they used, how often
- * they were taken off it, and how much CPU their starting took here. Under a name of its own (a copy), the children have that name too. */
+ * they were taken off it, and how much CPU their starting took here. Under a name of its own (a copy), the children have that name too.
+ * With SUBJECT_FIRE=N each child calls getppid() N times when it has worked. */
 #include "subject.h"
 
 #include <string.h>
@@ -11,6 +12,8 @@ KEEP static void storm_leaf(uint64_t until_ns)
     while (subject_own_cpu_ns() < until_ns)
         for (volatile int i = 0; i < 20000; i++) {
         }
+    for (; subject_firings; subject_firings--)
+        SUBJECT_SYSTEM_CALL();
 }
 
 KEEP static void storm_work(uint64_t until_ns)
@@ -32,6 +35,7 @@ static int start(const char *self, const char *milliseconds)
 int main(int argc, char **argv)
 {
     if (argc == 3 && strcmp(argv[1], "--child") == 0) {
+        subject_on_fire(0);
         storm_work((uint64_t)(atof(argv[2]) * 1e6));
         STAY;
         return 0;

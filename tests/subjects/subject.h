@@ -39,6 +39,13 @@ static inline void subject_on_fire(int signal_number)
     subject_firings = count ? atoi(count) : 0;
 }
 
+/* With SUBJECT_FIRE in the environment, sleeps until SIGUSR1. */
+static inline void subject_wait_to_fire(void)
+{
+    while (getenv("SUBJECT_FIRE") && !subject_firings && !subject_over)
+        usleep(1000);
+}
+
 static inline uint64_t subject_cpu_ns(int who)
 {
     struct rusage u;
@@ -77,8 +84,25 @@ static inline void subject_ready(const char *stack)
     fflush(stdout);
 }
 
+/* With SUBJECT_STAY in the environment, waits for SIGTERM: what is read of a process while it runs can still be read. */
+static inline void subject_stay(void)
+{
+    sigset_t set;
+    int number;
+    if (!getenv("SUBJECT_STAY"))
+        return;
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+    printf("fired\n");
+    fflush(stdout);
+    sigwait(&set, &number);
+    unsetenv("SUBJECT_STAY");
+}
+
 static inline int subject_end(void)
 {
+    subject_stay();
     printf("cpu_ns %llu\n", (unsigned long long)subject_cpu_ns(RUSAGE_SELF));
     fflush(stdout);
     return 0;
@@ -102,12 +126,15 @@ static inline int subject_end(void)
 
 /* The body of a leaf: busy in this very function, no calls. With SUBJECT_FIRE=N in the environment, SIGUSR1 makes it call
  * getppid() N times, an event to record, and end. */
-#define SUBJECT_BURN() \
+#define SUBJECT_BURN() SUBJECT_BURN_UNTIL(subject_over, subject_firings)
+
+/* The same in a library, which has variables of its own of these names. */
+#define SUBJECT_BURN_UNTIL(over, firings) \
     do { \
         volatile uint64_t x_ = 88172645463325252u; \
-        while (!subject_over) { \
+        while (!(over)) { \
             x_ = x_ * 6364136223846793005u + 1; \
-            for (; subject_firings; subject_over = --subject_firings == 0) \
+            for (; (firings); (over) = --(firings) == 0) \
                 SUBJECT_SYSTEM_CALL(); \
         } \
     } while (0)

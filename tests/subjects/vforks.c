@@ -1,5 +1,5 @@
 /* A vfork child burns on its parent's stack while the parent stands still inside vfork. `vforks [SECONDS]`; the cpu_ns printed are
- * the child's. */
+ * the child's. Prints the child's pid as `child`; the child fires. */
 #include "subject.h"
 
 #include <sys/wait.h>
@@ -16,6 +16,8 @@ KEEP static void vfork_parent(void)
     pid_t child = vfork();
 #pragma GCC diagnostic pop
     if (child == 0) {
+        printf("child %d\n", (int)getpid());
+        fflush(stdout);
         vfork_child();
         STAY;
         _exit(0);
@@ -30,7 +32,8 @@ int main(int argc, char **argv)
     subject_end_after(0);
     pid_t group = getpgrp();
     setpgid(0, 0);
-    if (fork() == 0) {
+    const pid_t helper = fork();
+    if (helper == 0) {
         signal(SIGTERM, SIG_IGN);
         usleep((useconds_t)(seconds * 1e6));
         kill(0, SIGTERM);
@@ -40,7 +43,8 @@ int main(int argc, char **argv)
     vfork_parent();
     STAY;
     setpgid(0, group);
-    wait(NULL);
+    kill(helper, SIGKILL);
+    waitpid(helper, NULL, 0);
     printf("cpu_ns %llu\n", (unsigned long long)subject_cpu_ns(RUSAGE_CHILDREN));
     return 0;
 }

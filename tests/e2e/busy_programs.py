@@ -1,0 +1,37 @@
+"""Programs that are busy for long, of which other profilers' stacks are compared with ours: of tests/subjects, and as Debian ships them."""
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import peers
+from harness.machine import skip
+from harness.processes import wait_for
+
+TURNS = textwrap.dedent("""
+    def turn(depth):
+        while depth == 0:
+            pass
+        return list(map(turn, [depth - 1]))
+    turn(5)
+""")
+DEBIAN = {"python3": (["-c", TURNS], "_PyEval_EvalFrameDefault"),
+          "openssl": (["speed", "-seconds", "60", "-bytes", "256", "-evp", "sha256"], "EVP_Digest")}
+
+
+@pytest.fixture
+def busy(subject, run):
+    """busy(text) starts a program; (pid, the last function of its stack that stays where it is)."""
+    def start(text):
+        name, *words = text.split()
+        if name not in DEBIAN:
+            started = subject(name, *[w for w in words if w.isdigit()], 60, *[w for w in words if not w.isdigit()])
+            return started.pid, (started.stack or "").split(";")[-1]
+        path = Path("/usr/bin") / name  # not another one that stands before it in PATH
+        if not path.exists():
+            skip(f"needs {path}")
+        arguments, function = DEBIAN[name]
+        running = run(path, *arguments)
+        wait_for(lambda: any(function in place.names for stack in peers.gdb_stacks(running.pid) for place in stack), 30, f"{function} on the stack")
+        return running.pid, function
+    return start

@@ -1,0 +1,74 @@
+"""Directories of cgroups as container managers, Slurm and systemd make them, in either version, and programs that run there."""
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.fired import fires
+from harness.machine import skip
+from harness.workloads import Subject, subject_path
+
+CONTAINER, POD = "4f5d3c2b1a" * 6 + "abcd", "0b1d3c5e-1111-2222-3333-444455556666"
+POD_ = POD.replace("-", "_")  # as systemd's slices have it
+SLICE = f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{POD_}.slice"
+
+
+def cgroup_roots(version):
+    """The hierarchies that a container manager would use: the unified one, or all of version 1."""
+    mounts = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
+    return [Path(m[1]) for m in mounts if m[2] == ("cgroup2" if version == "v2" else "cgroup")]
+
+
+def cgroup_version():
+    """Where a container manager would make a container: on a hybrid machine in version 1, and that is where -c and --cgroup look."""
+    return "v1" if cgroup_roots("v1") else "v2"
+
+
+@pytest.fixture
+def cgroup():
+    """cgroup(version, path) makes a directory in the hierarchies; emptied and removed afterwards, with the parents that it made."""
+    made = []
+
+    def make(version, path):
+        roots = cgroup_roots(version)
+        if not roots:
+            skip(f"no cgroup {version} hierarchy is mounted")
+        for root in roots:
+            at = root
+            for part in path.split("/"):
+                at = at / part
+                if at.exists():
+                    continue
+                try:
+                    at.mkdir()
+                except OSError as error:
+                    skip(f"cannot make {at}: {error}")
+                made.append(at)
+                for name in ("cpuset.cpus", "cpuset.mems"):  # empty in a new one of version 1, which then takes no process
+                    if version == "v1" and (at / name).exists():
+                        (at / name).write_text((at.parent / name).read_text())
+        return [root / path for root in roots]
+    yield make
+    for path in reversed(made):
+        for pid in (path / "cgroup.procs").read_text().split():
+            try:
+                os.kill(int(pid), signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        for _ in range(200):
+            try:
+                path.rmdir()
+                break
+            except OSError:
+                time.sleep(0.02)
+
+
+@pytest.fixture
+def inside(run, cgroup):
+    """inside(version, path) starts a program that is there before it is exec'ed. It fires at SIGUSR1 (harness/fired.py)."""
+    def start(version, path, stay=False):
+        enter = " && ".join(f"echo $$ > {folder}/cgroup.procs" for folder in cgroup(version, path))
+        return Subject(run("sh", "-c", f"{enter} && exec {subject_path('deep')} 10 600", env=fires(stay=stay)))
+    return start

@@ -1,0 +1,42 @@
+"""Go programs built and stripped for a test."""
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from harness.machine import need_command, skip
+from harness.paths import SUBJECTS, TOP
+
+
+def go_version(program):
+    return tuple(map(int, re.search(r"go(\d+)\.(\d+)", subprocess.run([need_command("go"), "version", program], capture_output=True, text=True).stdout).groups()))
+
+
+def strip(program, to):
+    subprocess.run([need_command("strip"), "-o", to, program], check=True)
+    return to
+
+
+def go_build(folder, version, *arguments, name="labelled", **environment):
+    """A program of tests/subjects, built by that version of Go; with CGO_ENABLED=1 with code of C in it. Skips where the version cannot be had."""
+    source = shutil.copy(TOP / f"tests/subjects/{name}.go", folder / f"{name}.go")
+    go = dict(os.environ, GOCACHE=str(SUBJECTS / ".go"), GOTOOLCHAIN=version, GOFLAGS="-mod=mod", GO111MODULE="on", **environment)
+    try:
+        said = subprocess.run([need_command("go"), "version"], env=go, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100).stdout
+    except subprocess.TimeoutExpired:
+        said = ""
+    if version != "local" and version not in said:
+        skip(f"{version} cannot be had here")
+    sources = [source]
+    if environment.get("CGO_ENABLED") == "1":
+        need_command("gcc")
+        sources.append(folder / "c.go")
+        sources[1].write_text('package main\n\n/*\n#include <stdlib.h>\n*/\nimport "C"\n\nfunc init() { C.free(C.malloc(1)) }\n')
+    try:
+        subprocess.run(["go", "build", *arguments, "-o", folder / name, *sources], env=go, cwd=folder, check=True, timeout=500)
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        if version == "local":
+            raise
+        skip(f"{version} does not build it here: {error}")
+    return Path(folder / name)

@@ -1,0 +1,21 @@
+"""The JSON encoding of a packet of OTLP on standard input, by the messages of opentelemetry-proto: `official_json.py trace` or `metrics`."""
+import base64
+import json
+import sys
+
+from google.protobuf.json_format import MessageToDict
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+
+def hexadecimal(value, key=""):
+    """With identifiers as OTLP's JSON has them."""
+    if isinstance(value, dict):
+        return {key: hexadecimal(of, key) for key, of in value.items()}
+    if isinstance(value, list):
+        return [hexadecimal(of) for of in value]
+    return base64.b64decode(value).hex() if key in ("traceId", "spanId", "parentSpanId") else value
+
+
+kind = {"trace": ExportTraceServiceRequest, "metrics": ExportMetricsServiceRequest}[sys.argv[1]]
+print(json.dumps(hexadecimal(MessageToDict(kind.FromString(sys.stdin.buffer.read()), use_integers_for_enums=True))))

@@ -1,0 +1,19 @@
+/* Publishes a thread's context as OTEP 4947 has it; compiled in each way that reaches a thread's variable. */
+#include <stdint.h>
+
+#ifdef BIG /* more than the loader has room for beside the program's own */
+__thread char big[1 << 20];
+char *touch(void)
+{
+    big[5]++;
+    return big;
+}
+#endif
+__thread int before;
+__attribute__((visibility("default"))) __thread const void *volatile otel_thread_ctx_v1;
+
+void context_set(const void *record)
+{
+    before++;
+    otel_thread_ctx_v1 = record;
+}
