@@ -122,6 +122,8 @@ bool pipeline_prepare(struct pipeline *p, const uint32_t *pids, size_t count)
     bool is_ready = true;
     for (size_t i = 0; i < count; i++) {
         const struct process *process = p->publisher || p->contexts ? processes_find(p->processes, pids[i], 0) : NULL;
+        if (process)
+            processes_resource(p->processes, process); /* read while it lives */
         if (p->publisher)
             is_ready &= unwind_publisher_prepare(p->publisher, process);
         if (p->contexts)

@@ -62,7 +62,7 @@ struct published_process {
     uint64_t generation; /* of the publisher, when all was last looked at */
     uint64_t wanted_ns, retry_ns;
     bool is_in_kernel;
-    bool layout_is_open; /* an interpreter has just begun, or its file could not be read */
+    int layout_error; /* -EAGAIN: an interpreter has just begun; another: its file could not be read; 0 */
     struct published_mapping *mappings;
     size_t mapping_count;
     UT_hash_handle hh;
@@ -340,7 +340,7 @@ static void find_interpreters(struct unwind_publisher *p, struct published_proce
     const int r = p->interpreters ? interpreters_layout(p->interpreters, process, ret) : 0;
     if (r < 0)
         ask_again(p, p->now_ns + (r == -EAGAIN ? LAYOUT_RETRY_NS : RETRY_NS));
-    e->layout_is_open = r < 0;
+    e->layout_error = r < 0 ? r : 0;
     p->met_runtime |= ret->runtime != 0 || r == -EAGAIN;
     const struct go_labels_file *go = go_labels_of_process(process);
     if (go)
@@ -388,11 +388,11 @@ static void process_publish(struct unwind_publisher *p, struct published_process
     changed |= process_number_mappings(p, e);
     e->generation = generation(p);
     const bool is_put = !changed && e->is_in_kernel;
-    if (is_put && !e->layout_is_open)
+    if (is_put && !e->layout_error)
         return;
     struct interpreter_layouts layouts = {0};
     find_interpreters(p, e, process, &layouts);
-    if (is_put && e->layout_is_open)
+    if (is_put && e->layout_error)
         return;
     int r = process_put(p, e, process, &layouts);
     if (r == 0) {
@@ -417,29 +417,28 @@ void unwind_publisher_want(struct unwind_publisher *p, const struct process *pro
     process_publish(p, e, process);
 }
 
-/* False: the builder's thread has the object's table. An object that cannot be read holds up no process. */
-static bool ask_for_table(struct unwind_publisher *p, const struct object *object)
+static bool is_pending(const struct published_mapping *m)
 {
-    if (!object || object->is_anonymous)
-        return true;
-    const struct unwind_table *table;
-    const enum unwind_cache_state state = unwind_cache_look(p->cache, object->id, &table);
-    if (state == UNWIND_CACHE_UNKNOWN)
-        return unwind_cache_get(p->cache, object, &table) != -EAGAIN;
-    return state != UNWIND_CACHE_DEFERRED;
+    return m->object && m->object->state == OBJECT_QUEUED;
 }
 
 bool unwind_publisher_prepare(struct unwind_publisher *p, const struct process *process)
 {
     if (!process || process->exited)
         return true;
-    bool is_ready = true;
-    for (size_t i = 0; i < process->mapping_count; i++)
-        is_ready &= ask_for_table(p, process->mappings[i].object);
+    for (size_t i = 0; i < process->mapping_count; i++) {
+        const struct object *object = process->mappings[i].object;
+        const struct unwind_table *table;
+        if (object && !object->is_anonymous && unwind_cache_look(p->cache, object->id, &table) == UNWIND_CACHE_UNKNOWN)
+            unwind_cache_get(p->cache, object, &table); /* which remembers it, or leaves it to the builder's thread */
+    }
     unwind_publisher_want(p, process);
     struct published_process *e;
     HASH_FIND(hh, p->processes, &process->pid, sizeof(process->pid), e);
-    return is_ready && e && e->is_in_kernel && !e->layout_is_open && e->generation == generation(p);
+    bool is_ready = e && e->is_in_kernel && e->layout_error != -EAGAIN && e->generation == generation(p);
+    for (size_t i = 0; is_ready && i < e->mapping_count; i++)
+        is_ready = !is_pending(&e->mappings[i]);
+    return is_ready && unwind_tables_is_settled(p->tables);
 }
 
 void unwind_publisher_mapped(struct unwind_publisher *p, const struct process *process)

@@ -31,7 +31,7 @@ DEFINE_FREEP(unwind_publisher)
 void unwind_publisher_want(struct unwind_publisher *p, const struct process *process);
 
 /* Publishes all code that the process maps, sampled or not, so that its next stack is walked whole. True when that is done: the kernel has
- * an unwind table for every file that has one. False: call again after the next unwind_publisher_run. Costs the building of tables that no
+ * an unwind table for every file that has one and can be read. False: call again after the next unwind_publisher_run. Costs the building of tables that no
  * sample may ever need. */
 bool unwind_publisher_prepare(struct unwind_publisher *p, const struct process *process);
 

@@ -283,15 +283,20 @@ void unwind_tables_remove_object(struct unwind_tables *t, uint32_t object)
     pthread_mutex_unlock(&t->lock);
 }
 
+bool unwind_tables_is_settled(struct unwind_tables *t)
+{
+    size_t pending;
+
+    pthread_mutex_lock(&t->lock);
+    pending = t->pending;
+    pthread_mutex_unlock(&t->lock);
+    return pending == 0;
+}
+
 int unwind_tables_settle(struct unwind_tables *t)
 {
     for (int i = 0; i < 10000; i++) {
-        size_t pending;
-
-        pthread_mutex_lock(&t->lock);
-        pending = t->pending;
-        pthread_mutex_unlock(&t->lock);
-        if (pending == 0)
+        if (unwind_tables_is_settled(t))
             return 0;
         usleep(1000);
     }

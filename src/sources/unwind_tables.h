@@ -41,7 +41,10 @@ int unwind_tables_put_process(struct unwind_tables *t, uint32_t pid, const struc
                               const struct interpreter_layouts *interpreters);
 void unwind_tables_remove_process(struct unwind_tables *t, uint32_t pid);
 
-/* Waits until the kernel half sees everything that was put (it takes milliseconds after each call): for tests. */
+/* Whether the BPF programs see every object that was put: a thread publishes them, milliseconds after each call. */
+bool unwind_tables_is_settled(struct unwind_tables *t);
+
+/* Waits until they do: for tests. */
 int unwind_tables_settle(struct unwind_tables *t);
 
 size_t unwind_tables_bytes(const struct unwind_tables *t);

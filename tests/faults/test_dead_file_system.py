@@ -7,13 +7,12 @@ import sys
 import threading
 from pathlib import Path
 
-import pprof
 import pytest
 
 from harness.fired import assert_all_fired, assert_exact, fire_all, fires
 from harness.machine import skip
 from harness.paths import TOP
-from harness.processes import descriptors, helper_of, wait_for
+from harness.processes import helper_of, wait_for
 from harness.recording import FIRED, Profile
 from harness.workloads import Subject, subject_path
 
@@ -61,16 +60,14 @@ def test_names_from_fuse(file_system, fire):
 
 
 @pytest.mark.sanitized
-def test_dead_file_system_costs_only_its_own_names(file_system, run, sonde, subject, tmp_path):
-    """The leaf has a name, whether the unwind table of its program is there or not: that of a program in a dead file system never comes."""
-    program, other, path = file_system.start_program(env=fires()), subject("deep", 20, 600, env=fires()), tmp_path / "profile.pb.gz"
+def test_dead_file_system_costs_only_its_own_names(file_system, recording, subject):
+    """The leaf has a name, whether the unwind table of its program is there or not: that of a program in a dead file system never comes, and the
+    recording is ready without it."""
+    program, other = file_system.start_program(env=fires()), subject("deep", 20, 600, env=fires())
     file_system.set_answering(False)
-    recording = run(sonde, "record", "--event", FIRED, "-p", program.pid, "-p", other.pid, "-o", path)
-    # --ready-fd would wait for the unwind table; the events are open before the file of the other program is.
-    wait_for(lambda: str(subject_path("deep")) in descriptors(recording.pid).values() or not recording.alive, 60, "the recording")
+    running = recording("--event", FIRED, "-p", program.pid, "-p", other.pid)
     fire_all(program, other)
-    assert recording.stop(signal.SIGINT, 120) == 0, recording.error
-    profile = Profile(*pprof.read(path), recording.error)
+    profile = running.finish()
     for pid, named in ((program.pid, False), (other.pid, True)):
         own = profile.of(pid=pid)
         assert_all_fired(Profile(own.samples, 0, profile.said))
