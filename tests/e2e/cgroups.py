@@ -31,27 +31,37 @@ def cgroup():
     """cgroup(version, path) makes a directory in the hierarchies; emptied and removed afterwards, with the parents that it made."""
     made = []
 
+    def make_one(version, at):
+        if at.exists():
+            return
+        try:
+            at.mkdir()
+        except FileExistsError:
+            return
+        made.append(at)
+        for name in ("cpuset.cpus", "cpuset.mems"):  # empty in a new one of version 1, which then takes no process
+            if version == "v1" and (at / name).exists():
+                (at / name).write_text((at.parent / name).read_text())
+
     def make(version, path):
         roots = cgroup_roots(version)
         if not roots:
             skip(f"no cgroup {version} hierarchy is mounted")
         for root in roots:
-            at = root
-            for part in path.split("/"):
-                at = at / part
-                if at.exists():
-                    continue
+            parts = [root / "/".join(path.split("/")[:count]) for count in range(1, path.count("/") + 2)]
+            while not parts[-1].exists():
                 try:
-                    at.mkdir()
+                    for at in parts:
+                        make_one(version, at)
+                except FileNotFoundError:  # a test in another lane has removed a parent that it had made
+                    continue
                 except OSError as error:
-                    skip(f"cannot make {at}: {error}")
-                made.append(at)
-                for name in ("cpuset.cpus", "cpuset.mems"):  # empty in a new one of version 1, which then takes no process
-                    if version == "v1" and (at / name).exists():
-                        (at / name).write_text((at.parent / name).read_text())
+                    skip(f"cannot make {parts[-1]}: {error}")
         return [root / path for root in roots]
     yield make
-    for path in reversed(made):
+    for path in sorted(set(made), key=lambda path: -len(path.parts)):
+        if not path.exists():
+            continue
         for pid in (path / "cgroup.procs").read_text().split():
             try:
                 os.kill(int(pid), signal.SIGKILL)

@@ -15,23 +15,7 @@ from pypi import environment
 
 PACKAGE = "freeze-core==0.8.1"
 MISSING = {"tasks", "ctypes_callback", "executed"}  # of tests/subjects/python/stacks.py: what needs those modules
-MAIN = """
-#define _GNU_SOURCE
-#include <dlfcn.h>
-typedef int main_fn(int, char **, char **);
-typedef int start_fn(main_fn *, int, char **, void (*)(void), void (*)(void), void (*)(void), void *);
-static main_fn *its_own;
-static int main_of_python(int argc, char **argv, char **envp)
-{
-    int (*run)(int, char **) = (int (*)(int, char **))dlsym(RTLD_DEFAULT, "Py_BytesMain");
-    return run ? run(argc, argv) : its_own(argc, argv, envp);
-}
-int __libc_start_main(main_fn *main, int argc, char **argv, void (*init)(void), void (*fini)(void), void (*ld)(void), void *end)
-{
-    its_own = main;
-    return ((start_fn *)dlsym(RTLD_NEXT, "__libc_start_main"))(main_of_python, argc, argv, init, fini, ld, end);
-}
-"""
+MAIN = TOP / "tests/subjects/python/main_3_14.c"
 
 
 def get(python_3_13):
@@ -66,8 +50,7 @@ def make(place, command, python_3_13):
         with zipfile.ZipFile(next(place.glob("*.whl"))) as wheel:
             (place / "python3.14").write_bytes(wheel.read("freeze_core/bases/console-cpython-314-x86_64-linux-gnu"))
         (place / "python3.14").chmod(0o755)
-        (place / "main.c").write_text(MAIN)
-        subprocess.run([compiler, "-shared", "-fPIC", "-O1", place / "main.c", "-o", place / "main.so", "-ldl"], check=True)
+        subprocess.run([compiler, "-shared", "-fPIC", "-O1", MAIN, "-o", place / "main.so", "-ldl"], check=True)
         (place / "complete").touch()
     library = subprocess.run([python_3_13, "-c", "import os; print(os.path.dirname(os.__file__))"], capture_output=True, text=True).stdout.strip()
     text = (f"#!/bin/sh\nexport LD_PRELOAD='{place}/main.so' PYTHONHOME='{place}' PYTHONPATH='{library}' PYTHONDONTWRITEBYTECODE=1\n"

@@ -23,14 +23,14 @@ HZ = {"full": 19, "counts": 19, "half": 9.5, "least": 4.75}
 
 @pytest.mark.statistical
 def test_shed_detail_is_reported(agent, sonde):
-    """The budget is less than answering this test costs. Waits are shed first."""
+    """The budget is less than answering this test costs: waits are shed first, then half of the samples."""
     started = agent("--waits", "--set", "budget.cpu=0.01%", "--set", "budget.memory=1GiB")
 
     def detail():
         status = json.loads(started.text("/api/v1/status"))
         assert status["sample_hz"] == HZ[status["budget"]["detail"]], status
         return status["budget"]["detail"]
-    wait_for(lambda: detail() != "full", 180, "less detail")
+    wait_for(lambda: detail() in ("half", "least"), 180, "half the rate")
     check_unobserved_waits(started, sonde)
 
 
@@ -57,7 +57,7 @@ def check_unobserved_waits(started, sonde):
     done = subprocess.run([sonde, "diff", "--window", "2s..1s", "--window", "1s..0s", "--time", "wall", "--agent", f"127.0.0.1:{started.port}"],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and ("nobody looked" in done.stderr or "waits were not always looked at" in done.stderr or "has no samples" in done.stderr), done
-    assert stood_still > 0 and started.metric("sonde_waits_observed_seconds_total") == stood_still
+    assert stood_still > 15 and started.metric("sonde_waits_observed_seconds_total") == stood_still
 
 
 def used_cpu_s(agent):

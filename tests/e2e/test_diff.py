@@ -275,6 +275,7 @@ def hotspots_change(started, pid, changed_ms):
         assert weights["never_returns"][i] == 0 or window["from_ms"] <= changed_ms, (window, weights)
 
 
+@pytest.mark.alone  # by functions that other tests run too
 def test_windows_of_a_running_agent(sonde, agent, run, tmp_path):
     """First one program, then another: what the later window has more of stands first, what it has less of last. And what the heatmap says
     of a region, to each slot of 20 ms, is what the profile of the region holds; and what the hotspots say is when which ran."""

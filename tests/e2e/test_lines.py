@@ -104,7 +104,7 @@ def test_go_tool_pprof_lists_lines(record, tmp_path):
     program = build(tmp_path / "form", "program")
     record("--event", FIRED, "--lines", "--", program)
     listed = go_pprof("-list", "outer", tmp_path / "record-1.pb.gz")
-    assert re.search(r"\d+ +\d+ +\d+: +middle\(n", listed), listed
+    assert re.search(r"[.\d]+ +\d+ +\d+: +middle\(n", listed), listed
 
 
 @pytest.fixture(scope="module")

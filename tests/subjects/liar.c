@@ -1,7 +1,8 @@
-/* A program that looks like one of Go's, of VERSION, and gives its threads goroutines with labels of which some cannot be so. At SIGUSR1 it
- * goes round ROUNDS times: burn_true with the labels key=value, burn_lies with others, CALLS calls of getppid() each. LIST: how labels are
- * kept (Go 1.24 and later: a list; before: a map); LABELS and CURG: where in a goroutine its labels are, and in a thread its goroutine.
- * Not optimized: nothing in it reads what it writes. */
+/* A program that looks like one of Go's, of VERSION, and gives its threads goroutines with labels of which
+ * some cannot be so. At SIGUSR1 it goes round ROUNDS times: burn_true with the labels key=value, burn_lies
+ * with others, CALLS calls of getppid() each. LIST: how labels are kept (Go 1.24 and later: a list; before: a
+ * map); LABELS and CURG: where in a goroutine its labels are, and in a thread its goroutine. Not optimized:
+ * nothing in it reads what it writes. */
 #include "subject.h"
 
 #include <string.h>
@@ -9,7 +10,8 @@
 #define CALLS  10
 #define ROUNDS 5
 
-__attribute__((section(".go.buildinfo"), used)) char info[64] = "\xff Go buildinf:\b\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" VERSION;
+__attribute__((section(".go.buildinfo"), used)) char info[64] =
+    "\xff Go buildinf:\b\2\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0" VERSION;
 struct g {
     char before[0x30];
     struct m *m;
@@ -73,15 +75,19 @@ static void go_round(void)
 #if LIST
     struct string pair[] = {{"key", 3}, {"value", 5}}, bad[] = {{"key", 3}, {(const char *)8, 1ull << 40}};
     struct labels good = {pair, 1, 1}, nowhere = {(struct string *)16, 3, 3}, torn = {bad, 1, 1};
-    const void *set = &good, *sets[] = {&nowhere, &torn, (const void *)24, (const void *)~0ull, (const void *)(1ull << 62)};
+    const void *set = &good,
+               *sets[] = {&nowhere, &torn, (const void *)24, (const void *)~0ull, (const void *)(1ull << 62)};
 #else
-    struct bucket bucket = {.top = {0, 9}, .keys = {{0}, {"key", 3}}, .values = {{0}, {"value", 5}}}, holes = {.top = {9, 9, 9, 9, 9, 9, 9, 9}};
+    struct bucket bucket = {.top = {0, 9}, .keys = {{0}, {"key", 3}}, .values = {{0}, {"value", 5}}},
+                  holes = {.top = {9, 9, 9, 9, 9, 9, 9, 9}};
     for (int i = 0; i < 8; i++)
         holes.keys[i] = holes.values[i] = (struct string){(const char *)8, ~0ull};
     struct map good = {.count = 1, .buckets = &bucket}, large = {.count = 9, .log2 = 1, .buckets = &bucket},
                nowhere = {.count = 1, .buckets = (void *)16}, torn = {.count = 8, .buckets = &holes};
-    struct map *to_good = &good, *to_large = &large, *to_nowhere = &nowhere, *to_torn = &torn, *to_null = 0, *wild = (void *)~7ull;
-    const void *set = &to_good, *sets[] = {&to_large, &to_nowhere, &to_torn, &to_null, &wild, (const void *)24};
+    struct map *to_good = &good, *to_large = &large, *to_nowhere = &nowhere, *to_torn = &torn, *to_null = 0,
+               *wild = (void *)~7ull;
+    const void *set = &to_good,
+               *sets[] = {&to_large, &to_nowhere, &to_torn, &to_null, &wild, (const void *)24};
 #endif
     for (unsigned i = 0; i < sizeof(sets) / sizeof(*sets); i++)
         lie(&g, sets[i]);

@@ -2,7 +2,8 @@
 #include "fire.h"
 
 volatile unsigned long sink;
-namespace shop {
+namespace shop
+{
 template <typename T> struct Till {
     T sum{};
     __attribute__((always_inline)) void ring(T value)
@@ -21,7 +22,7 @@ struct Counter {
         till.ring(n);
     }
 };
-}
+} // namespace shop
 int main(int argc, char **)
 {
     shop::Counter counter;

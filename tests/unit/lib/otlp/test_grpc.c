@@ -1,5 +1,5 @@
-/* What a reply of gRPC says to a sender of OTLP: its headers and trailers, whatever they are, and its message. Real
- * servers are in tests/e2e/test_profiles_grpc.py and tests/faults/test_profiles_grpc_receivers.py. */
+/* What a reply of gRPC means to a sender of OTLP: its headers and trailers, whatever they are, and its message. Live
+ * receivers are in tests/e2e/test_profiles_grpc.py and tests/faults/test_profiles_grpc_receivers.py. */
 #include "otlp/grpc.h"
 #include "otlp/gzip.h"
 #include "otlp/zstd.h"
@@ -52,6 +52,9 @@ static void test_statuses(void **state)
     expect("grpc-status: 17\r\n", OTLP_REFUSED, 0, "gRPC status UNKNOWN");
     expect("grpc-status: 00000000000000000000014\r\n", OTLP_REFUSED, 0, "gRPC status UNKNOWN");
     expect("grpc-status: -1\r\n", OTLP_REFUSED, 0, "gRPC status UNKNOWN");
+    expect("grpc-status: 99999999999\r\nx: y\r\n", OTLP_REFUSED, 0, "gRPC status UNKNOWN");
+    expect("grpc-status: zero\r\ngrpc-message: a%0Ab%\r\n", OTLP_REFUSED, 0, "gRPC status UNKNOWN: a b%");
+    expect("HTTP/2 200\r\ngrpc-status: 7\r\ngrpc-message: no%2C you\r\n\r\n", OTLP_REFUSED, 0, "gRPC status PERMISSION_DENIED: no, you");
     expect("grpc-status: \r\n", OTLP_REFUSED, 0, "gRPC status UNKNOWN");
     expect("grpc-status: 0\r\ngrpc-status: 13\r\n", OTLP_REFUSED, 0, "gRPC status INTERNAL");
     static const bool again[] = {[1] = true, [4] = true, [10] = true, [11] = true, [14] = true, [15] = true, [16] = false};
@@ -79,6 +82,10 @@ static void test_without_a_status(void **state)
     } all[] = {{200, "content-type: text/html\r\n", OTLP_REFUSED},
                {200, "", OTLP_REFUSED},
                {200, "content-type: application/grpc+proto\r\n", OTLP_BUSY}, /* its end is missing */
+               {200, "content-type: application/grpc\r\nx-large: x\r\n", OTLP_BUSY},
+               {404, "", OTLP_REFUSED},
+               {502, "", OTLP_BUSY},
+               {504, "", OTLP_BUSY},
                {404, "content-type: application/grpc\r\n", OTLP_REFUSED},
                {302, "", OTLP_REFUSED},
                {429, "", OTLP_BUSY},
@@ -167,6 +174,9 @@ static void test_messages(void **state)
     expect_message("\0\0\0\0\3abcdef", 11, none, "abc");
     expect_message("\0\0\0\0\0", 5, none, "");
     expect_message("\0\0\0\0\4abc", 8, none, NULL);
+    expect_message("\0\0\0\0\xff\x0a", 6, none, NULL);
+    expect_message("\0\0", 2, none, NULL);
+    expect_message("\1\0\0\0\2\x1f\x8b", 7, gzip, NULL);
     expect_message("\0\xff\xff\xff\xff" "abc", 8, none, NULL);
     expect_message("\0\0\0\0", 4, none, NULL);
     expect_message("", 0, none, NULL);
