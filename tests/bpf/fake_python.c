@@ -87,8 +87,8 @@ struct python_layout fake_python_layout(unsigned flags)
                                                  : offsetof(struct fake_cframe, current)),
         .frame_code =
             (uint16_t)(objects_way ? offsetof(struct fake_object, code) : offsetof(struct fake_frame, code)),
-        .frame_previous =
-            (uint16_t)(objects_way ? offsetof(struct fake_object, back) : offsetof(struct fake_frame, previous)),
+        .frame_previous = (uint16_t)(objects_way ? offsetof(struct fake_object, back)
+                                                 : offsetof(struct fake_frame, previous)),
         .frame_instruction = (uint16_t)(objects_way ? offsetof(struct fake_object, last)
                                                     : offsetof(struct fake_frame, instruction)),
         .frame_owner = offsetof(struct fake_frame, owner),
@@ -108,13 +108,15 @@ struct python_layout fake_python_layout(unsigned flags)
 
 static unsigned way; /* PYTHON_CFRAMES or PYTHON_MARKED_FRAMES */
 
-static void (*volatile serve)(void) = workload_serve; /* the compiler must not know that it never returns: frames would go */
+static void (*volatile serve)(void) =
+    workload_serve; /* the compiler must not know that it never returns: frames would go */
 /* Pushes a run of frames, as long as it runs. */
 __attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate(int runs)
 {
     struct fake_thread *t = interpreter.next && runs % 2 ? &thread_of_inner : &thread;
     struct fake_cframe here = {.previous = way == PYTHON_CFRAMES ? t->current : NULL};
-    struct fake_frame entry = {.owner = PYTHON_OWNED_BY_CSTACK, .previous = way == PYTHON_CFRAMES ? NULL : t->current};
+    struct fake_frame entry = {.owner = PYTHON_OWNED_BY_CSTACK,
+                               .previous = way == PYTHON_CFRAMES ? NULL : t->current};
     struct fake_frame *run = &frames[(runs - 1) * FRAMES_A_RUN];
 
     for (int i = 0; i < FRAMES_A_RUN; i++) /* the last one is the first to be called */
@@ -136,12 +138,14 @@ __attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate
 }
 
 /* Each with a frame of its own, as before 3.11. */
-__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate_object(int runs, enum lie lie)
+__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate_object(int runs,
+                                                                                        enum lie lie)
 {
     struct fake_cframe here = {.previous = thread.cframe};
     struct fake_object *o = &objects[runs - 1];
 
-    *o = (struct fake_object){.back = thread.current, .code = &fake_codes[(runs - 1) % FRAMES_A_RUN], .last = runs - 2};
+    *o = (struct fake_object){
+        .back = thread.current, .code = &fake_codes[(runs - 1) % FRAMES_A_RUN], .last = runs - 2};
     if (lie != UNEVEN || runs > 1) /* else about to begin, or at its end */
         thread.cframe = &here;
     thread.current = o;
@@ -198,8 +202,9 @@ __attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate
     struct fake_cframe here = {0};
 
     for (int i = 0; i < FRAMES_A_RUN; i++)
-        frames[i] = (struct fake_frame){
-            .code = &fake_codes[i], .previous = i < FRAMES_A_RUN - 1 ? &frames[i + 1] : NULL, .instruction = fake_codes[i].instructions};
+        frames[i] = (struct fake_frame){.code = &fake_codes[i],
+                                        .previous = i < FRAMES_A_RUN - 1 ? &frames[i + 1] : NULL,
+                                        .instruction = fake_codes[i].instructions};
     frames[FRAMES_A_RUN - 1].owner = 1;
     here.current = frames;
     thread.current = &here;
@@ -211,7 +216,8 @@ void fake_python_set_up(unsigned flags, enum lie lie)
 {
     way = flags;
     inner = (struct fake_interpreter){.threads_made = 1, .threads = &thread_of_inner};
-    interpreter = (struct fake_interpreter){.next = lie == TWO_INTERPRETERS ? &inner : NULL, .threads_made = 41, .threads = &others[0]};
+    interpreter = (struct fake_interpreter){
+        .next = lie == TWO_INTERPRETERS ? &inner : NULL, .threads_made = 41, .threads = &others[0]};
     thread_of_inner = (struct fake_thread){.id = (uint64_t)pthread_self()};
     for (size_t i = 0; i < 40; i++)
         others[i] = (struct fake_thread){.next = i < 39 ? &others[i + 1] : &thread, .id = 4096 * i};
@@ -223,7 +229,8 @@ void fake_python_set_up(unsigned flags, enum lie lie)
     for (int i = 0; i < FRAMES_A_RUN; i++)
         names[i] = (struct fake_text){.length = 1, .state = 1 << 2 | 1 << 6, .data = {(char)('a' + i)}};
     for (int i = 0; i < FRAMES_A_RUN; i++)
-        fake_codes[i] = (struct fake_code){.first_line = i + 1, .file = &file, .name = &names[i], .lines = &lines};
+        fake_codes[i] =
+            (struct fake_code){.first_line = i + 1, .file = &file, .name = &names[i], .lines = &lines};
 }
 
 _Noreturn void fake_python_enter(unsigned flags, int runs, enum lie lie)

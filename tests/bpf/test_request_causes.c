@@ -1,5 +1,6 @@
-/* How long the causes of slow requests are said to be, compared with what was injected: an injected wait is found whole, little else beside it,
- * and little is unattributed. With the best attach method. That a cause is found and named, bpf/request asserts. */
+/* How long the causes of slow requests are said to be, compared with what was injected: an injected wait is
+ * found whole, little else beside it, and little is unattributed. With the best attach method. That a cause
+ * is found and named, bpf/request asserts. */
 #include "request_cause.h"
 #include "requests.h"
 
@@ -19,7 +20,8 @@ static void ask_for_causes(int way)
     ask_for_cause(way, "/sleep?ms=40", "/sleep", REQUEST_PART_SLEEP, "nanosleep", ticks);
     ask_for_cause(way, "/lock?ms=40", "/lock", REQUEST_PART_LOCK, "futex", ticks);
     ask_for_cause(way, "/pipe?ms=40", "/pipe", REQUEST_PART_OTHER, "read on a pipe", ticks);
-    ask_for_cause(way, downstream, "/downstream", REQUEST_PART_DOWNSTREAM, "read on the connection to 127.0.0.1:", ticks);
+    ask_for_cause(way, downstream, "/downstream", REQUEST_PART_DOWNSTREAM,
+                  "read on the connection to 127.0.0.1:", ticks);
     ask_for_cause(way, "/chunked?ms=20&n=2", "/chunked", REQUEST_PART_SLEEP, "2 times", ticks);
     assert_nothing_lost();
 }
@@ -68,7 +70,8 @@ static void test_thread_pool_is_unattributed(void **state)
     need_rung();
     ask(POOL, "GET", "/sleep?ms=40");
     const struct request *r = await(servers[POOL], "/sleep", 1);
-    assert_true(total(r, REQUEST_PART_UNATTRIBUTED) + total(r, REQUEST_PART_RUN_QUEUE) >= CAUSE_MS * 1000000ull / 2);
+    assert_true(total(r, REQUEST_PART_UNATTRIBUTED) + total(r, REQUEST_PART_RUN_QUEUE) >=
+                CAUSE_MS * 1000000ull / 2);
 }
 
 /* Of an event loop that waits for a slow client. */
@@ -88,7 +91,8 @@ static void test_a_client_that_reads_late_is_mostly_network(void **state)
     const struct request *r = await(servers[EPOLL], "/large", 1);
     uint64_t for_nothing_ns = 0; /* not what an emulator leaves unattributed */
     for (size_t i = 0; i < r->part_count; i++)
-        for_nothing_ns += strstr(r->parts[i].detail, "for nothing that is seen") ? r->parts[i].duration_ns : 0;
+        for_nothing_ns +=
+            strstr(r->parts[i].detail, "for nothing that is seen") ? r->parts[i].duration_ns : 0;
     assert_true(for_nothing_ns <= total(r, REQUEST_PART_NETWORK) / 2);
 }
 
@@ -104,7 +108,10 @@ static void test_fast_requests_are_attributed(void **state)
         assert_true(total(watch.requests[i], REQUEST_PART_UNATTRIBUTED) <= taken_ns(ticks));
 }
 
-#define BEST(name) {#name, test_##name, watch_begin, watch_end, ON_RUNG(REQUEST_RUNG_BEST)}
+#define BEST(name)                                                                                           \
+    {                                                                                                        \
+        #name, test_##name, watch_begin, watch_end, ON_RUNG(REQUEST_RUNG_BEST)                               \
+    }
 
 int main(void)
 {

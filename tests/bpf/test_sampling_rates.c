@@ -1,5 +1,6 @@
-/* Whether random sampling, by the kernel's own random numbers, meets the rates that were asked for: of CPU samples and of waits. Bounds are six
- * standard deviations. What is sampled by which rule, bpf/target and bpf/offcpu assert exactly, under a seed. */
+/* Whether random sampling, by the kernel's own random numbers, meets the rates that were asked for: of CPU
+ * samples and of waits. Bounds are six standard deviations. What is sampled by which rule, bpf/target and
+ * bpf/offcpu assert exactly, under a seed. */
 #include "subjects.h"
 #include "watch.h"
 
@@ -92,7 +93,9 @@ static void wait_for_name(pid_t pid, const char *name)
 static void test_rates(void **state)
 {
     pid_t often = subject_named("often"), seldom = subject_named("seldom"), never = subject_named("never");
-    struct tally tally = {.count = 3, .process = {{.pid = often, .hz = 500}, {.pid = seldom, .hz = 100}, {.pid = never, .hz = 1}}};
+    struct tally tally = {
+        .count = 3,
+        .process = {{.pid = often, .hz = 500}, {.pid = seldom, .hz = 100}, {.pid = never, .hz = 1}}};
     char text[128];
     struct watch w;
 
@@ -111,7 +114,8 @@ static void test_rates(void **state)
     for (size_t i = 0; i < batch_count(w.batch); i++)
         add_sample(batch_get(w.batch, i), &tally);
 
-    const struct target_figures of_never = figures(&w, 0), of_seldom = figures(&w, 1), of_often = figures(&w, 2), dead = figures(&w, 3);
+    const struct target_figures of_never = figures(&w, 0), of_seldom = figures(&w, 1),
+                                of_often = figures(&w, 2), dead = figures(&w, 3);
     assert_int_equal(tally.process[2].samples, 0);
     assert_int_equal(of_never.samples, 0);
     assert_true(of_never.ticks > 0);
@@ -121,7 +125,8 @@ static void test_rates(void **state)
     assert_int_equal(of_often.samples, of_often.ticks);
     assert_int_equal(dead.ticks, 0); /* an earlier one has it */
     /* As often as was asked for, and so the time that the ticks stand for. */
-    assert_true(is_near((double)of_seldom.samples, (double)of_seldom.ticks / 5, sqrt((double)of_seldom.ticks * 0.2 * 0.8)));
+    assert_true(is_near((double)of_seldom.samples, (double)of_seldom.ticks / 5,
+                        sqrt((double)of_seldom.ticks * 0.2 * 0.8)));
     assert_int_equal(tally.process[0].weight_ns, of_often.ticks * (NS_PER_SECOND / 500));
     watch_end(&w);
 }
@@ -190,8 +195,9 @@ static struct off_cpu_figures watch_waits(const char *entry, struct told *told, 
     return figures;
 }
 
-/* At a fifth of the rate fewer waits are recorded, which stand for five times as much: the sum is that of all. Each of length L is recorded with
- * a probability of L / of_ns, for of_ns: the variance of all together is no more than of_ns times their sum. */
+/* At a fifth of the rate fewer waits are recorded, which stand for five times as much: the sum is that of
+ * all. Each of length L is recorded with a probability of L / of_ns, for of_ns: the variance of all together
+ * is no more than of_ns times their sum. */
 static void test_waits_at_a_lower_rate(void **state)
 {
     struct told told = {.of_ns = 5 * SAMPLE_NS};
@@ -225,7 +231,8 @@ static bool add_wait(const struct wire_header *header, void *context)
     return true;
 }
 
-/* What is recorded stands for what is left out, in time and in number: of 200, within seven standard deviations. */
+/* What is recorded stands for what is left out, in time and in number: of 200, within seven standard
+ * deviations. */
 static void test_waits_stand_for_those_left_out(void **state)
 {
     struct source_options options = watch_defaults;
@@ -244,8 +251,10 @@ static void test_waits_stand_for_those_left_out(void **state)
         add_wait(batch_get(w.batch, i), &sums);
     batch_clear(w.batch);
     const struct off_cpu_figures figures = off_cpu_source_figures(w.self);
-    const double true_ns = (double)(figures.told_ns + figures.left_out_ns), true_count = (double)(figures.told + figures.left_out);
-    print_message("%.3f of the time, %.3f of the waits\n", (double)sums.waits_ns / true_ns, (double)sums.waits / true_count);
+    const double true_ns = (double)(figures.told_ns + figures.left_out_ns),
+                 true_count = (double)(figures.told + figures.left_out);
+    print_message("%.3f of the time, %.3f of the waits\n", (double)sums.waits_ns / true_ns,
+                  (double)sums.waits / true_count);
     assert_true(figures.left_out > 0);
     assert_in_range((double)sums.waits_ns / true_ns * 1000, 500, 1500);
     assert_in_range((double)sums.waits / true_count * 1000, 500, 1500);

@@ -35,8 +35,9 @@ static char state_of(pid_t tid)
     return after && after[1] ? after[2] : 0;
 }
 
-/* The number of the system call in which the thread is blocked, -1: it is blocked elsewhere, or RUNS. The file says "running" of a thread that has
- * not left its CPU yet, but not of one that is being woken by another CPU: that one's state is R. */
+/* The number of the system call in which the thread is blocked, -1: it is blocked elsewhere, or RUNS. The
+ * file says "running" of a thread that has not left its CPU yet, but not of one that is being woken by
+ * another CPU: that one's state is R. */
 static long blocked_in(pid_t tid)
 {
     char path[64];
@@ -131,7 +132,8 @@ uint64_t threads_switches(pid_t tid)
     FILE *file = fopen(path, "re");
     assert_non_null(file);
     while (fgets(line, sizeof(line), file))
-        if (sscanf(line, "voluntary_ctxt_switches: %llu", &one) == 1 || sscanf(line, "nonvoluntary_ctxt_switches: %llu", &one) == 1)
+        if (sscanf(line, "voluntary_ctxt_switches: %llu", &one) == 1 ||
+            sscanf(line, "nonvoluntary_ctxt_switches: %llu", &one) == 1)
             sum += one;
     fclose(file);
     return sum;

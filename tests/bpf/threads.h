@@ -1,4 +1,5 @@
-/* What the kernel says of threads: whether they are blocked, off their CPUs, so that a test waits for that and not for a time. */
+/* What the kernel says of threads: whether they are blocked, off their CPUs, so that a test waits for that
+ * and not for a time. */
 #pragma once
 
 #include <stdint.h>
