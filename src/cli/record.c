@@ -168,6 +168,8 @@ static bool show_progress(void *context)
 static bool notify_ready(void *context)
 {
     struct recording *rec = context;
+    if (rec->ready_fd < 0)
+        return true;
     if (!pipeline_prepare(rec->pipeline, rec->prepared_pids, rec->prepared_count))
         return false;
     ready_fd_notify(&rec->ready_fd);
@@ -374,6 +376,7 @@ static int record(const struct request_for_recording *asked)
         return r;
     profile->start_unix_ns = clock_unix_ns();
     rec.start_ns = clock_monotonic_ns();
+    notify_ready(&rec); /* before COMMAND, which may end sooner than the loop turns */
     if (asked->command) {
         r = child_release(&child);
         if (r < 0)
@@ -383,7 +386,7 @@ static int record(const struct request_for_recording *asked)
         .duration_ns = asked->duration_ns,
         .context = &rec,
         .tick = show_progress,
-        .ready = rec.ready_fd >= 0 ? notify_ready : NULL,
+        .ready = notify_ready,
         .child_pid = child.pid,
     };
     struct loop_end end;
