@@ -1,5 +1,6 @@
 """`make` installs packages before it configures, and again when their list has changed; the tools that it calls are stand-ins."""
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -56,3 +57,9 @@ def test_run_builds_and_starts_the_page(make):
 
 def test_tests_have_their_packages_first(make):
     assert make("test") == ["install-packages build test", "run-tests "]
+
+
+def test_every_group_of_packages_exists():
+    groups = {group for line in re.findall(r"tools/install-packages (.*)", (TOP / "Makefile").read_text()) for group in line.split()}
+    assert {"build", "test", "peers"} <= groups
+    assert not [group for group in groups if not (TOP / f"tools/packages/{group}.txt").is_file()]
