@@ -12,7 +12,7 @@ struct loop_options {
     uint64_t duration_ns;   /* 0: until a signal */
     void *context;
     bool (*tick)(void *context); /* once a second, after a turn; false ends the loop. May be NULL. */
-    bool (*ready)(void *context); /* after each turn until it returns true: whoever waits for that has been notified. May be NULL. */
+    bool (*ready)(void *context); /* after each turn until it returns true: the waiting process has been notified. May be NULL. */
     int child_pid;          /* > 0: end when this child of ours has exited */
 };
 
