@@ -82,6 +82,7 @@ def test_page_answers_while_the_pipeline_waits(agent, run, unknown):
             wait_for(lambda: "deep_leaf" in folded(started, program.pid), 60, "names")  # noqa: B023
         else:
             raise AssertionError("the pipeline did not ask its helper, or the page waited for the pipeline")
+        wait_for(lambda: unanswered(started) > before, 60, "the pipeline to go on")  # its metrics are as old as its last turn
         asked = started.metric("sonde_self_files_asked_total")
         other = run(unknown("other"), 20, 600)
         wait_for(lambda: folded(started, other.pid), 60, "samples of another program")
