@@ -14,16 +14,17 @@ static __always_inline bool go_read(void *to, __u32 size, __u64 address)
 /* The address of the goroutine whose code the current thread runs, or that its runtime works for; 0: there is none. `ret_is_told`: the thread says so. */
 static __always_inline __u64 go_running(__s64 thread_g, __u16 g_m, __u16 m_curg, bool *ret_is_told)
 {
+#if defined(__TARGET_ARCH_x86)
     __u64 g, m, running, its_m;
 
     *ret_is_told = false;
-#if defined(__TARGET_ARCH_x86)
     if (!go_read(&g, 8, BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), thread.fsbase) + thread_g) || g == 0 || !go_read(&m, 8, g + g_m) ||
         m == 0 || !go_read(&running, 8, m + m_curg))
         return 0;
     *ret_is_told = true;
     return running && go_read(&its_m, 8, running + g_m) && its_m == m ? running : 0;
 #else
+    *ret_is_told = false;
     return 0;
 #endif
 }
