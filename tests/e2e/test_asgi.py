@@ -262,12 +262,11 @@ gone, noticed by send|+|cancelled|the client has gone
 @pytest.mark.sanitized
 @pytest.mark.parametrize("interpreter", EVERY_PYTHON)
 def test_messages(package, tmp_path, interpreter):  # noqa: F811
-    done = subprocess.run([interpreter, HERE / "asgi_messages.py", tmp_path], env={"PYTHONPATH": str(package)}, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
+    out, error = python(package, HERE / "asgi_messages.py", interpreter, arguments=(tmp_path,))
     around, cut = ",".join(AROUND[0] + AROUND[1]), ",".join(AROUND[0] + AROUND[1][:1])
     expected = CASES.strip().replace("|*|", f"|{around}|").replace("|-|", f"|{cut}|").replace("|+|", f"|{cut},HTTP_SEND_START|")
-    assert done.stdout.splitlines() == expected.splitlines()
-    assert done.stderr == ""
+    assert out.splitlines() == expected.splitlines()
+    assert error == ""
 
 
 @pytest.mark.sanitized
