@@ -140,7 +140,7 @@ static void tell_of_version(struct thread_contexts *c, const struct process *pro
 
 static void want_go(struct thread_contexts *c, struct context_process *p, const struct process *process)
 {
-    const struct go_labels_file *file = go_labels_of_process(process);
+    const struct go_labels_file *file = process_go_file(process);
     if (!file)
         return;
     if (file->layout.kind == GO_LABELS_UNKNOWN) {

@@ -342,7 +342,7 @@ static void find_interpreters(struct unwind_publisher *p, struct published_proce
         ask_again(p, p->now_ns + (r == -EAGAIN ? LAYOUT_RETRY_NS : RETRY_NS));
     e->layout_error = r < 0 ? r : 0;
     p->met_runtime |= ret->runtime != 0 || r == -EAGAIN;
-    const struct go_labels_file *go = go_labels_of_process(process);
+    const struct go_labels_file *go = process_go_file(process);
     if (go)
         ret->go = go->stacks;
 }

@@ -3,7 +3,6 @@
 #include "resolve/far_file.h"
 
 #include "base/clock.h"
-#include "resolve/file_helper.h"
 #include "resolve/file_wait.h"
 
 #include <errno.h>

@@ -10,6 +10,22 @@
 
 struct far_file;
 
+#define FILE_READ_BYTES (32u << 10) /* at most, in one answer */
+
+/* Over the socket, from the reader to the helper. An offset of FILE_SIZE asks for the size of the file, one of FILE_READER
+ * which thread answers. */
+#define FILE_SIZE   UINT64_MAX
+#define FILE_READER (UINT64_MAX - 1)
+struct file_read {
+    uint64_t offset;
+    uint64_t size;
+};
+
+struct file_piece {
+    int64_t result;    /* how many bytes follow (0: the end), the size, the thread, or -errno */
+    uint64_t slept_ns; /* how long it took, where the file system let the reader sleep; else 0 */
+};
+
 bool far_file_is(int fd);
 
 /* Borrows `fd`. -ETIMEDOUT, -EIO. */

@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/helper_process.h"
+#include "resolve/far_file.h"
 #include "resolve/maps_query.h"
 #include "resolve/perf_map_file.h"
 

@@ -11,7 +11,6 @@
 #include <stdint.h>
 
 #define FILE_PATH_BYTES 4096
-#define FILE_READ_BYTES (32u << 10) /* at most, in one answer */
 
 enum file_ask_kind {
     FILE_ASK_SIGHT,  /* the file of a mapping */
@@ -44,20 +43,6 @@ struct file_ask {
 struct file_answer {
     int error; /* 0 or -errno */
     struct object_identity identity;
-};
-
-/* Over the socket of a far file. An offset of FILE_SIZE asks for the size of the file, one of FILE_READER
- * which thread answers. */
-#define FILE_SIZE   UINT64_MAX
-#define FILE_READER (UINT64_MAX - 1)
-struct file_read {
-    uint64_t offset;
-    uint64_t size;
-};
-
-struct file_piece {
-    int64_t result;    /* how many bytes follow (0: the end), the size, the thread, or -errno */
-    uint64_t slept_ns; /* how long it took, where the file system let the reader sleep; else 0 */
 };
 
 /* What the new process does, with `control` as its only descriptor; ends when that is closed. */

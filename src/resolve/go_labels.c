@@ -7,8 +7,6 @@
 #include "base/cleanup.h"
 #include "base/cursor.h"
 #include "resolve/elf.h"
-#include "resolve/objects.h"
-#include "resolve/processes.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -160,14 +158,4 @@ int go_labels_read(const struct elf_file *f, struct go_labels_file *ret)
     }
     *ret = found;
     return 0;
-}
-
-const struct go_labels_file *go_labels_of_process(const struct process *process)
-{
-    for (size_t i = 0; i < process->mapping_count; i++) {
-        const struct object *object = process->mappings[i].object;
-        if (object && object->go_labels)
-            return object->go_labels;
-    }
-    return NULL;
 }

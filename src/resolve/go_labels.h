@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 struct elf_file;
-struct process;
 
 struct go_labels_file {
     struct go_labels_layout layout;
@@ -21,6 +20,3 @@ struct go_labels_file {
 /* Cheap for a file that is not Go's. Kind GO_LABELS_UNKNOWN: a version that the table does not have (one to come, or one in the making), or
  * the place of the thread's variable is not told (a library; static, with C code, and stripped). -ENOENT: not Go's; errors of elf_read. */
 int go_labels_read(const struct elf_file *f, struct go_labels_file *ret);
-
-/* What the file of a program of Go's says; borrowed. NULL: it is none, or was not opened yet. */
-const struct go_labels_file *go_labels_of_process(const struct process *process);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "resolve/go_labels.h"
-#include "resolve/objects_table.h"
+#include "resolve/object_sight.h"
 #include "resolve/thread_context.h"
 
 /* What a file says of itself. */

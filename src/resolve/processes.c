@@ -578,3 +578,13 @@ void processes_metrics(const struct processes *p, struct metric_set *set)
         metric_add(set, figures[i].name, figures[i].type, figures[i].unit, figures[i].help, figures[i].value,
                    METRIC_NO_LABELS);
 }
+
+const struct go_labels_file *process_go_file(const struct process *process)
+{
+    for (size_t i = 0; i < process->mapping_count; i++) {
+        const struct object *object = process->mappings[i].object;
+        if (object && object->go_labels)
+            return object->go_labels;
+    }
+    return NULL;
+}

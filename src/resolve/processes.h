@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 struct buf;
+struct go_labels_file;
 struct pods;
 struct processes;
 
@@ -105,3 +106,6 @@ const struct process_mapping *process_mapping_find(const struct process *process
 size_t processes_sweep(struct processes *p, uint64_t time_ns, uint32_t *ret_pids, size_t max);
 
 void processes_metrics(const struct processes *p, struct metric_set *set);
+
+/* What the file of a Go program says of its runtime; borrowed. NULL: the process runs no Go program, or its file was not opened yet. */
+const struct go_labels_file *process_go_file(const struct process *process);
