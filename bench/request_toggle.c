@@ -8,8 +8,8 @@
  * (access log off). Prints for each way by how many percent requests a second and the process's CPU a request change: median, quartiles. */
 #include <linux/types.h>
 
-#include "../probes/request.h"
 #include "bench.h"
+#include "probes/request.h"
 #include "request.skel.h"
 
 #include <bpf/bpf.h>

@@ -9,13 +9,13 @@
 #define UNWIND_MAX_FRAMES    1 /* the leaf: the rest is walked from the copy */
 #define UNWIND_FRAMES_BEFORE CPU_MAX_KERNEL_FRAMES
 #define UNWIND_COPY_BYTES    CPU_STACK_COPY_BYTES
-#include "unwind_sample.bpf.h"
+#include "probes/unwind/unwind_sample.bpf.h"
 
 #include <bpf/bpf_tracing.h>
 
-#include "asleep.h"
-#include "offcpu_threads.bpf.h"
-#include "task.bpf.h"
+#include "probes/asleep.h"
+#include "probes/offcpu/offcpu_threads.bpf.h"
+#include "probes/common/task.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 

@@ -6,11 +6,11 @@
  * Loses: records that find the ring full or no room to be made in, stack copies when the ring is half full, events in the middle of
  * another one (struct cpu_stats).
  * Whatever is not asked for is a constant that the verifier removes with the code and the maps behind it. */
-#include "interpreters.bpf.h"
+#include "probes/interpreter/interpreters.bpf.h"
 
-#include "filter.bpf.h"
-#include "sample_context.bpf.h"
-#include "target.bpf.h"
+#include "probes/common/filter.bpf.h"
+#include "probes/context/sample_context.bpf.h"
+#include "probes/common/target.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 

@@ -2,10 +2,10 @@
  * resolve. Variable length: the arrays follow one another in `data`, each only as long as it is. */
 #pragma once
 
-#include "go_labels.h"
-#include "link.h"
-#include "python.h"
-#include "wire.h"
+#include "probes/go_labels.h"
+#include "probes/link.h"
+#include "probes/python.h"
+#include "probes/common/wire.h"
 
 #define CPU_MAX_KERNEL_FRAMES 127
 #define CPU_MAX_USER_FRAMES   1024

@@ -2,7 +2,7 @@
  * sends none; who writes the file does. */
 #pragma once
 
-#include "wire.h"
+#include "probes/common/wire.h"
 
 #define EVENT_NAME_BYTES 256
 

@@ -2,14 +2,14 @@
  *
  * Code that HotSpot makes keeps no frame pointer and has no .eh_frame; the machine itself walks it by what it knows of each piece of code (CodeBlob): how
  * large its frames are and from which instruction on they are whole. libjvm.so publishes where it keeps that, for debuggers (gHotSpotVMStructs and its
- * neighbours), and so no table of versions is needed: src/resolve/hotspot_layout.c reads it once a process, hotspot.bpf.h walks by it.
+ * neighbours), and so no table of versions is needed: src/resolve/interpreter/hotspot_layout.c reads it once a process, hotspot.bpf.h walks by it.
  *
  * A frame of code that HotSpot made is an entry behind the sample (python.h): the address of its Method, or of its blob where it is of none, with the number of
  * the native frame that it is. What a Method or a blob says of itself comes apart, once, in a record ahead of the first sample that has it (struct
  * hotspot_method). */
 #pragma once
 
-#include "wire.h"
+#include "probes/common/wire.h"
 
 /* Addresses in the process, and offsets in the machine's structures. */
 struct hotspot_layout {

@@ -1,10 +1,10 @@
 /* Names of kernel code, one address at a time: the kernel looks them up much faster than it writes all of /proc/kallsyms for us to
- * look them up in, and only what was sampled is ever named. Attached nowhere: src/sources/kernel_names.c runs it (5.16 and later). */
-#include "vmlinux.h"
+ * look them up in, and only what was sampled is ever named. Attached nowhere: src/sources/kernel_names/kernel_names.c runs it (5.16 and later). */
+#include "probes/common/vmlinux.h"
 
 #include <bpf/bpf_helpers.h>
 
-#include "kernel_names.h"
+#include "probes/kernel_names.h"
 
 char LICENSE[] SEC("license") = "GPL";
 

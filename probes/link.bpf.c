@@ -1,14 +1,14 @@
 /* Follows which request each thread works for, by the probes of libsonde's provider sonde_trace: thread_enter(trace_id_high,
- * trace_id_low, span_id, id), and thread_leave with what holds again, or zeros. src/sources/link.c attaches these programs to
+ * trace_id_low, span_id, id), and thread_leave with what holds again, or zeros. src/sources/link/link.c attaches these programs to
  * the provider of each process that has one, and to nothing where there is none.
  *
  * A thread that ends or calls exec() is forgotten, and one that user space says is not heard to leave any more. Loses threads that
  * find the table full (struct link_stats). */
-#include "vmlinux.h"
+#include "probes/common/vmlinux.h"
 
 #include <bpf/bpf_helpers.h>
 
-#include "thread_link.bpf.h"
+#include "probes/context/thread_link.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 

@@ -1,4 +1,4 @@
-/* Writes down each firing of one native probe with its arguments; src/sources/native_watch.c attaches it.
+/* Writes down each firing of one native probe with its arguments; src/sources/usdt/native_watch.c attaches it.
  * What finds no room in the ring is counted. */
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
@@ -8,7 +8,7 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/usdt.bpf.h>
 
-#include "native.h"
+#include "probes/native.h"
 
 char LICENSE[] SEC("license") = "GPL";
 

@@ -7,16 +7,16 @@
  *
  * Loses: what finds the ring full, threads that are too many (struct off_cpu_stats). The scheduler's locks are held in most of it:
  * nothing here waits or allocates. */
-#include "interpreters.bpf.h"
+#include "probes/interpreter/interpreters.bpf.h"
 
 #include <bpf/bpf_tracing.h>
 
-#include "context.bpf.h"
-#include "offcpu_cause.bpf.h"
-#include "offcpu_threads.bpf.h"
-#include "sample_context.bpf.h"
-#include "stack_hash.bpf.h"
-#include "target.bpf.h"
+#include "probes/common/context.bpf.h"
+#include "probes/offcpu/offcpu_cause.bpf.h"
+#include "probes/offcpu/offcpu_threads.bpf.h"
+#include "probes/context/sample_context.bpf.h"
+#include "probes/offcpu/stack_hash.bpf.h"
+#include "probes/common/target.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 

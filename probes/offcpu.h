@@ -4,8 +4,8 @@
  * for (WIRE_OFF_CPU_WAKER: a struct cpu_sample of the waker). Written by offcpu.bpf.c. */
 #pragma once
 
-#include "cpu.h"
-#include "request.h" /* REQUEST_OBJECT_*, REQUEST_WAIT_*: what was waited for, and how */
+#include "probes/cpu.h"
+#include "probes/request.h" /* REQUEST_OBJECT_*, REQUEST_WAIT_*: what was waited for, and how */
 
 struct off_cpu_wait {
     struct wire_header h; /* time_ns: when it ended */

@@ -2,7 +2,7 @@
  * events (PERF_RECORD_FORK, _COMM with exec bit, _MMAP2, _EXIT), which cost nothing to system calls that are not these. */
 #pragma once
 
-#include "wire.h"
+#include "probes/common/wire.h"
 
 struct process_fork {
     struct wire_header h; /* pid, tid: the child */

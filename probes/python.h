@@ -10,13 +10,13 @@
  * a moment have names, and so that a replay does. */
 #pragma once
 
-#include "hash.h"
-#include "wire.h"
+#include "probes/common/hash.h"
+#include "probes/common/wire.h"
 
 #define PYTHON_MAX_ENTRIES   1440 /* with all else that there can be in a record of WIRE_RECORD_MAX_BYTES */
 #define PYTHON_MAX_OWN_MARKS 440  /* of frames that each have an evaluator: of the others, whose native ones are many, too, the frames alone */
 
-/* Offsets in the interpreter's structures; by version in src/resolve/python_layout.c. */
+/* Offsets in the interpreter's structures; by version in src/resolve/interpreter/python_layout.c. */
 struct python_layout {
     __u64 interpreters;      /* address of the runtime's list of interpreters; 0: the process has no interpreter that we can read */
     __u64 text_start;        /* of the mapping that holds its code */

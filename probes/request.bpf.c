@@ -3,12 +3,12 @@
  * A thread that receives the first bytes of a request works for that connection until it sends the reply and waits for other work;
  * meanwhile sched_switch says when it did not run, and why. Three rungs see sends and receives, the cheapest that attaches is used:
  * the socket tracepoints, fexit of inet_sendmsg and inet_recvmsg, the exit of all system calls. sched_switch, sched_waking and
- * inet_sock_set_state go with each of them. Ends at the ring (request.h); src/sources/request.c takes over. */
-#include "request_receive.bpf.h"
-#include "request_sched.bpf.h"
-#include "request_send.bpf.h"
-#include "request_timer.bpf.h"
-#include "request_walk.bpf.h"
+ * inet_sock_set_state go with each of them. Ends at the ring (request.h); src/sources/request/request.c takes over. */
+#include "probes/request/request_receive.bpf.h"
+#include "probes/request/request_sched.bpf.h"
+#include "probes/request/request_send.bpf.h"
+#include "probes/request/request_timer.bpf.h"
+#include "probes/request/request_walk.bpf.h"
 
 #define IPPROTO_TCP 6
 #define SOCK_STREAM 1

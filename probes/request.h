@@ -7,8 +7,8 @@
  * A reply may go on after its record was sent (a stream). Then a later record with the same `id` says more: the last one holds. */
 #pragma once
 
-#include "link.h"
-#include "wire.h"
+#include "probes/link.h"
+#include "probes/common/wire.h"
 
 /* How many of each are known at a time. */
 #define REQUEST_THREADS_MAX     16384

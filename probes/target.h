@@ -1,8 +1,8 @@
 /* Whom the clock samples at a rate of their own: the keys by which the kernel half finds a task's target, and what it counts of each.
- * Shared by target.bpf.h and src/sources/target_table.c. */
+ * Shared by target.bpf.h and src/sources/sampling/target_table.c. */
 #pragma once
 
-#include "wire.h"
+#include "probes/common/wire.h"
 
 #define TARGETS_MAX     32   /* entries that somebody may write */
 #define TARGET_SLOTS    64   /* a power of two that has room for these and for who is none */

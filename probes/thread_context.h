@@ -1,6 +1,6 @@
 /* Where a process's threads publish which traced request they work for: OpenTelemetry's OTEP 4947 ("Thread Context"). Each thread has
  * a variable `otel_thread_ctx_v1`, a pointer to a record, NULL while it works for none. User space finds in the file how its code gets
- * at that variable (src/resolve/thread_context.c); thread_context.bpf.h goes the same way when the thread is sampled. */
+ * at that variable (src/resolve/elf/thread_context.c); thread_context.bpf.h goes the same way when the thread is sampled. */
 #pragma once
 
 enum thread_context_kind {

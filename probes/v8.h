@@ -5,10 +5,10 @@
  * beneath the frame pointer. Each is an entry (struct python_entry) that has the number of its native frame (PYTHON_PLACED).
  *
  * What a function is called and where it begins comes apart, once, in a record of its own (struct v8_code) ahead of the first sample that needs it.
- * Offsets and types are what V8 itself writes into its files for debuggers (symbols v8dbg_*; src/resolve/v8_layout.c). */
+ * Offsets and types are what V8 itself writes into its files for debuggers (symbols v8dbg_*; src/resolve/interpreter/v8_layout.c). */
 #pragma once
 
-#include "wire.h"
+#include "probes/common/wire.h"
 
 /* Offsets in bytes from the beginning of an object, whose pointers are 1 higher. */
 struct v8_layout {

@@ -6,8 +6,8 @@
 #include "base/cleanup.h"
 #include "base/host_name.h"
 #include "base/units.h"
-#include "resolve/pods.h"
-#include "sources/targets.h"
+#include "resolve/process/pods.h"
+#include "sources/sampling/targets.h"
 
 #include "otlp/settings.h"
 #include "otlp/transport.h"

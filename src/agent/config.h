@@ -11,7 +11,7 @@ struct targets;
 struct config {
     bool profile_enabled;
     int64_t profile_rate_hz;
-    char profile_targets[2048]; /* see sources/targets.h */
+    char profile_targets[2048]; /* see sources/sampling/targets.h */
     bool requests_enabled;
     bool links_enabled;
     bool waits_enabled;

@@ -2,7 +2,7 @@
 #include "agent/cri.h"
 
 #include "base/cleanup.h"
-#include "resolve/pods.h"
+#include "resolve/process/pods.h"
 
 #include "otlp/transport.h"
 

@@ -8,9 +8,9 @@
 #include "model/metric.h"
 #include "model/request.h"
 #include "model/sample.h"
-#include "sources/offcpu.h"
+#include "sources/offcpu/offcpu.h"
+#include "sources/sampling/target_table.h"
 #include "sources/source.h"
-#include "sources/target_table.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,7 +65,7 @@ int pipeline_set_cgroups(struct pipeline *p, const uint64_t *ids, size_t count);
 void pipeline_ask_for_pods(struct pipeline *p);
 struct pods *pipeline_pods(const struct pipeline *p);
 
-/* Whom targets by names and labels of pods mean (sources/target_table.h). */
+/* Whom targets by names and labels of pods mean (sources/sampling/target_table.h). */
 void pipeline_set_target_pods(struct pipeline *p, const struct target_pod *pods, size_t count);
 
 /* Descriptors that become readable when a turn is worth it. */
@@ -98,4 +98,4 @@ struct off_cpu_figures pipeline_waits(const struct pipeline *p); /* zeros: not a
 struct target_figures pipeline_target(const struct pipeline *p, uint32_t number);
 uint64_t pipeline_kernel_bytes(const struct pipeline *p); /* BPF maps and rings */
 uint64_t pipeline_run_time_ns(const struct pipeline *p);  /* of BPF programs */
-uint64_t pipeline_helper_cpu_ns(struct pipeline *p);      /* of the processes that open files (resolve/file_opener.h) and attach links (sources/link.h) */
+uint64_t pipeline_helper_cpu_ns(struct pipeline *p);      /* of the processes that open files (resolve/files/file_opener.h) and attach links (sources/link/link.h) */

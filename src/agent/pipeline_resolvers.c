@@ -2,15 +2,15 @@
 #include "agent/pipeline_private.h"
 
 #include "base/log.h"
-#include "resolve/interpreters.h"
-#include "resolve/jit.h"
-#include "resolve/kernel.h"
-#include "resolve/processes.h"
-#include "resolve/samples.h"
-#include "resolve/symbols.h"
-#include "resolve/unwind_cache.h"
-#include "resolve/wait_stacks.h"
-#include "sources/kernel_names.h"
+#include "resolve/interpreter/interpreters.h"
+#include "resolve/jit/jit.h"
+#include "resolve/kernel/kernel.h"
+#include "resolve/process/processes.h"
+#include "resolve/sample/samples.h"
+#include "resolve/sample/wait_stacks.h"
+#include "resolve/symbols/symbols.h"
+#include "resolve/unwind/unwind_cache.h"
+#include "sources/kernel_names/kernel_names.h"
 
 #include <errno.h>
 #include <stdio.h>

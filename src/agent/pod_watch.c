@@ -4,8 +4,8 @@
 #include "agent/cri.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "resolve/pods.h"
-#include "resolve/processes.h"
+#include "resolve/process/pods.h"
+#include "resolve/process/processes.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -2,13 +2,13 @@
  * (its parent), WIRE_PROCESS_EXEC (its name), and a WIRE_PROCESS_MMAP for each mapping with code. */
 #include "agent/process_snapshot.h"
 
-#include "resolve/maps.h"
-#include "resolve/proc_files.h"
-#include "resolve/processes.h"
-#include "sources/batch.h"
-#include "sources/wire_file.h"
+#include "resolve/proc/maps.h"
+#include "resolve/proc/proc_files.h"
+#include "resolve/process/processes.h"
+#include "sources/events/batch.h"
+#include "sources/events/wire_file.h"
 
-#include "../../probes/process.h"
+#include "probes/process.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -6,7 +6,7 @@
 #include "agent/profile_sender.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "sources/targets.h"
+#include "sources/sampling/targets.h"
 
 #include <errno.h>
 #include <pthread.h>

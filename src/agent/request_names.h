@@ -3,9 +3,9 @@
 
 #include "diagnose/request.h"
 #include "model/loss.h"
-#include "resolve/processes.h"
-#include "resolve/samples.h"
-#include "resolve/wait_stacks.h"
+#include "resolve/process/processes.h"
+#include "resolve/sample/samples.h"
+#include "resolve/sample/wait_stacks.h"
 
 /* All borrowed. */
 struct request_namer {

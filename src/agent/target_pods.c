@@ -3,8 +3,8 @@
 
 #include "agent/pipeline.h"
 #include "base/log.h"
-#include "resolve/pods.h"
-#include "sources/target_table.h"
+#include "resolve/process/pods.h"
+#include "sources/sampling/target_table.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * (pod_watch.h), the source of CPU samples is given the pods that these are now. Pipeline thread only. */
 #pragma once
 
-#include "sources/targets.h"
+#include "sources/sampling/targets.h"
 
 #include <stdbool.h>
 

@@ -1,11 +1,12 @@
-/* Which processes have such variables, and where; see thread_contexts.h. The files say (resolve/thread_context.h, resolve/go_labels.h). */
+/* Which processes have such variables, and where; see thread_contexts.h. The files say (resolve/elf/thread_context.h, resolve/elf/go_labels.h). */
 #include "agent/thread_contexts.h"
 
 #include "base/log.h"
-#include "resolve/go_labels.h"
-#include "resolve/processes.h"
-#include "resolve/thread_context.h"
-#include "sources/context_tables.h"
+#include "resolve/elf/go_labels.h"
+#include "resolve/elf/thread_context.h"
+#include "resolve/process/process_go.h"
+#include "resolve/process/processes.h"
+#include "sources/tables/context_tables.h"
 
 #include <errno.h>
 #include <inttypes.h>

@@ -4,8 +4,8 @@
 #include "agent/trace_links.h"
 
 #include "base/log.h"
-#include "resolve/native_providers.h"
-#include "sources/link.h"
+#include "resolve/usdt/native_providers.h"
+#include "sources/link/link.h"
 
 #include <errno.h>
 #include <string.h>

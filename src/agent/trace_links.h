@@ -1,6 +1,6 @@
 /* Links between what is sampled and the requests that programs trace with libsonde: finds the provider
- * sonde_trace in processes as they come and go (resolve/native_providers.h) and has the source of links
- * attached to it (sources/link.h). Pipeline thread only. */
+ * sonde_trace in processes as they come and go (resolve/usdt/native_providers.h) and has the source of links
+ * attached to it (sources/link/link.h). Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"

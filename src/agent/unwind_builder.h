@@ -4,7 +4,7 @@
 #pragma once
 
 #include "base/cleanup.h"
-#include "resolve/cfi.h"
+#include "resolve/unwind/cfi.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -8,11 +8,12 @@
 
 #include "agent/unwind_builder.h"
 #include "base/clock.h"
-#include "resolve/go_labels.h"
-#include "resolve/interpreters.h"
-#include "resolve/processes.h"
-#include "resolve/unwind_cache.h"
-#include "sources/unwind_tables.h"
+#include "resolve/elf/go_labels.h"
+#include "resolve/interpreter/interpreters.h"
+#include "resolve/process/process_go.h"
+#include "resolve/process/processes.h"
+#include "resolve/unwind/unwind_cache.h"
+#include "sources/tables/unwind_tables.h"
 
 #include <errno.h>
 #include <malloc.h>

@@ -1,11 +1,11 @@
-/* From the records of waiting time to samples: waits that are alike are added up (resolve/wait_sums.h), named, and told why they were
+/* From the records of waiting time to samples: waits that are alike are added up (resolve/sample/wait_sums.h), named, and told why they were
  * (diagnose/off_cpu.h), and who ended them (waker_stack.h). Pipeline thread only. */
 #pragma once
 
 #include "model/loss.h"
 #include "model/sample.h"
-#include "resolve/samples.h"
-#include "resolve/wait_sums.h"
+#include "resolve/sample/samples.h"
+#include "resolve/sample/wait_sums.h"
 
 struct wait_samples;
 

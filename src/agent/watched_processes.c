@@ -2,13 +2,13 @@
  * records were lost, its table tells. A sample is proof in any case. */
 #include "agent/watched_processes.h"
 
-#include "resolve/proc_files.h"
-#include "resolve/processes.h"
-#include "sources/cpu.h"
-#include "sources/cpu_filters.h"
-#include "sources/offcpu.h"
+#include "resolve/proc/proc_files.h"
+#include "resolve/process/processes.h"
+#include "sources/cpu/cpu.h"
+#include "sources/offcpu/offcpu.h"
+#include "sources/sampling/cpu_filters.h"
 
-#include "../../probes/process.h"
+#include "probes/process.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Where processes are chosen by their numbers, most lives on a node are of nobody's business: which ones are. Those chosen, their
- * descendants as the kernel half follows them (probes/filter.bpf.h), and the ancestors of those chosen, of whom who has gone inherits
- * (resolve/processes.h). What happens to others need not be known: no file of theirs is opened, no /proc read. Pipeline thread only. */
+ * descendants as the kernel half follows them (probes/common/filter.bpf.h), and the ancestors of those chosen, of whom who has gone inherits
+ * (resolve/process/processes.h). What happens to others need not be known: no file of theirs is opened, no /proc read. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"

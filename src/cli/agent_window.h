@@ -1,8 +1,8 @@
 /* A window of the last minutes of a running agent, by how long ago it was, as a profile: what `sonde diff --window` compares. */
 #pragma once
 
+#include "import/pprof_file.h"
 #include "model/profile.h"
-#include "sources/pprof_file.h"
 
 #include <stdint.h>
 

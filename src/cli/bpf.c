@@ -8,10 +8,10 @@
 #include "cli/privileges.h"
 #include "cli/table_cell.h"
 #include "cli/verbs.h"
-#include "resolve/bpf_holders.h"
-#include "resolve/bpf_programs.h"
-#include "sources/bpf_statistics.h"
-#include "sources/kernel_samples.h"
+#include "resolve/kernel/bpf_holders.h"
+#include "resolve/kernel/bpf_programs.h"
+#include "sources/bpf_stats/bpf_statistics.h"
+#include "sources/bpf_stats/kernel_samples.h"
 
 #include <errno.h>
 #include <inttypes.h>

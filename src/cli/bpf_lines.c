@@ -2,7 +2,7 @@
 #include "cli/bpf_lines.h"
 
 #include "cli/table_cell.h"
-#include "resolve/bpf_programs.h"
+#include "resolve/kernel/bpf_programs.h"
 
 #include <errno.h>
 #include <inttypes.h>

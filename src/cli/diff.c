@@ -7,7 +7,7 @@
 #include "cli/verbs.h"
 #include "export/diff_html.h"
 #include "export/diff_text.h"
-#include "sources/pprof_file.h"
+#include "import/pprof_file.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "cli/privileges.h"
 #include "cli/verbs.h"
-#include "sources/pid_namespace.h"
+#include "sources/attach/pid_namespace.h"
 #include "sources/source.h"
 
 #include <errno.h>

@@ -3,11 +3,11 @@
 #pragma once
 
 #include "base/buf.h"
-#include "resolve/native_probes.h"
+#include "resolve/usdt/native_probes.h"
 
 #include <linux/types.h>
 
-#include "../../probes/native.h"
+#include "probes/native.h"
 
 enum native_type { NATIVE_SIGNED, NATIVE_UNSIGNED, NATIVE_POINTER, NATIVE_TEXT, NATIVE_DOUBLE };
 

@@ -1,12 +1,12 @@
 /* `sonde probes`: the native probes (USDT) of the processes that run now, what their arguments are, and
  * whether anybody is attached. Asks nobody but /proc and the files; needs no agent. */
-#include "cli/probes.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "cli/file_part.h"
+#include "cli/probes.h"
 #include "cli/table_cell.h"
 #include "cli/verbs.h"
-#include "resolve/native_processes.h"
+#include "resolve/usdt/native_processes.h"
 
 #include <errno.h>
 #include <inttypes.h>

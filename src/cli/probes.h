@@ -1,7 +1,7 @@
 /* The two halves of `sonde probes`: the list (probes.c) and, behind `watch`, what fires (probes_watch.c). */
 #pragma once
 
-#include "resolve/native_processes.h"
+#include "resolve/usdt/native_processes.h"
 
 #include <stdint.h>
 

@@ -1,7 +1,7 @@
 /* `sonde probes watch`: attaches to a probe in every file that has it, also in those that are mapped
  * meanwhile, and prints what fires, or counts it by the value of an argument.
  *
- * Which files are mapped meanwhile the lives of processes tell (sources/process.c): a process that has mapped
+ * Which files are mapped meanwhile the lives of processes tell (sources/process/process.c): a process that has mapped
  * code is looked at again. Firings before that are not heard. */
 #include "cli/probes.h"
 
@@ -10,10 +10,10 @@
 #include "cli/file_part.h"
 #include "cli/native_arguments.h"
 #include "cli/native_counts.h"
-#include "sources/native_watch.h"
 #include "sources/source.h"
+#include "sources/usdt/native_watch.h"
 
-#include "../../probes/process.h"
+#include "probes/process.h"
 
 #include <errno.h>
 #include <inttypes.h>

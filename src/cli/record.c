@@ -17,7 +17,7 @@
 #include "cli/verbs.h"
 #include "export/export.h"
 #include "model/profile.h"
-#include "resolve/interpreters.h"
+#include "resolve/interpreter/interpreters.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -7,10 +7,10 @@
 #include "cli/options.h"
 #include "cli/privileges.h"
 #include "model/profile.h"
-#include "resolve/elf.h"
-#include "resolve/native_processes.h"
+#include "resolve/elf/elf.h"
+#include "resolve/usdt/native_processes.h"
+#include "sources/attach/tracepoint.h"
 #include "sources/source.h"
-#include "sources/tracepoint.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/cleanup.h"
-#include "sources/sample_event.h"
+#include "sources/attach/sample_event.h"
 
 #include <stddef.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/units.h"
 #include "base/user_name.h"
-#include "sources/cgroup_search.h"
+#include "sources/sampling/cgroup_search.h"
 
 #include <errno.h>
 #include <glob.h>

@@ -3,9 +3,9 @@
 
 #include "base/log.h"
 #include "base/units.h"
-#include "resolve/debug_files.h"
-#include "resolve/debuginfod_cache.h"
-#include "resolve/line_helper.h"
+#include "resolve/elf/debug_files.h"
+#include "resolve/lines/line_helper.h"
+#include "resolve/symbols/debuginfod_cache.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "model/profile.h"
-#include "resolve/debuginfod.h"
-#include "resolve/source_lines.h"
+#include "resolve/lines/source_lines.h"
+#include "resolve/symbols/debuginfod.h"
 
 struct line_objects;
 

@@ -4,8 +4,8 @@
 #include "agent/cri.h"
 #include "agent/pipeline.h"
 #include "base/log.h"
-#include "resolve/pods.h"
-#include "sources/cgroup_search.h"
+#include "resolve/process/pods.h"
+#include "sources/sampling/cgroup_search.h"
 
 #include <errno.h>
 #include <string.h>

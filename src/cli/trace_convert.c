@@ -10,8 +10,8 @@
 #include "cli/trace_progress.h"
 #include "export/trace_format.h"
 #include "export/triton_json.h"
-#include "sources/otlp_file.h"
-#include "sources/packed_file.h"
+#include "import/otlp_file.h"
+#include "import/packed_file.h"
 
 #include <errno.h>
 #include <fcntl.h>

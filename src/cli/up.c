@@ -4,9 +4,9 @@
 #include "base/ready_fd.h"
 #include "cli/privileges.h"
 #include "cli/verbs.h"
-#include "resolve/pods.h"
+#include "resolve/process/pods.h"
 #include "serve/page.h"
-#include "sources/targets.h"
+#include "sources/sampling/targets.h"
 
 #include <ctype.h>
 #include <errno.h>

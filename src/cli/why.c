@@ -1,11 +1,11 @@
 /* `sonde why`: the slowest requests, each taken apart, in words and figures. Asks the agent of this node; where none runs it watches
  * by itself for the time asked for. */
-#include "cli/agent_client.h"
 #include "agent/loop.h"
 #include "agent/pipeline.h"
 #include "aggregate/requests.h"
 #include "base/log.h"
 #include "base/units.h"
+#include "cli/agent_client.h"
 #include "cli/privileges.h"
 #include "cli/verbs.h"
 #include "export/requests_json.h"

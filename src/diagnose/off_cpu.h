@@ -5,7 +5,7 @@
 
 #include <linux/types.h>
 
-#include "../../probes/offcpu.h"
+#include "probes/offcpu.h"
 
 #define OFF_CPU_TEXT_BYTES 64
 

@@ -10,7 +10,7 @@
 
 #include <linux/types.h>
 
-#include "../../probes/request.h"
+#include "probes/request.h"
 
 struct request_names {
     void *context;

@@ -20,7 +20,7 @@ struct resource {
     const char *systemd_unit;     /* systemd.unit: "nginx.service" */
     const char *cgroup_path;      /* linux.cgroup.path (ours): as under the hierarchy's mount */
     const char *attributes;       /* all else that the process says of itself (OTEP 4719): lines of "key TAB text", of "key TAB TAB integer" */
-    const char *pod;              /* what the node's container runtime says of its pod (resolve/pods.h): such lines, k8s.pod.name and others */
+    const char *pod;              /* what the node's container runtime says of its pod (resolve/process/pods.h): such lines, k8s.pod.name and others */
 };
 
 /* Of which nothing is known: every text is "". */

@@ -1,5 +1,5 @@
 /* Triton's request traces as plain data: one object of a file's JSON array (a record), and one request put together from all records of
- * its id (a trace). Read by sources/triton_file.h, put together by aggregate/trace_table.h.
+ * its id (a trace). Read by import/triton_file.h, put together by aggregate/trace_table.h.
  *
  * Texts are slices, for they may hold any bytes: Triton writes tensors of one-byte integers as they are. */
 #pragma once

@@ -9,8 +9,8 @@
 #include "model/loss.h"
 #include "model/metric.h"
 #include "model/profile.h"
-#include "sources/batch.h"
-#include "sources/context_tables.h"
+#include "sources/events/batch.h"
+#include "sources/tables/context_tables.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -4,7 +4,7 @@
 
 #include <linux/types.h>
 
-#include "../../probes/python.h"
+#include "probes/python.h"
 
 #include <stdint.h>
 

@@ -3,7 +3,7 @@
 
 #include "watch.h"
 
-#include "resolve/native_probes.h"
+#include "resolve/usdt/native_probes.h"
 #include "sources/source.h"
 
 #include <setjmp.h>

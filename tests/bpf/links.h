@@ -5,11 +5,11 @@
 #include <sonde/probe.h>
 
 #include "model/loss.h"
-#include "sources/link.h"
+#include "sources/link/link.h"
 
 #include <linux/types.h>
 
-#include "../../probes/link.h"
+#include "probes/link.h"
 
 #include <stdbool.h>
 #include <sys/types.h>

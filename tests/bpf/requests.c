@@ -7,7 +7,7 @@ int server_main(int argc, char **argv);
 #include "requests.h"
 #include "threads.h"
 
-#include "sources/unwind_tables.h"
+#include "sources/tables/unwind_tables.h"
 
 #include <linux/sched.h>
 #include <poll.h>

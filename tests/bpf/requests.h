@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "diagnose/request.h"
-#include "sources/request_ladder.h"
+#include "sources/request/request_ladder.h"
 #include "sources/source.h"
 
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "../../probes/cpu.h"
+#include "probes/cpu.h"
 
 #define PATIENCE_NS 60000000000ull
 #define KEPT_MAX    512

@@ -2,7 +2,7 @@
 #include "rows.h"
 
 #include "base/cleanup.h"
-#include "resolve/cfi.h"
+#include "resolve/unwind/cfi.h"
 
 #include <errno.h>
 #include <fcntl.h>

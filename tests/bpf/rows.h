@@ -2,7 +2,7 @@
  * call: for tests of the BPF side alone. */
 #pragma once
 
-#include "sources/unwind_tables.h"
+#include "sources/tables/unwind_tables.h"
 
 #include <stdint.h>
 #include <sys/types.h>

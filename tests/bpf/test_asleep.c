@@ -3,9 +3,9 @@
 #include "threads.h"
 #include "watch.h"
 
-#include "../../probes/offcpu.h"
 #include "base/cleanup.h"
-#include "sources/asleep.h"
+#include "probes/offcpu.h"
+#include "sources/offcpu/asleep.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,7 +4,7 @@
 #include "threads.h"
 #include "watch.h"
 
-#include "sources/sample_event.h"
+#include "sources/attach/sample_event.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

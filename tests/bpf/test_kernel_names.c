@@ -1,6 +1,6 @@
 /* The kernel, asked for names: whatever it says must stand in /proc/kallsyms at the place that it says. On kernels that cannot be
  * asked it is said why not. */
-#include "sources/kernel_names.h"
+#include "sources/kernel_names/kernel_names.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,7 +2,7 @@
  * many found no room. */
 #include <sonde/probe.h>
 
-#include "sources/native_watch.h"
+#include "sources/usdt/native_watch.h"
 
 #include <errno.h>
 #include <setjmp.h>

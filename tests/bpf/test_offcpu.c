@@ -5,11 +5,11 @@
 #include "watch.h"
 #include "workload.h"
 
-#include "../../probes/offcpu.h"
-#include "../../probes/sampling.h"
-#include "sources/offcpu.h"
-#include "sources/preempt_count.h"
-#include "sources/unwind_tables.h"
+#include "probes/common/sampling.h"
+#include "probes/offcpu.h"
+#include "sources/attach/preempt_count.h"
+#include "sources/offcpu/offcpu.h"
+#include "sources/tables/unwind_tables.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

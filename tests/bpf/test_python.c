@@ -5,7 +5,7 @@
 #include "watch.h"
 #include "workload.h"
 
-#include "../../probes/unwind_maps.h"
+#include "probes/unwind/unwind_maps.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,11 +4,11 @@
 #include "subjects.h"
 #include "watch.h"
 
-#include "sources/cpu.h"
-#include "sources/offcpu.h"
-#include "sources/target_table.h"
+#include "sources/cpu/cpu.h"
+#include "sources/offcpu/offcpu.h"
+#include "sources/sampling/target_table.h"
 
-#include "../../probes/offcpu.h"
+#include "probes/offcpu.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

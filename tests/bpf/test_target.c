@@ -6,13 +6,13 @@
 #include "workload.h"
 
 #include "base/cleanup.h"
-#include "sources/cgroup_search.h"
-#include "sources/cpu.h"
-#include "sources/offcpu.h"
-#include "sources/target_table.h"
+#include "sources/cpu/cpu.h"
+#include "sources/offcpu/offcpu.h"
+#include "sources/sampling/cgroup_search.h"
+#include "sources/sampling/target_table.h"
 
-#include "../../probes/offcpu.h"
-#include "../../probes/sampling.h"
+#include "probes/common/sampling.h"
+#include "probes/offcpu.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,10 +1,10 @@
 /* V8's frames, at a known number of page faults in a program that has nothing of V8 but its structures and its way to make a frame: on every kernel; and what a program that lies in
  * them is answered. What real ones make of it is tests/e2e/test_node.py's. */
-#include "sources/unwind_tables.h"
+#include "sources/tables/unwind_tables.h"
 #include "watch.h"
 #include "workload.h"
 
-#include "../../probes/unwind_maps.h"
+#include "probes/unwind/unwind_maps.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -4,10 +4,10 @@
 #include "watch.h"
 #include "workload.h"
 
-#include "../../probes/offcpu.h"
-#include "../../probes/thread_context.h"
-#include "sources/offcpu.h"
-#include "sources/unwind_tables.h"
+#include "probes/offcpu.h"
+#include "probes/thread_context.h"
+#include "sources/offcpu/offcpu.h"
+#include "sources/tables/unwind_tables.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 /* See workload.h. */
 #include "workload.h"
 
-#include "sources/sample_event.h"
+#include "sources/attach/sample_event.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

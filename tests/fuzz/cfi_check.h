@@ -1,7 +1,7 @@
 /* What must hold of every table of unwinding rows, whatever it was built from. For the harnesses. */
 #pragma once
 
-#include "resolve/cfi.h"
+#include "resolve/unwind/cfi.h"
 
 static inline void check_table(const struct unwind_table *t)
 {

@@ -1,7 +1,7 @@
 /* Any bytes as an ELF file whose unwinding rows are wanted: what is built must be a table whose every search
  * ends in a rule, and what is found without it must be a rule. */
 #include "cfi_check.h"
-#include "resolve/cfi_finder.h"
+#include "resolve/unwind/cfi_finder.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* /proc/PID/cgroup and the paths in it: what comes out is terminated and made of the characters that it may
  * be made of. */
-#include "resolve/cgroups.h"
+#include "resolve/proc/cgroups.h"
 
 #include <stdlib.h>
 #include <string.h>

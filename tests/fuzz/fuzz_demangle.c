@@ -1,6 +1,6 @@
 /* Names made readable: any bytes up to the first NUL. The bound of the output holds, and time is bounded
  * (libFuzzer's -timeout). */
-#include "resolve/demangle.h"
+#include "resolve/symbols/demangle.h"
 
 #include <stdint.h>
 #include <stdlib.h>

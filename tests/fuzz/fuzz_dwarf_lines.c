@@ -1,7 +1,7 @@
 /* What stands around libdw, with a libdw that says whatever it is told to: units and entries without end, siblings of themselves, ranges that
  * overlap, begin behind their end or are everywhere, texts of any length or none. Every place that is asked for is told at most once, in a
- * message that can be read. What libdw itself makes of damaged files is the sandbox's business (resolve/line_helper.h). */
-#include "resolve/dwarf_lines.h"
+ * message that can be read. What libdw itself makes of damaged files is the sandbox's business (resolve/lines/line_helper.h). */
+#include "resolve/lines/dwarf_lines.h"
 
 #include <dwarf.h>
 #include <stdlib.h>

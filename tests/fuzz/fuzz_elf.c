@@ -1,8 +1,8 @@
 /* Any bytes as an ELF file: headers, sections (also compressed ones), notes, conversions of addresses, the variable of threads' contexts, what Go
  * says of itself. */
-#include "resolve/elf.h"
-#include "resolve/go_labels.h"
-#include "resolve/thread_context.h"
+#include "resolve/elf/elf.h"
+#include "resolve/elf/go_labels.h"
+#include "resolve/elf/thread_context.h"
 
 #include <string.h>
 

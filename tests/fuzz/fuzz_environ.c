@@ -1,5 +1,5 @@
 /* The environment of somebody else's process: nothing but three terminated values may come of it. */
-#include "resolve/identity.h"
+#include "resolve/proc/identity.h"
 
 #include <stdlib.h>
 #include <string.h>

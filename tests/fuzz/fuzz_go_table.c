@@ -1,8 +1,8 @@
 /* A Go program's table of functions and its module's record, in an ELF file made around them, so that no input is spent on that file:
  * functions come in the number that was promised, names lie within the file, and all have code, for which rules are made. The first two bytes say where the record begins,
  * and with the highest bit that the table lies among other data. */
-#include "resolve/cfi.h"
-#include "resolve/go_table.h"
+#include "resolve/symbols/go_table.h"
+#include "resolve/unwind/cfi.h"
 
 #include <elf.h>
 #include <stdlib.h>

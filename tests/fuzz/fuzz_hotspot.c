@@ -1,12 +1,12 @@
 /* A method as the kernel half tells of it, of whatever a process has in its memory: its name and file are UTF-8 without control characters. */
 #include "check_name.h"
 
-#include "resolve/interpreter.h"
+#include "resolve/interpreter/interpreter.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../probes/hotspot.h"
+#include "probes/hotspot.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

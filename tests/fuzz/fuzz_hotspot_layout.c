@@ -1,6 +1,6 @@
 /* A process's memory as it says how HotSpot lays things out in it: an image whose tables stand behind the symbols' words, and the texts that they
  * point to. Whatever it says, a layout that is believed names fields that the kernel half can read. */
-#include "resolve/hotspot_layout.h"
+#include "resolve/interpreter/hotspot_layout.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* Mappings laid over one another, forks and changes after them: at every step sorted, disjoint, and what a
  * plain array of pages says that they are. */
-#include "resolve/image.h"
-#include "resolve/paths.h"
+#include "resolve/proc/paths.h"
+#include "resolve/process/image.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Any bytes as a jitdump, read in pieces and until a time: ranges lie within the file, and what is told of them is text. */
-#include "resolve/jitdump.h"
+#include "resolve/jit/jitdump.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* A table of kernel symbols from any text: every address must be answered within bounds, and a name found
  * must begin at or before it. */
-#include "resolve/kallsyms.h"
+#include "resolve/kernel/kallsyms.h"
 
 #include "memory_file.h"
 

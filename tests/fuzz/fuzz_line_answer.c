@@ -1,6 +1,6 @@
 /* Messages of the process that reads DWARF (it may have been taken over by what it read): whatever they are, what is taken of them is within
  * its bounds, and what was taken can be told again. */
-#include "resolve/line_answer.h"
+#include "resolve/lines/line_answer.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* /proc/PID/maps: whatever the text, every line handed out is executable, not empty, and its path lies within
  * the text. */
-#include "resolve/maps.h"
+#include "resolve/proc/maps.h"
 
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* Spans out of OTLP as somebody may have made it, JSON or protobuf, written as Triton's JSON: reading ends within the bytes, and our own reader
  * takes what was written without a complaint. */
 #include "export/triton_json.h"
-#include "sources/otlp_file.h"
-#include "sources/triton_file.h"
+#include "import/otlp_file.h"
+#include "import/triton_file.h"
 
 #include "memory_file.h"
 

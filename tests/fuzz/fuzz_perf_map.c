@@ -1,6 +1,6 @@
 /* Any bytes as a perf map, in two pieces: every range is what its line says, ranges do not overlap, and names come apart within their room. */
-#include "resolve/jit_name.h"
-#include "resolve/perf_map.h"
+#include "resolve/jit/jit_name.h"
+#include "resolve/jit/perf_map.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* What a container runtime answers: the messages of both calls, of which the first begins with its length. Whatever they are, each line
  * that is kept is one, of names that Kubernetes allows; and only labels that were asked for. */
 #include "model/resource.h"
-#include "resolve/pods.h"
+#include "resolve/process/pods.h"
 
 #include <stdlib.h>
 #include <string.h>

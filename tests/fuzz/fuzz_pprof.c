@@ -1,6 +1,6 @@
 /* A pprof message: what is read of it is a whole profile, which can be compared with itself and shows no change. */
 #include "export/diff_text.h"
-#include "sources/pprof_file.h"
+#include "import/pprof_file.h"
 
 #include <stdlib.h>
 #include <string.h>

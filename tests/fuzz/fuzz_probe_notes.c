@@ -1,6 +1,6 @@
 /* Any bytes as an ELF file that tells of probes, and as a section of such notes: texts end within it, probes stand in their order. */
-#include "resolve/native_probes.h"
-#include "resolve/probe_notes.h"
+#include "resolve/elf/probe_notes.h"
+#include "resolve/usdt/native_probes.h"
 
 #include <string.h>
 

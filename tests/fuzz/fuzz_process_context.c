@@ -1,7 +1,7 @@
 /* What a process says of itself: whatever it is, texts of it are whole, bounded, without control characters, and each attribute is said
  * once and in order. */
 #include "model/resource.h"
-#include "resolve/process_context.h"
+#include "resolve/process/process_context.h"
 
 #include <stdlib.h>
 #include <string.h>

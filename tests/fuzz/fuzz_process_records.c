@@ -1,6 +1,6 @@
 /* Records of lives in any order and state of damage: the table stays within its bound, hands out sorted
  * mappings, and forgets all. */
-#include "resolve/processes.h"
+#include "resolve/process/processes.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,9 +2,9 @@
  * instructions; and the same bytes as an ELF file with an interpreter. Names are UTF-8 without control characters, whatever is told. */
 #include "check_name.h"
 
-#include "resolve/elf.h"
-#include "resolve/interpreter.h"
-#include "resolve/python_layout.h"
+#include "resolve/elf/elf.h"
+#include "resolve/interpreter/interpreter.h"
+#include "resolve/interpreter/python_layout.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Names of events: what is taken can become part of a path in tracefs and nothing else, and what is refused leaves the result alone. */
-#include "sources/sample_event.h"
+#include "sources/attach/sample_event.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* /proc/PID/stat, in which the command may be any bytes: on failure the result is left alone. */
-#include "resolve/proc_files.h"
+#include "resolve/proc/proc_files.h"
 
 #include <stdlib.h>
 #include <string.h>

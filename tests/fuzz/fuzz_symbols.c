@@ -1,6 +1,6 @@
 /* Names from a hostile ELF file, whatever its tables claim: asked with large caches and with none, the
  * answers must be the same. */
-#include "resolve/symbols.h"
+#include "resolve/symbols/symbols.h"
 
 #include "../unit/resolve/object_by_path.h"
 

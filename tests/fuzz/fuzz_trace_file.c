@@ -8,7 +8,7 @@
 #include "export/trace_summary_json.h"
 #include "export/trace_summary_text.h"
 #include "export/trace_waterfall.h"
-#include "sources/triton_file.h"
+#include "import/triton_file.h"
 
 #include "memory_file.h"
 

@@ -2,9 +2,9 @@
  * none, whatever is told; and the same bytes as an ELF file that publishes a V8's structures. */
 #include "check_name.h"
 
-#include "resolve/elf.h"
-#include "resolve/interpreter.h"
-#include "resolve/v8_layout.h"
+#include "resolve/elf/elf.h"
+#include "resolve/interpreter/interpreter.h"
+#include "resolve/interpreter/v8_layout.h"
 
 #include <stdlib.h>
 #include <string.h>

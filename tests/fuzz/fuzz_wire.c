@@ -1,11 +1,11 @@
 /* A recording of wire records: whatever the file holds, each record that comes out of it must be one whose
  * lengths and texts can be followed blindly, and reading must end. */
-#include "sources/wire_check.h"
-#include "sources/wire_file.h"
+#include "sources/events/wire_check.h"
+#include "sources/events/wire_file.h"
 
-#include "../../probes/cpu.h"
-#include "../../probes/event.h"
-#include "../../probes/process.h"
+#include "probes/cpu.h"
+#include "probes/event.h"
+#include "probes/process.h"
 
 #include <errno.h>
 #include <stdlib.h>

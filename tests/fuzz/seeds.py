@@ -127,7 +127,7 @@ def go_tables():
 
 
 def pprofs():
-    """The message that tests/unit/sources/test_pprof_file.c makes, in both forms, and one of Go's own."""
+    """The message that tests/unit/import/test_pprof_file.c makes, in both forms, and one of Go's own."""
     def number(field, value):
         out = bytearray([field << 3])
         while value >= 0x80:

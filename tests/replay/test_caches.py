@@ -1,9 +1,9 @@
 """Every cache between a sample and a packet holds so few entries that it forgets what it has just read, and what is sent is the same, byte by byte.
 What is replayed runs through more files, functions and names than that, again and again; the caches of the kernel's names, which are those of now, are
-in tests/unit/resolve/test_kernel.c. What caches that are emptied do to several programs at once is in test_replay.py.
+in tests/unit/resolve/kernel/test_kernel.c. What caches that are emptied do to several programs at once is in test_replay.py.
 
 Of Python the decoded lines are such a cache. The names are none: the BPF programs report each code object once, and a replay, which cannot ask them,
-is to keep what was reported, whatever is trimmed. That has a bound of its own, by memory (tests/unit/resolve/test_python.c)."""
+is to keep what was reported, whatever is trimmed. That has a bound of its own, by memory (tests/unit/resolve/interpreter/test_python.c)."""
 import os
 import shutil
 import signal

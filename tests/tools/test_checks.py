@@ -20,11 +20,15 @@ def check(tool, top):
 
 GOOD = {
     "src/base/buf.h": "/* buf */\n", "src/model/sample.h": '/* sample */\n#include "base/buf.h"\n', "src/agent/agent.h": "/* agent */\n",
-    "src/resolve/cfi.h": '/* cfi */\n#include "../../probes/unwind.h"\n#include "model/sample.h"\n', "src/resolve/cfi.c": '/* cfi */\n#include "resolve/cfi.h"\n',
-    "src/sources/cpu.c": '/* cpu */\n#include "cpu.skel.h"\n', "src/export/export.h": "/* export */\n",
-    "src/cli/main.c": '/* main */\n#include "agent/agent.h"\n', "probes/unwind.h": "/* rows */\n", "probes/step.bpf.h": "/* step */\n",
+    "src/resolve/elf/elf.h": "/* elf */\n", "src/resolve/sample/samples.h": "/* samples */\n",
+    "src/resolve/unwind/cfi.h": '/* cfi */\n#include "probes/unwind/unwind.h"\n#include "resolve/elf/elf.h"\n#include "model/sample.h"\n',
+    "src/resolve/unwind/cfi.c": '/* cfi */\n#include "resolve/unwind/cfi.h"\n',
+    "src/sources/cpu/cpu.c": '/* cpu */\n#include "cpu.skel.h"\n', "src/export/export.h": "/* export */\n",
+    "src/cli/main.c": '/* main */\n#include "agent/agent.h"\n', "src/cli/verbs.h": "/* verbs */\n",
+    "probes/unwind/unwind.h": "/* unwind table */\n", "probes/unwind/step.bpf.h": "/* step */\n", "probes/request/http.bpf.h": "/* http */\n",
+    "probes/cpu.bpf.c": '/* cpu */\n#include "probes/unwind/unwind.h"\n#include "probes/unwind/step.bpf.h"\n',
     "lib/otlp/curl.c": '/* curl */\n#include "curl.h"\n', "lib/otlp/curl.h": "/* curl */\n", "src/agent/send.c": '/* send */\n#include "otlp/curl.h"\n',
-    "lib/trace/sink.c": '/* sink */\n#include "../otlp/curl.h"\n', "probes/cpu.bpf.c": '/* cpu */\n#include "unwind.h"\n#include "step.bpf.h"\n',
+    "lib/otlp/sender.h": "/* sender */\n", "lib/trace/text.h": "/* text */\n", "lib/trace/sink.c": '/* sink */\n#include "../otlp/curl.h"\n',
 }
 
 
@@ -35,25 +39,34 @@ def test_layers_pass_on_what_is_allowed(tmp_path):
 
 
 @pytest.mark.parametrize("path,include", [
-    ("src/base/buf.c", "model/sample.h"),           # downwards only
+    ("src/base/buf.c", "model/sample.h"),           # only earlier layers
     ("src/model/other.c", "agent/agent.h"),
-    ("src/export/pprof.c", "resolve/cfi.h"),        # no shortcuts between stages
-    ("src/export/wire.c", "../../probes/unwind.h"),  # wire records end before export
-    ("src/aggregate/wire.c", "../../probes/unwind.h"),
-    ("src/resolve/skeleton.c", "cpu.skel.h"),        # only a source loads a probe
-    ("src/resolve/kernel.c", "../../probes/step.bpf.h"),
+    ("src/export/pprof.c", "resolve/unwind/cfi.h"),  # an exporter sees the model alone
+    ("src/export/event.c", "probes/unwind/unwind.h"),  # event records end before export
+    ("src/aggregate/event.c", "probes/unwind/unwind.h"),
+    ("src/resolve/sample/skeleton.c", "cpu.skel.h"),  # only a source loads a BPF program
+    ("src/resolve/sample/kernel.c", "probes/unwind/step.bpf.h"),
+    ("src/resolve/elf/symbols.c", "resolve/sample/samples.h"),  # sub-directories have an order
+    ("src/resolve/misc/misc.c", "resolve/elf/elf.h"),  # a sub-directory without a rule
     ("src/agent/main.c", "cli/verbs.h"),
     ("probes/requests.bpf.c", "../src/base/buf.h"),
+    ("probes/unwind/walk.bpf.h", "probes/request/http.bpf.h"),
+    ("probes/request.h", "probes/request/http.bpf.h"),  # user space reads event records
     ("lib/otlp/sender.c", "trace/text.h"),           # the agent links it too
     ("src/export/send.c", "otlp/sender.h"),
     ("src/base/nowhere.c", "nowhere/else.h"),
-    ("src/utils/misc.c", "base/buf.h"),              # a room that nobody knows
+    ("src/utils/misc.c", "base/buf.h"),              # a directory without a rule
 ])
 def test_layers_fail_on_what_is_not(tmp_path, path, include):
-    tree(tmp_path, GOOD | {"src/cli/verbs.h": "/* verbs */\n", "lib/trace/text.h": "/* text */\n", "lib/otlp/sender.h": "/* sender */\n", path: f'/* x */\n#include "{include}"\n'})
+    tree(tmp_path, GOOD | {path: f'/* x */\n#include "{include}"\n'})
     done = check("check-layers", tmp_path)
     assert done.returncode == 1 and done.stdout.count("FAIL") == 1, done.stdout
     assert path.rpartition("/")[0] in done.stdout
+
+
+def test_layers_fail_on_headers_that_include_each_other(tmp_path):
+    tree(tmp_path, GOOD | {"src/base/a.h": '/* a */\n#include "base/b.h"\n', "src/base/b.h": '/* b */\n#include "base/a.h"\n'})
+    assert check("check-layers", tmp_path).stdout == 'FAIL layers: src/base/a.h:2: "src/base/b.h" is a circle: src/base/a.h -> src/base/b.h -> src/base/a.h\n'
 
 
 @pytest.mark.parametrize("text,why", [

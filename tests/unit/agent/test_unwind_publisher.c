@@ -3,10 +3,10 @@
  * that nobody uses. */
 #include "agent/unwind_publisher.h"
 #include "base/clock.h"
-#include "resolve/interpreters.h"
-#include "resolve/processes.h"
-#include "resolve/unwind_cache.h"
-#include "sources/unwind_tables.h"
+#include "resolve/interpreter/interpreters.h"
+#include "resolve/process/processes.h"
+#include "resolve/unwind/unwind_cache.h"
+#include "sources/tables/unwind_tables.h"
 
 #include <errno.h>
 #include <fcntl.h>

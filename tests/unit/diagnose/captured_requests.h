@@ -5,7 +5,7 @@
 
 #include "model/request.h"
 
-#include "../../../probes/request.h"
+#include "probes/request.h"
 
 #include <sys/socket.h>
 #include <sys/syscall.h>

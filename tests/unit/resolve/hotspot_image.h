@@ -1,7 +1,7 @@
 /* A process's memory with the tables that HotSpot publishes, as of 17 and as of 25, for tests of who reads them. */
 #pragma once
 
-#include "resolve/hotspot_layout.h"
+#include "resolve/interpreter/hotspot_layout.h"
 
 #include <stdbool.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* In place of those in objects.c, for tests of what reads a file: the path says it all. */
 #pragma once
 
-#include "resolve/objects.h"
+#include "resolve/object/objects.h"
 
 #include <errno.h>
 #include <fcntl.h>

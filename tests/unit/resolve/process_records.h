@@ -3,7 +3,7 @@
  * a program of its own. */
 #pragma once
 
-#include "resolve/processes.h"
+#include "resolve/process/processes.h"
 
 #include "base/clock.h"
 

@@ -2,12 +2,12 @@
  * an interpreter's names; the process table is the real one. */
 #pragma once
 
-#include "resolve/samples.h"
+#include "resolve/sample/samples.h"
 
 #include "base/clock.h"
-#include "resolve/interpreted.h"
-#include "resolve/interpreters.h"
-#include "resolve/unwind.h"
+#include "resolve/interpreter/interpreted.h"
+#include "resolve/interpreter/interpreters.h"
+#include "resolve/unwind/unwind.h"
 
 #include <errno.h>
 #include <fcntl.h>

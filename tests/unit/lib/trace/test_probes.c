@@ -1,8 +1,8 @@
 /* What whoever is attached to the provider `sonde_trace` hears, and what a request that is not traced is
  * then. That other people's tools hear it too is tests/e2e/test_trace_probes.py. */
+#include "../mappings.h"
 #include "listener.h"
 #include "transport.h"
-#include "../mappings.h"
 
 #include <errno.h>
 #include <sys/wait.h>

@@ -1,0 +1,80 @@
+/* What the kernel knows of a thread: the scheduler's accounts, the state that it waits in, its open files. */
+#pragma once
+
+#include "probes/common/vmlinux.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#define AF_UNIX  1
+#define AF_INET  2
+#define AF_INET6 10
+
+#define S_IFMT  0170000
+#define S_IFIFO 0010000
+#define S_IFDIR 0040000
+#define S_IFBLK 0060000
+#define S_IFREG 0100000
+#define S_IFSOCK 0140000
+
+/* The kernel's; frozen: 6.1 and later. */
+#define TASK_UNINTERRUPTIBLE 0x2
+#define TASK_STOPPED         0x4
+#define TASK_TRACED          0x8
+#define TASK_FROZEN          0x8000
+#define TASK_DEAD            0x80 /* the last that a thread does is to leave its CPU */
+
+/* Where the thread's own memory is, at whose beginning its C library keeps what it knows of it. */
+static __always_inline __u64 task_thread_pointer(struct task_struct *task)
+{
+#if defined(__TARGET_ARCH_x86)
+    return BPF_CORE_READ(task, thread.fsbase);
+#else
+    return BPF_CORE_READ(task, thread.uw.tp_value);
+#endif
+}
+
+/* CPU time of a thread, by the scheduler's accounts. */
+static __always_inline __u64 task_runtime(struct task_struct *task)
+{
+    return BPF_CORE_READ(task, se.sum_exec_runtime);
+}
+
+/* Time that a thread spent runnable without a CPU, by the same accounts: up to when it last got one. */
+static __always_inline __u64 task_queued(struct task_struct *task)
+{
+    if (!bpf_core_field_exists(task->sched_info.run_delay))
+        return 0;
+    return BPF_CORE_READ(task, sched_info.run_delay);
+}
+
+/* Does the thread not run because its cgroup has used up its CPU quota? Newer kernels mark the thread itself, older ones what it is
+ * queued on. */
+static __always_inline bool task_throttled(struct task_struct *task)
+{
+    if (bpf_core_field_exists(task->throttled))
+        return BPF_CORE_READ(task, throttled);
+    if (bpf_core_field_exists(task->se.cfs_rq) && bpf_core_field_exists(((struct cfs_rq *)0)->throttle_count))
+        return BPF_CORE_READ(task, se.cfs_rq, throttle_count) > 0;
+    return false;
+}
+
+static __always_inline __u32 task_wait_state(struct task_struct *task)
+{
+    __u64 state;
+    if (bpf_core_field_exists(((struct task_struct___state_new *)0)->__state))
+        state = BPF_CORE_READ((struct task_struct___state_new *)task, __state);
+    else
+        state = BPF_CORE_READ((struct task_struct___state_old *)task, state);
+    return state;
+}
+
+/* What a descriptor of the thread's is open on; NULL: nothing. */
+static __always_inline struct file *task_file(struct task_struct *task, __s32 fd)
+{
+    struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+    struct file **files = BPF_CORE_READ(table, fd), *file = NULL;
+    if (fd < 0 || (__u32)fd >= BPF_CORE_READ(table, max_fds))
+        return NULL;
+    return bpf_probe_read_kernel(&file, sizeof(file), &files[fd]) == 0 ? file : NULL;
+}

@@ -1,0 +1,109 @@
+/* Reads which traced request the thread at hand works for where it publishes that itself (thread_context.h): without being attached to
+ * anything, and at no cost to the program. The thread is stopped by the sample that asks, or just leaves its CPU, so what it published is whole. Reads by
+ * bpf_probe_read_user alone: what is not in memory is no context. x86-64. */
+#pragma once
+
+#include "probes/common/vmlinux.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+
+#include "probes/link.h"
+#include "probes/thread_context.h"
+
+#define CONTEXT_STATIC_TLS_MAX (1ULL << 32) /* below the thread pointer: offsets there are negative, addresses are not */
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, THREAD_CONTEXT_PROCESSES_MAX);
+    __type(key, __u32);
+    __type(value, struct thread_context_place);
+} thread_contexts SEC(".maps");
+
+struct thread_context_scratch {
+    struct link_ids ids; /* first: compilers take the address of another member ahead of the test for NULL, which older verifiers refuse */
+    struct thread_context_record record;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __type(value, struct thread_context_scratch);
+} thread_context_scratch SEC(".maps");
+
+static __always_inline bool context_read(void *to, __u32 size, __u64 address)
+{
+    return bpf_probe_read_user(to, size, (const void *)address) == 0;
+}
+
+/* The variable of a module that was loaded later: in a block of its own, by glibc's table (its sysdeps/x86_64/nptl/tls.h: the thread's
+ * second word points to it; the word before is its length). 0: the thread has none yet. */
+static __always_inline __u64 context_in_module(const __u64 *pair, __u64 thread_pointer)
+{
+    __u64 modules, length, block;
+
+    if (!context_read(&modules, 8, thread_pointer + 8) || !context_read(&length, 8, modules - 16) || pair[0] == 0 || pair[0] > length ||
+        !context_read(&block, 8, modules + pair[0] * 16) || block == 0 || block == ~0ULL)
+        return 0;
+    return block + pair[1];
+}
+
+/* The address of the thread's variable, or 0. */
+static __always_inline __u64 context_variable(const struct thread_context_place *p, __u64 thread_pointer)
+{
+    __u64 pair[2];
+
+    if (p->kind == THREAD_CONTEXT_OFFSET)
+        return thread_pointer + p->place;
+    if (!context_read(pair, sizeof(pair), p->place))
+        return 0;
+    if (p->kind == THREAD_CONTEXT_GOT_OFFSET)
+        return thread_pointer + pair[0];
+    if (p->kind == THREAD_CONTEXT_DESCRIPTOR) {
+        if (-pair[1] < CONTEXT_STATIC_TLS_MAX)
+            return pair[1] ? thread_pointer + pair[1] : 0;
+        if (!p->has_modules || !context_read(pair, sizeof(pair), pair[1]))
+            return 0;
+    }
+    return p->has_modules ? context_in_module(pair, thread_pointer) : 0;
+}
+
+static __always_inline struct thread_context_scratch *context_scratch_get(void)
+{
+    __u32 zero = 0;
+
+    return bpf_map_lookup_elem(&thread_context_scratch, &zero);
+}
+
+/* Puts what the current thread says that it works for into thread_context_scratch: 1; 0 for nothing. A global function of scalars, which
+ * the verifier checks by itself. */
+__noinline int context_of_current(__u32 pid)
+{
+    const struct thread_context_place *place = bpf_map_lookup_elem(&thread_contexts, &pid);
+    struct thread_context_scratch *s = place ? context_scratch_get() : NULL;
+    __u64 variable, record;
+
+    if (!place || !s)
+        return 0;
+#if defined(__TARGET_ARCH_x86)
+    variable = context_variable(place, BPF_CORE_READ((struct task_struct *)bpf_get_current_task(), thread.fsbase));
+#else
+    variable = 0;
+#endif
+    if (variable == 0 || !context_read(&record, 8, variable) || record == 0 || !context_read(&s->record, 28, record) || s->record.valid != 1 ||
+        (s->record.trace_id[0] | s->record.trace_id[1]) == 0 || s->record.span_id == 0)
+        return 0;
+    s->ids.trace_id_high = __builtin_bswap64(s->record.trace_id[0]);
+    s->ids.trace_id_low = __builtin_bswap64(s->record.trace_id[1]);
+    s->ids.span_id = __builtin_bswap64(s->record.span_id);
+    return 1;
+}
+
+/* What it put there. */
+static __always_inline struct link_ids *context_ids_get(void)
+{
+    struct thread_context_scratch *s = context_scratch_get();
+
+    return s ? &s->ids : NULL;
+}

@@ -1,0 +1,385 @@
+/* HotSpot's frames in the kernel half (hotspot.h): the step of the walk through code that it made, and what it says of the methods met there. Included
+ * behind python.bpf.h, whose scratch memory, table of what was told and place in the record it shares: of one thread the frames of one interpreter are
+ * told, and Python's first.
+ *
+ * Reads the process's memory only by bpf_probe_read_user: nothing waits, nothing is changed. All of it is bounded, whatever the memory says. What does not
+ * fit together ends the walk, which the sample says: nothing is guessed. x86-64 alone: elsewhere no process has a layout. */
+#pragma once
+
+#include "probes/interpreter/hotspot_names.bpf.h"
+
+/* To the caller, whose return address and frame pointer were found. */
+static __always_inline int hotspot_go(struct unwind_walk *w, __u64 ip, __u64 sp, __u64 fp)
+{
+    if (ip == 0 || sp < w->r.sp)
+        return UNWIND_END_NO_CFI;
+    w->next.ip = ip;
+    w->next.sp = sp;
+    w->next.fp = fp;
+    return UNWIND_STEP_RETURNED;
+}
+
+/* The return address lies `skip` bytes above the stack pointer, and below it the saved frame pointer, if `is_saved`. */
+static __always_inline int hotspot_go_from_sp(struct unwind_walk *w, __u64 skip, bool is_saved)
+{
+    __u64 words[2] = {};
+
+    if (bpf_probe_read_user(words, 16, (const void *)(w->r.sp + skip - 8)))
+        return UNWIND_END_BAD_READ;
+    return hotspot_go(w, words[1], w->r.sp + skip + 8, is_saved ? words[0] : w->r.fp);
+}
+
+static __always_inline int hotspot_go_from_fp(struct unwind_walk *w)
+{
+    __u64 words[2], fp = w->r.fp;
+
+    if ((fp & 7) || fp < w->r.sp || fp - w->r.sp > HOTSPOT_FRAME_MAX)
+        return UNWIND_END_NO_CFI;
+    if (bpf_probe_read_user(words, 16, (const void *)fp))
+        return UNWIND_END_BAD_READ;
+    return hotspot_go(w, words[1], fp + 16, words[0]);
+}
+
+static __always_inline bool hotspot_is_code(const struct unwind_walk *w, __u64 address)
+{
+    return address - w->code_low < w->code_bytes;
+}
+
+/* Whether a call stands in front of it: of 5 bytes, or by a register or a place in memory. */
+static __always_inline bool hotspot_is_called_from(struct hotspot_scratch *h, __u64 ip)
+{
+    if (ip - h->interpreter_low < h->interpreter_high - h->interpreter_low)
+        return true; /* which puts the addresses there itself */
+    if (bpf_probe_read_user(h->bytes, 8, (const void *)(ip - 8)))
+        return false;
+    return h->bytes[3] == 0xe8 || (h->bytes[6] == 0xff && (h->bytes[7] & 0xf8) == 0xd0) || (h->bytes[5] == 0xff && (h->bytes[6] & 0xf8) == 0x50);
+}
+
+/* The frame is whole, but for what some intrinsics push in the midst of a function (comparing strings, a word), which is written down nowhere. Where that is so,
+ * what is in the return address's place is the saved frame pointer or a value, and no code. Who calls is always code that was made. */
+#define HOTSPOT_PUSHED 2
+
+static __always_inline int hotspot_go_from_leaf(struct hotspot_scratch *h, struct unwind_walk *w)
+{
+    __u64 at = w->r.sp + h->frame_bytes - 16;
+
+    if (bpf_probe_read_user(h->words, (2 + HOTSPOT_PUSHED) * 8, (const void *)at))
+        return UNWIND_END_BAD_READ;
+    for (int i = 0; i <= HOTSPOT_PUSHED; i++)
+        if (hotspot_is_code(w, h->words[i + 1]) && (i == 0 || hotspot_is_called_from(h, h->words[i + 1])))
+            return hotspot_go(w, h->words[i + 1], at + 16 + 8 * i, h->words[i]);
+    return UNWIND_END_NO_CFI;
+}
+
+/* Where the CPU is in code: how its frame lies. */
+enum hotspot_stage {
+    HOTSPOT_WHOLE,
+    HOTSPOT_BEFORE_PUSH,  /* the return address is at the stack pointer */
+    HOTSPOT_AFTER_PUSH,   /* above the saved frame pointer, which is at the stack pointer */
+    HOTSPOT_UNSAVED,      /* the frame is there, the frame pointer is still the caller's */
+    HOTSPOT_UNKNOWN,
+};
+
+#define HOTSPOT_IS(b, at, x, y, z) ((b)[at] == (x) && (b)[(at) + 1] == (y) && (b)[(at) + 2] == (z))
+
+/* Of the function's beginning, whose last HOTSPOT_CODE_BYTES before its frame is whole are in h->bytes. There are two:
+ *     push %rbp; [mov %rsp,%rbp;] sub $frame - 16,%rsp                and
+ *     sub $frame - 8,%rsp; mov %rbp,frame - 16(%rsp) */
+__noinline int hotspot_prologue(__u64 from, __u64 at)
+{
+    struct hotspot_scratch *h = hotspot_scratch_get();
+
+    if (!h)
+        return HOTSPOT_UNKNOWN;
+    for (__u32 i = 0; i < HOTSPOT_CODE_BYTES - 7; i++) {
+        const __u8 *b = h->bytes + i;
+        __u32 size;
+
+        if (b[0] != 0x48 || (b[1] != 0x81 && b[1] != 0x83) || b[2] != 0xec)
+            continue;
+        size = b[1] == 0x83 ? b[3] : b[3] | b[4] << 8 | b[5] << 16 | (__u32)b[6] << 24;
+        if (size == h->frame_bytes - 8)
+            return at <= from + i ? HOTSPOT_BEFORE_PUSH : at <= from + i + (b[1] == 0x83 ? 4 : 7) ? HOTSPOT_UNSAVED : HOTSPOT_WHOLE;
+        if (size != h->frame_bytes - 16)
+            continue;
+        if (at > from + i)
+            return HOTSPOT_WHOLE;
+        if (at == from + i)
+            return HOTSPOT_AFTER_PUSH;
+        return i >= 3 && at == from + i - 3 && (HOTSPOT_IS(b, -3, 0x48, 0x8b, 0xec) || HOTSPOT_IS(b, -3, 0x48, 0x89, 0xe5)) ? HOTSPOT_AFTER_PUSH
+                                                                                                                          : HOTSPOT_BEFORE_PUSH;
+    }
+    return HOTSPOT_UNKNOWN;
+}
+
+/* Of the instructions at h->bytes, which are executed next: whether they return, with nothing but the return address on the stack. Between it and the end of a
+ * frame a thread looks whether it is to stop: cmp poll(%r15),%rsp; ja; before 16 mov poll(%r15),%r10; test %eax,(%r10). */
+static __always_inline bool hotspot_returns(const __u8 *b)
+{
+    if (b[0] == 0xc3)
+        return true;
+    if (HOTSPOT_IS(b, 0, 0xc5, 0xf8, 0x77)) /* vzeroupper */
+        return b[3] == 0xc3;
+    if (b[0] == 0x0f && b[1] == 0x87)
+        return b[6] == 0xc3;
+    if (b[0] == 0x49 && b[1] == 0x3b)
+        return (b[2] == 0x67 && b[4] == 0x0f && b[5] == 0x87) || (b[2] == 0xa7 && b[7] == 0x0f && b[8] == 0x87);
+    if (HOTSPOT_IS(b, 0, 0x41, 0x85, 0x02))
+        return b[3] == 0xc3;
+    if (b[0] == 0x4d && b[1] == 0x8b)
+        return (b[2] == 0x57 && HOTSPOT_IS(b, 4, 0x41, 0x85, 0x02) && b[7] == 0xc3) ||
+               (b[2] == 0x97 && HOTSPOT_IS(b, 7, 0x41, 0x85, 0x02) && b[10] == 0xc3);
+    return false;
+}
+
+static __always_inline int hotspot_epilogue(struct hotspot_scratch *h, __u64 at)
+{
+    if (bpf_probe_read_user(h->bytes, 16, (const void *)at))
+        return HOTSPOT_UNKNOWN;
+    if (hotspot_returns(h->bytes))
+        return HOTSPOT_BEFORE_PUSH;
+    return h->bytes[0] == 0x5d && hotspot_returns(h->bytes + 1) ? HOTSPOT_AFTER_PUSH : HOTSPOT_WHOLE;
+}
+
+__noinline int hotspot_stage_compiled(__u64 at)
+{
+    struct hotspot_scratch *h = hotspot_scratch_get();
+    __u64 from;
+
+    if (!h)
+        return HOTSPOT_UNKNOWN;
+    if (h->complete < 0 || at - h->code >= (__u32)h->complete)
+        return hotspot_epilogue(h, at);
+    from = h->code;
+    if (h->complete > HOTSPOT_CODE_BYTES)
+        from += h->complete - HOTSPOT_CODE_BYTES;
+    if (bpf_probe_read_user(h->bytes, HOTSPOT_CODE_BYTES, (const void *)from))
+        return HOTSPOT_UNKNOWN;
+    return hotspot_prologue(from, at);
+}
+
+static __always_inline int hotspot_go_at_stage(struct unwind_walk *w, int stage, __u32 frame_bytes)
+{
+    switch (stage) {
+    case HOTSPOT_UNSAVED:
+        return hotspot_go_from_sp(w, frame_bytes - 8, false);
+    case HOTSPOT_BEFORE_PUSH:
+        return hotspot_go_from_sp(w, 0, false);
+    case HOTSPOT_AFTER_PUSH:
+        return hotspot_go_from_sp(w, 8, true);
+    default:
+        return UNWIND_END_NO_CFI;
+    }
+}
+
+__noinline int hotspot_compiled(void)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    struct hotspot_scratch *h = hotspot_scratch_get();
+
+    int stage;
+
+    if (!scratch || !h)
+        return UNWIND_END_UNSUPPORTED;
+    if (!scratch->walk.interrupted)
+        return hotspot_go_from_sp(&scratch->walk, h->frame_bytes - 8, true);
+    stage = hotspot_stage_compiled(scratch->walk.r.ip);
+    if (stage == HOTSPOT_WHOLE)
+        return hotspot_go_from_leaf(h, &scratch->walk);
+    return hotspot_go_at_stage(&scratch->walk, stage, h->frame_bytes);
+}
+
+/* Stubs begin with push %rbp; mov %rsp,%rbp, or have no frame at all. In front of the return address stands the call: it is right only if that one calls
+ * this very stub, or a function of C++ that goes on to it (a call by register does not say). */
+static __always_inline bool hotspot_calls_here(struct hotspot_scratch *h, const struct unwind_walk *w, __u64 ip)
+{
+    __u64 to;
+
+    if (bpf_probe_read_user(h->bytes, 8, (const void *)(ip - 8)))
+        return false;
+    to = ip + *(__s32 *)(h->bytes + 4);
+    return h->bytes[3] != 0xe8 || to - h->blob_low < h->blob_high - h->blob_low || !hotspot_is_code(w, to);
+}
+
+__noinline int hotspot_stub(void)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    struct hotspot_scratch *h = hotspot_scratch_get();
+    struct unwind_walk *w;
+    int end;
+
+    if (!scratch || !h)
+        return UNWIND_END_UNSUPPORTED;
+    w = &scratch->walk;
+    if (!w->interrupted)
+        return hotspot_go_from_fp(w);
+    if (bpf_probe_read_user(h->bytes, 24, (const void *)(w->r.ip - 8)))
+        return UNWIND_END_BAD_READ;
+    if (h->kind == HOTSPOT_FRAMELESS || h->bytes[8] == 0x55 || hotspot_returns(h->bytes + 8))
+        return hotspot_go_from_sp(w, 0, false);
+    if (h->bytes[7] == 0x55 && (HOTSPOT_IS(h->bytes, 8, 0x48, 0x8b, 0xec) || HOTSPOT_IS(h->bytes, 8, 0x48, 0x89, 0xe5)))
+        return hotspot_go_from_sp(w, 8, true);
+    end = hotspot_go_from_fp(w);
+    return end == UNWIND_STEP_RETURNED && !hotspot_calls_here(h, w, w->next.ip) ? UNWIND_END_NO_CFI : end;
+}
+
+/* What an interpreted frame has below its frame pointer, and above it. */
+enum {
+    HOTSPOT_FRAME_METHOD, /* at -24 */
+    HOTSPOT_FRAME_LAST_SP,
+    HOTSPOT_FRAME_SENDER_SP, /* the caller's stack pointer before arguments were put there for the interpreter */
+    HOTSPOT_FRAME_FP,
+    HOTSPOT_FRAME_IP,
+    HOTSPOT_FRAME_WORDS,
+};
+
+/* The CPU is about to set up an interpreted frame: r13 is the caller's stack pointer until the frame is there, and then
+ * the place in the bytecode, which is never on the stack. The return address is at the stack pointer, right below that; then in rax; and at the end on the stack
+ * again, when rax has become the method. In between, what is at the stack pointer may be left from before. */
+static __always_inline bool hotspot_is_entering(const struct unwind_walk *w)
+{
+    return w->interrupted && !w->r.ucontext && w->window.leaf[13] - w->r.sp <= HOTSPOT_FRAME_MAX;
+}
+
+static __always_inline int hotspot_entering(struct hotspot_scratch *h, struct unwind_walk *w)
+{
+    __u64 sender_sp = w->window.leaf[13], ip;
+
+    if (w->r.fp >= w->r.sp && w->r.fp < sender_sp)
+        return bpf_probe_read_user(h->words, 16, (const void *)w->r.fp) ? UNWIND_END_BAD_READ
+                                                                        : hotspot_go(w, h->words[1], sender_sp, h->words[0]);
+    if (bpf_probe_read_user(h->words, 16, (const void *)w->r.sp))
+        return UNWIND_END_BAD_READ;
+    ip = w->window.leaf[0];
+    if (w->r.sp + 8 == sender_sp || !hotspot_is_code(w, ip))
+        ip = h->words[0] == w->r.fp ? h->words[1] : h->words[0];
+    return hotspot_is_code(w, ip) ? hotspot_go(w, ip, sender_sp, w->r.fp) : UNWIND_END_NO_CFI;
+}
+
+/* On the way from compiled code r13 is anything until the return address is in rax; on the way there it is what it is for the interpreter, whose frame pointer
+ * alone is needed. */
+#define HOTSPOT_ARGUMENTS_MAX 4096
+
+__noinline int hotspot_adapter(void)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    struct unwind_walk *w;
+    int end;
+
+    if (!scratch || !scratch->walk.interrupted || scratch->walk.r.ucontext)
+        return UNWIND_END_NO_CFI;
+    w = &scratch->walk;
+    if (hotspot_is_code(w, w->window.leaf[0]) && w->window.leaf[13] - w->r.sp <= HOTSPOT_ARGUMENTS_MAX)
+        return hotspot_go(w, w->window.leaf[0], w->window.leaf[13], w->r.fp);
+    end = hotspot_go_from_sp(w, 0, false);
+    return end == UNWIND_STEP_RETURNED && !hotspot_is_code(w, w->next.ip) ? UNWIND_END_NO_CFI : end;
+}
+
+__noinline int hotspot_interpreted(void)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    struct hotspot_scratch *h = hotspot_scratch_get();
+    struct unwind_walk *w;
+    __u64 fp;
+
+    if (!scratch || !h)
+        return UNWIND_END_UNSUPPORTED;
+    w = &scratch->walk;
+    fp = w->r.fp;
+    if (hotspot_is_entering(w)) {
+        int end = hotspot_entering(h, w);
+
+        hotspot_put(w->window.leaf[3], false); /* rbx: the method */
+        return end;
+    }
+    if ((fp & 7) || fp < w->r.sp || fp - w->r.sp > HOTSPOT_FRAME_MAX)
+        return UNWIND_END_NO_CFI;
+    if (bpf_probe_read_user(h->words, HOTSPOT_FRAME_WORDS * 8, (const void *)(fp - 24)))
+        return UNWIND_END_BAD_READ;
+    /* A method handle's call takes its last argument off again, and puts the return address in its place. */
+    if (h->words[HOTSPOT_FRAME_SENDER_SP] - fp - 8 > HOTSPOT_FRAME_MAX)
+        return UNWIND_END_NO_CFI;
+    w->next.ip = h->words[HOTSPOT_FRAME_IP];
+    w->next.sp = h->words[HOTSPOT_FRAME_SENDER_SP];
+    w->next.fp = h->words[HOTSPOT_FRAME_FP];
+    hotspot_put(h->words[HOTSPOT_FRAME_METHOD], false);
+    return w->next.ip ? UNWIND_STEP_RETURNED : UNWIND_END_NO_CFI;
+}
+
+__noinline int hotspot_step(void)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    struct hotspot_scratch *h = hotspot_scratch_get();
+    struct unwind_walk *w;
+    int end;
+
+    if (!scratch || !h)
+        return UNWIND_END_UNSUPPORTED;
+    w = &scratch->walk;
+    w->next = w->r;
+    w->next.bx = w->next.ucontext = 0;
+    if (hotspot_find_blob(w->r.ip - !w->interrupted))
+        return UNWIND_END_NO_CFI;
+    if (h->kind == HOTSPOT_INTERPRETER)
+        return hotspot_interpreted();
+    if (h->kind == HOTSPOT_ADAPTER)
+        end = hotspot_adapter();
+    else if (h->kind <= HOTSPOT_FRAMELESS || (h->kind == HOTSPOT_COMPILED && w->interrupted && h->complete < 0))
+        end = hotspot_stub();
+    else
+        end = hotspot_compiled();
+    if (h->kind == HOTSPOT_METHOD)
+        hotspot_put(h->method, false);
+    else
+        hotspot_put(h->blob_low, true);
+    return end;
+}
+
+/* See unwind.bpf.h. */
+__noinline int unwind_frame_runtime(void)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    struct unwind_walk *w;
+    int end;
+
+    if (!scratch)
+        return UNWIND_END_UNSUPPORTED;
+    w = &scratch->walk;
+    end = hotspot_step();
+    if (end >= 0)
+        return end;
+    if (w->mark && w->next.sp > w->mark)
+        unwind_pass_marks(w->r.sp, w->next.sp);
+    w->r = w->next;
+    w->interrupted = 0;
+    w->by_fp = UNWIND_BY_RUNTIME;
+    return UNWIND_GO_ON;
+}
+
+/* Has the native walk go by what the process's HotSpot says, and its frames named, where no other interpreter's are. */
+static __always_inline void hotspot_begin(struct unwind_scratch *scratch, const struct unwind_process *process, struct task_struct *task, __u64 id,
+                                          __u64 time_ns)
+{
+    struct hotspot_scratch *h = hotspot_scratch_get();
+    struct python_scratch *p = python_scratch_get();
+    struct unwind_walk *w = &scratch->walk;
+    __u64 low, high;
+
+    if (!h || !p)
+        return;
+    p->names_code = 0;
+    h->layout = process->interpreters.hotspot;
+    h->is_begun = 0;
+    h->hops = HOTSPOT_WALK_HOPS;
+    h->blob_low = h->blob_high = 0;
+    if (python_read(&low, 8, h->layout.low_bound) || python_read(&high, 8, h->layout.high_bound) || high <= low)
+        return;
+    w->code_low = low;
+    w->code_bytes = high - low;
+    if (w->interpreted)
+        return;
+    python_begin(p, task, id, time_ns, WIRE_HOTSPOT_METHOD);
+    p->kind = INTERPRETER_HOTSPOT;
+    p->flags = PYTHON_PLACED;
+    p->names_code = 1;
+}

@@ -1,0 +1,172 @@
+/* What code that HotSpot made says of itself (hotspot.bpf.h): the entries of a sample, and, once, what a method or a blob is called. */
+#pragma once
+
+#include "probes/interpreter/hotspot_code.bpf.h"
+
+static __always_inline struct hotspot_method *hotspot_record(struct python_scratch *p)
+{
+    return (struct hotspot_method *)p->code;
+}
+
+/* How long the symbol is; as much of it as there is room for is read. 0: it cannot be, or is none. */
+static __always_inline __u16 hotspot_read_symbol(const struct hotspot_layout *layout, __u64 symbol, __u8 *to, __u32 room)
+{
+    __u16 length = 0;
+    __u64 bytes;
+
+    if (symbol == 0 || python_read(&length, 2, symbol + layout->symbol_length))
+        return 0;
+    bytes = length < room ? length : room;
+    UNWIND_SAME_REGISTER(bytes);
+    if (bytes == 0 || bytes > room || bpf_probe_read_user(to, bytes, (const void *)(symbol + layout->symbol_body)))
+        return 0;
+    return length;
+}
+
+static __always_inline int hotspot_pool_entry(__u64 pool, __u32 number, const struct hotspot_layout *layout, __u64 *ret)
+{
+    return python_read(ret, 8, pool + layout->pool_bytes + 8ULL * number);
+}
+
+/* The symbol of the file that the method at hand is of; 0: it has none. */
+static __always_inline __u64 hotspot_source(const struct hotspot_scratch *h)
+{
+    __u64 symbol = 0;
+    __u16 number;
+
+    if (python_read(&number, 2, h->source_in + h->layout.source_file) == 0 && number)
+        hotspot_pool_entry(h->pool, number, &h->layout, &symbol);
+    return symbol;
+}
+
+/* Tells of the method whose symbols are known: 0 when the ring took it. */
+__noinline int hotspot_tell(__u64 method, __u32 check)
+{
+    struct python_scratch *p = python_scratch_get();
+    struct hotspot_scratch *h = hotspot_scratch_get();
+    struct hotspot_method *m;
+
+    if (!p || !h)
+        return -1;
+    m = hotspot_record(p);
+    m->h.size_bytes = sizeof(*m);
+    m->method = method;
+    m->check = check;
+    m->reserved = 0;
+    m->class_bytes = hotspot_read_symbol(&h->layout, h->symbol[0], m->class_data, HOTSPOT_CLASS_BYTES);
+    m->name_bytes = hotspot_read_symbol(&h->layout, h->symbol[1], m->name_data, HOTSPOT_NAME_BYTES);
+    m->signature_bytes = hotspot_read_symbol(&h->layout, h->symbol[2], m->signature_data, HOTSPOT_SIGNATURE_BYTES);
+    m->file_bytes = hotspot_read_symbol(&h->layout, hotspot_source(h), m->file_data, HOTSPOT_FILE_BYTES);
+    if (m->class_bytes == 0 || m->name_bytes == 0 || m->signature_bytes == 0)
+        return -1;
+    return bpf_ringbuf_output(&records, m, sizeof(*m), BPF_RB_NO_WAKEUP) ? -1 : 0;
+}
+
+/* Finds the method's symbols, and what tells it from others at its address; 0: it cannot be read. What a Method points to is given back and used again in the
+ * same places when classes are loaded and unloaded, so the names' own letters are in it, too. */
+__noinline __u32 hotspot_identify(__u64 method)
+{
+    struct python_scratch *p = python_scratch_get();
+    struct hotspot_scratch *h = hotspot_scratch_get();
+    __u64 constant, pool, holder, hash;
+    __u16 name, signature, length;
+
+    if (!p || !h || python_read(&constant, 8, method + h->layout.method_const) ||
+        bpf_probe_read_user(h->bytes, HOTSPOT_CODE_BYTES, (const void *)constant))
+        return 0;
+    pool = HOTSPOT_FIELD(h, __u64, h->layout.const_pool);
+    name = HOTSPOT_FIELD(h, __u16, h->layout.const_name);
+    signature = HOTSPOT_FIELD(h, __u16, h->layout.const_signature);
+    length = HOTSPOT_FIELD(h, __u16, h->layout.const_code_bytes);
+    if (python_read(&holder, 8, pool + h->layout.pool_holder) || python_read(&h->symbol[0], 8, holder + h->layout.class_name) ||
+        hotspot_pool_entry(pool, name, &h->layout, &h->symbol[1]) || hotspot_pool_entry(pool, signature, &h->layout, &h->symbol[2]))
+        return 0;
+    hash = hash_mix(hash_mix(p->seed, constant), pool);
+    hash = hash_mix(hash_mix(hash, holder), (__u64)name << 32 | signature << 16 | length);
+    h->pool = pool;
+    h->source_in = h->layout.flags & HOTSPOT_SOURCE_IN_CLASS ? holder : pool;
+    for (int i = 0; i < 3; i++) {
+        __u64 symbol = h->symbol[i];
+
+        length = 0;
+        if (python_read(&length, 2, symbol + h->layout.symbol_length))
+            return 0;
+        h->words[0] = h->words[1] = 0;
+        symbol += h->layout.symbol_body;
+        /* All of short ones; of others the end, where names that were made tell themselves apart. */
+        if (length >= 16) {
+            python_read(h->words, 16, symbol + length - 16);
+        } else if (length >= 8) {
+            python_read(&h->words[0], 8, symbol);
+            python_read(&h->words[1], 8, symbol + length - 8);
+        } else if (length >= 4) {
+            python_read(&h->words[0], 4, symbol);
+            python_read(&h->words[1], 4, symbol + length - 4);
+        } else if (length) { /* behind it may be another's count of references */
+            python_read(&h->words[0], 1, symbol);
+            python_read(&h->words[1], 1, symbol + length - 1);
+            hash = hash_mix(hash, h->words[1]);
+            if (length == 3)
+                python_read(&h->words[1], 1, symbol + 1);
+        }
+        hash = hash_mix(hash_mix(hash, symbol), length);
+        hash = hash_mix(hash_mix(hash, h->words[0]), h->words[1]);
+    }
+    return hash >> 32 | 1;
+}
+
+/* The same of a blob that is no method's, by its name. */
+__noinline __u32 hotspot_identify_blob(void)
+{
+    struct python_scratch *p = python_scratch_get();
+    struct hotspot_scratch *h = hotspot_scratch_get();
+    __u64 hash;
+
+    if (!p || !h || bpf_probe_read_user(h->words, 16, (const void *)h->name))
+        return 0;
+    hash = hash_mix(hash_mix(p->seed, h->name), h->blob_high - h->blob_low);
+    hash = hash_mix(hash_mix(hash, h->words[0]), h->words[1]);
+    return hash >> 32 | 1;
+}
+
+__noinline int hotspot_tell_blob(__u64 blob, __u32 check)
+{
+    struct python_scratch *p = python_scratch_get();
+    struct hotspot_scratch *h = hotspot_scratch_get();
+    struct hotspot_method *m;
+    long bytes;
+
+    if (!p || !h)
+        return -1;
+    m = hotspot_record(p);
+    m->h.size_bytes = sizeof(*m);
+    m->method = blob;
+    m->check = check;
+    m->class_bytes = m->signature_bytes = m->file_bytes = m->reserved = 0;
+    bytes = bpf_probe_read_user_str(m->name_data, HOTSPOT_NAME_BYTES, (const void *)h->name);
+    if (bytes <= 1)
+        return -1;
+    m->name_bytes = bytes - 1;
+    return bpf_ringbuf_output(&records, m, sizeof(*m), BPF_RB_NO_WAKEUP) ? -1 : 0;
+}
+
+/* The frame recorded last runs the code at `code`: a Method, or a blob where `is_blob`. */
+__noinline int hotspot_put(__u64 code, bool is_blob)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    struct python_scratch *p = python_scratch_get();
+    __u32 check;
+    __u64 hash, *told;
+
+    if (!scratch || !p || !p->names_code)
+        return 0;
+    check = is_blob ? hotspot_identify_blob() : hotspot_identify(code);
+    python_put(p, code, scratch->walk.frames, check);
+    scratch->walk.interpreted = 1;
+    if (!check)
+        return 0;
+    told = python_to_tell(p, scratch->walk.pid, code, check, &hash);
+    if (told && (is_blob ? hotspot_tell_blob(code, check) : hotspot_tell(code, check)) == 0)
+        *told = hash;
+    return 0;
+}

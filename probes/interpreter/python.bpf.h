@@ -1,0 +1,483 @@
+/* The walk of CPython's frames in the kernel half (python.h): finds the state of the thread at hand, follows its frames, and
+ * marks which native frame runs which of them. Reads the process's memory only by bpf_probe_read_user: nothing waits, nothing is
+ * changed, and what cannot be read ends the walk. All of it is bounded, whatever the memory says: PYTHON_MAX_THREADS
+ * threads, PYTHON_MAX_ENTRIES frames, PYTHON_MAX_TOLD code objects. */
+#pragma once
+
+#include "probes/interpreter/python_threads.bpf.h"
+
+#define PYTHON_MAX_TOLD      128
+#define PYTHON_FRAME_WORDS   10
+#define PYTHON_OBJECT_WORDS  14
+/* Records are put in order of time: a code object comes before every sample that may already take it for told. */
+#define PYTHON_TOLD_AHEAD_NS 10000000
+
+/* Who has been driven out by another one, or by user space, is told again. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, PYTHON_TOLD);
+    __type(key, __u32);
+    __type(value, __u64);
+} python_told SEC(".maps");
+
+/* ---- what a code object says of itself ---- */
+
+static __always_inline struct python_code *code_of(struct python_scratch *p)
+{
+    return (struct python_code *)p->code;
+}
+
+/* Reads the text that `address` points to; 0 characters where it cannot be. */
+static __always_inline struct python_text python_read_text(const struct python_layout *layout, __u64 address, __u8 *to,
+                                                           __u32 room)
+{
+    struct python_text text = {};
+    __u64 length, bytes, object;
+    __u32 state, kind;
+
+    if (python_read(&object, 8, address) || python_read(&length, 8, object + PYTHON_TEXT_LENGTH) ||
+        python_read(&state, 4, object + PYTHON_TEXT_STATE))
+        return text;
+    text.state = state;
+    kind = python_text_width(&text);
+    text.state = 0;
+    bytes = length * kind;
+    if (length > room || bytes > room)
+        bytes = room;
+    UNWIND_SAME_REGISTER(bytes);
+    if (bytes > room)
+        return text;
+    object += state >> 6 & 1 ? layout->text_ascii : layout->text_compact;
+    if (bytes && bpf_probe_read_user(to, bytes, (const void *)object))
+        return text;
+    text.length = length > 0xffffffffULL ? 0xffffffffU : length;
+    text.state = state;
+    return text;
+}
+
+/* Tells of the code object whose checked part is in words: 0 when the ring took it. */
+__noinline int python_tell(__u64 address, __u32 check)
+{
+    struct python_scratch *p = python_scratch_get();
+    struct python_layout *layout;
+    struct python_code *code;
+    __u64 lines, bytes;
+
+    if (!p)
+        return -1;
+    layout = &p->layout;
+    code = code_of(p);
+    code->code = address;
+    code->check = check;
+    code->instructions = layout->code_instructions;
+    if (python_read(&code->first_line, 4, address + layout->code_first_line))
+        return -1;
+    code->file = python_read_text(layout, address + layout->code_file, code->file_data, PYTHON_FILE_BYTES);
+    code->name = python_read_text(layout, address + layout->code_name, code->name_data, PYTHON_NAME_BYTES);
+    if (code->file.state == 0 || code->name.state == 0)
+        return -1;
+    code->lines_bytes = 0;
+    code->lines_kind = layout->lines;
+    if (python_read(&lines, 8, address + layout->code_lines) || python_read(&bytes, 8, lines + PYTHON_BYTES_SIZE) ||
+        bytes > PYTHON_LINES_BYTES) {
+        bytes = 0;
+        code->lines_kind = PYTHON_LINES_UNTOLD;
+    }
+    UNWIND_SAME_REGISTER(bytes);
+    if (bytes > 0 && bytes <= PYTHON_LINES_BYTES) {
+        if (bpf_probe_read_user(code->lines, bytes, (const void *)(lines + PYTHON_BYTES_DATA)) == 0)
+            code->lines_bytes = bytes;
+        else
+            code->lines_kind = PYTHON_LINES_UNTOLD;
+    }
+    bytes = sizeof(*code) + ((code->lines_bytes + 7) & ~7ULL);
+    UNWIND_SAME_REGISTER(bytes);
+    if (bytes > sizeof(*code) + PYTHON_LINES_BYTES)
+        return -1;
+    code->h.size_bytes = bytes;
+    return bpf_ringbuf_output(&records, code, bytes, BPF_RB_NO_WAKEUP) ? -1 : 0;
+}
+
+/* Where it is to be noted that this code is told, and what: *ret_hash; NULL: it was told, or is not to be told now. Names are told again with later samples;
+ * what others are sampled for is not. Copies of stacks, which may fill half of the ring while rows are missing, do not keep them out. */
+static __always_inline __u64 *python_to_tell(struct python_scratch *p, __u32 pid, __u64 code, __u32 check, __u64 *ret_hash)
+{
+    __u64 hash = python_told_hash(pid, code, check), *told;
+    __u32 at = python_told_place(hash);
+
+    told = bpf_map_lookup_elem(&python_told, &at);
+    if (!told || *told == hash || p->told >= PYTHON_MAX_TOLD || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 * 3)
+        return NULL;
+    p->told++;
+    *ret_hash = hash;
+    return told;
+}
+
+/* Of the code object: what tells it from others at its address; 0: it cannot be read. Sees to it that it is told. */
+__noinline __u32 python_check(__u64 address)
+{
+    struct python_scratch *p = python_scratch_get();
+    __u64 hash, *told;
+    __u32 check;
+
+    if (!p || python_read(p->words, PYTHON_CHECKED_BYTES, address + p->layout.code_checked))
+        return 0;
+    hash = p->seed;
+#pragma unroll
+    for (int i = 0; i < PYTHON_CHECKED_BYTES / 8; i++)
+        hash = hash_mix(hash, p->words[i]);
+    check = hash >> 32 | 1;
+    told = python_to_tell(p, bpf_get_current_pid_tgid() >> 32, address, check, &hash);
+    if (told && python_tell(address, check) == 0)
+        *told = hash;
+    return check;
+}
+
+/* ---- frames ---- */
+
+static __always_inline void python_put(struct python_scratch *p, __u64 code, __u32 instruction, __u32 check)
+{
+    __u64 at = p->entries;
+
+    UNWIND_SAME_REGISTER(at);
+    if (at >= PYTHON_MAX_ENTRIES)
+        return;
+    p->entry[at].code = code;
+    p->entry[at].instruction = instruction;
+    p->entry[at].check = check;
+    p->entries = at + 1;
+}
+
+static __always_inline void python_put_mark(struct python_scratch *p, __u64 address)
+{
+    __u64 at = p->marks;
+
+    UNWIND_SAME_REGISTER(at);
+    if (at >= PYTHON_MAX_ENTRIES)
+        return;
+    p->mark_at[at] = p->entries;
+    p->marks = at + 1;
+    python_put(p, PYTHON_MARK | address, 0, 0);
+}
+
+/* The address of mark number `mark` < PYTHON_MAX_ENTRIES. */
+static __always_inline __u64 python_mark(const struct python_scratch *p, __u64 mark)
+{
+    __u64 at = p->mark_at[mark];
+
+    UNWIND_SAME_REGISTER(at);
+    return at < PYTHON_MAX_ENTRIES ? p->entry[at].code & ~PYTHON_MARK : 0;
+}
+
+#define PYTHON_GO_ON (-1)
+
+#define PYTHON_WORD(p, offset) ((p)->words[(offset) / 8 & 15])
+
+/* With the last frame of a run behind it: to the _PyCFrame of the run before. */
+static __always_inline int python_leave_cframe(struct python_scratch *p, __u64 previous)
+{
+    __u64 next = p->caller[1];
+
+    python_put_mark(p, p->cframe);
+    if (next == 0)
+        return previous ? PYTHON_END_TORN : PYTHON_END_WHOLE;
+    if (python_read(p->caller, 16, next + p->layout.cframe_current))
+        return PYTHON_END_BAD_READ;
+    p->cframe = next;
+    return p->caller[0] == previous ? PYTHON_GO_ON : PYTHON_END_TORN;
+}
+
+__noinline int python_frame(void)
+{
+    struct python_scratch *p = python_scratch_get();
+    __u64 frame, previous, code, distance;
+    __u8 owner;
+
+    if (!p)
+        return PYTHON_END_BAD_READ;
+    frame = p->frame;
+    if (frame == 0)
+        return PYTHON_END_WHOLE;
+    if (p->entries >= PYTHON_MAX_ENTRIES - 1)
+        return PYTHON_END_TOO_DEEP;
+    if (python_read(p->words, PYTHON_FRAME_WORDS * 8, frame))
+        return PYTHON_END_BAD_READ;
+    previous = PYTHON_WORD(p, p->layout.frame_previous);
+    code = PYTHON_WORD(p, p->layout.frame_code) & ~7ULL;
+    distance = PYTHON_WORD(p, p->layout.frame_instruction) - code;
+    owner = ((__u8 *)p->words)[p->layout.frame_owner & 127];
+    p->frame = previous;
+    if (p->layout.flags & PYTHON_MARKED_FRAMES && owner >= PYTHON_OWNED_BY_CSTACK) {
+        python_put_mark(p, frame);
+        return PYTHON_GO_ON;
+    }
+    python_put(p, code, distance > 0xffffffffULL ? 0xffffffffU : distance, python_check(code));
+    if (!(p->layout.flags & PYTHON_MARKED_FRAMES) && owner)
+        return python_leave_cframe(p, previous);
+    return PYTHON_GO_ON;
+}
+
+#define PYTHON_UNEVEN (~0ULL)
+
+/* 3.10: the CFrame of the frame that was put last, and to the one before. Between two instructions of an evaluator's beginning, and of its
+ * end, there is one more or less of them than there are frames: that is seen at their end. */
+static __always_inline void python_mark_own(struct python_scratch *p)
+{
+    if (p->root == PYTHON_UNEVEN || p->marks >= PYTHON_MAX_OWN_MARKS)
+        return;
+    if (p->cframe == p->root) {
+        p->root = PYTHON_UNEVEN;
+        return;
+    }
+    python_put_mark(p, p->cframe);
+    if (python_read(&p->cframe, 8, p->cframe + p->layout.cframe_current))
+        p->root = PYTHON_UNEVEN;
+}
+
+/* A frame that is an object. */
+__noinline int python_object(void)
+{
+    struct python_scratch *p = python_scratch_get();
+    __u64 frame, code;
+    __s32 last;
+
+    if (!p)
+        return PYTHON_END_BAD_READ;
+    frame = p->frame;
+    if (frame == 0) {
+        if (p->cframe != p->root && p->marks < PYTHON_MAX_OWN_MARKS)
+            p->root = PYTHON_UNEVEN;
+        return PYTHON_END_WHOLE;
+    }
+    if (p->entries >= PYTHON_MAX_ENTRIES - 1)
+        return PYTHON_END_TOO_DEEP;
+    if (python_read(p->words, PYTHON_OBJECT_WORDS * 8, frame))
+        return PYTHON_END_BAD_READ;
+    code = PYTHON_WORD(p, p->layout.frame_code);
+    last = *(__s32 *)((__u8 *)p->words + (p->layout.frame_instruction & 124));
+    p->frame = PYTHON_WORD(p, p->layout.frame_previous);
+    python_put(p, code, p->layout.code_instructions + (p->layout.flags & PYTHON_IN_WORDS ? 2 * last : last), python_check(code));
+    if (p->layout.flags & PYTHON_CFRAMES)
+        python_mark_own(p);
+    return PYTHON_GO_ON;
+}
+
+__noinline int python_leg(void)
+{
+    struct python_scratch *p = python_scratch_get();
+    int end = PYTHON_GO_ON;
+
+    if (!p)
+        return PYTHON_END_BAD_READ;
+    if (p->layout.flags & PYTHON_FRAME_OBJECTS)
+        for (int i = 0; i < PYTHON_A_LEG && end == PYTHON_GO_ON; i++)
+            end = python_object();
+    else
+        for (int i = 0; i < PYTHON_A_LEG && end == PYTHON_GO_ON; i++)
+            end = python_frame();
+    return end;
+}
+
+/* Where the thread's frames begin. */
+static __always_inline int python_first_frame(struct python_scratch *p)
+{
+    if (python_read(&p->frame, 8, p->thread + p->layout.thread_current))
+        return PYTHON_END_BAD_READ;
+    p->cframe = p->root = 0;
+    if (!(p->layout.flags & PYTHON_CFRAMES))
+        return PYTHON_GO_ON;
+    if (p->layout.flags & PYTHON_FRAME_OBJECTS) {
+        p->root = p->thread + p->layout.thread_root;
+        return python_read(&p->cframe, 8, p->thread + p->layout.thread_cframe) ? PYTHON_END_BAD_READ : PYTHON_GO_ON;
+    }
+    p->cframe = p->frame;
+    if (python_read(p->caller, 16, p->cframe + p->layout.cframe_current))
+        return PYTHON_END_BAD_READ;
+    p->frame = p->caller[0];
+    return PYTHON_GO_ON;
+}
+
+/* The frames of one of the thread's states. With several, the next one begins where a run has ended, so that nothing is taken for its. */
+__noinline int python_state(__u32 number)
+{
+    struct python_scratch *p = python_scratch_get();
+    __u64 at = number, last;
+    int end;
+
+    UNWIND_SAME_REGISTER(at);
+    if (!p || at >= PYTHON_MAX_STATES)
+        return PYTHON_END_BAD_READ;
+    p->thread = p->state[at];
+    p->of_state[at].next = p->marks;
+    end = python_first_frame(p);
+    for (int i = 0; i <= PYTHON_MAX_ENTRIES / PYTHON_A_LEG && end == PYTHON_GO_ON; i++)
+        end = python_leg();
+    p->of_state[at].end = p->marks;
+    if (p->layout.flags & PYTHON_FRAME_OBJECTS && (p->root == PYTHON_UNEVEN || !(p->layout.flags & PYTHON_CFRAMES)))
+        p->flags |= PYTHON_COUNTED;
+    last = p->entries - 1;
+    UNWIND_SAME_REGISTER(last);
+    if (end == PYTHON_END_WHOLE && p->states > 1 && last < PYTHON_MAX_ENTRIES && !(p->entry[last].code & PYTHON_MARK))
+        end = PYTHON_END_TOO_DEEP;
+    return end == PYTHON_GO_ON ? PYTHON_END_TOO_DEEP : end;
+}
+
+/* The lowest of those that are looked for; 0: there are no more. */
+static __always_inline __u64 python_next_mark(const struct python_scratch *p)
+{
+    __u64 lowest = 0;
+
+    for (int i = 0; i < PYTHON_MAX_STATES; i++) {
+        __u64 next = p->of_state[i].next, mark;
+
+        UNWIND_SAME_REGISTER(next);
+        if (next >= p->of_state[i].end || next >= PYTHON_MAX_ENTRIES)
+            continue;
+        mark = python_mark(p, next);
+        if (!lowest || mark < lowest)
+            lowest = mark;
+    }
+    return lowest;
+}
+
+/* What is told of code in this sample begins so. */
+static __always_inline void python_begin(struct python_scratch *p, struct task_struct *task, __u64 id, __u64 time_ns, __u32 record_kind)
+{
+    struct wire_header *header = &code_of(p)->h;
+
+    p->seed = hash_mix(BPF_CORE_READ(task, group_leader, start_time), BPF_CORE_READ(task, self_exec_id));
+    p->seed = hash_mix(p->seed, id >> 32);
+    __builtin_memset(header, 0, sizeof(*header));
+    header->kind = record_kind;
+    header->pid = id >> 32;
+    header->tid = id;
+    header->time_ns = time_ns - PYTHON_TOLD_AHEAD_NS;
+}
+
+/* Walks the frames of the task at hand, ahead of its native stack. */
+static __always_inline void python_walk(struct unwind_scratch *scratch, const struct unwind_process *process, struct task_struct *task, __u64 id,
+                                        __u64 time_ns)
+{
+    struct python_scratch *p = python_scratch_get();
+    int end = PYTHON_END_WHOLE;
+
+    if (!p)
+        return;
+    p->entries = p->marks = p->told = p->flags = p->kind = p->states = 0;
+    __builtin_memset(p->of_state, 0, sizeof(p->of_state));
+    p->end = PYTHON_END_WHOLE;
+    if (process->interpreters.python.interpreters == 0)
+        return;
+    p->layout = process->interpreters.python;
+    p->thread_pointer = task_thread_pointer(task);
+    scratch->walk.interpreter_start = p->layout.text_start;
+    p->stack_low = scratch->walk.r.sp;
+    p->stack_high = p->thread_pointer > p->stack_low ? p->thread_pointer : BPF_CORE_READ(task, mm, start_stack);
+    if (!python_find_states(p, id))
+        return;
+    scratch->walk.interpreted = 1;
+    python_begin(p, task, id, time_ns, WIRE_PYTHON_CODE);
+    for (__u32 i = 0; i < PYTHON_MAX_STATES && end == PYTHON_END_WHOLE && i < p->states; i++)
+        end = python_state(i);
+    p->end = end;
+    if (p->flags & PYTHON_COUNTED) {
+        if (p->states > 1) {
+            p->entries = 0;
+            p->end = PYTHON_END_INTERPRETERS;
+        }
+        return;
+    }
+    scratch->walk.mark = python_next_mark(p);
+}
+
+/* Of one state's marks. One that lies in no frame that was walked stays unreached. */
+__noinline int python_pass(__u32 number, __u64 low, __u64 high)
+{
+    struct python_scratch *p = python_scratch_get();
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    __u64 state = number;
+
+    UNWIND_SAME_REGISTER(state);
+    if (!p || !scratch || state >= PYTHON_MAX_STATES)
+        return 0;
+    for (int i = 0; i < 4; i++) {
+        __u64 next = p->of_state[state].next, at, mark;
+
+        UNWIND_SAME_REGISTER(next);
+        if (next >= PYTHON_MAX_ENTRIES || next >= p->of_state[state].end)
+            return 0;
+        mark = python_mark(p, next);
+        if (mark >= high)
+            return 0;
+        at = p->mark_at[next];
+        UNWIND_SAME_REGISTER(at);
+        if (at >= PYTHON_MAX_ENTRIES)
+            return 0;
+        if (mark >= low)
+            p->entry[at].instruction = scratch->walk.frames;
+        p->of_state[state].next = next + 1;
+    }
+    return 0;
+}
+
+/* See unwind.bpf.h. */
+__noinline int unwind_pass_marks(__u64 low, __u64 high)
+{
+    struct python_scratch *p = python_scratch_get();
+    struct unwind_scratch *scratch = unwind_scratch_get();
+
+    if (!p || !scratch)
+        return 0;
+    for (__u32 i = 0; i < PYTHON_MAX_STATES && i < p->states; i++)
+        python_pass(i, low, high);
+    scratch->walk.mark = python_next_mark(p);
+    return 0;
+}
+
+/* After the native walk: a thread that was held for none of the interpreter's has run its code; or what was held for its state runs
+ * nothing, because it is none any more: a thread that comes to the interpreter now and then has another one each time. */
+static __always_inline void python_doubt(struct unwind_scratch *scratch, __u64 id)
+{
+    struct python_scratch *p = python_scratch_get();
+    struct python_thread *known;
+
+    if (!scratch->walk.in_interpreter || !p)
+        return;
+    known = python_thread_known(id);
+    if (known && (known->thread == 0 || p->entries == 0))
+        known->pid = known->tid = 0;
+}
+
+/* Puts the entries into the record, which has `size` bytes of the data; how many bytes that is. `lost` counts those without room. */
+static __always_inline __u64 sample_interpreted(struct unwind_scratch *scratch, __u64 *lost, __u64 size)
+{
+    struct python_scratch *p = python_scratch_get();
+    struct cpu_sample *s = sample_of(scratch);
+    struct python_tail tail = {};
+    __u64 at = size - sizeof(*s), bytes;
+
+    if (!p || !scratch->walk.interpreted)
+        return 0;
+    bytes = (__u64)p->entries * sizeof(p->entry[0]);
+    UNWIND_SAME_REGISTER(at);
+    UNWIND_SAME_REGISTER(bytes);
+    if (at > sizeof(scratch->data) - sizeof(p->entry) - sizeof(tail) || bytes > sizeof(p->entry)) {
+        ++*lost;
+        return 0;
+    }
+    if (bytes && bpf_probe_read_kernel((__u8 *)scratch->data + at, bytes, p->entry)) {
+        ++*lost;
+        return 0;
+    }
+    tail.entries = p->entries;
+    tail.end = p->end;
+    tail.flags = p->flags;
+    tail.interpreter = p->kind;
+    at += bytes;
+    UNWIND_SAME_REGISTER(at);
+    if (at > sizeof(scratch->data) - sizeof(tail))
+        return 0;
+    bpf_probe_read_kernel((__u8 *)scratch->data + at, sizeof(tail), &tail);
+    s->flags |= CPU_SAMPLE_INTERPRETED;
+    return bytes + sizeof(tail);
+}

@@ -1,0 +1,296 @@
+/* Strings of V8 (v8.h) as they lie in memory, and lines counted in them: what v8.bpf.h tells of a function once.
+ *
+ * A string is characters, or leads to others: to one that is the same (thin), to a part of another (sliced), to two that it consists of (cons),
+ * to memory outside of the heap (external). Pieces are followed without an end of their own, in a bounded number of steps. */
+#pragma once
+
+#include "probes/interpreter/python.bpf.h"
+
+#define V8_TEXT_BYTES   1024  /* of one text: as many as the longest may have */
+#define V8_PIECES       8     /* that wait for those before them */
+#define V8_STEPS        24
+#define V8_CHUNK_BYTES  4096
+#define V8_SOURCE_BYTES 262144 /* of source that lines are counted in, of all functions that a sample tells */
+
+struct v8_scratch {
+    struct v8_layout layout;
+    __u64 words[8];        /* of the object at hand */
+    __u64 name, inferred_name, script; /* of the function at hand: tagged pointers; a name that it has not: 0 */
+    __u64 start, end;      /* of it, in its script's source: characters */
+    __u64 piece[V8_PIECES];
+    __u32 pieces;
+    __u32 width;           /* bytes a character; 0: not known yet */
+    __u32 used;            /* of text[] */
+    __u32 room;            /* characters that are still wanted of it */
+    __u64 skip, take;      /* the next piece is a part of a string */
+    __u32 is_part;
+    __u32 locates;         /* the one piece is not copied: where it is, is asked */
+    __u64 located, located_length;
+    __u64 left, counted;   /* of the source: to count in; words of the chunk that were */
+    __u32 untold_count;
+    __u16 untold[PYTHON_MAX_TOLD]; /* entries whose functions are to be told */
+    __u32 source_bytes;    /* of this sample, that lines were counted in */
+    __u32 newlines, returns, separators;
+    __u8 text[2 * V8_TEXT_BYTES];
+    __u64 chunk[V8_CHUNK_BYTES / 8];
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1); /* set at load: possible CPUs */
+    __type(key, __u32);
+    __type(value, struct v8_scratch);
+} v8_scratch SEC(".maps");
+
+static __always_inline struct v8_scratch *v8_scratch_get(void)
+{
+    __u32 cpu = bpf_get_smp_processor_id();
+
+    return bpf_map_lookup_elem(&v8_scratch, &cpu);
+}
+
+/* An object's type; -1: it is none. */
+__noinline int v8_type(__u64 object)
+{
+    struct v8_scratch *v = v8_scratch_get();
+    __u64 map;
+    __u16 type;
+
+    if (!v || (object & V8_TAG_MASK) != V8_TAG || python_read(&map, 8, object - V8_TAG) || (map & V8_TAG_MASK) != V8_TAG ||
+        python_read(&type, 2, map - V8_TAG + v->layout.map_type))
+        return -1;
+    return type;
+}
+
+static __always_inline void v8_push(struct v8_scratch *v, __u64 object)
+{
+    v->piece[v->pieces & (V8_PIECES - 1)] = object;
+    v->pieces++;
+}
+
+/* Characters that lie at `address`, as many as are still wanted. */
+static __always_inline int v8_characters(struct v8_scratch *v, __u64 address, __u64 length, __u32 width)
+{
+    __u64 bytes, used = v->used;
+
+    if (v->locates) {
+        if (v->pieces)
+            return -1;
+        v->located = address;
+        v->located_length = length;
+        v->width = width;
+        return 0;
+    }
+    if (length == 0)
+        return 0;
+    if (v->width && v->width != width)
+        return -1;
+    v->width = width;
+    if (length > v->room)
+        length = v->room;
+    bytes = length * width;
+    UNWIND_SAME_REGISTER(bytes);
+    UNWIND_SAME_REGISTER(used);
+    if (used > V8_TEXT_BYTES || bytes > V8_TEXT_BYTES)
+        return -1;
+    if (bytes && bpf_probe_read_user(v->text + used, bytes, (const void *)address))
+        return -1;
+    v->used = used + bytes;
+    v->room -= length;
+    return 0;
+}
+
+/* Two strings one after the other; the empty one that is left when a cons string was made flat is nothing. */
+static __always_inline int v8_cons(struct v8_scratch *v, __u64 address)
+{
+    __u64 first, second;
+    __u32 length;
+
+    if (v->pieces > V8_PIECES - 2 || python_read(&first, 8, address + v->layout.cons_first) ||
+        python_read(&second, 8, address + v->layout.cons_second) ||
+        python_read(&length, 4, second - V8_TAG + v->layout.string_length))
+        return -1;
+    if (length)
+        v8_push(v, second);
+    v8_push(v, first);
+    return 0;
+}
+
+static __always_inline int v8_part(struct v8_scratch *v, __u64 address, __u32 length)
+{
+    __u64 offset, parent;
+
+    if (v->is_part || v->pieces > V8_PIECES - 1 || python_read(&parent, 8, address + v->layout.sliced_parent) ||
+        python_read(&offset, 8, address + v->layout.sliced_offset))
+        return -1;
+    v->skip = offset >> 32;
+    v->take = length;
+    v->is_part = 1;
+    v8_push(v, parent);
+    return 0;
+}
+
+/* The piece that is next: 0, or -1 when it cannot be read. */
+__noinline int v8_piece(void)
+{
+    struct v8_scratch *v = v8_scratch_get();
+    __u64 address, data;
+    __u32 length, width;
+    int type;
+
+    if (!v)
+        return -1;
+    v->pieces--;
+    address = v->piece[v->pieces & (V8_PIECES - 1)];
+    type = v8_type(address);
+    address -= V8_TAG;
+    if (type < 0 || type & v->layout.not_string || python_read(&length, 4, address + v->layout.string_length))
+        return -1;
+    width = type & V8_ONE_BYTE ? 1 : 2;
+    switch (type & V8_REPRESENTATION) {
+    case V8_CONS:
+        return v->is_part ? -1 : v8_cons(v, address);
+    case V8_SLICED:
+        return v8_part(v, address, length);
+    case V8_THIN:
+        if (python_read(&data, 8, address + v->layout.thin_actual))
+            return -1;
+        v8_push(v, data);
+        return 0;
+    case V8_SEQUENTIAL:
+        data = address + v->layout.string_chars;
+        break;
+    case V8_EXTERNAL:
+        if (type & V8_UNCACHED || python_read(&data, 8, address + v->layout.external_data))
+            return -1;
+        break;
+    default:
+        return -1;
+    }
+    if (v->is_part) {
+        if (v->skip > length || v->take > length - v->skip)
+            return -1;
+        data += v->skip * width;
+        length = v->take;
+        v->is_part = 0;
+    }
+    return v8_characters(v, data, length, width);
+}
+
+/* The string into text[], at most `room` characters of it: 0, or -1 when it is none or cannot be read. Or, if `locates`, where it is. */
+__noinline int v8_string(__u64 object, __u32 room, __u32 locates)
+{
+    struct v8_scratch *v = v8_scratch_get();
+
+    if (!v)
+        return -1;
+    v->pieces = v->used = v->width = v->is_part = 0;
+    v->room = room;
+    v->locates = locates;
+    v8_push(v, object);
+    for (int i = 0; i < V8_STEPS; i++) {
+        if (v->pieces == 0 || (v->room == 0 && !locates))
+            return 0;
+        if (v8_piece())
+            return -1;
+    }
+    return -1;
+}
+
+/* ---- lines ---- */
+
+#define V8_BYTES(width, c) ((width) == 1 ? (c) * 0x0101010101010101ULL : (c) * 0x0001000100010001ULL)
+
+/* How many characters of the word are 0; `high`: the uppermost bit of each character. */
+static __always_inline __u32 v8_zeros(__u64 word, __u64 high, __u32 width)
+{
+    __u64 zeros = ~(((word & ~high) + ~high) | word | ~high);
+
+    return width == 1 ? (zeros >> 7) * 0x0101010101010101ULL >> 56 : (zeros >> 15) * 0x0001000100010001ULL >> 48;
+}
+
+#define V8_WORDS_A_LEG 32
+
+/* Counts in some more words of the chunk at hand. */
+__noinline int v8_count_leg(void)
+{
+    struct v8_scratch *v = v8_scratch_get();
+    __u32 width = v ? v->width : 1;
+    __u64 high = V8_BYTES(width, width == 1 ? 0x80ULL : 0x8000ULL);
+    __u64 newline = V8_BYTES(width, 10ULL), ret = V8_BYTES(width, 13ULL), separator = 0x2028202820282028ULL;
+    __u32 newlines = 0, returns = 0, separators = 0;
+
+    if (!v)
+        return -1;
+    for (__u32 i = 0; i < V8_WORDS_A_LEG; i++) {
+        __u64 word = v->chunk[(v->counted + i) & (V8_CHUNK_BYTES / 8 - 1)];
+
+        newlines += v8_zeros(word ^ newline, high, width);
+        returns += v8_zeros(word ^ ret, high, width);
+        if (width == 2)
+            separators += v8_zeros((word ^ separator) & ~0x0001000100010001ULL, high, width);
+    }
+    v->counted += V8_WORDS_A_LEG;
+    v->newlines += newlines;
+    v->returns += returns;
+    v->separators += separators;
+    return 0;
+}
+
+__noinline int v8_clear_chunk(void)
+{
+    struct v8_scratch *v = v8_scratch_get();
+
+    for (__u32 i = 0; v && i < V8_CHUNK_BYTES / 8; i++)
+        v->chunk[i] = 0;
+    return 0;
+}
+
+/* Counts in V8_CHUNK_BYTES of the source, or what is left of it; behind that, zeros are no ends of lines. 0: go on. How far it has come is kept
+ * in the scratch only, so that the verifier checks one chunk for all. */
+__noinline int v8_count_chunk(void)
+{
+    struct v8_scratch *v = v8_scratch_get();
+    __u64 bytes, address;
+
+    if (!v)
+        return -1;
+    address = v->located;
+    bytes = v->left < V8_CHUNK_BYTES ? v->left : V8_CHUNK_BYTES;
+    v->located = address + bytes;
+    v->left -= bytes;
+    if (bytes < V8_CHUNK_BYTES)
+        v8_clear_chunk();
+    UNWIND_SAME_REGISTER(bytes);
+    if (bytes == 0 || bytes > V8_CHUNK_BYTES || bpf_probe_read_user(v->chunk, bytes, (const void *)address))
+        return -1;
+    v->counted = 0;
+    for (__u32 i = 0; i < V8_CHUNK_BYTES / 8 / V8_WORDS_A_LEG; i++)
+        v8_count_leg();
+    return 0;
+}
+
+/* The line that character `start` of the source is in. 0: it cannot be read, or lies too far behind, or lines end in ways that take more
+ * than counting; -1: this sample has counted enough, another one may. */
+__noinline int v8_line(__u64 source, __u64 start)
+{
+    struct v8_scratch *v = v8_scratch_get();
+    __u64 bytes;
+
+    if (!v || v8_string(source, 0, 1) || start > v->located_length)
+        return 0;
+    bytes = start * v->width;
+    if (bytes > V8_SOURCE_BYTES)
+        return 0;
+    if (v->source_bytes && v->source_bytes + bytes > V8_SOURCE_BYTES)
+        return -1;
+    v->source_bytes += bytes;
+    v->newlines = v->returns = v->separators = 0;
+    v->left = bytes;
+    for (int i = 0; i < V8_SOURCE_BYTES / V8_CHUNK_BYTES && v->left; i++)
+        if (v8_count_chunk())
+            return 0;
+    if (v->separators || (v->returns && v->returns != v->newlines))
+        return 0;
+    return 1 + v->newlines;
+}

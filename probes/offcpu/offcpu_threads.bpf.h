@@ -1,0 +1,52 @@
+/* What the program that sees threads leave their CPUs and the one that reads the stacks of those that sleep have in common: the table of threads, which is the
+ * first one's, and how the record of a stack begins. */
+#pragma once
+
+#include "probes/common/cgroup.bpf.h"
+#include "probes/offcpu.h"
+#include "probes/unwind/unwind_sample.bpf.h"
+
+/* By thread. All there from the start: nothing may be allocated under the scheduler's locks. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, OFF_CPU_MAX_THREADS);
+    __type(key, __u32);
+    __type(value, struct off_cpu_thread);
+} threads SEC(".maps");
+
+struct bpf_iter_meta;
+
+struct bpf_iter__task {
+    struct bpf_iter_meta *meta;
+    struct task_struct *task;
+} __attribute__((preserve_access_index));
+
+static __always_inline struct cpu_sample *stack_begin(struct unwind_scratch *scratch, struct task_struct *task, __u64 now)
+{
+    struct cpu_sample *s = sample_of(scratch);
+    unwind_walk_clear(&scratch->walk);
+    __builtin_memset(s, 0, sizeof(*s));
+    s->h.kind = WIRE_OFF_CPU_STACK;
+    s->h.time_ns = now;
+    s->h.pid = BPF_CORE_READ(task, tgid);
+    s->h.tid = BPF_CORE_READ(task, pid);
+    s->flags = CPU_SAMPLE_LEAF_IN_KERNEL;
+    s->cpu = bpf_get_smp_processor_id();
+    s->cgroup_id = cgroup_id(cgroup_of(task));
+    BPF_CORE_READ_STR_INTO(&s->comm, task, comm);
+    return s;
+}
+
+/* The kernel's part, of a thread that does not run; false: it has gone on to. */
+static __always_inline bool stack_take_kernel(struct unwind_scratch *scratch, struct task_struct *task)
+{
+    struct cpu_sample *s = sample_of(scratch);
+    long bytes = bpf_get_task_stack(task, scratch->data, CPU_MAX_KERNEL_FRAMES * 8, 0);
+    if (bytes <= 0 || bytes > CPU_MAX_KERNEL_FRAMES * 8)
+        return false;
+    s->kernel_frames = (__u64)bytes / 8;
+    if (bytes == CPU_MAX_KERNEL_FRAMES * 8)
+        s->flags |= CPU_SAMPLE_KERNEL_TRUNCATED;
+    scratch->walk.base = s->kernel_frames;
+    return true;
+}

@@ -1,0 +1,71 @@
+/* Tells one stack of a waiting thread from the next: a hash of all that its record says of where the thread is and what it works for, so
+ * that who waits there again is told without a stack. Of the record in the CPU's scratch; see offcpu.bpf.c. */
+#pragma once
+
+#include "probes/interpreter/python.bpf.h"
+#include "probes/context/sample_context.bpf.h"
+
+#define HASH_WORDS (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES)
+#define HASH_LABEL_WORDS (sizeof(struct go_label) / 8)
+
+/* Of the first words of data[]. Never 0. */
+__noinline __u64 hash_stack(__u32 words)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    __u64 hash = words;
+    if (!scratch)
+        return 1;
+    for (__u32 i = 0; i < HASH_WORDS && i < words; i++)
+        hash = hash_mix(hash, scratch->data[i]);
+    return hash | 1;
+}
+
+/* With the interpreter's frames, which the native ones do not tell apart. */
+__noinline __u64 hash_interpreted(__u64 hash)
+{
+    struct python_scratch *p = python_scratch_get();
+    if (!p)
+        return hash;
+    for (__u32 i = 0; i < PYTHON_MAX_ENTRIES && i < p->entries; i++) {
+        hash = hash_mix(hash, p->entry[i].code);
+        hash = hash_mix(hash, (__u64)p->entry[i].check << 32 | p->entry[i].instruction);
+    }
+    return hash_mix(hash, (__u64)p->end << 32 | p->flags) | 1;
+}
+
+/* With the traced request. */
+__noinline __u64 hash_ids(__u64 hash)
+{
+    const struct link_ids *ids = context_ids_get();
+    if (!ids)
+        return hash;
+    hash = hash_mix(hash, ids->trace_id_high);
+    hash = hash_mix(hash, ids->trace_id_low);
+    return hash_mix(hash, ids->span_id) | 1;
+}
+
+/* With the goroutine's labels, whose unused bytes are 0. */
+__noinline __u64 hash_labels(__u64 hash, __u32 count)
+{
+    const struct go_labels_scratch *labels = go_labels_scratch_get();
+    const __u64 *words = labels ? (const __u64 *)labels->label : NULL;
+    if (!words)
+        return hash;
+    for (__u32 i = 0; i < GO_LABELS_MAX * HASH_LABEL_WORDS && i < count * HASH_LABEL_WORDS; i++)
+        hash = hash_mix(hash, words[i]);
+    return hash_mix(hash, count) | 1;
+}
+
+/* 0: user space has to finish it first. */
+static __always_inline __u64 hash_of(const struct unwind_scratch *scratch, const struct cpu_sample *s)
+{
+    __u64 hash;
+    if (end_is_mendable(s->user_end))
+        return 0;
+    hash = hash_stack(s->kernel_frames + s->user_frames);
+    if (scratch->walk.interpreted)
+        hash = hash_interpreted(hash);
+    if (s->flags & CPU_SAMPLE_LINKED)
+        hash = hash_ids(hash);
+    return s->labels ? hash_labels(hash, s->labels) : hash;
+}

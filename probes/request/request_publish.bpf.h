@@ -1,0 +1,202 @@
+/* From a request that was served to its place in the counters and, if it was slow, to a record on the ring. Part of request.bpf.c.
+ *
+ * No server is so fast that the ring would drown: a process has a budget of records a second. Which requests get one is decided
+ * by a threshold that follows the traffic; and whatever is an eighth slower than all before it in the same second always gets one,
+ * so that the slowest (to within that eighth) are there whatever the threshold was. The others are counted. */
+#pragma once
+
+#include "probes/request/request_stacks.bpf.h"
+#include "probes/context/thread_link.bpf.h"
+
+#define WINDOW_SHIFT 30 /* 1.07 s */
+
+/* Without a branch: each would double what the verifier has to look at. */
+static __always_inline __u64 duration_bucket(__u64 ns)
+{
+    __u64 v = at_most(ns >> REQUEST_BUCKET_SHIFT, 0xffffffff), bucket = 0, step;
+#define STEP(bits)                                                                                           \
+    step = (((1ULL << (bits)) - 1 - v) >> 63) * (bits);                                                      \
+    bucket += step;                                                                                          \
+    v >>= step;
+    STEP(16) STEP(8) STEP(4) STEP(2) STEP(1)
+#undef STEP
+    return bucket;
+}
+
+/* A second is over: the threshold for the next. Never above what the slowest of the last second took. */
+static __always_inline void turn_window(struct request_process *p, __u64 window)
+{
+    __u64 passed = window - p->window, threshold = p->threshold_ns;
+    if (p->window_candidates > records_a_window)
+        threshold = threshold ? threshold + (p->window_candidates > 8 * records_a_window ? threshold : threshold >> 2)
+                              : p->window_longest_ns >> 4;
+    else if (p->window_candidates < records_a_window / 2)
+        threshold -= threshold >> 2;
+    __u64 highest = p->window_longest_ns - (p->window_longest_ns >> 3);
+    if (threshold > highest)
+        threshold = highest;
+    if (passed > 8 || threshold < 1024)
+        threshold = 0;
+    p->threshold_ns = threshold;
+    p->window = window;
+    p->window_longest_ns = 0;
+    p->window_records = 0;
+    p->window_candidates = 0;
+}
+
+/* Does this one get a record? */
+static __always_inline bool is_slow(struct request_process *p, __u64 duration_ns, __u64 now)
+{
+    __u64 window = now >> WINDOW_SHIFT;
+    if (window != p->window)
+        turn_window(p, window);
+    bool slow = duration_ns >= p->threshold_ns, slowest = false;
+    if (duration_ns > p->window_longest_ns + (p->window_longest_ns >> 3)) {
+        p->window_longest_ns = duration_ns;
+        slowest = true;
+    }
+    if (slow)
+        p->window_candidates++;
+    if (!slowest && (!slow || p->window_records >= records_a_window))
+        return false;
+    p->window_records++;
+    return true;
+}
+
+static __always_inline void count(struct request_connection *c, struct request_process *p)
+{
+    struct request_record *r = &c->r;
+    __u64 bucket = at_most(duration_bucket(r->duration_ns), REQUEST_BUCKETS - 1);
+    if (!c->counted) {
+        __u64 class = at_most((__u64)r->status / 100, REQUEST_CLASSES - 1);
+        c->counted_class = class;
+        __sync_fetch_and_add(&p->buckets[class][bucket], 1);
+        __sync_fetch_and_add(&p->duration_sum_ns[class], r->duration_ns);
+        c->counted = true;
+    } else {
+        __u64 before = at_most(duration_bucket(c->counted_ns), REQUEST_BUCKETS - 1);
+        __u64 class = at_most(c->counted_class, REQUEST_CLASSES - 1);
+        if (before != bucket) {
+            __sync_fetch_and_add(&p->buckets[class][before], -1);
+            __sync_fetch_and_add(&p->buckets[class][bucket], 1);
+        }
+        __sync_fetch_and_add(&p->duration_sum_ns[class], r->duration_ns - c->counted_ns);
+    }
+    c->counted_ns = r->duration_ns;
+}
+
+/* The reader comes by itself four times a second, and is called when a quarter is full: a call is an interrupt to the CPU that serves. */
+static __always_inline __u64 ring_wakeup(void)
+{
+    return bpf_ringbuf_query(&request_ring, BPF_RB_AVAIL_DATA) > ring_bytes / 4 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+}
+
+/* Puts the stack of a wait behind the others in the record. How many frames there are is kept in the record: what the verifier does
+ * not follow there, it would follow for each number of each wait. */
+static __always_inline void append_stack(struct request_record_stacks *out, struct request_wait *w)
+{
+    __u64 used = at_most(*(volatile __u32 *)&out->r.h.size_bytes, REQUEST_FRAMES);
+    w->user_frames = 0;
+    if (w->user_end >= REQUEST_STACK_APART)
+        return;
+    w->user_end = REQUEST_STACK_LOST;
+    __u32 index = stack_find(w->stack);
+    struct request_stack *s = bpf_map_lookup_elem(&request_stacks, &index);
+    if (!s || used > REQUEST_FRAMES - REQUEST_USER_FRAMES)
+        return;
+    __u64 frames = at_most(s->frames, REQUEST_USER_FRAMES);
+    if (bpf_probe_read_kernel(&out->frames[used], frames * 8, s->address) < 0)
+        return;
+    w->user_frames = frames;
+    w->user_end = s->end;
+    out->r.h.size_bytes = used + frames;
+}
+
+static __noinline bool send_with_stacks(struct request_record *r)
+{
+    struct request_record_stacks *out = bpf_ringbuf_reserve(&request_ring, sizeof(*out), 0);
+    if (!out)
+        return false;
+    bpf_probe_read_kernel(&out->r, sizeof(out->r), r);
+    out->r.h.size_bytes = 0;
+    for (int i = 0; i < REQUEST_WAITS; i++)
+        if (i < r->wait_count)
+            append_stack(out, &out->r.waits[i]);
+    out->r.h.size_bytes = sizeof(out->r) + out->r.h.size_bytes * 8;
+    bpf_ringbuf_submit(out, ring_wakeup());
+    return true;
+}
+
+/* What the thread worked for meanwhile is the request's only if the thread was with this request alone. A record that is sent again keeps
+ * its link where nothing is known any more. A function, so that what it needs of the stack is not beside what sending needs: 512 bytes
+ * are all that they and their callers have. */
+static __noinline int link_record(struct request_record *r)
+{
+    const struct link_ids none = {0};
+    bool alone = !(r->flags & REQUEST_HANDED_OVER) && r->other_requests_ns == 0;
+
+    if (!alone || link_of_span(r->h.pid, r->h.tid, r->start_ns, r->h.time_ns, &r->link) == LINK_SEVERAL)
+        r->link = none;
+    return 0;
+}
+
+__noinline int send_record(__u64 number)
+{
+    struct request_connection *c = connection_find(number);
+    if (!c)
+        return 0;
+    struct request_record *r = &c->r;
+    __u32 waits = r->wait_count;
+    if (waits > REQUEST_WAITS)
+        return 0;
+    __u64 size = __builtin_offsetof(struct request_record, waits) + waits * sizeof(struct request_wait);
+    if (size > sizeof(*r))
+        return 0;
+    r->h.size_bytes = size;
+    r->h.time_ns = r->start_ns + r->duration_ns;
+    if (links)
+        link_record(r);
+    if (c->has_stacks ? !send_with_stacks(r) : bpf_ringbuf_output(&request_ring, r, size, ring_wakeup()) < 0)
+        lose(REQUEST_LOSS_RING_FULL);
+    c->recorded_ns = r->duration_ns;
+    return 0;
+}
+
+/* The thread turned elsewhere, or (`last`) nothing more can come: counts, corrects what was counted too early, records. A global
+ * function, so that it is verified once and not at every place that calls it; that is why it takes a number. */
+__noinline int publish(__u64 number, __u64 now, int last)
+{
+    struct request_connection *c = connection_find(number);
+    if (!c)
+        return 0;
+    struct request_process *p = process_find(c);
+    if (!p) {
+        lose(REQUEST_LOSS_MAP_FULL);
+        c->dirty = false;
+        return 0;
+    }
+    bool first = !c->counted;
+    if (c->dirty)
+        count(c, p);
+    c->dirty = false;
+    p->last_ns = now;
+    if (!c->r.line_bytes && !(c->r.flags & REQUEST_PIPELINED)) /* another protocol since */
+        return 0;
+    __u64 duration = c->r.duration_ns, recorded = c->recorded_ns;
+    if (counts_only) {
+        if (first)
+            lose(REQUEST_LOSS_NOT_DETAILED);
+        return 0;
+    }
+    if (recorded) { /* it went on after its record */
+        if (duration >= recorded + (recorded >> 2) || (last && duration > recorded))
+            send_record(number);
+    } else if (is_slow(p, duration, now)) {
+        send_record(number);
+        if (!first)
+            lose_not(REQUEST_LOSS_NOT_DETAILED);
+    } else if (first) {
+        lose(REQUEST_LOSS_NOT_DETAILED);
+    }
+    return 0;
+}

@@ -1,0 +1,509 @@
+/* What the kernel half remembers of requests: maps, and how their entries are found and made. Part of request.bpf.c.
+ *
+ * A connection holds its latest request; a thread holds which connection it works for. Threads that never served a request cost
+ * one load of `tracked` in every program. */
+#pragma once
+
+#include "probes/common/vmlinux.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#include "probes/common/cgroup.bpf.h"
+#include "probes/request/request_table.bpf.h"
+#include "probes/common/task.bpf.h"
+
+#define CALLS_MAX         4096
+#define FILTER_MAX        64
+#define PARENTS_MAX       16
+#define REPLACEABLE_NS    1000000000ULL
+#define UNFINISHED_MAX    256
+#define UNFINISHED_NS     1000000000ULL
+
+/* Set before loading. */
+const volatile bool has_task_registers = true; /* bpf_task_pt_regs and bpf_get_current_task_btf: kernels of 5.15 and later */
+const volatile __u32 skip_pid = 0;
+const volatile __u32 wanted_pids = 0;
+const volatile __u32 wanted_cgroups = 0;
+const volatile __u32 wanted_commands = 0;
+const volatile __u32 records_a_window = 32;
+const volatile bool has_socket_cookies = true; /* programs that are given sockets as such (tp_btf), kernels of 5.12 and later */
+const volatile __u32 stack_offset = 16384; /* THREAD_SIZE, where bpf_task_pt_regs is missing */
+const volatile __u32 walks = REQUEST_WALKS_NONE; /* enum request_walks */
+const volatile __u64 ring_bytes = 0;
+
+/* Set at any time. */
+volatile bool counts_only = false;
+volatile bool asleep = false; /* as if detached: some kernels attach a fexit program only once */
+
+struct request_thread {
+    __u64 connection; /* whose request it works on: a number of `connections`; 0: none */
+    __u64 process;    /* its name */
+    __u64 off_since_ns; /* 0: it runs, or was never seen to stop */
+    __u64 woken_ns;
+    __u64 stolen_ns;     /* by the hypervisor while the thread was on a CPU, up to stolen_ms; grows only */
+    __u64 cpu_stolen_ns; /* by it from the CPU in all, by then */
+    __u32 stolen_ms;     /* of 2^20 ns */
+    __s32 call_number;
+    __u64 call_argument; /* the first one of the system call that it stopped in */
+    __u64 runtime_ns; /* by the scheduler's accounts, when it stopped running */
+    __u64 queued_ns;
+    __u64 idle_end_ns; /* when it last came back from waiting for any work, and how long that took from its waking */
+    __u64 idle_run_queue_ns;
+    __s32 wait_fd; /* what poll() looks at, read while it could be; -1 */
+    __u32 wait_state; /* the state that it went to sleep in */
+    __u32 stack_place; /* of the wait that it just came back from: 1 + where its user stack is to go; 0: nowhere */
+    __s32 long_call;   /* 1 + the system call of its last long wait */
+    __u64 stack;       /* its user stack, if that was walked when it stopped */
+    __u8 stack_end;
+    bool preempted;
+    bool throttled; /* it stopped because its cgroup's CPU quota was used up */
+    bool idle;
+} __attribute__((aligned(64)));
+
+/* The stack of a wait that turns out to be the longest of its kind only if the request is not over. */
+struct request_late_wait {
+    __u64 longest_ns;
+    __u64 kernel[REQUEST_KERNEL_FRAMES];
+    __u64 stack;
+    __u8 kernel_frames, user_end;
+};
+
+/* What every request touches comes first and in as few lines of cache as can be, then what only waits do: at 40,000 requests a second
+ * most lines have to be fetched anew each time. Waits after the latest send are kept apart (tail) until another send shows that the
+ * request was not over. */
+struct request_connection {
+    __u64 number;    /* its own: 1 + index */
+    __u64 process;   /* that the request came to: its name */
+    __u64 parked_ns; /* since when no thread works on it; 0: one does */
+    __u64 runtime_start_ns; /* of the thread, when the request began */
+    __u64 stolen_start_ns;
+    __u64 counted_ns;  /* duration as counted in its process's buckets */
+    __u64 recorded_ns; /* duration as in the latest record sent */
+    __u32 sent_seq;    /* what TCP's own count of bytes sent would be if all of them were seen here */
+    __u32 tid;
+    __s32 fd;
+    __u8 counted_class;
+    bool active;  /* a request is there, replied to or not */
+    bool replied; /* its reply has begun */
+    bool partial; /* not enough bytes yet to tell that it is HTTP */
+    bool dirty;   /* sent since it was last published */
+    bool counted;
+    bool tail;    /* any tail_* is set */
+    bool closing; /* its connection has ended, and who was sending on it is not back yet (struct request_unfinished) */
+    bool blocked; /* the latest send found the buffer full, or left it so */
+    bool has_stacks; /* some of its waits were long enough for a user stack */
+    __u8 late_wait;  /* whose stack is in `late`: 1 + index in `waits`; 0: none */
+    __u8 head_bytes;
+    char head[16]; /* of the reply */
+    __u64 tail_run_queue_ns;
+    __u64 tail_throttled_ns;
+    __u64 tail_other_requests_ns;
+    __u64 tail_unattributed_ns;
+    struct request_record r;
+    __u64 tail_more_waits_ns;
+    __u64 tail_ns[REQUEST_WAITS];
+    __u32 tail_count[REQUEST_WAITS];
+    __u64 wait_key[REQUEST_WAITS];
+    struct request_late_wait late;
+} __attribute__((aligned(64)));
+_Static_assert(__builtin_offsetof(struct request_connection, r) == 2 * 64, "two lines of cache");
+
+/* A connection on which a thread called another service for a request. */
+struct request_call {
+    __u64 connection;
+    __u64 request; /* start_ns, to tell that it is still the same */
+    bool sent, answered;
+};
+
+/* A request whose connection ended when not all that was sent on it had been seen: mostly a send is under way, which tells when it is
+ * over. */
+struct request_unfinished {
+    __u64 connection;
+    __u64 request; /* start_ns, to tell that it is still the same */
+    __u64 socket;
+    __u64 ended_ns;
+    __u32 end_seq; /* what was sent, by TCP's count */
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, UNFINISHED_MAX);
+    __type(key, __u64); /* PID << 32 | descriptor */
+    __type(value, struct request_unfinished);
+} unfinished SEC(".maps");
+
+volatile __u64 unfinished_until_ns = 0; /* nobody need look for any from then on */
+
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 256 * 1024);
+} request_ring SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE); /* for its alignment: values begin on a page; nobody maps it */
+    __uint(max_entries, REQUEST_CONNECTIONS_MAX);
+    __type(key, __u32);
+    __type(value, struct request_connection);
+} connections SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, CALLS_MAX);
+    __type(key, __u64);
+    __type(value, struct request_call);
+} calls SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE); /* as above */
+    __uint(max_entries, REQUEST_THREADS_MAX);
+    __type(key, __u32);
+    __type(value, struct request_thread);
+} threads SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_MMAPABLE);
+    __uint(max_entries, REQUEST_PROCESSES_MAX);
+    __type(key, __u32);
+    __type(value, struct request_process);
+} processes SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, FILTER_MAX);
+    __type(key, __u64);
+    __type(value, __u8);
+} wanted SEC(".maps"); /* PIDs */
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, FILTER_MAX);
+    __type(key, __u64);
+    __type(value, __u8);
+} wanted_cgroup_ids SEC(".maps");
+
+struct wanted_command {
+    char comm[16];
+};
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, FILTER_MAX);
+    __type(key, struct wanted_command);
+    __type(value, __u8);
+} wanted_comms SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, REQUEST_LOSS_COUNT);
+    __type(key, __u32);
+    __type(value, __u64);
+} request_losses SEC(".maps");
+
+/* `v`, in a form whose bound the verifier of every kernel sees. */
+static __always_inline __u64 at_most(__u64 v, __u64 most)
+{
+    asm volatile("" : "+r"(v));
+    return v < most ? v : most;
+}
+
+/* An address in a form that a global function takes: to the verifier a pointer is no number. */
+static __always_inline __u64 number_of(const void *address)
+{
+    __u64 number = 0;
+    bpf_probe_read_kernel(&number, sizeof(number), &address);
+    return number;
+}
+
+static __always_inline void lose(__u32 reason)
+{
+    __u64 *count = bpf_map_lookup_elem(&request_losses, &reason);
+    if (count)
+        (*count)++;
+}
+
+static __always_inline void lose_not(__u32 reason) /* it came after all */
+{
+    __u64 *count = bpf_map_lookup_elem(&request_losses, &reason);
+    if (count)
+        (*count)--;
+}
+
+static __always_inline __u64 current_pid_tgid(void)
+{
+    if (!has_task_registers)
+        return bpf_get_current_pid_tgid();
+    struct task_struct *task = bpf_get_current_task_btf();
+    return (__u64)(__u32)task->tgid << 32 | (__u32)task->pid;
+}
+
+static __always_inline __u64 current_process(__u32 pid)
+{
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+    return request_process_name(pid, BPF_CORE_READ(task, group_leader, start_boottime));
+}
+
+static __always_inline __u64 current_runtime(void)
+{
+    if (has_task_registers)
+        return bpf_get_current_task_btf()->se.sum_exec_runtime;
+    return task_runtime((struct task_struct *)bpf_get_current_task());
+}
+
+/* What the hypervisor has taken from this CPU, by the scheduler's accounts; 0 where that is not known. The run queue is found by way of
+ * the running thread: the variable itself has a name only in kernels with CONFIG_KALLSYMS_ALL. */
+static __always_inline __u64 cpu_stolen(void)
+{
+    if (!bpf_core_field_exists(((struct rq *)0)->prev_steal_time_rq) || !bpf_core_field_exists(((struct cfs_rq *)0)->rq))
+        return 0;
+    if (has_task_registers)
+        return bpf_get_current_task_btf()->se.cfs_rq->rq->prev_steal_time_rq;
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+    return BPF_CORE_READ(task, se.cfs_rq, rq, prev_steal_time_rq);
+}
+
+/* `t` runs on this CPU from now on. */
+static __always_inline void stolen_begin(struct request_thread *t, __u64 now)
+{
+    t->cpu_stolen_ns = cpu_stolen();
+    t->stolen_ms = now >> 20;
+}
+
+static __always_inline void stolen_add(struct request_thread *t, __u64 now)
+{
+    t->stolen_ns += cpu_stolen() - t->cpu_stolen_ns;
+    stolen_begin(t, now);
+}
+
+/* What the hypervisor has taken from the running thread. Other CPUs write where that is kept, and to look costs a line of cache: a look a
+ * millisecond does. */
+static __always_inline __u64 current_stolen(struct request_thread *t, __u64 now)
+{
+    if (t->stolen_ms != (__u32)(now >> 20))
+        stolen_add(t, now);
+    return t->stolen_ns;
+}
+
+/* By its place, in a form whose bound the verifier sees. */
+static __always_inline struct request_thread *thread_at(__u32 index)
+{
+    return bpf_map_lookup_elem(&threads, &index);
+}
+
+static __always_inline volatile __u32 *thread_set(__u32 tid)
+{
+    return thread_names[tid & (REQUEST_THREADS_MAX / 4 - 1)];
+}
+
+/* What every thread pays at every switch. */
+static __always_inline struct request_thread *thread_find(__u32 tid)
+{
+    __u32 way = table_way4(thread_set(tid), tid);
+    if (way == TABLE_NOT_FOUND || !tid) /* 0: a CPU with nothing to do */
+        return NULL;
+    return thread_at((tid & (REQUEST_THREADS_MAX / 4 - 1)) * 4 + way);
+}
+
+static __always_inline bool is_wanted(__u32 pid)
+{
+    if (skip_pid && pid == skip_pid)
+        return false;
+    if (wanted_commands) {
+        struct wanted_command command = {};
+        bpf_get_current_comm(command.comm, sizeof(command.comm));
+        if (!bpf_map_lookup_elem(&wanted_comms, &command))
+            return false;
+    }
+    struct task_struct *task = (struct task_struct *)bpf_get_current_task();
+    if (wanted_cgroups && !cgroup_wanted(cgroup_of(task), &wanted_cgroup_ids))
+        return false;
+    if (!wanted_pids)
+        return true;
+    for (int i = 0; i < PARENTS_MAX; i++) {
+        __u64 key = (__u32)BPF_CORE_READ(task, tgid);
+        if (bpf_map_lookup_elem(&wanted, &key))
+            return true;
+        if (key <= 1)
+            return false;
+        task = BPF_CORE_READ(task, real_parent);
+    }
+    return false;
+}
+
+static __always_inline struct request_thread *thread_make(__u64 pid_tgid)
+{
+    __u32 tid = (__u32)pid_tgid;
+    struct request_thread *t;
+    if (!is_wanted(pid_tgid >> 32))
+        return NULL;
+    for (__u32 way = 0; way < 4; way++) {
+        __u32 index = (tid & (REQUEST_THREADS_MAX / 4 - 1)) * 4 + way;
+        if (thread_set(tid)[way] || !table_claim(REQUEST_CLAIM_THREAD | index))
+            continue;
+        t = thread_at(index);
+        if (!t)
+            return NULL;
+        __builtin_memset(t, 0, sizeof(*t));
+        t->process = current_process(pid_tgid >> 32);
+        stolen_begin(t, bpf_ktime_get_ns());
+        thread_set(tid)[way] = tid;
+        return t;
+    }
+    lose(REQUEST_LOSS_MAP_FULL);
+    return NULL;
+}
+
+static __always_inline void thread_drop(__u32 tid)
+{
+    __u32 set = tid & (REQUEST_THREADS_MAX / 4 - 1), way = table_way4(thread_names[set], tid);
+    if (way == TABLE_NOT_FOUND)
+        return;
+    thread_names[set][table_index(way, 3)] = 0;
+    table_release(REQUEST_CLAIM_THREAD | (set * 4 + way));
+}
+
+static __always_inline struct request_connection *connection_find(__u64 number)
+{
+    __u32 index = number - 1;
+    return bpf_map_lookup_elem(&connections, &index);
+}
+
+/* Its cookie, which no socket has twice, and most have none (0) until somebody asks for it; else its address. */
+static __always_inline __u64 socket_name(struct sock *sk)
+{
+    if (has_socket_cookies)
+        return sk->__sk_common.skc_cookie.counter;
+    return (__u64)sk & ~(1ULL << 63);
+}
+
+static __always_inline __u32 socket_set(__u64 name)
+{
+    return name * 0x9e3779b97f4a7c15ULL >> 55 & (REQUEST_CONNECTIONS_MAX / 8 - 1);
+}
+
+/* Long before connection_of: between two requests on a connection its place leaves the caches, and to wait for it is what costs most.
+ * Mostly it is the first of its set. */
+static __always_inline void connection_expect(struct sock *sk)
+{
+    __u64 name = socket_name(sk);
+    struct request_connection *c = name ? connection_find(socket_set(name) * 8 + 1) : NULL;
+    if (c) {
+        (void)*(volatile __u64 *)&c->number;
+        (void)*(volatile bool *)&c->active;
+    }
+}
+
+static __always_inline struct request_connection *connection_of(struct sock *sk)
+{
+    __u64 name = socket_name(sk);
+    __u32 set = socket_set(name), way = table_way8(connection_names[set], name);
+    return way == TABLE_NOT_FOUND || !name ? NULL : connection_find(set * 8 + way + 1);
+}
+
+/* Idle for so long that its place is better used for another: what it may still send is not seen then. */
+static __always_inline bool is_replaceable(struct request_connection *c, __u64 now)
+{
+    return !c->active || c->closing || (c->replied && !c->dirty && now > c->r.start_ns + c->r.duration_ns + REPLACEABLE_NS);
+}
+
+/* Global functions here and in other parts, as publish(), are verified once; inlined, or with arguments that are no numbers, they would
+ * be again for each way to get there: most of what starting the agent costs. */
+__noinline __u32 connection_claim(__u32 set)
+{
+    set &= REQUEST_CONNECTIONS_MAX / 8 - 1;
+    for (__u32 way = 0; way < 8; way++)
+        if (!connection_names[set][way] && table_claim(REQUEST_CLAIM_CONNECTION | (set * 8 + way)))
+            return set * 8 + way;
+    __u64 now = bpf_ktime_get_ns();
+    for (__u32 way = 0; way < 8; way++) {
+        struct request_connection *c = connection_find(set * 8 + way + 1);
+        if (!c || !is_replaceable(c, now) || !table_release(REQUEST_CLAIM_CONNECTION | (set * 8 + way)))
+            continue;
+        table_release(connection_names[set][way]);
+        connection_names[set][way] = 0;
+        if (table_claim(REQUEST_CLAIM_CONNECTION | (set * 8 + way)))
+            return set * 8 + way;
+    }
+    return TABLE_NOT_FOUND;
+}
+
+static __noinline struct request_connection *connection_make(struct sock *sk, __u64 pid_tgid)
+{
+    __u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
+    if (family != AF_INET && family != AF_INET6)
+        return NULL;
+    __u64 name = has_socket_cookies ? bpf_get_socket_cookie(sk) : socket_name(sk);
+    if (!name || !table_claim(name)) /* another thread is at it */
+        return NULL;
+    __u32 set = socket_set(name), index = connection_claim(set);
+    if (index == TABLE_NOT_FOUND) {
+        table_release(name);
+        lose(REQUEST_LOSS_MAP_FULL);
+        return NULL;
+    }
+    struct request_connection *c = connection_find(index + 1);
+    if (!c)
+        return NULL;
+    c->number = index + 1;
+    c->active = false;
+    c->r.h.kind = WIRE_REQUEST;
+    c->r.h.pid = pid_tgid >> 32;
+    c->r.cgroup_id = cgroup_id(cgroup_of((struct task_struct *)bpf_get_current_task()));
+    bpf_get_current_comm(c->r.comm, sizeof(c->r.comm));
+    c->r.peer_family = family;
+    c->r.peer_port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
+    __builtin_memset(c->r.peer_address, 0, sizeof(c->r.peer_address));
+    if (family == AF_INET6)
+        BPF_CORE_READ_INTO((struct in6_addr *)c->r.peer_address, sk, __sk_common.skc_v6_daddr);
+    else
+        BPF_CORE_READ_INTO((__be32 *)c->r.peer_address, sk, __sk_common.skc_daddr);
+    connection_names[set][table_index(index, 7)] = name;
+    return c;
+}
+
+/* The socket has no connection any more. */
+static __always_inline bool connection_unname(struct sock *sk)
+{
+    __u64 name = socket_name(sk);
+    __u32 set = socket_set(name), way = table_way8(connection_names[set], name);
+    if (way == TABLE_NOT_FOUND)
+        return false;
+    connection_names[set][table_index(way, 7)] = 0;
+    table_release(name);
+    return true;
+}
+
+static __noinline struct request_process *process_make(struct request_connection *c)
+{
+    __u64 name = c->process;
+    __u32 set = name & (REQUEST_PROCESSES_MAX / 4 - 1);
+    if (!table_claim(REQUEST_CLAIM_NAME | name)) /* another thread is at it */
+        return NULL;
+    for (__u32 way = 0; way < 4; way++) {
+        __u32 index = set * 4 + way;
+        if (process_names[set][way] || !table_claim(REQUEST_CLAIM_PROCESS | index))
+            continue;
+        struct request_process *p = bpf_map_lookup_elem(&processes, &index);
+        if (!p)
+            return NULL;
+        __builtin_memcpy(p->comm, c->r.comm, sizeof(p->comm)); /* all else is 0: whoever gave it back saw to that */
+        process_names[set][way] = name;
+        return p;
+    }
+    table_release(REQUEST_CLAIM_NAME | name);
+    return NULL;
+}
+
+static __always_inline struct request_process *process_find(struct request_connection *c)
+{
+    __u64 name = c->process;
+    __u32 set = name & (REQUEST_PROCESSES_MAX / 4 - 1), way = table_way4_wide(process_names[set], name);
+    if (way == TABLE_NOT_FOUND)
+        return process_make(c);
+    __u32 index = set * 4 + way;
+    return bpf_map_lookup_elem(&processes, &index);
+}

@@ -1,0 +1,580 @@
+/* The walk of a user stack in the kernel half: by rows (unwind.h) where a process's code has them, by frame
+ * pointer elsewhere, one frame after another until the thread's entry or a reason to stop.
+ *
+ * Every piece is a global function of scalars that finds its state in the CPU's scratch: the verifier then
+ * checks each piece once and not once a frame, so that one plain loop of 1024 frames loads on 5.10 as
+ * on 6.18, without tail calls or bpf_loop. A program that includes this gets the maps and its own scratch;
+ * the tables are shared by giving their descriptors to libbpf. */
+#pragma once
+
+#include "probes/common/vmlinux.h"
+
+#include <bpf/bpf_helpers.h>
+
+#include "probes/unwind/unwind.h"
+
+#if defined(__TARGET_ARCH_arm64)
+#define UNWIND_ARM64
+#endif
+#define UNWIND_READ(context, address, ret_u64) unwind_read(context, address, ret_u64)
+#define UNWIND_PREFETCH(context, cfa)          unwind_prefetch(context, cfa)
+#define UNWIND_LEAF_REGISTER(context, number, ret_u64)                                                       \
+    (*(ret_u64) = (context)->leaf[(number) % UNWIND_LEAF_REGISTERS], 0)
+#define UNWIND_GOROUTINE(context) (&(context)->goroutine)
+#define UNWIND_CONTEXT struct unwind_window
+#define UNWIND_INLINE                          static __always_inline
+
+/* A piece of the stack, read at once: a read of user memory costs far more than its bytes. Reaches from where
+ * the frame at hand keeps its registers (the uppermost words below its CFA) over the frames of its next
+ * callers. */
+#define UNWIND_WINDOW_WORDS 64
+#define UNWIND_WINDOW_BELOW 56
+
+struct unwind_window {
+    __u64 leaf[UNWIND_LEAF_REGISTERS];
+    struct unwind_goroutine goroutine;
+    __u64 start, bytes;
+    __u64 words[UNWIND_WINDOW_WORDS];
+};
+
+static __always_inline int unwind_read(struct unwind_window *window, __u64 address, __u64 *ret)
+{
+    __u64 distance = address - window->start;
+
+    if (distance < window->bytes && (distance & 7) == 0) {
+        *ret = window->words[distance / 8 % UNWIND_WINDOW_WORDS];
+        return 0;
+    }
+    return bpf_probe_read_user(ret, 8, (const void *)address);
+}
+
+static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 cfa)
+{
+    __u64 start = cfa - UNWIND_WINDOW_BELOW;
+
+    if (start - window->start < window->bytes && cfa - window->start <= window->bytes)
+        return;
+    window->start = start;
+    window->bytes = sizeof(window->words);
+    if (bpf_probe_read_user(window->words, sizeof(window->words), (const void *)start) == 0)
+        return;
+    window->bytes = UNWIND_WINDOW_BELOW; /* the stack's end is near */
+    if (bpf_probe_read_user(window->words, UNWIND_WINDOW_BELOW, (const void *)start))
+        window->bytes = 0;
+}
+
+#include "probes/cpu.h"
+#include "probes/unwind/unwind_maps.h"
+#include "probes/unwind/unwind_step.h"
+
+#ifndef offsetof
+#define offsetof(type, member) __builtin_offsetof(type, member)
+#endif
+
+/* What unwind_frame returns when the walk has not ended. */
+#define UNWIND_AT_PLACE     (-3) /* the rest is unwind_frame_placed's */
+#define UNWIND_AT_RUNTIME   (-2) /* ... unwind_frame_runtime's */
+#define UNWIND_GO_ON        (-1) /* there is a caller to go on with */
+
+/* Who includes this may want less. */
+#ifndef UNWIND_MAX_FRAMES
+#define UNWIND_MAX_FRAMES    CPU_MAX_USER_FRAMES
+#define UNWIND_FRAMES_BEFORE CPU_MAX_KERNEL_FRAMES /* room in data[] before the user frames */
+#define UNWIND_COPY_BYTES    CPU_STACK_COPY_BYTES
+#endif
+
+/* Of what stands behind the stack. */
+#ifndef UNWIND_TAIL_WORDS
+#define UNWIND_TAIL_WORDS 0
+#endif
+
+#define UNWIND_DATA_WORDS                                                                                    \
+    (UNWIND_FRAMES_BEFORE + UNWIND_MAX_FRAMES + UNWIND_COPY_BYTES / 8 + UNWIND_LEAF_REGISTERS + UNWIND_TAIL_WORDS)
+#define UNWIND_BY_RUNTIME 2 /* walk.by_fp */
+#define UNWIND_FLUX_NS      1000000000ULL
+#define UNWIND_COPY_PAGE    4096
+/* Of the kernel's frame on a stack for signals, its largest part the vector registers: 11 KiB with AMX. */
+#define UNWIND_SIGNAL_FRAME_BYTES 12288
+#define UNWIND_HEADER_WORDS (sizeof(struct cpu_sample) / 8)
+
+struct unwind_walk {
+    struct unwind_registers r;
+#ifdef UNWIND_RUNTIME
+    struct unwind_registers next;
+#endif
+    struct unwind_rule rule;
+    struct unwind_window window;
+    __u64 start, end;  /* the mapping found last */
+    __u64 file_offset; /* of `start` */
+    __u32 object, serial;
+    __u32 pid;
+    __u32 base; /* where in data[] the user frames begin */
+    __u32 frames;
+    __u32 stack_skipped, stack_bytes; /* what lies between r.sp and the copy; of the copy */
+    __u32 second_bytes; /* of a second copy behind it, with the address of its beginning; 0: none */
+    __u32 copy_at, copy_skipped, copied; /* the copy being made: where in data[], in bytes; so far */
+    __u64 copy_from;
+    __u64 mark; /* the next place on the stack whose frame is looked for (python.bpf.h); 0: none */
+    __u64 code_low, code_bytes; /* what a runtime makes code in that it tells how to walk (hotspot.bpf.h); 0 bytes: none */
+    __u64 interpreter_start; /* of the mapping that holds an interpreter's code; 0: none */
+    __u8 interrupted; /* r.ip is exact */
+    __u8 by_fp;       /* the frame below was left by its frame pointer, or (UNWIND_BY_RUNTIME) as its runtime says */
+    __u8 in_interpreter; /* the walk has come by the interpreter's code */
+    __u8 interpreted;    /* what the interpreter's frames were is known (python.bpf.h): of this very sample */
+    __u8 places;         /* frames are looked at as they are left (v8.bpf.h) */
+    __u8 walks_code;     /* code that the process makes keeps no frame pointers: who has not its layout (hotspot.bpf.h) ends there */
+    __u8 is_in_flux;  /* mappings changed a moment ago: what is missing may just not be known yet */
+    __u32 zero; /* always 0, which the verifier does not know: searches that begin with it are checked once
+                   for all values */
+};
+
+/* But for what the window has read, of which nothing is valid then: the compiler clears no more than a KiB at once. */
+static __always_inline void unwind_walk_clear(struct unwind_walk *walk)
+{
+    __builtin_memset(walk, 0, offsetof(struct unwind_walk, window.words));
+    __builtin_memset(&walk->start, 0, sizeof(*walk) - offsetof(struct unwind_walk, start));
+}
+
+struct unwind_scratch {
+    struct unwind_walk walk;
+    __u64 header[UNWIND_HEADER_WORDS]; /* the record's fixed part, by whoever makes it of the data */
+    __u64 data[UNWIND_DATA_WORDS];
+    __u8 slack[UNWIND_COPY_PAGE]; /* room for the verifier's view of a copy at the very end; never written */
+};
+
+/* One a CPU; not a map of the per-CPU kind, whose values are limited to 32 KiB. */
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(max_entries, 1); /* set at load: possible CPUs */
+    __type(key, __u32);
+    __type(value, struct unwind_scratch);
+} unwind_scratch SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 1); /* set at load */
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, __u32);
+    __type(value, struct unwind_process);
+} unwind_processes SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, 1); /* set at load */
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, struct unwind_chunk_key);
+    __type(value, struct unwind_chunk);
+} unwind_chunks SEC(".maps");
+
+struct unwind_object_map {
+    __uint(type, BPF_MAP_TYPE_ARRAY);
+    __uint(map_flags, BPF_F_INNER_MAP); /* objects differ in size */
+    __uint(max_entries, 1);
+    __type(key, __u32);
+    __uint(value_size, UNWIND_VALUE_BYTES);
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+    __uint(max_entries, UNWIND_MAX_OBJECTS);
+    __type(key, __u32);
+    __array(values, struct unwind_object_map);
+} unwind_objects SEC(".maps");
+
+/* Rules found lately, by place: the same return addresses come back in sample after sample. */
+#define UNWIND_CACHE_ENTRIES 512
+
+struct unwind_cached {
+    __u32 serial, offset;
+    struct unwind_rule rule;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, UNWIND_CACHE_ENTRIES);
+    __type(key, __u32);
+    __type(value, struct unwind_cached);
+} unwind_cache SEC(".maps");
+
+/* Makes the compiler check and use one and the same register: older verifiers do not see that a copy has the
+ * same bounds. */
+#define UNWIND_SAME_REGISTER(value) __asm__ volatile("" : "+r"(value))
+
+static __always_inline struct unwind_scratch *unwind_scratch_get(void)
+{
+    __u32 cpu = bpf_get_smp_processor_id();
+
+    return bpf_map_lookup_elem(&unwind_scratch, &cpu);
+}
+
+/* Searches are free of branches: the verifier would follow both ways of each, and loading would take ten
+ * times as long. For the same reason an index may point behind a table's end, into the value it is part of;
+ * what is read there does not count. */
+
+/* 1 when value <= limit, else 0. Both below 2^63. */
+static __always_inline __u64 unwind_at_most(__u64 value, __u64 limit)
+{
+    __u64 difference = value - limit - 1;
+
+    UNWIND_SAME_REGISTER(difference);
+    difference >>= 63;
+    UNWIND_SAME_REGISTER(difference);
+    return difference;
+}
+
+/* The last i < count with table[first + i] <= wanted; 0 when there is none. `mask` + 1: a power of two of
+ * elements of `table` that lie within one value, as far as the verifier cares. `zero`: a 0 that the verifier
+ * does not know. */
+#define UNWIND_SEARCH(table, first, mask, count, wanted, zero)                                               \
+    ({                                                                                                       \
+        __u64 search_i_ = zero;                                                                              \
+        _Pragma("unroll") for (__u64 search_step_ = ((mask) + 1) / 2; search_step_ > 0; search_step_ /= 2)   \
+        {                                                                                                    \
+            __u64 search_next_ = search_i_ + search_step_;                                                   \
+            __u64 search_at_ = (search_next_ + (first)) & (mask);                                            \
+                                                                                                             \
+            UNWIND_SAME_REGISTER(search_at_);                                                                \
+            search_i_ += search_step_ * (unwind_at_most(search_next_ + 1, count) &                           \
+                                         unwind_at_most((table)[search_at_ & (mask)], wanted));              \
+        }                                                                                                    \
+        search_i_;                                                                                           \
+    })
+
+static __always_inline int unwind_no_mapping(struct unwind_walk *w, const struct unwind_process *process)
+{
+    w->end = 0; /* nothing is inside of it */
+    w->is_in_flux = bpf_ktime_get_ns() - process->put_ns < UNWIND_FLUX_NS;
+    return UNWIND_END_NO_MAPPING;
+}
+
+/* Finds the executable mapping that holds `address` and keeps it in the walk. 0, or why not (enum
+ * unwind_end). */
+__noinline int unwind_find_mapping(__u64 address)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    struct unwind_chunk_mapping *mapping;
+    struct unwind_chunk_key key = {};
+    struct unwind_process *process;
+    struct unwind_chunk *chunk;
+    struct unwind_walk *w;
+    __u64 i, count;
+
+    if (!scratch)
+        return UNWIND_END_NO_PROCESS;
+    w = &scratch->walk;
+    key.pid = w->pid;
+    process = bpf_map_lookup_elem(&unwind_processes, &key.pid);
+    if (!process)
+        return UNWIND_END_NO_PROCESS;
+    w->walks_code = process->interpreters.runtime == INTERPRETER_HOTSPOT;
+    key.generation = process->generation;
+    count = process->chunks;
+    i = UNWIND_SEARCH(process->starts, 0, UNWIND_PROCESS_CHUNKS - 1, count, address, w->zero);
+    key.chunk = i;
+    chunk = bpf_map_lookup_elem(&unwind_chunks, &key);
+    if (!chunk)
+        return UNWIND_END_NO_PROCESS;
+    count = chunk->count;
+    i = UNWIND_SEARCH(chunk->starts, 0, 63, count, address, w->zero);
+    UNWIND_SAME_REGISTER(i);
+    if (i >= count || i >= UNWIND_CHUNK_MAPPINGS)
+        return unwind_no_mapping(w, process);
+    mapping = &chunk->mappings[i];
+    w->start = chunk->starts[i];
+    w->end = w->start + ((__u64)mapping->pages << UNWIND_PAGE_SHIFT);
+    w->file_offset = (__u64)mapping->file_page << UNWIND_PAGE_SHIFT;
+    w->object = mapping->object;
+    w->serial = mapping->serial;
+    w->in_interpreter |= w->start == w->interpreter_start;
+    if (address < w->start || address >= w->end)
+        return unwind_no_mapping(w, process);
+    return 0;
+}
+
+/* Finds the rule that holds at a file offset of an object and keeps it in the walk. 0, or why not (enum
+ * unwind_end). */
+__noinline int unwind_find_rule(__u32 object, __u32 offset)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    struct unwind_object_header *header;
+    struct unwind_page *page = NULL;
+    struct unwind_rule_page *rules;
+    __u32 key, low, high, pages, distance, rule;
+    __u64 i, count;
+    void *values;
+
+    if (!scratch)
+        return UNWIND_END_NO_ROWS;
+    key = object;
+    values = bpf_map_lookup_elem(&unwind_objects, &key);
+    if (!values)
+        return UNWIND_END_NO_ROWS;
+    key = 0;
+    header = bpf_map_lookup_elem(values, &key);
+    if (!header)
+        return UNWIND_END_NO_ROWS;
+    pages = header->pages;
+    count = header->index_count;
+    i = UNWIND_SEARCH((const __u32 *)header, offsetof(struct unwind_object_header, index) / 4, 127, count,
+                      offset, scratch->walk.zero);
+    low = i << (header->index_shift & 31);
+    high = (i + 1) << (header->index_shift & 31);
+    if (high > pages)
+        high = pages;
+    for (int n = 0; n < 16; n++) {
+        __u32 middle = (low + high) / 2;
+
+        if (low + 1 >= high)
+            break;
+        key = 1 + middle;
+        page = bpf_map_lookup_elem(values, &key);
+        if (!page)
+            return UNWIND_END_NO_ROWS;
+        if (page->base <= offset)
+            low = middle;
+        else
+            high = middle;
+    }
+    key = 1 + low;
+    page = bpf_map_lookup_elem(values, &key);
+    if (!page || low >= pages || page->base > offset)
+        return UNWIND_END_NO_CFI;
+    distance = offset - page->base;
+    count = page->rows;
+    i = UNWIND_SEARCH(page->distance, 0, 127, count, distance, scratch->walk.zero);
+    UNWIND_SAME_REGISTER(i);
+    if (i >= UNWIND_PAGE_ROWS)
+        return UNWIND_END_NO_CFI;
+    rule = page->rule[i];
+    key = 1 + pages + rule / UNWIND_RULES_A_PAGE;
+    rules = bpf_map_lookup_elem(values, &key);
+    if (!rules)
+        return UNWIND_END_NO_ROWS;
+    scratch->walk.rule = rules->rules[rule % UNWIND_RULES_A_PAGE];
+    return 0;
+}
+
+#include "probes/unwind/go_stacks.bpf.h"
+#include "probes/unwind/unwind_leaving.bpf.h"
+
+#ifdef UNWIND_RUNTIME
+/* The rest of unwind_frame, whose stack is not to lie below that of the runtime's own functions: of code that it made, and of a frame that was left by its
+ * frame pointer and may be an interpreter's own (walk.next is its caller). By who defines UNWIND_RUNTIME. */
+int unwind_frame_runtime(void);
+int unwind_frame_placed(void);
+#endif
+
+#ifdef UNWIND_MARKS
+/* The frame recorded last, whose stack is [low, high), holds walk.mark, or is the first one above it; by who defines UNWIND_MARKS. */
+int unwind_pass_marks(__u64 low, __u64 high);
+#endif
+
+/* Records the frame at hand and goes to its caller: UNWIND_GO_ON, or how the walk ended (enum unwind_end); of code that a runtime made it
+ * leaves the step to unwind_frame_runtime: UNWIND_AT_RUNTIME, and what an interpreter's frame may be to unwind_frame_placed: UNWIND_AT_PLACE. */
+__noinline int unwind_frame(void)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    struct unwind_registers r;
+    struct unwind_walk *w;
+    __u64 address, index;
+    int end, by_fp = 0;
+    bool is_made;
+
+    if (!scratch)
+        return UNWIND_END_UNSUPPORTED;
+    w = &scratch->walk;
+    if (w->frames >= UNWIND_MAX_FRAMES)
+        return UNWIND_END_TOO_DEEP;
+    r = w->r;
+    address = r.ip - !w->interrupted;
+
+    is_made = address - w->code_low < w->code_bytes;
+    if (is_made) {
+        end = 0;
+    } else if (address < w->start || address >= w->end) {
+        end = unwind_find_mapping(address);
+        /* What a frame pointer led to was no code: it pointed to no frame, and the one before was the last. Unless it
+         * is code that has just been made. */
+        if (end == UNWIND_END_NO_MAPPING && w->by_fp && !w->is_in_flux)
+            return UNWIND_END_NO_CFI;
+    } else {
+        end = 0;
+    }
+    index = (__u64)w->base + w->frames;
+    UNWIND_SAME_REGISTER(index);
+    if (index >= UNWIND_DATA_WORDS)
+        return UNWIND_END_TOO_DEEP;
+    scratch->data[index] = w->interrupted ? r.ip | CPU_FRAME_EXACT : r.ip;
+    w->frames++;
+    if (end)
+        return end;
+
+    if (is_made)
+        return UNWIND_AT_RUNTIME;
+    if (w->object == UNWIND_MAPPING_NO_ROWS_YET)
+        return UNWIND_END_NO_ROWS;
+    if (w->object == UNWIND_MAPPING_NO_CODE) {
+        end = w->walks_code ? UNWIND_END_UNSUPPORTED : w->interrupted || w->by_fp ? UNWIND_END_NO_CFI : unwind_step_leaving(&r);
+    } else {
+        __u32 offset = address - w->start + w->file_offset;
+        __u32 entry = (offset ^ offset >> 9 ^ w->serial * 97) % UNWIND_CACHE_ENTRIES;
+        struct unwind_cached *cached = bpf_map_lookup_elem(&unwind_cache, &entry);
+        struct unwind_rule rule;
+
+        if (!cached)
+            return UNWIND_END_UNSUPPORTED;
+        if (cached->serial == w->serial && cached->offset == offset) {
+            rule = cached->rule;
+            end = 0;
+        } else {
+            end = unwind_find_rule(w->object, offset);
+            if (end == 0) {
+                rule = w->rule;
+                cached->serial = w->serial;
+                cached->offset = offset;
+                cached->rule = rule;
+            }
+        }
+        if (end == 0 && rule.cfa == UNWIND_CFA_GOROUTINE)
+            unwind_find_goroutine();
+        if (end == 0)
+            end = unwind_step(&rule, &r, w->interrupted, &w->window);
+    }
+    if (end == UNWIND_END_NO_CFI) {
+        end = unwind_step_fp(&r, w->by_fp == 1, &w->window);
+        by_fp = 1;
+    }
+    if (end >= 0)
+        return end;
+#ifdef UNWIND_MARKS
+    if (w->mark && r.sp > w->mark)
+        unwind_pass_marks(w->r.sp, r.sp);
+#endif
+#ifdef UNWIND_RUNTIME
+    if (w->places && by_fp) {
+        w->next = r;
+        return UNWIND_AT_PLACE;
+    }
+#endif
+    w->r = r;
+    w->interrupted = end == UNWIND_STEP_INTERRUPTED;
+    w->by_fp = by_fp;
+    return UNWIND_GO_ON;
+}
+
+#include "probes/unwind/unwind_copy.bpf.h"
+
+#define UNWIND_FRAMES_A_LOOK 16
+
+/* A few places of unwind_find_interrupted's, from data[at] downwards: verified once for all of them. What lies before data[] is
+ * looked at, too, and does not count. */
+__noinline __u64 unwind_find_ucontext(__u32 at, __u64 stack, __u64 bytes)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    const __u64 *ucontext;
+
+    if (!scratch || at >= UNWIND_DATA_WORDS - UNWIND_UCONTEXT_SP / 8)
+        return 0;
+    ucontext = scratch->data + at;
+    for (int n = 0; n < UNWIND_FRAMES_A_LOOK; n++, ucontext -= 2)
+        if (ucontext[2] == stack && ucontext[4] == bytes)
+            return ucontext[UNWIND_UCONTEXT_SP / 8];
+    return 0;
+}
+
+/* The stack pointer that a signal was taken at, for an alternate stack whose end is copied up to data[end]: in the kernel's
+ * frame, which tells of that stack and is the first thing on it. How far below the end it lies depends on the CPU's registers.
+ * 0: not found. */
+static __always_inline __u64 unwind_find_interrupted(__u32 end, __u64 stack, __u64 bytes)
+{
+    __u64 found = 0;
+
+    for (__u32 n = 1; n <= UNWIND_SIGNAL_FRAME_BYTES / 16 && found == 0; n += UNWIND_FRAMES_A_LOOK)
+        found = unwind_find_ucontext(end - 2 * n, stack, bytes);
+    return found;
+}
+
+/* Copies up to UNWIND_COPY_BYTES of the stack from r.sp on, behind the frames, as far as it can be read.
+ * `top`: where the main thread's stack begins; what lies above (arguments, environment) is no frame. `alternate`: the stack
+ * that the thread has for signals; from there, the rest is of the stack that was interrupted. */
+__noinline int unwind_copy_stack(__u64 top, __u64 alternate, __u64 alternate_bytes)
+{
+    struct unwind_scratch *scratch = unwind_scratch_get();
+    __u64 from, to, end = (alternate + alternate_bytes) & ~7ULL;
+    __u32 at;
+
+    if (!scratch)
+        return 0;
+    at = (scratch->walk.base + scratch->walk.frames) * 8;
+    from = scratch->walk.r.sp & ~7ULL;
+    to = from + UNWIND_COPY_BYTES;
+    top = (top + 7) & ~7ULL;
+    if (from < top && top < to)
+        to = top;
+    if (from >= alternate && from < end && end < to)
+        to = end;
+    unwind_copy_piece(from, to, at);
+    scratch->walk.stack_bytes = scratch->walk.copied;
+    scratch->walk.stack_skipped = scratch->walk.copy_skipped;
+    if (to != end || from + scratch->walk.copied + scratch->walk.copy_skipped != end)
+        return 0;
+    at += scratch->walk.copied;
+    /* The kernel's frames are aligned, and so is what is looked for. */
+    from = unwind_find_interrupted((at - (end & 15)) / 8, alternate, alternate_bytes) & ~7ULL;
+    to = from + UNWIND_COPY_BYTES - 8 - scratch->walk.stack_bytes;
+    if (from < top && top < to)
+        to = top;
+    if (from == 0)
+        return 0;
+    unwind_copy_piece(from, to, at + 8);
+    at /= 8;
+    if (scratch->walk.copied == 0 || at >= UNWIND_DATA_WORDS)
+        return 0;
+    scratch->data[at] = from + scratch->walk.copy_skipped;
+    scratch->walk.second_bytes = 8 + scratch->walk.copied;
+    return 0;
+}
+
+/* The leaf's registers behind the copies, for rules that need them; their number of bytes. */
+static __always_inline __u64 unwind_copy_leaf(struct unwind_scratch *scratch)
+{
+    __u64 at = ((__u64)scratch->walk.base + scratch->walk.frames) * 8 + scratch->walk.stack_bytes +
+               scratch->walk.second_bytes;
+
+    UNWIND_SAME_REGISTER(at);
+    if (at > sizeof(scratch->data) - sizeof(scratch->walk.window.leaf))
+        return 0;
+    if (bpf_probe_read_kernel((__u8 *)scratch->data + at, sizeof(scratch->walk.window.leaf),
+                              scratch->walk.window.leaf))
+        return 0;
+    return sizeof(scratch->walk.window.leaf);
+}
+
+#define UNWIND_FRAMES_A_LEG 32
+
+/* Some frames of unwind_user's: verified once for all of them. */
+__noinline int unwind_leg(void)
+{
+    int end = UNWIND_GO_ON;
+
+    for (int i = 0; i < UNWIND_FRAMES_A_LEG && end == UNWIND_GO_ON; i++) {
+        end = unwind_frame();
+#ifdef UNWIND_RUNTIME
+        if (!no_runtimes && end == UNWIND_AT_RUNTIME)
+            end = unwind_frame_runtime();
+        else if (!no_runtimes && end == UNWIND_AT_PLACE)
+            end = unwind_frame_placed();
+#endif
+    }
+    return end;
+}
+
+/* Walks from the registers in the walk. What it finds lies in data[walk.base ..]. */
+static __always_inline int unwind_user(void)
+{
+    int end = UNWIND_GO_ON;
+
+    for (int i = 0; i <= UNWIND_MAX_FRAMES / UNWIND_FRAMES_A_LEG && end == UNWIND_GO_ON; i++)
+        end = unwind_leg();
+    return end;
+}

@@ -1,0 +1,288 @@
+/* One step of a stack walk: from a frame's registers and the rule that holds at its ip to its caller's
+ * registers. The same code walks live stacks in the kernel half (unwind.bpf.h) and copied ones in user space
+ * (src/resolve/unwind/unwind.c), so that a stack comes out the same whichever side walked it.
+ *
+ * Whoever includes this says first how 8 bytes of the stack are read; `context` (of type UNWIND_CONTEXT, void
+ * unless said) is passed through:
+ *
+ *     #define UNWIND_READ(context, address, ret_u64) my_read(context, address, ret_u64)   // 0, or anything
+ * else: cannot be read
+ *
+ * how a register of the leaf is told, by its DWARF number: UNWIND_LEAF_REGISTER(context, number, ret_u64)
+ * (x86-64), what the goroutine goes on with that the thread works for: UNWIND_GOROUTINE(context), a const struct unwind_goroutine *
+ * (x86-64), (optionally, how the topmost words of a frame, below `cfa`, are read in advance:
+ * UNWIND_PREFETCH(context, cfa)) and which instruction set the walked program has: UNWIND_ARM64, else x86-64.
+ */
+#pragma once
+
+#include "probes/cpu.h"
+#include "probes/unwind/unwind.h"
+
+/* What a step came to; any value >= 0 is an enum unwind_end: the walk ends at this frame, its registers are
+ * as they were. */
+#define UNWIND_STEP_RETURNED                                                                                 \
+    (-1) /* `r` is the caller; r->ip is a return address: look rules up at ip - 1                            \
+          */
+#define UNWIND_STEP_INTERRUPTED                                                                              \
+    (-2) /* `r` was interrupted by a signal: r->ip is exact, and all registers are true */
+
+#ifndef UNWIND_CONTEXT
+#define UNWIND_CONTEXT void
+#endif
+#ifndef UNWIND_PREFETCH
+#define UNWIND_PREFETCH(context, cfa) ((void)(context), (void)(cfa))
+#endif
+
+#ifndef UNWIND_INLINE
+#define UNWIND_INLINE static inline __attribute__((unused))
+#endif
+
+/* Return addresses of arm64 may be signed in their unused bits. */
+UNWIND_INLINE __u64 unwind_address(__u64 address)
+{
+#ifdef UNWIND_ARM64
+    return address & 0x0000ffffffffffffULL;
+#else
+    return address;
+#endif
+}
+
+/* Offsets of the interrupted registers in the kernel's struct ucontext. */
+#ifdef UNWIND_ARM64
+#define UNWIND_UCONTEXT_FP 416
+#define UNWIND_UCONTEXT_LR 424
+#define UNWIND_UCONTEXT_SP 432
+#define UNWIND_UCONTEXT_IP 440
+#else
+#define UNWIND_UCONTEXT_REGISTERS 40
+#define UNWIND_UCONTEXT_FP        120
+#define UNWIND_UCONTEXT_BX        128
+#define UNWIND_UCONTEXT_SP        160
+#define UNWIND_UCONTEXT_IP        168
+/* Where the ucontext has DWARF's registers 0 to 7, four bits each; 8 to 15 come first. */
+#define UNWIND_UCONTEXT_ORDER     0xfa89becdULL
+
+/* Any register of an interrupted frame: 0, or anything else: not known. */
+UNWIND_INLINE int unwind_interrupted_register(const struct unwind_registers *r, __u32 number, __u64 *ret,
+                                              UNWIND_CONTEXT *context)
+{
+    __u64 index = number < 8 ? (UNWIND_UCONTEXT_ORDER >> (4 * number)) & 15 : number - 8;
+
+    if (number >= UNWIND_LEAF_REGISTERS)
+        return UNWIND_END_UNSUPPORTED;
+    if (r->ucontext)
+        return UNWIND_READ(context, r->ucontext + UNWIND_UCONTEXT_REGISTERS + 8 * index, ret);
+    return UNWIND_LEAF_REGISTER(context, number, ret);
+}
+#endif
+
+UNWIND_INLINE int unwind_step_signal(const struct unwind_rule *rule, struct unwind_registers *r,
+                                     UNWIND_CONTEXT *context)
+{
+    __u64 ucontext = r->sp + (__s64)rule->cfa_offset;
+    struct unwind_registers next = {};
+
+    if (UNWIND_READ(context, ucontext + UNWIND_UCONTEXT_IP, &next.ip) ||
+        UNWIND_READ(context, ucontext + UNWIND_UCONTEXT_SP, &next.sp) ||
+        UNWIND_READ(context, ucontext + UNWIND_UCONTEXT_FP, &next.fp))
+        return UNWIND_END_BAD_READ;
+#ifdef UNWIND_ARM64
+    if (UNWIND_READ(context, ucontext + UNWIND_UCONTEXT_LR, &next.lr))
+        return UNWIND_END_BAD_READ;
+#else
+    if (UNWIND_READ(context, ucontext + UNWIND_UCONTEXT_BX, &next.bx))
+        return UNWIND_END_BAD_READ;
+    next.ucontext = ucontext;
+    next.goroutine = r->goroutine;
+#endif
+    *r = next;
+    return UNWIND_STEP_INTERRUPTED;
+}
+
+/* The caller by the frame pointer, for code without rules. `fp_walk`: the frame below was left by its frame
+ * pointer too, so that a zero is the end of a chain and not just a register that holds a zero. */
+UNWIND_INLINE int unwind_step_fp(struct unwind_registers *r, int fp_walk, UNWIND_CONTEXT *context)
+{
+    __u64 fp = r->fp, caller_fp, ip;
+
+    if (fp == 0)
+        return fp_walk ? UNWIND_END_ENTRY : UNWIND_END_NO_CFI;
+    if (fp & 7)
+        return UNWIND_END_NO_CFI;
+    UNWIND_PREFETCH(context, fp + 16);
+    if (UNWIND_READ(context, fp, &caller_fp) || UNWIND_READ(context, fp + 8, &ip))
+        return UNWIND_END_BAD_READ;
+    ip = unwind_address(ip);
+    if (ip == 0)
+        return fp_walk ? UNWIND_END_ENTRY : UNWIND_END_NO_CFI;
+    if (caller_fp == fp)
+        return UNWIND_END_NO_CFI;
+    r->ip = ip;
+    r->sp = fp + 16;
+    r->fp = caller_fp;
+    return UNWIND_STEP_RETURNED;
+}
+
+/* A saved register, whose value is now in `*value`. At the end of functions, descriptions go on to name the
+ * place that it has been popped from, below the stack pointer: if that cannot be read (a copy begins above
+ * it), the register itself is right. */
+UNWIND_INLINE int unwind_read_saved(__u64 address, __u64 sp, __u64 *value, void *context)
+{
+    __u64 saved;
+
+    if (UNWIND_READ(context, address, &saved))
+        return address >= sp;
+    *value = saved;
+    return 0;
+}
+
+#ifndef UNWIND_ARM64
+/* From the stack on which Go's runtime works for a goroutine to the goroutine's own, on which that has called for more stack. */
+UNWIND_INLINE int unwind_step_goroutine(struct unwind_registers *r, const struct unwind_goroutine *goroutine)
+{
+    if (r->goroutine == UNWIND_GOROUTINE_LEFT || goroutine->state == UNWIND_GOROUTINE_NONE)
+        return UNWIND_END_ENTRY;
+    if (goroutine->state != UNWIND_GOROUTINE_FOUND)
+        return UNWIND_END_UNSUPPORTED;
+    if (r->goroutine || (goroutine->sp & 7) || goroutine->ip == 0)
+        return UNWIND_END_BAD_READ;
+    r->goroutine = UNWIND_GOROUTINE_JOINED;
+    r->ip = goroutine->ip;
+    r->sp = goroutine->sp;
+    r->fp = goroutine->fp;
+    return UNWIND_STEP_RETURNED;
+}
+#endif
+
+/* `interrupted`: r->ip is exact (the leaf, or above a signal), so that registers which calls do not keep are
+ * still true. */
+UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_registers *r, int interrupted,
+                              UNWIND_CONTEXT *context)
+{
+    __u64 cfa, ip, fp = r->fp, goroutine = r->goroutine;
+
+    switch (rule->cfa) {
+    case UNWIND_CFA_END:
+        return UNWIND_END_ENTRY;
+    case UNWIND_CFA_SIGNAL:
+        return unwind_step_signal(rule, r, context);
+    case UNWIND_CFA_SP_SCHEDULER:
+        goroutine = UNWIND_GOROUTINE_LEFT;
+        cfa = r->sp + (__s64)rule->cfa_offset;
+        break;
+    case UNWIND_CFA_SP:
+        cfa = r->sp + (__s64)rule->cfa_offset;
+        break;
+    case UNWIND_CFA_FP:
+        cfa = r->fp + (__s64)rule->cfa_offset;
+        break;
+    case UNWIND_CFA_SP_DEREF:
+    case UNWIND_CFA_FP_DEREF:
+        if (UNWIND_READ(context, (rule->cfa == UNWIND_CFA_SP_DEREF ? r->sp : r->fp) + (__s64)rule->cfa_offset,
+                        &cfa))
+            return UNWIND_END_BAD_READ;
+        cfa += (__s64)rule->cfa_add;
+        break;
+    case UNWIND_CFA_PLT:
+        cfa = r->sp + 8 + ((r->ip & 15) >= (__u64)(__s64)rule->cfa_offset ? 8 : 0);
+        break;
+#ifndef UNWIND_ARM64
+    case UNWIND_CFA_REGISTER:
+        if (rule->cfa_register == 3)
+            cfa = r->bx + (__s64)rule->cfa_offset;
+        else if (!interrupted || unwind_interrupted_register(r, rule->cfa_register, &cfa, context))
+            return UNWIND_END_UNSUPPORTED;
+        else
+            cfa += (__s64)rule->cfa_offset;
+        break;
+#endif
+#ifndef UNWIND_ARM64
+    case UNWIND_CFA_SP_INDEXED:
+        if (!interrupted || unwind_interrupted_register(r, rule->cfa_register, &cfa, context))
+            return UNWIND_END_UNSUPPORTED;
+        if (UNWIND_READ(context, r->sp + (__s64)rule->cfa_offset + 8 * cfa, &cfa))
+            return UNWIND_END_BAD_READ;
+        cfa += (__s64)rule->cfa_add;
+        break;
+#endif
+#ifndef UNWIND_ARM64
+    case UNWIND_CFA_GOROUTINE:
+        if (rule->ra_offset == 0)
+            return unwind_step_goroutine(r, UNWIND_GOROUTINE(context));
+        if (r->goroutine)
+            return UNWIND_END_BAD_READ;
+        goroutine = UNWIND_GOROUTINE_JOINED;
+        cfa = UNWIND_GOROUTINE(context)->sp + (__s64)rule->cfa_offset;
+        fp = UNWIND_GOROUTINE(context)->fp;
+        /* Of a version that is not known, the frame pointer leads over, where it is kept. */
+        if (UNWIND_GOROUTINE(context)->state != UNWIND_GOROUTINE_FOUND) {
+            if (rule->fp != UNWIND_FP_AT_CFA)
+                return UNWIND_END_UNSUPPORTED;
+            cfa = r->fp + (__s64)rule->cfa_offset;
+        }
+        break;
+#endif
+    case UNWIND_CFA_NONE:
+        return UNWIND_END_NO_CFI;
+    default:
+        return UNWIND_END_UNSUPPORTED;
+    }
+    if (cfa & 7)
+        return UNWIND_END_BAD_READ;
+    UNWIND_PREFETCH(context, cfa);
+
+    switch (rule->fp) {
+    case UNWIND_FP_AT_CFA:
+        if (unwind_read_saved(cfa + (__s64)rule->fp_offset, r->sp, &fp, context))
+            return UNWIND_END_BAD_READ;
+        break;
+    case UNWIND_FP_AT_FP:
+        /* GCC does not describe that the frame pointer has been popped already at the end of a function that
+         * realigned its stack: a place outside of the frame tells. */
+        fp += (__s64)rule->fp_offset;
+        if (fp < r->sp || fp >= cfa)
+            fp = r->fp;
+        else if (UNWIND_READ(context, fp, &fp))
+            return UNWIND_END_BAD_READ;
+        break;
+    case UNWIND_FP_UNDEFINED:
+        fp = 0;
+        break;
+    default:
+        break;
+    }
+#ifdef UNWIND_ARM64
+    if (rule->ra_offset == 0) {
+        if (!interrupted)
+            return UNWIND_END_UNSUPPORTED;
+        ip = r->lr;
+    } else if (UNWIND_READ(context, cfa + (__s64)rule->ra_offset, &ip)) {
+        return UNWIND_END_BAD_READ;
+    }
+#else
+    if (rule->ra_offset == 0) {
+        if (!interrupted || unwind_interrupted_register(r, rule->cfa_register, &ip, context))
+            return UNWIND_END_UNSUPPORTED;
+    } else if (UNWIND_READ(context, cfa + (__s64)rule->ra_offset, &ip)) {
+        return UNWIND_END_BAD_READ;
+    }
+    if (rule->bx_words) {
+        __u64 bx = r->bx;
+
+        if (unwind_read_saved(cfa - 8 * (__u64)rule->bx_words, r->sp, &bx, context))
+            return UNWIND_END_BAD_READ;
+        r->bx = bx;
+    }
+#endif
+    ip = unwind_address(ip);
+    if (ip == 0)
+        return UNWIND_END_ENTRY;
+    /* Nothing moved: a damaged stack, which would be walked in a circle. */
+    if (ip == r->ip && cfa == r->sp)
+        return UNWIND_END_BAD_READ;
+    r->ip = ip;
+    r->sp = cfa;
+    r->fp = fp;
+    r->goroutine = goroutine;
+    return UNWIND_STEP_RETURNED;
+}

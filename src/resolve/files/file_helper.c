@@ -1,0 +1,312 @@
+/* The helper's process; see file_helper.h. It shares no memory that changes with the agent, holds none of its
+ * descriptors, and ends with it. */
+#include "resolve/files/file_helper.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/descriptors.h"
+#include "base/helper_process.h"
+#include "resolve/files/perf_map_file.h"
+#include "resolve/proc/maps_query.h"
+#include "resolve/remote/remote_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <malloc.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
+#define STACK_BYTES ((size_t)512 << 10)
+#define IDLE_MAX    3
+
+#ifndef MFD_NOEXEC_SEAL /* of Linux 6.3 */
+#define MFD_NOEXEC_SEAL 8U
+#endif
+
+struct job {
+    int socket, fd; /* fd -1: none was sent */
+    struct file_ask ask;
+};
+
+/* File systems of this machine's own memory and disks. All others may wait for somebody: so may overlayfs,
+ * for what lies below it. */
+static bool is_near(int fd)
+{
+    static const uint32_t types[] = {
+        EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,   BTRFS_SUPER_MAGIC, TMPFS_MAGIC,       RAMFS_MAGIC,
+        F2FS_SUPER_MAGIC, SQUASHFS_MAGIC,    0xe0f5e1e2,        ISOFS_SUPER_MAGIC, 0x2fc12fc1,
+        0xca451a4e,       MSDOS_SUPER_MAGIC, 0x2011bab0,        HUGETLBFS_MAGIC, /* erofs, zfs, bcachefs and
+                                                                                    exfat have no name in
+                                                                                    every header */
+    };
+    struct statfs fs;
+    if (fstatfs(fd, &fs) < 0)
+        return false;
+    for (size_t i = 0; i < array_size(types); i++)
+        if ((uint32_t)fs.f_type == types[i])
+            return true;
+    return false;
+}
+
+static uint64_t mount_of(int fd)
+{
+    struct statx st = {0};
+    return statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &st) == 0 ? st.stx_mnt_id : 0;
+}
+
+static int open_by_descriptor(int fd, int flags)
+{
+    char name[40];
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    int opened = open(name, flags | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    return opened < 0 ? -errno : opened;
+}
+
+static int new_copy(void)
+{
+    int copy = memfd_create("sonde-files", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+    if (copy < 0) /* before 6.3 */
+        copy = memfd_create("sonde-files", MFD_CLOEXEC);
+    return copy < 0 ? -errno : copy;
+}
+
+/* All there is from `from` on at once, in memory of its own: who asks need not come back for every page that the kernel writes. Its offset stays at
+ * the beginning. -EBADMSG: it ends before `max_bytes`, and is to be had whole or not at all. */
+static int copy_of(int fd, uint64_t from, uint64_t max_bytes, bool whole)
+{
+    _cleanup_close_ int copy = new_copy();
+    _cleanup_free_ char *piece = malloc(FILE_READ_BYTES);
+    if (copy < 0 || !piece)
+        return -ENOMEM;
+    ssize_t n = 1;
+    for (uint64_t size = 0; size < max_bytes && n > 0; size += (uint64_t)n) {
+        n = pread(fd, piece, max_bytes - size < FILE_READ_BYTES ? max_bytes - size : FILE_READ_BYTES, (off_t)(from + size));
+        if (n < 0 || (n == 0 && whole))
+            return n < 0 ? -errno : -EBADMSG;
+        if (pwrite(copy, piece, (size_t)n, (off_t)size) != n)
+            return -ENOSPC;
+    }
+    explicit_bzero(piece, FILE_READ_BYTES); /* there may be secrets in it */
+    return take_fd(&copy);
+}
+
+static int copy_of_buf(const struct buf *text)
+{
+    _cleanup_close_ int copy = new_copy();
+    if (copy >= 0 && pwrite(copy, text->data, text->size, 0) != (ssize_t)text->size)
+        return -ENOSPC;
+    return take_fd(&copy);
+}
+
+/* Of mappings only the executable ones, where the kernel lets them be asked for. */
+static int copy_of_maps(int fd, uint64_t max_bytes)
+{
+    _cleanup_buf_ struct buf lines = {.max_bytes = max_bytes};
+    int r = maps_query_executable(fd, &lines);
+    return r < 0 && r != -EFBIG ? r : copy_of_buf(&lines);
+}
+
+static int copy_of_context(const struct job *job)
+{
+    _cleanup_buf_ struct buf text = {0};
+    int r = process_context_copy(job->fd, &job->ask.context, &text);
+    return r < 0 ? r : copy_of_buf(&text);
+}
+
+static int copy_of_memory(const struct job *job)
+{
+    _cleanup_close_ int memory_fd = openat(job->fd, "mem", O_RDONLY | O_CLOEXEC);
+    if (memory_fd < 0)
+        return -errno;
+    return copy_of(memory_fd, job->ask.address, job->ask.max_bytes, true);
+}
+
+static int open_copy(const struct job *job)
+{
+    _cleanup_close_ int fd = openat(job->fd, job->ask.path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    int copy = strcmp(job->ask.path, "maps") == 0 ? copy_of_maps(fd, job->ask.max_bytes) : -ENOTTY;
+    return copy < 0 ? copy_of(fd, 0, job->ask.max_bytes, false) : copy; /* emulators and sandboxes refuse what they do not know in many ways */
+}
+
+static int open_asked(struct job *job, struct object_identity *ret)
+{
+    struct file_ask *ask = &job->ask;
+    int fd = -EINVAL;
+    ask->sight.path = ask->path;
+    ask->sight.build_id = ask->build_id;
+    switch (ask->kind) {
+    case FILE_ASK_SIGHT:
+        fd = object_file_open(&ask->sight, ret);
+        break;
+    case FILE_ASK_AGAIN:
+        fd = open_by_descriptor(job->fd, O_RDONLY);
+        break;
+    case FILE_ASK_BESIDE:
+        fd = object_file_open_beside(&ask->sight, ask->path);
+        break;
+    case FILE_ASK_OURS:
+        fd = object_file_open_ours(ask->path);
+        break;
+    case FILE_ASK_PROC:
+        fd = open_copy(job);
+        break;
+    case FILE_ASK_PERF_MAP:
+        fd = perf_map_file_open(job->fd, ask->not_before_ns);
+        break;
+    case FILE_ASK_CONTEXT:
+        fd = copy_of_context(job);
+        break;
+    case FILE_ASK_MEMORY:
+        fd = copy_of_memory(job);
+        break;
+    }
+    if (fd >= 0) {
+        const bool is_copy = ask->kind == FILE_ASK_PROC || ask->kind == FILE_ASK_CONTEXT || ask->kind == FILE_ASK_MEMORY;
+        ret->is_far = ask->kind == FILE_ASK_AGAIN || (!is_copy && !is_near(fd));
+        ret->mount_id = mount_of(fd);
+    }
+    return fd;
+}
+
+static int send_answer(int socket, const struct file_answer *answer, int fd)
+{
+    return descriptors_send(socket, answer, sizeof(*answer), &(struct descriptors){.fds = {fd, -1}}, 0);
+}
+
+static int64_t size_of(int fd)
+{
+    struct stat st;
+    return fstat(fd, &st) < 0 ? -errno : st.st_size;
+}
+
+static uint64_t sleeps(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_THREAD, &usage) == 0 ? (uint64_t)usage.ru_nvcsw : 0;
+}
+
+static int64_t read_piece(int fd, const struct file_read *asked, void *data, size_t size)
+{
+    if (asked->offset == FILE_READER)
+        return gettid();
+    if (asked->offset == FILE_SIZE)
+        return size_of(fd);
+    ssize_t n = pread(fd, data, size, (off_t)asked->offset);
+    return n < 0 ? -errno : n;
+}
+
+/* Until the other side closes the socket. */
+static void serve_reads(int socket, int fd)
+{
+    struct {
+        struct file_piece piece;
+        char data[FILE_READ_BYTES];
+    } *answer = malloc(sizeof(*answer));
+    struct file_read asked;
+    while (answer && recv(socket, &asked, sizeof(asked), 0) == sizeof(asked)) {
+        size_t size = asked.size < FILE_READ_BYTES ? asked.size : FILE_READ_BYTES;
+        const uint64_t sleeps_before = sleeps(), start_ns = clock_monotonic_ns();
+        int64_t n = read_piece(fd, &asked, answer->data, size);
+        answer->piece.result = n;
+        answer->piece.slept_ns = sleeps() == sleeps_before ? 0 : clock_monotonic_ns() - start_ns;
+        size = n < 0 || asked.offset >= FILE_READER ? 0 : (size_t)n;
+        if (send(socket, answer, sizeof(answer->piece) + size, MSG_NOSIGNAL) < 0)
+            break;
+    }
+    free(answer);
+}
+
+static void do_job(struct job *job)
+{
+    struct file_answer answer = {0};
+    const pid_t tid = gettid();
+    send(job->socket, &tid, sizeof(tid), MSG_NOSIGNAL);
+    int fd = open_asked(job, &answer.identity);
+    answer.error = fd < 0 ? fd : 0;
+    const bool far = fd >= 0 && answer.identity.is_far;
+    if (far && job->ask.kind == FILE_ASK_SIGHT) {
+        int path_fd = open_by_descriptor(fd, O_PATH);
+        answer.error = path_fd < 0 ? path_fd : 0;
+        send_answer(job->socket, &answer, path_fd);
+        closep(&path_fd);
+    } else if (send_answer(job->socket, &answer, far ? -1 : fd) == 0 && far) {
+        serve_reads(job->socket, fd);
+    }
+    close(job->socket); /* first: what follows may wait */
+    closep(&job->fd);
+    closep(&fd);
+}
+
+/* The next thing asked for; false when nobody asks any more. */
+static bool receive(int control, struct job *ret)
+{
+    struct descriptors with;
+    const ssize_t n = descriptors_receive(control, &ret->ask, sizeof(ret->ask), &with, 0);
+    ret->socket = with.fds[0];
+    ret->fd = with.fds[1];
+    return n > (ssize_t)offsetof(struct file_ask, path);
+}
+
+/* All threads are alike: each takes what is asked for next, having seen to it that another one listens while
+ * it waits itself. A few stay idle, the others end. */
+struct helper {
+    int control;
+    atomic_uint idle;
+    pthread_attr_t detached;
+};
+
+static void *work(void *arg);
+
+static void work_once(struct helper *h, struct job *job)
+{
+    pthread_t thread;
+    if (job->socket < 0 ||
+        (atomic_load(&h->idle) == 0 && pthread_create(&thread, &h->detached, work, h) != 0)) {
+        closep(&job->socket); /* answer enough: not now */
+        closep(&job->fd);
+        return;
+    }
+    do_job(job);
+}
+
+static void *work(void *arg)
+{
+    struct helper *h = arg;
+    struct job *job = malloc(sizeof(*job));
+    do {
+        atomic_fetch_add(&h->idle, 1);
+        if (!job || !receive(h->control, job))
+            _exit(0);
+        atomic_fetch_sub(&h->idle, 1);
+        work_once(h, job);
+    } while (atomic_load(&h->idle) < IDLE_MAX);
+    free(job);
+    return NULL;
+}
+
+_Noreturn void file_helper_run(int control)
+{
+    helper_process_keep_only(&control, 1);
+    helper_process_become("sonde-files");
+    mallopt(M_ARENA_MAX, 1);
+
+    struct helper h = {.control = control};
+    pthread_attr_init(&h.detached);
+    pthread_attr_setdetachstate(&h.detached, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&h.detached, STACK_BYTES);
+    if (send(control, "", 1, MSG_NOSIGNAL) != 1) /* we are here */
+        _exit(1);
+    for (;;)
+        work(&h);
+}

@@ -1,0 +1,519 @@
+/* The agent's side of the helper; see file_opener.h.
+ *
+ * Each question has a socket of its own, so that questions do not wait for each other. One that was not
+ * answered in time keeps its socket: the late answer tells that the file system lives again. Until then no
+ * second question is put to that mount, so a dead one costs one wait and one thread of the helper. Which
+ * mount a file lies on is told by /proc/PID/mountinfo, without touching any file system. */
+#include "resolve/files/file_opener.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/descriptors.h"
+#include "base/mounts.h"
+#include "resolve/remote/file_wait.h"
+#include "resolve/remote/remote_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#define SEND_MAX_S     1
+#define TURN_WAIT_MS   5000
+#define ASK_MIN_MS     1500          /* enough to know a file system that does not answer */
+#define PAUSE_NS       1000000000ull /* of what could not be read, doubled each time */
+#define PAUSE_MAX_NS   (64 * PAUSE_NS)
+#define RESTS_MAX      32
+#define FRESH_START_NS (60 * 1000000000ull) /* between two helpers, when one is given up */
+#define PROCESS_KEY    (1ull << 63)         /* of a process; of a mount: */
+#define MOUNT_KEY      (1ull << 62)
+#define PERF_MAP_KEY   (1ull << 61)         /* of a process, for that file alone */
+#define CONTEXT_KEY    (1ull << 60)         /* of a process, for its context alone: that may lie in memory of its own choice */
+#define MEMORY_KEY     (1ull << 59)         /* ... for other memory of it */
+
+struct rest {
+    uint64_t key; /* of a mount or a process; 0: free */
+    int socket;   /* of the question that is not answered yet; -1: it has been */
+    uint64_t until_ns, pause_ns;
+};
+
+struct file_opener {
+    pthread_mutex_t lock;
+    int control; /* -1: no helper runs */
+    pid_t pid;
+    pid_t slow_pid; /* of one that had not ended when it was last waited for; 0: none */
+    uint64_t started_ns;
+    uint64_t ended_cpu_ns; /* of helpers before this one */
+    struct rest rests[RESTS_MAX];
+    struct {        /* what was not answered for want of CPU time */
+        int socket; /* -1: nothing */
+        pid_t tid;  /* who has taken it up; 0: nobody */
+    } starved;
+    bool has_turns;
+    uint64_t waited_ns; /* in this turn */
+    uint64_t heard_ns;  /* the last answer */
+    uint64_t asked, timed_out, refused, starts;
+};
+
+int file_opener_new(struct file_opener **ret)
+{
+    struct file_opener *o = calloc(1, sizeof(*o));
+    if (!o)
+        return -ENOMEM;
+    pthread_mutex_init(&o->lock, NULL);
+    o->control = o->starved.socket = -1;
+    for (size_t i = 0; i < RESTS_MAX; i++)
+        o->rests[i].socket = -1;
+    *ret = o;
+    return 0;
+}
+
+/* ---- the process ---- */
+
+static uint64_t helper_cpu_ns(const struct file_opener *o)
+{
+    clockid_t clock;
+    struct timespec t;
+    if (o->control < 0 || clock_getcpuclockid(o->pid, &clock) != 0 || clock_gettime(clock, &t) < 0)
+        return 0;
+    return (uint64_t)t.tv_sec * 1000000000ull + (uint64_t)t.tv_nsec;
+}
+
+/* Does not wait for a helper that waits itself: that is left to the next time, or to init. */
+static void stop(struct file_opener *o)
+{
+    if (o->control < 0)
+        return;
+    o->ended_cpu_ns += helper_cpu_ns(o);
+    close(o->control);
+    o->control = -1;
+    kill(o->pid, SIGKILL);
+    if (o->slow_pid)
+        waitpid(o->slow_pid, NULL, WNOHANG);
+    bool waits = true;
+    for (int i = 0; i < 100 && (waits = waitpid(o->pid, NULL, WNOHANG) == 0); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+    o->slow_pid = waits ? o->pid : 0;
+}
+
+static void forget_rests(struct file_opener *o)
+{
+    for (size_t i = 0; i < RESTS_MAX; i++) {
+        closep(&o->rests[i].socket);
+        o->rests[i] = (struct rest){.socket = -1};
+    }
+}
+
+void file_opener_free(struct file_opener *o)
+{
+    if (!o)
+        return;
+    forget_rests(o);
+    closep(&o->starved.socket);
+    stop(o);
+    pthread_mutex_destroy(&o->lock);
+    free(o);
+}
+
+static unsigned patience_ms(const struct file_opener *o)
+{
+    const uint64_t waited_ms = o->waited_ns / 1000000;
+    if (!o->has_turns)
+        return FILE_WAIT_MAX_MS;
+    return waited_ms < TURN_WAIT_MS ? (unsigned)(TURN_WAIT_MS - waited_ms) : 0;
+}
+
+static int start(struct file_opener *o)
+{
+    const struct timeval send_timeout = {.tv_sec = SEND_MAX_S};
+    int pair[2];
+    if (o->control >= 0)
+        return 0;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    pid_t pid = fork();
+    if (pid == 0)
+        file_helper_run(pair[1]);
+    int r = pid < 0 ? -errno : 0;
+    close(pair[1]);
+    if (r < 0) {
+        close(pair[0]);
+        return r;
+    }
+    setsockopt(pair[0], SOL_SOCKET, SO_SNDTIMEO, &send_timeout, sizeof(send_timeout));
+    o->control = pair[0];
+    o->pid = pid;
+    o->started_ns = clock_monotonic_ns();
+    o->starts++;
+    /* Its first word: what a question waits for is the file, never the helper's own beginning. */
+    char word;
+    if (file_wait(o->control, 0, patience_ms(o)) == 0 && recv(o->control, &word, 1, MSG_DONTWAIT) == 1)
+        return 0;
+    stop(o);
+    return -EAGAIN;
+}
+
+int file_opener_start(struct file_opener *o)
+{
+    pthread_mutex_lock(&o->lock);
+    int r = start(o);
+    pthread_mutex_unlock(&o->lock);
+    return r;
+}
+
+/* ---- what rests ---- */
+
+static struct rest *find_rest(struct file_opener *o, uint64_t key)
+{
+    for (size_t i = 0; key && i < RESTS_MAX; i++)
+        if (o->rests[i].key == key)
+            return &o->rests[i];
+    return NULL;
+}
+
+/* Looks for late answers. What rested without a question is remembered a little longer than it rests, so that
+ * the next pause is a longer one. */
+static void wake(struct file_opener *o)
+{
+    const uint64_t now_ns = clock_monotonic_ns();
+    for (size_t i = 0; i < RESTS_MAX; i++) {
+        struct rest *r = &o->rests[i];
+        struct pollfd late = {.fd = r->socket, .events = POLLIN};
+        if (late.fd < 0 ? now_ns < r->until_ns + r->pause_ns : poll(&late, 1, 0) <= 0)
+            continue;
+        closep(&r->socket);
+        *r = (struct rest){.socket = -1};
+    }
+}
+
+static bool anything_rests(const struct file_opener *o)
+{
+    for (size_t i = 0; i < RESTS_MAX; i++)
+        if (o->rests[i].key)
+            return true;
+    return false;
+}
+
+static bool is_resting(struct file_opener *o, uint64_t key)
+{
+    const struct rest *r = find_rest(o, key);
+    return r && (r->socket >= 0 || clock_monotonic_ns() < r->until_ns);
+}
+
+/* Takes `socket` (-1: none). When there is no room for what does not answer, somebody makes dead file systems
+ * by the dozen: the helper with all its waiting threads is given up, but not often. */
+static void add_rest(struct file_opener *o, uint64_t key, int socket)
+{
+    struct rest *r = find_rest(o, key);
+    for (size_t i = 0; !r && i < RESTS_MAX; i++)
+        if (!o->rests[i].key)
+            r = &o->rests[i];
+    for (size_t i = 0; !r && i < RESTS_MAX; i++)
+        if (o->rests[i].socket < 0)
+            r = &o->rests[i];
+    if (!r && clock_monotonic_ns() - o->started_ns > FRESH_START_NS) {
+        forget_rests(o);
+        stop(o);
+        r = &o->rests[0];
+    }
+    if (!r) {
+        closep(&socket);
+        return;
+    }
+    if (r->key != key)
+        r->pause_ns = PAUSE_NS;
+    else if (r->pause_ns < PAUSE_MAX_NS)
+        r->pause_ns *= 2;
+    closep(&r->socket);
+    r->key = key;
+    r->socket = socket;
+    r->until_ns = clock_monotonic_ns() + r->pause_ns;
+}
+
+static bool is_full(const struct file_opener *o)
+{
+    for (size_t i = 0; i < RESTS_MAX; i++)
+        if (o->rests[i].socket < 0)
+            return false;
+    return clock_monotonic_ns() - o->started_ns <= FRESH_START_NS;
+}
+
+void file_opener_begin_turn(struct file_opener *o)
+{
+    pthread_mutex_lock(&o->lock);
+    o->has_turns = true;
+    o->waited_ns = o->heard_ns = 0;
+    pthread_mutex_unlock(&o->lock);
+}
+
+void file_opener_blame(struct file_opener *o, uint64_t mount_id)
+{
+    pthread_mutex_lock(&o->lock);
+    if (o->heard_ns) /* what came since was read in vain */
+        o->waited_ns += clock_monotonic_ns() - o->heard_ns;
+    if (mount_id && !is_resting(o, MOUNT_KEY | mount_id))
+        add_rest(o, MOUNT_KEY | mount_id, -1);
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* The mount that a path lies on, as the first of the processes sees it that can still be asked. */
+static uint64_t mount_of_path(const struct object_sight *sight, const char *path)
+{
+    for (size_t i = 0; i <= sight->pid_count; i++) {
+        _cleanup_buf_ struct buf text = {0};
+        char name[40] = "/proc/self/mountinfo";
+        if (i < sight->pid_count)
+            snprintf(name, sizeof(name), "/proc/%" PRIu32 "/mountinfo", sight->pids[i]);
+        if (buf_read_file(&text, name, MOUNTS_MAX_BYTES) == 0 && text.size)
+            return MOUNT_KEY | mounts_find(text.data, path);
+    }
+    return MOUNT_KEY;
+}
+
+/* What is to rest if this is not answered. */
+static uint64_t key_of(const struct file_ask *ask, uint64_t known)
+{
+    if (known)
+        return known;
+    static const struct object_sight ours = {.pid_count = 0};
+    return mount_of_path(ask->kind == FILE_ASK_OURS ? &ours : &ask->sight, ask->path);
+}
+
+/* ---- questions ---- */
+
+static int send_ask(const struct file_opener *o, const struct file_ask *ask, int answer_socket, int fd)
+{
+    const struct descriptors with = {.fds = {answer_socket, fd}};
+    return descriptors_send(o->control, ask, offsetof(struct file_ask, path) + strlen(ask->path) + 1, &with, 0);
+}
+
+/* Sends the question to the helper, to a new one if it has gone. Returns the socket for the answer. */
+static int put(struct file_opener *o, const struct file_ask *ask, int fd)
+{
+    int pair[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    int r = start(o);
+    if (r == 0)
+        r = send_ask(o, ask, pair[1], fd);
+    if (r == -EPIPE || r == -ECONNRESET) {
+        stop(o);
+        r = start(o);
+        if (r == 0)
+            r = send_ask(o, ask, pair[1], fd);
+    }
+    close(pair[1]);
+    if (r < 0)
+        close(pair[0]);
+    return r < 0 ? r : pair[0];
+}
+
+static int receive_answer(int socket, struct file_answer *ret, int *ret_fd)
+{
+    _cleanup_(descriptors_close) struct descriptors with;
+    if (descriptors_receive(socket, ret, sizeof(*ret), &with, MSG_DONTWAIT) != (ssize_t)sizeof(*ret))
+        return -EAGAIN; /* the helper has gone, or has no room for another thread */
+    *ret_fd = take_fd(&with.fds[0]);
+    return with.lost ? -EMFILE : 0;
+}
+
+/* Sets `*ret_tid` once somebody has taken the question up. */
+static int wait_for_answer(int socket, unsigned max_ms, pid_t *ret_tid)
+{
+    const uint64_t start_ns = clock_monotonic_ns();
+    pid_t tid;
+    int r = file_wait(socket, 0, max_ms);
+    if (r < 0)
+        return r;
+    if (recv(socket, &tid, sizeof(tid), MSG_DONTWAIT) != sizeof(tid))
+        return -EAGAIN;
+    *ret_tid = tid;
+    const uint64_t waited_ms = (clock_monotonic_ns() - start_ns) / 1000000;
+    return file_wait(socket, tid, waited_ms < max_ms ? max_ms - (unsigned)waited_ms : 0);
+}
+
+/* Until the helper has moved again since it got no CPU time. */
+static bool is_starved(struct file_opener *o)
+{
+    struct pollfd late = {.fd = o->starved.socket, .events = POLLIN};
+    if (late.fd < 0)
+        return false;
+    if (poll(&late, 1, 0) <= 0 && !(o->starved.tid && file_wait_sleeps(o->starved.tid)))
+        return true;
+    closep(&o->starved.socket);
+    o->starved.socket = -1;
+    return false;
+}
+
+/* Puts the question unless what it would touch rests. `key`: that, 0 where it is yet to be found out. */
+static int begin(struct file_opener *o, const struct file_ask *ask, int fd, uint64_t key,
+                 unsigned *ret_max_ms)
+{
+    pthread_mutex_lock(&o->lock);
+    wake(o);
+    int r;
+    *ret_max_ms = patience_ms(o);
+    if ((anything_rests(o) && is_resting(o, key_of(ask, key))) || is_full(o)) {
+        o->refused++;
+        r = -ETIMEDOUT;
+    } else if (*ret_max_ms < ASK_MIN_MS || is_starved(o)) {
+        o->refused++;
+        r = -EAGAIN;
+    } else {
+        const uint64_t start_ns = clock_monotonic_ns();
+        o->asked++;
+        r = put(o, ask, fd);
+        o->waited_ns += clock_monotonic_ns() - start_ns;
+    }
+    pthread_mutex_unlock(&o->lock);
+    return r;
+}
+
+/* How the question that was begun then has ended; takes `socket` where it is still to be answered. */
+static void end(struct file_opener *o, uint64_t start_ns, int r, uint64_t key, pid_t tid, int *socket)
+{
+    pthread_mutex_lock(&o->lock);
+    o->heard_ns = clock_monotonic_ns();
+    o->waited_ns += o->heard_ns - start_ns;
+    if (r == -ETIMEDOUT) {
+        o->timed_out++;
+        add_rest(o, key, take_fd(socket));
+    } else if (r == -EBUSY) {
+        o->refused++;
+        closep(&o->starved.socket);
+        o->starved.socket = take_fd(socket);
+        o->starved.tid = tid;
+    }
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* Returns the descriptor that came, or else the socket, on which a far file is read. */
+static int ask_helper(struct file_opener *o, const struct file_ask *ask, int fd, uint64_t key,
+                      struct object_identity *ret)
+{
+    unsigned max_ms;
+    pid_t tid = 0;
+    _cleanup_close_ int socket = begin(o, ask, fd, key, &max_ms);
+    if (socket < 0)
+        return socket;
+    const uint64_t start_ns = clock_monotonic_ns();
+    int r = wait_for_answer(socket, max_ms, &tid);
+    end(o, start_ns, r, r == -ETIMEDOUT ? key_of(ask, key) : 0, tid, &socket);
+    struct file_answer answer;
+    int opened = -1;
+    if (r == 0)
+        r = receive_answer(socket, &answer, &opened);
+    if (r < 0)
+        return r == -EBUSY ? -EAGAIN : r;
+    if (answer.error < 0)
+        return answer.error;
+    *ret = answer.identity;
+    return opened >= 0 ? opened : take_fd(&socket);
+}
+
+static int fill(struct file_ask *ask, const struct object_sight *sight, const char *path)
+{
+    const size_t bytes = strlen(path) + 1;
+    if (bytes > sizeof(ask->path))
+        return -ENAMETOOLONG;
+    memcpy(ask->path, path, bytes);
+    if (!sight)
+        return 0;
+    ask->sight = *sight;
+    if (sight->build_id_bytes > sizeof(ask->build_id))
+        return -EINVAL;
+    if (sight->build_id_bytes)
+        memcpy(ask->build_id, sight->build_id, sight->build_id_bytes);
+    return 0;
+}
+
+int file_opener_sight(struct file_opener *o, const struct object_sight *sight, struct object_identity *ret)
+{
+    struct file_ask ask = {.kind = FILE_ASK_SIGHT};
+    int r = fill(&ask, sight, sight->path);
+    return r < 0 ? r : ask_helper(o, &ask, -1, 0, ret);
+}
+
+int file_opener_again(struct file_opener *o, int far_fd, const struct object_identity *identity)
+{
+    struct file_ask ask = {.kind = FILE_ASK_AGAIN};
+    struct object_identity unused;
+    return ask_helper(o, &ask, far_fd, MOUNT_KEY | identity->mount_id, &unused);
+}
+
+int file_opener_beside(struct file_opener *o, const struct object_sight *sight, const char *path)
+{
+    struct file_ask ask = {.kind = FILE_ASK_BESIDE};
+    struct object_identity unused;
+    int r = fill(&ask, sight, path);
+    return r < 0 ? r : ask_helper(o, &ask, -1, 0, &unused);
+}
+
+int file_opener_ours(struct file_opener *o, const char *path)
+{
+    struct file_ask ask = {.kind = FILE_ASK_OURS};
+    struct object_identity unused;
+    int r = fill(&ask, NULL, path);
+    return r < 0 ? r : ask_helper(o, &ask, -1, 0, &unused);
+}
+
+int file_opener_read_proc(struct file_opener *o, int proc_fd, uint32_t pid, const char *name,
+                          size_t max_bytes, struct buf *to)
+{
+    struct file_ask ask = {.kind = FILE_ASK_PROC};
+    struct object_identity unused;
+    int r = fill(&ask, NULL, name);
+    if (r < 0)
+        return r;
+    ask.max_bytes = max_bytes;
+    _cleanup_close_ int fd = ask_helper(o, &ask, proc_fd, PROCESS_KEY | pid, &unused);
+    return fd < 0 ? fd : buf_read_fd(to, fd, max_bytes);
+}
+
+int file_opener_perf_map(struct file_opener *o, int proc_fd, uint32_t pid, uint64_t not_before_ns)
+{
+    struct file_ask ask = {.kind = FILE_ASK_PERF_MAP, .not_before_ns = not_before_ns};
+    struct object_identity unused;
+    return ask_helper(o, &ask, proc_fd, PERF_MAP_KEY | pid, &unused);
+}
+
+int file_opener_context(struct file_opener *o, int proc_fd, uint32_t pid, const struct process_context_place *known, struct buf *to)
+{
+    struct file_ask ask = {.kind = FILE_ASK_CONTEXT, .context = *known};
+    struct object_identity unused;
+    _cleanup_close_ int fd = ask_helper(o, &ask, proc_fd, CONTEXT_KEY | pid, &unused);
+    return fd < 0 ? fd : buf_read_fd(to, fd, sizeof(*known) + PROCESS_CONTEXT_MAX_BYTES);
+}
+
+int file_opener_memory(struct file_opener *o, int proc_fd, uint32_t pid, uint64_t address, size_t size, struct buf *to)
+{
+    struct file_ask ask = {.kind = FILE_ASK_MEMORY, .address = address, .max_bytes = size};
+    struct object_identity unused;
+    _cleanup_close_ int fd = ask_helper(o, &ask, proc_fd, MEMORY_KEY | pid, &unused);
+    return fd < 0 ? fd : buf_read_fd(to, fd, size);
+}
+
+/* ---- figures ---- */
+
+void file_opener_figures(struct file_opener *o, struct file_opener_figures *ret)
+{
+    pthread_mutex_lock(&o->lock);
+    *ret = (struct file_opener_figures){
+        .asked = o->asked,
+        .timed_out = o->timed_out,
+        .refused = o->refused,
+        .starts = o->starts,
+        .cpu_ns = o->ended_cpu_ns + helper_cpu_ns(o),
+    };
+    for (size_t i = 0; i < RESTS_MAX; i++)
+        ret->resting += o->rests[i].key != 0;
+    pthread_mutex_unlock(&o->lock);
+}

@@ -1,0 +1,325 @@
+/* HotSpot's frames: finds how a process's Java virtual machine lays out what the walk needs (hotspot_layout.h), takes in what the kernel half tells of
+ * methods (struct hotspot_method), and names the frames that samples carry, as the machine itself names them.
+ *
+ * A method is known by its process, its address and a check of what does not change as long as it is there, with its names' letters; so memory that is used
+ * again for another class's never has the old one's name. When there is no room, what was told or found least recently is forgotten, and told again
+ * with the next sample that has it.
+ *
+ * The layout is read once a process and not once a file, for it stands in memory, where a process can write what it likes: that hurts itself alone. */
+#include "resolve/interpreter/interpreter.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "resolve/interpreter/code_registry.h"
+#include "resolve/interpreter/hotspot_layout.h"
+#include "resolve/interpreter/hotspot_name.h"
+#include "resolve/interpreter/interpreter_files.h"
+#include "resolve/object/object_elf.h"
+#include "resolve/process/processes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MACHINES_MAX   512
+#define TRIES_MAX      8 /* 13 s in all */
+#define TRIES_ANEW     4 /* when what it maps has changed since */
+#define FIRST_PAUSE_NS 200000000ull
+#define DOUBLED_MAX    4
+
+/* A process's. */
+struct machine {
+    uint32_t pid;
+    uint64_t start_time_ns, exec_time_ns, object, bias;
+    bool is_settled; /* it is not read again */
+    unsigned tries;
+    uint64_t tried_version; /* of what it maps */
+    uint64_t retry_ns;
+    uint64_t used;          /* of the machines' uses */
+    struct hotspot_layout layout; /* zeros: it cannot be read */
+};
+
+struct hotspots {
+    read_memory read; /* NULL: memory of processes cannot be read */
+    struct processes *processes;
+    struct told_code *methods; /* of each where its file is, its name and its file, each with a NUL */
+    struct interpreter_files *files;
+    size_t machine_count;
+    uint64_t uses;
+    struct machine machines[MACHINES_MAX];
+    uint64_t unsupported; /* machines */
+};
+
+static void hotspots_free(void *self)
+{
+    struct hotspots *x = self;
+    if (!x)
+        return;
+    told_code_free(x->methods);
+    interpreter_files_free(x->files);
+    free(x);
+}
+
+static void hotspots_freep(struct hotspots **x)
+{
+    hotspots_free(*x);
+}
+
+static bool is_likely(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return strcmp(slash ? slash + 1 : path, "libjvm.so") == 0;
+}
+
+static int read_file(const struct elf_file *elf, bool likely, void *ret)
+{
+    (void)likely;
+    return hotspot_file_read(elf, ret);
+}
+
+static const struct interpreter_files_of files_of = {sizeof(struct hotspot_file), is_likely, read_file};
+
+static int hotspots_open(size_t max_bytes, void **ret_self)
+{
+    _cleanup_(hotspots_freep) struct hotspots *x = calloc(1, sizeof(*x));
+    if (!x)
+        return -ENOMEM;
+    int r = told_code_new(max_bytes, &x->methods) ?: interpreter_files_new(&files_of, &x->files);
+    if (r < 0)
+        return r;
+    *ret_self = take_ptr(x);
+    return 0;
+}
+
+static void hotspots_read_by(void *self, read_memory read, struct processes *processes)
+{
+    struct hotspots *x = self;
+    x->read = read;
+    x->processes = processes;
+}
+
+/* ---- a process's machine ---- */
+
+/* It has code. Before, the library may not be relocated yet, and what it says of itself not be there in part. */
+static int check_is_at_work(struct hotspots *x, const struct process *process, const struct hotspot_layout *layout)
+{
+    _cleanup_buf_ struct buf heaps = {0};
+    uint64_t address = 0;
+    int r = x->read(x->processes, process, layout->heaps, sizeof(address), &heaps);
+    if (r == 0 && heaps.size == sizeof(address))
+        memcpy(&address, heaps.data, sizeof(address));
+    return r < 0 ? r : address ? 0 : -EAGAIN;
+}
+
+static int read_layout(struct hotspots *x, const struct process *process, const struct process_mapping *m, const struct interpreter_file *file,
+                       struct hotspot_layout *ret)
+{
+    const struct hotspot_file *hotspot = file->told;
+    _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
+    _cleanup_buf_ struct buf data = {0};
+    _cleanup_free_ void *texts = NULL;
+    struct hotspot_image image = {.file = hotspot, .bias = file->bias};
+    int r = x->read(x->processes, process, file->bias + hotspot->data_vaddr, hotspot->data_bytes, &data);
+    if (r < 0)
+        return r;
+    if (data.size != hotspot->data_bytes)
+        return -EBADMSG;
+    r = object_open_elf(m->object, &elf);
+    if (r == 0)
+        r = hotspot_file_texts(elf, &texts, &image.text_bytes, &image.texts_vaddr);
+    if (elf && elf_error(elf) == -ETIMEDOUT)
+        object_unreadable(m->object); /* nobody waits for its file system again */
+    if (r < 0)
+        return r;
+    image.data = (const uint8_t *)data.data;
+    image.texts = texts;
+    r = hotspot_layout_read(&image, ret);
+    return r < 0 ? r : check_is_at_work(x, process, ret);
+}
+
+static struct machine *machine_of_process(struct hotspots *x, const struct process *process)
+{
+    for (size_t i = 0; i < x->machine_count; i++) {
+        struct machine *m = &x->machines[i];
+        if (m->pid == process->pid && m->start_time_ns == process->start_time_ns && m->exec_time_ns == process->exec_time_ns) {
+            m->used = ++x->uses;
+            return m;
+        }
+    }
+    return NULL;
+}
+
+static struct machine *room_for_machine(struct hotspots *x)
+{
+    if (x->machine_count < MACHINES_MAX)
+        return &x->machines[x->machine_count++];
+    struct machine *least = x->machines;
+    for (size_t i = 1; i < MACHINES_MAX; i++)
+        if (x->machines[i].used < least->used)
+            least = &x->machines[i];
+    return least;
+}
+
+/* A process has one: the first that it maps, and where it maps another in its place, that one. */
+static struct machine *machine_of(struct hotspots *x, const struct process *process, const struct interpreter_file *file)
+{
+    struct machine *m = machine_of_process(x, process);
+    if (m && m->object == file->object && m->bias == file->bias)
+        return m;
+    if (!m)
+        m = room_for_machine(x);
+    *m = (struct machine){
+        .pid = process->pid, .start_time_ns = process->start_time_ns, .exec_time_ns = process->exec_time_ns, .object = file->object, .bias = file->bias,
+        .used = ++x->uses};
+    return m;
+}
+
+/* A process may never let itself be read, and each try takes megabytes: there are few, longer and longer apart. Where they were in vain for
+ * reasons that pass, there are some more when what it maps has changed. */
+static void look_at(struct hotspots *x, struct machine *machine, const struct process *process, const struct process_mapping *m,
+                    const struct interpreter_file *file)
+{
+    const uint64_t now_ns = clock_monotonic_ns();
+    struct hotspot_layout layout;
+    if (machine->tries == TRIES_MAX && machine->tried_version != process->mapping_version)
+        machine->tries -= TRIES_ANEW;
+    if (machine->is_settled || machine->tries == TRIES_MAX || now_ns < machine->retry_ns)
+        return;
+    int r = read_layout(x, process, m, file, &layout);
+    if (r == 0)
+        machine->layout = layout;
+    machine->retry_ns = now_ns + (FIRST_PAUSE_NS << (machine->tries < DOUBLED_MAX ? machine->tries : DOUBLED_MAX));
+    machine->tries++;
+    machine->tried_version = process->mapping_version;
+    machine->is_settled = r == 0 || r == -EPERM || r == -EACCES || (machine->tries == TRIES_MAX && !object_error_is_passing(r));
+    x->unsupported += r < 0 && machine->is_settled;
+}
+
+static int hotspots_layout(void *self, const struct process *process, struct interpreter_layouts *ret)
+{
+    struct hotspots *x = self;
+    struct interpreter_files_look look = {.reads = INTERPRETER_FILES_READS};
+    for (size_t i = 0; x->read && i < process->mapping_count; i++) {
+        const struct process_mapping *m = &process->mappings[i];
+        struct interpreter_file file;
+        if (!interpreter_files_find(x->files, m, false, &look, &file))
+            continue;
+        struct machine *machine = machine_of(x, process, &file);
+        look_at(x, machine, process, m, &file);
+        if (!machine->layout.heaps)
+            return machine->is_settled || machine->tries == TRIES_MAX ? -ENOENT : -EAGAIN;
+        ret->hotspot = machine->layout;
+        ret->runtime = INTERPRETER_HOTSPOT;
+        return 0;
+    }
+    return interpreter_files_none(&look);
+}
+
+static bool hotspots_walks_code(void *self, const struct process *process)
+{
+    const struct machine *machine = machine_of_process(self, process);
+    return machine && machine->layout.heaps;
+}
+
+/* ---- methods ---- */
+
+static struct hotspot_text text_of(const uint8_t *data, size_t room, uint16_t whole)
+{
+    return (struct hotspot_text){(const char *)data, whole < room ? whole : room, whole};
+}
+
+static int write_content(const struct hotspot_method *record, struct buf *to)
+{
+    const struct hotspot_text holder = text_of(record->class_data, sizeof(record->class_data), record->class_bytes),
+                              name = text_of(record->name_data, sizeof(record->name_data), record->name_bytes),
+                              signature = text_of(record->signature_data, sizeof(record->signature_data), record->signature_bytes),
+                              file = text_of(record->file_data, sizeof(record->file_data), record->file_bytes), none = {.data = ""};
+    uint32_t file_at = 0;
+    buf_append(to, &file_at, sizeof(file_at));
+    int r = hotspot_name_write(&holder, &name, &signature, to);
+    buf_putc(to, '\0');
+    file_at = (uint32_t)to->size;
+    if (r == 0 && file.whole == file.size)
+        r = hotspot_name_write(&none, &file, &none, to);
+    buf_putc(to, '\0');
+    if (r == 0)
+        r = buf_error(to);
+    if (r == 0)
+        memcpy(to->data, &file_at, sizeof(file_at));
+    return r;
+}
+
+static int hotspots_take(void *self, const struct wire_header *header)
+{
+    struct hotspots *x = self;
+    const struct hotspot_method *record = (const struct hotspot_method *)header;
+    if (header->size_bytes < sizeof(*record))
+        return -EBADMSG;
+    const struct missing_code key = {.code = record->method, .pid = header->pid, .check = record->check};
+    _cleanup_buf_ struct buf content = {0};
+    if (write_content(record, &content) == 0) /* else memory is out: told again when it is met */
+        told_code_put(x->methods, &key, content.data, content.size);
+    return 0;
+}
+
+static int hotspots_find(void *self, uint32_t pid, const struct python_entry *entry, struct interpreted_name *ret)
+{
+    struct hotspots *x = self;
+    const struct missing_code key = {.code = entry->code, .pid = pid, .check = entry->check};
+    struct told_content found;
+    uint32_t file_at;
+    if (!told_code_find(x->methods, &key, &found))
+        return -ENOENT;
+    memcpy(&file_at, found.data, sizeof(file_at));
+    *ret = (struct interpreted_name){(const char *)found.data + sizeof(file_at), (const char *)found.data + file_at, 0};
+    return 0;
+}
+
+static size_t hotspots_missing(void *self, struct missing_code *ret, size_t max)
+{
+    return told_code_missing(((struct hotspots *)self)->methods, ret, max);
+}
+
+/* Its frames are native frames of their own. */
+static bool is_evaluator(const char *function)
+{
+    (void)function;
+    return false;
+}
+
+static uint64_t hotspots_unsupported(const void *self)
+{
+    const struct hotspots *x = self;
+    return x->unsupported + interpreter_files_unsupported(x->files);
+}
+
+static void hotspots_metrics(const void *self, struct metric_set *set)
+{
+    const struct hotspots *x = self;
+    metric_add(set, "sonde_self_hotspot_method_bytes", METRIC_GAUGE, "bytes", "Memory held by names of Java methods", (double)(sizeof(*x) + told_code_bytes(x->methods)),
+               METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_hotspot_methods_forgotten", METRIC_COUNTER, "", "Java methods forgotten to keep within bounds",
+               (double)told_code_forgotten(x->methods), METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_hotspot_unsupported", METRIC_COUNTER, "", "Java virtual machines whose frames cannot be read",
+               (double)hotspots_unsupported(x), METRIC_NO_LABELS);
+}
+
+const struct interpreter interpreter_hotspot = {
+    .name = "Java (HotSpot)",
+    .frame_kind = FRAME_JVM,
+    .mapping = "[hotspot]",
+    .memory_share = 1,
+    .record_kind = WIRE_HOTSPOT_METHOD,
+    .open = hotspots_open,
+    .read_by = hotspots_read_by,
+    .layout = hotspots_layout,
+    .walks_code = hotspots_walks_code,
+    .take = hotspots_take,
+    .find = hotspots_find,
+    .is_evaluator = is_evaluator,
+    .missing = hotspots_missing,
+    .unsupported = hotspots_unsupported,
+    .metrics = hotspots_metrics,
+    .free = hotspots_free,
+};

@@ -1,0 +1,336 @@
+/* Reading HotSpot's own description; see hotspot_layout.h. */
+#include "resolve/interpreter/hotspot_layout.h"
+
+#include "base/cleanup.h"
+#include "resolve/elf/elf_symbols.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define SYMBOLS_MAX_BYTES (16u << 20)
+#define TEXTS_MAX_BYTES   (8u << 20)
+#define DATA_MAX_BYTES    (8u << 20)
+#define ENTRIES_MAX       8192
+#define STRIDE_MAX        256
+
+#define BLOB_MAX   (256 - 8) /* fields that the kernel half reads at once: HOTSPOT_BLOB_BYTES, HOTSPOT_CODE_BYTES in hotspot.bpf.h */
+#define CONST_MAX  (64 - 8)
+#define OFFSET_MAX 4096
+
+static const char *const symbol_names[HOTSPOT_SYMBOL_COUNT] = {
+    [HOTSPOT_STRUCTS] = "gHotSpotVMStructs",
+    [HOTSPOT_STRUCT_STRIDE] = "gHotSpotVMStructEntryArrayStride",
+    [HOTSPOT_STRUCT_TYPE] = "gHotSpotVMStructEntryTypeNameOffset",
+    [HOTSPOT_STRUCT_FIELD] = "gHotSpotVMStructEntryFieldNameOffset",
+    [HOTSPOT_STRUCT_KIND] = "gHotSpotVMStructEntryTypeStringOffset",
+    [HOTSPOT_STRUCT_STATIC] = "gHotSpotVMStructEntryIsStaticOffset",
+    [HOTSPOT_STRUCT_OFFSET] = "gHotSpotVMStructEntryOffsetOffset",
+    [HOTSPOT_STRUCT_ADDRESS] = "gHotSpotVMStructEntryAddressOffset",
+    [HOTSPOT_TYPES] = "gHotSpotVMTypes",
+    [HOTSPOT_TYPE_STRIDE] = "gHotSpotVMTypeEntryArrayStride",
+    [HOTSPOT_TYPE_NAME] = "gHotSpotVMTypeEntryTypeNameOffset",
+    [HOTSPOT_TYPE_SIZE] = "gHotSpotVMTypeEntrySizeOffset",
+    [HOTSPOT_INTS] = "gHotSpotVMIntConstants",
+    [HOTSPOT_INT_STRIDE] = "gHotSpotVMIntConstantEntryArrayStride",
+    [HOTSPOT_INT_NAME] = "gHotSpotVMIntConstantEntryNameOffset",
+    [HOTSPOT_INT_VALUE] = "gHotSpotVMIntConstantEntryValueOffset",
+};
+
+/* ---- the file ---- */
+
+static void note_symbol(const char *name, uint64_t vaddr, struct hotspot_file *file)
+{
+    for (size_t i = 0; i < HOTSPOT_SYMBOL_COUNT; i++)
+        if (strcmp(name, symbol_names[i]) == 0)
+            file->symbols[i] = vaddr;
+}
+
+static int find_symbols(const struct elf_file *elf, struct hotspot_file *file)
+{
+    _cleanup_(elf_symbols_free) struct elf_symbols symbols = {0};
+    int r = elf_symbols_read(elf, ".dynsym", SYMBOLS_MAX_BYTES, &symbols);
+    if (r < 0)
+        return r;
+    for (size_t i = 0; i < symbols.count; i++) {
+        const char *name = elf_symbols_name(&symbols, &symbols.all[i]);
+        if (name)
+            note_symbol(name, symbols.all[i].st_value, file);
+    }
+    for (size_t i = 0; i < HOTSPOT_SYMBOL_COUNT; i++)
+        if (!file->symbols[i])
+            return -ENOENT;
+    return 0;
+}
+
+int hotspot_file_read(const struct elf_file *elf, struct hotspot_file *ret)
+{
+    struct hotspot_file file = {0};
+    int r = find_symbols(elf, &file);
+    if (r < 0)
+        return r;
+    if (elf_machine(elf) != EM_X86_64)
+        return -ENOTSUP;
+    const struct elf_segment *segments;
+    const size_t count = elf_segments(elf, &segments);
+    for (size_t i = 0; i < count; i++)
+        if (file.symbols[HOTSPOT_STRUCTS] - segments[i].vaddr < segments[i].memory_bytes) {
+            file.data_vaddr = segments[i].vaddr;
+            file.data_bytes = segments[i].memory_bytes;
+        }
+    if (file.data_bytes == 0 || file.data_bytes > DATA_MAX_BYTES)
+        return -ENOTSUP;
+    *ret = file;
+    return 0;
+}
+
+int hotspot_file_texts(const struct elf_file *elf, void **ret, size_t *ret_size, uint64_t *ret_vaddr)
+{
+    const struct elf_section *texts = elf_section(elf, ".rodata");
+    if (!texts)
+        return -ENOTSUP;
+    *ret_vaddr = texts->vaddr;
+    int r = elf_section_data(elf, texts, TEXTS_MAX_BYTES, ret, ret_size);
+    if (r == 0)
+        ((char *)*ret)[*ret_size] = '\0';
+    return r;
+}
+
+/* ---- the image ---- */
+
+/* False: outside of what there is. */
+static bool read_word(const struct hotspot_image *m, uint64_t vaddr, uint64_t *ret)
+{
+    const uint64_t at = vaddr - m->file->data_vaddr;
+    if (at >= m->file->data_bytes || m->file->data_bytes - at < sizeof(*ret))
+        return false;
+    memcpy(ret, m->data + at, sizeof(*ret));
+    return true;
+}
+
+/* "": it has none, or one that is elsewhere. */
+static const char *text_at(const struct hotspot_image *m, uint64_t address)
+{
+    const uint64_t at = address - m->bias - m->texts_vaddr;
+    return address && at < m->text_bytes ? m->texts + at : "";
+}
+
+struct table {
+    enum hotspot_symbol pointer; /* behind it come the symbols of its stride and of its fields */
+    uint64_t vaddr, stride;
+    uint64_t fields[6]; /* offsets in an entry */
+};
+
+static int open_table(const struct hotspot_image *m, enum hotspot_symbol pointer, size_t field_count, struct table *ret)
+{
+    const uint64_t *symbols = &m->file->symbols[pointer];
+    uint64_t address;
+    if (!read_word(m, symbols[0], &address) || !read_word(m, symbols[1], &ret->stride))
+        return -EBADMSG;
+    if (address == 0 || ret->stride == 0)
+        return -EAGAIN;
+    if (ret->stride > STRIDE_MAX || ret->stride < 16)
+        return -EBADMSG;
+    ret->pointer = pointer;
+    ret->vaddr = address - m->bias;
+    for (size_t i = 0; i < field_count; i++)
+        if (!read_word(m, symbols[2 + i], &ret->fields[i]) || ret->fields[i] > ret->stride - 4)
+            return -EBADMSG;
+    return 0;
+}
+
+/* Of entry `number` the field that symbol `field` tells. */
+static uint64_t entry_word(const struct hotspot_image *m, const struct table *t, size_t number, enum hotspot_symbol field)
+{
+    uint64_t word = 0;
+    return read_word(m, t->vaddr + number * t->stride + t->fields[field - t->pointer - 2], &word) ? word : 0;
+}
+
+/* ---- what is wanted ---- */
+
+enum want_flags {
+    WANT_STATIC = 1,   /* its address, of 64 bits */
+    WANT_INT = 2,      /* must be an int */
+    WANT_PIECE = 4,    /* added to what is there: a field of a field */
+    WANT_ELSE = 8,     /* where the one before is not there */
+    WANT_OPTIONAL = 16,
+};
+
+#define FIELD(name) (uint16_t)offsetof(struct hotspot_layout, name)
+/* Rows for the same field of the layout follow one another. */
+static const struct want {
+    const char *type, *field;
+    uint16_t to, max;
+    uint8_t flags, sets; /* HOTSPOT_* */
+} wants[] = {
+    {"CodeCache", "_heaps", FIELD(heaps), 0, WANT_STATIC, 0},
+    {"CodeCache", "_low_bound", FIELD(low_bound), 0, WANT_STATIC, 0},
+    {"CodeCache", "_high_bound", FIELD(high_bound), 0, WANT_STATIC, 0},
+    {"AbstractInterpreter", "_code", FIELD(interpreter), 0, WANT_STATIC, 0},
+    {"GrowableArrayBase", "_len", FIELD(list_count), OFFSET_MAX, WANT_INT, 0},
+    {"GenericGrowableArray", "_len", FIELD(list_count), OFFSET_MAX, WANT_INT | WANT_ELSE, 0},
+    {"GrowableArray<int>", "_data", FIELD(list_items), OFFSET_MAX, 0, 0},
+    {"CodeHeap", "_memory", FIELD(heap_low), OFFSET_MAX, 0, 0},
+    {"VirtualSpace", "_low", FIELD(heap_low), OFFSET_MAX, WANT_PIECE, 0},
+    {"CodeHeap", "_segmap", FIELD(heap_segments), OFFSET_MAX, 0, 0},
+    {"VirtualSpace", "_low", FIELD(heap_segments), OFFSET_MAX, WANT_PIECE, 0},
+    {"CodeHeap", "_log2_segment_size", FIELD(heap_shift), OFFSET_MAX, WANT_INT, 0},
+    {"HeapBlock", "_header", FIELD(block_used), 16, 0, 0},
+    {"HeapBlock::Header", "_used", FIELD(block_used), 16, WANT_PIECE, 0},
+    {"CodeBlob", "_size", FIELD(blob_bytes), BLOB_MAX, WANT_INT, 0},
+    {"CodeBlob", "_frame_complete_offset", FIELD(blob_complete), BLOB_MAX, 0, 0},
+    {"CodeBlob", "_frame_size", FIELD(blob_frame), BLOB_MAX, WANT_INT, 0},
+    {"CodeBlob", "_code_begin", FIELD(blob_code), BLOB_MAX, 0, 0},
+    {"CodeBlob", "_code_offset", FIELD(blob_code), BLOB_MAX, WANT_INT | WANT_ELSE, HOTSPOT_CODE_OFFSET},
+    {"CodeBlob", "_name", FIELD(blob_name), BLOB_MAX, 0, 0},
+    {"CodeBlob", "_kind", FIELD(blob_kind), BLOB_MAX, WANT_OPTIONAL, HOTSPOT_KINDS},
+    {"CompiledMethod", "_method", FIELD(blob_method), BLOB_MAX, 0, 0},
+    {"nmethod", "_method", FIELD(blob_method), BLOB_MAX, WANT_ELSE, 0},
+    {"StubQueue", "_stub_buffer", FIELD(queue_start), OFFSET_MAX, 0, 0},
+    {"StubQueue", "_buffer_limit", FIELD(queue_bytes), OFFSET_MAX, WANT_INT, 0},
+    {"Method", "_constMethod", FIELD(method_const), OFFSET_MAX, 0, 0},
+    {"ConstMethod", "_constants", FIELD(const_pool), CONST_MAX, 0, 0},
+    {"ConstMethod", "_code_size", FIELD(const_code_bytes), CONST_MAX, 0, 0},
+    {"ConstMethod", "_name_index", FIELD(const_name), CONST_MAX, 0, 0},
+    {"ConstMethod", "_signature_index", FIELD(const_signature), CONST_MAX, 0, 0},
+    {"ConstantPool", "_pool_holder", FIELD(pool_holder), OFFSET_MAX, 0, 0},
+    {"ConstantPool", "_source_file_name_index", FIELD(source_file), OFFSET_MAX, 0, 0},
+    {"InstanceKlass", "_source_file_name_index", FIELD(source_file), OFFSET_MAX, WANT_ELSE, HOTSPOT_SOURCE_IN_CLASS},
+    {"Klass", "_name", FIELD(class_name), OFFSET_MAX, 0, 0},
+    {"Symbol", "_length", FIELD(symbol_length), 64, 0, 0},
+    {"Symbol", "_body", FIELD(symbol_body), 64, 0, 0},
+};
+
+struct reading {
+    struct hotspot_layout layout;
+    bool found[array_size(wants)];
+    uint64_t low, high;
+};
+
+static int take_field(struct reading *x, size_t number, const char *kind, bool is_static, uint64_t offset, uint64_t address)
+{
+    const struct want *w = &wants[number];
+    char *to = (char *)&x->layout + w->to;
+    if (is_static != !!(w->flags & WANT_STATIC) || x->found[number])
+        return -EBADMSG;
+    x->found[number] = true;
+    if (is_static) {
+        memcpy(to, &address, sizeof(address));
+        return address ? 0 : -EBADMSG;
+    }
+    uint16_t sum = 0;
+    if (w->flags & WANT_INT && strcmp(kind, "int") != 0)
+        return -ENOTSUP;
+    memcpy(&sum, to, sizeof(sum));
+    if (offset > w->max || sum + offset > w->max)
+        return -ENOTSUP;
+    sum = (uint16_t)(sum + offset);
+    memcpy(to, &sum, sizeof(sum));
+    x->layout.flags |= w->sets;
+    return 0;
+}
+
+static int take_struct(struct reading *x, const struct hotspot_image *m, const struct table *t, size_t number)
+{
+    const char *type = text_at(m, entry_word(m, t, number, HOTSPOT_STRUCT_TYPE));
+    const char *field = text_at(m, entry_word(m, t, number, HOTSPOT_STRUCT_FIELD));
+    const char *kind = text_at(m, entry_word(m, t, number, HOTSPOT_STRUCT_KIND));
+    const uint64_t offset = entry_word(m, t, number, HOTSPOT_STRUCT_OFFSET);
+    for (size_t i = 0; i < array_size(wants); i++) {
+        if (strcmp(type, wants[i].type) != 0 || strcmp(field, wants[i].field) != 0)
+            continue;
+        int r = take_field(x, i, kind, (uint32_t)entry_word(m, t, number, HOTSPOT_STRUCT_STATIC) != 0, offset,
+                           entry_word(m, t, number, HOTSPOT_STRUCT_ADDRESS));
+        if (r < 0)
+            return r;
+        if (wants[i].to == FIELD(blob_complete) && strcmp(kind, "int") != 0) {
+            if (strcmp(kind, "int16_t") != 0)
+                return -ENOTSUP;
+            x->layout.flags |= HOTSPOT_SHORT_COMPLETE;
+        }
+    }
+    if (strcmp(type, "VirtualSpace") == 0 && strcmp(field, "_low") == 0)
+        x->low = offset;
+    if (strcmp(type, "VirtualSpace") == 0 && strcmp(field, "_high") == 0)
+        x->high = offset;
+    return 0;
+}
+
+static int read_structs(struct reading *x, const struct hotspot_image *m)
+{
+    struct table t;
+    int r = open_table(m, HOTSPOT_STRUCTS, 6, &t);
+    for (size_t i = 0; r == 0 && i < ENTRIES_MAX && entry_word(m, &t, i, HOTSPOT_STRUCT_TYPE); i++)
+        r = take_struct(x, m, &t, i);
+    return r;
+}
+
+static int read_types(struct reading *x, const struct hotspot_image *m)
+{
+    struct table t;
+    int r = open_table(m, HOTSPOT_TYPES, 2, &t);
+    for (size_t i = 0; r == 0 && i < ENTRIES_MAX && entry_word(m, &t, i, HOTSPOT_TYPE_NAME); i++) {
+        const char *name = text_at(m, entry_word(m, &t, i, HOTSPOT_TYPE_NAME));
+        const uint64_t size = entry_word(m, &t, i, HOTSPOT_TYPE_SIZE);
+        if (strcmp(name, "HeapBlock") == 0)
+            x->layout.block_bytes = size <= 24 ? (uint16_t)size : 0;
+        else if (strcmp(name, "ConstantPool") == 0)
+            x->layout.pool_bytes = size <= OFFSET_MAX ? (uint16_t)size : 0;
+    }
+    return r;
+}
+
+/* Interpreted frames are as we know them if these are; 0 where they are not told. */
+static bool is_other_frame(const char *name, int32_t value)
+{
+    return (strcmp(name, "frame::interpreter_frame_sender_sp_offset") == 0 && value != -1) ||
+           (strcmp(name, "frame::interpreter_frame_last_sp_offset") == 0 && value != -2);
+}
+
+static int read_ints(struct reading *x, const struct hotspot_image *m)
+{
+    struct table t;
+    int r = open_table(m, HOTSPOT_INTS, 2, &t);
+    for (size_t i = 0; r == 0 && i < ENTRIES_MAX && entry_word(m, &t, i, HOTSPOT_INT_NAME); i++) {
+        const char *name = text_at(m, entry_word(m, &t, i, HOTSPOT_INT_NAME));
+        const int32_t value = (int32_t)entry_word(m, &t, i, HOTSPOT_INT_VALUE);
+        if (is_other_frame(name, value))
+            return -ENOTSUP;
+        if (strcmp(name, "CodeBlobKind::Nmethod") == 0)
+            x->layout.kind_nmethod = value > 0 && value < 256 ? (uint8_t)value : 0;
+    }
+    return r;
+}
+
+/* Everything that is needed was there. */
+static bool is_complete(const struct reading *x)
+{
+    for (size_t i = 0; i < array_size(wants); i++) {
+        const bool has_else = i + 1 < array_size(wants) && wants[i + 1].flags & WANT_ELSE;
+        const bool any = x->found[i] || (has_else && x->found[i + 1]) || (wants[i].flags & WANT_ELSE && x->found[i - 1]);
+        if (!any && !(wants[i].flags & WANT_OPTIONAL))
+            return false;
+    }
+    return x->layout.block_bytes && x->layout.pool_bytes && (!(x->layout.flags & HOTSPOT_KINDS) || x->layout.kind_nmethod);
+}
+
+int hotspot_layout_read(const struct hotspot_image *m, struct hotspot_layout *ret)
+{
+    struct reading x = {0};
+    int r = read_structs(&x, m);
+    if (r == 0)
+        r = read_types(&x, m);
+    if (r == 0)
+        r = read_ints(&x, m);
+    if (r < 0)
+        return r;
+    if (!is_complete(&x))
+        return -ENOTSUP;
+    if (!x.layout.method_const || !x.layout.blob_bytes || !x.layout.pool_holder || !x.high)
+        return -EAGAIN;
+    if (x.high != x.low + 8)
+        return -ENOTSUP;
+    *ret = x.layout;
+    return 0;
+}

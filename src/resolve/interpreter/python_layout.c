@@ -1,0 +1,224 @@
+/* CPython's structures by version; see python_layout.h. */
+#include "resolve/interpreter/python_layout.h"
+
+#include "base/cleanup.h"
+#include "resolve/elf/elf_symbols.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stddef.h>
+#include <string.h>
+
+#define SYMBOLS_MAX_BYTES (16u << 20)
+
+/* Minor versions of Python 3. */
+#define FIRST_MINOR 8
+#define WITH_VERSION_MINOR 11 /* the first that has Py_Version */
+#define WITH_OFFSETS_MINOR 13 /* the first that publishes _Py_DebugOffsets */
+
+/* Of 3.8, and, but for what is told apart, 3.9 and 3.10. */
+#define FRAME_OBJECTS                                                                                        \
+    .interpreters = 32, .interpreter_next = 0, .interpreter_threads = 8, .thread_next = 8, .thread_id = 176, \
+    .thread_current = 24, .frame_code = 32, .frame_previous = 24, .code_checked = 48, .code_first_line = 40, \
+    .code_file = 104, .code_name = 112, .code_lines = 120, .text_ascii = 48, .text_compact = 72,             \
+    .code_instructions = PYTHON_BYTES_DATA
+
+/* From 3.13 on: what _Py_DebugOffsets does not say. */
+#define OFFSETS_OF_ITS_OWN                                                                                   \
+    {                                                                                                        \
+        .code_checked = 72, .text_ascii = 40, .text_compact = 56, .flags = PYTHON_MARKED_FRAMES              \
+    }
+
+static const struct python_layout versions[] = {
+    {FRAME_OBJECTS,
+     .interpreter_made = 2664,
+     .frame_instruction = 104,
+     .flags = PYTHON_FRAME_OBJECTS,
+     .lines = PYTHON_LINES_LNOTAB},
+    {FRAME_OBJECTS,
+     .interpreter_made = 3496,
+     .frame_instruction = 104,
+     .flags = PYTHON_FRAME_OBJECTS,
+     .lines = PYTHON_LINES_LNOTAB},
+    {FRAME_OBJECTS,
+     .interpreter_made = 3448,
+     .thread_cframe = 48,
+     .thread_root = 264,
+     .cframe_current = 8,
+     .frame_instruction = 96,
+     .flags = PYTHON_FRAME_OBJECTS | PYTHON_CFRAMES | PYTHON_IN_WORDS,
+     .lines = PYTHON_LINES_RANGES},
+    {.interpreters = 40,
+     .interpreter_next = 0,
+     .interpreter_threads = 16,
+     .interpreter_made = 8,
+     .thread_next = 8,
+     .thread_id = 152,
+     .thread_current = 56,
+     .cframe_current = 8,
+     .frame_code = 32,
+     .frame_previous = 48,
+     .frame_instruction = 56,
+     .frame_owner = 68, /* is_entry */
+     .code_checked = 72,
+     .code_first_line = 72,
+     .code_file = 112,
+     .code_name = 128,
+     .code_lines = 136,
+     .text_ascii = 48,
+     .text_compact = 72,
+     .code_instructions = 184,
+     .flags = PYTHON_CFRAMES},
+    {.interpreters = 40,
+     .interpreter_next = 0,
+     .interpreter_threads = 72,
+     .interpreter_made = 64,
+     .thread_next = 8,
+     .thread_id = 136,
+     .thread_current = 56,
+     .cframe_current = 0,
+     .frame_code = 0,
+     .frame_previous = 8,
+     .frame_instruction = 56,
+     .frame_owner = 70,
+     .code_checked = 72,
+     .code_first_line = 68,
+     .code_file = 112,
+     .code_name = 128,
+     .code_lines = 136,
+     .text_ascii = 40,
+     .text_compact = 56,
+     .code_instructions = 192,
+     .flags = PYTHON_CFRAMES | PYTHON_MARKED_FRAMES},
+    OFFSETS_OF_ITS_OWN,
+    OFFSETS_OF_ITS_OWN,
+};
+
+/* Where the runtime begins with a table of offsets, _Py_DebugOffsets: words of 8 bytes. */
+static const char debug_cookie[8] = "xdebugpy";
+enum { DEBUG_COOKIE, DEBUG_VERSION, DEBUG_FREE_THREADED, DEBUG_WORDS = 49 };
+
+static const struct {
+    uint16_t field;
+    uint8_t in_313, in_314;
+} debug_words[] = {
+#define WORD(field, in_313, in_314) {offsetof(struct python_layout, field), in_313, in_314}
+    WORD(interpreters, 5, 5),        WORD(interpreter_next, 8, 8),    WORD(interpreter_threads, 9, 9),
+    WORD(thread_next, 21, 24),       WORD(thread_current, 23, 26),    WORD(thread_id, 24, 27),
+    WORD(frame_previous, 29, 32),    WORD(frame_code, 30, 33),        WORD(frame_instruction, 31, 34),
+    WORD(frame_owner, 33, 36),       WORD(code_file, 35, 40),         WORD(code_name, 37, 42),
+    WORD(code_lines, 38, 43),        WORD(code_first_line, 39, 44),   WORD(code_instructions, 43, 48),
+#undef WORD
+};
+
+bool python_layout_is_likely(const char *path)
+{
+    const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    return strncmp(name, "python", 6) == 0 || strncmp(name, "libpython", 9) == 0;
+}
+
+/* Which address a symbol of a type (STT_*) has; -ENOENT. */
+static int find_symbol(const struct elf_symbols *symbols, unsigned type, const char *name, uint64_t *ret)
+{
+    for (size_t i = 0; i < symbols->count; i++) {
+        const Elf64_Sym *symbol = &symbols->all[i];
+        const char *its = elf_symbols_name(symbols, symbol);
+        if (!its || ELF64_ST_TYPE(symbol->st_info) != type || strcmp(its, name) != 0)
+            continue;
+        *ret = symbol->st_value;
+        return 0;
+    }
+    return -ENOENT;
+}
+
+/* The version of an interpreter that has no Py_Version: by functions of the API that came with each. 0: before 3.8. */
+static unsigned minor_by_functions(const struct elf_symbols *symbols)
+{
+    static const struct {
+        unsigned minor;
+        const char *function;
+    } news[] = {{10, "Py_NewRef"}, {9, "PyFrame_GetCode"}, {8, "PyCode_NewWithPosOnlyArgs"}};
+    uint64_t address;
+    for (size_t i = 0; i < array_size(news); i++)
+        if (find_symbol(symbols, STT_FUNC, news[i].function, &address) == 0)
+            return news[i].minor;
+    return 0;
+}
+
+struct found {
+    uint64_t runtime;
+    uint64_t version; /* where Py_Version is; 0: there is none, but */
+    unsigned minor;
+};
+
+static int find_in_table(const struct elf_file *file, const char *table, struct found *ret)
+{
+    _cleanup_(elf_symbols_free) struct elf_symbols symbols = {0};
+    int r = elf_symbols_read(file, table, SYMBOLS_MAX_BYTES, &symbols);
+    if (r < 0)
+        return r;
+    *ret = (struct found){0};
+    r = find_symbol(&symbols, STT_OBJECT, "_PyRuntime", &ret->runtime);
+    if (r == 0 && find_symbol(&symbols, STT_OBJECT, "Py_Version", &ret->version) < 0)
+        ret->minor = minor_by_functions(&symbols);
+    return r;
+}
+
+static int read_at(const struct elf_file *file, uint64_t vaddr, void *data, size_t size)
+{
+    uint64_t offset;
+    int r = elf_offset_from_vaddr(file, vaddr, &offset);
+    return r < 0 ? r : elf_read(file, offset, data, size);
+}
+
+/* What the runtime says of itself in the file, where it does: -ENOTSUP when that is what we do not understand. */
+static int take_debug_offsets(const struct elf_file *file, uint64_t runtime_vaddr, unsigned minor,
+                              struct python_layout *layout)
+{
+    uint64_t words[DEBUG_WORDS];
+    if (minor < WITH_OFFSETS_MINOR)
+        return 0;
+    if (read_at(file, runtime_vaddr, words, sizeof(words)) < 0 ||
+        memcmp(&words[DEBUG_COOKIE], debug_cookie, sizeof(debug_cookie)) != 0)
+        return -ENOTSUP;
+    if (words[DEBUG_VERSION] >> 16 != (3U << 8 | minor) || words[DEBUG_FREE_THREADED])
+        return -ENOTSUP;
+    for (size_t i = 0; i < array_size(debug_words); i++) {
+        const uint64_t offset = words[minor == WITH_OFFSETS_MINOR ? debug_words[i].in_313 : debug_words[i].in_314];
+        char *field = (char *)layout + debug_words[i].field;
+        if (offset > UINT16_MAX)
+            return -ENOTSUP;
+        if (debug_words[i].field == offsetof(struct python_layout, interpreters))
+            layout->interpreters = offset;
+        else
+            memcpy(field, &(uint16_t){(uint16_t)offset}, sizeof(uint16_t));
+    }
+    layout->interpreter_made = layout->interpreter_threads - 8; /* pythreads.next_unique_id */
+    return 0;
+}
+
+int python_layout_read(const struct elf_file *file, bool is_likely, struct python_file *ret)
+{
+    struct found found;
+    int r = find_in_table(file, ".dynsym", &found);
+    if (r == -ENOENT && (is_likely || elf_section(file, ".PyRuntime"))) /* 3.13 and later have that section */
+        r = find_in_table(file, ".symtab", &found);
+    if (r < 0)
+        return r;
+    if (found.version) {
+        uint32_t version;
+        r = read_at(file, found.version, &version, sizeof(version));
+        if (r < 0)
+            return r;
+        found.minor = version >> 24 == 3 ? version >> 16 & 0xff : 0;
+        if (found.minor < WITH_VERSION_MINOR)
+            return -ENOTSUP;
+    }
+    if (found.minor < FIRST_MINOR || found.minor - FIRST_MINOR >= array_size(versions))
+        return -ENOTSUP;
+    struct python_file python = {.layout = versions[found.minor - FIRST_MINOR], .runtime_vaddr = found.runtime};
+    r = take_debug_offsets(file, found.runtime, found.minor, &python.layout);
+    if (r == 0)
+        *ret = python;
+    return r;
+}

@@ -1,0 +1,191 @@
+/* V8's frames: finds the processes that hold a V8 which tells of its structures, takes in what the kernel half tells of functions (struct v8_code), and
+ * names the frames that samples carry, as --perf-basic-prof would (jit_name.h): by the function's name, or the one that V8 made up of where it is
+ * assigned to; "(anonymous:LINE)" where there is neither; with its script and the line where it begins.
+ *
+ * Files are looked into once each: a process's program, and what is named like node's library. */
+#include "resolve/interpreter/interpreter.h"
+
+#include "base/cleanup.h"
+#include "base/utf8.h"
+#include "resolve/elf/elf.h"
+#include "resolve/interpreter/code_registry.h"
+#include "resolve/interpreter/interpreter_files.h"
+#include "resolve/interpreter/v8_layout.h"
+#include "resolve/process/processes.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define UTF8_MAX 3 /* bytes of a Latin-1 or UTF-16 character */
+
+struct v8s {
+    struct told_code *told;
+    struct interpreter_files *files;
+    struct {
+        uint32_t line, file_bytes;
+        char texts[(V8_FILE_BYTES + V8_NAME_BYTES) * UTF8_MAX + 2]; /* the file's, the function's, each with a NUL */
+    } content; /* of the record at hand */
+};
+
+static void v8s_free(void *self)
+{
+    struct v8s *v = self;
+    if (!v)
+        return;
+    told_code_free(v->told);
+    interpreter_files_free(v->files);
+    free(v);
+}
+
+static void v8s_freep(struct v8s **v)
+{
+    v8s_free(*v);
+}
+
+static int read_layout(const struct elf_file *elf, bool is_likely, void *ret)
+{
+    (void)is_likely;
+    return elf_size(elf) < V8_FILE_MIN_BYTES ? -ENOENT : v8_layout_read(elf, ret);
+}
+
+static const struct interpreter_files_of files_of = {sizeof(struct v8_layout), v8_layout_is_likely, read_layout};
+
+static int v8s_open(size_t max_bytes, void **ret_self)
+{
+    _cleanup_(v8s_freep) struct v8s *v = calloc(1, sizeof(*v));
+    if (!v)
+        return -ENOMEM;
+    int r = told_code_new(max_bytes, &v->told) ?: interpreter_files_new(&files_of, &v->files);
+    if (r < 0)
+        return r;
+    *ret_self = take_ptr(v);
+    return 0;
+}
+
+static int v8s_layout(void *self, const struct process *process, struct interpreter_layouts *ret)
+{
+    struct v8s *v = self;
+    struct interpreter_files_look look = {.reads = INTERPRETER_FILES_READS};
+    for (size_t i = 0; i < process->mapping_count; i++) {
+        struct interpreter_file file;
+        if (!interpreter_files_find(v->files, &process->mappings[i], i == 0, &look, &file)) /* what lies lowest is the program */
+            continue;
+        ret->v8 = *(const struct v8_layout *)file.told;
+        ret->runtime = INTERPRETER_V8;
+        return 0;
+    }
+    return interpreter_files_none(&look);
+}
+
+/* ---- functions ---- */
+
+static uint32_t character(const uint8_t *data, size_t i, unsigned width)
+{
+    return width == 1 ? data[i] : (uint32_t)data[2 * i] | (uint32_t)data[2 * i + 1] << 8;
+}
+
+/* The text as UTF-8 with its NUL into `out`, which has room for it; how many bytes. */
+static size_t convert(const struct v8_text *text, const uint8_t *data, char *out)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < text->length && text->width; i++) {
+        uint32_t c = character(data, i, text->width);
+        const uint32_t low = c >= 0xd800 && c < 0xdc00 && i + 1 < text->length ? character(data, i + 1, text->width) : 0;
+        if (low >= 0xdc00 && low < 0xe000) {
+            c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
+            i++;
+        }
+        used += utf8_put(c, out + used);
+    }
+    out[used++] = '\0';
+    return used;
+}
+
+/* Of a name that could not be read nothing is told: the frame has none, and is counted. */
+static int v8s_take(void *self, const struct wire_header *header)
+{
+    struct v8s *v = self;
+    const struct v8_code *record = (const struct v8_code *)header;
+    if (!v8_code_is_sound(record))
+        return -EBADMSG;
+    const struct missing_code key = {.code = record->code, .pid = record->h.pid, .check = record->check};
+    v->content.file_bytes = (uint32_t)convert(&record->file, record->file_data, v->content.texts);
+    v->content.line = v->content.texts[0] ? record->line : 0;
+    char *name = v->content.texts + v->content.file_bytes;
+    size_t name_bytes = convert(&record->name, record->name_data, name);
+    if (record->name.width && !name[0])
+        name_bytes = (size_t)snprintf(name, V8_NAME_BYTES, "(anonymous:%" PRIu32 ")", v->content.line) + 1;
+    told_code_put(v->told, &key, &v->content, offsetof(typeof(v->content), texts) + v->content.file_bytes + name_bytes);
+    return 0;
+}
+
+static int v8s_find(void *self, uint32_t pid, const struct python_entry *entry, struct interpreted_name *ret)
+{
+    struct v8s *v = self;
+    const struct missing_code key = {.code = entry->code, .pid = pid, .check = entry->check};
+    struct told_content found;
+    if (!told_code_find(v->told, &key, &found))
+        return -ENOENT;
+    const typeof(v->content) *content = (const void *)found.data;
+    const char *function = content->texts + content->file_bytes;
+    if (!function[0])
+        return -ENOENT;
+    *ret = (struct interpreted_name){function, content->texts, content->line};
+    return 0;
+}
+
+static size_t v8s_missing(void *self, struct missing_code *ret, size_t max)
+{
+    return told_code_missing(((struct v8s *)self)->told, ret, max);
+}
+
+/* What calls bytecodes: as a caller it stands in the frame of the function that it runs. */
+static bool is_evaluator(const char *function)
+{
+    return strcmp(function, "Builtins_InterpreterEntryTrampoline") == 0;
+}
+
+/* What executes a bytecode, in its function's frame or a small one of its own. */
+static bool is_part(const char *function)
+{
+    static const char begin[] = "Builtins_", end[] = "Handler";
+    const size_t n = strlen(function);
+    return n > sizeof(begin) + sizeof(end) && strncmp(function, begin, sizeof(begin) - 1) == 0 && strcmp(function + n - (sizeof(end) - 1), end) == 0;
+}
+
+static uint64_t v8s_unsupported(const void *self)
+{
+    return interpreter_files_unsupported(((const struct v8s *)self)->files);
+}
+
+static void v8s_metrics(const void *self, struct metric_set *set)
+{
+    const struct v8s *v = self;
+    metric_add(set, "sonde_self_v8_code_bytes", METRIC_GAUGE, "bytes", "Memory held by names of JavaScript's functions",
+               (double)(sizeof(*v) + told_code_bytes(v->told)), METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_v8_code_forgotten", METRIC_COUNTER, "", "Functions of JavaScript forgotten to keep within bounds",
+               (double)told_code_forgotten(v->told), METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_v8_unsupported", METRIC_COUNTER, "", "Executable files with a V8 whose frames cannot be read",
+               (double)v8s_unsupported(v), METRIC_NO_LABELS);
+}
+
+const struct interpreter interpreter_v8 = {
+    .name = "Node (V8)",
+    .frame_kind = FRAME_V8JS,
+    .mapping = "[v8]",
+    .memory_share = 4,
+    .record_kind = WIRE_V8_CODE,
+    .open = v8s_open,
+    .layout = v8s_layout,
+    .take = v8s_take,
+    .find = v8s_find,
+    .is_evaluator = is_evaluator,
+    .is_part = is_part,
+    .missing = v8s_missing,
+    .unsupported = v8s_unsupported,
+    .metrics = v8s_metrics,
+    .free = v8s_free,
+};

@@ -1,0 +1,199 @@
+/* From addresses to source lines; see dwarf_lines.h.
+ *
+ * Units are gone through once, and those looked into whose code holds any of the addresses; not by .debug_aranges, which clang
+ * does not write. Where functions were inlined, the line table's line is that of the innermost; each one around it is at the
+ * line of the call. */
+#include "resolve/lines/dwarf_lines.h"
+
+#include "resolve/lines/dwarf_tree.h"
+
+#include <dwarf.h>
+#include <errno.h>
+#include <string.h>
+
+#define RANGES_MAX (64u << 20)
+
+struct telling {
+    const struct dwarf_library *dw;
+    const struct dwarf_question *question;
+    dwarf_lines_send *send;
+    void *context;
+    struct dwarf_place *places; /* all */
+    struct dwarf_place *inside; /* those of the unit at hand */
+    size_t inside_count;
+    Dwarf_Die *unit;  /* has the line table */
+    Dwarf_Die *tree;  /* has the functions: the unit, or the one in a .dwo file that it stands for */
+    struct buf message;
+    bool ended, damaged, misses_split;
+};
+
+static void telling_clear(struct telling *t)
+{
+    free(t->places);
+    free(t->inside);
+    buf_clear(&t->message);
+}
+
+static const char *text_of(const struct telling *t, Dwarf_Die *die, unsigned attribute)
+{
+    Dwarf_Attribute found;
+    const char *text = t->dw->dwarf_attr_integrate(die, attribute, &found) ? t->dw->dwarf_formstring(&found) : NULL;
+    return text && text[0] ? text : NULL;
+}
+
+static const char *name_of(const struct telling *t, Dwarf_Die *die)
+{
+    static const unsigned attributes[] = {DW_AT_linkage_name, DW_AT_MIPS_linkage_name, DW_AT_name};
+    const char *name = NULL;
+    for (size_t i = 0; i < array_size(attributes) && !name; i++)
+        name = text_of(t, die, attributes[i]);
+    return name ? name : "";
+}
+
+static uint32_t number_of(const struct telling *t, Dwarf_Die *die, unsigned attribute)
+{
+    Dwarf_Attribute found;
+    Dwarf_Word value;
+    if (!t->dw->dwarf_attr(die, attribute, &found) || t->dw->dwarf_formudata(&found, &value) != 0 || value > UINT32_MAX)
+        return 0;
+    return (uint32_t)value;
+}
+
+/* Where an inlined function is called. */
+static void add_call(struct telling *t, Dwarf_Die *inlined, const char *name)
+{
+    Dwarf_Files *files;
+    size_t count;
+    const uint32_t file = number_of(t, inlined, DW_AT_call_file);
+    const char *path = NULL;
+    if (t->dw->dwarf_getsrcfiles(t->tree, &files, &count) == 0 && file < count)
+        path = t->dw->dwarf_filesrc(files, file, NULL, NULL);
+    line_answer_add(&t->message, path ? path : "", path ? number_of(t, inlined, DW_AT_call_line) : 0, name);
+}
+
+static void add_line_of(struct telling *t, uint64_t address, const char *name)
+{
+    Dwarf_Line *line = t->dw->dwarf_getsrc_die(t->unit, address);
+    int number = 0;
+    const char *path = line ? t->dw->dwarf_linesrc(line, NULL, NULL) : NULL;
+    if (!path || t->dw->dwarf_lineno(line, &number) != 0 || number < 0)
+        number = 0;
+    line_answer_add(&t->message, path ? path : "", (uint32_t)number, name);
+}
+
+static void tell(void *context, struct dwarf_place *place, const struct dwarf_scope *innermost)
+{
+    struct telling *t = context;
+    Dwarf_Die *called = NULL; /* what the function at hand calls there */
+    size_t count = 0;
+    if (t->ended)
+        return;
+    line_answer_begin(&t->message, place->number);
+    for (const struct dwarf_scope *scope = innermost; scope; called = scope->die, scope = scope->outer) {
+        const bool wanted = !scope->outer || (t->question->inlines && count + 1 < LINE_ANSWER_LINES_MAX);
+        if (!wanted)
+            continue;
+        const char *name = name_of(t, scope->die);
+        count++;
+        if (called)
+            add_call(t, called, name);
+        else
+            add_line_of(t, place->address, name);
+    }
+    if (!innermost) { /* code that no function is said to hold, such as an assembler's */
+        count = 1;
+        add_line_of(t, place->address, "");
+    }
+    t->ended = !line_answer_finish(&t->message, count) || !t->send(t->context, t->message.data, t->message.size);
+}
+
+static int compare_places(const void *left, const void *right)
+{
+    const struct dwarf_place *a = left, *b = right;
+    return a->address != b->address ? (a->address > b->address) - (a->address < b->address)
+                                    : (a->number > b->number) - (a->number < b->number);
+}
+
+/* Those of the addresses that lie in the unit's code, each once. */
+static void find_inside(struct telling *t)
+{
+    Dwarf_Addr base, begin, end;
+    ptrdiff_t at = 0;
+    t->inside_count = 0;
+    for (size_t n = 0; n < RANGES_MAX && (at = t->dw->dwarf_ranges(t->unit, at, &base, &begin, &end)) > 0; n++) {
+        size_t from, to;
+        if (begin == 0) /* what the linker left out */
+            continue;
+        dwarf_places_between(t->places, t->question->count, begin, end, &from, &to);
+        for (; from < to; from++) {
+            if (t->places[from].told)
+                continue;
+            t->places[from].told = true;
+            t->inside[t->inside_count++] = (struct dwarf_place){t->places[from].address, t->places[from].number, false};
+        }
+    }
+    t->damaged |= at < 0;
+    qsort(t->inside, t->inside_count, sizeof(*t->inside), compare_places);
+}
+
+static void answer_unit(struct telling *t, Dwarf_CU *cu, Dwarf_Die *unit)
+{
+    Dwarf_Die split;
+    uint8_t type = 0;
+    t->unit = t->tree = unit;
+    find_inside(t);
+    if (t->inside_count == 0)
+        return;
+    memset(&split, 0, sizeof(split));
+    if (t->dw->dwarf_cu_info(cu, NULL, &type, NULL, &split, NULL, NULL, NULL) == 0 && type == DW_UT_skeleton) {
+        t->misses_split |= !split.addr; /* its .dwo file is not there, or does not belong to it */
+        t->tree = split.addr ? &split : unit;
+    }
+    t->damaged |= dwarf_tree_walk(t->dw, t->tree, t->inside, t->inside_count, tell, t) < 0;
+    for (size_t i = 0; i < t->inside_count; i++)
+        if (!t->inside[i].told)
+            tell(t, &t->inside[i], NULL);
+}
+
+static enum line_answer_status answer_all(struct telling *t, Dwarf *dwarf)
+{
+    const struct dwarf_question *q = t->question;
+    Dwarf_CU *cu = NULL;
+    Dwarf_Die unit;
+    uint8_t type;
+    size_t units = 0;
+    int r;
+    t->places = calloc(q->count + 1, sizeof(*t->places));
+    t->inside = calloc(q->count + 1, sizeof(*t->inside));
+    if (!t->places || !t->inside)
+        return LINE_STATUS_DAMAGED;
+    for (size_t i = 0; i < q->count; i++)
+        t->places[i] = (struct dwarf_place){q->addresses[i], (uint32_t)i, false};
+    while (!t->ended && (r = t->dw->dwarf_get_units(dwarf, cu, &cu, NULL, &type, &unit, NULL)) == 0) {
+        units++;
+        if (type == DW_UT_compile || type == DW_UT_skeleton)
+            answer_unit(t, cu, &unit);
+    }
+    t->damaged |= t->ended || r < 0;
+    if (t->misses_split && !t->damaged)
+        return LINE_STATUS_NO_SPLIT;
+    return t->damaged ? LINE_STATUS_DAMAGED : units ? LINE_STATUS_WHOLE : LINE_STATUS_NO_DWARF;
+}
+
+enum line_answer_status dwarf_lines_answer(const struct dwarf_library *dw, const struct dwarf_question *question,
+                                           dwarf_lines_send *send, void *context)
+{
+    _cleanup_(telling_clear) struct telling t = {.dw = dw, .question = question, .send = send, .context = context};
+    dw->elf_version(EV_CURRENT);
+    Dwarf *dwarf = dw->dwarf_begin(question->fd, DWARF_C_READ);
+    if (!dwarf)
+        return LINE_STATUS_DAMAGED; /* for it was looked at: there are sections of DWARF */
+    Dwarf *alt = question->alt_fd >= 0 ? dw->dwarf_begin(question->alt_fd, DWARF_C_READ) : NULL;
+    if (alt)
+        dw->dwarf_setalt(dwarf, alt);
+    const enum line_answer_status status = answer_all(&t, dwarf);
+    dw->dwarf_end(dwarf);
+    if (alt)
+        dw->dwarf_end(alt);
+    return status;
+}

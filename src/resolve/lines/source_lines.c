@@ -1,0 +1,399 @@
+/* Source lines of a profile; see source_lines.h.
+ *
+ * Frames are sorted by file and address; each file is opened here (line_files.h) and read by a process of its own, which
+ * is waited for no longer than its time. What it tells is kept as it comes, so that what it said before it broke counts. */
+#include "resolve/lines/source_lines.h"
+
+#include "base/clock.h"
+#include "base/descriptors.h"
+#include "base/sandbox.h"
+#include "resolve/lines/line_files.h"
+#include "resolve/lines/line_helper.h"
+#include "resolve/lines/line_objects.h"
+#include "resolve/symbols/demangle.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#define FILE_MAX_NS    30000000000ull
+#define ALL_MAX_NS     (20 * FILE_MAX_NS)
+#define TEXTS_MAX      (64u << 20)
+#define LINES_MAX      (2u << 20)
+#define OPENS_MAX      65536 /* that one process may ask for */
+
+struct ask { /* one frame */
+    uint32_t mapping, build_id; /* texts of the profile */
+    uint64_t address;
+    uint32_t frame;
+};
+
+struct source_lines {
+    const struct profile *p;
+    struct source_lines_options options;
+    const struct line_objects *objects;
+    struct ask *asks;
+    uint32_t ask_count;
+    uint64_t *addresses;   /* of the file at hand, each once */
+    uint32_t *first_asks;  /* of each of them */
+    uint32_t address_count;
+    struct strings *texts;
+    struct profile_line *lines;
+    uint32_t *line_texts;  /* three for each line: numbers of texts, until all are there */
+    uint32_t line_count, line_capacity;
+    uint32_t *first_lines; /* of each frame */
+    struct profile_frame_lines *rows;
+    struct line_answer *answer;
+    uint64_t end_ns;
+    bool stopped;
+    struct source_lines_figures figures;
+};
+
+const char *source_line_reason_text(enum source_line_reason reason)
+{
+    static const char *const texts[] = {
+#define SOURCE_LINE_TEXT(name, text) text,
+        SOURCE_LINE_REASONS(SOURCE_LINE_TEXT)
+#undef SOURCE_LINE_TEXT
+    };
+    return texts[reason];
+}
+
+void source_lines_free(struct source_lines *s)
+{
+    if (!s)
+        return;
+    strings_free(s->texts);
+    free(s->asks);
+    free(s->addresses);
+    free(s->first_asks);
+    free(s->lines);
+    free(s->line_texts);
+    free(s->first_lines);
+    free(s->rows);
+    free(s->answer);
+    free(s);
+}
+
+const struct profile_frame_lines *source_lines_rows(const struct source_lines *s)
+{
+    return s->rows;
+}
+
+void source_lines_figures(const struct source_lines *s, struct source_lines_figures *ret)
+{
+    *ret = s->figures;
+}
+
+/* ---- what is asked ---- */
+
+static int compare_asks(const void *left, const void *right)
+{
+    const struct ask *a = left, *b = right;
+    const uint64_t file_a = (uint64_t)a->mapping << 32 | a->build_id, file_b = (uint64_t)b->mapping << 32 | b->build_id;
+    if (file_a != file_b)
+        return (file_a > file_b) - (file_a < file_b);
+    if (a->address != b->address)
+        return (a->address > b->address) - (a->address < b->address);
+    return (a->frame > b->frame) - (a->frame < b->frame);
+}
+
+static bool same_file(const struct ask *a, const struct ask *b)
+{
+    return a->mapping == b->mapping && a->build_id == b->build_id;
+}
+
+static int collect(struct source_lines *s)
+{
+    const struct profile *p = s->p;
+    const size_t room = (size_t)p->frame_count + 1;
+    s->asks = calloc(room, sizeof(*s->asks));
+    s->addresses = calloc(room, sizeof(*s->addresses));
+    s->first_asks = calloc(room, sizeof(*s->first_asks));
+    s->first_lines = calloc(room, sizeof(*s->first_lines));
+    s->rows = calloc(room, sizeof(*s->rows));
+    s->answer = malloc(sizeof(*s->answer));
+    if (!s->asks || !s->addresses || !s->first_asks || !s->first_lines || !s->rows || !s->answer)
+        return -ENOMEM;
+    for (uint32_t i = 0; i < p->frame_count; i++) {
+        const struct profile_frame *frame = &p->frames[i];
+        if (frame->kind == FRAME_NATIVE && !frame->inlined && profile_text(p, frame->mapping)[0] == '/')
+            s->asks[s->ask_count++] = (struct ask){frame->mapping, frame->build_id, frame->address, i};
+    }
+    s->figures.frames = s->ask_count;
+    qsort(s->asks, s->ask_count, sizeof(*s->asks), compare_asks);
+    return strings_new(&s->texts);
+}
+
+/* ---- what is told ---- */
+
+static bool reserve_lines(struct source_lines *s, size_t count)
+{
+    if (count > LINES_MAX - s->line_count)
+        return false;
+    if (s->line_count + count <= s->line_capacity)
+        return true;
+    const uint32_t capacity = s->line_capacity + s->line_capacity / 2 + 256;
+    struct profile_line *lines = realloc(s->lines, capacity * sizeof(*lines));
+    if (lines)
+        s->lines = lines;
+    uint32_t *texts = lines ? realloc(s->line_texts, 3 * (size_t)capacity * sizeof(*texts)) : NULL;
+    if (!texts)
+        return false;
+    s->line_texts = texts;
+    s->line_capacity = capacity;
+    return true;
+}
+
+static void put_line(struct source_lines *s, const struct line_answer_line *line)
+{
+    char demangled[DEMANGLED_MAX];
+    const char *function = demangle(line->name, demangled);
+    uint32_t *texts = s->line_texts + 3 * (size_t)s->line_count;
+    texts[0] = strings_add(s->texts, function);
+    texts[1] = strings_add(s->texts, strcmp(function, line->name) == 0 ? "" : line->name);
+    texts[2] = strings_add(s->texts, line->file);
+    s->lines[s->line_count++] = (struct profile_line){.line = line->line};
+}
+
+/* Of an address of the file at hand, to all its frames. -EBADMSG: nobody asked for that, or it was told before. -ENOSPC. */
+static int take_place(struct source_lines *s, const struct line_answer *answer, uint32_t asks_end)
+{
+    if (answer->number >= s->address_count)
+        return -EBADMSG;
+    const uint32_t first = s->first_asks[answer->number],
+                   end = answer->number + 1 < s->address_count ? s->first_asks[answer->number + 1] : asks_end;
+    if (s->rows[s->asks[first].frame].count)
+        return -EBADMSG;
+    const struct line_answer_line *outermost = &answer->lines[answer->count - 1];
+    if (answer->count == 1 && !outermost->file[0] && !outermost->name[0])
+        return 0; /* as good as nothing */
+    if (!reserve_lines(s, answer->count) || strings_bytes(s->texts) > TEXTS_MAX)
+        return -ENOSPC;
+    const uint32_t first_line = s->line_count;
+    for (size_t i = 0; i < answer->count; i++)
+        if (answer->lines[i].name[0] || i + 1 == answer->count) /* an inlined function without a name is none */
+            put_line(s, &answer->lines[i]);
+    for (uint32_t i = first; i < end; i++) {
+        s->first_lines[s->asks[i].frame] = first_line;
+        s->rows[s->asks[i].frame].count = s->line_count - first_line;
+    }
+    return 0;
+}
+
+/* ---- the process at hand ---- */
+
+struct reading {
+    const struct object *object;
+    struct line_helper helper;
+    uint32_t asks_end;
+    unsigned opens;
+    bool greeted, ended;
+    enum line_answer_status status;
+    int error; /* -EBADMSG, -ENOSPC, -ETIMEDOUT, -ECANCELED */
+};
+
+static void take_message(struct source_lines *s, struct reading *r)
+{
+    _cleanup_free_ char *data = malloc(LINE_ANSWER_BYTES_MAX);
+    struct descriptors with;
+    if (!data) {
+        r->error = -ENOSPC;
+        return;
+    }
+    const ssize_t n = descriptors_receive(r->helper.socket, data, LINE_ANSWER_BYTES_MAX, &with, MSG_DONTWAIT);
+    if (n > 0 && !r->greeted) {
+        r->greeted = true;
+        r->helper.listener = with.fds[0];
+        with.fds[0] = -1;
+        if (n == 1) {
+            descriptors_close(&with);
+            return;
+        }
+    }
+    descriptors_close(&with);
+    if (n == -EAGAIN)
+        return;
+    if (n <= 0) {
+        r->ended = true;
+        r->error = -EBADMSG; /* it has gone without saying how it went */
+        return;
+    }
+    r->error = line_answer_read(data, (size_t)n, s->answer);
+    if (r->error < 0)
+        return;
+    if (s->answer->kind == LINE_ANSWER_PLACE) {
+        r->error = take_place(s, s->answer, r->asks_end);
+        return;
+    }
+    r->status = s->answer->status;
+    r->ended = true;
+}
+
+static void open_for(struct reading *r)
+{
+    struct sandbox_open asked;
+    if (sandbox_next_open(r->helper.listener, &asked) < 0)
+        return;
+    _cleanup_close_ int fd = ++r->opens < OPENS_MAX ? line_files_open_split(r->object, asked.path) : -EMFILE;
+    sandbox_answer_open(r->helper.listener, &asked, fd < 0 ? -ENOENT : fd);
+}
+
+static int wait_ms(uint64_t until_ns)
+{
+    const uint64_t now_ns = clock_monotonic_ns();
+    return now_ns >= until_ns ? 0 : (int)((until_ns - now_ns) / 1000000 + 1);
+}
+
+static void listen_to(struct source_lines *s, struct reading *r)
+{
+    uint64_t until_ns = clock_monotonic_ns() + s->options.file_max_ns;
+    until_ns = until_ns < s->end_ns ? until_ns : s->end_ns;
+    while (!r->ended && r->error == 0) {
+        struct pollfd fds[] = {{.fd = r->helper.socket, .events = POLLIN},
+                               {.fd = r->helper.listener, .events = POLLIN},
+                               {.fd = s->options.stop_fd, .events = POLLIN}};
+        const int ready = poll(fds, array_size(fds), wait_ms(until_ns));
+        if (ready < 0 && errno == EINTR)
+            continue;
+        if (ready <= 0) {
+            r->error = -ETIMEDOUT;
+        } else if (fds[2].revents) {
+            s->stopped = true;
+            r->error = -ECANCELED;
+        } else if (fds[0].revents) {
+            take_message(s, r);
+        } else if (fds[1].revents & POLLIN) {
+            open_for(r);
+        } else if (fds[1].revents) { /* its process is about to end */
+            close(r->helper.listener);
+            r->helper.listener = -1;
+        }
+    }
+}
+
+static enum source_line_reason reason_of(const struct reading *r, int status, bool misses_files)
+{
+    if (r->error == -ETIMEDOUT || (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU))
+        return SOURCE_LINE_TOO_LONG;
+    if (r->error == -ECANCELED)
+        return SOURCE_LINE_ENDED;
+    if (r->error == -ENOSPC)
+        return SOURCE_LINE_TOO_MUCH;
+    if (r->error < 0)
+        return SOURCE_LINE_CRASHED;
+    if (r->status == LINE_STATUS_NO_DWARF || r->status == LINE_STATUS_NO_LIBRARY)
+        return SOURCE_LINE_NO_DWARF;
+    if (r->status == LINE_STATUS_NO_SPLIT && line_files_has_package(r->object))
+        return SOURCE_LINE_PACKAGED;
+    const bool is_damaged = r->status == LINE_STATUS_DAMAGED || r->status == LINE_STATUS_NO_SPLIT || misses_files;
+    return is_damaged ? SOURCE_LINE_DAMAGED : SOURCE_LINE_NO_PLACE;
+}
+
+static enum source_line_reason read_file(struct source_lines *s, const struct object *object, const struct line_files *files,
+                                         uint32_t asks_end)
+{
+    const struct dwarf_question question = {.fd = files->fd,
+                                            .alt_fd = files->alt_fd,
+                                            .addresses = s->addresses,
+                                            .count = s->address_count,
+                                            .inlines = s->options.inlines};
+    struct reading r = {.object = object, .asks_end = asks_end};
+    int status = 0;
+    if (line_helper_start(&question, (unsigned)(s->options.file_max_ns / 1000000000) + 1, &r.helper) < 0)
+        return SOURCE_LINE_TOO_MUCH;
+    listen_to(s, &r);
+    if (line_helper_end(&r.helper, &status) < 0)
+        s->stopped = true; /* what kept it may keep the next one */
+    return reason_of(&r, status, files->misses_alternative);
+}
+
+static void find_addresses(struct source_lines *s, uint32_t first, uint32_t end)
+{
+    s->address_count = 0;
+    for (uint32_t i = first; i < end; i++) {
+        if (s->address_count && s->addresses[s->address_count - 1] == s->asks[i].address)
+            continue;
+        s->addresses[s->address_count] = s->asks[i].address;
+        s->first_asks[s->address_count++] = i;
+    }
+}
+
+/* The frames asks[first .. end), which are of one file. */
+static enum source_line_reason look_up(struct source_lines *s, uint32_t first, uint32_t end)
+{
+    const struct profile *p = s->p;
+    const struct ask *ask = &s->asks[first];
+    struct object *object;
+    struct line_files files;
+    if (s->stopped || clock_monotonic_ns() > s->end_ns)
+        return SOURCE_LINE_ENDED;
+    int r = line_objects_find(s->objects, profile_text(p, ask->mapping), profile_text(p, ask->build_id), &object);
+    if (r == 0)
+        r = line_files_open(object, s->options.debug_root, s->options.fetcher, &files);
+    s->stopped |= r == -ECANCELED;
+    if (s->stopped)
+        return SOURCE_LINE_ENDED;
+    if (r < 0)
+        return r == -ENODATA ? SOURCE_LINE_NO_DWARF : r == -EFBIG ? SOURCE_LINE_TOO_MUCH : SOURCE_LINE_NO_FILE;
+    find_addresses(s, first, end);
+    const enum source_line_reason reason = read_file(s, object, &files, end);
+    close(files.fd);
+    closep(&files.alt_fd);
+    return reason;
+}
+
+/* Texts lie still from now on. */
+static void finish(struct source_lines *s)
+{
+    for (uint32_t i = 0; i < s->line_count; i++) {
+        const uint32_t *texts = s->line_texts + 3 * (size_t)i;
+        s->lines[i].function = strings_get(s->texts, texts[0]);
+        s->lines[i].system_name = strings_get(s->texts, texts[1]);
+        s->lines[i].file = strings_get(s->texts, texts[2]);
+    }
+    for (uint32_t i = 0; i < s->p->frame_count; i++)
+        if (s->rows[i].count)
+            s->rows[i].lines = s->lines + s->first_lines[i];
+}
+
+static void count(struct source_lines *s, uint32_t first, uint32_t end, enum source_line_reason reason)
+{
+    for (uint32_t i = first; i < end; i++) {
+        if (s->rows[s->asks[i].frame].count)
+            s->figures.with_line++;
+        else
+            s->figures.without[reason]++;
+    }
+}
+
+int source_lines_find(const struct profile *p, const struct line_objects *objects, const struct source_lines_options *options,
+                      struct source_lines **ret)
+{
+    _cleanup_(source_lines_freep) struct source_lines *s = calloc(1, sizeof(*s));
+    if (!s)
+        return -ENOMEM;
+    s->p = p;
+    s->objects = objects;
+    s->options = *options;
+    s->options.file_max_ns = options->file_max_ns ? options->file_max_ns : FILE_MAX_NS;
+    s->end_ns = clock_monotonic_ns() + (options->all_max_ns ? options->all_max_ns : ALL_MAX_NS);
+    int r = collect(s);
+    if (r < 0)
+        return r;
+    uint32_t files = 0, done = 0;
+    for (uint32_t i = 0; i < s->ask_count; i++)
+        files += i == 0 || !same_file(&s->asks[i - 1], &s->asks[i]);
+    for (uint32_t first = 0, end; first < s->ask_count; first = end) {
+        for (end = first + 1; end < s->ask_count && same_file(&s->asks[first], &s->asks[end]);)
+            end++;
+        if (options->progress)
+            options->progress(options->context, done++, files);
+        count(s, first, end, look_up(s, first, end));
+    }
+    finish(s);
+    *ret = take_ptr(s);
+    return 0;
+}

@@ -1,0 +1,213 @@
+/* The files of objects: opened, kept open within a bound, closed, and opened again by whatever is known of
+ * where they lie; see objects_private.h. */
+#include "resolve/object/objects_private.h"
+
+#include "base/clock.h"
+#include "resolve/files/file_opener.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <utlist.h>
+
+#define PAUSE_NS     1000000000ull
+#define PAUSE_MAX_NS (64 * PAUSE_NS)
+
+int objects_files_open(struct objects *o, const struct object_sight *sight, bool is_vdso,
+                       struct object_identity *ret)
+{
+    if (is_vdso)
+        return object_file_open_vdso(ret);
+    return o->is_inline ? object_file_open(sight, ret) : file_opener_sight(o->opener, sight, ret);
+}
+
+bool objects_files_is_passing(int error)
+{
+    return error == -ETIMEDOUT || error == -EAGAIN;
+}
+
+static bool is_resting(const struct object_entry *e)
+{
+    return e->retry_ns && clock_monotonic_ns() < e->retry_ns;
+}
+
+void objects_files_rest(struct object_entry *e)
+{
+    e->retry_ns = clock_monotonic_ns() + PAUSE_NS;
+}
+
+void objects_files_set_build_id(struct object_entry *e, const uint8_t *build_id, size_t bytes)
+{
+    static const char digits[] = "0123456789abcdef";
+    for (size_t i = 0; i < bytes && i < OBJECT_BUILD_ID_MAX; i++) {
+        e->build_id[2 * i] = digits[build_id[i] >> 4];
+        e->build_id[2 * i + 1] = digits[build_id[i] & 15];
+    }
+}
+
+/* The file of an object that was made without it. */
+static void learn_identity(struct object_entry *e, const struct object_identity *id)
+{
+    if (e->was_open)
+        return;
+    e->identity = *id;
+    if (!e->build_id[0])
+        objects_files_set_build_id(e, id->build_id, id->build_id_bytes);
+    e->object.is_anonymous = !id->is_elf && strncmp(e->path, "/memfd:", 7) == 0;
+}
+
+void objects_files_close(struct objects *o, struct object_entry *e)
+{
+    if (e->fd < 0)
+        return;
+    close(e->fd);
+    e->fd = -1;
+    DL_DELETE2(o->open, e, open_prev, open_next);
+    o->open_count--;
+}
+
+void objects_files_take(struct objects *o, struct object_entry *e, const struct object_identity *id, int fd)
+{
+    learn_identity(e, id);
+    e->identity.thread_context = id->thread_context;
+    e->object.thread_context = e->identity.thread_context.kind ? &e->identity.thread_context : NULL;
+    e->identity.go_labels = id->go_labels;
+    e->object.go_labels = e->identity.go_labels.layout.kind ? &e->identity.go_labels : NULL;
+    e->identity.is_far = id->is_far;
+    e->identity.mount_id = id->mount_id;
+    while (o->open_count >= o->max_open)
+        objects_files_close(o, o->open);
+    e->fd = fd;
+    e->was_open = true;
+    e->tries = 0;
+    DL_APPEND2(o->open, e, open_prev, open_next);
+    o->open_count++;
+    o->opened++;
+}
+
+static const char *seen_path(const struct object_entry *e)
+{
+    return e->seen_path ? e->seen_path : e->path;
+}
+
+static void set_seen_path(struct objects *o, struct object_entry *e, const char *path)
+{
+    if (strcmp(path, seen_path(e)) == 0)
+        return;
+    if (e->seen_path)
+        o->bytes -= strlen(e->seen_path) + 1;
+    free(e->seen_path);
+    e->seen_path = strcmp(path, e->path) == 0 ? NULL : strdup(path);
+    if (e->seen_path)
+        o->bytes += strlen(e->seen_path) + 1;
+}
+
+void objects_files_see(struct objects *o, struct object_entry *e, const struct object_sight *sight)
+{
+    set_seen_path(o, e, sight->path);
+    e->seen = *sight;
+    e->seen.path = NULL;
+    e->seen.build_id = NULL;
+    e->seen.build_id_bytes = 0;
+    e->seen.by_maps = false;
+}
+
+/* What comes out must be what it was. */
+static int open_again(struct objects *o, struct object_entry *e, const char *path,
+                      struct object_identity *ret)
+{
+    struct object_sight sight = e->seen;
+    sight.path = path;
+    sight.build_id = e->identity.build_id;
+    sight.build_id_bytes = e->identity.build_id_bytes;
+    if (!sight.inode) {
+        sight.device = e->identity.device;
+        sight.inode = e->identity.inode;
+        sight.generation = e->identity.generation;
+    }
+    _cleanup_close_ int fd = objects_files_open(o, &sight, e->object.is_vdso, ret);
+    if (fd >= 0 && e->was_open && e->identity.digest != ret->digest)
+        return -ENOENT; /* another one that claims the same build id */
+    return take_fd(&fd);
+}
+
+/* Copies of a file are one object, and any of them may have gone. */
+int objects_files_reopen(struct objects *o, struct object_entry *e)
+{
+    struct object_identity id;
+    if (is_resting(e))
+        return -ETIMEDOUT;
+    int fd = open_again(o, e, seen_path(e), &id);
+    if (fd < 0 && !objects_files_is_passing(fd) && e->seen_path)
+        fd = open_again(o, e, e->path, &id);
+    if (fd < 0) {
+        e->tries += !objects_files_is_passing(fd);
+        e->retry_ns = 0;
+        if (objects_files_is_passing(fd))
+            objects_files_rest(e);
+        o->failed++;
+        return fd;
+    }
+    objects_files_take(o, e, &id, fd);
+    return 0;
+}
+
+int object_open(const struct object *object)
+{
+    struct object_entry *e = object_entry_of(object);
+    struct objects *o = e->home;
+    pthread_mutex_lock(&o->lock);
+    int r = is_resting(e) ? -ETIMEDOUT : e->fd < 0 ? objects_files_reopen(o, e) : 0;
+    const struct object_identity identity = e->identity;
+    if (r == 0) {
+        DL_DELETE2(o->open, e, open_prev, open_next); /* to the end: used last */
+        DL_APPEND2(o->open, e, open_prev, open_next);
+        r = fcntl(e->fd, F_DUPFD_CLOEXEC, 3);
+        if (r < 0)
+            r = errno == EMFILE ? -EAGAIN : -errno;
+        if (e->mapped == 0 &&
+            e->released_ns == 0) /* nobody maps it: nothing of ours may hold up its file system */
+            objects_files_close(o, e);
+    }
+    pthread_mutex_unlock(&o->lock);
+    if (r >= 0 && identity.is_far) {
+        _cleanup_close_ int far = r;
+        r = file_opener_again(o->opener, far, &identity);
+        if (r == -ETIMEDOUT)
+            object_unreadable(object);
+    }
+    return r == -EMFILE || r == -ENFILE ? -EAGAIN : r;
+}
+
+void object_unreadable(const struct object *object)
+{
+    struct object_entry *e = object_entry_of(object);
+    pthread_mutex_lock(&e->home->lock);
+    if (is_resting(e)) { /* somebody else has found out */
+        pthread_mutex_unlock(&e->home->lock);
+        return;
+    }
+    e->pause_ns = e->pause_ns ? e->pause_ns * 2 : PAUSE_NS;
+    if (e->pause_ns > PAUSE_MAX_NS)
+        e->pause_ns = PAUSE_MAX_NS;
+    e->retry_ns = clock_monotonic_ns() + e->pause_ns;
+    const uint64_t mount_id = e->identity.mount_id;
+    pthread_mutex_unlock(&e->home->lock);
+    file_opener_blame(e->home->opener, mount_id);
+}
+
+int object_open_beside(const struct object *object, const char *path)
+{
+    const struct object_entry *e = object_entry_of(object);
+    pthread_mutex_lock(&e->home->lock);
+    struct object_sight sight = e->seen;
+    pthread_mutex_unlock(&e->home->lock);
+    struct objects *o = e->home;
+    return o->is_inline ? object_file_open_beside(&sight, path) : file_opener_beside(o->opener, &sight, path);
+}
+
+int object_open_ours(const struct object *object, const char *path)
+{
+    struct objects *o = object_entry_of(object)->home;
+    return o->is_inline ? object_file_open_ours(path) : file_opener_ours(o->opener, path);
+}

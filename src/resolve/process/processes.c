@@ -1,0 +1,580 @@
+/* The table of processes; see processes.h.
+ *
+ * Most processes of a busy node are never sampled, so a record costs a hash lookup and little more: forks
+ * share their parent's image, files are known by build id after the first sight, and /proc is not touched
+ * before somebody asks. Entries of processes that have exited stay until they are swept, since samples of
+ * theirs may still be on the way. When the table is full, the live process that was touched longest ago goes
+ * first: it can be read from /proc again. */
+#include "resolve/process/processes.h"
+
+#include "base/clock.h"
+#include "resolve/files/file_opener.h"
+#include "resolve/proc/maps.h"
+#include "resolve/process/processes_table.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <utlist.h>
+
+#define CGROUPS_MAX        1024
+#define IDLE_OBJECT_NS     10000000000ULL
+#define CHECKS_PER_SWEEP   64
+#define START_TOLERANCE_NS 30000000ULL /* a fork's record against the clock ticks of /proc/PID/stat */
+
+static size_t open_files_max(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+        return 64;
+    size_t n = limit.rlim_cur / 4;
+    return n < 16 ? 16 : n > 512 ? 512 : n;
+}
+
+int processes_new(size_t max_bytes, struct processes **ret)
+{
+    _cleanup_(processes_freep) struct processes *p = calloc(1, sizeof(*p));
+    if (!p)
+        return -ENOMEM;
+    p->max_bytes = max_bytes;
+    p->evicted = calloc(EVICTED_MAX, sizeof(*p->evicted));
+    if (!p->evicted)
+        return -ENOMEM;
+    p->bytes = sizeof(*p) + EVICTED_MAX * sizeof(*p->evicted);
+    int r = objects_new(open_files_max(), &p->objects);
+    if (r == 0)
+        r = cgroups_new(NULL, CGROUPS_MAX, &p->cgroups);
+    if (r < 0)
+        return r;
+    *ret = take_ptr(p);
+    return 0;
+}
+
+void processes_free(struct processes *p)
+{
+    if (!p)
+        return;
+    while (p->by_pid)
+        processes_remove(p, p->by_pid);
+    objects_free(p->objects);
+    cgroups_free(p->cgroups);
+    buf_clear(&p->scratch);
+    free(p->evicted);
+    free(p);
+}
+
+void processes_set_replay(struct processes *p)
+{
+    p->is_replay = true;
+    objects_set_inline(p->objects);
+}
+
+void processes_limit_caches(struct processes *p, size_t entries)
+{
+    objects_limit(p->objects, entries);
+    cgroups_limit(p->cgroups, entries);
+}
+
+int processes_start_helper(struct processes *p)
+{
+    return file_opener_start(objects_opener(p->objects));
+}
+
+uint64_t processes_helper_cpu_ns(struct processes *p)
+{
+    struct file_opener_figures f;
+    file_opener_figures(objects_opener(p->objects), &f);
+    return f.cpu_ns;
+}
+
+struct process_entry *processes_lookup(struct processes *p, uint32_t pid)
+{
+    struct process_entry *e;
+    HASH_FIND(hh, p->by_pid, &pid, sizeof(pid), e);
+    return e;
+}
+
+struct process_entry *processes_add(struct processes *p, uint32_t pid, uint64_t start_ns,
+                                    uint64_t start_boot_ns)
+{
+    struct process_entry *e = calloc(1, sizeof(*e));
+    if (!e)
+        return NULL;
+    e->process = (struct process){.pid = pid, .start_time_ns = start_ns, .mapping_version = ++p->version};
+    e->start_boot_ns = start_boot_ns;
+    e->generation = p->generation;
+    HASH_ADD(hh, p->by_pid, process.pid, sizeof(e->process.pid), e);
+    DL_APPEND(p->used, e);
+    p->bytes += sizeof(*e);
+    return e;
+}
+
+static void refresh_view(struct processes *p, struct process_entry *e)
+{
+    e->process.mappings = e->image ? e->image->mappings : NULL;
+    e->process.mapping_count = e->image ? e->image->count : 0;
+    e->process.mapping_version = ++p->version;
+}
+
+static void drop_image(struct processes *p, struct process_entry *e)
+{
+    if (!e->image)
+        return;
+    if (!e->process.exited)
+        image_live(e->image, -1);
+    if (e->image->references == 1)
+        p->bytes -= image_bytes(e->image);
+    image_unref(e->image);
+    e->image = NULL;
+}
+
+void processes_set_image(struct processes *p, struct process_entry *e, struct image *image)
+{
+    drop_image(p, e);
+    e->image = image;
+    if (image) {
+        if (image->references == 1)
+            p->bytes += image_bytes(image);
+        if (!e->process.exited)
+            image_live(image, 1);
+    }
+    refresh_view(p, e);
+}
+
+void processes_remove(struct processes *p, struct process_entry *e)
+{
+    drop_image(p, e);
+    cgroup_unref(e->cgroup);
+    service_unref(p, e->service);
+    processes_drop_context(p, e);
+    if (e->resource)
+        p->bytes -= sizeof(*e->resource);
+    free(e->resource);
+    if (p->check == e)
+        p->check = e->hh.next;
+    HASH_DELETE(hh, p->by_pid, e);
+    if (e->process.exited)
+        DL_DELETE(p->exited, e);
+    else
+        DL_DELETE(p->used, e);
+    p->bytes -= sizeof(*e);
+    free(e);
+}
+
+void processes_mark_exited(struct processes *p, struct process_entry *e, uint64_t time_ns)
+{
+    if (e->process.exited)
+        return;
+    image_live(e->image, -1);
+    e->process.exited = true;
+    e->exit_time_ns = time_ns;
+    DL_DELETE(p->used, e);
+    DL_APPEND(p->exited, e);
+}
+
+static void mark_running(struct processes *p, struct process_entry *e)
+{
+    e->leader_exited = false;
+    if (!e->process.exited)
+        return;
+    image_live(e->image, 1);
+    e->process.exited = false;
+    DL_DELETE(p->exited, e);
+    DL_APPEND(p->used, e);
+}
+
+static void touch(struct processes *p, struct process_entry *e)
+{
+    if (e->process.exited || !e->next)
+        return;
+    DL_DELETE(p->used, e);
+    DL_APPEND(p->used, e);
+}
+
+static size_t all_bytes(const struct processes *p)
+{
+    struct objects_figures f;
+    objects_figures(p->objects, &f);
+    return p->bytes + p->paths.bytes + f.bytes + cgroups_bytes(p->cgroups);
+}
+
+/* Called when a record has been taken in, so that nobody holds what goes. */
+static void keep_within_bounds(struct processes *p)
+{
+    while ((p->used || p->exited) && all_bytes(p) > p->max_bytes) {
+        struct process_entry *e = p->used ? p->used : p->exited;
+        if (p->evicted_count < EVICTED_MAX)
+            p->evicted[p->evicted_count++] = e->process.pid;
+        processes_remove(p, e);
+        p->count.evictions++;
+        objects_trim(p->objects, p->now_ns, p->now_ns + 1); /* what only it had mapped */
+    }
+}
+
+/* The namespace is a number of the kernel's: no file system is asked. */
+static void find_view(struct process_entry *e)
+{
+    char name[40];
+    struct stat st;
+    snprintf(name, sizeof(name), "/proc/%" PRIu32 "/ns/mnt", e->process.pid);
+    if (!e->view_known && stat(name, &st) == 0)
+        e->view = st.st_ino;
+    e->view_known = true;
+}
+
+void processes_viewers(struct processes *p, struct process_entry *e, struct object_sight *sight)
+{
+    sight->pid_count = 0;
+    if (p->is_replay)
+        return;
+    find_view(e);
+    sight->view = e->view;
+    sight->pids[sight->pid_count++] = e->process.pid;
+    uint32_t parent = e->parent_pid;
+    while (parent > 1 && sight->pid_count < OBJECT_PIDS_MAX) {
+        sight->pids[sight->pid_count++] = parent;
+        const struct process_entry *up = processes_lookup(p, parent);
+        parent = up ? up->parent_pid : 0;
+    }
+}
+
+void processes_name_mapping(struct processes *p, const struct object_sight *sight, struct process_mapping *m)
+{
+    if (objects_get(p->objects, sight, &m->object) < 0) /* code without a file */
+        return;
+    m->path = paths_get(&p->paths, sight->path);
+    if (m->path)
+        return;
+    objects_release(m->object);
+    m->object = NULL;
+}
+
+void processes_map(struct processes *p, struct process_entry *e, const struct object_sight *sight,
+                   uint64_t file_offset)
+{
+    struct process_mapping mapping = {.start = sight->start, .end = sight->end, .file_offset = file_offset};
+    size_t before = e->image && e->image->references == 1 ? image_bytes(e->image) : 0;
+    struct image *image = e->image ? image_own(e->image, !e->process.exited) : image_new();
+    if (!image)
+        return;
+    if (!e->image && !e->process.exited)
+        image_live(image, 1);
+    e->image = image;
+    processes_name_mapping(p, sight, &mapping);
+    image_map(image, &mapping);
+    p->bytes += image_bytes(image) - before;
+    refresh_view(p, e);
+}
+
+void processes_set_command(struct process_entry *e, const char command[16], uint64_t time_ns)
+{
+    memcpy(e->command, command, sizeof(e->command));
+    e->command[sizeof(e->command) - 1] = '\0';
+    e->command_ns = time_ns;
+}
+
+static void apply_fork(struct processes *p, const struct process_fork *fork)
+{
+    struct process_entry *e = processes_lookup(p, fork->h.pid);
+    if (fork->h.tid != fork->h.pid) {
+        if (e)
+            e->threads++;
+        return;
+    }
+    const uint64_t start_boot_ns = fork->h.time_ns + processes_boot_offset_ns();
+    if (e) {
+        const uint64_t difference = e->start_boot_ns > start_boot_ns ? e->start_boot_ns - start_boot_ns
+                                                                     : start_boot_ns - e->start_boot_ns;
+        if (!e->process.exited && difference <= START_TOLERANCE_NS)
+            return; /* read from /proc before its record came */
+        processes_remove(p, e);
+    }
+    e = processes_add(p, fork->h.pid, fork->h.time_ns, start_boot_ns);
+    if (!e)
+        return;
+    e->parent_pid = fork->parent_pid;
+    e->threads = 1;
+    e->threads_counted = true;
+    const struct process_entry *parent = processes_lookup(p, fork->parent_pid);
+    if (!parent)
+        return;
+    memcpy(e->command, parent->command, sizeof(e->command));
+    e->is_kernel_thread = parent->is_kernel_thread;
+    if (parent->knowledge == KNOWN_COMPLETELY && parent->generation == p->generation)
+        e->knowledge = KNOWN_COMPLETELY;
+    e->cgroup = cgroup_ref(parent->cgroup);
+    e->cgroup_id = parent->cgroup_id;
+    e->view = parent->view;
+    e->view_known = parent->view_known;
+    e->service = service_ref(parent->service);
+    if (parent->image)
+        processes_set_image(p, e, image_ref(parent->image));
+}
+
+static struct process_entry *lookup_or_add(struct processes *p, const struct wire_header *h)
+{
+    struct process_entry *e = processes_lookup(p, h->pid);
+    /* Older than we are; when it began, /proc will say. */
+    return e ? e : processes_add(p, h->pid, 0, 0);
+}
+
+static void apply_exec(struct processes *p, const struct process_exec *exec)
+{
+    struct process_entry *e = lookup_or_add(p, &exec->h);
+    if (!e)
+        return;
+    e->process.exec_time_ns = exec->h.time_ns;
+    mark_running(p, e); /* a thread that executes takes the place of the main thread, which exits before */
+    struct image *image = image_new();
+    processes_set_image(p, e, image);
+    e->knowledge = image ? KNOWN_COMPLETELY : KNOWN_BY_RECORDS;
+    e->generation = p->generation;
+    e->threads = 1;
+    e->threads_counted = true;
+    e->service_known = e->view_known = false;
+    processes_drop_context(p, e);
+    e->is_kernel_thread = false;
+    processes_set_command(e, exec->comm, exec->h.time_ns);
+}
+
+static void apply_comm(struct processes *p, const struct process_comm *comm)
+{
+    struct process_entry *e = comm->h.pid == comm->h.tid ? processes_lookup(p, comm->h.pid) : NULL;
+    if (e)
+        processes_set_command(e, comm->comm, comm->h.time_ns);
+}
+
+/* /proc tells more of a kernel thread: what a worker works for. */
+void processes_see_command(const struct process *process, const char comm[16], uint64_t time_ns)
+{
+    struct process_entry *e = process_entry_of(process);
+    if (!e->is_kernel_thread && time_ns >= e->command_ns)
+        processes_set_command(e, comm, time_ns);
+}
+
+/* As the process sees it, into `path` of PATH_MAX. */
+static bool read_path(const struct process_mmap *m, char *path)
+{
+    const size_t room = m->h.size_bytes - offsetof(struct process_mmap, path);
+    if (m->path_bytes == 0 || m->path_bytes > room || m->path[m->path_bytes - 1] != '\0' ||
+        m->path_bytes > PATH_MAX)
+        return false;
+    memcpy(path, m->path, m->path_bytes);
+    path[maps_path_without_deleted(path, strlen(path))] = '\0';
+    return true;
+}
+
+/* The first file that a new program maps is the program. */
+static bool take_program(struct processes *p, const struct process_entry *e, const char *path)
+{
+    struct image *image = e->image;
+    if (e->knowledge != KNOWN_COMPLETELY || !image || image->references != 1 || image->count > 0 ||
+        image->executable || path[0] != '/' || !object_path_is_file(path))
+        return false;
+    image->executable = strdup(path);
+    p->bytes += image->executable ? strlen(path) + 1 : 0;
+    return true;
+}
+
+static void apply_mmap(struct processes *p, const struct process_mmap *m)
+{
+    struct process_entry *e = lookup_or_add(p, &m->h);
+    char path[PATH_MAX];
+    if (!e || m->size_bytes == 0 || m->start > UINT64_MAX - m->size_bytes || !read_path(m, path))
+        return;
+    struct object_sight sight = {
+        .path = path,
+        .build_id = m->build_id,
+        .build_id_bytes = m->build_id_bytes <= PROCESS_BUILD_ID_MAX_BYTES ? m->build_id_bytes : 0,
+        .device = makedev(m->device_major, m->device_minor),
+        .inode = m->inode,
+        .generation = m->inode_generation,
+        .start = m->start,
+        .end = m->start + m->size_bytes,
+    };
+    processes_viewers(p, e, &sight);
+    take_program(p, e, path);
+    processes_map(p, e, &sight, m->file_offset);
+}
+
+bool processes_foresee(struct processes *p, const struct wire_header *record)
+{
+    const struct process_mmap *m = (const struct process_mmap *)record;
+    const struct process_entry *e = processes_lookup(p, record->pid);
+    char path[PATH_MAX];
+    return e && record->size_bytes >= offsetof(struct process_mmap, path) && read_path(m, path) &&
+           take_program(p, e, path);
+}
+
+static void apply_exit(struct processes *p, const struct process_exit *exit_record)
+{
+    struct process_entry *e = processes_lookup(p, exit_record->h.pid);
+    if (!e)
+        return;
+    e->threads--;
+    if (exit_record->h.tid == exit_record->h.pid)
+        e->leader_exited = true;
+    if (!e->leader_exited)
+        return;
+    /* The main thread may leave the others behind. Where they were not counted from the beginning, /proc
+     * knows. */
+    bool others = e->threads > 0;
+    const bool counted = e->threads_counted && e->generation == p->generation;
+    if (!counted && !processes_is_alive(p, e, &others))
+        others = false;
+    if (!others)
+        processes_mark_exited(p, e, exit_record->h.time_ns);
+}
+
+static void apply_lost(struct processes *p, const struct process_lost *lost)
+{
+    p->count.lost += lost->events;
+    p->generation++;
+    p->check = p->by_pid;
+}
+
+void processes_apply(struct processes *p, const struct wire_header *record)
+{
+    static const struct {
+        uint16_t kind;
+        uint16_t size;
+    } sizes[] = {
+        {WIRE_PROCESS_FORK, sizeof(struct process_fork)},
+        {WIRE_PROCESS_EXEC, sizeof(struct process_exec)},
+        {WIRE_PROCESS_COMM, sizeof(struct process_comm)},
+        {WIRE_PROCESS_EXIT, sizeof(struct process_exit)},
+        {WIRE_PROCESS_MMAP, offsetof(struct process_mmap, path)},
+        {WIRE_PROCESS_LOST, sizeof(struct process_lost)},
+    };
+    for (size_t i = 0; i < array_size(sizes); i++)
+        if (sizes[i].kind == record->kind && record->size_bytes < sizes[i].size)
+            return;
+    if (record->time_ns > p->now_ns)
+        p->now_ns = record->time_ns;
+    switch (record->kind) {
+    case WIRE_PROCESS_FORK:
+        apply_fork(p, (const struct process_fork *)record);
+        break;
+    case WIRE_PROCESS_EXEC:
+        apply_exec(p, (const struct process_exec *)record);
+        break;
+    case WIRE_PROCESS_COMM:
+        apply_comm(p, (const struct process_comm *)record);
+        break;
+    case WIRE_PROCESS_MMAP:
+        apply_mmap(p, (const struct process_mmap *)record);
+        break;
+    case WIRE_PROCESS_EXIT:
+        apply_exit(p, (const struct process_exit *)record);
+        break;
+    case WIRE_PROCESS_LOST:
+        apply_lost(p, (const struct process_lost *)record);
+        break;
+    default:
+        break;
+    }
+    keep_within_bounds(p);
+}
+
+void processes_at(struct processes *p, uint64_t time_ns)
+{
+    if (time_ns > p->now_ns)
+        p->now_ns = time_ns;
+}
+
+const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t cgroup_id)
+{
+    struct process_entry *e = processes_lookup(p, pid);
+    if (!e)
+        e = processes_read_new(p, pid);
+    if (!e)
+        return NULL;
+    if (e->knowledge == KNOWN_BY_RECORDS || (e->generation != p->generation && !e->process.exited))
+        processes_complete(p, e);
+    if (cgroup_id && cgroup_id != e->cgroup_id) {
+        e->cgroup_id = cgroup_id;
+        e->cgroup_known = false; /* moved, or never asked for */
+    }
+    touch(p, e);
+    return &e->process;
+}
+
+/* After a loss: processes whose exit may be among what was lost. A few a turn. In a replay nobody can be asked, and they stay. */
+static void check_after_loss(struct processes *p, uint64_t time_ns)
+{
+    if (p->is_replay)
+        return;
+    for (unsigned n = 0; n < CHECKS_PER_SWEEP && p->check; n++) {
+        struct process_entry *e = p->check;
+        p->check = e->hh.next;
+        bool others;
+        if (!e->process.exited && e->generation != p->generation && !processes_is_alive(p, e, &others))
+            processes_mark_exited(p, e, time_ns);
+    }
+}
+
+size_t processes_sweep(struct processes *p, uint64_t time_ns, uint32_t *ret_pids, size_t max)
+{
+    size_t n = 0;
+    check_after_loss(p, time_ns);
+    keep_within_bounds(p);
+    while (n < max && p->evicted_count > 0)
+        ret_pids[n++] = p->evicted[--p->evicted_count];
+    while (n < max && p->exited && p->exited->exit_time_ns < time_ns) {
+        ret_pids[n++] = p->exited->process.pid;
+        processes_remove(p, p->exited);
+    }
+    objects_trim(p->objects, time_ns, time_ns > IDLE_OBJECT_NS ? time_ns - IDLE_OBJECT_NS : 0);
+    return n;
+}
+
+void processes_metrics(const struct processes *p, struct metric_set *set)
+{
+    struct objects_figures f;
+    objects_figures(p->objects, &f);
+    struct file_opener_figures opener;
+    file_opener_figures(objects_opener(p->objects), &opener);
+    const struct {
+        const char *name, *unit, *help;
+        enum metric_type type;
+        double value;
+    } figures[] = {
+        {"sonde_self_processes", "", "Processes known, those included that exited a moment ago.",
+         METRIC_GAUGE, HASH_COUNT(p->by_pid)},
+        {"sonde_self_processes_bytes", "bytes", "Memory of what is known of processes and their files.",
+         METRIC_GAUGE, (double)all_bytes(p)},
+        {"sonde_self_processes_evicted", "", "Processes forgotten to keep within bounds.", METRIC_COUNTER,
+         (double)p->count.evictions},
+        {"sonde_self_processes_read", "", "Processes read from /proc.", METRIC_COUNTER,
+         (double)p->count.proc_reads},
+        {"sonde_self_mappings_read", "", "Times that a process's mappings were read from /proc.",
+         METRIC_COUNTER, (double)p->count.mapping_reads},
+        {"sonde_process_contexts", "", "Processes that say themselves who they are (OTEP 4719).", METRIC_GAUGE,
+         (double)p->count.contexts},
+        {"sonde_process_contexts_refused", "", "Times that what a process says of itself made no sense.",
+         METRIC_COUNTER, (double)p->count.contexts_refused},
+        {"sonde_process_context_attributes_left_out", "",
+         "Attributes that processes say of themselves and that are not kept.", METRIC_COUNTER,
+         (double)p->count.attributes_left_out},
+        {"sonde_self_objects", "", "Executable files known.", METRIC_GAUGE, (double)f.objects},
+        {"sonde_self_objects_open", "", "Executable files held open.", METRIC_GAUGE, (double)f.open_files},
+        {"sonde_self_objects_unopened", "", "Times that an executable file could not be opened.",
+         METRIC_COUNTER, (double)f.failed},
+        {"sonde_self_files_asked", "", "Files that the helper process was asked for.", METRIC_COUNTER,
+         (double)opener.asked},
+        {"sonde_self_files_timed_out", "", "Files that did not answer within a second.", METRIC_COUNTER,
+         (double)opener.timed_out},
+        {"sonde_self_files_refused", "", "Files not had because something asked before was not answered.",
+         METRIC_COUNTER, (double)opener.refused},
+        {"sonde_self_files_resting", "", "Mounts and processes that do not answer now.", METRIC_GAUGE,
+         (double)opener.resting},
+    };
+    for (size_t i = 0; i < array_size(figures); i++)
+        metric_add(set, figures[i].name, figures[i].type, figures[i].unit, figures[i].help, figures[i].value,
+                   METRIC_NO_LABELS);
+}

@@ -1,0 +1,161 @@
+/* What is said of a process: by the node (identity.h), by its environment, and by itself (OTEP 4719). The last is what its spans are sent
+ * with and wins over its environment.
+ *
+ * A context may be published at any time, and nothing tells of it. So the process's mappings are looked through: once its program has run
+ * for a second, and then after twice as long each time, as long as samples come. Where it has been found only its header is read again,
+ * and the rest when that says so. A child has none of its parent's; a program none of the one before. */
+#include "resolve/process/processes_table.h"
+
+#include "resolve/files/file_opener.h"
+#include "resolve/process/pods.h"
+#include "resolve/process/process_context.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define SECOND_NS   1000000000ULL
+#define UNCHANGED_S 10 /* how long what was read holds, at most */
+#define LOOK_MAX_S  64
+
+static void set_context(struct processes *p, struct process_entry *e, struct service *context)
+{
+    p->count.contexts += (context != NULL) - (uint64_t)(e->context != NULL);
+    service_unref(p, e->context);
+    e->context = context;
+}
+
+void processes_drop_context(struct processes *p, struct process_entry *e)
+{
+    set_context(p, e, NULL);
+    e->context_place = (struct process_context_place){0};
+    e->context_due_ns = e->context_pause_s = 0;
+}
+
+/* What makes no sense is not asked for again before it is another one. */
+static int take_context(struct processes *p, struct process_entry *e, const struct buf *text)
+{
+    _cleanup_free_ struct process_context *said = malloc(sizeof(*said));
+    const size_t head = sizeof(e->context_place);
+    if (!said || text->size < head)
+        return -ENOMEM;
+    int r = process_context_parse(text->data + head, text->size - head, said);
+    if (r == -ENOMEM)
+        return r;
+    memcpy(&e->context_place, text->data, head);
+    set_context(p, e, r == 0 ? service_new(p, &said->service, said->attributes) : NULL);
+    p->count.contexts_refused += r < 0;
+    p->count.attributes_left_out += r == 0 ? said->left_out : 0;
+    return 0;
+}
+
+static int read_context(struct processes *p, struct process_entry *e)
+{
+    _cleanup_buf_ struct buf text = {0};
+    struct proc_stat stat;
+    _cleanup_close_ int fd = processes_open_same(p, e, e->process.pid, &stat);
+    if (fd < 0)
+        return fd;
+    int r = file_opener_context(objects_opener(p->objects), fd, e->process.pid, &e->context_place, &text);
+    return r < 0 ? r : take_context(p, e, &text);
+}
+
+static void look_for_context(struct processes *p, struct process_entry *e)
+{
+    const uint64_t start_ns = e->process.start_time_ns, exec_ns = e->process.exec_time_ns;
+    const uint64_t settled_ns = (start_ns > exec_ns ? start_ns : exec_ns) + SECOND_NS;
+    if (p->is_replay || e->process.exited || e->is_kernel_thread || p->now_ns < settled_ns) {
+        e->context_due_ns = p->now_ns < settled_ns ? settled_ns : UINT64_MAX;
+        return;
+    }
+    const int r = read_context(p, e);
+    unsigned pause_s = r == 0 || r == -EALREADY ? UNCHANGED_S : 1;
+    if (r != 0 && r != -EALREADY && r != -EAGAIN && r != -ETIMEDOUT && r != -ENOMEM && r != -ESRCH) {
+        pause_s = e->context_pause_s;
+        processes_drop_context(p, e); /* there is none, or none that can be read */
+        p->count.contexts_refused += r == -EBADMSG;
+        pause_s = pause_s == 0 ? 1 : pause_s < LOOK_MAX_S ? 2 * pause_s : LOOK_MAX_S;
+        e->context_pause_s = (uint16_t)pause_s;
+    }
+    e->context_due_ns = p->now_ns + pause_s * SECOND_NS;
+}
+
+/* A later one's texts win where it has any. */
+static void take_service(struct resource *r, const struct service *s)
+{
+    if (!s)
+        return;
+    r->service_name = s->name[0] ? s->name : r->service_name;
+    r->service_namespace = s->namespace[0] ? s->namespace : r->service_namespace;
+    r->service_version = s->version[0] ? s->version : r->service_version;
+    r->attributes = s->attributes;
+}
+
+void processes_set_pods(struct processes *p, const struct pods *pods)
+{
+    p->pods = pods;
+}
+
+bool processes_misses_pods(struct processes *p)
+{
+    const bool misses = p->misses_pods;
+    p->misses_pods = false;
+    return misses;
+}
+
+/* Told once: a runtime that does not know it now will not know it later. */
+static void miss_container(struct processes *p, const char *id)
+{
+    uint64_t number;
+    memcpy(&number, id, sizeof(number)); /* of 64 digits */
+    for (size_t i = 0; i < MISSED_MAX; i++)
+        if (p->missed_containers[i] == number)
+            return;
+    p->missed_containers[p->missed_next++ % MISSED_MAX] = number;
+    p->misses_pods = true;
+}
+
+static const char *find_pod(struct processes *p, const struct identity *i)
+{
+    bool is_whole = false;
+    const char *found = p->pods && i->container_id[0] ? pods_find(p->pods, i->container_id, i->kubernetes_pod_uid, &is_whole) : NULL;
+    if (!is_whole && i->container_id[0] && i->kubernetes_pod_uid[0])
+        miss_container(p, i->container_id);
+    return found ? found : "";
+}
+
+const struct resource *processes_resource(struct processes *p, const struct process *process)
+{
+    struct process_entry *e = process_entry_of(process);
+    if (!e->resource) {
+        e->resource = malloc(sizeof(*e->resource));
+        if (!e->resource)
+            return &resource_unknown;
+        p->bytes += sizeof(*e->resource);
+    }
+    if (!e->cgroup_known || !e->service_known)
+        processes_identify(p, e);
+    if (p->now_ns >= e->context_due_ns)
+        look_for_context(p, e);
+    struct resource *r = e->resource;
+    *r = resource_unknown;
+    r->pid = e->process.pid;
+    r->parent_pid = e->parent_pid;
+    r->command = e->command;
+    if (e->image && e->image->executable)
+        r->executable_path = e->image->executable;
+    if (e->cgroup) {
+        const struct identity *i = &e->cgroup->identity;
+        r->container_id = i->container_id;
+        r->container_runtime = i->container_runtime;
+        r->kubernetes_pod_uid = i->kubernetes_pod_uid;
+        r->slurm_job_id = i->slurm_job_id;
+        r->systemd_unit = i->systemd_unit;
+        r->cgroup_path = e->cgroup->path;
+        r->pod = find_pod(p, i);
+    }
+    take_service(r, e->service);
+    take_service(r, e->context);
+    if (!r->service_name[0])
+        r->service_name = e->cgroup && e->cgroup->service[0] ? e->cgroup->service : e->command;
+    return r;
+}

@@ -1,0 +1,60 @@
+/* See sample_labels.h. A map has its labels in any order, so they are put in that of their keys: equal sets are one. */
+#include "resolve/sample/sample_labels.h"
+
+#include "base/utf8.h"
+
+#include "probes/cpu.h"
+
+#include <string.h>
+
+#define ELLIPSIS       "\xE2\x80\xA6"
+#define SEQUENCE_BYTES 4 /* of UTF-8, at most */
+
+/* Less the beginning of a sequence that the cut went through. */
+static size_t whole_bytes(const char *text, size_t size)
+{
+    for (size_t back = 1; back <= size && back < SEQUENCE_BYTES; back++) {
+        const unsigned char byte = (unsigned char)text[size - back];
+        if ((byte & 0xc0) == 0x80)
+            continue;
+        return byte >= 0xc0 && !utf8_length(text + size - back) ? size - back : size;
+    }
+    return size;
+}
+
+/* `to` has room for three times `room` bytes and an ellipsis. */
+static void read_text(const __u8 *from, __u32 bytes, size_t room, char *to)
+{
+    char text[GO_LABEL_VALUE_BYTES + 1];
+    size_t size = bytes < room ? bytes : room;
+    memcpy(text, from, size);
+    text[size] = '\0';
+    if (bytes > room)
+        text[whole_bytes(text, size)] = '\0';
+    for (const char *c = text; *c;) {
+        const size_t length = utf8_length(c);
+        memcpy(to, length ? c : UTF8_REPLACEMENT, length ? length : sizeof(UTF8_REPLACEMENT) - 1);
+        to += length ? length : sizeof(UTF8_REPLACEMENT) - 1;
+        c += length ? length : 1;
+    }
+    memcpy(to, bytes > room ? ELLIPSIS : "", bytes > room ? sizeof(ELLIPSIS) : 1);
+}
+
+void sample_labels_read(const struct cpu_sample *record, struct sample_labels *ret)
+{
+    const struct go_label *labels = cpu_sample_labels(record);
+    ret->count = 0;
+    for (size_t i = 0; i < record->labels; i++) {
+        const struct sample_label label = {ret->keys[i], ret->values[i]};
+        read_text(labels[i].key, labels[i].key_bytes, sizeof(labels[i].key), ret->keys[i]);
+        read_text(labels[i].value, labels[i].value_bytes, sizeof(labels[i].value), ret->values[i]);
+        size_t at = ret->count;
+        while (at > 0 && strcmp(ret->at[at - 1].key, label.key) > 0)
+            at--;
+        if (!label.key[0] || (at > 0 && strcmp(ret->at[at - 1].key, label.key) == 0))
+            continue;
+        memmove(&ret->at[at + 1], &ret->at[at], (ret->count - at) * sizeof(*ret->at));
+        ret->at[at] = label;
+        ret->count++;
+    }
+}

@@ -1,0 +1,582 @@
+/* From a wire record to a sample with names; see samples.h.
+ *
+ * Where it stands: the middle of the pipeline, between the records of the sources and the windows of
+ * aggregate. A frame's way is address -> mapping of its process -> place in a file -> name; a return address
+ * is looked up one byte earlier, where the call is. What could not be walked or named is said in the sample
+ * itself and counted. Code without a file is named by what its runtime writes of it (jit.h). */
+#include "resolve/sample/samples.h"
+
+#include "resolve/interpreter/interpreted.h"
+#include "resolve/interpreter/interpreters.h"
+#include "resolve/jit/jit.h"
+#include "resolve/kernel/kernel_stack.h"
+#include "resolve/lines/line_objects.h"
+#include "resolve/sample/sample_labels.h"
+#include "resolve/sample/stack_ends.h"
+#include "resolve/unwind/unwind.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* All frames of a record, marks that something is missing. */
+#define FRAMES_MAX (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES + PYTHON_MAX_ENTRIES + 3)
+
+/* Copies of one sample's function names: those of `symbols` hold only until it is asked again. */
+#define TEXT_CHUNK_BYTES 16384
+#define TEXT_MAX_BYTES   (4 << 20)
+
+struct text_chunk {
+    struct text_chunk *next;
+    size_t used, capacity;
+    char data[];
+};
+
+struct sample_resolver {
+    struct processes *processes;
+    struct symbols *symbols;
+    struct kernel_symbols *kernel;
+    struct unwind_cache *unwind_cache;
+    struct interpreters *interpreters;
+    struct line_objects *line_objects; /* NULL: nobody asks for source lines */
+    struct jits *jits;
+    struct text_chunk *texts; /* the one being filled first */
+    size_t text_bytes;
+    struct resource unknown; /* of a process that nothing is known of */
+    char thread_name[17];
+    uint64_t unanswered; /* frames of files that do not answer at present */
+    uint64_t user[CPU_MAX_USER_FRAMES];
+    struct frame *frames;               /* behind the first of the room */
+    struct frame room[1 + FRAMES_MAX]; /* the first is for a leaf that is no code */
+    struct interpreted interpreted;
+    struct sample_labels labels;
+};
+
+int sample_resolver_new(struct processes *processes, struct symbols *symbols, struct kernel_symbols *kernel,
+                        struct unwind_cache *unwind_cache, struct interpreters *interpreters, struct jits *jits,
+                        struct sample_resolver **ret)
+{
+    struct sample_resolver *r = calloc(1, sizeof(*r));
+    if (!r)
+        return -ENOMEM;
+    r->processes = processes;
+    r->symbols = symbols;
+    r->kernel = kernel;
+    r->unwind_cache = unwind_cache;
+    r->frames = r->room + 1;
+    r->interpreters = interpreters;
+    r->jits = jits;
+    *ret = r;
+    return 0;
+}
+
+void sample_resolver_note_files(struct sample_resolver *r, struct line_objects *to)
+{
+    r->line_objects = to;
+}
+
+/* Leaves one chunk of the usual size, empty, for the next sample. */
+static void texts_reset(struct sample_resolver *r)
+{
+    struct text_chunk *kept = NULL;
+    for (struct text_chunk *c = r->texts, *next; c; c = next) {
+        next = c->next;
+        if (!kept && c->capacity == TEXT_CHUNK_BYTES)
+            kept = c;
+        else
+            free(c);
+    }
+    r->texts = kept;
+    r->text_bytes = 0;
+    if (kept) {
+        kept->next = NULL;
+        kept->used = 0;
+        r->text_bytes = kept->capacity;
+    }
+}
+
+void sample_resolver_free(struct sample_resolver *r)
+{
+    if (!r)
+        return;
+    texts_reset(r);
+    free(r->texts);
+    free(r);
+}
+
+/* "" when there is no room: a frame without its name, which the caller counts. */
+static const char *texts_copy(struct sample_resolver *r, const char *text)
+{
+    const size_t size = strlen(text) + 1;
+    if (size == 1)
+        return "";
+    struct text_chunk *c = r->texts;
+    if (!c || c->capacity - c->used < size) {
+        size_t capacity = size > TEXT_CHUNK_BYTES ? size : TEXT_CHUNK_BYTES;
+        if (r->text_bytes + capacity > TEXT_MAX_BYTES)
+            return "";
+        c = malloc(sizeof(*c) + capacity);
+        if (!c)
+            return "";
+        *c = (struct text_chunk){.next = r->texts, .capacity = capacity};
+        r->texts = c;
+        r->text_bytes += capacity;
+    }
+    char *copy = c->data + c->used;
+    memcpy(copy, text, size);
+    c->used += size;
+    return copy;
+}
+
+/* Code that was made while the process ran. What a runtime made is the same function in every process, wherever it lies. */
+static void resolve_made(struct sample_resolver *r, const struct process *process, struct frame *frame)
+{
+    struct jit_name name;
+    if (!r->jits || jits_find(r->jits, process, frame->address, &name) < 0)
+        return;
+    frame->kind = name.kind;
+    frame->function = texts_copy(r, name.function);
+    frame->file = texts_copy(r, name.file);
+    frame->line = name.line;
+    if (name.kind == FRAME_NATIVE)
+        return;
+    frame->mapping = "";
+    frame->address = 0;
+}
+
+static void resolve_native(struct sample_resolver *r, const struct process *process, uint64_t address,
+                           struct frame *ret)
+{
+    *ret = (struct frame){
+        .kind = FRAME_NATIVE, .function = "", .system_name = "", .file = "", .mapping = "", .build_id = ""};
+    ret->address = address & ~CPU_FRAME_EXACT;
+    if (!(address & CPU_FRAME_EXACT) && ret->address)
+        ret->address--;
+    const struct process_mapping *m = process ? process_mapping_find(process, ret->address) : NULL;
+    if (!m)
+        return;
+    if (!m->object) {
+        ret->mapping = "[anon]";
+        resolve_made(r, process, ret);
+        return;
+    }
+    if (m->object->is_anonymous) { /* memory that has a descriptor, so that it can be mapped twice: .NET's */
+        ret->mapping = m->path;
+        resolve_made(r, process, ret);
+        return;
+    }
+    struct symbol symbol = {.function = "", .system_name = ""};
+    r->unanswered +=
+        symbols_find(r->symbols, m->object, ret->address - m->start + m->file_offset, &symbol) == -ETIMEDOUT;
+    ret->function = texts_copy(r, symbol.function);
+    ret->system_name = texts_copy(r, symbol.system_name);
+    ret->mapping = m->path;
+    ret->build_id = m->object->build_id;
+    ret->address = symbol.address;
+    if (r->line_objects)
+        line_objects_note(r->line_objects, m->object, m->path);
+}
+
+static size_t resolve_user(struct sample_resolver *r, const struct process *process,
+                           const uint64_t *addresses, size_t count, struct frame *ret, size_t max)
+{
+    size_t n = count < max ? count : max;
+    for (size_t i = 0; i < n; i++)
+        resolve_native(r, process, addresses[i], &ret[i]);
+    return n;
+}
+
+size_t sample_resolve_kernel(struct sample_resolver *r, const uint64_t *addresses, size_t count,
+                             struct frame *ret_frames, size_t max)
+{
+    size_t n = count < max ? count : max;
+    for (size_t i = 0; i < n; i++) {
+        kernel_symbols_find(r->kernel, i == 0 ? addresses[i] : addresses[i] - 1, &ret_frames[i]);
+        ret_frames[i].address = addresses[i];
+    }
+    return n;
+}
+
+static void add_truncated(struct sample *s, struct frame *frames, const char *reason)
+{
+    frames[s->frame_count++] = (struct frame){.kind = FRAME_TRUNCATED,
+                                              .function = reason,
+                                              .system_name = "",
+                                              .file = "",
+                                              .mapping = "",
+                                              .build_id = ""};
+}
+
+/* When a retpoline is about to return it has put where it jumps to in place of its own return address, which the unwinder takes for that of a
+ * caller. It is where a function begins, as what follows a call is not. How many frames are left. */
+static size_t drop_target_of_retpoline(struct sample_resolver *r, size_t count)
+{
+    struct frame at;
+    if (count < 2 || !kernel_stack_is_retpoline(&r->frames[0]))
+        return count;
+    kernel_symbols_find(r->kernel, r->frames[1].address, &at);
+    if (strcmp(at.function, r->frames[1].function) == 0)
+        return count;
+    memmove(&r->frames[1], &r->frames[2], (count - 2) * sizeof(*r->frames));
+    return count - 1;
+}
+
+/* False: it is not whole. */
+static bool add_kernel(struct sample_resolver *r, const struct cpu_sample *record, struct sample *s)
+{
+    const uint64_t *addresses = (const uint64_t *)record->data;
+    size_t n = sample_resolve_kernel(r, addresses, record->kernel_frames, r->frames, CPU_MAX_KERNEL_FRAMES);
+    if (record->h.kind == WIRE_OFF_CPU_STACK || record->h.kind == WIRE_OFF_CPU_WAKER) {
+        size_t probe = kernel_stack_probe_frames(r->frames, n);
+        n -= probe;
+        memmove(r->frames, r->frames + probe, n * sizeof(*r->frames));
+    }
+    s->frame_count = n = drop_target_of_retpoline(r, n);
+    const char *cut = record->flags & CPU_SAMPLE_KERNEL_TRUNCATED ? "kernel stack too deep" : kernel_stack_cut(r->frames, n);
+    if (cut)
+        add_truncated(s, r->frames, cut);
+    return !cut;
+}
+
+/* Outside of all mappings, as they are known now. */
+static bool is_nowhere(const struct process *process, uint64_t user)
+{
+    const uint64_t address = user & ~CPU_FRAME_EXACT;
+    return !process_mapping_find(process, user & CPU_FRAME_EXACT || !address ? address : address - 1);
+}
+
+/* The mappings are read again when an address lies outside of all: by then nothing that was mapped unseen is
+ * missing. */
+static void look_again_for_mappings(struct sample_resolver *r, const struct process *process, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (is_nowhere(process, r->user[i])) {
+            processes_read_mappings(r->processes, process);
+            return;
+        }
+}
+
+/* Of a walk that went astray the last address is no caller: it was left on the stack, and would tell equal stacks apart. Where the thread
+ * itself was is told in any case. */
+static size_t without_stray(const struct sample_resolver *r, const struct process *process, size_t count, unsigned end)
+{
+    return count - (count > 1 && end == UNWIND_END_NO_MAPPING && is_nowhere(process, r->user[count - 1]));
+}
+
+/* How many frames a walk that is over has. `process`: NULL: nobody's. */
+static size_t settle(struct sample_resolver *r, const struct process *process, size_t count, unsigned end)
+{
+    if (!process)
+        return count;
+    look_again_for_mappings(r, process, count);
+    return without_stray(r, process, count, end);
+}
+
+/* A program is being executed: the registers are still the old one's, but its stack is gone with the rest of
+ * its memory, a little before its mappings go. There is nothing above the kernel's part, and so the stack is
+ * whole without it. */
+static bool is_executing(const struct cpu_sample *record, const struct process *process,
+                         const struct sample *s)
+{
+    static const char *const functions[] = {"begin_new_exec", "load_elf_binary", "bprm_execve", "load_script",
+                                            "load_misc_binary"};
+    const uint64_t ip =
+        record->user_frames ? record->data[record->kernel_frames] & ~CPU_FRAME_EXACT : record->stop_ip;
+    const bool stack_is_gone = record->user_end != UNWIND_END_ENTRY && record->stack_bytes == 0;
+    if (record->kernel_frames == 0 || (process_mapping_find(process, ip) && !stack_is_gone))
+        return false;
+    for (size_t i = 0; i < s->frame_count; i++)
+        for (size_t n = 0; n < array_size(functions); n++)
+            if (s->frames[i].kind == FRAME_KERNEL &&
+                strncmp(s->frames[i].function, functions[n], strlen(functions[n])) == 0)
+                return true;
+    return false;
+}
+
+static unsigned finish(struct sample_resolver *r, const struct cpu_sample *record,
+                       const struct process *process, size_t count, size_t *ret_more)
+{
+    interpreted_read(&r->interpreted, record);
+    return (unsigned)unwind_finish_sample(record, process, r->unwind_cache, interpreters_walk_code(r->interpreters, process), &r->interpreted,
+                                          r->user + count, CPU_MAX_USER_FRAMES - count, ret_more);
+}
+
+/* Into r->user; returns how many. */
+static size_t walk_user(struct sample_resolver *r, const struct cpu_sample *record,
+                        const struct process *process, unsigned *ret_end)
+{
+    size_t count = record->user_frames;
+    unsigned end = record->user_end;
+    memcpy(r->user, record->data + record->kernel_frames, count * sizeof(*r->user));
+    interpreted_read(&r->interpreted, record);
+    if (record->stack_bytes && process) {
+        size_t more = 0;
+        end = finish(r, record, process, count, &more);
+        /* Code that was mapped without a record, or before it came: walked once more by what is true now. */
+        if ((end == UNWIND_END_NO_MAPPING || end == UNWIND_END_NO_CFI) &&
+            processes_read_mappings(r->processes, process))
+            end = finish(r, record, process, count, &more);
+        count += more;
+        if (end == UNWIND_END_NO_MAPPING && record->flags & CPU_SAMPLE_STOP_BY_FP && more == 0 && count > 0) {
+            count--;
+            end = UNWIND_END_NO_CFI;
+        }
+    }
+    *ret_end = end;
+    return count;
+}
+
+/* A frame of the interpreter's; false: it has no name. */
+static bool resolve_interpreted(struct sample_resolver *r, uint32_t pid, const struct python_entry *entry,
+                                struct frame *ret)
+{
+    const struct interpreter *interpreter = interpreters_get(r->interpreters, r->interpreted.kind);
+    struct interpreted_name name;
+    *ret = (struct frame){.kind = interpreter ? interpreter->frame_kind : FRAME_INTERPRETED,
+                          .function = "",
+                          .system_name = "",
+                          .file = "",
+                          .mapping = interpreter ? interpreter->mapping : "[interpreter]",
+                          .build_id = ""};
+    if (interpreters_find(r->interpreters, r->interpreted.kind, pid, entry, &name) < 0) {
+        ret->address = entry->code;
+        return false;
+    }
+    ret->mapping = "";
+    ret->function = name.function;
+    ret->file = name.file;
+    ret->line = name.line;
+    return true;
+}
+
+/* Entries first .. first + count of the interpreter's, without marks. False: some have no name. */
+static bool add_interpreted(struct sample_resolver *r, uint32_t pid, size_t first, size_t count,
+                            struct sample *s)
+{
+    bool all_named = true;
+    for (size_t i = first; i < first + count; i++)
+        if (!(r->interpreted.entries[i].code & PYTHON_MARK))
+            all_named &= resolve_interpreted(r, pid, &r->interpreted.entries[i], &r->frames[s->frame_count++]);
+    return all_named;
+}
+
+static bool is_entering(const struct interpreter *interpreter, const struct frame *frames, size_t first_evaluator)
+{
+    return first_evaluator == 0 || (first_evaluator == 1 && interpreter->is_without_frame && interpreter->is_without_frame(frames[0].function));
+}
+
+static void fit_counted(const struct sample_resolver *r, struct interpreted *x, const struct frame *natives, size_t count, bool is_whole)
+{
+    const struct interpreter *interpreter = interpreters_get(r->interpreters, x->kind);
+    struct interpreted_evaluators found = {.is_whole = is_whole};
+    for (size_t i = 0; interpreter && i < count; i++)
+        if (interpreter->is_evaluator(natives[i].function) && found.count++ == 0)
+            found.leaf_is_entering = is_entering(interpreter, natives, i);
+    interpreted_fit(x, &found);
+}
+
+/* Of the interpreter whose frames the sample has. */
+static bool is_part(const struct sample_resolver *r, const char *function)
+{
+    const struct interpreter *interpreter = interpreters_get(r->interpreters, r->interpreted.kind);
+    return interpreter && interpreter->is_part && interpreter->is_part(function);
+}
+
+/* The user half: native frames, and the interpreter's in place of those native ones that run them. What has no native frame is put
+ * where the native stack ends; the frames of a run that was not walked to its end, in the place of the next evaluator, and
+ * there the stack ends. */
+static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *record,
+                            const struct process *process, size_t count, const char *reason,
+                            struct losses *losses, struct sample *s)
+{
+    struct interpreted *x = &r->interpreted;
+    const char *cut = stack_end_interpreted(x->end);
+    const bool walked = record->flags & CPU_SAMPLE_INTERPRETED;
+    bool whole = !cut, ended = false;
+    interpreted_settle(x);
+    struct frame *natives = &r->frames[s->frame_count + x->count]; /* what is put before one of them has room below it */
+    resolve_user(r, process, r->user, count, natives, count);
+    if (x->is_counted)
+        fit_counted(r, x, natives, count, !reason);
+    for (size_t i = 0; i < count && !ended; i++) {
+        const int evaluates = interpreters_evaluator(r->interpreters, natives[i].function);
+        const bool is_own = evaluates == (int)x->kind; /* of the interpreter whose frames were told */
+        size_t first, n = 0;
+        bool stays = false;
+        if (x->is_placed)
+            n = interpreted_take_placed(x, i, &first, &stays);
+        else if (!x->is_counted)
+            n = interpreted_take(x, i, &first);
+        else if (is_own)
+            n = interpreted_take_counted(x, &first);
+        if (n) {
+            if (stays && !is_part(r, natives[i].function))
+                r->frames[s->frame_count++] = natives[i];
+            whole &= add_interpreted(r, record->h.pid, first, n, s);
+            continue;
+        }
+        if ((interpreted_is_next(x, i + 1) || interpreted_is_joined(x)) && is_part(r, natives[i].function)) /* its function's own frame is there */
+            continue;
+        r->frames[s->frame_count++] = natives[i];
+        if (evaluates < 0)
+            continue;
+        /* Else the kernel half did not know the process yet, or cannot read its interpreter, or has told another one's, or took another thread's state
+         * for this one's, which runs nothing; or it is of another interpreter than those that were walked. As the leaf it may be about to begin
+         * with its first frame. */
+        whole &= walked && is_own && ((x->count > 0 && !x->is_several && !x->is_placed) || i == 0);
+        if (is_own && cut && x->count && (interpreted_left(x) > 0) != x->is_counted && !interpreted_places_left(x)) {
+            s->frame_count--;
+            ended = true;
+        }
+    }
+    if (reason && !ended)
+        add_truncated(s, r->frames, reason);
+    whole &= ended || interpreted_left(x) == 0;
+    whole &= add_interpreted(r, record->h.pid, x->taken, interpreted_left(x), s);
+    if (cut)
+        add_truncated(s, r->frames, cut);
+    losses->count[LOSS_INTERPRETED] += !whole;
+}
+
+/* False: its stack is cut, and counted. */
+static bool add_user(struct sample_resolver *r, const struct cpu_sample *record,
+                     const struct process *process, struct losses *losses, struct sample *s)
+{
+    unsigned end;
+    size_t count = walk_user(r, record, process, &end);
+    count = settle(r, process, count, end);
+    const char *reason = stack_end_count(end, losses);
+    add_user_frames(r, record, process, count, reason, losses, s);
+    return !reason;
+}
+
+static bool is_sound(const struct cpu_sample *record)
+{
+    if (record->h.size_bytes < sizeof(*record) || record->kernel_frames > CPU_MAX_KERNEL_FRAMES ||
+        record->user_frames > CPU_MAX_USER_FRAMES || record->stack_bytes > CPU_STACK_COPY_BYTES)
+        return false;
+    const size_t frames = (size_t)record->kernel_frames + record->user_frames;
+    return record->h.size_bytes >= sizeof(*record) + frames * sizeof(uint64_t) + record->stack_bytes +
+                                       (size_t)cpu_sample_tail_bytes(record);
+}
+
+/* Stands behind all else. */
+static struct trace_link link_of(const struct cpu_sample *record)
+{
+    struct link_ids ids = {0};
+    if (record->flags & CPU_SAMPLE_LINKED)
+        memcpy(&ids, (const char *)record + record->h.size_bytes - sizeof(ids), sizeof(ids));
+    return (struct trace_link){ids.trace_id_high, ids.trace_id_low, ids.span_id};
+}
+
+static const struct resource *unknown_resource(struct sample_resolver *r, uint32_t pid)
+{
+    r->unknown = resource_unknown;
+    r->unknown.pid = pid;
+    r->unknown.command = r->unknown.service_name = r->thread_name;
+    return &r->unknown;
+}
+
+int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, struct losses *losses,
+                   struct sample *ret)
+{
+    struct sample s = {
+        .time_ns = record->h.time_ns,
+        .tid = record->h.tid,
+        .thread_name = r->thread_name,
+        .frames = r->frames,
+    };
+    texts_reset(r);
+    r->unanswered = 0;
+    r->thread_name[0] = '\0';
+    if (!is_sound(record)) {
+        losses->count[LOSS_DECODE]++;
+        s.resource = unknown_resource(r, record->h.pid);
+        *ret = s;
+        return -EBADMSG;
+    }
+    s.weight_ns = record->weight_ns;
+    s.cpu = record->cpu;
+    memcpy(r->thread_name, record->comm, sizeof(record->comm));
+    s.link = link_of(record);
+    sample_labels_read(record, &r->labels);
+    s.labels = r->labels.at;
+    s.label_count = r->labels.count;
+
+    processes_at(r->processes, record->h.time_ns);
+    if (r->jits)
+        jits_at(r->jits, record->h.time_ns);
+    const bool is_interrupt = record->h.pid == 0; /* which is no process's, and so misses none */
+    const struct process *process = is_interrupt ? NULL : processes_find(r->processes, record->h.pid, record->cgroup_id);
+    if (!process && !is_interrupt)
+        losses->count[LOSS_NO_PROCESS]++;
+    if (process && record->h.kind == WIRE_CPU_SAMPLE && record->h.tid == record->h.pid) /* stacks of waits are kept, and may be old */
+        processes_see_command(process, record->comm, record->h.time_ns);
+
+    const bool kernel_is_whole = add_kernel(r, record, &s);
+    const bool user_is_whole = (process && is_executing(record, process, &s)) || add_user(r, record, process, losses, &s);
+    losses->count[LOSS_TRUNCATED] += !kernel_is_whole && user_is_whole; /* once a sample */
+    /* Last: the walk may have read the process anew, and its texts with it. */
+    s.resource = process ? processes_resource(r->processes, process) : unknown_resource(r, record->h.pid);
+    size_t unnamed = 0;
+    for (size_t i = 0; i < s.frame_count; i++)
+        unnamed += r->frames[i].kind != FRAME_TRUNCATED && !r->frames[i].function[0];
+    losses->count[LOSS_UNNAMED] += unnamed > r->unanswered; /* each of those has no name */
+    losses->count[LOSS_FILE_UNANSWERED] += r->unanswered > 0;
+    *ret = s;
+    return process ? 0 : -ENOENT;
+}
+
+void sample_put_leaf(struct sample_resolver *r, struct sample *s, const char *text)
+{
+    r->room[0] = (struct frame){
+        .kind = FRAME_WAIT, .function = text, .system_name = "", .file = "", .mapping = "", .build_id = ""};
+    s->frame_count += s->frames != r->room;
+    s->frames = r->room;
+}
+
+const struct process *sample_process(struct sample_resolver *r, const struct cpu_sample *record)
+{
+    processes_at(r->processes, record->h.time_ns);
+    return processes_find(r->processes, record->h.pid, record->cgroup_id);
+}
+
+/* ---- stacks of other records ---- */
+
+size_t sample_user_stack(struct sample_resolver *r, const struct cpu_sample *record,
+                         const struct process *process, uint64_t *ret, size_t max, unsigned *ret_end)
+{
+    *ret_end = UNWIND_END_NO_USER;
+    if (!is_sound(record))
+        return 0;
+    size_t count = walk_user(r, record, process, ret_end);
+    if (count > max) {
+        count = max;
+        *ret_end = UNWIND_END_TOO_DEEP;
+    }
+    memcpy(ret, r->user, count * sizeof(*ret));
+    return count;
+}
+
+size_t sample_resolve_user(struct sample_resolver *r, const struct process *process,
+                           const uint64_t *addresses, size_t count, unsigned end, struct losses *losses,
+                           struct frame *ret_frames, size_t max)
+{
+    texts_reset(r);
+    if (count > array_size(r->user))
+        count = array_size(r->user);
+    memcpy(r->user, addresses, count * sizeof(*addresses));
+    count = settle(r, process, count, end);
+    size_t n = resolve_user(r, process, r->user, count, ret_frames, max);
+    const char *reason = stack_end_count(end, losses);
+    return reason ? sample_end_stack(reason, n, ret_frames, max) : n;
+}
+
+size_t sample_end_stack(const char *reason, size_t count, struct frame *ret_frames, size_t max)
+{
+    struct sample s = {.frame_count = count};
+    if (count < max)
+        add_truncated(&s, ret_frames, reason);
+    return s.frame_count;
+}

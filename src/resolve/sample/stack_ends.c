@@ -1,0 +1,51 @@
+/* The words that stand in the last frame of a stack that is cut; see stack_ends.h. */
+#include "resolve/sample/stack_ends.h"
+
+#include "model/loss.h"
+
+#include <linux/types.h>
+
+#include "probes/cpu.h"
+#include "probes/python.h"
+
+#include <stddef.h>
+
+/* The reason in words, NULL for a stack that is whole. */
+static const char *end_text(unsigned end)
+{
+    static const char *const texts[UNWIND_END_COUNT] = {
+        [UNWIND_END_NO_PROCESS] = "mappings not known yet",
+        [UNWIND_END_NO_ROWS] = "unwinding rows not ready",
+        [UNWIND_END_NO_MAPPING] = "address outside all code",
+        [UNWIND_END_BAD_READ] = "stack not readable",
+        [UNWIND_END_NO_CFI] = "no unwinding rules",
+        [UNWIND_END_TOO_DEEP] = "stack too deep",
+        [UNWIND_END_UNSUPPORTED] = "unwinding rule not supported",
+        [UNWIND_END_NOT_RUNNING] = "waiting since before the recording",
+    };
+    if (end == UNWIND_END_ENTRY || end == UNWIND_END_NO_USER)
+        return NULL;
+    return end < UNWIND_END_COUNT && texts[end] ? texts[end] : "";
+}
+
+const char *stack_end_count(unsigned end, struct losses *losses)
+{
+    const char *reason = end_text(end);
+    if (reason)
+        losses->count[end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_ROWS ? LOSS_NO_ROWS
+                                                                                : LOSS_TRUNCATED]++;
+    return reason;
+}
+
+const char *stack_end_interpreted(unsigned end)
+{
+    static const char *const texts[PYTHON_END_COUNT] = {
+        [PYTHON_END_TOO_DEEP] = "interpreter's stack too deep",
+        [PYTHON_END_BAD_READ] = "interpreter's stack not readable",
+        [PYTHON_END_TORN] = "interpreter's stack changed while it was read",
+        [PYTHON_END_INTERPRETERS] = "several interpreters in one thread",
+    };
+    if (end == PYTHON_END_WHOLE)
+        return NULL;
+    return end < PYTHON_END_COUNT && texts[end] ? texts[end] : "";
+}

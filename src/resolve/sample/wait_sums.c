@@ -1,0 +1,216 @@
+/* A table of threads by number, with the stacks and one sum each; see wait_sums.h. */
+#include "resolve/sample/wait_sums.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUCKETS 4096 /* a power of two */
+
+struct waiter {
+    struct waiter *next;
+    uint32_t pid, tid;
+    struct cpu_sample *stack; /* NULL: none was told, or kept */
+    struct cpu_sample *waker; /* likewise */
+    struct off_cpu_wait wait; /* of the sum, where there is one */
+    uint64_t told_start_ns, told_ns, told_queued_ns; /* of the newest wait */
+    struct wait_sum sum;
+};
+
+struct wait_sums {
+    size_t bytes, max_bytes;
+    void (*take)(void *context, const struct wait_sum *sum);
+    void *context;
+    struct waiter *buckets[BUCKETS];
+};
+
+int wait_sums_new(size_t max_bytes, void (*take)(void *context, const struct wait_sum *sum), void *context, struct wait_sums **ret)
+{
+    struct wait_sums *s = calloc(1, sizeof(*s));
+    if (!s)
+        return -ENOMEM;
+    s->max_bytes = max_bytes;
+    s->take = take;
+    s->context = context;
+    *ret = s;
+    return 0;
+}
+
+static void drop_record(struct wait_sums *s, struct cpu_sample **place)
+{
+    if (*place)
+        s->bytes -= (*place)->h.size_bytes;
+    free(*place);
+    *place = NULL;
+}
+
+static void flush(struct wait_sums *s, struct waiter *w)
+{
+    if (!w->sum.waits && !w->sum.queued)
+        return;
+    w->sum.wait = &w->wait;
+    w->sum.stack = w->wait.stack_ns && w->stack && w->stack->h.time_ns == w->wait.stack_ns ? w->stack : NULL;
+    w->sum.waker = w->wait.waker > OFF_CPU_WAKER_UNSEEN && w->waker && (uint32_t)w->waker->h.time_ns == w->wait.waker_ns ? w->waker : NULL;
+    s->take(s->context, &w->sum);
+    w->sum = (struct wait_sum){0};
+}
+
+static void drop(struct wait_sums *s, struct waiter **place)
+{
+    struct waiter *w = *place;
+    *place = w->next;
+    drop_record(s, &w->stack);
+    drop_record(s, &w->waker);
+    s->bytes -= sizeof(*w);
+    free(w);
+}
+
+void wait_sums_free(struct wait_sums *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < BUCKETS; i++)
+        while (s->buckets[i])
+            drop(s, &s->buckets[i]);
+    free(s);
+}
+
+static struct waiter *find(struct wait_sums *s, uint32_t pid, uint32_t tid)
+{
+    struct waiter **bucket = &s->buckets[tid & (BUCKETS - 1)], *w;
+    for (w = *bucket; w; w = w->next)
+        if (w->tid == tid && w->pid == pid)
+            return w;
+    if (s->bytes + sizeof(*w) > s->max_bytes)
+        return NULL;
+    w = calloc(1, sizeof(*w));
+    if (!w)
+        return NULL;
+    *w = (struct waiter){.next = *bucket, .pid = pid, .tid = tid};
+    s->bytes += sizeof(*w);
+    *bucket = w;
+    return w;
+}
+
+/* In place of the one before it, which what was added up is handed on with. */
+static int keep(struct wait_sums *s, struct waiter *w, struct cpu_sample **place, const struct cpu_sample *record)
+{
+    flush(s, w);
+    drop_record(s, place);
+    if (s->bytes + record->h.size_bytes > s->max_bytes)
+        return -ENOSPC;
+    *place = malloc(record->h.size_bytes);
+    if (!*place)
+        return -ENOMEM;
+    memcpy(*place, record, record->h.size_bytes);
+    s->bytes += record->h.size_bytes;
+    return 0;
+}
+
+/* What is told of a thread that may wait for hours leaves half of the room to those that come and go. */
+static int keep_more(struct wait_sums *s, struct waiter *w, const struct cpu_sample *record)
+{
+    return s->bytes - w->stack->h.size_bytes + record->h.size_bytes > s->max_bytes / 2 ? -ENOSPC : keep(s, w, &w->stack, record);
+}
+
+int wait_sums_stack(struct wait_sums *s, const struct cpu_sample *record)
+{
+    struct waiter *w = find(s, record->h.pid, record->h.tid);
+    if (!w)
+        return -ENOSPC;
+    const uint64_t last_ns = w->stack ? w->stack->h.time_ns : 0;
+    if (record->h.time_ns < last_ns) /* it was long on its way, and the thread waits elsewhere by now */
+        return 0;
+    return w->stack && record->h.time_ns == last_ns ? keep_more(s, w, record) : keep(s, w, &w->stack, record);
+}
+
+int wait_sums_waker(struct wait_sums *s, const struct cpu_sample *record)
+{
+    struct waiter *w = find(s, (uint32_t)(record->weight_ns >> 32), (uint32_t)record->weight_ns);
+    return w ? keep(s, w, &w->waker, record) : -ENOSPC;
+}
+
+static bool is_alike(const struct off_cpu_wait *a, const struct off_cpu_wait *b)
+{
+    return a->stack_ns == b->stack_ns && a->syscall == b->syscall && a->object == b->object && a->state == b->state &&
+           a->flags == b->flags && a->waker == b->waker && a->waker_ns == b->waker_ns && a->cgroup_id == b->cgroup_id && memcmp(a->comm, b->comm, sizeof(a->comm)) == 0;
+}
+
+static void add(struct wait_sum *sum, const struct off_cpu_wait *record)
+{
+    sum->waits += record->flags & OFF_CPU_PREEMPTED ? 0 : record->count;
+    sum->waited_ns += record->weight_ns - record->queued_ns;
+    sum->queued += record->queued_ns > 0 ? record->count : 0;
+    sum->queued_ns += record->queued_ns;
+}
+
+static uint64_t less(uint64_t all, uint64_t part)
+{
+    return all > part ? all - part : 0;
+}
+
+/* What was not told of the wait before, while it went on; false: all was. */
+static bool take_rest(struct waiter *w, struct off_cpu_wait *wait)
+{
+    const bool is_same = w->told_start_ns == wait->start_ns;
+    const uint64_t told_ns = is_same ? w->told_ns : 0, told_queued_ns = is_same ? w->told_queued_ns : 0;
+    if (is_same && wait->weight_ns <= told_ns)
+        return false;
+    w->told_start_ns = wait->start_ns;
+    w->told_ns = wait->weight_ns;
+    w->told_queued_ns = wait->queued_ns;
+    wait->weight_ns -= told_ns;
+    wait->queued_ns = less(wait->queued_ns, told_queued_ns);
+    if (wait->queued_ns > wait->weight_ns) /* it was told as waiting when it was just woken */
+        wait->queued_ns = wait->weight_ns;
+    return true;
+}
+
+void wait_sums_add(struct wait_sums *s, const struct off_cpu_wait *record)
+{
+    struct off_cpu_wait wait = *record;
+    struct waiter *w = find(s, record->h.pid, record->h.tid);
+    if (!w) { /* no room to add it up: it is told by itself, and once */
+        struct wait_sum sum = {.wait = record};
+        add(&sum, record);
+        if (!(record->flags & OFF_CPU_SO_FAR))
+            s->take(s->context, &sum);
+        return;
+    }
+    if (!take_rest(w, &wait))
+        return;
+    if (!is_alike(&w->wait, &wait))
+        flush(s, w);
+    w->wait = wait;
+    add(&w->sum, &wait);
+}
+
+void wait_sums_flush(struct wait_sums *s, uint32_t pid)
+{
+    for (size_t i = 0; i < BUCKETS; i++)
+        for (struct waiter *w = s->buckets[i]; w; w = w->next)
+            if (!pid || w->pid == pid || (w->waker && w->waker->h.pid == pid))
+                flush(s, w);
+}
+
+static void forget_in(struct wait_sums *s, struct waiter **place, uint32_t pid, uint32_t tid)
+{
+    while (*place) {
+        if ((*place)->pid != pid || (tid && (*place)->tid != tid)) {
+            place = &(*place)->next;
+            continue;
+        }
+        flush(s, *place);
+        drop(s, place);
+    }
+}
+
+void wait_sums_forget(struct wait_sums *s, uint32_t pid, uint32_t tid)
+{
+    if (tid)
+        forget_in(s, &s->buckets[tid & (BUCKETS - 1)], pid, tid);
+    else
+        for (size_t i = 0; i < BUCKETS; i++)
+            forget_in(s, &s->buckets[i], pid, 0);
+}

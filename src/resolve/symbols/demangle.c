@@ -1,0 +1,126 @@
+/* C++ and Rust names made readable by libiberty; see demangle.h. Names come from other people's files, and a
+ * short one can be made to print for ever (substitutions that double) or to recurse deeply. So input is
+ * bounded in length, which bounds the stack, and the moment the output is full the demangler is left by
+ * longjmp: its callback form keeps all it has on the stack. */
+#include "resolve/symbols/demangle.h"
+
+#include <ctype.h>
+#include <libiberty/demangle.h>
+#include <setjmp.h>
+#include <stdbool.h>
+#include <string.h>
+
+#define SYMBOL_MAX 4096
+
+static const char *copy_cut(const char *symbol, char *out) {
+    size_t size = strnlen(symbol, DEMANGLED_MAX);
+    if (size < DEMANGLED_MAX) {
+        memcpy(out, symbol, size + 1);
+        return out;
+    }
+    memcpy(out, symbol, DEMANGLED_MAX - 4);
+    memcpy(out + DEMANGLED_MAX - 4, "...", 4);
+    return out;
+}
+
+struct output {
+    char *text;
+    size_t size;
+    bool full;
+    jmp_buf enough;
+};
+
+static bool is_ascii(const char *text, size_t size) {
+    for (size_t i = 0; i < size; i++)
+        if ((unsigned char)text[i] >= 0x80)
+            return false;
+    return true;
+}
+
+static void output_add(const char *text, size_t size, void *opaque) {
+    struct output *o = opaque;
+    size_t room = DEMANGLED_MAX - 1 - o->size;
+    if (size == 0)
+        return; /* with no text at all, sometimes */
+    if (size <= room) {
+        memcpy(o->text + o->size, text, size);
+        o->size += size;
+        return;
+    }
+    memcpy(o->text + o->size, text, room);
+    o->size += room;
+    o->full = true;
+    /* Rust's identifiers in punycode are printed, character by character or whole, while memory for them is
+     * held: not from there. They have a character that is not ASCII's, and nothing else that is printed has. */
+    if (size > 1 && is_ascii(text, size))
+        longjmp(o->enough, 1);
+}
+
+enum language { LANGUAGE_CPLUS, LANGUAGE_RUST };
+
+static bool demangle_as(enum language language, const char *symbol, struct output *o) {
+    int options = DMGL_ANSI;
+    o->size = 0;
+    o->full = false;
+    int ok = 0;
+    if (setjmp(o->enough))
+        return true;
+    if (language == LANGUAGE_RUST) {
+        ok = rust_demangle_callback(symbol, options, output_add, o);
+    } else {
+        /* Its own limit would refuse all names past 1024 characters; ours is SYMBOL_MAX. */
+        ok = cplus_demangle_v3_callback(symbol, options | DMGL_NO_RECURSE_LIMIT, output_add, o);
+    }
+    return ok && (o->size || o->full);
+}
+
+/* What compilers append to a name for a part or a copy of a function: ".cold", ".isra.0", ".llvm.123". NULL:
+ * nothing. */
+static const char *clone_suffix(const char *symbol, bool is_rust_legacy) {
+    if (!is_rust_legacy)
+        return strchr(symbol, '.');
+    const char *hash = strstr(symbol, "17h");
+    for (const char *next = hash; next; next = strstr(next + 1, "17h"))
+        hash = next;
+    const char *end = hash ? strchr(hash, 'E') : NULL;
+    return end && end[1] == '.' ? end + 1 : NULL;
+}
+
+static void add_clone(struct output *o, const char *suffix) {
+    static const char opening[] = " [clone ";
+    size_t size = suffix ? strlen(suffix) : 0;
+    if (!size || !strncmp(suffix, ".llvm.", 6) || size + sizeof(opening) + 1 > DEMANGLED_MAX - o->size)
+        return;
+    memcpy(o->text + o->size, opening, sizeof(opening) - 1);
+    memcpy(o->text + o->size + sizeof(opening) - 1, suffix, size);
+    o->size += sizeof(opening) - 1 + size;
+    o->text[o->size++] = ']';
+}
+
+const char *demangle(const char *symbol, char out[DEMANGLED_MAX]) {
+    bool is_v0 = symbol[0] == '_' && symbol[1] == 'R';
+    bool is_cplus = symbol[0] == '_' && (symbol[1] == 'Z' || !strncmp(symbol, "_GLOBAL_", 8));
+    if (!is_v0 && !is_cplus)
+        return copy_cut(symbol, out);
+    size_t size = strnlen(symbol, SYMBOL_MAX);
+    if (size == SYMBOL_MAX)
+        return copy_cut(symbol, out);
+
+    struct output o = {.text = out};
+    bool is_rust = demangle_as(LANGUAGE_RUST, symbol, &o);
+    const char *suffix = clone_suffix(symbol, is_rust && !is_v0);
+    if (!is_rust) {
+        char stem[SYMBOL_MAX];
+        size_t stem_size = suffix ? (size_t)(suffix - symbol) : size;
+        memcpy(stem, symbol, stem_size);
+        stem[stem_size] = '\0';
+        if (!is_cplus || !demangle_as(LANGUAGE_CPLUS, stem, &o))
+            return copy_cut(symbol, out);
+    }
+    if (!o.full)
+        add_clone(&o, suffix);
+    if (o.full)
+        memcpy(out + DEMANGLED_MAX - 4, "...", 3);
+    out[o.full ? DEMANGLED_MAX - 1 : o.size] = '\0';
+    return out;
+}

@@ -1,0 +1,25 @@
+/* The stubs of a PLT and whom they call. A stub has no symbol: its code is read for the slot of the GOT that
+ * it jumps through, and the slot's relocation has the name. */
+#pragma once
+
+#include "base/cleanup.h"
+#include "resolve/elf/elf.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct plt;
+
+struct plt_stub {
+    uint64_t start;
+    uint32_t size;
+    uint32_t name; /* in .dynstr */
+};
+
+/* -ENOENT: the file has no PLT that could be read. */
+int plt_read(const struct elf_file *file, struct plt **ret);
+void plt_free(struct plt *p);
+DEFINE_FREEP(plt)
+
+size_t plt_stubs(const struct plt *p, const struct plt_stub **ret); /* 0 for NULL */
+size_t plt_bytes(const struct plt *p);

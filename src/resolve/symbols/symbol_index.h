@@ -1,0 +1,40 @@
+/* The functions of one object between two addresses, as disjoint ranges in the order of search: 12 bytes a
+ * function. Made from a scan of its symbol tables; which name an address has does not depend on how much of
+ * the object an index covers, nor on whether there is one at all (symbol_index_scan answers without). */
+#pragma once
+
+#include "base/cleanup.h"
+#include "resolve/symbols/symbol_files.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The name of a function: where in which table it stands. */
+struct symbol_name {
+    uint32_t name;
+    uint8_t source;
+};
+
+#define SYMBOL_INDEX_ENTRY_BYTES 12
+
+struct symbol_index;
+
+/* The addresses [low, high). -ENOSPC: more than `max_bytes`. */
+int symbol_index_build(const struct symbol_files *files, uint64_t low, uint64_t high, size_t max_bytes,
+                       struct symbol_index **ret);
+void symbol_index_free(struct symbol_index *x);
+DEFINE_FREEP(symbol_index)
+
+bool symbol_index_covers(const struct symbol_index *x, uint64_t address);
+/* -ENOENT: no function there. */
+int symbol_index_find(const struct symbol_index *x, uint64_t address, struct symbol_name *ret);
+size_t symbol_index_bytes(const struct symbol_index *x);
+
+/* The same answer by one pass over the tables, in no memory. */
+int symbol_index_scan(const struct symbol_files *files, uint64_t address, struct symbol_name *ret);
+
+/* Divides [low, high) into parts with at most about `max_symbols` functions each, for an object with too many
+ * of them for one index: `*ret_bounds` (the caller frees) has `*ret_count` + 1 ascending addresses. */
+int symbol_index_divide(const struct symbol_files *files, uint64_t low, uint64_t high, size_t max_symbols,
+                        uint64_t **ret_bounds, size_t *ret_count);

@@ -1,0 +1,244 @@
+/* A binary search in .eh_frame_hdr, then one description and its CIE, each read by itself; see cfi_finder.h.
+ * What the search table does not list is known by other means (cfi_known.c) or has no rule, unless there is
+ * a .debug_frame or Go's own table, which it does not list. */
+#include "resolve/unwind/cfi_finder.h"
+
+#include "resolve/unwind/cfi_index.h"
+#include "resolve/unwind/cfi_rule.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define HEADER_BYTES     12
+#define ENTRY_MAX_BYTES  65536 /* of a description; the longest seen is a tenth of it */
+#define TRAMPOLINE_BYTES 16
+
+/* The encodings that all linkers write: 4 bytes each, places relative to the header. */
+enum { PE_PC_RELATIVE_S4 = 0x1b, PE_U4 = 0x03, PE_DATA_RELATIVE_S4 = 0x3b };
+
+struct cfi_finder {
+    struct elf_file *f;
+    uint64_t header_vaddr, table_offset;
+    uint32_t count;
+    uint64_t text_vaddr, data_vaddr;
+    bool is_partial; /* more is described than the search table lists */
+    struct cfi_index known; /* without descriptions */
+};
+
+struct table_entry {
+    int32_t code, description; /* from header_vaddr */
+};
+
+/* One entry of .eh_frame in memory of its own. */
+struct entry_copy {
+    struct eh_frame view;
+    uint8_t *data;
+};
+
+static void entry_copy_clear(struct entry_copy *e)
+{
+    free(e->data);
+}
+
+static uint64_t section_vaddr(const struct elf_file *f, const char *name)
+{
+    const struct elf_section *s = elf_section(f, name);
+    return s ? s->vaddr : 0;
+}
+
+int cfi_finder_new(struct elf_file *f, struct cfi_finder **ret)
+{
+    const struct elf_segment *header = elf_eh_frame_header(f);
+    struct {
+        uint8_t version, frame_encoding, count_encoding, table_encoding;
+        uint32_t frame, count;
+    } head;
+    _Static_assert(sizeof(head) == HEADER_BYTES, "as it lies in the file");
+    if (!header || header->file_bytes < sizeof(head) || elf_read(f, header->offset, &head, sizeof(head)) < 0)
+        return -ENOENT;
+    if (head.version != 1 || head.frame_encoding != PE_PC_RELATIVE_S4 || head.count_encoding != PE_U4 ||
+        head.table_encoding != PE_DATA_RELATIVE_S4 || head.count == 0 ||
+        head.count > (header->file_bytes - sizeof(head)) / sizeof(struct table_entry))
+        return -ENOENT;
+    _cleanup_(cfi_finder_freep) struct cfi_finder *s = calloc(1, sizeof(*s));
+    if (!s)
+        return -ENOMEM;
+    int r = cfi_known_add(f, &s->known);
+    if (r < 0)
+        return r;
+    s->header_vaddr = header->vaddr;
+    s->table_offset = header->offset + sizeof(head);
+    s->count = head.count;
+    s->text_vaddr = section_vaddr(f, ".text");
+    s->data_vaddr = section_vaddr(f, ".got");
+    s->is_partial = elf_section(f, ".debug_frame") || s->known.go.count > 0;
+    s->f = f;
+    *ret = take_ptr(s);
+    return 0;
+}
+
+void cfi_finder_free(struct cfi_finder *s)
+{
+    if (!s)
+        return;
+    elf_file_free(s->f);
+    free(s->known.ranges);
+    free(s);
+}
+
+/* The last entry whose code begins at or before `vaddr`. -ENOENT: there is none. */
+static int search(const struct cfi_finder *s, uint64_t vaddr, uint64_t *ret_description_vaddr)
+{
+    uint32_t low = 0, high = s->count;
+    bool found = false;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        struct table_entry e;
+        if (elf_read(s->f, s->table_offset + (uint64_t)middle * sizeof(e), &e, sizeof(e)) < 0)
+            return -EIO;
+        if (s->header_vaddr + (uint64_t)(int64_t)e.code > vaddr) {
+            high = middle;
+            continue;
+        }
+        *ret_description_vaddr = s->header_vaddr + (uint64_t)(int64_t)e.description;
+        found = true;
+        low = middle + 1;
+    }
+    return found ? 0 : -ENOENT;
+}
+
+static int read_entry(const struct cfi_finder *s, uint64_t vaddr, struct entry_copy *ret)
+{
+    uint64_t offset;
+    uint32_t length;
+    int r = elf_offset_from_vaddr(s->f, vaddr, &offset);
+    if (r < 0)
+        return r;
+    if (elf_read(s->f, offset, &length, sizeof(length)) < 0)
+        return -EIO;
+    if (length < 4 || length > ENTRY_MAX_BYTES)
+        return -ENOENT;
+    uint8_t *data = malloc(length + sizeof(length));
+    if (!data)
+        return -ENOMEM;
+    if (elf_read(s->f, offset, data, length + sizeof(length)) < 0) {
+        free(data);
+        return -EIO;
+    }
+    ret->data = data;
+    ret->view = (struct eh_frame){.data = data,
+                                  .size = length + sizeof(length),
+                                  .vaddr = vaddr,
+                                  .text_vaddr = s->text_vaddr,
+                                  .data_vaddr = s->data_vaddr};
+    return 0;
+}
+
+struct wanted {
+    uint16_t machine;
+    bool is_signal_frame;
+    uint64_t vaddr;
+    uint64_t described_to; /* where the last description that begins at or before it ends */
+    struct unwind_rule rule;
+};
+
+static void keep_row(void *context, uint64_t address, const struct cfa_row *row)
+{
+    struct wanted *w = context;
+    if (address <= w->vaddr)
+        w->rule = cfi_rule_from_row(w->machine, row, w->is_signal_frame);
+}
+
+/* -ENOENT: the description is of other code, or damaged. */
+static int rule_of_description(const struct cfi_finder *s, uint64_t description_vaddr, struct wanted *w)
+{
+    __attribute__((cleanup(entry_copy_clear))) struct entry_copy fde_copy = {0}, cie_copy = {0};
+    int r = read_entry(s, description_vaddr, &fde_copy);
+    if (r < 0)
+        return r;
+    uint32_t back; /* to the CIE, from here */
+    memcpy(&back, fde_copy.data + 4, sizeof(back));
+    if (back == 0)
+        return -ENOENT;
+    r = read_entry(s, description_vaddr + 4 - back, &cie_copy);
+    if (r < 0)
+        return r;
+    struct eh_frame_cie cie;
+    struct eh_frame_fde fde;
+    if (eh_frame_read_cie(&cie_copy.view, 0, &cie) < 0 ||
+        eh_frame_read_fde(&fde_copy.view, 0, &cie, &fde) < 0)
+        return -ENOENT;
+    w->described_to = fde.end;
+    if (w->vaddr < fde.start || w->vaddr >= fde.end)
+        return -ENOENT;
+    w->is_signal_frame = cie.is_signal_frame;
+    struct cfa_registers registers = cfi_rule_registers(w->machine, cie.return_register);
+    uint64_t stopped_at;
+    if (cfa_program_run(&fde_copy.view, &cie, &fde, &registers, keep_row, w, &stopped_at) < 0)
+        keep_row(w, stopped_at, &(struct cfa_row){.kind = CFA_UNKNOWN});
+    return 0;
+}
+
+/* A trampoline without description that holds `offset` begins there or, when its later instructions are
+ * asked for, up to `before_bytes` earlier; or at the next byte (cfi.c). */
+static bool find_trampoline(const struct cfi_finder *s, uint32_t offset, uint32_t before_bytes,
+                            struct unwind_rule *ret)
+{
+    if (offset >= UINT32_MAX - TRAMPOLINE_BYTES)
+        return false;
+    uint32_t from = offset - before_bytes, to = offset + TRAMPOLINE_BYTES, at, size;
+    size_t budget_bytes = TRAMPOLINE_BYTES * TRAMPOLINE_BYTES;
+    struct unwind_rule rule;
+    while ((at = cfi_known_trampoline(s->f, from, to, &budget_bytes, &size, &rule)) <= offset + 1) {
+        from = at + size;
+        if (offset >= from)
+            continue;
+        if (offset < cfi_known_trampoline_from(s->f, at))
+            break;
+        *ret = rule;
+        return true;
+    }
+    return false;
+}
+
+/* Descriptions are believed before what is known by other means, and cut it short. */
+static bool find_known(const struct cfi_finder *s, uint32_t offset, const struct wanted *w,
+                       struct unwind_rule *ret)
+{
+    for (size_t i = 0; i < s->known.range_count; i++) {
+        const struct cfi_range *range = &s->known.ranges[i];
+        uint64_t start_vaddr;
+        if (offset < range->start || offset >= range->end ||
+            elf_vaddr_from_offset(s->f, range->start, &start_vaddr) < 0 || w->described_to > start_vaddr)
+            continue;
+        *ret = s->known.known[range->position];
+        return true;
+    }
+    uint64_t before_bytes = w->vaddr >= w->described_to ? w->vaddr - w->described_to : 0;
+    if (before_bytes > TRAMPOLINE_BYTES)
+        before_bytes = TRAMPOLINE_BYTES;
+    return find_trampoline(s, offset, before_bytes < offset ? (uint32_t)before_bytes : offset, ret);
+}
+
+int cfi_finder_find(struct cfi_finder *s, uint32_t file_offset, struct unwind_rule *ret)
+{
+    struct wanted w = {.machine = elf_machine(s->f)};
+    uint64_t description_vaddr;
+    int r = elf_vaddr_from_offset(s->f, file_offset, &w.vaddr);
+    if (r == 0)
+        r = search(s, w.vaddr, &description_vaddr);
+    if (r == 0)
+        r = rule_of_description(s, description_vaddr, &w);
+    if (r == -ENOENT) {
+        if (s->is_partial)
+            return -ENOENT;
+        if (!find_known(s, file_offset, &w, &w.rule))
+            w.rule = (struct unwind_rule){.cfa = UNWIND_CFA_NONE};
+        r = 0;
+    }
+    if (elf_error(s->f) < 0)
+        return elf_error(s->f);
+    if (r == 0)
+        *ret = w.rule;
+    return r;
+}

@@ -1,0 +1,248 @@
+/* The index of a file's descriptions; see cfi_index.h. Sections are held whole while a table is built: the
+ * descriptions lie in any order, and a bound on the section bounds all that is made of it. */
+#include "resolve/unwind/cfi_index.h"
+
+#include "resolve/unwind/cfi_go.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <string.h>
+
+#define CFI_MAX_SECTION_BYTES ((size_t)256 << 20)
+#define CFI_FIRST_RANGES      256
+
+static int add_range(struct cfi_index *index, const struct cfi_range *range)
+{
+    if (index->range_count == index->range_capacity) {
+        size_t capacity = index->range_capacity ? index->range_capacity * 2 : CFI_FIRST_RANGES;
+        struct cfi_range *ranges = reallocarray(index->ranges, capacity, sizeof(*ranges));
+        if (!ranges)
+            return -ENOMEM;
+        index->ranges = ranges;
+        index->range_capacity = capacity;
+    }
+    index->ranges[index->range_count++] = *range;
+    return 0;
+}
+
+int cfi_index_add_known(struct cfi_index *index, uint64_t start, uint64_t end, const struct unwind_rule *rule)
+{
+    if (start >= end || end > UINT32_MAX || index->known_count == CFI_KNOWN_MAX)
+        return 0;
+    size_t number = index->known_count++;
+    index->known[number] = *rule;
+    return add_range(index, &(struct cfi_range){(uint32_t)start, (uint32_t)end, (uint32_t)number, CFI_KNOWN});
+}
+
+/* The place in the file of code at [start, end) that one executable segment holds. */
+static bool code_range(const struct elf_file *f, uint64_t start, uint64_t end, struct cfi_range *ret)
+{
+    const struct elf_segment *segments;
+    size_t count = elf_segments(f, &segments);
+    for (size_t i = 0; i < count; i++) {
+        const struct elf_segment *s = &segments[i];
+        if (!s->executable || start < s->vaddr || end - s->vaddr > s->file_bytes)
+            continue;
+        uint64_t offset;
+        if (__builtin_add_overflow(s->offset, end - s->vaddr, &offset) || offset > UINT32_MAX)
+            continue;
+        ret->start = (uint32_t)(s->offset + (start - s->vaddr));
+        ret->end = (uint32_t)offset;
+        return true;
+    }
+    return false;
+}
+
+int cfi_index_add_code(const struct elf_file *f, struct cfi_index *index, uint64_t start, uint64_t end,
+                       const struct cfi_range *as)
+{
+    struct cfi_range range = *as;
+    if (!code_range(f, start, end, &range))
+        return 0; /* a function that the linker left out */
+    return add_range(index, &range);
+}
+
+static uint64_t section_vaddr(const struct elf_file *f, const char *name)
+{
+    const struct elf_section *s = elf_section(f, name);
+    return s ? s->vaddr : 0;
+}
+
+static int load_section(const struct elf_file *f, struct cfi_index *index, enum cfi_source source,
+                        const char *name)
+{
+    const struct elf_section *section = elf_section(f, name);
+    if (!section)
+        return -ENOENT;
+    void *data;
+    size_t size;
+    int r = elf_section_data(f, section, CFI_MAX_SECTION_BYTES, &data, &size);
+    if (r < 0)
+        return r;
+    index->section_data[source] = data;
+    index->sections[source] = (struct eh_frame){
+        .data = data,
+        .size = size,
+        .vaddr = section->vaddr,
+        .is_debug_frame = source == CFI_DEBUG_FRAME,
+        .text_vaddr = section_vaddr(f, ".text"),
+        .data_vaddr = section_vaddr(f, ".got"),
+    };
+    return 0;
+}
+
+/* A file without section headers still leads its own unwinder to .eh_frame: by the header that
+ * PT_GNU_EH_FRAME points to. Where it ends is not said; it is read up to the end of its segment. */
+static int load_by_header(const struct elf_file *f, struct cfi_index *index)
+{
+    const struct elf_segment *header = elf_eh_frame_header(f);
+    uint8_t bytes[16];
+    if (!header || header->file_bytes < sizeof(bytes) ||
+        elf_read(f, header->offset, bytes, sizeof(bytes)) < 0 || bytes[0] != 1)
+        return -ENOENT;
+    struct eh_frame place = {
+        .data = bytes, .size = sizeof(bytes), .vaddr = header->vaddr, .data_vaddr = header->vaddr};
+    struct cursor c = cursor_make(bytes, sizeof(bytes));
+    cursor_skip(&c, 4);
+    uint64_t vaddr;
+    if (!eh_frame_pointer(&place, &c, bytes[1], &vaddr))
+        return -ENOENT;
+
+    const struct elf_segment *segments;
+    size_t count = elf_segments(f, &segments);
+    for (size_t i = 0; i < count; i++) {
+        const struct elf_segment *s = &segments[i];
+        if (vaddr < s->vaddr || vaddr - s->vaddr >= s->file_bytes)
+            continue;
+        uint64_t size = s->file_bytes - (vaddr - s->vaddr);
+        if (size > CFI_MAX_SECTION_BYTES)
+            return -EFBIG;
+        _cleanup_free_ void *data = malloc(size);
+        if (!data)
+            return -ENOMEM;
+        if (elf_read(f, s->offset + (vaddr - s->vaddr), data, size) < 0)
+            return -ENOEXEC;
+        index->section_data[CFI_EH_FRAME] = data;
+        index->sections[CFI_EH_FRAME] =
+            (struct eh_frame){.data = take_ptr(data), .size = size, .vaddr = vaddr, .ends_at_zero = true};
+        return 0;
+    }
+    return -ENOENT;
+}
+
+static int index_section(const struct elf_file *f, struct cfi_index *index, enum cfi_source source)
+{
+    const struct eh_frame *s = &index->sections[source];
+    struct eh_frame_cie cie = {.position = SIZE_MAX};
+    bool cie_good = false;
+    for (size_t position = 0, at = 0, cie_at = 0;; at = position) {
+        enum eh_frame_entry entry = eh_frame_next(s, &position, &cie_at);
+        if (entry == EH_FRAME_END)
+            return 0;
+        if (entry == EH_FRAME_BAD)
+            index->skipped++;
+        if (entry != EH_FRAME_FDE)
+            continue;
+        if (cie.position != cie_at) {
+            cie_good = eh_frame_read_cie(s, cie_at, &cie) == 0;
+            cie.position = cie_at;
+        }
+        struct eh_frame_fde fde;
+        if (!cie_good || eh_frame_read_fde(s, at, &cie, &fde) < 0) {
+            index->skipped++;
+            continue;
+        }
+        if (source == CFI_DEBUG_FRAME && go_frames_have(&index->go, fde.start))
+            continue;
+        int r = cfi_index_add_code(f, index, fde.start, fde.end,
+                                   &(struct cfi_range){.position = (uint32_t)at, .source = source});
+        if (r < 0)
+            return r;
+    }
+}
+
+static int compare_ranges(const void *a, const void *b)
+{
+    const struct cfi_range *x = a, *y = b;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    if (x->source != y->source)
+        return x->source < y->source ? -1 : 1;
+    return x->position < y->position ? -1 : x->position > y->position;
+}
+
+static bool is_sorted(const struct cfi_index *index)
+{
+    for (size_t i = 1; i < index->range_count; i++)
+        if (compare_ranges(&index->ranges[i - 1], &index->ranges[i]) > 0)
+            return false;
+    return true;
+}
+
+/* Leaves no two ranges that overlap: a better source is believed before a worse one, and of two of the same
+ * source, the one that starts later cuts the other short. */
+static void make_disjoint(struct cfi_index *index)
+{
+    uint32_t covered[CFI_SOURCES] = {0}; /* up to where each source, or a better one, has something to say */
+    size_t kept = 0;
+    for (size_t i = 0; i < index->range_count; i++) {
+        struct cfi_range range = index->ranges[i];
+        struct cfi_range *before = kept ? &index->ranges[kept - 1] : NULL;
+        bool is_covered = range.source > 0 && range.start < covered[range.source - 1];
+        if (is_covered || (before && before->start == range.start))
+            continue;
+        if (before && before->end > range.start)
+            before->end = range.start;
+        for (uint32_t source = range.source; source < CFI_SOURCES; source++)
+            if (covered[source] < range.end)
+                covered[source] = range.end;
+        index->ranges[kept++] = range;
+    }
+    index->range_count = kept;
+}
+
+int cfi_index_new(const struct elf_file *f, struct cfi_index **ret)
+{
+    _cleanup_(cfi_index_freep) struct cfi_index *index = calloc(1, sizeof(*index));
+    if (!index)
+        return -ENOMEM;
+    const struct elf_section *sections;
+    int r = load_section(f, index, CFI_EH_FRAME, ".eh_frame");
+    if (r == -ENOENT && elf_sections(f, &sections) == 0)
+        r = load_by_header(f, index);
+    if (r < 0 && r != -ENOENT)
+        return r;
+    r = load_section(f, index, CFI_DEBUG_FRAME, ".debug_frame");
+    if (r == -ENOMEM)
+        return r;
+    if (r < 0 && r != -ENOENT)
+        index->skipped++; /* the better source may do without it */
+
+    r = cfi_known_add(f, index);
+    if (r < 0)
+        return r;
+    for (enum cfi_source source = CFI_EH_FRAME; source <= CFI_DEBUG_FRAME && r == 0; source++)
+        r = index_section(f, index, source);
+    if (r == 0)
+        r = cfi_go_add(f, index);
+    if (r < 0)
+        return r;
+    if (!is_sorted(index))
+        qsort(index->ranges, index->range_count, sizeof(*index->ranges), compare_ranges);
+    make_disjoint(index);
+    if (index->range_count == 0)
+        return index->skipped ? -ENOEXEC : -ENOENT;
+    *ret = take_ptr(index);
+    return 0;
+}
+
+void cfi_index_free(struct cfi_index *index)
+{
+    if (!index)
+        return;
+    for (size_t i = 0; i < array_size(index->section_data); i++)
+        free(index->section_data[i]);
+    free(index->go_changes);
+    free(index->ranges);
+    free(index);
+}

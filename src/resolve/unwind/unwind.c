@@ -1,0 +1,204 @@
+/* Walking copied stacks; see unwind.h. The loop mirrors unwind_frame of probes/unwind/unwind.bpf.h. */
+#include "resolve/unwind/unwind.h"
+
+#include "resolve/interpreter/interpreted.h"
+#include "resolve/process/processes.h"
+#include "resolve/unwind/unwind_cache.h"
+
+#include "base/cleanup.h"
+
+#include <linux/types.h>
+
+#include "probes/request.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define STACK_MAX_BYTES (8u << 20) /* what Linux gives a main thread, unless told otherwise */
+
+static bool is_in(const struct unwind_piece *piece, uint64_t address)
+{
+    return address >= piece->address && piece->bytes >= 8 && address - piece->address <= piece->bytes - 8;
+}
+
+static int read_copy(const struct unwind_copy *copy, uint64_t address, void *ret_u64)
+{
+    if (copy->ret_last)
+        *copy->ret_last = address;
+    for (size_t i = 0; i < array_size(copy->pieces); i++) {
+        const struct unwind_piece *piece = &copy->pieces[i];
+        if (!is_in(piece, address))
+            continue;
+        memcpy(ret_u64, (const char *)piece->data + (address - piece->address), 8);
+        return 0;
+    }
+    return -EFAULT;
+}
+
+static inline int leaf_register(const struct unwind_copy *copy, uint32_t number, void *ret_u64)
+{
+    if (!copy->leaf)
+        return -ENOENT;
+    memcpy(ret_u64, &copy->leaf[number], 8);
+    return 0;
+}
+
+#if defined(__aarch64__)
+#define UNWIND_ARM64
+#endif
+#define UNWIND_READ(context, address, ret_u64)         read_copy(context, address, ret_u64)
+#define UNWIND_LEAF_REGISTER(context, number, ret_u64) leaf_register(context, number, ret_u64)
+#define UNWIND_GOROUTINE(context)                      (&((const struct unwind_copy *)(context))->goroutine)
+#include "probes/unwind/unwind_step.h"
+
+int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn find_rule, void *context, uint64_t *ret_frames,
+                size_t max, size_t *ret_count)
+{
+    struct unwind_registers r = copy->registers;
+    bool interrupted = copy->interrupted, by_fp = false;
+    size_t count = 0;
+    int end;
+    for (bool first = true;; first = false) {
+        struct unwind_rule rule;
+        end = find_rule(context, r.ip - !interrupted, &rule);
+        if (end == UNWIND_END_NO_MAPPING && by_fp) {
+            end = UNWIND_END_NO_CFI; /* what a frame pointer led to was no code: it pointed to no frame */
+            break;
+        }
+        if (!first) {
+            if (count == max) {
+                end = UNWIND_END_TOO_DEEP;
+                break;
+            }
+            ret_frames[count++] = interrupted ? r.ip | CPU_FRAME_EXACT : r.ip;
+        }
+        const uint64_t sp = r.sp;
+        if (copy->ret_cfa)
+            *copy->ret_cfa = end == 0 ? rule.cfa : UNWIND_CFA_NONE;
+        if (end == 0)
+            end = unwind_step(&rule, &r, interrupted, (void *)copy);
+        bool without_rule = end == UNWIND_END_NO_CFI;
+        if (without_rule)
+            end = unwind_step_fp(&r, by_fp, (void *)copy);
+        if (end >= 0)
+            break;
+        if (copy->interpreted)
+            interpreted_pass(copy->interpreted, copy->frames_before + count - 1, sp, r.sp);
+        by_fp = without_rule;
+        interrupted = end == UNWIND_STEP_INTERRUPTED;
+    }
+    *ret_count = count;
+    return end;
+}
+
+struct sample_walk {
+    const struct process *process;
+    struct unwind_cache *cache;
+    bool walks_code;
+    bool is_at_code; /* it came to code that only the kernel half walks */
+};
+
+static int find_process_rule(void *context, uint64_t address, struct unwind_rule *ret_rule)
+{
+    struct sample_walk *w = context;
+    const struct process_mapping *mapping = process_mapping_find(w->process, address);
+    if (!mapping)
+        return UNWIND_END_NO_MAPPING;
+    if (!mapping->object) {
+        w->is_at_code = w->walks_code;
+        return w->walks_code ? UNWIND_END_UNSUPPORTED : UNWIND_END_NO_CFI;
+    }
+    uint64_t offset = address - mapping->start + mapping->file_offset;
+    if (offset > UINT32_MAX)
+        return UNWIND_END_NO_CFI;
+    int r = unwind_cache_find(w->cache, mapping->object, (uint32_t)offset, ret_rule);
+    if (r < 0)
+        return r == -ENOENT ? UNWIND_END_NO_CFI : UNWIND_END_NO_ROWS;
+    return 0;
+}
+
+/* The parts of data[] behind the frames. False when the record does not hold what it says. */
+static bool find_pieces(const struct cpu_sample *record, struct unwind_copy *copy)
+{
+    const size_t frames = (size_t)record->kernel_frames + record->user_frames;
+    const size_t fixed = sizeof(*record) + cpu_sample_tail_bytes(record);
+    const size_t size = record->h.size_bytes < fixed ? 0 : record->h.size_bytes - fixed;
+    if (frames * 8 > size || record->stack_bytes > size - frames * 8)
+        return false;
+    const uint64_t *words = (const uint64_t *)record->data + frames;
+    copy->pieces[0] = (struct unwind_piece){
+        .address = (record->stop_sp & ~7ULL) + 8ULL * record->stack_skipped_words,
+        .data = words,
+        .bytes = record->stack_bytes,
+    };
+    words += record->stack_bytes / 8;
+    size_t rest = size / 8 - frames - record->stack_bytes / 8;
+    if (record->flags & CPU_SAMPLE_REGISTERS && rest >= CPU_SAMPLE_REGISTER_COUNT) {
+        rest -= CPU_SAMPLE_REGISTER_COUNT;
+        copy->leaf = words + rest;
+    }
+    if (record->flags & CPU_SAMPLE_SECOND_STACK && rest > 1)
+        copy->pieces[1] =
+            (struct unwind_piece){.address = words[0], .data = words + 1, .bytes = 8 * (rest - 1)};
+    return true;
+}
+
+/* The copy is as long as copies get, and what was wanted lies above it, where stacks still may be. */
+static bool is_too_short(const struct cpu_sample *record, const struct unwind_copy *copy, uint64_t missed)
+{
+    const size_t max = record->h.kind == WIRE_REQUEST_STACK ? REQUEST_STACK_COPY_BYTES : CPU_STACK_COPY_BYTES;
+    const struct unwind_piece *last = &copy->pieces[copy->pieces[1].bytes ? 1 : 0];
+    return copy->pieces[0].bytes + copy->pieces[1].bytes + 8ULL * record->stack_skipped_words + 24 > max &&
+           missed >= last->address + last->bytes && missed - last->address < STACK_MAX_BYTES;
+}
+
+/* Of the stack that a signal interrupted: it is another one, and nothing of it was copied. */
+static bool is_of_another(const struct unwind_copy *copy, uint64_t missed, uint64_t last_frame)
+{
+    return last_frame & CPU_FRAME_EXACT && !is_in(&copy->pieces[0], missed) && copy->pieces[1].bytes == 0;
+}
+
+/* Of the stack that Go's runtime left for its thread's: nothing of it was copied, or not all that tells where it is. */
+static bool is_of_goroutine(const struct unwind_copy *copy, int end, uint64_t missed, uint8_t cfa)
+{
+    if (cfa == UNWIND_CFA_GOROUTINE && end == UNWIND_END_UNSUPPORTED)
+        return true;
+    return end == UNWIND_END_BAD_READ && (cfa == UNWIND_CFA_GOROUTINE || cfa == UNWIND_CFA_FP) && !is_in(&copy->pieces[0], missed) &&
+           !is_in(&copy->pieces[1], missed);
+}
+
+int unwind_finish_sample(const struct cpu_sample *record, const struct process *process,
+                         struct unwind_cache *cache, bool walks_code, struct interpreted *interpreted, uint64_t *ret_frames,
+                         size_t max, size_t *ret_count)
+{
+    uint64_t missed = 0;
+    uint8_t cfa = UNWIND_CFA_NONE;
+    struct unwind_copy copy = {
+        .registers = {.ip = record->stop_ip,
+                      .sp = record->stop_sp,
+                      .fp = record->stop_fp,
+                      .lr = record->stop_lr,
+                      .bx = record->stop_bx},
+        .interrupted = record->flags & CPU_SAMPLE_STOP_INTERRUPTED,
+        .ret_last = &missed,
+        .ret_cfa = &cfa,
+        .interpreted = interpreted,
+        .frames_before = record->user_frames,
+    };
+    *ret_count = 0;
+    if (!process || record->stack_bytes == 0 || !find_pieces(record, &copy))
+        return record->user_end;
+    struct sample_walk walk = {.process = process, .cache = cache, .walks_code = walks_code};
+    int end = unwind_walk(&copy, find_process_rule, &walk, ret_frames, max, ret_count);
+    if (end == UNWIND_END_BAD_READ && record->user_end == UNWIND_END_NOT_RUNNING && is_too_short(record, &copy, missed))
+        return UNWIND_END_TOO_DEEP;
+    const bool was_missing =
+        record->user_end == UNWIND_END_NO_ROWS || record->user_end == UNWIND_END_NO_PROCESS;
+    if (was_missing && (walk.is_at_code || is_of_goroutine(&copy, end, missed, cfa)))
+        return record->user_end;
+    if (end == UNWIND_END_BAD_READ && was_missing &&
+        (is_too_short(record, &copy, missed) ||
+         (*ret_count > 0 && is_of_another(&copy, missed, ret_frames[*ret_count - 1]))))
+        return record->user_end;
+    return end;
+}

@@ -1,0 +1,276 @@
+/* The cache of unwinding tables; see unwind_cache.h. Least recently used goes first: uthash keeps entries in
+ * the order in which they were added, so an entry that is used is taken out and added again. */
+#include "resolve/unwind/unwind_cache.h"
+
+#include "resolve/unwind/cfi_finder.h"
+
+#include <errno.h>
+
+#define HASH_NONFATAL_OOM 1
+#include <uthash.h>
+
+#define CACHE_MAX_ENTRIES 4096 /* objects without rules cost no table bytes, but they are entries */
+#define FINDERS_MAX       64   /* each is an open file */
+
+struct cached_table {
+    uint64_t object_id;
+    enum unwind_cache_state state;
+    struct unwind_table *table; /* when ready */
+    struct cfi_finder *finder;  /* when deferred; NULL: its file has no search table, or too many are open */
+    UT_hash_handle hh;
+};
+
+struct unwind_cache {
+    struct cached_table *entries;
+    size_t max_bytes, bytes, max_entries;
+    uint64_t defer_above_bytes;
+    uint64_t generation;
+    size_t finders;
+    uint64_t hits, builds, build_errors, evictions, finds;
+};
+
+static size_t entry_bytes(const struct cached_table *e)
+{
+    return sizeof(*e) + (e->table ? sizeof(*e->table) + e->table->value_count * UNWIND_VALUE_BYTES : 0);
+}
+
+static void drop(struct unwind_cache *c, struct cached_table *e)
+{
+    HASH_DEL(c->entries, e);
+    c->bytes -= entry_bytes(e);
+    unwind_table_free(e->table);
+    c->finders -= e->finder != NULL;
+    cfi_finder_free(e->finder);
+    free(e);
+}
+
+int unwind_cache_new(size_t max_bytes, struct unwind_cache **ret)
+{
+    struct unwind_cache *c = calloc(1, sizeof(*c));
+    if (!c)
+        return -ENOMEM;
+    c->max_bytes = max_bytes;
+    c->max_entries = CACHE_MAX_ENTRIES;
+    c->defer_above_bytes = UINT64_MAX;
+    *ret = c;
+    return 0;
+}
+
+void unwind_cache_limit(struct unwind_cache *c, size_t entries)
+{
+    c->max_entries = entries < CACHE_MAX_ENTRIES ? entries : CACHE_MAX_ENTRIES;
+}
+
+void unwind_cache_trim(struct unwind_cache *c)
+{
+    while (c->entries)
+        drop(c, c->entries);
+}
+
+void unwind_cache_free(struct unwind_cache *c)
+{
+    if (!c)
+        return;
+    unwind_cache_trim(c);
+    free(c);
+}
+
+static struct cached_table *find(struct unwind_cache *c, uint64_t object_id)
+{
+    struct cached_table *e;
+    HASH_FIND(hh, c->entries, &object_id, sizeof(object_id), e);
+    if (!e)
+        return NULL;
+    if (c->entries->hh.tbl->tail != &e->hh) { /* to the end of the order, away from eviction */
+        HASH_DEL(c->entries, e);
+        HASH_ADD(hh, c->entries, object_id, sizeof(e->object_id), e);
+    }
+    return e;
+}
+
+/* Takes `table` in every case; NULL when there is no memory. */
+static struct cached_table *add(struct unwind_cache *c, uint64_t object_id, enum unwind_cache_state state,
+                                struct unwind_table *table)
+{
+    struct cached_table *e = calloc(1, sizeof(*e));
+    if (e) {
+        e->object_id = object_id;
+        e->state = state;
+        e->table = table;
+        HASH_ADD(hh, c->entries, object_id, sizeof(e->object_id), e);
+    }
+    if (!e || !e->hh.tbl) { /* the second: no memory for the table of entries */
+        unwind_table_free(table);
+        free(e);
+        return NULL;
+    }
+    c->generation++;
+    c->bytes += entry_bytes(e);
+    while (c->entries != e && (c->bytes > c->max_bytes || HASH_COUNT(c->entries) > c->max_entries)) {
+        drop(c, c->entries);
+        c->evictions++;
+    }
+    return e;
+}
+
+enum unwind_cache_state unwind_cache_look(struct unwind_cache *c, uint64_t object_id,
+                                          const struct unwind_table **ret)
+{
+    struct cached_table *e = find(c, object_id);
+    if (!e)
+        return UNWIND_CACHE_UNKNOWN;
+    if (e->table)
+        *ret = e->table;
+    return e->state;
+}
+
+static int result(const struct cached_table *e, const struct unwind_table **ret)
+{
+    if (e->state != UNWIND_CACHE_READY)
+        return e->state == UNWIND_CACHE_DEFERRED ? -EAGAIN : -ENOENT;
+    *ret = e->table;
+    return 0;
+}
+
+/* What is built: a table, or for the time being what finds single rules. */
+struct built {
+    enum unwind_cache_state state;
+    struct unwind_table *table;
+    struct cfi_finder *finder;
+};
+
+static int build(const struct unwind_cache *c, const struct object *o, struct built *ret)
+{
+    _cleanup_close_ int fd = object_open(o);
+    if (fd < 0)
+        return fd == -ENOENT ? -EIO : fd; /* a file that cannot be had is not one that has no rules */
+    _cleanup_(elf_file_freep) struct elf_file *f = NULL;
+    int r = elf_open(fd, &f);
+    if (r == 0) {
+        take_fd(&fd);
+        if (cfi_input_bytes(f) > c->defer_above_bytes) {
+            ret->state = UNWIND_CACHE_DEFERRED;
+            if (c->finders < FINDERS_MAX && cfi_finder_new(f, &ret->finder) == 0)
+                take_ptr(f);
+            return 0;
+        }
+        r = cfi_build(f, &ret->table);
+        if (elf_error(f) < 0) { /* perhaps of half the rules */
+            unwind_table_free(take_ptr(ret->table));
+            r = elf_error(f);
+        }
+    }
+    if (r == -ETIMEDOUT) {
+        object_unreadable(o);
+        return r;
+    }
+    ret->state = r == 0 ? UNWIND_CACHE_READY : UNWIND_CACHE_NO_RULES;
+    return r == -ENOMEM ? r : 0; /* what is damaged or too large has no rules that we could use */
+}
+
+static int get(struct unwind_cache *c, const struct object *o, struct cached_table **ret)
+{
+    *ret = find(c, o->id);
+    if (*ret) {
+        c->hits++;
+        return 0;
+    }
+    struct built built = {0};
+    int r = build(c, o, &built);
+    if (r < 0) {
+        c->build_errors++;
+        return r;
+    }
+    c->builds += built.state != UNWIND_CACHE_DEFERRED;
+    *ret = add(c, o->id, built.state, built.table);
+    if (!*ret) {
+        cfi_finder_free(built.finder);
+        return -ENOMEM;
+    }
+    (*ret)->finder = built.finder;
+    c->finders += built.finder != NULL;
+    return 0;
+}
+
+int unwind_cache_get(struct unwind_cache *c, const struct object *o, const struct unwind_table **ret)
+{
+    struct cached_table *e;
+    if (o->is_anonymous)
+        return -ENOENT;
+    int r = get(c, o, &e);
+    return r < 0 ? r : result(e, ret);
+}
+
+int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t file_offset,
+                      struct unwind_rule *ret)
+{
+    struct cached_table *e;
+    if (o->is_anonymous)
+        return -ENOENT;
+    int r = get(c, o, &e);
+    if (r < 0)
+        return r;
+    if (e->state == UNWIND_CACHE_DEFERRED && e->finder) {
+        c->finds++;
+        r = cfi_finder_find(e->finder, file_offset, ret);
+        if (r == -ETIMEDOUT) {
+            object_unreadable(o);
+            cfi_finder_free(take_ptr(e->finder));
+            c->finders--;
+        }
+        return r == -ENOENT ? -EAGAIN : r;
+    }
+    const struct unwind_table *table;
+    r = result(e, &table);
+    if (r < 0)
+        return r;
+    const struct unwind_rule *rule = unwind_table_find(table, file_offset);
+    if (!rule)
+        return -ENOENT;
+    *ret = *rule;
+    return 0;
+}
+
+void unwind_cache_put(struct unwind_cache *c, uint64_t object_id, struct unwind_table *table)
+{
+    struct cached_table *e = find(c, object_id);
+    if (e && e->state != UNWIND_CACHE_DEFERRED) {
+        unwind_table_free(table);
+        return;
+    }
+    if (e)
+        drop(c, e);
+    add(c, object_id, table ? UNWIND_CACHE_READY : UNWIND_CACHE_NO_RULES, table);
+}
+
+void unwind_cache_defer_above(struct unwind_cache *c, uint64_t input_bytes)
+{
+    c->defer_above_bytes = input_bytes;
+}
+
+uint64_t unwind_cache_generation(const struct unwind_cache *c)
+{
+    return c->generation;
+}
+
+size_t unwind_cache_bytes(const struct unwind_cache *c)
+{
+    return c->bytes;
+}
+
+void unwind_cache_metrics(const struct unwind_cache *c, struct metric_set *set)
+{
+    metric_add(set, "sonde_self_unwind_cache_bytes", METRIC_GAUGE, "bytes",
+               "Memory held by unwinding tables in user space.", (double)c->bytes, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_unwind_cache_hits", METRIC_COUNTER, "",
+               "Unwinding tables that were found in the cache.", (double)c->hits, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_unwind_cache_builds", METRIC_COUNTER, "",
+               "Unwinding tables built because the cache had none.", (double)c->builds, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_unwind_cache_finds", METRIC_COUNTER, "",
+               "Rules read from files whose unwinding tables were not built yet.", (double)c->finds,
+               METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_unwind_cache_errors", METRIC_COUNTER, "",
+               "Files whose unwinding rules could not be read.", (double)c->build_errors, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_unwind_cache_evictions", METRIC_COUNTER, "",
+               "Unwinding tables dropped to keep within bounds.", (double)c->evictions, METRIC_NO_LABELS);
+}

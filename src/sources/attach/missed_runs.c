@@ -1,0 +1,22 @@
+/* Asked of the kernel, program by program; see missed_runs.h. */
+#include "sources/attach/missed_runs.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include <linux/bpf.h>
+
+uint64_t missed_runs(struct bpf_object *object)
+{
+    struct bpf_program *program;
+    uint64_t sum = 0;
+    bpf_object__for_each_program(program, object)
+    {
+        struct bpf_prog_info info = {0};
+        uint32_t size = sizeof(info);
+        int fd = bpf_program__fd(program);
+        if (fd >= 0 && bpf_obj_get_info_by_fd(fd, &info, &size) == 0)
+            sum += info.recursion_misses;
+    }
+    return sum;
+}

@@ -1,0 +1,26 @@
+/* The host's PID namespace has the same inode on every kernel (PROC_PID_INIT_INO). In any other one, numbers
+ * of processes would be looked up in a /proc that calls other processes so, or none: names and stacks would
+ * be wrong, not missing. */
+#include "sources/attach/pid_namespace.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define HOST_PID_NAMESPACE_INODE 0xeffffffcU
+
+int pid_namespace_check(struct attach_report *report)
+{
+    struct attach_entry *entry;
+    struct stat own;
+
+    if (stat("/proc/self/ns/pid", &own) < 0 || own.st_ino == HOST_PID_NAMESPACE_INODE)
+        return 0;
+    entry = attach_report_add(report, "processes");
+    snprintf(
+        entry->not_better, sizeof(entry->not_better),
+        "runs in a PID namespace of its own, where processes have other numbers than the kernel tells: start it in the host's "
+        "(hostPID: true, docker run --pid=host, nsenter -t 1 -p)");
+    snprintf(entry->truth, sizeof(entry->truth), "nothing is watched");
+    return -EXDEV;
+}

@@ -1,0 +1,58 @@
+/* BTF lists the variables that each CPU has one of, with their places in the section that all CPUs have a copy of. The count is a
+ * variable of its own, or (6.2 to 6.14) one in `pcpu_hot`. */
+#include "sources/attach/preempt_count.h"
+
+#include <bpf/btf.h>
+#include <stdbool.h>
+#include <string.h>
+
+/* In bytes; -1: none, or in no whole byte. Those of anonymous structs and unions inside are its own. */
+static int64_t offset_of_member(const struct btf *btf, const struct btf_type *type, const char *name, int depth)
+{
+    const struct btf_member *members = btf_members(type);
+    for (unsigned i = 0; i < btf_vlen(type); i++) {
+        const uint32_t bit = btf_member_bit_offset(type, i);
+        const char *own = btf__name_by_offset(btf, members[i].name_off);
+        if (strcmp(own, name) == 0)
+            return bit % 8 ? -1 : (int64_t)bit / 8;
+        const struct btf_type *inner = own[0] ? NULL : btf__type_by_id(btf, members[i].type);
+        if (!inner || !btf_is_composite(inner) || depth == 0)
+            continue;
+        const int64_t found = offset_of_member(btf, inner, name, depth - 1);
+        if (found >= 0)
+            return found + bit / 8;
+    }
+    return -1;
+}
+
+struct places {
+    int64_t run_queue, count; /* -1: not found */
+};
+
+static void look_at(const struct btf *btf, const struct btf_var_secinfo *variable, struct places *p)
+{
+    const struct btf_type *var = btf__type_by_id(btf, variable->type);
+    const char *name = var ? btf__name_by_offset(btf, var->name_off) : "";
+    if (strcmp(name, "runqueues") == 0)
+        p->run_queue = variable->offset;
+    else if (strcmp(name, "__preempt_count") == 0)
+        p->count = variable->offset;
+    if (strcmp(name, "pcpu_hot") != 0)
+        return;
+    const struct btf_type *type = btf__type_by_id(btf, var->type);
+    const int64_t member = type && btf_is_composite(type) ? offset_of_member(btf, type, "preempt_count", 3) : -1;
+    if (member >= 0)
+        p->count = (int64_t)variable->offset + member;
+}
+
+int64_t preempt_count_distance(void)
+{
+    struct btf *btf = btf__load_vmlinux_btf();
+    const int id = btf ? btf__find_by_name_kind(btf, ".data..percpu", BTF_KIND_DATASEC) : -1;
+    const struct btf_type *section = id > 0 ? btf__type_by_id(btf, (unsigned)id) : NULL;
+    struct places p = {-1, -1};
+    for (unsigned i = 0; section && i < btf_vlen(section); i++)
+        look_at(btf, &btf_var_secinfos(section)[i], &p);
+    btf__free(btf);
+    return p.run_queue >= 0 && p.count >= 0 ? p.count - p.run_queue : 0;
+}

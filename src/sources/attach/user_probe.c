@@ -1,0 +1,138 @@
+/* The process that attaches, and who waits for its one word; see user_probe.h. */
+#include "sources/attach/user_probe.h"
+
+#include "base/helper_process.h"
+
+#include <bpf/libbpf.h>
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ATTACH_MS 20000
+#define DETACH_MS 5000
+
+struct user_probes {
+    pid_t pid;
+    int control;
+};
+
+/* ---- the process ---- */
+
+static int attach_site(struct bpf_program *program, const struct user_probe_site *site)
+{
+    LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = site->semaphore_offset);
+    char path[40];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", site->fd);
+    /* Ends with the process, as its link does. */
+    return bpf_program__attach_uprobe_opts(program, -1, path, site->file_offset, &options) ? 0 : -errno;
+}
+
+static int compare_fds(const void *a, const void *b)
+{
+    return *(const int *)a - *(const int *)b;
+}
+
+/* Several places may be in one file. */
+static size_t distinct(int *fds, size_t count)
+{
+    size_t kept = 0;
+    qsort(fds, count, sizeof(*fds), compare_fds);
+    for (size_t i = 0; i < count; i++)
+        if (i == 0 || fds[i] != fds[i - 1])
+            fds[kept++] = fds[i];
+    return kept;
+}
+
+static _Noreturn void run(int control, struct bpf_program *program, const struct user_probe_site *sites, size_t count)
+{
+    int kept[USER_PROBE_SITES_MAX + 2], error = 0;
+    char nothing;
+    for (size_t i = 0; i < count; i++)
+        kept[i] = sites[i].fd;
+    kept[count] = control;
+    kept[count + 1] = bpf_program__fd(program);
+    helper_process_keep_only(kept, distinct(kept, count + 2));
+    helper_process_become("sonde-probes");
+    for (size_t i = 0; i < count && error == 0; i++)
+        error = attach_site(program, &sites[i]);
+    if (send(control, &error, sizeof(error), MSG_NOSIGNAL) == sizeof(error))
+        while (recv(control, &nothing, 1, 0) < 0 && errno == EINTR)
+            ;
+    _exit(0);
+}
+
+/* ---- who waits ---- */
+
+static bool has_ended(pid_t pid, unsigned max_ms)
+{
+    for (unsigned waited_ms = 0; waitpid(pid, NULL, WNOHANG) == 0; waited_ms++) {
+        if (waited_ms == max_ms)
+            return false;
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return true;
+}
+
+static int hear_word(int control)
+{
+    struct pollfd heard = {.fd = control, .events = POLLIN};
+    int error, r;
+    do
+        r = poll(&heard, 1, ATTACH_MS);
+    while (r < 0 && errno == EINTR);
+    if (r <= 0)
+        return -ETIMEDOUT;
+    return recv(control, &error, sizeof(error), MSG_DONTWAIT) == sizeof(error) ? error : -ECHILD;
+}
+
+int user_probes_attach(struct bpf_program *program, const struct user_probe_site *sites, size_t count, struct user_probes **ret)
+{
+    int pair[2];
+    if (count == 0 || count > USER_PROBE_SITES_MAX)
+        return -EINVAL;
+    _cleanup_(user_probes_freep) struct user_probes *u = calloc(1, sizeof(*u));
+    if (!u)
+        return -ENOMEM;
+    u->control = -1;
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+        return -errno;
+    u->control = pair[0];
+    u->pid = fork();
+    if (u->pid == 0)
+        run(pair[1], program, sites, count);
+    int r = u->pid < 0 ? -errno : 0;
+    close(pair[1]);
+    if (r == 0)
+        r = hear_word(u->control);
+    if (r < 0)
+        return r;
+    *ret = take_ptr(u);
+    return 0;
+}
+
+bool user_probes_are_on(struct user_probes *u)
+{
+    if (u->pid <= 0 || waitpid(u->pid, NULL, WNOHANG) == 0)
+        return u->pid > 0;
+    u->pid = 0;
+    return false;
+}
+
+void user_probes_free(struct user_probes *u)
+{
+    if (!u)
+        return;
+    if (u->control >= 0)
+        close(u->control);
+    if (u->pid > 0 && !has_ended(u->pid, DETACH_MS))
+        kill(u->pid, SIGKILL); /* init waits for it, if the kernel does not let it end */
+    free(u);
+}

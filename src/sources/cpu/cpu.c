@@ -1,0 +1,501 @@
+/* CPU samples: loads probes/cpu.bpf.c (cpu_load.c), runs it on a clock event of every CPU, or on the event that somebody asked for, and brings
+ * its records to the batch. Also owns the unwinding tables that the program walks by. Loses what the program counts (struct
+ * cpu_stats) and what the kernel withholds: of events that the kernel counts by CPU, those for which no program ran. */
+#include "sources/attach/map_sizes.h"
+#include "sources/attach/missed_runs.h"
+#include "sources/attach/perf_events.h"
+#include "sources/attach/sample_event.h"
+#include "sources/attach/tracepoint.h"
+#include "sources/cpu/cpu.h"
+#include "sources/cpu/cpu_load.h"
+#include "sources/sampling/cpu_filters.h"
+#include "sources/sampling/target_table.h"
+#include "sources/source.h"
+#include "sources/tables/unwind_tables_private.h"
+
+#include "base/buf.h"
+#include "base/clock.h"
+#include "base/units.h"
+
+#include "cpu.skel.h"
+#include "probes/cpu.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#define THROTTLE_RING  16384 /* of a CPU that is throttled in each tick, more than a second */
+#define NS_PER_SECOND  1000000000ULL
+#define LIMIT_PATH     "/proc/sys/kernel/perf_event_max_sample_rate"
+#define LIMIT_HZ       100000 /* the kernel's own */
+
+struct cpu_source {
+    struct cpu_bpf *skeleton;
+    struct perf_events *events;     /* NULL: of an event that is not counted by CPU */
+    struct bpf_link *hits[2];       /* of tracepoints; NULL: none */
+    struct user_probes *probes;
+    bool is_event, is_software;     /* what is sampled: no clock; counted by the kernel */
+    uint64_t limit_hz;              /* of an event that the kernel withholds: it came so often at least */
+    uint64_t *values;               /* one a possible CPU: what its event has counted */
+    struct ring_buffer *ring;
+    struct unwind_tables *tables;
+    struct batch *batch; /* only during a drain */
+    struct target_table *targets; /* NULL: all are sampled at one rate */
+    uint64_t period_ns; /* of an event: its period; 0: none */
+    uint64_t *throttled_since_ns; /* one a possible CPU; 0: not throttled */
+    unsigned shed_factor;         /* of every so many samples one is taken */
+    uint64_t shed_mark, shed;     /* samples when the factor last changed; samples left out before */
+    uint64_t throttled, batch_full, undecodable;
+    size_t fixed_bytes;      /* maps whose size never changes */
+    struct cpu_stats *stats; /* one a possible CPU */
+    int cpu_count;
+};
+
+static void cpu_free(void *self)
+{
+    struct cpu_source *s = self;
+
+    if (!s)
+        return;
+    perf_events_free(s->events);
+    for (size_t i = 0; i < array_size(s->hits); i++)
+        bpf_link__destroy(s->hits[i]);
+    user_probes_free(s->probes);
+    ring_buffer__free(s->ring);
+    unwind_tables_free(s->tables);
+    target_table_free(s->targets);
+    cpu_bpf__destroy(s->skeleton);
+    free(s->stats);
+    free(s->values);
+    free(s->throttled_since_ns);
+    free(s);
+}
+
+static void cpu_freep(struct cpu_source **s)
+{
+    cpu_free(*s);
+}
+
+static int follow_children(struct cpu_bpf *k)
+{
+    k->links.follow_fork = bpf_program__attach(k->progs.follow_fork);
+    if (!k->links.follow_fork)
+        return -errno;
+    k->links.follow_free = bpf_program__attach(k->progs.follow_free);
+    return k->links.follow_free ? 0 : -errno;
+}
+
+static int attach_counted(struct cpu_source *s, const struct sample_event *event)
+{
+    struct perf_event_attr attr = {
+        .type = PERF_TYPE_SOFTWARE,
+        .config = PERF_COUNT_SW_CPU_CLOCK,
+        .sample_period = s->period_ns,
+        .sample_id_all = 1,
+        .exclude_idle = 1,
+        .use_clockid = 1,
+        .clockid = CLOCK_MONOTONIC,
+        .wakeup_events = UINT32_MAX, /* its ring holds notices of throttling only */
+    };
+
+    if (event)
+        sample_event_attr(event, &attr);
+    return perf_events_open(&attr, bpf_program__fd(s->skeleton->progs.cpu_sample), THROTTLE_RING, &s->events);
+}
+
+static int attach_brk(struct cpu_source *s)
+{
+    int r = tracepoint_attach(s->skeleton->progs.event_brk_enter, "syscalls", "sys_enter_brk", &s->hits[0]);
+
+    return r < 0 ? r : tracepoint_attach(s->skeleton->progs.event_brk, "syscalls", "sys_exit_brk", &s->hits[1]);
+}
+
+static int attach_event(struct cpu_source *s, const struct sample_event *event)
+{
+    switch (event->kind) {
+    case SAMPLE_EVENT_TRACEPOINT:
+        return tracepoint_attach(s->skeleton->progs.event_tracepoint, event->group, event->member, &s->hits[0]);
+    case SAMPLE_EVENT_USER_PROBE:
+        return user_probes_attach(s->skeleton->progs.event_user_probe, event->sites, event->site_count, &s->probes);
+    case SAMPLE_EVENT_MMAP:
+        return tracepoint_attach(s->skeleton->progs.event_mmap, "syscalls", "sys_exit_mmap", &s->hits[0]);
+    case SAMPLE_EVENT_BRK:
+        return attach_brk(s);
+    case SAMPLE_EVENT_SOFTWARE:
+    case SAMPLE_EVENT_HARDWARE:
+        break;
+    }
+    return attach_counted(s, event);
+}
+
+static int attach(struct cpu_source *s, const struct source_options *options)
+{
+    int r = 0;
+
+    if (options->pid_count > 0)
+        r = follow_children(s->skeleton);
+    if (r == 0)
+        r = cpu_filters_fill(options, bpf_map__fd(s->skeleton->maps.followed), bpf_map__fd(s->skeleton->maps.cgroups),
+                             bpf_map__fd(s->skeleton->maps.commands), bpf_map__fd(s->skeleton->maps.users));
+    if (r == 0 && options->targets)
+        r = target_table_new(options->targets, bpf_map__fd(s->skeleton->maps.target_keys),
+                             bpf_map__fd(s->skeleton->maps.target_counts), &s->targets);
+    if (r == 0)
+        r = options->event ? attach_event(s, options->event) : attach_counted(s, NULL);
+    return r;
+}
+
+static int take_record(void *context, void *data, size_t size)
+{
+    struct cpu_source *s = context;
+    int r = batch_add_bytes(s->batch, data, size);
+
+    if (r == -EBADMSG)
+        s->undecodable++;
+    else if (r < 0)
+        s->batch_full++;
+    return batch_takes_samples(s->batch) ? 0 : -ENOSPC;
+}
+
+static int make_tables(struct cpu_source *s, const struct source_options *options)
+{
+    s->ring = ring_buffer__new(bpf_map__fd(s->skeleton->maps.records), take_record, s, NULL);
+    if (!s->ring)
+        return -errno;
+    return unwind_tables_new(s->skeleton->obj, options->table_bytes, &s->tables);
+}
+
+static void count_fixed_bytes(struct cpu_source *s)
+{
+    struct bpf_map *map;
+
+    bpf_object__for_each_map(map, s->skeleton->obj)
+    {
+        if (bpf_map__fd(map) >= 0 && map != s->skeleton->maps.thread_links) /* that one is the links' */
+            s->fixed_bytes += map_sizes_bytes(map, s->cpu_count);
+    }
+}
+
+static uint64_t read_limit_hz(void)
+{
+    _cleanup_buf_ struct buf text = {0};
+    int64_t hz;
+
+    if (buf_read_file(&text, LIMIT_PATH, 64) < 0 || !text.data)
+        return LIMIT_HZ;
+    text.data[strcspn(text.data, "\n")] = '\0';
+    return units_parse_integer(text.data, 1, UINT32_MAX, &hz) == 0 ? (uint64_t)hz : LIMIT_HZ;
+}
+
+static int make_room(struct cpu_source *s)
+{
+    s->cpu_count = libbpf_num_possible_cpus();
+    if (s->cpu_count <= 0)
+        return -ENODEV;
+    s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
+    s->values = calloc((size_t)s->cpu_count, sizeof(*s->values));
+    s->throttled_since_ns = calloc((size_t)s->cpu_count, sizeof(*s->throttled_since_ns));
+    return s->stats && s->values && s->throttled_since_ns ? 0 : -ENOMEM;
+}
+
+static const char *truth_of(const struct sample_event *event)
+{
+    if (!event)
+        return "kernel code that runs with interrupts off is seen where it switches them on again";
+    return event->kind == SAMPLE_EVENT_HARDWARE ? "the stack is that of a few instructions later" : "";
+}
+
+static int cpu_open(const struct source_options *options, struct attach_report *report, void **ret_self)
+{
+    __attribute__((cleanup(cpu_freep))) struct cpu_source *s = calloc(1, sizeof(*s));
+    struct attach_entry *entry = attach_report_add(report, "cpu samples");
+    char rung[sizeof(entry->rung)];
+    int r;
+
+    if (!s)
+        return -ENOMEM;
+    const uint32_t clock_hz = targets_clock_hz(options->targets, options->sample_hz);
+    if (clock_hz == 0 || clock_hz > 100000)
+        return -EINVAL;
+    snprintf(rung, sizeof(rung), "perf event, %.32s", options->event ? options->event->name : "cpu-clock");
+    s->period_ns = cpu_weight(options);
+    s->is_event = options->event;
+    s->is_software = options->event && options->event->kind == SAMPLE_EVENT_SOFTWARE;
+    s->limit_hz = read_limit_hz();
+    s->shed_factor = 1;
+    r = make_room(s);
+    if (r < 0)
+        return r;
+    r = cpu_load(options, s->cpu_count, &s->skeleton);
+    if (r == 0)
+        r = make_tables(s, options);
+    if (r == 0)
+        r = attach(s, options);
+    if (r < 0) {
+        attach_entry_refused(entry, rung, r);
+        snprintf(entry->truth, sizeof(entry->truth), "no profile");
+        return r;
+    }
+    count_fixed_bytes(s);
+    entry->attached = true;
+    snprintf(entry->rung, sizeof(entry->rung), "%s", rung);
+    snprintf(entry->truth, sizeof(entry->truth), "%s", truth_of(options->event));
+    *ret_self = take_ptr(s);
+    return 0;
+}
+
+static int cpu_start(void *self)
+{
+    struct cpu_source *s = self;
+
+    s->skeleton->bss->enabled = 1;
+    return s->events ? perf_events_enable(s->events) : 0;
+}
+
+/* A clock goes on to the end: what comes of it is worth no more than what is left out. Events may come faster than they are read.
+ */
+static int cpu_stop(void *self)
+{
+    struct cpu_source *s = self;
+
+    if (!s->is_event)
+        return 0;
+    s->skeleton->bss->enabled = 0;
+    if (s->probes && !user_probes_are_on(s->probes))
+        return -ECHILD;
+    return s->events ? perf_events_disable(s->events) : 0;
+}
+
+static size_t cpu_poll_fds(void *self, int *ret_fds, size_t max)
+{
+    struct cpu_source *s = self;
+
+    if (max == 0)
+        return 0;
+    ret_fds[0] = ring_buffer__epoll_fd(s->ring);
+    return 1;
+}
+
+/* Of a clock, how many ticks that is. Another event is throttled because it came as often as the limit allows, at least. */
+static uint64_t samples_withheld(const struct cpu_source *s, uint64_t for_ns)
+{
+    if (s->is_event)
+        return for_ns * s->limit_hz / NS_PER_SECOND;
+    return for_ns / (s->period_ns * s->shed_factor);
+}
+
+/* A throttled event is silent until the kernel says otherwise: as many samples as would have come in between
+ * are lost, if the CPU was not idle. Nobody can say how many of them the filters would have left out. */
+static int take_notice(void *context, unsigned cpu, const struct perf_event_header *record)
+{
+    const struct {
+        struct perf_event_header header;
+        uint64_t time_ns;
+    } *notice = (const void *)record;
+    struct cpu_source *s = context;
+    uint64_t *since_ns = cpu < (unsigned)s->cpu_count ? &s->throttled_since_ns[cpu] : NULL;
+
+    if (record->type == PERF_RECORD_THROTTLE) {
+        s->throttled++;
+        if (since_ns)
+            *since_ns = notice->time_ns;
+    } else if (record->type == PERF_RECORD_UNTHROTTLE && since_ns && *since_ns) {
+        s->throttled += samples_withheld(s, notice->time_ns - *since_ns);
+        *since_ns = 0;
+    }
+    return 0;
+}
+
+static int cpu_drain(void *self, struct batch *batch)
+{
+    struct cpu_source *s = self;
+    int r, followed;
+
+    s->batch = batch;
+    r = ring_buffer__consume(s->ring);
+    s->batch = NULL;
+    if (r < 0 && r != -ENOSPC)
+        return r;
+    if (s->targets)
+        target_table_follow(s->targets, clock_monotonic_ns());
+    if (!s->events)
+        return 0;
+    (void)perf_events_read(s->events, take_notice, s);
+    followed = perf_events_follow(s->events, clock_monotonic_ns());
+    return followed < 0 ? followed : 0;
+}
+
+static struct cpu_stats read_stats(struct cpu_source *s)
+{
+    struct cpu_stats sum = {0};
+    uint32_t zero = 0;
+
+    if (bpf_map_lookup_elem(bpf_map__fd(s->skeleton->maps.stats), &zero, s->stats) < 0)
+        return sum;
+    for (int i = 0; i < s->cpu_count; i++) {
+        sum.runs += s->stats[i].runs;
+        sum.run_time_ns += s->stats[i].run_time_ns;
+        sum.samples += s->stats[i].samples;
+        sum.ring_full += s->stats[i].ring_full;
+        sum.no_room += s->stats[i].no_room;
+        sum.copies_refused += s->stats[i].copies_refused;
+        sum.links_lost += s->stats[i].links_lost;
+        sum.interpreted_lost += s->stats[i].interpreted_lost;
+        sum.labels_lost += s->stats[i].labels_lost;
+        sum.interrupted += s->stats[i].interrupted;
+    }
+    return sum;
+}
+
+/* Events that were counted and for which no program ran: in the middle of another program, or withheld. Of whatever task: nobody can
+ * say how many of them the filters would have left out. A CPU that went away and came back counts anew, and hides some. */
+static uint64_t count_unseen(struct cpu_source *s)
+{
+    uint64_t unseen = 0;
+
+    if (!s->is_event || !s->events)
+        return 0;
+    perf_events_values(s->events, s->values, (size_t)s->cpu_count); /* first: what is under way is no loss */
+    (void)read_stats(s);
+    for (int i = 0; i < s->cpu_count; i++) {
+        uint64_t due = s->values[i] / s->period_ns;
+
+        unseen += due > s->stats[i].seen ? due - s->stats[i].seen : 0;
+    }
+    return unseen;
+}
+
+static uint64_t count_shed(const struct cpu_source *s, const struct cpu_stats *sum)
+{
+    return s->shed + (sum->runs - s->shed_mark) * (s->shed_factor - 1);
+}
+
+static int cpu_shed(void *self, enum source_detail detail)
+{
+    struct cpu_source *s = self;
+    unsigned factor = source_detail_samples_every(detail);
+    struct cpu_stats sum = read_stats(s);
+    int r;
+
+    s->skeleton->bss->no_copies = detail == SOURCE_DETAIL_LEAST;
+    if (factor == s->shed_factor || s->is_event)
+        return 0;
+    r = perf_events_set_period(s->events, s->period_ns * factor);
+    if (r < 0)
+        return r;
+    s->skeleton->bss->weight_ns = s->period_ns * factor;
+    s->shed = count_shed(s, &sum);
+    s->shed_mark = sum.runs;
+    s->shed_factor = factor;
+    return 0;
+}
+
+static uint64_t cpu_run_time_ns(void *self)
+{
+    return read_stats(self).run_time_ns;
+}
+
+static void cpu_losses(void *self, struct losses *losses)
+{
+    struct cpu_source *s = self;
+    uint64_t unseen = count_unseen(s), missed = missed_runs(s->skeleton->obj);
+    struct cpu_stats sum = read_stats(s);
+
+    losses->count[LOSS_RING_FULL] += sum.ring_full + s->batch_full;
+    losses->count[LOSS_MAP_FULL] += s->skeleton->bss->followed_full + sum.no_room + (s->targets ? target_table_left_out(s->targets) : 0);
+    losses->count[LOSS_UNLINKED] += sum.links_lost;
+    losses->count[LOSS_INTERPRETED] += sum.interpreted_lost;
+    losses->count[LOSS_UNLABELLED] += sum.labels_lost;
+    losses->count[LOSS_MISSED] += (missed > unseen ? missed : unseen) + sum.interrupted; /* some are in both */
+    losses->count[LOSS_THROTTLED] += s->is_software ? 0 : s->throttled; /* software goes on counting: these are unseen */
+    losses->count[LOSS_SHED] += count_shed(s, &sum);
+    losses->count[LOSS_DECODE] += s->undecodable;
+}
+
+static size_t cpu_memory_bytes(void *self)
+{
+    struct cpu_source *s = self;
+
+    return s->fixed_bytes + unwind_tables_bytes(s->tables) + (s->events ? perf_events_bytes(s->events) : 0);
+}
+
+static void cpu_metrics(void *self, struct metric_set *set)
+{
+    struct cpu_source *s = self;
+    struct cpu_stats sum = read_stats(s);
+
+    metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds",
+               "CPU time spent in BPF programs of ours", (double)sum.run_time_ns / 1e9,
+               METRIC_LABELS({"program", "cpu_sample"}));
+    metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of BPF programs of ours",
+               (double)sum.runs, METRIC_LABELS({"program", "cpu_sample"}));
+    metric_add(set, "sonde_self_cpu_samples", METRIC_COUNTER, "", "CPU samples written by the kernel half",
+               (double)sum.samples, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_stack_copies_refused", METRIC_COUNTER, "",
+               "User stacks not copied for later because the ring was half full", (double)sum.copies_refused,
+               METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_unwind_tables_bytes", METRIC_GAUGE, "bytes",
+               "Kernel memory held by unwinding tables", (double)unwind_tables_bytes(s->tables),
+               METRIC_NO_LABELS);
+}
+
+void cpu_source_share(void *cpu_source, struct source_options *options)
+{
+    const struct cpu_source *s = cpu_source;
+    options->tables = s->tables;
+    options->has_contexts = true;
+    options->contexts = cpu_source_contexts(s);
+    options->has_target_keys = s->targets != NULL;
+    options->target_keys_fd = s->targets ? bpf_map__fd(s->skeleton->maps.target_keys) : -1;
+}
+
+struct target_table *cpu_source_targets(void *cpu_source)
+{
+    return ((struct cpu_source *)cpu_source)->targets;
+}
+
+struct unwind_tables *cpu_source_unwind_tables(void *cpu_source)
+{
+    return ((struct cpu_source *)cpu_source)->tables;
+}
+
+void cpu_source_tell_again(void *cpu_source, uint32_t pid, uint64_t code, uint32_t check)
+{
+    unwind_tables_tell_again(((const struct cpu_source *)cpu_source)->skeleton->maps.python_told, pid, code, check);
+}
+
+int cpu_source_followed_fd(void *cpu_source)
+{
+    return bpf_map__fd(((const struct cpu_source *)cpu_source)->skeleton->maps.followed);
+}
+
+struct context_tables cpu_source_contexts(const void *cpu_source)
+{
+    const struct cpu_bpf *k = ((const struct cpu_source *)cpu_source)->skeleton;
+
+    return (struct context_tables){bpf_map__fd(k->maps.thread_contexts), bpf_map__fd(k->maps.go_labels)};
+}
+
+static int cpu_set_cgroups(void *self, const uint64_t *ids, size_t count)
+{
+    return cpu_filters_set_cgroups(bpf_map__fd(((const struct cpu_source *)self)->skeleton->maps.cgroups), ids, count);
+}
+
+const struct source source_cpu = {
+    .name = "cpu",
+    .help = "CPU samples with kernel and user stacks",
+    .open = cpu_open,
+    .start = cpu_start,
+    .set_cgroups = cpu_set_cgroups,
+    .stop = cpu_stop,
+    .poll_fds = cpu_poll_fds,
+    .drain = cpu_drain,
+    .losses = cpu_losses,
+    .metrics = cpu_metrics,
+    .memory_bytes = cpu_memory_bytes,
+    .run_time_ns = cpu_run_time_ns,
+    .shed = cpu_shed,
+    .free = cpu_free,
+};

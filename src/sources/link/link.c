@@ -1,0 +1,233 @@
+/* See link.h. By plain uprobes, not by libbpf's USDT: libsonde's objects have their arguments in the
+ * registers of a call, so that no description of places has to be looked up at each firing, and no kernel is
+ * too old. That threads end is heard only while something is attached. Who attaches is another process
+ * (link_attachments.h): here nothing waits. */
+#include "sources/link/link.h"
+
+#include "base/cleanup.h"
+#include "sources/attach/missed_runs.h"
+#include "sources/link/link_attachments.h"
+#include "sources/link/link_table.h"
+#include "sources/source.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include <linux/types.h>
+
+#include "link.skel.h"
+#include "probes/link.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct link_source {
+    struct link_bpf *bpf;
+    struct link_stats *stats; /* one a possible CPU */
+    int cpu_count;
+    uint64_t forgotten; /* threads of processes that unmapped a file */
+    struct link_attachments *attachments;
+};
+
+static void link_free(void *self)
+{
+    struct link_source *s = self;
+    if (!s)
+        return;
+    link_attachments_free(s->attachments); /* which is done by the programs of: */
+    link_bpf__destroy(s->bpf);
+    free(s->stats);
+    free(s);
+}
+
+static void link_freep(struct link_source **s)
+{
+    link_free(*s);
+}
+
+static int load(struct link_source *s)
+{
+    libbpf_set_print(NULL);
+    s->cpu_count = libbpf_num_possible_cpus();
+    if (s->cpu_count <= 0)
+        return -ENODEV;
+    s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
+    if (!s->stats)
+        return -ENOMEM;
+    s->bpf = link_bpf__open_and_load();
+    if (!s->bpf)
+        return -errno;
+    return link_attachments_new(s->bpf, &s->attachments);
+}
+
+static int link_open(const struct source_options *options, struct attach_report *report, void **ret_self)
+{
+    _cleanup_(link_freep) struct link_source *s = calloc(1, sizeof(*s));
+    struct attach_entry *entry = attach_report_add(report, "traced requests");
+    static const char rung[] = "uprobes of " LINK_PROVIDER;
+    (void)options;
+    if (!s)
+        return -ENOMEM;
+    int r = load(s);
+    if (r < 0) {
+        attach_entry_refused(entry, rung, r);
+        snprintf(entry->truth, sizeof(entry->truth), "samples and requests are not linked to traces");
+        return r;
+    }
+    entry->attached = true;
+    snprintf(entry->rung, sizeof(entry->rung), "%s", rung);
+    snprintf(entry->truth, sizeof(entry->truth), "what began before its process was found is not linked");
+    *ret_self = take_ptr(s);
+    return 0;
+}
+
+static int link_start(void *self)
+{
+    (void)self; /* nobody is there to attach to yet */
+    return 0;
+}
+
+/* Nothing comes from here: what the table says goes out in the records of others. But it comes once a turn.
+ */
+static int link_drain(void *self, struct batch *batch)
+{
+    (void)batch;
+    link_attachments_turn(((struct link_source *)self)->attachments);
+    return 0;
+}
+
+int link_source_fd(void *link_source)
+{
+    return bpf_map__fd(((struct link_source *)link_source)->bpf->maps.thread_links);
+}
+
+/* ---- attachments ---- */
+
+int link_source_attach(void *link_source, int fd, const struct link_site *sites, size_t count,
+                       struct link_attachment **ret)
+{
+    return link_attachments_add(((struct link_source *)link_source)->attachments, fd, sites, count, ret);
+}
+
+void link_source_detach(void *link_source, struct link_attachment *attachment)
+{
+    link_attachments_remove(((struct link_source *)link_source)->attachments, attachment);
+}
+
+bool link_source_has_new_room(void *link_source)
+{
+    return link_attachments_has_new_room(((struct link_source *)link_source)->attachments);
+}
+
+/* If it cannot be done for the process alone, all lose their links: wrong ones are worse. */
+void link_source_forget(void *link_source, uint32_t pid)
+{
+    struct link_source *s = link_source;
+    const int table = bpf_map__fd(s->bpf->maps.thread_links);
+    uint64_t count = 0;
+    if (link_table_forget_process(table, bpf_program__fd(s->bpf->progs.forget_thread), pid, &count) < 0)
+        (void)link_table_forget_all(table, false, &count);
+    s->forgotten += count;
+}
+
+static int link_shed(void *self, enum source_detail detail)
+{
+    link_attachments_sleep(((struct link_source *)self)->attachments, detail > SOURCE_DETAIL_FULL);
+    return 0;
+}
+
+static struct link_attachments_figures attachments_figures(void *link_source)
+{
+    struct link_attachments_figures figures;
+    link_attachments_figures(((struct link_source *)link_source)->attachments, &figures);
+    return figures;
+}
+
+uint64_t link_source_helper_cpu_ns(void *link_source)
+{
+    return link_source ? attachments_figures(link_source).cpu_ns : 0;
+}
+
+uint64_t link_source_waits_ns(void *link_source)
+{
+    return attachments_figures(link_source).waits_ns;
+}
+
+/* ---- figures ---- */
+
+static struct link_stats read_stats(struct link_source *s)
+{
+    struct link_stats sum = {0};
+    uint32_t zero = 0;
+    if (bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.link_stats), &zero, s->stats) < 0)
+        return sum;
+    for (int i = 0; i < s->cpu_count; i++) {
+        sum.firings += s->stats[i].firings;
+        sum.sampled_ns += s->stats[i].sampled_ns;
+        sum.map_full += s->stats[i].map_full;
+    }
+    return sum;
+}
+
+static void link_losses(void *self, struct losses *losses)
+{
+    struct link_source *s = self;
+    losses->count[LOSS_MAP_FULL] += read_stats(s).map_full;
+    losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
+    losses->count[LOSS_LINK_FORGOTTEN] += s->forgotten + attachments_figures(s).forgotten;
+}
+
+static void link_metrics(void *self, struct metric_set *set)
+{
+    struct link_source *s = self;
+    const struct link_attachments_figures now = attachments_figures(s);
+    metric_add(set, "sonde_native_attachments", METRIC_GAUGE, "",
+               "Files with probes of traced requests that the agent is attached to.", (double)now.attached,
+               METRIC_NO_LABELS);
+    metric_add(set, "sonde_native_attachments_waiting", METRIC_GAUGE, "",
+               "Such files that are still to be attached to, or detached from.", (double)now.waiting,
+               METRIC_NO_LABELS);
+    metric_add(set, "sonde_native_attachments_late", METRIC_COUNTER, "",
+               "Such files for which that took longer than five seconds.", (double)now.late,
+               METRIC_NO_LABELS);
+    metric_add(set, "sonde_native_attachments_refused", METRIC_COUNTER, "",
+               "Times that such a file could not be attached to.", (double)now.refused, METRIC_NO_LABELS);
+    metric_add(set, "sonde_native_attachments_without_room", METRIC_COUNTER, "",
+               "Times that such a file found no room: all places, or the share of its owner, were taken.",
+               (double)now.no_room, METRIC_NO_LABELS);
+    metric_add(set, "sonde_native_attacher_starts", METRIC_COUNTER, "",
+               "Starts of the process that attaches.", (double)now.starts, METRIC_NO_LABELS);
+    const struct link_stats sum = read_stats(s);
+    metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds",
+               "CPU time spent in BPF programs of ours", (double)(sum.sampled_ns * LINK_TIMED_EVERY) / 1e9,
+               METRIC_LABELS({"program", "link"}));
+    metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of BPF programs of ours",
+               (double)sum.firings, METRIC_LABELS({"program", "link"}));
+}
+
+static uint64_t link_run_time_ns(void *self)
+{
+    return read_stats(self).sampled_ns * LINK_TIMED_EVERY;
+}
+
+static size_t link_memory_bytes(void *self)
+{
+    (void)self;
+    return (LINK_THREADS_MAX + 1) * (sizeof(struct thread_link) + 64); /* all from the start */
+}
+
+const struct source source_link = {
+    .name = "link",
+    .help = "which traced request each thread works for",
+    .open = link_open,
+    .start = link_start,
+    .drain = link_drain,
+    .losses = link_losses,
+    .metrics = link_metrics,
+    .memory_bytes = link_memory_bytes,
+    .run_time_ns = link_run_time_ns,
+    .shed = link_shed,
+    .free = link_free,
+};

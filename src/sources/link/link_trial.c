@@ -1,0 +1,105 @@
+/* See link_trial.h. What is attached to is as libsonde's objects are: code in a file in memory, mapped
+ * executable, with a semaphore in the same file that the kernel counts up. */
+#include "sources/link/link_trial.h"
+
+#include "base/cleanup.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include <linux/types.h>
+
+#include "probes/link.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#ifndef MFD_EXEC /* of Linux 6.3 */
+#define MFD_EXEC 16U
+#endif
+
+#if defined(__x86_64__)
+static const uint8_t code[] = {0x90, 0xc3}; /* nop; ret */
+#elif defined(__aarch64__)
+static const uint32_t code[] = {0xd503201f, 0xd65f03c0};
+#endif
+
+struct place {
+    int fd;
+    size_t page_bytes;
+    void (*go)(uint64_t, uint64_t, uint64_t);
+    const volatile uint16_t *semaphore;
+};
+
+static int make_file(size_t page_bytes)
+{
+    _cleanup_close_ int fd = memfd_create("sonde-trial", MFD_CLOEXEC | MFD_EXEC);
+    if (fd < 0) /* before 6.3 */
+        fd = memfd_create("sonde-trial", MFD_CLOEXEC);
+    if (fd < 0)
+        return -errno;
+    if (ftruncate(fd, (off_t)(2 * page_bytes)) < 0 || pwrite(fd, code, sizeof(code), 0) != sizeof(code))
+        return -EIO;
+    return take_fd(&fd);
+}
+
+static int make_place(struct place *p)
+{
+    p->page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+    p->fd = make_file(p->page_bytes);
+    if (p->fd < 0)
+        return p->fd;
+    void *text = mmap(NULL, p->page_bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE, p->fd, 0);
+    void *data = mmap(NULL, p->page_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, p->fd, (off_t)p->page_bytes);
+    if (text == MAP_FAILED || data == MAP_FAILED)
+        return -errno;
+    memcpy(&p->go, &text, sizeof(text));
+    p->semaphore = data;
+    return 0;
+}
+
+static uint64_t count_firings(int stats_fd)
+{
+    const uint32_t zero = 0;
+    const int cpus = libbpf_num_possible_cpus();
+    _cleanup_free_ struct link_stats *stats = cpus > 0 ? calloc((size_t)cpus, sizeof(*stats)) : NULL;
+    uint64_t sum = 0;
+    if (!stats || bpf_map_lookup_elem(stats_fd, &zero, stats) < 0)
+        return 0;
+    for (int i = 0; i < cpus; i++)
+        sum += stats[i].firings;
+    return sum;
+}
+
+static int attach_and_go(struct bpf_program *program, int stats_fd, const struct place *p)
+{
+    char path[40];
+    LIBBPF_OPTS(bpf_uprobe_opts, options, .ref_ctr_offset = p->page_bytes);
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", p->fd);
+    struct bpf_link *link = bpf_program__attach_uprobe_opts(program, -1, path, 0, &options);
+    if (!link)
+        return -errno;
+    const uint64_t before = count_firings(stats_fd);
+    const bool is_counted = *p->semaphore == 1;
+    p->go(0, 0, 0); /* nobody's trace */
+    const bool has_fired = count_firings(stats_fd) > before;
+    bpf_link__destroy(link);
+    return is_counted && has_fired ? 0 : -ENOSYS;
+}
+
+int link_trial(struct bpf_program *program, int stats_fd)
+{
+    struct place p = {.fd = -1};
+    int r = make_place(&p);
+    if (r == 0)
+        r = attach_and_go(program, stats_fd, &p);
+    if (p.go)
+        munmap((void *)(uintptr_t)p.go, p.page_bytes); /* NOLINT: what mmap gave */
+    if (p.semaphore)
+        munmap((void *)(uintptr_t)p.semaphore, p.page_bytes); /* NOLINT: likewise */
+    closep(&p.fd);
+    return r;
+}

@@ -1,0 +1,463 @@
+/* Waiting time: loads probes/offcpu.bpf.c onto the scheduler's tracepoints and brings its records to the batch. Owns the unwinding
+ * tables where no other source has them. Loses what the program counts (struct off_cpu_stats). */
+#include "sources/offcpu/offcpu.h"
+
+#include "sources/attach/map_sizes.h"
+#include "sources/attach/missed_runs.h"
+#include "sources/attach/preempt_count.h"
+#include "sources/offcpu/asleep.h"
+#include "sources/sampling/cpu_filters.h"
+#include "sources/sampling/target_table.h"
+#include "sources/source.h"
+#include "sources/tables/unwind_tables_private.h"
+
+#include "base/clock.h"
+
+#include "offcpu.skel.h"
+#include "probes/offcpu.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct off_cpu_source {
+    struct offcpu_bpf *bpf;
+    struct asleep *asleep; /* NULL: this kernel cannot */
+    struct ring_buffer *ring;
+    struct unwind_tables *tables; /* NULL: another source's */
+    struct target_table *targets; /* NULL: another source's, or there are none */
+    bool shares_contexts;         /* their tables are another source's */
+    struct batch *batch;          /* only during a drain */
+    uint64_t batch_full, undecodable;
+    struct off_cpu_stats *stats; /* one a possible CPU */
+    int cpu_count;
+};
+
+static void off_cpu_free(void *self)
+{
+    struct off_cpu_source *s = self;
+    if (!s)
+        return;
+    asleep_free(s->asleep);
+    ring_buffer__free(s->ring);
+    unwind_tables_free(s->tables);
+    target_table_free(s->targets);
+    offcpu_bpf__destroy(s->bpf);
+    free(s->stats);
+    free(s);
+}
+
+static void off_cpu_freep(struct off_cpu_source **s)
+{
+    off_cpu_free(*s);
+}
+
+/* In its kernel half who is never to be sampled is left alone. What has waited so long that it is told before it ends is never left to chance: what is told
+ * later says how much of it was told. */
+static int set_up_targets(struct offcpu_bpf *k, const struct source_options *options)
+{
+    (void)bpf_map__set_autocreate(k->maps.target_counts, false);
+    if (!options->targets)
+        return bpf_map__set_autocreate(k->maps.target_keys, false);
+    k->rodata->leaves_out = targets_leave_out(options->targets, options->sample_hz);
+    k->rodata->target_kinds = target_table_kinds(options->targets);
+    targets_shares(options->targets, options->sample_hz, (uint64_t *)k->rodata->target_shares);
+    targets_sample_ns(options->targets, options->sample_hz, options->sample_wait_ns, OFF_CPU_SO_FAR_NS, (uint64_t *)k->rodata->target_sample_ns);
+    return options->has_target_keys ? bpf_map__reuse_fd(k->maps.target_keys, options->target_keys_fd) : 0;
+}
+
+/* What threads work for: by the tables of other sources where there are such. */
+static int set_up_contexts(struct offcpu_bpf *k, const struct source_options *options)
+{
+    int r = 0;
+    k->rodata->links = options->links;
+    if (options->has_contexts)
+        r = bpf_map__reuse_fd(k->maps.thread_contexts, options->contexts.thread_contexts_fd) ?: bpf_map__reuse_fd(k->maps.go_labels, options->contexts.go_labels_fd);
+    if (r < 0)
+        return r;
+    return options->links ? bpf_map__reuse_fd(k->maps.thread_links, options->links_fd) : bpf_map__set_autocreate(k->maps.thread_links, false);
+}
+
+static int set_up(struct offcpu_bpf *k, const struct source_options *options, int cpu_count)
+{
+    struct bpf_map *const filters[] = {k->maps.followed, k->maps.cgroups, k->maps.commands, k->maps.users};
+    const bool wanted[] = {options->pid_count > 0, options->cgroup_count > 0, options->command_count > 0, options->user_count > 0};
+    k->rodata->skip_pid = options->skip_self ? (uint32_t)getpid() : 0;
+    k->rodata->filter_pids = wanted[0];
+    k->rodata->filter_cgroups = wanted[1];
+    k->rodata->filter_commands = wanted[2];
+    k->rodata->filter_users = wanted[3];
+    k->rodata->cgroup_hierarchy = (int)cpu_filters_cgroups();
+    k->rodata->ring_bytes = map_sizes_ring(options->ring_bytes);
+    k->rodata->min_ns = options->min_wait_ns;
+    k->rodata->sample_ns = options->sample_wait_ns;
+    k->rodata->sampling_seed = options->sampling_seed;
+    k->rodata->wakers = options->wakers;
+    k->rodata->no_runtimes = options->no_runtimes;
+#if defined(__x86_64__)
+    k->rodata->preempt_count_distance = options->wakers ? preempt_count_distance() : 0;
+#endif
+    k->rodata->spare_scratch = (uint32_t)cpu_count;
+    for (size_t i = 0; i < array_size(filters); i++)
+        if (!wanted[i])
+            (void)bpf_map__set_autocreate(filters[i], false);
+    bpf_program__set_autoload(k->progs.follow_fork, wanted[0]);
+    bpf_program__set_autoload(k->progs.follow_free, wanted[0]);
+    bpf_program__set_autoload(k->progs.off_cpu_waking, options->wakers);
+    int r = set_up_targets(k, options) ?: set_up_contexts(k, options);
+    if (r == 0)
+        r = bpf_map__set_max_entries(k->maps.records, (uint32_t)map_sizes_ring(options->ring_bytes));
+    if (r == 0)
+        r = bpf_map__set_max_entries(k->maps.unwind_scratch, (uint32_t)cpu_count + 1);
+    if (r == 0)
+        r = unwind_tables_size_interpreters(k->obj, (uint32_t)cpu_count);
+    return r ?: unwind_tables_set_up(k->obj, options->tables);
+}
+
+static int load(const struct source_options *options, int cpu_count, struct offcpu_bpf **ret)
+{
+    libbpf_set_print(NULL);
+    struct offcpu_bpf *k = offcpu_bpf__open();
+    if (!k)
+        return -errno;
+    int r = set_up(k, options, cpu_count);
+    if (r == 0)
+        r = offcpu_bpf__load(k);
+    if (r == 0)
+        *ret = k;
+    else
+        offcpu_bpf__destroy(k);
+    return r;
+}
+
+/* All but the walks over all tasks, which run when they are asked to. */
+static int attach(struct offcpu_bpf *k, const struct source_options *options)
+{
+    struct bpf_program *program;
+    int r = cpu_filters_fill(options, bpf_map__fd(k->maps.followed), bpf_map__fd(k->maps.cgroups), bpf_map__fd(k->maps.commands), bpf_map__fd(k->maps.users));
+    bpf_program__set_autoattach(k->progs.off_cpu_begin, false);
+    bpf_program__set_autoattach(k->progs.off_cpu_end, false);
+    bpf_program__set_autoattach(k->progs.off_cpu_so_far, false);
+    bpf_object__for_each_program(program, k->obj)
+    {
+        if (bpf_program__fd(program) < 0)
+            bpf_program__set_autoattach(program, false);
+    }
+    return r ?: offcpu_bpf__attach(k);
+}
+
+/* Runs it once for every task. */
+static int walk_tasks(const struct bpf_program *program)
+{
+    char nothing[64];
+    struct bpf_link *link = bpf_program__attach_iter(program, NULL);
+    if (!link)
+        return -errno;
+    int fd = bpf_iter_create(bpf_link__fd(link)), r = fd < 0 ? -errno : 0;
+    ssize_t size;
+    if (fd >= 0) {
+        do
+            size = read(fd, nothing, sizeof(nothing));
+        while (size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR)));
+        r = size < 0 ? -errno : 0;
+        close(fd);
+    }
+    bpf_link__destroy(link);
+    return r;
+}
+
+static int take_record(void *context, void *data, size_t size)
+{
+    struct off_cpu_source *s = context;
+    int r = batch_add_bytes(s->batch, data, size);
+    if (r == -EBADMSG)
+        s->undecodable++;
+    else if (r < 0)
+        s->batch_full++;
+    return batch_takes_samples(s->batch) ? 0 : -ENOSPC;
+}
+
+static int make_tables(struct off_cpu_source *s, const struct source_options *options)
+{
+    s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.records), take_record, s, NULL);
+    if (!s->ring)
+        return -errno;
+    if (options->targets && !options->has_target_keys) {
+        int r = target_table_new(options->targets, bpf_map__fd(s->bpf->maps.target_keys), -1, &s->targets);
+        if (r < 0)
+            return r;
+    }
+    return options->tables ? 0 : unwind_tables_new(s->bpf->obj, options->table_bytes, &s->tables);
+}
+
+static bool tells_interrupts(const struct offcpu_bpf *k)
+{
+#if defined(__x86_64__)
+    return k->rodata->preempt_count_distance != 0;
+#else
+    (void)k;
+    return true;
+#endif
+}
+
+static int off_cpu_open(const struct source_options *options, struct attach_report *report, void **ret_self)
+{
+    __attribute__((cleanup(off_cpu_freep))) struct off_cpu_source *s = calloc(1, sizeof(*s));
+    struct attach_entry *entry = attach_report_add(report, "waits of threads");
+    static const char rung[] = "tracepoints of the scheduler";
+    if (!s)
+        return -ENOMEM;
+    s->shares_contexts = options->has_contexts;
+    s->cpu_count = libbpf_num_possible_cpus();
+    if (s->cpu_count <= 0)
+        return -ENODEV;
+    s->stats = calloc((size_t)s->cpu_count, sizeof(*s->stats));
+    if (!s->stats)
+        return -ENOMEM;
+    int r = load(options, s->cpu_count, &s->bpf);
+    if (r == 0)
+        r = make_tables(s, options);
+    if (r == 0)
+        r = attach(s->bpf, options);
+    if (r < 0) {
+        attach_entry_refused(entry, rung, r);
+        snprintf(entry->truth, sizeof(entry->truth), "no waiting time");
+        return r;
+    }
+    entry->attached = true;
+    snprintf(entry->rung, sizeof(entry->rung), "%s", rung);
+    if (options->wakers && !tells_interrupts(s->bpf))
+        snprintf(entry->truth, sizeof(entry->truth), "whether an interrupt woke a thread is told by the names of kernel functions");
+    r = asleep_new(bpf_map__fd(s->bpf->maps.records), map_sizes_ring(options->ring_bytes), bpf_map__fd(s->bpf->maps.threads), report, &s->asleep);
+    if (r < 0)
+        return r;
+    *ret_self = take_ptr(s);
+    return 0;
+}
+
+static int off_cpu_start(void *self)
+{
+    struct off_cpu_source *s = self;
+    s->bpf->bss->enabled = 1;
+    int r = walk_tasks(s->bpf->progs.off_cpu_begin);
+    if (r == 0)
+        (void)asleep_start(s->asleep); /* else the kernel's part alone is told, as where it is not there */
+    return r;
+}
+
+static int end_waits(struct off_cpu_source *s, int asleep_patience_ms)
+{
+    s->bpf->bss->enabled = 0;
+    asleep_end(s->asleep, asleep_patience_ms);
+    return walk_tasks(s->bpf->progs.off_cpu_end);
+}
+
+static int off_cpu_stop(void *self)
+{
+    return end_waits(self, ASLEEP_LAST_MS);
+}
+
+bool off_cpu_source_is_looking(void *off_cpu_source)
+{
+    return ((const struct off_cpu_source *)off_cpu_source)->bpf->bss->enabled;
+}
+
+int off_cpu_source_tell_so_far(void *off_cpu_source)
+{
+    struct off_cpu_source *s = off_cpu_source;
+    return s->bpf->bss->enabled ? walk_tasks(s->bpf->progs.off_cpu_so_far) : 0;
+}
+
+/* What is known of threads would be wrong when they are looked at again. */
+static void forget_threads(struct off_cpu_source *s)
+{
+    const int fd = bpf_map__fd(s->bpf->maps.threads);
+    uint32_t tid;
+    while (bpf_map_get_next_key(fd, NULL, &tid) == 0 && bpf_map_delete_elem(fd, &tid) == 0)
+        ;
+}
+
+/* Every switch of a thread costs, so it is all or nothing. */
+static int off_cpu_shed(void *self, enum source_detail detail)
+{
+    struct off_cpu_source *s = self;
+    const bool is_shed = detail > SOURCE_DETAIL_FULL, was_shed = s->bpf->bss->is_shed;
+    int r = 0;
+    s->bpf->bss->is_shed = is_shed;
+    if (is_shed && !was_shed) {
+        r = end_waits(s, 0);
+        forget_threads(s);
+    } else if (!is_shed && was_shed) {
+        r = off_cpu_start(s);
+    }
+    return r;
+}
+
+static size_t off_cpu_poll_fds(void *self, int *ret_fds, size_t max)
+{
+    struct off_cpu_source *s = self;
+    if (max == 0)
+        return 0;
+    ret_fds[0] = ring_buffer__epoll_fd(s->ring);
+    return 1;
+}
+
+static int off_cpu_drain(void *self, struct batch *batch)
+{
+    struct off_cpu_source *s = self;
+    s->batch = batch;
+    int r = ring_buffer__consume(s->ring);
+    s->batch = NULL;
+    if (s->targets)
+        target_table_follow(s->targets, clock_monotonic_ns());
+    return r < 0 && r != -ENOSPC ? r : 0;
+}
+
+static struct off_cpu_stats read_stats(struct off_cpu_source *s)
+{
+    struct off_cpu_stats sum = {0};
+    uint32_t zero = 0;
+    if (bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.stats), &zero, s->stats) < 0)
+        return sum;
+    for (int i = 0; i < s->cpu_count; i++) {
+        const struct off_cpu_stats *one = &s->stats[i];
+        sum.runs += one->runs;
+        sum.run_time_ns += one->run_time_ns;
+        sum.waits += one->waits;
+        sum.waits_ns += one->waits_ns;
+        sum.short_count += one->short_count;
+        sum.short_ns += one->short_ns;
+        sum.left_out += one->left_out;
+        sum.left_out_ns += one->left_out_ns;
+        sum.lost += one->lost;
+        sum.lost_ns += one->lost_ns;
+        sum.stacks_lost += one->stacks_lost;
+        sum.copies_refused += one->copies_refused;
+        sum.interpreted_lost += one->interpreted_lost;
+        sum.links_lost += one->links_lost;
+        sum.labels_lost += one->labels_lost;
+        sum.threads_full += one->threads_full;
+        sum.shed += one->shed;
+    }
+    return sum;
+}
+
+struct off_cpu_figures off_cpu_source_figures(void *off_cpu_source)
+{
+    const struct off_cpu_stats sum = read_stats(off_cpu_source);
+    return (struct off_cpu_figures){.told = sum.waits,
+                                    .told_ns = sum.waits_ns,
+                                    .short_count = sum.short_count,
+                                    .short_ns = sum.short_ns,
+                                    .left_out = sum.left_out,
+                                    .left_out_ns = sum.left_out_ns,
+                                    .lost = sum.lost,
+                                    .lost_ns = sum.lost_ns,
+                                    .unknown = sum.threads_full};
+}
+
+static void off_cpu_losses(void *self, struct losses *losses)
+{
+    struct off_cpu_source *s = self;
+    const struct off_cpu_stats sum = read_stats(s);
+    losses->count[LOSS_RING_FULL] += sum.lost + sum.stacks_lost + s->batch_full + asleep_read_stats(s->asleep).lost;
+    losses->count[LOSS_MAP_FULL] += sum.threads_full + s->bpf->bss->followed_full + (s->targets ? target_table_left_out(s->targets) : 0);
+    losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
+    losses->count[LOSS_INTERPRETED] += sum.interpreted_lost;
+    losses->count[LOSS_UNLINKED] += sum.links_lost;
+    losses->count[LOSS_UNLABELLED] += sum.labels_lost;
+    losses->count[LOSS_SHED] += sum.shed;
+    losses->count[LOSS_DECODE] += s->undecodable;
+}
+
+static void off_cpu_metrics(void *self, struct metric_set *set)
+{
+    const struct off_cpu_stats sum = read_stats(self);
+    const struct asleep_stats asleep = asleep_read_stats(((const struct off_cpu_source *)self)->asleep);
+    const struct {
+        const char *result;
+        uint64_t count;
+    } rows[] = {{"told", sum.waits}, {"left_out", sum.left_out}, {"lost", sum.lost + sum.threads_full}, {"shed", sum.shed}},
+      asleep_rows[] = {{"told", asleep.copied}, {"ran", asleep.ran}, {"unreadable", asleep.unreadable}, {"lost", asleep.lost}};
+    for (size_t i = 0; i < array_size(rows); i++)
+        metric_add(set, "sonde_self_waits", METRIC_COUNTER, "", "Waits that ended: told; left out by chance, others stand for them; lost; not looked at, for the budget.",
+                   (double)rows[i].count, METRIC_LABELS({"result", rows[i].result}));
+    for (size_t i = 0; i < array_size(asleep_rows); i++)
+        metric_add(set, "sonde_self_earlier_stacks", METRIC_COUNTER, "", "User stacks of threads that waited since before: told; not read, as the thread ran; not readable; lost.",
+                   (double)asleep_rows[i].count, METRIC_LABELS({"result", asleep_rows[i].result}));
+}
+
+static size_t off_cpu_memory_bytes(void *self)
+{
+    struct off_cpu_source *s = self;
+    const struct offcpu_bpf *k = s->bpf;
+    size_t sum = (s->tables ? unwind_tables_bytes(s->tables) : 0) + asleep_memory_bytes(s->asleep, s->cpu_count);
+    struct bpf_map *map;
+    bpf_object__for_each_map(map, k->obj)
+    {
+        bool is_of_tables = map == k->maps.unwind_processes || map == k->maps.unwind_chunks || map == k->maps.unwind_objects;
+        if ((map == k->maps.target_keys && !s->targets) || map == k->maps.thread_links) /* another source's */
+            continue;
+        if (s->shares_contexts && (map == k->maps.thread_contexts || map == k->maps.go_labels))
+            continue;
+        if (bpf_map__fd(map) >= 0 && (s->tables || !is_of_tables))
+            sum += map_sizes_bytes(map, s->cpu_count);
+    }
+    return sum;
+}
+
+static uint64_t off_cpu_run_time_ns(void *self)
+{
+    return read_stats(self).run_time_ns;
+}
+
+struct context_tables off_cpu_source_contexts(const void *off_cpu_source)
+{
+    const struct offcpu_bpf *k = ((const struct off_cpu_source *)off_cpu_source)->bpf;
+    return (struct context_tables){bpf_map__fd(k->maps.thread_contexts), bpf_map__fd(k->maps.go_labels)};
+}
+
+int off_cpu_source_followed_fd(void *off_cpu_source)
+{
+    return bpf_map__fd(((const struct off_cpu_source *)off_cpu_source)->bpf->maps.followed);
+}
+
+struct target_table *off_cpu_source_targets(void *off_cpu_source)
+{
+    return ((struct off_cpu_source *)off_cpu_source)->targets;
+}
+
+struct unwind_tables *off_cpu_source_unwind_tables(void *off_cpu_source)
+{
+    return ((struct off_cpu_source *)off_cpu_source)->tables;
+}
+
+static int off_cpu_set_cgroups(void *self, const uint64_t *ids, size_t count)
+{
+    return cpu_filters_set_cgroups(bpf_map__fd(((const struct off_cpu_source *)self)->bpf->maps.cgroups), ids, count);
+}
+
+void off_cpu_source_tell_again(void *off_cpu_source, uint32_t pid, uint64_t code, uint32_t check)
+{
+    unwind_tables_tell_again(((const struct off_cpu_source *)off_cpu_source)->bpf->maps.python_told, pid, code, check);
+}
+
+const struct source source_off_cpu = {
+    .name = "off-cpu",
+    .help = "waits of threads, with kernel and user stacks",
+    .open = off_cpu_open,
+    .start = off_cpu_start,
+    .set_cgroups = off_cpu_set_cgroups,
+    .stop = off_cpu_stop,
+    .poll_fds = off_cpu_poll_fds,
+    .drain = off_cpu_drain,
+    .losses = off_cpu_losses,
+    .metrics = off_cpu_metrics,
+    .memory_bytes = off_cpu_memory_bytes,
+    .run_time_ns = off_cpu_run_time_ns,
+    .shed = off_cpu_shed,
+    .free = off_cpu_free,
+};

@@ -1,0 +1,267 @@
+/* The source of requests: loads probes/request.bpf.c by the cheapest rung that attaches, hands its records
+ * on, and shows the counters that the kernel half keeps for all requests
+ * (http_server_request_duration_seconds).
+ *
+ * Loses what finds the ring or a table full, requests whose end no rung could see, and records of requests
+ * that were fast enough to be only counted: all in losses(). */
+#include "sources/source.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "sources/attach/missed_runs.h"
+#include "sources/request/request_ladder.h"
+#include "sources/request/request_metrics.h"
+#include "sources/request/request_services.h"
+#include "sources/tables/unwind_tables_private.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include <linux/types.h>
+
+#include "probes/request.h"
+#include "request.skel.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct request_source {
+    struct request_bpf *bpf;
+    struct ring_buffer *ring;
+    struct request_metrics *counters;
+    struct unwind_tables *tables; /* NULL: another source's, or none */
+    struct batch *batch; /* during a drain */
+    uint64_t batch_full;
+    bool attached;
+};
+
+/* ---- records ---- */
+
+static int take(void *context, void *data, size_t size)
+{
+    struct request_source *s = context;
+    const struct wire_header *h = data;
+    if (size < sizeof(*h) || h->size_bytes > size || batch_add(s->batch, h) < 0)
+        s->batch_full++;
+    return 0;
+}
+
+static void request_close(void *self)
+{
+    struct request_source *s = self;
+    if (!s)
+        return;
+    ring_buffer__free(s->ring);
+    request_metrics_free(s->counters);
+    unwind_tables_free(s->tables);
+    request_bpf__destroy(s->bpf);
+    free(s);
+}
+
+static void freep_source(struct request_source **s)
+{
+    request_close(*s);
+}
+
+static int make_tables(struct request_source *s, const struct source_options *options)
+{
+    if (options->tables || s->bpf->rodata->walks == REQUEST_WALKS_NONE)
+        return 0;
+    return unwind_tables_new(s->bpf->obj, options->table_bytes, &s->tables);
+}
+
+int request_source_open_on(const struct source_options *options, struct attach_report *report,
+                           const struct request_choice *choice, void **ret_self)
+{
+    _cleanup_(freep_source) struct request_source *s = calloc(1, sizeof(*s));
+    if (!s)
+        return -ENOMEM;
+    int r = request_ladder_climb(options, report, choice, &s->bpf);
+    if (r < 0)
+        return r;
+    s->attached = true;
+    s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.request_ring), take, s, NULL);
+    if (!s->ring)
+        return -errno;
+    r = request_metrics_new(s->bpf, &s->counters);
+    if (r == 0)
+        r = make_tables(s, options);
+    if (r < 0)
+        return r;
+    *ret_self = take_ptr(s);
+    return 0;
+}
+
+static int request_open(const struct source_options *options, struct attach_report *report, void **ret_self)
+{
+    const struct request_choice best = {.rung = REQUEST_RUNG_BEST, .walks = REQUEST_WALKS_BEST};
+    return request_source_open_on(options, report, &best, ret_self);
+}
+
+static int request_start(void *self)
+{
+    (void)self; /* attached by open: that it attaches is how the rung was chosen */
+    return 0;
+}
+
+static size_t request_poll_fds(void *self, int *ret_fds, size_t max)
+{
+    struct request_source *s = self;
+    if (max == 0)
+        return 0;
+    ret_fds[0] = ring_buffer__epoll_fd(s->ring);
+    return 1;
+}
+
+static int request_drain(void *self, struct batch *batch)
+{
+    struct request_source *s = self;
+    s->batch = batch;
+    int r = ring_buffer__consume(s->ring);
+    s->batch = NULL;
+    request_metrics_sweep(s->counters, clock_monotonic_ns());
+    return r < 0 ? r : 0;
+}
+
+/* ---- figures ---- */
+
+static uint64_t lost(struct request_source *s, uint32_t reason)
+{
+    int cpus = libbpf_num_possible_cpus();
+    _cleanup_free_ uint64_t *counts = cpus > 0 ? calloc((size_t)cpus, sizeof(uint64_t)) : NULL;
+    uint64_t sum = 0;
+    if (!counts || bpf_map_lookup_elem(bpf_map__fd(s->bpf->maps.request_losses), &reason, counts) < 0)
+        return 0;
+    for (int i = 0; i < cpus; i++)
+        sum += counts[i];
+    return sum;
+}
+
+static void request_losses(void *self, struct losses *losses)
+{
+    struct request_source *s = self;
+    losses->count[LOSS_RING_FULL] += lost(s, REQUEST_LOSS_RING_FULL) + s->batch_full;
+    losses->count[LOSS_MAP_FULL] += lost(s, REQUEST_LOSS_MAP_FULL);
+    losses->count[LOSS_REQUEST_UNMATCHED] += lost(s, REQUEST_LOSS_UNMATCHED);
+    losses->count[LOSS_REQUEST_NOT_DETAILED] += lost(s, REQUEST_LOSS_NOT_DETAILED);
+    losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
+}
+
+static struct request_timer timed(struct request_source *s, int timer)
+{
+    struct request_timer sum = {0};
+    for (int cpu = 0; cpu < REQUEST_TIMER_CPUS; cpu++) {
+        const volatile struct request_timer *t = &s->bpf->bss->request_timers[cpu][timer];
+        sum.runs += t->runs;
+        sum.sampled_ns += t->sampled_ns;
+    }
+    return sum;
+}
+
+static uint64_t request_run_time_ns(void *self)
+{
+    uint64_t sum = 0;
+    for (int timer = 0; timer < REQUEST_TIMERS; timer++)
+        sum += timed(self, timer).sampled_ns * REQUEST_TIMER_EVERY;
+    return sum;
+}
+
+static void request_metrics_fill(void *self, struct metric_set *set)
+{
+    static const char *const names[REQUEST_TIMERS] = {"request_receive", "request_send", "request_switch",
+                                                      "request_waking", "request_stack"};
+    struct request_source *s = self;
+    request_metrics_write(s->counters, set);
+    for (int timer = 0; timer < REQUEST_TIMERS; timer++) {
+        struct request_timer sum = timed(s, timer);
+        metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds",
+                   "CPU time spent in BPF programs of ours",
+                   (double)(sum.sampled_ns * REQUEST_TIMER_EVERY) / 1e9,
+                   METRIC_LABELS({"program", names[timer]}));
+        metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of BPF programs of ours",
+                   (double)sum.runs, METRIC_LABELS({"program", names[timer]}));
+    }
+}
+
+static bool is_of_tables(const struct request_source *s, const struct bpf_map *map)
+{
+    return map == s->bpf->maps.unwind_processes || map == s->bpf->maps.unwind_chunks ||
+           map == s->bpf->maps.unwind_objects;
+}
+
+/* Of tables that grow by use, what could be in them at most. */
+static size_t request_memory_bytes(void *self)
+{
+    struct request_source *s = self;
+    size_t sum = s->tables ? unwind_tables_bytes(s->tables) : 0;
+    struct bpf_map *map;
+    bpf_object__for_each_map(map, s->bpf->obj)
+    {
+        size_t entries = bpf_map__max_entries(map), value = bpf_map__value_size(map),
+               key = bpf_map__key_size(map);
+        if (bpf_map__fd(map) < 0 || (!s->tables && is_of_tables(s, map)) || map == s->bpf->maps.thread_links)
+            continue;
+        if (bpf_map__type(map) == BPF_MAP_TYPE_RINGBUF)
+            sum += entries;
+        else if (bpf_map__map_flags(map) & BPF_F_NO_PREALLOC)
+            sum += 16 * entries; /* buckets; the entries are in the figures of who is served */
+        else
+            sum += entries * (value + key + 48);
+    }
+    return sum;
+}
+
+/* What was under way while nobody looked has holes: it is forgotten rather than told wrong. */
+static void forget_requests(struct request_source *s)
+{
+    request_ladder_forget(s->bpf);
+}
+
+static int request_shed(void *self, enum source_detail detail)
+{
+    struct request_source *s = self;
+    s->bpf->bss->counts_only = detail >= SOURCE_DETAIL_COUNTS;
+    bool attached = detail < SOURCE_DETAIL_LEAST;
+    if (attached == s->attached)
+        return 0;
+    s->attached = attached;
+    bool by_function =
+        bpf_program__fd(s->bpf->progs.request_inet_receive) >= 0; /* cannot be attached twice everywhere */
+    if (attached)
+        forget_requests(s);
+    s->bpf->bss->asleep = !attached;
+    if (by_function)
+        return 0;
+    if (attached)
+        return request_bpf__attach(s->bpf);
+    request_bpf__detach(s->bpf);
+    return 0;
+}
+
+struct unwind_tables *request_source_unwind_tables(void *request_source)
+{
+    return ((struct request_source *)request_source)->tables;
+}
+
+void request_source_set_names(void *request_source, const struct request_service_names *names)
+{
+    struct request_source *s = request_source;
+    request_metrics_set_names(s->counters, names);
+}
+
+const struct source source_request = {
+    .name = "request",
+    .help = "HTTP/1 requests served, each with its time taken apart",
+    .open = request_open,
+    .start = request_start,
+    .poll_fds = request_poll_fds,
+    .drain = request_drain,
+    .losses = request_losses,
+    .metrics = request_metrics_fill,
+    .memory_bytes = request_memory_bytes,
+    .run_time_ns = request_run_time_ns,
+    .shed = request_shed,
+    .free = request_close,
+};

@@ -1,0 +1,189 @@
+/* Reads /proc once, at open. Children that are born later are followed by the kernel half itself. */
+#include "sources/sampling/cpu_filters.h"
+
+#include "base/buf.h"
+#include "base/cleanup.h"
+#include "base/mounts.h"
+
+#include <bpf/bpf.h>
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const controllers[] = {
+    [CPU_CGROUPS_MEMORY] = "memory", [CPU_CGROUPS_CPUACCT] = "cpuacct", [CPU_CGROUPS_CPU] = "cpu",
+    [CPU_CGROUPS_PIDS] = "pids",     [CPU_CGROUPS_DEVICES] = "devices",
+};
+
+static bool has_controller(const char *mountinfo, const char *controller)
+{
+    struct mount m;
+
+    while (mounts_next(&mountinfo, &m))
+        if (mounts_text_is(&m.type, "cgroup") && mounts_has_option(&m, controller))
+            return true;
+    return false;
+}
+
+enum cpu_cgroups cpu_filters_pick_cgroups(const char *mountinfo)
+{
+    for (size_t i = CPU_CGROUPS_MEMORY; i < array_size(controllers); i++)
+        if (has_controller(mountinfo, controllers[i]))
+            return (enum cpu_cgroups)i;
+    return CPU_CGROUPS_V2;
+}
+
+const char *cpu_filters_pick_controller(const char *mountinfo)
+{
+    return controllers[cpu_filters_pick_cgroups(mountinfo)];
+}
+
+enum cpu_cgroups cpu_filters_cgroups(void)
+{
+    _cleanup_buf_ struct buf text = {0};
+
+    if (buf_read_file(&text, "/proc/self/mountinfo", MOUNTS_MAX_BYTES) < 0 || !text.data)
+        return CPU_CGROUPS_V2;
+    return cpu_filters_pick_cgroups(text.data);
+}
+
+struct kinship {
+    uint32_t pid, parent;
+};
+
+static int read_parent(const char *pid_text, struct kinship *ret)
+{
+    _cleanup_buf_ struct buf text = {0};
+    char path[64];
+    const char *after;
+    unsigned parent;
+    int r;
+
+    snprintf(path, sizeof(path), "/proc/%.16s/stat", pid_text);
+    r = buf_read_file(&text, path, 4096);
+    if (r < 0)
+        return r;
+    after = text.data ? strrchr(text.data, ')') : NULL; /* a command may hold anything */
+    if (!after || sscanf(after, ") %*c %u", &parent) != 1)
+        return -EBADMSG;
+    *ret = (struct kinship){.pid = (uint32_t)strtoul(pid_text, NULL, 10), .parent = parent};
+    return 0;
+}
+
+/* All processes and their parents. The caller frees. */
+static int read_kinships(struct kinship **ret, size_t *ret_count)
+{
+    _cleanup_free_ struct kinship *list = NULL;
+    size_t count = 0, capacity = 0;
+    struct dirent *entry;
+    DIR *proc = opendir("/proc");
+
+    if (!proc)
+        return -errno;
+    while ((entry = readdir(proc))) {
+        if (entry->d_name[0] < '1' || entry->d_name[0] > '9')
+            continue;
+        if (count == capacity) {
+            size_t grown = capacity ? capacity * 2 : 256;
+            struct kinship *bigger = reallocarray(list, grown, sizeof(*list));
+
+            if (!bigger)
+                break;
+            list = bigger;
+            capacity = grown;
+        }
+        if (read_parent(entry->d_name, &list[count]) == 0) /* else it has gone */
+            count++;
+    }
+    closedir(proc);
+    *ret = take_ptr(list);
+    *ret_count = count;
+    return 0;
+}
+
+static int follow(int fd, uint32_t pid)
+{
+    const uint64_t start_ns = 0;
+
+    return bpf_map_update_elem(fd, &pid, &start_ns, BPF_ANY);
+}
+
+static int follow_existing_children(int fd)
+{
+    _cleanup_free_ struct kinship *list = NULL;
+    size_t count = 0;
+    bool more = true;
+    uint64_t value;
+    int r = read_kinships(&list, &count);
+
+    while (r == 0 && more) { /* until a round finds no new child: as many rounds as the tree is deep */
+        more = false;
+        for (size_t i = 0; i < count && r == 0; i++) {
+            if (bpf_map_lookup_elem(fd, &list[i].parent, &value) < 0 ||
+                bpf_map_lookup_elem(fd, &list[i].pid, &value) == 0)
+                continue;
+            r = follow(fd, list[i].pid);
+            more = true;
+        }
+    }
+    return r;
+}
+
+int cpu_filters_fill(const struct source_options *options, int followed_fd, int cgroups_fd, int commands_fd, int users_fd)
+{
+    const uint8_t yes = 1;
+    int r = 0;
+
+    for (size_t i = 0; i < options->pid_count && r == 0; i++)
+        r = follow(followed_fd, options->pids[i]);
+    if (r == 0 && options->pid_count > 0)
+        r = follow_existing_children(followed_fd);
+    for (size_t i = 0; i < options->cgroup_count && r == 0; i++)
+        r = bpf_map_update_elem(cgroups_fd, &options->cgroup_ids[i], &yes, BPF_ANY);
+    for (size_t i = 0; i < options->user_count && r == 0; i++)
+        r = bpf_map_update_elem(users_fd, &options->users[i], &yes, BPF_ANY);
+    for (size_t i = 0; i < options->command_count && r == 0; i++) {
+        char name[16] = {0};
+
+        snprintf(name, sizeof(name), "%s", options->commands[i]);
+        r = bpf_map_update_elem(commands_fd, name, &yes, BPF_ANY);
+    }
+    return r;
+}
+
+static bool is_among(const uint64_t *ids, size_t count, uint64_t id)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ids[i] == id)
+            return true;
+    return false;
+}
+
+int cpu_filters_set_cgroups(int cgroups_fd, const uint64_t *ids, size_t count)
+{
+    uint64_t gone[SOURCE_FILTER_MAX], id;
+    const uint8_t yes = 1;
+    size_t gone_count = 0;
+    int r = 0;
+
+    for (uint64_t *before = NULL; gone_count < SOURCE_FILTER_MAX && bpf_map_get_next_key(cgroups_fd, before, &id) == 0; before = &id)
+        if (!is_among(ids, count, id))
+            gone[gone_count++] = id;
+    for (size_t i = 0; i < gone_count; i++) /* of cgroups that are no more, or nobody wants: they make room */
+        (void)bpf_map_delete_elem(cgroups_fd, &gone[i]);
+    for (size_t i = 0; i < count && r == 0; i++)
+        r = bpf_map_update_elem(cgroups_fd, &ids[i], &yes, BPF_ANY);
+    return r == -E2BIG ? -ENOSPC : r;
+}
+
+bool cpu_filters_is_followed(int followed_fd, uint32_t pid)
+{
+    uint64_t since;
+    return bpf_map_lookup_elem(followed_fd, &pid, &since) == 0;
+}
+
+bool cpu_filters_next_followed(int followed_fd, bool first, uint32_t *pid)
+{
+    return bpf_map_get_next_key(followed_fd, first ? NULL : pid, pid) == 0;
+}

@@ -1,0 +1,179 @@
+/* Where a program of Go has its labels, by what its file says: made here byte by byte. With a path as argument it prints that of a
+ * program (tests/e2e/test_go_labels.py compares it with debug information). */
+#include "resolve/elf/elf.h"
+#include "resolve/elf/go_labels.h"
+
+#include "base/cleanup.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define NAMES "\0.go.buildinfo\0.shstrtab\0.symtab\0.strtab\0.interp"
+enum { NAME_INFO = 1, NAME_NAMES = 15, NAME_SYMBOLS = 25, NAME_TEXTS = 33, NAME_INTERPRETER = 41 };
+
+struct image {
+    Elf64_Ehdr header;
+    Elf64_Phdr tls;
+    Elf64_Shdr sections[6];
+    char names[64], texts[64];
+    Elf64_Sym symbols[3];
+    uint8_t info[64];
+};
+
+static struct image image_of(const char *version)
+{
+    struct image i = {
+        .header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+                   .e_type = ET_EXEC,
+                   .e_machine = EM_X86_64,
+                   .e_phoff = offsetof(struct image, tls),
+                   .e_phentsize = sizeof(Elf64_Phdr),
+                   .e_shoff = offsetof(struct image, sections),
+                   .e_shentsize = sizeof(Elf64_Shdr),
+                   .e_shnum = 6,
+                   .e_shstrndx = 2},
+        .tls = {.p_type = PT_TLS, .p_memsz = 0x78, .p_align = 16},
+        .sections = {[1] = {.sh_name = NAME_INFO, .sh_type = SHT_PROGBITS, .sh_offset = offsetof(struct image, info), .sh_size = 64},
+                     [2] = {.sh_name = NAME_NAMES, .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct image, names), .sh_size = sizeof(NAMES)},
+                     [3] = {.sh_name = NAME_SYMBOLS, .sh_type = SHT_SYMTAB, .sh_offset = offsetof(struct image, symbols), .sh_size = 3 * sizeof(Elf64_Sym)},
+                     [4] = {.sh_name = NAME_TEXTS, .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct image, texts), .sh_size = 64},
+                     [5] = {.sh_type = SHT_PROGBITS}},
+        .texts = "\0errno\0runtime.tlsg",
+        .symbols = {[1] = {.st_name = 1, .st_info = STT_TLS, .st_value = 8}, [2] = {.st_name = 7, .st_info = STT_TLS, .st_value = 0x20}},
+        .info = "\xff Go buildinf:\x08\x02",
+    };
+    memcpy(i.names, NAMES, sizeof(NAMES));
+    i.info[32] = (uint8_t)strlen(version);
+    memcpy(i.info + 33, version, strlen(version));
+    return i;
+}
+
+static int read_image(const struct image *image, struct go_labels_file *ret)
+{
+    _cleanup_(elf_file_freep) struct elf_file *f = NULL;
+    void *copy = malloc(sizeof(*image));
+    assert_non_null(copy);
+    memcpy(copy, image, sizeof(*image));
+    assert_int_equal(elf_open_memory(copy, sizeof(*image), &f), 0);
+    return go_labels_read(f, ret);
+}
+
+static unsigned kind_of(const struct image *image)
+{
+    struct go_labels_file found = {0};
+    assert_int_equal(read_image(image, &found), 0);
+    assert_true(found.layout.kind != GO_LABELS_UNKNOWN || (!found.layout.g_m && !found.layout.thread_g)); /* nothing that could be read by */
+    return found.layout.kind;
+}
+
+static void a_version_has_its_layout(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *version;
+        unsigned kind;
+    } cases[] = {
+        {"go1.18", GO_LABELS_MAP},      {"go1.23.12", GO_LABELS_MAP},       {"go1.24", GO_LABELS_LIST},       {"go1.26.1 X:boringcrypto", GO_LABELS_LIST},
+        {"go1.17.3", GO_LABELS_UNKNOWN}, {"go1.26rc1", GO_LABELS_UNKNOWN},  {"go1.27", GO_LABELS_UNKNOWN},    {"go1.99999999999999999999", GO_LABELS_UNKNOWN},
+        {"", GO_LABELS_UNKNOWN},        {"devel go1.26-abc", GO_LABELS_UNKNOWN}, {"go1.", GO_LABELS_UNKNOWN}, {"go1. 24", GO_LABELS_UNKNOWN},
+        {"go1.-24", GO_LABELS_UNKNOWN}, {"go2.24", GO_LABELS_UNKNOWN},      {"go1.24\xff", GO_LABELS_UNKNOWN},
+    };
+    for (size_t i = 0; i < array_size(cases); i++) {
+        struct image image = image_of(cases[i].version);
+        assert_int_equal(kind_of(&image), cases[i].kind);
+    }
+    struct image image = image_of("go1.24");
+    struct go_labels_file found = {0};
+    image.info[15] = 0; /* as before Go 1.18: addresses follow */
+    assert_int_equal(read_image(&image, &found), 0);
+    assert_int_equal(found.layout.kind, GO_LABELS_UNKNOWN);
+    assert_string_equal(found.version, "");
+}
+
+static void what_is_damaged_is_not_gos(void **state)
+{
+    (void)state;
+    struct go_labels_file found = {.version = "as it was"};
+    struct image image = image_of("go1.24");
+    image.info[0] = 'x';
+    assert_int_equal(read_image(&image, &found), -ENOENT);
+    image = image_of("go1.24");
+    image.sections[1].sh_size = 31;
+    assert_int_equal(read_image(&image, &found), -ENOENT);
+    image.sections[1].sh_type = SHT_NOBITS;
+    assert_int_equal(read_image(&image, &found), -ENOENT);
+    image = image_of("go1.24");
+    image.sections[1].sh_offset = 1ull << 40;
+    assert_true(read_image(&image, &found) < 0);
+    assert_string_equal(found.version, "as it was");
+    image = image_of("go1.24");
+    image.sections[1].sh_size = 35; /* the length says more */
+    assert_int_equal(kind_of(&image), GO_LABELS_UNKNOWN);
+    memset(image.info + 32, 0xff, 32); /* a length without an end */
+    image.sections[1].sh_size = 64;
+    assert_int_equal(kind_of(&image), GO_LABELS_UNKNOWN);
+}
+
+static int64_t place_of(const struct image *image)
+{
+    struct go_labels_file found = {0};
+    assert_int_equal(read_image(image, &found), 0);
+    assert_int_equal(found.layout.kind, GO_LABELS_LIST);
+    return found.layout.thread_g;
+}
+
+static void the_threads_variable_is_where_the_linker_put_it(void **state)
+{
+    (void)state;
+    struct image image = image_of("go1.24");
+    assert_int_equal(place_of(&image), -8); /* no headers: Go's own linker needs none */
+    image.header.e_phnum = 1;
+    assert_int_equal(place_of(&image), 0x20 - 0x80); /* one of several */
+    image.symbols[2].st_value = 0x80;
+    assert_int_equal(kind_of(&image), GO_LABELS_UNKNOWN);
+    image.symbols[2].st_info = STT_OBJECT;
+    assert_int_equal(kind_of(&image), GO_LABELS_UNKNOWN);
+    image.sections[3].sh_name = 0; /* stripped */
+    assert_int_equal(kind_of(&image), GO_LABELS_UNKNOWN);
+    image.tls.p_memsz = image.tls.p_align = 8;
+    assert_int_equal(place_of(&image), -8);
+    image.tls.p_align = 3;
+    assert_int_equal(kind_of(&image), GO_LABELS_UNKNOWN);
+    image.tls.p_align = 8;
+    image.header.e_type = ET_DYN; /* a library's variables are elsewhere */
+    assert_int_equal(kind_of(&image), GO_LABELS_UNKNOWN);
+    image.sections[5].sh_name = NAME_INTERPRETER;
+    assert_int_equal(place_of(&image), -8);
+    image.header.e_machine = EM_AARCH64;
+    assert_int_equal(kind_of(&image), GO_LABELS_UNKNOWN);
+}
+
+static int print_layout(const char *path)
+{
+    _cleanup_(elf_file_freep) struct elf_file *f = NULL;
+    struct go_labels_file found = {0};
+    if (elf_open(open(path, O_RDONLY | O_CLOEXEC), &f) < 0 || go_labels_read(f, &found) < 0)
+        return 1;
+    printf("%s kind %d\nruntime.g.m %d\nruntime.g.labels %d\nruntime.m.curg %d\nruntime.g.sched %d\nruntime.gobuf.bp %d\nthread %lld\n", found.version, found.layout.kind, found.layout.g_m,
+           found.layout.g_labels, found.layout.m_curg, found.stacks.g_sched, found.stacks.sched_bp, (long long)found.layout.thread_g);
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_version_has_its_layout),
+        cmocka_unit_test(what_is_damaged_is_not_gos),
+        cmocka_unit_test(the_threads_variable_is_where_the_linker_put_it),
+    };
+    return argc > 1 ? print_layout(argv[1]) : cmocka_run_group_tests(tests, NULL, NULL);
+}

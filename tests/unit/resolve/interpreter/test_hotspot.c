@@ -1,0 +1,165 @@
+/* Names of Java's methods: as HotSpot writes them, cut ones, those that make no sense; what is told, forgotten and told again; whose memory is read. */
+#include "base/buf.h"
+#include "resolve/interpreter/hotspot_name.h"
+#include "resolve/interpreter/interpreter.h"
+#include "resolve/process/processes.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "probes/hotspot.h"
+
+static struct hotspot_text text(const char *t)
+{
+    return (struct hotspot_text){t, strlen(t), strlen(t)};
+}
+
+static void expect_name(const char *holder, const char *name, const char *signature, const char *expected)
+{
+    _cleanup_buf_ struct buf out = {0};
+    const struct hotspot_text h = text(holder), n = text(name), s = text(signature);
+    assert_int_equal(hotspot_name_write(&h, &n, &s, &out), 0);
+    assert_string_equal(out.size ? out.data : "", expected);
+}
+
+static void test_names_are_those_of_its_own_perf_map(void **state)
+{
+    (void)state;
+    expect_name("java/util/HashMap", "get", "(Ljava/lang/Object;)Ljava/lang/Object;", "java.lang.Object java.util.HashMap.get(java.lang.Object)");
+    expect_name("A", "<init>", "()V", "void A.<init>()");
+    expect_name("A", "f", "(BCDFIJSZ)[[I", "int[][] A.f(byte, char, double, float, int, long, short, boolean)");
+    expect_name("A$$Lambda$14+0x00007f3644000a10", "run", "([La/B;)V", "void A$$Lambda$14/0x00007f3644000a10.run(a.B[])");
+    expect_name("A+B", "f", "()V", "void A+B.f()");
+    expect_name("", "StubRoutines (1)", "", "StubRoutines (1)");
+    expect_name("\xd0\x9f", "\xe2\x82\xac", "()V", "void \xd0\x9f.\xe2\x82\xac()");
+}
+
+static void test_what_makes_no_sense_is_left_away(void **state)
+{
+    (void)state;
+    static const char *const signatures[] = {"", "V", "(", "()", "(V", "()Q", "(L)V", "(Lx)V", "()Lx", "()VV", "([)V", "(((", "()["};
+    for (size_t i = 0; i < sizeof(signatures) / sizeof(*signatures); i++)
+        expect_name("A", "f", signatures[i], "A.f");
+    char deep[400];
+    memset(deep, '[', sizeof(deep));
+    memcpy(deep, "()", 2);
+    memcpy(deep + sizeof(deep) - 2, "I", 2);
+    expect_name("A", "f", deep, "A.f");
+    expect_name("A\n", "f\x7f\x1b[", "()V", "void A?.f??[()");
+    expect_name("\xc0\x80", "\xff", "()V", "void \xef\xbf\xbd\xef\xbf\xbd.\xef\xbf\xbd()");
+}
+
+static void test_what_was_cut_says_so(void **state)
+{
+    _cleanup_buf_ struct buf out = {0};
+    struct hotspot_text holder = text("java/lang/Lo"), name = text("veryLo"), signature = text("(II");
+    (void)state;
+    holder.whole = name.whole = signature.whole = 1000;
+    assert_int_equal(hotspot_name_write(&holder, &name, &signature, &out), 0);
+    assert_string_equal(out.data, "java.lang.Lo....veryLo...(...)");
+}
+
+#define PID 4711
+
+static struct hotspot_method told(uint64_t method, const char *holder, const char *name, const char *signature, const char *file)
+{
+    struct hotspot_method m = {.h = {.size_bytes = sizeof(m), .kind = WIRE_HOTSPOT_METHOD, .pid = PID}, .method = method, .check = 1};
+    m.class_bytes = (uint16_t)strlen(holder);
+    m.name_bytes = (uint16_t)strlen(name);
+    m.signature_bytes = (uint16_t)strlen(signature);
+    m.file_bytes = (uint16_t)strlen(file);
+    memcpy(m.class_data, holder, m.class_bytes);
+    memcpy(m.name_data, name, m.name_bytes);
+    memcpy(m.signature_data, signature, m.signature_bytes);
+    memcpy(m.file_data, file, m.file_bytes);
+    return m;
+}
+
+static void *open_with(size_t max_bytes)
+{
+    void *x;
+    assert_int_equal(interpreter_hotspot.open(max_bytes, &x), 0);
+    return x;
+}
+
+static void test_a_method_is_found_by_all_that_tells_it_from_others(void **state)
+{
+    void *x = open_with(1 << 20);
+    struct interpreted_name name;
+    struct missing_code missing[4];
+    struct hotspot_method m = told(4096, "A", "f", "()V", "A.java");
+    struct python_entry entry = {.code = 4096, .check = 1};
+    (void)state;
+    assert_int_equal(interpreter_hotspot.take(x, &m.h), 0);
+    assert_int_equal(interpreter_hotspot.find(x, PID, &entry, &name), 0);
+    assert_string_equal(name.function, "void A.f()");
+    assert_string_equal(name.file, "A.java");
+    assert_int_equal(name.line, 0);
+    assert_int_equal(interpreter_hotspot.find(x, PID + 1, &entry, &name), -ENOENT);
+    entry.check = 2; /* what is at that address now */
+    assert_int_equal(interpreter_hotspot.find(x, PID, &entry, &name), -ENOENT);
+    entry.check = 0; /* it could not be read: nobody can tell it */
+    assert_int_equal(interpreter_hotspot.find(x, PID, &entry, &name), -ENOENT);
+    assert_int_equal(interpreter_hotspot.missing(x, missing, 4), 2);
+    m = told(4096, "B", "g", "()V", ""); /* told once more, and otherwise */
+    assert_int_equal(interpreter_hotspot.take(x, &m.h), 0);
+    entry.check = 1;
+    assert_int_equal(interpreter_hotspot.find(x, PID, &entry, &name), 0);
+    assert_string_equal(name.function, "void B.g()");
+    assert_string_equal(name.file, "");
+    m.h.size_bytes--;
+    assert_int_equal(interpreter_hotspot.take(x, &m.h), -EBADMSG);
+    interpreter_hotspot.free(x);
+}
+
+static void test_what_was_used_least_recently_is_forgotten_and_asked_for_again(void **state)
+{
+    void *x = open_with(800); /* eleven codes */
+    struct interpreted_name name;
+    struct missing_code missing[64];
+    const struct python_entry first = {.code = 0, .check = 1}, second = {.code = 4096, .check = 1};
+    (void)state;
+    for (uint64_t i = 0; i < 20; i++) {
+        const struct hotspot_method m = told(4096 * i, "A", "f", "()V", "A.java");
+        assert_int_equal(interpreter_hotspot.take(x, &m.h), 0);
+        assert_int_equal(interpreter_hotspot.find(x, PID, &first, &name), 0);
+    }
+    const size_t count = interpreter_hotspot.missing(x, missing, 64);
+    assert_in_range(count, 5, 18);
+    assert_int_equal(interpreter_hotspot.find(x, PID, &second, &name), -ENOENT);
+    for (size_t i = 0; i < count; i++)
+        assert_int_not_equal(missing[i].code, 0);
+    interpreter_hotspot.free(x);
+}
+
+/* Without the right to read memory, or in a replay, no process has a layout. */
+static void test_no_memory_no_layout(void **state)
+{
+    void *x = open_with(1 << 20);
+    struct interpreter_layouts layouts = {0};
+    const struct process process = {.pid = PID, .mappings = NULL};
+    (void)state;
+    assert_int_equal(interpreter_hotspot.layout(x, &process, &layouts), -ENOENT);
+    assert_false(interpreter_hotspot.walks_code(x, &process));
+    assert_false(interpreter_hotspot.is_evaluator("JavaCalls::call_helper"));
+    interpreter_hotspot.free(x);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names_are_those_of_its_own_perf_map),
+        cmocka_unit_test(test_what_makes_no_sense_is_left_away),
+        cmocka_unit_test(test_what_was_cut_says_so),
+        cmocka_unit_test(test_a_method_is_found_by_all_that_tells_it_from_others),
+        cmocka_unit_test(test_what_was_used_least_recently_is_forgotten_and_asked_for_again),
+        cmocka_unit_test(test_no_memory_no_layout),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

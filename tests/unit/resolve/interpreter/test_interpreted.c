@@ -1,0 +1,271 @@
+/* The interpreter's frames of a sample: each run in the place of the native frame that runs it, and what is said and counted where that
+ * cannot be. */
+#include "../sample_fixture.h"
+
+static struct cpu_sample *make_native(struct fixture *f, unsigned end)
+{
+    struct cpu_sample *r = make(f, PROGRAM, 0, 5, end);
+    const uint64_t data[] = {0x1101, EVALUATOR, 0x1201, EVALUATOR, 0x1301};
+    memcpy(r->data, data, sizeof(data));
+    return r;
+}
+
+static void test_runs_stand_for_their_native_frames(void **state)
+{
+    struct fixture *f = *state;
+    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1), CODE(4), CODE(6), MARK(0x7110, 3)};
+    put_entries(r, entries, 5, PYTHON_END_WHOLE);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 p6 program+5300");
+    assert_int_equal(sum(&f->losses), 0);
+    const struct link_ids ids = {1, 2, 3}; /* stands behind them */
+    memcpy((char *)r + r->h.size_bytes, &ids, sizeof(ids));
+    r->h.size_bytes += sizeof(ids);
+    r->flags |= CPU_SAMPLE_LINKED;
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 p6 program+5300");
+}
+
+static void test_a_run_without_frames_leaves_its_native_frame(void **state)
+{
+    struct fixture *f = *state;
+    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    const struct python_entry entries[] = {MARK(0x7010, 1), CODE(4), MARK(0x7110, 3)};
+    put_entries(r, entries, 3, PYTHON_END_WHOLE);
+    assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 p4 program+5300");
+    assert_int_equal(sum(&f->losses), 0);
+}
+
+static void test_an_evaluator_without_any_frames_is_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    resolved(f, r);
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    r = make(f, PROGRAM, 0, 2, UNWIND_END_ENTRY); /* about to begin with its first frame */
+    r->data[0] = EVALUATOR;
+    r->data[1] = 0x1101;
+    put_entries(r, NULL, 0, PYTHON_END_WHOLE);
+    resolved(f, r);
+    assert_int_equal(sum(&f->losses), 0);
+    r = make(f, PROGRAM, 0, 3, UNWIND_END_ENTRY); /* it has called something: another thread's state was read */
+    r->data[0] = 0x1201;
+    r->data[1] = EVALUATOR;
+    r->data[2] = 0x1101;
+    put_entries(r, NULL, 0, PYTHON_END_WHOLE);
+    resolved(f, r);
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+}
+
+static void test_frames_without_a_name_are_counted(void **state)
+{
+    struct fixture *f = *state;
+    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1), CODE(5), MARK(0x7110, 3)};
+    put_entries(r, entries, 4, PYTHON_END_WHOLE);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 [python] program+5300");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    assert_int_equal(f->losses.count[LOSS_UNNAMED], 1);
+}
+
+/* The native walk ended; what called the interpreter's frames in between is not known, but they are. */
+static void test_what_the_native_walk_did_not_reach_stands_where_it_ended(void **state)
+{
+    struct fixture *f = *state;
+    struct cpu_sample *r = make_native(f, UNWIND_END_BAD_READ);
+    const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1), CODE(4), MARK(0x7110, 3), CODE(6), UNREACHED(0x7210)};
+    put_entries(r, entries, 6, PYTHON_END_WHOLE);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300 [stack not readable] p6");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    assert_int_equal(f->losses.count[LOSS_TRUNCATED], 1);
+}
+
+static void test_an_interpreters_walk_that_was_cut_ends_the_stack(void **state)
+{
+    struct fixture *f = *state;
+    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1), CODE(4), CODE(6)};
+    put_entries(r, entries, 4, PYTHON_END_TOO_DEEP);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 p6 [interpreter's stack too deep]");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    r = make_native(f, UNWIND_END_ENTRY);
+    put_entries(r, entries, 0, PYTHON_END_BAD_READ);
+    assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 "
+                                        "_PyEval_EvalFrameDefault program+5300 [interpreter's stack not readable]");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+}
+
+/* What the kernel half walked is placed by it, the rest by the walk of the copy. */
+static void test_runs_in_a_copied_stack(void **state)
+{
+    struct fixture *f = *state;
+    struct cpu_sample *r = make(f, PROGRAM, 0, 2, UNWIND_END_NO_ROWS);
+    r->data[0] = EVALUATOR;
+    r->data[1] = 0x1001;
+    r->stack_bytes = 64;
+    r->h.size_bytes += 64;
+    const struct python_entry entries[] = {CODE(2), MARK(0x7050, 0),    CODE(8), UNREACHED(0x6f00),
+                                          CODE(4), UNREACHED(0x7108), CODE(6), UNREACHED(0x9000)};
+    put_entries(r, entries, 8, PYTHON_END_WHOLE);
+    /* The one that lies in no frame is put before the next one that does. */
+    assert_string_equal(resolved(f, r), "p2 program+5000 program+5100 p8 p4 p6");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+}
+
+static void set_flags(struct cpu_sample *r, unsigned flags)
+{
+    ((struct python_tail *)((char *)r + r->h.size_bytes - sizeof(struct python_tail)))->flags = (uint16_t)flags;
+}
+
+static void put_counted(struct cpu_sample *r, const struct python_entry *entries, uint32_t count, enum python_end end)
+{
+    put_entries(r, entries, count, end);
+    set_flags(r, PYTHON_COUNTED);
+}
+
+/* Of interpreters that say of no evaluator where it is. */
+static void test_counted_frames_stand_for_evaluators(void **state)
+{
+    struct fixture *f = *state;
+    const struct python_entry entries[] = {CODE(2), MARK(0x7010, 0), CODE(4), CODE(6)}; /* the mark says nothing */
+    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    put_counted(r, entries, 3, PYTHON_END_WHOLE);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300");
+    assert_int_equal(sum(&f->losses), 0);
+    r = make_native(f, UNWIND_END_ENTRY); /* an evaluator that the thread has from another interpreter */
+    put_counted(r, entries, 1, PYTHON_END_WHOLE);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 _PyEval_EvalFrameDefault program+5300");
+    assert_int_equal(sum(&f->losses), 0);
+    r = make_native(f, UNWIND_END_ENTRY); /* one that has no name */
+    put_counted(r, entries, 4, PYTHON_END_WHOLE);
+    assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 "
+                                        "_PyEval_EvalFrameDefault program+5300 p2 p4 p6");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    r = make_native(f, UNWIND_END_BAD_READ); /* they go on where it ended */
+    put_counted(r, entries, 4, PYTHON_END_WHOLE);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300 [stack not readable] p6");
+}
+
+static void test_an_evaluator_that_begins_or_ends_has_no_counted_frame(void **state)
+{
+    struct fixture *f = *state;
+    const struct python_entry entries[] = {CODE(2), CODE(4)};
+    for (uint32_t frames = 1; frames <= 2; frames++) {
+        struct cpu_sample *r = make(f, PROGRAM, 0, 3, UNWIND_END_ENTRY);
+        const uint64_t data[] = {EVALUATOR, 0x1201, EVALUATOR};
+        memcpy(r->data, data, sizeof(data));
+        put_counted(r, entries, frames, PYTHON_END_WHOLE);
+        assert_string_equal(resolved(f, r), frames == 1 ? "_PyEval_EvalFrameDefault program+5200 p2" : "p2 program+5200 p4");
+        assert_int_equal(sum(&f->losses), 0);
+    }
+}
+
+static void test_counted_frames_that_were_cut_end_the_stack(void **state)
+{
+    struct fixture *f = *state;
+    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    const struct python_entry entries[] = {CODE(2), CODE(4)};
+    put_counted(r, entries, 1, PYTHON_END_TOO_DEEP);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 [interpreter's stack too deep]");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    r = make_native(f, UNWIND_END_ENTRY);
+    put_counted(r, entries, 0, PYTHON_END_BAD_READ);
+    assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 "
+                                        "_PyEval_EvalFrameDefault program+5300 [interpreter's stack not readable]");
+}
+
+static void test_entries_that_make_no_sense(void **state)
+{
+    struct fixture *f = *state;
+    const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1)};
+    struct sample s;
+    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    put_entries(r, entries, 2, PYTHON_END_WHOLE);
+    struct python_tail *tail = (struct python_tail *)((char *)r + r->h.size_bytes - sizeof(*tail));
+    tail->entries = 3; /* would begin among the native frames */
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
+    tail->entries = UINT32_MAX;
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
+    r = make(f, PROGRAM, 0, 0, UNWIND_END_ENTRY);
+    r->flags |= CPU_SAMPLE_INTERPRETED;
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -EBADMSG);
+    assert_int_equal(f->losses.count[LOSS_DECODE], 3);
+    r = make_native(f, UNWIND_END_ENTRY);
+    const struct python_entry wrong[] = {MARK(1, 70000), CODE(2), MARK(9, 3), CODE(4), MARK(5, 1), CODE(6)};
+    put_entries(r, wrong, 6, 77); /* an end and an order that there are not: all frames are there nevertheless */
+    assert_non_null(strstr(resolved(f, r), "p2 "));
+}
+
+/* One after the other they were walked, however they were called; what another thread runs, and what is cut, is not this one's to name. */
+static void test_runs_of_several_interpreters_stand_where_they_were_called(void **state)
+{
+    struct fixture *f = *state;
+    const struct python_entry entries[] = {CODE(4), MARK(0x7310, 3), CODE(8), UNREACHED(0x6000), CODE(2), MARK(0x7110, 1), CODE(6)};
+    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    put_entries(r, entries, 6, PYTHON_END_WHOLE);
+    set_flags(r, PYTHON_SEVERAL);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300");
+    assert_int_equal(sum(&f->losses), 0);
+    r = make_native(f, UNWIND_END_ENTRY);
+    put_entries(r, entries, 2, PYTHON_END_WHOLE); /* the other one's state was not found */
+    set_flags(r, PYTHON_SEVERAL);
+    assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 p4 program+5300");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    r = make_native(f, UNWIND_END_ENTRY);
+    put_entries(r, entries, 7, PYTHON_END_BAD_READ);
+    set_flags(r, PYTHON_SEVERAL);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300 [interpreter's stack not readable]");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    r = make(f, PROGRAM, 0, 2, UNWIND_END_NO_ROWS); /* finished from a copy */
+    r->data[0] = 0x1301;
+    r->data[1] = 0x1001;
+    r->stack_bytes = 64;
+    r->h.size_bytes += 64;
+    const struct python_entry copied[] = {CODE(4), UNREACHED(0x7108), CODE(2), UNREACHED(0x7008), CODE(8), UNREACHED(0x9000)};
+    put_entries(r, copied, 6, PYTHON_END_WHOLE);
+    set_flags(r, PYTHON_SEVERAL);
+    assert_string_equal(resolved(f, r), "program+5300 program+5000 p2 p4");
+    assert_int_equal(sum(&f->losses), 0);
+}
+
+static void test_counted_frames_of_several_interpreters(void **state)
+{
+    struct fixture *f = *state;
+    const struct python_entry entries[] = {CODE(2), CODE(4)};
+    struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
+    put_entries(r, entries, 2, PYTHON_END_WHOLE);
+    set_flags(r, PYTHON_SEVERAL | PYTHON_COUNTED);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300");
+    assert_int_equal(sum(&f->losses), 0);
+    r = make_native(f, UNWIND_END_ENTRY); /* which of the two evaluators runs it nobody knows */
+    put_entries(r, entries, 1, PYTHON_END_WHOLE);
+    set_flags(r, PYTHON_SEVERAL | PYTHON_COUNTED);
+    assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 _PyEval_EvalFrameDefault program+5300 p2");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    r = make_native(f, UNWIND_END_ENTRY);
+    put_entries(r, entries, 0, PYTHON_END_INTERPRETERS);
+    set_flags(r, PYTHON_SEVERAL | PYTHON_COUNTED);
+    assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 _PyEval_EvalFrameDefault program+5300 "
+                                        "[several interpreters in one thread]");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_runs_stand_for_their_native_frames),
+        TEST(test_a_run_without_frames_leaves_its_native_frame),
+        TEST(test_an_evaluator_without_any_frames_is_counted),
+        TEST(test_frames_without_a_name_are_counted),
+        TEST(test_what_the_native_walk_did_not_reach_stands_where_it_ended),
+        TEST(test_an_interpreters_walk_that_was_cut_ends_the_stack),
+        TEST(test_runs_in_a_copied_stack),
+        TEST(test_counted_frames_stand_for_evaluators),
+        TEST(test_an_evaluator_that_begins_or_ends_has_no_counted_frame),
+        TEST(test_counted_frames_that_were_cut_end_the_stack),
+        TEST(test_entries_that_make_no_sense),
+        TEST(test_runs_of_several_interpreters_stand_where_they_were_called),
+        TEST(test_counted_frames_of_several_interpreters),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,143 @@
+/* What is looked into, how often, and what is asked for later. All objects are this program, as far as it can be opened. */
+#include "resolve/elf/elf.h"
+#include "resolve/interpreter/interpreter_files.h"
+#include "resolve/process/processes.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define OBJECTS 8
+
+static int open_error; /* 0: it can be opened */
+static unsigned opened, blamed, read_count;
+
+int object_open(const struct object *o)
+{
+    (void)o;
+    opened++;
+    int fd = open_error ? open_error : open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+    return fd < 0 && !open_error ? -errno : fd;
+}
+
+void object_unreadable(const struct object *o)
+{
+    (void)o;
+    blamed++;
+}
+
+static bool is_likely(const char *path)
+{
+    return strstr(path, "libforth") != NULL;
+}
+
+static int read_forth(const struct elf_file *elf, bool likely, void *ret)
+{
+    (void)elf;
+    read_count++;
+    *(uint64_t *)ret = 4711;
+    return likely ? 0 : -ENOENT;
+}
+
+static const struct interpreter_files_of files_of = {sizeof(uint64_t), is_likely, read_forth};
+
+struct world {
+    struct interpreter_files *files;
+    struct object objects[OBJECTS];
+    struct process_mapping mappings[OBJECTS];
+};
+
+static int make_world(void **state)
+{
+    static struct world w;
+    w = (struct world){0};
+    open_error = 0;
+    opened = blamed = read_count = 0;
+    for (size_t i = 0; i < OBJECTS; i++) {
+        w.objects[i] = (struct object){.id = i + 1, .path = "/x", .build_id = ""};
+        w.mappings[i] = (struct process_mapping){.start = 0x10000 * i, .end = 0x10000 * i + 0x1000, .object = &w.objects[i], .path = "/lib/libforth.so"};
+    }
+    *state = &w;
+    return interpreter_files_new(&files_of, &w.files);
+}
+
+static int free_world(void **state)
+{
+    interpreter_files_free(((struct world *)*state)->files);
+    return 0;
+}
+
+static bool find(struct world *w, size_t i, struct interpreter_files_look *look)
+{
+    struct interpreter_file file;
+    const bool found = interpreter_files_find(w->files, &w->mappings[i], i == 0, look, &file);
+    if (found)
+        assert_int_equal(*(const uint64_t *)file.told, 4711);
+    return found;
+}
+
+static void each_file_is_read_once(void **state)
+{
+    struct world *w = *state;
+    struct interpreter_files_look look = {.reads = INTERPRETER_FILES_READS};
+    for (int i = 0; i < 3; i++)
+        assert_true(find(w, 1, &look));
+    w->mappings[0].path = "/bin/program";
+    w->mappings[2].path = "/lib/other.so";
+    assert_false(find(w, 0, &look)); /* a program without one */
+    assert_false(find(w, 0, &look));
+    assert_false(find(w, 2, &look)); /* a library that is not named like one is not looked into */
+    assert_int_equal(read_count, 2);
+    assert_int_equal(opened, 2);
+    assert_int_equal(interpreter_files_none(&look), -ENOENT);
+}
+
+static void what_could_not_be_read_at_present_is_asked_for_later(void **state)
+{
+    struct world *w = *state;
+    static const int passing[] = {-ETIMEDOUT, -EAGAIN, -ENOMEM};
+    for (size_t i = 0; i < sizeof(passing) / sizeof(*passing); i++) {
+        struct interpreter_files_look look = {.reads = INTERPRETER_FILES_READS};
+        open_error = passing[i];
+        assert_false(find(w, i, &look));
+        assert_int_equal(interpreter_files_none(&look), -EBUSY);
+        open_error = 0;
+        look = (struct interpreter_files_look){.reads = INTERPRETER_FILES_READS};
+        assert_true(find(w, i, &look));
+        assert_int_equal(interpreter_files_none(&look), -ENOENT);
+    }
+    struct interpreter_files_look look = {.reads = INTERPRETER_FILES_READS};
+    open_error = -ENOENT; /* it has gone */
+    assert_false(find(w, 7, &look));
+    assert_int_equal(interpreter_files_none(&look), -ENOENT);
+}
+
+static void what_were_too_many_is_asked_for_later(void **state)
+{
+    struct world *w = *state;
+    struct interpreter_files_look look = {.reads = INTERPRETER_FILES_READS};
+    for (size_t i = 0; i < OBJECTS; i++)
+        assert_int_equal(find(w, i, &look), i < INTERPRETER_FILES_READS);
+    assert_int_equal(interpreter_files_none(&look), -EBUSY);
+    look = (struct interpreter_files_look){.reads = INTERPRETER_FILES_READS};
+    for (size_t i = 0; i < OBJECTS; i++)
+        assert_true(find(w, i, &look));
+    assert_int_equal(interpreter_files_none(&look), -ENOENT);
+    assert_int_equal(read_count, OBJECTS);
+    assert_int_equal(blamed, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(each_file_is_read_once, make_world, free_world),
+        cmocka_unit_test_setup_teardown(what_could_not_be_read_at_present_is_asked_for_later, make_world, free_world),
+        cmocka_unit_test_setup_teardown(what_were_too_many_is_asked_for_later, make_world, free_world),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

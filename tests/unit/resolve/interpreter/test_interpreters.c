@@ -1,0 +1,349 @@
+/* The room for another interpreter, by one that nobody has: all that it brings is a struct interpreter. Its code is taken in, and its frames are
+ * named, put in their places and counted as CPython's are, beside which it stands. */
+#include "../sample_fixture.h"
+
+#define FORTH        1 /* its number */
+#define FORTH_RECORD 200
+#define WORDS        8
+
+struct forth_code {
+    struct wire_header h;
+    uint64_t code;
+    char name[16];
+};
+
+struct forth {
+    char names[WORDS][16]; /* by code */
+    struct missing_code missing;
+    size_t missing_count, entries_max;
+};
+
+static struct forth *opened;
+static size_t max_bytes_given;
+
+static int forth_open(size_t max_bytes, void **ret_self)
+{
+    max_bytes_given = max_bytes;
+    *ret_self = opened = calloc(1, sizeof(*opened));
+    return 0;
+}
+
+static void forth_free(void *self)
+{
+    assert_ptr_equal(self, opened);
+    free(self);
+    opened = NULL;
+}
+
+static void forth_limit_cache(void *self, size_t entries)
+{
+    ((struct forth *)self)->entries_max = entries;
+}
+
+static int forth_layout(void *self, const struct process *process, struct interpreter_layouts *ret)
+{
+    assert_ptr_equal(self, opened);
+    ret->python.text_start = process->mappings[0].start; /* one that there is would have a member of its own */
+    return 0;
+}
+
+static int forth_take(void *self, const struct wire_header *record)
+{
+    const struct forth_code *c = (const struct forth_code *)record;
+    if (record->size_bytes != sizeof(*c) || c->code >= WORDS || !memchr(c->name, 0, sizeof(c->name)))
+        return -EBADMSG;
+    memcpy(((struct forth *)self)->names[c->code], c->name, sizeof(c->name));
+    return 0;
+}
+
+static int forth_find(void *self, uint32_t pid, const struct python_entry *entry, struct interpreted_name *ret)
+{
+    struct forth *f = self;
+    if (entry->code >= WORDS || !f->names[entry->code][0]) {
+        f->missing = (struct missing_code){entry->code, pid, entry->check};
+        f->missing_count = 1;
+        return -ENOENT;
+    }
+    *ret = (struct interpreted_name){f->names[entry->code], "/words.fs", entry->instruction};
+    return 0;
+}
+
+/* The inner interpreter, as it is called. */
+static bool forth_is_evaluator(const char *function)
+{
+    return strcmp(function, "program+5200") == 0;
+}
+
+static size_t forth_missing(void *self, struct missing_code *ret, size_t max)
+{
+    struct forth *f = self;
+    const size_t count = f->missing_count < max ? f->missing_count : max;
+    if (count)
+        *ret = f->missing;
+    f->missing_count -= count;
+    return count;
+}
+
+/* A word's own little helper. */
+static bool forth_is_part(const char *function)
+{
+    return strcmp(function, "program+5400") == 0;
+}
+
+static void forth_metrics(const void *self, struct metric_set *set)
+{
+    metric_add(set, "sonde_self_forth_bytes", METRIC_GAUGE, "bytes", "", sizeof(*(const struct forth *)self), METRIC_NO_LABELS);
+}
+
+static uint64_t forth_unsupported(const void *self)
+{
+    (void)self;
+    return 3;
+}
+
+static const struct interpreter forth = {
+    .name = "Forth",
+    .frame_kind = FRAME_DOTNET, /* a kind that no other frame here has */
+    .mapping = "[forth]",
+    .memory_share = 4,
+    .record_kind = FORTH_RECORD,
+    .open = forth_open,
+    .limit_cache = forth_limit_cache,
+    .layout = forth_layout,
+    .take = forth_take,
+    .find = forth_find,
+    .is_evaluator = forth_is_evaluator,
+    .is_part = forth_is_part,
+    .missing = forth_missing,
+    .unsupported = forth_unsupported,
+    .metrics = forth_metrics,
+    .free = forth_free,
+};
+
+static int setup_both(void **state)
+{
+    setup(state);
+    use_interpreters(*state, (const struct interpreter *[]){[INTERPRETER_CPYTHON] = &played, [FORTH] = &forth}, 2);
+    return 0;
+}
+
+static int tell(struct fixture *f, uint64_t code, const char *name)
+{
+    struct forth_code record = {.h = {.size_bytes = sizeof(record), .kind = FORTH_RECORD, .pid = PROGRAM}, .code = code};
+    snprintf(record.name, sizeof(record.name), "%s", name);
+    return interpreters_take(f->interpreters, &record.h);
+}
+
+static struct cpu_sample *make_stack(struct fixture *f, const uint64_t *addresses, unsigned count)
+{
+    struct cpu_sample *r = make(f, PROGRAM, 0, count, UNWIND_END_ENTRY);
+    memcpy(r->data, addresses, count * sizeof(*addresses));
+    return r;
+}
+
+static void put_forth(struct cpu_sample *r, const struct python_entry *entries, uint32_t count, unsigned flags)
+{
+    put_entries(r, entries, count, PYTHON_END_WHOLE);
+    struct python_tail *tail = (struct python_tail *)((char *)r + r->h.size_bytes - sizeof(*tail));
+    tail->flags = (uint8_t)flags;
+    tail->interpreter = FORTH;
+}
+
+static void test_its_frames_stand_for_its_evaluators(void **state)
+{
+    struct fixture *f = *state;
+    struct sample s;
+    const uint64_t natives[] = {0x1101, 0x1201, 0x1301, 0x1201, 0x1401};
+    const struct python_entry entries[] = {CODE(1), CODE(2), MARK(0x7010, 1), CODE(3), MARK(0x7110, 3)};
+    assert_int_equal(tell(f, 1, "dup"), 0);
+    assert_int_equal(tell(f, 2, "square"), 0);
+    assert_int_equal(tell(f, 3, "main"), 0);
+    struct cpu_sample *r = make_stack(f, natives, 5);
+    put_forth(r, entries, 5, 0);
+    assert_string_equal(resolved(f, r), "program+5100 dup square program+5300 main"); /* program+5400 is a part of "main" */
+    assert_int_equal(sum(&f->losses), 0);
+    assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
+    assert_int_equal(s.frames[0].kind, FRAME_NATIVE);
+    assert_int_equal(s.frames[1].kind, FRAME_DOTNET);
+    assert_string_equal(s.frames[2].file, "/words.fs");
+    assert_int_equal(s.frames[2].line, 20);
+    assert_string_equal(s.frames[2].mapping, "");
+    assert_int_equal(s.frames[3].kind, FRAME_NATIVE);
+    assert_int_equal(s.frames[4].kind, FRAME_DOTNET);
+}
+
+static void test_without_marks_its_evaluators_are_counted(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t natives[] = {0x1101, EVALUATOR, 0x1201, 0x1301, 0x1201}; /* the first one is CPython's */
+    const struct python_entry entries[] = {CODE(1), CODE(2)};
+    tell(f, 1, "dup");
+    tell(f, 2, "square");
+    struct cpu_sample *r = make_stack(f, natives, 5);
+    put_forth(r, entries, 2, PYTHON_COUNTED);
+    assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault dup program+5300 square");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1); /* of CPython's nobody told */
+    assert_int_equal(sum(&f->losses), 1);
+}
+
+/* An entry of the native frame number `frame`. */
+#define PLACED(number, frame) {.code = (number), .instruction = (frame) + 1, .check = 1}
+
+static void test_each_of_its_frames_has_a_native_one(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t natives[] = {0x1101, 0x1301, 0x1401, 0x1501, 0x1201};
+    const struct python_entry entries[] = {PLACED(1, 1), PLACED(2, 3), PLACED(3, 4)};
+    tell(f, 1, "dup");
+    tell(f, 2, "square");
+    tell(f, 3, "main");
+    struct cpu_sample *r = make_stack(f, natives, 5);
+    put_forth(r, entries, 3, PYTHON_PLACED);
+    assert_string_equal(resolved(f, r), "program+5100 dup square main"); /* program+5400 is a part of "square" */
+    assert_int_equal(sum(&f->losses), 0);
+    r = make_stack(f, natives, 5);
+    put_forth(r, entries, 2, PYTHON_PLACED);
+    assert_string_equal(resolved(f, r), "program+5100 dup square program+5200"); /* an evaluator without its frame */
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+}
+
+static void test_what_the_leaf_has_called_stays(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t called[] = {0x1301, 0x1201}, part[] = {0x1401, 0x1201};
+    const struct python_entry entries[] = {PLACED(1, PYTHON_PLACED_CALLER), PLACED(2, 1)};
+    tell(f, 1, "dup");
+    tell(f, 2, "square");
+    struct cpu_sample *r = make_stack(f, called, 2);
+    put_forth(r, entries, 2, PYTHON_PLACED);
+    assert_string_equal(resolved(f, r), "program+5300 dup square");
+    r = make_stack(f, part, 2);
+    put_forth(r, entries, 2, PYTHON_PLACED);
+    assert_string_equal(resolved(f, r), "dup square");
+    assert_int_equal(sum(&f->losses), 0);
+}
+
+/* No recording of ours has them; one that is damaged may. */
+static void test_places_that_are_none_leave_their_frames_outside(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t natives[] = {0x1101, 0x1301};
+    const struct python_entry backwards[] = {PLACED(1, 1), PLACED(2, 0)}, nowhere[] = {PLACED(1, 700), PLACED(2, 1)}, marks[] = {MARK(0x7010, 1), PLACED(1, 0)};
+    tell(f, 1, "dup");
+    tell(f, 2, "square");
+    struct cpu_sample *r = make_stack(f, natives, 2);
+    put_forth(r, backwards, 2, PYTHON_PLACED);
+    assert_string_equal(resolved(f, r), "program+5100 dup square");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    r = make_stack(f, natives, 2);
+    put_forth(r, nowhere, 2, PYTHON_PLACED);
+    assert_string_equal(resolved(f, r), "program+5100 program+5300 dup square");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    r = make_stack(f, natives, 2);
+    put_forth(r, marks, 2, PYTHON_PLACED);
+    assert_string_equal(resolved(f, r), "dup program+5300");
+}
+
+static void test_each_keeps_to_its_own(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t natives[] = {0x1101, EVALUATOR, 0x1201};
+    const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1)};
+    tell(f, 2, "square");
+    struct cpu_sample *r = make_stack(f, natives, 3);
+    put_entries(r, entries, 2, PYTHON_END_WHOLE);
+    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200"); /* CPython's, with CPython's name */
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);            /* of its neighbour nobody told */
+    r = make_stack(f, natives, 3); /* neither was told */
+    assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+}
+
+static void test_what_is_not_known_has_no_name_and_is_asked_for(void **state)
+{
+    struct fixture *f = *state;
+    const uint64_t natives[] = {0x1101, 0x1201};
+    const struct python_entry entries[] = {CODE(5), MARK(0x7010, 1)};
+    struct missing_code missing[4];
+    struct cpu_sample *r = make_stack(f, natives, 2);
+    put_forth(r, entries, 2, 0);
+    assert_string_equal(resolved(f, r), "program+5100 [forth]");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+    assert_int_equal(interpreters_missing(f->interpreters, missing, 4), 1);
+    assert_true(missing[0].code == 5 && missing[0].pid == PROGRAM && missing[0].check == 1);
+    assert_int_equal(interpreters_missing(f->interpreters, missing, 4), 0);
+    struct python_tail *tail = (struct python_tail *)((char *)r + r->h.size_bytes - sizeof(*tail));
+    tail->interpreter = 77; /* a later version's */
+    assert_string_equal(resolved(f, r), "program+5100 [interpreter]");
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
+}
+
+static void test_records_reach_whose_they_are(void **state)
+{
+    struct fixture *f = *state;
+    const struct wire_header foreign = {.size_bytes = sizeof(foreign), .kind = FORTH_RECORD + 1};
+    assert_int_equal(tell(f, WORDS, "out of bounds"), -EBADMSG);
+    assert_int_equal(interpreters_take(f->interpreters, &foreign), -EBADMSG);
+    const struct wire_header python = {.size_bytes = sizeof(python), .kind = WIRE_PYTHON_CODE};
+    assert_int_equal(interpreters_take(f->interpreters, &python), -EBADMSG); /* shorter than any of its */
+}
+
+static void test_what_concerns_all_reaches_it(void **state)
+{
+    struct fixture *f = *state;
+    _cleanup_(interpreters_freep) struct interpreters *x = NULL;
+    _cleanup_(metric_set_freep) struct metric_set *set = NULL;
+    const struct process_mapping mapping = {.start = 0x1000, .end = 0x2000};
+    const struct process process = {.pid = PROGRAM, .mappings = (struct process_mapping *)&mapping, .mapping_count = 1};
+    struct interpreter_layouts layouts;
+    use_interpreters(f, (const struct interpreter *[]){&played}, 1);
+    assert_null(opened); /* what was opened is freed */
+    assert_int_equal(interpreters_new((const struct interpreter *[]){&interpreter_cpython, &forth}, 2, 1 << 20, &x), 0);
+    assert_int_equal(max_bytes_given, 1 << 19);
+    interpreters_limit_cache(x, 3);
+    assert_int_equal(opened->entries_max, 3);
+    assert_int_equal(interpreters_layout(x, &process, &layouts), 0);
+    assert_int_equal(layouts.python.text_start, 0x1000);
+    assert_int_equal(layouts.python.interpreters, 0);
+    assert_int_equal(metric_set_new(&set), 0);
+    interpreters_metrics(x, set);
+    assert_string_equal(metric_set_family(set, metric_set_families(set) - 1).name, "sonde_self_forth_bytes");
+    size_t from = 0;
+    assert_string_equal(interpreters_unsupported(x, &from), "Forth");
+    assert_null(interpreters_unsupported(x, &from));
+}
+
+static int no_open(size_t max_bytes, void **ret_self)
+{
+    (void)max_bytes;
+    (void)ret_self;
+    return -ENOMEM;
+}
+
+static void test_one_that_cannot_be_opened_takes_the_others_along(void **state)
+{
+    (void)state;
+    struct interpreter failing = forth;
+    struct interpreters *x = NULL;
+    failing.open = no_open;
+    assert_int_equal(interpreters_new((const struct interpreter *[]){&forth, &failing}, 2, 1 << 20, &x), -ENOMEM);
+    assert_null(x);
+    assert_null(opened);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_its_frames_stand_for_its_evaluators, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_each_of_its_frames_has_a_native_one, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_what_the_leaf_has_called_stays, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_places_that_are_none_leave_their_frames_outside, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_without_marks_its_evaluators_are_counted, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_each_keeps_to_its_own, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_what_is_not_known_has_no_name_and_is_asked_for, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_records_reach_whose_they_are, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_what_concerns_all_reaches_it, setup_both, teardown),
+        cmocka_unit_test(test_one_that_cannot_be_opened_takes_the_others_along),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,229 @@
+/* The table of processes: what /proc says of those that are older than we are, or gone, or whose records were
+ * lost. */
+#include "../process_records.h"
+
+#include "../../emulated.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+static void test_own_process_from_proc(void **state)
+{
+    skip_if_emulated();
+    struct fixture *f = *state;
+    const struct process *me = processes_find(f->p, (uint32_t)getpid(), 0);
+    assert_non_null(me);
+    assert_false(me->exited);
+    assert_true(me->start_time_ns > 0 && me->start_time_ns < clock_monotonic_ns() + 30000000);
+    const struct process_mapping *m = process_mapping_find(me, (uintptr_t)&test_own_process_from_proc);
+    assert_non_null(m);
+    assert_non_null(m->object);
+    char path[4096] = "";
+    assert_true(readlink("/proc/self/exe", path, sizeof(path) - 1) > 0);
+    assert_string_equal(m->path, path);
+    assert_true(strlen(m->object->build_id) >= 16);
+    int fd = object_open(m->object);
+    assert_true(fd >= 0);
+    close(fd);
+    assert_null(process_mapping_find(me, 1));
+    assert_null(process_mapping_find(me, UINT64_MAX));
+
+    const struct resource *r = processes_resource(f->p, me);
+    assert_int_equal(r->pid, getpid());
+    assert_int_equal(r->parent_pid, getppid());
+    assert_string_equal(r->executable_path, path);
+    char comm[17] = "";
+    prctl(PR_GET_NAME, comm);
+    assert_string_equal(r->command, comm);
+    assert_true(r->service_name[0]);
+    assert_true(r->cgroup_path[0] == '/' || access("/proc/self/cgroup", F_OK) != 0);
+}
+
+static void test_process_that_began_later_is_another(void **state)
+{
+    struct fixture *f = *state;
+    processes_at(f->p,
+                 1); /* the sample was taken right after boot; whoever has the PID now is somebody else */
+    assert_null(processes_find(f->p, (uint32_t)getpid(), 0));
+}
+
+/* A child of this process that waits until it is told to go on, and one that waits until it is killed. */
+static pid_t start_child(int *ret_wait, const char *variable)
+{
+    int gate[2], ready[2];
+    assert_int_equal(pipe(gate), 0);
+    assert_int_equal(pipe(ready), 0);
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        close(gate[1]);
+        close(ready[0]);
+        dup2(gate[0], STDIN_FILENO);
+        dup2(ready[1], STDOUT_FILENO);
+        char *arguments[] = {"cat", NULL}, *environment[] = {(char *)variable, "SECRET=x", NULL};
+        execve("/bin/cat", arguments, environment);
+        _exit(127);
+    }
+    close(gate[0]);
+    close(ready[1]);
+    char byte = 0;
+    assert_int_equal(write(gate[1], "x", 1), 1);
+    assert_int_equal(read(ready[0], &byte, 1), 1); /* it runs: its mappings are there, too */
+    assert_int_equal(byte, 'x');
+    close(ready[0]);
+    *ret_wait = gate[1];
+    return pid;
+}
+
+static void end_child(pid_t pid, int gate)
+{
+    close(gate);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+}
+
+static void test_service_of_environment(void **state)
+{
+    struct fixture *f = *state;
+    int gate;
+    pid_t pid = start_child(&gate, "OTEL_RESOURCE_ATTRIBUTES=service.name=cart,service.version=7");
+    const struct process *process = processes_find(f->p, (uint32_t)pid, 0);
+    assert_non_null(process);
+    const struct resource *r = processes_resource(f->p, process);
+    assert_string_equal(r->service_name, "cart");
+    assert_string_equal(r->service_version, "7");
+    assert_string_equal(r->command, "cat");
+    /* What its children have not the time to say is what it says itself. */
+    tell_fork(f, (uint32_t)pid, NOBODY, NOBODY);
+    tell_exec(f, NOBODY, "true");
+    tell_exit(f, NOBODY, NOBODY);
+    process = processes_find(f->p, NOBODY, 0);
+    r = processes_resource(f->p, process);
+    assert_string_equal(r->service_name, "cart");
+    assert_string_equal(r->command, "true");
+    assert_string_equal(r->cgroup_path,
+                        processes_resource(f->p, processes_find(f->p, (uint32_t)pid, 0))->cgroup_path);
+    end_child(pid, gate);
+}
+
+static void test_child_of_an_unread_parent(void **state)
+{
+    struct fixture *f = *state;
+    int gate;
+    pid_t pid = start_child(&gate, "OTEL_SERVICE_NAME=parent");
+    f->time_ns = clock_monotonic_ns(); /* it began before what is told from here on */
+    /* Nothing was asked of the parent when the child was born, and the child has gone when it is asked for.
+     */
+    tell_fork(f, (uint32_t)pid, NOBODY, NOBODY);
+    tell_exit(f, NOBODY, NOBODY);
+    const struct process *process = processes_find(f->p, NOBODY, 0);
+    assert_non_null(process);
+    assert_true(process->mapping_count > 1);
+    const struct resource *r = processes_resource(f->p, process);
+    assert_string_equal(r->command, "cat");
+    assert_string_equal(r->service_name, "parent");
+    end_child(pid, gate);
+}
+
+static void test_exited_process_is_not_read_again(void **state)
+{
+    struct fixture *f = *state;
+    int gate;
+    pid_t pid = start_child(&gate, "A=b");
+    const struct process *process = processes_find(f->p, (uint32_t)pid, 0);
+    assert_non_null(process);
+    const uint64_t version = process->mapping_version;
+    const size_t count = process->mapping_count;
+    end_child(pid, gate);
+    tell_exit(f, (uint32_t)pid, (uint32_t)pid);
+    process = processes_find(f->p, (uint32_t)pid, 0);
+    assert_non_null(process);
+    assert_true(process->exited);
+    assert_false(processes_read_mappings(f->p, process));
+    assert_int_equal(process->mapping_version, version);
+    assert_int_equal(process->mapping_count, count);
+}
+
+static void test_mappings_are_read_again(void **state)
+{
+    skip_if_emulated();
+    struct fixture *f = *state;
+    const struct process *me = processes_find(f->p, (uint32_t)getpid(), 0);
+    assert_non_null(me);
+    const uint64_t version = me->mapping_version;
+    int fd = open("/proc/self/exe", O_RDONLY);
+    void *at = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0); /* and no record tells */
+    close(fd);
+    assert_ptr_not_equal(at, MAP_FAILED);
+    const bool too_soon = processes_read_mappings(f->p, me);
+    assert_true(too_soon || !process_mapping_find(me, (uintptr_t)at));
+    for (int i = 0; i < 40 && !process_mapping_find(me, (uintptr_t)at); i++) {
+        usleep(100000);
+        processes_read_mappings(f->p, me);
+    }
+    assert_non_null(process_mapping_find(me, (uintptr_t)at));
+    assert_true(me->mapping_version > version);
+    munmap(at, 4096);
+}
+
+static void test_lost_records_are_made_up_for(void **state)
+{
+    struct fixture *f = *state;
+    int gate;
+    pid_t pid = start_child(&gate, "A=b");
+    f->time_ns = clock_monotonic_ns(); /* it began before what is told from here on */
+    tell_fork(f, 1, NOBODY, NOBODY);
+    tell_exec(f, NOBODY, "gone");
+    /* The child is known by a wrong exec (as if records had been lost in between); after the loss /proc is
+     * asked. */
+    tell_exec(f, (uint32_t)pid, "wrong");
+    assert_int_equal(processes_find(f->p, (uint32_t)pid, 0)->mapping_count, 0);
+    tell_lost(f);
+    const struct process *process = processes_find(f->p, (uint32_t)pid, 0);
+    assert_true(process->mapping_count > 1);
+    assert_string_equal(processes_resource(f->p, process)->command, "cat");
+    /* The exit of the other one was among the lost. */
+    uint32_t pids[4];
+    processes_sweep(f->p, f->time_ns, pids, array_size(pids));
+    assert_int_equal(processes_sweep(f->p, f->time_ns + 1, pids, array_size(pids)), 1);
+    assert_int_equal(pids[0], NOBODY);
+    end_child(pid, gate);
+}
+
+static void test_kernel_thread(void **state)
+{
+    struct fixture *f = *state;
+    char comm[32] = "";
+    int fd = open("/proc/2/comm", O_RDONLY);
+    if (fd < 0 || read(fd, comm, sizeof(comm) - 1) <= 0 || strcmp(comm, "kthreadd\n") != 0) {
+        print_message("skipped: no kernel threads to be seen from here\n");
+        if (fd >= 0)
+            close(fd);
+        skip();
+    }
+    close(fd);
+    const struct process *process = processes_find(f->p, 2, 0);
+    assert_non_null(process);
+    assert_int_equal(process->mapping_count, 0);
+    const struct resource *r = processes_resource(f->p, process);
+    assert_string_equal(r->command, "kthreadd");
+    assert_string_equal(r->executable_path, "");
+    assert_string_equal(r->service_name, "kthreadd");
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        TEST(test_own_process_from_proc),
+        TEST(test_process_that_began_later_is_another),
+        TEST(test_service_of_environment),
+        TEST(test_child_of_an_unread_parent),
+        TEST(test_exited_process_is_not_read_again),
+        TEST(test_mappings_are_read_again),
+        TEST(test_lost_records_are_made_up_for),
+        TEST(test_kernel_thread),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,347 @@
+/* Finishing the walk of a copied stack: what is said where the copy ends before the stack does. The code is a
+ * mapping without a file, which is walked by the frame pointer, and a signal's trampoline, whose rule is
+ * told. */
+#include "resolve/unwind/unwind.h"
+
+#include "probes/request.h"
+#include "resolve/process/processes.h"
+#include "resolve/unwind/unwind_cache.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include <cmocka.h>
+
+#if defined(__aarch64__)
+#define SAVED_FP offsetof(ucontext_t, uc_mcontext.regs[29])
+#define SAVED_SP offsetof(ucontext_t, uc_mcontext.sp)
+#define SAVED_IP offsetof(ucontext_t, uc_mcontext.pc)
+#else
+#define SAVED_FP offsetof(ucontext_t, uc_mcontext.gregs[REG_RBP])
+#define SAVED_SP offsetof(ucontext_t, uc_mcontext.gregs[REG_RSP])
+#define SAVED_IP offsetof(ucontext_t, uc_mcontext.gregs[REG_RIP])
+#endif
+
+#define CODE       0x10000u
+#define STACK      0x7ffe00000000u
+#define SIGNALS    0x20000000u /* a stack for signals */
+#define TRAMPOLINE 0x20000u
+
+static struct unwind_rule rule_of_objects = {.cfa = UNWIND_CFA_SIGNAL};
+
+int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t file_offset,
+                      struct unwind_rule *ret)
+{
+    (void)c;
+    (void)o;
+    (void)file_offset;
+    *ret = rule_of_objects;
+    return 0;
+}
+
+static union {
+    struct cpu_sample r;
+    char room[sizeof(struct cpu_sample) + CPU_STACK_COPY_BYTES];
+} record;
+
+/* Two frames in the copy, the third at `third`. */
+static bool walks_code;
+
+static int finish_kind(uint16_t kind, size_t stack_bytes, unsigned user_end, uint64_t third,
+                       size_t *ret_count)
+{
+    const struct process_mapping code = {.start = CODE, .end = CODE + 4096};
+    const struct process process = {.pid = 1, .mappings = &code, .mapping_count = 1};
+    const uint64_t frames[] = {STACK + 128, CODE + 200};
+    const uint64_t last[] = {third, CODE + 300};
+    uint64_t found[16];
+    memset(&record, 0, sizeof(record));
+    record.r.h.size_bytes = (uint32_t)(sizeof(record.r) + stack_bytes);
+    record.r.h.kind = kind;
+    record.r.user_end = (uint8_t)user_end;
+    record.r.stop_ip = CODE + 100;
+    record.r.stop_sp = STACK;
+    record.r.stop_fp = STACK + 64;
+    record.r.stack_bytes = (uint32_t)stack_bytes;
+    memcpy((char *)record.r.data + 64, frames, sizeof(frames));
+    memcpy((char *)record.r.data + 128, last, sizeof(last));
+    return unwind_finish_sample(&record.r, &process, NULL, walks_code, NULL, found, 16, ret_count);
+}
+
+static int finish(size_t stack_bytes, unsigned user_end, uint64_t third, size_t *ret_count)
+{
+    return finish_kind(WIRE_CPU_SAMPLE, stack_bytes, user_end, third, ret_count);
+}
+
+/* Its frame pointers would lead past callers, to what looks like the end. */
+static void test_code_that_keeps_no_frame_pointers_ends_the_stack(void **state)
+{
+    size_t count;
+    (void)state;
+    const int end = finish(256, UNWIND_END_NO_ROWS, 0, &count);
+    assert_int_not_equal(end, UNWIND_END_UNSUPPORTED);
+    assert_true(count > 0);
+    walks_code = true;
+    assert_int_equal(finish(256, UNWIND_END_NOT_RUNNING, 0, &count), UNWIND_END_UNSUPPORTED);
+    assert_int_equal(count, 0);
+    assert_int_equal(finish(256, UNWIND_END_NO_ROWS, 0, &count), UNWIND_END_NO_ROWS); /* with them the kernel half walks it */
+    assert_int_equal(count, 0);
+    walks_code = false;
+}
+
+static void test_copy_is_shorter_than_the_stack(void **state)
+{
+    (void)state;
+    size_t count = 0;
+    const uint64_t above = STACK + CPU_STACK_COPY_BYTES + 4096;
+    assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NO_ROWS, above, &count), UNWIND_END_NO_ROWS);
+    assert_int_equal(count, 2);
+    assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NO_PROCESS, above, &count),
+                     UNWIND_END_NO_PROCESS);
+    /* Nothing was missing but the rest: it was copied because the thread slept. */
+    assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NOT_RUNNING, above, &count), UNWIND_END_TOO_DEEP);
+    assert_int_equal(count, 2);
+    assert_int_equal(finish(4096, UNWIND_END_NOT_RUNNING, above, &count), UNWIND_END_BAD_READ);
+}
+
+static void test_stack_is_not_readable(void **state)
+{
+    (void)state;
+    size_t count = 0;
+    const uint64_t above = STACK + CPU_STACK_COPY_BYTES + 4096;
+    /* The copy ends where the stack could not be read. */
+    assert_int_equal(finish(4096, UNWIND_END_NO_ROWS, above, &count), UNWIND_END_BAD_READ);
+    /* What was wanted is no place on this stack. */
+    assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NO_ROWS, above + (1u << 30), &count),
+                     UNWIND_END_BAD_READ);
+    assert_int_equal(count, 2);
+}
+
+/* What the thread worked for stands behind the copy, and is no part of it. */
+static void test_link_behind_the_copy(void **state)
+{
+    (void)state;
+    size_t plain = 0, linked = 0;
+    const int end = finish(4096, UNWIND_END_NO_ROWS, STACK + 256, &plain);
+    record.r.flags = CPU_SAMPLE_LINKED | CPU_SAMPLE_SECOND_STACK;
+    record.r.h.size_bytes += sizeof(struct link_ids);
+    const struct process_mapping code = {.start = CODE, .end = CODE + 4096};
+    const struct process process = {.pid = 1, .mappings = &code, .mapping_count = 1};
+    uint64_t found[16];
+    assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, NULL, found, 16, &linked), end);
+    assert_int_equal(linked, plain);
+}
+
+/* Less is copied of a wait's stack. */
+static void test_copy_of_a_wait(void **state)
+{
+    (void)state;
+    size_t count = 0;
+    const uint64_t above = STACK + REQUEST_STACK_COPY_BYTES + 4096;
+    assert_int_equal(
+        finish_kind(WIRE_REQUEST_STACK, REQUEST_STACK_COPY_BYTES, UNWIND_END_NO_ROWS, above, &count),
+        UNWIND_END_NO_ROWS);
+    assert_int_equal(count, 2);
+    assert_int_equal(finish(REQUEST_STACK_COPY_BYTES, UNWIND_END_NO_ROWS, above, &count),
+                     UNWIND_END_BAD_READ);
+}
+
+/* A handler on a stack of its own, called by the trampoline above the kernel's frame, which says that STACK
+ * was interrupted; `second_bytes` of that are copied too. */
+static int finish_signal(size_t second_bytes, uint64_t third, size_t *ret_count, uint64_t *ret_found)
+{
+    const struct object object = {.id = 1};
+    struct object *o = (struct object *)&object;
+    const struct process_mapping maps[] = {
+        {.start = CODE, .end = CODE + 4096},
+        {.start = TRAMPOLINE, .end = TRAMPOLINE + 4096, .object = o},
+    };
+    const struct process process = {.pid = 1, .mappings = maps, .mapping_count = 2};
+    const uint64_t to_trampoline[] = {0, TRAMPOLINE + 10};
+    const uint64_t interrupted[] = {STACK + 64, CODE + 400};
+    const uint64_t last[] = {third, CODE + 500};
+    const size_t first_bytes = 1024;
+    char *data = (char *)record.r.data;
+    memset(&record, 0, sizeof(record));
+    record.r.h.kind = WIRE_CPU_SAMPLE;
+    record.r.h.size_bytes = (uint32_t)(sizeof(record.r) + first_bytes);
+    record.r.user_end = UNWIND_END_NO_PROCESS;
+    record.r.stop_ip = CODE + 100;
+    record.r.stop_sp = SIGNALS;
+    record.r.stop_fp = SIGNALS + 64;
+    record.r.stack_bytes = (uint32_t)first_bytes;
+    memcpy(data + 64, to_trampoline, sizeof(to_trampoline));
+    /* The frame above is at SIGNALS + 80: there lies the ucontext. */
+    const struct {
+        size_t at;
+        uint64_t value;
+    } saved[] = {
+        {SAVED_SP, STACK},
+        {SAVED_FP, STACK + 32},
+        {SAVED_IP, CODE + 300},
+    };
+    for (size_t i = 0; i < 3; i++)
+        memcpy(data + 80 + saved[i].at, &saved[i].value, 8);
+    if (second_bytes) {
+        const uint64_t address = STACK;
+        record.r.flags |= CPU_SAMPLE_SECOND_STACK;
+        record.r.h.size_bytes += (uint32_t)(8 + second_bytes);
+        memcpy(data + first_bytes, &address, 8);
+        memcpy(data + first_bytes + 8 + 32, interrupted, sizeof(interrupted));
+        memcpy(data + first_bytes + 8 + 64, last, sizeof(last));
+    }
+    return unwind_finish_sample(&record.r, &process, NULL, false, NULL, ret_found, 16, ret_count);
+}
+
+static void test_interrupted_stack_is_another(void **state)
+{
+    (void)state;
+    size_t count = 0;
+    uint64_t found[16];
+    assert_int_equal(finish_signal(256, 0, &count, found), UNWIND_END_ENTRY);
+    assert_int_equal(count, 4);
+    assert_int_equal(found[0], TRAMPOLINE + 10);
+    assert_int_equal(found[1], (CODE + 300) | CPU_FRAME_EXACT);
+    assert_int_equal(found[2], CODE + 400);
+    assert_int_equal(found[3], CODE + 500);
+}
+
+/* Nothing of it came along: what is missing is rows, and not a stack that can be read. */
+static void test_interrupted_stack_was_not_copied(void **state)
+{
+    (void)state;
+    size_t count = 0;
+    uint64_t found[16];
+    assert_int_equal(finish_signal(0, 0, &count, found), UNWIND_END_NO_PROCESS);
+    assert_int_equal(count, 2);
+    /* A part of it did: above that, the copy was too short. */
+    assert_int_equal(finish_signal(CPU_STACK_COPY_BYTES - 1024 - 8, STACK + (1 << 20), &count, found),
+                     UNWIND_END_NO_PROCESS);
+    assert_int_equal(count, 4);
+}
+
+/* ---- Go: a stack on which the runtime works for a goroutine, whose own is the second piece ---- */
+
+#define WORKS   (CODE + 0x10) /* called by GROWS or GOES, 8 bytes of its own */
+#define PICKS   (CODE + 0x20) /* the scheduler, likewise */
+#define GROWS   (CODE + 0x30) /* as runtime.morestack */
+#define GOES    (CODE + 0x40) /* as runtime.systemstack, with 8 bytes */
+#define ENDS    (CODE + 0x50) /* the first function of a stack */
+
+static int go_rule(void *context, uint64_t address, struct unwind_rule *ret)
+{
+    (void)context;
+    *ret = (struct unwind_rule){.cfa = UNWIND_CFA_SP, .cfa_offset = 16, .ra_offset = -8};
+    switch (address & ~0xfull) {
+    case PICKS:
+        ret->cfa = UNWIND_CFA_SP_SCHEDULER;
+        break;
+    case GROWS:
+        *ret = (struct unwind_rule){.cfa = UNWIND_CFA_GOROUTINE};
+        break;
+    case GOES:
+        *ret = (struct unwind_rule){.cfa = UNWIND_CFA_GOROUTINE, .cfa_offset = 16, .ra_offset = -8, .fp = UNWIND_FP_AT_CFA, .fp_offset = -16};
+        break;
+    case ENDS:
+        ret->cfa = UNWIND_CFA_END;
+        break;
+    default:
+        break;
+    }
+    return 0;
+}
+
+/* From a leaf that `called` called on the thread's stack, with what follows above it. */
+static void skip_without_goroutines(void)
+{
+#if defined(__aarch64__)
+    print_message("skipped: stacks go over to goroutines on x86-64 only\n");
+    skip();
+#endif
+}
+
+static int walk_go(const uint64_t called[2], const struct unwind_goroutine *goroutine, uint64_t ret_frames[16], size_t *ret_count)
+{
+    const uint64_t own[] = {0, called[0] + 2, 0, called[1] + 2, 0, 0}, its[] = {0x1234, WORKS + 2, 0, ENDS + 2};
+    const struct unwind_copy copy = {.registers = {.ip = WORKS, .sp = STACK, .fp = 0x100},
+                                     .interrupted = true,
+                                     .pieces = {{STACK, own, sizeof(own)}, {SIGNALS, its, sizeof(its)}},
+                                     .goroutine = *goroutine};
+    return unwind_walk(&copy, go_rule, NULL, ret_frames, 16, ret_count);
+}
+
+static void test_to_the_goroutine(void **state)
+{
+    (void)state;
+    skip_without_goroutines();
+    const struct unwind_goroutine found = {UNWIND_GOROUTINE_FOUND, WORKS + 4, SIGNALS + 16, 0}, going = {UNWIND_GOROUTINE_FOUND, 0, SIGNALS, 0};
+    const uint64_t grows[] = {WORKS, GROWS}, goes[] = {WORKS, GOES};
+    uint64_t frames[16];
+    size_t count = 0;
+    assert_int_equal(walk_go(grows, &found, frames, &count), UNWIND_END_ENTRY);
+    assert_int_equal(count, 4);
+    assert_true(frames[1] == GROWS + 2 && frames[2] == WORKS + 4 && frames[3] == ENDS + 2);
+    assert_int_equal(walk_go(goes, &going, frames, &count), UNWIND_END_ENTRY);
+    assert_int_equal(count, 4);
+    assert_true(frames[1] == GOES + 2 && frames[2] == WORKS + 2 && frames[3] == ENDS + 2);
+}
+
+/* What the scheduler has picked has called nothing of what is on this stack. */
+static void test_to_no_goroutine(void **state)
+{
+    (void)state;
+    skip_without_goroutines();
+    const struct unwind_goroutine found = {UNWIND_GOROUTINE_FOUND, WORKS + 4, SIGNALS + 16, 0}, none = {.state = UNWIND_GOROUTINE_NONE}, unknown = {0};
+    const struct unwind_goroutine itself = {UNWIND_GOROUTINE_FOUND, GROWS + 4, SIGNALS, 0}, crooked = {UNWIND_GOROUTINE_FOUND, WORKS + 4, SIGNALS + 4, 0};
+    const uint64_t picks[] = {PICKS, GROWS}, grows[] = {WORKS, GROWS}, goes[] = {WORKS, GOES};
+    uint64_t frames[16];
+    size_t count = 0;
+    assert_int_equal(walk_go(picks, &found, frames, &count), UNWIND_END_ENTRY);
+    assert_int_equal(count, 2);
+    assert_int_equal(walk_go(grows, &none, frames, &count), UNWIND_END_ENTRY);
+    assert_int_equal(count, 2);
+    assert_int_equal(walk_go(grows, &unknown, frames, &count), UNWIND_END_UNSUPPORTED);
+    assert_int_equal(walk_go(goes, &unknown, frames, &count), UNWIND_END_BAD_READ); /* by the frame pointer */
+    assert_int_equal(walk_go(grows, &itself, frames, &count), UNWIND_END_BAD_READ); /* a circle */
+    assert_int_equal(count, 3);
+    assert_int_equal(walk_go(grows, &crooked, frames, &count), UNWIND_END_BAD_READ);
+}
+
+/* What is missing is rows, with which the kernel half goes there. */
+static void test_stack_of_the_goroutine_was_not_copied(void **state)
+{
+    (void)state;
+    const struct object object = {.id = 1};
+    const struct process_mapping code = {.start = CODE, .end = CODE + 4096, .object = (struct object *)&object};
+    const struct process process = {.pid = 1, .mappings = &code, .mapping_count = 1};
+    uint64_t found[16];
+    size_t count = 0;
+    (void)finish(256, UNWIND_END_NO_ROWS, 0, &count);
+    rule_of_objects = (struct unwind_rule){.cfa = UNWIND_CFA_GOROUTINE};
+    assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, NULL, found, 16, &count), UNWIND_END_NO_ROWS);
+    rule_of_objects = (struct unwind_rule){.cfa = UNWIND_CFA_FP, .cfa_offset = 16, .ra_offset = -8};
+    record.r.stop_fp = SIGNALS;
+    assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, NULL, found, 16, &count), UNWIND_END_NO_ROWS);
+    rule_of_objects = (struct unwind_rule){.cfa = UNWIND_CFA_SIGNAL};
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_code_that_keeps_no_frame_pointers_ends_the_stack),
+        cmocka_unit_test(test_copy_is_shorter_than_the_stack),
+        cmocka_unit_test(test_stack_is_not_readable),
+        cmocka_unit_test(test_copy_of_a_wait),
+        cmocka_unit_test(test_link_behind_the_copy),
+        cmocka_unit_test(test_interrupted_stack_is_another),
+        cmocka_unit_test(test_interrupted_stack_was_not_copied),
+        cmocka_unit_test(test_to_the_goroutine),
+        cmocka_unit_test(test_to_no_goroutine),
+        cmocka_unit_test(test_stack_of_the_goroutine_was_not_copied),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,252 @@
+/* The batch: order, bounds, and what it refuses. */
+#include "sources/events/batch.h"
+
+#include "probes/cpu.h"
+#include "probes/process.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+
+static struct process_exit exit_record(uint64_t time_ns, uint32_t pid)
+{
+    return (struct process_exit){.h = {.size_bytes = sizeof(struct process_exit),
+                                       .kind = WIRE_PROCESS_EXIT,
+                                       .time_ns = time_ns,
+                                       .pid = pid,
+                                       .tid = pid}};
+}
+
+static struct batch *new_batch(size_t bytes)
+{
+    struct batch *b = NULL;
+
+    assert_int_equal(batch_new(bytes, &b), 0);
+    return b;
+}
+
+static void test_sort_is_by_time_and_stable(void **state)
+{
+    static const uint64_t times[] = {5, 3, 5, 1, 3, 5};
+    static const uint32_t order[] = {3, 1, 4, 0, 2, 5};
+    struct batch *b = new_batch(WIRE_RECORD_MAX_BYTES);
+
+    (void)state;
+    batch_begin(b, 9);
+    for (uint32_t i = 0; i < array_size(times); i++) {
+        struct process_exit record = exit_record(times[i], i);
+
+        assert_int_equal(batch_add(b, &record.h), 0);
+    }
+    batch_end(b, 10);
+    assert_int_equal(batch_count(b), array_size(times));
+    for (size_t i = 0; i < array_size(order); i++)
+        assert_int_equal(batch_get(b, i)->pid, order[i]);
+    batch_free(b);
+}
+
+static void add(struct batch *b, uint64_t time_ns, uint32_t pid)
+{
+    struct process_exit record = exit_record(time_ns, pid);
+
+    assert_int_equal(batch_add(b, &record.h), 0);
+}
+
+static void add_sample(struct batch *b, uint64_t time_ns)
+{
+    struct process_exit record = exit_record(time_ns, 0); /* of whatever kind: it comes from a ring of samples */
+
+    assert_int_equal(batch_add_bytes(b, &record, sizeof(record)), 0);
+}
+
+/* A sample that is written while the batch is filled comes with the next one: nothing that happened after it is to be before it. */
+static void test_what_came_in_meanwhile_waits(void **state)
+{
+    struct batch *b = new_batch(8 * WIRE_RECORD_MAX_BYTES);
+
+    (void)state;
+    batch_begin(b, 100);
+    add(b, 150, 3);
+    add(b, 99, 1);
+    add(b, 120, 2);
+    batch_end(b, 200);
+    assert_int_equal(batch_count(b), 1);
+    assert_int_equal(batch_get(b, 0)->pid, 1);
+    batch_begin(b, 200);
+    add(b, 110, 4);
+    batch_end(b, 300);
+    assert_int_equal(batch_count(b), 3);
+    assert_int_equal(batch_get(b, 0)->pid, 4);
+    assert_int_equal(batch_get(b, 1)->pid, 2);
+    assert_int_equal(batch_get(b, 2)->pid, 3);
+    batch_begin(b, 300);
+    batch_end(b, 400);
+    assert_int_equal(batch_count(b), 0);
+    assert_int_equal(batch_room_bytes(b), batch_max_bytes(b));
+    /* Times that are no times of this clock. */
+    batch_begin(b, 100);
+    add(b, 1000, 1);
+    batch_end(b, 200);
+    assert_int_equal(batch_count(b), 1);
+    batch_free(b);
+}
+
+/* Samples that are left in their ring are older than what happened since. */
+static void test_what_happened_after_samples_without_room_waits(void **state)
+{
+    struct batch *b = new_batch(8 * WIRE_RECORD_MAX_BYTES);
+    uint64_t time_ns = 0;
+
+    (void)state;
+    batch_begin(b, 1 << 30);
+    while (batch_takes_samples(b))
+        add_sample(b, ++time_ns);
+    add(b, 1, 1);
+    add(b, time_ns + 1, 2);
+    add(b, time_ns + 2, 3);
+    const size_t in_all = time_ns + 1;
+    batch_end(b, 1 << 30);
+    assert_int_equal(batch_count(b), in_all);
+    batch_begin(b, 1 << 30);
+    assert_int_equal(batch_room_bytes(b), batch_max_bytes(b) - 2 * sizeof(struct process_exit));
+    add_sample(b, time_ns + 1);
+    batch_end(b, 1 << 30);
+    assert_int_equal(batch_count(b), 3);
+    assert_int_equal(batch_get(b, 0)->pid, 2);
+    assert_int_equal(batch_get(b, 1)->pid, 0);
+    assert_int_equal(batch_get(b, 2)->pid, 3);
+    batch_free(b);
+}
+
+/* Who is too slow for all of it goes on none the less. */
+static void test_little_is_held_back(void **state)
+{
+    struct batch *b = new_batch(8 * WIRE_RECORD_MAX_BYTES);
+    size_t count = 0;
+
+    (void)state;
+    batch_begin(b, 100);
+    while (batch_room_bytes(b) > batch_max_bytes(b) * 5 / 8)
+        add(b, 150, (uint32_t)count++);
+    batch_end(b, 200);
+    assert_int_equal(batch_count(b), count);
+    batch_free(b);
+}
+
+static void test_full(void **state)
+{
+    struct batch *b = new_batch(WIRE_RECORD_MAX_BYTES);
+    struct process_exit record = exit_record(1, 1);
+    size_t added = 0;
+
+    (void)state;
+    while (batch_add(b, &record.h) == 0)
+        added++;
+    assert_int_equal(added, WIRE_RECORD_MAX_BYTES / sizeof(record));
+    assert_int_equal(batch_add(b, &record.h), -ENOSPC);
+    assert_null(batch_reserve(b, sizeof(record)));
+    batch_clear(b);
+    assert_int_equal(batch_room_bytes(b), batch_max_bytes(b));
+    assert_int_equal(batch_add(b, &record.h), 0);
+    batch_free(b);
+}
+
+static void test_reserved_records_are_rounded_and_zero(void **state)
+{
+    struct batch *b = new_batch(WIRE_RECORD_MAX_BYTES);
+    struct process_mmap *m = batch_reserve(b, sizeof(*m) + 5);
+
+    (void)state;
+    assert_non_null(m);
+    assert_int_equal(m->h.size_bytes, sizeof(*m) + 8);
+    assert_int_equal(m->path[7], 0);
+    assert_null(batch_reserve(b, sizeof(struct wire_header) - 8));
+    assert_null(batch_reserve(b, WIRE_RECORD_MAX_BYTES + 8));
+    batch_free(b);
+}
+
+static bool refuses(struct wire_header *header)
+{
+    struct batch *b = new_batch(4 * WIRE_RECORD_MAX_BYTES);
+    int r = batch_add(b, header);
+
+    assert_int_equal(batch_count(b), r == 0);
+    batch_free(b);
+    return r == -EBADMSG;
+}
+
+static void test_records_that_make_no_sense(void **state)
+{
+    struct process_exit gone = exit_record(1, 1);
+    union {
+        struct process_mmap m;
+        char bytes[sizeof(struct process_mmap) + 8];
+    } mmap = {.m = {.h = {.size_bytes = sizeof(mmap), .kind = WIRE_PROCESS_MMAP}, .path_bytes = 3}};
+    union {
+        struct cpu_sample s;
+        char bytes[sizeof(struct cpu_sample) + 24];
+    } sample = {.s = {.h = {.size_bytes = sizeof(sample), .kind = WIRE_CPU_SAMPLE},
+                      .kernel_frames = 1,
+                      .user_frames = 2}};
+
+    (void)state;
+    assert_false(refuses(&gone.h));
+    gone.h.size_bytes = 16;
+    assert_true(refuses(&gone.h));
+    gone = exit_record(1, 1);
+    gone.h.kind = 999;
+    assert_true(refuses(&gone.h));
+
+    memcpy(mmap.m.path, "/x", 3);
+    assert_false(refuses(&mmap.m.h));
+    mmap.m.path_bytes = 2; /* its text does not end */
+    assert_true(refuses(&mmap.m.h));
+    mmap.m.path_bytes = 9;
+    assert_true(refuses(&mmap.m.h));
+    mmap.m.path_bytes = 3;
+    mmap.m.build_id_bytes = PROCESS_BUILD_ID_MAX_BYTES + 1;
+    assert_true(refuses(&mmap.m.h));
+    mmap.m.build_id_bytes = 0;
+    mmap.m.start = UINT64_MAX - 1;
+    mmap.m.size_bytes = 4096;
+    assert_true(refuses(&mmap.m.h));
+
+    assert_false(refuses(&sample.s.h));
+    sample.s.flags = CPU_SAMPLE_LINKED; /* three words more */
+    assert_true(refuses(&sample.s.h));
+    sample.s.kernel_frames = sample.s.user_frames = 0;
+    assert_false(refuses(&sample.s.h));
+    sample.s.flags = 0;
+    assert_true(refuses(&sample.s.h));
+    sample.s.kernel_frames = 1;
+    sample.s.user_frames = 3;
+    assert_true(refuses(&sample.s.h));
+    sample.s.user_frames = 1;
+    sample.s.stack_bytes = 8;
+    assert_false(refuses(&sample.s.h));
+    sample.s.user_end = UNWIND_END_COUNT;
+    assert_true(refuses(&sample.s.h));
+    sample.s.user_end = 0;
+    memset(sample.s.comm, 'x', sizeof(sample.s.comm));
+    assert_true(refuses(&sample.s.h));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sort_is_by_time_and_stable),
+        cmocka_unit_test(test_what_came_in_meanwhile_waits),
+        cmocka_unit_test(test_what_happened_after_samples_without_room_waits),
+        cmocka_unit_test(test_little_is_held_back),
+        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_reserved_records_are_rounded_and_zero),
+        cmocka_unit_test(test_records_that_make_no_sense),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
