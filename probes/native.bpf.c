@@ -1,5 +1,5 @@
-/* Writes down each firing of one native probe with its arguments; src/sources/usdt/native_watch.c attaches it.
- * What finds no room in the ring is counted. */
+/* Writes down each firing of one native probe with its arguments; src/sources/usdt/native_watch.c attaches
+ * it. What finds no room in the ring is counted. */
 #include <linux/bpf.h>
 #include <linux/ptrace.h>
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* `sonde probes watch`: attaches to a probe in every file that has it, also in those that are mapped
  * meanwhile, and prints what fires, or counts it by the value of an argument.
  *
- * Which files are mapped meanwhile the lives of processes tell (sources/process/process.c): a process that has mapped
- * code is looked at again. Firings before that are not heard. */
+ * Which files are mapped meanwhile the lives of processes tell (sources/process/process.c): a process that
+ * has mapped code is looked at again. Firings before that are not heard. */
 #include "cli/probes.h"
 
 #include "base/clock.h"

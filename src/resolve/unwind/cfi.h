@@ -1,5 +1,5 @@
-/* From .eh_frame (and .debug_frame where there is no other) to unwinding rows as probes/unwind/unwind.h defines
- * them. A pure function of the file; run off the hot path by the publisher's thread. */
+/* From .eh_frame (and .debug_frame where there is no other) to unwinding rows as probes/unwind/unwind.h
+ * defines them. A pure function of the file; run off the hot path by the publisher's thread. */
 #pragma once
 
 #include "base/cleanup.h"

@@ -1,6 +1,6 @@
-/* From a row of call frame information, which can say nearly anything, to a rule of probes/unwind/unwind.h, which
- * holds what programs really do. What does not fit becomes UNWIND_CFA_UNSUPPORTED, so that a walk stops there
- * and says so. */
+/* From a row of call frame information, which can say nearly anything, to a rule of probes/unwind/unwind.h,
+ * which holds what programs really do. What does not fit becomes UNWIND_CFA_UNSUPPORTED, so that a walk stops
+ * there and says so. */
 #pragma once
 
 #include "resolve/unwind/cfa_program.h"

@@ -1,5 +1,5 @@
-/* Writes rows into the layout of probes/unwind/unwind.h: pages of 16-bit distances and rule numbers, every distinct
- * rule once. Streams: rows come in ascending order and are never held in any other form. */
+/* Writes rows into the layout of probes/unwind/unwind.h: pages of 16-bit distances and rule numbers, every
+ * distinct rule once. Streams: rows come in ascending order and are never held in any other form. */
 #pragma once
 
 #include "base/cleanup.h"
