@@ -3,7 +3,7 @@
  * slice, or is so short that many slices have it, and so falls out of the comparison. Beside them, in the same way: nothing at all (the
  * control), and an empty pair of raw system-call tracepoints.
  *
- * Only the kernel half, on the rung that kernels of 6.16 and later take: this program reads the ring, there are no rows to walk user
+ * Only the kernel half, on the method that kernels of 6.16 and later take: this program reads the ring, there are no rows to walk user
  * stacks by, and the agent's own CPU is not in the figures. `request_toggle PID SLICE_MS ROUNDS`; a request is one write of the process
  * (access log off). Prints for each way by how many percent requests a second and the process's CPU a request change: median, quartiles. */
 #include <linux/types.h>
@@ -45,7 +45,7 @@ static size_t empty_pair(int *fds)
     return 2;
 }
 
-/* The programs of the first rung, and what goes with them. */
+/* The programs of the first method, and what goes with them. */
 static size_t request_programs(int *fds)
 {
     const struct bpf_program *programs[] = {
@@ -85,7 +85,7 @@ static void load(void)
     requests->rodata->ring_bytes = bpf_map__max_entries(requests->maps.request_ring);
     requests->rodata->skip_pid = (unsigned)getpid();
     requests->rodata->walks = REQUEST_WALKS_AT_RETURN;
-    must(request_bpf__load(requests) == 0, "the programs of the first rung (Linux 6.3 and later; stacks of waits: 6.16)");
+    must(request_bpf__load(requests) == 0, "the programs of the first method (Linux 6.3 and later; stacks of waits: 6.16)");
 }
 
 /* ---- slices ---- */

@@ -26,7 +26,7 @@ import wire
 from measure import Observer, median_cost, quiet, running, which
 
 TOP = Path(__file__).resolve().parent.parent
-SUBJECTS = TOP / "build/subjects"
+WORKLOADS = TOP / "build/workloads"
 HZ = 99
 TIME_STEP = str(1 << 20)  # ns, of otlp.timestamp_resolution: 1ms
 GRAPH = ("-g",)
@@ -65,7 +65,7 @@ WORKSHOP = f"""
 echo ready
 cd {TOP}
 while :; do
-    gcc -O2 -D_GNU_SOURCE -S -o /dev/null tests/subjects/deep.c
+    gcc -O2 -D_GNU_SOURCE -S -o /dev/null tests/workloads/deep.c
     python3 -c 'import json, ast; [ast.parse(open(ast.__file__).read()) for _ in range(3)]'
     openssl speed -seconds 1 sha256 2>/dev/null
     git log --stat -n 60
@@ -158,7 +158,7 @@ class Bench:
         """Name, command, whether its files have symbols (Debian's programs have none), which processes are it."""
         python = ["python3", "-c", PYTHON_LOAD]
         yield "a busy Python", python, True, lambda name: name.startswith("python")
-        yield "C, 300 frames deep, no frame pointers", [SUBJECTS / "deep", 300, 600], True, lambda name: name == "deep"
+        yield "C, 300 frames deep, no frame pointers", [WORKLOADS / "deep", 300, 600], True, lambda name: name == "deep"
         yield "200 processes that wake and sleep", ["python3", "-c", SLEEPERS], True, lambda name: name.startswith("python")
         yield "gcc, Python, OpenSSL, git in turn", ["sh", "-c", WORKSHOP], False, lambda name: name in WORKSHOP_COMMANDS
 
@@ -276,7 +276,7 @@ class Bench:
             compare(f"  ... of the waiting by the kernel's accounts seen, threads that are {threads}", share, "{:.1%}".format, ratio=share["sonde"] / share["trace"],
                     target="98 to 102 %", met=0.98 <= share["sonde"] <= 1.02)
 
-    def wire_sizes(self):
+    def record_sizes(self):
         """Bytes on the wire of what `sonde up` samples at 99 Hz of programs in turn, beside OpenTelemetry's eBPF profiler's own reporter, given
         the same samples (tests/opentelemetry/profiler-wire)."""
         subprocess.run([TOP / "tests/opentelemetry/build", "profiler-wire"], check=True, stdout=subprocess.DEVNULL)
@@ -320,7 +320,7 @@ class Bench:
                 Observer([self.sonde, "record", "-a", "-F", HZ, "-o", ours]) as sonde, \
                 Observer([which("bpftrace"), "-o", text, "-e", program]) as trace:
             time.sleep(3)
-            storm = subprocess.run([SUBJECTS / "storm", "650", "10"], capture_output=True, text=True, timeout=300)
+            storm = subprocess.run([WORKLOADS / "storm", "650", "10"], capture_output=True, text=True, timeout=300)
             time.sleep(1)
             trace.stop()
             complain("sonde record", sonde.stop())
@@ -354,7 +354,7 @@ class Bench:
             cost = observe()
             return time.monotonic() - began, cost.total_s
 
-        with running(SUBJECTS / "deep", 30, 600, ready="ready"):
+        with running(WORKLOADS / "deep", 30, 600, ready="ready"):
             found = self.in_turn({"sonde": ours, "perf": lambda: peer(lambda: self.perf(GRAPH, seconds=1)), "trace": lambda: peer(lambda: self.bpftrace(seconds=1))})
         took, used = ([median(run[i] for run in runs) for runs in found.values()] for i in range(2))
         self.row("s to the first profile (peers: of one second)", f"{took[0]:.2f}", f"{took[1]:.2f}", "", f"{took[2]:.2f}", target="<= 2", met=took[0] <= 2)
@@ -364,7 +364,7 @@ class Bench:
         """The cost of a sample as frames grow from 10 to 500. perf -g gets a program with frame pointers: without, it has no stack."""
         seconds = max(3, self.seconds // 3)
         for frames in (10, 100, 300, 500):
-            with running(SUBJECTS / "deep", frames, 600, ready="ready") as load, running(SUBJECTS / "deep-frame-pointers", frames, 600, ready="ready") as framed:
+            with running(WORKLOADS / "deep", frames, 600, ready="ready") as load, running(WORKLOADS / "deep-frame-pointers", frames, 600, ready="ready") as framed:
                 scope, framed_scope = ("-p", str(load.pid)), ("-p", str(framed.pid))
                 found = self.in_turn({
                     "sonde": lambda: self.record(999, scope, seconds),
@@ -430,10 +430,10 @@ class Bench:
         ns, best = {name.strip(): float(value) for name, value, _ in lines}, {name.strip(): float(value) for name, _, value in lines}
         attached = ns["single nop, attached"]
         # at best: with the core's other half busy everything takes twice as long, which is no cost of a probe's
-        for what, peer, target_ns in (("enabled, nobody attached", "enabled, static (sys/sdt.h's)", 0.5), ("enabled, handle in a register", "enabled, static (sys/sdt.h's)", 0.5),
+        for what, peer, sampling_rule_ns in (("enabled, nobody attached", "enabled, static (sys/sdt.h's)", 0.5), ("enabled, handle in a register", "enabled, static (sys/sdt.h's)", 0.5),
                                       ("fire, nobody attached", "single nop, nobody attached", 2)):
             self.row(f"ns, at best: {what}", f"{best[what]:.2f}", f"{best[peer]:.2f} {peer.split(',')[0]}{' static' if 'static' in peer else ''}",
-                     f"{ns[what]:.2f} its median", f"{best['the loop, with nothing in it']:.2f} the loop", target=f"<= {target_ns}", met=best[what] <= target_ns, ratio=best[what] / best[peer])
+                     f"{ns[what]:.2f} its median", f"{best['the loop, with nothing in it']:.2f} the loop", target=f"<= {sampling_rule_ns}", met=best[what] <= sampling_rule_ns, ratio=best[what] / best[peer])
         for what in ("fire of 2 arguments, attached", "fire of 12 arguments, attached"):
             self.row(f"ns: {what}", f"{ns[what]:.0f}", f"{attached:.0f} single nop", f"{ns['getppid, for comparison']:.0f} getppid",
                      target="<= 0.5 of the single nop", met=ns[what] <= attached / 2, ratio=ns[what] / attached)
@@ -462,8 +462,8 @@ class Bench:
         done = subprocess.run([self.sonde.parent / "tests/trace-cost"], capture_output=True, text=True, timeout=300)
         if done.returncode != 0:
             raise measure.Ended(f"trace-cost ended with {done.returncode}: {done.stderr}")
-        for what, ns, target_ns in re.findall(r"^ *(.*?) {2,}([\d.]+) *(\d*)$", done.stdout, re.M):
-            self.row(f"ns: {what}", ns, **({"target": f"<= {target_ns}", "met": float(ns) <= float(target_ns)} if target_ns else {}))
+        for what, ns, sampling_rule_ns in re.findall(r"^ *(.*?) {2,}([\d.]+) *(\d*)$", done.stdout, re.M):
+            self.row(f"ns: {what}", ns, **({"target": f"<= {sampling_rule_ns}", "met": float(ns) <= float(sampling_rule_ns)} if sampling_rule_ns else {}))
 
     def summary(self):
         """`sonde trace summary` beside a reader in Python (json.load and the sums, as trace_summary.py does it)."""
@@ -473,7 +473,7 @@ class Bench:
 
     NAME_THEIR_PEERS = {"probes", "python-probes", "traces", "summary", "python", "off-cpu", "wire"}  # in their cells: others than the table's
     ROWS = {"probes": probes, "python-probes": python_probes, "traces": traces, "summary": summary, "costs": costs, "short-lived": short_lived, "start": start, "depth": depth, "idle": idle, "memory": memory,
-            "python": python, "python-processes": python_processes, "off-cpu": off_cpu, "wire": wire_sizes, "nginx": nginx}
+            "python": python, "python-processes": python_processes, "off-cpu": off_cpu, "wire": record_sizes, "nginx": nginx}
 
 
 def perf_record(path, hz, scope, graph):

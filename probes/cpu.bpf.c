@@ -10,7 +10,7 @@
 
 #include "probes/common/filter.bpf.h"
 #include "probes/context/sample_context.bpf.h"
-#include "probes/common/target.bpf.h"
+#include "probes/common/sampling_rule.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -133,7 +133,7 @@ static __always_inline void sample_task(void *ctx, const struct user_registers *
     unwind_walk_clear(&scratch->walk);
     s = sample_of(scratch);
     __builtin_memset(s, 0, sizeof(*s));
-    s->h.kind = WIRE_CPU_SAMPLE;
+    s->h.kind = RECORD_CPU_SAMPLE;
     s->h.time_ns = start_ns;
     s->h.pid = id >> 32;
     s->h.tid = id;
@@ -163,7 +163,7 @@ static __always_inline bool current_is_wanted(void)
 static __always_inline bool tick_is_taken(struct cpu_stats *stat, __u64 *weight)
 {
     __u64 start_ns = bpf_ktime_get_ns();
-    bool is_taken = target_takes(weight);
+    bool is_taken = sampling_rule_takes(weight);
 
     stat->run_time_ns += bpf_ktime_get_ns() - start_ns;
     return is_taken;
@@ -182,7 +182,7 @@ int cpu_sample(struct perf_sample_context *ctx)
     if (!current_is_wanted())
         return 0;
     weight = weight_ns;
-    if (!target_kinds || tick_is_taken(stat, &weight))
+    if (!sampling_rule_kinds || tick_is_taken(stat, &weight))
         sample_task(ctx, &ctx->regs, !user_mode(&ctx->regs), weight, stat);
     return 0;
 }

@@ -5,7 +5,7 @@
 #include "probes/go_labels.h"
 #include "probes/link.h"
 #include "probes/python.h"
-#include "probes/common/wire.h"
+#include "probes/common/record.h"
 
 #define CPU_MAX_KERNEL_FRAMES 127
 #define CPU_MAX_USER_FRAMES   1024
@@ -22,15 +22,15 @@ enum unwind_end {
     UNWIND_END_NO_CFI = 6,     /* code without unwinding rules, and no frame pointer to go by */
     UNWIND_END_TOO_DEEP = 7,   /* CPU_MAX_USER_FRAMES reached */
     UNWIND_END_UNSUPPORTED = 8,/* a rule of a kind that rows cannot express */
-    UNWIND_END_NOT_RUNNING = 9,/* the thread waited since before anybody looked: its stack was copied (asleep.bpf.c), or cannot be read from here */
+    UNWIND_END_NOT_RUNNING = 9,/* the thread waited since before anybody looked: its stack was copied (sleeping_tasks.bpf.c), or cannot be read from here */
     UNWIND_END_COUNT,
 };
 
 struct cpu_sample {
-    struct wire_header h;
+    struct record_header h;
     __u64 cgroup_id;      /* kernfs id of the task's cgroup, which is its directory's inode: in the hierarchy that enum cpu_cgroups
                            * says (v1 is where jobs live on hybrid hosts) */
-    __u64 weight_ns;      /* CPU time that this sample stands for; of an event: events, or its bytes; of WIRE_OFF_CPU_WAKER: see offcpu.h */
+    __u64 weight_ns;      /* CPU time that this sample stands for; of an event: events, or its bytes; of RECORD_OFF_CPU_WAKER: see offcpu.h */
     __u32 cpu;
     __u8 kernel_frames;   /* data[0 ..): kernel return addresses, leaf first */
     __u8 labels;          /* of the goroutine: so many struct go_label, behind all of data[] but links */

@@ -2,12 +2,12 @@
  * sends none; who writes the file does. */
 #pragma once
 
-#include "probes/common/wire.h"
+#include "probes/common/record.h"
 
 #define EVENT_NAME_BYTES 256
 
-struct event_record { /* WIRE_EVENT */
-    struct wire_header h;
+struct event_record { /* RECORD_EVENT */
+    struct record_header h;
     __u64 period; /* events that a sample stands for; 0: it stands for its own bytes */
     __u32 is_bytes; /* what is added up are bytes, not events */
     __u32 reserved;

@@ -9,7 +9,7 @@
  * hotspot_method). */
 #pragma once
 
-#include "probes/common/wire.h"
+#include "probes/common/record.h"
 
 /* Addresses in the process, and offsets in the machine's structures. */
 struct hotspot_layout {
@@ -59,8 +59,8 @@ _Static_assert(sizeof(struct hotspot_layout) == 88, "table format");
 #define HOTSPOT_SIGNATURE_BYTES 512
 #define HOTSPOT_FILE_BYTES      256
 
-struct hotspot_method { /* WIRE_HOTSPOT_METHOD: of methods in the samples that follow */
-    struct wire_header h;
+struct hotspot_method { /* RECORD_HOTSPOT_METHOD: of methods in the samples that follow */
+    struct record_header h;
     __u64 method;
     __u32 check; /* tells it from others at the same address */
     /* How long its texts are, in the machine's own UTF-8; what there was no room for is missing. */

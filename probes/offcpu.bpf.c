@@ -16,7 +16,7 @@
 #include "probes/offcpu/offcpu_threads.bpf.h"
 #include "probes/context/sample_context.bpf.h"
 #include "probes/offcpu/stack_hash.bpf.h"
-#include "probes/common/target.bpf.h"
+#include "probes/common/sampling_rule.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -24,7 +24,7 @@ const volatile __u64 min_ns = 0;
 const volatile __u64 sample_ns = 0; /* longer waits are all told, of shorter ones by chance as many as they are long; below 2^32 */
 const volatile bool wakers = false; /* tell who woke them */
 const volatile bool leaves_out = false; /* there are targets of whom nothing is told */
-const volatile __u64 target_sample_ns[TARGET_SLOTS] = {}; /* sample_ns by target; the last: of who is none */
+const volatile __u64 sampling_rule_sample_ns[SAMPLING_RULE_SLOTS] = {}; /* sample_ns by target; the last: of who is none */
 const volatile __u32 spare_scratch = 0; /* of whoever walks over all tasks: it may be interrupted by the others on its CPU */
 
 volatile __u32 enabled = 0; /* from start to stop */
@@ -92,7 +92,7 @@ static __always_inline bool stack_send(struct unwind_scratch *scratch, struct of
 /* Whose CPU time is never to be sampled is left alone here, too. */
 static __always_inline bool is_asked_for(struct task_struct *task)
 {
-    return task_wanted(task, task->tgid) && !(leaves_out && target_is_never(task));
+    return task_wanted(task, task->tgid) && !(leaves_out && sampling_rule_is_never(task));
 }
 
 /* Of the running thread, which is about to leave. */
@@ -164,7 +164,7 @@ static __always_inline void take_waker(void *ctx, struct off_cpu_thread *t, stru
     }
     __u8 kind = waker_kind(current);
     struct cpu_sample *s = stack_begin(scratch, current, now);
-    s->h.kind = WIRE_OFF_CPU_WAKER;
+    s->h.kind = RECORD_OFF_CPU_WAKER;
     s->weight_ns = (__u64)BPF_CORE_READ(woken, tgid) << 32 | (__u32)BPF_CORE_READ(woken, pid);
     sample_kernel(ctx, scratch);
     sample_set_walk(scratch, walk_waker(scratch, stat, current, kind));
@@ -205,24 +205,24 @@ static __always_inline void weigh(struct off_cpu_wait *wait, __u64 of_ns)
 }
 
 /* By what it is now, when its wait is told. False: nothing is told of it, since it left. */
-static __always_inline bool target_samples(struct task_struct *task, __u64 *of_ns)
+static __always_inline bool sampling_rule_samples(struct task_struct *task, __u64 *of_ns)
 {
     __u32 target;
     *of_ns = sample_ns;
-    if (!target_kinds)
+    if (!sampling_rule_kinds)
         return true;
-    target = target_of(task, BPF_CORE_READ(task, tgid));
+    target = sampling_rule_of(task, BPF_CORE_READ(task, tgid));
     UNWIND_SAME_REGISTER(target);
-    *of_ns = target_sample_ns[target & (TARGET_SLOTS - 1)];
-    return target_shares[target & (TARGET_SLOTS - 1)] != 0;
+    *of_ns = sampling_rule_sample_ns[target & (SAMPLING_RULE_SLOTS - 1)];
+    return sampling_rule_shares[target & (SAMPLING_RULE_SLOTS - 1)] != 0;
 }
 
 static __always_inline void tell(const struct off_cpu_thread *t, struct task_struct *task, struct off_cpu_stats *stat, __u64 start_ns,
                                  __u64 end_ns, __u64 queued_ns, __u8 flags)
 {
-    struct off_cpu_wait wait = {.h = {.size_bytes = sizeof(wait), .kind = WIRE_OFF_CPU, .time_ns = end_ns}};
+    struct off_cpu_wait wait = {.h = {.size_bytes = sizeof(wait), .kind = RECORD_OFF_CPU, .time_ns = end_ns}};
     __u64 length_ns = end_ns - start_ns, of_ns;
-    if (!target_samples(task, &of_ns))
+    if (!sampling_rule_samples(task, &of_ns))
         return;
     if (length_ns < min_ns) {
         stat->short_count++;
@@ -410,7 +410,7 @@ static __always_inline const void *registers_of(struct task_struct *task)
     return (const char *)BPF_CORE_READ(task, stack) + KERNEL_STACK_BYTES - bpf_core_type_size(struct pt_regs);
 }
 
-/* Of a thread that waits. What it has of its own is read later, by a program that may wait for it (asleep.bpf.c), if at all. */
+/* Of a thread that waits. What it has of its own is read later, by a program that may wait for it (sleeping_tasks.bpf.c), if at all. */
 static __always_inline void take_kernel_stack(struct off_cpu_thread *t, struct task_struct *task, struct off_cpu_stats *stat, __u64 now)
 {
     __u32 spare = spare_scratch;

@@ -1,14 +1,14 @@
-/* The wire records of waiting time: where a thread waits (a struct cpu_sample of the kind WIRE_OFF_CPU_STACK, made as it leaves its CPU,
+/* The wire records of waiting time: where a thread waits (a struct cpu_sample of the kind RECORD_OFF_CPU_STACK, made as it leaves its CPU,
  * with what the thread then works for, as a CPU sample has it) and how long it did (struct off_cpu_wait, made when it runs again). A stack is
  * sent when it, or what the thread works for, is another one than the thread's last: who waits in the same place again and again sends one stack and many short records. So it is with who woke it, where that was asked
- * for (WIRE_OFF_CPU_WAKER: a struct cpu_sample of the waker). Written by offcpu.bpf.c. */
+ * for (RECORD_OFF_CPU_WAKER: a struct cpu_sample of the waker). Written by offcpu.bpf.c. */
 #pragma once
 
 #include "probes/cpu.h"
 #include "probes/request.h" /* REQUEST_OBJECT_*, REQUEST_WAIT_*: what was waited for, and how */
 
 struct off_cpu_wait {
-    struct wire_header h; /* time_ns: when it ended */
+    struct record_header h; /* time_ns: when it ended */
     __u64 cgroup_id;
     __u64 start_ns;       /* when the thread left its CPU, or when the recording began */
     __u64 weight_ns;      /* waiting time that it stands for: its own, and that of others which were left out by chance */
@@ -32,7 +32,7 @@ _Static_assert(sizeof(struct off_cpu_wait) == 96, "wire format");
 
 #define OFF_CPU_SO_FAR_NS 1000000000ull /* shorter ones are told at their end alone */
 
-/* Who woke it, as far as the kernel half can tell. In its record (WIRE_OFF_CPU_WAKER) pid, tid and name are the waker's, all 0 of
+/* Who woke it, as far as the kernel half can tell. In its record (RECORD_OFF_CPU_WAKER) pid, tid and name are the waker's, all 0 of
  * an interrupt, and weight_ns is not a time but who was woken: its pid in the upper half, its tid in the lower. */
 enum off_cpu_waker {
     OFF_CPU_WAKER_NONE,      /* nobody: it was ready all the time, it still waits; or nobody asked */

@@ -2,34 +2,34 @@
  * events (PERF_RECORD_FORK, _COMM with exec bit, _MMAP2, _EXIT), which cost nothing to system calls that are not these. */
 #pragma once
 
-#include "probes/common/wire.h"
+#include "probes/common/record.h"
 
 struct process_fork {
-    struct wire_header h; /* pid, tid: the child */
+    struct record_header h; /* pid, tid: the child */
     __u32 parent_pid;
     __u32 parent_tid;
 };
 
-/* A process took on a new program: its mappings are gone; those of the new one follow as WIRE_PROCESS_MMAP. */
+/* A process took on a new program: its mappings are gone; those of the new one follow as RECORD_PROCESS_MMAP. */
 struct process_exec {
-    struct wire_header h;
+    struct record_header h;
     char comm[16];
 };
 
 struct process_comm { /* a thread renamed itself */
-    struct wire_header h;
+    struct record_header h;
     char comm[16];
 };
 
 struct process_exit { /* one thread; the process is gone when tid == pid and no other thread is left */
-    struct wire_header h;
+    struct record_header h;
 };
 
 #define PROCESS_BUILD_ID_MAX_BYTES 20
 
 /* Code was mapped. Data mappings are not reported. */
 struct process_mmap {
-    struct wire_header h;
+    struct record_header h;
     __u64 start, size_bytes;
     __u64 file_offset;
     __u64 inode, inode_generation; /* 0 where build_id_bytes > 0: the kernel gives one or the other */
@@ -43,6 +43,6 @@ struct process_mmap {
 _Static_assert(sizeof(struct process_mmap) == 24 + 24 + 16 + 8 + 24, "wire format");
 
 struct process_lost {
-    struct wire_header h;
+    struct record_header h;
     __u64 events; /* how many side-band events the kernel dropped */
 };

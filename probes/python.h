@@ -11,9 +11,9 @@
 #pragma once
 
 #include "probes/common/hash.h"
-#include "probes/common/wire.h"
+#include "probes/common/record.h"
 
-#define PYTHON_MAX_ENTRIES   1440 /* with all else that there can be in a record of WIRE_RECORD_MAX_BYTES */
+#define PYTHON_MAX_ENTRIES   1440 /* with all else that there can be in a record of RECORD_MAX_BYTES */
 #define PYTHON_MAX_OWN_MARKS 440  /* of frames that each have an evaluator: of the others, whose native ones are many, too, the frames alone */
 
 /* Offsets in the interpreter's structures; by version in src/resolve/interpreter/python_layout.c. */
@@ -136,8 +136,8 @@ struct python_text {
     __u32 state; /* 0: could not be read */
 };
 
-struct python_code { /* WIRE_PYTHON_CODE */
-    struct wire_header h;
+struct python_code { /* RECORD_PYTHON_CODE */
+    struct record_header h;
     __u64 code;
     __u32 check;       /* of what does not change in a code object as long as it lives: tells it from others at the same address */
     __s32 first_line;

@@ -1,7 +1,7 @@
 /* Requests served over plain HTTP/1 on sockets, each with its time taken apart: the kernel half.
  *
  * A thread that receives the first bytes of a request works for that connection until it sends the reply and waits for other work;
- * meanwhile sched_switch says when it did not run, and why. Three rungs see sends and receives, the cheapest that attaches is used:
+ * meanwhile sched_switch says when it did not run, and why. Three methods see sends and receives, the cheapest that attaches is used:
  * the socket tracepoints, fexit of inet_sendmsg and inet_recvmsg, the exit of all system calls. sched_switch, sched_waking and
  * inet_sock_set_state go with each of them. Ends at the ring (request.h); src/sources/request/request.c takes over. */
 #include "probes/request/request_receive.bpf.h"
@@ -19,7 +19,7 @@
 #define TCP_CLOSE     7
 #define TCP_LAST_ACK  9
 
-/* ---- rung 1: the socket tracepoints (6.3 and later) ---- */
+/* ---- method 1: the socket tracepoints (6.3 and later) ---- */
 
 SEC("tp_btf/sock_recv_length")
 int BPF_PROG(request_socket_receive, struct sock *sk, int bytes, int flags)
@@ -46,7 +46,7 @@ int BPF_PROG(request_socket_send, struct sock *sk, int bytes, int flags)
     return 0;
 }
 
-/* ---- rung 2: fexit of the functions below ---- */
+/* ---- method 2: fexit of the functions below ---- */
 
 static __always_inline int inet_received(struct socket *socket, int flags, int bytes)
 {
@@ -102,7 +102,7 @@ int BPF_PROG(request_inet_sendpage, struct socket *socket, struct page *page, in
     return inet_sent(socket, bytes);
 }
 
-/* ---- rung 3: the exit of every system call ---- */
+/* ---- method 3: the exit of every system call ---- */
 
 static __always_inline struct sock *stream_of(__s32 fd)
 {
@@ -136,7 +136,7 @@ int BPF_PROG(request_syscall_exit, struct pt_regs *registers, long result)
     return 0;
 }
 
-/* ---- with every rung ---- */
+/* ---- with every method ---- */
 
 /* Bytes that were sent on a connection that ends and not seen. Of what another protocol made of a reply nobody can say. */
 static __always_inline bool is_missing_any(struct request_connection *c, struct sock *sk, __u32 *ret_end_seq)

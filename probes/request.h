@@ -2,13 +2,13 @@
  * it keeps for all requests, those that get no record of their own included.
  *
  * A record holds the user stacks of its waits. Those that the kernel half could not walk to their end (rows were missing) came ahead
- * of it: WIRE_REQUEST_STACK, a struct cpu_sample of no weight that holds a copy of the stack, named by its thread and time.
+ * of it: RECORD_REQUEST_STACK, a struct cpu_sample of no weight that holds a copy of the stack, named by its thread and time.
  *
  * A reply may go on after its record was sent (a stream). Then a later record with the same `id` says more: the last one holds. */
 #pragma once
 
 #include "probes/link.h"
-#include "probes/common/wire.h"
+#include "probes/common/record.h"
 
 /* How many of each are known at a time. */
 #define REQUEST_THREADS_MAX     16384
@@ -94,7 +94,7 @@ _Static_assert(sizeof(struct request_wait) == 16 + 96 + 8 + 8 + 8 + 16 + 8 + 32,
 
 /* The parts: what is in `waits`, the sums below, and the rest of the duration, which is CPU time (see runtime_ns). */
 struct request_record {
-    struct wire_header h; /* time_ns: when the last byte of the reply seen so far had been sent */
+    struct record_header h; /* time_ns: when the last byte of the reply seen so far had been sent */
     __u64 id;
     __u64 start_ns;
     __u64 duration_ns;

@@ -8,7 +8,7 @@
  * Offsets and types are what V8 itself writes into its files for debuggers (symbols v8dbg_*; src/resolve/interpreter/v8_layout.c). */
 #pragma once
 
-#include "probes/common/wire.h"
+#include "probes/common/record.h"
 
 /* Offsets in bytes from the beginning of an object, whose pointers are 1 higher. */
 struct v8_layout {
@@ -55,8 +55,8 @@ struct v8_text {
     __u32 width; /* 0: could not be read */
 };
 
-struct v8_code { /* WIRE_V8_CODE */
-    struct wire_header h;
+struct v8_code { /* RECORD_V8_CODE */
+    struct record_header h;
     __u64 code;  /* address of its SharedFunctionInfo; that may move, and is told again at its new place */
     __u32 check; /* of what does not change in a function: tells it from others at the same address */
     __u32 line;  /* where it begins; 0: could not be told */

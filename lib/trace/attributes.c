@@ -80,7 +80,7 @@ void trace_attributes_of_event(struct trace_attributes *ret, const struct trace_
         add_integer(ret, "tokens", ((const struct trace_tokens_record *)(r + 1))->count);
 }
 
-void trace_attributes_of_series(struct trace_attributes *ret, const struct trace_series_figures *f,
+void trace_attributes_of_series(struct trace_attributes *ret, const struct trace_series_stats *f,
                                 const char *provider, const char *token_type)
 {
     ret->count = 0;

@@ -7,7 +7,7 @@
 struct sonde_trace;
 struct sonde_trace_config;
 struct trace_record;
-struct trace_series_figures;
+struct trace_series_stats;
 
 enum trace_attribute_kind {
     TRACE_ATTRIBUTE_TEXT,
@@ -38,7 +38,7 @@ void trace_attributes_of_span(struct trace_attributes *ret, const struct sonde_t
 void trace_attributes_of_event(struct trace_attributes *ret, const struct trace_record *r);
 
 /* Of what generations took. `token_type`: of which tokens, or NULL. */
-void trace_attributes_of_series(struct trace_attributes *ret, const struct trace_series_figures *f,
+void trace_attributes_of_series(struct trace_attributes *ret, const struct trace_series_stats *f,
                                 const char *provider, const char *token_type);
 
 /* `{...},{...}`, and messages KeyValue of the field. */

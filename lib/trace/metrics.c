@@ -203,14 +203,14 @@ static void move(atomic_uint_least64_t *from, atomic_uint_least64_t *to, uint64_
 }
 
 /* Under the lock. */
-static void read_series(struct trace_series *s, struct trace_series_figures *ret)
+static void read_series(struct trace_series *s, struct trace_series_stats *ret)
 {
     uint64_t turn = atomic_fetch_add_explicit(&s->turn, OTHER, memory_order_acq_rel);
     struct half *from = &s->halves[turn >> 63], *to = &s->halves[!(turn >> 63)];
     uint64_t begun = turn & ~OTHER;
     while (atomic_load_explicit(&from->ended, memory_order_acquire) != begun)
         nanosleep(&(struct timespec){.tv_nsec = LATE_NS}, NULL);
-    *ret = (struct trace_series_figures){.model = s->key.model,
+    *ret = (struct trace_series_stats){.model = s->key.model,
                                          .operation = s->key.operation,
                                          .finish_reason = s->key.finish_reason,
                                          .error_type = s->key.error_type,
@@ -236,13 +236,13 @@ static uint64_t unix_now_ns(void)
 
 static int compare(const void *a, const void *b)
 {
-    const struct trace_series_figures *left = a, *right = b;
+    const struct trace_series_stats *left = a, *right = b;
     return (left->order > right->order) - (left->order < right->order);
 }
 
 int trace_metrics_read(struct trace_metrics *m, struct trace_metrics_snapshot *ret)
 {
-    struct trace_series_figures *series = calloc(TRACE_SERIES_MAX + 1, sizeof(*series));
+    struct trace_series_stats *series = calloc(TRACE_SERIES_MAX + 1, sizeof(*series));
     if (!series)
         return -ENOMEM;
     size_t n = 0;

@@ -48,7 +48,7 @@ struct trace_histogram {
     uint64_t count, sum;
 };
 
-struct trace_series_figures {
+struct trace_series_stats {
     const char *model, *operation, *finish_reason, *error_type;
     uint32_t order; /* of creation */
     bool overflow;  /* of all that have no series of their own; without names */
@@ -59,7 +59,7 @@ struct trace_series_figures {
 struct trace_metrics_snapshot {
     uint64_t start_unix_ns, unix_ns; /* what is counted, from when to when */
     size_t count;
-    struct trace_series_figures *series; /* in the order of creation */
+    struct trace_series_stats *series; /* in the order of creation */
 };
 
 struct trace_metrics {

@@ -7,7 +7,7 @@ bool trace_metrics_next_point(const struct trace_metrics_snapshot *s, unsigned m
 {
     size_t metrics = trace_metrics_end_of(metric) - metric;
     while (p->next < s->count * metrics) {
-        const struct trace_series_figures *f = &s->series[p->next / metrics];
+        const struct trace_series_stats *f = &s->series[p->next / metrics];
         unsigned which = metric + (unsigned)(p->next++ % metrics);
         p->kind = &trace_metric_kinds[which];
         p->histogram = &f->histograms[which];

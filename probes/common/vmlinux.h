@@ -164,7 +164,7 @@ struct task_struct {
     char comm[16];
 };
 
-/* ---- asleep.bpf.c ---- */
+/* ---- sleeping_tasks.bpf.c ---- */
 
 struct vm_area_struct {
     unsigned long vm_end;

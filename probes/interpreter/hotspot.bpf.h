@@ -378,7 +378,7 @@ static __always_inline void hotspot_begin(struct unwind_scratch *scratch, const 
     w->code_bytes = high - low;
     if (w->interpreted)
         return;
-    python_begin(p, task, id, time_ns, WIRE_HOTSPOT_METHOD);
+    python_begin(p, task, id, time_ns, RECORD_HOTSPOT_METHOD);
     p->kind = INTERPRETER_HOTSPOT;
     p->flags = PYTHON_PLACED;
     p->names_code = 1;

@@ -343,7 +343,7 @@ static __always_inline __u64 python_next_mark(const struct python_scratch *p)
 /* What is told of code in this sample begins so. */
 static __always_inline void python_begin(struct python_scratch *p, struct task_struct *task, __u64 id, __u64 time_ns, __u32 record_kind)
 {
-    struct wire_header *header = &code_of(p)->h;
+    struct record_header *header = &code_of(p)->h;
 
     p->seed = hash_mix(BPF_CORE_READ(task, group_leader, start_time), BPF_CORE_READ(task, self_exec_id));
     p->seed = hash_mix(p->seed, id >> 32);
@@ -376,7 +376,7 @@ static __always_inline void python_walk(struct unwind_scratch *scratch, const st
     if (!python_find_states(p, id))
         return;
     scratch->walk.interpreted = 1;
-    python_begin(p, task, id, time_ns, WIRE_PYTHON_CODE);
+    python_begin(p, task, id, time_ns, RECORD_PYTHON_CODE);
     for (__u32 i = 0; i < PYTHON_MAX_STATES && end == PYTHON_END_WHOLE && i < p->states; i++)
         end = python_state(i);
     p->end = end;

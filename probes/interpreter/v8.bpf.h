@@ -314,7 +314,7 @@ static __always_inline void v8_begin(struct unwind_scratch *scratch, const struc
     p->flags = PYTHON_PLACED;
     p->kind = INTERPRETER_V8;
     p->end = PYTHON_END_WHOLE;
-    python_begin(p, task, id, time_ns, WIRE_V8_CODE);
+    python_begin(p, task, id, time_ns, RECORD_V8_CODE);
     v->layout = process->interpreters.v8;
     v->source_bytes = v->untold_count = 0;
     scratch->walk.interpreted = scratch->walk.places = 1;

@@ -26,7 +26,7 @@ static __always_inline struct cpu_sample *stack_begin(struct unwind_scratch *scr
     struct cpu_sample *s = sample_of(scratch);
     unwind_walk_clear(&scratch->walk);
     __builtin_memset(s, 0, sizeof(*s));
-    s->h.kind = WIRE_OFF_CPU_STACK;
+    s->h.kind = RECORD_OFF_CPU_STACK;
     s->h.time_ns = now;
     s->h.pid = BPF_CORE_READ(task, tgid);
     s->h.tid = BPF_CORE_READ(task, pid);

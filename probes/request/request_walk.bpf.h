@@ -84,7 +84,7 @@ static __always_inline bool stack_send(struct unwind_scratch *scratch, struct re
     share->copies++;
     copy_stack(task);
     __builtin_memset(s, 0, sizeof(*s));
-    s->h.kind = WIRE_REQUEST_STACK;
+    s->h.kind = RECORD_REQUEST_STACK;
     s->h.time_ns = now;
     s->h.pid = id >> 32;
     s->h.tid = id;

@@ -5,7 +5,7 @@
 #include "agent/loop.h"
 #include "agent/pipeline.h"
 #include "agent/profile_export.h"
-#include "agent/target_pods.h"
+#include "agent/sampling_pods.h"
 #include "aggregate/requests.h"
 #include "aggregate/wait_seconds.h"
 #include "aggregate/wall_time.h"
@@ -31,20 +31,20 @@
 #define MEMORY_TICKS 5 /* memory is looked at every so many seconds, where there is enough: that costs a millisecond */
 #define SAY_AGAIN_NS (60 * 1000000000ull)
 #define LOCK_PATH   "/run/sonde.lock"
-#define TARGETS_PROBE "profile targets"
+#define SAMPLING_RULES_PROBE "profile targets"
 
 /* The pipeline's, as of the last second: who reads them never waits for a turn of it. */
 struct figures {
     struct metric_set *metrics;
     struct losses losses;
     uint64_t samples, waits, helper_cpu_ns;
-    struct target_figures targets[TARGETS_MAX + 1]; /* the last: of who is none */
+    struct sampling_rule_stats targets[SAMPLING_RULES_MAX + 1]; /* the last: of who is none */
 };
 
 struct agent {
     struct config config;
-    struct targets targets;
-    struct target_pods target_pods;
+    struct sampling_rules targets;
+    struct sampling_pods sampling_pods;
     uint32_t clock_hz; /* what is sampled at their rates is taken from its ticks */
     struct pipeline *pipeline;
     struct loop *loop;
@@ -127,7 +127,7 @@ static bool look_at_memory(struct agent *a)
     return true;
 }
 
-static void publish_figures(struct agent *a, uint64_t helper_cpu_ns)
+static void publish_stats(struct agent *a, uint64_t helper_cpu_ns)
 {
     struct figures now = {.samples = pipeline_samples(a->pipeline) - pipeline_waits_given(a->pipeline), .waits = pipeline_waits(a->pipeline).told, .helper_cpu_ns = helper_cpu_ns};
     if (metric_set_new(&now.metrics) < 0)
@@ -135,8 +135,8 @@ static void publish_figures(struct agent *a, uint64_t helper_cpu_ns)
     pipeline_losses(a->pipeline, &now.losses);
     pipeline_metrics(a->pipeline, &now.losses, now.metrics);
     for (size_t i = 0; i < a->targets.count; i++)
-        now.targets[i] = pipeline_target(a->pipeline, (uint32_t)i);
-    now.targets[TARGETS_MAX] = pipeline_target(a->pipeline, TARGETS_MAX);
+        now.targets[i] = pipeline_sampling_rule(a->pipeline, (uint32_t)i);
+    now.targets[SAMPLING_RULES_MAX] = pipeline_sampling_rule(a->pipeline, SAMPLING_RULES_MAX);
     pthread_mutex_lock(&a->lock);
     struct figures before = a->figures;
     a->figures = now;
@@ -180,8 +180,8 @@ static bool every_second(void *context)
     keep_budget(a, helper_cpu_ns);
     if (a->waits && ++a->waits_ticks % WAITS_TICKS == 0)
         pipeline_tell_waits(a->pipeline);
-    target_pods_follow(&a->target_pods, &a->targets, a->pipeline);
-    publish_figures(a, helper_cpu_ns);
+    sampling_pods_follow(&a->sampling_pods, &a->targets, a->pipeline);
+    publish_stats(a, helper_cpu_ns);
     if (a->profile_export)
         profile_export_tick(a->profile_export);
     return true;
@@ -215,39 +215,39 @@ static void log_report(const struct attach_report *report)
     for (size_t i = 0; i < report->count; i++) {
         const struct attach_entry *e = &report->entries[i];
         if (!e->attached)
-            log_warning("%s: not attached (%s)", e->probe, e->not_better);
-        else if (strcmp(e->probe, TARGETS_PROBE) == 0 && e->truth[0])
-            log_warning("%s: %s", e->probe, e->truth);
+            log_warning("%s: not attached (%s)", e->probe, e->fallback_reason);
+        else if (strcmp(e->probe, SAMPLING_RULES_PROBE) == 0 && e->limitation[0])
+            log_warning("%s: %s", e->probe, e->limitation);
         else
-            log_debug("%s: %s", e->probe, e->rung);
+            log_debug("%s: %s", e->probe, e->method);
     }
 }
 
 /* Who is not here may come yet; but of a name that is wrong nobody would hear. */
-static void report_targets(const struct targets *targets, const struct pipeline *pipeline, struct attach_report *report)
+static void report_sampling_rules(const struct sampling_rules *targets, const struct pipeline *pipeline, struct attach_report *report)
 {
-    struct attach_entry *entry = attach_report_add(report, TARGETS_PROBE);
-    char name[TARGET_NAME_BYTES];
+    struct attach_entry *entry = attach_report_add(report, SAMPLING_RULES_PROBE);
+    char name[SAMPLING_RULE_NAME_BYTES];
     size_t found = 0, used = 0;
     for (uint32_t i = 0; i < targets->count; i++) {
-        if (pipeline_target(pipeline, i).found) {
+        if (pipeline_sampling_rule(pipeline, i).found) {
             found++;
             continue;
         }
-        used += (size_t)snprintf(entry->truth + used, sizeof(entry->truth) - used, "%s%s", used ? ", " : "not on this machine now: ",
-                                 target_name(&targets->list[i], name));
-        if (used >= sizeof(entry->truth))
-            used = sizeof(entry->truth) - 1; /* cut */
+        used += (size_t)snprintf(entry->limitation + used, sizeof(entry->limitation) - used, "%s%s", used ? ", " : "not on this machine now: ",
+                                 sampling_rule_name(&targets->list[i], name));
+        if (used >= sizeof(entry->limitation))
+            used = sizeof(entry->limitation) - 1; /* cut */
     }
-    snprintf(entry->rung, sizeof(entry->rung), "%zu of %zu found", found, targets->count);
+    snprintf(entry->method, sizeof(entry->method), "%zu of %zu found", found, targets->count);
     entry->attached = true;
 }
 
 static int attach(const struct config *config, void *context, struct attach_report *report, struct pipeline **ret)
 {
-    struct targets targets;
+    struct sampling_rules targets;
     char pod_labels[CONFIG_POD_LABELS_BYTES];
-    config_targets(config, &targets);
+    config_sampling_rules(config, &targets);
     (void)config_pod_labels(config, pod_labels); /* looked at before */
     struct pipeline_options options = {
         .sources = {.sample_hz = (uint32_t)config->profile_rate_hz,
@@ -255,7 +255,7 @@ static int attach(const struct config *config, void *context, struct attach_repo
                     .ring_bytes = config->budget_memory_bytes / 16,
                     .table_bytes = config->budget_memory_bytes / 4,
                     .links = config->links_enabled,
-                    .time = !config->waits_enabled ? PROFILE_CPU_TIME : config->profile_enabled ? PROFILE_WALL_TIME : PROFILE_OFF_CPU_TIME,
+                    .time = !config->off_cpu_enabled ? PROFILE_CPU_TIME : config->profile_enabled ? PROFILE_WALL_TIME : PROFILE_OFF_CPU_TIME,
                     .sample_wait_ns = SAMPLE_WAIT_NS},
         .memory_bytes = config->budget_memory_bytes,
         .cri_socket = config->kubernetes_cri_socket,
@@ -263,16 +263,16 @@ static int attach(const struct config *config, void *context, struct attach_repo
     };
     struct pipeline_sink sink = {
         .context = context,
-        .sample = config->profile_enabled || config->waits_enabled ? take_sample : NULL,
+        .sample = config->profile_enabled || config->off_cpu_enabled ? take_sample : NULL,
         .request = config->requests_enabled ? take_request : NULL,
     };
     int r = pipeline_new(&options, &sink, report, ret);
-    struct target_pods target_pods = {0};
+    struct sampling_pods sampling_pods = {0};
     if (r == 0)
-        target_pods_follow(&target_pods, &targets, *ret);
-    target_pods_clear(&target_pods);
-    if (r == 0 && pipeline_target(*ret, TARGETS_MAX).found)
-        report_targets(&targets, *ret, report);
+        sampling_pods_follow(&sampling_pods, &targets, *ret);
+    sampling_pods_clear(&sampling_pods);
+    if (r == 0 && pipeline_sampling_rule(*ret, SAMPLING_RULES_MAX).found)
+        report_sampling_rules(&targets, *ret, report);
     return r;
 }
 
@@ -288,13 +288,13 @@ int agent_try(const struct config *config, struct attach_report *report)
 /* Waits have half of what there is for both. */
 static int new_windows(struct agent *a)
 {
-    const uint64_t memory = a->config.budget_memory_bytes, bytes = memory / 4 - memory / 32, of_waits = a->config.waits_enabled ? bytes / 2 : 0;
+    const uint64_t memory = a->config.budget_memory_bytes, bytes = memory / 4 - memory / 32, of_waits = a->config.off_cpu_enabled ? bytes / 2 : 0;
     int r = windows_new(&(struct windows_options){.slot_ns = SLOT_NS, .slots = SLOTS,
                                                   .period_ns = 1000000000ull / a->clock_hz,
                                                   .max_bytes = bytes - of_waits,
                                                   .detail_max_bytes = memory / 32},
                         &a->windows);
-    if (r < 0 || !a->config.waits_enabled)
+    if (r < 0 || !a->config.off_cpu_enabled)
         return r;
     r = windows_new(&(struct windows_options){.slot_ns = SLOT_NS, .slots = SLOTS, .time = PROFILE_OFF_CPU_TIME, .max_bytes = of_waits}, &a->waits);
     return r < 0 ? r : wait_seconds_new(&a->wait_seconds);
@@ -306,7 +306,7 @@ int agent_new(const struct config *config, struct agent **ret)
     if (!a)
         return -ENOMEM;
     a->config = *config;
-    a->clock_hz = config_targets(config, &a->targets);
+    a->clock_hz = config_sampling_rules(config, &a->targets);
     a->lock_fd = -1;
     a->start_ns = clock_monotonic_ns();
     pthread_mutex_init(&a->lock, NULL);
@@ -346,7 +346,7 @@ void agent_free(struct agent *a)
     if (a->profile_export)
         log_debug("nothing is attached any more; the last profiles are waited for");
     profile_export_free(a->profile_export);
-    target_pods_clear(&a->target_pods);
+    sampling_pods_clear(&a->sampling_pods);
     requests_free(a->requests);
     windows_free(a->windows);
     windows_free(a->waits);
@@ -372,7 +372,7 @@ int agent_run(struct agent *a, int ready_fd)
     if (r < 0)
         return r;
     tell_observed(a, start_ns);
-    publish_figures(a, pipeline_helper_cpu_ns(a->pipeline));
+    publish_stats(a, pipeline_helper_cpu_ns(a->pipeline));
     a->ready_fd = ready_fd;
     struct loop_options options = {.context = a, .tick = every_second, .ready = notify_ready};
     struct loop_end end;
@@ -443,35 +443,35 @@ static struct budget copy_budget(struct agent *a)
 }
 
 /* Of the targets and, after them, of who is none. */
-static size_t target_count(const struct agent *a)
+static size_t sampling_rule_count(const struct agent *a)
 {
-    return a->targets.count && (a->config.profile_enabled || a->config.waits_enabled) ? a->targets.count + 1 : 0;
+    return a->targets.count && (a->config.profile_enabled || a->config.off_cpu_enabled) ? a->targets.count + 1 : 0;
 }
 
-struct target_line {
-    char name[TARGET_NAME_BYTES];
+struct sampling_rule_line {
+    char name[SAMPLING_RULE_NAME_BYTES];
     uint32_t hz;
-    const struct target_figures *figures;
+    const struct sampling_rule_stats *figures;
 };
 
-static struct target_line target_line(const struct agent *a, const struct figures *figures, size_t i)
+static struct sampling_rule_line sampling_rule_line(const struct agent *a, const struct figures *figures, size_t i)
 {
     if (i == a->targets.count)
-        return (struct target_line){"others", (uint32_t)a->config.profile_rate_hz, &figures->targets[TARGETS_MAX]};
-    struct target_line line = {.hz = a->targets.list[i].hz, .figures = &figures->targets[i]};
-    target_name(&a->targets.list[i], line.name);
+        return (struct sampling_rule_line){"others", (uint32_t)a->config.profile_rate_hz, &figures->targets[SAMPLING_RULES_MAX]};
+    struct sampling_rule_line line = {.hz = a->targets.list[i].hz, .figures = &figures->targets[i]};
+    sampling_rule_name(&a->targets.list[i], line.name);
     return line;
 }
 
-static void target_metrics(const struct agent *a, const struct figures *figures, struct metric_set *set)
+static void sampling_rule_metrics(const struct agent *a, const struct figures *figures, struct metric_set *set)
 {
-    for (size_t i = 0; i < target_count(a); i++) {
-        const struct target_line line = target_line(a, figures, i);
-        metric_add(set, "sonde_self_target_found", METRIC_GAUGE, "", "1 where this machine has whom the target asks for.", line.figures->found,
+    for (size_t i = 0; i < sampling_rule_count(a); i++) {
+        const struct sampling_rule_line line = sampling_rule_line(a, figures, i);
+        metric_add(set, "sonde_self_sampling_rule_found", METRIC_GAUGE, "", "1 where this machine has whom the target asks for.", line.figures->found,
                    METRIC_LABELS({"target", line.name}));
-        metric_add(set, "sonde_self_target_samples", METRIC_COUNTER, "", "CPU samples taken of the target's threads.", (double)line.figures->samples,
+        metric_add(set, "sonde_self_sampling_rule_samples", METRIC_COUNTER, "", "CPU samples taken of the target's threads.", (double)line.figures->samples,
                    METRIC_LABELS({"target", line.name}));
-        metric_add(set, "sonde_self_target_ticks", METRIC_COUNTER, "", "Ticks of the sampling clock that met the target's threads.",
+        metric_add(set, "sonde_self_sampling_rule_ticks", METRIC_COUNTER, "", "Ticks of the sampling clock that met the target's threads.",
                    (double)line.figures->ticks, METRIC_LABELS({"target", line.name}));
     }
 }
@@ -510,16 +510,16 @@ int agent_metrics(void *agent, struct metric_set *set)
         metric_add(set, "sonde_self_budget_detail", METRIC_GAUGE, "", "1 for the detail that is worked at, in the order of shedding.",
                    b.detail == d, METRIC_LABELS({"detail", budget_detail_name(d)}));
     for (size_t i = 0; i < a->report.count; i++)
-        metric_add(set, "sonde_self_probe_attached", METRIC_GAUGE, "", "1 where the probe is attached, and on which rung.",
+        metric_add(set, "sonde_self_probe_attached", METRIC_GAUGE, "", "1 where the probe is attached, and on which method.",
                    a->report.entries[i].attached,
-                   METRIC_LABELS({"probe", a->report.entries[i].probe}, {"rung", a->report.entries[i].rung}));
+                   METRIC_LABELS({"probe", a->report.entries[i].probe}, {"method", a->report.entries[i].method}));
     windows_metrics((struct windows *[]){a->windows, a->waits}, a->waits ? 2 : 1, set);
     if (a->waits) {
         wait_seconds_metrics(a->wait_seconds, set);
-        metric_add(set, "sonde_waits_observed_seconds", METRIC_COUNTER, "seconds", "For how long waits were looked at; it stands still while they are not, for the budget.",
+        metric_add(set, "sonde_off_cpu_monitored_seconds", METRIC_COUNTER, "seconds", "For how long waits were looked at; it stands still while they are not, for the budget.",
                    (double)windows_observed_ns(a->waits, clock_monotonic_ns()) / 1e9, METRIC_NO_LABELS);
     }
-    target_metrics(a, &figures, set);
+    sampling_rule_metrics(a, &figures, set);
     if (a->profile_export)
         profile_export_metrics(a->profile_export, set);
     requests_metrics(a->requests, set);
@@ -532,11 +532,11 @@ static double current_sample_hz(const struct agent *a, enum source_detail detail
     return a->config.profile_enabled ? (double)a->config.profile_rate_hz / source_detail_samples_every(detail) : 0;
 }
 
-static void put_targets(const struct agent *a, const struct figures *figures, enum source_detail detail, struct buf *out)
+static void put_sampling_rules(const struct agent *a, const struct figures *figures, enum source_detail detail, struct buf *out)
 {
     buf_puts(out, "\"targets\":[");
-    for (size_t i = 0; i < target_count(a); i++) {
-        const struct target_line line = target_line(a, figures, i);
+    for (size_t i = 0; i < sampling_rule_count(a); i++) {
+        const struct sampling_rule_line line = sampling_rule_line(a, figures, i);
         buf_puts(out, i ? ",{\"target\":" : "{\"target\":");
         buf_put_json_string(out, line.name);
         buf_printf(out, ",\"sample_hz\":%g,\"found\":%s,\"samples\":%llu,\"ticks\":%llu}", a->config.profile_enabled ? (double)line.hz / source_detail_samples_every(detail) : 0.0,
@@ -565,8 +565,8 @@ int agent_status(void *agent, char **ret_json)
     buf_printf(&out, ",\"now_ms\":%llu,\"uptime_seconds\":%.1f,\"samples\":%llu,\"sample_hz\":%g,",
                (unsigned long long)(now_ns / 1000000), (now_ns - a->start_ns) / 1e9, (unsigned long long)figures.samples,
                current_sample_hz(a, b.detail));
-    if (target_count(a))
-        put_targets(a, &figures, b.detail, &out);
+    if (sampling_rule_count(a))
+        put_sampling_rules(a, &figures, b.detail, &out);
     buf_puts(&out, "\"losses\":{");
     for (int i = 0; i < LOSS_COUNT; i++)
         buf_printf(&out, "%s\"%s\":%llu", i ? "," : "", loss_name(i), (unsigned long long)figures.losses.count[i]);

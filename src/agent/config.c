@@ -7,7 +7,7 @@
 #include "base/host_name.h"
 #include "base/units.h"
 #include "resolve/process/pods.h"
-#include "sources/sampling/targets.h"
+#include "sources/sampling/sampling_rules.h"
 
 #include "otlp/settings.h"
 #include "otlp/transport.h"
@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <yaml.h>
 
-enum key_type { KEY_BOOL, KEY_INTEGER, KEY_PERCENT, KEY_SIZE, KEY_ADDRESS, KEY_HOSTS, KEY_CHOICE, KEY_URL, KEY_TEXT, KEY_SECRET, KEY_TARGETS, KEY_LABELS };
+enum key_type { KEY_BOOL, KEY_INTEGER, KEY_PERCENT, KEY_SIZE, KEY_ADDRESS, KEY_HOSTS, KEY_CHOICE, KEY_URL, KEY_TEXT, KEY_SECRET, KEY_SAMPLING_RULES, KEY_LABELS };
 
 struct key {
     const char *name;
@@ -38,11 +38,11 @@ struct key {
 
 static const struct key keys[] = {
     {"profile.enabled", KEY_BOOL, FIELD(profile_enabled), 0, 0, "true or false", "sample what runs on the CPUs"},
-    {"profile.rate", KEY_INTEGER, FIELD(profile_rate_hz), 0, 1000, "a whole number of Hz, 0 to 1000", "CPU samples a second and CPU; 0: of profile.targets alone"},
-    {"profile.targets", KEY_TARGETS, FIELD(profile_targets), 0, 0, "at most 32 of SELECTOR=VALUE:HZ, separated by commas, each selector once: pid, cgroup, container, pod, pod-label, command or user; 0 to 1000 Hz; such as command=mlserver:99, pod-label=app=web:49, user=backup:0", "who is sampled at another rate; the first that fits"},
+    {"profile.rate", KEY_INTEGER, FIELD(profile_rate_hz), 0, 1000, "a whole number of Hz, 0 to 1000", "CPU samples a second and CPU; 0: of profile.sampling_rules alone"},
+    {"profile.sampling_rules", KEY_SAMPLING_RULES, FIELD(profile_sampling_rules), 0, 0, "at most 32 of SELECTOR=VALUE:HZ, separated by commas, each selector once: pid, cgroup, container, pod, pod-label, command or user; 0 to 1000 Hz; such as command=mlserver:99, pod-label=app=web:49, user=backup:0", "who is sampled at another rate; the first that fits"},
     {"requests.enabled", KEY_BOOL, FIELD(requests_enabled), 0, 0, "true or false", "watch HTTP requests at the sockets"},
     {"links.enabled", KEY_BOOL, FIELD(links_enabled), 0, 0, "true or false", "attach to programs that trace requests with libsonde, so that samples say which request they were taken in"},
-    {"waits.enabled", KEY_BOOL, FIELD(waits_enabled), 0, 0, "true or false", "where threads wait, for what and how long, too"},
+    {"off_cpu.enabled", KEY_BOOL, FIELD(off_cpu_enabled), 0, 0, "true or false", "where threads wait, for what and how long, too"},
     {"budget.cpu", KEY_PERCENT, FIELD(budget_cpu_share), 0.0001, 1, "a share of the machine, 0.01% to 100%, such as 1%", "CPU that Sonde may take, its BPF programs included"},
     {"budget.memory", KEY_SIZE, FIELD(budget_memory_bytes), 48 << 20, 1e12, "a size of at least 48MiB, such as 64MiB", "memory that Sonde may take, BPF maps included"},
     {"page.listen", KEY_ADDRESS, FIELD(page_listen), 0, 0, "ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070", "where the page is served"},
@@ -110,18 +110,18 @@ static bool is_address(const char *value)
     return address_parse(value, &address, &size) == 0;
 }
 
-static bool can_be_a_pod(const struct target *t)
+static bool can_be_a_pod(const struct sampling_rule *t)
 {
-    return t->selector == TARGET_POD_NAME ? pod_choice_check(POD_CHOICE_NAME, t->value) : t->selector != TARGET_POD_LABEL || pod_choice_check(POD_CHOICE_LABELS, t->value);
+    return t->selector == SAMPLING_RULE_POD_NAME ? pod_choice_check(POD_CHOICE_NAME, t->value) : t->selector != SAMPLING_RULE_POD_LABEL || pod_choice_check(POD_CHOICE_LABELS, t->value);
 }
 
 /* The first entry that is no target; NULL: there is none. */
-static const char *find_bad_target(const char *list, int *ret_length)
+static const char *find_bad_sampling_rule(const char *list, int *ret_length)
 {
-    struct targets targets;
+    struct sampling_rules targets;
     const char *bad = NULL;
     size_t bytes = 0;
-    if (targets_parse(list, &targets, &bad, &bytes) == 0)
+    if (sampling_rules_parse(list, &targets, &bad, &bytes) == 0)
         for (size_t i = 0; i < targets.count && !bad; i++)
             if (!can_be_a_pod(&targets.list[i])) {
                 bytes = strlen(targets.list[i].value);
@@ -170,7 +170,7 @@ static bool is_plain(const char *value)
 /* Of any words, as many as there is room for. */
 static bool is_text(const struct key *k)
 {
-    return k->type == KEY_ADDRESS || k->type == KEY_HOSTS || k->type == KEY_TARGETS || k->type == KEY_URL || k->type == KEY_TEXT || k->type == KEY_SECRET ||
+    return k->type == KEY_ADDRESS || k->type == KEY_HOSTS || k->type == KEY_SAMPLING_RULES || k->type == KEY_URL || k->type == KEY_TEXT || k->type == KEY_SECRET ||
            k->type == KEY_LABELS;
 }
 
@@ -195,13 +195,13 @@ static bool set_key(struct config *c, const struct key *k, const char *value)
     case KEY_URL:
     case KEY_TEXT:
     case KEY_SECRET:
-    case KEY_TARGETS:
+    case KEY_SAMPLING_RULES:
     case KEY_LABELS:
         if (k->type == KEY_LABELS && !pods_check_keys(value))
             return false;
         if (k->type == KEY_URL && value[0] && !is_url(value))
             return false;
-        if ((k->type == KEY_TEXT || k->type == KEY_SECRET || k->type == KEY_TARGETS) && !is_plain(value))
+        if ((k->type == KEY_TEXT || k->type == KEY_SECRET || k->type == KEY_SAMPLING_RULES) && !is_plain(value))
             return false;
         if (k->type == KEY_SECRET && strcmp(value, NOT_SHOWN) == 0)
             return false;
@@ -211,7 +211,7 @@ static bool set_key(struct config *c, const struct key *k, const char *value)
             return false;
         if (k->type == KEY_HOSTS && find_bad_host(value, &(int){0}))
             return false;
-        if (k->type == KEY_TARGETS && find_bad_target(value, &(int){0}))
+        if (k->type == KEY_SAMPLING_RULES && find_bad_sampling_rule(value, &(int){0}))
             return false;
         memcpy(field, value, strlen(value) + 1);
         return true;
@@ -259,7 +259,7 @@ int config_set_value(struct config *c, const char *where, const char *name, cons
     if (!set_key(c, k, value)) {
         int length = SHOWN_MAX;
         const char *bad = k->type == KEY_HOSTS     ? find_bad_host(value, &length)
-                          : k->type == KEY_TARGETS ? find_bad_target(value, &length)
+                          : k->type == KEY_SAMPLING_RULES ? find_bad_sampling_rule(value, &length)
                                                    : NULL;
         snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: '%.*s' is not allowed; allowed: %s", where, name, length < SHOWN_MAX ? length : SHOWN_MAX,
                  bad ? bad : value, k->allowed);
@@ -271,21 +271,21 @@ int config_set_value(struct config *c, const char *where, const char *name, cons
     return 0;
 }
 
-uint32_t config_targets(const struct config *c, struct targets *ret)
+uint32_t config_sampling_rules(const struct config *c, struct sampling_rules *ret)
 {
     const char *bad;
     size_t bytes;
-    (void)targets_parse(c->profile_targets, ret, &bad, &bytes); /* looked at when it was set */
-    return targets_clock_hz(ret, (uint32_t)c->profile_rate_hz);
+    (void)sampling_rules_parse(c->profile_sampling_rules, ret, &bad, &bytes); /* looked at when it was set */
+    return sampling_rules_clock_hz(ret, (uint32_t)c->profile_rate_hz);
 }
 
 int config_pod_labels(const struct config *c, char ret[CONFIG_POD_LABELS_BYTES])
 {
-    struct targets targets;
-    config_targets(c, &targets);
+    struct sampling_rules targets;
+    config_sampling_rules(c, &targets);
     snprintf(ret, CONFIG_POD_LABELS_BYTES, "%s", c->kubernetes_pod_labels);
     for (size_t i = 0; i < targets.count; i++)
-        if (targets.list[i].selector == TARGET_POD_LABEL && !pod_choice_add_keys(targets.list[i].value, ret, CONFIG_POD_LABELS_BYTES))
+        if (targets.list[i].selector == SAMPLING_RULE_POD_LABEL && !pod_choice_add_keys(targets.list[i].value, ret, CONFIG_POD_LABELS_BYTES))
             return -E2BIG;
     return 0;
 }
@@ -538,7 +538,7 @@ bool config_describe(const struct config *c, size_t i, struct config_key_descrip
     case KEY_HOSTS:
     case KEY_CHOICE:
     case KEY_TEXT:
-    case KEY_TARGETS:
+    case KEY_SAMPLING_RULES:
     case KEY_LABELS:
         snprintf(ret->value, sizeof(ret->value), "%s", (const char *)field);
         break;

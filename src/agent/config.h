@@ -6,15 +6,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct targets;
+struct sampling_rules;
 
 struct config {
     bool profile_enabled;
     int64_t profile_rate_hz;
-    char profile_targets[2048]; /* see sources/sampling/targets.h */
+    char profile_sampling_rules[2048]; /* see sources/sampling/sampling_rules.h */
     bool requests_enabled;
     bool links_enabled;
-    bool waits_enabled;
+    bool off_cpu_enabled;
     double budget_cpu_share;        /* of the whole machine */
     uint64_t budget_memory_bytes;   /* resident + BPF */
     char page_listen[128];
@@ -48,7 +48,7 @@ int config_load(struct config *c, const char *path, char error[CONFIG_ERROR_BYTE
 int config_set_value(struct config *c, const char *where, const char *name, const char *value, char error[CONFIG_ERROR_BYTES]);
 #define CONFIG_RATE_HZ 19 /* of who does not choose one */
 /* Who is sampled at another rate than profile_rate_hz. Returns the rate at which the clock has to tick for that, in Hz; 0: nobody is sampled. */
-uint32_t config_targets(const struct config *c, struct targets *ret);
+uint32_t config_sampling_rules(const struct config *c, struct sampling_rules *ret);
 /* Names of the labels of pods that are to be known, for pods_read: those that samples are to have and those that targets are asked by.
  * -E2BIG: they are more than PODS_LABELS_MAX. */
 #define CONFIG_POD_LABELS_BYTES 2560 /* of as many at their longest */

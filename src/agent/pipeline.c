@@ -31,7 +31,7 @@
 #include "sources/attach/sample_event.h"
 #include "sources/cpu/cpu.h"
 #include "sources/events/batch.h"
-#include "sources/events/wire_file.h"
+#include "sources/events/record_file.h"
 #include "sources/kernel_names/kernel_names.h"
 #include "sources/link/link.h"
 #include "sources/offcpu/offcpu.h"
@@ -63,19 +63,19 @@ void *pipeline_opened(const struct pipeline *p, const struct source *source)
 /* A file that is damaged further on still says what stands before the damage. */
 static int read_replay(struct pipeline *p)
 {
-    int r = wire_reader_next(p->replay, p->batch);
+    int r = record_reader_next(p->replay, p->batch);
     if (r != -EBADMSG)
         return r;
     log_warning("the recorded wire is damaged at byte %llu (%s): what stands before it was read",
-                (unsigned long long)wire_reader_position(p->replay), wire_reader_error(p->replay));
+                (unsigned long long)record_reader_position(p->replay), record_reader_error(p->replay));
     return -ENODATA;
 }
 
 /* The wire's record is a by-product: that it ends costs nothing of what is made of the records. */
-static void end_wire_record(struct pipeline *p, int error)
+static void end_recording_of_events(struct pipeline *p, int error)
 {
     if (error < 0)
-        p->record_wire_error = log_errno(error, "the record of the wire ends here; what stands in it can be replayed");
+        p->record_events_error = log_errno(error, "the record of the wire ends here; what stands in it can be replayed");
 }
 
 static int drain_sources(struct pipeline *p)
@@ -89,8 +89,8 @@ static int drain_sources(struct pipeline *p)
             return log_errno(r, "source %s cannot be read", p->opened[i].source->name);
     }
     batch_end(p->batch, clock_monotonic_ns());
-    if (p->record_wire && !p->record_wire_error)
-        end_wire_record(p, wire_writer_add(p->record_wire, p->batch));
+    if (p->record_events && !p->record_events_error)
+        end_recording_of_events(p, record_writer_add(p->record_events, p->batch));
     return 0;
 }
 
@@ -163,9 +163,9 @@ static void ask_for_code(struct pipeline *p)
     while ((count = interpreters_missing(p->interpreters, missing, array_size(missing))) > 0)
         for (size_t i = 0; i < count; i++) {
             if (cpu)
-                cpu_source_tell_again(cpu, missing[i].pid, missing[i].code, missing[i].check);
+                cpu_source_reemit(cpu, missing[i].pid, missing[i].code, missing[i].check);
             if (off_cpu)
-                off_cpu_source_tell_again(off_cpu, missing[i].pid, missing[i].code, missing[i].check);
+                off_cpu_source_reemit(off_cpu, missing[i].pid, missing[i].code, missing[i].check);
         }
 }
 
@@ -233,47 +233,47 @@ static void publish_mapped(struct pipeline *p)
     }
 }
 
-static void take_record(struct pipeline *p, const struct wire_header *record)
+static void take_record(struct pipeline *p, const struct record_header *record)
 {
     switch (record->kind) {
-    case WIRE_PROCESS_EXEC:
+    case RECORD_PROCESS_EXEC:
         wait_samples_flush(p->waits, record->pid); /* by the old program's mappings */
         if (p->publisher) /* the kernel half must not walk the new program by the old one's mappings */
             unwind_publisher_forget(p->publisher, record->pid);
         if (p->contexts)
             thread_contexts_forget(p->contexts, record->pid);
         __attribute__((fallthrough));
-    case WIRE_PROCESS_FORK:
-    case WIRE_PROCESS_COMM:
-    case WIRE_PROCESS_EXIT:
-    case WIRE_PROCESS_MMAP:
-    case WIRE_PROCESS_LOST:
-        if (record->kind == WIRE_PROCESS_EXIT)
+    case RECORD_PROCESS_FORK:
+    case RECORD_PROCESS_COMM:
+    case RECORD_PROCESS_EXIT:
+    case RECORD_PROCESS_MMAP:
+    case RECORD_PROCESS_LOST:
+        if (record->kind == RECORD_PROCESS_EXIT)
             wait_samples_forget(p->waits, record->pid, record->tid);
         processes_apply(p->processes, record);
-        p->mapped_is_incomplete |= record->kind == WIRE_PROCESS_LOST;
-        if (record->kind == WIRE_PROCESS_MMAP || (record->kind == WIRE_PROCESS_FORK && record->pid == record->tid))
+        p->mapped_is_incomplete |= record->kind == RECORD_PROCESS_LOST;
+        if (record->kind == RECORD_PROCESS_MMAP || (record->kind == RECORD_PROCESS_FORK && record->pid == record->tid))
             note_mapped(p, record->pid);
         return;
-    case WIRE_CPU_SAMPLE:
+    case RECORD_CPU_SAMPLE:
         take_cpu_sample(p, (const struct cpu_sample *)record);
         return;
-    case WIRE_OFF_CPU_STACK:
-    case WIRE_OFF_CPU_WAKER:
+    case RECORD_OFF_CPU_STACK:
+    case RECORD_OFF_CPU_WAKER:
         wait_samples_stack(p->waits, (const struct cpu_sample *)record);
         if (record->pid) /* an interrupt is no process's */
             publish_process(p, (const struct cpu_sample *)record);
         return;
-    case WIRE_OFF_CPU:
+    case RECORD_OFF_CPU:
         wait_samples_add(p->waits, (const struct off_cpu_wait *)record);
         return;
-    case WIRE_EVENT:
+    case RECORD_EVENT:
         take_event(p, (const struct event_record *)record);
         return;
-    case WIRE_REQUEST_STACK:
+    case RECORD_REQUEST_STACK:
         take_request_stack(p, (const struct cpu_sample *)record);
         return;
-    case WIRE_REQUEST:
+    case RECORD_REQUEST:
         take_request(p, (const struct request_record *)record);
         return;
     default: /* what is told of code that an interpreter runs */
@@ -286,10 +286,10 @@ static void look_ahead(struct pipeline *p, size_t exec)
 {
     const uint32_t pid = batch_get(p->batch, exec)->pid;
     for (size_t i = exec + 1; i < batch_count(p->batch) && i <= exec + LOOK_AHEAD_MAX; i++) {
-        const struct wire_header *record = batch_get(p->batch, i);
+        const struct record_header *record = batch_get(p->batch, i);
         if (record->pid != pid)
             continue;
-        if (record->kind == WIRE_PROCESS_EXEC || (record->kind == WIRE_PROCESS_MMAP && processes_foresee(p->processes, record)))
+        if (record->kind == RECORD_PROCESS_EXEC || (record->kind == RECORD_PROCESS_MMAP && processes_foresee(p->processes, record)))
             return;
     }
 }
@@ -333,11 +333,11 @@ int pipeline_turn(struct pipeline *p)
         pod_watch_turn(p->pod_watch, p->processes);
     jits_begin_turn(p->jits);
     for (size_t i = 0; i < batch_count(p->batch); i++) {
-        const struct wire_header *record = batch_get(p->batch, i);
+        const struct record_header *record = batch_get(p->batch, i);
         if (!watched_processes_want(p->watched, record))
             continue;
         take_record(p, record);
-        if (record->kind == WIRE_PROCESS_EXEC)
+        if (record->kind == RECORD_PROCESS_EXEC)
             look_ahead(p, i);
     }
     wait_samples_flush(p->waits, 0);
@@ -409,14 +409,14 @@ static struct unwind_tables *find_tables(const struct pipeline *p)
     return request ? request_source_unwind_tables(request) : NULL;
 }
 
-static int write_event(struct wire_writer *w, const struct sample_event *event, struct batch *batch)
+static int write_event(struct record_writer *w, const struct sample_event *event, struct batch *batch)
 {
     struct event_record record;
     sample_event_to_record(event, &record);
     record.h.time_ns = clock_monotonic_ns();
     int r = batch_add(batch, &record.h);
     if (r == 0)
-        r = wire_writer_add(w, batch);
+        r = record_writer_add(w, batch);
     batch_clear(batch);
     return r;
 }
@@ -444,7 +444,7 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
     }
     if (options->replay) {
         processes_set_replay(p->processes);
-        r = wire_reader_open(options->replay, &p->replay);
+        r = record_reader_open(options->replay, &p->replay);
         if (r == -EPROTO)
             return log_errno(r, "%s is no recorded wire, or one of another version", options->replay);
         if (r < 0)
@@ -481,12 +481,12 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
         return r;
     if (request)
         request_source_set_names(request, &(struct request_service_names){.context = p, .service = name_service});
-    if (options->record_wire) {
-        r = wire_writer_open(options->record_wire, &p->record_wire);
+    if (options->record_events) {
+        r = record_writer_open(options->record_events, &p->record_events);
         if (r == 0 && options->sources.event)
-            r = write_event(p->record_wire, options->sources.event, p->batch);
+            r = write_event(p->record_events, options->sources.event, p->batch);
         if (r < 0)
-            return log_errno(r, "%s cannot be written", options->record_wire);
+            return log_errno(r, "%s cannot be written", options->record_events);
     }
     *ret = take_ptr(p);
     return 0;
@@ -514,8 +514,8 @@ void pipeline_free(struct pipeline *p)
     symbols_free(p->symbols);
     line_objects_free(p->line_objects);
     processes_free(p->processes);
-    wire_writer_free(p->record_wire);
-    wire_reader_free(p->replay);
+    record_writer_free(p->record_events);
+    record_reader_free(p->replay);
     free(p->replayed_event);
     batch_free(p->batch);
     free(p);
@@ -534,8 +534,8 @@ int pipeline_start(struct pipeline *p)
         if (i + 1 == p->opened_count && p->links) /* who runs already is found before the first sample */
             trace_links_start(p->links);
     }
-    if (p->record_wire)
-        end_wire_record(p, process_snapshot_write(p->processes, p->record_wire, start_ns)); /* now that later ones are on record */
+    if (p->record_events)
+        end_recording_of_events(p, process_snapshot_write(p->processes, p->record_events, start_ns)); /* now that later ones are on record */
     return 0;
 }
 

@@ -9,7 +9,7 @@
 #include "model/request.h"
 #include "model/sample.h"
 #include "sources/offcpu/offcpu.h"
-#include "sources/sampling/target_table.h"
+#include "sources/sampling/sampling_rule_table.h"
 #include "sources/source.h"
 
 #include <stdbool.h>
@@ -37,7 +37,7 @@ struct pipeline_options {
     bool lines;                 /* the files of native frames are kept, for their source lines at the end (pipeline_line_objects) */
     const char *cri_socket;     /* of the container runtime, which tells of pods; "": the usual ones; NULL: nobody is asked */
     const char *pod_labels;     /* labels of pods that become attributes, separated by commas; "": none */
-    const char *record_wire;    /* file to write every wire record to; NULL: none */
+    const char *record_events;    /* file to write every wire record to; NULL: none */
     const char *replay;         /* file to read them from, instead of the kernel; NULL: the kernel */
 };
 
@@ -65,8 +65,8 @@ int pipeline_set_cgroups(struct pipeline *p, const uint64_t *ids, size_t count);
 void pipeline_ask_for_pods(struct pipeline *p);
 struct pods *pipeline_pods(const struct pipeline *p);
 
-/* Whom targets by names and labels of pods mean (sources/sampling/target_table.h). */
-void pipeline_set_target_pods(struct pipeline *p, const struct target_pod *pods, size_t count);
+/* Whom targets by names and labels of pods mean (sources/sampling/sampling_rule_table.h). */
+void pipeline_set_sampling_pods(struct pipeline *p, const struct sampling_pod *pods, size_t count);
 
 /* Descriptors that become readable when a turn is worth it. */
 size_t pipeline_poll_fds(struct pipeline *p, int *ret_fds, size_t max);
@@ -90,12 +90,12 @@ bool pipeline_missed_runtime(const struct pipeline *p); /* a Node or a Java (tha
 const struct line_objects *pipeline_line_objects(const struct pipeline *p);
 /* What the samples of a replay are of, when it has come that far; NULL: of time. */
 const struct sample_event *pipeline_replayed_event(const struct pipeline *p);
-int pipeline_record_wire_error(const struct pipeline *p); /* -ENOSPC and the like: why --record-wire ended early; 0 */
+int pipeline_record_events_error(const struct pipeline *p); /* -ENOSPC and the like: why --record-events ended early; 0 */
 uint64_t pipeline_samples(const struct pipeline *p);      /* handed to the sink since the start, waits among them */
 uint64_t pipeline_waits_given(const struct pipeline *p);  /* of these: waits and times in the run queue, with what they stand for */
-struct off_cpu_figures pipeline_waits(const struct pipeline *p); /* zeros: not asked for; of a replay, but wakers_unseen */
-/* Of sources.targets the one of this number, TARGETS_MAX: of who is none; zeros: there are no targets, or no CPU samples. */
-struct target_figures pipeline_target(const struct pipeline *p, uint32_t number);
+struct off_cpu_totals pipeline_waits(const struct pipeline *p); /* zeros: not asked for; of a replay, but wakers_unseen */
+/* Of sources.targets the one of this number, SAMPLING_RULES_MAX: of who is none; zeros: there are no targets, or no CPU samples. */
+struct sampling_rule_stats pipeline_sampling_rule(const struct pipeline *p, uint32_t number);
 uint64_t pipeline_kernel_bytes(const struct pipeline *p); /* BPF maps and rings */
 uint64_t pipeline_run_time_ns(const struct pipeline *p);  /* of BPF programs */
 uint64_t pipeline_helper_cpu_ns(struct pipeline *p);      /* of the processes that open files (resolve/files/file_opener.h) and attach links (sources/link/link.h) */

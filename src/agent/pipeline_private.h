@@ -1,4 +1,4 @@
-/* What the pipeline consists of; shared by the order of its stages (pipeline.c) and what it tells of itself (pipeline_figures.c). */
+/* What the pipeline consists of; shared by the order of its stages (pipeline.c) and what it tells of itself (pipeline_stats.c). */
 #pragma once
 
 #include "agent/pipeline.h"
@@ -15,9 +15,9 @@ struct pipeline {
     } opened[SOURCES_MAX];
     size_t opened_count;
     struct batch *batch;
-    struct wire_writer *record_wire;
-    int record_wire_error; /* its disk is full, or the like: nothing more is written there */
-    struct wire_reader *replay;
+    struct record_writer *record_events;
+    int record_events_error; /* its disk is full, or the like: nothing more is written there */
+    struct record_reader *replay;
     struct sample_event *replayed_event; /* what its samples are of; NULL: of time */
 
     bool no_runtimes; /* source_options.no_runtimes */

@@ -54,11 +54,11 @@ void pipeline_start_helper(struct pipeline *p, struct attach_report *report)
     int r = processes_start_helper(p->processes);
     entry->attached = r == 0;
     if (r == 0) {
-        snprintf(entry->rung, sizeof(entry->rung), "opened by a process of its own");
+        snprintf(entry->method, sizeof(entry->method), "opened by a process of its own");
         return;
     }
     attach_entry_refused(entry, "a process of its own", log_errno(r, "no helper process: files are opened later, or not at all"));
-    snprintf(entry->truth, sizeof(entry->truth), "files are opened later, or not at all: frames without names, stacks cut");
+    snprintf(entry->limitation, sizeof(entry->limitation), "files are opened later, or not at all: frames without names, stacks cut");
 }
 
 void pipeline_ask_kernel_for_names(struct pipeline *p, struct attach_report *report)

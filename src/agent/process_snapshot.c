@@ -1,12 +1,12 @@
-/* Older processes as wire records; see process_snapshot.h. A process is told as one that executes its program now: WIRE_PROCESS_FORK
- * (its parent), WIRE_PROCESS_EXEC (its name), and a WIRE_PROCESS_MMAP for each mapping with code. */
+/* Older processes as wire records; see process_snapshot.h. A process is told as one that executes its program now: RECORD_PROCESS_FORK
+ * (its parent), RECORD_PROCESS_EXEC (its name), and a RECORD_PROCESS_MMAP for each mapping with code. */
 #include "agent/process_snapshot.h"
 
 #include "resolve/proc/maps.h"
 #include "resolve/proc/proc_files.h"
 #include "resolve/process/processes.h"
 #include "sources/events/batch.h"
-#include "sources/events/wire_file.h"
+#include "sources/events/record_file.h"
 
 #include "probes/process.h"
 
@@ -19,25 +19,25 @@
 
 struct snapshot {
     struct processes *processes;
-    struct wire_writer *writer;
+    struct record_writer *writer;
     uint64_t time_ns;
     struct batch *batch;
     struct buf maps;
-    struct wire_header header; /* of the process at hand */
+    struct record_header header; /* of the process at hand */
 };
 
 static int flush(struct snapshot *s)
 {
-    int r = wire_writer_add(s->writer, s->batch);
+    int r = record_writer_add(s->writer, s->batch);
     batch_clear(s->batch);
     return r;
 }
 
 /* A record of `size_bytes` with its header filled, or NULL when the file cannot be written. */
-static void *new_record(struct snapshot *s, enum wire_kind kind, size_t size_bytes)
+static void *new_record(struct snapshot *s, enum record_kind kind, size_t size_bytes)
 {
     size_bytes = (size_bytes + 7) & ~(size_t)7;
-    struct wire_header *h = batch_reserve(s->batch, size_bytes);
+    struct record_header *h = batch_reserve(s->batch, size_bytes);
     if (!h && flush(s) == 0)
         h = batch_reserve(s->batch, size_bytes);
     if (!h)
@@ -54,7 +54,7 @@ static int add_mapping(struct snapshot *s, const struct maps_line *line)
     size_t path_bytes = maps_path_without_deleted(line->path, line->path_bytes);
     if (path_bytes == 0 || path_bytes >= PATH_MAX_BYTES)
         return 0;
-    struct process_mmap *m = new_record(s, WIRE_PROCESS_MMAP, sizeof(*m) + path_bytes + 1);
+    struct process_mmap *m = new_record(s, RECORD_PROCESS_MMAP, sizeof(*m) + path_bytes + 1);
     if (!m)
         return -EIO;
     m->start = line->start;
@@ -77,12 +77,12 @@ static int add_process(struct snapshot *s, uint32_t pid)
     s->maps.size = 0;
     if (processes_read_maps(s->processes, fd, pid, &s->maps) < 0 || s->maps.size == 0)
         return 0;
-    s->header = (struct wire_header){.time_ns = s->time_ns, .pid = pid, .tid = pid};
-    struct process_fork *fork = new_record(s, WIRE_PROCESS_FORK, sizeof(*fork));
+    s->header = (struct record_header){.time_ns = s->time_ns, .pid = pid, .tid = pid};
+    struct process_fork *fork = new_record(s, RECORD_PROCESS_FORK, sizeof(*fork));
     if (!fork)
         return -EIO;
     fork->parent_pid = fork->parent_tid = stat.parent_pid;
-    struct process_exec *exec = new_record(s, WIRE_PROCESS_EXEC, sizeof(*exec));
+    struct process_exec *exec = new_record(s, RECORD_PROCESS_EXEC, sizeof(*exec));
     if (!exec)
         return -EIO;
     memcpy(exec->comm, stat.command, sizeof(exec->comm));
@@ -94,7 +94,7 @@ static int add_process(struct snapshot *s, uint32_t pid)
     return r;
 }
 
-int process_snapshot_write(struct processes *processes, struct wire_writer *writer, uint64_t time_ns)
+int process_snapshot_write(struct processes *processes, struct record_writer *writer, uint64_t time_ns)
 {
     _cleanup_(batch_freep) struct batch *batch = NULL;
     int r = batch_new(BATCH_BYTES, &batch);

@@ -6,7 +6,7 @@
 #include "agent/profile_sender.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "sources/sampling/targets.h"
+#include "sources/sampling/sampling_rules.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -201,7 +201,7 @@ int profile_export_new(const struct config *config, const struct profile_export_
                        struct profile_export **ret)
 {
     uint64_t time_step_ns;
-    if (!config->otlp_profiles_endpoint[0] || (!config->profile_enabled && !config->waits_enabled)) {
+    if (!config->otlp_profiles_endpoint[0] || (!config->profile_enabled && !config->off_cpu_enabled)) {
         *ret = NULL;
         return 0;
     }
@@ -209,9 +209,9 @@ int profile_export_new(const struct config *config, const struct profile_export_
     if (!e)
         return -ENOMEM;
     e->io = io ? *io : (struct profile_export_io){&OTLP_TRANSPORT_SYMBOL, read_system_clock, pause_thread, e};
-    e->filling[0].period_ns = 1000000000ull / config_targets(config, &(struct targets){0});
+    e->filling[0].period_ns = 1000000000ull / config_sampling_rules(config, &(struct sampling_rules){0});
     e->filling[1].time = PROFILE_OFF_CPU_TIME;
-    e->filling_count = config->waits_enabled ? 2 : 1;
+    e->filling_count = config->off_cpu_enabled ? 2 : 1;
     e->interval_ns = (uint64_t)config->otlp_interval_s * 1000000000ull;
     e->has_times = config_timestamp_step(config, &time_step_ns);
     e->drops_system_names = !config->otlp_system_names;

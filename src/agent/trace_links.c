@@ -4,7 +4,7 @@
 #include "agent/trace_links.h"
 
 #include "base/log.h"
-#include "resolve/usdt/native_providers.h"
+#include "resolve/usdt/usdt_providers.h"
 #include "sources/link/link.h"
 
 #include <errno.h>
@@ -24,7 +24,7 @@
 struct trace_links {
     void *source;
     struct processes *processes;
-    struct native_providers *providers;
+    struct usdt_providers *providers;
     uint32_t pids[SOURCE_FILTER_MAX];
     size_t pid_count;
     bool said_late;
@@ -43,7 +43,7 @@ static bool is_asked_for(const struct trace_links *l, uint32_t pid)
 }
 
 /* False: a place that cannot be attached to, or other arguments than libsonde's. */
-static bool make_site(const struct native_site *from, struct link_site *ret)
+static bool make_site(const struct usdt_site *from, struct link_site *ret)
 {
     if (strncmp(from->operands, OPERANDS, strlen(OPERANDS)) != 0 ||
         (from->semaphore_vaddr && !from->semaphore_offset))
@@ -54,11 +54,11 @@ static bool make_site(const struct native_site *from, struct link_site *ret)
     return true;
 }
 
-static size_t make_sites(const struct native_probes *probes, struct link_site sites[LINK_SITES_MAX])
+static size_t make_sites(const struct usdt_probes *probes, struct link_site sites[LINK_SITES_MAX])
 {
     size_t count = 0;
     for (size_t i = 0; i < probes->count; i++) {
-        const struct native_site *s = &probes->sites[i];
+        const struct usdt_site *s = &probes->sites[i];
         if (strcmp(s->provider, LINK_PROVIDER) != 0 ||
             (strcmp(s->name, "thread_enter") != 0 && strcmp(s->name, "thread_leave") != 0))
             continue;
@@ -68,7 +68,7 @@ static size_t make_sites(const struct native_probes *probes, struct link_site si
     return count;
 }
 
-static int attach(void *context, const struct native_provider_file *file, void **ret)
+static int attach(void *context, const struct usdt_provider_file *file, void **ret)
 {
     struct trace_links *l = context;
     struct link_site sites[LINK_SITES_MAX];
@@ -110,13 +110,13 @@ int trace_links_new(void *link_source, struct processes *processes, const struct
     l->processes = processes;
     l->pid_count = options->pid_count;
     memcpy(l->pids, options->pids, sizeof(l->pids));
-    const struct native_providers_options wanted = {.processes = processes,
+    const struct usdt_providers_options wanted = {.processes = processes,
                                                     .provider = LINK_PROVIDER,
                                                     .context = l,
                                                     .appeared = attach,
                                                     .gone = detach,
                                                     .unmapped = forget};
-    int r = native_providers_new(&wanted, &l->providers);
+    int r = usdt_providers_new(&wanted, &l->providers);
     if (r < 0)
         return r;
     *ret = take_ptr(l);
@@ -127,7 +127,7 @@ void trace_links_free(struct trace_links *l)
 {
     if (!l)
         return;
-    native_providers_free(l->providers);
+    usdt_providers_free(l->providers);
     free(l);
 }
 
@@ -144,28 +144,28 @@ static void say_what_is_late(struct trace_links *l)
 
 void trace_links_start(struct trace_links *l)
 {
-    native_providers_look_at_all(l->providers);
-    native_providers_turn(l->providers, START_NS);
+    usdt_providers_look_at_all(l->providers);
+    usdt_providers_turn(l->providers, START_NS);
 }
 
 void trace_links_turn(struct trace_links *l, const uint32_t *pids, size_t count, bool is_incomplete)
 {
     if (is_incomplete)
-        native_providers_look_at_all(l->providers);
+        usdt_providers_look_at_all(l->providers);
     for (size_t i = 0; i < count; i++)
-        native_providers_look(l->providers, pids[i]);
+        usdt_providers_look(l->providers, pids[i]);
     if (link_source_has_new_room(l->source))
-        native_providers_ask_again(l->providers);
-    native_providers_turn(l->providers, TURN_NS);
+        usdt_providers_ask_again(l->providers);
+    usdt_providers_turn(l->providers, TURN_NS);
     say_what_is_late(l);
 }
 
 void trace_links_forget(struct trace_links *l, uint32_t pid)
 {
-    native_providers_forget(l->providers, pid);
+    usdt_providers_forget(l->providers, pid);
 }
 
 void trace_links_metrics(const struct trace_links *l, struct metric_set *set)
 {
-    native_providers_metrics(l->providers, set);
+    usdt_providers_metrics(l->providers, set);
 }

@@ -1,5 +1,5 @@
 /* Links between what is sampled and the requests that programs trace with libsonde: finds the provider
- * sonde_trace in processes as they come and go (resolve/usdt/native_providers.h) and has the source of links
+ * sonde_trace in processes as they come and go (resolve/usdt/usdt_providers.h) and has the source of links
  * attached to it (sources/link/link.h). Pipeline thread only. */
 #pragma once
 

@@ -27,7 +27,7 @@ struct unwind_builder {
     struct job jobs[QUEUE_MAX]; /* a ring: done ones, then (from `done_count` on) those to do */
     size_t first, count, done_count;
     size_t done_bytes;
-    struct unwind_builder_figures figures;
+    struct unwind_builder_stats figures;
 };
 
 static size_t table_bytes(const struct unwind_table *t)
@@ -162,7 +162,7 @@ bool unwind_builder_take(struct unwind_builder *b, uint64_t *ret_object_id, stru
     return any;
 }
 
-void unwind_builder_figures(struct unwind_builder *b, struct unwind_builder_figures *ret)
+void unwind_builder_stats(struct unwind_builder *b, struct unwind_builder_stats *ret)
 {
     pthread_mutex_lock(&b->lock);
     *ret = b->figures;

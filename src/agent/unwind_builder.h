@@ -23,9 +23,9 @@ bool unwind_builder_add(struct unwind_builder *b, uint64_t object_id, int fd);
 bool unwind_builder_take(struct unwind_builder *b, uint64_t *ret_object_id, struct unwind_table **ret_table,
                          int *ret_error);
 
-struct unwind_builder_figures {
+struct unwind_builder_stats {
     uint64_t built, failed, dropped;
     uint64_t build_ns;
     size_t queued;
 };
-void unwind_builder_figures(struct unwind_builder *b, struct unwind_builder_figures *ret);
+void unwind_builder_stats(struct unwind_builder *b, struct unwind_builder_stats *ret);

@@ -506,8 +506,8 @@ static void remove_unused(struct unwind_publisher *p)
 /* What the builder's thread has freed lies in its own heap, which the allocator would keep. */
 static void trim_memory(struct unwind_publisher *p)
 {
-    struct unwind_builder_figures figures;
-    unwind_builder_figures(p->builder, &figures);
+    struct unwind_builder_stats figures;
+    unwind_builder_stats(p->builder, &figures);
     if (!p->trim_wanted || figures.queued)
         return;
     malloc_trim(0);
@@ -577,8 +577,8 @@ void unwind_publisher_losses(const struct unwind_publisher *p, struct losses *lo
 
 void unwind_publisher_metrics(struct unwind_publisher *p, struct metric_set *set)
 {
-    struct unwind_builder_figures figures;
-    unwind_builder_figures(p->builder, &figures);
+    struct unwind_builder_stats figures;
+    unwind_builder_stats(p->builder, &figures);
     const struct {
         const char *name, *unit, *help;
         enum metric_type type;

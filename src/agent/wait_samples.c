@@ -26,7 +26,7 @@ struct wait_samples {
 static struct cpu_sample no_stack_of(const struct off_cpu_wait *wait)
 {
     struct cpu_sample s = {.h = wait->h, .cgroup_id = wait->cgroup_id, .user_end = UNWIND_END_NO_USER};
-    s.h.kind = WIRE_OFF_CPU_STACK;
+    s.h.kind = RECORD_OFF_CPU_STACK;
     s.h.size_bytes = sizeof(s);
     memcpy(s.comm, wait->comm, sizeof(s.comm));
     return s;
@@ -134,7 +134,7 @@ static const struct cpu_sample *walked(struct wait_samples *w, const struct cpu_
 
 void wait_samples_stack(struct wait_samples *w, const struct cpu_sample *record)
 {
-    int r = record->h.kind == WIRE_OFF_CPU_WAKER ? wait_sums_waker(w->sums, record) : wait_sums_stack(w->sums, walked(w, record));
+    int r = record->h.kind == RECORD_OFF_CPU_WAKER ? wait_sums_waker(w->sums, record) : wait_sums_stack(w->sums, walked(w, record));
     w->losses->count[LOSS_TRUNCATED] += r < 0;
 }
 

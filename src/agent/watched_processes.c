@@ -137,22 +137,22 @@ static void take_fork(struct watched_processes *w, const struct process_fork *fo
         add(w, fork->h.pid, true);
 }
 
-bool watched_processes_want(struct watched_processes *w, const struct wire_header *record)
+bool watched_processes_want(struct watched_processes *w, const struct record_header *record)
 {
     if (!w)
         return true;
     switch (record->kind) {
-    case WIRE_PROCESS_LOST: /* of forks, too */
+    case RECORD_PROCESS_LOST: /* of forks, too */
         add_followed(w);
         return true;
-    case WIRE_PROCESS_FORK:
+    case RECORD_PROCESS_FORK:
         if (record->pid == record->tid)
             take_fork(w, (const struct process_fork *)record);
         break;
-    case WIRE_PROCESS_EXEC:
-    case WIRE_PROCESS_COMM:
-    case WIRE_PROCESS_EXIT:
-    case WIRE_PROCESS_MMAP:
+    case RECORD_PROCESS_EXEC:
+    case RECORD_PROCESS_COMM:
+    case RECORD_PROCESS_EXIT:
+    case RECORD_PROCESS_MMAP:
         break;
     default: /* the kernel half has let it through */
         if (record->pid)

@@ -22,6 +22,6 @@ DEFINE_FREEP(watched_processes)
 void watched_processes_start(struct watched_processes *w, struct processes *processes);
 
 /* Whether this record, of any kind, tells of one; asked in order of time. */
-bool watched_processes_want(struct watched_processes *w, const struct wire_header *record);
+bool watched_processes_want(struct watched_processes *w, const struct record_header *record);
 /* It has ended, a while ago, or is not known any more to keep memory within bounds; who is followed still is watched as before. */
 void watched_processes_forget(struct watched_processes *w, uint32_t pid);

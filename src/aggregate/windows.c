@@ -517,7 +517,7 @@ struct figures {
     uint64_t bytes, slots, stacks, on_time, late, dropped, details_dropped;
 };
 
-static void add_figures(struct windows *w, struct figures *f)
+static void add_stats(struct windows *w, struct figures *f)
 {
     f->bytes += windows_bytes(w);
     pthread_mutex_lock(&w->lock);
@@ -539,7 +539,7 @@ void windows_metrics(struct windows *const *windows, size_t count, struct metric
 {
     struct figures f = {0};
     for (size_t i = 0; i < count; i++)
-        add_figures(windows[i], &f);
+        add_stats(windows[i], &f);
     metric_add(set, "sonde_self_window_bytes", METRIC_GAUGE, "bytes",
                "Memory held by the profiles of the last minutes.", f.bytes, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_window_slots", METRIC_GAUGE, "",

@@ -7,7 +7,7 @@
 #include "cli/file_part.h"
 #include "cli/privileges.h"
 #include "cli/table_cell.h"
-#include "cli/verbs.h"
+#include "cli/subcommands.h"
 #include "resolve/kernel/bpf_holders.h"
 #include "resolve/kernel/bpf_programs.h"
 #include "sources/bpf_stats/bpf_statistics.h"
@@ -302,7 +302,7 @@ static int run(int argc, char **argv)
         {0, "json", OPTION_FLAG, &asked.json, NULL, "everything as one JSON object", 0, 0},
         {0},
     };
-    int r = options_parse(&verb_bpf, specs, argc, argv, &operands);
+    int r = options_parse(&subcommand_bpf, specs, argc, argv, &operands);
     if (r != 0)
         return r < 0 ? r : 0;
     if (operands > 1) {
@@ -313,7 +313,7 @@ static int run(int argc, char **argv)
     return show(&asked);
 }
 
-const struct verb verb_bpf = {
+const struct verb subcommand_bpf = {
     .name = "bpf",
     .synopsis = "[-d SECONDS] [--lines] [--all] [--json] [ID | NAME]",
     .summary = "Tell what the BPF programs of this machine cost, each and by line",

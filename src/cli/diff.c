@@ -4,7 +4,7 @@
 #include "cli/agent_window.h"
 #include "cli/file_part.h"
 #include "cli/output.h"
-#include "cli/verbs.h"
+#include "cli/subcommands.h"
 #include "export/diff_html.h"
 #include "export/diff_text.h"
 #include "import/pprof_file.h"
@@ -159,7 +159,7 @@ static int run(int argc, char **argv)
         {0, "time", OPTION_TEXT, &asked.time, "TIME", "of windows: cpu (the default), off_cpu: what threads waited, or wall: both", 0, 0},
         {0, "agent", OPTION_TEXT, &asked.agent, "ADDRESS:PORT", "the agent to ask (default 127.0.0.1:7070)", 0, 0},
         {0}};
-    int operands, r = options_parse(&verb_diff, specs, argc, argv, &operands);
+    int operands, r = options_parse(&subcommand_diff, specs, argc, argv, &operands);
     if (r != 0)
         return r < 0 ? r : 0;
     r = check_sides(&asked, operands, windows);
@@ -179,7 +179,7 @@ static int run(int argc, char **argv)
     return output_check("diff", asked.page, &output) < 0 ? 1 : compare(argv + 1, of_agent, &asked, &output);
 }
 
-const struct verb verb_diff = {
+const struct verb subcommand_diff = {
     .name = "diff",
     .synopsis = "BEFORE AFTER | --window FROM..TO --window FROM..TO",
     .summary = "Compare two profiles: what became more, and what less",

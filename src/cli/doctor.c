@@ -1,10 +1,10 @@
-/* `sonde doctor`: what this kernel allows, what attaches on which rung, what is missing and what that costs in truth. It finds out
+/* `sonde doctor`: what this kernel allows, what attaches on which method, what is missing and what that costs in truth. It finds out
  * by really opening all that the agent opens, by the agent's own hand, and what recordings of waiting time open, and changes nothing. */
 #include "agent/agent.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "cli/privileges.h"
-#include "cli/verbs.h"
+#include "cli/subcommands.h"
 #include "sources/attach/pid_namespace.h"
 #include "sources/source.h"
 
@@ -95,8 +95,8 @@ static struct fact fact_receiver(void)
     for (size_t i = 0; f.good && config.otlp_profiles_endpoint[0] && config_describe(&config, i, &d); i++)
         if (strcmp(d.key, "otlp.profiles_endpoint") == 0)
             snprintf(f.value, sizeof(f.value), "%.150s%s", d.value, config_is_grpc(&config) ? " by gRPC" : ""); /* without what is secret in it */
-    if (f.good && !config.profile_enabled && !config.waits_enabled)
-        snprintf(f.value, sizeof(f.value), "nobody (profile.enabled and waits.enabled are false)");
+    if (f.good && !config.profile_enabled && !config.off_cpu_enabled)
+        snprintf(f.value, sizeof(f.value), "nobody (profile.enabled and off_cpu.enabled are false)");
     return f;
 }
 
@@ -139,11 +139,11 @@ static void print_text(const struct utsname *uts, const struct fact *facts, size
     printf("\nProbes\n");
     for (size_t i = 0; i < report->count; i++) {
         const struct attach_entry *e = &report->entries[i];
-        printf("  %-26s %s\n", e->probe, e->attached ? e->rung : "NOT ATTACHED");
-        if (e->not_better[0])
-            printf("  %-26s %s: %s\n", "", e->attached ? "better rungs" : "why", e->not_better);
-        if (e->truth[0])
-            printf("  %-26s %s: %s\n", "", e->attached ? "less exact" : "cost", e->truth);
+        printf("  %-26s %s\n", e->probe, e->attached ? e->method : "NOT ATTACHED");
+        if (e->fallback_reason[0])
+            printf("  %-26s %s: %s\n", "", e->attached ? "better methods" : "why", e->fallback_reason);
+        if (e->limitation[0])
+            printf("  %-26s %s: %s\n", "", e->attached ? "less exact" : "cost", e->limitation);
     }
 }
 
@@ -171,14 +171,14 @@ static int print_json(const struct utsname *uts, const struct fact *facts, size_
 }
 
 /* Those that the agent would look for. */
-static void set_targets(struct config *config)
+static void set_sampling_rules(struct config *config)
 {
     struct config of_file;
     char error[CONFIG_ERROR_BYTES];
     config_defaults(&of_file);
     if (config_load(&of_file, CONFIG_PATH, error) < 0)
         return;
-    memcpy(config->profile_targets, of_file.profile_targets, sizeof(config->profile_targets));
+    memcpy(config->profile_sampling_rules, of_file.profile_sampling_rules, sizeof(config->profile_sampling_rules));
     memcpy(config->kubernetes_cri_socket, of_file.kubernetes_cri_socket, sizeof(config->kubernetes_cri_socket));
 }
 
@@ -199,7 +199,7 @@ static int run(int argc, char **argv)
         {0, "json", OPTION_FLAG, &json, NULL, "as one JSON object", 0, 0},
         {0},
     };
-    int r = options_parse(&verb_doctor, specs, argc, argv, NULL);
+    int r = options_parse(&subcommand_doctor, specs, argc, argv, NULL);
     if (r != 0)
         return r < 0 ? r : 0;
     struct utsname uts = {0};
@@ -210,7 +210,7 @@ static int run(int argc, char **argv)
     size_t fact_count = collect_facts(facts, array_size(facts));
     config_defaults(&config);
     config.links_enabled = true; /* tried as well, although it is for who asks */
-    set_targets(&config);
+    set_sampling_rules(&config);
     r = agent_try(&config, &report);
     if (r < 0 && report.count == 0) /* it did not come to attaching */
         return log_errno(r, "doctor: nothing could be tried");
@@ -221,7 +221,7 @@ static int run(int argc, char **argv)
     return 0;
 }
 
-const struct verb verb_doctor = {
+const struct verb subcommand_doctor = {
     .name = "doctor",
     .synopsis = "[--json]",
     .summary = "Tell what this kernel allows, what attaches, and what is missing",

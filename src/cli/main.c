@@ -1,6 +1,6 @@
 /* The command line: finds the verb and runs it. Exit status: 0 done, 1 could not be done, 2 wrongly asked. */
 #include "base/log.h"
-#include "cli/verbs.h"
+#include "cli/subcommands.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 #define LARGE_BLOCK_BYTES (128 << 10)
 
-const struct verb *const verbs[] = {&verb_up, &verb_agent, &verb_record, &verb_diff, &verb_why, &verb_trace, &verb_probes, &verb_bpf, &verb_doctor, NULL};
+const struct verb *const verbs[] = {&subcommand_up, &subcommand_agent, &subcommand_record, &subcommand_diff, &subcommand_why, &subcommand_trace, &subcommand_probes, &subcommand_bpf, &subcommand_doctor, NULL};
 
 static void print_usage(FILE *f)
 {

@@ -5,8 +5,8 @@
 #include "cli/file_part.h"
 #include "cli/probes.h"
 #include "cli/table_cell.h"
-#include "cli/verbs.h"
-#include "resolve/usdt/native_processes.h"
+#include "cli/subcommands.h"
+#include "resolve/usdt/usdt_processes.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -31,14 +31,14 @@ static int flush(struct listing *l)
     return r;
 }
 
-static const char *attached_text(enum native_attached attached)
+static const char *attached_text(enum usdt_attached attached)
 {
     return attached == NATIVE_ATTACHED ? "yes" : attached == NATIVE_NOT_ATTACHED ? "no" : "?";
 }
 
 static void put_text(struct buf *out, const struct native_probe *p)
 {
-    const struct native_site *s = p->sites;
+    const struct usdt_site *s = p->sites;
     const size_t before = out->size;
     buf_printf(out, "%7" PRIu32 " ", p->pid);
     table_cell_put(out, p->process, 15);
@@ -81,7 +81,7 @@ static void put_arguments(struct buf *out, const char *declaration)
 
 static void put_json(struct buf *out, const struct native_probe *p)
 {
-    const struct native_site *s = p->sites;
+    const struct usdt_site *s = p->sites;
     buf_printf(out, "{\"pid\":%" PRIu32 ",\"process\":", p->pid);
     buf_put_json_string(out, p->process);
     buf_puts(out, ",\"provider\":");
@@ -120,7 +120,7 @@ static int take_probe(void *context, const struct native_probe *p)
     return l->out.size < FLUSH_BYTES && buf_error(&l->out) == 0 ? 0 : flush(l);
 }
 
-static void put_losses(struct buf *out, const struct native_losses *losses)
+static void put_losses(struct buf *out, const struct usdt_losses *losses)
 {
     buf_printf(out,
                "],\"not_seen\":{\"refused\":%" PRIu64 ",\"unreadable\":%" PRIu64 ",\"damaged_notes\":%" PRIu64
@@ -128,7 +128,7 @@ static void put_losses(struct buf *out, const struct native_losses *losses)
                losses->refused, losses->unreadable, losses->damaged_notes, losses->left_out);
 }
 
-void probes_tell_losses(const struct native_losses *l)
+void probes_tell_losses(const struct usdt_losses *l)
 {
     if (l->refused)
         log_warning("probes: not looked at, for lack of rights (CAP_SYS_PTRACE): %" PRIu64 " processes",
@@ -141,17 +141,17 @@ void probes_tell_losses(const struct native_losses *l)
         log_warning("probes: probes or mappings that found no room: %" PRIu64, l->left_out);
 }
 
-static int list(const struct native_filter *filter, bool json)
+static int list(const struct usdt_filter *filter, bool json)
 {
-    _cleanup_(native_processes_freep) struct native_processes *processes = NULL;
-    struct native_losses losses;
+    _cleanup_(usdt_processes_freep) struct usdt_processes *processes = NULL;
+    struct usdt_losses losses;
     struct listing l = {.json = json};
     buf_puts(&l.out, json ? "{\"probes\":[" : "");
-    int r = native_processes_new(filter, take_probe, &l, &processes);
+    int r = usdt_processes_new(filter, take_probe, &l, &processes);
     if (r == 0)
-        r = native_processes_walk(processes);
+        r = usdt_processes_walk(processes);
     if (r == 0)
-        native_processes_losses(processes, &losses);
+        usdt_processes_losses(processes, &losses);
     if (r == 0 && json)
         put_losses(&l.out, &losses);
     if (r == 0)
@@ -176,7 +176,7 @@ static int list(const struct native_filter *filter, bool json)
 }
 
 /* "PROVIDER" or "PROVIDER:PROBE"; takes `text` apart. */
-static int set_filter(struct native_filter *f, char *text)
+static int set_filter(struct usdt_filter *f, char *text)
 {
     f->provider = text;
     char *colon = strchr(text, ':');
@@ -216,7 +216,7 @@ static int run(int argc, char **argv)
         {0, "hist", OPTION_TEXT, &o.histogram, "ARG", "watch: how often this argument had which size", 0, 0},
         {0},
     };
-    int r = options_parse(&verb_probes, specs, argc, argv, &operands);
+    int r = options_parse(&subcommand_probes, specs, argc, argv, &operands);
     if (r != 0)
         return r < 0 ? r : 0;
     o.filter.pid = (uint32_t)pid;
@@ -236,7 +236,7 @@ static int run(int argc, char **argv)
     return r < 0 ? r : list(&o.filter, json);
 }
 
-const struct verb verb_probes = {
+const struct verb subcommand_probes = {
     .name = "probes",
     .synopsis = "[watch] [PROVIDER[:PROBE]] [-p PID] [--json] [-d SECONDS] [--by ARG] [--hist ARG]",
     .summary = "List the native probes of running programs, and watch them fire",

@@ -8,10 +8,10 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "cli/file_part.h"
-#include "cli/native_arguments.h"
-#include "cli/native_counts.h"
+#include "cli/usdt_arguments.h"
+#include "cli/usdt_counts.h"
 #include "sources/source.h"
-#include "sources/usdt/native_watch.h"
+#include "sources/usdt/usdt_watch.h"
 
 #include "probes/process.h"
 
@@ -33,27 +33,27 @@
 
 /* What its arguments are: files that say the same share it. */
 struct shape {
-    struct native_arguments arguments;
+    struct usdt_arguments arguments;
     int by, histogram; /* -1: not asked */
 };
 
 struct watched { /* one file */
-    struct native_watch_link *link;
+    struct usdt_watch_link *link;
     uint64_t device, inode;
     uint32_t pid; /* in which it was found */
 };
 
 struct watching {
     const struct probes_watch_options *options;
-    struct native_processes *processes;
-    struct native_watch *watch;
+    struct usdt_processes *processes;
+    struct usdt_watch *watch;
     struct shape *shapes[NATIVE_WATCH_CONTEXTS_MAX];
     size_t shape_count;
     struct watched files[NATIVE_WATCH_LINKS_MAX];
     size_t file_count;
     bool is_begun;     /* what is found from now on came later */
     uint64_t left_out; /* files that could not be attached to, later */
-    struct native_counts counts;
+    struct usdt_counts counts;
     uint64_t fired, unread; /* unread: no number for the histogram */
     struct buf out, text;
 
@@ -65,14 +65,14 @@ struct watching {
 
 static void watching_clear(struct watching *w)
 {
-    native_watch_free(w->watch);
+    usdt_watch_free(w->watch);
     for (size_t i = 0; i < w->shape_count; i++)
         free(w->shapes[i]);
     if (w->lives)
         source_process.free(w->lives);
     batch_free(w->batch);
-    native_processes_free(w->processes);
-    native_counts_clear(&w->counts);
+    usdt_processes_free(w->processes);
+    usdt_counts_clear(&w->counts);
     buf_clear(&w->out);
     buf_clear(&w->text);
 }
@@ -88,7 +88,7 @@ static int flush(struct watching *w)
 
 /* ---- firings ---- */
 
-static void put_firing(struct watching *w, const struct shape *shape, const struct native_firing *f)
+static void put_firing(struct watching *w, const struct shape *shape, const struct usdt_firing *f)
 {
     const uint64_t unix_ns = clock_unix_from_monotonic(f->time_ns);
     const time_t seconds = (time_t)(unix_ns / 1000000000);
@@ -107,12 +107,12 @@ static void put_firing(struct watching *w, const struct shape *shape, const stru
         buf_putc(&w->out, ' ');
         buf_put_utf8(&w->out, shape->arguments.all[i].name);
         buf_putc(&w->out, '=');
-        native_arguments_put(&shape->arguments, f, i, &w->out);
+        usdt_arguments_put(&shape->arguments, f, i, &w->out);
     }
     buf_putc(&w->out, '\n');
 }
 
-static void put_firing_json(struct watching *w, const struct shape *shape, const struct native_firing *f)
+static void put_firing_json(struct watching *w, const struct shape *shape, const struct usdt_firing *f)
 {
     char process[sizeof(f->process) + 1] = "";
     memcpy(process, f->process, sizeof(f->process));
@@ -124,21 +124,21 @@ static void put_firing_json(struct watching *w, const struct shape *shape, const
         buf_puts(&w->out, i ? ",{\"name\":" : "{\"name\":");
         buf_put_json_string(&w->out, shape->arguments.all[i].name);
         buf_puts(&w->out, ",\"value\":");
-        native_arguments_put_json(&shape->arguments, f, i, &w->out);
+        usdt_arguments_put_json(&shape->arguments, f, i, &w->out);
         buf_putc(&w->out, '}');
     }
     buf_puts(&w->out, "]}\n");
 }
 
-static void count_number(struct watching *w, struct native_count *count, const struct shape *shape,
-                         const struct native_firing *f)
+static void count_number(struct watching *w, struct usdt_count *count, const struct shape *shape,
+                         const struct usdt_firing *f)
 {
     const size_t i = (size_t)shape->histogram;
     if (i >= f->argument_count || f->unread >> i & 1) {
         w->unread++;
         return;
     }
-    native_count_number(count, f->values[i],
+    usdt_count_number(count, f->values[i],
                         shape->arguments.all[i].type == NATIVE_SIGNED && (int64_t)f->values[i] < 0);
 }
 
@@ -147,10 +147,10 @@ static bool is_counted(const struct watching *w)
     return w->options->by || w->options->histogram;
 }
 
-static int take_firing(void *context, const void *target_context, const struct native_firing *f)
+static int take_firing(void *context, const void *sampling_rule_context, const struct usdt_firing *f)
 {
     struct watching *w = context;
-    const struct shape *shape = target_context;
+    const struct shape *shape = sampling_rule_context;
     w->fired++;
     if (!is_counted(w)) {
         (w->options->json ? put_firing_json : put_firing)(w, shape, f);
@@ -158,10 +158,10 @@ static int take_firing(void *context, const void *target_context, const struct n
     }
     w->text.size = 0;
     if (shape->by >= 0)
-        (w->options->json ? native_arguments_put_json : native_arguments_put)(&shape->arguments, f,
+        (w->options->json ? usdt_arguments_put_json : usdt_arguments_put)(&shape->arguments, f,
                                                                               (size_t)shape->by, &w->text);
-    struct native_count *count =
-        native_counts_add(&w->counts, w->text.size ? w->text.data : "", w->text.size);
+    struct usdt_count *count =
+        usdt_counts_add(&w->counts, w->text.size ? w->text.data : "", w->text.size);
     if (count && shape->histogram >= 0)
         count_number(w, count, shape, f);
     return buf_error(&w->text);
@@ -172,7 +172,7 @@ static int take_firing(void *context, const void *target_context, const struct n
 /* -1 where it is not asked for. */
 static int find_argument(const struct shape *shape, const struct native_probe *p, const char *name, int *ret)
 {
-    *ret = name ? native_arguments_find(&shape->arguments, name) : -1;
+    *ret = name ? usdt_arguments_find(&shape->arguments, name) : -1;
     if (!name || *ret >= 0)
         return 0;
     log_error("probes: %s:%s has no argument '%s'; it has: %s", p->sites->provider, p->sites->name, name,
@@ -183,13 +183,13 @@ static int find_argument(const struct shape *shape, const struct native_probe *p
 static int read_arguments(const struct native_probe *p, const struct probes_watch_options *o,
                           struct shape *shape)
 {
-    native_arguments_read(p->sites, &shape->arguments);
+    usdt_arguments_read(p->sites, &shape->arguments);
     int r = find_argument(shape, p, o->by, &shape->by);
     if (r == 0)
         r = find_argument(shape, p, o->histogram, &shape->histogram);
     if (r < 0 || shape->histogram < 0)
         return r;
-    const enum native_type type = shape->arguments.all[shape->histogram].type;
+    const enum usdt_type type = shape->arguments.all[shape->histogram].type;
     if (type != NATIVE_TEXT && type != NATIVE_DOUBLE)
         return 0;
     log_error("probes: --hist is of whole numbers; '%s' is a %s", o->histogram,
@@ -224,15 +224,15 @@ static int attach(struct watching *w, const struct native_probe *p)
     int r = get_shape(w, p, &shape);
     if (r < 0)
         return r;
-    const struct native_watch_target target = {
+    const struct usdt_watch_target target = {
         .path = p->map_file,
         .pid = w->options->filter.pid ? (int)w->options->filter.pid : -1,
         .provider = p->sites->provider,
         .name = p->sites->name,
-        .texts = native_arguments_texts(&shape->arguments),
+        .texts = usdt_arguments_texts(&shape->arguments),
         .context = shape,
     };
-    r = native_watch_add(w->watch, &target, &file.link);
+    r = usdt_watch_add(w->watch, &target, &file.link);
     if (r == -ENOENT || r == -ESRCH)
         return 0; /* the process has ended */
     if (r < 0)
@@ -249,7 +249,7 @@ static void let_go_of_ended(struct watching *w)
     size_t kept = 0;
     for (size_t i = 0; i < w->file_count; i++)
         if (kill((pid_t)w->files[i].pid, 0) < 0 && errno == ESRCH)
-            native_watch_remove(w->files[i].link);
+            usdt_watch_remove(w->files[i].link);
         else
             w->files[kept++] = w->files[i];
     w->file_count = kept;
@@ -305,9 +305,9 @@ static int look_at_changed(struct watching *w)
         let_go_of_ended(w);
         w->changed_count = CHANGED_MAX + 1;
     }
-    int r = w->changed_count > CHANGED_MAX ? native_processes_walk(w->processes) : 0;
+    int r = w->changed_count > CHANGED_MAX ? usdt_processes_walk(w->processes) : 0;
     for (size_t i = 0; r == 0 && w->changed_count <= CHANGED_MAX && i < w->changed_count; i++)
-        r = native_processes_look(w->processes, w->changed[i]);
+        r = usdt_processes_look(w->processes, w->changed[i]);
     w->changed_count = 0;
     return r == -ESRCH ? 0 : r;
 }
@@ -320,10 +320,10 @@ static int follow(struct watching *w)
     batch_clear(w->batch);
     int r = source_process.drain(w->lives, w->batch);
     for (size_t i = 0; r == 0 && i < batch_count(w->batch); i++) {
-        const struct wire_header *record = batch_get(w->batch, i);
-        if (record->kind == WIRE_PROCESS_LOST)
+        const struct record_header *record = batch_get(w->batch, i);
+        if (record->kind == RECORD_PROCESS_LOST)
             w->changed_count = CHANGED_MAX + 1;
-        else if (record->kind == WIRE_PROCESS_MMAP && ((const struct process_mmap *)record)->path[0] == '/' &&
+        else if (record->kind == RECORD_PROCESS_MMAP && ((const struct process_mmap *)record)->path[0] == '/' &&
                  ((const struct process_mmap *)record)->path[1] != '/')
             note_changed(w, record->pid);
     }
@@ -354,10 +354,10 @@ static int watch_on(struct watching *w, int signals_fd, int pid_fd)
                             : left_ms > INT_MAX                 ? -1
                                                                 : (int)left_ms;
         struct pollfd fds[] = {
-            {native_watch_fd(w->watch), POLLIN, 0}, {signals_fd, POLLIN, 0}, {pid_fd, POLLIN, 0}};
+            {usdt_watch_fd(w->watch), POLLIN, 0}, {signals_fd, POLLIN, 0}, {pid_fd, POLLIN, 0}};
         if (!over && poll(fds, array_size(fds), wait_ms) < 0 && errno != EINTR)
             return -errno;
-        int r = native_watch_poll(w->watch);
+        int r = usdt_watch_poll(w->watch);
         if (r == 0)
             r = flush(w);
         const bool is_end = over || fds[1].revents || fds[2].revents;
@@ -372,15 +372,15 @@ static int put_end(struct watching *w)
 {
     const char *by = w->options->by;
     if (!w->options->json && is_counted(w))
-        native_counts_put(&w->counts, by, &w->out);
+        usdt_counts_put(&w->counts, by, &w->out);
     if (w->options->json) {
         buf_printf(&w->out, "{\"fired\":%" PRIu64 ",\"lost\":%" PRIu64, w->fired,
-                   native_watch_lost(w->watch));
+                   usdt_watch_lost(w->watch));
         if (is_counted(w)) {
             buf_printf(&w->out,
                        ",\"not_counted\":%" PRIu64 ",\"unread\":%" PRIu64 ",\"counts\":", w->counts.others,
                        w->unread);
-            native_counts_put_json(&w->counts, by, &w->out);
+            usdt_counts_put_json(&w->counts, by, &w->out);
         }
         buf_puts(&w->out, "}\n");
     }
@@ -389,9 +389,9 @@ static int put_end(struct watching *w)
 
 static void tell_losses(const struct watching *w)
 {
-    const uint64_t lost = native_watch_lost(w->watch);
-    struct native_losses losses;
-    native_processes_losses(w->processes, &losses);
+    const uint64_t lost = usdt_watch_lost(w->watch);
+    struct usdt_losses losses;
+    usdt_processes_losses(w->processes, &losses);
     probes_tell_losses(&losses);
     if (w->left_out)
         log_warning("probes: %" PRIu64 " times a file that was loaded later could not be attached to",
@@ -410,14 +410,14 @@ static void tell_losses(const struct watching *w)
 /* Lives of processes are heard before we look around, so that nobody slips through between. */
 static int begin(struct watching *w)
 {
-    const struct native_filter *filter = &w->options->filter;
-    int r = native_watch_new(take_firing, w, &w->watch);
+    const struct usdt_filter *filter = &w->options->filter;
+    int r = usdt_watch_new(take_firing, w, &w->watch);
     if (r == 0)
-        r = native_processes_new(filter, watch_probe, w, &w->processes);
+        r = usdt_processes_new(filter, watch_probe, w, &w->processes);
     if (r < 0)
         return r;
     hear_lives(w);
-    r = native_processes_walk(w->processes);
+    r = usdt_processes_walk(w->processes);
     if (r == -ESRCH)
         log_error("probes: there is no process %" PRIu32, filter->pid);
     if (r == -EACCES)

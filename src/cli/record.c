@@ -14,7 +14,7 @@
 #include "cli/record_filters.h"
 #include "cli/record_lines.h"
 #include "cli/record_pods.h"
-#include "cli/verbs.h"
+#include "cli/subcommands.h"
 #include "export/export.h"
 #include "model/profile.h"
 #include "resolve/interpreter/interpreters.h"
@@ -49,7 +49,7 @@ struct recording {
     uint32_t prepared_pids[SOURCE_FILTER_MAX]; /* whose unwind tables are in place before that */
     size_t prepared_count;
     bool cpu_samples, waits; /* any came */
-    struct record_lines_figures lines;
+    struct record_lines_stats lines;
 };
 
 struct request_for_recording { /* what the command line asked for */
@@ -59,7 +59,7 @@ struct request_for_recording { /* what the command line asked for */
     struct record_event *event; /* NULL: none */
     int64_t rate_hz, ready_fd;
     uint64_t duration_ns;
-    const char *output, *record_wire, *replay, *cri_socket;
+    const char *output, *record_events, *replay, *cri_socket;
     bool links;
     bool lines, inlines;
     bool off_cpu, wall, wakers;
@@ -179,7 +179,7 @@ static bool notify_ready(void *context)
 /* What no record tells of: with it, and what is in the profile, all waiting time is accounted for. */
 static void report_untold_waits(const struct recording *rec)
 {
-    const struct off_cpu_figures waits = pipeline_waits(rec->pipeline);
+    const struct off_cpu_totals waits = pipeline_waits(rec->pipeline);
     char time[32];
     if (waits.short_count)
         fprintf(stderr, "; not told: %llu of %s in all, shorter than --min-wait", (unsigned long long)waits.short_count,
@@ -250,7 +250,7 @@ static void log_refused(const struct attach_report *report)
 {
     for (size_t i = 0; i < report->count; i++)
         if (!report->entries[i].attached)
-            log_error("%s: not attached (%s)", report->entries[i].probe, report->entries[i].not_better);
+            log_error("%s: not attached (%s)", report->entries[i].probe, report->entries[i].fallback_reason);
 }
 
 /* One half of a thread's time would be told as all of it. */
@@ -264,12 +264,12 @@ static bool has_both(const struct attach_report *report)
     return attached == array_size(halves);
 }
 
-static int open_pipeline(const struct request_for_recording *asked, const char *record_wire, struct recording *rec, int child_pid)
+static int open_pipeline(const struct request_for_recording *asked, const char *record_events, struct recording *rec, int child_pid)
 {
     struct pipeline_options options = {
         .memory_bytes = MEMORY_BYTES,
         .lines = asked->lines,
-        .record_wire = record_wire,
+        .record_events = record_events,
         .replay = asked->replay,
         .cri_socket = asked->cri_socket,
     };
@@ -336,8 +336,8 @@ static int record(const struct request_for_recording *asked)
     if (!exporter)
         return -EINVAL;
     int r = output_check("record", asked->output, &output);
-    if (r == 0 && asked->record_wire)
-        r = output_check("record", asked->record_wire, &wire);
+    if (r == 0 && asked->record_events)
+        r = output_check("record", asked->record_events, &wire);
     if (r == 0 && asked->lines)
         r = record_lines_check();
     if (r < 0)
@@ -365,7 +365,7 @@ static int record(const struct request_for_recording *asked)
         .show_progress = isatty(STDERR_FILENO),
         .ready_fd = (int)asked->ready_fd,
     };
-    r = open_pipeline(asked, asked->record_wire ? wire.path : NULL, &rec, child.pid);
+    r = open_pipeline(asked, asked->record_events ? wire.path : NULL, &rec, child.pid);
     _cleanup_(pipeline_freep) struct pipeline *pipeline = rec.pipeline;
     _cleanup_(record_pods_freep) struct record_pods *pods = rec.pods;
     if (r < 0)
@@ -412,7 +412,7 @@ static int record(const struct request_for_recording *asked)
     if (r == 0 && ended == 0 && pipeline_samples(pipeline) == 0)
         explain_no_samples(asked, profile);
     if (r == 0)
-        r = pipeline_record_wire_error(pipeline);
+        r = pipeline_record_events_error(pipeline);
     if (r < 0 || ended < 0)
         return r < 0 ? r : ended;
     return end.child_exited && !end.signal ? status_of_command(end.child_status) : 0; /* Ctrl-C ends both, either one first */
@@ -446,11 +446,11 @@ static int run(int argc, char **argv)
         {0, "lines", OPTION_FLAG, &asked.lines, NULL, "also the source file and line of native frames, where there is debug information; looked for at the end", 0, 0},
         {0, "inlines", OPTION_FLAG, &asked.inlines, NULL, "... and the functions that were inlined there, as frames of their own", 0, 0},
         {0, "ready-fd", OPTION_INTEGER, &asked.ready_fd, "FD", "write \"ready\" to this descriptor when it counts, and the unwind tables of -p PID are in place", 0, INT32_MAX},
-        {0, "record-wire", OPTION_TEXT, &asked.record_wire, "FILE", "also keep every record from the kernel, for --replay", 0, 0},
+        {0, "record-events", OPTION_TEXT, &asked.record_events, "FILE", "also keep every record from the kernel, for --replay", 0, 0},
         {0, "replay", OPTION_TEXT, &asked.replay, "FILE", "read the records of FILE instead of the kernel; needs no rights", 0, 0},
         {0},
     };
-    int operands, r = options_parse(&verb_record, specs, argc, argv, &operands);
+    int operands, r = options_parse(&subcommand_record, specs, argc, argv, &operands);
     if (r != 0)
         return r < 0 ? r : 0;
     if (operands > 0) {
@@ -478,7 +478,7 @@ static int run(int argc, char **argv)
         log_error("record: %s with --off-cpu or --wall", asked.wakers ? "--wakers goes" : "--min-wait and --sample-waits go");
         return -EINVAL;
     }
-    if (asked.replay && (narrowed || asked.record_wire || asked.rate_hz || asked.duration_ns || asked.off_cpu || asked.wall || asked.wakers || asked.events.count)) {
+    if (asked.replay && (narrowed || asked.record_events || asked.rate_hz || asked.duration_ns || asked.off_cpu || asked.wall || asked.wakers || asked.events.count)) {
         log_error("record: --replay takes what was recorded: only -o, --lines and --inlines go with it");
         return -EINVAL;
     }
@@ -497,7 +497,7 @@ static int run(int argc, char **argv)
     return record(&asked);
 }
 
-const struct verb verb_record = {
+const struct verb subcommand_record = {
     .name = "record",
     .synopsis = "[-a | -p PID | -c CONTAINER | -C NAME | -u USER] [-F HZ | --event EVENT | --off-cpu | --wall] [--wakers] [-d SECONDS] [-o FILE] [-- COMMAND...]",
     .summary = "Record a profile of CPU time, of waiting time or of events into a file",

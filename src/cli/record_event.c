@@ -8,7 +8,7 @@
 #include "cli/privileges.h"
 #include "model/profile.h"
 #include "resolve/elf/elf.h"
-#include "resolve/usdt/native_processes.h"
+#include "resolve/usdt/usdt_processes.h"
 #include "sources/attach/tracepoint.h"
 #include "sources/source.h"
 
@@ -163,7 +163,7 @@ static int get_file(struct record_event *e, const char *path, struct found_file 
     return 0;
 }
 
-static void add_sites(struct record_event *e, const struct found_file *file, const struct native_site *sites, size_t count)
+static void add_sites(struct record_event *e, const struct found_file *file, const struct usdt_site *sites, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (e->event.site_count == USER_PROBE_SITES_MAX) {
@@ -188,22 +188,22 @@ static int take_probe(void *context, const struct native_probe *probe)
 
 static int look_at_processes(struct record_event *e, const struct source_options *options)
 {
-    const struct native_filter filter = {.provider = e->event.group, .name = e->event.member};
-    _cleanup_(native_processes_freep) struct native_processes *all = NULL;
-    int r = native_processes_new(&filter, take_probe, e, &all);
+    const struct usdt_filter filter = {.provider = e->event.group, .name = e->event.member};
+    _cleanup_(usdt_processes_freep) struct usdt_processes *all = NULL;
+    int r = usdt_processes_new(&filter, take_probe, e, &all);
     if (r < 0)
         return r;
     if (options->pid_count == 0)
-        return native_processes_walk(all);
+        return usdt_processes_walk(all);
     for (size_t i = 0; r == 0 && i < options->pid_count; i++)
-        r = native_processes_look(all, options->pids[i]);
+        r = usdt_processes_look(all, options->pids[i]);
     return r;
 }
 
 /* Into `list` the names of its probes, for who mistyped one. */
 static int look_at_file(struct record_event *e, const char *path, struct buf *list)
 {
-    _cleanup_(native_probes_freep) struct native_probes *probes = NULL;
+    _cleanup_(usdt_probes_freep) struct usdt_probes *probes = NULL;
     _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
@@ -212,11 +212,11 @@ static int look_at_file(struct record_event *e, const char *path, struct buf *li
     if (r < 0)
         return r;
     take_fd(&fd);
-    r = native_probes_read(elf, &probes);
+    r = usdt_probes_read(elf, &probes);
     for (size_t i = 0, n; r == 0 && i < probes->count; i += n) {
-        const struct native_site *s = &probes->sites[i];
+        const struct usdt_site *s = &probes->sites[i];
         struct found_file *file;
-        n = native_probes_run(probes, i);
+        n = usdt_probes_run(probes, i);
         if (list->size < LIST_BYTES) {
             buf_puts(list, list->size ? ", " : "");
             buf_put_utf8(list, s->provider);

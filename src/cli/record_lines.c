@@ -119,7 +119,7 @@ static int find(const struct profile *p, const struct line_objects *objects, con
 }
 
 void record_lines_add(struct profile **profile, const struct line_objects *objects, bool inlines, bool show_progress,
-                      size_t max_bytes, struct record_lines_figures *ret)
+                      size_t max_bytes, struct record_lines_stats *ret)
 {
     struct progress progress = {.shown = show_progress};
     _cleanup_(source_lines_freep) struct source_lines *lines = NULL;
@@ -136,18 +136,18 @@ void record_lines_add(struct profile **profile, const struct line_objects *objec
         fprintf(stderr, "\r\033[K");
     if (servers) {
         tell_failures(servers);
-        debuginfod_figures(servers, &ret->servers);
+        debuginfod_stats(servers, &ret->servers);
     }
     if (r < 0) {
         log_errno(r, "record: the profile is without source lines");
         return;
     }
-    source_lines_figures(lines, &ret->lines);
+    source_lines_stats(lines, &ret->lines);
     profile_free(*profile);
     *profile = with;
 }
 
-static void report_servers(const struct debuginfod_figures *f)
+static void report_servers(const struct debuginfod_stats *f)
 {
     const uint32_t there = f->fetched + f->cached, missing = f->absent + f->too_large + f->unasked;
     const struct {
@@ -170,7 +170,7 @@ static void report_servers(const struct debuginfod_figures *f)
     }
 }
 
-static void report_lines(const struct source_lines_figures *figures)
+static void report_lines(const struct source_lines_stats *figures)
 {
     const char *before = ": ";
     if (figures->frames == figures->with_line)
@@ -184,7 +184,7 @@ static void report_lines(const struct source_lines_figures *figures)
     }
 }
 
-void record_lines_report(const struct record_lines_figures *figures)
+void record_lines_report(const struct record_lines_stats *figures)
 {
     report_servers(&figures->servers);
     report_lines(&figures->lines);

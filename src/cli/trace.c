@@ -2,18 +2,18 @@
 #include "cli/trace.h"
 
 #include "base/log.h"
-#include "cli/verbs.h"
+#include "cli/subcommands.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-static const struct verb *const trace_verbs[] = {&trace_verb_summary, &trace_verb_show, &trace_verb_convert, NULL};
+static const struct verb *const trace_subcommands[] = {&trace_subcommand_summary, &trace_subcommand_show, &trace_subcommand_convert, NULL};
 
 static void print_usage(FILE *f)
 {
-    fprintf(f, "Usage: sonde trace %s\n\n%s.\n\nVerbs:\n", verb_trace.synopsis, verb_trace.summary);
-    for (const struct verb *const *v = trace_verbs; *v; v++)
+    fprintf(f, "Usage: sonde trace %s\n\n%s.\n\nVerbs:\n", subcommand_trace.synopsis, subcommand_trace.summary);
+    for (const struct verb *const *v = trace_subcommands; *v; v++)
         fprintf(f, "  %-8s %s\n", strchr((*v)->name, ' ') + 1, (*v)->summary);
     fprintf(f, "\n`sonde trace VERB --help` tells more.\n\nOptions:\n  -h, --help                       this text\n");
 }
@@ -25,7 +25,7 @@ static int run(int argc, char **argv)
         print_usage(stdout);
         return 0;
     }
-    for (const struct verb *const *v = trace_verbs; *v; v++)
+    for (const struct verb *const *v = trace_subcommands; *v; v++)
         if (strcmp(name, strchr((*v)->name, ' ') + 1) == 0)
             return (*v)->run(argc - 1, argv + 1);
     if (argc > 1)
@@ -35,7 +35,7 @@ static int run(int argc, char **argv)
     return -EINVAL;
 }
 
-const struct verb verb_trace = {
+const struct verb subcommand_trace = {
     .name = "trace",
     .synopsis = "VERB [OPTIONS] FILE...",
     .summary = "Read files of request traces in Triton's JSON",

@@ -3,4 +3,4 @@
 
 #include "cli/options.h"
 
-extern const struct verb trace_verb_summary, trace_verb_show, trace_verb_convert;
+extern const struct verb trace_subcommand_summary, trace_subcommand_show, trace_subcommand_convert;

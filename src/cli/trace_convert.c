@@ -241,7 +241,7 @@ static int run(int argc, char **argv)
         {0, "zero", OPTION_INTEGER, &zero_ns, "NS", "Unix time in nanoseconds when the clock of Triton's file stood at 0 (default: that of this machine; into triton: 0)", 0, INT64_MAX},
         {0},
     };
-    int files, r = options_parse(&trace_verb_convert, specs, argc, argv, &files);
+    int files, r = options_parse(&trace_subcommand_convert, specs, argc, argv, &files);
     if (r != 0)
         return r < 0 ? r : 0;
     struct conversion c = {.format = format ? trace_format_by_name(format) : NULL};
@@ -261,7 +261,7 @@ static int run(int argc, char **argv)
     return r != 0;
 }
 
-const struct verb trace_verb_convert = {
+const struct verb trace_subcommand_convert = {
     .name = "trace convert",
     .synopsis = "--format NAME [-o FILE] [--zero NS] FILE...",
     .summary = "Convert trace files into OpenTelemetry's or Chrome's format, and back",

@@ -123,7 +123,7 @@ static struct asked parse_id(const char *text)
 static int run(int argc, char **argv)
 {
     const struct option_spec specs[] = {{0}};
-    int operands, r = options_parse(&trace_verb_show, specs, argc, argv, &operands);
+    int operands, r = options_parse(&trace_subcommand_show, specs, argc, argv, &operands);
     if (r != 0)
         return r < 0 ? r : 0;
     if (operands < 2) {
@@ -150,7 +150,7 @@ static int run(int argc, char **argv)
     return bad || !found;
 }
 
-const struct verb trace_verb_show = {
+const struct verb trace_subcommand_show = {
     .name = "trace show",
     .synopsis = "ID FILE...",
     .summary = "Show one request as a text waterfall",

@@ -240,7 +240,7 @@ static int run(int argc, char **argv)
         {0, "json", OPTION_FLAG, &asked.json, NULL, "as JSON", 0, 0},
         {0},
     };
-    int files, r = options_parse(&trace_verb_summary, specs, argc, argv, &files);
+    int files, r = options_parse(&trace_subcommand_summary, specs, argc, argv, &files);
     if (r != 0)
         return r < 0 ? r : 0;
     if (asked.json && asked.show_trace) {
@@ -270,7 +270,7 @@ static int run(int argc, char **argv)
     return status;
 }
 
-const struct verb trace_verb_summary = {
+const struct verb trace_subcommand_summary = {
     .name = "trace summary",
     .synopsis = "[-t | --json] [--percentiles LIST] [--slowest N] FILE...",
     .summary = "Tell where the time of all requests went, as trace_summary.py does",

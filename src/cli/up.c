@@ -3,10 +3,10 @@
 #include "base/log.h"
 #include "base/ready_fd.h"
 #include "cli/privileges.h"
-#include "cli/verbs.h"
+#include "cli/subcommands.h"
 #include "resolve/process/pods.h"
 #include "serve/page.h"
-#include "sources/sampling/targets.h"
+#include "sources/sampling/sampling_rules.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -77,15 +77,15 @@ static int start_page(const struct config *c, const struct page_data *data, bool
 /* Where nobody is to be sampled no clock has to tick. */
 static int check_rate(struct config *c)
 {
-    struct targets targets;
-    if (config_targets(c, &targets) > 0)
+    struct sampling_rules targets;
+    if (config_sampling_rules(c, &targets) > 0)
         return 0;
-    if (targets.count && (c->profile_enabled || c->waits_enabled)) {
-        log_error("profile.rate is 0, and so is the rate of all of profile.targets: nobody would be sampled; profile.enabled: false says that");
+    if (targets.count && (c->profile_enabled || c->off_cpu_enabled)) {
+        log_error("profile.rate is 0, and so is the rate of all of profile.sampling_rules: nobody would be sampled; profile.enabled: false says that");
         return -EINVAL;
     }
     if (c->profile_enabled)
-        log_warning("profile.rate is 0, and there are no profile.targets: no CPU profile is made");
+        log_warning("profile.rate is 0, and there are no profile.sampling_rules: no CPU profile is made");
     c->profile_enabled = false;
     c->profile_rate_hz = CONFIG_RATE_HZ; /* unused */
     return 0;
@@ -102,7 +102,7 @@ static int run(const struct verb *verb, int argc, char **argv)
         {0, "set", OPTION_TEXTS, &settings, "KEY=VALUE", "one setting, over the file's; may be repeated", 0, 0},
         {'l', "listen", OPTION_TEXT, &listen, "ADDRESS:PORT", "where it answers (page.listen; default 127.0.0.1:7070)", 0, 0},
         {'F', "rate", OPTION_INTEGER, &rate, "HZ", "CPU samples a second and CPU, up to 1000 (profile.rate; default 19)", 1, 1000},
-        {0, "waits", OPTION_FLAG, &waits, NULL, "where threads wait, for what and how long, too (waits.enabled)", 0, 0},
+        {0, "waits", OPTION_FLAG, &waits, NULL, "where threads wait, for what and how long, too (off_cpu.enabled)", 0, 0},
         {0, "ready-fd", OPTION_INTEGER, &ready_fd, "FD", "write \"ready\" to this descriptor when it answers and counts", 0, INT32_MAX},
         {0, "print-config", OPTION_FLAG, &print, NULL, "print the configuration in force, with what is allowed, and end", 0, 0},
         {0},
@@ -121,7 +121,7 @@ static int run(const struct verb *verb, int argc, char **argv)
     }
     if (rate)
         config.profile_rate_hz = rate;
-    config.waits_enabled |= waits;
+    config.off_cpu_enabled |= waits;
     if (ready_fd >= 0 && ready_fd_check((int)ready_fd) < 0) {
         log_error("--ready-fd: descriptor %lld is not open for writing", (long long)ready_fd);
         return -EINVAL;
@@ -131,7 +131,7 @@ static int run(const struct verb *verb, int argc, char **argv)
         return 0;
     }
     if (config_pod_labels(&config, pod_labels) < 0) {
-        log_error("profile.targets and kubernetes.pod_labels name more than %d labels of pods together", PODS_LABELS_MAX);
+        log_error("profile.sampling_rules and kubernetes.pod_labels name more than %d labels of pods together", PODS_LABELS_MAX);
         return -EINVAL;
     }
     r = check_rate(&config);
@@ -158,10 +158,10 @@ static int run(const struct verb *verb, int argc, char **argv)
         .status = agent_status,
     };
     _cleanup_(page_freep) struct page *page = NULL;
-    r = start_page(&config, &data, verb == &verb_agent, &page);
+    r = start_page(&config, &data, verb == &subcommand_agent, &page);
     if (r < 0)
         return -EIO;
-    printf("%s http://%.*s:%u/  (Ctrl-C stops it)\n", verb == &verb_up ? "Sonde is watching. Its page:" : "sonde agent: listening on",
+    printf("%s http://%.*s:%u/  (Ctrl-C stops it)\n", verb == &subcommand_up ? "Sonde is watching. Its page:" : "sonde agent: listening on",
            (int)(strrchr(config.page_listen, ':') - config.page_listen), config.page_listen, page_port(page));
     fflush(stdout);
     return agent_run(agent, (int)ready_fd);
@@ -169,15 +169,15 @@ static int run(const struct verb *verb, int argc, char **argv)
 
 static int run_up(int argc, char **argv)
 {
-    return run(&verb_up, argc, argv);
+    return run(&subcommand_up, argc, argv);
 }
 
 static int run_agent(int argc, char **argv)
 {
-    return run(&verb_agent, argc, argv);
+    return run(&subcommand_agent, argc, argv);
 }
 
-const struct verb verb_up = {
+const struct verb subcommand_up = {
     .name = "up",
     .synopsis = "[-c FILE] [-l ADDRESS:PORT] [-F HZ] [--waits] [--set KEY=VALUE]...",
     .summary = "Watch this node and serve its page",
@@ -186,7 +186,7 @@ const struct verb verb_up = {
     .run = run_up,
 };
 
-const struct verb verb_agent = {
+const struct verb subcommand_agent = {
     .name = "agent",
     .synopsis = "[-c FILE] [-l ADDRESS:PORT] [-F HZ] [--waits] [--set KEY=VALUE]...",
     .summary = "Watch this node, without a page: /metrics and the API",

@@ -7,7 +7,7 @@
 #include "base/units.h"
 #include "cli/agent_client.h"
 #include "cli/privileges.h"
-#include "cli/verbs.h"
+#include "cli/subcommands.h"
 #include "export/requests_json.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static int watch(uint64_t duration_ns, struct requests *requests)
     if (r < 0) {
         for (size_t i = 0; i < report.count; i++)
             if (!report.entries[i].attached)
-                log_error("%s: not attached (%s)", report.entries[i].probe, report.entries[i].not_better);
+                log_error("%s: not attached (%s)", report.entries[i].probe, report.entries[i].fallback_reason);
         privileges_explain();
         return r;
     }
@@ -171,7 +171,7 @@ static int run(int argc, char **argv)
         {0, "agent", OPTION_TEXT, &address, "ADDRESS:PORT", "the agent to ask (default 127.0.0.1:7070)", 0, 0},
         {0},
     };
-    int r = options_parse(&verb_why, specs, argc, argv, NULL);
+    int r = options_parse(&subcommand_why, specs, argc, argv, NULL);
     if (r != 0)
         return r < 0 ? r : 0;
     struct request **requests = NULL;
@@ -186,7 +186,7 @@ static int run(int argc, char **argv)
     return r;
 }
 
-const struct verb verb_why = {
+const struct verb subcommand_why = {
     .name = "why",
     .synopsis = "[--slowest N] [--last 60s] [--stacks | --json] [--agent ADDRESS:PORT]",
     .summary = "Tell why the slowest requests were slow",

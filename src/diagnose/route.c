@@ -120,7 +120,7 @@ bool route_parse(const char *line, size_t bytes, bool replied, struct route *ret
         return false; /* "GET /" and no more */
     if (space && line_whole && !replied && (rest.size - target.size < 9 || memcmp(space + 1, "HTTP/1.", 7) != 0))
         return false;
-    bool target_whole = space || line_whole;
+    bool sampling_rule_whole = space || line_whole;
     while (line_whole && !space && target.size && target.data[target.size - 1] == '\r')
         target.size--;
     if (strcmp(ret->method, "CONNECT") == 0) {
@@ -131,9 +131,9 @@ bool route_parse(const char *line, size_t bytes, bool replied, struct route *ret
     for (size_t i = 0; i < target.size; i++)
         if (target.data[i] == '?' || target.data[i] == '#') {
             target.size = i;
-            target_whole = true;
+            sampling_rule_whole = true;
         }
-    put_path(ret, target, target_whole);
+    put_path(ret, target, sampling_rule_whole);
     if (!ret->path[0])
         memcpy(ret->path, "/", 2);
     return true;

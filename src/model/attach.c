@@ -14,10 +14,10 @@ struct attach_entry *attach_report_add(struct attach_report *report, const char 
     return entry;
 }
 
-void attach_entry_refused(struct attach_entry *entry, const char *rung, int error)
+void attach_entry_refused(struct attach_entry *entry, const char *method, int error)
 {
-    size_t used = strlen(entry->not_better);
-    snprintf(entry->not_better + used, sizeof(entry->not_better) - used, "%s%s: %s", used ? "; " : "", rung,
+    size_t used = strlen(entry->fallback_reason);
+    snprintf(entry->fallback_reason + used, sizeof(entry->fallback_reason) - used, "%s%s: %s", used ? "; " : "", method,
              strerror(error < 0 ? -error : error));
 }
 
@@ -34,9 +34,9 @@ void attach_report_put_json(const struct attach_report *report, struct buf *out)
         const struct attach_entry *e = &report->entries[i];
         buf_printf(out, "%s{\"attached\":%s", i ? "," : "", e->attached ? "true" : "false");
         put_member(out, "probe", e->probe);
-        put_member(out, "rung", e->rung);
-        put_member(out, "not_better", e->not_better);
-        put_member(out, "truth", e->truth);
+        put_member(out, "method", e->method);
+        put_member(out, "fallback_reason", e->fallback_reason);
+        put_member(out, "limitation", e->limitation);
         buf_putc(out, '}');
     }
     buf_putc(out, ']');

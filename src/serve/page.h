@@ -30,7 +30,7 @@ struct page_data {
     int (*metrics)(void *context, struct metric_set *set);
     /* One JSON object, which web/src/health.tsx reads: {"version","host","kernel","waits" (where they are looked at),"now_ms","uptime_seconds",
      * "samples","sample_hz","targets" (where there are some):[{"target","sample_hz","found","samples","ticks"}],"losses":{reason: count},"budget":{"detail","cpu_share","cpu_share_allowed","memory_bytes",
-     * "memory_bytes_allowed"},"probes":[{"probe","attached","rung","not_better","truth"}]}. The caller frees.
+     * "memory_bytes_allowed"},"probes":[{"probe","attached","method","fallback_reason","limitation"}]}. The caller frees.
      */
     int (*status)(void *context, char **ret_json);
 };

@@ -88,7 +88,7 @@ static enum MHD_Result reply_no_region(struct call *call, const char *what, int 
         return http_reply_text(call->connection, MHD_HTTP_GONE,
                                "%s: samples of all of that time are no longer kept, or not so exactly, or the agent did not run yet; /api/v1/heatmap tells which are", what);
     if (error == -EOPNOTSUPP)
-        return http_reply_text(call->connection, MHD_HTTP_BAD_REQUEST, "%s: this agent does not look at waits; `sonde up --waits`, or waits.enabled, has it do so", what);
+        return http_reply_text(call->connection, MHD_HTTP_BAD_REQUEST, "%s: this agent does not look at waits; `sonde up --waits`, or off_cpu.enabled, has it do so", what);
     if (error == -ERANGE)
         return http_reply_text(call->connection, MHD_HTTP_BAD_REQUEST,
                                "%s: that time is still to come; these are milliseconds of the node's monotonic clock, now %llu", what,

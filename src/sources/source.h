@@ -1,7 +1,7 @@
 /* A source: one signal of the kernel, brought to the wire. One file an implementation, one line in sources.c's literal array,
  * one test of the same name.
  *
- * Life: open (load, attach by the best rung that really attaches, report it) -> start -> drain, drain, ... (-> stop -> drain, ...) -> free. All calls
+ * Life: open (load, attach by the best method that really attaches, report it) -> start -> drain, drain, ... (-> stop -> drain, ...) -> free. All calls
  * come from the pipeline's thread. */
 #pragma once
 
@@ -19,14 +19,14 @@
 #define SOURCE_FILTER_MAX 64
 
 struct sample_event;
-struct targets;
+struct sampling_rules;
 struct unwind_tables;
 
 /* What to look at. Filters act in the kernel, before anything is unwound. Borrowed during open. */
 struct source_options {
     uint32_t sample_hz;                     /* CPU samples a second and CPU */
-    const struct targets *targets;          /* whose CPU samples, and waits that are told by chance, come at another rate; NULL: nobody's, as of events */
-    bool has_target_keys; int target_keys_fd; /* the kernel's table of who they are, of another source (target.h) */
+    const struct sampling_rules *targets;          /* whose CPU samples, and waits that are told by chance, come at another rate; NULL: nobody's, as of events */
+    bool has_sampling_rule_keys; int sampling_rule_keys_fd; /* the kernel's table of who they are, of another source (target.h) */
     const struct sample_event *event;       /* samples are of this and not of the clock; NULL: of the clock */
     uint32_t pids[SOURCE_FILTER_MAX];       size_t pid_count;     /* 0: every process. Children of these are followed. */
     uint64_t cgroup_ids[SOURCE_FILTER_MAX]; size_t cgroup_count;
@@ -65,7 +65,7 @@ struct source {
     const char *name; /* "cpu", "process", "request" */
     const char *help; /* one line */
 
-    /* -EPERM and the like when no rung could be attached: the entry in `report` says why. */
+    /* -EPERM and the like when no method could be attached: the entry in `report` says why. */
     int (*open)(const struct source_options *options, struct attach_report *report, void **ret_self);
     int (*start)(void *self);
 

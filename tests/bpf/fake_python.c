@@ -104,7 +104,7 @@ struct python_layout fake_python_layout(unsigned flags)
     };
 }
 
-/* ---- the subject ---- */
+/* ---- the workload ---- */
 
 static unsigned way; /* PYTHON_CFRAMES or PYTHON_MARKED_FRAMES */
 

@@ -3,7 +3,7 @@
 
 #include "watch.h"
 
-#include "resolve/usdt/native_probes.h"
+#include "resolve/usdt/usdt_probes.h"
 #include "sources/source.h"
 
 #include <setjmp.h>
@@ -97,7 +97,7 @@ void links_turn_until(const struct links *l, bool attached)
     for (int i = 0; i < 30000; i++) {
         links_turn(l);
         if (sonde_probe_enabled(links_enter_probe) == attached && sonde_probe_enabled(links_leave_probe) == attached &&
-            links_figure(l, "sonde_native_attachments_waiting") == 0)
+            links_figure(l, "sonde_usdt_attachments_waiting") == 0)
             return;
     }
     fail_msg("%s in a minute", attached ? "not attached" : "not detached");
@@ -106,16 +106,16 @@ void links_turn_until(const struct links *l, bool attached)
 void links_read_sites(int fd, struct link_site sites[2])
 {
     struct elf_file *elf;
-    struct native_probes *probes;
+    struct usdt_probes *probes;
     assert_int_equal(elf_open(dup(fd), &elf), 0);
-    assert_int_equal(native_probes_read(elf, &probes), 0);
+    assert_int_equal(usdt_probes_read(elf, &probes), 0);
     assert_int_equal(probes->count, 2);
     for (size_t i = 0; i < 2; i++) {
         assert_true(probes->sites[i].semaphore_offset > 0);
         sites[i] = (struct link_site){probes->sites[i].file_offset, probes->sites[i].semaphore_offset,
                                       strcmp(probes->sites[i].name, "thread_leave") == 0};
     }
-    native_probes_free(probes);
+    usdt_probes_free(probes);
     elf_file_free(elf);
 }
 
@@ -132,7 +132,7 @@ struct links links_begin(void)
     assert_true(fd >= 0);
     links_read_sites(fd, sites);
     if (source_link.open(&watch_defaults, &report, &l.source) < 0)
-        fail_msg("%s", report.entries[0].not_better);
+        fail_msg("%s", report.entries[0].fallback_reason);
     assert_false(sonde_probe_enabled(links_enter_probe));
     assert_int_equal(link_source_attach(l.source, fd, sites, 2, &l.attachment), 0);
     links_turn_until(&l, true);

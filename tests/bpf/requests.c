@@ -1,7 +1,7 @@
 /* Servers, client and watching for test_request.c; see requests.h. */
 int server_main(int argc, char **argv);
 #define main server_main
-#include "../subjects/servers/server.c"
+#include "../workloads/servers/server.c"
 #undef main
 
 #include "requests.h"
@@ -198,12 +198,12 @@ void look(void)
     for (size_t i = 0; i < batch_count(watch.batch); i++) {
         struct request *request;
         const struct request_record *record = (const struct request_record *)batch_get(watch.batch, i);
-        if (record->h.kind == WIRE_REQUEST_STACK) { /* nobody gives the BPF side any rows here */
+        if (record->h.kind == RECORD_REQUEST_STACK) { /* nobody gives the BPF side any rows here */
             if (watch.apart_count < array_size(watch.apart))
                 watch.apart[watch.apart_count++] = *(const struct cpu_sample *)record;
             continue;
         }
-        assert_int_equal(record->h.kind, WIRE_REQUEST);
+        assert_int_equal(record->h.kind, RECORD_REQUEST);
         if (record->start_ns < watch.began_ns)
             continue;
         memcpy(&watch.last, record, record->h.size_bytes);
@@ -271,7 +271,7 @@ const struct request *await(pid_t pid, const char *route, size_t count)
     return NULL;
 }
 
-/* One load a rung: verifying takes long where the machine is emulated. What is left of the case before began
+/* One load a method: verifying takes long where the machine is emulated. What is left of the case before began
  * before this one. */
 int watch_begin(void **state)
 {
@@ -281,7 +281,7 @@ int watch_begin(void **state)
     for (int i = 0; i < 4; i++)
         options.pids[i] = (uint32_t)servers[i];
     int state_now = (int)(long)*state;
-    const struct request_choice choice = {.rung = state_now % 256 - 1, .walks = state_now / 256 - 1};
+    const struct request_choice choice = {.method = state_now % 256 - 1, .walks = state_now / 256 - 1};
     if (state_now != open_state) {
         if (watch.self)
             source_request.free(watch.self);
@@ -289,8 +289,8 @@ int watch_begin(void **state)
         watch.why_not[0] = 0;
         open_state = state_now;
         if (request_source_open_on(&options, &report, &choice, &watch.self) < 0)
-            snprintf(watch.why_not, sizeof(watch.why_not), "%s", report.entries[0].not_better);
-        snprintf(watch.why_no_stacks, sizeof(watch.why_no_stacks), "%s", report.entries[1].not_better);
+            snprintf(watch.why_not, sizeof(watch.why_not), "%s", report.entries[0].fallback_reason);
+        snprintf(watch.why_no_stacks, sizeof(watch.why_no_stacks), "%s", report.entries[1].fallback_reason);
     }
     if (!watch.self)
         return 0;
@@ -354,7 +354,7 @@ static void refuse(const char *why_not)
     skip();
 }
 
-void need_rung(void)
+void need_method(void)
 {
     if (!watch.self)
         refuse(watch.why_not);
@@ -362,7 +362,7 @@ void need_rung(void)
 
 void need_stacks(void)
 {
-    need_rung();
+    need_method();
     if (!request_source_unwind_tables(watch.self))
         refuse(watch.why_no_stacks);
 }

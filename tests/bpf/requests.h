@@ -1,10 +1,10 @@
-/* What the tests of requests share: servers of four kinds, a client, and the request source on one rung with
+/* What the tests of requests share: servers of four kinds, a client, and the request source on one method with
  * the requests that it has brought so far. */
 #pragma once
 
 #include "base/clock.h"
 #include "diagnose/request.h"
-#include "sources/request/request_ladder.h"
+#include "sources/request/request_attach.h"
 #include "sources/source.h"
 
 #include <stdarg.h>
@@ -23,7 +23,7 @@
 #define CAUSE_MS    40
 
 struct watch {
-    void *self; /* the source; NULL: this kernel does not take the rung, and why_not says why */
+    void *self; /* the source; NULL: this kernel does not take the method, and why_not says why */
     struct batch *batch;
     struct request *requests[KEPT_MAX]; /* the latest record of each request */
     size_t count;
@@ -42,9 +42,9 @@ enum { THREADS, EPOLL, PREFORK, POOL };
 extern pid_t servers[4];
 extern unsigned short ports[4];
 
-/* For cmocka: once, and around each case; a case's initial state is its rung, and how stacks are walked. */
-#define ON_RUNG(rung)               ON_RUNG_WALKING(rung, REQUEST_WALKS_BEST)
-#define ON_RUNG_WALKING(rung, walks) ((void *)(long)(((walks) + 1) * 256 + (rung) + 1))
+/* For cmocka: once, and around each case; a case's initial state is its method, and how stacks are walked. */
+#define ON_METHOD(method)               ON_RUNG_WALKING(method, REQUEST_WALKS_BEST)
+#define ON_RUNG_WALKING(method, walks) ((void *)(long)(((walks) + 1) * 256 + (method) + 1))
 int start_servers(void **state);
 int stop_servers(void **state);
 /* Ends a server and starts it anew: another process of the same PID, and whose threads are called `command`. False: this kernel gives
@@ -73,7 +73,7 @@ uint64_t lost(enum loss_reason reason);
 uint64_t counted(const char *service);
 void await_counted(const char *service, uint64_t count);
 
-/* Skips the case where there is no such rung, or no such way to walk stacks. */
-void need_rung(void);
+/* Skips the case where there is no such method, or no such way to walk stacks. */
+void need_method(void);
 void need_stacks(void);
 void assert_nothing_lost(void);

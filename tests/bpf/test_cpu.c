@@ -60,7 +60,7 @@ static struct watch watch_walked(const struct workload *child, const char *event
 }
 
 /* As many samples as the child does `work`, each of which `look` counts. */
-static void expect_samples(struct workload *child, struct watch *w, void (*work)(unsigned), bool (*look)(const struct wire_header *, void *),
+static void expect_samples(struct workload *child, struct watch *w, void (*work)(unsigned), bool (*look)(const struct record_header *, void *),
                            void *context)
 {
     workload_run(child, work, FIRINGS);
@@ -69,7 +69,7 @@ static void expect_samples(struct workload *child, struct watch *w, void (*work)
     workload_unwatch(w);
 }
 
-static void expect_faults(struct workload *child, struct watch w, bool (*look)(const struct wire_header *, void *), void *context)
+static void expect_faults(struct workload *child, struct watch w, bool (*look)(const struct record_header *, void *), void *context)
 {
     expect_samples(child, &w, workload_fault, look, context);
 }
@@ -96,12 +96,12 @@ struct expectation {
     size_t depth; /* calls of the recursive function */
 };
 
-static bool look_any(const struct wire_header *header, void *context)
+static bool look_any(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     struct expectation *e = context;
 
-    assert_int_equal(header->kind, WIRE_CPU_SAMPLE);
+    assert_int_equal(header->kind, RECORD_CPU_SAMPLE);
     assert_int_equal(header->pid, e->pid);
     assert_int_equal(header->tid, e->pid);
     assert_int_equal(s->weight_ns, 1);
@@ -121,11 +121,11 @@ static void test_samples_of_one_process(void **state)
     expect_samples(&child, &w, workload_call, look_any, &e);
 }
 
-static bool look_at_clock(const struct wire_header *header, void *context)
+static bool look_at_clock(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
 
-    assert_int_equal(header->kind, WIRE_CPU_SAMPLE);
+    assert_int_equal(header->kind, RECORD_CPU_SAMPLE);
     assert_int_equal(header->pid, *(const pid_t *)context);
     assert_int_equal(s->weight_ns, 1000000000 / watch_defaults.sample_hz);
     return true;
@@ -143,7 +143,7 @@ static void test_the_clock_samples(void **state)
     watch_end(&w);
 }
 
-static bool look_copied(const struct wire_header *header, void *context)
+static bool look_copied(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
 
@@ -168,7 +168,7 @@ static void test_stack_is_copied_without_rows(void **state)
 }
 
 /* After the first copy: the second one's address, which is where a signal found the stack pointer. */
-static bool look_at_both_stacks(const struct wire_header *header, void *context)
+static bool look_at_both_stacks(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     const __u64 *first = s->data + s->kernel_frames + s->user_frames;
@@ -197,7 +197,7 @@ static void test_both_stacks_of_a_signal_are_copied(void **state)
     expect_faults(&child, workload_watch(only(child.pid), "page-faults"), look_at_both_stacks, NULL);
 }
 
-static bool look_deep(const struct wire_header *header, void *context)
+static bool look_deep(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     struct expectation *e = context;
@@ -231,7 +231,7 @@ static void test_900_frames_without_frame_pointers(void **state)
     walk_deep(900);
 }
 
-static bool look_too_deep(const struct wire_header *header, void *context)
+static bool look_too_deep(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
 
@@ -251,7 +251,7 @@ static void test_a_stack_too_deep_says_so(void **state)
     expect_faults(&child, watch_walked(&child, "page-faults", NULL), look_too_deep, NULL);
 }
 
-static bool look_below_system_call(const struct wire_header *header, void *context)
+static bool look_below_system_call(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
 
@@ -278,7 +278,7 @@ static void test_user_stack_below_a_system_call(void **state)
     workload_unwatch(&w);
 }
 
-static bool look_signal(const struct wire_header *header, void *context)
+static bool look_signal(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     size_t exact = 0;
@@ -393,7 +393,7 @@ static void call_in_child(unsigned count)
     waitpid(pid, NULL, 0);
 }
 
-static bool look_at_child(const struct wire_header *header, void *context)
+static bool look_at_child(const struct record_header *header, void *context)
 {
     const struct workload *processes = context;
 
@@ -417,7 +417,7 @@ static void test_children_are_followed(void **state)
     workload_unwatch(&w);
 }
 
-static bool look_command(const struct wire_header *header, void *context)
+static bool look_command(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
 
@@ -471,7 +471,7 @@ static void test_shed_halves_the_rate_and_doubles_the_weight(void **state)
     batch_free(w.batch);
 }
 
-static bool look_on_cpu(const struct wire_header *header, void *context)
+static bool look_on_cpu(const struct record_header *header, void *context)
 {
     return ((const struct cpu_sample *)header)->cpu == *(const unsigned *)context;
 }

@@ -195,7 +195,7 @@ static void take(struct watch *w, struct told *told)
         const struct cpu_sample *s = (const struct cpu_sample *)batch_get(w->batch, i);
         unsigned long leaf = s->user_frames ? s->data[s->kernel_frames] & ~CPU_FRAME_EXACT : 0;
 
-        if (s->h.kind == WIRE_PYTHON_CODE)
+        if (s->h.kind == RECORD_PYTHON_CODE)
             continue;
         assert_int_equal(s->h.pid, told->pid);
         told->events++;

@@ -94,8 +94,8 @@ static struct kernel_names *open_or_skip(void)
     assert_int_equal(report.count, 1);
     assert_true(report.entries[0].attached);
     if (r < 0) {
-        assert_string_equal(report.entries[0].rung, "/proc/kallsyms");
-        print_message("skipped: this kernel cannot be asked: %s\n", report.entries[0].not_better);
+        assert_string_equal(report.entries[0].method, "/proc/kallsyms");
+        print_message("skipped: this kernel cannot be asked: %s\n", report.entries[0].fallback_reason);
         skip();
     }
     return n;

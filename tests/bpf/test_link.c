@@ -93,11 +93,11 @@ static struct link_ids ids_of(const struct cpu_sample *s)
 }
 
 /* A sample, or the stack of a wait, within a span has the span's ids. */
-static bool look_in_spans(const struct wire_header *header, void *context)
+static bool look_in_spans(const struct record_header *header, void *context)
 {
     const struct link_ids ids = ids_of((const struct cpu_sample *)header);
     struct worker *w = context;
-    if ((header->kind != WIRE_CPU_SAMPLE && header->kind != WIRE_OFF_CPU_STACK) || header->tid != (uint32_t)w->tid)
+    if ((header->kind != RECORD_CPU_SAMPLE && header->kind != RECORD_OFF_CPU_STACK) || header->tid != (uint32_t)w->tid)
         return false;
     for (size_t i = 0; i < w->span_count; i++) {
         struct span *s = &w->spans[i];
@@ -193,7 +193,7 @@ struct linked {
     size_t count;
 };
 
-static bool count_linked(const struct wire_header *header, void *context)
+static bool count_linked(const struct record_header *header, void *context)
 {
     struct linked *linked = context;
     if (header->tid != (uint32_t)linked->tid)

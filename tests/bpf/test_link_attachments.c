@@ -134,25 +134,25 @@ static void test_descriptors(void **state)
     struct links l = links_begin();
     for (size_t i = 0; i < 8; i++)
         assert_int_equal(attach_copy(&l, 1000 + (uid_t)i, &more[i]), i < 7 ? 0 : -ENOSPC);
-    assert_true(links_figure(&l, "sonde_native_attachments_without_room") == 1);
+    assert_true(links_figure(&l, "sonde_usdt_attachments_without_room") == 1);
     links_turn_until(&l, true);
-    assert_true(links_figure(&l, "sonde_native_attachments") == 8);
+    assert_true(links_figure(&l, "sonde_usdt_attachments") == 8);
 
     link_source_detach(l.source, more[6]);
     links_turn_until(&l, true);
-    assert_true(links_figure(&l, "sonde_native_attachments") == 7);
+    assert_true(links_figure(&l, "sonde_usdt_attachments") == 7);
     assert_int_equal(prlimit(helper_of_ours(), RLIMIT_NOFILE, &(struct rlimit){3, before.rlim_max}, NULL), 0);
     assert_int_equal(attach_copy(&l, 1006, &more[6]), 0);
-    drain_until(&l, "sonde_native_attachments_refused", 1);
+    drain_until(&l, "sonde_usdt_attachments_refused", 1);
     /* Its pause is ours: no file system keeps it waiting. */
-    assert_true(links_figure(&l, "sonde_native_attachments_waiting") == 1);
+    assert_true(links_figure(&l, "sonde_usdt_attachments_waiting") == 1);
     assert_int_equal(link_source_waits_ns(l.source), 0);
-    drain_until(&l, "sonde_native_attachments_refused", 2);
+    drain_until(&l, "sonde_usdt_attachments_refused", 2);
     assert_int_equal(
         prlimit(helper_of_ours(), RLIMIT_NOFILE, &(struct rlimit){before.rlim_max, before.rlim_max}, NULL),
         0);
     links_turn_until(&l, true); /* it is tried again */
-    assert_true(links_figure(&l, "sonde_native_attachments") == 8);
+    assert_true(links_figure(&l, "sonde_usdt_attachments") == 8);
     for (size_t i = 0; i < 7; i++)
         link_source_detach(l.source, more[i]);
     links_end(&l);
@@ -176,7 +176,7 @@ static void test_owners_share_the_places(void **state)
     struct links l = links_begin(); /* has one, of our own */
     for (size_t i = 0; i < array_size(files); i++)
         assert_int_equal(attach_copy(&l, files[i].owner, &attached[i]), files[i].expected);
-    assert_true(links_figure(&l, "sonde_native_attachments_without_room") == 3);
+    assert_true(links_figure(&l, "sonde_usdt_attachments_without_room") == 3);
     assert_false(link_source_has_new_room(l.source));
     link_source_detach(l.source, attached[0]);
     attached[0] = NULL;
@@ -209,7 +209,7 @@ static void test_refused_file_forgets_nobody(void **state)
             sites[i] = sites[2];
     links_enter(&links_outer);
     assert_int_equal(link_source_attach(l.source, fd, sites, 2, &bad), 0);
-    drain_until(&l, "sonde_native_attachments_refused", 1);
+    drain_until(&l, "sonde_usdt_attachments_refused", 1);
     assert_true(links_know(&l, links_thread()));
     link_source_detach(l.source, bad);
     links_end(&l);

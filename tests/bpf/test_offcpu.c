@@ -120,8 +120,8 @@ static struct watch watch(pid_t pid, struct source_options options, struct expec
 /* Records a workload while it naps, from when it is blocked until it is blocked again; `with_rows`: its stacks are whole, so that one can be
  * compared with another. `look` returns true for each wait; there must be as many of them, with those that are only counted, as the kernel
  * counted switches: the first one was under way when the recording began, and the last one when it ended. */
-static struct off_cpu_figures record_naps(struct source_options options, bool two_places, bool with_rows,
-                                          bool (*look)(const struct wire_header *, void *), struct expectation *e)
+static struct off_cpu_totals record_naps(struct source_options options, bool two_places, bool with_rows,
+                                          bool (*look)(const struct record_header *, void *), struct expectation *e)
 {
     struct workload child = workload_start(NULL, NULL);
     struct watch w = watch(child.pid, options, e);
@@ -136,7 +136,7 @@ static struct off_cpu_figures record_naps(struct source_options options, bool tw
     workload_await(&child);
     const uint64_t waits = 1 + threads_switches(child.pid) - switches;
     assert_int_equal(w.source->stop(w.self), 0);
-    const struct off_cpu_figures figures = off_cpu_source_figures(w.self);
+    const struct off_cpu_totals figures = off_cpu_source_stats(w.self);
     assert_int_equal(figures.told + figures.left_out + figures.short_count, waits);
     workload_expect(&w, figures.told, look, e);
     workload_end(&child);
@@ -145,9 +145,9 @@ static struct off_cpu_figures record_naps(struct source_options options, bool tw
     return figures;
 }
 
-static void check_wait(const struct wire_header *header, const struct off_cpu_wait *wait)
+static void check_wait(const struct record_header *header, const struct off_cpu_wait *wait)
 {
-    assert_int_equal(header->kind, WIRE_OFF_CPU);
+    assert_int_equal(header->kind, RECORD_OFF_CPU);
     assert_int_equal(header->size_bytes, sizeof(*wait));
     assert_true(wait->start_ns < header->time_ns);
     assert_int_equal(wait->weight_ns, header->time_ns - wait->start_ns);
@@ -157,13 +157,13 @@ static void check_wait(const struct wire_header *header, const struct off_cpu_wa
     assert_true(wait->cgroup_id > 0);
 }
 
-static bool look_at_naps(const struct wire_header *header, void *context)
+static bool look_at_naps(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     struct expectation *e = context;
     assert_int_equal(header->pid, e->pid);
     assert_int_equal(header->tid, e->pid);
-    if (header->kind == WIRE_OFF_CPU_STACK) {
+    if (header->kind == RECORD_OFF_CPU_STACK) {
         const struct cpu_sample *s = (const struct cpu_sample *)header;
         assert_true(s->kernel_frames > 0);
         e->stacks++;
@@ -187,7 +187,7 @@ static void test_naps(void **state)
 {
     (void)state;
     struct expectation e;
-    const struct off_cpu_figures figures = record_naps(watch_defaults, false, false, look_at_naps, &e);
+    const struct off_cpu_totals figures = record_naps(watch_defaults, false, false, look_at_naps, &e);
     assert_int_equal(figures.left_out + figures.short_count, 0);
     assert_int_equal(figures.told_ns, e.told_ns);
     assert_in_range(e.naps, 1, NAPS);
@@ -201,12 +201,12 @@ static bool is_same_stack(const struct cpu_sample *a, const struct cpu_sample *b
            a->kernel_frames == b->kernel_frames && memcmp(a->data, b->data, a->h.size_bytes - sizeof(*a)) == 0;
 }
 
-static bool look_at_stacks(const struct wire_header *header, void *context)
+static bool look_at_stacks(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     struct expectation *e = context;
-    if (header->kind == WIRE_OFF_CPU_STACK) {
+    if (header->kind == RECORD_OFF_CPU_STACK) {
         assert_false(e->last && is_same_stack(e->last, s));
         e->last = realloc(e->last, header->size_bytes);
         assert_non_null(e->last);
@@ -246,11 +246,11 @@ static void test_two_places(void **state)
     assert_true(e.stacks >= 2);
 }
 
-static bool look_at_pipes(const struct wire_header *header, void *context)
+static bool look_at_pipes(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     struct expectation *e = context;
-    if (header->kind == WIRE_OFF_CPU_STACK || (pid_t)header->pid == e->pid || wait->flags & OFF_CPU_PREEMPTED)
+    if (header->kind == RECORD_OFF_CPU_STACK || (pid_t)header->pid == e->pid || wait->flags & OFF_CPU_PREEMPTED)
         return false;
     check_wait(header, wait);
     if (wait->syscall != SYS_read)
@@ -270,11 +270,11 @@ static void test_pipes(void **state)
     watch_end(&w);
 }
 
-static bool look_at_queue(const struct wire_header *header, void *context)
+static bool look_at_queue(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     (void)context;
-    if (header->kind == WIRE_OFF_CPU_STACK)
+    if (header->kind == RECORD_OFF_CPU_STACK)
         return false;
     check_wait(header, wait);
     if (!(wait->flags & OFF_CPU_PREEMPTED))
@@ -294,11 +294,11 @@ static void test_run_queue(void **state)
     watch_end(&w);
 }
 
-static bool look_at_births(const struct wire_header *header, void *context)
+static bool look_at_births(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     struct expectation *e = context;
-    if (header->kind != WIRE_OFF_CPU || (pid_t)header->pid == e->pid || wait->stack_ns)
+    if (header->kind != RECORD_OFF_CPU || (pid_t)header->pid == e->pid || wait->stack_ns)
         return false;
     check_wait(header, wait);
     assert_int_equal(wait->queued_ns, header->time_ns - wait->start_ns);
@@ -323,7 +323,7 @@ static void test_minimum(void **state)
     struct expectation e;
     struct source_options options = watch_defaults;
     options.min_wait_ns = 3600000000000;
-    const struct off_cpu_figures figures = record_naps(options, false, false, look_at_naps, &e);
+    const struct off_cpu_totals figures = record_naps(options, false, false, look_at_naps, &e);
     assert_int_equal(figures.told + figures.left_out, 0);
     assert_true(figures.short_ns >= NAPS * HOLD_NS);
 }
@@ -354,13 +354,13 @@ static void note_waker(struct waker_expectation *x, const struct cpu_sample *s)
 }
 
 /* The child naps, and so is woken by a timer; then it lets its own child go. */
-static bool look_at_wakers(const struct wire_header *header, void *context)
+static bool look_at_wakers(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     struct waker_expectation *x = context;
-    if (header->kind == WIRE_OFF_CPU_WAKER)
+    if (header->kind == RECORD_OFF_CPU_WAKER)
         note_waker(x, (const struct cpu_sample *)header);
-    if (header->kind != WIRE_OFF_CPU)
+    if (header->kind != RECORD_OFF_CPU)
         return false;
     check_wait(header, wait);
     const size_t i = (pid_t)header->pid != x->e.pid;
@@ -400,13 +400,13 @@ static void test_wakers(void **state)
     watch_end(&w);
 }
 
-static bool look_for_wakers(const struct wire_header *header, void *context)
+static bool look_for_wakers(const struct record_header *header, void *context)
 {
     (void)context;
-    assert_int_not_equal(header->kind, WIRE_OFF_CPU_WAKER);
-    if (header->kind == WIRE_OFF_CPU)
+    assert_int_not_equal(header->kind, RECORD_OFF_CPU_WAKER);
+    if (header->kind == RECORD_OFF_CPU)
         assert_int_equal(((const struct off_cpu_wait *)header)->waker, OFF_CPU_WAKER_NONE);
-    return header->kind == WIRE_OFF_CPU;
+    return header->kind == RECORD_OFF_CPU;
 }
 
 static void test_wakers_are_for_who_asks(void **state)
@@ -422,11 +422,11 @@ static void test_wakers_are_for_who_asks(void **state)
 #define STANDS_FOR_NS (8ULL * HOLD_NS)
 
 /* What is recorded, and how many waits it stands for, follows from the seed, from when it began and how long it was. */
-static bool look_at_sampled(const struct wire_header *header, void *context)
+static bool look_at_sampled(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     struct expectation *e = context;
-    if (header->kind == WIRE_OFF_CPU_STACK)
+    if (header->kind == RECORD_OFF_CPU_STACK)
         return false;
     const uint64_t length_ns = header->time_ns - wait->start_ns;
     assert_true(sampling_takes_wait(sampling_hash(SEED, wait->start_ns), length_ns, STANDS_FOR_NS));
@@ -445,7 +445,7 @@ static void test_sampled(void **state)
     struct source_options options = watch_defaults;
     options.sample_wait_ns = STANDS_FOR_NS;
     options.sampling_seed = SEED;
-    const struct off_cpu_figures figures = record_naps(options, false, false, look_at_sampled, &e);
+    const struct off_cpu_totals figures = record_naps(options, false, false, look_at_sampled, &e);
     print_message("%llu waits, %llu left out\n", (unsigned long long)figures.told, (unsigned long long)figures.left_out);
     assert_int_equal(figures.told_ns, e.told_ns);
 }
@@ -466,14 +466,14 @@ static void test_sampling_is_unbiased(void **state)
     }
 }
 
-static bool look_for_unfinished(const struct wire_header *header, void *context)
+static bool look_for_unfinished(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     struct expectation *e = context;
-    if (header->kind == WIRE_OFF_CPU_STACK) {
+    if (header->kind == RECORD_OFF_CPU_STACK) {
         const struct cpu_sample *s = (const struct cpu_sample *)header;
         assert_int_equal(s->user_end, UNWIND_END_NOT_RUNNING);
-        assert_int_equal(s->user_frames, s->stack_bytes > 0); /* what asleep.bpf.c copied, which has its own test */
+        assert_int_equal(s->user_frames, s->stack_bytes > 0); /* what sleeping_tasks.bpf.c copied, which has its own test */
         e->stack_ns = header->time_ns;
         return false;
     }
@@ -517,7 +517,7 @@ static void test_all_the_time(void **state)
     watch_end(&w);
 }
 
-static bool look_for_so_far(const struct wire_header *header, void *context)
+static bool look_for_so_far(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     if (!look_for_unfinished(header, context))
@@ -542,7 +542,7 @@ static void test_so_far(void **state)
     }
     assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_COUNTS), 0);
     watch_until(&w, 1, look_for_unfinished, &e); /* all of it, as at the end */
-    assert_int_equal(off_cpu_source_figures(w.self).told, 1);
+    assert_int_equal(off_cpu_source_stats(w.self).told, 1);
     assert_int_equal(off_cpu_source_tell_so_far(w.self), 0);
     assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_LEAST), 0);
     assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_FULL), 0);
@@ -550,7 +550,7 @@ static void test_so_far(void **state)
     assert_int_equal(w.source->stop(w.self), 0);
     watch_until(&w, 1, look_for_unfinished, &e);
     assert_int_equal(e.waits, 4);
-    assert_int_equal(off_cpu_source_figures(w.self).told, 2);
+    assert_int_equal(off_cpu_source_stats(w.self).told, 2);
     end(pid);
     watch_end(&w);
 }

@@ -20,23 +20,23 @@ struct life {
     uint64_t last_ns;
 };
 
-static bool look_life(const struct wire_header *header, void *context)
+static bool look_life(const struct record_header *header, void *context)
 {
     const struct process_fork *fork_record = (const struct process_fork *)header;
     const struct process_mmap *mmap_record = (const struct process_mmap *)header;
     struct life *l = context;
-    static const uint16_t kinds[] = {WIRE_PROCESS_FORK, WIRE_PROCESS_EXEC, WIRE_PROCESS_MMAP,
-                                     WIRE_PROCESS_EXIT};
+    static const uint16_t kinds[] = {RECORD_PROCESS_FORK, RECORD_PROCESS_EXEC, RECORD_PROCESS_MMAP,
+                                     RECORD_PROCESS_EXIT};
 
     if ((pid_t)header->pid != l->pid || l->stage >= 4 || header->kind != kinds[l->stage])
         return false;
     assert_true(header->time_ns >= l->last_ns);
     l->last_ns = header->time_ns;
-    if (header->kind == WIRE_PROCESS_FORK)
+    if (header->kind == RECORD_PROCESS_FORK)
         assert_int_equal(fork_record->parent_pid, getpid());
-    if (header->kind == WIRE_PROCESS_EXEC)
+    if (header->kind == RECORD_PROCESS_EXEC)
         assert_string_equal(((const struct process_exec *)header)->comm, "exe");
-    if (header->kind == WIRE_PROCESS_MMAP) {
+    if (header->kind == RECORD_PROCESS_MMAP) {
         assert_true(mmap_record->size_bytes > 0);
         if (!strstr(mmap_record->path, l->path))
             return false;
@@ -67,10 +67,10 @@ static void test_a_life_in_order(void **state)
     watch_end(&w);
 }
 
-static bool look_lost(const struct wire_header *header, void *context)
+static bool look_lost(const struct record_header *header, void *context)
 {
     (void)context;
-    return header->kind == WIRE_PROCESS_LOST && ((const struct process_lost *)header)->events > 0;
+    return header->kind == RECORD_PROCESS_LOST && ((const struct process_lost *)header)->events > 0;
 }
 
 /* A CPU that comes runs for a moment before it has an event: what is known of processes may be wrong since.

@@ -63,19 +63,19 @@ static void expect_frame(const struct python_entry *entry, int i, const struct e
 }
 
 /* What is said of code is as it should be. Of a thread that waited when the recording began the walk is another one's. */
-static bool is_sample_to_look_at(const struct wire_header *header, struct expectation *e)
+static bool is_sample_to_look_at(const struct record_header *header, struct expectation *e)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
 
-    if (header->kind == WIRE_PYTHON_CODE) {
+    if (header->kind == RECORD_PYTHON_CODE) {
         expect_code((const struct python_code *)header, e);
         return false;
     }
-    return header->kind == WIRE_OFF_CPU_STACK ? s->user_end != UNWIND_END_NOT_RUNNING : workload_faulted(s);
+    return header->kind == RECORD_OFF_CPU_STACK ? s->user_end != UNWIND_END_NOT_RUNNING : workload_faulted(s);
 }
 
 /* Every run, at the native frame that has it. */
-static bool look_at_runs(const struct wire_header *header, void *context)
+static bool look_at_runs(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     struct expectation *e = context;
@@ -115,7 +115,7 @@ static void expect_own_mark(const struct python_entry *mark, const struct cpu_sa
 }
 
 /* Frames that have an evaluator each: marked, as far as there is room for marks, or counted. */
-static bool look_at_objects(const struct wire_header *header, void *context)
+static bool look_at_objects(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     struct expectation *e = context;
@@ -150,7 +150,7 @@ static bool look_at_objects(const struct wire_header *header, void *context)
 }
 
 /* Every second run is of either: each state's are told in order, and all are found. */
-static bool look_at_two_interpreters(const struct wire_header *header, void *context)
+static bool look_at_two_interpreters(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     struct expectation *e = context;
@@ -177,18 +177,18 @@ static bool look_at_two_interpreters(const struct wire_header *header, void *con
     return true;
 }
 
-static bool look_at_waiting_runs(const struct wire_header *header, void *context)
+static bool look_at_waiting_runs(const struct record_header *header, void *context)
 {
-    return header->kind != WIRE_OFF_CPU && look_at_runs(header, context);
+    return header->kind != RECORD_OFF_CPU && look_at_runs(header, context);
 }
 
-static bool look_at_lie(const struct wire_header *header, void *context)
+static bool look_at_lie(const struct record_header *header, void *context)
 {
     struct expectation *e = context;
     const struct python_entry *entries;
     const struct python_tail *tail;
 
-    if (header->kind == WIRE_PYTHON_CODE || !workload_faulted((const struct cpu_sample *)header))
+    if (header->kind == RECORD_PYTHON_CODE || !workload_faulted((const struct cpu_sample *)header))
         return false;
     if (e->lie == NO_THREAD) {
         assert_false(((const struct cpu_sample *)header)->flags & CPU_SAMPLE_INTERPRETED);
@@ -232,7 +232,7 @@ static bool look_at_lie(const struct wire_header *header, void *context)
 
 struct fake {
     struct expectation e;
-    bool (*look)(const struct wire_header *, void *);
+    bool (*look)(const struct record_header *, void *);
     struct workload child;
 };
 
@@ -264,7 +264,7 @@ static void put_fake(struct unwind_tables *tables, const struct fake *f)
     assert_int_equal(unwind_tables_put_process(tables, (uint32_t)f->child.pid, rows.mappings, rows.count, &layouts), 0);
 }
 
-static bool look_at_each(const struct wire_header *header, void *context)
+static bool look_at_each(const struct record_header *header, void *context)
 {
     const struct fakes *fakes = context;
 

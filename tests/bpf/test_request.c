@@ -39,7 +39,7 @@ static void ask_for_record(int way)
 static void test_a_whole_record(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     ask_for_record(THREADS);
     ask_for_record(EPOLL);
 }
@@ -70,28 +70,28 @@ static void ask_for_causes(int way)
 static void test_causes_in_threads(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     ask_for_causes(THREADS);
 }
 
 static void test_causes_in_an_event_loop(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     ask_for_causes(EPOLL);
 }
 
 static void test_causes_in_preforked_processes(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     ask_for_causes(PREFORK);
 }
 
 static void test_disk(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     ask(THREADS, "GET", "/disk?ms=40");
     const struct request *r = await(servers[THREADS], "/disk", 1);
     if (!total(r, REQUEST_PART_DISK)) {
@@ -114,7 +114,7 @@ static void assert_not_explained(const struct request *r)
 static void test_thread_pool_is_not_explained(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     ask(POOL, "GET", "/sleep?ms=40");
     const struct request *r = await(servers[POOL], "/sleep", 1);
     assert_int_equal(r->status, 200);
@@ -125,7 +125,7 @@ static void test_thread_pool_is_not_explained(void **state)
 static void test_reply_by_two_threads(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     static const int ways[] = {THREADS, EPOLL};
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
@@ -161,7 +161,7 @@ static const struct request *await_bytes(int way, uint64_t bytes)
 static void test_a_reply_that_is_broken_off(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     static const int ways[] = {THREADS, EPOLL};
     for (size_t i = 0; i < sizeof(ways) / sizeof(ways[0]); i++) {
         int fd = dial(ways[i]);
@@ -183,7 +183,7 @@ static void test_a_reply_that_is_broken_off(void **state)
 static void test_closed_while_another_sends(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     static char data[1 << 20];
     enum { BODY = 8 << 20 };
     int fd = dial(THREADS);
@@ -204,7 +204,7 @@ static void test_closed_while_another_sends(void **state)
 static void test_fast_requests_have_no_false_cause(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     for (int i = 0; i < 10; i++)
         ask(THREADS, "GET", "/ok");
     await(servers[THREADS], "/ok", 10);
@@ -222,7 +222,7 @@ static void test_fast_requests_have_no_false_cause(void **state)
 static void test_keep_alive_is_not_counted(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     int fd = dial(THREADS);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(write(fd, "GET /ok HTTP/1.1\r\n\r\n", 20), 20);
@@ -239,7 +239,7 @@ static void test_keep_alive_is_not_counted(void **state)
 static void test_a_slow_client_is_network(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     int fd = dial(THREADS);
     assert_int_equal(write(fd, "POST /ok HTTP/1.1\r\nContent-Length: 4\r\n\r\nab", 42), 42);
     threads_await_all_blocked(servers[THREADS]); /* it has read what is there, and waits for the rest */
@@ -257,7 +257,7 @@ static void test_a_slow_client_is_network(void **state)
 static void test_a_client_that_reads_late_is_network(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     static char data[1 << 20];
     int fd = dial(EPOLL);
     assert_int_equal(write(fd, "GET /large HTTP/1.1\r\n\r\n", 23), 23);
@@ -272,7 +272,7 @@ static void test_a_client_that_reads_late_is_network(void **state)
 static void test_request_in_pieces(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     const char *text = "GET /ok?secret=1 HTTP/1.1\r\nHost: a\r\n\r\n";
     int fd = dial(EPOLL), one = 1;
     setsockopt(fd, IPPROTO_TCP, 1 /* TCP_NODELAY */, &one, sizeof(one));
@@ -291,7 +291,7 @@ static void test_request_in_pieces(void **state)
 static void test_pipelined(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     const char *text = "GET /ok HTTP/1.1\r\n\r\nGET /ok HTTP/1.1\r\n\r\nGET /ok HTTP/1.1\r\n\r\n";
     int fd = dial(THREADS);
     assert_int_equal(write(fd, text, strlen(text)), strlen(text));
@@ -304,7 +304,7 @@ static void test_pipelined(void **state)
 static void test_large_body_and_100_continue(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     enum { BODY = 1572864 };
     static char body[BODY];
     char head[256];
@@ -330,7 +330,7 @@ static void test_large_body_and_100_continue(void **state)
 static void test_heads_errors_and_old_versions(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     ask(THREADS, "HEAD", "/ok");
     assert_string_equal(await(servers[THREADS], "/ok", 1)->method, "HEAD");
     static const char *const methods[] = {"COPY",   "LOCK",     "MKCOL",     "MOVE",  "OPTIONS",
@@ -353,7 +353,7 @@ static void test_heads_errors_and_old_versions(void **state)
 static void test_no_reply(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     ask(THREADS, "GET", "/hangup");
     const struct request *r = await(servers[THREADS], "/hangup", 1);
     assert_int_equal(r->status, 0);
@@ -366,7 +366,7 @@ static void test_no_reply(void **state)
 static void test_a_stopped_server(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     int fd = dial(THREADS);
     assert_int_equal(write(fd, "GET /sleep?ms=300 HTTP/1.1\r\n\r\n", 30), 30);
     const pid_t thread = threads_await_one_blocked(servers[THREADS], SYS_clock_nanosleep);
@@ -384,7 +384,7 @@ static void test_a_stopped_server(void **state)
 static void test_what_follows_an_upgrade_is_no_reply(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     static const char reply[] =
         "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     ask(THREADS, "GET", "/upgrade?ms=40");
@@ -398,7 +398,7 @@ static void test_what_follows_an_upgrade_is_no_reply(void **state)
 static void test_garbage(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     static const char *const texts[] = {"GET key\r\n", "POST", "GETTY /x HTTP/1.1\r\n\r\n", "HEAD\r\n\r\n",
                                         "\0\1\2\3"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -421,7 +421,7 @@ static void test_garbage(void **state)
 static void test_bad_line_with_a_reply(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     int fd = dial(THREADS);
     /* Slower by more than an eighth than what the tests before asked for, which may be of the same second: a
      * fast one may only be counted. So are the slow ones of the tests below. */
@@ -436,7 +436,7 @@ static void test_bad_line_with_a_reply(void **state)
 static void test_all_are_counted(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     enum { MANY = 400 };
     uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
     int fd = dial(THREADS);
@@ -461,7 +461,7 @@ static void test_a_pid_taken_again_is_another_process(void **state)
     static int generation;
     char first[16], second[16];
     (void)state;
-    need_rung();
+    need_method();
     snprintf(first, sizeof(first), "first-%d", generation);
     snprintf(second, sizeof(second), "second-%d", generation++);
     if (!replace_server(THREADS, first)) {
@@ -482,7 +482,7 @@ static void test_a_pid_taken_again_is_another_process(void **state)
 static void test_shed_counts_only(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     uint64_t end = clock_monotonic_ns() + PATIENCE_NS;
     assert_int_equal(source_request.shed(watch.self, SOURCE_DETAIL_COUNTS), 0);
     ask(THREADS, "GET", "/ok");
@@ -499,45 +499,45 @@ static void test_shed_counts_only(void **state)
     assert_int_equal(lost(LOSS_REQUEST_NOT_DETAILED), 1);
 }
 
-#define ON(rung, name, test)                                                                                 \
+#define ON(method, name, test)                                                                                 \
     {                                                                                                        \
-        #name "_" #rung, test, watch_begin, watch_end, ON_RUNG(rung_##rung)                                  \
+        #name "_" #method, test, watch_begin, watch_end, ON_METHOD(method_##method)                                  \
     }
-#define CASES(rung)                                                                                          \
-    ON(rung, a_whole_record, test_a_whole_record),                                                           \
-        ON(rung, causes_in_threads, test_causes_in_threads),                                                 \
-        ON(rung, causes_in_an_event_loop, test_causes_in_an_event_loop),                                     \
-        ON(rung, causes_in_preforked_processes, test_causes_in_preforked_processes),                         \
-        ON(rung, disk, test_disk),                                                                           \
-        ON(rung, thread_pool_is_not_explained, test_thread_pool_is_not_explained),                           \
-        ON(rung, reply_by_two_threads, test_reply_by_two_threads),                                           \
-        ON(rung, a_reply_that_is_broken_off, test_a_reply_that_is_broken_off),                               \
-        ON(rung, closed_while_another_sends, test_closed_while_another_sends),                               \
-        ON(rung, fast_requests_have_no_false_cause, test_fast_requests_have_no_false_cause),                 \
-        ON(rung, keep_alive_is_not_counted, test_keep_alive_is_not_counted),                                 \
-        ON(rung, a_slow_client_is_network, test_a_slow_client_is_network),                                   \
-        ON(rung, a_client_that_reads_late_is_network, test_a_client_that_reads_late_is_network),             \
-        ON(rung, request_in_pieces, test_request_in_pieces), ON(rung, pipelined, test_pipelined),            \
-        ON(rung, large_body_and_100_continue, test_large_body_and_100_continue),                             \
-        ON(rung, heads_errors_and_old_versions, test_heads_errors_and_old_versions),                         \
-        ON(rung, a_stopped_server, test_a_stopped_server),                                                   \
-        ON(rung, what_follows_an_upgrade_is_no_reply, test_what_follows_an_upgrade_is_no_reply),             \
-        ON(rung, no_reply, test_no_reply), ON(rung, garbage, test_garbage),                                  \
-        ON(rung, bad_line_with_a_reply, test_bad_line_with_a_reply),                                         \
-        ON(rung, all_are_counted, test_all_are_counted),                                                     \
-        ON(rung, a_pid_taken_again, test_a_pid_taken_again_is_another_process),                              \
-        ON(rung, shed_counts_only, test_shed_counts_only)
+#define CASES(method)                                                                                          \
+    ON(method, a_whole_record, test_a_whole_record),                                                           \
+        ON(method, causes_in_threads, test_causes_in_threads),                                                 \
+        ON(method, causes_in_an_event_loop, test_causes_in_an_event_loop),                                     \
+        ON(method, causes_in_preforked_processes, test_causes_in_preforked_processes),                         \
+        ON(method, disk, test_disk),                                                                           \
+        ON(method, thread_pool_is_not_explained, test_thread_pool_is_not_explained),                           \
+        ON(method, reply_by_two_threads, test_reply_by_two_threads),                                           \
+        ON(method, a_reply_that_is_broken_off, test_a_reply_that_is_broken_off),                               \
+        ON(method, closed_while_another_sends, test_closed_while_another_sends),                               \
+        ON(method, fast_requests_have_no_false_cause, test_fast_requests_have_no_false_cause),                 \
+        ON(method, keep_alive_is_not_counted, test_keep_alive_is_not_counted),                                 \
+        ON(method, a_slow_client_is_network, test_a_slow_client_is_network),                                   \
+        ON(method, a_client_that_reads_late_is_network, test_a_client_that_reads_late_is_network),             \
+        ON(method, request_in_pieces, test_request_in_pieces), ON(method, pipelined, test_pipelined),            \
+        ON(method, large_body_and_100_continue, test_large_body_and_100_continue),                             \
+        ON(method, heads_errors_and_old_versions, test_heads_errors_and_old_versions),                         \
+        ON(method, a_stopped_server, test_a_stopped_server),                                                   \
+        ON(method, what_follows_an_upgrade_is_no_reply, test_what_follows_an_upgrade_is_no_reply),             \
+        ON(method, no_reply, test_no_reply), ON(method, garbage, test_garbage),                                  \
+        ON(method, bad_line_with_a_reply, test_bad_line_with_a_reply),                                         \
+        ON(method, all_are_counted, test_all_are_counted),                                                     \
+        ON(method, a_pid_taken_again, test_a_pid_taken_again_is_another_process),                              \
+        ON(method, shed_counts_only, test_shed_counts_only)
 
 enum {
-    rung_best = REQUEST_RUNG_BEST,
-    rung_socket = 0,
-    rung_function = 2,
-    rung_function_hash = 3,
-    rung_syscall = 4,
-    rung_syscall_hash = 5
+    method_best = REQUEST_METHOD_BEST,
+    method_socket = 0,
+    method_function = 2,
+    method_function_hash = 3,
+    method_syscall = 4,
+    method_syscall_hash = 5
 };
 
-static void test_some_rung_attaches(void **state)
+static void test_some_method_attaches(void **state)
 {
     (void)state;
     if (!watch.self)
@@ -547,7 +547,7 @@ static void test_some_rung_attaches(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest best[] = {
-        {"some_rung_attaches", test_some_rung_attaches, watch_begin, watch_end, ON_RUNG(REQUEST_RUNG_BEST)},
+        {"some_method_attaches", test_some_method_attaches, watch_begin, watch_end, ON_METHOD(REQUEST_METHOD_BEST)},
         CASES(best),
         ON(socket, a_whole_record, test_a_whole_record),
         ON(function, a_whole_record, test_a_whole_record),

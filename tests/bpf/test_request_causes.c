@@ -29,21 +29,21 @@ static void ask_for_causes(int way)
 static void test_causes_in_threads(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     ask_for_causes(THREADS);
 }
 
 static void test_causes_in_an_event_loop(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     ask_for_causes(EPOLL);
 }
 
 static void test_causes_in_preforked_processes(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     ask_for_causes(PREFORK);
 }
 
@@ -51,7 +51,7 @@ static void test_causes_in_preforked_processes(void **state)
 static void test_disk_is_attributed(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     const unsigned long long ticks = taken_ticks();
     ask(THREADS, "GET", "/disk?ms=40");
     const struct request *r = await(servers[THREADS], "/disk", 1);
@@ -67,7 +67,7 @@ static void test_disk_is_attributed(void **state)
 static void test_thread_pool_is_unattributed(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     ask(POOL, "GET", "/sleep?ms=40");
     const struct request *r = await(servers[POOL], "/sleep", 1);
     assert_true(total(r, REQUEST_PART_UNATTRIBUTED) + total(r, REQUEST_PART_RUN_QUEUE) >=
@@ -79,7 +79,7 @@ static void test_a_client_that_reads_late_is_mostly_network(void **state)
 {
     static char data[1 << 20];
     (void)state;
-    need_rung();
+    need_method();
     int fd = dial(EPOLL);
     assert_int_equal(write(fd, "GET /large HTTP/1.1\r\n\r\n", 23), 23);
     await_full(EPOLL, fd);
@@ -99,7 +99,7 @@ static void test_a_client_that_reads_late_is_mostly_network(void **state)
 static void test_fast_requests_are_attributed(void **state)
 {
     (void)state;
-    need_rung();
+    need_method();
     const unsigned long long ticks = taken_ticks();
     for (int i = 0; i < 10; i++)
         ask(THREADS, "GET", "/ok");
@@ -110,7 +110,7 @@ static void test_fast_requests_are_attributed(void **state)
 
 #define BEST(name)                                                                                           \
     {                                                                                                        \
-        #name, test_##name, watch_begin, watch_end, ON_RUNG(REQUEST_RUNG_BEST)                               \
+        #name, test_##name, watch_begin, watch_end, ON_METHOD(REQUEST_METHOD_BEST)                               \
     }
 
 int main(void)

@@ -1,12 +1,12 @@
 /* Whether random sampling, by the kernel's own random numbers, meets the rates that were asked for: of CPU
- * samples and of waits. Bounds are six standard deviations. What is sampled by which rule, bpf/target and
+ * samples and of waits. Bounds are six standard deviations. What is sampled by which rule, bpf/sampling_rule and
  * bpf/offcpu assert exactly, under a seed. */
 #include "subjects.h"
 #include "watch.h"
 
 #include "sources/cpu/cpu.h"
 #include "sources/offcpu/offcpu.h"
-#include "sources/sampling/target_table.h"
+#include "sources/sampling/sampling_rule_table.h"
 
 #include "probes/offcpu.h"
 
@@ -32,7 +32,7 @@ struct tally {
     size_t count;
 };
 
-static bool add_sample(const struct wire_header *header, void *context)
+static bool add_sample(const struct record_header *header, void *context)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
     struct tally *tally = context;
@@ -47,22 +47,22 @@ static bool add_sample(const struct wire_header *header, void *context)
     return false;
 }
 
-static struct watch watch_targets(const char *text, uint32_t others_hz)
+static struct watch watch_sampling_rules(const char *text, uint32_t others_hz)
 {
     struct source_options options = watch_defaults;
-    struct targets targets;
+    struct sampling_rules targets;
     const char *bad;
     size_t bad_bytes;
 
-    assert_int_equal(targets_parse(text, &targets, &bad, &bad_bytes), 0);
+    assert_int_equal(sampling_rules_parse(text, &targets, &bad, &bad_bytes), 0);
     options.targets = &targets;
     options.sample_hz = others_hz;
     return watch_begin(&source_cpu, &options);
 }
 
-static struct target_figures figures(const struct watch *w, uint32_t number)
+static struct sampling_rule_stats figures(const struct watch *w, uint32_t number)
 {
-    return target_table_figures(cpu_source_targets(w->self), number);
+    return sampling_rule_table_stats(cpu_source_sampling_rules(w->self), number);
 }
 
 static bool is_near(double value, double expected, double sigma)
@@ -104,7 +104,7 @@ static void test_rates(void **state)
     wait_for_name(seldom, "seldom");
     wait_for_name(never, "never");
     snprintf(text, sizeof(text), "command=never:0, pid=%d:100, command=often:500, command=seldom:1", seldom);
-    w = watch_targets(text, 1);
+    w = watch_sampling_rules(text, 1);
     watch_until(&w, 300, add_sample, &tally);
     subject_kill(often);
     subject_kill(seldom);
@@ -114,7 +114,7 @@ static void test_rates(void **state)
     for (size_t i = 0; i < batch_count(w.batch); i++)
         add_sample(batch_get(w.batch, i), &tally);
 
-    const struct target_figures of_never = figures(&w, 0), of_seldom = figures(&w, 1),
+    const struct sampling_rule_stats of_never = figures(&w, 0), of_seldom = figures(&w, 1),
                                 of_often = figures(&w, 2), dead = figures(&w, 3);
     assert_int_equal(tally.process[2].samples, 0);
     assert_int_equal(of_never.samples, 0);
@@ -143,12 +143,12 @@ struct told {
     uint64_t weight_ns, sampled;
 };
 
-static bool take_wait(const struct wire_header *header, void *context)
+static bool take_wait(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     struct told *told = context;
 
-    if (header->kind != WIRE_OFF_CPU || header->pid != (uint32_t)told->pid)
+    if (header->kind != RECORD_OFF_CPU || header->pid != (uint32_t)told->pid)
         return false;
     const uint64_t length_ns = header->time_ns - wait->start_ns;
     assert_int_equal(wait->weight_ns, length_ns < told->of_ns ? told->of_ns : length_ns);
@@ -166,10 +166,10 @@ static void nap_for_ever(int ready)
             usleep(NAP_US);
 }
 
-static struct off_cpu_figures watch_waits(const char *entry, struct told *told, size_t enough)
+static struct off_cpu_totals watch_waits(const char *entry, struct told *told, size_t enough)
 {
     struct source_options options = watch_defaults;
-    struct targets targets;
+    struct sampling_rules targets;
     char text[64];
     const char *bad;
     size_t bad_bytes;
@@ -180,7 +180,7 @@ static struct off_cpu_figures watch_waits(const char *entry, struct told *told, 
     options.sample_hz = 100;
     options.sample_wait_ns = SAMPLE_NS;
     snprintf(text, sizeof(text), entry, told->pid);
-    assert_int_equal(targets_parse(text, &targets, &bad, &bad_bytes), 0);
+    assert_int_equal(sampling_rules_parse(text, &targets, &bad, &bad_bytes), 0);
     options.targets = &targets;
     struct watch w = watch_begin(&source_off_cpu, &options);
     watch_until(&w, enough, take_wait, told);
@@ -189,7 +189,7 @@ static struct off_cpu_figures watch_waits(const char *entry, struct told *told, 
     for (size_t i = 0; i < batch_count(w.batch); i++)
         take_wait(batch_get(w.batch, i), told);
     batch_clear(w.batch);
-    const struct off_cpu_figures figures = off_cpu_source_figures(w.self);
+    const struct off_cpu_totals figures = off_cpu_source_stats(w.self);
     subject_kill(told->pid);
     watch_end(&w);
     return figures;
@@ -201,7 +201,7 @@ static struct off_cpu_figures watch_waits(const char *entry, struct told *told, 
 static void test_waits_at_a_lower_rate(void **state)
 {
     struct told told = {.of_ns = 5 * SAMPLE_NS};
-    const struct off_cpu_figures figures = watch_waits("pid=%d:20", &told, 200);
+    const struct off_cpu_totals figures = watch_waits("pid=%d:20", &told, 200);
     const double true_ns = (double)(figures.told_ns + figures.left_out_ns);
 
     (void)state;
@@ -218,12 +218,12 @@ struct sums {
     uint64_t waits, waits_ns;
 };
 
-static bool add_wait(const struct wire_header *header, void *context)
+static bool add_wait(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     struct sums *sums = context;
 
-    if (header->kind != WIRE_OFF_CPU)
+    if (header->kind != RECORD_OFF_CPU)
         return false;
     sums->waits_ns += wait->weight_ns;
     if (!(wait->flags & OFF_CPU_PREEMPTED)) /* a few, so short that one of them stands for thousands */
@@ -250,7 +250,7 @@ static void test_waits_stand_for_those_left_out(void **state)
     for (size_t i = 0; i < batch_count(w.batch); i++)
         add_wait(batch_get(w.batch, i), &sums);
     batch_clear(w.batch);
-    const struct off_cpu_figures figures = off_cpu_source_figures(w.self);
+    const struct off_cpu_totals figures = off_cpu_source_stats(w.self);
     const double true_ns = (double)(figures.told_ns + figures.left_out_ns),
                  true_count = (double)(figures.told + figures.left_out);
     print_message("%.3f of the time, %.3f of the waits\n", (double)sums.waits_ns / true_ns,

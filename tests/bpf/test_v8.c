@@ -142,7 +142,7 @@ static void make_all(void)
     }
 }
 
-/* ---- the subject ---- */
+/* ---- the workload ---- */
 
 enum lie {
     TRUTH, NO_CONTEXT, UNLIKE_SHARED, UNLIKE_SCOPE, MANY_LOCALS, BACKWARDS, NOWHERE, OF_V8S_OWN, CIRCLE_OF_CONS, CIRCLE_OF_THIN, PART_OF_PARTS, PART_TOO_LONG,
@@ -331,12 +331,12 @@ static void expect_truth(const struct v8_code *c)
             assert_int_equal(c->line, 1 + START(i) / 5);
 }
 
-static bool look_at_truth(const struct wire_header *header, void *context_)
+static bool look_at_truth(const struct record_header *header, void *context_)
 {
     struct expectation *e = context_;
     const struct python_entry *entries;
 
-    if (header->kind == WIRE_V8_CODE) {
+    if (header->kind == RECORD_V8_CODE) {
         take_code((const struct v8_code *)header, e);
         expect_truth((const struct v8_code *)header);
         return false;
@@ -389,13 +389,13 @@ static void expect_lie(const struct expectation *e, const struct python_entry *e
     }
 }
 
-static bool look_at_lie(const struct wire_header *header, void *context_)
+static bool look_at_lie(const struct record_header *header, void *context_)
 {
     struct expectation *e = context_;
     const struct python_entry *entries;
     const struct python_tail *tail;
 
-    if (header->kind == WIRE_V8_CODE) {
+    if (header->kind == RECORD_V8_CODE) {
         take_code((const struct v8_code *)header, e);
         return false;
     }
@@ -407,7 +407,7 @@ static bool look_at_lie(const struct wire_header *header, void *context_)
 /* A program whose frames are looked at. */
 struct program {
     struct expectation e;
-    bool (*look)(const struct wire_header *, void *);
+    bool (*look)(const struct record_header *, void *);
     uint8_t *code;
     size_t bytes;
     struct workload child;
@@ -444,17 +444,17 @@ static void stop_program(struct program *p)
 }
 
 /* Whether it is a record of code, or a sample of the workload's own fault. */
-static bool is_to_be_looked_at(const struct wire_header *header, const struct program *p)
+static bool is_to_be_looked_at(const struct record_header *header, const struct program *p)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
 
-    if (header->kind != WIRE_CPU_SAMPLE)
+    if (header->kind != RECORD_CPU_SAMPLE)
         return true;
     return !(s->flags & CPU_SAMPLE_LEAF_IN_KERNEL) && s->user_frames &&
            (s->data[s->kernel_frames] & ~CPU_FRAME_EXACT) - (uintptr_t)p->code < p->bytes;
 }
 
-static bool look_at_each(const struct wire_header *header, void *context_)
+static bool look_at_each(const struct record_header *header, void *context_)
 {
     const struct programs *programs = context_;
 

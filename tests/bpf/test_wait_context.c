@@ -64,16 +64,16 @@ static uint64_t number_of(const struct cpu_sample *s)
     return ids.trace_id_low;
 }
 
-static bool look(const struct wire_header *header, void *context)
+static bool look(const struct record_header *header, void *context)
 {
     const struct off_cpu_wait *wait = (const struct off_cpu_wait *)header;
     struct expectation *e = context;
-    if (header->kind == WIRE_OFF_CPU_STACK) {
+    if (header->kind == RECORD_OFF_CPU_STACK) {
         e->stack_ns = header->time_ns;
         e->number = number_of((const struct cpu_sample *)header);
         return false;
     }
-    assert_int_equal(header->kind, WIRE_OFF_CPU);
+    assert_int_equal(header->kind, RECORD_OFF_CPU);
     if (wait->flags || wait->syscall != SYS_clock_nanosleep || wait->start_ns < e->begin_ns || !e->stack_ns)
         return false; /* not seen whole, or not a nap; or its stack came before the process was known */
     assert_int_equal(wait->stack_ns, e->stack_ns);

@@ -30,7 +30,7 @@ struct watch watch_begin(const struct source *source, const struct source_option
     int r = source->open(options, &report, &w.self);
 
     if (r < 0)
-        fail_msg("%s: %s: %s", source->name, strerror(-r), report.count ? report.entries[0].not_better : "");
+        fail_msg("%s: %s: %s", source->name, strerror(-r), report.count ? report.entries[0].fallback_reason : "");
     assert_int_equal(batch_new(BATCH_BYTES, &w.batch), 0);
     assert_int_equal(source->start(w.self), 0);
     return w;
@@ -48,7 +48,7 @@ void watch_end(struct watch *w)
     batch_free(w->batch);
 }
 
-void watch_until(struct watch *w, size_t enough, bool (*look)(const struct wire_header *, void *),
+void watch_until(struct watch *w, size_t enough, bool (*look)(const struct record_header *, void *),
                  void *context)
 {
     uint64_t end_ns = clock_monotonic_ns() + PATIENCE_NS;

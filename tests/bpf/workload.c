@@ -195,7 +195,7 @@ struct watch workload_watch(struct source_options options, const char *event_nam
     return watch_begin(&source_cpu, &options);
 }
 
-static size_t take_records(struct watch *w, bool (*look)(const struct wire_header *, void *), void *context)
+static size_t take_records(struct watch *w, bool (*look)(const struct record_header *, void *), void *context)
 {
     size_t seen = 0, records;
 
@@ -211,7 +211,7 @@ static size_t take_records(struct watch *w, bool (*look)(const struct wire_heade
     return seen;
 }
 
-void workload_expect(struct watch *w, uint64_t count, bool (*look)(const struct wire_header *, void *),
+void workload_expect(struct watch *w, uint64_t count, bool (*look)(const struct record_header *, void *),
                      void *context)
 {
     struct losses losses = {0};

@@ -61,7 +61,7 @@ struct watch workload_watch(struct source_options options, const char *event);
 /* Stops the source and drains it: calls `look` for every record, and asserts that it returned true `count`
  * times, less what the source says it missed, and that nothing else was lost. The source may be started
  * again. */
-void workload_expect(struct watch *w, uint64_t count, bool (*look)(const struct wire_header *, void *),
+void workload_expect(struct watch *w, uint64_t count, bool (*look)(const struct record_header *, void *),
                      void *context);
 /* Frees what watch_begin or workload_watch returned. */
 void workload_unwatch(struct watch *w);

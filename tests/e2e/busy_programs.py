@@ -1,4 +1,4 @@
-"""Programs that are busy for long, of which other profilers' stacks are compared with ours: of tests/subjects, and as Debian ships them."""
+"""Programs that are busy for long, of which other profilers' stacks are compared with ours: of tests/workloads, and as Debian ships them."""
 import textwrap
 from pathlib import Path
 
@@ -20,12 +20,12 @@ DEBIAN = {"python3": (["-c", TURNS], "_PyEval_EvalFrameDefault"),
 
 
 @pytest.fixture
-def busy(subject, run):
+def busy(workload, run):
     """busy(text) starts a program; (pid, the last function of its stack that stays where it is)."""
     def start(text):
         name, *words = text.split()
         if name not in DEBIAN:
-            started = subject(name, *[w for w in words if w.isdigit()], 60, *[w for w in words if not w.isdigit()])
+            started = workload(name, *[w for w in words if w.isdigit()], 60, *[w for w in words if not w.isdigit()])
             return started.pid, (started.stack or "").split(";")[-1]
         path = Path("/usr/bin") / name  # not another one that stands before it in PATH
         if not path.exists():

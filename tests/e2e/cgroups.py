@@ -8,7 +8,7 @@ import pytest
 
 from harness.fired import fires
 from harness.machine import skip
-from harness.workloads import Subject, subject_path
+from harness.workloads import Workload, workload_path
 
 CONTAINER, POD = "4f5d3c2b1a" * 6 + "abcd", "0b1d3c5e-1111-2222-3333-444455556666"
 POD_ = POD.replace("-", "_")  # as systemd's slices have it
@@ -80,5 +80,5 @@ def inside(run, cgroup):
     """inside(version, path) starts a program that is there before it is exec'ed. It fires at SIGUSR1 (harness/fired.py)."""
     def start(version, path, stay=False):
         enter = " && ".join(f"echo $$ > {folder}/cgroup.procs" for folder in cgroup(version, path))
-        return Subject(run("sh", "-c", f"{enter} && exec {subject_path('deep')} 10 600", env=fires(stay=stay)))
+        return Workload(run("sh", "-c", f"{enter} && exec {workload_path('deep')} 10 600", env=fires(stay=stay)))
     return start

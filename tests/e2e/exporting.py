@@ -22,11 +22,11 @@ def receiver():
 
 
 @pytest.fixture
-def exporting(agent, subject):
-    """exporting(url, ...) starts a workload, `exporting.subject`, and an agent that sends a packet a second. Its budgets are wide: nothing is dropped
+def exporting(agent, workload):
+    """exporting(url, ...) starts a workload, `exporting.workload`, and an agent that sends a packet a second. Its budgets are wide: nothing is dropped
     while a receiver is away, however much else runs on the node."""
     def start(url, *arguments, **options):
-        start.subject = subject("threads", 600)
+        start.workload = workload("threads", 600)
         return agent("--rate", "97", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=url, interval=1), *arguments,
                      verb="agent", **options)
     return start

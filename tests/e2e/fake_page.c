@@ -421,8 +421,8 @@ static int fake_status(void *context, char **ret_json)
         over ? "half" : "full", over ? "0.013" : "0.0042");
     buf_printf(
         &out,
-        "{\"probe\":\"cpu samples\",\"attached\":true,\"rung\":\"perf event, cpu-clock\",\"not_better\":\"\",\"truth\":\"\"},"
-        "{\"probe\":\"requests\",\"attached\":%s,\"rung\":\"%s\",\"not_better\":\"fentry: Operation not permitted\",\"truth\":\"sendfile is not seen\"}]}",
+        "{\"probe\":\"cpu samples\",\"attached\":true,\"method\":\"perf event, cpu-clock\",\"fallback_reason\":\"\",\"limitation\":\"\"},"
+        "{\"probe\":\"requests\",\"attached\":%s,\"method\":\"%s\",\"fallback_reason\":\"fentry: Operation not permitted\",\"limitation\":\"sendfile is not seen\"}]}",
         attached ? "true" : "false", attached ? "raw tracepoints" : "");
     if (buf_error(&out) < 0)
         return buf_error(&out);

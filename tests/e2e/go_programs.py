@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 from harness.machine import need_command, skip
-from harness.paths import SUBJECTS, TOP
+from harness.paths import WORKLOADS, TOP
 
 
 def go_version(program):
@@ -19,9 +19,9 @@ def strip(program, to):
 
 
 def go_build(folder, version, *arguments, name="labelled", **environment):
-    """A program of tests/subjects, built by that version of Go; with CGO_ENABLED=1 with code of C in it. Skips where the version cannot be had."""
-    source = shutil.copy(TOP / f"tests/subjects/{name}.go", folder / f"{name}.go")
-    go = dict(os.environ, GOCACHE=str(SUBJECTS / ".go"), GOTOOLCHAIN=version, GOFLAGS="-mod=mod", GO111MODULE="on", **environment)
+    """A program of tests/workloads, built by that version of Go; with CGO_ENABLED=1 with code of C in it. Skips where the version cannot be had."""
+    source = shutil.copy(TOP / f"tests/workloads/{name}.go", folder / f"{name}.go")
+    go = dict(os.environ, GOCACHE=str(WORKLOADS / ".go"), GOTOOLCHAIN=version, GOFLAGS="-mod=mod", GO111MODULE="on", **environment)
     try:
         said = subprocess.run([need_command("go"), "version"], env=go, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=100).stdout
     except subprocess.TimeoutExpired:

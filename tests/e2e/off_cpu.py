@@ -1,4 +1,4 @@
-"""The workload `waits` (tests/subjects/waits.c): threads that wait for known reasons and report how long they lived; and an agent's profiles of waits."""
+"""The workload `waits` (tests/workloads/waits.c): threads that wait for known reasons and report how long they lived; and an agent's profiles of waits."""
 import re
 import tempfile
 

@@ -1,4 +1,4 @@
-"""`prober` (tests/subjects/prober.c), a program with probes of every kind, and `sonde probes watch` attached to such programs."""
+"""`prober` (tests/workloads/prober.c), a program with probes of every kind, and `sonde probes watch` attached to such programs."""
 import json
 import os
 import re
@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 from harness.processes import wait_for
-from harness.workloads import Subject, subject_path
+from harness.workloads import Workload, workload_path
 
 COUNT = 50  # firings of each probe at a time: the ring holds them all
 
@@ -18,7 +18,7 @@ class Prober:
 
     def __init__(self, running, path):
         self.running, self.path = running, path
-        self.pid = Subject(running).pid
+        self.pid = Workload(running).pid
         self.rounds = 0
 
     def fire(self):
@@ -34,7 +34,7 @@ def new_prober(run, root, tmp_path):
     made = []
 
     def start(path=None):
-        made.append(path or shutil.copy(subject_path("prober"), tmp_path / f"prober-{len(made)}"))
+        made.append(path or shutil.copy(workload_path("prober"), tmp_path / f"prober-{len(made)}"))
         return Prober(run(made[-1], "", COUNT, name=f"prober-{len(made)}"), made[-1])
     return start
 

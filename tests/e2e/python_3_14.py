@@ -14,8 +14,8 @@ from packages import alone
 from pypi import environment
 
 PACKAGE = "freeze-core==0.8.1"
-MISSING = {"tasks", "ctypes_callback", "executed"}  # of tests/subjects/python/stacks.py: what needs those modules
-MAIN = TOP / "tests/subjects/python/main_3_14.c"
+MISSING = {"tasks", "ctypes_callback", "executed"}  # of tests/workloads/python/stacks.py: what needs those modules
+MAIN = TOP / "tests/workloads/python/main_3_14.c"
 
 
 def get(python_3_13):

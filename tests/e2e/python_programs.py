@@ -1,4 +1,4 @@
-"""Programs of tests/subjects/python whose stacks are known, in the versions of CPython at hand."""
+"""Programs of tests/workloads/python whose stacks are known, in the versions of CPython at hand."""
 import os
 import re
 import signal
@@ -13,7 +13,7 @@ from harness.machine import skip
 from harness.paths import TOP
 from harness.processes import wait_for
 
-FOLDER = TOP / "tests/subjects/python"
+FOLDER = TOP / "tests/workloads/python"
 STACKS = FOLDER / "stacks.py"
 DEBIAN = Path("/usr/bin/python3")
 FIRINGS = 100  # system calls of each thread of stacks.py and interpreters.py that passes its gate

@@ -6,7 +6,7 @@ from harness.paths import TOP
 from python_package import SYSTEM_PYTHON, python
 from traced_server import by_id
 
-TRACES = TOP / "tests/subjects/python/traces"
+TRACES = TOP / "tests/workloads/python/traces"
 BEGIN = """
 import array, gc, os, sys, threading, time
 from sonde import trace
@@ -17,7 +17,7 @@ model = manager.model("simple", 2)
 
 @pytest.fixture
 def write(package, tmp_path):
-    """write(program) -> ({id: its objects}, its standard output, its standard error). The program is a file of tests/subjects/python/traces, or a text
+    """write(program) -> ({id: its objects}, its standard output, its standard error). The program is a file of tests/workloads/python/traces, or a text
     that BEGIN stands before."""
     def written(program, interpreter=SYSTEM_PYTHON, *flags, arguments=()):
         file = tmp_path / "trace.json"

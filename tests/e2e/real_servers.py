@@ -12,10 +12,10 @@ from pathlib import Path
 from harness.machine import free_port, need_command
 from harness.paths import TOP
 from harness.processes import wait_for
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 
-PREFORK = TOP / "tests/subjects/python/prefork.py"
-THREADING = TOP / "tests/subjects/python/threading_server.py"
+PREFORK = TOP / "tests/workloads/python/prefork.py"
+THREADING = TOP / "tests/workloads/python/threading_server.py"
 
 
 def stolen_ns():
@@ -74,8 +74,8 @@ def start_threading(run):
 
 
 def start_c_server(run, way, folder):
-    """tests/subjects/servers/server.c: compiled as Debian compiles, without frame pointers."""
-    running = run(subject_path("server"), way, 0, folder, name=f"server-{way}")
+    """tests/workloads/servers/server.c: compiled as Debian compiles, without frame pointers."""
+    running = run(workload_path("server"), way, 0, folder, name=f"server-{way}")
     wait_for(lambda: "ready" in running.out or not running.alive, what="the server")
     assert running.alive, running.error
     return Server(running, int(re.search(r"^port (\d+)$", running.out, re.M)[1]), [running.pid])

@@ -8,7 +8,7 @@ from itertools import groupby
 from harness.machine import need_command
 from harness.paths import TOP
 
-LINES = TOP / "tests/subjects/lines"
+LINES = TOP / "tests/workloads/lines"
 
 
 def build(folder, name, compiler="gcc", flags=("-gdwarf-5",), source=None):

@@ -19,7 +19,7 @@ from python_traces import head, stamps
 from traced_server import PARENT, by_id
 
 pytestmark = pytest.mark.timeout(600)
-ASGI = TOP / "tests/subjects/python/asgi"
+ASGI = TOP / "tests/workloads/python/asgi"
 AROUND = ["HTTP_RECV_START", "HTTP_RECV_END", "REQUEST_START"], ["REQUEST_END", "HTTP_SEND_START", "HTTP_SEND_END"]
 COMPUTE = ["QUEUE_START", "COMPUTE_START", "COMPUTE_END"]
 WHOLE = AROUND[0] + COMPUTE + AROUND[1]

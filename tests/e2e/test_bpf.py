@@ -9,19 +9,19 @@ from pathlib import Path
 import pytest
 from harness.machine import need_command, skip
 from harness.processes import cpu_seconds, system_call, wait_for
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 
 TOP = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture
 def spin(run, tmp_path, root):
-    """spin(repeat) -> runs the loaded program tests/subjects/spin.bpf.c so many times, by bpftool."""
+    """spin(repeat) -> runs the loaded program tests/workloads/spin.bpf.c so many times, by bpftool."""
     bpftool, place = need_command("bpftool"), tmp_path / "bpf"
     need_command("clang-16")
     place.mkdir()
     (tmp_path / "packet").write_bytes(bytes(64))
-    held = run("unshare", "-m", "sh", "-c", f"mount -t bpf bpf {place} && {bpftool} prog load {subject_path('spin.bpf.o')} {place}/spin && echo ready && exec sleep 600")
+    held = run("unshare", "-m", "sh", "-c", f"mount -t bpf bpf {place} && {bpftool} prog load {workload_path('spin.bpf.o')} {place}/spin && echo ready && exec sleep 600")
     wait_for(lambda: "ready" in held.out or not held.alive, 30, "the program to be loaded")
     if not held.alive and "unshare:" in held.error:
         skip("unshare -m: " + held.error.strip())
@@ -81,7 +81,7 @@ def test_text_names_the_holder(sonde, recording):
 
 def lines_of_spin(count, spin, cpu_s):
     """(the lines with samples, the numbers of its busy lines)"""
-    source = TOP / "tests/subjects/spin.bpf.c"
+    source = TOP / "tests/workloads/spin.bpf.c"
     busy = [number for number, line in enumerate(source.read_text().splitlines(), 1) if "/* busy */" in line]
     counting = count("spin", "--lines")
     spinning = spin(100000000)

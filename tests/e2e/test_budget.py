@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.processes import resident_bytes, wait_for
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 
 MIB = 1 << 20
 BUDGET_BYTES = 48 * MIB
@@ -41,7 +41,7 @@ def off_cpu(started, **query):
 
 def check_unobserved_waits(started, sonde):
     """Where waits were not monitored the API does not claim that there were none."""
-    stood_still = started.metric("sonde_waits_observed_seconds_total")
+    stood_still = started.metric("sonde_off_cpu_monitored_seconds_total")
     for kind in ("off_cpu", "wall"):
         wait_for(lambda: off_cpu(started, seconds=1, time=kind)["not_observed_ns"] >= 1e9, 60, "a second without waits")  # noqa: B023
     assert json.loads(started.text("/api/v1/profile?seconds=1"))["sonde"]["not_observed_ns"] == 0
@@ -57,7 +57,7 @@ def check_unobserved_waits(started, sonde):
     done = subprocess.run([sonde, "diff", "--window", "2s..1s", "--window", "1s..0s", "--time", "wall", "--agent", f"127.0.0.1:{started.port}"],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and ("nobody looked" in done.stderr or "waits were not always looked at" in done.stderr or "has no samples" in done.stderr), done
-    assert stood_still > 15 and started.metric("sonde_waits_observed_seconds_total") == stood_still
+    assert stood_still > 15 and started.metric("sonde_off_cpu_monitored_seconds_total") == stood_still
 
 
 def used_cpu_s(agent):
@@ -79,7 +79,7 @@ def share_of(agent, seconds):
 @pytest.mark.statistical
 def test_cpu_is_held(agent, run):
     """At the configured rate it would use more than it may: it works at a lower one, and then uses no more."""
-    run(subject_path("deep"), 300, 300)
+    run(workload_path("deep"), 300, 300)
     free = agent("--rate", 699, "--set", "budget.cpu=100%")
     time.sleep(5)
     allowed = 0.6 * share_of(free, 10)  # half the rate costs about half
@@ -117,7 +117,7 @@ def test_caches_are_cut_over_budget(agent, run, tmp_path):
     for one in running:
         one.kill()
     assert "budget.memory" in started.running.error and "caches are cut" in started.running.error
-    deep = run(subject_path("deep"), 20, 120)
+    deep = run(workload_path("deep"), 20, 120)
     wait_for(lambda: "main;recurse;recurse" in started.text(f"/api/v1/profile?format=folded&pid={deep.pid}"), 90, "the names of a program that came later")
 
 
@@ -127,7 +127,7 @@ def test_without_sampling_there_is_no_rate(agent):
 
 def different_programs(folder):
     """PROGRAMS programs that differ in their build IDs alone."""
-    program = subject_path("wander").read_bytes()
+    program = workload_path("wander").read_bytes()
     build_id = program.index(b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0") + 16
     for number in range(PROGRAMS):
         path = folder / f"wander-{number}"
@@ -153,7 +153,7 @@ def is_right(stack):
 def test_memory_is_held(agent, run, tmp_path):
     """Different programs until it is over budget, and as many again: what it takes stays about the budget, and its stacks stay right. For
     moments it is over, while the unwind table of a large program is made (another on the node, here)."""
-    subject_path("wander"), subject_path("deep")  # compilers are large programs too
+    workload_path("wander"), workload_path("deep")  # compilers are large programs too
     started = agent("--rate", 199, "--set", "budget.cpu=100%", "--set", f"budget.memory={BUDGET_BYTES >> 20}MiB")
     running, used, over_at = [], [], None
     for number, path in enumerate(different_programs(tmp_path)):
@@ -191,5 +191,5 @@ def test_memory_is_held(agent, run, tmp_path):
     for says in (rollup, lambda: started.metric("sonde_self_resident_bytes")):
         before, said, after = resident_bytes(started.pid)[0], says(), resident_bytes(started.pid)[0]  # it still gives some back
         assert min(before, after) - 2 * MIB < said < max(before, after) + 2 * MIB, (before, said, after)
-    deep = run(subject_path("deep"), 20, 200)
+    deep = run(workload_path("deep"), 20, 200)
     wait_for(lambda: "main;recurse;recurse" in started.text(f"/api/v1/profile?format=folded&pid={deep.pid}"), 90, "the names of a program that came later")

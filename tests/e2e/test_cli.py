@@ -55,7 +55,7 @@ def test_help_and_manual_of_trace_agree(ask):
     assert ask("trace", "sumary").returncode == 2 and "sumary" in ask("trace", "sumary").stderr
 
 
-def test_no_verb_and_wrong_verb(ask):
+def test_missing_and_unknown_subcommand(ask):
     done = ask()
     assert done.returncode == 2 and "record" in done.stderr
     done = ask("recrod")

@@ -1,5 +1,5 @@
 """The agent while the wall clock is set: by hours to either side, and by less than a second, as a time server does. The machine's own clock is not
-touched: the agent's is shifted beneath it (tests/subjects/clock.c)."""
+touched: the agent's is shifted beneath it (tests/workloads/clock.c)."""
 import http.client
 import json
 import mmap
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from exporting import receiver, sets  # noqa: F401 (a fixture)
 from harness.processes import wait_for
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 from otlp_profiles import profcheck  # noqa: F401 (a fixture)
 from profiles_receiver import told as counts_of_export, total, write
 from real_servers import start_prefork
@@ -32,7 +32,7 @@ class Clock:
         with open(path, "r+b") as file:
             self.shift = mmap.mmap(file.fileno(), 8)
         self.shift_ns = 0
-        self.environment = {**os.environ, "LD_PRELOAD": str(subject_path("libclock.so")), "SUBJECT_CLOCK": str(path)}
+        self.environment = {**os.environ, "LD_PRELOAD": str(workload_path("libclock.so")), "WORKLOAD_CLOCK": str(path)}
 
     def set_by(self, step_ns):
         self.shift_ns += step_ns
@@ -115,7 +115,7 @@ def test_profile_while_the_clock_is_set(world, run):
     """The samples of before and after are in one profile, which ends now by the clock as it stands and lasts as long as it lasted."""
     clock, agent, _ = world
     began = time.monotonic()
-    busy = run(subject_path("deep"), 10, 60)
+    busy = run(workload_path("deep"), 10, 60)
     seen = 0
     for step_ns in (3 * HOUR_NS, -8 * HOUR_NS):
         def weight(least=seen):
@@ -150,7 +150,7 @@ def test_packets_while_the_clock_is_set(agent, run, receiver, profcheck, tmp_pat
     clock, to = Clock(tmp_path), receiver()
     began_ns, shifts = time.time_ns(), [0]
     started = agent("--rate", 97, "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=to.url, interval=1), env=clock.environment)
-    run(subject_path("deep"), 10, 60)
+    run(workload_path("deep"), 10, 60)
     for step_ns in (3 * HOUR_NS, -8 * HOUR_NS, 0):
         before = len(to.posts)
         wait_for(lambda: len(to.posts) >= before + 2, 60, "packets by this clock")  # noqa: B023

@@ -71,5 +71,5 @@ def test_the_collector_understands_all(exporting, collector, protocol, compressi
     assert len(packets) == says["packets"] and says["dropped"] == 0
     samples = [sample for packet in packets for sample in samples_of(packet)]
     assert sum(len(times) for _, _, times in samples) == says["sent"] == says["taken"] > 0
-    own = {frame for pid, frames, _ in samples if pid == exporting.subject.pid for frame in frames}
+    own = {frame for pid, frames, _ in samples if pid == exporting.workload.pid for frame in frames}
     assert {"work_of_red", "work_of_blue"} <= own

@@ -9,7 +9,7 @@ import pytest
 from harness.fired import assert_exact, fire_and_stay, fires
 from harness.machine import need_command, skip
 from harness.processes import wait_for
-from harness.workloads import Subject, subject_path
+from harness.workloads import Workload, workload_path
 from source_lines import LINES, addr2line, eu_addr2line, places
 
 # The upper folder is on a tmpfs: an overlay takes none that lies on another overlay.
@@ -50,7 +50,7 @@ def container(root, tmp_path):
     return it
 
 
-class Inside(Subject):
+class Inside(Workload):
     """A program that a container's command has become, by its pid on the host."""
 
     def __init__(self, running, name):
@@ -109,7 +109,7 @@ def test_lines_of_a_program_that_has_ended(container, fire, run):
 @pytest.mark.parametrize("how", ["map", "dump"])
 def test_jit_code(container, recording, run, how):
     """By the number that the program has in its own PID namespace, in the /tmp of its own root."""
-    shutil.copy(subject_path("jitted"), container.root / "app/jitted")
-    container.needs(subject_path("jitted"))
+    shutil.copy(workload_path("jitted"), container.root / "app/jitted")
+    container.needs(workload_path("jitted"))
     workload = Inside(run(*container.command("/app/jitted", 600, how), env=fires(stay=True)), "jitted")
     assert_exact(fire_and_stay(recording, workload), workload.stack)

@@ -118,7 +118,7 @@ class Recorded:
         subprocess.run([*gcc, "-o", self.program, "library_user.c", self.library], check=True, cwd=folder)
 
     def record(self):
-        done = subprocess.run([self.sonde, "record", "--event", FIRED, "--record-wire", self.folder / "wire", "-o", self.folder / "live.folded", "--", self.program],
+        done = subprocess.run([self.sonde, "record", "--event", FIRED, "--record-events", self.folder / "wire", "-o", self.folder / "live.folded", "--", self.program],
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr
 

@@ -10,9 +10,9 @@ import threading
 import pprof
 import pytest
 from harness.machine import need_command, need_root
-from harness.paths import BUILD, SUBJECTS, TOP
+from harness.paths import BUILD, WORKLOADS, TOP
 from harness.processes import wait_for
-from harness.workloads import go_pprof, subject_path
+from harness.workloads import go_pprof, workload_path
 
 @pytest.fixture(scope="module")
 def recorded(sonde, tmp_path_factory):
@@ -21,7 +21,7 @@ def recorded(sonde, tmp_path_factory):
     folder, paths = tmp_path_factory.mktemp("recorded"), []
     for name, pages in (("before", 300), ("after", 3000)):
         paths.append(folder / f"{name}.pb.gz")
-        subprocess.run([sonde, "record", "--event", "page-faults", "-o", paths[-1], "--", subject_path("eventful"), str(pages), "10"], stdin=subprocess.DEVNULL,
+        subprocess.run([sonde, "record", "--event", "page-faults", "-o", paths[-1], "--", workload_path("eventful"), str(pages), "10"], stdin=subprocess.DEVNULL,
                        check=True, capture_output=True, timeout=60)
     return paths
 
@@ -161,8 +161,8 @@ def test_shares_are_those_of_the_profiles(sonde, recorded, total):
 def test_profiles_of_another_profiler(sonde, tmp_path):
     """Go's own: what became more stands first, what became less last; a profile against itself has no change."""
     program, before, after = tmp_path / "own", tmp_path / "before", tmp_path / "after"
-    subprocess.run([need_command("go"), "build", "-o", program, TOP / "tests/subjects/own_profiler.go"], check=True, timeout=500,
-                   env=dict(os.environ, GO111MODULE="off", GOCACHE=str(SUBJECTS / ".go")))
+    subprocess.run([need_command("go"), "build", "-o", program, TOP / "tests/workloads/own_profiler.go"], check=True, timeout=500,
+                   env=dict(os.environ, GO111MODULE="off", GOCACHE=str(WORKLOADS / ".go")))
     for cpu_time in ("1500ms", "6s", "24s"):  # on a busy machine it gets fewer of its signals
         subprocess.run([program, before, "lqqq", cpu_time], check=True, timeout=200)
         subprocess.run([program, after, "lllq", cpu_time], check=True, timeout=200)
@@ -287,9 +287,9 @@ def test_windows_of_a_running_agent(sonde, agent, run, tmp_path):
     def now_ms():
         return json.loads(started.text("/api/v1/status"))["now_ms"]
     moments = []
-    for subject, *arguments in (("noreturn", 200), ("deep", 10, 200)):
+    for workload, *arguments in (("noreturn", 200), ("deep", 10, 200)):
         began_ms = now_ms()
-        one = run(subject_path(subject), *arguments, name=subject)
+        one = run(workload_path(workload), *arguments, name=workload)
         wait_for(lambda: samples(one.pid) >= 100, 120, "a hundred samples")
         one.stop()
         moments.append((began_ms, now_ms()))

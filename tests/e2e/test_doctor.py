@@ -31,15 +31,15 @@ def test_it_says_what_the_agent_says(sonde, agent, reads_sleepers):
     of_agent = json.loads(started.text("/api/v1/status"))["probes"]
     assert {"cpu samples", "requests", "lives of processes", "files of processes"} <= {p["probe"] for p in of_agent}
     assert alone == of_agent
-    assert [(p["attached"], p["rung"]) for p in waits] == [(True, "tracepoints of the scheduler"), (True, earlier)], waits
+    assert [(p["attached"], p["method"]) for p in waits] == [(True, "tracepoints of the scheduler"), (True, earlier)], waits
     assert probes_of(sonde) == (of_agent, waits), "beside an agent"
     assert started.running.alive
     machine, words = doctor(sonde).split("\nProbes\n")
     assert "\n  stolen CPU time " in machine
     for probe in of_agent + waits:
-        line = f"  {probe['probe']:<26} {probe['rung'] if probe['attached'] else 'NOT ATTACHED'}\n"
+        line = f"  {probe['probe']:<26} {probe['method'] if probe['attached'] else 'NOT ATTACHED'}\n"
         assert line in words, probe
-        for text in filter(None, (probe["not_better"], probe["truth"])):
+        for text in filter(None, (probe["fallback_reason"], probe["limitation"])):
             assert text in words, probe
     assert words.count("NOT ATTACHED") == sum(not p["attached"] for p in of_agent + waits)
 
@@ -84,10 +84,10 @@ def test_it_says_what_a_file_says_of_that(sonde, root, tmp_path):
     all_said = told(sent + "profile:\n  targets: user=0:9, user=nobody-has-this-name:9, pid=4194304:9\n")
     assert receiver_of(all_said) == ("http://collector:4318/p", True)
     targets, = [probe for probe in all_said["probes"] if probe["probe"] == "profile targets"]
-    assert targets["attached"] and targets["rung"] == "1 of 3 found"
-    assert targets["truth"] == "not on this machine now: user=nobody-has-this-name, pid=4194304"
+    assert targets["attached"] and targets["method"] == "1 of 3 found"
+    assert targets["limitation"] == "not on this machine now: user=nobody-has-this-name, pid=4194304"
     assert receiver_of(told(sent, *setpriv, mode=0o600)) == ("unknown (/etc/sonde/sonde.yaml is not readable by you)", True)
-    assert receiver_of(told(sent + "profile:\n  enabled: false\n")) == ("nobody (profile.enabled and waits.enabled are false)", True)
+    assert receiver_of(told(sent + "profile:\n  enabled: false\n")) == ("nobody (profile.enabled and off_cpu.enabled are false)", True)
     assert not receiver_of(told(sent + "profile:\n  rate: fast\n"))[1]
 
 
@@ -95,11 +95,11 @@ def test_in_a_pid_namespace_it_refuses_what_the_agent_refuses(sonde, root):
     apart = ("unshare", "-p", "-f", "--mount-proc")
     probes = json.loads(doctor(sonde, "--json", before=apart))["probes"]
     refused = [p for p in probes if not p["attached"]]
-    assert [p["probe"] for p in refused] == ["processes"] and "PID namespace" in refused[0]["not_better"] and refused[0]["truth"], probes
+    assert [p["probe"] for p in refused] == ["processes"] and "PID namespace" in refused[0]["fallback_reason"] and refused[0]["limitation"], probes
     assert not {"cpu samples", "requests", "lives of processes", *WAITS} & {p["probe"] for p in probes}
-    assert refused[0]["not_better"] in doctor(sonde, before=apart)
+    assert refused[0]["fallback_reason"] in doctor(sonde, before=apart)
     up = subprocess.run([*apart, str(sonde), "up", "--listen", "127.0.0.1:0"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-    assert up.returncode == 1 and refused[0]["not_better"] in up.stderr, up
+    assert up.returncode == 1 and refused[0]["fallback_reason"] in up.stderr, up
 
 
 def test_uprobes_are_tried(sonde, root):
@@ -108,6 +108,6 @@ def test_uprobes_are_tried(sonde, root):
     here = {p["probe"]: p for p in json.loads(doctor(sonde, "--json"))["probes"]}
     there = {p["probe"]: p for p in json.loads(doctor(sonde, "--json", before=hidden))["probes"]}
     assert here["traced requests"]["attached"], here
-    assert not there["traced requests"]["attached"] and "uprobes" in there["traced requests"]["not_better"], there
-    assert there["traced requests"]["truth"] == "samples and requests are not linked to traces"
+    assert not there["traced requests"]["attached"] and "uprobes" in there["traced requests"]["fallback_reason"], there
+    assert there["traced requests"]["limitation"] == "samples and requests are not linked to traces"
     assert there["cpu samples"] == here["cpu samples"]

@@ -12,7 +12,7 @@ from harness.fired import assert_all_fired, fire_all, fires, missed
 from harness.machine import skip
 from harness.processes import wait_for
 from harness.recording import FIRED
-from harness.workloads import go_pprof, subject_path
+from harness.workloads import go_pprof, workload_path
 
 PAGES, CALLS = 3000, 500
 SOFTWARE = ["page-faults", "minor-faults", "major-faults", "context-switches", "cpu-migrations"]
@@ -21,9 +21,9 @@ HARDWARE = ["cycles", "instructions", "cache-references", "cache-misses", "branc
 
 @pytest.fixture
 def events(record):
-    """events(name, arguments...) records the subject: the profile, and what it says of itself."""
+    """events(name, arguments...) records the workload: the profile, and what it says of itself."""
     def start(name, *arguments):
-        profile = record("--event", name, *arguments, "--", subject_path("eventful"), PAGES, CALLS)
+        profile = record("--event", name, *arguments, "--", workload_path("eventful"), PAGES, CALLS)
         said = {line.split()[0]: int(line.split()[1]) for line in profile.said.splitlines() if re.fullmatch(r"\w+ \d+", line)}
         assert "heard" in said, profile.said
         return profile, said
@@ -88,7 +88,7 @@ def test_each_hit_of_a_tracepoint_is_recorded_by_sonde_and_by_perf(sonde, perf, 
     """Perf listens to the same tracepoint: it must not get less for us."""
     output = tmp_path / "calls.folded"
     done = perf("stat", "-x", ",", "-e", "syscalls:sys_enter_getppid", sonde, "record", "--event", "tracepoint:syscalls:sys_enter_getppid", "-o", output,
-                "--", subject_path("eventful"), PAGES, CALLS)
+                "--", workload_path("eventful"), PAGES, CALLS)
     assert done.returncode == 0, done.stderr
     told = sum(int(line.split()[-1]) for line in output.read_text().splitlines() if ";call_kernel;" in line)
     assert CALLS - missed(done.stderr) <= told <= CALLS, done.stderr
@@ -97,21 +97,21 @@ def test_each_hit_of_a_tracepoint_is_recorded_by_sonde_and_by_perf(sonde, perf, 
 
 
 def test_each_firing_of_a_probe_is_recorded(events):
-    profile, said = events("usdt:subject:counted")
+    profile, said = events("usdt:workload:counted")
     assert said["heard"] == said["calls"], "its semaphore was up"
     assert_all(profile, profile.ns, said["calls"])
     assert {tuple(s.frames[-2:]) for s in profile.samples} == {("main", "fire_probe")}, profile.top()
 
 
 def attached(sonde, pid, name):
-    done = subprocess.run([sonde, "probes", f"subject:{name}", "-p", str(pid), "--json"], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sonde, "probes", f"workload:{name}", "-p", str(pid), "--json"], capture_output=True, text=True, timeout=60)
     return [probe["attached"] for probe in json.loads(done.stdout)["probes"]] if done.returncode == 0 else done.stderr
 
 
-def test_probe_of_one_process_is_detached_afterwards(recording, run, sonde, subject, tmp_path):
+def test_probe_of_one_process_is_detached_afterwards(recording, run, sonde, workload, tmp_path):
     count = 50
-    ours, other = (subject("prober", "", count) for _ in range(2))
-    running = [recording("--event", event, "-p", pid) for event, pid in (("usdt:subject:compiled", ours.pid), (f"usdt:{subject_path('prober')}:subject:compiled", other.pid))]
+    ours, other = (workload("prober", "", count) for _ in range(2))
+    running = [recording("--event", event, "-p", pid) for event, pid in (("usdt:workload:compiled", ours.pid), (f"usdt:{workload_path('prober')}:workload:compiled", other.pid))]
     for one in (ours, other):
         os.kill(one.pid, signal.SIGUSR1)
         wait_for(lambda one=one: "fired" in one.facts() or not one.running.alive, 60, "the probes to fire")
@@ -121,18 +121,18 @@ def test_probe_of_one_process_is_detached_afterwards(recording, run, sonde, subj
         assert {s.labels["pid"] for s in profile.samples} == {pid}, profile.top() + profile.said
     assert attached(sonde, ours.pid, "compiled") == [False]
     # Killed, it cannot clean up: the kernel does.
-    recorder = run(sonde, "record", "--event", "usdt:subject:late", "-p", ours.pid, "-o", tmp_path / "late.folded")
+    recorder = run(sonde, "record", "--event", "usdt:workload:late", "-p", ours.pid, "-o", tmp_path / "late.folded")
     wait_for(lambda: attached(sonde, ours.pid, "late") == [True], 60, "the probe to be attached to")
     recorder.process.send_signal(signal.SIGKILL)
     wait_for(lambda: attached(sonde, ours.pid, "late") == [False], 60, "the probe to be let go")
 
 
 @pytest.mark.parametrize("arguments, function, unit", [(["page-faults"], "touch_pages", "count"), (["mmap"], "map_memory", "bytes"),
-                                                       (["usdt:subject:counted", "--period", "10"], "fire_probe", "count")])
+                                                       (["usdt:workload:counted", "--period", "10"], "fire_probe", "count")])
 def test_a_replay_says_the_same(events, record, sonde, tmp_path, arguments, function, unit):
     """Event, unit, period and every weight; when the program has gone, and without a word of what it was."""
-    wire, path = tmp_path / "events.wire", tmp_path / "again.json"
-    live, _ = events(*arguments, "--record-wire", wire)
+    wire, path = tmp_path / "recorded.events", tmp_path / "again.json"
+    live, _ = events(*arguments, "--record-events", wire)
     again = record("--replay", wire)
     ours, theirs = of_function(live, function), of_function(again, function)
     assert (ours.ns, ours.count) == (theirs.ns, theirs.count) and ours.count, live.top() + again.top()
@@ -145,9 +145,9 @@ def test_a_replay_says_the_same(events, record, sonde, tmp_path, arguments, func
     assert told and f": {told[1]} of " in again.said and f": {told[1]} of " in done.stderr, live.said + again.said
 
 
-def test_filters_are_those_of_the_clock(recording, subject):
+def test_filters_are_those_of_the_clock(recording, workload):
     """That nothing was seen is said; test_record.py has the filters by which something is."""
-    ours, other = subject("deep", 10, 600, env=fires()), subject("noreturn", 600, env=fires())
+    ours, other = workload("deep", 10, 600, env=fires()), workload("noreturn", 600, env=fires())
     by_name, by_pid = recording("--event", FIRED, "-C", "no-such-name"), recording("--event", FIRED, "-p", ours.pid)
     fire_all(ours, other)
     by_name, by_pid = by_name.finish(), by_pid.finish()
@@ -156,7 +156,7 @@ def test_filters_are_those_of_the_clock(recording, subject):
 
 
 def test_formats_say_what_is_counted(sonde, root, tmp_path):
-    done = subprocess.run([sonde, "record", "--event", "page-faults", "-o", tmp_path / "faults.json", "--", subject_path("eventful"), str(PAGES), "1"],
+    done = subprocess.run([sonde, "record", "--event", "page-faults", "-o", tmp_path / "faults.json", "--", workload_path("eventful"), str(PAGES), "1"],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     profile = json.loads((tmp_path / "faults.json").read_text())
@@ -201,7 +201,7 @@ def test_counters_of_the_cpu(sonde, record, root, tmp_path, name):
     if done.returncode != 0:
         assert f"this machine has no counter of {name}" in done.stderr, done.stderr
         skip(f"this machine has no counter of {name}")
-    profile = record("--event", name, "--period", 100000, "--", subject_path("deep"), 3, 2)
+    profile = record("--event", name, "--period", 100000, "--", workload_path("deep"), 3, 2)
     assert profile.samples and all(s.ns == 100000 * s.count for s in profile.samples), profile.said
     if name in ("cycles", "instructions", "branches"):
         assert profile.share("main;...;deep_leaf") >= 0.8, profile.top()

@@ -9,7 +9,7 @@ from harness.fired import assert_exact, fires
 from harness.machine import skip
 from harness.paths import BUILD
 from harness.recording import EARLY
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 
 HZ = 499
 # Where a stack of Go's begins: a goroutine, a thread, and what the runtime goes over to its thread's stack with and cannot be walked out of.
@@ -17,16 +17,16 @@ ROOTS = re.compile(r"(_?rt0_\w+|runtime\.(goexit|mstart|mcall|morestack|rt0_go|m
 MORESTACK = re.compile(r"runtime\.morestack(\.abi0)?$")
 
 
-def test_stack_of_a_stripped_program(fire, subject, tmp_path):
+def test_stack_of_a_stripped_program(fire, workload, tmp_path):
     """By the tables that Go keeps for itself; test_record.py has it with symbols."""
-    workload = subject("gopher", 600, path=strip(subject_path("gopher"), tmp_path / "gopher"), env=fires())
+    workload = workload("gopher", 600, path=strip(workload_path("gopher"), tmp_path / "gopher"), env=fires())
     assert_exact(fire(workload), workload.stack)
 
 
 @pytest.mark.parametrize("stripped", [False, True], ids=["whole", "stripped"])
 @pytest.mark.statistical
 def test_stacks_of_the_runtime(record, tmp_path, stripped):
-    program = subject_path("gopher")
+    program = workload_path("gopher")
     if stripped:
         program = strip(program, tmp_path / "gopher")
     assert_whole(churn(record, program))
@@ -79,7 +79,7 @@ def test_rules_of_a_stripped_program(tmp_path):
     checker = BUILD / "tests/unit/resolve/test-resolve-go_table"
     if not checker.exists():
         skip(f"{checker} has not been built")
-    program = subject_path("gopher")
+    program = workload_path("gopher")
     done = subprocess.run([checker, program, strip(program, tmp_path / "gopher")], capture_output=True, text=True, timeout=60)
     size, other = map(int, re.match(r"(\d+) bytes of code, (\d+) with another rule", done.stdout).groups())
     assert size > 100000 and other == 0, done.stderr

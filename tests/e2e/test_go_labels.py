@@ -12,7 +12,7 @@ from harness.fired import fire_all, fires, missed
 from harness.machine import need_command, skip
 from harness.paths import BUILD, TOP
 from harness.processes import wait_for
-from harness.workloads import Subject, subject_path
+from harness.workloads import Workload, workload_path
 from otlp_profiles import profcheck  # noqa: F401
 from profiles_receiver import ProfilesReceiver, write
 
@@ -96,10 +96,10 @@ def check_offsets(program):
 
 @pytest.mark.statistical
 def test_as_gos_own_profiler_has_them(record_busy, run, tmp_path):
-    program = subject_path("labelled")
-    subject = Subject(run(program, tmp_path / "own.pb.gz"))
-    samples, said = record_busy(subject, 3)
-    assert subject.running.stop(signal.SIGINT) == 0
+    program = workload_path("labelled")
+    workload = Workload(run(program, tmp_path / "own.pb.gz"))
+    samples, said = record_busy(workload, 3)
+    assert workload.running.stop(signal.SIGINT) == 0
     seen, own = by_place(samples), by_place(pprof.read(tmp_path / "own.pb.gz")[0])
     check_sets(seen, many_of(program))
     assert {dict(labels).get("route") for place, labels in own if place == "turn"} == {"/a", "/b", None}
@@ -119,28 +119,28 @@ def assert_fired_labels(fire, workload, many, calls):
     assert 0 <= lost <= missed(profile.said) and all(seen[place] <= expected[place] for place in expected), seen
 
 
-def start_labelled(subject, program, calls=20):
-    return subject("labelled", path=program, env=fires(calls))
+def start_labelled(workload, program, calls=20):
+    return workload("labelled", path=program, env=fires(calls))
 
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("stripped", [False, True], ids=["whole", "stripped"])
-def test_labels_are_those_of_the_goroutine(fire, subject, tmp_path, stripped):
-    program = subject_path("labelled")
+def test_labels_are_those_of_the_goroutine(fire, workload, tmp_path, stripped):
+    program = workload_path("labelled")
     program = strip(program, tmp_path / "labelled") if stripped else program
-    assert_fired_labels(fire, start_labelled(subject, program), many_of(program), 20)
+    assert_fired_labels(fire, start_labelled(workload, program), many_of(program), 20)
 
 
 @pytest.mark.peer
-def test_with_c_and_position_independent(fire, subject, tmp_path):
+def test_with_c_and_position_independent(fire, workload, tmp_path):
     program = go_build(tmp_path, "local", "-buildmode=pie", "-ldflags=-linkmode=external", CGO_ENABLED="1")
     check_offsets(program)
-    assert_fired_labels(fire, start_labelled(subject, program), many_of(program), 20)
+    assert_fired_labels(fire, start_labelled(workload, program), many_of(program), 20)
 
 
-def test_waits_have_labels(recording, subject):
+def test_waits_have_labels(recording, workload):
     """In a system call the goroutine keeps its thread, and the wait has its labels."""
-    workload = start_labelled(subject, subject_path("labelled"), 50)
+    workload = start_labelled(workload, workload_path("labelled"), 50)
     running = recording("--off-cpu", "-p", workload.pid)
     fire_all(workload)
     seen = waits_by_labels(running.finish().samples)
@@ -149,8 +149,8 @@ def test_waits_have_labels(recording, subject):
 
 @pytest.mark.statistical
 def test_stripped_and_of_all_time(record_busy, run, tmp_path):
-    program = subject_path("labelled")
-    samples, _ = record_busy(Subject(run(strip(program, tmp_path / "labelled"))), 1.5, "--wall")
+    program = workload_path("labelled")
+    samples, _ = record_busy(Workload(run(strip(program, tmp_path / "labelled"))), 1.5, "--wall")
     check_sets(by_place(samples), many_of(program))
     check_waits(samples)
 
@@ -161,7 +161,7 @@ def test_maps_of_labels(record_busy, run, tmp_path):
     """Up to Go 1.23; of one that is larger than a bucket nothing is read, and that is counted."""
     program = go_build(tmp_path, "go1.23.4", CGO_ENABLED="0")
     check_offsets(program)
-    samples, said = record_busy(Subject(run(program)), 1.5, "--wall")
+    samples, said = record_busy(Workload(run(program)), 1.5, "--wall")
     seen = by_place(samples)
     check_sets(seen, {})
     check_waits(samples)
@@ -171,15 +171,15 @@ def test_maps_of_labels(record_busy, run, tmp_path):
 def build_liar(folder, version, is_list, labels, curg):
     defined = [f"-D{name}={value}" for name, value in (("LIST", is_list), ("LABELS", labels), ("CURG", curg))]
     subprocess.run([need_command("gcc"), "-O0", "-g", "-no-pie", "-D_GNU_SOURCE", *defined, f'-DVERSION="\\{len(version):o}" "{version}"', "-o", folder / "liar",
-                    TOP / "tests/subjects/liar.c"], check=True)
+                    TOP / "tests/workloads/liar.c"], check=True)
     return folder / "liar"
 
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("version,layout", [("go1.26.1", (1, 0x160, 0xb8)), ("go1.20.14", (0, 0x168, 0xc0))], ids=["list", "map"])
-def test_a_program_that_lies(version, layout, fire, subject, tmp_path):
+def test_a_program_that_lies(version, layout, fire, workload, tmp_path):
     """What cannot be so is not recorded, and counted as unlabelled; what is true is recorded."""
-    workload = subject("liar", path=build_liar(tmp_path, version, *layout), env=fires())
+    workload = workload("liar", path=build_liar(tmp_path, version, *layout), env=fires())
     profile = fire(workload)
     seen = Counter()
     for sample in profile.samples:
@@ -192,21 +192,21 @@ def test_a_program_that_lies(version, layout, fire, subject, tmp_path):
     assert int(re.search(r"(\d+) unlabelled", profile.said)[1]) > 0, profile.said
 
 
-def test_a_later_version_of_go(fire, subject, tmp_path):
-    workload = subject("liar", path=build_liar(tmp_path, "go1.99.1", 1, 0x160, 0xb8), env=fires())
+def test_a_later_version_of_go(fire, workload, tmp_path):
+    workload = workload("liar", path=build_liar(tmp_path, "go1.99.1", 1, 0x160, 0xb8), env=fires())
     profile = fire(workload)
     assert profile.samples and {sample.labels.get("key") for sample in profile.samples} == {None}
     assert f"process {workload.pid} is a program of Go's (go1.99.1) whose" in profile.said, profile.said
 
 
 def wanted_labels():
-    return {tuple(sorted(labels.items())) for labels in (A, B, INNER, LONG, many_of(subject_path("labelled")))}
+    return {tuple(sorted(labels.items())) for labels in (A, B, INNER, LONG, many_of(workload_path("labelled")))}
 
 
 def test_agent_shows_and_exports_labels(agent, run, profcheck, tmp_path):  # noqa: F811
     receiver = ProfilesReceiver()
     started = agent("--set", "profile.rate=199", "--set", "budget.cpu=100%", "--set", f"otlp.profiles_endpoint={receiver.url}", "--set", "otlp.interval=1")
-    subject = Subject(run(subject_path("labelled")))
+    workload = Workload(run(workload_path("labelled")))
     prefix, shown, sent, read = "process.context.label.", set(), set(), 0
 
     def all_are_shown():
@@ -218,7 +218,7 @@ def test_agent_shows_and_exports_labels(agent, run, profcheck, tmp_path):  # noq
     def all_are_sent():
         nonlocal read
         bodies = receiver.bodies()
-        profiles = [profile for packet in profcheck(*write(tmp_path, bodies[read:])) for profile in packet if profile["resource"]["process.pid"] == subject.pid]
+        profiles = [profile for packet in profcheck(*write(tmp_path, bodies[read:])) for profile in packet if profile["resource"]["process.pid"] == workload.pid]
         sent.update(tuple(sorted((key.removeprefix(prefix), value) for key, value in s["attributes"].items() if key.startswith(prefix)))
                     for profile in profiles for s in profile["samples"])
         read = len(bodies)

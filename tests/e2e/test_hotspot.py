@@ -18,7 +18,7 @@ from harness.processes import wait_for
 
 __all__ = ["gated"]  # a fixture
 HZ = 997
-SOURCES = TOP / "tests/subjects/java"
+SOURCES = TOP / "tests/workloads/java"
 YIELDED = "tracepoint:syscalls:sys_enter_sched_yield"
 FIRINGS = 100  # of each of the two threads of Deep.java
 ASIDE = {"Deep.<init>", "java.lang.Object.<init>", "java.lang.Math.sqrt"}  # what the methods call besides each other

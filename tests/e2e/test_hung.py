@@ -18,10 +18,10 @@ def able(reads_sleepers):
 
 
 @pytest.fixture
-def hung(subject):
-    """hung(arguments...) starts the subject and waits until all of its threads sleep."""
+def hung(workload):
+    """hung(arguments...) starts the workload and waits until all of its threads sleep."""
     def start(*arguments, threads=1):
-        started = subject("hung", *arguments)
+        started = workload("hung", *arguments)
         tasks = Path(f"/proc/{started.pid}/task")
 
         def sleeping():

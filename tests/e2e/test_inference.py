@@ -10,10 +10,10 @@ import pytest
 from harness.machine import need_command
 from harness.paths import TOP
 from harness.processes import wait_for
-from harness.workloads import Subject
+from harness.workloads import Workload
 from python_package import SYSTEM_PYTHON, env_of, package, python  # noqa: F401 (a fixture)
 
-PROGRAMS = TOP / "tests/subjects/python"
+PROGRAMS = TOP / "tests/workloads/python"
 
 
 def test_chosen_probes(package, run, sonde, root):  # noqa: F811
@@ -101,7 +101,7 @@ def questions():
 def test_the_scripts_of_the_guide(package, run, tmp_path, tracefs):  # noqa: F811
     """Every script of the guide attaches to the provider as it stands there, and prints what the guide shows."""
     (tmp_path / "probes").mkdir()
-    server = Subject(run(SYSTEM_PYTHON, PROGRAMS / "inference_serving.py", tmp_path / "probes", env=env_of(package),
+    server = Workload(run(SYSTEM_PYTHON, PROGRAMS / "inference_serving.py", tmp_path / "probes", env=env_of(package),
                          name="serving"))
     asking = {}
     for number, (question, (script, printed)) in enumerate(questions().items()):

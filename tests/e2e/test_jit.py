@@ -15,22 +15,22 @@ from harness.gates import gated
 from harness.machine import need_command, skip
 from harness.paths import TOP
 from harness.processes import wait_for
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 
 __all__ = ["gated"]  # a fixture
 HZ = 199
-BUSY = TOP / "tests/subjects/node/busy.js"
-JAVA = TOP / "tests/subjects/java"
+BUSY = TOP / "tests/workloads/node/busy.js"
+JAVA = TOP / "tests/workloads/java"
 FIRINGS = 100  # of busy.js and Busy.java
 
 
 @pytest.fixture
-def jitted(subject):
+def jitted(workload):
     """jitted(arguments...): the program, whose map is removed with it: that of a killed process stays, and is refused one day as that of another of its number."""
     programs = []
 
     def start(*arguments, **options):
-        programs.append(subject("jitted", *arguments, **options))
+        programs.append(workload("jitted", *arguments, **options))
         return programs[-1]
     yield start
     for program in programs:
@@ -54,7 +54,7 @@ def test_every_frame(jitted, recording, tmp_path, how):
 def test_kinds_and_names_of_jit_code_on_the_page(jitted, agent, tmp_path):
     """And a map that is written later counts from then on."""
     library = tmp_path / "libcoreclr.so"  # by which .NET is known
-    shutil.copy(subject_path("libplugin.so"), library)
+    shutil.copy(workload_path("libplugin.so"), library)
     started = agent("--rate", HZ)
     program = jitted(600, "none")
     code = int(program.facts()["code"], 16)

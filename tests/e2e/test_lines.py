@@ -1,5 +1,5 @@
 """Source lines and inlined functions (`sonde record --lines`, `--inlines`) compared with binutils' addr2line, place by place; and damaged DWARF,
-which may cost the lines of its own file and nothing else. The programs fire events at known places (tests/subjects/lines)."""
+which may cost the lines of its own file and nothing else. The programs fire events at known places (tests/workloads/lines)."""
 import array
 import fcntl
 import os
@@ -18,7 +18,7 @@ import source_lines
 from harness.machine import need_command, need_root, skip
 from harness.processes import command_name, wait_for
 from harness.recording import FIRED
-from harness.workloads import Subject, go_pprof
+from harness.workloads import Workload, go_pprof
 from source_lines import LINES, addr2line, build, eu_addr2line, places
 
 FORMS = {  # compiler, flags, what is done with it then
@@ -113,7 +113,7 @@ def wire(sonde, tmp_path_factory):
     need_root()
     folder = tmp_path_factory.mktemp("wire")
     program = build(folder / "form", "program")
-    done = subprocess.run([sonde, "record", "--event", FIRED, "--record-wire", folder / "wire", "-o", folder / "live.folded", "--", program], stdin=subprocess.DEVNULL,
+    done = subprocess.run([sonde, "record", "--event", FIRED, "--record-events", folder / "wire", "-o", folder / "live.folded", "--", program], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     return program, program.read_bytes(), folder / "wire"
@@ -223,7 +223,7 @@ def test_bombs_in_compressed_sections(recorded):
 def test_split_dwarf_is_a_regular_file(sonde, root, record, tmp_path):
     """A FIFO or a directory in the place of a .dwo file, which a process must not be kept waiting by; and another program's."""
     program = build(tmp_path / "form", "program", flags=["-gdwarf-5", "-gsplit-dwarf"])
-    record("--event", FIRED, "--record-wire", tmp_path / "wire", "--", program)
+    record("--event", FIRED, "--record-events", tmp_path / "wire", "--", program)
     split = next(program.parent.glob("*.dwo"))
     content = split.read_bytes()
 
@@ -310,7 +310,7 @@ def test_code_of_no_function_keeps_its_name(record, sonde, tmp_path):
     program = build(tmp_path / "form", "program", "clang-16", ["-gdwarf-4"], "nameless.c")
     listed = subprocess.run([need_command("llvm-dwarfdump", "llvm-dwarfdump-16"), program], capture_output=True, text=True, check=True).stdout
     assert '("before")' in listed and '("hot")' not in listed
-    profile = record("--event", FIRED, "--inlines", "--record-wire", tmp_path / "wire", "--", program)
+    profile = record("--event", FIRED, "--inlines", "--record-events", tmp_path / "wire", "--", program)
     own = profile.where(lambda s: str(program) in s.mappings)
     assert own.count > 0 and own.share("main;hot") == 1, profile.top()
     ours = places(profile.samples, program)
@@ -327,9 +327,9 @@ def test_code_of_no_function_keeps_its_name(record, sonde, tmp_path):
 
 def test_deleted_program_has_lines(run, fire, tmp_path):
     program = build(tmp_path / "form", "program")
-    subject = Subject(run(program, 5, "wait"))
+    workload = Workload(run(program, 5, "wait"))
     program.unlink()
-    profile = fire(subject, "--inlines")
+    profile = fire(workload, "--inlines")
     assert profile.share("outer;middle;innermost") > 0, profile.said + profile.top()
 
 

@@ -17,7 +17,7 @@ import pytest
 from harness.fired import FIRINGS, fires, missed
 from harness.processes import command_name, cpu_seconds, wait_for
 from harness.recording import FIRED, Profile
-from harness.workloads import Subject, subject_path
+from harness.workloads import Workload, workload_path
 
 pytestmark = pytest.mark.usefixtures("root")
 
@@ -69,9 +69,9 @@ def printed(linked):
 
 
 @pytest.fixture
-def linked_to_fire(subject):
+def linked_to_fire(workload):
     """linked_to_fire() -> `linked`, whose two threads do one request each at SIGUSR1, with FIRINGS events in each function."""
-    return lambda: subject("linked", env=fires())
+    return lambda: workload("linked", env=fires())
 
 
 def numbers_of(profile, pid):
@@ -125,7 +125,7 @@ def test_program_that_begins_later(linked_to_fire, recording):
 
 
 def test_no_links_without_the_option_or_in_other_processes(linked_to_fire, recording, run):
-    linked, other = linked_to_fire(), Subject(run(subject_path("linked"), name="other"))
+    linked, other = linked_to_fire(), Workload(run(workload_path("linked"), name="other"))
     without, with_other = recording("--event", FIRED, "-p", linked.pid), recording("--links", "--event", FIRED, "-p", other.pid)
     wait_for_links(with_other, other.pid, alone=True)
     assert probes_of(with_other) == 2 and probes_of(without) == 0
@@ -171,8 +171,8 @@ def burn_cpu(linked, seconds):
 
 
 @pytest.mark.statistical
-def test_sampled_cpu_time_of_interleaved_threads(subject, recording):
-    linked = subject("linked")
+def test_sampled_cpu_time_of_interleaved_threads(workload, recording):
+    linked = workload("linked")
     running = recording("--links", "-F", "499")
     wait_for_links(running, linked.pid)
     work(linked, lambda: burn_cpu(linked, 2))
@@ -190,7 +190,7 @@ def linked_agent(agent):
     def attached(*pids):
         def is_attached():
             files = files_of_providers()
-            return set(pids) <= set().union(*files.values()) and started.metric("sonde_native_attachments") == len(files)
+            return set(pids) <= set().union(*files.values()) and started.metric("sonde_usdt_attachments") == len(files)
         wait_for(is_attached, 60, "every file to be attached to, and no other")
     started.attached = attached
     attached()
@@ -200,7 +200,7 @@ def linked_agent(agent):
 @pytest.fixture
 def owners(run):
     """owners(mode) -> `probe_owners` in that mode."""
-    return lambda mode: Subject(run(subject_path("probe_owners"), mode, name=mode))
+    return lambda mode: Workload(run(workload_path("probe_owners"), mode, name=mode))
 
 
 def follow_forked_child(linked_agent, owners, meanwhile=lambda: None):
@@ -218,20 +218,20 @@ def follow_forked_child(linked_agent, owners, meanwhile=lambda: None):
 
 
 @pytest.mark.sanitized
-def test_agent_follows_processes(linked_agent, subject, owners, run):
+def test_agent_follows_processes(linked_agent, workload, owners, run):
     """Also a forked child. Two of the same program are two files; when all have gone, nothing is attached any more."""
-    linked = subject("linked")
+    linked = workload("linked")
     linked_agent.attached(linked.pid)
-    assert linked_agent.metric("sonde_native_processes") >= 1 and linked_agent.metric("sonde_native_providers") >= 1
-    assert linked_agent.metric("sonde_native_probes") >= 2
-    second = Subject(run(subject_path("linked"), name="second"))
+    assert linked_agent.metric("sonde_usdt_processes") >= 1 and linked_agent.metric("sonde_usdt_providers") >= 1
+    assert linked_agent.metric("sonde_usdt_probes") >= 2
+    second = Workload(run(workload_path("linked"), name="second"))
     linked_agent.attached(linked.pid, second.pid)
     assert len(files_of_providers()) >= 2
     child = follow_forked_child(linked_agent, owners)
     for pid in (child, second.pid, linked.pid):
         os.kill(pid, signal.SIGKILL)
     linked_agent.attached()
-    assert linked_agent.metric("sonde_native_left_out_total") == 0
+    assert linked_agent.metric("sonde_usdt_left_out_total") == 0
 
 
 def profile_of_agent(started):
@@ -242,24 +242,24 @@ def profile_of_agent(started):
 
 
 @pytest.mark.statistical
-def test_sampled_cpu_time_in_the_agent(linked_agent, subject):
-    linked = subject("linked")
+def test_sampled_cpu_time_in_the_agent(linked_agent, workload):
+    linked = workload("linked")
     linked_agent.attached(linked.pid)
     work(linked, lambda: burn_cpu(linked, 3))
     check(samples_of(profile_of_agent(linked_agent), linked.pid), printed(linked))
     linked.running.kill()
     linked_agent.attached()
-    assert linked_agent.metric("sonde_native_attachments_refused_total") == linked_agent.metric("sonde_native_left_out_total") == 0
+    assert linked_agent.metric("sonde_usdt_attachments_refused_total") == linked_agent.metric("sonde_usdt_left_out_total") == 0
 
 
-def test_agent_attaches_only_where_links_are_enabled(agent, subject):
-    started, linked = agent(), subject("linked")
+def test_agent_attaches_only_where_links_are_enabled(agent, workload):
+    started, linked = agent(), workload("linked")
     assert not any(name.startswith("sonde_native") for name in started.metrics())
     assert links_of(started.pid) == links_of(linked.pid) == 0
 
 
-def test_agent_killed_while_attached(linked_agent, subject, sonde):
-    linked = subject("linked")
+def test_agent_killed_while_attached(linked_agent, workload, sonde):
+    linked = workload("linked")
     linked_agent.attached(linked.pid)
 
     def attached():
@@ -271,9 +271,9 @@ def test_agent_killed_while_attached(linked_agent, subject, sonde):
     assert linked.running.alive
 
 
-def test_requests_carry_their_trace(linked_agent, subject, sonde):
+def test_requests_carry_their_trace(linked_agent, workload, sonde):
     """Over one connection and over new ones: each route's own ids, none where the thread worked for no request or for several."""
-    linked = subject("linked", 0)
+    linked = workload("linked", 0)
     port = int(linked.facts()["port"])
     linked_agent.attached(linked.pid)
     routes, found = ["alpha", "nobody", "beta", "late", "several", "gamma", "nobody", "alpha"], {}
@@ -307,9 +307,9 @@ def get(port, route):
     connection.close()
 
 
-def test_no_request_carries_a_neighbours_trace(linked_agent, subject):
+def test_no_request_carries_a_neighbours_trace(linked_agent, workload):
     """In event loops that switch between requests, in pools of threads, and where it forks in the middle: its own trace or none."""
-    linked = subject("linked_loop", 0)
+    linked = workload("linked_loop", 0)
     port = int(linked.facts()["port"])
     linked_agent.attached(linked.pid)
     kinds, found = ("loop", "pool", "fork"), {}
@@ -387,11 +387,11 @@ def test_file_without_room_is_attached_later(few_descriptors, linked_agent, owne
     """More files of one owner than its share: the others are attached to when some have gone."""
     many = owners("many")
     children = [int(pid) for pid in many.facts()["children"].split()]
-    wait_for(lambda: linked_agent.metric("sonde_native_files_without_room") >= 8 and linked_agent.metric("sonde_native_looks_waiting") == 0, 60,
+    wait_for(lambda: linked_agent.metric("sonde_usdt_files_without_room") >= 8 and linked_agent.metric("sonde_usdt_scans_waiting") == 0, 60,
              "some to find no room")
-    assert linked_agent.metric("sonde_native_attachments_without_room_total") >= 8
+    assert linked_agent.metric("sonde_usdt_attachments_without_room_total") >= 8
     for pid in children[:-10]:
         os.kill(pid, signal.SIGKILL)
     os.kill(many.pid, signal.SIGKILL)  # it does not wait for them
     linked_agent.attached(*children[-10:])
-    wait_for(lambda: linked_agent.metric("sonde_native_files_without_room") == 0, 60, "all to have room")
+    wait_for(lambda: linked_agent.metric("sonde_usdt_files_without_room") == 0, 60, "all to have room")

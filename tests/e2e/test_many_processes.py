@@ -11,7 +11,7 @@ import pprof
 from harness.machine import skip
 from harness.processes import bpf_objects, resident_bytes, wait_for
 from harness.recording import Profile, is_recording
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 from native_stacks import BEGINNINGS
 from real_servers import stolen_ns
 
@@ -125,7 +125,7 @@ def check_sum(crowd, own, lost_count, period_ns, stolen):
 
 @pytest.mark.parametrize("whom", ["a command", "the node"])
 def test_recorded(sonde, run, root, tmp_path, whom):
-    count, path, out, stolen = room_for(PROCESSES), subject_path("crowd"), tmp_path / "crowd.pb.gz", stolen_ns()
+    count, path, out, stolen = room_for(PROCESSES), workload_path("crowd"), tmp_path / "crowd.pb.gz", stolen_ns()
     if whom == "a command":
         recording = crowd = run(sonde, "record", "-F", 999, "-o", out, "--", path, count, 1, 2)
     else:
@@ -174,7 +174,7 @@ class Watch:
 
 
 def test_beside_the_agent(agent, run, tmp_path):
-    count, path, stolen = room_for(PROCESSES), subject_path("crowd"), stolen_ns()
+    count, path, stolen = room_for(PROCESSES), workload_path("crowd"), stolen_ns()
     started = agent("--rate", 99, "--set", "budget.cpu=100%")
     watch = Watch(started)
     crowd = run(path, count, 1, 2, "stay")
@@ -198,7 +198,7 @@ def test_beside_the_agent(agent, run, tmp_path):
 
 def test_that_come_and_go(agent, run, tmp_path):
     count, path = room_for(PROCESSES), tmp_path / "storm-many"
-    shutil.copy(subject_path("storm"), path)
+    shutil.copy(workload_path("storm"), path)
     started = agent("--rate", 99, "--set", "budget.cpu=100%")
     watch = Watch(started)
     storm = run(path, count, 1, min(200, count // 4))

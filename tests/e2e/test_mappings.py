@@ -2,7 +2,7 @@
 import pytest
 
 from harness.fired import fires, missed
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 
 HZ = 499
 
@@ -13,10 +13,10 @@ def calls_of(profile):
             if caller.startswith("called_") and callee.startswith("remapped_") for _ in range(s.count)]
 
 
-def test_names_are_those_of_the_moment(fire, subject):
+def test_names_are_those_of_the_moment(fire, workload):
     """One event in each of a thousand mappings."""
-    libraries = [subject_path(f"libremapped-{i}.so") for i in range(4)]
-    profile = fire(subject("remapper", 600, *libraries, env=fires(1000)))
+    libraries = [workload_path(f"libremapped-{i}.so") for i in range(4)]
+    profile = fire(workload("remapper", 600, *libraries, env=fires(1000)))
     calls = calls_of(profile)
     assert 1000 - missed(profile.said) <= len(calls) <= 1000, profile.said + profile.top()
     assert all(caller.replace("called", "remapped") == callee for caller, callee in calls), calls
@@ -24,11 +24,11 @@ def test_names_are_those_of_the_moment(fire, subject):
 
 @pytest.mark.parametrize("way", ["from its start", "under way"])
 @pytest.mark.statistical
-def test_sampled_names_are_those_of_the_moment(record, subject, way):
-    libraries = [subject_path(f"libremapped-{i}.so") for i in range(4)]
-    running, right = subject("remapper", 600, *libraries) if way == "under way" else None, 0
+def test_sampled_names_are_those_of_the_moment(record, workload, way):
+    libraries = [workload_path(f"libremapped-{i}.so") for i in range(4)]
+    running, right = workload("remapper", 600, *libraries) if way == "under way" else None, 0
     for seconds in (1, 1, 4, 16):
-        profile = record("-F", HZ, "-p", running.pid, "-d", seconds) if running else record("-F", HZ, "--", subject_path("remapper"), 2 * seconds, *libraries)
+        profile = record("-F", HZ, "-p", running.pid, "-d", seconds) if running else record("-F", HZ, "--", workload_path("remapper"), 2 * seconds, *libraries)
         calls = calls_of(profile)
         wrong = [call for call in calls if call[0].replace("called", "remapped") != call[1]]
         # A machine that is too slow for them says so.

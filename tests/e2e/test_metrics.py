@@ -33,10 +33,10 @@ def test_every_reason_is_told():
 
 
 def test_an_agent_exports_what_is_told(agent, run):
-    server, started = start_prefork(run), agent("--waits", "--set", "budget.cpu=100%", "--set", "links.enabled=true", "--set", "profile.targets=user=0:20", "--set", "otlp.profiles_endpoint=http://127.0.0.1:9/")
+    server, started = start_prefork(run), agent("--waits", "--set", "budget.cpu=100%", "--set", "links.enabled=true", "--set", "profile.sampling_rules=user=0:20", "--set", "otlp.profiles_endpoint=http://127.0.0.1:9/")
     get(server.port, "/sleep?0.1")
     wait_for(lambda: started.metric("sonde_requests_detailed_total") and started.metric("http_server_request_duration_seconds_count"), what="the request")
-    wait_for(lambda: "sonde_waiting_seconds_total{" in started.text("/metrics"), what="a wait")
+    wait_for(lambda: "sonde_off_cpu_seconds_total{" in started.text("/metrics"), what="a wait")
     status, _, body = started.get("/metrics", headers={"Accept": "application/openmetrics-text; version=1.0.0"})
     assert status == 200
     types, labels = {}, {}

@@ -15,7 +15,7 @@ from harness.processes import wait_for
 from harness.recording import EARLY
 
 __all__ = ["gated"]  # a fixture
-STACKS = TOP / "tests/subjects/node/stacks.js"
+STACKS = TOP / "tests/workloads/node/stacks.js"
 HZ = 499
 LEAST = 60  # samples of each program
 # What V8 reports to the program differently: of a computed name, and of the code of eval itself, V8 has none where it keeps names of functions.

@@ -13,7 +13,7 @@ import pytest
 from harness.machine import need_command, need_root
 from harness.processes import Running, wait_for
 from harness.recording import Profile, Recording
-from harness.workloads import Subject, subject_path
+from harness.workloads import Workload, workload_path
 from off_cpu import LEAVES, OTHER_S, alive, cpu_ticks, queued, seconds, stolen_share, threads_of
 
 
@@ -32,9 +32,9 @@ class Waited:
         programs = []
         try:
             with tempfile.NamedTemporaryFile(dir="/var/tmp", prefix="sonde-waits-") as file:  # fsync is to have a disk
-                program = Subject(Running(["sh", "-c", f'exec "$@" </dev/fd/{held}', "sh", subject_path("waits"), 1, file.name], folder, "waits", pass_fds=[held]))
+                program = Workload(Running(["sh", "-c", f'exec "$@" </dev/fd/{held}', "sh", workload_path("waits"), 1, file.name], folder, "waits", pass_fds=[held]))
                 programs.append(program.running)
-                running = Running([sonde, "record", "--ready-fd", write, "-o", folder / "out.pb.gz", "--record-wire", self.wire, "-p", program.pid, *arguments],
+                running = Running([sonde, "record", "--ready-fd", write, "-o", folder / "out.pb.gz", "--record-events", self.wire, "-p", program.pid, *arguments],
                                   folder, "record", pass_fds=[write])
                 programs.append(running)
                 os.close(write)
@@ -97,9 +97,9 @@ def test_wall_has_cpu_time_beside_waits_that_are_shorter_than_the_minimum(sonde,
     assert waited.profile.where(lambda s: "wait_in_queue" in s.frames).samples, waited.profile.top()
 
 
-def test_wait_that_does_not_end_counts_to_the_end(recording, subject, reads_sleepers):
+def test_wait_that_does_not_end_counts_to_the_end(recording, workload, reads_sleepers):
     """Of a thread that waited before the recording and still does, the whole time of the recording."""
-    sleeper, before = subject("threads", 60), time.monotonic()
+    sleeper, before = workload("threads", 60), time.monotonic()
     running = recording("--off-cpu", "-p", sleeper.pid)
     counts = time.monotonic()
     time.sleep(0.3)
@@ -120,7 +120,7 @@ def waits(record):
     def start(*arguments):
         with tempfile.NamedTemporaryFile(dir="/var/tmp", prefix="sonde-waits-") as file:
             time, ticks = [] if "--wall" in arguments else ["--off-cpu"], cpu_ticks()
-            profile = record(*time, *arguments, "--", subject_path("waits"), 3, file.name)
+            profile = record(*time, *arguments, "--", workload_path("waits"), 3, file.name)
         threads = threads_of(profile.said)
         share = stolen_share(ticks)
         for thread in threads:

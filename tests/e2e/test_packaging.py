@@ -31,7 +31,7 @@ EVENTS = {"page-faults", "minor-faults", "major-faults", "context-switches", "cp
           "branches", "branch-misses", "mmap", "brk", "tracepoint:", "usdt:"}
 
 
-def test_bash_completes_verbs_and_flags(sonde):
+def test_bash_completes_subcommands_and_flags(sonde):
     assert {"up", "agent", "record", "diff", "why", "trace", "probes", "bpf", "doctor"} <= set(verbs(sonde)) <= bash_complete(sonde, "")
     for verb in verbs(sonde):
         assert flags(sonde, verb) <= bash_complete(sonde, verb, "--"), verb
@@ -46,7 +46,7 @@ def test_bash_completes_verbs_and_flags(sonde):
 
 
 @pytest.mark.peer
-def test_fish_completes_verbs_and_flags(sonde):
+def test_fish_completes_subcommands_and_flags(sonde):
     fish = need_command("fish")
 
     def complete(line):
@@ -101,7 +101,7 @@ def zsh_complete(sonde, tmp_path):
 
 
 @pytest.mark.peer
-def test_zsh_completes_verbs_and_flags(sonde, zsh_complete):
+def test_zsh_completes_subcommands_and_flags(sonde, zsh_complete):
     for verb in verbs(sonde):
         assert zsh_complete(f"sonde {verb[:-1]}") == f"sonde {verb} "
         for flag in sorted(flags(sonde, verb)):
@@ -127,7 +127,7 @@ def test_unit_file(tmp_path, sonde):
     assert not complaints, done.stderr
 
 
-def test_every_verb_has_help(sonde):
+def test_every_subcommand_has_help(sonde):
     for verb in verbs(sonde):
         done = subprocess.run([sonde, verb, "--help"], capture_output=True, text=True)
         assert done.returncode == 0 and done.stdout.startswith(f"Usage: sonde {verb} "), done

@@ -8,7 +8,7 @@ import pytest
 from harness.machine import need_command
 from harness.paths import TOP
 from harness.processes import wait_for
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 from cgroups import CONTAINER, cgroup, cgroup_roots  # noqa: F401 (a fixture)
 from real_servers import get, start_prefork
 from printed_durations import figure
@@ -47,8 +47,8 @@ def test_node_process_and_container(agent, see, run, cgroup):  # noqa: F811
     version = "v1" if cgroup_roots("v1") else "unified"  # where container managers look first on a hybrid machine
     folders = cgroup(version, f"docker/{CONTAINER}" if version == "v1" else f"system.slice/docker-{CONTAINER}.scope")
     enter = " && ".join(f"echo $$ > {folder}/cgroup.procs" for folder in folders)
-    inside = run("sh", "-c", f"{enter} && exec {subject_path('deep')} 10 200", name="inside")
-    outside = run(subject_path("noreturn"), 200, name="outside")
+    inside = run("sh", "-c", f"{enter} && exec {workload_path('deep')} 10 200", name="inside")
+    outside = run(workload_path("noreturn"), 200, name="outside")
     started = agent("--rate", 99)
 
     def sampled(pid, frames):

@@ -57,12 +57,12 @@ def names(uid, namespace, name, container="app", **labels):
 
 
 @pytest.mark.sanitized
-def test_names_and_choice(runtime, recording, subject, sonde, pod, tmp_path):  # noqa: F811
+def test_names_and_choice(runtime, recording, workload, sonde, pod, tmp_path):  # noqa: F811
     """All of a pod's containers, its sandbox's among them; no label but those that pods are chosen by."""
     runtime.say(described(WEB, "shop", "web-1", ("app", "proxy"), app="web", tier="front"), described(DB, "shop", "db-0", app="db", tier="back"),
                 described(BATCH, "jobs", "batch", state=1, app="web"))
     web, proxy, pause, db = pod(WEB), pod(WEB, "proxy"), pod(WEB, "pause"), pod(DB)
-    other, cri = subject("noreturn", 600, env=fires(stay=True)), ("--cri-socket", runtime.socket)
+    other, cri = workload("noreturn", 600, env=fires(stay=True)), ("--cri-socket", runtime.socket)
     wanted = {web.pid: names(WEB, "shop", "web-1"), proxy.pid: names(WEB, "shop", "web-1", "proxy"), pause.pid: names(WEB, "shop", "web-1", ""), db.pid: names(DB, "shop", "db-0")}
     recordings = [recording("--event", FIRED, *cri, *words) for words in (
         [word for pid in (*wanted, other.pid) for word in ("-p", pid)], ["--pod-label", "app=web"], ["--pod-label", "app=db,tier=back", "--pod-label", "app=web,tier=back"])]
@@ -132,23 +132,23 @@ def test_agent(runtime, agent, pod):  # noqa: F811
 
 def test_more_labels_than_are_kept(sonde):
     labels = ",".join(f"l{i}" for i in range(10))
-    done = subprocess.run([sonde, "agent", "--set", f"kubernetes.pod_labels={labels}", "--set", "profile.targets=" + ",".join(f"pod-label=m{i}=x:9" for i in range(7))],
+    done = subprocess.run([sonde, "agent", "--set", f"kubernetes.pod_labels={labels}", "--set", "profile.sampling_rules=" + ",".join(f"pod-label=m{i}=x:9" for i in range(7))],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "more than 16 labels of pods together" in done.stderr, (done.returncode, done.stderr)
 
 
 def test_rates(runtime, agent, pod):  # noqa: F811
-    """profile.targets by a pod's name and label, also of one that comes; and of one of a pod's containers, which stands before its pod."""
+    """profile.sampling_rules by a pod's name and label, also of one that comes; and of one of a pod's containers, which stands before its pod."""
     known = described(WEB, "shop", "web-1", ("app", "proxy"), app="web"), described(DB, "shop", "db-0", app="db"), described(BATCH, "jobs", "old", state=1, app="late")
     runtime.say(*known)
     web, proxy, db, old = pod(WEB), pod(WEB, "proxy"), pod(DB), pod(BATCH)
     targets = {f"container={number(WEB, 'proxy')}": 0, "pod=shop/web-1": 250, "pod-label=app=db": 0, "pod-label=app=late": 250}
     started = agent("--set", f"kubernetes.cri_socket={runtime.socket}", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB", verb="agent",
-                    *("--set", "profile.targets=" + ",".join(f"{name}:{hz}" for name, hz in targets.items())))
+                    *("--set", "profile.sampling_rules=" + ",".join(f"{name}:{hz}" for name, hz in targets.items())))
     assert re.search("not on this machine now: .*pod-label=app=late", started.running.error), started.running.error
 
     def figure(name, what):
-        return started.metric(f"sonde_self_target_{what}", target=name)
+        return started.metric(f"sonde_self_sampling_rule_{what}", target=name)
 
     def samples_of(pid):
         return json.loads(started.text(f"/api/v1/profile?seconds=110&pid={pid}"))["sonde"]["samples"]

@@ -11,7 +11,7 @@ import pytest
 from harness.machine import need_command, need_root, skip
 from harness.paths import BUILD, TOP
 from harness.processes import descriptors, wait_for
-from harness.workloads import Subject, subject_path
+from harness.workloads import Workload, workload_path
 from probing import lines, watch  # noqa: F401 (a fixture)
 
 EVERY_ARGUMENT = [-8, 8, -16, 16, -32, 32, -64, 2**64 - 1, 0x1234, None, 0x4004000000000000, -12]
@@ -19,7 +19,7 @@ EVERY_ARGUMENT = [-8, 8, -16, 16, -32, 32, -64, 2**64 - 1, 0x1234, None, 0x40040
 
 def objects(pid):
     """The descriptors of a process that are objects of its providers, as paths."""
-    return [path for path, kind in descriptors(pid).items() if kind == "/memfd:subject (deleted)"]
+    return [path for path, kind in descriptors(pid).items() if kind == "/memfd:workload (deleted)"]
 
 
 @pytest.fixture
@@ -35,39 +35,39 @@ def bpftrace(tracefs):
 
 
 @pytest.fixture
-def prober(subject):
-    return subject("prober")
+def prober(workload):
+    return workload("prober")
 
 
 @pytest.mark.peer
 def test_bpftrace_by_process(prober, bpftrace):
     """All objects of a process are searched, also that of a probe which was added later; six arguments are what bpftrace takes."""
-    lines = bpftrace('usdt:*:subject:all { printf("%d %d %d %d %d %u\\n", arg0, arg1, arg2, arg3, arg4, arg5); exit(); }', "-p", prober.pid)
+    lines = bpftrace('usdt:*:workload:all { printf("%d %d %d %d %d %u\\n", arg0, arg1, arg2, arg3, arg4, arg5); exit(); }', "-p", prober.pid)
     assert lines[0] == "-8 8 -16 16 -32 32"
-    lines = bpftrace('usdt:*:subject:late { printf("%s %d\\n", str(arg0), arg2); exit(); }', "-p", prober.pid)
+    lines = bpftrace('usdt:*:workload:late { printf("%s %d\\n", str(arg0), arg2); exit(); }', "-p", prober.pid)
     assert re.fullmatch(r"late text \d+", lines[0])
 
 
 @pytest.mark.peer
 def test_bpftrace_by_descriptor(prober, bpftrace):
     path = objects(prober.pid)[0]
-    assert bpftrace(f'usdt:{path}:subject:all {{ printf("%d\\n", arg0); exit(); }}')[0] == "-8"
+    assert bpftrace(f'usdt:{path}:workload:all {{ printf("%d\\n", arg0); exit(); }}')[0] == "-8"
     listed = subprocess.run([need_command("bpftrace"), "-l", f"usdt:{path}:*"], capture_output=True, text=True, timeout=60)
-    assert listed.stdout.split() == [f"usdt:{path}:subject:all"]
+    assert listed.stdout.split() == [f"usdt:{path}:workload:all"]
 
 
 @pytest.mark.peer
 def test_bpftrace_reads_a_double(prober, bpftrace):
     """The program of docs/probes.md."""
     text = (TOP / "docs/probes.md").read_text()
-    program = re.search(r"^usdt:\*:subject:late \{.*?^\}$", text, re.M | re.S)[0]
+    program = re.search(r"^usdt:\*:workload:late \{.*?^\}$", text, re.M | re.S)[0]
     assert bpftrace(program, "-p", prober.pid)[0] == "-1234.567"
 
 
 @pytest.mark.peer
 def test_bpftrace_of_a_static_probe(prober, bpftrace):
     path = os.readlink(f"/proc/{prober.pid}/exe")
-    lines = bpftrace(f'usdt:{path}:subject:compiled {{ printf("%s %d %d\\n", str(arg1), arg2, arg3); exit(); }}', "-p", prober.pid)
+    lines = bpftrace(f'usdt:{path}:workload:compiled {{ printf("%s %d %d\\n", str(arg1), arg2, arg3); exit(); }}', "-p", prober.pid)
     assert lines[0] == "compiled text 200 -3"
 
 
@@ -75,7 +75,7 @@ def semaphores(pid):
     """The first semaphore of each object of a process."""
     found = []
     with open(f"/proc/{pid}/mem", "rb") as memory:
-        for address in re.findall(r"^([0-9a-f]+)-\S+ rw-p \S+ \S+ \S+\s+/memfd:subject", Path(f"/proc/{pid}/maps").read_text(), re.M):
+        for address in re.findall(r"^([0-9a-f]+)-\S+ rw-p \S+ \S+ \S+\s+/memfd:workload", Path(f"/proc/{pid}/maps").read_text(), re.M):
             memory.seek(int(address, 16))
             found.append(int.from_bytes(memory.read(2), "little"))
     return found
@@ -84,14 +84,14 @@ def semaphores(pid):
 @pytest.mark.peer
 def test_bpftrace_leaves_no_semaphore_raised(prober, bpftrace):
     """What tracers count in the semaphores is 0 again when they have gone."""
-    bpftrace('usdt:*:subject:all { exit(); }', "-p", prober.pid)
+    bpftrace('usdt:*:workload:all { exit(); }', "-p", prober.pid)
     wait_for(lambda: semaphores(prober.pid) == [0, 0], 30, "the semaphores to be 0")  # another tracer of this machine may attach to all processes
 
 
 @pytest.mark.peer
 def test_killed_consumers(prober, run, tracefs):
     """Several at once, killed while the probe fires: the kernel takes each of them off, and the program goes on."""
-    running = [run(need_command("bpftrace"), "-B", "line", "-p", prober.pid, "-e", 'usdt:*:subject:all { printf("hit\\n"); }', name=f"bpftrace-{i}")
+    running = [run(need_command("bpftrace"), "-B", "line", "-p", prober.pid, "-e", 'usdt:*:workload:all { printf("hit\\n"); }', name=f"bpftrace-{i}")
                for i in range(3)]
     wait_for(lambda: all("hit" in consumer.out for consumer in running), 60, "three consumers to be attached")
     assert sorted(semaphores(prober.pid)) == [0, 1]  # the kernel counts once for all
@@ -106,12 +106,12 @@ def test_killed_consumers(prober, run, tracefs):
 def test_of_a_process_without_rights(run, watch, tmp_path):  # noqa: F811
     """The tracer needs rights, the traced process none."""
     place = tmp_path / "prober"
-    place.write_bytes(subject_path("prober").read_bytes())
+    place.write_bytes(workload_path("prober").read_bytes())
     for folder in (place, *list(tmp_path.parents)[:2], tmp_path):
         folder.chmod(0o755)
-    prober = Subject(run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--no-new-privs", place,
+    prober = Workload(run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all", "--no-new-privs", place,
                          cwd="/"))
-    watching = watch("subject:all", "-p", prober.pid)
+    watching = watch("workload:all", "-p", prober.pid)
     wait_for(lambda: lines(watching), 60, "a firing")
     assert {pid for pid, _, _ in lines(watching)} == {str(prober.pid)}
 
@@ -155,11 +155,11 @@ def test_bcc_attaches(prober, bcc, sonde, tracefs):
     """USDT(pid=...).enable_probe() of bcc, step by step: it raises the semaphore itself, says how each argument is read and where to attach, attaches
     and counts; and is gone afterwards."""
     def attached():
-        lines = subprocess.run([sonde, "probes", "subject", "-p", str(prober.pid)], capture_output=True, text=True, timeout=60).stdout.splitlines()[1:]
+        lines = subprocess.run([sonde, "probes", "workload", "-p", str(prober.pid)], capture_output=True, text=True, timeout=60).stdout.splitlines()[1:]
         return {line.split()[2] for line in lines if line.split()[3] == "yes"}
     context, where = ctypes.c_void_p(bcc.bcc_usdt_new_frompid(prober.pid, None)), []
-    assert bcc.bcc_usdt_enable_fully_specified_probe(context, b"subject", b"all", b"seen") == 0
-    assert attached() == {"subject:all"}
+    assert bcc.bcc_usdt_enable_fully_specified_probe(context, b"workload", b"all", b"seen") == 0
+    assert attached() == {"workload:all"}
     made = bcc.bcc_usdt_genargs((ctypes.c_void_p * 1)(context), 1).decode()
     types = re.findall(r"_bpf_readarg_seen_\d+\(.*\n  if \(len != sizeof\((\w+)_t\)\)", made)
     assert types == "int8 uint8 int16 uint16 int32 uint32 int64 uint64 uint64 uint64 uint64 int32".split()
@@ -203,13 +203,13 @@ def systemtap(tmp_path):
 
 @pytest.mark.peer
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the registers are those of x86-64")
-def test_systemtap_reads_every_argument(subject, systemtap, tmp_path):
+def test_systemtap_reads_every_argument(workload, systemtap, tmp_path):
     """By its own rules: where the probe and its semaphore are, and what is read for each argument. Its modules need a kernel's headers, so
     that nothing is attached."""
-    subject("prober", tmp_path)
-    path = next(p for p in tmp_path.glob("subject-*.so") if b"all" in p.read_bytes())
+    workload("prober", tmp_path)
+    path = next(p for p in tmp_path.glob("workload-*.so") if b"all" in p.read_bytes())
     arguments = ", ".join(f"$arg{n + 1}" for n in range(12))
-    made = systemtap(f'probe process("{path}").provider("subject").mark("all") {{ printf("{"%d " * 12}", {arguments}) }}')
+    made = systemtap(f'probe process("{path}").provider("workload").mark("all") {{ printf("{"%d " * 12}", {arguments}) }}')
     notes = subprocess.run([need_command("readelf"), "-nW", path], capture_output=True, text=True, timeout=60).stdout
     location, semaphore = (int(re.search(rf"{what}: 0x([0-9a-f]+)", notes)[1], 16) for what in ("Location", "Semaphore"))
     assert f".offset=(loff_t)0x{location:x}ULL, .sdt_sem_offset=(loff_t)0x{semaphore:x}ULL" in made  # addresses are offsets in these files
@@ -220,17 +220,17 @@ def test_systemtap_reads_every_argument(subject, systemtap, tmp_path):
 
 
 @pytest.mark.peer
-def test_perf_reads_every_argument(subject, perf, tmp_path):
+def test_perf_reads_every_argument(workload, perf, tmp_path):
     """perf wants a file with a build id: the directory of choice."""
-    prober = subject("prober", tmp_path)
-    path = next(p for p in tmp_path.glob("subject-*.so") if b"all" in p.read_bytes())
+    prober = workload("prober", tmp_path)
+    path = next(p for p in tmp_path.glob("workload-*.so") if b"all" in p.read_bytes())
     cache = ("--buildid-dir", tmp_path / "cache")
     assert perf(*cache, "buildid-cache", "--add", path).returncode == 0
-    done = perf(*cache, "probe", "sdt_subject:all")
+    done = perf(*cache, "probe", "sdt_workload:all")
     assert done.returncode == 0, done.stderr
     try:
         for _ in range(5):  # Debian 12's cannot read what it recorded while BPF programs came and went
-            done = perf("record", "-q", "-B", "-N", "--no-bpf-event", "-o", tmp_path / "data", "-e", "sdt_subject:all", "-p", prober.pid, "sleep", "1")
+            done = perf("record", "-q", "-B", "-N", "--no-bpf-event", "-o", tmp_path / "data", "-e", "sdt_workload:all", "-p", prober.pid, "sleep", "1")
             assert done.returncode == 0, done.stderr
             said = perf("script", "-i", tmp_path / "data")
             if said.returncode == 0 and said.stdout:
@@ -238,7 +238,7 @@ def test_perf_reads_every_argument(subject, perf, tmp_path):
         else:
             skip(f"perf script cannot read what perf recorded (status {said.returncode}): {said.stderr.strip()[-200:]}")
     finally:
-        perf("probe", "-q", "-d", "sdt_subject:all")
+        perf("probe", "-q", "-d", "sdt_workload:all")
     values = [int(value) for value in re.findall(r"arg\d+=(-?\d+)", said.stdout.splitlines()[0])]
     assert len(values) == 12
     for value, expected, bits in zip(values, EVERY_ARGUMENT, [8, 8, 16, 16, 32, 32, 64, 64, 64, 64, 64, 32]):
@@ -280,7 +280,7 @@ def test_compilers(installed, tmp_path, compiler):
     need_command("pkg-config")
     flags = subprocess.run(["pkg-config", "--cflags", "--libs", "sonde"], env=installed, capture_output=True, text=True, check=True).stdout.split()
     language = [] if "-x" in compiler else ["-x", "c++" if "++" in compiler else "c"]
-    done = subprocess.run([*compiler.split(), *language, "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable", TOP / "tests/subjects/probe_compilers.c", *flags, "-o", str(tmp_path / "check")],
+    done = subprocess.run([*compiler.split(), *language, "-Wall", "-Wextra", "-Werror", "-Wno-unused-variable", TOP / "tests/workloads/probe_compilers.c", *flags, "-o", str(tmp_path / "check")],
                           capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert subprocess.run([tmp_path / "check"], env=installed, timeout=30).returncode == 0
@@ -299,13 +299,13 @@ def test_too_many_arguments_are_named_as_such(tmp_path, compiler, count, refused
 
 @pytest.fixture(params=["gcc -O2", "g++ -O0 -x c++"])
 def static_probe(request, run, tmp_path, root):
-    """The running program of tests/subjects/static_probe.c and its path. The header is all that it needs."""
+    """The running program of tests/workloads/static_probe.c and its path. The header is all that it needs."""
     compiler, *flags = request.param.split()
-    done = subprocess.run([need_command(compiler), *flags, "-Wall", "-Wextra", "-Werror", f"-I{TOP}/include", TOP / "tests/subjects/static_probe.c", "-o", tmp_path / "alone"],
+    done = subprocess.run([need_command(compiler), *flags, "-Wall", "-Wextra", "-Werror", f"-I{TOP}/include", TOP / "tests/workloads/static_probe.c", "-o", tmp_path / "alone"],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert "sonde" not in subprocess.run(["readelf", "-dW", tmp_path / "alone"], capture_output=True, text=True, check=True).stdout
-    return Subject(run(tmp_path / "alone", name="alone")), tmp_path / "alone"
+    return Workload(run(tmp_path / "alone", name="alone")), tmp_path / "alone"
 
 
 def test_a_static_probe_without_the_library(sonde, watch, static_probe):  # noqa: F811
@@ -345,7 +345,7 @@ def test_dependencies_and_symbols_of_the_library(installed):
 def test_loaded_and_unloaded_as_a_plugin(installed):
     """dlopen, a provider's whole life, dlclose, a hundred times over: nothing of it stays mapped."""
     library = next(Path(installed["LD_LIBRARY_PATH"]).glob("libsonde.so.1"))
-    done = subprocess.run(["python3", TOP / "tests/subjects/python/plugin.py", library], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["python3", TOP / "tests/workloads/python/plugin.py", library], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
 
 
@@ -354,17 +354,17 @@ def test_where_nothing_can_be_written(run, tmp_path):
     need_root()
     place = tmp_path / "bare"
     place.mkdir()
-    program = subprocess.run(["ldd", subject_path("prober")], capture_output=True, text=True).stdout
-    for library in re.findall(r"(/\S+)", program) + [str(subject_path("prober"))]:
+    program = subprocess.run(["ldd", workload_path("prober")], capture_output=True, text=True).stdout
+    for library in re.findall(r"(/\S+)", program) + [str(workload_path("prober"))]:
         copy = place / library.lstrip("/")
         copy.parent.mkdir(parents=True, exist_ok=True)
         copy.write_bytes(Path(library).read_bytes())
         copy.chmod(0o755)
     running = run("unshare", "-m", "sh", "-c", f"mount --bind {place} {place} && mount -o remount,bind,ro {place} && "
-                  f"exec chroot {place} {subject_path('prober')} /tmp", name="bare")
-    wait_for(lambda: "ready" in running.out or not running.alive, 30, "the subject to be ready")
+                  f"exec chroot {place} {workload_path('prober')} /tmp", name="bare")
+    wait_for(lambda: "ready" in running.out or not running.alive, 30, "the workload to be ready")
     if not running.alive and "unshare:" in running.error:
         skip(running.error.strip())
     assert running.alive, running.out + running.error
     assert len(objects(running.pid)) == 2
-    assert running.error.count("sonde: probes of subject: ") == 1 and "in memory instead" in running.error
+    assert running.error.count("sonde: probes of workload: ") == 1 and "in memory instead" in running.error

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from harness.machine import need_command, need_root
 from harness.processes import wait_for
-from harness.workloads import Subject, subject_path
+from harness.workloads import Workload, workload_path
 from probing import new_prober, prober  # noqa: F401 (fixtures)
 from python_package import SYSTEM_PYTHON, env_of, package  # noqa: F401 (a fixture)
 
@@ -35,32 +35,32 @@ def test_every_probe_of_a_process(probes, prober):  # noqa: F811
     assert not any(answer["not_seen"].values()), answer["not_seen"]
     found = by_name(answer)
     assert len(found) == len(answer["probes"])
-    assert {"subject:all", "subject:late", "subject:compiled"} <= set(found)
-    every = found["subject:all"]
+    assert {"workload:all", "workload:late", "workload:compiled"} <= set(found)
+    every = found["workload:all"]
     assert [(a["type"], a["name"]) for a in every["arguments"]] == [tuple(part.split()) for part in ALL.split(", ")]
-    assert every["process"] == "prober-0" and every["file"] == "/memfd:subject" and every["pid"] == prober.pid
+    assert every["process"] == "prober-0" and every["file"] == "/memfd:workload" and every["pid"] == prober.pid
     assert len(every["operands"].split()) == 12 and every["semaphore"] and every["sites"] == 1
-    compiled = found["subject:compiled"]
+    compiled = found["workload:compiled"]
     assert compiled["arguments"] is None and compiled["file"] == str(prober.path)
     assert [operand.partition("@")[0] for operand in compiled["operands"].split()] == ["-8", "8", "1", "-4"]
-    assert all(p["attached"] is False for p in found.values() if p["provider"] == "subject")
+    assert all(p["attached"] is False for p in found.values() if p["provider"] == "workload")
 
 
 def test_text_has_the_same_content(sonde, probes, prober):  # noqa: F811
-    lines = subprocess.run([sonde, "probes", "subject", "-p", str(prober.pid)], capture_output=True, text=True, timeout=60).stdout.splitlines()
+    lines = subprocess.run([sonde, "probes", "workload", "-p", str(prober.pid)], capture_output=True, text=True, timeout=60).stdout.splitlines()
     assert lines[0].split() == ["PID", "PROCESS", "PROVIDER:PROBE", "ATTACHED", "ARGUMENTS"]
-    listed = [(p["pid"], p["process"], f"{p['provider']}:{p['probe']}", "no") for p in probes("subject", "-p", prober.pid)["probes"]]
+    listed = [(p["pid"], p["process"], f"{p['provider']}:{p['probe']}", "no") for p in probes("workload", "-p", prober.pid)["probes"]]
     assert [(int(pid), process, name, attached) for pid, process, name, attached in (line.split()[:4] for line in lines[1:])] == listed
     assert any(line.endswith(f" no       {ALL}") for line in lines)
 
 
 def test_filters(probes, prober, new_prober):  # noqa: F811
     other = new_prober()
-    assert {p["pid"] for p in probes("subject")["probes"]} >= {prober.pid, other.pid}
-    assert {p["provider"] for p in probes("subject")["probes"]} == {"subject"}
-    late = [p for p in probes("subject:late")["probes"] if p["pid"] in (prober.pid, other.pid)]
+    assert {p["pid"] for p in probes("workload")["probes"]} >= {prober.pid, other.pid}
+    assert {p["provider"] for p in probes("workload")["probes"]} == {"workload"}
+    late = [p for p in probes("workload:late")["probes"] if p["pid"] in (prober.pid, other.pid)]
     assert {p["probe"] for p in late} == {"late"} and len(late) == 2
-    assert probes("subject:lat", "-p", prober.pid, status=1)["probes"] == []
+    assert probes("workload:lat", "-p", prober.pid, status=1)["probes"] == []
 
 
 @pytest.fixture(params=["sonde", pytest.param("bpftrace", marks=pytest.mark.peer)])
@@ -84,10 +84,10 @@ def test_attached_probes(probes, new_prober, attach):  # noqa: F811
     afterwards."""
     prober = new_prober()  # noqa: F811
     other = new_prober(prober.path)
-    names = "subject:late", "subject:compiled"
+    names = "workload:late", "workload:compiled"
 
     def attached(process):
-        return {name for name, p in by_name(probes("subject", "-p", process.pid)).items() if p["attached"]}
+        return {name for name, p in by_name(probes("workload", "-p", process.pid)).items() if p["attached"]}
     tracers = [attach(prober.pid, file, name) for file, name in zip(("*", prober.path), names)]
     assert attached(prober) == set(names) and attached(other) == set()
     for tracer in tracers:
@@ -97,14 +97,14 @@ def test_attached_probes(probes, new_prober, attach):  # noqa: F811
 
 def test_attached_without_a_semaphore(probes, run, attach):
     """A probe of sys/sdt.h's plain kind shows by its code alone that a tracer is attached."""
-    plain = Subject(run(subject_path("plain")))
+    plain = Workload(run(workload_path("plain")))
 
     def attached():
         probe, = probes("plain", "-p", plain.pid)["probes"]
         assert probe["probe"] == "tick" and not probe["semaphore"] and probe["operands"] == ""
         return probe["attached"]
     assert attached() is False
-    tracer = attach(plain.pid, subject_path("plain"), "plain:tick")
+    tracer = attach(plain.pid, workload_path("plain"), "plain:tick")
     assert attached() is True, tracer.error
     tracer.kill()
     wait_for(lambda: attached() is False, 30, "no tracer to be attached")
@@ -125,7 +125,7 @@ if child:
 time.sleep(600)
 """
     need_root()
-    snake = Subject(run(SYSTEM_PYTHON, "-c", program, env=env_of(package)))
+    snake = Workload(run(SYSTEM_PYTHON, "-c", program, env=env_of(package)))
     found = probes("snake")["probes"]
     assert sorted(p["pid"] for p in found) == sorted((snake.pid, int(snake.facts()["child"])))
     for p in found:
@@ -145,7 +145,7 @@ def test_hostile_files(sonde, probes, run, tmp_path, root):
                       '__asm__ volatile("990: nop\\n.pushsection .note.stapsdt, \\"\\", @note\\n"\n' + "\n".join(notes) +
                       '\n".4byte 8, 0x7fffffff, 3\\n.popsection\\n");\npause();\n}\n')
     subprocess.run([need_command("gcc"), "-no-pie", "-O1", "-o", tmp_path / "liar", source], check=True)
-    liar = Subject(run(tmp_path / "liar"))
+    liar = Workload(run(tmp_path / "liar"))
     answer = probes("-p", liar.pid)
     found = by_name(answer)
     assert set(found) == {"liar:far", "liar:\x1b[2Jclear\n\ufffd"}, found
@@ -162,7 +162,7 @@ def test_processes_come_and_go(probes, prober, run):  # noqa: F811
     storm = run("sh", "-c", "while :; do /bin/true; done")
     for _ in range(20):
         answer = probes()
-        assert sum(p["pid"] == prober.pid and p["provider"] == "subject" for p in answer["probes"]) == 3
+        assert sum(p["pid"] == prober.pid and p["provider"] == "workload" for p in answer["probes"]) == 3
         assert answer["not_seen"]["damaged_notes"] == answer["not_seen"]["left_out"] == answer["not_seen"]["unreadable"] == 0
     assert storm.alive
 

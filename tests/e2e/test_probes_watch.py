@@ -9,7 +9,7 @@ import pytest
 from harness.machine import need_command, need_root
 from harness.paths import TOP
 from harness.processes import wait_for
-from harness.workloads import Subject, subject_path
+from harness.workloads import Workload, workload_path
 from probing import COUNT, attached, lines, new_prober, prober, watch  # noqa: F401 (fixtures)
 
 EVERY = 'a=-8 b=8 c=-16 d=16 e=-32 f=32 g=-64 h=18446744073709551615 i=0x1234 j="text" k=2.5 l=-12'
@@ -29,7 +29,7 @@ def assert_whole(watching, numbers):
 
 @pytest.mark.sanitized
 def test_every_argument(watch, sonde, prober):  # noqa: F811
-    watching = watch("subject:all", "-p", prober.pid)
+    watching = watch("workload:all", "-p", prober.pid)
     assert attached(sonde, "-p", prober.pid) == {"all"}
     prober.fire()
     assert watching.stop(signal.SIGINT) == 0
@@ -39,7 +39,7 @@ def test_every_argument(watch, sonde, prober):  # noqa: F811
 
 
 def test_every_firing_in_order(watch, prober):  # noqa: F811
-    watching = watch("subject:late", "-p", prober.pid)
+    watching = watch("workload:late", "-p", prober.pid)
     prober.fire()
     prober.fire()
     assert watching.stop() == 0
@@ -51,7 +51,7 @@ def test_every_firing_in_order(watch, prober):  # noqa: F811
 def test_static_probe_in_all_processes(watch, new_prober):  # noqa: F811
     """An undeclared argument is read as tracers read it; also in a process that starts later."""
     before = new_prober()
-    watching = watch("subject:compiled")
+    watching = watch("workload:compiled")
     later = new_prober()
     wait_for(lambda: f"attached also in process {later.pid} " in watching.error, 60, "the later process to be watched")
     before.fire()
@@ -64,8 +64,8 @@ def test_static_probe_in_all_processes(watch, new_prober):  # noqa: F811
 
 @pytest.mark.sanitized
 def test_counts_by_value(watch, prober):  # noqa: F811
-    by_text = watch("subject:all", "-p", prober.pid, "--by", "j", "--hist", "e")
-    by_number = watch("subject:late", "-p", prober.pid, "--hist", "arg2")
+    by_text = watch("workload:all", "-p", prober.pid, "--by", "j", "--hist", "e")
+    by_number = watch("workload:late", "-p", prober.pid, "--hist", "arg2")
     prober.fire()
     assert by_text.stop() == by_number.stop() == 0
     head, by, histogram = by_text.out.splitlines()
@@ -77,7 +77,7 @@ def test_counts_by_value(watch, prober):  # noqa: F811
 
 
 def test_ends_after_its_duration(watch, prober):  # noqa: F811
-    assert watch("subject:all", "-p", prober.pid, "-d", "0.2").wait() == 0
+    assert watch("workload:all", "-p", prober.pid, "-d", "0.2").wait() == 0
 
 
 @pytest.fixture
@@ -86,9 +86,9 @@ def program(run, tmp_path, root):
     ten seconds; faster until it gets SIGUSR1."""
     def start(declaration, values, pause_us=10000, provider="own"):
         subprocess.run([need_command("gcc"), "-D_GNU_SOURCE", f"-DPAUSE_US={pause_us}", f"-DPROVIDER={json.dumps(provider)}", f"-DDECLARATION={json.dumps(declaration)}",
-                        f"-DVALUES={values}", "-o", tmp_path / "own", TOP / "tests/subjects/fired.c", f"-I{TOP}/include", *(TOP / "lib/probe").glob("*.c"), "-pthread"],
+                        f"-DVALUES={values}", "-o", tmp_path / "own", TOP / "tests/workloads/fired.c", f"-I{TOP}/include", *(TOP / "lib/probe").glob("*.c"), "-pthread"],
                        check=True)
-        return Subject(run(tmp_path / "own"))
+        return Workload(run(tmp_path / "own"))
     return start
 
 
@@ -123,13 +123,13 @@ def test_losses_are_counted(watch, program):  # noqa: F811
 
 
 def test_ends_with_its_process(watch, prober):  # noqa: F811
-    watching = watch("subject:all", "-p", prober.pid)
+    watching = watch("workload:all", "-p", prober.pid)
     prober.running.kill()
     assert watching.wait(30) == 0
 
 
 def test_killed_while_attached(watch, sonde, prober):  # noqa: F811
-    watching = watch("subject:all", "-p", prober.pid)
+    watching = watch("workload:all", "-p", prober.pid)
     watching.kill()
     assert_detached(sonde, prober.pid)
     assert prober.running.alive
@@ -161,7 +161,7 @@ def test_program_that_begins_later(waiting, sonde, program):
 def test_two_objects_of_the_same_content(watch, new_prober):  # noqa: F811
     """Each process has its own file in memory, all with one build id: each is watched, whichever came first."""
     probers = [new_prober(), new_prober()]
-    watching = watch("subject:all")
+    watching = watch("workload:all")
     probers.append(new_prober())
     wait_for(lambda: f"attached also in process {probers[-1].pid} " in watching.error, 60, "the later process to be watched")
     for one in probers:
@@ -173,7 +173,7 @@ def test_two_objects_of_the_same_content(watch, new_prober):  # noqa: F811
 
 def test_object_loaded_later_in_the_same_process(waiting, run, root):
     """The watch attaches each time that a running process loads a provider, and to no other process."""
-    own = Subject(run(subject_path("reloaded")))
+    own = Workload(run(workload_path("reloaded")))
     watching = waiting("reloaded:some", "-p", own.pid)
     for load in (1, 2):
         own.running.process.send_signal(signal.SIGUSR1)
@@ -185,7 +185,7 @@ def test_object_loaded_later_in_the_same_process(waiting, run, root):
 @pytest.mark.statistical
 def test_more_objects_than_a_watch_can_hold(waiting, root):
     """The objects of ended processes make room for those of new ones."""
-    program, watching = subject_path("numbered"), waiting("numbered:some")
+    program, watching = workload_path("numbered"), waiting("numbered:some")
     for first in range(0, 272, 16):  # there is room for 256
         numbers = range(first, first + 16)
         started = [subprocess.Popen([program, str(n)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL) for n in numbers]
@@ -202,8 +202,8 @@ def test_more_objects_than_a_watch_can_hold(waiting, root):
 
 @pytest.mark.sanitized
 def test_json(watch, prober):  # noqa: F811
-    watching = watch("subject:all", "-p", prober.pid, "--json")
-    counting = watch("subject:all", "-p", prober.pid, "--json", "--by", "j", "--hist", "e")
+    watching = watch("workload:all", "-p", prober.pid, "--json")
+    counting = watch("workload:all", "-p", prober.pid, "--json", "--by", "j", "--hist", "e")
     prober.fire()
     assert watching.stop() == counting.stop() == 0
     *firings, end = map(json.loads, watching.out.splitlines())
@@ -229,13 +229,13 @@ def test_json_of_special_values(watch, program):  # noqa: F811
 
 @pytest.mark.parametrize("arguments, status, expected", [
     (["watch"], 2, "watch what?"),
-    (["watch", "subject"], 2, "watch what?"),
-    (["watch", "subject:all", "--by", "zz"], 2, "subject:all has no argument 'zz'; it has: i8 a"),
-    (["watch", "subject:all", "--hist", "j"], 2, "'j' is a text"),
-    (["watch", "subject:all", "--hist", "k"], 2, "'k' is a double"),
+    (["watch", "workload"], 2, "watch what?"),
+    (["watch", "workload:all", "--by", "zz"], 2, "workload:all has no argument 'zz'; it has: i8 a"),
+    (["watch", "workload:all", "--hist", "j"], 2, "'j' is a text"),
+    (["watch", "workload:all", "--hist", "k"], 2, "'k' is a double"),
     (["watch", "nobody:has", "-d", "0.2"], 1, "nobody has a probe nobody:has"),
-    (["watch", "subject:all", "-p", "4194304"], 1, "there is no process 4194304"),
-    (["subject", "--by", "a"], 2, "are of `sonde probes watch`"),
+    (["watch", "workload:all", "-p", "4194304"], 1, "there is no process 4194304"),
+    (["workload", "--by", "a"], 2, "are of `sonde probes watch`"),
 ])
 def test_wrong_arguments(sonde, prober, arguments, status, expected):  # noqa: F811
     need_root()

@@ -12,21 +12,21 @@ from harness.machine import need_command, sanitizers
 from harness.paths import BUILD, TOP
 from harness.processes import wait_for
 from harness.recording import FIRED
-from harness.workloads import Subject
+from harness.workloads import Workload
 from otlp_profiles import profcheck  # noqa: F401 (a fixture)
 from profiles_receiver import write
 from python_package import env_of, package  # noqa: F401 (a fixture)
 from traced_server import NEEDED
 
-WORKLOADS = TOP / "tests/subjects"
+WORKLOADS = TOP / "tests/workloads"
 pytestmark = pytest.mark.usefixtures("root")
 
 
 @pytest.fixture
 def by_hand(run):
     def start(form, pause_s=0.03):
-        subject = Subject(run("/usr/bin/python3", WORKLOADS / "python/process_context_by_hand.py", form, pause_s))
-        return subject if subject.facts()["named"] == "True" else None  # a kernel without names of anonymous memory
+        workload = Workload(run("/usr/bin/python3", WORKLOADS / "python/process_context_by_hand.py", form, pause_s))
+        return workload if workload.facts()["named"] == "True" else None  # a kernel without names of anonymous memory
     return start
 
 
@@ -42,10 +42,10 @@ def by_libsonde(run, tmp_path, package):  # noqa: F811
         library = BUILD / "lib"
         subprocess.run([need_command("gcc"), "-O1", *(f"-fsanitize={kind}" for kind in sanitizers()), "-o", tmp_path / "shop", WORKLOADS / "traced_idle.c", f"-I{TOP}/include",
                         f"-L{library}", "-lsonde", f"-Wl,-rpath,{library}"], check=True)
-        return Subject(run(tmp_path / "shop", *(text for one in settings("c") for text in ("--trace-config", one))))
+        return Workload(run(tmp_path / "shop", *(text for one in settings("c") for text in ("--trace-config", one))))
 
     def start_python():
-        return Subject(run("/usr/bin/python3", WORKLOADS / "python/traced_idle.py", *settings("python"), env=env_of(package)))
+        return Workload(run("/usr/bin/python3", WORKLOADS / "python/traced_idle.py", *settings("python"), env=env_of(package)))
     return start_c, start_python
 
 
@@ -62,7 +62,7 @@ class Published:
 
     def __init__(self, exporting, to, by_hand, by_libsonde):  # noqa: F811
         self.to, self.agent = to, exporting(to.url)
-        self.hands = {form: subject for form in ("memfd", "anonymous") if (subject := by_hand(form))}
+        self.hands = {form: workload for form in ("memfd", "anonymous") if (workload := by_hand(form))}
         self.c, self.python = (start() for start in by_libsonde)
         self.wait_for("c-instance", "python-instance", *(f"{form}-instance-1" for form in self.hands))
 
@@ -89,8 +89,8 @@ class Published:
             assert not any(set(resource) & {"threadlocal.schema_version"} for resource in found)
             found, said = of(hand.facts()["child"])
             assert found and not said and all(resource["service.name"] != f"{form}-shop" for resource in found), found
-        for subject, name in ((self.c, "c"), (self.python, "python")):
-            said = of(subject.pid)[1]
+        for workload, name in ((self.c, "c"), (self.python, "python")):
+            said = of(workload.pid)[1]
             assert said and all((one["service.name"], one["service.instance.id"]) == (f"{name}-shop", f"{name}-instance") for one in said), said
 
 

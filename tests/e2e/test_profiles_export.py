@@ -13,11 +13,11 @@ from otlp_profiles import official_profcheck, profcheck, text_of  # noqa: F401 (
 from profiles_receiver import PATH, accept_and_hang_up, told, total, write
 
 
-WORK = {("red", "work_of_red"), ("blue painter", "work_of_blue")}  # of exporting.subject: the name of the thread, and what it does
+WORK = {("red", "work_of_red"), ("blue painter", "work_of_blue")}  # of exporting.workload: the name of the thread, and what it does
 
 
-def own_profiles(packets, subject):
-    return [profile for profiles in packets for profile in profiles if profile["resource"]["process.pid"] == subject.pid]
+def own_profiles(packets, workload):
+    return [profile for profiles in packets for profile in profiles if profile["resource"]["process.pid"] == workload.pid]
 
 
 def work_of(profiles):
@@ -25,13 +25,13 @@ def work_of(profiles):
     return {(s["attributes"].get("thread.name"), text_of(f)) for profile in profiles for s in profile["samples"] for f in s["frames"]}
 
 
-def check_packets(packets, subject, posts, says):
+def check_packets(packets, workload, posts, says):
     """Each packet is decoded alone; what is in all of them is what the agent counted, sample by sample."""
     assert says["dropped"] == 0 and says["sent"] == says["taken"] == total(packets) > 0
     assert (len(posts), sum(len(post["body"]) for post in posts)) == (says["packets"], says["bytes"])
     ids = [profile["id"] for profiles in packets for profile in profiles]
     assert len(set(ids)) == len(ids), "a profile was sent twice"
-    own = own_profiles(packets, subject)
+    own = own_profiles(packets, workload)
     for profile in own:
         assert profile["resource"]["service.name"] and profile["resource"]["process.executable.path"].endswith("/threads")
         assert profile["resource"]["host.name"] == os.uname().nodename
@@ -54,9 +54,9 @@ def test_packets_add_up_to_what_the_agent_took(exporting, receiver, profcheck, t
     assert started.stop() == 0
     packets, says = profcheck(*write(tmp_path, to.bodies())), told(started)
     assert says["taken"] >= counted
-    check_packets(packets, exporting.subject, to.posts, says)
+    check_packets(packets, exporting.workload, to.posts, says)
     assert {(post["path"], post["headers"]["Content-Type"], post["headers"]["Content-Encoding"]) for post in to.posts} == {(PATH, "application/x-protobuf", "gzip")}
-    assert len(own_profiles(packets, exporting.subject)) >= 2, "every packet has its resources itself"
+    assert len(own_profiles(packets, exporting.workload)) >= 2, "every packet has its resources itself"
 
 
 @pytest.mark.peer
@@ -89,7 +89,7 @@ def test_waits_are_profiles_of_their_own(exporting, receiver, run, profcheck, tm
     (tmp_path / "sleeper").symlink_to("/usr/bin/python3")  # a name of its own: other processes of the node sleep, too
     to, sleeper = receiver(), run(tmp_path / "sleeper", "-c", "import time\nwhile True:\n    time.sleep(0.1)")
     started = exporting(to.url, "--waits")
-    wait_for(lambda: started.metric("sonde_waiting_seconds_total", service_name="sleeper", reason="sleep") > 1, 60, "waits")
+    wait_for(lambda: started.metric("sonde_off_cpu_seconds_total", service_name="sleeper", reason="sleep") > 1, 60, "waits")
     uptime = float(re.search(r'"uptime_seconds":([0-9.]+)', started.text("/api/v1/status"))[1])
     assert started.stop() == 0
     says = told(started)
@@ -123,12 +123,12 @@ def test_restarted_receiver_misses_nothing(exporting, receiver, profcheck, tmp_p
     assert " after " not in warning, "the reason, and not how long it took: equal warnings are logged once"
 
 
-def test_environment_names_the_receiver(receiver, agent, subject):  # noqa: F811
+def test_environment_names_the_receiver(receiver, agent, workload):  # noqa: F811
     """By the standard variables. What each means, and that settings win over them, is in tests/unit/agent/test_config.c."""
     to = receiver()
     environment = dict(os.environ, OTEL_EXPORTER_OTLP_ENDPOINT=to.base + "/", OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20abc,x-two=2",
                        OTEL_EXPORTER_OTLP_COMPRESSION="gzip", OTEL_EXPORTER_OTLP_PROFILES_COMPRESSION="none")
-    subject("threads", 600)
+    workload("threads", 600)
     started = agent(*sets(interval=1), verb="agent", env=environment)
     wait_for(lambda: to.posts, 60, "a packet")
     assert started.stop() == 0

@@ -25,7 +25,7 @@ def test_packets_arrive_by_grpc(by_grpc, exporting, h2_receiver, profcheck, tmp_
     assert started.stop() == 0
     packets, says = profcheck(*write(tmp_path, to.bodies())), told(started)
     assert says["dropped"] == 0 and says["sent"] == says["taken"] == total(packets) > 0 and says["packets"] == len(to.calls)
-    assert WORK <= work_of(own_profiles(packets, exporting.subject))
+    assert WORK <= work_of(own_profiles(packets, exporting.workload))
     for call in to.calls:
         assert call["path"] == "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"
         sent = {name: call["headers"][name] for name in ("authorization", "x-two", "content-type", "te", "grpc-timeout", "grpc-encoding")}
@@ -50,7 +50,7 @@ def test_packets_add_up_to_what_the_agent_took(by_grpc, exporting, grpc_receiver
     for call in to.calls:
         assert (call["metadata"]["authorization"], call["metadata"]["x-two"]) == ("Bearer abc", "2") and call["metadata"]["user-agent"].startswith("sonde/")
         assert 0 < call["remaining_s"] <= 7, "the server knows the deadline"
-    assert WORK <= work_of(own_profiles(packets, exporting.subject))
+    assert WORK <= work_of(own_profiles(packets, exporting.workload))
 
 
 @pytest.mark.peer
@@ -72,10 +72,10 @@ def test_restarted_receiver_misses_nothing(by_grpc, grpc_receiver, profcheck, tm
 
 
 @pytest.mark.sanitized
-def test_environment_names_the_receiver(agent, subject, h2_receiver):  # noqa: F811
+def test_environment_names_the_receiver(agent, workload, h2_receiver):  # noqa: F811
     """An endpoint of gRPC is a host: no path is added to it. What each variable means is in tests/unit/agent/test_config.c and lib/otlp/test_settings.c."""
     to = h2_receiver()
-    subject("threads", 600)
+    workload("threads", 600)
     environment = {"OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT": to.url + "/", "OTEL_EXPORTER_OTLP_PROFILES_PROTOCOL": "grpc", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
                    "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:9", "OTEL_EXPORTER_OTLP_HEADERS": "x-one=1"}
     started = agent(*sets(interval=1), verb="agent", env=dict(os.environ, **environment))

@@ -14,11 +14,11 @@ import python_3_14
 from harness.machine import need_command
 from harness.paths import TOP
 from harness.processes import descriptors, wait_for
-from harness.workloads import Subject
+from harness.workloads import Workload
 from probing import lines, watch  # noqa: F401 (a fixture)
 from python_package import EVERY_PYTHON, PYTHONS, SYSTEM_PYTHON, env_of, package, python  # noqa: F401 (a fixture)
 
-PROGRAMS = TOP / "tests/subjects/python"
+PROGRAMS = TOP / "tests/workloads/python"
 
 
 @pytest.mark.peer
@@ -101,7 +101,7 @@ assert "memfd:check" not in open("/proc/self/maps").read()
 @pytest.mark.parametrize("interpreter", EVERY_PYTHON)
 def test_workers_of_every_kind(package, sonde, run, watch, root, interpreter):  # noqa: F811
     """Forked, spawned and forkserver workers have the provider, which `sonde probes` lists and hears."""
-    facts = Subject(run(interpreter, "-W", "ignore", PROGRAMS / "probe_workers.py", env=env_of(package), name="workers")).facts()
+    facts = Workload(run(interpreter, "-W", "ignore", PROGRAMS / "probe_workers.py", env=env_of(package), name="workers")).facts()
     version = facts["version"]
     wanted = {int(facts[kind]): (version, kind) for kind in ("main", "fork", "spawn", "forkserver")}
 
@@ -119,11 +119,11 @@ def test_workers_of_every_kind(package, sonde, run, watch, root, interpreter):  
 
 
 class Program:
-    """A running tests/subjects/python/probes.py."""
+    """A running tests/workloads/python/probes.py."""
 
     def __init__(self, run, package, *arguments):  # noqa: F811
         self.running = run(SYSTEM_PYTHON, PROGRAMS / "probes.py", *arguments, env=env_of(package), name="program")
-        self.pid = Subject(self.running).pid
+        self.pid = Workload(self.running).pid
 
     def workers(self):
         """The process of each forked worker, once it has ended."""
@@ -211,37 +211,37 @@ def test_bpftrace_hears_workers(looping, tracefs):
 
 @pytest.fixture
 def enabled(package, run):  # noqa: F811
-    """The running tests/subjects/python/enabled.py, and says(line, count): waits until it has printed a line so often."""
-    subject = Subject(run(SYSTEM_PYTHON, PROGRAMS / "enabled.py", env=env_of(package), name="enabled"))
+    """The running tests/workloads/python/enabled.py, and says(line, count): waits until it has printed a line so often."""
+    workload = Workload(run(SYSTEM_PYTHON, PROGRAMS / "enabled.py", env=env_of(package), name="enabled"))
 
     def says(line, count):
-        wait_for(lambda: subject.running.out.split("\n").count(line) == count or not subject.running.alive, 60, f"{count} of {line}", subject.running)
-        assert subject.running.alive, subject.running.error
-    return subject, says
+        wait_for(lambda: workload.running.out.split("\n").count(line) == count or not workload.running.alive, 60, f"{count} of {line}", workload.running)
+        assert workload.running.alive, workload.running.error
+    return workload, says
 
 
 def test_enabled(enabled, watch, root):  # noqa: F811
     """A group of probes is true while a tracer is attached to one of them, also after its provider was loaded anew; in a child it is not."""
-    subject, says = enabled
+    workload, says = enabled
     says("0 0 0 0", 1)
-    watching = watch("tested:other", "-p", subject.pid)
+    watching = watch("tested:other", "-p", workload.pid)
     says("1 1 0 0", 1)
     watching.kill()
     says("0 0 0 0", 2)
-    os.kill(subject.pid, signal.SIGUSR1)
+    os.kill(workload.pid, signal.SIGUSR1)
     says("anew", 1)
-    watch("tested:other", "-p", subject.pid)
+    watch("tested:other", "-p", workload.pid)
     says("1 1 0 0", 2)
 
 
 @pytest.mark.peer
 def test_enabled_while_the_provider_is_loaded_anew(enabled, run, tracefs):
     """bpftrace, unlike `sonde probes watch`, does not attach to the new object."""
-    subject, says = enabled
+    workload, says = enabled
     says("0 0 0 0", 1)
-    listener = run(need_command("bpftrace"), "-p", subject.pid, "-e", "usdt:*:tested:other { @ = count(); }", name="bpftrace")
+    listener = run(need_command("bpftrace"), "-p", workload.pid, "-e", "usdt:*:tested:other { @ = count(); }", name="bpftrace")
     says("1 1 0 0", 1)
-    os.kill(subject.pid, signal.SIGUSR1)
+    os.kill(workload.pid, signal.SIGUSR1)
     says("anew", 1)
     says("0 0 0 0", 2)
     listener.kill()

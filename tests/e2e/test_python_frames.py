@@ -1,4 +1,4 @@
-"""Frames of CPython: function, file and line against faulthandler's, py-spy's and gdb's, in programs of tests/subjects/python/stacks.py whose stacks
+"""Frames of CPython: function, file and line against faulthandler's, py-spy's and gdb's, in programs of tests/workloads/python/stacks.py whose stacks
 stay where they are; where they stand among the native ones; and what is reported of frames that cannot be read.
 
 Exact stacks are those of system calls that the innermost function makes; sampled ones are in statistical tests."""
@@ -249,7 +249,7 @@ def test_programs_that_live_for_a_moment(record, version, tmp_path):
     assert unnamed.count <= 0.02 * profile.count, unnamed.top()
 
 
-# Python's statements, and a frame that the stack has then (tests/subjects/python/liar.py).
+# Python's statements, and a frame that the stack has then (tests/workloads/python/liar.py).
 LIES = {
     "a circle": ("word(caller + FRAME_PREVIOUS).value = frame", "[truncated: interpreter's stack too deep]"),
     "nothing there": ("word(caller + FRAME_PREVIOUS).value = 4096", "[truncated: interpreter's stack not readable]"),
@@ -288,7 +288,7 @@ def outputs(sonde, tmp_path_factory):
     with gated_programs(sonde, folder) as gated:  # noqa: F811
         running = gated.run(DEBIAN, STACKS, "executed", gated.path)
         wait_until_ready(running)
-        profile = gated.record([running.pid], has_fired({"executed": running}), "--record-wire", folder / "wire")
+        profile = gated.record([running.pid], has_fired({"executed": running}), "--record-events", folder / "wire")
     written = {"live": profile}
     for suffix in ("folded", "json", "pb.gz"):
         done = subprocess.run([sonde, "record", "--replay", folder / "wire", "-o", folder / f"out.{suffix}"], capture_output=True, text=True, timeout=90)

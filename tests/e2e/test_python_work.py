@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from harness.machine import need_command
 from harness.processes import wait_for
-from harness.workloads import Subject
+from harness.workloads import Workload
 from python_package import EVERY_PYTHON, env_of, package, python  # noqa: F401  (a fixture)
 from python_traces import TRACES, head, stamps, write  # noqa: F401  (a fixture)
 
@@ -94,7 +94,7 @@ usdt:*:sonde_trace:thread_leave { printf("%lu %d leave %lx\\n", nsecs, tid, arg2
 def test_tasks_take_turns(package, run, tmp_path, tracefs, rate):  # noqa: F811
     """Four requests at once on one loop, and a thread of each: a thread works for one request at a time, for each in several steps, and for
     none that has ended. Also for those that are not sampled, whose ends are reported as well."""
-    program = Subject(run("/usr/bin/python3", TRACES / "tasks_in_turn.py", rate, tmp_path / "trace.json", env=env_of(package), name="program"))
+    program = Workload(run("/usr/bin/python3", TRACES / "tasks_in_turn.py", rate, tmp_path / "trace.json", env=env_of(package), name="program"))
     heard = run(need_command("bpftrace"), "-B", "none", "-p", program.pid, "-e", SCRIPT, name="bpftrace")
     wait_for(lambda: not heard.alive, 60, "80 requests to have ended", heard)
     assert program.running.alive, program.running.error

@@ -16,8 +16,8 @@ def missed(profile):
 
 
 @pytest.mark.parametrize("name, arguments", [("deep", ["40", "300"]), ("deep-static", ["40", "300"]), ("cxx", ["300"])])
-def test_each_event_after_ready_has_its_whole_stack(subject, fire, name, arguments):
-    workload = subject(name, *arguments, env=dict(os.environ, SUBJECT_FIRE="200"))
+def test_each_event_after_ready_has_its_whole_stack(workload, fire, name, arguments):
+    workload = workload(name, *arguments, env=dict(os.environ, WORKLOAD_FIRE="200"))
     profile = fire(workload)
     assert profile.count == 200 - missed(profile), profile.said + profile.top()
     assert profile.truncated == 0 and len(frames_of(profile)) == 1, profile.top()

@@ -19,7 +19,7 @@ from harness.machine import need_command, skip
 from harness.paths import TOP
 from harness.processes import cpu_seconds, wait_for
 from harness.recording import FIRED, Profile, stack_matches
-from harness.workloads import Subject, subject_path
+from harness.workloads import Workload, workload_path
 from native_stacks import BEGINNINGS
 from real_servers import stolen_ns
 
@@ -38,7 +38,7 @@ def command_of(text, seconds):
     """["path", arguments...]: the depth comes before the seconds, words after them."""
     name, *words = text.split()
     numbers = [word for word in words if word.isdigit()]
-    return [subject_path(name), *numbers, seconds, *[word for word in words if not word.isdigit()]]
+    return [workload_path(name), *numbers, seconds, *[word for word in words if not word.isdigit()]]
 
 
 def expected_of(command):
@@ -55,9 +55,9 @@ def expected_of(command):
 
 
 @pytest.mark.parametrize("program", [pytest.param(text, marks=[pytest.mark.sanitized] if text in SANITIZED_STACKS else []) for text in EXACT_STACKS])
-def test_stack_is_exact(recording, subject, program):
+def test_stack_is_exact(recording, workload, program):
     path, *arguments = command_of(program, 600)
-    workload = subject(path.name, *arguments, env=fires())
+    workload = workload(path.name, *arguments, env=fires())
     if program == "vforks":
         wait_for(lambda: "child" in workload.facts(), 30, "the child")
         workload.pid = int(workload.facts()["child"])
@@ -84,24 +84,24 @@ def test_stack_is_whole_and_named(record, program, least):
     assert early <= 0.05 * profile.count + 2, profile.cut.top()  # until its rows are made: later on a busy machine
 
 
-def test_stripped_program_is_whole(fire, subject):
+def test_stripped_program_is_whole(fire, workload):
     """Without symbols there are no names, but every frame is there, as file and address."""
-    workload = subject("deep-stripped", 50, 600, env=fires())
+    workload = workload("deep-stripped", 50, 600, env=fires())
     profile = fire(workload)
     assert_all_fired(profile)
     depth = len(workload.stack.split(";")) + 1  # _start
     assert {sum(re.match(r"deep-stripped\+0x[0-9a-f]+$", f) is not None for f in s.frames) for s in profile.samples} == {depth}, profile.top()
 
 
-def test_deeper_than_512_frames_is_marked_as_truncated(fire, subject):
+def test_deeper_than_512_frames_is_marked_as_truncated(fire, workload):
     """The innermost 512 frames at least are there, and the outermost says that more are missing."""
-    profile = fire(subject("deep", 2000, 600, env=fires()))
+    profile = fire(workload("deep", 2000, 600, env=fires()))
     assert_all_fired(profile)
     assert all(len(s.frames) >= 512 and s.frames[0].startswith("[truncated") and s.frames.count("recurse") > 300 for s in profile.samples), profile.top(2)
 
 
-def test_threads_have_names(fire, subject):
-    profile = fire(subject("threads", 600, env=fires()))
+def test_threads_have_names(fire, workload):
+    profile = fire(workload("threads", 600, env=fires()))
     assert_all_fired(profile, 2 * FIRINGS)
     for thread, stack in (("red", "work_of_red"), ("blue painter", "work_of_blue")):
         own = profile.of(thread=thread)
@@ -110,9 +110,9 @@ def test_threads_have_names(fire, subject):
 
 
 @pytest.mark.statistical
-def test_cpu_time_is_what_the_kernel_accounts(record, subject):
+def test_cpu_time_is_what_the_kernel_accounts(record, workload):
     """The weights of a process sum to what /proc says it used in that time; not to what was asked for."""
-    running = subject("threads", 30)
+    running = workload("threads", 30)
     # Both ends of the window are read from outside, so the figure lies between what is used inside and around it.
     before, stolen, began = cpu_seconds(running.pid), stolen_ns(), time.monotonic()
     profile = record("-F", HZ, "-p", running.pid, "-d", 4)
@@ -124,37 +124,37 @@ def test_cpu_time_is_what_the_kernel_accounts(record, subject):
     assert profile.ns == pytest.approx(profile.count * profile.period_ns, rel=0.01)
 
 
-def test_library_loaded_while_recording(fire, subject):
-    workload = subject("loader", subject_path("libplugin.so"), 600, env=fires())
+def test_library_loaded_while_recording(fire, workload):
+    workload = workload("loader", workload_path("libplugin.so"), 600, env=fires())
     profile = fire(workload)
     assert_exact(profile, workload.stack)
     assert {Path(m).name for s in profile.samples for f, m in zip(s.frames, s.mappings) if f == "plugin_leaf"} == {"libplugin.so"}
 
 
-def test_through_code_without_rules(fire, subject):
+def test_through_code_without_rules(fire, workload):
     """The compiler's own __do_global_dtors_aux, in the middle of a stack."""
-    workload = subject("closed", subject_path("libclosed.so"), 600, env=fires())
+    workload = workload("closed", workload_path("libclosed.so"), 600, env=fires())
     assert_exact(fire(workload), workload.stack)
 
 
 @pytest.mark.parametrize("way", ["deleted", "replaced", "memfd"])
-def test_program_file_is_gone(fire, subject, tmp_path, way):
+def test_program_file_is_gone(fire, workload, tmp_path, way):
     """The file of a running program has been removed, or replaced by another one; or there never was one."""
     copy = tmp_path / "gone"
-    shutil.copy(subject_path("deep"), copy)
+    shutil.copy(workload_path("deep"), copy)
     if way == "memfd":
-        running = subject("memfd", copy, 30, 600, env=fires())
+        running = workload("memfd", copy, 30, 600, env=fires())
     else:
-        running = subject("deep", 30, 600, path=copy, env=fires())
+        running = workload("deep", 30, 600, path=copy, env=fires())
     copy.unlink()
     if way == "replaced":
-        shutil.copy(subject_path("noreturn"), copy)
+        shutil.copy(workload_path("noreturn"), copy)
     assert_exact(fire(running), running.stack)
 
 
-def test_copies_of_one_program(recording, subject, tmp_path):
+def test_copies_of_one_program(recording, workload, tmp_path):
     """They have one build id and share what is known by it; but a frame's file is the one that its process runs."""
-    copies = {name: subject("deep", 30, 600, path=shutil.copy(subject_path("deep"), tmp_path / name), env=fires()) for name in ("prog-a", "prog-b")}
+    copies = {name: workload("deep", 30, 600, path=shutil.copy(workload_path("deep"), tmp_path / name), env=fires()) for name in ("prog-a", "prog-b")}
     running = recording("--event", FIRED, *[word for one in copies.values() for word in ("-p", one.pid)])
     fire_all(*copies.values())
     profile = running.finish()
@@ -169,27 +169,27 @@ def test_processes_in_another_root(fire, run, tmp_path):
     need_command("unshare")
     within = tmp_path / "within"
     within.mkdir()
-    shutil.copy(subject_path("deep-static"), tmp_path / "program")
+    shutil.copy(workload_path("deep-static"), tmp_path / "program")
     script = f"mount -t tmpfs none '{within}' && cp '{tmp_path}/program' '{within}/program' && exec '{within}/program' 25 600"
     running = run("unshare", "-m", "sh", "-c", script, env=fires())
     wait_for(lambda: "ready" in running.out or not running.alive, 60, "the program")
     if not running.alive:
         skip("unshare -m: " + running.error.strip())
     assert not (within / "program").exists()
-    workload = Subject(running)
+    workload = Workload(running)
     assert_exact(fire(workload), workload.stack)
 
 
 def test_children_belong_to_a_recorded_command(record):
-    eventful = subject_path("eventful")
+    eventful = workload_path("eventful")
     profile = record("--event", FIRED, "--", "/bin/sh", "-c", f"'{eventful}' 1 {FIRINGS} & '{eventful}' 1 {FIRINGS}; wait")
     own = profile.where(lambda s: "call_kernel" in s.frames)
     assert_exact(own, "main;call_kernel", 2 * FIRINGS)
     assert len({s.labels["pid"] for s in own.samples}) == 2, own.top()
 
 
-def test_filters(recording, subject):
-    one, other = subject("deep", 10, 600, env=fires()), subject("noreturn", 600, env=fires())
+def test_filters(recording, workload):
+    one, other = workload("deep", 10, 600, env=fires()), workload("noreturn", 600, env=fires())
     only, everything, by_name = (recording("--event", FIRED, *words) for words in (["-p", one.pid], ["-a"], ["-C", "noreturn"]))
     fire_all(one, other)
     only, everything, by_name = only.finish(), everything.finish(), by_name.finish()
@@ -201,13 +201,13 @@ def test_filters(recording, subject):
 
 
 @pytest.mark.sanitized
-def test_user(recording, sonde, run, subject):
+def test_user(recording, sonde, run, workload):
     """A process counts by the user whose rights it has at the moment, not by the user who started it."""
-    running = run("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", subject_path("deep"), 10, 600, env=fires())
+    running = run("setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", workload_path("deep"), 10, 600, env=fires())
     wait_for(lambda: "ready" in running.out or not running.alive, 60, "the program")
     if not running.alive:
         skip("another user may not run it from here")
-    theirs, ours = Subject(running), subject("noreturn", 600, env=fires())
+    theirs, ours = Workload(running), workload("noreturn", 600, env=fires())
     number = Path(f"/proc/{theirs.pid}").stat().st_uid
     by_user, by_both, by_others = (recording("--event", FIRED, *words) for words in (
         ["-u", "nobody"], ["--user", number, "-C", "deep"], ["-u", "root", "-u", "daemon"]))
@@ -259,7 +259,7 @@ def test_lines_of_a_bpf_program(recording, run, tmp_path, root):
     """Run by the kernel over and over; each frame of it says in which of its lines it was."""
     bpftool = need_command("bpftool")
     need_command("clang-16")
-    source, program, place = TOP / "tests/subjects/spin.bpf.c", subject_path("spin.bpf.o"), tmp_path / "bpf"
+    source, program, place = TOP / "tests/workloads/spin.bpf.c", workload_path("spin.bpf.o"), tmp_path / "bpf"
     place.mkdir()
     (tmp_path / "packet").write_bytes(bytes(64))
     running = run("unshare", "-m", "sh", "-c", f"mount -t bpf bpf '{place}' && {bpftool} prog load '{program}' '{place}/spin' && echo ready && "
@@ -301,10 +301,10 @@ def places_of(profile, names=LABELS):
 
 
 @pytest.mark.sanitized
-def test_samples_say_where_their_process_runs(recording, subject, inside):  # noqa: F811
+def test_samples_say_where_their_process_runs(recording, workload, inside):  # noqa: F811
     """Container, pod, job and unit by the cgroup, also of a process that has ended before it is read from /proc."""
     running = {name: inside(cgroup_version(), path) for name, (path, _) in PLACES.items()}
-    outside = subject("deep", 10, 600, env=fires())
+    outside = workload("deep", 10, 600, env=fires())
     workloads = [outside, *running.values()]
     everything = recording("--event", FIRED, *[word for workload in workloads for word in ("-p", workload.pid)])
     only = recording("--event", FIRED, "-c", CONTAINER[:12])
@@ -319,24 +319,24 @@ def test_samples_say_where_their_process_runs(recording, subject, inside):  # no
 
 
 @pytest.mark.parametrize("what", ["container", "service"])
-def test_identity_read_from_proc(recording, subject, inside, what):  # noqa: F811
+def test_identity_read_from_proc(recording, workload, inside, what):  # noqa: F811
     """A container in version 2 of a hybrid machine, whose cgroups of version 1 say nothing; and a service named by its environment."""
     if what == "container":
         workload, expected = inside("v2", f"system.slice/docker-{CONTAINER}.scope", stay=True), {"container.id": CONTAINER, "container.runtime": "docker"}
     else:
         resource = "service.name=no,service.namespace=shop,service.version=1%2E2"
-        workload = subject("deep", 10, 600, env=fires(stay=True) | {"OTEL_SERVICE_NAME": "till", "OTEL_RESOURCE_ATTRIBUTES": resource})
+        workload = workload("deep", 10, 600, env=fires(stay=True) | {"OTEL_SERVICE_NAME": "till", "OTEL_RESOURCE_ATTRIBUTES": resource})
         expected = {"service.name": "till", "service.namespace": "shop", "service.version": "1.2"}
     profile = fire_and_stay(recording, workload)
     assert_exact(profile, workload.stack)
     assert places_of(profile, expected) == [expected]
 
 
-def test_pod_and_cgroup_by_path(recording, sonde, subject, inside):  # noqa: F811
+def test_pod_and_cgroup_by_path(recording, sonde, workload, inside):  # noqa: F811
     """With what is below, and nothing else; a pod by its UID as the cluster writes it and as systemd's slices do."""
     version = cgroup_version()
     running, other = inside(version, f"{SLICE}/cri-containerd-{CONTAINER}.scope"), inside(version, f"kubepods/burstable/pod{POD[::-1]}/{CONTAINER[::-1]}")
-    unit, outside = inside(version, "system.slice/shop.service/worker"), subject("noreturn", 600, env=fires())
+    unit, outside = inside(version, "system.slice/shop.service/worker"), workload("noreturn", 600, env=fires())
     recordings = [recording("--event", FIRED, *words) for words in (
         ["--pod", POD], ["--pod", POD[::-1], "--cgroup", "system.slice/shop.service"], ["--cgroup", "/kubepods.slice", "-C", "deep"])]
     fire_all(running, other, unit, outside)
@@ -351,7 +351,7 @@ def test_pod_and_cgroup_by_path(recording, sonde, subject, inside):  # noqa: F81
 
 def test_output_formats(sonde, record, tmp_path):
     """Of one recording, in each format."""
-    record("--event", FIRED, "--record-wire", tmp_path / "wire", "--", subject_path("eventful"), 1, FIRINGS)
+    record("--event", FIRED, "--record-events", tmp_path / "wire", "--", workload_path("eventful"), 1, FIRINGS)
     contents = {}
     for name in ("a.pb.gz", "a.folded", "a.html", "a.json"):
         done = subprocess.run([sonde, "record", "--replay", tmp_path / "wire", "-o", tmp_path / name], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)

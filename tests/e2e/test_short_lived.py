@@ -12,7 +12,7 @@ import pprof
 from harness.fired import assert_exact, fires
 from harness.machine import need_command
 from harness.recording import FIRED, Profile
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 from native_stacks import BEGINNINGS
 
 MILLISECONDS = 5
@@ -24,7 +24,7 @@ class Storm:
 
     def __init__(self, sonde, folder, processes, hz):
         self.path, data, ours = folder / f"storm-{os.getpid()}", folder / "perf.data", folder / "ours.pb.gz"
-        shutil.copy(subject_path("storm"), self.path)
+        shutil.copy(workload_path("storm"), self.path)
         # One inside the other, so that both have begun before the storm does and end after it.
         theirs = [need_command("perf"), "record", "-B", "-N", "--no-bpf-event", "-q", "-a", "-e", "cpu-clock", "-F", hz, "-o", data, "--"]
         command = [sonde, "record", "-F", hz, "-o", ours, "--", *theirs, self.path, processes, MILLISECONDS]
@@ -41,7 +41,7 @@ class Storm:
 
 def test_each_firing_is_whole_and_placed(sonde, record, monkeypatch, tmp_path):
     """Of 100 processes one after the other, each gone as soon as it has fired 20 times."""
-    count, firings, path = 100, 20, shutil.copy(subject_path("storm"), tmp_path / "storm-fired")
+    count, firings, path = 100, 20, shutil.copy(workload_path("storm"), tmp_path / "storm-fired")
     for name, value in fires(firings).items():
         monkeypatch.setenv(name, value)
     profile = record("--event", FIRED, "--", path, count, 0)

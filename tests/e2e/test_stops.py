@@ -11,7 +11,7 @@ import pytest
 import peers
 from busy_programs import DEBIAN, TURNS
 from harness.machine import skip
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 
 pytestmark = pytest.mark.statistical  # gdb stops a program a random moment after it began
 ROUNDS = 16
@@ -67,7 +67,7 @@ def own(profile, pid):
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_same_stack_at_each_stop(record, program):
-    path = Path("/usr/bin") / program if program in DEBIAN else subject_path(program)
+    path = Path("/usr/bin") / program if program in DEBIAN else workload_path(program)
     if not path.exists():
         skip(f"needs {path}")
     for first in (2, 20, 2, 2, 2):
@@ -136,7 +136,7 @@ def assert_same(theirs, ours, early, least):
 
 def test_callers_stay_while_go_changes_stacks(record):
     """Or it is said that nobody knows them any more; gdb's stacks are those of the functions' first instructions."""
-    program = subject_path("gopher")
+    program = workload_path("gopher")
     for first in (2, 20):
         theirs, ours, early = step_through(record, program, ["200", "churn"], FOR_GOOD + TO_COME_BACK, first, 4, ["-ex", "set environment GODEBUG=asyncpreemptoff=1"])
         if theirs.total() - early > 200:

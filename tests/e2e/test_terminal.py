@@ -12,7 +12,7 @@ from harness.machine import need_command, skip
 from harness.paths import TOP
 from harness.processes import wait_for
 from harness.recording import Profile
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 from terminal import Terminal
 
 ADDRESS = re.compile(r"^Sonde is watching\. Its page: (http://([\d.]+):(\d+)/)  \(Ctrl-C stops it\)\r?$", re.M)
@@ -72,7 +72,7 @@ def test_make_run_prints_the_address(run, root, tmp_path):
 
 
 def test_progress_of_a_recording(sonde, terminal, run, tmp_path):
-    busy = run(subject_path("deep"), 10, 60)
+    busy = run(workload_path("deep"), 10, 60)
     path = tmp_path / "p.pb.gz"
     recording = terminal(sonde, "record", "-F", 199, "-p", busy.pid, "-o", path)
     line = recording.wait_for(re.compile(r"\r\x1b\[Krecording: (\d+\.\d+ s), ([1-9]\d+) samples, \d+ lost  \(Ctrl-C ends it and keeps them\)").search, what="progress")
@@ -92,7 +92,7 @@ def test_progress_has_the_duration(sonde, terminal, tmp_path):
 
 
 def test_no_progress_without_a_terminal(sonde, root, run, tmp_path):
-    busy = run(subject_path("deep"), 10, 60)
+    busy = run(workload_path("deep"), 10, 60)
     done = subprocess.run([sonde, "record", "-p", str(busy.pid), "-d", "1500ms", "-o", tmp_path / "p.folded"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and "sonde: wrote " in done.stderr and not re.search(r"[\r\x1b]|recording: ", done.stderr + done.stdout), done
 
@@ -101,7 +101,7 @@ def test_no_progress_without_a_terminal(sonde, root, run, tmp_path):
 def test_ctrl_c_while_a_command_runs(sonde, terminal, tmp_path, first):
     """It reaches both: the command ends, the profile is kept, and the status is the same whichever of the two ends first."""
     path = tmp_path / "p.pb.gz"
-    recording = terminal(sonde, "record", "-F", 199, "-o", path, "--", subject_path("deep"), 10, 60)
+    recording = terminal(sonde, "record", "-F", 199, "-o", path, "--", workload_path("deep"), 10, 60)
     progress = recording.wait_for(re.compile(r", ([1-9]\d+) samples").search, what="samples")
     command = int(re.search(r"pid (\d+)\r?\n", recording.seen)[1])
     if first == "command":
@@ -119,7 +119,7 @@ def test_ctrl_c_while_a_command_runs(sonde, terminal, tmp_path, first):
 def test_an_interrupted_command_is_ended(sonde, run, root, tmp_path):
     """Asked to stop alone, as by `kill`, it does not leave the command behind."""
     path = tmp_path / "p.pb.gz"
-    recording = run(sonde, "record", "-F", 199, "-o", path, "--", subject_path("deep"), 10, 60)
+    recording = run(sonde, "record", "-F", 199, "-o", path, "--", workload_path("deep"), 10, 60)
     command = int(wait_for(lambda: re.search(r"^pid (\d+)", recording.out, re.M), what="the command")[1])
     wait_for(lambda: "ready" in recording.out, what="the command's work")
     recording.process.send_signal(signal.SIGINT)

@@ -13,13 +13,13 @@ from harness.machine import need_command, need_root
 from harness.paths import TOP
 from harness.processes import Running, cpu_seconds, wait_for
 from harness.recording import FIRED, Recording
-from harness.workloads import Subject
+from harness.workloads import Workload
 from otlp_profiles import profcheck  # noqa: F401 (a fixture)
 from profiles_receiver import write
 from python_package import env_of, package  # noqa: F401 (a fixture)
 
 pytestmark = pytest.mark.usefixtures("root")
-WORKLOADS = TOP / "tests/subjects"
+WORKLOADS = TOP / "tests/workloads"
 # The options of gcc for the library, and how the program gets it.
 WAYS = {
     "descriptor": (["-mtls-dialect=gnu2"], "linked"),
@@ -51,10 +51,10 @@ def build(way, folder):
     return [program]
 
 
-def ids_of(subject):
+def ids_of(workload):
     """{"burn_outer-TID": (trace id, span id)}, of both its threads."""
     def printed():
-        ids = {name: (trace, span) for name, trace, span in re.findall(r"^ids (\S+) (\w+) (\w+)$", subject.running.out, re.M)}
+        ids = {name: (trace, span) for name, trace, span in re.findall(r"^ids (\S+) (\w+) (\w+)$", workload.running.out, re.M)}
         return ids if len(ids) == 2 else None
     return wait_for(printed, 60, "both threads' ids")
 
@@ -105,7 +105,7 @@ def recorded(sonde, tmp_path_factory):
         programs = {}
         for number, way in enumerate(WAYS):
             (folder / str(number)).mkdir()
-            programs[way] = Subject(run(build(way, folder / str(number)), folder / str(number), "contexts", env=fires()))
+            programs[way] = Workload(run(build(way, folder / str(number)), folder / str(number), "contexts", env=fires()))
             ids_of(programs[way])
         pids = [word for program in programs.values() for word in ("-p", program.pid)]
         events, waits = record_ready(run, sonde, folder, "events", "--event", FIRED, *pids), record_ready(run, sonde, folder, "waits", "--off-cpu", *pids)
@@ -137,11 +137,11 @@ def test_ways_to_a_variable(recorded, way):
 
 @pytest.fixture
 def record(record_busy):
-    """record(subject, is_enough) -> its samples and waits, made without --links, of as much CPU time as it takes: a busy machine is late to know a process, and
+    """record(workload, is_enough) -> its samples and waits, made without --links, of as much CPU time as it takes: a busy machine is late to know a process, and
     gives its threads unequal shares."""
-    def start(subject, is_enough):
+    def start(workload, is_enough):
         for seconds in (0.8, 4, 20, 100):
-            samples = record_busy(subject, seconds, "--wall")[0]
+            samples = record_busy(workload, seconds, "--wall")[0]
             if is_enough(samples):
                 break
         return samples
@@ -150,9 +150,9 @@ def record(record_busy):
 
 @pytest.mark.statistical
 def test_sampled_cpu_time_and_waits(tmp_path, run, record):
-    subject = Subject(run(*build("descriptor", tmp_path)))
-    samples = record(subject, is_enough)
-    ids = ids_of(subject)
+    workload = Workload(run(*build("descriptor", tmp_path)))
+    samples = record(workload, is_enough)
+    ids = ids_of(workload)
     for sample in samples:
         if place(sample) not in ("burn_outer", "nap_outer"):
             assert place(sample) is None or said(sample) == (None, None), sample  # between two places the variable is being set
@@ -177,9 +177,9 @@ def test_agent_counts_processes_with_a_context(agent, run, tmp_path):
     started = agent("--set", "profile.rate=199", "--set", "budget.cpu=100%")
     wait_for(lambda: started.metric("sonde_self_samples_total") > 0, 60, "the agent to sample")  # until then it knows no process
     before = started.metric("sonde_thread_context_processes")
-    subject = Subject(run(*build("descriptor", tmp_path)))
+    workload = Workload(run(*build("descriptor", tmp_path)))
     wait_for(lambda: started.metric("sonde_thread_context_processes") > before, 60, "the process to be known")
-    subject.running.kill()
+    workload.running.kill()
     wait_for(lambda: started.metric("sonde_thread_context_processes") <= before, 60, "it to be forgotten")
     assert started.metric("sonde_thread_context_refused_total") == 0
 
@@ -192,15 +192,15 @@ def test_packets_of_the_agent_have_links(agent, run, receiver, profcheck, tmp_pa
     started = agent("--rate", "199", "--waits", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=to.url, interval=1))
     wait_for(lambda: started.metric("sonde_self_samples_total") > 0, 60, "the agent to sample")  # until then it knows no process
     before = started.metric("sonde_thread_context_processes")
-    subject = Subject(run(*build("descriptor", tmp_path)))
-    ids = ids_of(subject)
+    workload = Workload(run(*build("descriptor", tmp_path)))
+    ids = ids_of(workload)
     wait_for(lambda: started.metric("sonde_thread_context_processes") > before, 60, "the process to be known")
-    since = cpu_seconds(subject.pid)
-    wait_for(lambda: cpu_seconds(subject.pid) > since + 2, 120, "some CPU time")
+    since = cpu_seconds(workload.pid)
+    wait_for(lambda: cpu_seconds(workload.pid) > since + 2, 120, "some CPU time")
     assert started.stop() == 0
     path = str(tmp_path / "contexts").encode()
     packets = profcheck(*write(tmp_path, [body for body in to.bodies() if path in body]))
-    samples = [(p["type"], s) for profiles in packets for p in profiles if p["resource"]["process.pid"] == subject.pid for s in p["samples"]]
+    samples = [(p["type"], s) for profiles in packets for p in profiles if p["resource"]["process.pid"] == workload.pid for s in p["samples"]]
     linked = {}
     for time, s in samples:
         names, link = {frame["name"] for frame in s["frames"]}, (s["trace_id"], s["span_id"])

@@ -115,4 +115,4 @@ def test_invalid_tracestate_is_left_out(service, flags):
 @pytest.mark.sanitized
 def test_valid_context_is_passed_on(package):  # noqa: F811
     """And nothing else, with the native part and without it."""
-    assert python(package, TOP / "tests/subjects/python/passed_on.py")[0] == ""
+    assert python(package, TOP / "tests/workloads/python/passed_on.py")[0] == ""

@@ -194,7 +194,7 @@ def test_bpftrace_counts_every_request_under_load(run, root, tracefs, tmp_path):
 @pytest.mark.peer
 def test_a_fork_in_the_middle_of_a_request(run, root, tracefs, tmp_path):
     """With bpftrace attached to the object, which children have too: what the parent began ends there alone, and the child's are its own."""
-    subprocess.run([need_command("gcc"), f"-I{TOP}/include", TOP / "tests/subjects/forked_request.c", "-o", tmp_path / "forks", f"-L{BUILD}/lib", "-lsonde",
+    subprocess.run([need_command("gcc"), f"-I{TOP}/include", TOP / "tests/workloads/forked_request.c", "-o", tmp_path / "forks", f"-L{BUILD}/lib", "-lsonde",
                     f"-Wl,-rpath,{BUILD}/lib", *(f"-fsanitize={kind}" for kind in sanitizers())], check=True, timeout=60)
     running = run(tmp_path / "forks", f"triton,file={tmp_path}/t.json")
     wait_for(lambda: "waiting" in running.out, what="the program", seen=running.error)

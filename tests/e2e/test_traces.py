@@ -1,4 +1,4 @@
-"""libsonde's request traces as a server makes them: `traced` (tests/subjects/traced.c) over HTTP, beside what a real Triton 2.51 wrote of
+"""libsonde's request traces as a server makes them: `traced` (tests/workloads/traced.c) over HTTP, beside what a real Triton 2.51 wrote of
 the same three requests (triton_traces.json), read by Python's json and by the rules of Triton's trace_summary.py."""
 import json
 import os

@@ -1,4 +1,4 @@
-"""Off-CPU time in the running agent (`waits.enabled`): of threads that wait for known reasons and report how long they lived, through its API, its
+"""Off-CPU time in the running agent (`off_cpu.enabled`): of threads that wait for known reasons and report how long they lived, through its API, its
 metrics, and `sonde diff`. The single waits are in test_off_cpu.py."""
 import re
 import subprocess
@@ -9,7 +9,7 @@ from collections import defaultdict
 import pytest
 
 from harness.processes import wait_for
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 from off_cpu import LEAVES, ROOM, cpu_ticks, profile_of, reason_of, seconds, stolen_share, threads_of
 
 REASONS = {"sleep", "lock", "ipc", "network", "events", "child", "run_queue"}
@@ -18,7 +18,7 @@ REASONS = {"sleep", "lock", "ipc", "network", "events", "child", "run_queue"}
 def run_waits(run, seconds):
     """The ended workload `waits`, and its threads' reports."""
     with tempfile.NamedTemporaryFile(dir="/var/tmp", prefix="sonde-waits-") as file:  # fsync is to have a disk
-        program = run(subject_path("waits"), seconds, file.name)
+        program = run(workload_path("waits"), seconds, file.name)
         assert program.wait(120) == 0, program.error
     return program, threads_of(program.out)
 
@@ -27,7 +27,7 @@ def wait_for_same_sums(started, reasons):
     """The profile, the counters and wall-clock time are of the same waits: none is missing or counted twice."""
     def same():
         service = profile_of(started, "off_cpu", service="waits")
-        counted = {reason: started.metric("sonde_waiting_seconds_total", service_name="waits", reason=reason) for reason in reasons}
+        counted = {reason: started.metric("sonde_off_cpu_seconds_total", service_name="waits", reason=reason) for reason in reasons}
         both = profile_of(started, "cpu", service="waits").ns + service.ns
         return all(abs(seconds(service.where(lambda s: reason_of(s) == reason)) - counted[reason]) < 1e-3 for reason in reasons) and \
             both == profile_of(started, "wall", service="waits").ns
@@ -49,7 +49,7 @@ def test_reasons_in_the_profile_and_the_counters(agent, run):
 def check_waits_counted(started):
     """The status and the metrics count the same waits. Either is as of the last second, so later ones are waited for."""
     def told():
-        return started.metric("sonde_self_waits_total", result="told")
+        return started.metric("sonde_self_off_cpu_waits_total", result="told")
 
     def told_after(count):
         wait_for(lambda: told() > count, 60, "more waits")
@@ -94,9 +94,9 @@ def test_what_threads_wait_for(agent, run, sonde):
     assert diff.returncode == 0 and "[sleep: " in diff.stdout, diff.stdout + diff.stderr
 
 
-def wait_that_goes_on(agent, subject, reads_sleepers, least_s):
+def wait_that_goes_on(agent, workload, reads_sleepers, least_s):
     """A thread is seen without waking; and no second counts twice."""
-    sleeper = subject("threads", 600)
+    sleeper = workload("threads", 600)
     started = agent("--waits", *ROOM)
 
     def main():
@@ -111,14 +111,14 @@ def wait_that_goes_on(agent, subject, reads_sleepers, least_s):
     assert seconds(found) <= uptime, found.top()
 
 
-def test_wait_that_goes_on_is_recorded_meanwhile(agent, subject, reads_sleepers):
-    wait_that_goes_on(agent, subject, reads_sleepers, 0)
+def test_wait_that_goes_on_is_recorded_meanwhile(agent, workload, reads_sleepers):
+    wait_that_goes_on(agent, workload, reads_sleepers, 0)
 
 
 @pytest.mark.statistical
-def test_wait_that_goes_on_is_recorded_time_after_time(agent, subject, reads_sleepers):
+def test_wait_that_goes_on_is_recorded_time_after_time(agent, workload, reads_sleepers):
     """By two looks, five seconds apart."""
-    wait_that_goes_on(agent, subject, reads_sleepers, 9)
+    wait_that_goes_on(agent, workload, reads_sleepers, 9)
 
 
 def test_waits_are_not_monitored_unless_enabled(agent):
@@ -126,7 +126,7 @@ def test_waits_are_not_monitored_unless_enabled(agent):
     for address in ("profile?", "compare?baseline_from=1&baseline_to=2&from=3&to=4&"):
         for time in ("off_cpu", "wall"):
             status, _, body = started.get(f"/api/v1/{address}time={time}")
-            assert status == 400 and b"waits.enabled" in body, body
+            assert status == 400 and b"off_cpu.enabled" in body, body
     assert started.get("/api/v1/profile?time=cpu")[0] == 200
-    assert "sonde_waiting_seconds" not in started.text("/metrics")
+    assert "sonde_off_cpu_seconds" not in started.text("/metrics")
     assert started.metric("sonde_self_probe_attached", probe="waits of threads") == 0

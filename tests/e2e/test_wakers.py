@@ -13,7 +13,7 @@ import pprof
 from harness.machine import need_root
 from harness.processes import Running, wait_for
 from harness.recording import Profile, Recording
-from harness.workloads import Subject, subject_path
+from harness.workloads import Workload, workload_path
 
 NOT_SEEN = "[waker not seen]"
 INTERRUPT = "[woken by an interrupt]"
@@ -66,9 +66,9 @@ class Woken:
         ready, write = os.pipe()
         programs = []
         try:
-            program = Subject(Running([subject_path("wakers"), 600], folder, "wakers"))
+            program = Workload(Running([workload_path("wakers"), 600], folder, "wakers"))
             programs.append(program.running)
-            running = Running([sonde, "record", "--ready-fd", write, "--off-cpu", "--wakers", "--record-wire", self.wire, "-o", path, "-p", program.pid],
+            running = Running([sonde, "record", "--ready-fd", write, "--off-cpu", "--wakers", "--record-events", self.wire, "-o", path, "-p", program.pid],
                               folder, "record", pass_fds=[write])
             programs.append(running)
             os.close(write)
@@ -109,7 +109,7 @@ def test_wait_has_its_waker(woken):
 @pytest.mark.statistical
 def test_most_waits_have_their_waker(record):
     """Of a command from its start on."""
-    profile = record("--off-cpu", "--wakers", "--", subject_path("wakers"), "2")
+    profile = record("--off-cpu", "--wakers", "--", workload_path("wakers"), "2")
     seen = check(profile)
     assert set(seen) == set(WAKERS), f"{seen} {profile.top()}"
     for place, count in seen.items():
@@ -153,9 +153,9 @@ def test_lost_waker_is_counted(sonde, woken, tmp_path):
     assert without.ns == profile.ns and without.count == profile.count
 
 
-def test_waiter_is_chosen_and_not_its_waker(recording, subject):
+def test_waiter_is_chosen_and_not_its_waker(recording, workload):
     """The waker is another process than those that are recorded, and is named all the same."""
-    workload = subject("wakers", 600)
+    workload = workload("wakers", 600)
     running = recording("--wall", "--wakers", "-p", workload.pid, "-C", "reader")
     wait_for_waits(workload, "reader")
     profile = running.finish()

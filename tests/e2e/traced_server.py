@@ -1,4 +1,4 @@
-"""`traced` (tests/subjects/traced.c), a server that traces its requests with libsonde: started, asked, and what it wrote or sent."""
+"""`traced` (tests/workloads/traced.c), a server that traces its requests with libsonde: started, asked, and what it wrote or sent."""
 import json
 import re
 import subprocess
@@ -124,8 +124,8 @@ def triton(run, tmp_path):
 
 
 def run_library(program, *settings):
-    """What a program of tests/subjects/python prints that loads the library with these settings."""
-    done = subprocess.run([sys.executable, TOP / "tests/subjects/python" / program, BUILD / "lib/libsonde.so", *settings], capture_output=True, text=True, timeout=120)
+    """What a program of tests/workloads/python prints that loads the library with these settings."""
+    done = subprocess.run([sys.executable, TOP / "tests/workloads/python" / program, BUILD / "lib/libsonde.so", *settings], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

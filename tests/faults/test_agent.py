@@ -18,7 +18,7 @@ from harness.fired import assert_exact, fire_all, fires
 from harness.machine import skip
 from harness.processes import bpf_objects, cpu_seconds, memory_bytes, wait_for
 from harness.recording import FIRED, Recording
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 
 
 def test_second_agent_is_refused(agent, sonde):
@@ -29,9 +29,9 @@ def test_second_agent_is_refused(agent, sonde):
 
 
 @pytest.mark.sanitized
-def test_recording_beside_an_agent(agent, fire, subject):
+def test_recording_beside_an_agent(agent, fire, workload):
     first = agent()
-    workload = subject("deep", 20, 600, env=fires())
+    workload = workload("deep", 20, 600, env=fires())
     assert_exact(fire(workload), workload.stack)
     assert first.running.alive
 
@@ -95,7 +95,7 @@ def test_stops_when_asked_as_soon_as_its_page_listens(agent):
 def test_ten_thousand_short_processes(agent, run):
     """Memory is bounded: it does not grow with how many processes there have been."""
     started = agent()
-    storm = subject_path("storm")
+    storm = workload_path("storm")
 
     def storms(count):
         assert run(storm, count, 0).wait(240) == 0
@@ -133,7 +133,7 @@ def test_processes_die_at_every_step(agent, run):
     # Of 2700 processes; what else runs on the node has files that are kept open too.
     wait_for(lambda: descriptors() < before + 500, 60, f"descriptors to be closed: there were {before}")
     wait_for(lambda: started.used_bytes() < 64 << 20, 60, "memory, BPF included, to be below the budget")
-    deep = run(subject_path("deep"), 20, 120)
+    deep = run(workload_path("deep"), 20, 120)
     wait_for(lambda: "main;recurse;recurse" in started.text(f"/api/v1/profile?format=folded&pid={deep.pid}"), 60, "names of a program that came later")
     lost, samples = {reason: started.metric("sonde_self_losses_total", reason=reason) for reason in ("decode", "no_process")}, started.metric("sonde_self_samples_total")
     assert lost["decode"] == 0 and lost["no_process"] <= 0.02 * samples, f"{lost} of {samples}"
@@ -218,9 +218,9 @@ def test_no_environment_at_all(sonde, root, tmp_path):
     assert done.returncode == 0, done
 
 
-def test_few_descriptors(sonde, root, run, subject, tmp_path):
+def test_few_descriptors(sonde, root, run, workload, tmp_path):
     """Enough to attach and open a few files with: everything has a name."""
-    workload, (ready, write), path = subject("deep", 20, 600, env=fires()), os.pipe(), tmp_path / "p.pb.gz"
+    workload, (ready, write), path = workload("deep", 20, 600, env=fires()), os.pipe(), tmp_path / "p.pb.gz"
     running = run("prlimit", f"--nofile={64 + 8 * os.cpu_count()}", sonde, "record", "--ready-fd", write, "--event", FIRED, "-p", workload.pid, "-o", path, pass_fds=[write])
     os.close(write)
     recording = Recording(running, ready, path)

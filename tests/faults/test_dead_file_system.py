@@ -14,7 +14,7 @@ from harness.machine import skip
 from harness.paths import TOP
 from harness.processes import helper_of, wait_for
 from harness.recording import FIRED, Profile
-from harness.workloads import Subject, subject_path
+from harness.workloads import Workload, workload_path
 
 
 class FileSystem:
@@ -22,7 +22,7 @@ class FileSystem:
         self.point = folder / "mounted"
         self.point.mkdir()
         self.run = run
-        self.server = run(sys.executable, TOP / "tests/fuse.py", subject_path("deep"), self.point, name="fuse")
+        self.server = run(sys.executable, TOP / "tests/fuse.py", workload_path("deep"), self.point, name="fuse")
         wait_for(lambda: "ready" in self.server.out or not self.server.alive, 30, "the FUSE server")
         if not self.server.alive:
             skip("FUSE cannot be mounted: " + self.server.error.strip().splitlines()[-1])
@@ -30,7 +30,7 @@ class FileSystem:
     def start_program(self, **options):
         """The program, once it runs, with all of its file in memory."""
         (self.point / "program").read_bytes()
-        return Subject(self.run(self.point / "program", 20, 600, name="on-fuse", **options))
+        return Workload(self.run(self.point / "program", 20, 600, name="on-fuse", **options))
 
     def set_answering(self, answering):
         os.kill(self.server.pid, signal.SIGUSR2 if answering else signal.SIGUSR1)
@@ -60,10 +60,10 @@ def test_names_from_fuse(file_system, fire):
 
 
 @pytest.mark.sanitized
-def test_dead_file_system_costs_only_its_own_names(file_system, recording, subject):
+def test_dead_file_system_costs_only_its_own_names(file_system, recording, workload):
     """The leaf has a name, whether the unwind table of its program is there or not: that of a program in a dead file system never comes, and the
     recording is ready without it."""
-    program, other = file_system.start_program(env=fires()), subject("deep", 20, 600, env=fires())
+    program, other = file_system.start_program(env=fires()), workload("deep", 20, 600, env=fires())
     file_system.set_answering(False)
     running = recording("--event", FIRED, "-p", program.pid, "-p", other.pid)
     fire_all(program, other)
@@ -82,7 +82,7 @@ def test_agent_goes_on_until_names_come_back(file_system, agent, run):
     started = agent("--rate", 99)
     wait_for(lambda: started.metric("sonde_self_losses_total", reason="file_unanswered") > 0, 60, "frames without an answer")
     wait_for(lambda: started.metric("sonde_self_files_resting") >= 1, 60, "the file to be left alone")
-    other = run(subject_path("deep"), 20, 600, name="other")
+    other = run(workload_path("deep"), 20, 600, name="other")
     wait_for(lambda: "deep_leaf" in started.text(f"/api/v1/profile?format=folded&pid={other.pid}"), 60, "the other program's names")
     assert "deep_leaf" not in started.text(f"/api/v1/profile?format=folded&pid={program.pid}")
     file_system.set_answering(True)
@@ -108,7 +108,7 @@ def test_killed_helper_is_replaced(file_system, agent):
 
 def test_a_context_in_a_dead_file_system(file_system, agent, run):
     """Of a process whose context (OTEP 4719) lies in memory that cannot be read, the resource is what the node knows of it, as of any other process."""
-    liar = run("/usr/bin/python3", TOP / "tests/subjects/python/lying_context.py", file_system.point / "program", name="liar")
+    liar = run("/usr/bin/python3", TOP / "tests/workloads/python/lying_context.py", file_system.point / "program", name="liar")
     wait_for(lambda: "ready" in liar.out or not liar.alive, 30, "the program to run")
     file_system.set_answering(False)
     started = agent("--rate", 99)

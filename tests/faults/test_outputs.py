@@ -87,7 +87,7 @@ def test_full_disk_for_the_wire(sonde, root, small_disk, tmp_path):
     """The profile is whole all the same; what the disk holds of the wire can be replayed."""
     wire, profile = small_disk(64) / "wire", tmp_path / "p.folded"
     events = "for i in $(seq 2000); do (:); done; exec sh -c :"  # more records of processes than the disk has room for
-    done = record(sonde, "--record-wire", wire, "-o", profile, *SHELL, events)
+    done = record(sonde, "--record-events", wire, "-o", profile, *SHELL, events)
     assert done.returncode == 1 and "No space left on device" in done.stderr and "record of the wire" in done.stderr, done
     assert re.search("^sh;", profile.read_text(), re.MULTILINE), done
     again = record(sonde, "--replay", wire, "-o", tmp_path / "again.folded")
@@ -168,7 +168,7 @@ def test_links_of_somebody_else_in_a_shared_directory(sonde, root, tmp_path, own
     done = record(sonde, "-o", asked, "--", "true")
     assert done.returncode == 1 and "somebody else" in done.stderr, done
     assert precious.read_text() == "precious"
-    done = record(sonde, "--record-wire", asked, "-o", tmp_path / "p.folded", "--", "true")
+    done = record(sonde, "--record-events", asked, "-o", tmp_path / "p.folded", "--", "true")
     assert done.returncode == 1 and "somebody else" in done.stderr, done
     assert precious.read_text() == "precious"
 

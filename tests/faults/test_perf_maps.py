@@ -13,12 +13,12 @@ HZ = 199
 
 
 @pytest.fixture
-def start(subject):
+def start(workload):
     """start(): a program with JIT code that has no perf map yet, and the path of that map, which is removed with it."""
     all_started = []
 
     def start_one():
-        started = subject("jitted", 600, "none")
+        started = workload("jitted", 600, "none")
         started.map = Path(f"/tmp/perf-{started.pid}.map")
         started.code = int(started.facts()["code"], 16)
         all_started.append(started)

@@ -16,7 +16,7 @@ from harness.machine import skip
 from harness.paths import TOP
 from harness.processes import cpu_seconds, wait_for
 from harness.recording import stack_matches
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 
 
 def sections(data):
@@ -55,11 +55,11 @@ DAMAGE = ["section headers", "no section table", "huge counts", "truncated", "sy
 
 
 @pytest.fixture
-def fire_program(subject, fire):
+def fire_program(workload, fire):
     """fire_program(path) records the stacks of a program that is a copy of `deep`, whatever was done to it, one for each of its events."""
     def start(path):
         path.chmod(0o755)
-        workload = subject("deep", 20, 600, path=path, env=fires())
+        workload = workload("deep", 20, 600, path=path, env=fires())
         profile = fire(workload)
         assert_all_fired(profile)
         assert profile.count > 0 and {s.labels["process"] for s in profile.samples} == {path.name}, profile.said
@@ -71,7 +71,7 @@ def fire_program(subject, fire):
 @pytest.mark.parametrize("what", DAMAGE)
 def test_damaged_program(fire_program, tmp_path, what):
     program = tmp_path / "damaged"
-    program.write_bytes(damage(subject_path("deep").read_bytes(), what, seed=1))
+    program.write_bytes(damage(workload_path("deep").read_bytes(), what, seed=1))
     _, profile = fire_program(program)
     if what not in (".eh_frame", ".eh_frame_hdr"):
         return
@@ -83,7 +83,7 @@ def test_damaged_program(fire_program, tmp_path, what):
 def test_garbage_as_separate_debug_file(fire_program, tmp_path):
     """It is found by the debug link."""
     program = tmp_path / "deep-debuglink"
-    shutil.copy(subject_path("deep-debuglink"), program)
+    shutil.copy(workload_path("deep-debuglink"), program)
     (tmp_path / ".debug").mkdir()
     (tmp_path / ".debug/deep-debuglink.debug").write_bytes(b"\x7fELF" + random.Random(3).randbytes(4096))
     fire_program(program)
@@ -95,7 +95,7 @@ def record_pid_twice(record, sonde, tmp_path, root):
     def start(seconds):
         if not Path("/proc/sys/kernel/ns_last_pid").exists():
             skip("this kernel cannot choose PIDs (CONFIG_CHECKPOINT_RESTORE)")
-        profile = record("-F", 199, "--", "/usr/bin/python3", TOP / "tests/subjects/python/pid_twice.py", seconds, subject_path("deep"), subject_path("noreturn"))
+        profile = record("-F", 199, "--", "/usr/bin/python3", TOP / "tests/workloads/python/pid_twice.py", seconds, workload_path("deep"), workload_path("noreturn"))
         pid = int(profile.said.split("pid ")[-1].split()[0]) if "pid " in profile.said else 0
         if not pid:
             skip("another process took the PID in between")
@@ -123,8 +123,8 @@ def test_sampled_stacks_of_a_pid_used_again(record_pid_twice):
 
 
 @pytest.mark.sanitized
-def test_process_ends_while_recorded(recording, subject):
-    workload = subject("deep", 10, 600)
+def test_process_ends_while_recorded(recording, workload):
+    workload = workload("deep", 10, 600)
     running = recording("-F", 199, "-p", workload.pid)
     since = cpu_seconds(workload.pid)
     wait_for(lambda: cpu_seconds(workload.pid) > since + 0.5, 60, "some CPU time")
@@ -146,7 +146,7 @@ def state_of(pid):
 
 def test_stopped_program_has_no_samples(record, run):
     """As one that a debugger holds; that is no error."""
-    running = run(subject_path("deep"), 5, 30)
+    running = run(workload_path("deep"), 5, 30)
     wait_for(lambda: "ready" in running.out, 20, "the program")
     os.kill(running.pid, signal.SIGSTOP)
     wait_for(lambda: state_of(running.pid) == "T", 30, "it to be stopped")

@@ -48,7 +48,7 @@ def test_doctor_needs_no_rights(public_sonde):
     assert missing == {f"missing CAP_{name}" for name in ("BPF", "PERFMON", "SYS_PTRACE", "DAC_READ_SEARCH", "SYSLOG", "SYS_ADMIN")}, told["facts"]
     probes = {p["probe"]: p for p in told["probes"]}
     for name in ("cpu samples", "requests", "lives of processes"):
-        assert not probes[name]["attached"] and re.search("not permitted|Permission denied", probes[name]["not_better"]) and probes[name]["truth"], probes[name]
+        assert not probes[name]["attached"] and re.search("not permitted|Permission denied", probes[name]["fallback_reason"]) and probes[name]["limitation"], probes[name]
     words = as_nobody(public_sonde, "doctor")
     assert words.returncode == 0 and words.stdout.count("missing CAP_") == len(missing) and words.stdout.count("NOT ATTACHED") >= 3, words
 

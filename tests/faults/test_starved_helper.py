@@ -10,7 +10,7 @@ import pytest
 
 from harness.machine import need_command
 from harness.processes import helper_of, wait_for
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 
 TRIES = 5  # on a busy machine the agent may not meet the new program for seconds
 
@@ -43,7 +43,7 @@ def folded(started, pid):
 def unknown(tmp_path):
     """unknown(name): a copy of `deep` without a build ID, by which it might be known from another program on the node."""
     program = tmp_path / "unknown"
-    subprocess.run([need_command("objcopy"), "--remove-section=.note.gnu.build-id", subject_path("deep"), program], check=True)
+    subprocess.run([need_command("objcopy"), "--remove-section=.note.gnu.build-id", workload_path("deep"), program], check=True)
     return lambda name: shutil.copy(program, tmp_path / name)
 
 

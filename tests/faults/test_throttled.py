@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness.machine import skip
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 
 LIMIT = Path("/proc/sys/kernel/perf_event_max_sample_rate")
 HZ = 1000
@@ -24,7 +24,7 @@ def low_limit(root):
 
 @pytest.mark.statistical  # the limit is the whole machine's
 def test_withheld_samples_are_counted(record, low_limit):
-    profile = record("-F", HZ, "--", subject_path("deep"), 3, 2)
+    profile = record("-F", HZ, "--", workload_path("deep"), 3, 2)
     throttled = re.search(r"(\d+) throttled", profile.said)
     cpu_ns = re.search(r"cpu_ns (\d+)", profile.said)
     if not throttled and profile.count > 1000:

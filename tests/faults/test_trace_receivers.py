@@ -99,12 +99,12 @@ def test_server_does_not_wait_for_a_receiver_that_hangs(serve, receiver):
 
 
 def run_program(name, url):
-    """The output of a program of tests/subjects/python that traces into mode opentelemetry."""
+    """The output of a program of tests/workloads/python that traces into mode opentelemetry."""
     library = BUILD / "lib/libsonde.so"
     if sanitizers():
         skip("Python is not built with the library's sanitizer")
     settings = ("mode=opentelemetry", "opentelemetry,bsp_schedule_delay=50", f"opentelemetry,url={url}")
-    done = subprocess.run([sys.executable, TOP / "tests/subjects/python" / name, library, *settings], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([sys.executable, TOP / "tests/workloads/python" / name, library, *settings], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -72,8 +72,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     image_unref(child);
     image_unref(image);
     objects_trim(objects, 1, UINT64_MAX);
-    struct objects_figures figures;
-    objects_figures(objects, &figures);
+    struct objects_stats figures;
+    objects_stats(objects, &figures);
     if (figures.objects != 0 || paths.by_text || paths.bytes != 0) /* every hold was given back */
         abort();
     objects_free(objects);

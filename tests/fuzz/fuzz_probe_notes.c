@@ -1,6 +1,6 @@
 /* Any bytes as an ELF file that tells of probes, and as a section of such notes: texts end within it, probes stand in their order. */
 #include "resolve/elf/probe_notes.h"
-#include "resolve/usdt/native_probes.h"
+#include "resolve/usdt/usdt_probes.h"
 
 #include <string.h>
 
@@ -8,19 +8,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void read_file(const struct elf_file *f)
 {
-    struct native_probes *p = NULL;
-    if (native_probes_read(f, &p) < 0)
+    struct usdt_probes *p = NULL;
+    if (usdt_probes_read(f, &p) < 0)
         return;
     for (size_t i = 0, run; i < p->count; i += run) {
-        run = native_probes_run(p, i);
-        const struct native_site *s = &p->sites[i];
+        run = usdt_probes_run(p, i);
+        const struct usdt_site *s = &p->sites[i];
         if (i + run > p->count || (i > 0 && strcmp(s[-1].provider, s->provider) == 0 && strcmp(s[-1].name, s->name) == 0))
             abort();
         uint64_t offset;
         if (elf_offset_from_vaddr(f, s->vaddr, &offset) < 0 || offset != s->file_offset || offset >= elf_size(f))
             abort();
     }
-    native_probes_free(p);
+    usdt_probes_free(p);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -31,23 +31,23 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t time_ns = 1;
     while (size >= 8) {
         union {
-            struct wire_header header;
+            struct record_header header;
             struct process_fork fork;
             uint64_t words[64];
             uint8_t bytes[512];
         } record = {0};
         size_t take = 8 + data[0] % 31 * 8;
-        const uint16_t kind = (uint16_t)(WIRE_PROCESS_FORK + data[1] % 6);
+        const uint16_t kind = (uint16_t)(RECORD_PROCESS_FORK + data[1] % 6);
         const uint32_t pid = FIRST_PID + data[2] % PIDS, tid = data[3] % 3 ? pid : FIRST_PID + data[3] % PIDS;
         take = take < size ? take : size;
         memcpy(record.bytes + sizeof(record.header), data, take);
-        record.header = (struct wire_header){.size_bytes = (uint32_t)(sizeof(record.header) + take + 7) & ~7u,
+        record.header = (struct record_header){.size_bytes = (uint32_t)(sizeof(record.header) + take + 7) & ~7u,
                                              .kind = kind,
                                              .time_ns = time_ns += data[4],
                                              .pid = pid,
                                              .tid = tid};
         record.fork.parent_pid =
-            kind == WIRE_PROCESS_FORK ? FIRST_PID + record.fork.parent_pid % PIDS : record.fork.parent_pid;
+            kind == RECORD_PROCESS_FORK ? FIRST_PID + record.fork.parent_pid % PIDS : record.fork.parent_pid;
         processes_apply(p, &record.header);
         check(p, pid);
         data += take;

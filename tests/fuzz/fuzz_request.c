@@ -105,7 +105,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         if (i < record->wait_count)
             frames += w->user_frames;
     }
-    record->h.kind = WIRE_REQUEST;
+    record->h.kind = RECORD_REQUEST;
     record->h.size_bytes =
         (uint32_t)(fixed + (record->wait_count < REQUEST_WAITS ? record->wait_count : REQUEST_WAITS) *
                                sizeof(record->waits[0]));

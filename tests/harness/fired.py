@@ -1,4 +1,4 @@
-"""Programs of tests/subjects that make a known number of system calls in their leaf when they get SIGUSR1 (subject.h), and the stacks recorded of them."""
+"""Programs of tests/workloads that make a known number of system calls in their leaf when they get SIGUSR1 (workload.h), and the stacks recorded of them."""
 import os
 import re
 import signal
@@ -11,7 +11,7 @@ FIRINGS = 200
 
 def fires(count=FIRINGS, stay=False):
     """The environment of a program that is to fire `count` times. `stay`: and then not to end (fire_and_stay)."""
-    return dict(os.environ, SUBJECT_FIRE=str(count), **({"SUBJECT_STAY": "1"} if stay else {}))
+    return dict(os.environ, WORKLOAD_FIRE=str(count), **({"WORKLOAD_STAY": "1"} if stay else {}))
 
 
 def fire_all(*workloads):

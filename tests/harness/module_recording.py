@@ -4,7 +4,7 @@ import signal
 
 from harness.processes import Running
 from harness.recording import Recording
-from harness.workloads import Subject
+from harness.workloads import Workload
 
 
 class Stage:
@@ -25,8 +25,8 @@ class Stage:
         self.started.append(running)
         return running
 
-    def subject(self, *command, **options):
-        return Subject(self.run(*command, **options))
+    def workload(self, *command, **options):
+        return Workload(self.run(*command, **options))
 
     def record(self, *arguments, output="live.folded"):
         """A running `sonde record` that counts."""

@@ -53,7 +53,7 @@ class Profile:
         return self.where(lambda s: all(s.labels.get(key) == value for key, value in wanted.items()))
 
     def share(self, pattern):
-        """The share of the samples whose stack matches a subject's expected stack; see stack_matches."""
+        """The share of the samples whose stack matches a workload's expected stack; see stack_matches."""
         return self.where(lambda s: stack_matches(s.frames, pattern)).count / max(self.count, 1)
 
     @property
@@ -128,13 +128,13 @@ def record(sonde, tmp_path, root):
 
 @pytest.fixture
 def record_busy(run, sonde, tmp_path):
-    """record_busy(subject, seconds, options...) -> samples of that much of its CPU time, what was said"""
-    def start(subject, seconds=1.5, *options):
+    """record_busy(workload, seconds, options...) -> samples of that much of its CPU time, what was said"""
+    def start(workload, seconds=1.5, *options):
         path = tmp_path / "profile.pb.gz"
-        recording = run(sonde, "record", "-F", "499", *options, "-p", subject.pid, "-o", path)
+        recording = run(sonde, "record", "-F", "499", *options, "-p", workload.pid, "-o", path)
         wait_for(lambda: is_recording(recording.pid) or not recording.alive, 60, "the recording")
-        since = cpu_seconds(subject.pid)
-        wait_for(lambda: cpu_seconds(subject.pid) > since + seconds, 120, "some CPU time")
+        since = cpu_seconds(workload.pid)
+        wait_for(lambda: cpu_seconds(workload.pid) > since + seconds, 120, "some CPU time")
         assert recording.stop(signal.SIGINT) == 0, recording.error
         return pprof.read(path)[0], recording.error
     return start
@@ -184,7 +184,7 @@ FIRED = "tracepoint:syscalls:sys_enter_getppid"
 
 @pytest.fixture
 def fire(recording):
-    """fire(workload, arguments...) records the stacks of a workload that was started with SUBJECT_FIRE=N in its environment: at SIGUSR1
+    """fire(workload, arguments...) records the stacks of a workload that was started with WORKLOAD_FIRE=N in its environment: at SIGUSR1
     its leaf calls getppid() N times, which is the event that is recorded, and the workload ends. N stacks, whatever the machine does
     meanwhile, but for those that the profile counts as missed."""
     def start(workload, *arguments):

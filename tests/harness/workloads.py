@@ -1,4 +1,4 @@
-"""The programs of tests/subjects, which Sonde observes."""
+"""The programs of tests/workloads, which Sonde observes."""
 import itertools
 import os
 import subprocess
@@ -7,38 +7,38 @@ import tempfile
 import pytest
 
 from harness.machine import need_command, skip
-from harness.paths import SUBJECTS, TOP
+from harness.paths import WORKLOADS, TOP
 from harness.processes import wait_for
 from packages import alone
 
 
-def subject_path(name):
-    """Builds a program of tests/subjects if need be; skips when its compiler is missing."""
+def workload_path(name):
+    """Builds a program of tests/workloads if need be; skips when its compiler is missing."""
     compiler = {"rusty": "rustc", "gopher": "go", "labelled": "go", "cxx": "g++"}.get(name.partition("-")[0])
     if compiler:
         need_command(compiler)
-    with alone(SUBJECTS):
-        done = subprocess.run(["make", "-s", "-C", str(TOP / "tests/subjects"), f"OUT={SUBJECTS}", name], stdin=subprocess.DEVNULL,
+    with alone(WORKLOADS):
+        done = subprocess.run(["make", "-s", "-C", str(TOP / "tests/workloads"), f"OUT={WORKLOADS}", name], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, timeout=500)
     assert done.returncode == 0, f"{name} does not build:\n{done.stdout}{done.stderr}"
-    return SUBJECTS / name
+    return WORKLOADS / name
 
 
 def go_pprof(*arguments):
     """What `go tool pprof` prints."""
-    # Newer Go compiles its pprof when it is first used: kept with the subjects' own. A busy machine takes minutes for it.
+    # Newer Go compiles its pprof when it is first used: kept with the workloads' own. A busy machine takes minutes for it.
     done = subprocess.run([need_command("go"), "tool", "pprof", *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=500,
-                          errors="replace", env=dict(os.environ, GOCACHE=str(SUBJECTS / ".go"), GOTOOLCHAIN="local", PPROF_TMPDIR=tempfile.gettempdir()))
+                          errors="replace", env=dict(os.environ, GOCACHE=str(WORKLOADS / ".go"), GOTOOLCHAIN="local", PPROF_TMPDIR=tempfile.gettempdir()))
     if done.returncode != 0 and "no such tool" in done.stderr:
         skip("this Go comes without pprof")
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-class Subject:
+class Workload:
     def __init__(self, running):
         self.running = running
-        wait_for(lambda: "ready" in self.facts() or not running.alive, 30, "the subject to be ready")
+        wait_for(lambda: "ready" in self.facts() or not running.alive, 30, "the workload to be ready")
         assert "ready" in self.facts(), f"{running.process.args}: {running.out}{running.error}"
         self.pid, self.stack = int(self.facts()["pid"]), self.facts().get("stack")
 
@@ -46,7 +46,7 @@ class Subject:
         return {line.partition(" ")[0]: line.partition(" ")[2] for line in self.running.out.splitlines()}
 
     def threads(self):
-        """[(thread's name, its stack)] of a subject that prints them."""
+        """[(thread's name, its stack)] of a workload that prints them."""
         lines = [line.split(" ", 1)[1].rpartition(" ") for line in self.running.out.splitlines() if line.startswith("thread ")]
         return [(name, stack) for name, _, stack in lines]
 
@@ -57,11 +57,11 @@ class Subject:
 
 
 @pytest.fixture
-def subject(run):
-    """subject(name, arguments...) builds a program of tests/subjects, starts it and waits until its stack stands."""
+def workload(run):
+    """workload(name, arguments...) builds a program of tests/workloads, starts it and waits until its stack stands."""
     numbers = itertools.count()
 
     def start(name, *arguments, path=None, **options):
         number = next(numbers)
-        return Subject(run(path or subject_path(name), *arguments, name=f"{name}-{number}", **options))
+        return Workload(run(path or workload_path(name), *arguments, name=f"{name}-{number}", **options))
     return start

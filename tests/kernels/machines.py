@@ -32,9 +32,9 @@ class Amd64:
         """Why there is nothing to run, or None."""
         if not (self.build / "sonde").exists():
             return f"{self.build} has not been built"
-        done = subprocess.run(["make", "-s", "-C", TOP / "tests/subjects", f"OUT={self.build}/subjects", "deep", "server"], stdin=subprocess.DEVNULL,
+        done = subprocess.run(["make", "-s", "-C", TOP / "tests/workloads", f"OUT={self.build}/workloads", "deep", "server"], stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, errors="replace")
-        return "the subjects do not build: " + done.stderr.strip()[-300:] if done.returncode else None
+        return "the workloads do not build: " + done.stderr.strip()[-300:] if done.returncode else None
 
     def busybox(self):
         return Path(shutil.which("busybox"))
@@ -49,7 +49,7 @@ class Amd64:
 
 
 class Arm64:
-    name, only = "arm64", ("usdt", "native-watch", "link", "link-attachments")  # of the suite bpf
+    name, only = "arm64", ("usdt", "usdt-watch", "link", "link-attachments")  # of the suite bpf
     tools = ("qemu-system-aarch64", "aarch64-linux-gnu-gcc", "qemu-aarch64")
     emulator = ["qemu-system-aarch64", "-machine", "virt", "-accel", "tcg,thread=single", "-cpu", "max", *MEMORY]
     arguments = f"console=ttyAMA0 {KERNEL}"

@@ -17,13 +17,13 @@ from harness.machine import need_command, need_root, skip
 from harness.module_recording import Stage
 from harness.paths import BUILD, TOP
 from harness.recording import FIRED
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 
-FILES, ROUNDS = 24, 2  # as many libraries as tests/subjects/many_files/main.cpp enters
+FILES, ROUNDS = 24, 2  # as many libraries as tests/workloads/many_files/main.cpp enters
 PROGRAM, PYTHON = "forgotten", "told-once"
 PROGRAMS = PROGRAM, "deeper", PYTHON
 PYTHON_FUNCTIONS = 60
-SOURCES = TOP / "tests/subjects/many_files"
+SOURCES = TOP / "tests/workloads/many_files"
 
 
 @pytest.fixture(scope="module")
@@ -42,11 +42,11 @@ def recorded(sonde, tmp_path_factory, many_files):
     """The recorder stands still while the programs run, so no unwind table of theirs gets into the kernel: all their stacks are walked in the replay."""
     need_root()
     folder = tmp_path_factory.mktemp("recorded")
-    deeper = shutil.copy(subject_path("deep"), folder / "deeper")
+    deeper = shutil.copy(workload_path("deep"), folder / "deeper")
     with Stage(sonde, folder) as stage:
-        recording = stage.record("--event", FIRED, "-a", "--record-wire", folder / "wire")
+        recording = stage.record("--event", FIRED, "-a", "--record-events", folder / "wire")
         os.kill(recording.pid, signal.SIGSTOP)
-        fire_all(stage.subject(many_files, ROUNDS, env=fires()), stage.subject(deeper, 200, 600, env=fires(20)))
+        fire_all(stage.workload(many_files, ROUNDS, env=fires()), stage.workload(deeper, 200, 600, env=fires(20)))
         os.kill(recording.pid, signal.SIGCONT)
         stage.end(recording)
     return folder / "wire"
@@ -67,8 +67,8 @@ def recorded_python(sonde, tmp_path_factory):
               f"    for f in [{', '.join(f'told_{i}' for i in range(PYTHON_FUNCTIONS))}]:", "        f()"]
     (folder / "told.py").write_text("\n".join(lines))
     with Stage(sonde, folder) as stage:
-        python = stage.subject(folder / PYTHON, folder / "told.py")
-        recording = stage.record("--event", FIRED, "--record-wire", folder / "wire", "-p", python.pid)
+        python = stage.workload(folder / PYTHON, folder / "told.py")
+        recording = stage.record("--event", FIRED, "--record-events", folder / "wire", "-p", python.pid)
         fire_all(python)
         stage.end(recording)
     return folder / "wire"

@@ -14,7 +14,7 @@ from harness.module_recording import Stage
 from harness.paths import BUILD
 from harness.processes import cpu_seconds, wait_for
 from harness.recording import Profile
-from harness.workloads import subject_path
+from harness.workloads import workload_path
 
 PROGRAM = "replayed"  # a name that nothing else here has
 
@@ -30,7 +30,7 @@ def folded(path):
 
 
 def copy_of_deep(folder):
-    return shutil.copy(subject_path("deep"), folder / PROGRAM)
+    return shutil.copy(workload_path("deep"), folder / PROGRAM)
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +39,9 @@ def recorded(sonde, tmp_path_factory):
     need_root()
     folder = tmp_path_factory.mktemp("recorded")
     with Stage(sonde, folder) as stage:
-        programs = [stage.subject(*command) for command in ([copy_of_deep(folder), 200, 600], [subject_path("cxx"), 600], [subject_path("threads"), 600],
-                                                           [subject_path("signals"), 600])]
-        recording = stage.record("-F", 199, "--record-wire", folder / "node.wire", *[word for program in programs for word in ("-p", program.pid)])
+        programs = [stage.workload(*command) for command in ([copy_of_deep(folder), 200, 600], [workload_path("cxx"), 600], [workload_path("threads"), 600],
+                                                           [workload_path("signals"), 600])]
+        recording = stage.record("-F", 199, "--record-events", folder / "node.wire", *[word for program in programs for word in ("-p", program.pid)])
         since = {program.pid: cpu_seconds(program.pid) for program in programs}
         wait_for(lambda: all(cpu_seconds(pid) > before + 0.5 for pid, before in since.items()), 120, "some CPU time")
         stage.end(recording)
@@ -107,10 +107,10 @@ def running_names():
 
 @pytest.mark.statistical
 @pytest.mark.timeout(900)  # rows of all that ran are made anew again and again, also of the largest compiler
-def test_a_cache_changes_nothing_of_the_whole_node(sonde, root, subject, tmp_path):
+def test_a_cache_changes_nothing_of_the_whole_node(sonde, root, workload, tmp_path):
     wire = tmp_path / "node.wire"
-    deep = subject("deep", "200", "600", path=copy_of_deep(tmp_path))
-    done = subprocess.run([sonde, "record", "-F", "199", "-d", "3", "--record-wire", wire, "-o", tmp_path / "live.folded"], capture_output=True, text=True, timeout=60)
+    deep = workload("deep", "200", "600", path=copy_of_deep(tmp_path))
+    done = subprocess.run([sonde, "record", "-F", "199", "-d", "3", "--record-events", wire, "-o", tmp_path / "live.folded"], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     deep.running.stop()
     before = running_names()

@@ -24,7 +24,7 @@ GOOD = {
     "src/resolve/unwind/cfi.h": '/* cfi */\n#include "probes/unwind/unwind.h"\n#include "resolve/elf/elf.h"\n#include "model/sample.h"\n',
     "src/resolve/unwind/cfi.c": '/* cfi */\n#include "resolve/unwind/cfi.h"\n',
     "src/sources/cpu/cpu.c": '/* cpu */\n#include "cpu.skel.h"\n', "src/export/export.h": "/* export */\n",
-    "src/cli/main.c": '/* main */\n#include "agent/agent.h"\n', "src/cli/verbs.h": "/* verbs */\n",
+    "src/cli/main.c": '/* main */\n#include "agent/agent.h"\n', "src/cli/subcommands.h": "/* verbs */\n",
     "probes/unwind/unwind.h": "/* unwind table */\n", "probes/unwind/step.bpf.h": "/* step */\n", "probes/request/http.bpf.h": "/* http */\n",
     "probes/cpu.bpf.c": '/* cpu */\n#include "probes/unwind/unwind.h"\n#include "probes/unwind/step.bpf.h"\n',
     "lib/otlp/curl.c": '/* curl */\n#include "curl.h"\n', "lib/otlp/curl.h": "/* curl */\n", "src/agent/send.c": '/* send */\n#include "otlp/curl.h"\n',
@@ -48,7 +48,7 @@ def test_layers_pass_on_what_is_allowed(tmp_path):
     ("src/resolve/sample/kernel.c", "probes/unwind/step.bpf.h"),
     ("src/resolve/elf/symbols.c", "resolve/sample/samples.h"),  # sub-directories have an order
     ("src/resolve/misc/misc.c", "resolve/elf/elf.h"),  # a sub-directory without a rule
-    ("src/agent/main.c", "cli/verbs.h"),
+    ("src/agent/main.c", "cli/subcommands.h"),
     ("probes/requests.bpf.c", "../src/base/buf.h"),
     ("probes/unwind/walk.bpf.h", "probes/request/http.bpf.h"),
     ("probes/request.h", "probes/request/http.bpf.h"),  # user space reads event records

@@ -8,9 +8,9 @@ import type { Time } from './profile';
 export interface Probe {
     probe: string;
     attached: boolean;
-    rung: string;
-    notBetter: string;
-    truth: string;
+    method: string;
+    fallbackReason: string;
+    limitation: string;
 }
 
 export interface Status {
@@ -54,7 +54,7 @@ export function decodeStatus(value: unknown): Status {
         memoryAllowed: number(budget.memory_bytes_allowed),
         probes: (Array.isArray(s.probes) ? s.probes : []).map((p) => {
             const o = object(p);
-            return { probe: text(o.probe), attached: o.attached === true, rung: text(o.rung), notBetter: text(o.not_better), truth: text(o.truth) };
+            return { probe: text(o.probe), attached: o.attached === true, method: text(o.method), fallbackReason: text(o.fallback_reason), limitation: text(o.limitation) };
         }),
     };
 }
@@ -213,8 +213,8 @@ export function Health({ status, samples, time, dropped }: { status: Status; sam
                         {status.probes.map((p) => (
                             <tr key={p.probe}>
                                 <th scope="row">{p.probe}</th>
-                                <td>{p.attached ? p.rung : <strong class="warn">not attached</strong>}</td>
-                                <td>{[p.notBetter, p.truth].filter(Boolean).join('. ')}</td>
+                                <td>{p.attached ? p.method : <strong class="warn">not attached</strong>}</td>
+                                <td>{[p.fallbackReason, p.limitation].filter(Boolean).join('. ')}</td>
                             </tr>
                         ))}
                     </tbody>

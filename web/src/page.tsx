@@ -136,7 +136,7 @@ function NoSamples({ live, scope, time, profile }: { live: Live; scope: Scope; t
         return (
             <>
                 <b>{time === 'off_cpu' ? 'Waits could not be watched.' : 'CPU sampling could not be attached.'}</b>
-                <p>{failed.notBetter}</p>
+                <p>{failed.fallbackReason}</p>
                 <p>
                     <code>sonde doctor</code> says what is missing and how to get it.
                 </p>
@@ -148,7 +148,7 @@ function NoSamples({ live, scope, time, profile }: { live: Live; scope: Scope; t
         return (
             <>
                 <b>{time === 'off_cpu' ? 'No waits here in this span.' : 'No CPU time here in this span.'}</b>
-                <p>{time === 'cpu' ? `It slept${live.status.value?.sampleHz === 0 ? ', is not sampled (profile.targets)' : ''} or has ended.` : 'It has ended, or what still waits is not told yet.'} Choose another process, or the whole node.</p>
+                <p>{time === 'cpu' ? `It slept${live.status.value?.sampleHz === 0 ? ', is not sampled (profile.sampling_rules)' : ''} or has ended.` : 'It has ended, or what still waits is not told yet.'} Choose another process, or the whole node.</p>
             </>
         );
     return (
@@ -186,7 +186,7 @@ function NoRequests({ live, scope }: { live: Live; scope: Scope }) {
         return (
             <>
                 <b>Requests could not be watched.</b>
-                <p>{failed.notBetter}</p>
+                <p>{failed.fallbackReason}</p>
                 <p>
                     <code>sonde doctor</code> says what is missing and how to get it.
                 </p>

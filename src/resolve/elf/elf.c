@@ -32,7 +32,7 @@ struct note_range {
 struct elf_file {
     int fd;               /* -1: in memory */
     const uint8_t *data;  /* owned; NULL: in a file */
-    struct far_file *far; /* NULL: read by pread */
+    struct remote_file *far; /* NULL: read by pread */
     uint64_t size;
     uint16_t machine, type;
     uint64_t entry;
@@ -57,7 +57,7 @@ int elf_read(const struct elf_file *f, uint64_t offset, void *data, size_t size)
         return 0;
     }
     if (f->far)
-        return far_file_read(f->far, offset, data, size);
+        return remote_file_read(f->far, offset, data, size);
     for (size_t done = 0; done < size;) {
         ssize_t n = pread(f->fd, (char *)data + done, size - done, (off_t)(offset + done));
         if (n < 0 && errno == EINTR)
@@ -240,8 +240,8 @@ static int read_headers(struct elf_file *f)
 static int find_size(struct elf_file *f)
 {
     struct stat st;
-    if (far_file_is(f->fd))
-        return far_file_new(f->fd, &f->far, &f->size);
+    if (remote_file_is(f->fd))
+        return remote_file_new(f->fd, &f->far, &f->size);
     if (fstat(f->fd, &st) < 0)
         return -errno;
     if (!S_ISREG(st.st_mode) || st.st_size <= 0)
@@ -289,7 +289,7 @@ void elf_file_free(struct elf_file *f)
     if (!f)
         return;
     closep(&f->fd);
-    far_file_free(f->far);
+    remote_file_free(f->far);
     free((void *)f->data);
     free(f->segments);
     free(f->sections);
@@ -299,7 +299,7 @@ void elf_file_free(struct elf_file *f)
 
 int elf_error(const struct elf_file *f)
 {
-    return f->far ? far_file_error(f->far) : 0;
+    return f->far ? remote_file_error(f->far) : 0;
 }
 
 uint64_t elf_size(const struct elf_file *f)

@@ -11,7 +11,7 @@
 
 struct elf_file;
 
-/* Takes `fd` on success: of a file, or a socket by which a far one is read (far_file.h; then -ETIMEDOUT is
+/* Takes `fd` on success: of a file, or a socket by which a far one is read (remote_file.h; then -ETIMEDOUT is
  * possible too, here and when reading). -ENOEXEC: not such a file, or damaged. */
 int elf_open(int fd, struct elf_file **ret);
 /* The same over bytes in memory (vdso, .gnu_debugdata); takes `data` (malloc'ed) on success. */
@@ -29,7 +29,7 @@ struct elf_section {
     uint64_t flags, vaddr, offset, size_bytes, entry_bytes;
 };
 
-/* What it is read by, which stays the file's: of a regular file, or a socket (far_file.h); -1: it is in memory. */
+/* What it is read by, which stays the file's: of a regular file, or a socket (remote_file.h); -1: it is in memory. */
 int elf_descriptor(const struct elf_file *f);
 
 uint16_t elf_machine(const struct elf_file *f); /* EM_X86_64, EM_AARCH64 */

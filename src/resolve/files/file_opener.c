@@ -503,10 +503,10 @@ int file_opener_memory(struct file_opener *o, int proc_fd, uint32_t pid, uint64_
 
 /* ---- figures ---- */
 
-void file_opener_figures(struct file_opener *o, struct file_opener_figures *ret)
+void file_opener_stats(struct file_opener *o, struct file_opener_stats *ret)
 {
     pthread_mutex_lock(&o->lock);
-    *ret = (struct file_opener_figures){
+    *ret = (struct file_opener_stats){
         .asked = o->asked,
         .timed_out = o->timed_out,
         .refused = o->refused,

@@ -31,7 +31,7 @@ void file_opener_begin_turn(struct file_opener *o);
  * The file of a sight: near, a descriptor to read; far (`is_far` in its identity), one with which
  * file_opener_again can be asked, and for nothing else. */
 int file_opener_sight(struct file_opener *o, const struct object_sight *sight, struct object_identity *ret);
-/* These may be far as well: then the descriptor is a socket, for far_file.h (elf_open knows). */
+/* These may be far as well: then the descriptor is a socket, for remote_file.h (elf_open knows). */
 int file_opener_again(struct file_opener *o, int far_fd, const struct object_identity *identity);
 int file_opener_beside(struct file_opener *o, const struct object_sight *sight, const char *path);
 int file_opener_ours(struct file_opener *o, const char *path);
@@ -55,9 +55,9 @@ int file_opener_memory(struct file_opener *o, int proc_fd, uint32_t pid, uint64_
 /* A far file of this mount could not be read: it rests for a while. */
 void file_opener_blame(struct file_opener *o, uint64_t mount_id);
 
-struct file_opener_figures {
+struct file_opener_stats {
     uint64_t asked, timed_out, refused, starts;
     size_t resting;  /* mounts and processes that do not answer now */
     uint64_t cpu_ns; /* of the helper */
 };
-void file_opener_figures(struct file_opener *o, struct file_opener_figures *ret);
+void file_opener_stats(struct file_opener *o, struct file_opener_stats *ret);

@@ -1,4 +1,4 @@
-/* See told_code.h. A code costs 44 bytes, a content what it is and some 120 bytes. */
+/* See code_registry.h. A code costs 44 bytes, a content what it is and some 120 bytes. */
 #include "resolve/interpreter/code_registry.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ struct code {
 #define CODE_BYTES (sizeof(struct code) + sizeof(uint32_t)) /* with its place */
 #define CODES_MAX  (16 << 20)
 
-struct told_code {
+struct code_registry {
     struct code *codes; /* the first of all is none */
     uint32_t *places;   /* as many as codes at most: the first code of each; 0: none */
     uint32_t max_codes, made_codes, free_code;
@@ -43,14 +43,14 @@ static size_t content_bytes(size_t data_bytes)
     return CONTENT_OVERHEAD + sizeof(struct content) + data_bytes;
 }
 
-static void content_free(struct told_code *t, struct content *c)
+static void content_free(struct code_registry *t, struct content *c)
 {
     HASH_DEL(t->contents, c);
     t->content_bytes -= content_bytes(c->hh.keylen);
     free(c);
 }
 
-void told_code_free(struct told_code *t)
+void code_registry_free(struct code_registry *t)
 {
     if (!t)
         return;
@@ -62,9 +62,9 @@ void told_code_free(struct told_code *t)
 }
 
 /* The pages of what was never needed are none. */
-int told_code_new(size_t max_bytes, struct told_code **ret)
+int code_registry_new(size_t max_bytes, struct code_registry **ret)
 {
-    _cleanup_(told_code_freep) struct told_code *t = calloc(1, sizeof(*t));
+    _cleanup_(code_registry_freep) struct code_registry *t = calloc(1, sizeof(*t));
     if (!t)
         return -ENOMEM;
     const size_t max_codes = max_bytes / 8 * 5 / CODE_BYTES;
@@ -79,7 +79,7 @@ int told_code_new(size_t max_bytes, struct told_code **ret)
 }
 
 /* Where the number of the code stands, or would: 0 there: it is not known. */
-static uint32_t *find(struct told_code *t, const struct missing_code *key)
+static uint32_t *find(struct code_registry *t, const struct missing_code *key)
 {
     const uint64_t hash = python_told_hash(key->pid, key->code, key->check);
     uint32_t *at = &t->places[(hash >> 32) % t->max_codes];
@@ -88,13 +88,13 @@ static uint32_t *find(struct told_code *t, const struct missing_code *key)
     return at;
 }
 
-static void take_out_of_order(struct told_code *t, const struct code *c)
+static void take_out_of_order(struct code_registry *t, const struct code *c)
 {
     t->codes[c->older].newer = c->newer;
     t->codes[c->newer].older = c->older;
 }
 
-static void put_newest(struct told_code *t, struct code *c)
+static void put_newest(struct code_registry *t, struct code *c)
 {
     struct code *ends = &t->codes[0];
     const uint32_t number = (uint32_t)(c - ends);
@@ -104,7 +104,7 @@ static void put_newest(struct told_code *t, struct code *c)
     ends->older = number;
 }
 
-static void forget(struct told_code *t, uint32_t *at)
+static void forget(struct code_registry *t, uint32_t *at)
 {
     const uint32_t number = *at;
     struct code *c = &t->codes[number];
@@ -117,13 +117,13 @@ static void forget(struct told_code *t, uint32_t *at)
 }
 
 /* What there is no room for in the list is asked for when it is met. */
-static void note_missing(struct told_code *t, const struct missing_code *key)
+static void note_missing(struct code_registry *t, const struct missing_code *key)
 {
     if (t->missing_count < MISSING_MAX)
         t->missing[t->missing_count++] = *key;
 }
 
-static void forget_oldest(struct told_code *t)
+static void forget_oldest(struct code_registry *t)
 {
     const struct missing_code key = t->codes[t->codes[0].newer].key;
     forget(t, find(t, &key));
@@ -132,7 +132,7 @@ static void forget_oldest(struct told_code *t)
 }
 
 /* NULL: memory is out. */
-static struct content *content_new(struct told_code *t, const void *data, size_t bytes)
+static struct content *content_new(struct code_registry *t, const void *data, size_t bytes)
 {
     struct content *c = malloc(sizeof(*c) + bytes);
     if (!c)
@@ -150,7 +150,7 @@ static struct content *content_new(struct told_code *t, const void *data, size_t
 }
 
 /* With room for it; NULL: memory is out. */
-static struct content *content_of(struct told_code *t, const void *data, size_t bytes)
+static struct content *content_of(struct code_registry *t, const void *data, size_t bytes)
 {
     struct content *c;
     HASH_FIND(hh, t->contents, data, bytes, c);
@@ -162,7 +162,7 @@ static struct content *content_of(struct told_code *t, const void *data, size_t 
 }
 
 /* One that is free, with room made for it. */
-static struct code *code_new(struct told_code *t)
+static struct code *code_new(struct code_registry *t)
 {
     if (!t->free_code && t->made_codes < t->max_codes)
         return &t->codes[++t->made_codes];
@@ -173,7 +173,7 @@ static struct code *code_new(struct told_code *t)
     return c;
 }
 
-void told_code_put(struct told_code *t, const struct missing_code *key, const void *data, size_t bytes)
+void code_registry_put(struct code_registry *t, const struct missing_code *key, const void *data, size_t bytes)
 {
     struct content *content = content_of(t, data, bytes);
     if (!content)
@@ -189,7 +189,7 @@ void told_code_put(struct told_code *t, const struct missing_code *key, const vo
     put_newest(t, c);
 }
 
-bool told_code_find(struct told_code *t, const struct missing_code *key, struct told_content *ret)
+bool code_registry_find(struct code_registry *t, const struct missing_code *key, struct registered_code *ret)
 {
     const uint32_t number = *find(t, key);
     if (!number) {
@@ -200,11 +200,11 @@ bool told_code_find(struct told_code *t, const struct missing_code *key, struct 
     struct code *code = &t->codes[number];
     take_out_of_order(t, code);
     put_newest(t, code);
-    *ret = (struct told_content){.id = code->content->id, .data = (const uint8_t *)code->content->data};
+    *ret = (struct registered_code){.id = code->content->id, .data = (const uint8_t *)code->content->data};
     return true;
 }
 
-size_t told_code_missing(struct told_code *t, struct missing_code *ret, size_t max)
+size_t code_registry_missing(struct code_registry *t, struct missing_code *ret, size_t max)
 {
     const size_t count = t->missing_count < max ? t->missing_count : max;
     t->missing_count -= count;
@@ -212,12 +212,12 @@ size_t told_code_missing(struct told_code *t, struct missing_code *ret, size_t m
     return count;
 }
 
-size_t told_code_bytes(const struct told_code *t)
+size_t code_registry_bytes(const struct code_registry *t)
 {
     return sizeof(*t) + t->made_codes * CODE_BYTES + t->content_bytes;
 }
 
-uint64_t told_code_forgotten(const struct told_code *t)
+uint64_t code_registry_forgotten(const struct code_registry *t)
 {
     return t->forgotten;
 }

@@ -9,25 +9,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct told_code;
+struct code_registry;
 
 /* Five eighths of the memory for the codes, of which each process has its own, the rest for what they say. */
-int told_code_new(size_t max_bytes, struct told_code **ret);
-void told_code_free(struct told_code *t);
-DEFINE_FREEP(told_code)
+int code_registry_new(size_t max_bytes, struct code_registry **ret);
+void code_registry_free(struct code_registry *t);
+DEFINE_FREEP(code_registry)
 
-struct told_content {
+struct registered_code {
     uint64_t id; /* never used again */
     const uint8_t *data; /* aligned to 8 */
 };
 
 /* Replaces what was told before. When memory is out nothing is kept: it is told again when it is met. */
-void told_code_put(struct told_code *t, const struct missing_code *key, const void *data, size_t bytes);
+void code_registry_put(struct code_registry *t, const struct missing_code *key, const void *data, size_t bytes);
 
 /* Until the next put. False: it was never told, or is forgotten, which is noted as missing. */
-bool told_code_find(struct told_code *t, const struct missing_code *key, struct told_content *ret);
+bool code_registry_find(struct code_registry *t, const struct missing_code *key, struct registered_code *ret);
 
-size_t told_code_missing(struct told_code *t, struct missing_code *ret, size_t max);
+size_t code_registry_missing(struct code_registry *t, struct missing_code *ret, size_t max);
 
-size_t told_code_bytes(const struct told_code *t);
-uint64_t told_code_forgotten(const struct told_code *t);
+size_t code_registry_bytes(const struct code_registry *t);
+uint64_t code_registry_forgotten(const struct code_registry *t);

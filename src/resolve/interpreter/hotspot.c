@@ -43,7 +43,7 @@ struct machine {
 struct hotspots {
     read_memory read; /* NULL: memory of processes cannot be read */
     struct processes *processes;
-    struct told_code *methods; /* of each where its file is, its name and its file, each with a NUL */
+    struct code_registry *methods; /* of each where its file is, its name and its file, each with a NUL */
     struct interpreter_files *files;
     size_t machine_count;
     uint64_t uses;
@@ -56,7 +56,7 @@ static void hotspots_free(void *self)
     struct hotspots *x = self;
     if (!x)
         return;
-    told_code_free(x->methods);
+    code_registry_free(x->methods);
     interpreter_files_free(x->files);
     free(x);
 }
@@ -85,7 +85,7 @@ static int hotspots_open(size_t max_bytes, void **ret_self)
     _cleanup_(hotspots_freep) struct hotspots *x = calloc(1, sizeof(*x));
     if (!x)
         return -ENOMEM;
-    int r = told_code_new(max_bytes, &x->methods) ?: interpreter_files_new(&files_of, &x->files);
+    int r = code_registry_new(max_bytes, &x->methods) ?: interpreter_files_new(&files_of, &x->files);
     if (r < 0)
         return r;
     *ret_self = take_ptr(x);
@@ -250,7 +250,7 @@ static int write_content(const struct hotspot_method *record, struct buf *to)
     return r;
 }
 
-static int hotspots_take(void *self, const struct wire_header *header)
+static int hotspots_take(void *self, const struct record_header *header)
 {
     struct hotspots *x = self;
     const struct hotspot_method *record = (const struct hotspot_method *)header;
@@ -259,7 +259,7 @@ static int hotspots_take(void *self, const struct wire_header *header)
     const struct missing_code key = {.code = record->method, .pid = header->pid, .check = record->check};
     _cleanup_buf_ struct buf content = {0};
     if (write_content(record, &content) == 0) /* else memory is out: told again when it is met */
-        told_code_put(x->methods, &key, content.data, content.size);
+        code_registry_put(x->methods, &key, content.data, content.size);
     return 0;
 }
 
@@ -267,9 +267,9 @@ static int hotspots_find(void *self, uint32_t pid, const struct python_entry *en
 {
     struct hotspots *x = self;
     const struct missing_code key = {.code = entry->code, .pid = pid, .check = entry->check};
-    struct told_content found;
+    struct registered_code found;
     uint32_t file_at;
-    if (!told_code_find(x->methods, &key, &found))
+    if (!code_registry_find(x->methods, &key, &found))
         return -ENOENT;
     memcpy(&file_at, found.data, sizeof(file_at));
     *ret = (struct interpreted_name){(const char *)found.data + sizeof(file_at), (const char *)found.data + file_at, 0};
@@ -278,7 +278,7 @@ static int hotspots_find(void *self, uint32_t pid, const struct python_entry *en
 
 static size_t hotspots_missing(void *self, struct missing_code *ret, size_t max)
 {
-    return told_code_missing(((struct hotspots *)self)->methods, ret, max);
+    return code_registry_missing(((struct hotspots *)self)->methods, ret, max);
 }
 
 /* Its frames are native frames of their own. */
@@ -297,10 +297,10 @@ static uint64_t hotspots_unsupported(const void *self)
 static void hotspots_metrics(const void *self, struct metric_set *set)
 {
     const struct hotspots *x = self;
-    metric_add(set, "sonde_self_hotspot_method_bytes", METRIC_GAUGE, "bytes", "Memory held by names of Java methods", (double)(sizeof(*x) + told_code_bytes(x->methods)),
+    metric_add(set, "sonde_self_hotspot_method_bytes", METRIC_GAUGE, "bytes", "Memory held by names of Java methods", (double)(sizeof(*x) + code_registry_bytes(x->methods)),
                METRIC_NO_LABELS);
     metric_add(set, "sonde_self_hotspot_methods_forgotten", METRIC_COUNTER, "", "Java methods forgotten to keep within bounds",
-               (double)told_code_forgotten(x->methods), METRIC_NO_LABELS);
+               (double)code_registry_forgotten(x->methods), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_hotspot_unsupported", METRIC_COUNTER, "", "Java virtual machines whose frames cannot be read",
                (double)hotspots_unsupported(x), METRIC_NO_LABELS);
 }
@@ -310,7 +310,7 @@ const struct interpreter interpreter_hotspot = {
     .frame_kind = FRAME_JVM,
     .mapping = "[hotspot]",
     .memory_share = 1,
-    .record_kind = WIRE_HOTSPOT_METHOD,
+    .record_kind = RECORD_HOTSPOT_METHOD,
     .open = hotspots_open,
     .read_by = hotspots_read_by,
     .layout = hotspots_layout,

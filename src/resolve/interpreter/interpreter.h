@@ -41,7 +41,7 @@ struct interpreter {
     enum frame_kind frame_kind; /* and with it OpenTelemetry's profile.frame.type */
     const char *mapping;        /* of frames without a name: "[python]" */
     unsigned memory_share;      /* of what all have, in parts: names of Python's code come with their tables of lines */
-    unsigned record_kind;       /* enum wire_kind: what its kernel half tells of code comes in these */
+    unsigned record_kind;       /* enum record_kind: what its kernel half tells of code comes in these */
 
     int (*open)(size_t max_bytes, void **ret_self);
     /* At most so many of what can be made again are kept. What was told is no cache: who has not the process any more cannot have it again. NULL: all is told. */
@@ -58,7 +58,7 @@ struct interpreter {
     bool (*walks_code)(void *self, const struct process *process);
 
     /* Takes in a record of its kind. -EBADMSG: it makes no sense. */
-    int (*take)(void *self, const struct wire_header *record);
+    int (*take)(void *self, const struct record_header *record);
 
     /* Of an entry that is no mark; texts hold until the next take. -ENOENT: it was never told, or forgotten. */
     int (*find)(void *self, uint32_t pid, const struct python_entry *entry, struct interpreted_name *ret);

@@ -79,7 +79,7 @@ bool interpreters_walk_code(const struct interpreters *x, const struct process *
     return false;
 }
 
-int interpreters_take(struct interpreters *x, const struct wire_header *record)
+int interpreters_take(struct interpreters *x, const struct record_header *record)
 {
     for (size_t i = 0; i < x->count; i++)
         if (x->of[i].interpreter->record_kind == record->kind)

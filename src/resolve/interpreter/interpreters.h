@@ -26,7 +26,7 @@ int interpreters_layout(struct interpreters *x, const struct process *process, s
 bool interpreters_walk_code(const struct interpreters *x, const struct process *process);
 
 /* Takes in a record that tells of code. -EBADMSG: it makes no sense, or is nobody's. */
-int interpreters_take(struct interpreters *x, const struct wire_header *record);
+int interpreters_take(struct interpreters *x, const struct record_header *record);
 
 /* NULL: there is none of that number. */
 const struct interpreter *interpreters_get(const struct interpreters *x, unsigned kind);

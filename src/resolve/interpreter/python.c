@@ -39,7 +39,7 @@ struct known_line {
 };
 
 struct pythons {
-    struct told_code *codes;
+    struct code_registry *codes;
     struct interpreter_files *files;
     size_t max_lines;
     struct known_line lines[LINES_KNOWN];
@@ -54,7 +54,7 @@ static void pythons_free(void *self)
     struct pythons *p = self;
     if (!p)
         return;
-    told_code_free(p->codes);
+    code_registry_free(p->codes);
     interpreter_files_free(p->files);
     free(p);
 }
@@ -76,7 +76,7 @@ static int pythons_open(size_t max_bytes, void **ret_self)
     _cleanup_(pythons_freep) struct pythons *p = calloc(1, sizeof(*p));
     if (!p)
         return -ENOMEM;
-    int r = told_code_new(max_bytes, &p->codes) ?: interpreter_files_new(&files_of, &p->files);
+    int r = code_registry_new(max_bytes, &p->codes) ?: interpreter_files_new(&files_of, &p->files);
     if (r < 0)
         return r;
     p->max_lines = LINES_KNOWN;
@@ -145,19 +145,19 @@ static size_t take_content(struct pythons *p, const struct python_code *record)
 
 /* ---- code objects ---- */
 
-static int pythons_take(void *self, const struct wire_header *header)
+static int pythons_take(void *self, const struct record_header *header)
 {
     struct pythons *p = self;
     const struct python_code *record = (const struct python_code *)header;
     if (!python_code_is_sound(record))
         return -EBADMSG;
     const struct missing_code key = {.code = record->code, .pid = record->h.pid, .check = record->check};
-    told_code_put(p->codes, &key, &p->told, take_content(p, record));
+    code_registry_put(p->codes, &key, &p->told, take_content(p, record));
     return 0;
 }
 
 /* Decoded once for an instruction that is met again and again. */
-static uint32_t line_of(struct pythons *p, const struct told_content *c, uint32_t instruction)
+static uint32_t line_of(struct pythons *p, const struct registered_code *c, uint32_t instruction)
 {
     const struct content_head *head = (const struct content_head *)c->data;
     struct known_line *known = &p->lines[(c->id * 0x9e3779b9u + instruction) % p->max_lines];
@@ -177,8 +177,8 @@ static int pythons_find(void *self, uint32_t pid, const struct python_entry *ent
 {
     struct pythons *p = self;
     const struct missing_code key = {.code = entry->code, .pid = pid, .check = entry->check};
-    struct told_content content;
-    if (!told_code_find(p->codes, &key, &content))
+    struct registered_code content;
+    if (!code_registry_find(p->codes, &key, &content))
         return -ENOENT;
     const struct content_head *head = (const struct content_head *)content.data;
     const char *file = (const char *)(head + 1) + head->lines_bytes;
@@ -188,7 +188,7 @@ static int pythons_find(void *self, uint32_t pid, const struct python_entry *ent
 
 static size_t pythons_missing(void *self, struct missing_code *ret, size_t max)
 {
-    return told_code_missing(((struct pythons *)self)->codes, ret, max);
+    return code_registry_missing(((struct pythons *)self)->codes, ret, max);
 }
 
 /* ---- native functions ---- */
@@ -223,9 +223,9 @@ static void pythons_metrics(const void *self, struct metric_set *set)
 {
     const struct pythons *p = self;
     metric_add(set, "sonde_self_python_code_bytes", METRIC_GAUGE, "bytes", "Memory held by names and lines of Python code",
-               (double)(sizeof(*p) + told_code_bytes(p->codes)), METRIC_NO_LABELS);
+               (double)(sizeof(*p) + code_registry_bytes(p->codes)), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_python_code_forgotten", METRIC_COUNTER, "",
-               "Python code objects forgotten to keep within bounds", (double)told_code_forgotten(p->codes), METRIC_NO_LABELS);
+               "Python code objects forgotten to keep within bounds", (double)code_registry_forgotten(p->codes), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_python_unsupported", METRIC_COUNTER, "",
                "Executable files with a Python whose frames cannot be read", (double)pythons_unsupported(p),
                METRIC_NO_LABELS);
@@ -236,7 +236,7 @@ const struct interpreter interpreter_cpython = {
     .frame_kind = FRAME_INTERPRETED,
     .mapping = "[python]",
     .memory_share = 4,
-    .record_kind = WIRE_PYTHON_CODE,
+    .record_kind = RECORD_PYTHON_CODE,
     .open = pythons_open,
     .limit_cache = pythons_limit_cache,
     .layout = pythons_layout,

@@ -22,7 +22,7 @@
 #define UTF8_MAX 3 /* bytes of a Latin-1 or UTF-16 character */
 
 struct v8s {
-    struct told_code *told;
+    struct code_registry *told;
     struct interpreter_files *files;
     struct {
         uint32_t line, file_bytes;
@@ -35,7 +35,7 @@ static void v8s_free(void *self)
     struct v8s *v = self;
     if (!v)
         return;
-    told_code_free(v->told);
+    code_registry_free(v->told);
     interpreter_files_free(v->files);
     free(v);
 }
@@ -58,7 +58,7 @@ static int v8s_open(size_t max_bytes, void **ret_self)
     _cleanup_(v8s_freep) struct v8s *v = calloc(1, sizeof(*v));
     if (!v)
         return -ENOMEM;
-    int r = told_code_new(max_bytes, &v->told) ?: interpreter_files_new(&files_of, &v->files);
+    int r = code_registry_new(max_bytes, &v->told) ?: interpreter_files_new(&files_of, &v->files);
     if (r < 0)
         return r;
     *ret_self = take_ptr(v);
@@ -105,7 +105,7 @@ static size_t convert(const struct v8_text *text, const uint8_t *data, char *out
 }
 
 /* Of a name that could not be read nothing is told: the frame has none, and is counted. */
-static int v8s_take(void *self, const struct wire_header *header)
+static int v8s_take(void *self, const struct record_header *header)
 {
     struct v8s *v = self;
     const struct v8_code *record = (const struct v8_code *)header;
@@ -118,7 +118,7 @@ static int v8s_take(void *self, const struct wire_header *header)
     size_t name_bytes = convert(&record->name, record->name_data, name);
     if (record->name.width && !name[0])
         name_bytes = (size_t)snprintf(name, V8_NAME_BYTES, "(anonymous:%" PRIu32 ")", v->content.line) + 1;
-    told_code_put(v->told, &key, &v->content, offsetof(typeof(v->content), texts) + v->content.file_bytes + name_bytes);
+    code_registry_put(v->told, &key, &v->content, offsetof(typeof(v->content), texts) + v->content.file_bytes + name_bytes);
     return 0;
 }
 
@@ -126,8 +126,8 @@ static int v8s_find(void *self, uint32_t pid, const struct python_entry *entry, 
 {
     struct v8s *v = self;
     const struct missing_code key = {.code = entry->code, .pid = pid, .check = entry->check};
-    struct told_content found;
-    if (!told_code_find(v->told, &key, &found))
+    struct registered_code found;
+    if (!code_registry_find(v->told, &key, &found))
         return -ENOENT;
     const typeof(v->content) *content = (const void *)found.data;
     const char *function = content->texts + content->file_bytes;
@@ -139,7 +139,7 @@ static int v8s_find(void *self, uint32_t pid, const struct python_entry *entry, 
 
 static size_t v8s_missing(void *self, struct missing_code *ret, size_t max)
 {
-    return told_code_missing(((struct v8s *)self)->told, ret, max);
+    return code_registry_missing(((struct v8s *)self)->told, ret, max);
 }
 
 /* What calls bytecodes: as a caller it stands in the frame of the function that it runs. */
@@ -165,9 +165,9 @@ static void v8s_metrics(const void *self, struct metric_set *set)
 {
     const struct v8s *v = self;
     metric_add(set, "sonde_self_v8_code_bytes", METRIC_GAUGE, "bytes", "Memory held by names of JavaScript's functions",
-               (double)(sizeof(*v) + told_code_bytes(v->told)), METRIC_NO_LABELS);
+               (double)(sizeof(*v) + code_registry_bytes(v->told)), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_v8_code_forgotten", METRIC_COUNTER, "", "Functions of JavaScript forgotten to keep within bounds",
-               (double)told_code_forgotten(v->told), METRIC_NO_LABELS);
+               (double)code_registry_forgotten(v->told), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_v8_unsupported", METRIC_COUNTER, "", "Executable files with a V8 whose frames cannot be read",
                (double)v8s_unsupported(v), METRIC_NO_LABELS);
 }
@@ -177,7 +177,7 @@ const struct interpreter interpreter_v8 = {
     .frame_kind = FRAME_V8JS,
     .mapping = "[v8]",
     .memory_share = 4,
-    .record_kind = WIRE_V8_CODE,
+    .record_kind = RECORD_V8_CODE,
     .open = v8s_open,
     .layout = v8s_layout,
     .take = v8s_take,

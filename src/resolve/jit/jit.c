@@ -71,7 +71,7 @@ struct jits {
     uint64_t budget, budget_ns;
     size_t open_count;
     struct jit_text text;
-    struct texts texts;
+    struct string_arena texts;
     struct known_name *known;
     struct {
         uint64_t refused, bad, forgotten;
@@ -140,7 +140,7 @@ void jits_free(struct jits *j)
         return;
     while (j->used)
         forget(j, j->used);
-    texts_clear(&j->texts);
+    string_arena_clear(&j->texts);
     free(j->text.room);
     free(j->known);
     free(j);
@@ -260,7 +260,7 @@ void jits_trim(struct jits *j)
         clear_told(j, &e->dump);
     }
     memset(j->known, 0, NAMES_KNOWN * sizeof(*j->known)); /* generations of texts are counted from 1 again */
-    texts_clear(&j->texts);
+    string_arena_clear(&j->texts);
 }
 
 /* ---- files ---- */
@@ -426,9 +426,9 @@ static enum frame_kind kind_of(enum runtime runtime, enum frame_kind by_name)
 /* Copies of what a name is made of, which live in `texts` for a while. */
 static void remember(struct jits *j, struct known_name *k, uint64_t file, uint64_t address, uint32_t place, const struct jit_name *name)
 {
-    const char *function = texts_add(&j->texts, name->function, strlen(name->function));
+    const char *function = string_arena_add(&j->texts, name->function, strlen(name->function));
     const uint32_t generation = j->texts.generation;
-    const char *script = name->file[0] ? texts_add(&j->texts, name->file, strlen(name->file)) : "";
+    const char *script = name->file[0] ? string_arena_add(&j->texts, name->file, strlen(name->file)) : "";
     if (!function || !script)
         return;
     *k = (struct known_name){file, address, place, generation, *name};
@@ -443,7 +443,7 @@ static int find_in(struct jits *j, struct jit_process *e, struct told *t, uint64
         return -ENOENT;
     const uint64_t asked = t->file.format == JIT_DUMP ? address : range.start;
     struct known_name *k = known_place(j, t->id, asked);
-    if (k->file == t->id && k->address == asked && k->place == range.place && texts_alive(&j->texts, k->generation)) {
+    if (k->file == t->id && k->address == asked && k->place == range.place && string_arena_alive(&j->texts, k->generation)) {
         *ret = k->name;
         return 0;
     }
@@ -491,7 +491,7 @@ int jits_find(struct jits *j, const struct process *process, uint64_t address, s
 void jits_metrics(const struct jits *j, struct metric_set *set)
 {
     metric_add(set, "sonde_self_jit_bytes", METRIC_GAUGE, "bytes", "Memory held by places and names of code made at run time",
-               (double)(j->bytes + sizeof(*j) + NAMES_KNOWN * sizeof(*j->known) + texts_bytes(&j->texts)), METRIC_NO_LABELS);
+               (double)(j->bytes + sizeof(*j) + NAMES_KNOWN * sizeof(*j->known) + string_arena_bytes(&j->texts)), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_jit_refused", METRIC_COUNTER, "", "Times that a perf map or a jitdump was there and not to be read",
                (double)j->count.refused, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_jit_senseless", METRIC_COUNTER, "", "Lines of perf maps and records of jitdumps that make no sense",

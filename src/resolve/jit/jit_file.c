@@ -20,7 +20,7 @@
 
 void jit_file_close(struct jit_file *f)
 {
-    far_file_free(f->far);
+    remote_file_free(f->far);
     f->far = NULL;
     closep(&f->fd);
     f->fd = -1;
@@ -50,8 +50,8 @@ int jit_file_open(struct jit_file *f, int fd)
     struct stat st;
     jit_file_close(f);
     f->fd = fd;
-    if (far_file_is(fd)) {
-        int r = far_file_new(fd, &f->far, &f->size);
+    if (remote_file_is(fd)) {
+        int r = remote_file_new(fd, &f->far, &f->size);
         if (r < 0)
             jit_file_close(f);
         return r;
@@ -79,7 +79,7 @@ static int64_t read_at(struct jit_file *f, uint64_t offset, void *data, size_t s
     if (f->far) {
         const uint64_t left = offset < f->size ? f->size - offset : 0;
         const size_t n = left < size ? (size_t)left : size;
-        int r = n ? far_file_read(f->far, offset, data, n) : 0;
+        int r = n ? remote_file_read(f->far, offset, data, n) : 0;
         return r < 0 ? r : (int64_t)n;
     }
     const ssize_t n = pread(f->fd, data, size, (off_t)offset);

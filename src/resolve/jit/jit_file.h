@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct far_file;
+struct remote_file;
 
 enum jit_format { JIT_PERF_MAP, JIT_DUMP };
 
@@ -18,7 +18,7 @@ enum jit_format { JIT_PERF_MAP, JIT_DUMP };
 struct jit_file {
     enum jit_format format;
     int fd; /* -1: not open */
-    struct far_file *far; /* of `fd`, where that is a socket */
+    struct remote_file *far; /* of `fd`, where that is a socket */
     uint64_t device, inode, changed_ns, size; /* of a near file, when it was looked at last */
     uint64_t position; /* what lies before it has been taken in */
     char last[32]; /* what lies just before `position`: another file is told from one that has grown */

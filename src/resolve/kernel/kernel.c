@@ -40,7 +40,7 @@ struct kernel_symbols {
     int kallsyms_fd, modules_fd;
     struct kallsyms *table;
     struct bpf_programs *programs;
-    struct texts texts;
+    struct string_arena texts;
     struct answer *answers; /* by address */
     size_t answer_count;    /* a power of two */
     uint32_t generation;    /* grows with every change of what is known outside the kernel's own text */
@@ -126,7 +126,7 @@ void kernel_symbols_free(struct kernel_symbols *k)
     closep(&k->modules_fd);
     kallsyms_free(k->table);
     bpf_programs_free(k->programs);
-    texts_clear(&k->texts);
+    string_arena_clear(&k->texts);
     free(k->answers);
     free(k);
 }
@@ -194,7 +194,7 @@ static bool remember(struct kernel_symbols *k, struct answer *a, const char *fun
         size += sizes[i];
         together[size - 1] = '\0';
     }
-    const char *copy = texts_add(&k->texts, together, size - 1);
+    const char *copy = string_arena_add(&k->texts, together, size - 1);
     if (!copy)
         return false;
     a->function = copy;
@@ -294,7 +294,7 @@ static bool find_anywhere(struct kernel_symbols *k, uint64_t address, struct ans
  * last look around is recent; the clock is read only for what may change. */
 static bool is_current(const struct kernel_symbols *k, const struct answer *a, uint64_t address)
 {
-    if (!a->table || a->address != address || !texts_alive(&k->texts, a->texts))
+    if (!a->table || a->address != address || !string_arena_alive(&k->texts, a->texts))
         return false;
     if (is_core(k, address))
         return true;
@@ -323,7 +323,7 @@ bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct fram
     bool found = is_current(k, a, address);
     if (found) {
         k->hits++;
-        if (texts_old(&k->texts, a->texts))
+        if (string_arena_old(&k->texts, a->texts))
             found = remember(k, a, a->function, a->mapping, a->file);
     } else {
         a->table = 0;
@@ -352,7 +352,7 @@ void kernel_symbols_metrics(const struct kernel_symbols *k, struct metric_set *s
     if (!k)
         return;
     size_t bytes =
-        (k->table ? kallsyms_bytes(k->table) : 0) + texts_bytes(&k->texts) + k->answer_count * sizeof(*k->answers);
+        (k->table ? kallsyms_bytes(k->table) : 0) + string_arena_bytes(&k->texts) + k->answer_count * sizeof(*k->answers);
     metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", "Memory held by a cache.", bytes,
                METRIC_LABELS({"cache", "kernel_symbols"}));
     metric_add(set, "sonde_self_cache_entries", METRIC_GAUGE, "", "Entries held by a cache.",

@@ -85,7 +85,7 @@ static int copy_dwarf(const struct elf_file *file)
 /* A descriptor that never keeps its reader waiting. */
 static int descriptor_of(const struct elf_file *file)
 {
-    if (far_file_is(elf_descriptor(file)))
+    if (remote_file_is(elf_descriptor(file)))
         return copy_dwarf(file);
     const int fd = fcntl(elf_descriptor(file), F_DUPFD_CLOEXEC, 3);
     return fd < 0 ? -errno : fd;

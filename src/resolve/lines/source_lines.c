@@ -48,7 +48,7 @@ struct source_lines {
     struct line_answer *answer;
     uint64_t end_ns;
     bool stopped;
-    struct source_lines_figures figures;
+    struct source_lines_stats figures;
 };
 
 const char *source_line_reason_text(enum source_line_reason reason)
@@ -82,7 +82,7 @@ const struct profile_frame_lines *source_lines_rows(const struct source_lines *s
     return s->rows;
 }
 
-void source_lines_figures(const struct source_lines *s, struct source_lines_figures *ret)
+void source_lines_stats(const struct source_lines *s, struct source_lines_stats *ret)
 {
     *ret = s->figures;
 }

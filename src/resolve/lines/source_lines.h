@@ -43,7 +43,7 @@ struct source_lines_options {
     void *context;
 };
 
-struct source_lines_figures {
+struct source_lines_stats {
     uint32_t frames, with_line; /* native frames of the profile, each once */
     uint32_t without[SOURCE_LINE_REASON_COUNT];
 };
@@ -56,4 +56,4 @@ DEFINE_FREEP(source_lines)
 
 /* One row for each frame of the profile. */
 const struct profile_frame_lines *source_lines_rows(const struct source_lines *s);
-void source_lines_figures(const struct source_lines *s, struct source_lines_figures *ret);
+void source_lines_stats(const struct source_lines *s, struct source_lines_stats *ret);

@@ -405,7 +405,7 @@ struct object *object_unref(struct object *object)
     return NULL;
 }
 
-void objects_figures(const struct objects *o, struct objects_figures *ret)
+void objects_stats(const struct objects *o, struct objects_stats *ret)
 {
-    *ret = (struct objects_figures){o->count, o->open_count, o->opened, o->failed, o->bytes};
+    *ret = (struct objects_stats){o->count, o->open_count, o->opened, o->failed, o->bytes};
 }

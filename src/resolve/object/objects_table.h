@@ -50,8 +50,8 @@ void objects_live(struct object *o, int change);
  * released next). */
 void objects_trim(struct objects *o, uint64_t now_ns, uint64_t before_ns);
 
-struct objects_figures {
+struct objects_stats {
     uint64_t objects, open_files, opened, failed; /* held now, held now, ever, ever */
     size_t bytes;
 };
-void objects_figures(const struct objects *o, struct objects_figures *ret);
+void objects_stats(const struct objects *o, struct objects_stats *ret);

@@ -87,8 +87,8 @@ int processes_start_helper(struct processes *p)
 
 uint64_t processes_helper_cpu_ns(struct processes *p)
 {
-    struct file_opener_figures f;
-    file_opener_figures(objects_opener(p->objects), &f);
+    struct file_opener_stats f;
+    file_opener_stats(objects_opener(p->objects), &f);
     return f.cpu_ns;
 }
 
@@ -198,8 +198,8 @@ static void touch(struct processes *p, struct process_entry *e)
 
 static size_t all_bytes(const struct processes *p)
 {
-    struct objects_figures f;
-    objects_figures(p->objects, &f);
+    struct objects_stats f;
+    objects_stats(p->objects, &f);
     return p->bytes + p->paths.bytes + f.bytes + cgroups_bytes(p->cgroups);
 }
 
@@ -316,7 +316,7 @@ static void apply_fork(struct processes *p, const struct process_fork *fork)
         processes_set_image(p, e, image_ref(parent->image));
 }
 
-static struct process_entry *lookup_or_add(struct processes *p, const struct wire_header *h)
+static struct process_entry *lookup_or_add(struct processes *p, const struct record_header *h)
 {
     struct process_entry *e = processes_lookup(p, h->pid);
     /* Older than we are; when it began, /proc will say. */
@@ -402,7 +402,7 @@ static void apply_mmap(struct processes *p, const struct process_mmap *m)
     processes_map(p, e, &sight, m->file_offset);
 }
 
-bool processes_foresee(struct processes *p, const struct wire_header *record)
+bool processes_foresee(struct processes *p, const struct record_header *record)
 {
     const struct process_mmap *m = (const struct process_mmap *)record;
     const struct process_entry *e = processes_lookup(p, record->pid);
@@ -438,18 +438,18 @@ static void apply_lost(struct processes *p, const struct process_lost *lost)
     p->check = p->by_pid;
 }
 
-void processes_apply(struct processes *p, const struct wire_header *record)
+void processes_apply(struct processes *p, const struct record_header *record)
 {
     static const struct {
         uint16_t kind;
         uint16_t size;
     } sizes[] = {
-        {WIRE_PROCESS_FORK, sizeof(struct process_fork)},
-        {WIRE_PROCESS_EXEC, sizeof(struct process_exec)},
-        {WIRE_PROCESS_COMM, sizeof(struct process_comm)},
-        {WIRE_PROCESS_EXIT, sizeof(struct process_exit)},
-        {WIRE_PROCESS_MMAP, offsetof(struct process_mmap, path)},
-        {WIRE_PROCESS_LOST, sizeof(struct process_lost)},
+        {RECORD_PROCESS_FORK, sizeof(struct process_fork)},
+        {RECORD_PROCESS_EXEC, sizeof(struct process_exec)},
+        {RECORD_PROCESS_COMM, sizeof(struct process_comm)},
+        {RECORD_PROCESS_EXIT, sizeof(struct process_exit)},
+        {RECORD_PROCESS_MMAP, offsetof(struct process_mmap, path)},
+        {RECORD_PROCESS_LOST, sizeof(struct process_lost)},
     };
     for (size_t i = 0; i < array_size(sizes); i++)
         if (sizes[i].kind == record->kind && record->size_bytes < sizes[i].size)
@@ -457,22 +457,22 @@ void processes_apply(struct processes *p, const struct wire_header *record)
     if (record->time_ns > p->now_ns)
         p->now_ns = record->time_ns;
     switch (record->kind) {
-    case WIRE_PROCESS_FORK:
+    case RECORD_PROCESS_FORK:
         apply_fork(p, (const struct process_fork *)record);
         break;
-    case WIRE_PROCESS_EXEC:
+    case RECORD_PROCESS_EXEC:
         apply_exec(p, (const struct process_exec *)record);
         break;
-    case WIRE_PROCESS_COMM:
+    case RECORD_PROCESS_COMM:
         apply_comm(p, (const struct process_comm *)record);
         break;
-    case WIRE_PROCESS_MMAP:
+    case RECORD_PROCESS_MMAP:
         apply_mmap(p, (const struct process_mmap *)record);
         break;
-    case WIRE_PROCESS_EXIT:
+    case RECORD_PROCESS_EXIT:
         apply_exit(p, (const struct process_exit *)record);
         break;
-    case WIRE_PROCESS_LOST:
+    case RECORD_PROCESS_LOST:
         apply_lost(p, (const struct process_lost *)record);
         break;
     default:
@@ -535,10 +535,10 @@ size_t processes_sweep(struct processes *p, uint64_t time_ns, uint32_t *ret_pids
 
 void processes_metrics(const struct processes *p, struct metric_set *set)
 {
-    struct objects_figures f;
-    objects_figures(p->objects, &f);
-    struct file_opener_figures opener;
-    file_opener_figures(objects_opener(p->objects), &opener);
+    struct objects_stats f;
+    objects_stats(p->objects, &f);
+    struct file_opener_stats opener;
+    file_opener_stats(objects_opener(p->objects), &opener);
     const struct {
         const char *name, *unit, *help;
         enum metric_type type;

@@ -10,7 +10,7 @@
 
 #include <linux/types.h>
 
-#include "probes/common/wire.h"
+#include "probes/common/record.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,12 +56,12 @@ uint64_t processes_helper_cpu_ns(struct processes *p);
 /* Files that are asked for from now on may together keep us waiting for a few seconds; see file_opener.h. */
 void processes_begin_turn(struct processes *p);
 
-/* Takes in any WIRE_PROCESS_* record. */
-void processes_apply(struct processes *p, const struct wire_header *record);
+/* Takes in any RECORD_PROCESS_* record. */
+void processes_apply(struct processes *p, const struct record_header *record);
 
-/* Told right after a process's exec what code it will map (WIRE_PROCESS_MMAP, which is taken in at its time):
+/* Told right after a process's exec what code it will map (RECORD_PROCESS_MMAP, which is taken in at its time):
  * the first file is the program, and samples of the moment in between are its own. True: this is it. */
-bool processes_foresee(struct processes *p, const struct wire_header *record);
+bool processes_foresee(struct processes *p, const struct record_header *record);
 
 /* Says what time it is in the records: what /proc shows of a process that began later is of another one with
  * the same PID. */
@@ -89,7 +89,7 @@ bool processes_misses_pods(struct processes *p);
  * read. */
 bool processes_read_mappings(struct processes *p, const struct process *process);
 
-/* The process's /tmp/perf-PID.map, of its present program, to be read; or a socket for far_file.h. -ENOENT: there is none; -ETIMEDOUT,
+/* The process's /tmp/perf-PID.map, of its present program, to be read; or a socket for remote_file.h. -ENOENT: there is none; -ETIMEDOUT,
  * -EAGAIN: at present; anything else: what is there is not to be read (perf_map_file.h). */
 int processes_open_perf_map(struct processes *p, const struct process *process);
 /* Appends a piece of the process's memory, all of it or nothing; -ETIMEDOUT, -EAGAIN: at present. */

@@ -1,4 +1,4 @@
-/* Reading over a socket; see far_file.h. Names and rows are read in small pieces that lie close together, so
+/* Reading over a socket; see remote_file.h. Names and rows are read in small pieces that lie close together, so
  * some blocks of the file are kept. */
 #include "resolve/remote/remote_file.h"
 
@@ -30,13 +30,13 @@ struct reading {
     uint64_t slept_ns, waited_ns;
 };
 
-struct far_file {
+struct remote_file {
     struct reading reading;
     uint64_t reads;
     struct block blocks[BLOCKS];
 };
 
-bool far_file_is(int fd)
+bool remote_file_is(int fd)
 {
     struct stat st;
     return fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode);
@@ -77,9 +77,9 @@ static int64_t ask_in_time(struct reading *r, uint64_t offset, void *data, size_
     return n;
 }
 
-int far_file_new(int fd, struct far_file **ret, uint64_t *ret_size)
+int remote_file_new(int fd, struct remote_file **ret, uint64_t *ret_size)
 {
-    struct far_file *f = calloc(1, sizeof(*f));
+    struct remote_file *f = calloc(1, sizeof(*f));
     if (!f)
         return -ENOMEM;
     f->reading.fd = fd;
@@ -93,17 +93,17 @@ int far_file_new(int fd, struct far_file **ret, uint64_t *ret_size)
     return 0;
 }
 
-void far_file_free(struct far_file *f)
+void remote_file_free(struct remote_file *f)
 {
     free(f);
 }
 
-int far_file_error(const struct far_file *f)
+int remote_file_error(const struct remote_file *f)
 {
     return f->reading.error;
 }
 
-static int read_whole(struct far_file *f, uint64_t offset, uint8_t *data, size_t size)
+static int read_whole(struct remote_file *f, uint64_t offset, uint8_t *data, size_t size)
 {
     while (size) {
         int64_t n = ask_in_time(&f->reading, offset, data, size < FILE_READ_BYTES ? size : FILE_READ_BYTES);
@@ -117,7 +117,7 @@ static int read_whole(struct far_file *f, uint64_t offset, uint8_t *data, size_t
 }
 
 /* The block that holds `offset`; NULL: not read, see f->reading.error. */
-static const struct block *block_at(struct far_file *f, uint64_t offset)
+static const struct block *block_at(struct remote_file *f, uint64_t offset)
 {
     struct block *oldest = &f->blocks[0];
     f->reads++;
@@ -138,7 +138,7 @@ static const struct block *block_at(struct far_file *f, uint64_t offset)
     return offset - start < oldest->size ? oldest : NULL;
 }
 
-int far_file_read(struct far_file *f, uint64_t offset, void *data, size_t size)
+int remote_file_read(struct remote_file *f, uint64_t offset, void *data, size_t size)
 {
     uint8_t *to = data;
     if (size >= BLOCK_BYTES)

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct far_file;
+struct remote_file;
 
 #define FILE_READ_BYTES (32u << 10) /* at most, in one answer */
 
@@ -26,14 +26,14 @@ struct file_piece {
     uint64_t slept_ns; /* how long it took, where the file system let the reader sleep; else 0 */
 };
 
-bool far_file_is(int fd);
+bool remote_file_is(int fd);
 
 /* Borrows `fd`. -ETIMEDOUT, -EIO. */
-int far_file_new(int fd, struct far_file **ret, uint64_t *ret_size);
-void far_file_free(struct far_file *f);
-DEFINE_FREEP(far_file)
+int remote_file_new(int fd, struct remote_file **ret, uint64_t *ret_size);
+void remote_file_free(struct remote_file *f);
+DEFINE_FREEP(remote_file)
 
 /* Exactly `size` bytes; -EIO: they are not there; -ETIMEDOUT: not in time, and from then on at once. */
-int far_file_read(struct far_file *f, uint64_t offset, void *data, size_t size);
+int remote_file_read(struct remote_file *f, uint64_t offset, void *data, size_t size);
 /* 0, or -ETIMEDOUT once a read was not answered: what was made of the file is not to be relied on. */
-int far_file_error(const struct far_file *f);
+int remote_file_error(const struct remote_file *f);

@@ -227,7 +227,7 @@ static bool add_kernel(struct sample_resolver *r, const struct cpu_sample *recor
 {
     const uint64_t *addresses = (const uint64_t *)record->data;
     size_t n = sample_resolve_kernel(r, addresses, record->kernel_frames, r->frames, CPU_MAX_KERNEL_FRAMES);
-    if (record->h.kind == WIRE_OFF_CPU_STACK || record->h.kind == WIRE_OFF_CPU_WAKER) {
+    if (record->h.kind == RECORD_OFF_CPU_STACK || record->h.kind == RECORD_OFF_CPU_WAKER) {
         size_t probe = kernel_stack_probe_frames(r->frames, n);
         n -= probe;
         memmove(r->frames, r->frames + probe, n * sizeof(*r->frames));
@@ -511,7 +511,7 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
     const struct process *process = is_interrupt ? NULL : processes_find(r->processes, record->h.pid, record->cgroup_id);
     if (!process && !is_interrupt)
         losses->count[LOSS_NO_PROCESS]++;
-    if (process && record->h.kind == WIRE_CPU_SAMPLE && record->h.tid == record->h.pid) /* stacks of waits are kept, and may be old */
+    if (process && record->h.kind == RECORD_CPU_SAMPLE && record->h.tid == record->h.pid) /* stacks of waits are kept, and may be old */
         processes_see_command(process, record->comm, record->h.time_ns);
 
     const bool kernel_is_whole = add_kernel(r, record, &s);

@@ -1,4 +1,4 @@
-/* User stacks of waits that came ahead of the request they belong to (WIRE_REQUEST_STACK), because the kernel
+/* User stacks of waits that came ahead of the request they belong to (RECORD_REQUEST_STACK), because the kernel
  * half could not walk them to their end: kept by process and time until the request's own record asks for
  * them. Bounded: the oldest go first, and a request that asks for one that has gone is told so. Pipeline
  * thread only. */

@@ -42,7 +42,7 @@ struct debuginfod {
     CURLM *multi;
     struct curl_slist *headers;
     uint64_t bytes, spent_ns; /* of all transfers */
-    struct debuginfod_figures figures;
+    struct debuginfod_stats figures;
 };
 
 struct transfer {
@@ -148,7 +148,7 @@ const char *debuginfod_failure(const struct debuginfod *d, size_t number, const 
     return NULL;
 }
 
-void debuginfod_figures(const struct debuginfod *d, struct debuginfod_figures *ret)
+void debuginfod_stats(const struct debuginfod *d, struct debuginfod_stats *ret)
 {
     *ret = d->figures;
 }
@@ -327,7 +327,7 @@ static bool is_build_id(const char *text)
 
 static void count(struct debuginfod *d, int r)
 {
-    struct debuginfod_figures *f = &d->figures;
+    struct debuginfod_stats *f = &d->figures;
     f->fetched += r == 0;
     f->absent += r == -ENOENT;
     f->too_large += r == -EFBIG;

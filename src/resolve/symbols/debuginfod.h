@@ -33,11 +33,11 @@ DEFINE_FREEP(debuginfod)
  * stop_fd; -EINVAL: no build id. */
 int debuginfod_find(struct debuginfod *d, const char *build_id);
 
-struct debuginfod_figures { /* build ids; one that is asked for again counts again */
+struct debuginfod_stats { /* build ids; one that is asked for again counts again */
     uint32_t fetched, cached;
     uint32_t absent, too_large, unasked; /* no server has it; past file_max_bytes; past a bound of all, or no server is left */
 };
-void debuginfod_figures(const struct debuginfod *d, struct debuginfod_figures *ret);
+void debuginfod_stats(const struct debuginfod *d, struct debuginfod_stats *ret);
 
 /* The servers that have failed, one by one: its URL without a password, and why. NULL: that were all. */
 const char *debuginfod_failure(const struct debuginfod *d, size_t number, const char **ret_why);

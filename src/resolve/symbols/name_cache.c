@@ -9,8 +9,8 @@
 #define SLOTS_MIN   16
 #define SLOTS_FIRST 1024
 
-int answers_init(struct answers *a, size_t slot_bytes, size_t text_bytes, size_t text_max) {
-    *a = (struct answers){.max = SLOTS_MIN};
+int name_cache_init(struct name_cache *a, size_t slot_bytes, size_t text_bytes, size_t text_max) {
+    *a = (struct name_cache){.max = SLOTS_MIN};
     while (a->max * 2 * sizeof(*a->slots) <= slot_bytes)
         a->max *= 2;
     a->texts.half_bytes = text_bytes / 2 > text_max ? text_bytes / 2 : text_max;
@@ -19,35 +19,35 @@ int answers_init(struct answers *a, size_t slot_bytes, size_t text_bytes, size_t
     return a->slots ? 0 : -ENOMEM;
 }
 
-void answers_clear(struct answers *a) {
+void name_cache_clear(struct name_cache *a) {
     free(a->slots);
     a->slots = NULL;
     a->count = 0;
-    texts_clear(&a->texts);
+    string_arena_clear(&a->texts);
 }
 
 /* The first of the two slots where an answer may be. */
-static struct answer_slot *set_of(struct answer_slot *slots, size_t count, uint64_t object, uint64_t key) {
+static struct name_cache_slot *set_of(struct name_cache_slot *slots, size_t count, uint64_t object, uint64_t key) {
     uint64_t both[2] = {object, key};
     return &slots[XXH3_64bits(both, sizeof(both)) & (count - 1) & ~(size_t)1];
 }
 
 /* Into the first slot of its set; what was there moves to the second. */
-static void place(struct answer_slot *set, const struct answer_slot *fresh) {
+static void place(struct name_cache_slot *set, const struct name_cache_slot *fresh) {
     set[1] = set[0];
     set[0] = *fresh;
 }
 
 /* Twice the slots, while the bound allows and they fill up. Failing to is no harm. */
-static void grow(struct answers *a) {
+static void grow(struct name_cache *a) {
     if (a->used < a->count / 2 || a->count >= a->max)
         return;
     size_t count = a->count * 2;
-    struct answer_slot *slots = calloc(count, sizeof(*slots));
+    struct name_cache_slot *slots = calloc(count, sizeof(*slots));
     if (!slots)
         return;
     for (size_t i = a->count; i-- > 0;) /* seconds before firsts, so that they keep their order */
-        if (texts_alive(&a->texts, a->slots[i].generation))
+        if (string_arena_alive(&a->texts, a->slots[i].generation))
             place(set_of(slots, count, a->slots[i].object, a->slots[i].key), &a->slots[i]);
     free(a->slots);
     a->slots = slots;
@@ -56,43 +56,43 @@ static void grow(struct answers *a) {
 }
 
 /* Where it is; NULL when it is not known. */
-static struct answer_slot *look(struct answers *a, uint64_t object, uint64_t key) {
-    struct answer_slot *set = set_of(a->slots, a->count, object, key);
+static struct name_cache_slot *look(struct name_cache *a, uint64_t object, uint64_t key) {
+    struct name_cache_slot *set = set_of(a->slots, a->count, object, key);
     for (int i = 0; i < 2; i++)
-        if (set[i].object == object && set[i].key == key && texts_alive(&a->texts, set[i].generation))
+        if (set[i].object == object && set[i].key == key && string_arena_alive(&a->texts, set[i].generation))
             return &set[i];
     return NULL;
 }
 
 /* The same, of what was asked for: it comes first in its set, and what other calls gave may have moved. */
-static struct answer_slot *find(struct answers *a, uint64_t object, uint64_t key) {
-    struct answer_slot *set = set_of(a->slots, a->count, object, key), *slot = look(a, object, key);
+static struct name_cache_slot *find(struct name_cache *a, uint64_t object, uint64_t key) {
+    struct name_cache_slot *set = set_of(a->slots, a->count, object, key), *slot = look(a, object, key);
     if (slot != &set[1])
         return slot;
-    struct answer_slot first = *slot;
+    struct name_cache_slot first = *slot;
     place(set, &first);
     return set;
 }
 
 /* Without the last NUL. */
 static size_t both_bytes(const char *text) {
-    const char *second = answers_second(text);
+    const char *second = name_cache_second(text);
     return (size_t)(second - text) + strlen(second);
 }
 
 /* Sees to it that the text is among the newest: by its twin's, if that is, else by a copy. */
-static bool freshen(struct answers *a, struct answer_slot *slot) {
-    if (!texts_old(&a->texts, slot->generation))
+static bool freshen(struct name_cache *a, struct name_cache_slot *slot) {
+    if (!string_arena_old(&a->texts, slot->generation))
         return true;
-    struct answer_slot *twin = slot->twin ? look(a, slot->object, slot->twin) : NULL;
-    if (!twin || texts_old(&a->texts, twin->generation)) {
-        const char *copy = texts_add(&a->texts, slot->text, both_bytes(slot->text));
+    struct name_cache_slot *twin = slot->twin ? look(a, slot->object, slot->twin) : NULL;
+    if (!twin || string_arena_old(&a->texts, twin->generation)) {
+        const char *copy = string_arena_add(&a->texts, slot->text, both_bytes(slot->text));
         if (!copy)
             return false;
         slot->text = copy;
         slot->generation = a->texts.generation;
     }
-    if (twin && texts_old(&a->texts, twin->generation)) {
+    if (twin && string_arena_old(&a->texts, twin->generation)) {
         twin->text = slot->text;
         twin->generation = slot->generation;
     } else if (twin) {
@@ -102,26 +102,26 @@ static bool freshen(struct answers *a, struct answer_slot *slot) {
     return true;
 }
 
-const char *answers_get(struct answers *a, uint64_t object, uint64_t key, uint64_t *ret_value) {
-    struct answer_slot *slot = find(a, object, key);
+const char *name_cache_get(struct name_cache *a, uint64_t object, uint64_t key, uint64_t *ret_value) {
+    struct name_cache_slot *slot = find(a, object, key);
     if (!slot || !freshen(a, slot))
         return NULL;
     *ret_value = slot->value;
     return slot->text;
 }
 
-const char *answers_put(struct answers *a, uint64_t object, uint64_t key, uint64_t value, uint64_t twin,
+const char *name_cache_put(struct name_cache *a, uint64_t object, uint64_t key, uint64_t value, uint64_t twin,
                         const char *text) {
     grow(a);
-    struct answer_slot fresh = {.object = object, .key = key, .value = value, .twin = twin};
-    struct answer_slot *shared = twin ? find(a, object, twin) : NULL;
-    fresh.text = shared && !texts_old(&a->texts, shared->generation)
+    struct name_cache_slot fresh = {.object = object, .key = key, .value = value, .twin = twin};
+    struct name_cache_slot *shared = twin ? find(a, object, twin) : NULL;
+    fresh.text = shared && !string_arena_old(&a->texts, shared->generation)
                      ? shared->text
-                     : texts_add(&a->texts, text, both_bytes(text));
+                     : string_arena_add(&a->texts, text, both_bytes(text));
     if (!fresh.text)
         return NULL;
     fresh.generation = a->texts.generation;
-    struct answer_slot *known = find(a, object, key);
+    struct name_cache_slot *known = find(a, object, key);
     if (known) {
         *known = fresh;
     } else {
@@ -131,6 +131,6 @@ const char *answers_put(struct answers *a, uint64_t object, uint64_t key, uint64
     return fresh.text;
 }
 
-size_t answers_bytes(const struct answers *a) {
-    return a->count * sizeof(*a->slots) + texts_bytes(&a->texts);
+size_t name_cache_bytes(const struct name_cache *a) {
+    return a->count * sizeof(*a->slots) + string_arena_bytes(&a->texts);
 }

@@ -51,7 +51,7 @@ struct record { /* what is known of an object */
 
 struct symbols {
     char *debug_root;
-    struct answers answers;
+    struct name_cache answers;
     size_t index_bytes, index_max_bytes;
     struct record **records; /* by ID */
     size_t record_count, record_max;
@@ -77,13 +77,13 @@ int symbols_new(const struct symbols_options *options, struct symbols **ret)
     if (options->entries_max) {
         s->record_max = clamp(s->record_max, 2, options->entries_max);
         s->files_max = clamp(s->files_max, 1, options->entries_max);
-        answer_bytes = clamp(answer_bytes, 0, options->entries_max * sizeof(struct answer_slot));
+        answer_bytes = clamp(answer_bytes, 0, options->entries_max * sizeof(struct name_cache_slot));
     }
     s->records = calloc(s->record_max, sizeof(*s->records));
     s->index_max_bytes = options->cache_bytes / 8 * 5;
     if (!s->debug_root || !s->records)
         return -ENOMEM;
-    int r = answers_init(&s->answers, answer_bytes, options->cache_bytes / 4,
+    int r = name_cache_init(&s->answers, answer_bytes, options->cache_bytes / 4,
                          MANGLED_MAX + DEMANGLED_MAX);
     if (r < 0)
         return r;
@@ -136,7 +136,7 @@ void symbols_free(struct symbols *s)
     for (size_t i = 0; i < s->record_count; i++)
         record_free(s, s->records[i]);
     free(s->records);
-    answers_clear(&s->answers);
+    name_cache_clear(&s->answers);
     free(s->debug_root);
     free(s);
 }
@@ -420,7 +420,7 @@ static int read_name(struct symbols *s, struct record *o, const struct object *o
                      struct symbol_name name, const char **ret)
 {
     uint64_t key = name_key(name), unused;
-    const char *text = answers_get(&s->answers, o->id, key, &unused);
+    const char *text = name_cache_get(&s->answers, o->id, key, &unused);
     if (!text) {
         int r = record_open(s, o, object);
         if (r < 0)
@@ -430,7 +430,7 @@ static int read_name(struct symbols *s, struct record *o, const struct object *o
         if (r < 0)
             return r;
         join(demangle(mangled, both), mangled, both);
-        text = answers_put(&s->answers, o->id, key, 0, 0, both);
+        text = name_cache_put(&s->answers, o->id, key, 0, 0, both);
         if (!text)
             return -ENOMEM;
     }
@@ -477,22 +477,22 @@ int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset,
     if (object->is_anonymous || file_offset >= NAME_KEY)
         return -ENOENT;
     s->lookups++;
-    const char *text = answers_get(&s->answers, object->id, file_offset, &ret->address);
+    const char *text = name_cache_get(&s->answers, object->id, file_offset, &ret->address);
     if (text) {
         s->hits++;
         ret->function = text;
-        ret->system_name = answers_second(text);
+        ret->system_name = name_cache_second(text);
         return *text ? 0 : -ENOENT;
     }
     uint64_t key = 0;
     text = NO_NAME;
     int r = find(s, object, file_offset, &ret->address, &key, &text);
     if (!is_passing(r)) {
-        const char *kept = answers_put(&s->answers, object->id, file_offset, ret->address, key, text);
+        const char *kept = name_cache_put(&s->answers, object->id, file_offset, ret->address, key, text);
         text = kept ? kept : text;
     }
     ret->function = text;
-    ret->system_name = answers_second(text);
+    ret->system_name = name_cache_second(text);
     s->unnamed += !*text;
     return *text ? 0 : r == -ETIMEDOUT || r == -EAGAIN ? -ETIMEDOUT : -ENOENT;
 }
@@ -501,7 +501,7 @@ void symbols_metrics(const struct symbols *s, struct metric_set *set)
 {
     static const char bytes_help[] = "Memory held by a cache.",
                       lookups_help[] = "Lookups in a cache, by outcome.";
-    metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", bytes_help, answers_bytes(&s->answers),
+    metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", bytes_help, name_cache_bytes(&s->answers),
                METRIC_LABELS({"cache", "symbol_names"}));
     metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", bytes_help, s->index_bytes,
                METRIC_LABELS({"cache", "symbol_indexes"}));

@@ -146,7 +146,7 @@ static bool find_pieces(const struct cpu_sample *record, struct unwind_copy *cop
 /* The copy is as long as copies get, and what was wanted lies above it, where stacks still may be. */
 static bool is_too_short(const struct cpu_sample *record, const struct unwind_copy *copy, uint64_t missed)
 {
-    const size_t max = record->h.kind == WIRE_REQUEST_STACK ? REQUEST_STACK_COPY_BYTES : CPU_STACK_COPY_BYTES;
+    const size_t max = record->h.kind == RECORD_REQUEST_STACK ? REQUEST_STACK_COPY_BYTES : CPU_STACK_COPY_BYTES;
     const struct unwind_piece *last = &copy->pieces[copy->pieces[1].bytes ? 1 : 0];
     return copy->pieces[0].bytes + copy->pieces[1].bytes + 8ULL * record->stack_skipped_words + 24 > max &&
            missed >= last->address + last->bytes && missed - last->address < STACK_MAX_BYTES;

@@ -18,9 +18,9 @@ int pid_namespace_check(struct attach_report *report)
         return 0;
     entry = attach_report_add(report, "processes");
     snprintf(
-        entry->not_better, sizeof(entry->not_better),
+        entry->fallback_reason, sizeof(entry->fallback_reason),
         "runs in a PID namespace of its own, where processes have other numbers than the kernel tells: start it in the host's "
         "(hostPID: true, docker run --pid=host, nsenter -t 1 -p)");
-    snprintf(entry->truth, sizeof(entry->truth), "nothing is watched");
+    snprintf(entry->limitation, sizeof(entry->limitation), "nothing is watched");
     return -EXDEV;
 }

@@ -156,7 +156,7 @@ _Static_assert(sizeof(((struct sample_event *)0)->name) == EVENT_NAME_BYTES, "a 
 
 void sample_event_to_record(const struct sample_event *e, struct event_record *ret)
 {
-    *ret = (struct event_record){.h = {.size_bytes = sizeof(*ret), .kind = WIRE_EVENT}, .period = e->period, .is_bytes = strcmp(e->unit, "bytes") == 0};
+    *ret = (struct event_record){.h = {.size_bytes = sizeof(*ret), .kind = RECORD_EVENT}, .period = e->period, .is_bytes = strcmp(e->unit, "bytes") == 0};
     memcpy(ret->name, e->name, strlen(e->name)); /* zeros stand behind it */
 }
 

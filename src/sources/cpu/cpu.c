@@ -9,7 +9,7 @@
 #include "sources/cpu/cpu.h"
 #include "sources/cpu/cpu_load.h"
 #include "sources/sampling/cpu_filters.h"
-#include "sources/sampling/target_table.h"
+#include "sources/sampling/sampling_rule_table.h"
 #include "sources/source.h"
 #include "sources/tables/unwind_tables_private.h"
 
@@ -42,7 +42,7 @@ struct cpu_source {
     struct ring_buffer *ring;
     struct unwind_tables *tables;
     struct batch *batch; /* only during a drain */
-    struct target_table *targets; /* NULL: all are sampled at one rate */
+    struct sampling_rule_table *targets; /* NULL: all are sampled at one rate */
     uint64_t period_ns; /* of an event: its period; 0: none */
     uint64_t *throttled_since_ns; /* one a possible CPU; 0: not throttled */
     unsigned shed_factor;         /* of every so many samples one is taken */
@@ -65,7 +65,7 @@ static void cpu_free(void *self)
     user_probes_free(s->probes);
     ring_buffer__free(s->ring);
     unwind_tables_free(s->tables);
-    target_table_free(s->targets);
+    sampling_rule_table_free(s->targets);
     cpu_bpf__destroy(s->skeleton);
     free(s->stats);
     free(s->values);
@@ -140,8 +140,8 @@ static int attach(struct cpu_source *s, const struct source_options *options)
         r = cpu_filters_fill(options, bpf_map__fd(s->skeleton->maps.followed), bpf_map__fd(s->skeleton->maps.cgroups),
                              bpf_map__fd(s->skeleton->maps.commands), bpf_map__fd(s->skeleton->maps.users));
     if (r == 0 && options->targets)
-        r = target_table_new(options->targets, bpf_map__fd(s->skeleton->maps.target_keys),
-                             bpf_map__fd(s->skeleton->maps.target_counts), &s->targets);
+        r = sampling_rule_table_new(options->targets, bpf_map__fd(s->skeleton->maps.sampling_rule_keys),
+                             bpf_map__fd(s->skeleton->maps.sampling_rule_counts), &s->targets);
     if (r == 0)
         r = options->event ? attach_event(s, options->event) : attach_counted(s, NULL);
     return r;
@@ -200,7 +200,7 @@ static int make_room(struct cpu_source *s)
     return s->stats && s->values && s->throttled_since_ns ? 0 : -ENOMEM;
 }
 
-static const char *truth_of(const struct sample_event *event)
+static const char *limitation_of(const struct sample_event *event)
 {
     if (!event)
         return "kernel code that runs with interrupts off is seen where it switches them on again";
@@ -211,15 +211,15 @@ static int cpu_open(const struct source_options *options, struct attach_report *
 {
     __attribute__((cleanup(cpu_freep))) struct cpu_source *s = calloc(1, sizeof(*s));
     struct attach_entry *entry = attach_report_add(report, "cpu samples");
-    char rung[sizeof(entry->rung)];
+    char method[sizeof(entry->method)];
     int r;
 
     if (!s)
         return -ENOMEM;
-    const uint32_t clock_hz = targets_clock_hz(options->targets, options->sample_hz);
+    const uint32_t clock_hz = sampling_rules_clock_hz(options->targets, options->sample_hz);
     if (clock_hz == 0 || clock_hz > 100000)
         return -EINVAL;
-    snprintf(rung, sizeof(rung), "perf event, %.32s", options->event ? options->event->name : "cpu-clock");
+    snprintf(method, sizeof(method), "perf event, %.32s", options->event ? options->event->name : "cpu-clock");
     s->period_ns = cpu_weight(options);
     s->is_event = options->event;
     s->is_software = options->event && options->event->kind == SAMPLE_EVENT_SOFTWARE;
@@ -234,14 +234,14 @@ static int cpu_open(const struct source_options *options, struct attach_report *
     if (r == 0)
         r = attach(s, options);
     if (r < 0) {
-        attach_entry_refused(entry, rung, r);
-        snprintf(entry->truth, sizeof(entry->truth), "no profile");
+        attach_entry_refused(entry, method, r);
+        snprintf(entry->limitation, sizeof(entry->limitation), "no profile");
         return r;
     }
     count_fixed_bytes(s);
     entry->attached = true;
-    snprintf(entry->rung, sizeof(entry->rung), "%s", rung);
-    snprintf(entry->truth, sizeof(entry->truth), "%s", truth_of(options->event));
+    snprintf(entry->method, sizeof(entry->method), "%s", method);
+    snprintf(entry->limitation, sizeof(entry->limitation), "%s", limitation_of(options->event));
     *ret_self = take_ptr(s);
     return 0;
 }
@@ -319,7 +319,7 @@ static int cpu_drain(void *self, struct batch *batch)
     if (r < 0 && r != -ENOSPC)
         return r;
     if (s->targets)
-        target_table_follow(s->targets, clock_monotonic_ns());
+        sampling_rule_table_follow(s->targets, clock_monotonic_ns());
     if (!s->events)
         return 0;
     (void)perf_events_read(s->events, take_notice, s);
@@ -404,7 +404,7 @@ static void cpu_losses(void *self, struct losses *losses)
     struct cpu_stats sum = read_stats(s);
 
     losses->count[LOSS_RING_FULL] += sum.ring_full + s->batch_full;
-    losses->count[LOSS_MAP_FULL] += s->skeleton->bss->followed_full + sum.no_room + (s->targets ? target_table_left_out(s->targets) : 0);
+    losses->count[LOSS_MAP_FULL] += s->skeleton->bss->followed_full + sum.no_room + (s->targets ? sampling_rule_table_left_out(s->targets) : 0);
     losses->count[LOSS_UNLINKED] += sum.links_lost;
     losses->count[LOSS_INTERPRETED] += sum.interpreted_lost;
     losses->count[LOSS_UNLABELLED] += sum.labels_lost;
@@ -447,11 +447,11 @@ void cpu_source_share(void *cpu_source, struct source_options *options)
     options->tables = s->tables;
     options->has_contexts = true;
     options->contexts = cpu_source_contexts(s);
-    options->has_target_keys = s->targets != NULL;
-    options->target_keys_fd = s->targets ? bpf_map__fd(s->skeleton->maps.target_keys) : -1;
+    options->has_sampling_rule_keys = s->targets != NULL;
+    options->sampling_rule_keys_fd = s->targets ? bpf_map__fd(s->skeleton->maps.sampling_rule_keys) : -1;
 }
 
-struct target_table *cpu_source_targets(void *cpu_source)
+struct sampling_rule_table *cpu_source_sampling_rules(void *cpu_source)
 {
     return ((struct cpu_source *)cpu_source)->targets;
 }
@@ -461,9 +461,9 @@ struct unwind_tables *cpu_source_unwind_tables(void *cpu_source)
     return ((struct cpu_source *)cpu_source)->tables;
 }
 
-void cpu_source_tell_again(void *cpu_source, uint32_t pid, uint64_t code, uint32_t check)
+void cpu_source_reemit(void *cpu_source, uint32_t pid, uint64_t code, uint32_t check)
 {
-    unwind_tables_tell_again(((const struct cpu_source *)cpu_source)->skeleton->maps.python_told, pid, code, check);
+    unwind_tables_reemit(((const struct cpu_source *)cpu_source)->skeleton->maps.python_told, pid, code, check);
 }
 
 int cpu_source_followed_fd(void *cpu_source)

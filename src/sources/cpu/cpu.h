@@ -6,7 +6,7 @@
 
 struct context_tables;
 struct source_options;
-struct target_table;
+struct sampling_rule_table;
 
 /* Puts in what other sources may share with it while it is open: unwinding tables, the tables of who says what it works for, and the
  * table of who is a target. */
@@ -16,6 +16,6 @@ void cpu_source_share(void *cpu_source, struct source_options *options);
 struct context_tables cpu_source_contexts(const void *cpu_source);
 
 /* Whom it samples at rates of their own, its own; NULL: nobody. */
-struct target_table *cpu_source_targets(void *cpu_source);
+struct sampling_rule_table *cpu_source_sampling_rules(void *cpu_source);
 /* The table of the processes that were asked for by their numbers, and of their descendants; below 0: all are looked at. Borrowed. */
 int cpu_source_followed_fd(void *cpu_source);

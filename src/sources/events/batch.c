@@ -2,7 +2,7 @@
  * used is ever resident; an index of offsets beside it is what gets sorted. Records stay where they are. */
 #include "sources/events/batch.h"
 
-#include "sources/events/wire_check.h"
+#include "sources/events/record_check.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -36,7 +36,7 @@ int batch_new(size_t max_bytes, struct batch **ret)
 
     if (!b)
         return -ENOMEM;
-    if (max_bytes < WIRE_RECORD_MAX_BYTES || max_bytes > UINT32_MAX)
+    if (max_bytes < RECORD_MAX_BYTES || max_bytes > UINT32_MAX)
         return -EINVAL;
     b->max_bytes = max_bytes;
     b->data =
@@ -68,9 +68,9 @@ static size_t rounded(size_t size_bytes)
 void *batch_reserve(struct batch *b, size_t size_bytes)
 {
     size_t size = rounded(size_bytes);
-    struct wire_header *header;
+    struct record_header *header;
 
-    if (size < sizeof(*header) || size > WIRE_RECORD_MAX_BYTES || size > b->max_bytes - b->used_bytes)
+    if (size < sizeof(*header) || size > RECORD_MAX_BYTES || size > b->max_bytes - b->used_bytes)
         return NULL;
     if (b->count == b->capacity) {
         size_t capacity = b->capacity ? b->capacity * 2 : 256;
@@ -81,7 +81,7 @@ void *batch_reserve(struct batch *b, size_t size_bytes)
         b->entries = entries;
         b->capacity = capacity;
     }
-    header = (struct wire_header *)(b->data + b->used_bytes);
+    header = (struct record_header *)(b->data + b->used_bytes);
     memset(header, 0, size);
     header->size_bytes = (uint32_t)size;
     b->entries[b->count] =
@@ -91,11 +91,11 @@ void *batch_reserve(struct batch *b, size_t size_bytes)
     return header;
 }
 
-int batch_add(struct batch *b, const struct wire_header *header)
+int batch_add(struct batch *b, const struct record_header *header)
 {
     void *to;
 
-    if (!wire_check(header))
+    if (!record_check(header))
         return -EBADMSG;
     to = batch_reserve(b, header->size_bytes);
     if (!to)
@@ -136,7 +136,7 @@ static int compare_offsets(const void *a, const void *b)
 
 static size_t record_bytes(const struct batch *b, const struct batch_entry *entry)
 {
-    const struct wire_header *header = (const struct wire_header *)(b->data + entry->offset);
+    const struct record_header *header = (const struct record_header *)(b->data + entry->offset);
 
     return rounded(header->size_bytes);
 }
@@ -200,7 +200,7 @@ size_t batch_count(const struct batch *b)
 
 int batch_add_bytes(struct batch *b, const void *data, size_t size)
 {
-    const struct wire_header *header = data;
+    const struct record_header *header = data;
     int r = size >= sizeof(*header) && header->size_bytes <= size ? batch_add(b, header) : -EBADMSG;
 
     if (r == 0 && header->time_ns > b->newest_sample_ns)
@@ -211,7 +211,7 @@ int batch_add_bytes(struct batch *b, const void *data, size_t size)
 
 bool batch_takes_samples(const struct batch *b)
 {
-    return batch_room_bytes(b) >= b->max_bytes / 4 + WIRE_RECORD_MAX_BYTES;
+    return batch_room_bytes(b) >= b->max_bytes / 4 + RECORD_MAX_BYTES;
 }
 
 size_t batch_room_bytes(const struct batch *b)
@@ -224,9 +224,9 @@ size_t batch_max_bytes(const struct batch *b)
     return b->max_bytes;
 }
 
-const struct wire_header *batch_get(const struct batch *b, size_t i)
+const struct record_header *batch_get(const struct batch *b, size_t i)
 {
-    return (const struct wire_header *)(b->data + b->entries[i].offset);
+    return (const struct record_header *)(b->data + b->entries[i].offset);
 }
 
 void batch_clear(struct batch *b)

@@ -10,7 +10,7 @@
 
 #include <linux/types.h>
 
-#include "probes/common/wire.h"
+#include "probes/common/record.h"
 
 #include <stddef.h>
 #include <stdbool.h>
@@ -25,7 +25,7 @@ DEFINE_FREEP(batch)
 
 /* Copies one whole record of header->size_bytes. -ENOSPC: full (the caller counts the loss); -EBADMSG: header
  * makes no sense. */
-int batch_add(struct batch *b, const struct wire_header *header);
+int batch_add(struct batch *b, const struct record_header *header);
 
 /* The same of `size` bytes from a ring of samples, which may be shorter than a record says that it is: -EBADMSG. */
 int batch_add_bytes(struct batch *b, const void *data, size_t size);
@@ -52,6 +52,6 @@ void batch_end(struct batch *b, uint64_t now_ns);
 
 /* Of those that are not held back. */
 size_t batch_count(const struct batch *b);
-const struct wire_header *batch_get(const struct batch *b, size_t i);
+const struct record_header *batch_get(const struct batch *b, size_t i);
 /* Empties it of all. */
 void batch_clear(struct batch *b);

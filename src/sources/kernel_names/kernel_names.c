@@ -56,10 +56,10 @@ int kernel_names_open(struct attach_report *report, struct kernel_names **ret)
     entry->attached = true;
     if (r < 0) {
         attach_entry_refused(entry, asked, r);
-        snprintf(entry->rung, sizeof(entry->rung), "/proc/kallsyms");
+        snprintf(entry->method, sizeof(entry->method), "/proc/kallsyms");
         return r;
     }
-    snprintf(entry->rung, sizeof(entry->rung), "%s", asked);
+    snprintf(entry->method, sizeof(entry->method), "%s", asked);
     *ret = take_ptr(n);
     return 0;
 }

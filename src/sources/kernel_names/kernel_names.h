@@ -1,4 +1,4 @@
-/* The kernel, asked for the name of an address of its code: the better of two rungs, the other is to read /proc/kallsyms whole
+/* The kernel, asked for the name of an address of its code: the better of two methods, the other is to read /proc/kallsyms whole
  * (resolve/kernel/kallsyms.h). */
 #pragma once
 

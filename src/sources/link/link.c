@@ -66,19 +66,19 @@ static int link_open(const struct source_options *options, struct attach_report 
 {
     _cleanup_(link_freep) struct link_source *s = calloc(1, sizeof(*s));
     struct attach_entry *entry = attach_report_add(report, "traced requests");
-    static const char rung[] = "uprobes of " LINK_PROVIDER;
+    static const char method[] = "uprobes of " LINK_PROVIDER;
     (void)options;
     if (!s)
         return -ENOMEM;
     int r = load(s);
     if (r < 0) {
-        attach_entry_refused(entry, rung, r);
-        snprintf(entry->truth, sizeof(entry->truth), "samples and requests are not linked to traces");
+        attach_entry_refused(entry, method, r);
+        snprintf(entry->limitation, sizeof(entry->limitation), "samples and requests are not linked to traces");
         return r;
     }
     entry->attached = true;
-    snprintf(entry->rung, sizeof(entry->rung), "%s", rung);
-    snprintf(entry->truth, sizeof(entry->truth), "what began before its process was found is not linked");
+    snprintf(entry->method, sizeof(entry->method), "%s", method);
+    snprintf(entry->limitation, sizeof(entry->limitation), "what began before its process was found is not linked");
     *ret_self = take_ptr(s);
     return 0;
 }
@@ -138,21 +138,21 @@ static int link_shed(void *self, enum source_detail detail)
     return 0;
 }
 
-static struct link_attachments_figures attachments_figures(void *link_source)
+static struct link_attachments_stats attachments_stats(void *link_source)
 {
-    struct link_attachments_figures figures;
-    link_attachments_figures(((struct link_source *)link_source)->attachments, &figures);
+    struct link_attachments_stats figures;
+    link_attachments_stats(((struct link_source *)link_source)->attachments, &figures);
     return figures;
 }
 
 uint64_t link_source_helper_cpu_ns(void *link_source)
 {
-    return link_source ? attachments_figures(link_source).cpu_ns : 0;
+    return link_source ? attachments_stats(link_source).cpu_ns : 0;
 }
 
 uint64_t link_source_waits_ns(void *link_source)
 {
-    return attachments_figures(link_source).waits_ns;
+    return attachments_stats(link_source).waits_ns;
 }
 
 /* ---- figures ---- */
@@ -176,28 +176,28 @@ static void link_losses(void *self, struct losses *losses)
     struct link_source *s = self;
     losses->count[LOSS_MAP_FULL] += read_stats(s).map_full;
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
-    losses->count[LOSS_LINK_FORGOTTEN] += s->forgotten + attachments_figures(s).forgotten;
+    losses->count[LOSS_LINK_FORGOTTEN] += s->forgotten + attachments_stats(s).forgotten;
 }
 
 static void link_metrics(void *self, struct metric_set *set)
 {
     struct link_source *s = self;
-    const struct link_attachments_figures now = attachments_figures(s);
-    metric_add(set, "sonde_native_attachments", METRIC_GAUGE, "",
+    const struct link_attachments_stats now = attachments_stats(s);
+    metric_add(set, "sonde_usdt_attachments", METRIC_GAUGE, "",
                "Files with probes of traced requests that the agent is attached to.", (double)now.attached,
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_native_attachments_waiting", METRIC_GAUGE, "",
+    metric_add(set, "sonde_usdt_attachments_waiting", METRIC_GAUGE, "",
                "Such files that are still to be attached to, or detached from.", (double)now.waiting,
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_native_attachments_late", METRIC_COUNTER, "",
+    metric_add(set, "sonde_usdt_attachments_late", METRIC_COUNTER, "",
                "Such files for which that took longer than five seconds.", (double)now.late,
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_native_attachments_refused", METRIC_COUNTER, "",
+    metric_add(set, "sonde_usdt_attachments_refused", METRIC_COUNTER, "",
                "Times that such a file could not be attached to.", (double)now.refused, METRIC_NO_LABELS);
-    metric_add(set, "sonde_native_attachments_without_room", METRIC_COUNTER, "",
+    metric_add(set, "sonde_usdt_attachments_without_room", METRIC_COUNTER, "",
                "Times that such a file found no room: all places, or the share of its owner, were taken.",
                (double)now.no_room, METRIC_NO_LABELS);
-    metric_add(set, "sonde_native_attacher_starts", METRIC_COUNTER, "",
+    metric_add(set, "sonde_usdt_attacher_starts", METRIC_COUNTER, "",
                "Starts of the process that attaches.", (double)now.starts, METRIC_NO_LABELS);
     const struct link_stats sum = read_stats(s);
     metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds",

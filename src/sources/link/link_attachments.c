@@ -66,7 +66,7 @@ struct link_attachments {
     size_t max; /* files */
     bool asleep;
     bool has_new_room;
-    struct link_attachments_figures figures;
+    struct link_attachments_stats figures;
 };
 
 /* ---- the process ---- */
@@ -411,7 +411,7 @@ void link_attachments_free(struct link_attachments *l)
     free(l);
 }
 
-void link_attachments_figures(const struct link_attachments *l, struct link_attachments_figures *ret)
+void link_attachments_stats(const struct link_attachments *l, struct link_attachments_stats *ret)
 {
     *ret = l->figures;
     ret->cpu_ns += process_cpu_ns(l);

@@ -33,7 +33,7 @@ void link_attachments_sleep(struct link_attachments *l, bool asleep);
 /* Takes answers and hands on what is to be done. */
 void link_attachments_turn(struct link_attachments *l);
 
-struct link_attachments_figures {
+struct link_attachments_stats {
     size_t attached;   /* files */
     size_t waiting;    /* ... that are not yet as they are to be */
     uint64_t refused;  /* tries that failed */
@@ -45,4 +45,4 @@ struct link_attachments_figures {
     uint64_t forgotten; /* threads of which it was given up what they work for: nobody would hear them leave */
     int pid;           /* of the process; 0: none runs */
 };
-void link_attachments_figures(const struct link_attachments *l, struct link_attachments_figures *ret);
+void link_attachments_stats(const struct link_attachments *l, struct link_attachments_stats *ret);

@@ -5,9 +5,9 @@
 #include "sources/attach/map_sizes.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/attach/preempt_count.h"
-#include "sources/offcpu/asleep.h"
+#include "sources/offcpu/sleeping_tasks.h"
 #include "sources/sampling/cpu_filters.h"
-#include "sources/sampling/target_table.h"
+#include "sources/sampling/sampling_rule_table.h"
 #include "sources/source.h"
 #include "sources/tables/unwind_tables_private.h"
 
@@ -25,10 +25,10 @@
 
 struct off_cpu_source {
     struct offcpu_bpf *bpf;
-    struct asleep *asleep; /* NULL: this kernel cannot */
+    struct sleeping_tasks *asleep; /* NULL: this kernel cannot */
     struct ring_buffer *ring;
     struct unwind_tables *tables; /* NULL: another source's */
-    struct target_table *targets; /* NULL: another source's, or there are none */
+    struct sampling_rule_table *targets; /* NULL: another source's, or there are none */
     bool shares_contexts;         /* their tables are another source's */
     struct batch *batch;          /* only during a drain */
     uint64_t batch_full, undecodable;
@@ -41,10 +41,10 @@ static void off_cpu_free(void *self)
     struct off_cpu_source *s = self;
     if (!s)
         return;
-    asleep_free(s->asleep);
+    sleeping_tasks_free(s->asleep);
     ring_buffer__free(s->ring);
     unwind_tables_free(s->tables);
-    target_table_free(s->targets);
+    sampling_rule_table_free(s->targets);
     offcpu_bpf__destroy(s->bpf);
     free(s->stats);
     free(s);
@@ -57,16 +57,16 @@ static void off_cpu_freep(struct off_cpu_source **s)
 
 /* In its kernel half who is never to be sampled is left alone. What has waited so long that it is told before it ends is never left to chance: what is told
  * later says how much of it was told. */
-static int set_up_targets(struct offcpu_bpf *k, const struct source_options *options)
+static int set_up_sampling_rules(struct offcpu_bpf *k, const struct source_options *options)
 {
-    (void)bpf_map__set_autocreate(k->maps.target_counts, false);
+    (void)bpf_map__set_autocreate(k->maps.sampling_rule_counts, false);
     if (!options->targets)
-        return bpf_map__set_autocreate(k->maps.target_keys, false);
-    k->rodata->leaves_out = targets_leave_out(options->targets, options->sample_hz);
-    k->rodata->target_kinds = target_table_kinds(options->targets);
-    targets_shares(options->targets, options->sample_hz, (uint64_t *)k->rodata->target_shares);
-    targets_sample_ns(options->targets, options->sample_hz, options->sample_wait_ns, OFF_CPU_SO_FAR_NS, (uint64_t *)k->rodata->target_sample_ns);
-    return options->has_target_keys ? bpf_map__reuse_fd(k->maps.target_keys, options->target_keys_fd) : 0;
+        return bpf_map__set_autocreate(k->maps.sampling_rule_keys, false);
+    k->rodata->leaves_out = sampling_rules_leave_out(options->targets, options->sample_hz);
+    k->rodata->sampling_rule_kinds = sampling_rule_table_kinds(options->targets);
+    sampling_rules_shares(options->targets, options->sample_hz, (uint64_t *)k->rodata->sampling_rule_shares);
+    sampling_rules_sample_ns(options->targets, options->sample_hz, options->sample_wait_ns, OFF_CPU_SO_FAR_NS, (uint64_t *)k->rodata->sampling_rule_sample_ns);
+    return options->has_sampling_rule_keys ? bpf_map__reuse_fd(k->maps.sampling_rule_keys, options->sampling_rule_keys_fd) : 0;
 }
 
 /* What threads work for: by the tables of other sources where there are such. */
@@ -107,7 +107,7 @@ static int set_up(struct offcpu_bpf *k, const struct source_options *options, in
     bpf_program__set_autoload(k->progs.follow_fork, wanted[0]);
     bpf_program__set_autoload(k->progs.follow_free, wanted[0]);
     bpf_program__set_autoload(k->progs.off_cpu_waking, options->wakers);
-    int r = set_up_targets(k, options) ?: set_up_contexts(k, options);
+    int r = set_up_sampling_rules(k, options) ?: set_up_contexts(k, options);
     if (r == 0)
         r = bpf_map__set_max_entries(k->maps.records, (uint32_t)map_sizes_ring(options->ring_bytes));
     if (r == 0)
@@ -185,8 +185,8 @@ static int make_tables(struct off_cpu_source *s, const struct source_options *op
     s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.records), take_record, s, NULL);
     if (!s->ring)
         return -errno;
-    if (options->targets && !options->has_target_keys) {
-        int r = target_table_new(options->targets, bpf_map__fd(s->bpf->maps.target_keys), -1, &s->targets);
+    if (options->targets && !options->has_sampling_rule_keys) {
+        int r = sampling_rule_table_new(options->targets, bpf_map__fd(s->bpf->maps.sampling_rule_keys), -1, &s->targets);
         if (r < 0)
             return r;
     }
@@ -207,7 +207,7 @@ static int off_cpu_open(const struct source_options *options, struct attach_repo
 {
     __attribute__((cleanup(off_cpu_freep))) struct off_cpu_source *s = calloc(1, sizeof(*s));
     struct attach_entry *entry = attach_report_add(report, "waits of threads");
-    static const char rung[] = "tracepoints of the scheduler";
+    static const char method[] = "tracepoints of the scheduler";
     if (!s)
         return -ENOMEM;
     s->shares_contexts = options->has_contexts;
@@ -223,15 +223,15 @@ static int off_cpu_open(const struct source_options *options, struct attach_repo
     if (r == 0)
         r = attach(s->bpf, options);
     if (r < 0) {
-        attach_entry_refused(entry, rung, r);
-        snprintf(entry->truth, sizeof(entry->truth), "no waiting time");
+        attach_entry_refused(entry, method, r);
+        snprintf(entry->limitation, sizeof(entry->limitation), "no waiting time");
         return r;
     }
     entry->attached = true;
-    snprintf(entry->rung, sizeof(entry->rung), "%s", rung);
+    snprintf(entry->method, sizeof(entry->method), "%s", method);
     if (options->wakers && !tells_interrupts(s->bpf))
-        snprintf(entry->truth, sizeof(entry->truth), "whether an interrupt woke a thread is told by the names of kernel functions");
-    r = asleep_new(bpf_map__fd(s->bpf->maps.records), map_sizes_ring(options->ring_bytes), bpf_map__fd(s->bpf->maps.threads), report, &s->asleep);
+        snprintf(entry->limitation, sizeof(entry->limitation), "whether an interrupt woke a thread is told by the names of kernel functions");
+    r = sleeping_tasks_new(bpf_map__fd(s->bpf->maps.records), map_sizes_ring(options->ring_bytes), bpf_map__fd(s->bpf->maps.threads), report, &s->asleep);
     if (r < 0)
         return r;
     *ret_self = take_ptr(s);
@@ -244,14 +244,14 @@ static int off_cpu_start(void *self)
     s->bpf->bss->enabled = 1;
     int r = walk_tasks(s->bpf->progs.off_cpu_begin);
     if (r == 0)
-        (void)asleep_start(s->asleep); /* else the kernel's part alone is told, as where it is not there */
+        (void)sleeping_tasks_start(s->asleep); /* else the kernel's part alone is told, as where it is not there */
     return r;
 }
 
-static int end_waits(struct off_cpu_source *s, int asleep_patience_ms)
+static int end_waits(struct off_cpu_source *s, int sleeping_tasks_patience_ms)
 {
     s->bpf->bss->enabled = 0;
-    asleep_end(s->asleep, asleep_patience_ms);
+    sleeping_tasks_end(s->asleep, sleeping_tasks_patience_ms);
     return walk_tasks(s->bpf->progs.off_cpu_end);
 }
 
@@ -312,7 +312,7 @@ static int off_cpu_drain(void *self, struct batch *batch)
     int r = ring_buffer__consume(s->ring);
     s->batch = NULL;
     if (s->targets)
-        target_table_follow(s->targets, clock_monotonic_ns());
+        sampling_rule_table_follow(s->targets, clock_monotonic_ns());
     return r < 0 && r != -ENOSPC ? r : 0;
 }
 
@@ -345,10 +345,10 @@ static struct off_cpu_stats read_stats(struct off_cpu_source *s)
     return sum;
 }
 
-struct off_cpu_figures off_cpu_source_figures(void *off_cpu_source)
+struct off_cpu_totals off_cpu_source_stats(void *off_cpu_source)
 {
     const struct off_cpu_stats sum = read_stats(off_cpu_source);
-    return (struct off_cpu_figures){.told = sum.waits,
+    return (struct off_cpu_totals){.told = sum.waits,
                                     .told_ns = sum.waits_ns,
                                     .short_count = sum.short_count,
                                     .short_ns = sum.short_ns,
@@ -363,8 +363,8 @@ static void off_cpu_losses(void *self, struct losses *losses)
 {
     struct off_cpu_source *s = self;
     const struct off_cpu_stats sum = read_stats(s);
-    losses->count[LOSS_RING_FULL] += sum.lost + sum.stacks_lost + s->batch_full + asleep_read_stats(s->asleep).lost;
-    losses->count[LOSS_MAP_FULL] += sum.threads_full + s->bpf->bss->followed_full + (s->targets ? target_table_left_out(s->targets) : 0);
+    losses->count[LOSS_RING_FULL] += sum.lost + sum.stacks_lost + s->batch_full + sleeping_tasks_read_stats(s->asleep).lost;
+    losses->count[LOSS_MAP_FULL] += sum.threads_full + s->bpf->bss->followed_full + (s->targets ? sampling_rule_table_left_out(s->targets) : 0);
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
     losses->count[LOSS_INTERPRETED] += sum.interpreted_lost;
     losses->count[LOSS_UNLINKED] += sum.links_lost;
@@ -376,30 +376,30 @@ static void off_cpu_losses(void *self, struct losses *losses)
 static void off_cpu_metrics(void *self, struct metric_set *set)
 {
     const struct off_cpu_stats sum = read_stats(self);
-    const struct asleep_stats asleep = asleep_read_stats(((const struct off_cpu_source *)self)->asleep);
+    const struct sleeping_tasks_stats asleep = sleeping_tasks_read_stats(((const struct off_cpu_source *)self)->asleep);
     const struct {
         const char *result;
         uint64_t count;
     } rows[] = {{"told", sum.waits}, {"left_out", sum.left_out}, {"lost", sum.lost + sum.threads_full}, {"shed", sum.shed}},
-      asleep_rows[] = {{"told", asleep.copied}, {"ran", asleep.ran}, {"unreadable", asleep.unreadable}, {"lost", asleep.lost}};
+      sleeping_tasks_rows[] = {{"told", asleep.copied}, {"ran", asleep.ran}, {"unreadable", asleep.unreadable}, {"lost", asleep.lost}};
     for (size_t i = 0; i < array_size(rows); i++)
-        metric_add(set, "sonde_self_waits", METRIC_COUNTER, "", "Waits that ended: told; left out by chance, others stand for them; lost; not looked at, for the budget.",
+        metric_add(set, "sonde_self_off_cpu_waits", METRIC_COUNTER, "", "Waits that ended: told; left out by chance, others stand for them; lost; not looked at, for the budget.",
                    (double)rows[i].count, METRIC_LABELS({"result", rows[i].result}));
-    for (size_t i = 0; i < array_size(asleep_rows); i++)
+    for (size_t i = 0; i < array_size(sleeping_tasks_rows); i++)
         metric_add(set, "sonde_self_earlier_stacks", METRIC_COUNTER, "", "User stacks of threads that waited since before: told; not read, as the thread ran; not readable; lost.",
-                   (double)asleep_rows[i].count, METRIC_LABELS({"result", asleep_rows[i].result}));
+                   (double)sleeping_tasks_rows[i].count, METRIC_LABELS({"result", sleeping_tasks_rows[i].result}));
 }
 
 static size_t off_cpu_memory_bytes(void *self)
 {
     struct off_cpu_source *s = self;
     const struct offcpu_bpf *k = s->bpf;
-    size_t sum = (s->tables ? unwind_tables_bytes(s->tables) : 0) + asleep_memory_bytes(s->asleep, s->cpu_count);
+    size_t sum = (s->tables ? unwind_tables_bytes(s->tables) : 0) + sleeping_tasks_memory_bytes(s->asleep, s->cpu_count);
     struct bpf_map *map;
     bpf_object__for_each_map(map, k->obj)
     {
         bool is_of_tables = map == k->maps.unwind_processes || map == k->maps.unwind_chunks || map == k->maps.unwind_objects;
-        if ((map == k->maps.target_keys && !s->targets) || map == k->maps.thread_links) /* another source's */
+        if ((map == k->maps.sampling_rule_keys && !s->targets) || map == k->maps.thread_links) /* another source's */
             continue;
         if (s->shares_contexts && (map == k->maps.thread_contexts || map == k->maps.go_labels))
             continue;
@@ -425,7 +425,7 @@ int off_cpu_source_followed_fd(void *off_cpu_source)
     return bpf_map__fd(((const struct off_cpu_source *)off_cpu_source)->bpf->maps.followed);
 }
 
-struct target_table *off_cpu_source_targets(void *off_cpu_source)
+struct sampling_rule_table *off_cpu_source_sampling_rules(void *off_cpu_source)
 {
     return ((struct off_cpu_source *)off_cpu_source)->targets;
 }
@@ -440,9 +440,9 @@ static int off_cpu_set_cgroups(void *self, const uint64_t *ids, size_t count)
     return cpu_filters_set_cgroups(bpf_map__fd(((const struct off_cpu_source *)self)->bpf->maps.cgroups), ids, count);
 }
 
-void off_cpu_source_tell_again(void *off_cpu_source, uint32_t pid, uint64_t code, uint32_t check)
+void off_cpu_source_reemit(void *off_cpu_source, uint32_t pid, uint64_t code, uint32_t check)
 {
-    unwind_tables_tell_again(((const struct off_cpu_source *)off_cpu_source)->bpf->maps.python_told, pid, code, check);
+    unwind_tables_reemit(((const struct off_cpu_source *)off_cpu_source)->bpf->maps.python_told, pid, code, check);
 }
 
 const struct source source_off_cpu = {

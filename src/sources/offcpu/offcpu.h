@@ -4,9 +4,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct target_table;
+struct sampling_rule_table;
 
-struct off_cpu_figures {
+struct off_cpu_totals {
     uint64_t told, told_ns;
     uint64_t short_count, short_ns; /* shorter than asked for */
     uint64_t left_out, left_out_ns; /* by chance: those told stand for them */
@@ -15,7 +15,7 @@ struct off_cpu_figures {
     uint64_t wakers_unseen;         /* told, and not who woke them, though that was asked for: the pipeline's count (pipeline_waits) */
 };
 
-struct off_cpu_figures off_cpu_source_figures(void *off_cpu_source);
+struct off_cpu_totals off_cpu_source_stats(void *off_cpu_source);
 
 /* Whether it has been started, and is not shed. */
 bool off_cpu_source_is_looking(void *off_cpu_source);
@@ -24,7 +24,7 @@ bool off_cpu_source_is_looking(void *off_cpu_source);
 int off_cpu_source_tell_so_far(void *off_cpu_source);
 
 /* Who the targets are, where no other source has that. NULL: another one has, or there are no targets. */
-struct target_table *off_cpu_source_targets(void *off_cpu_source);
+struct sampling_rule_table *off_cpu_source_sampling_rules(void *off_cpu_source);
 
 struct context_tables;
 

@@ -91,14 +91,14 @@ static int process_open(const struct source_options *options, struct attach_repo
     }
     if (r < 0) {
         attach_entry_refused(entry, plain, r);
-        snprintf(entry->truth, sizeof(entry->truth), "processes that end soon are neither named nor placed");
+        snprintf(entry->limitation, sizeof(entry->limitation), "processes that end soon are neither named nor placed");
         process_free(s);
         return r;
     }
     entry->attached = true;
-    snprintf(entry->rung, sizeof(entry->rung), "%s", build_id ? best : plain);
+    snprintf(entry->method, sizeof(entry->method), "%s", build_id ? best : plain);
     if (!build_id)
-        snprintf(entry->truth, sizeof(entry->truth),
+        snprintf(entry->limitation, sizeof(entry->limitation),
                  "files are told apart by inode until they have been read");
     *ret_self = s;
     return 0;
@@ -166,7 +166,7 @@ struct perf_lost {
 static void *begin_record(struct process_source *s, size_t size, uint16_t kind, uint64_t time_ns,
                           uint32_t pid, uint32_t tid)
 {
-    struct wire_header *header = batch_reserve(s->batch, size);
+    struct record_header *header = batch_reserve(s->batch, size);
 
     if (!header)
         return NULL;
@@ -184,12 +184,12 @@ static int take_task(struct process_source *s, const struct perf_event_header *r
     if (record->size < sizeof(*task))
         return -EBADMSG;
     if (record->type == PERF_RECORD_EXIT)
-        return begin_record(s, sizeof(struct process_exit), WIRE_PROCESS_EXIT, task->time_ns, task->pid,
+        return begin_record(s, sizeof(struct process_exit), RECORD_PROCESS_EXIT, task->time_ns, task->pid,
                             task->tid)
                    ? 0
                    : -ENOSPC;
     struct process_fork *fork =
-        begin_record(s, sizeof(*fork), WIRE_PROCESS_FORK, task->time_ns, task->pid, task->tid);
+        begin_record(s, sizeof(*fork), RECORD_PROCESS_FORK, task->time_ns, task->pid, task->tid);
     if (!fork)
         return -ENOSPC;
     fork->parent_pid = task->parent_pid;
@@ -206,7 +206,7 @@ static int take_comm(struct process_source *s, const struct perf_event_header *r
 
     if (!read_sample_id(record, sizeof(*comm), &id))
         return -EBADMSG;
-    to = begin_record(s, sizeof(*to), exec ? WIRE_PROCESS_EXEC : WIRE_PROCESS_COMM, id.time_ns, comm->pid,
+    to = begin_record(s, sizeof(*to), exec ? RECORD_PROCESS_EXEC : RECORD_PROCESS_COMM, id.time_ns, comm->pid,
                       comm->tid);
     if (!to)
         return -ENOSPC;
@@ -228,7 +228,7 @@ static int take_mmap(struct process_source *s, const struct perf_event_header *r
     if (!(mmap->protection & PROT_EXEC))
         return 0;
     path_bytes = strnlen(mmap->path, record->size - sizeof(*mmap) - sizeof(id)) + 1;
-    to = begin_record(s, sizeof(*to) + path_bytes, WIRE_PROCESS_MMAP, id.time_ns, mmap->pid, mmap->tid);
+    to = begin_record(s, sizeof(*to) + path_bytes, RECORD_PROCESS_MMAP, id.time_ns, mmap->pid, mmap->tid);
     if (!to)
         return -ENOSPC;
     to->start = mmap->start;
@@ -256,7 +256,7 @@ static int take_lost(struct process_source *s, const struct perf_event_header *r
 
     if (!read_sample_id(record, sizeof(*lost), &id))
         return -EBADMSG;
-    to = begin_record(s, sizeof(*to), WIRE_PROCESS_LOST, id.time_ns, 0, 0);
+    to = begin_record(s, sizeof(*to), RECORD_PROCESS_LOST, id.time_ns, 0, 0);
     if (!to)
         return -ENOSPC;
     to->events = lost->events;
@@ -273,7 +273,7 @@ static int follow(struct process_source *s)
     s->unseen += r > 0 ? (uint64_t)r : 0;
     if (s->unseen == 0)
         return r;
-    to = begin_record(s, sizeof(*to), WIRE_PROCESS_LOST, clock_monotonic_ns(), 0, 0);
+    to = begin_record(s, sizeof(*to), RECORD_PROCESS_LOST, clock_monotonic_ns(), 0, 0);
     if (to) {
         to->events = s->unseen;
         s->lost += s->unseen;

@@ -1,15 +1,15 @@
-/* The source of requests: loads probes/request.bpf.c by the cheapest rung that attaches, hands its records
+/* The source of requests: loads probes/request.bpf.c by the cheapest method that attaches, hands its records
  * on, and shows the counters that the kernel half keeps for all requests
  * (http_server_request_duration_seconds).
  *
- * Loses what finds the ring or a table full, requests whose end no rung could see, and records of requests
+ * Loses what finds the ring or a table full, requests whose end no method could see, and records of requests
  * that were fast enough to be only counted: all in losses(). */
 #include "sources/source.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "sources/attach/missed_runs.h"
-#include "sources/request/request_ladder.h"
+#include "sources/request/request_attach.h"
 #include "sources/request/request_metrics.h"
 #include "sources/request/request_services.h"
 #include "sources/tables/unwind_tables_private.h"
@@ -42,7 +42,7 @@ struct request_source {
 static int take(void *context, void *data, size_t size)
 {
     struct request_source *s = context;
-    const struct wire_header *h = data;
+    const struct record_header *h = data;
     if (size < sizeof(*h) || h->size_bytes > size || batch_add(s->batch, h) < 0)
         s->batch_full++;
     return 0;
@@ -78,7 +78,7 @@ int request_source_open_on(const struct source_options *options, struct attach_r
     _cleanup_(freep_source) struct request_source *s = calloc(1, sizeof(*s));
     if (!s)
         return -ENOMEM;
-    int r = request_ladder_climb(options, report, choice, &s->bpf);
+    int r = request_attach_best(options, report, choice, &s->bpf);
     if (r < 0)
         return r;
     s->attached = true;
@@ -96,13 +96,13 @@ int request_source_open_on(const struct source_options *options, struct attach_r
 
 static int request_open(const struct source_options *options, struct attach_report *report, void **ret_self)
 {
-    const struct request_choice best = {.rung = REQUEST_RUNG_BEST, .walks = REQUEST_WALKS_BEST};
+    const struct request_choice best = {.method = REQUEST_METHOD_BEST, .walks = REQUEST_WALKS_BEST};
     return request_source_open_on(options, report, &best, ret_self);
 }
 
 static int request_start(void *self)
 {
-    (void)self; /* attached by open: that it attaches is how the rung was chosen */
+    (void)self; /* attached by open: that it attaches is how the method was chosen */
     return 0;
 }
 
@@ -216,7 +216,7 @@ static size_t request_memory_bytes(void *self)
 /* What was under way while nobody looked has holes: it is forgotten rather than told wrong. */
 static void forget_requests(struct request_source *s)
 {
-    request_ladder_forget(s->bpf);
+    request_attach_forget(s->bpf);
 }
 
 static int request_shed(void *self, enum source_detail detail)

@@ -1,7 +1,7 @@
 /* Rate, errors and duration of requests, by service and class of status; see request_metrics.h. */
 #include "sources/request/request_metrics.h"
 
-#include "sources/request/request_ladder.h"
+#include "sources/request/request_attach.h"
 #include "sources/request/request_services.h"
 
 #include <bpf/bpf.h>
@@ -209,7 +209,7 @@ void request_metrics_sweep(struct request_metrics *m, uint64_t now_ns)
         if (!service || now_ns < p.last_ns + SWEEP_NS || !has_gone(m->places[place].name))
             continue;
         add(&p, service->gone, service->gone_ns);
-        request_ladder_forget_process(m->bpf, place);
+        request_attach_forget_process(m->bpf, place);
         m->places[place].name = 0;
     }
 }

@@ -440,7 +440,7 @@ size_t unwind_tables_bytes(const struct unwind_tables *t)
     return bytes + t->mapping_bytes;
 }
 
-void unwind_tables_tell_again(const struct bpf_map *told, uint32_t pid, uint64_t code, uint32_t check)
+void unwind_tables_reemit(const struct bpf_map *told, uint32_t pid, uint64_t code, uint32_t check)
 {
     const uint32_t place = python_told_place(python_told_hash(pid, code, check));
     const uint64_t nothing = 0;

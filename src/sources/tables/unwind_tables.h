@@ -16,9 +16,9 @@ struct unwind_tables;
 
 /* Belongs to the cpu source (borrowed). */
 struct unwind_tables *cpu_source_unwind_tables(void *cpu_source);
-/* Its kernel half tells of this code object again when it meets it (WIRE_PYTHON_CODE). */
-void cpu_source_tell_again(void *cpu_source, uint32_t pid, uint64_t code, uint32_t check);
-void off_cpu_source_tell_again(void *off_cpu_source, uint32_t pid, uint64_t code, uint32_t check); /* likewise */
+/* Its kernel half tells of this code object again when it meets it (RECORD_PYTHON_CODE). */
+void cpu_source_reemit(void *cpu_source, uint32_t pid, uint64_t code, uint32_t check);
+void off_cpu_source_reemit(void *off_cpu_source, uint32_t pid, uint64_t code, uint32_t check); /* likewise */
 /* The request source's own, if it was given no others; NULL: it has none. */
 struct unwind_tables *request_source_unwind_tables(void *request_source);
 struct unwind_tables *off_cpu_source_unwind_tables(void *off_cpu_source); /* likewise */

@@ -20,7 +20,7 @@ void unwind_tables_free(struct unwind_tables *t);
 DEFINE_FREEP(unwind_tables)
 
 /* Takes a code object out of those that were told (`told`: the program's map of that name): it is told again when it is met. */
-void unwind_tables_tell_again(const struct bpf_map *told, uint32_t pid, uint64_t code, uint32_t check);
+void unwind_tables_reemit(const struct bpf_map *told, uint32_t pid, uint64_t code, uint32_t check);
 
 #define UNWIND_TABLES_PROCESSES_MAX 8192
 #define UNWIND_TABLES_CHUNKS_MAX    16384

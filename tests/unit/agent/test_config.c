@@ -74,12 +74,12 @@ static void test_bad_files(void **state)
         {"kubernetes:\n  pod_labels: app,two words\n", ":2:", {"kubernetes.pod_labels", "'app,two words'", "app.kubernetes.io/name"}},
         {"kubernetes:\n  pod_labels: app,\n", ":2:", {"kubernetes.pod_labels", "'app,'", ""}},
         {"page:\n  allowed_hosts: two words\n", ":2:", {"page.allowed_hosts", "'two words'", ""}},
-        {"profile:\n  rate: 19\n  targets: command=a:99, comand=b:0\n", ":3:", {"profile.targets", "'comand=b:0'", "separated by commas"}},
-        {"profile:\n  targets: user=a:1001\n", ":2:", {"profile.targets", "'user=a:1001'", "0 to 1000 Hz"}},
-        {"profile:\n  targets: user=a:1, pod=shop/web/1:9\n", ":2:", {"profile.targets", "'shop/web/1'", "pod-label"}},
-        {"profile:\n  targets: pod-label=app:9\n", ":2:", {"profile.targets", "'app'", "pod-label"}},
-        {"profile:\n  targets: pod-label=a b=c:9\n", ":2:", {"profile.targets", "'a b=c'", "pod-label"}},
-        {"profile:\n  targets: user=a:1,, user=b:1\n", ":2:", {"profile.targets", "''", ""}},
+        {"profile:\n  rate: 19\n  targets: command=a:99, comand=b:0\n", ":3:", {"profile.sampling_rules", "'comand=b:0'", "separated by commas"}},
+        {"profile:\n  targets: user=a:1001\n", ":2:", {"profile.sampling_rules", "'user=a:1001'", "0 to 1000 Hz"}},
+        {"profile:\n  targets: user=a:1, pod=shop/web/1:9\n", ":2:", {"profile.sampling_rules", "'shop/web/1'", "pod-label"}},
+        {"profile:\n  targets: pod-label=app:9\n", ":2:", {"profile.sampling_rules", "'app'", "pod-label"}},
+        {"profile:\n  targets: pod-label=a b=c:9\n", ":2:", {"profile.sampling_rules", "'a b=c'", "pod-label"}},
+        {"profile:\n  targets: user=a:1,, user=b:1\n", ":2:", {"profile.sampling_rules", "''", ""}},
         {"log:\n  level: info, warning\n", ":2:", {"log.level", "debug", ""}},
         {"log:\n  level: error, warning\n", ":2:", {"log.level", "debug", ""}},
         {"log:\n  level: nfo\n", ":2:", {"log.level", "'nfo'", "info"}},
@@ -139,7 +139,7 @@ static void test_description_can_be_loaded(void **state)
     config_defaults(&c);
     c.profile_rate_hz = 7;
     c.budget_cpu_share = 0.025;
-    assert_int_equal(config_set(&c, "profile.targets=command=ml: server #1:99, user=backup:0", error), 0);
+    assert_int_equal(config_set(&c, "profile.sampling_rules=command=ml: server #1:99, user=backup:0", error), 0);
     config_defaults(&again);
     size_t count = 0;
     for (; config_describe(&c, count, &d); count++) {
@@ -150,7 +150,7 @@ static void test_description_can_be_loaded(void **state)
     }
     assert_true(count >= 8);
     assert_int_equal(again.profile_rate_hz, 7);
-    assert_string_equal(again.profile_targets, "command=ml: server #1:99, user=backup:0");
+    assert_string_equal(again.profile_sampling_rules, "command=ml: server #1:99, user=backup:0");
     assert_true(again.budget_cpu_share > 0.0249 && again.budget_cpu_share < 0.0251);
 }
 

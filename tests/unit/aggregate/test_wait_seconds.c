@@ -42,9 +42,9 @@ static void test_by_service_and_reason(void **state)
     add(w, 2, "kworker/0:1", "other", 1000000000);
     add(w, 2, "kworker/1:1", "other", 2000000000);
     write_all(w, &out);
-    assert_non_null(strstr(out.data, "sonde_waiting_seconds_total{service_name=\"shop\",reason=\"lock\"} 2.5\n"));
-    assert_non_null(strstr(out.data, "sonde_waiting_seconds_total{service_name=\"shop\",reason=\"disk\"} 0.25\n"));
-    assert_non_null(strstr(out.data, "sonde_waiting_seconds_total{service_name=\"kernel\",reason=\"other\"} 3\n"));
+    assert_non_null(strstr(out.data, "sonde_off_cpu_seconds_total{service_name=\"shop\",reason=\"lock\"} 2.5\n"));
+    assert_non_null(strstr(out.data, "sonde_off_cpu_seconds_total{service_name=\"shop\",reason=\"disk\"} 0.25\n"));
+    assert_non_null(strstr(out.data, "sonde_off_cpu_seconds_total{service_name=\"kernel\",reason=\"other\"} 3\n"));
     assert_null(strstr(out.data, "service_name=\"bank\",reason=\"disk\""));
 }
 

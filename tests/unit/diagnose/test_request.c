@@ -20,7 +20,7 @@ static const struct request_names no_names;
 static struct request_record make_record(uint64_t duration_ns)
 {
     struct request_record r = {
-        .h = {.size_bytes = sizeof(r), .kind = WIRE_REQUEST, .pid = 4711, .tid = 4712},
+        .h = {.size_bytes = sizeof(r), .kind = RECORD_REQUEST, .pid = 4711, .tid = 4712},
         .id = 7, .start_ns = 1000, .duration_ns = duration_ns, .status = 200,
         .peer_family = AF_INET, .peer_port = 80, .peer_address = {127, 0, 0, 1}, .comm = "server",
     };
@@ -221,7 +221,7 @@ static size_t name_captured(void *context, const __u64 *addresses, size_t count,
 static struct request_record record_of(const struct captured_request *c)
 {
     struct request_record r = c->record;
-    r.h = (struct wire_header){.size_bytes = sizeof(r), .kind = WIRE_REQUEST, .pid = 4711, .tid = 4712};
+    r.h = (struct record_header){.size_bytes = sizeof(r), .kind = RECORD_REQUEST, .pid = 4711, .tid = 4712};
     r.status = 200;
     r.line_bytes = (__u8)strlen(c->line);
     memcpy(r.line, c->line, r.line_bytes);

@@ -107,8 +107,8 @@ static void attach_reports_are_bounded(void **state)
     struct attach_entry *entry = attach_report_add(&report, "p");
     for (int i = 0; i < 100; i++)
         attach_entry_refused(entry, "fentry", -EPERM);
-    assert_memory_equal(entry->not_better, "fentry: Operation not permitted; fentry: ", 41);
-    assert_true(strlen(entry->not_better) < sizeof(entry->not_better));
+    assert_memory_equal(entry->fallback_reason, "fentry: Operation not permitted; fentry: ", 41);
+    assert_true(strlen(entry->fallback_reason) < sizeof(entry->fallback_reason));
 }
 
 int main(void)

@@ -41,10 +41,10 @@ static inline int teardown(void **state)
     return 0;
 }
 
-static inline struct wire_header header(struct fixture *f, unsigned kind, size_t size, uint32_t pid,
+static inline struct record_header header(struct fixture *f, unsigned kind, size_t size, uint32_t pid,
                                         uint32_t tid)
 {
-    return (struct wire_header){.size_bytes = (uint32_t)((size + 7) & ~7ULL),
+    return (struct record_header){.size_bytes = (uint32_t)((size + 7) & ~7ULL),
                                 .kind = (uint16_t)kind,
                                 .time_ns = ++f->time_ns,
                                 .pid = pid,
@@ -54,33 +54,33 @@ static inline struct wire_header header(struct fixture *f, unsigned kind, size_t
 static inline void tell_fork(struct fixture *f, uint32_t parent, uint32_t pid, uint32_t tid)
 {
     struct process_fork r = {
-        .h = header(f, WIRE_PROCESS_FORK, sizeof(r), pid, tid), .parent_pid = parent, .parent_tid = parent};
+        .h = header(f, RECORD_PROCESS_FORK, sizeof(r), pid, tid), .parent_pid = parent, .parent_tid = parent};
     processes_apply(f->p, &r.h);
 }
 
 static inline void tell_exec(struct fixture *f, uint32_t pid, const char *comm)
 {
-    struct process_exec r = {.h = header(f, WIRE_PROCESS_EXEC, sizeof(r), pid, pid)};
+    struct process_exec r = {.h = header(f, RECORD_PROCESS_EXEC, sizeof(r), pid, pid)};
     memcpy(r.comm, comm, strlen(comm));
     processes_apply(f->p, &r.h);
 }
 
 static inline void tell_comm(struct fixture *f, uint32_t pid, uint32_t tid, const char *comm)
 {
-    struct process_comm r = {.h = header(f, WIRE_PROCESS_COMM, sizeof(r), pid, tid)};
+    struct process_comm r = {.h = header(f, RECORD_PROCESS_COMM, sizeof(r), pid, tid)};
     memcpy(r.comm, comm, strlen(comm));
     processes_apply(f->p, &r.h);
 }
 
 static inline void tell_exit(struct fixture *f, uint32_t pid, uint32_t tid)
 {
-    struct process_exit r = {.h = header(f, WIRE_PROCESS_EXIT, sizeof(r), pid, tid)};
+    struct process_exit r = {.h = header(f, RECORD_PROCESS_EXIT, sizeof(r), pid, tid)};
     processes_apply(f->p, &r.h);
 }
 
 static inline void tell_lost(struct fixture *f)
 {
-    struct process_lost r = {.h = header(f, WIRE_PROCESS_LOST, sizeof(r), 0, 0), .events = 1};
+    struct process_lost r = {.h = header(f, RECORD_PROCESS_LOST, sizeof(r), 0, 0), .events = 1};
     processes_apply(f->p, &r.h);
 }
 
@@ -101,7 +101,7 @@ static inline void make_mmap(struct fixture *f, union mmap_record *m, uint32_t p
         m->r.device_major = major(st.st_dev);
         m->r.device_minor = minor(st.st_dev);
     }
-    m->r.h = header(f, WIRE_PROCESS_MMAP, sizeof(m->r) + m->r.path_bytes, pid, pid);
+    m->r.h = header(f, RECORD_PROCESS_MMAP, sizeof(m->r) + m->r.path_bytes, pid, pid);
 }
 
 static inline void tell_mmap(struct fixture *f, uint32_t pid, uint64_t start, uint64_t end, uint64_t offset,

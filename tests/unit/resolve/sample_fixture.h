@@ -157,8 +157,8 @@ static void tell_mmap(struct fixture *f, uint64_t start, uint64_t end, uint64_t 
     } m = {.r = {.start = start, .size_bytes = end - start, .file_offset = offset}};
     m.r.path_bytes = (uint16_t)(strlen(path) + 1);
     memcpy(m.r.path, path, m.r.path_bytes);
-    m.r.h = (struct wire_header){.size_bytes = (sizeof(m.r) + m.r.path_bytes + 7) & ~7u,
-                                 .kind = WIRE_PROCESS_MMAP,
+    m.r.h = (struct record_header){.size_bytes = (sizeof(m.r) + m.r.path_bytes + 7) & ~7u,
+                                 .kind = RECORD_PROCESS_MMAP,
                                  .time_ns = 12,
                                  .pid = PROGRAM,
                                  .tid = PROGRAM};
@@ -187,10 +187,10 @@ static int setup(void **state)
     played.missing = played_missing;
     played.free = played_free;
     use_interpreters(f, (const struct interpreter *[]){&played}, 1);
-    const struct process_fork fork = {.h = {sizeof(fork), WIRE_PROCESS_FORK, 0, 10, PROGRAM, PROGRAM},
+    const struct process_fork fork = {.h = {sizeof(fork), RECORD_PROCESS_FORK, 0, 10, PROGRAM, PROGRAM},
                                       .parent_pid = 1};
     processes_apply(f->processes, &fork.h);
-    const struct process_exec exec = {.h = {sizeof(exec), WIRE_PROCESS_EXEC, 0, 11, PROGRAM, PROGRAM},
+    const struct process_exec exec = {.h = {sizeof(exec), RECORD_PROCESS_EXEC, 0, 11, PROGRAM, PROGRAM},
                                       .comm = "program"};
     processes_apply(f->processes, &exec.h);
     tell_mmap(f, 0x1000, 0x2000, 0x5000, "/bin/program");
@@ -220,8 +220,8 @@ static struct cpu_sample *make(struct fixture *f, uint32_t pid, unsigned kernel,
         .user_end = (uint8_t)end,
         .comm = "thread",
     };
-    r->h = (struct wire_header){.size_bytes = (uint32_t)(sizeof(*r) + (kernel + user) * 8),
-                                .kind = WIRE_CPU_SAMPLE,
+    r->h = (struct record_header){.size_bytes = (uint32_t)(sizeof(*r) + (kernel + user) * 8),
+                                .kind = RECORD_CPU_SAMPLE,
                                 .time_ns = 20,
                                 .pid = pid,
                                 .tid = pid + 7};

@@ -42,10 +42,10 @@ static int teardown(void **state)
     return rmdir(folder);
 }
 
-static struct file_opener_figures figures(void)
+static struct file_opener_stats figures(void)
 {
-    struct file_opener_figures f;
-    file_opener_figures(opener, &f);
+    struct file_opener_stats f;
+    file_opener_stats(opener, &f);
     return f;
 }
 
@@ -79,8 +79,8 @@ static void test_own_program(void **state)
 
     /* The same over the socket, whatever it lies on. */
     _cleanup_close_ int far = file_opener_again(opener, fd, &identity);
-    assert_true(far_file_is(far));
-    assert_false(far_file_is(fd));
+    assert_true(remote_file_is(far));
+    assert_false(remote_file_is(fd));
     _cleanup_(elf_file_freep) struct elf_file *f = NULL;
     assert_int_equal(elf_open(far, &f), 0);
     take_fd(&far);

@@ -69,7 +69,7 @@ static void test_what_was_cut_says_so(void **state)
 
 static struct hotspot_method told(uint64_t method, const char *holder, const char *name, const char *signature, const char *file)
 {
-    struct hotspot_method m = {.h = {.size_bytes = sizeof(m), .kind = WIRE_HOTSPOT_METHOD, .pid = PID}, .method = method, .check = 1};
+    struct hotspot_method m = {.h = {.size_bytes = sizeof(m), .kind = RECORD_HOTSPOT_METHOD, .pid = PID}, .method = method, .check = 1};
     m.class_bytes = (uint16_t)strlen(holder);
     m.name_bytes = (uint16_t)strlen(name);
     m.signature_bytes = (uint16_t)strlen(signature);

@@ -7,7 +7,7 @@
 #define WORDS        8
 
 struct forth_code {
-    struct wire_header h;
+    struct record_header h;
     uint64_t code;
     char name[16];
 };
@@ -47,7 +47,7 @@ static int forth_layout(void *self, const struct process *process, struct interp
     return 0;
 }
 
-static int forth_take(void *self, const struct wire_header *record)
+static int forth_take(void *self, const struct record_header *record)
 {
     const struct forth_code *c = (const struct forth_code *)record;
     if (record->size_bytes != sizeof(*c) || c->code >= WORDS || !memchr(c->name, 0, sizeof(c->name)))
@@ -281,10 +281,10 @@ static void test_what_is_not_known_has_no_name_and_is_asked_for(void **state)
 static void test_records_reach_whose_they_are(void **state)
 {
     struct fixture *f = *state;
-    const struct wire_header foreign = {.size_bytes = sizeof(foreign), .kind = FORTH_RECORD + 1};
+    const struct record_header foreign = {.size_bytes = sizeof(foreign), .kind = FORTH_RECORD + 1};
     assert_int_equal(tell(f, WORDS, "out of bounds"), -EBADMSG);
     assert_int_equal(interpreters_take(f->interpreters, &foreign), -EBADMSG);
-    const struct wire_header python = {.size_bytes = sizeof(python), .kind = WIRE_PYTHON_CODE};
+    const struct record_header python = {.size_bytes = sizeof(python), .kind = RECORD_PYTHON_CODE};
     assert_int_equal(interpreters_take(f->interpreters, &python), -EBADMSG); /* shorter than any of its */
 }
 

@@ -130,7 +130,7 @@ static void make(union record *u, uint64_t code, const void *file, uint32_t file
                  uint32_t name_length, unsigned width)
 {
     memset(u, 0, sizeof(*u));
-    u->r.h = (struct wire_header){.size_bytes = sizeof(u->r) + sizeof(table) + 5, .kind = WIRE_PYTHON_CODE, .pid = PID};
+    u->r.h = (struct record_header){.size_bytes = sizeof(u->r) + sizeof(table) + 5, .kind = RECORD_PYTHON_CODE, .pid = PID};
     u->r.code = code;
     u->r.check = 1;
     u->r.first_line = 1;

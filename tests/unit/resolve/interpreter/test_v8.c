@@ -29,7 +29,7 @@ static void closep_v8(void **v)
 
 static struct v8_code make(uint64_t code, const void *file, uint32_t file_length, unsigned file_width, const void *name, uint32_t name_length, unsigned name_width)
 {
-    struct v8_code c = {.h = {.size_bytes = sizeof(c), .kind = WIRE_V8_CODE, .pid = PID}, .code = code, .check = 3, .line = 12};
+    struct v8_code c = {.h = {.size_bytes = sizeof(c), .kind = RECORD_V8_CODE, .pid = PID}, .code = code, .check = 3, .line = 12};
     c.file = (struct v8_text){file_length, file_width};
     c.name = (struct v8_text){name_length, name_width};
     memcpy(c.file_data, file, file_length * file_width);

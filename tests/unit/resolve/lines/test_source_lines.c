@@ -111,9 +111,9 @@ static void test_own_lines_are_found(void **state)
     skip_where_lines_cannot_be();
     _cleanup_(source_lines_freep) struct source_lines *lines = NULL;
     const struct source_lines_options options = {.inlines = true, .stop_fd = -1};
-    struct source_lines_figures figures;
+    struct source_lines_stats figures;
     assert_int_equal(source_lines_find(f->profile, f->noted, &options, &lines), 0);
-    source_lines_figures(lines, &figures);
+    source_lines_stats(lines, &figures);
     assert_int_equal(figures.frames, 3);
     assert_int_equal(figures.with_line, 1);
     assert_int_equal(figures.without[SOURCE_LINE_NO_PLACE], 1);
@@ -134,9 +134,9 @@ static void test_a_deadline_costs_lines_alone(void **state)
     skip_where_lines_cannot_be();
     _cleanup_(source_lines_freep) struct source_lines *lines = NULL;
     const struct source_lines_options options = {.file_max_ns = 1, .stop_fd = -1};
-    struct source_lines_figures figures;
+    struct source_lines_stats figures;
     assert_int_equal(source_lines_find(f->profile, f->noted, &options, &lines), 0);
-    source_lines_figures(lines, &figures);
+    source_lines_stats(lines, &figures);
     assert_int_equal(figures.with_line, 0);
     assert_int_equal(figures.without[SOURCE_LINE_TOO_LONG], 2);
 }
@@ -148,9 +148,9 @@ static void test_who_does_not_want_to_wait(void **state)
     _cleanup_(source_lines_freep) struct source_lines *lines = NULL;
     _cleanup_close_ int stop = eventfd(1, EFD_CLOEXEC);
     const struct source_lines_options options = {.stop_fd = stop};
-    struct source_lines_figures figures;
+    struct source_lines_stats figures;
     assert_int_equal(source_lines_find(f->profile, f->noted, &options, &lines), 0);
-    source_lines_figures(lines, &figures);
+    source_lines_stats(lines, &figures);
     assert_int_equal(figures.with_line, 0);
     assert_true(figures.without[SOURCE_LINE_ENDED] >= 2);
 }

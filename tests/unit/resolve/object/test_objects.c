@@ -438,7 +438,7 @@ static void test_descriptors_are_bounded_and_opened_again(void **state)
         struct object_sight sight = sight_of(paths[i]);
         assert_int_equal(objects_get(objects, &sight, &all[i]), 0);
     }
-    struct objects_figures figures;
+    struct objects_stats figures;
     for (int i = 0; i < FILES; i++) {
         struct stat st;
         assert_int_equal(stat(paths[i], &st), 0);
@@ -446,7 +446,7 @@ static void test_descriptors_are_bounded_and_opened_again(void **state)
         assert_true(fd >= 0);
         assert_same_file(fd, &st);
         close(fd);
-        objects_figures(objects, &figures);
+        objects_stats(objects, &figures);
         assert_true(figures.open_files <= 3);
     }
     assert_int_equal(figures.objects, FILES);
@@ -455,7 +455,7 @@ static void test_descriptors_are_bounded_and_opened_again(void **state)
         unlink(paths[i]);
     }
     objects_trim(objects, 2, UINT64_MAX);
-    objects_figures(objects, &figures);
+    objects_stats(objects, &figures);
     assert_int_equal(figures.objects, 0);
     assert_int_equal(figures.open_files, 0);
     assert_int_equal(figures.bytes, 0);
@@ -496,8 +496,8 @@ static void test_copy_is_opened_when_the_first_has_gone(void **state)
             remove_place(&places[i]);
         }
         objects_trim(objects, 2, UINT64_MAX);
-        struct objects_figures figures;
-        objects_figures(objects, &figures);
+        struct objects_stats figures;
+        objects_stats(objects, &figures);
         assert_int_equal(figures.bytes, 0);
         objects_free(objects);
     }

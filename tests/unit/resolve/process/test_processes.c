@@ -346,7 +346,7 @@ static void test_damaged_records(void **state)
         char room[sizeof(struct process_mmap) + 64];
     } m = {.r = {.start = 0x1000, .size_bytes = 0x1000, .path_bytes = 5}};
     memcpy(m.r.path, "/abc", 5);
-    m.r.h = header(f, WIRE_PROCESS_MMAP, sizeof(m.r) + 8, NOBODY, NOBODY);
+    m.r.h = header(f, RECORD_PROCESS_MMAP, sizeof(m.r) + 8, NOBODY, NOBODY);
     union {
         struct process_mmap r;
         char room[sizeof(struct process_mmap) + 64];
@@ -361,7 +361,7 @@ static void test_damaged_records(void **state)
     damaged.r.size_bytes = UINT64_MAX; /* around the end of memory */
     processes_apply(f->p, &damaged.r.h);
     memcpy(&damaged, &m, sizeof(m));
-    damaged.r.h.size_bytes = sizeof(struct wire_header);
+    damaged.r.h.size_bytes = sizeof(struct record_header);
     processes_apply(f->p, &damaged.r.h);
     assert_mappings(f, NOBODY, "");
     memcpy(&damaged, &m, sizeof(m));

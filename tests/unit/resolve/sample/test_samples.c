@@ -199,10 +199,10 @@ static void test_main_thread_tells_what_the_process_is_called(void **state)
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_string_equal(s.resource->command, "program");
     r->h.tid = PROGRAM;
-    r->h.kind = WIRE_OFF_CPU_STACK;
+    r->h.kind = RECORD_OFF_CPU_STACK;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_string_equal(s.resource->command, "program");
-    r->h.kind = WIRE_CPU_SAMPLE;
+    r->h.kind = RECORD_CPU_SAMPLE;
     r->h.time_ns = 1; /* before its exec */
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_string_equal(s.resource->command, "program");
@@ -357,7 +357,7 @@ static void test_interrupt(void **state)
     struct fixture *f = *state;
     struct cpu_sample *r = make(f, 0, 1, 0, UNWIND_END_NO_USER);
     struct sample s;
-    r->h.kind = WIRE_OFF_CPU_WAKER;
+    r->h.kind = RECORD_OFF_CPU_WAKER;
     r->data[0] = 0xffffffff81000010;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), -ENOENT);
     assert_int_equal(s.frame_count, 1);
@@ -372,7 +372,7 @@ static void test_what_took_the_stack_is_left_out(void **state)
     struct cpu_sample *r = make(f, 0, 7, 0, UNWIND_END_NO_USER);
     static const uint64_t addresses[] = {BPF_ADDRESS, 0xffffffff81000020, BPF_ADDRESS, CALL_ADDRESS, 0xffffffff81000030, BPF_ADDRESS, 0xffffffff81000040};
     struct sample s;
-    r->h.kind = WIRE_OFF_CPU_WAKER;
+    r->h.kind = RECORD_OFF_CPU_WAKER;
     memcpy(r->data, addresses, sizeof(addresses));
     sample_resolve(f->resolver, r, &f->losses, &s);
     assert_int_equal(s.frame_count, 3);

@@ -42,14 +42,14 @@ static void take(void *context, const struct wait_sum *sum)
 static int put_stack(struct wait_sums *w, uint32_t tid, uint64_t time_ns)
 {
     const struct cpu_sample s = {
-        .h = {.size_bytes = sizeof(s), .kind = WIRE_OFF_CPU_STACK, .time_ns = time_ns, .pid = 7, .tid = tid}};
+        .h = {.size_bytes = sizeof(s), .kind = RECORD_OFF_CPU_STACK, .time_ns = time_ns, .pid = 7, .tid = tid}};
     return wait_sums_stack(w, &s);
 }
 
 /* From 100 ns before `end_ns`, the last `queued_ns` of it in the queue. */
 static void put_wait(struct wait_sums *w, uint32_t tid, uint64_t stack_ns, uint64_t end_ns, uint64_t queued_ns, uint8_t flags)
 {
-    const struct off_cpu_wait wait = {.h = {.size_bytes = sizeof(wait), .kind = WIRE_OFF_CPU, .time_ns = end_ns, .pid = 7, .tid = tid},
+    const struct off_cpu_wait wait = {.h = {.size_bytes = sizeof(wait), .kind = RECORD_OFF_CPU, .time_ns = end_ns, .pid = 7, .tid = tid},
                                       .start_ns = end_ns - 100,
                                       .weight_ns = 100,
                                       .queued_ns = queued_ns,
@@ -112,7 +112,7 @@ static int put_more(struct wait_sums *w, uint32_t tid, uint64_t time_ns, size_t 
 {
     struct cpu_sample *s = calloc(1, sizeof(*s) + bytes);
     assert_non_null(s);
-    s->h = (struct wire_header){.size_bytes = (uint32_t)(sizeof(*s) + bytes), .kind = WIRE_OFF_CPU_STACK, .time_ns = time_ns, .pid = 7, .tid = tid};
+    s->h = (struct record_header){.size_bytes = (uint32_t)(sizeof(*s) + bytes), .kind = RECORD_OFF_CPU_STACK, .time_ns = time_ns, .pid = 7, .tid = tid};
     int r = wait_sums_stack(w, s);
     free(s);
     return r;
@@ -182,14 +182,14 @@ static void test_forgotten(void **state)
 
 static int put_waker(struct wait_sums *w, uint32_t pid, uint32_t tid, uint64_t time_ns)
 {
-    const struct cpu_sample s = {.h = {.size_bytes = sizeof(s), .kind = WIRE_OFF_CPU_WAKER, .time_ns = time_ns, .pid = pid, .tid = pid},
+    const struct cpu_sample s = {.h = {.size_bytes = sizeof(s), .kind = RECORD_OFF_CPU_WAKER, .time_ns = time_ns, .pid = pid, .tid = pid},
                                  .weight_ns = (uint64_t)7 << 32 | tid};
     return wait_sums_waker(w, &s);
 }
 
 static void put_ended(struct wait_sums *w, uint64_t end_ns, uint8_t waker, uint64_t waker_ns)
 {
-    const struct off_cpu_wait wait = {.h = {.size_bytes = sizeof(wait), .kind = WIRE_OFF_CPU, .time_ns = end_ns, .pid = 7, .tid = 8},
+    const struct off_cpu_wait wait = {.h = {.size_bytes = sizeof(wait), .kind = RECORD_OFF_CPU, .time_ns = end_ns, .pid = 7, .tid = 8},
                                       .start_ns = end_ns - 100,
                                       .weight_ns = 100,
                                       .count = 1,
@@ -235,7 +235,7 @@ static void test_wakers(void **state)
 
 static void put_part(struct wait_sums *w, uint64_t start_ns, uint64_t end_ns, uint64_t queued_ns, uint8_t flags)
 {
-    const struct off_cpu_wait wait = {.h = {.size_bytes = sizeof(wait), .kind = WIRE_OFF_CPU, .time_ns = end_ns, .pid = 7, .tid = 8},
+    const struct off_cpu_wait wait = {.h = {.size_bytes = sizeof(wait), .kind = RECORD_OFF_CPU, .time_ns = end_ns, .pid = 7, .tid = 8},
                                       .start_ns = start_ns,
                                       .weight_ns = end_ns - start_ns,
                                       .queued_ns = queued_ns,

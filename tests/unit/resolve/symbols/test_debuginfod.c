@@ -93,7 +93,7 @@ static struct debuginfod_options options_of(const struct fixture *f)
 static void test_who_lies_is_not_asked_again(void **state)
 {
     const struct debuginfod_options options = options_of(*state);
-    struct debuginfod_figures figures;
+    struct debuginfod_stats figures;
     const char *why, *url;
     _cleanup_(debuginfod_freep) struct debuginfod *d = NULL;
     assert_int_equal(debuginfod_new(&options, &d), 0);
@@ -105,14 +105,14 @@ static void test_who_lies_is_not_asked_again(void **state)
     assert_null(strstr(url, "a:b"));
     assert_non_null(strstr(why, "no ELF file"));
     assert_null(debuginfod_failure(d, 1, &why));
-    debuginfod_figures(d, &figures);
+    debuginfod_stats(d, &figures);
     assert_int_equal(figures.unasked, 2);
     assert_int_equal(figures.absent + figures.fetched, 0);
 }
 
 static void test_bounds_are_of_all_together(void **state)
 {
-    struct debuginfod_figures figures;
+    struct debuginfod_stats figures;
     const char *why;
     for (int turn = 0; turn < 3; turn++) {
         struct debuginfod_options options = options_of(*state);
@@ -126,7 +126,7 @@ static void test_bounds_are_of_all_together(void **state)
         assert_int_equal(debuginfod_new(&options, &d), 0);
         assert_int_equal(debuginfod_find(d, one), -ENOENT);
         assert_int_equal(debuginfod_find(d, other), -ENOENT);
-        debuginfod_figures(d, &figures);
+        debuginfod_stats(d, &figures);
         assert_int_equal(figures.unasked, turn == 2 ? 0 : 2);
         assert_int_equal(figures.too_large, turn == 2 ? 2 : 0);
         assert_null(debuginfod_failure(d, 0, &why)); /* that is not the server's fault */

@@ -36,25 +36,25 @@ static void check(const char *given, unsigned function)
     char expected[TEXT_MAX];
     text_of(function, expected);
     assert_string_equal(given, expected);
-    assert_string_equal(answers_second(given), answers_second(expected));
+    assert_string_equal(name_cache_second(given), name_cache_second(expected));
 }
 
 /* As symbols.c does: the name under its own key, and each place of the function as its twin. */
-static void ask(struct answers *a, unsigned function, unsigned place)
+static void ask(struct name_cache *a, unsigned function, unsigned place)
 {
     char text[TEXT_MAX];
     uint64_t value = 0;
-    const char *given = answers_get(a, 7, value_of(function, place), &value);
+    const char *given = name_cache_get(a, 7, value_of(function, place), &value);
     if (given) {
         assert_int_equal(value, value_of(function, place));
         check(given, function);
         return;
     }
-    given = answers_get(a, 7, twin_of(function), &value);
+    given = name_cache_get(a, 7, twin_of(function), &value);
     if (!given)
-        given = answers_put(a, 7, twin_of(function), 0, 0, text_of(function, text));
+        given = name_cache_put(a, 7, twin_of(function), 0, 0, text_of(function, text));
     check(given, function);
-    given = answers_put(a, 7, value_of(function, place), value_of(function, place), twin_of(function), text_of(function, text));
+    given = name_cache_put(a, 7, value_of(function, place), value_of(function, place), twin_of(function), text_of(function, text));
     check(given, function);
 }
 
@@ -64,15 +64,15 @@ static void an_answer_is_what_was_put(void **state)
     static const size_t slot_bytes[] = {0, 4096, 1 << 20}, text_bytes[] = {0, 512, 4096};
     for (size_t i = 0; i < sizeof(slot_bytes) / sizeof(slot_bytes[0]); i++)
         for (size_t j = 0; j < sizeof(text_bytes) / sizeof(text_bytes[0]); j++) {
-            struct answers a;
-            assert_int_equal(answers_init(&a, slot_bytes[i], text_bytes[j], TEXT_MAX), 0);
+            struct name_cache a;
+            assert_int_equal(name_cache_init(&a, slot_bytes[i], text_bytes[j], TEXT_MAX), 0);
             uint64_t random = 1;
             for (int n = 0; n < 200000; n++) {
                 random = random * 6364136223846793005u + 1442695040888963407u;
                 unsigned range = n / 1000 % 2 ? FUNCTIONS : 3; /* many, then few again and again */
                 ask(&a, (unsigned)(random >> 33) % range, (unsigned)(random >> 50) % PLACES);
             }
-            answers_clear(&a);
+            name_cache_clear(&a);
         }
 }
 

@@ -74,7 +74,7 @@ static int finish_kind(uint16_t kind, size_t stack_bytes, unsigned user_end, uin
 
 static int finish(size_t stack_bytes, unsigned user_end, uint64_t third, size_t *ret_count)
 {
-    return finish_kind(WIRE_CPU_SAMPLE, stack_bytes, user_end, third, ret_count);
+    return finish_kind(RECORD_CPU_SAMPLE, stack_bytes, user_end, third, ret_count);
 }
 
 /* Its frame pointers would lead past callers, to what looks like the end. */
@@ -143,7 +143,7 @@ static void test_copy_of_a_wait(void **state)
     size_t count = 0;
     const uint64_t above = STACK + REQUEST_STACK_COPY_BYTES + 4096;
     assert_int_equal(
-        finish_kind(WIRE_REQUEST_STACK, REQUEST_STACK_COPY_BYTES, UNWIND_END_NO_ROWS, above, &count),
+        finish_kind(RECORD_REQUEST_STACK, REQUEST_STACK_COPY_BYTES, UNWIND_END_NO_ROWS, above, &count),
         UNWIND_END_NO_ROWS);
     assert_int_equal(count, 2);
     assert_int_equal(finish(REQUEST_STACK_COPY_BYTES, UNWIND_END_NO_ROWS, above, &count),
@@ -167,7 +167,7 @@ static int finish_signal(size_t second_bytes, uint64_t third, size_t *ret_count,
     const size_t first_bytes = 1024;
     char *data = (char *)record.r.data;
     memset(&record, 0, sizeof(record));
-    record.r.h.kind = WIRE_CPU_SAMPLE;
+    record.r.h.kind = RECORD_CPU_SAMPLE;
     record.r.h.size_bytes = (uint32_t)(sizeof(record.r) + first_bytes);
     record.r.user_end = UNWIND_END_NO_PROCESS;
     record.r.stop_ip = CODE + 100;

@@ -81,7 +81,7 @@ KEEP static void jumps(int n)
         longjmp(jump, 1);
 }
 
-KEEP static void subject(void)
+KEEP static void workload(void)
 {
     char text[64];
     int numbers[] = {5, 3, 9, 1, 7, 2, 8};
@@ -114,7 +114,7 @@ KEEP static void child_main(struct shared *shared)
     shared->frame_count = count - own;
     memmove(shared->frames, shared->frames + own, (size_t)shared->frame_count * sizeof(shared->frames[0]));
     __asm__ volatile("int3"); /* stepping begins here */
-    subject();
+    workload();
     shared->done = 1;
 }
 

@@ -2,7 +2,7 @@
 #include "sources/attach/sample_event.h"
 
 #include "base/cleanup.h"
-#include "sources/events/wire_check.h"
+#include "sources/events/record_check.h"
 
 #include "probes/event.h"
 
@@ -137,26 +137,26 @@ static void test_records(void **state)
         const struct sample_event e = parse(names[i]);
 
         sample_event_to_record(&e, &record);
-        assert_true(wire_check(&record.h));
+        assert_true(record_check(&record.h));
         sample_event_from_record(&record, &again);
         assert_string_equal(again.name, e.name);
         assert_string_equal(again.unit, e.unit);
         assert_int_equal(again.period, e.period);
     }
     record.h.size_bytes -= 8;
-    assert_false(wire_check(&record.h));
+    assert_false(record_check(&record.h));
     record.h.size_bytes += 8;
     record.is_bytes = 2;
-    assert_false(wire_check(&record.h));
+    assert_false(record_check(&record.h));
     record.is_bytes = 0;
     memset(record.name, 'n', sizeof(record.name)); /* without an end */
-    assert_false(wire_check(&record.h));
+    assert_false(record_check(&record.h));
     record.name[sizeof(record.name) - 1] = '\0';
-    assert_true(wire_check(&record.h));
+    assert_true(record_check(&record.h));
     record.name[3] = '\033';
-    assert_false(wire_check(&record.h));
+    assert_false(record_check(&record.h));
     record.name[0] = '\0';
-    assert_false(wire_check(&record.h));
+    assert_false(record_check(&record.h));
 }
 
 int main(void)

@@ -16,7 +16,7 @@
 static struct process_exit exit_record(uint64_t time_ns, uint32_t pid)
 {
     return (struct process_exit){.h = {.size_bytes = sizeof(struct process_exit),
-                                       .kind = WIRE_PROCESS_EXIT,
+                                       .kind = RECORD_PROCESS_EXIT,
                                        .time_ns = time_ns,
                                        .pid = pid,
                                        .tid = pid}};
@@ -34,7 +34,7 @@ static void test_sort_is_by_time_and_stable(void **state)
 {
     static const uint64_t times[] = {5, 3, 5, 1, 3, 5};
     static const uint32_t order[] = {3, 1, 4, 0, 2, 5};
-    struct batch *b = new_batch(WIRE_RECORD_MAX_BYTES);
+    struct batch *b = new_batch(RECORD_MAX_BYTES);
 
     (void)state;
     batch_begin(b, 9);
@@ -67,7 +67,7 @@ static void add_sample(struct batch *b, uint64_t time_ns)
 /* A sample that is written while the batch is filled comes with the next one: nothing that happened after it is to be before it. */
 static void test_what_came_in_meanwhile_waits(void **state)
 {
-    struct batch *b = new_batch(8 * WIRE_RECORD_MAX_BYTES);
+    struct batch *b = new_batch(8 * RECORD_MAX_BYTES);
 
     (void)state;
     batch_begin(b, 100);
@@ -99,7 +99,7 @@ static void test_what_came_in_meanwhile_waits(void **state)
 /* Samples that are left in their ring are older than what happened since. */
 static void test_what_happened_after_samples_without_room_waits(void **state)
 {
-    struct batch *b = new_batch(8 * WIRE_RECORD_MAX_BYTES);
+    struct batch *b = new_batch(8 * RECORD_MAX_BYTES);
     uint64_t time_ns = 0;
 
     (void)state;
@@ -126,7 +126,7 @@ static void test_what_happened_after_samples_without_room_waits(void **state)
 /* Who is too slow for all of it goes on none the less. */
 static void test_little_is_held_back(void **state)
 {
-    struct batch *b = new_batch(8 * WIRE_RECORD_MAX_BYTES);
+    struct batch *b = new_batch(8 * RECORD_MAX_BYTES);
     size_t count = 0;
 
     (void)state;
@@ -140,14 +140,14 @@ static void test_little_is_held_back(void **state)
 
 static void test_full(void **state)
 {
-    struct batch *b = new_batch(WIRE_RECORD_MAX_BYTES);
+    struct batch *b = new_batch(RECORD_MAX_BYTES);
     struct process_exit record = exit_record(1, 1);
     size_t added = 0;
 
     (void)state;
     while (batch_add(b, &record.h) == 0)
         added++;
-    assert_int_equal(added, WIRE_RECORD_MAX_BYTES / sizeof(record));
+    assert_int_equal(added, RECORD_MAX_BYTES / sizeof(record));
     assert_int_equal(batch_add(b, &record.h), -ENOSPC);
     assert_null(batch_reserve(b, sizeof(record)));
     batch_clear(b);
@@ -158,21 +158,21 @@ static void test_full(void **state)
 
 static void test_reserved_records_are_rounded_and_zero(void **state)
 {
-    struct batch *b = new_batch(WIRE_RECORD_MAX_BYTES);
+    struct batch *b = new_batch(RECORD_MAX_BYTES);
     struct process_mmap *m = batch_reserve(b, sizeof(*m) + 5);
 
     (void)state;
     assert_non_null(m);
     assert_int_equal(m->h.size_bytes, sizeof(*m) + 8);
     assert_int_equal(m->path[7], 0);
-    assert_null(batch_reserve(b, sizeof(struct wire_header) - 8));
-    assert_null(batch_reserve(b, WIRE_RECORD_MAX_BYTES + 8));
+    assert_null(batch_reserve(b, sizeof(struct record_header) - 8));
+    assert_null(batch_reserve(b, RECORD_MAX_BYTES + 8));
     batch_free(b);
 }
 
-static bool refuses(struct wire_header *header)
+static bool refuses(struct record_header *header)
 {
-    struct batch *b = new_batch(4 * WIRE_RECORD_MAX_BYTES);
+    struct batch *b = new_batch(4 * RECORD_MAX_BYTES);
     int r = batch_add(b, header);
 
     assert_int_equal(batch_count(b), r == 0);
@@ -186,11 +186,11 @@ static void test_records_that_make_no_sense(void **state)
     union {
         struct process_mmap m;
         char bytes[sizeof(struct process_mmap) + 8];
-    } mmap = {.m = {.h = {.size_bytes = sizeof(mmap), .kind = WIRE_PROCESS_MMAP}, .path_bytes = 3}};
+    } mmap = {.m = {.h = {.size_bytes = sizeof(mmap), .kind = RECORD_PROCESS_MMAP}, .path_bytes = 3}};
     union {
         struct cpu_sample s;
         char bytes[sizeof(struct cpu_sample) + 24];
-    } sample = {.s = {.h = {.size_bytes = sizeof(sample), .kind = WIRE_CPU_SAMPLE},
+    } sample = {.s = {.h = {.size_bytes = sizeof(sample), .kind = RECORD_CPU_SAMPLE},
                       .kernel_frames = 1,
                       .user_frames = 2}};
 

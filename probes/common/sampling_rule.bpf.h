@@ -1,0 +1,101 @@
+/* Whom the clock samples at a rate of their own, decided before anything is unwound: the clock ticks at the highest rate of all, and of the
+ * ticks that meet a task a share is taken, by chance, which no period of a program can fall in with. A sample stands for as much time as makes
+ * the sums true. Nothing is remembered of a task: its name, user and cgroup are what they are at the tick. */
+#pragma once
+
+#include "probes/common/filter.bpf.h"
+#include "probes/common/sampling.bpf.h"
+#include "probes/sampling_rule.h"
+
+const volatile __u32 sampling_rule_kinds = 0; /* bits, of enum sampling_rule_key_kind; 0: nobody has a rate of their own */
+
+/* Of SAMPLING_RULE_ALWAYS ticks so many are taken, by target; the last: of who is none. */
+const volatile __u64 sampling_rule_shares[SAMPLING_RULE_SLOTS] = {};
+
+/* Changed while we run: cgroups come and go. */
+struct {
+    __uint(type, BPF_MAP_TYPE_HASH);
+    __uint(max_entries, SAMPLING_RULE_KEYS_MAX);
+    __type(key, struct sampling_rule_key);
+    __type(value, __u32);
+} sampling_rule_keys SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+    __uint(max_entries, SAMPLING_RULES_MAX + 1);
+    __type(key, __u32);
+    __type(value, struct sampling_rule_count);
+} sampling_rule_counts SEC(".maps");
+
+static __always_inline __u32 sampling_rule_earlier(const struct sampling_rule_key *key, __u32 than)
+{
+    __u32 *target = bpf_map_lookup_elem(&sampling_rule_keys, key);
+
+    return target && *target < than ? *target : than;
+}
+
+/* The first that the task answers to, by the order in which they were written. A function of its own: the stack is for the walk. */
+static __noinline __u32 sampling_rule_of(struct task_struct *task, __u32 pid)
+{
+    struct sampling_rule_key key = {.kind = SAMPLING_RULE_KEY_PID};
+    __u32 first = SAMPLING_RULES_MAX;
+
+    if (sampling_rule_kinds & 1 << SAMPLING_RULE_KEY_PID) {
+        key.number = pid;
+        first = sampling_rule_earlier(&key, first);
+    }
+    if (sampling_rule_kinds & 1 << SAMPLING_RULE_KEY_USER) {
+        key.kind = SAMPLING_RULE_KEY_USER;
+        key.number = BPF_CORE_READ(task, real_cred, euid.val);
+        first = sampling_rule_earlier(&key, first);
+    }
+    if (sampling_rule_kinds & 1 << SAMPLING_RULE_KEY_CGROUP) {
+        struct cgroup *cgroup = cgroup_of(task);
+
+        key.kind = SAMPLING_RULE_KEY_CGROUP;
+        for (int level = 0; level < CGROUP_LEVELS_MAX && cgroup; level++) {
+            key.number = cgroup_id(cgroup);
+            first = sampling_rule_earlier(&key, first);
+            cgroup = cgroup_parent(cgroup);
+        }
+    }
+    if (sampling_rule_kinds & 1 << SAMPLING_RULE_KEY_COMMAND) {
+        key.kind = SAMPLING_RULE_KEY_COMMAND;
+        __builtin_memset(key.name, 0, sizeof(key.name));
+        BPF_CORE_READ_STR_INTO(&key.name, task, comm);
+        first = sampling_rule_earlier(&key, first);
+        __builtin_memset(key.name, 0, sizeof(key.name));
+        BPF_CORE_READ_STR_INTO(&key.name, task, group_leader, comm);
+        first = sampling_rule_earlier(&key, first);
+    }
+    return first;
+}
+
+/* Whether it is never to be sampled. */
+static __always_inline bool sampling_rule_is_never(struct task_struct *task)
+{
+    __u32 target = sampling_rule_kinds ? sampling_rule_of(task, BPF_CORE_READ(task, tgid)) : SAMPLING_RULES_MAX;
+
+    UNWIND_SAME_REGISTER(target);
+    return sampling_rule_kinds && sampling_rule_shares[target & (SAMPLING_RULE_SLOTS - 1)] == 0;
+}
+
+/* Whether this tick's sample is taken; it then stands for `*weight` of the ticks' own. */
+static __always_inline bool sampling_rule_takes(__u64 *weight)
+{
+    __u32 target = sampling_rule_of((struct task_struct *)bpf_get_current_task(), bpf_get_current_pid_tgid() >> 32);
+    struct sampling_rule_count *count;
+    __u64 share;
+
+    count = bpf_map_lookup_elem(&sampling_rule_counts, &target);
+    if (!count)
+        return false;
+    UNWIND_SAME_REGISTER(target);
+    share = sampling_rule_shares[target & (SAMPLING_RULE_SLOTS - 1)];
+    count->ticks++;
+    if (sampling_random(count->ticks) >= share) /* the key: one target's ticks on one CPU */
+        return false;
+    count->samples++;
+    *weight = (*weight * SAMPLING_RULE_ALWAYS) / share;
+    return true;
+}

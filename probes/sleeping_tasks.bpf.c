@@ -1,0 +1,175 @@
+/* The user stacks of threads that waited before anybody looked: a walk over all tasks that may sleep copies them out of their processes'
+ * memory, for user space to walk (cpu.h). What offcpu.bpf.c keeps of threads says which ones; nothing of that is changed here. The record has
+ * the time of the one with the kernel's part alone (offcpu.h), in whose place it comes.
+ *
+ * That a thread did not run while it was read is known by its number of switches, before and after. Only memory is read that no file stands
+ * behind: a file's may be on a server that never answers. (The kernel itself does not wait for a userfaultfd here.) It may have to be swapped in.
+ *
+ * Loses: struct sleeping_tasks_stats. Such a thread keeps the record that it has. Kernel 5.18 and later. */
+#define UNWIND_MAX_FRAMES    1 /* the leaf: the rest is walked from the copy */
+#define UNWIND_FRAMES_BEFORE CPU_MAX_KERNEL_FRAMES
+#define UNWIND_COPY_BYTES    CPU_STACK_COPY_BYTES
+#include "probes/unwind/unwind_sample.bpf.h"
+
+#include <bpf/bpf_tracing.h>
+
+#include "probes/sleeping_tasks.h"
+#include "probes/offcpu/offcpu_threads.bpf.h"
+#include "probes/common/task.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";
+
+const volatile __u64 ring_bytes = 0;
+
+volatile __u32 is_last = 0; /* nobody empties the ring meanwhile */
+struct sleeping_tasks_stats stats = {};
+
+/* That of offcpu.bpf.c. */
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, 4096);
+} records SEC(".maps");
+
+/* When the thread was found waiting, if that is where it still waits; else 0. */
+static __always_inline __u64 found_waiting_ns(__u32 tid)
+{
+    const struct off_cpu_thread *t = bpf_map_lookup_elem(&threads, &tid);
+    if (!t || !t->off_since_ns || t->on_since_ns || t->stack_hash || t->stack_ns != t->off_since_ns)
+        return 0;
+    return t->stack_ns;
+}
+
+/* How often the thread has left its CPU; in this order, since it is counted before the CPU is left. */
+static __always_inline bool is_off_cpu(struct task_struct *task, __u64 *ret_switches)
+{
+    if (BPF_CORE_READ(task, on_cpu))
+        return false;
+    *ret_switches = BPF_CORE_READ(task, nvcsw) + BPF_CORE_READ(task, nivcsw);
+    return true;
+}
+
+/* ---- its memory ---- */
+
+struct memory {
+    __u64 end; /* 0: not to be read */
+};
+
+/* A file's is not what stacks are made of. */
+static long look_at_mapping(struct task_struct *task, struct vm_area_struct *vma, struct memory *memory)
+{
+    if (!vma->vm_ops)
+        memory->end = vma->vm_end;
+    return 0;
+}
+
+static __always_inline __u64 lower(__u64 end, __u64 from, __u64 limit)
+{
+    return from < limit && limit < end ? limit : end;
+}
+
+/* Where the stack that is at `from` ends, or what may be copied of it does; above it lies what the C library keeps of the thread. 0: not to be read. */
+static __always_inline __u64 stack_end(struct task_struct *task, __u64 from)
+{
+    struct memory memory = {};
+    if (bpf_find_vma(task, from, look_at_mapping, &memory, 0) || !memory.end)
+        return 0;
+    __u64 end = lower(from + CPU_STACK_COPY_BYTES, from, memory.end);
+    end = lower(end, from, (task_thread_pointer(task) + 7) & ~7ULL);
+    return lower(end, from, (BPF_CORE_READ(task, mm, start_stack) + 7) & ~7ULL);
+}
+
+/* One page of it, up to `end`; false when there is no more. How far it has come is kept in the walk only, so that all pages are alike to the verifier. */
+static __always_inline bool copy_page(struct unwind_scratch *scratch, struct task_struct *task, __u64 end)
+{
+    __u64 copied = scratch->walk.stack_bytes, from = (scratch->walk.r.sp & ~7ULL) + copied;
+    __u64 at = (scratch->walk.base + 1) * 8 + copied, size = UNWIND_COPY_PAGE - (from & (UNWIND_COPY_PAGE - 1));
+    if (from >= end)
+        return false;
+    if (size > end - from)
+        size = end - from;
+    UNWIND_SAME_REGISTER(size);
+    UNWIND_SAME_REGISTER(at);
+    if (size == 0 || size > UNWIND_COPY_PAGE || at > sizeof(scratch->data) ||
+        bpf_copy_from_user_task((__u8 *)scratch->data + at, size, (const void *)from, task, 0))
+        return false;
+    scratch->walk.stack_bytes = copied + size;
+    return true;
+}
+
+static __always_inline bool copy_user_stack(struct unwind_scratch *scratch, struct task_struct *task)
+{
+    struct unwind_walk *w = &scratch->walk;
+    struct user_registers registers;
+    if (bpf_probe_read_kernel(&registers, sizeof(registers), (const void *)bpf_task_pt_regs(task)) || !user_mode(&registers) ||
+        !walk_begin(w, &registers))
+        return false;
+    __u64 end = stack_end(task, w->r.sp & ~7ULL), index = w->base;
+    if (!end || index >= CPU_MAX_KERNEL_FRAMES + 1)
+        return false;
+    scratch->data[index] = w->r.ip | CPU_FRAME_EXACT;
+    w->frames = 1;
+    w->interrupted = 1;
+    for (int n = 0; n < CPU_STACK_COPY_BYTES / UNWIND_COPY_PAGE + 1; n++)
+        if (!copy_page(scratch, task, end))
+            break;
+    return w->stack_bytes > 0;
+}
+
+/* ---- its record ---- */
+
+static __always_inline bool take_stacks(struct unwind_scratch *scratch, struct task_struct *task, __u64 since_ns)
+{
+    stack_begin(scratch, task, since_ns);
+    if (!stack_take_kernel(scratch, task))
+        return false;
+    if (!copy_user_stack(scratch, task))
+        return false;
+    sample_set_walk(scratch, UNWIND_END_NOT_RUNNING);
+    return true;
+}
+
+static __always_inline void send(struct unwind_scratch *scratch)
+{
+    struct cpu_sample *s = sample_of(scratch);
+    __u64 size = sample_finish(scratch);
+    UNWIND_SAME_REGISTER(size);
+    if (size > sizeof(*s) + sizeof(scratch->data))
+        return;
+    s->h.size_bytes = size;
+    if (bpf_ringbuf_output(&records, s, size, BPF_RB_FORCE_WAKEUP))
+        stats.lost++;
+    else
+        stats.copied++;
+}
+
+SEC("iter.s/task")
+int sleeping_tasks_stack(struct bpf_iter__task *ctx)
+{
+    struct task_struct *task = ctx->task;
+    __u32 zero = 0;
+    __u64 since_ns, before, after;
+    struct unwind_scratch *scratch = bpf_map_lookup_elem(&unwind_scratch, &zero);
+    if (!task || !scratch || BPF_CORE_READ(task, flags) & PF_KTHREAD)
+        return 0;
+    since_ns = found_waiting_ns(task->pid);
+    if (!since_ns)
+        return 0;
+    if (bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 2) {
+        if (!is_last)
+            return 1; /* this task once more: the reader has to come first */
+        stats.lost++; /* it comes no more, and the other half is for the waits themselves */
+        return 0;
+    }
+    if (!is_off_cpu(task, &before)) {
+        stats.ran++;
+        return 0;
+    }
+    bool is_taken = take_stacks(scratch, task, since_ns);
+    if (!is_off_cpu(task, &after) || before != after || found_waiting_ns(task->pid) != since_ns)
+        stats.ran++;
+    else if (!is_taken)
+        stats.unreadable++;
+    else
+        send(scratch);
+    return 0;
+}

@@ -1,0 +1,189 @@
+/* What the pipeline tells of itself, and what its parts are told to do with less; see pipeline.h. */
+#include "agent/pipeline_private.h"
+
+#include "agent/pod_watch.h"
+#include "agent/thread_contexts.h"
+#include "agent/trace_links.h"
+#include "agent/unwind_publisher.h"
+#include "agent/wait_samples.h"
+#include "base/log.h"
+#include "resolve/interpreter/interpreters.h"
+#include "resolve/jit/jit.h"
+#include "resolve/kernel/kernel.h"
+#include "resolve/process/processes.h"
+#include "resolve/symbols/symbols.h"
+#include "resolve/unwind/unwind_cache.h"
+#include "sources/cpu/cpu.h"
+#include "sources/link/link.h"
+#include "sources/offcpu/offcpu.h"
+
+void pipeline_shed(struct pipeline *p, enum source_detail detail)
+{
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].source->shed)
+            p->opened[i].source->shed(p->opened[i].self, detail);
+}
+
+int pipeline_set_cgroups(struct pipeline *p, const uint64_t *ids, size_t count)
+{
+    int r = 0;
+    for (size_t i = 0; i < p->opened_count && r == 0; i++)
+        if (p->opened[i].source->set_cgroups)
+            r = p->opened[i].source->set_cgroups(p->opened[i].self, ids, count);
+    return r;
+}
+
+void pipeline_ask_for_pods(struct pipeline *p)
+{
+    if (p->pod_watch)
+        pod_watch_ask(p->pod_watch);
+}
+
+struct pods *pipeline_pods(const struct pipeline *p)
+{
+    return p->pod_watch ? pod_watch_pods(p->pod_watch) : NULL;
+}
+
+/* There is one at most: that of CPU samples is that of waits, too. */
+static struct sampling_rule_table *find_sampling_rules(const struct pipeline *p)
+{
+    void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu);
+    struct sampling_rule_table *targets = cpu ? cpu_source_sampling_rules(cpu) : NULL;
+    return targets || !off_cpu ? targets : off_cpu_source_sampling_rules(off_cpu);
+}
+
+void pipeline_set_sampling_pods(struct pipeline *p, const struct sampling_pod *pods, size_t count)
+{
+    struct sampling_rule_table *targets = find_sampling_rules(p);
+    if (targets)
+        sampling_rule_table_set_pods(targets, pods, count);
+}
+
+bool pipeline_looks_at_waits(const struct pipeline *p)
+{
+    void *off_cpu = pipeline_opened(p, &source_off_cpu);
+    return off_cpu && off_cpu_source_is_looking(off_cpu);
+}
+
+void pipeline_tell_waits(struct pipeline *p)
+{
+    void *off_cpu = pipeline_opened(p, &source_off_cpu);
+    int r = off_cpu ? off_cpu_source_tell_so_far(off_cpu) : 0;
+    if (r < 0)
+        log_errno(r, "waits that go on are told at their end");
+}
+
+void pipeline_trim(struct pipeline *p)
+{
+    unwind_cache_trim(p->unwind_cache);
+    symbols_trim(p->symbols);
+    jits_trim(p->jits);
+    if (p->publisher)
+        unwind_publisher_trim(p->publisher);
+}
+
+const struct sample_event *pipeline_replayed_event(const struct pipeline *p)
+{
+    return p->replayed_event;
+}
+
+int pipeline_record_events_error(const struct pipeline *p)
+{
+    return p->record_events_error;
+}
+
+const struct interpreters *pipeline_interpreters(const struct pipeline *p)
+{
+    return p->interpreters;
+}
+
+bool pipeline_missed_runtime(const struct pipeline *p)
+{
+    return p->no_runtimes && p->publisher && unwind_publisher_met_runtime(p->publisher);
+}
+
+const struct line_objects *pipeline_line_objects(const struct pipeline *p)
+{
+    return p->line_objects;
+}
+
+uint64_t pipeline_samples(const struct pipeline *p)
+{
+    return p->samples;
+}
+
+uint64_t pipeline_waits_given(const struct pipeline *p)
+{
+    return p->waits_given;
+}
+
+struct off_cpu_totals pipeline_waits(const struct pipeline *p)
+{
+    void *off_cpu = pipeline_opened(p, &source_off_cpu);
+    struct off_cpu_totals figures = off_cpu ? off_cpu_source_stats(off_cpu) : (struct off_cpu_totals){0};
+    figures.wakers_unseen = wait_samples_wakers_unseen(p->waits);
+    return figures;
+}
+
+struct sampling_rule_stats pipeline_sampling_rule(const struct pipeline *p, uint32_t number)
+{
+    const struct sampling_rule_table *targets = find_sampling_rules(p);
+    return targets ? sampling_rule_table_stats(targets, number) : (struct sampling_rule_stats){0};
+}
+
+uint64_t pipeline_kernel_bytes(const struct pipeline *p)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].source->memory_bytes)
+            bytes += p->opened[i].source->memory_bytes(p->opened[i].self);
+    return bytes;
+}
+
+uint64_t pipeline_run_time_ns(const struct pipeline *p)
+{
+    uint64_t ns = 0;
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].source->run_time_ns)
+            ns += p->opened[i].source->run_time_ns(p->opened[i].self);
+    return ns;
+}
+
+uint64_t pipeline_helper_cpu_ns(struct pipeline *p)
+{
+    return processes_helper_cpu_ns(p->processes) + link_source_helper_cpu_ns(pipeline_opened(p, &source_link));
+}
+
+void pipeline_losses(const struct pipeline *p, struct losses *ret)
+{
+    *ret = p->losses;
+    if (p->publisher)
+        unwind_publisher_losses(p->publisher, ret);
+    for (size_t i = 0; i < p->opened_count; i++)
+        p->opened[i].source->losses(p->opened[i].self, ret);
+}
+
+void pipeline_metrics(const struct pipeline *p, const struct losses *losses, struct metric_set *set)
+{
+    for (int i = 0; i < LOSS_COUNT; i++)
+        metric_add(set, "sonde_self_losses", METRIC_COUNTER, "", "What was seen but not delivered whole, by reason.",
+                   (double)losses->count[i], METRIC_LABELS({"reason", loss_name(i)}));
+    metric_add(set, "sonde_self_samples", METRIC_COUNTER, "", "CPU samples delivered.", (double)(p->samples - p->waits_given), METRIC_NO_LABELS);
+    for (size_t i = 0; i < p->opened_count; i++)
+        if (p->opened[i].source->metrics)
+            p->opened[i].source->metrics(p->opened[i].self, set);
+    processes_metrics(p->processes, set);
+    symbols_metrics(p->symbols, set);
+    interpreters_metrics(p->interpreters, set);
+    jits_metrics(p->jits, set);
+    kernel_symbols_metrics(p->kernel, set);
+    unwind_cache_metrics(p->unwind_cache, set);
+    if (p->publisher)
+        unwind_publisher_metrics(p->publisher, set);
+    if (p->contexts)
+        thread_contexts_metrics(p->contexts, set);
+    if (p->links)
+        trace_links_metrics(p->links, set);
+    if (p->pod_watch)
+        pod_watch_metrics(p->pod_watch, set);
+}

@@ -1,0 +1,73 @@
+/* See sampling_pods.h. */
+#include "agent/sampling_pods.h"
+
+#include "agent/pipeline.h"
+#include "base/log.h"
+#include "resolve/process/pods.h"
+#include "sources/sampling/sampling_rule_table.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ASK_TICKS 5
+
+static bool is_by_runtime(const struct sampling_rule *target)
+{
+    return target->selector == SAMPLING_RULE_POD_NAME || target->selector == SAMPLING_RULE_POD_LABEL;
+}
+
+static bool is_meant(const struct sampling_rule *target, const struct pod *pod)
+{
+    return is_by_runtime(target) && pod->is_ready && strlen(pod->uid) < SAMPLING_RULE_POD_UID_BYTES &&
+           pod_is_chosen(pod, target->selector == SAMPLING_RULE_POD_NAME ? POD_CHOICE_NAME : POD_CHOICE_LABELS, target->value);
+}
+
+/* By target, as many as there is room for. */
+static size_t choose(struct sampling_pods *t, const struct sampling_rules *targets, const struct pods *pods, struct sampling_pod ret[SAMPLING_PODS_MAX])
+{
+    size_t count = 0, left_out = 0;
+    for (uint32_t i = 0; i < targets->count; i++)
+        for (const struct pod *pod = NULL; (pod = pods_next(pods, pod));) {
+            if (!is_meant(&targets->list[i], pod))
+                continue;
+            if (count == SAMPLING_PODS_MAX) {
+                left_out++;
+                continue;
+            }
+            ret[count] = (struct sampling_pod){.target = i};
+            snprintf(ret[count++].uid, sizeof(ret->uid), "%s", pod->uid);
+        }
+    if (left_out && !t->said_full)
+        log_warning("profile.sampling_rules: %zu pods are left out, and others may be: no more than %d at a time by names and labels", left_out, SAMPLING_PODS_MAX);
+    t->said_full |= left_out != 0;
+    return count;
+}
+
+static bool are_wanted(const struct sampling_rules *targets)
+{
+    for (size_t i = 0; i < targets->count; i++)
+        if (is_by_runtime(&targets->list[i]))
+            return true;
+    return false;
+}
+
+void sampling_pods_follow(struct sampling_pods *t, const struct sampling_rules *targets, struct pipeline *p)
+{
+    struct sampling_pod chosen[SAMPLING_PODS_MAX];
+    if (!are_wanted(targets))
+        return;
+    if (t->ticks++ % ASK_TICKS == 0)
+        pipeline_ask_for_pods(p);
+    struct pods *pods = pipeline_pods(p);
+    if (!pods || pods == t->seen)
+        return;
+    sampling_pods_clear(t);
+    t->seen = pods_ref(pods);
+    pipeline_set_sampling_pods(p, chosen, choose(t, targets, pods, chosen));
+}
+
+void sampling_pods_clear(struct sampling_pods *t)
+{
+    pods_unref(t->seen);
+    t->seen = NULL;
+}

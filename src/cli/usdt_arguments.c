@@ -1,0 +1,177 @@
+/* Arguments of native probes; see usdt_arguments.h. Both texts are the observed program's: whatever makes
+ * no sense in them becomes a number without a sign. */
+#include "cli/usdt_arguments.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum usdt_type type_of(const char *text, size_t size)
+{
+    if (size == 3 && memcmp(text, "str", 3) == 0)
+        return NATIVE_TEXT;
+    if (size == 3 && memcmp(text, "ptr", 3) == 0)
+        return NATIVE_POINTER;
+    if (size == 3 && memcmp(text, "f64", 3) == 0)
+        return NATIVE_DOUBLE;
+    return size > 0 && text[0] == 'i' ? NATIVE_SIGNED : NATIVE_UNSIGNED;
+}
+
+/* "str model, u32 length" */
+static void read_declaration(const char *at, struct usdt_arguments *a)
+{
+    while (*at && a->count < NATIVE_ARGUMENTS_MAX) {
+        struct usdt_argument *argument = &a->all[a->count++];
+        const size_t size = strcspn(at, ","), type = strcspn(at, " ,");
+        argument->type = type_of(at, type);
+        snprintf(argument->name, sizeof(argument->name), "%.*s", type < size ? (int)(size - type - 1) : 0,
+                 at + type + (type < size));
+        at += size;
+        at += strspn(at, ", ");
+    }
+}
+
+/* Whether a size and an "@" begin here, as in "-4@%esi"; places of arm64 have blanks in them ("8@[sp, 16]").
+ */
+static bool is_operand(const char *at)
+{
+    at += *at == '-';
+    const size_t digits = strspn(at, "0123456789");
+    return digits > 0 && (at[digits] == '@' || (at[digits] == 'f' && at[digits + 1] == '@'));
+}
+
+static void read_operands(const char *at, struct usdt_arguments *a)
+{
+    for (const char *before = " "; *at && a->count < NATIVE_ARGUMENTS_MAX; before = at++)
+        if (*before == ' ' && is_operand(at)) {
+            struct usdt_argument *argument = &a->all[a->count];
+            argument->type = *at == '-' ? NATIVE_SIGNED : NATIVE_UNSIGNED;
+            snprintf(argument->name, sizeof(argument->name), "arg%zu", a->count++);
+        }
+}
+
+void usdt_arguments_read(const struct usdt_site *site, struct usdt_arguments *ret)
+{
+    struct usdt_arguments a = {0};
+    if (site->declaration)
+        read_declaration(site->declaration, &a);
+    else
+        read_operands(site->operands, &a);
+    *ret = a;
+}
+
+int usdt_arguments_find(const struct usdt_arguments *a, const char *name)
+{
+    for (size_t i = 0; i < a->count; i++) {
+        char number[24];
+        snprintf(number, sizeof(number), "arg%zu", i);
+        if (strcmp(a->all[i].name, name) == 0 || strcmp(number, name) == 0)
+            return (int)i;
+    }
+    return -1;
+}
+
+uint32_t usdt_arguments_texts(const struct usdt_arguments *a)
+{
+    uint32_t texts = 0;
+    for (size_t i = 0; i < NATIVE_ARGUMENTS_MAX; i++) /* those past the count are none */
+        texts |= (uint32_t)(a->all[i].type == NATIVE_TEXT) << i;
+    return texts;
+}
+
+/* Whether a text ends where our bytes do cannot be told: its last one is left out then, so that there is
+ * more.
+ */
+static bool copy_text(const struct usdt_firing *f, size_t index, char ret[NATIVE_TEXT_BYTES])
+{
+    const size_t size = f->text_bytes[index];
+    const bool is_cut = size == NATIVE_TEXT_BYTES;
+    memcpy(ret, f->texts[index], is_cut ? size - 2 : size - 1);
+    ret[is_cut ? size - 2 : size - 1] = '\0';
+    return is_cut;
+}
+
+static bool is_text_unread(const struct usdt_firing *f, size_t index)
+{
+    return f->text_bytes[index] == 0 || f->text_bytes[index] > NATIVE_TEXT_BYTES;
+}
+
+static void put_text(const struct usdt_firing *f, size_t index, struct buf *out)
+{
+    char text[NATIVE_TEXT_BYTES];
+    if (f->values[index] == 0) {
+        buf_puts(out, "NULL");
+    } else if (is_text_unread(f, index)) {
+        buf_printf(out, "?0x%" PRIx64, (uint64_t)f->values[index]);
+    } else {
+        const bool is_cut = copy_text(f, index, text);
+        buf_put_json_string(out, text); /* nothing in it moves the cursor */
+        buf_puts(out, is_cut ? "..." : "");
+    }
+}
+
+void usdt_arguments_put(const struct usdt_arguments *a, const struct usdt_firing *f, size_t index,
+                          struct buf *out)
+{
+    const uint64_t value = f->values[index];
+    double number;
+    if (index >= f->argument_count || f->unread >> index & 1) {
+        buf_putc(out, '?');
+        return;
+    }
+    switch (a->all[index].type) {
+    case NATIVE_SIGNED:
+        buf_printf(out, "%" PRId64, (int64_t)value);
+        return;
+    case NATIVE_UNSIGNED:
+        buf_printf(out, "%" PRIu64, value);
+        return;
+    case NATIVE_POINTER:
+        buf_printf(out, "0x%" PRIx64, value);
+        return;
+    case NATIVE_DOUBLE:
+        memcpy(&number, &value, sizeof(number));
+        buf_printf(out, "%.17g", number);
+        return;
+    case NATIVE_TEXT:
+        put_text(f, index, out);
+        return;
+    }
+}
+
+static void put_text_json(const struct usdt_firing *f, size_t index, struct buf *out)
+{
+    char text[NATIVE_TEXT_BYTES];
+    if (f->values[index] == 0) {
+        buf_puts(out, "null");
+    } else if (is_text_unread(f, index)) {
+        buf_puts(out, "{\"unread\":true}");
+    } else {
+        const bool is_cut = copy_text(f, index, text);
+        buf_puts(out, is_cut ? "{\"cut\":" : "");
+        buf_put_json_string(out, text);
+        buf_puts(out, is_cut ? "}" : "");
+    }
+}
+
+void usdt_arguments_put_json(const struct usdt_arguments *a, const struct usdt_firing *f, size_t index,
+                               struct buf *out)
+{
+    double number;
+    if (index >= f->argument_count || f->unread >> index & 1) {
+        buf_puts(out, "{\"unread\":true}");
+        return;
+    }
+    const enum usdt_type type = a->all[index].type;
+    memcpy(&number, &f->values[index], sizeof(number));
+    if (type == NATIVE_TEXT) {
+        put_text_json(f, index, out);
+        return;
+    }
+    const bool is_no_number = type == NATIVE_POINTER || (type == NATIVE_DOUBLE && !isfinite(number));
+    buf_puts(out, is_no_number ? "\"" : "");
+    usdt_arguments_put(a, f, index, out);
+    buf_puts(out, is_no_number ? "\"" : "");
+}

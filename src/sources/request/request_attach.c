@@ -1,0 +1,304 @@
+/* The ways to see what goes through sockets, best first; see request_attach.h. */
+#include "sources/request/request_attach.h"
+
+#include "base/cleanup.h"
+#include "sources/sampling/cpu_filters.h"
+#include "sources/tables/unwind_tables_private.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include <linux/types.h>
+
+#include "probes/request.h"
+#include "request.skel.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+enum request_programs {
+    BY_SOCKET = 1,
+    BY_FUNCTION = 2,
+    BY_SYSCALL = 4,
+    WITH_EVERY_RUNG = 8,
+    IF_SENDPAGE = 16,
+    WALKS_AT_RETURN = 32,
+    WALKS_AT_LEAVING = 64,
+};
+
+static const struct {
+    const char *name;
+    unsigned used;
+} programs[] = {
+    {"request_socket_receive", BY_SOCKET},
+    {"request_socket_send", BY_SOCKET},
+    {"request_inet_receive", BY_FUNCTION},
+    {"request_inet6_receive", BY_FUNCTION},
+    {"request_inet_send", BY_FUNCTION},
+    {"request_inet6_send", BY_FUNCTION},
+    {"request_inet_sendpage", IF_SENDPAGE},
+    {"request_syscall_exit", BY_SYSCALL},
+    {"request_connection_state", WITH_EVERY_RUNG},
+    {"request_switch", WITH_EVERY_RUNG},
+    {"request_return", WALKS_AT_RETURN},
+    {"request_leave", WALKS_AT_LEAVING},
+    {"request_waking", WITH_EVERY_RUNG},
+    {"request_thread_exit", WITH_EVERY_RUNG},
+};
+
+static const struct method {
+    const char *name;
+    unsigned programs;
+    bool task_registers;
+    const char *limitation;
+} methods[] = {
+    {"socket tracepoints", BY_SOCKET | IF_SENDPAGE, true, ""},
+    {"socket tracepoints, no sendpage", BY_SOCKET, true,
+     "replies sent by sendfile seem to end with their header"},
+    {"fexit of inet_sendmsg, inet_recvmsg", BY_FUNCTION | IF_SENDPAGE, true,
+     "services that an event loop calls over Unix sockets are not seen"},
+    {"fexit, registers found by their place", BY_FUNCTION | IF_SENDPAGE, false,
+     "services that an event loop calls over Unix sockets are not seen"},
+    {"exit of all system calls", BY_SYSCALL, true,
+     "costs every system call on the node about 60 ns; io_uring is not seen"},
+    {"exit of all system calls, registers found by their place", BY_SYSCALL, false,
+     "costs every system call on the node about 60 ns; io_uring is not seen"},
+};
+
+static const struct walks {
+    const char *name;
+    unsigned programs;
+    const char *limitation;
+} walks[] = {
+    [REQUEST_WALKS_AT_RETURN] = {"return from the scheduler", WALKS_AT_RETURN, ""},
+    [REQUEST_WALKS_AT_LEAVING] = {"switches", WALKS_AT_LEAVING,
+                                  "walked before a wait is known to be long: on a CPU with very many short waits, long "
+                                  "ones may be without"},
+    [REQUEST_WALKS_NONE] = {"", 0, "waits have no user stack"},
+};
+
+/* What is asked of one kernel: a method, and how stacks are walked on it. */
+struct attempt {
+    const struct method *method;
+    enum request_walks walks;
+    bool has_sendpage;
+    struct request_bpf *opened; /* for the next one; NULL: it opens its own */
+};
+
+/* What has to be known of a kernel before anything is chosen. Its types, which tell, are read by libbpf when the first of these
+ * questions is put to an object, and again by each other object: 10 ms. */
+static bool has_sampling_rule(struct bpf_program *program, const char *name)
+{
+    return bpf_program__set_attach_target(program, 0, name) == 0;
+}
+
+static void choose_programs(struct request_bpf *bpf, const struct attempt *a)
+{
+    unsigned used = a->method->programs | walks[a->walks].programs | WITH_EVERY_RUNG;
+    if (!a->has_sendpage)
+        used &= ~(unsigned)IF_SENDPAGE;
+    for (size_t i = 0; i < array_size(programs); i++) {
+        struct bpf_program *program = bpf_object__find_program_by_name(bpf->obj, programs[i].name);
+        if (program)
+            bpf_program__set_autoload(program, programs[i].used & used);
+    }
+}
+
+/* Tables that walks need: those of the CPU source, where there is one. */
+static int set_up_walks(struct request_bpf *bpf, const struct attempt *a, const struct source_options *options)
+{
+    struct bpf_map *own[] = {bpf->maps.unwind_scratch, bpf->maps.unwind_cache, bpf->maps.request_stacks},
+                   *shared[] = {bpf->maps.unwind_processes, bpf->maps.unwind_chunks, bpf->maps.unwind_objects};
+    bpf->rodata->walks = a->walks;
+    if (a->walks == REQUEST_WALKS_NONE) {
+        for (size_t i = 0; i < array_size(shared); i++)
+            (void)bpf_map__set_autocreate(shared[i], false);
+        for (size_t i = 0; i + 1 < array_size(own); i++)
+            (void)bpf_map__set_autocreate(own[i], false);
+        return 0;
+    }
+    int cpus = libbpf_num_possible_cpus();
+    if (cpus <= 0)
+        return -ENODEV;
+    return bpf_map__set_max_entries(bpf->maps.unwind_scratch, (uint32_t)cpus) ?: unwind_tables_set_up(bpf->obj, options->tables);
+}
+
+static void set_options(struct request_bpf *bpf, const struct method *method,
+                        const struct source_options *options)
+{
+    bpf->rodata->links = options->links;
+    if (options->links)
+        (void)bpf_map__reuse_fd(bpf->maps.thread_links, options->links_fd); /* where it fails, nothing is linked */
+    else
+        (void)bpf_map__set_autocreate(bpf->maps.thread_links, false);
+    bpf->rodata->has_task_registers = method->task_registers;
+    bpf->rodata->has_socket_cookies = method->programs & BY_SOCKET;
+    bpf->rodata->skip_pid = (uint32_t)getpid(); /* always: our page is no service of the node */
+    bpf->rodata->cgroup_hierarchy = (int)cpu_filters_cgroups();
+    bpf->rodata->wanted_pids = (uint32_t)options->pid_count;
+    bpf->rodata->wanted_cgroups = (uint32_t)options->cgroup_count;
+    bpf->rodata->wanted_commands = (uint32_t)options->command_count;
+    uint32_t ring_bytes = 256 * 1024;
+    while (options->ring_bytes && ring_bytes > 65536 && ring_bytes > options->ring_bytes)
+        ring_bytes /= 2;
+    bpf_map__set_max_entries(bpf->maps.request_ring, ring_bytes);
+    bpf->rodata->ring_bytes = ring_bytes;
+}
+
+static int fill_filters(struct request_bpf *bpf, const struct source_options *options)
+{
+    uint8_t one = 1;
+    for (size_t i = 0; i < options->pid_count; i++) {
+        uint64_t key = options->pids[i];
+        if (bpf_map__update_elem(bpf->maps.wanted, &key, sizeof(key), &one, sizeof(one), BPF_ANY) < 0)
+            return -errno;
+    }
+    for (size_t i = 0; i < options->cgroup_count; i++) {
+        uint64_t key = options->cgroup_ids[i];
+        if (bpf_map__update_elem(bpf->maps.wanted_cgroup_ids, &key, sizeof(key), &one, sizeof(one), BPF_ANY) <
+            0)
+            return -errno;
+    }
+    for (size_t i = 0; i < options->command_count; i++)
+        if (bpf_map__update_elem(bpf->maps.wanted_comms, options->commands[i], 16, &one, sizeof(one),
+                                 BPF_ANY) < 0)
+            return -errno;
+    return 0;
+}
+
+static void release(struct request_bpf *bpf, uint64_t what)
+{
+    (void)bpf_map_delete_elem(bpf_map__fd(bpf->maps.claims), &what);
+}
+
+void request_attach_forget(struct request_bpf *bpf)
+{
+    uint32_t *threads = (uint32_t *)bpf->bss->thread_names;
+    uint64_t *connections = (uint64_t *)bpf->bss->connection_names;
+    for (uint32_t i = 0; i < REQUEST_THREADS_MAX; i++) {
+        threads[i] = 0;
+        release(bpf, REQUEST_CLAIM_THREAD | i);
+    }
+    for (uint32_t i = 0; i < REQUEST_CONNECTIONS_MAX; i++) {
+        uint64_t name = connections[i];
+        connections[i] = 0;
+        if (name)
+            release(bpf, name);
+        release(bpf, REQUEST_CLAIM_CONNECTION | i);
+    }
+}
+
+void request_attach_forget_process(struct request_bpf *bpf, uint32_t place)
+{
+    static const struct request_process blank;
+    uint64_t *names = (uint64_t *)bpf->bss->process_names, name = names[place];
+    names[place] = 0;
+    (void)bpf_map_update_elem(bpf_map__fd(bpf->maps.processes), &place, &blank, BPF_ANY);
+    release(bpf, REQUEST_CLAIM_PROCESS | place);
+    release(bpf, REQUEST_CLAIM_NAME | name);
+}
+
+/* Loads and attaches; what attaches sees requests from now on, but the ring is empty until somebody is
+ * served. */
+static int try_method(struct attempt *a, const struct source_options *options, struct request_bpf **ret)
+{
+    struct request_bpf *bpf = a->opened ? take_ptr(a->opened) : request_bpf__open();
+    if (!bpf)
+        return -errno;
+    choose_programs(bpf, a);
+    set_options(bpf, a->method, options);
+    int r = set_up_walks(bpf, a, options);
+    if (r == 0)
+        r = request_bpf__load(bpf);
+    if (r == 0)
+        r = fill_filters(bpf, options);
+    if (r == 0)
+        r = request_bpf__attach(bpf);
+    if (r < 0) {
+        request_bpf__destroy(bpf);
+        return r;
+    }
+    *ret = bpf;
+    return 0;
+}
+
+/* A method that cannot be taken is no error: why not goes into the report. */
+static int quiet(enum libbpf_print_level level, const char *format, va_list arguments)
+{
+    (void)level;
+    (void)format;
+    (void)arguments;
+    return 0;
+}
+
+static int climb(const struct source_options *options, struct attach_entry *entry, int only, struct attempt *a,
+                 struct request_bpf **ret)
+{
+    int r = -ENOTSUP;
+    for (size_t i = 0; i < array_size(methods); i++) {
+        if (only != REQUEST_METHOD_BEST && (size_t)only != i)
+            continue;
+        if (!a->has_sendpage && methods[i].programs == BY_SOCKET) /* the same as the one above */
+            continue;
+        a->method = &methods[i];
+        r = try_method(a, options, ret);
+        if (r == 0) {
+            snprintf(entry->method, sizeof(entry->method), "%s", methods[i].name);
+            snprintf(entry->limitation, sizeof(entry->limitation), "%s", methods[i].limitation);
+            entry->attached = true;
+            return 0;
+        }
+        attach_entry_refused(entry, methods[i].name, r);
+    }
+    return r;
+}
+
+static void report_walks(struct attach_report *report, enum request_walks way, bool attached, int refused)
+{
+    struct attach_entry *entry = attach_report_add(report, "user stacks of waits");
+    snprintf(entry->limitation, sizeof(entry->limitation), "%s", walks[attached ? way : REQUEST_WALKS_NONE].limitation);
+    if (!attached) {
+        attach_entry_refused(entry, walks[way].name, refused);
+        return;
+    }
+    snprintf(entry->method, sizeof(entry->method), "%s", walks[way].name);
+    entry->attached = true;
+    if (way == REQUEST_WALKS_AT_LEAVING)
+        attach_entry_refused(entry, walks[REQUEST_WALKS_AT_RETURN].name, -ENOENT);
+}
+
+int request_attach_best(const struct source_options *options, struct attach_report *report,
+                         const struct request_choice *choice, struct request_bpf **ret)
+{
+    struct attach_entry *entry = attach_report_add(report, "requests");
+    enum request_walks way = (enum request_walks)choice->walks;
+    struct attempt a = {.opened = request_bpf__open()};
+    if (!a.opened)
+        return -errno;
+    libbpf_print_fn_t before = libbpf_set_print(quiet);
+    a.has_sendpage = has_sampling_rule(a.opened->progs.request_inet_sendpage, "inet_sendpage");
+    bool has_return = has_sampling_rule(a.opened->progs.request_return, "sched_exit_tp");
+    if (choice->walks == REQUEST_WALKS_BEST)
+        way = has_return ? REQUEST_WALKS_AT_RETURN : REQUEST_WALKS_AT_LEAVING;
+    a.walks = way;
+    bool is_possible = way != REQUEST_WALKS_AT_RETURN || has_return;
+    int r = is_possible ? climb(options, entry, choice->method, &a, ret) : -ENOENT, refused = r;
+    if (r < 0 && r != -EPERM) { /* is it the walks that this kernel does not take? */
+        struct attach_entry second = {0};
+        snprintf(second.probe, sizeof(second.probe), "%s", entry->probe);
+        a.walks = REQUEST_WALKS_NONE;
+        r = climb(options, &second, choice->method, &a, ret);
+        if (r == 0)
+            *entry = second;
+    }
+    request_bpf__destroy(a.opened);
+    libbpf_set_print(before);
+    if (r < 0)
+        snprintf(entry->limitation, sizeof(entry->limitation), "no requests are seen");
+    else
+        report_walks(report, way, refused == 0, refused);
+    return r;
+}

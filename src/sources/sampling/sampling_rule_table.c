@@ -1,0 +1,274 @@
+/* See sampling_rule_table.h. What the table should hold is made anew at each look, in the order of the targets; of two that ask for the same cgroup
+ * the first stays. */
+#include "sources/sampling/sampling_rule_table.h"
+
+#include "base/clock.h"
+#include "base/user_name.h"
+#include "sources/sampling/cgroup_search.h"
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define LOOK_EVERY_NS 5000000000ULL
+#define CGROUPS_MAX   256 /* of one target */
+
+struct row {
+    struct sampling_rule_key key;
+    uint32_t target;
+    uint32_t reserved; /* no gap: rows are compared by their bytes */
+};
+
+struct rows {
+    struct row list[SAMPLING_RULE_KEYS_MAX];
+    size_t count;
+};
+
+struct sampling_rule_table {
+    struct sampling_rules targets;
+    int keys_fd, counts_fd;
+    int cpu_count; /* possible */
+    int processes[SAMPLING_RULES_MAX]; /* pidfds; -1: none */
+    int64_t users[SAMPLING_RULES_MAX]; /* -1: unknown */
+    bool found[SAMPLING_RULES_MAX];
+    struct rows now, next; /* what the kernel has, and what it should have */
+    struct sampling_pod pods[SAMPLING_PODS_MAX]; /* by their names and labels */
+    size_t pod_count;
+    size_t left_out;       /* of next, for want of room */
+    uint64_t most_left_out;
+    bool is_incomplete;    /* it could not be told all of it */
+    uint64_t looked_ns;
+};
+
+void sampling_rule_table_free(struct sampling_rule_table *t)
+{
+    if (!t)
+        return;
+    for (size_t i = 0; i < SAMPLING_RULES_MAX; i++)
+        if (t->processes[i] >= 0)
+            close(t->processes[i]);
+    free(t);
+}
+
+static const struct row *find_row(const struct rows *rows, const struct sampling_rule_key *key)
+{
+    for (size_t i = 0; i < rows->count; i++)
+        if (memcmp(&rows->list[i].key, key, sizeof(*key)) == 0)
+            return &rows->list[i];
+    return NULL;
+}
+
+static void add_key(struct sampling_rule_table *t, struct sampling_rule_key key, size_t target)
+{
+    t->found[target] = true;
+    if (find_row(&t->next, &key))
+        return;
+    if (t->next.count == SAMPLING_RULE_KEYS_MAX)
+        t->left_out++;
+    else
+        t->next.list[t->next.count++] = (struct row){.key = key, .target = (uint32_t)target};
+}
+
+static void add_number(struct sampling_rule_table *t, enum sampling_rule_key_kind kind, uint64_t number, size_t target)
+{
+    struct sampling_rule_key key = {.kind = kind};
+    key.number = number;
+    add_key(t, key, target);
+}
+
+static void add_command(struct sampling_rule_table *t, size_t target)
+{
+    const char *name = t->targets.list[target].value;
+    struct sampling_rule_key key = {.kind = SAMPLING_RULE_KEY_COMMAND};
+    memcpy(key.name, name, strnlen(name, sizeof(key.name) - 1)); /* the kernel cuts them there, too */
+    add_key(t, key, target);
+}
+
+static void add_path(struct sampling_rule_table *t, size_t target)
+{
+    uint64_t id;
+    if (cgroup_search_path(t->targets.list[target].value, &id) == 0)
+        add_number(t, SAMPLING_RULE_KEY_CGROUP, id, target);
+}
+
+/* What containers and pods have, in one walk over the tree for all of them. */
+struct searched {
+    struct cgroup_wanted wanted[SAMPLING_RULES_MAX + SAMPLING_PODS_MAX];
+    uint32_t target[SAMPLING_RULES_MAX + SAMPLING_PODS_MAX];
+    size_t count;
+    uint64_t ids[SAMPLING_RULES_MAX][CGROUPS_MAX]; /* by target */
+    size_t id_count[SAMPLING_RULES_MAX];
+};
+
+static void want(struct searched *s, enum cgroup_kind kind, const char *text, uint32_t target)
+{
+    s->wanted[s->count] = (struct cgroup_wanted){kind, text};
+    s->target[s->count++] = target;
+}
+
+static void take_cgroup(void *context, size_t wanted, uint64_t id)
+{
+    struct searched *s = context;
+    const uint32_t target = s->target[wanted];
+    if (s->id_count[target] < CGROUPS_MAX)
+        s->ids[target][s->id_count[target]++] = id;
+}
+
+/* NULL: none is to be looked for, or there is no memory to. */
+static struct searched *search_cgroups(const struct sampling_rule_table *t)
+{
+    _cleanup_free_ struct searched *s = calloc(1, sizeof(*s));
+    for (uint32_t i = 0; s && i < t->targets.count; i++)
+        if (t->targets.list[i].selector == SAMPLING_RULE_CONTAINER || t->targets.list[i].selector == SAMPLING_RULE_POD)
+            want(s, t->targets.list[i].selector == SAMPLING_RULE_POD ? CGROUP_OF_POD : CGROUP_OF_CONTAINER, t->targets.list[i].value, i);
+    for (size_t i = 0; s && i < t->pod_count; i++)
+        want(s, CGROUP_OF_POD, t->pods[i].uid, t->pods[i].target);
+    if (!s || !s->count)
+        return NULL;
+    (void)cgroup_search(s->wanted, s->count, take_cgroup, s);
+    return take_ptr(s);
+}
+
+/* Its number may long be another's when it has ended. */
+static bool is_alive(int process)
+{
+    struct pollfd p = {.fd = process, .events = POLLIN};
+    return process >= 0 && poll(&p, 1, 0) == 0;
+}
+
+static void find_all(struct sampling_rule_table *t)
+{
+    _cleanup_free_ struct searched *searched = search_cgroups(t);
+    t->next.count = t->left_out = 0;
+    memset(t->found, 0, sizeof(t->found));
+    for (size_t i = 0; i < t->targets.count; i++)
+        switch (t->targets.list[i].selector) {
+        case SAMPLING_RULE_PID:
+            if (is_alive(t->processes[i]))
+                add_number(t, SAMPLING_RULE_KEY_PID, strtoul(t->targets.list[i].value, NULL, 10), i);
+            break;
+        case SAMPLING_RULE_USER:
+            if (t->users[i] >= 0)
+                add_number(t, SAMPLING_RULE_KEY_USER, (uint64_t)t->users[i], i);
+            break;
+        case SAMPLING_RULE_COMMAND:
+            add_command(t, i);
+            break;
+        case SAMPLING_RULE_CGROUP:
+            add_path(t, i);
+            break;
+        case SAMPLING_RULE_CONTAINER:
+        case SAMPLING_RULE_POD:
+        case SAMPLING_RULE_POD_NAME:
+        case SAMPLING_RULE_POD_LABEL:
+            for (size_t k = 0; searched && k < searched->id_count[i]; k++)
+                add_number(t, SAMPLING_RULE_KEY_CGROUP, searched->ids[i][k], i);
+            break;
+        case SAMPLING_RULE_SELECTOR_COUNT:
+            break;
+        }
+}
+
+/* What has gone first: then there is room. */
+static int tell_kernel(struct sampling_rule_table *t)
+{
+    int r = 0;
+    for (size_t i = 0; i < t->now.count; i++)
+        if (!find_row(&t->next, &t->now.list[i].key))
+            (void)bpf_map_delete_elem(t->keys_fd, &t->now.list[i].key);
+    for (size_t i = 0; i < t->next.count && r == 0; i++)
+        r = bpf_map_update_elem(t->keys_fd, &t->next.list[i].key, &t->next.list[i].target, BPF_ANY);
+    return r;
+}
+
+static int look(struct sampling_rule_table *t)
+{
+    find_all(t);
+    if (t->left_out > t->most_left_out)
+        t->most_left_out = t->left_out;
+    if (!t->is_incomplete && t->now.count == t->next.count && memcmp(t->now.list, t->next.list, t->next.count * sizeof(t->next.list[0])) == 0)
+        return 0;
+    int r = tell_kernel(t);
+    t->now = t->next;
+    t->is_incomplete = r < 0;
+    return r;
+}
+
+int sampling_rule_table_new(const struct sampling_rules *targets, int sampling_rule_keys_fd, int sampling_rule_counts_fd, struct sampling_rule_table **ret)
+{
+    _cleanup_(sampling_rule_table_freep) struct sampling_rule_table *t = calloc(1, sizeof(*t));
+    if (!t)
+        return -ENOMEM;
+    t->targets = *targets;
+    t->keys_fd = sampling_rule_keys_fd;
+    t->counts_fd = sampling_rule_counts_fd;
+    memset(t->processes, -1, sizeof(t->processes));
+    for (size_t i = 0; i < targets->count; i++) {
+        const struct sampling_rule *target = &targets->list[i];
+        uint32_t user;
+        if (target->selector == SAMPLING_RULE_PID)
+            t->processes[i] = (int)syscall(SYS_pidfd_open, (pid_t)strtoul(target->value, NULL, 10), 0);
+        t->users[i] = target->selector == SAMPLING_RULE_USER && user_name_parse(target->value, &user) == 0 ? (int64_t)user : -1;
+    }
+    t->cpu_count = libbpf_num_possible_cpus();
+    t->looked_ns = clock_monotonic_ns();
+    int r = t->cpu_count > 0 ? look(t) : -ENODEV;
+    if (r < 0)
+        return r;
+    *ret = take_ptr(t);
+    return 0;
+}
+
+void sampling_rule_table_follow(struct sampling_rule_table *t, uint64_t now_ns)
+{
+    if (now_ns - t->looked_ns < LOOK_EVERY_NS)
+        return;
+    t->looked_ns = now_ns;
+    (void)look(t); /* what could not be told is told at the next */
+}
+
+void sampling_rule_table_set_pods(struct sampling_rule_table *t, const struct sampling_pod *pods, size_t count)
+{
+    count = count < SAMPLING_PODS_MAX ? count : SAMPLING_PODS_MAX;
+    if (count == t->pod_count && memcmp(t->pods, pods, count * sizeof(*pods)) == 0)
+        return;
+    t->pod_count = count;
+    memcpy(t->pods, pods, count * sizeof(*pods));
+    (void)look(t);
+}
+
+uint64_t sampling_rule_table_left_out(const struct sampling_rule_table *t)
+{
+    return t->most_left_out;
+}
+
+struct sampling_rule_stats sampling_rule_table_stats(const struct sampling_rule_table *t, uint32_t number)
+{
+    struct sampling_rule_stats sum = {.found = number == SAMPLING_RULES_MAX || t->found[number]};
+    _cleanup_free_ struct sampling_rule_count *counts = calloc((size_t)t->cpu_count, sizeof(*counts));
+    if (!counts || bpf_map_lookup_elem(t->counts_fd, &number, counts) < 0)
+        return sum;
+    for (int i = 0; i < t->cpu_count; i++) {
+        sum.ticks += counts[i].ticks;
+        sum.samples += counts[i].samples;
+    }
+    return sum;
+}
+
+uint32_t sampling_rule_table_kinds(const struct sampling_rules *targets)
+{
+    static const enum sampling_rule_key_kind kinds[SAMPLING_RULE_SELECTOR_COUNT] = {
+        [SAMPLING_RULE_PID] = SAMPLING_RULE_KEY_PID,       [SAMPLING_RULE_CGROUP] = SAMPLING_RULE_KEY_CGROUP,   [SAMPLING_RULE_CONTAINER] = SAMPLING_RULE_KEY_CGROUP,
+        [SAMPLING_RULE_POD] = SAMPLING_RULE_KEY_CGROUP,    [SAMPLING_RULE_POD_NAME] = SAMPLING_RULE_KEY_CGROUP, [SAMPLING_RULE_POD_LABEL] = SAMPLING_RULE_KEY_CGROUP,
+        [SAMPLING_RULE_COMMAND] = SAMPLING_RULE_KEY_COMMAND, [SAMPLING_RULE_USER] = SAMPLING_RULE_KEY_USER,
+    };
+    uint32_t bits = 0;
+    for (size_t i = 0; i < targets->count; i++)
+        bits |= 1u << kinds[targets->list[i].selector];
+    return bits;
+}

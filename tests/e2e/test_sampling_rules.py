@@ -1,0 +1,145 @@
+"""profile.sampling_rules: who is sampled how often. Programs at several rates: the figures of all are those of the kernel's own account, and of who is
+never to be sampled there are none."""
+import json
+import math
+import os
+import shutil
+import subprocess
+import sys
+
+import pprof
+import pytest
+from harness.processes import wait_for
+from harness.workloads import workload_path
+
+HZ = {"often": 500, "seldom": 100, "never": 0, "later": 500}
+OTHERS_HZ = 19
+SECONDS = 5
+
+
+def run_together(folder, *names, seconds=SECONDS):
+    """{name: (process, CPU time in ns)} of busy programs that have ended."""
+    started, ended = {}, {}
+    for name in names:
+        shutil.copy(workload_path("deep"), folder / name)
+        started[name] = subprocess.Popen([folder / name, "20", str(seconds)], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+    for name, process in started.items():
+        _, process.returncode, usage = os.wait4(process.pid, 0)
+        assert process.returncode == 0
+        ended[name] = process.pid, (usage.ru_utime + usage.ru_stime) * 1e9
+    return ended
+
+
+@pytest.mark.statistical
+def test_rates(agent, tmp_path):
+    (tmp_path / "sonde.yaml").write_text("profile:\n  rate: 19\n  targets: command=often:500, command=never:0,\n    user=nobody-has-this-name:1, command=seldom:100, command=later:500\n"
+                                         "budget:\n  cpu: 100%\n  memory: 1GiB\n")
+    started = agent("--config", tmp_path / "sonde.yaml")
+    assert "not on this machine now: user=nobody-has-this-name" in started.running.error
+    ended = run_together(tmp_path, "often", "seldom", "never")
+
+    def taken(name, what="samples"):
+        return int(started.metric(f"sonde_self_sampling_rule_{what}_total", target=f"command={name}"))
+
+    def folded():
+        return [line.rpartition(" ") for line in started.text("/api/v1/profile?seconds=110&format=folded").splitlines()]
+    run_together(tmp_path, "later", seconds=2)  # when it is told of, all is that was before it
+    wait_for(lambda: taken("later") and any(stack.startswith("later;") for stack, _, _ in folded()), 60, "what came last")
+
+    for name in ("often", "seldom"):
+        pid, cpu_ns = ended[name]
+        told, samples = json.loads(started.text(f"/api/v1/profile?seconds=110&pid={pid}"))["sonde"], taken(name)
+        # Of who it was before it was a program of that name there may be some.
+        assert samples <= told["samples"] <= samples + 10, (name, told["samples"], samples)
+        assert abs(told["weight_ns"] - samples * 1e9 / HZ[name]) <= 10 * 1e9 / OTHERS_HZ + samples, (name, told, samples)
+        ticks, share = taken(name, "ticks"), HZ[name] / 500
+        assert abs(samples - ticks * share) <= 6 * math.sqrt(ticks * share * (1 - share)), (name, samples, ticks)
+        # The clock may lag where a hypervisor takes time away.
+        assert abs(told["weight_ns"] / cpu_ns - 1) <= 0.4 + 6 * math.sqrt((1 - share) / max(samples, 1)), (name, told["weight_ns"], cpu_ns)
+        # The same by every other way out.
+        (tmp_path / "of.pb.gz").write_bytes(started.get(f"/api/v1/profile?seconds=110&pid={pid}&format=pprof")[2])
+        read, period_ns = pprof.read(tmp_path / "of.pb.gz")
+        assert sum(sample.ns for sample in read) == told["weight_ns"] and sum(sample.count for sample in read) == told["samples"]
+        assert period_ns == told["period_ns"] == 1e9 / 500
+        lines = started.text(f"/api/v1/profile?seconds=110&pid={pid}&format=folded").splitlines()
+        assert abs(sum(int(line.rpartition(" ")[2]) for line in lines) * period_ns - told["weight_ns"]) <= len(lines) * period_ns
+        windows = json.loads(started.text(f"/api/v1/hotspots?seconds=110&pid={pid}"))["windows"]
+        assert sum(window["weight_ns"] for window in windows) == told["weight_ns"]
+    assert taken("never") == 0 < taken("never", "ticks")
+    assert not [stack for stack, _, _ in folded() if stack.startswith("never;")]
+
+    status = json.loads(started.text("/api/v1/status"))
+    assert [(target["target"], target["sample_hz"], target["found"]) for target in status["targets"]] == [
+        ("command=often", 500, True), ("command=never", 0, True), ("user=nobody-has-this-name", 1, False), ("command=seldom", 100, True),
+        ("command=later", 500, True), ("others", OTHERS_HZ, True)]
+    assert status["targets"][0]["samples"] == taken("often") and status["sample_hz"] == OTHERS_HZ
+
+
+def test_sampling_rules_alone(agent, tmp_path):
+    """At a rate of 0 of all others these are sampled, and waits are told of them; nobody else's are."""
+    started = agent("--waits", "--set", "profile.rate=0", "--set", "profile.sampling_rules=command=often:100", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB")
+    ended = run_together(tmp_path, "often", "other", seconds=2)
+    shutil.copy(workload_path("threads"), tmp_path / "often")  # which waits
+    waiting = subprocess.Popen([tmp_path / "often", "3"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+
+    def commands(time_of):
+        told = json.loads(started.text(f"/api/v1/profile?seconds=110&time={time_of}"))
+        return {process["sonde"]["resource"]["process.command"] for process in told["profiles"]}
+    wait_for(lambda: commands("cpu") and commands("off_cpu"), 90, "who is asked for")
+    waiting.wait()
+    assert commands("cpu") == commands("off_cpu") == commands("wall") == {"often"}
+    assert started.metric("sonde_self_sampling_rule_samples_total", target="others") == 0 < started.metric("sonde_self_sampling_rule_ticks_total", target="others")
+    assert json.loads(started.text(f"/api/v1/profile?seconds=110&pid={ended['other'][0]}"))["profiles"] == []
+    assert json.loads(started.text("/api/v1/status"))["sample_hz"] == 0
+
+
+def test_nobody(agent, sonde):
+    started = agent("--set", "profile.rate=0")
+    assert "no CPU profile is made" in started.running.error
+    said = json.loads(started.text("/api/v1/profile?seconds=1"))["sonde"]
+    assert said["samples"] == said["duration_ns"] == 0 and said["not_observed_ns"] > 0
+    done = subprocess.run([sonde, "up", "--set", "profile.rate=0", "--set", "profile.sampling_rules=command=often:0"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 2 and "nobody would be sampled" in done.stderr, done
+
+
+# Takes the name, naps 3 ms at a time for five seconds; says how long it did, how long it has lived, and what of it was no waiting.
+NAPS = """import ctypes, time
+ctypes.CDLL(None).prctl(15, b"seldom")
+named = time.monotonic_ns()
+while time.monotonic_ns() - named < 5e9:
+    time.sleep(0.003)
+started = int(open("/proc/self/stat").read().rpartition(")")[2].split()[19])
+print("napped", time.monotonic_ns() - named, time.clock_gettime_ns(time.CLOCK_BOOTTIME) - started * 10**7, time.process_time_ns(), flush=True)"""
+SAMPLE_WAIT_NS = 1e6  # the agent's: shorter waits are told by chance
+
+
+@pytest.mark.parametrize("profile", ["true", "false"], ids=["with CPU samples", "without"])
+@pytest.mark.statistical
+def test_waits(agent, run, tmp_path, profile):
+    """Of who is never to be sampled no waits are told either: neither of those that waited when it began, nor of new ones. Of who is to be sampled less
+    often fewer are told, which stand for more."""
+    for name in ("never", "other"):
+        shutil.copy(workload_path("threads"), tmp_path / name)
+
+    def two():
+        return {name: run(tmp_path / name, 600) for name in ("never", "other")}
+    before = two()
+    wait_for(lambda: all("ready" in program.out for program in before.values()), 60, "who waits before")
+    started = agent("--waits", "--set", f"profile.enabled={profile}", "--set", f"profile.sampling_rules=command=never:0, command=seldom:1",
+                    "--set", f"profile.rate={OTHERS_HZ}", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB")
+    after = two()
+    seldom = run(sys.executable, "-c", NAPS)
+
+    def waited(program, what="weight_ns"):
+        return json.loads(started.text(f"/api/v1/profile?seconds=110&time=off_cpu&pid={program.pid}"))["sonde"][what]
+    wait_for(lambda: all(waited(programs["other"]) > 6e9 for programs in (before, after)), 90, "waits of the others")
+    assert waited(before["never"]) == 0
+    assert waited(after["never"]) < 0.5 * waited(after["other"])  # before it was of that name
+    assert started.metric("sonde_self_sampling_rule_found", target="command=seldom") == 1
+
+    wait_for(lambda: "napped" in seldom.out, 60, "the naps")
+    named_ns, lived_ns, cpu_ns = map(int, seldom.out.split()[1:])
+    chance_ns = 6.5 * math.sqrt(SAMPLE_WAIT_NS * OTHERS_HZ * lived_ns)  # each is told with length / of, for of: all vary by no more than that
+    wait_for(lambda: waited(seldom) >= named_ns - cpu_ns - chance_ns, 30, "what it waited")  # once a second
+    assert waited(seldom) <= lived_ns + 1e7 + chance_ns, (waited(seldom), named_ns, lived_ns, cpu_ns)
+    assert waited(seldom, "samples") > 100  # they stand for all of them

@@ -1,0 +1,72 @@
+/* A recording of wire records: whatever the file holds, each record that comes out of it must be one whose
+ * lengths and texts can be followed blindly, and reading must end. */
+#include "sources/events/record_check.h"
+#include "sources/events/record_file.h"
+
+#include "probes/cpu.h"
+#include "probes/event.h"
+#include "probes/process.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t follow(const struct record_header *header)
+{
+    uint64_t sum = header->time_ns;
+
+    if (header->size_bytes > RECORD_MAX_BYTES || !record_check(header))
+        abort();
+    if (header->kind == RECORD_CPU_SAMPLE) {
+        const struct cpu_sample *s = (const struct cpu_sample *)header;
+
+        for (size_t i = 0; i < (size_t)s->kernel_frames + s->user_frames + s->stack_bytes / 8; i++)
+            sum += s->data[i];
+        sum += strlen(s->comm);
+    } else if (header->kind == RECORD_EVENT) {
+        sum += strlen(((const struct event_record *)header)->name);
+    } else if (header->kind == RECORD_PROCESS_MMAP) {
+        const struct process_mmap *m = (const struct process_mmap *)header;
+
+        sum += strlen(m->path);
+        for (size_t i = 0; i < m->build_id_bytes; i++)
+            sum += m->build_id[i];
+    }
+    return sum;
+}
+
+#define HELD_FROM_NS (UINT64_C(1) << 40) /* of some records that is the past, of others it is not */
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static volatile uint64_t sink;
+    static struct batch *batch;
+    struct record_reader *reader;
+    FILE *file;
+    int r;
+
+    if (!batch && batch_new(1U << 20, &batch) < 0)
+        abort();
+    file = size ? fmemopen((void *)(uintptr_t)data, size, "r") : NULL;
+    if (!file)
+        return 0;
+    if (record_reader_new(file, &reader) < 0) {
+        fclose(file);
+        return 0;
+    }
+    batch_begin(batch, HELD_FROM_NS);
+    while ((r = record_reader_next(reader, batch)) == 0) {
+        if (batch_count(batch) == 0)
+            abort();
+        batch_end(batch, UINT64_MAX);
+        for (size_t i = 0; i < batch_count(batch); i++)
+            sink += follow(batch_get(batch, i));
+        batch_begin(batch, HELD_FROM_NS);
+    }
+    if (r != -ENODATA && (r != -EBADMSG || !*record_reader_error(reader)))
+        abort();
+    batch_clear(batch);
+    record_reader_free(reader);
+    return 0;
+}

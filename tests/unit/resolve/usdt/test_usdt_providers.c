@@ -1,0 +1,416 @@
+/* Files with the wanted provider, from the first process that maps them to the last: in as many turns as it
+ * takes, and also of processes that the table of processes has forgotten. */
+#include "resolve/usdt/usdt_providers.h"
+
+#include <sonde/probe.h>
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "../../emulated.h"
+
+#define PROVIDER "sonde_test_providers"
+
+struct fixture {
+    struct processes *processes;
+    struct usdt_providers *providers;
+    struct sonde_provider *provider;
+    size_t appeared, refused, gone, unmapped;
+    uint32_t unmapped_pid;
+    bool has_no_room;
+};
+
+static int appeared(void *context, const struct usdt_provider_file *file, void **ret)
+{
+    struct fixture *f = context;
+    assert_true(file->fd >= 0 && file->probes->count > 0);
+    f->refused += f->has_no_room;
+    if (f->has_no_room)
+        return -ENOSPC;
+    f->appeared++;
+    *ret = f;
+    return 0;
+}
+
+static void gone(void *context, void *taken)
+{
+    struct fixture *f = context;
+    assert_ptr_equal(taken, f);
+    f->gone++;
+}
+
+static void unmapped(void *context, uint32_t pid)
+{
+    struct fixture *f = context;
+    f->unmapped++;
+    f->unmapped_pid = pid;
+}
+
+static int set_up(void **state)
+{
+    struct sonde_probe *probe;
+    struct fixture *f = calloc(1, sizeof(*f));
+    assert_non_null(f);
+    assert_int_equal(processes_new(16 << 20, &f->processes), 0);
+    /* Before there is anything of ours to be found: it is forked from this process, and would have it too. */
+    assert_int_equal(processes_start_helper(f->processes), 0);
+    assert_int_equal(sonde_provider_new(PROVIDER, &f->provider), 0);
+    assert_int_equal(sonde_probe_add(f->provider, "probe", "u64 a", &probe), 0);
+    assert_int_equal(sonde_provider_load(f->provider), 0);
+    const struct usdt_providers_options options = {.processes = f->processes,
+                                                     .provider = PROVIDER,
+                                                     .context = f,
+                                                     .appeared = appeared,
+                                                     .gone = gone,
+                                                     .unmapped = unmapped};
+    assert_int_equal(usdt_providers_new(&options, &f->providers), 0);
+    *state = f;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct fixture *f = *state;
+    usdt_providers_free(f->providers);
+    assert_int_equal(f->gone, f->appeared);
+    processes_free(f->processes);
+    sonde_provider_free(f->provider);
+    free(f);
+    return 0;
+}
+
+/* Files in memory are opened by way of /proc/PID/map_files, where an emulator's own mappings are. */
+#define need_mapped_files()                                                                                  \
+    do {                                                                                                     \
+        skip_if_emulated();                                                                                  \
+        if (geteuid() != 0) {                                                                                \
+            print_message("files of mappings can be opened by root alone\n");                                \
+            skip();                                                                                          \
+        }                                                                                                    \
+    } while (0)
+
+static double figure(const struct fixture *f, const char *name)
+{
+    _cleanup_(metric_set_freep) struct metric_set *set = NULL;
+    assert_int_equal(metric_set_new(&set), 0);
+    usdt_providers_metrics(f->providers, set);
+    processes_metrics(f->processes, set);
+    for (size_t i = 0; i < metric_set_families(set); i++) {
+        const struct metric_family family = metric_set_family(set, i);
+        if (strcmp(family.name, name) == 0)
+            return family.points[0].value;
+    }
+    fail_msg("there is no %s", name);
+    return 0;
+}
+
+static void turn_until(struct fixture *f, const char *name, double value)
+{
+    for (int i = 0; i < 6000 && figure(f, name) != value; i++) {
+        usdt_providers_turn(f->providers, 0);
+        usleep(10000);
+    }
+    assert_true(figure(f, name) == value);
+}
+
+/* All that was asked for: a process counts from the first probes on that are found in it, its C library's may
+ * be, and the wanted provider may be found in a later turn. */
+static void turn_until_looked(struct fixture *f, size_t processes)
+{
+    turn_until(f, "sonde_usdt_scans_waiting", 0);
+    assert_true(figure(f, "sonde_usdt_processes") == (double)processes);
+}
+
+static pid_t start_child(void)
+{
+    const pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        while (1)
+            pause();
+    }
+    assert_true(child > 0);
+    return child;
+}
+
+static void end_child(pid_t child)
+{
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+/* Of all the files that a process maps one is read in a turn without any time. */
+static void test_comes_to_its_end_in_turns(void **state)
+{
+    struct fixture *f = *state;
+    need_mapped_files();
+    int turns = 0;
+    usdt_providers_look(f->providers, (uint32_t)getpid());
+    usdt_providers_turn(f->providers, 0);
+    assert_int_equal(f->appeared, 0);
+    while (figure(f, "sonde_usdt_scans_waiting") > 0 && turns++ < 1000)
+        usdt_providers_turn(f->providers, 0);
+    assert_in_range(turns, 1, 999);
+    assert_int_equal(f->appeared, 1);
+    assert_true(figure(f, "sonde_usdt_processes") == 1);
+}
+
+static void test_one_file_of_many(void **state)
+{
+    struct fixture *f = *state;
+    pid_t children[5];
+    need_mapped_files();
+    for (size_t i = 0; i < array_size(children); i++) {
+        children[i] = start_child();
+        usdt_providers_look(f->providers, (uint32_t)children[i]);
+    }
+    turn_until_looked(f, 5);
+    assert_int_equal(f->appeared, 1);
+    for (size_t i = 0; i < array_size(children); i++) {
+        assert_int_equal(f->gone, 0);
+        end_child(children[i]);
+        usdt_providers_forget(f->providers, (uint32_t)children[i]);
+        assert_true(figure(f, "sonde_usdt_processes") == (double)(4 - i));
+    }
+    assert_int_equal(f->gone, 1);
+}
+
+/* The table forgets it, to keep within bounds; it lives on, and nobody tells of its end. */
+static void test_evicted_and_ended_later(void **state)
+{
+    struct fixture *f = *state;
+    need_mapped_files();
+    const pid_t child = start_child();
+    usdt_providers_look(f->providers, (uint32_t)child);
+    turn_until_looked(f, 1);
+    usdt_providers_forget(f->providers, (uint32_t)child);
+    usdt_providers_turn(f->providers, 10000000);
+    assert_int_equal(f->gone, 0);
+    end_child(child);
+    turn_until(f, "sonde_usdt_processes", 0);
+    assert_int_equal(f->gone, 1);
+}
+
+/* It has ended, and nobody has waited for it. */
+static void test_zombie(void **state)
+{
+    struct fixture *f = *state;
+    siginfo_t info;
+    need_mapped_files();
+    const pid_t child = start_child();
+    usdt_providers_look(f->providers, (uint32_t)child);
+    turn_until_looked(f, 1);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+    usdt_providers_forget(f->providers, (uint32_t)child);
+    assert_int_equal(f->gone, 1);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+}
+
+/* Lost records: all are looked at, and who is not there any more is found out. */
+static void test_all_again(void **state)
+{
+    struct fixture *f = *state;
+    need_mapped_files();
+    const pid_t child = start_child();
+    usdt_providers_look(f->providers, (uint32_t)child);
+    turn_until_looked(f, 1);
+    end_child(child);
+    sonde_provider_unload(f->provider);
+    usdt_providers_look_at_all(f->providers);
+    for (int i = 0; i < 6000 && f->gone == 0; i++) {
+        usdt_providers_turn(f->providers, 10000000);
+        usleep(10000);
+    }
+    assert_int_equal(f->gone, 1);
+}
+
+/* It lives on, without its provider: which is told, for its threads may never be heard to leave. */
+static void test_unmapped(void **state)
+{
+    struct fixture *f = *state;
+    need_mapped_files();
+    usdt_providers_look(f->providers, (uint32_t)getpid());
+    turn_until(f, "sonde_usdt_scans_waiting", 0);
+    assert_int_equal(f->appeared, 1);
+    sonde_provider_unload(f->provider);
+    bool is_read = false; /* not more often than once a second */
+    for (int i = 0; i < 6000 && !is_read; i++) {
+        usleep(10000);
+        processes_at(f->processes, clock_monotonic_ns());
+        is_read = processes_read_mappings(f->processes, processes_find(f->processes, (uint32_t)getpid(), 0));
+    }
+    assert_true(is_read);
+    usdt_providers_look(f->providers, (uint32_t)getpid());
+    turn_until(f, "sonde_usdt_scans_waiting", 0);
+    assert_int_equal(f->gone, 1);
+    assert_int_equal(f->unmapped, 1);
+    assert_int_equal(f->unmapped_pid, getpid());
+}
+
+/* Of our provider. */
+static int find_object(void)
+{
+    char path[64], name[64];
+    for (int fd = 0; fd < 256; fd++) {
+        snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+        ssize_t size = readlink(path, name, sizeof(name) - 1);
+        if (size > 0 && (name[size] = '\0', strcmp(name, "/memfd:" PROVIDER " (deleted)") == 0))
+            return fd;
+    }
+    fail_msg("there is no " PROVIDER);
+    return -1;
+}
+
+/* One file, mapped as often as anybody likes: it is not asked for each time. */
+static void test_mapped_thousands_of_times(void **state)
+{
+    struct fixture *f = *state;
+    need_mapped_files();
+    const int fd = find_object();
+    for (int i = 0; i < 2000; i++)
+        assert_ptr_not_equal(mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0), MAP_FAILED);
+    usdt_providers_look(f->providers, (uint32_t)getpid());
+    turn_until(f, "sonde_usdt_scans_waiting", 0); /* all of it is known from now on */
+    assert_int_equal(f->appeared, 1);
+    assert_true(figure(f, "sonde_usdt_left_out") >= 1);
+    const double asked = figure(f, "sonde_self_files_asked");
+    usdt_providers_look(f->providers, (uint32_t)getpid());
+    turn_until(f, "sonde_usdt_scans_waiting", 0);
+    assert_in_range(figure(f, "sonde_self_files_asked") - asked, 1, 100);
+    assert_int_equal(f->appeared, 1);
+    assert_int_equal(f->unmapped_pid, getpid()); /* whether it still maps all that it did is not known */
+}
+
+/* Refused for want of room, and offered again when there is some: nothing has changed in the process. */
+static void test_asked_again_when_there_is_room(void **state)
+{
+    struct fixture *f = *state;
+    need_mapped_files();
+    f->has_no_room = true;
+    const pid_t child = start_child();
+    usdt_providers_look(f->providers, (uint32_t)child);
+    turn_until_looked(f, 1);
+    assert_true(figure(f, "sonde_usdt_files_without_room") == 1);
+    for (int round = 0; round < 2; round++) {
+        const size_t before = f->refused;
+        usdt_providers_ask_again(f->providers);
+        for (int i = 0; i < 6000 && f->refused == before; i++) {
+            usdt_providers_turn(f->providers, 0);
+            usleep(10000);
+        }
+        assert_int_equal(f->refused, before + 1); /* once for each time that there may be room */
+    }
+    f->has_no_room = false;
+    usdt_providers_ask_again(f->providers);
+    turn_until(f, "sonde_usdt_files_without_room", 0);
+    assert_int_equal(f->appeared, 1);
+    end_child(child);
+    usdt_providers_forget(f->providers, (uint32_t)child);
+    assert_int_equal(f->gone, 1);
+}
+
+/* Our provider's object, but of another provider: same size, same headers, same build id. */
+static void map_lookalike(void)
+{
+    char content[1 << 16];
+    const ssize_t size = pread(find_object(), content, sizeof(content), 0);
+    char *named = memmem(content, (size_t)size, PROVIDER, strlen(PROVIDER));
+    assert_true(size < (ssize_t)sizeof(content) && named);
+    for (; named; named = memmem(content, (size_t)(content + size - named), PROVIDER, strlen(PROVIDER)))
+        named[0] = 'x';
+    int copy = memfd_create(PROVIDER, 0);
+    assert_int_equal(write(copy, content, (size_t)size), size);
+    assert_ptr_not_equal(mmap(NULL, (size_t)size, PROT_READ | PROT_EXEC, MAP_PRIVATE, copy, 0), MAP_FAILED);
+}
+
+static pid_t start_lookalike(struct fixture *f)
+{
+    char byte;
+    int told[2];
+    assert_int_equal(pipe(told), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        map_lookalike();
+        sonde_provider_unload(f->provider);
+        if (write(told[1], "", 1) == 1)
+            while (1)
+                pause();
+        _exit(1);
+    }
+    assert_int_equal(read(told[0], &byte, 1), 1);
+    close(told[0]);
+    close(told[1]);
+    return child;
+}
+
+static void test_lookalike_hides_nobody(void **state)
+{
+    struct fixture *f = *state;
+    need_mapped_files();
+    const pid_t child = start_lookalike(f);
+    usdt_providers_look(f->providers, (uint32_t)child);
+    turn_until_looked(f, 1); /* it has probes */
+    assert_int_equal(f->appeared, 0);
+    usdt_providers_look(f->providers, (uint32_t)getpid());
+    turn_until(f, "sonde_usdt_scans_waiting", 0);
+    assert_int_equal(f->appeared, 1);
+    end_child(child);
+}
+
+/* Descriptors are short: it is found when they are not any more. */
+static void test_unread_is_found_later(void **state)
+{
+    struct fixture *f = *state;
+    struct rlimit before;
+    need_mapped_files();
+    assert_non_null(processes_find(f->processes, (uint32_t)getpid(), 0));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, before.rlim_max}), 0);
+    usdt_providers_look(f->providers, (uint32_t)getpid());
+    usdt_providers_turn(f->providers, 1000000000);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(f->appeared, 0);
+    assert_true(figure(f, "sonde_usdt_scans_unread") == 1);
+    for (int i = 0; i < 6000 && f->appeared == 0; i++) {
+        usdt_providers_turn(f->providers, 10000000);
+        usleep(10000);
+    }
+    assert_int_equal(f->appeared, 1);
+    assert_true(figure(f, "sonde_usdt_scans_given_up") == 0);
+}
+
+#define with_fixture(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        with_fixture(test_comes_to_its_end_in_turns),
+        with_fixture(test_one_file_of_many),
+        with_fixture(test_evicted_and_ended_later),
+        with_fixture(test_zombie),
+        with_fixture(test_all_again),
+        with_fixture(test_unmapped),
+        with_fixture(test_lookalike_hides_nobody),
+        with_fixture(test_asked_again_when_there_is_room),
+        with_fixture(test_unread_is_found_later),
+        with_fixture(test_mapped_thousands_of_times), /* the last: it stays so */
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

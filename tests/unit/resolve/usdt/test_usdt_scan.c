@@ -1,0 +1,157 @@
+/* Who is looked at, and when: everybody in time, however little of it there is and however many come; what
+ * cannot be read not for ever. */
+#include "resolve/usdt/usdt_scan.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define SECOND 1000000000ull
+#define PIDS   100000
+
+struct seen {
+    unsigned looks[PIDS]; /* by pid, of those below */
+    uint32_t order[PIDS];
+    size_t count;
+    int answer; /* to the first pid */
+};
+
+static int look(void *context, uint32_t pid, uint64_t end_ns)
+{
+    struct seen *s = context;
+    (void)end_ns;
+    if (s->count < PIDS)
+        s->order[s->count++] = pid;
+    if (pid < PIDS)
+        s->looks[pid]++;
+    return pid == 77 ? s->answer : 0;
+}
+
+static struct seen seen;
+
+static struct usdt_scan *begin(void)
+{
+    struct usdt_scan *l;
+    memset(&seen, 0, sizeof(seen));
+    assert_int_equal(usdt_scan_new(&(struct usdt_scan_options){.context = &seen, .look = look}, &l), 0);
+    return l;
+}
+
+static struct usdt_scan_stats figures_of(const struct usdt_scan *l)
+{
+    struct usdt_scan_stats figures;
+    usdt_scan_stats(l, &figures);
+    return figures;
+}
+
+static void test_in_order_and_once(void **state)
+{
+    (void)state;
+    struct usdt_scan *l = begin();
+    for (uint32_t pid = 1; pid <= 10; pid++)
+        usdt_scan_want(l, 11 - pid);
+    usdt_scan_want(l, 5);
+    usdt_scan_turn_at(l, SECOND, 0); /* one, when there is no time at all */
+    assert_int_equal(seen.count, 1);
+    usdt_scan_turn_at(l, SECOND, 60 * SECOND);
+    assert_int_equal(seen.count, 10);
+    for (uint32_t i = 0; i < 10; i++)
+        assert_int_equal(seen.order[i], 10 - i);
+    usdt_scan_free(l);
+}
+
+static void test_goes_on_where_time_was_short(void **state)
+{
+    (void)state;
+    struct usdt_scan *l = begin();
+    seen.answer = -EAGAIN;
+    usdt_scan_want(l, 77);
+    usdt_scan_want(l, 78);
+    for (int i = 0; i < 100; i++)
+        usdt_scan_turn_at(l, SECOND, 0);
+    assert_int_equal(seen.looks[78], 1);
+    assert_int_equal(seen.looks[77], 99);
+    seen.answer = 0;
+    usdt_scan_turn_at(l, SECOND, 0);
+    assert_int_equal(figures_of(l).waiting, 0);
+    assert_int_equal(figures_of(l).unread, 0);
+    usdt_scan_free(l);
+}
+
+static void test_unread_is_tried_again_a_few_times(void **state)
+{
+    (void)state;
+    struct usdt_scan *l = begin();
+    seen.answer = -ETIMEDOUT;
+    usdt_scan_want(l, 77);
+    for (int i = 0; i < 10; i++)
+        usdt_scan_turn_at(l, SECOND, 60 * SECOND);
+    assert_int_equal(seen.looks[77], 1); /* not again at once */
+    usdt_scan_want(l, 77);            /* but when it has changed */
+    usdt_scan_turn_at(l, SECOND, 60 * SECOND);
+    assert_int_equal(seen.looks[77], 2);
+    for (uint64_t s = 2; s < 1000; s++)
+        usdt_scan_turn_at(l, s * SECOND, 60 * SECOND);
+    assert_in_range(seen.looks[77], 4, 10);
+    assert_int_equal(figures_of(l).unread, seen.looks[77]);
+    assert_int_equal(figures_of(l).given_up, 1);
+    assert_int_equal(figures_of(l).waiting, 0);
+    usdt_scan_free(l);
+}
+
+/* The walk comes to its end although a new one is asked for in every turn, and new processes come in each. */
+static void test_walk_ends_in_a_crowd(void **state)
+{
+    (void)state;
+    struct usdt_scan *l = begin();
+    uint32_t next = 1u << 24; /* of processes that there are not */
+    for (int i = 0; i < 100000 && figures_of(l).walks == 0; i++) {
+        usdt_scan_want_all(l);
+        usdt_scan_want(l, next++);
+        usdt_scan_want(l, next++);
+        usdt_scan_turn_at(l, SECOND, 0);
+    }
+    assert_int_equal(figures_of(l).walks, 1);
+    assert_true((uint32_t)getpid() >= PIDS || seen.looks[getpid()] > 0);
+    for (int i = 0; i < 1000; i++) /* the next one waits a while */
+        usdt_scan_turn_at(l, SECOND, 0);
+    assert_int_equal(figures_of(l).walks, 1);
+    for (int i = 0; i < 100000 && figures_of(l).walks == 1; i++)
+        usdt_scan_turn_at(l, 10 * SECOND, 0);
+    assert_int_equal(figures_of(l).walks, 2);
+    usdt_scan_free(l);
+}
+
+/* Of more than there is room for the walk finds those that there are. */
+static void test_more_than_there_is_room_for(void **state)
+{
+    (void)state;
+    struct usdt_scan *l = begin();
+    for (uint32_t pid = 0; pid < 50000; pid++)
+        usdt_scan_want(l, (1u << 24) + pid);
+    const size_t waiting = figures_of(l).waiting;
+    assert_in_range(waiting, 1000, 10000);
+    usdt_scan_turn_at(l, SECOND, 60 * SECOND);
+    assert_int_equal(figures_of(l).waiting, 0);
+    assert_int_equal(figures_of(l).walks, 1);
+    assert_true((uint32_t)getpid() >= PIDS || seen.looks[getpid()] == 1);
+    usdt_scan_free(l);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_in_order_and_once),
+        cmocka_unit_test(test_goes_on_where_time_was_short),
+        cmocka_unit_test(test_unread_is_tried_again_a_few_times),
+        cmocka_unit_test(test_walk_ends_in_a_crowd),
+        cmocka_unit_test(test_more_than_there_is_room_for),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
