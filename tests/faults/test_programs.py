@@ -59,11 +59,11 @@ def fire_program(workload, fire):
     """fire_program(path) records the stacks of a program that is a copy of `deep`, whatever was done to it, one for each of its events."""
     def start(path):
         path.chmod(0o755)
-        workload = workload("deep", 20, 600, path=path, env=fires())
-        profile = fire(workload)
+        started = workload("deep", 20, 600, path=path, env=fires())
+        profile = fire(started)
         assert_all_fired(profile)
         assert profile.count > 0 and {s.labels["process"] for s in profile.samples} == {path.name}, profile.said
-        return workload, profile
+        return started, profile
     return start
 
 
