@@ -3,14 +3,16 @@
  * the ring. The same for other events than the clock's: those that the kernel counts come the same way, tracepoints
  * and probes of user space by programs of their own, of which one is loaded.
  *
- * Loses: records that find the ring full or no room to be made in, stack copies when the ring is half full, events in the middle of
- * another one (struct cpu_stats).
- * Whatever is not asked for is a constant that the verifier removes with the code and the maps behind it. */
+ * Loses: records that find the ring full or no room to be made in, stack copies when the ring is half full, events in
+ * the middle of another one (struct cpu_stats). Whatever is not asked for is a constant that the verifier removes with
+ * the code and the maps behind it. */
+#include "probes/common/vmlinux.h"
+
 #include "probes/interpreter/interpreters.bpf.h"
 
 #include "probes/common/filter.bpf.h"
-#include "probes/context/sample_context.bpf.h"
 #include "probes/common/sampling_rule.bpf.h"
+#include "probes/context/sample_context.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -39,7 +41,8 @@ static __always_inline int sample_user(const struct user_registers *at, struct u
                                        struct cpu_stats *stat, struct task_struct *task)
 {
     struct unwind_walk *w = &scratch->walk;
-    /* Behind the kernel's frames, until the walk writes there: the stack is for calls, 512 bytes for all of them together. */
+    /* Behind the kernel's frames, until the walk writes there: the stack is for calls, 512 bytes for all of them
+     * together. */
     struct user_registers *regs = (struct user_registers *)(scratch->data + CPU_MAX_KERNEL_FRAMES);
     int end;
 
@@ -83,8 +86,8 @@ static __always_inline struct cpu_stats *stats_get(void)
     return bpf_map_lookup_elem(&stats, &zero);
 }
 
-/* The record in the CPU's scratch, with what belongs behind it. A global function of nothing: the verifier checks it once, and not once
- * for each way that led here. */
+/* The record in the CPU's scratch, with what belongs behind it. A global function of nothing: the verifier checks it
+ * once, and not once for each way that led here. */
 __noinline int sample_send(void)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
@@ -208,9 +211,9 @@ static __always_inline bool event_is_taken(struct cpu_stats *stat)
     return true;
 }
 
-/* `at`: the user's registers where it happened; NULL: `in_kernel`, a constant of its own because nobody tells the compiler that a context is
- * never NULL. Whoever else listens to the same tracepoint (perf) is told only if
- * this returns 1. */
+/* `at`: the user's registers where it happened; NULL: `in_kernel`, a constant of its own because nobody tells the
+ * compiler that a context is never NULL. Whoever else listens to the same tracepoint (perf) is told only if this
+ * returns 1. */
 static __always_inline int event_happened(void *ctx, const struct user_registers *at, bool in_kernel)
 {
     struct cpu_stats *stat;
@@ -240,7 +243,7 @@ int event_user_probe(struct user_registers *ctx)
 
 /* ---- address space asked for ---- */
 
-#define ERRORS_FROM     (-4095L)
+#define ERRORS_FROM        (-4095L)
 #define ADDRESS_SPACE_PAGE 4096UL
 
 struct syscall_exit { /* ABI: of a program at a system call's tracepoint */

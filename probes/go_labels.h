@@ -1,7 +1,8 @@
-/* Labels of goroutines (Go's runtime/pprof: Do, SetGoroutineLabels), as a program of Go keeps them: a thread's variable leads to the
- * goroutine at hand (a `g`), that to its thread (an `m`), and that to the goroutine whose code it runs, which is another one while the
- * runtime works on a stack of its own. Where these fields are differs with Go's version: user space knows it from the file
- * (src/resolve/elf/go_labels.c); go_labels.bpf.h goes that way when the thread is sampled. */
+/* Labels of goroutines (Go's runtime/pprof: Do, SetGoroutineLabels), as a program of Go keeps them: a thread's variable
+ * leads to the goroutine at hand (a `g`), that to its thread (an `m`), and that to the goroutine whose code it runs,
+ * which is another one while the runtime works on a stack of its own. Where these fields are differs with Go's version:
+ * user space knows it from the file (src/resolve/elf/go_labels.c); go_labels.bpf.h goes that way when the thread is
+ * sampled. */
 #pragma once
 
 enum go_labels_kind {
@@ -12,8 +13,8 @@ enum go_labels_kind {
 };
 
 struct go_labels_layout {
-    __s64 thread_g; /* from the thread pointer: where the address of its g is */
-    __u16 kind;     /* enum go_labels_kind */
+    __s64 thread_g;              /* from the thread pointer: where the address of its g is */
+    __u16 kind;                  /* enum go_labels_kind */
     __u16 g_m, g_labels, m_curg; /* offsets of fields */
 };
 

@@ -1,5 +1,6 @@
-/* Names of kernel code, one address at a time: the kernel looks them up much faster than it writes all of /proc/kallsyms for us to
- * look them up in, and only what was sampled is ever named. Attached nowhere: src/sources/kernel_names/kernel_names.c runs it (5.16 and later). */
+/* Names of kernel code, one address at a time: the kernel looks them up much faster than it writes all of
+ * /proc/kallsyms for us to look them up in, and only what was sampled is ever named. Attached nowhere:
+ * src/sources/kernel_names/kernel_names.c runs it (5.16 and later). */
 #include "probes/common/vmlinux.h"
 
 #include <bpf/bpf_helpers.h>

@@ -1,9 +1,10 @@
-/* Follows which request each thread works for, by the probes of libsonde's provider sonde_trace: thread_enter(trace_id_high,
- * trace_id_low, span_id, id), and thread_leave with what holds again, or zeros. src/sources/link/link.c attaches these programs to
- * the provider of each process that has one, and to nothing where there is none.
+/* Follows which request each thread works for, by the probes of libsonde's provider sonde_trace:
+ * thread_enter(trace_id_high, trace_id_low, span_id, id), and thread_leave with what holds again, or zeros.
+ * src/sources/link/link.c attaches these programs to the provider of each process that has one, and to nothing where
+ * there is none.
  *
- * A thread that ends or calls exec() is forgotten, and one that user space says is not heard to leave any more. Loses threads that
- * find the table full (struct link_stats). */
+ * A thread that ends or calls exec() is forgotten, and one that user space says is not heard to leave any more. Loses
+ * threads that find the table full (struct link_stats). */
 #include "probes/common/vmlinux.h"
 
 #include <bpf/bpf_helpers.h>
@@ -144,9 +145,9 @@ int forget_exec(struct raw_tracepoint_context *ctx)
     return 0;
 }
 
-/* Run by user space (struct link_forget), attached to nothing. What the thread works for is believed no more, until it enters again. In
- * place: whatever is taken out of the table here could be another thread's while its own still writes there. Should it be another's by
- * now, that one loses its link. Returns whether a link was given up. */
+/* Run by user space (struct link_forget), attached to nothing. What the thread works for is believed no more, until it
+ * enters again. In place: whatever is taken out of the table here could be another thread's while its own still writes
+ * there. Should it be another's by now, that one loses its link. Returns whether a link was given up. */
 SEC("raw_tp")
 int forget_thread(struct raw_tracepoint_context *ctx)
 {

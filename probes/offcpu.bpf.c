@@ -1,31 +1,37 @@
-/* The kernel half of off-CPU profiling: when a thread leaves its CPU its stack is walked, when it runs again the wait is told (offcpu.h).
+/* The kernel half of off-CPU profiling: when a thread leaves its CPU its stack is walked, when it runs again the wait
+ * is told (offcpu.h).
  *
- * The stack is walked at leaving, because that is the only moment at which every kernel lets it be read; what is sent of it is only
- * what differs from the thread's last. Waits under way when the recording begins and ends are found by walking over all tasks.
- * Some kernels trace no switch away from a thread of process 1 (the agent of a virtual machine, say), and so none to the thread that
- * comes after it: the scheduler's own accounts say then how long each of them ran.
+ * The stack is walked at leaving, because that is the only moment at which every kernel lets it be read; what is sent
+ * of it is only what differs from the thread's last. Waits under way when the recording begins and ends are found by
+ * walking over all tasks. Some kernels trace no switch away from a thread of process 1 (the agent of a virtual machine,
+ * say), and so none to the thread that comes after it: the scheduler's own accounts say then how long each of them ran.
  *
- * Loses: what finds the ring full, threads that are too many (struct off_cpu_stats). The scheduler's locks are held in most of it:
- * nothing here waits or allocates. */
+ * Loses: what finds the ring full, threads that are too many (struct off_cpu_stats). The scheduler's locks are held in
+ * most of it: nothing here waits or allocates. */
+#include "probes/common/vmlinux.h"
+
 #include "probes/interpreter/interpreters.bpf.h"
 
 #include <bpf/bpf_tracing.h>
 
 #include "probes/common/context.bpf.h"
+#include "probes/common/sampling_rule.bpf.h"
+#include "probes/context/sample_context.bpf.h"
 #include "probes/offcpu/offcpu_cause.bpf.h"
 #include "probes/offcpu/offcpu_threads.bpf.h"
-#include "probes/context/sample_context.bpf.h"
 #include "probes/offcpu/stack_hash.bpf.h"
-#include "probes/common/sampling_rule.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
 const volatile __u64 min_ns = 0;
-const volatile __u64 sample_ns = 0; /* longer waits are all told, of shorter ones by chance as many as they are long; below 2^32 */
-const volatile bool wakers = false; /* tell who woke them */
+const volatile __u64 sample_ns =
+    0; /* longer waits are all told, of shorter ones by chance as many as they are long; below 2^32 */
+const volatile bool wakers = false;     /* tell who woke them */
 const volatile bool leaves_out = false; /* there are targets of whom nothing is told */
-const volatile __u64 sampling_rule_sample_ns[SAMPLING_RULE_SLOTS] = {}; /* sample_ns by target; the last: of who is none */
-const volatile __u32 spare_scratch = 0; /* of whoever walks over all tasks: it may be interrupted by the others on its CPU */
+const volatile __u64 sampling_rule_sample_ns[SAMPLING_RULE_SLOTS] =
+    {}; /* sample_ns by target; the last: of who is none */
+const volatile __u32 spare_scratch =
+    0; /* of whoever walks over all tasks: it may be interrupted by the others on its CPU */
 
 volatile __u32 enabled = 0; /* from start to stop */
 volatile __u32 is_shed = 0; /* not enabled, because that would cost too much */
@@ -46,7 +52,8 @@ static __always_inline struct off_cpu_stats *stats_get(void)
 /* ---- its stack ---- */
 
 /* Of the current task, which whoever leaves its CPU still is. */
-static __always_inline int walk_user(struct unwind_scratch *scratch, struct off_cpu_stats *stat, struct task_struct *task)
+static __always_inline int walk_user(struct unwind_scratch *scratch, struct off_cpu_stats *stat,
+                                     struct task_struct *task)
 {
     struct unwind_walk *w = &scratch->walk;
     /* Behind the kernel's frames, until the walk writes there. */
@@ -72,7 +79,8 @@ static __always_inline int walk_user(struct unwind_scratch *scratch, struct off_
 /* The reader comes by itself now and then; it is called when a quarter is full, and for a copied stack. */
 static __always_inline __u64 how_to_wake(bool at_once)
 {
-    return at_once || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+    return at_once || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 ? BPF_RB_FORCE_WAKEUP
+                                                                                      : BPF_RB_NO_WAKEUP;
 }
 
 static __always_inline bool stack_send(struct unwind_scratch *scratch, struct off_cpu_stats *stat)
@@ -96,7 +104,8 @@ static __always_inline bool is_asked_for(struct task_struct *task)
 }
 
 /* Of the running thread, which is about to leave. */
-static __always_inline void take_stack(void *ctx, struct off_cpu_thread *t, struct task_struct *task, struct off_cpu_stats *stat, __u64 now)
+static __always_inline void take_stack(void *ctx, struct off_cpu_thread *t, struct task_struct *task,
+                                       struct off_cpu_stats *stat, __u64 now)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
     __u64 hash;
@@ -133,11 +142,14 @@ static __always_inline __u8 waker_kind(struct task_struct *current)
         return OFF_CPU_WAKER_INTERRUPT;
     if (count == CONTEXT_UNKNOWN)
         return OFF_CPU_WAKER_UNTOLD;
-    return count & CONTEXT_HARDIRQ ? OFF_CPU_WAKER_INTERRUPT : count & CONTEXT_SOFTIRQ ? OFF_CPU_WAKER_SOFTIRQ : OFF_CPU_WAKER_THREAD;
+    return count & CONTEXT_HARDIRQ   ? OFF_CPU_WAKER_INTERRUPT
+           : count & CONTEXT_SOFTIRQ ? OFF_CPU_WAKER_SOFTIRQ
+                                     : OFF_CPU_WAKER_THREAD;
 }
 
 /* Of an interrupt there is the kernel's part only, and nothing of the thread that it came upon. */
-static __always_inline int walk_waker(struct unwind_scratch *scratch, struct off_cpu_stats *stat, struct task_struct *current, __u8 kind)
+static __always_inline int walk_waker(struct unwind_scratch *scratch, struct off_cpu_stats *stat,
+                                      struct task_struct *current, __u8 kind)
 {
     struct cpu_sample *s = sample_of(scratch);
     scratch->walk.base = s->kernel_frames;
@@ -152,7 +164,8 @@ static __always_inline int walk_waker(struct unwind_scratch *scratch, struct off
 }
 
 /* Of whoever is current here, on behalf of a thread that waits. The last one before it runs counts. */
-static __always_inline void take_waker(void *ctx, struct off_cpu_thread *t, struct task_struct *woken, struct off_cpu_stats *stat, __u64 now)
+static __always_inline void take_waker(void *ctx, struct off_cpu_thread *t, struct task_struct *woken,
+                                       struct off_cpu_stats *stat, __u64 now)
 {
     struct task_struct *current = (struct task_struct *)bpf_get_current_task();
     struct unwind_scratch *scratch = unwind_scratch_get();
@@ -217,8 +230,8 @@ static __always_inline bool sampling_rule_samples(struct task_struct *task, __u6
     return sampling_rule_shares[target & (SAMPLING_RULE_SLOTS - 1)] != 0;
 }
 
-static __always_inline void tell(const struct off_cpu_thread *t, struct task_struct *task, struct off_cpu_stats *stat, __u64 start_ns,
-                                 __u64 end_ns, __u64 queued_ns, __u8 flags)
+static __always_inline void tell(const struct off_cpu_thread *t, struct task_struct *task, struct off_cpu_stats *stat,
+                                 __u64 start_ns, __u64 end_ns, __u64 queued_ns, __u8 flags)
 {
     struct off_cpu_wait wait = {.h = {.size_bytes = sizeof(wait), .kind = RECORD_OFF_CPU, .time_ns = end_ns}};
     __u64 length_ns = end_ns - start_ns, of_ns;
@@ -262,14 +275,15 @@ static __always_inline void tell(const struct off_cpu_thread *t, struct task_str
     }
 }
 
-/* The thread's wait ends, or the recording does. What it ran since it left, or since it came if its leaving was not seen, was no
- * waiting; when in between that was, nobody knows. */
+/* The thread's wait ends, or the recording does. What it ran since it left, or since it came if its leaving was not
+ * seen, was no waiting; when in between that was, nobody knows. */
 static __noinline void end_wait(struct off_cpu_thread *t, struct task_struct *task, __u64 now, __u64 ran, __u8 flags)
 {
     struct off_cpu_stats *stat = stats_get();
     __u64 since = t->off_since_ns ? t->off_since_ns : t->on_since_ns, woken = t->woken_ns, queued = 0;
     t->off_since_ns = 0;
-    if (!stat || !since || now <= since || now - since <= ran) /* off_cpu_begin came upon it while it was just arriving */
+    if (!stat || !since || now <= since ||
+        now - since <= ran) /* off_cpu_begin came upon it while it was just arriving */
         return;
     now -= ran;
     if (t->flags & OFF_CPU_PREEMPTED)
@@ -298,7 +312,8 @@ static __noinline struct off_cpu_thread *thread_get(__u32 tid, struct off_cpu_st
     return t;
 }
 
-static __always_inline void leave(void *ctx, struct task_struct *task, bool preempted, struct off_cpu_stats *stat, __u64 now)
+static __always_inline void leave(void *ctx, struct task_struct *task, bool preempted, struct off_cpu_stats *stat,
+                                  __u64 now)
 {
     __u32 tid = task->pid, state = task_wait_state(task);
     if (!is_asked_for(task) || state & TASK_DEAD) {
@@ -340,7 +355,8 @@ static __always_inline void arrive(struct task_struct *task, struct off_cpu_stat
         end_wait(t, task, now, ran_since(t, task), OFF_CPU_ACCOUNTED);
     }
     t->woken_ns = 0;
-    t->waker = OFF_CPU_WAKER_NONE; /* whoever wakes it from here on does so for its next wait: on its way there it may be woken before it has left */
+    t->waker = OFF_CPU_WAKER_NONE; /* whoever wakes it from here on does so for its next wait: on its way there it may
+                                      be woken before it has left */
     t->on_since_ns = now;
     t->runtime_ns = task_runtime(task);
 }
@@ -353,7 +369,8 @@ int BPF_PROG(off_cpu_switch, bool preempted, struct task_struct *before, struct 
         stat->shed++;
     if (!enabled || !stat)
         return 0;
-    __u64 now = bpf_ktime_get_ns(); /* one for both: to the scheduler, too, what is done here is CPU time of who comes */
+    __u64 now =
+        bpf_ktime_get_ns(); /* one for both: to the scheduler, too, what is done here is CPU time of who comes */
     leave(ctx, before, preempted, stat, now);
     arrive(after, stat, now);
     return 0;
@@ -370,14 +387,16 @@ int BPF_PROG(off_cpu_woken, struct task_struct *task)
     return 0;
 }
 
-/* Where whoever wakes it is current, which it need not be when the thread comes into a queue. Loaded only when that was asked for. */
+/* Where whoever wakes it is current, which it need not be when the thread comes into a queue. Loaded only when that was
+ * asked for. */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(off_cpu_waking, struct task_struct *task)
 {
     struct off_cpu_stats *stat = stats_get();
     __u32 tid = task->pid;
     struct off_cpu_thread *t = bpf_map_lookup_elem(&threads, &tid);
-    if (!enabled || !stat || !t || (struct task_struct *)bpf_get_current_task() == task) /* which has not left, and will not */
+    if (!enabled || !stat || !t ||
+        (struct task_struct *)bpf_get_current_task() == task) /* which has not left, and will not */
         return 0;
     __u64 now = bpf_ktime_get_ns();
     take_waker(ctx, t, task, stat, now);
@@ -410,8 +429,10 @@ static __always_inline const void *registers_of(struct task_struct *task)
     return (const char *)BPF_CORE_READ(task, stack) + KERNEL_STACK_BYTES - bpf_core_type_size(struct pt_regs);
 }
 
-/* Of a thread that waits. What it has of its own is read later, by a program that may wait for it (sleeping_tasks.bpf.c), if at all. */
-static __always_inline void take_kernel_stack(struct off_cpu_thread *t, struct task_struct *task, struct off_cpu_stats *stat, __u64 now)
+/* Of a thread that waits. What it has of its own is read later, by a program that may wait for it
+ * (sleeping_tasks.bpf.c), if at all. */
+static __always_inline void take_kernel_stack(struct off_cpu_thread *t, struct task_struct *task,
+                                              struct off_cpu_stats *stat, __u64 now)
 {
     __u32 spare = spare_scratch;
     struct unwind_scratch *scratch = bpf_map_lookup_elem(&unwind_scratch, &spare);
@@ -472,8 +493,9 @@ int off_cpu_end(struct bpf_iter__task *ctx)
     return 0;
 }
 
-/* Now and then, while it is recorded: what waits for long is told as far as it has come. Changes nothing that the others keep, for the thread may be
- * woken meanwhile: whoever reads the records takes from the later ones what is in the earlier. */
+/* Now and then, while it is recorded: what waits for long is told as far as it has come. Changes nothing that the
+ * others keep, for the thread may be woken meanwhile: whoever reads the records takes from the later ones what is in
+ * the earlier. */
 SEC("iter/task")
 int off_cpu_so_far(struct bpf_iter__task *ctx)
 {

@@ -1,5 +1,6 @@
-/* Wire records of the lives of processes: fork, exec, name, mappings, exit. Made by the process source from perf's side-band
- * events (PERF_RECORD_FORK, _COMM with exec bit, _MMAP2, _EXIT), which cost nothing to system calls that are not these. */
+/* Wire records of the lives of processes: fork, exec, name, mappings, exit. Made by the process source from perf's
+ * side-band events (PERF_RECORD_FORK, _COMM with exec bit, _MMAP2, _EXIT), which cost nothing to system calls that are
+ * not these. */
 #pragma once
 
 #include "probes/common/record.h"

@@ -1,18 +1,21 @@
 /* Requests served over plain HTTP/1 on sockets, each with its time taken apart: the kernel half.
  *
- * A thread that receives the first bytes of a request works for that connection until it sends the reply and waits for other work;
- * meanwhile sched_switch says when it did not run, and why. Three methods see sends and receives, the cheapest that attaches is used:
- * the socket tracepoints, fexit of inet_sendmsg and inet_recvmsg, the exit of all system calls. sched_switch, sched_waking and
- * inet_sock_set_state go with each of them. Ends at the ring (request.h); src/sources/request/request.c takes over. */
+ * A thread that receives the first bytes of a request works for that connection until it sends the reply and waits for
+ * other work; meanwhile sched_switch says when it did not run, and why. Three methods see sends and receives, the
+ * cheapest that attaches is used: the socket tracepoints, fexit of inet_sendmsg and inet_recvmsg, the exit of all
+ * system calls. sched_switch, sched_waking and inet_sock_set_state go with each of them. Ends at the ring (request.h);
+ * src/sources/request/request.c takes over. */
+#include "probes/common/vmlinux.h"
+
 #include "probes/request/request_receive.bpf.h"
 #include "probes/request/request_sched.bpf.h"
 #include "probes/request/request_send.bpf.h"
 #include "probes/request/request_timer.bpf.h"
 #include "probes/request/request_walk.bpf.h"
 
-#define IPPROTO_TCP 6
-#define SOCK_STREAM 1
-#define MSG_PEEK    2
+#define IPPROTO_TCP   6
+#define SOCK_STREAM   1
+#define MSG_PEEK      2
 
 #define TCP_SYN_SENT  2
 #define TCP_FIN_WAIT1 4
@@ -60,13 +63,15 @@ static __always_inline int inet_received(struct socket *socket, int flags, int b
 }
 
 SEC("fexit/inet_recvmsg")
-int BPF_PROG(request_inet_receive, struct socket *socket, struct msghdr *message, unsigned long size, int flags, int bytes)
+int BPF_PROG(request_inet_receive, struct socket *socket, struct msghdr *message, unsigned long size, int flags,
+             int bytes)
 {
     return inet_received(socket, flags, bytes);
 }
 
 SEC("fexit/inet6_recvmsg")
-int BPF_PROG(request_inet6_receive, struct socket *socket, struct msghdr *message, unsigned long size, int flags, int bytes)
+int BPF_PROG(request_inet6_receive, struct socket *socket, struct msghdr *message, unsigned long size, int flags,
+             int bytes)
 {
     return inet_received(socket, flags, bytes);
 }
@@ -138,7 +143,8 @@ int BPF_PROG(request_syscall_exit, struct pt_regs *registers, long result)
 
 /* ---- with every method ---- */
 
-/* Bytes that were sent on a connection that ends and not seen. Of what another protocol made of a reply nobody can say. */
+/* Bytes that were sent on a connection that ends and not seen. Of what another protocol made of a reply nobody can say.
+ */
 static __always_inline bool is_missing_any(struct request_connection *c, struct sock *sk, __u32 *ret_end_seq)
 {
     *ret_end_seq = BPF_CORE_READ((struct tcp_sock *)sk, write_seq);
@@ -148,8 +154,8 @@ static __always_inline bool is_missing_any(struct request_connection *c, struct 
                            !BPF_CORE_READ((struct inet_connection_sock *)sk, icsk_ulp_ops));
 }
 
-/* Is the connection let go of by who sends on it? He may be beyond his send: a descriptor that another thread has closed meanwhile hides
- * the socket from request_syscall_exit. */
+/* Is the connection let go of by who sends on it? He may be beyond his send: a descriptor that another thread has
+ * closed meanwhile hides the socket from request_syscall_exit. */
 static __always_inline bool is_sending(struct request_connection *c)
 {
     struct request_syscall call;

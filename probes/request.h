@@ -1,14 +1,16 @@
-/* The wire record of one request served, made by request.bpf.c when the thread that served it turns elsewhere, and the counters that
- * it keeps for all requests, those that get no record of their own included.
+/* The wire record of one request served, made by request.bpf.c when the thread that served it turns elsewhere, and the
+ * counters that it keeps for all requests, those that get no record of their own included.
  *
- * A record holds the user stacks of its waits. Those that the kernel half could not walk to their end (rows were missing) came ahead
- * of it: RECORD_REQUEST_STACK, a struct cpu_sample of no weight that holds a copy of the stack, named by its thread and time.
+ * A record holds the user stacks of its waits. Those that the kernel half could not walk to their end (rows were
+ * missing) came ahead of it: RECORD_REQUEST_STACK, a struct cpu_sample of no weight that holds a copy of the stack,
+ * named by its thread and time.
  *
- * A reply may go on after its record was sent (a stream). Then a later record with the same `id` says more: the last one holds. */
+ * A reply may go on after its record was sent (a stream). Then a later record with the same `id` says more: the last
+ * one holds. */
 #pragma once
 
-#include "probes/link.h"
 #include "probes/common/record.h"
+#include "probes/link.h"
 
 /* How many of each are known at a time. */
 #define REQUEST_THREADS_MAX     16384
@@ -20,9 +22,10 @@
 #define REQUEST_CLAIM_CONNECTION (1ULL << 63 | 1ULL << 32)
 #define REQUEST_CLAIM_PROCESS    (1ULL << 63 | 2ULL << 32)
 /* And with a process's name; names of sockets are claimed as they are. */
-#define REQUEST_CLAIM_NAME       (1ULL << 63 | 1ULL << 62)
+#define REQUEST_CLAIM_NAME (1ULL << 63 | 1ULL << 62)
 
-/* The name of a process: its PID, and when it began (since boot, in steps of 1024 ns), by which the next process of that PID is another. */
+/* The name of a process: its PID, and when it began (since boot, in steps of 1024 ns), by which the next process of
+ * that PID is another. */
 #define REQUEST_NAME_PID_BITS 22
 #define REQUEST_NAME_BITS     62
 
@@ -36,20 +39,20 @@ static inline __u32 request_name_pid(__u64 name)
     return name & ((1U << REQUEST_NAME_PID_BITS) - 1);
 }
 
-#define REQUEST_LINE_BYTES    160
-#define REQUEST_WAITS         8
-#define REQUEST_KERNEL_FRAMES 12
-#define REQUEST_USER_FRAMES   64  /* of one stack; a deeper one ends there (UNWIND_END_TOO_DEEP) */
-#define REQUEST_FRAMES        256 /* of all stacks of a record together */
+#define REQUEST_LINE_BYTES       160
+#define REQUEST_WAITS            8
+#define REQUEST_KERNEL_FRAMES    12
+#define REQUEST_USER_FRAMES      64    /* of one stack; a deeper one ends there (UNWIND_END_TOO_DEEP) */
+#define REQUEST_FRAMES           256   /* of all stacks of a record together */
 #define REQUEST_STACK_COPY_BYTES 16384 /* of the user stack, copied when rows were missing */
 
 /* What a thread waited on, as far as the system call's file descriptor tells. */
 enum request_object {
     REQUEST_OBJECT_NONE = 0,
-    REQUEST_OBJECT_CLIENT,     /* the connection that the request came in on */
-    REQUEST_OBJECT_SOCKET,     /* another socket, IPv4 or IPv6 */
-    REQUEST_OBJECT_UNIX,       /* another socket, AF_UNIX */
-    REQUEST_OBJECT_FILE,       /* a regular file, a directory or a block device */
+    REQUEST_OBJECT_CLIENT, /* the connection that the request came in on */
+    REQUEST_OBJECT_SOCKET, /* another socket, IPv4 or IPv6 */
+    REQUEST_OBJECT_UNIX,   /* another socket, AF_UNIX */
+    REQUEST_OBJECT_FILE,   /* a regular file, a directory or a block device */
     REQUEST_OBJECT_PIPE,
     REQUEST_OBJECT_OTHER,      /* a device, an eventfd, ... */
     REQUEST_OBJECT_EVENT_LOOP, /* the thread's event loop slept meanwhile, and nothing tells for what */
@@ -76,7 +79,7 @@ struct request_wait {
     __u8 object; /* enum request_object */
     __u8 state;  /* REQUEST_WAIT_* */
     __u8 kernel_frames;
-    __u8 peer_family;   /* AF_INET, AF_INET6 or 0 */
+    __u8 peer_family; /* AF_INET, AF_INET6 or 0 */
     __u16 peer_port;
     __u8 user_frames; /* how many of the record's frames are this wait's: those after the ones of the waits before it */
     __u8 user_end;    /* enum unwind_end, or REQUEST_STACK_* */
@@ -86,10 +89,10 @@ struct request_wait {
 };
 _Static_assert(sizeof(struct request_wait) == 16 + 96 + 8 + 8 + 8 + 16 + 8 + 32, "wire format");
 
-#define REQUEST_HANDED_OVER 1 /* another thread went on with it: what happened in between is not known */
-#define REQUEST_PIPELINED   2 /* its line came in with an earlier request's and was not seen */
-#define REQUEST_NO_REPLY    4 /* the connection was closed before any reply */
-#define REQUEST_LINE_CUT    8 /* the request line may be longer than `line` */
+#define REQUEST_HANDED_OVER 1  /* another thread went on with it: what happened in between is not known */
+#define REQUEST_PIPELINED   2  /* its line came in with an earlier request's and was not seen */
+#define REQUEST_NO_REPLY    4  /* the connection was closed before any reply */
+#define REQUEST_LINE_CUT    8  /* the request line may be longer than `line` */
 #define REQUEST_ACCOUNTED   16 /* runtime_ns and stolen_ns are known */
 
 /* The parts: what is in `waits`, the sums below, and the rest of the duration, which is CPU time (see runtime_ns). */
@@ -101,15 +104,16 @@ struct request_record {
     __u64 bytes_in, bytes_out;
     __u64 cgroup_id;
     __u64 run_queue_ns;
-    __u64 throttled_ns; /* of run_queue_ns: what began with its cgroup's CPU quota being used up */
+    __u64 throttled_ns;      /* of run_queue_ns: what began with its cgroup's CPU quota being used up */
     __u64 other_requests_ns; /* the thread worked for others */
     __u64 unattributed_ns;
-    __u64 more_waits_ns;     /* waits that found `waits` full */
-    __u64 runtime_ns;        /* what the scheduler itself accounted to the thread meanwhile, exact to a tick at either end: the rest of the
-                              * duration cannot have been CPU time beyond it, even if a switch was missed here */
-    __u64 stolen_ns;         /* what the hypervisor took from the thread's CPU while it was on one, by the same accounts; with runtime_ns */
-    struct link_ids link;    /* the trace that the thread worked for meanwhile, if it was one; zeros: none, or several */
-    __u16 status;            /* 0: none seen */
+    __u64 more_waits_ns; /* waits that found `waits` full */
+    __u64 runtime_ns; /* what the scheduler itself accounted to the thread meanwhile, exact to a tick at either end: the
+                       * rest of the duration cannot have been CPU time beyond it, even if a switch was missed here */
+    __u64 stolen_ns;  /* what the hypervisor took from the thread's CPU while it was on one, by the same accounts; with
+                         runtime_ns */
+    struct link_ids link; /* the trace that the thread worked for meanwhile, if it was one; zeros: none, or several */
+    __u16 status;         /* 0: none seen */
     __u16 peer_port;
     __u8 peer_family;
     __u8 flags; /* REQUEST_HANDED_OVER ... */
@@ -117,10 +121,11 @@ struct request_record {
     __u8 line_bytes;
     __u8 peer_address[16];
     char comm[16];
-    char line[REQUEST_LINE_BYTES]; /* the first bytes of the request */
+    char line[REQUEST_LINE_BYTES];            /* the first bytes of the request */
     struct request_wait waits[REQUEST_WAITS]; /* only wait_count of them are sent, unless frames follow */
 };
-_Static_assert(sizeof(struct request_record) == 24 + 128 + 8 + 32 + 160 + 8 * sizeof(struct request_wait), "wire format");
+_Static_assert(sizeof(struct request_record) == 24 + 128 + 8 + 32 + 160 + 8 * sizeof(struct request_wait),
+               "wire format");
 
 /* A record with user stacks: as many frames as its waits say together, as struct cpu_sample has them. */
 struct request_record_stacks {
@@ -128,7 +133,8 @@ struct request_record_stacks {
     __u64 frames[REQUEST_FRAMES];
 };
 
-/* Whether what a record says of its sizes is true of it: how many waits there are, and frames. Reads nothing beyond size_bytes. */
+/* Whether what a record says of its sizes is true of it: how many waits there are, and frames. Reads nothing beyond
+ * size_bytes. */
 static inline int request_record_is_sound(const struct request_record *r)
 {
     const __u64 fixed_bytes = __builtin_offsetof(struct request_record, waits);
@@ -148,13 +154,14 @@ static inline int request_record_is_sound(const struct request_record *r)
     return r->h.size_bytes == fixed_bytes + waits_bytes;
 }
 
-/* The name of a stack is made of what it holds, so that whoever reads it can tell that it is the one that was meant. Never 0. */
+/* The name of a stack is made of what it holds, so that whoever reads it can tell that it is the one that was meant.
+ * Never 0. */
 #define REQUEST_STACK_NAME_START(end)          (0xcbf29ce484222325ULL ^ (end))
 #define REQUEST_STACK_NAME_STEP(name, address) ((((name) ^ (address)) * 0x9e3779b97f4a7c15ULL) ^ (name) >> 29)
 #define REQUEST_STACK_NAME_END(name)           ((name) | 1)
 
-/* All requests of one process. Class 0: no reply; else the status's first digit. Bucket i: durations in [2^(i+10), 2^(i+11)) ns, the
- * first and the last take the rest. */
+/* All requests of one process. Class 0: no reply; else the status's first digit. Bucket i: durations in [2^(i+10),
+ * 2^(i+11)) ns, the first and the last take the rest. */
 #define REQUEST_CLASSES      6
 #define REQUEST_BUCKETS      28
 #define REQUEST_BUCKET_SHIFT 10
@@ -162,8 +169,8 @@ static inline int request_record_is_sound(const struct request_record *r)
 struct request_process {
     __u64 duration_sum_ns[REQUEST_CLASSES];
     __u64 last_ns;
-    /* Which requests get a record: those slower than the threshold, which follows the traffic, and whatever is slower than all
-     * before it in the same second. */
+    /* Which requests get a record: those slower than the threshold, which follows the traffic, and whatever is slower
+     * than all before it in the same second. */
     __u64 window;
     __u64 threshold_ns;
     __u64 window_longest_ns;
@@ -189,7 +196,14 @@ struct request_walk_share {
 };
 
 /* Which programs are timed together, and how their time is found: sampled_ns * REQUEST_TIMER_EVERY. */
-enum { REQUEST_TIMER_RECEIVE, REQUEST_TIMER_SEND, REQUEST_TIMER_SWITCH, REQUEST_TIMER_WAKING, REQUEST_TIMER_STACK, REQUEST_TIMERS };
+enum {
+    REQUEST_TIMER_RECEIVE,
+    REQUEST_TIMER_SEND,
+    REQUEST_TIMER_SWITCH,
+    REQUEST_TIMER_WAKING,
+    REQUEST_TIMER_STACK,
+    REQUEST_TIMERS
+};
 #define REQUEST_TIMER_PLACES 8 /* a CPU's begin with a line of cache */
 #define REQUEST_TIMER_CPUS   256
 #define REQUEST_TIMER_EVERY  64

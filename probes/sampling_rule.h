@@ -1,5 +1,5 @@
-/* Whom the clock samples at a rate of their own: the keys by which the kernel half finds a task's target, and what it counts of each.
- * Shared by target.bpf.h and src/sources/sampling/sampling_rule_table.c. */
+/* Whom the clock samples at a rate of their own: the keys by which the kernel half finds a task's target, and what it
+ * counts of each. Shared by target.bpf.h and src/sources/sampling/sampling_rule_table.c. */
 #pragma once
 
 #include "probes/common/record.h"
@@ -9,7 +9,12 @@
 #define SAMPLING_RULE_KEYS_MAX 1024 /* what they stand for: a container or a pod may have several cgroups */
 #define SAMPLING_RULE_ALWAYS   (1ULL << 32)
 
-enum sampling_rule_key_kind { SAMPLING_RULE_KEY_PID, SAMPLING_RULE_KEY_USER, SAMPLING_RULE_KEY_COMMAND, SAMPLING_RULE_KEY_CGROUP };
+enum sampling_rule_key_kind {
+    SAMPLING_RULE_KEY_PID,
+    SAMPLING_RULE_KEY_USER,
+    SAMPLING_RULE_KEY_COMMAND,
+    SAMPLING_RULE_KEY_CGROUP
+};
 
 /* Its value in the table: the number of the first target that asks for it. */
 struct sampling_rule_key {

@@ -1,21 +1,25 @@
-/* The user stacks of threads that waited before anybody looked: a walk over all tasks that may sleep copies them out of their processes'
- * memory, for user space to walk (cpu.h). What offcpu.bpf.c keeps of threads says which ones; nothing of that is changed here. The record has
- * the time of the one with the kernel's part alone (offcpu.h), in whose place it comes.
+/* The user stacks of threads that waited before anybody looked: a walk over all tasks that may sleep copies them out of
+ * their processes' memory, for user space to walk (cpu.h). What offcpu.bpf.c keeps of threads says which ones; nothing
+ * of that is changed here. The record has the time of the one with the kernel's part alone (offcpu.h), in whose place
+ * it comes.
  *
- * That a thread did not run while it was read is known by its number of switches, before and after. Only memory is read that no file stands
- * behind: a file's may be on a server that never answers. (The kernel itself does not wait for a userfaultfd here.) It may have to be swapped in.
+ * That a thread did not run while it was read is known by its number of switches, before and after. Only memory is read
+ * that no file stands behind: a file's may be on a server that never answers. (The kernel itself does not wait for a
+ * userfaultfd here.) It may have to be swapped in.
  *
  * Loses: struct sleeping_tasks_stats. Such a thread keeps the record that it has. Kernel 5.18 and later. */
 #define UNWIND_MAX_FRAMES    1 /* the leaf: the rest is walked from the copy */
 #define UNWIND_FRAMES_BEFORE CPU_MAX_KERNEL_FRAMES
 #define UNWIND_COPY_BYTES    CPU_STACK_COPY_BYTES
+#include "probes/common/vmlinux.h"
+
 #include "probes/unwind/unwind_sample.bpf.h"
 
 #include <bpf/bpf_tracing.h>
 
-#include "probes/sleeping_tasks.h"
-#include "probes/offcpu/offcpu_threads.bpf.h"
 #include "probes/common/task.bpf.h"
+#include "probes/offcpu/offcpu_threads.bpf.h"
+#include "probes/sleeping_tasks.h"
 
 char LICENSE[] SEC("license") = "GPL";
 
@@ -67,7 +71,8 @@ static __always_inline __u64 lower(__u64 end, __u64 from, __u64 limit)
     return from < limit && limit < end ? limit : end;
 }
 
-/* Where the stack that is at `from` ends, or what may be copied of it does; above it lies what the C library keeps of the thread. 0: not to be read. */
+/* Where the stack that is at `from` ends, or what may be copied of it does; above it lies what the C library keeps of
+ * the thread. 0: not to be read. */
 static __always_inline __u64 stack_end(struct task_struct *task, __u64 from)
 {
     struct memory memory = {};
@@ -78,7 +83,8 @@ static __always_inline __u64 stack_end(struct task_struct *task, __u64 from)
     return lower(end, from, (BPF_CORE_READ(task, mm, start_stack) + 7) & ~7ULL);
 }
 
-/* One page of it, up to `end`; false when there is no more. How far it has come is kept in the walk only, so that all pages are alike to the verifier. */
+/* One page of it, up to `end`; false when there is no more. How far it has come is kept in the walk only, so that all
+ * pages are alike to the verifier. */
 static __always_inline bool copy_page(struct unwind_scratch *scratch, struct task_struct *task, __u64 end)
 {
     __u64 copied = scratch->walk.stack_bytes, from = (scratch->walk.r.sp & ~7ULL) + copied;
@@ -100,8 +106,8 @@ static __always_inline bool copy_user_stack(struct unwind_scratch *scratch, stru
 {
     struct unwind_walk *w = &scratch->walk;
     struct user_registers registers;
-    if (bpf_probe_read_kernel(&registers, sizeof(registers), (const void *)bpf_task_pt_regs(task)) || !user_mode(&registers) ||
-        !walk_begin(w, &registers))
+    if (bpf_probe_read_kernel(&registers, sizeof(registers), (const void *)bpf_task_pt_regs(task)) ||
+        !user_mode(&registers) || !walk_begin(w, &registers))
         return false;
     __u64 end = stack_end(task, w->r.sp & ~7ULL), index = w->base;
     if (!end || index >= CPU_MAX_KERNEL_FRAMES + 1)

@@ -1,4 +1,5 @@
-/* What the kernel half of the stacks of threads that sleep (sleeping_tasks.bpf.c) counts. One walk over all tasks is made at a time. */
+/* What the kernel half of the stacks of threads that sleep (sleeping_tasks.bpf.c) counts. One walk over all tasks is
+ * made at a time. */
 #pragma once
 
 struct sleeping_tasks_stats {

@@ -1,20 +1,22 @@
-/* Where a process's threads publish which traced request they work for: OpenTelemetry's OTEP 4947 ("Thread Context"). Each thread has
- * a variable `otel_thread_ctx_v1`, a pointer to a record, NULL while it works for none. User space finds in the file how its code gets
- * at that variable (src/resolve/elf/thread_context.c); thread_context.bpf.h goes the same way when the thread is sampled. */
+/* Where a process's threads publish which traced request they work for: OpenTelemetry's OTEP 4947 ("Thread Context").
+ * Each thread has a variable `otel_thread_ctx_v1`, a pointer to a record, NULL while it works for none. User space
+ * finds in the file how its code gets at that variable (src/resolve/elf/thread_context.c); thread_context.bpf.h goes
+ * the same way when the thread is sampled. */
 #pragma once
 
 enum thread_context_kind {
     THREAD_CONTEXT_NONE,
-    THREAD_CONTEXT_OFFSET,        /* at `place` from the thread pointer: of the program itself */
-    THREAD_CONTEXT_GOT_OFFSET,    /* that offset stands at the address `place` (initial exec) */
-    THREAD_CONTEXT_DESCRIPTOR,    /* a TLS descriptor does: a function, and an offset or the address of a pair */
-    THREAD_CONTEXT_GOT_PAIR,      /* a pair does: the module's number and the offset in its block (general dynamic) */
+    THREAD_CONTEXT_OFFSET,     /* at `place` from the thread pointer: of the program itself */
+    THREAD_CONTEXT_GOT_OFFSET, /* that offset stands at the address `place` (initial exec) */
+    THREAD_CONTEXT_DESCRIPTOR, /* a TLS descriptor does: a function, and an offset or the address of a pair */
+    THREAD_CONTEXT_GOT_PAIR,   /* a pair does: the module's number and the offset in its block (general dynamic) */
 };
 
 struct thread_context_place {
     __u64 place;
     __u32 kind;
-    __u32 has_modules; /* the C library is glibc, whose table of modules' blocks we know (DTV); else pairs lead nowhere */
+    __u32
+        has_modules; /* the C library is glibc, whose table of modules' blocks we know (DTV); else pairs lead nowhere */
 };
 
 /* Of the OTEP's record what comes before the attributes. Identifiers are in the order of W3C's bytes. */

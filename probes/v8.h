@@ -1,11 +1,13 @@
 /* Frames of V8 (Node) in samples: what the kernel half must know of a process's V8, and what it writes.
  *
- * JavaScript has no stack of its own: its frames are native ones, with a frame pointer, whether its code is interpreted or compiled. At each frame
- * that the native walk leaves by its frame pointer the kernel half looks whether it is one of V8's for JavaScript, and whose: the function lies
- * beneath the frame pointer. Each is an entry (struct python_entry) that has the number of its native frame (PYTHON_PLACED).
+ * JavaScript has no stack of its own: its frames are native ones, with a frame pointer, whether its code is interpreted
+ * or compiled. At each frame that the native walk leaves by its frame pointer the kernel half looks whether it is one
+ * of V8's for JavaScript, and whose: the function lies beneath the frame pointer. Each is an entry (struct
+ * python_entry) that has the number of its native frame (PYTHON_PLACED).
  *
- * What a function is called and where it begins comes apart, once, in a record of its own (struct v8_code) ahead of the first sample that needs it.
- * Offsets and types are what V8 itself writes into its files for debuggers (symbols v8dbg_*; src/resolve/interpreter/v8_layout.c). */
+ * What a function is called and where it begins comes apart, once, in a record of its own (struct v8_code) ahead of the
+ * first sample that needs it. Offsets and types are what V8 itself writes into its files for debuggers (symbols
+ * v8dbg_*; src/resolve/interpreter/v8_layout.c). */
 #pragma once
 
 #include "probes/common/record.h"
@@ -14,29 +16,31 @@
 struct v8_layout {
     __u16 context_first, context_last; /* types; context_last 0: the process has no V8 that we can read */
     __u16 shared_type, scope_type, script_type;
-    __u16 not_string;      /* of a type: a bit that no string has */
-    __s16 frame_function;  /* from the frame pointer; the context is in the word above */
+    __u16 not_string;     /* of a type: a bit that no string has */
+    __s16 frame_function; /* from the frame pointer; the context is in the word above */
     __u16 map_type;
     __u16 function_shared;
     __u16 shared_scope, shared_script;
-    __u16 scope_flags;     /* of a ScopeInfo; the count of parameters and of locals follow, a word each */
+    __u16 scope_flags; /* of a ScopeInfo; the count of parameters and of locals follow, a word each */
     __u16 scope_variables;
     __u16 script_source, script_name, script_id;
     __u16 string_length, string_chars;
     __u16 cons_first, cons_second, sliced_parent, sliced_offset, thin_actual, external_data;
-    __u8 flags;            /* V8_* */
+    __u8 flags; /* V8_* */
     __u8 reserved[15];
 };
 _Static_assert(sizeof(struct v8_layout) == 64, "table format");
 
-#define V8_POSITIONS_FIRST 1 /* 13 and later: a ScopeInfo's flags are no Smi, and where the function begins and ends stands before its variables */
-#define V8_MANY_LOCALS     75 /* so many or more names are in a table of their own */
+#define V8_POSITIONS_FIRST                                                                                             \
+    1 /* 13 and later: a ScopeInfo's flags are no Smi, and where the function begins and ends stands before its        \
+         variables */
+#define V8_MANY_LOCALS    75 /* so many or more names are in a table of their own */
 
-#define V8_TAG             1
-#define V8_TAG_MASK        3
-#define V8_REPRESENTATION  7
-#define V8_ONE_BYTE        8
-#define V8_UNCACHED        16 /* an external string whose characters cannot be had without asking it */
+#define V8_TAG            1
+#define V8_TAG_MASK       3
+#define V8_REPRESENTATION 7
+#define V8_ONE_BYTE       8
+#define V8_UNCACHED       16 /* an external string whose characters cannot be had without asking it */
 
 /* What kind of string: the low bits of its type. */
 enum v8_representation { V8_SEQUENTIAL = 0, V8_CONS = 1, V8_EXTERNAL = 2, V8_SLICED = 3, V8_THIN = 5 };
@@ -46,8 +50,8 @@ enum v8_representation { V8_SEQUENTIAL = 0, V8_CONS = 1, V8_EXTERNAL = 2, V8_SLI
 #define V8_HAS_NAME(flags)           (((flags) >> 12 & 3) != 0)
 #define V8_HAS_INFERRED_NAME(flags)  ((flags) >> 14 & 1)
 
-#define V8_FILE_BYTES 1024
-#define V8_NAME_BYTES 512
+#define V8_FILE_BYTES                1024
+#define V8_NAME_BYTES                512
 
 /* `length` characters of `width` bytes, as they lie there: Latin-1 or UTF-16. What there was no room for is missing. */
 struct v8_text {
@@ -73,5 +77,6 @@ static inline int v8_text_is_sound(const struct v8_text *text, __u32 room)
 
 static inline int v8_code_is_sound(const struct v8_code *c)
 {
-    return c->h.size_bytes == sizeof(*c) && v8_text_is_sound(&c->file, V8_FILE_BYTES) && v8_text_is_sound(&c->name, V8_NAME_BYTES);
+    return c->h.size_bytes == sizeof(*c) && v8_text_is_sound(&c->file, V8_FILE_BYTES) &&
+           v8_text_is_sound(&c->name, V8_NAME_BYTES);
 }

@@ -182,8 +182,7 @@ static void on_end(void *argument, struct MHD_Connection *connection, void **req
         return;
     enum sonde_trace_status status = r->refused ? SONDE_TRACE_ERROR : SONDE_TRACE_OK; /* (*) */
     sonde_trace_timestamp(r->trace, SONDE_TRACE_HTTP_SEND_END);
-    sonde_trace_end(r->trace, how == MHD_REQUEST_TERMINATED_COMPLETED_OK ? status : SONDE_TRACE_CANCELLED,
-                    r->refused);
+    sonde_trace_end(r->trace, how == MHD_REQUEST_TERMINATED_COMPLETED_OK ? status : SONDE_TRACE_CANCELLED, r->refused);
     free(r);
 }
 
@@ -225,10 +224,10 @@ int main(int argc, char **argv)
     sigaddset(&ends, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &ends, NULL); /* in all threads: sigwait takes them */
     sem_init(&turns, 0, TURNS);
-    struct MHD_Daemon *http = MHD_start_daemon(
-        MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD,
-        (uint16_t)(argc > 1 ? atoi(argv[1]) : 8000), NULL, NULL, on_request, NULL,
-        MHD_OPTION_NOTIFY_COMPLETED, on_end, NULL, MHD_OPTION_CONNECTION_TIMEOUT, 60U, MHD_OPTION_END);
+    struct MHD_Daemon *http =
+        MHD_start_daemon(MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD,
+                         (uint16_t)(argc > 1 ? atoi(argv[1]) : 8000), NULL, NULL, on_request, NULL,
+                         MHD_OPTION_NOTIFY_COMPLETED, on_end, NULL, MHD_OPTION_CONNECTION_TIMEOUT, 60U, MHD_OPTION_END);
     if (!http) {
         perror("c-server");
         return 1;

@@ -116,20 +116,18 @@ static inline int sonde_probe_enabled(const struct sonde_probe *probe)
 /* Fires `probe` with up to 12 arguments, which are evaluated only when somebody is attached. An argument is
  * converted to the type that was declared for it as C converts on assignment; missing ones are 0, further
  * ones are dropped. Strings must live until this returns. */
-#define sonde_probe_fire(probe, ...)                                                                         \
-    do {                                                                                                     \
-        const struct sonde_probe *sonde_probe_ = (probe);                                                    \
-        if (sonde_probe_enabled(sonde_probe_)) {                                                             \
-            const struct sonde_value sonde_values_[] = {SONDE_VALUES_(0, ##__VA_ARGS__)};                    \
-            sonde_probe_fire_values(sonde_probe_,                                                            \
-                                    (unsigned)(sizeof(sonde_values_) / sizeof(*sonde_values_)) - 1,          \
-                                    sonde_values_ + 1);                                                      \
-        }                                                                                                    \
+#define sonde_probe_fire(probe, ...)                                                                                   \
+    do {                                                                                                               \
+        const struct sonde_probe *sonde_probe_ = (probe);                                                              \
+        if (sonde_probe_enabled(sonde_probe_)) {                                                                       \
+            const struct sonde_value sonde_values_[] = {SONDE_VALUES_(0, ##__VA_ARGS__)};                              \
+            sonde_probe_fire_values(sonde_probe_, (unsigned)(sizeof(sonde_values_) / sizeof(*sonde_values_)) - 1,      \
+                                    sonde_values_ + 1);                                                                \
+        }                                                                                                              \
     } while (0)
 
 /* What the macro calls; for callers that know the arguments only at run time. */
-void sonde_probe_fire_values(const struct sonde_probe *probe, unsigned count,
-                             const struct sonde_value *values);
+void sonde_probe_fire_values(const struct sonde_probe *probe, unsigned count, const struct sonde_value *values);
 
 #ifdef __cplusplus
 }

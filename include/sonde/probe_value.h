@@ -75,11 +75,11 @@ static inline struct sonde_value sonde_value_of_double_(double x)
 #else
 
 /* Declared and never defined: sizeof asks for the size of what it would return, 16 more for a signed type. */
-#define SONDE_OVERLOAD_(type, convert, code)                                                                 \
-    static inline struct sonde_value sonde_value_of_(type x)                                                 \
-    {                                                                                                        \
-        return convert(x);                                                                                   \
-    }                                                                                                        \
+#define SONDE_OVERLOAD_(type, convert, code)                                                                           \
+    static inline struct sonde_value sonde_value_of_(type x)                                                           \
+    {                                                                                                                  \
+        return convert(x);                                                                                             \
+    }                                                                                                                  \
     char(&sonde_size_of_(type))[code];
 
 extern "C++" {
@@ -105,24 +105,24 @@ SONDE_OVERLOAD_(const volatile void *, sonde_value_of_pointer_, 8)
 }
 
 #define SONDE_VALUE_(x) sonde_value_of_(x)
-#define SONDE_SIZE_(x)                                                                                       \
+#define SONDE_SIZE_(x)                                                                                                 \
     (sizeof(sonde_size_of_(x)) > 16 ? 16 - (int)sizeof(sonde_size_of_(x)) : (int)sizeof(sonde_size_of_(x)))
 
 #endif
 
 /* SONDE_EACH_(m, a, b): m(a) m(b), for up to 12; the separators are the macro's own.
- * SONDE_COUNT_(0, a, b): 2; of 13 to 24, 13. The first argument stands there because a macro of nothing but `...` cannot be
- * empty in strict ISO modes. SONDE_VALUES_(0, a, b): the members of an array of values, after one that stands
+ * SONDE_COUNT_(0, a, b): 2; of 13 to 24, 13. The first argument stands there because a macro of nothing but `...`
+ * cannot be empty in strict ISO modes. SONDE_VALUES_(0, a, b): the members of an array of values, after one that stands
  * for nothing so that the array is never empty. */
-#define SONDE_VALUES_(z, ...)                                      sonde_value_of_unsigned_(z) SONDE_EACH_(SONDE_NEXT_VALUE_, ##__VA_ARGS__)
-#define SONDE_NEXT_VALUE_(x)                                       , SONDE_VALUE_(x)
-#define SONDE_COUNT_(z, ...)                                                                                 \
-    SONDE_26TH_(z, ##__VA_ARGS__, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 12, 11, 10, 9, 8, 7, 6, 5, \
-                4, 3, 2, 1, 0, )
+#define SONDE_VALUES_(z, ...) sonde_value_of_unsigned_(z) SONDE_EACH_(SONDE_NEXT_VALUE_, ##__VA_ARGS__)
+#define SONDE_NEXT_VALUE_(x)  , SONDE_VALUE_(x)
+#define SONDE_COUNT_(z, ...)                                                                                           \
+    SONDE_26TH_(z, ##__VA_ARGS__, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2,  \
+                1, 0, )
 #define SONDE_26TH_(z, a, b, c, d, e, f, g, h, i, j, k, l, m, o, p, q, r, s, t, u, v, w, x, y, n, ...) n
-#define SONDE_JOIN_(a, b)                                          SONDE_JOIN2_(a, b)
-#define SONDE_JOIN2_(a, b)                                         a##b
-#define SONDE_EACH_(m, ...)                                        SONDE_JOIN_(SONDE_EACH_, SONDE_COUNT_(m, ##__VA_ARGS__))(m, ##__VA_ARGS__)
+#define SONDE_JOIN_(a, b)                                                                              SONDE_JOIN2_(a, b)
+#define SONDE_JOIN2_(a, b)                                                                             a##b
+#define SONDE_EACH_(m, ...)                                                                            SONDE_JOIN_(SONDE_EACH_, SONDE_COUNT_(m, ##__VA_ARGS__))(m, ##__VA_ARGS__)
 #define SONDE_EACH_0(m)
 #define SONDE_EACH_1(m, x)       m(x)
 #define SONDE_EACH_2(m, x, ...)  m(x) SONDE_EACH_1(m, __VA_ARGS__)

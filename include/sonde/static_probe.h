@@ -16,59 +16,59 @@
 #include <sonde/probe_value.h>
 
 /* Whether anybody is attached to PROVIDER:NAME, for work that only a probe's arguments need. */
-#define SONDE_PROBE_ENABLED(provider, name)                                                                  \
-    __extension__({                                                                                          \
-        const volatile uint16_t *sonde_semaphore_;                                                           \
-        __asm__(SONDE_SEMAPHORE_(#provider "_" #name "_semaphore") : "=r"(sonde_semaphore_));                \
-        __builtin_expect(__atomic_load_n(sonde_semaphore_, __ATOMIC_RELAXED) != 0, 0) != 0;                  \
+#define SONDE_PROBE_ENABLED(provider, name)                                                                            \
+    __extension__({                                                                                                    \
+        const volatile uint16_t *sonde_semaphore_;                                                                     \
+        __asm__(SONDE_SEMAPHORE_(#provider "_" #name "_semaphore") : "=r"(sonde_semaphore_));                          \
+        __builtin_expect(__atomic_load_n(sonde_semaphore_, __ATOMIC_RELAXED) != 0, 0) != 0;                            \
     })
 
-#define SONDE_PROBE(provider, name, ...)                                                                     \
-    do {                                                                                                     \
-        if (SONDE_PROBE_ENABLED(provider, name)) {                                                           \
-            const struct sonde_value sonde_values_[] = {SONDE_VALUES_(0, ##__VA_ARGS__)};                    \
-            __asm__ volatile(                                                                                \
-                SONDE_SITE_(#provider, #name, SONDE_JOIN_(SONDE_OPERANDS_, SONDE_COUNT_(0, ##__VA_ARGS__)))  \
-                :                                                                                            \
-                : "r"(sonde_values_ + 1) SONDE_EACH_(SONDE_SIZE_OPERAND_, ##__VA_ARGS__)                     \
-                : "memory");                                                                                 \
-        }                                                                                                    \
+#define SONDE_PROBE(provider, name, ...)                                                                               \
+    do {                                                                                                               \
+        if (SONDE_PROBE_ENABLED(provider, name)) {                                                                     \
+            const struct sonde_value sonde_values_[] = {SONDE_VALUES_(0, ##__VA_ARGS__)};                              \
+            __asm__ volatile(                                                                                          \
+                SONDE_SITE_(#provider, #name, SONDE_JOIN_(SONDE_OPERANDS_, SONDE_COUNT_(0, ##__VA_ARGS__)))            \
+                :                                                                                                      \
+                : "r"(sonde_values_ + 1) SONDE_EACH_(SONDE_SIZE_OPERAND_, ##__VA_ARGS__)                               \
+                : "memory");                                                                                           \
+        }                                                                                                              \
     } while (0)
 
 /* Defines a semaphore and takes its address. All places of a probe share one in a linked object, whichever
  * file's the linker takes. It is not declared to the compiler, because g++ forgets in templates that its name
  * is not to be mangled. */
-#define SONDE_SEMAPHORE_(symbol)                                                                             \
-    ".ifndef " symbol "\n"                                                                                   \
-    ".pushsection .probes, \"aw\", %%progbits\n"                                                             \
-    ".balign 2\n"                                                                                            \
-    ".weak " symbol "\n"                                                                                     \
-    ".hidden " symbol "\n"                                                                                   \
-    ".type " symbol ", %%object\n"                                                                           \
-    ".size " symbol ", 2\n" symbol ": .zero 2\n"                                                             \
-    ".popsection\n"                                                                                          \
+#define SONDE_SEMAPHORE_(symbol)                                                                                       \
+    ".ifndef " symbol "\n"                                                                                             \
+    ".pushsection .probes, \"aw\", %%progbits\n"                                                                       \
+    ".balign 2\n"                                                                                                      \
+    ".weak " symbol "\n"                                                                                               \
+    ".hidden " symbol "\n"                                                                                             \
+    ".type " symbol ", %%object\n"                                                                                     \
+    ".size " symbol ", 2\n" symbol ": .zero 2\n"                                                                       \
+    ".popsection\n"                                                                                                    \
     ".endif\n" SONDE_ADDRESS_(symbol)
 
 /* The note as all consumers know it (type 3 of "stapsdt"): address of the site, of a base by which prelinking
  * could be noticed, and of the semaphore; then three strings. The group "?" makes it go where the function
  * around it goes. */
-#define SONDE_SITE_(provider, name, operands)                                                                \
-    "771: " SONDE_NOP_ "\n"                                                                                  \
-    ".pushsection .note.stapsdt, \"?\", %%note\n"                                                            \
-    ".balign 4\n"                                                                                            \
-    ".4byte 8, 773f - 772f, 3\n"                                                                             \
-    ".asciz \"stapsdt\"\n"                                                                                   \
-    "772: .8byte 771b, _.stapsdt.base, " provider "_" name "_semaphore\n"                                    \
-    ".asciz \"" provider "\", \"" name "\", \"" operands "\"\n"                                              \
-    "773: .balign 4\n"                                                                                       \
-    ".popsection\n"                                                                                          \
-    ".ifndef _.stapsdt.base\n"                                                                               \
-    ".pushsection .stapsdt.base, \"aG\", %%progbits, .stapsdt.base, comdat\n"                                \
-    ".weak _.stapsdt.base\n"                                                                                 \
-    ".hidden _.stapsdt.base\n"                                                                               \
-    "_.stapsdt.base: .zero 1\n"                                                                              \
-    ".size _.stapsdt.base, 1\n"                                                                              \
-    ".popsection\n"                                                                                          \
+#define SONDE_SITE_(provider, name, operands)                                                                          \
+    "771: " SONDE_NOP_ "\n"                                                                                            \
+    ".pushsection .note.stapsdt, \"?\", %%note\n"                                                                      \
+    ".balign 4\n"                                                                                                      \
+    ".4byte 8, 773f - 772f, 3\n"                                                                                       \
+    ".asciz \"stapsdt\"\n"                                                                                             \
+    "772: .8byte 771b, _.stapsdt.base, " provider "_" name "_semaphore\n"                                              \
+    ".asciz \"" provider "\", \"" name "\", \"" operands "\"\n"                                                        \
+    "773: .balign 4\n"                                                                                                 \
+    ".popsection\n"                                                                                                    \
+    ".ifndef _.stapsdt.base\n"                                                                                         \
+    ".pushsection .stapsdt.base, \"aG\", %%progbits, .stapsdt.base, comdat\n"                                          \
+    ".weak _.stapsdt.base\n"                                                                                           \
+    ".hidden _.stapsdt.base\n"                                                                                         \
+    "_.stapsdt.base: .zero 1\n"                                                                                        \
+    ".size _.stapsdt.base, 1\n"                                                                                        \
+    ".popsection\n"                                                                                                    \
     ".endif\n"
 
 #if defined(__x86_64__)

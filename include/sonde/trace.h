@@ -53,25 +53,23 @@ void sonde_trace_config_free(struct sonde_trace_config *config);
  * --trace-file, --trace-rate, --trace-level, --trace-count, --trace-log-frequency with its value. Copies
  * both. 0; -ENOENT when the option is none of these; -EINVAL with the reason in `why`, which names the
  * option: Bad option: "--trace-config rate". Invalid option value. Got x */
-int sonde_trace_config_set(struct sonde_trace_config *config, const char *option, const char *value,
-                           char *why, size_t why_size);
+int sonde_trace_config_set(struct sonde_trace_config *config, const char *option, const char *value, char *why,
+                           size_t why_size);
 
 /* Takes all such options out of a command line (`--trace-config X` and `--trace-config=X`, up to a `--`), so
  * that a server's own parser sees the rest: *argc and argv are shortened, argv[0] stays. Errors as above;
  * -EINVAL too for an option without its value. After an error argc and argv are as they were. */
-int sonde_trace_config_take(struct sonde_trace_config *config, int *argc, char **argv, char *why,
-                            size_t why_size);
+int sonde_trace_config_take(struct sonde_trace_config *config, int *argc, char **argv, char *why, size_t why_size);
 
 /* --- the tracing of a server ----------------------------------------------------------------- */
 
 struct sonde_trace_options {
-    size_t size;               /* sizeof(struct sonde_trace_options): later versions add fields at the end */
-    uint32_t queue_traces_max; /* finished requests that wait for the disk; 0: 8192. In opentelemetry mode
-                                  bsp_max_queue_size counts instead */
-    uint64_t queue_bytes_max;  /* and their memory; 0: 64 MiB */
-    uint64_t tensor_bytes_max; /* a larger tensor is written without its data, with a reason; 0: 1 MiB */
-    uint64_t
-        request_bytes_max; /* what one request and its children may record; the rest is dropped; 0: 16 MiB */
+    size_t size;                /* sizeof(struct sonde_trace_options): later versions add fields at the end */
+    uint32_t queue_traces_max;  /* finished requests that wait for the disk; 0: 8192. In opentelemetry mode
+                                   bsp_max_queue_size counts instead */
+    uint64_t queue_bytes_max;   /* and their memory; 0: 64 MiB */
+    uint64_t tensor_bytes_max;  /* a larger tensor is written without its data, with a reason; 0: 1 MiB */
+    uint64_t request_bytes_max; /* what one request and its children may record; the rest is dropped; 0: 16 MiB */
     /* Called on a thread of the library's own (or that of sonde_trace_manager_new, sonde_trace_end,
      * sonde_trace_generation_end) when traces or metrics begin to be lost: `error` is an errno (ENOSPC: the
      * disk is full), `message` says what and which file. Again when the error is another one, or the same
@@ -86,8 +84,7 @@ struct sonde_trace_options {
  * and may be freed; NULL: the defaults. `options` NULL: all defaults. -EINVAL: the settings contradict each
  * other (one of the mode that is not selected; a batch larger than the queue), or the URL is none.
  * -EOPNOTSUPP: mode=opentelemetry, and libsonde-otlp.so cannot be loaded. -ENOMEM. */
-int sonde_trace_manager_new(const struct sonde_trace_config *config,
-                            const struct sonde_trace_options *options,
+int sonde_trace_manager_new(const struct sonde_trace_config *config, const struct sonde_trace_options *options,
                             struct sonde_trace_manager **ret_manager, char *why, size_t why_size);
 
 /* Writes what is queued, ends the thread and closes the files; waits for the disk, or up to some seconds for
@@ -102,14 +99,12 @@ int sonde_trace_manager_flush(struct sonde_trace_manager *manager, unsigned time
 /* Counts since sonde_trace_manager_new (in a child: since the fork). A request counts once, with its
  * children. */
 struct sonde_trace_stats {
-    uint64_t sampled;       /* requests that sonde_trace_start returned a trace for */
-    uint64_t written;       /* in a file, or accepted by a receiver */
-    uint64_t dropped_queue; /* lost: the queue was full */
-    uint64_t
-        dropped_write; /* lost: could not be written (disk full, no such directory, no thread, no memory) */
-    uint64_t write_errors; /* failed attempts to write */
-    uint64_t
-        records_dropped; /* timestamps and tensors that were not recorded: request_bytes_max, no memory */
+    uint64_t sampled;           /* requests that sonde_trace_start returned a trace for */
+    uint64_t written;           /* in a file, or accepted by a receiver */
+    uint64_t dropped_queue;     /* lost: the queue was full */
+    uint64_t dropped_write;     /* lost: could not be written (disk full, no such directory, no thread, no memory) */
+    uint64_t write_errors;      /* failed attempts to write */
+    uint64_t records_dropped;   /* timestamps and tensors that were not recorded: request_bytes_max, no memory */
     uint64_t tensors_malformed; /* data that does not fit dtype and shape; written with the reason in place of
                                    data */
     uint64_t tensors_too_large; /* above tensor_bytes_max; likewise */
@@ -119,14 +114,13 @@ struct sonde_trace_stats {
     uint64_t generations_overflowed; /* of them, those counted without names: more than 1024 combinations of
                                         model, operation, finish reason and error type */
     uint64_t metrics_sent;           /* packets of metrics that a receiver accepted */
-    uint64_t metrics_lost;  /* packets that it did not; what they said is in the next one, if there is one */
-    uint64_t metric_errors; /* failed attempts to send one */
-    uint64_t points_rejected; /* by a receiver that accepted the rest of the packet */
+    uint64_t metrics_lost;           /* packets that it did not; what they said is in the next one, if there is one */
+    uint64_t metric_errors;          /* failed attempts to send one */
+    uint64_t points_rejected;        /* by a receiver that accepted the rest of the packet */
 };
 
 /* `size`: sizeof(struct sonde_trace_stats) of the caller. */
-void sonde_trace_manager_stats(struct sonde_trace_manager *manager, struct sonde_trace_stats *ret_stats,
-                               size_t size);
+void sonde_trace_manager_stats(struct sonde_trace_manager *manager, struct sonde_trace_stats *ret_stats, size_t size);
 
 /* --- the trace protocol ---------------------------------------------------------------------- */
 
@@ -134,8 +128,8 @@ void sonde_trace_manager_stats(struct sonde_trace_manager *manager, struct sonde
  * /v2/models/M/versions/V/trace/setting. `path` without query; `body` may be NULL when body_size is 0.
  * *ret_body is JSON, NUL-terminated, the caller's: free it with sonde_trace_free. 0, also when *ret_status
  * says 400, 405 or 501; -ENOENT: the path is none of these (go on with your own routes); -ENOMEM. */
-int sonde_trace_http(struct sonde_trace_manager *manager, const char *method, const char *path,
-                     const char *body, size_t body_size, unsigned *ret_status, char **ret_body);
+int sonde_trace_http(struct sonde_trace_manager *manager, const char *method, const char *path, const char *body,
+                     size_t body_size, unsigned *ret_status, char **ret_body);
 
 void sonde_trace_free(void *text);
 
@@ -151,13 +145,11 @@ struct sonde_trace_reply;
 /* The gRPC form: `model` NULL or "" for the global settings. Returns a gRPC status code: 0 with the reply in
  * *ret_reply, or 3 (INVALID_ARGUMENT), 8 (RESOURCE_EXHAUSTED: no memory), 12 (UNIMPLEMENTED) with the message
  * in `why`. */
-int sonde_trace_grpc(struct sonde_trace_manager *manager, const char *model,
-                     const struct sonde_trace_setting *settings, size_t count,
-                     struct sonde_trace_reply **ret_reply, char *why, size_t why_size);
+int sonde_trace_grpc(struct sonde_trace_manager *manager, const char *model, const struct sonde_trace_setting *settings,
+                     size_t count, struct sonde_trace_reply **ret_reply, char *why, size_t why_size);
 
 /* The map of a reply; it and its strings belong to the reply. */
-const struct sonde_trace_setting *sonde_trace_reply_settings(const struct sonde_trace_reply *reply,
-                                                             size_t *ret_count);
+const struct sonde_trace_setting *sonde_trace_reply_settings(const struct sonde_trace_reply *reply, size_t *ret_count);
 
 void sonde_trace_reply_free(struct sonde_trace_reply *reply);
 
@@ -222,8 +214,7 @@ struct sonde_trace_request {
  * While somebody is attached to the probes (below) a request that is not traced gets a trace too: one that
  * records nothing, is not written and is not counted, so that begin and end of every request are seen. Its
  * level and its id are 0. */
-struct sonde_trace *sonde_trace_start(struct sonde_trace_model *model,
-                                      const struct sonde_trace_request *request);
+struct sonde_trace *sonde_trace_start(struct sonde_trace_model *model, const struct sonde_trace_request *request);
 
 /* A step of an ensemble, or a request that a model makes itself (BLS): a trace with an id of its own and its
  * parent's id, of the same file and settings. NULL for a parent that is NULL. May outlive its parent: the
@@ -259,8 +250,7 @@ uint64_t sonde_trace_now_ns(void);
 /* A timestamp: now, or of a moment that has passed. A name of the caller's own is copied, cut at 255 bytes; a
  * pair X_START, X_END is what OpenTelemetry shows as a span X. */
 void sonde_trace_timestamp(struct sonde_trace *trace, enum sonde_trace_activity activity);
-void sonde_trace_timestamp_at(struct sonde_trace *trace, enum sonde_trace_activity activity,
-                              uint64_t monotonic_ns);
+void sonde_trace_timestamp_at(struct sonde_trace *trace, enum sonde_trace_activity activity, uint64_t monotonic_ns);
 void sonde_trace_custom(struct sonde_trace *trace, const char *name);
 void sonde_trace_custom_at(struct sonde_trace *trace, const char *name, uint64_t monotonic_ns);
 
@@ -369,18 +359,18 @@ void sonde_trace_leave(struct sonde_trace *trace);
 
 /* The test for NULL, without a call: the same functions, looked at before they are entered. */
 #if defined(__OPTIMIZE__) && !defined(SONDE_TRACE_NO_INLINE)
-#define SONDE_TRACE_INLINE(name, parameters, ...)                                                            \
-    extern void name##_traced parameters __asm__(#name);                                                     \
-    extern inline __attribute__((gnu_inline)) void name parameters                                           \
-    {                                                                                                        \
-        if (__builtin_expect(trace != NULL, 0))                                                              \
-            name##_traced(__VA_ARGS__);                                                                      \
+#define SONDE_TRACE_INLINE(name, parameters, ...)                                                                      \
+    extern void name##_traced parameters __asm__(#name);                                                               \
+    extern inline __attribute__((gnu_inline)) void name parameters                                                     \
+    {                                                                                                                  \
+        if (__builtin_expect(trace != NULL, 0))                                                                        \
+            name##_traced(__VA_ARGS__);                                                                                \
     }
-SONDE_TRACE_INLINE(sonde_trace_timestamp, (struct sonde_trace * trace, enum sonde_trace_activity activity),
-                   trace, activity)
+SONDE_TRACE_INLINE(sonde_trace_timestamp, (struct sonde_trace * trace, enum sonde_trace_activity activity), trace,
+                   activity)
 SONDE_TRACE_INLINE(sonde_trace_timestamp_at,
-                   (struct sonde_trace * trace, enum sonde_trace_activity activity, uint64_t monotonic_ns),
-                   trace, activity, monotonic_ns)
+                   (struct sonde_trace * trace, enum sonde_trace_activity activity, uint64_t monotonic_ns), trace,
+                   activity, monotonic_ns)
 SONDE_TRACE_INLINE(sonde_trace_custom, (struct sonde_trace * trace, const char *name), trace, name)
 SONDE_TRACE_INLINE(sonde_trace_tensor,
                    (struct sonde_trace * trace, enum sonde_trace_activity activity,
@@ -388,9 +378,8 @@ SONDE_TRACE_INLINE(sonde_trace_tensor,
                    trace, activity, tensor)
 SONDE_TRACE_INLINE(sonde_trace_enter, (struct sonde_trace * trace), trace)
 SONDE_TRACE_INLINE(sonde_trace_leave, (struct sonde_trace * trace), trace)
-SONDE_TRACE_INLINE(sonde_trace_end,
-                   (struct sonde_trace * trace, enum sonde_trace_status status, const char *message), trace,
-                   status, message)
+SONDE_TRACE_INLINE(sonde_trace_end, (struct sonde_trace * trace, enum sonde_trace_status status, const char *message),
+                   trace, status, message)
 #undef SONDE_TRACE_INLINE
 #endif
 

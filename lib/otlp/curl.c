@@ -28,8 +28,8 @@ struct connection {
     struct otlp_grpc_reply reply;
     size_t answer_bytes, answer_capacity, answer_bytes_max;
     char *answer;
-    char *message;                  /* of gRPC, unpacked: answer_bytes_max; NULL: none was packed yet */
-    struct otlp_packed packed;      /* what is sent, unless it is the packet as it is */
+    char *message;             /* of gRPC, unpacked: answer_bytes_max; NULL: none was packed yet */
+    struct otlp_packed packed; /* what is sent, unless it is the packet as it is */
     char error[CURL_ERROR_SIZE];
 };
 
@@ -78,8 +78,8 @@ static size_t read_header(char *data, size_t size, size_t count, void *argument)
     return size * count;
 }
 
-/* A program that this one becomes or starts shall not keep the connection open: libcurl itself does not close it on exec
- * (nor, before 8.10, its pair of sockets to wake itself by, which lead nowhere else). */
+/* A program that this one becomes or starts shall not keep the connection open: libcurl itself does not close it on
+ * exec (nor, before 8.10, its pair of sockets to wake itself by, which lead nowhere else). */
 static curl_socket_t open_socket(void *argument, curlsocktype purpose, struct curl_sockaddr *address)
 {
     (void)argument, (void)purpose;
@@ -138,8 +138,7 @@ static int add_pair(struct connection *c, const char *pair, size_t size)
         pair++, size--;
     if (!equals || !is_token(pair, (size_t)(equals - pair)))
         return 0;
-    char *value = curl_easy_unescape(c->curl, equals + 1, (int)(pair + size - equals - 1), &value_size),
-         *header;
+    char *value = curl_easy_unescape(c->curl, equals + 1, (int)(pair + size - equals - 1), &value_size), *header;
     if (!value)
         return -ENOMEM;
     int r = 0;
@@ -177,7 +176,8 @@ static int add_grpc_headers(struct connection *c, const struct otlp_transport_op
 {
     char timeout[64], accepted[64];
     snprintf(timeout, sizeof(timeout), "grpc-timeout: %um", (unsigned)o->timeout_ms);
-    snprintf(accepted, sizeof(accepted), "identity,gzip%s%s", o->encoding ? "," : "", o->encoding ? o->encoding->name : "");
+    snprintf(accepted, sizeof(accepted), "identity,gzip%s%s", o->encoding ? "," : "",
+             o->encoding ? o->encoding->name : "");
     int r = add_header(c, "Content-Type: application/grpc");
     if (r == 0)
         r = add_header(c, "TE: trailers");
@@ -271,8 +271,7 @@ static void set_options(struct connection *c, const struct otlp_transport_option
         set_grpc_options(c, o);
 }
 
-static int open_connection(const struct otlp_transport_options *o, void **ret_connection, char *why,
-                           size_t why_size)
+static int open_connection(const struct otlp_transport_options *o, void **ret_connection, char *why, size_t why_size)
 {
     struct connection *c = NULL;
     const char *bad = "";
@@ -337,8 +336,8 @@ static int pack(struct connection *c, const void **data, size_t *size)
     return r;
 }
 
-/* libcurl tells how long it has tried ("after 3 ms", "after 1000 milliseconds"), and with it no two failures would be for
- * the same reason. */
+/* libcurl tells how long it has tried ("after 3 ms", "after 1000 milliseconds"), and with it no two failures would be
+ * for the same reason. */
 static void leave_durations_out(char *text)
 {
     static const char after[] = " after ";
@@ -415,5 +414,4 @@ static int post(void *connection, const void *data, size_t size, struct otlp_ans
 }
 
 __attribute__((visibility("default"))) extern const struct otlp_transport OTLP_TRANSPORT_SYMBOL;
-const struct otlp_transport OTLP_TRANSPORT_SYMBOL = {OTLP_TRANSPORT_VERSION, open_connection, post,
-                                                     close_connection};
+const struct otlp_transport OTLP_TRANSPORT_SYMBOL = {OTLP_TRANSPORT_VERSION, open_connection, post, close_connection};

@@ -13,23 +13,23 @@
 
 /* https://grpc.io/docs/guides/status-codes/: the number, the name, and whether OTLP says that the same may be tried
  * again. */
-#define STATUSES(X)                                                                                          \
-    X(0, OK, false)                                                                                          \
-    X(1, CANCELLED, true)                                                                                    \
-    X(2, UNKNOWN, false)                                                                                     \
-    X(3, INVALID_ARGUMENT, false)                                                                            \
-    X(4, DEADLINE_EXCEEDED, true)                                                                            \
-    X(5, NOT_FOUND, false)                                                                                   \
-    X(6, ALREADY_EXISTS, false)                                                                              \
-    X(7, PERMISSION_DENIED, false)                                                                           \
-    X(8, RESOURCE_EXHAUSTED, false) /* unless it says when */                                                \
-    X(9, FAILED_PRECONDITION, false)                                                                         \
-    X(10, ABORTED, true)                                                                                     \
-    X(11, OUT_OF_RANGE, true)                                                                                \
-    X(12, UNIMPLEMENTED, false)                                                                              \
-    X(13, INTERNAL, false)                                                                                   \
-    X(14, UNAVAILABLE, true)                                                                                 \
-    X(15, DATA_LOSS, true)                                                                                   \
+#define STATUSES(X)                                                                                                    \
+    X(0, OK, false)                                                                                                    \
+    X(1, CANCELLED, true)                                                                                              \
+    X(2, UNKNOWN, false)                                                                                               \
+    X(3, INVALID_ARGUMENT, false)                                                                                      \
+    X(4, DEADLINE_EXCEEDED, true)                                                                                      \
+    X(5, NOT_FOUND, false)                                                                                             \
+    X(6, ALREADY_EXISTS, false)                                                                                        \
+    X(7, PERMISSION_DENIED, false)                                                                                     \
+    X(8, RESOURCE_EXHAUSTED, false) /* unless it says when */                                                          \
+    X(9, FAILED_PRECONDITION, false)                                                                                   \
+    X(10, ABORTED, true)                                                                                               \
+    X(11, OUT_OF_RANGE, true)                                                                                          \
+    X(12, UNIMPLEMENTED, false)                                                                                        \
+    X(13, INTERNAL, false)                                                                                             \
+    X(14, UNAVAILABLE, true)                                                                                           \
+    X(15, DATA_LOSS, true)                                                                                             \
     X(16, UNAUTHENTICATED, false)
 
 enum {
@@ -126,7 +126,14 @@ static bool read_base64(struct text value, unsigned char *ret, size_t *ret_size)
 }
 
 /* google.rpc: Status.details, Any.type_url and .value, RetryInfo.retry_delay, Duration.seconds and .nanos. */
-enum { STATUS_DETAILS = 3, ANY_TYPE_URL = 1, ANY_VALUE = 2, RETRY_INFO_DELAY = 1, DURATION_SECONDS = 1, DURATION_NANOS = 2 };
+enum {
+    STATUS_DETAILS = 3,
+    ANY_TYPE_URL = 1,
+    ANY_VALUE = 2,
+    RETRY_INFO_DELAY = 1,
+    DURATION_SECONDS = 1,
+    DURATION_NANOS = 2
+};
 
 static void read_retry_info(struct otlp_grpc_reply *reply, struct otlp_bytes info)
 {
@@ -235,7 +242,8 @@ void otlp_grpc_judge(const struct otlp_grpc_reply *reply, unsigned http_status, 
         judge_without_status(reply, http_status, answer);
         return;
     }
-    const bool again = statuses[reply->status].again || (reply->status == STATUS_RESOURCE_EXHAUSTED && reply->has_retry);
+    const bool again =
+        statuses[reply->status].again || (reply->status == STATUS_RESOURCE_EXHAUSTED && reply->has_retry);
     answer->verdict = reply->status == STATUS_OK ? OTLP_ACCEPTED : again ? OTLP_BUSY : OTLP_REFUSED;
     if (again && reply->has_retry)
         answer->retry_after_ms = reply->retry_after_ms;
@@ -244,8 +252,8 @@ void otlp_grpc_judge(const struct otlp_grpc_reply *reply, unsigned http_status, 
                  reply->message[0] ? ": " : "", reply->message);
 }
 
-static int unpack(const struct otlp_grpc_reply *reply, const struct otlp_encoding *encoding, const char *data, size_t size, char *room,
-                  size_t room_size, size_t *ret_size)
+static int unpack(const struct otlp_grpc_reply *reply, const struct otlp_encoding *encoding, const char *data,
+                  size_t size, char *room, size_t room_size, size_t *ret_size)
 {
     if (strcasecmp(reply->encoding, "gzip") == 0)
         return otlp_unpack(data, size, room, room_size, ret_size);
@@ -254,8 +262,8 @@ static int unpack(const struct otlp_grpc_reply *reply, const struct otlp_encodin
     return -EBADMSG;
 }
 
-const char *otlp_grpc_message(const struct otlp_grpc_reply *reply, const struct otlp_encoding *encoding, const char *body, size_t size,
-                              char *room, size_t room_size, size_t *ret_size)
+const char *otlp_grpc_message(const struct otlp_grpc_reply *reply, const struct otlp_encoding *encoding,
+                              const char *body, size_t size, char *room, size_t room_size, size_t *ret_size)
 {
     size_t length = 0;
     if (size < OTLP_GRPC_PREFIX_BYTES)

@@ -32,5 +32,5 @@ void otlp_http_judge(unsigned status, struct otlp_answer *answer);
 
 /* The message in a body: where it is, or, of a compressed one, unpacked into `room`. NULL: there is none, or
  * nothing that can be read. `encoding` is known beside gzip; NULL: none is. */
-const char *otlp_grpc_message(const struct otlp_grpc_reply *reply, const struct otlp_encoding *encoding, const char *body, size_t size,
-                              char *room, size_t room_size, size_t *ret_size);
+const char *otlp_grpc_message(const struct otlp_grpc_reply *reply, const struct otlp_encoding *encoding,
+                              const char *body, size_t size, char *room, size_t room_size, size_t *ret_size);

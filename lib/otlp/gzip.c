@@ -23,7 +23,8 @@ static int reserve(struct otlp_packed *p, size_t capacity)
     return 0;
 }
 
-static int pack_gzip(struct otlp_packed *p, unsigned level, size_t room, const void *data, size_t size, size_t *ret_size)
+static int pack_gzip(struct otlp_packed *p, unsigned level, size_t room, const void *data, size_t size,
+                     size_t *ret_size)
 {
     z_stream z = {0};
     if (size > UINT_MAX ||
@@ -43,8 +44,8 @@ static int pack_gzip(struct otlp_packed *p, unsigned level, size_t room, const v
     return r;
 }
 
-static int pack_otherwise(struct otlp_packed *p, const struct otlp_encoding *encoding, size_t room, const void *data, size_t size,
-                          size_t *ret_size)
+static int pack_otherwise(struct otlp_packed *p, const struct otlp_encoding *encoding, size_t room, const void *data,
+                          size_t size, size_t *ret_size)
 {
     const size_t capacity = encoding->bound(size);
     int r = reserve(p, room + capacity);
@@ -55,8 +56,8 @@ static int pack_otherwise(struct otlp_packed *p, const struct otlp_encoding *enc
     return r;
 }
 
-int otlp_pack(struct otlp_packed *p, const struct otlp_encoding *encoding, unsigned gzip_level, size_t room, const void *data, size_t size,
-              size_t *ret_size)
+int otlp_pack(struct otlp_packed *p, const struct otlp_encoding *encoding, unsigned gzip_level, size_t room,
+              const void *data, size_t size, size_t *ret_size)
 {
     if (encoding)
         return pack_otherwise(p, encoding, room, data, size, ret_size);
@@ -77,7 +78,10 @@ void otlp_packed_free(struct otlp_packed *p)
 
 int otlp_unpack(const void *data, size_t size, void *ret_data, size_t max, size_t *ret_size)
 {
-    z_stream z = {.next_in = (Bytef *)(uintptr_t)data, .avail_in = (unsigned)size, .next_out = ret_data, .avail_out = (unsigned)max};
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)data,
+                  .avail_in = (unsigned)size,
+                  .next_out = ret_data,
+                  .avail_out = (unsigned)max};
     if (size > UINT_MAX || max > UINT_MAX)
         return -EBADMSG;
     if (inflateInit2(&z, 15 + GZIP) != Z_OK)

@@ -11,8 +11,8 @@ enum { PARTIAL_REJECTED = 1, PARTIAL_MESSAGE = 2 };
 
 void otlp_keep_words(char why[OTLP_PARTIAL_WHY_SIZE], const void *text, size_t size)
 {
-    snprintf(why, OTLP_PARTIAL_WHY_SIZE, "%.*s",
-             size < OTLP_PARTIAL_WHY_SIZE ? (int)size : OTLP_PARTIAL_WHY_SIZE, (const char *)text);
+    snprintf(why, OTLP_PARTIAL_WHY_SIZE, "%.*s", size < OTLP_PARTIAL_WHY_SIZE ? (int)size : OTLP_PARTIAL_WHY_SIZE,
+             (const char *)text);
     for (char *p = why; *p; p++)
         if ((unsigned char)*p < ' ') /* it goes into a log */
             *p = ' ';
@@ -41,6 +41,5 @@ uint64_t otlp_partial_success(const char *body, size_t size, char ret_why[OTLP_P
     *ret_why = '\0';
     if (!body || size == 0)
         return 0;
-    return read_response(
-        (struct otlp_bytes){(const unsigned char *)body, (const unsigned char *)body + size}, ret_why);
+    return read_response((struct otlp_bytes){(const unsigned char *)body, (const unsigned char *)body + size}, ret_why);
 }

@@ -10,9 +10,9 @@ static const char *const rpcs[] = {
     [OTLP_SIGNAL_METRICS] = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export",
     [OTLP_SIGNAL_PROFILES] = "/opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export"};
 
-/* Traces and metrics are packed in other people's programs, whose time it is; profiles in the agent, a packet every few seconds. */
-static const unsigned gzip_levels[] = {
-    [OTLP_SIGNAL_TRACES] = 1, [OTLP_SIGNAL_METRICS] = 1, [OTLP_SIGNAL_PROFILES] = 6};
+/* Traces and metrics are packed in other people's programs, whose time it is; profiles in the agent, a packet every few
+ * seconds. */
+static const unsigned gzip_levels[] = {[OTLP_SIGNAL_TRACES] = 1, [OTLP_SIGNAL_METRICS] = 1, [OTLP_SIGNAL_PROFILES] = 6};
 
 /* The clock is read after `closed_ns`, so that it is never before it. */
 static bool is_overdue(void *argument)
@@ -27,8 +27,8 @@ static int open_connection(struct otlp_sender *s, char *why, size_t why_size)
     const struct otlp_settings *c = s->o.settings;
     const bool is_json = s->o.protocol == OTLP_HTTP_JSON;
     const struct otlp_transport_options options = {.url = s->o.url,
-                                                   .content_type = is_json ? "application/json"
-                                                                           : "application/x-protobuf",
+                                                   .content_type =
+                                                       is_json ? "application/json" : "application/x-protobuf",
                                                    .rpc = s->o.protocol == OTLP_GRPC ? rpcs[s->o.signal] : NULL,
                                                    .headers = c->headers,
                                                    .certificate = c->certificate,
@@ -44,8 +44,7 @@ static int open_connection(struct otlp_sender *s, char *why, size_t why_size)
 }
 
 /* One attempt. *ret_again: another one may help. */
-static int post(struct otlp_sender *s, const void *data, size_t size, struct otlp_answer *answer,
-                bool *ret_again)
+static int post(struct otlp_sender *s, const void *data, size_t size, struct otlp_answer *answer, bool *ret_again)
 {
     *ret_again = true;
     int r = s->connection ? 0 : open_connection(s, answer->why, sizeof(answer->why));
@@ -67,8 +66,7 @@ static uint64_t mix_random(const struct otlp_sender *s, uint64_t now_ns)
 }
 
 /* False: that attempt was the last one. */
-static bool pause_until_next(struct otlp_sender *s, struct otlp_retry *retry,
-                             const struct otlp_answer *answer)
+static bool pause_until_next(struct otlp_sender *s, struct otlp_retry *retry, const struct otlp_answer *answer)
 {
     const uint64_t closed_ns = s->o.closed_ns(s->o.argument), now_ns = s->o.now_ns(s->o.argument);
     unsigned ms;

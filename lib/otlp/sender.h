@@ -20,7 +20,7 @@ struct otlp_sender_options {
     const char *url, *user_agent;
     const struct otlp_encoding *encoding; /* in the place of what the settings say; NULL: none */
     struct otlp_retry_limits limits;
-    atomic_uint_least64_t *errors; /* counts attempts that failed */
+    atomic_uint_least64_t *errors;                   /* counts attempts that failed */
     void (*failed)(void *argument, const char *why); /* is told of each of them; NULL: nobody is */
     /* CLOCK_MONOTONIC; the sender reads no other clock. Also called during a post, as is closed_ns. */
     uint64_t (*now_ns)(void *argument);

@@ -86,8 +86,7 @@ int otlp_settings_read(struct otlp_settings *c, enum otlp_signal signal)
                                 .protocol = find_protocol(signal),
                                 .gzip = strcasecmp(find(signals[signal], "COMPRESSION"), "gzip") == 0,
                                 .uncompressed = strcasecmp(find(signals[signal], "COMPRESSION"), "none") == 0};
-    return c->endpoint && c->headers && c->certificate && c->client_certificate && c->client_key ? 0
-                                                                                                 : -ENOMEM;
+    return c->endpoint && c->headers && c->certificate && c->client_certificate && c->client_key ? 0 : -ENOMEM;
 }
 
 int otlp_settings_copy(struct otlp_settings *to, const struct otlp_settings *from)
@@ -98,9 +97,7 @@ int otlp_settings_copy(struct otlp_settings *to, const struct otlp_settings *fro
     to->certificate = strdup(from->certificate);
     to->client_certificate = strdup(from->client_certificate);
     to->client_key = strdup(from->client_key);
-    return to->endpoint && to->headers && to->certificate && to->client_certificate && to->client_key
-               ? 0
-               : -ENOMEM;
+    return to->endpoint && to->headers && to->certificate && to->client_certificate && to->client_key ? 0 : -ENOMEM;
 }
 
 void otlp_settings_free(struct otlp_settings *c)

@@ -17,7 +17,8 @@ enum otlp_protocol {
 
 /* Texts are never NULL once it is read; "": not said. */
 struct otlp_settings {
-    char *endpoint;    /* OTEL_EXPORTER_OTLP_METRICS_ENDPOINT; of traces Triton's option `url` decides. Of
+    char
+        *endpoint;     /* OTEL_EXPORTER_OTLP_METRICS_ENDPOINT; of traces Triton's option `url` decides. Of
                           profiles also the one of all signals, with the path of profiles behind it unless that is gRPC's */
     char *headers;     /* "name=value,..." */
     char *certificate; /* a file of those that are trusted */

@@ -1,6 +1,6 @@
 /* HTTP and gRPC as the senders of OTLP see them, and the agent where it asks the container runtime: bytes go in, an
- * answer comes out. One connection belongs to one thread. The one behind it (curl.c) is linked into the agent, and is a library of its own for libsonde, which so
- * needs nothing but libc. */
+ * answer comes out. One connection belongs to one thread. The one behind it (curl.c) is linked into the agent, and is a
+ * library of its own for libsonde, which so needs nothing but libc. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,16 +26,16 @@ struct otlp_transport_options {
     const char *url;
     const char *content_type; /* of HTTP */
     const char *rpc; /* "/package.Service/Method": gRPC, to the host of the URL; NULL: a post of HTTP, to all of it */
-    const char *headers; /* "name=value,...", the value in percent-encoding (OTEL_EXPORTER_OTLP_HEADERS) */
+    const char *headers;     /* "name=value,...", the value in percent-encoding (OTEL_EXPORTER_OTLP_HEADERS) */
     const char *certificate; /* a file of those that are trusted in https; "": the system's */
     const char *client_certificate, *client_key; /* files of who we are; "": nobody asks */
     const char *user_agent;
-    const char *unix_socket;    /* path of one, to which the URL's host is but a name; NULL: none */
-    size_t answer_bytes_max;    /* of a body; 0: 64 KiB */
-    unsigned gzip_level;        /* of what is posted, 1 (fastest) to 9; 0: as it is */
+    const char *unix_socket;              /* path of one, to which the URL's host is but a name; NULL: none */
+    size_t answer_bytes_max;              /* of a body; 0: 64 KiB */
+    unsigned gzip_level;                  /* of what is posted, 1 (fastest) to 9; 0: as it is */
     const struct otlp_encoding *encoding; /* in the place of gzip; NULL: none */
-    uint32_t timeout_ms;                /* of one post, from name to answer */
-    bool (*is_overdue)(void *argument); /* asked meanwhile: true ends the post */
+    uint32_t timeout_ms;                  /* of one post, from name to answer */
+    bool (*is_overdue)(void *argument);   /* asked meanwhile: true ends the post */
     void *argument;
 };
 

@@ -25,8 +25,7 @@ bool otlp_read_field(struct otlp_bytes *b, struct otlp_field *ret)
     ret->wire = (enum otlp_wire)(tag & 7);
     if (ret->wire == OTLP_VARINT)
         return read_varint(b, &ret->integer);
-    if (ret->wire == OTLP_BYTES ? !read_varint(b, &size)
-                                : ret->wire != OTLP_FIXED64 && ret->wire != OTLP_FIXED32)
+    if (ret->wire == OTLP_BYTES ? !read_varint(b, &size) : ret->wire != OTLP_FIXED64 && ret->wire != OTLP_FIXED32)
         return false;
     size = ret->wire == OTLP_FIXED64 ? 8 : ret->wire == OTLP_FIXED32 ? 4 : size;
     if (size > (uint64_t)(b->end - b->at))

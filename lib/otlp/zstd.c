@@ -1,5 +1,5 @@
-/* See zstd.h. The search is that of zstd's levels 18 and 19, with tables of a packet of about a MiB: theirs, made for files of any size, take
- * 35 MiB of memory and find a thousandth more. */
+/* See zstd.h. The search is that of zstd's levels 18 and 19, with tables of a packet of about a MiB: theirs, made for
+ * files of any size, take 35 MiB of memory and find a thousandth more. */
 #include "zstd.h"
 
 #include <errno.h>

@@ -84,8 +84,8 @@ static int parse_one(const char **text, struct probe_arguments *arguments, size_
     }
     if (arguments->count == SONDE_PROBE_ARGUMENTS_MAX)
         return -E2BIG;
-    int written = snprintf(arguments->declaration + *used, sizeof(arguments->declaration) - *used,
-                           "%s%s %.*s", arguments->count ? ", " : "", type->name, (int)length, name);
+    int written = snprintf(arguments->declaration + *used, sizeof(arguments->declaration) - *used, "%s%s %.*s",
+                           arguments->count ? ", " : "", type->name, (int)length, name);
     *used += (size_t)written;
     arguments->doubles |= (unsigned)type->is_double << arguments->count;
     arguments->types[arguments->count++] = type;
@@ -145,8 +145,8 @@ size_t probe_arguments_describe(const struct probe_arguments *arguments, char *o
     for (unsigned i = 0; i < arguments->count; i++) {
         char operand[PROBE_OPERAND_MAX];
         probe_site_operand(i, operand);
-        int written = snprintf(used < size ? out + used : NULL, used < size ? size - used : 0, "%s%d@%s",
-                               i ? " " : "", arguments->types[i]->size_bytes, operand);
+        int written = snprintf(used < size ? out + used : NULL, used < size ? size - used : 0, "%s%d@%s", i ? " " : "",
+                               arguments->types[i]->size_bytes, operand);
         used += (size_t)written;
     }
     return used;

@@ -105,8 +105,7 @@ static void append_stapsdt(struct writer *w, const char *provider, const struct 
 {
     char operands[SONDE_PROBE_ARGUMENTS_MAX * (PROBE_OPERAND_MAX + 4)];
     probe_arguments_describe(probe->arguments, operands, sizeof(operands));
-    append_note(w, "stapsdt", STAPSDT_TYPE,
-                3 * 8 + strlen(provider) + strlen(probe->name) + strlen(operands) + 3);
+    append_note(w, "stapsdt", STAPSDT_TYPE, 3 * 8 + strlen(provider) + strlen(probe->name) + strlen(operands) + 3);
     append(w, addresses, 3 * 8);
     append_string(w, provider);
     append_string(w, probe->name);
@@ -134,8 +133,7 @@ static void write_segments(struct writer *w, size_t count, const struct probe_si
     append_note(w, "GNU", NT_GNU_BUILD_ID, PROBE_BUILD_ID_SIZE);
     append(w, NULL, PROBE_BUILD_ID_SIZE); /* likewise */
     end(w, S_BUILD_ID);
-    begin(w, S_BASE, SHT_PROGBITS, SHF_ALLOC,
-          1); /* a prelinker would move it with the rest; so is the format */
+    begin(w, S_BASE, SHT_PROGBITS, SHF_ALLOC, 1); /* a prelinker would move it with the rest; so is the format */
     append(w, NULL, 1);
     end(w, S_BASE);
     image->stubs_offset = begin(w, S_TEXT, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, TEXT_ALIGN);
@@ -144,8 +142,7 @@ static void write_segments(struct writer *w, size_t count, const struct probe_si
     end(w, S_TEXT);
     size_t frame = begin(w, S_EH_FRAME, SHT_PROGBITS, SHF_ALLOC, 8);
     append(w, eh_frame,
-           probe_site_eh_frame((int32_t)(image->stubs_offset - frame), (uint32_t)(count * PROBE_STUB_SIZE),
-                               eh_frame));
+           probe_site_eh_frame((int32_t)(image->stubs_offset - frame), (uint32_t)(count * PROBE_STUB_SIZE), eh_frame));
     end(w, S_EH_FRAME);
     image->text_segment_size = image->semaphores_offset =
         begin(w, S_PROBES, SHT_PROGBITS, SHF_ALLOC | SHF_WRITE, page_size);
@@ -154,8 +151,8 @@ static void write_segments(struct writer *w, size_t count, const struct probe_si
     image->data_segment_size = (count * sizeof(uint16_t) + page_size - 1) / page_size * page_size;
 }
 
-static void write_notes(struct writer *w, const char *provider, const struct probe_image_entry *probes,
-                        size_t count, const struct probe_image *image)
+static void write_notes(struct writer *w, const char *provider, const struct probe_image_entry *probes, size_t count,
+                        const struct probe_image *image)
 {
     uint64_t base = w->sections[S_BASE].sh_addr;
     begin(w, S_STAPSDT, SHT_NOTE, 0, 4);
@@ -212,8 +209,7 @@ static size_t write_sections(struct writer *w)
 
 static void fill_in_headers(struct writer *w, size_t sections_offset, size_t page_size)
 {
-    const Elf64_Shdr *id = &w->sections[S_BUILD_ID], *code = &w->sections[S_EH_FRAME],
-                     *data = &w->sections[S_PROBES];
+    const Elf64_Shdr *id = &w->sections[S_BUILD_ID], *code = &w->sections[S_EH_FRAME], *data = &w->sections[S_PROBES];
     Elf64_Ehdr head = {
         .e_ident = {ELFMAG0, ELFMAG1, ELFMAG2, ELFMAG3, ELFCLASS64, ELFDATA2LSB, EV_CURRENT, ELFOSABI_NONE},
         .e_type = ET_DYN,
@@ -231,8 +227,8 @@ static void fill_in_headers(struct writer *w, size_t sections_offset, size_t pag
     size_t code_end = code->sh_offset + code->sh_size;
     Elf64_Phdr segments[SEGMENTS] = {
         {PT_LOAD, PF_R | PF_X, 0, 0, 0, code_end, code_end, page_size},
-        {PT_LOAD, PF_R | PF_W, data->sh_offset, data->sh_offset, data->sh_offset, data->sh_size,
-         data->sh_size, page_size},
+        {PT_LOAD, PF_R | PF_W, data->sh_offset, data->sh_offset, data->sh_offset, data->sh_size, data->sh_size,
+         page_size},
         {PT_NOTE, PF_R, id->sh_offset, id->sh_offset, id->sh_offset, id->sh_size, id->sh_size, 4},
         {PT_GNU_STACK, PF_R | PF_W, 0, 0, 0, 0, 0, 16},
     };

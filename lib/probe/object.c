@@ -58,8 +58,7 @@ static int find_place(struct probe_object *object, const struct probe_image *ima
         return 0;
     size_t page_size = (size_t)sysconf(_SC_PAGESIZE),
            segments_size = image->text_segment_size + image->data_segment_size;
-    uint8_t *place =
-        mmap(NULL, segments_size + page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *place = mmap(NULL, segments_size + page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (place == MAP_FAILED)
         return -errno;
     if (madvise(place + segments_size, page_size, MADV_WIPEONFORK) < 0) {
@@ -77,8 +76,8 @@ static int find_place(struct probe_object *object, const struct probe_image *ima
 /* The semaphores first: mapping the text makes the kernel count in them who is attached. */
 static int map_segments(struct probe_object *object, int fd)
 {
-    int r = map(object->place + object->text_segment_size, object->data_segment_size, PROT_READ | PROT_WRITE,
-                fd, object->text_segment_size);
+    int r = map(object->place + object->text_segment_size, object->data_segment_size, PROT_READ | PROT_WRITE, fd,
+                object->text_segment_size);
     if (r == 0)
         r = map(object->place, object->text_segment_size, PROT_READ | PROT_EXEC, fd, 0);
     if (r == 0)

@@ -56,8 +56,7 @@ struct sonde_provider {
 static int try_lock(struct sonde_provider *provider)
 {
     pid_t self = getpid(), owner = 0;
-    while (
-        !__atomic_compare_exchange_n(&provider->owner, &owner, self, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+    while (!__atomic_compare_exchange_n(&provider->owner, &owner, self, 0, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
         if (owner == self)
             return 0;
     return 1;
@@ -80,8 +79,7 @@ static void warn_on_stderr(void *context, const char *text)
     dprintf(STDERR_FILENO, "%s\n", text);
 }
 
-static void __attribute__((format(printf, 2, 3)))
-warn(struct sonde_provider *provider, const char *format, ...)
+static void __attribute__((format(printf, 2, 3))) warn(struct sonde_provider *provider, const char *format, ...)
 {
     char text[512];
     va_list arguments;
@@ -175,11 +173,10 @@ SONDE_EXPORT int sonde_probe_add(struct sonde_provider *provider, const char *na
         r = add(provider, name, &parsed, &probe);
     if (bad)
         warn(provider,
-             "%s is not added: its arguments are wrong at \"%.32s\" (TYPE NAME, ..., up to %d, each name once)",
-             name, bad, SONDE_PROBE_ARGUMENTS_MAX);
+             "%s is not added: its arguments are wrong at \"%.32s\" (TYPE NAME, ..., up to %d, each name once)", name,
+             bad, SONDE_PROBE_ARGUMENTS_MAX);
     else if (r == -EINVAL)
-        warn(provider, "\"%.32s\" is not added: names are C identifiers of up to %d bytes", name,
-             SONDE_PROBE_NAME_MAX);
+        warn(provider, "\"%.32s\" is not added: names are C identifiers of up to %d bytes", name, SONDE_PROBE_NAME_MAX);
     else if (r < 0)
         warn(provider, "%s is not added: %s", name, strerror(-r));
     unlock(provider);
@@ -195,8 +192,7 @@ static const char *noexec(const char *directory)
 }
 
 /* From a file in the directory if there is one to be had that may be mapped, otherwise in memory. */
-static int load_object(struct sonde_provider *provider, struct probe_object *object,
-                       const struct probe_image *image)
+static int load_object(struct sonde_provider *provider, struct probe_object *object, const struct probe_image *image)
 {
     int fd, r;
     if (provider->directory) {
@@ -223,8 +219,8 @@ static int load(struct sonde_provider *provider, struct loaded *loaded)
         const struct probe *probe = provider->probes[loaded->first + i];
         entries[i] = (struct probe_image_entry){probe->name, &probe->arguments};
     }
-    int r = probe_image_make(provider->name, entries, loaded->count, probe_site_choose(),
-                             (size_t)sysconf(_SC_PAGESIZE), &image);
+    int r = probe_image_make(provider->name, entries, loaded->count, probe_site_choose(), (size_t)sysconf(_SC_PAGESIZE),
+                             &image);
     free(entries);
     if (r < 0)
         return r;
@@ -250,8 +246,8 @@ static int load_new(struct sonde_provider *provider)
     struct loaded *loaded = calloc(1, sizeof(*loaded));
     if (!loaded)
         return -ENOMEM;
-    *loaded = (struct loaded){
-        .next = provider->loaded, .first = first, .count = provider->count - first, .object.fd = -1};
+    *loaded =
+        (struct loaded){.next = provider->loaded, .first = first, .count = provider->count - first, .object.fd = -1};
     int r = load(provider, loaded);
     if (r < 0)
         free(loaded);

@@ -28,8 +28,7 @@ static int kernel_optimises_nop5(void)
     struct utsname name;
     int major = 0, minor = 0;
     if (prctl(PR_GET_SECCOMP) != 0 &&
-        (uname(&name) < 0 || sscanf(name.release, "%d.%d", &major, &minor) != 2 ||
-         major * 1000 + minor < 6018))
+        (uname(&name) < 0 || sscanf(name.release, "%d.%d", &major, &minor) != 2 || major * 1000 + minor < 6018))
         return 0;
     return syscall(SYS_UPROBE) < 0 && errno == ENXIO;
 }

@@ -14,8 +14,8 @@
 
 /* A stub is called with at least as many arguments as its probe has declared; at the others nobody looks. */
 typedef void (*probe_stub)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
-typedef void (*probe_long_stub)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
-                                uint64_t, uint64_t, uint64_t, uint64_t, uint64_t);
+typedef void (*probe_long_stub)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t, uint64_t,
+                                uint64_t, uint64_t, uint64_t, uint64_t);
 
 struct probe_site {
     uint8_t code[PROBE_STUB_SIZE]; /* the stub; a consumer attaches to its first instruction */

@@ -32,8 +32,7 @@ static void add_text(struct trace_attributes *a, const char *key, const char *te
 static void add_list(struct trace_attributes *a, const char *key, const char *text)
 {
     if (text)
-        add(a, (struct trace_attribute){
-                   .key = key, .kind = TRACE_ATTRIBUTE_TEXTS, .text = text, .size = strlen(text)});
+        add(a, (struct trace_attribute){.key = key, .kind = TRACE_ATTRIBUTE_TEXTS, .text = text, .size = strlen(text)});
 }
 
 static void add_integer(struct trace_attributes *a, const char *key, int64_t integer)
@@ -65,8 +64,8 @@ void trace_attributes_of_span(struct trace_attributes *ret, const struct sonde_t
     add_integer(ret, "triton.trace_id", (int64_t)t->id);
     add_integer(ret, "triton.trace_parent_id", (int64_t)t->parent_id);
     if (t->request_id_size > 0)
-        add(ret, (struct trace_attribute){
-                     .key = "triton.request_id", .text = t->request_id, .size = t->request_id_size});
+        add(ret,
+            (struct trace_attribute){.key = "triton.request_id", .text = t->request_id, .size = t->request_id_size});
     if (t->status == SONDE_TRACE_CANCELLED)
         add(ret, (struct trace_attribute){.key = "triton.cancelled", .kind = TRACE_ATTRIBUTE_TRUE});
     if (t->generation)
@@ -80,8 +79,8 @@ void trace_attributes_of_event(struct trace_attributes *ret, const struct trace_
         add_integer(ret, "tokens", ((const struct trace_tokens_record *)(r + 1))->count);
 }
 
-void trace_attributes_of_series(struct trace_attributes *ret, const struct trace_series_stats *f,
-                                const char *provider, const char *token_type)
+void trace_attributes_of_series(struct trace_attributes *ret, const struct trace_series_stats *f, const char *provider,
+                                const char *token_type)
 {
     ret->count = 0;
     add_text(ret, "gen_ai.token.type", token_type); /* the overflow's, too: it is one for each type */
@@ -122,8 +121,7 @@ static void put_json_value(struct trace_text *out, const struct trace_attribute 
     trace_text_putc(out, '}');
 }
 
-static void put_json(struct trace_text *out, const char *key, size_t key_size,
-                     const struct trace_attribute *a)
+static void put_json(struct trace_text *out, const char *key, size_t key_size, const struct trace_attribute *a)
 {
     if (out->size > 0 && out->data[out->size - 1] != '[')
         trace_text_putc(out, ',');
@@ -230,14 +228,13 @@ static void put_resource(struct putting p, const struct sonde_trace_config *conf
         put_pair(p, instance_key, strlen(instance_key) - 1, instance);
 }
 
-void trace_resource_put_json(struct trace_text *out, const struct sonde_trace_config *config,
-                             const char *instance)
+void trace_resource_put_json(struct trace_text *out, const struct sonde_trace_config *config, const char *instance)
 {
     put_resource((struct putting){out, 0}, config, instance);
 }
 
-void trace_resource_put_protobuf(struct trace_text *out, unsigned field,
-                                 const struct sonde_trace_config *config, const char *instance)
+void trace_resource_put_protobuf(struct trace_text *out, unsigned field, const struct sonde_trace_config *config,
+                                 const char *instance)
 {
     put_resource((struct putting){out, field}, config, instance);
 }

@@ -38,8 +38,8 @@ void trace_attributes_of_span(struct trace_attributes *ret, const struct sonde_t
 void trace_attributes_of_event(struct trace_attributes *ret, const struct trace_record *r);
 
 /* Of what generations took. `token_type`: of which tokens, or NULL. */
-void trace_attributes_of_series(struct trace_attributes *ret, const struct trace_series_stats *f,
-                                const char *provider, const char *token_type);
+void trace_attributes_of_series(struct trace_attributes *ret, const struct trace_series_stats *f, const char *provider,
+                                const char *token_type);
 
 /* `{...},{...}`, and messages KeyValue of the field. */
 void trace_attributes_put_json(struct trace_text *out, const struct trace_attributes *a);
@@ -47,10 +47,9 @@ void trace_attributes_put_protobuf(struct trace_text *out, unsigned field, const
 
 /* What describes the process: Triton's service.name where the settings say none, and the library. `instance`:
  * a service.instance.id where the settings say none, or NULL. */
-void trace_resource_put_json(struct trace_text *out, const struct sonde_trace_config *config,
-                             const char *instance);
-void trace_resource_put_protobuf(struct trace_text *out, unsigned field,
-                                 const struct sonde_trace_config *config, const char *instance);
+void trace_resource_put_json(struct trace_text *out, const struct sonde_trace_config *config, const char *instance);
+void trace_resource_put_protobuf(struct trace_text *out, unsigned field, const struct sonde_trace_config *config,
+                                 const char *instance);
 
 /* Where the settings say nothing. */
 #define TRACE_SERVICE_NAME "triton-inference-server"

@@ -102,7 +102,8 @@ static int set_level(struct sonde_trace_config *c, const char *value, struct rea
 {
     unsigned level;
     if (trace_parse_level(value, true, &level) < 0) {
-        snprintf(why->text, sizeof(why->text), "invalid value for trace level option: %.200s. Available levels are OFF, TIMESTAMPS and TENSORS",
+        snprintf(why->text, sizeof(why->text),
+                 "invalid value for trace level option: %.200s. Available levels are OFF, TIMESTAMPS and TENSORS",
                  value);
         return -EINVAL;
     }
@@ -127,10 +128,9 @@ static int parse_mode(const char *value, size_t size, enum trace_mode *ret_mode,
             *ret_mode = (enum trace_mode)i;
             return 0;
         }
-    snprintf(
-        why->text, sizeof(why->text),
-        "invalid value for trace mode option: %.*s. Available options are \"triton\" and \"opentelemetry\"",
-        size > 200 ? 200 : (int)size, value);
+    snprintf(why->text, sizeof(why->text),
+             "invalid value for trace mode option: %.*s. Available options are \"triton\" and \"opentelemetry\"",
+             size > 200 ? 200 : (int)size, value);
     return -EINVAL;
 }
 
@@ -219,8 +219,7 @@ static const struct setting {
     {TRACE_MODE_OPENTELEMETRY, "resource", NULL, NULL, set_resource},
     {TRACE_MODE_OPENTELEMETRY, "bsp_max_queue_size", NULL, "OTEL_BSP_MAX_QUEUE_SIZE", set_queue_size},
     {TRACE_MODE_OPENTELEMETRY, "bsp_schedule_delay", NULL, "OTEL_BSP_SCHEDULE_DELAY", set_schedule_delay},
-    {TRACE_MODE_OPENTELEMETRY, "bsp_max_export_batch_size", NULL, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
-     set_batch_size},
+    {TRACE_MODE_OPENTELEMETRY, "bsp_max_export_batch_size", NULL, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", set_batch_size},
 };
 #define SETTING_COUNT (sizeof(settings) / sizeof(settings[0]))
 
@@ -313,8 +312,7 @@ SONDE_EXPORT void sonde_trace_config_free(struct sonde_trace_config *config)
     free(config);
 }
 
-static int set_one(struct sonde_trace_config *c, const struct setting *s, const char *value,
-                   struct reason *why)
+static int set_one(struct sonde_trace_config *c, const struct setting *s, const char *value, struct reason *why)
 {
     int r = s->set(c, value, why);
     if (r < 0)
@@ -377,8 +375,8 @@ static int set_config(struct sonde_trace_config *c, const char *text, char *why,
             : "unknown trace setting. Available settings of mode opentelemetry are url, resource, bsp_max_queue_size, bsp_schedule_delay and bsp_max_export_batch_size");
 }
 
-SONDE_EXPORT int sonde_trace_config_set(struct sonde_trace_config *config, const char *option,
-                                        const char *value, char *why, size_t why_size)
+SONDE_EXPORT int sonde_trace_config_set(struct sonde_trace_config *config, const char *option, const char *value,
+                                        char *why, size_t why_size)
 {
     if (strlen(value) > VALUE_SIZE_MAX)
         return refuse(why, why_size, option, "", "the value is too long");

@@ -1,5 +1,5 @@
-/* traceparent and tracestate, by Level 2 of the standard. Space around the value is none of ours: a server's HTTP parser has taken it
- * off.
+/* traceparent and tracestate, by Level 2 of the standard. Space around the value is none of ours: a server's HTTP
+ * parser has taken it off.
  */
 #include "context.h"
 

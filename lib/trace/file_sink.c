@@ -116,8 +116,8 @@ static void take(struct trace_sink *sink, struct trace_writer *w, const struct t
     struct file_sink *f = (struct file_sink *)sink;
     struct trace_settings *s = tree->settings;
     struct trace_output *o = output_of(f, s);
-    if (f->traces > 0 && (output_of(f, f->settings) != o || f->traces >= room_in(o, f->settings) ||
-                          f->text.size >= BATCH_BYTES))
+    if (f->traces > 0 &&
+        (output_of(f, f->settings) != o || f->traces >= room_in(o, f->settings) || f->text.size >= BATCH_BYTES))
         write_out(f, w);
     if (f->settings != s) {
         trace_settings_unref(f->settings);

@@ -75,8 +75,7 @@ static void put_count(struct trace_text *out, const char *key, int64_t count)
 }
 
 /* The provider is said where it is not the one that readers take for granted. */
-static void put_generation(struct trace_text *out, const struct trace_generation_facts *g,
-                           const char *provider)
+static void put_generation(struct trace_text *out, const struct trace_generation_facts *g, const char *provider)
 {
     put_fact(out, ",\"generation\":{\"operation\":", g->operation);
     put_fact(out, ",\"provider\":", strcmp(provider, TRACE_SERVICE_NAME) != 0 ? provider : NULL);
@@ -105,8 +104,8 @@ static void put_header(struct trace_text *out, const struct sonde_trace *t)
         trace_text_put_u64(out, t->parent_id);
     }
     if (t->status != SONDE_TRACE_OK)
-        trace_text_puts(out, t->status == SONDE_TRACE_CANCELLED ? ",\"status\":\"cancelled\""
-                                                                : ",\"status\":\"error\"");
+        trace_text_puts(out,
+                        t->status == SONDE_TRACE_CANCELLED ? ",\"status\":\"cancelled\"" : ",\"status\":\"error\"");
     if (t->message_size > 0) {
         trace_text_puts(out, ",\"error\":");
         trace_text_put_json(out, t->message, t->message_size);
@@ -138,8 +137,8 @@ static void put_timestamp(struct trace_text *out, uint64_t id, const struct trac
     trace_text_puts(out, "}]}");
 }
 
-static void put_tensor(struct trace_text *out, struct trace_text *scratch, uint64_t id,
-                       const struct trace_record *r, struct trace_format_counts *counts)
+static void put_tensor(struct trace_text *out, struct trace_text *scratch, uint64_t id, const struct trace_record *r,
+                       struct trace_format_counts *counts)
 {
     const struct trace_tensor_record *tensor = (const struct trace_tensor_record *)(r + 1);
     const int64_t *shape = (const int64_t *)(tensor + 1);
@@ -173,8 +172,8 @@ static void put_tensor(struct trace_text *out, struct trace_text *scratch, uint6
     trace_text_puts(out, "}}");
 }
 
-static void put_record(struct trace_text *out, struct trace_text *scratch, uint64_t id,
-                       const struct trace_record *r, struct trace_format_counts *counts)
+static void put_record(struct trace_text *out, struct trace_text *scratch, uint64_t id, const struct trace_record *r,
+                       struct trace_format_counts *counts)
 {
     bool tensor = r->kind >= SONDE_TRACE_TENSOR_QUEUE_INPUT && r->kind <= SONDE_TRACE_TENSOR_BACKEND_OUTPUT;
     if (tensor)

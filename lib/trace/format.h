@@ -23,5 +23,4 @@ void trace_format_tree(struct trace_text *out, struct trace_text *scratch, const
 
 /* The values of a tensor as the file has them: `1,2,3`, or `"a","b"` for BYTES. 0; -EINVAL with the reason in
  * `why` when dtype, shape and data do not fit; -EFBIG when there is no copy of the data. */
-int trace_format_tensor(struct trace_text *out, const struct trace_tensor_record *tensor, char *why,
-                        size_t why_size);
+int trace_format_tensor(struct trace_text *out, const struct trace_tensor_record *tensor, char *why, size_t why_size);

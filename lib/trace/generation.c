@@ -17,9 +17,8 @@ static bool is_ours(const struct sonde_trace_generation *g)
     return g->manager && g->process == trace_generation_now();
 }
 
-SONDE_EXPORT void sonde_trace_generation_begin(struct sonde_trace_generation *g,
-                                               struct sonde_trace_model *model, struct sonde_trace *trace,
-                                               const char *operation)
+SONDE_EXPORT void sonde_trace_generation_begin(struct sonde_trace_generation *g, struct sonde_trace_model *model,
+                                               struct sonde_trace *trace, const char *operation)
 {
     *g = (struct sonde_trace_generation){.trace = trace};
     if (!model)
@@ -88,8 +87,7 @@ static void count(const struct sonde_trace_generation *g, const struct sonde_tra
     if (g->tokens > 0 && !*key.error_type) {
         values[TRACE_TIME_TO_FIRST_TOKEN] = g->first_ns - g->begin_ns;
         if (result->output_tokens > 1)
-            values[TRACE_TIME_PER_OUTPUT_TOKEN] =
-                (end_ns - g->first_ns) / (uint64_t)(result->output_tokens - 1);
+            values[TRACE_TIME_PER_OUTPUT_TOKEN] = (end_ns - g->first_ns) / (uint64_t)(result->output_tokens - 1);
     }
     if (result->input_tokens >= 0)
         values[TRACE_INPUT_TOKENS] = (uint64_t)result->input_tokens;
@@ -118,8 +116,8 @@ static size_t size_of(const char *text)
     return text ? strnlen(text, TEXT_BYTES_MAX) + 1 : 0;
 }
 
-static void tell_trace(const struct sonde_trace_generation *g,
-                       const struct sonde_trace_generation_result *result, uint64_t end_ns)
+static void tell_trace(const struct sonde_trace_generation *g, const struct sonde_trace_generation_result *result,
+                       uint64_t end_ns)
 {
     struct trace_generation_facts *facts;
     size_t size = sizeof(*facts) + size_of(result->response_id) + size_of(result->response_model) +

@@ -16,8 +16,7 @@ struct sonde_trace_reply {
     bool failed;
 };
 
-static int read_setting(const struct sonde_trace_setting *s, struct trace_update *u,
-                        struct trace_reason *reason)
+static int read_setting(const struct sonde_trace_setting *s, struct trace_update *u, struct trace_reason *reason)
 {
     enum trace_field field = trace_field_named(s->name, reason);
     if (!field)
@@ -61,8 +60,8 @@ static void add_setting(void *argument, const char *name, const char *const *tex
         values[i] = p;
         p = stpcpy(p, texts[i]) + 1;
     }
-    reply->settings[reply->count++] = (struct sonde_trace_setting){
-        .name = name, .values = (const char *const *)values, .value_count = count};
+    reply->settings[reply->count++] =
+        (struct sonde_trace_setting){.name = name, .values = (const char *const *)values, .value_count = count};
 }
 
 SONDE_EXPORT void sonde_trace_reply_free(struct sonde_trace_reply *reply)
@@ -74,16 +73,15 @@ SONDE_EXPORT void sonde_trace_reply_free(struct sonde_trace_reply *reply)
     free(reply);
 }
 
-SONDE_EXPORT const struct sonde_trace_setting *
-sonde_trace_reply_settings(const struct sonde_trace_reply *reply, size_t *ret_count)
+SONDE_EXPORT const struct sonde_trace_setting *sonde_trace_reply_settings(const struct sonde_trace_reply *reply,
+                                                                          size_t *ret_count)
 {
     *ret_count = reply->count;
     return reply->settings;
 }
 
-static int update(struct sonde_trace_manager *m, const char *model,
-                  const struct sonde_trace_setting *settings, size_t count, struct trace_values *ret_values,
-                  struct trace_reason *reason)
+static int update(struct sonde_trace_manager *m, const char *model, const struct sonde_trace_setting *settings,
+                  size_t count, struct trace_values *ret_values, struct trace_reason *reason)
 {
     struct trace_update u = {0};
     int r = trace_apply(m, model, NULL, ret_values, reason); /* the model first */

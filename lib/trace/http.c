@@ -53,8 +53,8 @@ static int as_string(const struct json_value *v, struct trace_reason *reason)
     return memchr(v->text, '\0', v->text_size) ? refuse(reason, "a string holds a NUL") : 0;
 }
 
-static int read_levels(const struct json_value *values, const struct json_value *array,
-                       struct trace_update *u, struct trace_reason *reason)
+static int read_levels(const struct json_value *values, const struct json_value *array, struct trace_update *u,
+                       struct trace_reason *reason)
 {
     if (array->type != JSON_ARRAY)
         return refuse(reason, "attempt to access JSON non-array as array");
@@ -70,8 +70,8 @@ static int read_levels(const struct json_value *values, const struct json_value 
     return 0;
 }
 
-static int read_member(const struct json_value *values, const struct json_value *member,
-                       struct trace_update *u, struct trace_reason *reason)
+static int read_member(const struct json_value *values, const struct json_value *member, struct trace_update *u,
+                       struct trace_reason *reason)
 {
     if (memchr(member->name, '\0', member->name_size))
         return refuse(reason, "a name holds a NUL");
@@ -101,8 +101,7 @@ static int read_body(const char *body, size_t size, struct trace_update *u, stru
     }
     if (r < 0) {
         reason->grpc_code = 3;
-        snprintf(reason->text, sizeof(reason->text), "failed to parse the request JSON buffer: %s at %zu",
-                 why, offset);
+        snprintf(reason->text, sizeof(reason->text), "failed to parse the request JSON buffer: %s at %zu", why, offset);
         return -EINVAL;
     }
     const struct json_value *values = json_values(json);
@@ -164,8 +163,8 @@ static unsigned answer(struct sonde_trace_manager *m, const char *method, const 
     return status;
 }
 
-SONDE_EXPORT int sonde_trace_http(struct sonde_trace_manager *m, const char *method, const char *path,
-                                  const char *body, size_t body_size, unsigned *ret_status, char **ret_body)
+SONDE_EXPORT int sonde_trace_http(struct sonde_trace_manager *m, const char *method, const char *path, const char *body,
+                                  size_t body_size, unsigned *ret_status, char **ret_body)
 {
     char model[MODEL_BYTES_MAX + 1];
     int r = parse_path(path, model);

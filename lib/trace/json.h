@@ -16,8 +16,7 @@ struct json_value {
     enum json_type type;
     const char *name; /* of a member of an object, else NULL; may hold NULs: name_size counts */
     size_t name_size;
-    const char
-        *text; /* of a string (unescaped, NUL-terminated, may hold NULs) or a number (as written, no NUL) */
+    const char *text; /* of a string (unescaped, NUL-terminated, may hold NULs) or a number (as written, no NUL) */
     size_t text_size;
     uint32_t child_count; /* of an array or object; the first child is the next value in the table */
     uint32_t next;        /* index after this value and all inside it: its next sibling */
@@ -27,8 +26,7 @@ struct json;
 
 /* *ret_json is to be freed. -EINVAL: *ret_why (a literal) and *ret_offset say what and where; -E2BIG: above a
  * bound, likewise; -ENOMEM. */
-int json_read(const char *text, size_t size, struct json **ret_json, const char **ret_why,
-              size_t *ret_offset);
+int json_read(const char *text, size_t size, struct json **ret_json, const char **ret_why, size_t *ret_offset);
 void json_free(struct json *json);
 
 /* All values in the order of the text; [0] is the whole. */

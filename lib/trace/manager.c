@@ -70,13 +70,13 @@ static int start_otlp_writer(struct sonde_trace_manager *m, const struct sonde_t
     const struct sonde_trace_config *c = m->config;
     otlp_url_shown(trace_otlp_url(c), m->where);
     uint32_t half = (c->bsp_max_queue_size + 1) / 2;
-    const struct trace_writer_options o = {
-        .kind = "OpenTelemetry receiver",
-        .where = m->where,
-        .overflow = "BatchSpanProcessor queue is full - dropping span",
-        .queue_max = c->bsp_max_queue_size,
-        .enough = c->bsp_max_export_batch_size < half ? c->bsp_max_export_batch_size : half,
-        .nap_ms = c->bsp_schedule_delay_ms};
+    const struct trace_writer_options o = {.kind = "OpenTelemetry receiver",
+                                           .where = m->where,
+                                           .overflow = "BatchSpanProcessor queue is full - dropping span",
+                                           .queue_max = c->bsp_max_queue_size,
+                                           .enough = c->bsp_max_export_batch_size < half ? c->bsp_max_export_batch_size
+                                                                                         : half,
+                                           .nap_ms = c->bsp_schedule_delay_ms};
     struct trace_sink *sink;
     int r = trace_otlp_sink_new(c, transport, &m->writer, &sink, why, why_size);
     return r == 0 ? trace_writer_init(&m->writer, sink, &o, user) : r;
@@ -87,14 +87,14 @@ static int start_metrics(struct sonde_trace_manager *m, const struct sonde_trace
 {
     m->provider = strdup(user->provider ? user->provider : trace_service_name(m->config));
     int r = m->provider ? trace_metrics_init(&m->metrics) : -ENOMEM;
-    return r == 0 ? trace_metrics_exporter_init(&m->exporter, m->config, user, &m->metrics, transport,
-                                                &m->ids, m->provider, why, why_size)
+    return r == 0 ? trace_metrics_exporter_init(&m->exporter, m->config, user, &m->metrics, transport, &m->ids,
+                                                m->provider, why, why_size)
                   : r;
 }
 
 int trace_manager_new(const struct sonde_trace_config *config, const struct sonde_trace_options *options,
-                      const struct otlp_transport *transport, struct sonde_trace_manager **ret_manager,
-                      char *why, size_t why_size)
+                      const struct otlp_transport *transport, struct sonde_trace_manager **ret_manager, char *why,
+                      size_t why_size)
 {
     struct sonde_trace_options o = {0};
     if (options)
@@ -194,13 +194,13 @@ SONDE_EXPORT int sonde_trace_manager_flush(struct sonde_trace_manager *m, unsign
     uint64_t began_ns = sonde_trace_now_ns();
     int r = trace_writer_flush(&m->writer, timeout_ms);
     uint64_t took_ms = (sonde_trace_now_ns() - began_ns) / 1000000;
-    return r == 0 ? trace_metrics_exporter_flush(&m->exporter,
-                                                 took_ms < timeout_ms ? timeout_ms - (unsigned)took_ms : 0)
-                  : r;
+    return r == 0
+               ? trace_metrics_exporter_flush(&m->exporter, took_ms < timeout_ms ? timeout_ms - (unsigned)took_ms : 0)
+               : r;
 }
 
-SONDE_EXPORT void sonde_trace_manager_stats(struct sonde_trace_manager *m,
-                                            struct sonde_trace_stats *ret_stats, size_t size)
+SONDE_EXPORT void sonde_trace_manager_stats(struct sonde_trace_manager *m, struct sonde_trace_stats *ret_stats,
+                                            size_t size)
 {
     struct trace_writer *w = &m->writer;
     struct sonde_trace_stats stats = {
@@ -319,11 +319,10 @@ SONDE_EXPORT void sonde_trace_model_free(struct sonde_trace_model *model)
 /* --- settings -------------------------------------------------------------------------------- */
 
 /* A model's settings after its own update; or, with an update of nothing, after one of the global layer. */
-static int update_entry(struct sonde_trace_manager *m, struct trace_entry *e,
-                        const struct trace_update *update, const char **ret_why)
+static int update_entry(struct sonde_trace_manager *m, struct trace_entry *e, const struct trace_update *update,
+                        const char **ret_why)
 {
-    struct trace_sampler layer = {.values = e->own.values,
-                                  .specified = e->own.settings ? e->own.specified : 0};
+    struct trace_sampler layer = {.values = e->own.values, .specified = e->own.settings ? e->own.specified : 0};
     unsigned specified;
     struct trace_values values = trace_layered(&layer, &m->global.values, update, &specified);
     if (specified == 0) { /* the entry goes; the counter of the global settings runs on */
@@ -342,8 +341,7 @@ static int update_entry(struct sonde_trace_manager *m, struct trace_entry *e,
     return r;
 }
 
-static int update_global(struct sonde_trace_manager *m, const struct trace_update *update,
-                         const char **ret_why)
+static int update_global(struct sonde_trace_manager *m, const struct trace_update *update, const char **ret_why)
 {
     unsigned specified;
     struct trace_values values = trace_layered(&m->global, &m->config->values, update, &specified);

@@ -46,8 +46,8 @@ struct otlp_transport;
 
 /* sonde_trace_manager_new; `transport` is used in mode opentelemetry. */
 int trace_manager_new(const struct sonde_trace_config *config, const struct sonde_trace_options *options,
-                      const struct otlp_transport *transport, struct sonde_trace_manager **ret_manager,
-                      char *why, size_t why_size);
+                      const struct otlp_transport *transport, struct sonde_trace_manager **ret_manager, char *why,
+                      size_t why_size);
 
 void trace_manager_unref(struct sonde_trace_manager *m);
 

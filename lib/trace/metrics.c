@@ -25,20 +25,20 @@ const struct trace_metric_kind trace_metric_kinds[TRACE_METRICS] = {
      "Generative AI server request duration such as time-to-last byte or last output token.",
      NULL,
      14,
-     {10 * MS, 20 * MS, 40 * MS, 80 * MS, 160 * MS, 320 * MS, 640 * MS, 1280 * MS, 2560 * MS, 5120 * MS,
-      10240 * MS, 20480 * MS, 40960 * MS, 81920 * MS}},
+     {10 * MS, 20 * MS, 40 * MS, 80 * MS, 160 * MS, 320 * MS, 640 * MS, 1280 * MS, 2560 * MS, 5120 * MS, 10240 * MS,
+      20480 * MS, 40960 * MS, 81920 * MS}},
     {"gen_ai.server.time_to_first_token",
      "Time to generate first token for successful responses.",
      NULL,
      16,
-     {1 * MS, 5 * MS, 10 * MS, 20 * MS, 40 * MS, 60 * MS, 80 * MS, 100 * MS, 250 * MS, 500 * MS, 750 * MS,
-      1000 * MS, 2500 * MS, 5000 * MS, 7500 * MS, 10000 * MS}},
+     {1 * MS, 5 * MS, 10 * MS, 20 * MS, 40 * MS, 60 * MS, 80 * MS, 100 * MS, 250 * MS, 500 * MS, 750 * MS, 1000 * MS,
+      2500 * MS, 5000 * MS, 7500 * MS, 10000 * MS}},
     {"gen_ai.server.time_per_output_token",
      "Time per output token generated after the first token for successful responses.",
      NULL,
      13,
-     {10 * MS, 25 * MS, 50 * MS, 75 * MS, 100 * MS, 150 * MS, 200 * MS, 300 * MS, 400 * MS, 500 * MS,
-      750 * MS, 1000 * MS, 2500 * MS}},
+     {10 * MS, 25 * MS, 50 * MS, 75 * MS, 100 * MS, 150 * MS, 200 * MS, 300 * MS, 400 * MS, 500 * MS, 750 * MS,
+      1000 * MS, 2500 * MS}},
     {TOKEN_USAGE, TOKEN_USAGE_DESCRIPTION, "input", 14, {TOKEN_BOUNDS}},
     {TOKEN_USAGE, TOKEN_USAGE_DESCRIPTION, "output", 14, {TOKEN_BOUNDS}},
 };
@@ -116,8 +116,7 @@ static uint64_t hash_key(const struct trace_series_key *key)
 static bool is_same(const struct trace_series *s, const struct trace_series_key *key, uint64_t hash)
 {
     return s->hash == hash && s->key.model == key->model && strcmp(s->key.operation, key->operation) == 0 &&
-           strcmp(s->key.finish_reason, key->finish_reason) == 0 &&
-           strcmp(s->key.error_type, key->error_type) == 0;
+           strcmp(s->key.finish_reason, key->finish_reason) == 0 && strcmp(s->key.error_type, key->error_type) == 0;
 }
 
 static char *copy_text(const char **ret, char *to, const char *from)
@@ -211,10 +210,10 @@ static void read_series(struct trace_series *s, struct trace_series_stats *ret)
     while (atomic_load_explicit(&from->ended, memory_order_acquire) != begun)
         nanosleep(&(struct timespec){.tv_nsec = LATE_NS}, NULL);
     *ret = (struct trace_series_stats){.model = s->key.model,
-                                         .operation = s->key.operation,
-                                         .finish_reason = s->key.finish_reason,
-                                         .error_type = s->key.error_type,
-                                         .order = s->order};
+                                       .operation = s->key.operation,
+                                       .finish_reason = s->key.finish_reason,
+                                       .error_type = s->key.error_type,
+                                       .order = s->order};
     for (unsigned i = 0; i < TRACE_METRICS; i++) {
         struct trace_histogram *h = &ret->histograms[i];
         for (unsigned j = 0; j <= trace_metric_kinds[i].bound_count; j++) {

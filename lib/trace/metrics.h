@@ -24,9 +24,8 @@ enum trace_metric {
 
 struct trace_metric_kind {
     const char *name, *description;
-    const char
-        *token_type; /* gen_ai.token.type: it counts tokens; NULL: nanoseconds, which are sent as seconds */
-    unsigned bound_count; /* and one bucket more, above them all */
+    const char *token_type; /* gen_ai.token.type: it counts tokens; NULL: nanoseconds, which are sent as seconds */
+    unsigned bound_count;   /* and one bucket more, above them all */
     uint64_t bounds[TRACE_BOUNDS_MAX];
 };
 

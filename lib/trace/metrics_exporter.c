@@ -31,8 +31,7 @@ static void report(struct trace_metrics_exporter *e, int error, const char *what
 
 /* A packet of the series from `first` on: as many points as a packet of spans has spans, but no less than a
  * series, and fewer where names are so long that it would be too large. Returns how many series it has. */
-static size_t make_packet(struct trace_metrics_exporter *e, const struct trace_metrics_snapshot *all,
-                          size_t first)
+static size_t make_packet(struct trace_metrics_exporter *e, const struct trace_metrics_snapshot *all, size_t first)
 {
     const struct trace_metrics_description d = {e->config, e->provider, e->instance};
     struct trace_metrics_snapshot part = *all;
@@ -232,8 +231,8 @@ static int do_without(struct trace_metrics_exporter *e, const char *reason)
 
 int trace_metrics_exporter_init(struct trace_metrics_exporter *e, const struct sonde_trace_config *config,
                                 const struct sonde_trace_options *user, struct trace_metrics *metrics,
-                                const struct otlp_transport *transport, struct trace_ids *ids,
-                                const char *provider, char *why, size_t why_size)
+                                const struct otlp_transport *transport, struct trace_ids *ids, const char *provider,
+                                char *why, size_t why_size)
 {
     char reason[OTLP_TRANSPORT_WHY_SIZE] = "";
     *e = (struct trace_metrics_exporter){.config = config,

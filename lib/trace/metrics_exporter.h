@@ -46,8 +46,8 @@ struct trace_metrics_exporter {
  * reason in `why`; -ENOMEM; a failed one needs no trace_metrics_exporter_fini. */
 int trace_metrics_exporter_init(struct trace_metrics_exporter *e, const struct sonde_trace_config *config,
                                 const struct sonde_trace_options *user, struct trace_metrics *metrics,
-                                const struct otlp_transport *transport, struct trace_ids *ids,
-                                const char *provider, char *why, size_t why_size);
+                                const struct otlp_transport *transport, struct trace_ids *ids, const char *provider,
+                                char *why, size_t why_size);
 
 /* There is something to send. On a thread that serves requests. */
 static inline bool trace_metrics_exporter_is_started(struct trace_metrics_exporter *e)

@@ -10,8 +10,7 @@ static void put_number(struct trace_text *out, const char *key, uint64_t number)
     trace_text_putc(out, '"');
 }
 
-static void put_point(struct trace_text *out, const struct trace_point *p,
-                      const struct trace_metrics_snapshot *s)
+static void put_point(struct trace_text *out, const struct trace_point *p, const struct trace_metrics_snapshot *s)
 {
     trace_text_puts(out, "{\"attributes\":[");
     trace_attributes_put_json(out, &p->attributes);

@@ -41,8 +41,7 @@ static double value_of(const struct trace_metric_kind *kind, uint64_t value)
     return kind->token_type ? (double)value : (double)value / 1e9;
 }
 
-static void put_point(struct trace_text *out, const struct trace_point *p,
-                      const struct trace_metrics_snapshot *s)
+static void put_point(struct trace_text *out, const struct trace_point *p, const struct trace_metrics_snapshot *s)
 {
     size_t point = trace_protobuf_open(out, HISTOGRAM_POINTS);
     trace_protobuf_fixed64(out, POINT_START, s->start_unix_ns);

@@ -54,8 +54,8 @@ static void put_labels(struct trace_text *out, struct trace_text *scratch, const
 }
 
 /* `labels`, as they were written once. */
-static void put_point(struct trace_text *out, const struct trace_metric_kind *kind,
-                      const struct trace_histogram *h, const struct trace_text *labels)
+static void put_point(struct trace_text *out, const struct trace_metric_kind *kind, const struct trace_histogram *h,
+                      const struct trace_text *labels)
 {
     uint64_t so_far = 0;
     for (unsigned i = 0; i <= kind->bound_count; i++) {

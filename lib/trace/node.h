@@ -55,10 +55,10 @@ struct sonde_trace {
     uint32_t request_id_size, message_size;
     enum sonde_trace_status status;
     struct trace_generation_facts *generation; /* the last one that ended, or NULL */
-    uint64_t span_id, parent_span_id; /* of the model's span; the bytes are in the order of sending */
-    uint64_t begin_ns, end_ns;        /* likewise, where spans are made */
-    pthread_mutex_t lock;             /* of the records */
-    unsigned char *data;              /* `inline_data` at first */
+    uint64_t span_id, parent_span_id;          /* of the model's span; the bytes are in the order of sending */
+    uint64_t begin_ns, end_ns;                 /* likewise, where spans are made */
+    pthread_mutex_t lock;                      /* of the records */
+    unsigned char *data;                       /* `inline_data` at first */
     size_t size, capacity;
     _Alignas(8) unsigned char inline_data[TRACE_INLINE];
 };
@@ -81,8 +81,8 @@ struct trace_tree {
 };
 
 /* The records of a trace, `r`. */
-#define trace_for_each_record(t, r)                                                                          \
-    for (const struct trace_record *r = (const struct trace_record *)(const void *)(t)->data;                \
+#define trace_for_each_record(t, r)                                                                                    \
+    for (const struct trace_record *r = (const struct trace_record *)(const void *)(t)->data;                          \
          (const unsigned char *)r < (t)->data + (t)->size; r = trace_next_record(r))
 
 static inline const struct trace_record *trace_next_record(const struct trace_record *r)

@@ -106,8 +106,7 @@ static void begin(struct trace_packet *p, const struct sonde_trace_config *confi
 {
     trace_text_puts(&p->text, "{\"resourceSpans\":[{\"resource\":{\"attributes\":[");
     trace_resource_put_json(&p->text, config, NULL);
-    trace_text_puts(&p->text,
-                    "]},\"scopeSpans\":[{\"scope\":{\"name\":\"" TRACE_SCOPE_NAME "\"},\"spans\":[");
+    trace_text_puts(&p->text, "]},\"scopeSpans\":[{\"scope\":{\"name\":\"" TRACE_SCOPE_NAME "\"},\"spans\":[");
 }
 
 static void end(struct trace_packet *p)

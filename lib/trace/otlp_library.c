@@ -27,8 +27,7 @@ static bool find_beside(char *ret_path)
 
 int trace_otlp_library_load(const struct otlp_transport **ret_transport, char *why, size_t why_size)
 {
-    char
-        path[PATH_SIZE]; /* one that is there and cannot be loaded (it finds no libcurl) is what is told of */
+    char path[PATH_SIZE]; /* one that is there and cannot be loaded (it finds no libcurl) is what is told of */
     void *library = dlopen(find_beside(path) ? path : NAME, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     const char *error = library ? "" : dlerror();
     const struct otlp_transport *t = library ? dlsym(library, STRING(OTLP_TRANSPORT_SYMBOL)) : NULL;
@@ -38,8 +37,7 @@ int trace_otlp_library_load(const struct otlp_transport **ret_transport, char *w
     }
     if (why_size)
         snprintf(why, why_size, "Bad option: \"--trace-config mode\".\n%s: %s",
-                 library ? "of another version of libsonde"
-                         : "OpenTelemetry needs a library that cannot be loaded",
+                 library ? "of another version of libsonde" : "OpenTelemetry needs a library that cannot be loaded",
                  library ? NAME : error);
     if (library)
         dlclose(library);

@@ -155,8 +155,7 @@ int trace_otlp_sink_new(const struct sonde_trace_config *config, const struct ot
     int r = otlp_sender_init(&o->sender, &options, reason, sizeof(reason));
     if (r < 0) {
         if (why_size)
-            snprintf(why, why_size, "Bad option: \"--trace-config opentelemetry,url\".\n%s: %.200s", reason,
-                     o->shown);
+            snprintf(why, why_size, "Bad option: \"--trace-config opentelemetry,url\".\n%s: %.200s", reason, o->shown);
         free(o);
         return r;
     }

@@ -125,8 +125,7 @@ int trace_output_open(struct trace_output *o, const char *path, int move_aside)
         close(fd);
         return r;
     }
-    *o = (struct trace_output){
-        .fd = fd, .generation = trace_generation_now(), .device = st.st_dev, .inode = st.st_ino};
+    *o = (struct trace_output){.fd = fd, .generation = trace_generation_now(), .device = st.st_dev, .inode = st.st_ino};
     return 0;
 }
 
@@ -172,8 +171,7 @@ static void take_back(struct trace_output *o, const char *path)
     trace_output_close(o); /* the next write begins another file */
 }
 
-int trace_output_append(struct trace_output *o, const char *path, const char *text, size_t size,
-                        uint32_t traces)
+int trace_output_append(struct trace_output *o, const char *path, const char *text, size_t size, uint32_t traces)
 {
     bool first = o->size_bytes == 0;
     struct iovec parts[] = {{first ? "[" : ",", 1}, {(char *)(uintptr_t)text, size}, {"]", 1}};

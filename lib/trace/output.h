@@ -8,9 +8,8 @@
 #include <sys/types.h>
 
 struct trace_output {
-    int fd; /* -1: not open */
-    unsigned
-        generation; /* of the process that opened it (fork.h): a child must not write to its parent's file */
+    int fd;              /* -1: not open */
+    unsigned generation; /* of the process that opened it (fork.h): a child must not write to its parent's file */
     dev_t device;
     ino_t inode;
     off_t size_bytes; /* of the array with its bracket */
@@ -31,5 +30,4 @@ int trace_output_is_at(const struct trace_output *o, const char *path);
 
 /* Appends objects, `{...},{...}`; of `traces` requests. -errno, and the file is as it was. A file that never
  * held anything is removed again then: nothing but whole arrays is left behind. */
-int trace_output_append(struct trace_output *o, const char *path, const char *text, size_t size,
-                        uint32_t traces);
+int trace_output_append(struct trace_output *o, const char *path, const char *text, size_t size, uint32_t traces);

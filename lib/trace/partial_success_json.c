@@ -7,8 +7,7 @@
 
 #include <string.h>
 
-static const struct json_value *find(const struct json_value *all, const struct json_value *object,
-                                     const char *name)
+static const struct json_value *find(const struct json_value *all, const struct json_value *object, const char *name)
 {
     uint32_t at = (uint32_t)(object - all) + 1;
     for (uint32_t i = 0; object->type == JSON_OBJECT && i < object->child_count; i++, at = all[at].next)
@@ -43,8 +42,7 @@ uint64_t trace_partial_success_json(const char *body, size_t size, char ret_why[
     uint64_t rejected = 0;
     if (partial) {
         const struct json_value *message = find(all, partial, "errorMessage");
-        rejected = count_of(find(all, partial, "rejectedSpans")) +
-                   count_of(find(all, partial, "rejectedDataPoints"));
+        rejected = count_of(find(all, partial, "rejectedSpans")) + count_of(find(all, partial, "rejectedDataPoints"));
         if (message && message->type == JSON_STRING)
             otlp_keep_words(ret_why, message->text, message->text_size);
     }

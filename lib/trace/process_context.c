@@ -116,9 +116,7 @@ static void encode(struct trace_text *out, const struct sonde_trace_config *conf
 {
     static const struct trace_attributes threads = {
         .list = {{.key = "threadlocal.schema_version", .kind = TRACE_ATTRIBUTE_TEXT, TEXT("tlsdesc_v1_dev")},
-                 {.key = "threadlocal.attribute_key_map",
-                  .kind = TRACE_ATTRIBUTE_TEXTS,
-                  TEXT("triton.model_name")}},
+                 {.key = "threadlocal.attribute_key_map", .kind = TRACE_ATTRIBUTE_TEXTS, TEXT("triton.model_name")}},
         .count = 2};
     size_t resource = trace_protobuf_open(out, PROCESS_CONTEXT_RESOURCE);
     if (config && config->mode == TRACE_MODE_OPENTELEMETRY)
@@ -151,8 +149,7 @@ void trace_process_context_renew(void)
 
 void trace_process_context_withdraw(void)
 {
-    bool own = atomic_load_explicit(&trace_process_context_generation, memory_order_relaxed) ==
-               trace_generation_now();
+    bool own = atomic_load_explicit(&trace_process_context_generation, memory_order_relaxed) == trace_generation_now();
     if (own && atomic_load_explicit(&trace_process_context_published, memory_order_relaxed))
         munmap(mapped, mapped_size);
     atomic_store_explicit(&trace_process_context_published, false, memory_order_relaxed);

@@ -9,8 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-__attribute__((format(printf, 3, 4))) static int refuse(struct trace_reason *reason, int code,
-                                                        const char *format, ...)
+__attribute__((format(printf, 3, 4))) static int refuse(struct trace_reason *reason, int code, const char *format, ...)
 {
     va_list arguments;
     reason->grpc_code = code;
@@ -41,8 +40,7 @@ enum trace_field trace_field_named(const char *name, struct trace_reason *reason
         refuse(reason, 12, "trace file location can not be updated through network protocol");
     else
         refuse(reason, 3,
-               "Unknown trace setting '%.200s'. Expect trace_level, trace_rate, trace_count or log_frequency",
-               name);
+               "Unknown trace setting '%.200s'. Expect trace_level, trace_rate, trace_count or log_frequency", name);
     return 0;
 }
 
@@ -58,8 +56,7 @@ int trace_update_level(struct trace_update *u, const char *value, size_t count, 
 {
     unsigned level;
     if (trace_parse_level(value, false, &level) < 0)
-        return refuse(reason, 3, "Unknown trace level '%.200s'. Expect 'OFF', 'TIMESTAMPS' or 'TENSORS'",
-                      value);
+        return refuse(reason, 3, "Unknown trace level '%.200s'. Expect 'OFF', 'TIMESTAMPS' or 'TENSORS'", value);
     if (level == 0 && count > 1)
         return refuse(reason, 3, "Expect only one trace level 'OFF' is specified");
     u->set |= TRACE_LEVEL;
@@ -67,8 +64,8 @@ int trace_update_level(struct trace_update *u, const char *value, size_t count, 
     return 0;
 }
 
-int trace_update_number(struct trace_update *u, enum trace_field field, const char *value,
-                        enum trace_form form, struct trace_reason *reason)
+int trace_update_number(struct trace_update *u, enum trace_field field, const char *value, enum trace_form form,
+                        struct trace_reason *reason)
 {
     const struct field *f = fields;
     while (f->field != field)
@@ -82,8 +79,8 @@ int trace_update_number(struct trace_update *u, enum trace_field field, const ch
         return refuse(reason, 3, "Unable to parse 'trace_count'. Expecting value >= -1, got:%s%s",
                       form == TRACE_FORM_GRPC ? " " : "", value);
     if (r < 0 || number < f->min || number > f->max)
-        return refuse(reason, 3, "Unable to parse '%s', value is out of range [ %lld, %lld ], got: %.200s",
-                      f->name, (long long)f->min, (long long)f->max, value);
+        return refuse(reason, 3, "Unable to parse '%s', value is out of range [ %lld, %lld ], got: %.200s", f->name,
+                      (long long)f->min, (long long)f->max, value);
     u->set |= field;
     if (field == TRACE_RATE)
         u->values.rate = (uint32_t)number;
@@ -139,8 +136,7 @@ static void show_resources(const struct shower *s, const struct sonde_trace_conf
 }
 
 void trace_show(const struct sonde_trace_manager *m, const struct trace_values *v,
-                void (*each)(void *argument, const char *name, const char *const *texts, size_t count),
-                void *argument)
+                void (*each)(void *argument, const char *name, const char *const *texts, size_t count), void *argument)
 {
     const struct shower s = {each, argument};
     const struct sonde_trace_config *c = m->config;

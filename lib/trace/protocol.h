@@ -15,8 +15,8 @@ enum trace_form { TRACE_FORM_HTTP, TRACE_FORM_GRPC };
 
 /* Each returns 0 or -EINVAL with *reason filled. `value` is a whole C string. */
 int trace_update_level(struct trace_update *u, const char *value, size_t count, struct trace_reason *reason);
-int trace_update_number(struct trace_update *u, enum trace_field field, const char *value,
-                        enum trace_form form, struct trace_reason *reason);
+int trace_update_number(struct trace_update *u, enum trace_field field, const char *value, enum trace_form form,
+                        struct trace_reason *reason);
 
 /* The field of that name; 0 for one that cannot be updated, with *reason filled. */
 enum trace_field trace_field_named(const char *name, struct trace_reason *reason);
@@ -28,5 +28,4 @@ int trace_apply(struct sonde_trace_manager *m, const char *model, const struct t
 
 /* Calls `each` for every setting of an answer, in order; levels come with more than one value. */
 void trace_show(const struct sonde_trace_manager *m, const struct trace_values *values,
-                void (*each)(void *argument, const char *name, const char *const *texts, size_t count),
-                void *argument);
+                void (*each)(void *argument, const char *name, const char *const *texts, size_t count), void *argument);

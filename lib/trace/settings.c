@@ -20,8 +20,7 @@ void trace_settings_unref(struct trace_settings *s)
     free(s);
 }
 
-int trace_sampler_set(struct trace_sampler *s, const struct trace_values *values, unsigned specified,
-                      bool works)
+int trace_sampler_set(struct trace_sampler *s, const struct trace_values *values, unsigned specified, bool works)
 {
     struct trace_settings *settings = calloc(1, sizeof(*settings));
     if (!settings)
@@ -55,7 +54,7 @@ void trace_sampler_fini(struct trace_sampler *s)
 }
 
 /* One field of the three layers that may say it. */
-#define LAYERED(field, name)                                                                                 \
+#define LAYERED(field, name)                                                                                           \
     (update->set & (field) ? update->values.name : specified & (field) ? s->values.name : below->name)
 
 struct trace_values trace_layered(const struct trace_sampler *s, const struct trace_values *below,
@@ -79,8 +78,7 @@ struct trace_settings *trace_sampler_take(struct trace_sampler *s)
         return NULL;
     if (s->values.count > 0)
         s->values.count--;
-    atomic_store_explicit(&s->due, s->values.count == 0 ? UINT64_MAX : due + s->values.rate,
-                          memory_order_relaxed);
+    atomic_store_explicit(&s->due, s->values.count == 0 ? UINT64_MAX : due + s->values.rate, memory_order_relaxed);
     return trace_settings_ref(s->settings);
 }
 

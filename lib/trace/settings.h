@@ -27,13 +27,7 @@ extern struct trace_settings trace_settings_none;
 struct trace_settings *trace_settings_ref(struct trace_settings *s);
 void trace_settings_unref(struct trace_settings *s);
 
-enum trace_field {
-    TRACE_LEVEL = 1,
-    TRACE_RATE = 2,
-    TRACE_COUNT = 4,
-    TRACE_LOG_FREQUENCY = 8,
-    TRACE_FIELDS = 15
-};
+enum trace_field { TRACE_LEVEL = 1, TRACE_RATE = 2, TRACE_COUNT = 4, TRACE_LOG_FREQUENCY = 8, TRACE_FIELDS = 15 };
 
 /* What one call of the trace protocol asks for. */
 struct trace_update {
@@ -60,8 +54,7 @@ struct trace_values trace_layered(const struct trace_sampler *s, const struct tr
 
 /* Puts values into force: a new settings object, the counter from 0. `works`: false when they cannot be
  * traced with (no file). -ENOMEM, and nothing changed. */
-int trace_sampler_set(struct trace_sampler *s, const struct trace_values *values, unsigned specified,
-                      bool works);
+int trace_sampler_set(struct trace_sampler *s, const struct trace_values *values, unsigned specified, bool works);
 
 /* The quick question, without a lock. True: ask trace_sampler_take. */
 static inline bool trace_sampler_is_due(struct trace_sampler *s)

@@ -90,8 +90,7 @@ void trace_spans_free(struct trace_spans *s)
 }
 
 /* The index; UINT32_MAX when there is no memory, which the others take for a span that is not there. */
-static uint32_t add_span(struct trace_spans *s, const char *name, size_t name_size, uint64_t id,
-                         uint64_t parent_id)
+static uint32_t add_span(struct trace_spans *s, const char *name, size_t name_size, uint64_t id, uint64_t parent_id)
 {
     if (!grow(&s->spans, s->count, &s->capacity, sizeof(*s->spans))) {
         s->failed = true;

@@ -132,8 +132,8 @@ static void put_value(struct trace_text *out, const struct dtype *d, const unsig
     }
 }
 
-static int put_bytes(struct trace_text *out, const unsigned char *data, uint64_t size, uint64_t count,
-                     char *why, size_t why_size)
+static int put_bytes(struct trace_text *out, const unsigned char *data, uint64_t size, uint64_t count, char *why,
+                     size_t why_size)
 {
     uint64_t at = 0, elements = 0;
     for (; at < size; elements++) {
@@ -152,8 +152,8 @@ static int put_bytes(struct trace_text *out, const unsigned char *data, uint64_t
         snprintf(why, why_size, "element %llu is cut off at %llu bytes", (unsigned long long)elements,
                  (unsigned long long)size);
     else if (elements != count)
-        snprintf(why, why_size, "the shape declares %llu elements, the data has %llu",
-                 (unsigned long long)count, (unsigned long long)elements);
+        snprintf(why, why_size, "the shape declares %llu elements, the data has %llu", (unsigned long long)count,
+                 (unsigned long long)elements);
     return at != size || elements != count ? -EINVAL : 0;
 }
 
@@ -175,8 +175,7 @@ static int count_elements(const int64_t *shape, uint32_t dims, uint64_t *ret_cou
     return 0;
 }
 
-int trace_format_tensor(struct trace_text *out, const struct trace_tensor_record *tensor, char *why,
-                        size_t why_size)
+int trace_format_tensor(struct trace_text *out, const struct trace_tensor_record *tensor, char *why, size_t why_size)
 {
     const int64_t *shape = (const int64_t *)(tensor + 1);
     const unsigned char *data = (const unsigned char *)(shape + tensor->dims);

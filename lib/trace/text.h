@@ -14,8 +14,7 @@ struct trace_text {
 
 void trace_text_free(struct trace_text *t);
 void trace_text_clear(struct trace_text *t); /* keeps the memory, unless it is much */
-char *
-trace_text_take(struct trace_text *t); /* the text with a NUL, the caller's; NULL when anything failed */
+char *trace_text_take(struct trace_text *t); /* the text with a NUL, the caller's; NULL when anything failed */
 
 void trace_text_put(struct trace_text *t, const void *data, size_t size);
 void trace_text_puts(struct trace_text *t, const char *text);

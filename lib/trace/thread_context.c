@@ -28,8 +28,7 @@ struct record { /* byte for byte the OTEP's */
         char value[ATTRIBUTES_SIZE_MAX - 2];
     } model_name;
 };
-static_assert(sizeof(struct record) == RECORD_SIZE && offsetof(struct record, model_name) == 28,
-              "the layout");
+static_assert(sizeof(struct record) == RECORD_SIZE && offsetof(struct record, model_name) == 28, "the layout");
 
 struct level {
     const struct sonde_trace *trace; /* to know it by; it may have ended */

@@ -91,8 +91,7 @@ static struct trace_settings *force_settings(struct sonde_trace_model *model)
 {
     struct sonde_trace_manager *m = model->manager;
     pthread_mutex_lock(&m->lock);
-    struct trace_settings *s =
-        trace_sampler_force(atomic_load_explicit(&model->entry->sampler, memory_order_relaxed));
+    struct trace_settings *s = trace_sampler_force(atomic_load_explicit(&model->entry->sampler, memory_order_relaxed));
     pthread_mutex_unlock(&m->lock);
     return s;
 }
@@ -128,12 +127,11 @@ static void prepare_spans(struct trace_tree *tree, const struct sonde_trace_requ
 {
     struct timespec unix_time;
     clock_gettime(CLOCK_REALTIME, &unix_time);
-    tree->unix_offset_ns =
-        (uint64_t)unix_time.tv_sec * 1000000000 + (uint64_t)unix_time.tv_nsec - tree->root.begin_ns;
+    tree->unix_offset_ns = (uint64_t)unix_time.tv_sec * 1000000000 + (uint64_t)unix_time.tv_nsec - tree->root.begin_ns;
     if (!has_caller)
         return;
-    bool has_state = request->size >= offsetof(struct sonde_trace_request, tracestate) + sizeof(char *) &&
-                     request->tracestate;
+    bool has_state =
+        request->size >= offsetof(struct sonde_trace_request, tracestate) + sizeof(char *) && request->tracestate;
     size_t size = has_state ? strnlen(request->tracestate, STATE_BYTES_MAX + 1) : 0;
     if (size > 0 && size <= STATE_BYTES_MAX && trace_state_is_valid(request->tracestate, size))
         tree->tracestate = strndup(request->tracestate, size);
@@ -179,21 +177,18 @@ static struct sonde_trace *begin(struct sonde_trace_model *model, const struct s
 static const struct trace_context *caller_of(const struct sonde_trace_request *request,
                                              struct trace_context *ret_caller)
 {
-    bool is_one =
-        request && request->traceparent && trace_context_parse(request->traceparent, ret_caller) == 0;
+    bool is_one = request && request->traceparent && trace_context_parse(request->traceparent, ret_caller) == 0;
     return is_one ? ret_caller : NULL;
 }
 
 /* Out of line, as is start_with_context: most requests are not traced, and those shall not pay for the
  * registers of these. `sampler`: the one that says that it is due, or NULL. */
-__attribute__((noinline)) static struct sonde_trace *start_due(struct sonde_trace_model *model,
-                                                               const struct sonde_trace_request *request,
-                                                               struct trace_sampler *sampler)
+__attribute__((noinline)) static struct sonde_trace *
+start_due(struct sonde_trace_model *model, const struct sonde_trace_request *request, struct trace_sampler *sampler)
 {
     struct trace_context caller;
     struct trace_settings *settings = sampler ? take_settings(model, sampler) : NULL;
-    return settings || trace_probes_heard() ? begin(model, request, caller_of(request, &caller), settings)
-                                            : NULL;
+    return settings || trace_probes_heard() ? begin(model, request, caller_of(request, &caller), settings) : NULL;
 }
 
 static inline struct sonde_trace *start_sampled(struct sonde_trace_model *model,
@@ -208,8 +203,8 @@ static inline struct sonde_trace *start_sampled(struct sonde_trace_model *model,
 
 /* In opentelemetry mode the caller's word counts: sampled there, sampled here, past rate and count; not
  * sampled there, not here (Triton traces those too). */
-__attribute__((noinline)) static struct sonde_trace *
-start_with_context(struct sonde_trace_model *model, const struct sonde_trace_request *request)
+__attribute__((noinline)) static struct sonde_trace *start_with_context(struct sonde_trace_model *model,
+                                                                        const struct sonde_trace_request *request)
 {
     struct trace_context space;
     const struct trace_context *caller = makes_spans(model->manager) ? caller_of(request, &space) : NULL;
@@ -245,8 +240,7 @@ static bool charge(struct trace_tree *tree, size_t bytes)
     return false;
 }
 
-SONDE_EXPORT struct sonde_trace *sonde_trace_child(struct sonde_trace *parent,
-                                                   struct sonde_trace_model *model)
+SONDE_EXPORT struct sonde_trace *sonde_trace_child(struct sonde_trace *parent, struct sonde_trace_model *model)
 {
     if (!is_ours(parent) || !model)
         return NULL;
@@ -296,8 +290,7 @@ SONDE_EXPORT uint64_t sonde_trace_id(const struct sonde_trace *t)
     return t ? t->id : 0;
 }
 
-SONDE_EXPORT int sonde_trace_context(const struct sonde_trace *t, char *ret_traceparent,
-                                     const char **ret_tracestate)
+SONDE_EXPORT int sonde_trace_context(const struct sonde_trace *t, char *ret_traceparent, const char **ret_tracestate)
 {
     if (!is_ours(t) || !t->tree->makes_spans)
         return -ENOENT;
@@ -474,8 +467,7 @@ SONDE_EXPORT void sonde_trace_end(struct sonde_trace *t, enum sonde_trace_status
     if (tree->makes_spans)
         t->end_ns = sonde_trace_now_ns();
     if (message)
-        copy_text(&t->message, &t->message_size, message, strnlen(message, MESSAGE_BYTES_MAX),
-                  MESSAGE_BYTES_MAX);
+        copy_text(&t->message, &t->message_size, message, strnlen(message, MESSAGE_BYTES_MAX), MESSAGE_BYTES_MAX);
     trace_thread_context_end(t);
     if (trace_probes_heard())
         trace_probes_end(t);
@@ -486,8 +478,7 @@ SONDE_EXPORT void sonde_trace_end(struct sonde_trace *t, enum sonde_trace_status
         return;
     }
     struct sonde_trace_manager *m = tree->manager;
-    atomic_fetch_add_explicit(&m->refs, 1,
-                              memory_order_relaxed); /* the tree's own may go while it is pushed */
+    atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed); /* the tree's own may go while it is pushed */
     trace_writer_push(&m->writer, tree);
     trace_manager_unref(m);
 }

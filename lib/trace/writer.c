@@ -133,8 +133,8 @@ static void free_stale(struct trace_tree *list)
 static void *run(void *argument)
 {
     struct trace_writer *w = argument;
-    locale_t c = newlocale(LC_ALL_MASK, "C",
-                           (locale_t)0); /* numbers of tensors have a point, whatever the server speaks */
+    locale_t c =
+        newlocale(LC_ALL_MASK, "C", (locale_t)0); /* numbers of tensors have a point, whatever the server speaks */
     if (c)
         uselocale(c);
     pthread_mutex_lock(&w->lock);
@@ -213,8 +213,7 @@ void trace_writer_push(struct trace_writer *w, struct trace_tree *tree)
 {
     uint64_t bytes = atomic_load_explicit(&tree->bytes, memory_order_relaxed);
     tree->weight = w->sink->kind->weight(tree);
-    uint64_t queued =
-        atomic_fetch_add_explicit(&w->queued, tree->weight, memory_order_relaxed) + tree->weight;
+    uint64_t queued = atomic_fetch_add_explicit(&w->queued, tree->weight, memory_order_relaxed) + tree->weight;
     uint64_t queued_bytes = atomic_fetch_add_explicit(&w->queued_bytes, bytes, memory_order_relaxed) + bytes;
     if (queued > w->o.queue_max || queued_bytes > w->queue_bytes_max || atomic_load(&w->closed)) {
         atomic_fetch_sub_explicit(&w->queued, tree->weight, memory_order_relaxed);
@@ -293,10 +292,9 @@ void trace_writer_fini(struct trace_writer *w)
 
 void trace_writer_reset_in_child(struct trace_writer *w)
 {
-    atomic_uint_least64_t *counts[] = {&w->queued,        &w->queued_bytes,      &w->submitted,
-                                       &w->written,       &w->dropped_queue,     &w->dropped_write,
-                                       &w->write_errors,  &w->tensors_malformed, &w->tensors_too_large,
-                                       &w->spans_rejected};
+    atomic_uint_least64_t *counts[] = {
+        &w->queued,        &w->queued_bytes, &w->submitted,         &w->written,           &w->dropped_queue,
+        &w->dropped_write, &w->write_errors, &w->tensors_malformed, &w->tensors_too_large, &w->spans_rejected};
     for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
         atomic_store_explicit(counts[i], 0, memory_order_relaxed);
     struct trace_tree *left = take_all(w), **end = &w->stale;

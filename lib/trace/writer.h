@@ -47,8 +47,8 @@ struct trace_writer {
     uint64_t reported_drops;
     bool rejecting; /* the last packet that was accepted was not taken as a whole */
 
-    atomic_uint_least64_t written, dropped_queue, dropped_write, write_errors, tensors_malformed,
-        tensors_too_large, spans_rejected;
+    atomic_uint_least64_t written, dropped_queue, dropped_write, write_errors, tensors_malformed, tensors_too_large,
+        spans_rejected;
 };
 
 /* Takes the sink, also when it fails. Texts are borrowed. */
@@ -82,6 +82,6 @@ void trace_writer_wrote(struct trace_writer *w, int r, uint64_t traces, const ch
 /* A receiver accepted a packet but for so many spans, which is said when it begins. */
 void trace_writer_rejected(struct trace_writer *w, uint64_t spans, const char *where, const char *why);
 
-/* Of the writer's thread: waits. The beginning of the end cuts short the pause that it comes into, and no later one: what is left is tried once
- * more at once. */
+/* Of the writer's thread: waits. The beginning of the end cuts short the pause that it comes into, and no later one:
+ * what is left is tried once more at once. */
 void trace_writer_pause(struct trace_writer *w, unsigned ms);

@@ -1,5 +1,6 @@
-/* The cgroup of a task, in the hierarchy that names jobs on this host (enum cpu_cgroups): what every record that has a cgroup's id
- * means by it. User space says which one it is when it loads the program (src/sources/sampling/cpu_filters.h). */
+/* The cgroup of a task, in the hierarchy that names jobs on this host (enum cpu_cgroups): what every record that has a
+ * cgroup's id means by it. User space says which one it is when it loads the program
+ * (src/sources/sampling/cpu_filters.h). */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -11,10 +12,8 @@
 
 const volatile int cgroup_hierarchy = CPU_CGROUPS_V2;
 
-#define CONTROLLER_INDEX(name)                                                                               \
-    (bpf_core_enum_value_exists(enum cgroup_subsys_id, name)                                                 \
-         ? bpf_core_enum_value(enum cgroup_subsys_id, name)                                                  \
-         : -1)
+#define CONTROLLER_INDEX(name)                                                                                         \
+    (bpf_core_enum_value_exists(enum cgroup_subsys_id, name) ? bpf_core_enum_value(enum cgroup_subsys_id, name) : -1)
 
 /* Where the kernel keeps the controller in a task's set of cgroups; -1: cgroup v2 is asked for. */
 static __always_inline int controller_index(void)

@@ -1,6 +1,6 @@
-/* Whom a profile is of: what is not asked for is left out before anything is unwound. Shared by the programs that profile: cpu.bpf.c,
- * offcpu.bpf.c. Whatever is not asked for is a constant that the verifier removes with the maps behind it; src/sources/sampling/cpu_filters.c
- * fills these. */
+/* Whom a profile is of: what is not asked for is left out before anything is unwound. Shared by the programs that
+ * profile: cpu.bpf.c, offcpu.bpf.c. Whatever is not asked for is a constant that the verifier removes with the maps
+ * behind it; src/sources/sampling/cpu_filters.c fills these. */
 #pragma once
 
 #include "probes/common/cgroup.bpf.h"
@@ -100,7 +100,8 @@ int follow_fork(struct raw_tracepoint_context *ctx)
     return 0;
 }
 
-/* The last of a process is gone. Its number may long belong to another: tasks are freed some time after their numbers are. */
+/* The last of a process is gone. Its number may long belong to another: tasks are freed some time after their numbers
+ * are. */
 SEC("raw_tp/sched_process_free")
 int follow_free(struct raw_tracepoint_context *ctx)
 {

@@ -1,13 +1,15 @@
-/* Whom the clock samples at a rate of their own, decided before anything is unwound: the clock ticks at the highest rate of all, and of the
- * ticks that meet a task a share is taken, by chance, which no period of a program can fall in with. A sample stands for as much time as makes
- * the sums true. Nothing is remembered of a task: its name, user and cgroup are what they are at the tick. */
+/* Whom the clock samples at a rate of their own, decided before anything is unwound: the clock ticks at the highest
+ * rate of all, and of the ticks that meet a task a share is taken, by chance, which no period of a program can fall in
+ * with. A sample stands for as much time as makes the sums true. Nothing is remembered of a task: its name, user and
+ * cgroup are what they are at the tick. */
 #pragma once
 
 #include "probes/common/filter.bpf.h"
 #include "probes/common/sampling.bpf.h"
 #include "probes/sampling_rule.h"
 
-const volatile __u32 sampling_rule_kinds = 0; /* bits, of enum sampling_rule_key_kind; 0: nobody has a rate of their own */
+const volatile __u32 sampling_rule_kinds =
+    0; /* bits, of enum sampling_rule_key_kind; 0: nobody has a rate of their own */
 
 /* Of SAMPLING_RULE_ALWAYS ticks so many are taken, by target; the last: of who is none. */
 const volatile __u64 sampling_rule_shares[SAMPLING_RULE_SLOTS] = {};
@@ -34,7 +36,8 @@ static __always_inline __u32 sampling_rule_earlier(const struct sampling_rule_ke
     return target && *target < than ? *target : than;
 }
 
-/* The first that the task answers to, by the order in which they were written. A function of its own: the stack is for the walk. */
+/* The first that the task answers to, by the order in which they were written. A function of its own: the stack is for
+ * the walk. */
 static __noinline __u32 sampling_rule_of(struct task_struct *task, __u32 pid)
 {
     struct sampling_rule_key key = {.kind = SAMPLING_RULE_KEY_PID};

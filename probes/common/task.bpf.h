@@ -10,11 +10,11 @@
 #define AF_INET  2
 #define AF_INET6 10
 
-#define S_IFMT  0170000
-#define S_IFIFO 0010000
-#define S_IFDIR 0040000
-#define S_IFBLK 0060000
-#define S_IFREG 0100000
+#define S_IFMT   0170000
+#define S_IFIFO  0010000
+#define S_IFDIR  0040000
+#define S_IFBLK  0060000
+#define S_IFREG  0100000
 #define S_IFSOCK 0140000
 
 /* The kernel's; frozen: 6.1 and later. */
@@ -48,8 +48,8 @@ static __always_inline __u64 task_queued(struct task_struct *task)
     return BPF_CORE_READ(task, sched_info.run_delay);
 }
 
-/* Does the thread not run because its cgroup has used up its CPU quota? Newer kernels mark the thread itself, older ones what it is
- * queued on. */
+/* Does the thread not run because its cgroup has used up its CPU quota? Newer kernels mark the thread itself, older
+ * ones what it is queued on. */
 static __always_inline bool task_throttled(struct task_struct *task)
 {
     if (bpf_core_field_exists(task->throttled))

@@ -1,7 +1,8 @@
-/* Reads the labels of the goroutine that the thread at hand runs (go_labels.h), as Go's own profiler does: those of the thread's current
- * goroutine, also while the runtime works for it on the thread's own stack. The thread is stopped by the sample that asks, and a set of
- * labels is not changed once it is one, so what is read is whole. Reads by bpf_probe_read_user alone; of memory that is not what it should
- * be nothing is believed: a goroutine's thread must be the one that leads to it. x86-64. */
+/* Reads the labels of the goroutine that the thread at hand runs (go_labels.h), as Go's own profiler does: those of the
+ * thread's current goroutine, also while the runtime works for it on the thread's own stack. The thread is stopped by
+ * the sample that asks, and a set of labels is not changed once it is one, so what is read is whole. Reads by
+ * bpf_probe_read_user alone; of memory that is not what it should be nothing is believed: a goroutine's thread must be
+ * the one that leads to it. x86-64. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -40,7 +41,7 @@ struct go_bucket {
 struct go_labels_scratch {
     struct go_label label[GO_LABELS_MAX];
     struct go_bucket bucket;
-    struct go_string pair[2]; /* the key and value that are put next */
+    struct go_string pair[2];   /* the key and value that are put next */
     __u32 count, is_incomplete; /* some were cut, left out, or not readable */
 };
 
@@ -70,7 +71,8 @@ static __always_inline bool go_read_text(__u8 *to, __u64 room, const struct go_s
     return bytes <= room && bpf_probe_read_user(to, bytes, (const void *)from->text) == 0;
 }
 
-/* One more label, of the pair. Like all pieces here, a global function of scalars: the verifier checks it once and not once a label. */
+/* One more label, of the pair. Like all pieces here, a global function of scalars: the verifier checks it once and not
+ * once a label. */
 __noinline int go_put_label(void)
 {
     struct go_labels_scratch *s = go_labels_scratch_get();

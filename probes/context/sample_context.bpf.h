@@ -1,6 +1,7 @@
-/* What the current thread works for, in the record of its stack: the traced request, which a table of threads knows (thread_link.bpf.h) or
- * the thread itself says (thread_context.bpf.h), and its goroutine's labels (go_labels.bpf.h). First taken, into scratch memory of the
- * CPU's, then put behind the record: who sends a stack only when it is another one asks in between. Shared by cpu.bpf.c and offcpu.bpf.c. */
+/* What the current thread works for, in the record of its stack: the traced request, which a table of threads knows
+ * (thread_link.bpf.h) or the thread itself says (thread_context.bpf.h), and its goroutine's labels (go_labels.bpf.h).
+ * First taken, into scratch memory of the CPU's, then put behind the record: who sends a stack only when it is another
+ * one asks in between. Shared by cpu.bpf.c and offcpu.bpf.c. */
 #pragma once
 
 #include "probes/context/go_labels.bpf.h"
@@ -11,7 +12,8 @@
 /* Into thread_context_scratch. */
 static __always_inline bool ids_take(const struct cpu_sample *s)
 {
-    const struct link_ids *known = links ? link_of_current((struct task_struct *)bpf_get_current_task(), s->h.tid) : NULL;
+    const struct link_ids *known =
+        links ? link_of_current((struct task_struct *)bpf_get_current_task(), s->h.tid) : NULL;
     struct link_ids *ids = known ? context_ids_get() : NULL;
 
     if (!ids)
@@ -29,8 +31,8 @@ static __always_inline __u8 labels_take(const struct cpu_sample *s, int *ret_is_
     return labels ? labels->count : 0;
 }
 
-/* Of the record in the CPU's scratch, which says from here on what there is. 1: without all of its labels. A global function of nothing,
- * which the verifier checks by itself. */
+/* Of the record in the CPU's scratch, which says from here on what there is. 1: without all of its labels. A global
+ * function of nothing, which the verifier checks by itself. */
 __noinline int sample_take_context(void)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
@@ -74,7 +76,8 @@ static __always_inline __u64 sample_put_link(struct unwind_scratch *scratch, __u
     UNWIND_SAME_REGISTER(at);
     if (!ids)
         return 0;
-    if (at > sizeof(scratch->data) - sizeof(*ids) || bpf_probe_read_kernel((__u8 *)scratch->data + at, sizeof(*ids), ids)) {
+    if (at > sizeof(scratch->data) - sizeof(*ids) ||
+        bpf_probe_read_kernel((__u8 *)scratch->data + at, sizeof(*ids), ids)) {
         s->flags &= ~CPU_SAMPLE_LINKED;
         ++*lost;
         return 0;

@@ -1,6 +1,7 @@
-/* Reads which traced request the thread at hand works for where it publishes that itself (thread_context.h): without being attached to
- * anything, and at no cost to the program. The thread is stopped by the sample that asks, or just leaves its CPU, so what it published is whole. Reads by
- * bpf_probe_read_user alone: what is not in memory is no context. x86-64. */
+/* Reads which traced request the thread at hand works for where it publishes that itself (thread_context.h): without
+ * being attached to anything, and at no cost to the program. The thread is stopped by the sample that asks, or just
+ * leaves its CPU, so what it published is whole. Reads by bpf_probe_read_user alone: what is not in memory is no
+ * context. x86-64. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -11,7 +12,8 @@
 #include "probes/link.h"
 #include "probes/thread_context.h"
 
-#define CONTEXT_STATIC_TLS_MAX (1ULL << 32) /* below the thread pointer: offsets there are negative, addresses are not */
+#define CONTEXT_STATIC_TLS_MAX                                                                                         \
+    (1ULL << 32) /* below the thread pointer: offsets there are negative, addresses are not */
 
 struct {
     __uint(type, BPF_MAP_TYPE_HASH);
@@ -21,7 +23,8 @@ struct {
 } thread_contexts SEC(".maps");
 
 struct thread_context_scratch {
-    struct link_ids ids; /* first: compilers take the address of another member ahead of the test for NULL, which older verifiers refuse */
+    struct link_ids ids; /* first: compilers take the address of another member ahead of the test for NULL, which older
+                            verifiers refuse */
     struct thread_context_record record;
 };
 
@@ -37,14 +40,15 @@ static __always_inline bool context_read(void *to, __u32 size, __u64 address)
     return bpf_probe_read_user(to, size, (const void *)address) == 0;
 }
 
-/* The variable of a module that was loaded later: in a block of its own, by glibc's table (its sysdeps/x86_64/nptl/tls.h: the thread's
- * second word points to it; the word before is its length). 0: the thread has none yet. */
+/* The variable of a module that was loaded later: in a block of its own, by glibc's table (its
+ * sysdeps/x86_64/nptl/tls.h: the thread's second word points to it; the word before is its length). 0: the thread has
+ * none yet. */
 static __always_inline __u64 context_in_module(const __u64 *pair, __u64 thread_pointer)
 {
     __u64 modules, length, block;
 
-    if (!context_read(&modules, 8, thread_pointer + 8) || !context_read(&length, 8, modules - 16) || pair[0] == 0 || pair[0] > length ||
-        !context_read(&block, 8, modules + pair[0] * 16) || block == 0 || block == ~0ULL)
+    if (!context_read(&modules, 8, thread_pointer + 8) || !context_read(&length, 8, modules - 16) || pair[0] == 0 ||
+        pair[0] > length || !context_read(&block, 8, modules + pair[0] * 16) || block == 0 || block == ~0ULL)
         return 0;
     return block + pair[1];
 }
@@ -76,8 +80,8 @@ static __always_inline struct thread_context_scratch *context_scratch_get(void)
     return bpf_map_lookup_elem(&thread_context_scratch, &zero);
 }
 
-/* Puts what the current thread says that it works for into thread_context_scratch: 1; 0 for nothing. A global function of scalars, which
- * the verifier checks by itself. */
+/* Puts what the current thread says that it works for into thread_context_scratch: 1; 0 for nothing. A global function
+ * of scalars, which the verifier checks by itself. */
 __noinline int context_of_current(__u32 pid)
 {
     const struct thread_context_place *place = bpf_map_lookup_elem(&thread_contexts, &pid);
@@ -91,8 +95,8 @@ __noinline int context_of_current(__u32 pid)
 #else
     variable = 0;
 #endif
-    if (variable == 0 || !context_read(&record, 8, variable) || record == 0 || !context_read(&s->record, 28, record) || s->record.valid != 1 ||
-        (s->record.trace_id[0] | s->record.trace_id[1]) == 0 || s->record.span_id == 0)
+    if (variable == 0 || !context_read(&record, 8, variable) || record == 0 || !context_read(&s->record, 28, record) ||
+        s->record.valid != 1 || (s->record.trace_id[0] | s->record.trace_id[1]) == 0 || s->record.span_id == 0)
         return 0;
     s->ids.trace_id_high = __builtin_bswap64(s->record.trace_id[0]);
     s->ids.trace_id_low = __builtin_bswap64(s->record.trace_id[1]);

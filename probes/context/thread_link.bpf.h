@@ -1,8 +1,11 @@
-/* The table of threads that work for traced requests (link.h): link.bpf.c fills it, and user space gives the same one to the
- * programs that read it. Where nobody asked for links, `links` is false, and the table is not created. */
+/* The table of threads that work for traced requests (link.h): link.bpf.c fills it, and user space gives the same one
+ * to the programs that read it. Where nobody asked for links, `links` is false, and the table is not created. */
 #pragma once
 
+#include "probes/common/vmlinux.h"
+
 #include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
 
 #include "probes/common/hash.h"
 #include "probes/link.h"
@@ -37,10 +40,12 @@ struct link_seen {
     bool begun, meanwhile;
 };
 
-/* Reads all of an entry, each part once, and makes its check of that: it tells what was read while it was written, or as another CPU has
- * seen only some of it, in whatever order, from what once was whole: programs of old kernels have no barriers. What is wanted of a part
- * is made of it at once: a copy of all does not fit on the stack of whoever calls. */
-static __always_inline void link_read(const volatile struct thread_link *l, __u64 start_ns, __u64 end_ns, struct link_seen *ret)
+/* Reads all of an entry, each part once, and makes its check of that: it tells what was read while it was written, or
+ * as another CPU has seen only some of it, in whatever order, from what once was whole: programs of old kernels have no
+ * barriers. What is wanted of a part is made of it at once: a copy of all does not fit on the stack of whoever calls.
+ */
+static __always_inline void link_read(const volatile struct thread_link *l, __u64 start_ns, __u64 end_ns,
+                                      struct link_seen *ret)
 {
     __u64 working = l->working, hash = hash_mix(1, working), value, until_ns;
 
@@ -66,21 +71,24 @@ static __always_inline __u64 link_check(const volatile struct thread_link *l)
     return seen.check;
 }
 
-/* What the current thread works for; NULL: for nothing. Called where the thread may have been interrupted as it wrote. */
+/* What the current thread works for; NULL: for nothing. Called where the thread may have been interrupted as it wrote.
+ */
 static __always_inline const struct link_ids *link_of_current(struct task_struct *task, __u32 tid)
 {
     const struct thread_link *l = bpf_map_lookup_elem(&thread_links, &tid);
 
-    if (!l || !l->working || l->check != link_check(l) || l->started_ns != BPF_CORE_READ(task, start_time) || !link_is_believed(l))
+    if (!l || !l->working || l->check != link_check(l) || l->started_ns != BPF_CORE_READ(task, start_time) ||
+        !link_is_believed(l))
         return NULL;
     return &l->ids;
 }
 
 enum link_answer { LINK_NOT_KNOWN, LINK_ONE, LINK_SEVERAL };
 
-/* The trace that a thread worked for at some time from `start_ns` to `end_ns`, if it was one and no other. Asked later, it may be known no
- * more. The thread may be running elsewhere. */
-static __always_inline enum link_answer link_of_span(__u32 pid, __u32 tid, __u64 start_ns, __u64 end_ns, struct link_ids *ret)
+/* The trace that a thread worked for at some time from `start_ns` to `end_ns`, if it was one and no other. Asked later,
+ * it may be known no more. The thread may be running elsewhere. */
+static __always_inline enum link_answer link_of_span(__u32 pid, __u32 tid, __u64 start_ns, __u64 end_ns,
+                                                     struct link_ids *ret)
 {
     const volatile struct thread_link *l = bpf_map_lookup_elem(&thread_links, &tid);
     struct link_seen seen;

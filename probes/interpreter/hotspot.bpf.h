@@ -1,9 +1,10 @@
-/* HotSpot's frames in the kernel half (hotspot.h): the step of the walk through code that it made, and what it says of the methods met there. Included
- * behind python.bpf.h, whose scratch memory, table of what was told and place in the record it shares: of one thread the frames of one interpreter are
- * told, and Python's first.
+/* HotSpot's frames in the kernel half (hotspot.h): the step of the walk through code that it made, and what it says of
+ * the methods met there. Included behind python.bpf.h, whose scratch memory, table of what was told and place in the
+ * record it shares: of one thread the frames of one interpreter are told, and Python's first.
  *
- * Reads the process's memory only by bpf_probe_read_user: nothing waits, nothing is changed. All of it is bounded, whatever the memory says. What does not
- * fit together ends the walk, which the sample says: nothing is guessed. x86-64 alone: elsewhere no process has a layout. */
+ * Reads the process's memory only by bpf_probe_read_user: nothing waits, nothing is changed. All of it is bounded,
+ * whatever the memory says. What does not fit together ends the walk, which the sample says: nothing is guessed. x86-64
+ * alone: elsewhere no process has a layout. */
 #pragma once
 
 #include "probes/interpreter/hotspot_names.bpf.h"
@@ -52,11 +53,13 @@ static __always_inline bool hotspot_is_called_from(struct hotspot_scratch *h, __
         return true; /* which puts the addresses there itself */
     if (bpf_probe_read_user(h->bytes, 8, (const void *)(ip - 8)))
         return false;
-    return h->bytes[3] == 0xe8 || (h->bytes[6] == 0xff && (h->bytes[7] & 0xf8) == 0xd0) || (h->bytes[5] == 0xff && (h->bytes[6] & 0xf8) == 0x50);
+    return h->bytes[3] == 0xe8 || (h->bytes[6] == 0xff && (h->bytes[7] & 0xf8) == 0xd0) ||
+           (h->bytes[5] == 0xff && (h->bytes[6] & 0xf8) == 0x50);
 }
 
-/* The frame is whole, but for what some intrinsics push in the midst of a function (comparing strings, a word), which is written down nowhere. Where that is so,
- * what is in the return address's place is the saved frame pointer or a value, and no code. Who calls is always code that was made. */
+/* The frame is whole, but for what some intrinsics push in the midst of a function (comparing strings, a word), which
+ * is written down nowhere. Where that is so, what is in the return address's place is the saved frame pointer or a
+ * value, and no code. Who calls is always code that was made. */
 #define HOTSPOT_PUSHED 2
 
 static __always_inline int hotspot_go_from_leaf(struct hotspot_scratch *h, struct unwind_walk *w)
@@ -74,9 +77,9 @@ static __always_inline int hotspot_go_from_leaf(struct hotspot_scratch *h, struc
 /* Where the CPU is in code: how its frame lies. */
 enum hotspot_stage {
     HOTSPOT_WHOLE,
-    HOTSPOT_BEFORE_PUSH,  /* the return address is at the stack pointer */
-    HOTSPOT_AFTER_PUSH,   /* above the saved frame pointer, which is at the stack pointer */
-    HOTSPOT_UNSAVED,      /* the frame is there, the frame pointer is still the caller's */
+    HOTSPOT_BEFORE_PUSH, /* the return address is at the stack pointer */
+    HOTSPOT_AFTER_PUSH,  /* above the saved frame pointer, which is at the stack pointer */
+    HOTSPOT_UNSAVED,     /* the frame is there, the frame pointer is still the caller's */
     HOTSPOT_UNKNOWN,
 };
 
@@ -99,21 +102,26 @@ __noinline int hotspot_prologue(__u64 from, __u64 at)
             continue;
         size = b[1] == 0x83 ? b[3] : b[3] | b[4] << 8 | b[5] << 16 | (__u32)b[6] << 24;
         if (size == h->frame_bytes - 8)
-            return at <= from + i ? HOTSPOT_BEFORE_PUSH : at <= from + i + (b[1] == 0x83 ? 4 : 7) ? HOTSPOT_UNSAVED : HOTSPOT_WHOLE;
+            return at <= from + i                            ? HOTSPOT_BEFORE_PUSH
+                   : at <= from + i + (b[1] == 0x83 ? 4 : 7) ? HOTSPOT_UNSAVED
+                                                             : HOTSPOT_WHOLE;
         if (size != h->frame_bytes - 16)
             continue;
         if (at > from + i)
             return HOTSPOT_WHOLE;
         if (at == from + i)
             return HOTSPOT_AFTER_PUSH;
-        return i >= 3 && at == from + i - 3 && (HOTSPOT_IS(b, -3, 0x48, 0x8b, 0xec) || HOTSPOT_IS(b, -3, 0x48, 0x89, 0xe5)) ? HOTSPOT_AFTER_PUSH
-                                                                                                                          : HOTSPOT_BEFORE_PUSH;
+        return i >= 3 && at == from + i - 3 &&
+                       (HOTSPOT_IS(b, -3, 0x48, 0x8b, 0xec) || HOTSPOT_IS(b, -3, 0x48, 0x89, 0xe5))
+                   ? HOTSPOT_AFTER_PUSH
+                   : HOTSPOT_BEFORE_PUSH;
     }
     return HOTSPOT_UNKNOWN;
 }
 
-/* Of the instructions at h->bytes, which are executed next: whether they return, with nothing but the return address on the stack. Between it and the end of a
- * frame a thread looks whether it is to stop: cmp poll(%r15),%rsp; ja; before 16 mov poll(%r15),%r10; test %eax,(%r10). */
+/* Of the instructions at h->bytes, which are executed next: whether they return, with nothing but the return address on
+ * the stack. Between it and the end of a frame a thread looks whether it is to stop: cmp poll(%r15),%rsp; ja; before 16
+ * mov poll(%r15),%r10; test %eax,(%r10). */
 static __always_inline bool hotspot_returns(const __u8 *b)
 {
     if (b[0] == 0xc3)
@@ -189,8 +197,9 @@ __noinline int hotspot_compiled(void)
     return hotspot_go_at_stage(&scratch->walk, stage, h->frame_bytes);
 }
 
-/* Stubs begin with push %rbp; mov %rsp,%rbp, or have no frame at all. In front of the return address stands the call: it is right only if that one calls
- * this very stub, or a function of C++ that goes on to it (a call by register does not say). */
+/* Stubs begin with push %rbp; mov %rsp,%rbp, or have no frame at all. In front of the return address stands the call:
+ * it is right only if that one calls this very stub, or a function of C++ that goes on to it (a call by register does
+ * not say). */
 static __always_inline bool hotspot_calls_here(struct hotspot_scratch *h, const struct unwind_walk *w, __u64 ip)
 {
     __u64 to;
@@ -234,8 +243,9 @@ enum {
 };
 
 /* The CPU is about to set up an interpreted frame: r13 is the caller's stack pointer until the frame is there, and then
- * the place in the bytecode, which is never on the stack. The return address is at the stack pointer, right below that; then in rax; and at the end on the stack
- * again, when rax has become the method. In between, what is at the stack pointer may be left from before. */
+ * the place in the bytecode, which is never on the stack. The return address is at the stack pointer, right below that;
+ * then in rax; and at the end on the stack again, when rax has become the method. In between, what is at the stack
+ * pointer may be left from before. */
 static __always_inline bool hotspot_is_entering(const struct unwind_walk *w)
 {
     return w->interrupted && !w->r.ucontext && w->window.leaf[13] - w->r.sp <= HOTSPOT_FRAME_MAX;
@@ -246,8 +256,9 @@ static __always_inline int hotspot_entering(struct hotspot_scratch *h, struct un
     __u64 sender_sp = w->window.leaf[13], ip;
 
     if (w->r.fp >= w->r.sp && w->r.fp < sender_sp)
-        return bpf_probe_read_user(h->words, 16, (const void *)w->r.fp) ? UNWIND_END_BAD_READ
-                                                                        : hotspot_go(w, h->words[1], sender_sp, h->words[0]);
+        return bpf_probe_read_user(h->words, 16, (const void *)w->r.fp)
+                   ? UNWIND_END_BAD_READ
+                   : hotspot_go(w, h->words[1], sender_sp, h->words[0]);
     if (bpf_probe_read_user(h->words, 16, (const void *)w->r.sp))
         return UNWIND_END_BAD_READ;
     ip = w->window.leaf[0];
@@ -256,8 +267,8 @@ static __always_inline int hotspot_entering(struct hotspot_scratch *h, struct un
     return hotspot_is_code(w, ip) ? hotspot_go(w, ip, sender_sp, w->r.fp) : UNWIND_END_NO_CFI;
 }
 
-/* On the way from compiled code r13 is anything until the return address is in rax; on the way there it is what it is for the interpreter, whose frame pointer
- * alone is needed. */
+/* On the way from compiled code r13 is anything until the return address is in rax; on the way there it is what it is
+ * for the interpreter, whose frame pointer alone is needed. */
 #define HOTSPOT_ARGUMENTS_MAX 4096
 
 __noinline int hotspot_adapter(void)
@@ -357,8 +368,8 @@ __noinline int unwind_frame_runtime(void)
 }
 
 /* Has the native walk go by what the process's HotSpot says, and its frames named, where no other interpreter's are. */
-static __always_inline void hotspot_begin(struct unwind_scratch *scratch, const struct unwind_process *process, struct task_struct *task, __u64 id,
-                                          __u64 time_ns)
+static __always_inline void hotspot_begin(struct unwind_scratch *scratch, const struct unwind_process *process,
+                                          struct task_struct *task, __u64 id, __u64 time_ns)
 {
     struct hotspot_scratch *h = hotspot_scratch_get();
     struct python_scratch *p = python_scratch_get();

@@ -1,5 +1,5 @@
-/* Which piece of HotSpot's code an address is in (hotspot.bpf.h): its heaps, their maps of segments, the blobs in them; and what all parts of that walk
- * share. */
+/* Which piece of HotSpot's code an address is in (hotspot.bpf.h): its heaps, their maps of segments, the blobs in them;
+ * and what all parts of that walk share. */
 #pragma once
 
 #include "probes/interpreter/python.bpf.h"
@@ -31,7 +31,7 @@ struct hotspot_scratch {
     struct hotspot_layout layout;
     __u32 heaps; /* known */
     __u32 is_begun;
-    __u32 hops;  /* left */
+    __u32 hops; /* left */
     struct hotspot_heap heap[HOTSPOT_HEAPS];
     __u64 interpreter_low, interpreter_high;
     /* The blob found last. */
@@ -43,7 +43,7 @@ struct hotspot_scratch {
     __s32 complete;
     __u32 block; /* found: the segment's number */
     /* Of the method at hand. */
-    __u64 symbol[3]; /* class, name, signature */
+    __u64 symbol[3];       /* class, name, signature */
     __u64 pool, source_in; /* whose number of the source file it is that is in there */
     __u64 words[16];
     __u8 bytes[HOTSPOT_BLOB_BYTES + 8]; /* of a blob or of code */
@@ -64,9 +64,11 @@ static __always_inline struct hotspot_scratch *hotspot_scratch_get(void)
 }
 
 /* Fields of what lies in h->bytes, by offsets that somebody else said. */
-#define HOTSPOT_FIELD(h, type, offset) (*(type *)((h)->bytes + ((offset) & (HOTSPOT_BLOB_BYTES - 1) & ~(sizeof(type) - 1))))
+#define HOTSPOT_FIELD(h, type, offset)                                                                                 \
+    (*(type *)((h)->bytes + ((offset) & (HOTSPOT_BLOB_BYTES - 1) & ~(sizeof(type) - 1))))
 
-/* The heaps and the interpreter as they are now. They change hardly ever; but to read them costs less than to know when. */
+/* The heaps and the interpreter as they are now. They change hardly ever; but to read them costs less than to know
+ * when. */
 __noinline int hotspot_read_heaps(void)
 {
     struct hotspot_scratch *h = hotspot_scratch_get();
@@ -78,7 +80,8 @@ __noinline int hotspot_read_heaps(void)
     h->is_begun = 1;
     h->heaps = 0;
     h->interpreter_low = h->interpreter_high = 0;
-    if (python_read(&list, 8, h->layout.interpreter) == 0 && python_read(&items, 8, list + h->layout.queue_start) == 0 &&
+    if (python_read(&list, 8, h->layout.interpreter) == 0 &&
+        python_read(&items, 8, list + h->layout.queue_start) == 0 &&
         python_read(&bytes, 4, list + h->layout.queue_bytes) == 0) {
         h->interpreter_low = items;
         h->interpreter_high = items + bytes;
@@ -92,7 +95,8 @@ __noinline int hotspot_read_heaps(void)
         __u32 shift;
 
         if (python_read(&address, 8, items + 8ULL * i) || python_read(heap, 16, address + h->layout.heap_low) ||
-            python_read(&heap->segments, 8, address + h->layout.heap_segments) || python_read(&shift, 4, address + h->layout.heap_shift))
+            python_read(&heap->segments, 8, address + h->layout.heap_segments) ||
+            python_read(&shift, 4, address + h->layout.heap_shift))
             return 0;
         heap->shift = shift & 31;
         h->heaps = i + 1;
@@ -149,7 +153,8 @@ __noinline int hotspot_read_blob(__u64 blob)
         return -1;
     h->blob_low = h->blob_high = 0;
     if (bpf_probe_read_user(h->bytes, h->layout.block_bytes & 31, (const void *)(blob - h->layout.block_bytes)) ||
-        !HOTSPOT_FIELD(h, __u8, h->layout.block_used) || bpf_probe_read_user(h->bytes, HOTSPOT_BLOB_BYTES, (const void *)blob))
+        !HOTSPOT_FIELD(h, __u8, h->layout.block_used) ||
+        bpf_probe_read_user(h->bytes, HOTSPOT_BLOB_BYTES, (const void *)blob))
         return -1;
     words = HOTSPOT_FIELD(h, __u32, h->layout.blob_frame);
     if (words > HOTSPOT_FRAME_MAX / 8)

@@ -1,4 +1,5 @@
-/* What code that HotSpot made says of itself (hotspot.bpf.h): the entries of a sample, and, once, what a method or a blob is called. */
+/* What code that HotSpot made says of itself (hotspot.bpf.h): the entries of a sample, and, once, what a method or a
+ * blob is called. */
 #pragma once
 
 #include "probes/interpreter/hotspot_code.bpf.h"
@@ -9,7 +10,8 @@ static __always_inline struct hotspot_method *hotspot_record(struct python_scrat
 }
 
 /* How long the symbol is; as much of it as there is room for is read. 0: it cannot be, or is none. */
-static __always_inline __u16 hotspot_read_symbol(const struct hotspot_layout *layout, __u64 symbol, __u8 *to, __u32 room)
+static __always_inline __u16 hotspot_read_symbol(const struct hotspot_layout *layout, __u64 symbol, __u8 *to,
+                                                 __u32 room)
 {
     __u16 length = 0;
     __u64 bytes;
@@ -62,8 +64,9 @@ __noinline int hotspot_tell(__u64 method, __u32 check)
     return bpf_ringbuf_output(&records, m, sizeof(*m), BPF_RB_NO_WAKEUP) ? -1 : 0;
 }
 
-/* Finds the method's symbols, and what tells it from others at its address; 0: it cannot be read. What a Method points to is given back and used again in the
- * same places when classes are loaded and unloaded, so the names' own letters are in it, too. */
+/* Finds the method's symbols, and what tells it from others at its address; 0: it cannot be read. What a Method points
+ * to is given back and used again in the same places when classes are loaded and unloaded, so the names' own letters
+ * are in it, too. */
 __noinline __u32 hotspot_identify(__u64 method)
 {
     struct python_scratch *p = python_scratch_get();
@@ -78,8 +81,10 @@ __noinline __u32 hotspot_identify(__u64 method)
     name = HOTSPOT_FIELD(h, __u16, h->layout.const_name);
     signature = HOTSPOT_FIELD(h, __u16, h->layout.const_signature);
     length = HOTSPOT_FIELD(h, __u16, h->layout.const_code_bytes);
-    if (python_read(&holder, 8, pool + h->layout.pool_holder) || python_read(&h->symbol[0], 8, holder + h->layout.class_name) ||
-        hotspot_pool_entry(pool, name, &h->layout, &h->symbol[1]) || hotspot_pool_entry(pool, signature, &h->layout, &h->symbol[2]))
+    if (python_read(&holder, 8, pool + h->layout.pool_holder) ||
+        python_read(&h->symbol[0], 8, holder + h->layout.class_name) ||
+        hotspot_pool_entry(pool, name, &h->layout, &h->symbol[1]) ||
+        hotspot_pool_entry(pool, signature, &h->layout, &h->symbol[2]))
         return 0;
     hash = hash_mix(hash_mix(p->seed, constant), pool);
     hash = hash_mix(hash_mix(hash, holder), (__u64)name << 32 | signature << 16 | length);

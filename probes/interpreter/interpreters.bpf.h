@@ -1,12 +1,13 @@
-/* The interpreters of the task at hand, around the walk of its native stack: Python's frames are walked ahead of it, those of V8 and HotSpot are native
- * ones, which it passes. A sample has the frames of one of them. */
+/* The interpreters of the task at hand, around the walk of its native stack: Python's frames are walked ahead of it,
+ * those of V8 and HotSpot are native ones, which it passes. A sample has the frames of one of them. */
 #pragma once
 
 #include "probes/interpreter/hotspot.bpf.h"
 #include "probes/interpreter/v8.bpf.h"
 
 /* Ahead of the native walk. */
-static __always_inline void interpreters_walk(struct unwind_scratch *scratch, struct task_struct *task, __u64 id, __u64 time_ns)
+static __always_inline void interpreters_walk(struct unwind_scratch *scratch, struct task_struct *task, __u64 id,
+                                              __u64 time_ns)
 {
     __u32 pid = id >> 32;
     const struct unwind_process *process = bpf_map_lookup_elem(&unwind_processes, &pid);

@@ -1,14 +1,14 @@
-/* The walk of CPython's frames in the kernel half (python.h): finds the state of the thread at hand, follows its frames, and
- * marks which native frame runs which of them. Reads the process's memory only by bpf_probe_read_user: nothing waits, nothing is
- * changed, and what cannot be read ends the walk. All of it is bounded, whatever the memory says: PYTHON_MAX_THREADS
- * threads, PYTHON_MAX_ENTRIES frames, PYTHON_MAX_TOLD code objects. */
+/* The walk of CPython's frames in the kernel half (python.h): finds the state of the thread at hand, follows its
+ * frames, and marks which native frame runs which of them. Reads the process's memory only by bpf_probe_read_user:
+ * nothing waits, nothing is changed, and what cannot be read ends the walk. All of it is bounded, whatever the memory
+ * says: PYTHON_MAX_THREADS threads, PYTHON_MAX_ENTRIES frames, PYTHON_MAX_TOLD code objects. */
 #pragma once
 
 #include "probes/interpreter/python_threads.bpf.h"
 
-#define PYTHON_MAX_TOLD      128
-#define PYTHON_FRAME_WORDS   10
-#define PYTHON_OBJECT_WORDS  14
+#define PYTHON_MAX_TOLD     128
+#define PYTHON_FRAME_WORDS  10
+#define PYTHON_OBJECT_WORDS 14
 /* Records are put in order of time: a code object comes before every sample that may already take it for told. */
 #define PYTHON_TOLD_AHEAD_NS 10000000
 
@@ -98,15 +98,18 @@ __noinline int python_tell(__u64 address, __u32 check)
     return bpf_ringbuf_output(&records, code, bytes, BPF_RB_NO_WAKEUP) ? -1 : 0;
 }
 
-/* Where it is to be noted that this code is told, and what: *ret_hash; NULL: it was told, or is not to be told now. Names are told again with later samples;
- * what others are sampled for is not. Copies of stacks, which may fill half of the ring while rows are missing, do not keep them out. */
-static __always_inline __u64 *python_to_tell(struct python_scratch *p, __u32 pid, __u64 code, __u32 check, __u64 *ret_hash)
+/* Where it is to be noted that this code is told, and what: *ret_hash; NULL: it was told, or is not to be told now.
+ * Names are told again with later samples; what others are sampled for is not. Copies of stacks, which may fill half of
+ * the ring while rows are missing, do not keep them out. */
+static __always_inline __u64 *python_to_tell(struct python_scratch *p, __u32 pid, __u64 code, __u32 check,
+                                             __u64 *ret_hash)
 {
     __u64 hash = python_told_hash(pid, code, check), *told;
     __u32 at = python_told_place(hash);
 
     told = bpf_map_lookup_elem(&python_told, &at);
-    if (!told || *told == hash || p->told >= PYTHON_MAX_TOLD || bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 * 3)
+    if (!told || *told == hash || p->told >= PYTHON_MAX_TOLD ||
+        bpf_ringbuf_query(&records, BPF_RB_AVAIL_DATA) > ring_bytes / 4 * 3)
         return NULL;
     p->told++;
     *ret_hash = hash;
@@ -169,7 +172,7 @@ static __always_inline __u64 python_mark(const struct python_scratch *p, __u64 m
     return at < PYTHON_MAX_ENTRIES ? p->entry[at].code & ~PYTHON_MARK : 0;
 }
 
-#define PYTHON_GO_ON (-1)
+#define PYTHON_GO_ON           (-1)
 
 #define PYTHON_WORD(p, offset) ((p)->words[(offset) / 8 & 15])
 
@@ -219,8 +222,8 @@ __noinline int python_frame(void)
 
 #define PYTHON_UNEVEN (~0ULL)
 
-/* 3.10: the CFrame of the frame that was put last, and to the one before. Between two instructions of an evaluator's beginning, and of its
- * end, there is one more or less of them than there are frames: that is seen at their end. */
+/* 3.10: the CFrame of the frame that was put last, and to the one before. Between two instructions of an evaluator's
+ * beginning, and of its end, there is one more or less of them than there are frames: that is seen at their end. */
 static __always_inline void python_mark_own(struct python_scratch *p)
 {
     if (p->root == PYTHON_UNEVEN || p->marks >= PYTHON_MAX_OWN_MARKS)
@@ -256,7 +259,8 @@ __noinline int python_object(void)
     code = PYTHON_WORD(p, p->layout.frame_code);
     last = *(__s32 *)((__u8 *)p->words + (p->layout.frame_instruction & 124));
     p->frame = PYTHON_WORD(p, p->layout.frame_previous);
-    python_put(p, code, p->layout.code_instructions + (p->layout.flags & PYTHON_IN_WORDS ? 2 * last : last), python_check(code));
+    python_put(p, code, p->layout.code_instructions + (p->layout.flags & PYTHON_IN_WORDS ? 2 * last : last),
+               python_check(code));
     if (p->layout.flags & PYTHON_CFRAMES)
         python_mark_own(p);
     return PYTHON_GO_ON;
@@ -297,7 +301,8 @@ static __always_inline int python_first_frame(struct python_scratch *p)
     return PYTHON_GO_ON;
 }
 
-/* The frames of one of the thread's states. With several, the next one begins where a run has ended, so that nothing is taken for its. */
+/* The frames of one of the thread's states. With several, the next one begins where a run has ended, so that nothing is
+ * taken for its. */
 __noinline int python_state(__u32 number)
 {
     struct python_scratch *p = python_scratch_get();
@@ -341,7 +346,8 @@ static __always_inline __u64 python_next_mark(const struct python_scratch *p)
 }
 
 /* What is told of code in this sample begins so. */
-static __always_inline void python_begin(struct python_scratch *p, struct task_struct *task, __u64 id, __u64 time_ns, __u32 record_kind)
+static __always_inline void python_begin(struct python_scratch *p, struct task_struct *task, __u64 id, __u64 time_ns,
+                                         __u32 record_kind)
 {
     struct record_header *header = &code_of(p)->h;
 
@@ -355,8 +361,8 @@ static __always_inline void python_begin(struct python_scratch *p, struct task_s
 }
 
 /* Walks the frames of the task at hand, ahead of its native stack. */
-static __always_inline void python_walk(struct unwind_scratch *scratch, const struct unwind_process *process, struct task_struct *task, __u64 id,
-                                        __u64 time_ns)
+static __always_inline void python_walk(struct unwind_scratch *scratch, const struct unwind_process *process,
+                                        struct task_struct *task, __u64 id, __u64 time_ns)
 {
     struct python_scratch *p = python_scratch_get();
     int end = PYTHON_END_WHOLE;
@@ -434,8 +440,9 @@ __noinline int unwind_pass_marks(__u64 low, __u64 high)
     return 0;
 }
 
-/* After the native walk: a thread that was held for none of the interpreter's has run its code; or what was held for its state runs
- * nothing, because it is none any more: a thread that comes to the interpreter now and then has another one each time. */
+/* After the native walk: a thread that was held for none of the interpreter's has run its code; or what was held for
+ * its state runs nothing, because it is none any more: a thread that comes to the interpreter now and then has another
+ * one each time. */
 static __always_inline void python_doubt(struct unwind_scratch *scratch, __u64 id)
 {
     struct python_scratch *p = python_scratch_get();
@@ -448,7 +455,8 @@ static __always_inline void python_doubt(struct unwind_scratch *scratch, __u64 i
         known->pid = known->tid = 0;
 }
 
-/* Puts the entries into the record, which has `size` bytes of the data; how many bytes that is. `lost` counts those without room. */
+/* Puts the entries into the record, which has `size` bytes of the data; how many bytes that is. `lost` counts those
+ * without room. */
 static __always_inline __u64 sample_interpreted(struct unwind_scratch *scratch, __u64 *lost, __u64 size)
 {
     struct python_scratch *p = python_scratch_get();

@@ -1,11 +1,14 @@
-/* Which of CPython's threads the task at hand is: the part of the walk (python.bpf.h) that finds where its frames begin, and what is kept of a walk meanwhile.
+/* Which of CPython's threads the task at hand is: the part of the walk (python.bpf.h) that finds where its frames
+ * begin, and what is kept of a walk meanwhile.
  *
- * The thread is known by its thread pointer: pthread_self(), which the interpreter keeps for each of its threads, lies no more than
- * a struct pthread below it in every C library (on x86-64 at it). So PID namespaces do not matter. Where it was found is remembered;
- * so is that it was not found, until the interpreter has made another thread or the thread is seen in the interpreter's code.
+ * The thread is known by its thread pointer: pthread_self(), which the interpreter keeps for each of its threads, lies
+ * no more than a struct pthread below it in every C library (on x86-64 at it). So PID namespaces do not matter. Where
+ * it was found is remembered; so is that it was not found, until the interpreter has made another thread or the thread
+ * is seen in the interpreter's code.
  *
- * Where a process has several interpreters a thread may have a state in each of them, and frames in several: all that have some are walked,
- * one after the other, and the native walk tells by their marks which run is where. They are looked for anew each time. */
+ * Where a process has several interpreters a thread may have a state in each of them, and frames in several: all that
+ * have some are walked, one after the other, and the native walk tells by their marks which run is where. They are
+ * looked for anew each time. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -14,17 +17,20 @@
 
 #define UNWIND_MARKS
 #define UNWIND_RUNTIME
-/* Nobody who is looked at has a runtime that makes code: the walk through that is left out, and from Linux 6.8 on not verified either. */
+/* Nobody who is looked at has a runtime that makes code: the walk through that is left out, and from Linux 6.8 on not
+ * verified either. */
 const volatile bool no_runtimes = false;
 
-#define UNWIND_TAIL_WORDS (PYTHON_MAX_ENTRIES * sizeof(struct python_entry) / 8 + 1 + GO_LABELS_MAX * sizeof(struct go_label) / 8 + 4) /* and links' */
+#define UNWIND_TAIL_WORDS                                                                                              \
+    (PYTHON_MAX_ENTRIES * sizeof(struct python_entry) / 8 + 1 + GO_LABELS_MAX * sizeof(struct go_label) / 8 +          \
+     4) /* and links' */
 #include "probes/common/task.bpf.h"
 #include "probes/unwind/unwind_sample.bpf.h"
 
 #define PYTHON_MAX_THREADS   1024
 #define PYTHON_A_LEG         32
 #define PYTHON_THREADS_KNOWN 2048
-#define PYTHON_MAX_STATES    4 /* of a thread, that have frames */
+#define PYTHON_MAX_STATES    4    /* of a thread, that have frames */
 #define PYTHON_PTHREAD_BYTES 4096 /* a struct pthread is smaller; those of two threads are further apart */
 
 /* The ring that samples go to, too. */
@@ -37,19 +43,19 @@ struct {
 
 struct python_scratch {
     struct python_layout layout;
-    __u64 seed;           /* of checks: tells processes apart */
+    __u64 seed; /* of checks: tells processes apart */
     __u64 thread_pointer;
     __u64 interpreter, thread, threads_made;
     __u64 frame, cframe;
-    __u64 root;           /* 3.10: of its CFrames; ~0: they do not go with the frames */
+    __u64 root;                  /* 3.10: of its CFrames; ~0: they do not go with the frames */
     __u64 stack_low, stack_high; /* of the thread: between them lie its C functions */
-    __u64 caller[2];      /* the next _PyCFrame as it was read: its current frame, its previous */
-    __u64 words[16];      /* of the frame or code object at hand */
+    __u64 caller[2];             /* the next _PyCFrame as it was read: its current frame, its previous */
+    __u64 words[16];             /* of the frame or code object at hand */
     __u32 entries, marks, told;
-    __u32 end;    /* enum python_end */
-    __u32 flags;  /* PYTHON_COUNTED, PYTHON_SEVERAL, PYTHON_PLACED */
-    __u32 kind;   /* enum interpreter_kind: whose the entries are */
-    __u32 names_code;  /* another runtime's: what its walk meets is put there (hotspot.bpf.h) */
+    __u32 end;        /* enum python_end */
+    __u32 flags;      /* PYTHON_COUNTED, PYTHON_SEVERAL, PYTHON_PLACED */
+    __u32 kind;       /* enum interpreter_kind: whose the entries are */
+    __u32 names_code; /* another runtime's: what its walk meets is put there (hotspot.bpf.h) */
     __u32 states;
     __u64 state[PYTHON_MAX_STATES];
     struct {
@@ -67,8 +73,8 @@ struct {
     __type(value, struct python_scratch);
 } python_scratch SEC(".maps");
 
-/* Where the state of a thread was found last. Written by any CPU: what is found here is believed only where the process's memory
- * says the same. */
+/* Where the state of a thread was found last. Written by any CPU: what is found here is believed only where the
+ * process's memory says the same. */
 struct python_thread {
     __u32 pid, tid;
     __u64 thread;       /* 0: it has none */
@@ -100,8 +106,7 @@ static __always_inline bool python_is_thread(struct python_scratch *p, __u64 thr
 {
     __u64 id;
 
-    return python_read(&id, 8, thread + p->layout.thread_id) == 0 &&
-           p->thread_pointer - id < PYTHON_PTHREAD_BYTES;
+    return python_read(&id, 8, thread + p->layout.thread_id) == 0 && p->thread_pointer - id < PYTHON_PTHREAD_BYTES;
 }
 
 /* The interpreter at hand's threads: how many it has made, and the youngest. */
@@ -113,8 +118,8 @@ static __always_inline int python_first_thread(struct python_scratch *p)
     return 0;
 }
 
-/* To the next thread: 1 found (p->thread), 0 go on, -1 there is none. A function of its own, and of nothing, as those below: the verifier
- * checks it once. */
+/* To the next thread: 1 found (p->thread), 0 go on, -1 there is none. A function of its own, and of nothing, as those
+ * below: the verifier checks it once. */
 __noinline int python_next_thread(void)
 {
     struct python_scratch *p = python_scratch_get();
@@ -136,8 +141,8 @@ __noinline int python_search(void)
     return found;
 }
 
-/* Of several interpreters: whether the thread has frames in this one. Before 3.12 a state may be lent to another thread, whose id it does not
- * take: there its innermost evaluator lies on this thread's stack. */
+/* Of several interpreters: whether the thread has frames in this one. Before 3.12 a state may be lent to another
+ * thread, whose id it does not take: there its innermost evaluator lies on this thread's stack. */
 static __always_inline bool python_is_state(struct python_scratch *p)
 {
     __u64 at = p->thread + p->layout.thread_current, current;
@@ -227,7 +232,8 @@ static __always_inline bool python_find_states(struct python_scratch *p, __u64 i
     int end = 0;
     __u64 next;
 
-    if (python_read(&p->interpreter, 8, p->layout.interpreters) || python_read(&next, 8, p->interpreter + p->layout.interpreter_next))
+    if (python_read(&p->interpreter, 8, p->layout.interpreters) ||
+        python_read(&next, 8, p->interpreter + p->layout.interpreter_next))
         return false;
     if (next == 0) {
         p->states = 1;

@@ -1,12 +1,14 @@
 /* V8's frames in the kernel half (v8.h): which of the native frames are JavaScript's, and of which function.
  *
- * The function lies beneath the frame pointer, and above it a context; frames of V8's own (stubs, exits to C++, WebAssembly, regular expressions)
- * have a small integer in the context's place. Objects are believed by their types alone: context, SharedFunctionInfo, ScopeInfo. They move when
- * garbage is collected, and another function may come to lie at the same address: it has another check, which is made of what a function keeps
- * (where it begins and ends, its script's number, the hash of its name).
+ * The function lies beneath the frame pointer, and above it a context; frames of V8's own (stubs, exits to C++,
+ * WebAssembly, regular expressions) have a small integer in the context's place. Objects are believed by their types
+ * alone: context, SharedFunctionInfo, ScopeInfo. They move when garbage is collected, and another function may come to
+ * lie at the same address: it has another check, which is made of what a function keeps (where it begins and ends, its
+ * script's number, the hash of its name).
  *
- * Of the leaf alone it is not known whether the frame pointer is its own yet, or still: before its frame is made and after it was left it is
- * its caller's. Then the function is on the stack all the same, just beneath a native frame (PYTHON_PLACED_CALLER). */
+ * Of the leaf alone it is not known whether the frame pointer is its own yet, or still: before its frame is made and
+ * after it was left it is its caller's. Then the function is on the stack all the same, just beneath a native frame
+ * (PYTHON_PLACED_CALLER). */
 #pragma once
 
 #include "probes/interpreter/v8_text.bpf.h"
@@ -20,7 +22,8 @@ static __always_inline int v8_is_small(__u64 word)
 
 /* ---- which function ---- */
 
-/* Where a function begins and ends and what it is called, by its ScopeInfo, which by its type it is: 0, or -1 when it is none. */
+/* Where a function begins and ends and what it is called, by its ScopeInfo, which by its type it is: 0, or -1 when it
+ * is none. */
 __noinline int v8_scope(__u64 scope)
 {
     struct v8_scratch *v = v8_scratch_get();
@@ -68,7 +71,8 @@ static __always_inline int v8_name_hash(__u64 name, __u64 *ret)
     return python_read(ret, 8, name - V8_TAG + 8);
 }
 
-/* Of the function of a frame: what tells it from others at its SharedFunctionInfo's address; 0: it cannot be read, 1: it is none of a script's. */
+/* Of the function of a frame: what tells it from others at its SharedFunctionInfo's address; 0: it cannot be read, 1:
+ * it is none of a script's. */
 __noinline __u32 v8_check(__u64 shared)
 {
     struct python_scratch *p = python_scratch_get();
@@ -76,7 +80,8 @@ __noinline __u32 v8_check(__u64 shared)
     __u64 scope, script, hash, word;
     int type;
 
-    if (!p || !v || v8_type(shared) != v->layout.shared_type || python_read(&scope, 8, shared - V8_TAG + v->layout.shared_scope) ||
+    if (!p || !v || v8_type(shared) != v->layout.shared_type ||
+        python_read(&scope, 8, shared - V8_TAG + v->layout.shared_scope) ||
         python_read(&script, 8, shared - V8_TAG + v->layout.shared_script))
         return 0;
     type = v8_type(scope);
@@ -216,15 +221,16 @@ __noinline int v8_tell_all(void)
 /* ---- frames ---- */
 
 #if defined(__TARGET_ARCH_x86)
-#define V8_BYTES_BEHIND 24 /* what follows where a frame is left, up to the return */
-#define V8_BYTES_AHEAD  32 /* what comes before a frame is made */
+#define V8_BYTES_BEHIND 24          /* what follows where a frame is left, up to the return */
+#define V8_BYTES_AHEAD  32          /* what comes before a frame is made */
 #define V8_ENTER_1      0xe5894855U /* push rbp; mov rbp, rsp */
 #define V8_ENTER_2      0xec8b4855U /* the same, written in the other way */
 #define V8_LEAVE_1      0x5de58b48U /* mov rsp, rbp; pop rbp */
 #define V8_LEAVE_2      0x5dec8948U
 #define V8_LEAVE_JUMP   0x006d8b48U /* mov rbp, [rbp]: a call in place of the function's own return */
 
-/* Whether the frame pointer may not be that of the code at `ip`: it stands before where it makes its frame, or behind where it leaves it. */
+/* Whether the frame pointer may not be that of the code at `ip`: it stands before where it makes its frame, or behind
+ * where it leaves it. */
 __noinline int v8_is_between(__u64 ip)
 {
     struct v8_scratch *v = v8_scratch_get();
@@ -277,7 +283,8 @@ __noinline int v8_place(void)
     if (check == 1)
         return 0;
     place = scratch->walk.frames;
-    if (scratch->walk.interrupted && (scratch->walk.object != UNWIND_MAPPING_NO_CODE || v8_is_between(scratch->walk.r.ip)))
+    if (scratch->walk.interrupted &&
+        (scratch->walk.object != UNWIND_MAPPING_NO_CODE || v8_is_between(scratch->walk.r.ip)))
         place |= PYTHON_PLACED_CALLER;
     if (check)
         v8_note_untold(v, p->entries, shared, check);
@@ -302,8 +309,8 @@ __noinline int unwind_frame_placed(void)
 }
 
 /* Has the native walk look at its frames. */
-static __always_inline void v8_begin(struct unwind_scratch *scratch, const struct unwind_process *process, struct task_struct *task, __u64 id,
-                                     __u64 time_ns)
+static __always_inline void v8_begin(struct unwind_scratch *scratch, const struct unwind_process *process,
+                                     struct task_struct *task, __u64 id, __u64 time_ns)
 {
     struct python_scratch *p = python_scratch_get();
     struct v8_scratch *v = v8_scratch_get();

@@ -1,35 +1,36 @@
 /* Strings of V8 (v8.h) as they lie in memory, and lines counted in them: what v8.bpf.h tells of a function once.
  *
- * A string is characters, or leads to others: to one that is the same (thin), to a part of another (sliced), to two that it consists of (cons),
- * to memory outside of the heap (external). Pieces are followed without an end of their own, in a bounded number of steps. */
+ * A string is characters, or leads to others: to one that is the same (thin), to a part of another (sliced), to two
+ * that it consists of (cons), to memory outside of the heap (external). Pieces are followed without an end of their
+ * own, in a bounded number of steps. */
 #pragma once
 
 #include "probes/interpreter/python.bpf.h"
 
-#define V8_TEXT_BYTES   1024  /* of one text: as many as the longest may have */
-#define V8_PIECES       8     /* that wait for those before them */
+#define V8_TEXT_BYTES   1024 /* of one text: as many as the longest may have */
+#define V8_PIECES       8    /* that wait for those before them */
 #define V8_STEPS        24
 #define V8_CHUNK_BYTES  4096
 #define V8_SOURCE_BYTES 262144 /* of source that lines are counted in, of all functions that a sample tells */
 
 struct v8_scratch {
     struct v8_layout layout;
-    __u64 words[8];        /* of the object at hand */
+    __u64 words[8];                    /* of the object at hand */
     __u64 name, inferred_name, script; /* of the function at hand: tagged pointers; a name that it has not: 0 */
-    __u64 start, end;      /* of it, in its script's source: characters */
+    __u64 start, end;                  /* of it, in its script's source: characters */
     __u64 piece[V8_PIECES];
     __u32 pieces;
-    __u32 width;           /* bytes a character; 0: not known yet */
-    __u32 used;            /* of text[] */
-    __u32 room;            /* characters that are still wanted of it */
-    __u64 skip, take;      /* the next piece is a part of a string */
+    __u32 width;      /* bytes a character; 0: not known yet */
+    __u32 used;       /* of text[] */
+    __u32 room;       /* characters that are still wanted of it */
+    __u64 skip, take; /* the next piece is a part of a string */
     __u32 is_part;
-    __u32 locates;         /* the one piece is not copied: where it is, is asked */
+    __u32 locates; /* the one piece is not copied: where it is, is asked */
     __u64 located, located_length;
-    __u64 left, counted;   /* of the source: to count in; words of the chunk that were */
+    __u64 left, counted; /* of the source: to count in; words of the chunk that were */
     __u32 untold_count;
     __u16 untold[PYTHON_MAX_TOLD]; /* entries whose functions are to be told */
-    __u32 source_bytes;    /* of this sample, that lines were counted in */
+    __u32 source_bytes;            /* of this sample, that lines were counted in */
     __u32 newlines, returns, separators;
     __u8 text[2 * V8_TEXT_BYTES];
     __u64 chunk[V8_CHUNK_BYTES / 8];
@@ -56,8 +57,8 @@ __noinline int v8_type(__u64 object)
     __u64 map;
     __u16 type;
 
-    if (!v || (object & V8_TAG_MASK) != V8_TAG || python_read(&map, 8, object - V8_TAG) || (map & V8_TAG_MASK) != V8_TAG ||
-        python_read(&type, 2, map - V8_TAG + v->layout.map_type))
+    if (!v || (object & V8_TAG_MASK) != V8_TAG || python_read(&map, 8, object - V8_TAG) ||
+        (map & V8_TAG_MASK) != V8_TAG || python_read(&type, 2, map - V8_TAG + v->layout.map_type))
         return -1;
     return type;
 }
@@ -177,7 +178,8 @@ __noinline int v8_piece(void)
     return v8_characters(v, data, length, width);
 }
 
-/* The string into text[], at most `room` characters of it: 0, or -1 when it is none or cannot be read. Or, if `locates`, where it is. */
+/* The string into text[], at most `room` characters of it: 0, or -1 when it is none or cannot be read. Or, if
+ * `locates`, where it is. */
 __noinline int v8_string(__u64 object, __u32 room, __u32 locates)
 {
     struct v8_scratch *v = v8_scratch_get();
@@ -199,7 +201,7 @@ __noinline int v8_string(__u64 object, __u32 room, __u32 locates)
 
 /* ---- lines ---- */
 
-#define V8_BYTES(width, c) ((width) == 1 ? (c) * 0x0101010101010101ULL : (c) * 0x0001000100010001ULL)
+#define V8_BYTES(width, c) ((width) == 1 ? (c)*0x0101010101010101ULL : (c)*0x0001000100010001ULL)
 
 /* How many characters of the word are 0; `high`: the uppermost bit of each character. */
 static __always_inline __u32 v8_zeros(__u64 word, __u64 high, __u32 width)
@@ -246,8 +248,8 @@ __noinline int v8_clear_chunk(void)
     return 0;
 }
 
-/* Counts in V8_CHUNK_BYTES of the source, or what is left of it; behind that, zeros are no ends of lines. 0: go on. How far it has come is kept
- * in the scratch only, so that the verifier checks one chunk for all. */
+/* Counts in V8_CHUNK_BYTES of the source, or what is left of it; behind that, zeros are no ends of lines. 0: go on. How
+ * far it has come is kept in the scratch only, so that the verifier checks one chunk for all. */
 __noinline int v8_count_chunk(void)
 {
     struct v8_scratch *v = v8_scratch_get();
@@ -270,8 +272,8 @@ __noinline int v8_count_chunk(void)
     return 0;
 }
 
-/* The line that character `start` of the source is in. 0: it cannot be read, or lies too far behind, or lines end in ways that take more
- * than counting; -1: this sample has counted enough, another one may. */
+/* The line that character `start` of the source is in. 0: it cannot be read, or lies too far behind, or lines end in
+ * ways that take more than counting; -1: this sample has counted enough, another one may. */
 __noinline int v8_line(__u64 source, __u64 start)
 {
     struct v8_scratch *v = v8_scratch_get();

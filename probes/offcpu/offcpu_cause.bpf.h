@@ -1,14 +1,16 @@
 /* What a thread waits for that leaves its CPU: its state, its system call and what that is about. For offcpu.bpf.c. */
 #pragma once
 
-#include "probes/offcpu.h"
 #include "probes/common/syscalls.bpf.h"
 #include "probes/common/task.bpf.h"
+#include "probes/offcpu.h"
 
 static __always_inline __u8 object_of(struct file *file)
 {
     switch (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) {
-    case S_IFREG: case S_IFDIR: case S_IFBLK:
+    case S_IFREG:
+    case S_IFDIR:
+    case S_IFBLK:
         return REQUEST_OBJECT_FILE;
     case S_IFIFO:
         return REQUEST_OBJECT_PIPE;
@@ -19,13 +21,15 @@ static __always_inline __u8 object_of(struct file *file)
     }
     struct socket *socket = BPF_CORE_READ(file, private_data);
     __u16 family = BPF_CORE_READ(socket, sk, __sk_common.skc_family);
-    return family == AF_UNIX                          ? REQUEST_OBJECT_UNIX
+    return family == AF_UNIX                         ? REQUEST_OBJECT_UNIX
            : family == AF_INET || family == AF_INET6 ? REQUEST_OBJECT_SOCKET
-                                                      : REQUEST_OBJECT_OTHER;
+                                                     : REQUEST_OBJECT_OTHER;
 }
 
-/* `is_current`: its memory can be read. A function of its own, as those below are that are no part of the walk: the stack is for that. */
-static __noinline void set_cause(struct off_cpu_thread *t, struct task_struct *task, const void *registers, bool is_current)
+/* `is_current`: its memory can be read. A function of its own, as those below are that are no part of the walk: the
+ * stack is for that. */
+static __noinline void set_cause(struct off_cpu_thread *t, struct task_struct *task, const void *registers,
+                                 bool is_current)
 {
     struct syscall_registers r;
     __u32 state = task_wait_state(task);

@@ -1,5 +1,5 @@
-/* What the program that sees threads leave their CPUs and the one that reads the stacks of those that sleep have in common: the table of threads, which is the
- * first one's, and how the record of a stack begins. */
+/* What the program that sees threads leave their CPUs and the one that reads the stacks of those that sleep have in
+ * common: the table of threads, which is the first one's, and how the record of a stack begins. */
 #pragma once
 
 #include "probes/common/cgroup.bpf.h"
@@ -21,7 +21,8 @@ struct bpf_iter__task {
     struct task_struct *task;
 } __attribute__((preserve_access_index));
 
-static __always_inline struct cpu_sample *stack_begin(struct unwind_scratch *scratch, struct task_struct *task, __u64 now)
+static __always_inline struct cpu_sample *stack_begin(struct unwind_scratch *scratch, struct task_struct *task,
+                                                      __u64 now)
 {
     struct cpu_sample *s = sample_of(scratch);
     unwind_walk_clear(&scratch->walk);

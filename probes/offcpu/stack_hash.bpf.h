@@ -1,11 +1,12 @@
-/* Tells one stack of a waiting thread from the next: a hash of all that its record says of where the thread is and what it works for, so
- * that who waits there again is told without a stack. Of the record in the CPU's scratch; see offcpu.bpf.c. */
+/* Tells one stack of a waiting thread from the next: a hash of all that its record says of where the thread is and what
+ * it works for, so that who waits there again is told without a stack. Of the record in the CPU's scratch; see
+ * offcpu.bpf.c. */
 #pragma once
 
-#include "probes/interpreter/python.bpf.h"
 #include "probes/context/sample_context.bpf.h"
+#include "probes/interpreter/python.bpf.h"
 
-#define HASH_WORDS (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES)
+#define HASH_WORDS       (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES)
 #define HASH_LABEL_WORDS (sizeof(struct go_label) / 8)
 
 /* Of the first words of data[]. Never 0. */

@@ -1,12 +1,12 @@
-/* Time that a thread was not on a CPU, and where it goes: to the request that it works on, as a wait and as time in the run queue, or
- * to waiting for work. Part of request.bpf.c. */
+/* Time that a thread was not on a CPU, and where it goes: to the request that it works on, as a wait and as time in the
+ * run queue, or to waiting for work. Part of request.bpf.c. */
 #pragma once
 
 #include "probes/request/request_turns.bpf.h"
 
 /* `t` did not run from off_since_ns on: it slept, and then waited `queued_ns` for a CPU. */
-static __always_inline void add_absence(struct request_thread *t, struct task_struct *task, __u32 tid, enum absence_end end,
-                                        __u64 slept_ns, __u64 queued_ns)
+static __always_inline void add_absence(struct request_thread *t, struct task_struct *task, __u32 tid,
+                                        enum absence_end end, __u64 slept_ns, __u64 queued_ns)
 {
     __u64 since = t->off_since_ns;
     t->off_since_ns = 0;
@@ -31,9 +31,9 @@ static __always_inline void add_absence(struct request_thread *t, struct task_st
     add_sleep(c, t, task, state, end, slept_ns);
 }
 
-/* `task` was not seen to run again, yet it runs, or did until now: some kernels do not trace a switch away from a thread of process 1
- * (the agent of a virtual machine, say). The scheduler's own accounts count every switch. What they say of CPU time holds up to the
- * last tick, and up to now if the thread is just leaving the CPU. */
+/* `task` was not seen to run again, yet it runs, or did until now: some kernels do not trace a switch away from a
+ * thread of process 1 (the agent of a virtual machine, say). The scheduler's own accounts count every switch. What they
+ * say of CPU time holds up to the last tick, and up to now if the thread is just leaving the CPU. */
 __noinline int catch_up(__u64 task_address, __u32 tid, __u64 now)
 {
     struct task_struct *task = (struct task_struct *)task_address;
@@ -44,7 +44,8 @@ __noinline int catch_up(__u64 task_address, __u32 tid, __u64 now)
     __u64 since = t->off_since_ns, woken = t->woken_ns;
     if (!since)
         return 0;
-    __u64 ran = task_runtime(task) - t->runtime_ns, away = now - since > ran ? now - since - ran : 0, queued = away, slept = 0;
+    __u64 ran = task_runtime(task) - t->runtime_ns, away = now - since > ran ? now - since - ran : 0, queued = away,
+          slept = 0;
     if (bpf_core_field_exists(task->sched_info.run_delay) && !t->throttled)
         queued = task_queued(task) - t->queued_ns;
     if (!t->preempted && woken > since && woken < since + away)

@@ -1,9 +1,9 @@
-/* Which system call a thread is in, by the registers it entered the kernel with. They lie at the top of its kernel stack until it
- * leaves, so nothing needs to be hooked for them. Part of request.bpf.c. */
+/* Which system call a thread is in, by the registers it entered the kernel with. They lie at the top of its kernel
+ * stack until it leaves, so nothing needs to be hooked for them. Part of request.bpf.c. */
 #pragma once
 
-#include "probes/request/request_state.bpf.h"
 #include "probes/common/syscalls.bpf.h"
+#include "probes/request/request_state.bpf.h"
 
 struct request_syscall {
     __s32 number; /* -1: none, an exception or interrupt */
@@ -11,7 +11,8 @@ struct request_syscall {
 };
 
 /* From registers that may be read directly. */
-static __always_inline void syscall_from_registers(const struct syscall_registers *registers, struct request_syscall *ret)
+static __always_inline void syscall_from_registers(const struct syscall_registers *registers,
+                                                   struct request_syscall *ret)
 {
     ret->number = REGISTERS_NUMBER(registers);
     ret->argument[0] = REGISTERS_FIRST(registers);
@@ -41,7 +42,8 @@ static __always_inline void syscall_current(struct request_syscall *ret)
 }
 
 /* The system call that the running thread is in: `known`, or found by its registers and put into `room`. */
-static __always_inline const struct request_syscall *syscall_known(const struct request_syscall *known, struct request_syscall *room)
+static __always_inline const struct request_syscall *syscall_known(const struct request_syscall *known,
+                                                                   struct request_syscall *room)
 {
     if (known)
         return known;
@@ -66,21 +68,28 @@ static __always_inline bool is_waiting_for_work(__s32 number)
            number == NR_pselect6 || number == NR_accept || number == NR_accept4 || number == NR_io_uring_enter;
 }
 
-/* Where in user memory the bytes begin that the call received or sent: the buffer itself or the first part of a vector. NULL where
- * there are none to see (sendfile, io_uring). */
+/* Where in user memory the bytes begin that the call received or sent: the buffer itself or the first part of a vector.
+ * NULL where there are none to see (sendfile, io_uring). */
 static __always_inline const void *syscall_buffer(const struct request_syscall *call, __u32 *ret_size)
 {
-    struct { __u64 base, size; } vector;
+    struct {
+        __u64 base, size;
+    } vector;
     const void *at = (const void *)call->argument[1];
     *ret_size = 0xffffffff;
     switch (call->number) {
-    case NR_read: case NR_write: case NR_recvfrom: case NR_sendto:
+    case NR_read:
+    case NR_write:
+    case NR_recvfrom:
+    case NR_sendto:
         return at;
-    case NR_recvmsg: case NR_sendmsg:
+    case NR_recvmsg:
+    case NR_sendmsg:
         if (bpf_probe_read_user(&at, sizeof(at), at + 16) < 0)
             return NULL;
         break;
-    case NR_readv: case NR_writev:
+    case NR_readv:
+    case NR_writev:
         break;
     default:
         return NULL;

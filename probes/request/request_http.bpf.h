@@ -1,4 +1,5 @@
-/* HTTP/1 as far as the kernel half reads it: which bytes begin a request, which begin a reply. Part of request.bpf.c. */
+/* HTTP/1 as far as the kernel half reads it: which bytes begin a request, which begin a reply. Part of request.bpf.c.
+ */
 #pragma once
 
 #include "probes/request/request_calls.bpf.h"
@@ -10,7 +11,7 @@ static __always_inline __u64 low_bytes(__u64 v, __u32 n)
     return n >= 8 ? v : v & ((1ULL << (n * 8)) - 1);
 }
 
-#define BYTES8(a, b, c, d, e, f, g, h)                                                                                   \
+#define BYTES8(a, b, c, d, e, f, g, h)                                                                                 \
     ((__u64)(a) | (__u64)(b) << 8 | (__u64)(c) << 16 | (__u64)(d) << 24 | (__u64)(e) << 32 | (__u64)(f) << 40 |        \
      (__u64)(g) << 48 | (__u64)(h) << 56)
 
@@ -28,9 +29,9 @@ static __always_inline enum method_match match_one(__u64 head, __u32 bytes, __u6
     return target == '/' || target == '*' || target == 'h' ? METHOD_WHOLE : METHOD_NONE;
 }
 
-/* The methods of HTTP, of WebDAV, and those that caches and search servers know. `bytes`: how many of the 8 of `head` there are. A
- * global function, as publish(): its many branches are verified once, and not again for each way to get to it and with all that comes
- * after it. */
+/* The methods of HTTP, of WebDAV, and those that caches and search servers know. `bytes`: how many of the 8 of `head`
+ * there are. A global function, as publish(): its many branches are verified once, and not again for each way to get to
+ * it and with all that comes after it. */
 __noinline int match_method(__u64 head, __u32 bytes)
 {
     switch ((__u8)head) {
@@ -46,8 +47,9 @@ __noinline int match_method(__u64 head, __u32 bytes)
             return (__u8)(head >> 16) == 'R' ? match_one(head, bytes, BYTES8('P', 'U', 'R', 'G', 'E', ' ', 0, 0), 6)
                                              : match_one(head, bytes, BYTES8('P', 'U', 'T', ' ', 0, 0, 0, 0), 4);
         if (second == 'R')
-            return (__u8)(head >> 32) == 'P' ? match_one(head, bytes, BYTES8('P', 'R', 'O', 'P', 'P', 'A', 'T', 'C'), 8)
-                                             : match_one(head, bytes, BYTES8('P', 'R', 'O', 'P', 'F', 'I', 'N', 'D'), 8);
+            return (__u8)(head >> 32) == 'P'
+                       ? match_one(head, bytes, BYTES8('P', 'R', 'O', 'P', 'P', 'A', 'T', 'C'), 8)
+                       : match_one(head, bytes, BYTES8('P', 'R', 'O', 'P', 'F', 'I', 'N', 'D'), 8);
         return match_one(head, bytes, BYTES8('P', 'A', 'T', 'C', 'H', ' ', 0, 0), 6);
     }
     case 'H':
@@ -88,8 +90,8 @@ static __always_inline int match_start(__u64 head, __u32 bytes)
     return match_method(head, bytes);
 }
 
-#define REPLY_START   BYTES8('H', 'T', 'T', 'P', '/', '1', '.', 0)
-#define REPLY_BYTES   12 /* "HTTP/1.1 200" */
+#define REPLY_START BYTES8('H', 'T', 'T', 'P', '/', '1', '.', 0)
+#define REPLY_BYTES 12 /* "HTTP/1.1 200" */
 
 /* The first bytes of a buffer: returns how many. */
 static __always_inline __u32 read_head(const void *buffer, __u32 size, __u64 *ret_head)
@@ -119,7 +121,8 @@ static __always_inline void append_line(struct request_record *r, const void *bu
         r->line_bytes = read_line(r->line, buffer, size);
         return;
     }
-    __u64 at = at_most(r->line_bytes, REQUEST_LINE_BYTES), more = at_most(size, at_most(REQUEST_LINE_BYTES - at, REQUEST_LINE_BYTES));
+    __u64 at = at_most(r->line_bytes, REQUEST_LINE_BYTES),
+          more = at_most(size, at_most(REQUEST_LINE_BYTES - at, REQUEST_LINE_BYTES));
     if (bpf_probe_read_user(&r->line[at], more, buffer) == 0)
         r->line_bytes = at + more;
 }
@@ -144,7 +147,8 @@ __noinline int version_in_piece(__u64 number, __u32 from)
     return LINE_GOES_ON;
 }
 
-/* Is what was kept of the request's beginning a line of HTTP/1, or longer than what is kept? Asked only where no reply told. */
+/* Is what was kept of the request's beginning a line of HTTP/1, or longer than what is kept? Asked only where no reply
+ * told. */
 static __always_inline bool has_version(struct request_connection *c)
 {
     int says = LINE_GOES_ON;

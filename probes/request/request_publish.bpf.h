@@ -1,12 +1,14 @@
-/* From a request that was served to its place in the counters and, if it was slow, to a record on the ring. Part of request.bpf.c.
+/* From a request that was served to its place in the counters and, if it was slow, to a record on the ring. Part of
+ * request.bpf.c.
  *
- * No server is so fast that the ring would drown: a process has a budget of records a second. Which requests get one is decided
- * by a threshold that follows the traffic; and whatever is an eighth slower than all before it in the same second always gets one,
- * so that the slowest (to within that eighth) are there whatever the threshold was. The others are counted. */
+ * No server is so fast that the ring would drown: a process has a budget of records a second. Which requests get one is
+ * decided by a threshold that follows the traffic; and whatever is an eighth slower than all before it in the same
+ * second always gets one, so that the slowest (to within that eighth) are there whatever the threshold was. The others
+ * are counted. */
 #pragma once
 
-#include "probes/request/request_stacks.bpf.h"
 #include "probes/context/thread_link.bpf.h"
+#include "probes/request/request_stacks.bpf.h"
 
 #define WINDOW_SHIFT 30 /* 1.07 s */
 
@@ -14,11 +16,15 @@
 static __always_inline __u64 duration_bucket(__u64 ns)
 {
     __u64 v = at_most(ns >> REQUEST_BUCKET_SHIFT, 0xffffffff), bucket = 0, step;
-#define STEP(bits)                                                                                           \
-    step = (((1ULL << (bits)) - 1 - v) >> 63) * (bits);                                                      \
-    bucket += step;                                                                                          \
-    v >>= step;
-    STEP(16) STEP(8) STEP(4) STEP(2) STEP(1)
+#define STEP(bits)                                                                                                     \
+    step = (((1ULL << (bits)) - 1 - v) >> 63) * (bits);                                                                \
+    bucket += step;                                                                                                    \
+    v >>= step
+    STEP(16);
+    STEP(8);
+    STEP(4);
+    STEP(2);
+    STEP(1);
 #undef STEP
     return bucket;
 }
@@ -85,14 +91,16 @@ static __always_inline void count(struct request_connection *c, struct request_p
     c->counted_ns = r->duration_ns;
 }
 
-/* The reader comes by itself four times a second, and is called when a quarter is full: a call is an interrupt to the CPU that serves. */
+/* The reader comes by itself four times a second, and is called when a quarter is full: a call is an interrupt to the
+ * CPU that serves. */
 static __always_inline __u64 ring_wakeup(void)
 {
-    return bpf_ringbuf_query(&request_ring, BPF_RB_AVAIL_DATA) > ring_bytes / 4 ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP;
+    return bpf_ringbuf_query(&request_ring, BPF_RB_AVAIL_DATA) > ring_bytes / 4 ? BPF_RB_FORCE_WAKEUP
+                                                                                : BPF_RB_NO_WAKEUP;
 }
 
-/* Puts the stack of a wait behind the others in the record. How many frames there are is kept in the record: what the verifier does
- * not follow there, it would follow for each number of each wait. */
+/* Puts the stack of a wait behind the others in the record. How many frames there are is kept in the record: what the
+ * verifier does not follow there, it would follow for each number of each wait. */
 static __always_inline void append_stack(struct request_record_stacks *out, struct request_wait *w)
 {
     __u64 used = at_most(*(volatile __u32 *)&out->r.h.size_bytes, REQUEST_FRAMES);
@@ -127,9 +135,9 @@ static __noinline bool send_with_stacks(struct request_record *r)
     return true;
 }
 
-/* What the thread worked for meanwhile is the request's only if the thread was with this request alone. A record that is sent again keeps
- * its link where nothing is known any more. A function, so that what it needs of the stack is not beside what sending needs: 512 bytes
- * are all that they and their callers have. */
+/* What the thread worked for meanwhile is the request's only if the thread was with this request alone. A record that
+ * is sent again keeps its link where nothing is known any more. A function, so that what it needs of the stack is not
+ * beside what sending needs: 512 bytes are all that they and their callers have. */
 static __noinline int link_record(struct request_record *r)
 {
     const struct link_ids none = {0};
@@ -162,8 +170,9 @@ __noinline int send_record(__u64 number)
     return 0;
 }
 
-/* The thread turned elsewhere, or (`last`) nothing more can come: counts, corrects what was counted too early, records. A global
- * function, so that it is verified once and not at every place that calls it; that is why it takes a number. */
+/* The thread turned elsewhere, or (`last`) nothing more can come: counts, corrects what was counted too early, records.
+ * A global function, so that it is verified once and not at every place that calls it; that is why it takes a number.
+ */
 __noinline int publish(__u64 number, __u64 now, int last)
 {
     struct request_connection *c = connection_find(number);

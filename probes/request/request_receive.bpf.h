@@ -1,11 +1,13 @@
-/* What comes in: a request or more of one, or the answer of a service that was called for one. Part of request.bpf.c. */
+/* What comes in: a request or more of one, or the answer of a service that was called for one. Part of request.bpf.c.
+ */
 #pragma once
 
-#include "probes/request/request_http.bpf.h"
 #include "probes/request/request_absence.bpf.h"
+#include "probes/request/request_http.bpf.h"
 
 /* A reply, or more of one, from a service that some request called. */
-static __always_inline void answered(struct request_thread *t, __u64 key, __u32 tid, struct sock *sk, __s32 number, __u64 now)
+static __always_inline void answered(struct request_thread *t, __u64 key, __u32 tid, struct sock *sk, __s32 number,
+                                     __u64 now)
 {
     struct request_call *call = bpf_map_lookup_elem(&calls, &key);
     if (!call)
@@ -40,8 +42,9 @@ static __always_inline void take_more(struct request_thread *t, struct request_c
     }
 }
 
-/* The next request on a connection that is kept, in one read: so the one before has to be told first. Bytes that are none (the rest
- * of what was refused, another protocol after an upgrade) take its line away: it gets no record any more. */
+/* The next request on a connection that is kept, in one read: so the one before has to be told first. Bytes that are
+ * none (the rest of what was refused, another protocol after an upgrade) take its line away: it gets no record any
+ * more. */
 static __always_inline int take_next(struct request_connection *c, const void *buffer, __u32 size, __u64 now)
 {
     if (c->active && (c->dirty || c->recorded_ns))
@@ -53,9 +56,9 @@ static __always_inline int take_next(struct request_connection *c, const void *b
 }
 
 /* A socket on which no request was seen before: most are no server's, and a look at the first bytes has to tell. */
-static __always_inline struct request_connection *first_contact(struct request_thread **t, struct sock *sk, __u64 pid_tgid,
-                                                                const void *buffer, __u32 size, __u64 now,
-                                                                int *ret_match)
+static __always_inline struct request_connection *first_contact(struct request_thread **t, struct sock *sk,
+                                                                __u64 pid_tgid, const void *buffer, __u32 size,
+                                                                __u64 now, int *ret_match)
 {
     __u64 head;
     __u32 known = read_head(buffer, size, &head);

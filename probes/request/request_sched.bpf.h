@@ -4,7 +4,8 @@
 #include "probes/request/request_absence.bpf.h"
 
 /* Nothing more is to come for now: the thread waits for work. */
-static __always_inline bool is_idle(struct request_connection *c, struct request_thread *t, const struct request_syscall *call)
+static __always_inline bool is_idle(struct request_connection *c, struct request_thread *t,
+                                    const struct request_syscall *call)
 {
     t->wait_fd = -1;
     if (is_waiting_for_work(call->number))
@@ -20,7 +21,8 @@ static __always_inline bool is_idle(struct request_connection *c, struct request
     return c ? c->replied && is_receive(call->number) && (__s32)call->argument[0] == c->fd : false;
 }
 
-static __always_inline void stop_running(struct request_thread *t, struct task_struct *task, __u32 tid, bool preempted, __u64 now)
+static __always_inline void stop_running(struct request_thread *t, struct task_struct *task, __u32 tid, bool preempted,
+                                         __u64 now)
 {
     struct request_syscall call;
     if (t->off_since_ns)
@@ -50,7 +52,8 @@ static __always_inline void stop_running(struct request_thread *t, struct task_s
         publish(t->connection, now, false);
 }
 
-static __always_inline void run_again(struct request_thread *t, struct task_struct *task, __u32 tid, enum absence_end end, __u64 now)
+static __always_inline void run_again(struct request_thread *t, struct task_struct *task, __u32 tid,
+                                      enum absence_end end, __u64 now)
 {
     __u64 since = t->off_since_ns, woken = t->woken_ns;
     stolen_begin(t, now);

@@ -1,11 +1,13 @@
-/* What goes out: a reply or more of one, or a call to another service; and the end of connections. Part of request.bpf.c. */
+/* What goes out: a reply or more of one, or a call to another service; and the end of connections. Part of
+ * request.bpf.c. */
 #pragma once
 
-#include "probes/request/request_http.bpf.h"
 #include "probes/request/request_absence.bpf.h"
+#include "probes/request/request_http.bpf.h"
 
 /* A thread that works on a request sends to somebody else: a call to another service. */
-static __always_inline void called(struct request_thread *t, __u64 key, __u32 tid, struct sock *sk, bool connecting, __u64 now)
+static __always_inline void called(struct request_thread *t, __u64 key, __u32 tid, struct sock *sk, bool connecting,
+                                   __u64 now)
 {
     struct request_call *call = bpf_map_lookup_elem(&calls, &key);
     if (call && !connecting && !call->answered) { /* connected for a request, or still sending for it */
@@ -15,7 +17,8 @@ static __always_inline void called(struct request_thread *t, __u64 key, __u32 ti
         }
         struct request_connection *c = connection_find(call->connection);
         if (c && c->active && !c->replied && c->r.start_ns == call->request) {
-            struct request_wait_key cause = {.key = key, .sk = sk, .syscall = NR_epoll_wait, .object = REQUEST_OBJECT_SOCKET};
+            struct request_wait_key cause = {
+                .key = key, .sk = sk, .syscall = NR_epoll_wait, .object = REQUEST_OBJECT_SOCKET};
             call->sent = true;
             resume(t, c, tid, &cause, now);
             return;
@@ -28,8 +31,8 @@ static __always_inline void called(struct request_thread *t, __u64 key, __u32 ti
     bpf_map_update_elem(&calls, &key, &fresh, BPF_ANY);
 }
 
-/* The reply's status line, which may come in pieces: true when the reply has begun, false while it may still. What turns out not to
- * be HTTP is forgotten. */
+/* The reply's status line, which may come in pieces: true when the reply has begun, false while it may still. What
+ * turns out not to be HTTP is forgotten. */
 static __always_inline bool take_head(struct request_connection *c, const struct request_syscall *call, __u32 bytes)
 {
     __u32 size;
@@ -73,7 +76,8 @@ static __always_inline bool take_head(struct request_connection *c, const struct
     return true;
 }
 
-/* Another status line on a connection whose reply was out: the answer to a request that came in together with the last one. */
+/* Another status line on a connection whose reply was out: the answer to a request that came in together with the last
+ * one. */
 static __always_inline bool is_next_reply(const struct request_syscall *call, __u32 bytes)
 {
     __u32 size;
@@ -84,7 +88,8 @@ static __always_inline bool is_next_reply(const struct request_syscall *call, __
     return size >= REPLY_BYTES && read_head(buffer, size, &head) == 8 && low_bytes(head ^ REPLY_START, 7) == 0;
 }
 
-static __always_inline void begin_pipelined(struct request_thread *t, struct request_connection *c, __u64 pid_tgid, __u64 now)
+static __always_inline void begin_pipelined(struct request_thread *t, struct request_connection *c, __u64 pid_tgid,
+                                            __u64 now)
 {
     __u64 start = c->r.start_ns + c->r.duration_ns;
     publish(c->number, now, true);
@@ -150,8 +155,9 @@ __noinline int complete(__u64 number, __u64 now)
     return 0;
 }
 
-/* A connection ends, and bytes were sent on it that were not seen. If somebody is in the middle of sending them he says so when he is
- * back; if nobody comes, the end of the request was never seen, and what was known of it holds. False: no request, after all. */
+/* A connection ends, and bytes were sent on it that were not seen. If somebody is in the middle of sending them he says
+ * so when he is back; if nobody comes, the end of the request was never seen, and what was known of it holds. False: no
+ * request, after all. */
 __noinline int set_aside(__u64 number, __u64 socket, __u32 end_seq, __u64 now)
 {
     struct request_connection *c = connection_find(number);
@@ -177,9 +183,9 @@ static __always_inline bool is_full(struct sock *sk)
     return room - queued < queued >> 1;
 }
 
-/* Somebody is back from a send on `fd`, of whose connection nothing is known any more: was it set aside because of what he sent? On its
- * own socket he may have sent a part of what is missing; where a closed descriptor hides the socket (0), it must be all of it. Its
- * number; 0: no. */
+/* Somebody is back from a send on `fd`, of whose connection nothing is known any more: was it set aside because of what
+ * he sent? On its own socket he may have sent a part of what is missing; where a closed descriptor hides the socket
+ * (0), it must be all of it. Its number; 0: no. */
 __noinline __u64 find_unfinished(__s32 fd, __u32 bytes, __u64 socket, __u64 now)
 {
     __u64 key = unfinished_key(bpf_get_current_pid_tgid() >> 32, fd);
@@ -193,7 +199,8 @@ __noinline __u64 find_unfinished(__s32 fd, __u32 bytes, __u64 socket, __u64 now)
     return c->number;
 }
 
-static __always_inline struct request_connection *unfinished_of(struct sock *sk, __s32 bytes, const struct request_syscall *call)
+static __always_inline struct request_connection *unfinished_of(struct sock *sk, __s32 bytes,
+                                                                const struct request_syscall *call)
 {
     if (!unfinished_until_ns || bytes <= 0)
         return NULL;
@@ -235,7 +242,8 @@ static __always_inline void sent(struct sock *sk, __s32 bytes, const struct requ
     if (asleep)
         return;
     struct request_thread *t = thread_find(tid);
-    if (!t && !socket_name(sk) && !unfinished_until_ns) /* any thread may send a reply, or the rest of one: the socket tells, by one load */
+    if (!t && !socket_name(sk) &&
+        !unfinished_until_ns) /* any thread may send a reply, or the rest of one: the socket tells, by one load */
         return;
     __u64 now = bpf_ktime_get_ns();
     connection_expect(sk);
@@ -266,7 +274,8 @@ static __always_inline void sent(struct sock *sk, __s32 bytes, const struct requ
                                          .object = c->blocked ? REQUEST_OBJECT_CLIENT : REQUEST_OBJECT_EVENT_LOOP};
         resume(t, c, tid, &cause, now);
     }
-    c->blocked = ((call->number == NR_write || call->number == NR_sendto) && (__u64)bytes < call->argument[2]) || is_full(sk);
+    c->blocked =
+        ((call->number == NR_write || call->number == NR_sendto) && (__u64)bytes < call->argument[2]) || is_full(sk);
     c->sent_seq += bytes;
     bool closing = c->closing;
     if (c->replied && is_next_reply(call, bytes))

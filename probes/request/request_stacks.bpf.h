@@ -1,11 +1,11 @@
-/* The user stacks of waits. Most requests wait in the same few places: a stack is kept once, for all requests, by its name
- * (request.h), until it goes out in the record of one of them. Part of request.bpf.c. */
+/* The user stacks of waits. Most requests wait in the same few places: a stack is kept once, for all requests, by its
+ * name (request.h), until it goes out in the record of one of them. Part of request.bpf.c. */
 #pragma once
 
 #include "probes/request/request_state.bpf.h"
 
-#define STACKS_MAX    1024
-#define STACKS_WAYS   4
+#define STACKS_MAX  1024
+#define STACKS_WAYS 4
 
 struct request_stack {
     __u64 name; /* 0: free */

@@ -1,7 +1,7 @@
 /* What the kernel half remembers of requests: maps, and how their entries are found and made. Part of request.bpf.c.
  *
- * A connection holds its latest request; a thread holds which connection it works for. Threads that never served a request cost
- * one load of `tracked` in every program. */
+ * A connection holds its latest request; a thread holds which connection it works for. Threads that never served a
+ * request cost one load of `tracked` in every program. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -12,25 +12,27 @@
 #include <bpf/bpf_tracing.h>
 
 #include "probes/common/cgroup.bpf.h"
-#include "probes/request/request_table.bpf.h"
 #include "probes/common/task.bpf.h"
+#include "probes/request/request_table.bpf.h"
 
-#define CALLS_MAX         4096
-#define FILTER_MAX        64
-#define PARENTS_MAX       16
-#define REPLACEABLE_NS    1000000000ULL
-#define UNFINISHED_MAX    256
-#define UNFINISHED_NS     1000000000ULL
+#define CALLS_MAX      4096
+#define FILTER_MAX     64
+#define PARENTS_MAX    16
+#define REPLACEABLE_NS 1000000000ULL
+#define UNFINISHED_MAX 256
+#define UNFINISHED_NS  1000000000ULL
 
 /* Set before loading. */
-const volatile bool has_task_registers = true; /* bpf_task_pt_regs and bpf_get_current_task_btf: kernels of 5.15 and later */
+const volatile bool has_task_registers =
+    true; /* bpf_task_pt_regs and bpf_get_current_task_btf: kernels of 5.15 and later */
 const volatile __u32 skip_pid = 0;
 const volatile __u32 wanted_pids = 0;
 const volatile __u32 wanted_cgroups = 0;
 const volatile __u32 wanted_commands = 0;
 const volatile __u32 records_a_window = 32;
-const volatile bool has_socket_cookies = true; /* programs that are given sockets as such (tp_btf), kernels of 5.12 and later */
-const volatile __u32 stack_offset = 16384; /* THREAD_SIZE, where bpf_task_pt_regs is missing */
+const volatile bool has_socket_cookies =
+    true; /* programs that are given sockets as such (tp_btf), kernels of 5.12 and later */
+const volatile __u32 stack_offset = 16384;       /* THREAD_SIZE, where bpf_task_pt_regs is missing */
 const volatile __u32 walks = REQUEST_WALKS_NONE; /* enum request_walks */
 const volatile __u64 ring_bytes = 0;
 
@@ -39,8 +41,8 @@ volatile bool counts_only = false;
 volatile bool asleep = false; /* as if detached: some kernels attach a fexit program only once */
 
 struct request_thread {
-    __u64 connection; /* whose request it works on: a number of `connections`; 0: none */
-    __u64 process;    /* its name */
+    __u64 connection;   /* whose request it works on: a number of `connections`; 0: none */
+    __u64 process;      /* its name */
     __u64 off_since_ns; /* 0: it runs, or was never seen to stop */
     __u64 woken_ns;
     __u64 stolen_ns;     /* by the hypervisor while the thread was on a CPU, up to stolen_ms; grows only */
@@ -48,12 +50,12 @@ struct request_thread {
     __u32 stolen_ms;     /* of 2^20 ns */
     __s32 call_number;
     __u64 call_argument; /* the first one of the system call that it stopped in */
-    __u64 runtime_ns; /* by the scheduler's accounts, when it stopped running */
+    __u64 runtime_ns;    /* by the scheduler's accounts, when it stopped running */
     __u64 queued_ns;
     __u64 idle_end_ns; /* when it last came back from waiting for any work, and how long that took from its waking */
     __u64 idle_run_queue_ns;
-    __s32 wait_fd; /* what poll() looks at, read while it could be; -1 */
-    __u32 wait_state; /* the state that it went to sleep in */
+    __s32 wait_fd;     /* what poll() looks at, read while it could be; -1 */
+    __u32 wait_state;  /* the state that it went to sleep in */
     __u32 stack_place; /* of the wait that it just came back from: 1 + where its user stack is to go; 0: nowhere */
     __s32 long_call;   /* 1 + the system call of its last long wait */
     __u64 stack;       /* its user stack, if that was walked when it stopped */
@@ -71,13 +73,13 @@ struct request_late_wait {
     __u8 kernel_frames, user_end;
 };
 
-/* What every request touches comes first and in as few lines of cache as can be, then what only waits do: at 40,000 requests a second
- * most lines have to be fetched anew each time. Waits after the latest send are kept apart (tail) until another send shows that the
- * request was not over. */
+/* What every request touches comes first and in as few lines of cache as can be, then what only waits do: at 40,000
+ * requests a second most lines have to be fetched anew each time. Waits after the latest send are kept apart (tail)
+ * until another send shows that the request was not over. */
 struct request_connection {
-    __u64 number;    /* its own: 1 + index */
-    __u64 process;   /* that the request came to: its name */
-    __u64 parked_ns; /* since when no thread works on it; 0: one does */
+    __u64 number;           /* its own: 1 + index */
+    __u64 process;          /* that the request came to: its name */
+    __u64 parked_ns;        /* since when no thread works on it; 0: one does */
     __u64 runtime_start_ns; /* of the thread, when the request began */
     __u64 stolen_start_ns;
     __u64 counted_ns;  /* duration as counted in its process's buckets */
@@ -118,8 +120,8 @@ struct request_call {
     bool sent, answered;
 };
 
-/* A request whose connection ended when not all that was sent on it had been seen: mostly a send is under way, which tells when it is
- * over. */
+/* A request whose connection ended when not all that was sent on it had been seen: mostly a send is under way, which
+ * tells when it is over. */
 struct request_unfinished {
     __u64 connection;
     __u64 request; /* start_ns, to tell that it is still the same */
@@ -254,11 +256,12 @@ static __always_inline __u64 current_runtime(void)
     return task_runtime((struct task_struct *)bpf_get_current_task());
 }
 
-/* What the hypervisor has taken from this CPU, by the scheduler's accounts; 0 where that is not known. The run queue is found by way of
- * the running thread: the variable itself has a name only in kernels with CONFIG_KALLSYMS_ALL. */
+/* What the hypervisor has taken from this CPU, by the scheduler's accounts; 0 where that is not known. The run queue is
+ * found by way of the running thread: the variable itself has a name only in kernels with CONFIG_KALLSYMS_ALL. */
 static __always_inline __u64 cpu_stolen(void)
 {
-    if (!bpf_core_field_exists(((struct rq *)0)->prev_steal_time_rq) || !bpf_core_field_exists(((struct cfs_rq *)0)->rq))
+    if (!bpf_core_field_exists(((struct rq *)0)->prev_steal_time_rq) ||
+        !bpf_core_field_exists(((struct cfs_rq *)0)->rq))
         return 0;
     if (has_task_registers)
         return bpf_get_current_task_btf()->se.cfs_rq->rq->prev_steal_time_rq;
@@ -279,8 +282,8 @@ static __always_inline void stolen_add(struct request_thread *t, __u64 now)
     stolen_begin(t, now);
 }
 
-/* What the hypervisor has taken from the running thread. Other CPUs write where that is kept, and to look costs a line of cache: a look a
- * millisecond does. */
+/* What the hypervisor has taken from the running thread. Other CPUs write where that is kept, and to look costs a line
+ * of cache: a look a millisecond does. */
 static __always_inline __u64 current_stolen(struct request_thread *t, __u64 now)
 {
     if (t->stolen_ms != (__u32)(now >> 20))
@@ -385,8 +388,8 @@ static __always_inline __u32 socket_set(__u64 name)
     return name * 0x9e3779b97f4a7c15ULL >> 55 & (REQUEST_CONNECTIONS_MAX / 8 - 1);
 }
 
-/* Long before connection_of: between two requests on a connection its place leaves the caches, and to wait for it is what costs most.
- * Mostly it is the first of its set. */
+/* Long before connection_of: between two requests on a connection its place leaves the caches, and to wait for it is
+ * what costs most. Mostly it is the first of its set. */
 static __always_inline void connection_expect(struct sock *sk)
 {
     __u64 name = socket_name(sk);
@@ -407,11 +410,12 @@ static __always_inline struct request_connection *connection_of(struct sock *sk)
 /* Idle for so long that its place is better used for another: what it may still send is not seen then. */
 static __always_inline bool is_replaceable(struct request_connection *c, __u64 now)
 {
-    return !c->active || c->closing || (c->replied && !c->dirty && now > c->r.start_ns + c->r.duration_ns + REPLACEABLE_NS);
+    return !c->active || c->closing ||
+           (c->replied && !c->dirty && now > c->r.start_ns + c->r.duration_ns + REPLACEABLE_NS);
 }
 
-/* Global functions here and in other parts, as publish(), are verified once; inlined, or with arguments that are no numbers, they would
- * be again for each way to get there: most of what starting the agent costs. */
+/* Global functions here and in other parts, as publish(), are verified once; inlined, or with arguments that are no
+ * numbers, they would be again for each way to get there: most of what starting the agent costs. */
 __noinline __u32 connection_claim(__u32 set)
 {
     set &= REQUEST_CONNECTIONS_MAX / 8 - 1;

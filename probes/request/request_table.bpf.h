@@ -1,8 +1,9 @@
-/* Tables that are looked into at every event: arrays of sets, and the names of what lies in a set side by side in one line of cache.
- * A look costs a few loads and no call; that somebody is not in a table is what most events find out, and it must cost nearly nothing.
+/* Tables that are looked into at every event: arrays of sets, and the names of what lies in a set side by side in one
+ * line of cache. A look costs a few loads and no call; that somebody is not in a table is what most events find out,
+ * and it must cost nearly nothing.
  *
- * Names are numbers of 63 bits, not 0. Taking and giving back a place is rare and goes through a hash table, which lets only one of
- * several win. Part of request.bpf.c. */
+ * Names are numbers of 63 bits, not 0. Taking and giving back a place is rare and goes through a hash table, which lets
+ * only one of several win. Part of request.bpf.c. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -34,7 +35,8 @@ static __always_inline __u64 table_same(__u64 a, __u64 b)
 
 static __always_inline __u32 table_way_of4(__u64 name0, __u64 name1, __u64 name2, __u64 name3, __u64 name)
 {
-    __u64 found = table_same(name0, name) | table_same(name1, name) << 1 | table_same(name2, name) << 2 | table_same(name3, name) << 3;
+    __u64 found = table_same(name0, name) | table_same(name1, name) << 1 | table_same(name2, name) << 2 |
+                  table_same(name3, name) << 3;
     return found ? (found >> 1) - (found >> 3) : TABLE_NOT_FOUND;
 }
 

@@ -1,5 +1,6 @@
-/* What the programs cost: the kernel's own statistics are off by default, and dear. One run in 64 is timed, and stands for them all.
- * Runs that end at the first look (the thread is in no request) are neither counted nor timed. Part of request.bpf.c. */
+/* What the programs cost: the kernel's own statistics are off by default, and dear. One run in 64 is timed, and stands
+ * for them all. Runs that end at the first look (the thread is in no request) are neither counted nor timed. Part of
+ * request.bpf.c. */
 #pragma once
 
 #include "probes/common/vmlinux.h"
@@ -8,7 +9,8 @@
 
 #include "probes/request.h"
 
-struct request_timer request_timers[REQUEST_TIMER_CPUS][REQUEST_TIMER_PLACES] __attribute__((aligned(64))); /* CPUs beyond share */
+struct request_timer request_timers[REQUEST_TIMER_CPUS][REQUEST_TIMER_PLACES]
+    __attribute__((aligned(64))); /* CPUs beyond share */
 
 /* The time, or 0 when this run is not timed. */
 static __always_inline __u64 timer_start(__u32 program)

@@ -1,12 +1,12 @@
-/* What a thread works on: how it begins a request, leaves it for others and goes on with it, and where the time in between goes. Part
- * of request.bpf.c. */
+/* What a thread works on: how it begins a request, leaves it for others and goes on with it, and where the time in
+ * between goes. Part of request.bpf.c. */
 #pragma once
 
 #include "probes/request/request_publish.bpf.h"
 #include "probes/request/request_waits.bpf.h"
 
-/* The request that `t` works on. The place of a connection that was closed may hold a new one, which another thread serves: so its
- * owner is asked too. */
+/* The request that `t` works on. The place of a connection that was closed may hold a new one, which another thread
+ * serves: so its owner is asked too. */
 static __always_inline struct request_connection *current_of(struct request_thread *t, __u32 tid)
 {
     if (!t->connection)
@@ -34,23 +34,24 @@ static __always_inline void turn_away(struct request_thread *t, __u32 tid, __u64
 static __always_inline __u64 unexplained(struct request_connection *c, __u64 now)
 {
     struct request_record *r = &c->r;
-    __u64 known = r->run_queue_ns + r->other_requests_ns + r->unattributed_ns + r->more_waits_ns + c->tail_run_queue_ns +
-                  c->tail_other_requests_ns + c->tail_unattributed_ns + c->tail_more_waits_ns;
+    __u64 known = r->run_queue_ns + r->other_requests_ns + r->unattributed_ns + r->more_waits_ns +
+                  c->tail_run_queue_ns + c->tail_other_requests_ns + c->tail_unattributed_ns + c->tail_more_waits_ns;
     for (int i = 0; i < REQUEST_WAITS; i++)
         if (i < r->wait_count)
             known += r->waits[i].duration_ns + c->tail_ns[i];
     return now - r->start_ns > known ? now - r->start_ns - known : 0;
 }
 
-/* `t` goes on with a request: time since it was left is what its thread did meanwhile. While the thread slept in its event loop
- * nothing had come in for the request yet; since it woke it was busy with others. */
+/* `t` goes on with a request: time since it was left is what its thread did meanwhile. While the thread slept in its
+ * event loop nothing had come in for the request yet; since it woke it was busy with others. */
 static __always_inline void resume(struct request_thread *t, struct request_connection *c, __u32 tid,
                                    const struct request_wait_key *cause, __u64 now)
 {
     turn_away(t, tid, now);
     t->connection = c->number;
     if (!c->parked_ns) {
-        if (c->tid != tid) { /* taken over while its thread may still do something for it: nothing is known from here on */
+        if (c->tid !=
+            tid) { /* taken over while its thread may still do something for it: nothing is known from here on */
             c->tid = tid;
             c->r.flags |= REQUEST_HANDED_OVER;
             c->tail = true;
@@ -79,10 +80,12 @@ static __always_inline void resume(struct request_thread *t, struct request_conn
     }
 }
 
-static __always_inline void begin(struct request_thread *t, struct request_connection *c, __u64 pid_tgid, __s32 fd, __u64 now)
+static __always_inline void begin(struct request_thread *t, struct request_connection *c, __u64 pid_tgid, __s32 fd,
+                                  __u64 now)
 {
     struct request_record *r = &c->r;
-    if (request_name_pid(t->process) != pid_tgid >> 32) /* of a process whose thread left its number behind as it called exec() */
+    if (request_name_pid(t->process) !=
+        pid_tgid >> 32) /* of a process whose thread left its number behind as it called exec() */
         t->process = current_process(pid_tgid >> 32);
     c->process = t->process;
     r->h.pid = pid_tgid >> 32;

@@ -1,7 +1,7 @@
 /* What a thread waited for while it worked on a request. Part of request.bpf.c.
  *
- * All but the system call is read when the thread comes back: then it is known how long it took, the kernel stack still lies where it
- * lay, and only a wait that was long enough to matter pays for it. */
+ * All but the system call is read when the thread comes back: then it is known how long it took, the kernel stack still
+ * lies where it lay, and only a wait that was long enough to matter pays for it. */
 #pragma once
 
 #include "probes/request/request_calls.bpf.h"
@@ -37,7 +37,7 @@ static __always_inline void identify_socket(struct request_wait_key *k, struct f
     __u16 family = BPF_CORE_READ(sk, __sk_common.skc_family);
     k->sk = sk;
     k->key = (__u64)sk;
-    k->object = family == AF_UNIX ? REQUEST_OBJECT_UNIX
+    k->object = family == AF_UNIX                         ? REQUEST_OBJECT_UNIX
                 : family == AF_INET || family == AF_INET6 ? REQUEST_OBJECT_SOCKET
                                                           : REQUEST_OBJECT_OTHER;
 }
@@ -56,7 +56,9 @@ static __always_inline void identify_file(struct request_wait_key *k, struct tas
     case S_IFSOCK:
         identify_socket(k, file);
         break;
-    case S_IFREG: case S_IFDIR: case S_IFBLK:
+    case S_IFREG:
+    case S_IFDIR:
+    case S_IFBLK:
         k->object = REQUEST_OBJECT_FILE;
         break;
     case S_IFIFO:
@@ -65,9 +67,9 @@ static __always_inline void identify_file(struct request_wait_key *k, struct tas
     }
 }
 
-/* Of waits that are alike, the longest one's stacks are kept; `task` is NULL when they cannot be had. What comes after the reply may
- * turn out to be no part of the request: until more is sent it must not displace what is (of several kinds, the longest is kept).
- * Returns where the user stack is to go, or -1: nowhere. */
+/* Of waits that are alike, the longest one's stacks are kept; `task` is NULL when they cannot be had. What comes after
+ * the reply may turn out to be no part of the request: until more is sent it must not displace what is (of several
+ * kinds, the longest is kept). Returns where the user stack is to go, or -1: nowhere. */
 static __always_inline __s32 keep_longest(struct request_connection *c, __u32 at, struct task_struct *task, __u64 ns)
 {
     struct request_wait *w = &c->r.waits[at & (REQUEST_WAITS - 1)];
@@ -123,8 +125,8 @@ static __always_inline void commit_late(struct request_connection *c)
     c->late_wait = 0;
 }
 
-/* The index of the wait that is alike, or of the first that is free; REQUEST_WAITS: none is. A global function: what it returns may be
- * any number to the verifier, so what is done with it is verified once and not for each. */
+/* The index of the wait that is alike, or of the first that is free; REQUEST_WAITS: none is. A global function: what it
+ * returns may be any number to the verifier, so what is done with it is verified once and not for each. */
 __noinline __u32 wait_find(__u64 number, __s32 syscall, __u32 object, __u32 state, __u64 key)
 {
     struct request_connection *c = connection_find(number);
@@ -132,15 +134,16 @@ __noinline __u32 wait_find(__u64 number, __s32 syscall, __u32 object, __u32 stat
         return REQUEST_WAITS;
     for (__u32 at = 0; at < REQUEST_WAITS; at++) {
         struct request_wait *w = &c->r.waits[at];
-        if (at >= c->r.wait_count || (w->syscall == syscall && w->object == object && w->state == state && c->wait_key[at] == key))
+        if (at >= c->r.wait_count ||
+            (w->syscall == syscall && w->object == object && w->state == state && c->wait_key[at] == key))
             return at;
     }
     return REQUEST_WAITS;
 }
 
 /* As keep_longest. */
-static __always_inline __s32 add_wait(struct request_connection *c, const struct request_wait_key *k, struct task_struct *task,
-                                      __u64 ns)
+static __always_inline __s32 add_wait(struct request_connection *c, const struct request_wait_key *k,
+                                      struct task_struct *task, __u64 ns)
 {
     __u32 found = wait_find(c->number, k->syscall, k->object, k->state, number_of((void *)k->key));
     c->tail = true;
@@ -188,11 +191,13 @@ enum absence_end {
 };
 
 /* `task` slept for `ns` in the middle of a request. */
-static __always_inline void add_sleep(struct request_connection *c, struct request_thread *t, struct task_struct *task, __u8 state,
-                                      enum absence_end end, __u64 ns)
+static __always_inline void add_sleep(struct request_connection *c, struct request_thread *t, struct task_struct *task,
+                                      __u8 state, enum absence_end end, __u64 ns)
 {
     struct request_wait_key k = {.state = state};
-    __s32 number = t->call_number, fd = is_poll(number) ? t->wait_fd : is_on_descriptor(number) ? (__s32)t->call_argument : -1;
+    __s32 number = t->call_number, fd = is_poll(number)            ? t->wait_fd
+                                        : is_on_descriptor(number) ? (__s32)t->call_argument
+                                                                   : -1;
     k.syscall = number < 0 ? -1 : number;
     if (state & REQUEST_WAIT_STOPPED) {
         k.syscall = -1;
@@ -218,7 +223,8 @@ static __always_inline void add_sleep(struct request_connection *c, struct reque
 
 static __always_inline void clear_tail(struct request_connection *c)
 {
-    c->tail_run_queue_ns = c->tail_throttled_ns = c->tail_other_requests_ns = c->tail_unattributed_ns = c->tail_more_waits_ns = 0;
+    c->tail_run_queue_ns = c->tail_throttled_ns = c->tail_other_requests_ns = c->tail_unattributed_ns =
+        c->tail_more_waits_ns = 0;
     c->tail = false;
 }
 

@@ -1,9 +1,10 @@
-/* Where in the server's own code a thread waited: the user stack of a wait that was long enough to matter. Part of request.bpf.c.
+/* Where in the server's own code a thread waited: the user stack of a wait that was long enough to matter. Part of
+ * request.bpf.c.
  *
- * User memory can be read only in the thread's own context. Kernels that have a tracepoint where a thread comes back from the scheduler
- * (sched_exit_tp, 6.16 and later) let it be walked there: how long the wait was is known, the stack is what it was, and waits that
- * were short pay nothing. On others it is walked when the thread leaves the CPU, before anybody knows how long the wait will be.
- * Walks have a share of each CPU's time, and no more. */
+ * User memory can be read only in the thread's own context. Kernels that have a tracepoint where a thread comes back
+ * from the scheduler (sched_exit_tp, 6.16 and later) let it be walked there: how long the wait was is known, the stack
+ * is what it was, and waits that were short pay nothing. On others it is walked when the thread leaves the CPU, before
+ * anybody knows how long the wait will be. Walks have a share of each CPU's time, and no more. */
 #pragma once
 
 #include "probes/request/request_turns.bpf.h"
@@ -13,11 +14,11 @@
 #define UNWIND_COPY_BYTES    REQUEST_STACK_COPY_BYTES
 #include "probes/unwind/unwind_sample.bpf.h"
 
-#define STACK_KEPT_NS    10000000000ULL /* not used by anybody for so long: its place may be given to another */
-#define WALK_SHARE       128            /* of each CPU's time: 1/128 */
-#define WALK_SAVED_NS    8000000        /* what may be saved up */
-#define WALK_MAX_NS      50000          /* more was spent elsewhere: the CPU is a virtual one, or there was an interrupt */
-#define COPIES_A_WINDOW  64             /* and CPU */
+#define STACK_KEPT_NS   10000000000ULL /* not used by anybody for so long: its place may be given to another */
+#define WALK_SHARE      128            /* of each CPU's time: 1/128 */
+#define WALK_SAVED_NS   8000000        /* what may be saved up */
+#define WALK_MAX_NS     50000 /* more was spent elsewhere: the CPU is a virtual one, or there was an interrupt */
+#define COPIES_A_WINDOW 64    /* and CPU */
 
 struct request_walk_share walk_shares[REQUEST_TIMER_CPUS]; /* CPUs beyond share */
 
@@ -69,9 +70,10 @@ static __always_inline bool stack_keep(struct unwind_scratch *scratch, __u64 nam
     return true;
 }
 
-/* Sends a copy of the stack, because rows are missing: user space walks it, and sees to it that the next one is not missing them. */
-static __always_inline bool stack_send(struct unwind_scratch *scratch, struct request_walk_share *share, struct task_struct *task, int end,
-                                       __u64 now)
+/* Sends a copy of the stack, because rows are missing: user space walks it, and sees to it that the next one is not
+ * missing them. */
+static __always_inline bool stack_send(struct unwind_scratch *scratch, struct request_walk_share *share,
+                                       struct task_struct *task, int end, __u64 now)
 {
     struct cpu_sample *s = sample_of(scratch);
     __u64 id = bpf_get_current_pid_tgid(), size;
@@ -96,11 +98,12 @@ static __always_inline bool stack_send(struct unwind_scratch *scratch, struct re
     if (!s->stack_bytes || size > sizeof(*s) + sizeof(scratch->data))
         return false;
     s->h.size_bytes = size;
-    return bpf_ringbuf_output(&request_ring, s, size, BPF_RB_FORCE_WAKEUP) == 0; /* the sooner it is read, the fewer have to be copied */
+    return bpf_ringbuf_output(&request_ring, s, size, BPF_RB_FORCE_WAKEUP) ==
+           0; /* the sooner it is read, the fewer have to be copied */
 }
 
-/* Walks the user stack of the thread at hand, if more than `spare_ns` are left of the CPU's share: its name, and how that is to be read
- * (user_end of struct request_wait). */
+/* Walks the user stack of the thread at hand, if more than `spare_ns` are left of the CPU's share: its name, and how
+ * that is to be read (user_end of struct request_wait). */
 static __always_inline __u8 stack_walk(__u64 now, __u64 spare_ns, __u64 *ret_name)
 {
     struct task_struct *task = (struct task_struct *)bpf_get_current_task();
@@ -150,7 +153,8 @@ static __always_inline void stack_take(struct request_thread *t, __u32 tid, __u6
     set_stack(c, place, name, end);
 }
 
-/* `t` stopped in a wait that may become a long one. When much of the share is spent, the waits that were long the last time go first. */
+/* `t` stopped in a wait that may become a long one. When much of the share is spent, the waits that were long the last
+ * time go first. */
 static __always_inline void stack_take_early(struct request_thread *t, __u64 now)
 {
     t->stack_end = stack_walk(now, t->long_call == t->call_number + 1 ? 0 : WALK_SAVED_NS / 2, &t->stack);

@@ -18,11 +18,11 @@
 #endif
 #define UNWIND_READ(context, address, ret_u64) unwind_read(context, address, ret_u64)
 #define UNWIND_PREFETCH(context, cfa)          unwind_prefetch(context, cfa)
-#define UNWIND_LEAF_REGISTER(context, number, ret_u64)                                                       \
+#define UNWIND_LEAF_REGISTER(context, number, ret_u64)                                                                 \
     (*(ret_u64) = (context)->leaf[(number) % UNWIND_LEAF_REGISTERS], 0)
 #define UNWIND_GOROUTINE(context) (&(context)->goroutine)
-#define UNWIND_CONTEXT struct unwind_window
-#define UNWIND_INLINE                          static __always_inline
+#define UNWIND_CONTEXT            struct unwind_window
+#define UNWIND_INLINE             static __always_inline
 
 /* A piece of the stack, read at once: a read of user memory costs far more than its bytes. Reaches from where
  * the frame at hand keeps its registers (the uppermost words below its CFA) over the frames of its next
@@ -72,9 +72,9 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 #endif
 
 /* What unwind_frame returns when the walk has not ended. */
-#define UNWIND_AT_PLACE     (-3) /* the rest is unwind_frame_placed's */
-#define UNWIND_AT_RUNTIME   (-2) /* ... unwind_frame_runtime's */
-#define UNWIND_GO_ON        (-1) /* there is a caller to go on with */
+#define UNWIND_AT_PLACE   (-3) /* the rest is unwind_frame_placed's */
+#define UNWIND_AT_RUNTIME (-2) /* ... unwind_frame_runtime's */
+#define UNWIND_GO_ON      (-1) /* there is a caller to go on with */
 
 /* Who includes this may want less. */
 #ifndef UNWIND_MAX_FRAMES
@@ -88,14 +88,14 @@ static __always_inline void unwind_prefetch(struct unwind_window *window, __u64 
 #define UNWIND_TAIL_WORDS 0
 #endif
 
-#define UNWIND_DATA_WORDS                                                                                    \
+#define UNWIND_DATA_WORDS                                                                                              \
     (UNWIND_FRAMES_BEFORE + UNWIND_MAX_FRAMES + UNWIND_COPY_BYTES / 8 + UNWIND_LEAF_REGISTERS + UNWIND_TAIL_WORDS)
 #define UNWIND_BY_RUNTIME 2 /* walk.by_fp */
-#define UNWIND_FLUX_NS      1000000000ULL
-#define UNWIND_COPY_PAGE    4096
+#define UNWIND_FLUX_NS    1000000000ULL
+#define UNWIND_COPY_PAGE  4096
 /* Of the kernel's frame on a stack for signals, its largest part the vector registers: 11 KiB with AMX. */
 #define UNWIND_SIGNAL_FRAME_BYTES 12288
-#define UNWIND_HEADER_WORDS (sizeof(struct cpu_sample) / 8)
+#define UNWIND_HEADER_WORDS       (sizeof(struct cpu_sample) / 8)
 
 struct unwind_walk {
     struct unwind_registers r;
@@ -110,22 +110,24 @@ struct unwind_walk {
     __u32 pid;
     __u32 base; /* where in data[] the user frames begin */
     __u32 frames;
-    __u32 stack_skipped, stack_bytes; /* what lies between r.sp and the copy; of the copy */
-    __u32 second_bytes; /* of a second copy behind it, with the address of its beginning; 0: none */
+    __u32 stack_skipped, stack_bytes;    /* what lies between r.sp and the copy; of the copy */
+    __u32 second_bytes;                  /* of a second copy behind it, with the address of its beginning; 0: none */
     __u32 copy_at, copy_skipped, copied; /* the copy being made: where in data[], in bytes; so far */
     __u64 copy_from;
     __u64 mark; /* the next place on the stack whose frame is looked for (python.bpf.h); 0: none */
-    __u64 code_low, code_bytes; /* what a runtime makes code in that it tells how to walk (hotspot.bpf.h); 0 bytes: none */
+    __u64 code_low,
+        code_bytes;          /* what a runtime makes code in that it tells how to walk (hotspot.bpf.h); 0 bytes: none */
     __u64 interpreter_start; /* of the mapping that holds an interpreter's code; 0: none */
-    __u8 interrupted; /* r.ip is exact */
-    __u8 by_fp;       /* the frame below was left by its frame pointer, or (UNWIND_BY_RUNTIME) as its runtime says */
+    __u8 interrupted;        /* r.ip is exact */
+    __u8 by_fp;          /* the frame below was left by its frame pointer, or (UNWIND_BY_RUNTIME) as its runtime says */
     __u8 in_interpreter; /* the walk has come by the interpreter's code */
     __u8 interpreted;    /* what the interpreter's frames were is known (python.bpf.h): of this very sample */
     __u8 places;         /* frames are looked at as they are left (v8.bpf.h) */
-    __u8 walks_code;     /* code that the process makes keeps no frame pointers: who has not its layout (hotspot.bpf.h) ends there */
-    __u8 is_in_flux;  /* mappings changed a moment ago: what is missing may just not be known yet */
-    __u32 zero; /* always 0, which the verifier does not know: searches that begin with it are checked once
-                   for all values */
+    __u8 walks_code; /* code that the process makes keeps no frame pointers: who has not its layout (hotspot.bpf.h) ends
+                        there */
+    __u8 is_in_flux; /* mappings changed a moment ago: what is missing may just not be known yet */
+    __u32 zero;      /* always 0, which the verifier does not know: searches that begin with it are checked once
+                        for all values */
 };
 
 /* But for what the window has read, of which nothing is valid then: the compiler clears no more than a KiB at once. */
@@ -225,19 +227,19 @@ static __always_inline __u64 unwind_at_most(__u64 value, __u64 limit)
 /* The last i < count with table[first + i] <= wanted; 0 when there is none. `mask` + 1: a power of two of
  * elements of `table` that lie within one value, as far as the verifier cares. `zero`: a 0 that the verifier
  * does not know. */
-#define UNWIND_SEARCH(table, first, mask, count, wanted, zero)                                               \
-    ({                                                                                                       \
-        __u64 search_i_ = zero;                                                                              \
-        _Pragma("unroll") for (__u64 search_step_ = ((mask) + 1) / 2; search_step_ > 0; search_step_ /= 2)   \
-        {                                                                                                    \
-            __u64 search_next_ = search_i_ + search_step_;                                                   \
-            __u64 search_at_ = (search_next_ + (first)) & (mask);                                            \
-                                                                                                             \
-            UNWIND_SAME_REGISTER(search_at_);                                                                \
-            search_i_ += search_step_ * (unwind_at_most(search_next_ + 1, count) &                           \
-                                         unwind_at_most((table)[search_at_ & (mask)], wanted));              \
-        }                                                                                                    \
-        search_i_;                                                                                           \
+#define UNWIND_SEARCH(table, first, mask, count, wanted, zero)                                                         \
+    ({                                                                                                                 \
+        __u64 search_i_ = zero;                                                                                        \
+        _Pragma("unroll") for (__u64 search_step_ = ((mask) + 1) / 2; search_step_ > 0; search_step_ /= 2)             \
+        {                                                                                                              \
+            __u64 search_next_ = search_i_ + search_step_;                                                             \
+            __u64 search_at_ = (search_next_ + (first)) & (mask);                                                      \
+                                                                                                                       \
+            UNWIND_SAME_REGISTER(search_at_);                                                                          \
+            search_i_ += search_step_ * (unwind_at_most(search_next_ + 1, count) &                                     \
+                                         unwind_at_most((table)[search_at_ & (mask)], wanted));                        \
+        }                                                                                                              \
+        search_i_;                                                                                                     \
     })
 
 static __always_inline int unwind_no_mapping(struct unwind_walk *w, const struct unwind_process *process)
@@ -315,8 +317,8 @@ __noinline int unwind_find_rule(__u32 object, __u32 offset)
         return UNWIND_END_NO_ROWS;
     pages = header->pages;
     count = header->index_count;
-    i = UNWIND_SEARCH((const __u32 *)header, offsetof(struct unwind_object_header, index) / 4, 127, count,
-                      offset, scratch->walk.zero);
+    i = UNWIND_SEARCH((const __u32 *)header, offsetof(struct unwind_object_header, index) / 4, 127, count, offset,
+                      scratch->walk.zero);
     low = i << (header->index_shift & 31);
     high = (i + 1) << (header->index_shift & 31);
     if (high > pages)
@@ -358,19 +360,22 @@ __noinline int unwind_find_rule(__u32 object, __u32 offset)
 #include "probes/unwind/unwind_leaving.bpf.h"
 
 #ifdef UNWIND_RUNTIME
-/* The rest of unwind_frame, whose stack is not to lie below that of the runtime's own functions: of code that it made, and of a frame that was left by its
- * frame pointer and may be an interpreter's own (walk.next is its caller). By who defines UNWIND_RUNTIME. */
+/* The rest of unwind_frame, whose stack is not to lie below that of the runtime's own functions: of code that it made,
+ * and of a frame that was left by its frame pointer and may be an interpreter's own (walk.next is its caller). By who
+ * defines UNWIND_RUNTIME. */
 int unwind_frame_runtime(void);
 int unwind_frame_placed(void);
 #endif
 
 #ifdef UNWIND_MARKS
-/* The frame recorded last, whose stack is [low, high), holds walk.mark, or is the first one above it; by who defines UNWIND_MARKS. */
+/* The frame recorded last, whose stack is [low, high), holds walk.mark, or is the first one above it; by who defines
+ * UNWIND_MARKS. */
 int unwind_pass_marks(__u64 low, __u64 high);
 #endif
 
-/* Records the frame at hand and goes to its caller: UNWIND_GO_ON, or how the walk ended (enum unwind_end); of code that a runtime made it
- * leaves the step to unwind_frame_runtime: UNWIND_AT_RUNTIME, and what an interpreter's frame may be to unwind_frame_placed: UNWIND_AT_PLACE. */
+/* Records the frame at hand and goes to its caller: UNWIND_GO_ON, or how the walk ended (enum unwind_end); of code that
+ * a runtime made it leaves the step to unwind_frame_runtime: UNWIND_AT_RUNTIME, and what an interpreter's frame may be
+ * to unwind_frame_placed: UNWIND_AT_PLACE. */
 __noinline int unwind_frame(void)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
@@ -414,7 +419,9 @@ __noinline int unwind_frame(void)
     if (w->object == UNWIND_MAPPING_NO_ROWS_YET)
         return UNWIND_END_NO_ROWS;
     if (w->object == UNWIND_MAPPING_NO_CODE) {
-        end = w->walks_code ? UNWIND_END_UNSUPPORTED : w->interrupted || w->by_fp ? UNWIND_END_NO_CFI : unwind_step_leaving(&r);
+        end = w->walks_code                ? UNWIND_END_UNSUPPORTED
+              : w->interrupted || w->by_fp ? UNWIND_END_NO_CFI
+                                           : unwind_step_leaving(&r);
     } else {
         __u32 offset = address - w->start + w->file_offset;
         __u32 entry = (offset ^ offset >> 9 ^ w->serial * 97) % UNWIND_CACHE_ENTRIES;
@@ -466,8 +473,8 @@ __noinline int unwind_frame(void)
 
 #define UNWIND_FRAMES_A_LOOK 16
 
-/* A few places of unwind_find_interrupted's, from data[at] downwards: verified once for all of them. What lies before data[] is
- * looked at, too, and does not count. */
+/* A few places of unwind_find_interrupted's, from data[at] downwards: verified once for all of them. What lies before
+ * data[] is looked at, too, and does not count. */
 __noinline __u64 unwind_find_ucontext(__u32 at, __u64 stack, __u64 bytes)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
@@ -482,9 +489,9 @@ __noinline __u64 unwind_find_ucontext(__u32 at, __u64 stack, __u64 bytes)
     return 0;
 }
 
-/* The stack pointer that a signal was taken at, for an alternate stack whose end is copied up to data[end]: in the kernel's
- * frame, which tells of that stack and is the first thing on it. How far below the end it lies depends on the CPU's registers.
- * 0: not found. */
+/* The stack pointer that a signal was taken at, for an alternate stack whose end is copied up to data[end]: in the
+ * kernel's frame, which tells of that stack and is the first thing on it. How far below the end it lies depends on the
+ * CPU's registers. 0: not found. */
 static __always_inline __u64 unwind_find_interrupted(__u32 end, __u64 stack, __u64 bytes)
 {
     __u64 found = 0;
@@ -495,8 +502,8 @@ static __always_inline __u64 unwind_find_interrupted(__u32 end, __u64 stack, __u
 }
 
 /* Copies up to UNWIND_COPY_BYTES of the stack from r.sp on, behind the frames, as far as it can be read.
- * `top`: where the main thread's stack begins; what lies above (arguments, environment) is no frame. `alternate`: the stack
- * that the thread has for signals; from there, the rest is of the stack that was interrupted. */
+ * `top`: where the main thread's stack begins; what lies above (arguments, environment) is no frame. `alternate`: the
+ * stack that the thread has for signals; from there, the rest is of the stack that was interrupted. */
 __noinline int unwind_copy_stack(__u64 top, __u64 alternate, __u64 alternate_bytes)
 {
     struct unwind_scratch *scratch = unwind_scratch_get();
@@ -538,14 +545,13 @@ __noinline int unwind_copy_stack(__u64 top, __u64 alternate, __u64 alternate_byt
 /* The leaf's registers behind the copies, for rules that need them; their number of bytes. */
 static __always_inline __u64 unwind_copy_leaf(struct unwind_scratch *scratch)
 {
-    __u64 at = ((__u64)scratch->walk.base + scratch->walk.frames) * 8 + scratch->walk.stack_bytes +
-               scratch->walk.second_bytes;
+    __u64 at =
+        ((__u64)scratch->walk.base + scratch->walk.frames) * 8 + scratch->walk.stack_bytes + scratch->walk.second_bytes;
 
     UNWIND_SAME_REGISTER(at);
     if (at > sizeof(scratch->data) - sizeof(scratch->walk.window.leaf))
         return 0;
-    if (bpf_probe_read_kernel((__u8 *)scratch->data + at, sizeof(scratch->walk.window.leaf),
-                              scratch->walk.window.leaf))
+    if (bpf_probe_read_kernel((__u8 *)scratch->data + at, sizeof(scratch->walk.window.leaf), scratch->walk.window.leaf))
         return 0;
     return sizeof(scratch->walk.window.leaf);
 }

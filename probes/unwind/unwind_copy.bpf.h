@@ -1,4 +1,5 @@
-/* Pieces of a stack into the record: for user space to finish a walk for which the kernel half has not all it needs. Included by unwind.bpf.h. */
+/* Pieces of a stack into the record: for user space to finish a walk for which the kernel half has not all it needs.
+ * Included by unwind.bpf.h. */
 #pragma once
 
 /* One page of unwind_copy_piece, up to `to`; false when there is no more. How far it has come is kept in the walk

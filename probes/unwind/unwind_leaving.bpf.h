@@ -1,18 +1,21 @@
-/* The step out of code that nobody describes and that leaves its frame as soon as what it called returns: its next instructions say how large that is.
- * So do the trampolines that CPython makes for perf (python -X perf), which keep no frame pointer; others who do, too. Included by unwind.bpf.h. x86-64. */
+/* The step out of code that nobody describes and that leaves its frame as soon as what it called returns: its next
+ * instructions say how large that is. So do the trampolines that CPython makes for perf (python -X perf), which keep no
+ * frame pointer; others who do, too. Included by unwind.bpf.h. x86-64. */
 #pragma once
 
-#define LEAVING_ADD      0xc48348   /* add $n,%rsp: n follows */
+#define LEAVING_ADD      0xc48348 /* add $n,%rsp: n follows */
 #define LEAVING_ADD_MASK 0xffffff
 #define LEAVING_RET      0xc3
-#define LEAVING_POP_RET  0xc35d     /* pop %rbp; ret */
+#define LEAVING_POP_RET  0xc35d /* pop %rbp; ret */
 
-/* Whether it leaves from `ip` on; where the return address is, from the stack pointer on, and the frame pointer, if it is saved. */
+/* Whether it leaves from `ip` on; where the return address is, from the stack pointer on, and the frame pointer, if it
+ * is saved. */
 static __always_inline bool leaving_frame(__u64 code, __u32 *ret_skip, bool *ret_has_fp)
 {
     *ret_has_fp = (code & 0xffff) == LEAVING_POP_RET;
     *ret_skip = *ret_has_fp ? 8 : code >> 24 & 0x7f;
-    return *ret_has_fp || ((code & LEAVING_ADD_MASK) == LEAVING_ADD && (code >> 32 & 0xff) == LEAVING_RET && !(code >> 24 & 0x87));
+    return *ret_has_fp ||
+           ((code & LEAVING_ADD_MASK) == LEAVING_ADD && (code >> 32 & 0xff) == LEAVING_RET && !(code >> 24 & 0x87));
 }
 
 /* UNWIND_END_NO_CFI: it does not leave. */

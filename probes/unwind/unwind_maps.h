@@ -21,11 +21,13 @@
 #define UNWIND_MAPPING_NO_ROWS_YET 0xffffffffU
 #define UNWIND_MAPPING_NO_CODE     0xfffffffeU
 
-/* How the kernel half reads a process's interpreters, and Go's runtime: a member of each, all zeros where there is none of that kind. */
+/* How the kernel half reads a process's interpreters, and Go's runtime: a member of each, all zeros where there is none
+ * of that kind. */
 struct interpreter_layouts {
     struct python_layout python;
     struct go_stack_layout go;
-    __u64 runtime; /* enum interpreter_kind: which of the two the process has; 0: neither. One that has both is read as a HotSpot */
+    __u64 runtime; /* enum interpreter_kind: which of the two the process has; 0: neither. One that has both is read as
+                      a HotSpot */
     union {
         struct v8_layout v8;
         struct hotspot_layout hotspot;
@@ -35,7 +37,7 @@ struct interpreter_layouts {
 struct unwind_process {
     __u32 generation;
     __u32 chunks;
-    __u64 put_ns; /* CLOCK_MONOTONIC: while a program starts, more is mapped than we know of */
+    __u64 put_ns;                        /* CLOCK_MONOTONIC: while a program starts, more is mapped than we know of */
     __u64 starts[UNWIND_PROCESS_CHUNKS]; /* address of each chunk's first mapping */
     struct interpreter_layouts interpreters;
 };

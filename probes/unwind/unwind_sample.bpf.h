@@ -1,5 +1,5 @@
-/* How a walk of a user stack begins (a task's user registers) and how it ends up in a record (struct cpu_sample, in the CPU's
- * scratch). Shared by the programs that walk: cpu.bpf.c, offcpu.bpf.c, request.bpf.c. */
+/* How a walk of a user stack begins (a task's user registers) and how it ends up in a record (struct cpu_sample, in the
+ * CPU's scratch). Shared by the programs that walk: cpu.bpf.c, offcpu.bpf.c, request.bpf.c. */
 #pragma once
 
 #include "probes/unwind/unwind.bpf.h"
@@ -96,9 +96,10 @@ static __always_inline void sample_kernel(void *ctx, struct unwind_scratch *scra
 }
 
 #if defined(__TARGET_ARCH_x86)
-/* The kernel's unwinder has no rules for the first instructions of its indirect calls where those are retpolines (UNWIND_HINT_UNDEFINED in
- * arch/x86/lib/retpoline.S): of a tick there only the leaf is left. It stands behind a call of its own, whose return address lies before it by what stops speculation (int3; until 6.1
- * pause, lfence, jmp); above that one lies who called. `at`: where the CPU was. */
+/* The kernel's unwinder has no rules for the first instructions of its indirect calls where those are retpolines
+ * (UNWIND_HINT_UNDEFINED in arch/x86/lib/retpoline.S): of a tick there only the leaf is left. It stands behind a call
+ * of its own, whose return address lies before it by what stops speculation (int3; until 6.1 pause, lfence, jmp); above
+ * that one lies who called. `at`: where the CPU was. */
 static __always_inline void sample_retpoline_caller(const struct user_registers *at, struct unwind_scratch *scratch)
 {
     __u64 words[2];

@@ -9,8 +9,8 @@
  * else: cannot be read
  *
  * how a register of the leaf is told, by its DWARF number: UNWIND_LEAF_REGISTER(context, number, ret_u64)
- * (x86-64), what the goroutine goes on with that the thread works for: UNWIND_GOROUTINE(context), a const struct unwind_goroutine *
- * (x86-64), (optionally, how the topmost words of a frame, below `cfa`, are read in advance:
+ * (x86-64), what the goroutine goes on with that the thread works for: UNWIND_GOROUTINE(context), a const struct
+ * unwind_goroutine * (x86-64), (optionally, how the topmost words of a frame, below `cfa`, are read in advance:
  * UNWIND_PREFETCH(context, cfa)) and which instruction set the walked program has: UNWIND_ARM64, else x86-64.
  */
 #pragma once
@@ -20,11 +20,10 @@
 
 /* What a step came to; any value >= 0 is an enum unwind_end: the walk ends at this frame, its registers are
  * as they were. */
-#define UNWIND_STEP_RETURNED                                                                                 \
-    (-1) /* `r` is the caller; r->ip is a return address: look rules up at ip - 1                            \
-          */
-#define UNWIND_STEP_INTERRUPTED                                                                              \
-    (-2) /* `r` was interrupted by a signal: r->ip is exact, and all registers are true */
+#define UNWIND_STEP_RETURNED                                                                                           \
+    (-1)                             /* `r` is the caller; r->ip is a return address: look rules up at ip - 1          \
+                                      */
+#define UNWIND_STEP_INTERRUPTED (-2) /* `r` was interrupted by a signal: r->ip is exact, and all registers are true */
 
 #ifndef UNWIND_CONTEXT
 #define UNWIND_CONTEXT void
@@ -137,7 +136,8 @@ UNWIND_INLINE int unwind_read_saved(__u64 address, __u64 sp, __u64 *value, void 
 }
 
 #ifndef UNWIND_ARM64
-/* From the stack on which Go's runtime works for a goroutine to the goroutine's own, on which that has called for more stack. */
+/* From the stack on which Go's runtime works for a goroutine to the goroutine's own, on which that has called for more
+ * stack. */
 UNWIND_INLINE int unwind_step_goroutine(struct unwind_registers *r, const struct unwind_goroutine *goroutine)
 {
     if (r->goroutine == UNWIND_GOROUTINE_LEFT || goroutine->state == UNWIND_GOROUTINE_NONE)
@@ -178,8 +178,7 @@ UNWIND_INLINE int unwind_step(const struct unwind_rule *rule, struct unwind_regi
         break;
     case UNWIND_CFA_SP_DEREF:
     case UNWIND_CFA_FP_DEREF:
-        if (UNWIND_READ(context, (rule->cfa == UNWIND_CFA_SP_DEREF ? r->sp : r->fp) + (__s64)rule->cfa_offset,
-                        &cfa))
+        if (UNWIND_READ(context, (rule->cfa == UNWIND_CFA_SP_DEREF ? r->sp : r->fp) + (__s64)rule->cfa_offset, &cfa))
             return UNWIND_END_BAD_READ;
         cfa += (__s64)rule->cfa_add;
         break;

@@ -1,8 +1,10 @@
-/* The node agent: see agent.h. Wires the pipeline's sink to the windows, keeps the budget once a second, and answers the page. */
+/* The node agent: see agent.h. Wires the pipeline's sink to the windows, keeps the budget once a second, and answers
+ * the page. */
 #include "agent/agent.h"
 
 #include "agent/budget.h"
 #include "agent/loop.h"
+#include "agent/node_lock.h"
 #include "agent/pipeline.h"
 #include "agent/profile_export.h"
 #include "agent/sampling_pods.h"
@@ -20,17 +22,17 @@
 #include <malloc.h>
 #include <pthread.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
-#define SLOT_NS     (5 * 1000000000ull)
-#define SLOTS       24
-#define WAITS_TICKS 5 /* what still waits is told every so many seconds: a slot's */
+#define SLOT_NS        (5 * 1000000000ull)
+#define SLOTS          24
+#define WAITS_TICKS    5 /* what still waits is told every so many seconds: a slot's */
 #define SAMPLE_WAIT_NS 1000000ull
-#define MEMORY_TICKS 5 /* memory is looked at every so many seconds, where there is enough: that costs a millisecond */
-#define SAY_AGAIN_NS (60 * 1000000000ull)
-#define LOCK_PATH   "/run/sonde.lock"
+#define MEMORY_TICKS                                                                                                   \
+    5 /* memory is looked at every so many seconds, where there is enough: that costs a millisecond                    \
+       */
+#define SAY_AGAIN_NS         (60 * 1000000000ull)
 #define SAMPLING_RULES_PROBE "profile targets"
 
 /* The pipeline's, as of the last second: who reads them never waits for a turn of it. */
@@ -58,7 +60,7 @@ struct agent {
     int lock_fd;
     uint64_t start_ns;
     uint64_t ticks, waits_ticks, memory_bytes;
-    uint64_t said_short_ns;       /* when it was last said that memory is short; 0: never */
+    uint64_t said_short_ns;            /* when it was last said that memory is short; 0: never */
     uint64_t cache_cuts, history_cuts; /* under `lock` */
 
     pthread_mutex_t lock; /* over what the page reads: */
@@ -92,8 +94,8 @@ static size_t history_bytes(const struct agent *a)
     return windows_bytes(a->windows) + (a->waits ? windows_bytes(a->waits) : 0);
 }
 
-/* Caches first, which costs only work; where that was not enough, the older half of what waits for a receiver and of the windows, every
- * time anew, of these down to so little that it cannot be what is too much. */
+/* Caches first, which costs only work; where that was not enough, the older half of what waits for a receiver and of
+ * the windows, every time anew, of these down to so little that it cannot be what is too much. */
 static void give_memory_back(struct agent *a, bool caches_are_cut)
 {
     const uint64_t now_ns = clock_monotonic_ns();
@@ -129,7 +131,9 @@ static bool look_at_memory(struct agent *a)
 
 static void publish_stats(struct agent *a, uint64_t helper_cpu_ns)
 {
-    struct figures now = {.samples = pipeline_samples(a->pipeline) - pipeline_waits_given(a->pipeline), .waits = pipeline_waits(a->pipeline).told, .helper_cpu_ns = helper_cpu_ns};
+    struct figures now = {.samples = pipeline_samples(a->pipeline) - pipeline_waits_given(a->pipeline),
+                          .waits = pipeline_waits(a->pipeline).told,
+                          .helper_cpu_ns = helper_cpu_ns};
     if (metric_set_new(&now.metrics) < 0)
         return;
     pipeline_losses(a->pipeline, &now.losses);
@@ -189,27 +193,6 @@ static bool every_second(void *context)
 
 /* ---- life ---- */
 
-/* One agent a node: two would pay twice and see each other. Where /run cannot be written there is no such check. */
-static int lock_node(struct agent *a)
-{
-    a->lock_fd = open(LOCK_PATH, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (a->lock_fd < 0) {
-        log_warning("%s cannot be opened (%s): not checked whether another agent runs here", LOCK_PATH, strerror(errno));
-        return 0;
-    }
-    if (flock(a->lock_fd, LOCK_EX | LOCK_NB) == 0) {
-        if (ftruncate(a->lock_fd, 0) < 0 || dprintf(a->lock_fd, "%d\n", getpid()) < 0)
-            log_debug("%s cannot be written: a second agent will not know our process number", LOCK_PATH);
-        return 0;
-    }
-    char holder[16] = "";
-    ssize_t n = pread(a->lock_fd, holder, sizeof(holder) - 1, 0);
-    holder[n > 0 ? strspn(holder, "0123456789") : 0] = '\0';
-    log_error("another Sonde agent runs on this node (process %s, it holds %s); stop it first, or use `sonde record`",
-              holder[0] ? holder : "unknown", LOCK_PATH);
-    return -EBUSY;
-}
-
 static void log_report(const struct attach_report *report)
 {
     for (size_t i = 0; i < report->count; i++) {
@@ -224,7 +207,8 @@ static void log_report(const struct attach_report *report)
 }
 
 /* Who is not here may come yet; but of a name that is wrong nobody would hear. */
-static void report_sampling_rules(const struct sampling_rules *targets, const struct pipeline *pipeline, struct attach_report *report)
+static void report_sampling_rules(const struct sampling_rules *targets, const struct pipeline *pipeline,
+                                  struct attach_report *report)
 {
     struct attach_entry *entry = attach_report_add(report, SAMPLING_RULES_PROBE);
     char name[SAMPLING_RULE_NAME_BYTES];
@@ -234,8 +218,9 @@ static void report_sampling_rules(const struct sampling_rules *targets, const st
             found++;
             continue;
         }
-        used += (size_t)snprintf(entry->limitation + used, sizeof(entry->limitation) - used, "%s%s", used ? ", " : "not on this machine now: ",
-                                 sampling_rule_name(&targets->list[i], name));
+        used +=
+            (size_t)snprintf(entry->limitation + used, sizeof(entry->limitation) - used, "%s%s",
+                             used ? ", " : "not on this machine now: ", sampling_rule_name(&targets->list[i], name));
         if (used >= sizeof(entry->limitation))
             used = sizeof(entry->limitation) - 1; /* cut */
     }
@@ -255,7 +240,9 @@ static int attach(const struct config *config, void *context, struct attach_repo
                     .ring_bytes = config->budget_memory_bytes / 16,
                     .table_bytes = config->budget_memory_bytes / 4,
                     .links = config->links_enabled,
-                    .time = !config->off_cpu_enabled ? PROFILE_CPU_TIME : config->profile_enabled ? PROFILE_WALL_TIME : PROFILE_OFF_CPU_TIME,
+                    .time = !config->off_cpu_enabled  ? PROFILE_CPU_TIME
+                            : config->profile_enabled ? PROFILE_WALL_TIME
+                                                      : PROFILE_OFF_CPU_TIME,
                     .sample_wait_ns = SAMPLE_WAIT_NS},
         .memory_bytes = config->budget_memory_bytes,
         .cri_socket = config->kubernetes_cri_socket,
@@ -288,15 +275,20 @@ int agent_try(const struct config *config, struct attach_report *report)
 /* Waits have half of what there is for both. */
 static int new_windows(struct agent *a)
 {
-    const uint64_t memory = a->config.budget_memory_bytes, bytes = memory / 4 - memory / 32, of_waits = a->config.off_cpu_enabled ? bytes / 2 : 0;
-    int r = windows_new(&(struct windows_options){.slot_ns = SLOT_NS, .slots = SLOTS,
+    const uint64_t memory = a->config.budget_memory_bytes, bytes = memory / 4 - memory / 32,
+                   of_waits = a->config.off_cpu_enabled ? bytes / 2 : 0;
+    int r = windows_new(&(struct windows_options){.slot_ns = SLOT_NS,
+                                                  .slots = SLOTS,
                                                   .period_ns = 1000000000ull / a->clock_hz,
                                                   .max_bytes = bytes - of_waits,
                                                   .detail_max_bytes = memory / 32},
                         &a->windows);
     if (r < 0 || !a->config.off_cpu_enabled)
         return r;
-    r = windows_new(&(struct windows_options){.slot_ns = SLOT_NS, .slots = SLOTS, .time = PROFILE_OFF_CPU_TIME, .max_bytes = of_waits}, &a->waits);
+    r = windows_new(
+        &(struct windows_options){
+            .slot_ns = SLOT_NS, .slots = SLOTS, .time = PROFILE_OFF_CPU_TIME, .max_bytes = of_waits},
+        &a->waits);
     return r < 0 ? r : wait_seconds_new(&a->wait_seconds);
 }
 
@@ -311,7 +303,7 @@ int agent_new(const struct config *config, struct agent **ret)
     a->start_ns = clock_monotonic_ns();
     pthread_mutex_init(&a->lock, NULL);
     budget_init(&a->budget, config->budget_cpu_share, config->budget_memory_bytes, sysconf(_SC_NPROCESSORS_ONLN));
-    int r = lock_node(a);
+    int r = node_lock(&a->lock_fd);
     if (r < 0)
         return r;
     r = new_windows(a);
@@ -396,13 +388,15 @@ int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *fi
     return wall_time_span(wall_time(a), now_ns > span_ns ? now_ns - span_ns : 0, now_ns, filter, ret);
 }
 
-int agent_region(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct profile **ret)
+int agent_region(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
+                 struct profile **ret)
 {
     struct agent *a = agent;
     return wall_time_region(wall_time(a), from_ns, to_ns, clock_monotonic_ns(), filter, ret);
 }
 
-int agent_heatmap(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct heatmap **ret)
+int agent_heatmap(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
+                  struct heatmap **ret)
 {
     struct agent *a = agent;
     const uint64_t now_ns = clock_monotonic_ns();
@@ -457,7 +451,8 @@ struct sampling_rule_line {
 static struct sampling_rule_line sampling_rule_line(const struct agent *a, const struct figures *figures, size_t i)
 {
     if (i == a->targets.count)
-        return (struct sampling_rule_line){"others", (uint32_t)a->config.profile_rate_hz, &figures->targets[SAMPLING_RULES_MAX]};
+        return (struct sampling_rule_line){"others", (uint32_t)a->config.profile_rate_hz,
+                                           &figures->targets[SAMPLING_RULES_MAX]};
     struct sampling_rule_line line = {.hz = a->targets.list[i].hz, .figures = &figures->targets[i]};
     sampling_rule_name(&a->targets.list[i], line.name);
     return line;
@@ -467,12 +462,15 @@ static void sampling_rule_metrics(const struct agent *a, const struct figures *f
 {
     for (size_t i = 0; i < sampling_rule_count(a); i++) {
         const struct sampling_rule_line line = sampling_rule_line(a, figures, i);
-        metric_add(set, "sonde_self_sampling_rule_found", METRIC_GAUGE, "", "1 where this machine has whom the target asks for.", line.figures->found,
+        metric_add(set, "sonde_self_sampling_rule_found", METRIC_GAUGE, "",
+                   "1 where this machine has whom the target asks for.", line.figures->found,
                    METRIC_LABELS({"target", line.name}));
-        metric_add(set, "sonde_self_sampling_rule_samples", METRIC_COUNTER, "", "CPU samples taken of the target's threads.", (double)line.figures->samples,
+        metric_add(set, "sonde_self_sampling_rule_samples", METRIC_COUNTER, "",
+                   "CPU samples taken of the target's threads.", (double)line.figures->samples,
                    METRIC_LABELS({"target", line.name}));
-        metric_add(set, "sonde_self_sampling_rule_ticks", METRIC_COUNTER, "", "Ticks of the sampling clock that met the target's threads.",
-                   (double)line.figures->ticks, METRIC_LABELS({"target", line.name}));
+        metric_add(set, "sonde_self_sampling_rule_ticks", METRIC_COUNTER, "",
+                   "Ticks of the sampling clock that met the target's threads.", (double)line.figures->ticks,
+                   METRIC_LABELS({"target", line.name}));
     }
 }
 
@@ -490,33 +488,39 @@ int agent_metrics(void *agent, struct metric_set *set)
     pthread_mutex_unlock(&a->lock);
     metric_add(set, "sonde_build", METRIC_INFO, "", "What runs here.", 1,
                METRIC_LABELS({"version", SONDE_VERSION}, {"kernel", uts.release}, {"machine", uts.machine}));
-    metric_add(set, "sonde_self_cpu_seconds", METRIC_COUNTER, "seconds", "CPU time of the agent's own threads, and of the process that opens files for it.",
+    metric_add(set, "sonde_self_cpu_seconds", METRIC_COUNTER, "seconds",
+               "CPU time of the agent's own threads, and of the process that opens files for it.",
                (budget_own_cpu_ns() + helper_cpu_ns) / 1e9, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_resident_bytes", METRIC_GAUGE, "bytes", "Resident memory of the agent.",
                budget_own_resident_bytes(), METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_budget_cpu_ratio", METRIC_GAUGE, "ratio", "Share of the machine's CPU that the agent and its BPF programs took, over ten seconds.",
-               b.cpu_share, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_budget_cpu_allowed_ratio", METRIC_GAUGE, "ratio", "Share that it is allowed (budget.cpu).", b.cpu_share_allowed,
+    metric_add(set, "sonde_self_budget_cpu_ratio", METRIC_GAUGE, "ratio",
+               "Share of the machine's CPU that the agent and its BPF programs took, over ten seconds.", b.cpu_share,
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_budget_memory_bytes", METRIC_GAUGE, "bytes", "Resident memory and BPF maps together.", b.memory_bytes,
-               METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_budget_memory_allowed_bytes", METRIC_GAUGE, "bytes", "What it is allowed (budget.memory).",
-               b.memory_bytes_allowed, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_budget_memory_cuts", METRIC_COUNTER, "", "How often memory was given back to keep to budget.memory.",
-               (double)cache_cuts, METRIC_LABELS({"what", "caches"}));
-    metric_add(set, "sonde_self_budget_memory_cuts", METRIC_COUNTER, "", "How often memory was given back to keep to budget.memory.",
-               (double)history_cuts, METRIC_LABELS({"what", "oldest_samples"}));
+    metric_add(set, "sonde_self_budget_cpu_allowed_ratio", METRIC_GAUGE, "ratio",
+               "Share that it is allowed (budget.cpu).", b.cpu_share_allowed, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_budget_memory_bytes", METRIC_GAUGE, "bytes", "Resident memory and BPF maps together.",
+               b.memory_bytes, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_budget_memory_allowed_bytes", METRIC_GAUGE, "bytes",
+               "What it is allowed (budget.memory).", b.memory_bytes_allowed, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_budget_memory_cuts", METRIC_COUNTER, "",
+               "How often memory was given back to keep to budget.memory.", (double)cache_cuts,
+               METRIC_LABELS({"what", "caches"}));
+    metric_add(set, "sonde_self_budget_memory_cuts", METRIC_COUNTER, "",
+               "How often memory was given back to keep to budget.memory.", (double)history_cuts,
+               METRIC_LABELS({"what", "oldest_samples"}));
     for (enum source_detail d = SOURCE_DETAIL_FULL; d <= SOURCE_DETAIL_LEAST; d++)
-        metric_add(set, "sonde_self_budget_detail", METRIC_GAUGE, "", "1 for the detail that is worked at, in the order of shedding.",
-                   b.detail == d, METRIC_LABELS({"detail", budget_detail_name(d)}));
+        metric_add(set, "sonde_self_budget_detail", METRIC_GAUGE, "",
+                   "1 for the detail that is worked at, in the order of shedding.", b.detail == d,
+                   METRIC_LABELS({"detail", budget_detail_name(d)}));
     for (size_t i = 0; i < a->report.count; i++)
-        metric_add(set, "sonde_self_probe_attached", METRIC_GAUGE, "", "1 where the probe is attached, and on which method.",
-                   a->report.entries[i].attached,
+        metric_add(set, "sonde_self_probe_attached", METRIC_GAUGE, "",
+                   "1 where the probe is attached, and on which method.", a->report.entries[i].attached,
                    METRIC_LABELS({"probe", a->report.entries[i].probe}, {"method", a->report.entries[i].method}));
     windows_metrics((struct windows *[]){a->windows, a->waits}, a->waits ? 2 : 1, set);
     if (a->waits) {
         wait_seconds_metrics(a->wait_seconds, set);
-        metric_add(set, "sonde_off_cpu_monitored_seconds", METRIC_COUNTER, "seconds", "For how long waits were looked at; it stands still while they are not, for the budget.",
+        metric_add(set, "sonde_off_cpu_monitored_seconds", METRIC_COUNTER, "seconds",
+                   "For how long waits were looked at; it stands still while they are not, for the budget.",
                    (double)windows_observed_ns(a->waits, clock_monotonic_ns()) / 1e9, METRIC_NO_LABELS);
     }
     sampling_rule_metrics(a, &figures, set);
@@ -532,15 +536,18 @@ static double current_sample_hz(const struct agent *a, enum source_detail detail
     return a->config.profile_enabled ? (double)a->config.profile_rate_hz / source_detail_samples_every(detail) : 0;
 }
 
-static void put_sampling_rules(const struct agent *a, const struct figures *figures, enum source_detail detail, struct buf *out)
+static void put_sampling_rules(const struct agent *a, const struct figures *figures, enum source_detail detail,
+                               struct buf *out)
 {
     buf_puts(out, "\"targets\":[");
     for (size_t i = 0; i < sampling_rule_count(a); i++) {
         const struct sampling_rule_line line = sampling_rule_line(a, figures, i);
         buf_puts(out, i ? ",{\"target\":" : "{\"target\":");
         buf_put_json_string(out, line.name);
-        buf_printf(out, ",\"sample_hz\":%g,\"found\":%s,\"samples\":%llu,\"ticks\":%llu}", a->config.profile_enabled ? (double)line.hz / source_detail_samples_every(detail) : 0.0,
-                   line.figures->found ? "true" : "false", (unsigned long long)line.figures->samples, (unsigned long long)line.figures->ticks);
+        buf_printf(out, ",\"sample_hz\":%g,\"found\":%s,\"samples\":%llu,\"ticks\":%llu}",
+                   a->config.profile_enabled ? (double)line.hz / source_detail_samples_every(detail) : 0.0,
+                   line.figures->found ? "true" : "false", (unsigned long long)line.figures->samples,
+                   (unsigned long long)line.figures->ticks);
     }
     buf_puts(out, "],");
 }
@@ -563,16 +570,18 @@ int agent_status(void *agent, char **ret_json)
     if (a->waits)
         buf_printf(&out, ",\"waits\":%llu", (unsigned long long)figures.waits);
     buf_printf(&out, ",\"now_ms\":%llu,\"uptime_seconds\":%.1f,\"samples\":%llu,\"sample_hz\":%g,",
-               (unsigned long long)(now_ns / 1000000), (now_ns - a->start_ns) / 1e9, (unsigned long long)figures.samples,
-               current_sample_hz(a, b.detail));
+               (unsigned long long)(now_ns / 1000000), (now_ns - a->start_ns) / 1e9,
+               (unsigned long long)figures.samples, current_sample_hz(a, b.detail));
     if (sampling_rule_count(a))
         put_sampling_rules(a, &figures, b.detail, &out);
     buf_puts(&out, "\"losses\":{");
     for (int i = 0; i < LOSS_COUNT; i++)
         buf_printf(&out, "%s\"%s\":%llu", i ? "," : "", loss_name(i), (unsigned long long)figures.losses.count[i]);
-    buf_printf(&out, "},\"budget\":{\"detail\":\"%s\",\"cpu_share\":%.6f,\"cpu_share_allowed\":%.6f,\"memory_bytes\":%llu,\"memory_bytes_allowed\":%llu},\"probes\":",
-               budget_detail_name(b.detail), b.cpu_share, b.cpu_share_allowed, (unsigned long long)b.memory_bytes,
-               (unsigned long long)b.memory_bytes_allowed);
+    buf_printf(
+        &out,
+        "},\"budget\":{\"detail\":\"%s\",\"cpu_share\":%.6f,\"cpu_share_allowed\":%.6f,\"memory_bytes\":%llu,\"memory_bytes_allowed\":%llu},\"probes\":",
+        budget_detail_name(b.detail), b.cpu_share, b.cpu_share_allowed, (unsigned long long)b.memory_bytes,
+        (unsigned long long)b.memory_bytes_allowed);
     attach_report_put_json(&a->report, &out);
     buf_putc(&out, '}');
     if (buf_error(&out) < 0)

@@ -7,9 +7,11 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* Detail comes back only after a quiet time, and only when the cost has room to grow: a rate that is doubled costs twice. */
-#define WORSE_AFTER_NS  (5 * 1000000000ull)
-#define WORSE_FIRST_NS  (20 * 1000000000ull) /* the first reading of what runs already is paid once: no reason to look away for long */
+/* Detail comes back only after a quiet time, and only when the cost has room to grow: a rate that is doubled costs
+ * twice. */
+#define WORSE_AFTER_NS (5 * 1000000000ull)
+#define WORSE_FIRST_NS                                                                                                 \
+    (20 * 1000000000ull) /* the first reading of what runs already is paid once: no reason to look away for long */
 #define BETTER_AFTER_NS (30 * 1000000000ull)
 #define BETTER_BELOW    0.45
 

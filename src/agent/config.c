@@ -1,16 +1,14 @@
-/* Configuration from YAML and flags; see config.h. Uses libyaml's events rather than a binding library: only so does every
- * message name line and key and list what is allowed (docs/decisions/0002-configuration.md). */
+/* Configuration from YAML and flags: see config.h. libyaml's events let every error name its line and its key. */
 #include "agent/config.h"
 
 #include "base/address.h"
 #include "base/cleanup.h"
 #include "base/host_name.h"
 #include "base/units.h"
-#include "resolve/process/pods.h"
-#include "sources/sampling/sampling_rules.h"
-
 #include "otlp/settings.h"
 #include "otlp/transport.h"
+#include "resolve/process/pods.h"
+#include "sources/sampling/sampling_rules.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -19,7 +17,20 @@
 #include <sys/stat.h>
 #include <yaml.h>
 
-enum key_type { KEY_BOOL, KEY_INTEGER, KEY_PERCENT, KEY_SIZE, KEY_ADDRESS, KEY_HOSTS, KEY_CHOICE, KEY_URL, KEY_TEXT, KEY_SECRET, KEY_SAMPLING_RULES, KEY_LABELS };
+enum key_type {
+    KEY_BOOL,
+    KEY_INTEGER,
+    KEY_PERCENT,
+    KEY_SIZE,
+    KEY_ADDRESS,
+    KEY_HOSTS,
+    KEY_CHOICE,
+    KEY_URL,
+    KEY_TEXT,
+    KEY_SECRET,
+    KEY_SAMPLING_RULES,
+    KEY_LABELS
+};
 
 struct key {
     const char *name;
@@ -30,36 +41,60 @@ struct key {
     const char *help;
 };
 
-#define SHOWN_MAX 60 /* of a value that is wrong, in a message */
-#define KNOWN_BYTES 640 /* of the names of all keys */
-#define NOT_SHOWN "(not shown)" /* for a secret; and it is none itself */
+#define SHOWN_MAX   60            /* of a value that is wrong, in a message */
+#define KNOWN_BYTES 640           /* of the names of all keys */
+#define NOT_SHOWN   "(not shown)" /* for a secret; and it is none itself */
 
-#define FIELD(f) offsetof(struct config, f), sizeof(((struct config *)0)->f)
+#define FIELD(f)    offsetof(struct config, f), sizeof(((struct config *)0)->f)
 
 static const struct key keys[] = {
     {"profile.enabled", KEY_BOOL, FIELD(profile_enabled), 0, 0, "true or false", "sample what runs on the CPUs"},
-    {"profile.rate", KEY_INTEGER, FIELD(profile_rate_hz), 0, 1000, "a whole number of Hz, 0 to 1000", "CPU samples a second and CPU; 0: of profile.sampling_rules alone"},
-    {"profile.sampling_rules", KEY_SAMPLING_RULES, FIELD(profile_sampling_rules), 0, 0, "at most 32 of SELECTOR=VALUE:HZ, separated by commas, each selector once: pid, cgroup, container, pod, pod-label, command or user; 0 to 1000 Hz; such as command=mlserver:99, pod-label=app=web:49, user=backup:0", "who is sampled at another rate; the first that fits"},
-    {"requests.enabled", KEY_BOOL, FIELD(requests_enabled), 0, 0, "true or false", "watch HTTP requests at the sockets"},
-    {"links.enabled", KEY_BOOL, FIELD(links_enabled), 0, 0, "true or false", "attach to programs that trace requests with libsonde, so that samples say which request they were taken in"},
-    {"off_cpu.enabled", KEY_BOOL, FIELD(off_cpu_enabled), 0, 0, "true or false", "where threads wait, for what and how long, too"},
-    {"budget.cpu", KEY_PERCENT, FIELD(budget_cpu_share), 0.0001, 1, "a share of the machine, 0.01% to 100%, such as 1%", "CPU that Sonde may take, its BPF programs included"},
-    {"budget.memory", KEY_SIZE, FIELD(budget_memory_bytes), 48 << 20, 1e12, "a size of at least 48MiB, such as 64MiB", "memory that Sonde may take, BPF maps included"},
-    {"page.listen", KEY_ADDRESS, FIELD(page_listen), 0, 0, "ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070", "where the page is served"},
-    {"page.allowed_hosts", KEY_HOSTS, FIELD(page_allowed_hosts), 0, 0, "names or addresses of hosts, each with a port or for any, separated by commas, such as sonde.example.org, localhost:8080, [::1]:8080", "names besides this host's own that browsers may use (reverse proxies)"},
-    {"otlp.profiles_endpoint", KEY_URL, FIELD(otlp_profiles_endpoint), 0, 0, "a URL of http or https, such as http://collector:4318/v1development/profiles, or nothing", "where profiles are sent to, as OTLP"},
-    {"otlp.protocol", KEY_CHOICE, FIELD(otlp_protocol), 0, 0, "http/protobuf, grpc", "what is spoken there; a URL of gRPC has no path: http://collector:4317"},
-    {"otlp.interval", KEY_INTEGER, FIELD(otlp_interval_s), 1, 300, "a whole number of seconds, 1 to 300", "how much time a packet of profiles is about"},
+    {"profile.rate", KEY_INTEGER, FIELD(profile_rate_hz), 0, 1000, "a whole number of Hz, 0 to 1000",
+     "CPU samples a second and CPU; 0: of profile.sampling_rules alone"},
+    {"profile.sampling_rules", KEY_SAMPLING_RULES, FIELD(profile_sampling_rules), 0, 0,
+     "at most 32 of SELECTOR=VALUE:HZ, separated by commas, each selector once: pid, cgroup, container, pod, pod-label, command or user; 0 to 1000 Hz; such as command=mlserver:99, pod-label=app=web:49, user=backup:0",
+     "who is sampled at another rate; the first that fits"},
+    {"requests.enabled", KEY_BOOL, FIELD(requests_enabled), 0, 0, "true or false",
+     "watch HTTP requests at the sockets"},
+    {"links.enabled", KEY_BOOL, FIELD(links_enabled), 0, 0, "true or false",
+     "attach to programs that trace requests with libsonde, so that samples say which request they were taken in"},
+    {"off_cpu.enabled", KEY_BOOL, FIELD(off_cpu_enabled), 0, 0, "true or false",
+     "where threads wait, for what and how long, too"},
+    {"budget.cpu", KEY_PERCENT, FIELD(budget_cpu_share), 0.0001, 1, "a share of the machine, 0.01% to 100%, such as 1%",
+     "CPU that Sonde may take, its BPF programs included"},
+    {"budget.memory", KEY_SIZE, FIELD(budget_memory_bytes), 48 << 20, 1e12, "a size of at least 48MiB, such as 64MiB",
+     "memory that Sonde may take, BPF maps included"},
+    {"page.listen", KEY_ADDRESS, FIELD(page_listen), 0, 0, "ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070",
+     "where the page is served"},
+    {"page.allowed_hosts", KEY_HOSTS, FIELD(page_allowed_hosts), 0, 0,
+     "names or addresses of hosts, each with a port or for any, separated by commas, such as sonde.example.org, localhost:8080, [::1]:8080",
+     "names besides this host's own that browsers may use (reverse proxies)"},
+    {"otlp.profiles_endpoint", KEY_URL, FIELD(otlp_profiles_endpoint), 0, 0,
+     "a URL of http or https, such as http://collector:4318/v1development/profiles, or nothing",
+     "where profiles are sent to, as OTLP"},
+    {"otlp.protocol", KEY_CHOICE, FIELD(otlp_protocol), 0, 0, "http/protobuf, grpc",
+     "what is spoken there; a URL of gRPC has no path: http://collector:4317"},
+    {"otlp.interval", KEY_INTEGER, FIELD(otlp_interval_s), 1, 300, "a whole number of seconds, 1 to 300",
+     "how much time a packet of profiles is about"},
     {"otlp.compression", KEY_CHOICE, FIELD(otlp_compression), 0, 0, "gzip, zstd, none", "of what is sent"},
-    {"otlp.timestamp_resolution", KEY_CHOICE, FIELD(otlp_timestamp_resolution), 0, 0, "exact, 1ms, 17ms, 1s, none", "how exactly a packet says when a sample was; none: only how much there was of equal ones"},
-    {"otlp.system_names", KEY_BOOL, FIELD(otlp_system_names), 0, 0, "true or false", "also names of functions as the linker knows them, where they are others (C++, Rust)"},
-    {"otlp.timeout", KEY_INTEGER, FIELD(otlp_timeout_ms), 1, 600000, "a whole number of milliseconds, 1 to 600000", "for one attempt to deliver a packet"},
-    {"otlp.headers", KEY_SECRET, FIELD(otlp_headers), 0, 0, "name=value,..., values percent-encoded", "headers of HTTP that go with each packet; never shown"},
-    {"otlp.certificate", KEY_TEXT, FIELD(otlp_certificate), 0, 0, "a path", "file of the certificates that are trusted, in place of the system's"},
-    {"otlp.client_certificate", KEY_TEXT, FIELD(otlp_client_certificate), 0, 0, "a path", "file of the certificate that says who we are"},
+    {"otlp.timestamp_resolution", KEY_CHOICE, FIELD(otlp_timestamp_resolution), 0, 0, "exact, 1ms, 17ms, 1s, none",
+     "how exactly a packet says when a sample was; none: only how much there was of equal ones"},
+    {"otlp.system_names", KEY_BOOL, FIELD(otlp_system_names), 0, 0, "true or false",
+     "also names of functions as the linker knows them, where they are others (C++, Rust)"},
+    {"otlp.timeout", KEY_INTEGER, FIELD(otlp_timeout_ms), 1, 600000, "a whole number of milliseconds, 1 to 600000",
+     "for one attempt to deliver a packet"},
+    {"otlp.headers", KEY_SECRET, FIELD(otlp_headers), 0, 0, "name=value,..., values percent-encoded",
+     "headers of HTTP that go with each packet; never shown"},
+    {"otlp.certificate", KEY_TEXT, FIELD(otlp_certificate), 0, 0, "a path",
+     "file of the certificates that are trusted, in place of the system's"},
+    {"otlp.client_certificate", KEY_TEXT, FIELD(otlp_client_certificate), 0, 0, "a path",
+     "file of the certificate that says who we are"},
     {"otlp.client_key", KEY_TEXT, FIELD(otlp_client_key), 0, 0, "a path", "file of its key"},
-    {"kubernetes.cri_socket", KEY_TEXT, FIELD(kubernetes_cri_socket), 0, 0, "a path, or nothing", "socket of the container runtime, which is asked for names of pods; nothing: the usual ones"},
-    {"kubernetes.pod_labels", KEY_LABELS, FIELD(kubernetes_pod_labels), 0, 0, "names of labels, 16 at most, of at most 111 bytes each, separated by commas, such as app.kubernetes.io/name,tier", "labels of pods that samples have; no others are kept"},
+    {"kubernetes.cri_socket", KEY_TEXT, FIELD(kubernetes_cri_socket), 0, 0, "a path, or nothing",
+     "socket of the container runtime, which is asked for names of pods; nothing: the usual ones"},
+    {"kubernetes.pod_labels", KEY_LABELS, FIELD(kubernetes_pod_labels), 0, 0,
+     "names of labels, 16 at most, of at most 111 bytes each, separated by commas, such as app.kubernetes.io/name,tier",
+     "labels of pods that samples have; no others are kept"},
     {"log.level", KEY_CHOICE, FIELD(log_level), 0, 0, "error, warning, info, debug", "how much is logged"},
 };
 
@@ -112,7 +147,9 @@ static bool is_address(const char *value)
 
 static bool can_be_a_pod(const struct sampling_rule *t)
 {
-    return t->selector == SAMPLING_RULE_POD_NAME ? pod_choice_check(POD_CHOICE_NAME, t->value) : t->selector != SAMPLING_RULE_POD_LABEL || pod_choice_check(POD_CHOICE_LABELS, t->value);
+    return t->selector == SAMPLING_RULE_POD_NAME
+               ? pod_choice_check(POD_CHOICE_NAME, t->value)
+               : t->selector != SAMPLING_RULE_POD_LABEL || pod_choice_check(POD_CHOICE_LABELS, t->value);
 }
 
 /* The first entry that is no target; NULL: there is none. */
@@ -155,7 +192,8 @@ static bool is_url(const char *value)
     for (const char *c = value; *c; c++)
         if (*c <= ' ' || *c >= 0x7f || *c == '"')
             return false;
-    return otlp_transport_check_url(value, false, &(const char *){0}) == 0; /* what could not be sent to is told here, with file and line */
+    return otlp_transport_check_url(value, false, &(const char *){0}) ==
+           0; /* what could not be sent to is told here, with file and line */
 }
 
 /* One that can stand between quotes in a line of YAML. */
@@ -170,8 +208,8 @@ static bool is_plain(const char *value)
 /* Of any words, as many as there is room for. */
 static bool is_text(const struct key *k)
 {
-    return k->type == KEY_ADDRESS || k->type == KEY_HOSTS || k->type == KEY_SAMPLING_RULES || k->type == KEY_URL || k->type == KEY_TEXT || k->type == KEY_SECRET ||
-           k->type == KEY_LABELS;
+    return k->type == KEY_ADDRESS || k->type == KEY_HOSTS || k->type == KEY_SAMPLING_RULES || k->type == KEY_URL ||
+           k->type == KEY_TEXT || k->type == KEY_SECRET || k->type == KEY_LABELS;
 }
 
 static bool set_key(struct config *c, const struct key *k, const char *value)
@@ -239,7 +277,8 @@ static void drop_inherited(struct config *c)
     c->inherited = 0;
 }
 
-int config_set_value(struct config *c, const char *where, const char *name, const char *value, char error[CONFIG_ERROR_BYTES])
+int config_set_value(struct config *c, const char *where, const char *name, const char *value,
+                     char error[CONFIG_ERROR_BYTES])
 {
     const struct key *k = find_key(name);
     if (!k) {
@@ -249,20 +288,22 @@ int config_set_value(struct config *c, const char *where, const char *name, cons
         return -EINVAL;
     }
     if (is_text(k) && strlen(value) >= k->size) {
-        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: %zu bytes are more than the %zu that are allowed", where, name, strlen(value), k->size - 1);
+        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: %zu bytes are more than the %zu that are allowed", where, name,
+                 strlen(value), k->size - 1);
         return -EINVAL;
     }
     if (!set_key(c, k, value) && (k->type == KEY_SECRET || k->type == KEY_URL)) {
-        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: what it is set to is not allowed; allowed: %s", where, name, k->allowed);
+        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: what it is set to is not allowed; allowed: %s", where, name,
+                 k->allowed);
         return -EINVAL;
     }
     if (!set_key(c, k, value)) {
         int length = SHOWN_MAX;
-        const char *bad = k->type == KEY_HOSTS     ? find_bad_host(value, &length)
+        const char *bad = k->type == KEY_HOSTS            ? find_bad_host(value, &length)
                           : k->type == KEY_SAMPLING_RULES ? find_bad_sampling_rule(value, &length)
-                                                   : NULL;
-        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: '%.*s' is not allowed; allowed: %s", where, name, length < SHOWN_MAX ? length : SHOWN_MAX,
-                 bad ? bad : value, k->allowed);
+                                                          : NULL;
+        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: '%.*s' is not allowed; allowed: %s", where, name,
+                 length < SHOWN_MAX ? length : SHOWN_MAX, bad ? bad : value, k->allowed);
         return -EINVAL;
     }
     c->inherited &= ~(1u << (k - keys));
@@ -285,7 +326,8 @@ int config_pod_labels(const struct config *c, char ret[CONFIG_POD_LABELS_BYTES])
     config_sampling_rules(c, &targets);
     snprintf(ret, CONFIG_POD_LABELS_BYTES, "%s", c->kubernetes_pod_labels);
     for (size_t i = 0; i < targets.count; i++)
-        if (targets.list[i].selector == SAMPLING_RULE_POD_LABEL && !pod_choice_add_keys(targets.list[i].value, ret, CONFIG_POD_LABELS_BYTES))
+        if (targets.list[i].selector == SAMPLING_RULE_POD_LABEL &&
+            !pod_choice_add_keys(targets.list[i].value, ret, CONFIG_POD_LABELS_BYTES))
             return -E2BIG;
     return 0;
 }
@@ -319,12 +361,14 @@ static void name_variable(char ret[64], const char *name)
         snprintf(ret, 64, "OTEL_EXPORTER_OTLP_%s", name);
 }
 
-static void set_from_environment(struct config *c, const char *variable, const char *name, const char *value, char *error)
+static void set_from_environment(struct config *c, const char *variable, const char *name, const char *value,
+                                 char *error)
 {
     char where[64];
     name_variable(where, variable);
     if (value[0] && config_set_value(c, where, name, value, error) < 0)
-        c->otlp_profiles_endpoint[0] = '\0'; /* half of what was wanted would go to the wrong place, or in the wrong name */
+        c->otlp_profiles_endpoint[0] =
+            '\0'; /* half of what was wanted would go to the wrong place, or in the wrong name */
 }
 
 /* What says who we are: to nobody but the environment's endpoint, and without one nobody asks what it is worth. */
@@ -341,7 +385,8 @@ static void check_environment_endpoint(struct config *c, char *error)
 {
     char where[64];
     const char *why = "";
-    if (!c->otlp_profiles_endpoint[0] || otlp_transport_check_url(c->otlp_profiles_endpoint, config_is_grpc(c), &why) == 0)
+    if (!c->otlp_profiles_endpoint[0] ||
+        otlp_transport_check_url(c->otlp_profiles_endpoint, config_is_grpc(c), &why) == 0)
         return;
     name_variable(where, "ENDPOINT");
     snprintf(error, CONFIG_ERROR_BYTES, "%s: %s", where, why);

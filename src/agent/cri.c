@@ -1,4 +1,5 @@
-/* See cri.h. The call is made by the code that sends OTLP (lib/otlp/curl.c); a connection is one call's, for none is due for seconds. */
+/* See cri.h. The call is made by the code that sends OTLP (lib/otlp/curl.c); a connection is one call's, for none is
+ * due for seconds. */
 #include "agent/cri.h"
 
 #include "base/cleanup.h"
@@ -18,7 +19,10 @@
 extern const struct otlp_transport OTLP_TRANSPORT_SYMBOL; /* lib/otlp/curl.c */
 
 static const char *const usual_sockets[] = {
-    "/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock", "/run/k3s/containerd/containerd.sock",
+    "/run/containerd/containerd.sock",
+    "/run/crio/crio.sock",
+    "/run/cri-dockerd.sock",
+    "/run/k3s/containerd/containerd.sock",
 };
 
 struct call {
@@ -57,7 +61,8 @@ static int call(struct call *c, const struct cri_options *o, const char *socket,
     else if (r == 0 && !c->answer.body)
         r = -EBADMSG;
     if (r < 0)
-        snprintf(why, CRI_WHY_BYTES, "%s: %s", socket, r == -EIO || r == -EPROTO || r == -ECANCELED || r == -ENOPKG ? c->answer.why : strerror(-r));
+        snprintf(why, CRI_WHY_BYTES, "%s: %s", socket,
+                 r == -EIO || r == -EPROTO || r == -ECANCELED || r == -ENOPKG ? c->answer.why : strerror(-r));
     return r;
 }
 
@@ -85,7 +90,8 @@ static int ask_usual(const struct cri_options *o, struct pods **ret, char *why)
     char other[CRI_WHY_BYTES];
     struct stat st;
     int result = -ENOENT;
-    snprintf(why, CRI_WHY_BYTES, "none of %s, %s, %s, %s is here", usual_sockets[0], usual_sockets[1], usual_sockets[2], usual_sockets[3]);
+    snprintf(why, CRI_WHY_BYTES, "none of %s, %s, %s, %s is here", usual_sockets[0], usual_sockets[1], usual_sockets[2],
+             usual_sockets[3]);
     for (size_t i = 0; i < array_size(usual_sockets); i++) {
         if (stat(usual_sockets[i], &st) < 0 || !S_ISSOCK(st.st_mode))
             continue;

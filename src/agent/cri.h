@@ -1,5 +1,6 @@
-/* Asks the container runtime of this node for its pods, by CRI: gRPC over a UNIX socket, as the kubelet and crictl(1) do. Two calls that
- * read, ListPodSandbox and ListContainers; nothing is changed there. Waits for the answers: not for the pipeline's thread (pod_watch.h). */
+/* Asks the container runtime of this node for its pods, by CRI: gRPC over a UNIX socket, as the kubelet and crictl(1)
+ * do. Two calls that read, ListPodSandbox and ListContainers; nothing is changed there. Waits for the answers: not for
+ * the pipeline's thread (pod_watch.h). */
 #pragma once
 
 #include <stdbool.h>
@@ -16,6 +17,6 @@ struct cri_options {
     void *context;
 };
 
-/* Takes ten seconds at most. 0 with the pods, of which the caller has a reference; -ENOENT: no such socket is here; else what went
- * wrong, for people in `why` (as of -ENOENT). */
+/* Takes ten seconds at most. 0 with the pods, of which the caller has a reference; -ENOENT: no such socket is here;
+ * else what went wrong, for people in `why` (as of -ENOENT). */
 int cri_ask(const struct cri_options *options, struct pods **ret, char why[CRI_WHY_BYTES]);

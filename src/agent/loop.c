@@ -9,9 +9,9 @@
 #include <sys/wait.h>
 #include <uv.h>
 
-#define TURN_MS 250
-#define TICK_MS 1000
-#define POLL_MAX 1024
+#define TURN_MS        250
+#define TICK_MS        1000
+#define POLL_MAX       1024
 #define SAME_SIGNAL_MS 100
 #define LAST_TURNS_MAX 16 /* of a full ring: what comes in meanwhile does not keep us for ever */
 
@@ -109,7 +109,8 @@ static void start_timers(struct loop *l)
     if (l->options->tick)
         uv_timer_start(&l->tick, on_tick, TICK_MS, TICK_MS);
     if (l->options->duration_ns)
-        uv_timer_start(&l->deadline, on_deadline, l->options->duration_ns / 1000000 + 1, 0); /* its clock leaves out parts of a millisecond */
+        uv_timer_start(&l->deadline, on_deadline, l->options->duration_ns / 1000000 + 1,
+                       0); /* its clock leaves out parts of a millisecond */
 }
 
 static void watch_child(struct loop *l)
@@ -164,8 +165,8 @@ void loop_free(struct loop *l)
     free(l);
 }
 
-/* Ctrl-C is for all of a terminal's foreground. Who sees that the child has ended by a signal has been sent it as well, if that was
- * it; but it may be another thread of ours that takes it, a moment later. */
+/* Ctrl-C is for all of a terminal's foreground. Who sees that the child has ended by a signal has been sent it as well,
+ * if that was it; but it may be another thread of ours that takes it, a moment later. */
 static void hear_same_signal(struct loop *l)
 {
     if (!l->end.child_exited || l->end.signal || !WIFSIGNALED(l->end.child_status))

@@ -4,8 +4,8 @@
  *                                              |
  *                                              +-> publisher: rows for what was sampled, to the kernel half
  *
- * Data flows one way. The publisher is no exception: what it gives the kernel are facts about files and mappings, which change
- * how much of the next stacks is walked in the kernel and never what a sample says. */
+ * Data flows one way. The publisher is no exception: what it gives the kernel are facts about files and mappings, which
+ * change how much of the next stacks is walked in the kernel and never what a sample says. */
 #include "agent/pipeline_private.h"
 
 #include "agent/pod_watch.h"
@@ -45,10 +45,10 @@
 #include <string.h>
 #include <sys/sysinfo.h>
 
-#define BATCH_BYTES       (4 << 20)
-#define EXITED_KEPT_NS    (2 * 1000000000ull) /* longer than any record takes from the kernel to here */
-#define LOOK_AHEAD_MAX    1024 /* records */
-#define DESCRIPTORS_MIN   64   /* maps and programs; two more for each CPU */
+#define BATCH_BYTES     (4 << 20)
+#define EXITED_KEPT_NS  (2 * 1000000000ull) /* longer than any record takes from the kernel to here */
+#define LOOK_AHEAD_MAX  1024                /* records */
+#define DESCRIPTORS_MIN 64                  /* maps and programs; two more for each CPU */
 
 void *pipeline_opened(const struct pipeline *p, const struct source *source)
 {
@@ -75,7 +75,8 @@ static int read_replay(struct pipeline *p)
 static void end_recording_of_events(struct pipeline *p, int error)
 {
     if (error < 0)
-        p->record_events_error = log_errno(error, "the record of the wire ends here; what stands in it can be replayed");
+        p->record_events_error =
+            log_errno(error, "the record of the wire ends here; what stands in it can be replayed");
 }
 
 static int drain_sources(struct pipeline *p)
@@ -110,7 +111,8 @@ static void give_sample(struct pipeline *p, const struct sample *sample)
 static void publish_process(struct pipeline *p, const struct cpu_sample *record)
 {
     processes_at(p->processes, record->h.time_ns);
-    const struct process *process = p->publisher || p->contexts ? processes_find(p->processes, record->h.pid, record->cgroup_id) : NULL;
+    const struct process *process =
+        p->publisher || p->contexts ? processes_find(p->processes, record->h.pid, record->cgroup_id) : NULL;
     if (p->publisher)
         unwind_publisher_want(p->publisher, process);
     if (p->contexts)
@@ -289,7 +291,8 @@ static void look_ahead(struct pipeline *p, size_t exec)
         const struct record_header *record = batch_get(p->batch, i);
         if (record->pid != pid)
             continue;
-        if (record->kind == RECORD_PROCESS_EXEC || (record->kind == RECORD_PROCESS_MMAP && processes_foresee(p->processes, record)))
+        if (record->kind == RECORD_PROCESS_EXEC ||
+            (record->kind == RECORD_PROCESS_MMAP && processes_foresee(p->processes, record)))
             return;
     }
 }
@@ -308,7 +311,8 @@ static void forget_exited(struct pipeline *p, uint64_t now_ns)
     uint32_t pids[64];
     size_t count;
     do {
-        count = processes_sweep(p->processes, now_ns > EXITED_KEPT_NS ? now_ns - EXITED_KEPT_NS : 0, pids, array_size(pids));
+        count = processes_sweep(p->processes, now_ns > EXITED_KEPT_NS ? now_ns - EXITED_KEPT_NS : 0, pids,
+                                array_size(pids));
         for (size_t i = 0; i < count; i++) {
             wait_samples_forget(p->waits, pids[i], 0);
             jits_forget(p->jits, pids[i]);
@@ -354,7 +358,8 @@ int pipeline_turn(struct pipeline *p)
 
 /* ---- life ---- */
 
-static bool is_wanted(const struct source *source, const struct pipeline_sink *sink, const struct source_options *options)
+static bool is_wanted(const struct source *source, const struct pipeline_sink *sink,
+                      const struct source_options *options)
 {
     if (source == &source_link)
         return options->links;
@@ -401,7 +406,8 @@ static int open_sources(struct pipeline *p, const struct source_options *options
 /* Of whichever source has them; NULL: in a replay. */
 static struct unwind_tables *find_tables(const struct pipeline *p)
 {
-    void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu), *request = pipeline_opened(p, &source_request);
+    void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu),
+         *request = pipeline_opened(p, &source_request);
     if (cpu)
         return cpu_source_unwind_tables(cpu);
     if (off_cpu)
@@ -455,7 +461,8 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
         if (r < 0)
             return log_errno(r, "too few descriptors to begin with (ulimit -n)");
         pipeline_start_helper(p, report);
-        p->no_runtimes = options->runtimes_if_seen && !runtimes_may_be_in(p->processes, options->sources.pids, options->sources.pid_count);
+        p->no_runtimes = options->runtimes_if_seen &&
+                         !runtimes_may_be_in(p->processes, options->sources.pids, options->sources.pid_count);
         r = open_sources(p, &options->sources, report);
         if (r < 0)
             return r;
@@ -468,9 +475,12 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
         if (r < 0)
             return r;
     }
-    void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu), *link = pipeline_opened(p, &source_link);
+    void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu),
+         *link = pipeline_opened(p, &source_link);
     r = request ? 0 : watched_processes_new(&options->sources, cpu, off_cpu, &p->watched);
-    const struct context_tables contexts = cpu ? cpu_source_contexts(cpu) : off_cpu ? off_cpu_source_contexts(off_cpu) : (struct context_tables){0};
+    const struct context_tables contexts = cpu       ? cpu_source_contexts(cpu)
+                                           : off_cpu ? off_cpu_source_contexts(off_cpu)
+                                                     : (struct context_tables){0};
     if (r == 0 && (cpu || off_cpu))
         r = thread_contexts_new(&contexts, &p->contexts);
     if (r == 0 && link)
@@ -535,7 +545,8 @@ int pipeline_start(struct pipeline *p)
             trace_links_start(p->links);
     }
     if (p->record_events)
-        end_recording_of_events(p, process_snapshot_write(p->processes, p->record_events, start_ns)); /* now that later ones are on record */
+        end_recording_of_events(p, process_snapshot_write(p->processes, p->record_events,
+                                                          start_ns)); /* now that later ones are on record */
     return 0;
 }
 

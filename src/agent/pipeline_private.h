@@ -1,4 +1,5 @@
-/* What the pipeline consists of; shared by the order of its stages (pipeline.c) and what it tells of itself (pipeline_stats.c). */
+/* What the pipeline consists of; shared by the order of its stages (pipeline.c) and what it tells of itself
+ * (pipeline_stats.c). */
 #pragma once
 
 #include "agent/pipeline.h"
@@ -41,7 +42,7 @@ struct pipeline {
     size_t mapped_count;
     bool mapped_is_incomplete; /* there were more, or records were lost */
 
-    struct losses losses; /* of the stages after the sources */
+    struct losses losses;          /* of the stages after the sources */
     uint64_t samples, waits_given; /* the latter are among them */
 };
 

@@ -31,13 +31,15 @@ int pipeline_make_resolvers(struct pipeline *p, uint64_t memory_bytes, size_t ca
     if (r == 0)
         r = wait_stacks_new(&p->wait_stacks);
     if (r == 0)
-        r = interpreters_new(interpreters_known, array_size(interpreters_known), code_bytes > CODE_MIN_BYTES ? code_bytes : CODE_MIN_BYTES, &p->interpreters);
+        r = interpreters_new(interpreters_known, array_size(interpreters_known),
+                             code_bytes > CODE_MIN_BYTES ? code_bytes : CODE_MIN_BYTES, &p->interpreters);
     if (r == 0)
         interpreters_read_by(p->interpreters, processes_read_memory, p->processes);
     if (r == 0)
         r = jits_new(p->processes, memory_bytes / 16, &p->jits);
     if (r == 0)
-        r = sample_resolver_new(p->processes, p->symbols, p->kernel, p->unwind_cache, p->interpreters, p->jits, &p->resolver);
+        r = sample_resolver_new(p->processes, p->symbols, p->kernel, p->unwind_cache, p->interpreters, p->jits,
+                                &p->resolver);
     if (r == 0 && cache_entries) {
         processes_limit_caches(p->processes, cache_entries);
         unwind_cache_limit(p->unwind_cache, cache_entries);
@@ -57,8 +59,10 @@ void pipeline_start_helper(struct pipeline *p, struct attach_report *report)
         snprintf(entry->method, sizeof(entry->method), "opened by a process of its own");
         return;
     }
-    attach_entry_refused(entry, "a process of its own", log_errno(r, "no helper process: files are opened later, or not at all"));
-    snprintf(entry->limitation, sizeof(entry->limitation), "files are opened later, or not at all: frames without names, stacks cut");
+    attach_entry_refused(entry, "a process of its own",
+                         log_errno(r, "no helper process: files are opened later, or not at all"));
+    snprintf(entry->limitation, sizeof(entry->limitation),
+             "files are opened later, or not at all: frames without names, stacks cut");
 }
 
 void pipeline_ask_kernel_for_names(struct pipeline *p, struct attach_report *report)

@@ -168,7 +168,8 @@ void pipeline_metrics(const struct pipeline *p, const struct losses *losses, str
     for (int i = 0; i < LOSS_COUNT; i++)
         metric_add(set, "sonde_self_losses", METRIC_COUNTER, "", "What was seen but not delivered whole, by reason.",
                    (double)losses->count[i], METRIC_LABELS({"reason", loss_name(i)}));
-    metric_add(set, "sonde_self_samples", METRIC_COUNTER, "", "CPU samples delivered.", (double)(p->samples - p->waits_given), METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_samples", METRIC_COUNTER, "", "CPU samples delivered.",
+               (double)(p->samples - p->waits_given), METRIC_NO_LABELS);
     for (size_t i = 0; i < p->opened_count; i++)
         if (p->opened[i].source->metrics)
             p->opened[i].source->metrics(p->opened[i].self, set);

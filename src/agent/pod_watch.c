@@ -23,9 +23,9 @@ struct pod_watch {
     pthread_mutex_t lock; /* of all below */
     pthread_cond_t changed;
     bool asked, is_missed, is_over;
-    bool said;                /* that there is no answer */
-    char why[CRI_WHY_BYTES];  /* there was none last; "": there was */
-    struct pods *pods; /* the last answer; NULL: none */
+    bool said;               /* that there is no answer */
+    char why[CRI_WHY_BYTES]; /* there was none last; "": there was */
+    struct pods *pods;       /* the last answer; NULL: none */
     uint64_t asks, failures;
     size_t count; /* of the last answer */
     unsigned left_out;
@@ -89,7 +89,8 @@ static bool wait_until_asked(struct pod_watch *w, uint64_t due_ns)
 static void *watch_thread(void *context)
 {
     struct pod_watch *w = context;
-    const struct cri_options options = {.socket = w->socket, .label_keys = w->label_keys, .is_over = is_over, .context = w};
+    const struct cri_options options = {
+        .socket = w->socket, .label_keys = w->label_keys, .is_over = is_over, .context = w};
     uint64_t due_ns = 0, pause_ns = PAUSE_NS;
     pthread_mutex_lock(&w->lock);
     while (wait_until_asked(w, due_ns)) {
@@ -212,8 +213,13 @@ void pod_watch_metrics(struct pod_watch *w, struct metric_set *set)
     const size_t count = w->count;
     const unsigned left_out = w->left_out;
     pthread_mutex_unlock(&w->lock);
-    metric_add(set, "sonde_pods", METRIC_GAUGE, "", "Pods that the container runtime told of last, those that have ended among them.", (double)count, METRIC_NO_LABELS);
-    metric_add(set, "sonde_pods_left_out", METRIC_GAUGE, "", "Pods and containers of that answer that are not kept.", left_out, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_pods_asked", METRIC_COUNTER, "", "Times that the container runtime was asked for pods.", (double)asks, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_pods_unanswered", METRIC_COUNTER, "", "Of these those without an answer that could be read.", (double)failures, METRIC_NO_LABELS);
+    metric_add(set, "sonde_pods", METRIC_GAUGE, "",
+               "Pods that the container runtime told of last, those that have ended among them.", (double)count,
+               METRIC_NO_LABELS);
+    metric_add(set, "sonde_pods_left_out", METRIC_GAUGE, "", "Pods and containers of that answer that are not kept.",
+               left_out, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_pods_asked", METRIC_COUNTER, "", "Times that the container runtime was asked for pods.",
+               (double)asks, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_pods_unanswered", METRIC_COUNTER, "",
+               "Of these those without an answer that could be read.", (double)failures, METRIC_NO_LABELS);
 }

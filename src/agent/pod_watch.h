@@ -1,5 +1,6 @@
-/* Who knows the pods of this node at present: a thread that asks the container runtime (cri.h) when somebody wants to know of more than it
- * said last, every two seconds at most, and more seldom while it gives no answer. The pipeline takes what is new and never waits. */
+/* Who knows the pods of this node at present: a thread that asks the container runtime (cri.h) when somebody wants to
+ * know of more than it said last, every two seconds at most, and more seldom while it gives no answer. The pipeline
+ * takes what is new and never waits. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -9,8 +10,8 @@ struct pod_watch;
 struct pods;
 struct processes;
 
-/* Begins by asking, and waits for that answer, which the processes are given, two seconds at most. `socket`, `label_keys`: as of cri_options, copied. To be called
- * when all is forked that is to be. */
+/* Begins by asking, and waits for that answer, which the processes are given, two seconds at most. `socket`,
+ * `label_keys`: as of cri_options, copied. To be called when all is forked that is to be. */
 int pod_watch_new(const char *socket, const char *label_keys, struct processes *processes, struct pod_watch **ret);
 void pod_watch_free(struct pod_watch *w); /* may take a second where the runtime does not answer */
 DEFINE_FREEP(pod_watch)

@@ -1,5 +1,6 @@
-/* Older processes as wire records; see process_snapshot.h. A process is told as one that executes its program now: RECORD_PROCESS_FORK
- * (its parent), RECORD_PROCESS_EXEC (its name), and a RECORD_PROCESS_MMAP for each mapping with code. */
+/* Older processes as wire records; see process_snapshot.h. A process is told as one that executes its program now:
+ * RECORD_PROCESS_FORK (its parent), RECORD_PROCESS_EXEC (its name), and a RECORD_PROCESS_MMAP for each mapping with
+ * code. */
 #include "agent/process_snapshot.h"
 
 #include "resolve/proc/maps.h"

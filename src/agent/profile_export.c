@@ -197,8 +197,7 @@ static int open_sender(struct profile_export *e, const struct config *config)
     return r < 0 ? r : profile_sender_new(&options, &e->sender);
 }
 
-int profile_export_new(const struct config *config, const struct profile_export_io *io,
-                       struct profile_export **ret)
+int profile_export_new(const struct config *config, const struct profile_export_io *io, struct profile_export **ret)
 {
     uint64_t time_step_ns;
     if (!config->otlp_profiles_endpoint[0] || (!config->profile_enabled && !config->off_cpu_enabled)) {
@@ -233,8 +232,7 @@ int profile_export_start(struct profile_export *e)
     e->has_thread = true;
     (void)pthread_setname_np(e->thread, "profile-export");
     log_info("profiles are sent to %s%s every %llu s", profile_sender_url(e->sender),
-             profile_sender_is_grpc(e->sender) ? " by gRPC" : "",
-             (unsigned long long)(e->interval_ns / 1000000000));
+             profile_sender_is_grpc(e->sender) ? " by gRPC" : "", (unsigned long long)(e->interval_ns / 1000000000));
     return 0;
 }
 
@@ -252,11 +250,10 @@ static void join_thread(struct profile_export *e)
 {
     const struct export_stats *s = &e->stats;
     pthread_join(e->thread, NULL);
-    log_info(
-        "profiles: %llu of %llu samples were sent to %s, in %llu packets of %llu bytes in all; %llu were dropped",
-        (unsigned long long)export_stats_read(&s->samples), (unsigned long long)export_stats_read(&s->taken),
-        profile_sender_url(e->sender), (unsigned long long)export_stats_read(&s->packets),
-        (unsigned long long)export_stats_read(&s->bytes), (unsigned long long)export_stats_dropped(s));
+    log_info("profiles: %llu of %llu samples were sent to %s, in %llu packets of %llu bytes in all; %llu were dropped",
+             (unsigned long long)export_stats_read(&s->samples), (unsigned long long)export_stats_read(&s->taken),
+             profile_sender_url(e->sender), (unsigned long long)export_stats_read(&s->packets),
+             (unsigned long long)export_stats_read(&s->bytes), (unsigned long long)export_stats_dropped(s));
 }
 
 void profile_export_free(struct profile_export *e)

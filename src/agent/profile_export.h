@@ -22,8 +22,7 @@ struct profile_export_io {
 };
 
 /* `*ret` is NULL where no receiver is configured. `io` NULL: libcurl and the system's clock. */
-int profile_export_new(const struct config *config, const struct profile_export_io *io,
-                       struct profile_export **ret);
+int profile_export_new(const struct config *config, const struct profile_export_io *io, struct profile_export **ret);
 /* Starts the sending thread: a process that forks does so before. */
 int profile_export_start(struct profile_export *e);
 /* What the sending thread does, once, without waiting for more: sends what is queued. For tests, which start

@@ -71,8 +71,7 @@ static void on_failure(void *argument, const char *why)
         warn(s, why);
 }
 
-static void drop_packet(struct profile_sender *s, int error, const struct otlp_delivery *delivery,
-                        uint64_t samples)
+static void drop_packet(struct profile_sender *s, int error, const struct otlp_delivery *delivery, uint64_t samples)
 {
     const enum drop_reason reason = reason_of(s, error, delivery->is_busy);
     export_stats_count(&s->o.stats->dropped[reason], samples);
@@ -99,16 +98,14 @@ static void send_packet(void *context, const struct otlp_profiles_packet *packet
     export_stats_count(&stats->rejected_profiles,
                        delivery.rejected < packet->profiles ? delivery.rejected : packet->profiles);
     if (delivery.rejected || delivery.why[0])
-        log_debug("%s rejected %llu profiles: %s", s->shown, (unsigned long long)delivery.rejected,
-                  delivery.why);
+        log_debug("%s rejected %llu profiles: %s", s->shown, (unsigned long long)delivery.rejected, delivery.why);
 }
 
 void profile_sender_send(struct profile_sender *s, const struct profile *p)
 {
     uint64_t too_large = 0;
     s->packet_samples = 0;
-    int r = otlp_profiles_write(p, &s->profiles_options, &(struct otlp_profiles_sink){s, send_packet},
-                                &too_large);
+    int r = otlp_profiles_write(p, &s->profiles_options, &(struct otlp_profiles_sink){s, send_packet}, &too_large);
     export_stats_count(&s->o.stats->dropped[DROP_TOO_LARGE], too_large);
     if (r < 0)
         export_stats_count(&s->o.stats->dropped[DROP_NO_MEMORY], profile_samples(p) - s->packet_samples);
@@ -148,21 +145,21 @@ int profile_sender_new(const struct profile_sender_options *o, struct profile_se
     s->config = *o->config;
     set_profiles_options(s);
     set_settings(s);
-    const struct otlp_sender_options options = {
-        .transport = o->transport,
-        .settings = &s->settings,
-        .signal = OTLP_SIGNAL_PROFILES,
-        .protocol = s->settings.protocol,
-        .url = s->config.otlp_profiles_endpoint,
-        .user_agent = "sonde/" SONDE_VERSION,
-        .encoding = strcmp(s->config.otlp_compression, "zstd") == 0 ? &otlp_zstd : NULL,
-        .limits = retry_limits,
-        .errors = &o->stats->failures,
-        .failed = on_failure,
-        .now_ns = read_clock,
-        .pause = pause_sending,
-        .closed_ns = closed_ns,
-        .argument = s};
+    const struct otlp_sender_options options = {.transport = o->transport,
+                                                .settings = &s->settings,
+                                                .signal = OTLP_SIGNAL_PROFILES,
+                                                .protocol = s->settings.protocol,
+                                                .url = s->config.otlp_profiles_endpoint,
+                                                .user_agent = "sonde/" SONDE_VERSION,
+                                                .encoding =
+                                                    strcmp(s->config.otlp_compression, "zstd") == 0 ? &otlp_zstd : NULL,
+                                                .limits = retry_limits,
+                                                .errors = &o->stats->failures,
+                                                .failed = on_failure,
+                                                .now_ns = read_clock,
+                                                .pause = pause_sending,
+                                                .closed_ns = closed_ns,
+                                                .argument = s};
     int r = otlp_sender_init(&s->sender, &options, why, sizeof(why));
     if (r < 0)
         return log_errno(r, "otlp.profiles_endpoint: %s: %s", s->shown, why);

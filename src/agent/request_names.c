@@ -3,7 +3,8 @@
 
 #include <errno.h>
 
-static size_t name_kernel_frames(void *context, const __u64 *addresses, size_t count, struct frame *ret_frames, size_t max)
+static size_t name_kernel_frames(void *context, const __u64 *addresses, size_t count, struct frame *ret_frames,
+                                 size_t max)
 {
     const struct request_namer *n = context;
     uint64_t copy[REQUEST_KERNEL_FRAMES];
@@ -58,5 +59,6 @@ static const struct resource *find_resource(void *context, uint32_t pid, uint64_
 
 struct request_names request_names_by(struct request_namer *n)
 {
-    return (struct request_names){.context = n, .kernel_frames = name_kernel_frames, .user_frames = name_user_frames, .resource = find_resource};
+    return (struct request_names){
+        .context = n, .kernel_frames = name_kernel_frames, .user_frames = name_user_frames, .resource = find_resource};
 }

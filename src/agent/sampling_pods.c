@@ -19,11 +19,13 @@ static bool is_by_runtime(const struct sampling_rule *target)
 static bool is_meant(const struct sampling_rule *target, const struct pod *pod)
 {
     return is_by_runtime(target) && pod->is_ready && strlen(pod->uid) < SAMPLING_RULE_POD_UID_BYTES &&
-           pod_is_chosen(pod, target->selector == SAMPLING_RULE_POD_NAME ? POD_CHOICE_NAME : POD_CHOICE_LABELS, target->value);
+           pod_is_chosen(pod, target->selector == SAMPLING_RULE_POD_NAME ? POD_CHOICE_NAME : POD_CHOICE_LABELS,
+                         target->value);
 }
 
 /* By target, as many as there is room for. */
-static size_t choose(struct sampling_pods *t, const struct sampling_rules *targets, const struct pods *pods, struct sampling_pod ret[SAMPLING_PODS_MAX])
+static size_t choose(struct sampling_pods *t, const struct sampling_rules *targets, const struct pods *pods,
+                     struct sampling_pod ret[SAMPLING_PODS_MAX])
 {
     size_t count = 0, left_out = 0;
     for (uint32_t i = 0; i < targets->count; i++)
@@ -38,7 +40,9 @@ static size_t choose(struct sampling_pods *t, const struct sampling_rules *targe
             snprintf(ret[count++].uid, sizeof(ret->uid), "%s", pod->uid);
         }
     if (left_out && !t->said_full)
-        log_warning("profile.sampling_rules: %zu pods are left out, and others may be: no more than %d at a time by names and labels", left_out, SAMPLING_PODS_MAX);
+        log_warning(
+            "profile.sampling_rules: %zu pods are left out, and others may be: no more than %d at a time by names and labels",
+            left_out, SAMPLING_PODS_MAX);
     t->said_full |= left_out != 0;
     return count;
 }

@@ -1,4 +1,5 @@
-/* Which processes have such variables, and where; see thread_contexts.h. The files say (resolve/elf/thread_context.h, resolve/elf/go_labels.h). */
+/* Which processes have such variables, and where; see thread_contexts.h. The files say (resolve/elf/thread_context.h,
+ * resolve/elf/go_labels.h). */
 #include "agent/thread_contexts.h"
 
 #include "base/log.h"
@@ -134,8 +135,10 @@ static bool find_place(const struct process *process, struct thread_context_plac
 static void tell_of_version(struct thread_contexts *c, const struct process *process, const struct go_labels_file *file)
 {
     if (!c->has_told_of_version)
-        log_warning("process %" PRIu32 " is a program of Go's (%s) whose goroutines' labels are not known how to read: its samples have none",
-                    process->pid, file->version[0] ? file->version : "before 1.18");
+        log_warning(
+            "process %" PRIu32
+            " is a program of Go's (%s) whose goroutines' labels are not known how to read: its samples have none",
+            process->pid, file->version[0] ? file->version : "before 1.18");
     c->has_told_of_version = true;
 }
 
@@ -183,14 +186,17 @@ void thread_contexts_forget(struct thread_contexts *c, uint32_t pid)
 
 void thread_contexts_metrics(const struct thread_contexts *c, struct metric_set *set)
 {
-    metric_add(set, "sonde_thread_context_processes", METRIC_GAUGE, "", "Processes whose threads publish which traced request they work for (OTEP 4947).",
-               (double)c->in_kernel, METRIC_NO_LABELS);
-    metric_add(set, "sonde_thread_context_refused", METRIC_COUNTER, "", "Such processes that found no room.", (double)c->refused, METRIC_NO_LABELS);
-    metric_add(set, "sonde_go_labels_processes", METRIC_GAUGE, "", "Programs of Go's whose goroutines' labels are read.", (double)c->go_in_kernel,
+    metric_add(set, "sonde_thread_context_processes", METRIC_GAUGE, "",
+               "Processes whose threads publish which traced request they work for (OTEP 4947).", (double)c->in_kernel,
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_go_labels_unknown_processes", METRIC_GAUGE, "",
-               "Programs of Go's whose goroutines' labels are not read: by a version of Go, or linked in a way, that is not known.",
-               (double)c->go_unknown, METRIC_NO_LABELS);
-    metric_add(set, "sonde_go_labels_refused", METRIC_COUNTER, "", "Programs of Go's that found no room for it.", (double)c->go_refused,
-               METRIC_NO_LABELS);
+    metric_add(set, "sonde_thread_context_refused", METRIC_COUNTER, "", "Such processes that found no room.",
+               (double)c->refused, METRIC_NO_LABELS);
+    metric_add(set, "sonde_go_labels_processes", METRIC_GAUGE, "",
+               "Programs of Go's whose goroutines' labels are read.", (double)c->go_in_kernel, METRIC_NO_LABELS);
+    metric_add(
+        set, "sonde_go_labels_unknown_processes", METRIC_GAUGE, "",
+        "Programs of Go's whose goroutines' labels are not read: by a version of Go, or linked in a way, that is not known.",
+        (double)c->go_unknown, METRIC_NO_LABELS);
+    metric_add(set, "sonde_go_labels_refused", METRIC_COUNTER, "", "Programs of Go's that found no room for it.",
+               (double)c->go_refused, METRIC_NO_LABELS);
 }

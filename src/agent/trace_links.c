@@ -45,8 +45,7 @@ static bool is_asked_for(const struct trace_links *l, uint32_t pid)
 /* False: a place that cannot be attached to, or other arguments than libsonde's. */
 static bool make_site(const struct usdt_site *from, struct link_site *ret)
 {
-    if (strncmp(from->operands, OPERANDS, strlen(OPERANDS)) != 0 ||
-        (from->semaphore_vaddr && !from->semaphore_offset))
+    if (strncmp(from->operands, OPERANDS, strlen(OPERANDS)) != 0 || (from->semaphore_vaddr && !from->semaphore_offset))
         return false;
     *ret = (struct link_site){.file_offset = from->file_offset,
                               .semaphore_offset = from->semaphore_offset,
@@ -79,8 +78,7 @@ static int attach(void *context, const struct usdt_provider_file *file, void **r
         return 0;
     int r = link_source_attach(l->source, file->fd, sites, count, &attachment);
     if (r < 0) {
-        log_debug("process %u: the probes of its traced requests are not attached to (%s)", pid,
-                  strerror(-r));
+        log_debug("process %u: the probes of its traced requests are not attached to (%s)", pid, strerror(-r));
         return r == -EINVAL ? 0 : r; /* which stays so */
     }
     log_debug("process %u: its traced requests are to be linked", pid);
@@ -111,11 +109,11 @@ int trace_links_new(void *link_source, struct processes *processes, const struct
     l->pid_count = options->pid_count;
     memcpy(l->pids, options->pids, sizeof(l->pids));
     const struct usdt_providers_options wanted = {.processes = processes,
-                                                    .provider = LINK_PROVIDER,
-                                                    .context = l,
-                                                    .appeared = attach,
-                                                    .gone = detach,
-                                                    .unmapped = forget};
+                                                  .provider = LINK_PROVIDER,
+                                                  .context = l,
+                                                  .appeared = attach,
+                                                  .gone = detach,
+                                                  .unmapped = forget};
     int r = usdt_providers_new(&wanted, &l->providers);
     if (r < 0)
         return r;

@@ -74,8 +74,7 @@ static void *builder_thread(void *arg)
         uint64_t build_ns = clock_monotonic_ns() - start_ns;
 
         pthread_mutex_lock(&b->lock);
-        struct job *job =
-            &b->jobs[(b->first + b->done_count) % QUEUE_MAX]; /* the same: jobs are taken in order */
+        struct job *job = &b->jobs[(b->first + b->done_count) % QUEUE_MAX]; /* the same: jobs are taken in order */
         job->table = table;
         job->error = error;
         b->done_count++;
@@ -131,8 +130,7 @@ bool unwind_builder_add(struct unwind_builder *b, uint64_t object_id, int fd)
     pthread_mutex_lock(&b->lock);
     bool fits = b->count < QUEUE_MAX;
     if (fits) {
-        b->jobs[(b->first + b->count) % QUEUE_MAX] =
-            (struct job){.object_id = object_id, .fd = take_fd(&owned)};
+        b->jobs[(b->first + b->count) % QUEUE_MAX] = (struct job){.object_id = object_id, .fd = take_fd(&owned)};
         b->count++;
         pthread_cond_signal(&b->changed);
     } else {

@@ -6,7 +6,7 @@
  * are unpublished first, so that no number of an object that has gone is ever followed. */
 #include "agent/unwind_publisher.h"
 
-#include "agent/unwind_builder.h"
+#include "agent/unwind_publisher_private.h"
 #include "base/clock.h"
 #include "resolve/elf/go_labels.h"
 #include "resolve/interpreter/interpreters.h"
@@ -18,70 +18,16 @@
 #include <errno.h>
 #include <malloc.h>
 
-#define HASH_NONFATAL_OOM 1
-#include <uthash.h>
-
 #define SECOND_NS          1000000000ull
 #define UNUSED_KEPT_NS     (60 * SECOND_NS)
 #define EVICTABLE_AFTER_NS (30 * SECOND_NS) /* not sampled for so long */
 #define RETRY_NS           (10 * SECOND_NS)
-#define LAYOUT_RETRY_NS    (SECOND_NS / 5) /* an interpreter that has just begun */
+#define LAYOUT_RETRY_NS    (SECOND_NS / 5)  /* an interpreter that has just begun */
 #define ROOM_RETRY_NS      (SECOND_NS / 10) /* the kernel gives memory back a little later */
 #define PROCESSES_MAX      16384
 /* About 2 ms of building; smaller tables are built where they are needed. Meanwhile rules are found one by
  * one. */
 #define DEFER_ABOVE_BYTES (64u << 10)
-
-enum object_state {
-    OBJECT_UNKNOWN, /* not in the kernel: no walk has come by it, or no room until `retry_ns` */
-    OBJECT_QUEUED,  /* being built */
-    OBJECT_PRESENT,
-    OBJECT_NO_RULES,
-};
-
-struct published_object {
-    uint64_t id;
-    struct object *object; /* a reference */
-    enum object_state state;
-    uint32_t number; /* when present */
-    size_t bytes;
-    size_t users; /* mappings of published processes */
-    uint64_t unused_since_ns;
-    uint64_t retry_ns;
-    uint64_t wanted_ns; /* filled only while room is made */
-    UT_hash_handle hh;
-};
-
-struct published_mapping {
-    struct published_object *object; /* NULL: no file */
-    uint32_t number;                 /* as the kernel has it */
-};
-
-struct published_process {
-    uint32_t pid;
-    uint64_t start_time_ns, mapping_version;
-    uint64_t generation; /* of the publisher, when all was last looked at */
-    uint64_t wanted_ns, retry_ns;
-    bool is_in_kernel;
-    int layout_error; /* -EAGAIN: an interpreter has just begun; another: its file could not be read; 0 */
-    struct published_mapping *mappings;
-    size_t mapping_count;
-    UT_hash_handle hh;
-};
-
-struct unwind_publisher {
-    struct unwind_tables *tables;
-    struct unwind_cache *cache;
-    struct interpreters *interpreters;
-    struct unwind_builder *builder;
-    struct published_process *processes;
-    struct published_object *objects;
-    uint64_t now_ns, last_sweep_ns;
-    uint64_t generation; /* with the cache's: when it grows, processes are looked at again */
-    uint64_t retry_ns;   /* when it grows by itself, because an object may be tried again; 0: never */
-    uint64_t puts, evictions, refused;
-    bool trim_wanted, met_runtime;
-};
 
 static uint64_t generation(const struct unwind_publisher *p)
 {
@@ -336,7 +282,8 @@ static int process_take_mappings(struct unwind_publisher *p, struct published_pr
     return 0;
 }
 
-static void find_interpreters(struct unwind_publisher *p, struct published_process *e, const struct process *process, struct interpreter_layouts *ret)
+static void find_interpreters(struct unwind_publisher *p, struct published_process *e, const struct process *process,
+                              struct interpreter_layouts *ret)
 {
     const int r = p->interpreters ? interpreters_layout(p->interpreters, process, ret) : 0;
     if (r < 0)
@@ -348,7 +295,8 @@ static void find_interpreters(struct unwind_publisher *p, struct published_proce
         ret->go = go->stacks;
 }
 
-static int process_put(struct unwind_publisher *p, struct published_process *e, const struct process *process, const struct interpreter_layouts *layouts)
+static int process_put(struct unwind_publisher *p, struct published_process *e, const struct process *process,
+                       const struct interpreter_layouts *layouts)
 {
     _cleanup_free_ struct unwind_mapping *mappings = calloc(e->mapping_count + 1, sizeof(*mappings));
     if (!mappings)
@@ -541,7 +489,8 @@ void unwind_publisher_run(struct unwind_publisher *p)
 
 /* ---- life, figures ---- */
 
-int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache, struct interpreters *interpreters, struct unwind_publisher **ret)
+int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache, struct interpreters *interpreters,
+                         struct unwind_publisher **ret)
 {
     _cleanup_(unwind_publisher_freep) struct unwind_publisher *p = calloc(1, sizeof(*p));
     if (!p)
@@ -568,32 +517,4 @@ void unwind_publisher_free(struct unwind_publisher *p)
     while (p->objects)
         object_destroy(p, p->objects);
     free(p);
-}
-
-void unwind_publisher_losses(const struct unwind_publisher *p, struct losses *losses)
-{
-    losses->count[LOSS_MAP_FULL] += p->refused;
-}
-
-void unwind_publisher_metrics(struct unwind_publisher *p, struct metric_set *set)
-{
-    struct unwind_builder_stats figures;
-    unwind_builder_stats(p->builder, &figures);
-    const struct {
-        const char *name, *unit, *help;
-        enum metric_type type;
-        double value;
-    } points[] = {
-        {"sonde_self_unwind_processes", "", "Processes whose mappings the kernel half has.", METRIC_GAUGE, HASH_COUNT(p->processes)},
-        {"sonde_self_unwind_objects", "", "Executable files known to the publisher of unwinding tables.", METRIC_GAUGE, HASH_COUNT(p->objects)},
-        {"sonde_self_unwind_table_bytes", "bytes", "Kernel memory of unwinding tables.", METRIC_GAUGE, (double)unwind_tables_bytes(p->tables)},
-        {"sonde_self_unwind_puts", "", "Unwinding tables given to the kernel.", METRIC_COUNTER, (double)p->puts},
-        {"sonde_self_unwind_evictions", "", "Unwinding tables taken from the kernel to make room.", METRIC_COUNTER, (double)p->evictions},
-        {"sonde_self_unwind_refused", "", "Unwinding tables and mappings that found no room.", METRIC_COUNTER, (double)p->refused},
-        {"sonde_self_unwind_builds_deferred", "", "Large unwinding tables built by the builder's thread.", METRIC_COUNTER, (double)figures.built},
-        {"sonde_self_unwind_builds_dropped", "", "Large unwinding tables put off because too many were waiting.", METRIC_COUNTER, (double)figures.dropped},
-        {"sonde_self_unwind_build_seconds", "seconds", "Time the builder's thread spent.", METRIC_COUNTER, (double)figures.build_ns / 1e9},
-    };
-    for (size_t i = 0; i < array_size(points); i++)
-        metric_add(set, points[i].name, points[i].type, points[i].unit, points[i].help, points[i].value, METRIC_NO_LABELS);
 }

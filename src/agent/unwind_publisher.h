@@ -20,7 +20,8 @@ struct unwind_cache;
 struct unwind_tables;
 struct unwind_publisher;
 
-/* All are borrowed (`interpreters` NULL: no interpreter is looked for); large files are left to the publisher by the cache from now on. */
+/* All are borrowed (`interpreters` NULL: no interpreter is looked for); large files are left to the publisher by the
+ * cache from now on. */
 int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache, struct interpreters *interpreters,
                          struct unwind_publisher **ret);
 void unwind_publisher_free(struct unwind_publisher *p);
@@ -30,9 +31,9 @@ DEFINE_FREEP(unwind_publisher)
  * one. */
 void unwind_publisher_want(struct unwind_publisher *p, const struct process *process);
 
-/* Publishes all code that the process maps, sampled or not, so that its next stack is walked whole. True when that is done: the kernel has
- * an unwind table for every file that has one and can be read. False: call again after the next unwind_publisher_run. Costs the building of tables that no
- * sample may ever need. */
+/* Publishes all code that the process maps, sampled or not, so that its next stack is walked whole. True when that is
+ * done: the kernel has an unwind table for every file that has one and can be read. False: call again after the next
+ * unwind_publisher_run. Costs the building of tables that no sample may ever need. */
 bool unwind_publisher_prepare(struct unwind_publisher *p, const struct process *process);
 
 /* This process has mapped code: if any of it is in the kernel already (the program was run before), the
@@ -45,7 +46,8 @@ void unwind_publisher_run(struct unwind_publisher *p);
 /* The same at a given CLOCK_MONOTONIC time, for tests. */
 void unwind_publisher_run_at(struct unwind_publisher *p, uint64_t now_ns);
 
-/* Whether a process was met whose frames the kernel half reads as it passes them (Node, Java), if it was loaded with that. */
+/* Whether a process was met whose frames the kernel half reads as it passes them (Node, Java), if it was loaded with
+ * that. */
 bool unwind_publisher_met_runtime(const struct unwind_publisher *p);
 
 /* Takes out of the kernel what no process maps any more, or nobody has sampled lately. */

@@ -32,7 +32,8 @@ static struct cpu_sample no_stack_of(const struct off_cpu_wait *wait)
     return s;
 }
 
-/* Into w->waker; without a frame where there was none. What of the stack cannot be told is counted as that of the wait is. */
+/* Into w->waker; without a frame where there was none. What of the stack cannot be told is counted as that of the wait
+ * is. */
 static void name_waker(struct wait_samples *w, const struct wait_sum *sum)
 {
     char text[OFF_CPU_TEXT_BYTES] = OFF_CPU_WAKER_NOT_SEEN;
@@ -59,7 +60,8 @@ static void hand_on(struct wait_samples *w, struct sample *s, uint64_t waits, ui
     w->give(w->context, s);
 }
 
-/* What the thread waited for, and what it then waited for a CPU, are two: to the end of the first somebody let it go. */
+/* What the thread waited for, and what it then waited for a CPU, are two: to the end of the first somebody let it go.
+ */
 static void take(void *context, const struct wait_sum *sum)
 {
     struct wait_samples *w = context;
@@ -110,8 +112,8 @@ void wait_samples_free(struct wait_samples *w)
     free(w);
 }
 
-/* Of a thread that waited before anybody looked, and may go on for hours, the frames are kept instead of the copy that they are found in;
- * unless something is missing that may come yet. */
+/* Of a thread that waited before anybody looked, and may go on for hours, the frames are kept instead of the copy that
+ * they are found in; unless something is missing that may come yet. */
 static const struct cpu_sample *walked(struct wait_samples *w, const struct cpu_sample *record)
 {
     struct cpu_sample *s = &w->walked.record;
@@ -119,7 +121,8 @@ static const struct cpu_sample *walked(struct wait_samples *w, const struct cpu_
     unsigned end;
     if (record->user_end != UNWIND_END_NOT_RUNNING || record->stack_bytes == 0)
         return record;
-    const size_t count = sample_user_stack(w->resolver, record, sample_process(w->resolver, record), frames, array_size(frames), &end);
+    const size_t count =
+        sample_user_stack(w->resolver, record, sample_process(w->resolver, record), frames, array_size(frames), &end);
     if (count == 0 || end == UNWIND_END_NOT_RUNNING || end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_ROWS)
         return record;
     memcpy(s, record, sizeof(*s) + 8 * (size_t)record->kernel_frames);
@@ -134,7 +137,8 @@ static const struct cpu_sample *walked(struct wait_samples *w, const struct cpu_
 
 void wait_samples_stack(struct wait_samples *w, const struct cpu_sample *record)
 {
-    int r = record->h.kind == RECORD_OFF_CPU_WAKER ? wait_sums_waker(w->sums, record) : wait_sums_stack(w->sums, walked(w, record));
+    int r = record->h.kind == RECORD_OFF_CPU_WAKER ? wait_sums_waker(w->sums, record)
+                                                   : wait_sums_stack(w->sums, walked(w, record));
     w->losses->count[LOSS_TRUNCATED] += r < 0;
 }
 

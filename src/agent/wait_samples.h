@@ -1,5 +1,5 @@
-/* From the records of waiting time to samples: waits that are alike are added up (resolve/sample/wait_sums.h), named, and told why they were
- * (diagnose/off_cpu.h), and who ended them (waker_stack.h). Pipeline thread only. */
+/* From the records of waiting time to samples: waits that are alike are added up (resolve/sample/wait_sums.h), named,
+ * and told why they were (diagnose/off_cpu.h), and who ended them (waker_stack.h). Pipeline thread only. */
 #pragma once
 
 #include "model/loss.h"
@@ -9,9 +9,11 @@
 
 struct wait_samples;
 
-/* `give` is called from within the calls below, with samples that hold until it returns. All is borrowed. `max_bytes`: of stacks. */
+/* `give` is called from within the calls below, with samples that hold until it returns. All is borrowed. `max_bytes`:
+ * of stacks. */
 int wait_samples_new(struct sample_resolver *resolver, size_t max_bytes, struct losses *losses,
-                     void (*give)(void *context, const struct sample *sample), void *context, struct wait_samples **ret);
+                     void (*give)(void *context, const struct sample *sample), void *context,
+                     struct wait_samples **ret);
 void wait_samples_free(struct wait_samples *w);
 
 /* As those of wait_sums; the first is of a wait's stack, or of who woke its thread, by the record's kind. */

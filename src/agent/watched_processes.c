@@ -1,5 +1,5 @@
-/* Whose lives matter; see watched_processes.h. A child is known by the record of its fork, as the kernel half knows it by its own; where
- * records were lost, its table tells. A sample is proof in any case. */
+/* Whose lives matter; see watched_processes.h. A child is known by the record of its fork, as the kernel half knows it
+ * by its own; where records were lost, its table tells. A sample is proof in any case. */
 #include "agent/watched_processes.h"
 
 #include "resolve/proc/proc_files.h"
@@ -31,7 +31,8 @@ struct watched_processes {
     int followed_fd;
 };
 
-int watched_processes_new(const struct source_options *options, void *cpu_source, void *off_cpu_source, struct watched_processes **ret)
+int watched_processes_new(const struct source_options *options, void *cpu_source, void *off_cpu_source,
+                          struct watched_processes **ret)
 {
     *ret = NULL;
     if (!options->pid_count || options->wakers || (!cpu_source && !off_cpu_source))
@@ -115,13 +116,15 @@ void watched_processes_start(struct watched_processes *w, struct processes *proc
     if (!w)
         return;
     add_followed(w);
-    /* Read when a sample asks, /proc would show what they have mapped since. What they map from now on is told by records, in order. */
+    /* Read when a sample asks, /proc would show what they have mapped since. What they map from now on is told by
+     * records, in order. */
     for (const struct watched_process *e = w->by_pid; e; e = e->hh.next)
         if (e->is_followed)
             (void)processes_find(processes, e->pid, 0);
 }
 
-/* Not while the kernel half follows it: a number that is another process's by now, or a record from before we looked, changes nothing then. */
+/* Not while the kernel half follows it: a number that is another process's by now, or a record from before we looked,
+ * changes nothing then. */
 static void take_out_gone(struct watched_processes *w, uint32_t pid)
 {
     struct watched_process *e = find(w, pid);

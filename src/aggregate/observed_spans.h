@@ -1,5 +1,6 @@
-/* When somebody looked: spans of CLOCK_MONOTONIC, so that "nothing was there" can be told from "nobody looked". Plain data; of many spans the
- * oldest go. The budget does not end and begin them often: sixteen reach back further than any window does. */
+/* When somebody looked: spans of CLOCK_MONOTONIC, so that "nothing was there" can be told from "nobody looked". Plain
+ * data; of many spans the oldest go. The budget does not end and begin them often: sixteen reach back further than any
+ * window does. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,10 +13,10 @@ struct observed_span {
 };
 
 struct observed_spans {
-    uint64_t since_ns; /* when it was first told whether somebody looks; 0: never */
+    uint64_t since_ns;                              /* when it was first told whether somebody looks; 0: never */
     struct observed_span spans[OBSERVED_SPANS_MAX]; /* number N stands at N modulo the number of them */
-    uint64_t count;    /* begun */
-    uint64_t ended_ns; /* of all that have ended */
+    uint64_t count;                                 /* begun */
+    uint64_t ended_ns;                              /* of all that have ended */
 };
 
 /* From `now_ns` on it is looked, or not; times do not go back. */

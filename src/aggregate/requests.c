@@ -1,7 +1,8 @@
-/* The slowest requests, in slots of ten seconds by the time of their end, on the clock that nobody sets. A slot keeps its slowest
- * within its share of the memory and is dropped whole when it ages. See requests.h.
+/* The slowest requests, in slots of ten seconds by the time of their end, on the clock that nobody sets. A slot keeps
+ * its slowest within its share of the memory and is dropped whole when it ages. See requests.h.
  *
- * What arrives here is already the slow part: all requests are counted in the kernel (http_server_request_duration_seconds). */
+ * What arrives here is already the slow part: all requests are counted in the kernel
+ * (http_server_request_duration_seconds). */
 #include "aggregate/requests.h"
 
 #include <errno.h>
@@ -257,9 +258,10 @@ static void counter_metrics(const struct requests *r, struct metric_set *set)
     for (size_t i = 0; i < r->counter_count; i++) {
         const struct counter *c = &r->counters[i];
         metric_add(set, "sonde_requests_detailed", METRIC_COUNTER, "",
-                       "Requests taken apart: the slow ones (all are in http_server_request_duration_seconds).", (double)c->count,
-                       METRIC_LABELS({"service_name", c->service}, {"http_request_method", c->method},
-                                     {"http_response_status_class", classes[c->class < 6 ? c->class : 5]}));
+                   "Requests taken apart: the slow ones (all are in http_server_request_duration_seconds).",
+                   (double)c->count,
+                   METRIC_LABELS({"service_name", c->service}, {"http_request_method", c->method},
+                                 {"http_response_status_class", classes[c->class < 6 ? c->class : 5]}));
     }
 }
 
@@ -275,7 +277,8 @@ void requests_metrics(struct requests *r, struct metric_set *set)
     metric_add(set, "sonde_self_requests_kept", METRIC_GAUGE, "", "Requests kept with all their parts.", (double)kept,
                METRIC_NO_LABELS);
     metric_add(set, "sonde_self_requests_dropped", METRIC_COUNTER, "",
-               "Requests taken apart but not kept, because slower ones filled the memory or they came too late.", (double)r->dropped, METRIC_NO_LABELS);
+               "Requests taken apart but not kept, because slower ones filled the memory or they came too late.",
+               (double)r->dropped, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_requests_bytes", METRIC_GAUGE, "bytes", "Memory held by requests.", (double)bytes,
                METRIC_NO_LABELS);
     pthread_mutex_unlock(&r->lock);

@@ -36,7 +36,8 @@ void slot_detail_add(struct slot_detail *d, uint32_t slot, uint32_t entry, uint6
         slot_detail_give_up(d);
         return;
     }
-    d->samples[d->count++] = (struct slot_detail_sample){.entry = entry, .slot = slot, .weight_ns = (uint32_t)weight_ns};
+    d->samples[d->count++] =
+        (struct slot_detail_sample){.entry = entry, .slot = slot, .weight_ns = (uint32_t)weight_ns};
 }
 
 void slot_detail_give_up(struct slot_detail *d)

@@ -1,6 +1,7 @@
-/* When within its window each sample was: its entry in the window's profile, its slot of 20 ms and its weight, in eight bytes. Added up
- * over all slots it is the profile, exactly. What does not fit into that (a weight of more than four seconds, sixteen million entries)
- * or into memory ends the whole detail of the window: a part of it would be a heatmap with holes that nobody sees. Not thread-safe. */
+/* When within its window each sample was: its entry in the window's profile, its slot of 20 ms and its weight, in eight
+ * bytes. Added up over all slots it is the profile, exactly. What does not fit into that (a weight of more than four
+ * seconds, sixteen million entries) or into memory ends the whole detail of the window: a part of it would be a heatmap
+ * with holes that nobody sees. Not thread-safe. */
 #pragma once
 
 #include "model/profile.h"
@@ -35,5 +36,6 @@ void slot_detail_give_up(struct slot_detail *d);
 /* As if nothing had ever been in it. */
 void slot_detail_clear(struct slot_detail *d);
 
-/* What the slots [first, end) hold of each entry is added to `amounts`, which has a row for every entry of the profile. */
+/* What the slots [first, end) hold of each entry is added to `amounts`, which has a row for every entry of the profile.
+ */
 void slot_detail_sum(const struct slot_detail *d, uint32_t first, uint32_t end, struct profile_amount *amounts);

@@ -64,7 +64,8 @@ void trace_flow_see(struct trace_flow_finder *f, const struct triton_record *rec
     }
 }
 
-static bool parent_of(const struct trace_flow_finder *f, const struct trace_table *table, uint64_t id, uint64_t *ret_parent)
+static bool parent_of(const struct trace_flow_finder *f, const struct trace_table *table, uint64_t id,
+                      uint64_t *ret_parent)
 {
     for (size_t i = 0; i < f->flow.count; i++)
         if (f->flow.nodes[i].id == id) {
@@ -74,7 +75,8 @@ static bool parent_of(const struct trace_flow_finder *f, const struct trace_tabl
     return trace_table_parent(table, id, ret_parent);
 }
 
-static bool belongs(const struct trace_flow_finder *f, const struct trace_table *table, const struct triton_trace *trace)
+static bool belongs(const struct trace_flow_finder *f, const struct trace_table *table,
+                    const struct triton_trace *trace)
 {
     uint64_t id = trace->id, parent = trace->parent_id;
     bool has_parent = trace->has_parent && f->flow.is_tree;
@@ -99,7 +101,8 @@ static int copy_activities(struct trace_flow_finder *f, const struct triton_acti
 {
     for (; from; from = from->next) {
         const struct triton_tensor *t = &from->tensor;
-        size_t bytes = sizeof(*from) + from->activity.size + t->name.size + t->data.size + t->shape.size + t->dtype.size;
+        size_t bytes =
+            sizeof(*from) + from->activity.size + t->name.size + t->data.size + t->shape.size + t->dtype.size;
         if (bytes > TRACE_FLOW_BYTES_MAX - f->bytes) {
             f->dropped++;
             continue;
@@ -110,7 +113,8 @@ static int copy_activities(struct trace_flow_finder *f, const struct triton_acti
         memcpy(copy, from, bytes);
         const char *a = (const char *)from, *b = (const char *)copy;
         copy->activity = moved(from->activity, a, b);
-        copy->tensor = (struct triton_tensor){moved(t->name, a, b), moved(t->data, a, b), moved(t->shape, a, b), moved(t->dtype, a, b)};
+        copy->tensor = (struct triton_tensor){moved(t->name, a, b), moved(t->data, a, b), moved(t->shape, a, b),
+                                              moved(t->dtype, a, b)};
         copy->next = NULL;
         f->bytes += bytes;
         *to = copy;
@@ -137,10 +141,11 @@ int trace_flow_take(struct trace_flow_finder *f, const struct trace_table *table
         f->capacity = capacity;
     }
     struct trace_flow_node *node = &flow->nodes[flow->count++];
-    *node = (struct trace_flow_node){.id = trace->id,
-                                     .parent_id = trace->has_parent ? trace->parent_id : 0,
-                                     .version = trace->model_version,
-                                     .name = trace->doors && trace->has_model ? strings_get(f->names, trace->model) : NULL};
+    *node =
+        (struct trace_flow_node){.id = trace->id,
+                                 .parent_id = trace->has_parent ? trace->parent_id : 0,
+                                 .version = trace->model_version,
+                                 .name = trace->doors && trace->has_model ? strings_get(f->names, trace->model) : NULL};
     return copy_activities(f, trace->activities, &node->activities);
 }
 

@@ -1,7 +1,7 @@
-/* Finds the request whose data flow is shown: the one of the lowest id that is a child of another, with all that descends from its parent; or,
- * where nothing has a parent, the lowest id with a tensor (the rule of trace_summary.py). The traces come once and in any order, so what may
- * belong to it is decided when its records are seen, and it is kept when the table of traces hands it on: parts that lie further apart than
- * the table reaches are missing. */
+/* Finds the request whose data flow is shown: the one of the lowest id that is a child of another, with all that
+ * descends from its parent; or, where nothing has a parent, the lowest id with a tensor (the rule of trace_summary.py).
+ * The traces come once and in any order, so what may belong to it is decided when its records are seen, and it is kept
+ * when the table of traces hands it on: parts that lie further apart than the table reaches are missing. */
 #pragma once
 
 #include "aggregate/trace_table.h"

@@ -94,7 +94,8 @@ static bool is_before(const struct place *a, const struct place *b)
     return a->file != b->file ? a->file < b->file : a->id < b->id;
 }
 
-/* Shell's sort: in its place, for the C library's takes as much memory again, and quick where ids are nearly in order, as servers write them. */
+/* Shell's sort: in its place, for the C library's takes as much memory again, and quick where ids are nearly in order,
+ * as servers write them. */
 static void sort(struct place *places, uint64_t count)
 {
     uint64_t gap = 1;

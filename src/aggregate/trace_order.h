@@ -1,5 +1,6 @@
-/* Traces in the order of their ids, of which there may be more than memory holds: moments go to a file of their own that has no name (in
- * TMPDIR, else /var/tmp), of about a fifth of the trace file's size, and come back sorted. For listing every trace. */
+/* Traces in the order of their ids, of which there may be more than memory holds: moments go to a file of their own
+ * that has no name (in TMPDIR, else /var/tmp), of about a fifth of the trace file's size, and come back sorted. For
+ * listing every trace. */
 #pragma once
 
 #include "base/cleanup.h"

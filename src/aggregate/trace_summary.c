@@ -9,7 +9,8 @@
 struct trace_summary {
     struct trace_summary_options options;
     uint64_t file;
-    size_t model_capacity[TRACE_DOORS], last[TRACE_DOORS]; /* `last`: most traces are of the same model as the one before */
+    size_t model_capacity[TRACE_DOORS],
+        last[TRACE_DOORS];  /* `last`: most traces are of the same model as the one before */
     struct trace_sums sums; /* slowest: a heap, the fastest of them on top */
 };
 
@@ -87,7 +88,8 @@ static void measure_model(struct trace_summary *s, const struct triton_times *t,
         set(d, TRACE_OVERHEAD, d->ns[TRACE_HANDLER] - d->ns[TRACE_QUEUE] - d->ns[TRACE_COMPUTE]);
 }
 
-/* gRPC waits for the request and reads it in one call, so its request begins when that is over, and receiving it is not known. */
+/* gRPC waits for the request and reads it in one call, so its request begins when that is over, and receiving it is not
+ * known. */
 static void measure_door(struct trace_summary *s, const struct triton_times *t, int door, struct durations *d)
 {
     uint32_t needed = 1u << TRACE_INFER | 1u << TRACE_SEND | 1u << TRACE_HANDLER;
@@ -160,8 +162,8 @@ static int add_duration(struct trace_span_sum *sum, int64_t ns)
     return sum->durations ? duration_histogram_add(sum->durations, ns) : 0;
 }
 
-/* The figures of libsonde's metrics, of what a file says. Of several generations of one trace only the last is known to have failed, or to have
- * had more tokens than were stamped. */
+/* The figures of libsonde's metrics, of what a file says. Of several generations of one trace only the last is known to
+ * have failed, or to have had more tokens than were stamped. */
 static int add_generations(struct trace_summary *s, struct trace_model_sum *m, const struct triton_trace *trace)
 {
     const struct triton_facts *facts = trace->facts;
@@ -193,7 +195,8 @@ static int add_to_model(struct trace_summary *s, int door, const struct triton_t
         return r;
     }
     struct triton_text why;
-    const bool cancelled = triton_facts_cancelled(trace->facts), failed = !cancelled && triton_facts_failed(trace->facts, &why);
+    const bool cancelled = triton_facts_cancelled(trace->facts),
+               failed = !cancelled && triton_facts_failed(trace->facts, &why);
     m->traces++;
     m->cancelled += cancelled;
     m->failed += failed;
@@ -229,7 +232,8 @@ static void sift_down(struct trace_slow *heap, size_t count)
     }
 }
 
-static int keep_slow(struct trace_summary *s, const struct triton_trace *trace, const struct triton_times *t, const struct durations *d)
+static int keep_slow(struct trace_summary *s, const struct triton_trace *trace, const struct triton_times *t,
+                     const struct durations *d)
 {
     struct trace_sums *sums = &s->sums;
     struct trace_slow slow = {

@@ -33,7 +33,8 @@ struct trace_table {
     uint32_t taken; /* handed on; free with the next call */
     size_t held_bytes;
     bool with_tensors;
-    struct closed_id *closed; /* a slot keeps the last id that fell into it: ids are counted up, so these are the last ones */
+    struct closed_id
+        *closed; /* a slot keeps the last id that fell into it: ids are counted up, so these are the last ones */
     struct trace_table_losses losses;
 };
 
@@ -239,7 +240,8 @@ static void put_text(char **to, struct triton_text from, struct triton_text *ret
 static int add_activity(struct trace_table *t, struct entry *e, const struct triton_record *record)
 {
     const struct triton_tensor *tensor = &record->tensor;
-    size_t bytes = record->activity.size + tensor->name.size + tensor->data.size + tensor->shape.size + tensor->dtype.size;
+    size_t bytes =
+        record->activity.size + tensor->name.size + tensor->data.size + tensor->shape.size + tensor->dtype.size;
     struct triton_activity *a = malloc(sizeof(*a) + bytes);
     if (!a)
         return -ENOMEM;

@@ -9,7 +9,9 @@
 
 #define SERVICES_MAX 128
 #define REASONS_MAX  16 /* there are eleven */
-#define KTHREADD     2  /* whose children the threads of the kernel are: a name for each would be as many as it has tasks */
+#define KTHREADD                                                                                                       \
+    2 /* whose children the threads of the kernel are: a name for each would be as many as it has tasks                \
+       */
 
 struct service {
     char name[64];
@@ -53,7 +55,8 @@ static struct service *find_service(struct wait_seconds *w, const struct resourc
     if (w->service_count == SERVICES_MAX)
         return &w->services[SERVICES_MAX - 1];
     struct service *service = &w->services[w->service_count++];
-    memcpy(service->name, w->service_count == SERVICES_MAX ? "other" : name, w->service_count == SERVICES_MAX ? sizeof("other") : sizeof(name));
+    memcpy(service->name, w->service_count == SERVICES_MAX ? "other" : name,
+           w->service_count == SERVICES_MAX ? sizeof("other") : sizeof(name));
     return service;
 }
 
@@ -80,7 +83,9 @@ void wait_seconds_metrics(struct wait_seconds *w, struct metric_set *set)
     for (size_t i = 0; i < w->service_count; i++)
         for (size_t reason = 0; reason < w->reason_count; reason++)
             if (w->services[i].ns[reason])
-                metric_add(set, "sonde_off_cpu_seconds", METRIC_COUNTER, "seconds", "Time that threads did not run, by what they waited for, all threads together.",
-                           (double)w->services[i].ns[reason] / 1e9, METRIC_LABELS({"service_name", w->services[i].name}, {"reason", w->reasons[reason]}));
+                metric_add(set, "sonde_off_cpu_seconds", METRIC_COUNTER, "seconds",
+                           "Time that threads did not run, by what they waited for, all threads together.",
+                           (double)w->services[i].ns[reason] / 1e9,
+                           METRIC_LABELS({"service_name", w->services[i].name}, {"reason", w->reasons[reason]}));
     pthread_mutex_unlock(&w->lock);
 }

@@ -1,5 +1,6 @@
-/* How long threads waited since the beginning, by service and by reason: the counters of /metrics. Bounded: what comes when there is
- * room for no more services is counted under "other". Thread-safe: the pipeline adds, HTTP threads read. */
+/* How long threads waited since the beginning, by service and by reason: the counters of /metrics. Bounded: what comes
+ * when there is room for no more services is counted under "other". Thread-safe: the pipeline adds, HTTP threads read.
+ */
 #pragma once
 
 #include "base/cleanup.h"

@@ -1,10 +1,11 @@
-/* Profiles of CPU time, waiting time and wall-clock time; see wall_time.h. What nobody looked at of wall-clock time is what nobody looked at of the
- * waits: these are shed first. */
+/* Profiles of CPU time, waiting time and wall-clock time; see wall_time.h. What nobody looked at of wall-clock time is
+ * what nobody looked at of the waits: these are shed first. */
 #include "aggregate/wall_time.h"
 
 #include <errno.h>
 
-typedef int ask_windows(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct profile **ret);
+typedef int ask_windows(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
+                        struct profile **ret);
 
 /* Its start and duration are those of the CPU samples, where there are any to be had. */
 static int add_waits(struct profile *cpu, const struct profile *waits)
@@ -20,7 +21,8 @@ static int add_waits(struct profile *cpu, const struct profile *waits)
     return 0;
 }
 
-static int ask_for(struct wall_time t, ask_windows *ask, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct profile **ret)
+static int ask_for(struct wall_time t, ask_windows *ask, uint64_t from_ns, uint64_t to_ns,
+                   const struct profile_filter *filter, struct profile **ret)
 {
     _cleanup_(profile_freep) struct profile *cpu = NULL, *waits = NULL;
     if (filter->time == PROFILE_CPU_TIME)
@@ -51,12 +53,14 @@ static void set_observed(struct wall_time t, uint64_t from_ns, uint64_t to_ns, s
         p->duration_ns = waits_observed_ns;
 }
 
-int wall_time_span(struct wall_time t, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter, struct profile **ret)
+int wall_time_span(struct wall_time t, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
+                   struct profile **ret)
 {
     return ask_for(t, windows_snapshot, from_ns, to_ns, filter, ret);
 }
 
-int wall_time_region(struct wall_time t, uint64_t from_ns, uint64_t to_ns, uint64_t now_ns, const struct profile_filter *filter, struct profile **ret)
+int wall_time_region(struct wall_time t, uint64_t from_ns, uint64_t to_ns, uint64_t now_ns,
+                     const struct profile_filter *filter, struct profile **ret)
 {
     if (from_ns > now_ns)
         return -ERANGE;

@@ -81,16 +81,17 @@ static size_t own_bytes(const struct windows *w)
 /* A slot whose time has passed grows by what comes late, and no more. */
 static void slot_close(const struct windows *w, struct slot *slot)
 {
-    const size_t own = own_bytes(w), enough = profile_bytes(slot->profile) + own / 4, max_bytes = enough > own ? enough : own;
+    const size_t own = own_bytes(w), enough = profile_bytes(slot->profile) + own / 4,
+                 max_bytes = enough > own ? enough : own;
     if (max_bytes >= slot->max_bytes)
         return;
     slot->max_bytes = max_bytes;
     profile_set_max_bytes(slot->profile, max_bytes);
 }
 
-/* Half of the memory is the slots' own. Of the rest, which is in common, the next one may take a quarter of what the others have left: a
- * burst finds room while there is some, and so does the one after it. The price: of a load that fills all slots alike, those that begin when
- * little is left in common have less than the others. */
+/* Half of the memory is the slots' own. Of the rest, which is in common, the next one may take a quarter of what the
+ * others have left: a burst finds room while there is some, and so does the one after it. The price: of a load that
+ * fills all slots alike, those that begin when little is left in common have less than the others. */
 static size_t next_max_bytes(struct windows *w)
 {
     const size_t own = own_bytes(w);
@@ -118,7 +119,8 @@ static int slot_start(struct windows *w, struct slot *slot, uint64_t number)
     p->duration_ns = w->options.slot_ns;
     p->period_ns = w->options.period_ns;
     p->time = w->options.time;
-    *slot = (struct slot){.number = number, .profile = p, .max_bytes = max_bytes, .detail = {.gone = !w->options.detail_max_bytes}};
+    *slot = (struct slot){
+        .number = number, .profile = p, .max_bytes = max_bytes, .detail = {.gone = !w->options.detail_max_bytes}};
     return 0;
 }
 
@@ -219,7 +221,8 @@ int windows_add(struct windows *w, const struct sample *s)
     bool is_next = number > w->newest;
     if (is_next)
         w->newest = number;
-    const uint64_t oldest_ns = oldest_kept(w) * w->options.slot_ns, at_ns = s->time_ns > oldest_ns ? s->time_ns : oldest_ns;
+    const uint64_t oldest_ns = oldest_kept(w) * w->options.slot_ns,
+                   at_ns = s->time_ns > oldest_ns ? s->time_ns : oldest_ns;
     if (!w->first_ns || at_ns < w->first_ns) /* they come a little out of order */
         w->first_ns = at_ns;
     if (s->time_ns > w->last_ns)
@@ -256,9 +259,12 @@ static uint64_t began_ns(const struct windows *w)
 
 static void set_observed(const struct windows *w, uint64_t from_ns, uint64_t to_ns, struct profile *p)
 {
-    const uint64_t began = began_ns(w), start = from_ns > began ? from_ns : began, asked_ns = to_ns > from_ns ? to_ns - from_ns : 0;
+    const uint64_t began = began_ns(w), start = from_ns > began ? from_ns : began,
+                   asked_ns = to_ns > from_ns ? to_ns - from_ns : 0;
     p->start_unix_ns = clock_unix_from_monotonic(start);
-    p->duration_ns = w->observed.since_ns ? observed_spans_within(&w->observed, start, to_ns) : to_ns > start ? to_ns - start : 0;
+    p->duration_ns = w->observed.since_ns ? observed_spans_within(&w->observed, start, to_ns)
+                     : to_ns > start      ? to_ns - start
+                                          : 0;
     p->not_observed_ns = asked_ns - p->duration_ns;
 }
 
@@ -298,8 +304,7 @@ int windows_snapshot(struct windows *w, uint64_t from_ns, uint64_t to_ns, const 
         pthread_mutex_lock(&w->lock);
         const struct slot *slot = &w->slots[i];
         uint64_t start = slot->number * w->options.slot_ns;
-        if (slot->profile && slot->number >= oldest_kept(w) && start < to_ns &&
-            start + w->options.slot_ns > from_ns)
+        if (slot->profile && slot->number >= oldest_kept(w) && start < to_ns && start + w->options.slot_ns > from_ns)
             r = profile_merge(p, slot->profile, filter);
         pthread_mutex_unlock(&w->lock);
         if (r == -ENOMEM)
@@ -317,8 +322,8 @@ int windows_snapshot(struct windows *w, uint64_t from_ns, uint64_t to_ns, const 
 /* ---- to 20 ms ---- */
 
 /* Slots of 20 ms of `slot` that are in [from_ns, to_ns). */
-static bool part_of(const struct windows *w, const struct slot *slot, uint64_t from_ns, uint64_t to_ns, uint32_t *ret_first,
-                    uint32_t *ret_end)
+static bool part_of(const struct windows *w, const struct slot *slot, uint64_t from_ns, uint64_t to_ns,
+                    uint32_t *ret_first, uint32_t *ret_end)
 {
     const uint64_t start = slot->number * w->options.slot_ns, end = start + w->options.slot_ns;
     if (!slot->profile || slot->number < oldest_kept(w) || start >= to_ns || end <= from_ns)
@@ -330,8 +335,10 @@ static bool part_of(const struct windows *w, const struct slot *slot, uint64_t f
 
 static bool is_not_kept(const struct windows *w, uint64_t from_ns, uint64_t to_ns)
 {
-    const uint64_t oldest_ns = oldest_kept(w) * w->options.slot_ns, second_ns = HEATMAP_SLOT_NS * HEATMAP_SLOTS_PER_SECOND;
-    return began_ns(w) && (to_ns <= began_ns(w) / second_ns * second_ns /* a heatmap has whole ones */ || (began_ns(w) < oldest_ns && from_ns < oldest_ns));
+    const uint64_t oldest_ns = oldest_kept(w) * w->options.slot_ns,
+                   second_ns = HEATMAP_SLOT_NS * HEATMAP_SLOTS_PER_SECOND;
+    return began_ns(w) && (to_ns <= began_ns(w) / second_ns * second_ns /* a heatmap has whole ones */ ||
+                           (began_ns(w) < oldest_ns && from_ns < oldest_ns));
 }
 
 static int merge_region(struct windows *w, const struct slot *slot, uint64_t from_ns, uint64_t to_ns,
@@ -379,9 +386,11 @@ int windows_region(struct windows *w, uint64_t from_ns, uint64_t to_ns, const st
 }
 
 /* Which of a profile's rows are wanted is looked up once for each, not for every sample. */
-static int add_to_heatmap(struct windows *w, const struct slot *slot, const struct profile_filter *filter, struct heatmap *h)
+static int add_to_heatmap(struct windows *w, const struct slot *slot, const struct profile_filter *filter,
+                          struct heatmap *h)
 {
-    const uint64_t second_ns = HEATMAP_SLOT_NS * HEATMAP_SLOTS_PER_SECOND, to_ns = h->start_ns + h->second_count * second_ns;
+    const uint64_t second_ns = HEATMAP_SLOT_NS * HEATMAP_SLOTS_PER_SECOND,
+                   to_ns = h->start_ns + h->second_count * second_ns;
     const struct profile *p = slot->profile;
     uint32_t first, end;
     if (!part_of(w, slot, h->start_ns, to_ns, &first, &end))
@@ -402,7 +411,8 @@ static int add_to_heatmap(struct windows *w, const struct slot *slot, const stru
         if (s->slot < first || s->slot >= end || !wanted[p->entries[s->entry].resource])
             continue;
         const uint64_t number = (base + s->slot * HEATMAP_SLOT_NS - h->start_ns) / HEATMAP_SLOT_NS;
-        struct profile_amount *cell = &h->seconds[number / HEATMAP_SLOTS_PER_SECOND].cells[number % HEATMAP_SLOTS_PER_SECOND];
+        struct profile_amount *cell =
+            &h->seconds[number / HEATMAP_SLOTS_PER_SECOND].cells[number % HEATMAP_SLOTS_PER_SECOND];
         cell->count++;
         cell->weight_ns += s->weight_ns;
     }
@@ -456,12 +466,14 @@ int windows_heatmap(struct windows *w, uint64_t from_ns, uint64_t to_ns, const s
 static void set_window(const struct windows *w, uint64_t number, uint64_t to_ns, struct hotspots_window *ret)
 {
     const uint64_t start_ns = number * w->options.slot_ns, end_ns = start_ns + w->options.slot_ns;
-    const uint64_t from = start_ns > w->first_ns ? start_ns : w->first_ns, known = to_ns > w->last_ns ? to_ns : w->last_ns;
+    const uint64_t from = start_ns > w->first_ns ? start_ns : w->first_ns,
+                   known = to_ns > w->last_ns ? to_ns : w->last_ns;
     const uint64_t to = end_ns < known ? end_ns : known;
     *ret = (struct hotspots_window){.start_ns = start_ns, .end_ns = end_ns, .duration_ns = to > from ? to - from : 0};
 }
 
-static int hotspots_begin(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct hotspots_options *options, struct hotspots **ret)
+static int hotspots_begin(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct hotspots_options *options,
+                          struct hotspots **ret)
 {
     const uint64_t slot_ns = w->options.slot_ns;
     pthread_mutex_lock(&w->lock);
@@ -470,7 +482,8 @@ static int hotspots_begin(struct windows *w, uint64_t from_ns, uint64_t to_ns, c
     first = first > seen ? first : seen;
     first = first > kept ? first : kept;
     end = end < w->newest + 1 ? end : w->newest + 1;
-    const uint32_t count = w->first_ns && end > first ? (uint32_t)(end - first) : 0; /* at most as many as there are slots */
+    const uint32_t count =
+        w->first_ns && end > first ? (uint32_t)(end - first) : 0; /* at most as many as there are slots */
     int r = hotspots_new(options, count, ret);
     for (uint32_t i = 0; i < count && r == 0; i++)
         set_window(w, first + i, to_ns, &(*ret)->windows[i]);
@@ -508,7 +521,8 @@ size_t windows_bytes(struct windows *w)
     size_t bytes = 0;
     pthread_mutex_lock(&w->lock);
     for (uint32_t i = 0; i < w->options.slots; i++)
-        bytes += (w->slots[i].profile ? profile_bytes(w->slots[i].profile) : 0) + slot_detail_bytes(&w->slots[i].detail);
+        bytes +=
+            (w->slots[i].profile ? profile_bytes(w->slots[i].profile) : 0) + slot_detail_bytes(&w->slots[i].detail);
     pthread_mutex_unlock(&w->lock);
     return bytes;
 }
@@ -542,10 +556,10 @@ void windows_metrics(struct windows *const *windows, size_t count, struct metric
         add_stats(windows[i], &f);
     metric_add(set, "sonde_self_window_bytes", METRIC_GAUGE, "bytes",
                "Memory held by the profiles of the last minutes.", f.bytes, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_window_slots", METRIC_GAUGE, "",
-               "Slots of the last minutes that hold samples.", f.slots, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_window_stacks", METRIC_GAUGE, "", "Distinct stacks, added up over slots.",
-               f.stacks, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_window_slots", METRIC_GAUGE, "", "Slots of the last minutes that hold samples.",
+               f.slots, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_window_stacks", METRIC_GAUGE, "", "Distinct stacks, added up over slots.", f.stacks,
+               METRIC_NO_LABELS);
     const char *name = "sonde_self_window_samples";
     const char *help =
         "Samples put into the last minutes: on time, late (counted in the oldest slot), dropped because a slot was full.";

@@ -31,8 +31,7 @@ int address_parse(const char *text, union address *ret, socklen_t *ret_size)
         a.v6.sin6_family = AF_INET6;
         a.v6.sin6_port = htons((uint16_t)port);
         *ret_size = sizeof(a.v6);
-    } else if (!brackets &&
-               inet_pton(AF_INET, strcmp(host, "localhost") ? host : "127.0.0.1", &a.v4.sin_addr) == 1) {
+    } else if (!brackets && inet_pton(AF_INET, strcmp(host, "localhost") ? host : "127.0.0.1", &a.v4.sin_addr) == 1) {
         a.v4.sin_family = AF_INET;
         a.v4.sin_port = htons((uint16_t)port);
         *ret_size = sizeof(a.v4);

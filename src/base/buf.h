@@ -27,7 +27,8 @@ int buf_puts(struct buf *b, const char *text);
 int buf_putc(struct buf *b, char c);
 int buf_printf(struct buf *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Appends `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD, so the result is always valid. */
+/* Appends `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD, so the result is always
+ * valid. */
 int buf_put_json_string(struct buf *b, const char *text);
 
 /* Appends `text` with U+FFFD for every byte that is not UTF-8. */
@@ -36,7 +37,8 @@ int buf_put_utf8(struct buf *b, const char *text);
 /* 0, or the first error of any append. */
 int buf_error(const struct buf *b);
 
-/* Reads a whole file (also of /proc, whose sizes are unknown) of at most `max_bytes`; -EFBIG when it is larger. Appends to `b`. */
+/* Reads a whole file (also of /proc, whose sizes are unknown) of at most `max_bytes`; -EFBIG when it is larger. Appends
+ * to `b`. */
 int buf_read_fd(struct buf *b, int fd, size_t max_bytes);
 int buf_read_file(struct buf *b, const char *path, size_t max_bytes);
 

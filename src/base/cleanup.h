@@ -12,11 +12,11 @@
 
 #define _cleanup_(f) __attribute__((cleanup(f)))
 
-#define take_ptr(p)                                                                                          \
-    ({                                                                                                       \
-        __typeof__(p) *take_p_ = &(p), take_v_ = *take_p_;                                                   \
-        *take_p_ = NULL;                                                                                     \
-        take_v_;                                                                                             \
+#define take_ptr(p)                                                                                                    \
+    ({                                                                                                                 \
+        __typeof__(p) *take_p_ = &(p), take_v_ = *take_p_;                                                             \
+        *take_p_ = NULL;                                                                                               \
+        take_v_;                                                                                                       \
     })
 
 static inline int take_fd(int *fd)
@@ -26,10 +26,10 @@ static inline int take_fd(int *fd)
     return v;
 }
 
-#define DEFINE_FREEP(foo)                                                                                    \
-    static inline void foo##_freep(struct foo **p)                                                           \
-    {                                                                                                        \
-        foo##_free(*p);                                                                                      \
+#define DEFINE_FREEP(foo)                                                                                              \
+    static inline void foo##_freep(struct foo **p)                                                                     \
+    {                                                                                                                  \
+        foo##_free(*p);                                                                                                \
     }
 
 static inline void freep(void *p)
@@ -53,4 +53,4 @@ static inline void fclosep(FILE **f)
 #define _cleanup_close_  _cleanup_(closep)
 #define _cleanup_fclose_ _cleanup_(fclosep)
 
-#define array_size(a) (sizeof(a) / sizeof((a)[0]))
+#define array_size(a)    (sizeof(a) / sizeof((a)[0]))

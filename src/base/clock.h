@@ -1,6 +1,6 @@
-/* Times. Records carry CLOCK_MONOTONIC nanoseconds (the kernel's bpf_ktime_get_ns); whatever leaves the house carries Unix
- * nanoseconds. The offset is read when a value is converted, so a stepped wall clock shifts what is said from then on and
- * never a duration. */
+/* Times. Records carry CLOCK_MONOTONIC nanoseconds (the kernel's bpf_ktime_get_ns); whatever leaves the house carries
+ * Unix nanoseconds. The offset is read when a value is converted, so a stepped wall clock shifts what is said from then
+ * on and never a duration. */
 #pragma once
 
 #include <stdint.h>

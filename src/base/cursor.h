@@ -1,6 +1,6 @@
-/* The one way to read bytes that somebody else wrote (ELF, DWARF, wire files, /proc, protobuf): a position in a span that
- * cannot leave it. A read past the end returns 0, sets `failed`, and every later read returns 0 too: parse a whole record,
- * then ask once. Borrow only: the bytes must outlive the cursor. */
+/* The one way to read bytes that somebody else wrote (ELF, DWARF, wire files, /proc, protobuf): a position in a span
+ * that cannot leave it. A read past the end returns 0, sets `failed`, and every later read returns 0 too: parse a whole
+ * record, then ask once. Borrow only: the bytes must outlive the cursor. */
 #pragma once
 
 #include <stdbool.h>

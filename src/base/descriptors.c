@@ -38,15 +38,15 @@ ssize_t descriptors_receive(int socket, void *data, size_t size, struct descript
 {
     union room room = {0};
     struct iovec bytes = {.iov_base = data, .iov_len = size};
-    struct msghdr message = {
-        .msg_iov = &bytes, .msg_iovlen = 1, .msg_control = &room, .msg_controllen = sizeof(room)};
+    struct msghdr message = {.msg_iov = &bytes, .msg_iovlen = 1, .msg_control = &room, .msg_controllen = sizeof(room)};
     *ret = (struct descriptors){.fds = {-1, -1}};
     const ssize_t n = recvmsg(socket, &message, flags | MSG_CMSG_CLOEXEC);
     if (n < 0)
         return -errno;
     const struct cmsghdr *c = CMSG_FIRSTHDR(&message);
     if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS)
-        memcpy(ret->fds, CMSG_DATA(c), c->cmsg_len - CMSG_LEN(0)); /* the kernel writes no more than there is room for */
+        memcpy(ret->fds, CMSG_DATA(c),
+               c->cmsg_len - CMSG_LEN(0)); /* the kernel writes no more than there is room for */
     ret->lost = message.msg_flags & MSG_CTRUNC;
     return n;
 }

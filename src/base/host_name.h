@@ -1,5 +1,5 @@
-/* The name or address of a host, with a port or without, as HTTP's Host header and configuration have it. Pure; what is parsed is
- * untrusted. */
+/* The name or address of a host, with a port or without, as HTTP's Host header and configuration have it. Pure; what is
+ * parsed is untrusted. */
 #pragma once
 
 #include <stdbool.h>
@@ -17,5 +17,6 @@ struct host_name {
 /* "name", "name:port", "1.2.3.4:port", "[::1]:port". -EINVAL: none of these. */
 int host_name_parse(const char *text, struct host_name *ret);
 
-/* The next of "name, name:port, ...": 1, 0 at the end, -EINVAL for an entry that is none. Moves `list` past it, whatever it was. */
+/* The next of "name, name:port, ...": 1, 0 at the end, -EINVAL for an entry that is none. Moves `list` past it,
+ * whatever it was. */
 int host_name_next(const char **list, struct host_name *ret);

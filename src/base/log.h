@@ -1,5 +1,5 @@
-/* Messages to the person who runs us: one line each on standard error. Only agent, serve, sources' doctor notes and cli log;
- * libraries return errors instead. Any thread may log; a line is written whole.
+/* Messages to the person who runs us: one line each on standard error. Only agent, serve, sources' doctor notes and cli
+ * log; libraries return errors instead. Any thread may log; a line is written whole.
  *
  * Message texts are never split over lines of source, so that a message seen can be searched for. */
 #pragma once

@@ -1,8 +1,9 @@
 /* A process without means; see sandbox.h.
  *
- * System calls are filtered by a list of what a reader of files needs: memory, reading, its socket. Everything else fails with EPERM,
- * instead of ending the process: libraries try a lot that they can do without. Opening goes to the listener (seccomp's user
- * notification), since Linux 5.9 with the means to hand a descriptor over; before, and where a filter is refused, it fails. */
+ * System calls are filtered by a list of what a reader of files needs: memory, reading, its socket. Everything else
+ * fails with EPERM, instead of ending the process: libraries try a lot that they can do without. Opening goes to the
+ * listener (seccomp's user notification), since Linux 5.9 with the means to hand a descriptor over; before, and where a
+ * filter is refused, it fails. */
 #include "base/sandbox.h"
 
 #include "base/cleanup.h"
@@ -34,12 +35,15 @@
 #endif
 
 static const unsigned allowed_calls[] = {
-    SYS_brk, SYS_mmap, SYS_munmap, SYS_mprotect, SYS_mremap, SYS_madvise, SYS_read, SYS_pread64, SYS_readv, SYS_lseek, SYS_fstat,
-    SYS_newfstatat, SYS_statx, SYS_close, SYS_fcntl, SYS_readlinkat, SYS_write, SYS_writev, SYS_sendto, SYS_sendmsg, SYS_futex,
-    SYS_getpid, SYS_gettid, SYS_rt_sigaction, SYS_rt_sigprocmask, SYS_rt_sigreturn, SYS_sigaltstack, SYS_clock_gettime,
-    SYS_getrandom, SYS_sched_yield, SYS_exit, SYS_exit_group,
+    SYS_brk,          SYS_mmap,        SYS_munmap,        SYS_mprotect,     SYS_mremap,
+    SYS_madvise,      SYS_read,        SYS_pread64,       SYS_readv,        SYS_lseek,
+    SYS_fstat,        SYS_newfstatat,  SYS_statx,         SYS_close,        SYS_fcntl,
+    SYS_readlinkat,   SYS_write,       SYS_writev,        SYS_sendto,       SYS_sendmsg,
+    SYS_futex,        SYS_getpid,      SYS_gettid,        SYS_rt_sigaction, SYS_rt_sigprocmask,
+    SYS_rt_sigreturn, SYS_sigaltstack, SYS_clock_gettime, SYS_getrandom,    SYS_sched_yield,
+    SYS_exit,         SYS_exit_group,
 #ifdef SYS_readlink
-    SYS_readlink, SYS_stat, SYS_lstat,
+    SYS_readlink,     SYS_stat,        SYS_lstat,
 #endif
 };
 
@@ -50,8 +54,8 @@ static const unsigned open_calls[] = {
 #endif
 };
 
-#define NUMBER_AT offsetof(struct seccomp_data, nr)
-#define ARCH_AT   offsetof(struct seccomp_data, arch)
+#define NUMBER_AT  offsetof(struct seccomp_data, nr)
+#define ARCH_AT    offsetof(struct seccomp_data, arch)
 #define FILTER_MAX (6 + 2 * (array_size(allowed_calls) + array_size(open_calls)))
 
 static size_t add_call(struct sock_filter *to, size_t n, unsigned call, uint32_t action)
@@ -91,7 +95,8 @@ static uint64_t data_bytes_now(void)
 {
     unsigned long pages[6] = {0};
     _cleanup_fclose_ FILE *f = fopen("/proc/self/statm", "re");
-    if (!f || fscanf(f, "%lu %lu %lu %lu %lu %lu", &pages[0], &pages[1], &pages[2], &pages[3], &pages[4], &pages[5]) != 6)
+    if (!f ||
+        fscanf(f, "%lu %lu %lu %lu %lu %lu", &pages[0], &pages[1], &pages[2], &pages[3], &pages[4], &pages[5]) != 6)
         return 0;
     return (uint64_t)pages[5] * (uint64_t)sysconf(_SC_PAGESIZE);
 }
@@ -108,7 +113,8 @@ static int set_limits(const struct sandbox_limits *limits)
     return r;
 }
 
-/* A root without capabilities still owns root's files. Where there is no such user (in a namespace of users) it stays who it is. */
+/* A root without capabilities still owns root's files. Where there is no such user (in a namespace of users) it stays
+ * who it is. */
 static int drop_rights(void)
 {
     if (geteuid() == 0 && setgroups(0, NULL) == 0 && setresgid(NOBODY, NOBODY, NOBODY) == 0)
@@ -150,7 +156,8 @@ static int read_path(uint32_t pid, uint64_t address, char ret[PATH_MAX])
     while (size < PATH_MAX) { /* page by page: the next one may not be there */
         const size_t page = 4096 - (address + size) % 4096, n = page < PATH_MAX - size ? page : PATH_MAX - size;
         const struct iovec to = {.iov_base = ret + size, .iov_len = n},
-                           from = {.iov_base = (void *)(uintptr_t)(address + size), .iov_len = n}; /* NOLINT: not an object of ours */
+                           from = {.iov_base = (void *)(uintptr_t)(address + size),
+                                   .iov_len = n}; /* NOLINT: not an object of ours */
         if (process_vm_readv((pid_t)pid, &to, 1, &from, 1, 0) != (ssize_t)n)
             return -EFAULT;
         if (memchr(ret + size, '\0', n))

@@ -67,8 +67,7 @@ static const char *chunk_copy(struct strings *s, const char *text, size_t size)
 static int strings_grow(struct strings *s)
 {
     uint32_t capacity = s->capacity ? s->capacity * 2 : 64, slot_count = capacity * 2;
-    if (!fits(s, (capacity - s->capacity) * sizeof(struct entry) +
-                     (slot_count - s->slot_count) * sizeof(uint32_t)))
+    if (!fits(s, (capacity - s->capacity) * sizeof(struct entry) + (slot_count - s->slot_count) * sizeof(uint32_t)))
         return -ENOSPC;
     _cleanup_free_ uint32_t *slots = calloc(slot_count, sizeof(*slots));
     if (!slots)
@@ -171,8 +170,7 @@ uint32_t strings_count(const struct strings *s)
 
 size_t strings_bytes(const struct strings *s)
 {
-    return sizeof(*s) + s->chunk_bytes + s->capacity * sizeof(*s->entries) +
-           s->slot_count * sizeof(*s->slots);
+    return sizeof(*s) + s->chunk_bytes + s->capacity * sizeof(*s->entries) + s->slot_count * sizeof(*s->slots);
 }
 
 uint64_t strings_dropped(const struct strings *s)

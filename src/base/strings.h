@@ -1,5 +1,5 @@
-/* A table of distinct strings: each is stored once and named by a small number. 0 is always the empty string, as in OTLP's and
- * pprof's string tables. Equality is by bytes, never by hash alone. Not thread-safe. */
+/* A table of distinct strings: each is stored once and named by a small number. 0 is always the empty string, as in
+ * OTLP's and pprof's string tables. Equality is by bytes, never by hash alone. Not thread-safe. */
 #pragma once
 
 #include "base/cleanup.h"

@@ -52,15 +52,9 @@ int units_parse_duration_ns(const char *text, uint64_t *ret_ns)
 
 int units_parse_size_bytes(const char *text, uint64_t *ret_bytes)
 {
-    static const struct unit units[] = {{"", 1},
-                                        {"B", 1},
-                                        {"KiB", 1024},
-                                        {"MiB", 1048576},
-                                        {"GiB", 1073741824},
-                                        {"kB", 1000},
-                                        {"MB", 1000000},
-                                        {"GB", 1e9},
-                                        {0}};
+    static const struct unit units[] = {
+        {"", 1},     {"B", 1}, {"KiB", 1024}, {"MiB", 1048576}, {"GiB", 1073741824}, {"kB", 1000}, {"MB", 1000000},
+        {"GB", 1e9}, {0}};
     double value;
     int r = parse_number_with_unit(text, units, &value);
     if (r == 0)

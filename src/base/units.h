@@ -1,4 +1,5 @@
-/* Figures with units as people write them in configuration and flags. Every parser takes the whole text or refuses it. */
+/* Figures with units as people write them in configuration and flags. Every parser takes the whole text or refuses it.
+ */
 #pragma once
 
 #include <stddef.h>

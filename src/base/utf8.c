@@ -10,8 +10,7 @@ static bool continues(unsigned char c)
 
 size_t utf8_length(const char *text)
 {
-    const unsigned char *s =
-        (const unsigned char *)text; /* a NUL fails every test, so nothing after it is read */
+    const unsigned char *s = (const unsigned char *)text; /* a NUL fails every test, so nothing after it is read */
     if (s[0] < 0x80)
         return 1;
     if (s[0] >= 0xC2 && s[0] <= 0xDF)

@@ -12,6 +12,6 @@ size_t utf8_length(const char *text);
 /* U+FFFD, which stands for a byte that is not UTF-8. */
 #define UTF8_REPLACEMENT "\xEF\xBF\xBD"
 
-/* A character of a name as UTF-8, without a NUL; how many bytes, 4 at most. '?' for a control character: no newline of a name makes two lines of an
- * output; U+FFFD for what is none. */
+/* A character of a name as UTF-8, without a NUL; how many bytes, 4 at most. '?' for a control character: no newline of
+ * a name makes two lines of an output; U+FFFD for what is none. */
 size_t utf8_put(uint32_t c, char *out);

@@ -71,7 +71,8 @@ static const char *decode_stack(const json_t *array, struct buf *out)
 {
     size_t i;
     json_t *frame;
-    json_array_foreach(array, i, frame) {
+    json_array_foreach(array, i, frame)
+    {
         const char *text = json_string_value(frame);
         if (i)
             buf_putc(out, '\n');
@@ -86,7 +87,8 @@ static struct trace_link decode_link(const json_t *object)
     const char *trace_id = json_string_value(json_object_get(object, "trace_id"));
     const char *span_id = json_string_value(json_object_get(object, "span_id"));
     struct trace_link link = {0};
-    if (trace_id && sscanf(trace_id, "%16" SCNx64 "%16" SCNx64, &link.trace_id_high, &link.trace_id_low) == 2 && span_id)
+    if (trace_id && sscanf(trace_id, "%16" SCNx64 "%16" SCNx64, &link.trace_id_high, &link.trace_id_low) == 2 &&
+        span_id)
         link.span_id = strtoull(span_id, NULL, 16);
     return link;
 }
@@ -94,9 +96,12 @@ static struct trace_link decode_link(const json_t *object)
 static struct request *decode_request(const json_t *object, struct buf *stacks)
 {
     const char *text[] = {
-        json_string_value(json_object_get(object, "service")), json_string_value(json_object_get(object, "container_id")),
-        json_string_value(json_object_get(object, "method")),  json_string_value(json_object_get(object, "route")),
-        json_string_value(json_object_get(object, "peer")),    json_string_value(json_object_get(object, "cause")),
+        json_string_value(json_object_get(object, "service")),
+        json_string_value(json_object_get(object, "container_id")),
+        json_string_value(json_object_get(object, "method")),
+        json_string_value(json_object_get(object, "route")),
+        json_string_value(json_object_get(object, "peer")),
+        json_string_value(json_object_get(object, "cause")),
     };
     struct request r = {
         .start_unix_ns = json_number(object, "start_time_unix_nano"),
@@ -107,13 +112,17 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
         .bytes_in = json_number(object, "bytes_in"),
         .bytes_out = json_number(object, "bytes_out"),
         .link = decode_link(object),
-        .service = text[0] ? text[0] : "", .container_id = text[1] ? text[1] : "",
-        .method = text[2] ? text[2] : "",  .route = text[3] ? text[3] : "",
-        .peer = text[4] ? text[4] : "",    .cause = text[5] ? text[5] : "",
+        .service = text[0] ? text[0] : "",
+        .container_id = text[1] ? text[1] : "",
+        .method = text[2] ? text[2] : "",
+        .route = text[3] ? text[3] : "",
+        .peer = text[4] ? text[4] : "",
+        .cause = text[5] ? text[5] : "",
     };
     size_t i;
     json_t *part;
-    json_array_foreach(json_object_get(object, "parts"), i, part) {
+    json_array_foreach(json_object_get(object, "parts"), i, part)
+    {
         if (i == REQUEST_PARTS_MAX)
             break;
         const char *detail = json_string_value(json_object_get(part, "detail"));
@@ -144,7 +153,8 @@ static int decode(const struct buf *body, struct request ***ret, size_t *ret_cou
     struct request **requests = calloc(size ? size : 1, sizeof(struct request *));
     json_t *object;
     struct buf stacks[REQUEST_PARTS_MAX] = {0};
-    json_array_foreach(array, i, object) {
+    json_array_foreach(array, i, object)
+    {
         struct request *request = requests ? decode_request(object, stacks) : NULL;
         if (request)
             requests[count++] = request;
@@ -160,8 +170,8 @@ static int decode(const struct buf *body, struct request ***ret, size_t *ret_cou
 int agent_client_requests(const char *address, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count)
 {
     char url[512];
-    if (snprintf(url, sizeof(url), "http://%s/api/v1/requests?seconds=%llu&max=%zu", address, (unsigned long long)seconds, max) >=
-        (int)sizeof(url))
+    if (snprintf(url, sizeof(url), "http://%s/api/v1/requests?seconds=%llu&max=%zu", address,
+                 (unsigned long long)seconds, max) >= (int)sizeof(url))
         return -EINVAL;
     _cleanup_buf_ struct buf body = {.max_bytes = ANSWER_MAX_BYTES};
     int r = get(url, &body);

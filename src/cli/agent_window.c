@@ -1,5 +1,5 @@
-/* Windows of a running agent; see agent_window.h. The profile travels as pprof, which has all that a comparison needs, and is read as any
- * other file of that kind. */
+/* Windows of a running agent; see agent_window.h. The profile travels as pprof, which has all that a comparison needs,
+ * and is read as any other file of that kind. */
 #include "cli/agent_window.h"
 
 #include "base/buf.h"
@@ -35,12 +35,14 @@ int agent_window_parse(const char *text, struct agent_window *ret)
 {
     const char *dots = strstr(text, "..");
     struct agent_window w = {.text = text};
-    if (dots && parse_ago(text, (size_t)(dots - text), &w.from_ms) == 0 && parse_ago(dots + 2, strlen(dots + 2), &w.to_ms) == 0 &&
-        w.from_ms > w.to_ms) {
+    if (dots && parse_ago(text, (size_t)(dots - text), &w.from_ms) == 0 &&
+        parse_ago(dots + 2, strlen(dots + 2), &w.to_ms) == 0 && w.from_ms > w.to_ms) {
         *ret = w;
         return 0;
     }
-    log_error("diff: --window: '%s' is no window, such as 60s..30s: from 60 seconds ago to 30 seconds ago, an hour at most", text);
+    log_error(
+        "diff: --window: '%s' is no window, such as 60s..30s: from 60 seconds ago to 30 seconds ago, an hour at most",
+        text);
     return -EINVAL;
 }
 
@@ -78,8 +80,9 @@ static int read_pprof(const struct buf *body, const char *value, struct profile 
     return pprof_file_read(path, value, ret, ret_about);
 }
 
-int agent_window_read(const char *address, uint64_t now_ms, const struct agent_window *window, const struct agent_scope *scope,
-                      const char *value, struct profile **ret, struct pprof_about *ret_about)
+int agent_window_read(const char *address, uint64_t now_ms, const struct agent_window *window,
+                      const struct agent_scope *scope, const char *value, struct profile **ret,
+                      struct pprof_about *ret_about)
 {
     _cleanup_buf_ struct buf body = {0};
     char query[256], scoped[128] = "";
@@ -94,7 +97,8 @@ int agent_window_read(const char *address, uint64_t now_ms, const struct agent_w
              (unsigned long long)(now_ms > window->to_ms ? now_ms - window->to_ms : 1), scoped);
     int r = agent_client_profile(address, query, &body);
     if (r == -EPROTO && body.size) {
-        log_error("diff: the agent at %s, of %s: %.*s", address, window->text, (int)strcspn(body.data, "\n"), body.data);
+        log_error("diff: the agent at %s, of %s: %.*s", address, window->text, (int)strcspn(body.data, "\n"),
+                  body.data);
         return r;
     }
     if (r < 0)

@@ -1,4 +1,5 @@
-/* A window of the last minutes of a running agent, by how long ago it was, as a profile: what `sonde diff --window` compares. */
+/* A window of the last minutes of a running agent, by how long ago it was, as a profile: what `sonde diff --window`
+ * compares. */
 #pragma once
 
 #include "import/pprof_file.h"
@@ -7,7 +8,7 @@
 #include <stdint.h>
 
 struct agent_window {
-    const char *text; /* as asked for, borrowed; for messages */
+    const char *text;        /* as asked for, borrowed; for messages */
     uint64_t from_ms, to_ms; /* ago; the first is the larger one */
 };
 
@@ -23,5 +24,6 @@ struct agent_scope {
 /* The moment that windows are counted back from, of the agent's clock: one for all that are compared. Says why not. */
 int agent_window_now(const char *address, uint64_t *ret_now_ms);
 /* As pprof_file_read gives it. Says why not. */
-int agent_window_read(const char *address, uint64_t now_ms, const struct agent_window *window, const struct agent_scope *scope,
-                      const char *value, struct profile **ret, struct pprof_about *ret_about);
+int agent_window_read(const char *address, uint64_t now_ms, const struct agent_window *window,
+                      const struct agent_scope *scope, const char *value, struct profile **ret,
+                      struct pprof_about *ret_about);

@@ -1,13 +1,13 @@
-/* `sonde bpf`: what the BPF programs of this machine cost, whoever loaded them: runs and time of each, and with --lines the lines
- * of their sources in which CPUs were found. Asks the kernel; needs no agent. */
+/* `sonde bpf`: what the BPF programs of this machine cost, whoever loaded them: runs and time of each, and with --lines
+ * the lines of their sources in which CPUs were found. Asks the kernel; needs no agent. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
 #include "cli/bpf_lines.h"
 #include "cli/file_part.h"
 #include "cli/privileges.h"
-#include "cli/table_cell.h"
 #include "cli/subcommands.h"
+#include "cli/table_cell.h"
 #include "resolve/kernel/bpf_holders.h"
 #include "resolve/kernel/bpf_programs.h"
 #include "sources/bpf_stats/bpf_statistics.h"
@@ -72,7 +72,8 @@ static int looking_begin(struct looking *l, const char *name)
         r = kernel_samples_new(LINES_HZ, &l->samples);
     if (r < 0)
         return log_errno(r, "bpf: --lines: CPUs cannot be sampled");
-    l->lines = (struct bpf_lines){.programs = l->programs, .name = name, .period_ns = kernel_samples_period_ns(l->samples)};
+    l->lines =
+        (struct bpf_lines){.programs = l->programs, .name = name, .period_ns = kernel_samples_period_ns(l->samples)};
     return 0;
 }
 
@@ -137,7 +138,8 @@ static void put_program(const struct answer *a, const struct bpf_program_use *us
     const size_t count = find_holders(a, use->id, &holders);
     if (use->runs)
         units_format_duration(use->run_time_ns / use->runs, each, sizeof(each));
-    buf_printf(out, "%6" PRIu32 " %10.1f %10s %7.3f%% %7" PRIu64 "  ", use->id, (double)use->runs * 1e9 / (double)a->duration_ns, each,
+    buf_printf(out, "%6" PRIu32 " %10.1f %10s %7.3f%% %7" PRIu64 "  ", use->id,
+               (double)use->runs * 1e9 / (double)a->duration_ns, each,
                100.0 * (double)use->run_time_ns / (double)a->duration_ns, use->missed);
     table_cell_put(out, use->name, 28);
     buf_putc(out, ' ');
@@ -155,7 +157,8 @@ static void put_text(const struct asked *asked, struct answer *a, struct bpf_lin
     uint64_t runs = 0, run_time_ns = 0;
     size_t ran = 0, idle = 0;
     qsort(a->uses, a->use_count, sizeof(*a->uses), by_time);
-    buf_printf(out, "%6s %10s %10s %8s %7s  %-28s %-28s %s\n", "ID", "RUNS/S", "TIME/RUN", "CPU", "MISSED", "PROGRAM", "ATTACHED", "HELD BY");
+    buf_printf(out, "%6s %10s %10s %8s %7s  %-28s %-28s %s\n", "ID", "RUNS/S", "TIME/RUN", "CPU", "MISSED", "PROGRAM",
+               "ATTACHED", "HELD BY");
     for (size_t i = 0; i < a->use_count; i++) {
         const struct bpf_program_use *use = &a->uses[i];
         runs += use->runs;
@@ -168,7 +171,8 @@ static void put_text(const struct asked *asked, struct answer *a, struct bpf_lin
     }
     char time[32];
     buf_printf(out, "\n%zu of %zu programs ran %" PRIu64 " times in %s: %.3f%% of one CPU", ran, a->use_count, runs,
-               units_format_duration(a->duration_ns, time, sizeof(time)), 100.0 * (double)run_time_ns / (double)a->duration_ns);
+               units_format_duration(a->duration_ns, time, sizeof(time)),
+               100.0 * (double)run_time_ns / (double)a->duration_ns);
     if (idle)
         buf_printf(out, "; %zu that did not run are not shown (--all)", idle);
     buf_putc(out, '\n');
@@ -188,7 +192,8 @@ static void put_json_program(const struct answer *a, const struct bpf_program_us
     buf_put_json_string(out, use->name);
     buf_puts(out, ",\"attached\":");
     buf_put_json_string(out, use->places);
-    buf_printf(out, ",\"runs\":%" PRIu64 ",\"run_time_ns\":%" PRIu64 ",\"missed\":%" PRIu64 ",\"held_by\":[", use->runs, use->run_time_ns, use->missed);
+    buf_printf(out, ",\"runs\":%" PRIu64 ",\"run_time_ns\":%" PRIu64 ",\"missed\":%" PRIu64 ",\"held_by\":[", use->runs,
+               use->run_time_ns, use->missed);
     for (size_t i = 0; i < count; i++) {
         buf_printf(out, "%s{\"pid\":%" PRIu32 ",\"process\":", i ? "," : "", holders[i].pid);
         buf_put_json_string(out, holders[i].command);
@@ -246,7 +251,9 @@ static void tell_losses(const struct answer *a, const struct looking *l)
     if (a->left_out)
         log_warning("bpf: %" PRIu64 " programs could not be looked at", a->left_out);
     if (a->refused)
-        log_warning("bpf: whether they hold programs was not seen of %" PRIu64 " processes, for lack of rights (CAP_SYS_PTRACE)", a->refused);
+        log_warning("bpf: whether they hold programs was not seen of %" PRIu64
+                    " processes, for lack of rights (CAP_SYS_PTRACE)",
+                    a->refused);
     if (l->lines.others)
         log_warning("bpf: %" PRIu64 " samples were in more lines than are kept", l->lines.others);
     if (l->samples && kernel_samples_lost(l->samples))
@@ -296,8 +303,10 @@ static int run(int argc, char **argv)
     struct asked asked = {.duration_ns = 1000000000};
     int operands;
     const struct option_spec specs[] = {
-        {'d', "duration", OPTION_DURATION, &asked.duration_ns, "SECONDS", "count for this long, or until it is interrupted (default 1s)", 10000000, 86400000000000},
-        {0, "lines", OPTION_FLAG, &asked.lines, NULL, "also in which lines of the programs CPUs were found, by samples (997 a second and CPU)", 0, 0},
+        {'d', "duration", OPTION_DURATION, &asked.duration_ns, "SECONDS",
+         "count for this long, or until it is interrupted (default 1s)", 10000000, 86400000000000},
+        {0, "lines", OPTION_FLAG, &asked.lines, NULL,
+         "also in which lines of the programs CPUs were found, by samples (997 a second and CPU)", 0, 0},
         {0, "all", OPTION_FLAG, &asked.all, NULL, "also programs that did not run", 0, 0},
         {0, "json", OPTION_FLAG, &asked.json, NULL, "everything as one JSON object", 0, 0},
         {0},
@@ -317,8 +326,9 @@ const struct verb subcommand_bpf = {
     .name = "bpf",
     .synopsis = "[-d SECONDS] [--lines] [--all] [--json] [ID | NAME]",
     .summary = "Tell what the BPF programs of this machine cost, each and by line",
-    .details = "Runs and time of every BPF program, whoever loaded it, counted by the kernel while this runs and not before or after.\n"
-               "ID is a program's number, NAME the beginning of its name.",
+    .details =
+        "Runs and time of every BPF program, whoever loaded it, counted by the kernel while this runs and not before or after.\n"
+        "ID is a program's number, NAME the beginning of its name.",
     .flags_anywhere = true,
     .run = run,
 };

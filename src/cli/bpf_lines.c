@@ -62,7 +62,8 @@ static struct bpf_line *find_line(struct bpf_lines *l, const struct bpf_place *p
     return line;
 }
 
-/* The innermost program that is at work: a program may be interrupted by another one. What it calls returns behind the call. */
+/* The innermost program that is at work: a program may be interrupted by another one. What it calls returns behind the
+ * call. */
 void bpf_lines_add(void *context, const uint64_t *addresses, size_t count)
 {
     struct bpf_lines *l = context;
@@ -100,7 +101,8 @@ void bpf_lines_put(struct bpf_lines *l, uint64_t duration_ns, unsigned max, stru
     unsigned shown = 0;
     for (const struct bpf_line *line = l->all; line && shown < max; line = line->hh.next, shown++) {
         const char *file = strrchr(line->file, '/');
-        buf_printf(out, "%6.2f%% %8" PRIu64 " %7.0f%%  ", 100.0 * (double)(line->samples * l->period_ns) / (double)duration_ns, line->samples,
+        buf_printf(out, "%6.2f%% %8" PRIu64 " %7.0f%%  ",
+                   100.0 * (double)(line->samples * l->period_ns) / (double)duration_ns, line->samples,
                    100.0 * (double)line->called / (double)line->samples);
         table_cell_put(out, function_name(line->key), 0);
         buf_puts(out, " ");
@@ -120,8 +122,9 @@ void bpf_lines_put_json(struct bpf_lines *l, struct buf *out)
         buf_put_json_string(out, line->key);
         buf_puts(out, ",\"file\":");
         buf_put_json_string(out, line->file);
-        buf_printf(out, ",\"line\":%" PRIu32 ",\"samples\":%" PRIu64 ",\"time_ns\":%" PRIu64 ",\"called_ns\":%" PRIu64 "}", line->line, line->samples,
-                   line->samples * l->period_ns, line->called * l->period_ns);
+        buf_printf(out,
+                   ",\"line\":%" PRIu32 ",\"samples\":%" PRIu64 ",\"time_ns\":%" PRIu64 ",\"called_ns\":%" PRIu64 "}",
+                   line->line, line->samples, line->samples * l->period_ns, line->called * l->period_ns);
     }
     buf_putc(out, ']');
 }

@@ -1,4 +1,5 @@
-/* In which lines of BPF programs CPUs were found: samples added up by line. Bounded; what finds no room is counted as `others`. */
+/* In which lines of BPF programs CPUs were found: samples added up by line. Bounded; what finds no room is counted as
+ * `others`. */
 #pragma once
 
 #include "base/buf.h"

@@ -5,12 +5,15 @@
 
 struct child {
     const char *name; /* as it was asked for; borrowed */
-    pid_t pid;      /* 0: none */
-    int release_fd; /* writing a byte lets it go */
-    int error_fd;   /* tells the errno of a failed exec, or closes */
+    pid_t pid;        /* 0: none */
+    int release_fd;   /* writing a byte lets it go */
+    int error_fd;     /* tells the errno of a failed exec, or closes */
 };
 
-#define CHILD_NONE {.release_fd = -1, .error_fd = -1}
+#define CHILD_NONE                                                                                                     \
+    {                                                                                                                  \
+        .release_fd = -1, .error_fd = -1                                                                               \
+    }
 
 /* `command` ends with NULL; looked up in PATH. */
 int child_prepare(struct child *c, char **command);

@@ -1,5 +1,5 @@
-/* `sonde diff`: what of two profiles has become more, and what less: file, or window of a running agent -> profile -> the two side by side ->
- * text or a flame graph. */
+/* `sonde diff`: what of two profiles has become more, and what less: file, or window of a running agent -> profile ->
+ * the two side by side -> text or a flame graph. */
 #include "base/log.h"
 #include "cli/agent_window.h"
 #include "cli/file_part.h"
@@ -46,8 +46,9 @@ static int check_same_kind(char *const *paths, const struct pprof_about about[DI
 {
     if (strcmp(about[DIFF_BEFORE].type, about[DIFF_AFTER].type) == 0)
         return 0;
-    log_error("diff: %s has %s (%s), %s has %s (%s); --value TYPE chooses among the types of both", paths[DIFF_BEFORE], about[DIFF_BEFORE].type,
-              about[DIFF_BEFORE].unit, paths[DIFF_AFTER], about[DIFF_AFTER].type, about[DIFF_AFTER].unit);
+    log_error("diff: %s has %s (%s), %s has %s (%s); --value TYPE chooses among the types of both", paths[DIFF_BEFORE],
+              about[DIFF_BEFORE].type, about[DIFF_BEFORE].unit, paths[DIFF_AFTER], about[DIFF_AFTER].type,
+              about[DIFF_AFTER].unit);
     return -EINVAL;
 }
 
@@ -55,7 +56,8 @@ static int draw(const struct profile_diff *d, const struct output *output)
 {
     _cleanup_buf_ struct buf page = {0};
     int r = diff_html_write(&page, d);
-    return r < 0 ? log_errno(r, "diff: the flame graph cannot be made") : output_write(output, ".html", page.data, page.size);
+    return r < 0 ? log_errno(r, "diff: the flame graph cannot be made")
+                 : output_write(output, ".html", page.data, page.size);
 }
 
 static int print(const struct profile_diff *d, const struct asked *asked, const struct pprof_about *about)
@@ -71,7 +73,8 @@ static int print(const struct profile_diff *d, const struct asked *asked, const 
     return r < 0 ? log_errno(r, "diff: standard output cannot be written") : 0;
 }
 
-static int read_files(char *const *paths, const struct asked *asked, struct profile *ret[DIFF_SIDES], struct pprof_about about[DIFF_SIDES])
+static int read_files(char *const *paths, const struct asked *asked, struct profile *ret[DIFF_SIDES],
+                      struct pprof_about about[DIFF_SIDES])
 {
     int r = 0;
     for (int side = 0; side < DIFF_SIDES && r == 0; side++)
@@ -91,7 +94,8 @@ static int read_windows(const struct agent_window *windows, const struct asked *
 }
 
 /* `windows`: NULL for files at `paths`. */
-static int compare(char *const *paths, const struct agent_window *windows, const struct asked *asked, const struct output *output)
+static int compare(char *const *paths, const struct agent_window *windows, const struct asked *asked,
+                   const struct output *output)
 {
     struct profile *profiles[DIFF_SIDES] = {0};
     struct pprof_about about[DIFF_SIDES];
@@ -121,13 +125,16 @@ static int compare(char *const *paths, const struct agent_window *windows, const
 /* Two windows, or two files; what is only of windows is wrong with files. */
 static int check_sides(const struct asked *asked, int operands, struct agent_window windows[DIFF_SIDES])
 {
-    if (asked->windows.count == 0 && operands == DIFF_SIDES && !asked->pid && !asked->container && !asked->time && !asked->agent)
+    if (asked->windows.count == 0 && operands == DIFF_SIDES && !asked->pid && !asked->container && !asked->time &&
+        !asked->agent)
         return 0;
     if (asked->windows.count != DIFF_SIDES || operands) {
-        log_error("diff: BEFORE and AFTER are two files, or --window twice, with or without --pid, --container, --time and --agent (sonde diff --help)");
+        log_error(
+            "diff: BEFORE and AFTER are two files, or --window twice, with or without --pid, --container, --time and --agent (sonde diff --help)");
         return -EINVAL;
     }
-    if (asked->container && (strlen(asked->container) > 64 || asked->container[strspn(asked->container, "0123456789abcdef")])) {
+    if (asked->container &&
+        (strlen(asked->container) > 64 || asked->container[strspn(asked->container, "0123456789abcdef")])) {
         log_error("diff: --container: '%s' is not the hexadecimal digits of a container's id", asked->container);
         return -EINVAL;
     }
@@ -147,16 +154,23 @@ static int run(int argc, char **argv)
     struct asked asked = {.rows = ROWS};
     struct agent_window windows[DIFF_SIDES];
     const struct option_spec specs[] = {
-        {0, "value", OPTION_TEXT, &asked.value, "TYPE", "which of the profiles' values: 'cpu', 'samples', 'alloc_space', ...; their default without", 0, 0},
+        {0, "value", OPTION_TEXT, &asked.value, "TYPE",
+         "which of the profiles' values: 'cpu', 'samples', 'alloc_space', ...; their default without", 0, 0},
         {'t', "total", OPTION_FLAG, &asked.total, NULL, "functions with all that they called, not by themselves", 0, 0},
         {'n', "rows", OPTION_INTEGER, &asked.rows, "N", "the N largest changes (20)", 1, ROWS_MAX},
-        {0, "all", OPTION_FLAG, &asked.all, NULL, "also what changed by less than chance among the samples may make of it", 0, 0},
-        {'o', "output", OPTION_TEXT, &asked.page, "FILE", "a differential flame graph instead, one file for any browser: its name ends in .html", 0, 0},
-        {0, "folded", OPTION_FLAG, &asked.folded, NULL, "stacks with the weights of both, one a line, for flamegraph.pl", 0, 0},
-        {0, "window", OPTION_TEXTS, &asked.windows, "FROM..TO", "instead of a file: of a running agent, so long ago, such as 60s..30s; twice, the first is BEFORE", 0, 0},
+        {0, "all", OPTION_FLAG, &asked.all, NULL,
+         "also what changed by less than chance among the samples may make of it", 0, 0},
+        {'o', "output", OPTION_TEXT, &asked.page, "FILE",
+         "a differential flame graph instead, one file for any browser: its name ends in .html", 0, 0},
+        {0, "folded", OPTION_FLAG, &asked.folded, NULL,
+         "stacks with the weights of both, one a line, for flamegraph.pl", 0, 0},
+        {0, "window", OPTION_TEXTS, &asked.windows, "FROM..TO",
+         "instead of a file: of a running agent, so long ago, such as 60s..30s; twice, the first is BEFORE", 0, 0},
         {'p', "pid", OPTION_INTEGER, &asked.pid, "PID", "of windows, only this process", 1, INT32_MAX},
-        {'c', "container", OPTION_TEXT, &asked.container, "ID", "of windows, only this container: the first 12 digits of its id, or more", 0, 0},
-        {0, "time", OPTION_TEXT, &asked.time, "TIME", "of windows: cpu (the default), off_cpu: what threads waited, or wall: both", 0, 0},
+        {'c', "container", OPTION_TEXT, &asked.container, "ID",
+         "of windows, only this container: the first 12 digits of its id, or more", 0, 0},
+        {0, "time", OPTION_TEXT, &asked.time, "TIME",
+         "of windows: cpu (the default), off_cpu: what threads waited, or wall: both", 0, 0},
         {0, "agent", OPTION_TEXT, &asked.agent, "ADDRESS:PORT", "the agent to ask (default 127.0.0.1:7070)", 0, 0},
         {0}};
     int operands, r = options_parse(&subcommand_diff, specs, argc, argv, &operands);
@@ -183,10 +197,11 @@ const struct verb subcommand_diff = {
     .name = "diff",
     .synopsis = "BEFORE AFTER | --window FROM..TO --window FROM..TO",
     .summary = "Compare two profiles: what became more, and what less",
-    .details = "BEFORE and AFTER are pprof files, of `sonde record` or of any other profiler, plain or packed. What is compared is each function's share of "
-               "its profile's whole, so that two recordings of different length or load can be compared; what grew most stands first. A change that chance "
-               "among the samples may have made is not shown.\n"
-               "Instead of files, two windows of the last two minutes of a running agent: `sonde diff --window 60s..30s --window 30s..0s`.",
+    .details =
+        "BEFORE and AFTER are pprof files, of `sonde record` or of any other profiler, plain or packed. What is compared is each function's share of "
+        "its profile's whole, so that two recordings of different length or load can be compared; what grew most stands first. A change that chance "
+        "among the samples may have made is not shown.\n"
+        "Instead of files, two windows of the last two minutes of a running agent: `sonde diff --window 60s..30s --window 30s..0s`.",
     .flags_anywhere = true,
     .run = run,
 };

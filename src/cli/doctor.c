@@ -1,5 +1,6 @@
-/* `sonde doctor`: what this kernel allows, what attaches on which method, what is missing and what that costs in truth. It finds out
- * by really opening all that the agent opens, by the agent's own hand, and what recordings of waiting time open, and changes nothing. */
+/* `sonde doctor`: what this kernel allows, what attaches on which method, what is missing and what that costs in truth.
+ * It finds out by really opening all that the agent opens, by the agent's own hand, and what recordings of waiting time
+ * open, and changes nothing. */
 #include "agent/agent.h"
 #include "base/buf.h"
 #include "base/log.h"
@@ -67,8 +68,10 @@ static struct fact fact_steal(void)
     struct fact f = {.name = "stolen CPU time", .good = true, .value = "none told of since boot"};
     unsigned long long ticks = 0;
     _cleanup_buf_ struct buf text = {0};
-    if (buf_read_file(&text, "/proc/stat", 1 << 20) >= 0 && sscanf(text.data, "cpu %*u %*u %*u %*u %*u %*u %*u %llu", &ticks) == 1 && ticks)
-        snprintf(f.value, sizeof(f.value), "%.1f s since boot, by the hypervisor's account", (double)ticks / (double)sysconf(_SC_CLK_TCK));
+    if (buf_read_file(&text, "/proc/stat", 1 << 20) >= 0 &&
+        sscanf(text.data, "cpu %*u %*u %*u %*u %*u %*u %*u %llu", &ticks) == 1 && ticks)
+        snprintf(f.value, sizeof(f.value), "%.1f s since boot, by the hypervisor's account",
+                 (double)ticks / (double)sysconf(_SC_CLK_TCK));
     return f;
 }
 
@@ -94,7 +97,8 @@ static struct fact fact_receiver(void)
         snprintf(f.value, sizeof(f.value), "%.150s", error);
     for (size_t i = 0; f.good && config.otlp_profiles_endpoint[0] && config_describe(&config, i, &d); i++)
         if (strcmp(d.key, "otlp.profiles_endpoint") == 0)
-            snprintf(f.value, sizeof(f.value), "%.150s%s", d.value, config_is_grpc(&config) ? " by gRPC" : ""); /* without what is secret in it */
+            snprintf(f.value, sizeof(f.value), "%.150s%s", d.value,
+                     config_is_grpc(&config) ? " by gRPC" : ""); /* without what is secret in it */
     if (f.good && !config.profile_enabled && !config.off_cpu_enabled)
         snprintf(f.value, sizeof(f.value), "nobody (profile.enabled and off_cpu.enabled are false)");
     return f;
@@ -118,7 +122,8 @@ static size_t collect_facts(struct fact *facts, size_t max)
 {
     size_t n = collect_capabilities(facts, max);
     const struct fact all[] = {
-        fact_presence("BTF of the kernel", "/sys/kernel/btf/vmlinux", "no BPF program can be fitted to this kernel: nothing attaches"),
+        fact_presence("BTF of the kernel", "/sys/kernel/btf/vmlinux",
+                      "no BPF program can be fitted to this kernel: nothing attaches"),
         fact_cgroups(),
         fact_steal(),
         fact_sysctl("kptr_restrict", "/proc/sys/kernel/kptr_restrict", "2", "kernel functions have no names"),
@@ -131,7 +136,8 @@ static size_t collect_facts(struct fact *facts, size_t max)
     return n;
 }
 
-static void print_text(const struct utsname *uts, const struct fact *facts, size_t fact_count, const struct attach_report *report)
+static void print_text(const struct utsname *uts, const struct fact *facts, size_t fact_count,
+                       const struct attach_report *report)
 {
     printf("%s %s, %s, %ld CPUs\n\nMachine\n", uts->sysname, uts->release, uts->machine, sysconf(_SC_NPROCESSORS_ONLN));
     for (size_t i = 0; i < fact_count; i++)
@@ -147,7 +153,8 @@ static void print_text(const struct utsname *uts, const struct fact *facts, size
     }
 }
 
-static int print_json(const struct utsname *uts, const struct fact *facts, size_t fact_count, const struct attach_report *report)
+static int print_json(const struct utsname *uts, const struct fact *facts, size_t fact_count,
+                      const struct attach_report *report)
 {
     _cleanup_buf_ struct buf out = {0};
     buf_puts(&out, "{\"kernel\":");
@@ -156,7 +163,8 @@ static int print_json(const struct utsname *uts, const struct fact *facts, size_
     buf_put_json_string(&out, uts->machine);
     buf_puts(&out, ",\"facts\":[");
     for (size_t i = 0; i < fact_count; i++) {
-        buf_printf(&out, "%s{\"name\":\"%s\",\"good\":%s,\"value\":", i ? "," : "", facts[i].name, facts[i].good ? "true" : "false");
+        buf_printf(&out, "%s{\"name\":\"%s\",\"good\":%s,\"value\":", i ? "," : "", facts[i].name,
+                   facts[i].good ? "true" : "false");
         buf_put_json_string(&out, facts[i].value);
         buf_puts(&out, ",\"cost\":");
         buf_put_json_string(&out, facts[i].good ? "" : facts[i].cost);
@@ -185,7 +193,8 @@ static void set_sampling_rules(struct config *config)
 /* What only `sonde record --off-cpu` opens. */
 static void try_waits(struct attach_report *report)
 {
-    const struct source_options options = {.skip_self = true, .ring_bytes = 1 << 20, .table_bytes = 4 << 20, .time = PROFILE_OFF_CPU_TIME, .wakers = true};
+    const struct source_options options = {
+        .skip_self = true, .ring_bytes = 1 << 20, .table_bytes = 4 << 20, .time = PROFILE_OFF_CPU_TIME, .wakers = true};
     struct attach_report told = {0};
     void *self;
     if (pid_namespace_check(&told) == 0 && source_off_cpu.open(&options, report, &self) == 0)

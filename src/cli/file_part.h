@@ -1,5 +1,5 @@
-/* A file that appears under its name only when it is whole: written beside its place under a name that nobody could foresee, then
- * renamed. A full disk or a kill leaves what was there before. */
+/* A file that appears under its name only when it is whole: written beside its place under a name that nobody could
+ * foresee, then renamed. A full disk or a kill leaves what was there before. */
 #pragma once
 
 #include <stddef.h>
@@ -11,7 +11,10 @@ struct file_part {
     char path[FILE_PART_PATH_BYTES];
 };
 
-#define FILE_PART_NONE {.fd = -1}
+#define FILE_PART_NONE                                                                                                 \
+    {                                                                                                                  \
+        .fd = -1                                                                                                       \
+    }
 
 int file_part_create(const char *path, struct file_part *ret);
 int file_part_write_all(int fd, const char *data, size_t size);

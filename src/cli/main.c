@@ -12,11 +12,15 @@
 
 #define LARGE_BLOCK_BYTES (128 << 10)
 
-const struct verb *const verbs[] = {&subcommand_up, &subcommand_agent, &subcommand_record, &subcommand_diff, &subcommand_why, &subcommand_trace, &subcommand_probes, &subcommand_bpf, &subcommand_doctor, NULL};
+const struct verb *const verbs[] = {
+    &subcommand_up,    &subcommand_agent,  &subcommand_record, &subcommand_diff,   &subcommand_why,
+    &subcommand_trace, &subcommand_probes, &subcommand_bpf,    &subcommand_doctor, NULL};
 
 static void print_usage(FILE *f)
 {
-    fprintf(f, "Usage: sonde VERB [OPTIONS]\n\nAnswers why a request or a job was slow, from the kernel up, without touching what it watches.\n\n");
+    fprintf(
+        f,
+        "Usage: sonde VERB [OPTIONS]\n\nAnswers why a request or a job was slow, from the kernel up, without touching what it watches.\n\n");
     for (const struct verb *const *v = verbs; *v; v++)
         fprintf(f, "  %-8s %s\n", (*v)->name, (*v)->summary);
     fprintf(f, "\n`sonde VERB --help` tells more. `sonde --version` prints %s.\n", SONDE_VERSION);
@@ -34,8 +38,8 @@ static void have_standard_descriptors(void)
         close(fd);
 }
 
-/* Left to itself, the allocator keeps in its heaps what it once had to map, up to 32 MiB: what the unwinding rows of one large library
- * were made of would count as ours from then on. */
+/* Left to itself, the allocator keeps in its heaps what it once had to map, up to 32 MiB: what the unwinding rows of
+ * one large library were made of would count as ours from then on. */
 static void give_large_blocks_back(void)
 {
     mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES);

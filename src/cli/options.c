@@ -17,7 +17,8 @@ static void print_help(const struct verb *verb, const struct option_spec *specs)
     for (; specs->name; specs++) {
         char flag[64];
         snprintf(flag, sizeof(flag), "%s%c%s --%s%s%s", specs->letter ? "-" : " ", specs->letter ? specs->letter : ' ',
-                 specs->letter ? "," : " ", specs->name, specs->metavar ? " " : "", specs->metavar ? specs->metavar : "");
+                 specs->letter ? "," : " ", specs->name, specs->metavar ? " " : "",
+                 specs->metavar ? specs->metavar : "");
         printf("  %-32s %s\n", flag, specs->help);
     }
     printf("  -h, --help                       this text\n");
@@ -42,7 +43,8 @@ static int set_value(const struct verb *verb, const struct option_spec *spec, co
     case OPTION_INTEGER:
         if (units_parse_integer(value, spec->min, spec->max, spec->value) == 0)
             return 0;
-        snprintf(wanted, sizeof(wanted), "a whole number from %lld to %lld", (long long)spec->min, (long long)spec->max);
+        snprintf(wanted, sizeof(wanted), "a whole number from %lld to %lld", (long long)spec->min,
+                 (long long)spec->max);
         return bad_value(verb, spec, value, wanted);
     case OPTION_DURATION: {
         uint64_t ns;
@@ -51,7 +53,8 @@ static int set_value(const struct verb *verb, const struct option_spec *spec, co
             return 0;
         }
         snprintf(wanted, sizeof(wanted), "a duration from %s to %s, such as 10s or 5m",
-                 units_format_duration(spec->min, low, sizeof(low)), units_format_duration(spec->max, high, sizeof(high)));
+                 units_format_duration(spec->min, low, sizeof(low)),
+                 units_format_duration(spec->max, high, sizeof(high)));
         return bad_value(verb, spec, value, wanted);
     }
     case OPTION_TEXTS: {

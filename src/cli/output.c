@@ -28,7 +28,8 @@ static bool is_foreign(const struct stat *link, const char *directory)
 {
     const mode_t shared = S_ISVTX | S_IWOTH;
     struct stat st;
-    return stat(directory, &st) == 0 && (st.st_mode & shared) == shared && link->st_uid != geteuid() && link->st_uid != st.st_uid;
+    return stat(directory, &st) == 0 && (st.st_mode & shared) == shared && link->st_uid != geteuid() &&
+           link->st_uid != st.st_uid;
 }
 
 /* One link further: 1, 0 when `path` is none, -errno; -EPERM for one that is not to be trusted. */
@@ -47,7 +48,8 @@ static int follow(char path[PATH_MAX])
     if (size < 0)
         return -errno;
     target[size] = '\0';
-    if (snprintf(next, sizeof(next), "%s%s%s", target[0] == '/' ? "" : directory, target[0] == '/' ? "" : "/", target) >= PATH_MAX)
+    if (snprintf(next, sizeof(next), "%s%s%s", target[0] == '/' ? "" : directory, target[0] == '/' ? "" : "/",
+                 target) >= PATH_MAX)
         return -ENAMETOOLONG;
     memcpy(path, next, strlen(next) + 1);
     return 1;
@@ -83,7 +85,8 @@ int output_check(const char *verb, const char *asked, struct output *ret)
     }
     int r = follow_all(o.path);
     if (r == -EPERM) {
-        log_error("%s: %s leads over a link that somebody else made in a directory that all may write to: not followed", verb, asked);
+        log_error("%s: %s leads over a link that somebody else made in a directory that all may write to: not followed",
+                  verb, asked);
         return r;
     }
     bool exists = stat(asked, &st) == 0;

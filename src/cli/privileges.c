@@ -16,9 +16,16 @@ static const struct used_capability {
     struct privilege privilege;
 } used[] = {
     {CAP_BPF, true, {"CAP_BPF", "no program or table of ours can be loaded: no samples, no requests"}},
-    {CAP_PERFMON, true, {"CAP_PERFMON", "no sampling, no reading of the kernel's memory, no lives of processes: nothing is seen"}},
-    {CAP_SYS_PTRACE, false, {"CAP_SYS_PTRACE", "files, mappings and environment of other users' processes stay unknown: frames without names, stacks cut"}},
-    {CAP_DAC_READ_SEARCH, false, {"CAP_DAC_READ_SEARCH", "executables that only their owner may read have no names and no rows"}},
+    {CAP_PERFMON,
+     true,
+     {"CAP_PERFMON", "no sampling, no reading of the kernel's memory, no lives of processes: nothing is seen"}},
+    {CAP_SYS_PTRACE,
+     false,
+     {"CAP_SYS_PTRACE",
+      "files, mappings and environment of other users' processes stay unknown: frames without names, stacks cut"}},
+    {CAP_DAC_READ_SEARCH,
+     false,
+     {"CAP_DAC_READ_SEARCH", "executables that only their owner may read have no names and no rows"}},
     {CAP_SYSLOG, false, {"CAP_SYSLOG", "kernel functions have no names"}},
     {CAP_SYS_ADMIN, false, {"CAP_SYS_ADMIN", "other BPF programs have no names"}},
 };
@@ -47,12 +54,15 @@ void privileges_explain(void)
 {
     struct stat btf;
     if (stat("/sys/kernel/btf/vmlinux", &btf) < 0 || !S_ISREG(btf.st_mode) || btf.st_size == 0)
-        log_error("this kernel tells nothing of its types (no BTF in /sys/kernel/btf/vmlinux): it was built without CONFIG_DEBUG_INFO_BTF, and no BPF program can be fitted to it");
+        log_error(
+            "this kernel tells nothing of its types (no BTF in /sys/kernel/btf/vmlinux): it was built without CONFIG_DEBUG_INFO_BTF, and no BPF program can be fitted to it");
     struct privilege missing[PRIVILEGES_MAX];
     char names[256] = "";
     size_t count = privileges_missing(missing);
     for (size_t i = 0, length = 0; i < count && length < sizeof(names); i++)
         length += snprintf(names + length, sizeof(names) - length, "%s%s", i ? ", " : "", missing[i].name);
     if (count)
-        log_error("missing capabilities: %s. Run it as root, or give them to it. Without them these still work: `sonde why` against a running agent, `sonde doctor`, `sonde record --replay`", names);
+        log_error(
+            "missing capabilities: %s. Run it as root, or give them to it. Without them these still work: `sonde why` against a running agent, `sonde doctor`, `sonde record --replay`",
+            names);
 }

@@ -13,5 +13,6 @@ struct privilege {
 /* Those that this process does not have; how many. */
 size_t privileges_missing(struct privilege ret[PRIVILEGES_MAX]);
 
-/* After nothing could be attached: prints which rights or abilities of the kernel are missing, and what still works without. */
+/* After nothing could be attached: prints which rights or abilities of the kernel are missing, and what still works
+ * without. */
 void privileges_explain(void);

@@ -1,11 +1,11 @@
 /* `sonde probes`: the native probes (USDT) of the processes that run now, what their arguments are, and
  * whether anybody is attached. Asks nobody but /proc and the files; needs no agent. */
+#include "cli/probes.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "cli/file_part.h"
-#include "cli/probes.h"
-#include "cli/table_cell.h"
 #include "cli/subcommands.h"
+#include "cli/table_cell.h"
 #include "resolve/usdt/usdt_processes.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FLUSH_BYTES (64u << 10)
+#define FLUSH_BYTES  (64u << 10)
 #define NAME_COLUMNS 40
 
 struct listing {
@@ -112,8 +112,8 @@ static int take_probe(void *context, const struct native_probe *p)
         put_json(&l->out, p);
     } else {
         if (l->count == 0)
-            buf_printf(&l->out, "%7s %-15s %-*s %-8s %s\n", "PID", "PROCESS", NAME_COLUMNS, "PROVIDER:PROBE", "ATTACHED",
-                       "ARGUMENTS");
+            buf_printf(&l->out, "%7s %-15s %-*s %-8s %s\n", "PID", "PROCESS", NAME_COLUMNS, "PROVIDER:PROBE",
+                       "ATTACHED", "ARGUMENTS");
         put_text(&l->out, p);
     }
     l->count++;
@@ -131,8 +131,7 @@ static void put_losses(struct buf *out, const struct usdt_losses *losses)
 void probes_tell_losses(const struct usdt_losses *l)
 {
     if (l->refused)
-        log_warning("probes: not looked at, for lack of rights (CAP_SYS_PTRACE): %" PRIu64 " processes",
-                    l->refused);
+        log_warning("probes: not looked at, for lack of rights (CAP_SYS_PTRACE): %" PRIu64 " processes", l->refused);
     if (l->unreadable)
         log_warning("probes: could not be read: %" PRIu64 " files or processes", l->unreadable);
     if (l->damaged_notes)
@@ -162,8 +161,7 @@ static int list(const struct usdt_filter *filter, bool json)
         return r;
     }
     if (r == -EACCES && filter->pid)
-        return log_errno(r, "probes: process %" PRIu32 " cannot be looked at without CAP_SYS_PTRACE",
-                         filter->pid);
+        return log_errno(r, "probes: process %" PRIu32 " cannot be looked at without CAP_SYS_PTRACE", filter->pid);
     if (r < 0)
         return log_errno(r, "probes: they cannot be listed");
     probes_tell_losses(&losses);

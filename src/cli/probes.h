@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 struct probes_watch_options {
-    struct usdt_filter filter; /* provider and name are there */
-    uint64_t duration_ns;        /* 0: until it is interrupted */
-    const char *by, *histogram;  /* names of arguments, or "arg0"; NULL: not asked */
+    struct usdt_filter filter;  /* provider and name are there */
+    uint64_t duration_ns;       /* 0: until it is interrupted */
+    const char *by, *histogram; /* names of arguments, or "arg0"; NULL: not asked */
     bool json;
 };
 

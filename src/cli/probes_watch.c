@@ -100,8 +100,7 @@ static void put_firing(struct watching *w, const struct shape *shape, const stru
     for (char *c = process; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7F)
             *c = '?';
-    buf_printf(&w->out, "%s.%06u %7" PRIu32 " ", clock, (unsigned)(unix_ns % 1000000000 / 1000),
-               (uint32_t)f->pid);
+    buf_printf(&w->out, "%s.%06u %7" PRIu32 " ", clock, (unsigned)(unix_ns % 1000000000 / 1000), (uint32_t)f->pid);
     buf_put_utf8(&w->out, process);
     for (size_t i = 0; i < shape->arguments.count; i++) {
         buf_putc(&w->out, ' ');
@@ -138,8 +137,7 @@ static void count_number(struct watching *w, struct usdt_count *count, const str
         w->unread++;
         return;
     }
-    usdt_count_number(count, f->values[i],
-                        shape->arguments.all[i].type == NATIVE_SIGNED && (int64_t)f->values[i] < 0);
+    usdt_count_number(count, f->values[i], shape->arguments.all[i].type == NATIVE_SIGNED && (int64_t)f->values[i] < 0);
 }
 
 static bool is_counted(const struct watching *w)
@@ -158,10 +156,9 @@ static int take_firing(void *context, const void *sampling_rule_context, const s
     }
     w->text.size = 0;
     if (shape->by >= 0)
-        (w->options->json ? usdt_arguments_put_json : usdt_arguments_put)(&shape->arguments, f,
-                                                                              (size_t)shape->by, &w->text);
-    struct usdt_count *count =
-        usdt_counts_add(&w->counts, w->text.size ? w->text.data : "", w->text.size);
+        (w->options->json ? usdt_arguments_put_json : usdt_arguments_put)(&shape->arguments, f, (size_t)shape->by,
+                                                                          &w->text);
+    struct usdt_count *count = usdt_counts_add(&w->counts, w->text.size ? w->text.data : "", w->text.size);
     if (count && shape->histogram >= 0)
         count_number(w, count, shape, f);
     return buf_error(&w->text);
@@ -180,8 +177,7 @@ static int find_argument(const struct shape *shape, const struct native_probe *p
     return -EINVAL;
 }
 
-static int read_arguments(const struct native_probe *p, const struct probes_watch_options *o,
-                          struct shape *shape)
+static int read_arguments(const struct native_probe *p, const struct probes_watch_options *o, struct shape *shape)
 {
     usdt_arguments_read(p->sites, &shape->arguments);
     int r = find_argument(shape, p, o->by, &shape->by);
@@ -350,11 +346,8 @@ static int watch_on(struct watching *w, int signals_fd, int pid_fd)
         const uint64_t passed_ns = clock_monotonic_ns() - start_ns;
         const bool over = duration_ns && passed_ns >= duration_ns;
         const uint64_t left_ms = duration_ns && !over ? (duration_ns - passed_ns) / 1000000 + 1 : UINT64_MAX;
-        const int wait_ms = w->lives && left_ms > LOOK_EVERY_MS ? LOOK_EVERY_MS
-                            : left_ms > INT_MAX                 ? -1
-                                                                : (int)left_ms;
-        struct pollfd fds[] = {
-            {usdt_watch_fd(w->watch), POLLIN, 0}, {signals_fd, POLLIN, 0}, {pid_fd, POLLIN, 0}};
+        const int wait_ms = w->lives && left_ms > LOOK_EVERY_MS ? LOOK_EVERY_MS : left_ms > INT_MAX ? -1 : (int)left_ms;
+        struct pollfd fds[] = {{usdt_watch_fd(w->watch), POLLIN, 0}, {signals_fd, POLLIN, 0}, {pid_fd, POLLIN, 0}};
         if (!over && poll(fds, array_size(fds), wait_ms) < 0 && errno != EINTR)
             return -errno;
         int r = usdt_watch_poll(w->watch);
@@ -374,11 +367,9 @@ static int put_end(struct watching *w)
     if (!w->options->json && is_counted(w))
         usdt_counts_put(&w->counts, by, &w->out);
     if (w->options->json) {
-        buf_printf(&w->out, "{\"fired\":%" PRIu64 ",\"lost\":%" PRIu64, w->fired,
-                   usdt_watch_lost(w->watch));
+        buf_printf(&w->out, "{\"fired\":%" PRIu64 ",\"lost\":%" PRIu64, w->fired, usdt_watch_lost(w->watch));
         if (is_counted(w)) {
-            buf_printf(&w->out,
-                       ",\"not_counted\":%" PRIu64 ",\"unread\":%" PRIu64 ",\"counts\":", w->counts.others,
+            buf_printf(&w->out, ",\"not_counted\":%" PRIu64 ",\"unread\":%" PRIu64 ",\"counts\":", w->counts.others,
                        w->unread);
             usdt_counts_put_json(&w->counts, by, &w->out);
         }
@@ -394,15 +385,14 @@ static void tell_losses(const struct watching *w)
     usdt_processes_losses(w->processes, &losses);
     probes_tell_losses(&losses);
     if (w->left_out)
-        log_warning("probes: %" PRIu64 " times a file that was loaded later could not be attached to",
-                    w->left_out);
+        log_warning("probes: %" PRIu64 " times a file that was loaded later could not be attached to", w->left_out);
     if (lost)
         log_warning("probes: lost %" PRIu64 " firings beside the %" PRIu64
                     " that are told: they came faster than they were taken",
                     lost, w->fired);
     if (w->counts.others)
-        log_warning("probes: %" PRIu64 " firings are not counted: more than %d values of %s",
-                    w->counts.others, NATIVE_COUNTS_MAX, w->options->by ? w->options->by : "");
+        log_warning("probes: %" PRIu64 " firings are not counted: more than %d values of %s", w->counts.others,
+                    NATIVE_COUNTS_MAX, w->options->by ? w->options->by : "");
     if (w->unread)
         log_warning("probes: %" PRIu64 " values of %s could not be read", w->unread, w->options->histogram);
 }
@@ -437,11 +427,9 @@ static int begin(struct watching *w)
 
 int probes_watch(const struct probes_watch_options *options)
 {
-    _cleanup_(watching_clear) struct watching w = {.options = options,
-                                                   .counts.has_buckets = options->histogram};
+    _cleanup_(watching_clear) struct watching w = {.options = options, .counts.has_buckets = options->histogram};
     _cleanup_close_ int signals_fd = open_signals();
-    _cleanup_close_ int pid_fd =
-        options->filter.pid ? (int)syscall(SYS_pidfd_open, options->filter.pid, 0) : -1;
+    _cleanup_close_ int pid_fd = options->filter.pid ? (int)syscall(SYS_pidfd_open, options->filter.pid, 0) : -1;
     int r = signals_fd < 0 ? signals_fd : begin(&w);
     if (r == 0 && w.is_begun)
         r = watch_on(&w, signals_fd, pid_fd);

@@ -1,5 +1,5 @@
-/* `sonde record`: one profile of the node, some processes, a container or a command, into a file of the format that its name asks
- * for (output.h). */
+/* `sonde record`: one profile of the node, some processes, a container or a command, into a file of the format that its
+ * name asks for (output.h). */
 #include "agent/loop.h"
 #include "agent/pipeline.h"
 #include "base/buf.h"
@@ -37,15 +37,15 @@
 struct recording {
     struct pipeline *pipeline;
     struct profile *profile;
-    const struct record_event *event; /* NULL: samples are of time */
+    const struct record_event *event;    /* NULL: samples are of time */
     struct record_event *replayed_event; /* the same, of a replay */
-    struct record_pods *pods;         /* NULL: none are chosen by name or label */
-    uint64_t weight;                  /* of all samples */
+    struct record_pods *pods;            /* NULL: none are chosen by name or label */
+    uint64_t weight;                     /* of all samples */
     uint64_t start_ns;
     uint64_t duration_ns;
     uint64_t first_sample_ns, last_sample_ns, first_weight_ns;
     bool show_progress;
-    int ready_fd; /* -1: no process waits for it */
+    int ready_fd;                              /* -1: no process waits for it */
     uint32_t prepared_pids[SOURCE_FILTER_MAX]; /* whose unwind tables are in place before that */
     size_t prepared_count;
     bool cpu_samples, waits; /* any came */
@@ -71,7 +71,8 @@ struct request_for_recording { /* what the command line asked for */
 static int take_sample(void *context, const struct sample *sample)
 {
     struct recording *rec = context;
-    if (!rec->first_sample_ns || sample->time_ns < rec->first_sample_ns) /* waits come thread by thread, not in order of time */
+    if (!rec->first_sample_ns ||
+        sample->time_ns < rec->first_sample_ns) /* waits come thread by thread, not in order of time */
         rec->first_sample_ns = sample->time_ns;
     if (!sample->wait_reason && !rec->cpu_samples)
         rec->first_weight_ns = sample->weight_ns;
@@ -123,7 +124,8 @@ static const struct exporter *choose_format(const char *path)
 }
 
 /* `kept_fd` is given up for the output's. */
-static int write_profile(const struct profile *profile, const struct exporter *exporter, const struct output *output, int kept_fd)
+static int write_profile(const struct profile *profile, const struct exporter *exporter, const struct output *output,
+                         int kept_fd)
 {
     _cleanup_buf_ struct buf content = {0};
     int r = exporter->write(profile, &content);
@@ -158,9 +160,12 @@ static bool show_progress(void *context)
     pipeline_losses(rec->pipeline, &losses);
     char elapsed[32], total[32], recorded[RECORDED_TEXT_BYTES];
     units_format_duration(clock_monotonic_ns() - rec->start_ns, elapsed, sizeof(elapsed));
-    fprintf(stderr, "\r\033[Krecording: %s%s%s, %s, %llu lost  (Ctrl-C ends it and keeps them)", elapsed,
-            rec->duration_ns ? " of " : "", rec->duration_ns ? units_format_duration(rec->duration_ns, total, sizeof(total)) : "",
-            what_is_recorded(rec, recorded), (unsigned long long)(losses.count[LOSS_RING_FULL] + losses.count[LOSS_THROTTLED] + losses.count[LOSS_MISSED]));
+    fprintf(
+        stderr, "\r\033[Krecording: %s%s%s, %s, %llu lost  (Ctrl-C ends it and keeps them)", elapsed,
+        rec->duration_ns ? " of " : "",
+        rec->duration_ns ? units_format_duration(rec->duration_ns, total, sizeof(total)) : "",
+        what_is_recorded(rec, recorded),
+        (unsigned long long)(losses.count[LOSS_RING_FULL] + losses.count[LOSS_THROTTLED] + losses.count[LOSS_MISSED]));
     fflush(stderr);
     return true;
 }
@@ -185,12 +190,14 @@ static void report_untold_waits(const struct recording *rec)
         fprintf(stderr, "; not told: %llu of %s in all, shorter than --min-wait", (unsigned long long)waits.short_count,
                 units_format_duration(waits.short_ns, time, sizeof(time)));
     if (waits.left_out)
-        fprintf(stderr, "; left out by chance: %llu of %s in all, for which the others stand", (unsigned long long)waits.left_out,
-                units_format_duration(waits.left_out_ns, time, sizeof(time)));
+        fprintf(stderr, "; left out by chance: %llu of %s in all, for which the others stand",
+                (unsigned long long)waits.left_out, units_format_duration(waits.left_out_ns, time, sizeof(time)));
     if (waits.lost)
-        fprintf(stderr, "; lost: %llu of %s in all", (unsigned long long)waits.lost, units_format_duration(waits.lost_ns, time, sizeof(time)));
+        fprintf(stderr, "; lost: %llu of %s in all", (unsigned long long)waits.lost,
+                units_format_duration(waits.lost_ns, time, sizeof(time)));
     if (waits.unknown)
-        fprintf(stderr, "; lost: %llu of threads that were too many, nobody knows how long", (unsigned long long)waits.unknown);
+        fprintf(stderr, "; lost: %llu of threads that were too many, nobody knows how long",
+                (unsigned long long)waits.unknown);
     if (waits.wakers_unseen)
         fprintf(stderr, "; %llu of which the waker was not seen", (unsigned long long)waits.wakers_unseen);
 }
@@ -202,8 +209,8 @@ static void report_end(const struct recording *rec, const char *path)
     struct losses losses;
     pipeline_losses(rec->pipeline, &losses);
     char recorded[RECORDED_TEXT_BYTES];
-    fprintf(stderr, "sonde: wrote %s: %s of %u processes", strcmp(path, "-") == 0 ? "standard output" : path, what_is_recorded(rec, recorded),
-            rec->profile->resource_count);
+    fprintf(stderr, "sonde: wrote %s: %s of %u processes", strcmp(path, "-") == 0 ? "standard output" : path,
+            what_is_recorded(rec, recorded), rec->profile->resource_count);
     report_untold_waits(rec);
     for (int i = 0; i < LOSS_COUNT; i++)
         if (losses.count[i])
@@ -219,7 +226,9 @@ static void explain_unread_interpreters(const struct interpreters *interpreters)
 {
     size_t from = 0;
     for (const char *name; (name = interpreters_unsupported(interpreters, &from));)
-        log_warning("record: frames of a %s cannot be read, for its version or the way it was built (sonde-record(1), WHAT IS MISSING)", name);
+        log_warning(
+            "record: frames of a %s cannot be read, for its version or the way it was built (sonde-record(1), WHAT IS MISSING)",
+            name);
 }
 
 /* An empty profile is no failure, but hardly what was wanted. */
@@ -235,13 +244,15 @@ static void explain_no_samples(const struct request_for_recording *asked, const 
     if (asked->event)
         record_event_explain_none(asked->event);
     else if (asked->time == PROFILE_OFF_CPU_TIME)
-        log_warning("record: nothing that was to be looked at waited%s", asked->min_wait_ns ? " as long as --min-wait says" : "");
+        log_warning("record: nothing that was to be looked at waited%s",
+                    asked->min_wait_ns ? " as long as --min-wait says" : "");
     else if (profile->duration_ns < profile->period_ns)
         log_warning("record: it lasted %s, and a sample is due every %s only: -F samples more often",
                     units_format_duration(profile->duration_ns, duration, sizeof(duration)), period);
     else
-        log_warning("record: nothing that was to be looked at was seen on a CPU: a sample stands for %s of CPU time (-F %lld), and who waits uses none",
-                    period, (long long)asked->rate_hz);
+        log_warning(
+            "record: nothing that was to be looked at was seen on a CPU: a sample stands for %s of CPU time (-F %lld), and who waits uses none",
+            period, (long long)asked->rate_hz);
 }
 
 /* ---- the recording ---- */
@@ -264,7 +275,8 @@ static bool has_both(const struct attach_report *report)
     return attached == array_size(halves);
 }
 
-static int open_pipeline(const struct request_for_recording *asked, const char *record_events, struct recording *rec, int child_pid)
+static int open_pipeline(const struct request_for_recording *asked, const char *record_events, struct recording *rec,
+                         int child_pid)
 {
     struct pipeline_options options = {
         .memory_bytes = MEMORY_BYTES,
@@ -399,7 +411,8 @@ static int record(const struct request_for_recording *asked)
     if (r < 0)
         return r;
     if (asked->lines) {
-        record_lines_add(&profile, pipeline_line_objects(pipeline), asked->inlines, rec.show_progress, PROFILE_MAX_BYTES, &rec.lines);
+        record_lines_add(&profile, pipeline_line_objects(pipeline), asked->inlines, rec.show_progress,
+                         PROFILE_MAX_BYTES, &rec.lines);
         rec.profile = profile;
     }
     r = write_profile(profile, exporter, &output, take_fd(&kept_for_output));
@@ -408,14 +421,16 @@ static int record(const struct request_for_recording *asked)
     if (r == 0)
         explain_unread_interpreters(pipeline_interpreters(pipeline));
     if (r == 0 && pipeline_missed_runtime(pipeline))
-        log_warning("record: a Node or a Java began meanwhile, whose functions have no names here; record it by its own number, or all (-a)");
+        log_warning(
+            "record: a Node or a Java began meanwhile, whose functions have no names here; record it by its own number, or all (-a)");
     if (r == 0 && ended == 0 && pipeline_samples(pipeline) == 0)
         explain_no_samples(asked, profile);
     if (r == 0)
         r = pipeline_record_events_error(pipeline);
     if (r < 0 || ended < 0)
         return r < 0 ? r : ended;
-    return end.child_exited && !end.signal ? status_of_command(end.child_status) : 0; /* Ctrl-C ends both, either one first */
+    return end.child_exited && !end.signal ? status_of_command(end.child_status)
+                                           : 0; /* Ctrl-C ends both, either one first */
 }
 
 static int run(int argc, char **argv)
@@ -424,30 +439,57 @@ static int run(int argc, char **argv)
     int64_t period = 0;
     const struct option_spec specs[] = {
         {'a', "all", OPTION_FLAG, &asked.all, NULL, "the whole node (the default without -p, -c, -C, COMMAND)", 0, 0},
-        {'p', "pid", OPTION_TEXTS, &asked.whom.pids, "PID", "this process and the children it starts; may be repeated", 0, 0},
-        {'c', "container", OPTION_TEXTS, &asked.whom.containers, "CONTAINER", "a container, by its ID or the first digits of it (4 or more); may be repeated", 0, 0},
-        {'C', "command", OPTION_TEXTS, &asked.whom.commands, "NAME", "threads of this name (comm), or of a process of this name; may be repeated", 0, 0},
-        {'u', "user", OPTION_TEXTS, &asked.whom.users, "USER", "threads of this user, by name or number (ps -eo euser); may be repeated", 0, 0},
-        {0, "pod", OPTION_TEXTS, &asked.whom.pods, "POD", "a Kubernetes pod, by its NAMESPACE/NAME or its UID; may be repeated", 0, 0},
-        {0, "pod-label", OPTION_TEXTS, &asked.whom.pod_labels, "KEY=VALUE", "the pods with this label, or with all of several separated by commas, also those that come meanwhile; may be repeated", 0, 0},
-        {0, "cri-socket", OPTION_TEXT, &asked.cri_socket, "PATH", "where the container runtime is asked for pods (containerd's, CRI-O's and the like are found)", 0, 0},
-        {0, "cgroup", OPTION_TEXTS, &asked.whom.cgroups, "PATH", "a cgroup with all below it, such as system.slice/nginx.service; may be repeated", 0, 0},
-        {'F', "rate", OPTION_INTEGER, &asked.rate_hz, "HZ", "samples a second and CPU, up to 20000 (default 99)", 1, 20000},
-        {'d', "duration", OPTION_DURATION, &asked.duration_ns, "SECONDS", "how long; or with a unit: 500ms, 5m (default: until Ctrl-C, or COMMAND ends)", 1000000, 86400000000000},
-        {'o', "output", OPTION_TEXT, &asked.output, "FILE", "FILE.pb.gz, .folded, .html or .json; - is folded text (default profile.pb.gz)", 0, 0},
-        {0, "event", OPTION_TEXTS, &asked.events, "EVENT", "samples of this and not of the clock, each weighing what it stands for (below)", 0, 0},
-        {0, "period", OPTION_INTEGER, &period, "N", "with --event: one of so many is taken, and stands for all of them", 1, INT64_MAX},
-        {0, "off-cpu", OPTION_FLAG, &asked.off_cpu, NULL, "where threads wait, for what and how long, instead of where they use CPU time", 0, 0},
+        {'p', "pid", OPTION_TEXTS, &asked.whom.pids, "PID", "this process and the children it starts; may be repeated",
+         0, 0},
+        {'c', "container", OPTION_TEXTS, &asked.whom.containers, "CONTAINER",
+         "a container, by its ID or the first digits of it (4 or more); may be repeated", 0, 0},
+        {'C', "command", OPTION_TEXTS, &asked.whom.commands, "NAME",
+         "threads of this name (comm), or of a process of this name; may be repeated", 0, 0},
+        {'u', "user", OPTION_TEXTS, &asked.whom.users, "USER",
+         "threads of this user, by name or number (ps -eo euser); may be repeated", 0, 0},
+        {0, "pod", OPTION_TEXTS, &asked.whom.pods, "POD",
+         "a Kubernetes pod, by its NAMESPACE/NAME or its UID; may be repeated", 0, 0},
+        {0, "pod-label", OPTION_TEXTS, &asked.whom.pod_labels, "KEY=VALUE",
+         "the pods with this label, or with all of several separated by commas, also those that come meanwhile; may be repeated",
+         0, 0},
+        {0, "cri-socket", OPTION_TEXT, &asked.cri_socket, "PATH",
+         "where the container runtime is asked for pods (containerd's, CRI-O's and the like are found)", 0, 0},
+        {0, "cgroup", OPTION_TEXTS, &asked.whom.cgroups, "PATH",
+         "a cgroup with all below it, such as system.slice/nginx.service; may be repeated", 0, 0},
+        {'F', "rate", OPTION_INTEGER, &asked.rate_hz, "HZ", "samples a second and CPU, up to 20000 (default 99)", 1,
+         20000},
+        {'d', "duration", OPTION_DURATION, &asked.duration_ns, "SECONDS",
+         "how long; or with a unit: 500ms, 5m (default: until Ctrl-C, or COMMAND ends)", 1000000, 86400000000000},
+        {'o', "output", OPTION_TEXT, &asked.output, "FILE",
+         "FILE.pb.gz, .folded, .html or .json; - is folded text (default profile.pb.gz)", 0, 0},
+        {0, "event", OPTION_TEXTS, &asked.events, "EVENT",
+         "samples of this and not of the clock, each weighing what it stands for (below)", 0, 0},
+        {0, "period", OPTION_INTEGER, &period, "N", "with --event: one of so many is taken, and stands for all of them",
+         1, INT64_MAX},
+        {0, "off-cpu", OPTION_FLAG, &asked.off_cpu, NULL,
+         "where threads wait, for what and how long, instead of where they use CPU time", 0, 0},
         {0, "wall", OPTION_FLAG, &asked.wall, NULL, "both: where threads use CPU time and where they wait", 0, 0},
-        {0, "wakers", OPTION_FLAG, &asked.wakers, NULL, "with --off-cpu or --wall: above each wait who ended it, with the waker's stack upside down", 0, 0},
-        {0, "min-wait", OPTION_DURATION, &asked.min_wait_ns, "TIME", "... tell no waits shorter than that (10us), but how many they were", 1, 3600000000000},
-        {0, "sample-waits", OPTION_DURATION, &asked.sample_wait_ns, "TIME", "... take waits shorter than that by chance, the likelier the longer; each stands for that much (1ms)", 1, 4000000000},
-        {0, "links", OPTION_FLAG, &asked.links, NULL, "attach to programs that trace requests with libsonde, so that samples say which request they are of", 0, 0},
-        {0, "lines", OPTION_FLAG, &asked.lines, NULL, "also the source file and line of native frames, where there is debug information; looked for at the end", 0, 0},
-        {0, "inlines", OPTION_FLAG, &asked.inlines, NULL, "... and the functions that were inlined there, as frames of their own", 0, 0},
-        {0, "ready-fd", OPTION_INTEGER, &asked.ready_fd, "FD", "write \"ready\" to this descriptor when it counts, and the unwind tables of -p PID are in place", 0, INT32_MAX},
-        {0, "record-events", OPTION_TEXT, &asked.record_events, "FILE", "also keep every record from the kernel, for --replay", 0, 0},
-        {0, "replay", OPTION_TEXT, &asked.replay, "FILE", "read the records of FILE instead of the kernel; needs no rights", 0, 0},
+        {0, "wakers", OPTION_FLAG, &asked.wakers, NULL,
+         "with --off-cpu or --wall: above each wait who ended it, with the waker's stack upside down", 0, 0},
+        {0, "min-wait", OPTION_DURATION, &asked.min_wait_ns, "TIME",
+         "... tell no waits shorter than that (10us), but how many they were", 1, 3600000000000},
+        {0, "sample-waits", OPTION_DURATION, &asked.sample_wait_ns, "TIME",
+         "... take waits shorter than that by chance, the likelier the longer; each stands for that much (1ms)", 1,
+         4000000000},
+        {0, "links", OPTION_FLAG, &asked.links, NULL,
+         "attach to programs that trace requests with libsonde, so that samples say which request they are of", 0, 0},
+        {0, "lines", OPTION_FLAG, &asked.lines, NULL,
+         "also the source file and line of native frames, where there is debug information; looked for at the end", 0,
+         0},
+        {0, "inlines", OPTION_FLAG, &asked.inlines, NULL,
+         "... and the functions that were inlined there, as frames of their own", 0, 0},
+        {0, "ready-fd", OPTION_INTEGER, &asked.ready_fd, "FD",
+         "write \"ready\" to this descriptor when it counts, and the unwind tables of -p PID are in place", 0,
+         INT32_MAX},
+        {0, "record-events", OPTION_TEXT, &asked.record_events, "FILE",
+         "also keep every record from the kernel, for --replay", 0, 0},
+        {0, "replay", OPTION_TEXT, &asked.replay, "FILE",
+         "read the records of FILE instead of the kernel; needs no rights", 0, 0},
         {0},
     };
     int operands, r = options_parse(&subcommand_record, specs, argc, argv, &operands);
@@ -463,7 +505,8 @@ static int run(int argc, char **argv)
         return -EINVAL;
     }
     if (asked.events.count && (asked.off_cpu || asked.wall || asked.rate_hz)) {
-        log_error("record: --event samples by its own count and not by time: --off-cpu, --wall and -F do not go with it");
+        log_error(
+            "record: --event samples by its own count and not by time: --off-cpu, --wall and -F do not go with it");
         return -EINVAL;
     }
     if (asked.off_cpu && asked.rate_hz) {
@@ -475,10 +518,12 @@ static int run(int argc, char **argv)
         return -EINVAL;
     }
     if ((asked.min_wait_ns || asked.sample_wait_ns || asked.wakers) && !asked.off_cpu && !asked.wall) {
-        log_error("record: %s with --off-cpu or --wall", asked.wakers ? "--wakers goes" : "--min-wait and --sample-waits go");
+        log_error("record: %s with --off-cpu or --wall",
+                  asked.wakers ? "--wakers goes" : "--min-wait and --sample-waits go");
         return -EINVAL;
     }
-    if (asked.replay && (narrowed || asked.record_events || asked.rate_hz || asked.duration_ns || asked.off_cpu || asked.wall || asked.wakers || asked.events.count)) {
+    if (asked.replay && (narrowed || asked.record_events || asked.rate_hz || asked.duration_ns || asked.off_cpu ||
+                         asked.wall || asked.wakers || asked.events.count)) {
         log_error("record: --replay takes what was recorded: only -o, --lines and --inlines go with it");
         return -EINVAL;
     }
@@ -491,7 +536,10 @@ static int run(int argc, char **argv)
     if (r < 0)
         return r;
     _cleanup_(record_event_freep) struct record_event *event = asked.event;
-    asked.time = event ? PROFILE_EVENTS : asked.wall ? PROFILE_WALL_TIME : asked.off_cpu ? PROFILE_OFF_CPU_TIME : PROFILE_CPU_TIME;
+    asked.time = event           ? PROFILE_EVENTS
+                 : asked.wall    ? PROFILE_WALL_TIME
+                 : asked.off_cpu ? PROFILE_OFF_CPU_TIME
+                                 : PROFILE_CPU_TIME;
     if (!asked.rate_hz)
         asked.rate_hz = DEFAULT_HZ;
     return record(&asked);
@@ -499,12 +547,14 @@ static int run(int argc, char **argv)
 
 const struct verb subcommand_record = {
     .name = "record",
-    .synopsis = "[-a | -p PID | -c CONTAINER | -C NAME | -u USER] [-F HZ | --event EVENT | --off-cpu | --wall] [--wakers] [-d SECONDS] [-o FILE] [-- COMMAND...]",
+    .synopsis =
+        "[-a | -p PID | -c CONTAINER | -C NAME | -u USER] [-F HZ | --event EVENT | --off-cpu | --wall] [--wakers] [-d SECONDS] [-o FILE] [-- COMMAND...]",
     .summary = "Record a profile of CPU time, of waiting time or of events into a file",
-    .details = "Formats by the file's ending: .pb.gz (pprof, for `go tool pprof`), .folded (stacks, for flamegraph.pl),\n"
-               ".html (a self-contained flame graph), .json (speedscope). Where several of -p, -c (or --pod, --cgroup), -C and -u are given, all must hold.\n"
-               "Events: page-faults, minor-faults, major-faults, context-switches, cpu-migrations, cycles, instructions, cache-references, cache-misses,\n"
-               "branches, branch-misses, mmap, brk, tracepoint:SUBSYSTEM:NAME, usdt:PROVIDER:PROBE, usdt:/PATH:PROVIDER:PROBE.\n"
-               "The exit status is that of COMMAND.",
+    .details =
+        "Formats by the file's ending: .pb.gz (pprof, for `go tool pprof`), .folded (stacks, for flamegraph.pl),\n"
+        ".html (a self-contained flame graph), .json (speedscope). Where several of -p, -c (or --pod, --cgroup), -C and -u are given, all must hold.\n"
+        "Events: page-faults, minor-faults, major-faults, context-switches, cpu-migrations, cycles, instructions, cache-references, cache-misses,\n"
+        "branches, branch-misses, mmap, brk, tracepoint:SUBSYSTEM:NAME, usdt:PROVIDER:PROBE, usdt:/PATH:PROVIDER:PROBE.\n"
+        "The exit status is that of COMMAND.",
     .run = run,
 };

@@ -1,5 +1,5 @@
-/* From a name to something that samples can be taken of; see record_event.h. Probes are found by the notes of the files that have
- * them, as `sonde probes` finds them. */
+/* From a name to something that samples can be taken of; see record_event.h. Probes are found by the notes of the files
+ * that have them, as `sonde probes` finds them. */
 #include "cli/record_event.h"
 
 #include "base/buf.h"
@@ -118,7 +118,8 @@ static int find_counter(const struct sample_event *event)
         return log_errno(r, "record: %s cannot be counted", event->name);
     }
     if (event->kind == SAMPLE_EVENT_HARDWARE)
-        return log_errno(r, "record: this machine has no counter of %s (virtual machines often have none)", event->name);
+        return log_errno(r, "record: this machine has no counter of %s (virtual machines often have none)",
+                         event->name);
     return log_errno(r, "record: this kernel does not count %s", event->name);
 }
 
@@ -163,7 +164,8 @@ static int get_file(struct record_event *e, const char *path, struct found_file 
     return 0;
 }
 
-static void add_sites(struct record_event *e, const struct found_file *file, const struct usdt_site *sites, size_t count)
+static void add_sites(struct record_event *e, const struct found_file *file, const struct usdt_site *sites,
+                      size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         if (e->event.site_count == USER_PROBE_SITES_MAX) {
@@ -281,9 +283,11 @@ static int find_in_processes(struct record_event *e, const struct source_options
     if (e->event.site_count)
         return 0;
     if (command)
-        log_error("record: %s itself has no probe %s; where a library has it, say which: usdt:/PATH:%s", command, e->event.name, e->event.name);
+        log_error("record: %s itself has no probe %s; where a library has it, say which: usdt:/PATH:%s", command,
+                  e->event.name, e->event.name);
     else
-        log_error("record: no process %shas a probe %s (`sonde probes` lists them)", options->pid_count ? "that was asked for " : "", e->event.name);
+        log_error("record: no process %shas a probe %s (`sonde probes` lists them)",
+                  options->pid_count ? "that was asked for " : "", e->event.name);
     return -ENOENT;
 }
 
@@ -329,7 +333,8 @@ int record_event_set(const struct record_event *e, struct profile *profile)
     return profile_set_event(profile, e->event.name, e->event.unit);
 }
 
-const char *record_event_tell(const struct record_event *e, uint64_t samples, uint64_t weight, char out[RECORD_EVENT_TEXT_BYTES])
+const char *record_event_tell(const struct record_event *e, uint64_t samples, uint64_t weight,
+                              char out[RECORD_EVENT_TEXT_BYTES])
 {
     const unsigned long long count = samples, sum = weight;
     if (!e->event.period)
@@ -345,8 +350,9 @@ void record_event_explain_none(const struct record_event *e)
 {
     const unsigned long long period = e->event.period;
     if (period > 1)
-        log_warning("record: no %s of what was to be looked at were seen: a sample is taken of one in %llu%s; --period samples more often",
-                    e->event.name, period, sample_event_is_counted(&e->event) ? " on a CPU" : "");
+        log_warning(
+            "record: no %s of what was to be looked at were seen: a sample is taken of one in %llu%s; --period samples more often",
+            e->event.name, period, sample_event_is_counted(&e->event) ? " on a CPU" : "");
     else
         log_warning("record: no %s of what was to be looked at %s seen", e->event.name,
                     e->event.kind == SAMPLE_EVENT_SOFTWARE ? "were" : "was");

@@ -16,7 +16,8 @@
 
 bool record_filters_narrow(const struct record_filters *f)
 {
-    return f->pids.count || f->containers.count || f->pods.count || f->pod_labels.count || f->cgroups.count || f->commands.count || f->users.count;
+    return f->pids.count || f->containers.count || f->pods.count || f->pod_labels.count || f->cgroups.count ||
+           f->commands.count || f->users.count;
 }
 
 static int add_pids(const struct option_texts *texts, struct source_options *options)
@@ -53,9 +54,12 @@ static int add_cgroups(int found, const char *what, const char *text, struct sou
 static int add_containers(const struct option_texts *texts, struct source_options *options)
 {
     for (size_t i = 0; i < texts->count; i++) {
-        int found = cgroup_search_container(texts->values[i], options->cgroup_ids + options->cgroup_count, SOURCE_FILTER_MAX - options->cgroup_count);
+        int found = cgroup_search_container(texts->values[i], options->cgroup_ids + options->cgroup_count,
+                                            SOURCE_FILTER_MAX - options->cgroup_count);
         if (found == -EINVAL) {
-            log_error("record: --container: '%s' is not the ID of a container, nor the first four or more digits of one", texts->values[i]);
+            log_error(
+                "record: --container: '%s' is not the ID of a container, nor the first four or more digits of one",
+                texts->values[i]);
             return found;
         }
         int r = add_cgroups(found, "container on this node has an ID that begins with", texts->values[i], options);
@@ -70,9 +74,12 @@ static int add_pods(const struct option_texts *texts, struct source_options *opt
     for (size_t i = 0; i < texts->count; i++) {
         if (strchr(texts->values[i], '/'))
             continue; /* a name */
-        int found = cgroup_search_pod(texts->values[i], options->cgroup_ids + options->cgroup_count, SOURCE_FILTER_MAX - options->cgroup_count);
+        int found = cgroup_search_pod(texts->values[i], options->cgroup_ids + options->cgroup_count,
+                                      SOURCE_FILTER_MAX - options->cgroup_count);
         if (found == -EINVAL) {
-            log_error("record: --pod: '%s' is neither a pod's NAMESPACE/NAME nor its UID (kubectl get pod NAME -o jsonpath={.metadata.uid})", texts->values[i]);
+            log_error(
+                "record: --pod: '%s' is neither a pod's NAMESPACE/NAME nor its UID (kubectl get pod NAME -o jsonpath={.metadata.uid})",
+                texts->values[i]);
             return found;
         }
         int r = add_cgroups(found, "pod on this node has the UID", texts->values[i], options);
@@ -117,7 +124,8 @@ static int add_users(const struct option_texts *texts, struct source_options *op
 int record_filters_set(const struct record_filters *f, struct source_options *options)
 {
     for (size_t i = 0; i < f->commands.count; i++)
-        snprintf(options->commands[options->command_count++], sizeof(options->commands[0]), "%s", f->commands.values[i]);
+        snprintf(options->commands[options->command_count++], sizeof(options->commands[0]), "%s",
+                 f->commands.values[i]);
     int r = add_pids(&f->pids, options);
     if (r == 0)
         r = add_containers(&f->containers, options);

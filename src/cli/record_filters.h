@@ -13,7 +13,8 @@ struct record_filters {
 /* Whether anything is left out by them. */
 bool record_filters_narrow(const struct record_filters *f);
 
-/* Looks up what they name, but pods by name and label (record_pods.h). -EINVAL: wrongly written; -ESRCH: there is no such thing. */
+/* Looks up what they name, but pods by name and label (record_pods.h). -EINVAL: wrongly written; -ESRCH: there is no
+ * such thing. */
 int record_filters_set(const struct record_filters *f, struct source_options *options);
 
 /* Warns of what is not there (any more): why a profile may be empty. */

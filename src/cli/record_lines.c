@@ -38,7 +38,8 @@ static void show(void *context, uint32_t done, uint32_t files)
     p->done = done;
     p->files = files;
     if (p->shown)
-        fprintf(stderr, "\r\033[Klooking for source lines: %u of %u files  (Ctrl-C ends that and keeps what there is)", done, files);
+        fprintf(stderr, "\r\033[Klooking for source lines: %u of %u files  (Ctrl-C ends that and keeps what there is)",
+                done, files);
 }
 
 static void show_transfer(void *context, const char *url, uint64_t bytes)
@@ -46,15 +47,18 @@ static void show_transfer(void *context, const char *url, uint64_t bytes)
     const struct progress *p = context;
     char size[32];
     if (p->shown)
-        fprintf(stderr, "\r\033[Klooking for source lines: %u of %u files, %s from %s  (Ctrl-C ends that and keeps what there is)", p->done, p->files,
-                units_format_size(bytes, size, sizeof(size)), url);
+        fprintf(
+            stderr,
+            "\r\033[Klooking for source lines: %u of %u files, %s from %s  (Ctrl-C ends that and keeps what there is)",
+            p->done, p->files, units_format_size(bytes, size, sizeof(size)), url);
 }
 
 int record_lines_check(void)
 {
     int r = line_helper_check();
     if (r == -ENOPKG)
-        log_error("record: --lines needs %s: install the package libdw1 (elfutils-libs where packages are RPMs)", DWARF_LIBRARY_NAME);
+        log_error("record: --lines needs %s: install the package libdw1 (elfutils-libs where packages are RPMs)",
+                  DWARF_LIBRARY_NAME);
     else if (r < 0)
         log_errno(r, "record: --lines: nothing can be started to read debug information");
     return r;
@@ -81,12 +85,15 @@ static struct debuginfod *open_servers(int stop, struct progress *progress)
     options.context = progress;
     int r = debuginfod_cache_path(path);
     if (r < 0) {
-        log_warning("record: no debuginfod server is asked: neither HOME nor DEBUGINFOD_CACHE_PATH tells where its files are to be kept");
+        log_warning(
+            "record: no debuginfod server is asked: neither HOME nor DEBUGINFOD_CACHE_PATH tells where its files are to be kept");
         return NULL;
     }
     r = debuginfod_new(&options, &servers);
     if (r == -EPERM)
-        log_warning("record: no debuginfod server is asked: the folder for its files, %s, is another user's, or anybody may write to it", path);
+        log_warning(
+            "record: no debuginfod server is asked: the folder for its files, %s, is another user's, or anybody may write to it",
+            path);
     else if (r == -ENOPKG)
         log_warning("record: no debuginfod server is asked: that needs libcurl.so.4 (the package libcurl4)");
     else if (r < 0)
@@ -107,7 +114,8 @@ static int find(const struct profile *p, const struct line_objects *objects, con
                 struct source_lines **ret)
 {
     const struct sigaction stopping = {.sa_handler = stop, .sa_flags = SA_RESTART};
-    /* Who is a moment late meant the looking, too: that must not cost the profile. The next one ends us, as it ends any program. */
+    /* Who is a moment late meant the looking, too: that must not cost the profile. The next one ends us, as it ends any
+     * program. */
     const struct sigaction late = {.sa_handler = let_pass, .sa_flags = SA_RESTART | SA_RESETHAND};
     stop_fd = options->stop_fd;
     sigaction(SIGINT, &stopping, NULL);
@@ -126,8 +134,11 @@ void record_lines_add(struct profile **profile, const struct line_objects *objec
     _cleanup_close_ int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     _cleanup_(debuginfod_freep) struct debuginfod *servers = fd < 0 ? NULL : open_servers(fd, &progress);
     const struct debug_fetcher fetcher = {.fetch = fetch, .context = servers};
-    const struct source_lines_options options = {
-        .inlines = inlines, .fetcher = servers ? &fetcher : NULL, .stop_fd = fd, .progress = show, .context = &progress};
+    const struct source_lines_options options = {.inlines = inlines,
+                                                 .fetcher = servers ? &fetcher : NULL,
+                                                 .stop_fd = fd,
+                                                 .progress = show,
+                                                 .context = &progress};
     struct profile *with;
     int r = fd < 0 ? -errno : find(*profile, objects, &options, &lines);
     if (r == 0)

@@ -1,4 +1,5 @@
-/* See record_pods.h. A pod is chosen with its own cgroup, which all its containers lie below, so that only pods come and go. */
+/* See record_pods.h. A pod is chosen with its own cgroup, which all its containers lie below, so that only pods come
+ * and go. */
 #include "cli/record_pods.h"
 
 #include "agent/cri.h"
@@ -26,8 +27,8 @@ struct record_pods {
     struct chosen chosen[SOURCE_FILTER_MAX];
     size_t count;
     bool said_full;
-    struct pods *seen;       /* the answer that all this is of; a reference */
-    bool are_awaited;        /* of those wanted, some have no cgroup yet */
+    struct pods *seen; /* the answer that all this is of; a reference */
+    bool are_awaited;  /* of those wanted, some have no cgroup yet */
 };
 
 /* ---- which they are ---- */
@@ -57,7 +58,8 @@ static bool choose(struct record_pods *p, const struct pod *pod)
     uint64_t id;
     if (p->other_count + p->count == SOURCE_FILTER_MAX) {
         if (!p->said_full)
-            log_warning("record: pod %s/%s is left out, and others may be: no more than %d cgroups at a time", pod->namespace, pod->name, SOURCE_FILTER_MAX);
+            log_warning("record: pod %s/%s is left out, and others may be: no more than %d cgroups at a time",
+                        pod->namespace, pod->name, SOURCE_FILTER_MAX);
         p->said_full = true;
         return false;
     }
@@ -153,12 +155,15 @@ static int check(const struct record_filters *f, struct record_pods *p)
 static int report_nobody(const struct record_filters *f, const struct pods *pods)
 {
     const size_t names = count_names(&f->pods);
-    log_error("record: none of the pods that run here by what the container runtime tells (of %zu, with those that have ended) %s%s%s", pods_count(pods),
-              names ? "has a name of --pod" : "", names && f->pod_labels.count ? ", or " : "", f->pod_labels.count ? "has the labels of --pod-label" : "");
+    log_error(
+        "record: none of the pods that run here by what the container runtime tells (of %zu, with those that have ended) %s%s%s",
+        pods_count(pods), names ? "has a name of --pod" : "", names && f->pod_labels.count ? ", or " : "",
+        f->pod_labels.count ? "has the labels of --pod-label" : "");
     return -ESRCH;
 }
 
-int record_pods_new(const struct record_filters *f, const char *cri_socket, struct source_options *options, struct record_pods **ret)
+int record_pods_new(const struct record_filters *f, const char *cri_socket, struct source_options *options,
+                    struct record_pods **ret)
 {
     if (!count_names(&f->pods) && !f->pod_labels.count) {
         *ret = NULL;

@@ -3,7 +3,8 @@
 
 #include "cli/options.h"
 
-extern const struct verb subcommand_up, subcommand_agent, subcommand_record, subcommand_diff, subcommand_why, subcommand_trace, subcommand_probes, subcommand_bpf, subcommand_doctor;
+extern const struct verb subcommand_up, subcommand_agent, subcommand_record, subcommand_diff, subcommand_why,
+    subcommand_trace, subcommand_probes, subcommand_bpf, subcommand_doctor;
 
 /* Ended by NULL; the order of `sonde --help`. */
 extern const struct verb *const verbs[];

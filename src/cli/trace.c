@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct verb *const trace_subcommands[] = {&trace_subcommand_summary, &trace_subcommand_show, &trace_subcommand_convert, NULL};
+static const struct verb *const trace_subcommands[] = {&trace_subcommand_summary, &trace_subcommand_show,
+                                                       &trace_subcommand_convert, NULL};
 
 static void print_usage(FILE *f)
 {

@@ -1,5 +1,6 @@
-/* `sonde trace convert`: trace files in a format that other programs read, one pass, trace by trace; and OpenTelemetry's spans back into Triton's
- * JSON, which takes a whole file at once, for spans of a request may stand anywhere in it. An output file appears when it is whole. */
+/* `sonde trace convert`: trace files in a format that other programs read, one pass, trace by trace; and
+ * OpenTelemetry's spans back into Triton's JSON, which takes a whole file at once, for spans of a request may stand
+ * anywhere in it. An output file appears when it is whole. */
 #include "aggregate/trace_table.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -60,7 +61,8 @@ static int take_complete(struct conversion *c, bool drain)
     return r;
 }
 
-/* A server that was started anew has other requests of the same ids: what tells them apart is when the first one was. */
+/* A server that was started anew has other requests of the same ids: what tells them apart is when the first one was.
+ */
 static void choose_salt(struct conversion *c, const struct triton_record *record)
 {
     if (!c->salted && record->stamp_count) {
@@ -116,11 +118,14 @@ static int convert_traces(struct conversion *c, char **files, int count)
         return -ENODATA; /* why was said; what stands there stays */
     c->format->end(&c->out);
     if (c->empty)
-        log_warning("trace: %llu traces have no time with a begin and an end: they are not in the output", (unsigned long long)c->empty);
+        log_warning("trace: %llu traces have no time with a begin and an end: they are not in the output",
+                    (unsigned long long)c->empty);
     if (c->tensors)
-        log_warning("trace: %llu tensors are not in the output: its format has no place for them", (unsigned long long)c->tensors);
+        log_warning("trace: %llu tensors are not in the output: its format has no place for them",
+                    (unsigned long long)c->tensors);
     if (c->late)
-        log_warning("trace: %llu objects stand too far behind the others of their id: they are not in the output", (unsigned long long)c->late);
+        log_warning("trace: %llu objects stand too far behind the others of their id: they are not in the output",
+                    (unsigned long long)c->late);
     r = flush(c, true);
     return r < 0 ? log_errno(r, "trace: the output cannot be written") : bad;
 }
@@ -147,8 +152,11 @@ static int read_spans(const struct buf *data, struct otlp_spans *spans, size_t *
 {
     const char protobuf = 1 << 3 | 2;
     size_t before = spans->count;
-    int r = data->size && *data->data == protobuf ? otlp_protobuf_read(data->data, data->size, spans, ret_offset) : -EBADMSG;
-    return r == -EBADMSG && spans->count == before ? otlp_json_read(data->data ? data->data : "", data->size, spans, ret_offset) : r;
+    int r = data->size && *data->data == protobuf ? otlp_protobuf_read(data->data, data->size, spans, ret_offset)
+                                                  : -EBADMSG;
+    return r == -EBADMSG && spans->count == before
+               ? otlp_json_read(data->data ? data->data : "", data->size, spans, ret_offset)
+               : r;
 }
 
 /* 0, 1 when something of it could not be read, -ENOMEM. */
@@ -161,9 +169,11 @@ static int read_otlp(const char *path, struct otlp_spans *spans)
         log_errno(read, "trace: %s cannot be read to its end", path);
     int r = read < 0 && data.size == 0 ? 0 : read_spans(&data, spans, &offset);
     if (r == -EBADMSG && spans->count == before && data.size > 1 && memcmp(data.data, "[{", 2) == 0)
-        log_error("trace: %s is a list, as Triton's own trace files are: --format triton makes such files of OTLP", path);
+        log_error("trace: %s is a list, as Triton's own trace files are: --format triton makes such files of OTLP",
+                  path);
     else if (r == -EBADMSG)
-        log_error("trace: %s: from byte %zu on it is no OTLP, neither JSON nor protobuf; %zu spans before were read", path, offset, spans->count - before);
+        log_error("trace: %s: from byte %zu on it is no OTLP, neither JSON nor protobuf; %zu spans before were read",
+                  path, offset, spans->count - before);
     if (r == 0 && read == 0 && data.size && spans->count == before)
         log_warning("trace: %s has no spans of OTLP in it: no \"resourceSpans\", or none within", path);
     return r == -ENOMEM ? r : r < 0 || read < 0;
@@ -185,9 +195,11 @@ static int convert_spans(struct conversion *c, char **files, int count)
         return -ENODATA; /* why was said */
     r = triton_json_write(&c->out, &spans, c->options.zero_ns, &losses);
     if (losses.spans)
-        log_warning("trace: %llu spans belong to no span with triton.trace_id: they are not in the output", (unsigned long long)losses.spans);
+        log_warning("trace: %llu spans belong to no span with triton.trace_id: they are not in the output",
+                    (unsigned long long)losses.spans);
     if (losses.events)
-        log_warning("trace: %llu events had been left out by who exported the spans: they are not in the output", (unsigned long long)losses.events);
+        log_warning("trace: %llu events had been left out by who exported the spans: they are not in the output",
+                    (unsigned long long)losses.events);
     if (losses.too_early)
         log_warning("trace: %llu times are before --zero, and are written as 0", (unsigned long long)losses.too_early);
     if (strings_dropped(spans.texts))
@@ -236,9 +248,12 @@ static int run(int argc, char **argv)
     const char *format = NULL, *output = "-";
     int64_t zero_ns = -1;
     const struct option_spec specs[] = {
-        {'f', "format", OPTION_TEXT, &format, "NAME", "otlp-json, otlp (protobuf), chrome; or triton, out of OTLP", 0, 0},
+        {'f', "format", OPTION_TEXT, &format, "NAME", "otlp-json, otlp (protobuf), chrome; or triton, out of OTLP", 0,
+         0},
         {'o', "output", OPTION_TEXT, &output, "FILE", "where to (default -, standard output)", 0, 0},
-        {0, "zero", OPTION_INTEGER, &zero_ns, "NS", "Unix time in nanoseconds when the clock of Triton's file stood at 0 (default: that of this machine; into triton: 0)", 0, INT64_MAX},
+        {0, "zero", OPTION_INTEGER, &zero_ns, "NS",
+         "Unix time in nanoseconds when the clock of Triton's file stood at 0 (default: that of this machine; into triton: 0)",
+         0, INT64_MAX},
         {0},
     };
     int files, r = options_parse(&trace_subcommand_convert, specs, argc, argv, &files);
@@ -265,8 +280,9 @@ const struct verb trace_subcommand_convert = {
     .name = "trace convert",
     .synopsis = "--format NAME [-o FILE] [--zero NS] FILE...",
     .summary = "Convert trace files into OpenTelemetry's or Chrome's format, and back",
-    .details = "FILE is as for `sonde trace summary`; into triton, it is OTLP in JSON or protobuf. Triton's clock counts from the start of\n"
-               "the machine: for a file of another machine, or of before its last start, --zero tells when that was.",
+    .details =
+        "FILE is as for `sonde trace summary`; into triton, it is OTLP in JSON or protobuf. Triton's clock counts from the start of\n"
+        "the machine: for a file of another machine, or of before its last start, --zero tells when that was.",
     .flags_anywhere = true,
     .run = run,
 };

@@ -70,14 +70,16 @@ static int find_set(const char *argument, struct trace_input *input)
     const char *slash = strrchr(argument, '/'), *name = slash ? slash + 1 : argument;
     size_t name_size = strlen(name), prefix = strlen(argument);
     char directory[PATH_MAX], path[PATH_MAX];
-    if (snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(name - argument) : 1, slash ? argument : ".") >= (int)sizeof(directory))
+    if (snprintf(directory, sizeof(directory), "%.*s", slash ? (int)(name - argument) : 1, slash ? argument : ".") >=
+        (int)sizeof(directory))
         return -ENAMETOOLONG;
     DIR *dir = opendir(directory);
     int r = dir ? 0 : -errno;
     for (const struct dirent *d; r == 0 && (d = readdir(dir));) {
         if (strncmp(d->d_name, name, name_size) != 0 || number_of(d->d_name, name_size) < 0)
             continue;
-        if (input->count == TRACE_INPUT_FILES_MAX || snprintf(path, sizeof(path), "%s%s", argument, d->d_name + name_size) >= (int)sizeof(path))
+        if (input->count == TRACE_INPUT_FILES_MAX ||
+            snprintf(path, sizeof(path), "%s%s", argument, d->d_name + name_size) >= (int)sizeof(path))
             r = -E2BIG;
         else
             r = add_path(input, path);
@@ -92,14 +94,16 @@ static int find_set(const char *argument, struct trace_input *input)
     }
     for (size_t i = 0; r == 0 && i + 1 < input->count; i++)
         if (number_of(input->paths[i + 1], prefix) > number_of(input->paths[i], prefix) + 1)
-            log_warning("trace: after %s comes %s: what is between them is missing", input->paths[i], input->paths[i + 1]);
+            log_warning("trace: after %s comes %s: what is between them is missing", input->paths[i],
+                        input->paths[i + 1]);
     return r;
 }
 
 int trace_input_find(const char *argument, struct trace_input *ret)
 {
     _cleanup_(trace_input_clear) struct trace_input input = {.argument = argument};
-    int r = strcmp(argument, "-") == 0 || access(argument, F_OK) == 0 ? add_path(&input, argument) : find_set(argument, &input);
+    int r = strcmp(argument, "-") == 0 || access(argument, F_OK) == 0 ? add_path(&input, argument)
+                                                                      : find_set(argument, &input);
     if (r == -ENOENT)
         log_error("trace: there is neither %s nor %s.0", argument, argument);
     else if (r < 0)
@@ -117,17 +121,21 @@ int trace_input_find(const char *argument, struct trace_input *ret)
 static int tell_report(const char *path, const struct triton_report *r)
 {
     if (r->bad)
-        log_error("trace: %s: left out %llu bytes at %llu places that made no sense, the first at byte %llu: %s", path, (unsigned long long)r->bad_bytes,
-                  (unsigned long long)r->bad, (unsigned long long)r->first_bad, r->first_reason);
+        log_error("trace: %s: left out %llu bytes at %llu places that made no sense, the first at byte %llu: %s", path,
+                  (unsigned long long)r->bad_bytes, (unsigned long long)r->bad, (unsigned long long)r->first_bad,
+                  r->first_reason);
     if (r->odd)
-        log_warning("trace: %s: %llu objects hold bytes in their texts that JSON does not allow, the first begins at byte %llu; they are kept", path,
-                    (unsigned long long)r->odd, (unsigned long long)r->first_odd);
+        log_warning(
+            "trace: %s: %llu objects hold bytes in their texts that JSON does not allow, the first begins at byte %llu; they are kept",
+            path, (unsigned long long)r->odd, (unsigned long long)r->first_odd);
     if (r->error == -EBADMSG)
-        log_error("trace: %s: what it is packed with is broken behind %llu unpacked bytes", path, (unsigned long long)r->bytes);
+        log_error("trace: %s: what it is packed with is broken behind %llu unpacked bytes", path,
+                  (unsigned long long)r->bytes);
     else if (r->error < 0 && r->error != -ENODATA)
         log_errno(r->error, "trace: %s cannot be read behind byte %llu", path, (unsigned long long)r->bytes);
     if (r->is_cut)
-        log_warning("trace: %s is cut off: read up to byte %llu of %llu", path, (unsigned long long)r->cut, (unsigned long long)r->bytes);
+        log_warning("trace: %s is cut off: read up to byte %llu of %llu", path, (unsigned long long)r->cut,
+                    (unsigned long long)r->bytes);
     return r->bad || (r->error < 0 && r->error != -ENODATA);
 }
 
@@ -151,7 +159,9 @@ int trace_input_read(const char *path, void *context, int (*take)(void *context,
     if (r > 0) /* it has what it wanted: the rest of the file was not looked at */
         return 0;
     if (r == -EILSEQ)
-        log_error("trace: %s is no trace of Triton: an array of objects is expected, and it does not begin with '[' (OpenTelemetry's spans: sonde trace convert --format triton makes one of them)", path);
+        log_error(
+            "trace: %s is no trace of Triton: an array of objects is expected, and it does not begin with '[' (OpenTelemetry's spans: sonde trace convert --format triton makes one of them)",
+            path);
     else if (r < 0)
         log_errno(r, "trace: reading %s", path);
     return r < 0 ? (r == -EINVAL ? -EIO : r) : tell_report(path, triton_file_report(file));

@@ -1,5 +1,5 @@
-/* How far a `sonde trace` has read a long file: a line on standard error that is written over, where that is a terminal, and is gone at the
- * end. Of what takes less than a moment there is none. */
+/* How far a `sonde trace` has read a long file: a line on standard error that is written over, where that is a
+ * terminal, and is gone at the end. Of what takes less than a moment there is none. */
 #pragma once
 
 #include <stdbool.h>

@@ -132,7 +132,8 @@ static int run(int argc, char **argv)
     }
     const struct asked asked = parse_id(argv[1]);
     if (!asked.is_number && access(asked.text, F_OK) == 0) {
-        log_error("trace: '%s' is a file: the ID comes first (sonde trace summary --slowest 10 FILE names some)", asked.text);
+        log_error("trace: '%s' is a file: the ID comes first (sonde trace summary --slowest 10 FILE names some)",
+                  asked.text);
         return -EINVAL;
     }
     bool bad = false, found = false;
@@ -140,13 +141,15 @@ static int run(int argc, char **argv)
         _cleanup_(trace_input_clear) struct trace_input input = {0};
         r = trace_input_find(argv[i], &input);
         for (size_t n = 0; r >= 0 && n < input.count; n++) {
-            r = asked.is_number ? show_file(input.paths[n], asked.id, &bad) : show_named(input.paths[n], asked.text, &bad);
+            r = asked.is_number ? show_file(input.paths[n], asked.id, &bad)
+                                : show_named(input.paths[n], asked.text, &bad);
             found |= r > 0;
         }
         bad |= r < 0;
     }
     if (!found && !bad)
-        log_error("trace: there is no trace with the id %s (sonde trace summary --slowest 10 FILE names some)", asked.text);
+        log_error("trace: there is no trace with the id %s (sonde trace summary --slowest 10 FILE names some)",
+                  asked.text);
     return bad || !found;
 }
 
@@ -154,7 +157,8 @@ const struct verb trace_subcommand_show = {
     .name = "trace show",
     .synopsis = "ID FILE...",
     .summary = "Show one request as a text waterfall",
-    .details = "ID is the trace's number, that of the request or of any part of it, or the id that the client gave to the request. FILE is as for `sonde trace summary`; in a set, each file that has the ID is shown.",
+    .details =
+        "ID is the trace's number, that of the request or of any part of it, or the id that the client gave to the request. FILE is as for `sonde trace summary`; in a set, each file that has the ID is shown.",
     .flags_anywhere = true,
     .run = run,
 };

@@ -1,5 +1,5 @@
-/* `sonde trace summary`: where the time of all requests of a trace file went. The way of a record: file -> table of open ids -> sums, the
- * data flow and, with -t, the list of all traces. */
+/* `sonde trace summary`: where the time of all requests of a trace file went. The way of a record: file -> table of
+ * open ids -> sums, the data flow and, with -t, the list of all traces. */
 #include "aggregate/trace_summary.h"
 
 #include "aggregate/trace_flow.h"
@@ -27,11 +27,11 @@ struct asked {
 /* What is kept while the files of one FILE are read. */
 struct summing {
     struct strings *names;
-    struct trace_table *table;      /* borrowed: of the file that is being read */
-    struct trace_flow_finder *flow; /* likewise */
+    struct trace_table *table;            /* borrowed: of the file that is being read */
+    struct trace_flow_finder *flow;       /* likewise */
     struct trace_flow_finder *flow_shown; /* of the first file that has one */
     struct trace_summary *summary;
-    struct trace_order *order;      /* NULL without -t */
+    struct trace_order *order; /* NULL without -t */
     uint64_t file;
     struct trace_table_losses losses;
 };
@@ -50,7 +50,8 @@ static int summing_new(const struct asked *asked, struct summing *s)
     if (r < 0)
         return r;
     strings_set_max_bytes(s->names, NAMES_BYTES);
-    struct trace_summary_options options = {.names = s->names, .percentiles = asked->percentiles.count > 0, .slowest = (size_t)asked->slowest};
+    struct trace_summary_options options = {
+        .names = s->names, .percentiles = asked->percentiles.count > 0, .slowest = (size_t)asked->slowest};
     r = trace_summary_new(&options, &s->summary);
     if (r == 0 && asked->show_trace) {
         r = trace_order_new(&s->order);
@@ -180,7 +181,9 @@ static void tell_losses(const char *file, const struct summing *s, const struct 
     tell(file, sums->models, "traces are of models beyond the first 1024: not in the summary");
     tell(file, sums->flow_nodes, "parts of the data flow found no room");
     tell(file, s->losses.late, "objects stand too far behind the others of their id: not in the summary");
-    tell(file, s->losses.orphans, "traces have a parent that is not near them in the file: not in the summary, unless they came through a door themselves");
+    tell(
+        file, s->losses.orphans,
+        "traces have a parent that is not near them in the file: not in the summary, unless they came through a door themselves");
     tell(file, s->losses.moments, "timestamps beyond the first 65536 of their id");
     tell(file, strings_dropped(s->names), "names found no room");
 }
@@ -218,7 +221,8 @@ static int parse_percentiles(const char *text, struct trace_percentiles *ret)
         char *end;
         double value = *at >= '0' && *at <= '9' ? strtod(at, &end) : -1;
         if (value < 0 || !(value <= 100) || (*end && *end != ',') || ret->count == TRACE_PERCENTILES_MAX) {
-            log_error("trace: --percentiles: '%s' is not a list of up to %d numbers from 0 to 100, such as 50,90,99.9", text, TRACE_PERCENTILES_MAX);
+            log_error("trace: --percentiles: '%s' is not a list of up to %d numbers from 0 to 100, such as 50,90,99.9",
+                      text, TRACE_PERCENTILES_MAX);
             return -EINVAL;
         }
         ret->values[ret->count++] = value;
@@ -234,9 +238,12 @@ static int run(int argc, char **argv)
     struct asked asked = {0};
     const char *percentiles = NULL;
     const struct option_spec specs[] = {
-        {'t', "show-trace", OPTION_FLAG, &asked.show_trace, NULL, "also each trace with the times between its timestamps", 0, 0},
-        {'p', "percentiles", OPTION_TEXT, &percentiles, "LIST", "also these percentiles of every line, such as 50,90,99", 0, 0},
-        {'n', "slowest", OPTION_INTEGER, &asked.slowest, "N", "also the N slowest requests, up to 1000", 1, TRACE_SLOWEST_MAX},
+        {'t', "show-trace", OPTION_FLAG, &asked.show_trace, NULL,
+         "also each trace with the times between its timestamps", 0, 0},
+        {'p', "percentiles", OPTION_TEXT, &percentiles, "LIST",
+         "also these percentiles of every line, such as 50,90,99", 0, 0},
+        {'n', "slowest", OPTION_INTEGER, &asked.slowest, "N", "also the N slowest requests, up to 1000", 1,
+         TRACE_SLOWEST_MAX},
         {0, "json", OPTION_FLAG, &asked.json, NULL, "as JSON", 0, 0},
         {0},
     };
@@ -274,8 +281,9 @@ const struct verb trace_subcommand_summary = {
     .name = "trace summary",
     .synopsis = "[-t | --json] [--percentiles LIST] [--slowest N] FILE...",
     .summary = "Tell where the time of all requests went, as trace_summary.py does",
-    .details = "FILE is a file of Triton's trace JSON, also packed by gzip or zstd, or - for standard input. Where there is no FILE, the files\n"
-               "FILE.0, FILE.1, ... of a rotated set are read as one. A file that is cut off is read up to there.",
+    .details =
+        "FILE is a file of Triton's trace JSON, also packed by gzip or zstd, or - for standard input. Where there is no FILE, the files\n"
+        "FILE.0, FILE.1, ... of a rotated set are read as one. A file that is cut off is read up to there.",
     .flags_anywhere = true,
     .run = run,
 };

@@ -68,7 +68,9 @@ static int start_page(const struct config *c, const struct page_data *data, bool
     if (r == -EINVAL)
         log_error("page.listen: '%s' is not ADDRESS:PORT, such as 127.0.0.1:7070", c->page_listen);
     else if (r == -ENOPKG)
-        log_error("nothing can listen on %s without libmicrohttpd.so.12: install the package libmicrohttpd12 (libmicrohttpd where packages are RPMs)", c->page_listen);
+        log_error(
+            "nothing can listen on %s without libmicrohttpd.so.12: install the package libmicrohttpd12 (libmicrohttpd where packages are RPMs)",
+            c->page_listen);
     else if (r < 0)
         log_errno(r, "the page cannot listen on %s (page.listen chooses another address)", c->page_listen);
     return r;
@@ -81,7 +83,8 @@ static int check_rate(struct config *c)
     if (config_sampling_rules(c, &targets) > 0)
         return 0;
     if (targets.count && (c->profile_enabled || c->off_cpu_enabled)) {
-        log_error("profile.rate is 0, and so is the rate of all of profile.sampling_rules: nobody would be sampled; profile.enabled: false says that");
+        log_error(
+            "profile.rate is 0, and so is the rate of all of profile.sampling_rules: nobody would be sampled; profile.enabled: false says that");
         return -EINVAL;
     }
     if (c->profile_enabled)
@@ -98,13 +101,19 @@ static int run(const struct verb *verb, int argc, char **argv)
     bool print = false, waits = false;
     int64_t rate = 0, ready_fd = -1;
     const struct option_spec specs[] = {
-        {'c', "config", OPTION_TEXT, &config_path, "FILE", "configuration in YAML (default " CONFIG_PATH ", if it exists)", 0, 0},
+        {'c', "config", OPTION_TEXT, &config_path, "FILE",
+         "configuration in YAML (default " CONFIG_PATH ", if it exists)", 0, 0},
         {0, "set", OPTION_TEXTS, &settings, "KEY=VALUE", "one setting, over the file's; may be repeated", 0, 0},
-        {'l', "listen", OPTION_TEXT, &listen, "ADDRESS:PORT", "where it answers (page.listen; default 127.0.0.1:7070)", 0, 0},
-        {'F', "rate", OPTION_INTEGER, &rate, "HZ", "CPU samples a second and CPU, up to 1000 (profile.rate; default 19)", 1, 1000},
-        {0, "waits", OPTION_FLAG, &waits, NULL, "where threads wait, for what and how long, too (off_cpu.enabled)", 0, 0},
-        {0, "ready-fd", OPTION_INTEGER, &ready_fd, "FD", "write \"ready\" to this descriptor when it answers and counts", 0, INT32_MAX},
-        {0, "print-config", OPTION_FLAG, &print, NULL, "print the configuration in force, with what is allowed, and end", 0, 0},
+        {'l', "listen", OPTION_TEXT, &listen, "ADDRESS:PORT", "where it answers (page.listen; default 127.0.0.1:7070)",
+         0, 0},
+        {'F', "rate", OPTION_INTEGER, &rate, "HZ",
+         "CPU samples a second and CPU, up to 1000 (profile.rate; default 19)", 1, 1000},
+        {0, "waits", OPTION_FLAG, &waits, NULL, "where threads wait, for what and how long, too (off_cpu.enabled)", 0,
+         0},
+        {0, "ready-fd", OPTION_INTEGER, &ready_fd, "FD",
+         "write \"ready\" to this descriptor when it answers and counts", 0, INT32_MAX},
+        {0, "print-config", OPTION_FLAG, &print, NULL,
+         "print the configuration in force, with what is allowed, and end", 0, 0},
         {0},
     };
     int r = options_parse(verb, specs, argc, argv, NULL);
@@ -131,7 +140,8 @@ static int run(const struct verb *verb, int argc, char **argv)
         return 0;
     }
     if (config_pod_labels(&config, pod_labels) < 0) {
-        log_error("profile.sampling_rules and kubernetes.pod_labels name more than %d labels of pods together", PODS_LABELS_MAX);
+        log_error("profile.sampling_rules and kubernetes.pod_labels name more than %d labels of pods together",
+                  PODS_LABELS_MAX);
         return -EINVAL;
     }
     r = check_rate(&config);
@@ -161,7 +171,8 @@ static int run(const struct verb *verb, int argc, char **argv)
     r = start_page(&config, &data, verb == &subcommand_agent, &page);
     if (r < 0)
         return -EIO;
-    printf("%s http://%.*s:%u/  (Ctrl-C stops it)\n", verb == &subcommand_up ? "Sonde is watching. Its page:" : "sonde agent: listening on",
+    printf("%s http://%.*s:%u/  (Ctrl-C stops it)\n",
+           verb == &subcommand_up ? "Sonde is watching. Its page:" : "sonde agent: listening on",
            (int)(strrchr(config.page_listen, ':') - config.page_listen), config.page_listen, page_port(page));
     fflush(stdout);
     return agent_run(agent, (int)ready_fd);
@@ -181,8 +192,9 @@ const struct verb subcommand_up = {
     .name = "up",
     .synopsis = "[-c FILE] [-l ADDRESS:PORT] [-F HZ] [--waits] [--set KEY=VALUE]...",
     .summary = "Watch this node and serve its page",
-    .details = "Samples every CPU, watches HTTP requests at the sockets, and shows the last minutes on a page (http://127.0.0.1:7070/).\n"
-               "Stops at Ctrl-C. Changes nothing in the programs that it watches.",
+    .details =
+        "Samples every CPU, watches HTTP requests at the sockets, and shows the last minutes on a page (http://127.0.0.1:7070/).\n"
+        "Stops at Ctrl-C. Changes nothing in the programs that it watches.",
     .run = run_up,
 };
 

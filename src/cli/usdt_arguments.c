@@ -112,8 +112,7 @@ static void put_text(const struct usdt_firing *f, size_t index, struct buf *out)
     }
 }
 
-void usdt_arguments_put(const struct usdt_arguments *a, const struct usdt_firing *f, size_t index,
-                          struct buf *out)
+void usdt_arguments_put(const struct usdt_arguments *a, const struct usdt_firing *f, size_t index, struct buf *out)
 {
     const uint64_t value = f->values[index];
     double number;
@@ -156,8 +155,7 @@ static void put_text_json(const struct usdt_firing *f, size_t index, struct buf 
     }
 }
 
-void usdt_arguments_put_json(const struct usdt_arguments *a, const struct usdt_firing *f, size_t index,
-                               struct buf *out)
+void usdt_arguments_put_json(const struct usdt_arguments *a, const struct usdt_firing *f, size_t index, struct buf *out)
 {
     double number;
     if (index >= f->argument_count || f->unread >> index & 1) {

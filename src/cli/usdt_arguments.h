@@ -31,10 +31,9 @@ uint32_t usdt_arguments_texts(const struct usdt_arguments *a);
 
 /* -8, 0x7f00, 2.5, "text". What could not be read is "?", a text that could not "?" and its address, one that
  * was cut ends in "...". */
-void usdt_arguments_put(const struct usdt_arguments *a, const struct usdt_firing *f, size_t index,
-                          struct buf *out);
+void usdt_arguments_put(const struct usdt_arguments *a, const struct usdt_firing *f, size_t index, struct buf *out);
 
 /* The same as JSON: -8, "0x7f00", 2.5 or "nan", "text", null where there is no text, {"cut":"te"},
  * {"unread":true}. */
 void usdt_arguments_put_json(const struct usdt_arguments *a, const struct usdt_firing *f, size_t index,
-                               struct buf *out);
+                             struct buf *out);

@@ -137,8 +137,8 @@ static void put_histogram_json(struct buf *out, const uint64_t *buckets)
         const struct bucket b = bucket_at(i);
         if (!buckets[i])
             continue;
-        buf_printf(out, "%s{\"low\":%s%" PRIu64 ",\"high\":%s%" PRIu64 ",\"count\":%" PRIu64 "}", between,
-                   b.sign, b.low, b.sign, b.high, buckets[i]);
+        buf_printf(out, "%s{\"low\":%s%" PRIu64 ",\"high\":%s%" PRIu64 ",\"count\":%" PRIu64 "}", between, b.sign,
+                   b.low, b.sign, b.high, buckets[i]);
         between = ",";
     }
     buf_putc(out, ']');

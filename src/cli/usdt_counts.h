@@ -14,8 +14,8 @@ struct usdt_count;
 
 struct usdt_counts {
     struct usdt_count *all; /* private */
-    bool has_buckets;         /* a histogram for each text */
-    uint64_t others;          /* firings of texts past the bound */
+    bool has_buckets;       /* a histogram for each text */
+    uint64_t others;        /* firings of texts past the bound */
 };
 
 void usdt_counts_clear(struct usdt_counts *c);

@@ -1,5 +1,5 @@
-/* `sonde why`: the slowest requests, each taken apart, in words and figures. Asks the agent of this node; where none runs it watches
- * by itself for the time asked for. */
+/* `sonde why`: the slowest requests, each taken apart, in words and figures. Asks the agent of this node; where none
+ * runs it watches by itself for the time asked for. */
 #include "agent/loop.h"
 #include "agent/pipeline.h"
 #include "aggregate/requests.h"
@@ -49,7 +49,8 @@ static int watch(uint64_t duration_ns, struct requests *requests)
     if (r < 0)
         return r;
     char duration[32];
-    log_info("no agent runs here: watching for %s (Ctrl-C ends it earlier)", units_format_duration(duration_ns, duration, sizeof(duration)));
+    log_info("no agent runs here: watching for %s (Ctrl-C ends it earlier)",
+             units_format_duration(duration_ns, duration, sizeof(duration)));
     struct loop_end end;
     return loop_run(loop, &(struct loop_options){.duration_ns = duration_ns}, &end);
 }
@@ -61,8 +62,9 @@ static void print_part(const struct request_part *part, uint64_t duration_ns)
     static const char blocks[] = "##############################";
     char duration[32];
     double share = duration_ns ? (double)part->duration_ns / duration_ns : 0;
-    printf("    %5.1f%%  %9s  %-14s %-30.*s %s\n", share * 100, units_format_duration(part->duration_ns, duration, sizeof(duration)),
-           request_part_name(part->kind), (int)(share * 30 + 0.5), blocks, part->detail);
+    printf("    %5.1f%%  %9s  %-14s %-30.*s %s\n", share * 100,
+           units_format_duration(part->duration_ns, duration, sizeof(duration)), request_part_name(part->kind),
+           (int)(share * 30 + 0.5), blocks, part->detail);
 }
 
 static void print_stack(const char *stack)
@@ -79,7 +81,8 @@ static void print_request(size_t number, const struct request *r, bool stacks)
     struct tm tm;
     localtime_r(&seconds, &tm);
     strftime(clock, sizeof(clock), "%H:%M:%S", &tm);
-    printf("%zu. %s %s took %s", number, r->method, r->route, units_format_duration(r->duration_ns, duration, sizeof(duration)));
+    printf("%zu. %s %s took %s", number, r->method, r->route,
+           units_format_duration(r->duration_ns, duration, sizeof(duration)));
     if (r->status)
         printf(", status %u", r->status);
     else
@@ -113,7 +116,9 @@ static int print(struct request *const *requests, size_t count, bool json, bool 
     units_format_duration(last_ns, last, sizeof(last));
     snprintf(heading, sizeof(heading), "%zu slowest requests", count);
     if (count == 0)
-        printf("No request was taken apart in the last %s. Sonde sees HTTP/1.1 requests on TCP sockets (docs/why.md).\n", last);
+        printf(
+            "No request was taken apart in the last %s. Sonde sees HTTP/1.1 requests on TCP sockets (docs/why.md).\n",
+            last);
     else
         printf("The %s of the last %s:\n\n", count == 1 ? "slowest request" : heading, last);
     for (size_t i = 0; i < count; i++)
@@ -129,16 +134,17 @@ static void say_what_is_missing(const char *address, uint64_t last_ns)
     if (agent_client_state(address, &state) < 0)
         return;
     if (strcmp(state.detail, "full") != 0)
-        log_warning("over budget.cpu the agent works at detail '%s': requests are %s; slower ones may be missing here", state.detail,
-                    strcmp(state.detail, "least") == 0 ? "not watched" : "counted, not taken apart");
+        log_warning("over budget.cpu the agent works at detail '%s': requests are %s; slower ones may be missing here",
+                    state.detail, strcmp(state.detail, "least") == 0 ? "not watched" : "counted, not taken apart");
     if (state.uptime_ns < last_ns)
-        log_info("the agent has been watching for %s only", units_format_duration(state.uptime_ns, uptime, sizeof(uptime)));
+        log_info("the agent has been watching for %s only",
+                 units_format_duration(state.uptime_ns, uptime, sizeof(uptime)));
 }
 
 /* ---- */
 
-static int ask_or_watch(const char *address, bool address_given, uint64_t last_ns, size_t slowest, struct request ***ret,
-                        size_t *ret_count)
+static int ask_or_watch(const char *address, bool address_given, uint64_t last_ns, size_t slowest,
+                        struct request ***ret, size_t *ret_count)
 {
     int r = agent_client_requests(address, last_ns / 1000000000u, slowest, ret, ret_count);
     if (r == 0)
@@ -190,7 +196,8 @@ const struct verb subcommand_why = {
     .name = "why",
     .synopsis = "[--slowest N] [--last 60s] [--stacks | --json] [--agent ADDRESS:PORT]",
     .summary = "Tell why the slowest requests were slow",
-    .details = "Every request's wall time is taken apart into parts that add up to it; what is not known is `unattributed`.\n"
-               "Asks the agent of this node; where none runs it watches by itself for the time asked for, and needs root.",
+    .details =
+        "Every request's wall time is taken apart into parts that add up to it; what is not known is `unattributed`.\n"
+        "Asks the agent of this node; where none runs it watches by itself for the time asked for, and needs root.",
     .run = run,
 };

@@ -1,4 +1,5 @@
-/* The rules are those of a request's waits (waits.c), and what those leave open is told by the system call; see off_cpu.h. */
+/* The rules are those of a request's waits (waits.c), and what those leave open is told by the system call; see
+ * off_cpu.h. */
 #include "diagnose/off_cpu.h"
 
 #include "diagnose/syscalls.h"
@@ -106,8 +107,10 @@ static bool begins_with_one_of(const struct frame *frame, const char *const *nam
 /* Where the processor comes in: x86-64, arm64; since 5.10. */
 static bool is_entry(const struct frame *frame)
 {
-    static const char *const names[] = {"asm_sysvec_", "asm_common_interrupt", "asm_spurious_interrupt", "asm_exc_nmi", "ret_from_intr",
-                                        "el1h_64_irq", "el0t_64_irq", "el0t_32_irq", "el1_irq", "el0_irq"};
+    static const char *const names[] = {"asm_sysvec_", "asm_common_interrupt", "asm_spurious_interrupt",
+                                        "asm_exc_nmi", "ret_from_intr",        "el1h_64_irq",
+                                        "el0t_64_irq", "el0t_32_irq",          "el1_irq",
+                                        "el0_irq"};
     return begins_with_one_of(frame, names, array_size(names));
 }
 
@@ -124,7 +127,8 @@ static bool serves_softirq(const struct frame *frame)
     return begins_with_one_of(frame, names, array_size(names));
 }
 
-/* The queue of packets from this very machine, on this CPU: a thread that sends one there, and so works it off, is who woke. */
+/* The queue of packets from this very machine, on this CPU: a thread that sends one there, and so works it off, is who
+ * woke. */
 static bool is_own_packet(const struct frame *frame)
 {
     static const char *const names[] = {"process_backlog", "__process_backlog"};
@@ -154,10 +158,13 @@ static size_t end_of(const struct frame *frames, size_t count, bool (*is_part)(c
 
 size_t off_cpu_waker_frames(unsigned waker, const struct sample *s, bool *ret_is_interrupt)
 {
-    const size_t kernel = count_kernel(s), entry = end_of(s->frames, kernel, is_entry), softirq = end_of(s->frames, kernel, is_softirq_entry);
-    const bool in_softirq = waker == OFF_CPU_WAKER_SOFTIRQ || (waker == OFF_CPU_WAKER_UNTOLD && end_of(s->frames, kernel, serves_softirq));
+    const size_t kernel = count_kernel(s), entry = end_of(s->frames, kernel, is_entry),
+                 softirq = end_of(s->frames, kernel, is_softirq_entry);
+    const bool in_softirq =
+        waker == OFF_CPU_WAKER_SOFTIRQ || (waker == OFF_CPU_WAKER_UNTOLD && end_of(s->frames, kernel, serves_softirq));
     const bool is_own = softirq && (!entry || softirq < entry) && end_of(s->frames, softirq, is_own_packet);
-    *ret_is_interrupt = waker == OFF_CPU_WAKER_INTERRUPT || (in_softirq && !is_own) || (waker == OFF_CPU_WAKER_UNTOLD && entry);
+    *ret_is_interrupt =
+        waker == OFF_CPU_WAKER_INTERRUPT || (in_softirq && !is_own) || (waker == OFF_CPU_WAKER_UNTOLD && entry);
     if (!*ret_is_interrupt)
         return s->frame_count;
     if (entry && (!softirq || entry < softirq))

@@ -1,5 +1,5 @@
-/* One request taken apart; see request.h. The kernel half gives sums that never overlap; whatever they leave of the duration is CPU
- * time, so the parts add up to it by construction. */
+/* One request taken apart; see request.h. The kernel half gives sums that never overlap; whatever they leave of the
+ * duration is CPU time, so the parts add up to it by construction. */
 #include "diagnose/request.h"
 
 #include "base/buf.h"
@@ -16,7 +16,7 @@
 /* A tick of the slowest clock (100 Hz): how far behind the scheduler's accounts may be. */
 #define RUNTIME_SLACK_NS 10000000
 
-#define CAUSE_MAX (WAIT_DETAIL_MAX + 192)
+#define CAUSE_MAX        (WAIT_DETAIL_MAX + 192)
 
 struct diagnosis {
     const struct request_record *record;
@@ -38,7 +38,8 @@ static void diagnosis_freep(struct diagnosis **d)
 }
 
 /* Sums can pass the duration only if the record is not from the kernel half: what is too much is cut. */
-static void add_part_with_stack(struct diagnosis *d, enum request_part_kind kind, uint64_t ns, const char *detail, const char *stack)
+static void add_part_with_stack(struct diagnosis *d, enum request_part_kind kind, uint64_t ns, const char *detail,
+                                const char *stack)
 {
     struct request *r = &d->request;
     if (ns > d->left_ns)
@@ -81,7 +82,8 @@ static void name_frames(const struct request_record *record, const struct reques
         ret->kernel_count =
             names->kernel_frames(names->context, w->kernel, w->kernel_frames, ret->kernel, array_size(ret->kernel));
     if (names->user_frames)
-        ret->user_count = names->user_frames(names->context, record, &wait, addresses, ret->user, array_size(ret->user));
+        ret->user_count =
+            names->user_frames(names->context, record, &wait, addresses, ret->user, array_size(ret->user));
 }
 
 static void add_waits(struct diagnosis *d, const struct request_names *names)
@@ -100,8 +102,8 @@ static void add_waits(struct diagnosis *d, const struct request_names *names)
     }
 }
 
-/* What is left is CPU time only as far as the scheduler accounted it to the thread: the hypervisor may have taken the CPU away, and a
- * switch that was not seen (missed runs are counted) must not turn a wait into CPU time. */
+/* What is left is CPU time only as far as the scheduler accounted it to the thread: the hypervisor may have taken the
+ * CPU away, and a switch that was not seen (missed runs are counted) must not turn a wait into CPU time. */
 static void take_what_was_no_cpu_time(struct diagnosis *d)
 {
     const struct request_record *record = d->record;

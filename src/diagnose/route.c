@@ -35,7 +35,8 @@ static bool is_identifier(struct span s)
         return true;
     if (!digits)
         return false;
-    return digits + marks == s.size || (hex + marks == s.size && hex >= SEGMENT_HEX_MIN) || s.size >= SEGMENT_SECRET_MIN;
+    return digits + marks == s.size || (hex + marks == s.size && hex >= SEGMENT_HEX_MIN) ||
+           s.size >= SEGMENT_SECRET_MIN;
 }
 
 static void put(struct route *r, size_t *at, const char *data, size_t size)
@@ -75,8 +76,9 @@ static void put_path(struct route *r, struct span path, bool whole)
 
 static bool parse_method(struct span *line, struct route *ret)
 {
-    static const char *const methods[] = {"GET",  "PUT",   "HEAD",  "POST",     "PATCH",     "DELETE", "OPTIONS", "CONNECT", "TRACE", "COPY",
-                                          "LOCK", "MKCOL", "MOVE",  "PROPFIND", "PROPPATCH", "PURGE",  "QUERY",   "REPORT",  "SEARCH", "UNLOCK"};
+    static const char *const methods[] = {"GET",       "PUT",   "HEAD",  "POST",   "PATCH",  "DELETE", "OPTIONS",
+                                          "CONNECT",   "TRACE", "COPY",  "LOCK",   "MKCOL",  "MOVE",   "PROPFIND",
+                                          "PROPPATCH", "PURGE", "QUERY", "REPORT", "SEARCH", "UNLOCK"};
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         size_t size = strlen(methods[i]);
         if (line->size <= size || memcmp(line->data, methods[i], size) != 0 || line->data[size] != ' ')

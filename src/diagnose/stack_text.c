@@ -51,8 +51,7 @@ static const char *name(const struct frame *f, char *out, size_t size)
  */
 static bool is_c_library(const struct frame *f)
 {
-    static const char *const starts[] = {"libc.so",  "libc-",   "libpthread",
-                                         "ld-linux", "ld-musl", "libc.musl"};
+    static const char *const starts[] = {"libc.so", "libc-", "libpthread", "ld-linux", "ld-musl", "libc.musl"};
     const char *slash = strrchr(f->mapping, '/'), *base = slash ? slash + 1 : f->mapping;
     for (size_t i = 0; i < array_size(starts); i++)
         if (strncmp(base, starts[i], strlen(starts[i])) == 0)
@@ -74,8 +73,7 @@ static size_t first_shown(const struct frame *frames, size_t count, const char *
     return i;
 }
 
-void stack_text_append_user(const struct frame *frames, size_t count, const char *syscall, char *out,
-                            size_t size)
+void stack_text_append_user(const struct frame *frames, size_t count, const char *syscall, char *out, size_t size)
 {
     char text[SHOWN_BYTES];
     int shown = 0;

@@ -1,5 +1,5 @@
-/* The numbers of the machine that this is compiled for, which is the one that the records come from; their names are those of the C
- * library's header (see meson.build). */
+/* The numbers of the machine that this is compiled for, which is the one that the records come from; their names are
+ * those of the C library's header (see meson.build). */
 #include "diagnose/syscalls.h"
 
 #include "base/cleanup.h"
@@ -20,16 +20,15 @@ static const char *const names[] = {
 #define ON_DISK(name) [SYS_##name] = SYSCALL_REASON_DISK,
 
 static const uint8_t reasons[array_size(names)] = {
-    LOCKS(futex) LOCKS(flock) LOCKS(fcntl) LOCKS(semop) LOCKS(semtimedop)
-    SLEEPS(nanosleep) SLEEPS(clock_nanosleep)
-    ON_DISK(openat) ON_DISK(unlinkat) ON_DISK(mkdirat) ON_DISK(renameat2) ON_DISK(linkat) ON_DISK(symlinkat)
-    ON_DISK(fsync) ON_DISK(fdatasync) ON_DISK(sync) ON_DISK(syncfs) ON_DISK(msync) ON_DISK(sync_file_range)
-    ON_DISK(ftruncate) ON_DISK(truncate) ON_DISK(fallocate) ON_DISK(getdents64) ON_DISK(statx) ON_DISK(fstat)
-    ON_DISK(readlinkat) ON_DISK(mount) ON_DISK(umount2) ON_DISK(fadvise64) ON_DISK(readahead)
+    LOCKS(futex) LOCKS(flock) LOCKS(fcntl) LOCKS(semop) LOCKS(semtimedop) SLEEPS(nanosleep) SLEEPS(clock_nanosleep)
+        ON_DISK(openat) ON_DISK(unlinkat) ON_DISK(mkdirat) ON_DISK(renameat2) ON_DISK(linkat) ON_DISK(symlinkat)
+            ON_DISK(fsync) ON_DISK(fdatasync) ON_DISK(sync) ON_DISK(syncfs) ON_DISK(msync) ON_DISK(sync_file_range)
+                ON_DISK(ftruncate) ON_DISK(truncate) ON_DISK(fallocate) ON_DISK(getdents64) ON_DISK(statx) ON_DISK(
+                    fstat) ON_DISK(readlinkat) ON_DISK(mount) ON_DISK(umount2) ON_DISK(fadvise64) ON_DISK(readahead)
 #if defined(__x86_64__)
-    ON_DISK(open) ON_DISK(creat) ON_DISK(stat) ON_DISK(lstat) ON_DISK(newfstatat) ON_DISK(access) ON_DISK(unlink)
-    ON_DISK(mkdir) ON_DISK(rmdir) ON_DISK(rename) ON_DISK(renameat) ON_DISK(link) ON_DISK(symlink) ON_DISK(readlink)
-    ON_DISK(getdents) ON_DISK(chmod) ON_DISK(chown)
+                    ON_DISK(open) ON_DISK(creat) ON_DISK(stat) ON_DISK(lstat) ON_DISK(newfstatat) ON_DISK(access)
+                        ON_DISK(unlink) ON_DISK(mkdir) ON_DISK(rmdir) ON_DISK(rename) ON_DISK(renameat) ON_DISK(link)
+                            ON_DISK(symlink) ON_DISK(readlink) ON_DISK(getdents) ON_DISK(chmod) ON_DISK(chown)
 #endif
 };
 

@@ -1,5 +1,5 @@
-/* From a system call, its object, the task's state and the kernel's stack to a reason. The stack is asked last: names of kernel
- * functions change between versions, numbers of system calls do not. */
+/* From a system call, its object, the task's state and the kernel's stack to a reason. The stack is asked last: names
+ * of kernel functions change between versions, numbers of system calls do not. */
 #include "diagnose/waits.h"
 
 #include "diagnose/stack_text.h"
@@ -18,8 +18,8 @@ static bool starts_with(const char *text, const char *start)
 /* Names that every sleeping thread has, and that say nothing. */
 static bool is_scheduler(const char *function)
 {
-    static const char *const names[] = {"__schedule", "schedule", "io_schedule", "preempt_schedule", "__cond_resched", "do_wait_for_common",
-                                        "__wait_for_common"};
+    static const char *const names[] = {"__schedule",     "schedule",           "io_schedule",      "preempt_schedule",
+                                        "__cond_resched", "do_wait_for_common", "__wait_for_common"};
     for (size_t i = 0; i < array_size(names); i++)
         if (starts_with(function, names[i]))
             return true;
@@ -28,10 +28,11 @@ static bool is_scheduler(const char *function)
 
 static bool is_entry(const char *function)
 {
-    return starts_with(function, "__x64_sys_") || starts_with(function, "__arm64_sys_") || starts_with(function, "do_syscall") ||
-           starts_with(function, "x64_sys_call") || starts_with(function, "entry_SYSCALL") || starts_with(function, "__se_sys_") ||
-           starts_with(function, "invoke_syscall") || starts_with(function, "el0") || starts_with(function, "asm_exc_") ||
-           starts_with(function, "exc_");
+    return starts_with(function, "__x64_sys_") || starts_with(function, "__arm64_sys_") ||
+           starts_with(function, "do_syscall") || starts_with(function, "x64_sys_call") ||
+           starts_with(function, "entry_SYSCALL") || starts_with(function, "__se_sys_") ||
+           starts_with(function, "invoke_syscall") || starts_with(function, "el0") ||
+           starts_with(function, "asm_exc_") || starts_with(function, "exc_");
 }
 
 static bool on_stack(const struct frame *frames, size_t count, const char *start)
@@ -46,7 +47,8 @@ static bool is_kernel_lock(const struct frame *frames, size_t count)
 {
     return on_stack(frames, count, "rwsem_down") || on_stack(frames, count, "__mutex_lock") ||
            on_stack(frames, count, "percpu_rwsem") || on_stack(frames, count, "__percpu_down") ||
-           on_stack(frames, count, "rt_mutex") || on_stack(frames, count, "lock_mm_and_find_vma") || on_stack(frames, count, "__break_lease");
+           on_stack(frames, count, "rt_mutex") || on_stack(frames, count, "lock_mm_and_find_vma") ||
+           on_stack(frames, count, "__break_lease");
 }
 
 /* A freezer's mark is its function alone on older kernels, and where cgroups v2 freeze. */
@@ -77,8 +79,9 @@ static enum request_part_kind kind_of_call(const struct request_wait *w, const s
     if (on_stack(frames, count, "timerfd_read"))
         return REQUEST_PART_SLEEP;
     /* Uninterruptible and no lock: page faults without stack, and journals that do not count as I/O. */
-    if (w->state & REQUEST_WAIT_UNINTERRUPTIBLE && (on_stack(frames, count, "jbd2") || on_stack(frames, count, "xfs_") ||
-                                                    on_stack(frames, count, "btrfs_") || on_stack(frames, count, "blk_")))
+    if (w->state & REQUEST_WAIT_UNINTERRUPTIBLE &&
+        (on_stack(frames, count, "jbd2") || on_stack(frames, count, "xfs_") || on_stack(frames, count, "btrfs_") ||
+         on_stack(frames, count, "blk_")))
         return REQUEST_PART_DISK;
     return REQUEST_PART_OTHER;
 }

@@ -1,5 +1,6 @@
-/* Numbers as the shortest decimal that reads back the same, in Python's form ("0.5", "12.0", "1e-05", "1e+16"), and quotients of integers
- * rounded once: what makes a figure the same, digit for digit, as the one that a script in Python prints. */
+/* Numbers as the shortest decimal that reads back the same, in Python's form ("0.5", "12.0", "1e-05", "1e+16"), and
+ * quotients of integers rounded once: what makes a figure the same, digit for digit, as the one that a script in Python
+ * prints. */
 #pragma once
 
 #include "base/buf.h"
@@ -14,7 +15,7 @@ double decimal_round(double value, enum decimal_type type);
 
 struct decimal {
     bool negative;
-    char digits[24]; /* no zeros at the end, at least one digit; the first stands before the point */
+    char digits[24];     /* no zeros at the end, at least one digit; the first stands before the point */
     int count, exponent; /* of ten */
 };
 

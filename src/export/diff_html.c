@@ -1,6 +1,6 @@
-/* A differential flame graph; see diff_html.h. It is the page of one profile, whose JSON has for each stack also what it had before:
- * `sonde.before` beside `weights`, both in parts of WHOLE, and `sonde.spread`, what it adds to the variance of a change (profile_diff_spread);
- * and `sonde.compared`, which says so. */
+/* A differential flame graph; see diff_html.h. It is the page of one profile, whose JSON has for each stack also what
+ * it had before: `sonde.before` beside `weights`, both in parts of WHOLE, and `sonde.spread`, what it adds to the
+ * variance of a change (profile_diff_spread); and `sonde.compared`, which says so. */
 #include "export/diff_html.h"
 
 #include "base/units.h"

@@ -1,5 +1,5 @@
-/* Two profiles compared, as a differential flame graph: one HTML file that needs nothing else. Widths are shares of either whole, colours
- * what became of them. */
+/* Two profiles compared, as a differential flame graph: one HTML file that needs nothing else. Widths are shares of
+ * either whole, colours what became of them. */
 #pragma once
 
 #include "base/buf.h"

@@ -44,7 +44,8 @@ static void put_name(struct buf *out, const char *name)
 static void put_row(struct buf *out, const struct profile_diff *d, const struct row *row)
 {
     const struct diff_change *c = &row->change;
-    buf_printf(out, "%+8.2f %8.2f %8.2f %6.2f  ", 100 * diff_change_of(c), 100 * c->before, 100 * c->after, 100 * c->noise);
+    buf_printf(out, "%+8.2f %8.2f %8.2f %6.2f  ", 100 * diff_change_of(c), 100 * c->before, 100 * c->after,
+               100 * c->noise);
     put_name(out, strings_get(d->names, row->function->name));
 }
 
@@ -53,7 +54,8 @@ static void put_rows(struct buf *out, const struct profile_diff *d, const struct
 {
     size_t first = 0, last = 0;
     while (first + last < count && first + last < max) {
-        const double grown = diff_change_of(&rows[first].change), shrunk = diff_change_of(&rows[count - 1 - last].change);
+        const double grown = diff_change_of(&rows[first].change),
+                     shrunk = diff_change_of(&rows[count - 1 - last].change);
         if (grown >= -shrunk)
             first++;
         else
@@ -91,12 +93,17 @@ int diff_text_write(struct buf *out, const struct profile_diff *d, const struct 
                options->by_total ? "and all that it called" : "by itself", "change", "before", "after", "+-");
     put_rows(out, d, rows, count, options->rows);
     if (!count)
-        buf_printf(out, "      no function's share changed%s\n", is_exact ? "" : " by more than chance among the samples may make of it");
+        buf_printf(out, "      no function's share changed%s\n",
+                   is_exact ? "" : " by more than chance among the samples may make of it");
     if (untold)
-        buf_printf(out, "%8s %zu changed by less than chance among the samples may make of it (+-, three standard deviations; --all shows them)\n", "...",
-                   untold);
+        buf_printf(
+            out,
+            "%8s %zu changed by less than chance among the samples may make of it (+-, three standard deviations; --all shows them)\n",
+            "...", untold);
     if (is_exact)
-        buf_puts(out, "\nEvery event was counted, none sampled: these figures are exact. What other recordings would have is not known from two.\n");
+        buf_puts(
+            out,
+            "\nEvery event was counted, none sampled: these figures are exact. What other recordings would have is not known from two.\n");
     return buf_error(out);
 }
 

@@ -1,5 +1,5 @@
-/* Two profiles compared, as text: functions whose share of the whole changed, the largest growth first; and folded stacks with the
- * weights of both, the input of difffolded.pl's readers. */
+/* Two profiles compared, as text: functions whose share of the whole changed, the largest growth first; and folded
+ * stacks with the weights of both, the input of difffolded.pl's readers. */
 #pragma once
 
 #include "base/buf.h"
@@ -17,5 +17,6 @@ struct diff_text_options {
 
 int diff_text_write(struct buf *out, const struct profile_diff *d, const struct diff_text_options *options);
 
-/* `stack before after`, one line a stack, both normalised to the larger of the two wholes, so that equal shares are equal numbers. */
+/* `stack before after`, one line a stack, both normalised to the larger of the two wholes, so that equal shares are
+ * equal numbers. */
 int diff_folded_write(struct buf *out, const struct profile_diff *d);

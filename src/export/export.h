@@ -1,5 +1,5 @@
-/* An exporter: a profile in one of the formats that others read. One file an implementation, one line in export.c's literal
- * array, one test of the same name. Pure: output depends on the profile alone. */
+/* An exporter: a profile in one of the formats that others read. One file an implementation, one line in export.c's
+ * literal array, one test of the same name. Pure: output depends on the profile alone. */
 #pragma once
 
 #include "base/buf.h"

@@ -53,8 +53,7 @@ void folded_put_text(struct buf *b, const char *text)
     }
 }
 
-static int add_text(struct folded *f, struct buf *scratch, const char *text, const char *suffix,
-                    uint32_t *ret)
+static int add_text(struct folded *f, struct buf *scratch, const char *text, const char *suffix, uint32_t *ret)
 {
     scratch->size = 0;
     folded_put_text(scratch, text[0] ? text : "[unknown]");
@@ -71,8 +70,8 @@ static const char *base_name(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-/* What a line's weight is written as: samples may stand for different times (the agent samples some programs more often than others, or at
- * less detail for a while), so that their number alone says nothing. */
+/* What a line's weight is written as: samples may stand for different times (the agent samples some programs more often
+ * than others, or at less detail for a while), so that their number alone says nothing. */
 static uint64_t count_of(const struct profile *p, uint64_t weight)
 {
     if (p->time == PROFILE_OFF_CPU_TIME || p->time == PROFILE_WALL_TIME)
@@ -93,8 +92,7 @@ static int add_texts(struct folded *f)
         else if (frame->inlined)
             snprintf(suffix, sizeof(suffix), "_[i]");
         else if (frame_kind_has_lines(frame->kind) && frame->file)
-            snprintf(suffix, sizeof(suffix), " (%.*s)", FRAME_TEXT_BYTES - 4,
-                     base_name(profile_text(p, frame->file)));
+            snprintf(suffix, sizeof(suffix), " (%.*s)", FRAME_TEXT_BYTES - 4, base_name(profile_text(p, frame->file)));
         int r = add_text(f, &scratch, profile_frame_text(p, frame, text), suffix, &f->frames[i]);
         if (r < 0)
             return r;
@@ -102,7 +100,8 @@ static int add_texts(struct folded *f)
     for (uint32_t i = 0; i < p->entry_count; i++) {
         const struct profile_entry *entry = &p->entries[i];
         struct line *line = &f->lines[i];
-        *line = (struct line){.stack = entry->stack, .weight = p->time == PROFILE_CPU_TIME && !p->period_ns ? entry->count : entry->weight_ns};
+        *line = (struct line){.stack = entry->stack,
+                              .weight = p->time == PROFILE_CPU_TIME && !p->period_ns ? entry->count : entry->weight_ns};
         const char *command = profile_text(p, p->resources[entry->resource].command);
         int r = add_text(f, &scratch, command, "", &line->process);
         if (r < 0)
@@ -147,11 +146,9 @@ static int compare_lines(const void *left, const void *right, void *context)
     const struct line *a = left, *b = right;
     int order = compare_numbers(a->process, b->process);
     const struct profile_stack *stack_a = &f->p->stacks[a->stack], *stack_b = &f->p->stacks[b->stack];
-    const uint32_t *frames_a = f->p->stack_frames + stack_a->first,
-                   *frames_b = f->p->stack_frames + stack_b->first;
+    const uint32_t *frames_a = f->p->stack_frames + stack_a->first, *frames_b = f->p->stack_frames + stack_b->first;
     for (uint32_t i = 1; order == 0 && i <= stack_a->count && i <= stack_b->count; i++)
-        order =
-            compare_numbers(f->frames[frames_a[stack_a->count - i]], f->frames[frames_b[stack_b->count - i]]);
+        order = compare_numbers(f->frames[frames_a[stack_a->count - i]], f->frames[frames_b[stack_b->count - i]]);
     return order ? order : compare_numbers(stack_a->count, stack_b->count);
 }
 

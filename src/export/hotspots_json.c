@@ -1,5 +1,5 @@
-/* Functions over time as JSON; see hotspots_json.h. Every row has one figure a window; where a function's time is with what it called,
- * rows overlap, and there is no sum of others. */
+/* Functions over time as JSON; see hotspots_json.h. Every row has one figure a window; where a function's time is with
+ * what it called, rows overlap, and there is no sum of others. */
 #include "export/hotspots_json.h"
 
 #include <inttypes.h>
@@ -8,8 +8,8 @@
 
 static void put_window(struct buf *out, const struct hotspots_window *w)
 {
-    buf_printf(out, "{\"from_ms\":%" PRIu64 ",\"to_ms\":%" PRIu64 ",\"duration_ns\":%" PRIu64 ",\"weight_ns\":%" PRIu64, w->start_ns / MS,
-               w->end_ns / MS, w->duration_ns, w->weight_ns);
+    buf_printf(out, "{\"from_ms\":%" PRIu64 ",\"to_ms\":%" PRIu64 ",\"duration_ns\":%" PRIu64 ",\"weight_ns\":%" PRIu64,
+               w->start_ns / MS, w->end_ns / MS, w->duration_ns, w->weight_ns);
 }
 
 static void put_row(struct buf *out, const struct hotspots *h, const struct hotspot *row)

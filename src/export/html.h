@@ -1,5 +1,5 @@
-/* The page that shows a profile without anything else: what comes before the profile's JSON in it, and what behind. The JSON must have
- * no `<` in it (buf_put_json_string writes \u003c), so that it cannot end the element it is in. */
+/* The page that shows a profile without anything else: what comes before the profile's JSON in it, and what behind. The
+ * JSON must have no `<` in it (buf_put_json_string writes \u003c), so that it cannot end the element it is in. */
 #pragma once
 
 #include "base/buf.h"

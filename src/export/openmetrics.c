@@ -73,8 +73,7 @@ static void put_series(struct writer *w, const struct metric_family *family, con
     buf_putc(w->out, ' ');
 }
 
-static void put_histogram(struct writer *w, const struct metric_family *family,
-                          const struct metric_point *point)
+static void put_histogram(struct writer *w, const struct metric_family *family, const struct metric_point *point)
 {
     uint64_t count = 0;
     for (size_t i = 0; i <= point->bound_count; i++) {

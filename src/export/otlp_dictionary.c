@@ -70,7 +70,6 @@ void otlp_dictionary_write(const struct otlp_dictionary *d, struct buf *out)
             if (i + 1 == OTLP_LINK && row == 0)
                 write_no_link(out);
             else
-                protobuf_put_bytes(out, (uint32_t)i + 1, strings_get(d->rows[i], row),
-                                   strings_size(d->rows[i], row));
+                protobuf_put_bytes(out, (uint32_t)i + 1, strings_get(d->rows[i], row), strings_size(d->rows[i], row));
         }
 }

@@ -1,9 +1,10 @@
-/* See otlp_profiles.h. Entries go in order of their processes, all into one packet; where that is too large, it is made anew as several,
- * of equal parts of them. An entry whose moments are more than a packet goes in parts, too, a packet each.
+/* See otlp_profiles.h. Entries go in order of their processes, all into one packet; where that is too large, it is made
+ * anew as several, of equal parts of them. An entry whose moments are more than a packet goes in parts, too, a packet
+ * each.
  *
- * A packet is made for gzip to find much in it, as it goes out by gzip: what is alike stands side by side. Locations go by their
- * addresses, so that these begin alike, and functions and their names, which often begin alike, too, in the order of the locations;
- * stacks by their callers (docs/decisions/0012-otlp-sending.md). */
+ * A packet is made for gzip to find much in it, as it goes out by gzip: what is alike stands side by side. Locations go
+ * by their addresses, so that these begin alike, and functions and their names, which often begin alike, too, in the
+ * order of the locations; stacks by their callers (docs/decisions/0012-otlp-sending.md). */
 #include "export/otlp_profiles.h"
 
 #include "export/otlp_dictionary.h"
@@ -122,8 +123,7 @@ static uint32_t put_mapping(struct writer *w, const struct profile_frame *frame)
 {
     const char *build_id = profile_text(w->p, frame->build_id);
     const uint32_t name = otlp_dictionary_put_text(&w->dictionary, profile_text(w->p, frame->mapping));
-    const uint32_t attribute =
-        *build_id ? put_attribute(w, "process.executable.build_id.gnu", build_id, 0) : 0;
+    const uint32_t attribute = *build_id ? put_attribute(w, "process.executable.build_id.gnu", build_id, 0) : 0;
     protobuf_put_number(&w->message, MAPPING_FILENAME, name);
     if (attribute) {
         protobuf_varint(&w->part, attribute);
@@ -140,8 +140,7 @@ static uint32_t put_function(struct writer *w, const struct profile_frame *frame
     if (!frame->function && frame->kind != FRAME_TRUNCATED)
         return 0;
     const uint32_t name = otlp_dictionary_put_text(&w->dictionary, profile_frame_text(p, frame, text));
-    const uint32_t system_name =
-        otlp_dictionary_put_text(&w->dictionary, profile_text(p, frame->system_name));
+    const uint32_t system_name = otlp_dictionary_put_text(&w->dictionary, profile_text(p, frame->system_name));
     const uint32_t file = otlp_dictionary_put_text(&w->dictionary, profile_text(p, frame->file));
     protobuf_put_number(&w->message, FUNCTION_NAME, name);
     protobuf_put_number(&w->message, FUNCTION_SYSTEM_NAME, system_name);
@@ -233,7 +232,8 @@ static void put_values(struct writer *w, uint32_t number, uint32_t first, uint32
     protobuf_put_message(&w->message, SAMPLE_TIMESTAMPS, &w->part);
 }
 
-/* Into `indices`. Under a prefix that others use too, as long as there is no convention: a program may name a label as it likes. */
+/* Into `indices`. Under a prefix that others use too, as long as there is no convention: a program may name a label as
+ * it likes. */
 static void put_labels(struct writer *w, const struct profile_stack *set, struct buf *indices)
 {
     const struct profile *p = w->p;
@@ -267,7 +267,8 @@ static void put_sample(struct writer *w, uint32_t number, uint32_t first, uint32
 
 /* ---- resources ---- */
 
-/* With its texts, which could be numbers of the dictionary's strings: OpenTelemetry's Collector takes such packets, and does not look them up. */
+/* With its texts, which could be numbers of the dictionary's strings: OpenTelemetry's Collector takes such packets, and
+ * does not look them up. */
 static void put_resource_attribute(struct writer *w, const char *key, const char *text, uint64_t number)
 {
     if (text)
@@ -304,7 +305,8 @@ static void put_value_type(struct writer *w, uint32_t field)
     protobuf_put_message(&w->message, field, &w->part);
 }
 
-/* The same for the same window and place in it, so that a receiver may know one that it was sent twice. Those of a packet begin alike. */
+/* The same for the same window and place in it, so that a receiver may know one that it was sent twice. Those of a
+ * packet begin alike. */
 static void put_profile_id(struct writer *w)
 {
     const uint64_t key[] = {w->start_ns, w->end_ns, w->packets, w->p->time};
@@ -399,18 +401,20 @@ static uint64_t samples_of(const struct writer *w, const struct part *part)
 {
     const uint32_t number = w->order[part->first];
     uint64_t samples = 0;
-    if (part->end - part->first == 1 && part->end_moment - part->first_moment < w->first_moment[number + 1] - w->first_moment[number])
+    if (part->end - part->first == 1 &&
+        part->end_moment - part->first_moment < w->first_moment[number + 1] - w->first_moment[number])
         return part->end_moment - part->first_moment;
     for (uint32_t i = part->first; i < part->end; i++)
         samples += w->p->entries[w->order[i]].count;
     return samples;
 }
 
-static int write_part(struct writer *w, const struct part *part, const struct otlp_profiles_sink *sink, uint64_t *too_large);
+static int write_part(struct writer *w, const struct part *part, const struct otlp_profiles_sink *sink,
+                      uint64_t *too_large);
 
 /* Some of the moments of one entry in so many parts, or as many as there can be. */
-static int write_moments(struct writer *w, const struct part *part, uint64_t parts, const struct otlp_profiles_sink *sink,
-                         uint64_t *too_large)
+static int write_moments(struct writer *w, const struct part *part, uint64_t parts,
+                         const struct otlp_profiles_sink *sink, uint64_t *too_large)
 {
     const uint64_t count = part->end_moment - part->first_moment;
     int r = 0;
@@ -430,8 +434,8 @@ static uint32_t moments_of(const struct writer *w, uint32_t at)
 }
 
 /* Entries in parts of at most one in so many of their moments, or of one entry. */
-static int write_entries(struct writer *w, const struct part *part, uint64_t parts, const struct otlp_profiles_sink *sink,
-                         uint64_t *too_large)
+static int write_entries(struct writer *w, const struct part *part, uint64_t parts,
+                         const struct otlp_profiles_sink *sink, uint64_t *too_large)
 {
     uint64_t all = 0, taken = 0;
     uint32_t first = part->first;
@@ -460,7 +464,8 @@ static int is_hopeless(struct writer *w, const struct part *part)
     return r < 0 ? r : w->packet.size > w->o->packet_max_bytes;
 }
 
-static int write_part(struct writer *w, const struct part *part, const struct otlp_profiles_sink *sink, uint64_t *too_large)
+static int write_part(struct writer *w, const struct part *part, const struct otlp_profiles_sink *sink,
+                      uint64_t *too_large)
 {
     int r = make_packet(w, part);
     if (r < 0)
@@ -473,10 +478,8 @@ static int write_part(struct writer *w, const struct part *part, const struct ot
         *too_large += r > 0 ? samples_of(w, part) : 0;
         return r == 0 ? write_moments(w, part, parts, sink, too_large) : r < 0 ? r : 0;
     }
-    const struct otlp_profiles_packet packet = {.data = w->packet.data,
-                                                .size = w->packet.size,
-                                                .samples = samples_of(w, part),
-                                                .profiles = w->packet_profiles};
+    const struct otlp_profiles_packet packet = {
+        .data = w->packet.data, .size = w->packet.size, .samples = samples_of(w, part), .profiles = w->packet_profiles};
     sink->packet(sink->context, &packet);
     w->packets++;
     return 0;
@@ -569,7 +572,8 @@ static int prepare(struct writer *w)
     w->first_moment = calloc((size_t)p->entry_count + 2, sizeof(*w->first_moment));
     w->locations = calloc((size_t)p->frame_count + 1, sizeof(*w->locations));
     w->stacks = calloc((size_t)p->stack_count + 1, sizeof(*w->stacks));
-    if (!w->order || !w->frame_order || !w->stack_order || !w->moments || !w->first_moment || !w->locations || !w->stacks)
+    if (!w->order || !w->frame_order || !w->stack_order || !w->moments || !w->first_moment || !w->locations ||
+        !w->stacks)
         return -ENOMEM;
     sort_moments(w);
     find_span(w);

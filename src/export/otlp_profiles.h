@@ -2,10 +2,10 @@
  * it refers to stands in its own dictionary, and nothing that was sent before is relied on. The message set
  * is still in development: its field numbers are all in otlp_profiles.c and otlp_dictionary.h.
  *
- * One ResourceProfiles a process, in it one Profile of what the weights are: CPU time or waiting time in nanoseconds. A sample is an entry of the
- * profile: a stack, a thread, perhaps a link to a span. A profile that kept its moments gives a value and a
- * time for each of them, in several packets where they are more than one may hold; another one a sum. Pure: what is written depends on the
- * arguments alone. */
+ * One ResourceProfiles a process, in it one Profile of what the weights are: CPU time or waiting time in nanoseconds. A
+ * sample is an entry of the profile: a stack, a thread, perhaps a link to a span. A profile that kept its moments gives
+ * a value and a time for each of them, in several packets where they are more than one may hold; another one a sum.
+ * Pure: what is written depends on the arguments alone. */
 #pragma once
 
 #include "model/profile.h"

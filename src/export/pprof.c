@@ -23,8 +23,8 @@ struct location {
     uint32_t name, file; /* of its function */
     uint32_t system_name;
     uint32_t mapping, build_id;
-    uint32_t function_id; /* from 1 */
-    uint32_t mapping_id;  /* from 1; 0: none */
+    uint32_t function_id;               /* from 1 */
+    uint32_t mapping_id;                /* from 1; 0: none */
     uint32_t inlined_at, inlined_count; /* in p->stack_frames: what was inlined here, innermost first */
 };
 
@@ -36,7 +36,7 @@ struct writer {
     struct strings *texts;
     struct location *locations; /* one a frame */
     uint32_t *order;            /* frames, sorted */
-    uint32_t main_mapping; /* text; the format wants the program that the profile is of as first mapping */
+    uint32_t main_mapping;      /* text; the format wants the program that the profile is of as first mapping */
     int error;
 };
 
@@ -338,18 +338,21 @@ static void write_about(struct writer *w)
     write_value_type(w, PROFILE_SAMPLE_TYPE, profile_counts(p), "count");
     write_value_type(w, PROFILE_SAMPLE_TYPE, type, unit);
     write_value_type(w, PROFILE_PERIOD_TYPE, p->time == PROFILE_WALL_TIME ? "cpu" : type, unit);
-    protobuf_put_number(w->out, PROFILE_PERIOD, p->time == PROFILE_EVENTS && !p->period_ns ? 1 : p->period_ns); /* each byte is counted */
+    protobuf_put_number(w->out, PROFILE_PERIOD,
+                        p->time == PROFILE_EVENTS && !p->period_ns ? 1 : p->period_ns); /* each byte is counted */
     protobuf_put_number(w->out, PROFILE_DEFAULT_SAMPLE_TYPE, put_text(w, type));
     protobuf_put_number(w->out, PROFILE_TIME_NANOS, p->start_unix_ns);
     protobuf_put_number(w->out, PROFILE_DURATION_NANOS, p->duration_ns);
     if (p->not_observed_ns)
-        write_comment(w, PPROF_NOT_OBSERVED, p->not_observed_ns / 1000000, p->time == PROFILE_CPU_TIME ? "ms: nobody looked" : "ms: waits were not looked at");
+        write_comment(w, PPROF_NOT_OBSERVED, p->not_observed_ns / 1000000,
+                      p->time == PROFILE_CPU_TIME ? "ms: nobody looked" : "ms: waits were not looked at");
     if (p->dropped)
         write_comment(w, "", p->dropped, "samples are missing: no memory was left for them");
     if (p->unlinked)
         write_comment(w, "", p->unlinked, "samples are without their trace_id: no memory was left for it");
     if (p->unlabelled)
-        write_comment(w, "", p->unlabelled, "samples are without their goroutine's labels: no memory was left for them");
+        write_comment(w, "", p->unlabelled,
+                      "samples are without their goroutine's labels: no memory was left for them");
 }
 
 /* The whole message. Texts come last: everything before adds to them. */

@@ -1,4 +1,5 @@
-/* Requests as the JSON array that `sonde why --json` and the API give: [{"start_time_unix_nano","duration_ns","service","pid",
+/* Requests as the JSON array that `sonde why --json` and the API give:
+ * [{"start_time_unix_nano","duration_ns","service","pid",
  * "method","route","status","cause","parts":[{"kind","ns","detail","stack"}]}]. Documented in docs/why.md. */
 #pragma once
 

@@ -112,8 +112,7 @@ static void write_resource(const struct writer *w, const struct profile_resource
     const struct resource resource = profile_resource_of(p, row);
     struct resource_attribute attributes[RESOURCE_ATTRIBUTES_MAX];
     int count = resource_attributes(&resource, attributes);
-    buf_printf(w->out, "\"resource\":{\"process.pid\":%u,\"process.parent_pid\":%u", row->pid,
-               row->parent_pid);
+    buf_printf(w->out, "\"resource\":{\"process.pid\":%u,\"process.parent_pid\":%u", row->pid, row->parent_pid);
     for (int i = 0; i < count; i++) {
         buf_putc(w->out, ',');
         put_key_string(w->out, attributes[i].key, attributes[i].value);
@@ -216,7 +215,8 @@ static void write_head(const struct writer *w)
     gmtime_r(&seconds, &utc);
     if (seconds)
         strftime(when, sizeof(when), " %Y-%m-%dT%H:%M:%SZ", &utc);
-    buf_puts(w->out, "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"sonde " SONDE_VERSION);
+    buf_puts(w->out,
+             "{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\",\"exporter\":\"sonde " SONDE_VERSION);
     buf_printf(w->out, "\",\"name\":\"sonde%s\",\"activeProfileIndex\":0,\n\"sonde\":{\"version\":1,", when);
     put_key_string(w->out, "type", profile_type(p));
     if (p->time == PROFILE_EVENTS) {
@@ -224,10 +224,11 @@ static void write_head(const struct writer *w)
         put_key_string(w->out, "unit", profile_unit(p));
     }
     buf_printf(w->out,
-               ",\"start_time_unix_ms\":%" PRIu64 ",\"duration_ns\":%" PRIu64 ",\"not_observed_ns\":%" PRIu64 ",\"%s\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"%s\":%" PRIu64
-               ",\"dropped\":%" PRIu64 "},\n\"shared\":{\"frames\":[",
-               p->start_unix_ns / 1000000u, p->duration_ns, p->not_observed_ns, is_time ? "period_ns" : "period", p->period_ns, samples,
-               is_time ? "weight_ns" : "weight", weight_ns, p->dropped);
+               ",\"start_time_unix_ms\":%" PRIu64 ",\"duration_ns\":%" PRIu64 ",\"not_observed_ns\":%" PRIu64
+               ",\"%s\":%" PRIu64 ",\"samples\":%" PRIu64 ",\"%s\":%" PRIu64 ",\"dropped\":%" PRIu64
+               "},\n\"shared\":{\"frames\":[",
+               p->start_unix_ns / 1000000u, p->duration_ns, p->not_observed_ns, is_time ? "period_ns" : "period",
+               p->period_ns, samples, is_time ? "weight_ns" : "weight", weight_ns, p->dropped);
 }
 
 static int speedscope_write(const struct profile *whole, struct buf *out)

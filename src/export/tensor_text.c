@@ -26,8 +26,8 @@ struct array {
     bool summarised;
     const char *at, *end; /* of the data not yet parsed */
     bool ended;
-    uint64_t position;    /* elements parsed */
-    double *values;       /* FLOATING: those shown */
+    uint64_t position; /* elements parsed */
+    double *values;    /* FLOATING: those shown */
     size_t shown, capacity;
     struct buf words; /* one after the other */
     size_t width;
@@ -47,10 +47,19 @@ static bool find_kind(struct triton_text dtype, struct array *a)
         const char *name;
         enum element_kind kind;
         enum decimal_type type;
-    } kinds[] = {{"BOOL", BOOLEAN, 0},   {"UINT8", INTEGER, 0},  {"UINT16", INTEGER, 0}, {"UINT32", INTEGER, 0},
-                 {"UINT64", INTEGER, 0}, {"INT8", INTEGER, 0},   {"INT16", INTEGER, 0},  {"INT32", INTEGER, 0},
-                 {"INT64", INTEGER, 0},  {"FP16", FLOATING, DECIMAL_HALF}, {"BF16", FLOATING, DECIMAL_BFLOAT},
-                 {"FP32", FLOATING, DECIMAL_FLOAT}, {"FP64", FLOATING, DECIMAL_DOUBLE}};
+    } kinds[] = {{"BOOL", BOOLEAN, 0},
+                 {"UINT8", INTEGER, 0},
+                 {"UINT16", INTEGER, 0},
+                 {"UINT32", INTEGER, 0},
+                 {"UINT64", INTEGER, 0},
+                 {"INT8", INTEGER, 0},
+                 {"INT16", INTEGER, 0},
+                 {"INT32", INTEGER, 0},
+                 {"INT64", INTEGER, 0},
+                 {"FP16", FLOATING, DECIMAL_HALF},
+                 {"BF16", FLOATING, DECIMAL_BFLOAT},
+                 {"FP32", FLOATING, DECIMAL_FLOAT},
+                 {"FP64", FLOATING, DECIMAL_DOUBLE}};
     for (size_t i = 0; i < array_size(kinds); i++)
         if (triton_text_is(dtype, kinds[i].name, strlen(kinds[i].name))) {
             a->kind = kinds[i].kind;
@@ -69,7 +78,8 @@ static bool parse_shape(struct triton_text shape, struct array *a)
         if (a->dimensions == DIMENSIONS || *at < '0' || *at > '9')
             return false;
         for (; at < end && *at >= '0' && *at <= '9'; at++)
-            if (__builtin_mul_overflow(length, 10, &length) || __builtin_add_overflow(length, (uint64_t)(*at - '0'), &length))
+            if (__builtin_mul_overflow(length, 10, &length) ||
+                __builtin_add_overflow(length, (uint64_t)(*at - '0'), &length))
                 return false;
         if ((at < end && *at != ',') || __builtin_mul_overflow(a->size, length, &a->size))
             return false;
@@ -170,7 +180,8 @@ struct float_form {
     int exponent_digits;
 };
 
-/* With the digits behind the point that tell it from its neighbours, at most PRECISION, and without zeros at the end. */
+/* With the digits behind the point that tell it from its neighbours, at most PRECISION, and without zeros at the end.
+ */
 static void split(double value, enum decimal_type type, bool scientific, char text[64])
 {
     struct decimal d;
@@ -200,14 +211,16 @@ static void choose_form(const struct array *a, struct float_form *form)
             low = v < low ? v : low;
         }
     }
-    *form = (struct float_form){.scientific = high > 0 && (high >= 1e8 || low < 0.0001 || decimal_round(high / low, a->type) > 1000)};
+    *form = (struct float_form){
+        .scientific = high > 0 && (high >= 1e8 || low < 0.0001 || decimal_round(high / low, a->type) > 1000)};
     for (size_t i = 0; any && i < a->shown; i++) {
         char text[64];
         if (!isfinite(a->values[i]))
             continue;
         split(a->values[i], a->type, form->scientific, text);
         char *point = strchr(text, '.'), *e = strchr(text, 'e');
-        int left = (int)((point ? point : e) - text), right = point ? (int)((e ? e : text + strlen(text)) - point - 1) : 0;
+        int left = (int)((point ? point : e) - text),
+            right = point ? (int)((e ? e : text + strlen(text)) - point - 1) : 0;
         form->left = left > form->left ? left : form->left;
         form->right = right > form->right ? right : form->right;
         int exponent = e ? (int)strlen(e) - 2 : 0;
@@ -231,12 +244,13 @@ static void put_float(struct array *a, double value, const struct float_form *fo
     } else if (form->scientific) { /* as many digits as the longest has, also where they say nothing new */
         snprintf(digits, sizeof(digits), "%.*e", form->right, value);
         char *e = strchr(digits, 'e');
-        size = snprintf(text, sizeof(text), "%*s%.*s%se%c%0*ld", form->left - (value < 0) - 1, "", (int)(e - digits), digits, form->right ? "" : ".", e[1],
-                        form->exponent_digits, strtol(e + 2, NULL, 10));
+        size = snprintf(text, sizeof(text), "%*s%.*s%se%c%0*ld", form->left - (value < 0) - 1, "", (int)(e - digits),
+                        digits, form->right ? "" : ".", e[1], form->exponent_digits, strtol(e + 2, NULL, 10));
     } else {
         split(value, a->type, false, digits);
         int left = (int)strcspn(digits, ".");
-        size = snprintf(text, sizeof(text), "%*s%s%*s", form->left - left, "", digits, form->right - (int)strlen(digits) + left + 1, "");
+        size = snprintf(text, sizeof(text), "%*s%s%*s", form->left - left, "", digits,
+                        form->right - (int)strlen(digits) + left + 1, "");
     }
     buf_append(&a->words, text, (size_t)size + 1);
 }

@@ -10,7 +10,8 @@ struct list {
     size_t count;
 };
 
-static void add(struct list *list, const char *key, enum trace_attribute_kind kind, struct triton_text text, int64_t integer)
+static void add(struct list *list, const char *key, enum trace_attribute_kind kind, struct triton_text text,
+                int64_t integer)
 {
     list->at[list->count++] = (struct trace_attribute){key, kind, text, integer};
 }
@@ -31,7 +32,8 @@ static void add_generation(struct list *list, const struct triton_facts *facts, 
     for (int i = TRITON_FACT_GENERATION; i < TRITON_FACT_COUNT; i++) {
         const struct triton_fact_kind *kind = &triton_fact_kinds[i];
         if (facts->texts[i].at)
-            add(list, kind->attribute, kind->is_list ? TRACE_ATTRIBUTE_TEXTS : TRACE_ATTRIBUTE_TEXT, facts->texts[i], 0);
+            add(list, kind->attribute, kind->is_list ? TRACE_ATTRIBUTE_TEXTS : TRACE_ATTRIBUTE_TEXT, facts->texts[i],
+                0);
         else if (i == TRITON_FACT_PROVIDER)
             add_text(list, kind->attribute, TRACE_SERVICE_NAME);
     }

@@ -1,5 +1,5 @@
-/* What the span of a model is described with, in OpenTelemetry's names: said once here, in libsonde's order, so that OTLP's JSON and protobuf
- * cannot disagree. */
+/* What the span of a model is described with, in OpenTelemetry's names: said once here, in libsonde's order, so that
+ * OTLP's JSON and protobuf cannot disagree. */
 #pragma once
 
 #include "model/trace_spans.h"

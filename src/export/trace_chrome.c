@@ -1,7 +1,7 @@
-/* Traces in the Trace Event Format of Chrome, for ui.perfetto.dev and chrome://tracing: a process for each request, in it a row for the front
- * end and one for each part (a request may be answered before its model has ended, so these do not lie within each other). Times are those of the
- * file's clock: viewers keep microseconds as floating point, which has no room for nanoseconds of today. An answer in tokens is a counter besides, of
- * those that are out. */
+/* Traces in the Trace Event Format of Chrome, for ui.perfetto.dev and chrome://tracing: a process for each request, in
+ * it a row for the front end and one for each part (a request may be answered before its model has ended, so these do
+ * not lie within each other). Times are those of the file's clock: viewers keep microseconds as floating point, which
+ * has no room for nanoseconds of today. An answer in tokens is a counter besides, of those that are out. */
 #include "export/trace_format.h"
 #include "export/triton_text.h"
 #include "model/trace_request.h"
@@ -22,7 +22,8 @@ static void put_us(struct buf *out, const char *key, uint64_t ns)
     buf_printf(out, ",\"%s\":%" PRIu64 ".%03u", key, ns / 1000, (unsigned)(ns % 1000));
 }
 
-static void put_head(struct buf *out, const char *kind, struct triton_text name, const struct triton_trace *trace, unsigned row)
+static void put_head(struct buf *out, const char *kind, struct triton_text name, const struct triton_trace *trace,
+                     unsigned row)
 {
     buf_puts(out, "{\"name\":");
     triton_text_put_json(out, name);
@@ -30,7 +31,8 @@ static void put_head(struct buf *out, const char *kind, struct triton_text name,
 }
 
 /* The name of a process or a row. */
-static void put_name(struct buf *out, const char *what, const struct triton_trace *trace, unsigned row, struct triton_text name)
+static void put_name(struct buf *out, const char *what, const struct triton_trace *trace, unsigned row,
+                     struct triton_text name)
 {
     put_head(out, "M", (struct triton_text){what, strlen(what)}, trace, row);
     buf_puts(out, ",\"args\":{\"name\":");
@@ -81,7 +83,8 @@ static void put_count(struct buf *out, const struct trace_item *item, const stru
 
 static void put_item(struct buf *out, const struct trace_item *item, const struct triton_trace *trace)
 {
-    put_head(out, item->is_moment ? "i" : "X", (struct triton_text){item->name, item->name_size}, trace, item->is_door ? ROW_FRONT_END : small(trace->id));
+    put_head(out, item->is_moment ? "i" : "X", (struct triton_text){item->name, item->name_size}, trace,
+             item->is_door ? ROW_FRONT_END : small(trace->id));
     put_us(out, "ts", item->start_ns);
     if (item->is_moment)
         buf_puts(out, ",\"s\":\"t\"");
@@ -90,8 +93,10 @@ static void put_item(struct buf *out, const struct trace_item *item, const struc
     if (item->tokens)
         buf_printf(out, ",\"args\":{\"tokens\":%" PRIu32 "}", item->tokens);
     if (item->is_handler) {
-        buf_printf(out, ",\"args\":{\"id\":\"%" PRIu64 "\",\"parent_id\":\"%" PRIu64 "\",\"model_version\":%" PRId64 ",\"request_id\":", trace->id, trace->parent_id,
-                   trace->model_version);
+        buf_printf(out,
+                   ",\"args\":{\"id\":\"%" PRIu64 "\",\"parent_id\":\"%" PRIu64 "\",\"model_version\":%" PRId64
+                   ",\"request_id\":",
+                   trace->id, trace->parent_id, trace->model_version);
         triton_text_put_json(out, trace->request_id);
         put_facts(out, trace->facts);
         buf_putc(out, '}');
@@ -132,4 +137,5 @@ static void end(struct buf *out)
     buf_puts(out, "\n]}\n");
 }
 
-const struct trace_format trace_format_chrome = {"chrome", "Chrome's trace events, for ui.perfetto.dev", begin, put, end};
+const struct trace_format trace_format_chrome = {"chrome", "Chrome's trace events, for ui.perfetto.dev", begin, put,
+                                                 end};

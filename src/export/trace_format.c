@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-const struct trace_format *const trace_formats[] = {&trace_format_otlp_json, &trace_format_otlp, &trace_format_chrome, NULL};
+const struct trace_format *const trace_formats[] = {&trace_format_otlp_json, &trace_format_otlp, &trace_format_chrome,
+                                                    NULL};
 
 const struct trace_format *trace_format_by_name(const char *name)
 {

@@ -1,5 +1,5 @@
-/* A format that traces are converted into, trace by trace, so that files of any size can be. One file an implementation, one line in
- * trace_format.c's literal array. */
+/* A format that traces are converted into, trace by trace, so that files of any size can be. One file an
+ * implementation, one line in trace_format.c's literal array. */
 #pragma once
 
 #include "base/buf.h"
@@ -10,7 +10,8 @@ struct trace_format {
     const char *help;
     void (*begin)(struct buf *out);
     /* `first`: nothing was written yet. -ENOMEM, or the buffer's error. */
-    int (*put)(struct buf *out, const struct triton_trace *trace, const struct trace_spans_options *options, bool first);
+    int (*put)(struct buf *out, const struct triton_trace *trace, const struct trace_spans_options *options,
+               bool first);
     void (*end)(struct buf *out);
 };
 

@@ -1,5 +1,5 @@
-/* Traces as OTLP's protobuf (TracesData of trace.proto). Messages that follow each other are one message with the repeated fields of all: so each
- * trace is written as a whole one, and nothing needs to be known of those after it. */
+/* Traces as OTLP's protobuf (TracesData of trace.proto). Messages that follow each other are one message with the
+ * repeated fields of all: so each trace is written as a whole one, and nothing needs to be known of those after it. */
 #include "export/protobuf.h"
 #include "export/trace_attributes.h"
 #include "export/trace_format.h"
@@ -13,7 +13,18 @@ enum { RESOURCE_SPANS_RESOURCE = 1, RESOURCE_SPANS_SCOPE_SPANS = 2 };
 enum { RESOURCE_ATTRIBUTES = 1 };
 enum { SCOPE_SPANS_SCOPE = 1, SCOPE_SPANS_SPANS = 2 };
 enum { SCOPE_NAME = 1 };
-enum { SPAN_TRACE_ID = 1, SPAN_ID = 2, SPAN_PARENT_ID = 4, SPAN_NAME = 5, SPAN_KIND = 6, SPAN_START = 7, SPAN_END = 8, SPAN_ATTRIBUTES = 9, SPAN_EVENTS = 11, SPAN_STATUS = 15 };
+enum {
+    SPAN_TRACE_ID = 1,
+    SPAN_ID = 2,
+    SPAN_PARENT_ID = 4,
+    SPAN_NAME = 5,
+    SPAN_KIND = 6,
+    SPAN_START = 7,
+    SPAN_END = 8,
+    SPAN_ATTRIBUTES = 9,
+    SPAN_EVENTS = 11,
+    SPAN_STATUS = 15
+};
 enum { EVENT_TIME = 1, EVENT_NAME = 2, EVENT_ATTRIBUTES = 3 };
 enum { KEY_VALUE_KEY = 1, KEY_VALUE_VALUE = 2 };
 enum { ANY_VALUE_STRING = 1, ANY_VALUE_BOOL = 2, ANY_VALUE_INT = 3, ANY_VALUE_ARRAY = 5 };

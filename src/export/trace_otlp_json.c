@@ -1,4 +1,5 @@
-/* Traces as one OTLP/JSON object (TracesData), with the names, identifiers in hexadecimal and 64-bit numbers as strings that OTLP demands. */
+/* Traces as one OTLP/JSON object (TracesData), with the names, identifiers in hexadecimal and 64-bit numbers as strings
+ * that OTLP demands. */
 #include "export/trace_attributes.h"
 #include "export/trace_format.h"
 #include "export/triton_text.h"
@@ -70,7 +71,8 @@ static void put_span(struct buf *out, const struct trace_span_record *span)
         put_id(out, "parentSpanId", span->parent_span_id, sizeof(span->parent_span_id));
     buf_puts(out, "\"name\":");
     triton_text_put_json(out, (struct triton_text){span->name, span->name_size});
-    buf_printf(out, ",\"kind\":2,\"startTimeUnixNano\":\"%" PRIu64 "\",\"endTimeUnixNano\":\"%" PRIu64 "\"", span->start_unix_ns, span->end_unix_ns);
+    buf_printf(out, ",\"kind\":2,\"startTimeUnixNano\":\"%" PRIu64 "\",\"endTimeUnixNano\":\"%" PRIu64 "\"",
+               span->start_unix_ns, span->end_unix_ns);
     put_attributes(out, span);
     for (size_t i = 0; i < span->event_count; i++)
         put_event(out, &span->events[i], i ? "," : ",\"events\":[");
@@ -86,8 +88,11 @@ static void put_span(struct buf *out, const struct trace_span_record *span)
 
 static void begin(struct buf *out)
 {
-    buf_puts(out, "{\"resourceSpans\":[{\"resource\":{\"attributes\":[{\"key\":\"service.name\",\"value\":{\"stringValue\":\"" TRACE_SERVICE_NAME "\"}}]},"
-                  "\"scopeSpans\":[{\"scope\":{\"name\":\"" TRACE_SCOPE_NAME "\"},\"spans\":[");
+    buf_puts(
+        out,
+        "{\"resourceSpans\":[{\"resource\":{\"attributes\":[{\"key\":\"service.name\",\"value\":{\"stringValue\":\"" TRACE_SERVICE_NAME
+        "\"}}]},"
+        "\"scopeSpans\":[{\"scope\":{\"name\":\"" TRACE_SCOPE_NAME "\"},\"spans\":[");
 }
 
 static int put(struct buf *out, const struct triton_trace *trace, const struct trace_spans_options *options, bool first)

@@ -7,13 +7,19 @@
 #include <inttypes.h>
 
 static const char *const span_names[] = {
-    [TRACE_INFER] = "infer",       [TRACE_RECEIVE] = "receive",
-    [TRACE_SEND] = "send",         [TRACE_DOOR_OVERHEAD] = "frontend_overhead",
-    [TRACE_HANDLER] = "handler",   [TRACE_OVERHEAD] = "overhead",
-    [TRACE_QUEUE] = "queue",       [TRACE_COMPUTE] = "compute",
-    [TRACE_COMPUTE_INPUT] = "compute_input", [TRACE_COMPUTE_INFER] = "compute_infer",
+    [TRACE_INFER] = "infer",
+    [TRACE_RECEIVE] = "receive",
+    [TRACE_SEND] = "send",
+    [TRACE_DOOR_OVERHEAD] = "frontend_overhead",
+    [TRACE_HANDLER] = "handler",
+    [TRACE_OVERHEAD] = "overhead",
+    [TRACE_QUEUE] = "queue",
+    [TRACE_COMPUTE] = "compute",
+    [TRACE_COMPUTE_INPUT] = "compute_input",
+    [TRACE_COMPUTE_INFER] = "compute_infer",
     [TRACE_COMPUTE_OUTPUT] = "compute_output",
-    [TRACE_FIRST_TOKEN] = "first_token", [TRACE_PER_TOKEN] = "per_token",
+    [TRACE_FIRST_TOKEN] = "first_token",
+    [TRACE_PER_TOKEN] = "per_token",
 };
 
 static void put_integer(struct buf *out, __int128 value)
@@ -29,24 +35,29 @@ static void put_integer(struct buf *out, __int128 value)
     buf_puts(out, at);
 }
 
-static void put_span(struct buf *out, const struct trace_span_sum *span, const char *name, const struct trace_percentiles *percentiles)
+static void put_span(struct buf *out, const struct trace_span_sum *span, const char *name,
+                     const struct trace_percentiles *percentiles)
 {
     buf_printf(out, "\"%s\":{\"count\":%" PRIu64 ",\"sum_ns\":", name, span->count);
     put_integer(out, span->sum_ns);
     buf_puts(out, ",\"avg_us\":");
     decimal_put_quotient(out, span->sum_ns, span->count * 1000);
     for (size_t i = 0; i < percentiles->count; i++)
-        buf_printf(out, ",\"p%g_ns\":%" PRId64, percentiles->values[i], duration_histogram_percentile(span->durations, percentiles->values[i]));
+        buf_printf(out, ",\"p%g_ns\":%" PRId64, percentiles->values[i],
+                   duration_histogram_percentile(span->durations, percentiles->values[i]));
     buf_putc(out, '}');
 }
 
-static void put_model(struct buf *out, const struct trace_model_sum *m, int door, const struct trace_percentiles *percentiles)
+static void put_model(struct buf *out, const struct trace_model_sum *m, int door,
+                      const struct trace_percentiles *percentiles)
 {
     const char *comma = "";
     buf_printf(out, "{\"frontend\":\"%s\",\"model_name\":", door == TRACE_HTTP ? "http" : "grpc");
     buf_put_json_string(out, m->name);
-    buf_printf(out, ",\"model_version\":%" PRId64 ",\"trace_count\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"cancelled\":%" PRIu64 ",\"spans\":{", m->version, m->traces,
-               m->failed, m->cancelled);
+    buf_printf(out,
+               ",\"model_version\":%" PRId64 ",\"trace_count\":%" PRIu64 ",\"failed\":%" PRIu64
+               ",\"cancelled\":%" PRIu64 ",\"spans\":{",
+               m->version, m->traces, m->failed, m->cancelled);
     for (int span = 0; span < TRACE_SPAN_COUNT; span++) {
         if (m->spans[span].count == 0)
             continue;
@@ -56,8 +67,11 @@ static void put_model(struct buf *out, const struct trace_model_sum *m, int door
     }
     buf_putc(out, '}');
     if (m->generations)
-        buf_printf(out, ",\"generations\":{\"count\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"input_tokens\":%" PRIu64 ",\"output_tokens\":%" PRIu64 "}", m->generations,
-                   m->generations_failed, m->tokens[TRITON_INPUT_TOKENS], m->tokens[TRITON_OUTPUT_TOKENS]);
+        buf_printf(out,
+                   ",\"generations\":{\"count\":%" PRIu64 ",\"failed\":%" PRIu64 ",\"input_tokens\":%" PRIu64
+                   ",\"output_tokens\":%" PRIu64 "}",
+                   m->generations, m->generations_failed, m->tokens[TRITON_INPUT_TOKENS],
+                   m->tokens[TRITON_OUTPUT_TOKENS]);
     buf_putc(out, '}');
 }
 
@@ -65,7 +79,8 @@ static void put_slow(struct buf *out, const struct trace_slow *slow)
 {
     buf_printf(out, "{\"id\":%" PRIu64 ",\"model_name\":", slow->id);
     buf_put_json_string(out, slow->name);
-    buf_printf(out, ",\"model_version\":%" PRId64 ",\"start_ns\":%" PRIu64 ",\"duration_ns\":%" PRIu64, slow->version, slow->start_ns, slow->duration_ns);
+    buf_printf(out, ",\"model_version\":%" PRId64 ",\"start_ns\":%" PRIu64 ",\"duration_ns\":%" PRIu64, slow->version,
+               slow->start_ns, slow->duration_ns);
     if (slow->queue_ns >= 0)
         buf_printf(out, ",\"queue_ns\":%" PRId64, slow->queue_ns);
     if (slow->compute_ns >= 0)
@@ -104,7 +119,8 @@ static void put_node(struct buf *out, const struct trace_flow_node *node)
     buf_puts(out, "]}");
 }
 
-int trace_summary_json_write(struct buf *out, const char *file, const struct trace_sums *sums, const struct trace_percentiles *percentiles)
+int trace_summary_json_write(struct buf *out, const char *file, const struct trace_sums *sums,
+                             const struct trace_percentiles *percentiles)
 {
     const struct trace_summary_losses *losses = &sums->losses;
     const char *comma = "";
@@ -128,8 +144,9 @@ int trace_summary_json_write(struct buf *out, const char *file, const struct tra
         put_node(out, &sums->flow.nodes[i]);
     }
     buf_printf(out,
-               "],\"left_out\":{\"no_frontend\":%" PRIu64 ",\"unfinished\":%" PRIu64 ",\"no_model\":%" PRIu64 ",\"backwards_spans\":%" PRIu64
-               ",\"too_many_models\":%" PRIu64 ",\"data_flow\":%" PRIu64 "}}",
-               losses->doorless, losses->unfinished, losses->unnamed, losses->backwards, losses->models, losses->flow_nodes);
+               "],\"left_out\":{\"no_frontend\":%" PRIu64 ",\"unfinished\":%" PRIu64 ",\"no_model\":%" PRIu64
+               ",\"backwards_spans\":%" PRIu64 ",\"too_many_models\":%" PRIu64 ",\"data_flow\":%" PRIu64 "}}",
+               losses->doorless, losses->unfinished, losses->unnamed, losses->backwards, losses->models,
+               losses->flow_nodes);
     return buf_error(out);
 }

@@ -25,7 +25,8 @@ static void put_us(struct buf *out, __int128 ns, uint64_t divisor)
 /* ---- sums ---- */
 
 /* `label` begins with the tabs of its line. */
-static void put_span(struct buf *out, const struct trace_span_sum *span, const char *label, const struct trace_percentiles *percentiles)
+static void put_span(struct buf *out, const struct trace_span_sum *span, const char *label,
+                     const struct trace_percentiles *percentiles)
 {
     if (span->count == 0)
         return;
@@ -38,26 +39,32 @@ static void put_span(struct buf *out, const struct trace_span_sum *span, const c
 }
 
 /* Of answers in tokens; trace_summary.py knows none. */
-static void put_generations(struct buf *out, const struct trace_model_sum *m, const struct trace_percentiles *percentiles)
+static void put_generations(struct buf *out, const struct trace_model_sum *m,
+                            const struct trace_percentiles *percentiles)
 {
     if (m->generations == 0)
         return;
     put_span(out, &m->spans[TRACE_FIRST_TOKEN], "\tFirst token", percentiles);
     put_span(out, &m->spans[TRACE_PER_TOKEN], "\tPer token after it", percentiles);
-    buf_printf(out, "\tTokens: %" PRIu64 " in, %" PRIu64 " out, in %" PRIu64 " generations", m->tokens[TRITON_INPUT_TOKENS], m->tokens[TRITON_OUTPUT_TOKENS], m->generations);
+    buf_printf(out, "\tTokens: %" PRIu64 " in, %" PRIu64 " out, in %" PRIu64 " generations",
+               m->tokens[TRITON_INPUT_TOKENS], m->tokens[TRITON_OUTPUT_TOKENS], m->generations);
     if (m->generations_failed)
         buf_printf(out, ", of which %" PRIu64 " failed", m->generations_failed);
     buf_putc(out, '\n');
 }
 
-static void put_model(struct buf *out, const struct trace_model_sum *m, int door, const struct trace_percentiles *percentiles)
+static void put_model(struct buf *out, const struct trace_model_sum *m, int door,
+                      const struct trace_percentiles *percentiles)
 {
     static const struct {
         enum trace_span span;
         const char *label;
-    } inside[] = {{TRACE_HANDLER, "\tHandler"},         {TRACE_OVERHEAD, "\t\tOverhead"},
-                  {TRACE_QUEUE, "\t\tQueue"},           {TRACE_COMPUTE, "\t\tCompute"},
-                  {TRACE_COMPUTE_INPUT, "\t\t\tInput"}, {TRACE_COMPUTE_INFER, "\t\t\tInfer"},
+    } inside[] = {{TRACE_HANDLER, "\tHandler"},
+                  {TRACE_OVERHEAD, "\t\tOverhead"},
+                  {TRACE_QUEUE, "\t\tQueue"},
+                  {TRACE_COMPUTE, "\t\tCompute"},
+                  {TRACE_COMPUTE_INPUT, "\t\t\tInput"},
+                  {TRACE_COMPUTE_INFER, "\t\t\tInfer"},
                   {TRACE_COMPUTE_OUTPUT, "\t\t\tOutput"}};
     buf_puts(out, "Summary for ");
     put_name(out, m->name);
@@ -68,7 +75,8 @@ static void put_model(struct buf *out, const struct trace_model_sum *m, int door
         buf_printf(out, ", %" PRIu64 " cancelled", m->cancelled);
     buf_putc(out, '\n');
     if (m->spans[TRACE_INFER].count) {
-        put_span(out, &m->spans[TRACE_INFER], door == TRACE_HTTP ? "HTTP infer request" : "GRPC infer request", percentiles);
+        put_span(out, &m->spans[TRACE_INFER], door == TRACE_HTTP ? "HTTP infer request" : "GRPC infer request",
+                 percentiles);
         put_span(out, &m->spans[TRACE_RECEIVE], "\tReceive", percentiles);
         put_span(out, &m->spans[TRACE_SEND], "\tSend", percentiles);
         put_span(out, &m->spans[TRACE_DOOR_OVERHEAD], "\tOverhead", percentiles);
@@ -79,7 +87,8 @@ static void put_model(struct buf *out, const struct trace_model_sum *m, int door
     put_generations(out, m, percentiles);
 }
 
-int trace_summary_text_put_door(struct buf *out, const struct trace_sums *sums, int door, const struct trace_percentiles *percentiles)
+int trace_summary_text_put_door(struct buf *out, const struct trace_sums *sums, int door,
+                                const struct trace_percentiles *percentiles)
 {
     for (size_t i = 0; i < sums->model_count[door]; i++)
         put_model(out, &sums->models[door][i], door, percentiles);
@@ -144,7 +153,8 @@ int trace_summary_text_put_trace(struct buf *out, const struct triton_trace *tra
         return -ENOMEM;
     for (uint32_t i = 0; i < trace->moment_count; i++)
         if (!is_waiting(trace->moments[i].event))
-            ordered[count++] = (struct ordered){trace->moments[i].ns, i, trace->moments[i].event, trace->moments[i].tokens};
+            ordered[count++] =
+                (struct ordered){trace->moments[i].ns, i, trace->moments[i].event, trace->moments[i].tokens};
     qsort(ordered, count, sizeof(*ordered), by_time);
     put_name(out, strings_get(names, trace->model));
     buf_printf(out, " (%" PRId64 "):\n\tid: %" PRIu64 "\n", trace->model_version, trace->id);
@@ -157,7 +167,8 @@ int trace_summary_text_put_trace(struct buf *out, const struct triton_trace *tra
             put_us(out, (__int128)(ordered[i].ns - ordered[i - 1].ns), 1000);
         }
         buf_putc(out, '\t');
-        put_name(out, event < TRITON_EVENT_COUNT ? triton_event_name(event) : strings_get(names, event - TRITON_EVENT_COUNT));
+        put_name(out, event < TRITON_EVENT_COUNT ? triton_event_name(event)
+                                                 : strings_get(names, event - TRITON_EVENT_COUNT));
         if (ordered[i].tokens)
             buf_printf(out, " (%" PRIu32 " token%s)", ordered[i].tokens, ordered[i].tokens == 1 ? "" : "s");
         buf_putc(out, '\n');
@@ -184,7 +195,8 @@ static void put_edge(struct buf *out, int step, size_t inner)
 static int put_activity(struct buf *out, const struct triton_activity *a, int step)
 {
     static const char prefix[] = "TENSOR_";
-    bool known = TRITON_TEXT_IS(a->activity, "TENSOR_QUEUE_INPUT") || TRITON_TEXT_IS(a->activity, "TENSOR_BACKEND_INPUT") ||
+    bool known = TRITON_TEXT_IS(a->activity, "TENSOR_QUEUE_INPUT") ||
+                 TRITON_TEXT_IS(a->activity, "TENSOR_BACKEND_INPUT") ||
                  TRITON_TEXT_IS(a->activity, "TENSOR_BACKEND_OUTPUT");
     if (!known)
         return 0;
@@ -199,7 +211,8 @@ static int put_activity(struct buf *out, const struct triton_activity *a, int st
 }
 
 /* The box of an id, and those of its children within. `node` is NULL where nothing but its children is known of it. */
-static int put_box(struct buf *out, const struct trace_flow *flow, uint64_t id, const struct trace_flow_node *node, int step, size_t inner)
+static int put_box(struct buf *out, const struct trace_flow *flow, uint64_t id, const struct trace_flow_node *node,
+                   int step, size_t inner)
 {
     put_edge(out, step, inner);
     if (node && node->name) {

@@ -126,7 +126,8 @@ static void put_tokens(struct buf *out, uint64_t tokens)
 }
 
 /* How many tokens follow each other from item `first` on, and what they are as one. */
-static size_t gather_tokens(const struct trace_items *items, size_t first, struct trace_item *ret, uint64_t *ret_tokens, uint64_t *ret_gap_ns)
+static size_t gather_tokens(const struct trace_items *items, size_t first, struct trace_item *ret, uint64_t *ret_tokens,
+                            uint64_t *ret_gap_ns)
 {
     const struct trace_item *from = &items->items[first];
     size_t at = first;
@@ -134,7 +135,8 @@ static size_t gather_tokens(const struct trace_items *items, size_t first, struc
     *ret_tokens = *ret_gap_ns = 0;
     for (; at < items->count; at++) {
         const struct trace_item *item = &items->items[at];
-        if (!item->tokens || !item->is_moment || item->id != from->id || item->depth != from->depth || item->name != from->name || item->start_ns < ret->end_ns)
+        if (!item->tokens || !item->is_moment || item->id != from->id || item->depth != from->depth ||
+            item->name != from->name || item->start_ns < ret->end_ns)
             break;
         uint64_t gap_ns = at > first ? item->start_ns - ret->end_ns : 0;
         *ret_gap_ns = gap_ns > *ret_gap_ns ? gap_ns : *ret_gap_ns;
@@ -145,7 +147,8 @@ static size_t gather_tokens(const struct trace_items *items, size_t first, struc
     return at - first;
 }
 
-static void put_item(struct buf *out, const struct trace_item *item, const struct trace_request *request, uint64_t from_ns, uint64_t length_ns)
+static void put_item(struct buf *out, const struct trace_item *item, const struct trace_request *request,
+                     uint64_t from_ns, uint64_t length_ns)
 {
     put_us(out, item->start_ns - from_ns);
     if (item->is_moment)
@@ -163,7 +166,8 @@ static void put_item(struct buf *out, const struct trace_item *item, const struc
 }
 
 /* Returns how many items the line, or lines, are of. */
-static size_t put_items(struct buf *out, const struct trace_items *items, size_t at, const struct trace_request *request, uint64_t from_ns, uint64_t length_ns)
+static size_t put_items(struct buf *out, const struct trace_items *items, size_t at,
+                        const struct trace_request *request, uint64_t from_ns, uint64_t length_ns)
 {
     struct trace_item all;
     uint64_t tokens, gap_ns;
@@ -194,7 +198,8 @@ int trace_waterfall_write(struct buf *out, const struct trace_request *request, 
         return r;
     for (size_t i = 0; i < items.count; i++) {
         const struct trace_item *item = &items.items[i];
-        bool waits = item->is_moment && TRITON_TEXT_IS(((struct triton_text){item->name, item->name_size}), "GRPC_WAITREAD_START"); /* for it to come */
+        bool waits = item->is_moment && TRITON_TEXT_IS(((struct triton_text){item->name, item->name_size}),
+                                                       "GRPC_WAITREAD_START"); /* for it to come */
         from_ns = !waits && item->start_ns < from_ns ? item->start_ns : from_ns;
         to_ns = item->end_ns > to_ns ? item->end_ns : to_ns;
     }

@@ -1,5 +1,5 @@
-/* One request as a text waterfall: a line for each time within it, with when it began, how long it took and a bar; what lies within what is
- * seen by the indentation. */
+/* One request as a text waterfall: a line for each time within it, with when it began, how long it took and a bar; what
+ * lies within what is seen by the indentation. */
 #pragma once
 
 #include "base/buf.h"

@@ -38,13 +38,15 @@ static int compare_ids(const uint8_t *trace_a, const uint8_t *span_a, const uint
 
 static int by_id(const void *a, const void *b, void *spans)
 {
-    const struct otlp_span *x = (const struct otlp_span *)spans + *(const uint32_t *)a, *y = (const struct otlp_span *)spans + *(const uint32_t *)b;
+    const struct otlp_span *x = (const struct otlp_span *)spans + *(const uint32_t *)a,
+                           *y = (const struct otlp_span *)spans + *(const uint32_t *)b;
     return compare_ids(x->trace_id, x->span_id, y->trace_id, y->span_id);
 }
 
 static int by_parent(const void *a, const void *b, void *spans)
 {
-    const struct otlp_span *x = (const struct otlp_span *)spans + *(const uint32_t *)a, *y = (const struct otlp_span *)spans + *(const uint32_t *)b;
+    const struct otlp_span *x = (const struct otlp_span *)spans + *(const uint32_t *)a,
+                           *y = (const struct otlp_span *)spans + *(const uint32_t *)b;
     int r = compare_ids(x->trace_id, x->parent_span_id, y->trace_id, y->parent_span_id);
     return r ? r : x < y ? -1 : x > y; /* as they stand in the file */
 }
@@ -231,11 +233,14 @@ static void put_model(struct writing *w, const struct otlp_span *span)
         put_stamp(w, span->triton_id, &w->moments[i]);
 }
 
-int triton_json_write(struct buf *out, struct otlp_spans *spans, uint64_t zero_ns, struct triton_json_losses *ret_losses)
+int triton_json_write(struct buf *out, struct otlp_spans *spans, uint64_t zero_ns,
+                      struct triton_json_losses *ret_losses)
 {
-    _cleanup_free_ uint32_t *ids = calloc(spans->count + 1, sizeof(*ids)), *parents = calloc(spans->count + 1, sizeof(*parents));
+    _cleanup_free_ uint32_t *ids = calloc(spans->count + 1, sizeof(*ids)),
+                            *parents = calloc(spans->count + 1, sizeof(*parents));
     _cleanup_free_ bool *used = calloc(spans->count + 1, sizeof(*used));
-    struct writing w = {.out = out, .spans = spans, .by_id = ids, .by_parent = parents, .used = used, .zero_ns = zero_ns};
+    struct writing w = {
+        .out = out, .spans = spans, .by_id = ids, .by_parent = parents, .used = used, .zero_ns = zero_ns};
     if (!ids || !parents || !used)
         return -ENOMEM;
     for (size_t i = 0; i < spans->count; i++)

@@ -40,9 +40,11 @@ static void read_attribute(const json_t *attribute, struct otlp_spans *spans)
     const json_t *key = json_object_get(attribute, "key"), *value = json_object_get(attribute, "value");
     const json_t *text = json_object_get(value, "stringValue"), *integer = json_object_get(value, "intValue");
     if (!text)
-        text = json_object_get(json_array_get(json_object_get(json_object_get(value, "arrayValue"), "values"), 0), "stringValue");
+        text = json_object_get(json_array_get(json_object_get(json_object_get(value, "arrayValue"), "values"), 0),
+                               "stringValue");
     if (json_is_string(key) && json_is_string(text))
-        otlp_spans_set_text(spans, json_string_value(key), json_string_length(key), json_string_value(text), json_string_length(text));
+        otlp_spans_set_text(spans, json_string_value(key), json_string_length(key), json_string_value(text),
+                            json_string_length(text));
     else if (json_is_string(key) && integer)
         otlp_spans_set_integer(spans, json_string_value(key), json_string_length(key), (int64_t)number_of(integer));
     else if (json_is_string(key) && json_is_true(json_object_get(value, "boolValue")))
@@ -54,7 +56,8 @@ static uint64_t tokens_of(const json_t *event)
     const json_t *attribute;
     uint64_t tokens = 0;
     size_t i;
-    json_array_foreach (json_object_get(event, "attributes"), i, attribute) {
+    json_array_foreach(json_object_get(event, "attributes"), i, attribute)
+    {
         const char *key = json_string_value(json_object_get(attribute, "key"));
         if (key && strcmp(key, "tokens") == 0)
             tokens = number_of(json_object_get(json_object_get(attribute, "value"), "intValue"));
@@ -67,7 +70,8 @@ static void read_status(const json_t *status, struct otlp_spans *spans)
 {
     const json_t *code = json_object_get(status, "code"), *message = json_object_get(status, "message");
     const char *name = json_string_value(code), *text = json_string_value(message);
-    if ((json_is_integer(code) && json_integer_value(code) == OTLP_STATUS_ERROR) || (name && strcmp(name, "STATUS_CODE_ERROR") == 0))
+    if ((json_is_integer(code) && json_integer_value(code) == OTLP_STATUS_ERROR) ||
+        (name && strcmp(name, "STATUS_CODE_ERROR") == 0))
         otlp_spans_set_failed(spans, text ? text : "", json_string_length(message));
 }
 
@@ -87,12 +91,13 @@ static int read_span(const json_t *from, struct otlp_spans *spans)
     span->end_unix_ns = number_of(json_object_get(from, "endTimeUnixNano"));
     span->dropped_events = (uint32_t)number_of(json_object_get(from, "droppedEventsCount"));
     read_status(json_object_get(from, "status"), spans);
-    json_array_foreach (json_object_get(from, "attributes"), i, item)
-        read_attribute(item, spans);
-    json_array_foreach (json_object_get(from, "events"), i, item) {
+    json_array_foreach(json_object_get(from, "attributes"), i, item) read_attribute(item, spans);
+    json_array_foreach(json_object_get(from, "events"), i, item)
+    {
         const json_t *event = json_object_get(item, "name");
         if (json_is_string(event) &&
-            otlp_spans_add_event(spans, json_string_value(event), json_string_length(event), number_of(json_object_get(item, "timeUnixNano")), tokens_of(item)) < 0)
+            otlp_spans_add_event(spans, json_string_value(event), json_string_length(event),
+                                 number_of(json_object_get(item, "timeUnixNano")), tokens_of(item)) < 0)
             return -ENOMEM;
     }
     return 0;
@@ -103,11 +108,9 @@ static int read_object(const json_t *object, struct otlp_spans *spans)
     const json_t *resource, *scope, *span;
     size_t i, j, k;
     int r = 0;
-    json_array_foreach (json_object_get(object, "resourceSpans"), i, resource)
-        json_array_foreach (json_object_get(resource, "scopeSpans"), j, scope)
-            json_array_foreach (json_object_get(scope, "spans"), k, span)
-                if (r == 0)
-                    r = read_span(span, spans);
+    json_array_foreach(json_object_get(object, "resourceSpans"), i, resource)
+        json_array_foreach(json_object_get(resource, "scopeSpans"), j, scope)
+            json_array_foreach(json_object_get(scope, "spans"), k, span) if (r == 0) r = read_span(span, spans);
     return r;
 }
 
@@ -120,7 +123,8 @@ int otlp_json_read(const char *data, size_t size, struct otlp_spans *spans, size
         *ret_offset = at;
         if (at == size)
             return 0;
-        _cleanup_(json_freep) json_t *object = json_loadb(data + at, size - at, JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL, &error);
+        _cleanup_(json_freep) json_t *object =
+            json_loadb(data + at, size - at, JSON_DISABLE_EOF_CHECK | JSON_ALLOW_NUL, &error);
         if (!object || !json_is_object(object))
             return -EBADMSG;
         int r = read_object(object, spans);

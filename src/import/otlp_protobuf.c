@@ -71,7 +71,8 @@ static uint64_t tokens_of(struct cursor attribute)
     struct protobuf_field key, value;
     struct cursor any;
     uint64_t tokens = 0;
-    if (!read_pair(attribute, &key, &any) || key.inside.size != strlen("tokens") || memcmp(text_of(&key), "tokens", strlen("tokens")) != 0)
+    if (!read_pair(attribute, &key, &any) || key.inside.size != strlen("tokens") ||
+        memcmp(text_of(&key), "tokens", strlen("tokens")) != 0)
         return 0;
     while (protobuf_next_field(&any, &value))
         tokens = value.number == 3 ? value.value : tokens;

@@ -1,5 +1,5 @@
-/* pprof's profile.proto, read; see pprof_file.h. The whole message is in memory; its tables may stand anywhere in it and in any order
- * of their ids, so that samples are read in a pass of their own, after them. */
+/* pprof's profile.proto, read; see pprof_file.h. The whole message is in memory; its tables may stand anywhere in it
+ * and in any order of their ids, so that samples are read in a pass of their own, after them. */
 #include "import/pprof_file.h"
 
 #include "base/buf.h"
@@ -33,7 +33,7 @@ struct reader {
     struct table types;   /* without ids */
     struct cursor *texts; /* by number; not ended by NUL */
     size_t text_count, text_capacity;
-    struct buf ended;     /* texts of the sample at hand, ended by NUL */
+    struct buf ended; /* texts of the sample at hand, ended by NUL */
     struct cursor period_type;
     uint64_t default_type, start_unix_ns, duration_ns, not_observed_ns, period;
     size_t value, count; /* number of the values that are taken, and of those that count samples */
@@ -108,7 +108,8 @@ static struct cursor find(const struct table *t, uint64_t id)
     const struct row key = {.id = id};
     const struct row *found = id && id <= t->count && t->rows[id - 1].id == id
                                   ? &t->rows[id - 1] /* most number their rows from 1 on */
-                                  : t->count ? bsearch(&key, t->rows, t->count, sizeof(key), compare_rows) : NULL;
+                              : t->count ? bsearch(&key, t->rows, t->count, sizeof(key), compare_rows)
+                                         : NULL;
     return found ? found->message : cursor_make(NULL, 0);
 }
 
@@ -211,7 +212,8 @@ static struct value_type type_of(const struct reader *r, size_t i)
     return read_type(r->types.rows[i].message);
 }
 
-/* Of what is counted, and not measured as time is: how long something took is left to chance though all of it was seen. */
+/* Of what is counted, and not measured as time is: how long something took is left to chance though all of it was seen.
+ */
 static bool is_counted(const struct reader *r, struct value_type t)
 {
     return is_text(r, t.unit, "count") || is_text(r, t.unit, "bytes");
@@ -311,7 +313,8 @@ static void read_mapping(struct reader *r, uint64_t id, struct text_places *plac
     }
 }
 
-static int add_frame(struct reader *r, struct sample_at_hand *s, const struct text_places *mapping, uint64_t address, struct cursor line)
+static int add_frame(struct reader *r, struct sample_at_hand *s, const struct text_places *mapping, uint64_t address,
+                     struct cursor line)
 {
     if (s->count == FRAMES_MAX)
         return 0;

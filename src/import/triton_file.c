@@ -137,7 +137,8 @@ static int skip_space(struct triton_file *f)
 
 /* ---- what is broken ---- */
 
-/* `broke` is the place to be told; what stands before `next`, from which on the next object is looked for, is left out. */
+/* `broke` is the place to be told; what stands before `next`, from which on the next object is looked for, is left out.
+ */
 static void begin_broken(struct triton_file *f, const char *broke, const char *next, const char *why)
 {
     struct triton_report *report = &f->report;
@@ -205,7 +206,8 @@ static bool is_utf8(struct triton_text text)
 /* Bytes that JSON does not allow: a mark that the tensor was not written as it should be. */
 static void note_odd(struct triton_file *f, const struct triton_record *r)
 {
-    const struct triton_text *const texts[] = {&r->model_name, &r->request_id, &r->activity, &r->tensor.name, &r->tensor.data, &r->tensor.shape, &r->tensor.dtype};
+    const struct triton_text *const texts[] = {&r->model_name,  &r->request_id,   &r->activity,    &r->tensor.name,
+                                               &r->tensor.data, &r->tensor.shape, &r->tensor.dtype};
     bool good = true;
     for (size_t i = 0; i < array_size(texts) && good; i++)
         good = is_utf8(*texts[i]);

@@ -1,6 +1,7 @@
-/* A file of Triton's trace JSON as a source of records, in the order of the file: any size, in memory of a buffer; gzip and zstd
- * unpacked on the way. An object that makes no sense is left out, counted, and reading goes on at the next one that looks like a record;
- * a file that ends in the middle is read up to there. What was left out stands in the report. */
+/* A file of Triton's trace JSON as a source of records, in the order of the file: any size, in memory of a buffer; gzip
+ * and zstd unpacked on the way. An object that makes no sense is left out, counted, and reading goes on at the next one
+ * that looks like a record; a file that ends in the middle is read up to there. What was left out stands in the report.
+ */
 #pragma once
 
 #include "base/cleanup.h"
@@ -21,15 +22,15 @@ struct triton_report {
     uint64_t first_odd;       /* offset of the object */
     bool is_cut;              /* the array is not closed */
     uint64_t cut;             /* offset behind the last whole object */
-    int error;                /* -errno of reading, which ended there: 0, -ENODATA or -EBADMSG of the packing, or the disk's */
+    int error; /* -errno of reading, which ended there: 0, -ENODATA or -EBADMSG of the packing, or the disk's */
 };
 
 int triton_file_open(const char *path, struct triton_file **ret);
 void triton_file_free(struct triton_file *f);
 DEFINE_FREEP(triton_file)
 
-/* 1 with a record that is good until the next call, 0 at the end, -ENOMEM; what is wrong with the file is in the report only.
- * -EILSEQ: it does not even begin as a trace. */
+/* 1 with a record that is good until the next call, 0 at the end, -ENOMEM; what is wrong with the file is in the report
+ * only. -EILSEQ: it does not even begin as a trace. */
 int triton_file_next(struct triton_file *f, struct triton_record *ret);
 
 const struct triton_report *triton_file_report(const struct triton_file *f);

@@ -26,7 +26,8 @@ static const char *find_special(const char *at, const char *end)
     const __m128i quote = _mm_set1_epi8('"'), backslash = _mm_set1_epi8('\\'), space = _mm_set1_epi8(' ');
     for (; at < end; at += 16) {
         __m128i v = _mm_loadu_si128((const __m128i *)(const void *)at); /* bytes above 127 are negative */
-        __m128i special = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, backslash)), _mm_cmplt_epi8(v, space));
+        __m128i special = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(v, quote), _mm_cmpeq_epi8(v, backslash)),
+                                       _mm_cmplt_epi8(v, space));
         int mask = _mm_movemask_epi8(special);
         if (mask)
             return at + __builtin_ctz((unsigned)mask);
@@ -102,7 +103,8 @@ static bool parse_unsigned(struct triton_json *p, uint64_t *ret)
     if (at == p->at)
         return fail(p, at, *at == '-' ? "a number below 0 cannot stand here" : "a whole number is expected here");
     if (digit <= 9) { /* the twentieth digit is the first that may be too much */
-        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, digit, &value) || (unsigned)(*++at - '0') <= 9)
+        if (__builtin_mul_overflow(value, 10, &value) || __builtin_add_overflow(value, digit, &value) ||
+            (unsigned)(*++at - '0') <= 9)
             return fail(p, p->at, "a number beyond 64 bits");
     }
     if (at >= p->end)
@@ -172,7 +174,8 @@ static bool parse_open(struct triton_json *p, char open, const char *why)
 static bool skip_word(struct triton_json *p)
 {
     const char *at = p->at;
-    while ((*at >= '0' && *at <= '9') || (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || *at == '+' || *at == '-' || *at == '.')
+    while ((*at >= '0' && *at <= '9') || (*at >= 'a' && *at <= 'z') || (*at >= 'A' && *at <= 'Z') || *at == '+' ||
+           *at == '-' || *at == '.')
         at++;
     if (at == p->at || at >= p->end)
         return fail(p, at, "a value is expected here");
@@ -281,7 +284,8 @@ static bool parse_stamps(struct triton_json *p, struct triton_record *record)
     if (!parse_open(p, '[', "an array of timestamps is expected here"))
         return false;
     for (int more; (more = next_member(p, &first, ']')) != 0;) {
-        if (more < 0 || (record->stamp_count == p->stamp_capacity && !grow_stamps(p)) || !parse_stamp(p, &p->stamps[record->stamp_count]))
+        if (more < 0 || (record->stamp_count == p->stamp_capacity && !grow_stamps(p)) ||
+            !parse_stamp(p, &p->stamps[record->stamp_count]))
             return false;
         record->stamp_count++;
     }
@@ -363,8 +367,9 @@ static bool parse_member(struct triton_json *p, struct triton_text key, struct t
 
 #define SKIP_LITERAL(at, literal) (memcmp(at, literal, sizeof(literal) - 1) == 0 ? (at) + sizeof(literal) - 1 : NULL)
 
-/* The form in which Triton and libsonde write nearly every object of a file, byte by byte: {"id":1,"timestamps":[{"name":"X","ns":2}]}; also
- * with ,"tokens":3 behind the last number. Anything else, also one that goes on behind `end` (where a NUL stands), is left to the general way. */
+/* The form in which Triton and libsonde write nearly every object of a file, byte by byte:
+ * {"id":1,"timestamps":[{"name":"X","ns":2}]}; also with ,"tokens":3 behind the last number. Anything else, also one
+ * that goes on behind `end` (where a NUL stands), is left to the general way. */
 static bool parse_usual(struct triton_json *p, struct triton_record *ret)
 {
     uint64_t id, ns, tokens = 0;
@@ -379,7 +384,8 @@ static bool parse_usual(struct triton_json *p, struct triton_record *ret)
     at = parse_digits(digits, &ns);
     if (at != digits && *at == ',' && (digits = SKIP_LITERAL(at, ",\"tokens\":")))
         at = parse_digits(digits, &tokens);
-    if (!digits || at == digits || tokens > UINT32_MAX || !(at = SKIP_LITERAL(at, "}]}")) || (p->stamp_capacity == 0 && !grow_stamps(p)))
+    if (!digits || at == digits || tokens > UINT32_MAX || !(at = SKIP_LITERAL(at, "}]}")) ||
+        (p->stamp_capacity == 0 && !grow_stamps(p)))
         return false;
     p->stamps[0] = (struct triton_stamp){{name, size}, ns, (uint32_t)tokens};
     ret->id = id;
@@ -502,8 +508,9 @@ static void unescape(struct triton_text *text)
 
 void triton_json_unescape(struct triton_json *p, struct triton_record *record)
 {
-    struct triton_text *const texts[] = {&record->model_name,  &record->request_id,  &record->activity,    &record->tensor.name,
-                                         &record->tensor.data, &record->tensor.shape, &record->tensor.dtype};
+    struct triton_text *const texts[] = {&record->model_name,  &record->request_id,  &record->activity,
+                                         &record->tensor.name, &record->tensor.data, &record->tensor.shape,
+                                         &record->tensor.dtype};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
         unescape(texts[i]);
     for (size_t i = 0; record->facts && i < TRITON_FACT_COUNT; i++)

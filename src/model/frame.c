@@ -19,15 +19,13 @@ const char *frame_text(enum frame_kind kind, const char *function, const char *m
                        char out[FRAME_TEXT_BYTES])
 {
     if (kind == FRAME_TRUNCATED && function[0] != '[') {
-        snprintf(out, FRAME_TEXT_BYTES, "[truncated%s%.*s]", function[0] ? ": " : "", FRAME_TEXT_BYTES - 24,
-                 function);
+        snprintf(out, FRAME_TEXT_BYTES, "[truncated%s%.*s]", function[0] ? ": " : "", FRAME_TEXT_BYTES - 24, function);
         return out;
     }
     if (function[0])
         return function;
     const char *slash = strrchr(mapping, '/');
     const char *base = slash && slash[1] ? slash + 1 : mapping;
-    snprintf(out, FRAME_TEXT_BYTES, "%.*s+0x%" PRIx64, FRAME_TEXT_BYTES - 24, base[0] ? base : "[unknown]",
-             address);
+    snprintf(out, FRAME_TEXT_BYTES, "%.*s+0x%" PRIx64, FRAME_TEXT_BYTES - 24, base[0] ? base : "[unknown]", address);
     return out;
 }

@@ -1,5 +1,5 @@
-/* CPU time of some seconds by slots of 20 ms: what a heatmap is drawn from (columns are seconds, rows the slots of a second). Plain data;
- * made by aggregate/windows.c, written by export/heatmap_json.c. */
+/* CPU time of some seconds by slots of 20 ms: what a heatmap is drawn from (columns are seconds, rows the slots of a
+ * second). Plain data; made by aggregate/windows.c, written by export/heatmap_json.c. */
 #pragma once
 
 #include "base/cleanup.h"

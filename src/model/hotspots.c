@@ -1,5 +1,6 @@
-/* Functions over time; see hotspots.h. Functions get numbers by the tables of a profile that has nothing but frames. What a window has of
- * each is a row of (window, function, weight): as many as the windows have functions, whatever the number of windows. */
+/* Functions over time; see hotspots.h. Functions get numbers by the tables of a profile that has nothing but frames.
+ * What a window has of each is a row of (window, function, weight): as many as the windows have functions, whatever the
+ * number of windows. */
 #include "model/hotspots.h"
 
 #include "model/profile_tables.h"
@@ -66,11 +67,12 @@ static int number_functions(struct hotspots_sums *sums, const struct profile *p,
 }
 
 /* `seen`: by function, 1 + the entry that it was counted for last: who calls itself is counted once. */
-static void add_entry(const struct hotspots *h, const struct profile *p, uint32_t entry, const uint32_t *numbers, uint32_t *seen,
-                      uint64_t *weights)
+static void add_entry(const struct hotspots *h, const struct profile *p, uint32_t entry, const uint32_t *numbers,
+                      uint32_t *seen, uint64_t *weights)
 {
     const struct profile_stack *stack = &p->stacks[p->entries[entry].stack];
-    const uint32_t *frames = p->stack_frames + stack->first, count = h->options.total || !stack->count ? stack->count : 1;
+    const uint32_t *frames = p->stack_frames + stack->first,
+                   count = h->options.total || !stack->count ? stack->count : 1;
     for (uint32_t i = 0; i < count; i++) {
         const uint32_t function = numbers[frames[i]];
         if (seen[function] != entry + 1)
@@ -190,7 +192,8 @@ static int make_rows(struct hotspots *h, const struct ranked *ranked)
 {
     const struct profile *p = h->sums->functions;
     const uint32_t count = h->function_count < h->options.max ? h->function_count : h->options.max;
-    _cleanup_free_ uint32_t *places = calloc((size_t)p->frame_count + 1, sizeof(*places)); /* by function; 1 + its row */
+    _cleanup_free_ uint32_t *places =
+        calloc((size_t)p->frame_count + 1, sizeof(*places)); /* by function; 1 + its row */
     h->rows = calloc((size_t)count + 1, sizeof(*h->rows));
     h->weights_ns = calloc((size_t)count * h->window_count + 1, sizeof(*h->weights_ns));
     if (!places || !h->rows || !h->weights_ns)
@@ -198,8 +201,11 @@ static int make_rows(struct hotspots *h, const struct ranked *ranked)
     for (uint32_t i = 0; i < count; i++) {
         const struct profile_frame *f = &p->frames[ranked[i].function];
         places[ranked[i].function] = i + 1;
-        h->rows[i] = (struct hotspot){.function = profile_text(p, f->function), .mapping = profile_text(p, f->mapping), .kind = f->kind,
-                                      .weight_ns = ranked[i].weight_ns, .weights_ns = h->weights_ns + (size_t)i * h->window_count};
+        h->rows[i] = (struct hotspot){.function = profile_text(p, f->function),
+                                      .mapping = profile_text(p, f->mapping),
+                                      .kind = f->kind,
+                                      .weight_ns = ranked[i].weight_ns,
+                                      .weights_ns = h->weights_ns + (size_t)i * h->window_count};
     }
     h->row_count = count;
     for (uint32_t i = 0; i < h->window_count; i++)

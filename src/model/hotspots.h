@@ -1,6 +1,7 @@
-/* Functions over time: what each took in every one of some windows, of those that took most or changed most, and what all others took
- * together. Functions are told apart by what people read (frame_text of model/frame.h), by their kind and their file. Plain data but for
- * its making: hotspots_new, its windows' times by the maker, hotspots_add of each window's profile, hotspots_finish. Not thread-safe. */
+/* Functions over time: what each took in every one of some windows, of those that took most or changed most, and what
+ * all others took together. Functions are told apart by what people read (frame_text of model/frame.h), by their kind
+ * and their file. Plain data but for its making: hotspots_new, its windows' times by the maker, hotspots_add of each
+ * window's profile, hotspots_finish. Not thread-safe. */
 #pragma once
 
 #include "model/profile.h"
@@ -9,7 +10,8 @@
 
 struct hotspots_options {
     bool total;     /* a function's time with all that it called; else its own alone */
-    bool by_change; /* first those whose rates differ most between windows; else those that took most of all windows together */
+    bool by_change; /* first those whose rates differ most between windows; else those that took most of all windows
+                       together */
     uint32_t max;   /* functions that are told */
 };
 
@@ -17,7 +19,8 @@ struct hotspots_window {
     uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC */
     uint64_t duration_ns;      /* so much of it was looked at */
     uint64_t weight_ns;        /* of all functions */
-    uint64_t others_ns;        /* of all that are not told: with these it adds up to weight_ns, exactly. 0 with `total`, where they overlap */
+    uint64_t others_ns; /* of all that are not told: with these it adds up to weight_ns, exactly. 0 with `total`, where
+                           they overlap */
 };
 
 struct hotspot {
@@ -37,8 +40,8 @@ struct hotspots {
     uint32_t window_count;
     struct hotspot *rows; /* in order of rank; equal ones by name */
     uint32_t row_count;
-    uint32_t function_count; /* that took anything; row_count of them are told */
-    uint64_t *weights_ns;    /* what the rows point into */
+    uint32_t function_count;    /* that took anything; row_count of them are told */
+    uint64_t *weights_ns;       /* what the rows point into */
     struct hotspots_sums *sums; /* private */
 };
 

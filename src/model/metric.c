@@ -122,8 +122,8 @@ static bool is_family_name(const char *name, enum metric_type type, const char *
     return is_name(name, true) && has_unit(name, unit) && (type != METRIC_INFO || !unit[0]);
 }
 
-static struct family *find_family(struct metric_set *set, const char *name, enum metric_type type,
-                                  const char *unit, const char *help)
+static struct family *find_family(struct metric_set *set, const char *name, enum metric_type type, const char *unit,
+                                  const char *help)
 {
     for (size_t i = 0; i < set->count; i++) {
         struct family *family = &set->families[i];
@@ -141,15 +141,13 @@ static struct family *find_family(struct metric_set *set, const char *name, enum
     if (!reserve(set, &set->families, &set->capacity, set->count, sizeof(*set->families)))
         return NULL;
     struct family *family = &set->families[set->count++];
-    *family = (struct family){.seen = {.name = put_text(set, name),
-                                       .unit = put_text(set, unit),
-                                       .help = put_text(set, help),
-                                       .type = type}};
+    *family = (struct family){
+        .seen = {.name = put_text(set, name), .unit = put_text(set, unit), .help = put_text(set, help), .type = type}};
     return family;
 }
 
-static struct metric_point *add_point(struct metric_set *set, struct family *family,
-                                      const struct metric_label *labels, size_t label_count)
+static struct metric_point *add_point(struct metric_set *set, struct family *family, const struct metric_label *labels,
+                                      size_t label_count)
 {
     bool is_valid = label_count <= LABELS_MAX;
     for (size_t i = 0; is_valid && i < label_count; i++)
@@ -163,13 +161,12 @@ static struct metric_point *add_point(struct metric_set *set, struct family *fam
     struct metric_point *point = &family->points[family->seen.point_count++];
     *point = (struct metric_point){.label_count = label_count};
     for (size_t i = 0; i < label_count; i++)
-        point->labels[i] =
-            (struct metric_label){put_text(set, labels[i].name), put_text(set, labels[i].value)};
+        point->labels[i] = (struct metric_label){put_text(set, labels[i].name), put_text(set, labels[i].value)};
     return point;
 }
 
-void metric_add(struct metric_set *set, const char *name, enum metric_type type, const char *unit,
-                const char *help, double value, const struct metric_label *labels, size_t label_count)
+void metric_add(struct metric_set *set, const char *name, enum metric_type type, const char *unit, const char *help,
+                double value, const struct metric_label *labels, size_t label_count)
 {
     struct family *family = find_family(set, name, type, unit, help);
     struct metric_point *point = family ? add_point(set, family, labels, label_count) : NULL;
@@ -228,8 +225,8 @@ void metric_add_set(struct metric_set *set, const struct metric_set *other)
         for (size_t n = 0; n < f.point_count; n++) {
             const struct metric_point *p = &f.points[n];
             if (f.type == METRIC_HISTOGRAM)
-                metric_add_histogram(set, f.name, f.unit, f.help, p->bounds, p->counts, p->bound_count,
-                                     p->value, p->labels, p->label_count);
+                metric_add_histogram(set, f.name, f.unit, f.help, p->bounds, p->counts, p->bound_count, p->value,
+                                     p->labels, p->label_count);
             else
                 metric_add(set, f.name, f.type, f.unit, f.help, p->value, p->labels, p->label_count);
         }

@@ -47,7 +47,8 @@ int otlp_spans_add_event(struct otlp_spans *s, const char *name, size_t size, ui
 {
     if (s->event_count == UINT32_MAX || grow(&s->events, &s->event_capacity, s->event_count, sizeof(*s->events)) < 0)
         return -ENOMEM;
-    s->events[s->event_count++] = (struct otlp_event){time_unix_ns, strings_add_n(s->texts, name, size), tokens <= UINT32_MAX ? (uint32_t)tokens : 0};
+    s->events[s->event_count++] = (struct otlp_event){time_unix_ns, strings_add_n(s->texts, name, size),
+                                                      tokens <= UINT32_MAX ? (uint32_t)tokens : 0};
     s->spans[s->count - 1].event_count++;
     return 0;
 }

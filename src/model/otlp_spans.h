@@ -1,4 +1,5 @@
-/* Spans as they come from an OpenTelemetry file, with what Triton writes into them: enough to make its trace JSON of them again. */
+/* Spans as they come from an OpenTelemetry file, with what Triton writes into them: enough to make its trace JSON of
+ * them again. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -49,7 +50,8 @@ int otlp_spans_add_event(struct otlp_spans *s, const char *name, size_t size, ui
 /* The last span failed. */
 void otlp_spans_set_failed(struct otlp_spans *s, const char *message, size_t size);
 
-/* One of Triton's attributes of the last span, or of a generation; others are none of ours. Of a list, the first text. */
+/* One of Triton's attributes of the last span, or of a generation; others are none of ours. Of a list, the first text.
+ */
 void otlp_spans_set_text(struct otlp_spans *s, const char *key, size_t key_size, const char *text, size_t size);
 void otlp_spans_set_integer(struct otlp_spans *s, const char *key, size_t key_size, int64_t value);
 void otlp_spans_set_true(struct otlp_spans *s, const char *key, size_t key_size);

@@ -1,4 +1,5 @@
-/* Numbers of the fields of profile.proto (github.com/google/pprof, proto/profile.proto): of who writes it and of who reads it. */
+/* Numbers of the fields of profile.proto (github.com/google/pprof, proto/profile.proto): of who writes it and of who
+ * reads it. */
 #pragma once
 
 enum {
@@ -15,7 +16,8 @@ enum {
     PROFILE_COMMENT,
     PROFILE_DEFAULT_SAMPLE_TYPE
 };
-/* A comment of ours that begins so: in so many milliseconds of the time that was asked for nobody looked ("250 ms: ..."). */
+/* A comment of ours that begins so: in so many milliseconds of the time that was asked for nobody looked ("250 ms:
+ * ..."). */
 #define PPROF_NOT_OBSERVED "not observed: "
 
 enum { VALUE_TYPE_TYPE = 1, VALUE_TYPE_UNIT };

@@ -85,12 +85,8 @@ static int add_frame(struct profile *p, const struct frame *frame, uint32_t *ret
 /* A stack is never empty: readers of profiles leave such samples out (Go's pprof before 1.20 does). */
 static int add_stack(struct profile *p, const struct sample *s, uint32_t *ret)
 {
-    static const struct frame no_stack = {.kind = FRAME_TRUNCATED,
-                                          .function = "no stack",
-                                          .system_name = "",
-                                          .file = "",
-                                          .mapping = "",
-                                          .build_id = ""};
+    static const struct frame no_stack = {
+        .kind = FRAME_TRUNCATED, .function = "no stack", .system_name = "", .file = "", .mapping = "", .build_id = ""};
     const struct frame *frames = s->frame_count ? s->frames : &no_stack;
     size_t count = s->frame_count ? s->frame_count : 1;
     if (count > UINT32_MAX / 4)
@@ -210,9 +206,8 @@ struct resource profile_resource_of(const struct profile *p, const struct profil
     };
 }
 
-const char *profile_frame_text(const struct profile *p, const struct profile_frame *frame,
-                               char out[FRAME_TEXT_BYTES])
+const char *profile_frame_text(const struct profile *p, const struct profile_frame *frame, char out[FRAME_TEXT_BYTES])
 {
-    return frame_text(frame->kind, profile_text(p, frame->function), profile_text(p, frame->mapping),
-                      frame->address, out);
+    return frame_text(frame->kind, profile_text(p, frame->function), profile_text(p, frame->mapping), frame->address,
+                      out);
 }

@@ -1,8 +1,8 @@
-/* A profile: samples added up by whole stack and whole identity, with every name in it. The unit that aggregate keeps a window
- * of and that every exporter takes; nothing outside of it is needed to write it out (statelessness begins here).
+/* A profile: samples added up by whole stack and whole identity, with every name in it. The unit that aggregate keeps a
+ * window of and that every exporter takes; nothing outside of it is needed to write it out (statelessness begins here).
  *
- * Two samples are one entry only if every frame and every attribute is equal; no table is keyed by a hash alone. Index 0 of
- * `strings` is "". Not thread-safe; the maker hands it on or locks. */
+ * Two samples are one entry only if every frame and every attribute is equal; no table is keyed by a hash alone. Index
+ * 0 of `strings` is "". Not thread-safe; the maker hands it on or locks. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -24,16 +24,17 @@ enum profile_time {
 
 struct profile_frame { /* struct frame with numbers of `strings` for its texts */
     uint32_t function, system_name, file, mapping, build_id;
-    uint32_t line : 24; /* PROFILE_LINE_MAX: that or more */
-    uint32_t kind : 7;  /* enum frame_kind */
-    uint32_t inlined : 1; /* into the next frame's function: of one place in a file (mapping, build id, address) always the same stand there */
+    uint32_t line : 24;   /* PROFILE_LINE_MAX: that or more */
+    uint32_t kind : 7;    /* enum frame_kind */
+    uint32_t inlined : 1; /* into the next frame's function: of one place in a file (mapping, build id, address) always
+                             the same stand there */
     uint64_t address;
 };
 
 #define PROFILE_LINE_MAX ((1u << 24) - 1)
 
 struct profile_stack { /* or a set of labels: key, value, key, value ... */
-    uint32_t first; /* in `stack_frames`; in `label_texts` */
+    uint32_t first;    /* in `stack_frames`; in `label_texts` */
     uint32_t count;
 };
 
@@ -41,7 +42,8 @@ struct profile_resource {
     uint32_t pid, parent_pid;
     uint32_t command, executable_path;
     uint32_t service_name, service_namespace, service_version;
-    uint32_t container_id, container_runtime, kubernetes_pod_uid, slurm_job_id, systemd_unit, cgroup_path, attributes, pod;
+    uint32_t container_id, container_runtime, kubernetes_pod_uid, slurm_job_id, systemd_unit, cgroup_path, attributes,
+        pod;
 };
 
 struct profile_entry {
@@ -62,24 +64,36 @@ struct profile_moment {
 
 struct profile {
     uint64_t start_unix_ns, duration_ns; /* of what was looked at */
-    uint64_t not_observed_ns; /* of the time that was asked for: in it nobody looked; of PROFILE_WALL_TIME: at waits. Merging adds it up */
-    uint64_t period_ns; /* of the CPU samples; 0: there are none; of PROFILE_EVENTS: of so many one was taken, 0: of all */
+    uint64_t not_observed_ns; /* of the time that was asked for: in it nobody looked; of PROFILE_WALL_TIME: at waits.
+                                 Merging adds it up */
+    uint64_t
+        period_ns; /* of the CPU samples; 0: there are none; of PROFILE_EVENTS: of so many one was taken, 0: of all */
     enum profile_time time;
     uint32_t event, event_unit; /* of PROFILE_EVENTS, in `strings`: "page-faults", "count" */
     struct strings *strings;
-    struct profile_frame *frames;       uint32_t frame_count;
-    uint32_t *stack_frames;             uint32_t stack_frame_count; /* numbers of frames, leaf first, all stacks end to end */
-    struct profile_stack *stacks;        uint32_t stack_count;
-    struct profile_resource *resources; uint32_t resource_count;
-    struct trace_link *links;           uint32_t link_count;
-    uint32_t *label_texts;              uint32_t label_text_count; /* of all sets, end to end */
-    struct profile_stack *labels;        uint32_t labels_count; /* sets */
-    struct profile_entry *entries;      uint32_t entry_count;
-    struct profile_moment *moments;     uint32_t moment_count; /* in order of adding; none unless profile_add_moment added all samples */
+    struct profile_frame *frames;
+    uint32_t frame_count;
+    uint32_t *stack_frames;
+    uint32_t stack_frame_count; /* numbers of frames, leaf first, all stacks end to end */
+    struct profile_stack *stacks;
+    uint32_t stack_count;
+    struct profile_resource *resources;
+    uint32_t resource_count;
+    struct trace_link *links;
+    uint32_t link_count;
+    uint32_t *label_texts;
+    uint32_t label_text_count; /* of all sets, end to end */
+    struct profile_stack *labels;
+    uint32_t labels_count; /* sets */
+    struct profile_entry *entries;
+    uint32_t entry_count;
+    struct profile_moment *moments;
+    uint32_t moment_count;   /* in order of adding; none unless profile_add_moment added all samples */
     bool drops_system_names; /* set by the maker: frames keep none, also where they are alike but for them */
-    bool joins_lines; /* set by the maker: frames of interpreters keep no line, of which a function has one in every stack */
-    uint64_t dropped; /* samples not added because memory ran out or max_bytes was reached */
-    uint64_t unlinked; /* samples added without their link, because links took PROFILE_LINKS_SHARE of max_bytes */
+    bool joins_lines;    /* set by the maker: frames of interpreters keep no line, of which a function has one in every
+                            stack */
+    uint64_t dropped;    /* samples not added because memory ran out or max_bytes was reached */
+    uint64_t unlinked;   /* samples added without their link, because links took PROFILE_LINKS_SHARE of max_bytes */
     uint64_t unlabelled; /* likewise without their labels */
     struct profile_index *index; /* private */
 };
@@ -103,14 +117,14 @@ const char *profile_counts(const struct profile *p);
 /* How many frames it remembers where it found last. Changes nothing but the work. */
 void profile_limit_cache(struct profile *p, uint32_t entries);
 
-/* Samples of one stack in many requests are many entries where they were one: these may take one part in so many. Those of many sets
- * of labels likewise. */
+/* Samples of one stack in many requests are many entries where they were one: these may take one part in so many. Those
+ * of many sets of labels likewise. */
 #define PROFILE_LINKS_SHARE 8
 #define PROFILE_UNLINKED    1
 #define PROFILE_UNLABELLED  2
 
-/* Adds one sample; copies all that it needs. PROFILE_UNLINKED when it was added without its link (counted), PROFILE_UNLABELLED when
- * without its labels (counted), or both, added up; -ENOSPC when full (counted), -ENOMEM. */
+/* Adds one sample; copies all that it needs. PROFILE_UNLINKED when it was added without its link (counted),
+ * PROFILE_UNLABELLED when without its labels (counted), or both, added up; -ENOSPC when full (counted), -ENOMEM. */
 int profile_add(struct profile *p, const struct sample *s);
 /* The same, and tells the number of its entry. */
 int profile_add_entry(struct profile *p, const struct sample *s, uint32_t *ret_entry);
@@ -119,34 +133,38 @@ int profile_add_moment(struct profile *p, const struct sample *s, uint64_t unix_
 
 /* Which entries a reader wants: every set field must match. */
 struct profile_filter {
-    uint32_t pid;              /* 0: any */
-    const char *container_id;  /* NULL: any; a prefix of at least 12 digits will do */
-    const char *service_name;  /* NULL: any */
-    enum profile_time time;    /* of who keeps profiles of more than one (an agent): which. A profile has but one */
+    uint32_t pid;             /* 0: any */
+    const char *container_id; /* NULL: any; a prefix of at least 12 digits will do */
+    const char *service_name; /* NULL: any */
+    enum profile_time time;   /* of who keeps profiles of more than one (an agent): which. A profile has but one */
 };
 
-/* Adds the entries of `from` that match (NULL: all) to `to`, joining equal ones; start and duration become the union. `dropped` is
- * added whatever the filter, since nobody knows whose samples they were. -ENOSPC or -ENOMEM when entries did not fit: these are
- * in to->dropped, and all others are merged. Links that did not fit are in to->unlinked, labels in to->unlabelled. */
+/* Adds the entries of `from` that match (NULL: all) to `to`, joining equal ones; start and duration become the union.
+ * `dropped` is added whatever the filter, since nobody knows whose samples they were. -ENOSPC or -ENOMEM when entries
+ * did not fit: these are in to->dropped, and all others are merged. Links that did not fit are in to->unlinked, labels
+ * in to->unlabelled. */
 int profile_merge(struct profile *to, const struct profile *from, const struct profile_filter *filter);
 
 /* What a part of a profile has of one entry. */
 struct profile_amount {
     uint64_t weight_ns, count;
 };
-/* The same of a part of `from`, which has of each entry what `amounts` says (a row for every entry; without samples: nothing of it). */
+/* The same of a part of `from`, which has of each entry what `amounts` says (a row for every entry; without samples:
+ * nothing of it). */
 int profile_merge_part(struct profile *to, const struct profile *from, const struct profile_filter *filter,
                        const struct profile_amount *amounts);
 
 /* Whether a reader who set `filter` (NULL: all) wants the row. */
-bool profile_filter_matches(const struct profile *p, const struct profile_resource *row, const struct profile_filter *filter);
+bool profile_filter_matches(const struct profile *p, const struct profile_resource *row,
+                            const struct profile_filter *filter);
 
-/* A copy for readers, without links and labels, in which frames are what people tell apart: `function` is the frame's text (frame_text of model/frame.h), and
- * address, mangled name and the line of native and interpreted code are dropped, so that stacks which only differ in these are one. */
+/* A copy for readers, without links and labels, in which frames are what people tell apart: `function` is the frame's
+ * text (frame_text of model/frame.h), and address, mangled name and the line of native and interpreted code are
+ * dropped, so that stacks which only differ in these are one. */
 int profile_fold(const struct profile *p, struct profile **ret);
 
-/* What is known of a frame's place in the sources, innermost first: functions that were inlined there, and at the end that of the frame
- * itself, whose names are taken only where it has none. Borrowed; no text is NULL. */
+/* What is known of a frame's place in the sources, innermost first: functions that were inlined there, and at the end
+ * that of the frame itself, whose names are taken only where it has none. Borrowed; no text is NULL. */
 struct profile_line {
     const char *function, *system_name, *file;
     uint32_t line; /* 0: not known */

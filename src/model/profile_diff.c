@@ -1,4 +1,5 @@
-/* Two profiles side by side; see profile_diff.h. Stacks of both are written out as names, sorted, and equal ones joined. */
+/* Two profiles side by side; see profile_diff.h. Stacks of both are written out as names, sorted, and equal ones
+ * joined. */
 #include "model/profile_diff.h"
 
 #include <errno.h>
@@ -202,8 +203,10 @@ void profile_diff_free(struct profile_diff *d)
 
 const char *profile_diff_why_not(const struct profile_diff *d)
 {
-    static const char *const no_samples[] = {"before has no samples: nothing can be compared", "after has no samples: nothing can be compared"};
-    static const char *const nobody_looked[] = {"before nobody looked: nothing can be compared", "after nobody looked: nothing can be compared"};
+    static const char *const no_samples[] = {"before has no samples: nothing can be compared",
+                                             "after has no samples: nothing can be compared"};
+    static const char *const nobody_looked[] = {"before nobody looked: nothing can be compared",
+                                                "after nobody looked: nothing can be compared"};
     for (int side = 0; side < DIFF_SIDES; side++)
         if (!d->whole[side].weight)
             return d->not_observed_ns[side] && !d->duration_ns[side] ? nobody_looked[side] : no_samples[side];
@@ -217,9 +220,10 @@ static double share(uint64_t part, uint64_t whole)
     return whole ? (double)part / (double)whole : 0;
 }
 
-/* A share is a ratio of two sums of weights. Its variance is, to first order, the sum over the samples of (weight * (whether it is in the part -
- * share))^2, by the square of the whole. The squares of both sides are put together, in parts of either's mean weight, because the question is
- * whether both may be draws from one thing: so a heavy sample that only one side has is of both. Equal weights give p * (1 - p) * (1/n + 1/m). */
+/* A share is a ratio of two sums of weights. Its variance is, to first order, the sum over the samples of (weight *
+ * (whether it is in the part - share))^2, by the square of the whole. The squares of both sides are put together, in
+ * parts of either's mean weight, because the question is whether both may be draws from one thing: so a heavy sample
+ * that only one side has is of both. Equal weights give p * (1 - p) * (1/n + 1/m). */
 double profile_diff_spread(const struct profile_diff *d, const struct diff_amount *amount)
 {
     double squares = 0, samples = 0, drawn = 0;

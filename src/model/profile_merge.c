@@ -1,5 +1,5 @@
-/* One profile into another, as it is, folded, or with source lines; see profile.h. Rows of `from` are carried over at their first
- * use by a wanted entry and remembered by number, so that the cost is that of the distinct rows and nothing
+/* One profile into another, as it is, folded, or with source lines; see profile.h. Rows of `from` are carried over at
+ * their first use by a wanted entry and remembered by number, so that the cost is that of the distinct rows and nothing
  * arrives that no entry refers to. */
 #include "model/profile_tables.h"
 
@@ -12,8 +12,7 @@ struct carry {
     const struct profile *from;
     bool fold;
     const struct profile_frame_lines *lines; /* one row for each frame of `from`; NULL: frames stay as they are */
-    uint32_t *strings, *frames, *stacks,
-        *resources; /* number in `from` -> number in `to` + 1; 0: not carried yet */
+    uint32_t *strings, *frames, *stacks, *resources; /* number in `from` -> number in `to` + 1; 0: not carried yet */
 };
 
 static void carry_clear(struct carry *c)
@@ -70,10 +69,11 @@ static int carry_line(struct carry *c, uint32_t number, const struct profile_lin
 {
     struct profile_frame row = c->from->frames[number];
     uint32_t *carried[] = {&row.mapping, &row.build_id}, function, system_name;
-    int r = profile_put_text(c->to, is_last && row.function ? profile_text(c->from, row.function) : line->function, &function);
+    int r = profile_put_text(c->to, is_last && row.function ? profile_text(c->from, row.function) : line->function,
+                             &function);
     if (r == 0)
-        r = profile_put_text(c->to, is_last && row.function ? profile_text(c->from, row.system_name) : line->system_name,
-                             &system_name);
+        r = profile_put_text(
+            c->to, is_last && row.function ? profile_text(c->from, row.system_name) : line->system_name, &system_name);
     if (r == 0)
         r = profile_put_text(c->to, line->file, &row.file);
     for (size_t i = 0; r == 0 && i < array_size(carried); i++)
@@ -134,9 +134,19 @@ static int carry_resource(struct carry *c, uint32_t *number)
     if (!*known) {
         struct profile_resource row = c->from->resources[*number];
         uint32_t *texts[] = {
-            &row.command,         &row.executable_path, &row.service_name,      &row.service_namespace,
-            &row.service_version, &row.container_id,    &row.container_runtime, &row.kubernetes_pod_uid,
-            &row.slurm_job_id,    &row.systemd_unit,    &row.cgroup_path,     &row.attributes,        &row.pod,
+            &row.command,
+            &row.executable_path,
+            &row.service_name,
+            &row.service_namespace,
+            &row.service_version,
+            &row.container_id,
+            &row.container_runtime,
+            &row.kubernetes_pod_uid,
+            &row.slurm_job_id,
+            &row.systemd_unit,
+            &row.cgroup_path,
+            &row.attributes,
+            &row.pod,
         };
         uint32_t to = 0;
         int r = 0;
@@ -202,11 +212,9 @@ bool profile_filter_matches(const struct profile *p, const struct profile_resour
         return true;
     if (filter->pid && resource->pid != filter->pid)
         return false;
-    if (filter->container_id &&
-        !container_matches(profile_text(p, resource->container_id), filter->container_id))
+    if (filter->container_id && !container_matches(profile_text(p, resource->container_id), filter->container_id))
         return false;
-    return !filter->service_name ||
-           strcmp(profile_text(p, resource->service_name), filter->service_name) == 0;
+    return !filter->service_name || strcmp(profile_text(p, resource->service_name), filter->service_name) == 0;
 }
 
 /* Profiles of different ones are not merged. */

@@ -31,7 +31,7 @@ struct profile_index {
     size_t bytes; /* held, without strings */
     struct table frames, stacks, resources, links, labels, entries;
     uint32_t linked_entries, labelled_entries; /* of these */
-    size_t label_bytes; /* of texts of sets of labels: of each, as if it had them alone */
+    size_t label_bytes;                        /* of texts of sets of labels: of each, as if it had them alone */
     uint32_t stack_frame_capacity, label_text_capacity, moment_capacity;
     uint32_t *scratch;
     uint32_t scratch_capacity;
@@ -67,8 +67,7 @@ static int table_resize(struct profile *p, void *array, uint32_t *capacity, uint
 }
 
 /* Room for `need` elements. */
-static int table_reserve(struct profile *p, void *array, uint32_t *capacity, uint32_t need,
-                         size_t element_bytes)
+static int table_reserve(struct profile *p, void *array, uint32_t *capacity, uint32_t need, size_t element_bytes)
 {
     if (need <= *capacity)
         return 0;
@@ -220,8 +219,7 @@ int profile_put_text(struct profile *p, const char *text, uint32_t *ret)
 {
     const struct profile_index *index = p->index;
     if (index->max_bytes)
-        strings_set_max_bytes(p->strings,
-                              index->max_bytes > index->bytes ? index->max_bytes - index->bytes : 1);
+        strings_set_max_bytes(p->strings, index->max_bytes > index->bytes ? index->max_bytes - index->bytes : 1);
     uint64_t dropped = strings_dropped(p->strings);
     uint32_t number = strings_add(p->strings, text);
     if (strings_dropped(p->strings) != dropped)
@@ -233,8 +231,8 @@ int profile_put_text(struct profile *p, const char *text, uint32_t *ret)
 int profile_put_frame(struct profile *p, const struct profile_frame *frame, uint32_t *ret)
 {
     bool is_new;
-    return table_put(p, &p->index->frames, &p->frames, &p->frame_count, frame, sizeof(*frame), sizeof(*frame),
-                     ret, &is_new);
+    return table_put(p, &p->index->frames, &p->frames, &p->frame_count, frame, sizeof(*frame), sizeof(*frame), ret,
+                     &is_new);
 }
 
 static bool text_equals(const struct profile *p, uint32_t string, const char *text)
@@ -249,8 +247,8 @@ static uint32_t line_of(const struct frame *frame)
 
 static bool frame_equals(const struct profile *p, const struct profile_frame *row, const struct frame *frame)
 {
-    return row->address == frame->address && row->line == line_of(frame) &&
-           row->kind == (uint32_t)frame->kind && row->inlined == frame->inlined && text_equals(p, row->function, frame->function) &&
+    return row->address == frame->address && row->line == line_of(frame) && row->kind == (uint32_t)frame->kind &&
+           row->inlined == frame->inlined && text_equals(p, row->function, frame->function) &&
            text_equals(p, row->system_name, frame->system_name) && text_equals(p, row->file, frame->file) &&
            text_equals(p, row->mapping, frame->mapping) && text_equals(p, row->build_id, frame->build_id);
 }
@@ -298,8 +296,8 @@ static int put_link(struct profile *p, const struct trace_link *link, uint32_t *
 {
     uint32_t row = 0;
     bool is_new;
-    int r = table_put(p, &p->index->links, &p->links, &p->link_count, link, sizeof(*link), sizeof(*link),
-                      &row, &is_new);
+    int r =
+        table_put(p, &p->index->links, &p->links, &p->link_count, link, sizeof(*link), sizeof(*link), &row, &is_new);
     if (r == 0)
         *ret = row + 1;
     return r;
@@ -344,7 +342,7 @@ int profile_put_stack(struct profile *p, const uint32_t *frames, uint32_t count,
 {
     struct profile_index *index = p->index;
     const struct lists stacks = {&index->stacks, &p->stack_frames, &p->stack_frame_count, &index->stack_frame_capacity,
-                                 &p->stacks, &p->stack_count};
+                                 &p->stacks,     &p->stack_count};
     return list_put(p, &stacks, frames, count, ret);
 }
 
@@ -359,7 +357,7 @@ int profile_put_labels(struct profile *p, const uint32_t *texts, uint32_t count,
 {
     struct profile_index *index = p->index;
     const struct lists sets = {&index->labels, &p->label_texts, &p->label_text_count, &index->label_text_capacity,
-                               &p->labels, &p->labels_count};
+                               &p->labels,     &p->labels_count};
     const uint32_t before = p->labels_count;
     uint32_t row = 0;
     int r = list_put(p, &sets, texts, count, &row);
@@ -407,8 +405,8 @@ static int put_with_link(struct profile *p, const struct profile_entry *key, con
     return r;
 }
 
-int profile_put_linked_entry(struct profile *p, const struct profile_entry *key,
-                             const struct trace_link *link, uint32_t *ret)
+int profile_put_linked_entry(struct profile *p, const struct profile_entry *key, const struct trace_link *link,
+                             uint32_t *ret)
 {
     struct profile_entry alone = *key;
     alone.link = 0;
@@ -439,8 +437,7 @@ int profile_put_moment(struct profile *p, const struct profile_entry *key, const
 int profile_scratch(struct profile *p, uint32_t count, uint32_t **ret)
 {
     struct profile_index *index = p->index;
-    int r = table_reserve(p, &index->scratch, &index->scratch_capacity, count ? count : 1,
-                          sizeof(*index->scratch));
+    int r = table_reserve(p, &index->scratch, &index->scratch_capacity, count ? count : 1, sizeof(*index->scratch));
     if (r == 0)
         *ret = index->scratch;
     return r;

@@ -1,5 +1,5 @@
-/* One request served, taken apart: what diagnose makes and what `sonde why`, the API and the page show. Strings are owned by the
- * request (one allocation; request_free). The parts sum to duration_ns exactly. */
+/* One request served, taken apart: what diagnose makes and what `sonde why`, the API and the page show. Strings are
+ * owned by the request (one allocation; request_free). The parts sum to duration_ns exactly. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -10,24 +10,24 @@
 #include <stdint.h>
 
 /* The documented list of kinds (docs/why.md). A part is time of the request's own wall clock; parts never overlap. */
-#define REQUEST_PART_KINDS(X)                                                                                \
-    X(CPU, "cpu", "on a CPU, working for this request")                                                      \
-    X(RUN_QUEUE, "run_queue", "ready to run, waiting for a CPU")                                             \
-    X(DISK, "disk", "waiting for a file system or block device")                                             \
-    X(LOCK, "lock", "waiting for a lock or another thread")                                                  \
-    X(SLEEP, "sleep", "asleep because the program asked to sleep")                                           \
-    X(NETWORK, "network", "waiting for the client or for network buffers")                                   \
-    X(DOWNSTREAM, "downstream", "waiting for another service that this request called")                      \
-    X(OTHER_REQUESTS, "other_requests", "the thread was working for other requests")                         \
-    X(OTHER, "other", "waiting in a system call or fault that is none of the above")                         \
-    X(STEAL, "steal", "the hypervisor ran something else on its CPU")                                        \
+#define REQUEST_PART_KINDS(X)                                                                                          \
+    X(CPU, "cpu", "on a CPU, working for this request")                                                                \
+    X(RUN_QUEUE, "run_queue", "ready to run, waiting for a CPU")                                                       \
+    X(DISK, "disk", "waiting for a file system or block device")                                                       \
+    X(LOCK, "lock", "waiting for a lock or another thread")                                                            \
+    X(SLEEP, "sleep", "asleep because the program asked to sleep")                                                     \
+    X(NETWORK, "network", "waiting for the client or for network buffers")                                             \
+    X(DOWNSTREAM, "downstream", "waiting for another service that this request called")                                \
+    X(OTHER_REQUESTS, "other_requests", "the thread was working for other requests")                                   \
+    X(OTHER, "other", "waiting in a system call or fault that is none of the above")                                   \
+    X(STEAL, "steal", "the hypervisor ran something else on its CPU")                                                  \
     X(UNATTRIBUTED, "unattributed", "not known")
 
 enum request_part_kind {
 #define X(id, name, help) REQUEST_PART_##id,
     REQUEST_PART_KINDS(X)
 #undef X
-    REQUEST_PART_COUNT
+        REQUEST_PART_COUNT
 };
 
 const char *request_part_name(enum request_part_kind kind);
@@ -37,30 +37,30 @@ struct request_part {
     enum request_part_kind kind;
     uint64_t duration_ns;
     const char *detail; /* "futex in pthread_mutex_lock < handle_request: futex_wait_queue", "" */
-    const char *stack;  /* where the thread waited (the longest time, if it waited there more than once): one frame a line, leaf
-                         * first, the kernel's marked by REQUEST_KERNEL_FRAME; "": not known, or no wait */
+    const char *stack;  /* where the thread waited (the longest time, if it waited there more than once): one frame a
+                         * line, leaf  first, the kernel's marked by REQUEST_KERNEL_FRAME; "": not known, or no wait */
 };
 
 #define REQUEST_KERNEL_FRAME "_[k]" /* behind its name, as in folded stacks */
 #define REQUEST_FRAME_BYTES  256    /* of a line, at most: longer names are cut, and end in "..." */
 
-#define REQUEST_PARTS_MAX 32
+#define REQUEST_PARTS_MAX    32
 
 struct request {
-    uint64_t id; /* 0: none. One with the same id says more of the same request, and takes its place */
+    uint64_t id;            /* 0: none. One with the same id says more of the same request, and takes its place */
     uint64_t start_ns;      /* CLOCK_MONOTONIC: what it is ordered and found by */
     uint64_t start_unix_ns; /* the wall clock's time of it, which may be set at any moment: only to be shown */
     uint64_t duration_ns;
     uint32_t pid, tid;
     const char *service;
     const char *container_id;
-    const char *method;   /* "GET" */
-    const char *route;    /* path without its query, identifiers replaced: "/users/{id}" */
-    const char *peer;     /* "127.0.0.1:4711" or "" */
-    uint16_t status;      /* 0: no reply seen */
+    const char *method; /* "GET" */
+    const char *route;  /* path without its query, identifiers replaced: "/users/{id}" */
+    const char *peer;   /* "127.0.0.1:4711" or "" */
+    uint16_t status;    /* 0: no reply seen */
     uint64_t bytes_in, bytes_out;
     struct trace_link link; /* the trace that its thread worked for meanwhile, if it was one; zeros: none */
-    const char *cause;    /* one sentence: the largest part, in words */
+    const char *cause;      /* one sentence: the largest part, in words */
     struct request_part parts[REQUEST_PARTS_MAX];
     size_t part_count;
     size_t bytes; /* of memory, set by request_copy */
@@ -69,6 +69,7 @@ struct request {
 /* A copy of plain data whose strings may live anywhere, as one allocation that request_free frees. */
 int request_copy(const struct request *r, struct request **ret);
 void request_free(struct request *r);
-/* One frame of a part's stack after the other: the line that `at` stands on into `line`, and `at` behind it. False at the end. */
+/* One frame of a part's stack after the other: the line that `at` stands on into `line`, and `at` behind it. False at
+ * the end. */
 bool request_next_frame(const char **at, char line[REQUEST_FRAME_BYTES]);
 DEFINE_FREEP(request)

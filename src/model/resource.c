@@ -47,8 +47,9 @@ int resource_attributes(const struct resource *r, struct resource_attribute ret[
 bool resource_is_of_node(const char *key)
 {
     static const char *const keys[] = {
-        "process.pid",  "process.parent_pid", "process.command", "process.executable.path", "container.id", "container.runtime",
-        "k8s.pod.uid", "slurm.job.id",       "systemd.unit",    "linux.cgroup.path",       "host.name",
+        "process.pid",  "process.parent_pid", "process.command", "process.executable.path",
+        "container.id", "container.runtime",  "k8s.pod.uid",     "slurm.job.id",
+        "systemd.unit", "linux.cgroup.path",  "host.name",
     };
     for (size_t i = 0; i < array_size(keys); i++)
         if (strcmp(key, keys[i]) == 0)

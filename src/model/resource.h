@@ -1,26 +1,31 @@
-/* Who did it: the attributes of a process in OpenTelemetry's terms. Plain data; strings are borrowed from the maker, never NULL
- * ("" = does not apply). One resource a process; equal for all its threads and samples until it executes another program. */
+/* Who did it: the attributes of a process in OpenTelemetry's terms. Plain data; strings are borrowed from the maker,
+ * never NULL
+ * ("" = does not apply). One resource a process; equal for all its threads and samples until it executes another
+ * program. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
 struct resource {
-    uint32_t pid;                 /* process.pid, initial namespace */
-    uint32_t parent_pid;          /* process.parent_pid */
-    const char *command;          /* process.command: the process's comm (its main thread's) */
-    const char *executable_path;  /* process.executable.path */
-    const char *service_name;     /* service.name: the process's own context (OTEP 4719), OTEL_SERVICE_NAME, OTEL_RESOURCE_ATTRIBUTES, else unit or command */
-    const char *service_namespace;/* service.namespace */
-    const char *service_version;  /* service.version */
-    const char *container_id;     /* container.id: 64 hexadecimal digits */
-    const char *container_runtime;/* container.runtime: "docker", "containerd", "cri-o", "podman" */
+    uint32_t pid;                   /* process.pid, initial namespace */
+    uint32_t parent_pid;            /* process.parent_pid */
+    const char *command;            /* process.command: the process's comm (its main thread's) */
+    const char *executable_path;    /* process.executable.path */
+    const char *service_name;       /* service.name: the process's own context (OTEP 4719), OTEL_SERVICE_NAME,
+                                       OTEL_RESOURCE_ATTRIBUTES, else unit or command */
+    const char *service_namespace;  /* service.namespace */
+    const char *service_version;    /* service.version */
+    const char *container_id;       /* container.id: 64 hexadecimal digits */
+    const char *container_runtime;  /* container.runtime: "docker", "containerd", "cri-o", "podman" */
     const char *kubernetes_pod_uid; /* k8s.pod.uid */
-    const char *slurm_job_id;     /* slurm.job.id (ours; no convention exists) */
-    const char *systemd_unit;     /* systemd.unit: "nginx.service" */
-    const char *cgroup_path;      /* linux.cgroup.path (ours): as under the hierarchy's mount */
-    const char *attributes;       /* all else that the process says of itself (OTEP 4719): lines of "key TAB text", of "key TAB TAB integer" */
-    const char *pod;              /* what the node's container runtime says of its pod (resolve/process/pods.h): such lines, k8s.pod.name and others */
+    const char *slurm_job_id;       /* slurm.job.id (ours; no convention exists) */
+    const char *systemd_unit;       /* systemd.unit: "nginx.service" */
+    const char *cgroup_path;        /* linux.cgroup.path (ours): as under the hierarchy's mount */
+    const char *attributes; /* all else that the process says of itself (OTEP 4719): lines of "key TAB text", of "key
+                               TAB TAB integer" */
+    const char *pod;        /* what the node's container runtime says of its pod (resolve/process/pods.h): such lines,
+                               k8s.pod.name and others */
 };
 
 /* Of which nothing is known: every text is "". */

@@ -26,8 +26,7 @@ static inline struct trace_link_text trace_link_text(const struct trace_link *l)
 {
     struct trace_link_text text = {0};
     if (trace_link_is_set(l))
-        snprintf(text.trace_id, sizeof(text.trace_id), "%016" PRIx64 "%016" PRIx64, l->trace_id_high,
-                 l->trace_id_low);
+        snprintf(text.trace_id, sizeof(text.trace_id), "%016" PRIx64 "%016" PRIx64, l->trace_id_high, l->trace_id_low);
     if (l->span_id)
         snprintf(text.span_id, sizeof(text.span_id), "%016" PRIx64, l->span_id);
     return text;

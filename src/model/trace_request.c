@@ -9,7 +9,8 @@
 int trace_request_add(struct trace_request *r, const struct triton_trace *trace)
 {
     size_t moments = trace->moment_count * sizeof(*trace->moments), bytes = moments + trace->request_id.size + 1;
-    if (r->count == TRACE_REQUEST_PARTS_MAX || r->bytes > TRACE_REQUEST_BYTES_MAX || bytes > TRACE_REQUEST_BYTES_MAX - r->bytes) {
+    if (r->count == TRACE_REQUEST_PARTS_MAX || r->bytes > TRACE_REQUEST_BYTES_MAX ||
+        bytes > TRACE_REQUEST_BYTES_MAX - r->bytes) {
         r->dropped++;
         return 0;
     }
@@ -94,8 +95,14 @@ static bool put_span(struct walk *w, enum triton_event from, enum triton_event t
 {
     if (w->r < 0 || !triton_times_has(&w->times, from, to) || w->times.ns[to] < w->times.ns[from])
         return false;
-    struct trace_item item = {.start_ns = w->times.ns[from], .end_ns = w->times.ns[to], .id = w->trace->id, .name = name, .name_size = strlen(name),
-                              .depth = depth, .is_door = from <= TRITON_GRPC_SEND_END, .is_handler = from == TRITON_REQUEST_START};
+    struct trace_item item = {.start_ns = w->times.ns[from],
+                              .end_ns = w->times.ns[to],
+                              .id = w->trace->id,
+                              .name = name,
+                              .name_size = strlen(name),
+                              .depth = depth,
+                              .is_door = from <= TRITON_GRPC_SEND_END,
+                              .is_handler = from == TRITON_REQUEST_START};
     w->used |= 1u << from | 1u << to;
     w->r = add_item(w->items, &item);
     return true;
@@ -135,7 +142,8 @@ void trace_pairs_find(const struct triton_trace *t, const struct strings *names,
     }
 }
 
-/* Within how many of the pairs that are open moment `i` lies, or the pair that begins there, which becomes one of them. */
+/* Within how many of the pairs that are open moment `i` lies, or the pair that begins there, which becomes one of them.
+ */
 static int count_around(uint32_t *open, int *count, const uint32_t *ends, uint32_t i)
 {
     int kept = 0, around = 0;
@@ -167,7 +175,13 @@ static int put_rest(struct walk *w, int depth)
         bool is_used = m->event < TRITON_EVENT_COUNT && w->used & 1u << m->event && w->times.ns[m->event] == m->ns;
         if (is_used || ends[i] == TRACE_PAIR_END)
             continue;
-        struct trace_item item = {.start_ns = m->ns, .end_ns = m->ns, .id = t->id, .name = name, .name_size = size, .is_moment = !ends[i], .tokens = m->tokens};
+        struct trace_item item = {.start_ns = m->ns,
+                                  .end_ns = m->ns,
+                                  .id = t->id,
+                                  .name = name,
+                                  .name_size = size,
+                                  .is_moment = !ends[i],
+                                  .tokens = m->tokens};
         item.depth = depth + count_around(open, &open_count, ends, i);
         if (ends[i]) {
             item.end_ns = t->moments[ends[i] - 1].ns;
@@ -206,7 +220,8 @@ static int put_children(const struct walk *w, uint64_t parent, int depth)
         if (!trace->has_parent || trace->parent_id != parent || trace->id == trace->root_id)
             continue;
         triton_times_get(trace, &times);
-        children[count++] = (struct child){trace, times.known & 1u << TRITON_REQUEST_START ? times.ns[TRITON_REQUEST_START] : 0};
+        children[count++] =
+            (struct child){trace, times.known & 1u << TRITON_REQUEST_START ? times.ns[TRITON_REQUEST_START] : 0};
     }
     qsort(children, count, sizeof(*children), by_start);
     int r = 0;
@@ -226,7 +241,10 @@ static int put_trace(const struct walk *of, const struct triton_trace *trace, in
         put_span(w, TRITON_GRPC_WAITREAD_END, TRITON_GRPC_SEND_END, "gRPC request", depth))
         inner = depth + 1;
     put_span(w, TRITON_HTTP_RECV_START, TRITON_HTTP_RECV_END, "receive", inner);
-    int within = put_span(w, TRITON_REQUEST_START, TRITON_REQUEST_END, trace->has_model ? strings_get(w->names, trace->model) : "?", inner) ? inner + 1 : inner;
+    int within = put_span(w, TRITON_REQUEST_START, TRITON_REQUEST_END,
+                          trace->has_model ? strings_get(w->names, trace->model) : "?", inner)
+                     ? inner + 1
+                     : inner;
     put_span(w, TRITON_QUEUE_START, TRITON_COMPUTE_START, "queue", within);
     int computing = put_span(w, TRITON_COMPUTE_START, TRITON_COMPUTE_END, "compute", within) ? within + 1 : within;
     put_span(w, TRITON_COMPUTE_START, TRITON_COMPUTE_INPUT_END, "input", computing);

@@ -1,5 +1,5 @@
-/* One request whole: its trace and those of its parts (an ensemble's steps, models called by models), and what it looks like as spans, one
- * within the other. */
+/* One request whole: its trace and those of its parts (an ensemble's steps, models called by models), and what it looks
+ * like as spans, one within the other. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -19,8 +19,8 @@ struct trace_request {
 int trace_request_add(struct trace_request *r, const struct triton_trace *trace);
 void trace_request_clear(struct trace_request *r);
 
-/* A time within a request, or a moment (`is_moment`: end_ns is start_ns). Every moment of a trace is the begin or end of a span or is
- * one by itself: none is left out. */
+/* A time within a request, or a moment (`is_moment`: end_ns is start_ns). Every moment of a trace is the begin or end
+ * of a span or is one by itself: none is left out. */
 struct trace_item {
     uint64_t start_ns, end_ns;
     uint64_t id;      /* of the trace it is of */
@@ -41,8 +41,8 @@ struct trace_items {
 #define TRACE_PAIRS_OPEN 64 /* pairs begun and not ended, of one trace; more are no pairs */
 #define TRACE_PAIR_END   UINT32_MAX
 
-/* Pairs X_START, X_END of names that are not Triton's, the inner ones first: ret_ends[i] is 1 + the moment that ends what moment i begins, and
- * ret_ends of that moment TRACE_PAIR_END. The others stay as they are. */
+/* Pairs X_START, X_END of names that are not Triton's, the inner ones first: ret_ends[i] is 1 + the moment that ends
+ * what moment i begins, and ret_ends of that moment TRACE_PAIR_END. The others stay as they are. */
 void trace_pairs_find(const struct triton_trace *trace, const struct strings *names, uint32_t *ret_ends);
 
 /* From the request down to its parts, each followed by what lies within it. -ENOMEM. */

@@ -11,9 +11,11 @@
 enum span_kind { SPAN_REQUEST, SPAN_MODEL, SPAN_COMPUTE, SPAN_OWN };
 
 #define IN(event) (1u << TRITON_##event)
-static const uint32_t request_events = IN(HTTP_RECV_START) | IN(HTTP_RECV_END) | IN(HTTP_SEND_START) | IN(HTTP_SEND_END) | IN(GRPC_WAITREAD_START) |
-                                       IN(GRPC_WAITREAD_END) | IN(GRPC_SEND_START) | IN(GRPC_SEND_END) | IN(INFER_RESPONSE_COMPLETE);
-static const uint32_t compute_events = IN(COMPUTE_START) | IN(COMPUTE_INPUT_END) | IN(COMPUTE_OUTPUT_START) | IN(COMPUTE_END);
+static const uint32_t request_events = IN(HTTP_RECV_START) | IN(HTTP_RECV_END) | IN(HTTP_SEND_START) |
+                                       IN(HTTP_SEND_END) | IN(GRPC_WAITREAD_START) | IN(GRPC_WAITREAD_END) |
+                                       IN(GRPC_SEND_START) | IN(GRPC_SEND_END) | IN(INFER_RESPONSE_COMPLETE);
+static const uint32_t compute_events =
+    IN(COMPUTE_START) | IN(COMPUTE_INPUT_END) | IN(COMPUTE_OUTPUT_START) | IN(COMPUTE_END);
 
 void trace_spans_reset(struct trace_spans *s)
 {
@@ -59,7 +61,8 @@ struct making {
 static int add_event(struct trace_span_record *span, const char *name, uint64_t time_unix_ns, uint32_t tokens)
 {
     if ((span->event_count & (span->event_count - 1)) == 0) { /* room for the next power of two */
-        struct span_event *events = realloc(span->events, (span->event_count ? span->event_count * 2 : 1) * sizeof(*events));
+        struct span_event *events =
+            realloc(span->events, (span->event_count ? span->event_count * 2 : 1) * sizeof(*events));
         if (!events)
             return -ENOMEM;
         span->events = events;
@@ -68,7 +71,8 @@ static int add_event(struct trace_span_record *span, const char *name, uint64_t 
     return 0;
 }
 
-static int add_span(struct making *m, uint64_t kind, const char *name, size_t name_size, uint64_t start_ns, uint64_t end_ns, struct trace_span_record **ret)
+static int add_span(struct making *m, uint64_t kind, const char *name, size_t name_size, uint64_t start_ns,
+                    uint64_t end_ns, struct trace_span_record **ret)
 {
     struct trace_spans *s = m->spans;
     uint64_t salt = m->options->salt, zero_ns = m->options->zero_ns;
@@ -81,7 +85,8 @@ static int add_span(struct making *m, uint64_t kind, const char *name, size_t na
         s->capacity = capacity;
     }
     struct trace_span_record *span = &s->spans[s->count++];
-    *span = (struct trace_span_record){.name = name, .name_size = name_size, .start_unix_ns = start_ns + zero_ns, .end_unix_ns = end_ns + zero_ns};
+    *span = (struct trace_span_record){
+        .name = name, .name_size = name_size, .start_unix_ns = start_ns + zero_ns, .end_unix_ns = end_ns + zero_ns};
     make_trace_id(salt, m->trace->root_id, span->trace_id);
     make_span_id(salt, m->trace->id, kind, span->span_id);
     if (kind == SPAN_MODEL && m->has_request)
@@ -100,7 +105,8 @@ static int add_events(struct making *m, struct trace_span_record *span, uint32_t
     const struct triton_trace *t = m->trace;
     for (uint32_t i = 0; i < t->moment_count; i++) {
         uint32_t event = t->moments[i].event;
-        if (event < TRITON_EVENT_COUNT && wanted & 1u << event && add_event(span, triton_event_name(event), t->moments[i].ns + m->options->zero_ns, 0) < 0)
+        if (event < TRITON_EVENT_COUNT && wanted & 1u << event &&
+            add_event(span, triton_event_name(event), t->moments[i].ns + m->options->zero_ns, 0) < 0)
             return -ENOMEM;
     }
     return 0;
@@ -111,7 +117,8 @@ static bool is_span(const struct making *m, enum triton_event from, enum triton_
     return triton_times_has(&m->times, from, to) && m->times.ns[to] >= m->times.ns[from];
 }
 
-static int add_between(struct making *m, enum span_kind kind, const char *name, enum triton_event from, enum triton_event to, uint32_t events)
+static int add_between(struct making *m, enum span_kind kind, const char *name, enum triton_event from,
+                       enum triton_event to, uint32_t events)
 {
     struct trace_span_record *span;
     int r = add_span(m, kind, name, strlen(name), m->times.ns[from], m->times.ns[to], &span);
@@ -120,13 +127,15 @@ static int add_between(struct making *m, enum span_kind kind, const char *name, 
     return r;
 }
 
-/* The root: from the first of its events to the last, whichever door that was, also when it was refused before it began. */
+/* The root: from the first of its events to the last, whichever door that was, also when it was refused before it
+ * began. */
 static int add_request(struct making *m, uint32_t events)
 {
     uint64_t start_ns = UINT64_MAX, end_ns = 0;
     struct trace_span_record *span;
     for (int event = 0; event < TRITON_EVENT_COUNT; event++) {
-        if (!(m->times.known & request_events & 1u << event) || event == TRITON_GRPC_WAITREAD_START || event == TRITON_INFER_RESPONSE_COMPLETE)
+        if (!(m->times.known & request_events & 1u << event) || event == TRITON_GRPC_WAITREAD_START ||
+            event == TRITON_INFER_RESPONSE_COMPLETE)
             continue;
         start_ns = m->times.ns[event] < start_ns ? m->times.ns[event] : start_ns;
         end_ns = m->times.ns[event] > end_ns ? m->times.ns[event] : end_ns;
@@ -197,7 +206,8 @@ static int take_own(struct making *m, struct open_spans *o, const uint32_t *ends
     if (!ends[i])
         return add_event(&m->spans->spans[above], name, moment->ns + m->options->zero_ns, moment->tokens);
     size_t at = m->spans->count;
-    int r = add_span(m, SPAN_OWN + i, name, strlen(name) - strlen("_START"), moment->ns, m->trace->moments[ends[i] - 1].ns, &span);
+    int r = add_span(m, SPAN_OWN + i, name, strlen(name) - strlen("_START"), moment->ns,
+                     m->trace->moments[ends[i] - 1].ns, &span);
     if (r < 0)
         return r;
     memcpy(span->parent_span_id, m->spans->spans[above].span_id, sizeof(span->parent_span_id));
@@ -232,7 +242,8 @@ static bool has_own(const struct triton_trace *trace)
     return false;
 }
 
-/* From the first to the last of what is no moment of the front end: where the model's own names have no begin and end to lie between. */
+/* From the first to the last of what is no moment of the front end: where the model's own names have no begin and end
+ * to lie between. */
 static int add_unfinished(struct making *m, const char *model, uint32_t events)
 {
     const struct triton_trace *t = m->trace;
@@ -261,7 +272,8 @@ int trace_spans_add(struct trace_spans *s, const struct triton_trace *trace, con
     if (r < 0 || !has_model)
         return r;
     uint32_t events = UINT32_MAX & ~(m.has_request ? request_events : 0) & ~(has_compute ? compute_events : 0);
-    r = is_whole ? add_between(&m, SPAN_MODEL, model, TRITON_REQUEST_START, TRITON_REQUEST_END, events) : add_unfinished(&m, model, events);
+    r = is_whole ? add_between(&m, SPAN_MODEL, model, TRITON_REQUEST_START, TRITON_REQUEST_END, events)
+                 : add_unfinished(&m, model, events);
     if (r < 0)
         return r;
     s->spans[at].trace = trace;

@@ -1,6 +1,7 @@
-/* A trace as OpenTelemetry's spans, those that Triton itself exports in its mode `opentelemetry`: InferRequest -> the model -> compute, and one for
- * each pair X_START, X_END of the model's own, which lies in what was open when it began; as libsonde exports them. Identifiers follow from the ids of the file, so that the spans of an ensemble's parts find each
- * other without anything being kept, and a file converted twice gives the same. */
+/* A trace as OpenTelemetry's spans, those that Triton itself exports in its mode `opentelemetry`: InferRequest -> the
+ * model -> compute, and one for each pair X_START, X_END of the model's own, which lies in what was open when it began;
+ * as libsonde exports them. Identifiers follow from the ids of the file, so that the spans of an ensemble's parts find
+ * each other without anything being kept, and a file converted twice gives the same. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -20,7 +21,8 @@ struct trace_span_record {
     uint64_t start_unix_ns, end_unix_ns;
     const struct triton_trace *trace; /* the model's own span: it has the attributes; NULL: another one */
     const char *model;
-    const struct triton_facts *outcome; /* of the request's and the model's own span: how it ended; NULL: nothing is known */
+    const struct triton_facts
+        *outcome;              /* of the request's and the model's own span: how it ended; NULL: nothing is known */
     struct span_event *events; /* owned by the list */
     size_t event_count;
 };

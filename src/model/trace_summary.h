@@ -1,5 +1,6 @@
-/* What many traces add up to, as plain data: sums by door (HTTP, gRPC), model and version; the slowest requests; the data flow of the first
- * request that carries one. Made by aggregate/trace_summary.h, written by export/trace_summary_text.h and trace_summary_json.h. */
+/* What many traces add up to, as plain data: sums by door (HTTP, gRPC), model and version; the slowest requests; the
+ * data flow of the first request that carries one. Made by aggregate/trace_summary.h, written by
+ * export/trace_summary_text.h and trace_summary_json.h. */
 #pragma once
 
 #include "model/duration_histogram.h"
@@ -34,10 +35,12 @@ struct trace_model_sum {
     uint32_t name_number;
     int64_t version;
     uint64_t traces;
-    uint64_t failed, cancelled; /* of them, as libsonde's files say: in no span's sum, for they have not what the others took */
+    uint64_t failed,
+        cancelled; /* of them, as libsonde's files say: in no span's sum, for they have not what the others took */
     uint64_t first_file, first_id; /* the order of the lines is that of the ids */
     struct trace_span_sum spans[TRACE_SPAN_COUNT];
-    uint64_t generations, generations_failed; /* answers in tokens that ended; those that failed have no times to tokens */
+    uint64_t generations,
+        generations_failed; /* answers in tokens that ended; those that failed have no times to tokens */
     uint64_t tokens[TRITON_TOKEN_COUNTS];
 };
 
@@ -50,8 +53,8 @@ struct trace_slow {
     uint64_t id, duration_ns; /* as its door saw it, or its handler where the door's moments are not all there */
     uint64_t start_ns;
     int64_t version;
-    const char *name;  /* borrowed from the table of names */
-    char *request_id;  /* owned; NULL: none */
+    const char *name; /* borrowed from the table of names */
+    char *request_id; /* owned; NULL: none */
     size_t request_id_size;
     uint8_t doors;
     int64_t queue_ns, compute_ns; /* -1: not there */
@@ -61,13 +64,13 @@ struct trace_slow {
 struct trace_flow_node {
     uint64_t id, parent_id;
     int64_t version;
-    const char *name; /* borrowed; NULL: not there, or came through no door */
+    const char *name;                   /* borrowed; NULL: not there, or came through no door */
     struct triton_activity *activities; /* owned */
 };
 
 struct trace_flow {
     bool is_tree;
-    uint64_t root; /* id; 0: there is no data flow */
+    uint64_t root;                 /* id; 0: there is no data flow */
     struct trace_flow_node *nodes; /* owned; by id */
     size_t count;
 };

@@ -18,8 +18,8 @@ const char *triton_event_name(enum triton_event event)
 /* Asked for every moment of a file: sizes and texts are constants here, which leaves a few comparisons of words. */
 enum triton_event triton_event_find(struct triton_text name)
 {
-#define X(event)                                                                                             \
-    if (TRITON_TEXT_IS(name, #event))                                                                        \
+#define X(event)                                                                                                       \
+    if (TRITON_TEXT_IS(name, #event))                                                                                  \
         return TRITON_##event;
     TRITON_EVENTS(X)
 #undef X
@@ -104,7 +104,8 @@ struct triton_facts *triton_facts_copy(const struct triton_facts *facts, size_t 
 
 bool triton_facts_cancelled(const struct triton_facts *facts)
 {
-    return facts && facts->texts[TRITON_FACT_STATUS].at && TRITON_TEXT_IS(facts->texts[TRITON_FACT_STATUS], "cancelled");
+    return facts && facts->texts[TRITON_FACT_STATUS].at &&
+           TRITON_TEXT_IS(facts->texts[TRITON_FACT_STATUS], "cancelled");
 }
 
 bool triton_facts_failed(const struct triton_facts *facts, struct triton_text *ret_message)
@@ -112,8 +113,8 @@ bool triton_facts_failed(const struct triton_facts *facts, struct triton_text *r
     if (!facts || !facts->texts[TRITON_FACT_STATUS].at)
         return false;
     struct triton_text message = facts->texts[TRITON_FACT_ERROR];
-    *ret_message = message.size                      ? message
+    *ret_message = message.size                    ? message
                    : triton_facts_cancelled(facts) ? facts->texts[TRITON_FACT_STATUS]
-                                                     : (struct triton_text){"", 0};
+                                                   : (struct triton_text){"", 0};
     return true;
 }

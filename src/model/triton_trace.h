@@ -1,5 +1,5 @@
-/* Triton's request traces as plain data: one object of a file's JSON array (a record), and one request put together from all records of
- * its id (a trace). Read by import/triton_file.h, put together by aggregate/trace_table.h.
+/* Triton's request traces as plain data: one object of a file's JSON array (a record), and one request put together
+ * from all records of its id (a trace). Read by import/triton_file.h, put together by aggregate/trace_table.h.
  *
  * Texts are slices, for they may hold any bytes: Triton writes tensors of one-byte integers as they are. */
 #pragma once
@@ -23,23 +23,23 @@ struct triton_tensor {
     struct triton_text name, data, shape, dtype;
 };
 
-/* What libsonde adds to the object with a model's name, and Triton has not: how a request ended that did not succeed, and what is known of an
- * answer in tokens. X(name, key in the file, attribute of OpenTelemetry, it is a list there) */
-#define TRITON_FACTS(X)                                                                                                                              \
-    X(STATUS, "status", NULL, false)                                                                                                                 \
-    X(ERROR, "error", NULL, false)                                                                                                                   \
-    X(OPERATION, "operation", "gen_ai.operation.name", false)                                                                                        \
-    X(PROVIDER, "provider", "gen_ai.provider.name", false)                                                                                           \
-    X(RESPONSE_ID, "response_id", "gen_ai.response.id", false)                                                                                       \
-    X(RESPONSE_MODEL, "response_model", "gen_ai.response.model", false)                                                                              \
-    X(FINISH_REASON, "finish_reason", "gen_ai.response.finish_reasons", true)                                                                        \
+/* What libsonde adds to the object with a model's name, and Triton has not: how a request ended that did not succeed,
+ * and what is known of an answer in tokens. X(name, key in the file, attribute of OpenTelemetry, it is a list there) */
+#define TRITON_FACTS(X)                                                                                                \
+    X(STATUS, "status", NULL, false)                                                                                   \
+    X(ERROR, "error", NULL, false)                                                                                     \
+    X(OPERATION, "operation", "gen_ai.operation.name", false)                                                          \
+    X(PROVIDER, "provider", "gen_ai.provider.name", false)                                                             \
+    X(RESPONSE_ID, "response_id", "gen_ai.response.id", false)                                                         \
+    X(RESPONSE_MODEL, "response_model", "gen_ai.response.model", false)                                                \
+    X(FINISH_REASON, "finish_reason", "gen_ai.response.finish_reasons", true)                                          \
     X(ERROR_TYPE, "error_type", "error.type", false)
 
 enum triton_fact {
 #define X(name, key, attribute, is_list) TRITON_FACT_##name,
     TRITON_FACTS(X)
 #undef X
-    TRITON_FACT_COUNT,
+        TRITON_FACT_COUNT,
     TRITON_FACT_GENERATION = TRITON_FACT_OPERATION /* this one and the next are of a generation */
 };
 
@@ -83,16 +83,31 @@ struct triton_record {
 };
 
 /* The names that Triton gives to moments; others are the models' own. */
-#define TRITON_EVENTS(X)                                                                                                                             \
-    X(HTTP_RECV_START) X(HTTP_RECV_END) X(HTTP_SEND_START) X(HTTP_SEND_END) X(GRPC_WAITREAD_START) X(GRPC_WAITREAD_END) X(GRPC_SEND_START)           \
-    X(GRPC_SEND_END) X(REQUEST_START) X(REQUEST_END) X(QUEUE_START) X(COMPUTE_START) X(COMPUTE_INPUT_END) X(COMPUTE_OUTPUT_START) X(COMPUTE_END)     \
+/* clang-format off */
+#define TRITON_EVENTS(X)                                                                                               \
+    X(HTTP_RECV_START)                                                                                                 \
+    X(HTTP_RECV_END)                                                                                                   \
+    X(HTTP_SEND_START)                                                                                                 \
+    X(HTTP_SEND_END)                                                                                                   \
+    X(GRPC_WAITREAD_START)                                                                                             \
+    X(GRPC_WAITREAD_END)                                                                                               \
+    X(GRPC_SEND_START)                                                                                                 \
+    X(GRPC_SEND_END)                                                                                                   \
+    X(REQUEST_START)                                                                                                   \
+    X(REQUEST_END)                                                                                                     \
+    X(QUEUE_START)                                                                                                     \
+    X(COMPUTE_START)                                                                                                   \
+    X(COMPUTE_INPUT_END)                                                                                               \
+    X(COMPUTE_OUTPUT_START)                                                                                            \
+    X(COMPUTE_END)                                                                                                     \
     X(INFER_RESPONSE_COMPLETE)
+/* clang-format on */
 
 enum triton_event {
 #define X(name) TRITON_##name,
     TRITON_EVENTS(X)
 #undef X
-    TRITON_EVENT_COUNT /* a name of the model's own: this + its number in the table of names */
+        TRITON_EVENT_COUNT /* a name of the model's own: this + its number in the table of names */
 };
 
 /* The name of one of Triton's own, or NULL. */

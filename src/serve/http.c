@@ -12,8 +12,7 @@ static bool add_disposition(struct MHD_Response *response, const struct http_rep
     char text[256];
     if (!reply->file_name)
         return true;
-    snprintf(text, sizeof(text), "%s; filename=\"%s\"", reply->attachment ? "attachment" : "inline",
-             reply->file_name);
+    snprintf(text, sizeof(text), "%s; filename=\"%s\"", reply->attachment ? "attachment" : "inline", reply->file_name);
     return MHD_add_response_header(response, "Content-Disposition", text) == MHD_YES;
 }
 
@@ -37,8 +36,7 @@ static bool add_headers(struct MHD_Response *response, const struct http_reply *
         {"Retry-After", reply->retry_after_s},
     };
     for (size_t i = 0; i < sizeof(headers) / sizeof(headers[0]); i++)
-        if (headers[i].value &&
-            MHD_add_response_header(response, headers[i].name, headers[i].value) != MHD_YES)
+        if (headers[i].value && MHD_add_response_header(response, headers[i].name, headers[i].value) != MHD_YES)
             return false;
     return add_disposition(response, reply);
 }
@@ -55,20 +53,18 @@ static enum MHD_Result send_response(struct MHD_Connection *connection, const st
     return result;
 }
 
-enum MHD_Result http_reply_static(struct MHD_Connection *connection, const struct http_reply *reply,
-                                  const void *bytes, size_t size)
+enum MHD_Result http_reply_static(struct MHD_Connection *connection, const struct http_reply *reply, const void *bytes,
+                                  size_t size)
 {
     return send_response(connection, reply,
                          MHD_create_response_from_buffer(size, (void *)bytes, MHD_RESPMEM_PERSISTENT));
 }
 
-enum MHD_Result http_reply_buf(struct MHD_Connection *connection, const struct http_reply *reply,
-                               struct buf *body)
+enum MHD_Result http_reply_buf(struct MHD_Connection *connection, const struct http_reply *reply, struct buf *body)
 {
     if (!body->data)
         return http_reply_static(connection, reply, "", 0);
-    struct MHD_Response *response =
-        MHD_create_response_from_buffer(body->size, body->data, MHD_RESPMEM_MUST_FREE);
+    struct MHD_Response *response = MHD_create_response_from_buffer(body->size, body->data, MHD_RESPMEM_MUST_FREE);
     if (response) /* owns the bytes from here on */
         *body = (struct buf){0};
     return send_response(connection, reply, response);

@@ -14,17 +14,16 @@ struct http_reply {
     const char *policy;           /* Content-Security-Policy; NULL: nothing may be loaded or run */
     const char *file_name;        /* suggested to who saves it, NULL: none; plain ASCII */
     bool attachment;              /* saved rather than shown */
-    const char *etag;  /* with it the reply may be kept and asked for again; NULL: must not be stored */
-    const char *allow; /* for 405 */
-    const char *retry_after_s; /* for 503 */
+    const char *etag;             /* with it the reply may be kept and asked for again; NULL: must not be stored */
+    const char *allow;            /* for 405 */
+    const char *retry_after_s;    /* for 503 */
 };
 
 /* Borrows `bytes` for ever (they are part of the program or outlive the daemon). */
-enum MHD_Result http_reply_static(struct MHD_Connection *connection, const struct http_reply *reply,
-                                  const void *bytes, size_t size);
+enum MHD_Result http_reply_static(struct MHD_Connection *connection, const struct http_reply *reply, const void *bytes,
+                                  size_t size);
 /* Takes the contents of `body`, which is left empty. */
-enum MHD_Result http_reply_buf(struct MHD_Connection *connection, const struct http_reply *reply,
-                               struct buf *body);
+enum MHD_Result http_reply_buf(struct MHD_Connection *connection, const struct http_reply *reply, struct buf *body);
 /* One line of text for people; a line feed is added. */
 enum MHD_Result http_reply_text(struct MHD_Connection *connection, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -1,6 +1,7 @@
-/* libmicrohttpd, loaded when a page is started: `sonde up` and `sonde agent` have one, and with libmicrohttpd come GnuTLS and all that it needs, which
- * cost every start 2 ms of CPU. As with libcurl (lib/otlp/curl_library.c) the functions here have its names, are hidden, and hand
- * on what they are given. MHD_start_daemon loads, before which there is nothing to call the others with. It stays loaded. */
+/* libmicrohttpd, loaded when a page is started: `sonde up` and `sonde agent` have one, and with libmicrohttpd come
+ * GnuTLS and all that it needs, which cost every start 2 ms of CPU. As with libcurl (lib/otlp/curl_library.c) the
+ * functions here have its names, are hidden, and hand on what they are given. MHD_start_daemon loads, before which
+ * there is nothing to call the others with. It stays loaded. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <microhttpd.h>
@@ -10,24 +11,25 @@
 
 #define NAME "libmicrohttpd.so.12"
 
-#define HANDED_ON(each)                                                                                      \
-    each(void, MHD_stop_daemon, (struct MHD_Daemon *daemon), (daemon))                                       \
-    each(int, MHD_get_connection_values,                                                                     \
-         (struct MHD_Connection *connection, enum MHD_ValueKind kind, MHD_KeyValueIterator each_value, void *context), \
-         (connection, kind, each_value, context))                                                            \
-    each(int, MHD_get_connection_values_n,                                                                   \
-         (struct MHD_Connection *connection, enum MHD_ValueKind kind, MHD_KeyValueIteratorN each_value, void *context), \
-         (connection, kind, each_value, context))                                                            \
-    each(const char *, MHD_lookup_connection_value,                                                          \
-         (struct MHD_Connection *connection, enum MHD_ValueKind kind, const char *name), (connection, kind, name)) \
-    each(size_t, MHD_http_unescape, (char *text), (text))                                                    \
-    each(struct MHD_Response *, MHD_create_response_from_buffer,                                             \
-         (size_t size, void *bytes, enum MHD_ResponseMemoryMode mode), (size, bytes, mode))                  \
-    each(void, MHD_destroy_response, (struct MHD_Response *response), (response))                            \
-    each(enum MHD_Result, MHD_add_response_header, (struct MHD_Response *response, const char *name, const char *value), \
-         (response, name, value))                                                                            \
-    each(enum MHD_Result, MHD_queue_response,                                                                \
-         (struct MHD_Connection *connection, unsigned status, struct MHD_Response *response), (connection, status, response))
+#define HANDED_ON(each)                                                                                                \
+    each(void, MHD_stop_daemon, (struct MHD_Daemon * daemon), (daemon)) each(                                          \
+        int, MHD_get_connection_values,                                                                                \
+        (struct MHD_Connection * connection, enum MHD_ValueKind kind, MHD_KeyValueIterator each_value, void *context), \
+        (connection, kind, each_value, context)) each(int, MHD_get_connection_values_n,                                \
+                                                      (struct MHD_Connection * connection, enum MHD_ValueKind kind,    \
+                                                       MHD_KeyValueIteratorN each_value, void *context),               \
+                                                      (connection, kind, each_value, context))                         \
+        each(const char *, MHD_lookup_connection_value,                                                                \
+             (struct MHD_Connection * connection, enum MHD_ValueKind kind, const char *name),                          \
+             (connection, kind, name)) each(size_t, MHD_http_unescape, (char *text), (text))                           \
+            each(struct MHD_Response *, MHD_create_response_from_buffer,                                               \
+                 (size_t size, void *bytes, enum MHD_ResponseMemoryMode mode),                                         \
+                 (size, bytes, mode)) each(void, MHD_destroy_response, (struct MHD_Response * response), (response))   \
+                each(enum MHD_Result, MHD_add_response_header,                                                         \
+                     (struct MHD_Response * response, const char *name, const char *value), (response, name, value))   \
+                    each(enum MHD_Result, MHD_queue_response,                                                          \
+                         (struct MHD_Connection * connection, unsigned status, struct MHD_Response *response),         \
+                         (connection, status, response))
 
 static struct {
     __typeof__(&MHD_start_daemon_va) MHD_start_daemon_va;
@@ -50,8 +52,8 @@ static void load(void)
 }
 
 /* NULL with errno ENOPKG: it is not there, or too old. */
-struct MHD_Daemon *MHD_start_daemon(unsigned flags, uint16_t port, MHD_AcceptPolicyCallback accept, void *accept_context,
-                                    MHD_AccessHandlerCallback handle, void *handle_context, ...)
+struct MHD_Daemon *MHD_start_daemon(unsigned flags, uint16_t port, MHD_AcceptPolicyCallback accept,
+                                    void *accept_context, MHD_AccessHandlerCallback handle, void *handle_context, ...)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, load);
@@ -61,14 +63,15 @@ struct MHD_Daemon *MHD_start_daemon(unsigned flags, uint16_t port, MHD_AcceptPol
     }
     va_list options;
     va_start(options, handle_context);
-    struct MHD_Daemon *daemon = library.MHD_start_daemon_va(flags, port, accept, accept_context, handle, handle_context, options);
+    struct MHD_Daemon *daemon =
+        library.MHD_start_daemon_va(flags, port, accept, accept_context, handle, handle_context, options);
     va_end(options);
     return daemon;
 }
 
-#define HAND_ON(type, name, parameters, arguments)                                                           \
-    type name parameters                                                                                     \
-    {                                                                                                        \
-        return library.name arguments;                                                                       \
+#define HAND_ON(type, name, parameters, arguments)                                                                     \
+    type name parameters                                                                                               \
+    {                                                                                                                  \
+        return library.name arguments;                                                                                 \
     }
 HANDED_ON(HAND_ON)

@@ -19,9 +19,8 @@
 
 #define PAGE_CONNECTIONS_MAX 64
 #define PAGE_TIMEOUT_S       20
-#define PAGE_HEADER_BYTES                                                                                    \
-    ((size_t)16 << 10) /* of one connection: request line, headers and our reply's headers */
-#define PAGE_STACK_BYTES ((size_t)512 << 10)
+#define PAGE_HEADER_BYTES    ((size_t)16 << 10) /* of one connection: request line, headers and our reply's headers */
+#define PAGE_STACK_BYTES     ((size_t)512 << 10)
 
 struct page {
     struct MHD_Daemon *daemon;
@@ -81,8 +80,7 @@ static enum MHD_Result check_request(struct page *p, struct MHD_Connection *conn
     if (!host || !host_allowed(&p->hosts, host))
         return refuse_host(p, connection, host);
     if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0)
-        return http_reply_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
-                               "only GET and HEAD are understood here");
+        return http_reply_text(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD are understood here");
     if (has_body(connection))
         return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "a request here has no body");
     if (cross_site(connection))
@@ -93,9 +91,8 @@ static enum MHD_Result check_request(struct page *p, struct MHD_Connection *conn
 
 /* Called once when the headers are there and, when nothing was answered then, again: an answer at the first
  * call ends the connection, as it must when a body that nobody wants may follow. */
-static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
-                              const char *method, const char *version, const char *upload,
-                              size_t *upload_size, void **request)
+static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url, const char *method,
+                              const char *version, const char *upload, size_t *upload_size, void **request)
 {
     struct page *p = context;
     bool refused;
@@ -123,8 +120,7 @@ static size_t unescape(void *context, struct MHD_Connection *connection, char *t
     return size;
 }
 
-static void log_from_library(void *context, const char *format, va_list args)
-    __attribute__((format(printf, 2, 0)));
+static void log_from_library(void *context, const char *format, va_list args) __attribute__((format(printf, 2, 0)));
 static void log_from_library(void *context, const char *format, va_list args)
 {
     char text[256];
@@ -146,9 +142,8 @@ static int listen_at(union address *address, socklen_t size, int *ret_fd)
 {
     const int on = 1;
     _cleanup_close_ int fd = socket(address->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 ||
-        bind(fd, &address->any, size) < 0 || listen(fd, PAGE_CONNECTIONS_MAX) < 0 ||
-        getsockname(fd, &address->any, &size) < 0)
+    if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) < 0 || bind(fd, &address->any, size) < 0 ||
+        listen(fd, PAGE_CONNECTIONS_MAX) < 0 || getsockname(fd, &address->any, &size) < 0)
         return -errno;
     *ret_fd = take_fd(&fd);
     return 0;
@@ -160,14 +155,14 @@ static struct MHD_Daemon *start_daemon(struct page *p, int fd)
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    struct MHD_Daemon *daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
-            MHD_USE_ERROR_LOG,
-        0, NULL, NULL, handle, p, MHD_OPTION_EXTERNAL_LOGGER, log_from_library, NULL,
-        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)PAGE_CONNECTIONS_MAX,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PAGE_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        PAGE_HEADER_BYTES, MHD_OPTION_THREAD_STACK_SIZE, PAGE_STACK_BYTES, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
+    struct MHD_Daemon *daemon =
+        MHD_start_daemon(MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_THREAD_PER_CONNECTION | MHD_USE_POLL | MHD_USE_ITC |
+                             MHD_USE_ERROR_LOG,
+                         0, NULL, NULL, handle, p, MHD_OPTION_EXTERNAL_LOGGER, log_from_library, NULL,
+                         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)PAGE_CONNECTIONS_MAX,
+                         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)PAGE_TIMEOUT_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+                         PAGE_HEADER_BYTES, MHD_OPTION_THREAD_STACK_SIZE, PAGE_STACK_BYTES,
+                         MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_END);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return daemon;
 }

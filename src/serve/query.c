@@ -12,11 +12,19 @@
 #define REGION_MAX_MS 3600000
 
 static const char *const key_names[QUERY_KEY_COUNT] = {
-    [QUERY_SECONDS] = "seconds", [QUERY_PID] = "pid",       [QUERY_CONTAINER] = "container",
-    [QUERY_SERVICE] = "service", [QUERY_FORMAT] = "format", [QUERY_MAX] = "max",
-    [QUERY_FROM] = "from",       [QUERY_TO] = "to",
-    [QUERY_BASELINE_FROM] = "baseline_from", [QUERY_BASELINE_TO] = "baseline_to",
-    [QUERY_TIME] = "time", [QUERY_BY] = "by",           [QUERY_ORDER] = "order",
+    [QUERY_SECONDS] = "seconds",
+    [QUERY_PID] = "pid",
+    [QUERY_CONTAINER] = "container",
+    [QUERY_SERVICE] = "service",
+    [QUERY_FORMAT] = "format",
+    [QUERY_MAX] = "max",
+    [QUERY_FROM] = "from",
+    [QUERY_TO] = "to",
+    [QUERY_BASELINE_FROM] = "baseline_from",
+    [QUERY_BASELINE_TO] = "baseline_to",
+    [QUERY_TIME] = "time",
+    [QUERY_BY] = "by",
+    [QUERY_ORDER] = "order",
 };
 
 void query_init(struct query *q, unsigned allowed)
@@ -36,8 +44,7 @@ static int set_number(const char *name, const char *value, int64_t min, int64_t 
 {
     if (parse_number(value, min, max, ret) == 0)
         return 0;
-    snprintf(why, why_size, "%s: a whole number from %lld to %lld is needed", name, (long long)min,
-             (long long)max);
+    snprintf(why, why_size, "%s: a whole number from %lld to %lld is needed", name, (long long)min, (long long)max);
     return -EINVAL;
 }
 
@@ -45,8 +52,7 @@ static int set_container(struct query *q, const char *value, char *why, size_t w
 {
     size_t size = strlen(value);
     if (size < 12 || size > 64 || strspn(value, "0123456789abcdef") != size) {
-        snprintf(why, why_size,
-                 "container: the first 12 to 64 hexadecimal digits of a container's id are needed");
+        snprintf(why, why_size, "container: the first 12 to 64 hexadecimal digits of a container's id are needed");
         return -EINVAL;
     }
     memcpy(q->container, value, size + 1);
@@ -71,8 +77,7 @@ static int set_format(struct query *q, const char *value, char *why, size_t why_
 {
     size_t size = strlen(value);
     if (size == 0 || size >= sizeof(q->format) || strspn(value, "abcdefghijklmnopqrstuvwxyz") != size) {
-        snprintf(why, why_size,
-                 "format: the name of an export format is needed, such as json, pprof, folded or html");
+        snprintf(why, why_size, "format: the name of an export format is needed, such as json, pprof, folded or html");
         return -EINVAL;
     }
     memcpy(q->format, value, size + 1);
@@ -89,7 +94,8 @@ static int set_ms(enum query_key key, const char *value, uint64_t *ret, char *wh
 }
 
 /* One of two words. */
-static int set_choice(enum query_key key, const char *value, const char *no, const char *yes, bool *ret, char *why, size_t why_size)
+static int set_choice(enum query_key key, const char *value, const char *no, const char *yes, bool *ret, char *why,
+                      size_t why_size)
 {
     *ret = strcmp(value, yes) == 0;
     if (*ret || strcmp(value, no) == 0)
@@ -165,8 +171,8 @@ static void say_known(const struct query *q, char *why, size_t why_size)
         snprintf(why, why_size, "this address takes no parameters");
 }
 
-int query_set(struct query *q, const char *key, size_t key_size, const char *value, size_t value_size,
-              char *ret_why, size_t why_size)
+int query_set(struct query *q, const char *key, size_t key_size, const char *value, size_t value_size, char *ret_why,
+              size_t why_size)
 {
     char text[QUERY_TEXT_MAX];
     int k = 0;
@@ -182,8 +188,7 @@ int query_set(struct query *q, const char *key, size_t key_size, const char *val
         return -EINVAL;
     }
     if (!value || value_size >= sizeof(text) || (value_size && memchr(value, '\0', value_size))) {
-        snprintf(ret_why, why_size, "%s: a value of at most %zu characters is needed", key_names[k],
-                 sizeof(text) - 1);
+        snprintf(ret_why, why_size, "%s: a value of at most %zu characters is needed", key_names[k], sizeof(text) - 1);
         return -EINVAL;
     }
     if (value_size)
@@ -193,8 +198,8 @@ int query_set(struct query *q, const char *key, size_t key_size, const char *val
     return set_value(q, (enum query_key)k, text, ret_why, why_size);
 }
 
-static int check_region(const struct query *q, enum query_key from, enum query_key to, const struct query_region *region, char *why,
-                        size_t why_size)
+static int check_region(const struct query *q, enum query_key from, enum query_key to,
+                        const struct query_region *region, char *why, size_t why_size)
 {
     if (query_has(q, from) != query_has(q, to))
         snprintf(why, why_size, "%s and %s: one needs the other", key_names[from], key_names[to]);

@@ -37,11 +37,11 @@ struct query_region {
 struct query {
     unsigned allowed; /* bits of the keys that this route knows */
     unsigned seen;
-    uint64_t seconds;               /* 1 to 3600 */
-    uint32_t pid;                   /* 0: any */
-    uint32_t max;                   /* 1 to 1000 */
+    uint64_t seconds;                     /* 1 to 3600 */
+    uint32_t pid;                         /* 0: any */
+    uint32_t max;                         /* 1 to 1000 */
     struct query_region region, baseline; /* zeros: not given */
-    char container[QUERY_TEXT_MAX]; /* "": any; else 12 to 64 hexadecimal digits */
+    char container[QUERY_TEXT_MAX];       /* "": any; else 12 to 64 hexadecimal digits */
     char service[QUERY_TEXT_MAX];
     char format[16];
     bool by_total, by_change; /* by=self, order=most unless it says so */
@@ -52,8 +52,8 @@ void query_init(struct query *q, unsigned allowed);
 
 /* Takes in one parameter; `value` may be NULL ("?pid"). -EINVAL with the reason, one line of plain ASCII, in
  * `ret_why`. */
-int query_set(struct query *q, const char *key, size_t key_size, const char *value, size_t value_size,
-              char *ret_why, size_t why_size);
+int query_set(struct query *q, const char *key, size_t key_size, const char *value, size_t value_size, char *ret_why,
+              size_t why_size);
 
 static inline bool query_has(const struct query *q, enum query_key key)
 {

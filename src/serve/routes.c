@@ -85,14 +85,19 @@ static enum MHD_Result reply_failed(struct call *call, const char *what, int err
 static enum MHD_Result reply_no_region(struct call *call, const char *what, int error)
 {
     if (error == -ENODATA)
-        return http_reply_text(call->connection, MHD_HTTP_GONE,
-                               "%s: samples of all of that time are no longer kept, or not so exactly, or the agent did not run yet; /api/v1/heatmap tells which are", what);
+        return http_reply_text(
+            call->connection, MHD_HTTP_GONE,
+            "%s: samples of all of that time are no longer kept, or not so exactly, or the agent did not run yet; /api/v1/heatmap tells which are",
+            what);
     if (error == -EOPNOTSUPP)
-        return http_reply_text(call->connection, MHD_HTTP_BAD_REQUEST, "%s: this agent does not look at waits; `sonde up --waits`, or off_cpu.enabled, has it do so", what);
+        return http_reply_text(
+            call->connection, MHD_HTTP_BAD_REQUEST,
+            "%s: this agent does not look at waits; `sonde up --waits`, or off_cpu.enabled, has it do so", what);
     if (error == -ERANGE)
-        return http_reply_text(call->connection, MHD_HTTP_BAD_REQUEST,
-                               "%s: that time is still to come; these are milliseconds of the node's monotonic clock, now %llu", what,
-                               (unsigned long long)(clock_monotonic_ns() / MS));
+        return http_reply_text(
+            call->connection, MHD_HTTP_BAD_REQUEST,
+            "%s: that time is still to come; these are milliseconds of the node's monotonic clock, now %llu", what,
+            (unsigned long long)(clock_monotonic_ns() / MS));
     return reply_failed(call, what, error);
 }
 
@@ -117,8 +122,9 @@ static enum MHD_Result answer_page(struct call *call)
 {
     struct routes *r = call->routes;
     if (r->without_ui)
-        return http_reply_text(call->connection, MHD_HTTP_NOT_FOUND,
-                               "This agent serves no page (`sonde up` does). It has /metrics, /healthz, /api/v1/profile, /api/v1/heatmap, /api/v1/hotspots, /api/v1/compare, /api/v1/requests and /api/v1/status.");
+        return http_reply_text(
+            call->connection, MHD_HTTP_NOT_FOUND,
+            "This agent serves no page (`sonde up` does). It has /metrics, /healthz, /api/v1/profile, /api/v1/heatmap, /api/v1/hotspots, /api/v1/compare, /api/v1/requests and /api/v1/status.");
     bool gzip = http_header_names(http_header(call->connection, "Accept-Encoding"), "gzip");
     const char *known = http_header(call->connection, "If-None-Match");
     struct http_reply reply = {
@@ -167,8 +173,7 @@ static enum MHD_Result answer_metrics(struct call *call)
         r = openmetrics_write(set, openmetrics, &body);
     if (r < 0)
         return reply_failed(call, "no metrics", r);
-    const struct http_reply reply = {.status = MHD_HTTP_OK,
-                                     .content_type = openmetrics_content_type(openmetrics)};
+    const struct http_reply reply = {.status = MHD_HTTP_OK, .content_type = openmetrics_content_type(openmetrics)};
     return http_reply_buf(call->connection, &reply, &body);
 }
 
@@ -347,7 +352,8 @@ static const struct compare_format {
 };
 
 /* -EDOM: they cannot be compared, and why not. */
-static int write_comparison(struct call *call, const struct compare_format *format, struct buf *body, const char **ret_why_not)
+static int write_comparison(struct call *call, const struct compare_format *format, struct buf *body,
+                            const char **ret_why_not)
 {
     _cleanup_(profile_freep) struct profile *before = NULL, *after = NULL;
     _cleanup_(profile_diff_freep) struct profile_diff *d = NULL;
@@ -372,8 +378,8 @@ static enum MHD_Result answer_compare(struct call *call)
     while (format < end && strcmp(format->name, call->query.format) != 0)
         format++;
     if (format == end)
-        return http_reply_text(call->connection, MHD_HTTP_BAD_REQUEST, "format: %s is not known; there are: json, html, text, folded",
-                               call->query.format);
+        return http_reply_text(call->connection, MHD_HTTP_BAD_REQUEST,
+                               "format: %s is not known; there are: json, html, text, folded", call->query.format);
     if (!export_begin(call->routes))
         return reply_busy(call);
     int r = write_comparison(call, format, &body, &why_not);
@@ -398,10 +404,16 @@ static enum MHD_Result answer_compare(struct call *call)
 
 static const struct route routes[] = {
     {"/", 0, 0, answer_page},
-    {"/api/v1/profile", QUERY_BIT(QUERY_SECONDS) | OF_REGION | OF_FILTER | QUERY_BIT(QUERY_TIME) | QUERY_BIT(QUERY_FORMAT), 0, answer_profile},
+    {"/api/v1/profile",
+     QUERY_BIT(QUERY_SECONDS) | OF_REGION | OF_FILTER | QUERY_BIT(QUERY_TIME) | QUERY_BIT(QUERY_FORMAT), 0,
+     answer_profile},
     {"/api/v1/heatmap", QUERY_BIT(QUERY_SECONDS) | OF_REGION | OF_FILTER, 0, answer_heatmap},
-    {"/api/v1/hotspots", QUERY_BIT(QUERY_SECONDS) | OF_REGION | OF_FILTER | QUERY_BIT(QUERY_MAX) | QUERY_BIT(QUERY_BY) | QUERY_BIT(QUERY_ORDER), 0, answer_hotspots},
-    {"/api/v1/compare", OF_BASELINE | OF_REGION | OF_FILTER | QUERY_BIT(QUERY_TIME) | QUERY_BIT(QUERY_FORMAT), OF_BASELINE | OF_REGION, answer_compare},
+    {"/api/v1/hotspots",
+     QUERY_BIT(QUERY_SECONDS) | OF_REGION | OF_FILTER | QUERY_BIT(QUERY_MAX) | QUERY_BIT(QUERY_BY) |
+         QUERY_BIT(QUERY_ORDER),
+     0, answer_hotspots},
+    {"/api/v1/compare", OF_BASELINE | OF_REGION | OF_FILTER | QUERY_BIT(QUERY_TIME) | QUERY_BIT(QUERY_FORMAT),
+     OF_BASELINE | OF_REGION, answer_compare},
     {"/api/v1/requests", QUERY_BIT(QUERY_SECONDS) | QUERY_BIT(QUERY_MAX), 0, answer_requests},
     {"/api/v1/status", 0, 0, answer_status},
     {"/metrics", 0, 0, answer_metrics},
@@ -414,8 +426,8 @@ struct parameter_check {
     char why[256];
 };
 
-static enum MHD_Result check_parameter(void *context, enum MHD_ValueKind kind, const char *key,
-                                       size_t key_size, const char *value, size_t value_size)
+static enum MHD_Result check_parameter(void *context, enum MHD_ValueKind kind, const char *key, size_t key_size,
+                                       const char *value, size_t value_size)
 {
     struct parameter_check *check = context;
     (void)kind;
@@ -438,6 +450,5 @@ enum MHD_Result routes_answer(struct routes *r, struct MHD_Connection *connectio
             return http_reply_text(connection, MHD_HTTP_BAD_REQUEST, "%s", check.why);
         return routes[i].answer(&call);
     }
-    return http_reply_text(connection, MHD_HTTP_NOT_FOUND,
-                           "nothing is here; the page is at /, the API below /api/v1/");
+    return http_reply_text(connection, MHD_HTTP_NOT_FOUND, "nothing is here; the page is at /, the API below /api/v1/");
 }

@@ -83,14 +83,13 @@ struct python_layout fake_python_layout(unsigned flags)
         .thread_current = offsetof(struct fake_thread, current),
         .thread_cframe = offsetof(struct fake_thread, cframe),
         .thread_root = offsetof(struct fake_thread, root),
-        .cframe_current = (uint16_t)(objects_way ? offsetof(struct fake_cframe, previous)
-                                                 : offsetof(struct fake_cframe, current)),
-        .frame_code =
-            (uint16_t)(objects_way ? offsetof(struct fake_object, code) : offsetof(struct fake_frame, code)),
-        .frame_previous = (uint16_t)(objects_way ? offsetof(struct fake_object, back)
-                                                 : offsetof(struct fake_frame, previous)),
-        .frame_instruction = (uint16_t)(objects_way ? offsetof(struct fake_object, last)
-                                                    : offsetof(struct fake_frame, instruction)),
+        .cframe_current =
+            (uint16_t)(objects_way ? offsetof(struct fake_cframe, previous) : offsetof(struct fake_cframe, current)),
+        .frame_code = (uint16_t)(objects_way ? offsetof(struct fake_object, code) : offsetof(struct fake_frame, code)),
+        .frame_previous =
+            (uint16_t)(objects_way ? offsetof(struct fake_object, back) : offsetof(struct fake_frame, previous)),
+        .frame_instruction =
+            (uint16_t)(objects_way ? offsetof(struct fake_object, last) : offsetof(struct fake_frame, instruction)),
         .frame_owner = offsetof(struct fake_frame, owner),
         .code_checked = offsetof(struct fake_code, first_line),
         .code_first_line = offsetof(struct fake_code, first_line),
@@ -115,8 +114,7 @@ __attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate
 {
     struct fake_thread *t = interpreter.next && runs % 2 ? &thread_of_inner : &thread;
     struct fake_cframe here = {.previous = way == PYTHON_CFRAMES ? t->current : NULL};
-    struct fake_frame entry = {.owner = PYTHON_OWNED_BY_CSTACK,
-                               .previous = way == PYTHON_CFRAMES ? NULL : t->current};
+    struct fake_frame entry = {.owner = PYTHON_OWNED_BY_CSTACK, .previous = way == PYTHON_CFRAMES ? NULL : t->current};
     struct fake_frame *run = &frames[(runs - 1) * FRAMES_A_RUN];
 
     for (int i = 0; i < FRAMES_A_RUN; i++) /* the last one is the first to be called */
@@ -138,14 +136,12 @@ __attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate
 }
 
 /* Each with a frame of its own, as before 3.11. */
-__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate_object(int runs,
-                                                                                        enum lie lie)
+__attribute__((noinline, noclone, section("code_evaluate"))) static int evaluate_object(int runs, enum lie lie)
 {
     struct fake_cframe here = {.previous = thread.cframe};
     struct fake_object *o = &objects[runs - 1];
 
-    *o = (struct fake_object){
-        .back = thread.current, .code = &fake_codes[(runs - 1) % FRAMES_A_RUN], .last = runs - 2};
+    *o = (struct fake_object){.back = thread.current, .code = &fake_codes[(runs - 1) % FRAMES_A_RUN], .last = runs - 2};
     if (lie != UNEVEN || runs > 1) /* else about to begin, or at its end */
         thread.cframe = &here;
     thread.current = o;
@@ -229,8 +225,7 @@ void fake_python_set_up(unsigned flags, enum lie lie)
     for (int i = 0; i < FRAMES_A_RUN; i++)
         names[i] = (struct fake_text){.length = 1, .state = 1 << 2 | 1 << 6, .data = {(char)('a' + i)}};
     for (int i = 0; i < FRAMES_A_RUN; i++)
-        fake_codes[i] =
-            (struct fake_code){.first_line = i + 1, .file = &file, .name = &names[i], .lines = &lines};
+        fake_codes[i] = (struct fake_code){.first_line = i + 1, .file = &file, .name = &names[i], .lines = &lines};
 }
 
 _Noreturn void fake_python_enter(unsigned flags, int runs, enum lie lie)

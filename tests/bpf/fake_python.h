@@ -35,9 +35,8 @@ struct fake_code {
     uint16_t instructions[8];
 };
 
-extern struct fake_code
-    fake_codes[FRAMES_A_RUN];        /* of the functions a, b and c in x/y.py, from line 1, 2 and 3 */
-extern const char *const fake_lines; /* of each, five bytes */
+extern struct fake_code fake_codes[FRAMES_A_RUN]; /* of the functions a, b and c in x/y.py, from line 1, 2 and 3 */
+extern const char *const fake_lines;              /* of each, five bytes */
 
 /* The code of the evaluators, whose frames are looked for on stacks. */
 extern const char __start_code_evaluate[], __stop_code_evaluate[];

@@ -1,5 +1,5 @@
-/* The source of links, attached to a provider of the test's own: shared by the tests of what threads work for and of who
- * attaches. */
+/* The source of links, attached to a provider of the test's own: shared by the tests of what threads work for and of
+ * who attaches. */
 #pragma once
 
 #include <sonde/probe.h>

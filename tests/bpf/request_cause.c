@@ -24,8 +24,8 @@ uint64_t taken_ns(unsigned long long ticks_before)
     return ticks ? (ticks + 1) * 1000000000ull / (uint64_t)sysconf(_SC_CLK_TCK) : 0;
 }
 
-/* By how much this machine's clock of threads is faster than time, as an emulated one's may be; the most of some looks, for who loses
- * its CPU sees less. */
+/* By how much this machine's clock of threads is faster than time, as an emulated one's may be; the most of some looks,
+ * for who loses its CPU sees less. */
 static double thread_clock_rate(void)
 {
     static double most;
@@ -36,14 +36,15 @@ static double thread_clock_rate(void)
         while (clock_monotonic_ns() - start < 10000000)
             ;
         clock_gettime(CLOCK_THREAD_CPUTIME_ID, &b);
-        const double rate = ((double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec)) / (double)(clock_monotonic_ns() - start);
+        const double rate = ((double)(b.tv_sec - a.tv_sec) * 1e9 + (double)(b.tv_nsec - a.tv_nsec)) /
+                            (double)(clock_monotonic_ns() - start);
         most = rate > most ? rate : most;
     }
     return most > 1 ? most : 1;
 }
 
-/* CPU time is what was asked for, less what the thread's clock counts of each switch that took it off the CPU. A sleep begins before
- * its thread leaves the CPU, and where two threads meet one may come late. */
+/* CPU time is what was asked for, less what the thread's clock counts of each switch that took it off the CPU. A sleep
+ * begins before its thread leaves the CPU, and where two threads meet one may come late. */
 static uint64_t least_of(enum request_part_kind kind)
 {
     const uint64_t asked_ns = CAUSE_MS * 1000000ull;

@@ -36,8 +36,7 @@ static unsigned short free_port(void)
 /* As fork(); `pid` is the new process's number, 0 for any. */
 static pid_t fork_as(pid_t pid)
 {
-    struct clone_args arguments = {
-        .exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&pid, .set_tid_size = 1};
+    struct clone_args arguments = {.exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&pid, .set_tid_size = 1};
     return pid ? (pid_t)syscall(SYS_clone3, &arguments, sizeof(arguments)) : fork();
 }
 
@@ -61,7 +60,8 @@ static bool start_server(int way, pid_t pid, const char *command)
         setpgid(0, 0);
         prctl(PR_SET_NAME, command);
         dup2(ready[1], 1);
-        syscall(SYS_close_range, 3, ~0u, 0); /* programs that the test lets go of must not stay attached for this process */
+        syscall(SYS_close_range, 3, ~0u,
+                0); /* programs that the test lets go of must not stay attached for this process */
         _exit(server_main(4, (char *[]){(char *)"server", name, port, (char *)"/var/tmp", NULL}));
     }
     close(ready[1]);
@@ -136,8 +136,7 @@ void ask(int way, const char *method, const char *target)
 {
     char text[512], sink[512];
     int fd = dial(way),
-        n = snprintf(text, sizeof(text), "%s %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", method,
-                     target);
+        n = snprintf(text, sizeof(text), "%s %s HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", method, target);
     assert_int_equal(write(fd, text, (size_t)n), n);
     while (recv(fd, sink, sizeof(sink), 0) > 0)
         ;
@@ -185,8 +184,8 @@ static size_t name_user_frames(void *context, const struct request_record *recor
     }
     snprintf(end, sizeof(end), "end %u", w->user_end);
     if (w->user_end != UNWIND_END_ENTRY && n < max)
-        ret_frames[n++] = (struct frame){
-            .kind = FRAME_TRUNCATED, .function = end, .file = "", .mapping = "", .build_id = ""};
+        ret_frames[n++] =
+            (struct frame){.kind = FRAME_TRUNCATED, .function = end, .file = "", .mapping = "", .build_id = ""};
     return n;
 }
 
@@ -244,8 +243,7 @@ size_t seen(pid_t pid, const char *route)
 {
     size_t n = 0;
     for (size_t i = 0; i < watch.count; i++)
-        n +=
-            (!pid || watch.requests[i]->pid == (uint32_t)pid) && strcmp(watch.requests[i]->route, route) == 0;
+        n += (!pid || watch.requests[i]->pid == (uint32_t)pid) && strcmp(watch.requests[i]->route, route) == 0;
     return n;
 }
 
@@ -263,8 +261,7 @@ const struct request *await(pid_t pid, const char *route, size_t count)
     }
     assert_int_equal(seen(pid, route), count);
     for (size_t i = watch.count; i-- > 0;)
-        if ((!pid || watch.requests[i]->pid == (uint32_t)pid) &&
-            strcmp(watch.requests[i]->route, route) == 0) {
+        if ((!pid || watch.requests[i]->pid == (uint32_t)pid) && strcmp(watch.requests[i]->route, route) == 0) {
             assert_sums(watch.requests[i]);
             return watch.requests[i];
         }
@@ -276,7 +273,8 @@ const struct request *await(pid_t pid, const char *route, size_t count)
 int watch_begin(void **state)
 {
     static int open_state = -1;
-    struct source_options options = {.ring_bytes = 256 * 1024, .table_bytes = 8 << 20, .pid_count = 4}; /* nobody else's */
+    struct source_options options = {
+        .ring_bytes = 256 * 1024, .table_bytes = 8 << 20, .pid_count = 4}; /* nobody else's */
     struct attach_report report = {0};
     for (int i = 0; i < 4; i++)
         options.pids[i] = (uint32_t)servers[i];
@@ -327,8 +325,10 @@ uint64_t counted(const char *service)
     source_request.metrics(watch.self, set);
     for (size_t i = 0; i < metric_set_families(set); i++) {
         struct metric_family family = metric_set_family(set, i);
-        for (size_t p = 0; strcmp(family.name, "http_server_request_duration_seconds") == 0 && p < family.point_count; p++)
-            for (size_t b = 0; strcmp(family.points[p].labels[0].value, service) == 0 && b <= family.points[p].bound_count; b++)
+        for (size_t p = 0; strcmp(family.name, "http_server_request_duration_seconds") == 0 && p < family.point_count;
+             p++)
+            for (size_t b = 0;
+                 strcmp(family.points[p].labels[0].value, service) == 0 && b <= family.points[p].bound_count; b++)
                 sum += family.points[p].counts[b];
     }
     return sum;

@@ -27,7 +27,7 @@ struct watch {
     struct batch *batch;
     struct request *requests[KEPT_MAX]; /* the latest record of each request */
     size_t count;
-    uint64_t bad; /* records that are no HTTP */
+    uint64_t bad;                      /* records that are no HTTP */
     struct request_record_stacks last; /* as it came */
     struct cpu_sample apart[8];        /* the heads of stacks that came apart */
     size_t apart_count;
@@ -43,12 +43,12 @@ extern pid_t servers[4];
 extern unsigned short ports[4];
 
 /* For cmocka: once, and around each case; a case's initial state is its method, and how stacks are walked. */
-#define ON_METHOD(method)               ON_RUNG_WALKING(method, REQUEST_WALKS_BEST)
+#define ON_METHOD(method)              ON_RUNG_WALKING(method, REQUEST_WALKS_BEST)
 #define ON_RUNG_WALKING(method, walks) ((void *)(long)(((walks) + 1) * 256 + (method) + 1))
 int start_servers(void **state);
 int stop_servers(void **state);
-/* Ends a server and starts it anew: another process of the same PID, and whose threads are called `command`. False: this kernel gives
- * nobody the number that he asks for. */
+/* Ends a server and starts it anew: another process of the same PID, and whose threads are called `command`. False:
+ * this kernel gives nobody the number that he asks for. */
 bool replace_server(int way, const char *command);
 int watch_begin(void **state);
 int watch_end(void **state);

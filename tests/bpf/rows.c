@@ -24,8 +24,7 @@ static int open_vdso(pid_t pid, uint64_t start, uint64_t end)
     return take_fd(&fd);
 }
 
-static uint32_t put_file(struct unwind_tables *tables, pid_t pid, const struct unwind_mapping *m,
-                         const char *path)
+static uint32_t put_file(struct unwind_tables *tables, pid_t pid, const struct unwind_mapping *m, const char *path)
 {
     _cleanup_(unwind_table_freep) struct unwind_table *table = NULL;
     _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
@@ -63,8 +62,7 @@ int rows_put_process_and_tell(struct unwind_tables *tables, pid_t pid, struct ro
         char permissions[8];
 
         file[0] = 0;
-        if (sscanf(line, "%lx-%lx %7s %lx %*s %*s %4095[^\n]", &m.start, &m.end, permissions, &m.file_offset,
-                   file) < 4)
+        if (sscanf(line, "%lx-%lx %7s %lx %*s %*s %4095[^\n]", &m.start, &m.end, permissions, &m.file_offset, file) < 4)
             return -EBADMSG;
         if (permissions[2] != 'x')
             continue;

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define ALTERNATE_BYTES 65536 /* more than is copied of a stack */
-#define PAGE_BYTES      4096
+#define ALTERNATE_BYTES      65536 /* more than is copied of a stack */
+#define PAGE_BYTES           4096
 
 #define PLACED(section_name) __attribute__((noinline, noclone, section(section_name)))
 

@@ -1,5 +1,5 @@
-/* What the BPF tests provoke the BPF side with: children of the test program itself, so that one file is enough in a bare initramfs, and
- * functions whose frames are looked for on stacks. Built without frame pointers. */
+/* What the BPF tests provoke the BPF side with: children of the test program itself, so that one file is enough in a
+ * bare initramfs, and functions whose frames are looked for on stacks. Built without frame pointers. */
 #pragma once
 
 #include <sys/types.h>

@@ -1,6 +1,7 @@
-/* CPU profiling from the kernel to the batch: every case provokes the programs with a child of a known shape and asserts what comes out and
- * that nothing was lost. Stacks are of events that the child provokes a known number of times (page faults of an instruction of its own,
- * system calls): as many stacks come. What concerns the clock waits for its next sample. */
+/* CPU profiling from the kernel to the batch: every case provokes the programs with a child of a known shape and
+ * asserts what comes out and that nothing was lost. Stacks are of events that the child provokes a known number of
+ * times (page faults of an instruction of its own, system calls): as many stacks come. What concerns the clock waits
+ * for its next sample. */
 #include "rows.h"
 #include "subjects.h"
 #include "watch.h"
@@ -55,13 +56,14 @@ static struct watch watch_walked(const struct workload *child, const char *event
     struct watch w = workload_watch(only(child->pid), event);
     struct rows rows;
 
-    assert_true(rows_put_process_and_tell(cpu_source_unwind_tables(w.self), child->pid, ret_rows ? ret_rows : &rows) > 0);
+    assert_true(rows_put_process_and_tell(cpu_source_unwind_tables(w.self), child->pid, ret_rows ? ret_rows : &rows) >
+                0);
     return w;
 }
 
 /* As many samples as the child does `work`, each of which `look` counts. */
-static void expect_samples(struct workload *child, struct watch *w, void (*work)(unsigned), bool (*look)(const struct record_header *, void *),
-                           void *context)
+static void expect_samples(struct workload *child, struct watch *w, void (*work)(unsigned),
+                           bool (*look)(const struct record_header *, void *), void *context)
 {
     workload_run(child, work, FIRINGS);
     workload_expect(w, FIRINGS, look, context);
@@ -69,7 +71,8 @@ static void expect_samples(struct workload *child, struct watch *w, void (*work)
     workload_unwatch(w);
 }
 
-static void expect_faults(struct workload *child, struct watch w, bool (*look)(const struct record_header *, void *), void *context)
+static void expect_faults(struct workload *child, struct watch w, bool (*look)(const struct record_header *, void *),
+                          void *context)
 {
     expect_samples(child, &w, workload_fault, look, context);
 }
@@ -107,7 +110,9 @@ static bool look_any(const struct record_header *header, void *context)
     assert_int_equal(s->weight_ns, 1);
     assert_true(s->cgroup_id > 0);
     assert_true(header->time_ns <= clock_monotonic_ns());
-    assert_true(s->flags & CPU_SAMPLE_LEAF_IN_KERNEL); /* older kernels give no frames of their own at a system call's tracepoint */
+    assert_true(
+        s->flags &
+        CPU_SAMPLE_LEAF_IN_KERNEL); /* older kernels give no frames of their own at a system call's tracepoint */
     return true;
 }
 
@@ -312,9 +317,10 @@ static bool has_answered(const struct workload *w)
     return poll(&answer, 1, 0) == 1;
 }
 
-/* Until what was replaced or removed has been taken out, which a process that is put does a while later: not too often, for each leaves
- * something behind itself. */
-static void await_table_bytes(struct unwind_tables *tables, uint32_t pid, const struct unwind_mapping *mappings, size_t count, bool removes, size_t max)
+/* Until what was replaced or removed has been taken out, which a process that is put does a while later: not too often,
+ * for each leaves something behind itself. */
+static void await_table_bytes(struct unwind_tables *tables, uint32_t pid, const struct unwind_mapping *mappings,
+                              size_t count, bool removes, size_t max)
 {
     const uint64_t end_ns = clock_monotonic_ns() + PATIENCE_NS;
 

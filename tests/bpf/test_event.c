@@ -1,6 +1,6 @@
-/* Samples of other events than the clock's: a child does a known number of things, and as many events must be told of them, each with
- * the weight it stands for. Whatever the kernel says it missed on the whole node (a program of another recording was at work there)
- * may be missing, and no more. */
+/* Samples of other events than the clock's: a child does a known number of things, and as many events must be told of
+ * them, each with the weight it stands for. Whatever the kernel says it missed on the whole node (a program of another
+ * recording was at work there) may be missing, and no more. */
 #include "threads.h"
 #include "watch.h"
 
@@ -33,7 +33,8 @@
 /* ---- what the child does ---- */
 
 /* The only place from which its memory is touched, and from which no other (a sanitizer's) is. */
-static __attribute__((noinline, noclone, no_sanitize("address", "undefined"))) void touch(volatile char *memory, size_t pages)
+static __attribute__((noinline, noclone, no_sanitize("address", "undefined"))) void touch(volatile char *memory,
+                                                                                          size_t pages)
 {
     for (size_t i = 0; i < pages; i++)
         memory[i * PAGE] = 1;
@@ -103,7 +104,7 @@ static long grow(void)
     for (int i = 0; i < CALLS / 2; i++) {
         syscall(SYS_brk, first + 5 * PAGE);
         syscall(SYS_brk, 0);
-        syscall(SYS_brk, first);           /* shrinks */
+        syscall(SYS_brk, first);            /* shrinks */
         syscall(SYS_brk, (unsigned long)8); /* nothing that a heap may be */
     }
     return (long)(first - ((end + PAGE - 1) & ~(PAGE - 1))) + CALLS / 2 * 5 * (long)PAGE;
@@ -218,8 +219,8 @@ static void drain_all(struct watch *w, struct told *told)
 }
 
 /* Runs the child's work while the event is listened to; what the child says is `*ret_said`. */
-static struct told tell(const char *name, uint64_t period, const struct user_probe_site *site, long (*work)(void), unsigned long code,
-                        long *ret_said)
+static struct told tell(const char *name, uint64_t period, const struct user_probe_site *site, long (*work)(void),
+                        unsigned long code, long *ret_said)
 {
     struct source_options options = watch_defaults;
     struct sample_event event;

@@ -1,5 +1,5 @@
-/* The kernel, asked for names: whatever it says must stand in /proc/kallsyms at the place that it says. On kernels that cannot be
- * asked it is said why not. */
+/* The kernel, asked for names: whatever it says must stand in /proc/kallsyms at the place that it says. On kernels that
+ * cannot be asked it is said why not. */
 #include "sources/kernel_names/kernel_names.h"
 
 #include <setjmp.h>
@@ -69,8 +69,8 @@ static size_t behind(const struct listing *l, uint64_t address)
     return low;
 }
 
-/* Is what was answered one of the names at the last listed address before this one, with how far it lies behind and how far it is to
- * the next? */
+/* Is what was answered one of the names at the last listed address before this one, with how far it lies behind and how
+ * far it is to the next? */
 static void expect_listed(const struct listing *l, uint64_t address, const char *answer)
 {
     size_t end = behind(l, address);
@@ -78,7 +78,8 @@ static void expect_listed(const struct listing *l, uint64_t address, const char 
     uint64_t start = l->symbols[end - 1].address, next = end < l->count ? l->symbols[end].address : 0;
     for (size_t i = end; i-- > 0 && l->symbols[i].address == start;) {
         char expected[640];
-        snprintf(expected, sizeof(expected), "%s+0x%" PRIx64 "/0x%" PRIx64, l->symbols[i].name, address - start, next - start);
+        snprintf(expected, sizeof(expected), "%s+0x%" PRIx64 "/0x%" PRIx64, l->symbols[i].name, address - start,
+                 next - start);
         if (answer && !strcmp(answer, expected))
             return;
     }
@@ -155,7 +156,8 @@ static void knows_what_is_loaded(void **state)
         const bool is_bpf = !strcmp(s->module, "bpf");
         char suffix[80];
         snprintf(suffix, sizeof(suffix), " [%s]", s->module);
-        if (!*s->module || !strncmp(s->module, "__builtin__", 11) || !strchr("tT", s->type) || *s->name == '$' || !is_listed(&after, s))
+        if (!*s->module || !strncmp(s->module, "__builtin__", 11) || !strchr("tT", s->type) || *s->name == '$' ||
+            !is_listed(&after, s))
             continue;
         if (!strstr(answers[i], "+0x0/0x") || (is_bpf ? strchr(answers[i], '[') != NULL : !strstr(answers[i], suffix)))
             fail_msg("%s%s is '%s'", s->name, suffix, answers[i]);

@@ -123,7 +123,8 @@ static struct source_options options_for(const struct links *l)
 
 static void wait_until_forgotten(const struct links *l, pid_t tid)
 {
-    for (int i = 0; i < 1000 && links_know(l, tid); i++) /* pthread_join() returns before the kernel is done with the thread */
+    for (int i = 0; i < 1000 && links_know(l, tid);
+         i++) /* pthread_join() returns before the kernel is done with the thread */
         usleep(10000);
     assert_false(links_know(l, tid));
 }
@@ -376,8 +377,7 @@ static void test_no_room(void **state)
     const struct thread_link nobody = {0};
     const uint32_t first = 1 << 23; /* beyond all numbers of threads */
     uint32_t filled = 0;
-    for (uint32_t tid = first; bpf_map_update_elem(link_source_fd(l.source), &tid, &nobody, BPF_ANY) == 0;
-         tid++)
+    for (uint32_t tid = first; bpf_map_update_elem(link_source_fd(l.source), &tid, &nobody, BPF_ANY) == 0; tid++)
         filled++;
     assert_int_equal(filled, LINK_THREADS_MAX);
     links_enter(&links_outer);
@@ -396,7 +396,8 @@ static void test_no_room(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_samples_carry_what_their_thread_works_for), cmocka_unit_test(test_waits_do),
+        cmocka_unit_test(test_samples_carry_what_their_thread_works_for),
+        cmocka_unit_test(test_waits_do),
         cmocka_unit_test(test_what_is_half_written_is_not_believed),
         cmocka_unit_test(test_threads_that_end_are_forgotten),
         cmocka_unit_test(test_exec_forgets),

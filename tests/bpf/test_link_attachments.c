@@ -148,9 +148,8 @@ static void test_descriptors(void **state)
     assert_true(links_figure(&l, "sonde_usdt_attachments_waiting") == 1);
     assert_int_equal(link_source_waits_ns(l.source), 0);
     drain_until(&l, "sonde_usdt_attachments_refused", 2);
-    assert_int_equal(
-        prlimit(helper_of_ours(), RLIMIT_NOFILE, &(struct rlimit){before.rlim_max, before.rlim_max}, NULL),
-        0);
+    assert_int_equal(prlimit(helper_of_ours(), RLIMIT_NOFILE, &(struct rlimit){before.rlim_max, before.rlim_max}, NULL),
+                     0);
     links_turn_until(&l, true); /* it is tried again */
     assert_true(links_figure(&l, "sonde_usdt_attachments") == 8);
     for (size_t i = 0; i < 7; i++)
@@ -167,13 +166,13 @@ static void test_owners_share_the_places(void **state)
     static const struct {
         uid_t owner;
         int expected;
-    } files[] = {{1000, 0},       {1000, 0}, {1000, 0},       {1000, 0}, {1000, -ENOSPC}, {1001, 0},
-                 {1001, 0},       {1001, -ENOSPC}, {1002, 0}, {1003, -ENOSPC}};
+    } files[] = {{1000, 0}, {1000, 0}, {1000, 0},       {1000, 0}, {1000, -ENOSPC},
+                 {1001, 0}, {1001, 0}, {1001, -ENOSPC}, {1002, 0}, {1003, -ENOSPC}};
     struct link_attachment *attached[array_size(files)] = {0}, *again;
     struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){64, before.rlim_max}), 0); /* 8 places */
-    struct links l = links_begin(); /* has one, of our own */
+    struct links l = links_begin();                                                       /* has one, of our own */
     for (size_t i = 0; i < array_size(files); i++)
         assert_int_equal(attach_copy(&l, files[i].owner, &attached[i]), files[i].expected);
     assert_true(links_figure(&l, "sonde_usdt_attachments_without_room") == 3);
@@ -202,7 +201,7 @@ static void test_refused_file_forgets_nobody(void **state)
     struct link_attachment *bad;
     _cleanup_close_ int fd = open_copy(1000);
     links_read_sites(fd, sites);
-    sites[2] = (struct link_site){.file_offset = 1 << 20, .is_leave = false}; /* beyond its end */
+    sites[2] = (struct link_site){.file_offset = 1 << 20, .is_leave = false};    /* beyond its end */
     assert_int_equal(link_source_attach(l.source, fd, sites, 3, &bad), -EINVAL); /* two places of entering */
     for (size_t i = 0; i < 2; i++)
         if (!sites[i].is_leave)
@@ -236,7 +235,8 @@ static void test_who_attaches_is_killed(void **state)
     links_end_with(&l, &(struct losses){.count[LOSS_LINK_FORGOTTEN] = 1});
 }
 
-/* The source's clock runs ahead of time while a test waits for it: pauses before another attempt are seconds (-Wl,--wrap). */
+/* The source's clock runs ahead of time while a test waits for it: pauses before another attempt are seconds
+ * (-Wl,--wrap). */
 uint64_t __real_clock_monotonic_ns(void);
 uint64_t __wrap_clock_monotonic_ns(void);
 static uint64_t ahead_ns;

@@ -1,6 +1,7 @@
-/* Off-CPU time from the kernel to the batch: children that wait in known ways, and what is recorded of them: how long, in which system
- * call, for what, with which stack, and who woke them. The kernel's own count of a thread's switches is the number of its waits, and each of
- * them is recorded, or counted as short or as left out by random sampling: exactly. */
+/* Off-CPU time from the kernel to the batch: children that wait in known ways, and what is recorded of them: how long,
+ * in which system call, for what, with which stack, and who woke them. The kernel's own count of a thread's switches is
+ * the number of its waits, and each of them is recorded, or counted as short or as left out by random sampling:
+ * exactly. */
 #include "rows.h"
 #include "watch.h"
 #include "workload.h"
@@ -101,9 +102,9 @@ struct expectation {
     uint64_t begin_ns;
     uint64_t stack_ns; /* of the last stack that came */
     size_t stacks, waits;
-    size_t naps;       /* waits in one of the two places where a workload naps */
+    size_t naps; /* waits in one of the two places where a workload naps */
     uint64_t told_ns, weight_ns, of_ns;
-    int syscall;       /* of the waits with that stack; 0: none came yet */
+    int syscall;             /* of the waits with that stack; 0: none came yet */
     struct cpu_sample *last; /* that stack */
 };
 
@@ -117,11 +118,12 @@ static struct watch watch(pid_t pid, struct source_options options, struct expec
     return w;
 }
 
-/* Records a workload while it naps, from when it is blocked until it is blocked again; `with_rows`: its stacks are whole, so that one can be
- * compared with another. `look` returns true for each wait; there must be as many of them, with those that are only counted, as the kernel
- * counted switches: the first one was under way when the recording began, and the last one when it ended. */
+/* Records a workload while it naps, from when it is blocked until it is blocked again; `with_rows`: its stacks are
+ * whole, so that one can be compared with another. `look` returns true for each wait; there must be as many of them,
+ * with those that are only counted, as the kernel counted switches: the first one was under way when the recording
+ * began, and the last one when it ended. */
 static struct off_cpu_totals record_naps(struct source_options options, bool two_places, bool with_rows,
-                                          bool (*look)(const struct record_header *, void *), struct expectation *e)
+                                         bool (*look)(const struct record_header *, void *), struct expectation *e)
 {
     struct workload child = workload_start(NULL, NULL);
     struct watch w = watch(child.pid, options, e);
@@ -173,7 +175,8 @@ static bool look_at_naps(const struct record_header *header, void *context)
     check_wait(header, wait);
     e->told_ns += wait->weight_ns;
     if (wait->flags || wait->syscall != SYS_clock_nanosleep)
-        return true; /* the end of a time slice, or the switch to it was one that is not traced, or a wait for the next request */
+        return true; /* the end of a time slice, or the switch to it was one that is not traced, or a wait for the next
+                        request */
     assert_int_equal(wait->stack_ns, e->stack_ns);
     assert_int_equal(wait->object, REQUEST_OBJECT_NONE);
     assert_int_equal(wait->state, 0);
@@ -431,7 +434,9 @@ static bool look_at_sampled(const struct record_header *header, void *context)
     const uint64_t length_ns = header->time_ns - wait->start_ns;
     assert_true(sampling_takes_wait(sampling_hash(SEED, wait->start_ns), length_ns, STANDS_FOR_NS));
     assert_int_equal(wait->weight_ns, length_ns < STANDS_FOR_NS ? STANDS_FOR_NS : length_ns);
-    assert_int_equal(wait->count, length_ns < STANDS_FOR_NS ? sampling_wait_count(sampling_hash(SEED, ~wait->start_ns), length_ns, STANDS_FOR_NS) : 1);
+    assert_int_equal(wait->count, length_ns < STANDS_FOR_NS ? sampling_wait_count(sampling_hash(SEED, ~wait->start_ns),
+                                                                                  length_ns, STANDS_FOR_NS)
+                                                            : 1);
     assert_true(wait->queued_ns <= wait->weight_ns);
     e->told_ns += length_ns;
     return true;
@@ -446,11 +451,13 @@ static void test_sampled(void **state)
     options.sample_wait_ns = STANDS_FOR_NS;
     options.sampling_seed = SEED;
     const struct off_cpu_totals figures = record_naps(options, false, false, look_at_sampled, &e);
-    print_message("%llu waits, %llu left out\n", (unsigned long long)figures.told, (unsigned long long)figures.left_out);
+    print_message("%llu waits, %llu left out\n", (unsigned long long)figures.told,
+                  (unsigned long long)figures.left_out);
     assert_int_equal(figures.told_ns, e.told_ns);
 }
 
-/* Over all random numbers, of a grid as fine as this, waits of a length are recorded for as much time as they last, and for as many as there are. */
+/* Over all random numbers, of a grid as fine as this, waits of a length are recorded for as much time as they last, and
+ * for as many as there are. */
 static void test_sampling_is_unbiased(void **state)
 {
     enum { STEPS = 4096, OF_NS = 2500 };
@@ -473,7 +480,8 @@ static bool look_for_unfinished(const struct record_header *header, void *contex
     if (header->kind == RECORD_OFF_CPU_STACK) {
         const struct cpu_sample *s = (const struct cpu_sample *)header;
         assert_int_equal(s->user_end, UNWIND_END_NOT_RUNNING);
-        assert_int_equal(s->user_frames, s->stack_bytes > 0); /* what sleeping_tasks.bpf.c copied, which has its own test */
+        assert_int_equal(s->user_frames,
+                         s->stack_bytes > 0); /* what sleeping_tasks.bpf.c copied, which has its own test */
         e->stack_ns = header->time_ns;
         return false;
     }
@@ -527,7 +535,8 @@ static bool look_for_so_far(const struct record_header *header, void *context)
     return true;
 }
 
-/* It is told while it goes on, as often as that is asked for; while it is shed there is nothing of it, and afterwards nothing of the time before. */
+/* It is told while it goes on, as often as that is asked for; while it is shed there is nothing of it, and afterwards
+ * nothing of the time before. */
 static void test_so_far(void **state)
 {
     (void)state;
@@ -558,10 +567,19 @@ static void test_so_far(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_naps), cmocka_unit_test(test_pipes), cmocka_unit_test(test_run_queue),
-        cmocka_unit_test(test_births), cmocka_unit_test(test_minimum), cmocka_unit_test(test_all_the_time), cmocka_unit_test(test_so_far),
-        cmocka_unit_test(test_sampled), cmocka_unit_test(test_sampling_is_unbiased), cmocka_unit_test(test_two_places), cmocka_unit_test(test_one_place),
-        cmocka_unit_test(test_wakers), cmocka_unit_test(test_wakers_are_for_who_asks),
+        cmocka_unit_test(test_naps),
+        cmocka_unit_test(test_pipes),
+        cmocka_unit_test(test_run_queue),
+        cmocka_unit_test(test_births),
+        cmocka_unit_test(test_minimum),
+        cmocka_unit_test(test_all_the_time),
+        cmocka_unit_test(test_so_far),
+        cmocka_unit_test(test_sampled),
+        cmocka_unit_test(test_sampling_is_unbiased),
+        cmocka_unit_test(test_two_places),
+        cmocka_unit_test(test_one_place),
+        cmocka_unit_test(test_wakers),
+        cmocka_unit_test(test_wakers_are_for_who_asks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

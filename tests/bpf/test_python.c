@@ -1,5 +1,6 @@
-/* The walk of an interpreter's frames, at page faults and naps of a known number, in a program that has nothing of Python but its structures: on every kernel, and where they lie. What
- * real interpreters make of it is tests/e2e/test_python_frames.py's. */
+/* The walk of an interpreter's frames, at page faults and naps of a known number, in a program that has nothing of
+ * Python but its structures: on every kernel, and where they lie. What real interpreters make of it is
+ * tests/e2e/test_python_frames.py's. */
 #include "fake_python.h"
 #include "rows.h"
 #include "watch.h"
@@ -62,7 +63,8 @@ static void expect_frame(const struct python_entry *entry, int i, const struct e
     assert_int_equal(entry->check, e->checks[i]);
 }
 
-/* What is said of code is as it should be. Of a thread that waited when the recording began the walk is another one's. */
+/* What is said of code is as it should be. Of a thread that waited when the recording began the walk is another one's.
+ */
 static bool is_sample_to_look_at(const struct record_header *header, struct expectation *e)
 {
     const struct cpu_sample *s = (const struct cpu_sample *)header;
@@ -138,7 +140,8 @@ static bool look_at_objects(const struct record_header *header, void *context)
         const uint32_t last_instruction = (uint32_t)(e->flags & PYTHON_IN_WORDS ? 2 * (run - 1) : run - 1);
 
         expect_frame(&entries[at], run % FRAMES_A_RUN, e);
-        assert_int_equal(entries[at].instruction, (uint32_t)offsetof(struct fake_code, instructions) + last_instruction);
+        assert_int_equal(entries[at].instruction,
+                         (uint32_t)offsetof(struct fake_code, instructions) + last_instruction);
         at++;
         if (is_marked && run < PYTHON_MAX_OWN_MARKS)
             expect_own_mark(&entries[at++], s, &last);
@@ -390,12 +393,9 @@ static void test_frames_that_are_objects(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_runs_of_cframes),
-        cmocka_unit_test(test_runs_of_marked_frames),
-        cmocka_unit_test(test_frames_that_are_objects),
-        cmocka_unit_test(test_runs_of_two_interpreters),
-        cmocka_unit_test(test_runs_that_wait),
-        cmocka_unit_test(test_lies),
+        cmocka_unit_test(test_runs_of_cframes),         cmocka_unit_test(test_runs_of_marked_frames),
+        cmocka_unit_test(test_frames_that_are_objects), cmocka_unit_test(test_runs_of_two_interpreters),
+        cmocka_unit_test(test_runs_that_wait),          cmocka_unit_test(test_lies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

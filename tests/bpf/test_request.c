@@ -1,7 +1,8 @@
-/* Requests from the socket to the explanation: servers whose requests are slow for a known cause, and whatever HTTP/1 allows a client to do.
- * Asserts what holds however busy the machine is: that the parts sum, that a cause is found under its kind and with its detail, that every
- * request is counted once. With the best attach method; with every other one, a whole record of either kind of server. With the argument
- * "all", every case with every method. How long the causes are, bpf-statistical/request-causes asserts. */
+/* Requests from the socket to the explanation: servers whose requests are slow for a known cause, and whatever HTTP/1
+ * allows a client to do. Asserts what holds however busy the machine is: that the parts sum, that a cause is found
+ * under its kind and with its detail, that every request is counted once. With the best attach method; with every other
+ * one, a whole record of either kind of server. With the argument "all", every case with every method. How long the
+ * causes are, bpf-statistical/request-causes asserts. */
 #include "requests.h"
 #include "threads.h"
 
@@ -45,7 +46,8 @@ static void test_a_whole_record(void **state)
 }
 
 /* The last request of the route has a part of this kind and detail. */
-static void ask_for_cause(int way, const char *target, const char *route, enum request_part_kind kind, const char *detail)
+static void ask_for_cause(int way, const char *target, const char *route, enum request_part_kind kind,
+                          const char *detail)
 {
     ask(way, "GET", target);
     const struct request *r = await(way == PREFORK ? 0 : servers[way], route, 1);
@@ -134,8 +136,7 @@ static void test_reply_by_two_threads(void **state)
         expect(fd, "ok\n", 1);
         close(fd); /* whether or not the sender is back from its system call */
         const struct request *r = await(servers[ways[i]], "/handed", 1);
-        while (r->duration_ns < CAUSE_MS * 1000000ull &&
-               clock_monotonic_ns() < end) { /* it was told of before, too */
+        while (r->duration_ns < CAUSE_MS * 1000000ull && clock_monotonic_ns() < end) { /* it was told of before, too */
             look();
             r = await(servers[ways[i]], "/handed", 1);
         }
@@ -211,8 +212,8 @@ static void test_fast_requests_have_no_false_cause(void **state)
     for (size_t i = 0; i < watch.count; i++) {
         const struct request *r = watch.requests[i];
         for (int kind = 0; kind < REQUEST_PART_COUNT; kind++)
-            if (kind != REQUEST_PART_CPU && kind != REQUEST_PART_RUN_QUEUE && kind != REQUEST_PART_STEAL && kind != REQUEST_PART_DISK &&
-                kind != REQUEST_PART_UNATTRIBUTED && total(r, kind) > 0)
+            if (kind != REQUEST_PART_CPU && kind != REQUEST_PART_RUN_QUEUE && kind != REQUEST_PART_STEAL &&
+                kind != REQUEST_PART_DISK && kind != REQUEST_PART_UNATTRIBUTED && total(r, kind) > 0)
                 fail_msg("%s: %llu of %llu ns are %s; cause: %s", r->route, (unsigned long long)total(r, kind),
                          (unsigned long long)r->duration_ns, request_part_name(kind), r->cause);
     }
@@ -309,9 +310,8 @@ static void test_large_body_and_100_continue(void **state)
     static char body[BODY];
     char head[256];
     int fd = dial(THREADS);
-    int n =
-        snprintf(head, sizeof(head),
-                 "PUT /items/4711/x HTTP/1.1\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", BODY);
+    int n = snprintf(head, sizeof(head),
+                     "PUT /items/4711/x HTTP/1.1\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", BODY);
     assert_int_equal(write(fd, head, (size_t)n), n);
     expect(fd, "100 Continue\r\n\r\n", 1);
     for (size_t sent = 0; sent < BODY;) {
@@ -333,9 +333,8 @@ static void test_heads_errors_and_old_versions(void **state)
     need_method();
     ask(THREADS, "HEAD", "/ok");
     assert_string_equal(await(servers[THREADS], "/ok", 1)->method, "HEAD");
-    static const char *const methods[] = {"COPY",   "LOCK",     "MKCOL",     "MOVE",  "OPTIONS",
-                                          "PATCH",  "PROPFIND", "PROPPATCH", "PURGE", "QUERY",
-                                          "REPORT", "SEARCH",   "TRACE",     "UNLOCK"};
+    static const char *const methods[] = {"COPY",      "LOCK",  "MKCOL", "MOVE",   "OPTIONS", "PATCH", "PROPFIND",
+                                          "PROPPATCH", "PURGE", "QUERY", "REPORT", "SEARCH",  "TRACE", "UNLOCK"};
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         ask(EPOLL, methods[i], "/ok");
         assert_string_equal(await(servers[EPOLL], "/ok", i + 1)->method, methods[i]);
@@ -385,8 +384,7 @@ static void test_what_follows_an_upgrade_is_no_reply(void **state)
 {
     (void)state;
     need_method();
-    static const char reply[] =
-        "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
+    static const char reply[] = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n";
     ask(THREADS, "GET", "/upgrade?ms=40");
     const struct request *r = await(servers[THREADS], "/upgrade", 1);
     assert_int_equal(r->status, 101);
@@ -399,8 +397,7 @@ static void test_garbage(void **state)
 {
     (void)state;
     need_method();
-    static const char *const texts[] = {"GET key\r\n", "POST", "GETTY /x HTTP/1.1\r\n\r\n", "HEAD\r\n\r\n",
-                                        "\0\1\2\3"};
+    static const char *const texts[] = {"GET key\r\n", "POST", "GETTY /x HTTP/1.1\r\n\r\n", "HEAD\r\n\r\n", "\0\1\2\3"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
         int fd = dial(THREADS);
         size_t size = strlen(texts[i]) ? strlen(texts[i]) : 4;
@@ -492,40 +489,37 @@ static void test_shed_counts_only(void **state)
     assert_int_equal(source_request.shed(watch.self, SOURCE_DETAIL_LEAST), 0);
     ask(THREADS, "GET", "/ok"); /* not even counted */
     assert_int_equal(source_request.shed(watch.self, SOURCE_DETAIL_FULL), 0);
-    ask(THREADS, "GET",
-        "/sleep?ms=900"); /* the slowest of its second: has a record whatever the threshold is by now */
+    ask(THREADS, "GET", "/sleep?ms=900"); /* the slowest of its second: has a record whatever the threshold is by now */
     await(servers[THREADS], "/sleep", 1);
     assert_int_equal(watch.count, 1);
     assert_int_equal(lost(LOSS_REQUEST_NOT_DETAILED), 1);
 }
 
-#define ON(method, name, test)                                                                                 \
-    {                                                                                                        \
-        #name "_" #method, test, watch_begin, watch_end, ON_METHOD(method_##method)                                  \
+#define ON(method, name, test)                                                                                         \
+    {                                                                                                                  \
+        #name "_" #method, test, watch_begin, watch_end, ON_METHOD(method_##method)                                    \
     }
-#define CASES(method)                                                                                          \
-    ON(method, a_whole_record, test_a_whole_record),                                                           \
-        ON(method, causes_in_threads, test_causes_in_threads),                                                 \
-        ON(method, causes_in_an_event_loop, test_causes_in_an_event_loop),                                     \
-        ON(method, causes_in_preforked_processes, test_causes_in_preforked_processes),                         \
-        ON(method, disk, test_disk),                                                                           \
-        ON(method, thread_pool_is_not_explained, test_thread_pool_is_not_explained),                           \
-        ON(method, reply_by_two_threads, test_reply_by_two_threads),                                           \
-        ON(method, a_reply_that_is_broken_off, test_a_reply_that_is_broken_off),                               \
-        ON(method, closed_while_another_sends, test_closed_while_another_sends),                               \
-        ON(method, fast_requests_have_no_false_cause, test_fast_requests_have_no_false_cause),                 \
-        ON(method, keep_alive_is_not_counted, test_keep_alive_is_not_counted),                                 \
-        ON(method, a_slow_client_is_network, test_a_slow_client_is_network),                                   \
-        ON(method, a_client_that_reads_late_is_network, test_a_client_that_reads_late_is_network),             \
-        ON(method, request_in_pieces, test_request_in_pieces), ON(method, pipelined, test_pipelined),            \
-        ON(method, large_body_and_100_continue, test_large_body_and_100_continue),                             \
-        ON(method, heads_errors_and_old_versions, test_heads_errors_and_old_versions),                         \
-        ON(method, a_stopped_server, test_a_stopped_server),                                                   \
-        ON(method, what_follows_an_upgrade_is_no_reply, test_what_follows_an_upgrade_is_no_reply),             \
-        ON(method, no_reply, test_no_reply), ON(method, garbage, test_garbage),                                  \
-        ON(method, bad_line_with_a_reply, test_bad_line_with_a_reply),                                         \
-        ON(method, all_are_counted, test_all_are_counted),                                                     \
-        ON(method, a_pid_taken_again, test_a_pid_taken_again_is_another_process),                              \
+#define CASES(method)                                                                                                  \
+    ON(method, a_whole_record, test_a_whole_record), ON(method, causes_in_threads, test_causes_in_threads),            \
+        ON(method, causes_in_an_event_loop, test_causes_in_an_event_loop),                                             \
+        ON(method, causes_in_preforked_processes, test_causes_in_preforked_processes), ON(method, disk, test_disk),    \
+        ON(method, thread_pool_is_not_explained, test_thread_pool_is_not_explained),                                   \
+        ON(method, reply_by_two_threads, test_reply_by_two_threads),                                                   \
+        ON(method, a_reply_that_is_broken_off, test_a_reply_that_is_broken_off),                                       \
+        ON(method, closed_while_another_sends, test_closed_while_another_sends),                                       \
+        ON(method, fast_requests_have_no_false_cause, test_fast_requests_have_no_false_cause),                         \
+        ON(method, keep_alive_is_not_counted, test_keep_alive_is_not_counted),                                         \
+        ON(method, a_slow_client_is_network, test_a_slow_client_is_network),                                           \
+        ON(method, a_client_that_reads_late_is_network, test_a_client_that_reads_late_is_network),                     \
+        ON(method, request_in_pieces, test_request_in_pieces), ON(method, pipelined, test_pipelined),                  \
+        ON(method, large_body_and_100_continue, test_large_body_and_100_continue),                                     \
+        ON(method, heads_errors_and_old_versions, test_heads_errors_and_old_versions),                                 \
+        ON(method, a_stopped_server, test_a_stopped_server),                                                           \
+        ON(method, what_follows_an_upgrade_is_no_reply, test_what_follows_an_upgrade_is_no_reply),                     \
+        ON(method, no_reply, test_no_reply), ON(method, garbage, test_garbage),                                        \
+        ON(method, bad_line_with_a_reply, test_bad_line_with_a_reply),                                                 \
+        ON(method, all_are_counted, test_all_are_counted),                                                             \
+        ON(method, a_pid_taken_again, test_a_pid_taken_again_is_another_process),                                      \
         ON(method, shed_counts_only, test_shed_counts_only)
 
 enum {
@@ -555,7 +549,8 @@ int main(int argc, char **argv)
         ON(syscall, a_whole_record, test_a_whole_record),
         ON(syscall_hash, a_whole_record, test_a_whole_record),
     };
-    const struct CMUnitTest all[] = {CASES(socket), CASES(function), CASES(function_hash), CASES(syscall), CASES(syscall_hash)};
+    const struct CMUnitTest all[] = {CASES(socket), CASES(function), CASES(function_hash), CASES(syscall),
+                                     CASES(syscall_hash)};
     if (geteuid() != 0) {
         printf("skipped: BPF needs root\n");
         return 77;

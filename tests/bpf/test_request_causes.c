@@ -70,8 +70,7 @@ static void test_thread_pool_is_unattributed(void **state)
     need_method();
     ask(POOL, "GET", "/sleep?ms=40");
     const struct request *r = await(servers[POOL], "/sleep", 1);
-    assert_true(total(r, REQUEST_PART_UNATTRIBUTED) + total(r, REQUEST_PART_RUN_QUEUE) >=
-                CAUSE_MS * 1000000ull / 2);
+    assert_true(total(r, REQUEST_PART_UNATTRIBUTED) + total(r, REQUEST_PART_RUN_QUEUE) >= CAUSE_MS * 1000000ull / 2);
 }
 
 /* Of an event loop that waits for a slow client. */
@@ -91,8 +90,7 @@ static void test_a_client_that_reads_late_is_mostly_network(void **state)
     const struct request *r = await(servers[EPOLL], "/large", 1);
     uint64_t for_nothing_ns = 0; /* not what an emulator leaves unattributed */
     for (size_t i = 0; i < r->part_count; i++)
-        for_nothing_ns +=
-            strstr(r->parts[i].detail, "for nothing that is seen") ? r->parts[i].duration_ns : 0;
+        for_nothing_ns += strstr(r->parts[i].detail, "for nothing that is seen") ? r->parts[i].duration_ns : 0;
     assert_true(for_nothing_ns <= total(r, REQUEST_PART_NETWORK) / 2);
 }
 
@@ -108,9 +106,9 @@ static void test_fast_requests_are_attributed(void **state)
         assert_true(total(watch.requests[i], REQUEST_PART_UNATTRIBUTED) <= taken_ns(ticks));
 }
 
-#define BEST(name)                                                                                           \
-    {                                                                                                        \
-        #name, test_##name, watch_begin, watch_end, ON_METHOD(REQUEST_METHOD_BEST)                               \
+#define BEST(name)                                                                                                     \
+    {                                                                                                                  \
+        #name, test_##name, watch_begin, watch_end, ON_METHOD(REQUEST_METHOD_BEST)                                     \
     }
 
 int main(void)

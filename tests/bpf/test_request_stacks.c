@@ -102,14 +102,12 @@ static void test_without_rows(void **state)
     fail_msg("no long wait");
 }
 
-#define CASES(name, walks)                                                                                   \
-    {"threads_" name, test_threads, watch_begin, watch_end, ON_RUNG_WALKING(REQUEST_METHOD_BEST, walks)},      \
-        {"event_loop_" name, test_event_loop, watch_begin, watch_end,                                        \
-         ON_RUNG_WALKING(REQUEST_METHOD_BEST, walks)},                                                         \
-        {"stream_" name, test_stream, watch_begin, watch_end, ON_RUNG_WALKING(REQUEST_METHOD_BEST, walks)},    \
-    {                                                                                                        \
-        "without_rows_" name, test_without_rows, watch_begin, watch_end,                                     \
-            ON_RUNG_WALKING(REQUEST_METHOD_BEST, walks)                                                        \
+#define CASES(name, walks)                                                                                             \
+    {"threads_" name, test_threads, watch_begin, watch_end, ON_RUNG_WALKING(REQUEST_METHOD_BEST, walks)},              \
+        {"event_loop_" name, test_event_loop, watch_begin, watch_end, ON_RUNG_WALKING(REQUEST_METHOD_BEST, walks)},    \
+        {"stream_" name, test_stream, watch_begin, watch_end, ON_RUNG_WALKING(REQUEST_METHOD_BEST, walks)},            \
+    {                                                                                                                  \
+        "without_rows_" name, test_without_rows, watch_begin, watch_end, ON_RUNG_WALKING(REQUEST_METHOD_BEST, walks)   \
     }
 
 int main(int argc, char **argv)

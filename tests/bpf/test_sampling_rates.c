@@ -93,9 +93,8 @@ static void wait_for_name(pid_t pid, const char *name)
 static void test_rates(void **state)
 {
     pid_t often = subject_named("often"), seldom = subject_named("seldom"), never = subject_named("never");
-    struct tally tally = {
-        .count = 3,
-        .process = {{.pid = often, .hz = 500}, {.pid = seldom, .hz = 100}, {.pid = never, .hz = 1}}};
+    struct tally tally = {.count = 3,
+                          .process = {{.pid = often, .hz = 500}, {.pid = seldom, .hz = 100}, {.pid = never, .hz = 1}}};
     char text[128];
     struct watch w;
 
@@ -114,8 +113,8 @@ static void test_rates(void **state)
     for (size_t i = 0; i < batch_count(w.batch); i++)
         add_sample(batch_get(w.batch, i), &tally);
 
-    const struct sampling_rule_stats of_never = figures(&w, 0), of_seldom = figures(&w, 1),
-                                of_often = figures(&w, 2), dead = figures(&w, 3);
+    const struct sampling_rule_stats of_never = figures(&w, 0), of_seldom = figures(&w, 1), of_often = figures(&w, 2),
+                                     dead = figures(&w, 3);
     assert_int_equal(tally.process[2].samples, 0);
     assert_int_equal(of_never.samples, 0);
     assert_true(of_never.ticks > 0);
@@ -125,8 +124,8 @@ static void test_rates(void **state)
     assert_int_equal(of_often.samples, of_often.ticks);
     assert_int_equal(dead.ticks, 0); /* an earlier one has it */
     /* As often as was asked for, and so the time that the ticks stand for. */
-    assert_true(is_near((double)of_seldom.samples, (double)of_seldom.ticks / 5,
-                        sqrt((double)of_seldom.ticks * 0.2 * 0.8)));
+    assert_true(
+        is_near((double)of_seldom.samples, (double)of_seldom.ticks / 5, sqrt((double)of_seldom.ticks * 0.2 * 0.8)));
     assert_int_equal(tally.process[0].weight_ns, of_often.ticks * (NS_PER_SECOND / 500));
     watch_end(&w);
 }

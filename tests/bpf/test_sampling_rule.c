@@ -1,6 +1,6 @@
-/* Sampling rules from the BPF side on: which process falls under which, what random sampling takes of it under a seed, and whose waits are
- * left out. Processes fault and wait a counted number of times: what is sampled, left out and recorded adds up exactly. How well
- * random sampling meets the rates, bpf-statistical/sampling asserts. */
+/* Sampling rules from the BPF side on: which process falls under which, what random sampling takes of it under a seed,
+ * and whose waits are left out. Processes fault and wait a counted number of times: what is sampled, left out and
+ * recorded adds up exactly. How well random sampling meets the rates, bpf-statistical/sampling asserts. */
 #include "subjects.h"
 #include "watch.h"
 #include "workload.h"
@@ -67,8 +67,10 @@ static void parse_rules(const char *text, struct sampling_rules *ret)
     assert_int_equal(sampling_rules_parse(text, ret, &bad, &bad_bytes), 0);
 }
 
-/* Records page faults of these processes by sampling rules, whose rates are in proportion to the highest: there all are sampled. */
-static struct watch watch_faults(const struct sampling_rules *rules, uint32_t others_hz, const struct workload *processes, size_t count)
+/* Records page faults of these processes by sampling rules, whose rates are in proportion to the highest: there all are
+ * sampled. */
+static struct watch watch_faults(const struct sampling_rules *rules, uint32_t others_hz,
+                                 const struct workload *processes, size_t count)
 {
     struct source_options options = watch_defaults;
 
@@ -122,7 +124,8 @@ static uint64_t samples_of(uint64_t ticks, uint64_t share)
 static void test_rates(void **state)
 {
     struct workload processes[] = {start_named("often"), start_named("seldom"), start_named("never")};
-    struct tally tally = {.count = 3, .process = {{processes[0].pid, .weight = 1}, {processes[1].pid, .weight = 5}, {processes[2].pid}}};
+    struct tally tally = {
+        .count = 3, .process = {{processes[0].pid, .weight = 1}, {processes[1].pid, .weight = 5}, {processes[2].pid}}};
     uint64_t shares[SAMPLING_RULES_MAX + 1];
     struct sampling_rules rules;
     char text[128];
@@ -135,9 +138,11 @@ static void test_rates(void **state)
     w = watch_faults(&rules, 1, processes, 3);
     for (size_t i = 0; i < 3; i++)
         workload_run(&processes[i], workload_fault, FAULTS);
-    const struct sampling_rule_stats of_never = figures(&w, 0), of_seldom = figures(&w, 1), of_often = figures(&w, 2), unused = figures(&w, 3);
+    const struct sampling_rule_stats of_never = figures(&w, 0), of_seldom = figures(&w, 1), of_often = figures(&w, 2),
+                                     unused = figures(&w, 3);
     workload_expect(&w, of_seldom.samples + of_often.samples, add_sample, &tally);
-    print_message("%llu of %llu ticks at a fifth\n", (unsigned long long)of_seldom.samples, (unsigned long long)of_seldom.ticks);
+    print_message("%llu of %llu ticks at a fifth\n", (unsigned long long)of_seldom.samples,
+                  (unsigned long long)of_seldom.ticks);
     assert_int_equal(tally.process[2].samples, 0);
     assert_int_equal(of_never.samples, 0);
     assert_true(of_never.ticks > 0);
@@ -341,7 +346,8 @@ static bool count_wait(const struct record_header *header, void *context)
     struct waits *waits = context;
 
     for (size_t i = 0; i < WAITING_COUNT && header->kind == RECORD_OFF_CPU; i++)
-        waits->recorded[i] += header->pid == (uint32_t)waits->pids[i] && (i != LEFT_OUT_SINCE || header->tid != header->pid);
+        waits->recorded[i] +=
+            header->pid == (uint32_t)waits->pids[i] && (i != LEFT_OUT_SINCE || header->tid != header->pid);
     return header->kind == RECORD_OFF_CPU;
 }
 
@@ -363,8 +369,8 @@ static void nap_often(struct workload *w)
     workload_await(w);
 }
 
-/* Of a process that is never to be sampled no wait is recorded: with keys of all kinds, which the BPF side looks through at each switch. Whether
- * the rules are another source's, or its own. */
+/* Of a process that is never to be sampled no wait is recorded: with keys of all kinds, which the BPF side looks
+ * through at each switch. Whether the rules are another source's, or its own. */
 static void leave_waits_out(bool with_cpu)
 {
     struct source_options options = watch_defaults;
@@ -383,7 +389,8 @@ static void leave_waits_out(bool with_cpu)
     assert_int_equal(read(thread_ids[0], &thread, sizeof(thread)), sizeof(thread));
     threads_await_blocked(thread, SYS_ppoll);
     options.pid_count = WAITING_COUNT;
-    snprintf(text, sizeof(text), "pid=%d:0, user=4000000001:1, cgroup=/nobody-has-it:1, command=left-out:0", waits.pids[LEFT_OUT]);
+    snprintf(text, sizeof(text), "pid=%d:0, user=4000000001:1, cgroup=/nobody-has-it:1, command=left-out:0",
+             waits.pids[LEFT_OUT]);
     parse_rules(text, &rules);
     options.targets = &rules;
     struct watch cpu = {0};
@@ -444,7 +451,8 @@ static bool take_wait(const struct record_header *header, void *context)
     const bool is_short = length_ns < r->of_ns;
     assert_true(sampling_takes_wait(sampling_hash(SEED, wait->start_ns), length_ns, r->of_ns));
     assert_int_equal(wait->weight_ns, is_short ? r->of_ns : length_ns);
-    assert_int_equal(wait->count, is_short ? sampling_wait_count(sampling_hash(SEED, ~wait->start_ns), length_ns, r->of_ns) : 1);
+    assert_int_equal(wait->count,
+                     is_short ? sampling_wait_count(sampling_hash(SEED, ~wait->start_ns), length_ns, r->of_ns) : 1);
     r->told_ns += length_ns;
     return true;
 }

@@ -1,5 +1,5 @@
-/* The stacks of threads that waited before anybody looked: what is told of one is what its memory holds, and of memory that somebody
- * would have to answer for, or of a thread that ran meanwhile, nothing is. */
+/* The stacks of threads that waited before anybody looked: what is told of one is what its memory holds, and of memory
+ * that somebody would have to answer for, or of a thread that ran meanwhile, nothing is. */
 #include "threads.h"
 #include "watch.h"
 
@@ -27,10 +27,10 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define PAGE    4096
-#define STACK   (4 * PAGE)
-#define SLEEPERS 64
-#define ROUNDS   40
+#define PAGE       4096
+#define STACK      (4 * PAGE)
+#define SLEEPERS   64
+#define ROUNDS     40
 #define DEEP_BYTES (28 * 1024)
 #define SMALL_RING (1 << 20) /* for half of them */
 
@@ -160,7 +160,10 @@ static void test_its_stack_is_what_its_memory_holds(void **state)
 /* With its stack pointer there, which the kernel does not care for. */
 static _Noreturn void pause_on(void *stack)
 {
-    __asm__ volatile("mov %0, %%rsp; 1: mov %1, %%eax; syscall; jmp 1b" : : "r"(stack), "i"(SYS_pause) : "rax", "rcx", "r11", "memory");
+    __asm__ volatile("mov %0, %%rsp; 1: mov %1, %%eax; syscall; jmp 1b"
+                     :
+                     : "r"(stack), "i"(SYS_pause)
+                     : "rax", "rcx", "r11", "memory");
     __builtin_unreachable();
 }
 
@@ -187,7 +190,8 @@ static void wait_on_userfault(int ready)
     pthread_t thread;
     fd = (int)syscall(SYS_userfaultfd, O_CLOEXEC);
     struct uffdio_register all = {.range = {(uintptr_t)stack, STACK}, .mode = UFFDIO_REGISTER_MODE_MISSING};
-    if (fd < 0 || ioctl(fd, UFFDIO_API, &api) < 0 || ioctl(fd, UFFDIO_REGISTER, &all) < 0 || pthread_create(&thread, NULL, wait_for_touch, &fd) != 0)
+    if (fd < 0 || ioctl(fd, UFFDIO_API, &api) < 0 || ioctl(fd, UFFDIO_REGISTER, &all) < 0 ||
+        pthread_create(&thread, NULL, wait_for_touch, &fd) != 0)
         _exit(1);
     say_ready(ready);
     pause_on(stack + PAGE);
@@ -227,7 +231,8 @@ static void test_nobody_has_to_answer(void **state)
         threads_await_all_blocked(pids[i]);
     }
     struct watch w = watch(pids, array_size(pids), watch_defaults.ring_bytes);
-    for (int ms = 0; ms < 60000 && told(&w, "unreadable") + told(&w, "told") + told(&w, "ran") < array_size(pids) + 1; ms++) /* a reader who waits is ended after ASLEEP_MAX_S */
+    for (int ms = 0; ms < 60000 && told(&w, "unreadable") + told(&w, "told") + told(&w, "ran") < array_size(pids) + 1;
+         ms++) /* a reader who waits is ended after ASLEEP_MAX_S */
         usleep(1000);
     assert_int_equal(w.source->stop(w.self), 0);
     watch_until(&w, array_size(pids), look_for_copy, NULL); /* their waits, with the kernel's part */
@@ -239,17 +244,19 @@ static void test_nobody_has_to_answer(void **state)
 
 /* ---- threads that run meanwhile ---- */
 
-/* Counts its naps, in a register and on its stack: in a stack of one moment they are the same. Of 2 to 120 ms: on any machine some end while
- * they are read, and some do not. */
+/* Counts its naps, in a register and on its stack: in a stack of one moment they are the same. Of 2 to 120 ms: on any
+ * machine some end while they are read, and some do not. */
 static void *count_naps(void *number)
 {
     const long n = (long)(intptr_t)number;
-    const struct timespec time = {n ? 0 : 3600, 2000000 + 30000 * n * n}; /* the first sleeps all the time: there is a copy in every round */
-    __asm__ volatile("xor %%r12, %%r12; sub $128, %%rsp;"
-                     "1: inc %%r12; push %%r12; mov %1, %%eax; mov %0, %%rdi; xor %%esi, %%esi; syscall; pop %%rax; jmp 1b"
-                     :
-                     : "r"(&time), "i"(SYS_nanosleep)
-                     : "rax", "rcx", "rdi", "rsi", "r11", "r12", "memory");
+    const struct timespec time = {
+        n ? 0 : 3600, 2000000 + 30000 * n * n}; /* the first sleeps all the time: there is a copy in every round */
+    __asm__ volatile(
+        "xor %%r12, %%r12; sub $128, %%rsp;"
+        "1: inc %%r12; push %%r12; mov %1, %%eax; mov %0, %%rdi; xor %%esi, %%esi; syscall; pop %%rax; jmp 1b"
+        :
+        : "r"(&time), "i"(SYS_nanosleep)
+        : "rax", "rcx", "rdi", "rsi", "r11", "r12", "memory");
     return NULL;
 }
 
@@ -329,7 +336,7 @@ static void test_who_does_not_read_is_not_waited_for(void **state)
     skip_if_it_cannot();
     pid_t pid = watch_child(wait_in_threads);
     threads_await_all_blocked(pid);
-    struct watch w = watch(&pid, 1, SMALL_RING); /* and no drain until the end */
+    struct watch w = watch(&pid, 1, SMALL_RING);                        /* and no drain until the end */
     while (told(&w, "told") * DEEP_BYTES < SMALL_RING / 2 - DEEP_BYTES) /* half of it is full: it waits */
         usleep(1000);
     assert_true(told(&w, "told") * DEEP_BYTES < SMALL_RING / 2 + DEEP_BYTES);

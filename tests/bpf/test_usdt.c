@@ -119,20 +119,18 @@ static void every_kind_of_argument(void **state)
     assert_non_null(mkdtemp(directory));
     assert_int_equal(sonde_provider_new("test_kinds", &provider), 0);
     assert_int_equal(sonde_provider_set_directory(provider, has_cookies() ? NULL : directory), 0);
-    assert_int_equal(
-        sonde_probe_add(provider, "all",
-                        "i8 a, u8 b, i16 c, u16 d, i32 e, u32 f, i64 g, u64 h, ptr i, str j, f64 k, i8 l",
-                        &probe),
-        0);
+    assert_int_equal(sonde_probe_add(provider, "all",
+                                     "i8 a, u8 b, i16 c, u16 d, i32 e, u32 f, i64 g, u64 h, ptr i, str j, f64 k, i8 l",
+                                     &probe),
+                     0);
     assert_int_equal(sonde_provider_load(provider), 0);
     assert_false(sonde_probe_enabled(probe));
     only_file(directory, path, sizeof(path));
     struct watcher w = attach(getpid(), has_cookies() ? path_of("test_kinds") : path, "test_kinds", "all");
     assert_true(sonde_probe_enabled(probe));
 
-    sonde_probe_fire(probe, INT8_MIN, (unsigned char)UINT8_MAX, (short)INT16_MIN, (unsigned short)UINT16_MAX,
-                     INT32_MIN, UINT32_MAX, INT64_MIN, UINT64_MAX, (void *)&w, text, -DBL_MAX,
-                     (signed char)-7);
+    sonde_probe_fire(probe, INT8_MIN, (unsigned char)UINT8_MAX, (short)INT16_MIN, (unsigned short)UINT16_MAX, INT32_MIN,
+                     UINT32_MAX, INT64_MIN, UINT64_MAX, (void *)&w, text, -DBL_MAX, (signed char)-7);
     struct usdt_firing got = last(&w);
     const uint64_t least[] = {(uint64_t)INT8_MIN,  UINT8_MAX,       (uint64_t)INT16_MIN, UINT16_MAX,
                               (uint64_t)INT32_MIN, UINT32_MAX,      (uint64_t)INT64_MIN, UINT64_MAX,
@@ -176,8 +174,8 @@ static void every_count_of_arguments(void **state)
         char name[16], arguments[256] = "";
         snprintf(name, sizeof(name), "of_%d", count);
         for (int i = 0; i < count; i++)
-            snprintf(arguments + strlen(arguments), sizeof(arguments) - strlen(arguments), "%si64 a%d",
-                     i ? ", " : "", i);
+            snprintf(arguments + strlen(arguments), sizeof(arguments) - strlen(arguments), "%si64 a%d", i ? ", " : "",
+                     i);
         assert_int_equal(sonde_probe_add(provider, name, arguments, &probes[count]), 0);
     }
     assert_int_equal(sonde_provider_load(provider), 0);
@@ -188,8 +186,7 @@ static void every_count_of_arguments(void **state)
         for (int other = 0; other <= SONDE_PROBE_ARGUMENTS_MAX; other++)
             assert_int_equal(sonde_probe_enabled(probes[other]), other == count);
         for (int i = 0; i < 3; i++) /* by a breakpoint, then by what the kernel has put in its place */
-            sonde_probe_fire(probes[count], -1ll, -2ll, -3ll, -4ll, -5ll, -6ll, -7ll, -8ll, -9ll, -10ll,
-                             -11ll, -12ll);
+            sonde_probe_fire(probes[count], -1ll, -2ll, -3ll, -4ll, -5ll, -6ll, -7ll, -8ll, -9ll, -10ll, -11ll, -12ll);
         struct usdt_firing got = last(&w);
         assert_int_equal(got.count, 3);
         assert_int_equal(got.argument_count, count);
@@ -202,8 +199,8 @@ static void every_count_of_arguments(void **state)
 
 static void static_probe(int first)
 {
-    SONDE_PROBE(test_static, all, first, (signed char)-1, (unsigned char)200, (short)-300,
-                (unsigned short)60000, 4000000000u, -5l, ~0ull, (void *)16, "text", 2.5, (_Bool)1);
+    SONDE_PROBE(test_static, all, first, (signed char)-1, (unsigned char)200, (short)-300, (unsigned short)60000,
+                4000000000u, -5l, ~0ull, (void *)16, "text", 2.5, (_Bool)1);
     SONDE_PROBE(test_static, none);
 }
 
@@ -317,8 +314,8 @@ static void child_of_a_watched_process(void **state)
                 if (fd != gone[0] && fd != ready[1])
                     close(fd);
             sonde_probe_fire(probe);
-            _exit(sonde_probe_enabled(probe) || write(ready[1], "x", 1) != 1 ||
-                  read(gone[0], &byte, 1) != 0 || sonde_probe_enabled(probe));
+            _exit(sonde_probe_enabled(probe) || write(ready[1], "x", 1) != 1 || read(gone[0], &byte, 1) != 0 ||
+                  sonde_probe_enabled(probe));
         }
         close(gone[0]);
         close(ready[1]);
@@ -442,8 +439,8 @@ static void file_in_a_directory(void **state)
     assert_int_equal(rmdir(directory), 0);
 }
 
-/* A nop of five bytes where the kernel exchanges it for a call, which it says by having the system call that such a call makes; elsewhere the
- * nop that all emulate, for one of five bytes would be single-stepped. */
+/* A nop of five bytes where the kernel exchanges it for a call, which it says by having the system call that such a
+ * call makes; elsewhere the nop that all emulate, for one of five bytes would be single-stepped. */
 static void the_cheapest_site_that_this_kernel_takes(void **state)
 {
     (void)state;

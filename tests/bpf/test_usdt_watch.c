@@ -27,9 +27,9 @@ static int take(void *context, const void *sampling_rule_context, const struct u
 {
     struct seen *s = context;
     s->wrong |= strcmp(sampling_rule_context, "of the target") != 0 || f->pid != (uint32_t)getpid() ||
-                f->argument_count != 4 || f->unread || f->values[0] != s->next ||
-                (int64_t)f->values[1] != -2 || f->text_bytes[2] != 5 || strcmp(f->texts[2], "text") != 0 ||
-                f->values[3] != 0 || f->text_bytes[3] != 0 || f->text_bytes[0] != 0;
+                f->argument_count != 4 || f->unread || f->values[0] != s->next || (int64_t)f->values[1] != -2 ||
+                f->text_bytes[2] != 5 || strcmp(f->texts[2], "text") != 0 || f->values[3] != 0 ||
+                f->text_bytes[3] != 0 || f->text_bytes[0] != 0;
     s->next++;
     s->count++;
     return 0;
@@ -63,11 +63,11 @@ static void every_firing_is_told_or_counted(void **state)
     assert_int_equal(sonde_probe_add(provider, "some", "u64 n, i32 m, str a, str b", &probe), 0);
     assert_int_equal(sonde_provider_load(provider), 0);
     const struct usdt_watch_target target = {.path = path_of("test_watch"),
-                                               .pid = getpid(),
-                                               .provider = "test_watch",
-                                               .name = "some",
-                                               .texts = 1 << 2 | 1 << 3,
-                                               .context = "of the target"};
+                                             .pid = getpid(),
+                                             .provider = "test_watch",
+                                             .name = "some",
+                                             .texts = 1 << 2 | 1 << 3,
+                                             .context = "of the target"};
     assert_int_equal(usdt_watch_new(take, &seen, &w), 0);
     assert_int_equal(usdt_watch_poll(w), 0); /* of nothing */
     assert_int_equal(usdt_watch_fd(w), -1);
@@ -103,8 +103,7 @@ static void what_cannot_be_attached_is_refused(void **state)
     struct usdt_watch_link *link;
     struct seen seen = {0};
     assert_int_equal(usdt_watch_new(take, &seen, &w), 0);
-    const struct usdt_watch_target target = {
-        .path = "/proc/self/exe", .pid = -1, .provider = "nobody", .name = "has"};
+    const struct usdt_watch_target target = {.path = "/proc/self/exe", .pid = -1, .provider = "nobody", .name = "has"};
     assert_true(usdt_watch_add(w, &target, &link) < 0);
     assert_int_equal(usdt_watch_poll(w), 0);
     assert_int_equal(usdt_watch_lost(w), 0);

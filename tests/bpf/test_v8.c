@@ -1,5 +1,6 @@
-/* V8's frames, at a known number of page faults in a program that has nothing of V8 but its structures and its way to make a frame: on every kernel; and what a program that lies in
- * them is answered. What real ones make of it is tests/e2e/test_node.py's. */
+/* V8's frames, at a known number of page faults in a program that has nothing of V8 but its structures and its way to
+ * make a frame: on every kernel; and what a program that lies in them is answered. What real ones make of it is
+ * tests/e2e/test_node.py's. */
 #include "sources/tables/unwind_tables.h"
 #include "watch.h"
 #include "workload.h"
@@ -113,7 +114,8 @@ static void make_names(void)
 {
     make_one_byte(&pieces[0], "myShop.");
     make_pair(&pieces[1], V8_SLICED, 5, tagged(&pieces[0]), small(2));
-    make_one_byte(&pieces[2], "gr\xf6\xdf" "e");
+    make_one_byte(&pieces[2], "gr\xf6\xdf"
+                              "e");
     make_pair(&names[0], V8_CONS, 10, tagged(&pieces[1]), tagged(&pieces[2]));
     names[1] = (struct string){.map = map_of(TWO_BYTE_STRING), .length = 2, .two = {0x95a2, 0x6570}};
     make_one_byte(&pieces[3], "thin");
@@ -137,16 +139,34 @@ static void make_all(void)
     script = (struct object){.map = map_of(SCRIPT_TYPE), .words = {tagged(&source), tagged(&file), [7] = small(77)}};
     for (unsigned i = 0; i < FUNCTIONS; i++) {
         functions[i] = (struct object){.map = map_of(OTHER_TYPE), .words = {[2] = tagged(&shared[i])}};
-        shared[i] = (struct object){.map = map_of(SHARED_TYPE), .words = {[1] = tagged(&scopes[i]), [3] = tagged(&script)}};
-        scopes[i] = (struct object){.map = map_of(SCOPE_TYPE), .words = {small(HAS_NAME), 0, 0, tagged(&names[i]), 0, small(START(i)), small(START(i) + 5)}};
+        shared[i] =
+            (struct object){.map = map_of(SHARED_TYPE), .words = {[1] = tagged(&scopes[i]), [3] = tagged(&script)}};
+        scopes[i] = (struct object){
+            .map = map_of(SCOPE_TYPE),
+            .words = {small(HAS_NAME), 0, 0, tagged(&names[i]), 0, small(START(i)), small(START(i) + 5)}};
     }
 }
 
 /* ---- the workload ---- */
 
 enum lie {
-    TRUTH, NO_CONTEXT, UNLIKE_SHARED, UNLIKE_SCOPE, MANY_LOCALS, BACKWARDS, NOWHERE, OF_V8S_OWN, CIRCLE_OF_CONS, CIRCLE_OF_THIN, PART_OF_PARTS, PART_TOO_LONG,
-    NO_STRING, LONGER_THAN_MEMORY, SHORT_SOURCE, MIXED_LINES, LIES,
+    TRUTH,
+    NO_CONTEXT,
+    UNLIKE_SHARED,
+    UNLIKE_SCOPE,
+    MANY_LOCALS,
+    BACKWARDS,
+    NOWHERE,
+    OF_V8S_OWN,
+    CIRCLE_OF_CONS,
+    CIRCLE_OF_THIN,
+    PART_OF_PARTS,
+    PART_TOO_LONG,
+    NO_STRING,
+    LONGER_THAN_MEMORY,
+    SHORT_SOURCE,
+    MIXED_LINES,
+    LIES,
 };
 
 static void lie_about(enum lie lie)
@@ -208,10 +228,12 @@ static void lie_about(enum lie lie)
 #define CODE_BYTES 256
 #define PAGE       4096
 
-static const uint8_t enter[] = {0x55, 0x48, 0x89, 0xe5};             /* push rbp; mov rbp, rsp */
-static const uint8_t wide[] = {0x48, 0xb8}, push[] = {0x50}, call[] = {0xff, 0xd0}; /* mov rax, ...; push rax; call rax */
-static const uint8_t touch[] = {0xc6, 0x00, 0x00}, jump[] = {0xe9};                 /* mov byte [rax], 0; jmp ... */
-static const uint8_t mov_edi[] = {0xbf}, mov_rsi[] = {0x48, 0xbe}, mov_edx[] = {0xba}, mov_eax[] = {0xb8}, syscall_[] = {0x0f, 0x05};
+static const uint8_t enter[] = {0x55, 0x48, 0x89, 0xe5}; /* push rbp; mov rbp, rsp */
+static const uint8_t wide[] = {0x48, 0xb8}, push[] = {0x50},
+                     call[] = {0xff, 0xd0};                         /* mov rax, ...; push rax; call rax */
+static const uint8_t touch[] = {0xc6, 0x00, 0x00}, jump[] = {0xe9}; /* mov byte [rax], 0; jmp ... */
+static const uint8_t mov_edi[] = {0xbf}, mov_rsi[] = {0x48, 0xbe}, mov_edx[] = {0xba}, mov_eax[] = {0xb8},
+                     syscall_[] = {0x0f, 0x05};
 
 static uint8_t *put(uint8_t *at, const void *bytes, size_t size)
 {
@@ -256,7 +278,8 @@ static void put_workload(uint8_t *at)
     put_number(at, jump, sizeof(jump), (uint32_t)(start - at - 5));
 }
 
-/* As V8's code makes its frames, each calls the next; the last one is the workload. The functions come in turns, the first of all innermost. */
+/* As V8's code makes its frames, each calls the next; the last one is the workload. The functions come in turns, the
+ * first of all innermost. */
 static void run_frames(uint8_t *code, unsigned count)
 {
     memset(code, 0xcc, (size_t)count * CODE_BYTES);
@@ -310,7 +333,8 @@ static void take_code(const struct v8_code *c, struct expectation *e)
     fail_msg("a function that there is not");
 }
 
-static void expect_text(const struct v8_text *text, const uint8_t *data, unsigned width, const void *expected, uint32_t length)
+static void expect_text(const struct v8_text *text, const uint8_t *data, unsigned width, const void *expected,
+                        uint32_t length)
 {
     assert_int_equal(text->width, width);
     assert_int_equal(text->length, length);
@@ -320,7 +344,10 @@ static void expect_text(const struct v8_text *text, const uint8_t *data, unsigne
 static void expect_truth(const struct v8_code *c)
 {
     if (c->code == tagged(&shared[0]))
-        expect_text(&c->name, c->name_data, 1, "Shop.gr\xf6\xdf" "e", 10);
+        expect_text(&c->name, c->name_data, 1,
+                    "Shop.gr\xf6\xdf"
+                    "e",
+                    10);
     else if (c->code == tagged(&shared[1]))
         expect_text(&c->name, c->name_data, 2, names[1].two, 2);
     else
@@ -481,7 +508,9 @@ static void watch_programs(struct program *of, size_t count)
     w = workload_watch(options, "page-faults");
     tables = cpu_source_unwind_tables(w.self);
     for (size_t i = 0; i < count; i++) {
-        const struct unwind_mapping mapping = {.start = (uintptr_t)of[i].code, .end = (uintptr_t)of[i].code + of[i].bytes, .object = UNWIND_OBJECT_NO_CODE};
+        const struct unwind_mapping mapping = {.start = (uintptr_t)of[i].code,
+                                               .end = (uintptr_t)of[i].code + of[i].bytes,
+                                               .object = UNWIND_OBJECT_NO_CODE};
         assert_int_equal(unwind_tables_put_process(tables, (uint32_t)of[i].child.pid, &mapping, 1, &layouts), 0);
     }
     for (size_t i = 0; i < count; i++)
@@ -495,7 +524,8 @@ static void watch_programs(struct program *of, size_t count)
 static void test_frames(void **state)
 {
     (void)state;
-    struct program programs[] = {{.e = {.frames = FUNCTIONS}, .look = look_at_truth}, {.e = {.frames = DEEP}, .look = look_at_truth}};
+    struct program programs[] = {{.e = {.frames = FUNCTIONS}, .look = look_at_truth},
+                                 {.e = {.frames = DEEP}, .look = look_at_truth}};
     watch_programs(programs, 2);
 }
 

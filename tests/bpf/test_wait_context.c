@@ -1,5 +1,5 @@
-/* What a thread works for as it leaves its CPU, in the record of its wait's stack: a child that naps in one place again and again, each time for
- * another request. That its stack is the same does not make it the last request's. */
+/* What a thread works for as it leaves its CPU, in the record of its wait's stack: a child that naps in one place again
+ * and again, each time for another request. That its stack is the same does not make it the last request's. */
 #include "rows.h"
 #include "watch.h"
 #include "workload.h"
@@ -101,7 +101,8 @@ static void test_each_wait_is_its_own_requests(void **state)
     struct watch w = watch_begin(&source_off_cpu, &options);
     assert_true(rows_put_process(off_cpu_source_unwind_tables(w.self), pid) > 0); /* else each stack is another one */
     const struct context_tables tables = off_cpu_source_contexts(w.self);
-    const struct thread_context_place place = {.kind = THREAD_CONTEXT_OFFSET, .place = (uint64_t)&works_for - (uint64_t)__builtin_thread_pointer()};
+    const struct thread_context_place place = {.kind = THREAD_CONTEXT_OFFSET,
+                                               .place = (uint64_t)&works_for - (uint64_t)__builtin_thread_pointer()};
     assert_int_equal(context_tables_set_thread_context(&tables, (uint32_t)pid, &place), 0);
     assert_int_equal(w.source->drain(w.self, w.batch), 0);
     batch_clear(w.batch);

@@ -1,14 +1,15 @@
-/* Where processes are chosen by number, the lives of all others cost nothing: none of their files is opened, and nothing is kept of them.
- * Children of those chosen are known as ever: who was there before, and who comes and runs another program. */
+/* Where processes are chosen by number, the lives of all others cost nothing: none of their files is opened, and
+ * nothing is kept of them. Children of those chosen are known as ever: who was there before, and who comes and runs
+ * another program. */
 #include "agent/pipeline.h"
 #include "base/clock.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -182,7 +183,8 @@ static void test_strangers_cost_nothing(void **state)
 
     assert_int_equal(pipeline_new(&options, &sink, &report, &p), 0);
     assert_int_equal(pipeline_start(p), 0);
-    assert_true(figure(p, "sonde_self_mappings_read") >= 1); /* not when a sample asks: by then it may have mapped others */
+    assert_true(figure(p, "sonde_self_mappings_read") >=
+                1); /* not when a sample asks: by then it may have mapped others */
     turn_until(p, &seen.parent, "the process chosen is not sampled");
     turn_until(p, &seen.elder, "its child is not sampled");
     double before = figure(p, "sonde_self_files_asked");

@@ -2,11 +2,11 @@
 #include "watch.h"
 
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -48,8 +48,7 @@ void watch_end(struct watch *w)
     batch_free(w->batch);
 }
 
-void watch_until(struct watch *w, size_t enough, bool (*look)(const struct record_header *, void *),
-                 void *context)
+void watch_until(struct watch *w, size_t enough, bool (*look)(const struct record_header *, void *), void *context)
 {
     uint64_t end_ns = clock_monotonic_ns() + PATIENCE_NS;
     size_t seen = 0;

@@ -25,10 +25,10 @@ struct watch watch_begin(const struct source *source, const struct source_option
 /* Ends the watch and says that nothing was lost on the way. */
 void watch_end(struct watch *w);
 /* Calls `look` for every record until it has returned true `enough` times. */
-void watch_until(struct watch *w, size_t enough, bool (*look)(const struct record_header *, void *),
-                 void *context);
+void watch_until(struct watch *w, size_t enough, bool (*look)(const struct record_header *, void *), void *context);
 
-/* A child that does `work`, which writes a byte to `ready` when it is about to be watched and never returns; it ends with us. */
+/* A child that does `work`, which writes a byte to `ready` when it is about to be watched and never returns; it ends
+ * with us. */
 pid_t watch_child(void (*work)(int ready));
 
 /* Switches a CPU off or on; false where that cannot be done. */

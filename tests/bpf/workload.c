@@ -79,8 +79,7 @@ _Noreturn void workload_serve(void)
     struct request request;
 
     workload_fault(2); /* its code, data and stack are there from here on */
-    while (write(answers, "", 1) == 1 &&
-           read(requests, &request, sizeof(request)) == (ssize_t)sizeof(request))
+    while (write(answers, "", 1) == 1 && read(requests, &request, sizeof(request)) == (ssize_t)sizeof(request))
         request.work(request.count);
     _exit(1);
 }
@@ -166,8 +165,7 @@ static void interrupt(const struct workload *w, long number, uint64_t hold_ns)
     threads_await_blocked(w->pid, number);
     for (const uint64_t end_ns = clock_monotonic_ns() + hold_ns; clock_monotonic_ns() < end_ns;)
         usleep(100);
-    assert_int_equal(kill(w->pid, SIGUSR1),
-                     0); /* runnable when this returns: the next block is another nap's */
+    assert_int_equal(kill(w->pid, SIGUSR1), 0); /* runnable when this returns: the next block is another nap's */
 }
 
 void workload_interrupt(const struct workload *w, unsigned count, uint64_t hold_ns)
@@ -211,8 +209,7 @@ static size_t take_records(struct watch *w, bool (*look)(const struct record_hea
     return seen;
 }
 
-void workload_expect(struct watch *w, uint64_t count, bool (*look)(const struct record_header *, void *),
-                     void *context)
+void workload_expect(struct watch *w, uint64_t count, bool (*look)(const struct record_header *, void *), void *context)
 {
     struct losses losses = {0};
 
@@ -225,8 +222,7 @@ void workload_expect(struct watch *w, uint64_t count, bool (*look)(const struct 
         if (losses.count[i])
             fail_msg("lost: %llu %s", (unsigned long long)losses.count[i], loss_name((enum loss_reason)i));
     if (seen > count || seen + missed < count)
-        fail_msg("%zu records of %llu, %llu missed", seen, (unsigned long long)count,
-                 (unsigned long long)missed);
+        fail_msg("%zu records of %llu, %llu missed", seen, (unsigned long long)count, (unsigned long long)missed);
 }
 
 void workload_unwatch(struct watch *w)

@@ -30,10 +30,10 @@ static inline bool is_emulated(void)
 }
 
 /* For tests of what /proc says of this very process. `print_message` and `skip` are cmocka's. */
-#define skip_if_emulated()                                                                                   \
-    do {                                                                                                     \
-        if (is_emulated()) {                                                                                 \
-            print_message("runs under qemu-user: /proc shows the emulator's mappings\n");                    \
-            skip();                                                                                          \
-        }                                                                                                    \
+#define skip_if_emulated()                                                                                             \
+    do {                                                                                                               \
+        if (is_emulated()) {                                                                                           \
+            print_message("runs under qemu-user: /proc shows the emulator's mappings\n");                              \
+            skip();                                                                                                    \
+        }                                                                                                              \
     } while (0)

@@ -33,9 +33,8 @@ static inline struct frame fixture_native(const char *function)
     return fixture_frame(FRAME_NATIVE, function, "/usr/bin/program", 0x1000 + strlen(function));
 }
 
-static inline int fixture_add(struct profile *p, const struct resource *resource, uint32_t tid,
-                              const char *thread, uint64_t weight_ns, const struct frame *frames,
-                              size_t count)
+static inline int fixture_add(struct profile *p, const struct resource *resource, uint32_t tid, const char *thread,
+                              uint64_t weight_ns, const struct frame *frames, size_t count)
 {
     const struct sample s = {.time_ns = 1,
                              .weight_ns = weight_ns,
@@ -64,8 +63,8 @@ static inline uint64_t fixture_weight(const struct profile *p)
 }
 
 /* The same with the moment of each: i seconds and i ns into the profile of fixture_typical, and a link each. */
-static inline int fixture_add_moment(struct profile *p, const struct resource *resource, uint32_t tid, uint64_t weight_ns,
-                                     const struct frame *frames, size_t count, uint32_t i)
+static inline int fixture_add_moment(struct profile *p, const struct resource *resource, uint32_t tid,
+                                     uint64_t weight_ns, const struct frame *frames, size_t count, uint32_t i)
 {
     const struct sample s = {.time_ns = 1,
                              .weight_ns = weight_ns,
@@ -92,15 +91,13 @@ static inline void fixture_typical(struct profile *p)
     main_frame.file = "server.c";
     main_frame.line = 42;
     main_frame.build_id = "0123456789abcdef0123456789abcdef01234567";
-    struct frame work =
-        fixture_frame(FRAME_NATIVE, "std::vector<int>::push_back(int&&)", "/usr/bin/server", 0x2000);
+    struct frame work = fixture_frame(FRAME_NATIVE, "std::vector<int>::push_back(int&&)", "/usr/bin/server", 0x2000);
     work.system_name = "_ZNSt6vectorIiSaIiEE9push_backEOi";
     work.build_id = main_frame.build_id;
     struct frame work_again = work;
     work_again.address = 0x2010; /* the same function at another address */
     const struct frame unnamed = fixture_frame(FRAME_NATIVE, "", "/usr/lib/libcuda.so.1", 0x4711);
-    const struct frame kernel =
-        fixture_frame(FRAME_KERNEL, "vfs_read", "[kernel.kallsyms]", 0xffffffff81234567);
+    const struct frame kernel = fixture_frame(FRAME_KERNEL, "vfs_read", "[kernel.kallsyms]", 0xffffffff81234567);
     const struct frame module = fixture_frame(FRAME_KERNEL, "", "[nvidia]", 0xffffffffc0001234);
     const struct frame bpf = fixture_frame(FRAME_BPF, "bpf_prog_cafe_filter", "[bpf]", 0xffffffffc1000000);
     const struct frame cut = fixture_frame(FRAME_TRUNCATED, "no unwinding rows", "", 0);

@@ -12,8 +12,7 @@
 static inline int filter_calls(const struct sock_filter *code, size_t count)
 {
     struct sock_fprog program = {.len = (unsigned short)count, .filter = (struct sock_filter *)code};
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 /* From here on, `number` fails with `error` in this process. */

@@ -62,11 +62,9 @@ static void tell_path(const struct debug_search *search, const char *path)
 /* Whose view of the file system: ours, or that of those who run the file. */
 enum view { VIEW_OURS, VIEW_BESIDE };
 
-static int open_elf(const struct debug_search *search, enum view view, const char *path,
-                    struct elf_file **ret)
+static int open_elf(const struct debug_search *search, enum view view, const char *path, struct elf_file **ret)
 {
-    int (*open_path)(const void *, const char *) =
-        view == VIEW_OURS ? search->open_ours : search->open_beside;
+    int (*open_path)(const void *, const char *) = view == VIEW_OURS ? search->open_ours : search->open_beside;
     _cleanup_close_ int fd = open_path ? open_path(search->context, path) : -ENOENT;
     if (fd < 0)
         return fd;
@@ -164,10 +162,9 @@ static int find_by_link(const struct elf_file *file, const struct debug_search *
     int folder = slash - search->path;
     for (int i = 0; i < 3; i++) {
         char path[DEBUG_PATH_BYTES];
-        int n = i == 0 ? snprintf(path, sizeof(path), "%.*s/%s", folder, search->path, name)
-                : i == 1
-                    ? snprintf(path, sizeof(path), "%.*s/.debug/%s", folder, search->path, name)
-                    : snprintf(path, sizeof(path), "%s%.*s/%s", search->root, folder, search->path, name);
+        int n = i == 0   ? snprintf(path, sizeof(path), "%.*s/%s", folder, search->path, name)
+                : i == 1 ? snprintf(path, sizeof(path), "%.*s/.debug/%s", folder, search->path, name)
+                         : snprintf(path, sizeof(path), "%s%.*s/%s", search->root, folder, search->path, name);
         int r = n < (int)sizeof(path) ? try_link(search, view, path, build_id, sum, ret) : -ENOENT;
         if (r == 0 || r == -EAGAIN)
             return r;

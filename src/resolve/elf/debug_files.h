@@ -38,8 +38,9 @@ int debug_files_find(const struct elf_file *file, const struct debug_search *sea
 int debug_files_has_build_id(const struct elf_file *file, const char *build_id);
 bool debug_files_has_dwarf(const struct elf_file *file);
 
-/* What dwz took out of several debug files and put into one that they share (.gnu_debugaltlink): by the build id that `file`, which
- * lies at `path`, names, and only if it is that one. -ENOENT: none is named, or found; `ret_named` tells which. */
+/* What dwz took out of several debug files and put into one that they share (.gnu_debugaltlink): by the build id that
+ * `file`, which lies at `path`, names, and only if it is that one. -ENOENT: none is named, or found; `ret_named` tells
+ * which. */
 int debug_files_find_alternative(const struct elf_file *file, const char *path, const struct debug_search *search,
                                  bool *ret_named, struct elf_file **ret);
 

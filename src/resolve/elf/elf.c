@@ -30,8 +30,8 @@ struct note_range {
 };
 
 struct elf_file {
-    int fd;               /* -1: in memory */
-    const uint8_t *data;  /* owned; NULL: in a file */
+    int fd;                  /* -1: in memory */
+    const uint8_t *data;     /* owned; NULL: in a file */
     struct remote_file *far; /* NULL: read by pread */
     uint64_t size;
     uint16_t machine, type;
@@ -134,8 +134,7 @@ static int read_program_headers(struct elf_file *f, const Elf64_Ehdr *header)
 }
 
 /* Files with 65280 sections or more keep the true counts in section 0. */
-static int section_counts(const struct elf_file *f, const Elf64_Ehdr *header, uint64_t *ret_count,
-                          uint32_t *ret_names)
+static int section_counts(const struct elf_file *f, const Elf64_Ehdr *header, uint64_t *ret_count, uint32_t *ret_names)
 {
     uint64_t count = header->e_shnum;
     uint32_t names = header->e_shstrndx;
@@ -361,8 +360,7 @@ const struct elf_segment *elf_eh_frame_header(const struct elf_file *f)
 
 /* Calls for more compressed bytes until `out` is full; both decompressors work in steps, so that the input is
  * never held whole. */
-static int inflate_section(const struct elf_file *f, uint64_t offset, uint64_t size, uint8_t *out,
-                           size_t out_size)
+static int inflate_section(const struct elf_file *f, uint64_t offset, uint64_t size, uint8_t *out, size_t out_size)
 {
     _cleanup_free_ uint8_t *step = malloc(ELF_INFLATE_STEP);
     if (!step)
@@ -397,8 +395,7 @@ static void zstd_stream_freep(ZSTD_DStream **s)
     ZSTD_freeDStream(*s);
 }
 
-static int zstd_section(const struct elf_file *f, uint64_t offset, uint64_t size, uint8_t *out,
-                        size_t out_size)
+static int zstd_section(const struct elf_file *f, uint64_t offset, uint64_t size, uint8_t *out, size_t out_size)
 {
     _cleanup_free_ uint8_t *step = malloc(ELF_INFLATE_STEP);
     _cleanup_(zstd_stream_freep) ZSTD_DStream *stream = ZSTD_createDStream();
@@ -423,8 +420,8 @@ static int zstd_section(const struct elf_file *f, uint64_t offset, uint64_t size
     return to.pos == to.size ? 0 : -ENOEXEC;
 }
 
-static int compressed_section_data(const struct elf_file *f, const struct elf_section *s, size_t max_bytes,
-                                   void **ret, size_t *ret_size)
+static int compressed_section_data(const struct elf_file *f, const struct elf_section *s, size_t max_bytes, void **ret,
+                                   size_t *ret_size)
 {
     Elf64_Chdr header;
     if (s->size_bytes < sizeof(header) || elf_read(f, s->offset, &header, sizeof(header)) < 0)
@@ -508,8 +505,7 @@ static size_t find_build_id(const struct elf_file *f, const struct note_range *r
         const uint8_t *contents = cursor_bytes(&c, size);
         if (c.failed)
             return 0;
-        if (type == NT_GNU_BUILD_ID && name_size == 4 && memcmp(name, "GNU", 4) == 0 && size > 0 &&
-            size <= 64) {
+        if (type == NT_GNU_BUILD_ID && name_size == 4 && memcmp(name, "GNU", 4) == 0 && size > 0 && size <= 64) {
             memcpy(ret, contents, size);
             return size;
         }

@@ -42,8 +42,8 @@ const struct elf_section *elf_section(const struct elf_file *f, const char *name
 /* PT_GNU_EH_FRAME, for files without section headers; NULL when absent. */
 const struct elf_segment *elf_eh_frame_header(const struct elf_file *f);
 
-/* How far below the thread pointer a program's block of thread variables begins. -ENOENT: it has none; -ENOEXEC: that depends on the C
- * library. */
+/* How far below the thread pointer a program's block of thread variables begins. -ENOENT: it has none; -ENOEXEC: that
+ * depends on the C library. */
 int elf_tls_block_bytes(const struct elf_file *f, uint64_t *ret);
 
 /* Exactly `size` bytes at `offset` of the file; -EIO when they are not there. */

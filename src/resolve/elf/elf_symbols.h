@@ -14,8 +14,8 @@ struct elf_symbols {
     size_t name_bytes;
 };
 
-/* Of the section `table` (".dynsym", ".symtab"); it and its names of at most `max_bytes` each. -ENOENT: there is none; errors of elf_section_data. The
- * caller frees it. */
+/* Of the section `table` (".dynsym", ".symtab"); it and its names of at most `max_bytes` each. -ENOENT: there is none;
+ * errors of elf_section_data. The caller frees it. */
 int elf_symbols_read(const struct elf_file *f, const char *table, size_t max_bytes, struct elf_symbols *ret);
 void elf_symbols_free(struct elf_symbols *s);
 

@@ -1,7 +1,7 @@
-/* The section begins with 32 bytes (a magic text, the size of a pointer, flags), behind which the version stands with its length in front,
- * since Go 1.18 (Go's src/debug/buildinfo). Where fields are comes from the debug information of programs made by each version; all
- * patch releases that were looked at agree. The thread's variable is the last of the program's TLS block where Go's linker puts it,
- * or where nothing else is in it; else its symbol says. */
+/* The section begins with 32 bytes (a magic text, the size of a pointer, flags), behind which the version stands with
+ * its length in front, since Go 1.18 (Go's src/debug/buildinfo). Where fields are comes from the debug information of
+ * programs made by each version; all patch releases that were looked at agree. The thread's variable is the last of the
+ * program's TLS block where Go's linker puts it, or where nothing else is in it; else its symbol says. */
 #include "resolve/elf/go_labels.h"
 
 #include "base/cleanup.h"
@@ -14,13 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEADER_BYTES     32
-#define FLAGS_AT         15
-#define FLAG_INLINE      2 /* the version's text follows */
-#define SYMBOLS_MAX      (1u << 20)
-#define SYMBOLS_EACH     256 /* read at a time */
-#define POINTER_BYTES    8
-#define FIRST_MINOR      18
+#define HEADER_BYTES  32
+#define FLAGS_AT      15
+#define FLAG_INLINE   2 /* the version's text follows */
+#define SYMBOLS_MAX   (1u << 20)
+#define SYMBOLS_EACH  256 /* read at a time */
+#define POINTER_BYTES 8
+#define FIRST_MINOR   18
 static const char magic[] = "\xff Go buildinf:";
 static const char thread_variable[] = "runtime.tlsg";
 
@@ -39,7 +39,8 @@ static const struct {
     {GO_LABELS_LIST, 0x30, 0x160, 0xb8, 0x38, 0x28}, /* 1.26 */
 };
 
-/* False: a release candidate, or the like, whose fields may still have moved; "go1.26.1 X:boringcrypto" has them where all have. */
+/* False: a release candidate, or the like, whose fields may still have moved; "go1.26.1 X:boringcrypto" has them where
+ * all have. */
 static bool layout_of(const char *version, struct go_labels_layout *ret, struct go_stack_layout *ret_stacks)
 {
     char *end;
@@ -88,7 +89,8 @@ static bool is_variable(const struct elf_file *f, const struct elf_section *text
     char name[sizeof(thread_variable)];
     return ELF64_ST_TYPE(symbol->st_info) == STT_TLS && symbol->st_name < texts->size_bytes &&
            texts->size_bytes - symbol->st_name >= sizeof(name) &&
-           elf_read(f, texts->offset + symbol->st_name, name, sizeof(name)) == 0 && memcmp(name, thread_variable, sizeof(name)) == 0;
+           elf_read(f, texts->offset + symbol->st_name, name, sizeof(name)) == 0 &&
+           memcmp(name, thread_variable, sizeof(name)) == 0;
 }
 
 /* Its place in the TLS block. */

@@ -41,8 +41,7 @@ static bool parse_contents(struct cursor contents, enum probe_note_kind kind, st
 bool probe_notes_next(struct cursor *section, struct probe_note *ret, uint64_t *damaged)
 {
     while (cursor_left(section) > 0) {
-        const uint32_t owner_size = cursor_u32(section), size = cursor_u32(section),
-                       type = cursor_u32(section);
+        const uint32_t owner_size = cursor_u32(section), size = cursor_u32(section), type = cursor_u32(section);
         const char *owner = take_padded(section, owner_size);
         const void *contents = take_padded(section, size);
         if (section->failed) {
@@ -52,8 +51,7 @@ bool probe_notes_next(struct cursor *section, struct probe_note *ret, uint64_t *
         const bool is_site = type == TYPE_STAPSDT && is_owner(owner, owner_size, "stapsdt");
         if (!is_site && (type != TYPE_SONDE || !is_owner(owner, owner_size, "sonde")))
             continue;
-        if (parse_contents(cursor_make(contents, size), is_site ? PROBE_NOTE_SITE : PROBE_NOTE_DECLARATION,
-                           ret))
+        if (parse_contents(cursor_make(contents, size), is_site ? PROBE_NOTE_SITE : PROBE_NOTE_DECLARATION, ret))
             return true;
         ++*damaged;
     }

@@ -1,5 +1,5 @@
-/* The dynamic symbol by its hash (DT_GNU_HASH: a filter, buckets, chains), then the relocations for the one that names it. Ulrich
- * Drepper's "ELF Handling For Thread-Local Storage" has the ways to get at a variable. */
+/* The dynamic symbol by its hash (DT_GNU_HASH: a filter, buckets, chains), then the relocations for the one that names
+ * it. Ulrich Drepper's "ELF Handling For Thread-Local Storage" has the ways to get at a variable. */
 #include "resolve/elf/thread_context.h"
 
 #include "resolve/elf/elf.h"
@@ -9,10 +9,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define NAME            "otel_thread_ctx_v1"
-#define CHAIN_MAX       4096
-#define RELOCATIONS_MAX (1u << 20) /* of a section */
-#define RELOCATIONS_EACH 128       /* read at a time */
+#define NAME             "otel_thread_ctx_v1"
+#define CHAIN_MAX        4096
+#define RELOCATIONS_MAX  (1u << 20) /* of a section */
+#define RELOCATIONS_EACH 128        /* read at a time */
 
 static uint32_t hash_of(const char *name)
 {
@@ -29,9 +29,11 @@ static bool is_named(const struct elf_file *f, const struct elf_section *texts, 
            elf_read(f, texts->offset + name, text, sizeof(text)) == 0 && memcmp(text, NAME, sizeof(text)) == 0;
 }
 
-static bool is_wanted(const struct elf_file *f, const struct elf_section *symbols, const struct elf_section *texts, uint64_t index, Elf64_Sym *ret)
+static bool is_wanted(const struct elf_file *f, const struct elf_section *symbols, const struct elf_section *texts,
+                      uint64_t index, Elf64_Sym *ret)
 {
-    return index < symbols->size_bytes / sizeof(*ret) && elf_read(f, symbols->offset + index * sizeof(*ret), ret, sizeof(*ret)) == 0 &&
+    return index < symbols->size_bytes / sizeof(*ret) &&
+           elf_read(f, symbols->offset + index * sizeof(*ret), ret, sizeof(*ret)) == 0 &&
            ELF64_ST_TYPE(ret->st_info) == STT_TLS && ret->st_shndx != SHN_UNDEF && is_named(f, texts, ret->st_name);
 }
 
@@ -45,13 +47,15 @@ static int read_word(const struct elf_file *f, const struct elf_section *table, 
 
 static int find_symbol(const struct elf_file *f, uint64_t *ret_index, Elf64_Sym *ret)
 {
-    const struct elf_section *table = elf_section(f, ".gnu.hash"), *symbols = elf_section(f, ".dynsym"), *texts = elf_section(f, ".dynstr");
+    const struct elf_section *table = elf_section(f, ".gnu.hash"), *symbols = elf_section(f, ".dynsym"),
+                             *texts = elf_section(f, ".dynstr");
     struct {
         uint32_t buckets, first, filter_words, shift;
     } head;
     uint64_t filter;
     uint32_t index, link;
-    if (!table || !symbols || !texts || read_word(f, table, 0, &head, sizeof(head)) < 0 || !head.buckets || !head.filter_words)
+    if (!table || !symbols || !texts || read_word(f, table, 0, &head, sizeof(head)) < 0 || !head.buckets ||
+        !head.filter_words)
         return -ENOENT;
     const uint32_t hash = hash_of(NAME);
     int r = read_word(f, table, sizeof(head) + (uint64_t)(hash / 64 % head.filter_words) * 8, &filter, sizeof(filter));
@@ -59,7 +63,8 @@ static int find_symbol(const struct elf_file *f, uint64_t *ret_index, Elf64_Sym 
         return r;
     if (!(filter >> hash % 64 & 1) || !(filter >> (hash >> head.shift % 32) % 64 & 1))
         return -ENOENT;
-    const uint64_t buckets = sizeof(head) + (uint64_t)head.filter_words * 8, chains = buckets + (uint64_t)head.buckets * 4;
+    const uint64_t buckets = sizeof(head) + (uint64_t)head.filter_words * 8,
+                   chains = buckets + (uint64_t)head.buckets * 4;
     r = read_word(f, table, buckets + (uint64_t)(hash % head.buckets) * 4, &index, sizeof(index));
     if (r < 0 || index < head.first)
         return r < 0 ? r : -ENOENT;
@@ -91,16 +96,17 @@ static enum thread_context_kind kind_of(uint32_t relocation)
     }
 }
 
-/* A symbol that the linker bound at once is named by its value alone; a module's number belongs to all of its variables, so there it
- * would not tell which. */
+/* A symbol that the linker bound at once is named by its value alone; a module's number belongs to all of its
+ * variables, so there it would not tell which. */
 static bool is_of(const Elf64_Rela *r, uint64_t index, const Elf64_Sym *symbol)
 {
     const uint64_t named = ELF64_R_SYM(r->r_info);
-    return named == index || (named == 0 && ELF64_R_TYPE(r->r_info) != R_X86_64_DTPMOD64 && (uint64_t)r->r_addend == symbol->st_value);
+    return named == index ||
+           (named == 0 && ELF64_R_TYPE(r->r_info) != R_X86_64_DTPMOD64 && (uint64_t)r->r_addend == symbol->st_value);
 }
 
-static int find_relocation(const struct elf_file *f, const struct elf_section *section, uint64_t index, const Elf64_Sym *symbol,
-                           struct thread_context_symbol *ret)
+static int find_relocation(const struct elf_file *f, const struct elf_section *section, uint64_t index,
+                           const Elf64_Sym *symbol, struct thread_context_symbol *ret)
 {
     Elf64_Rela some[RELOCATIONS_EACH];
     uint64_t count = section ? section->size_bytes / sizeof(*some) : 0;

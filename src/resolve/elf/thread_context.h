@@ -1,5 +1,6 @@
-/* How the code of a file gets at `otel_thread_ctx_v1`, its threads' own variable of OTEP 4947 ("Thread Context"), where it has one: by
- * its dynamic symbol and the relocation that its code uses (probes/thread_context.h). x86-64; in other files there is none. */
+/* How the code of a file gets at `otel_thread_ctx_v1`, its threads' own variable of OTEP 4947 ("Thread Context"), where
+ * it has one: by its dynamic symbol and the relocation that its code uses (probes/thread_context.h). x86-64; in other
+ * files there is none. */
 #pragma once
 
 #include <linux/types.h>
@@ -16,6 +17,6 @@ struct thread_context_symbol {
     uint64_t code_vaddr; /* of the first executable segment, less its place in the file */
 };
 
-/* Cheap for a file without it, as all but a few are: a look into the symbols' hash table. -ENOENT: it has none, or one that cannot be
- * got at; errors of elf_read. */
+/* Cheap for a file without it, as all but a few are: a look into the symbols' hash table. -ENOENT: it has none, or one
+ * that cannot be got at; errors of elf_read. */
 int thread_context_read(const struct elf_file *f, struct thread_context_symbol *ret);

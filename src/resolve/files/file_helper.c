@@ -79,8 +79,9 @@ static int new_copy(void)
     return copy < 0 ? -errno : copy;
 }
 
-/* All there is from `from` on at once, in memory of its own: who asks need not come back for every page that the kernel writes. Its offset stays at
- * the beginning. -EBADMSG: it ends before `max_bytes`, and is to be had whole or not at all. */
+/* All there is from `from` on at once, in memory of its own: who asks need not come back for every page that the kernel
+ * writes. Its offset stays at the beginning. -EBADMSG: it ends before `max_bytes`, and is to be had whole or not at
+ * all. */
 static int copy_of(int fd, uint64_t from, uint64_t max_bytes, bool whole)
 {
     _cleanup_close_ int copy = new_copy();
@@ -89,7 +90,8 @@ static int copy_of(int fd, uint64_t from, uint64_t max_bytes, bool whole)
         return -ENOMEM;
     ssize_t n = 1;
     for (uint64_t size = 0; size < max_bytes && n > 0; size += (uint64_t)n) {
-        n = pread(fd, piece, max_bytes - size < FILE_READ_BYTES ? max_bytes - size : FILE_READ_BYTES, (off_t)(from + size));
+        n = pread(fd, piece, max_bytes - size < FILE_READ_BYTES ? max_bytes - size : FILE_READ_BYTES,
+                  (off_t)(from + size));
         if (n < 0 || (n == 0 && whole))
             return n < 0 ? -errno : -EBADMSG;
         if (pwrite(copy, piece, (size_t)n, (off_t)size) != n)
@@ -136,7 +138,8 @@ static int open_copy(const struct job *job)
     if (fd < 0)
         return -errno;
     int copy = strcmp(job->ask.path, "maps") == 0 ? copy_of_maps(fd, job->ask.max_bytes) : -ENOTTY;
-    return copy < 0 ? copy_of(fd, 0, job->ask.max_bytes, false) : copy; /* emulators and sandboxes refuse what they do not know in many ways */
+    return copy < 0 ? copy_of(fd, 0, job->ask.max_bytes, false)
+                    : copy; /* emulators and sandboxes refuse what they do not know in many ways */
 }
 
 static int open_asked(struct job *job, struct object_identity *ret)
@@ -172,7 +175,8 @@ static int open_asked(struct job *job, struct object_identity *ret)
         break;
     }
     if (fd >= 0) {
-        const bool is_copy = ask->kind == FILE_ASK_PROC || ask->kind == FILE_ASK_CONTEXT || ask->kind == FILE_ASK_MEMORY;
+        const bool is_copy =
+            ask->kind == FILE_ASK_PROC || ask->kind == FILE_ASK_CONTEXT || ask->kind == FILE_ASK_MEMORY;
         ret->is_far = ask->kind == FILE_ASK_AGAIN || (!is_copy && !is_near(fd));
         ret->mount_id = mount_of(fd);
     }
@@ -271,8 +275,7 @@ static void *work(void *arg);
 static void work_once(struct helper *h, struct job *job)
 {
     pthread_t thread;
-    if (job->socket < 0 ||
-        (atomic_load(&h->idle) == 0 && pthread_create(&thread, &h->detached, work, h) != 0)) {
+    if (job->socket < 0 || (atomic_load(&h->idle) == 0 && pthread_create(&thread, &h->detached, work, h) != 0)) {
         closep(&job->socket); /* answer enough: not now */
         closep(&job->fd);
         return;

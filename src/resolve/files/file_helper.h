@@ -13,11 +13,11 @@
 #define FILE_PATH_BYTES 4096
 
 enum file_ask_kind {
-    FILE_ASK_SIGHT,  /* the file of a mapping */
-    FILE_ASK_AGAIN,  /* one that was answered to be far, by its descriptor */
-    FILE_ASK_BESIDE, /* another file, by its path as the processes of the sight see it */
-    FILE_ASK_OURS,   /* ... as we see it */
-    FILE_ASK_PROC,   /* a file of /proc/PID, by the directory's descriptor: what is answered is a copy */
+    FILE_ASK_SIGHT,    /* the file of a mapping */
+    FILE_ASK_AGAIN,    /* one that was answered to be far, by its descriptor */
+    FILE_ASK_BESIDE,   /* another file, by its path as the processes of the sight see it */
+    FILE_ASK_OURS,     /* ... as we see it */
+    FILE_ASK_PROC,     /* a file of /proc/PID, by the directory's descriptor: what is answered is a copy */
     FILE_ASK_PERF_MAP, /* a process's /tmp/perf-PID.map, by the descriptor of its directory in /proc */
     FILE_ASK_CONTEXT,  /* a process's context, by that descriptor: a copy, too (process_context_copy) */
     FILE_ASK_MEMORY,   /* max_bytes of a process's memory, by that descriptor: a copy, too */
@@ -28,9 +28,9 @@ struct file_ask {
     enum file_ask_kind kind;
     struct object_sight sight; /* its pointers mean nothing there: */
     uint8_t build_id[OBJECT_BUILD_ID_MAX];
-    uint64_t max_bytes; /* of a file of /proc/PID: what is past them is left out */
-    uint64_t address; /* of memory */
-    uint64_t not_before_ns; /* of a perf map: when it was written last (CLOCK_REALTIME) */
+    uint64_t max_bytes;                   /* of a file of /proc/PID: what is past them is left out */
+    uint64_t address;                     /* of memory */
+    uint64_t not_before_ns;               /* of a perf map: when it was written last (CLOCK_REALTIME) */
     struct process_context_place context; /* what is known of it */
     char path[FILE_PATH_BYTES];
 };

@@ -35,9 +35,9 @@
 #define FRESH_START_NS (60 * 1000000000ull) /* between two helpers, when one is given up */
 #define PROCESS_KEY    (1ull << 63)         /* of a process; of a mount: */
 #define MOUNT_KEY      (1ull << 62)
-#define PERF_MAP_KEY   (1ull << 61)         /* of a process, for that file alone */
-#define CONTEXT_KEY    (1ull << 60)         /* of a process, for its context alone: that may lie in memory of its own choice */
-#define MEMORY_KEY     (1ull << 59)         /* ... for other memory of it */
+#define PERF_MAP_KEY   (1ull << 61) /* of a process, for that file alone */
+#define CONTEXT_KEY    (1ull << 60) /* of a process, for its context alone: that may lie in memory of its own choice */
+#define MEMORY_KEY     (1ull << 59) /* ... for other memory of it */
 
 struct rest {
     uint64_t key; /* of a mount or a process; 0: free */
@@ -354,8 +354,7 @@ static bool is_starved(struct file_opener *o)
 }
 
 /* Puts the question unless what it would touch rests. `key`: that, 0 where it is yet to be found out. */
-static int begin(struct file_opener *o, const struct file_ask *ask, int fd, uint64_t key,
-                 unsigned *ret_max_ms)
+static int begin(struct file_opener *o, const struct file_ask *ask, int fd, uint64_t key, unsigned *ret_max_ms)
 {
     pthread_mutex_lock(&o->lock);
     wake(o);
@@ -465,8 +464,8 @@ int file_opener_ours(struct file_opener *o, const char *path)
     return r < 0 ? r : ask_helper(o, &ask, -1, 0, &unused);
 }
 
-int file_opener_read_proc(struct file_opener *o, int proc_fd, uint32_t pid, const char *name,
-                          size_t max_bytes, struct buf *to)
+int file_opener_read_proc(struct file_opener *o, int proc_fd, uint32_t pid, const char *name, size_t max_bytes,
+                          struct buf *to)
 {
     struct file_ask ask = {.kind = FILE_ASK_PROC};
     struct object_identity unused;
@@ -485,7 +484,8 @@ int file_opener_perf_map(struct file_opener *o, int proc_fd, uint32_t pid, uint6
     return ask_helper(o, &ask, proc_fd, PERF_MAP_KEY | pid, &unused);
 }
 
-int file_opener_context(struct file_opener *o, int proc_fd, uint32_t pid, const struct process_context_place *known, struct buf *to)
+int file_opener_context(struct file_opener *o, int proc_fd, uint32_t pid, const struct process_context_place *known,
+                        struct buf *to)
 {
     struct file_ask ask = {.kind = FILE_ASK_CONTEXT, .context = *known};
     struct object_identity unused;

@@ -40,16 +40,19 @@ int file_opener_ours(struct file_opener *o, const char *path);
  * past `max_bytes` is left out. Of "maps" it is the executable ones alone, where the kernel can tell these
  * apart; FILE_OPENER_ALL_MAPS has all. */
 #define FILE_OPENER_ALL_MAPS "./maps"
-int file_opener_read_proc(struct file_opener *o, int proc_fd, uint32_t pid, const char *name,
-                          size_t max_bytes, struct buf *to);
+int file_opener_read_proc(struct file_opener *o, int proc_fd, uint32_t pid, const char *name, size_t max_bytes,
+                          struct buf *to);
 
 /* The process's /tmp/perf-PID.map (perf_map_file.h); may be far. `proc_fd` is of proc_open. */
 int file_opener_perf_map(struct file_opener *o, int proc_fd, uint32_t pid, uint64_t not_before_ns);
 
-/* Appends what process_context_copy does, and returns what it returns; -ETIMEDOUT, -EAGAIN: at present. `proc_fd` is of proc_open. */
-int file_opener_context(struct file_opener *o, int proc_fd, uint32_t pid, const struct process_context_place *known, struct buf *to);
+/* Appends what process_context_copy does, and returns what it returns; -ETIMEDOUT, -EAGAIN: at present. `proc_fd` is of
+ * proc_open. */
+int file_opener_context(struct file_opener *o, int proc_fd, uint32_t pid, const struct process_context_place *known,
+                        struct buf *to);
 
-/* Appends `size` bytes of the process's memory, all or none of them; -ETIMEDOUT, -EAGAIN: at present. `proc_fd` is of proc_open. */
+/* Appends `size` bytes of the process's memory, all or none of them; -ETIMEDOUT, -EAGAIN: at present. `proc_fd` is of
+ * proc_open. */
 int file_opener_memory(struct file_opener *o, int proc_fd, uint32_t pid, uint64_t address, size_t size, struct buf *to);
 
 /* A far file of this mount could not be read: it rests for a while. */

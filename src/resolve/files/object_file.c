@@ -39,8 +39,7 @@ bool object_file_identify(int fd, struct object_identity *ret)
         id.generation = generation[0];
 
     unsigned char magic[4];
-    id.is_elf =
-        pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && memcmp(magic, "\177ELF", sizeof(magic)) == 0;
+    id.is_elf = pread(fd, magic, sizeof(magic), 0) == sizeof(magic) && memcmp(magic, "\177ELF", sizeof(magic)) == 0;
     _cleanup_close_ int copy = id.is_elf ? fcntl(fd, F_DUPFD_CLOEXEC, 0) : -1;
     _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
     if (copy >= 0 && elf_open(copy, &elf) == 0) {
@@ -87,8 +86,7 @@ static int reopen_regular(int path_fd)
 static int open_map_file(uint32_t pid, const struct object_sight *sight)
 {
     char name[80];
-    snprintf(name, sizeof(name), "/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64, pid, sight->start,
-             sight->end);
+    snprintf(name, sizeof(name), "/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64, pid, sight->start, sight->end);
     _cleanup_close_ int path_fd = open(name, O_PATH | O_CLOEXEC);
     if (path_fd < 0)
         return -errno;
@@ -101,8 +99,7 @@ static int open_beneath(const char *root, const char *path)
     _cleanup_close_ int root_fd = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (root_fd < 0)
         return -errno;
-    const struct open_how how = {.flags = O_PATH | O_CLOEXEC,
-                                 .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
+    const struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS};
     _cleanup_close_ int path_fd = (int)syscall(SYS_openat2, root_fd, path, &how, sizeof(how));
     if (path_fd < 0)
         return -errno;
@@ -110,8 +107,7 @@ static int open_beneath(const char *root, const char *path)
 }
 
 /* Takes `fd` (which may be an error): hands it back when it is the file, closes it otherwise. */
-static int keep_if_match(int fd, const struct object_sight *sight, bool by_kernel,
-                         struct object_identity *ret)
+static int keep_if_match(int fd, const struct object_sight *sight, bool by_kernel, struct object_identity *ret)
 {
     struct object_identity id;
     if (fd < 0)

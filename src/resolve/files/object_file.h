@@ -15,9 +15,9 @@ struct object_identity {
     bool is_elf;
     uint64_t digest; /* elf_digest: tells a file from another one that claims its build id */
     struct thread_context_symbol thread_context; /* kind THREAD_CONTEXT_NONE: it has none */
-    struct go_labels_file go_labels; /* kind GO_LABELS_NONE: it is not Go's */
-    bool is_far;     /* its file system may keep a reader waiting: see file_opener.h */
-    uint64_t mount_id; /* 0: not known */
+    struct go_labels_file go_labels;             /* kind GO_LABELS_NONE: it is not Go's */
+    bool is_far;                                 /* its file system may keep a reader waiting: see file_opener.h */
+    uint64_t mount_id;                           /* 0: not known */
 };
 
 /* A descriptor for reading, by /proc/PID/map_files, /proc/PID/root and the plain path, in this order; only of

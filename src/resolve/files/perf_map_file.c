@@ -22,7 +22,8 @@ static int open_beneath(int dir_fd, const char *path, uint64_t flags, uint64_t r
 /* Looked at before it is opened: to open a device or a FIFO could have effects. */
 static int open_map(int tmp_fd, const char *name, const struct proc_ids *ids, uint64_t not_before_ns)
 {
-    _cleanup_close_ int path_fd = open_beneath(tmp_fd, name, O_PATH | O_NOFOLLOW, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    _cleanup_close_ int path_fd =
+        open_beneath(tmp_fd, name, O_PATH | O_NOFOLLOW, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     struct stat st;
     if (path_fd < 0)
         return path_fd == -ENOENT ? -ENOENT : -EPERM; /* -ELOOP: a symbolic link */

@@ -1,5 +1,5 @@
-/* See process_context_file.h. The publisher sets the time of publication to 0, writes, and sets it again: a header that is the same
- * before and after the payload was copied belongs to it. */
+/* See process_context_file.h. The publisher sets the time of publication to 0, writes, and sets it again: a header that
+ * is the same before and after the payload was copied belongs to it. */
 #include "resolve/files/process_context_file.h"
 
 #include "base/cleanup.h"
@@ -32,8 +32,8 @@ static int read_at(int memory_fd, uint64_t address, void *to, size_t size)
 
 static int read_header(int memory_fd, uint64_t address, struct header *ret)
 {
-    return read_at(memory_fd, address, ret, sizeof(*ret)) < 0 || memcmp(ret->signature, "OTEL_CTX", sizeof(ret->signature)) != 0 ||
-                   ret->version != VERSION
+    return read_at(memory_fd, address, ret, sizeof(*ret)) < 0 ||
+                   memcmp(ret->signature, "OTEL_CTX", sizeof(ret->signature)) != 0 || ret->version != VERSION
                ? -ENOENT
                : 0;
 }
@@ -82,7 +82,8 @@ static bool starts_with(const struct maps_line *m, const char *prefix)
 static bool is_context(const struct maps_line *m)
 {
     return !m->executable && m->end - m->start >= sizeof(struct header) &&
-           (starts_with(m, "/memfd:OTEL_CTX") || starts_with(m, "[anon_shmem:OTEL_CTX]") || starts_with(m, "[anon:OTEL_CTX]"));
+           (starts_with(m, "/memfd:OTEL_CTX") || starts_with(m, "[anon_shmem:OTEL_CTX]") ||
+            starts_with(m, "[anon:OTEL_CTX]"));
 }
 
 static int search(int proc_fd, int memory_fd, const struct process_context_place *known, struct buf *to)

@@ -1,6 +1,7 @@
-/* What kernel halves have told of code that a runtime has in memory (code objects, functions): by process, address and check, a content that is
- * held once for all that say the same, byte by byte; the workers of a server are forked from one program. Bounded: who was told or
- * found least recently is forgotten, and put on a list of what is to be told again. Pipeline thread only. */
+/* What kernel halves have told of code that a runtime has in memory (code objects, functions): by process, address and
+ * check, a content that is held once for all that say the same, byte by byte; the workers of a server are forked from
+ * one program. Bounded: who was told or found least recently is forgotten, and put on a list of what is to be told
+ * again. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -17,7 +18,7 @@ void code_registry_free(struct code_registry *t);
 DEFINE_FREEP(code_registry)
 
 struct registered_code {
-    uint64_t id; /* never used again */
+    uint64_t id;         /* never used again */
     const uint8_t *data; /* aligned to 8 */
 };
 

@@ -1,11 +1,13 @@
-/* HotSpot's frames: finds how a process's Java virtual machine lays out what the walk needs (hotspot_layout.h), takes in what the kernel half tells of
- * methods (struct hotspot_method), and names the frames that samples carry, as the machine itself names them.
+/* HotSpot's frames: finds how a process's Java virtual machine lays out what the walk needs (hotspot_layout.h), takes
+ * in what the kernel half tells of methods (struct hotspot_method), and names the frames that samples carry, as the
+ * machine itself names them.
  *
- * A method is known by its process, its address and a check of what does not change as long as it is there, with its names' letters; so memory that is used
- * again for another class's never has the old one's name. When there is no room, what was told or found least recently is forgotten, and told again
- * with the next sample that has it.
+ * A method is known by its process, its address and a check of what does not change as long as it is there, with its
+ * names' letters; so memory that is used again for another class's never has the old one's name. When there is no room,
+ * what was told or found least recently is forgotten, and told again with the next sample that has it.
  *
- * The layout is read once a process and not once a file, for it stands in memory, where a process can write what it likes: that hurts itself alone. */
+ * The layout is read once a process and not once a file, for it stands in memory, where a process can write what it
+ * likes: that hurts itself alone. */
 #include "resolve/interpreter/interpreter.h"
 
 #include "base/buf.h"
@@ -36,7 +38,7 @@ struct machine {
     unsigned tries;
     uint64_t tried_version; /* of what it maps */
     uint64_t retry_ns;
-    uint64_t used;          /* of the machines' uses */
+    uint64_t used;                /* of the machines' uses */
     struct hotspot_layout layout; /* zeros: it cannot be read */
 };
 
@@ -112,8 +114,8 @@ static int check_is_at_work(struct hotspots *x, const struct process *process, c
     return r < 0 ? r : address ? 0 : -EAGAIN;
 }
 
-static int read_layout(struct hotspots *x, const struct process *process, const struct process_mapping *m, const struct interpreter_file *file,
-                       struct hotspot_layout *ret)
+static int read_layout(struct hotspots *x, const struct process *process, const struct process_mapping *m,
+                       const struct interpreter_file *file, struct hotspot_layout *ret)
 {
     const struct hotspot_file *hotspot = file->told;
     _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
@@ -142,7 +144,8 @@ static struct machine *machine_of_process(struct hotspots *x, const struct proce
 {
     for (size_t i = 0; i < x->machine_count; i++) {
         struct machine *m = &x->machines[i];
-        if (m->pid == process->pid && m->start_time_ns == process->start_time_ns && m->exec_time_ns == process->exec_time_ns) {
+        if (m->pid == process->pid && m->start_time_ns == process->start_time_ns &&
+            m->exec_time_ns == process->exec_time_ns) {
             m->used = ++x->uses;
             return m;
         }
@@ -162,23 +165,27 @@ static struct machine *room_for_machine(struct hotspots *x)
 }
 
 /* A process has one: the first that it maps, and where it maps another in its place, that one. */
-static struct machine *machine_of(struct hotspots *x, const struct process *process, const struct interpreter_file *file)
+static struct machine *machine_of(struct hotspots *x, const struct process *process,
+                                  const struct interpreter_file *file)
 {
     struct machine *m = machine_of_process(x, process);
     if (m && m->object == file->object && m->bias == file->bias)
         return m;
     if (!m)
         m = room_for_machine(x);
-    *m = (struct machine){
-        .pid = process->pid, .start_time_ns = process->start_time_ns, .exec_time_ns = process->exec_time_ns, .object = file->object, .bias = file->bias,
-        .used = ++x->uses};
+    *m = (struct machine){.pid = process->pid,
+                          .start_time_ns = process->start_time_ns,
+                          .exec_time_ns = process->exec_time_ns,
+                          .object = file->object,
+                          .bias = file->bias,
+                          .used = ++x->uses};
     return m;
 }
 
-/* A process may never let itself be read, and each try takes megabytes: there are few, longer and longer apart. Where they were in vain for
- * reasons that pass, there are some more when what it maps has changed. */
-static void look_at(struct hotspots *x, struct machine *machine, const struct process *process, const struct process_mapping *m,
-                    const struct interpreter_file *file)
+/* A process may never let itself be read, and each try takes megabytes: there are few, longer and longer apart. Where
+ * they were in vain for reasons that pass, there are some more when what it maps has changed. */
+static void look_at(struct hotspots *x, struct machine *machine, const struct process *process,
+                    const struct process_mapping *m, const struct interpreter_file *file)
 {
     const uint64_t now_ns = clock_monotonic_ns();
     struct hotspot_layout layout;
@@ -192,7 +199,8 @@ static void look_at(struct hotspots *x, struct machine *machine, const struct pr
     machine->retry_ns = now_ns + (FIRST_PAUSE_NS << (machine->tries < DOUBLED_MAX ? machine->tries : DOUBLED_MAX));
     machine->tries++;
     machine->tried_version = process->mapping_version;
-    machine->is_settled = r == 0 || r == -EPERM || r == -EACCES || (machine->tries == TRIES_MAX && !object_error_is_passing(r));
+    machine->is_settled =
+        r == 0 || r == -EPERM || r == -EACCES || (machine->tries == TRIES_MAX && !object_error_is_passing(r));
     x->unsupported += r < 0 && machine->is_settled;
 }
 
@@ -233,8 +241,10 @@ static int write_content(const struct hotspot_method *record, struct buf *to)
 {
     const struct hotspot_text holder = text_of(record->class_data, sizeof(record->class_data), record->class_bytes),
                               name = text_of(record->name_data, sizeof(record->name_data), record->name_bytes),
-                              signature = text_of(record->signature_data, sizeof(record->signature_data), record->signature_bytes),
-                              file = text_of(record->file_data, sizeof(record->file_data), record->file_bytes), none = {.data = ""};
+                              signature = text_of(record->signature_data, sizeof(record->signature_data),
+                                                  record->signature_bytes),
+                              file = text_of(record->file_data, sizeof(record->file_data), record->file_bytes),
+                              none = {.data = ""};
     uint32_t file_at = 0;
     buf_append(to, &file_at, sizeof(file_at));
     int r = hotspot_name_write(&holder, &name, &signature, to);
@@ -297,12 +307,13 @@ static uint64_t hotspots_unsupported(const void *self)
 static void hotspots_metrics(const void *self, struct metric_set *set)
 {
     const struct hotspots *x = self;
-    metric_add(set, "sonde_self_hotspot_method_bytes", METRIC_GAUGE, "bytes", "Memory held by names of Java methods", (double)(sizeof(*x) + code_registry_bytes(x->methods)),
+    metric_add(set, "sonde_self_hotspot_method_bytes", METRIC_GAUGE, "bytes", "Memory held by names of Java methods",
+               (double)(sizeof(*x) + code_registry_bytes(x->methods)), METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_hotspot_methods_forgotten", METRIC_COUNTER, "",
+               "Java methods forgotten to keep within bounds", (double)code_registry_forgotten(x->methods),
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_hotspot_methods_forgotten", METRIC_COUNTER, "", "Java methods forgotten to keep within bounds",
-               (double)code_registry_forgotten(x->methods), METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_hotspot_unsupported", METRIC_COUNTER, "", "Java virtual machines whose frames cannot be read",
-               (double)hotspots_unsupported(x), METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_hotspot_unsupported", METRIC_COUNTER, "",
+               "Java virtual machines whose frames cannot be read", (double)hotspots_unsupported(x), METRIC_NO_LABELS);
 }
 
 const struct interpreter interpreter_hotspot = {

@@ -15,7 +15,8 @@
 #define ENTRIES_MAX       8192
 #define STRIDE_MAX        256
 
-#define BLOB_MAX   (256 - 8) /* fields that the kernel half reads at once: HOTSPOT_BLOB_BYTES, HOTSPOT_CODE_BYTES in hotspot.bpf.h */
+#define BLOB_MAX                                                                                                       \
+    (256 - 8) /* fields that the kernel half reads at once: HOTSPOT_BLOB_BYTES, HOTSPOT_CODE_BYTES in hotspot.bpf.h */
 #define CONST_MAX  (64 - 8)
 #define OFFSET_MAX 4096
 
@@ -141,7 +142,8 @@ static int open_table(const struct hotspot_image *m, enum hotspot_symbol pointer
 }
 
 /* Of entry `number` the field that symbol `field` tells. */
-static uint64_t entry_word(const struct hotspot_image *m, const struct table *t, size_t number, enum hotspot_symbol field)
+static uint64_t entry_word(const struct hotspot_image *m, const struct table *t, size_t number,
+                           enum hotspot_symbol field)
 {
     uint64_t word = 0;
     return read_word(m, t->vaddr + number * t->stride + t->fields[field - t->pointer - 2], &word) ? word : 0;
@@ -150,14 +152,14 @@ static uint64_t entry_word(const struct hotspot_image *m, const struct table *t,
 /* ---- what is wanted ---- */
 
 enum want_flags {
-    WANT_STATIC = 1,   /* its address, of 64 bits */
-    WANT_INT = 2,      /* must be an int */
-    WANT_PIECE = 4,    /* added to what is there: a field of a field */
-    WANT_ELSE = 8,     /* where the one before is not there */
+    WANT_STATIC = 1, /* its address, of 64 bits */
+    WANT_INT = 2,    /* must be an int */
+    WANT_PIECE = 4,  /* added to what is there: a field of a field */
+    WANT_ELSE = 8,   /* where the one before is not there */
     WANT_OPTIONAL = 16,
 };
 
-#define FIELD(name) (uint16_t)offsetof(struct hotspot_layout, name)
+#define FIELD(name) (uint16_t) offsetof(struct hotspot_layout, name)
 /* Rows for the same field of the layout follow one another. */
 static const struct want {
     const char *type, *field;
@@ -208,7 +210,8 @@ struct reading {
     uint64_t low, high;
 };
 
-static int take_field(struct reading *x, size_t number, const char *kind, bool is_static, uint64_t offset, uint64_t address)
+static int take_field(struct reading *x, size_t number, const char *kind, bool is_static, uint64_t offset,
+                      uint64_t address)
 {
     const struct want *w = &wants[number];
     char *to = (char *)&x->layout + w->to;
@@ -308,11 +311,13 @@ static bool is_complete(const struct reading *x)
 {
     for (size_t i = 0; i < array_size(wants); i++) {
         const bool has_else = i + 1 < array_size(wants) && wants[i + 1].flags & WANT_ELSE;
-        const bool any = x->found[i] || (has_else && x->found[i + 1]) || (wants[i].flags & WANT_ELSE && x->found[i - 1]);
+        const bool any =
+            x->found[i] || (has_else && x->found[i + 1]) || (wants[i].flags & WANT_ELSE && x->found[i - 1]);
         if (!any && !(wants[i].flags & WANT_OPTIONAL))
             return false;
     }
-    return x->layout.block_bytes && x->layout.pool_bytes && (!(x->layout.flags & HOTSPOT_KINDS) || x->layout.kind_nmethod);
+    return x->layout.block_bytes && x->layout.pool_bytes &&
+           (!(x->layout.flags & HOTSPOT_KINDS) || x->layout.kind_nmethod);
 }
 
 int hotspot_layout_read(const struct hotspot_image *m, struct hotspot_layout *ret)

@@ -1,7 +1,8 @@
-/* What libjvm.so says of itself for debuggers, as far as the walk of its frames needs it: the tables that gHotSpotVMStructs, gHotSpotVMTypes and
- * gHotSpotVMIntConstants point to (names of types and fields with their offsets, of static ones the address). Where they are the file tells; what is in
- * them the process's memory alone does: since 17 the offsets are filled in as the library is loaded. So they are read once a process, and distrusted as
- * all of its memory. */
+/* What libjvm.so says of itself for debuggers, as far as the walk of its frames needs it: the tables that
+ * gHotSpotVMStructs, gHotSpotVMTypes and gHotSpotVMIntConstants point to (names of types and fields with their offsets,
+ * of static ones the address). Where they are the file tells; what is in them the process's memory alone does: since 17
+ * the offsets are filled in as the library is loaded. So they are read once a process, and distrusted as all of its
+ * memory. */
 #pragma once
 
 #include <linux/types.h>
@@ -47,12 +48,13 @@ int hotspot_file_texts(const struct elf_file *file, void **ret, size_t *ret_size
 
 struct hotspot_image {
     const struct hotspot_file *file;
-    uint64_t bias;        /* where it is, minus where the file says */
-    const uint8_t *data;  /* file->data_bytes of the process's memory */
-    const char *texts;    /* with a NUL behind text_bytes */
+    uint64_t bias;       /* where it is, minus where the file says */
+    const uint8_t *data; /* file->data_bytes of the process's memory */
+    const char *texts;   /* with a NUL behind text_bytes */
     size_t text_bytes;
     uint64_t texts_vaddr;
 };
 
-/* -EAGAIN: not filled in yet. -ENOTSUP: something that is needed is not there, or not as we know it (before 9). -EBADMSG: it makes no sense. */
+/* -EAGAIN: not filled in yet. -ENOTSUP: something that is needed is not there, or not as we know it (before 9).
+ * -EBADMSG: it makes no sense. */
 int hotspot_layout_read(const struct hotspot_image *image, struct hotspot_layout *ret);

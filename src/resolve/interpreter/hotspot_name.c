@@ -8,7 +8,8 @@
 
 #define DIMENSIONS_MAX 255 /* as a class file may have */
 
-/* Class names have slashes; of a class that was made at run time the last part begins with a plus, and is written with a slash. */
+/* Class names have slashes; of a class that was made at run time the last part begins with a plus, and is written with
+ * a slash. */
 static void put_class(struct buf *to, const char *data, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -88,7 +89,8 @@ static bool put_parameters(struct cursor *from, struct buf *to)
 static bool read_signature(const struct hotspot_text *signature, struct buf *ret_parameters, struct buf *ret_type)
 {
     struct cursor from = cursor_make(signature->data, signature->size);
-    return signature->whole == signature->size && put_parameters(&from, ret_parameters) && put_type(&from, ret_type) && cursor_left(&from) == 0;
+    return signature->whole == signature->size && put_parameters(&from, ret_parameters) && put_type(&from, ret_type) &&
+           cursor_left(&from) == 0;
 }
 
 static void put_cut(struct buf *to, const struct hotspot_text *text)
@@ -97,7 +99,8 @@ static void put_cut(struct buf *to, const struct hotspot_text *text)
         buf_puts(to, "...");
 }
 
-int hotspot_name_write(const struct hotspot_text *holder, const struct hotspot_text *name, const struct hotspot_text *signature, struct buf *to)
+int hotspot_name_write(const struct hotspot_text *holder, const struct hotspot_text *name,
+                       const struct hotspot_text *signature, struct buf *to)
 {
     _cleanup_buf_ struct buf parameters = {0}, type = {0}, raw = {0};
     const bool is_sound = signature->whole && read_signature(signature, &parameters, &type);

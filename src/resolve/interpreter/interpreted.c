@@ -136,7 +136,8 @@ size_t interpreted_take_placed(struct interpreted *x, size_t frame, size_t *ret_
 
 bool interpreted_is_next(const struct interpreted *x, size_t frame)
 {
-    return x->is_placed && x->taken < x->count && (x->entries[x->taken].instruction & ~PYTHON_PLACED_CALLER) == frame + 1;
+    return x->is_placed && x->taken < x->count &&
+           (x->entries[x->taken].instruction & ~PYTHON_PLACED_CALLER) == frame + 1;
 }
 
 bool interpreted_is_joined(const struct interpreted *x)
@@ -144,8 +145,9 @@ bool interpreted_is_joined(const struct interpreted *x)
     return !x->is_placed && x->taken > 0;
 }
 
-/* Of a thread's evaluators only the leaf can be without a frame. If there are still more of them than frames, those are the oldest:
- * of a stack that another one was switched to, or another interpreter's: where there is one, whose they are is not known. */
+/* Of a thread's evaluators only the leaf can be without a frame. If there are still more of them than frames, those are
+ * the oldest: of a stack that another one was switched to, or another interpreter's: where there is one, whose they are
+ * is not known. */
 void interpreted_fit(struct interpreted *x, const struct interpreted_evaluators *evaluators)
 {
     const bool all = evaluators->is_whole && x->end == PYTHON_END_WHOLE;

@@ -1,7 +1,8 @@
-/* The interpreter's frames of one sample (struct python_entry, probes/python.h) and where they belong in its native stack: each run
- * of them in the place of the native frame that runs it. That one is told by the kernel half's walk, or, where the walk is
- * finished from a copied stack, found here in the same way: the run's mark lies in its part of the stack. Frames that have no marks
- * (PYTHON_COUNTED) have an evaluator each, and go with the evaluators among the native frames, known by name, from the leaf on. */
+/* The interpreter's frames of one sample (struct python_entry, probes/python.h) and where they belong in its native
+ * stack: each run of them in the place of the native frame that runs it. That one is told by the kernel half's walk,
+ * or, where the walk is finished from a copied stack, found here in the same way: the run's mark lies in its part of
+ * the stack. Frames that have no marks (PYTHON_COUNTED) have an evaluator each, and go with the evaluators among the
+ * native frames, known by name, from the leaf on. */
 #pragma once
 
 #include <linux/types.h>
@@ -14,13 +15,13 @@
 
 struct interpreted {
     size_t count;
-    unsigned kind;    /* enum interpreter_kind: whose they are */
-    unsigned end;     /* enum python_end */
-    size_t next_mark; /* while the native stack is walked: marks before it are done with */
-    size_t taken;     /* while stacks are joined: entries before it are in their places */
-    bool is_counted;  /* without marks */
-    bool is_placed;   /* without marks: each entry has its native frame */
-    bool is_several;  /* of several interpreters, see interpreted_settle */
+    unsigned kind;      /* enum interpreter_kind: whose they are */
+    unsigned end;       /* enum python_end */
+    size_t next_mark;   /* while the native stack is walked: marks before it are done with */
+    size_t taken;       /* while stacks are joined: entries before it are in their places */
+    bool is_counted;    /* without marks */
+    bool is_placed;     /* without marks: each entry has its native frame */
+    bool is_several;    /* of several interpreters, see interpreted_settle */
     size_t passed_over; /* of counted ones: so many evaluators, from the leaf on, have no frame yet, or none any more */
     struct python_entry entries[PYTHON_MAX_ENTRIES];
 };
@@ -31,15 +32,16 @@ void interpreted_read(struct interpreted *x, const struct cpu_sample *record);
 /* The native frame number `frame` has the stack [low, high). Frames come in order, leaf first. */
 void interpreted_pass(struct interpreted *x, size_t frame, uint64_t low, uint64_t high);
 
-/* After the native stack was walked, before frames are taken: of several interpreters, leaves those runs that its frames run, in their order. The
- * others are another thread's, or nobody knows. */
+/* After the native stack was walked, before frames are taken: of several interpreters, leaves those runs that its
+ * frames run, in their order. The others are another thread's, or nobody knows. */
 void interpreted_settle(struct interpreted *x);
 
-/* What belongs in the place of native frame `frame`: entries[*ret_first ..), how many; marks among them are to be left out.
- * 0: nothing, the native frame stays. Called for one native frame after the other. */
+/* What belongs in the place of native frame `frame`: entries[*ret_first ..), how many; marks among them are to be left
+ * out. 0: nothing, the native frame stays. Called for one native frame after the other. */
 size_t interpreted_take(struct interpreted *x, size_t frame, size_t *ret_first);
 
-/* The same for placed ones (PYTHON_PLACED): 0 or 1. `ret_stays`: the native frame stays, too, beneath which it is called from. */
+/* The same for placed ones (PYTHON_PLACED): 0 or 1. `ret_stays`: the native frame stays, too, beneath which it is
+ * called from. */
 size_t interpreted_take_placed(struct interpreted *x, size_t frame, size_t *ret_first, bool *ret_stays);
 
 /* Whether the next entry of placed ones is that of this native frame. */

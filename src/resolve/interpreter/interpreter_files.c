@@ -1,4 +1,5 @@
-/* Two rounds of files, those that hold an interpreter or are named like one, and programs that do not; see interpreter_files.h. */
+/* Two rounds of files, those that hold an interpreter or are named like one, and programs that do not; see
+ * interpreter_files.h. */
 #include "resolve/interpreter/interpreter_files.h"
 
 #include "resolve/object/object_elf.h"
@@ -43,7 +44,8 @@ void interpreter_files_free(struct interpreter_files *f)
 }
 
 /* An error: it cannot be read at present. */
-static int read_file(struct interpreter_files *f, const struct process_mapping *m, bool is_likely, struct file *file, void *ret_told)
+static int read_file(struct interpreter_files *f, const struct process_mapping *m, bool is_likely, struct file *file,
+                     void *ret_told)
 {
     _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
     int r = object_open_elf(m->object, &elf);
@@ -75,7 +77,8 @@ static void put_other(struct interpreter_files *f, uint64_t object)
 }
 
 /* Its number, or FILES_MAX: it is not known, and is not to be. */
-static size_t number_of(struct interpreter_files *f, const struct process_mapping *m, bool is_program, struct interpreter_files_look *look)
+static size_t number_of(struct interpreter_files *f, const struct process_mapping *m, bool is_program,
+                        struct interpreter_files_look *look)
 {
     const bool is_likely = m->path && f->of->is_likely(m->path);
     if (!m->object || !m->path || (!is_program && !is_likely))
@@ -110,8 +113,8 @@ static size_t number_of(struct interpreter_files *f, const struct process_mappin
     return at;
 }
 
-bool interpreter_files_find(struct interpreter_files *f, const struct process_mapping *m, bool is_program, struct interpreter_files_look *look,
-                            struct interpreter_file *ret)
+bool interpreter_files_find(struct interpreter_files *f, const struct process_mapping *m, bool is_program,
+                            struct interpreter_files_look *look, struct interpreter_file *ret)
 {
     const size_t at = number_of(f, m, is_program, look);
     if (at == FILES_MAX || !f->files[at].is_readable)

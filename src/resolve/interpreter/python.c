@@ -1,12 +1,12 @@
-/* CPython's frames: finds where a process keeps its interpreter, takes in what the kernel half tells of code objects (struct python_code),
- * and names the frames that samples carry.
+/* CPython's frames: finds where a process keeps its interpreter, takes in what the kernel half tells of code objects
+ * (struct python_code), and names the frames that samples carry.
  *
- * A code object is known by its process, its address and a check of its unchanging part, which is made of the process's beginning
- * too: what was at the same address before, or in another process of the same number, is not taken for it. What it says of itself
- * (its content) is held once for all that say the same, byte by byte: the workers of a server are forked from one program. When there
- * is no room, what was told or found least recently is forgotten. Of files, only a process's program and those that are named like an
- * interpreter are looked into, once each. A code object of a process costs 44 bytes; what it says (370 bytes on average), once for all processes where it
- * says the same. */
+ * A code object is known by its process, its address and a check of its unchanging part, which is made of the process's
+ * beginning too: what was at the same address before, or in another process of the same number, is not taken for it.
+ * What it says of itself (its content) is held once for all that say the same, byte by byte: the workers of a server
+ * are forked from one program. When there is no room, what was told or found least recently is forgotten. Of files,
+ * only a process's program and those that are named like an interpreter are looked into, once each. A code object of a
+ * process costs 44 bytes; what it says (370 bytes on average), once for all processes where it says the same. */
 #include "resolve/interpreter/interpreter.h"
 
 #include "base/cleanup.h"
@@ -165,14 +165,15 @@ static uint32_t line_of(struct pythons *p, const struct registered_code *c, uint
         return known->line;
     /* An instruction just before the first is one behind the object's beginning, too; what is further off is none. */
     const int64_t offset = (int64_t)instruction - head->instructions;
-    const uint32_t line =
-        instruction == UINT32_MAX ? 0 : python_line(head->lines_kind, (const uint8_t *)(head + 1), head->lines_bytes, head->first_line, offset);
+    const uint32_t line = instruction == UINT32_MAX ? 0
+                                                    : python_line(head->lines_kind, (const uint8_t *)(head + 1),
+                                                                  head->lines_bytes, head->first_line, offset);
     *known = (struct known_line){c->id, instruction, line};
     return line;
 }
 
-/* The function is its co_qualname (before 3.11 co_name), the file its co_filename. A line of 0: the instruction has none, or its table is too
- * long to be told. */
+/* The function is its co_qualname (before 3.11 co_name), the file its co_filename. A line of 0: the instruction has
+ * none, or its table is too long to be told. */
 static int pythons_find(void *self, uint32_t pid, const struct python_entry *entry, struct interpreted_name *ret)
 {
     struct pythons *p = self;
@@ -203,7 +204,8 @@ static bool is_evaluator(const char *function)
     return *rest == '\0' || strncmp(rest, ".cold", 5) == 0;
 }
 
-/* The code that CPython makes for perf (-X perf), by its own name: "py::FUNCTION:FILE". It calls the evaluator of that function. */
+/* The code that CPython makes for perf (-X perf), by its own name: "py::FUNCTION:FILE". It calls the evaluator of that
+ * function. */
 static bool is_part(const char *function)
 {
     return strncmp(function, "py::", 4) == 0;
@@ -222,10 +224,12 @@ static uint64_t pythons_unsupported(const void *self)
 static void pythons_metrics(const void *self, struct metric_set *set)
 {
     const struct pythons *p = self;
-    metric_add(set, "sonde_self_python_code_bytes", METRIC_GAUGE, "bytes", "Memory held by names and lines of Python code",
-               (double)(sizeof(*p) + code_registry_bytes(p->codes)), METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_python_code_bytes", METRIC_GAUGE, "bytes",
+               "Memory held by names and lines of Python code", (double)(sizeof(*p) + code_registry_bytes(p->codes)),
+               METRIC_NO_LABELS);
     metric_add(set, "sonde_self_python_code_forgotten", METRIC_COUNTER, "",
-               "Python code objects forgotten to keep within bounds", (double)code_registry_forgotten(p->codes), METRIC_NO_LABELS);
+               "Python code objects forgotten to keep within bounds", (double)code_registry_forgotten(p->codes),
+               METRIC_NO_LABELS);
     metric_add(set, "sonde_self_python_unsupported", METRIC_COUNTER, "",
                "Executable files with a Python whose frames cannot be read", (double)pythons_unsupported(p),
                METRIC_NO_LABELS);

@@ -12,41 +12,30 @@
 #define SYMBOLS_MAX_BYTES (16u << 20)
 
 /* Minor versions of Python 3. */
-#define FIRST_MINOR 8
+#define FIRST_MINOR        8
 #define WITH_VERSION_MINOR 11 /* the first that has Py_Version */
 #define WITH_OFFSETS_MINOR 13 /* the first that publishes _Py_DebugOffsets */
 
 /* Of 3.8, and, but for what is told apart, 3.9 and 3.10. */
-#define FRAME_OBJECTS                                                                                        \
-    .interpreters = 32, .interpreter_next = 0, .interpreter_threads = 8, .thread_next = 8, .thread_id = 176, \
-    .thread_current = 24, .frame_code = 32, .frame_previous = 24, .code_checked = 48, .code_first_line = 40, \
-    .code_file = 104, .code_name = 112, .code_lines = 120, .text_ascii = 48, .text_compact = 72,             \
+#define FRAME_OBJECTS                                                                                                  \
+    .interpreters = 32, .interpreter_next = 0, .interpreter_threads = 8, .thread_next = 8, .thread_id = 176,           \
+    .thread_current = 24, .frame_code = 32, .frame_previous = 24, .code_checked = 48, .code_first_line = 40,           \
+    .code_file = 104, .code_name = 112, .code_lines = 120, .text_ascii = 48, .text_compact = 72,                       \
     .code_instructions = PYTHON_BYTES_DATA
 
 /* From 3.13 on: what _Py_DebugOffsets does not say. */
-#define OFFSETS_OF_ITS_OWN                                                                                   \
-    {                                                                                                        \
-        .code_checked = 72, .text_ascii = 40, .text_compact = 56, .flags = PYTHON_MARKED_FRAMES              \
+#define OFFSETS_OF_ITS_OWN                                                                                             \
+    {                                                                                                                  \
+        .code_checked = 72, .text_ascii = 40, .text_compact = 56, .flags = PYTHON_MARKED_FRAMES                        \
     }
 
 static const struct python_layout versions[] = {
-    {FRAME_OBJECTS,
-     .interpreter_made = 2664,
-     .frame_instruction = 104,
-     .flags = PYTHON_FRAME_OBJECTS,
+    {FRAME_OBJECTS, .interpreter_made = 2664, .frame_instruction = 104, .flags = PYTHON_FRAME_OBJECTS,
      .lines = PYTHON_LINES_LNOTAB},
-    {FRAME_OBJECTS,
-     .interpreter_made = 3496,
-     .frame_instruction = 104,
-     .flags = PYTHON_FRAME_OBJECTS,
+    {FRAME_OBJECTS, .interpreter_made = 3496, .frame_instruction = 104, .flags = PYTHON_FRAME_OBJECTS,
      .lines = PYTHON_LINES_LNOTAB},
-    {FRAME_OBJECTS,
-     .interpreter_made = 3448,
-     .thread_cframe = 48,
-     .thread_root = 264,
-     .cframe_current = 8,
-     .frame_instruction = 96,
-     .flags = PYTHON_FRAME_OBJECTS | PYTHON_CFRAMES | PYTHON_IN_WORDS,
+    {FRAME_OBJECTS, .interpreter_made = 3448, .thread_cframe = 48, .thread_root = 264, .cframe_current = 8,
+     .frame_instruction = 96, .flags = PYTHON_FRAME_OBJECTS | PYTHON_CFRAMES | PYTHON_IN_WORDS,
      .lines = PYTHON_LINES_RANGES},
     {.interpreters = 40,
      .interpreter_next = 0,
@@ -102,12 +91,15 @@ static const struct {
     uint16_t field;
     uint8_t in_313, in_314;
 } debug_words[] = {
-#define WORD(field, in_313, in_314) {offsetof(struct python_layout, field), in_313, in_314}
-    WORD(interpreters, 5, 5),        WORD(interpreter_next, 8, 8),    WORD(interpreter_threads, 9, 9),
-    WORD(thread_next, 21, 24),       WORD(thread_current, 23, 26),    WORD(thread_id, 24, 27),
-    WORD(frame_previous, 29, 32),    WORD(frame_code, 30, 33),        WORD(frame_instruction, 31, 34),
-    WORD(frame_owner, 33, 36),       WORD(code_file, 35, 40),         WORD(code_name, 37, 42),
-    WORD(code_lines, 38, 43),        WORD(code_first_line, 39, 44),   WORD(code_instructions, 43, 48),
+#define WORD(field, in_313, in_314)                                                                                    \
+    {                                                                                                                  \
+        offsetof(struct python_layout, field), in_313, in_314                                                          \
+    }
+    WORD(interpreters, 5, 5),     WORD(interpreter_next, 8, 8),  WORD(interpreter_threads, 9, 9),
+    WORD(thread_next, 21, 24),    WORD(thread_current, 23, 26),  WORD(thread_id, 24, 27),
+    WORD(frame_previous, 29, 32), WORD(frame_code, 30, 33),      WORD(frame_instruction, 31, 34),
+    WORD(frame_owner, 33, 36),    WORD(code_file, 35, 40),       WORD(code_name, 37, 42),
+    WORD(code_lines, 38, 43),     WORD(code_first_line, 39, 44), WORD(code_instructions, 43, 48),
 #undef WORD
 };
 

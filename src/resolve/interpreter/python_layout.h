@@ -1,7 +1,7 @@
-/* Where CPython keeps what, by version: which executable files hold an interpreter, and the offsets in its structures. Offsets are
- * those of release builds for 64-bit machines, taken from the headers of each version (Include/internal); from 3.13 on the
- * runtime itself publishes most of them (_Py_DebugOffsets) and is believed. Before 3.11 no symbol tells the version: what the
- * file exports does. */
+/* Where CPython keeps what, by version: which executable files hold an interpreter, and the offsets in its structures.
+ * Offsets are those of release builds for 64-bit machines, taken from the headers of each version (Include/internal);
+ * from 3.13 on the runtime itself publishes most of them (_Py_DebugOffsets) and is believed. Before 3.11 no symbol
+ * tells the version: what the file exports does. */
 #pragma once
 
 #include <linux/types.h>
@@ -23,6 +23,6 @@ struct python_file {
 bool python_layout_is_likely(const char *path);
 
 /* `is_likely`: by its name, and worth reading the larger of its two tables of symbols; what exports its interpreter to
- * extension modules has that in the smaller one. -ENOENT: no interpreter. -ENOTSUP: one of a version or kind whose frames cannot be read (before 3.8, after 3.14, or without
- * global lock). Errors of elf.h. */
+ * extension modules has that in the smaller one. -ENOENT: no interpreter. -ENOTSUP: one of a version or kind whose
+ * frames cannot be read (before 3.8, after 3.14, or without global lock). Errors of elf.h. */
 int python_layout_read(const struct elf_file *file, bool is_likely, struct python_file *ret);

@@ -1,6 +1,7 @@
-/* CPython's tables of lines; see python_lines.h. An entry of a location table begins with a byte whose highest bit is set: its kind (4
- * bits), how many instructions it is for (3 bits, from 1 on), then what the kind says, in bytes whose highest bit is not set. The older
- * tables are pairs of bytes: so many bytes of instructions, so many lines on (signed). */
+/* CPython's tables of lines; see python_lines.h. An entry of a location table begins with a byte whose highest bit is
+ * set: its kind (4 bits), how many instructions it is for (3 bits, from 1 on), then what the kind says, in bytes whose
+ * highest bit is not set. The older tables are pairs of bytes: so many bytes of instructions, so many lines on
+ * (signed). */
 #include "resolve/interpreter/python_lines.h"
 
 #define INSTRUCTION_BYTES 2

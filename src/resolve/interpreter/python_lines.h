@@ -1,5 +1,5 @@
-/* Which line an instruction of CPython stands in, by the table of its code object: the location table since 3.11 (Objects/locations.md), the
- * ranges of 3.10 (Objects/lnotab_notes.txt), co_lnotab before. */
+/* Which line an instruction of CPython stands in, by the table of its code object: the location table since 3.11
+ * (Objects/locations.md), the ranges of 3.10 (Objects/lnotab_notes.txt), co_lnotab before. */
 #pragma once
 
 #include <linux/types.h>

@@ -1,4 +1,5 @@
-/* Reads a few files of /proc; see runtimes.h. Never the programs themselves, not even their size: their file system may answer no more. */
+/* Reads a few files of /proc; see runtimes.h. Never the programs themselves, not even their size: their file system may
+ * answer no more. */
 #include "resolve/interpreter/runtimes.h"
 
 #include "base/buf.h"
@@ -29,7 +30,8 @@ static bool is_runtime(const struct maps_line *line, const char *program)
     if (has(line, "/libjvm.so") || has(line, "/libnode") || has(line, "/node"))
         return true;
     const size_t bytes = maps_path_without_deleted(line->path, line->path_bytes);
-    return line->file_offset + line->end - line->start >= V8_FILE_MIN_BYTES && bytes == strlen(program) && memcmp(line->path, program, bytes) == 0;
+    return line->file_offset + line->end - line->start >= V8_FILE_MIN_BYTES && bytes == strlen(program) &&
+           memcmp(line->path, program, bytes) == 0;
 }
 
 static bool may_have_code(struct processes *processes, int proc, uint32_t pid)
@@ -60,7 +62,8 @@ static bool may_have_children(int proc)
         char name[sizeof("task//children") + sizeof(entry->d_name)];
         _cleanup_buf_ struct buf children = {0};
         snprintf(name, sizeof(name), "task/%s/children", entry->d_name);
-        any = entry->d_name[0] != '.' && (proc_read(proc, name, CHILDREN_MAX_BYTES, &children) < 0 || children.size > 0);
+        any =
+            entry->d_name[0] != '.' && (proc_read(proc, name, CHILDREN_MAX_BYTES, &children) < 0 || children.size > 0);
     }
     closedir(tasks);
     return any;

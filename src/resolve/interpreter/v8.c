@@ -1,6 +1,7 @@
-/* V8's frames: finds the processes that hold a V8 which tells of its structures, takes in what the kernel half tells of functions (struct v8_code), and
- * names the frames that samples carry, as --perf-basic-prof would (jit_name.h): by the function's name, or the one that V8 made up of where it is
- * assigned to; "(anonymous:LINE)" where there is neither; with its script and the line where it begins.
+/* V8's frames: finds the processes that hold a V8 which tells of its structures, takes in what the kernel half tells of
+ * functions (struct v8_code), and names the frames that samples carry, as --perf-basic-prof would (jit_name.h): by the
+ * function's name, or the one that V8 made up of where it is assigned to; "(anonymous:LINE)" where there is neither;
+ * with its script and the line where it begins.
  *
  * Files are looked into once each: a process's program, and what is named like node's library. */
 #include "resolve/interpreter/interpreter.h"
@@ -27,7 +28,7 @@ struct v8s {
     struct {
         uint32_t line, file_bytes;
         char texts[(V8_FILE_BYTES + V8_NAME_BYTES) * UTF8_MAX + 2]; /* the file's, the function's, each with a NUL */
-    } content; /* of the record at hand */
+    } content;                                                      /* of the record at hand */
 };
 
 static void v8s_free(void *self)
@@ -71,7 +72,8 @@ static int v8s_layout(void *self, const struct process *process, struct interpre
     struct interpreter_files_look look = {.reads = INTERPRETER_FILES_READS};
     for (size_t i = 0; i < process->mapping_count; i++) {
         struct interpreter_file file;
-        if (!interpreter_files_find(v->files, &process->mappings[i], i == 0, &look, &file)) /* what lies lowest is the program */
+        if (!interpreter_files_find(v->files, &process->mappings[i], i == 0, &look,
+                                    &file)) /* what lies lowest is the program */
             continue;
         ret->v8 = *(const struct v8_layout *)file.told;
         ret->runtime = INTERPRETER_V8;
@@ -93,7 +95,8 @@ static size_t convert(const struct v8_text *text, const uint8_t *data, char *out
     size_t used = 0;
     for (size_t i = 0; i < text->length && text->width; i++) {
         uint32_t c = character(data, i, text->width);
-        const uint32_t low = c >= 0xd800 && c < 0xdc00 && i + 1 < text->length ? character(data, i + 1, text->width) : 0;
+        const uint32_t low =
+            c >= 0xd800 && c < 0xdc00 && i + 1 < text->length ? character(data, i + 1, text->width) : 0;
         if (low >= 0xdc00 && low < 0xe000) {
             c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
             i++;
@@ -118,7 +121,8 @@ static int v8s_take(void *self, const struct record_header *header)
     size_t name_bytes = convert(&record->name, record->name_data, name);
     if (record->name.width && !name[0])
         name_bytes = (size_t)snprintf(name, V8_NAME_BYTES, "(anonymous:%" PRIu32 ")", v->content.line) + 1;
-    code_registry_put(v->told, &key, &v->content, offsetof(typeof(v->content), texts) + v->content.file_bytes + name_bytes);
+    code_registry_put(v->told, &key, &v->content,
+                      offsetof(typeof(v->content), texts) + v->content.file_bytes + name_bytes);
     return 0;
 }
 
@@ -153,7 +157,8 @@ static bool is_part(const char *function)
 {
     static const char begin[] = "Builtins_", end[] = "Handler";
     const size_t n = strlen(function);
-    return n > sizeof(begin) + sizeof(end) && strncmp(function, begin, sizeof(begin) - 1) == 0 && strcmp(function + n - (sizeof(end) - 1), end) == 0;
+    return n > sizeof(begin) + sizeof(end) && strncmp(function, begin, sizeof(begin) - 1) == 0 &&
+           strcmp(function + n - (sizeof(end) - 1), end) == 0;
 }
 
 static uint64_t v8s_unsupported(const void *self)
@@ -166,10 +171,11 @@ static void v8s_metrics(const void *self, struct metric_set *set)
     const struct v8s *v = self;
     metric_add(set, "sonde_self_v8_code_bytes", METRIC_GAUGE, "bytes", "Memory held by names of JavaScript's functions",
                (double)(sizeof(*v) + code_registry_bytes(v->told)), METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_v8_code_forgotten", METRIC_COUNTER, "", "Functions of JavaScript forgotten to keep within bounds",
-               (double)code_registry_forgotten(v->told), METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_v8_unsupported", METRIC_COUNTER, "", "Executable files with a V8 whose frames cannot be read",
-               (double)v8s_unsupported(v), METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_v8_code_forgotten", METRIC_COUNTER, "",
+               "Functions of JavaScript forgotten to keep within bounds", (double)code_registry_forgotten(v->told),
+               METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_v8_unsupported", METRIC_COUNTER, "",
+               "Executable files with a V8 whose frames cannot be read", (double)v8s_unsupported(v), METRIC_NO_LABELS);
 }
 
 const struct interpreter interpreter_v8 = {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #define SYMBOLS_MAX_BYTES (32u << 20)
-#define WORD 8
+#define WORD              8
 
 /* Versions that were tried: 10.2, 11.3, 12.4, 13.6. */
 #define FIRST_MAJOR     10
@@ -19,9 +19,36 @@
 
 /* By the beginning of their names: how the type of a member is written changes. */
 enum told {
-    CONTEXT_FIRST, CONTEXT_LAST, SHARED_TYPE, SCOPE_TYPE, SCRIPT_TYPE, NOT_STRING, FRAME_FUNCTION, FRAME_CONTEXT, MAP_TYPE, FUNCTION_SHARED, SHARED_SCOPE,
-    SHARED_SCRIPT, SCOPE_LOCALS, SCOPE_VARIABLES, SCRIPT_NAME, SCRIPT_LINE_ENDS, STRING_LENGTH, ONE_BYTE_CHARS, TWO_BYTE_CHARS, CONS_FIRST, CONS_SECOND,
-    SLICED_PARENT, SLICED_OFFSET, THIN_ACTUAL, EXTERNAL_RESOURCE, TAGGED_SIZE, REPRESENTATION, ONE_BYTE, MAJOR, TOLD_COUNT,
+    CONTEXT_FIRST,
+    CONTEXT_LAST,
+    SHARED_TYPE,
+    SCOPE_TYPE,
+    SCRIPT_TYPE,
+    NOT_STRING,
+    FRAME_FUNCTION,
+    FRAME_CONTEXT,
+    MAP_TYPE,
+    FUNCTION_SHARED,
+    SHARED_SCOPE,
+    SHARED_SCRIPT,
+    SCOPE_LOCALS,
+    SCOPE_VARIABLES,
+    SCRIPT_NAME,
+    SCRIPT_LINE_ENDS,
+    STRING_LENGTH,
+    ONE_BYTE_CHARS,
+    TWO_BYTE_CHARS,
+    CONS_FIRST,
+    CONS_SECOND,
+    SLICED_PARENT,
+    SLICED_OFFSET,
+    THIN_ACTUAL,
+    EXTERNAL_RESOURCE,
+    TAGGED_SIZE,
+    REPRESENTATION,
+    ONE_BYTE,
+    MAJOR,
+    TOLD_COUNT,
 };
 
 static const char *const told_names[TOLD_COUNT] = {
@@ -117,10 +144,12 @@ static bool is_as_known(const int32_t told[TOLD_COUNT])
     for (size_t i = 0; i < TOLD_COUNT; i++)
         if (i != NOT_STRING && i != FRAME_FUNCTION && i != FRAME_CONTEXT && (told[i] < 0 || told[i] > UINT16_MAX))
             return false;
-    return told[MAJOR] >= FIRST_MAJOR && told[MAJOR] <= LAST_MAJOR && told[TAGGED_SIZE] == WORD && told[REPRESENTATION] == V8_REPRESENTATION &&
-           told[ONE_BYTE] == V8_ONE_BYTE && told[ONE_BYTE_CHARS] == told[TWO_BYTE_CHARS] && told[FRAME_CONTEXT] == told[FRAME_FUNCTION] + WORD &&
-           told[FRAME_FUNCTION] >= -128 && told[FRAME_FUNCTION] <= -2 * WORD && told[SCOPE_LOCALS] == 2 && told[SCOPE_VARIABLES] == (told[MAJOR] >= POSITIONS_FIRST ? 5 : 3) &&
-           told[CONTEXT_FIRST] > 0 && told[CONTEXT_FIRST] <= told[CONTEXT_LAST] && ((uint32_t)told[NOT_STRING] & UINT16_MAX);
+    return told[MAJOR] >= FIRST_MAJOR && told[MAJOR] <= LAST_MAJOR && told[TAGGED_SIZE] == WORD &&
+           told[REPRESENTATION] == V8_REPRESENTATION && told[ONE_BYTE] == V8_ONE_BYTE &&
+           told[ONE_BYTE_CHARS] == told[TWO_BYTE_CHARS] && told[FRAME_CONTEXT] == told[FRAME_FUNCTION] + WORD &&
+           told[FRAME_FUNCTION] >= -128 && told[FRAME_FUNCTION] <= -2 * WORD && told[SCOPE_LOCALS] == 2 &&
+           told[SCOPE_VARIABLES] == (told[MAJOR] >= POSITIONS_FIRST ? 5 : 3) && told[CONTEXT_FIRST] > 0 &&
+           told[CONTEXT_FIRST] <= told[CONTEXT_LAST] && ((uint32_t)told[NOT_STRING] & UINT16_MAX);
 }
 
 /* A ScopeInfo's words follow its map, and a script's number its line ends, as in every version. */

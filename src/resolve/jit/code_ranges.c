@@ -1,7 +1,7 @@
 /* Ranges of code; see code_ranges.h.
  *
- * Sorted in blocks of a few hundred, so that putting one in moves some KiB at most, whatever the order they come in: runtimes
- * tell of code in no order at all, and tell of the same place again and again. */
+ * Sorted in blocks of a few hundred, so that putting one in moves some KiB at most, whatever the order they come in:
+ * runtimes tell of code in no order at all, and tell of the same place again and again. */
 #include "resolve/jit/code_ranges.h"
 
 #include <errno.h>
@@ -121,8 +121,8 @@ static int add_block(struct code_ranges *c, size_t block)
     return 0;
 }
 
-/* Makes room in a full block: its second half goes to a new one behind it. What is only ever added behind all else leaves full
- * blocks. */
+/* Makes room in a full block: its second half goes to a new one behind it. What is only ever added behind all else
+ * leaves full blocks. */
 static int split(struct code_ranges *c, size_t block, size_t at)
 {
     const bool is_end = block + 1 == c->block_count && at == BLOCK_RANGES;

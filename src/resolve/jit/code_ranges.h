@@ -1,6 +1,7 @@
-/* Which code of a process lies where, as it was told by and by: ranges of addresses, each with the place of its description in the
- * file that tells. A range takes the place of all that it overlaps, wholly: what is left of code that was written over is no code.
- * Bounded; of too many, those that were told first are forgotten. 16 bytes a range; not thread-safe. */
+/* Which code of a process lies where, as it was told by and by: ranges of addresses, each with the place of its
+ * description in the file that tells. A range takes the place of all that it overlaps, wholly: what is left of code
+ * that was written over is no code. Bounded; of too many, those that were told first are forgotten. 16 bytes a range;
+ * not thread-safe. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,8 +1,8 @@
 /* Names of code made at run time; see jit.h.
  *
- * A process has up to two files that tell: /tmp/perf-PID.map, and a jitdump that it maps, which is how that one is found. The
- * jitdump is asked first: it tells of times. What both hold is kept as ranges of addresses; texts stay in the files, and are
- * read and taken apart when they are needed, so that 16 bytes are enough for each piece of code. */
+ * A process has up to two files that tell: /tmp/perf-PID.map, and a jitdump that it maps, which is how that one is
+ * found. The jitdump is asked first: it tells of times. What both hold is kept as ranges of addresses; texts stay in
+ * the files, and are read and taken apart when they are needed, so that 16 bytes are enough for each piece of code. */
 #include "resolve/jit/jit.h"
 
 #include "base/clock.h"
@@ -33,9 +33,9 @@ enum runtime { RUNTIME_UNKNOWN, RUNTIME_JVM, RUNTIME_DOTNET };
 
 struct told {
     struct jit_file file;
-    uint64_t id;       /* never used again; another one whenever what was read is forgotten */
+    uint64_t id;        /* never used again; another one whenever what was read is forgotten */
     uint64_t forgotten; /* the file's, at that id */
-    size_t bytes;      /* counted for it; and lines or records */
+    size_t bytes;       /* counted for it; and lines or records */
     uint64_t bad;
     uint64_t retry_ns; /* not asked for before */
     uint64_t pause_ns;
@@ -160,10 +160,12 @@ void jits_begin_turn(struct jits *j)
         j->budget = j->budget + more < READ_BURST_BYTES ? j->budget + more : READ_BURST_BYTES;
     j->budget_ns = now_ns;
     j->turn++;
-    /* A far file tells no news of itself, and one of the helper's threads waits for us: it is opened again when it is needed. */
+    /* A far file tells no news of itself, and one of the helper's threads waits for us: it is opened again when it is
+     * needed. */
     struct jit_process *e;
     if (j->open_count > 0)
-        DL_FOREACH (j->used, e) {
+        DL_FOREACH(j->used, e)
+        {
             if (e->map.file.far)
                 close_told(j, &e->map);
             if (e->dump.file.far)
@@ -253,7 +255,8 @@ static size_t make_room(struct jits *j, const struct told *t)
 void jits_trim(struct jits *j)
 {
     struct jit_process *e;
-    DL_FOREACH (j->used, e) {
+    DL_FOREACH(j->used, e)
+    {
         if (j->turn - e->turn < IDLE_TURNS)
             continue;
         clear_told(j, &e->map);
@@ -329,7 +332,8 @@ static bool is_passing(int error)
 static void close_one(struct jits *j)
 {
     struct jit_process *e;
-    DL_FOREACH (j->used, e) {
+    DL_FOREACH(j->used, e)
+    {
         if (e->map.file.fd < 0 && e->dump.file.fd < 0)
             continue;
         close_told(j, &e->map);
@@ -424,7 +428,8 @@ static enum frame_kind kind_of(enum runtime runtime, enum frame_kind by_name)
 }
 
 /* Copies of what a name is made of, which live in `texts` for a while. */
-static void remember(struct jits *j, struct known_name *k, uint64_t file, uint64_t address, uint32_t place, const struct jit_name *name)
+static void remember(struct jits *j, struct known_name *k, uint64_t file, uint64_t address, uint32_t place,
+                     const struct jit_name *name)
 {
     const char *function = string_arena_add(&j->texts, name->function, strlen(name->function));
     const uint32_t generation = j->texts.generation;
@@ -443,7 +448,8 @@ static int find_in(struct jits *j, struct jit_process *e, struct told *t, uint64
         return -ENOENT;
     const uint64_t asked = t->file.format == JIT_DUMP ? address : range.start;
     struct known_name *k = known_place(j, t->id, asked);
-    if (k->file == t->id && k->address == asked && k->place == range.place && string_arena_alive(&j->texts, k->generation)) {
+    if (k->file == t->id && k->address == asked && k->place == range.place &&
+        string_arena_alive(&j->texts, k->generation)) {
         *ret = k->name;
         return 0;
     }
@@ -490,13 +496,16 @@ int jits_find(struct jits *j, const struct process *process, uint64_t address, s
 
 void jits_metrics(const struct jits *j, struct metric_set *set)
 {
-    metric_add(set, "sonde_self_jit_bytes", METRIC_GAUGE, "bytes", "Memory held by places and names of code made at run time",
-               (double)(j->bytes + sizeof(*j) + NAMES_KNOWN * sizeof(*j->known) + string_arena_bytes(&j->texts)), METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_jit_refused", METRIC_COUNTER, "", "Times that a perf map or a jitdump was there and not to be read",
-               (double)j->count.refused, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_jit_senseless", METRIC_COUNTER, "", "Lines of perf maps and records of jitdumps that make no sense",
-               (double)j->count.bad, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_jit_forgotten", METRIC_COUNTER, "",
-               "Processes whose perf map or jitdump is to be read again, to keep within bounds", (double)j->count.forgotten,
+    metric_add(set, "sonde_self_jit_bytes", METRIC_GAUGE, "bytes",
+               "Memory held by places and names of code made at run time",
+               (double)(j->bytes + sizeof(*j) + NAMES_KNOWN * sizeof(*j->known) + string_arena_bytes(&j->texts)),
                METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_jit_refused", METRIC_COUNTER, "",
+               "Times that a perf map or a jitdump was there and not to be read", (double)j->count.refused,
+               METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_jit_senseless", METRIC_COUNTER, "",
+               "Lines of perf maps and records of jitdumps that make no sense", (double)j->count.bad, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_jit_forgotten", METRIC_COUNTER, "",
+               "Processes whose perf map or jitdump is to be read again, to keep within bounds",
+               (double)j->count.forgotten, METRIC_NO_LABELS);
 }

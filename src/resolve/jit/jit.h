@@ -1,6 +1,7 @@
-/* Names of code that is made while a process runs (Node, Java, .NET and whoever else writes a perf map or a jitdump): from the files that
- * its runtime writes. They are read on as they grow, when a sample asks; what is not in them, or not read yet, has no name, and
- * never another one's. Bounded in memory and in what is read a second. Pipeline thread only. */
+/* Names of code that is made while a process runs (Node, Java, .NET and whoever else writes a perf map or a jitdump):
+ * from the files that its runtime writes. They are read on as they grow, when a sample asks; what is not in them, or
+ * not read yet, has no name, and never another one's. Bounded in memory and in what is read a second. Pipeline thread
+ * only. */
 #pragma once
 
 #include "base/cleanup.h"

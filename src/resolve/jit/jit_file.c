@@ -12,11 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PIECE_BYTES      (128u << 10) /* longer than any line */
-#define LINE_READ_BYTES  1024u
-#define COST_MIN_BYTES   4096u /* of reading a piece that leads no further */
-#define CODE_READ_BYTES  4096u /* of a jitdump, for a name */
-#define V8_LINES_ADD     64    /* V8 tells of lines as if an ELF header stood before the code */
+#define PIECE_BYTES     (128u << 10) /* longer than any line */
+#define LINE_READ_BYTES 1024u
+#define COST_MIN_BYTES  4096u /* of reading a piece that leads no further */
+#define CODE_READ_BYTES 4096u /* of a jitdump, for a name */
+#define V8_LINES_ADD    64    /* V8 tells of lines as if an ELF header stood before the code */
 
 void jit_file_close(struct jit_file *f)
 {
@@ -99,7 +99,7 @@ static int look(struct jit_file *f, bool *ret_changed)
     const uint64_t changed_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec,
                    size = (uint64_t)st.st_size;
     *ret_changed = size != f->size || changed_ns != f->changed_ns;
-    const bool is_dump = f->format == JIT_DUMP; /* which is only added to */
+    const bool is_dump = f->format == JIT_DUMP;                                       /* which is only added to */
     if (*ret_changed && f->size && (size < f->size || (size == f->size && !is_dump))) /* written anew */
         forget(f);
     f->size = size;
@@ -195,7 +195,8 @@ int jit_file_read(struct jit_file *f, uint64_t until_ns, size_t ranges_max, uint
         forget(f);
     if (f->position > f->size && f->far && f->format == JIT_PERF_MAP)
         forget(f);
-    if (f->closed || f->next_ns > until_ns || f->position >= f->size || (!changed && f->is_whole && f->format == JIT_PERF_MAP)) {
+    if (f->closed || f->next_ns > until_ns || f->position >= f->size ||
+        (!changed && f->is_whole && f->format == JIT_PERF_MAP)) {
         f->is_whole = true;
         return 0;
     }

@@ -1,7 +1,8 @@
 /* Names of code made at run time; see jit_name.h.
  *
- * V8's (src/logging/log.cc): what it is, a colon, a mark of how well it was compiled, the function's name (empty of an anonymous one and of a
- * script's own code), a blank, the script's name, ":LINE:COLUMN" of where the function begins. */
+ * V8's (src/logging/log.cc): what it is, a colon, a mark of how well it was compiled, the function's name (empty of an
+ * anonymous one and of a script's own code), a blank, the script's name, ":LINE:COLUMN" of where the function begins.
+ */
 #include "resolve/jit/jit_name.h"
 
 #include <inttypes.h>
@@ -42,11 +43,12 @@ static uint32_t cut_number(char *text)
     return (uint32_t)value;
 }
 
-/* Names of functions may hold blanks ("get size") and so may those of scripts: what looks like the beginning of a script's name
- * decides, else the last blank. */
+/* Names of functions may hold blanks ("get size") and so may those of scripts: what looks like the beginning of a
+ * script's name decides, else the last blank. */
 static char *find_script(char *text)
 {
-    static const char *const starts[] = {" /", " file://", " node:", " evalmachine.", " webpack:", " http://", " https://"};
+    static const char *const starts[] = {" /",        " file://", " node:",   " evalmachine.",
+                                         " webpack:", " http://", " https://"};
     char *found = NULL;
     for (size_t i = 0; i < sizeof(starts) / sizeof(*starts); i++) {
         char *at = strstr(text, starts[i]);

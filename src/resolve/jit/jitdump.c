@@ -120,8 +120,8 @@ static int take_record(struct code_ranges *ranges, struct jitdump_reading *readi
     }
 }
 
-int64_t jitdump_take(struct code_ranges *ranges, struct jitdump_reading *reading, const void *data, size_t bytes, uint32_t place,
-                     uint64_t *bad)
+int64_t jitdump_take(struct code_ranges *ranges, struct jitdump_reading *reading, const void *data, size_t bytes,
+                     uint32_t place, uint64_t *bad)
 {
     uint64_t at = 0;
     reading->next_ns = 0;
@@ -139,7 +139,8 @@ int64_t jitdump_take(struct code_ranges *ranges, struct jitdump_reading *reading
             reading->next_ns = p.time_ns;
             break;
         }
-        struct cursor body = cursor_sub(&c, p.bytes - PREFIX_BYTES < cursor_left(&c) ? p.bytes - PREFIX_BYTES : cursor_left(&c));
+        struct cursor body =
+            cursor_sub(&c, p.bytes - PREFIX_BYTES < cursor_left(&c) ? p.bytes - PREFIX_BYTES : cursor_left(&c));
         int r = take_record(ranges, reading, &p, &body, place + (uint32_t)at, bad);
         if (r < 0)
             return r;

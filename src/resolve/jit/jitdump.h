@@ -1,5 +1,6 @@
-/* A jitdump, which runtimes write of the code that they make (linux/tools/perf/Documentation/jitdump-specification.txt): a header, then
- * records with the time of what they tell. A pure parser of what anybody may have written. */
+/* A jitdump, which runtimes write of the code that they make
+ * (linux/tools/perf/Documentation/jitdump-specification.txt): a header, then records with the time of what they tell. A
+ * pure parser of what anybody may have written. */
 #pragma once
 
 #include "resolve/jit/code_ranges.h"
@@ -16,8 +17,8 @@ struct jitdump_header {
 
 #define JITDUMP_HEADER_MAX 4096
 
-/* -EBADMSG: that is no jitdump; -ENOTSUP: one of another byte order or architecture, or of a later version; -EAGAIN: there is not all of
- * it yet. */
+/* -EBADMSG: that is no jitdump; -ENOTSUP: one of another byte order or architecture, or of a later version; -EAGAIN:
+ * there is not all of it yet. */
 int jitdump_header_parse(const void *data, size_t bytes, struct jitdump_header *ret);
 
 struct jitdump_reading {
@@ -25,18 +26,18 @@ struct jitdump_reading {
     bool has_times;
     uint64_t debug_address; /* code that the record before told the lines of; UINT64_MAX: none */
     uint32_t debug_place;
-    bool closed; /* by its writer: nothing comes after that */
+    bool closed;      /* by its writer: nothing comes after that */
     uint64_t next_ns; /* when what comes next was told; 0: that is not known */
 };
 
 /* How much of a record has to be there for it to be taken in: without its name, lines and code. */
 #define JITDUMP_PIECE_MIN 64
 
-/* Takes in all records of a piece of the file that lies at `place`; those that make no sense are left out, and counted in `*bad`.
- * Returns how far the next one lies from the beginning of the piece, which may be behind its end. -EBADMSG: the rest cannot be
- * read; -ENOMEM. */
-int64_t jitdump_take(struct code_ranges *ranges, struct jitdump_reading *reading, const void *data, size_t bytes, uint32_t place,
-                     uint64_t *bad);
+/* Takes in all records of a piece of the file that lies at `place`; those that make no sense are left out, and counted
+ * in `*bad`. Returns how far the next one lies from the beginning of the piece, which may be behind its end. -EBADMSG:
+ * the rest cannot be read; -ENOMEM. */
+int64_t jitdump_take(struct code_ranges *ranges, struct jitdump_reading *reading, const void *data, size_t bytes,
+                     uint32_t place, uint64_t *bad);
 
 /* How many bytes there must be at the place of a range for jitdump_describe, told by the first of them. Bounded. */
 size_t jitdump_described_bytes(const void *data, size_t bytes);
@@ -50,6 +51,6 @@ struct jitdump_code {
     uint32_t line;
 };
 
-/* `data`: the piece of the file at the place of a range. `distance`: of the instruction from the range's beginning. V8 tells of lines as
- * if 64 bytes stood before the code: `lines_add`. False: it is not there. */
+/* `data`: the piece of the file at the place of a range. `distance`: of the instruction from the range's beginning. V8
+ * tells of lines as if 64 bytes stood before the code: `lines_add`. False: it is not there. */
 bool jitdump_describe(const void *data, size_t bytes, uint64_t distance, uint64_t lines_add, struct jitdump_code *ret);

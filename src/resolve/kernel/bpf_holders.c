@@ -1,5 +1,5 @@
-/* Walks over the descriptors of all processes; see bpf_holders.h. Only those that are BPF's are opened: a name read from a
- * link a descriptor is what that costs. */
+/* Walks over the descriptors of all processes; see bpf_holders.h. Only those that are BPF's are opened: a name read
+ * from a link a descriptor is what that costs. */
 #include "resolve/kernel/bpf_holders.h"
 
 #include "base/buf.h"
@@ -32,7 +32,10 @@ uint32_t bpf_holders_parse(const char *fdinfo)
             char *end;
             errno = 0;
             const unsigned long id = strtoul(digits, &end, 10);
-            return end > digits && *digits >= '0' && *digits <= '9' && !errno && id <= UINT32_MAX && (*end == '\n' || !*end) ? (uint32_t)id : 0;
+            return end > digits && *digits >= '0' && *digits <= '9' && !errno && id <= UINT32_MAX &&
+                           (*end == '\n' || !*end)
+                       ? (uint32_t)id
+                       : 0;
         }
     return 0;
 }

@@ -1,5 +1,5 @@
-/* Which processes hold a BPF program by a descriptor of it, or of a link to it, as /proc/PID/fdinfo tells. A program that is
- * attached by an ioctl of a perf event, or pinned, has other owners: nobody holds it here. */
+/* Which processes hold a BPF program by a descriptor of it, or of a link to it, as /proc/PID/fdinfo tells. A program
+ * that is attached by an ioctl of a perf event, or pinned, has other owners: nobody holds it here. */
 #pragma once
 
 #include <stddef.h>
@@ -11,8 +11,8 @@ struct bpf_holder {
     char command[16];
 };
 
-/* All of them but this very process, by program, then by process; the caller frees. Processes that may not be looked into are
- * counted. */
+/* All of them but this very process, by program, then by process; the caller frees. Processes that may not be looked
+ * into are counted. */
 int bpf_holders_read(struct bpf_holder **ret, size_t *ret_count, uint64_t *ret_refused);
 
 /* The program of a descriptor, by what its fdinfo says; 0: of none. */

@@ -208,8 +208,7 @@ static uint32_t read_ranges(int fd, uint32_t id, struct range ret[FUNCTIONS_MAX]
     uint32_t size = sizeof(info);
     if (bpf_obj_get_info_by_fd(fd, &info, &size) || !info.jited_ksyms || !info.jited_func_lens)
         return 0;
-    uint32_t count =
-        info.nr_jited_ksyms < info.nr_jited_func_lens ? info.nr_jited_ksyms : info.nr_jited_func_lens;
+    uint32_t count = info.nr_jited_ksyms < info.nr_jited_func_lens ? info.nr_jited_ksyms : info.nr_jited_func_lens;
     if (count > FUNCTIONS_MAX)
         count = FUNCTIONS_MAX;
     uint32_t kept = 0;
@@ -489,8 +488,7 @@ static const struct range *find_range(const struct bpf_programs *p, uint64_t add
 }
 
 /* The line that begins last at or before the address, inside its function. */
-static void find_line(const struct detail *d, const struct function *f, uint64_t address,
-                      struct bpf_place *place)
+static void find_line(const struct detail *d, const struct function *f, uint64_t address, struct bpf_place *place)
 {
     uint32_t low = 0, high = d->line_count;
     while (low < high) {

@@ -5,7 +5,8 @@
 
 #include <string.h>
 
-void kallsyms_free(struct kallsyms *k) {
+void kallsyms_free(struct kallsyms *k)
+{
     if (!k)
         return;
     for (uint32_t i = 0; i < k->region_count; i++)
@@ -18,7 +19,8 @@ void kallsyms_free(struct kallsyms *k) {
 }
 
 /* The block that begins last at or before the address; NULL: none does. */
-static const struct kallsyms_block *find_block(const struct kallsyms *k, uint64_t address) {
+static const struct kallsyms_block *find_block(const struct kallsyms *k, uint64_t address)
+{
     uint32_t low = 0, high = k->block_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -32,7 +34,8 @@ static const struct kallsyms_block *find_block(const struct kallsyms *k, uint64_
 
 /* Copies the name of the symbol `index` of a block; what belongs to padding is named after the function
  * behind it. */
-static void copy_name(const struct kallsyms *k, const struct kallsyms_block *b, uint32_t index, char *to) {
+static void copy_name(const struct kallsyms *k, const struct kallsyms_block *b, uint32_t index, char *to)
+{
     const uint8_t *at = k->names + b->names;
     size_t size = 0;
     for (uint32_t i = 0;; i++) {
@@ -56,7 +59,8 @@ static void copy_name(const struct kallsyms *k, const struct kallsyms_block *b, 
     to[size] = '\0';
 }
 
-bool kallsyms_find(const struct kallsyms *k, uint64_t address, struct kallsyms_symbol *ret) {
+bool kallsyms_find(const struct kallsyms *k, uint64_t address, struct kallsyms_symbol *ret)
+{
     const struct kallsyms_block *b = find_block(k, address);
     if (!b)
         return false;
@@ -81,15 +85,18 @@ bool kallsyms_find(const struct kallsyms *k, uint64_t address, struct kallsyms_s
     return true;
 }
 
-bool kallsyms_is_core(const struct kallsyms *k, uint64_t address) {
+bool kallsyms_is_core(const struct kallsyms *k, uint64_t address)
+{
     return k->core_start <= address && address < k->regions[0].end;
 }
 
-size_t kallsyms_bytes(const struct kallsyms *k) {
+size_t kallsyms_bytes(const struct kallsyms *k)
+{
     return sizeof(*k) + k->region_count * sizeof(*k->regions) + k->block_count * sizeof(*k->blocks) +
            k->count * sizeof(*k->deltas) + k->name_bytes;
 }
 
-uint32_t kallsyms_count(const struct kallsyms *k) {
+uint32_t kallsyms_count(const struct kallsyms *k)
+{
     return k->count;
 }

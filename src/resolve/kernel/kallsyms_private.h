@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 #define KALLSYMS_BLOCK 64 /* symbols a block: names of one block are walked one by one */
-#define KALLSYMS_LONG_NAME                                                                                   \
+#define KALLSYMS_LONG_NAME                                                                                             \
     255 /* then two bytes of length follow; a length of 0 is padding in front of the next symbol */
 #define KALLSYMS_PAGE 4096
 

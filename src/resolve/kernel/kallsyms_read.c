@@ -99,8 +99,7 @@ static uint8_t rank_of(char type, const char *name)
     return (type == 'T' ? 0 : type == 't' ? 16 : 32) + underscores;
 }
 
-static int collect(struct collection *c, uint64_t address, char type, const char *name, size_t size,
-                   int region)
+static int collect(struct collection *c, uint64_t address, char type, const char *name, size_t size, int region)
 {
     bool is_padding = size > strlen(PADDING_PREFIX) && !memcmp(name, PADDING_PREFIX, strlen(PADDING_PREFIX));
     int r = reserve(&c->symbols, &c->capacity, c->count + 1, sizeof(*c->symbols), SYMBOLS_MAX);
@@ -151,9 +150,7 @@ static int collect_line(struct collection *c, char *line, char *end)
     char *at = line;
     uint64_t address = 0;
     for (; at < end; at++) {
-        unsigned digit = *at >= '0' && *at <= '9'   ? *at - '0'
-                         : *at >= 'a' && *at <= 'f' ? *at - 'a' + 10
-                                                    : 16;
+        unsigned digit = *at >= '0' && *at <= '9' ? *at - '0' : *at >= 'a' && *at <= 'f' ? *at - 'a' + 10 : 16;
         if (digit == 16)
             break;
         address = address << 4 | digit;
@@ -234,8 +231,7 @@ static void bound_modules(struct collection *c, int fd)
         if (!start || size > UINT64_MAX - start)
             continue;
         for (uint32_t i = 1; i < c->region_count; i++)
-            if (strlen(c->regions[i].name) == (size_t)(space - line) &&
-                !memcmp(c->regions[i].name, line, space - line))
+            if (strlen(c->regions[i].name) == (size_t)(space - line) && !memcmp(c->regions[i].name, line, space - line))
                 c->regions[i].end = start + size;
     }
 }
@@ -355,8 +351,7 @@ static int pack(struct collection *c, struct kallsyms *k)
         const struct raw_symbol *s = &c->symbols[i];
         if (!b || block_ends(c, i, b->first)) {
             b = &k->blocks[k->block_count++];
-            *b = (struct kallsyms_block){
-                .base = s->address, .first = i, .names = k->name_bytes, .region = s->region};
+            *b = (struct kallsyms_block){.base = s->address, .first = i, .names = k->name_bytes, .region = s->region};
         }
         k->deltas[i] = s->address - b->base;
         b->count++;

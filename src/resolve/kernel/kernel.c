@@ -284,9 +284,7 @@ static bool find_anywhere(struct kernel_symbols *k, uint64_t address, struct ans
         return false;
     reread(k, now_ns);
     bool found = find_in_table(k, address, a);
-    k->backoff_ns = found                                ? SECOND_NS
-                    : k->backoff_ns * 2 < BACKOFF_MAX_NS ? k->backoff_ns * 2
-                                                         : BACKOFF_MAX_NS;
+    k->backoff_ns = found ? SECOND_NS : k->backoff_ns * 2 < BACKOFF_MAX_NS ? k->backoff_ns * 2 : BACKOFF_MAX_NS;
     return found;
 }
 
@@ -351,18 +349,18 @@ void kernel_symbols_metrics(const struct kernel_symbols *k, struct metric_set *s
 {
     if (!k)
         return;
-    size_t bytes =
-        (k->table ? kallsyms_bytes(k->table) : 0) + string_arena_bytes(&k->texts) + k->answer_count * sizeof(*k->answers);
+    size_t bytes = (k->table ? kallsyms_bytes(k->table) : 0) + string_arena_bytes(&k->texts) +
+                   k->answer_count * sizeof(*k->answers);
     metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", "Memory held by a cache.", bytes,
                METRIC_LABELS({"cache", "kernel_symbols"}));
     metric_add(set, "sonde_self_cache_entries", METRIC_GAUGE, "", "Entries held by a cache.",
                k->table ? kallsyms_count(k->table) : 0, METRIC_LABELS({"cache", "kernel_symbols"}));
     metric_add(set, "sonde_self_cache_entries", METRIC_GAUGE, "", "Entries held by a cache.",
                bpf_programs_count(k->programs), METRIC_LABELS({"cache", "bpf_programs"}));
-    metric_add(set, "sonde_self_cache_lookups", METRIC_COUNTER, "", "Lookups in a cache, by outcome.",
-               k->hits, METRIC_LABELS({"cache", "kernel_symbols"}, {"outcome", "hit"}));
+    metric_add(set, "sonde_self_cache_lookups", METRIC_COUNTER, "", "Lookups in a cache, by outcome.", k->hits,
+               METRIC_LABELS({"cache", "kernel_symbols"}, {"outcome", "hit"}));
     metric_add(set, "sonde_self_cache_lookups", METRIC_COUNTER, "", "Lookups in a cache, by outcome.",
                k->lookups - k->hits, METRIC_LABELS({"cache", "kernel_symbols"}, {"outcome", "miss"}));
-    metric_add(set, "sonde_self_kallsyms_readings", METRIC_COUNTER, "",
-               "Readings of all of the kernel's symbols.", k->readings, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_kallsyms_readings", METRIC_COUNTER, "", "Readings of all of the kernel's symbols.",
+               k->readings, METRIC_NO_LABELS);
 }

@@ -34,10 +34,11 @@ bool kernel_stack_is_retpoline(const struct frame *frame)
     return frame->kind == FRAME_KERNEL && strncmp(name, indirect, strlen(indirect)) == 0 && strstr(name, "thunk_");
 }
 
-/* Where the kernel's unwinder goes on from a retpoline, there are more frames: of a system call at least its caller, the calls' dispatcher and the entry.
- * One above it is what the probe found (sample_retpoline_caller). */
+/* Where the kernel's unwinder goes on from a retpoline, there are more frames: of a system call at least its caller,
+ * the calls' dispatcher and the entry. One above it is what the probe found (sample_retpoline_caller). */
 const char *kernel_stack_cut(const struct frame *frames, size_t count)
 {
-    const bool is_cut = count > 0 && (kernel_stack_is_retpoline(&frames[count - 1]) || (count == 2 && kernel_stack_is_retpoline(&frames[0])));
+    const bool is_cut = count > 0 && (kernel_stack_is_retpoline(&frames[count - 1]) ||
+                                      (count == 2 && kernel_stack_is_retpoline(&frames[0])));
     return is_cut ? "no kernel unwinding rules" : NULL;
 }

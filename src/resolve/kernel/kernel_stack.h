@@ -6,8 +6,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A stack that was taken at a tracepoint begins with what led from there to its taking: so many of its frames. Another program may lie below
- * it, which an interrupt came upon. */
+/* A stack that was taken at a tracepoint begins with what led from there to its taking: so many of its frames. Another
+ * program may lie below it, which an interrupt came upon. */
 size_t kernel_stack_probe_frames(const struct frame *frames, size_t count);
 
 /* Whether it is in what the kernel calls a function through whose address it got. */

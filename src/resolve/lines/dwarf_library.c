@@ -11,9 +11,9 @@ int dwarf_library_load(struct dwarf_library *ret)
     if (!handle)
         return -ENOPKG;
     struct dwarf_library library;
-#define DWARF_LIBRARY_FIND(name)                                                                             \
-    library.name = (__typeof__(library.name))dlsym(handle, #name);                                           \
-    if (!library.name)                                                                                       \
+#define DWARF_LIBRARY_FIND(name)                                                                                       \
+    library.name = (__typeof__(library.name))dlsym(handle, #name);                                                     \
+    if (!library.name)                                                                                                 \
         return -ENOPKG;
     DWARF_LIBRARY_FUNCTIONS(DWARF_LIBRARY_FIND)
 #undef DWARF_LIBRARY_FIND

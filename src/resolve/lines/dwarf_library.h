@@ -1,5 +1,5 @@
-/* libdw (elfutils), loaded at run time into the process that reads DWARF (line_helper.h) and into no other: mapped into the
- * agent it would count against its memory all its life, and parse there what anybody wrote. */
+/* libdw (elfutils), loaded at run time into the process that reads DWARF (line_helper.h) and into no other: mapped into
+ * the agent it would count against its memory all its life, and parse there what anybody wrote. */
 #pragma once
 
 #include <elfutils/libdw.h>
@@ -7,12 +7,11 @@
 #define DWARF_LIBRARY_NAME "libdw.so.1"
 
 /* libelf's come from the same handle. */
-#define DWARF_LIBRARY_FUNCTIONS(each)                                                                        \
-    each(elf_version) each(dwarf_begin) each(dwarf_end) each(dwarf_setalt) each(dwarf_get_units)             \
-    each(dwarf_cu_info) each(dwarf_ranges) each(dwarf_child) each(dwarf_siblingof) each(dwarf_tag)           \
-    each(dwarf_attr) each(dwarf_attr_integrate) each(dwarf_formstring) each(dwarf_formudata)                 \
-    each(dwarf_getsrc_die) each(dwarf_lineno) each(dwarf_linesrc) each(dwarf_getsrcfiles)                    \
-    each(dwarf_filesrc)
+#define DWARF_LIBRARY_FUNCTIONS(each)                                                                                  \
+    each(elf_version) each(dwarf_begin) each(dwarf_end) each(dwarf_setalt) each(dwarf_get_units) each(dwarf_cu_info)   \
+        each(dwarf_ranges) each(dwarf_child) each(dwarf_siblingof) each(dwarf_tag) each(dwarf_attr)                    \
+            each(dwarf_attr_integrate) each(dwarf_formstring) each(dwarf_formudata) each(dwarf_getsrc_die)             \
+                each(dwarf_lineno) each(dwarf_linesrc) each(dwarf_getsrcfiles) each(dwarf_filesrc)
 
 struct dwarf_library {
 #define DWARF_LIBRARY_MEMBER(name) __typeof__(&name) name;

@@ -1,8 +1,8 @@
 /* From addresses to source lines; see dwarf_lines.h.
  *
- * Units are gone through once, and those looked into whose code holds any of the addresses; not by .debug_aranges, which clang
- * does not write. Where functions were inlined, the line table's line is that of the innermost; each one around it is at the
- * line of the call. */
+ * Units are gone through once, and those looked into whose code holds any of the addresses; not by .debug_aranges,
+ * which clang does not write. Where functions were inlined, the line table's line is that of the innermost; each one
+ * around it is at the line of the call. */
 #include "resolve/lines/dwarf_lines.h"
 
 #include "resolve/lines/dwarf_tree.h"
@@ -21,8 +21,8 @@ struct telling {
     struct dwarf_place *places; /* all */
     struct dwarf_place *inside; /* those of the unit at hand */
     size_t inside_count;
-    Dwarf_Die *unit;  /* has the line table */
-    Dwarf_Die *tree;  /* has the functions: the unit, or the one in a .dwo file that it stands for */
+    Dwarf_Die *unit; /* has the line table */
+    Dwarf_Die *tree; /* has the functions: the unit, or the one in a .dwo file that it stands for */
     struct buf message;
     bool ended, damaged, misses_split;
 };

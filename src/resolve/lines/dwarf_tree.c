@@ -1,8 +1,8 @@
 /* The tree of functions; see dwarf_tree.h.
  *
- * One walk for all places of a unit: down into what holds any of them. What a child holds it claims first, so that each place
- * is told by the innermost function around it. Nothing of the file is relied on: entries are counted, for siblings may lead
- * back, and the depth is bounded, for this is a recursion. */
+ * One walk for all places of a unit: down into what holds any of them. What a child holds it claims first, so that each
+ * place is told by the innermost function around it. Nothing of the file is relied on: entries are counted, for
+ * siblings may lead back, and the depth is bounded, for this is a recursion. */
 #include "resolve/lines/dwarf_tree.h"
 
 #include <dwarf.h>
@@ -16,15 +16,16 @@ struct walk {
     struct dwarf_place *places;
     dwarf_tree_tell *tell;
     void *context;
-    bool everywhere; /* also into what holds none of the places: functions may stand inside of others, and their code elsewhere */
+    bool everywhere; /* also into what holds none of the places: functions may stand inside of others, and their code
+                        elsewhere */
     uint64_t entries;
 };
 
 static void walk_children(struct walk *w, Dwarf_Die *die, const struct dwarf_scope *scope, size_t first, size_t end,
                           unsigned depth);
 
-void dwarf_places_between(const struct dwarf_place *places, size_t count, uint64_t begin, uint64_t end, size_t *ret_first,
-                          size_t *ret_end)
+void dwarf_places_between(const struct dwarf_place *places, size_t count, uint64_t begin, uint64_t end,
+                          size_t *ret_first, size_t *ret_end)
 {
     size_t bounds[2];
     const uint64_t wanted[2] = {begin, end};
@@ -43,10 +44,10 @@ void dwarf_places_between(const struct dwarf_place *places, size_t count, uint64
     *ret_end = bounds[1] > bounds[0] ? bounds[1] : bounds[0];
 }
 
-/* A function, an inlined one, or a block: what its children do not claim of the places inside of it is its own, unless it is
- * but a block (`scope` is then that of the function around it, which will claim them). */
-static void walk_code(struct walk *w, Dwarf_Die *die, const struct dwarf_scope *scope, bool is_function, size_t first, size_t end,
-                      unsigned depth)
+/* A function, an inlined one, or a block: what its children do not claim of the places inside of it is its own, unless
+ * it is but a block (`scope` is then that of the function around it, which will claim them). */
+static void walk_code(struct walk *w, Dwarf_Die *die, const struct dwarf_scope *scope, bool is_function, size_t first,
+                      size_t end, unsigned depth)
 {
     Dwarf_Addr base, begin, limit;
     for (ptrdiff_t at = 0; (at = w->dw->dwarf_ranges(die, at, &base, &begin, &limit)) > 0;) {
@@ -70,7 +71,8 @@ static void walk_code(struct walk *w, Dwarf_Die *die, const struct dwarf_scope *
         walk_children(w, die, NULL, first, end, depth);
 }
 
-static void walk_entry(struct walk *w, Dwarf_Die *die, const struct dwarf_scope *scope, size_t first, size_t end, unsigned depth)
+static void walk_entry(struct walk *w, Dwarf_Die *die, const struct dwarf_scope *scope, size_t first, size_t end,
+                       unsigned depth)
 {
     switch (w->dw->dwarf_tag(die)) {
     case DW_TAG_subprogram:

@@ -1,5 +1,5 @@
-/* Which functions a place in the code lies in, by DWARF's tree of one unit: the function itself, and those that were inlined
- * there. In the process that reads DWARF alone (line_helper.h). */
+/* Which functions a place in the code lies in, by DWARF's tree of one unit: the function itself, and those that were
+ * inlined there. In the process that reads DWARF alone (line_helper.h). */
 #pragma once
 
 #include "resolve/lines/dwarf_library.h"
@@ -21,12 +21,12 @@ struct dwarf_scope {
 };
 
 /* Of `places`, in order of address and not told yet, those in [begin, end): the first, and behind the last. */
-void dwarf_places_between(const struct dwarf_place *places, size_t count, uint64_t begin, uint64_t end, size_t *ret_first,
-                          size_t *ret_end);
+void dwarf_places_between(const struct dwarf_place *places, size_t count, uint64_t begin, uint64_t end,
+                          size_t *ret_first, size_t *ret_end);
 
 typedef void dwarf_tree_tell(void *context, struct dwarf_place *place, const struct dwarf_scope *innermost);
 
-/* Tells each of the places that some function of the unit holds, once. 0, or -E2BIG: the tree has more entries than anybody
- * waits for (or goes in circles). */
+/* Tells each of the places that some function of the unit holds, once. 0, or -E2BIG: the tree has more entries than
+ * anybody waits for (or goes in circles). */
 int dwarf_tree_walk(const struct dwarf_library *dw, Dwarf_Die *unit, struct dwarf_place *places, size_t count,
                     dwarf_tree_tell *tell, void *context);

@@ -1,9 +1,10 @@
-/* What the process that reads DWARF (line_helper.h) tells, one message for each place in the code, and a last one of how it went.
- * It has read what anybody wrote, so nothing that it says is relied on: messages are read through a cursor, within bounds.
+/* What the process that reads DWARF (line_helper.h) tells, one message for each place in the code, and a last one of
+ * how it went. It has read what anybody wrote, so nothing that it says is relied on: messages are read through a
+ * cursor, within bounds.
  *
- * A message: u8 kind; of LINE_ANSWER_PLACE u32 number of the address and u8 count of lines, then for each line, innermost first,
- * u32 line, u16 bytes of the file's path, u16 bytes of the function's name, both without NUL; of LINE_ANSWER_END u8 status.
- * Little-endian. */
+ * A message: u8 kind; of LINE_ANSWER_PLACE u32 number of the address and u8 count of lines, then for each line,
+ * innermost first, u32 line, u16 bytes of the file's path, u16 bytes of the function's name, both without NUL; of
+ * LINE_ANSWER_END u8 status. Little-endian. */
 #pragma once
 
 #include "base/buf.h"
@@ -28,9 +29,9 @@ enum line_answer_status {
 };
 
 struct line_answer_line {
-    uint32_t line;                        /* 0: not known */
-    char file[LINE_ANSWER_TEXT_MAX + 1];  /* "": not known */
-    char name[LINE_ANSWER_TEXT_MAX + 1];  /* as linkers know it, or as it stands in the source; "": not known */
+    uint32_t line;                       /* 0: not known */
+    char file[LINE_ANSWER_TEXT_MAX + 1]; /* "": not known */
+    char name[LINE_ANSWER_TEXT_MAX + 1]; /* as linkers know it, or as it stands in the source; "": not known */
 };
 
 struct line_answer {
@@ -47,6 +48,6 @@ void line_answer_add(struct buf *out, const char *file, uint32_t line, const cha
 bool line_answer_finish(struct buf *out, size_t count);
 void line_answer_end(struct buf *out, enum line_answer_status status);
 
-/* Control characters in texts become spaces. -EBADMSG: no such message, or one that is not in these bounds; `ret` is then not to
- * be read. */
+/* Control characters in texts become spaces. -EBADMSG: no such message, or one that is not in these bounds; `ret` is
+ * then not to be read. */
 int line_answer_read(const void *data, size_t size, struct line_answer *ret);

@@ -13,9 +13,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define COPY_MAX    ((uint64_t)1 << 30) /* of one file's DWARF */
-#define COPY_PIECE  (256u << 10)
-#define DEBUG_ROOT  "/usr/lib/debug"
+#define COPY_MAX   ((uint64_t)1 << 30) /* of one file's DWARF */
+#define COPY_PIECE (256u << 10)
+#define DEBUG_ROOT "/usr/lib/debug"
 
 static int open_ours(const void *object, const char *path)
 {
@@ -97,7 +97,8 @@ static int open_object(const struct object *object, struct elf_file **ret)
     return r == -ENOEXEC ? -ENODATA : r;
 }
 
-static int open_with(const struct elf_file *file, const char *path, const struct debug_search *search, struct line_files *ret)
+static int open_with(const struct elf_file *file, const char *path, const struct debug_search *search,
+                     struct line_files *ret)
 {
     _cleanup_(elf_file_freep) struct elf_file *alternative = NULL;
     struct line_files files = {.fd = descriptor_of(file), .alt_fd = -1};
@@ -111,7 +112,8 @@ static int open_with(const struct elf_file *file, const char *path, const struct
     return 0;
 }
 
-int line_files_open(const struct object *object, const char *debug_root, const struct debug_fetcher *fetcher, struct line_files *ret)
+int line_files_open(const struct object *object, const char *debug_root, const struct debug_fetcher *fetcher,
+                    struct line_files *ret)
 {
     char debug_path[DEBUG_PATH_BYTES] = "";
     _cleanup_(elf_file_freep) struct elf_file *own = NULL;

@@ -1,5 +1,5 @@
-/* Files of frames; see line_objects.h. They are held as those are that some process maps, so that their descriptors stay open within
- * the bound of all objects. */
+/* Files of frames; see line_objects.h. They are held as those are that some process maps, so that their descriptors
+ * stay open within the bound of all objects. */
 #include "resolve/lines/line_objects.h"
 
 #include "resolve/object/objects_private.h"
@@ -49,7 +49,7 @@ void line_objects_free(struct line_objects *o)
     if (!o)
         return;
     struct noted *n, *next;
-    HASH_ITER(hh, o->by_key, n, next) {
+    HASH_ITER (hh, o->by_key, n, next) {
         HASH_DEL(o->by_key, n);
         for (struct noted *other = n->next_of_key, *following; other; other = following) {
             following = other->next_of_key;

@@ -1,7 +1,8 @@
 /* Source lines of a profile; see source_lines.h.
  *
- * Frames are sorted by file and address; each file is opened here (line_files.h) and read by a process of its own, which
- * is waited for no longer than its time. What it tells is kept as it comes, so that what it said before it broke counts. */
+ * Frames are sorted by file and address; each file is opened here (line_files.h) and read by a process of its own,
+ * which is waited for no longer than its time. What it tells is kept as it comes, so that what it said before it broke
+ * counts. */
 #include "resolve/lines/source_lines.h"
 
 #include "base/clock.h"
@@ -18,13 +19,13 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
-#define FILE_MAX_NS    30000000000ull
-#define ALL_MAX_NS     (20 * FILE_MAX_NS)
-#define TEXTS_MAX      (64u << 20)
-#define LINES_MAX      (2u << 20)
-#define OPENS_MAX      65536 /* that one process may ask for */
+#define FILE_MAX_NS 30000000000ull
+#define ALL_MAX_NS  (20 * FILE_MAX_NS)
+#define TEXTS_MAX   (64u << 20)
+#define LINES_MAX   (2u << 20)
+#define OPENS_MAX   65536 /* that one process may ask for */
 
-struct ask { /* one frame */
+struct ask {                    /* one frame */
     uint32_t mapping, build_id; /* texts of the profile */
     uint64_t address;
     uint32_t frame;
@@ -36,12 +37,12 @@ struct source_lines {
     const struct line_objects *objects;
     struct ask *asks;
     uint32_t ask_count;
-    uint64_t *addresses;   /* of the file at hand, each once */
-    uint32_t *first_asks;  /* of each of them */
+    uint64_t *addresses;  /* of the file at hand, each once */
+    uint32_t *first_asks; /* of each of them */
     uint32_t address_count;
     struct strings *texts;
     struct profile_line *lines;
-    uint32_t *line_texts;  /* three for each line: numbers of texts, until all are there */
+    uint32_t *line_texts; /* three for each line: numbers of texts, until all are there */
     uint32_t line_count, line_capacity;
     uint32_t *first_lines; /* of each frame */
     struct profile_frame_lines *rows;
@@ -158,7 +159,8 @@ static void put_line(struct source_lines *s, const struct line_answer_line *line
     s->lines[s->line_count++] = (struct profile_line){.line = line->line};
 }
 
-/* Of an address of the file at hand, to all its frames. -EBADMSG: nobody asked for that, or it was told before. -ENOSPC. */
+/* Of an address of the file at hand, to all its frames. -EBADMSG: nobody asked for that, or it was told before.
+ * -ENOSPC. */
 static int take_place(struct source_lines *s, const struct line_answer *answer, uint32_t asks_end)
 {
     if (answer->number >= s->address_count)
@@ -292,8 +294,8 @@ static enum source_line_reason reason_of(const struct reading *r, int status, bo
     return is_damaged ? SOURCE_LINE_DAMAGED : SOURCE_LINE_NO_PLACE;
 }
 
-static enum source_line_reason read_file(struct source_lines *s, const struct object *object, const struct line_files *files,
-                                         uint32_t asks_end)
+static enum source_line_reason read_file(struct source_lines *s, const struct object *object,
+                                         const struct line_files *files, uint32_t asks_end)
 {
     const struct dwarf_question question = {.fd = files->fd,
                                             .alt_fd = files->alt_fd,
@@ -369,8 +371,8 @@ static void count(struct source_lines *s, uint32_t first, uint32_t end, enum sou
     }
 }
 
-int source_lines_find(const struct profile *p, const struct line_objects *objects, const struct source_lines_options *options,
-                      struct source_lines **ret)
+int source_lines_find(const struct profile *p, const struct line_objects *objects,
+                      const struct source_lines_options *options, struct source_lines **ret)
 {
     _cleanup_(source_lines_freep) struct source_lines *s = calloc(1, sizeof(*s));
     if (!s)

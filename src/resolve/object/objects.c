@@ -237,8 +237,7 @@ static void add_keys(struct objects *o, struct object_entry *e, const struct obj
         add_key(o, e, &key);
     }
     if (e->identity.inode) {
-        struct object_key key =
-            object_key_of_inode(e->identity.device, e->identity.inode, e->identity.generation);
+        struct object_key key = object_key_of_inode(e->identity.device, e->identity.inode, e->identity.generation);
         add_key(o, e, &key);
     }
 }
@@ -356,7 +355,8 @@ void objects_trim(struct objects *o, uint64_t now_ns, uint64_t before_ns)
 {
     pthread_mutex_lock(&o->lock);
     o->now_ns = now_ns;
-    for (struct object_entry *e = o->idle, *next; e && (e->released_ns < before_ns || before_ns == UINT64_MAX); e = next) {
+    for (struct object_entry *e = o->idle, *next; e && (e->released_ns < before_ns || before_ns == UINT64_MAX);
+         e = next) {
         next = e->next;
         DL_DELETE(o->idle, e);
         objects_files_close(o, e);

@@ -25,8 +25,8 @@ struct object {
     const char *build_id; /* hexadecimal; "" when the file has none */
     bool is_vdso, is_anonymous;
     const struct thread_context_symbol *thread_context; /* NULL: none, or the file was not opened yet */
-    const struct go_labels_file *go_labels; /* likewise */
-    unsigned references; /* private */
+    const struct go_labels_file *go_labels;             /* likewise */
+    unsigned references;                                /* private */
 };
 
 /* A descriptor for elf_open, for the caller to close, or -errno (-ENOENT: could not be opened when it was
@@ -40,8 +40,8 @@ static inline bool object_error_is_passing(int error)
     return error == -EAGAIN || error == -ETIMEDOUT || error == -ENOMEM;
 }
 
-/* Its file was opened and did not answer while it was read: object_open says so for a while, longer each time that it is read in vain
- * after a rest. */
+/* Its file was opened and did not answer while it was read: object_open says so for a while, longer each time that it
+ * is read in vain after a rest. */
 void object_unreadable(const struct object *o);
 
 /* A descriptor of another regular file, by its path as the processes that map the object see it (in a

@@ -13,8 +13,7 @@
 #define PAUSE_NS     1000000000ull
 #define PAUSE_MAX_NS (64 * PAUSE_NS)
 
-int objects_files_open(struct objects *o, const struct object_sight *sight, bool is_vdso,
-                       struct object_identity *ret)
+int objects_files_open(struct objects *o, const struct object_sight *sight, bool is_vdso, struct object_identity *ret)
 {
     if (is_vdso)
         return object_file_open_vdso(ret);
@@ -113,8 +112,7 @@ void objects_files_see(struct objects *o, struct object_entry *e, const struct o
 }
 
 /* What comes out must be what it was. */
-static int open_again(struct objects *o, struct object_entry *e, const char *path,
-                      struct object_identity *ret)
+static int open_again(struct objects *o, struct object_entry *e, const char *path, struct object_identity *ret)
 {
     struct object_sight sight = e->seen;
     sight.path = path;
@@ -165,8 +163,7 @@ int object_open(const struct object *object)
         r = fcntl(e->fd, F_DUPFD_CLOEXEC, 3);
         if (r < 0)
             r = errno == EMFILE ? -EAGAIN : -errno;
-        if (e->mapped == 0 &&
-            e->released_ns == 0) /* nobody maps it: nothing of ours may hold up its file system */
+        if (e->mapped == 0 && e->released_ns == 0) /* nobody maps it: nothing of ours may hold up its file system */
             objects_files_close(o, e);
     }
     pthread_mutex_unlock(&o->lock);

@@ -29,8 +29,8 @@ struct object_entry {
     bool was_open;
     bool disputed;               /* other contents claim its build id too */
     uint64_t retry_ns, pause_ns; /* not to be tried before: it did not answer */
-    struct object_sight seen; /* where it was seen last, for opening it again; without its path, which is: */
-    char *seen_path;          /* NULL: the object's own */
+    struct object_sight seen;    /* where it was seen last, for opening it again; without its path, which is: */
+    char *seen_path;             /* NULL: the object's own */
     struct object_identity identity;
     struct object_entry *prev, *next;           /* in home->idle while mapped == 0 */
     struct object_entry *open_prev, *open_next; /* in home->open, least recently used first, while fd >= 0 */
@@ -60,8 +60,7 @@ static inline struct object_entry *object_entry_of(const struct object *o)
 /* objects_files.c; the caller holds the lock.
  *
  * A descriptor of the file of a sight, and what that says of itself; or -errno. */
-int objects_files_open(struct objects *o, const struct object_sight *sight, bool is_vdso,
-                       struct object_identity *ret);
+int objects_files_open(struct objects *o, const struct object_sight *sight, bool is_vdso, struct object_identity *ret);
 /* The object's file is there: takes `fd`. */
 void objects_files_take(struct objects *o, struct object_entry *e, const struct object_identity *id, int fd);
 void objects_files_close(struct objects *o, struct object_entry *e);

@@ -12,8 +12,8 @@
 
 struct maps_line;
 
-/* What a line of /proc/PID/maps tells, but for whose it is; `path` (PATH_MAX bytes) becomes the line's and is borrowed by `ret`. False: no
- * file has so long a path. */
+/* What a line of /proc/PID/maps tells, but for whose it is; `path` (PATH_MAX bytes) becomes the line's and is borrowed
+ * by `ret`. False: no file has so long a path. */
 bool object_sight_of_line(const struct maps_line *line, char *path, struct object_sight *ret);
 
 struct file_opener;
@@ -46,8 +46,8 @@ void objects_release(struct object *o);
  * long as one is. */
 void objects_live(struct object *o, int change);
 
-/* Closes and forgets what no process has mapped since `before_ns` (UINT64_MAX: whenever that was; `now_ns` becomes the time of what is
- * released next). */
+/* Closes and forgets what no process has mapped since `before_ns` (UINT64_MAX: whenever that was; `now_ns` becomes the
+ * time of what is released next). */
 void objects_trim(struct objects *o, uint64_t now_ns, uint64_t before_ns);
 
 struct objects_stats {

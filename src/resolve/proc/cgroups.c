@@ -71,8 +71,7 @@ static void read_mount(struct cgroups *c, const struct mount *m, unsigned *best_
 {
     unsigned rank = array_size(id_controllers); /* of v2 */
     if (mounts_text_is(&m->type, "cgroup")) {
-        c->has_v1 =
-            true; /* also one without a controller but a name ("name=systemd"): runtimes use its paths */
+        c->has_v1 = true; /* also one without a controller but a name ("name=systemd"): runtimes use its paths */
         rank = rank_of(m);
     } else if (!mounts_text_is(&m->type, "cgroup2")) {
         return;
@@ -95,8 +94,7 @@ int cgroups_new(const char *mountinfo, size_t max_entries, struct cgroups **ret)
     c->id_fd = -1;
     c->max_entries = max_entries ? max_entries : 1;
     c->bytes = sizeof(*c);
-    if (buf_read_file(&text, mountinfo ? mountinfo : "/proc/self/mountinfo", MOUNTS_MAX_BYTES) == 0 &&
-        text.size) {
+    if (buf_read_file(&text, mountinfo ? mountinfo : "/proc/self/mountinfo", MOUNTS_MAX_BYTES) == 0 && text.size) {
         const char *at = text.data;
         unsigned best_rank = UINT_MAX;
         struct mount m;
@@ -184,8 +182,7 @@ static struct cgroup *by_path(struct cgroups *c, const char *path, size_t size)
     e->cgroup.path = e->path;
     e->cgroup.references = 1; /* the cache's */
     identity_from_cgroup(e->path, &e->cgroup.identity);
-    if (!identity_service_of_unit(e->cgroup.identity.systemd_unit, e->cgroup.service,
-                                  sizeof(e->cgroup.service)))
+    if (!identity_service_of_unit(e->cgroup.identity.systemd_unit, e->cgroup.service, sizeof(e->cgroup.service)))
         e->cgroup.service[0] = '\0';
     HASH_ADD(hh, c->by_path, path, size, e);
     DL_APPEND(c->used, e);

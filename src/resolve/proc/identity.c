@@ -73,8 +73,7 @@ static bool contains(struct piece p, const char *text)
 }
 
 /* The container's ID of a component, with the runtime that its mark tells. */
-static bool container_of_piece(struct piece p, struct piece before, struct piece *ret_id,
-                               const char **ret_runtime)
+static bool container_of_piece(struct piece p, struct piece before, struct piece *ret_id, const char **ret_runtime)
 {
     static const struct {
         const char *mark, *runtime;
@@ -185,8 +184,8 @@ static void unit_of_piece(struct piece p, char *ret, size_t size)
 
 static bool is_unit(struct piece p)
 {
-    return (ends_with(p, ".service") || ends_with(p, ".scope") || ends_with(p, ".socket") ||
-            ends_with(p, ".mount") || ends_with(p, ".swap")) &&
+    return (ends_with(p, ".service") || ends_with(p, ".scope") || ends_with(p, ".socket") || ends_with(p, ".mount") ||
+            ends_with(p, ".swap")) &&
            !contains(p, ":");
 }
 
@@ -223,8 +222,8 @@ void identity_from_cgroup(const char *path, struct identity *ret)
 
 unsigned identity_weight(const struct identity *i)
 {
-    return (i->container_id[0] ? 8u : 0) + (i->kubernetes_pod_uid[0] ? 4u : 0) +
-           (i->slurm_job_id[0] ? 2u : 0) + (i->systemd_unit[0] ? 1u : 0);
+    return (i->container_id[0] ? 8u : 0) + (i->kubernetes_pod_uid[0] ? 4u : 0) + (i->slurm_job_id[0] ? 2u : 0) +
+           (i->systemd_unit[0] ? 1u : 0);
 }
 
 bool identity_service_of_unit(const char *unit, char *ret, size_t size)

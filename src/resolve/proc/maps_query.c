@@ -1,5 +1,6 @@
-/* PROCMAP_QUERY (Linux 6.11, commit bfc69fd05ef9); see maps_query.h and ioctl_procmap_query in include/uapi/linux/fs.h. Runs in the
- * file helper: to look at the mappings of a process that sits in a dead file system may take as long as that does. */
+/* PROCMAP_QUERY (Linux 6.11, commit bfc69fd05ef9); see maps_query.h and ioctl_procmap_query in include/uapi/linux/fs.h.
+ * Runs in the file helper: to look at the mappings of a process that sits in a dead file system may take as long as
+ * that does. */
 #include "resolve/proc/maps_query.h"
 
 #include <errno.h>
@@ -47,10 +48,10 @@ static void put_name(struct buf *to, const char *name)
 
 static void put_line(struct buf *to, const struct procmap_query *q, const char *name)
 {
-    buf_printf(to, "%08llx-%08llx %c%cx%c %08llx %02x:%02x %llu ", (unsigned long long)q->vma_start, (unsigned long long)q->vma_end,
-               q->vma_flags & VMA_READABLE ? 'r' : '-', q->vma_flags & VMA_WRITABLE ? 'w' : '-',
-               q->vma_flags & VMA_SHARED ? 's' : 'p', (unsigned long long)q->vma_offset, q->dev_major, q->dev_minor,
-               (unsigned long long)q->inode);
+    buf_printf(to, "%08llx-%08llx %c%cx%c %08llx %02x:%02x %llu ", (unsigned long long)q->vma_start,
+               (unsigned long long)q->vma_end, q->vma_flags & VMA_READABLE ? 'r' : '-',
+               q->vma_flags & VMA_WRITABLE ? 'w' : '-', q->vma_flags & VMA_SHARED ? 's' : 'p',
+               (unsigned long long)q->vma_offset, q->dev_major, q->dev_minor, (unsigned long long)q->inode);
     put_name(to, name);
     buf_putc(to, '\n');
 }

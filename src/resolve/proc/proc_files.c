@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define PF_KTHREAD 0x00200000 /* of the kernel's task flags, field 9 */
-#define STATUS_MAX_BYTES (1 << 20) /* a process may be of 65,536 groups */
+#define PF_KTHREAD       0x00200000 /* of the kernel's task flags, field 9 */
+#define STATUS_MAX_BYTES (1 << 20)  /* a process may be of 65,536 groups */
 
 enum { FIELD_STATE = 3, FIELD_PARENT = 4, FIELD_FLAGS = 9, FIELD_THREADS = 20, FIELD_START = 22 };
 
@@ -117,7 +117,8 @@ int proc_read_executable(int proc_fd, char *ret, size_t size)
     return 0;
 }
 
-/* The text behind "Key:\t" of a line; NULL: there is none. A command stands above all others, and has its line feeds escaped. */
+/* The text behind "Key:\t" of a line; NULL: there is none. A command stands above all others, and has its line feeds
+ * escaped. */
 static const char *find_value(const char *text, const char *key)
 {
     const char *at = strstr(text, key);

@@ -1,7 +1,7 @@
 /* See pods.h, and api.proto of kubernetes' cri-api, version v1.
  *
- * Names are taken as Kubernetes makes them: letters, digits and "-._", of labels' keys "/" too. Whatever holds anything else is left
- * out, so that no line of attributes can hold two, and no text needs to be escaped anywhere. */
+ * Names are taken as Kubernetes makes them: letters, digits and "-._", of labels' keys "/" too. Whatever holds anything
+ * else is left out, so that no line of attributes can hold two, and no text needs to be escaped anywhere. */
 #include "resolve/process/pods.h"
 
 #include "base/buf.h"
@@ -80,7 +80,8 @@ static bool copy_name(const struct cursor *from, char *to, size_t size, const ch
 
 static bool copy_id(const struct cursor *from, char to[ID_BYTES])
 {
-    if (!copy_name(from, to, ID_BYTES, "") || from->size != ID_BYTES - 1 || strspn(to, "0123456789abcdef") != ID_BYTES - 1)
+    if (!copy_name(from, to, ID_BYTES, "") || from->size != ID_BYTES - 1 ||
+        strspn(to, "0123456789abcdef") != ID_BYTES - 1)
         to[0] = '\0';
     return to[0];
 }
@@ -104,7 +105,8 @@ static bool read_keys(const char *text, struct label_keys *ret)
     if (size && text[size - 1] == ',')
         return false;
     while (next_part(&text, &part))
-        if (ret->count == PODS_LABELS_MAX || !part.size || !copy_name(&part, ret->keys[ret->count++], PODS_KEY_BYTES, "-._/"))
+        if (ret->count == PODS_LABELS_MAX || !part.size ||
+            !copy_name(&part, ret->keys[ret->count++], PODS_KEY_BYTES, "-._/"))
             return false;
     return true;
 }
@@ -251,7 +253,8 @@ static int put_pod(struct pods *pods, const struct sandbox *s, const struct labe
 /* `name` "": of the sandbox itself. */
 static int put_container(struct pods *pods, const char *id, const struct pod_entry *pod, const char *name)
 {
-    const size_t bytes = sizeof(struct container_entry) + strlen(pod->pod.attributes) + strlen("k8s.container.name\t\n") + strlen(name) + 1;
+    const size_t bytes = sizeof(struct container_entry) + strlen(pod->pod.attributes) +
+                         strlen("k8s.container.name\t\n") + strlen(name) + 1;
     if (HASH_COUNT(pods->by_id) >= PODS_CONTAINERS_MAX || !has_room(pods, bytes))
         return -ENOSPC;
     struct container_entry *e = calloc(1, bytes);
@@ -356,13 +359,11 @@ void pods_unref(struct pods *pods)
     struct pod_entry *pod, *next_pod;
     if (!pods || atomic_fetch_sub(&pods->references, 1) > 1)
         return;
-    HASH_ITER(hh, pods->by_id, container, next_container)
-    {
+    HASH_ITER (hh, pods->by_id, container, next_container) {
         HASH_DEL(pods->by_id, container);
         free(container);
     }
-    HASH_ITER(hh, pods->by_uid, pod, next_pod)
-    {
+    HASH_ITER (hh, pods->by_uid, pod, next_pod) {
         HASH_DEL(pods->by_uid, pod);
         free(pod);
     }
@@ -403,7 +404,8 @@ static bool read_pair(const struct cursor *part, char key[PODS_KEY_BYTES], char 
     const char *text = (const char *)part->data, *equals = memchr(text, '=', part->size);
     if (!equals)
         return false;
-    const struct cursor name = cursor_make(text, (size_t)(equals - text)), rest = cursor_make(equals + 1, part->size - name.size - 1);
+    const struct cursor name = cursor_make(text, (size_t)(equals - text)),
+                        rest = cursor_make(equals + 1, part->size - name.size - 1);
     return name.size && copy_name(&name, key, PODS_KEY_BYTES, "-._/") && copy_name(&rest, value, VALUE_BYTES, "-._");
 }
 
@@ -423,7 +425,8 @@ static bool check_labels(const char *text)
 static bool check_name(const char *text)
 {
     const char *slash = strchr(text, '/');
-    return slash && slash > text && slash[1] && is_name(text, (size_t)(slash - text), "-._") && is_name(slash + 1, strlen(slash + 1), "-._");
+    return slash && slash > text && slash[1] && is_name(text, (size_t)(slash - text), "-._") &&
+           is_name(slash + 1, strlen(slash + 1), "-._");
 }
 
 bool pod_choice_check(enum pod_choice_kind kind, const char *text)
@@ -469,7 +472,8 @@ bool pod_choice_add_keys(const char *labels, char *keys, size_t size)
         const size_t used = strlen(keys);
         if (!read_pair(&part, key, value))
             return false;
-        if (!has_key(keys, key) && (size_t)snprintf(keys + used, size - used, "%s%s", used ? "," : "", key) >= size - used)
+        if (!has_key(keys, key) &&
+            (size_t)snprintf(keys + used, size - used, "%s%s", used ? "," : "", key) >= size - used)
             return false;
     }
     return pods_check_keys(keys);

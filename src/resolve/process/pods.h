@@ -1,6 +1,7 @@
-/* The pods of this node and their containers, as its container runtime tells of them: two answers of CRI (runtime.v1.RuntimeService of
- * kubernetes' cri-api), ListPodSandbox and ListContainers, read once and never changed again. Of labels only those are kept that are
- * asked for. Pure: whoever asks the runtime gives the bytes (agent/cri.h), which are not trusted.
+/* The pods of this node and their containers, as its container runtime tells of them: two answers of CRI
+ * (runtime.v1.RuntimeService of kubernetes' cri-api), ListPodSandbox and ListContainers, read once and never changed
+ * again. Of labels only those are kept that are asked for. Pure: whoever asks the runtime gives the bytes
+ * (agent/cri.h), which are not trusted.
  *
  * References are counted; any thread may read. Bounded: what is beyond is left out and counted. */
 #pragma once
@@ -18,7 +19,8 @@
 
 struct pod {
     const char *uid, *namespace, *name;
-    const char *attributes; /* k8s.namespace.name, k8s.pod.name, k8s.pod.label.KEY of the labels asked for: lines as of struct resource */
+    const char *attributes; /* k8s.namespace.name, k8s.pod.name, k8s.pod.label.KEY of the labels asked for: lines as of
+                               struct resource */
     bool is_ready;          /* not a pod that has ended */
 };
 
@@ -35,22 +37,25 @@ struct pods *pods_ref(struct pods *pods);
 void pods_unref(struct pods *pods); /* takes NULL */
 
 size_t pods_count(const struct pods *pods);
-unsigned pods_left_out(const struct pods *pods); /* pods and containers: too many, or with names that Kubernetes does not allow */
+unsigned pods_left_out(
+    const struct pods *pods); /* pods and containers: too many, or with names that Kubernetes does not allow */
 /* One after the other, from NULL on, in no order that means anything; NULL at the end. Borrowed. */
 const struct pod *pods_next(const struct pods *pods, const struct pod *before);
 
-/* The attributes of a container, k8s.container.name among them; of a container that is not known those of its pod, by that one's UID.
- * NULL: neither is known. `ret_is_whole`: the container itself is. Borrowed. */
+/* The attributes of a container, k8s.container.name among them; of a container that is not known those of its pod, by
+ * that one's UID. NULL: neither is known. `ret_is_whole`: the container itself is. Borrowed. */
 const char *pods_find(const struct pods *pods, const char *container_id, const char *pod_uid, bool *ret_is_whole);
 
-/* Names of labels, separated by commas, "" for none: those that Kubernetes allows, PODS_LABELS_MAX at most, each of less than
- * PODS_KEY_BYTES. */
+/* Names of labels, separated by commas, "" for none: those that Kubernetes allows, PODS_LABELS_MAX at most, each of
+ * less than PODS_KEY_BYTES. */
 bool pods_check_keys(const char *keys);
 
-/* Which pods somebody means: "NAMESPACE/NAME", or by labels "KEY=VALUE,...", all of which they have (names of labels as above). */
+/* Which pods somebody means: "NAMESPACE/NAME", or by labels "KEY=VALUE,...", all of which they have (names of labels as
+ * above). */
 enum pod_choice_kind { POD_CHOICE_NAME, POD_CHOICE_LABELS };
 bool pod_choice_check(enum pod_choice_kind kind, const char *text);
 /* The pod has been read with the labels of the choice asked for. */
 bool pod_is_chosen(const struct pod *pod, enum pod_choice_kind kind, const char *text);
-/* "a=x,b=y" -> "a,b" at the end of `keys`, behind a comma if it holds any; false: there is no room. A name is in it once. */
+/* "a=x,b=y" -> "a,b" at the end of `keys`, behind a comma if it holds any; false: there is no room. A name is in it
+ * once. */
 bool pod_choice_add_keys(const char *labels, char *keys, size_t size);

@@ -1,5 +1,6 @@
-/* See process_context.h, and process_context.proto, resource.proto and common.proto of opentelemetry-proto. What the node says of every
- * process is not taken from the process; the rest is left out where it is not whole, for half of a name is another name. */
+/* See process_context.h, and process_context.proto, resource.proto and common.proto of opentelemetry-proto. What the
+ * node says of every process is not taken from the process; the rest is left out where it is not whole, for half of a
+ * name is another name. */
 #include "resolve/process/process_context.h"
 
 #include "base/cleanup.h"

@@ -99,8 +99,7 @@ struct process_entry *processes_lookup(struct processes *p, uint32_t pid)
     return e;
 }
 
-struct process_entry *processes_add(struct processes *p, uint32_t pid, uint64_t start_ns,
-                                    uint64_t start_boot_ns)
+struct process_entry *processes_add(struct processes *p, uint32_t pid, uint64_t start_ns, uint64_t start_boot_ns)
 {
     struct process_entry *e = calloc(1, sizeof(*e));
     if (!e)
@@ -254,8 +253,7 @@ void processes_name_mapping(struct processes *p, const struct object_sight *sigh
     m->object = NULL;
 }
 
-void processes_map(struct processes *p, struct process_entry *e, const struct object_sight *sight,
-                   uint64_t file_offset)
+void processes_map(struct processes *p, struct process_entry *e, const struct object_sight *sight, uint64_t file_offset)
 {
     struct process_mapping mapping = {.start = sight->start, .end = sight->end, .file_offset = file_offset};
     size_t before = e->image && e->image->references == 1 ? image_bytes(e->image) : 0;
@@ -288,8 +286,8 @@ static void apply_fork(struct processes *p, const struct process_fork *fork)
     }
     const uint64_t start_boot_ns = fork->h.time_ns + processes_boot_offset_ns();
     if (e) {
-        const uint64_t difference = e->start_boot_ns > start_boot_ns ? e->start_boot_ns - start_boot_ns
-                                                                     : start_boot_ns - e->start_boot_ns;
+        const uint64_t difference =
+            e->start_boot_ns > start_boot_ns ? e->start_boot_ns - start_boot_ns : start_boot_ns - e->start_boot_ns;
         if (!e->process.exited && difference <= START_TOLERANCE_NS)
             return; /* read from /proc before its record came */
         processes_remove(p, e);
@@ -361,8 +359,7 @@ void processes_see_command(const struct process *process, const char comm[16], u
 static bool read_path(const struct process_mmap *m, char *path)
 {
     const size_t room = m->h.size_bytes - offsetof(struct process_mmap, path);
-    if (m->path_bytes == 0 || m->path_bytes > room || m->path[m->path_bytes - 1] != '\0' ||
-        m->path_bytes > PATH_MAX)
+    if (m->path_bytes == 0 || m->path_bytes > room || m->path[m->path_bytes - 1] != '\0' || m->path_bytes > PATH_MAX)
         return false;
     memcpy(path, m->path, m->path_bytes);
     path[maps_path_without_deleted(path, strlen(path))] = '\0';
@@ -373,8 +370,8 @@ static bool read_path(const struct process_mmap *m, char *path)
 static bool take_program(struct processes *p, const struct process_entry *e, const char *path)
 {
     struct image *image = e->image;
-    if (e->knowledge != KNOWN_COMPLETELY || !image || image->references != 1 || image->count > 0 ||
-        image->executable || path[0] != '/' || !object_path_is_file(path))
+    if (e->knowledge != KNOWN_COMPLETELY || !image || image->references != 1 || image->count > 0 || image->executable ||
+        path[0] != '/' || !object_path_is_file(path))
         return false;
     image->executable = strdup(path);
     p->bytes += image->executable ? strlen(path) + 1 : 0;
@@ -444,12 +441,9 @@ void processes_apply(struct processes *p, const struct record_header *record)
         uint16_t kind;
         uint16_t size;
     } sizes[] = {
-        {RECORD_PROCESS_FORK, sizeof(struct process_fork)},
-        {RECORD_PROCESS_EXEC, sizeof(struct process_exec)},
-        {RECORD_PROCESS_COMM, sizeof(struct process_comm)},
-        {RECORD_PROCESS_EXIT, sizeof(struct process_exit)},
-        {RECORD_PROCESS_MMAP, offsetof(struct process_mmap, path)},
-        {RECORD_PROCESS_LOST, sizeof(struct process_lost)},
+        {RECORD_PROCESS_FORK, sizeof(struct process_fork)},         {RECORD_PROCESS_EXEC, sizeof(struct process_exec)},
+        {RECORD_PROCESS_COMM, sizeof(struct process_comm)},         {RECORD_PROCESS_EXIT, sizeof(struct process_exit)},
+        {RECORD_PROCESS_MMAP, offsetof(struct process_mmap, path)}, {RECORD_PROCESS_LOST, sizeof(struct process_lost)},
     };
     for (size_t i = 0; i < array_size(sizes); i++)
         if (sizes[i].kind == record->kind && record->size_bytes < sizes[i].size)
@@ -504,7 +498,8 @@ const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t
     return &e->process;
 }
 
-/* After a loss: processes whose exit may be among what was lost. A few a turn. In a replay nobody can be asked, and they stay. */
+/* After a loss: processes whose exit may be among what was lost. A few a turn. In a replay nobody can be asked, and
+ * they stay. */
 static void check_after_loss(struct processes *p, uint64_t time_ns)
 {
     if (p->is_replay)
@@ -544,16 +539,15 @@ void processes_metrics(const struct processes *p, struct metric_set *set)
         enum metric_type type;
         double value;
     } figures[] = {
-        {"sonde_self_processes", "", "Processes known, those included that exited a moment ago.",
-         METRIC_GAUGE, HASH_COUNT(p->by_pid)},
-        {"sonde_self_processes_bytes", "bytes", "Memory of what is known of processes and their files.",
-         METRIC_GAUGE, (double)all_bytes(p)},
+        {"sonde_self_processes", "", "Processes known, those included that exited a moment ago.", METRIC_GAUGE,
+         HASH_COUNT(p->by_pid)},
+        {"sonde_self_processes_bytes", "bytes", "Memory of what is known of processes and their files.", METRIC_GAUGE,
+         (double)all_bytes(p)},
         {"sonde_self_processes_evicted", "", "Processes forgotten to keep within bounds.", METRIC_COUNTER,
          (double)p->count.evictions},
-        {"sonde_self_processes_read", "", "Processes read from /proc.", METRIC_COUNTER,
-         (double)p->count.proc_reads},
-        {"sonde_self_mappings_read", "", "Times that a process's mappings were read from /proc.",
-         METRIC_COUNTER, (double)p->count.mapping_reads},
+        {"sonde_self_processes_read", "", "Processes read from /proc.", METRIC_COUNTER, (double)p->count.proc_reads},
+        {"sonde_self_mappings_read", "", "Times that a process's mappings were read from /proc.", METRIC_COUNTER,
+         (double)p->count.mapping_reads},
         {"sonde_process_contexts", "", "Processes that say themselves who they are (OTEP 4719).", METRIC_GAUGE,
          (double)p->count.contexts},
         {"sonde_process_contexts_refused", "", "Times that what a process says of itself made no sense.",
@@ -563,8 +557,8 @@ void processes_metrics(const struct processes *p, struct metric_set *set)
          (double)p->count.attributes_left_out},
         {"sonde_self_objects", "", "Executable files known.", METRIC_GAUGE, (double)f.objects},
         {"sonde_self_objects_open", "", "Executable files held open.", METRIC_GAUGE, (double)f.open_files},
-        {"sonde_self_objects_unopened", "", "Times that an executable file could not be opened.",
-         METRIC_COUNTER, (double)f.failed},
+        {"sonde_self_objects_unopened", "", "Times that an executable file could not be opened.", METRIC_COUNTER,
+         (double)f.failed},
         {"sonde_self_files_asked", "", "Files that the helper process was asked for.", METRIC_COUNTER,
          (double)opener.asked},
         {"sonde_self_files_timed_out", "", "Files that did not answer within a second.", METRIC_COUNTER,

@@ -72,14 +72,15 @@ void processes_at(struct processes *p, uint64_t time_ns);
  * be asked. Borrowed until the next call that takes a record. */
 const struct process *processes_find(struct processes *p, uint32_t pid, uint64_t cgroup_id);
 
-/* What its main thread was called at that time, as a sample of it says: should the record of its name be lost. What is known of a later time
- * stays. */
+/* What its main thread was called at that time, as a sample of it says: should the record of its name be lost. What is
+ * known of a later time stays. */
 void processes_see_command(const struct process *process, const char comm[16], uint64_t time_ns);
 
 /* Its texts hold until the next call of any function here: the process may be read anew. */
 const struct resource *processes_resource(struct processes *p, const struct process *process);
 
-/* What the container runtime says of pods, for the resources from now on; borrowed until the next call. NULL: nothing. */
+/* What the container runtime says of pods, for the resources from now on; borrowed until the next call. NULL: nothing.
+ */
 void processes_set_pods(struct processes *p, const struct pods *pods);
 /* Whether containers of pods were met of which it does not say, and that nobody was told of before. */
 bool processes_misses_pods(struct processes *p);
@@ -89,11 +90,12 @@ bool processes_misses_pods(struct processes *p);
  * read. */
 bool processes_read_mappings(struct processes *p, const struct process *process);
 
-/* The process's /tmp/perf-PID.map, of its present program, to be read; or a socket for remote_file.h. -ENOENT: there is none; -ETIMEDOUT,
- * -EAGAIN: at present; anything else: what is there is not to be read (perf_map_file.h). */
+/* The process's /tmp/perf-PID.map, of its present program, to be read; or a socket for remote_file.h. -ENOENT: there is
+ * none; -ETIMEDOUT, -EAGAIN: at present; anything else: what is there is not to be read (perf_map_file.h). */
 int processes_open_perf_map(struct processes *p, const struct process *process);
 /* Appends a piece of the process's memory, all of it or nothing; -ETIMEDOUT, -EAGAIN: at present. */
-int processes_read_memory(struct processes *p, const struct process *process, uint64_t address, size_t size, struct buf *to);
+int processes_read_memory(struct processes *p, const struct process *process, uint64_t address, size_t size,
+                          struct buf *to);
 /* What number the process has in its own PID namespace; 0: it has gone. */
 uint32_t processes_innermost_pid(struct processes *p, const struct process *process);
 

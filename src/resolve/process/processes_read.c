@@ -120,16 +120,14 @@ bool processes_is_alive(const struct processes *p, const struct process_entry *e
     return stat.threads > 1 || (stat.state != 'Z' && stat.state != 'X');
 }
 
-static void map_line(struct processes *p, struct process_entry *e, const struct maps_line *line,
-                     struct image *image)
+static void map_line(struct processes *p, struct process_entry *e, const struct maps_line *line, struct image *image)
 {
     char path[PATH_MAX];
     struct object_sight sight;
     if (!object_sight_of_line(line, path, &sight))
         return;
     processes_viewers(p, e, &sight);
-    struct process_mapping mapping = {
-        .start = line->start, .end = line->end, .file_offset = line->file_offset};
+    struct process_mapping mapping = {.start = line->start, .end = line->end, .file_offset = line->file_offset};
     processes_name_mapping(p, &sight, &mapping);
     image_map(image, &mapping);
 }
@@ -299,10 +297,12 @@ int processes_open_perf_map(struct processes *p, const struct process *process)
     return file_opener_perf_map(objects_opener(p->objects), fd, process->pid, program_began_unix_ns(e, &stat));
 }
 
-int processes_read_memory(struct processes *p, const struct process *process, uint64_t address, size_t size, struct buf *to)
+int processes_read_memory(struct processes *p, const struct process *process, uint64_t address, size_t size,
+                          struct buf *to)
 {
     struct proc_stat stat;
-    _cleanup_close_ int fd = process->exited ? -ESRCH : processes_open_same(p, process_entry_of(process), process->pid, &stat);
+    _cleanup_close_ int fd =
+        process->exited ? -ESRCH : processes_open_same(p, process_entry_of(process), process->pid, &stat);
     return fd < 0 ? fd : file_opener_memory(objects_opener(p->objects), fd, process->pid, address, size, to);
 }
 
@@ -310,7 +310,8 @@ uint32_t processes_innermost_pid(struct processes *p, const struct process *proc
 {
     struct proc_stat stat;
     struct proc_ids ids;
-    _cleanup_close_ int fd = process->exited ? -ESRCH : processes_open_same(p, process_entry_of(process), process->pid, &stat);
+    _cleanup_close_ int fd =
+        process->exited ? -ESRCH : processes_open_same(p, process_entry_of(process), process->pid, &stat);
     return fd >= 0 && proc_read_ids(fd, &ids) == 0 ? ids.innermost_pid : 0;
 }
 
@@ -326,8 +327,8 @@ static bool read_service(struct processes *p, struct process_entry *e, int proc_
     struct identity_service s = {0};
     if (!e->is_kernel_thread) {
         struct buf *text = scratch(p);
-        int r = file_opener_read_proc(objects_opener(p->objects), proc_fd, e->process.pid, "environ",
-                                      ENVIRON_MAX_BYTES, text);
+        int r = file_opener_read_proc(objects_opener(p->objects), proc_fd, e->process.pid, "environ", ENVIRON_MAX_BYTES,
+                                      text);
         if (r < 0)
             return r != -EAGAIN;
         if (text->size)

@@ -1,9 +1,10 @@
-/* What is said of a process: by the node (identity.h), by its environment, and by itself (OTEP 4719). The last is what its spans are sent
- * with and wins over its environment.
+/* What is said of a process: by the node (identity.h), by its environment, and by itself (OTEP 4719). The last is what
+ * its spans are sent with and wins over its environment.
  *
- * A context may be published at any time, and nothing tells of it. So the process's mappings are looked through: once its program has run
- * for a second, and then after twice as long each time, as long as samples come. Where it has been found only its header is read again,
- * and the rest when that says so. A child has none of its parent's; a program none of the one before. */
+ * A context may be published at any time, and nothing tells of it. So the process's mappings are looked through: once
+ * its program has run for a second, and then after twice as long each time, as long as samples come. Where it has been
+ * found only its header is read again, and the rest when that says so. A child has none of its parent's; a program none
+ * of the one before. */
 #include "resolve/process/processes_table.h"
 
 #include "resolve/files/file_opener.h"
@@ -117,7 +118,8 @@ static void miss_container(struct processes *p, const char *id)
 static const char *find_pod(struct processes *p, const struct identity *i)
 {
     bool is_whole = false;
-    const char *found = p->pods && i->container_id[0] ? pods_find(p->pods, i->container_id, i->kubernetes_pod_uid, &is_whole) : NULL;
+    const char *found =
+        p->pods && i->container_id[0] ? pods_find(p->pods, i->container_id, i->kubernetes_pod_uid, &is_whole) : NULL;
     if (!is_whole && i->container_id[0] && i->kubernetes_pod_uid[0])
         miss_container(p, i->container_id);
     return found ? found : "";

@@ -12,8 +12,8 @@
 
 #include <uthash.h>
 
-/* service.name and its kin as a process's environment says, shared by a process and its children; or as it says itself, with all that
- * it says besides. */
+/* service.name and its kin as a process's environment says, shared by a process and its children; or as it says itself,
+ * with all that it says besides. */
 struct service {
     unsigned references;
     const char *name, *namespace, *version, *attributes; /* in `text` */
@@ -37,7 +37,7 @@ struct process_entry {
     struct service *context;           /* held; NULL: it does not say itself who it is, so far */
     struct process_context_place context_place;
     uint64_t context_due_ns;   /* CLOCK_MONOTONIC: when it is looked for, or at, next */
-    struct resource *resource;         /* NULL until somebody asks */
+    struct resource *resource; /* NULL until somebody asks */
     uint64_t start_boot_ns;
     uint64_t exit_time_ns;
     uint64_t mappings_read_ns, cgroup_read_ns; /* CLOCK_MONOTONIC; 0: never */
@@ -51,9 +51,8 @@ struct process_entry {
     bool leader_exited;
     bool view_known;                  /* since its exec; else `view` is its parent's */
     bool cgroup_known, service_known; /* asked for; there may be none */
-    uint16_t
-        reread_after_s; /* no sooner than this after mappings_read_ns: doubled when nothing had changed */
-    uint16_t context_pause_s; /* the last one before it was looked for in vain; 0: not yet */
+    uint16_t reread_after_s;          /* no sooner than this after mappings_read_ns: doubled when nothing had changed */
+    uint16_t context_pause_s;         /* the last one before it was looked for in vain; 0: not yet */
     bool is_kernel_thread;
     char command[16];
     uint64_t command_ns; /* as of when */
@@ -68,7 +67,7 @@ struct processes {
     struct objects *objects;
     struct cgroups *cgroups;
     struct paths paths;
-    const struct pods *pods;               /* NULL: nothing is known of them */
+    const struct pods *pods;                /* NULL: nothing is known of them */
     uint64_t missed_containers[MISSED_MAX]; /* the first digits of their ids: told of as missing */
     size_t missed_next;
     bool misses_pods;
@@ -97,8 +96,7 @@ static inline struct process_entry *process_entry_of(const struct process *proce
 }
 
 struct process_entry *processes_lookup(struct processes *p, uint32_t pid);
-struct process_entry *processes_add(struct processes *p, uint32_t pid, uint64_t start_ns,
-                                    uint64_t start_boot_ns);
+struct process_entry *processes_add(struct processes *p, uint32_t pid, uint64_t start_ns, uint64_t start_boot_ns);
 void processes_remove(struct processes *p, struct process_entry *e);
 void processes_mark_exited(struct processes *p, struct process_entry *e, uint64_t time_ns);
 
@@ -118,8 +116,10 @@ void processes_viewers(struct processes *p, struct process_entry *e, struct obje
 /* processes_read.c */
 uint64_t processes_boot_offset_ns(void); /* CLOCK_BOOTTIME is so far ahead of CLOCK_MONOTONIC */
 struct process_entry *processes_read_new(struct processes *p, uint32_t pid);
-/* The directory of `pid`, for functions of proc_files.h, if it is still the process of the entry (NULL: whichever has the number). */
-int processes_open_same(const struct processes *p, const struct process_entry *e, uint32_t pid, struct proc_stat *ret_stat);
+/* The directory of `pid`, for functions of proc_files.h, if it is still the process of the entry (NULL: whichever has
+ * the number). */
+int processes_open_same(const struct processes *p, const struct process_entry *e, uint32_t pid,
+                        struct proc_stat *ret_stat);
 void processes_complete(struct processes *p, struct process_entry *e);
 void processes_identify(struct processes *p, struct process_entry *e);
 /* By /proc; and whether it has other threads than the main one. */

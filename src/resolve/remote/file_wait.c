@@ -34,8 +34,7 @@ static uint64_t current_sleep(pid_t tid)
     const char *state = strstr(text, "\nState:\t");
     if (state && !strchr("SD", state[strlen("\nState:\t")]))
         return 0;
-    return number_after(text, "\nvoluntary_ctxt_switches:") +
-           number_after(text, "\nnonvoluntary_ctxt_switches:") + 1;
+    return number_after(text, "\nvoluntary_ctxt_switches:") + number_after(text, "\nnonvoluntary_ctxt_switches:") + 1;
 }
 
 bool file_wait_sleeps(pid_t tid)

@@ -47,8 +47,7 @@ static int64_t ask(struct reading *r, uint64_t offset, void *data, size_t size)
 {
     const struct file_read asked = {.offset = offset, .size = size};
     struct file_piece piece;
-    struct iovec parts[] = {{.iov_base = &piece, .iov_len = sizeof(piece)},
-                            {.iov_base = data, .iov_len = size}};
+    struct iovec parts[] = {{.iov_base = &piece, .iov_len = sizeof(piece)}, {.iov_base = data, .iov_len = size}};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     if (send(r->fd, &asked, sizeof(asked), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
         return -ETIMEDOUT; /* the helper has gone: another one will do it */

@@ -1,5 +1,5 @@
-/* The labels in the record of a sample (probes/go_labels.h), as texts in order, as every profile wants them: UTF-8, each key but once.
- * What the kernel half had to cut ends with "…". */
+/* The labels in the record of a sample (probes/go_labels.h), as texts in order, as every profile wants them: UTF-8,
+ * each key but once. What the kernel half had to cut ends with "…". */
 #pragma once
 
 #include "model/sample.h"

@@ -47,7 +47,7 @@ struct sample_resolver {
     char thread_name[17];
     uint64_t unanswered; /* frames of files that do not answer at present */
     uint64_t user[CPU_MAX_USER_FRAMES];
-    struct frame *frames;               /* behind the first of the room */
+    struct frame *frames;              /* behind the first of the room */
     struct frame room[1 + FRAMES_MAX]; /* the first is for a leaf that is no code */
     struct interpreted interpreted;
     struct sample_labels labels;
@@ -129,7 +129,8 @@ static const char *texts_copy(struct sample_resolver *r, const char *text)
     return copy;
 }
 
-/* Code that was made while the process ran. What a runtime made is the same function in every process, wherever it lies. */
+/* Code that was made while the process ran. What a runtime made is the same function in every process, wherever it
+ * lies. */
 static void resolve_made(struct sample_resolver *r, const struct process *process, struct frame *frame)
 {
     struct jit_name name;
@@ -178,8 +179,8 @@ static void resolve_native(struct sample_resolver *r, const struct process *proc
         line_objects_note(r->line_objects, m->object, m->path);
 }
 
-static size_t resolve_user(struct sample_resolver *r, const struct process *process,
-                           const uint64_t *addresses, size_t count, struct frame *ret, size_t max)
+static size_t resolve_user(struct sample_resolver *r, const struct process *process, const uint64_t *addresses,
+                           size_t count, struct frame *ret, size_t max)
 {
     size_t n = count < max ? count : max;
     for (size_t i = 0; i < n; i++)
@@ -200,16 +201,13 @@ size_t sample_resolve_kernel(struct sample_resolver *r, const uint64_t *addresse
 
 static void add_truncated(struct sample *s, struct frame *frames, const char *reason)
 {
-    frames[s->frame_count++] = (struct frame){.kind = FRAME_TRUNCATED,
-                                              .function = reason,
-                                              .system_name = "",
-                                              .file = "",
-                                              .mapping = "",
-                                              .build_id = ""};
+    frames[s->frame_count++] = (struct frame){
+        .kind = FRAME_TRUNCATED, .function = reason, .system_name = "", .file = "", .mapping = "", .build_id = ""};
 }
 
-/* When a retpoline is about to return it has put where it jumps to in place of its own return address, which the unwinder takes for that of a
- * caller. It is where a function begins, as what follows a call is not. How many frames are left. */
+/* When a retpoline is about to return it has put where it jumps to in place of its own return address, which the
+ * unwinder takes for that of a caller. It is where a function begins, as what follows a call is not. How many frames
+ * are left. */
 static size_t drop_target_of_retpoline(struct sample_resolver *r, size_t count)
 {
     struct frame at;
@@ -233,7 +231,8 @@ static bool add_kernel(struct sample_resolver *r, const struct cpu_sample *recor
         memmove(r->frames, r->frames + probe, n * sizeof(*r->frames));
     }
     s->frame_count = n = drop_target_of_retpoline(r, n);
-    const char *cut = record->flags & CPU_SAMPLE_KERNEL_TRUNCATED ? "kernel stack too deep" : kernel_stack_cut(r->frames, n);
+    const char *cut =
+        record->flags & CPU_SAMPLE_KERNEL_TRUNCATED ? "kernel stack too deep" : kernel_stack_cut(r->frames, n);
     if (cut)
         add_truncated(s, r->frames, cut);
     return !cut;
@@ -257,8 +256,8 @@ static void look_again_for_mappings(struct sample_resolver *r, const struct proc
         }
 }
 
-/* Of a walk that went astray the last address is no caller: it was left on the stack, and would tell equal stacks apart. Where the thread
- * itself was is told in any case. */
+/* Of a walk that went astray the last address is no caller: it was left on the stack, and would tell equal stacks
+ * apart. Where the thread itself was is told in any case. */
 static size_t without_stray(const struct sample_resolver *r, const struct process *process, size_t count, unsigned end)
 {
     return count - (count > 1 && end == UNWIND_END_NO_MAPPING && is_nowhere(process, r->user[count - 1]));
@@ -276,13 +275,11 @@ static size_t settle(struct sample_resolver *r, const struct process *process, s
 /* A program is being executed: the registers are still the old one's, but its stack is gone with the rest of
  * its memory, a little before its mappings go. There is nothing above the kernel's part, and so the stack is
  * whole without it. */
-static bool is_executing(const struct cpu_sample *record, const struct process *process,
-                         const struct sample *s)
+static bool is_executing(const struct cpu_sample *record, const struct process *process, const struct sample *s)
 {
     static const char *const functions[] = {"begin_new_exec", "load_elf_binary", "bprm_execve", "load_script",
                                             "load_misc_binary"};
-    const uint64_t ip =
-        record->user_frames ? record->data[record->kernel_frames] & ~CPU_FRAME_EXACT : record->stop_ip;
+    const uint64_t ip = record->user_frames ? record->data[record->kernel_frames] & ~CPU_FRAME_EXACT : record->stop_ip;
     const bool stack_is_gone = record->user_end != UNWIND_END_ENTRY && record->stack_bytes == 0;
     if (record->kernel_frames == 0 || (process_mapping_find(process, ip) && !stack_is_gone))
         return false;
@@ -294,17 +291,18 @@ static bool is_executing(const struct cpu_sample *record, const struct process *
     return false;
 }
 
-static unsigned finish(struct sample_resolver *r, const struct cpu_sample *record,
-                       const struct process *process, size_t count, size_t *ret_more)
+static unsigned finish(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
+                       size_t count, size_t *ret_more)
 {
     interpreted_read(&r->interpreted, record);
-    return (unsigned)unwind_finish_sample(record, process, r->unwind_cache, interpreters_walk_code(r->interpreters, process), &r->interpreted,
+    return (unsigned)unwind_finish_sample(record, process, r->unwind_cache,
+                                          interpreters_walk_code(r->interpreters, process), &r->interpreted,
                                           r->user + count, CPU_MAX_USER_FRAMES - count, ret_more);
 }
 
 /* Into r->user; returns how many. */
-static size_t walk_user(struct sample_resolver *r, const struct cpu_sample *record,
-                        const struct process *process, unsigned *ret_end)
+static size_t walk_user(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
+                        unsigned *ret_end)
 {
     size_t count = record->user_frames;
     unsigned end = record->user_end;
@@ -351,8 +349,7 @@ static bool resolve_interpreted(struct sample_resolver *r, uint32_t pid, const s
 }
 
 /* Entries first .. first + count of the interpreter's, without marks. False: some have no name. */
-static bool add_interpreted(struct sample_resolver *r, uint32_t pid, size_t first, size_t count,
-                            struct sample *s)
+static bool add_interpreted(struct sample_resolver *r, uint32_t pid, size_t first, size_t count, struct sample *s)
 {
     bool all_named = true;
     for (size_t i = first; i < first + count; i++)
@@ -363,10 +360,12 @@ static bool add_interpreted(struct sample_resolver *r, uint32_t pid, size_t firs
 
 static bool is_entering(const struct interpreter *interpreter, const struct frame *frames, size_t first_evaluator)
 {
-    return first_evaluator == 0 || (first_evaluator == 1 && interpreter->is_without_frame && interpreter->is_without_frame(frames[0].function));
+    return first_evaluator == 0 ||
+           (first_evaluator == 1 && interpreter->is_without_frame && interpreter->is_without_frame(frames[0].function));
 }
 
-static void fit_counted(const struct sample_resolver *r, struct interpreted *x, const struct frame *natives, size_t count, bool is_whole)
+static void fit_counted(const struct sample_resolver *r, struct interpreted *x, const struct frame *natives,
+                        size_t count, bool is_whole)
 {
     const struct interpreter *interpreter = interpreters_get(r->interpreters, x->kind);
     struct interpreted_evaluators found = {.is_whole = is_whole};
@@ -383,19 +382,19 @@ static bool is_part(const struct sample_resolver *r, const char *function)
     return interpreter && interpreter->is_part && interpreter->is_part(function);
 }
 
-/* The user half: native frames, and the interpreter's in place of those native ones that run them. What has no native frame is put
- * where the native stack ends; the frames of a run that was not walked to its end, in the place of the next evaluator, and
- * there the stack ends. */
-static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *record,
-                            const struct process *process, size_t count, const char *reason,
-                            struct losses *losses, struct sample *s)
+/* The user half: native frames, and the interpreter's in place of those native ones that run them. What has no native
+ * frame is put where the native stack ends; the frames of a run that was not walked to its end, in the place of the
+ * next evaluator, and there the stack ends. */
+static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
+                            size_t count, const char *reason, struct losses *losses, struct sample *s)
 {
     struct interpreted *x = &r->interpreted;
     const char *cut = stack_end_interpreted(x->end);
     const bool walked = record->flags & CPU_SAMPLE_INTERPRETED;
     bool whole = !cut, ended = false;
     interpreted_settle(x);
-    struct frame *natives = &r->frames[s->frame_count + x->count]; /* what is put before one of them has room below it */
+    struct frame *natives =
+        &r->frames[s->frame_count + x->count]; /* what is put before one of them has room below it */
     resolve_user(r, process, r->user, count, natives, count);
     if (x->is_counted)
         fit_counted(r, x, natives, count, !reason);
@@ -416,14 +415,15 @@ static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *
             whole &= add_interpreted(r, record->h.pid, first, n, s);
             continue;
         }
-        if ((interpreted_is_next(x, i + 1) || interpreted_is_joined(x)) && is_part(r, natives[i].function)) /* its function's own frame is there */
+        if ((interpreted_is_next(x, i + 1) || interpreted_is_joined(x)) &&
+            is_part(r, natives[i].function)) /* its function's own frame is there */
             continue;
         r->frames[s->frame_count++] = natives[i];
         if (evaluates < 0)
             continue;
-        /* Else the kernel half did not know the process yet, or cannot read its interpreter, or has told another one's, or took another thread's state
-         * for this one's, which runs nothing; or it is of another interpreter than those that were walked. As the leaf it may be about to begin
-         * with its first frame. */
+        /* Else the kernel half did not know the process yet, or cannot read its interpreter, or has told another one's,
+         * or took another thread's state for this one's, which runs nothing; or it is of another interpreter than those
+         * that were walked. As the leaf it may be about to begin with its first frame. */
         whole &= walked && is_own && ((x->count > 0 && !x->is_several && !x->is_placed) || i == 0);
         if (is_own && cut && x->count && (interpreted_left(x) > 0) != x->is_counted && !interpreted_places_left(x)) {
             s->frame_count--;
@@ -440,8 +440,8 @@ static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *
 }
 
 /* False: its stack is cut, and counted. */
-static bool add_user(struct sample_resolver *r, const struct cpu_sample *record,
-                     const struct process *process, struct losses *losses, struct sample *s)
+static bool add_user(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
+                     struct losses *losses, struct sample *s)
 {
     unsigned end;
     size_t count = walk_user(r, record, process, &end);
@@ -457,8 +457,8 @@ static bool is_sound(const struct cpu_sample *record)
         record->user_frames > CPU_MAX_USER_FRAMES || record->stack_bytes > CPU_STACK_COPY_BYTES)
         return false;
     const size_t frames = (size_t)record->kernel_frames + record->user_frames;
-    return record->h.size_bytes >= sizeof(*record) + frames * sizeof(uint64_t) + record->stack_bytes +
-                                       (size_t)cpu_sample_tail_bytes(record);
+    return record->h.size_bytes >=
+           sizeof(*record) + frames * sizeof(uint64_t) + record->stack_bytes + (size_t)cpu_sample_tail_bytes(record);
 }
 
 /* Stands behind all else. */
@@ -508,14 +508,17 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
     if (r->jits)
         jits_at(r->jits, record->h.time_ns);
     const bool is_interrupt = record->h.pid == 0; /* which is no process's, and so misses none */
-    const struct process *process = is_interrupt ? NULL : processes_find(r->processes, record->h.pid, record->cgroup_id);
+    const struct process *process =
+        is_interrupt ? NULL : processes_find(r->processes, record->h.pid, record->cgroup_id);
     if (!process && !is_interrupt)
         losses->count[LOSS_NO_PROCESS]++;
-    if (process && record->h.kind == RECORD_CPU_SAMPLE && record->h.tid == record->h.pid) /* stacks of waits are kept, and may be old */
+    if (process && record->h.kind == RECORD_CPU_SAMPLE &&
+        record->h.tid == record->h.pid) /* stacks of waits are kept, and may be old */
         processes_see_command(process, record->comm, record->h.time_ns);
 
     const bool kernel_is_whole = add_kernel(r, record, &s);
-    const bool user_is_whole = (process && is_executing(record, process, &s)) || add_user(r, record, process, losses, &s);
+    const bool user_is_whole =
+        (process && is_executing(record, process, &s)) || add_user(r, record, process, losses, &s);
     losses->count[LOSS_TRUNCATED] += !kernel_is_whole && user_is_whole; /* once a sample */
     /* Last: the walk may have read the process anew, and its texts with it. */
     s.resource = process ? processes_resource(r->processes, process) : unknown_resource(r, record->h.pid);
@@ -544,8 +547,8 @@ const struct process *sample_process(struct sample_resolver *r, const struct cpu
 
 /* ---- stacks of other records ---- */
 
-size_t sample_user_stack(struct sample_resolver *r, const struct cpu_sample *record,
-                         const struct process *process, uint64_t *ret, size_t max, unsigned *ret_end)
+size_t sample_user_stack(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
+                         uint64_t *ret, size_t max, unsigned *ret_end)
 {
     *ret_end = UNWIND_END_NO_USER;
     if (!is_sound(record))
@@ -559,9 +562,8 @@ size_t sample_user_stack(struct sample_resolver *r, const struct cpu_sample *rec
     return count;
 }
 
-size_t sample_resolve_user(struct sample_resolver *r, const struct process *process,
-                           const uint64_t *addresses, size_t count, unsigned end, struct losses *losses,
-                           struct frame *ret_frames, size_t max)
+size_t sample_resolve_user(struct sample_resolver *r, const struct process *process, const uint64_t *addresses,
+                           size_t count, unsigned end, struct losses *losses, struct frame *ret_frames, size_t max)
 {
     texts_reset(r);
     if (count > array_size(r->user))

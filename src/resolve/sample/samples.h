@@ -26,7 +26,8 @@ int sample_resolver_new(struct processes *processes, struct symbols *symbols, st
 void sample_resolver_free(struct sample_resolver *r);
 DEFINE_FREEP(sample_resolver)
 
-/* From now on the files of native frames are noted there (borrowed), for their source lines at the end; NULL: no more. */
+/* From now on the files of native frames are noted there (borrowed), for their source lines at the end; NULL: no more.
+ */
 void sample_resolver_note_files(struct sample_resolver *r, struct line_objects *to);
 
 /* Fills `ret`, whose pointers hold until the next call. Counts what is not whole in `losses`. -ENOENT:
@@ -45,14 +46,13 @@ const struct process *sample_process(struct sample_resolver *r, const struct cpu
 
 /* The user stack of `record`, finished from the copy that it may hold: fills `ret` with addresses as
  * cpu_sample.data has them, returns how many. `*ret_end` is how the walk ended (enum unwind_end). */
-size_t sample_user_stack(struct sample_resolver *r, const struct cpu_sample *record,
-                         const struct process *process, uint64_t *ret, size_t max, unsigned *ret_end);
+size_t sample_user_stack(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
+                         uint64_t *ret, size_t max, unsigned *ret_end);
 
 /* Names the addresses of one user stack: fills `ret_frames`, returns how many. A stack that did not end at the
  * thread's entry gets a frame that says why, and is counted, as in samples. */
-size_t sample_resolve_user(struct sample_resolver *r, const struct process *process,
-                           const uint64_t *addresses, size_t count, unsigned end, struct losses *losses,
-                           struct frame *ret_frames, size_t max);
+size_t sample_resolve_user(struct sample_resolver *r, const struct process *process, const uint64_t *addresses,
+                           size_t count, unsigned end, struct losses *losses, struct frame *ret_frames, size_t max);
 /* Behind `count` frames one that says why there are no more; how many there are then. */
 size_t sample_end_stack(const char *reason, size_t count, struct frame *ret_frames, size_t max);
 size_t sample_resolve_kernel(struct sample_resolver *r, const uint64_t *addresses, size_t count,

@@ -32,8 +32,7 @@ const char *stack_end_count(unsigned end, struct losses *losses)
 {
     const char *reason = end_text(end);
     if (reason)
-        losses->count[end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_ROWS ? LOSS_NO_ROWS
-                                                                                : LOSS_TRUNCATED]++;
+        losses->count[end == UNWIND_END_NO_PROCESS || end == UNWIND_END_NO_ROWS ? LOSS_NO_ROWS : LOSS_TRUNCATED]++;
     return reason;
 }
 

@@ -39,8 +39,8 @@ void wait_stacks_free(struct wait_stacks *w)
     free(w);
 }
 
-void wait_stacks_put(struct wait_stacks *w, uint32_t pid, uint64_t time_ns, const uint64_t *addresses,
-                     size_t count, unsigned end)
+void wait_stacks_put(struct wait_stacks *w, uint32_t pid, uint64_t time_ns, const uint64_t *addresses, size_t count,
+                     unsigned end)
 {
     struct wait_stack *s = &w->stacks[w->next];
     if (count > REQUEST_USER_FRAMES) {

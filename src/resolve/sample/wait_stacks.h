@@ -16,8 +16,8 @@ void wait_stacks_free(struct wait_stacks *w);
 DEFINE_FREEP(wait_stacks)
 
 /* Addresses as cpu_sample.data has them; `end`: enum unwind_end. */
-void wait_stacks_put(struct wait_stacks *w, uint32_t pid, uint64_t time_ns, const uint64_t *addresses,
-                     size_t count, unsigned end);
+void wait_stacks_put(struct wait_stacks *w, uint32_t pid, uint64_t time_ns, const uint64_t *addresses, size_t count,
+                     unsigned end);
 
 /* Fills `ret`, returns how many; -ENOENT when it is not there. */
 int wait_stacks_find(const struct wait_stacks *w, uint32_t pid, uint64_t time_ns, uint64_t *ret, size_t max,

@@ -11,9 +11,9 @@
 struct waiter {
     struct waiter *next;
     uint32_t pid, tid;
-    struct cpu_sample *stack; /* NULL: none was told, or kept */
-    struct cpu_sample *waker; /* likewise */
-    struct off_cpu_wait wait; /* of the sum, where there is one */
+    struct cpu_sample *stack;                        /* NULL: none was told, or kept */
+    struct cpu_sample *waker;                        /* likewise */
+    struct off_cpu_wait wait;                        /* of the sum, where there is one */
     uint64_t told_start_ns, told_ns, told_queued_ns; /* of the newest wait */
     struct wait_sum sum;
 };
@@ -25,7 +25,8 @@ struct wait_sums {
     struct waiter *buckets[BUCKETS];
 };
 
-int wait_sums_new(size_t max_bytes, void (*take)(void *context, const struct wait_sum *sum), void *context, struct wait_sums **ret)
+int wait_sums_new(size_t max_bytes, void (*take)(void *context, const struct wait_sum *sum), void *context,
+                  struct wait_sums **ret)
 {
     struct wait_sums *s = calloc(1, sizeof(*s));
     if (!s)
@@ -51,7 +52,9 @@ static void flush(struct wait_sums *s, struct waiter *w)
         return;
     w->sum.wait = &w->wait;
     w->sum.stack = w->wait.stack_ns && w->stack && w->stack->h.time_ns == w->wait.stack_ns ? w->stack : NULL;
-    w->sum.waker = w->wait.waker > OFF_CPU_WAKER_UNSEEN && w->waker && (uint32_t)w->waker->h.time_ns == w->wait.waker_ns ? w->waker : NULL;
+    w->sum.waker = w->wait.waker > OFF_CPU_WAKER_UNSEEN && w->waker && (uint32_t)w->waker->h.time_ns == w->wait.waker_ns
+                       ? w->waker
+                       : NULL;
     s->take(s->context, &w->sum);
     w->sum = (struct wait_sum){0};
 }
@@ -111,7 +114,8 @@ static int keep(struct wait_sums *s, struct waiter *w, struct cpu_sample **place
 /* What is told of a thread that may wait for hours leaves half of the room to those that come and go. */
 static int keep_more(struct wait_sums *s, struct waiter *w, const struct cpu_sample *record)
 {
-    return s->bytes - w->stack->h.size_bytes + record->h.size_bytes > s->max_bytes / 2 ? -ENOSPC : keep(s, w, &w->stack, record);
+    return s->bytes - w->stack->h.size_bytes + record->h.size_bytes > s->max_bytes / 2 ? -ENOSPC
+                                                                                       : keep(s, w, &w->stack, record);
 }
 
 int wait_sums_stack(struct wait_sums *s, const struct cpu_sample *record)
@@ -134,7 +138,8 @@ int wait_sums_waker(struct wait_sums *s, const struct cpu_sample *record)
 static bool is_alike(const struct off_cpu_wait *a, const struct off_cpu_wait *b)
 {
     return a->stack_ns == b->stack_ns && a->syscall == b->syscall && a->object == b->object && a->state == b->state &&
-           a->flags == b->flags && a->waker == b->waker && a->waker_ns == b->waker_ns && a->cgroup_id == b->cgroup_id && memcmp(a->comm, b->comm, sizeof(a->comm)) == 0;
+           a->flags == b->flags && a->waker == b->waker && a->waker_ns == b->waker_ns && a->cgroup_id == b->cgroup_id &&
+           memcmp(a->comm, b->comm, sizeof(a->comm)) == 0;
 }
 
 static void add(struct wait_sum *sum, const struct off_cpu_wait *record)

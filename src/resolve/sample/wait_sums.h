@@ -1,5 +1,6 @@
-/* Waits that are alike, added up before they are named: who waits in the same place thousands of times a second is named once. A
- * wait's stack came ahead of it, in a record of its own, and is kept while its thread may wait there again. Pipeline thread only. */
+/* Waits that are alike, added up before they are named: who waits in the same place thousands of times a second is
+ * named once. A wait's stack came ahead of it, in a record of its own, and is kept while its thread may wait there
+ * again. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -12,23 +13,24 @@
 #include <stdint.h>
 
 struct wait_sum {
-    const struct off_cpu_wait *wait;  /* one of them; they differ in their times only */
-    const struct cpu_sample *stack;   /* NULL: there is none, or none any more */
-    const struct cpu_sample *waker;   /* who ended them; NULL: likewise */
-    uint64_t waits, waited_ns;        /* until the thread was ready to run */
-    uint64_t queued, queued_ns;       /* ready to run, without a CPU */
+    const struct off_cpu_wait *wait; /* one of them; they differ in their times only */
+    const struct cpu_sample *stack;  /* NULL: there is none, or none any more */
+    const struct cpu_sample *waker;  /* who ended them; NULL: likewise */
+    uint64_t waits, waited_ns;       /* until the thread was ready to run */
+    uint64_t queued, queued_ns;      /* ready to run, without a CPU */
 };
 
 struct wait_sums;
 
-/* `take` is called, from within the calls below, for sums that are complete; what it is given holds until it returns. `max_bytes`:
- * of stacks. */
-int wait_sums_new(size_t max_bytes, void (*take)(void *context, const struct wait_sum *sum), void *context, struct wait_sums **ret);
+/* `take` is called, from within the calls below, for sums that are complete; what it is given holds until it returns.
+ * `max_bytes`: of stacks. */
+int wait_sums_new(size_t max_bytes, void (*take)(void *context, const struct wait_sum *sum), void *context,
+                  struct wait_sums **ret);
 void wait_sums_free(struct wait_sums *s);
 DEFINE_FREEP(wait_sums)
 
-/* Keeps a copy of the stack, which is the thread's from now on; of one that was kept, and has the same time, more may come later (the user's part).
- * -ENOSPC, -ENOMEM: waits there will be without it, or with the less that was kept. */
+/* Keeps a copy of the stack, which is the thread's from now on; of one that was kept, and has the same time, more may
+ * come later (the user's part). -ENOSPC, -ENOMEM: waits there will be without it, or with the less that was kept. */
 int wait_sums_stack(struct wait_sums *s, const struct cpu_sample *record);
 /* The same of who woke a thread, which the record names. */
 int wait_sums_waker(struct wait_sums *s, const struct cpu_sample *record);

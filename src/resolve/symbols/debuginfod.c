@@ -1,7 +1,8 @@
 /* Asking debuginfod servers; see debuginfod.h.
  *
- * One server after the other is asked for URL/buildid/BUILD-ID/debuginfo, by one handle, so that connections are used again. What a
- * server answers is distrusted: it may lead elsewhere a few times, but not from TLS to none; its bytes are counted as they come. */
+ * One server after the other is asked for URL/buildid/BUILD-ID/debuginfo, by one handle, so that connections are used
+ * again. What a server answers is distrusted: it may lead elsewhere a few times, but not from TLS to none; its bytes
+ * are counted as they come. */
 #include "resolve/symbols/debuginfod.h"
 
 #include "base/clock.h"
@@ -29,7 +30,7 @@
 
 struct server {
     char url[URL_BYTES];
-    char shown[URL_BYTES]; /* without user and password */
+    char shown[URL_BYTES];     /* without user and password */
     char why[CURL_ERROR_SIZE]; /* "": it has not failed */
 };
 
@@ -107,7 +108,8 @@ static void add_server(struct debuginfod *d, const char *url, size_t size, bool 
         return;
     struct server *s = &d->servers[d->server_count++];
     char whole[URL_BYTES];
-    const bool fits = snprintf(whole, sizeof(whole), "%.*s", (int)(size < URL_BYTES ? size : URL_BYTES), url) < URL_BYTES;
+    const bool fits =
+        snprintf(whole, sizeof(whole), "%.*s", (int)(size < URL_BYTES ? size : URL_BYTES), url) < URL_BYTES;
     char *host = strstr(whole, "://");
     host = host ? host + strlen("://") : whole;
     for (char *end = host + strlen(host); end > host && end[-1] == '/';)
@@ -242,8 +244,8 @@ static bool is_of_build(int fd, const char *build_id)
     return debug_files_has_build_id(file, build_id) == 1;
 }
 
-/* What a transfer came to: 0: there; -ENOENT: the server does not have it; -EFBIG, -EDQUOT: past a bound; -ECANCELED; -EPROTO: the
- * server has failed; else what we could not do. */
+/* What a transfer came to: 0: there; -ENOENT: the server does not have it; -EFBIG, -EDQUOT: past a bound; -ECANCELED;
+ * -EPROTO: the server has failed; else what we could not do. */
 static int result_of(const struct transfer *t, CURLcode code, const char *build_id, char *why)
 {
     long status = 0;

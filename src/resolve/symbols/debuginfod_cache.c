@@ -26,7 +26,8 @@ int debuginfod_cache_path(char ret[DEBUGINFOD_CACHE_PATH_BYTES])
     const char *told = getenv("DEBUGINFOD_CACHE_PATH"), *home = getenv("HOME"), *caches = getenv("XDG_CACHE_HOME");
     if (told && *told)
         return put_path(ret, told, "");
-    if (home && put_path(ret, home, "/.debuginfod_client_cache") == 0 && access(ret, F_OK) == 0) /* before there was XDG */
+    if (home && put_path(ret, home, "/.debuginfod_client_cache") == 0 &&
+        access(ret, F_OK) == 0) /* before there was XDG */
         return 0;
     if (caches && *caches)
         return put_path(ret, caches, "/debuginfod_client");

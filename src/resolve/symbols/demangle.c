@@ -12,7 +12,8 @@
 
 #define SYMBOL_MAX 4096
 
-static const char *copy_cut(const char *symbol, char *out) {
+static const char *copy_cut(const char *symbol, char *out)
+{
     size_t size = strnlen(symbol, DEMANGLED_MAX);
     if (size < DEMANGLED_MAX) {
         memcpy(out, symbol, size + 1);
@@ -30,14 +31,16 @@ struct output {
     jmp_buf enough;
 };
 
-static bool is_ascii(const char *text, size_t size) {
+static bool is_ascii(const char *text, size_t size)
+{
     for (size_t i = 0; i < size; i++)
         if ((unsigned char)text[i] >= 0x80)
             return false;
     return true;
 }
 
-static void output_add(const char *text, size_t size, void *opaque) {
+static void output_add(const char *text, size_t size, void *opaque)
+{
     struct output *o = opaque;
     size_t room = DEMANGLED_MAX - 1 - o->size;
     if (size == 0)
@@ -58,7 +61,8 @@ static void output_add(const char *text, size_t size, void *opaque) {
 
 enum language { LANGUAGE_CPLUS, LANGUAGE_RUST };
 
-static bool demangle_as(enum language language, const char *symbol, struct output *o) {
+static bool demangle_as(enum language language, const char *symbol, struct output *o)
+{
     int options = DMGL_ANSI;
     o->size = 0;
     o->full = false;
@@ -76,7 +80,8 @@ static bool demangle_as(enum language language, const char *symbol, struct outpu
 
 /* What compilers append to a name for a part or a copy of a function: ".cold", ".isra.0", ".llvm.123". NULL:
  * nothing. */
-static const char *clone_suffix(const char *symbol, bool is_rust_legacy) {
+static const char *clone_suffix(const char *symbol, bool is_rust_legacy)
+{
     if (!is_rust_legacy)
         return strchr(symbol, '.');
     const char *hash = strstr(symbol, "17h");
@@ -86,7 +91,8 @@ static const char *clone_suffix(const char *symbol, bool is_rust_legacy) {
     return end && end[1] == '.' ? end + 1 : NULL;
 }
 
-static void add_clone(struct output *o, const char *suffix) {
+static void add_clone(struct output *o, const char *suffix)
+{
     static const char opening[] = " [clone ";
     size_t size = suffix ? strlen(suffix) : 0;
     if (!size || !strncmp(suffix, ".llvm.", 6) || size + sizeof(opening) + 1 > DEMANGLED_MAX - o->size)
@@ -97,7 +103,8 @@ static void add_clone(struct output *o, const char *suffix) {
     o->text[o->size++] = ']';
 }
 
-const char *demangle(const char *symbol, char out[DEMANGLED_MAX]) {
+const char *demangle(const char *symbol, char out[DEMANGLED_MAX])
+{
     bool is_v0 = symbol[0] == '_' && symbol[1] == 'R';
     bool is_cplus = symbol[0] == '_' && (symbol[1] == 'Z' || !strncmp(symbol, "_GLOBAL_", 8));
     if (!is_v0 && !is_cplus)

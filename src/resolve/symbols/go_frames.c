@@ -29,8 +29,7 @@ struct beginning {
     size_t bytes;
 };
 
-static void read_beginning(const struct elf_file *f, const struct go_function_record *function,
-                           struct beginning *ret)
+static void read_beginning(const struct elf_file *f, const struct go_function_record *function, struct beginning *ret)
 {
     const uint64_t size = function->end - function->start;
     uint64_t offset;
@@ -54,13 +53,14 @@ static size_t pointer_from(const struct beginning *b)
     return at ? (size_t)(at - b->code) + sizeof(by_address) + 1 : 0;
 }
 
-/* Inside of the first `mov n(%register), %rsp` from there on, or `mov %register, %rsp`, by which the runtime goes over to another stack: what was
- * true holds where that begins, and no longer where the next one does. 0: there is none. */
+/* Inside of the first `mov n(%register), %rsp` from there on, or `mov %register, %rsp`, by which the runtime goes over
+ * to another stack: what was true holds where that begins, and no longer where the next one does. 0: there is none. */
 static size_t leaves_at(const struct beginning *b, size_t from)
 {
     for (size_t i = from; i + 2 < b->bytes; i++) {
         const uint8_t *code = b->code + i;
-        const bool is_loaded = (code[0] & 0xfe) == 0x48 && code[1] == 0x8b && (code[2] & 0x38) == 0x20 && code[2] < 0xc0;
+        const bool is_loaded =
+            (code[0] & 0xfe) == 0x48 && code[1] == 0x8b && (code[2] & 0x38) == 0x20 && code[2] < 0xc0;
         const bool is_moved = (code[0] & 0xfb) == 0x48 && code[1] == 0x89 && (code[2] & 0xc7) == 0xc4;
         if (is_loaded || is_moved)
             return i + 1;
@@ -165,7 +165,8 @@ static bool add_there_and_back(struct go_frames *frames, const struct go_table *
         const uint64_t cuts[] = {function->start + leaves, function->start + back, end};
         for (size_t i = 0; i < array_size(cuts) && at < end; i++) {
             const uint64_t to = cuts[i] < at ? at : cuts[i] < end ? cuts[i] : end;
-            add(frames, &(struct go_frame){at, to, i == 1 ? GO_FRAME_BY_GOROUTINE : GO_FRAME_BY_DEPTH, (uint32_t)d.depth});
+            add(frames,
+                &(struct go_frame){at, to, i == 1 ? GO_FRAME_BY_GOROUTINE : GO_FRAME_BY_DEPTH, (uint32_t)d.depth});
             at = to;
         }
     }

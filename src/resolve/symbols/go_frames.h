@@ -12,17 +12,18 @@
 #define GO_FRAMES_MAX 256
 
 enum go_frame_kind {
-    GO_FRAME_OUTERMOST,  /* nothing called it on the stack that it runs on */
-    GO_FRAME_BY_DEPTH,   /* on the stack of its caller, `depth` bytes below the return address */
-    GO_FRAME_SCHEDULER,  /* the same, of one that works for no goroutine */
-    GO_FRAME_BY_POINTER, /* left by the frame pointer, whatever stack it is on */
-    GO_FRAME_BY_GOROUTINE, /* on its thread's stack, for the goroutine that called it and lies on another, with `depth` bytes of this one's there */
-    GO_FRAME_GROWING,    /* the same, where the goroutine's stack is about to be another and tells nothing of this */
-    GO_FRAME_LOST,       /* who called it is not known, and the walk says so */
-    GO_FRAME_TRAMPOLINE, /* found by its code, as others are (cfi_index.h) */
+    GO_FRAME_OUTERMOST,    /* nothing called it on the stack that it runs on */
+    GO_FRAME_BY_DEPTH,     /* on the stack of its caller, `depth` bytes below the return address */
+    GO_FRAME_SCHEDULER,    /* the same, of one that works for no goroutine */
+    GO_FRAME_BY_POINTER,   /* left by the frame pointer, whatever stack it is on */
+    GO_FRAME_BY_GOROUTINE, /* on its thread's stack, for the goroutine that called it and lies on another, with `depth`
+                              bytes of this one's there */
+    GO_FRAME_GROWING,      /* the same, where the goroutine's stack is about to be another and tells nothing of this */
+    GO_FRAME_LOST,         /* who called it is not known, and the walk says so */
+    GO_FRAME_TRAMPOLINE,   /* found by its code, as others are (cfi_index.h) */
 };
 
-struct go_frame { /* a piece of such a function, along which one thing holds */
+struct go_frame {        /* a piece of such a function, along which one thing holds */
     uint64_t start, end; /* addresses */
     enum go_frame_kind kind;
     uint32_t depth;

@@ -12,13 +12,12 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define MAGIC_1_18    0xfffffff0u
-#define MAGIC_1_20    0xfffffff1u
-#define HEADER_BYTES  72
-#define TEXT_START_AT 24 /* in the header */
-#define MODULE_TEXT_AT                                                                                       \
-    176 /* in the module's record: after the header's address, six slices and three addresses */
-#define FLAGS_AT_1_18     37 /* behind the function's identity; in 1.20 its first line came before that */
+#define MAGIC_1_18        0xfffffff0u
+#define MAGIC_1_20        0xfffffff1u
+#define HEADER_BYTES      72
+#define TEXT_START_AT     24  /* in the header */
+#define MODULE_TEXT_AT    176 /* in the module's record: after the header's address, six slices and three addresses */
+#define FLAGS_AT_1_18     37  /* behind the function's identity; in 1.20 its first line came before that */
 #define FLAGS_AT_1_20     41
 #define FUNCTIONS_MAX     (1u << 22)
 #define RELOCATIONS_MAX   (1u << 22)
@@ -64,8 +63,7 @@ static uint64_t address_in(const struct elf_file *file, const struct elf_section
     return value ? value : relocated(file, section->vaddr + at);
 }
 
-static const struct elf_section *first_section(const struct elf_file *file, const char *const *names,
-                                               size_t count)
+static const struct elf_section *first_section(const struct elf_file *file, const char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
         const struct elf_section *s = elf_section(file, names[i]);
@@ -95,8 +93,8 @@ static int read_header(const struct elf_file *file, const struct elf_section *se
     cursor_skip(&c, 8);                  /* files */
     uint64_t changes = cursor_u64(&c);
     uint64_t functions = cursor_u64(&c);
-    if ((magic != MAGIC_1_18 && magic != MAGIC_1_20) || pointer_bytes != 8 || !count ||
-        count > FUNCTIONS_MAX || names >= size || functions >= size || (count + 1) * 8 > size - functions)
+    if ((magic != MAGIC_1_18 && magic != MAGIC_1_20) || pointer_bytes != 8 || !count || count > FUNCTIONS_MAX ||
+        names >= size || functions >= size || (count + 1) * 8 > size - functions)
         return -ENOENT;
     *ret = (struct go_table){.file = file,
                              .offset = section->offset + at,
@@ -187,8 +185,7 @@ int go_table_name(const struct go_table *t, uint32_t function, uint64_t *ret_off
 {
     uint8_t bytes[4];
     struct cursor c;
-    if (function >= t->count ||
-        elf_read(t->file, t->offset + t->functions + function * 8ull + 4, bytes, 4) < 0)
+    if (function >= t->count || elf_read(t->file, t->offset + t->functions + function * 8ull + 4, bytes, 4) < 0)
         return -ENOENT;
     c = cursor_make(bytes, 4);
     uint64_t record = t->functions + cursor_u32(&c);
@@ -213,7 +210,8 @@ int go_table_find_name(const struct go_table *t, const char *name, uint64_t *ret
         const size_t size = end - at < SEARCH_PIECE ? end - at : SEARCH_PIECE;
         if (elf_read(t->file, t->offset + at, piece, size) < 0)
             return -ENOENT;
-        for (const char *found = piece; (found = memmem(found, size - (size_t)(found - piece), name, wanted)); found++) {
+        for (const char *found = piece; (found = memmem(found, size - (size_t)(found - piece), name, wanted));
+             found++) {
             if (found > piece ? found[-1] == '\0' : at == t->names) {
                 *ret_offset = t->offset + at + (uint64_t)(found - piece);
                 return 0;
@@ -291,11 +289,8 @@ bool go_table_next(struct go_table_walk *w, struct go_function_record *ret)
         uint8_t flags = cursor_u8(&record);
         if (pair.failed || record.failed || name >= t->size || start >= end)
             continue;
-        *ret = (struct go_function_record){.start = start,
-                                           .end = end,
-                                           .name_offset = t->offset + name,
-                                           .depths = depths,
-                                           .flags = flags};
+        *ret = (struct go_function_record){
+            .start = start, .end = end, .name_offset = t->offset + name, .depths = depths, .flags = flags};
         return true;
     }
     return false;

@@ -12,9 +12,10 @@
 
 struct go_table { /* plain data; the file is borrowed */
     const struct elf_file *file;
-    uint64_t offset, size;     /* of the table in the file; the end is that of its section */
-    uint64_t names, names_end, changes, functions; /* in the table; `changes`: of values along the code, the stack's depth */
-    uint64_t text;             /* address that functions' places count from */
+    uint64_t offset, size; /* of the table in the file; the end is that of its section */
+    uint64_t names, names_end, changes,
+        functions; /* in the table; `changes`: of values along the code, the stack's depth */
+    uint64_t text; /* address that functions' places count from */
     uint32_t count;
     uint8_t flags_at; /* in a function's record */
 };

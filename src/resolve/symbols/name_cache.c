@@ -9,7 +9,8 @@
 #define SLOTS_MIN   16
 #define SLOTS_FIRST 1024
 
-int name_cache_init(struct name_cache *a, size_t slot_bytes, size_t text_bytes, size_t text_max) {
+int name_cache_init(struct name_cache *a, size_t slot_bytes, size_t text_bytes, size_t text_max)
+{
     *a = (struct name_cache){.max = SLOTS_MIN};
     while (a->max * 2 * sizeof(*a->slots) <= slot_bytes)
         a->max *= 2;
@@ -19,7 +20,8 @@ int name_cache_init(struct name_cache *a, size_t slot_bytes, size_t text_bytes, 
     return a->slots ? 0 : -ENOMEM;
 }
 
-void name_cache_clear(struct name_cache *a) {
+void name_cache_clear(struct name_cache *a)
+{
     free(a->slots);
     a->slots = NULL;
     a->count = 0;
@@ -27,19 +29,22 @@ void name_cache_clear(struct name_cache *a) {
 }
 
 /* The first of the two slots where an answer may be. */
-static struct name_cache_slot *set_of(struct name_cache_slot *slots, size_t count, uint64_t object, uint64_t key) {
+static struct name_cache_slot *set_of(struct name_cache_slot *slots, size_t count, uint64_t object, uint64_t key)
+{
     uint64_t both[2] = {object, key};
     return &slots[XXH3_64bits(both, sizeof(both)) & (count - 1) & ~(size_t)1];
 }
 
 /* Into the first slot of its set; what was there moves to the second. */
-static void place(struct name_cache_slot *set, const struct name_cache_slot *fresh) {
+static void place(struct name_cache_slot *set, const struct name_cache_slot *fresh)
+{
     set[1] = set[0];
     set[0] = *fresh;
 }
 
 /* Twice the slots, while the bound allows and they fill up. Failing to is no harm. */
-static void grow(struct name_cache *a) {
+static void grow(struct name_cache *a)
+{
     if (a->used < a->count / 2 || a->count >= a->max)
         return;
     size_t count = a->count * 2;
@@ -56,7 +61,8 @@ static void grow(struct name_cache *a) {
 }
 
 /* Where it is; NULL when it is not known. */
-static struct name_cache_slot *look(struct name_cache *a, uint64_t object, uint64_t key) {
+static struct name_cache_slot *look(struct name_cache *a, uint64_t object, uint64_t key)
+{
     struct name_cache_slot *set = set_of(a->slots, a->count, object, key);
     for (int i = 0; i < 2; i++)
         if (set[i].object == object && set[i].key == key && string_arena_alive(&a->texts, set[i].generation))
@@ -65,7 +71,8 @@ static struct name_cache_slot *look(struct name_cache *a, uint64_t object, uint6
 }
 
 /* The same, of what was asked for: it comes first in its set, and what other calls gave may have moved. */
-static struct name_cache_slot *find(struct name_cache *a, uint64_t object, uint64_t key) {
+static struct name_cache_slot *find(struct name_cache *a, uint64_t object, uint64_t key)
+{
     struct name_cache_slot *set = set_of(a->slots, a->count, object, key), *slot = look(a, object, key);
     if (slot != &set[1])
         return slot;
@@ -75,13 +82,15 @@ static struct name_cache_slot *find(struct name_cache *a, uint64_t object, uint6
 }
 
 /* Without the last NUL. */
-static size_t both_bytes(const char *text) {
+static size_t both_bytes(const char *text)
+{
     const char *second = name_cache_second(text);
     return (size_t)(second - text) + strlen(second);
 }
 
 /* Sees to it that the text is among the newest: by its twin's, if that is, else by a copy. */
-static bool freshen(struct name_cache *a, struct name_cache_slot *slot) {
+static bool freshen(struct name_cache *a, struct name_cache_slot *slot)
+{
     if (!string_arena_old(&a->texts, slot->generation))
         return true;
     struct name_cache_slot *twin = slot->twin ? look(a, slot->object, slot->twin) : NULL;
@@ -102,7 +111,8 @@ static bool freshen(struct name_cache *a, struct name_cache_slot *slot) {
     return true;
 }
 
-const char *name_cache_get(struct name_cache *a, uint64_t object, uint64_t key, uint64_t *ret_value) {
+const char *name_cache_get(struct name_cache *a, uint64_t object, uint64_t key, uint64_t *ret_value)
+{
     struct name_cache_slot *slot = find(a, object, key);
     if (!slot || !freshen(a, slot))
         return NULL;
@@ -111,7 +121,8 @@ const char *name_cache_get(struct name_cache *a, uint64_t object, uint64_t key, 
 }
 
 const char *name_cache_put(struct name_cache *a, uint64_t object, uint64_t key, uint64_t value, uint64_t twin,
-                        const char *text) {
+                           const char *text)
+{
     grow(a);
     struct name_cache_slot fresh = {.object = object, .key = key, .value = value, .twin = twin};
     struct name_cache_slot *shared = twin ? find(a, object, twin) : NULL;
@@ -131,6 +142,7 @@ const char *name_cache_put(struct name_cache *a, uint64_t object, uint64_t key, 
     return fresh.text;
 }
 
-size_t name_cache_bytes(const struct name_cache *a) {
+size_t name_cache_bytes(const struct name_cache *a)
+{
     return a->count * sizeof(*a->slots) + string_arena_bytes(&a->texts);
 }

@@ -32,7 +32,7 @@ const char *name_cache_get(struct name_cache *a, uint64_t object, uint64_t key, 
 /* The text's copy, or NULL when memory is out. With a `twin` (the same object's answer of that key, just
  * asked for or put) the text is its, and is shared. */
 const char *name_cache_put(struct name_cache *a, uint64_t object, uint64_t key, uint64_t value, uint64_t twin,
-                        const char *text);
+                           const char *text);
 
 static inline const char *name_cache_second(const char *text)
 {

@@ -33,33 +33,39 @@ struct slots {
     size_t number_count;
 };
 
-static void slots_clear(struct slots *s) {
+static void slots_clear(struct slots *s)
+{
     free(s->slots);
     free(s->by_number);
 }
 
-void plt_free(struct plt *p) {
+void plt_free(struct plt *p)
+{
     if (!p)
         return;
     free(p->stubs);
     free(p);
 }
 
-size_t plt_stubs(const struct plt *p, const struct plt_stub **ret) {
+size_t plt_stubs(const struct plt *p, const struct plt_stub **ret)
+{
     *ret = p ? p->stubs : NULL;
     return p ? p->count : 0;
 }
 
-size_t plt_bytes(const struct plt *p) {
+size_t plt_bytes(const struct plt *p)
+{
     return p ? sizeof(*p) + p->capacity * sizeof(*p->stubs) : 0;
 }
 
-static bool is_slot_relocation(uint16_t machine, uint32_t type) {
+static bool is_slot_relocation(uint16_t machine, uint32_t type)
+{
     return machine == EM_AARCH64 ? type == R_AARCH64_JUMP_SLOT || type == R_AARCH64_GLOB_DAT
                                  : type == R_X86_64_JUMP_SLOT || type == R_X86_64_GLOB_DAT;
 }
 
-static int add_slot(struct slots *s, uint64_t address, uint32_t symbol) {
+static int add_slot(struct slots *s, uint64_t address, uint32_t symbol)
+{
     if (s->count == SLOTS_MAX)
         return -E2BIG;
     if (s->count == s->capacity) {
@@ -76,7 +82,8 @@ static int add_slot(struct slots *s, uint64_t address, uint32_t symbol) {
 
 /* Takes the slots of one relocation section; `numbered`: remembers their order too, for lazy stubs. */
 static int read_relocations(const struct elf_file *file, const struct elf_section *section, bool numbered,
-                            struct slots *s) {
+                            struct slots *s)
+{
     if (!section || section->type != SHT_RELA || section->entry_bytes != sizeof(Elf64_Rela))
         return 0;
     uint64_t left = section->size_bytes / sizeof(Elf64_Rela);
@@ -110,20 +117,22 @@ static int read_relocations(const struct elf_file *file, const struct elf_sectio
     return 0;
 }
 
-static int compare_slots(const void *a, const void *b) {
+static int compare_slots(const void *a, const void *b)
+{
     uint64_t x = ((const struct slot *)a)->address, y = ((const struct slot *)b)->address;
     return x < y ? -1 : x > y;
 }
 
 /* The symbol behind a slot; 0: none. */
-static uint32_t slot_symbol(const struct slots *s, uint64_t address) {
+static uint32_t slot_symbol(const struct slots *s, uint64_t address)
+{
     struct slot key = {.address = address};
-    const struct slot *found =
-        s->count ? bsearch(&key, s->slots, s->count, sizeof(key), compare_slots) : NULL;
+    const struct slot *found = s->count ? bsearch(&key, s->slots, s->count, sizeof(key), compare_slots) : NULL;
     return found ? found->symbol : 0;
 }
 
-static int add_stub(struct plt *p, uint64_t start, uint32_t size, uint32_t symbol) {
+static int add_stub(struct plt *p, uint64_t start, uint32_t size, uint32_t symbol)
+{
     if (!symbol)
         return 0;
     if (p->count == p->capacity) {
@@ -138,12 +147,14 @@ static int add_stub(struct plt *p, uint64_t start, uint32_t size, uint32_t symbo
     return 0;
 }
 
-static uint32_t u32_at(const uint8_t *at) {
+static uint32_t u32_at(const uint8_t *at)
+{
     return at[0] | at[1] << 8 | at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
 /* Whom the x86-64 stub at `code` calls. */
-static uint32_t x86_stub_symbol(const struct slots *s, const uint8_t *code, size_t size, uint64_t address) {
+static uint32_t x86_stub_symbol(const struct slots *s, const uint8_t *code, size_t size, uint64_t address)
+{
     static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
     size_t at = 0;
     if (size >= 4 && !memcmp(code, endbr64, 4))
@@ -162,7 +173,8 @@ static uint32_t x86_stub_symbol(const struct slots *s, const uint8_t *code, size
 
 /* The stubs of .plt.got are 8 bytes without IBT, all others 16. */
 static int x86_stubs(struct plt *p, const struct slots *s, const uint8_t *code, size_t size, uint64_t address,
-                     bool may_be_short) {
+                     bool may_be_short)
+{
     size_t stub = may_be_short && size >= 8 && code[0] == 0xff && code[6] == 0x66 && code[7] == 0x90
                       ? X86_STUB_BYTES / 2
                       : X86_STUB_BYTES;
@@ -177,8 +189,8 @@ static int x86_stubs(struct plt *p, const struct slots *s, const uint8_t *code, 
 
 /* Stubs are found by their adrp and ldr; the landing pad before and what follows up to the next stub belong
  * to them. */
-static int arm_stubs(struct plt *p, const struct slots *s, const uint8_t *code, size_t size,
-                     uint64_t address) {
+static int arm_stubs(struct plt *p, const struct slots *s, const uint8_t *code, size_t size, uint64_t address)
+{
     for (size_t at = 0; at + ARM_STUB_BYTES <= size;) {
         size_t start = at;
         size_t first = u32_at(code + at) == 0xd503245f ? at + 4 : at; /* bti c */
@@ -201,7 +213,8 @@ static int arm_stubs(struct plt *p, const struct slots *s, const uint8_t *code, 
     return 0;
 }
 
-static int read_section(const struct elf_file *file, const char *name, const struct slots *s, struct plt *p) {
+static int read_section(const struct elf_file *file, const char *name, const struct slots *s, struct plt *p)
+{
     const struct elf_section *section = elf_section(file, name);
     if (!section || section->type != SHT_PROGBITS || !(section->flags & SHF_EXECINSTR))
         return 0;
@@ -209,13 +222,13 @@ static int read_section(const struct elf_file *file, const char *name, const str
     size_t size;
     if (elf_section_data(file, section, PLT_BYTES_MAX, &code, &size) < 0)
         return 0;
-    return elf_machine(file) == EM_AARCH64
-               ? arm_stubs(p, s, code, size, section->vaddr)
-               : x86_stubs(p, s, code, size, section->vaddr, !strcmp(name, ".plt.got"));
+    return elf_machine(file) == EM_AARCH64 ? arm_stubs(p, s, code, size, section->vaddr)
+                                           : x86_stubs(p, s, code, size, section->vaddr, !strcmp(name, ".plt.got"));
 }
 
 /* From numbers of symbols to their names; stubs of symbols without a name are dropped. */
-static void name_stubs(struct plt *p, const struct elf_file *file, const struct elf_section *symbols) {
+static void name_stubs(struct plt *p, const struct elf_file *file, const struct elf_section *symbols)
+{
     size_t kept = 0;
     for (size_t i = 0; i < p->count; i++) {
         Elf64_Sym symbol;
@@ -229,7 +242,8 @@ static void name_stubs(struct plt *p, const struct elf_file *file, const struct 
     p->count = kept;
 }
 
-int plt_read(const struct elf_file *file, struct plt **ret) {
+int plt_read(const struct elf_file *file, struct plt **ret)
+{
     static const char *const sections[] = {".plt", ".plt.sec", ".plt.got"};
     const struct elf_section *symbols = elf_section(file, ".dynsym");
     if (!symbols || symbols->entry_bytes != sizeof(Elf64_Sym) || symbols->size_bytes < sizeof(Elf64_Sym))

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *string_arena_add(struct string_arena *t, const char *text, size_t size) {
+const char *string_arena_add(struct string_arena *t, const char *text, size_t size)
+{
     if (size >= t->half_bytes)
         return NULL;
     if (!t->generation || t->half_bytes - t->used < size + 1) {
@@ -23,7 +24,8 @@ const char *string_arena_add(struct string_arena *t, const char *text, size_t si
     return copy;
 }
 
-void string_arena_clear(struct string_arena *t) {
+void string_arena_clear(struct string_arena *t)
+{
     for (int i = 0; i < 2; i++) {
         free(t->halves[i]);
         t->halves[i] = NULL;
@@ -32,6 +34,7 @@ void string_arena_clear(struct string_arena *t) {
     t->generation = 0;
 }
 
-size_t string_arena_bytes(const struct string_arena *t) {
+size_t string_arena_bytes(const struct string_arena *t)
+{
     return (t->halves[0] ? t->half_bytes : 0) + (t->halves[1] ? t->half_bytes : 0);
 }

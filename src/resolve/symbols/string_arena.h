@@ -22,9 +22,11 @@ void string_arena_clear(struct string_arena *t);
 size_t string_arena_bytes(const struct string_arena *t); /* memory held */
 
 /* `generation`: what t->generation was when the text was added. */
-static inline bool string_arena_alive(const struct string_arena *t, uint32_t generation) {
+static inline bool string_arena_alive(const struct string_arena *t, uint32_t generation)
+{
     return generation && t->generation - generation <= 1;
 }
-static inline bool string_arena_old(const struct string_arena *t, uint32_t generation) {
+static inline bool string_arena_old(const struct string_arena *t, uint32_t generation)
+{
     return t->generation != generation;
 }

@@ -51,8 +51,7 @@ static bool add_table(struct symbol_files *f, const struct elf_file *file, const
         (symbols->flags & SHF_COMPRESSED) || symbols->link >= count || f->source_count == SYMBOL_SOURCES_MAX)
         return false;
     const struct elf_section *strings = &sections[symbols->link];
-    if (strings->type != SHT_STRTAB || (strings->flags & SHF_COMPRESSED) ||
-        symbols->size_bytes < 2 * sizeof(Elf64_Sym))
+    if (strings->type != SHT_STRTAB || (strings->flags & SHF_COMPRESSED) || symbols->size_bytes < 2 * sizeof(Elf64_Sym))
         return false;
     f->sources[f->source_count++] =
         (struct source){.kind = SOURCE_TABLE, .file = file, .symbols = *symbols, .strings = *strings};
@@ -64,11 +63,10 @@ static void add_plt(struct symbol_files *f)
 {
     const struct elf_section *symbols = elf_section(f->main, ".dynsym"), *sections;
     size_t count = elf_sections(f->main, &sections);
-    if (!symbols || symbols->link >= count || f->source_count == SYMBOL_SOURCES_MAX ||
-        plt_read(f->main, &f->plt) < 0)
+    if (!symbols || symbols->link >= count || f->source_count == SYMBOL_SOURCES_MAX || plt_read(f->main, &f->plt) < 0)
         return;
-    f->sources[f->source_count++] = (struct source){
-        .kind = SOURCE_PLT, .file = f->main, .symbols = *symbols, .strings = sections[symbols->link]};
+    f->sources[f->source_count++] =
+        (struct source){.kind = SOURCE_PLT, .file = f->main, .symbols = *symbols, .strings = sections[symbols->link]};
 }
 
 /* Names of Go's functions, where they are the only ones. */
@@ -138,8 +136,7 @@ int symbol_files_vaddr(const struct symbol_files *f, uint64_t offset, uint64_t *
     for (int executable = 1; executable >= 0; executable--)
         for (size_t i = 0; i < count; i++) {
             const struct elf_segment *s = &segments[i];
-            if (s->executable != (bool)executable || offset < s->offset ||
-                offset - s->offset >= s->file_bytes)
+            if (s->executable != (bool)executable || offset < s->offset || offset - s->offset >= s->file_bytes)
                 continue;
             *ret = s->vaddr + (offset - s->offset);
             return 0;
@@ -158,8 +155,8 @@ static bool entry_from(const Elf64_Sym *s, const struct elf_section *sections, s
                        struct symbol_entry *ret)
 {
     unsigned type = ELF64_ST_TYPE(s->st_info);
-    if (!s->st_name || s->st_name >= SYMBOL_NAME_MAX || s->st_shndx == SHN_UNDEF ||
-        s->st_shndx >= section_count || (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE))
+    if (!s->st_name || s->st_name >= SYMBOL_NAME_MAX || s->st_shndx == SHN_UNDEF || s->st_shndx >= section_count ||
+        (type != STT_FUNC && type != STT_GNU_IFUNC && type != STT_NOTYPE))
         return false;
     const struct elf_section *section = &sections[s->st_shndx];
     uint64_t section_end = section->vaddr + section->size_bytes;
@@ -315,8 +312,7 @@ int symbol_files_name(const struct symbol_files *f, uint8_t source, uint32_t nam
     return 0;
 }
 
-bool symbol_files_prefer(const struct symbol_files *f, const struct symbol_entry *a,
-                         const struct symbol_entry *b)
+bool symbol_files_prefer(const struct symbol_files *f, const struct symbol_entry *a, const struct symbol_entry *b)
 {
     if (a->rank != b->rank)
         return a->rank < b->rank;

@@ -54,8 +54,7 @@ int symbol_files_scan(const struct symbol_files *f, symbol_take *take, void *con
 int symbol_files_name(const struct symbol_files *f, uint8_t source, uint32_t name, char *ret, size_t size);
 
 /* Of two entries that begin at one address, is `a` the better name for it? */
-bool symbol_files_prefer(const struct symbol_files *f, const struct symbol_entry *a,
-                         const struct symbol_entry *b);
+bool symbol_files_prefer(const struct symbol_files *f, const struct symbol_entry *a, const struct symbol_entry *b);
 
 /* 0, or -ETIMEDOUT once one of the files did not answer: what was told since may not be all. */
 int symbol_files_error(const struct symbol_files *f);

@@ -46,8 +46,8 @@ struct predecessor {
     uint64_t covered_to;       /* the greatest end of those with a size */
 };
 
-static void predecessor_note(struct predecessor *p, const struct symbol_files *files,
-                             const struct symbol_entry *e) {
+static void predecessor_note(struct predecessor *p, const struct symbol_files *files, const struct symbol_entry *e)
+{
     if (e->start >= p->before)
         return;
     bool has_size = e->end > e->start;
@@ -66,7 +66,8 @@ static void predecessor_note(struct predecessor *p, const struct symbol_files *f
 }
 
 /* The label that is still in force at `address`, or NULL. */
-static const struct symbol_entry *predecessor_label(const struct predecessor *p, uint64_t address) {
+static const struct symbol_entry *predecessor_label(const struct predecessor *p, uint64_t address)
+{
     return p->is_label && p->covered_to <= p->start && address < p->label.section_end ? &p->label : NULL;
 }
 
@@ -80,7 +81,8 @@ struct scan {
     bool found;
 };
 
-static int scan_take(const struct symbol_entry *e, void *context) {
+static int scan_take(const struct symbol_entry *e, void *context)
+{
     struct scan *s = context;
     predecessor_note(&s->predecessor, s->files, e);
     if (e->start > s->address || e->end <= s->address)
@@ -93,7 +95,8 @@ static int scan_take(const struct symbol_entry *e, void *context) {
     return 0;
 }
 
-int symbol_index_scan(const struct symbol_files *files, uint64_t address, struct symbol_name *ret) {
+int symbol_index_scan(const struct symbol_files *files, uint64_t address, struct symbol_name *ret)
+{
     struct scan s = {.files = files, .address = address, .predecessor.before = address + 1};
     int r = address == UINT64_MAX ? -ENOENT : symbol_files_scan(files, scan_take, &s);
     if (r < 0)
@@ -116,7 +119,8 @@ struct collection {
     unsigned comparisons;
 };
 
-static int collect(struct collection *c, const struct symbol_entry *e) {
+static int collect(struct collection *c, const struct symbol_entry *e)
+{
     if (c->count == c->max)
         return -ENOSPC;
     if (c->count == c->capacity) {
@@ -138,7 +142,8 @@ static int collect(struct collection *c, const struct symbol_entry *e) {
     return 0;
 }
 
-static int collect_take(const struct symbol_entry *e, void *context) {
+static int collect_take(const struct symbol_entry *e, void *context)
+{
     struct collection *c = context;
     predecessor_note(&c->predecessor, c->files, e);
     bool begins_inside = e->start >= c->low && e->start < c->high;
@@ -147,7 +152,8 @@ static int collect_take(const struct symbol_entry *e, void *context) {
 }
 
 /* By start; at one start the preferred last. */
-static int compare_raws(const void *a_p, const void *b_p, void *context) {
+static int compare_raws(const void *a_p, const void *b_p, void *context)
+{
     struct collection *c = context;
     const struct raw *a = a_p, *b = b_p;
     if (a->start != b->start)
@@ -166,7 +172,8 @@ static int compare_raws(const void *a_p, const void *b_p, void *context) {
 }
 
 /* Appends [from, to); joins it to the last one when that is the same function's. */
-static int put_range(struct symbol_index *x, uint32_t from, uint32_t to, const struct raw *raw) {
+static int put_range(struct symbol_index *x, uint32_t from, uint32_t to, const struct raw *raw)
+{
     if (from >= to)
         return 0;
     uint32_t name = raw->name | (uint32_t)raw->source << NAME_BITS;
@@ -198,7 +205,8 @@ struct sweep {
 };
 
 /* Puts out what lies before `to`. */
-static int sweep_to(struct sweep *s, uint32_t to) {
+static int sweep_to(struct sweep *s, uint32_t to)
+{
     while (s->open_count) {
         const struct raw *top = &s->raws[s->open[s->open_count - 1]];
         uint32_t end = top->end < to ? top->end : to;
@@ -216,7 +224,8 @@ static int sweep_to(struct sweep *s, uint32_t to) {
     return 0;
 }
 
-static int sweep_all(struct collection *c, struct symbol_index *x) {
+static int sweep_all(struct collection *c, struct symbol_index *x)
+{
     _cleanup_free_ uint32_t *open = malloc((c->count + 1) * sizeof(*open));
     if (!open)
         return -ENOMEM;
@@ -246,14 +255,12 @@ static int sweep_all(struct collection *c, struct symbol_index *x) {
 }
 
 int symbol_index_build(const struct symbol_files *files, uint64_t low, uint64_t high, size_t max_bytes,
-                       struct symbol_index **ret) {
+                       struct symbol_index **ret)
+{
     if (high <= low || high - low >= UINT32_MAX)
         return -ENOSPC;
-    struct collection c = {.files = files,
-                           .low = low,
-                           .high = high,
-                           .max = max_bytes / sizeof(struct range),
-                           .predecessor.before = low};
+    struct collection c = {
+        .files = files, .low = low, .high = high, .max = max_bytes / sizeof(struct range), .predecessor.before = low};
     _cleanup_(symbol_index_freep) struct symbol_index *x = calloc(1, sizeof(*x));
     if (!x)
         return -ENOMEM;
@@ -281,18 +288,21 @@ int symbol_index_build(const struct symbol_files *files, uint64_t low, uint64_t 
     return 0;
 }
 
-void symbol_index_free(struct symbol_index *x) {
+void symbol_index_free(struct symbol_index *x)
+{
     if (!x)
         return;
     free(x->ranges);
     free(x);
 }
 
-bool symbol_index_covers(const struct symbol_index *x, uint64_t address) {
+bool symbol_index_covers(const struct symbol_index *x, uint64_t address)
+{
     return x->low <= address && address < x->high;
 }
 
-int symbol_index_find(const struct symbol_index *x, uint64_t address, struct symbol_name *ret) {
+int symbol_index_find(const struct symbol_index *x, uint64_t address, struct symbol_name *ret)
+{
     uint32_t at = address - x->low;
     size_t low = 0, high = x->count;
     while (low < high) {
@@ -309,7 +319,8 @@ int symbol_index_find(const struct symbol_index *x, uint64_t address, struct sym
     return 0;
 }
 
-size_t symbol_index_bytes(const struct symbol_index *x) {
+size_t symbol_index_bytes(const struct symbol_index *x)
+{
     return sizeof(*x) + x->capacity * sizeof(*x->ranges);
 }
 
@@ -320,7 +331,8 @@ struct census {
     uint32_t buckets[BUCKETS];
 };
 
-static int census_take(const struct symbol_entry *e, void *context) {
+static int census_take(const struct symbol_entry *e, void *context)
+{
     struct census *c = context;
     uint64_t bucket = e->start >= c->low ? (e->start - c->low) / c->width : BUCKETS;
     if (bucket < BUCKETS)
@@ -329,7 +341,8 @@ static int census_take(const struct symbol_entry *e, void *context) {
 }
 
 int symbol_index_divide(const struct symbol_files *files, uint64_t low, uint64_t high, size_t max_symbols,
-                        uint64_t **ret_bounds, size_t *ret_count) {
+                        uint64_t **ret_bounds, size_t *ret_count)
+{
     _cleanup_free_ struct census *c = calloc(1, sizeof(*c));
     _cleanup_free_ uint64_t *bounds = calloc(BUCKETS + 1, sizeof(*bounds));
     if (!c || !bounds)

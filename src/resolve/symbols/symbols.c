@@ -83,8 +83,7 @@ int symbols_new(const struct symbols_options *options, struct symbols **ret)
     s->index_max_bytes = options->cache_bytes / 8 * 5;
     if (!s->debug_root || !s->records)
         return -ENOMEM;
-    int r = name_cache_init(&s->answers, answer_bytes, options->cache_bytes / 4,
-                         MANGLED_MAX + DEMANGLED_MAX);
+    int r = name_cache_init(&s->answers, answer_bytes, options->cache_bytes / 4, MANGLED_MAX + DEMANGLED_MAX);
     if (r < 0)
         return r;
     *ret = take_ptr(s);
@@ -333,8 +332,7 @@ static int record_divide(struct symbols *s, struct record *o)
         return -ENOSPC;
     uint64_t *bounds;
     size_t count;
-    int r =
-        symbol_index_divide(o->files, o->bounds[0], o->bounds[o->part_count], part_symbols, &bounds, &count);
+    int r = symbol_index_divide(o->files, o->bounds[0], o->bounds[o->part_count], part_symbols, &bounds, &count);
     if (r < 0)
         return r;
     struct part *parts = calloc(count, sizeof(*parts));
@@ -416,8 +414,8 @@ static void join(const char *readable, const char *mangled, char both[DEMANGLED_
 }
 
 /* The name itself, demangled; remembered for the next address of the same function. */
-static int read_name(struct symbols *s, struct record *o, const struct object *object,
-                     struct symbol_name name, const char **ret)
+static int read_name(struct symbols *s, struct record *o, const struct object *object, struct symbol_name name,
+                     const char **ret)
 {
     uint64_t key = name_key(name), unused;
     const char *text = name_cache_get(&s->answers, o->id, key, &unused);
@@ -499,8 +497,7 @@ int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset,
 
 void symbols_metrics(const struct symbols *s, struct metric_set *set)
 {
-    static const char bytes_help[] = "Memory held by a cache.",
-                      lookups_help[] = "Lookups in a cache, by outcome.";
+    static const char bytes_help[] = "Memory held by a cache.", lookups_help[] = "Lookups in a cache, by outcome.";
     metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", bytes_help, name_cache_bytes(&s->answers),
                METRIC_LABELS({"cache", "symbol_names"}));
     metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", bytes_help, s->index_bytes,
@@ -513,11 +510,11 @@ void symbols_metrics(const struct symbols *s, struct metric_set *set)
                METRIC_LABELS({"cache", "symbol_names"}, {"outcome", "hit"}));
     metric_add(set, "sonde_self_cache_lookups", METRIC_COUNTER, "", lookups_help, s->lookups - s->hits,
                METRIC_LABELS({"cache", "symbol_names"}, {"outcome", "miss"}));
-    metric_add(set, "sonde_self_symbol_index_builds", METRIC_COUNTER, "", "Indexes of symbol tables made.",
-               s->builds, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_symbol_index_builds", METRIC_COUNTER, "", "Indexes of symbol tables made.", s->builds,
+               METRIC_NO_LABELS);
     metric_add(set, "sonde_self_symbol_scans", METRIC_COUNTER, "",
                "Passes over a symbol table for one address, where no index fits the bound.", s->scans,
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_symbol_file_openings", METRIC_COUNTER, "",
-               "Times that an object's files were opened.", s->openings, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_symbol_file_openings", METRIC_COUNTER, "", "Times that an object's files were opened.",
+               s->openings, METRIC_NO_LABELS);
 }

@@ -231,8 +231,7 @@ static bool step_register(struct program *p, uint8_t op)
         return true;
     case CFA_IN_REGISTER:
         number = cursor_uleb128(&p->c);
-        save(p, number,
-             (struct cfa_saved){.kind = CFA_SAVED_IN_REGISTER, .offset = (int64_t)cursor_uleb128(&p->c)});
+        save(p, number, (struct cfa_saved){.kind = CFA_SAVED_IN_REGISTER, .offset = (int64_t)cursor_uleb128(&p->c)});
         return true;
     case CFA_AT_EXPRESSION:
         save_expression(p, CFA_SAVED_AT_EXPRESSION);
@@ -303,8 +302,7 @@ static void step(struct program *p)
 }
 
 int cfa_program_run(const struct eh_frame *s, const struct eh_frame_cie *cie, const struct eh_frame_fde *fde,
-                    const struct cfa_registers *registers, cfa_row_fn fn, void *context,
-                    uint64_t *ret_stopped_at)
+                    const struct cfa_registers *registers, cfa_row_fn fn, void *context, uint64_t *ret_stopped_at)
 {
     struct program p; /* not cleared as a whole: the remembered rows are large */
     p.section = s;

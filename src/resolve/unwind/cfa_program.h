@@ -55,5 +55,4 @@ typedef void (*cfa_row_fn)(void *context, uint64_t address, const struct cfa_row
  * instructions are damaged from some place on; the rows handed out until then are good, and `*ret_stopped_at`
  * is the address from which nothing is known. */
 int cfa_program_run(const struct eh_frame *s, const struct eh_frame_cie *cie, const struct eh_frame_fde *fde,
-                    const struct cfa_registers *registers, cfa_row_fn fn, void *context,
-                    uint64_t *ret_stopped_at);
+                    const struct cfa_registers *registers, cfa_row_fn fn, void *context, uint64_t *ret_stopped_at);

@@ -154,8 +154,7 @@ static void write_all(struct build *b)
     }
     uint32_t ignored, end = code_end(b->f, covered - 1, &ignored);
     write_gap(b, covered, end);
-    unwind_table_writer_add(b->writer, covered < end ? end : covered,
-                            &(struct unwind_rule){.cfa = UNWIND_CFA_NONE});
+    unwind_table_writer_add(b->writer, covered < end ? end : covered, &(struct unwind_rule){.cfa = UNWIND_CFA_NONE});
 }
 
 int cfi_build(const struct elf_file *f, struct unwind_table **ret)

@@ -21,7 +21,7 @@ struct cfi_finder {
     uint64_t header_vaddr, table_offset;
     uint32_t count;
     uint64_t text_vaddr, data_vaddr;
-    bool is_partial; /* more is described than the search table lists */
+    bool is_partial;        /* more is described than the search table lists */
     struct cfi_index known; /* without descriptions */
 };
 
@@ -165,8 +165,7 @@ static int rule_of_description(const struct cfi_finder *s, uint64_t description_
         return r;
     struct eh_frame_cie cie;
     struct eh_frame_fde fde;
-    if (eh_frame_read_cie(&cie_copy.view, 0, &cie) < 0 ||
-        eh_frame_read_fde(&fde_copy.view, 0, &cie, &fde) < 0)
+    if (eh_frame_read_cie(&cie_copy.view, 0, &cie) < 0 || eh_frame_read_fde(&fde_copy.view, 0, &cie, &fde) < 0)
         return -ENOENT;
     w->described_to = fde.end;
     if (w->vaddr < fde.start || w->vaddr >= fde.end)
@@ -181,8 +180,7 @@ static int rule_of_description(const struct cfi_finder *s, uint64_t description_
 
 /* A trampoline without description that holds `offset` begins there or, when its later instructions are
  * asked for, up to `before_bytes` earlier; or at the next byte (cfi.c). */
-static bool find_trampoline(const struct cfi_finder *s, uint32_t offset, uint32_t before_bytes,
-                            struct unwind_rule *ret)
+static bool find_trampoline(const struct cfi_finder *s, uint32_t offset, uint32_t before_bytes, struct unwind_rule *ret)
 {
     if (offset >= UINT32_MAX - TRAMPOLINE_BYTES)
         return false;
@@ -202,8 +200,7 @@ static bool find_trampoline(const struct cfi_finder *s, uint32_t offset, uint32_
 }
 
 /* Descriptions are believed before what is known by other means, and cut it short. */
-static bool find_known(const struct cfi_finder *s, uint32_t offset, const struct wanted *w,
-                       struct unwind_rule *ret)
+static bool find_known(const struct cfi_finder *s, uint32_t offset, const struct wanted *w, struct unwind_rule *ret)
 {
     for (size_t i = 0; i < s->known.range_count; i++) {
         const struct cfi_range *range = &s->known.ranges[i];

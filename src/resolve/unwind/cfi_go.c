@@ -80,7 +80,8 @@ bool cfi_go_next(struct cfi_go_rows *rows, uint32_t *ret_at, struct unwind_rule 
 
 void cfi_go_save_fp(struct unwind_rule *rule)
 {
-    const bool is_on_stack = rule->cfa == UNWIND_CFA_SP || rule->cfa == UNWIND_CFA_SP_SCHEDULER || rule->cfa == UNWIND_CFA_GOROUTINE;
+    const bool is_on_stack =
+        rule->cfa == UNWIND_CFA_SP || rule->cfa == UNWIND_CFA_SP_SCHEDULER || rule->cfa == UNWIND_CFA_GOROUTINE;
     if (is_on_stack && rule->cfa_offset >= 16 && rule->fp == UNWIND_FP_SAME) {
         rule->fp = UNWIND_FP_AT_CFA;
         rule->fp_offset = -16;

@@ -68,8 +68,7 @@ static uint64_t section_vaddr(const struct elf_file *f, const char *name)
     return s ? s->vaddr : 0;
 }
 
-static int load_section(const struct elf_file *f, struct cfi_index *index, enum cfi_source source,
-                        const char *name)
+static int load_section(const struct elf_file *f, struct cfi_index *index, enum cfi_source source, const char *name)
 {
     const struct elf_section *section = elf_section(f, name);
     if (!section)
@@ -97,11 +96,10 @@ static int load_by_header(const struct elf_file *f, struct cfi_index *index)
 {
     const struct elf_segment *header = elf_eh_frame_header(f);
     uint8_t bytes[16];
-    if (!header || header->file_bytes < sizeof(bytes) ||
-        elf_read(f, header->offset, bytes, sizeof(bytes)) < 0 || bytes[0] != 1)
+    if (!header || header->file_bytes < sizeof(bytes) || elf_read(f, header->offset, bytes, sizeof(bytes)) < 0 ||
+        bytes[0] != 1)
         return -ENOENT;
-    struct eh_frame place = {
-        .data = bytes, .size = sizeof(bytes), .vaddr = header->vaddr, .data_vaddr = header->vaddr};
+    struct eh_frame place = {.data = bytes, .size = sizeof(bytes), .vaddr = header->vaddr, .data_vaddr = header->vaddr};
     struct cursor c = cursor_make(bytes, sizeof(bytes));
     cursor_skip(&c, 4);
     uint64_t vaddr;

@@ -20,7 +20,7 @@ enum cfi_source {
     CFI_EH_FRAME,
     CFI_DEBUG_FRAME,
     CFI_GO_TABLE, /* `position` is a place in `go_changes` */
-    CFI_KNOWN, /* `position` is a number of `known` */
+    CFI_KNOWN,    /* `position` is a number of `known` */
     CFI_SOURCES,
 };
 
@@ -52,8 +52,7 @@ DEFINE_FREEP(cfi_index)
 
 /* Adds a range that has one rule; a range outside the file's code, or one too many, is left out. For
  * cfi_known.c. */
-int cfi_index_add_known(struct cfi_index *index, uint64_t start, uint64_t end,
-                        const struct unwind_rule *rule);
+int cfi_index_add_known(struct cfi_index *index, uint64_t start, uint64_t end, const struct unwind_rule *rule);
 
 /* Adds code at these addresses; `as` says the rest. For cfi_go.c. */
 int cfi_index_add_code(const struct elf_file *f, struct cfi_index *index, uint64_t start, uint64_t end,

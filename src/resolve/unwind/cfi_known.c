@@ -41,8 +41,7 @@ static int add_x86_plt(const struct elf_file *f, struct cfi_index *index, uint64
         const uint8_t *stub = head + PLT_STUB_BYTES;
         bool has_endbr = memcmp(stub, endbr64, sizeof(endbr64)) == 0;
         if (start % PLT_STUB_BYTES == 0 && stub[has_endbr ? 4 : 6] == 0x68)
-            rule = (struct unwind_rule){
-                .cfa = UNWIND_CFA_PLT, .cfa_offset = has_endbr ? 9 : 11, .ra_offset = -8};
+            rule = (struct unwind_rule){.cfa = UNWIND_CFA_PLT, .cfa_offset = has_endbr ? 9 : 11, .ra_offset = -8};
     }
     return cfi_index_add_known(index, start, end, &rule);
 }
@@ -94,8 +93,7 @@ static int add_glue(const struct elf_file *f, struct cfi_index *index, const cha
     uint8_t code[64];
     uint64_t end;
     if (!s || s->type != SHT_PROGBITS || s->size_bytes < 9 || s->size_bytes > sizeof(code) ||
-        __builtin_add_overflow(s->offset, s->size_bytes, &end) ||
-        elf_read(f, s->offset, code, s->size_bytes) < 0)
+        __builtin_add_overflow(s->offset, s->size_bytes, &end) || elf_read(f, s->offset, code, s->size_bytes) < 0)
         return 0;
     bool arm = elf_machine(f) == EM_AARCH64;
     static const uint8_t x86_in[] = {0x48, 0x83, 0xec, 0x08}, x86_out[] = {0x48, 0x83, 0xc4, 0x08, 0xc3};
@@ -133,8 +131,7 @@ static bool is_start(const struct elf_file *f, uint64_t entry)
         {EM_AARCH64, 4, {0x1d, 0x00, 0x80, 0xd2}}, /* mov x29, #0 */
         {EM_AARCH64, 4, {0xe0, 0x03, 0x00, 0x91}}, /* mov x0, sp */
     };
-    static const uint8_t pads[][4] = {{0xf3, 0x0f, 0x1e, 0xfa} /* endbr64 */,
-                                      {0x5f, 0x24, 0x03, 0xd5} /* bti c */};
+    static const uint8_t pads[][4] = {{0xf3, 0x0f, 0x1e, 0xfa} /* endbr64 */, {0x5f, 0x24, 0x03, 0xd5} /* bti c */};
     uint8_t head[8];
     if (elf_read(f, entry, head, sizeof(head)) < 0)
         return false;
@@ -176,11 +173,8 @@ static struct unwind_rule go_rule(const struct go_frame *frame)
         rule.cfa = UNWIND_CFA_GOROUTINE;
         break;
     case GO_FRAME_BY_POINTER:
-        rule = (struct unwind_rule){.cfa = UNWIND_CFA_FP,
-                                    .cfa_offset = 16,
-                                    .ra_offset = -8,
-                                    .fp = UNWIND_FP_AT_CFA,
-                                    .fp_offset = -16};
+        rule = (struct unwind_rule){
+            .cfa = UNWIND_CFA_FP, .cfa_offset = 16, .ra_offset = -8, .fp = UNWIND_FP_AT_CFA, .fp_offset = -16};
         break;
     case GO_FRAME_TRAMPOLINE: /* found as code without rules */
     case GO_FRAME_LOST:
@@ -216,11 +210,9 @@ int cfi_known_add(const struct elf_file *f, struct cfi_index *index)
     if (r == 0)
         r = add_glue(f, index, ".fini");
     uint64_t entry;
-    if (r < 0 || elf_entry(f) == 0 || elf_offset_from_vaddr(f, elf_entry(f), &entry) < 0 ||
-        !is_start(f, entry))
+    if (r < 0 || elf_entry(f) == 0 || elf_offset_from_vaddr(f, elf_entry(f), &entry) < 0 || !is_start(f, entry))
         return r;
-    return cfi_index_add_known(index, entry, entry + ENTRY_MAX_BYTES,
-                               &(struct unwind_rule){.cfa = UNWIND_CFA_END});
+    return cfi_index_add_known(index, entry, entry + ENTRY_MAX_BYTES, &(struct unwind_rule){.cfa = UNWIND_CFA_END});
 }
 
 struct trampoline {
@@ -237,8 +229,7 @@ static const struct trampoline arm_trampolines[] = {
     {{0x68, 0x11, 0x80, 0xd2, 0x01, 0, 0, 0xd4}, 8, 128}, /* mov x8, #139; svc #0 */
 };
 
-static const struct trampoline *first_trampoline(uint16_t machine, const uint8_t *data, size_t size,
-                                                 size_t *ret_at)
+static const struct trampoline *first_trampoline(uint16_t machine, const uint8_t *data, size_t size, size_t *ret_at)
 {
     const struct trampoline *list = machine == EM_AARCH64 ? arm_trampolines : x86_trampolines, *found = NULL;
     size_t count = machine == EM_AARCH64 ? array_size(arm_trampolines) : array_size(x86_trampolines);

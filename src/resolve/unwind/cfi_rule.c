@@ -81,8 +81,8 @@ static bool set_cfa_expression(uint16_t machine, const struct cfa_row *row, stru
         rule->cfa_add = (int16_t)e.add;
         return true;
     case DWARF_EXPRESSION_INDEXED:
-        if (machine != EM_X86_64 || e.register_number != X86_SP ||
-            e.index_register >= UNWIND_LEAF_REGISTERS || !fits_s32(e.offset))
+        if (machine != EM_X86_64 || e.register_number != X86_SP || e.index_register >= UNWIND_LEAF_REGISTERS ||
+            !fits_s32(e.offset))
             return false;
         rule->cfa = UNWIND_CFA_SP_INDEXED;
         rule->cfa_register = (uint8_t)e.index_register;
@@ -124,8 +124,8 @@ static void set_fp(uint16_t machine, const struct cfa_saved *saved, struct unwin
         if (e.register_number == fp_number(machine) && fits_s32(e.offset)) {
             rule->fp = UNWIND_FP_AT_FP;
             rule->fp_offset = (int32_t)e.offset;
-        } else if (e.register_number == sp_number(machine) && rule->cfa == UNWIND_CFA_SP &&
-                   fits_s32(e.offset) && fits_s32(from_cfa)) {
+        } else if (e.register_number == sp_number(machine) && rule->cfa == UNWIND_CFA_SP && fits_s32(e.offset) &&
+                   fits_s32(from_cfa)) {
             rule->fp = UNWIND_FP_AT_CFA;
             rule->fp_offset = (int32_t)from_cfa;
         }
@@ -165,8 +165,7 @@ static bool signal_rule(uint16_t machine, const struct cfa_row *row, struct unwi
         if (row->kind != CFA_EXPRESSION)
             return false;
         struct dwarf_expression e = dwarf_expression_recognise(row->expression, row->expression_bytes);
-        if (e.kind != DWARF_EXPRESSION_DEREF || e.register_number != X86_SP || e.add != 0 ||
-            !fits_s16(e.offset))
+        if (e.kind != DWARF_EXPRESSION_DEREF || e.register_number != X86_SP || e.add != 0 || !fits_s16(e.offset))
             return false;
         ucontext = e.offset - X86_UCONTEXT_SP;
     }

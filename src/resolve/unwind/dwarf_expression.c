@@ -42,8 +42,7 @@ static bool take_plt_tail(struct cursor *c, uint32_t *ret_threshold)
     uint8_t threshold = cursor_u8(c);
     if (threshold < OP_LIT0 || threshold > OP_LIT31)
         return false;
-    if (cursor_u8(c) != OP_GE || cursor_u8(c) != OP_LIT0 + 3 || cursor_u8(c) != OP_SHL ||
-        cursor_u8(c) != OP_PLUS)
+    if (cursor_u8(c) != OP_GE || cursor_u8(c) != OP_LIT0 + 3 || cursor_u8(c) != OP_SHL || cursor_u8(c) != OP_PLUS)
         return false;
     *ret_threshold = threshold - OP_LIT0;
     return !c->failed && cursor_left(c) == 0;

@@ -12,7 +12,7 @@ enum dwarf_expression_kind {
     DWARF_EXPRESSION_DEREF,    /* *(register + offset) + add: realigned stacks (GCC), assembly that moved its
                                   stack (OpenSSL) */
     DWARF_EXPRESSION_INDEXED,  /* *(register + offset + 8 * index) + add: OpenSSL's multiplications */
-    DWARF_EXPRESSION_PLT, /* sp + offset + ((ip & 15) >= threshold) * 8: what binutils writes for PLT stubs */
+    DWARF_EXPRESSION_PLT,      /* sp + offset + ((ip & 15) >= threshold) * 8: what binutils writes for PLT stubs */
 };
 
 struct dwarf_expression {

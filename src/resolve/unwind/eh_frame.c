@@ -159,8 +159,7 @@ static bool skip_pointer(const struct eh_frame *s, struct cursor *c, uint8_t enc
 }
 
 /* The letters after 'z'. What is unknown can be skipped, because 'z' says how long it all is. */
-static bool read_augmentation(const struct eh_frame *s, struct cursor *c, const char *letters,
-                              struct eh_frame_cie *cie)
+static bool read_augmentation(const struct eh_frame *s, struct cursor *c, const char *letters, struct eh_frame_cie *cie)
 {
     for (; *letters; letters++) {
         switch (*letters) {

@@ -138,8 +138,7 @@ static bool find_pieces(const struct cpu_sample *record, struct unwind_copy *cop
         copy->leaf = words + rest;
     }
     if (record->flags & CPU_SAMPLE_SECOND_STACK && rest > 1)
-        copy->pieces[1] =
-            (struct unwind_piece){.address = words[0], .data = words + 1, .bytes = 8 * (rest - 1)};
+        copy->pieces[1] = (struct unwind_piece){.address = words[0], .data = words + 1, .bytes = 8 * (rest - 1)};
     return true;
 }
 
@@ -163,13 +162,13 @@ static bool is_of_goroutine(const struct unwind_copy *copy, int end, uint64_t mi
 {
     if (cfa == UNWIND_CFA_GOROUTINE && end == UNWIND_END_UNSUPPORTED)
         return true;
-    return end == UNWIND_END_BAD_READ && (cfa == UNWIND_CFA_GOROUTINE || cfa == UNWIND_CFA_FP) && !is_in(&copy->pieces[0], missed) &&
-           !is_in(&copy->pieces[1], missed);
+    return end == UNWIND_END_BAD_READ && (cfa == UNWIND_CFA_GOROUTINE || cfa == UNWIND_CFA_FP) &&
+           !is_in(&copy->pieces[0], missed) && !is_in(&copy->pieces[1], missed);
 }
 
-int unwind_finish_sample(const struct cpu_sample *record, const struct process *process,
-                         struct unwind_cache *cache, bool walks_code, struct interpreted *interpreted, uint64_t *ret_frames,
-                         size_t max, size_t *ret_count)
+int unwind_finish_sample(const struct cpu_sample *record, const struct process *process, struct unwind_cache *cache,
+                         bool walks_code, struct interpreted *interpreted, uint64_t *ret_frames, size_t max,
+                         size_t *ret_count)
 {
     uint64_t missed = 0;
     uint8_t cfa = UNWIND_CFA_NONE;
@@ -192,8 +191,7 @@ int unwind_finish_sample(const struct cpu_sample *record, const struct process *
     int end = unwind_walk(&copy, find_process_rule, &walk, ret_frames, max, ret_count);
     if (end == UNWIND_END_BAD_READ && record->user_end == UNWIND_END_NOT_RUNNING && is_too_short(record, &copy, missed))
         return UNWIND_END_TOO_DEEP;
-    const bool was_missing =
-        record->user_end == UNWIND_END_NO_ROWS || record->user_end == UNWIND_END_NO_PROCESS;
+    const bool was_missing = record->user_end == UNWIND_END_NO_ROWS || record->user_end == UNWIND_END_NO_PROCESS;
     if (was_missing && (walk.is_at_code || is_of_goroutine(&copy, end, missed, cfa)))
         return record->user_end;
     if (end == UNWIND_END_BAD_READ && was_missing &&

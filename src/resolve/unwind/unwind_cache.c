@@ -113,8 +113,7 @@ static struct cached_table *add(struct unwind_cache *c, uint64_t object_id, enum
     return e;
 }
 
-enum unwind_cache_state unwind_cache_look(struct unwind_cache *c, uint64_t object_id,
-                                          const struct unwind_table **ret)
+enum unwind_cache_state unwind_cache_look(struct unwind_cache *c, uint64_t object_id, const struct unwind_table **ret)
 {
     struct cached_table *e = find(c, object_id);
     if (!e)
@@ -201,8 +200,7 @@ int unwind_cache_get(struct unwind_cache *c, const struct object *o, const struc
     return r < 0 ? r : result(e, ret);
 }
 
-int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t file_offset,
-                      struct unwind_rule *ret)
+int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t file_offset, struct unwind_rule *ret)
 {
     struct cached_table *e;
     if (o->is_anonymous)
@@ -267,8 +265,7 @@ void unwind_cache_metrics(const struct unwind_cache *c, struct metric_set *set)
     metric_add(set, "sonde_self_unwind_cache_builds", METRIC_COUNTER, "",
                "Unwinding tables built because the cache had none.", (double)c->builds, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_unwind_cache_finds", METRIC_COUNTER, "",
-               "Rules read from files whose unwinding tables were not built yet.", (double)c->finds,
-               METRIC_NO_LABELS);
+               "Rules read from files whose unwinding tables were not built yet.", (double)c->finds, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_unwind_cache_errors", METRIC_COUNTER, "",
                "Files whose unwinding rules could not be read.", (double)c->build_errors, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_unwind_cache_evictions", METRIC_COUNTER, "",

@@ -30,8 +30,7 @@ int unwind_cache_get(struct unwind_cache *c, const struct object *o, const struc
 
 /* The rule at one place of an object: by its table, or, while somebody else builds that, by the file itself.
  * -ENOENT: it has no rules; another error: cannot be told at present. */
-int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t file_offset,
-                      struct unwind_rule *ret);
+int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t file_offset, struct unwind_rule *ret);
 
 /* What is known of an object, without building anything. */
 enum unwind_cache_state {
@@ -40,8 +39,7 @@ enum unwind_cache_state {
     UNWIND_CACHE_NO_RULES,
     UNWIND_CACHE_DEFERRED, /* a walk needs it, and somebody else is to build it */
 };
-enum unwind_cache_state unwind_cache_look(struct unwind_cache *c, uint64_t object_id,
-                                          const struct unwind_table **ret);
+enum unwind_cache_state unwind_cache_look(struct unwind_cache *c, uint64_t object_id, const struct unwind_table **ret);
 
 /* Grows whenever any object's state may have changed. */
 uint64_t unwind_cache_generation(const struct unwind_cache *c);

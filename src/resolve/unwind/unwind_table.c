@@ -19,7 +19,7 @@ struct unwind_table_writer {
     size_t rule_count, rule_capacity;
     uint32_t recent[RECENT_RULES]; /* numbers of rules + 1, by a hash that costs nothing: nearly all rows have
                                       one of few rules */
-    uint32_t *slots; /* numbers of rules + 1, by hash; a power of two of them, at most half full */
+    uint32_t *slots;               /* numbers of rules + 1, by hash; a power of two of them, at most half full */
     size_t slot_count;
     uint32_t last_rule;
     uint32_t row_count, skipped;
@@ -88,9 +88,9 @@ static int find_rule(struct unwind_table_writer *w, const struct unwind_rule *ru
 
 static int rule_number(struct unwind_table_writer *w, const struct unwind_rule *rule, uint32_t *ret)
 {
-    uint32_t mixed = ((uint32_t)rule->cfa_offset ^ (uint32_t)rule->fp_offset << 7 ^
-                      (uint32_t)rule->bx_words << 13 ^ rule->cfa) *
-                     0x9e3779b1u;
+    uint32_t mixed =
+        ((uint32_t)rule->cfa_offset ^ (uint32_t)rule->fp_offset << 7 ^ (uint32_t)rule->bx_words << 13 ^ rule->cfa) *
+        0x9e3779b1u;
     uint32_t *recent = &w->recent[mixed >> 24];
     _Static_assert(RECENT_RULES == 1 << 8, "the hash gives 8 bits");
     if (*recent && same_rule(&w->rules[*recent - 1], rule)) {
@@ -181,8 +181,7 @@ void unwind_table_writer_free(struct unwind_table_writer *w)
     free(w);
 }
 
-void unwind_table_writer_add(struct unwind_table_writer *w, uint32_t file_offset,
-                             const struct unwind_rule *rule)
+void unwind_table_writer_add(struct unwind_table_writer *w, uint32_t file_offset, const struct unwind_rule *rule)
 {
     uint32_t number;
     if (w->error < 0)
@@ -194,8 +193,8 @@ void unwind_table_writer_add(struct unwind_table_writer *w, uint32_t file_offset
     w->last_rule = number;
 }
 
-static void fill_header(struct unwind_object_header *header, const struct unwind_page *pages,
-                        size_t page_count, size_t rule_count)
+static void fill_header(struct unwind_object_header *header, const struct unwind_page *pages, size_t page_count,
+                        size_t rule_count)
 {
     *header = (struct unwind_object_header){.pages = (uint32_t)page_count, .rules = (uint32_t)rule_count};
     size_t places = sizeof(header->index) / sizeof(header->index[0]);
@@ -249,17 +248,17 @@ void unwind_table_free(struct unwind_table *t)
 }
 
 /* The last of `count` ascending numbers that is not above `x`; the first one is not. */
-#define LAST_NOT_ABOVE(count, x, number_of)                                                                  \
-    ({                                                                                                       \
-        size_t low_ = 0, high_ = (count);                                                                    \
-        while (high_ - low_ > 1) {                                                                           \
-            size_t i = low_ + (high_ - low_) / 2;                                                            \
-            if ((number_of) <= (x))                                                                          \
-                low_ = i;                                                                                    \
-            else                                                                                             \
-                high_ = i;                                                                                   \
-        }                                                                                                    \
-        low_;                                                                                                \
+#define LAST_NOT_ABOVE(count, x, number_of)                                                                            \
+    ({                                                                                                                 \
+        size_t low_ = 0, high_ = (count);                                                                              \
+        while (high_ - low_ > 1) {                                                                                     \
+            size_t i = low_ + (high_ - low_) / 2;                                                                      \
+            if ((number_of) <= (x))                                                                                    \
+                low_ = i;                                                                                              \
+            else                                                                                                       \
+                high_ = i;                                                                                             \
+        }                                                                                                              \
+        low_;                                                                                                          \
     })
 
 const struct unwind_rule *unwind_table_find(const struct unwind_table *t, uint32_t file_offset)
@@ -272,8 +271,7 @@ const struct unwind_rule *unwind_table_find(const struct unwind_table *t, uint32
     size_t count = (size_t)1 << header->index_shift;
     if (count > header->pages - first)
         count = header->pages - first;
-    const struct unwind_page *page =
-        &pages[first + LAST_NOT_ABOVE(count, file_offset, pages[first + i].base)];
+    const struct unwind_page *page = &pages[first + LAST_NOT_ABOVE(count, file_offset, pages[first + i].base)];
     uint32_t distance = file_offset - page->base;
     size_t row = LAST_NOT_ABOVE(page->rows, distance, page->distance[i]);
     const struct unwind_rule *rules = (const struct unwind_rule *)(pages + header->pages);

@@ -15,8 +15,7 @@ DEFINE_FREEP(unwind_table_writer)
 
 /* From `file_offset` (never below the one before) on, `rule` holds. Equal neighbours become one row. Errors
  * stick. */
-void unwind_table_writer_add(struct unwind_table_writer *w, uint32_t file_offset,
-                             const struct unwind_rule *rule);
+void unwind_table_writer_add(struct unwind_table_writer *w, uint32_t file_offset, const struct unwind_rule *rule);
 
 /* -EFBIG: more rows than a table holds. The writer is empty afterwards. */
 int unwind_table_writer_finish(struct unwind_table_writer *w, struct unwind_table **ret);

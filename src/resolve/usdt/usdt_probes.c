@@ -31,8 +31,7 @@ static int read_notes(const struct elf_file *f, const char *section, void **ret,
     return r == -ENOENT ? 0 : r;
 }
 
-static int add_site(struct usdt_probes *p, const struct elf_file *f, const struct probe_note *note,
-                    uint64_t moved)
+static int add_site(struct usdt_probes *p, const struct elf_file *f, const struct probe_note *note, uint64_t moved)
 {
     struct usdt_site site = {
         .provider = note->provider,

@@ -10,11 +10,11 @@
 /* One place in the code; a probe that stands in inlined code has several. Addresses are the file's. */
 struct usdt_site {
     const char *provider, *name;
-    const char *operands;                         /* "8@%rdi -4@%rsi" */
-    const char *declaration;                      /* "str model, i32 n"; NULL: the file does not tell */
+    const char *operands;    /* "8@%rdi -4@%rsi" */
+    const char *declaration; /* "str model, i32 n"; NULL: the file does not tell */
     uint64_t vaddr, file_offset;
     uint64_t semaphore_vaddr, semaphore_offset; /* 0: none; the offset also where it is not in the file */
-    uint8_t code;                                 /* the byte there, while nobody is attached */
+    uint8_t code;                               /* the byte there, while nobody is attached */
 };
 
 struct usdt_probes {

@@ -124,7 +124,7 @@ static struct file *new_file(struct usdt_processes *w, const struct sight *s, st
 
 /* NULL: none. `path` becomes the line's. */
 static const struct usdt_probes *probes_of_line(struct usdt_processes *w, const struct sight *s,
-                                                  const struct maps_line *line, char path[PATH_MAX])
+                                                const struct maps_line *line, char path[PATH_MAX])
 {
     struct object_sight seen;
     struct object *object;
@@ -174,8 +174,8 @@ static bool read_mapped(const struct usdt_processes *w, const struct sight *s, c
 
 /* Anyone at any site is enough; to say that there is nobody every site must have been looked at. */
 static enum usdt_attached find_attached(const struct usdt_processes *w, const struct sight *s,
-                                          const struct maps_line *line, uint64_t load,
-                                          const struct usdt_site *sites, size_t count)
+                                        const struct maps_line *line, uint64_t load, const struct usdt_site *sites,
+                                        size_t count)
 {
     bool unknown = false;
     for (size_t i = 0; i < count; i++) {
@@ -193,16 +193,15 @@ static enum usdt_attached find_attached(const struct usdt_processes *w, const st
 
 static bool is_wanted(const struct usdt_filter *f, const struct usdt_site *s)
 {
-    return (!f->provider || strcmp(f->provider, s->provider) == 0) &&
-           (!f->name || strcmp(f->name, s->name) == 0);
+    return (!f->provider || strcmp(f->provider, s->provider) == 0) && (!f->name || strcmp(f->name, s->name) == 0);
 }
 
-static int take_load(struct usdt_processes *w, const struct sight *s, const struct maps_line *line,
-                     const char *path, const struct usdt_probes *p, uint64_t load)
+static int take_load(struct usdt_processes *w, const struct sight *s, const struct maps_line *line, const char *path,
+                     const struct usdt_probes *p, uint64_t load)
 {
     char map_file[80];
-    snprintf(map_file, sizeof(map_file), "/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64, s->pid,
-             line->start, line->end);
+    snprintf(map_file, sizeof(map_file), "/proc/%" PRIu32 "/map_files/%" PRIx64 "-%" PRIx64, s->pid, line->start,
+             line->end);
     int r = 0;
     for (size_t i = 0, run; r == 0 && i < p->count; i += run) {
         const struct usdt_site *sites = &p->sites[i];
@@ -235,8 +234,7 @@ struct loads {
 };
 
 /* False when it was known, or there is no room: then it is counted. */
-static bool loads_add(struct loads *l, const struct usdt_probes *probes, uint64_t at,
-                      struct usdt_losses *losses)
+static bool loads_add(struct loads *l, const struct usdt_probes *probes, uint64_t at, struct usdt_losses *losses)
 {
     for (size_t i = 0; i < l->count; i++)
         if (l->known[i].probes == probes && l->known[i].at == at)
@@ -270,8 +268,8 @@ static int take_lines(struct usdt_processes *w, const struct sight *s)
 static int read_lines(struct usdt_processes *w, const struct sight *s)
 {
     w->line_count = w->maps.size = 0;
-    int r = file_opener_read_proc(objects_opener(w->objects), s->proc_fd, s->pid, FILE_OPENER_ALL_MAPS,
-                                  MAPS_MAX_BYTES, &w->maps);
+    int r = file_opener_read_proc(objects_opener(w->objects), s->proc_fd, s->pid, FILE_OPENER_ALL_MAPS, MAPS_MAX_BYTES,
+                                  &w->maps);
     if (r < 0)
         return r;
     struct cursor text = cursor_make(w->maps.data, w->maps.size);
@@ -339,8 +337,7 @@ static int take_all(struct usdt_processes *w)
     return w->result;
 }
 
-int usdt_processes_new(const struct usdt_filter *filter, native_take *take, void *context,
-                         struct usdt_processes **ret)
+int usdt_processes_new(const struct usdt_filter *filter, native_take *take, void *context, struct usdt_processes **ret)
 {
     _cleanup_(usdt_processes_freep) struct usdt_processes *w = calloc(1, sizeof(*w));
     if (!w)

@@ -41,8 +41,7 @@ typedef int native_take(void *context, const struct native_probe *probe);
 
 struct usdt_processes;
 
-int usdt_processes_new(const struct usdt_filter *filter, native_take *take, void *context,
-                         struct usdt_processes **ret);
+int usdt_processes_new(const struct usdt_filter *filter, native_take *take, void *context, struct usdt_processes **ret);
 void usdt_processes_free(struct usdt_processes *n);
 DEFINE_FREEP(usdt_processes)
 

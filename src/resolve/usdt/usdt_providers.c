@@ -18,7 +18,7 @@
 
 #define OBJECTS_MAX         16384
 #define PROCESSES_MAX       32768
-#define FILES_A_PROCESS_MAX 4 /* of the wanted provider */
+#define FILES_A_PROCESS_MAX 4  /* of the wanted provider */
 #define ASKS_A_LOOK_MAX     16 /* mappings whose files are asked for */
 #define GONE_LOOK_NS        1000000000ull
 #define GONE_LOOKS_MAX      256
@@ -99,8 +99,7 @@ static int read_probes(int fd, struct usdt_probes **ret)
 }
 
 /* Sites stand in order of provider and name. */
-static void count_probes(const struct usdt_providers *n, const struct usdt_probes *p,
-                         struct known_object *o)
+static void count_probes(const struct usdt_providers *n, const struct usdt_probes *p, struct known_object *o)
 {
     for (size_t i = 0; i < p->count; i += usdt_probes_run(p, i)) {
         const bool is_new = i == 0 || strcmp(p->sites[i].provider, p->sites[i - 1].provider) != 0;
@@ -112,8 +111,7 @@ static void count_probes(const struct usdt_providers *n, const struct usdt_probe
 
 /* 1: there it is; -EAGAIN: there was no time to read it; any other error: it cannot be read now. What is no
  * ELF file has no probes. */
-static int get_object(struct usdt_providers *n, struct object *object, uint64_t end_ns,
-                      struct known_object **ret)
+static int get_object(struct usdt_providers *n, struct object *object, uint64_t end_ns, struct known_object **ret)
 {
     struct known_object *o;
     HASH_FIND(hh, n->objects, &object->id, sizeof(object->id), o);
@@ -183,8 +181,7 @@ static void release_file(struct usdt_providers *n, struct provider_file *f)
 }
 
 /* The very file of a mapping, by the process that maps it now; takes `fd`. */
-static int offer_file(struct usdt_providers *n, struct provider_file *f, const struct process *process,
-                      int fd)
+static int offer_file(struct usdt_providers *n, struct provider_file *f, const struct process *process, int fd)
 {
     _cleanup_close_ int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
     _cleanup_(usdt_probes_freep) struct usdt_probes *probes = NULL;
@@ -197,16 +194,12 @@ static int offer_file(struct usdt_providers *n, struct provider_file *f, const s
 }
 
 /* Held for the caller. An error: it is gone, or another by now, or cannot be asked for. */
-static int find_file(struct usdt_providers *n, const struct process *process,
-                     const struct process_mapping *m, struct provider_file **ret)
+static int find_file(struct usdt_providers *n, const struct process *process, const struct process_mapping *m,
+                     struct provider_file **ret)
 {
     struct object_identity id = {0};
-    const struct object_sight sight = {.path = m->path,
-                                       .start = m->start,
-                                       .end = m->end,
-                                       .by_maps = true,
-                                       .pids = {process->pid},
-                                       .pid_count = 1};
+    const struct object_sight sight = {
+        .path = m->path, .start = m->start, .end = m->end, .by_maps = true, .pids = {process->pid}, .pid_count = 1};
     _cleanup_close_ int fd = file_opener_sight(objects_opener(n->options.processes->objects), &sight, &id);
     if (fd < 0)
         return fd == -EAGAIN ? -EBUSY : fd;
@@ -255,8 +248,7 @@ static bool is_gone(uint32_t pid)
 {
     _cleanup_close_ int fd = proc_open(pid);
     struct proc_stat stat;
-    return fd < 0 || proc_read_stat(fd, &stat) < 0 ||
-           (stat.threads <= 1 && (stat.state == 'Z' || stat.state == 'X'));
+    return fd < 0 || proc_read_stat(fd, &stat) < 0 || (stat.threads <= 1 && (stat.state == 'Z' || stat.state == 'X'));
 }
 
 void usdt_providers_forget(struct usdt_providers *n, uint32_t pid)
@@ -278,8 +270,8 @@ static bool has_file(const struct provided *e, const struct provider_file *f)
 }
 
 /* Bounded before anything is asked of the file: one may be mapped thousands of times. */
-static int add_file(struct usdt_providers *n, const struct process *process,
-                    const struct process_mapping *m, struct provided *e)
+static int add_file(struct usdt_providers *n, const struct process *process, const struct process_mapping *m,
+                    struct provided *e)
 {
     struct provider_file *f;
     if (e->file_count == FILES_A_PROCESS_MAX || n->asked_in_look == ASKS_A_LOOK_MAX) {
@@ -298,8 +290,8 @@ static int add_file(struct usdt_providers *n, const struct process *process,
     return 0;
 }
 
-static int add_mapping(struct usdt_providers *n, const struct process *process,
-                       const struct process_mapping *m, struct provided *e, uint64_t end_ns)
+static int add_mapping(struct usdt_providers *n, const struct process *process, const struct process_mapping *m,
+                       struct provided *e, uint64_t end_ns)
 {
     struct known_object *o;
     int r = m->object && m->path ? get_object(n, m->object, end_ns, &o) : 0;
@@ -343,8 +335,7 @@ static int replace(struct usdt_providers *n, struct provided *now, bool is_whole
     HASH_FIND(hh, n->processes, &now->pid, sizeof(now->pid), before);
     if (before && !is_whole)
         keep(before, now);
-    struct provided *e =
-        now->probes && HASH_COUNT(n->processes) < PROCESSES_MAX ? calloc(1, sizeof(*e)) : NULL;
+    struct provided *e = now->probes && HASH_COUNT(n->processes) < PROCESSES_MAX ? calloc(1, sizeof(*e)) : NULL;
     if (before && has_unmapped(before, now))
         n->options.unmapped(n->options.context, now->pid);
     if (before)
@@ -501,19 +492,17 @@ void usdt_providers_metrics(const struct usdt_providers *n, struct metric_set *s
     metric_add(set, "sonde_usdt_probes", METRIC_GAUGE, "", "Their probes, of all processes together.",
                (double)n->probes, METRIC_NO_LABELS);
     metric_add(set, "sonde_usdt_left_out", METRIC_COUNTER, "",
-               "Processes and files with native probes that found no room.", (double)n->left_out,
-               METRIC_NO_LABELS);
+               "Processes and files with native probes that found no room.", (double)n->left_out, METRIC_NO_LABELS);
     metric_add(set, "sonde_usdt_files_without_room", METRIC_GAUGE, "",
-               "Files that were to be attached to, and are offered again when there is room.",
-               (double)n->waiting, METRIC_NO_LABELS);
+               "Files that were to be attached to, and are offered again when there is room.", (double)n->waiting,
+               METRIC_NO_LABELS);
     struct usdt_scan_stats looks;
     usdt_scan_stats(n->looks, &looks);
     metric_add(set, "sonde_usdt_scans_waiting", METRIC_GAUGE, "",
-               "Processes that are still to be looked at for native probes.", (double)looks.waiting,
-               METRIC_NO_LABELS);
+               "Processes that are still to be looked at for native probes.", (double)looks.waiting, METRIC_NO_LABELS);
     metric_add(set, "sonde_usdt_scans_unread", METRIC_COUNTER, "",
-               "Looks at processes in which a file could not be read; tried again a few times.",
-               (double)looks.unread, METRIC_NO_LABELS);
-    metric_add(set, "sonde_usdt_scans_given_up", METRIC_COUNTER, "",
-               "Processes for which that was tried often enough.", (double)looks.given_up, METRIC_NO_LABELS);
+               "Looks at processes in which a file could not be read; tried again a few times.", (double)looks.unread,
+               METRIC_NO_LABELS);
+    metric_add(set, "sonde_usdt_scans_given_up", METRIC_COUNTER, "", "Processes for which that was tried often enough.",
+               (double)looks.given_up, METRIC_NO_LABELS);
 }

@@ -50,8 +50,7 @@ static int event_open(struct perf_events *e, unsigned cpu)
     if (event.fd < 0)
         return -errno;
     if (e->ring_bytes) {
-        void *ring =
-            mmap(NULL, e->page_bytes + e->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, event.fd, 0);
+        void *ring = mmap(NULL, e->page_bytes + e->ring_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, event.fd, 0);
 
         if (ring == MAP_FAILED) {
             r = -errno;
@@ -116,8 +115,7 @@ static size_t ring_size(size_t page_bytes, size_t ring_bytes)
     return size;
 }
 
-int perf_events_open(const struct perf_event_attr *attr, int program_fd, size_t ring_bytes,
-                     struct perf_events **ret)
+int perf_events_open(const struct perf_event_attr *attr, int program_fd, size_t ring_bytes, struct perf_events **ret)
 {
     _cleanup_(perf_events_freep) struct perf_events *e = calloc(1, sizeof(*e));
     struct cpu_list online;
@@ -222,8 +220,8 @@ int perf_events_follow(struct perf_events *e, uint64_t now_ns)
 }
 
 /* The record at `position`, in one piece. */
-static const struct perf_event_header *ring_record(struct perf_events *e, const uint8_t *data,
-                                                   uint64_t position, uint64_t available)
+static const struct perf_event_header *ring_record(struct perf_events *e, const uint8_t *data, uint64_t position,
+                                                   uint64_t available)
 {
     size_t offset = position & (e->ring_bytes - 1), first = e->ring_bytes - offset;
     const struct perf_event_header *header =
@@ -238,8 +236,7 @@ static const struct perf_event_header *ring_record(struct perf_events *e, const 
     return (const struct perf_event_header *)e->record;
 }
 
-static int ring_read(struct perf_events *e, const struct cpu_event *event, perf_events_take take,
-                     void *context)
+static int ring_read(struct perf_events *e, const struct cpu_event *event, perf_events_take take, void *context)
 {
     const uint8_t *data = (const uint8_t *)event->ring + e->page_bytes;
     uint64_t head = __atomic_load_n(&event->ring->data_head, __ATOMIC_ACQUIRE);

@@ -14,8 +14,7 @@ struct perf_events;
 /* Opens the event, disabled, on every online CPU. `program_fd` (borrowed, must outlive the set) is run on
  * each tick; -1: none. `ring_bytes` a CPU, rounded down to a power of two of pages; 0: no ring. The first
  * error of a CPU that is really online ends it. */
-int perf_events_open(const struct perf_event_attr *attr, int program_fd, size_t ring_bytes,
-                     struct perf_events **ret);
+int perf_events_open(const struct perf_event_attr *attr, int program_fd, size_t ring_bytes, struct perf_events **ret);
 void perf_events_free(struct perf_events *e);
 DEFINE_FREEP(perf_events)
 

@@ -1,5 +1,5 @@
-/* BTF lists the variables that each CPU has one of, with their places in the section that all CPUs have a copy of. The count is a
- * variable of its own, or (6.2 to 6.14) one in `pcpu_hot`. */
+/* BTF lists the variables that each CPU has one of, with their places in the section that all CPUs have a copy of. The
+ * count is a variable of its own, or (6.2 to 6.14) one in `pcpu_hot`. */
 #include "sources/attach/preempt_count.h"
 
 #include <bpf/btf.h>

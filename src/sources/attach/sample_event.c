@@ -1,5 +1,5 @@
-/* Names of events; see sample_event.h. Periods are fixed, so that a sample's weight is known exactly. Those of the CPU's counters
- * are such that a busy CPU gives some hundred samples a second. */
+/* Names of events; see sample_event.h. Periods are fixed, so that a sample's weight is known exactly. Those of the
+ * CPU's counters are such that a busy CPU gives some hundred samples a second. */
 #include "sources/attach/sample_event.h"
 
 #include "base/cleanup.h"
@@ -35,7 +35,8 @@ static const struct {
     {"branch-misses", SAMPLE_EVENT_HARDWARE, PERF_COUNT_HW_BRANCH_MISSES, 20000},
 };
 
-static const char *const forms[] = {"mmap", "brk", "tracepoint:SUBSYSTEM:NAME", "usdt:PROVIDER:PROBE", "usdt:/PATH:PROVIDER:PROBE"};
+static const char *const forms[] = {"mmap", "brk", "tracepoint:SUBSYSTEM:NAME", "usdt:PROVIDER:PROBE",
+                                    "usdt:/PATH:PROVIDER:PROBE"};
 
 const char *sample_event_form(size_t i)
 {
@@ -156,7 +157,9 @@ _Static_assert(sizeof(((struct sample_event *)0)->name) == EVENT_NAME_BYTES, "a 
 
 void sample_event_to_record(const struct sample_event *e, struct event_record *ret)
 {
-    *ret = (struct event_record){.h = {.size_bytes = sizeof(*ret), .kind = RECORD_EVENT}, .period = e->period, .is_bytes = strcmp(e->unit, "bytes") == 0};
+    *ret = (struct event_record){.h = {.size_bytes = sizeof(*ret), .kind = RECORD_EVENT},
+                                 .period = e->period,
+                                 .is_bytes = strcmp(e->unit, "bytes") == 0};
     memcpy(ret->name, e->name, strlen(e->name)); /* zeros stand behind it */
 }
 

@@ -1,5 +1,5 @@
-/* What samples are taken of: an event's name taken apart, what its weights are, and how often one is taken. Plain data; asks
- * nobody, so that it says nothing of whether this machine has the event. */
+/* What samples are taken of: an event's name taken apart, what its weights are, and how often one is taken. Plain data;
+ * asks nobody, so that it says nothing of whether this machine has the event. */
 #pragma once
 
 #include "sources/attach/user_probe.h"
@@ -30,16 +30,17 @@ struct sample_event {
     uint64_t period;                      /* events that a sample stands for; 0: it stands for its own bytes */
     uint32_t perf_type;                   /* perf_event_open(2)'s, of a counted one */
     uint64_t perf_config;
-    char group[SAMPLE_EVENT_NAME_MAX];    /* of a tracepoint: its subsystem; of a probe: its provider */
-    char member[SAMPLE_EVENT_NAME_MAX];   /* the tracepoint's, the probe's own name */
-    char path[PATH_MAX];                  /* of a probe's file; "": not said */
-    const struct user_probe_site *sites;  /* where a probe is: put there by who found it, and borrowed */
+    char group[SAMPLE_EVENT_NAME_MAX];   /* of a tracepoint: its subsystem; of a probe: its provider */
+    char member[SAMPLE_EVENT_NAME_MAX];  /* the tracepoint's, the probe's own name */
+    char path[PATH_MAX];                 /* of a probe's file; "": not said */
+    const struct user_probe_site *sites; /* where a probe is: put there by who found it, and borrowed */
     size_t site_count;
 };
 
 /* -EINVAL: no event has such a name. -ENAMETOOLONG. `period` is that of one who did not say any. */
 int sample_event_parse(const char *name, struct sample_event *ret);
-/* What a recorded wire tells of it (probes/event.h), with its header; and back, without what it takes to have such samples taken. */
+/* What a recorded wire tells of it (probes/event.h), with its header; and back, without what it takes to have such
+ * samples taken. */
 void sample_event_to_record(const struct sample_event *e, struct event_record *ret);
 void sample_event_from_record(const struct event_record *record, struct sample_event *ret);
 bool sample_event_record_is_sound(const struct event_record *record);

@@ -7,8 +7,8 @@
 struct bpf_link;
 struct bpf_program;
 
-/* Its number for perf_event_open(2). Names hold no '/'. -ENOENT: there is none such, -EACCES or -EPERM: no right to look,
- * -ENODEV: no tracefs. */
+/* Its number for perf_event_open(2). Names hold no '/'. -ENOENT: there is none such, -EACCES or -EPERM: no right to
+ * look, -ENODEV: no tracefs. */
 int tracepoint_id(const char *subsystem, const char *name, uint64_t *ret);
 
 /* Names of a subsystem's, or of subsystems (NULL), as many as fit, in order: "a, b, c, ..." */

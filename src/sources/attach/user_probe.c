@@ -93,7 +93,8 @@ static int hear_word(int control)
     return recv(control, &error, sizeof(error), MSG_DONTWAIT) == sizeof(error) ? error : -ECHILD;
 }
 
-int user_probes_attach(struct bpf_program *program, const struct user_probe_site *sites, size_t count, struct user_probes **ret)
+int user_probes_attach(struct bpf_program *program, const struct user_probe_site *sites, size_t count,
+                       struct user_probes **ret)
 {
     int pair[2];
     if (count == 0 || count > USER_PROBE_SITES_MAX)

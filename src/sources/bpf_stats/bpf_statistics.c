@@ -1,5 +1,5 @@
-/* Two readings of every program's counters, and the difference; see bpf_statistics.h. What is loaded in between began with
- * nothing counted, so all that it has is of this time. */
+/* Two readings of every program's counters, and the difference; see bpf_statistics.h. What is loaded in between began
+ * with nothing counted, so all that it has is of this time. */
 #include "sources/bpf_stats/bpf_statistics.h"
 
 #include "base/clock.h"
@@ -38,7 +38,10 @@ static int hold(struct bpf_statistics *s, uint32_t id, int fd, const struct bpf_
         return -ENOMEM;
     }
     s->programs = grown;
-    grown[s->count++] = (struct held){.id = id, .fd = fd, .runs = at_start->run_cnt, .run_time_ns = at_start->run_time_ns,
+    grown[s->count++] = (struct held){.id = id,
+                                      .fd = fd,
+                                      .runs = at_start->run_cnt,
+                                      .run_time_ns = at_start->run_time_ns,
                                       .missed = at_start->recursion_misses};
     return 0;
 }
@@ -110,7 +113,8 @@ static void read_name(const struct bpf_prog_info *counters, int fd, char ret[BPF
     if (!counters->btf_id || !counters->nr_func_info || counters->func_info_rec_size > sizeof(struct bpf_func_info))
         return;
     struct bpf_func_info first = {0};
-    struct bpf_prog_info info = {.nr_func_info = 1, .func_info_rec_size = counters->func_info_rec_size, .func_info = (uintptr_t)&first};
+    struct bpf_prog_info info = {
+        .nr_func_info = 1, .func_info_rec_size = counters->func_info_rec_size, .func_info = (uintptr_t)&first};
     uint32_t size = sizeof(info);
     if (bpf_obj_get_info_by_fd(fd, &info, &size) || !info.func_info)
         return;
@@ -163,7 +167,8 @@ static void read_places(struct bpf_statistics *s)
         if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &size))
             continue;
         if (info.type == BPF_LINK_TYPE_RAW_TRACEPOINT) {
-            info = (struct bpf_link_info){.raw_tracepoint = {.tp_name = (uintptr_t)tracepoint, .tp_name_len = sizeof(tracepoint)}};
+            info = (struct bpf_link_info){
+                .raw_tracepoint = {.tp_name = (uintptr_t)tracepoint, .tp_name_len = sizeof(tracepoint)}};
             size = sizeof(info);
             if (bpf_obj_get_info_by_fd(fd, &info, &size))
                 continue;

@@ -1,6 +1,7 @@
-/* Where in the kernel CPUs are, by perf's own clock and walk: for looking into BPF programs. A sampler that is a BPF program
- * itself, as the cpu source's is, sees nothing of those that run at perf's tracepoints and kprobes: the kernel lets no second
- * one of that kind run on the CPU (bpf_prog_active in kernel/trace/bpf_trace.c and kernel/events/core.c).
+/* Where in the kernel CPUs are, by perf's own clock and walk: for looking into BPF programs. A sampler that is a BPF
+ * program itself, as the cpu source's is, sees nothing of those that run at perf's tracepoints and kprobes: the kernel
+ * lets no second one of that kind run on the CPU (bpf_prog_active in kernel/trace/bpf_trace.c and
+ * kernel/events/core.c).
  *
  * No `struct source`: nothing here goes through the pipeline. One thread. */
 #pragma once

@@ -1,12 +1,13 @@
-/* CPU samples: loads probes/cpu.bpf.c (cpu_load.c), runs it on a clock event of every CPU, or on the event that somebody asked for, and brings
- * its records to the batch. Also owns the unwinding tables that the program walks by. Loses what the program counts (struct
- * cpu_stats) and what the kernel withholds: of events that the kernel counts by CPU, those for which no program ran. */
+/* CPU samples: loads probes/cpu.bpf.c (cpu_load.c), runs it on a clock event of every CPU, or on the event that
+ * somebody asked for, and brings its records to the batch. Also owns the unwinding tables that the program walks by.
+ * Loses what the program counts (struct cpu_stats) and what the kernel withholds: of events that the kernel counts by
+ * CPU, those for which no program ran. */
+#include "sources/cpu/cpu.h"
 #include "sources/attach/map_sizes.h"
 #include "sources/attach/missed_runs.h"
 #include "sources/attach/perf_events.h"
 #include "sources/attach/sample_event.h"
 #include "sources/attach/tracepoint.h"
-#include "sources/cpu/cpu.h"
 #include "sources/cpu/cpu_load.h"
 #include "sources/sampling/cpu_filters.h"
 #include "sources/sampling/sampling_rule_table.h"
@@ -26,27 +27,27 @@
 #include <string.h>
 #include <time.h>
 
-#define THROTTLE_RING  16384 /* of a CPU that is throttled in each tick, more than a second */
-#define NS_PER_SECOND  1000000000ULL
-#define LIMIT_PATH     "/proc/sys/kernel/perf_event_max_sample_rate"
-#define LIMIT_HZ       100000 /* the kernel's own */
+#define THROTTLE_RING 16384 /* of a CPU that is throttled in each tick, more than a second */
+#define NS_PER_SECOND 1000000000ULL
+#define LIMIT_PATH    "/proc/sys/kernel/perf_event_max_sample_rate"
+#define LIMIT_HZ      100000 /* the kernel's own */
 
 struct cpu_source {
     struct cpu_bpf *skeleton;
-    struct perf_events *events;     /* NULL: of an event that is not counted by CPU */
-    struct bpf_link *hits[2];       /* of tracepoints; NULL: none */
+    struct perf_events *events; /* NULL: of an event that is not counted by CPU */
+    struct bpf_link *hits[2];   /* of tracepoints; NULL: none */
     struct user_probes *probes;
-    bool is_event, is_software;     /* what is sampled: no clock; counted by the kernel */
-    uint64_t limit_hz;              /* of an event that the kernel withholds: it came so often at least */
-    uint64_t *values;               /* one a possible CPU: what its event has counted */
+    bool is_event, is_software; /* what is sampled: no clock; counted by the kernel */
+    uint64_t limit_hz;          /* of an event that the kernel withholds: it came so often at least */
+    uint64_t *values;           /* one a possible CPU: what its event has counted */
     struct ring_buffer *ring;
     struct unwind_tables *tables;
-    struct batch *batch; /* only during a drain */
+    struct batch *batch;                 /* only during a drain */
     struct sampling_rule_table *targets; /* NULL: all are sampled at one rate */
-    uint64_t period_ns; /* of an event: its period; 0: none */
-    uint64_t *throttled_since_ns; /* one a possible CPU; 0: not throttled */
-    unsigned shed_factor;         /* of every so many samples one is taken */
-    uint64_t shed_mark, shed;     /* samples when the factor last changed; samples left out before */
+    uint64_t period_ns;                  /* of an event: its period; 0: none */
+    uint64_t *throttled_since_ns;        /* one a possible CPU; 0: not throttled */
+    unsigned shed_factor;                /* of every so many samples one is taken */
+    uint64_t shed_mark, shed;            /* samples when the factor last changed; samples left out before */
     uint64_t throttled, batch_full, undecodable;
     size_t fixed_bytes;      /* maps whose size never changes */
     struct cpu_stats *stats; /* one a possible CPU */
@@ -141,7 +142,7 @@ static int attach(struct cpu_source *s, const struct source_options *options)
                              bpf_map__fd(s->skeleton->maps.commands), bpf_map__fd(s->skeleton->maps.users));
     if (r == 0 && options->targets)
         r = sampling_rule_table_new(options->targets, bpf_map__fd(s->skeleton->maps.sampling_rule_keys),
-                             bpf_map__fd(s->skeleton->maps.sampling_rule_counts), &s->targets);
+                                    bpf_map__fd(s->skeleton->maps.sampling_rule_counts), &s->targets);
     if (r == 0)
         r = options->event ? attach_event(s, options->event) : attach_counted(s, NULL);
     return r;
@@ -254,7 +255,8 @@ static int cpu_start(void *self)
     return s->events ? perf_events_enable(s->events) : 0;
 }
 
-/* A clock goes on to the end: what comes of it is worth no more than what is left out. Events may come faster than they are read.
+/* A clock goes on to the end: what comes of it is worth no more than what is left out. Events may come faster than they
+ * are read.
  */
 static int cpu_stop(void *self)
 {
@@ -278,7 +280,8 @@ static size_t cpu_poll_fds(void *self, int *ret_fds, size_t max)
     return 1;
 }
 
-/* Of a clock, how many ticks that is. Another event is throttled because it came as often as the limit allows, at least. */
+/* Of a clock, how many ticks that is. Another event is throttled because it came as often as the limit allows, at
+ * least. */
 static uint64_t samples_withheld(const struct cpu_source *s, uint64_t for_ns)
 {
     if (s->is_event)
@@ -349,8 +352,9 @@ static struct cpu_stats read_stats(struct cpu_source *s)
     return sum;
 }
 
-/* Events that were counted and for which no program ran: in the middle of another program, or withheld. Of whatever task: nobody can
- * say how many of them the filters would have left out. A CPU that went away and came back counts anew, and hides some. */
+/* Events that were counted and for which no program ran: in the middle of another program, or withheld. Of whatever
+ * task: nobody can say how many of them the filters would have left out. A CPU that went away and came back counts
+ * anew, and hides some. */
 static uint64_t count_unseen(struct cpu_source *s)
 {
     uint64_t unseen = 0;
@@ -404,12 +408,14 @@ static void cpu_losses(void *self, struct losses *losses)
     struct cpu_stats sum = read_stats(s);
 
     losses->count[LOSS_RING_FULL] += sum.ring_full + s->batch_full;
-    losses->count[LOSS_MAP_FULL] += s->skeleton->bss->followed_full + sum.no_room + (s->targets ? sampling_rule_table_left_out(s->targets) : 0);
+    losses->count[LOSS_MAP_FULL] +=
+        s->skeleton->bss->followed_full + sum.no_room + (s->targets ? sampling_rule_table_left_out(s->targets) : 0);
     losses->count[LOSS_UNLINKED] += sum.links_lost;
     losses->count[LOSS_INTERPRETED] += sum.interpreted_lost;
     losses->count[LOSS_UNLABELLED] += sum.labels_lost;
     losses->count[LOSS_MISSED] += (missed > unseen ? missed : unseen) + sum.interrupted; /* some are in both */
-    losses->count[LOSS_THROTTLED] += s->is_software ? 0 : s->throttled; /* software goes on counting: these are unseen */
+    losses->count[LOSS_THROTTLED] +=
+        s->is_software ? 0 : s->throttled; /* software goes on counting: these are unseen */
     losses->count[LOSS_SHED] += count_shed(s, &sum);
     losses->count[LOSS_DECODE] += s->undecodable;
 }
@@ -429,16 +435,15 @@ static void cpu_metrics(void *self, struct metric_set *set)
     metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds",
                "CPU time spent in BPF programs of ours", (double)sum.run_time_ns / 1e9,
                METRIC_LABELS({"program", "cpu_sample"}));
-    metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of BPF programs of ours",
-               (double)sum.runs, METRIC_LABELS({"program", "cpu_sample"}));
+    metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of BPF programs of ours", (double)sum.runs,
+               METRIC_LABELS({"program", "cpu_sample"}));
     metric_add(set, "sonde_self_cpu_samples", METRIC_COUNTER, "", "CPU samples written by the kernel half",
                (double)sum.samples, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_stack_copies_refused", METRIC_COUNTER, "",
                "User stacks not copied for later because the ring was half full", (double)sum.copies_refused,
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_unwind_tables_bytes", METRIC_GAUGE, "bytes",
-               "Kernel memory held by unwinding tables", (double)unwind_tables_bytes(s->tables),
-               METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_unwind_tables_bytes", METRIC_GAUGE, "bytes", "Kernel memory held by unwinding tables",
+               (double)unwind_tables_bytes(s->tables), METRIC_NO_LABELS);
 }
 
 void cpu_source_share(void *cpu_source, struct source_options *options)

@@ -29,7 +29,8 @@ static void leave_out_map(struct bpf_map *map, bool wanted)
 
 uint64_t cpu_weight(const struct source_options *options)
 {
-    return options->event ? options->event->period : NS_PER_SECOND / sampling_rules_clock_hz(options->targets, options->sample_hz);
+    return options->event ? options->event->period
+                          : NS_PER_SECOND / sampling_rules_clock_hz(options->targets, options->sample_hz);
 }
 
 /* Of the programs that sample, the one for this. */

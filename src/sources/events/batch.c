@@ -24,7 +24,7 @@ struct batch {
     size_t max_bytes, used_bytes;
     struct batch_entry *entries;
     size_t count, capacity;
-    size_t held;               /* the last ones, of the next batch */
+    size_t held; /* the last ones, of the next batch */
     uint64_t began_ns;
     uint64_t newest_sample_ns; /* from a ring, since it began */
     bool is_cut;               /* such a ring had more */
@@ -39,8 +39,7 @@ int batch_new(size_t max_bytes, struct batch **ret)
     if (max_bytes < RECORD_MAX_BYTES || max_bytes > UINT32_MAX)
         return -EINVAL;
     b->max_bytes = max_bytes;
-    b->data =
-        mmap(NULL, max_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    b->data = mmap(NULL, max_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (b->data == MAP_FAILED) {
         b->data = NULL;
         return -ENOMEM;
@@ -84,8 +83,7 @@ void *batch_reserve(struct batch *b, size_t size_bytes)
     header = (struct record_header *)(b->data + b->used_bytes);
     memset(header, 0, size);
     header->size_bytes = (uint32_t)size;
-    b->entries[b->count] =
-        (struct batch_entry){.offset = (uint32_t)b->used_bytes, .order = (uint32_t)b->count};
+    b->entries[b->count] = (struct batch_entry){.offset = (uint32_t)b->used_bytes, .order = (uint32_t)b->count};
     b->count++;
     b->used_bytes += size;
     return header;

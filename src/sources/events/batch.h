@@ -3,7 +3,8 @@
  * Order is exact because of how it is filled: first the sources of samples are drained, then the process
  * source. Whatever happened to a process before a sample was written to its ring before that sample was, so
  * it is in the same batch or an earlier one. And what happened after a sample that was not drained yet does not
- * overtake it: all that came in since the batch began waits for the next one. Not thread-safe; owned by the pipeline. */
+ * overtake it: all that came in since the batch began waits for the next one. Not thread-safe; owned by the pipeline.
+ */
 #pragma once
 
 #include "base/cleanup.h"
@@ -12,8 +13,8 @@
 
 #include "probes/common/record.h"
 
-#include <stddef.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct batch;
@@ -45,9 +46,10 @@ size_t batch_max_bytes(const struct batch *b);
 /* A new one, with what the last one held back. `now_ns`: CLOCK_MONOTONIC. */
 void batch_begin(struct batch *b, uint64_t now_ns);
 
-/* All that it is to have is in it: sorts by time_ns, stably, and holds back what came in since it began, or is later than all samples of
- * a ring that had more than there was room for. Held back is a quarter of what it holds at most, else nothing: time would stand
- * still. Nor where a record is of a time that is yet to come, for then the clocks are not the same. */
+/* All that it is to have is in it: sorts by time_ns, stably, and holds back what came in since it began, or is later
+ * than all samples of a ring that had more than there was room for. Held back is a quarter of what it holds at most,
+ * else nothing: time would stand still. Nor where a record is of a time that is yet to come, for then the clocks are
+ * not the same. */
 void batch_end(struct batch *b, uint64_t now_ns);
 
 /* Of those that are not held back. */

@@ -24,12 +24,11 @@ static bool check_cpu_sample(const struct record_header *header)
                          (s->flags & CPU_SAMPLE_REGISTERS ? 8 * CPU_SAMPLE_REGISTER_COUNT : 0) +
                          cpu_sample_tail_bytes(s);
     return s->kernel_frames <= CPU_MAX_KERNEL_FRAMES && s->user_frames <= CPU_MAX_USER_FRAMES &&
-           s->user_end < UNWIND_END_COUNT && s->stack_bytes <= CPU_STACK_COPY_BYTES &&
-           s->stack_bytes % 8 == 0 && memchr(s->comm, 0, sizeof(s->comm)) &&
-           (s->flags & CPU_SAMPLE_SECOND_STACK
-                ? header->size_bytes > least && header->size_bytes % 8 == 0 &&
-                      header->size_bytes - least + s->stack_bytes <= CPU_STACK_COPY_BYTES
-                : header->size_bytes == least);
+           s->user_end < UNWIND_END_COUNT && s->stack_bytes <= CPU_STACK_COPY_BYTES && s->stack_bytes % 8 == 0 &&
+           memchr(s->comm, 0, sizeof(s->comm)) &&
+           (s->flags & CPU_SAMPLE_SECOND_STACK ? header->size_bytes > least && header->size_bytes % 8 == 0 &&
+                                                     header->size_bytes - least + s->stack_bytes <= CPU_STACK_COPY_BYTES
+                                               : header->size_bytes == least);
 }
 
 static bool check_mmap(const struct record_header *header)
@@ -38,9 +37,8 @@ static bool check_mmap(const struct record_header *header)
 
     if (header->size_bytes < sizeof(*m))
         return false;
-    return m->path_bytes > 0 && m->path_bytes <= header->size_bytes - sizeof(*m) &&
-           m->path[m->path_bytes - 1] == 0 && m->build_id_bytes <= PROCESS_BUILD_ID_MAX_BYTES &&
-           m->start + m->size_bytes >= m->start;
+    return m->path_bytes > 0 && m->path_bytes <= header->size_bytes - sizeof(*m) && m->path[m->path_bytes - 1] == 0 &&
+           m->build_id_bytes <= PROCESS_BUILD_ID_MAX_BYTES && m->start + m->size_bytes >= m->start;
 }
 
 static bool check_request(const struct record_header *header)
@@ -60,8 +58,8 @@ static bool check_off_cpu(const struct record_header *header)
 {
     const struct off_cpu_wait *w = (const struct off_cpu_wait *)header;
 
-    return header->size_bytes == sizeof(*w) && w->start_ns <= header->time_ns &&
-           w->queued_ns <= w->weight_ns && w->waker < OFF_CPU_WAKER_COUNT && memchr(w->comm, 0, sizeof(w->comm));
+    return header->size_bytes == sizeof(*w) && w->start_ns <= header->time_ns && w->queued_ns <= w->weight_ns &&
+           w->waker < OFF_CPU_WAKER_COUNT && memchr(w->comm, 0, sizeof(w->comm));
 }
 
 bool record_check(const struct record_header *header)
@@ -87,11 +85,9 @@ bool record_check(const struct record_header *header)
     case RECORD_PROCESS_FORK:
         return size == sizeof(struct process_fork);
     case RECORD_PROCESS_EXEC:
-        return size == sizeof(struct process_exec) &&
-               memchr(((const struct process_exec *)header)->comm, 0, 16);
+        return size == sizeof(struct process_exec) && memchr(((const struct process_exec *)header)->comm, 0, 16);
     case RECORD_PROCESS_COMM:
-        return size == sizeof(struct process_comm) &&
-               memchr(((const struct process_comm *)header)->comm, 0, 16);
+        return size == sizeof(struct process_comm) && memchr(((const struct process_comm *)header)->comm, 0, 16);
     case RECORD_PROCESS_EXIT:
         return size == sizeof(struct process_exit);
     case RECORD_PROCESS_MMAP:

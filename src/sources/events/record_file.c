@@ -141,8 +141,7 @@ static int read_record(struct record_reader *r)
     }
     if (got < sizeof(*header))
         return damaged(r, "a record's head is cut short");
-    if (header->size_bytes < sizeof(*header) || header->size_bytes > RECORD_MAX_BYTES ||
-        header->size_bytes % 8 != 0)
+    if (header->size_bytes < sizeof(*header) || header->size_bytes > RECORD_MAX_BYTES || header->size_bytes % 8 != 0)
         return damaged(r, "a record's size is none that a record can have");
     if (fread(r->record.bytes + sizeof(*header), 1, header->size_bytes - sizeof(*header), r->file) !=
         header->size_bytes - sizeof(*header))

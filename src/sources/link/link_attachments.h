@@ -34,15 +34,15 @@ void link_attachments_sleep(struct link_attachments *l, bool asleep);
 void link_attachments_turn(struct link_attachments *l);
 
 struct link_attachments_stats {
-    size_t attached;   /* files */
-    size_t waiting;    /* ... that are not yet as they are to be */
-    uint64_t refused;  /* tries that failed */
-    uint64_t no_room;  /* times that a file was past the bounds */
-    uint64_t late;     /* that were not done within LINK_LATE_NS */
-    uint64_t starts;   /* of the process */
-    uint64_t waits_ns; /* for how long the longest of them has not been done now; pauses after a refusal apart */
-    uint64_t cpu_ns;   /* of the process */
+    size_t attached;    /* files */
+    size_t waiting;     /* ... that are not yet as they are to be */
+    uint64_t refused;   /* tries that failed */
+    uint64_t no_room;   /* times that a file was past the bounds */
+    uint64_t late;      /* that were not done within LINK_LATE_NS */
+    uint64_t starts;    /* of the process */
+    uint64_t waits_ns;  /* for how long the longest of them has not been done now; pauses after a refusal apart */
+    uint64_t cpu_ns;    /* of the process */
     uint64_t forgotten; /* threads of which it was given up what they work for: nobody would hear them leave */
-    int pid;           /* of the process; 0: none runs */
+    int pid;            /* of the process; 0: none runs */
 };
 void link_attachments_stats(const struct link_attachments *l, struct link_attachments_stats *ret);

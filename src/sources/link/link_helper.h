@@ -26,8 +26,8 @@ struct link_ask {
 
 /* One for each question, in their order. The first is for none: whether it can be done here at all. */
 struct link_answer {
-    uint32_t place; /* LINK_FILES_MAX: of none */
-    int32_t error;  /* 0 or -errno */
+    uint32_t place;     /* LINK_FILES_MAX: of none */
+    int32_t error;      /* 0 or -errno */
     uint32_t forgotten; /* threads of which it was given up what they work for */
 };
 

@@ -33,8 +33,7 @@ static int64_t for_each(int table_fd, entry_take *take, void *context)
         return -ENOMEM;
     for (bool begun = false, more = true; more; begun = true) {
         uint32_t count = BATCH_ENTRIES;
-        int r = bpf_map_lookup_batch(table_fd, begun ? &position : NULL, &position, b->keys, b->links, &count,
-                                     NULL);
+        int r = bpf_map_lookup_batch(table_fd, begun ? &position : NULL, &position, b->keys, b->links, &count, NULL);
         more = r == 0;
         if (r < 0 && r != -ENOENT) /* that one is the end */
             return r;

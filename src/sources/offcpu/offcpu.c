@@ -1,5 +1,5 @@
-/* Waiting time: loads probes/offcpu.bpf.c onto the scheduler's tracepoints and brings its records to the batch. Owns the unwinding
- * tables where no other source has them. Loses what the program counts (struct off_cpu_stats). */
+/* Waiting time: loads probes/offcpu.bpf.c onto the scheduler's tracepoints and brings its records to the batch. Owns
+ * the unwinding tables where no other source has them. Loses what the program counts (struct off_cpu_stats). */
 #include "sources/offcpu/offcpu.h"
 
 #include "sources/attach/map_sizes.h"
@@ -27,10 +27,10 @@ struct off_cpu_source {
     struct offcpu_bpf *bpf;
     struct sleeping_tasks *asleep; /* NULL: this kernel cannot */
     struct ring_buffer *ring;
-    struct unwind_tables *tables; /* NULL: another source's */
+    struct unwind_tables *tables;        /* NULL: another source's */
     struct sampling_rule_table *targets; /* NULL: another source's, or there are none */
-    bool shares_contexts;         /* their tables are another source's */
-    struct batch *batch;          /* only during a drain */
+    bool shares_contexts;                /* their tables are another source's */
+    struct batch *batch;                 /* only during a drain */
     uint64_t batch_full, undecodable;
     struct off_cpu_stats *stats; /* one a possible CPU */
     int cpu_count;
@@ -55,8 +55,8 @@ static void off_cpu_freep(struct off_cpu_source **s)
     off_cpu_free(*s);
 }
 
-/* In its kernel half who is never to be sampled is left alone. What has waited so long that it is told before it ends is never left to chance: what is told
- * later says how much of it was told. */
+/* In its kernel half who is never to be sampled is left alone. What has waited so long that it is told before it ends
+ * is never left to chance: what is told later says how much of it was told. */
 static int set_up_sampling_rules(struct offcpu_bpf *k, const struct source_options *options)
 {
     (void)bpf_map__set_autocreate(k->maps.sampling_rule_counts, false);
@@ -65,8 +65,11 @@ static int set_up_sampling_rules(struct offcpu_bpf *k, const struct source_optio
     k->rodata->leaves_out = sampling_rules_leave_out(options->targets, options->sample_hz);
     k->rodata->sampling_rule_kinds = sampling_rule_table_kinds(options->targets);
     sampling_rules_shares(options->targets, options->sample_hz, (uint64_t *)k->rodata->sampling_rule_shares);
-    sampling_rules_sample_ns(options->targets, options->sample_hz, options->sample_wait_ns, OFF_CPU_SO_FAR_NS, (uint64_t *)k->rodata->sampling_rule_sample_ns);
-    return options->has_sampling_rule_keys ? bpf_map__reuse_fd(k->maps.sampling_rule_keys, options->sampling_rule_keys_fd) : 0;
+    sampling_rules_sample_ns(options->targets, options->sample_hz, options->sample_wait_ns, OFF_CPU_SO_FAR_NS,
+                             (uint64_t *)k->rodata->sampling_rule_sample_ns);
+    return options->has_sampling_rule_keys
+               ? bpf_map__reuse_fd(k->maps.sampling_rule_keys, options->sampling_rule_keys_fd)
+               : 0;
 }
 
 /* What threads work for: by the tables of other sources where there are such. */
@@ -75,16 +78,19 @@ static int set_up_contexts(struct offcpu_bpf *k, const struct source_options *op
     int r = 0;
     k->rodata->links = options->links;
     if (options->has_contexts)
-        r = bpf_map__reuse_fd(k->maps.thread_contexts, options->contexts.thread_contexts_fd) ?: bpf_map__reuse_fd(k->maps.go_labels, options->contexts.go_labels_fd);
+        r = bpf_map__reuse_fd(k->maps.thread_contexts, options->contexts.thread_contexts_fd)
+                ?: bpf_map__reuse_fd(k->maps.go_labels, options->contexts.go_labels_fd);
     if (r < 0)
         return r;
-    return options->links ? bpf_map__reuse_fd(k->maps.thread_links, options->links_fd) : bpf_map__set_autocreate(k->maps.thread_links, false);
+    return options->links ? bpf_map__reuse_fd(k->maps.thread_links, options->links_fd)
+                          : bpf_map__set_autocreate(k->maps.thread_links, false);
 }
 
 static int set_up(struct offcpu_bpf *k, const struct source_options *options, int cpu_count)
 {
     struct bpf_map *const filters[] = {k->maps.followed, k->maps.cgroups, k->maps.commands, k->maps.users};
-    const bool wanted[] = {options->pid_count > 0, options->cgroup_count > 0, options->command_count > 0, options->user_count > 0};
+    const bool wanted[] = {options->pid_count > 0, options->cgroup_count > 0, options->command_count > 0,
+                           options->user_count > 0};
     k->rodata->skip_pid = options->skip_self ? (uint32_t)getpid() : 0;
     k->rodata->filter_pids = wanted[0];
     k->rodata->filter_cgroups = wanted[1];
@@ -137,7 +143,8 @@ static int load(const struct source_options *options, int cpu_count, struct offc
 static int attach(struct offcpu_bpf *k, const struct source_options *options)
 {
     struct bpf_program *program;
-    int r = cpu_filters_fill(options, bpf_map__fd(k->maps.followed), bpf_map__fd(k->maps.cgroups), bpf_map__fd(k->maps.commands), bpf_map__fd(k->maps.users));
+    int r = cpu_filters_fill(options, bpf_map__fd(k->maps.followed), bpf_map__fd(k->maps.cgroups),
+                             bpf_map__fd(k->maps.commands), bpf_map__fd(k->maps.users));
     bpf_program__set_autoattach(k->progs.off_cpu_begin, false);
     bpf_program__set_autoattach(k->progs.off_cpu_end, false);
     bpf_program__set_autoattach(k->progs.off_cpu_so_far, false);
@@ -186,7 +193,8 @@ static int make_tables(struct off_cpu_source *s, const struct source_options *op
     if (!s->ring)
         return -errno;
     if (options->targets && !options->has_sampling_rule_keys) {
-        int r = sampling_rule_table_new(options->targets, bpf_map__fd(s->bpf->maps.sampling_rule_keys), -1, &s->targets);
+        int r =
+            sampling_rule_table_new(options->targets, bpf_map__fd(s->bpf->maps.sampling_rule_keys), -1, &s->targets);
         if (r < 0)
             return r;
     }
@@ -230,8 +238,10 @@ static int off_cpu_open(const struct source_options *options, struct attach_repo
     entry->attached = true;
     snprintf(entry->method, sizeof(entry->method), "%s", method);
     if (options->wakers && !tells_interrupts(s->bpf))
-        snprintf(entry->limitation, sizeof(entry->limitation), "whether an interrupt woke a thread is told by the names of kernel functions");
-    r = sleeping_tasks_new(bpf_map__fd(s->bpf->maps.records), map_sizes_ring(options->ring_bytes), bpf_map__fd(s->bpf->maps.threads), report, &s->asleep);
+        snprintf(entry->limitation, sizeof(entry->limitation),
+                 "whether an interrupt woke a thread is told by the names of kernel functions");
+    r = sleeping_tasks_new(bpf_map__fd(s->bpf->maps.records), map_sizes_ring(options->ring_bytes),
+                           bpf_map__fd(s->bpf->maps.threads), report, &s->asleep);
     if (r < 0)
         return r;
     *ret_self = take_ptr(s);
@@ -349,22 +359,24 @@ struct off_cpu_totals off_cpu_source_stats(void *off_cpu_source)
 {
     const struct off_cpu_stats sum = read_stats(off_cpu_source);
     return (struct off_cpu_totals){.told = sum.waits,
-                                    .told_ns = sum.waits_ns,
-                                    .short_count = sum.short_count,
-                                    .short_ns = sum.short_ns,
-                                    .left_out = sum.left_out,
-                                    .left_out_ns = sum.left_out_ns,
-                                    .lost = sum.lost,
-                                    .lost_ns = sum.lost_ns,
-                                    .unknown = sum.threads_full};
+                                   .told_ns = sum.waits_ns,
+                                   .short_count = sum.short_count,
+                                   .short_ns = sum.short_ns,
+                                   .left_out = sum.left_out,
+                                   .left_out_ns = sum.left_out_ns,
+                                   .lost = sum.lost,
+                                   .lost_ns = sum.lost_ns,
+                                   .unknown = sum.threads_full};
 }
 
 static void off_cpu_losses(void *self, struct losses *losses)
 {
     struct off_cpu_source *s = self;
     const struct off_cpu_stats sum = read_stats(s);
-    losses->count[LOSS_RING_FULL] += sum.lost + sum.stacks_lost + s->batch_full + sleeping_tasks_read_stats(s->asleep).lost;
-    losses->count[LOSS_MAP_FULL] += sum.threads_full + s->bpf->bss->followed_full + (s->targets ? sampling_rule_table_left_out(s->targets) : 0);
+    losses->count[LOSS_RING_FULL] +=
+        sum.lost + sum.stacks_lost + s->batch_full + sleeping_tasks_read_stats(s->asleep).lost;
+    losses->count[LOSS_MAP_FULL] +=
+        sum.threads_full + s->bpf->bss->followed_full + (s->targets ? sampling_rule_table_left_out(s->targets) : 0);
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
     losses->count[LOSS_INTERPRETED] += sum.interpreted_lost;
     losses->count[LOSS_UNLINKED] += sum.links_lost;
@@ -380,25 +392,35 @@ static void off_cpu_metrics(void *self, struct metric_set *set)
     const struct {
         const char *result;
         uint64_t count;
-    } rows[] = {{"told", sum.waits}, {"left_out", sum.left_out}, {"lost", sum.lost + sum.threads_full}, {"shed", sum.shed}},
-      sleeping_tasks_rows[] = {{"told", asleep.copied}, {"ran", asleep.ran}, {"unreadable", asleep.unreadable}, {"lost", asleep.lost}};
+    } rows[] = {{"told", sum.waits},
+                {"left_out", sum.left_out},
+                {"lost", sum.lost + sum.threads_full},
+                {"shed", sum.shed}},
+      sleeping_tasks_rows[] = {
+          {"told", asleep.copied}, {"ran", asleep.ran}, {"unreadable", asleep.unreadable}, {"lost", asleep.lost}};
     for (size_t i = 0; i < array_size(rows); i++)
-        metric_add(set, "sonde_self_off_cpu_waits", METRIC_COUNTER, "", "Waits that ended: told; left out by chance, others stand for them; lost; not looked at, for the budget.",
-                   (double)rows[i].count, METRIC_LABELS({"result", rows[i].result}));
+        metric_add(
+            set, "sonde_self_off_cpu_waits", METRIC_COUNTER, "",
+            "Waits that ended: told; left out by chance, others stand for them; lost; not looked at, for the budget.",
+            (double)rows[i].count, METRIC_LABELS({"result", rows[i].result}));
     for (size_t i = 0; i < array_size(sleeping_tasks_rows); i++)
-        metric_add(set, "sonde_self_earlier_stacks", METRIC_COUNTER, "", "User stacks of threads that waited since before: told; not read, as the thread ran; not readable; lost.",
-                   (double)sleeping_tasks_rows[i].count, METRIC_LABELS({"result", sleeping_tasks_rows[i].result}));
+        metric_add(
+            set, "sonde_self_earlier_stacks", METRIC_COUNTER, "",
+            "User stacks of threads that waited since before: told; not read, as the thread ran; not readable; lost.",
+            (double)sleeping_tasks_rows[i].count, METRIC_LABELS({"result", sleeping_tasks_rows[i].result}));
 }
 
 static size_t off_cpu_memory_bytes(void *self)
 {
     struct off_cpu_source *s = self;
     const struct offcpu_bpf *k = s->bpf;
-    size_t sum = (s->tables ? unwind_tables_bytes(s->tables) : 0) + sleeping_tasks_memory_bytes(s->asleep, s->cpu_count);
+    size_t sum =
+        (s->tables ? unwind_tables_bytes(s->tables) : 0) + sleeping_tasks_memory_bytes(s->asleep, s->cpu_count);
     struct bpf_map *map;
     bpf_object__for_each_map(map, k->obj)
     {
-        bool is_of_tables = map == k->maps.unwind_processes || map == k->maps.unwind_chunks || map == k->maps.unwind_objects;
+        bool is_of_tables =
+            map == k->maps.unwind_processes || map == k->maps.unwind_chunks || map == k->maps.unwind_objects;
         if ((map == k->maps.sampling_rule_keys && !s->targets) || map == k->maps.thread_links) /* another source's */
             continue;
         if (s->shares_contexts && (map == k->maps.thread_contexts || map == k->maps.go_labels))

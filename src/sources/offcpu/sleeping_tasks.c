@@ -36,7 +36,8 @@ static int load(struct sleeping_tasks *a, int records_fd, size_t ring_bytes, int
     struct sleeping_tasks_bpf *k = a->bpf;
     k->rodata->cgroup_hierarchy = (int)cpu_filters_cgroups();
     k->rodata->ring_bytes = ring_bytes;
-    struct bpf_map *const unused[] = {k->maps.unwind_processes, k->maps.unwind_chunks, k->maps.unwind_objects, k->maps.unwind_cache};
+    struct bpf_map *const unused[] = {k->maps.unwind_processes, k->maps.unwind_chunks, k->maps.unwind_objects,
+                                      k->maps.unwind_cache};
     for (size_t i = 0; i < array_size(unused); i++) /* the walk is made in user space */
         (void)bpf_map__set_autocreate(unused[i], false);
     int r = bpf_map__reuse_fd(k->maps.records, records_fd);
@@ -50,7 +51,8 @@ static int load(struct sleeping_tasks *a, int records_fd, size_t ring_bytes, int
     return a->link ? 0 : -errno;
 }
 
-int sleeping_tasks_new(int records_fd, size_t ring_bytes, int threads_fd, struct attach_report *report, struct sleeping_tasks **ret_sleeping_tasks)
+int sleeping_tasks_new(int records_fd, size_t ring_bytes, int threads_fd, struct attach_report *report,
+                       struct sleeping_tasks **ret_sleeping_tasks)
 {
     static const char method[] = "iterator that may sleep";
     struct attach_entry *entry = attach_report_add(report, "stacks of earlier waits");
@@ -62,7 +64,9 @@ int sleeping_tasks_new(int records_fd, size_t ring_bytes, int threads_fd, struct
     if (r < 0) {
         attach_entry_refused(entry, method, r);
         snprintf(entry->method, sizeof(entry->method), "kernel stacks alone");
-        snprintf(entry->limitation, sizeof(entry->limitation), "a thread that waited before the recording began, as one that hangs, shows no functions of its own (Linux 5.18 and later)");
+        snprintf(
+            entry->limitation, sizeof(entry->limitation),
+            "a thread that waited before the recording began, as one that hangs, shows no functions of its own (Linux 5.18 and later)");
         *ret_sleeping_tasks = NULL;
         return 0;
     }

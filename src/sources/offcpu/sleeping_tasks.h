@@ -1,6 +1,7 @@
-/* The user stacks of threads that waited before anybody looked: the better method of the source of waits (offcpu.c). A process of its own walks
- * over all tasks (probes/sleeping_tasks.bpf.c), for what it reads may have to be swapped in, and may be held up by whoever changes the mappings
- * that it lies in; it ends by itself after ASLEEP_MAX_S. What it has not come to by then keeps the kernel's part alone. Pipeline thread only. */
+/* The user stacks of threads that waited before anybody looked: the better method of the source of waits (offcpu.c). A
+ * process of its own walks over all tasks (probes/sleeping_tasks.bpf.c), for what it reads may have to be swapped in,
+ * and may be held up by whoever changes the mappings that it lies in; it ends by itself after ASLEEP_MAX_S. What it has
+ * not come to by then keeps the kernel's part alone. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -18,8 +19,10 @@
 
 struct sleeping_tasks;
 
-/* `records`, `threads`: the maps of offcpu.bpf.c. NULL in *ret_sleeping_tasks on a kernel that cannot, which the report's entry says. */
-int sleeping_tasks_new(int records_fd, size_t ring_bytes, int threads_fd, struct attach_report *report, struct sleeping_tasks **ret_sleeping_tasks);
+/* `records`, `threads`: the maps of offcpu.bpf.c. NULL in *ret_sleeping_tasks on a kernel that cannot, which the
+ * report's entry says. */
+int sleeping_tasks_new(int records_fd, size_t ring_bytes, int threads_fd, struct attach_report *report,
+                       struct sleeping_tasks **ret_sleeping_tasks);
 void sleeping_tasks_free(struct sleeping_tasks *a);
 DEFINE_FREEP(sleeping_tasks)
 

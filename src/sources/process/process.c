@@ -163,8 +163,8 @@ struct perf_lost {
     uint64_t id, events;
 };
 
-static void *begin_record(struct process_source *s, size_t size, uint16_t kind, uint64_t time_ns,
-                          uint32_t pid, uint32_t tid)
+static void *begin_record(struct process_source *s, size_t size, uint16_t kind, uint64_t time_ns, uint32_t pid,
+                          uint32_t tid)
 {
     struct record_header *header = batch_reserve(s->batch, size);
 
@@ -184,8 +184,7 @@ static int take_task(struct process_source *s, const struct perf_event_header *r
     if (record->size < sizeof(*task))
         return -EBADMSG;
     if (record->type == PERF_RECORD_EXIT)
-        return begin_record(s, sizeof(struct process_exit), RECORD_PROCESS_EXIT, task->time_ns, task->pid,
-                            task->tid)
+        return begin_record(s, sizeof(struct process_exit), RECORD_PROCESS_EXIT, task->time_ns, task->pid, task->tid)
                    ? 0
                    : -ENOSPC;
     struct process_fork *fork =
@@ -211,8 +210,7 @@ static int take_comm(struct process_source *s, const struct perf_event_header *r
     if (!to)
         return -ENOSPC;
     _Static_assert(sizeof(struct process_comm) == sizeof(struct process_exec), "told apart by kind alone");
-    snprintf(to->comm, sizeof(to->comm), "%.*s", (int)(record->size - sizeof(*comm) - sizeof(id)),
-             comm->comm);
+    snprintf(to->comm, sizeof(to->comm), "%.*s", (int)(record->size - sizeof(*comm) - sizeof(id)), comm->comm);
     return 0;
 }
 

@@ -32,7 +32,7 @@ struct request_source {
     struct ring_buffer *ring;
     struct request_metrics *counters;
     struct unwind_tables *tables; /* NULL: another source's, or none */
-    struct batch *batch; /* during a drain */
+    struct batch *batch;          /* during a drain */
     uint64_t batch_full;
     bool attached;
 };
@@ -177,11 +177,10 @@ static void request_metrics_fill(void *self, struct metric_set *set)
     for (int timer = 0; timer < REQUEST_TIMERS; timer++) {
         struct request_timer sum = timed(s, timer);
         metric_add(set, "sonde_self_bpf_run_time_seconds", METRIC_COUNTER, "seconds",
-                   "CPU time spent in BPF programs of ours",
-                   (double)(sum.sampled_ns * REQUEST_TIMER_EVERY) / 1e9,
+                   "CPU time spent in BPF programs of ours", (double)(sum.sampled_ns * REQUEST_TIMER_EVERY) / 1e9,
                    METRIC_LABELS({"program", names[timer]}));
-        metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of BPF programs of ours",
-                   (double)sum.runs, METRIC_LABELS({"program", names[timer]}));
+        metric_add(set, "sonde_self_bpf_runs", METRIC_COUNTER, "", "Runs of BPF programs of ours", (double)sum.runs,
+                   METRIC_LABELS({"program", names[timer]}));
     }
 }
 
@@ -199,8 +198,7 @@ static size_t request_memory_bytes(void *self)
     struct bpf_map *map;
     bpf_object__for_each_map(map, s->bpf->obj)
     {
-        size_t entries = bpf_map__max_entries(map), value = bpf_map__value_size(map),
-               key = bpf_map__key_size(map);
+        size_t entries = bpf_map__max_entries(map), value = bpf_map__value_size(map), key = bpf_map__key_size(map);
         if (bpf_map__fd(map) < 0 || (!s->tables && is_of_tables(s, map)) || map == s->bpf->maps.thread_links)
             continue;
         if (bpf_map__type(map) == BPF_MAP_TYPE_RINGBUF)

@@ -56,8 +56,7 @@ static const struct method {
     const char *limitation;
 } methods[] = {
     {"socket tracepoints", BY_SOCKET | IF_SENDPAGE, true, ""},
-    {"socket tracepoints, no sendpage", BY_SOCKET, true,
-     "replies sent by sendfile seem to end with their header"},
+    {"socket tracepoints, no sendpage", BY_SOCKET, true, "replies sent by sendfile seem to end with their header"},
     {"fexit of inet_sendmsg, inet_recvmsg", BY_FUNCTION | IF_SENDPAGE, true,
      "services that an event loop calls over Unix sockets are not seen"},
     {"fexit, registers found by their place", BY_FUNCTION | IF_SENDPAGE, false,
@@ -88,8 +87,8 @@ struct attempt {
     struct request_bpf *opened; /* for the next one; NULL: it opens its own */
 };
 
-/* What has to be known of a kernel before anything is chosen. Its types, which tell, are read by libbpf when the first of these
- * questions is put to an object, and again by each other object: 10 ms. */
+/* What has to be known of a kernel before anything is chosen. Its types, which tell, are read by libbpf when the first
+ * of these questions is put to an object, and again by each other object: 10 ms. */
 static bool has_sampling_rule(struct bpf_program *program, const char *name)
 {
     return bpf_program__set_attach_target(program, 0, name) == 0;
@@ -123,11 +122,11 @@ static int set_up_walks(struct request_bpf *bpf, const struct attempt *a, const 
     int cpus = libbpf_num_possible_cpus();
     if (cpus <= 0)
         return -ENODEV;
-    return bpf_map__set_max_entries(bpf->maps.unwind_scratch, (uint32_t)cpus) ?: unwind_tables_set_up(bpf->obj, options->tables);
+    return bpf_map__set_max_entries(bpf->maps.unwind_scratch, (uint32_t)cpus)
+               ?: unwind_tables_set_up(bpf->obj, options->tables);
 }
 
-static void set_options(struct request_bpf *bpf, const struct method *method,
-                        const struct source_options *options)
+static void set_options(struct request_bpf *bpf, const struct method *method, const struct source_options *options)
 {
     bpf->rodata->links = options->links;
     if (options->links)
@@ -158,13 +157,11 @@ static int fill_filters(struct request_bpf *bpf, const struct source_options *op
     }
     for (size_t i = 0; i < options->cgroup_count; i++) {
         uint64_t key = options->cgroup_ids[i];
-        if (bpf_map__update_elem(bpf->maps.wanted_cgroup_ids, &key, sizeof(key), &one, sizeof(one), BPF_ANY) <
-            0)
+        if (bpf_map__update_elem(bpf->maps.wanted_cgroup_ids, &key, sizeof(key), &one, sizeof(one), BPF_ANY) < 0)
             return -errno;
     }
     for (size_t i = 0; i < options->command_count; i++)
-        if (bpf_map__update_elem(bpf->maps.wanted_comms, options->commands[i], 16, &one, sizeof(one),
-                                 BPF_ANY) < 0)
+        if (bpf_map__update_elem(bpf->maps.wanted_comms, options->commands[i], 16, &one, sizeof(one), BPF_ANY) < 0)
             return -errno;
     return 0;
 }
@@ -271,7 +268,7 @@ static void report_walks(struct attach_report *report, enum request_walks way, b
 }
 
 int request_attach_best(const struct source_options *options, struct attach_report *report,
-                         const struct request_choice *choice, struct request_bpf **ret)
+                        const struct request_choice *choice, struct request_bpf **ret)
 {
     struct attach_entry *entry = attach_report_add(report, "requests");
     enum request_walks way = (enum request_walks)choice->walks;

@@ -52,7 +52,8 @@ static int find_mount(const char *mountinfo, const char *controller, char *ret, 
     return -ENOENT;
 }
 
-/* Whether a directory's name is a pod's of this UID: "pod0b1d3c5e-1111-...", "kubepods-burstable-pod0b1d3c5e_1111_....slice". */
+/* Whether a directory's name is a pod's of this UID: "pod0b1d3c5e-1111-...",
+ * "kubepods-burstable-pod0b1d3c5e_1111_....slice". */
 int cgroup_name_is_of_pod(const char *name, const char *pod_uid)
 {
     for (const char *at = name; (at = strstr(at, "pod")); at++) {
@@ -92,7 +93,8 @@ static bool is_text_of(const struct cgroup_wanted *wanted)
 
 static bool is_of(const struct cgroup_wanted *wanted, const char *name)
 {
-    return wanted->kind == CGROUP_OF_POD ? cgroup_name_is_of_pod(name, wanted->text) : cgroup_name_matches(name, wanted->text);
+    return wanted->kind == CGROUP_OF_POD ? cgroup_name_is_of_pod(name, wanted->text)
+                                         : cgroup_name_matches(name, wanted->text);
 }
 
 static void search_below(struct search *s, int fd, unsigned depth);
@@ -103,12 +105,16 @@ static void look_at(struct search *s, int parent, const struct dirent *entry, un
     size_t outside = 0;
     for (size_t i = 0; i < s->count; i++) {
         if (!s->inside[i] && is_of(&s->wanted[i], entry->d_name)) {
-            s->found(s->context, i, entry->d_ino); /* a cgroup's id is its directory's inode number; what is below is asked for with it */
+            s->found(
+                s->context, i,
+                entry->d_ino); /* a cgroup's id is its directory's inode number; what is below is asked for with it */
             s->inside[i] = (uint8_t)(depth + 1);
         }
         outside += !s->inside[i];
     }
-    int below = outside && depth < DEPTH_MAX ? openat(parent, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+    int below = outside && depth < DEPTH_MAX
+                    ? openat(parent, entry->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+                    : -1;
     if (below >= 0)
         search_below(s, below, depth + 1);
     for (size_t i = 0; i < s->count; i++)
@@ -116,7 +122,8 @@ static void look_at(struct search *s, int parent, const struct dirent *entry, un
             s->inside[i] = 0;
 }
 
-/* Of the directory's entries only those that are directories are looked at, by what it says itself: a cgroup has dozens of files. */
+/* Of the directory's entries only those that are directories are looked at, by what it says itself: a cgroup has dozens
+ * of files. */
 static void search_below(struct search *s, int fd, unsigned depth)
 {
     DIR *directory = fdopendir(fd);
@@ -144,7 +151,8 @@ static int find_root(char *ret, size_t size)
     return find_mount(text, cpu_filters_pick_controller(text), ret, size);
 }
 
-int cgroup_search(const struct cgroup_wanted *wanted, size_t count, void (*found)(void *context, size_t wanted, uint64_t id), void *context)
+int cgroup_search(const struct cgroup_wanted *wanted, size_t count,
+                  void (*found)(void *context, size_t wanted, uint64_t id), void *context)
 {
     char root[ROOT_BYTES];
     _cleanup_free_ uint8_t *inside = calloc(count + 1, 1);

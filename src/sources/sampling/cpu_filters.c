@@ -130,7 +130,8 @@ static int follow_existing_children(int fd)
     return r;
 }
 
-int cpu_filters_fill(const struct source_options *options, int followed_fd, int cgroups_fd, int commands_fd, int users_fd)
+int cpu_filters_fill(const struct source_options *options, int followed_fd, int cgroups_fd, int commands_fd,
+                     int users_fd)
 {
     const uint8_t yes = 1;
     int r = 0;
@@ -167,7 +168,8 @@ int cpu_filters_set_cgroups(int cgroups_fd, const uint64_t *ids, size_t count)
     size_t gone_count = 0;
     int r = 0;
 
-    for (uint64_t *before = NULL; gone_count < SOURCE_FILTER_MAX && bpf_map_get_next_key(cgroups_fd, before, &id) == 0; before = &id)
+    for (uint64_t *before = NULL; gone_count < SOURCE_FILTER_MAX && bpf_map_get_next_key(cgroups_fd, before, &id) == 0;
+         before = &id)
         if (!is_among(ids, count, id))
             gone[gone_count++] = id;
     for (size_t i = 0; i < gone_count; i++) /* of cgroups that are no more, or nobody wants: they make room */

@@ -1,5 +1,5 @@
-/* See sampling_rule_table.h. What the table should hold is made anew at each look, in the order of the targets; of two that ask for the same cgroup
- * the first stays. */
+/* See sampling_rule_table.h. What the table should hold is made anew at each look, in the order of the targets; of two
+ * that ask for the same cgroup the first stays. */
 #include "sources/sampling/sampling_rule_table.h"
 
 #include "base/clock.h"
@@ -32,16 +32,16 @@ struct rows {
 struct sampling_rule_table {
     struct sampling_rules targets;
     int keys_fd, counts_fd;
-    int cpu_count; /* possible */
+    int cpu_count;                     /* possible */
     int processes[SAMPLING_RULES_MAX]; /* pidfds; -1: none */
     int64_t users[SAMPLING_RULES_MAX]; /* -1: unknown */
     bool found[SAMPLING_RULES_MAX];
-    struct rows now, next; /* what the kernel has, and what it should have */
+    struct rows now, next;                       /* what the kernel has, and what it should have */
     struct sampling_pod pods[SAMPLING_PODS_MAX]; /* by their names and labels */
     size_t pod_count;
-    size_t left_out;       /* of next, for want of room */
+    size_t left_out; /* of next, for want of room */
     uint64_t most_left_out;
-    bool is_incomplete;    /* it could not be told all of it */
+    bool is_incomplete; /* it could not be told all of it */
     uint64_t looked_ns;
 };
 
@@ -125,7 +125,8 @@ static struct searched *search_cgroups(const struct sampling_rule_table *t)
     _cleanup_free_ struct searched *s = calloc(1, sizeof(*s));
     for (uint32_t i = 0; s && i < t->targets.count; i++)
         if (t->targets.list[i].selector == SAMPLING_RULE_CONTAINER || t->targets.list[i].selector == SAMPLING_RULE_POD)
-            want(s, t->targets.list[i].selector == SAMPLING_RULE_POD ? CGROUP_OF_POD : CGROUP_OF_CONTAINER, t->targets.list[i].value, i);
+            want(s, t->targets.list[i].selector == SAMPLING_RULE_POD ? CGROUP_OF_POD : CGROUP_OF_CONTAINER,
+                 t->targets.list[i].value, i);
     for (size_t i = 0; s && i < t->pod_count; i++)
         want(s, CGROUP_OF_POD, t->pods[i].uid, t->pods[i].target);
     if (!s || !s->count)
@@ -191,7 +192,8 @@ static int look(struct sampling_rule_table *t)
     find_all(t);
     if (t->left_out > t->most_left_out)
         t->most_left_out = t->left_out;
-    if (!t->is_incomplete && t->now.count == t->next.count && memcmp(t->now.list, t->next.list, t->next.count * sizeof(t->next.list[0])) == 0)
+    if (!t->is_incomplete && t->now.count == t->next.count &&
+        memcmp(t->now.list, t->next.list, t->next.count * sizeof(t->next.list[0])) == 0)
         return 0;
     int r = tell_kernel(t);
     t->now = t->next;
@@ -199,7 +201,8 @@ static int look(struct sampling_rule_table *t)
     return r;
 }
 
-int sampling_rule_table_new(const struct sampling_rules *targets, int sampling_rule_keys_fd, int sampling_rule_counts_fd, struct sampling_rule_table **ret)
+int sampling_rule_table_new(const struct sampling_rules *targets, int sampling_rule_keys_fd,
+                            int sampling_rule_counts_fd, struct sampling_rule_table **ret)
 {
     _cleanup_(sampling_rule_table_freep) struct sampling_rule_table *t = calloc(1, sizeof(*t));
     if (!t)
@@ -213,7 +216,8 @@ int sampling_rule_table_new(const struct sampling_rules *targets, int sampling_r
         uint32_t user;
         if (target->selector == SAMPLING_RULE_PID)
             t->processes[i] = (int)syscall(SYS_pidfd_open, (pid_t)strtoul(target->value, NULL, 10), 0);
-        t->users[i] = target->selector == SAMPLING_RULE_USER && user_name_parse(target->value, &user) == 0 ? (int64_t)user : -1;
+        t->users[i] =
+            target->selector == SAMPLING_RULE_USER && user_name_parse(target->value, &user) == 0 ? (int64_t)user : -1;
     }
     t->cpu_count = libbpf_num_possible_cpus();
     t->looked_ns = clock_monotonic_ns();
@@ -263,9 +267,10 @@ struct sampling_rule_stats sampling_rule_table_stats(const struct sampling_rule_
 uint32_t sampling_rule_table_kinds(const struct sampling_rules *targets)
 {
     static const enum sampling_rule_key_kind kinds[SAMPLING_RULE_SELECTOR_COUNT] = {
-        [SAMPLING_RULE_PID] = SAMPLING_RULE_KEY_PID,       [SAMPLING_RULE_CGROUP] = SAMPLING_RULE_KEY_CGROUP,   [SAMPLING_RULE_CONTAINER] = SAMPLING_RULE_KEY_CGROUP,
-        [SAMPLING_RULE_POD] = SAMPLING_RULE_KEY_CGROUP,    [SAMPLING_RULE_POD_NAME] = SAMPLING_RULE_KEY_CGROUP, [SAMPLING_RULE_POD_LABEL] = SAMPLING_RULE_KEY_CGROUP,
-        [SAMPLING_RULE_COMMAND] = SAMPLING_RULE_KEY_COMMAND, [SAMPLING_RULE_USER] = SAMPLING_RULE_KEY_USER,
+        [SAMPLING_RULE_PID] = SAMPLING_RULE_KEY_PID,          [SAMPLING_RULE_CGROUP] = SAMPLING_RULE_KEY_CGROUP,
+        [SAMPLING_RULE_CONTAINER] = SAMPLING_RULE_KEY_CGROUP, [SAMPLING_RULE_POD] = SAMPLING_RULE_KEY_CGROUP,
+        [SAMPLING_RULE_POD_NAME] = SAMPLING_RULE_KEY_CGROUP,  [SAMPLING_RULE_POD_LABEL] = SAMPLING_RULE_KEY_CGROUP,
+        [SAMPLING_RULE_COMMAND] = SAMPLING_RULE_KEY_COMMAND,  [SAMPLING_RULE_USER] = SAMPLING_RULE_KEY_USER,
     };
     uint32_t bits = 0;
     for (size_t i = 0; i < targets->count; i++)

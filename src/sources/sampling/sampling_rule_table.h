@@ -1,6 +1,7 @@
-/* Who the targets (targets.h) are on this machine now, kept in the table by which the kernel half finds them. Processes are those that had
- * their number at the beginning; users are looked up once; cgroups, of paths, containers and pods, are looked for every few seconds, for they come
- * and go. Owned by the source of CPU samples, or, where there is none, of waits; pipeline thread only. */
+/* Who the targets (targets.h) are on this machine now, kept in the table by which the kernel half finds them. Processes
+ * are those that had their number at the beginning; users are looked up once; cgroups, of paths, containers and pods,
+ * are looked for every few seconds, for they come and go. Owned by the source of CPU samples, or, where there is none,
+ * of waits; pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -10,15 +11,17 @@
 
 struct sampling_rule_table;
 
-/* The descriptors are of the maps of these names, borrowed; -1 for the second: nothing is counted. That a process, a user or a cgroup is not to be found is no error. */
-int sampling_rule_table_new(const struct sampling_rules *targets, int sampling_rule_keys_fd, int sampling_rule_counts_fd, struct sampling_rule_table **ret);
+/* The descriptors are of the maps of these names, borrowed; -1 for the second: nothing is counted. That a process, a
+ * user or a cgroup is not to be found is no error. */
+int sampling_rule_table_new(const struct sampling_rules *targets, int sampling_rule_keys_fd,
+                            int sampling_rule_counts_fd, struct sampling_rule_table **ret);
 void sampling_rule_table_free(struct sampling_rule_table *t);
 DEFINE_FREEP(sampling_rule_table)
 
 /* Looks who they are, if it is time to. */
 void sampling_rule_table_follow(struct sampling_rule_table *t, uint64_t now_ns);
 
-#define SAMPLING_PODS_MAX      256 /* that targets by names and labels may mean together: more than a node has */
+#define SAMPLING_PODS_MAX           256 /* that targets by names and labels may mean together: more than a node has */
 #define SAMPLING_RULE_POD_UID_BYTES 40
 
 struct sampling_pod {
@@ -26,8 +29,8 @@ struct sampling_pod {
     char uid[SAMPLING_RULE_POD_UID_BYTES];
 };
 
-/* Whom SAMPLING_RULE_POD_NAME and SAMPLING_RULE_POD_LABEL mean from now on, which only the container runtime knows; looks at
- * once who they are, if they are others than before. All bytes of `pods` are set. */
+/* Whom SAMPLING_RULE_POD_NAME and SAMPLING_RULE_POD_LABEL mean from now on, which only the container runtime knows;
+ * looks at once who they are, if they are others than before. All bytes of `pods` are set. */
 void sampling_rule_table_set_pods(struct sampling_rule_table *t, const struct sampling_pod *pods, size_t count);
 
 struct sampling_rule_stats {

@@ -12,8 +12,9 @@
 #define BLANKS " \t"
 
 static const char *const selectors[SAMPLING_RULE_SELECTOR_COUNT] = {
-    [SAMPLING_RULE_PID] = "pid",      [SAMPLING_RULE_CGROUP] = "cgroup",       [SAMPLING_RULE_CONTAINER] = "container", [SAMPLING_RULE_POD] = "pod",
-    [SAMPLING_RULE_POD_NAME] = "pod", [SAMPLING_RULE_POD_LABEL] = "pod-label", [SAMPLING_RULE_COMMAND] = "command",     [SAMPLING_RULE_USER] = "user",
+    [SAMPLING_RULE_PID] = "pid",         [SAMPLING_RULE_CGROUP] = "cgroup", [SAMPLING_RULE_CONTAINER] = "container",
+    [SAMPLING_RULE_POD] = "pod",         [SAMPLING_RULE_POD_NAME] = "pod",  [SAMPLING_RULE_POD_LABEL] = "pod-label",
+    [SAMPLING_RULE_COMMAND] = "command", [SAMPLING_RULE_USER] = "user",
 };
 
 static int parse_selector(const char *word, enum sampling_rule_selector *ret)
@@ -106,7 +107,8 @@ uint32_t sampling_rules_clock_hz(const struct sampling_rules *targets, uint32_t 
     return hz;
 }
 
-void sampling_rules_shares(const struct sampling_rules *targets, uint32_t others_hz, uint64_t ret_shares[SAMPLING_RULES_MAX + 1])
+void sampling_rules_shares(const struct sampling_rules *targets, uint32_t others_hz,
+                           uint64_t ret_shares[SAMPLING_RULES_MAX + 1])
 {
     const uint32_t clock_hz = sampling_rules_clock_hz(targets, others_hz);
     memset(ret_shares, 0, (SAMPLING_RULES_MAX + 1) * sizeof(ret_shares[0]));
@@ -115,7 +117,8 @@ void sampling_rules_shares(const struct sampling_rules *targets, uint32_t others
     ret_shares[SAMPLING_RULES_MAX] = others_hz * SAMPLING_RULE_ALWAYS / clock_hz;
 }
 
-void sampling_rules_sample_ns(const struct sampling_rules *targets, uint32_t others_hz, uint64_t others_ns, uint64_t max_ns, uint64_t ret_ns[SAMPLING_RULES_MAX + 1])
+void sampling_rules_sample_ns(const struct sampling_rules *targets, uint32_t others_hz, uint64_t others_ns,
+                              uint64_t max_ns, uint64_t ret_ns[SAMPLING_RULES_MAX + 1])
 {
     const uint32_t often_hz = others_hz ? others_hz : sampling_rules_clock_hz(targets, 0);
     if (max_ns < others_ns)

@@ -11,7 +11,8 @@ static int set_of_process(int fd, uint32_t pid, const void *value)
     return r == -E2BIG ? -ENOSPC : r;
 }
 
-int context_tables_set_thread_context(const struct context_tables *t, uint32_t pid, const struct thread_context_place *place)
+int context_tables_set_thread_context(const struct context_tables *t, uint32_t pid,
+                                      const struct thread_context_place *place)
 {
     return set_of_process(t->thread_contexts_fd, pid, place);
 }

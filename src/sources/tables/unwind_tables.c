@@ -58,8 +58,7 @@ struct unwind_tables {
 };
 
 /* Takes up to `max` slots in `from` and marks them `to`. Locked by the caller. */
-static size_t take_slots(struct unwind_tables *t, enum slot_state from, enum slot_state to, uint32_t *ret,
-                         size_t max)
+static size_t take_slots(struct unwind_tables *t, enum slot_state from, enum slot_state to, uint32_t *ret, size_t max)
 {
     size_t n = 0;
 
@@ -131,9 +130,11 @@ static void *publish_thread(void *arg)
 
 int unwind_tables_set_up(struct bpf_object *of, const struct unwind_tables *shared)
 {
-    struct bpf_map *processes = bpf_object__find_map_by_name(of, "unwind_processes"), *chunks = bpf_object__find_map_by_name(of, "unwind_chunks");
+    struct bpf_map *processes = bpf_object__find_map_by_name(of, "unwind_processes"),
+                   *chunks = bpf_object__find_map_by_name(of, "unwind_chunks");
     if (!shared)
-        return bpf_map__set_max_entries(processes, UNWIND_TABLES_PROCESSES_MAX) ?: bpf_map__set_max_entries(chunks, UNWIND_TABLES_CHUNKS_MAX);
+        return bpf_map__set_max_entries(processes, UNWIND_TABLES_PROCESSES_MAX)
+                   ?: bpf_map__set_max_entries(chunks, UNWIND_TABLES_CHUNKS_MAX);
     return bpf_map__reuse_fd(processes, shared->maps.processes_fd)
                ?: bpf_map__reuse_fd(chunks, shared->maps.chunks_fd)
                ?: bpf_map__reuse_fd(bpf_object__find_map_by_name(of, "unwind_objects"), shared->maps.objects_fd);
@@ -214,8 +215,7 @@ static int slot_reserve(struct unwind_tables *t, size_t bytes)
     int r = -ENOSPC;
 
     pthread_mutex_lock(&t->lock);
-    for (uint32_t n = 0; n < UNWIND_MAX_OBJECTS && t->object_bytes + t->mapping_bytes + bytes <= t->max_bytes;
-         n++) {
+    for (uint32_t n = 0; n < UNWIND_MAX_OBJECTS && t->object_bytes + t->mapping_bytes + bytes <= t->max_bytes; n++) {
         uint32_t i = (t->next_slot + n) % UNWIND_MAX_OBJECTS;
 
         if (t->slots[i].state != SLOT_FREE)
@@ -230,8 +230,7 @@ static int slot_reserve(struct unwind_tables *t, size_t bytes)
     return r;
 }
 
-int unwind_tables_put_object(struct unwind_tables *t, const void *values, size_t value_count,
-                             uint32_t *ret_object)
+int unwind_tables_put_object(struct unwind_tables *t, const void *values, size_t value_count, uint32_t *ret_object)
 {
     LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_INNER_MAP);
     size_t bytes = (value_count * UNWIND_VALUE_BYTES + 4095 + 512) & ~(size_t)4095;
@@ -242,8 +241,7 @@ int unwind_tables_put_object(struct unwind_tables *t, const void *values, size_t
     slot = slot_reserve(t, bytes);
     if (slot < 0)
         return slot;
-    fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "unwind_object", 4, UNWIND_VALUE_BYTES, (uint32_t)value_count,
-                        &options);
+    fd = bpf_map_create(BPF_MAP_TYPE_ARRAY, "unwind_object", 4, UNWIND_VALUE_BYTES, (uint32_t)value_count, &options);
     r = fd < 0 ? fd : object_map_fill(fd, values, (uint32_t)value_count);
 
     pthread_mutex_lock(&t->lock);
@@ -331,8 +329,8 @@ static void bury(struct unwind_tables *t, uint32_t pid, const struct unwind_proc
     uint64_t now_ns = clock_monotonic_ns();
 
     sweep_graves(t, now_ns);
-    t->graves[(t->grave_first + t->grave_count) % GRAVES_MAX] = (struct grave){
-        .time_ns = now_ns, .pid = pid, .generation = process->generation, .chunks = process->chunks};
+    t->graves[(t->grave_first + t->grave_count) % GRAVES_MAX] =
+        (struct grave){.time_ns = now_ns, .pid = pid, .generation = process->generation, .chunks = process->chunks};
     t->grave_count++;
 }
 
@@ -352,8 +350,8 @@ static uint32_t mapping_serial(const struct unwind_tables *t, const struct unwin
     return m->object < UNWIND_MAX_OBJECTS ? t->slots[m->object].serial : 0;
 }
 
-static int put_chunk(struct unwind_tables *t, const struct unwind_chunk_key *key,
-                     const struct unwind_mapping *mappings, size_t count)
+static int put_chunk(struct unwind_tables *t, const struct unwind_chunk_key *key, const struct unwind_mapping *mappings,
+                     size_t count)
 {
     struct unwind_chunk chunk = {.count = (uint32_t)count};
     int r;

@@ -1,5 +1,5 @@
-/* How a source whose programs walk makes the tables over the maps of its skeleton, or shares another's. Not for others: they use
- * unwind_tables.h. */
+/* How a source whose programs walk makes the tables over the maps of its skeleton, or shares another's. Not for others:
+ * they use unwind_tables.h. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -19,7 +19,8 @@ int unwind_tables_new(const struct bpf_object *of, size_t max_bytes, struct unwi
 void unwind_tables_free(struct unwind_tables *t);
 DEFINE_FREEP(unwind_tables)
 
-/* Takes a code object out of those that were told (`told`: the program's map of that name): it is told again when it is met. */
+/* Takes a code object out of those that were told (`told`: the program's map of that name): it is told again when it is
+ * met. */
 void unwind_tables_reemit(const struct bpf_map *told, uint32_t pid, uint64_t code, uint32_t check);
 
 #define UNWIND_TABLES_PROCESSES_MAX 8192

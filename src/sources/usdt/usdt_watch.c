@@ -103,20 +103,17 @@ static int get_program(struct usdt_watch *w, const struct usdt_watch_target *of,
     return 0;
 }
 
-static int attach(struct usdt_watch *w, const struct usdt_watch_target *of,
-                  struct usdt_watch_link *link)
+static int attach(struct usdt_watch *w, const struct usdt_watch_target *of, struct usdt_watch_link *link)
 {
     struct program *p;
     int r = get_program(w, of, &p);
     if (r < 0)
         return r;
-    link->link =
-        bpf_program__attach_usdt(p->bpf->progs.fired, of->pid, of->path, of->provider, of->name, NULL);
+    link->link = bpf_program__attach_usdt(p->bpf->progs.fired, of->pid, of->path, of->provider, of->name, NULL);
     return link->link ? 0 : -errno;
 }
 
-int usdt_watch_add(struct usdt_watch *w, const struct usdt_watch_target *target,
-                     struct usdt_watch_link **ret)
+int usdt_watch_add(struct usdt_watch *w, const struct usdt_watch_target *target, struct usdt_watch_link **ret)
 {
     struct usdt_watch_link *link = w->links, *end = w->links + NATIVE_WATCH_LINKS_MAX;
     while (link < end && link->link)

@@ -32,8 +32,7 @@ DEFINE_FREEP(usdt_watch)
  * NATIVE_WATCH_LINKS_MAX files or NATIVE_WATCH_CONTEXTS_MAX contexts are attached. */
 #define NATIVE_WATCH_LINKS_MAX    256 /* as many as libbpf tells apart in a program */
 #define NATIVE_WATCH_CONTEXTS_MAX 16
-int usdt_watch_add(struct usdt_watch *w, const struct usdt_watch_target *target,
-                     struct usdt_watch_link **ret);
+int usdt_watch_add(struct usdt_watch *w, const struct usdt_watch_target *target, struct usdt_watch_link **ret);
 void usdt_watch_remove(struct usdt_watch_link *link);
 
 int usdt_watch_fd(const struct usdt_watch *w); /* readable when firings wait */

@@ -94,7 +94,8 @@ static void test_one_bad_second_is_forgiven(void **state)
     assert_int_equal(spend(&l, 0.005, 20), 0);
 }
 
-/* Neither a change of detail nor programs that are detached, with the run time that was counted for them, make it look free. */
+/* Neither a change of detail nor programs that are detached, with the run time that was counted for them, make it look
+ * free. */
 static void test_cost_is_known_at_any_time(void **state)
 {
     (void)state;
@@ -126,11 +127,10 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stays_at_full_within_budget), cmocka_unit_test(test_sheds_in_order),
-        cmocka_unit_test(test_a_costly_start_sheds_nothing),
-        cmocka_unit_test(test_comes_back),                  cmocka_unit_test(test_no_return_without_room),
-        cmocka_unit_test(test_cost_is_known_at_any_time),
-        cmocka_unit_test(test_one_bad_second_is_forgiven),  cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_stays_at_full_within_budget),  cmocka_unit_test(test_sheds_in_order),
+        cmocka_unit_test(test_a_costly_start_sheds_nothing), cmocka_unit_test(test_comes_back),
+        cmocka_unit_test(test_no_return_without_room),       cmocka_unit_test(test_cost_is_known_at_any_time),
+        cmocka_unit_test(test_one_bad_second_is_forgiven),   cmocka_unit_test(test_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,11 @@ static void test_good_file(void **state)
     struct config c;
     char error[CONFIG_ERROR_BYTES] = "";
     config_defaults(&c);
-    assert_int_equal(load_text(&c, "# ours\nprofile:\n  rate: 49\nbudget:\n  cpu: 2.5%\n  memory: 128MiB\npage:\n  listen: \"[::1]:80\"\n", error), 0);
+    assert_int_equal(
+        load_text(
+            &c, "# ours\nprofile:\n  rate: 49\nbudget:\n  cpu: 2.5%\n  memory: 128MiB\npage:\n  listen: \"[::1]:80\"\n",
+            error),
+        0);
     assert_int_equal(c.profile_rate_hz, 49);
     assert_true(c.budget_cpu_share > 0.0249 && c.budget_cpu_share < 0.0251);
     assert_int_equal(c.budget_memory_bytes, 128 << 20);
@@ -65,18 +69,28 @@ static void test_bad_files(void **state)
         {"page:\n  listen: 7070\n", ":2:", {"page.listen", "'7070'", "127.0.0.1:7070"}},
         {"page:\n  listen: 127.0.0.1:70700\n", ":2:", {"page.listen", "'127.0.0.1:70700'", "ADDRESS:PORT"}},
         {"page:\n  listen: example.org:80\n", ":2:", {"page.listen", "'example.org:80'", "ADDRESS:PORT"}},
-        {"page:\n  allowed_hosts: http://sonde.example.org\n", ":2:", {"page.allowed_hosts", "'http://sonde.example.org'", "localhost:8080"}},
-        {"page:\n  allowed_hosts: a.example, *.example\n", ":2:", {"page.allowed_hosts", "'*.example'", "separated by commas"}},
+        {"page:\n  allowed_hosts: http://sonde.example.org\n",
+         ":2:",
+         {"page.allowed_hosts", "'http://sonde.example.org'", "localhost:8080"}},
+        {"page:\n  allowed_hosts: a.example, *.example\n",
+         ":2:",
+         {"page.allowed_hosts", "'*.example'", "separated by commas"}},
         {"page:\n  allowed_hosts: a.example:70700\n", ":2:", {"page.allowed_hosts", "'a.example:70700'", ""}},
         {"page:\n  allowed_hosts: \"::1\"\n", ":2:", {"page.allowed_hosts", "'::1'", "[::1]"}},
         {"page:\n  allowed_hosts: \"[::1\"\n", ":2:", {"page.allowed_hosts", "'[::1'", "[::1]"}},
         {"page:\n  allowed_hosts: \"a.example,,b.example\"\n", ":2:", {"page.allowed_hosts", "''", ""}},
-        {"kubernetes:\n  pod_labels: app,two words\n", ":2:", {"kubernetes.pod_labels", "'app,two words'", "app.kubernetes.io/name"}},
+        {"kubernetes:\n  pod_labels: app,two words\n",
+         ":2:",
+         {"kubernetes.pod_labels", "'app,two words'", "app.kubernetes.io/name"}},
         {"kubernetes:\n  pod_labels: app,\n", ":2:", {"kubernetes.pod_labels", "'app,'", ""}},
         {"page:\n  allowed_hosts: two words\n", ":2:", {"page.allowed_hosts", "'two words'", ""}},
-        {"profile:\n  rate: 19\n  targets: command=a:99, comand=b:0\n", ":3:", {"profile.sampling_rules", "'comand=b:0'", "separated by commas"}},
+        {"profile:\n  rate: 19\n  targets: command=a:99, comand=b:0\n",
+         ":3:",
+         {"profile.sampling_rules", "'comand=b:0'", "separated by commas"}},
         {"profile:\n  targets: user=a:1001\n", ":2:", {"profile.sampling_rules", "'user=a:1001'", "0 to 1000 Hz"}},
-        {"profile:\n  targets: user=a:1, pod=shop/web/1:9\n", ":2:", {"profile.sampling_rules", "'shop/web/1'", "pod-label"}},
+        {"profile:\n  targets: user=a:1, pod=shop/web/1:9\n",
+         ":2:",
+         {"profile.sampling_rules", "'shop/web/1'", "pod-label"}},
         {"profile:\n  targets: pod-label=app:9\n", ":2:", {"profile.sampling_rules", "'app'", "pod-label"}},
         {"profile:\n  targets: pod-label=a b=c:9\n", ":2:", {"profile.sampling_rules", "'a b=c'", "pod-label"}},
         {"profile:\n  targets: user=a:1,, user=b:1\n", ":2:", {"profile.sampling_rules", "''", ""}},
@@ -160,7 +174,12 @@ static void test_receiver(void **state)
     struct config c;
     char error[CONFIG_ERROR_BYTES] = "";
     config_defaults(&c);
-    assert_int_equal(load_text(&c, "otlp:\n  profiles_endpoint: https://me:word@collector:4318/p?k=word\n  headers: \"a=b%20c,d=e\"\n  compression: none\n  interval: 3\n", error), 0);
+    assert_int_equal(
+        load_text(
+            &c,
+            "otlp:\n  profiles_endpoint: https://me:word@collector:4318/p?k=word\n  headers: \"a=b%20c,d=e\"\n  compression: none\n  interval: 3\n",
+            error),
+        0);
     assert_string_equal(c.otlp_profiles_endpoint, "https://me:word@collector:4318/p?k=word");
     assert_string_equal(c.otlp_headers, "a=b%20c,d=e");
     assert_int_equal(c.otlp_interval_s, 3);
@@ -173,10 +192,20 @@ static void test_receiver(void **state)
     }
     assert_int_equal(shown, 2);
     static const char *const bad[] = {
-        "otlp.profiles_endpoint=collector:4318/word", "otlp.profiles_endpoint=ftp://word", "otlp.profiles_endpoint=http:///word",
-        "otlp.profiles_endpoint=http://a b/word", "otlp.profiles_endpoint=http://word:99999", "otlp.profiles_endpoint=http://a:word",
-        "otlp.headers=a=\nword", "otlp.headers=(not shown)", "otlp.compression=zip", "otlp.interval=0", "otlp.timeout=0",
-        "otlp.timestamp_resolution=2ms", "otlp.timestamp_resolution=", "otlp.system_names=no",
+        "otlp.profiles_endpoint=collector:4318/word",
+        "otlp.profiles_endpoint=ftp://word",
+        "otlp.profiles_endpoint=http:///word",
+        "otlp.profiles_endpoint=http://a b/word",
+        "otlp.profiles_endpoint=http://word:99999",
+        "otlp.profiles_endpoint=http://a:word",
+        "otlp.headers=a=\nword",
+        "otlp.headers=(not shown)",
+        "otlp.compression=zip",
+        "otlp.interval=0",
+        "otlp.timeout=0",
+        "otlp.timestamp_resolution=2ms",
+        "otlp.timestamp_resolution=",
+        "otlp.system_names=no",
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         assert_int_equal(config_set(&c, bad[i], error), -EINVAL);
@@ -220,7 +249,8 @@ static void test_what_packets_tell(void **state)
         assert_true(config_timestamp_step(&c, &step_ns));
         assert_int_equal(step_ns, resolutions[i].step_ns);
     }
-    assert_int_equal(load_text(&c, "otlp:\n  timestamp_resolution: none\n  system_names: false\n  compression: zstd\n", error), 0);
+    assert_int_equal(
+        load_text(&c, "otlp:\n  timestamp_resolution: none\n  system_names: false\n  compression: zstd\n", error), 0);
     assert_false(config_timestamp_step(&c, &step_ns));
     assert_false(c.otlp_system_names);
     assert_string_equal(c.otlp_compression, "zstd");
@@ -232,7 +262,8 @@ static void expect_endpoint(const char *signal, const char *all, const char *exp
     struct config c;
     char error[CONFIG_ERROR_BYTES];
     config_defaults(&c);
-    signal ? setenv("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", signal, 1) : unsetenv("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT");
+    signal ? setenv("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", signal, 1)
+           : unsetenv("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT");
     all ? setenv("OTEL_EXPORTER_OTLP_ENDPOINT", all, 1) : unsetenv("OTEL_EXPORTER_OTLP_ENDPOINT");
     config_environment(&c, error);
     assert_string_equal(c.otlp_profiles_endpoint, expected);
@@ -358,20 +389,28 @@ static void test_environment_that_is_wrong(void **state)
     expect_error("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT: ", "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", "a:4317");
     setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a", 1);
     expect_error("OTEL_EXPORTER_OTLP_HEADERS: ", "OTEL_EXPORTER_OTLP_HEADERS", "a=\n");
-    expect_error("OTEL_EXPORTER_OTLP_HEADERS: otlp.headers: 4096 bytes are more than the 4095", "OTEL_EXPORTER_OTLP_HEADERS", long_headers);
+    expect_error("OTEL_EXPORTER_OTLP_HEADERS: otlp.headers: 4096 bytes are more than the 4095",
+                 "OTEL_EXPORTER_OTLP_HEADERS", long_headers);
     expect_error("OTEL_EXPORTER_OTLP_PROFILES_CLIENT_KEY: ", "OTEL_EXPORTER_OTLP_PROFILES_CLIENT_KEY", "/\n");
     setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", 1);
-    expect_error("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT: a URL of gRPC has no path", "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", "http://a/v1development/profiles");
+    expect_error("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT: a URL of gRPC has no path",
+                 "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", "http://a/v1development/profiles");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_good_file),
-        cmocka_unit_test(test_receiver), cmocka_unit_test(test_what_packets_tell), cmocka_unit_test(test_unknown_keys_are_told_the_known_ones),
-        cmocka_unit_test(test_environment), cmocka_unit_test(test_environment_of_another_endpoint),
-        cmocka_unit_test(test_environment_that_is_wrong), cmocka_unit_test(test_bad_files), cmocka_unit_test(test_missing_file),
-        cmocka_unit_test(test_set),       cmocka_unit_test(test_description_can_be_loaded),
+        cmocka_unit_test(test_receiver),
+        cmocka_unit_test(test_what_packets_tell),
+        cmocka_unit_test(test_unknown_keys_are_told_the_known_ones),
+        cmocka_unit_test(test_environment),
+        cmocka_unit_test(test_environment_of_another_endpoint),
+        cmocka_unit_test(test_environment_that_is_wrong),
+        cmocka_unit_test(test_bad_files),
+        cmocka_unit_test(test_missing_file),
+        cmocka_unit_test(test_set),
+        cmocka_unit_test(test_description_can_be_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,16 +67,14 @@ static void begin_with(struct fixture *f, const char *timestamp_resolution, int6
     config_defaults(&config);
     config.budget_memory_bytes = MEMORY_BYTES;
     config.otlp_interval_s = interval_s;
-    snprintf(config.otlp_timestamp_resolution, sizeof(config.otlp_timestamp_resolution), "%s",
-             timestamp_resolution);
-    snprintf(config.otlp_profiles_endpoint, sizeof(config.otlp_profiles_endpoint), "http://%p",
-             (void *)&f->s);
+    snprintf(config.otlp_timestamp_resolution, sizeof(config.otlp_timestamp_resolution), "%s", timestamp_resolution);
+    snprintf(config.otlp_profiles_endpoint, sizeof(config.otlp_profiles_endpoint), "http://%p", (void *)&f->s);
     assert_int_equal(profile_export_new(&config, &f->io, &f->export), 0);
     assert_non_null(f->export);
 }
 
-#define begin(f, ...)                                                                                        \
-    begin_with((f), "1ms", 1, (const struct simulated_answer[]){__VA_ARGS__},                                \
+#define begin(f, ...)                                                                                                  \
+    begin_with((f), "1ms", 1, (const struct simulated_answer[]){__VA_ARGS__},                                          \
                sizeof((const struct simulated_answer[]){__VA_ARGS__}) / sizeof(struct simulated_answer))
 
 static void end(struct fixture *f)
@@ -315,8 +313,7 @@ static void rejected_profiles_are_counted(void **state)
     f.per_second = 10;
     pass_seconds(&f, 4);
     profile_export_send_queued(f.export);
-    assert_true(metric(&f, "rejected_profiles") ==
-                2); /* a packet has one profile here, whatever the receiver claims */
+    assert_true(metric(&f, "rejected_profiles") == 2); /* a packet has one profile here, whatever the receiver claims */
     assert_true(metric(&f, "failures") == 0 && metric(&f, "samples") == 40);
     stop(&f);
     end(&f);

@@ -37,8 +37,7 @@ struct unwind_tables {
     unsigned process_puts;
 };
 
-int unwind_tables_put_object(struct unwind_tables *t, const void *values, size_t value_count,
-                             uint32_t *ret_object)
+int unwind_tables_put_object(struct unwind_tables *t, const void *values, size_t value_count, uint32_t *ret_object)
 {
     assert_non_null(values);
     assert_true(value_count > 2);
@@ -232,7 +231,8 @@ static void only_what_a_walk_came_by_is_put(void **state)
 static void prepare_publishes_what_no_walk_has_reached(void **state)
 {
     struct world *w = *state;
-    for (int i = 0; i < 1000 && !unwind_publisher_prepare(w->publisher, &w->processes[0]); i++) { /* the builder's thread has it */
+    for (int i = 0; i < 1000 && !unwind_publisher_prepare(w->publisher, &w->processes[0]);
+         i++) { /* the builder's thread has it */
         usleep(10000);
         pass_time(w, 0);
     }
@@ -375,8 +375,7 @@ static void large_files_are_built_by_the_thread(void **state)
         unwind_publisher_want(w->publisher, &w->processes[0]);
     }
     assert_true(w->tables.present[kernel_object(&w->tables, 100, 0)]);
-    assert_int_equal(unwind_cache_get(w->cache, &w->objects[0], &table),
-                     0); /* walks in user space have it too */
+    assert_int_equal(unwind_cache_get(w->cache, &w->objects[0], &table), 0); /* walks in user space have it too */
 }
 
 /* An interpreter that is not ready, and then is. */
@@ -409,7 +408,8 @@ static void beginner_free(void *self)
     (void)self;
 }
 
-static const struct interpreter interpreter_beginner = {.memory_share = 1, .open = beginner_open, .layout = beginner_layout, .free = beginner_free};
+static const struct interpreter interpreter_beginner = {
+    .memory_share = 1, .open = beginner_open, .layout = beginner_layout, .free = beginner_free};
 
 /* The world's publisher knows this interpreter from now on. */
 static void begin_with(struct world *w, struct beginner b)

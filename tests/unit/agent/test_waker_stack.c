@@ -1,4 +1,5 @@
-/* A waker's stack stands above the waiter's, upside down, and keeps its texts when those that it was made of are gone. */
+/* A waker's stack stands above the waiter's, upside down, and keeps its texts when those that it was made of are gone.
+ */
 #include "agent/waker_stack.h"
 
 #include "../fixture.h"
@@ -23,7 +24,8 @@ static void test_joined(void **state)
     (void)state;
     struct waker_stack w = {0};
     char leaf[] = "wake", file[] = "/lib/waker.so";
-    const struct frame waker_frames[] = {fixture_frame(FRAME_KERNEL, leaf, file, 5), fixture_native("let_go"), fixture_native("left out")};
+    const struct frame waker_frames[] = {fixture_frame(FRAME_KERNEL, leaf, file, 5), fixture_native("let_go"),
+                                         fixture_native("left out")};
     const struct frame frames[] = {fixture_frame(FRAME_WAIT, "[lock: futex]", "", 0), fixture_native("wait_here")};
     const struct sample waker = {.frames = waker_frames, .frame_count = 3};
     struct sample s = {.frames = frames, .frame_count = 2};
@@ -44,7 +46,10 @@ static void test_joined(void **state)
     again = (struct sample){.frames = frames, .frame_count = 2};
     assert_int_equal(waker_stack_set(&w, &waker, 3, "[woken by a much longer name than before]"), 0);
     assert_int_equal(waker_stack_put(&w, &again), 0);
-    expect(&again, (const char *const[]){"left out", "let_go", "xxxx", "[woken by a much longer name than before]", "[lock: futex]", "wait_here"}, 6);
+    expect(&again,
+           (const char *const[]){"left out", "let_go", "xxxx", "[woken by a much longer name than before]",
+                                 "[lock: futex]", "wait_here"},
+           6);
     waker_stack_clear(&w);
 }
 

@@ -1,5 +1,5 @@
-/* windows.c to 20 ms: a heatmap adds up to the profile of the same time and a region to its slots, whatever is asked for; what memory is
- * too short for goes oldest first, and is told. */
+/* windows.c to 20 ms: a heatmap adds up to the profile of the same time and a region to its slots, whatever is asked
+ * for; what memory is too short for goes oldest first, and is told. */
 #include "aggregate/windows.h"
 
 #include <errno.h>
@@ -47,7 +47,8 @@ static struct profile_amount amount_of(const struct profile *p)
     return (struct profile_amount){.count = fixture_count(p), .weight_ns = fixture_weight(p)};
 }
 
-static struct profile_amount region(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter)
+static struct profile_amount region(struct windows *w, uint64_t from_ns, uint64_t to_ns,
+                                    const struct profile_filter *filter)
 {
     _cleanup_(profile_freep) struct profile *p = NULL;
     assert_int_equal(windows_region(w, from_ns, to_ns, filter, &p), 0);
@@ -60,7 +61,8 @@ static void add_to(struct profile_amount *sum, const struct profile_amount *more
     sum->weight_ns += more->weight_ns;
 }
 
-static struct profile_amount heatmap_sum(struct windows *w, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter)
+static struct profile_amount heatmap_sum(struct windows *w, uint64_t from_ns, uint64_t to_ns,
+                                         const struct profile_filter *filter)
 {
     _cleanup_(heatmap_freep) struct heatmap *h = NULL;
     struct profile_amount sum = {0};
@@ -108,7 +110,8 @@ static void a_heatmap_adds_up_to_the_profile(void **state)
         assert_same(heatmap_sum(w, 0, UINT64_MAX, &filter), amount_of(all));
         assert_same(region(w, 0, BASE + 4 * SLOT, &filter), amount_of(all));
         for (int i = 0; i < 20; i++) {
-            const uint64_t from = BASE + next_random(&random) % 20 * SECOND, to = from + (1 + next_random(&random) % 7) * SECOND;
+            const uint64_t from = BASE + next_random(&random) % 20 * SECOND,
+                           to = from + (1 + next_random(&random) % 7) * SECOND;
             assert_same(heatmap_sum(w, from, to, &filter), region(w, from, to, &filter));
         }
     }
@@ -248,7 +251,8 @@ static void the_oldest_detail_goes_first(void **state)
 static void one_window_may_be_too_much(void **state)
 {
     (void)state;
-    _cleanup_(windows_freep) struct windows *w = new_windows(8 * 100), *none = new_windows(0), *heavy = new_windows(PLENTY);
+    _cleanup_(windows_freep) struct windows *w = new_windows(8 * 100), *none = new_windows(0),
+                                            *heavy = new_windows(PLENTY);
     struct profile *p = NULL;
     for (int i = 0; i < 1000; i++) {
         assert_int_equal(add_weighing(w, BASE + i * 1000000ull, 1, "f", 1), 0);
@@ -332,8 +336,10 @@ static void slots_that_are_not_whole(void **state)
 {
     (void)state;
     struct windows *w = NULL;
-    assert_int_equal(windows_new(&(struct windows_options){.slot_ns = SLOT + 1, .slots = 1, .detail_max_bytes = 1}, &w), -EINVAL);
-    assert_int_equal(windows_new(&(struct windows_options){.slot_ns = 257 * CELL, .slots = 1, .detail_max_bytes = 1}, &w), -EINVAL);
+    assert_int_equal(windows_new(&(struct windows_options){.slot_ns = SLOT + 1, .slots = 1, .detail_max_bytes = 1}, &w),
+                     -EINVAL);
+    assert_int_equal(
+        windows_new(&(struct windows_options){.slot_ns = 257 * CELL, .slots = 1, .detail_max_bytes = 1}, &w), -EINVAL);
     assert_null(w);
 }
 

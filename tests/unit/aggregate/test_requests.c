@@ -15,8 +15,17 @@
 
 static int add_at(struct requests *r, uint64_t id, uint64_t start_ns, uint64_t start_unix_ns, uint64_t duration_ns)
 {
-    struct request request = {.id = id, .start_ns = start_ns, .start_unix_ns = start_unix_ns, .duration_ns = duration_ns, .service = "s", .method = "GET",
-                              .route = "/", .peer = "", .cause = "", .container_id = "", .status = 200};
+    struct request request = {.id = id,
+                              .start_ns = start_ns,
+                              .start_unix_ns = start_unix_ns,
+                              .duration_ns = duration_ns,
+                              .service = "s",
+                              .method = "GET",
+                              .route = "/",
+                              .peer = "",
+                              .cause = "",
+                              .container_id = "",
+                              .status = 200};
     struct request *copy;
     assert_int_equal(request_copy(&request, &copy), 0);
     return requests_add(r, copy);

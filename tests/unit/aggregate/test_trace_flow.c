@@ -40,7 +40,9 @@ static void add(struct fixture *f, const struct triton_record *record)
 
 static void add_tensor(struct fixture *f, uint64_t id)
 {
-    add(f, &(struct triton_record){.id = id, .activity = TEXT("TENSOR_QUEUE_INPUT"), .tensor = {TEXT("x"), TEXT("1,2"), TEXT("2"), TEXT("INT8")}});
+    add(f, &(struct triton_record){.id = id,
+                                   .activity = TEXT("TENSOR_QUEUE_INPUT"),
+                                   .tensor = {TEXT("x"), TEXT("1,2"), TEXT("2"), TEXT("INT8")}});
 }
 
 static void add_child(struct fixture *f, uint64_t id, uint64_t parent)

@@ -30,16 +30,21 @@ static struct trace_summary *make(size_t slowest)
     return s;
 }
 
-#define TRACE(number, name, door, ...)                                                                       \
-    (&(struct triton_trace){.id = number,                                                                    \
-                            .has_model = true,                                                               \
-                            .model = name,                                                                   \
-                            .model_version = 1,                                                              \
-                            .doors = door,                                                                   \
-                            .moments = (struct triton_moment[]){__VA_ARGS__},                                \
-                            .moment_count = sizeof((struct triton_moment[]){__VA_ARGS__}) / sizeof(struct triton_moment)})
+#define TRACE(number, name, door, ...)                                                                                 \
+    (&(struct triton_trace){.id = number,                                                                              \
+                            .has_model = true,                                                                         \
+                            .model = name,                                                                             \
+                            .model_version = 1,                                                                        \
+                            .doors = door,                                                                             \
+                            .moments = (struct triton_moment[]){__VA_ARGS__},                                          \
+                            .moment_count =                                                                            \
+                                sizeof((struct triton_moment[]){__VA_ARGS__}) / sizeof(struct triton_moment)})
 
-#define HANDLED(begin, end) {begin, TRITON_REQUEST_START}, {end, TRITON_REQUEST_END}
+#define HANDLED(begin, end)                                                                                            \
+    {begin, TRITON_REQUEST_START},                                                                                     \
+    {                                                                                                                  \
+        end, TRITON_REQUEST_END                                                                                        \
+    }
 
 static void assert_sum(const struct trace_model_sum *m, enum trace_span span, uint64_t count, int64_t sum_ns)
 {
@@ -51,9 +56,13 @@ static void test_http(void **state)
 {
     (void)state;
     _cleanup_(trace_summary_freep) struct trace_summary *s = make(0);
-    assert_int_equal(trace_summary_add(s, TRACE(7, 1, TRITON_HTTP, {100, TRITON_HTTP_RECV_START}, {110, TRITON_HTTP_RECV_END}, HANDLED(130, 230), {135, TRITON_QUEUE_START},
-                                                {150, TRITON_COMPUTE_START}, {160, TRITON_COMPUTE_INPUT_END}, {190, TRITON_COMPUTE_OUTPUT_START}, {210, TRITON_COMPUTE_END},
-                                                {240, TRITON_HTTP_SEND_START}, {260, TRITON_HTTP_SEND_END})), 1);
+    assert_int_equal(
+        trace_summary_add(s,
+                          TRACE(7, 1, TRITON_HTTP, {100, TRITON_HTTP_RECV_START}, {110, TRITON_HTTP_RECV_END},
+                                HANDLED(130, 230), {135, TRITON_QUEUE_START}, {150, TRITON_COMPUTE_START},
+                                {160, TRITON_COMPUTE_INPUT_END}, {190, TRITON_COMPUTE_OUTPUT_START},
+                                {210, TRITON_COMPUTE_END}, {240, TRITON_HTTP_SEND_START}, {260, TRITON_HTTP_SEND_END})),
+        1);
     assert_int_equal(trace_summary_add(s, TRACE(3, 2, TRITON_HTTP, HANDLED(0, 5))), 1);
     assert_int_equal(trace_summary_add(s, TRACE(8, 1, TRITON_HTTP, {0, TRITON_HTTP_RECV_START}, HANDLED(0, 1000))), 1);
     const struct trace_sums *sums = trace_summary_finish(s);
@@ -79,8 +88,10 @@ static void test_grpc_begins_when_the_request_was_read(void **state)
 {
     (void)state;
     _cleanup_(trace_summary_freep) struct trace_summary *s = make(0);
-    assert_int_equal(trace_summary_add(s, TRACE(1, 1, TRITON_GRPC, {0, TRITON_GRPC_WAITREAD_START}, {1000, TRITON_GRPC_WAITREAD_END}, HANDLED(1010, 1050),
-                                                {1060, TRITON_GRPC_SEND_START}, {1075, TRITON_GRPC_SEND_END})), 1);
+    assert_int_equal(
+        trace_summary_add(s, TRACE(1, 1, TRITON_GRPC, {0, TRITON_GRPC_WAITREAD_START}, {1000, TRITON_GRPC_WAITREAD_END},
+                                   HANDLED(1010, 1050), {1060, TRITON_GRPC_SEND_START}, {1075, TRITON_GRPC_SEND_END})),
+        1);
     const struct trace_model_sum *m = trace_summary_finish(s)->models[TRACE_GRPC];
     assert_sum(m, TRACE_INFER, 1, 75);
     assert_sum(m, TRACE_RECEIVE, 0, 0);
@@ -135,7 +146,8 @@ static void test_the_slowest(void **state)
     _cleanup_(trace_summary_freep) struct trace_summary *s = make(3);
     for (uint64_t i = 0; i < array_size(durations); i++)
         assert_int_equal(trace_summary_add(s, TRACE(i, 1, TRITON_HTTP, HANDLED(0, durations[i]))), 1);
-    struct triton_trace *part = TRACE(99, 1, TRITON_HTTP, HANDLED(0, 1000)); /* of a request, which is what is looked for */
+    struct triton_trace *part =
+        TRACE(99, 1, TRITON_HTTP, HANDLED(0, 1000)); /* of a request, which is what is looked for */
     part->has_parent = true;
     assert_int_equal(trace_summary_add(s, part), 1);
     const struct trace_sums *sums = trace_summary_finish(s);

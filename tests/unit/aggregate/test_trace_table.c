@@ -46,9 +46,11 @@ static void test_records_of_an_id_come_together(void **state)
     assert_int_equal(trace_table_new(names, 4, true, &t), 0);
     add_stamp(t, 1, TEXT("HTTP_RECV_START"), 10);
     add_stamp(t, 2, TEXT("GRPC_WAITREAD_START"), 20);
-    struct triton_record head = {.id = 1, .model_name = TEXT("m"), .model_version = 3, .has_version = true, .request_id = TEXT("r")};
+    struct triton_record head = {
+        .id = 1, .model_name = TEXT("m"), .model_version = 3, .has_version = true, .request_id = TEXT("r")};
     assert_int_equal(trace_table_add(t, &head), 0);
-    struct triton_record tensor = {.id = 1, .activity = TEXT("A"), .tensor = {TEXT("x"), TEXT("1,2"), TEXT("2"), TEXT("INT8")}};
+    struct triton_record tensor = {
+        .id = 1, .activity = TEXT("A"), .tensor = {TEXT("x"), TEXT("1,2"), TEXT("2"), TEXT("INT8")}};
     assert_int_equal(trace_table_add(t, &tensor), 0);
     add_stamp(t, 1, TEXT("own"), 30);
     assert_null(trace_table_take(t, false));

@@ -1,4 +1,5 @@
-/* wait_seconds.c: what threads waited is in one counter a service and reason, and all of it in some, however many services there are. */
+/* wait_seconds.c: what threads waited is in one counter a service and reason, and all of it in some, however many
+ * services there are. */
 #include "aggregate/wait_seconds.h"
 
 #include "base/buf.h"
@@ -18,7 +19,8 @@ static void add(struct wait_seconds *w, uint32_t parent_pid, const char *service
     struct resource resource = fixture_resource(7, "c");
     resource.parent_pid = parent_pid;
     resource.service_name = service;
-    wait_seconds_add(w, &(struct sample){.weight_ns = ns, .wait_reason = reason, .resource = &resource, .thread_name = "t"});
+    wait_seconds_add(
+        w, &(struct sample){.weight_ns = ns, .wait_reason = reason, .resource = &resource, .thread_name = "t"});
 }
 
 static void write_all(struct wait_seconds *w, struct buf *out)
@@ -57,7 +59,7 @@ static void test_of_many_services_the_rest_is_one(void **state)
     for (unsigned i = 0; i < 1000; i++) {
         char name[100], reason[32];
         snprintf(name, sizeof(name), "service-%u-%060u", i, i); /* longer than what is kept of it */
-        snprintf(reason, sizeof(reason), "reason-%u", i % 40); /* which nobody makes */
+        snprintf(reason, sizeof(reason), "reason-%u", i % 40);  /* which nobody makes */
         add(w, 1, name, reason, 1000000000);
     }
     write_all(w, &out);

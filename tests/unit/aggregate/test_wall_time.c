@@ -1,5 +1,5 @@
-/* wall_time.c: one question to the windows of what runs and of what waits; of wall-clock time both, and what nobody looked at is told once,
- * also of a region whose last slot is not over. */
+/* wall_time.c: one question to the windows of what runs and of what waits; of wall-clock time both, and what nobody
+ * looked at is told once, also of a region whose last slot is not over. */
 #include "aggregate/wall_time.h"
 
 #include <errno.h>
@@ -19,11 +19,17 @@ static void add_weighing(struct windows *w, uint64_t time_ns, uint64_t weight_ns
 {
     struct resource resource = fixture_resource(1, "c");
     struct frame frame = fixture_native("f");
-    const struct sample s = {.time_ns = time_ns, .weight_ns = weight_ns, .resource = &resource, .thread_name = "t", .frames = &frame, .frame_count = 1};
+    const struct sample s = {.time_ns = time_ns,
+                             .weight_ns = weight_ns,
+                             .resource = &resource,
+                             .thread_name = "t",
+                             .frames = &frame,
+                             .frame_count = 1};
     assert_int_equal(windows_add(w, &s), 0);
 }
 
-/* It runs from BASE on; waits are looked at in its second and third second, and from the 11th on. Two samples of 1, two waits of 10. */
+/* It runs from BASE on; waits are looked at in its second and third second, and from the 11th on. Two samples of 1, two
+ * waits of 10. */
 static struct wall_time new_wall_time(void)
 {
     const struct windows_options of_cpu = {.slot_ns = SLOT, .slots = 6, .period_ns = 7, .detail_max_bytes = 1 << 20},

@@ -23,11 +23,10 @@
 static struct windows *new_windows(uint32_t slots, size_t max_bytes)
 {
     struct windows *w = NULL;
-    assert_int_equal(windows_new(
-                         &(struct windows_options){
-                             .slot_ns = SLOT, .slots = slots, .period_ns = 7, .max_bytes = max_bytes},
-                         &w),
-                     0);
+    assert_int_equal(
+        windows_new(&(struct windows_options){.slot_ns = SLOT, .slots = slots, .period_ns = 7, .max_bytes = max_bytes},
+                    &w),
+        0);
     return w;
 }
 
@@ -58,7 +57,11 @@ static void it_tells_of_which_time_it_is(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = NULL;
-    assert_int_equal(windows_new(&(struct windows_options){.slot_ns = SLOT, .slots = 4, .max_bytes = 1 << 20, .time = PROFILE_OFF_CPU_TIME}, &w), 0);
+    assert_int_equal(
+        windows_new(
+            &(struct windows_options){.slot_ns = SLOT, .slots = 4, .max_bytes = 1 << 20, .time = PROFILE_OFF_CPU_TIME},
+            &w),
+        0);
     for (int i = 0; i < 2; i++) {
         _cleanup_(profile_freep) struct profile *span = NULL, *region = NULL;
         assert_int_equal(windows_snapshot(w, 0, UINT64_MAX, NULL, &span), 0);
@@ -92,8 +95,12 @@ static void interpreters_keep_no_lines(void **state)
     struct frame frames[] = {fixture_frame(FRAME_INTERPRETED, "work", "[python]", 0), fixture_native("main")};
     for (frames[0].line = 1; frames[0].line <= 4; frames[0].line++) {
         frames[1].line = 7;
-        const struct sample s = {
-            .time_ns = BASE, .weight_ns = 10, .resource = &resource, .thread_name = "t", .frames = frames, .frame_count = 2};
+        const struct sample s = {.time_ns = BASE,
+                                 .weight_ns = 10,
+                                 .resource = &resource,
+                                 .thread_name = "t",
+                                 .frames = frames,
+                                 .frame_count = 2};
         assert_int_equal(windows_add(w, &s), 0);
     }
     assert_int_equal(windows_snapshot(w, BASE, BASE + SLOT, NULL, &p), 0);
@@ -218,8 +225,7 @@ static double metric_value(struct windows *w, const char *name, const char *resu
     for (size_t i = 0; i < metric_set_families(set); i++) {
         struct metric_family family = metric_set_family(set, i);
         for (size_t j = 0; j < family.point_count; j++)
-            if (strcmp(family.name, name) == 0 &&
-                (!result || strcmp(family.points[j].labels[0].value, result) == 0))
+            if (strcmp(family.name, name) == 0 && (!result || strcmp(family.points[j].labels[0].value, result) == 0))
                 return family.points[j].value;
     }
     fail_msg("no metric %s", name);
@@ -273,7 +279,8 @@ static void a_burst_has_the_room_that_is_idle(void **state)
     assert_in_range(add_burst(w, 0, 0, BURST), BURST, BURST);
     for (uint64_t slot = 1; slot < 5; slot++)
         assert_int_equal(add_burst(w, slot, 0, 100), 100);
-    int first = add_burst(w, 5, 0, FAR_TOO_MANY), second = add_burst(w, 6, 0, FAR_TOO_MANY), late = add_burst(w, 5, FAR_TOO_MANY, FAR_TOO_MANY + 2000);
+    int first = add_burst(w, 5, 0, FAR_TOO_MANY), second = add_burst(w, 6, 0, FAR_TOO_MANY),
+        late = add_burst(w, 5, FAR_TOO_MANY, FAR_TOO_MANY + 2000);
     assert_in_range(first, A_SHARE, FAR_TOO_MANY - 1);
     assert_in_range(second, A_SHARE / 2, first - 1);
     assert_in_range(late, 0, A_SHARE / 2);
@@ -348,12 +355,14 @@ static void it_tells_when_nobody_looked(void **state)
     } regions[] = {{0, 5, 4, 1}, {5, 15, 6, 4}, {15, 30, 0, 15}, {30, 40, 9, 1}, {0, 40, 19, 21}};
     for (size_t i = 0; i < array_size(regions); i++) {
         _cleanup_(profile_freep) struct profile *region = NULL;
-        assert_int_equal(windows_region(w, BASE + regions[i].from * SECOND, BASE + regions[i].to * SECOND, NULL, &region), 0);
+        assert_int_equal(
+            windows_region(w, BASE + regions[i].from * SECOND, BASE + regions[i].to * SECOND, NULL, &region), 0);
         assert_observed(region, regions[i].duration * SECOND, regions[i].not_observed * SECOND);
     }
     _cleanup_(profile_freep) struct profile *span = NULL, *wall = NULL;
     assert_int_equal(windows_snapshot(w, BASE - 60 * SECOND, BASE + 41 * SECOND, NULL, &span), 0);
-    assert_observed(span, 20 * SECOND, 20 * SECOND); /* what was before the beginning was not asked for: there is what there is */
+    assert_observed(span, 20 * SECOND,
+                    20 * SECOND); /* what was before the beginning was not asked for: there is what there is */
     assert_int_equal(windows_observed_ns(w, BASE + 41 * SECOND), 20 * SECOND);
     assert_int_equal(profile_fold(span, &wall), 0);
     assert_int_equal(wall->not_observed_ns, 20 * SECOND);
@@ -371,7 +380,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_tells_of_which_time_it_is),
         cmocka_unit_test(nothing_yet),
-        cmocka_unit_test(interpreters_keep_no_lines), cmocka_unit_test(bad_options),
+        cmocka_unit_test(interpreters_keep_no_lines),
+        cmocka_unit_test(bad_options),
         cmocka_unit_test(whole_slots_are_given),
         cmocka_unit_test(old_slots_are_dropped_whole),
         cmocka_unit_test(late_samples_go_to_the_oldest_slot),

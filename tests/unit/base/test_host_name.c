@@ -86,7 +86,8 @@ static void test_list(void **state)
     static const struct {
         const char *name;
         int result, port;
-    } expected[] = {{"a.example", 1, 0}, {"b", 1, 8080}, {"", -EINVAL, 0}, {"", -EINVAL, 0}, {"", -EINVAL, 0}, {"::1", 1, 9}, {"", 0, 0}};
+    } expected[] = {{"a.example", 1, 0}, {"b", 1, 8080}, {"", -EINVAL, 0}, {"", -EINVAL, 0},
+                    {"", -EINVAL, 0},    {"::1", 1, 9},  {"", 0, 0}};
     char longest[400];
     const char *list = " A.example. ,\tb:8080,,*.example, two words,[::1]:9, ";
     struct host_name h;

@@ -26,7 +26,8 @@ static const struct sandbox_limits limits = {
 #endif
     .cpu_seconds = 10};
 
-/* Runs `attempt` confined; the number of what it still could do, 0: nothing. Files that it asks for: `path` alone is handed over. */
+/* Runs `attempt` confined; the number of what it still could do, 0: nothing. Files that it asks for: `path` alone is
+ * handed over. */
 static int run_confined(int (*attempt)(const char *path), const char *path)
 {
     int pair[2];

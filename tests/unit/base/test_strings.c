@@ -109,8 +109,7 @@ static void the_bound_is_kept(void **state)
     assert_int_equal(strings_add(s, "string 0"), 1); /* what is there is found */
     strings_set_max_bytes(s, 0);
     assert_true(strings_add(s, "no bound again") > 0);
-    strings_set_max_bytes(
-        s, 1); /* below what is held already: memory that is there may be used, no more is taken */
+    strings_set_max_bytes(s, 1); /* below what is held already: memory that is there may be used, no more is taken */
     char large[5000] = {0};
     memset(large, 'x', sizeof(large) - 1);
     assert_int_equal(strings_add(s, large), 0);

@@ -174,8 +174,7 @@ static void formatted_durations(void **state)
         assert_string_equal(units_format_duration(cases[i].ns, out, sizeof(out)), cases[i].text);
     }
     char tiny[4];
-    assert_string_equal(units_format_duration(1500000, tiny, sizeof(tiny)),
-                        "1.5"); /* cut, and still a string */
+    assert_string_equal(units_format_duration(1500000, tiny, sizeof(tiny)), "1.5"); /* cut, and still a string */
 }
 
 static void formatted_sizes(void **state)

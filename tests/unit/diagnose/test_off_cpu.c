@@ -65,7 +65,8 @@ static void test_reasons_by_the_kernels_functions(void **state)
     };
     (void)state;
     for (size_t i = 0; i < array_size(cases); i++) {
-        const struct frame function = {.kind = FRAME_KERNEL, .function = cases[i].function, .mapping = "", .file = "", .build_id = ""};
+        const struct frame function = {
+            .kind = FRAME_KERNEL, .function = cases[i].function, .mapping = "", .file = "", .build_id = ""};
         expect(cases[i].syscall, REQUEST_OBJECT_OTHER, 0, &function, cases[i].text);
     }
 }
@@ -96,7 +97,8 @@ static void expect_waker(unsigned waker, const char *stack, size_t count, bool i
         if (strcmp(name, "|") == 0)
             kind = FRAME_NATIVE;
         else if (name[0])
-            frames[s.frame_count++] = (struct frame){.kind = kind, .function = name, .mapping = "", .file = "", .build_id = ""};
+            frames[s.frame_count++] =
+                (struct frame){.kind = kind, .function = name, .mapping = "", .file = "", .build_id = ""};
     }
     assert_int_equal(off_cpu_waker_frames(waker, &s, &told_as_interrupt), count);
     assert_int_equal(told_as_interrupt, is_interrupt);
@@ -106,13 +108,15 @@ static void expect_waker(unsigned waker, const char *stack, size_t count, bool i
 #define TIMER  "try_to_wake_up hrtimer_wakeup sysvec_apic_timer_interrupt asm_sysvec_apic_timer_interrupt"
 #define PACKET "try_to_wake_up sock_def_readable process_backlog handle_softirqs do_softirq.part.0 __local_bh_enable_ip"
 #define CARD   "try_to_wake_up sock_def_readable virtnet_poll __do_softirq do_softirq __local_bh_enable_ip"
-#define RETURN "try_to_wake_up sock_def_readable process_backlog __do_softirq do_softirq_own_stack irq_exit_rcu common_interrupt asm_common_interrupt"
+#define RETURN                                                                                                         \
+    "try_to_wake_up sock_def_readable process_backlog __do_softirq do_softirq_own_stack irq_exit_rcu common_interrupt asm_common_interrupt"
 
 /* What interrupts wake is not told as of whom they came upon. */
 static void test_who_woke(void **state)
 {
     (void)state;
-    const unsigned thread = OFF_CPU_WAKER_THREAD, interrupt = OFF_CPU_WAKER_INTERRUPT, softirq = OFF_CPU_WAKER_SOFTIRQ, untold = OFF_CPU_WAKER_UNTOLD;
+    const unsigned thread = OFF_CPU_WAKER_THREAD, interrupt = OFF_CPU_WAKER_INTERRUPT, softirq = OFF_CPU_WAKER_SOFTIRQ,
+                   untold = OFF_CPU_WAKER_UNTOLD;
     expect_waker(thread, FUTEX, 7, false);
     expect_waker(untold, FUTEX, 7, false);
     expect_waker(thread, "try_to_wake_up handle_userfault asm_exc_page_fault | touch", 4, false);
@@ -134,7 +138,8 @@ static void test_waker_text(void **state)
 {
     (void)state;
     const struct resource server = {.pid = 7, .command = "server"};
-    const struct sample main_thread = {.resource = &server, .thread_name = "server"}, worker = {.resource = &server, .thread_name = "worker"};
+    const struct sample main_thread = {.resource = &server, .thread_name = "server"},
+                        worker = {.resource = &server, .thread_name = "worker"};
     char out[OFF_CPU_TEXT_BYTES];
     assert_string_equal(off_cpu_waker_text(NULL, 7, out), "[woken by an interrupt]");
     assert_string_equal(off_cpu_waker_text(&main_thread, 8, out), "[woken by server]");
@@ -145,10 +150,8 @@ static void test_waker_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reasons),
-        cmocka_unit_test(test_reasons_by_the_kernels_functions),
-        cmocka_unit_test(test_kernel_thread),
-        cmocka_unit_test(test_who_woke),
+        cmocka_unit_test(test_reasons),       cmocka_unit_test(test_reasons_by_the_kernels_functions),
+        cmocka_unit_test(test_kernel_thread), cmocka_unit_test(test_who_woke),
         cmocka_unit_test(test_waker_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

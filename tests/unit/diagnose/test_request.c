@@ -1,4 +1,5 @@
-/* From records to explanations: parts that sum, whatever the record says; kinds by system call, object and state; the cause. */
+/* From records to explanations: parts that sum, whatever the record says; kinds by system call, object and state; the
+ * cause. */
 #include "diagnose/request.h"
 
 #include "captured_requests.h"
@@ -21,8 +22,14 @@ static struct request_record make_record(uint64_t duration_ns)
 {
     struct request_record r = {
         .h = {.size_bytes = sizeof(r), .kind = RECORD_REQUEST, .pid = 4711, .tid = 4712},
-        .id = 7, .start_ns = 1000, .duration_ns = duration_ns, .status = 200,
-        .peer_family = AF_INET, .peer_port = 80, .peer_address = {127, 0, 0, 1}, .comm = "server",
+        .id = 7,
+        .start_ns = 1000,
+        .duration_ns = duration_ns,
+        .status = 200,
+        .peer_family = AF_INET,
+        .peer_port = 80,
+        .peer_address = {127, 0, 0, 1},
+        .comm = "server",
     };
     memcpy(r.line, "GET /users/42?x HTTP/1.1\r\n", 26);
     r.line_bytes = 26;
@@ -48,8 +55,14 @@ static void assert_part(const struct request *request, size_t at, enum request_p
 
 static void add_wait(struct request_record *r, int number, int object, int state, uint64_t ns)
 {
-    r->waits[r->wait_count++] = (struct request_wait){.syscall = number, .object = (__u8)object, .state = (__u8)state, .duration_ns = ns,
-                                                      .longest_ns = ns, .count = 1, .file_system = "ext4", .file_name = "data"};
+    r->waits[r->wait_count++] = (struct request_wait){.syscall = number,
+                                                      .object = (__u8)object,
+                                                      .state = (__u8)state,
+                                                      .duration_ns = ns,
+                                                      .longest_ns = ns,
+                                                      .count = 1,
+                                                      .file_system = "ext4",
+                                                      .file_name = "data"};
 }
 
 static void test_the_rest_is_cpu(void **state)
@@ -81,7 +94,8 @@ static void test_throttling_is_part_of_the_run_queue(void **state)
     assert_part(request, 0, REQUEST_PART_RUN_QUEUE, 60);
     assert_string_equal(request->parts[0].detail, "its cgroup's CPU quota was used up");
     assert_part(request, 1, REQUEST_PART_RUN_QUEUE, 30);
-    assert_string_equal(request->cause, "90 ns of 100 ns: ready to run, waiting for a CPU (its cgroup's CPU quota was used up)");
+    assert_string_equal(request->cause,
+                        "90 ns of 100 ns: ready to run, waiting for a CPU (its cgroup's CPU quota was used up)");
     request_free(request);
     r.throttled_ns = 200;
     request = diagnose(&r);
@@ -109,7 +123,8 @@ static void test_the_rest_is_cpu_only_as_far_as_the_scheduler_says(void **state)
     request_free(request);
 }
 
-/* By the kernel's account of it, and never more than the thread's own account lacks: what was stolen while it slept is in the sleep. */
+/* By the kernel's account of it, and never more than the thread's own account lacks: what was stolen while it slept is
+ * in the sleep. */
 static void test_stolen_time_is_steal(void **state)
 {
     (void)state;
@@ -154,19 +169,22 @@ static void test_kinds(void **state)
         {SYS_futex, REQUEST_OBJECT_NONE, 0, REQUEST_PART_LOCK, "futex"},
         {SYS_nanosleep, REQUEST_OBJECT_NONE, 0, REQUEST_PART_SLEEP, "nanosleep"},
         {SYS_clock_nanosleep, REQUEST_OBJECT_NONE, 0, REQUEST_PART_SLEEP, "clock_nanosleep"},
-        {SYS_read, REQUEST_OBJECT_FILE, REQUEST_WAIT_UNINTERRUPTIBLE | REQUEST_WAIT_IO, REQUEST_PART_DISK, "read of data (ext4)"},
+        {SYS_read, REQUEST_OBJECT_FILE, REQUEST_WAIT_UNINTERRUPTIBLE | REQUEST_WAIT_IO, REQUEST_PART_DISK,
+         "read of data (ext4)"},
         {SYS_flock, REQUEST_OBJECT_FILE, 0, REQUEST_PART_LOCK, "flock of data (ext4)"},
         {SYS_unlinkat, REQUEST_OBJECT_NONE, REQUEST_WAIT_UNINTERRUPTIBLE, REQUEST_PART_DISK, "unlinkat"},
         {-1, REQUEST_OBJECT_NONE, REQUEST_WAIT_UNINTERRUPTIBLE | REQUEST_WAIT_IO, REQUEST_PART_DISK, "page fault"},
         {-1, REQUEST_OBJECT_NONE, REQUEST_WAIT_UNINTERRUPTIBLE, REQUEST_PART_OTHER, "page fault"},
         {SYS_recvfrom, REQUEST_OBJECT_CLIENT, 0, REQUEST_PART_NETWORK, "recvfrom on the client's connection"},
-        {SYS_sendfile, REQUEST_OBJECT_CLIENT, REQUEST_WAIT_IO, REQUEST_PART_DISK, "sendfile on the client's connection"},
+        {SYS_sendfile, REQUEST_OBJECT_CLIENT, REQUEST_WAIT_IO, REQUEST_PART_DISK,
+         "sendfile on the client's connection"},
         {SYS_recvfrom, REQUEST_OBJECT_SOCKET, 0, REQUEST_PART_DOWNSTREAM, "recvfrom on a connection"},
         {SYS_read, REQUEST_OBJECT_UNIX, 0, REQUEST_PART_DOWNSTREAM, "read on a Unix socket"},
         {SYS_read, REQUEST_OBJECT_PIPE, 0, REQUEST_PART_OTHER, "read on a pipe"},
         {SYS_epoll_pwait, REQUEST_OBJECT_EVENT_LOOP, 0, REQUEST_PART_UNATTRIBUTED,
          "epoll_pwait in the event loop, for nothing that is seen"},
-        {SYS_nanosleep, REQUEST_OBJECT_NONE, REQUEST_WAIT_STOPPED, REQUEST_PART_OTHER, "stopped by a signal, a debugger or a freezer"},
+        {SYS_nanosleep, REQUEST_OBJECT_NONE, REQUEST_WAIT_STOPPED, REQUEST_PART_OTHER,
+         "stopped by a signal, a debugger or a freezer"},
         {SYS_clock_gettime, REQUEST_OBJECT_NONE, 0, REQUEST_PART_OTHER, "clock_gettime"},
         {999, REQUEST_OBJECT_NONE, 0, REQUEST_PART_OTHER, "system call 999"},
     };
@@ -193,7 +211,8 @@ static size_t name(void *context, const __u64 *addresses, size_t count, struct f
 static void test_stack_in_the_detail(void **state)
 {
     (void)state;
-    const char *names[] = {"__schedule", "schedule", "futex_wait_queue", "futex_wait", "do_futex", "__x64_sys_futex", "do_syscall_64"};
+    const char *names[] = {"__schedule", "schedule",        "futex_wait_queue", "futex_wait",
+                           "do_futex",   "__x64_sys_futex", "do_syscall_64"};
     struct request_record r = make_record(1000);
     add_wait(&r, SYS_futex, REQUEST_OBJECT_NONE, 0, 900);
     r.waits[0].count = 3;
@@ -201,20 +220,19 @@ static void test_stack_in_the_detail(void **state)
     for (__u64 i = 0; i < 7; i++)
         r.waits[0].kernel[i] = i;
     struct request *request;
-    assert_int_equal(diagnose_request(&r, &(struct request_names){.context = (void *)names, .kernel_frames = name}, &request), 0);
+    assert_int_equal(
+        diagnose_request(&r, &(struct request_names){.context = (void *)names, .kernel_frames = name}, &request), 0);
     assert_string_equal(request->parts[0].detail, "futex, 3 times: futex_wait_queue < futex_wait < do_futex");
     request_free(request);
 }
 
 /* The addresses of captured records are their names. */
-static size_t name_captured(void *context, const __u64 *addresses, size_t count, struct frame *ret_frames,
-                            size_t max)
+static size_t name_captured(void *context, const __u64 *addresses, size_t count, struct frame *ret_frames, size_t max)
 {
     (void)context;
     size_t n = 0;
     for (; n < count && n < max; n++)
-        ret_frames[n] =
-            (struct frame){.kind = FRAME_KERNEL, .function = (const char *)(uintptr_t)addresses[n]};
+        ret_frames[n] = (struct frame){.kind = FRAME_KERNEL, .function = (const char *)(uintptr_t)addresses[n]};
     return n;
 }
 
@@ -243,8 +261,7 @@ static void test_captured_records(void **state)
         const struct request_record r = record_of(c);
         struct request *request;
         uint64_t sum = 0;
-        assert_int_equal(
-            diagnose_request(&r, &(struct request_names){.kernel_frames = name_captured}, &request), 0);
+        assert_int_equal(diagnose_request(&r, &(struct request_names){.kernel_frames = name_captured}, &request), 0);
         assert_true(request->part_count <= CAPTURED_PARTS);
         for (size_t part = 0; part < request->part_count; part++) {
             assert_part(request, part, c->parts[part].kind, c->parts[part].duration_ns);
@@ -271,7 +288,8 @@ static void test_a_kernel_lock_is_a_lock(void **state)
     for (__u64 i = 0; i < 3; i++)
         r.waits[0].kernel[i] = i;
     struct request *request;
-    assert_int_equal(diagnose_request(&r, &(struct request_names){.context = (void *)names, .kernel_frames = name}, &request), 0);
+    assert_int_equal(
+        diagnose_request(&r, &(struct request_names){.context = (void *)names, .kernel_frames = name}, &request), 0);
     assert_int_equal(request->parts[0].kind, REQUEST_PART_LOCK);
     request_free(request);
 }
@@ -338,7 +356,8 @@ static void test_service_comes_from_the_process(void **state)
     struct request_record r = make_record(100);
     struct resource resource = {.service_name = "shop", .container_id = "abc"};
     struct request *request;
-    assert_int_equal(diagnose_request(&r, &(struct request_names){.context = &resource, .resource = find}, &request), 0);
+    assert_int_equal(diagnose_request(&r, &(struct request_names){.context = &resource, .resource = find}, &request),
+                     0);
     assert_string_equal(request->service, "shop");
     assert_string_equal(request->container_id, "abc");
     request_free(request);
@@ -348,14 +367,16 @@ static void test_service_comes_from_the_process(void **state)
 
 static struct frame native(const char *function, const char *mapping)
 {
-    return (struct frame){.kind = FRAME_NATIVE, .function = function, .file = "", .mapping = mapping, .build_id = "", .address = 0x42};
+    return (struct frame){
+        .kind = FRAME_NATIVE, .function = function, .file = "", .mapping = mapping, .build_id = "", .address = 0x42};
 }
 
 /* Names by the addresses 1, 2, 3, ...; why there are none. */
-static size_t name_user(void *context, const struct request_record *record, const struct request_wait *w, const __u64 *addresses,
-                        struct frame *ret_frames, size_t max)
+static size_t name_user(void *context, const struct request_record *record, const struct request_wait *w,
+                        const __u64 *addresses, struct frame *ret_frames, size_t max)
 {
-    static const char *const names[] = {"", "clock_nanosleep", "nanosleep", "sleep_ms\x1b", "handle", "serve", "run", "main"};
+    static const char *const names[] = {"",       "clock_nanosleep", "nanosleep", "sleep_ms\x1b",
+                                        "handle", "serve",           "run",       "main"};
     size_t n = 0;
     (void)context;
     (void)record;
@@ -394,9 +415,16 @@ static void test_user_stacks(void **state)
         bool replaced; /* by another stack, while the record was written: none is better than a wrong one */
         const char *stack, *detail;
     } cases[] = {
-        {{1, 2, 3, 4, 5, 6, 7}, 7, false, "clock_nanosleep\nnanosleep\nsleep_ms?\nhandle\nserve\nrun\nmain",
+        {{1, 2, 3, 4, 5, 6, 7},
+         7,
+         false,
+         "clock_nanosleep\nnanosleep\nsleep_ms?\nhandle\nserve\nrun\nmain",
          "clock_nanosleep in nanosleep < sleep_ms? < handle < serve"},
-        {{1, 0, 4}, 3, false, "clock_nanosleep\nlibc.so.6+0x42\nhandle", "clock_nanosleep in handle"}, /* the C library's own name says nothing new; one has none */
+        {{1, 0, 4},
+         3,
+         false,
+         "clock_nanosleep\nlibc.so.6+0x42\nhandle",
+         "clock_nanosleep in handle"}, /* the C library's own name says nothing new; one has none */
         {{1, 2, 3}, 3, true, "[truncated: lost]", "clock_nanosleep"},
     };
     for (size_t i = 0; i < array_size(cases); i++) {
@@ -415,7 +443,8 @@ static void test_user_stacks(void **state)
 static void test_sizes_that_do_not_fit(void **state)
 {
     (void)state;
-    const int fixed = offsetof(struct request_record, waits), whole = sizeof(struct request_record), one = sizeof(struct request_wait);
+    const int fixed = offsetof(struct request_record, waits), whole = sizeof(struct request_record),
+              one = sizeof(struct request_wait);
     const struct {
         int size, waits, line, user_frames, kernel_frames;
         bool sound;

@@ -38,7 +38,8 @@ static void test_words_stay(void **state)
     check("GET / HTTP/1.1\r\n", "GET", "/");
     check("POST /api/v1/requests HTTP/1.1\r\n", "POST", "/api/v1/requests");
     check("DELETE //a/ HTTP/1.1\r\n", "DELETE", "//a/");
-    check("GET /a/very-long-name-without-any-number/decade HTTP/1.1\r\n", "GET", "/a/very-long-name-without-any-number/decade");
+    check("GET /a/very-long-name-without-any-number/decade HTTP/1.1\r\n", "GET",
+          "/a/very-long-name-without-any-number/decade");
     check("OPTIONS * HTTP/1.1\r\n", "OPTIONS", "*");
     check("PROPPATCH /calendars HTTP/1.1\r\n", "PROPPATCH", "/calendars");
 }
@@ -65,7 +66,15 @@ static void test_cut_lines(void **state)
 static void test_not_http(void **state)
 {
     (void)state;
-    static const char *const lines[] = {"", "GET", "GET ", "GET /\r\n", "GET / FTP/1.1\r\n", "get / HTTP/1.1\r\n", "GETS / HTTP/1.1\r\n", "GET / HTTP/2.0\r\n", "GET / HTTP/\r\n"};
+    static const char *const lines[] = {"",
+                                        "GET",
+                                        "GET ",
+                                        "GET /\r\n",
+                                        "GET / FTP/1.1\r\n",
+                                        "get / HTTP/1.1\r\n",
+                                        "GETS / HTTP/1.1\r\n",
+                                        "GET / HTTP/2.0\r\n",
+                                        "GET / HTTP/\r\n"};
     struct route route;
     for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
         if (route_parse(lines[i], strlen(lines[i]), false, &route) && strcmp(lines[i], "GET ") != 0)
@@ -75,8 +84,8 @@ static void test_not_http(void **state)
     assert_string_equal(route.path, "/a");
 }
 
-/* Any bytes: ends, and what comes out is printable text of bounded size. The span ends at the end of an allocation, so that a read
- * beyond it is found by the sanitizer. */
+/* Any bytes: ends, and what comes out is printable text of bounded size. The span ends at the end of an allocation, so
+ * that a read beyond it is found by the sanitizer. */
 static void test_any_bytes(void **state)
 {
     (void)state;

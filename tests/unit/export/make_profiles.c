@@ -114,8 +114,7 @@ static int write_metrics(const char *folder)
     _cleanup_(metric_set_freep) struct metric_set *set = NULL;
     if (metric_set_new(&set) < 0)
         return -1;
-    metric_add(set, "sonde_self_samples", METRIC_COUNTER, "", "CPU samples taken.", 12345678901,
-               METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_samples", METRIC_COUNTER, "", "CPU samples taken.", 12345678901, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_losses", METRIC_COUNTER, "", "What was lost,\nby \"reason\" \\ why.", 1,
                METRIC_LABELS({"reason", "ring_full"}));
     metric_add(set, "sonde_self_losses", METRIC_COUNTER, "", "", 2,
@@ -125,8 +124,8 @@ static int write_metrics(const char *folder)
                METRIC_LABELS({"version", SONDE_VERSION}, {"arch", "x86_64"}));
     const double bounds[] = {0.001, 0.5, 1, 10};
     const uint64_t counts[] = {1, 2, 0, 3, 4};
-    metric_add_histogram(set, "sonde_request_duration_seconds", "seconds", "How long requests took.", bounds,
-                         counts, 4, 61.25, METRIC_LABELS({"service", "shop"}));
+    metric_add_histogram(set, "sonde_request_duration_seconds", "seconds", "How long requests took.", bounds, counts, 4,
+                         61.25, METRIC_LABELS({"service", "shop"}));
     for (int openmetrics = 0; openmetrics < 2; openmetrics++) {
         _cleanup_buf_ struct buf out = {0};
         if (openmetrics_write(set, openmetrics, &out) < 0 ||

@@ -23,13 +23,12 @@ static void typical(void **state)
     _cleanup_(profile_freep) struct profile *p = NULL;
     assert_int_equal(profile_new(0, &p), 0);
     fixture_typical(p);
-    expect_folded(
-        p, "python3;[truncated: no stack] 1\n"
-           "python3;[truncated: no unwinding rows];libcuda.so.1+0x4711 1\n"
-           "python3;[truncated: no unwinding rows];libcuda.so.1+0x4711;[nvidia]+0xffffffffc0001234_[k] 1\n"
-           "python3;vfs_read_[k];bpf_prog_cafe_filter_[k] 1\n"
-           "server;__libc_start_main;main;std::vector<int>::push_back(int&&) 5\n"
-           "server;__libc_start_main;main;vfs_read_[k] 1\n");
+    expect_folded(p, "python3;[truncated: no stack] 1\n"
+                     "python3;[truncated: no unwinding rows];libcuda.so.1+0x4711 1\n"
+                     "python3;[truncated: no unwinding rows];libcuda.so.1+0x4711;[nvidia]+0xffffffffc0001234_[k] 1\n"
+                     "python3;vfs_read_[k];bpf_prog_cafe_filter_[k] 1\n"
+                     "server;__libc_start_main;main;std::vector<int>::push_back(int&&) 5\n"
+                     "server;__libc_start_main;main;vfs_read_[k] 1\n");
 }
 
 /* Of the same time there is as much, whoever was sampled more often; and of the least something. */
@@ -82,8 +81,7 @@ static void equal_lines_are_joined(void **state)
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
     assert_int_equal(profile_new(0, &p), 0);
-    struct resource a = fixture_resource(1, "a"), b = fixture_resource(2, "a"),
-                    none = fixture_resource(3, "");
+    struct resource a = fixture_resource(1, "a"), b = fixture_resource(2, "a"), none = fixture_resource(3, "");
     struct frame frames[] = {fixture_native("x;y"), fixture_native("x:y"),
                              fixture_native("l\ni\x7f\xff"
                                             "e")};

@@ -39,7 +39,8 @@ static void holds_the_profile(void **state)
     assert_int_equal(exporter_html.write(p, &html), 0);
     assert_int_equal(exporter_speedscope.write(p, &json), 0);
     static const char title[] = "Sonde: CPU time of several processes, 60.0 s";
-    assert_int_equal(html.size, web_flame_html_size() - strlen(WEB_FLAME_PLACEHOLDER) - strlen(WEB_FLAME_TITLE) + strlen(title) + json.size);
+    assert_int_equal(html.size, web_flame_html_size() - strlen(WEB_FLAME_PLACEHOLDER) - strlen(WEB_FLAME_TITLE) +
+                                    strlen(title) + json.size);
     assert_titled(html.data, title);
     assert_int_equal(occurrences(html.data, json.data), 1);
     assert_int_equal(occurrences(html.data, WEB_FLAME_PLACEHOLDER), 0);
@@ -91,8 +92,10 @@ static void the_title_says_of_what_it_is(void **state)
         const struct frame frame = fixture_native("f");
         assert_int_equal(profile_new(0, &p), 0);
         for (int j = 0; j < 2; j++) {
-            struct resource resource = fixture_resource(j ? cases[i].other_pid : 7, j ? cases[i].other_command : "a&b<c");
-            const struct sample s = {.weight_ns = 1, .resource = &resource, .thread_name = "", .frames = &frame, .frame_count = 1};
+            struct resource resource =
+                fixture_resource(j ? cases[i].other_pid : 7, j ? cases[i].other_command : "a&b<c");
+            const struct sample s = {
+                .weight_ns = 1, .resource = &resource, .thread_name = "", .frames = &frame, .frame_count = 1};
             assert_true(profile_add(p, &s) >= 0);
         }
         p->time = cases[i].time;

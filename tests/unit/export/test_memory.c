@@ -139,8 +139,7 @@ static void packets(void **state)
                                           1, i) < 0;
         }
         assert_int_equal(p->moment_count, 40 - refused);
-        int r =
-            otlp_profiles_write(p, &options, &(struct otlp_profiles_sink){&sent, count_samples}, &too_large);
+        int r = otlp_profiles_write(p, &options, &(struct otlp_profiles_sink){&sent, count_samples}, &too_large);
         failed = allocations_failed;
         allocations_fail_at(SIZE_MAX);
         assert_true(r == 0 || r == -ENOMEM);
@@ -164,8 +163,7 @@ static void metrics(void **state)
             snprintf(name, sizeof(name), "metric_%d", i / 8);
             metric_add(set, name, METRIC_GAUGE, "", "Help.", i, METRIC_LABELS({"l", name}));
             snprintf(name, sizeof(name), "histogram_%d", i / 8);
-            metric_add_histogram(set, name, "", "", (double[]){1}, (uint64_t[]){1, 2}, 1, 3,
-                                 METRIC_NO_LABELS);
+            metric_add_histogram(set, name, "", "", (double[]){1}, (uint64_t[]){1, 2}, 1, 3, METRIC_NO_LABELS);
         }
         if (r == 0)
             r = openmetrics_write(set, true, &out);

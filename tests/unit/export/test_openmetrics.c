@@ -85,8 +85,7 @@ static void values_are_valid_utf8(void **state)
     (void)state;
     _cleanup_(metric_set_freep) struct metric_set *set = new_set();
     metric_add(set, "a", METRIC_GAUGE, "", "\xff", 1, METRIC_LABELS({"l", "a\xc0\x80z"}));
-    expect_page(set, true,
-                "# TYPE a gauge\n# HELP a \xef\xbf\xbd\na{l=\"a\xef\xbf\xbd\xef\xbf\xbdz\"} 1\n# EOF\n");
+    expect_page(set, true, "# TYPE a gauge\n# HELP a \xef\xbf\xbd\na{l=\"a\xef\xbf\xbd\xef\xbf\xbdz\"} 1\n# EOF\n");
 }
 
 static void nothing(void **state)

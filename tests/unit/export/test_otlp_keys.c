@@ -1,5 +1,6 @@
-/* What makes two samples one, and two rows one: equality of all that they say, never that their hashes are equal. So each profile
- * here is made twice, once with a hash function that gives the same number for everything: its packets are the same, byte by byte. */
+/* What makes two samples one, and two rows one: equality of all that they say, never that their hashes are equal. So
+ * each profile here is made twice, once with a hash function that gives the same number for everything: its packets are
+ * the same, byte by byte. */
 #include "export/otlp_dictionary.h"
 #include "export/otlp_profiles.h"
 
@@ -76,8 +77,14 @@ static void fill_python(struct profile *p)
 {
     struct resource resource = fixture_resource(7, "python3");
     struct frame stack[] = {fixture_native("_PyEval_EvalFrameDefault"), fixture_frame(FRAME_INTERPRETED, "load", "", 0),
-                            fixture_native("PyObject_Call"), fixture_frame(FRAME_INTERPRETED, "main", "", 0), fixture_native("main")};
-    struct sample s = {.weight_ns = 1, .resource = &resource, .tid = 7, .thread_name = "python3", .frames = stack, .frame_count = array_size(stack)};
+                            fixture_native("PyObject_Call"), fixture_frame(FRAME_INTERPRETED, "main", "", 0),
+                            fixture_native("main")};
+    struct sample s = {.weight_ns = 1,
+                       .resource = &resource,
+                       .tid = 7,
+                       .thread_name = "python3",
+                       .frames = stack,
+                       .frame_count = array_size(stack)};
     add(p, &s);
     add(p, &s);
     stack[1].function = "save";
@@ -170,7 +177,12 @@ static void fill_many(struct profile *p)
             stack[k] = fixture_native(names[k]);
             stack[k].address = i % 13;
         }
-        struct sample s = {.weight_ns = i, .resource = &resource, .tid = i % 3, .thread_name = "t", .frames = stack, .frame_count = 1 + i % 8};
+        struct sample s = {.weight_ns = i,
+                           .resource = &resource,
+                           .tid = i % 3,
+                           .thread_name = "t",
+                           .frames = stack,
+                           .frame_count = 1 + i % 8};
         add(p, &s);
     }
 }
@@ -183,7 +195,8 @@ static void test_many_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_python_stacks_over_equal_native_frames), cmocka_unit_test(test_labels_are_part_of_the_key),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_python_stacks_over_equal_native_frames),
+                                       cmocka_unit_test(test_labels_are_part_of_the_key),
                                        cmocka_unit_test(test_many_rows)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,11 +19,11 @@ struct seen {
     uint64_t packets, samples, profiles, largest;   /* as the sink was told */
     uint64_t entries, weight_ns, timestamps, links; /* as it is written */
     uint64_t rows[8];                               /* of the packet at hand */
-    uint64_t start_ns, end_ns, earliest_ns; /* of the profile at hand; of all */
-    uint64_t step_ns, begun_ns, times_ns; /* as was asked for; the profile's beginning; the sum of all */
-    uint64_t in_packet; /* profiles, so far */
-    uint8_t id[12];     /* how they begin that are in the packet */
-    uint64_t mapping, address; /* of the location before */
+    uint64_t start_ns, end_ns, earliest_ns;         /* of the profile at hand; of all */
+    uint64_t step_ns, begun_ns, times_ns;           /* as was asked for; the profile's beginning; the sum of all */
+    uint64_t in_packet;                             /* profiles, so far */
+    uint8_t id[12];                                 /* how they begin that are in the packet */
+    uint64_t mapping, address;                      /* of the location before */
 };
 
 static void read_packed(struct cursor c, uint64_t count)
@@ -167,8 +167,7 @@ static struct seen write_in_steps(const struct profile *p, size_t max_bytes, uin
         .packet_max_bytes = max_bytes, .host_name = "node", .id_seed = 7, .time_step_ns = step_ns};
     struct seen seen = {.step_ns = step_ns ? step_ns : 1, .begun_ns = p->start_unix_ns, .earliest_ns = UINT64_MAX};
     uint64_t left_out = UINT64_MAX;
-    assert_int_equal(
-        otlp_profiles_write(p, &options, &(struct otlp_profiles_sink){&seen, read_packet}, &left_out), 0);
+    assert_int_equal(otlp_profiles_write(p, &options, &(struct otlp_profiles_sink){&seen, read_packet}, &left_out), 0);
     assert_int_equal(left_out, too_large);
     assert_int_equal(seen.samples + too_large, fixture_count(p));
     assert_true(seen.largest <= max_bytes);
@@ -233,7 +232,8 @@ static void fill(struct profile *p)
     }
 }
 
-/* Downwards, to what divides the step, unless that were before the profile's beginning: then to that. Those that came late stay before it. */
+/* Downwards, to what divides the step, unless that were before the profile's beginning: then to that. Those that came
+ * late stay before it. */
 static void times_in_steps(void **state)
 {
     (void)state;
@@ -355,8 +355,8 @@ static void dictionary(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(typical),    cmocka_unit_test(nothing),       cmocka_unit_test(hostile),
-        cmocka_unit_test(splitting),  cmocka_unit_test(one_hot_entry), cmocka_unit_test(hot_and_too_large),
+        cmocka_unit_test(typical),    cmocka_unit_test(nothing),        cmocka_unit_test(hostile),
+        cmocka_unit_test(splitting),  cmocka_unit_test(one_hot_entry),  cmocka_unit_test(hot_and_too_large),
         cmocka_unit_test(dictionary), cmocka_unit_test(times_in_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

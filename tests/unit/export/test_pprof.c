@@ -98,8 +98,7 @@ static void find_first_mapping(struct cursor c, struct decoded *d)
     }
     while (next_field(&again, &f))
         if (f.number == 6 && text++ == number)
-            snprintf(d->first_mapping, sizeof(d->first_mapping), "%.*s", (int)f.body.size,
-                     (const char *)f.body.data);
+            snprintf(d->first_mapping, sizeof(d->first_mapping), "%.*s", (int)f.body.size, (const char *)f.body.data);
 }
 
 static void decode(struct cursor c, struct decoded *d)
@@ -128,8 +127,7 @@ static void write_and_decode(const struct profile *p, struct decoded *d)
     static uint8_t plain[16 << 20];
     _cleanup_buf_ struct buf out = {0};
     assert_int_equal(exporter_pprof.write(p, &out), 0);
-    z_stream z = {
-        .next_in = (uint8_t *)out.data, .avail_in = out.size, .next_out = plain, .avail_out = sizeof(plain)};
+    z_stream z = {.next_in = (uint8_t *)out.data, .avail_in = out.size, .next_out = plain, .avail_out = sizeof(plain)};
     assert_int_equal(inflateInit2(&z, 15 + 16), Z_OK);
     assert_int_equal(inflate(&z, Z_FINISH), Z_STREAM_END);
     size_t size = z.total_out;
@@ -164,8 +162,7 @@ static void sums_and_references(void **state)
         fills[i](p);
         expect_sums(p);
     }
-    _cleanup_(profile_freep) struct profile *empty = new_profile(), *one = new_profile(),
-                                            *deep = new_profile();
+    _cleanup_(profile_freep) struct profile *empty = new_profile(), *one = new_profile(), *deep = new_profile();
     expect_sums(empty);
     fixture_deep(one, 1);
     expect_sums(one);

@@ -20,10 +20,22 @@ static void test_two(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf out = {0};
-    struct request a = {.start_unix_ns = 1763712000123456789, .duration_ns = 30, .pid = 5, .tid = 6, .service = "a\"\n\xff",
-                        .container_id = "", .method = "GET", .route = "/x", .status = 200, .peer = "1.2.3.4:5", .bytes_in = 1,
-                        .bytes_out = 2, .cause = "c", .part_count = 2,
-                        .parts = {{REQUEST_PART_CPU, 20, ""}, {REQUEST_PART_LOCK, 10, "futex", "futex_wait_[k]\na \"b\"\nmain"}}};
+    struct request a = {
+        .start_unix_ns = 1763712000123456789,
+        .duration_ns = 30,
+        .pid = 5,
+        .tid = 6,
+        .service = "a\"\n\xff",
+        .container_id = "",
+        .method = "GET",
+        .route = "/x",
+        .status = 200,
+        .peer = "1.2.3.4:5",
+        .bytes_in = 1,
+        .bytes_out = 2,
+        .cause = "c",
+        .part_count = 2,
+        .parts = {{REQUEST_PART_CPU, 20, ""}, {REQUEST_PART_LOCK, 10, "futex", "futex_wait_[k]\na \"b\"\nmain"}}};
     struct request b = {.service = "", .container_id = "", .method = "", .route = "", .peer = "", .cause = ""};
     assert_int_equal(requests_json_write((struct request *[]){&a, &b}, 2, &out), 0);
     assert_string_equal(
@@ -51,7 +63,13 @@ static void test_trace(void **state)
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         _cleanup_buf_ struct buf out = {0};
-        struct request r = {.service = "", .container_id = "", .method = "", .route = "", .peer = "", .cause = "", .link = cases[i].link};
+        struct request r = {.service = "",
+                            .container_id = "",
+                            .method = "",
+                            .route = "",
+                            .peer = "",
+                            .cause = "",
+                            .link = cases[i].link};
         assert_int_equal(requests_json_write((struct request *[]){&r}, 1, &out), 0);
         assert_non_null(strstr(out.data, cases[i].expected));
     }

@@ -35,7 +35,8 @@ static void typical(void **state)
     const char *json = write_json(p, &out);
     assert_non_null(strstr(json, "\"samples\":10,\"weight_ns\":100000000,\"dropped\":0}"));
     assert_non_null(strstr(
-        json, "\"start_time_unix_ms\":1785585600000,\"duration_ns\":60000000000,\"not_observed_ns\":0,\"period_ns\":10000000"));
+        json,
+        "\"start_time_unix_ms\":1785585600000,\"duration_ns\":60000000000,\"not_observed_ns\":0,\"period_ns\":10000000"));
     assert_non_null(strstr(json, "\"name\":\"sonde 2026-08-01T12:00:00Z\""));
     /* Heaviest first; one profile a process. */
     const char *server = strstr(json, "\"name\":\"server (pid 4711)\""),
@@ -44,28 +45,25 @@ static void typical(void **state)
     assert_int_equal(occurrences(json, "\"type\":\"sampled\""), 2);
     /* The server's frames: two threads with equal stacks stay two samples, two addresses of one function are
      * one. */
+    assert_non_null(strstr(server, "\"weights\":[40000000,10000000,10000000],\n\"sonde\":{\"counts\":[4,1,1],"));
     assert_non_null(
-        strstr(server, "\"weights\":[40000000,10000000,10000000],\n\"sonde\":{\"counts\":[4,1,1],"));
-    assert_non_null(strstr(
-        server,
-        "\"threads\":[{\"tid\":4711,\"name\":\"server\"},{\"tid\":4712,\"name\":\"worker; \\\"1\\\"\"}],"
-        "\"sample_threads\":[0,1,1]"));
+        strstr(server, "\"threads\":[{\"tid\":4711,\"name\":\"server\"},{\"tid\":4712,\"name\":\"worker; \\\"1\\\"\"}],"
+                       "\"sample_threads\":[0,1,1]"));
     assert_non_null(strstr(server, "\"samples\":[[2,1,0],[2,1,0],[2,1,3]]"));
-    assert_non_null(strstr(
-        server, "\"resource\":{\"process.pid\":4711,\"process.parent_pid\":1,\"service.name\":\"shop\""));
+    assert_non_null(
+        strstr(server, "\"resource\":{\"process.pid\":4711,\"process.parent_pid\":1,\"service.name\":\"shop\""));
     assert_non_null(strstr(server, "/server.service\",\"a \\\"key\\\"\":\"\\\\text\",\"port\":80}"));
     assert_non_null(strstr(job, "\"container.id\":\"0123456789abcdef"));
     assert_null(strstr(job, "[]")); /* the sample without frames has one that says so */
     assert_non_null(strstr(json, "[truncated: no stack]"));
     assert_int_equal(occurrences(json, "push_back"), 1);
-    assert_non_null(strstr(
-        json, "{\"name\":\"main\",\"file\":\"server.c\",\"kind\":\"native\",\"mapping\":\"/usr/bin/server\","
-              "\"build_id\":\"0123456789abcdef0123456789abcdef01234567\"}"));
-    assert_non_null(strstr(
-        json,
-        "{\"name\":\"libcuda.so.1+0x4711\",\"kind\":\"native\",\"mapping\":\"/usr/lib/libcuda.so.1\"}"));
-    assert_non_null(strstr(
-        json, "{\"name\":\"[truncated: no unwinding rows]\",\"kind\":\"truncated\",\"mapping\":\"\"}"));
+    assert_non_null(
+        strstr(json, "{\"name\":\"main\",\"file\":\"server.c\",\"kind\":\"native\",\"mapping\":\"/usr/bin/server\","
+                     "\"build_id\":\"0123456789abcdef0123456789abcdef01234567\"}"));
+    assert_non_null(
+        strstr(json, "{\"name\":\"libcuda.so.1+0x4711\",\"kind\":\"native\",\"mapping\":\"/usr/lib/libcuda.so.1\"}"));
+    assert_non_null(
+        strstr(json, "{\"name\":\"[truncated: no unwinding rows]\",\"kind\":\"truncated\",\"mapping\":\"\"}"));
     assert_non_null(strstr(json, "\"kind\":\"bpf\""));
 }
 
@@ -104,8 +102,7 @@ static void a_process_that_executes_another_program(void **state)
     fixture_add(p, &before, 5, "sh", 1, &frame, 1);
     fixture_add(p, &after, 5, "ls", 2, &frame, 1);
     _cleanup_buf_ struct buf out = {0};
-    const char *json = write_json(p, &out), *ls = strstr(json, "\"ls (pid 5)\""),
-               *sh = strstr(json, "\"sh (pid 5)\"");
+    const char *json = write_json(p, &out), *ls = strstr(json, "\"ls (pid 5)\""), *sh = strstr(json, "\"sh (pid 5)\"");
     assert_true(ls && sh && ls < sh);
 }
 

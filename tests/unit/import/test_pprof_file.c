@@ -1,5 +1,5 @@
-/* pprof_file.c: what exporters write is read back whole; messages made here field by field, in every form that the format allows;
- * damage is refused. That other programs' files are read is checked by tests/e2e/test_diff.py. */
+/* pprof_file.c: what exporters write is read back whole; messages made here field by field, in every form that the
+ * format allows; damage is refused. That other programs' files are read is checked by tests/e2e/test_diff.py. */
 #include "export/export.h"
 #include "import/pprof_file.h"
 
@@ -61,7 +61,8 @@ static void put_tables(struct buf *b, uint64_t default_type)
     put_number(b, 14, default_type);
 }
 
-static void put_sample(struct buf *b, const uint8_t *places, size_t count, uint64_t samples, uint64_t value, bool packed)
+static void put_sample(struct buf *b, const uint8_t *places, size_t count, uint64_t samples, uint64_t value,
+                       bool packed)
 {
     _cleanup_buf_ struct buf m = {0};
     if (packed) {
@@ -200,13 +201,32 @@ static void our_own_comes_back(void **state)
         char name[16];
         snprintf(name, sizeof(name), "function%d", (int)(i % 17));
         const struct frame frames[] = {
-            {.function = name, .system_name = "", .file = "a.c", .line = (uint32_t)i % 5, .mapping = "/bin/a", .build_id = "ab"},
-            {.kind = FRAME_KERNEL, .function = "do_work", .system_name = "", .file = "", .mapping = "[kernel.kallsyms]", .build_id = ""},
-            {.function = "", .system_name = "", .file = "", .mapping = "/bin/b", .build_id = "cd", .address = 0x1000 + i % 3},
+            {.function = name,
+             .system_name = "",
+             .file = "a.c",
+             .line = (uint32_t)i % 5,
+             .mapping = "/bin/a",
+             .build_id = "ab"},
+            {.kind = FRAME_KERNEL,
+             .function = "do_work",
+             .system_name = "",
+             .file = "",
+             .mapping = "[kernel.kallsyms]",
+             .build_id = ""},
+            {.function = "",
+             .system_name = "",
+             .file = "",
+             .mapping = "/bin/b",
+             .build_id = "cd",
+             .address = 0x1000 + i % 3},
         };
         struct resource resource = resource_unknown;
         resource.command = i % 2 ? "odd" : "even";
-        const struct sample s = {.weight_ns = 1000 + i, .resource = &resource, .thread_name = "", .frames = frames, .frame_count = 1 + i % 3};
+        const struct sample s = {.weight_ns = 1000 + i,
+                                 .resource = &resource,
+                                 .thread_name = "",
+                                 .frames = frames,
+                                 .frame_count = 1 + i % 3};
         assert_int_equal(profile_add(p, &s), 0);
     }
     p->not_observed_ns = 12345 * UINT64_C(1000000);
@@ -222,7 +242,8 @@ static void our_own_comes_back(void **state)
 }
 
 /* Of two samples; `event`: NULL for waits. */
-static struct profile *event_there_and_back(const char *event, const char *unit, uint64_t period, const char *type, struct pprof_about *about)
+static struct profile *event_there_and_back(const char *event, const char *unit, uint64_t period, const char *type,
+                                            struct pprof_about *about)
 {
     _cleanup_(profile_freep) struct profile *p = NULL;
     _cleanup_buf_ struct buf packed = {0}, plain = {0};
@@ -282,12 +303,9 @@ static void what_was_sampled_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events_come_back_as_such),
-        cmocka_unit_test(what_was_sampled_is_told),
-        cmocka_unit_test(every_form_is_read),
-        cmocka_unit_test(a_period_tells_the_samples),
-        cmocka_unit_test(the_type_is_chosen),
-        cmocka_unit_test(damage_is_refused),
+        cmocka_unit_test(events_come_back_as_such), cmocka_unit_test(what_was_sampled_is_told),
+        cmocka_unit_test(every_form_is_read),       cmocka_unit_test(a_period_tells_the_samples),
+        cmocka_unit_test(the_type_is_chosen),       cmocka_unit_test(damage_is_refused),
         cmocka_unit_test(our_own_comes_back),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,5 @@
-/* The reader of trace files: records as they stand there, across the ends of buffers, and where what is no record is said to be. */
+/* The reader of trace files: records as they stand there, across the ends of buffers, and where what is no record is
+ * said to be. */
 #include "import/triton_file.h"
 
 #include "base/buf.h"
@@ -29,18 +30,19 @@ static void assert_text(struct triton_text text, const char *expected)
     assert_memory_equal(text.at, expected, text.size);
 }
 
-#define OPEN(text)                                                                                           \
-    char path_[64];                                                                                          \
-    _cleanup_(triton_file_freep) struct triton_file *f = open_text(text, sizeof(text) - 1, path_);           \
-    struct triton_record r;                                                                                  \
+#define OPEN(text)                                                                                                     \
+    char path_[64];                                                                                                    \
+    _cleanup_(triton_file_freep) struct triton_file *f = open_text(text, sizeof(text) - 1, path_);                     \
+    struct triton_record r;                                                                                            \
     const struct triton_report *report = triton_file_report(f)
 
 static void test_every_member(void **state)
 {
     (void)state;
-    OPEN("[{\"id\":7,\"model_name\":\"m\\u00e9\\ud83d\\ude00\\n\",\"model_version\":-3,\"request_id\":\"r\",\"parent_id\":18446744073709551615},\n"
-         " {\"id\":7,\"timestamps\":[{\"name\":\"A\",\"ns\":1},{\"ns\":2,\"name\":\"B\",\"more\":[{}]}]},"
-         "{\"id\":8,\"activity\":\"T\",\"tensor\":{\"name\":\"x\",\"data\":\"1,2\",\"shape\":\"2\",\"dtype\":\"INT8\",\"y\":null}}]\n");
+    OPEN(
+        "[{\"id\":7,\"model_name\":\"m\\u00e9\\ud83d\\ude00\\n\",\"model_version\":-3,\"request_id\":\"r\",\"parent_id\":18446744073709551615},\n"
+        " {\"id\":7,\"timestamps\":[{\"name\":\"A\",\"ns\":1},{\"ns\":2,\"name\":\"B\",\"more\":[{}]}]},"
+        "{\"id\":8,\"activity\":\"T\",\"tensor\":{\"name\":\"x\",\"data\":\"1,2\",\"shape\":\"2\",\"dtype\":\"INT8\",\"y\":null}}]\n");
     assert_int_equal(triton_file_next(f, &r), 1);
     assert_int_equal(r.offset, 1);
     assert_int_equal(r.id, 7);
@@ -68,12 +70,15 @@ static void test_every_member(void **state)
 /* The usual form byte by byte, and the same with a space, give the same record. */
 static void test_the_two_ways_agree(void **state)
 {
-    static const char *const numbers[] = {"0", "7", "12345678", "123456789012345", "1234567890123456", "9999999999999999999", "18446744073709551615"};
+    static const char *const numbers[] = {
+        "0", "7", "12345678", "123456789012345", "1234567890123456", "9999999999999999999", "18446744073709551615"};
     (void)state;
     for (size_t i = 0; i < array_size(numbers); i++)
         for (int way = 0; way < 2; way++) {
             char text[200], path[64];
-            int size = snprintf(text, sizeof(text), "[{\"id\":%s%s,\"timestamps\":[{\"name\":\"COMPUTE_START\",\"ns\":%s}]}]", numbers[i], way ? " " : "", numbers[i]);
+            int size =
+                snprintf(text, sizeof(text), "[{\"id\":%s%s,\"timestamps\":[{\"name\":\"COMPUTE_START\",\"ns\":%s}]}]",
+                         numbers[i], way ? " " : "", numbers[i]);
             _cleanup_(triton_file_freep) struct triton_file *f = open_text(text, (size_t)size, path);
             struct triton_record r;
             assert_int_equal(triton_file_next(f, &r), 1);
@@ -96,7 +101,8 @@ static void test_buffers_end_anywhere(void **state)
         if (i)
             buf_puts(&text, i % 7 ? "," : " ,\n\t");
         offsets[i] = text.size;
-        buf_printf(&text, "{\"id\":%u,\"x\":\"%*s\",\"timestamps\":[{\"name\":\"A\",\"ns\":%u}]}", i, (int)(i * i % 2900), "", i * 3);
+        buf_printf(&text, "{\"id\":%u,\"x\":\"%*s\",\"timestamps\":[{\"name\":\"A\",\"ns\":%u}]}", i,
+                   (int)(i * i % 2900), "", i * 3);
     }
     buf_putc(&text, ']');
     char path[64];
@@ -156,7 +162,8 @@ static void test_arrays_one_after_the_other(void **state)
 static void test_odd_bytes_are_kept(void **state)
 {
     (void)state;
-    OPEN("[{\"id\":1,\"tensor\":{\"data\":\"\x01\xFF\0,\"},\"activity\":\"\xC3\xA9\"},{\"id\":2,\"request_id\":\"\xC3\xA9\"}]");
+    OPEN(
+        "[{\"id\":1,\"tensor\":{\"data\":\"\x01\xFF\0,\"},\"activity\":\"\xC3\xA9\"},{\"id\":2,\"request_id\":\"\xC3\xA9\"}]");
     assert_int_equal(triton_file_next(f, &r), 1);
     assert_int_equal(r.tensor.data.size, 4);
     assert_memory_equal(r.tensor.data.at, "\x01\xFF\0,", 4);

@@ -45,8 +45,7 @@ static void long_texts_keep_their_ends(void **state)
     assert_string_equal(text + strlen(text) - 19, "+0xffffffffffffffff");
     text = frame_text(FRAME_TRUNCATED, name, "", 0, out);
     assert_string_equal(text + strlen(text) - 2, "x]");
-    assert_ptr_equal(frame_text(FRAME_NATIVE, name, "", 0, out),
-                     name); /* a function's own name is never cut */
+    assert_ptr_equal(frame_text(FRAME_NATIVE, name, "", 0, out), name); /* a function's own name is never cut */
 }
 
 static void names_of_kinds_and_losses(void **state)
@@ -84,7 +83,8 @@ static void others_come_from_both(void **state)
 {
     (void)state;
     static const char *const wanted[] = {"a", "1", "k8s.pod.name", "web", "b", "2", "c", "3"};
-    const struct resource resource = {.pod = "a\t1\nk8s.pod.name\tweb\n", .attributes = "b\t2\nk8s.pod.name\tmine\nc\t\t3\na\tx\n"};
+    const struct resource resource = {.pod = "a\t1\nk8s.pod.name\tweb\n",
+                                      .attributes = "b\t2\nk8s.pod.name\tmine\nc\t\t3\na\tx\n"};
     struct resource_position at = {0};
     struct resource_other other;
     for (size_t i = 0; i < array_size(wanted); i += 2) {
@@ -101,8 +101,8 @@ static void attach_reports_are_bounded(void **state)
     (void)state;
     struct attach_report report = {0};
     for (int i = 0; i < ATTACH_ENTRIES_MAX + 5; i++)
-        assert_non_null(attach_report_add(
-            &report, "a probe whose name is much longer than there is room for in an entry"));
+        assert_non_null(
+            attach_report_add(&report, "a probe whose name is much longer than there is room for in an entry"));
     assert_int_equal(report.count, ATTACH_ENTRIES_MAX);
     struct attach_entry *entry = attach_report_add(&report, "p");
     for (int i = 0; i < 100; i++)

@@ -19,7 +19,8 @@ struct added {
     const char *frames[4]; /* leaf first */
 };
 
-static struct hotspots *hotspots_of(const struct hotspots_options *options, const struct profile_filter *filter, const struct added *added, size_t count)
+static struct hotspots *hotspots_of(const struct hotspots_options *options, const struct profile_filter *filter,
+                                    const struct added *added, size_t count)
 {
     struct hotspots *h = NULL;
     assert_int_equal(hotspots_new(options, WINDOWS, &h), 0);
@@ -38,13 +39,15 @@ static struct hotspots *hotspots_of(const struct hotspots_options *options, cons
             if (added[j].window == i)
                 assert_int_equal(fixture_add(p, &resource, 1, "t", added[j].weight_ns, frames, depth), 0);
         }
-        h->windows[i] = (struct hotspots_window){.start_ns = i * SECOND, .end_ns = (i + 1) * SECOND, .duration_ns = SECOND};
+        h->windows[i] =
+            (struct hotspots_window){.start_ns = i * SECOND, .end_ns = (i + 1) * SECOND, .duration_ns = SECOND};
         assert_int_equal(hotspots_add(h, i, p, filter), 0);
     }
     return h;
 }
 
-static struct hotspots *finished(const struct hotspots_options *options, const struct profile_filter *filter, const struct added *added, size_t count)
+static struct hotspots *finished(const struct hotspots_options *options, const struct profile_filter *filter,
+                                 const struct added *added, size_t count)
 {
     struct hotspots *h = hotspots_of(options, filter, added, count);
     assert_int_equal(hotspots_finish(h), 0);
@@ -52,9 +55,17 @@ static struct hotspots *finished(const struct hotspots_options *options, const s
 }
 
 static const struct added some[] = {
-    {0, 1, 500, {"steady", "main"}}, {1, 1, 500, {"steady", "main"}}, {2, 1, 500, {"steady", "main"}}, {3, 1, 500, {"steady", "main"}},
-    {2, 2, 400, {"late", "main"}},   {3, 2, 700, {"late", "main"}},   {1, 1, 30, {"deep", "deep", "main"}}, {1, 1, 12, {"deep", "main"}},
-    {0, 1, 7, {"b", "main"}},        {0, 1, 7, {"a", "main"}},        {3, 1, 5, {NULL}},
+    {0, 1, 500, {"steady", "main"}},
+    {1, 1, 500, {"steady", "main"}},
+    {2, 1, 500, {"steady", "main"}},
+    {3, 1, 500, {"steady", "main"}},
+    {2, 2, 400, {"late", "main"}},
+    {3, 2, 700, {"late", "main"}},
+    {1, 1, 30, {"deep", "deep", "main"}},
+    {1, 1, 12, {"deep", "main"}},
+    {0, 1, 7, {"b", "main"}},
+    {0, 1, 7, {"a", "main"}},
+    {3, 1, 5, {NULL}},
 };
 
 static void expect_names(const struct hotspots *h, const char *names)
@@ -68,7 +79,8 @@ static void expect_names(const struct hotspots *h, const char *names)
 static void the_most_and_the_others(void **state)
 {
     (void)state;
-    _cleanup_(hotspots_freep) struct hotspots *h = finished(&(struct hotspots_options){.max = 3}, NULL, some, array_size(some));
+    _cleanup_(hotspots_freep) struct hotspots *h =
+        finished(&(struct hotspots_options){.max = 3}, NULL, some, array_size(some));
     expect_names(h, "steady late deep");
     assert_int_equal(h->function_count, 6);
     const uint64_t expected[3][WINDOWS] = {{500, 500, 500, 500}, {0, 0, 400, 700}, {0, 42, 0, 0}};
@@ -86,7 +98,8 @@ static void equal_ones_stand_by_name(void **state)
     (void)state;
     static const struct added equal[] = {{0, 1, 9, {"d"}}, {0, 1, 9, {"b"}}, {0, 1, 9, {"c"}}, {0, 1, 9, {"a"}}};
     for (int by_change = 0; by_change < 2; by_change++) {
-        _cleanup_(hotspots_freep) struct hotspots *h = finished(&(struct hotspots_options){.by_change = by_change, .max = 3}, NULL, equal, array_size(equal));
+        _cleanup_(hotspots_freep) struct hotspots *h =
+            finished(&(struct hotspots_options){.by_change = by_change, .max = 3}, NULL, equal, array_size(equal));
         expect_names(h, "a b c");
         assert_int_equal(h->windows[0].others_ns, 9);
     }
@@ -95,10 +108,12 @@ static void equal_ones_stand_by_name(void **state)
 static void what_changed_stands_first(void **state)
 {
     (void)state;
-    _cleanup_(hotspots_freep) struct hotspots *h = finished(&(struct hotspots_options){.by_change = true, .max = 9}, NULL, some, array_size(some));
+    _cleanup_(hotspots_freep) struct hotspots *h =
+        finished(&(struct hotspots_options){.by_change = true, .max = 9}, NULL, some, array_size(some));
     expect_names(h, "late deep a b [truncated: no stack] steady");
     /* Of a window that was hardly looked at no rate is taken: there, a sample is a hundred per cent. */
-    _cleanup_(hotspots_freep) struct hotspots *partly = hotspots_of(&(struct hotspots_options){.by_change = true, .max = 1}, NULL, some, array_size(some));
+    _cleanup_(hotspots_freep) struct hotspots *partly =
+        hotspots_of(&(struct hotspots_options){.by_change = true, .max = 1}, NULL, some, array_size(some));
     partly->windows[2].duration_ns = partly->windows[3].duration_ns = SECOND / 10;
     assert_int_equal(hotspots_finish(partly), 0);
     expect_names(partly, "deep");
@@ -107,7 +122,8 @@ static void what_changed_stands_first(void **state)
 static void with_what_they_called(void **state)
 {
     (void)state;
-    _cleanup_(hotspots_freep) struct hotspots *h = finished(&(struct hotspots_options){.total = true, .max = 4}, NULL, some, array_size(some));
+    _cleanup_(hotspots_freep) struct hotspots *h =
+        finished(&(struct hotspots_options){.total = true, .max = 4}, NULL, some, array_size(some));
     expect_names(h, "main steady late deep");
     const uint64_t all[WINDOWS] = {514, 542, 900, 1200};
     for (uint32_t i = 0; i < WINDOWS; i++) {
@@ -121,7 +137,8 @@ static void with_what_they_called(void **state)
 static void of_one_process(void **state)
 {
     (void)state;
-    _cleanup_(hotspots_freep) struct hotspots *h = finished(&(struct hotspots_options){.max = 9}, &(struct profile_filter){.pid = 2}, some, array_size(some));
+    _cleanup_(hotspots_freep) struct hotspots *h =
+        finished(&(struct hotspots_options){.max = 9}, &(struct profile_filter){.pid = 2}, some, array_size(some));
     expect_names(h, "late");
     assert_int_equal(h->windows[0].weight_ns + h->windows[1].weight_ns, 0);
     assert_int_equal(h->windows[3].weight_ns, 700);
@@ -134,8 +151,9 @@ static void functions_are_told_apart_by_file_and_kind(void **state)
     _cleanup_(hotspots_freep) struct hotspots *h = NULL;
     _cleanup_(profile_freep) struct profile *p = NULL;
     const struct resource resource = fixture_resource(1, "c");
-    const struct frame frames[] = {fixture_frame(FRAME_NATIVE, "f", "/b", 1), fixture_frame(FRAME_NATIVE, "f", "/b", 2), fixture_frame(FRAME_NATIVE, "f", "/a", 1),
-                                   fixture_frame(FRAME_KERNEL, "f", "/a", 1), fixture_frame(FRAME_NATIVE, "", "/lib/x.so", 0x10)};
+    const struct frame frames[] = {fixture_frame(FRAME_NATIVE, "f", "/b", 1), fixture_frame(FRAME_NATIVE, "f", "/b", 2),
+                                   fixture_frame(FRAME_NATIVE, "f", "/a", 1), fixture_frame(FRAME_KERNEL, "f", "/a", 1),
+                                   fixture_frame(FRAME_NATIVE, "", "/lib/x.so", 0x10)};
     assert_int_equal(profile_new(0, &p), 0);
     for (size_t i = 0; i < array_size(frames); i++)
         assert_int_equal(fixture_add(p, &resource, 1, "t", 4, &frames[i], 1), 0);
@@ -162,9 +180,12 @@ static void nothing_at_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_most_and_the_others),  cmocka_unit_test(equal_ones_stand_by_name),
-        cmocka_unit_test(what_changed_stands_first), cmocka_unit_test(with_what_they_called),
-        cmocka_unit_test(of_one_process),           cmocka_unit_test(functions_are_told_apart_by_file_and_kind),
+        cmocka_unit_test(the_most_and_the_others),
+        cmocka_unit_test(equal_ones_stand_by_name),
+        cmocka_unit_test(what_changed_stands_first),
+        cmocka_unit_test(with_what_they_called),
+        cmocka_unit_test(of_one_process),
+        cmocka_unit_test(functions_are_told_apart_by_file_and_kind),
         cmocka_unit_test(nothing_at_all),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -75,8 +75,8 @@ static void histograms_are_copied(void **state)
     assert_int_equal(metric_set_error(set), 0);
 }
 
-static void expect_refused(const char *name, enum metric_type type, const char *unit,
-                           const struct metric_label *labels, size_t count)
+static void expect_refused(const char *name, enum metric_type type, const char *unit, const struct metric_label *labels,
+                           size_t count)
 {
     _cleanup_(metric_set_freep) struct metric_set *set = new_set();
     metric_add(set, name, type, unit, "", 1, labels, count);
@@ -129,8 +129,8 @@ static void a_set_is_added_whole(void **state)
     assert_int_equal(metric_set_new(&other), 0);
     metric_add(other, "sonde_a", METRIC_COUNTER, "", "A.", 1, METRIC_LABELS({"x", "1"}));
     metric_add(other, "sonde_a", METRIC_COUNTER, "", "A.", 2, METRIC_LABELS({"x", "2"}));
-    metric_add_histogram(other, "sonde_h_seconds", "seconds", "H.", (const double[]){1, 2}, (const uint64_t[]){3, 4, 5}, 2, 6,
-                         METRIC_NO_LABELS);
+    metric_add_histogram(other, "sonde_h_seconds", "seconds", "H.", (const double[]){1, 2}, (const uint64_t[]){3, 4, 5},
+                         2, 6, METRIC_NO_LABELS);
     metric_add_set(all, other);
     metric_set_free(other); /* nothing of it is borrowed */
     assert_int_equal(metric_set_error(all), 0);

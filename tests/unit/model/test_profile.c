@@ -49,8 +49,7 @@ static void equal_samples_are_one_entry(void **state)
     assert_int_equal(p->entries[0].count, 5);
     assert_int_equal(p->entries[0].weight_ns, 35);
     const struct profile_stack *stack = &p->stacks[p->entries[0].stack];
-    assert_string_equal(profile_text(p, p->frames[p->stack_frames[stack->first]].function),
-                        "work"); /* leaf first */
+    assert_string_equal(profile_text(p, p->frames[p->stack_frames[stack->first]].function), "work"); /* leaf first */
 }
 
 /* A frame or an identity that differs in one field only is another. */
@@ -59,13 +58,8 @@ static void every_field_counts(void **state)
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0);
     struct resource resource = fixture_resource(1, "a");
-    struct frame base = {.kind = FRAME_NATIVE,
-                         .function = "f",
-                         .file = "f.c",
-                         .line = 1,
-                         .mapping = "m",
-                         .build_id = "b",
-                         .address = 1};
+    struct frame base = {
+        .kind = FRAME_NATIVE, .function = "f", .file = "f.c", .line = 1, .mapping = "m", .build_id = "b", .address = 1};
     struct frame variants[] = {base, base, base, base, base, base, base, base};
     variants[1].kind = FRAME_INTERPRETED;
     variants[2].function = "g";
@@ -200,8 +194,7 @@ static void add_naive(struct profile *p, const struct naive *sample)
     struct resource resource = fixture_resource(sample->pid, "c");
     for (uint32_t i = 0; i < sample->depth; i++)
         frames[i] = fixture_native(function_names[sample->functions[i]]);
-    assert_int_equal(fixture_add(p, &resource, sample->tid, "t", sample->weight_ns, frames, sample->depth),
-                     0);
+    assert_int_equal(fixture_add(p, &resource, sample->tid, "t", sample->weight_ns, frames, sample->depth), 0);
 }
 
 static uint32_t function_number(const struct profile *p, uint32_t frame)
@@ -220,8 +213,7 @@ static void expect_naive(const struct profile *p, const struct naive *rows, size
     for (uint32_t i = 0; i < p->entry_count; i++) {
         const struct profile_entry *entry = &p->entries[i];
         const struct profile_stack *stack = &p->stacks[entry->stack];
-        struct naive seen = {
-            .pid = p->resources[entry->resource].pid, .tid = entry->tid, .depth = stack->count};
+        struct naive seen = {.pid = p->resources[entry->resource].pid, .tid = entry->tid, .depth = stack->count};
         for (uint32_t j = 0; j < stack->count; j++)
             seen.functions[j] = function_number(p, p->stack_frames[stack->first + j]);
         size_t at = 0;
@@ -240,8 +232,7 @@ static void random_samples_against_a_naive_reference(void **state)
     struct naive *rows = calloc(ROWS, sizeof(*rows));
     size_t row_count = 0;
     uint64_t seed = 42, weight_ns = 0;
-    _cleanup_(profile_freep) struct profile *whole = new_profile(0), *even = new_profile(0),
-                                            *odd = new_profile(0);
+    _cleanup_(profile_freep) struct profile *whole = new_profile(0), *even = new_profile(0), *odd = new_profile(0);
     for (int i = 0; i < SAMPLES; i++) {
         struct naive sample;
         make_sample(&seed, &sample);
@@ -457,9 +448,8 @@ static void folding_joins_what_looks_the_same(void **state)
         assert_int_equal(frame->address, 0);
         assert_int_equal(frame->line, 0); /* a function is one frame, whichever its lines */
         unnamed = unnamed || strcmp(profile_text(folded, frame->function), "libcuda.so.1+0x4711") == 0;
-        truncated = truncated ||
-                    (frame->kind == FRAME_TRUNCATED &&
-                     strcmp(profile_text(folded, frame->function), "[truncated: no unwinding rows]") == 0);
+        truncated = truncated || (frame->kind == FRAME_TRUNCATED &&
+                                  strcmp(profile_text(folded, frame->function), "[truncated: no unwinding rows]") == 0);
     }
     assert_true(unnamed && truncated);
 }
@@ -468,7 +458,8 @@ static void resources_come_back_whole(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0);
-    const struct resource in = {1, 2, "c", "e", "sn", "ss", "sv", "ci", "cr", "k", "sl", "sy", "cg", "k\tv\n", "k\tp\n"};
+    const struct resource in = {1,    2,   "c",  "e",  "sn", "ss",     "sv",    "ci",
+                                "cr", "k", "sl", "sy", "cg", "k\tv\n", "k\tp\n"};
     fixture_add(p, &in, 1, "t", 1, NULL, 0);
     const struct resource out = profile_resource_of(p, &p->resources[0]);
     assert_int_equal(out.pid, 1);
@@ -534,8 +525,7 @@ static void links_take_their_share_alone(void **state)
     _cleanup_(profile_freep) struct profile *p = new_profile(max_bytes), *to = new_profile(max_bytes);
     struct resource resource = fixture_resource(1, "a");
     const struct frame frames[] = {fixture_native("work")}, others[] = {fixture_native("other")};
-    struct sample s = {
-        .weight_ns = 1, .resource = &resource, .thread_name = "t", .frames = frames, .frame_count = 1};
+    struct sample s = {.weight_ns = 1, .resource = &resource, .thread_name = "t", .frames = frames, .frame_count = 1};
     size_t unlinked = 0, linked = 0;
     const size_t empty_bytes = profile_bytes(p);
     for (size_t i = 0; i < samples; i++) {

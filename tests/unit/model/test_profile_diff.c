@@ -1,5 +1,6 @@
-/* profile_diff.c: by hand, two small profiles whose sums are known; wholes add up, recursion counts once, equal names of moved code are
- * one, and what samples cannot tell is not told, be they many, few and heavy, or all that there were. */
+/* profile_diff.c: by hand, two small profiles whose sums are known; wholes add up, recursion counts once, equal names
+ * of moved code are one, and what samples cannot tell is not told, be they many, few and heavy, or all that there were.
+ */
 #include "model/profile_diff.h"
 
 #include <math.h>
@@ -12,7 +13,8 @@
 
 #include "../fixture.h"
 
-static void add(struct profile *p, const char *command, uint64_t address, uint64_t weight, uint64_t count, const char *const *functions, size_t depth)
+static void add(struct profile *p, const char *command, uint64_t address, uint64_t weight, uint64_t count,
+                const char *const *functions, size_t depth)
 {
     struct frame frames[8];
     struct resource resource = fixture_resource(1, command);
@@ -20,11 +22,17 @@ static void add(struct profile *p, const char *command, uint64_t address, uint64
         frames[i] = fixture_native(functions[i]);
         frames[i].address += address;
     }
-    const struct sample s = {.weight_ns = weight, .resource = &resource, .thread_name = "", .frames = frames, .frame_count = depth, .count = count};
+    const struct sample s = {.weight_ns = weight,
+                             .resource = &resource,
+                             .thread_name = "",
+                             .frames = frames,
+                             .frame_count = depth,
+                             .count = count};
     assert_int_equal(profile_add(p, &s), 0);
 }
-#define ADD(p, command, address, weight, count, ...)                                                                                                 \
-    add(p, command, address, weight, count, (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
+#define ADD(p, command, address, weight, count, ...)                                                                   \
+    add(p, command, address, weight, count, (const char *const[]){__VA_ARGS__},                                        \
+        sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
 static const struct diff_function *find(const struct profile_diff *d, const char *name)
 {
@@ -54,7 +62,8 @@ static void sums_are_right(void **state)
     const struct diff_function *again = find(d, "again"), *leaf = find(d, "leaf"), *top = find(d, "main");
     assert_true(again->self[DIFF_BEFORE].weight == 0 && again->self[DIFF_AFTER].weight == 200);
     assert_true(again->total[DIFF_BEFORE].weight == 300 && again->total[DIFF_AFTER].weight == 1000);
-    assert_true(leaf->self[DIFF_BEFORE].weight == 300 && leaf->self[DIFF_AFTER].weight == 800 && leaf->self[DIFF_AFTER].samples == 8);
+    assert_true(leaf->self[DIFF_BEFORE].weight == 300 && leaf->self[DIFF_AFTER].weight == 800 &&
+                leaf->self[DIFF_AFTER].samples == 8);
     assert_true(top->total[DIFF_BEFORE].weight == 400 && top->total[DIFF_AFTER].weight == 1000);
     assert_int_equal(d->stack_count, 3); /* two of process a, one of b */
     uint64_t sums[DIFF_SIDES] = {0};
@@ -105,7 +114,8 @@ static void rates_may_differ(void **state)
     assert_true(fabs(change.noise - 3 * sqrt(0.3 * 0.7 * (1 / 1000.0 + 1 / 4000.0))) < 1e-12);
 }
 
-/* A sleep of 1.1 s, and one of 1.2 s, among a thousand waits of a millisecond: of which nobody knows how long the next one takes. */
+/* A sleep of 1.1 s, and one of 1.2 s, among a thousand waits of a millisecond: of which nobody knows how long the next
+ * one takes. */
 static void one_heavy_sample_tells_nothing(void **state)
 {
     _cleanup_(profile_freep) struct profile *before = NULL, *after = NULL;
@@ -128,7 +138,8 @@ static void one_heavy_sample_tells_nothing(void **state)
     assert_true(whole.noise == 0);
 }
 
-/* 300 calls that each took 8 pages, then 10: nothing was left to chance. Of one side alone only the other's chance is left. */
+/* 300 calls that each took 8 pages, then 10: nothing was left to chance. Of one side alone only the other's chance is
+ * left. */
 static void what_was_counted_is_exact(void **state)
 {
     _cleanup_(profile_freep) struct profile *before = NULL, *after = NULL;
@@ -163,8 +174,8 @@ static double draw(uint64_t *state) /* 0 to 1, without both */
     return ((double)(*state >> 33) + 0.5) / (double)(1u << 31);
 }
 
-/* A comparison of two recordings of one thing: a sample is of a function with the probability `p`, where it weighs `factor` times as much; weights
- * have the tail of 1 / u^(1/4), which are all equal without one. */
+/* A comparison of two recordings of one thing: a sample is of a function with the probability `p`, where it weighs
+ * `factor` times as much; weights have the tail of 1 / u^(1/4), which are all equal without one. */
 static struct diff_change draw_change(uint64_t *state, double p, double factor, bool has_tail)
 {
     struct diff_amount part[DIFF_SIDES] = {0};
@@ -176,7 +187,8 @@ static struct diff_change draw_change(uint64_t *state, double p, double factor, 
             const struct diff_amount one = {weight, 1, (double)weight * (double)weight};
             struct diff_amount *sums[] = {&d.whole[side], is_in ? &part[side] : NULL};
             for (size_t j = 0; j < array_size(sums) && sums[j]; j++)
-                *sums[j] = (struct diff_amount){sums[j]->weight + one.weight, sums[j]->samples + 1, sums[j]->squares + one.squares};
+                *sums[j] = (struct diff_amount){sums[j]->weight + one.weight, sums[j]->samples + 1,
+                                                sums[j]->squares + one.squares};
         }
     return profile_diff_change(&d, part);
 }
@@ -186,7 +198,8 @@ static void bounds_hold_as_often_as_they_say(void **state)
     static const struct {
         double p, factor;
         bool has_tail;
-    } cases[] = {{0.3, 1, false}, {0.05, 1, false}, {0.3, 1, true}, {0.05, 1, true}, {0.05, 20, true}, {0.3, 0.05, true}};
+    } cases[] = {{0.3, 1, false}, {0.05, 1, false}, {0.3, 1, true},
+                 {0.05, 1, true}, {0.05, 20, true}, {0.3, 0.05, true}};
     uint64_t random = 17;
     (void)state;
     for (size_t i = 0; i < array_size(cases); i++) {
@@ -196,7 +209,8 @@ static void bounds_hold_as_often_as_they_say(void **state)
             within_one += fabs(diff_change_of(&change)) < change.noise / 3;
             told += diff_is_told(&change);
         }
-        if (within_one < 500 * 0.60 || within_one > 500 * 0.77 || told > 10) /* 68 % of a normal distribution, and 0.3 % */
+        if (within_one < 500 * 0.60 || within_one > 500 * 0.77 ||
+            told > 10) /* 68 % of a normal distribution, and 0.3 % */
             fail_msg("case %zu: %d of 500 within a standard deviation, %d beyond three", i, within_one, told);
     }
 }

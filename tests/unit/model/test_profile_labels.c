@@ -59,7 +59,8 @@ static void labels_keep_samples_apart(void **state)
     assert_int_equal(folded->entries[0].count, 7);
 }
 
-/* Each sample has a label of its own: all are kept, most without it, links have their own share, and all is within the bound. */
+/* Each sample has a label of its own: all are kept, most without it, links have their own share, and all is within the
+ * bound. */
 static void labels_take_their_share_alone(void **state)
 {
     (void)state;

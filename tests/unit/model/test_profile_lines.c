@@ -49,7 +49,8 @@ static void test_inlined_functions_are_frames(void **state)
     assert_int_equal(stack->count, 5);
     for (uint32_t i = 0; i < 5; i++) {
         const struct profile_frame *frame = &with->frames[with->stack_frames[stack->first + i]];
-        assert_string_equal(profile_text(with, frame->function), functions[i]); /* a frame's own name stays where it has one */
+        assert_string_equal(profile_text(with, frame->function),
+                            functions[i]); /* a frame's own name stays where it has one */
         assert_int_equal(frame->inlined, inlined[i]);
         assert_int_equal(frame->line, numbers[i]);
         assert_int_equal(frame->address, i < 3 ? 0x1000 + strlen("leaf") : i == 3 ? 0x2000 : 1);

@@ -6,16 +6,16 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define IMAGE_BIAS     0x7f0000000000ULL
-#define DATA_VADDR     0x1000000ULL
-#define TEXTS_VADDR    0x800000ULL
-#define STRUCTS_AT     0x1000
-#define TYPES_AT       0x8000
-#define INTS_AT        0xa000
-#define IMAGE_BYTES    0xc000
-#define STRUCT_STRIDE  48
-#define TYPE_STRIDE    40
-#define INT_STRIDE     16
+#define IMAGE_BIAS    0x7f0000000000ULL
+#define DATA_VADDR    0x1000000ULL
+#define TEXTS_VADDR   0x800000ULL
+#define STRUCTS_AT    0x1000
+#define TYPES_AT      0x8000
+#define INTS_AT       0xa000
+#define IMAGE_BYTES   0xc000
+#define STRUCT_STRIDE 48
+#define TYPE_STRIDE   40
+#define INT_STRIDE    16
 
 struct made_image {
     struct hotspot_image image;
@@ -38,7 +38,8 @@ static inline uint64_t image_text(struct made_image *m, const char *text)
     return IMAGE_BIAS + TEXTS_VADDR + at;
 }
 
-static inline void image_field(struct made_image *m, const char *type, const char *field, const char *kind, bool is_static, uint64_t value)
+static inline void image_field(struct made_image *m, const char *type, const char *field, const char *kind,
+                               bool is_static, uint64_t value)
 {
     const size_t at = STRUCTS_AT + m->structs++ * STRUCT_STRIDE;
     image_set(m, at, image_text(m, type));
@@ -87,7 +88,8 @@ static inline void image_begin(struct made_image *m)
     }
     m->file.data_vaddr = DATA_VADDR;
     m->file.data_bytes = IMAGE_BYTES;
-    m->image = (struct hotspot_image){.file = &m->file, .bias = IMAGE_BIAS, .data = m->data, .texts = m->texts, .texts_vaddr = TEXTS_VADDR};
+    m->image = (struct hotspot_image){
+        .file = &m->file, .bias = IMAGE_BIAS, .data = m->data, .texts = m->texts, .texts_vaddr = TEXTS_VADDR};
 }
 
 /* What all versions have. */

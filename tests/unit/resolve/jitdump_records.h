@@ -34,8 +34,8 @@ static inline void dump_header(struct dump *d, uint32_t pid)
     dump_put(d, longs, sizeof(longs));
 }
 
-static inline void dump_record(struct dump *d, uint32_t kind, uint64_t time_ns, const uint64_t *longs, size_t count, const void *rest,
-                               size_t rest_bytes)
+static inline void dump_record(struct dump *d, uint32_t kind, uint64_t time_ns, const uint64_t *longs, size_t count,
+                               const void *rest, size_t rest_bytes)
 {
     const uint32_t head[] = {kind, (uint32_t)(16 + count * 8 + rest_bytes)};
     dump_put(d, head, sizeof(head));
@@ -69,7 +69,8 @@ struct dump_line {
     const char *file; /* NULL: the same as before */
 };
 
-static inline void dump_lines(struct dump *d, uint64_t time_ns, uint64_t address, const struct dump_line *lines, size_t count)
+static inline void dump_lines(struct dump *d, uint64_t time_ns, uint64_t address, const struct dump_line *lines,
+                              size_t count)
 {
     char rest[4096];
     size_t bytes = 0;

@@ -41,14 +41,13 @@ static inline int teardown(void **state)
     return 0;
 }
 
-static inline struct record_header header(struct fixture *f, unsigned kind, size_t size, uint32_t pid,
-                                        uint32_t tid)
+static inline struct record_header header(struct fixture *f, unsigned kind, size_t size, uint32_t pid, uint32_t tid)
 {
     return (struct record_header){.size_bytes = (uint32_t)((size + 7) & ~7ULL),
-                                .kind = (uint16_t)kind,
-                                .time_ns = ++f->time_ns,
-                                .pid = pid,
-                                .tid = tid};
+                                  .kind = (uint16_t)kind,
+                                  .time_ns = ++f->time_ns,
+                                  .pid = pid,
+                                  .tid = tid};
 }
 
 static inline void tell_fork(struct fixture *f, uint32_t parent, uint32_t pid, uint32_t tid)
@@ -89,8 +88,8 @@ union mmap_record {
     char room[sizeof(struct process_mmap) + 256];
 };
 
-static inline void make_mmap(struct fixture *f, union mmap_record *m, uint32_t pid, uint64_t start,
-                             uint64_t end, uint64_t offset, const char *path)
+static inline void make_mmap(struct fixture *f, union mmap_record *m, uint32_t pid, uint64_t start, uint64_t end,
+                             uint64_t offset, const char *path)
 {
     struct stat st;
     *m = (union mmap_record){.r = {.start = start, .size_bytes = end - start, .file_offset = offset}};
@@ -128,8 +127,8 @@ static inline const char *mappings_text(const struct process *process)
     for (size_t i = 0; i < process->mapping_count; i++) {
         const struct process_mapping *m = &process->mappings[i];
         const char *slash = m->path ? strrchr(m->path, '/') : NULL;
-        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%lx-%lx+%lx %s", i ? ", " : "",
-                              (unsigned long)m->start, (unsigned long)m->end, (unsigned long)m->file_offset,
+        n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%lx-%lx+%lx %s", i ? ", " : "", (unsigned long)m->start,
+                              (unsigned long)m->end, (unsigned long)m->file_offset,
                               slash     ? slash + 1
                               : m->path ? m->path
                                         : "-");
@@ -137,9 +136,9 @@ static inline const char *mappings_text(const struct process *process)
     return text;
 }
 
-#define assert_mappings(f, pid, expected)                                                                    \
-    do {                                                                                                     \
-        const struct process *process_ = processes_find((f)->p, pid, 0);                                     \
-        assert_non_null(process_);                                                                           \
-        assert_string_equal(mappings_text(process_), expected);                                              \
+#define assert_mappings(f, pid, expected)                                                                              \
+    do {                                                                                                               \
+        const struct process *process_ = processes_find((f)->p, pid, 0);                                               \
+        assert_non_null(process_);                                                                                     \
+        assert_string_equal(mappings_text(process_), expected);                                                        \
     } while (0)

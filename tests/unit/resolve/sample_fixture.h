@@ -1,5 +1,5 @@
-/* What tests of samples have in common: records of one program, and the modules around samples.c played: names, rows, kernel symbols and
- * an interpreter's names; the process table is the real one. */
+/* What tests of samples have in common: records of one program, and the modules around samples.c played: names, rows,
+ * kernel symbols and an interpreter's names; the process table is the real one. */
 #pragma once
 
 #include "resolve/sample/samples.h"
@@ -24,15 +24,14 @@
 
 #include <cmocka.h>
 
-
-#define PROGRAM      0x40000000u /* PIDs of no process of this machine */
-#define GONE         0x40000001u
-#define EVALUATOR_OFFSET 0x5eee /* in the program */
-#define EVALUATOR        (0x1000 + EVALUATOR_OFFSET - 0x5000 + 1) /* return address */
-#define EXEC_ADDRESS 0xffffffff81234500 /* in load_elf_binary */
-#define CALL_ADDRESS 0xffffffff81234600 /* in what a tracepoint calls */
+#define PROGRAM           0x40000000u /* PIDs of no process of this machine */
+#define GONE              0x40000001u
+#define EVALUATOR_OFFSET  0x5eee                                   /* in the program */
+#define EVALUATOR         (0x1000 + EVALUATOR_OFFSET - 0x5000 + 1) /* return address */
+#define EXEC_ADDRESS      0xffffffff81234500                       /* in load_elf_binary */
+#define CALL_ADDRESS      0xffffffff81234600                       /* in what a tracepoint calls */
 #define RETPOLINE_ADDRESS 0xffffffff82202186
-#define BPF_ADDRESS  0xffffffffc0001000 /* in a BPF program */
+#define BPF_ADDRESS       0xffffffffc0001000 /* in a BPF program */
 
 /* ---- the other modules, played ---- */
 
@@ -50,8 +49,7 @@ int symbols_find(struct symbols *s, struct object *object, uint64_t file_offset,
     memset(name + n, 'x', name_padding);
     name[(size_t)n + name_padding] = '\0';
     const int found = strcmp(object->path, "/lib/stripped.so") != 0;
-    *ret =
-        (struct symbol){.function = found ? name : "", .system_name = "", .address = file_offset + 0x10000};
+    *ret = (struct symbol){.function = found ? name : "", .system_name = "", .address = file_offset + 0x10000};
     return found ? 0 : -ENOENT;
 }
 
@@ -118,9 +116,9 @@ static enum unwind_end finish_end;
 static size_t finish_more = FINISH_MORE;
 static unsigned finish_calls;
 
-int unwind_finish_sample(const struct cpu_sample *record, const struct process *process,
-                         struct unwind_cache *cache, bool walks_code, struct interpreted *interpreted, uint64_t *ret_frames,
-                         size_t max, size_t *ret_count)
+int unwind_finish_sample(const struct cpu_sample *record, const struct process *process, struct unwind_cache *cache,
+                         bool walks_code, struct interpreted *interpreted, uint64_t *ret_frames, size_t max,
+                         size_t *ret_count)
 {
     (void)cache;
     (void)walks_code;
@@ -158,10 +156,10 @@ static void tell_mmap(struct fixture *f, uint64_t start, uint64_t end, uint64_t 
     m.r.path_bytes = (uint16_t)(strlen(path) + 1);
     memcpy(m.r.path, path, m.r.path_bytes);
     m.r.h = (struct record_header){.size_bytes = (sizeof(m.r) + m.r.path_bytes + 7) & ~7u,
-                                 .kind = RECORD_PROCESS_MMAP,
-                                 .time_ns = 12,
-                                 .pid = PROGRAM,
-                                 .tid = PROGRAM};
+                                   .kind = RECORD_PROCESS_MMAP,
+                                   .time_ns = 12,
+                                   .pid = PROGRAM,
+                                   .tid = PROGRAM};
     processes_apply(f->processes, &m.r.h);
 }
 
@@ -221,10 +219,10 @@ static struct cpu_sample *make(struct fixture *f, uint32_t pid, unsigned kernel,
         .comm = "thread",
     };
     r->h = (struct record_header){.size_bytes = (uint32_t)(sizeof(*r) + (kernel + user) * 8),
-                                .kind = RECORD_CPU_SAMPLE,
-                                .time_ns = 20,
-                                .pid = pid,
-                                .tid = pid + 7};
+                                  .kind = RECORD_CPU_SAMPLE,
+                                  .time_ns = 20,
+                                  .pid = pid,
+                                  .tid = pid + 7};
     return r;
 }
 
@@ -238,12 +236,22 @@ static uint64_t sum(const struct losses *l)
 
 /* ---- interpreters' frames ---- */
 
-#define CODE(number)        {(number), (number) * 10, 1}
-#define MARK(address, frame) {PYTHON_MARK | (address), (frame) + 1, 0}
-#define UNREACHED(address)   {PYTHON_MARK | (address), 0, 0}
+#define CODE(number)                                                                                                   \
+    {                                                                                                                  \
+        (number), (number)*10, 1                                                                                       \
+    }
+#define MARK(address, frame)                                                                                           \
+    {                                                                                                                  \
+        PYTHON_MARK | (address), (frame) + 1, 0                                                                        \
+    }
+#define UNREACHED(address)                                                                                             \
+    {                                                                                                                  \
+        PYTHON_MARK | (address), 0, 0                                                                                  \
+    }
 
 /* Behind what the record has. */
-static inline void put_entries(struct cpu_sample *r, const struct python_entry *entries, uint32_t count, enum python_end end)
+static inline void put_entries(struct cpu_sample *r, const struct python_entry *entries, uint32_t count,
+                               enum python_end end)
 {
     const struct python_tail tail = {.entries = count, .end = (uint16_t)end};
     char *at = (char *)r + r->h.size_bytes;

@@ -9,8 +9,7 @@
 
 #include <cmocka.h>
 
-static const struct host_policy loopback = {
-    .port = 7070, .loopback_only = true, .node_name = "node-3.example.org"};
+static const struct host_policy loopback = {.port = 7070, .loopback_only = true, .node_name = "node-3.example.org"};
 static const struct host_policy anywhere = {.port = 7070, .node_name = "Node-3.example.org"};
 
 static void expect(const struct host_policy *policy, const char *header, bool allowed)
@@ -84,8 +83,10 @@ static void test_allowed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loopback), cmocka_unit_test(test_default_port),
-        cmocka_unit_test(test_anywhere), cmocka_unit_test(test_allowed),
+        cmocka_unit_test(test_loopback),
+        cmocka_unit_test(test_default_port),
+        cmocka_unit_test(test_anywhere),
+        cmocka_unit_test(test_allowed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

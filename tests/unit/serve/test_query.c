@@ -94,7 +94,9 @@ static void test_unknown(void **state)
     struct query q;
     char why[256];
     (void)state;
-    expect_refused("Seconds", "1", "seconds, pid, container, service, format, max, from, to, baseline_from, baseline_to, time, by, order");
+    expect_refused(
+        "Seconds", "1",
+        "seconds, pid, container, service, format, max, from, to, baseline_from, baseline_to, time, by, order");
     expect_refused("by", "Total", "by: self or total is needed");
     expect_refused("order", "", "order: most or change is needed");
     expect_refused("", "", "unknown parameter");
@@ -162,11 +164,14 @@ static void test_regions(void **state)
     assert_string_equal(TOLD(0, {"from", "1"}), "from and to: one needs the other");
     assert_string_equal(TOLD(0, {"baseline_to", "1"}), "baseline_from and baseline_to: one needs the other");
     assert_string_equal(TOLD(0, {"from", "5"}, {"to", "5"}), "to: has to be later than from");
-    assert_string_equal(TOLD(0, {"baseline_from", "5"}, {"baseline_to", "4"}), "baseline_to: has to be later than baseline_from");
+    assert_string_equal(TOLD(0, {"baseline_from", "5"}, {"baseline_to", "4"}),
+                        "baseline_to: has to be later than baseline_from");
     assert_string_equal(TOLD(0, {"from", "0"}, {"to", "3600001"}), "to: at most 3600000 ms later than from");
-    assert_string_equal(TOLD(0, {"from", "1"}, {"to", "2"}, {"seconds", "60"}), "seconds: not together with from and to");
+    assert_string_equal(TOLD(0, {"from", "1"}, {"to", "2"}, {"seconds", "60"}),
+                        "seconds: not together with from and to");
     assert_string_equal(TOLD(QUERY_BIT(QUERY_BASELINE_TO), {"from", "1"}, {"to", "2"}), "baseline_to: is needed here");
-    assert_string_equal(TOLD(0, {"from", "9000000000001"}, {"to", "1"}), "from: a whole number from 0 to 9000000000000 is needed");
+    assert_string_equal(TOLD(0, {"from", "9000000000001"}, {"to", "1"}),
+                        "from: a whole number from 0 to 9000000000000 is needed");
     assert_string_equal(TOLD(0, {"to", "-1"}), "to: a whole number from 0 to 9000000000000 is needed");
     assert_string_equal(TOLD(0, {"to", "1.5"}), "to: a whole number from 0 to 9000000000000 is needed");
 }
@@ -195,11 +200,9 @@ static void test_short_reason(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),     cmocka_unit_test(test_taken),
-        cmocka_unit_test(test_refused),      cmocka_unit_test(test_unknown),
-        cmocka_unit_test(test_times),
-        cmocka_unit_test(test_twice),        cmocka_unit_test(test_embedded_nul),
-        cmocka_unit_test(test_short_reason), cmocka_unit_test(test_regions),
+        cmocka_unit_test(test_defaults),     cmocka_unit_test(test_taken),        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_unknown),      cmocka_unit_test(test_times),        cmocka_unit_test(test_twice),
+        cmocka_unit_test(test_embedded_nul), cmocka_unit_test(test_short_reason), cmocka_unit_test(test_regions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

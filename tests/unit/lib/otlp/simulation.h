@@ -28,8 +28,7 @@ struct simulation {
     bool attempts_end_early; /* `pause` returns false at the shutdown, as of profiles; otherwise it is only
                                 cut short, as of traces */
 
-    const struct simulated_answer
-        *script; /* one a post, the last one for all later ones; NULL: accepts all */
+    const struct simulated_answer *script; /* one a post, the last one for all later ones; NULL: accepts all */
     size_t script_count;
     uint64_t post_ns; /* that a post takes */
 
@@ -58,8 +57,7 @@ static inline uint64_t simulation_closed_ns(void *argument)
 }
 
 /* Moves the clock to `end_ns`, or to the first moment at which `is_over`. */
-static inline void simulation_pass(struct simulation *s, uint64_t end_ns,
-                                   bool (*is_over)(struct simulation *s))
+static inline void simulation_pass(struct simulation *s, uint64_t end_ns, bool (*is_over)(struct simulation *s))
 {
     while (s->now_ns < end_ns && !(is_over && is_over(s))) {
         const uint64_t second_ns = (s->now_ns / SECOND + 1) * SECOND;
@@ -85,8 +83,7 @@ static inline bool simulation_is_closed(struct simulation *s)
 static inline bool simulation_pause(void *argument, unsigned ms)
 {
     struct simulation *s = argument;
-    simulation_pass(s, s->now_ns + ms * MS,
-                    s->closed_ns && !s->attempts_end_early ? NULL : simulation_is_closed);
+    simulation_pass(s, s->now_ns + ms * MS, s->closed_ns && !s->attempts_end_early ? NULL : simulation_is_closed);
     return !(s->closed_ns && s->attempts_end_early);
 }
 
@@ -126,8 +123,7 @@ static inline void simulation_keep_post(struct simulation *s, const void *data, 
     memcpy(s->post[s->posts++].body, data, size);
 }
 
-static inline int simulation_post(void *connection, const void *data, size_t size,
-                                  struct otlp_answer *ret_answer)
+static inline int simulation_post(void *connection, const void *data, size_t size, struct otlp_answer *ret_answer)
 {
     static const struct simulated_answer accept;
     struct simulation *s = connection;
@@ -156,8 +152,8 @@ static inline void simulation_close(void *connection)
     ((struct simulation *)connection)->connections--;
 }
 
-static const struct otlp_transport simulation_transport = {OTLP_TRANSPORT_VERSION, simulation_open,
-                                                           simulation_post, simulation_close};
+static const struct otlp_transport simulation_transport = {OTLP_TRANSPORT_VERSION, simulation_open, simulation_post,
+                                                           simulation_close};
 
 /* The URL by which the transport finds the simulation. */
 static inline void simulation_url(const struct simulation *s, char ret_url[64])
@@ -167,8 +163,7 @@ static inline void simulation_url(const struct simulation *s, char ret_url[64])
 
 static inline bool simulation_posts_are_equal(const struct simulation *s, size_t a, size_t b)
 {
-    return s->post[a].size == s->post[b].size &&
-           memcmp(s->post[a].body, s->post[b].body, s->post[a].size) == 0;
+    return s->post[a].size == s->post[b].size && memcmp(s->post[a].body, s->post[b].body, s->post[a].size) == 0;
 }
 
 static inline uint64_t simulation_between_ms(const struct simulation *s, size_t a, size_t b)

@@ -1,4 +1,5 @@
-/* Posts that have no answer: the same words for the same reason, however long it took; and who else has the connection. */
+/* Posts that have no answer: the same words for the same reason, however long it took; and who else has the connection.
+ */
 #include "otlp/transport.h"
 
 #include <arpa/inet.h>

@@ -54,10 +54,12 @@ static void test_statuses(void **state)
     expect("grpc-status: -1\r\n", OTLP_REFUSED, 0, "gRPC status UNKNOWN");
     expect("grpc-status: 99999999999\r\nx: y\r\n", OTLP_REFUSED, 0, "gRPC status UNKNOWN");
     expect("grpc-status: zero\r\ngrpc-message: a%0Ab%\r\n", OTLP_REFUSED, 0, "gRPC status UNKNOWN: a b%");
-    expect("HTTP/2 200\r\ngrpc-status: 7\r\ngrpc-message: no%2C you\r\n\r\n", OTLP_REFUSED, 0, "gRPC status PERMISSION_DENIED: no, you");
+    expect("HTTP/2 200\r\ngrpc-status: 7\r\ngrpc-message: no%2C you\r\n\r\n", OTLP_REFUSED, 0,
+           "gRPC status PERMISSION_DENIED: no, you");
     expect("grpc-status: \r\n", OTLP_REFUSED, 0, "gRPC status UNKNOWN");
     expect("grpc-status: 0\r\ngrpc-status: 13\r\n", OTLP_REFUSED, 0, "gRPC status INTERNAL");
-    static const bool again[] = {[1] = true, [4] = true, [10] = true, [11] = true, [14] = true, [15] = true, [16] = false};
+    static const bool again[] = {
+        [1] = true, [4] = true, [10] = true, [11] = true, [14] = true, [15] = true, [16] = false};
     for (int i = 1; i < 17; i++) {
         char line[64], why[OTLP_TRANSPORT_WHY_SIZE];
         snprintf(line, sizeof(line), "grpc-status: %d\r\n", i);
@@ -98,8 +100,8 @@ static void test_without_a_status(void **state)
     }
 }
 
-/* google.rpc.Status{code 8, details {type.googleapis.com/google.rpc.RetryInfo {retry_delay {seconds 2, nanos 500000000}}}}, as
- * protobuf's own library writes it. */
+/* google.rpc.Status{code 8, details {type.googleapis.com/google.rpc.RetryInfo {retry_delay {seconds 2, nanos
+ * 500000000}}}}, as protobuf's own library writes it. */
 #define RETRY_INFO "CAgaNgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIKCggIAhCAyrXuAQ"
 
 static void test_retry_info(void **state)
@@ -108,8 +110,10 @@ static void test_retry_info(void **state)
     const char *why = "gRPC status RESOURCE_EXHAUSTED";
     expect("grpc-status: 8\r\ngrpc-status-details-bin: " RETRY_INFO "==\r\n", OTLP_BUSY, 2500, why);
     expect("grpc-status-details-bin: " RETRY_INFO "\r\ngrpc-status: 8\r\n", OTLP_BUSY, 2500, why);
-    expect("grpc-status: 14\r\ngrpc-status-details-bin: " RETRY_INFO "\r\n", OTLP_BUSY, 2500, "gRPC status UNAVAILABLE");
-    expect("grpc-status: 3\r\ngrpc-status-details-bin: " RETRY_INFO "\r\n", OTLP_REFUSED, 0, "gRPC status INVALID_ARGUMENT");
+    expect("grpc-status: 14\r\ngrpc-status-details-bin: " RETRY_INFO "\r\n", OTLP_BUSY, 2500,
+           "gRPC status UNAVAILABLE");
+    expect("grpc-status: 3\r\ngrpc-status-details-bin: " RETRY_INFO "\r\n", OTLP_REFUSED, 0,
+           "gRPC status INVALID_ARGUMENT");
     expect("grpc-status: 8\r\ngrpc-status-details-bin: CAgaNQoodHlwZS5\r\n", OTLP_REFUSED, 0, why);
     expect("grpc-status: 8\r\ngrpc-status-details-bin: C-A\r\n", OTLP_REFUSED, 0, why);
     expect("grpc-status: 8\r\ngrpc-status-details-bin: A\r\n", OTLP_REFUSED, 0, why);
@@ -126,13 +130,18 @@ static void test_retry_delays(void **state)
         uint32_t retry_after_ms;
     } all[] = {
         {"CAgaMAoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIECgIIBQ", OTLP_BUSY, 5000u}, /* five seconds */
-        {"CAgaMgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIGCgQIABAB", OTLP_BUSY, 0u}, /* less than a millisecond */
+        {"CAgaMgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIGCgQIABAB", OTLP_BUSY,
+         0u}, /* less than a millisecond */
         {"CAgaLAoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIA", OTLP_BUSY, 0u}, /* no delay */
-        {"CAgaOQoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxINCgsI////////////AQ", OTLP_BUSY, 0u}, /* negative */
+        {"CAgaOQoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxINCgsI////////////AQ", OTLP_BUSY,
+         0u}, /* negative */
         {"CAgaMwoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIHCgUItpKGAg", OTLP_BUSY, 4294966000u},
-        {"CAgaMwoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIHCgUIt5KGAg", OTLP_BUSY, 0u}, /* seconds too large for milliseconds in 32 bits */
-        {"CAgaNgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIKCggIARCAlOvcAw", OTLP_BUSY, 0u}, /* nanoseconds out of range */
-        {"CAgaMAoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLkRlYnVnSW5mbxIECgIIBQ", OTLP_REFUSED, 0}, /* another message */
+        {"CAgaMwoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIHCgUIt5KGAg", OTLP_BUSY,
+         0u}, /* seconds too large for milliseconds in 32 bits */
+        {"CAgaNgoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLlJldHJ5SW5mbxIKCggIARCAlOvcAw", OTLP_BUSY,
+         0u}, /* nanoseconds out of range */
+        {"CAgaMAoodHlwZS5nb29nbGVhcGlzLmNvbS9nb29nbGUucnBjLkRlYnVnSW5mbxIECgIIBQ", OTLP_REFUSED,
+         0}, /* another message */
     };
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++) {
         char lines[256];
@@ -164,8 +173,8 @@ static void expect_message(const char *body, size_t size, const char *encoding, 
 static void test_messages(void **state)
 {
     (void)state;
-    static const char none[] = "content-type: application/grpc\r\n", gzip[] = "grpc-encoding: gzip\r\n", zstd[] = "grpc-encoding: zstd\r\n",
-                      unknown[] = "grpc-encoding: zstd-of-another-kind\r\n";
+    static const char none[] = "content-type: application/grpc\r\n", gzip[] = "grpc-encoding: gzip\r\n",
+                      zstd[] = "grpc-encoding: zstd\r\n", unknown[] = "grpc-encoding: zstd-of-another-kind\r\n";
     char long_text[17] = "0123456789abcdef";
     unsigned char prefix[OTLP_GRPC_PREFIX_BYTES];
     struct otlp_packed p = {0};
@@ -177,14 +186,17 @@ static void test_messages(void **state)
     expect_message("\0\0\0\0\xff\x0a", 6, none, NULL);
     expect_message("\0\0", 2, none, NULL);
     expect_message("\1\0\0\0\2\x1f\x8b", 7, gzip, NULL);
-    expect_message("\0\xff\xff\xff\xff" "abc", 8, none, NULL);
+    expect_message("\0\xff\xff\xff\xff"
+                   "abc",
+                   8, none, NULL);
     expect_message("\0\0\0\0", 4, none, NULL);
     expect_message("", 0, none, NULL);
     expect_message("\1\0\0\0\3abc", 8, gzip, NULL);
     expect_message("\1\0\0\0\3abc", 8, zstd, NULL);
     for (size_t i = 0; i < 4; i++) { /* what fits, and a byte more */
         const bool is_zstd = i >= 2;
-        assert_int_equal(otlp_pack(&p, is_zstd ? &otlp_zstd : NULL, 6, OTLP_GRPC_PREFIX_BYTES, long_text, 16 + i % 2, &size), 0);
+        assert_int_equal(
+            otlp_pack(&p, is_zstd ? &otlp_zstd : NULL, 6, OTLP_GRPC_PREFIX_BYTES, long_text, 16 + i % 2, &size), 0);
         assert_int_equal(otlp_grpc_put_prefix(p.data, true, size - OTLP_GRPC_PREFIX_BYTES), 0);
         expect_message((char *)p.data, size, is_zstd ? zstd : gzip, i % 2 == 0 ? long_text : NULL);
         expect_message((char *)p.data, size, is_zstd ? gzip : zstd, NULL);
@@ -200,9 +212,9 @@ static void test_messages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_statuses),      cmocka_unit_test(test_a_status_line_begins_anew),
+        cmocka_unit_test(test_statuses),         cmocka_unit_test(test_a_status_line_begins_anew),
         cmocka_unit_test(test_without_a_status), cmocka_unit_test(test_retry_info),
-        cmocka_unit_test(test_retry_delays),  cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_retry_delays),     cmocka_unit_test(test_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,9 +13,8 @@
 #define START (77 * 1000 * MS)
 
 static const struct otlp_retry_limits traces = {.attempts_max = 5, .pause_max_ms = 4000},
-                                      profiles = {.attempts_max = UINT_MAX,
-                                                  .pause_max_ms = 10000,
-                                                  .give_up_ns = 300000 * MS};
+                                      profiles = {
+                                          .attempts_max = UINT_MAX, .pause_max_ms = 10000, .give_up_ns = 300000 * MS};
 
 /* The pause after the next failure, with the least (0) or the most (1) jitter. */
 static unsigned pause_after(struct otlp_retry *retry, uint64_t now_ns, uint32_t retry_after_ms, bool most)
@@ -115,14 +114,12 @@ static void time_is_limited(void **state)
     struct otlp_retry retry;
     unsigned ms;
     otlp_retry_begin(&retry, &profiles, START);
-    assert_true(
-        otlp_retry_next(&retry, end - 250 * MS - 1, 0, 0, 0, &ms)); /* the next attempt begins in time */
+    assert_true(otlp_retry_next(&retry, end - 250 * MS - 1, 0, 0, 0, &ms)); /* the next attempt begins in time */
     assert_int_equal(ms, 250);
     otlp_retry_begin(&retry, &profiles, START);
     assert_false(otlp_retry_next(&retry, end - 250 * MS, 0, 0, 0, &ms));
     otlp_retry_begin(&retry, &profiles, START);
-    assert_false(
-        otlp_retry_next(&retry, end - 25000 * MS, 0, 25000, 0, &ms)); /* the receiver asks for too much */
+    assert_false(otlp_retry_next(&retry, end - 25000 * MS, 0, 25000, 0, &ms)); /* the receiver asks for too much */
     otlp_retry_begin(&retry, &traces, START);
     assert_true(otlp_retry_next(&retry, START + 3600000 * MS, 0, 0, 0, &ms)); /* no limit */
 }

@@ -11,9 +11,9 @@
 
 #include "simulation.h"
 
-#define BUSY(after_ms)                                                                                       \
-    {                                                                                                        \
-        503, (after_ms)                                                                                      \
+#define BUSY(after_ms)                                                                                                 \
+    {                                                                                                                  \
+        503, (after_ms)                                                                                                \
     }
 
 struct fixture {
@@ -32,8 +32,8 @@ static void on_failure(void *argument, const char *why)
     snprintf(f->why, sizeof(f->why), "%s", why);
 }
 
-static void begin(struct fixture *f, const struct otlp_retry_limits *limits,
-                  const struct simulated_answer *script, size_t count)
+static void begin(struct fixture *f, const struct otlp_retry_limits *limits, const struct simulated_answer *script,
+                  size_t count)
 {
     char why[OTLP_TRANSPORT_WHY_SIZE] = "";
     *f = (struct fixture){.s = {.now_ns = 1000 * SECOND, .script = script, .script_count = count},
@@ -55,15 +55,14 @@ static void begin(struct fixture *f, const struct otlp_retry_limits *limits,
     assert_int_equal(otlp_sender_init(&f->sender, &options, why, sizeof(why)), 0);
 }
 
-#define begin_traces(f, ...)                                                                                 \
-    begin((f), &(struct otlp_retry_limits){.attempts_max = 5, .pause_max_ms = 4000},                         \
-          (const struct simulated_answer[]){__VA_ARGS__},                                                    \
+#define begin_traces(f, ...)                                                                                           \
+    begin((f), &(struct otlp_retry_limits){.attempts_max = 5, .pause_max_ms = 4000},                                   \
+          (const struct simulated_answer[]){__VA_ARGS__},                                                              \
           sizeof((const struct simulated_answer[]){__VA_ARGS__}) / sizeof(struct simulated_answer))
-#define begin_profiles(f, ...)                                                                               \
-    begin((f),                                                                                               \
-          &(struct otlp_retry_limits){                                                                       \
-              .attempts_max = UINT_MAX, .pause_max_ms = 10000, .give_up_ns = 300 * SECOND},                  \
-          (const struct simulated_answer[]){__VA_ARGS__},                                                    \
+#define begin_profiles(f, ...)                                                                                         \
+    begin((f),                                                                                                         \
+          &(struct otlp_retry_limits){.attempts_max = UINT_MAX, .pause_max_ms = 10000, .give_up_ns = 300 * SECOND},    \
+          (const struct simulated_answer[]){__VA_ARGS__},                                                              \
           sizeof((const struct simulated_answer[]){__VA_ARGS__}) / sizeof(struct simulated_answer))
 
 static struct otlp_delivery deliver(struct fixture *f, int expected)

@@ -18,8 +18,8 @@ static void names(void **state)
 {
     (void)state;
     const char *const good[] = {"a", "_", "request__start", "A9", LONGEST};
-    const char *const bad[] = {
-        "", "9a", "a-b", "a.b", "a b", " a", "a:b", "a\n", "\xc3\xa9t\xc3\xa9", LONGEST "4", "a/../b", "%s"};
+    const char *const bad[] = {"",          "9a",     "a-b", "a.b", "a b", " a", "a:b", "a\n", "\xc3\xa9t\xc3\xa9",
+                               LONGEST "4", "a/../b", "%s"};
     for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++)
         assert_true(probe_name_is_good(good[i]));
     for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
@@ -97,8 +97,8 @@ static void at_most_twelve(void **state)
     assert_int_equal(probe_arguments_parse(more, &arguments, &bad), -E2BIG);
     assert_string_equal(bad, "u8 m");
     for (int i = 0; i < 12; i++)
-        snprintf(longest + strlen(longest), sizeof(longest) - strlen(longest), "%su64 %c%s", i ? ", " : "",
-                 'a' + i, LONGEST + 1);
+        snprintf(longest + strlen(longest), sizeof(longest) - strlen(longest), "%su64 %c%s", i ? ", " : "", 'a' + i,
+                 LONGEST + 1);
     assert_int_equal(probe_arguments_parse(longest, &arguments, &bad), 0);
     assert_string_equal(arguments.declaration, longest);
 }
@@ -109,19 +109,17 @@ static void description(void **state)
     struct probe_arguments arguments;
     const char *bad;
     char out[256];
-    assert_int_equal(probe_arguments_parse(
-                         "i8 a, u8 b, i16 c, u16 d, i32 e, u32 f, i64 g, u64 h, ptr i, str j, f64 k, i32 l",
-                         &arguments, &bad),
-                     0);
+    assert_int_equal(
+        probe_arguments_parse("i8 a, u8 b, i16 c, u16 d, i32 e, u32 f, i64 g, u64 h, ptr i, str j, f64 k, i32 l",
+                              &arguments, &bad),
+        0);
     size_t length = probe_arguments_describe(&arguments, out, sizeof(out));
 #if defined(__x86_64__)
     assert_string_equal(
-        out,
-        "-1@%rdi 1@%rsi -2@%rdx 2@%rcx -4@%r8 4@%r9 -8@8(%rsp) 8@16(%rsp) 8@24(%rsp) 8@32(%rsp) 8@40(%rsp) "
-        "-4@48(%rsp)");
+        out, "-1@%rdi 1@%rsi -2@%rdx 2@%rcx -4@%r8 4@%r9 -8@8(%rsp) 8@16(%rsp) 8@24(%rsp) 8@32(%rsp) 8@40(%rsp) "
+             "-4@48(%rsp)");
 #elif defined(__aarch64__)
-    assert_string_equal(
-        out, "-1@x0 1@x1 -2@x2 2@x3 -4@x4 4@x5 -8@x6 8@x7 8@[sp, 0] 8@[sp, 8] 8@[sp, 16] -4@[sp, 24]");
+    assert_string_equal(out, "-1@x0 1@x1 -2@x2 2@x3 -4@x4 4@x5 -8@x6 8@x7 8@[sp, 0] 8@[sp, 8] 8@[sp, 16] -4@[sp, 24]");
 #endif
     assert_int_equal(length, strlen(out));
     memset(out, 'x', sizeof(out));

@@ -174,8 +174,7 @@ static int use_noexec(void)
     if (mount("none", directory, "tmpfs", MS_REMOUNT | MS_NOEXEC, NULL) < 0)
         return 99;
     /* Of a file that is there, newly and again. */
-    if (load_counted(directory, &warnings, &second) < 0 || !is_told(&warnings) ||
-        count_mappings("/memfd:filed") != 2)
+    if (load_counted(directory, &warnings, &second) < 0 || !is_told(&warnings) || count_mappings("/memfd:filed") != 2)
         return 2;
     for (int i = 0; i < 2; i++) {
         sonde_provider_unload(first);
@@ -185,8 +184,8 @@ static int use_noexec(void)
     if (count_mappings(only_file()) != 0 || unlink(only_file()) < 0)
         return 4;
     /* And none is made that nobody could attach to. */
-    if (load_counted(directory, &warnings, &third) < 0 || !is_told(&warnings) ||
-        count_mappings("/memfd:filed") != 6 || count_files(path) != 0)
+    if (load_counted(directory, &warnings, &third) < 0 || !is_told(&warnings) || count_mappings("/memfd:filed") != 6 ||
+        count_files(path) != 0)
         return 5;
     sonde_provider_free(first);
     sonde_provider_free(second);

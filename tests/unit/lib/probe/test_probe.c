@@ -54,17 +54,15 @@ static void errors(void **state)
     assert_ptr_equal(provider, (void *)1);
     provider = new_provider("errors", &warnings);
     assert_int_equal(sonde_probe_add(provider, "a:\n", "", &untouched), -EINVAL);
-    assert_string_equal(
-        warnings.last,
-        "sonde: probes of errors: \"a:?\" is not added: names are C identifiers of up to 63 bytes");
+    assert_string_equal(warnings.last,
+                        "sonde: probes of errors: \"a:?\" is not added: names are C identifiers of up to 63 bytes");
     assert_int_equal(sonde_probe_add(provider, "a", "str model, u33 length", &untouched), -EINVAL);
     assert_string_equal(
         warnings.last,
         "sonde: probes of errors: a is not added: its arguments are wrong at \"u33 length\" (TYPE NAME, ..., up to 12, each name once)");
-    assert_int_equal(sonde_probe_add(provider, "a",
-                                     "u8 a,u8 b,u8 c,u8 d,u8 e,u8 f,u8 g,u8 h,u8 i,u8 j,u8 k,u8 l,u8 m",
-                                     &untouched),
-                     -E2BIG);
+    assert_int_equal(
+        sonde_probe_add(provider, "a", "u8 a,u8 b,u8 c,u8 d,u8 e,u8 f,u8 g,u8 h,u8 i,u8 j,u8 k,u8 l,u8 m", &untouched),
+        -E2BIG);
     assert_int_equal(sonde_probe_add(provider, "a", NULL, &probe), 0);
     assert_int_equal(sonde_probe_add(provider, "a", NULL, &untouched), -EEXIST);
     assert_string_equal(warnings.last, "sonde: probes of errors: a is not added: File exists");
@@ -362,8 +360,7 @@ static void without_memory(void **state)
         if (probe) {
             assert_int_equal(warnings.count, failed);
             sonde_probe_fire_values(probe, 0, NULL);
-            assert_int_equal(sonde_provider_load(provider),
-                             0); /* a load that was refused may be tried again */
+            assert_int_equal(sonde_provider_load(provider), 0); /* a load that was refused may be tried again */
             attach(probe, 1);
             sonde_probe_fire(probe, 1);
         }

@@ -46,6 +46,5 @@ int __wrap_sonde_provider_load(struct sonde_provider *provider)
 /* As a kernel does it. */
 static inline void attach_to(int probe, int by)
 {
-    __atomic_add_fetch((uint16_t *)(uintptr_t)attached_probes[probe]->semaphore, (uint16_t)by,
-                       __ATOMIC_RELAXED);
+    __atomic_add_fetch((uint16_t *)(uintptr_t)attached_probes[probe]->semaphore, (uint16_t)by, __ATOMIC_RELAXED);
 }

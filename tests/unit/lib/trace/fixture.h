@@ -33,8 +33,7 @@ static inline void fixture_on_error(void *argument, int error, const char *messa
     snprintf(f->message, sizeof(f->message), "%s", message);
 }
 
-static inline void fixture_open_with(struct fixture *f, struct sonde_trace_options options,
-                                     const char *const *settings)
+static inline void fixture_open_with(struct fixture *f, struct sonde_trace_options options, const char *const *settings)
 {
     char why[SONDE_TRACE_WHY_SIZE] = "", file[128];
     struct sonde_trace_config *config;
@@ -55,7 +54,7 @@ static inline void fixture_open_with(struct fixture *f, struct sonde_trace_optio
     sonde_trace_config_free(config);
 }
 
-#define fixture_open(f, ...)                                                                                 \
+#define fixture_open(f, ...)                                                                                           \
     fixture_open_with((f), (struct sonde_trace_options){0}, (const char *const[]){__VA_ARGS__, NULL})
 
 static inline void fixture_close(struct fixture *f)
@@ -115,8 +114,7 @@ static inline void fixture_need_threads_after_fork(void)
     bool tsan = false;
 #endif
     if (tsan || is_emulated()) {
-        print_message("%s cannot start threads in a child of threads\n",
-                      tsan ? "ThreadSanitizer" : "qemu-user");
+        print_message("%s cannot start threads in a child of threads\n", tsan ? "ThreadSanitizer" : "qemu-user");
         skip();
     }
 }

@@ -19,13 +19,10 @@ static inline void listen_to_all(int by)
     firing_count = 0;
 }
 
-void __real_sonde_probe_fire_values(const struct sonde_probe *probe, unsigned count,
-                                    const struct sonde_value *values);
-void __wrap_sonde_probe_fire_values(const struct sonde_probe *probe, unsigned count,
-                                    const struct sonde_value *values);
+void __real_sonde_probe_fire_values(const struct sonde_probe *probe, unsigned count, const struct sonde_value *values);
+void __wrap_sonde_probe_fire_values(const struct sonde_probe *probe, unsigned count, const struct sonde_value *values);
 
-void __wrap_sonde_probe_fire_values(const struct sonde_probe *probe, unsigned count,
-                                    const struct sonde_value *values)
+void __wrap_sonde_probe_fire_values(const struct sonde_probe *probe, unsigned count, const struct sonde_value *values)
 {
     const volatile uint16_t *first = (const volatile uint16_t *)atomic_load(&trace_listeners);
     unsigned at = __atomic_fetch_add(&firing_count, 1, __ATOMIC_RELAXED);

@@ -1,4 +1,5 @@
-/* A receiver of traces and metrics that counts what comes, keeps the last metrics, and answers them as it is told to. */
+/* A receiver of traces and metrics that counts what comes, keeps the last metrics, and answers them as it is told to.
+ */
 #pragma once
 
 #include "transport.h"
@@ -16,8 +17,7 @@ static struct {
 } receiver;
 static char connections[2]; /* of traces, of metrics */
 
-static int keep_open(const struct otlp_transport_options *o, void **ret_connection, char *why,
-                     size_t why_size)
+static int keep_open(const struct otlp_transport_options *o, void **ret_connection, char *why, size_t why_size)
 {
     if (strncmp(o->url, "http://", 7) != 0 || (o->rpc && otlp_url_has_path(o->url))) {
         snprintf(why, why_size, "%s", o->rpc ? "a URL of gRPC has no path" : "bad");

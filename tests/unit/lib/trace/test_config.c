@@ -94,27 +94,20 @@ static void all_settings(void **state)
 static void errors_as_there(void **state)
 {
     (void)state;
-#define FORMAT                                                                                               \
-    "Bad option: \"--trace-config\".\n--trace-config option format is '<trace mode>,<setting>=<value>'. Got "
-#define MODES ". Available options are \"triton\" and \"opentelemetry\""
+#define FORMAT "Bad option: \"--trace-config\".\n--trace-config option format is '<trace mode>,<setting>=<value>'. Got "
+#define MODES  ". Available options are \"triton\" and \"opentelemetry\""
     expect_error("rate=x", "Bad option: \"--trace-config rate\".\nInvalid option value. Got x");
-    expect_error(
-        "rate=99999999999",
-        "Bad option: \"--trace-config rate\".\nProvided option value is out of bound. Got 99999999999");
+    expect_error("rate=99999999999",
+                 "Bad option: \"--trace-config rate\".\nProvided option value is out of bound. Got 99999999999");
     expect_error("count=x", "Bad option: \"--trace-config count\".\nInvalid option value. Got x");
-    expect_error(
-        "count=99999999999",
-        "Bad option: \"--trace-config count\".\nProvided option value is out of bound. Got 99999999999");
-    expect_error("level=nope",
-                 "Bad option: \"--trace-config level\".\ninvalid value for trace level option: nope. "
-                 "Available levels are OFF, TIMESTAMPS and TENSORS");
-    expect_error("mode=nope",
-                 "Bad option: \"--trace-config mode\".\ninvalid value for trace mode option: nope" MODES);
-    expect_error(",rate=1",
-                 "Bad option: \"--trace-config\".\nNo trace mode specified. --trace-config option format is "
-                 "<trace mode>,<setting>=<value> or <setting>=<value>. Got ,rate=1");
-    expect_error("nope,rate=1",
-                 "Bad option: \"--trace-config\".\ninvalid value for trace mode option: nope" MODES);
+    expect_error("count=99999999999",
+                 "Bad option: \"--trace-config count\".\nProvided option value is out of bound. Got 99999999999");
+    expect_error("level=nope", "Bad option: \"--trace-config level\".\ninvalid value for trace level option: nope. "
+                               "Available levels are OFF, TIMESTAMPS and TENSORS");
+    expect_error("mode=nope", "Bad option: \"--trace-config mode\".\ninvalid value for trace mode option: nope" MODES);
+    expect_error(",rate=1", "Bad option: \"--trace-config\".\nNo trace mode specified. --trace-config option format is "
+                            "<trace mode>,<setting>=<value> or <setting>=<value>. Got ,rate=1");
+    expect_error("nope,rate=1", "Bad option: \"--trace-config\".\ninvalid value for trace mode option: nope" MODES);
     expect_error("rate", FORMAT "rate");
     expect_error("rate=", FORMAT "rate=");
     expect_error("triton", FORMAT "triton");
@@ -124,12 +117,10 @@ static void errors_as_there(void **state)
     expect_error("opentelemetry,resource=", FORMAT "opentelemetry,resource=");
     expect_error("triton,log-frequency=x",
                  "Bad option: \"--trace-config triton,log-frequency\".\nInvalid option value. Got x");
-    expect_error(
-        "opentelemetry,bsp_max_queue_size=x",
-        "Bad option: \"--trace-config opentelemetry,bsp_max_queue_size\".\nInvalid option value. Got x");
-    expect_error(
-        "opentelemetry,bsp_schedule_delay=x",
-        "Bad option: \"--trace-config opentelemetry,bsp_schedule_delay\".\nInvalid option value. Got x");
+    expect_error("opentelemetry,bsp_max_queue_size=x",
+                 "Bad option: \"--trace-config opentelemetry,bsp_max_queue_size\".\nInvalid option value. Got x");
+    expect_error("opentelemetry,bsp_schedule_delay=x",
+                 "Bad option: \"--trace-config opentelemetry,bsp_schedule_delay\".\nInvalid option value. Got x");
 }
 
 static void stricter(void **state)
@@ -137,14 +128,11 @@ static void stricter(void **state)
     (void)state;
     expect_error("rate=5x", "Bad option: \"--trace-config rate\".\nInvalid option value. Got 5x");
     expect_error("rate=1.4", "Bad option: \"--trace-config rate\".\nInvalid option value. Got 1.4");
-    expect_error("rate=-1",
-                 "Bad option: \"--trace-config rate\".\nProvided option value is out of bound. Got -1");
+    expect_error("rate=-1", "Bad option: \"--trace-config rate\".\nProvided option value is out of bound. Got -1");
     expect_error("rate= 1", "Bad option: \"--trace-config rate\".\nInvalid option value. Got  1");
-    expect_error("count=-2",
-                 "Bad option: \"--trace-config count\".\nProvided option value is out of bound. Got -2");
-    expect_error(
-        "triton,log-frequency=-1",
-        "Bad option: \"--trace-config triton,log-frequency\".\nProvided option value is out of bound. Got -1");
+    expect_error("count=-2", "Bad option: \"--trace-config count\".\nProvided option value is out of bound. Got -2");
+    expect_error("triton,log-frequency=-1",
+                 "Bad option: \"--trace-config triton,log-frequency\".\nProvided option value is out of bound. Got -1");
     expect_error(
         "nope=1",
         "Bad option: \"--trace-config nope\".\nunknown trace setting. Available settings are rate, level, count and mode; "
@@ -163,9 +151,8 @@ static void stricter(void **state)
         "opentelemetry,file=x",
         "Bad option: \"--trace-config opentelemetry,file\".\nunknown trace setting. Available settings of mode opentelemetry "
         "are url, resource, bsp_max_queue_size, bsp_schedule_delay and bsp_max_export_batch_size");
-    expect_error(
-        "opentelemetry,resource=x",
-        "Bad option: \"--trace-config opentelemetry,resource\".\nresource is '<key>=<value>'. Got x");
+    expect_error("opentelemetry,resource=x",
+                 "Bad option: \"--trace-config opentelemetry,resource\".\nresource is '<key>=<value>'. Got x");
     expect_error(
         "opentelemetry,bsp_max_queue_size=-1",
         "Bad option: \"--trace-config opentelemetry,bsp_max_queue_size\".\nProvided option value is out of bound. Got -1");
@@ -242,24 +229,14 @@ static void a_command_line(void **state)
 {
     (void)state;
     char why[SONDE_TRACE_WHY_SIZE] = "";
-    char *argv[] = {"server",
-                    "--trace-config",
-                    "rate=3",
-                    "--port",
-                    "80",
-                    "--trace-config=triton,file=a=b",
-                    "--trace-rate=4",
-                    "--trace-configs=x",
-                    "--",
-                    "--trace-rate",
-                    "9",
-                    NULL};
+    char *argv[] = {
+        "server",         "--trace-config",    "rate=3", "--port",       "80", "--trace-config=triton,file=a=b",
+        "--trace-rate=4", "--trace-configs=x", "--",     "--trace-rate", "9",  NULL};
     int argc = 11;
     struct sonde_trace_config *c = config();
     assert_int_equal(sonde_trace_config_take(c, &argc, argv, why, sizeof(why)), 0);
     assert_int_equal(argc, 7);
-    static const char *const left[] = {"server", "--port",       "80", "--trace-configs=x",
-                                       "--",     "--trace-rate", "9"};
+    static const char *const left[] = {"server", "--port", "80", "--trace-configs=x", "--", "--trace-rate", "9"};
     for (int i = 0; i < 7; i++)
         assert_string_equal(argv[i], left[i]);
     assert_null(argv[7]);

@@ -46,8 +46,8 @@ static void post(struct fixture *f, const char *body)
 {
     char *answer;
     unsigned status;
-    assert_int_equal(
-        sonde_trace_http(f->manager, "POST", "/v2/trace/setting", body, strlen(body), &status, &answer), 0);
+    assert_int_equal(sonde_trace_http(f->manager, "POST", "/v2/trace/setting", body, strlen(body), &status, &answer),
+                     0);
     assert_int_equal(status, 200);
     sonde_trace_free(answer);
 }
@@ -88,9 +88,9 @@ static void models_of_their_own_frequency_do_not_share_files(void **state)
     static const char body[] = "{\"log_frequency\":\"3\"}";
     fixture_open(&f, "rate=1", "level=TIMESTAMPS", "triton,log-frequency=2");
     assert_int_equal(sonde_trace_model_new(f.manager, "other", 1, &other), 0);
-    assert_int_equal(sonde_trace_http(f.manager, "POST", "/v2/models/other/trace/setting", body,
-                                      sizeof(body) - 1, &status, &answer),
-                     0);
+    assert_int_equal(
+        sonde_trace_http(f.manager, "POST", "/v2/models/other/trace/setting", body, sizeof(body) - 1, &status, &answer),
+        0);
     sonde_trace_free(answer);
     for (int i = 0; i < 3; i++) {
         sonde_trace_end(sonde_trace_start(f.model, NULL), SONDE_TRACE_OK, NULL);
@@ -268,8 +268,7 @@ static void a_full_queue_drops_and_counts(void **state)
     struct sonde_trace_model *model;
     struct sonde_trace_options options = {sizeof(options), .queue_traces_max = 4, .on_error = hang};
     assert_int_equal(sonde_trace_config_new(&config), 0);
-    assert_int_equal(
-        sonde_trace_config_set(config, "--trace-config", "triton,file=/nonexistent/t.json", NULL, 0), 0);
+    assert_int_equal(sonde_trace_config_set(config, "--trace-config", "triton,file=/nonexistent/t.json", NULL, 0), 0);
     assert_int_equal(sonde_trace_config_set(config, "--trace-config", "rate=1", NULL, 0), 0);
     assert_int_equal(sonde_trace_config_set(config, "--trace-config", "level=TIMESTAMPS", NULL, 0), 0);
     assert_int_equal(sonde_trace_manager_new(config, &options, &m, NULL, 0), 0);

@@ -193,10 +193,8 @@ static void times_are_those_that_passed(void **state)
     outside[2] = sonde_trace_now_ns();
     sonde_trace_generation_end(&g, NULL);
     inside[2] = sonde_trace_now_ns();
-    assert_in_range(histogram_of(&f, TRACE_REQUEST_DURATION).sum, outside[2] - inside[0],
-                    inside[2] - outside[0]);
-    assert_in_range(histogram_of(&f, TRACE_TIME_TO_FIRST_TOKEN).sum, outside[1] - inside[0],
-                    inside[1] - outside[0]);
+    assert_in_range(histogram_of(&f, TRACE_REQUEST_DURATION).sum, outside[2] - inside[0], inside[2] - outside[0]);
+    assert_in_range(histogram_of(&f, TRACE_TIME_TO_FIRST_TOKEN).sum, outside[1] - inside[0], inside[1] - outside[0]);
     assert_in_range(histogram_of(&f, TRACE_TIME_PER_OUTPUT_TOKEN).sum, (outside[2] - inside[1]) / 4,
                     (inside[2] - outside[1]) / 4);
     fixture_close(&f);
@@ -281,8 +279,7 @@ static void a_receiver_that_refuses(void **state)
     assert_int_equal(fixture_stats(&f).metrics_lost, 3);
     assert_int_equal(fixture_stats(&f).metric_errors, 3);
     assert_int_equal(f.errors, 1);
-    assert_string_equal(f.message,
-                        "OpenTelemetry receiver http://r/v1/metrics: metrics are not sent: HTTP status 400");
+    assert_string_equal(f.message, "OpenTelemetry receiver http://r/v1/metrics: metrics are not sent: HTTP status 400");
     receiver.answer = 200;
     assert_int_equal(sonde_trace_manager_flush(f.manager, 20000), 0);
     assert_int_equal(fixture_stats(&f).metrics_sent, 1);
@@ -426,8 +423,7 @@ static void a_receiver_that_was_said(void **state)
     struct sonde_trace_manager *manager;
     assert_int_equal(sonde_trace_config_new(&config), 0);
     assert_int_equal(sonde_trace_config_set(config, "--trace-config", "mode=opentelemetry", NULL, 0), 0);
-    assert_int_equal(
-        sonde_trace_config_set(config, "--trace-config", "opentelemetry,url=grpc://c:4317", NULL, 0), 0);
+    assert_int_equal(sonde_trace_config_set(config, "--trace-config", "opentelemetry,url=grpc://c:4317", NULL, 0), 0);
     assert_int_equal(trace_manager_new(config, NULL, &keeping, &manager, why, sizeof(why)), -EINVAL);
     assert_string_equal(why, "Bad option: \"--trace-config opentelemetry,url\".\nbad: grpc://c:4317");
     sonde_trace_config_free(config);
@@ -461,8 +457,7 @@ static void a_child_counts_for_itself(void **state)
         sonde_trace_generation_tokens(&g, 1);
         sonde_trace_generation_end(&g, NULL);
         bool good = sends_and_counts(&f, 1) && f.manager->metrics.start_unix_ns > start_ns &&
-                    strlen(f.manager->exporter.instance) == 36 &&
-                    strcmp(f.manager->exporter.instance, parent) != 0 &&
+                    strlen(f.manager->exporter.instance) == 36 && strcmp(f.manager->exporter.instance, parent) != 0 &&
                     strstr(receiver.last_metrics, "\"count\":\"1\"");
         sonde_trace_model_free(f.model);
         sonde_trace_manager_free(f.manager);

@@ -66,8 +66,7 @@ static bool talk(void)
     if (r == 0)
         r = sonde_trace_model_new(m, "m", 1, &model);
     if (r == 0)
-        r = sonde_trace_http(m, "POST", "/v2/models/m/trace/setting", body, sizeof(body) - 1, &status,
-                             &answer);
+        r = sonde_trace_http(m, "POST", "/v2/models/m/trace/setting", body, sizeof(body) - 1, &status, &answer);
     if (r == 0 && status == 500) /* the answer itself says that there is no memory */
         r = -ENOMEM;
     if (r == 0)
@@ -100,13 +99,10 @@ static void settings_and_protocol(void **state)
 }
 
 static bool no_threads;
-int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-                          void *argument);
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-                          void *argument);
+int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument);
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument);
 
-int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *),
-                          void *argument)
+int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *argument)
 {
     return no_threads ? EAGAIN : __real_pthread_create(thread, attributes, run, argument);
 }

@@ -9,8 +9,8 @@
 
 #define MS 1000000
 
-static void count(struct trace_metrics *m, const char *model, const char *operation,
-                  const char *finish_reason, const char *error_type, uint64_t duration_ns)
+static void count(struct trace_metrics *m, const char *model, const char *operation, const char *finish_reason,
+                  const char *error_type, uint64_t duration_ns)
 {
     const struct trace_series_key key = {model, operation, finish_reason, error_type};
     uint64_t values[TRACE_METRICS];
@@ -250,8 +250,8 @@ static void the_text_for_prometheus(void **state)
     count(&f.manager->metrics, f.model->entry->name, "chat", "st\"op\\\n\xff", "", 1500 * MS);
     assert_int_equal(sonde_trace_metrics(f.manager, &text), 0);
 #define NAME "gen_ai_server_request_duration_seconds"
-#define LABELS                                                                                               \
-    "gen_ai_operation_name=\"chat\",gen_ai_provider_name=\"triton-inference-server\","                       \
+#define LABELS                                                                                                         \
+    "gen_ai_operation_name=\"chat\",gen_ai_provider_name=\"triton-inference-server\","                                 \
     "gen_ai_request_model=\"m\",gen_ai_response_finish_reasons=\"st\\\"op\\\\\\n\xef\xbf\xbd\""
     assert_non_null(strstr(text, "# TYPE " NAME " histogram\n" NAME "_bucket{" LABELS ",le=\"0.01\"} 0\n"));
     assert_non_null(strstr(text, NAME "_bucket{" LABELS ",le=\"1.28\"} 0\n"));

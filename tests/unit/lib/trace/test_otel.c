@@ -3,6 +3,7 @@
  * tests/faults/test_trace_receivers.py.
  */
 #include "fixture.h"
+#include "keeping_receiver.h"
 #include "transport.h"
 
 #include "../../allocations.h"
@@ -12,64 +13,10 @@
 #include <errno.h>
 #include <sys/wait.h>
 
-/* --- a receiver ------------------------------------------------------------------------------ */
-
-#define POSTS_MAX 4096
-
-struct receiver {
-    int opened, closed;
-    atomic_int posts;
-    char *text[POSTS_MAX];
-    size_t size[POSTS_MAX];
-    int answers[POSTS_MAX]; /* 0: 200; < 0: -errno; otherwise a status */
-    char content_type[64], headers[64];
-};
-
-static struct receiver receiver;
-
-static int keep_open(const struct otlp_transport_options *o, void **ret_connection, char *why,
-                     size_t why_size)
-{
-    if (strcmp(o->url, "http://bad") == 0) {
-        snprintf(why, why_size, "bad");
-        return -EINVAL;
-    }
-    snprintf(receiver.content_type, sizeof(receiver.content_type), "%s", o->content_type);
-    snprintf(receiver.headers, sizeof(receiver.headers), "%s", o->headers);
-    receiver.opened++;
-    *ret_connection = &receiver;
-    return 0;
-}
-
-static int keep_post(void *connection, const void *data, size_t size, struct otlp_answer *ret_answer)
-{
-    struct receiver *r = connection;
-    int n = atomic_load(&r->posts);
-    if (n == POSTS_MAX)
-        return -ENOSPC;
-    r->text[n] = strndup(data, size);
-    r->size[n] = size;
-    atomic_store(&r->posts, n + 1);
-    if (r->answers[n] < 0) {
-        snprintf(ret_answer->why, sizeof(ret_answer->why), "no answer");
-        return r->answers[n];
-    }
-    answer_with(ret_answer, r->answers[n] ? r->answers[n] : 200);
-    return 0;
-}
-
-static void keep_close(void *connection)
-{
-    ((struct receiver *)connection)->closed++;
-}
-
-static const struct otlp_transport keeping = {OTLP_TRANSPORT_VERSION, keep_open, keep_post, keep_close};
-
 static int open_manager(struct fixture *f, const char *const *settings, char *why)
 {
     struct sonde_trace_config *config;
-    const struct sonde_trace_options options = {
-        .size = sizeof(options), .on_error = fixture_on_error, .argument = f};
+    const struct sonde_trace_options options = {.size = sizeof(options), .on_error = fixture_on_error, .argument = f};
     *f = (struct fixture){0};
     receiver = (struct receiver){0};
     assert_int_equal(sonde_trace_config_new(&config), 0);
@@ -82,12 +29,12 @@ static int open_manager(struct fixture *f, const char *const *settings, char *wh
     return r;
 }
 
-#define otel_open(f, ...)                                                                                    \
-    assert_int_equal(open_manager((f),                                                                       \
-                                  (const char *const[]){"mode=opentelemetry", "rate=1", "level=TIMESTAMPS",  \
-                                                        __VA_ARGS__, NULL},                                  \
-                                  (char[SONDE_TRACE_WHY_SIZE]){""}),                                         \
-                     0)
+#define otel_open(f, ...)                                                                                              \
+    assert_int_equal(                                                                                                  \
+        open_manager((f),                                                                                              \
+                     (const char *const[]){"mode=opentelemetry", "rate=1", "level=TIMESTAMPS", __VA_ARGS__, NULL},     \
+                     (char[SONDE_TRACE_WHY_SIZE]){""}),                                                                \
+        0)
 #define SOON  "opentelemetry,bsp_schedule_delay=1"
 #define LATER "opentelemetry,bsp_schedule_delay=600000"
 
@@ -140,9 +87,9 @@ static void expect_spans(struct sonde_trace *root, const char *expected)
         const struct trace_span *span = &s.spans[i], *above = NULL;
         for (uint32_t j = 0; j < s.count; j++)
             above = s.spans[j].id == span->parent_id ? &s.spans[j] : above;
-        used += (size_t)snprintf(text + used, sizeof(text) - used, "%.*s<%.*s %d-%d", (int)span->name_size,
-                                 span->name, above ? (int)above->name_size : 0, above ? above->name : "",
-                                 (int)span->start_ns, (int)span->end_ns);
+        used += (size_t)snprintf(text + used, sizeof(text) - used, "%.*s<%.*s %d-%d", (int)span->name_size, span->name,
+                                 above ? (int)above->name_size : 0, above ? above->name : "", (int)span->start_ns,
+                                 (int)span->end_ns);
         for (uint32_t e = span->first_event; e != TRACE_NO_EVENT; e = s.events[e].next) {
             size_t size;
             const char *name = trace_record_name(s.events[e].record, &size);
@@ -251,9 +198,9 @@ static void context_goes_on(void **state)
     struct fixture f;
     char header[SONDE_TRACE_PARENT_SIZE], inner[SONDE_TRACE_PARENT_SIZE], span[64];
     const char *list = "untouched";
-    struct sonde_trace_request request = {
-        sizeof(request), .traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03",
-        .tracestate = "a=1,b@c=2"};
+    struct sonde_trace_request request = {sizeof(request),
+                                          .traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-03",
+                                          .tracestate = "a=1,b@c=2"};
     otel_open(&f, SOON);
     assert_int_equal(sonde_trace_context(NULL, header, &list), -ENOENT);
     assert_string_equal(list, "untouched");
@@ -305,17 +252,30 @@ static bool is_valid_with_value(int size)
 static void tracestate(void **state)
 {
     (void)state;
-    /* After the W3C's test suite (trace-context/test/test.py), which still has Level 1's rules for an @: by Level 2 it is a
-     * letter like others, but not the first. */
-    static const char *const good[] = {
-        "foo=1",      "foo=1,bar=2", "foo=1 \t , \t bar=2, \t baz=3", "foo=1,",
-        ",foo=1",     "foo=1, ,b=2", " foo=1\t",                       "foo@bar=1",
-        "0foo=1",     "0=1",         "a-_*/b=x y",                     "t@v=1,u@v=2",
-        "foo@=1",     "foo@@bar=1",  "foo@bar@baz=1",                  "foo@12345678901234x=1",
-        "foo@bar=1,foo=2", "foo= 1", "0@v=1"};
-    static const char *const bad[] = {"",       " ",       ",",          "foo",    "foo=1,foo=2", "0=1,a=2,0=1",
-                                      "foo =1", "FOO=1",   "@foo=1",     "foo=1=2", "foo=b\x01r", "foo=b\tr",
-                                      "foo=",   "foo=,,",  "foo=b\x80r", "foo=\x7f", "-foo=1",    "fo.o=1",
+    /* After the W3C's test suite (trace-context/test/test.py), which still has Level 1's rules for an @: by Level 2 it
+     * is a letter like others, but not the first. */
+    static const char *const good[] = {"foo=1",
+                                       "foo=1,bar=2",
+                                       "foo=1 \t , \t bar=2, \t baz=3",
+                                       "foo=1,",
+                                       ",foo=1",
+                                       "foo=1, ,b=2",
+                                       " foo=1\t",
+                                       "foo@bar=1",
+                                       "0foo=1",
+                                       "0=1",
+                                       "a-_*/b=x y",
+                                       "t@v=1,u@v=2",
+                                       "foo@=1",
+                                       "foo@@bar=1",
+                                       "foo@bar@baz=1",
+                                       "foo@12345678901234x=1",
+                                       "foo@bar=1,foo=2",
+                                       "foo= 1",
+                                       "0@v=1"};
+    static const char *const bad[] = {"",       " ",       ",",          "foo",      "foo=1,foo=2", "0=1,a=2,0=1",
+                                      "foo =1", "FOO=1",   "@foo=1",     "foo=1=2",  "foo=b\x01r",  "foo=b\tr",
+                                      "foo=",   "foo=,,",  "foo=b\x80r", "foo=\x7f", "-foo=1",      "fo.o=1",
                                       "=1",     "foo=1,=", "foo=1;b=2",  "fo\to=1"};
     char many[512] = "";
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++)
@@ -486,8 +446,8 @@ static void every_allocation_fails_once(void **state)
     int n = 0;
     otel_open(&f, SOON);
     for (bool failed = true; failed; n++) {
-        struct sonde_trace_request request = {
-            sizeof(request), "id", 2, "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=b"};
+        struct sonde_trace_request request = {sizeof(request), "id", 2,
+                                              "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "a=b"};
         allocations_fail_at((size_t)n);
         struct sonde_trace *t = sonde_trace_start(f.model, &request), *child = sonde_trace_child(t, f.model);
         for (int i = 0; i < 40; i++)
@@ -554,8 +514,7 @@ static void many_threads(void **state)
     (void)state;
     struct fixture f;
     pthread_t threads[THREADS];
-    otel_open(&f, SOON, "opentelemetry,bsp_max_queue_size=2000",
-              "opentelemetry,bsp_max_export_batch_size=300");
+    otel_open(&f, SOON, "opentelemetry,bsp_max_queue_size=2000", "opentelemetry,bsp_max_export_batch_size=300");
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, serve, &f), 0);
     for (int i = 0; i < THREADS; i++)

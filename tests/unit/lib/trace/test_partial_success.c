@@ -15,8 +15,7 @@ static uint64_t read_bytes(const char *body, size_t size, bool protobuf, char *w
     char *copy = malloc(size ? size : 1);
     assert_non_null(copy);
     memcpy(copy, body, size);
-    uint64_t rejected =
-        protobuf ? otlp_partial_success(copy, size, why) : trace_partial_success_json(copy, size, why);
+    uint64_t rejected = protobuf ? otlp_partial_success(copy, size, why) : trace_partial_success_json(copy, size, why);
     free(copy);
     return rejected;
 }
@@ -55,8 +54,7 @@ static void protobuf(void **state)
     BYTES("\x0a\x02\x08\x03", 3, "");
     BYTES("\x0a\x08\x08\xac\x02\x12\x03old", 300, "old");
     BYTES("\x0a\x08\x12\x03old\x08\xac\x02", 300, "old");
-    BYTES("\x10\x05\x1d....\x21........\x0a\x02\x08\x03", 3,
-          ""); /* fields that are not known are passed over */
+    BYTES("\x10\x05\x1d....\x21........\x0a\x02\x08\x03", 3, ""); /* fields that are not known are passed over */
     BYTES("\x0a\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 0, ""); /* -1 */
     BYTES("\x0a\x7f\x08\x03", 0, "");                                     /* longer than it is */
     BYTES("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 0, "");

@@ -13,11 +13,10 @@
 
 static struct sonde_trace *start(struct fixture *f, const char *id, const char *traceparent)
 {
-    return sonde_trace_start(f->model,
-                             &(struct sonde_trace_request){.size = sizeof(struct sonde_trace_request),
-                                                           .request_id = id,
-                                                           .request_id_size = id ? strlen(id) : 0,
-                                                           .traceparent = traceparent});
+    return sonde_trace_start(f->model, &(struct sonde_trace_request){.size = sizeof(struct sonde_trace_request),
+                                                                     .request_id = id,
+                                                                     .request_id_size = id ? strlen(id) : 0,
+                                                                     .traceparent = traceparent});
 }
 
 static void nobody_is_attached(void **state)

@@ -53,7 +53,7 @@ static const struct {
     {"{", 400, NULL, "500 there"},
 };
 
-#define NOTHING                                                                                              \
+#define NOTHING                                                                                                        \
     "{\"trace_level\":[\"TIMESTAMPS\",\"TENSORS\"],\"trace_rate\":\"1\",\"trace_count\":\"-1\"," WHERE_IT_STANDS
 
 /* A value as the client sent it. */
@@ -150,12 +150,11 @@ static void check_call(struct fixture *f, const struct call *c, int number)
 {
     char *expected = with_file(c->answer, f->file), *answer = NULL;
     unsigned status = 0;
-    assert_int_equal(sonde_trace_http(f->manager, c->method, c->path, c->body, c->body ? strlen(c->body) : 0,
-                                      &status, &answer),
-                     0);
+    assert_int_equal(
+        sonde_trace_http(f->manager, c->method, c->path, c->body, c->body ? strlen(c->body) : 0, &status, &answer), 0);
     if (status != c->status || strcmp(answer, expected) != 0)
-        fail_msg("call %d: %s %s %s\n  is   %u %s\n  not  %u %s", number, c->method, c->path,
-                 c->body ? c->body : "", status, answer, c->status, expected);
+        fail_msg("call %d: %s %s %s\n  is   %u %s\n  not  %u %s", number, c->method, c->path, c->body ? c->body : "",
+                 status, answer, c->status, expected);
     sonde_trace_free(answer);
     free(expected);
 }
@@ -244,8 +243,7 @@ static void expect_http(struct sonde_trace_manager *m, const char *method, const
     unsigned got = 0;
     assert_int_equal(sonde_trace_http(m, method, path, body, body ? strlen(body) : 0, &got, &answer), 0);
     if (got != status || !strstr(answer, expected))
-        fail_msg("%s %s %s\n  is   %u %s\n  not  %u %s", method, path, body ? body : "", got, answer, status,
-                 expected);
+        fail_msg("%s %s %s\n  is   %u %s\n  not  %u %s", method, path, body ? body : "", got, answer, status, expected);
     sonde_trace_free(answer);
 }
 
@@ -268,18 +266,15 @@ static void layers_field_by_field(void **state)
     expect_http(f.manager, "POST", GLOBAL, "{\"trace_count\":\"6\"}", 200, "\"trace_count\":\"6\"");
     expect_http(f.manager, "GET", MODEL, NULL, 200, "\"trace_rate\":\"3\",\"trace_count\":\"50\"");
     /* Cleared fields fall back, one by one; the last one removes the entry. */
-    expect_http(f.manager, "POST", MODEL, "{\"trace_rate\":null}", 200,
-                "\"trace_rate\":\"9\",\"trace_count\":\"50\"");
-    expect_http(f.manager, "POST", MODEL, "{\"trace_count\":null}", 200,
-                "\"trace_rate\":\"9\",\"trace_count\":\"6\"");
+    expect_http(f.manager, "POST", MODEL, "{\"trace_rate\":null}", 200, "\"trace_rate\":\"9\",\"trace_count\":\"50\"");
+    expect_http(f.manager, "POST", MODEL, "{\"trace_count\":null}", 200, "\"trace_rate\":\"9\",\"trace_count\":\"6\"");
     expect_http(f.manager, "POST", GLOBAL, "{\"trace_rate\":null,\"trace_count\":null}", 200,
                 "\"trace_rate\":\"7\",\"trace_count\":\"100\"");
     expect_http(f.manager, "GET", MODEL, NULL, 200, "\"trace_rate\":\"7\",\"trace_count\":\"100\"");
     /* All or nothing: the good half of a bad body is not taken. */
     expect_http(f.manager, "POST", GLOBAL, "{\"trace_rate\":\"2\",\"trace_count\":\"x\"}", 400,
                 "Unable to parse 'trace_count', got: x");
-    expect_http(f.manager, "POST", GLOBAL, "{\"trace_rate\":\"2\",\"trace_file\":\"x\"}", 501,
-                "trace file location");
+    expect_http(f.manager, "POST", GLOBAL, "{\"trace_rate\":\"2\",\"trace_file\":\"x\"}", 501, "trace file location");
     expect_http(f.manager, "GET", GLOBAL, NULL, 200, "\"trace_rate\":\"7\"");
     fixture_close(&f);
 }
@@ -350,10 +345,8 @@ static void paths_that_are_others(void **state)
     expect_http(f.manager, "HEAD", GLOBAL, NULL, 405, "{\"error\":\"Method Not Allowed\"}");
     expect_http(f.manager, "POST", "/v2/models/m/versions/2/trace/setting", "{\"trace_rate\":\"4\"}", 200,
                 "\"trace_rate\":\"4\"");
-    expect_http(f.manager, "GET", "/v2/models/a%20b/trace/setting", NULL, 400,
-                "Request for unknown model : a%20b");
-    expect_http(f.manager, "GET", "/v2/models/a\"\xff/trace/setting", NULL, 400,
-                "unknown model : a\\\"\xef\xbf\xbd\"");
+    expect_http(f.manager, "GET", "/v2/models/a%20b/trace/setting", NULL, 400, "Request for unknown model : a%20b");
+    expect_http(f.manager, "GET", "/v2/models/a\"\xff/trace/setting", NULL, 400, "unknown model : a\\\"\xef\xbf\xbd\"");
     fixture_close(&f);
 }
 
@@ -416,9 +409,9 @@ static struct sonde_trace_manager *open_telemetry(const char *const *settings)
 static void opentelemetry_mode(void **state)
 {
     (void)state;
-    struct sonde_trace_manager *m = open_telemetry((const char *const[]){
-        "mode=opentelemetry", "level=TIMESTAMPS", "rate=5", "opentelemetry,resource=a=b",
-        "opentelemetry,resource=c=d", "opentelemetry,url=http://localhost:9/v1/traces", NULL});
+    struct sonde_trace_manager *m = open_telemetry(
+        (const char *const[]){"mode=opentelemetry", "level=TIMESTAMPS", "rate=5", "opentelemetry,resource=a=b",
+                              "opentelemetry,resource=c=d", "opentelemetry,url=http://localhost:9/v1/traces", NULL});
     static const char rest[] =
         "\"trace_mode\":\"opentelemetry\",\"url\":\"http://localhost:9/v1/traces\",\"resource\":\"a=b,c=d\","
         "\"bsp_max_queue_size\":\"2048\",\"bsp_schedule_delay\":\"5000\",\"bsp_max_export_batch_size\":\"512\"}";
@@ -434,8 +427,8 @@ static void opentelemetry_mode(void **state)
     sonde_trace_manager_free(m);
 }
 
-static char *grpc(struct sonde_trace_manager *m, const char *model,
-                  const struct sonde_trace_setting *settings, size_t count)
+static char *grpc(struct sonde_trace_manager *m, const char *model, const struct sonde_trace_setting *settings,
+                  size_t count)
 {
     struct sonde_trace_reply *reply = NULL;
     struct trace_text out = {0};
@@ -478,8 +471,7 @@ static void expect_grpc(struct fixture *f, const char *model, const char *name, 
         }
     }
     struct sonde_trace_setting setting = {name, list, count};
-    char *answer = grpc(f->manager, model, name ? &setting : NULL, name ? 1 : 0),
-         *file = with_file(expected, f->file);
+    char *answer = grpc(f->manager, model, name ? &setting : NULL, name ? 1 : 0), *file = with_file(expected, f->file);
     assert_string_equal(answer, file);
     free(answer);
     free(file);
@@ -508,21 +500,16 @@ static void the_map_of_grpc(void **state)
                 "3 Unable to parse 'trace_rate', value is out of range [ 0, 4294967295 ], got: 99999999999");
     expect_grpc(&f, "", "trace_rate", "-1",
                 "3 Unable to parse 'trace_rate', value is out of range [ 0, 4294967295 ], got: -1");
-    expect_grpc(&f, "", "trace_count", "-2",
-                "3 Unable to parse 'trace_count'. Expecting value >= -1, got: -2");
+    expect_grpc(&f, "", "trace_count", "-2", "3 Unable to parse 'trace_count'. Expecting value >= -1, got: -2");
     expect_grpc(&f, "", "trace_level", "TIMESTAMPS|OFF", "3 Expect only one trace level 'OFF' is specified");
     expect_grpc(&f, "", "trace_level", "TENSORS", "0 trace_level=TENSORS trace_rate=1" REST);
     expect_grpc(&f, "", "trace_level", "OFF", "0 trace_level=OFF trace_rate=1" REST);
     expect_grpc(&f, "", "trace_level", NULL, "0 trace_level=TIMESTAMPS,TENSORS trace_rate=1" REST);
-    expect_grpc(&f, "", "trace_level", "nope",
-                "3 Unknown trace level 'nope'. Expect 'OFF', 'TIMESTAMPS' or 'TENSORS'");
-    expect_grpc(&f, "", "trace_file", "a",
-                "12 trace file location can not be updated through network protocol");
-    expect_grpc(&f, "", "trace_file", NULL,
-                "12 trace file location can not be updated through network protocol");
-    expect_grpc(
-        &f, "", "unknown", "1",
-        "3 Unknown trace setting 'unknown'. Expect trace_level, trace_rate, trace_count or log_frequency");
+    expect_grpc(&f, "", "trace_level", "nope", "3 Unknown trace level 'nope'. Expect 'OFF', 'TIMESTAMPS' or 'TENSORS'");
+    expect_grpc(&f, "", "trace_file", "a", "12 trace file location can not be updated through network protocol");
+    expect_grpc(&f, "", "trace_file", NULL, "12 trace file location can not be updated through network protocol");
+    expect_grpc(&f, "", "unknown", "1",
+                "3 Unknown trace setting 'unknown'. Expect trace_level, trace_rate, trace_count or log_frequency");
     fixture_close(&f);
 }
 
@@ -535,8 +522,7 @@ static void models_come_and_go(void **state)
     assert_int_equal(sonde_trace_model_new(f.manager, "", 1, &a), -EINVAL);
     assert_int_equal(sonde_trace_model_new(f.manager, "x", 1, &a), 0);
     assert_int_equal(sonde_trace_model_new(f.manager, "x", 2, &b), 0);
-    expect_http(f.manager, "POST", "/v2/models/x/trace/setting", "{\"trace_rate\":\"4\"}", 200,
-                "\"trace_rate\":\"4\"");
+    expect_http(f.manager, "POST", "/v2/models/x/trace/setting", "{\"trace_rate\":\"4\"}", 200, "\"trace_rate\":\"4\"");
     sonde_trace_model_free(a);
     expect_http(f.manager, "GET", "/v2/models/x/trace/setting", NULL, 200, "\"trace_rate\":\"4\"");
     sonde_trace_model_free(b);

@@ -37,10 +37,10 @@ static void expect(const char *dtype, int64_t count, const void *data, size_t si
     free(text);
 }
 
-#define EXPECT(dtype, type, expected, ...)                                                                   \
-    do {                                                                                                     \
-        const type values_[] = {__VA_ARGS__};                                                                \
-        expect(dtype, sizeof(values_) / sizeof(type), values_, sizeof(values_), expected);                   \
+#define EXPECT(dtype, type, expected, ...)                                                                             \
+    do {                                                                                                               \
+        const type values_[] = {__VA_ARGS__};                                                                          \
+        expect(dtype, sizeof(values_) / sizeof(type), values_, sizeof(values_), expected);                             \
     } while (0)
 
 static void integers(void **state)
@@ -62,17 +62,16 @@ static void floats(void **state)
 {
     (void)state;
     EXPECT("FP32", float, "1.5,0.1,1e+30,3,-0", 1.5F, 0.1F, 1e30F, 3, -0.0F);
-    EXPECT("FP32", float, "0.33333334,16777216,3.4028235e+38,1e-45,1.1754944e-38", 1.0F / 3, 16777216,
-           3.4028235e38F, 1e-45F, 1.17549435e-38F);
+    EXPECT("FP32", float, "0.33333334,16777216,3.4028235e+38,1e-45,1.1754944e-38", 1.0F / 3, 16777216, 3.4028235e38F,
+           1e-45F, 1.17549435e-38F);
     EXPECT("FP64", double, "0.1,1e+300,2", 0.1, 1e300, 2);
-    EXPECT("FP64", double, "0.3333333333333333,1234567,0.1234567,5e-324", 1.0 / 3, 1234567, 0.1234567,
-           5e-324);
+    EXPECT("FP64", double, "0.3333333333333333,1234567,0.1234567,5e-324", 1.0 / 3, 1234567, 0.1234567, 5e-324);
     EXPECT("FP64", double, "0.30000000000000004,1.7976931348623157e+308", 0.1 + 0.2, 1.7976931348623157e308);
     EXPECT("FP64", double, "nan,inf,-inf", (double)NAN, (double)INFINITY, -(double)INFINITY);
-    EXPECT("FP16", uint16_t, "1,-2,0.1,65500,6e-08,6.104e-05,0,-0,inf,nan,100,1024", 0x3c00, 0xc000, 0x2e66,
-           0x7bff, 0x0001, 0x0400, 0, 0x8000, 0x7c00, 0x7e00, 0x5640, 0x6400);
-    EXPECT("BF16", uint16_t, "1,-2,0.1,3.39e+38,9e-41,inf,nan,100", 0x3f80, 0xc000, 0x3dcd, 0x7f7f, 0x0001,
-           0x7f80, 0x7fc0, 0x42c8);
+    EXPECT("FP16", uint16_t, "1,-2,0.1,65500,6e-08,6.104e-05,0,-0,inf,nan,100,1024", 0x3c00, 0xc000, 0x2e66, 0x7bff,
+           0x0001, 0x0400, 0, 0x8000, 0x7c00, 0x7e00, 0x5640, 0x6400);
+    EXPECT("BF16", uint16_t, "1,-2,0.1,3.39e+38,9e-41,inf,nan,100", 0x3f80, 0xc000, 0x3dcd, 0x7f7f, 0x0001, 0x7f80,
+           0x7fc0, 0x42c8);
 }
 
 /* Nearest value of a 16-bit type to a number, by looking at all of them. */
@@ -149,8 +148,8 @@ static void bytes(void **state)
     expect("BYTES", 0, "", 0, "");
 }
 
-static void expect_malformed(const char *dtype, const int64_t *shape, uint32_t dims, const void *data,
-                             size_t size, const char *expected)
+static void expect_malformed(const char *dtype, const int64_t *shape, uint32_t dims, const void *data, size_t size,
+                             const char *expected)
 {
     struct trace_text out = {0};
     char why[128] = "";
@@ -162,8 +161,8 @@ static void expect_malformed(const char *dtype, const int64_t *shape, uint32_t d
 static void malformed(void **state)
 {
     (void)state;
-    const int64_t two = 2, minus = -1, vast[] = {INT64_MAX, INT64_MAX},
-                  wraps[] = {(int64_t)1 << 33, (int64_t)1 << 31}, empty[] = {0, INT64_MAX};
+    const int64_t two = 2, minus = -1, vast[] = {INT64_MAX, INT64_MAX}, wraps[] = {(int64_t)1 << 33, (int64_t)1 << 31},
+                  empty[] = {0, INT64_MAX};
     expect_malformed("BYTES", &two, 1, "\3\0\0\0ab", 6, "element 0 is cut off at 6 bytes");
     expect_malformed("BYTES", &two, 1, "\1\0\0\0a\1\0", 7, "element 1 is cut off at 7 bytes");
     expect_malformed("BYTES", &two, 1, "\xff\xff\xff\xff", 4, "element 0 is cut off at 4 bytes");

@@ -426,8 +426,7 @@ static void expect_good_end(pid_t pid)
 static void what_a_sandbox_refuses(void **state)
 {
     (void)state;
-    static const int refused[][2] = {
-        {SYS_memfd_create, -1}, {SYS_memfd_create, SYS_prctl}, {SYS_madvise, -1}};
+    static const int refused[][2] = {{SYS_memfd_create, -1}, {SYS_memfd_create, SYS_prctl}, {SYS_madvise, -1}};
     for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
         pid_t pid = fork();
         if (pid == 0) {

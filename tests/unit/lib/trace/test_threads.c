@@ -57,20 +57,15 @@ static void *serve(void *argument)
 static void *change(void *argument)
 {
     static const char *const bodies[] = {
-        "{\"trace_rate\":\"2\"}",
-        "{\"trace_level\":[\"OFF\"]}",
-        "{\"trace_level\":null,\"trace_rate\":\"1\"}",
-        "{\"log_frequency\":\"7\"}",
-        "{\"trace_count\":\"1000000\"}",
-        "{\"log_frequency\":null,\"trace_count\":null}",
+        "{\"trace_rate\":\"2\"}",    "{\"trace_level\":[\"OFF\"]}",   "{\"trace_level\":null,\"trace_rate\":\"1\"}",
+        "{\"log_frequency\":\"7\"}", "{\"trace_count\":\"1000000\"}", "{\"log_frequency\":null,\"trace_count\":null}",
     };
     struct shared *s = argument;
     for (unsigned i = 0; !atomic_load(&s->stop); i++) {
         struct sonde_trace_model *model;
         char *answer;
         unsigned status;
-        const char *body = bodies[i % 6],
-                   *path = i % 4 == 3 ? "/v2/models/m/trace/setting" : "/v2/trace/setting";
+        const char *body = bodies[i % 6], *path = i % 4 == 3 ? "/v2/models/m/trace/setting" : "/v2/trace/setting";
         if (sonde_trace_http(s->f.manager, "POST", path, body, strlen(body), &status, &answer) == 0)
             sonde_trace_free(answer);
         if (sonde_trace_model_new(s->f.manager, "other", i, &model) == 0)

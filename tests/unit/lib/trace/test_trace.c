@@ -76,10 +76,9 @@ static void the_array_grows(void **state)
     sonde_trace_end(t, SONDE_TRACE_OK, NULL);
     expect(&f, "", "[{\"id\":#,\"model_name\":\"m\",\"model_version\":1}]", id);
     sonde_trace_end(sonde_trace_start(f.model, NULL), SONDE_TRACE_OK, NULL);
-    expect(
-        &f, "",
-        "[{\"id\":#,\"model_name\":\"m\",\"model_version\":1},{\"id\":^,\"model_name\":\"m\",\"model_version\":1}]",
-        id);
+    expect(&f, "",
+           "[{\"id\":#,\"model_name\":\"m\",\"model_version\":1},{\"id\":^,\"model_name\":\"m\",\"model_version\":1}]",
+           id);
     fixture_close(&f);
 }
 
@@ -92,11 +91,10 @@ static void a_request_that_failed_or_was_cancelled(void **state)
     uint64_t id = sonde_trace_id(t);
     sonde_trace_end(t, SONDE_TRACE_ERROR, "no \"input\"");
     sonde_trace_end(sonde_trace_start(f.model, NULL), SONDE_TRACE_CANCELLED, NULL);
-    expect(
-        &f, "",
-        "[{\"id\":#,\"model_name\":\"m\",\"model_version\":1,\"status\":\"error\",\"error\":\"no \\\"input\\\"\"},"
-        "{\"id\":^,\"model_name\":\"m\",\"model_version\":1,\"status\":\"cancelled\"}]",
-        id);
+    expect(&f, "",
+           "[{\"id\":#,\"model_name\":\"m\",\"model_version\":1,\"status\":\"error\",\"error\":\"no \\\"input\\\"\"},"
+           "{\"id\":^,\"model_name\":\"m\",\"model_version\":1,\"status\":\"cancelled\"}]",
+           id);
     fixture_close(&f);
 }
 
@@ -108,8 +106,8 @@ static void children(void **state)
     struct sonde_trace_model *step;
     fixture_open(&f, "rate=1", "level=TIMESTAMPS", "triton,log-frequency=1");
     assert_int_equal(sonde_trace_model_new(f.manager, "step", 7, &step), 0);
-    struct sonde_trace *t = sonde_trace_start(
-        f.model, &(struct sonde_trace_request){sizeof(struct sonde_trace_request), "e", 1, NULL});
+    struct sonde_trace *t =
+        sonde_trace_start(f.model, &(struct sonde_trace_request){sizeof(struct sonde_trace_request), "e", 1, NULL});
     struct sonde_trace *child = sonde_trace_child(t, step);
     uint64_t id = sonde_trace_id(t);
     assert_int_equal(sonde_trace_id(child), id + 1);
@@ -162,8 +160,7 @@ static void levels_say_what_is_recorded(void **state)
     sonde_trace_custom(t, "X");
     sonde_trace_timestamp(t, SONDE_TRACE_TENSOR_QUEUE_INPUT);
     sonde_trace_timestamp(t, (enum sonde_trace_activity)4711);
-    sonde_trace_tensor(t, SONDE_TRACE_REQUEST_START,
-                       &(struct sonde_trace_tensor){"x", "INT8", NULL, 0, "\1", 1});
+    sonde_trace_tensor(t, SONDE_TRACE_REQUEST_START, &(struct sonde_trace_tensor){"x", "INT8", NULL, 0, "\1", 1});
     sonde_trace_tensor(t, SONDE_TRACE_TENSOR_BACKEND_INPUT,
                        &(struct sonde_trace_tensor){"x", "INT8", NULL, 0, "\1", 1});
     sonde_trace_end(t, SONDE_TRACE_OK, NULL);
@@ -237,8 +234,7 @@ static void a_large_tensor_is_named_without_its_data(void **state)
     assert_int_equal(fixture_stats(&f).tensors_malformed, 1);
     t = sonde_trace_start(f.model, NULL); /* on a device */
     const int64_t two = 2;
-    sonde_trace_tensor(t, SONDE_TRACE_TENSOR_QUEUE_INPUT,
-                       &(struct sonde_trace_tensor){"x", "UINT8", &two, 1, NULL, 2});
+    sonde_trace_tensor(t, SONDE_TRACE_TENSOR_QUEUE_INPUT, &(struct sonde_trace_tensor){"x", "UINT8", &two, 1, NULL, 2});
     sonde_trace_end(t, SONDE_TRACE_OK, NULL);
     assert_int_equal(sonde_trace_manager_flush(f.manager, 10000), 0);
     assert_int_equal(fixture_stats(&f).tensors_too_large, 3);

@@ -10,9 +10,7 @@
 /* As the one of HTTP does. */
 static inline void answer_with(struct otlp_answer *answer, int status)
 {
-    answer->verdict = status == 200                    ? OTLP_ACCEPTED
-                      : status == 429 || status >= 502 ? OTLP_BUSY
-                                                       : OTLP_REFUSED;
+    answer->verdict = status == 200 ? OTLP_ACCEPTED : status == 429 || status >= 502 ? OTLP_BUSY : OTLP_REFUSED;
     snprintf(answer->why, sizeof(answer->why), "HTTP status %d", status);
 }
 
@@ -25,8 +23,7 @@ static inline int nowhere_open(const struct otlp_transport_options *o, void **re
     return 0;
 }
 
-static inline int nowhere_post(void *connection, const void *data, size_t size,
-                               struct otlp_answer *ret_answer)
+static inline int nowhere_post(void *connection, const void *data, size_t size, struct otlp_answer *ret_answer)
 {
     (void)connection, (void)data, (void)size;
     ret_answer->verdict = OTLP_ACCEPTED;

@@ -68,22 +68,16 @@ static uint8_t *make_image(void)
     i->header.e_shentsize = sizeof(Elf64_Shdr);
     i->header.e_shnum = 5;
     i->header.e_shstrndx = 4;
-    i->segments[0] = (Elf64_Phdr){.p_type = PT_LOAD,
-                                  .p_flags = PF_R,
-                                  .p_offset = 0,
-                                  .p_vaddr = 0x400000,
-                                  .p_filesz = 0x1100,
-                                  .p_memsz = 0x1100};
+    i->segments[0] = (Elf64_Phdr){
+        .p_type = PT_LOAD, .p_flags = PF_R, .p_offset = 0, .p_vaddr = 0x400000, .p_filesz = 0x1100, .p_memsz = 0x1100};
     i->segments[1] = (Elf64_Phdr){.p_type = PT_LOAD,
                                   .p_flags = PF_R | PF_X,
                                   .p_offset = 0x1000,
                                   .p_vaddr = 0x401000,
                                   .p_filesz = 0x1000,
                                   .p_memsz = 0x1800};
-    i->segments[2] = (Elf64_Phdr){.p_type = PT_NOTE,
-                                  .p_offset = offsetof(struct image, note),
-                                  .p_filesz = sizeof(i->note),
-                                  .p_align = 4};
+    i->segments[2] = (Elf64_Phdr){
+        .p_type = PT_NOTE, .p_offset = offsetof(struct image, note), .p_filesz = sizeof(i->note), .p_align = 4};
     memcpy(i->names, "\0.plain\0.zlib\0.zstd\0.shstrtab", 30);
     i->note.header = (Elf64_Nhdr){.n_namesz = 4, .n_descsz = 20, .n_type = NT_GNU_BUILD_ID};
     memcpy(i->note.name, "GNU", 4);
@@ -93,14 +87,12 @@ static uint8_t *make_image(void)
                                   .sh_addr = 0x401000,
                                   .sh_offset = 0x1000,
                                   .sh_size = sizeof(TEXT)};
-    i->sections[2] = (Elf64_Shdr){
-        .sh_name = NAME_ZLIB, .sh_type = SHT_PROGBITS, .sh_flags = SHF_COMPRESSED, .sh_offset = 0x2000};
-    i->sections[3] = (Elf64_Shdr){
-        .sh_name = NAME_ZSTD, .sh_type = SHT_PROGBITS, .sh_flags = SHF_COMPRESSED, .sh_offset = 0x2800};
-    i->sections[4] = (Elf64_Shdr){.sh_name = NAME_NAMES,
-                                  .sh_type = SHT_STRTAB,
-                                  .sh_offset = offsetof(struct image, names),
-                                  .sh_size = 30};
+    i->sections[2] =
+        (Elf64_Shdr){.sh_name = NAME_ZLIB, .sh_type = SHT_PROGBITS, .sh_flags = SHF_COMPRESSED, .sh_offset = 0x2000};
+    i->sections[3] =
+        (Elf64_Shdr){.sh_name = NAME_ZSTD, .sh_type = SHT_PROGBITS, .sh_flags = SHF_COMPRESSED, .sh_offset = 0x2800};
+    i->sections[4] = (Elf64_Shdr){
+        .sh_name = NAME_NAMES, .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct image, names), .sh_size = 30};
     memcpy(data + 0x1000, TEXT, sizeof(TEXT));
     i->sections[2].sh_size = put_compressed(data + 0x2000, ELFCOMPRESS_ZLIB);
     i->sections[3].sh_size = put_compressed(data + 0x2800, 2);
@@ -181,8 +173,7 @@ static void sections_are_decompressed(void **state)
         assert_int_equal(size, sizeof(TEXT));
         assert_memory_equal(data, TEXT, sizeof(TEXT));
         void *none = NULL;
-        assert_int_equal(elf_section_data(f, elf_section(f, names[i]), sizeof(TEXT) - 1, &none, &size),
-                         -EFBIG);
+        assert_int_equal(elf_section_data(f, elf_section(f, names[i]), sizeof(TEXT) - 1, &none, &size), -EFBIG);
         assert_null(none);
     }
 }

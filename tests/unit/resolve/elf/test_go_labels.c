@@ -1,5 +1,5 @@
-/* Where a program of Go has its labels, by what its file says: made here byte by byte. With a path as argument it prints that of a
- * program (tests/e2e/test_go_labels.py compares it with debug information). */
+/* Where a program of Go has its labels, by what its file says: made here byte by byte. With a path as argument it
+ * prints that of a program (tests/e2e/test_go_labels.py compares it with debug information). */
 #include "resolve/elf/elf.h"
 #include "resolve/elf/go_labels.h"
 
@@ -42,13 +42,26 @@ static struct image image_of(const char *version)
                    .e_shnum = 6,
                    .e_shstrndx = 2},
         .tls = {.p_type = PT_TLS, .p_memsz = 0x78, .p_align = 16},
-        .sections = {[1] = {.sh_name = NAME_INFO, .sh_type = SHT_PROGBITS, .sh_offset = offsetof(struct image, info), .sh_size = 64},
-                     [2] = {.sh_name = NAME_NAMES, .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct image, names), .sh_size = sizeof(NAMES)},
-                     [3] = {.sh_name = NAME_SYMBOLS, .sh_type = SHT_SYMTAB, .sh_offset = offsetof(struct image, symbols), .sh_size = 3 * sizeof(Elf64_Sym)},
-                     [4] = {.sh_name = NAME_TEXTS, .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct image, texts), .sh_size = 64},
+        .sections = {[1] = {.sh_name = NAME_INFO,
+                            .sh_type = SHT_PROGBITS,
+                            .sh_offset = offsetof(struct image, info),
+                            .sh_size = 64},
+                     [2] = {.sh_name = NAME_NAMES,
+                            .sh_type = SHT_STRTAB,
+                            .sh_offset = offsetof(struct image, names),
+                            .sh_size = sizeof(NAMES)},
+                     [3] = {.sh_name = NAME_SYMBOLS,
+                            .sh_type = SHT_SYMTAB,
+                            .sh_offset = offsetof(struct image, symbols),
+                            .sh_size = 3 * sizeof(Elf64_Sym)},
+                     [4] = {.sh_name = NAME_TEXTS,
+                            .sh_type = SHT_STRTAB,
+                            .sh_offset = offsetof(struct image, texts),
+                            .sh_size = 64},
                      [5] = {.sh_type = SHT_PROGBITS}},
         .texts = "\0errno\0runtime.tlsg",
-        .symbols = {[1] = {.st_name = 1, .st_info = STT_TLS, .st_value = 8}, [2] = {.st_name = 7, .st_info = STT_TLS, .st_value = 0x20}},
+        .symbols = {[1] = {.st_name = 1, .st_info = STT_TLS, .st_value = 8},
+                    [2] = {.st_name = 7, .st_info = STT_TLS, .st_value = 0x20}},
         .info = "\xff Go buildinf:\x08\x02",
     };
     memcpy(i.names, NAMES, sizeof(NAMES));
@@ -71,7 +84,8 @@ static unsigned kind_of(const struct image *image)
 {
     struct go_labels_file found = {0};
     assert_int_equal(read_image(image, &found), 0);
-    assert_true(found.layout.kind != GO_LABELS_UNKNOWN || (!found.layout.g_m && !found.layout.thread_g)); /* nothing that could be read by */
+    assert_true(found.layout.kind != GO_LABELS_UNKNOWN ||
+                (!found.layout.g_m && !found.layout.thread_g)); /* nothing that could be read by */
     return found.layout.kind;
 }
 
@@ -82,10 +96,14 @@ static void a_version_has_its_layout(void **state)
         const char *version;
         unsigned kind;
     } cases[] = {
-        {"go1.18", GO_LABELS_MAP},      {"go1.23.12", GO_LABELS_MAP},       {"go1.24", GO_LABELS_LIST},       {"go1.26.1 X:boringcrypto", GO_LABELS_LIST},
-        {"go1.17.3", GO_LABELS_UNKNOWN}, {"go1.26rc1", GO_LABELS_UNKNOWN},  {"go1.27", GO_LABELS_UNKNOWN},    {"go1.99999999999999999999", GO_LABELS_UNKNOWN},
-        {"", GO_LABELS_UNKNOWN},        {"devel go1.26-abc", GO_LABELS_UNKNOWN}, {"go1.", GO_LABELS_UNKNOWN}, {"go1. 24", GO_LABELS_UNKNOWN},
-        {"go1.-24", GO_LABELS_UNKNOWN}, {"go2.24", GO_LABELS_UNKNOWN},      {"go1.24\xff", GO_LABELS_UNKNOWN},
+        {"go1.18", GO_LABELS_MAP},         {"go1.23.12", GO_LABELS_MAP},
+        {"go1.24", GO_LABELS_LIST},        {"go1.26.1 X:boringcrypto", GO_LABELS_LIST},
+        {"go1.17.3", GO_LABELS_UNKNOWN},   {"go1.26rc1", GO_LABELS_UNKNOWN},
+        {"go1.27", GO_LABELS_UNKNOWN},     {"go1.99999999999999999999", GO_LABELS_UNKNOWN},
+        {"", GO_LABELS_UNKNOWN},           {"devel go1.26-abc", GO_LABELS_UNKNOWN},
+        {"go1.", GO_LABELS_UNKNOWN},       {"go1. 24", GO_LABELS_UNKNOWN},
+        {"go1.-24", GO_LABELS_UNKNOWN},    {"go2.24", GO_LABELS_UNKNOWN},
+        {"go1.24\xff", GO_LABELS_UNKNOWN},
     };
     for (size_t i = 0; i < array_size(cases); i++) {
         struct image image = image_of(cases[i].version);
@@ -163,8 +181,10 @@ static int print_layout(const char *path)
     struct go_labels_file found = {0};
     if (elf_open(open(path, O_RDONLY | O_CLOEXEC), &f) < 0 || go_labels_read(f, &found) < 0)
         return 1;
-    printf("%s kind %d\nruntime.g.m %d\nruntime.g.labels %d\nruntime.m.curg %d\nruntime.g.sched %d\nruntime.gobuf.bp %d\nthread %lld\n", found.version, found.layout.kind, found.layout.g_m,
-           found.layout.g_labels, found.layout.m_curg, found.stacks.g_sched, found.stacks.sched_bp, (long long)found.layout.thread_g);
+    printf(
+        "%s kind %d\nruntime.g.m %d\nruntime.g.labels %d\nruntime.m.curg %d\nruntime.g.sched %d\nruntime.gobuf.bp %d\nthread %lld\n",
+        found.version, found.layout.kind, found.layout.g_m, found.layout.g_labels, found.layout.m_curg,
+        found.stacks.g_sched, found.stacks.sched_bp, (long long)found.layout.thread_g);
     return 0;
 }
 

@@ -86,8 +86,7 @@ static void test_own_program(void **state)
     take_fd(&far);
     assert_int_equal(elf_size(f), st.st_size);
     _cleanup_close_ int near = open(path, O_RDONLY | O_CLOEXEC);
-    for (uint64_t at = 1, size = 1; at + size < (uint64_t)st.st_size;
-         at = at * 3 + 7, size = size * 2 % 90001) {
+    for (uint64_t at = 1, size = 1; at + size < (uint64_t)st.st_size; at = at * 3 + 7, size = size * 2 % 90001) {
         _cleanup_free_ char *a = malloc(size), *b = malloc(size);
         assert_int_equal(pread(near, a, size, (off_t)at), size);
         assert_int_equal(elf_read(f, at, b, size), 0);
@@ -128,7 +127,8 @@ static bool next_mapping(struct cursor *text, struct maps_line *ret)
     do {
         if (!maps_next_executable(text, ret))
             return false;
-    } while (ret->path_bytes == 10 && memcmp(ret->path, "[vsyscall]", 10) == 0); /* in every text and no process's own */
+    } while (ret->path_bytes == 10 &&
+             memcmp(ret->path, "[vsyscall]", 10) == 0); /* in every text and no process's own */
     return true;
 }
 

@@ -1,4 +1,5 @@
-/* Names of Java's methods: as HotSpot writes them, cut ones, those that make no sense; what is told, forgotten and told again; whose memory is read. */
+/* Names of Java's methods: as HotSpot writes them, cut ones, those that make no sense; what is told, forgotten and told
+ * again; whose memory is read. */
 #include "base/buf.h"
 #include "resolve/interpreter/hotspot_name.h"
 #include "resolve/interpreter/interpreter.h"
@@ -31,10 +32,12 @@ static void expect_name(const char *holder, const char *name, const char *signat
 static void test_names_are_those_of_its_own_perf_map(void **state)
 {
     (void)state;
-    expect_name("java/util/HashMap", "get", "(Ljava/lang/Object;)Ljava/lang/Object;", "java.lang.Object java.util.HashMap.get(java.lang.Object)");
+    expect_name("java/util/HashMap", "get", "(Ljava/lang/Object;)Ljava/lang/Object;",
+                "java.lang.Object java.util.HashMap.get(java.lang.Object)");
     expect_name("A", "<init>", "()V", "void A.<init>()");
     expect_name("A", "f", "(BCDFIJSZ)[[I", "int[][] A.f(byte, char, double, float, int, long, short, boolean)");
-    expect_name("A$$Lambda$14+0x00007f3644000a10", "run", "([La/B;)V", "void A$$Lambda$14/0x00007f3644000a10.run(a.B[])");
+    expect_name("A$$Lambda$14+0x00007f3644000a10", "run", "([La/B;)V",
+                "void A$$Lambda$14/0x00007f3644000a10.run(a.B[])");
     expect_name("A+B", "f", "()V", "void A+B.f()");
     expect_name("", "StubRoutines (1)", "", "StubRoutines (1)");
     expect_name("\xd0\x9f", "\xe2\x82\xac", "()V", "void \xd0\x9f.\xe2\x82\xac()");
@@ -43,7 +46,8 @@ static void test_names_are_those_of_its_own_perf_map(void **state)
 static void test_what_makes_no_sense_is_left_away(void **state)
 {
     (void)state;
-    static const char *const signatures[] = {"", "V", "(", "()", "(V", "()Q", "(L)V", "(Lx)V", "()Lx", "()VV", "([)V", "(((", "()["};
+    static const char *const signatures[] = {"",      "V",    "(",    "()",   "(V",  "()Q", "(L)V",
+                                             "(Lx)V", "()Lx", "()VV", "([)V", "(((", "()["};
     for (size_t i = 0; i < sizeof(signatures) / sizeof(*signatures); i++)
         expect_name("A", "f", signatures[i], "A.f");
     char deep[400];
@@ -67,9 +71,11 @@ static void test_what_was_cut_says_so(void **state)
 
 #define PID 4711
 
-static struct hotspot_method told(uint64_t method, const char *holder, const char *name, const char *signature, const char *file)
+static struct hotspot_method told(uint64_t method, const char *holder, const char *name, const char *signature,
+                                  const char *file)
 {
-    struct hotspot_method m = {.h = {.size_bytes = sizeof(m), .kind = RECORD_HOTSPOT_METHOD, .pid = PID}, .method = method, .check = 1};
+    struct hotspot_method m = {
+        .h = {.size_bytes = sizeof(m), .kind = RECORD_HOTSPOT_METHOD, .pid = PID}, .method = method, .check = 1};
     m.class_bytes = (uint16_t)strlen(holder);
     m.name_bytes = (uint16_t)strlen(name);
     m.signature_bytes = (uint16_t)strlen(signature);

@@ -146,12 +146,16 @@ static void test_tables_that_lie(void **state)
     struct hotspot_layout layout;
     (void)state;
     for (size_t i = 0; i < HOTSPOT_SYMBOL_COUNT; i++) {
-        const uint64_t lies[] = {1, 3, 47, 255, 4096, 1ULL << 32, 1ULL << 63, UINT64_MAX, IMAGE_BIAS, IMAGE_BIAS + DATA_VADDR + IMAGE_BYTES - 1};
+        const uint64_t lies[] = {
+            1,          3,          47,         255,        4096,
+            1ULL << 32, 1ULL << 63, UINT64_MAX, IMAGE_BIAS, IMAGE_BIAS + DATA_VADDR + IMAGE_BYTES - 1};
         for (size_t n = 0; n < sizeof(lies) / sizeof(*lies); n++) {
             image_17(&made);
             image_set(&made, 8 * i, lies[n]);
-            /* Where another field of an entry is taken for this one, what comes of it may look sound: to the kernel half, addresses of nothing. */
-            const bool must_fail = i == HOTSPOT_STRUCTS || i == HOTSPOT_STRUCT_STRIDE || i == HOTSPOT_STRUCT_TYPE || i == HOTSPOT_TYPES || i == HOTSPOT_TYPE_STRIDE;
+            /* Where another field of an entry is taken for this one, what comes of it may look sound: to the kernel
+             * half, addresses of nothing. */
+            const bool must_fail = i == HOTSPOT_STRUCTS || i == HOTSPOT_STRUCT_STRIDE || i == HOTSPOT_STRUCT_TYPE ||
+                                   i == HOTSPOT_TYPES || i == HOTSPOT_TYPE_STRIDE;
             if (read_made(&layout) >= 0 && must_fail)
                 fail_msg("symbol %zu, %llx", i, (unsigned long long)lies[n]);
         }

@@ -1,5 +1,5 @@
-/* The interpreter's frames of a sample: each run in the place of the native frame that runs it, and what is said and counted where that
- * cannot be. */
+/* The interpreter's frames of a sample: each run in the place of the native frame that runs it, and what is said and
+ * counted where that cannot be. */
 #include "../sample_fixture.h"
 
 static struct cpu_sample *make_native(struct fixture *f, unsigned end)
@@ -72,7 +72,8 @@ static void test_what_the_native_walk_did_not_reach_stands_where_it_ended(void *
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make_native(f, UNWIND_END_BAD_READ);
-    const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1), CODE(4), MARK(0x7110, 3), CODE(6), UNREACHED(0x7210)};
+    const struct python_entry entries[] = {CODE(2),         MARK(0x7010, 1), CODE(4),
+                                           MARK(0x7110, 3), CODE(6),         UNREACHED(0x7210)};
     put_entries(r, entries, 6, PYTHON_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300 [stack not readable] p6");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
@@ -103,8 +104,8 @@ static void test_runs_in_a_copied_stack(void **state)
     r->data[1] = 0x1001;
     r->stack_bytes = 64;
     r->h.size_bytes += 64;
-    const struct python_entry entries[] = {CODE(2), MARK(0x7050, 0),    CODE(8), UNREACHED(0x6f00),
-                                          CODE(4), UNREACHED(0x7108), CODE(6), UNREACHED(0x9000)};
+    const struct python_entry entries[] = {CODE(2), MARK(0x7050, 0),   CODE(8), UNREACHED(0x6f00),
+                                           CODE(4), UNREACHED(0x7108), CODE(6), UNREACHED(0x9000)};
     put_entries(r, entries, 8, PYTHON_END_WHOLE);
     /* The one that lies in no frame is put before the next one that does. */
     assert_string_equal(resolved(f, r), "p2 program+5000 program+5100 p8 p4 p6");
@@ -154,7 +155,8 @@ static void test_an_evaluator_that_begins_or_ends_has_no_counted_frame(void **st
         const uint64_t data[] = {EVALUATOR, 0x1201, EVALUATOR};
         memcpy(r->data, data, sizeof(data));
         put_counted(r, entries, frames, PYTHON_END_WHOLE);
-        assert_string_equal(resolved(f, r), frames == 1 ? "_PyEval_EvalFrameDefault program+5200 p2" : "p2 program+5200 p4");
+        assert_string_equal(resolved(f, r),
+                            frames == 1 ? "_PyEval_EvalFrameDefault program+5200 p2" : "p2 program+5200 p4");
         assert_int_equal(sum(&f->losses), 0);
     }
 }
@@ -195,11 +197,13 @@ static void test_entries_that_make_no_sense(void **state)
     assert_non_null(strstr(resolved(f, r), "p2 "));
 }
 
-/* One after the other they were walked, however they were called; what another thread runs, and what is cut, is not this one's to name. */
+/* One after the other they were walked, however they were called; what another thread runs, and what is cut, is not
+ * this one's to name. */
 static void test_runs_of_several_interpreters_stand_where_they_were_called(void **state)
 {
     struct fixture *f = *state;
-    const struct python_entry entries[] = {CODE(4), MARK(0x7310, 3), CODE(8), UNREACHED(0x6000), CODE(2), MARK(0x7110, 1), CODE(6)};
+    const struct python_entry entries[] = {CODE(4), MARK(0x7310, 3), CODE(8), UNREACHED(0x6000),
+                                           CODE(2), MARK(0x7110, 1), CODE(6)};
     struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
     put_entries(r, entries, 6, PYTHON_END_WHOLE);
     set_flags(r, PYTHON_SEVERAL);
@@ -213,14 +217,16 @@ static void test_runs_of_several_interpreters_stand_where_they_were_called(void 
     r = make_native(f, UNWIND_END_ENTRY);
     put_entries(r, entries, 7, PYTHON_END_BAD_READ);
     set_flags(r, PYTHON_SEVERAL);
-    assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300 [interpreter's stack not readable]");
+    assert_string_equal(resolved(f, r),
+                        "program+5100 p2 program+5200 p4 program+5300 [interpreter's stack not readable]");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
     r = make(f, PROGRAM, 0, 2, UNWIND_END_NO_ROWS); /* finished from a copy */
     r->data[0] = 0x1301;
     r->data[1] = 0x1001;
     r->stack_bytes = 64;
     r->h.size_bytes += 64;
-    const struct python_entry copied[] = {CODE(4), UNREACHED(0x7108), CODE(2), UNREACHED(0x7008), CODE(8), UNREACHED(0x9000)};
+    const struct python_entry copied[] = {CODE(4),           UNREACHED(0x7108), CODE(2),
+                                          UNREACHED(0x7008), CODE(8),           UNREACHED(0x9000)};
     put_entries(r, copied, 6, PYTHON_END_WHOLE);
     set_flags(r, PYTHON_SEVERAL);
     assert_string_equal(resolved(f, r), "program+5300 program+5000 p2 p4");
@@ -239,13 +245,15 @@ static void test_counted_frames_of_several_interpreters(void **state)
     r = make_native(f, UNWIND_END_ENTRY); /* which of the two evaluators runs it nobody knows */
     put_entries(r, entries, 1, PYTHON_END_WHOLE);
     set_flags(r, PYTHON_SEVERAL | PYTHON_COUNTED);
-    assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 _PyEval_EvalFrameDefault program+5300 p2");
+    assert_string_equal(resolved(f, r),
+                        "program+5100 _PyEval_EvalFrameDefault program+5200 _PyEval_EvalFrameDefault program+5300 p2");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
     r = make_native(f, UNWIND_END_ENTRY);
     put_entries(r, entries, 0, PYTHON_END_INTERPRETERS);
     set_flags(r, PYTHON_SEVERAL | PYTHON_COUNTED);
-    assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200 _PyEval_EvalFrameDefault program+5300 "
-                                        "[several interpreters in one thread]");
+    assert_string_equal(resolved(f, r),
+                        "program+5100 _PyEval_EvalFrameDefault program+5200 _PyEval_EvalFrameDefault program+5300 "
+                        "[several interpreters in one thread]");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
 }
 

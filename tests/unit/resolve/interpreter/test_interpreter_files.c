@@ -1,4 +1,5 @@
-/* What is looked into, how often, and what is asked for later. All objects are this program, as far as it can be opened. */
+/* What is looked into, how often, and what is asked for later. All objects are this program, as far as it can be
+ * opened. */
 #include "resolve/elf/elf.h"
 #include "resolve/interpreter/interpreter_files.h"
 #include "resolve/process/processes.h"
@@ -60,7 +61,8 @@ static int make_world(void **state)
     opened = blamed = read_count = 0;
     for (size_t i = 0; i < OBJECTS; i++) {
         w.objects[i] = (struct object){.id = i + 1, .path = "/x", .build_id = ""};
-        w.mappings[i] = (struct process_mapping){.start = 0x10000 * i, .end = 0x10000 * i + 0x1000, .object = &w.objects[i], .path = "/lib/libforth.so"};
+        w.mappings[i] = (struct process_mapping){
+            .start = 0x10000 * i, .end = 0x10000 * i + 0x1000, .object = &w.objects[i], .path = "/lib/libforth.so"};
     }
     *state = &w;
     return interpreter_files_new(&files_of, &w.files);

@@ -1,5 +1,5 @@
-/* The room for another interpreter, by one that nobody has: all that it brings is a struct interpreter. Its code is taken in, and its frames are
- * named, put in their places and counted as CPython's are, beside which it stands. */
+/* The room for another interpreter, by one that nobody has: all that it brings is a struct interpreter. Its code is
+ * taken in, and its frames are named, put in their places and counted as CPython's are, beside which it stands. */
 #include "../sample_fixture.h"
 
 #define FORTH        1 /* its number */
@@ -92,7 +92,8 @@ static bool forth_is_part(const char *function)
 
 static void forth_metrics(const void *self, struct metric_set *set)
 {
-    metric_add(set, "sonde_self_forth_bytes", METRIC_GAUGE, "bytes", "", sizeof(*(const struct forth *)self), METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_forth_bytes", METRIC_GAUGE, "bytes", "", sizeof(*(const struct forth *)self),
+               METRIC_NO_LABELS);
 }
 
 static uint64_t forth_unsupported(const void *self)
@@ -129,7 +130,8 @@ static int setup_both(void **state)
 
 static int tell(struct fixture *f, uint64_t code, const char *name)
 {
-    struct forth_code record = {.h = {.size_bytes = sizeof(record), .kind = FORTH_RECORD, .pid = PROGRAM}, .code = code};
+    struct forth_code record = {.h = {.size_bytes = sizeof(record), .kind = FORTH_RECORD, .pid = PROGRAM},
+                                .code = code};
     snprintf(record.name, sizeof(record.name), "%s", name);
     return interpreters_take(f->interpreters, &record.h);
 }
@@ -160,7 +162,8 @@ static void test_its_frames_stand_for_its_evaluators(void **state)
     assert_int_equal(tell(f, 3, "main"), 0);
     struct cpu_sample *r = make_stack(f, natives, 5);
     put_forth(r, entries, 5, 0);
-    assert_string_equal(resolved(f, r), "program+5100 dup square program+5300 main"); /* program+5400 is a part of "main" */
+    assert_string_equal(resolved(f, r),
+                        "program+5100 dup square program+5300 main"); /* program+5400 is a part of "main" */
     assert_int_equal(sum(&f->losses), 0);
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_int_equal(s.frames[0].kind, FRAME_NATIVE);
@@ -187,7 +190,10 @@ static void test_without_marks_its_evaluators_are_counted(void **state)
 }
 
 /* An entry of the native frame number `frame`. */
-#define PLACED(number, frame) {.code = (number), .instruction = (frame) + 1, .check = 1}
+#define PLACED(number, frame)                                                                                          \
+    {                                                                                                                  \
+        .code = (number), .instruction = (frame) + 1, .check = 1                                                       \
+    }
 
 static void test_each_of_its_frames_has_a_native_one(void **state)
 {
@@ -228,7 +234,8 @@ static void test_places_that_are_none_leave_their_frames_outside(void **state)
 {
     struct fixture *f = *state;
     const uint64_t natives[] = {0x1101, 0x1301};
-    const struct python_entry backwards[] = {PLACED(1, 1), PLACED(2, 0)}, nowhere[] = {PLACED(1, 700), PLACED(2, 1)}, marks[] = {MARK(0x7010, 1), PLACED(1, 0)};
+    const struct python_entry backwards[] = {PLACED(1, 1), PLACED(2, 0)}, nowhere[] = {PLACED(1, 700), PLACED(2, 1)},
+                              marks[] = {MARK(0x7010, 1), PLACED(1, 0)};
     tell(f, 1, "dup");
     tell(f, 2, "square");
     struct cpu_sample *r = make_stack(f, natives, 2);
@@ -253,8 +260,8 @@ static void test_each_keeps_to_its_own(void **state)
     struct cpu_sample *r = make_stack(f, natives, 3);
     put_entries(r, entries, 2, PYTHON_END_WHOLE);
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200"); /* CPython's, with CPython's name */
-    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);            /* of its neighbour nobody told */
-    r = make_stack(f, natives, 3); /* neither was told */
+    assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);              /* of its neighbour nobody told */
+    r = make_stack(f, natives, 3);                                       /* neither was told */
     assert_string_equal(resolved(f, r), "program+5100 _PyEval_EvalFrameDefault program+5200");
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
 }

@@ -1,5 +1,5 @@
-/* Names of CPython's frames: lines by tables that CPython made, of each kind, texts of every width, what is held once for many processes,
- * what is forgotten and told again. */
+/* Names of CPython's frames: lines by tables that CPython made, of each kind, texts of every width, what is held once
+ * for many processes, what is forgotten and told again. */
 #include "resolve/interpreter/interpreter.h"
 
 #include "resolve/interpreter/python_layout.h"
@@ -14,56 +14,56 @@
 
 #include <cmocka.h>
 
-/* Tables of functions with loops, comprehensions, try and with, lines that go back, and lines far apart; and what CPython says of each: so
- * many instructions of that line, 0: none. */
+/* Tables of functions with loops, comprehensions, try and with, lines that go back, and lines far apart; and what
+ * CPython says of each: so many instructions of that line, 0: none. */
 struct known_lines {
     unsigned instructions, line;
 };
 
 /* 3.11, by its co_positions(). */
 static const uint8_t table[] = {
-    128, 0,   229, 13,  18,  144, 49,  137, 88,  140, 88,  240, 0,   10,  5,   29,  240, 0,   10,  5,   29,
-    136, 1,   216, 13,  14,  216, 13,  14,  216, 13,  14,  241, 3,   1,   14,  15,  241, 3,   2,   14,  15,
-    136, 1,   240, 6,   6,   9,   29,  240, 2,   2,   17,  25,  240, 0,   2,   17,  25,  224, 17,  23,  240,
-    5,   2,   17,  25,  241, 0,   2,   17,  25,  244, 0,   2,   17,  25,  136, 65,  136, 65,  248, 245, 6,
-    0,   16,  26,  240, 0,   2,   9,   29,  240, 0,   2,   9,   29,  240, 0,   2,   9,   29,  221, 18,  26,
-    216, 16,  17,  241, 3,   1,   19,  19,  244, 0,   1,   19,  19,  216, 24,  28,  240, 3,   1,   13,  29,
-    248, 248, 248, 248, 240, 3,   2,   9,   29,  248, 248, 248, 245, 94,  9,   0,   10,  14,  136, 97,  137,
-    23,  140, 23,  240, 0,   1,   5,   13,  144, 65,  216, 8,   12,  240, 3,   1,   5,   13,  240, 0,   1,
-    5,   13,  240, 0,   1,   5,   13,  241, 0,   1,   5,   13,  244, 0,   1,   5,   13,  240, 0,   1,   5,
-    13,  240, 0,   1,   5,   13,  240, 0,   1,   5,   13,  240, 0,   1,   5,   13,  240, 0,   1,   5,   13,
-    240, 0,   1,   5,   13,  248, 248, 248, 240, 0,   1,   5,   13,  240, 0,   1,   5,   13,  240, 0,   1,
-    5,   13,  240, 0,   1,   5,   13,  224, 11,  12,  128, 72};
-static const struct known_lines lines[] = {{1, 1},  {17, 3},  {1, 4},  {1, 5},  {1, 6},  {2, 5},  {3, 4},  {1, 7},   {2, 8},
-             {1, 10}, {10, 8},  {1, 0},  {9, 11}, {6, 12}, {1, 13}, {7, 12}, {1, 13},  {1, 12},
-             {4, 0},  {1, 11},  {3, 0},  {16, 314}, {1, 315}, {16, 314}, {3, 0}, {4, 314}, {2, 316}};
+    128, 0,   229, 13,  18,  144, 49,  137, 88,  140, 88,  240, 0,   10,  5,   29,  240, 0,   10,  5,   29,  136, 1,
+    216, 13,  14,  216, 13,  14,  216, 13,  14,  241, 3,   1,   14,  15,  241, 3,   2,   14,  15,  136, 1,   240, 6,
+    6,   9,   29,  240, 2,   2,   17,  25,  240, 0,   2,   17,  25,  224, 17,  23,  240, 5,   2,   17,  25,  241, 0,
+    2,   17,  25,  244, 0,   2,   17,  25,  136, 65,  136, 65,  248, 245, 6,   0,   16,  26,  240, 0,   2,   9,   29,
+    240, 0,   2,   9,   29,  240, 0,   2,   9,   29,  221, 18,  26,  216, 16,  17,  241, 3,   1,   19,  19,  244, 0,
+    1,   19,  19,  216, 24,  28,  240, 3,   1,   13,  29,  248, 248, 248, 248, 240, 3,   2,   9,   29,  248, 248, 248,
+    245, 94,  9,   0,   10,  14,  136, 97,  137, 23,  140, 23,  240, 0,   1,   5,   13,  144, 65,  216, 8,   12,  240,
+    3,   1,   5,   13,  240, 0,   1,   5,   13,  240, 0,   1,   5,   13,  241, 0,   1,   5,   13,  244, 0,   1,   5,
+    13,  240, 0,   1,   5,   13,  240, 0,   1,   5,   13,  240, 0,   1,   5,   13,  240, 0,   1,   5,   13,  240, 0,
+    1,   5,   13,  240, 0,   1,   5,   13,  248, 248, 248, 240, 0,   1,   5,   13,  240, 0,   1,   5,   13,  240, 0,
+    1,   5,   13,  240, 0,   1,   5,   13,  224, 11,  12,  128, 72};
+static const struct known_lines lines[] = {{1, 1},    {17, 3},  {1, 4},    {1, 5},  {1, 6},   {2, 5},  {3, 4},
+                                           {1, 7},    {2, 8},   {1, 10},   {10, 8}, {1, 0},   {9, 11}, {6, 12},
+                                           {1, 13},   {7, 12},  {1, 13},   {1, 12}, {4, 0},   {1, 11}, {3, 0},
+                                           {16, 314}, {1, 315}, {16, 314}, {3, 0},  {4, 314}, {2, 316}};
 
 /* 3.8, by dis.findlinestarts(). */
-static const uint8_t table_38[] = {
-    0, 3, 2, 1, 2, 1, 4, 1, 2, 255, 2, 2, 2, 251, 4, 6, 8, 1, 4, 1, 6, 1, 4, 0, 18, 1, 28, 2, 14, 1, 10, 2,
-    12, 127, 0, 14, 4, 1, 2, 127, 0, 127, 0, 7, 2, 128, 0, 128, 0, 251, 6, 127, 0, 127, 0, 8, 255, 0, 165, 1};
-static const struct known_lines lines_38[] = {
-    {1, 4}, {1, 5}, {2, 6}, {1, 7}, {1, 6}, {1, 8}, {2, 3}, {4, 9}, {2, 10}, {3, 11}, {11, 12}, {14, 13},
-    {7, 15}, {5, 16}, {6, 18}, {2, 159}, {1, 160}, {1, 421}, {3, 160}, {210, 422}, {6, 423}};
+static const uint8_t table_38[] = {0, 3,   2, 1, 2,  1,   4,  1,   2,  255, 2,  2,   2,  251, 4, 6,  8,   1, 4,   1,
+                                   6, 1,   4, 0, 18, 1,   28, 2,   14, 1,   10, 2,   12, 127, 0, 14, 4,   1, 2,   127,
+                                   0, 127, 0, 7, 2,  128, 0,  128, 0,  251, 6,  127, 0,  127, 0, 8,  255, 0, 165, 1};
+static const struct known_lines lines_38[] = {{1, 4},  {1, 5},   {2, 6},   {1, 7},   {1, 6},   {1, 8},     {2, 3},
+                                              {4, 9},  {2, 10},  {3, 11},  {11, 12}, {14, 13}, {7, 15},    {5, 16},
+                                              {6, 18}, {2, 159}, {1, 160}, {1, 421}, {3, 160}, {210, 422}, {6, 423}};
 
 /* 3.9, by dis.findlinestarts(). */
-static const uint8_t table_39[] = {
-    0, 3, 2, 1, 2, 1, 4, 1, 2, 255, 2, 2, 2, 251, 4, 6, 8, 1, 4, 1, 6, 1, 20, 6, 8, 250, 2, 1, 48, 2, 12, 1,
-    8, 2, 22, 127, 0, 14, 4, 1, 2, 127, 0, 127, 0, 7, 2, 128, 0, 128, 0, 251, 6, 127, 0, 127, 0, 8, 255, 0,
-    165, 1};
-static const struct known_lines lines_39[] = {
-    {1, 4}, {1, 5}, {2, 6}, {1, 7}, {1, 6}, {1, 8}, {2, 3}, {4, 9}, {2, 10}, {3, 11}, {10, 12}, {4, 18}, {1,
-    12}, {24, 13}, {6, 15}, {4, 16}, {11, 18}, {2, 159}, {1, 160}, {1, 421}, {3, 160}, {210, 422}, {6, 423}};
+static const uint8_t table_39[] = {0, 3,   2, 1, 2,   1,   4, 1,   2, 255, 2, 2,   2, 251, 4,   6, 8,   1, 4,   1, 6,
+                                   1, 20,  6, 8, 250, 2,   1, 48,  2, 12,  1, 8,   2, 22,  127, 0, 14,  4, 1,   2, 127,
+                                   0, 127, 0, 7, 2,   128, 0, 128, 0, 251, 6, 127, 0, 127, 0,   8, 255, 0, 165, 1};
+static const struct known_lines lines_39[] = {{1, 4},   {1, 5},   {2, 6},   {1, 7},     {1, 6},   {1, 8},
+                                              {2, 3},   {4, 9},   {2, 10},  {3, 11},    {10, 12}, {4, 18},
+                                              {1, 12},  {24, 13}, {6, 15},  {4, 16},    {11, 18}, {2, 159},
+                                              {1, 160}, {1, 421}, {3, 160}, {210, 422}, {6, 423}};
 
 /* 3.10, by its co_lines(), which dis.findlinestarts() agrees with. */
-static const uint8_t table_310[] = {
-    2, 3, 2, 1, 4, 1, 2, 1, 2, 255, 2, 2, 4, 251, 8, 6, 4, 1, 6, 1, 4, 1, 16, 255, 10, 7, 16, 251, 28, 254,
-    4, 128, 12, 4, 4, 1, 2, 255, 2, 128, 20, 3, 0, 127, 4, 14, 2, 1, 0, 127, 0, 127, 2, 7, 0, 129, 0, 129,
-    4, 249, 4, 255, 0, 127, 0, 127, 254, 9, 166, 0, 12, 1};
-static const struct known_lines lines_310[] = {
-    {1, 4}, {1, 5}, {2, 6}, {1, 7}, {1, 6}, {1, 8}, {2, 3}, {4, 9}, {2, 10}, {3, 11}, {2, 12}, {8, 11}, {5,
-    18}, {8, 13}, {14, 11}, {2, 0}, {6, 15}, {2, 16}, {1, 15}, {1, 0}, {10, 18}, {2, 159}, {1, 160}, {1,
-    421}, {2, 160}, {2, 159}, {210, 422}, {6, 423}};
+static const uint8_t table_310[] = {2, 3,   2, 1,   4,  1,   2,  1,   2,  255, 2,  2,   4,   251, 8,   6,   4,  1,
+                                    6, 1,   4, 1,   16, 255, 10, 7,   16, 251, 28, 254, 4,   128, 12,  4,   4,  1,
+                                    2, 255, 2, 128, 20, 3,   0,  127, 4,  14,  2,  1,   0,   127, 0,   127, 2,  7,
+                                    0, 129, 0, 129, 4,  249, 4,  255, 0,  127, 0,  127, 254, 9,   166, 0,   12, 1};
+static const struct known_lines lines_310[] = {{1, 4},   {1, 5},   {2, 6},   {1, 7},   {1, 6},   {1, 8},     {2, 3},
+                                               {4, 9},   {2, 10},  {3, 11},  {2, 12},  {8, 11},  {5, 18},    {8, 13},
+                                               {14, 11}, {2, 0},   {6, 15},  {2, 16},  {1, 15},  {1, 0},     {10, 18},
+                                               {2, 159}, {1, 160}, {1, 421}, {2, 160}, {2, 159}, {210, 422}, {6, 423}};
 
 static void expect_lines(enum python_lines kind, const uint8_t *bytes, size_t size, const struct known_lines *known,
                          size_t count)
@@ -79,7 +79,7 @@ static void expect_lines(enum python_lines kind, const uint8_t *bytes, size_t si
     assert_int_equal(python_line(kind, bytes, size, 7, -2), 7); /* a frame that has not begun */
 }
 
-#define EXPECT_LINES(kind, bytes, known)                                                                     \
+#define EXPECT_LINES(kind, bytes, known)                                                                               \
     expect_lines(kind, bytes, sizeof(bytes), known, sizeof(known) / sizeof((known)[0]))
 
 static void test_lines_are_those_of_cpython(void **state)
@@ -102,7 +102,8 @@ static void test_lines_of_the_other_kinds_and_of_garbage(void **state)
     static const uint8_t no_columns[] = {0x80 | 13 << 3 | 2, 5, 0x80 | 13 << 3 | 0, 64 | (200 & 63), 200 >> 6};
     assert_int_equal(python_line(PYTHON_LINES_LOCATIONS, no_columns, sizeof(no_columns), 10, 4), 8);
     assert_int_equal(python_line(PYTHON_LINES_LOCATIONS, no_columns, sizeof(no_columns), 10, 6), 108);
-    assert_int_equal(python_line(PYTHON_LINES_LOCATIONS, no_columns, sizeof(no_columns), 1, 0), 0); /* below the first line of all */
+    assert_int_equal(python_line(PYTHON_LINES_LOCATIONS, no_columns, sizeof(no_columns), 1, 0),
+                     0);                                  /* below the first line of all */
     static const uint8_t back[] = {2, 0x80 | 1, 4, 1, 9}; /* 127 lines back; the last pair is no pair */
     assert_int_equal(python_line(PYTHON_LINES_RANGES, back, sizeof(back), 100, 0), 0);
     assert_int_equal(python_line(PYTHON_LINES_RANGES, back, sizeof(back), 200, 2), 74);
@@ -117,7 +118,7 @@ static void test_lines_of_the_other_kinds_and_of_garbage(void **state)
     }
 }
 
-#define PID 4711
+#define PID          4711
 #define INSTRUCTIONS 184
 
 union record {
@@ -130,7 +131,8 @@ static void make(union record *u, uint64_t code, const void *file, uint32_t file
                  uint32_t name_length, unsigned width)
 {
     memset(u, 0, sizeof(*u));
-    u->r.h = (struct record_header){.size_bytes = sizeof(u->r) + sizeof(table) + 5, .kind = RECORD_PYTHON_CODE, .pid = PID};
+    u->r.h =
+        (struct record_header){.size_bytes = sizeof(u->r) + sizeof(table) + 5, .kind = RECORD_PYTHON_CODE, .pid = PID};
     u->r.code = code;
     u->r.check = 1;
     u->r.first_line = 1;

@@ -1,5 +1,5 @@
-/* V8's frames: names of every kind of text, what has no name or could not be read, what V8 publishes of itself in a file, and files that publish
- * something else. */
+/* V8's frames: names of every kind of text, what has no name or could not be read, what V8 publishes of itself in a
+ * file, and files that publish something else. */
 #include "resolve/interpreter/interpreter.h"
 
 #include "base/cleanup.h"
@@ -27,9 +27,11 @@ static void closep_v8(void **v)
 
 /* ---- functions ---- */
 
-static struct v8_code make(uint64_t code, const void *file, uint32_t file_length, unsigned file_width, const void *name, uint32_t name_length, unsigned name_width)
+static struct v8_code make(uint64_t code, const void *file, uint32_t file_length, unsigned file_width, const void *name,
+                           uint32_t name_length, unsigned name_width)
 {
-    struct v8_code c = {.h = {.size_bytes = sizeof(c), .kind = RECORD_V8_CODE, .pid = PID}, .code = code, .check = 3, .line = 12};
+    struct v8_code c = {
+        .h = {.size_bytes = sizeof(c), .kind = RECORD_V8_CODE, .pid = PID}, .code = code, .check = 3, .line = 12};
     c.file = (struct v8_text){file_length, file_width};
     c.name = (struct v8_text){name_length, name_width};
     memcpy(c.file_data, file, file_length * file_width);
@@ -60,12 +62,21 @@ static void test_texts_are_utf8(void **state)
     _cleanup_(closep_v8) void *v = NULL;
     const uint16_t snake[] = {'a', 0xd83d, 0xdc0d, 0x433}, broken[] = {0xd83d, 'b', 0xdc0d};
     assert_int_equal(v8->open(1 << 20, &v), 0);
-    struct v8_code c = make(0x1001, "/srv/app.js", 11, 1, "gr\xf6\xdf" "e\n", 6, 1);
-    expect(v, &c, "gr\xc3\xb6\xc3\x9f" "e?", "/srv/app.js", 12); /* one line of an output stays one */
+    struct v8_code c = make(0x1001, "/srv/app.js", 11, 1,
+                            "gr\xf6\xdf"
+                            "e\n",
+                            6, 1);
+    expect(v, &c,
+           "gr\xc3\xb6\xc3\x9f"
+           "e?",
+           "/srv/app.js", 12); /* one line of an output stays one */
     c = make(0x1001, snake, 4, 2, snake, 4, 2);
     expect(v, &c, "a\xf0\x9f\x90\x8d\xd0\xb3", "a\xf0\x9f\x90\x8d\xd0\xb3", 12);
     c = make(0x1001, "", 0, 1, broken, 3, 2);
-    expect(v, &c, "\xef\xbf\xbd" "b\xef\xbf\xbd", "", 0); /* no line of nothing */
+    expect(v, &c,
+           "\xef\xbf\xbd"
+           "b\xef\xbf\xbd",
+           "", 0); /* no line of nothing */
     c = make(0x1001, "/x.js", 5, 1, "", 0, 1);
     expect(v, &c, "(anonymous:12)", "/x.js", 12);
     c.name = (struct v8_text){V8_NAME_BYTES, 1};
@@ -131,23 +142,43 @@ static void test_native_functions_of_its_frames(void **state)
 
 /* ---- files ---- */
 
-/* A shared object that publishes `values`: symbol names and what they hold, one behind the other in its data; of zeros the file has no bytes. */
+/* A shared object that publishes `values`: symbol names and what they hold, one behind the other in its data; of zeros
+ * the file has no bytes. */
 struct value {
     const char *name;
     int32_t value;
 };
 
-static const struct value node_20[] = {
-    {"v8dbg_FirstContextType", 208}, {"v8dbg_LastContextType", 217}, {"v8dbg_type_SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE", 262},
-    {"v8dbg_type_ScopeInfo__SCOPE_INFO_TYPE", 261}, {"v8dbg_type_Script__SCRIPT_TYPE", 167}, {"v8dbg_IsNotStringMask", -128}, {"v8dbg_off_fp_function", -16},
-    {"v8dbg_off_fp_context", -8}, {"v8dbg_off_fp_context_or_frame_type", -8}, {"v8dbg_class_Map__instance_type__uint16_t", 12},
-    {"v8dbg_class_JSFunction__shared__SharedFunctionInfo", 24}, {"v8dbg_class_SharedFunctionInfo__name_or_scope_info__Object", 16},
-    {"v8dbg_class_SharedFunctionInfo__script_or_debug_info__HeapObject", 32}, {"v8dbg_scopeinfo_idx_ncontextlocals", 2}, {"v8dbg_scopeinfo_idx_first_vars", 3},
-    {"v8dbg_class_Script__name__Object", 16}, {"v8dbg_class_Script__line_ends__Object", 56}, {"v8dbg_class_String__length__int32_t", 12},
-    {"v8dbg_class_SeqOneByteString__chars__char", 16}, {"v8dbg_class_SeqTwoByteString__chars__char", 16}, {"v8dbg_class_ConsString__first__String", 16},
-    {"v8dbg_class_ConsString__second__String", 24}, {"v8dbg_class_SlicedString__parent__String", 16}, {"v8dbg_class_SlicedString__offset__SMI", 24},
-    {"v8dbg_class_ThinString__actual__String", 16}, {"v8dbg_class_ExternalString__resource__Object", 16}, {"v8dbg_TaggedSize", 8},
-    {"v8dbg_StringRepresentationMask", 7}, {"v8dbg_OneByteStringTag", 8}, {"_ZN2v88internal7Version6major_E", 11}};
+static const struct value node_20[] = {{"v8dbg_FirstContextType", 208},
+                                       {"v8dbg_LastContextType", 217},
+                                       {"v8dbg_type_SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE", 262},
+                                       {"v8dbg_type_ScopeInfo__SCOPE_INFO_TYPE", 261},
+                                       {"v8dbg_type_Script__SCRIPT_TYPE", 167},
+                                       {"v8dbg_IsNotStringMask", -128},
+                                       {"v8dbg_off_fp_function", -16},
+                                       {"v8dbg_off_fp_context", -8},
+                                       {"v8dbg_off_fp_context_or_frame_type", -8},
+                                       {"v8dbg_class_Map__instance_type__uint16_t", 12},
+                                       {"v8dbg_class_JSFunction__shared__SharedFunctionInfo", 24},
+                                       {"v8dbg_class_SharedFunctionInfo__name_or_scope_info__Object", 16},
+                                       {"v8dbg_class_SharedFunctionInfo__script_or_debug_info__HeapObject", 32},
+                                       {"v8dbg_scopeinfo_idx_ncontextlocals", 2},
+                                       {"v8dbg_scopeinfo_idx_first_vars", 3},
+                                       {"v8dbg_class_Script__name__Object", 16},
+                                       {"v8dbg_class_Script__line_ends__Object", 56},
+                                       {"v8dbg_class_String__length__int32_t", 12},
+                                       {"v8dbg_class_SeqOneByteString__chars__char", 16},
+                                       {"v8dbg_class_SeqTwoByteString__chars__char", 16},
+                                       {"v8dbg_class_ConsString__first__String", 16},
+                                       {"v8dbg_class_ConsString__second__String", 24},
+                                       {"v8dbg_class_SlicedString__parent__String", 16},
+                                       {"v8dbg_class_SlicedString__offset__SMI", 24},
+                                       {"v8dbg_class_ThinString__actual__String", 16},
+                                       {"v8dbg_class_ExternalString__resource__Object", 16},
+                                       {"v8dbg_TaggedSize", 8},
+                                       {"v8dbg_StringRepresentationMask", 7},
+                                       {"v8dbg_OneByteStringTag", 8},
+                                       {"_ZN2v88internal7Version6major_E", 11}};
 #define VALUES (sizeof(node_20) / sizeof(node_20[0]))
 
 struct image {
@@ -165,17 +196,41 @@ static int read_image(const struct value *values, size_t count, unsigned machine
     _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
     size_t used = 1;
     assert_non_null(image);
-    image->header = (Elf64_Ehdr){.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT}, .e_type = ET_DYN, .e_machine = (Elf64_Half)machine,
-                                 .e_version = EV_CURRENT, .e_phoff = offsetof(struct image, segment), .e_shoff = offsetof(struct image, sections),
-                                 .e_ehsize = sizeof(Elf64_Ehdr), .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 1, .e_shentsize = sizeof(Elf64_Shdr), .e_shnum = 4, .e_shstrndx = 3};
-    image->segment = (Elf64_Phdr){.p_type = PT_LOAD, .p_flags = PF_R, .p_filesz = sizeof(*image), .p_memsz = sizeof(*image) + 4096};
+    image->header = (Elf64_Ehdr){.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
+                                 .e_type = ET_DYN,
+                                 .e_machine = (Elf64_Half)machine,
+                                 .e_version = EV_CURRENT,
+                                 .e_phoff = offsetof(struct image, segment),
+                                 .e_shoff = offsetof(struct image, sections),
+                                 .e_ehsize = sizeof(Elf64_Ehdr),
+                                 .e_phentsize = sizeof(Elf64_Phdr),
+                                 .e_phnum = 1,
+                                 .e_shentsize = sizeof(Elf64_Shdr),
+                                 .e_shnum = 4,
+                                 .e_shstrndx = 3};
+    image->segment =
+        (Elf64_Phdr){.p_type = PT_LOAD, .p_flags = PF_R, .p_filesz = sizeof(*image), .p_memsz = sizeof(*image) + 4096};
     memcpy(image->section_names, "\0.dynsym\0.dynstr\0.shstrtab", 27);
-    image->sections[1] = (Elf64_Shdr){.sh_name = 1, .sh_type = SHT_DYNSYM, .sh_link = 2, .sh_offset = offsetof(struct image, symbols), .sh_size = (count + 1) * sizeof(Elf64_Sym), .sh_entsize = sizeof(Elf64_Sym)};
-    image->sections[2] = (Elf64_Shdr){.sh_name = 9, .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct image, names), .sh_size = sizeof(image->names)};
-    image->sections[3] = (Elf64_Shdr){.sh_name = 17, .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct image, section_names), .sh_size = sizeof(image->section_names)};
+    image->sections[1] = (Elf64_Shdr){.sh_name = 1,
+                                      .sh_type = SHT_DYNSYM,
+                                      .sh_link = 2,
+                                      .sh_offset = offsetof(struct image, symbols),
+                                      .sh_size = (count + 1) * sizeof(Elf64_Sym),
+                                      .sh_entsize = sizeof(Elf64_Sym)};
+    image->sections[2] = (Elf64_Shdr){.sh_name = 9,
+                                      .sh_type = SHT_STRTAB,
+                                      .sh_offset = offsetof(struct image, names),
+                                      .sh_size = sizeof(image->names)};
+    image->sections[3] = (Elf64_Shdr){.sh_name = 17,
+                                      .sh_type = SHT_STRTAB,
+                                      .sh_offset = offsetof(struct image, section_names),
+                                      .sh_size = sizeof(image->section_names)};
     for (size_t i = 0; i < count; i++) {
-        image->symbols[i + 1] = (Elf64_Sym){.st_name = (Elf64_Word)used, .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), .st_shndx = 1,
-                                            .st_value = values[i].value ? offsetof(struct image, data) + i * 4 : sizeof(*image) + 4 * i};
+        image->symbols[i + 1] =
+            (Elf64_Sym){.st_name = (Elf64_Word)used,
+                        .st_info = ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT),
+                        .st_shndx = 1,
+                        .st_value = values[i].value ? offsetof(struct image, data) + i * 4 : sizeof(*image) + 4 * i};
         used += (size_t)snprintf(image->names + used, sizeof(image->names) - used, "%s", values[i].name) + 1;
         image->data[i] = values[i].value;
     }
@@ -208,7 +263,8 @@ static void test_what_a_node_publishes(void **state)
     assert_int_equal(layout.scope_variables, 32);
     assert_int_equal(layout.external_data, 24);
     assert_int_equal(layout.flags, 0);
-    assert_true(v8_layout_is_likely("/usr/bin/node") && v8_layout_is_likely("libnode.so.108") && !v8_layout_is_likely("/usr/bin/deno"));
+    assert_true(v8_layout_is_likely("/usr/bin/node") && v8_layout_is_likely("libnode.so.108") &&
+                !v8_layout_is_likely("/usr/bin/deno"));
 }
 
 static void test_what_is_not_understood_is_refused(void **state)

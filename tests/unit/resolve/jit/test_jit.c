@@ -1,4 +1,5 @@
-/* Names of code made at run time, of this very process: from the perf map and the jitdump that it writes while it is asked. */
+/* Names of code made at run time, of this very process: from the perf map and the jitdump that it writes while it is
+ * asked. */
 #include "../jitdump_records.h"
 
 #include "../../emulated.h"
@@ -20,7 +21,7 @@
 
 #include <cmocka.h>
 
-#define CODE 0x100000000000u /* where nothing is */
+#define CODE   0x100000000000u /* where nothing is */
 #define MEMORY (1 << 20)
 
 struct fixture {
@@ -121,7 +122,9 @@ static void test_map_that_is_written_anew(void **state)
     assert_string_equal(name_at(f, CODE), "uno");
     assert_string_equal(name_at(f, CODE + 0x20), "tre");
     assert_int_equal(unlink(f->path), 0);
-    write_map(f, "100000000000 10 eins\n100000000010 10 zwei\n100000000020 10 drei\n100000000030 10 vier\n"); /* another file */
+    write_map(
+        f,
+        "100000000000 10 eins\n100000000010 10 zwei\n100000000020 10 drei\n100000000030 10 vier\n"); /* another file */
     assert_string_equal(name_at(f, CODE), "eins");
     assert_string_equal(name_at(f, CODE + 0x30), "vier");
 }
@@ -147,7 +150,8 @@ static void test_what_is_no_map(void **state)
             assert_int_equal(mkdir(f->path, 0700), 0);
         } else if (what == 3) { /* of somebody who had this number before */
             write_map(f, "100000000000 10 one\n");
-            assert_int_equal(utimensat(AT_FDCWD, f->path, (const struct timespec[]){{.tv_sec = 1000}, {.tv_sec = 1000}}, 0), 0);
+            assert_int_equal(
+                utimensat(AT_FDCWD, f->path, (const struct timespec[]){{.tv_sec = 1000}, {.tv_sec = 1000}}, 0), 0);
         } else if (what == 4) {
             write_map(f, "100000000000 10 one\n");
             if (chown(f->path, getuid() + 1, (gid_t)-1) < 0) {
@@ -263,8 +267,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_map_that_grows),          TEST(test_map_that_is_written_anew), TEST(test_what_is_no_map),
-        TEST(test_more_than_there_is_room_for), TEST(test_trimmed_and_read_again),   TEST(test_jitdump_by_time),
+        TEST(test_map_that_grows),         TEST(test_map_that_is_written_anew),
+        TEST(test_what_is_no_map),         TEST(test_more_than_there_is_room_for),
+        TEST(test_trimmed_and_read_again), TEST(test_jitdump_by_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Records of jitdumps: code that comes, moves and is written over, by its times; lines; and what no writer should write. */
+/* Records of jitdumps: code that comes, moves and is written over, by its times; lines; and what no writer should
+ * write. */
 #include "../jitdump_records.h"
 
 #include "resolve/jit/jitdump.h"
@@ -102,7 +103,7 @@ static void test_code_comes_moves_and_is_written_over(void **state)
     dump_load(&f->dump, 10, CODE, 64, "one");
     dump_load(&f->dump, 20, CODE + 64, 64, "two");
     dump_move(&f->dump, 30, CODE, CODE + 4096, 64);
-    dump_load(&f->dump, 40, CODE + 32, 64, "three"); /* over half of two */
+    dump_load(&f->dump, 40, CODE + 32, 64, "three");          /* over half of two */
     dump_move(&f->dump, 50, CODE + 9999, CODE + 4096 + 8, 8); /* of something never told of, over one */
     assert_int_equal(take(f, 100), 0);
     assert_string_equal(name_at(f, CODE + 31, NULL, NULL), "");
@@ -151,7 +152,8 @@ static void test_lines(void **state)
         unsigned at;
         const char *file;
         uint32_t line;
-    } told[] = {{0, "", 0}, {7, "", 0}, {8, "a.js", 11}, {16, "a.js", 12}, {31, "a.js", 12}, {32, "b.js", 7}, {63, "b.js", 7}};
+    } told[] = {{0, "", 0},       {7, "", 0},      {8, "a.js", 11}, {16, "a.js", 12},
+                {31, "a.js", 12}, {32, "b.js", 7}, {63, "b.js", 7}};
     for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++) {
         assert_string_equal(name_at(f, CODE + 4096 + told[i].at, &file, &line), "one");
         assert_string_equal(file, told[i].file);
@@ -178,7 +180,8 @@ static void test_records_that_make_no_sense(void **state)
 {
     struct fixture *f = *state;
     dump_load(&f->dump, 10, CODE, 64, "one");
-    const uint64_t empty[] = {0, CODE, CODE, 0, 1}, huge[] = {0, CODE, CODE, UINT64_MAX, 1}, kernel[] = {0, 0, UINT64_MAX - 5, 64, 1};
+    const uint64_t empty[] = {0, CODE, CODE, 0, 1}, huge[] = {0, CODE, CODE, UINT64_MAX, 1},
+                   kernel[] = {0, 0, UINT64_MAX - 5, 64, 1};
     dump_record(&f->dump, 0, 11, empty, 5, "e", 2);
     dump_record(&f->dump, 0, 11, huge, 5, "h", 2);
     dump_record(&f->dump, 0, 11, kernel, 5, "k", 2);

@@ -19,7 +19,8 @@ static void test_lines(void **state)
         const char *name;
     } cases[] = {
         {"7fd228005b80 30c JS:*inner /srv/busy.js:1:15", 0x7fd228005b80, 0x30c, "JS:*inner /srv/busy.js:1:15"},
-        {"0x00007fd8f8ec7640 0x00000000000000f8 double Busy.inner(int)", 0x7fd8f8ec7640, 0xf8, "double Busy.inner(int)"},
+        {"0x00007fd8f8ec7640 0x00000000000000f8 double Busy.inner(int)", 0x7fd8f8ec7640, 0xf8,
+         "double Busy.inner(int)"},
         {"00007F0A2C1D5230 2d void [app] App.Program::Main()[Optimized]\r", 0x7f0a2c1d5230, 0x2d,
          "void [app] App.Program::Main()[Optimized]"},
         {"1 1  two blanks ", 1, 1, "two blanks"},
@@ -59,7 +60,8 @@ static void test_pieces(void **state)
     uint64_t bad = 0;
     (void)state;
     const size_t whole = sizeof(text) - 1 - strlen("3000 10 thr");
-    assert_int_equal(perf_map_take(&c, text, sizeof(text) - 1, 5000, &bad), whole); /* half a line is for the next time */
+    assert_int_equal(perf_map_take(&c, text, sizeof(text) - 1, 5000, &bad),
+                     whole); /* half a line is for the next time */
     assert_int_equal(bad, 1);
     assert_int_equal(c.count, 1);
     assert_false(code_ranges_find(&c, 0x1007, &range));
@@ -83,7 +85,8 @@ static void test_names(void **state)
         enum frame_kind kind;
     } cases[] = {
         {"JS:*inner /srv/busy.js:12:15", "inner", "/srv/busy.js", 12, FRAME_V8JS},
-        {"JS:^Module._load node:internal/modules/cjs/loader:986:24", "Module._load", "node:internal/modules/cjs/loader", 986, FRAME_V8JS},
+        {"JS:^Module._load node:internal/modules/cjs/loader:986:24", "Module._load", "node:internal/modules/cjs/loader",
+         986, FRAME_V8JS},
         {"LazyCompile:~parse /srv/with blank/a.js:3", "parse", "/srv/with blank/a.js", 3, FRAME_V8JS},
         {"JS:+get size file:///srv/m.mjs:5:7", "get size", "file:///srv/m.mjs", 5, FRAME_V8JS},
         {"JS:~ /srv/busy.js:1:1", "(anonymous:1)", "/srv/busy.js", 1, FRAME_V8JS},

@@ -45,9 +45,9 @@ static int load(void)
         {.insn_off = 0, .file_name_off = file, .line_off = source, .line_col = 41 << 10 | 5},
         {.insn_off = 2, .file_name_off = file, .line_off = source, .line_col = 43 << 10 | 1},
     };
-    LIBBPF_OPTS(bpf_prog_load_opts, options, .prog_btf_fd = btf_fd, .func_info = functions,
-                .func_info_cnt = 1, .func_info_rec_size = sizeof(functions[0]), .line_info = lines,
-                .line_info_cnt = 2, .line_info_rec_size = sizeof(lines[0]));
+    LIBBPF_OPTS(bpf_prog_load_opts, options, .prog_btf_fd = btf_fd, .func_info = functions, .func_info_cnt = 1,
+                .func_info_rec_size = sizeof(functions[0]), .line_info = lines, .line_info_cnt = 2,
+                .line_info_rec_size = sizeof(lines[0]));
     int fd = bpf_prog_load(BPF_PROG_TYPE_SOCKET_FILTER, "a_function_whos", "GPL", instructions, 3, &options);
     close(btf_fd);
     return fd;

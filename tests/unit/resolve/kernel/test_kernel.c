@@ -21,14 +21,16 @@ struct place { /* a folder with files like those of /proc */
     char folder[64], kallsyms[96], modules[96];
 };
 
-static void write_file(const char *path, const char *text) {
+static void write_file(const char *path, const char *text)
+{
     FILE *f = fopen(path, "we");
     assert_non_null(f);
     assert_int_equal(fwrite(text, 1, strlen(text), f), strlen(text));
     assert_int_equal(fclose(f), 0);
 }
 
-static struct place place_make(const char *kallsyms, const char *modules) {
+static struct place place_make(const char *kallsyms, const char *modules)
+{
     struct place p;
     snprintf(p.folder, sizeof(p.folder), "/tmp/sonde-test-kernel-XXXXXX");
     assert_non_null(mkdtemp(p.folder));
@@ -40,7 +42,8 @@ static struct place place_make(const char *kallsyms, const char *modules) {
     return p;
 }
 
-static void place_remove(const struct place *p) {
+static void place_remove(const struct place *p)
+{
     unlink(p->kallsyms);
     unlink(p->modules);
     rmdir(p->folder);
@@ -72,7 +75,8 @@ static const char small[] = "0000000000000000 A fixed_percpu_data\n"
 static const char small_modules[] = "mod_a 8192 3 - Live 0xffffffffc0001000 (OE)\n"
                                     "mod_b 128 0 - Live 0xffffffffc0000000\n";
 
-static void expect(struct kernel_symbols *k, uint64_t address, const char *function, const char *mapping) {
+static void expect(struct kernel_symbols *k, uint64_t address, const char *function, const char *mapping)
+{
     struct frame f;
     bool found = kernel_symbols_find(k, address, &f);
     assert_string_equal(f.function, function);
@@ -83,7 +87,8 @@ static void expect(struct kernel_symbols *k, uint64_t address, const char *funct
     assert_int_equal(found, *function != '\0');
 }
 
-static void finds_names(void **state) {
+static void finds_names(void **state)
+{
     (void)state;
     struct place p = place_make(small, small_modules);
     struct kernel_symbols *k = NULL;
@@ -123,7 +128,8 @@ static void finds_names(void **state) {
     place_remove(&p);
 }
 
-static void learns_modules_loaded_later(void **state) {
+static void learns_modules_loaded_later(void **state)
+{
     (void)state;
     struct place p = place_make(small, small_modules);
     struct kernel_symbols *k = NULL;
@@ -150,22 +156,32 @@ static void learns_modules_loaded_later(void **state) {
 }
 
 /* As a kernel answers that knows what `small` lists. */
-static const char *fake_ask(void *context, uint64_t address) {
+static const char *fake_ask(void *context, uint64_t address)
+{
     ++*(int *)context;
     switch (address) {
-    case 0xffffffff81000101: return "asked+one+0x1/0x100";
-    case 0xffffffffc0001002: return "in_module+0x2/0x80 [mod_a]";
-    case 0xffffffffc0001003: return "in_module+0x3/0x80 [mod_a 0123456789abcdef]";
-    case 0xffffffffc0300104: return "bpf_prog_6deef7357e7b4530_pass+0x4/0x100";
-    case 0xffffffffc0300204: return "bpf_trampoline_6442536467+0x4/0x1000";
-    case 0xffffffffff600000: return "__stop_runtime_ptr_USER_PTR_MAX+0x7bad9910/0xfffffffffe6e29d8";
-    case 0xffffffff81000105: return "+0xzz";
-    case 0xffffffff81000106: return "";
+    case 0xffffffff81000101:
+        return "asked+one+0x1/0x100";
+    case 0xffffffffc0001002:
+        return "in_module+0x2/0x80 [mod_a]";
+    case 0xffffffffc0001003:
+        return "in_module+0x3/0x80 [mod_a 0123456789abcdef]";
+    case 0xffffffffc0300104:
+        return "bpf_prog_6deef7357e7b4530_pass+0x4/0x100";
+    case 0xffffffffc0300204:
+        return "bpf_trampoline_6442536467+0x4/0x1000";
+    case 0xffffffffff600000:
+        return "__stop_runtime_ptr_USER_PTR_MAX+0x7bad9910/0xfffffffffe6e29d8";
+    case 0xffffffff81000105:
+        return "+0xzz";
+    case 0xffffffff81000106:
+        return "";
     }
     return NULL;
 }
 
-static void asks_the_kernel(void **state) {
+static void asks_the_kernel(void **state)
+{
     (void)state;
     struct place p = place_make(small, small_modules);
     struct kernel_symbols *k = NULL;
@@ -206,10 +222,11 @@ static void asks_the_kernel(void **state) {
     place_remove(&p);
 }
 
-static void without_rights_it_says_so(void **state) {
+static void without_rights_it_says_so(void **state)
+{
     (void)state;
-    struct place p = place_make(
-        "0000000000000000 A fixed_percpu_data\n0000000000000000 T _stext\n0000000000000000 t a\n", NULL);
+    struct place p =
+        place_make("0000000000000000 A fixed_percpu_data\n0000000000000000 T _stext\n0000000000000000 t a\n", NULL);
     struct kernel_symbols *k = NULL;
     assert_int_equal(kernel_symbols_new(p.kallsyms, &k), -EPERM);
     assert_null(k);
@@ -218,7 +235,8 @@ static void without_rights_it_says_so(void **state) {
     assert_null(k);
 }
 
-static void damaged_lines_are_passed_over(void **state) {
+static void damaged_lines_are_passed_over(void **state)
+{
     (void)state;
     static const char text[] =
         "ffffffff81000000 T good\n\n \nT\nffffffff8100zzzz T x\nffffffffffffffffff81000000 T long\n"
@@ -234,7 +252,8 @@ static void damaged_lines_are_passed_over(void **state) {
 }
 
 /* The strings of a whole stack must hold while it is filled frame by frame. */
-static void hold_stacks(size_t entries) {
+static void hold_stacks(size_t entries)
+{
     size_t size = 0, room = 1 << 20;
     char *text = calloc(1, room);
     assert_non_null(text);
@@ -261,13 +280,15 @@ static void hold_stacks(size_t entries) {
     free(text);
 }
 
-static void a_stack_of_names_holds(void **state) {
+static void a_stack_of_names_holds(void **state)
+{
     (void)state;
     hold_stacks(0);
 }
 
 /* Nearly no name is found where it was remembered: all are the same. */
-static void few_answers_change_no_name(void **state) {
+static void few_answers_change_no_name(void **state)
+{
     (void)state;
     hold_stacks(16);
     hold_stacks(1);
@@ -275,7 +296,8 @@ static void few_answers_change_no_name(void **state) {
 
 /* This machine's own: the name that is found at a symbol's address must be one of those that the text has
  * there, and just before the next symbol it is still the same. */
-static void agrees_with_this_kernel(void **state) {
+static void agrees_with_this_kernel(void **state)
+{
     (void)state;
     int fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
     struct kallsyms *table = NULL;
@@ -324,7 +346,8 @@ static void agrees_with_this_kernel(void **state) {
     close(fd);
 }
 
-int main(void) {
+int main(void)
+{
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_names),
         cmocka_unit_test(learns_modules_loaded_later),

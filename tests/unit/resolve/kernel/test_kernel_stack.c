@@ -8,8 +8,12 @@
 
 #include <cmocka.h>
 
-#define FRAMES(...) kernel_stack_cut((struct frame[]){__VA_ARGS__}, sizeof((struct frame[]){__VA_ARGS__}) / sizeof(struct frame))
-#define KERNEL(name) {.kind = FRAME_KERNEL, .function = (name)}
+#define FRAMES(...)                                                                                                    \
+    kernel_stack_cut((struct frame[]){__VA_ARGS__}, sizeof((struct frame[]){__VA_ARGS__}) / sizeof(struct frame))
+#define KERNEL(name)                                                                                                   \
+    {                                                                                                                  \
+        .kind = FRAME_KERNEL, .function = (name)                                                                       \
+    }
 
 static void test_whole(void **state)
 {
@@ -19,7 +23,8 @@ static void test_whole(void **state)
     assert_null(FRAMES(KERNEL("vfs_read"), KERNEL("entry_SYSCALL_64_after_hwframe")));
     assert_null(FRAMES(KERNEL("")));
     /* Where there are rules. */
-    assert_null(FRAMES(KERNEL("__x86_indirect_thunk_rax"), KERNEL("vfs_read"), KERNEL("entry_SYSCALL_64_after_hwframe")));
+    assert_null(
+        FRAMES(KERNEL("__x86_indirect_thunk_rax"), KERNEL("vfs_read"), KERNEL("entry_SYSCALL_64_after_hwframe")));
     assert_null(FRAMES({.kind = FRAME_BPF, .function = "__x86_indirect_thunk_rax"}));
 }
 
@@ -31,7 +36,8 @@ static void test_cut_at_a_retpoline(void **state)
     assert_non_null(FRAMES(KERNEL("__x86_indirect_its_thunk_rax")));
     assert_non_null(FRAMES(KERNEL("__x86_indirect_call_thunk_rax")));
     /* An interrupt came there. */
-    assert_non_null(FRAMES(KERNEL("rcu_core"), KERNEL("handle_softirqs"), KERNEL("asm_sysvec_apic_timer_interrupt"), KERNEL("__x86_indirect_thunk_rax")));
+    assert_non_null(FRAMES(KERNEL("rcu_core"), KERNEL("handle_softirqs"), KERNEL("asm_sysvec_apic_timer_interrupt"),
+                           KERNEL("__x86_indirect_thunk_rax")));
 }
 
 int main(void)

@@ -1,5 +1,5 @@
-/* source_lines.c on this very program, which knows its own lines: what is found, and what is left when there is no time, or no
- * wish, to look. */
+/* source_lines.c on this very program, which knows its own lines: what is found, and what is left when there is no
+ * time, or no wish, to look. */
 #include "resolve/lines/source_lines.h"
 
 #include "resolve/lines/line_helper.h"
@@ -75,7 +75,8 @@ static int setup(void **state)
     line_objects_note(f.noted, f.object, path);
     line_objects_note(f.noted, f.object, path);
     struct frame frames[] = {fixture_frame(FRAME_NATIVE, "known", path, (uintptr_t)known - base + 4),
-                             fixture_frame(FRAME_NATIVE, "nowhere", path, 1), fixture_frame(FRAME_NATIVE, "gone", "/no/such/file", 1),
+                             fixture_frame(FRAME_NATIVE, "nowhere", path, 1),
+                             fixture_frame(FRAME_NATIVE, "gone", "/no/such/file", 1),
                              fixture_frame(FRAME_KERNEL, "kernel", "[kernel.kallsyms]", 1)};
     for (size_t i = 0; i < 2; i++)
         frames[i].build_id = f.object->build_id;
@@ -96,13 +97,13 @@ static int teardown(void **state)
     return 0;
 }
 
-#define skip_where_lines_cannot_be()                                                                         \
-    do {                                                                                                     \
-        skip_if_emulated(); /* nor does the emulator know of filters whose answers somebody else gives */     \
-        if (line_helper_check() < 0) {                                                                       \
-            print_message("libdw is not there\n");                                                           \
-            skip();                                                                                          \
-        }                                                                                                    \
+#define skip_where_lines_cannot_be()                                                                                   \
+    do {                                                                                                               \
+        skip_if_emulated(); /* nor does the emulator know of filters whose answers somebody else gives */              \
+        if (line_helper_check() < 0) {                                                                                 \
+            print_message("libdw is not there\n");                                                                     \
+            skip();                                                                                                    \
+        }                                                                                                              \
     } while (0)
 
 static void test_own_lines_are_found(void **state)

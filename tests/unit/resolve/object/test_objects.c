@@ -26,14 +26,14 @@
 #include "../../emulated.h"
 
 /* Files are opened by path with openat2: all kernels that we run on have it, some emulators have not. */
-#define skip_without_openat2()                                                                               \
-    do {                                                                                                     \
-        const struct open_how how_ = {.flags = O_PATH | O_CLOEXEC};                                          \
-        _cleanup_close_ int fd_ = (int)syscall(SYS_openat2, AT_FDCWD, "/", &how_, sizeof(how_));             \
-        if (fd_ < 0 && errno == ENOSYS && is_emulated()) {                                                   \
-            print_message("runs under qemu-user, which has no openat2\n");                                   \
-            skip();                                                                                          \
-        }                                                                                                    \
+#define skip_without_openat2()                                                                                         \
+    do {                                                                                                               \
+        const struct open_how how_ = {.flags = O_PATH | O_CLOEXEC};                                                    \
+        _cleanup_close_ int fd_ = (int)syscall(SYS_openat2, AT_FDCWD, "/", &how_, sizeof(how_));                       \
+        if (fd_ < 0 && errno == ENOSYS && is_emulated()) {                                                             \
+            print_message("runs under qemu-user, which has no openat2\n");                                             \
+            skip();                                                                                                    \
+        }                                                                                                              \
     } while (0)
 
 struct place {
@@ -276,8 +276,8 @@ static void test_file_out_of_reach_is_known_by_its_build_id(void **state)
     assert_int_equal(objects_new(8, &objects), 0);
     struct object_sight sight = sight_of(place.path);
     assert_int_equal(objects_get(objects, &sight, &known), 0);
-    sight = (struct object_sight){
-        .path = "/nowhere/at/all", .build_id = id.build_id, .build_id_bytes = id.build_id_bytes};
+    sight =
+        (struct object_sight){.path = "/nowhere/at/all", .build_id = id.build_id, .build_id_bytes = id.build_id_bytes};
     assert_int_equal(objects_get(objects, &sight, &gone), 0);
     assert_ptr_equal(known, gone);
     objects_release(known);

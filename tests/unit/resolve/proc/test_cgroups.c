@@ -27,14 +27,12 @@ static const struct {
     {"v2 in another namespace", "0::/../../kubepods/x\n", "/../../kubepods/x"},
     {"v1, all alike", "4:memory:/docker/" ID "\n1:name=systemd:/docker/" ID "\n", "/docker/" ID},
     {"hybrid: Docker in v1, its service in v2",
-     "4:memory:/docker/" ID "\n1:name=systemd:/docker/" ID "\n0::/system.slice/containerd.service\n",
-     "/docker/" ID},
+     "4:memory:/docker/" ID "\n1:name=systemd:/docker/" ID "\n0::/system.slice/containerd.service\n", "/docker/" ID},
     {"hybrid: Slurm has only some controllers",
      "9:freezer:/slurm/uid_1/job_5/step_0\n8:cpu,cpuacct:/\n1:name=systemd:/system.slice/slurmd.service\n"
      "0::/system.slice/slurmd.service\n",
      "/slurm/uid_1/job_5/step_0"},
-    {"hybrid: nothing to tell; the one that is not the root", "9:name=systemd:/\n4:memory:/api/1\n0::/\n",
-     "/api/1"},
+    {"hybrid: nothing to tell; the one that is not the root", "9:name=systemd:/\n4:memory:/api/1\n0::/\n", "/api/1"},
     {"hybrid: v2 first, then systemd's", "4:memory:/a\n1:name=systemd:/b\n0::/c\n", "/c"},
     {"hybrid: systemd's before a controller's", "4:memory:/a\n1:name=systemd:/b\n0::/\n", "/b"},
     {"colons in the path", "0::/a:b:c\n", "/a:b:c"},
@@ -97,15 +95,13 @@ static const struct {
     const char *mountinfo, *mount;
     bool unified;
 } mounts[] = {
-    {"26 25 0:24 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n", "/sys/fs/cgroup",
-     true},
+    {"26 25 0:24 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n", "/sys/fs/cgroup", true},
     {"30 25 0:26 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n31 25 0:27 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,xattr,name=systemd\n"
      "32 25 0:28 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n33 25 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n",
      "/sys/fs/cgroup/memory", false},
     {"31 25 0:27 / /c/pids rw - cgroup cgroup rw,pids\n32 25 0:28 / /c/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n",
      "/c/cpu,cpuacct", false},
-    {"30 25 0:26 / /c rw - cgroup2 cgroup2 rw\n31 25 0:27 / /net_cls rw - cgroup net_cls rw,net_cls\n", "/c",
-     false},
+    {"30 25 0:26 / /c rw - cgroup2 cgroup2 rw\n31 25 0:27 / /net_cls rw - cgroup net_cls rw,net_cls\n", "/c", false},
     {"30 25 0:26 / / rw - ext4 /dev/sda1 rw\nbroken\n - \n - cgroup2 \n", "", false},
     {"", "", false},
 };
@@ -117,8 +113,7 @@ static void test_ids_are_of_one_hierarchy(void **state)
         char path[] = "/tmp/sonde-mountinfo-XXXXXX";
         int fd = mkstemp(path);
         assert_true(fd >= 0);
-        assert_int_equal(write(fd, mounts[i].mountinfo, strlen(mounts[i].mountinfo)),
-                         strlen(mounts[i].mountinfo));
+        assert_int_equal(write(fd, mounts[i].mountinfo, strlen(mounts[i].mountinfo)), strlen(mounts[i].mountinfo));
         close(fd);
         struct cgroups *c = NULL;
         assert_int_equal(cgroups_new(path, 8, &c), 0);

@@ -46,40 +46,35 @@ static const struct {
     /* Kubernetes: cgroupfs and systemd drivers, all classes of service */
     {"/kubepods/besteffort/pod" UID "/" ID, ID, "", UID, "", ""},
     {"/kubepods/pod" UID "/" ID, ID, "", UID, "", ""},
-    {"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_ ".slice/cri-containerd-" ID
-     ".scope",
-     ID, "containerd", UID, "", ""},
+    {"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" UID_ ".slice/cri-containerd-" ID ".scope", ID,
+     "containerd", UID, "", ""},
     {"/kubepods.slice/kubepods-pod" UID_ ".slice/cri-containerd-" ID ".scope", ID, "containerd", UID, "", ""},
-    {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice/docker-" ID ".scope", ID,
-     "docker", UID, "", ""},
-    {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice/crio-" ID ".scope", ID,
+    {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice/docker-" ID ".scope", ID, "docker",
+     UID, "", ""},
+    {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice/crio-" ID ".scope", ID, "cri-o",
+     UID, "", ""},
+    {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice/crio-" ID ".scope/container", ID,
      "cri-o", UID, "", ""},
-    {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice/crio-" ID
-     ".scope/container",
-     ID, "cri-o", UID, "", ""},
     {"/kubepods.slice/kubepods-pod" UID_ ".slice/crio-conmon-" ID ".scope", "", "", UID, "",
      "crio-conmon-" ID ".scope"},
     {"/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" UID_ ".slice", "", "", UID, "", ""},
-    {"/system.slice/containerd.service/kubepods-burstable-pod" UID_ ".slice:cri-containerd:" ID, ID,
-     "containerd", UID, "", ""},
-    {"/kubepods/burstable/pod7c1f0e9d8b6a5f4e3d2c1b0a99887766/" ID, ID, "",
-     "7c1f0e9d8b6a5f4e3d2c1b0a99887766", "", ""},
+    {"/system.slice/containerd.service/kubepods-burstable-pod" UID_ ".slice:cri-containerd:" ID, ID, "containerd", UID,
+     "", ""},
+    {"/kubepods/burstable/pod7c1f0e9d8b6a5f4e3d2c1b0a99887766/" ID, ID, "", "7c1f0e9d8b6a5f4e3d2c1b0a99887766", "", ""},
     {"/kubepods.slice/kubepods-podnot_a_uid.slice/x", "", "", "", "", ""},
     /* kind: kubelet in a Docker container; Docker in a pod */
     {"/docker/" ID3 "/kubelet/kubepods/besteffort/pod" UID "/" ID, ID, "", UID, "", ""},
-    {"/system.slice/docker-" ID3
-     ".scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/"
+    {"/system.slice/docker-" ID3 ".scope/kubelet.slice/kubelet-kubepods.slice/kubelet-kubepods-besteffort.slice/"
      "kubelet-kubepods-besteffort-pod" UID_ ".slice/cri-containerd-" ID ".scope",
      ID, "containerd", UID, "", ""},
     {"/kubepods/besteffort/pod" UID "/" ID3 "/docker/" ID, ID, "docker", UID, "", ""},
-    {"/../../kubepods.slice/kubepods-pod" UID_ ".slice/cri-containerd-" ID ".scope", ID, "containerd", UID,
-     "", ""},
+    {"/../../kubepods.slice/kubepods-pod" UID_ ".slice/cri-containerd-" ID ".scope", ID, "containerd", UID, "", ""},
     /* Podman: rootful, rootless, cgroups=split, a pod, its monitor */
     {"/machine.slice/libpod-" ID ".scope", ID, "podman", "", "", ""},
     {"/machine.slice/libpod-" ID ".scope/container", ID, "podman", "", "", ""},
     {"/libpod_parent/libpod-" ID, ID, "podman", "", "", ""},
-    {"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID ".scope/container", ID, "podman",
-     "", "", ""},
+    {"/user.slice/user-1000.slice/user@1000.service/user.slice/libpod-" ID ".scope/container", ID, "podman", "", "",
+     ""},
     {"/system.slice/web.service/libpod-payload-" ID, ID, "podman", "", "", ""},
     {"/machine.slice/machine-libpod_pod_" ID3 ".slice/libpod-" ID ".scope", ID, "podman", "", "", ""},
     {"/machine.slice/libpod-conmon-" ID ".scope", "", "", "", "", "libpod-conmon-" ID ".scope"},
@@ -88,14 +83,12 @@ static const struct {
     /* Slurm: v1, v1 with several nodes on a host, v2 */
     {"/slurm/uid_1000/job_4711/step_0/task_0", "", "", "", "4711", ""},
     {"/slurm_node07/uid_1000/job_4711/step_batch/task_0", "", "", "", "4711", ""},
-    {"/system.slice/slurmstepd.scope/job_4711/step_batch/user/task_0", "", "", "", "4711",
-     "slurmstepd.scope"},
+    {"/system.slice/slurmstepd.scope/job_4711/step_batch/user/task_0", "", "", "", "4711", "slurmstepd.scope"},
     {"/system.slice/node07_slurmstepd.scope/job_12/step_extern/user/task_special", "", "", "", "12",
      "node07_slurmstepd.scope"},
     {"/slurm/uid_0/job_x/step_0", "", "", "", "", ""},
     {"/batch/uid_1000/job_4711", "", "", "", "", ""}, /* somebody else's jobs */
-    {"/system.slice/slurmstepd.scope/job_7/step_0/user/task_0/libpod-" ID ".scope", ID, "podman", "", "7",
-     ""},
+    {"/system.slice/slurmstepd.scope/job_7/step_0/user/task_0/libpod-" ID ".scope", ID, "podman", "", "7", ""},
 };
 
 static void test_paths(void **state)
@@ -150,8 +143,8 @@ static const struct {
     {ENVIRONMENT("OTEL_SERVICE_NAME=shop\0OTEL_SERVICE_NAME=other"), "shop", "", ""},
     {ENVIRONMENT("OTEL_SERVICE_NAME="), "", "", ""},
     {ENVIRONMENT("OTEL_SERVICE_NAMES=no\0XOTEL_SERVICE_NAME=no"), "", "", ""},
-    {ENVIRONMENT("OTEL_RESOURCE_ATTRIBUTES=service.name=cart,service.namespace=shop,service.version=1.2"),
-     "cart", "shop", "1.2"},
+    {ENVIRONMENT("OTEL_RESOURCE_ATTRIBUTES=service.name=cart,service.namespace=shop,service.version=1.2"), "cart",
+     "shop", "1.2"},
     {ENVIRONMENT("OTEL_RESOURCE_ATTRIBUTES= service.name = cart , a=b"), "cart", "", ""},
     {ENVIRONMENT("OTEL_RESOURCE_ATTRIBUTES=service.name=a%2Cb%20c%3Dd"), "a,b c=d", "", ""},
     {ENVIRONMENT("OTEL_RESOURCE_ATTRIBUTES=service.name=caf%C3%A9,"), "caf\xC3\xA9", "", ""},

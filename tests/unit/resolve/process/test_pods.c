@@ -1,4 +1,5 @@
-/* What a container runtime tells of pods (CRI): the two messages, what is kept of them, and which pods somebody means. */
+/* What a container runtime tells of pods (CRI): the two messages, what is kept of them, and which pods somebody means.
+ */
 #include "resolve/process/pods.h"
 
 #include "base/buf.h"
@@ -50,7 +51,8 @@ static const char *id(char digit)
     return out;
 }
 
-static void put_sandbox(struct buf *to, char digit, const char *uid, const char *namespace, const char *name, unsigned state)
+static void put_sandbox(struct buf *to, char digit, const char *uid, const char *namespace, const char *name,
+                        unsigned state)
 {
     _cleanup_buf_ struct buf item = {0}, metadata = {0};
     put_text(&metadata, 1, name);
@@ -81,7 +83,8 @@ static void put_container(struct buf *to, const char *container_id, char sandbox
 
 static int read_both(const struct buf *sandboxes, const struct buf *containers, const char *keys, struct pods **ret)
 {
-    return pods_read(&(struct pods_answers){sandboxes->data, containers->data, sandboxes->size, containers->size}, keys, ret);
+    return pods_read(&(struct pods_answers){sandboxes->data, containers->data, sandboxes->size, containers->size}, keys,
+                     ret);
 }
 
 static void containers_have_their_pods(void **state)
@@ -98,8 +101,9 @@ static void containers_have_their_pods(void **state)
     assert_int_equal(read_both(&sandboxes, &containers, "app,empty,missing,app.kubernetes.io/part-of", &pods), 0);
     assert_int_equal(pods_count(pods), 2);
     assert_int_equal(pods_left_out(pods), 0);
-    static const char web[] = "k8s.namespace.name\tshop\nk8s.pod.name\tweb-1\nk8s.pod.label.app\tweb-1\nk8s.pod.label.empty\t\n"
-                              "k8s.pod.label.app.kubernetes.io/part-of\tshop\n";
+    static const char web[] =
+        "k8s.namespace.name\tshop\nk8s.pod.name\tweb-1\nk8s.pod.label.app\tweb-1\nk8s.pod.label.empty\t\n"
+        "k8s.pod.label.app.kubernetes.io/part-of\tshop\n";
     char app[sizeof(web) + 64];
     snprintf(app, sizeof(app), "%sk8s.container.name\tapp\n", web);
     assert_string_equal(pods_find(pods, id('1'), UID, &is_whole), app);
@@ -149,7 +153,8 @@ static void what_kubernetes_does_not_allow(void **state)
     assert_int_equal(read_both(&sandboxes, &containers, "", &pods), 0);
     assert_int_equal(pods_count(pods), 1);
     assert_int_equal(pods_left_out(pods), 3 * array_size(bad) + 2 + 4);
-    assert_string_equal(pods_find(pods, id('1'), "", &is_whole), "k8s.namespace.name\tshop\nk8s.pod.name\tweb\nk8s.container.name\tapp\n");
+    assert_string_equal(pods_find(pods, id('1'), "", &is_whole),
+                        "k8s.namespace.name\tshop\nk8s.pod.name\tweb\nk8s.container.name\tapp\n");
     pods_unref(pods);
     for (size_t size = 1; size < 40; size++) { /* cut somewhere in the first one */
         const struct buf cut = {.data = sandboxes.data, .size = size};
@@ -186,8 +191,13 @@ static void as_many_as_there_is_room_for(void **state)
 static void who_is_meant(void **state)
 {
     (void)state;
-    static const char *const good_names[] = {"a/b", "kube-system/etcd-node.1"}, *const bad_names[] = {"", "a", "a/", "/a", "a/b/c", "a b/c"};
-    static const char *const good_labels[] = {"a=b", "a=", "a=b,c.d/e=f-1"}, *const bad_labels[] = {"", "a", "=b", "a=b,", ",a=b", "a=b,c", "a==b", "a=b c", "a b=c"};
+    static const char *const good_names[] = {"a/b", "kube-system/etcd-node.1"}, *const bad_names[] = {"",      "a",
+                                                                                                      "a/",    "/a",
+                                                                                                      "a/b/c", "a b/c"};
+    static const char *const good_labels[] = {"a=b", "a=", "a=b,c.d/e=f-1"}, *const bad_labels[] = {
+                                                                                 "",     "a",     "=b",
+                                                                                 "a=b,", ",a=b",  "a=b,c",
+                                                                                 "a==b", "a=b c", "a b=c"};
     for (size_t i = 0; i < array_size(good_names); i++)
         assert_true(pod_choice_check(POD_CHOICE_NAME, good_names[i]));
     for (size_t i = 0; i < array_size(bad_names); i++)
@@ -196,8 +206,12 @@ static void who_is_meant(void **state)
         assert_true(pod_choice_check(POD_CHOICE_LABELS, good_labels[i]));
     for (size_t i = 0; i < array_size(bad_labels); i++)
         assert_false(pod_choice_check(POD_CHOICE_LABELS, bad_labels[i]));
-    const struct pod pod = {.uid = "a", .namespace = "shop", .name = "web",
-                            .attributes = "k8s.namespace.name\tshop\nk8s.pod.name\tweb\nk8s.pod.label.app\tweb\nk8s.pod.label.empty\t\nk8s.pod.label.x\tapp\n"};
+    const struct pod pod = {
+        .uid = "a",
+        .namespace = "shop",
+        .name = "web",
+        .attributes =
+            "k8s.namespace.name\tshop\nk8s.pod.name\tweb\nk8s.pod.label.app\tweb\nk8s.pod.label.empty\t\nk8s.pod.label.x\tapp\n"};
     assert_true(pod_is_chosen(&pod, POD_CHOICE_NAME, "shop/web"));
     assert_false(pod_is_chosen(&pod, POD_CHOICE_NAME, "shop/web-1"));
     assert_false(pod_is_chosen(&pod, POD_CHOICE_NAME, "sho/web"));
@@ -214,7 +228,8 @@ static void keys(void **state)
     (void)state;
     char list[64] = "", many[PODS_LABELS_MAX * 4 + 8] = "";
     assert_true(pods_check_keys("") && pods_check_keys("a") && pods_check_keys("a.b/c-d_e,f"));
-    assert_false(pods_check_keys(",") || pods_check_keys("a,") || pods_check_keys(",a") || pods_check_keys("a,,b") || pods_check_keys("a b") || pods_check_keys("a=b"));
+    assert_false(pods_check_keys(",") || pods_check_keys("a,") || pods_check_keys(",a") || pods_check_keys("a,,b") ||
+                 pods_check_keys("a b") || pods_check_keys("a=b"));
     for (int i = 0; i < PODS_LABELS_MAX; i++)
         snprintf(many + strlen(many), sizeof(many) - strlen(many), "%sk%d", i ? "," : "", i);
     assert_true(pods_check_keys(many));
@@ -223,14 +238,18 @@ static void keys(void **state)
     assert_true(pod_choice_add_keys("a=1,b=2", list, sizeof(list)));
     assert_true(pod_choice_add_keys("b=3,c=4", list, sizeof(list)));
     assert_string_equal(list, "a,b,c");
-    assert_false(pod_choice_add_keys("a-name-that-is-too-long-for-the-little-room-that-is-there-x=1", list, sizeof(list)));
+    assert_false(
+        pod_choice_add_keys("a-name-that-is-too-long-for-the-little-room-that-is-there-x=1", list, sizeof(list)));
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(containers_have_their_pods), cmocka_unit_test(what_kubernetes_does_not_allow), cmocka_unit_test(as_many_as_there_is_room_for),
-        cmocka_unit_test(who_is_meant),               cmocka_unit_test(keys),
+        cmocka_unit_test(containers_have_their_pods),
+        cmocka_unit_test(what_kubernetes_does_not_allow),
+        cmocka_unit_test(as_many_as_there_is_room_for),
+        cmocka_unit_test(who_is_meant),
+        cmocka_unit_test(keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* What processes say of themselves (OTEP 4719): the message, the mapping it is found by, and the table of processes that asks for it. */
+/* What processes say of themselves (OTEP 4719): the message, the mapping it is found by, and the table of processes
+ * that asks for it. */
 #include "resolve/process/process_context.h"
 
 #include "../process_records.h"
@@ -53,7 +54,8 @@ static void take(const struct buf *resource, struct process_context *ret)
     _cleanup_buf_ struct buf context = {0};
     put_message(&context, 1, resource);
     assert_int_equal(process_context_parse(context.data, context.size, ret), 0);
-    for (size_t size = 1; size < context.size; size++) /* a message has no end of its own: it is cut where its length says more */
+    for (size_t size = 1; size < context.size;
+         size++) /* a message has no end of its own: it is cut where its length says more */
         assert_int_equal(process_context_parse(context.data, size, &(struct process_context){0}), -EBADMSG);
 }
 
@@ -74,7 +76,8 @@ static void all_that_is_said(void **state)
     assert_string_equal(said.service.name, "shop");
     assert_string_equal(said.service.namespace, "prod");
     assert_string_equal(said.service.version, "7");
-    assert_string_equal(said.attributes, "port\t\t80\nservice.instance.id\ta=b,c:d\xc3\xa4\ntelemetry.sdk.name\topentelemetry\n");
+    assert_string_equal(said.attributes,
+                        "port\t\t80\nservice.instance.id\ta=b,c:d\xc3\xa4\ntelemetry.sdk.name\topentelemetry\n");
     assert_int_equal(said.left_out, 0);
 
     struct resource_other other;
@@ -98,7 +101,10 @@ static void what_is_not_kept(void **state)
     memset(long_name, 'x', sizeof(long_name) - 1);
     put_pair(&resource, "good", "1", 0);
     put_pair(&resource, "escape", "\x1b[31mred", 0);
-    put_pair(&resource, "c1", "\xc2\x9b" "31m", 0);
+    put_pair(&resource, "c1",
+             "\xc2\x9b"
+             "31m",
+             0);
     put_pair(&resource, "feed", "a\nb", 0);
     put_pair(&resource, "a\tb", "tab", 0);
     put_pair(&resource, "latin", "\xe4", 0);
@@ -147,7 +153,10 @@ static void no_such_message(void **state)
     assert_int_equal(process_context_parse("", 0, &said), 0); /* one that says nothing */
     assert_int_equal(process_context_parse("\x0a\xff\xff\xff\xff\x0f", 6, &said), -EBADMSG);
     assert_int_equal(process_context_parse("\x0b", 1, &said), -EBADMSG);
-    assert_int_equal(process_context_parse("\x0a\x03\x0a\x7f" "x", 5, &said), -EBADMSG);
+    assert_int_equal(process_context_parse("\x0a\x03\x0a\x7f"
+                                           "x",
+                                           5, &said),
+                     -EBADMSG);
 }
 
 /* ---- the mapping ---- */
@@ -380,8 +389,12 @@ static void the_table_asks_for_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_that_is_said),  cmocka_unit_test(what_is_not_kept),  cmocka_unit_test(too_many),
-        cmocka_unit_test(no_such_message),   cmocka_unit_test(lies_of_a_mapping), cmocka_unit_test(one_that_changes_all_the_time),
+        cmocka_unit_test(all_that_is_said),
+        cmocka_unit_test(what_is_not_kept),
+        cmocka_unit_test(too_many),
+        cmocka_unit_test(no_such_message),
+        cmocka_unit_test(lies_of_a_mapping),
+        cmocka_unit_test(one_that_changes_all_the_time),
         cmocka_unit_test_setup_teardown(the_table_asks_for_it, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -21,8 +21,7 @@ static void test_replay_does_not_ask_proc(void **state)
     struct fixture *f = *state;
     processes_set_replay(f->p);
     assert_null(processes_find(f->p, (uint32_t)getpid(), 1));
-    tell_fork(f, 1, (uint32_t)getpid(),
-              (uint32_t)getpid()); /* a process of another day that had our number */
+    tell_fork(f, 1, (uint32_t)getpid(), (uint32_t)getpid()); /* a process of another day that had our number */
     tell_exec(f, (uint32_t)getpid(), "then");
     tell_mmap(f, (uint32_t)getpid(), 0x1000, 0x2000, 0, "/bin/then");
     tell_lost(f);
@@ -325,8 +324,7 @@ static void test_memory_is_bounded(void **state)
     assert_true(bytes > 0 && bytes <= BYTES);
     assert_true(evicted > 0);
     assert_int_equal((int)(evicted + known), LIVES);
-    assert_mappings(f, NOBODY + LIVES - 1,
-                    "1000-2000+0 storm, 5000-6000+0 storm.so"); /* the youngest are kept */
+    assert_mappings(f, NOBODY + LIVES - 1, "1000-2000+0 storm, 5000-6000+0 storm.so"); /* the youngest are kept */
     uint32_t pids[512];
     size_t n, told = 0;
     while ((n = processes_sweep(p, f->time_ns, pids, array_size(pids))) > 0)

@@ -44,8 +44,7 @@ static void test_own_process_from_proc(void **state)
 static void test_process_that_began_later_is_another(void **state)
 {
     struct fixture *f = *state;
-    processes_at(f->p,
-                 1); /* the sample was taken right after boot; whoever has the PID now is somebody else */
+    processes_at(f->p, 1); /* the sample was taken right after boot; whoever has the PID now is somebody else */
     assert_null(processes_find(f->p, (uint32_t)getpid(), 0));
 }
 
@@ -102,8 +101,7 @@ static void test_service_of_environment(void **state)
     r = processes_resource(f->p, process);
     assert_string_equal(r->service_name, "cart");
     assert_string_equal(r->command, "true");
-    assert_string_equal(r->cgroup_path,
-                        processes_resource(f->p, processes_find(f->p, (uint32_t)pid, 0))->cgroup_path);
+    assert_string_equal(r->cgroup_path, processes_resource(f->p, processes_find(f->p, (uint32_t)pid, 0))->cgroup_path);
     end_child(pid, gate);
 }
 

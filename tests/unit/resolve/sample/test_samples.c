@@ -48,7 +48,8 @@ static void test_labels(void **state)
     memset(long_key, 'k', sizeof(long_key) - 1);
     long_key[sizeof(long_key) - 1] = '\0';
     memset(long_value, 'v', sizeof(long_value));
-    memcpy(long_value + GO_LABEL_VALUE_BYTES - 2, "\xE2\x82\xAC", 4); /* a sign of three bytes, of which two have room */
+    memcpy(long_value + GO_LABEL_VALUE_BYTES - 2, "\xE2\x82\xAC",
+           4); /* a sign of three bytes, of which two have room */
     r->data[0] = 0x1000 | CPU_FRAME_EXACT;
     r->labels = 7;
     r->flags |= CPU_SAMPLE_LINKED;
@@ -68,7 +69,8 @@ static void test_labels(void **state)
     assert_int_equal(s.label_count, 5);
     memcpy(long_value + GO_LABEL_VALUE_BYTES - 2, "…", sizeof("…"));
     memcpy(long_key + GO_LABEL_KEY_BYTES, "…", sizeof("…"));
-    const char *const expected[][2] = {{"a", "b\xEF\xBF\xBD"}, {"b", long_value}, {"empty", ""}, {long_key, "1"}, {"tenant", "one"}};
+    const char *const expected[][2] = {
+        {"a", "b\xEF\xBF\xBD"}, {"b", long_value}, {"empty", ""}, {long_key, "1"}, {"tenant", "one"}};
     for (size_t i = 0; i < s.label_count; i++) {
         assert_string_equal(s.labels[i].key, expected[i][0]);
         assert_string_equal(s.labels[i].value, expected[i][1]);
@@ -83,9 +85,8 @@ static void test_whole_stack(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make(f, PROGRAM, 2, 4, UNWIND_END_ENTRY);
-    const uint64_t data[] = {
-        0xffffffff81000010,      0xffffffff81000020, 0x1000 | CPU_FRAME_EXACT, 0x1101, 0x2000,
-        0x1fff | CPU_FRAME_EXACT};
+    const uint64_t data[] = {0xffffffff81000010,      0xffffffff81000020, 0x1000 | CPU_FRAME_EXACT, 0x1101, 0x2000,
+                             0x1fff | CPU_FRAME_EXACT};
     memcpy(r->data, data, sizeof(data));
     struct sample s;
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
@@ -275,7 +276,8 @@ static void test_copied_stack_is_finished(void **state)
     }
 }
 
-/* What a walk went astray to is no frame: by a frame pointer that was none, or by rules over a stack that somebody changed. */
+/* What a walk went astray to is no frame: by a frame pointer that was none, or by rules over a stack that somebody
+ * changed. */
 static void test_an_address_outside_all_code_is_no_caller(void **state)
 {
     struct fixture *f = *state;
@@ -323,7 +325,7 @@ static void test_copied_stack_is_walked_again_by_new_mappings(void **state)
     char self[PATH_MAX] = "";
     assert_true(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
     assert_string_equal(s.resource->executable_path, self); /* of what was read, not of what it replaced */
-    finish_calls = 0; /* nothing is new now, and it is too soon to look */
+    finish_calls = 0;                                       /* nothing is new now, and it is too soon to look */
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_int_equal(finish_calls, 1);
     munmap(at, 4096);
@@ -370,7 +372,8 @@ static void test_what_took_the_stack_is_left_out(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make(f, 0, 7, 0, UNWIND_END_NO_USER);
-    static const uint64_t addresses[] = {BPF_ADDRESS, 0xffffffff81000020, BPF_ADDRESS, CALL_ADDRESS, 0xffffffff81000030, BPF_ADDRESS, 0xffffffff81000040};
+    static const uint64_t addresses[] = {BPF_ADDRESS,        0xffffffff81000020, BPF_ADDRESS,       CALL_ADDRESS,
+                                         0xffffffff81000030, BPF_ADDRESS,        0xffffffff81000040};
     struct sample s;
     r->h.kind = RECORD_OFF_CPU_WAKER;
     memcpy(r->data, addresses, sizeof(addresses));
@@ -413,8 +416,7 @@ static void test_deepest_stack_with_long_names(void **state)
     assert_int_equal(s.frames[s.frame_count - 1].kind, FRAME_TRUNCATED);
     assert_int_equal(f->losses.count[LOSS_UNNAMED], 0);
 
-    name_padding =
-        65536; /* 64 MiB of names: past what a sample may hold; the rest goes without, and is counted */
+    name_padding = 65536; /* 64 MiB of names: past what a sample may hold; the rest goes without, and is counted */
     assert_int_equal(sample_resolve(f->resolver, r, &f->losses, &s), 0);
     assert_int_equal(strlen(s.frames[CPU_MAX_KERNEL_FRAMES + 1].function), strlen("program+5000") + 65536);
     assert_string_equal(s.frames[CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES].function, "");
@@ -432,19 +434,17 @@ static void test_stacks_of_other_records(void **state)
     struct frame frames[3];
     const uint64_t addresses[] = {0x1101 | CPU_FRAME_EXACT, 0x1201, 0x1301, 0x1401};
     const struct process *process = processes_find(f->processes, PROGRAM, 0);
-    assert_int_equal(
-        sample_resolve_user(f->resolver, process, addresses, 4, UNWIND_END_ENTRY, &f->losses, frames, 3), 3);
+    assert_int_equal(sample_resolve_user(f->resolver, process, addresses, 4, UNWIND_END_ENTRY, &f->losses, frames, 3),
+                     3);
     assert_string_equal(frames[0].function, "program+5101");
     assert_string_equal(frames[2].function, "program+5300");
-    assert_int_equal(
-        sample_resolve_user(f->resolver, process, addresses, 2, UNWIND_END_NO_ROWS, &f->losses, frames, 3),
-        3);
+    assert_int_equal(sample_resolve_user(f->resolver, process, addresses, 2, UNWIND_END_NO_ROWS, &f->losses, frames, 3),
+                     3);
     assert_int_equal(frames[2].kind, FRAME_TRUNCATED);
     assert_int_equal(f->losses.count[LOSS_NO_ROWS], 1);
     assert_int_equal(sample_resolve_kernel(f->resolver, addresses, 2, frames, 3), 2);
     assert_string_equal(frames[1].function, "k1200");
-    assert_int_equal(
-        sample_resolve_user(f->resolver, NULL, addresses, 1, UNWIND_END_ENTRY, &f->losses, frames, 3), 1);
+    assert_int_equal(sample_resolve_user(f->resolver, NULL, addresses, 1, UNWIND_END_ENTRY, &f->losses, frames, 3), 1);
     assert_string_equal(frames[0].mapping, "");
 }
 

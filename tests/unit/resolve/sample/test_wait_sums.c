@@ -1,5 +1,5 @@
-/* Waits that are alike are one sum, with the stack that was told for them; nothing of their time is lost, whatever comes in between and
- * however little room there is. */
+/* Waits that are alike are one sum, with the stack that was told for them; nothing of their time is lost, whatever
+ * comes in between and however little room there is. */
 #include "resolve/sample/wait_sums.h"
 
 #include <setjmp.h>
@@ -47,15 +47,17 @@ static int put_stack(struct wait_sums *w, uint32_t tid, uint64_t time_ns)
 }
 
 /* From 100 ns before `end_ns`, the last `queued_ns` of it in the queue. */
-static void put_wait(struct wait_sums *w, uint32_t tid, uint64_t stack_ns, uint64_t end_ns, uint64_t queued_ns, uint8_t flags)
+static void put_wait(struct wait_sums *w, uint32_t tid, uint64_t stack_ns, uint64_t end_ns, uint64_t queued_ns,
+                     uint8_t flags)
 {
-    const struct off_cpu_wait wait = {.h = {.size_bytes = sizeof(wait), .kind = RECORD_OFF_CPU, .time_ns = end_ns, .pid = 7, .tid = tid},
-                                      .start_ns = end_ns - 100,
-                                      .weight_ns = 100,
-                                      .queued_ns = queued_ns,
-                                      .count = 1,
-                                      .stack_ns = stack_ns,
-                                      .flags = flags};
+    const struct off_cpu_wait wait = {
+        .h = {.size_bytes = sizeof(wait), .kind = RECORD_OFF_CPU, .time_ns = end_ns, .pid = 7, .tid = tid},
+        .start_ns = end_ns - 100,
+        .weight_ns = 100,
+        .queued_ns = queued_ns,
+        .count = 1,
+        .stack_ns = stack_ns,
+        .flags = flags};
     wait_sums_add(w, &wait);
 }
 
@@ -112,13 +114,18 @@ static int put_more(struct wait_sums *w, uint32_t tid, uint64_t time_ns, size_t 
 {
     struct cpu_sample *s = calloc(1, sizeof(*s) + bytes);
     assert_non_null(s);
-    s->h = (struct record_header){.size_bytes = (uint32_t)(sizeof(*s) + bytes), .kind = RECORD_OFF_CPU_STACK, .time_ns = time_ns, .pid = 7, .tid = tid};
+    s->h = (struct record_header){.size_bytes = (uint32_t)(sizeof(*s) + bytes),
+                                  .kind = RECORD_OFF_CPU_STACK,
+                                  .time_ns = time_ns,
+                                  .pid = 7,
+                                  .tid = tid};
     int r = wait_sums_stack(w, s);
     free(s);
     return r;
 }
 
-/* The user's part of a stack comes when it comes: for a wait that goes on it is the one that counts, for one that is over it is nothing. */
+/* The user's part of a stack comes when it comes: for a wait that goes on it is the one that counts, for one that is
+ * over it is nothing. */
 static void test_more_of_a_stack_comes_later(void **state)
 {
     (void)state;
@@ -182,19 +189,21 @@ static void test_forgotten(void **state)
 
 static int put_waker(struct wait_sums *w, uint32_t pid, uint32_t tid, uint64_t time_ns)
 {
-    const struct cpu_sample s = {.h = {.size_bytes = sizeof(s), .kind = RECORD_OFF_CPU_WAKER, .time_ns = time_ns, .pid = pid, .tid = pid},
-                                 .weight_ns = (uint64_t)7 << 32 | tid};
+    const struct cpu_sample s = {
+        .h = {.size_bytes = sizeof(s), .kind = RECORD_OFF_CPU_WAKER, .time_ns = time_ns, .pid = pid, .tid = pid},
+        .weight_ns = (uint64_t)7 << 32 | tid};
     return wait_sums_waker(w, &s);
 }
 
 static void put_ended(struct wait_sums *w, uint64_t end_ns, uint8_t waker, uint64_t waker_ns)
 {
-    const struct off_cpu_wait wait = {.h = {.size_bytes = sizeof(wait), .kind = RECORD_OFF_CPU, .time_ns = end_ns, .pid = 7, .tid = 8},
-                                      .start_ns = end_ns - 100,
-                                      .weight_ns = 100,
-                                      .count = 1,
-                                      .waker = waker,
-                                      .waker_ns = (uint32_t)waker_ns};
+    const struct off_cpu_wait wait = {
+        .h = {.size_bytes = sizeof(wait), .kind = RECORD_OFF_CPU, .time_ns = end_ns, .pid = 7, .tid = 8},
+        .start_ns = end_ns - 100,
+        .weight_ns = 100,
+        .count = 1,
+        .waker = waker,
+        .waker_ns = (uint32_t)waker_ns};
     wait_sums_add(w, &wait);
 }
 
@@ -235,12 +244,13 @@ static void test_wakers(void **state)
 
 static void put_part(struct wait_sums *w, uint64_t start_ns, uint64_t end_ns, uint64_t queued_ns, uint8_t flags)
 {
-    const struct off_cpu_wait wait = {.h = {.size_bytes = sizeof(wait), .kind = RECORD_OFF_CPU, .time_ns = end_ns, .pid = 7, .tid = 8},
-                                      .start_ns = start_ns,
-                                      .weight_ns = end_ns - start_ns,
-                                      .queued_ns = queued_ns,
-                                      .count = 1,
-                                      .flags = flags};
+    const struct off_cpu_wait wait = {
+        .h = {.size_bytes = sizeof(wait), .kind = RECORD_OFF_CPU, .time_ns = end_ns, .pid = 7, .tid = 8},
+        .start_ns = start_ns,
+        .weight_ns = end_ns - start_ns,
+        .queued_ns = queued_ns,
+        .count = 1,
+        .flags = flags};
     wait_sums_add(w, &wait);
     wait_sums_flush(w, 0);
 }

@@ -1,5 +1,5 @@
-/* debuginfod.c and its cache: what the environment says, which server is asked, and bounds of all transfers together. Servers that lie
- * are in tests/e2e/test_debuginfod.py. */
+/* debuginfod.c and its cache: what the environment says, which server is asked, and bounds of all transfers together.
+ * Servers that lie are in tests/e2e/test_debuginfod.py. */
 #include "resolve/symbols/debuginfod.h"
 
 #include "resolve/symbols/debuginfod_cache.h"
@@ -194,7 +194,8 @@ static void test_environment(void **state)
     assert_int_equal(options.file_max_seconds, 120);
 }
 
-/* The way to the cache is gone folder by folder, and qemu-user takes a `/` that is opened for that of its own libraries. */
+/* The way to the cache is gone folder by folder, and qemu-user takes a `/` that is opened for that of its own
+ * libraries. */
 static void skip_where_the_root_is_another(void)
 {
     if (is_emulated()) {

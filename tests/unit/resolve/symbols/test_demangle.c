@@ -59,11 +59,11 @@ static void known_names(void **state)
 static void a_whole_library_as_cxxfilt_has_it(void **state)
 {
     (void)state;
-    FILE *f = popen(
-        "exec 2>/dev/null; lib=$(ldconfig -p | sed -n 's/.*libstdc++.so.6 .*=> //p' | head -1);"
-        "nm -D --defined-only \"$lib\" | awk '{sub(/@.*/, \"\", $3); print $3}' | sort -u >/tmp/sonde-mangled.$$;"
-        "c++filt -p -i </tmp/sonde-mangled.$$ | paste /tmp/sonde-mangled.$$ -; rm -f /tmp/sonde-mangled.$$",
-        "re");
+    FILE *f =
+        popen("exec 2>/dev/null; lib=$(ldconfig -p | sed -n 's/.*libstdc++.so.6 .*=> //p' | head -1);"
+              "nm -D --defined-only \"$lib\" | awk '{sub(/@.*/, \"\", $3); print $3}' | sort -u >/tmp/sonde-mangled.$$;"
+              "c++filt -p -i </tmp/sonde-mangled.$$ | paste /tmp/sonde-mangled.$$ -; rm -f /tmp/sonde-mangled.$$",
+              "re");
     assert_non_null(f);
     char *line = NULL;
     size_t room = 0, checked = 0;

@@ -16,16 +16,16 @@
 
 #include <cmocka.h>
 
-#define TABLE_AT  0x200
-#define MODULE_AT 0x400
-#define NAMES_AT  0x500
-#define HEADS_AT  0x600
-#define BYTES     0x800
-#define TEXT      0x401000
+#define TABLE_AT    0x200
+#define MODULE_AT   0x400
+#define NAMES_AT    0x500
+#define HEADS_AT    0x600
+#define BYTES       0x800
+#define TEXT        0x401000
 
-#define SEGMENT_AT 0x40
-#define CODE_AT    0x180
-#define CODE_BYTES 0x50
+#define SEGMENT_AT  0x40
+#define CODE_AT     0x180
+#define CODE_BYTES  0x50
 
 #define DATA_BEFORE 0x40
 
@@ -269,16 +269,18 @@ static void one_that_calls_for_more_stack_is_left_for_its_goroutine(void **state
     _cleanup_(unwind_table_freep) struct unwind_table *t = rules_of_switch("runtime.morestack", 7);
     assert_true(is_at(t, 0x40, 8) && is_at(t, 0x43, 16));
     const struct unwind_rule *rule = unwind_table_find(t, CODE_AT + 0x4b);
-    assert_true(rule->cfa == UNWIND_CFA_GOROUTINE && rule->ra_offset == 0); /* by what it has saved, and nothing on a stack */
+    assert_true(rule->cfa == UNWIND_CFA_GOROUTINE &&
+                rule->ra_offset == 0); /* by what it has saved, and nothing on a stack */
 }
 
 /* There and back: a function of that name that does otherwise is taken for any other. */
 static void one_that_works_on_another_stack_is_left_by_what_the_goroutine_saved(void **state)
 {
     (void)state;
-    static const uint8_t code[] = {0x48, 0x8b, 0x5a, 0x38, 0x48, 0x89, 0xdc, /* mov 0x38(%rdx), %rbx; mov %rbx, %rsp: before Go 1.21 */
-                                   0xff, 0xd7,                               /* call *%rdi */
-                                   0x48, 0x8b, 0x60, 0x38, 0xc3, 0x90, 0x90}; /* mov 0x38(%rax), %rsp; ret */
+    static const uint8_t code[] = {
+        0x48, 0x8b, 0x5a, 0x38, 0x48, 0x89, 0xdc,  /* mov 0x38(%rdx), %rbx; mov %rbx, %rsp: before Go 1.21 */
+        0xff, 0xd7,                                /* call *%rdi */
+        0x48, 0x8b, 0x60, 0x38, 0xc3, 0x90, 0x90}; /* mov 0x38(%rax), %rsp; ret */
     static const uint8_t depths[] = {2, 16, 0};
     _cleanup_(elf_file_freep) struct elf_file *file = NULL;
     _cleanup_(unwind_table_freep) struct unwind_table *t = NULL, *other = rules_of_switch("runtime.systemstack", 7);
@@ -314,8 +316,7 @@ static void what_is_not_known_is_refused(void **state)
     for (size_t i = 0; i < array_size(wrong); i++) {
         struct elf_file *file = NULL;
         struct go_table table;
-        assert_int_equal(
-            elf_open_memory(make(wrong[i].magic, wrong[i].header, wrong[i].module), BYTES, &file), 0);
+        assert_int_equal(elf_open_memory(make(wrong[i].magic, wrong[i].header, wrong[i].module), BYTES, &file), 0);
         assert_int_equal(go_table_find(file, &table), -ENOENT);
         elf_file_free(file);
     }
@@ -362,7 +363,8 @@ static int compare_rules(const struct elf_file *file, const struct unwind_table 
             if ((a == NULL) != (b == NULL) || (a && memcmp(a, b, sizeof(*a)) != 0))
                 if (other++ < 20)
                     fprintf(stderr, "%#" PRIx64 ": %d%+d %d, %d%+d %d\n", segments[i].vaddr + at, a ? a->cfa : -1,
-                            a ? a->cfa_offset : 0, a ? a->fp : -1, b ? b->cfa : -1, b ? b->cfa_offset : 0, b ? b->fp : -1);
+                            a ? a->cfa_offset : 0, a ? a->fp : -1, b ? b->cfa : -1, b ? b->cfa_offset : 0,
+                            b ? b->fp : -1);
         }
     printf("%u bytes of code, %u with another rule\n", bytes, other);
     return 0;
@@ -417,7 +419,8 @@ int main(int argc, char **argv)
     if (argc == 3)
         return compare_files(argv + 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_forms_are_read), cmocka_unit_test(a_table_among_other_data_is_found),
+        cmocka_unit_test(both_forms_are_read),
+        cmocka_unit_test(a_table_among_other_data_is_found),
         cmocka_unit_test(it_has_rules_for_its_code),
         cmocka_unit_test(a_function_has_its_caller_until_it_leaves_the_stack),
         cmocka_unit_test(one_that_comes_back_has_it_to_its_last_instruction),

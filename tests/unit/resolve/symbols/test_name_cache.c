@@ -1,5 +1,5 @@
-/* Names remembered by two numbers: whatever is forgotten, and whichever answers fall into one set, an answer that is given is the one that was
- * put. */
+/* Names remembered by two numbers: whatever is forgotten, and whichever answers fall into one set, an answer that is
+ * given is the one that was put. */
 #include "resolve/symbols/name_cache.h"
 
 #include <setjmp.h>
@@ -54,7 +54,8 @@ static void ask(struct name_cache *a, unsigned function, unsigned place)
     if (!given)
         given = name_cache_put(a, 7, twin_of(function), 0, 0, text_of(function, text));
     check(given, function);
-    given = name_cache_put(a, 7, value_of(function, place), value_of(function, place), twin_of(function), text_of(function, text));
+    given = name_cache_put(a, 7, value_of(function, place), value_of(function, place), twin_of(function),
+                           text_of(function, text));
     check(given, function);
 }
 

@@ -75,10 +75,9 @@ static bool run(const char *format, ...)
 /* The host's own binutils read only the host's own programs: names of the others are put before theirs. */
 static void use_cross_binutils(const char *prefix)
 {
-    assert_true(
-        run("mkdir tools && cd tools && for tool in nm objcopy objdump readelf strip; do"
-            " printf '#!/bin/sh\\nexec %s%%s \"$@\"\\n' $tool >$tool && chmod 755 $tool || exit 1; done",
-            prefix));
+    assert_true(run("mkdir tools && cd tools && for tool in nm objcopy objdump readelf strip; do"
+                    " printf '#!/bin/sh\\nexec %s%%s \"$@\"\\n' $tool >$tool && chmod 755 $tool || exit 1; done",
+                    prefix));
     char path[4200];
     const char *usual = getenv("PATH");
     snprintf(path, sizeof(path), "%s/tools:%s", folder, usual ? usual : "/usr/bin:/bin");
@@ -127,8 +126,7 @@ static void read_places(void)
     while (place_count < NAMES_MAX && fgets(line, sizeof(line), f)) {
         uint64_t address;
         char type, name[600];
-        if (sscanf(line, "%lx %c %599s", &address, &type, name) != 3 || !strchr("Tt", type) ||
-            strchr(name, '.'))
+        if (sscanf(line, "%lx %c %599s", &address, &type, name) != 3 || !strchr("Tt", type) || strchr(name, '.'))
             continue;
         places[place_count++] = (struct named_place){.vaddr = address, .name = strdup(name)};
     }
@@ -143,8 +141,7 @@ static void read_places(void)
     assert_int_equal(pread(fd, &header, sizeof(header), 0), sizeof(header));
     for (int i = 0; i < header.e_phnum; i++) {
         Elf64_Phdr segment;
-        assert_int_equal(pread(fd, &segment, sizeof(segment), header.e_phoff + i * sizeof(segment)),
-                         sizeof(segment));
+        assert_int_equal(pread(fd, &segment, sizeof(segment), header.e_phoff + i * sizeof(segment)), sizeof(segment));
         for (size_t k = 0; k < place_count && segment.p_type == PT_LOAD; k++)
             if (places[k].vaddr - segment.p_vaddr < segment.p_filesz)
                 places[k].offset = places[k].vaddr - segment.p_vaddr + segment.p_offset;
@@ -228,9 +225,8 @@ static void debug_link_is_checked(void **state)
     (void)state;
     need_tools();
     /* without a build id the checksum decides */
-    assert_true(
-        run("objcopy -R .note.gnu.build-id whole bare && objcopy --only-keep-debug bare summed.debug &&"
-            "strip -s -o summed bare && objcopy --add-gnu-debuglink=summed.debug summed"));
+    assert_true(run("objcopy -R .note.gnu.build-id whole bare && objcopy --only-keep-debug bare summed.debug &&"
+                    "strip -s -o summed bare && objcopy --add-gnu-debuglink=summed.debug summed"));
     assert_int_equal(count_named("summed", "/nonexistent", LARGE), place_count);
     assert_true(run("printf x >>summed.debug"));
     assert_true(count_named("summed", "/nonexistent", LARGE) < place_count / 4);
@@ -291,16 +287,15 @@ static void names_in_gnu_debugdata(void **state)
 {
     (void)state;
     need_tools();
-    assert_true(
-        run("nm whole --format=posix --defined-only | awk '$2 ~ /[Tt]/ {print $1}' | sort >keep &&"
-            "objcopy --only-keep-debug whole d && objcopy -S --keep-symbols=keep d mini && xz -k mini &&"
-            "strip -s -o packed whole && objcopy --add-section .gnu_debugdata=mini.xz packed"));
+    assert_true(run("nm whole --format=posix --defined-only | awk '$2 ~ /[Tt]/ {print $1}' | sort >keep &&"
+                    "objcopy --only-keep-debug whole d && objcopy -S --keep-symbols=keep d mini && xz -k mini &&"
+                    "strip -s -o packed whole && objcopy --add-section .gnu_debugdata=mini.xz packed"));
     for (size_t c = 0; c < array_size(cache_sizes); c++)
         assert_int_equal(count_named("packed", "/nonexistent", cache_sizes[c]), place_count);
     /* damaged in the middle: fewer names, none of them wrong */
-    assert_true(run(
-        "(head -c 200 mini.xz; head -c 300 /dev/zero; tail -c +501 mini.xz) >bad.xz && strip -s -o broken whole &&"
-        "objcopy --add-section .gnu_debugdata=bad.xz broken"));
+    assert_true(
+        run("(head -c 200 mini.xz; head -c 300 /dev/zero; tail -c +501 mini.xz) >bad.xz && strip -s -o broken whole &&"
+            "objcopy --add-section .gnu_debugdata=bad.xz broken"));
     assert_true(count_named("broken", "/nonexistent", LARGE) < place_count / 4);
 }
 
@@ -310,8 +305,8 @@ static void stubs_of_the_plt(void **state)
     need_tools();
     char command[256], line[1024], path[96];
     snprintf(path, sizeof(path), "%s/whole", folder);
-    snprintf(command, sizeof(command),
-             "objdump -d -j .plt -j .plt.sec -j .plt.got %s 2>/dev/null | grep '@plt>:'", path);
+    snprintf(command, sizeof(command), "objdump -d -j .plt -j .plt.sec -j .plt.got %s 2>/dev/null | grep '@plt>:'",
+             path);
     FILE *f = popen(command, "re");
     assert_non_null(f);
     struct object o = {.id = 1, .path = path, .build_id = ""};

@@ -38,15 +38,7 @@ int object_open_beside(const struct object *o, const char *path)
 #define COLD_BYTES  0x1000
 #define FILE_BYTES  (TEXT_OFFSET + TEXT_BYTES + COLD_BYTES)
 
-enum {
-    SECTION_TEXT = 1,
-    SECTION_COLD,
-    SECTION_DATA,
-    SECTION_SYMTAB,
-    SECTION_STRTAB,
-    SECTION_NAMES,
-    SECTIONS
-};
+enum { SECTION_TEXT = 1, SECTION_COLD, SECTION_DATA, SECTION_SYMTAB, SECTION_STRTAB, SECTION_NAMES, SECTIONS };
 
 struct made_symbol {
     uint64_t value, size;
@@ -75,8 +67,7 @@ static int make_file(const struct made_symbol *symbols, size_t count)
         memcpy(strings + at, symbols[i].name, strlen(symbols[i].name) + 1);
         at += strlen(symbols[i].name) + 1;
     }
-    uint64_t symtab = FILE_BYTES, strtab = symtab + (count + 1) * sizeof(*table),
-             shstrtab = strtab + strings_max;
+    uint64_t symtab = FILE_BYTES, strtab = symtab + (count + 1) * sizeof(*table), shstrtab = strtab + strings_max;
     uint64_t headers = (shstrtab + sizeof(names) + 7) & ~7ull;
     Elf64_Ehdr header = {.e_ident = {0x7f, 'E', 'L', 'F', ELFCLASS64, ELFDATA2LSB, EV_CURRENT},
                          .e_type = ET_EXEC,
@@ -98,8 +89,7 @@ static int make_file(const struct made_symbol *symbols, size_t count)
                           .p_memsz = TEXT_BYTES + COLD_BYTES};
     Elf64_Shdr sections[SECTIONS] = {
         [SECTION_TEXT] = {1, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, TEXT_VADDR, TEXT_OFFSET, TEXT_BYTES},
-        [SECTION_COLD] = {7, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, COLD_VADDR, TEXT_OFFSET + TEXT_BYTES,
-                          COLD_BYTES},
+        [SECTION_COLD] = {7, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, COLD_VADDR, TEXT_OFFSET + TEXT_BYTES, COLD_BYTES},
         [SECTION_DATA] = {18, SHT_PROGBITS, SHF_ALLOC | SHF_WRITE, 0x500000, TEXT_OFFSET, 0x100},
         [SECTION_SYMTAB] = {24, SHT_SYMTAB, 0, 0, symtab, (count + 1) * sizeof(*table), SECTION_STRTAB, 1, 8,
                             sizeof(*table)},
@@ -139,13 +129,13 @@ static void expect(struct symbols *s, struct object *o, uint64_t vaddr, const ch
     assert_int_equal(r, *name ? 0 : -ENOENT);
 }
 
-#define FUNCTION(v, s, b, n)                                                                                 \
-    {                                                                                                        \
-        TEXT_VADDR + (v), s, STT_FUNC, b, SECTION_TEXT, n                                                    \
+#define FUNCTION(v, s, b, n)                                                                                           \
+    {                                                                                                                  \
+        TEXT_VADDR + (v), s, STT_FUNC, b, SECTION_TEXT, n                                                              \
     }
-#define LABEL(v, b, n)                                                                                       \
-    {                                                                                                        \
-        TEXT_VADDR + (v), 0, STT_NOTYPE, b, SECTION_TEXT, n                                                  \
+#define LABEL(v, b, n)                                                                                                 \
+    {                                                                                                                  \
+        TEXT_VADDR + (v), 0, STT_NOTYPE, b, SECTION_TEXT, n                                                            \
     }
 
 static void the_rules(void **state)
@@ -342,8 +332,8 @@ static void damaged_files_do_no_harm(void **state)
             assert_int_equal(ftruncate(fd, random_below(status.st_size)), 0);
         for (unsigned i = 0; i < 1 + seed % 7 && seed % 3; i++) {
             /* where headers and tables are */
-            off_t at = random_below(4) == 0 ? random_below(120)
-                                            : FILE_BYTES + random_below(status.st_size - FILE_BYTES);
+            off_t at =
+                random_below(4) == 0 ? random_below(120) : FILE_BYTES + random_below(status.st_size - FILE_BYTES);
             uint8_t byte = random_below(3) == 0 ? 0xff : random_below(256);
             assert_int_equal(pwrite(fd, &byte, 1, at), 1);
         }

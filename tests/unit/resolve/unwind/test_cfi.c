@@ -155,15 +155,14 @@ static void all_instructions(void **state)
             CODE(0x02, 0x10, 0x0e, 0x20,                      /* advance_loc1, def_cfa_offset 32 */
                  0x03, 0x10, 0x00, 0x13, 0x78,                /* advance_loc2, def_cfa_offset_sf -8 * -8 */
                  0x04, 0x10, 0x00, 0x00, 0x00, 0x0c, 6, 0x20, /* advance_loc4, def_cfa rbp 32 */
-                 0x50, 0x0a, 0x12, 7, 0x76, 0x05, 3,
-                 5,                               /* remember; def_cfa_sf rsp -10 * -8; rbx at CFA - 40 */
-                 0x50, 0x11, 6, 6, 0x09, 15, 1,   /* rbp at CFA - 48 by a signed offset; r15 in rdx */
-                 0x50, 0x0b, 0x08, 3,             /* restore; rbx same */
-                 0x50, 0x2f, 6, 4, 0x2e, 0x10,    /* negative_offset_extended: rbp at CFA + 32; args_size */
-                 0x50, 0x07, 6, 0x14, 3, 1, 0x00, /* rbp undefined, rbx is CFA - 8 */
-                 0x50, 0x0c, 7, 8, 0x06, 6, 0xc3, /* restore rbp and rbx */
-                 0x01, 0x00, 0x00, 0x00, 0x00,    /* set_loc: patched below */
-                 0x07, 16,                        /* the return address is undefined */
+                 0x50, 0x0a, 0x12, 7, 0x76, 0x05, 3, 5,       /* remember; def_cfa_sf rsp -10 * -8; rbx at CFA - 40 */
+                 0x50, 0x11, 6, 6, 0x09, 15, 1,               /* rbp at CFA - 48 by a signed offset; r15 in rdx */
+                 0x50, 0x0b, 0x08, 3,                         /* restore; rbx same */
+                 0x50, 0x2f, 6, 4, 0x2e, 0x10,                /* negative_offset_extended: rbp at CFA + 32; args_size */
+                 0x50, 0x07, 6, 0x14, 3, 1, 0x00,             /* rbp undefined, rbx is CFA - 8 */
+                 0x50, 0x0c, 7, 8, 0x06, 6, 0xc3,             /* restore rbp and rbx */
+                 0x01, 0x00, 0x00, 0x00, 0x00,                /* set_loc: patched below */
+                 0x07, 16,                                    /* the return address is undefined */
                  0x1d, 0x10, 0, 0, 0, 0, 0, 0, 0, 0x0e, 0x30)); /* advance_loc8 */
     size_t patch = m.size - 17;
     assert_int_equal(m.file[FRAME_OFFSET + patch - 1], 0x01);
@@ -195,12 +194,11 @@ static void expressions(void **state)
     struct maker m = {0};
     add_usual_cie(&m);
     /* A realigned stack: r10 holds the CFA, then it is saved at rbp - 8. */
-    add_fde(&m, 0, 0x100,
-            CODE(0x45, 0x0c, 10, 0, 0x47, 0x10, 6, 2, 0x76, 0, 0x43, 0x0f, 3, 0x76, 0x78, 0x06));
+    add_fde(&m, 0, 0x100, CODE(0x45, 0x0c, 10, 0, 0x47, 0x10, 6, 2, 0x76, 0, 0x43, 0x0f, 3, 0x76, 0x78, 0x06));
     /* A PLT, then OpenSSL's `CFA = *(rsp + 40) + 8`, then an expression of no known kind. */
     add_fde(&m, 0x200, 0x100,
-            CODE(0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22, 0x50, 0x0f, 5, 0x77,
-                 40, 0x06, 0x23, 8, 0x50, 0x0f, 4, 0x77, 8, 0x79, 0));
+            CODE(0x0f, 11, 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b, 0x2a, 0x33, 0x24, 0x22, 0x50, 0x0f, 5, 0x77, 40, 0x06,
+                 0x23, 8, 0x50, 0x0f, 4, 0x77, 8, 0x79, 0));
     _cleanup_(unwind_table_freep) struct unwind_table *t = build(&m);
     assert_int_equal(at(t, 0x05).cfa, UNWIND_CFA_REGISTER);
     assert_int_equal(at(t, 0x05).cfa_register, 10);
@@ -463,8 +461,7 @@ static void too_much_is_refused_and_counted(void **state)
     _cleanup_(unwind_table_writer_freep) struct unwind_table_writer *w = NULL;
     assert_int_equal(unwind_table_writer_new(&w), 0);
     for (int32_t i = 0; i < UNWIND_MAX_RULES + 10; i++)
-        unwind_table_writer_add(w, (uint32_t)i * 2,
-                                &(struct unwind_rule){.cfa = UNWIND_CFA_SP, .cfa_offset = i});
+        unwind_table_writer_add(w, (uint32_t)i * 2, &(struct unwind_rule){.cfa = UNWIND_CFA_SP, .cfa_offset = i});
     _cleanup_(unwind_table_freep) struct unwind_table *t = NULL;
     assert_int_equal(unwind_table_writer_finish(w, &t), 0);
     assert_int_equal(t->rule_count, UNWIND_MAX_RULES);

@@ -49,8 +49,7 @@ static bool cfa_agrees(const struct oracle *o, const struct unwind_rule *rule)
     const char *text = cell(o, "CFA");
     bool arm = elf_machine(o->file) == EM_AARCH64;
     if (strcmp(text, "exp") == 0)
-        return is_one_of(rule->cfa, UNWIND_CFA_PLT, UNWIND_CFA_SP_DEREF, UNWIND_CFA_FP_DEREF,
-                         UNWIND_CFA_UNSUPPORTED) ||
+        return is_one_of(rule->cfa, UNWIND_CFA_PLT, UNWIND_CFA_SP_DEREF, UNWIND_CFA_FP_DEREF, UNWIND_CFA_UNSUPPORTED) ||
                rule->cfa == UNWIND_CFA_SP_INDEXED;
     char name[8];
     int offset;
@@ -227,8 +226,7 @@ static int check_file(const char *path, bool *ret_checked)
     char command[PATH_MAX + 100];
     char resolved_path[PATH_MAX]; /* /proc/self/exe would be readelf's own */
     assert_non_null(realpath(path, resolved_path));
-    snprintf(command, sizeof(command), "readelf --debug-dump=frames-interp --wide '%s' 2>/dev/null",
-             resolved_path);
+    snprintf(command, sizeof(command), "readelf --debug-dump=frames-interp --wide '%s' 2>/dev/null", resolved_path);
     FILE *from = popen(command, "r");
     assert_non_null(from);
     struct oracle o = {.file = f, .table = table};
@@ -240,8 +238,8 @@ static int check_file(const char *path, bool *ret_checked)
     }
     print_message(
         "%s: %u rows of readelf, %u wrong, %u unsupported, %u outside code; table: %u rows, %u rules, %u skipped, %zu bytes\n",
-        path, o.rows, o.wrong, o.unsupported, o.elsewhere, table->row_count, table->rule_count,
-        table->skipped, table->value_count * UNWIND_VALUE_BYTES);
+        path, o.rows, o.wrong, o.unsupported, o.elsewhere, table->row_count, table->rule_count, table->skipped,
+        table->value_count * UNWIND_VALUE_BYTES);
     *ret_checked = o.rows > 0;
     return o.wrong ? -1 : 0;
 }
@@ -273,8 +271,7 @@ static void check_finder(const char *path)
     unsigned checked = 0, untold = 0, wrong = 0;
     uint64_t step = code.file_bytes / 20000 * 2 + 1;
     for (uint64_t at = code.offset; at < code.offset + code.file_bytes && at <= UINT32_MAX; at += step) {
-        const struct unwind_rule none = {.cfa = UNWIND_CFA_NONE},
-                                 *wanted = unwind_table_find(table, (uint32_t)at);
+        const struct unwind_rule none = {.cfa = UNWIND_CFA_NONE}, *wanted = unwind_table_find(table, (uint32_t)at);
         struct unwind_rule rule;
         r = cfi_finder_find(finder, (uint32_t)at, &rule);
         if (!wanted)

@@ -33,8 +33,7 @@
 
 static struct unwind_rule rule_of_objects = {.cfa = UNWIND_CFA_SIGNAL};
 
-int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t file_offset,
-                      struct unwind_rule *ret)
+int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t file_offset, struct unwind_rule *ret)
 {
     (void)c;
     (void)o;
@@ -51,8 +50,7 @@ static union {
 /* Two frames in the copy, the third at `third`. */
 static bool walks_code;
 
-static int finish_kind(uint16_t kind, size_t stack_bytes, unsigned user_end, uint64_t third,
-                       size_t *ret_count)
+static int finish_kind(uint16_t kind, size_t stack_bytes, unsigned user_end, uint64_t third, size_t *ret_count)
 {
     const struct process_mapping code = {.start = CODE, .end = CODE + 4096};
     const struct process process = {.pid = 1, .mappings = &code, .mapping_count = 1};
@@ -88,7 +86,8 @@ static void test_code_that_keeps_no_frame_pointers_ends_the_stack(void **state)
     walks_code = true;
     assert_int_equal(finish(256, UNWIND_END_NOT_RUNNING, 0, &count), UNWIND_END_UNSUPPORTED);
     assert_int_equal(count, 0);
-    assert_int_equal(finish(256, UNWIND_END_NO_ROWS, 0, &count), UNWIND_END_NO_ROWS); /* with them the kernel half walks it */
+    assert_int_equal(finish(256, UNWIND_END_NO_ROWS, 0, &count),
+                     UNWIND_END_NO_ROWS); /* with them the kernel half walks it */
     assert_int_equal(count, 0);
     walks_code = false;
 }
@@ -100,8 +99,7 @@ static void test_copy_is_shorter_than_the_stack(void **state)
     const uint64_t above = STACK + CPU_STACK_COPY_BYTES + 4096;
     assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NO_ROWS, above, &count), UNWIND_END_NO_ROWS);
     assert_int_equal(count, 2);
-    assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NO_PROCESS, above, &count),
-                     UNWIND_END_NO_PROCESS);
+    assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NO_PROCESS, above, &count), UNWIND_END_NO_PROCESS);
     /* Nothing was missing but the rest: it was copied because the thread slept. */
     assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NOT_RUNNING, above, &count), UNWIND_END_TOO_DEEP);
     assert_int_equal(count, 2);
@@ -116,8 +114,7 @@ static void test_stack_is_not_readable(void **state)
     /* The copy ends where the stack could not be read. */
     assert_int_equal(finish(4096, UNWIND_END_NO_ROWS, above, &count), UNWIND_END_BAD_READ);
     /* What was wanted is no place on this stack. */
-    assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NO_ROWS, above + (1u << 30), &count),
-                     UNWIND_END_BAD_READ);
+    assert_int_equal(finish(CPU_STACK_COPY_BYTES, UNWIND_END_NO_ROWS, above + (1u << 30), &count), UNWIND_END_BAD_READ);
     assert_int_equal(count, 2);
 }
 
@@ -142,12 +139,10 @@ static void test_copy_of_a_wait(void **state)
     (void)state;
     size_t count = 0;
     const uint64_t above = STACK + REQUEST_STACK_COPY_BYTES + 4096;
-    assert_int_equal(
-        finish_kind(RECORD_REQUEST_STACK, REQUEST_STACK_COPY_BYTES, UNWIND_END_NO_ROWS, above, &count),
-        UNWIND_END_NO_ROWS);
+    assert_int_equal(finish_kind(RECORD_REQUEST_STACK, REQUEST_STACK_COPY_BYTES, UNWIND_END_NO_ROWS, above, &count),
+                     UNWIND_END_NO_ROWS);
     assert_int_equal(count, 2);
-    assert_int_equal(finish(REQUEST_STACK_COPY_BYTES, UNWIND_END_NO_ROWS, above, &count),
-                     UNWIND_END_BAD_READ);
+    assert_int_equal(finish(REQUEST_STACK_COPY_BYTES, UNWIND_END_NO_ROWS, above, &count), UNWIND_END_BAD_READ);
 }
 
 /* A handler on a stack of its own, called by the trampoline above the kernel's frame, which says that STACK
@@ -226,11 +221,11 @@ static void test_interrupted_stack_was_not_copied(void **state)
 
 /* ---- Go: a stack on which the runtime works for a goroutine, whose own is the second piece ---- */
 
-#define WORKS   (CODE + 0x10) /* called by GROWS or GOES, 8 bytes of its own */
-#define PICKS   (CODE + 0x20) /* the scheduler, likewise */
-#define GROWS   (CODE + 0x30) /* as runtime.morestack */
-#define GOES    (CODE + 0x40) /* as runtime.systemstack, with 8 bytes */
-#define ENDS    (CODE + 0x50) /* the first function of a stack */
+#define WORKS (CODE + 0x10) /* called by GROWS or GOES, 8 bytes of its own */
+#define PICKS (CODE + 0x20) /* the scheduler, likewise */
+#define GROWS (CODE + 0x30) /* as runtime.morestack */
+#define GOES  (CODE + 0x40) /* as runtime.systemstack, with 8 bytes */
+#define ENDS  (CODE + 0x50) /* the first function of a stack */
 
 static int go_rule(void *context, uint64_t address, struct unwind_rule *ret)
 {
@@ -244,7 +239,8 @@ static int go_rule(void *context, uint64_t address, struct unwind_rule *ret)
         *ret = (struct unwind_rule){.cfa = UNWIND_CFA_GOROUTINE};
         break;
     case GOES:
-        *ret = (struct unwind_rule){.cfa = UNWIND_CFA_GOROUTINE, .cfa_offset = 16, .ra_offset = -8, .fp = UNWIND_FP_AT_CFA, .fp_offset = -16};
+        *ret = (struct unwind_rule){
+            .cfa = UNWIND_CFA_GOROUTINE, .cfa_offset = 16, .ra_offset = -8, .fp = UNWIND_FP_AT_CFA, .fp_offset = -16};
         break;
     case ENDS:
         ret->cfa = UNWIND_CFA_END;
@@ -264,7 +260,8 @@ static void skip_without_goroutines(void)
 #endif
 }
 
-static int walk_go(const uint64_t called[2], const struct unwind_goroutine *goroutine, uint64_t ret_frames[16], size_t *ret_count)
+static int walk_go(const uint64_t called[2], const struct unwind_goroutine *goroutine, uint64_t ret_frames[16],
+                   size_t *ret_count)
 {
     const uint64_t own[] = {0, called[0] + 2, 0, called[1] + 2, 0, 0}, its[] = {0x1234, WORKS + 2, 0, ENDS + 2};
     const struct unwind_copy copy = {.registers = {.ip = WORKS, .sp = STACK, .fp = 0x100},
@@ -278,7 +275,8 @@ static void test_to_the_goroutine(void **state)
 {
     (void)state;
     skip_without_goroutines();
-    const struct unwind_goroutine found = {UNWIND_GOROUTINE_FOUND, WORKS + 4, SIGNALS + 16, 0}, going = {UNWIND_GOROUTINE_FOUND, 0, SIGNALS, 0};
+    const struct unwind_goroutine found = {UNWIND_GOROUTINE_FOUND, WORKS + 4, SIGNALS + 16, 0},
+                                  going = {UNWIND_GOROUTINE_FOUND, 0, SIGNALS, 0};
     const uint64_t grows[] = {WORKS, GROWS}, goes[] = {WORKS, GOES};
     uint64_t frames[16];
     size_t count = 0;
@@ -295,8 +293,10 @@ static void test_to_no_goroutine(void **state)
 {
     (void)state;
     skip_without_goroutines();
-    const struct unwind_goroutine found = {UNWIND_GOROUTINE_FOUND, WORKS + 4, SIGNALS + 16, 0}, none = {.state = UNWIND_GOROUTINE_NONE}, unknown = {0};
-    const struct unwind_goroutine itself = {UNWIND_GOROUTINE_FOUND, GROWS + 4, SIGNALS, 0}, crooked = {UNWIND_GOROUTINE_FOUND, WORKS + 4, SIGNALS + 4, 0};
+    const struct unwind_goroutine found = {UNWIND_GOROUTINE_FOUND, WORKS + 4, SIGNALS + 16, 0},
+                                  none = {.state = UNWIND_GOROUTINE_NONE}, unknown = {0};
+    const struct unwind_goroutine itself = {UNWIND_GOROUTINE_FOUND, GROWS + 4, SIGNALS, 0},
+                                  crooked = {UNWIND_GOROUTINE_FOUND, WORKS + 4, SIGNALS + 4, 0};
     const uint64_t picks[] = {PICKS, GROWS}, grows[] = {WORKS, GROWS}, goes[] = {WORKS, GOES};
     uint64_t frames[16];
     size_t count = 0;
@@ -322,10 +322,12 @@ static void test_stack_of_the_goroutine_was_not_copied(void **state)
     size_t count = 0;
     (void)finish(256, UNWIND_END_NO_ROWS, 0, &count);
     rule_of_objects = (struct unwind_rule){.cfa = UNWIND_CFA_GOROUTINE};
-    assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, NULL, found, 16, &count), UNWIND_END_NO_ROWS);
+    assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, NULL, found, 16, &count),
+                     UNWIND_END_NO_ROWS);
     rule_of_objects = (struct unwind_rule){.cfa = UNWIND_CFA_FP, .cfa_offset = 16, .ra_offset = -8};
     record.r.stop_fp = SIGNALS;
-    assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, NULL, found, 16, &count), UNWIND_END_NO_ROWS);
+    assert_int_equal(unwind_finish_sample(&record.r, &process, NULL, false, NULL, found, 16, &count),
+                     UNWIND_END_NO_ROWS);
     rule_of_objects = (struct unwind_rule){.cfa = UNWIND_CFA_SIGNAL};
 }
 

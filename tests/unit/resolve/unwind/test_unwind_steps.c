@@ -143,8 +143,8 @@ static void read_maps(struct maps *m)
     while (getline(&line, &size, from) > 0) {
         struct map map = {0};
         char flags[8];
-        int n = sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %*s %255s", &map.start, &map.end,
-                       flags, &map.offset, map.path);
+        int n = sscanf(line, "%" SCNx64 "-%" SCNx64 " %7s %" SCNx64 " %*s %*s %255s", &map.start, &map.end, flags,
+                       &map.offset, map.path);
         if (n == 5 && strcmp(map.path, "[stack]") == 0)
             m->stack_end = map.end;
         if (n == 5 && flags[2] == 'x' && m->count < MAPS_MAX)
@@ -183,8 +183,7 @@ static int find_rule(void *context, uint64_t address, struct unwind_rule *ret)
             return UNWIND_END_NO_CFI;
         if (!map->tried)
             build_table(map);
-        const struct unwind_rule *rule =
-            unwind_table_find(map->table, (uint32_t)(address - map->start + map->offset));
+        const struct unwind_rule *rule = unwind_table_find(map->table, (uint32_t)(address - map->start + map->offset));
         if (!rule)
             return UNWIND_END_NO_CFI;
         *ret = *rule;
@@ -196,8 +195,7 @@ static int find_rule(void *context, uint64_t address, struct unwind_rule *ret)
 /* ---- the calls, followed step by step ---- */
 
 struct shadow_frame {
-    uint64_t
-        slot; /* where the return address lies; the frame has gone when the stack pointer has passed it */
+    uint64_t slot; /* where the return address lies; the frame has gone when the stack pointer has passed it */
     uint64_t address;
 };
 
@@ -230,15 +228,14 @@ static void push(struct stepper *s, uint64_t slot, uint64_t address)
 static void copy_stack(struct stepper *s, uint64_t sp)
 {
     size_t size = s->maps.stack_end - sp;
-    struct iovec to = {s->stack, size < sizeof(s->stack) ? size : sizeof(s->stack)},
-                 from = {(void *)sp, to.iov_len};
+    struct iovec to = {s->stack, size < sizeof(s->stack) ? size : sizeof(s->stack)}, from = {(void *)sp, to.iov_len};
     ssize_t n = process_vm_readv(s->pid, &to, 1, &from, 1, 0);
     s->stack_start = sp;
     s->stack_bytes = n > 0 ? (size_t)n & ~(size_t)7 : 0;
 }
 
-static void follow(struct stepper *s, const struct user_regs_struct *before,
-                   const struct user_regs_struct *now, bool signalled)
+static void follow(struct stepper *s, const struct user_regs_struct *before, const struct user_regs_struct *now,
+                   bool signalled)
 {
     while (s->depth && now->rsp > s->shadow[s->depth - 1].slot)
         s->depth--;
@@ -266,16 +263,15 @@ static bool is_as_followed(const struct stepper *s, const uint64_t *frames, size
     return true;
 }
 
-static void report(const struct stepper *s, const struct user_regs_struct *now, int end,
-                   const uint64_t *frames, size_t count)
+static void report(const struct stepper *s, const struct user_regs_struct *now, int end, const uint64_t *frames,
+                   size_t count)
 {
     for (size_t i = 0; i < s->maps.count; i++)
         if (now->rip >= s->maps.maps[i].start && now->rip < s->maps.maps[i].end)
             print_message("wrong at %s+%#" PRIx64 ": end %d, %zu frames, %zu expected, first %#" PRIx64
                           " expected %#" PRIx64 "\n",
-                          s->maps.maps[i].path,
-                          (uint64_t)(now->rip - s->maps.maps[i].start + s->maps.maps[i].offset), end, count,
-                          s->depth + (size_t)s->shared->frame_count, count ? frames[0] : 0,
+                          s->maps.maps[i].path, (uint64_t)(now->rip - s->maps.maps[i].start + s->maps.maps[i].offset),
+                          end, count, s->depth + (size_t)s->shared->frame_count, count ? frames[0] : 0,
                           s->depth ? s->shadow[s->depth - 1].address : 0);
 }
 
@@ -332,8 +328,7 @@ static void step_through(struct stepper *s)
 static void every_step_is_walked(void **state)
 {
     (void)state;
-    struct shared *shared =
-        mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(shared != MAP_FAILED);
     void *warm[4];
     backtrace(warm, 4); /* loads libgcc before mappings are read */
@@ -358,16 +353,15 @@ static void every_step_is_walked(void **state)
     step_through(&stepper);
     kill(stepper.pid, SIGKILL);
     waitpid(stepper.pid, &status, 0);
-    print_message("%u steps, %u signals, %u wrong, %u where rules cannot hold what is described\n",
-                  stepper.steps, stepper.signals, stepper.wrong, stepper.unsupported);
+    print_message("%u steps, %u signals, %u wrong, %u where rules cannot hold what is described\n", stepper.steps,
+                  stepper.signals, stepper.wrong, stepper.unsupported);
     for (size_t i = 0; i < stepper.maps.count; i++)
         if (stepper.maps.maps[i].steps)
             print_message("%u steps in %s\n", stepper.maps.maps[i].steps, stepper.maps.maps[i].path);
     assert_true(shared->done);
     assert_int_equal(stepper.signals, 1);
     assert_int_equal(stepper.wrong, 0);
-    assert_true(stepper.unsupported <
-                64); /* the last instructions of longjmp: the return address is in a register */
+    assert_true(stepper.unsupported < 64); /* the last instructions of longjmp: the return address is in a register */
     for (size_t i = 0; i < stepper.maps.count; i++)
         unwind_table_free(stepper.maps.maps[i].table);
     munmap(shared, sizeof(*shared));

@@ -30,8 +30,7 @@ static uint8_t *make(size_t *ret_size)
         assert_int_equal(probe_arguments_parse(made[i].declaration, &arguments[i], &bad), 0);
         entries[i] = (struct probe_image_entry){made[i].name, &arguments[i]};
     }
-    assert_int_equal(
-        probe_image_make("workload", entries, array_size(made), probe_site_choose(), 4096, &image), 0);
+    assert_int_equal(probe_image_make("workload", entries, array_size(made), probe_site_choose(), 4096, &image), 0);
     *ret_size = image.size;
     return image.bytes;
 }

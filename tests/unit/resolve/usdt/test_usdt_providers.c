@@ -73,11 +73,11 @@ static int set_up(void **state)
     assert_int_equal(sonde_probe_add(f->provider, "probe", "u64 a", &probe), 0);
     assert_int_equal(sonde_provider_load(f->provider), 0);
     const struct usdt_providers_options options = {.processes = f->processes,
-                                                     .provider = PROVIDER,
-                                                     .context = f,
-                                                     .appeared = appeared,
-                                                     .gone = gone,
-                                                     .unmapped = unmapped};
+                                                   .provider = PROVIDER,
+                                                   .context = f,
+                                                   .appeared = appeared,
+                                                   .gone = gone,
+                                                   .unmapped = unmapped};
     assert_int_equal(usdt_providers_new(&options, &f->providers), 0);
     *state = f;
     return 0;
@@ -95,13 +95,13 @@ static int tear_down(void **state)
 }
 
 /* Files in memory are opened by way of /proc/PID/map_files, where an emulator's own mappings are. */
-#define need_mapped_files()                                                                                  \
-    do {                                                                                                     \
-        skip_if_emulated();                                                                                  \
-        if (geteuid() != 0) {                                                                                \
-            print_message("files of mappings can be opened by root alone\n");                                \
-            skip();                                                                                          \
-        }                                                                                                    \
+#define need_mapped_files()                                                                                            \
+    do {                                                                                                               \
+        skip_if_emulated();                                                                                            \
+        if (geteuid() != 0) {                                                                                          \
+            print_message("files of mappings can be opened by root alone\n");                                          \
+            skip();                                                                                                    \
+        }                                                                                                              \
     } while (0)
 
 static double figure(const struct fixture *f, const char *name)

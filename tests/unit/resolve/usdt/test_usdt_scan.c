@@ -93,7 +93,7 @@ static void test_unread_is_tried_again_a_few_times(void **state)
     for (int i = 0; i < 10; i++)
         usdt_scan_turn_at(l, SECOND, 60 * SECOND);
     assert_int_equal(seen.looks[77], 1); /* not again at once */
-    usdt_scan_want(l, 77);            /* but when it has changed */
+    usdt_scan_want(l, 77);               /* but when it has changed */
     usdt_scan_turn_at(l, SECOND, 60 * SECOND);
     assert_int_equal(seen.looks[77], 2);
     for (uint64_t s = 2; s < 1000; s++)

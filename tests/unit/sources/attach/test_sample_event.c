@@ -87,10 +87,35 @@ static void test_probes(void **state)
 static void test_what_is_none(void **state)
 {
     static const char *const wrong[] = {
-        "", "cpu", "page-fault", "Page-Faults", "page-faults ", "tracepoint", "tracepoint:", "tracepoint:sched", "tracepoint:sched:",
-        "tracepoint::x", "tracepoint:../sched:x", "tracepoint:sched:../../x", "tracepoint:a/b:x", "tracepoint:a:b:c", "tracepoint:.:x",
-        "usdt:", "usdt:a", "usdt:a:", "usdt::b", "usdt:a:b:c", "usdt:/lib/x", "usdt:/lib/x:a", "usdt:/lib/x:a:", "usdt:lib/x:a:b", "usdt:/:", "usdt:/::",
-        "mmap:1", "usdt:a:b c", "usdt:a:b\n",
+        "",
+        "cpu",
+        "page-fault",
+        "Page-Faults",
+        "page-faults ",
+        "tracepoint",
+        "tracepoint:",
+        "tracepoint:sched",
+        "tracepoint:sched:",
+        "tracepoint::x",
+        "tracepoint:../sched:x",
+        "tracepoint:sched:../../x",
+        "tracepoint:a/b:x",
+        "tracepoint:a:b:c",
+        "tracepoint:.:x",
+        "usdt:",
+        "usdt:a",
+        "usdt:a:",
+        "usdt::b",
+        "usdt:a:b:c",
+        "usdt:/lib/x",
+        "usdt:/lib/x:a",
+        "usdt:/lib/x:a:",
+        "usdt:lib/x:a:b",
+        "usdt:/:",
+        "usdt:/::",
+        "mmap:1",
+        "usdt:a:b c",
+        "usdt:a:b\n",
     };
     struct sample_event e, untouched;
     char path[PATH_MAX + 64], part[SAMPLE_EVENT_NAME_MAX + 32];
@@ -128,7 +153,8 @@ static void test_forms(void **state)
 /* What stands in a recording of it, and what is none. */
 static void test_records(void **state)
 {
-    static const char *const names[] = {"page-faults", "mmap", "tracepoint:sched:sched_switch", "usdt:/usr/bin/x:python:gc__start"};
+    static const char *const names[] = {"page-faults", "mmap", "tracepoint:sched:sched_switch",
+                                        "usdt:/usr/bin/x:python:gc__start"};
     struct event_record record;
     struct sample_event again;
 
@@ -162,8 +188,9 @@ static void test_records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counted),      cmocka_unit_test(test_bytes), cmocka_unit_test(test_tracepoints), cmocka_unit_test(test_probes),
-        cmocka_unit_test(test_what_is_none), cmocka_unit_test(test_forms), cmocka_unit_test(test_records),
+        cmocka_unit_test(test_counted), cmocka_unit_test(test_bytes),        cmocka_unit_test(test_tracepoints),
+        cmocka_unit_test(test_probes),  cmocka_unit_test(test_what_is_none), cmocka_unit_test(test_forms),
+        cmocka_unit_test(test_records),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -64,7 +64,8 @@ static void add_sample(struct batch *b, uint64_t time_ns)
     assert_int_equal(batch_add_bytes(b, &record, sizeof(record)), 0);
 }
 
-/* A sample that is written while the batch is filled comes with the next one: nothing that happened after it is to be before it. */
+/* A sample that is written while the batch is filled comes with the next one: nothing that happened after it is to be
+ * before it. */
 static void test_what_came_in_meanwhile_waits(void **state)
 {
     struct batch *b = new_batch(8 * RECORD_MAX_BYTES);
@@ -190,9 +191,8 @@ static void test_records_that_make_no_sense(void **state)
     union {
         struct cpu_sample s;
         char bytes[sizeof(struct cpu_sample) + 24];
-    } sample = {.s = {.h = {.size_bytes = sizeof(sample), .kind = RECORD_CPU_SAMPLE},
-                      .kernel_frames = 1,
-                      .user_frames = 2}};
+    } sample = {
+        .s = {.h = {.size_bytes = sizeof(sample), .kind = RECORD_CPU_SAMPLE}, .kernel_frames = 1, .user_frames = 2}};
 
     (void)state;
     assert_false(refuses(&gone.h));

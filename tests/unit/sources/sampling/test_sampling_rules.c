@@ -29,8 +29,9 @@ static void expect(const struct sampling_rule *t, enum sampling_rule_selector se
 static void test_good(void **state)
 {
     (void)state;
-    const struct sampling_rules t = parse(" pid=4711:99,user=backup:0 ,\tcommand=a:b=c d:1000, cgroup=/:1, container=0123abcd:7,pod=0b1d3c5e-1111-2222-3333-444444444444:49,"
-                                   "pod=shop/web-1:2, pod-label=app.kubernetes.io/name=a_b:3");
+    const struct sampling_rules t = parse(
+        " pid=4711:99,user=backup:0 ,\tcommand=a:b=c d:1000, cgroup=/:1, container=0123abcd:7,pod=0b1d3c5e-1111-2222-3333-444444444444:49,"
+        "pod=shop/web-1:2, pod-label=app.kubernetes.io/name=a_b:3");
     char name[SAMPLING_RULE_NAME_BYTES];
     assert_int_equal(t.count, 8);
     expect(&t.list[0], SAMPLING_RULE_PID, "4711", 99);
@@ -63,8 +64,9 @@ static void test_bad(void **state)
 {
     (void)state;
     static const char *const entries[] = {
-        "command", "command=a", "command=:9", "=a:9", "command:9", "9", "a:9=b", "command=a:", "command=a:-1", "command=a:1001", "command=a:9Hz",
-        "Command=a:9", "label=a:9", "pid=0:9", "pid=x:9", "pid=99999999:9", "user=first:2",
+        "command",   "command=a",  "command=:9",   "=a:9",           "command:9",     "9",
+        "a:9=b",     "command=a:", "command=a:-1", "command=a:1001", "command=a:9Hz", "Command=a:9",
+        "label=a:9", "pid=0:9",    "pid=x:9",      "pid=99999999:9", "user=first:2",
     };
     char text[SAMPLING_RULE_VALUE_BYTES + 64], entry[SAMPLING_RULE_VALUE_BYTES + 32];
     for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++) {
@@ -124,7 +126,7 @@ static void test_waits(void **state)
     sampling_rules_sample_ns(&t, 19, 0, 10000000, ns); /* nothing is left to chance */
     assert_int_equal(ns[0] | ns[2] | ns[SAMPLING_RULES_MAX], 0);
     sampling_rules_sample_ns(&t, 19, 3000, 2000, ns);
-    assert_int_equal(ns[3], 3000); /* no more is told of whom less is asked for than of others */
+    assert_int_equal(ns[3], 3000);            /* no more is told of whom less is asked for than of others */
     t = parse("command=a:100, command=b:10"); /* and of all others nothing */
     sampling_rules_sample_ns(&t, 0, 1000000, 1000000000, ns);
     assert_int_equal(ns[0], 1000000);
@@ -137,11 +139,8 @@ static void test_waits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),
-        cmocka_unit_test(test_bad),
-        cmocka_unit_test(test_bounded),
-        cmocka_unit_test(test_rates),
-        cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_good),  cmocka_unit_test(test_bad),   cmocka_unit_test(test_bounded),
+        cmocka_unit_test(test_rates), cmocka_unit_test(test_waits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
