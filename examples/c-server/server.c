@@ -1,10 +1,11 @@
-/* A model server in one file: which iris is it, by the nearest of three centroids? It shows all that a server
- * in C or C++ does with libsonde: request traces, their settings and their protocol, and native probes.
+/* A model server in one file: classifies iris flowers by the nearest of three centroids. It shows how a
+ * server in C or C++ uses libsonde: request traces, their settings and their protocol, and USDT probes.
  *
  *     c-server [--trace-config [<mode>,]<setting>=<value>]... [PORT]
  *
- * POST /classify: a flower a line, four numbers each; the answer has a species a line. libmicrohttpd gives
- * each connection a thread; two of them compute at a time, the others wait. (*) is what libsonde is for. */
+ * POST /classify: one flower per line, four numbers each; the response has one species per line.
+ * libmicrohttpd starts a thread per connection; two of them compute at a time, the others wait. (*) marks the
+ * use of libsonde. */
 #include <sonde/probe.h> /* (*) */
 #include <sonde/trace.h> /* (*) */
 
@@ -19,8 +20,8 @@
 
 enum { FEATURES = 4, SPECIES = 3, TURNS = 2, BODY_MAX_BYTES = 1 << 20 };
 
-/* The means of the 50 flowers of each species that Fisher published in 1936: length and width of sepals and
- * of petals, in centimetres. */
+/* Means of the 50 flowers of each species published by Fisher in 1936: length and width of sepals and of
+ * petals, in centimetres. */
 static const char *const species[SPECIES] = {"setosa", "versicolor", "virginica"};
 static const double centroids[SPECIES][FEATURES] = {
     {5.006, 3.428, 1.462, 0.246}, {5.936, 2.770, 4.260, 1.326}, {6.588, 2.974, 5.552, 2.026}};
@@ -32,11 +33,11 @@ static sem_t turns;
 static atomic_uint waiting; /* for a turn */
 
 struct request {
-    struct sonde_trace *trace; /* (*) NULL: not traced, and whatever is done with it does nothing */
+    struct sonde_trace *trace; /* (*) NULL: not traced; all calls with it do nothing */
     uint64_t received_ns;
-    const char *refused; /* why; NULL: it was not */
+    const char *refused; /* the reason; NULL: accepted */
     size_t size;
-    char body[BODY_MAX_BYTES + 1]; /* with a NUL behind it */
+    char body[BODY_MAX_BYTES + 1]; /* NUL-terminated */
 };
 
 /* --- the model -------------------------------------------------------------------------------------- */
@@ -49,19 +50,19 @@ static double distance(const double *a, const double *b)
     return sum;
 }
 
-/* Its turn, then the model on this very thread. */
+/* Waits for a turn, then runs the model on this thread. */
 static void predict(struct sonde_trace *t, size_t count, double (*flowers)[FEATURES], int32_t *found)
 {
     const int64_t shape[] = {(int64_t)count, FEATURES};
     const struct sonde_trace_tensor in = {"flowers", "FP64", shape, 2, flowers, count * sizeof(*flowers)};
     const struct sonde_trace_tensor out = {"species", "INT32", shape, 1, found, count * sizeof(*found)};
-    sonde_trace_enter(t); /* (*) and so on: this thread works for that request from here */
+    sonde_trace_enter(t); /* (*) from here on, this thread works for this request */
     sonde_trace_timestamp(t, SONDE_TRACE_REQUEST_START);
     sonde_trace_timestamp(t, SONDE_TRACE_QUEUE_START);
     unsigned before = atomic_fetch_add(&waiting, 1);
-    sonde_probe_fire(enqueued, before, sonde_trace_id(t)); /* the id is looked up while somebody listens */
+    sonde_probe_fire(enqueued, before, sonde_trace_id(t)); /* the id is computed only while attached */
     while (sem_wait(&turns) < 0)
-        ; /* a signal came */
+        ; /* interrupted by a signal */
     atomic_fetch_sub(&waiting, 1);
     sonde_trace_timestamp(t, SONDE_TRACE_COMPUTE_START);
     sonde_trace_tensor(t, SONDE_TRACE_TENSOR_BACKEND_INPUT, &in);
@@ -82,7 +83,7 @@ static void predict(struct sonde_trace *t, size_t count, double (*flowers)[FEATU
 
 /* --- requests ---------------------------------------------------------------------------------------- */
 
-/* How many there are in the body; 0: it has something else. */
+/* Parses the body. Returns the number of flowers; 0: the body is malformed. */
 static size_t read_flowers(const struct request *r, double (*flowers)[FEATURES])
 {
     const char *at = r->body;
@@ -110,7 +111,7 @@ static char *classify(struct MHD_Connection *connection, struct request *r)
     sonde_trace_timestamp_at(r->trace, SONDE_TRACE_HTTP_RECV_START, r->received_ns);
     sonde_trace_timestamp(r->trace, SONDE_TRACE_HTTP_RECV_END);
 
-    const size_t count_max = r->size / (2 * FEATURES) + 1; /* a number and what stands before it have two bytes */
+    const size_t count_max = r->size / (2 * FEATURES) + 1; /* a number and its separator take two bytes or more */
     double(*flowers)[FEATURES] = calloc(count_max, sizeof(*flowers));
     int32_t *found = calloc(count_max, sizeof(*found));
     char *text = NULL;
@@ -150,7 +151,7 @@ static enum MHD_Result answer(struct MHD_Connection *connection, const char *pat
     return queued;
 }
 
-/* Called when the head has come, for each part of the body, and when all has come. MHD_NO closes. */
+/* Called after the header, for each chunk of the body, and at its end. MHD_NO closes the connection. */
 static enum MHD_Result on_request(void *argument, struct MHD_Connection *connection, const char *path,
                                   const char *method, const char *version, const char *data, size_t *size,
                                   void **request)
@@ -172,7 +173,7 @@ static enum MHD_Result on_request(void *argument, struct MHD_Connection *connect
     return MHD_YES;
 }
 
-/* The answer has been written, or the client has gone. */
+/* The response is sent, or the client has disconnected. */
 static void on_end(void *argument, struct MHD_Connection *connection, void **request,
                    enum MHD_RequestTerminationCode how)
 {
@@ -188,7 +189,7 @@ static void on_end(void *argument, struct MHD_Connection *connection, void **req
 
 /* --- the program ------------------------------------------------------------------------------------- */
 
-/* (*) Said once when traces begin to be lost (the disk is full, say), not for each. */
+/* (*) Called once when traces begin to be lost (a full disk, for example), not for each trace. */
 static void on_trace_error(void *argument, int error, const char *message)
 {
     (void)argument;
@@ -202,7 +203,7 @@ int main(int argc, char **argv)
     struct sonde_provider *provider;
     char why[SONDE_TRACE_WHY_SIZE] = "out of memory";
 
-    /* (*) Takes the options of tracing out of the command line. */
+    /* (*) Removes the trace options from the command line. */
     int tracing = sonde_trace_config_new(&config) == 0 &&
                   sonde_trace_config_take(config, &argc, argv, why, sizeof(why)) == 0 &&
                   sonde_trace_manager_new(config, &options, &manager, why, sizeof(why)) == 0 &&
@@ -215,14 +216,14 @@ int main(int argc, char **argv)
         fprintf(stderr, "c-server: %s\n", why);
         return 1;
     }
-    sonde_provider_load(provider); /* refused: after one warning the probes stay silent */
+    sonde_provider_load(provider); /* on failure: one warning, and the probes stay silent */
 
     sigset_t ends;
     int signal;
     sigemptyset(&ends);
     sigaddset(&ends, SIGINT);
     sigaddset(&ends, SIGTERM);
-    pthread_sigmask(SIG_BLOCK, &ends, NULL); /* in all threads: sigwait takes them */
+    pthread_sigmask(SIG_BLOCK, &ends, NULL); /* inherited by all threads: sigwait receives them */
     sem_init(&turns, 0, TURNS);
     struct MHD_Daemon *http =
         MHD_start_daemon(MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD,
@@ -235,9 +236,9 @@ int main(int argc, char **argv)
     printf("listening on %u\n", MHD_get_daemon_info(http, MHD_DAEMON_INFO_BIND_PORT)->port);
     fflush(stdout);
     sigwait(&ends, &signal);
-    MHD_stop_daemon(http);             /* ends the connections and their threads */
+    MHD_stop_daemon(http);             /* closes the connections and ends their threads */
     sonde_trace_model_free(model);     /* (*) */
-    sonde_trace_manager_free(manager); /* writes what is queued */
+    sonde_trace_manager_free(manager); /* writes queued traces */
     sonde_provider_free(provider);
     return 0;
 }

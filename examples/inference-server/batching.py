@@ -1,4 +1,4 @@
-"""Adaptive batching: requests of one model wait for each other until they have enough rows or one has waited long enough."""
+"""Adaptive batching: requests for one model are collected until they have rows_max rows or the first has waited wait_ms."""
 import asyncio
 from dataclasses import dataclass
 
@@ -6,7 +6,7 @@ from sonde.pair import next_id
 
 from refused import Refused
 
-WAITING_MAX = 256  # requests of one model, those at work among them
+WAITING_MAX = 256  # requests for one model, including those that are executing
 
 
 @dataclass(eq=False)
@@ -23,7 +23,7 @@ class Batcher:
         self.items, self.timer, self.inside = [], None, 0
 
     async def run(self, inputs, rows, request):
-        """({output's name: array} of these rows, and the moments of Pool.run)"""
+        """Returns ({output's name: array} of these rows, and the timestamps of Pool.run)."""
         if self.inside >= WAITING_MAX:
             raise Refused.busy(f"{self.model}: {WAITING_MAX} requests are waiting")
         if sum(item.rows for item in self.items) + rows > self.rows_max:
@@ -61,7 +61,7 @@ class Batcher:
         try:
             outputs, *times = await self.pool.run(self.model, {name: [item.inputs[name] for item in items] for name in items[0].inputs}, batch)
         except Refused as error:
-            if len(items) > 1:  # one of them is to blame: each on its own
+            if len(items) > 1:  # one of them caused the error: retry each on its own
                 await asyncio.gather(*(self._run([item], batch) for item in items))
             elif not items[0].future.done():
                 items[0].future.set_exception(error)

@@ -1,4 +1,4 @@
-"""The server without its protocols: models, their queues, ensembles; and what of each request is told to traces and probes."""
+"""The server without its protocols: models, queues and ensembles, and the traces and probes of each request."""
 from dataclasses import dataclass, field
 
 import numpy
@@ -55,7 +55,7 @@ class Server:
         return self.models[name]
 
     async def infer(self, model, inputs, request_id, t):
-        """{output's name: array}. `t` is the request's trace, between REQUEST_START and REQUEST_END."""
+        """Returns {output's name: array}. `t` is the request's trace, between REQUEST_START and REQUEST_END."""
         if not model.said["inputs"]:
             raise Refused.invalid(f"'{model.name}' writes: ask /v1/chat/completions")
         with self.probes.request(model.name, VERSION, False, request_id) as request:
@@ -87,7 +87,7 @@ class Server:
         if model.steps:
             return inputs
         outputs, began, put_together, predicted = await model.batcher.run(inputs, len(next(iter(inputs.values()))), request)
-        t.timestamp("COMPUTE_START", began)  # in the worker, whose clock is ours
+        t.timestamp("COMPUTE_START", began)  # taken in the worker; CLOCK_MONOTONIC is the same there
         t.timestamp("COMPUTE_INPUT_END", put_together)
         t.timestamp("COMPUTE_OUTPUT_START", predicted)
         t.timestamp("COMPUTE_END")

@@ -1,7 +1,7 @@
-"""A language model of trigrams, small enough to be made from our own documents in a second, and the process that runs it.
+"""A trigram language model, small enough to be trained on this repository's documents in a second, and the process that runs it.
 
-The process works as engines of large models do: all requests advance together, a token each in every step; a request joins at the next step and
-leaves when it has come to its end or has been given up. `Writer` is the model, `run` the process, `Engine` its other end in the server.
+The process uses continuous batching, like engines of large models: all requests advance together, one token each per step. A request joins at the
+next step and leaves when it is complete or cancelled. `Writer` is the model, `run` the process, `Engine` its client in the server.
 """
 import asyncio
 import collections
@@ -15,15 +15,15 @@ from pathlib import Path
 from refused import Refused
 from workers import Child
 
-RUNNING_MAX = 16  # that advance together; more wait, up to
-WAITING_MAX = 64
+RUNNING_MAX = 16  # requests that advance together
+WAITING_MAX = 64  # further requests that wait
 
 TOKEN = re.compile(r"\w+(?:'\w+)?|[.,:;!?()]")
 SENTENCE = (".", "!", "?")
 
 
 class Writer:
-    """Which words have followed which two, and which one."""
+    """Counts which words follow two words, one word, or none."""
 
     def __init__(self):
         self.words, self.followers = {}, {}
@@ -42,7 +42,7 @@ class Writer:
         return writer
 
     def next(self, words, temperature, chance):
-        """The next word, by how often it has followed the last two; where these have never stood together, the last one, or none."""
+        """The next word, by how often it followed the last two words; backs off to the last word, then to none, if these never occurred."""
         for context in (tuple(words[-2:]), tuple(words[-1:]), ()):
             if context in self.followers:
                 break
@@ -53,14 +53,14 @@ class Writer:
 
 
 class Sequence:
-    """A request at work. It ends at its limit, or with a sentence after a few of them."""
+    """A running request. It ends at its token limit or after five sentences."""
 
     def __init__(self, writer, prompt, tokens_max, temperature, seed):
         self.writer, self.words = writer, [".", "."] + TOKEN.findall(prompt)[-1000:]
         self.left, self.sentences, self.temperature, self.chance = tokens_max, 0, temperature, random.Random(seed)
 
     def step(self):
-        """(text, why it ends or None)"""
+        """Returns (text, finish reason or None)."""
         word = self.writer.next(self.words, self.temperature, self.chance)
         self.words.append(word)
         self.left -= 1
@@ -70,8 +70,8 @@ class Sequence:
 
 
 def run(folder, pipe):
-    """The process. Hears (id, what Sequence takes) and, of a request that is given up, (id,); says of each step (began, ended,
-    [(id, text, why it ends)])."""
+    """The process. Receives (id, arguments of Sequence) and, for a cancelled request, (id,). Sends for each step (began, ended,
+    [(id, text, finish reason)])."""
     writer = pickle.loads((Path(folder) / "writer/model.pickle").read_bytes())
     running, waiting = {}, {}
     pipe.send(None)
@@ -92,7 +92,7 @@ def run(folder, pipe):
 
 
 class Engine:
-    """The server's end: `write` yields what the process says of one request."""
+    """The client in the server: `write` yields the output of the process for one request."""
 
     def __init__(self, folder):
         self.folder, self.ids, self.requests = folder, itertools.count(1), {}
@@ -113,10 +113,10 @@ class Engine:
         asyncio.ensure_future(self.start())
 
     async def write(self, prompt, tokens_max, temperature, seed):
-        """(when its step began, ended, text, None or why it ends: "stop", "length") of each token."""
+        """Yields (start of its step, end, text, None or the finish reason: "stop", "length") for each token."""
         if len(self.requests) >= RUNNING_MAX + WAITING_MAX:
             raise Refused.busy("too many requests are being written")
-        id, queue = next(self.ids), asyncio.Queue()  # which is no longer than tokens_max
+        id, queue = next(self.ids), asyncio.Queue()  # bounded by tokens_max
         self.requests[id], end = queue, None
         self.child.send((id, prompt, tokens_max, temperature, seed))
         try:
@@ -126,7 +126,7 @@ class Engine:
                     raise Refused.failed("the process that writes has ended")
                 end = said[-1]
                 yield said
-                await asyncio.sleep(0)  # others have their turn, and it is seen that a client has gone, even when all is there already
+                await asyncio.sleep(0)  # lets other tasks run and detects a disconnected client, even when all tokens are queued
         finally:
             del self.requests[id]
             if not end:

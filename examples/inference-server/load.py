@@ -1,9 +1,9 @@
-"""A load as servers have it: many small requests, some of a slow model, texts that are streamed, errors, clients that go away; and bursts.
+"""A realistic load: many small requests, some for a slow model, streamed texts, errors, clients that disconnect; and bursts.
 
-    python load.py [--seconds N] FOLDER      FOLDER: what `models.py` has made; it has images to ask about
+    python load.py [--seconds N] FOLDER      FOLDER: output of `models.py`; it has test images
 
-Eight clients ask one after another with pauses in between, so that the load ends when it is told to and never runs away. Once a second it says how
-many answers came, at the end of each kind how many and how long they took.
+Eight clients each send one request at a time, with pauses in between: the load is bounded and stops on a signal. It prints the number of responses
+every second, and at the end the number and latency for each kind of request.
 """
 import argparse
 import collections
@@ -18,7 +18,7 @@ import time
 import numpy
 
 CLIENTS = 8
-QUESTIONS = ["Why was this request slow?", "What does the kernel say", "A probe to which nobody is attached", "How long do requests wait",
+QUESTIONS = ["Why was this request slow?", "What does the kernel say", "A probe without a consumer", "How long do requests wait",
              "The file is", "Every loss is counted", "What costs"]
 
 
@@ -66,15 +66,15 @@ class Client:
                                                   "messages": [{"role": "user", "content": self.chance.choice(QUESTIONS)}]})
 
     def writer(self):
-        """A text, as a stream."""
+        """A streamed text."""
         return self.ask(200).read().endswith(b"[DONE]\n\n")
 
     def wrong(self):
-        """What is refused."""
-        return not self.infer(*self.chance.choice([("reader", "picture", self.some(1)), ("nobody", "image", self.some(1))]))
+        """A request that the server refuses."""
+        return not self.infer(*self.chance.choice([("reader", "picture", self.some(1)), ("unknown", "image", self.some(1))]))
 
     def gone(self):
-        """A client that goes away while it is being answered."""
+        """A client that disconnects before it has the response."""
         if self.chance.random() < 0.5:
             self.ask(1000).readline()
         else:
@@ -98,7 +98,7 @@ def run(client, ends, took):
             good = False
             client.connection.close()
         took.append((kind, good, (time.monotonic() - began) * 1000))
-        burst = time.monotonic() % 10 < 1  # a second of every ten
+        burst = time.monotonic() % 10 < 1  # one second in ten
         time.sleep(0.005 if burst else client.chance.expovariate(1 / 0.1))
 
 

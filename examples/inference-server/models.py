@@ -1,13 +1,13 @@
-"""The models: made once, at build time (`python models.py FOLDER`), and loaded by the workers.
+"""The models: trained once, at build time (`python models.py FOLDER`), and loaded by the workers.
 
-Each lies in FOLDER/NAME: what it takes and gives (model.json, in the words of KServe's metadata) beside what it is. They read handwritten digits
-of 8 x 8 pixels, which scikit-learn has 1797 of:
+FOLDER/NAME has the model and its inputs and outputs (model.json, with KServe's metadata keys). The models classify handwritten digits of 8 x 8
+pixels; scikit-learn includes 1797 of them:
 
     scale    scikit-learn    images to pixels of mean 0 and deviation 1
     digits   ONNX Runtime    pixels to probabilities, by a small neural network
     reader   an ensemble     scale, then digits
-    forest   scikit-learn    images to probabilities, by a forest of 400 trees: as good, and some hundred times as slow
-    writer   generate.py     text, a token at a time
+    forest   scikit-learn    images to probabilities, by a forest of 400 trees: as accurate, and some hundred times slower
+    writer   generate.py     text, one token at a time
 """
 import json
 import pickle
@@ -21,7 +21,7 @@ PIXELS = {"name": "pixels", "datatype": "FP32", "shape": [-1, 64]}
 PROBABILITIES = {"name": "probabilities", "datatype": "FP32", "shape": [-1, 10]}
 
 
-# --- made ----------------------------------------------------------------------------------------------------------------------------------------
+# --- train ----------------------------------------------------------------------------------------------------------------------------------------
 
 def save(folder, name, platform, inputs, outputs, **more):
     place = folder / name
@@ -32,7 +32,7 @@ def save(folder, name, platform, inputs, outputs, **more):
 
 
 def network(classifier):
-    """scikit-learn's neural network as a graph of ONNX: layers of Gemm and Relu, a Softmax at the end."""
+    """Converts scikit-learn's neural network to an ONNX graph: layers of Gemm and Relu, a Softmax at the end."""
     from onnx import TensorProto, checker, helper, numpy_helper
     nodes, weights, last = [], [], "pixels"
     for i, (weight, bias) in enumerate(zip(classifier.coefs_, classifier.intercepts_)):
@@ -74,26 +74,26 @@ def make(folder, texts):
     print(f"writer: {len(writer.words)} different words, from {len(texts)} texts")
     place = save(folder, "writer", "writer", [], [])
     (place / "model.pickle").write_bytes(pickle.dumps(writer))
-    numpy.save(folder / "images.npy", unseen)  # for those who ask
+    numpy.save(folder / "images.npy", unseen)  # test inputs for clients
 
 
-# --- loaded --------------------------------------------------------------------------------------------------------------------------------------
+# --- load --------------------------------------------------------------------------------------------------------------------------------------
 
 def descriptions(folder):
-    """{name: what model.json says} of all models."""
+    """Returns {name: content of model.json} of all models."""
     found = [json.loads(file.read_text()) for file in sorted(Path(folder).glob("*/model.json"))]
     return {said["name"]: said for said in found}
 
 
 def load(folder, said):
-    """predict({input's name: array}) -> {output's name: array}, each with a row for each row of the inputs."""
+    """Returns predict({input's name: array}) -> {output's name: array}, with one output row per input row."""
     place, (given,), (wanted,) = Path(folder) / said["name"], said["inputs"], said["outputs"]
     if said["platform"] == "sklearn":
         method = getattr(pickle.loads((place / "model.pickle").read_bytes()), said["method"])
         return lambda inputs: {wanted["name"]: method(inputs[given["name"]]).astype("f4")}
     import onnxruntime
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1  # there are as many workers as there is to be parallel
+    options.intra_op_num_threads = 1  # parallelism comes from the number of workers
     session = onnxruntime.InferenceSession(place / "model.onnx", options, providers=["CPUExecutionProvider"])
     return lambda inputs: {wanted["name"]: session.run([wanted["name"]], inputs)[0]}
 

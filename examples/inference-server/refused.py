@@ -1,8 +1,8 @@
-"""Why a request is not answered, in the words of both protocols."""
+"""Errors of a request, with the status of both protocols."""
 
 
 class Refused(Exception):
-    """`status`: of HTTP; `code`: the name of gRPC's."""
+    """`status`: HTTP status; `code`: name of the gRPC status."""
 
     def __init__(self, status, code, message):
         super().__init__(message)

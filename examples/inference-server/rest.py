@@ -1,5 +1,5 @@
-"""The Open Inference Protocol over HTTP, with the binary form of tensors, as an application of Starlette. The trace protocol, HTTP's timestamps
-and the ends of traces are the business of sonde's middleware."""
+"""The Open Inference Protocol over HTTP, with binary tensors, as a Starlette application. sonde's middleware implements the trace protocol, the
+HTTP timestamps and the ends of traces."""
 import asyncio
 import contextlib
 import json
@@ -30,7 +30,7 @@ async def read(request):
 
 
 async def unless_gone(request, work):
-    """What `work` gives. When the client goes away meanwhile, it is cancelled: a worker's time is worth more than an answer to nobody."""
+    """Returns the result of `work`. Cancels it when the client disconnects, to save the worker's time."""
     work, gone = asyncio.ensure_future(work), asyncio.ensure_future(request.receive())
     try:
         await asyncio.wait({work, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -43,8 +43,8 @@ async def unless_gone(request, work):
 
 
 def parse(body, head):
-    """The request's id, {input's name: array} (in the JSON, or one after another behind it), and which outputs are wanted: {name: whether in
-    binary}, or whether all are."""
+    """Returns the request's id, {input's name: array} (from the JSON, or from the binary data after it), and the requested outputs: {name: whether
+    binary}, or for all outputs whether binary."""
     try:
         said, rest, inputs = json.loads(body[:head]), memoryview(body)[head:], {}
         for tensor in said["inputs"]:
@@ -78,7 +78,7 @@ def answer(model, id, outputs, wanted):
 
 
 def application(server, serving):
-    """`serving`: what is entered before the first request and left after the last."""
+    """`serving`: a context manager entered before the first request and exited after the last."""
     def model_of(request):
         return server.find(request.path_params["name"], request.path_params.get("version", ""))
 

@@ -15,7 +15,7 @@ CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
 def answering(method):
-    """A method's refusals as gRPC's."""
+    """Converts Refused into a gRPC status."""
     @functools.wraps(method)
     async def wrapper(self, request, context):
         try:
@@ -62,7 +62,7 @@ class Servicer(services.GRPCInferenceServiceServicer):
         model = self.server.find(request.model_name, request.model_version)
         headers = dict(context.invocation_metadata())
         t = model.trace.start(request.id, headers.get("traceparent"), headers.get("tracestate"))
-        with t:  # ends it, in error after an exception, cancelled after that of asyncio
+        with t:  # ends the trace: with an error after an exception, as cancelled after asyncio.CancelledError
             t.timestamp("GRPC_WAITREAD_START")
             inputs = inputs_of(request)
             t.timestamp("GRPC_WAITREAD_END")
@@ -92,7 +92,7 @@ class Servicer(services.GRPCInferenceServiceServicer):
 
 
 async def start(server, address):
-    """The server, and the port that it listens on."""
+    """Returns the server and its port."""
     service = grpc.aio.server(options=[("grpc.max_receive_message_length", MESSAGE_BYTES_MAX), ("grpc.so_reuseport", 0)])
     services.add_GRPCInferenceServiceServicer_to_server(Servicer(server), service)
     port = service.add_insecure_port(address)

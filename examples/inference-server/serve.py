@@ -1,4 +1,4 @@
-"""The program: serves the models of a folder over HTTP and gRPC.
+"""The main program: serves the models of a directory over HTTP and gRPC.
 
     python serve.py [--trace-config [<mode>,]<setting>=<value>]... [options] FOLDER
 """
@@ -12,21 +12,21 @@ from sonde import trace
 
 def main():
     try:
-        manager, arguments = trace.Manager.from_args()  # takes --trace-config and its kin
+        manager, arguments = trace.Manager.from_args()  # removes --trace-config and the other trace options
     except ValueError as error:
         sys.exit(f"serve.py: {error}")
     parser = argparse.ArgumentParser(description="Serves models over HTTP and gRPC.")
-    parser.add_argument("folder", help="what `models.py` has made")
+    parser.add_argument("folder", help="output directory of `models.py`")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--http-port", type=int, default=8000)
     parser.add_argument("--grpc-port", type=int, default=8001)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--protocol", default=None, help="the folder with gRPC's generated modules; default: that of the models, ../protocol")
-    parser.add_argument("--probes", help="an existing folder for the file with the native probes; default: they lie in memory")
+    parser.add_argument("--protocol", default=None, help="directory with the generated gRPC modules; default: FOLDER/../protocol")
+    parser.add_argument("--probes", help="existing directory for the file with the USDT probes; default: in memory")
     options = parser.parse_args(arguments)
     sys.path.append(options.protocol or options.folder + "/../protocol")
     import rest
-    import rpc  # and with it what has been generated
+    import rpc  # imports the generated modules
     from core import Server
     server = Server(options.folder, options.workers, options.probes, manager)
 

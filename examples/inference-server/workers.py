@@ -1,7 +1,7 @@
-"""Processes that compute: a child with a pipe to it, the pool of workers, and what a worker does.
+"""Worker processes: a child with a pipe to it, the pool of workers, and the worker's main loop.
 
-A worker is given one batch at a time, so that none waits behind another's slow one while a worker is idle. One that dies fails the batch that it
-had and is replaced.
+A worker receives one batch at a time, so that no batch queues behind a slow one while another worker is idle. A worker that dies fails its current
+batch and is replaced.
 """
 import asyncio
 import collections
@@ -19,24 +19,24 @@ import models
 from refused import Refused
 
 PROBES = ["request_*", "batch_*", "worker_*", "predict_*", "model_load_*"]
-spawning = multiprocessing.get_context("spawn")  # gRPC's threads do not outlive a fork
+spawning = multiprocessing.get_context("spawn")  # gRPC's threads do not survive a fork
 
 
 def make_probes(directory):
-    """Each process has its own provider; in a directory they are one file, and one bpftrace hears them all."""
+    """Each process has its own provider; in a directory they share one file, and one bpftrace attaches to all of them."""
     return inference.Inference("inference_server", PROBES, directory)
 
 
 def live(target, *arguments):
-    """A child's life: it ends when the server closes the pipe or is no more. Ctrl-C is the server's business."""
+    """Runs a child until the server closes the pipe or exits. The child ignores Ctrl-C; the server handles it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         target(*arguments)
 
 
 class Child:
-    """A process that runs target(*arguments, pipe). Its first word says that it is `ready`; `heard` is called with each further one, `gone` when it
-    has ended after that; both in the loop."""
+    """A process that runs target(*arguments, pipe). Its first message resolves `ready`; `heard` is called with each further message, `gone` when it
+    exits after that; both in the event loop."""
 
     def __init__(self, target, *arguments, heard, gone):
         self.pipe, other = spawning.Pipe()
@@ -63,7 +63,7 @@ class Child:
             self.ready.set_result(None)
 
     def close(self):
-        """Ends it, once it has done what it is doing."""
+        """Stops it after its current work."""
         if not self.pipe.closed:
             self.loop.remove_reader(self.pipe.fileno())
             self.pipe.close()
@@ -73,14 +73,14 @@ class Child:
         try:
             self.pipe.send(what)
         except OSError:
-            pass  # it has ended, and `gone` is about to be called
+            pass  # it has exited; `gone` will be called
 
 
 @dataclass(eq=False)
 class Call:
     id: int
     model: str
-    inputs: dict  # name: [array, ...], to be put together
+    inputs: dict  # name: [array, ...], to be concatenated
     cause: int
     future: asyncio.Future
 
@@ -114,7 +114,7 @@ class Pool:
             self.probes.worker_stop.fire(child.process.pid, child.process.exitcode or 0)
 
     async def run(self, model, inputs, cause):
-        """({output's name: array}, when the worker had it, had put its inputs together, had predicted)"""
+        """Returns ({output's name: array}, and the times at which the worker received it, had concatenated the inputs, had predicted)."""
         call = Call(next_id(), model, inputs, cause, asyncio.get_running_loop().create_future())
         self.waiting.append(call)
         self._dispatch()
@@ -124,7 +124,7 @@ class Pool:
         while self.waiting and self.idle:
             call = self.waiting.popleft()
             if call.future.done():
-                continue  # given up
+                continue  # cancelled
             child = self.idle.popleft()
             self.busy[child] = call
             self.probes.worker_dispatch.fire(call.id, call.model, child.process.pid, len(self.waiting), call.cause, "predict")
@@ -147,7 +147,7 @@ class Pool:
 
 
 def work(folder, directory, pipe):
-    """The process: loads all models, then says for each call (outputs or what went wrong, and three moments)."""
+    """The process: loads all models, then sends for each call (outputs or the error, and three timestamps)."""
     probes, loaded = make_probes(directory), {}
     for name, said in models.descriptions(folder).items():
         if said["platform"] in ("sklearn", "onnxruntime_onnx"):

@@ -1,4 +1,4 @@
-# Completion of sonde for bash. Verbs and flags are read from `sonde --help` and `sonde VERB --help`, so they are never out of date.
+# Completion of sonde for bash. Subcommands and flags are read from `sonde --help` and `sonde SUBCOMMAND --help`, so they are always current.
 # shellcheck shell=bash
 
 _sonde() {
@@ -9,7 +9,7 @@ _sonde() {
         mapfile -t COMPREPLY < <(compgen -W "$("$sonde" --help 2>/dev/null | sed -n 's/^  \([a-z]*\) .*/\1/p') --help --version" -- "$word")
         return
     fi
-    # Some verbs have verbs of their own.
+    # Some subcommands have subcommands of their own.
     mapfile -t verbs < <("$sonde" "${verb[0]}" --help 2>/dev/null | sed -n 's/^  \([a-z]\{1,\}\) .*/\1/p')
     if ((${#verbs[@]})); then
         if ((COMP_CWORD == 2)); then
@@ -18,7 +18,7 @@ _sonde() {
         fi
         verb+=("${COMP_WORDS[2]}")
     fi
-    # Behind `--` stands a command of the user's.
+    # After `--` comes the command to record.
     for ((i = 2; i < COMP_CWORD; i++)); do
         if [[ ${COMP_WORDS[i]} == -- ]]; then
             declare -F _command_offset >/dev/null && _command_offset $((i + 1))
