@@ -33,7 +33,7 @@
     5 /* memory is looked at every so many seconds, where there is enough: that costs a millisecond                    \
        */
 #define SAY_AGAIN_NS         (60 * 1000000000ull)
-#define SAMPLING_RULES_PROBE "profile targets"
+#define SAMPLING_RULES_PROBE "sampling rules"
 
 /* The pipeline's, as of the last second: who reads them never waits for a turn of it. */
 struct figures {

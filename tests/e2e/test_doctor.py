@@ -83,7 +83,7 @@ def test_it_says_what_a_file_says_of_that(sonde, root, tmp_path):
     sent = "otlp:\n  profiles_endpoint: http://collector:4318/p\n"
     all_said = told(sent + "profile:\n  targets: user=0:9, user=nobody-has-this-name:9, pid=4194304:9\n")
     assert receiver_of(all_said) == ("http://collector:4318/p", True)
-    targets, = [probe for probe in all_said["probes"] if probe["probe"] == "profile targets"]
+    targets, = [probe for probe in all_said["probes"] if probe["probe"] == "sampling rules"]
     assert targets["attached"] and targets["method"] == "1 of 3 found"
     assert targets["limitation"] == "not on this machine now: user=nobody-has-this-name, pid=4194304"
     assert receiver_of(told(sent, *setpriv, mode=0o600)) == ("unknown (/etc/sonde/sonde.yaml is not readable by you)", True)
