@@ -27,7 +27,7 @@ const volatile __u64 min_ns = 0;
 const volatile __u64 sample_ns =
     0; /* longer waits are all told, of shorter ones by chance as many as they are long; below 2^32 */
 const volatile bool wakers = false;     /* tell who woke them */
-const volatile bool leaves_out = false; /* there are targets of whom nothing is told */
+const volatile bool leaves_out = false; /* there are rules of whom nothing is told */
 const volatile __u64 sampling_rule_sample_ns[SAMPLING_RULE_SLOTS] =
     {}; /* sample_ns by target; the last: of who is none */
 const volatile __u32 spare_scratch =

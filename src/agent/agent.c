@@ -40,12 +40,12 @@ struct figures {
     struct metric_set *metrics;
     struct losses losses;
     uint64_t samples, waits, helper_cpu_ns;
-    struct sampling_rule_stats targets[SAMPLING_RULES_MAX + 1]; /* the last: of who is none */
+    struct sampling_rule_stats rules[SAMPLING_RULES_MAX + 1]; /* the last: of who is none */
 };
 
 struct agent {
     struct config config;
-    struct sampling_rules targets;
+    struct sampling_rules rules;
     struct sampling_pods sampling_pods;
     uint32_t clock_hz; /* what is sampled at their rates is taken from its ticks */
     struct pipeline *pipeline;
@@ -138,9 +138,9 @@ static void publish_stats(struct agent *a, uint64_t helper_cpu_ns)
         return;
     pipeline_losses(a->pipeline, &now.losses);
     pipeline_metrics(a->pipeline, &now.losses, now.metrics);
-    for (size_t i = 0; i < a->targets.count; i++)
-        now.targets[i] = pipeline_sampling_rule(a->pipeline, (uint32_t)i);
-    now.targets[SAMPLING_RULES_MAX] = pipeline_sampling_rule(a->pipeline, SAMPLING_RULES_MAX);
+    for (size_t i = 0; i < a->rules.count; i++)
+        now.rules[i] = pipeline_sampling_rule(a->pipeline, (uint32_t)i);
+    now.rules[SAMPLING_RULES_MAX] = pipeline_sampling_rule(a->pipeline, SAMPLING_RULES_MAX);
     pthread_mutex_lock(&a->lock);
     struct figures before = a->figures;
     a->figures = now;
@@ -184,7 +184,7 @@ static bool every_second(void *context)
     keep_budget(a, helper_cpu_ns);
     if (a->waits && ++a->waits_ticks % WAITS_TICKS == 0)
         pipeline_tell_waits(a->pipeline);
-    sampling_pods_follow(&a->sampling_pods, &a->targets, a->pipeline);
+    sampling_pods_follow(&a->sampling_pods, &a->rules, a->pipeline);
     publish_stats(a, helper_cpu_ns);
     if (a->profile_export)
         profile_export_tick(a->profile_export);
@@ -207,36 +207,35 @@ static void log_report(const struct attach_report *report)
 }
 
 /* Who is not here may come yet; but of a name that is wrong nobody would hear. */
-static void report_sampling_rules(const struct sampling_rules *targets, const struct pipeline *pipeline,
+static void report_sampling_rules(const struct sampling_rules *rules, const struct pipeline *pipeline,
                                   struct attach_report *report)
 {
     struct attach_entry *entry = attach_report_add(report, SAMPLING_RULES_PROBE);
     char name[SAMPLING_RULE_NAME_BYTES];
     size_t found = 0, used = 0;
-    for (uint32_t i = 0; i < targets->count; i++) {
+    for (uint32_t i = 0; i < rules->count; i++) {
         if (pipeline_sampling_rule(pipeline, i).found) {
             found++;
             continue;
         }
-        used +=
-            (size_t)snprintf(entry->limitation + used, sizeof(entry->limitation) - used, "%s%s",
-                             used ? ", " : "not on this machine now: ", sampling_rule_name(&targets->list[i], name));
+        used += (size_t)snprintf(entry->limitation + used, sizeof(entry->limitation) - used, "%s%s",
+                                 used ? ", " : "not on this machine now: ", sampling_rule_name(&rules->list[i], name));
         if (used >= sizeof(entry->limitation))
             used = sizeof(entry->limitation) - 1; /* cut */
     }
-    snprintf(entry->method, sizeof(entry->method), "%zu of %zu found", found, targets->count);
+    snprintf(entry->method, sizeof(entry->method), "%zu of %zu found", found, rules->count);
     entry->attached = true;
 }
 
 static int attach(const struct config *config, void *context, struct attach_report *report, struct pipeline **ret)
 {
-    struct sampling_rules targets;
+    struct sampling_rules rules;
     char pod_labels[CONFIG_POD_LABELS_BYTES];
-    config_sampling_rules(config, &targets);
+    config_sampling_rules(config, &rules);
     (void)config_pod_labels(config, pod_labels); /* looked at before */
     struct pipeline_options options = {
         .sources = {.sample_hz = (uint32_t)config->profile_rate_hz,
-                    .targets = targets.count ? &targets : NULL,
+                    .rules = rules.count ? &rules : NULL,
                     .ring_bytes = config->budget_memory_bytes / 16,
                     .table_bytes = config->budget_memory_bytes / 4,
                     .links = config->links_enabled,
@@ -256,10 +255,10 @@ static int attach(const struct config *config, void *context, struct attach_repo
     int r = pipeline_new(&options, &sink, report, ret);
     struct sampling_pods sampling_pods = {0};
     if (r == 0)
-        sampling_pods_follow(&sampling_pods, &targets, *ret);
+        sampling_pods_follow(&sampling_pods, &rules, *ret);
     sampling_pods_clear(&sampling_pods);
     if (r == 0 && pipeline_sampling_rule(*ret, SAMPLING_RULES_MAX).found)
-        report_sampling_rules(&targets, *ret, report);
+        report_sampling_rules(&rules, *ret, report);
     return r;
 }
 
@@ -298,7 +297,7 @@ int agent_new(const struct config *config, struct agent **ret)
     if (!a)
         return -ENOMEM;
     a->config = *config;
-    a->clock_hz = config_sampling_rules(config, &a->targets);
+    a->clock_hz = config_sampling_rules(config, &a->rules);
     a->lock_fd = -1;
     a->start_ns = clock_monotonic_ns();
     pthread_mutex_init(&a->lock, NULL);
@@ -436,10 +435,10 @@ static struct budget copy_budget(struct agent *a)
     return copy;
 }
 
-/* Of the targets and, after them, of who is none. */
+/* Of the rules and, after them, of who is none. */
 static size_t sampling_rule_count(const struct agent *a)
 {
-    return a->targets.count && (a->config.profile_enabled || a->config.off_cpu_enabled) ? a->targets.count + 1 : 0;
+    return a->rules.count && (a->config.profile_enabled || a->config.off_cpu_enabled) ? a->rules.count + 1 : 0;
 }
 
 struct sampling_rule_line {
@@ -450,11 +449,11 @@ struct sampling_rule_line {
 
 static struct sampling_rule_line sampling_rule_line(const struct agent *a, const struct figures *figures, size_t i)
 {
-    if (i == a->targets.count)
+    if (i == a->rules.count)
         return (struct sampling_rule_line){"others", (uint32_t)a->config.profile_rate_hz,
-                                           &figures->targets[SAMPLING_RULES_MAX]};
-    struct sampling_rule_line line = {.hz = a->targets.list[i].hz, .figures = &figures->targets[i]};
-    sampling_rule_name(&a->targets.list[i], line.name);
+                                           &figures->rules[SAMPLING_RULES_MAX]};
+    struct sampling_rule_line line = {.hz = a->rules.list[i].hz, .figures = &figures->rules[i]};
+    sampling_rule_name(&a->rules.list[i], line.name);
     return line;
 }
 
@@ -464,13 +463,13 @@ static void sampling_rule_metrics(const struct agent *a, const struct figures *f
         const struct sampling_rule_line line = sampling_rule_line(a, figures, i);
         metric_add(set, "sonde_self_sampling_rule_found", METRIC_GAUGE, "",
                    "1 where this machine has whom the target asks for.", line.figures->found,
-                   METRIC_LABELS({"target", line.name}));
+                   METRIC_LABELS({"rule", line.name}));
         metric_add(set, "sonde_self_sampling_rule_samples", METRIC_COUNTER, "",
                    "CPU samples taken of the target's threads.", (double)line.figures->samples,
-                   METRIC_LABELS({"target", line.name}));
+                   METRIC_LABELS({"rule", line.name}));
         metric_add(set, "sonde_self_sampling_rule_ticks", METRIC_COUNTER, "",
                    "Ticks of the sampling clock that met the target's threads.", (double)line.figures->ticks,
-                   METRIC_LABELS({"target", line.name}));
+                   METRIC_LABELS({"rule", line.name}));
     }
 }
 
@@ -539,10 +538,10 @@ static double current_sample_hz(const struct agent *a, enum source_detail detail
 static void put_sampling_rules(const struct agent *a, const struct figures *figures, enum source_detail detail,
                                struct buf *out)
 {
-    buf_puts(out, "\"targets\":[");
+    buf_puts(out, "\"sampling_rules\":[");
     for (size_t i = 0; i < sampling_rule_count(a); i++) {
         const struct sampling_rule_line line = sampling_rule_line(a, figures, i);
-        buf_puts(out, i ? ",{\"target\":" : "{\"target\":");
+        buf_puts(out, i ? ",{\"rule\":" : "{\"rule\":");
         buf_put_json_string(out, line.name);
         buf_printf(out, ",\"sample_hz\":%g,\"found\":%s,\"samples\":%llu,\"ticks\":%llu}",
                    a->config.profile_enabled ? (double)line.hz / source_detail_samples_every(detail) : 0.0,

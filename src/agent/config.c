@@ -155,14 +155,14 @@ static bool can_be_a_pod(const struct sampling_rule *t)
 /* The first entry that is no target; NULL: there is none. */
 static const char *find_bad_sampling_rule(const char *list, int *ret_length)
 {
-    struct sampling_rules targets;
+    struct sampling_rules rules;
     const char *bad = NULL;
     size_t bytes = 0;
-    if (sampling_rules_parse(list, &targets, &bad, &bytes) == 0)
-        for (size_t i = 0; i < targets.count && !bad; i++)
-            if (!can_be_a_pod(&targets.list[i])) {
-                bytes = strlen(targets.list[i].value);
-                bad = strstr(list, targets.list[i].value);
+    if (sampling_rules_parse(list, &rules, &bad, &bytes) == 0)
+        for (size_t i = 0; i < rules.count && !bad; i++)
+            if (!can_be_a_pod(&rules.list[i])) {
+                bytes = strlen(rules.list[i].value);
+                bad = strstr(list, rules.list[i].value);
             }
     *ret_length = (int)bytes;
     return bad;
@@ -322,12 +322,12 @@ uint32_t config_sampling_rules(const struct config *c, struct sampling_rules *re
 
 int config_pod_labels(const struct config *c, char ret[CONFIG_POD_LABELS_BYTES])
 {
-    struct sampling_rules targets;
-    config_sampling_rules(c, &targets);
+    struct sampling_rules rules;
+    config_sampling_rules(c, &rules);
     snprintf(ret, CONFIG_POD_LABELS_BYTES, "%s", c->kubernetes_pod_labels);
-    for (size_t i = 0; i < targets.count; i++)
-        if (targets.list[i].selector == SAMPLING_RULE_POD_LABEL &&
-            !pod_choice_add_keys(targets.list[i].value, ret, CONFIG_POD_LABELS_BYTES))
+    for (size_t i = 0; i < rules.count; i++)
+        if (rules.list[i].selector == SAMPLING_RULE_POD_LABEL &&
+            !pod_choice_add_keys(rules.list[i].value, ret, CONFIG_POD_LABELS_BYTES))
             return -E2BIG;
     return 0;
 }

@@ -54,7 +54,7 @@ int config_set_value(struct config *c, const char *where, const char *name, cons
  * 0: nobody is sampled. */
 uint32_t config_sampling_rules(const struct config *c, struct sampling_rules *ret);
 /* Names of the labels of pods that are to be known, for pods_read: those that samples are to have and those that
- * targets are asked by. -E2BIG: they are more than PODS_LABELS_MAX. */
+ * rules are asked by. -E2BIG: they are more than PODS_LABELS_MAX. */
 #define CONFIG_POD_LABELS_BYTES 2560 /* of as many at their longest */
 int config_pod_labels(const struct config *c, char ret[CONFIG_POD_LABELS_BYTES]);
 /* Whether profiles are sent by gRPC. */

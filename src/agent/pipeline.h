@@ -69,7 +69,7 @@ int pipeline_set_cgroups(struct pipeline *p, const uint64_t *ids, size_t count);
 void pipeline_ask_for_pods(struct pipeline *p);
 struct pods *pipeline_pods(const struct pipeline *p);
 
-/* Whom targets by names and labels of pods mean (sources/sampling/sampling_rule_table.h). */
+/* Whom rules by names and labels of pods mean (sources/sampling/sampling_rule_table.h). */
 void pipeline_set_sampling_pods(struct pipeline *p, const struct sampling_pod *pods, size_t count);
 
 /* Descriptors that become readable when a turn is worth it. */
@@ -102,7 +102,7 @@ uint64_t pipeline_waits_given(
     const struct pipeline *p); /* of these: waits and times in the run queue, with what they stand for */
 struct off_cpu_totals
 pipeline_waits(const struct pipeline *p); /* zeros: not asked for; of a replay, but wakers_unseen */
-/* Of sources.targets the one of this number, SAMPLING_RULES_MAX: of who is none; zeros: there are no targets, or no CPU
+/* Of sources.rules the one of this number, SAMPLING_RULES_MAX: of who is none; zeros: there are no rules, or no CPU
  * samples. */
 struct sampling_rule_stats pipeline_sampling_rule(const struct pipeline *p, uint32_t number);
 uint64_t pipeline_kernel_bytes(const struct pipeline *p); /* BPF maps and rings */

@@ -48,15 +48,15 @@ struct pods *pipeline_pods(const struct pipeline *p)
 static struct sampling_rule_table *find_sampling_rules(const struct pipeline *p)
 {
     void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu);
-    struct sampling_rule_table *targets = cpu ? cpu_source_sampling_rules(cpu) : NULL;
-    return targets || !off_cpu ? targets : off_cpu_source_sampling_rules(off_cpu);
+    struct sampling_rule_table *rules = cpu ? cpu_source_sampling_rules(cpu) : NULL;
+    return rules || !off_cpu ? rules : off_cpu_source_sampling_rules(off_cpu);
 }
 
 void pipeline_set_sampling_pods(struct pipeline *p, const struct sampling_pod *pods, size_t count)
 {
-    struct sampling_rule_table *targets = find_sampling_rules(p);
-    if (targets)
-        sampling_rule_table_set_pods(targets, pods, count);
+    struct sampling_rule_table *rules = find_sampling_rules(p);
+    if (rules)
+        sampling_rule_table_set_pods(rules, pods, count);
 }
 
 bool pipeline_looks_at_waits(const struct pipeline *p)
@@ -127,8 +127,8 @@ struct off_cpu_totals pipeline_waits(const struct pipeline *p)
 
 struct sampling_rule_stats pipeline_sampling_rule(const struct pipeline *p, uint32_t number)
 {
-    const struct sampling_rule_table *targets = find_sampling_rules(p);
-    return targets ? sampling_rule_table_stats(targets, number) : (struct sampling_rule_stats){0};
+    const struct sampling_rule_table *rules = find_sampling_rules(p);
+    return rules ? sampling_rule_table_stats(rules, number) : (struct sampling_rule_stats){0};
 }
 
 uint64_t pipeline_kernel_bytes(const struct pipeline *p)

@@ -24,13 +24,13 @@ static bool is_meant(const struct sampling_rule *target, const struct pod *pod)
 }
 
 /* By target, as many as there is room for. */
-static size_t choose(struct sampling_pods *t, const struct sampling_rules *targets, const struct pods *pods,
+static size_t choose(struct sampling_pods *t, const struct sampling_rules *rules, const struct pods *pods,
                      struct sampling_pod ret[SAMPLING_PODS_MAX])
 {
     size_t count = 0, left_out = 0;
-    for (uint32_t i = 0; i < targets->count; i++)
+    for (uint32_t i = 0; i < rules->count; i++)
         for (const struct pod *pod = NULL; (pod = pods_next(pods, pod));) {
-            if (!is_meant(&targets->list[i], pod))
+            if (!is_meant(&rules->list[i], pod))
                 continue;
             if (count == SAMPLING_PODS_MAX) {
                 left_out++;
@@ -47,18 +47,18 @@ static size_t choose(struct sampling_pods *t, const struct sampling_rules *targe
     return count;
 }
 
-static bool are_wanted(const struct sampling_rules *targets)
+static bool are_wanted(const struct sampling_rules *rules)
 {
-    for (size_t i = 0; i < targets->count; i++)
-        if (is_by_runtime(&targets->list[i]))
+    for (size_t i = 0; i < rules->count; i++)
+        if (is_by_runtime(&rules->list[i]))
             return true;
     return false;
 }
 
-void sampling_pods_follow(struct sampling_pods *t, const struct sampling_rules *targets, struct pipeline *p)
+void sampling_pods_follow(struct sampling_pods *t, const struct sampling_rules *rules, struct pipeline *p)
 {
     struct sampling_pod chosen[SAMPLING_PODS_MAX];
-    if (!are_wanted(targets))
+    if (!are_wanted(rules))
         return;
     if (t->ticks++ % ASK_TICKS == 0)
         pipeline_ask_for_pods(p);
@@ -67,7 +67,7 @@ void sampling_pods_follow(struct sampling_pods *t, const struct sampling_rules *
         return;
     sampling_pods_clear(t);
     t->seen = pods_ref(pods);
-    pipeline_set_sampling_pods(p, chosen, choose(t, targets, pods, chosen));
+    pipeline_set_sampling_pods(p, chosen, choose(t, rules, pods, chosen));
 }
 
 void sampling_pods_clear(struct sampling_pods *t)

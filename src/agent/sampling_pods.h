@@ -18,5 +18,5 @@ struct sampling_pods { /* all 0 at first */
 
 /* To be called once a second. Asks the runtime every five, for a pod that has come may be one of them before anybody
  * has met it. */
-void sampling_pods_follow(struct sampling_pods *t, const struct sampling_rules *targets, struct pipeline *p);
+void sampling_pods_follow(struct sampling_pods *t, const struct sampling_rules *rules, struct pipeline *p);
 void sampling_pods_clear(struct sampling_pods *t);

@@ -79,10 +79,10 @@ static int start_page(const struct config *c, const struct page_data *data, bool
 /* Where nobody is to be sampled no clock has to tick. */
 static int check_rate(struct config *c)
 {
-    struct sampling_rules targets;
-    if (config_sampling_rules(c, &targets) > 0)
+    struct sampling_rules rules;
+    if (config_sampling_rules(c, &rules) > 0)
         return 0;
-    if (targets.count && (c->profile_enabled || c->off_cpu_enabled)) {
+    if (rules.count && (c->profile_enabled || c->off_cpu_enabled)) {
         log_error(
             "profile.rate is 0, and so is the rate of all of profile.sampling_rules: nobody would be sampled; profile.enabled: false says that");
         return -EINVAL;

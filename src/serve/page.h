@@ -32,8 +32,8 @@ struct page_data {
     int (*requests)(void *context, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count);
     int (*metrics)(void *context, struct metric_set *set);
     /* One JSON object, which web/src/health.tsx reads: {"version","host","kernel","waits" (where they are looked
-     * at),"now_ms","uptime_seconds", "samples","sample_hz","targets" (where there are
-     * some):[{"target","sample_hz","found","samples","ticks"}],"losses":{reason:
+     * at),"now_ms","uptime_seconds", "samples","sample_hz","sampling_rules" (where there are
+     * some):[{"rule","sample_hz","found","samples","ticks"}],"losses":{reason:
      * count},"budget":{"detail","cpu_share","cpu_share_allowed","memory_bytes",
      * "memory_bytes_allowed"},"probes":[{"probe","attached","method","fallback_reason","limitation"}]}. The caller
      * frees.

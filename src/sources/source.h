@@ -24,8 +24,8 @@ struct unwind_tables;
 
 /* What to look at. Filters act in the kernel, before anything is unwound. Borrowed during open. */
 struct source_options {
-    uint32_t sample_hz;                   /* CPU samples a second and CPU */
-    const struct sampling_rules *targets; /* whose CPU samples, and waits that are told by chance, come at another rate;
+    uint32_t sample_hz;                 /* CPU samples a second and CPU */
+    const struct sampling_rules *rules; /* whose CPU samples, and waits that are told by chance, come at another rate;
                                              NULL: nobody's, as of events */
     bool has_sampling_rule_keys;
     int sampling_rule_keys_fd;        /* the kernel's table of who they are, of another source (target.h) */

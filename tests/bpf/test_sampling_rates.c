@@ -50,12 +50,12 @@ static bool add_sample(const struct record_header *header, void *context)
 static struct watch watch_sampling_rules(const char *text, uint32_t others_hz)
 {
     struct source_options options = watch_defaults;
-    struct sampling_rules targets;
+    struct sampling_rules rules;
     const char *bad;
     size_t bad_bytes;
 
-    assert_int_equal(sampling_rules_parse(text, &targets, &bad, &bad_bytes), 0);
-    options.targets = &targets;
+    assert_int_equal(sampling_rules_parse(text, &rules, &bad, &bad_bytes), 0);
+    options.rules = &rules;
     options.sample_hz = others_hz;
     return watch_begin(&source_cpu, &options);
 }
@@ -168,7 +168,7 @@ static void nap_for_ever(int ready)
 static struct off_cpu_totals watch_waits(const char *entry, struct told *told, size_t enough)
 {
     struct source_options options = watch_defaults;
-    struct sampling_rules targets;
+    struct sampling_rules rules;
     char text[64];
     const char *bad;
     size_t bad_bytes;
@@ -179,8 +179,8 @@ static struct off_cpu_totals watch_waits(const char *entry, struct told *told, s
     options.sample_hz = 100;
     options.sample_wait_ns = SAMPLE_NS;
     snprintf(text, sizeof(text), entry, told->pid);
-    assert_int_equal(sampling_rules_parse(text, &targets, &bad, &bad_bytes), 0);
-    options.targets = &targets;
+    assert_int_equal(sampling_rules_parse(text, &rules, &bad, &bad_bytes), 0);
+    options.rules = &rules;
     struct watch w = watch_begin(&source_off_cpu, &options);
     watch_until(&w, enough, take_wait, told);
     assert_int_equal(w.source->stop(w.self), 0);

@@ -74,7 +74,7 @@ static struct watch watch_faults(const struct sampling_rules *rules, uint32_t ot
 {
     struct source_options options = watch_defaults;
 
-    options.targets = rules;
+    options.rules = rules;
     options.sample_hz = others_hz;
     options.sampling_seed = SEED;
     for (size_t i = 0; i < count; i++)
@@ -285,7 +285,7 @@ static void test_shedding_goes_with_it(void **state)
     (void)state;
     snprintf(text, sizeof(text), "pid=%d:100", pid);
     parse_rules(text, &rules);
-    options.targets = &rules;
+    options.rules = &rules;
     options.sample_hz = 500;
     struct watch w = watch_begin(&source_cpu, &options);
     assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_HALF), 0);
@@ -392,7 +392,7 @@ static void leave_waits_out(bool with_cpu)
     snprintf(text, sizeof(text), "pid=%d:0, user=4000000001:1, cgroup=/nobody-has-it:1, command=left-out:0",
              waits.pids[LEFT_OUT]);
     parse_rules(text, &rules);
-    options.targets = &rules;
+    options.rules = &rules;
     struct watch cpu = {0};
     if (with_cpu) {
         cpu = watch_begin(&source_cpu, &options);
@@ -473,7 +473,7 @@ static struct off_cpu_totals sample_waits(const char *rule, uint64_t of_ns)
     options.sampling_seed = SEED;
     snprintf(text, sizeof(text), rule, process.pid);
     parse_rules(text, &rules);
-    options.targets = &rules;
+    options.rules = &rules;
     struct watch w = watch_begin(&source_off_cpu, &options);
     const uint64_t switches = threads_switches(process.pid);
     nap_often(&process);

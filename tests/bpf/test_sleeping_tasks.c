@@ -145,7 +145,7 @@ static void test_its_stack_is_what_its_memory_holds(void **state)
     struct watch w = watch(&pid, 1, watch_defaults.ring_bytes);
     watch_until(&w, 1, look_at_copy, &seen);
     assert_int_equal(w.source->stop(w.self), 0);
-    assert_true(told(&w, "told") == 1);
+    assert_true(told(&w, "recorded") == 1);
     assert_true(told(&w, "ran") + told(&w, "unreadable") + told(&w, "lost") == 0);
     assert_int_equal(w.source->drain(w.self, w.batch), 0);
     for (size_t i = 0; i < batch_count(w.batch); i++)
@@ -231,7 +231,8 @@ static void test_nobody_has_to_answer(void **state)
         threads_await_all_blocked(pids[i]);
     }
     struct watch w = watch(pids, array_size(pids), watch_defaults.ring_bytes);
-    for (int ms = 0; ms < 60000 && told(&w, "unreadable") + told(&w, "told") + told(&w, "ran") < array_size(pids) + 1;
+    for (int ms = 0;
+         ms < 60000 && told(&w, "unreadable") + told(&w, "recorded") + told(&w, "ran") < array_size(pids) + 1;
          ms++) /* a reader who waits is ended after ASLEEP_MAX_S */
         usleep(1000);
     assert_int_equal(w.source->stop(w.self), 0);
@@ -336,10 +337,10 @@ static void test_who_does_not_read_is_not_waited_for(void **state)
     skip_if_it_cannot();
     pid_t pid = watch_child(wait_in_threads);
     threads_await_all_blocked(pid);
-    struct watch w = watch(&pid, 1, SMALL_RING);                        /* and no drain until the end */
-    while (told(&w, "told") * DEEP_BYTES < SMALL_RING / 2 - DEEP_BYTES) /* half of it is full: it waits */
+    struct watch w = watch(&pid, 1, SMALL_RING);                            /* and no drain until the end */
+    while (told(&w, "recorded") * DEEP_BYTES < SMALL_RING / 2 - DEEP_BYTES) /* half of it is full: it waits */
         usleep(1000);
-    assert_true(told(&w, "told") * DEEP_BYTES < SMALL_RING / 2 + DEEP_BYTES);
+    assert_true(told(&w, "recorded") * DEEP_BYTES < SMALL_RING / 2 + DEEP_BYTES);
     assert_true(told(&w, "lost") == 0);
     assert_int_equal(w.source->stop(w.self), 0);
     assert_true(told(&w, "lost") > 0);

@@ -81,7 +81,7 @@ def test_it_says_what_a_file_says_of_that(sonde, root, tmp_path):
     def receiver_of(all_said):
         return next((fact["value"], fact["good"]) for fact in all_said["facts"] if fact["name"] == "profiles are sent to")
     sent = "otlp:\n  profiles_endpoint: http://collector:4318/p\n"
-    all_said = told(sent + "profile:\n  targets: user=0:9, user=nobody-has-this-name:9, pid=4194304:9\n")
+    all_said = told(sent + "profile:\n  sampling_rules: user=0:9, user=nobody-has-this-name:9, pid=4194304:9\n")
     assert receiver_of(all_said) == ("http://collector:4318/p", True)
     targets, = [probe for probe in all_said["probes"] if probe["probe"] == "sampling rules"]
     assert targets["attached"] and targets["method"] == "1 of 3 found"

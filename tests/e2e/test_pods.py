@@ -148,7 +148,7 @@ def test_rates(runtime, agent, pod):  # noqa: F811
     assert re.search("not on this machine now: .*pod-label=app=late", started.running.error), started.running.error
 
     def figure(name, what):
-        return started.metric(f"sonde_self_sampling_rule_{what}", target=name)
+        return started.metric(f"sonde_self_sampling_rule_{what}", rule=name)
 
     def samples_of(pid):
         return json.loads(started.text(f"/api/v1/profile?seconds=110&pid={pid}"))["sonde"]["samples"]

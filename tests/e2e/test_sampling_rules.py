@@ -32,14 +32,14 @@ def run_together(folder, *names, seconds=SECONDS):
 
 @pytest.mark.statistical
 def test_rates(agent, tmp_path):
-    (tmp_path / "sonde.yaml").write_text("profile:\n  rate: 19\n  targets: command=often:500, command=never:0,\n    user=nobody-has-this-name:1, command=seldom:100, command=later:500\n"
+    (tmp_path / "sonde.yaml").write_text("profile:\n  rate: 19\n  sampling_rules: command=often:500, command=never:0,\n    user=nobody-has-this-name:1, command=seldom:100, command=later:500\n"
                                          "budget:\n  cpu: 100%\n  memory: 1GiB\n")
     started = agent("--config", tmp_path / "sonde.yaml")
     assert "not on this machine now: user=nobody-has-this-name" in started.running.error
     ended = run_together(tmp_path, "often", "seldom", "never")
 
     def taken(name, what="samples"):
-        return int(started.metric(f"sonde_self_sampling_rule_{what}_total", target=f"command={name}"))
+        return int(started.metric(f"sonde_self_sampling_rule_{what}_total", rule=f"command={name}"))
 
     def folded():
         return [line.rpartition(" ") for line in started.text("/api/v1/profile?seconds=110&format=folded").splitlines()]
@@ -69,10 +69,10 @@ def test_rates(agent, tmp_path):
     assert not [stack for stack, _, _ in folded() if stack.startswith("never;")]
 
     status = json.loads(started.text("/api/v1/status"))
-    assert [(target["target"], target["sample_hz"], target["found"]) for target in status["targets"]] == [
+    assert [(rule["rule"], rule["sample_hz"], rule["found"]) for rule in status["sampling_rules"]] == [
         ("command=often", 500, True), ("command=never", 0, True), ("user=nobody-has-this-name", 1, False), ("command=seldom", 100, True),
         ("command=later", 500, True), ("others", OTHERS_HZ, True)]
-    assert status["targets"][0]["samples"] == taken("often") and status["sample_hz"] == OTHERS_HZ
+    assert status["sampling_rules"][0]["samples"] == taken("often") and status["sample_hz"] == OTHERS_HZ
 
 
 def test_sampling_rules_alone(agent, tmp_path):
@@ -88,7 +88,7 @@ def test_sampling_rules_alone(agent, tmp_path):
     wait_for(lambda: commands("cpu") and commands("off_cpu"), 90, "who is asked for")
     waiting.wait()
     assert commands("cpu") == commands("off_cpu") == commands("wall") == {"often"}
-    assert started.metric("sonde_self_sampling_rule_samples_total", target="others") == 0 < started.metric("sonde_self_sampling_rule_ticks_total", target="others")
+    assert started.metric("sonde_self_sampling_rule_samples_total", rule="others") == 0 < started.metric("sonde_self_sampling_rule_ticks_total", rule="others")
     assert json.loads(started.text(f"/api/v1/profile?seconds=110&pid={ended['other'][0]}"))["profiles"] == []
     assert json.loads(started.text("/api/v1/status"))["sample_hz"] == 0
 
@@ -135,7 +135,7 @@ def test_waits(agent, run, tmp_path, profile):
     wait_for(lambda: all(waited(programs["other"]) > 6e9 for programs in (before, after)), 90, "waits of the others")
     assert waited(before["never"]) == 0
     assert waited(after["never"]) < 0.5 * waited(after["other"])  # before it was of that name
-    assert started.metric("sonde_self_sampling_rule_found", target="command=seldom") == 1
+    assert started.metric("sonde_self_sampling_rule_found", rule="command=seldom") == 1
 
     wait_for(lambda: "napped" in seldom.out, 60, "the naps")
     named_ns, lived_ns, cpu_ns = map(int, seldom.out.split()[1:])

@@ -49,7 +49,7 @@ def test_reasons_in_the_profile_and_the_counters(agent, run):
 def check_waits_counted(started):
     """The status and the metrics count the same waits. Either is as of the last second, so later ones are waited for."""
     def told():
-        return started.metric("sonde_self_off_cpu_waits_total", result="told")
+        return started.metric("sonde_self_off_cpu_waits_total", result="recorded")
 
     def told_after(count):
         wait_for(lambda: told() > count, 60, "more waits")
@@ -106,7 +106,7 @@ def wait_that_goes_on(agent, workload, reads_sleepers, least_s):
     assert {s.frames[-1] for s in found.samples} == {"[lock: futex]"}, found.top()
     if reads_sleepers:
         assert all("main" in s.frames for s in found.samples) and not found.cut.samples, found.top()
-        assert started.metric("sonde_self_earlier_stacks_total", result="told") >= 1
+        assert started.metric("sonde_self_earlier_stacks_total", result="recorded") >= 1
     uptime = float(re.search(r'"uptime_seconds":([0-9.]+)', started.text("/api/v1/status"))[1])
     assert seconds(found) <= uptime, found.top()
 

@@ -75,7 +75,7 @@ SYMBOLS = texts("_ZN4shop4TillIlE4ringEl", "_RNvXNtCs5MG4p4o9T2T_5rusty5storeINt
 CGROUPS = texts("0::/system.slice/docker-" + "4f" * 32 + ".scope\n", "12:pids:/docker/" + "4f" * 32 + "\n1:name=systemd:/x\n0::/\n",
                 "0::/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod0b1d3c5e_1111_2222_3333_444455556666.slice/cri-containerd-" + "4f" * 32 + ".scope\n",
                 "3:cpu:/slurm/uid_1000/job_42/step_0/task_0\n", "0::/system.slice/nginx.service\n")
-YAML = texts("profile:\n  rate: 19\nbudget:\n  cpu: 1%\n  memory: 64MiB\npage:\n  listen: 127.0.0.1:7070\n", "profile: {enabled: true}\n", "profile:\n  targets: command=a:99, user=b:0, cgroup=/c:1\n", "a: [1, 2\n")
+YAML = texts("profile:\n  rate: 19\nbudget:\n  cpu: 1%\n  memory: 64MiB\npage:\n  listen: 127.0.0.1:7070\n", "profile: {enabled: true}\n", "profile:\n  sampling_rules: command=a:99, user=b:0, cgroup=/c:1\n", "a: [1, 2\n")
 REQUESTS = texts(*(bytes(24) + struct.pack("<12Q", 1, 10, 5_000_000, 100, 100, 0, 1000, 1000, 1000, 1000, 0, 0) + struct.pack("<HHBBBB", 200, 80, 2, 0, 2, len(line)) + bytes(16) +
                    b"nginx".ljust(16, b"\0") + line.ljust(160, b"\0") + (struct.pack("<QQ", 900_000, 900_000) + bytes(96 + 8) + struct.pack("<iIBBBBHBB", call, 2, thing, 0, 3, 2, 80, 0, 255) +
                                                                         bytes(16) + b"ext4".ljust(8, b"\0") + b"name".ljust(32, b"\0")) * 2 + b"\0"

@@ -42,12 +42,12 @@ struct cpu_source {
     uint64_t *values;           /* one a possible CPU: what its event has counted */
     struct ring_buffer *ring;
     struct unwind_tables *tables;
-    struct batch *batch;                 /* only during a drain */
-    struct sampling_rule_table *targets; /* NULL: all are sampled at one rate */
-    uint64_t period_ns;                  /* of an event: its period; 0: none */
-    uint64_t *throttled_since_ns;        /* one a possible CPU; 0: not throttled */
-    unsigned shed_factor;                /* of every so many samples one is taken */
-    uint64_t shed_mark, shed;            /* samples when the factor last changed; samples left out before */
+    struct batch *batch;               /* only during a drain */
+    struct sampling_rule_table *rules; /* NULL: all are sampled at one rate */
+    uint64_t period_ns;                /* of an event: its period; 0: none */
+    uint64_t *throttled_since_ns;      /* one a possible CPU; 0: not throttled */
+    unsigned shed_factor;              /* of every so many samples one is taken */
+    uint64_t shed_mark, shed;          /* samples when the factor last changed; samples left out before */
     uint64_t throttled, batch_full, undecodable;
     size_t fixed_bytes;      /* maps whose size never changes */
     struct cpu_stats *stats; /* one a possible CPU */
@@ -66,7 +66,7 @@ static void cpu_free(void *self)
     user_probes_free(s->probes);
     ring_buffer__free(s->ring);
     unwind_tables_free(s->tables);
-    sampling_rule_table_free(s->targets);
+    sampling_rule_table_free(s->rules);
     cpu_bpf__destroy(s->skeleton);
     free(s->stats);
     free(s->values);
@@ -140,9 +140,9 @@ static int attach(struct cpu_source *s, const struct source_options *options)
     if (r == 0)
         r = cpu_filters_fill(options, bpf_map__fd(s->skeleton->maps.followed), bpf_map__fd(s->skeleton->maps.cgroups),
                              bpf_map__fd(s->skeleton->maps.commands), bpf_map__fd(s->skeleton->maps.users));
-    if (r == 0 && options->targets)
-        r = sampling_rule_table_new(options->targets, bpf_map__fd(s->skeleton->maps.sampling_rule_keys),
-                                    bpf_map__fd(s->skeleton->maps.sampling_rule_counts), &s->targets);
+    if (r == 0 && options->rules)
+        r = sampling_rule_table_new(options->rules, bpf_map__fd(s->skeleton->maps.sampling_rule_keys),
+                                    bpf_map__fd(s->skeleton->maps.sampling_rule_counts), &s->rules);
     if (r == 0)
         r = options->event ? attach_event(s, options->event) : attach_counted(s, NULL);
     return r;
@@ -217,7 +217,7 @@ static int cpu_open(const struct source_options *options, struct attach_report *
 
     if (!s)
         return -ENOMEM;
-    const uint32_t clock_hz = sampling_rules_clock_hz(options->targets, options->sample_hz);
+    const uint32_t clock_hz = sampling_rules_clock_hz(options->rules, options->sample_hz);
     if (clock_hz == 0 || clock_hz > 100000)
         return -EINVAL;
     snprintf(method, sizeof(method), "perf event, %.32s", options->event ? options->event->name : "cpu-clock");
@@ -321,8 +321,8 @@ static int cpu_drain(void *self, struct batch *batch)
     s->batch = NULL;
     if (r < 0 && r != -ENOSPC)
         return r;
-    if (s->targets)
-        sampling_rule_table_follow(s->targets, clock_monotonic_ns());
+    if (s->rules)
+        sampling_rule_table_follow(s->rules, clock_monotonic_ns());
     if (!s->events)
         return 0;
     (void)perf_events_read(s->events, take_notice, s);
@@ -409,7 +409,7 @@ static void cpu_losses(void *self, struct losses *losses)
 
     losses->count[LOSS_RING_FULL] += sum.ring_full + s->batch_full;
     losses->count[LOSS_MAP_FULL] +=
-        s->skeleton->bss->followed_full + sum.no_room + (s->targets ? sampling_rule_table_left_out(s->targets) : 0);
+        s->skeleton->bss->followed_full + sum.no_room + (s->rules ? sampling_rule_table_left_out(s->rules) : 0);
     losses->count[LOSS_UNLINKED] += sum.links_lost;
     losses->count[LOSS_INTERPRETED] += sum.interpreted_lost;
     losses->count[LOSS_UNLABELLED] += sum.labels_lost;
@@ -452,13 +452,13 @@ void cpu_source_share(void *cpu_source, struct source_options *options)
     options->tables = s->tables;
     options->has_contexts = true;
     options->contexts = cpu_source_contexts(s);
-    options->has_sampling_rule_keys = s->targets != NULL;
-    options->sampling_rule_keys_fd = s->targets ? bpf_map__fd(s->skeleton->maps.sampling_rule_keys) : -1;
+    options->has_sampling_rule_keys = s->rules != NULL;
+    options->sampling_rule_keys_fd = s->rules ? bpf_map__fd(s->skeleton->maps.sampling_rule_keys) : -1;
 }
 
 struct sampling_rule_table *cpu_source_sampling_rules(void *cpu_source)
 {
-    return ((struct cpu_source *)cpu_source)->targets;
+    return ((struct cpu_source *)cpu_source)->rules;
 }
 
 struct unwind_tables *cpu_source_unwind_tables(void *cpu_source)

@@ -30,7 +30,7 @@ static void leave_out_map(struct bpf_map *map, bool wanted)
 uint64_t cpu_weight(const struct source_options *options)
 {
     return options->event ? options->event->period
-                          : NS_PER_SECOND / sampling_rules_clock_hz(options->targets, options->sample_hz);
+                          : NS_PER_SECOND / sampling_rules_clock_hz(options->rules, options->sample_hz);
 }
 
 /* Of the programs that sample, the one for this. */
@@ -58,9 +58,9 @@ static int set_up(struct cpu_bpf *k, const struct source_options *options, int c
 
     k->bss->weight_ns = cpu_weight(options);
     choose_programs(k, options->event);
-    if (options->targets) {
-        k->rodata->sampling_rule_kinds = sampling_rule_table_kinds(options->targets);
-        sampling_rules_shares(options->targets, options->sample_hz, (uint64_t *)k->rodata->sampling_rule_shares);
+    if (options->rules) {
+        k->rodata->sampling_rule_kinds = sampling_rule_table_kinds(options->rules);
+        sampling_rules_shares(options->rules, options->sample_hz, (uint64_t *)k->rodata->sampling_rule_shares);
     }
     k->rodata->sampling_seed = options->sampling_seed;
     k->rodata->skip_pid = options->skip_self ? (uint32_t)getpid() : 0;
@@ -77,8 +77,8 @@ static int set_up(struct cpu_bpf *k, const struct source_options *options, int c
     leave_out_map(k->maps.cgroups, options->cgroup_count > 0);
     leave_out_map(k->maps.commands, options->command_count > 0);
     leave_out_map(k->maps.users, options->user_count > 0);
-    leave_out_map(k->maps.sampling_rule_keys, options->targets);
-    leave_out_map(k->maps.sampling_rule_counts, options->targets);
+    leave_out_map(k->maps.sampling_rule_keys, options->rules);
+    leave_out_map(k->maps.sampling_rule_counts, options->rules);
     bpf_program__set_autoload(k->progs.follow_fork, pids);
     bpf_program__set_autoload(k->progs.follow_free, pids);
 

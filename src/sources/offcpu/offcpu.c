@@ -27,10 +27,10 @@ struct off_cpu_source {
     struct offcpu_bpf *bpf;
     struct sleeping_tasks *asleep; /* NULL: this kernel cannot */
     struct ring_buffer *ring;
-    struct unwind_tables *tables;        /* NULL: another source's */
-    struct sampling_rule_table *targets; /* NULL: another source's, or there are none */
-    bool shares_contexts;                /* their tables are another source's */
-    struct batch *batch;                 /* only during a drain */
+    struct unwind_tables *tables;      /* NULL: another source's */
+    struct sampling_rule_table *rules; /* NULL: another source's, or there are none */
+    bool shares_contexts;              /* their tables are another source's */
+    struct batch *batch;               /* only during a drain */
     uint64_t batch_full, undecodable;
     struct off_cpu_stats *stats; /* one a possible CPU */
     int cpu_count;
@@ -44,7 +44,7 @@ static void off_cpu_free(void *self)
     sleeping_tasks_free(s->asleep);
     ring_buffer__free(s->ring);
     unwind_tables_free(s->tables);
-    sampling_rule_table_free(s->targets);
+    sampling_rule_table_free(s->rules);
     offcpu_bpf__destroy(s->bpf);
     free(s->stats);
     free(s);
@@ -60,12 +60,12 @@ static void off_cpu_freep(struct off_cpu_source **s)
 static int set_up_sampling_rules(struct offcpu_bpf *k, const struct source_options *options)
 {
     (void)bpf_map__set_autocreate(k->maps.sampling_rule_counts, false);
-    if (!options->targets)
+    if (!options->rules)
         return bpf_map__set_autocreate(k->maps.sampling_rule_keys, false);
-    k->rodata->leaves_out = sampling_rules_leave_out(options->targets, options->sample_hz);
-    k->rodata->sampling_rule_kinds = sampling_rule_table_kinds(options->targets);
-    sampling_rules_shares(options->targets, options->sample_hz, (uint64_t *)k->rodata->sampling_rule_shares);
-    sampling_rules_sample_ns(options->targets, options->sample_hz, options->sample_wait_ns, OFF_CPU_SO_FAR_NS,
+    k->rodata->leaves_out = sampling_rules_leave_out(options->rules, options->sample_hz);
+    k->rodata->sampling_rule_kinds = sampling_rule_table_kinds(options->rules);
+    sampling_rules_shares(options->rules, options->sample_hz, (uint64_t *)k->rodata->sampling_rule_shares);
+    sampling_rules_sample_ns(options->rules, options->sample_hz, options->sample_wait_ns, OFF_CPU_SO_FAR_NS,
                              (uint64_t *)k->rodata->sampling_rule_sample_ns);
     return options->has_sampling_rule_keys
                ? bpf_map__reuse_fd(k->maps.sampling_rule_keys, options->sampling_rule_keys_fd)
@@ -192,9 +192,8 @@ static int make_tables(struct off_cpu_source *s, const struct source_options *op
     s->ring = ring_buffer__new(bpf_map__fd(s->bpf->maps.records), take_record, s, NULL);
     if (!s->ring)
         return -errno;
-    if (options->targets && !options->has_sampling_rule_keys) {
-        int r =
-            sampling_rule_table_new(options->targets, bpf_map__fd(s->bpf->maps.sampling_rule_keys), -1, &s->targets);
+    if (options->rules && !options->has_sampling_rule_keys) {
+        int r = sampling_rule_table_new(options->rules, bpf_map__fd(s->bpf->maps.sampling_rule_keys), -1, &s->rules);
         if (r < 0)
             return r;
     }
@@ -321,8 +320,8 @@ static int off_cpu_drain(void *self, struct batch *batch)
     s->batch = batch;
     int r = ring_buffer__consume(s->ring);
     s->batch = NULL;
-    if (s->targets)
-        sampling_rule_table_follow(s->targets, clock_monotonic_ns());
+    if (s->rules)
+        sampling_rule_table_follow(s->rules, clock_monotonic_ns());
     return r < 0 && r != -ENOSPC ? r : 0;
 }
 
@@ -376,7 +375,7 @@ static void off_cpu_losses(void *self, struct losses *losses)
     losses->count[LOSS_RING_FULL] +=
         sum.lost + sum.stacks_lost + s->batch_full + sleeping_tasks_read_stats(s->asleep).lost;
     losses->count[LOSS_MAP_FULL] +=
-        sum.threads_full + s->bpf->bss->followed_full + (s->targets ? sampling_rule_table_left_out(s->targets) : 0);
+        sum.threads_full + s->bpf->bss->followed_full + (s->rules ? sampling_rule_table_left_out(s->rules) : 0);
     losses->count[LOSS_MISSED] += missed_runs(s->bpf->obj);
     losses->count[LOSS_INTERPRETED] += sum.interpreted_lost;
     losses->count[LOSS_UNLINKED] += sum.links_lost;
@@ -392,12 +391,12 @@ static void off_cpu_metrics(void *self, struct metric_set *set)
     const struct {
         const char *result;
         uint64_t count;
-    } rows[] = {{"told", sum.waits},
+    } rows[] = {{"recorded", sum.waits},
                 {"left_out", sum.left_out},
                 {"lost", sum.lost + sum.threads_full},
                 {"shed", sum.shed}},
       sleeping_tasks_rows[] = {
-          {"told", asleep.copied}, {"ran", asleep.ran}, {"unreadable", asleep.unreadable}, {"lost", asleep.lost}};
+          {"recorded", asleep.copied}, {"ran", asleep.ran}, {"unreadable", asleep.unreadable}, {"lost", asleep.lost}};
     for (size_t i = 0; i < array_size(rows); i++)
         metric_add(
             set, "sonde_self_off_cpu_waits", METRIC_COUNTER, "",
@@ -421,7 +420,7 @@ static size_t off_cpu_memory_bytes(void *self)
     {
         bool is_of_tables =
             map == k->maps.unwind_processes || map == k->maps.unwind_chunks || map == k->maps.unwind_objects;
-        if ((map == k->maps.sampling_rule_keys && !s->targets) || map == k->maps.thread_links) /* another source's */
+        if ((map == k->maps.sampling_rule_keys && !s->rules) || map == k->maps.thread_links) /* another source's */
             continue;
         if (s->shares_contexts && (map == k->maps.thread_contexts || map == k->maps.go_labels))
             continue;
@@ -449,7 +448,7 @@ int off_cpu_source_followed_fd(void *off_cpu_source)
 
 struct sampling_rule_table *off_cpu_source_sampling_rules(void *off_cpu_source)
 {
-    return ((struct off_cpu_source *)off_cpu_source)->targets;
+    return ((struct off_cpu_source *)off_cpu_source)->rules;
 }
 
 struct unwind_tables *off_cpu_source_unwind_tables(void *off_cpu_source)

@@ -26,7 +26,7 @@ bool off_cpu_source_is_looking(void *off_cpu_source);
  * (OFF_CPU_SO_FAR). Costs a walk over all tasks. */
 int off_cpu_source_tell_so_far(void *off_cpu_source);
 
-/* Who the targets are, where no other source has that. NULL: another one has, or there are no targets. */
+/* Who the rules are, where no other source has that. NULL: another one has, or there are no rules. */
 struct sampling_rule_table *off_cpu_source_sampling_rules(void *off_cpu_source);
 
 struct context_tables;

@@ -1,4 +1,4 @@
-/* See sampling_rule_table.h. What the table should hold is made anew at each look, in the order of the targets; of two
+/* See sampling_rule_table.h. What the table should hold is made anew at each look, in the order of the rules; of two
  * that ask for the same cgroup the first stays. */
 #include "sources/sampling/sampling_rule_table.h"
 
@@ -30,7 +30,7 @@ struct rows {
 };
 
 struct sampling_rule_table {
-    struct sampling_rules targets;
+    struct sampling_rules rules;
     int keys_fd, counts_fd;
     int cpu_count;                     /* possible */
     int processes[SAMPLING_RULES_MAX]; /* pidfds; -1: none */
@@ -83,7 +83,7 @@ static void add_number(struct sampling_rule_table *t, enum sampling_rule_key_kin
 
 static void add_command(struct sampling_rule_table *t, size_t target)
 {
-    const char *name = t->targets.list[target].value;
+    const char *name = t->rules.list[target].value;
     struct sampling_rule_key key = {.kind = SAMPLING_RULE_KEY_COMMAND};
     memcpy(key.name, name, strnlen(name, sizeof(key.name) - 1)); /* the kernel cuts them there, too */
     add_key(t, key, target);
@@ -92,7 +92,7 @@ static void add_command(struct sampling_rule_table *t, size_t target)
 static void add_path(struct sampling_rule_table *t, size_t target)
 {
     uint64_t id;
-    if (cgroup_search_path(t->targets.list[target].value, &id) == 0)
+    if (cgroup_search_path(t->rules.list[target].value, &id) == 0)
         add_number(t, SAMPLING_RULE_KEY_CGROUP, id, target);
 }
 
@@ -123,10 +123,10 @@ static void take_cgroup(void *context, size_t wanted, uint64_t id)
 static struct searched *search_cgroups(const struct sampling_rule_table *t)
 {
     _cleanup_free_ struct searched *s = calloc(1, sizeof(*s));
-    for (uint32_t i = 0; s && i < t->targets.count; i++)
-        if (t->targets.list[i].selector == SAMPLING_RULE_CONTAINER || t->targets.list[i].selector == SAMPLING_RULE_POD)
-            want(s, t->targets.list[i].selector == SAMPLING_RULE_POD ? CGROUP_OF_POD : CGROUP_OF_CONTAINER,
-                 t->targets.list[i].value, i);
+    for (uint32_t i = 0; s && i < t->rules.count; i++)
+        if (t->rules.list[i].selector == SAMPLING_RULE_CONTAINER || t->rules.list[i].selector == SAMPLING_RULE_POD)
+            want(s, t->rules.list[i].selector == SAMPLING_RULE_POD ? CGROUP_OF_POD : CGROUP_OF_CONTAINER,
+                 t->rules.list[i].value, i);
     for (size_t i = 0; s && i < t->pod_count; i++)
         want(s, CGROUP_OF_POD, t->pods[i].uid, t->pods[i].target);
     if (!s || !s->count)
@@ -147,11 +147,11 @@ static void find_all(struct sampling_rule_table *t)
     _cleanup_free_ struct searched *searched = search_cgroups(t);
     t->next.count = t->left_out = 0;
     memset(t->found, 0, sizeof(t->found));
-    for (size_t i = 0; i < t->targets.count; i++)
-        switch (t->targets.list[i].selector) {
+    for (size_t i = 0; i < t->rules.count; i++)
+        switch (t->rules.list[i].selector) {
         case SAMPLING_RULE_PID:
             if (is_alive(t->processes[i]))
-                add_number(t, SAMPLING_RULE_KEY_PID, strtoul(t->targets.list[i].value, NULL, 10), i);
+                add_number(t, SAMPLING_RULE_KEY_PID, strtoul(t->rules.list[i].value, NULL, 10), i);
             break;
         case SAMPLING_RULE_USER:
             if (t->users[i] >= 0)
@@ -201,18 +201,18 @@ static int look(struct sampling_rule_table *t)
     return r;
 }
 
-int sampling_rule_table_new(const struct sampling_rules *targets, int sampling_rule_keys_fd,
-                            int sampling_rule_counts_fd, struct sampling_rule_table **ret)
+int sampling_rule_table_new(const struct sampling_rules *rules, int sampling_rule_keys_fd, int sampling_rule_counts_fd,
+                            struct sampling_rule_table **ret)
 {
     _cleanup_(sampling_rule_table_freep) struct sampling_rule_table *t = calloc(1, sizeof(*t));
     if (!t)
         return -ENOMEM;
-    t->targets = *targets;
+    t->rules = *rules;
     t->keys_fd = sampling_rule_keys_fd;
     t->counts_fd = sampling_rule_counts_fd;
     memset(t->processes, -1, sizeof(t->processes));
-    for (size_t i = 0; i < targets->count; i++) {
-        const struct sampling_rule *target = &targets->list[i];
+    for (size_t i = 0; i < rules->count; i++) {
+        const struct sampling_rule *target = &rules->list[i];
         uint32_t user;
         if (target->selector == SAMPLING_RULE_PID)
             t->processes[i] = (int)syscall(SYS_pidfd_open, (pid_t)strtoul(target->value, NULL, 10), 0);
@@ -264,7 +264,7 @@ struct sampling_rule_stats sampling_rule_table_stats(const struct sampling_rule_
     return sum;
 }
 
-uint32_t sampling_rule_table_kinds(const struct sampling_rules *targets)
+uint32_t sampling_rule_table_kinds(const struct sampling_rules *rules)
 {
     static const enum sampling_rule_key_kind kinds[SAMPLING_RULE_SELECTOR_COUNT] = {
         [SAMPLING_RULE_PID] = SAMPLING_RULE_KEY_PID,          [SAMPLING_RULE_CGROUP] = SAMPLING_RULE_KEY_CGROUP,
@@ -273,7 +273,7 @@ uint32_t sampling_rule_table_kinds(const struct sampling_rules *targets)
         [SAMPLING_RULE_COMMAND] = SAMPLING_RULE_KEY_COMMAND,  [SAMPLING_RULE_USER] = SAMPLING_RULE_KEY_USER,
     };
     uint32_t bits = 0;
-    for (size_t i = 0; i < targets->count; i++)
-        bits |= 1u << kinds[targets->list[i].selector];
+    for (size_t i = 0; i < rules->count; i++)
+        bits |= 1u << kinds[rules->list[i].selector];
     return bits;
 }

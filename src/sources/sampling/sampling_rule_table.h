@@ -1,7 +1,7 @@
-/* Who the targets (targets.h) are on this machine now, kept in the table by which the kernel half finds them. Processes
- * are those that had their number at the beginning; users are looked up once; cgroups, of paths, containers and pods,
- * are looked for every few seconds, for they come and go. Owned by the source of CPU samples, or, where there is none,
- * of waits; pipeline thread only. */
+/* Who the rules (sampling_rules.h) are on this machine now, kept in the table by which the kernel half finds them.
+ * Processes are those that had their number at the beginning; users are looked up once; cgroups, of paths, containers
+ * and pods, are looked for every few seconds, for they come and go. Owned by the source of CPU samples, or, where there
+ * is none, of waits; pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -13,15 +13,15 @@ struct sampling_rule_table;
 
 /* The descriptors are of the maps of these names, borrowed; -1 for the second: nothing is counted. That a process, a
  * user or a cgroup is not to be found is no error. */
-int sampling_rule_table_new(const struct sampling_rules *targets, int sampling_rule_keys_fd,
-                            int sampling_rule_counts_fd, struct sampling_rule_table **ret);
+int sampling_rule_table_new(const struct sampling_rules *rules, int sampling_rule_keys_fd, int sampling_rule_counts_fd,
+                            struct sampling_rule_table **ret);
 void sampling_rule_table_free(struct sampling_rule_table *t);
 DEFINE_FREEP(sampling_rule_table)
 
 /* Looks who they are, if it is time to. */
 void sampling_rule_table_follow(struct sampling_rule_table *t, uint64_t now_ns);
 
-#define SAMPLING_PODS_MAX           256 /* that targets by names and labels may mean together: more than a node has */
+#define SAMPLING_PODS_MAX           256 /* that rules by names and labels may mean together: more than a node has */
 #define SAMPLING_RULE_POD_UID_BYTES 40
 
 struct sampling_pod {
@@ -45,4 +45,4 @@ struct sampling_rule_stats sampling_rule_table_stats(const struct sampling_rule_
 uint64_t sampling_rule_table_left_out(const struct sampling_rule_table *t);
 
 /* Bits of enum sampling_rule_key_kind that these may need. */
-uint32_t sampling_rule_table_kinds(const struct sampling_rules *targets);
+uint32_t sampling_rule_table_kinds(const struct sampling_rules *rules);

@@ -1,4 +1,4 @@
-/* See targets.h. */
+/* See sampling_rules.h. */
 #include "sources/sampling/sampling_rules.h"
 
 #include "base/cleanup.h"
@@ -52,10 +52,10 @@ static int parse_entry(const char *text, size_t bytes, struct sampling_rule *ret
     return 0;
 }
 
-static bool is_asked_for(const struct sampling_rules *targets, const struct sampling_rule *t)
+static bool is_asked_for(const struct sampling_rules *rules, const struct sampling_rule *t)
 {
-    for (size_t i = 0; i < targets->count; i++)
-        if (targets->list[i].selector == t->selector && strcmp(targets->list[i].value, t->value) == 0)
+    for (size_t i = 0; i < rules->count; i++)
+        if (rules->list[i].selector == t->selector && strcmp(rules->list[i].value, t->value) == 0)
             return true;
     return false;
 }
@@ -88,44 +88,44 @@ const char *sampling_rule_name(const struct sampling_rule *t, char out[SAMPLING_
     return out;
 }
 
-bool sampling_rules_leave_out(const struct sampling_rules *targets, uint32_t others_hz)
+bool sampling_rules_leave_out(const struct sampling_rules *rules, uint32_t others_hz)
 {
-    if (targets && others_hz == 0)
+    if (rules && others_hz == 0)
         return true;
-    for (size_t i = 0; targets && i < targets->count; i++)
-        if (targets->list[i].hz == 0)
+    for (size_t i = 0; rules && i < rules->count; i++)
+        if (rules->list[i].hz == 0)
             return true;
     return false;
 }
 
-uint32_t sampling_rules_clock_hz(const struct sampling_rules *targets, uint32_t others_hz)
+uint32_t sampling_rules_clock_hz(const struct sampling_rules *rules, uint32_t others_hz)
 {
     uint32_t hz = others_hz;
-    for (size_t i = 0; targets && i < targets->count; i++)
-        if (targets->list[i].hz > hz)
-            hz = targets->list[i].hz;
+    for (size_t i = 0; rules && i < rules->count; i++)
+        if (rules->list[i].hz > hz)
+            hz = rules->list[i].hz;
     return hz;
 }
 
-void sampling_rules_shares(const struct sampling_rules *targets, uint32_t others_hz,
+void sampling_rules_shares(const struct sampling_rules *rules, uint32_t others_hz,
                            uint64_t ret_shares[SAMPLING_RULES_MAX + 1])
 {
-    const uint32_t clock_hz = sampling_rules_clock_hz(targets, others_hz);
+    const uint32_t clock_hz = sampling_rules_clock_hz(rules, others_hz);
     memset(ret_shares, 0, (SAMPLING_RULES_MAX + 1) * sizeof(ret_shares[0]));
-    for (size_t i = 0; i < targets->count; i++)
-        ret_shares[i] = targets->list[i].hz * SAMPLING_RULE_ALWAYS / clock_hz;
+    for (size_t i = 0; i < rules->count; i++)
+        ret_shares[i] = rules->list[i].hz * SAMPLING_RULE_ALWAYS / clock_hz;
     ret_shares[SAMPLING_RULES_MAX] = others_hz * SAMPLING_RULE_ALWAYS / clock_hz;
 }
 
-void sampling_rules_sample_ns(const struct sampling_rules *targets, uint32_t others_hz, uint64_t others_ns,
+void sampling_rules_sample_ns(const struct sampling_rules *rules, uint32_t others_hz, uint64_t others_ns,
                               uint64_t max_ns, uint64_t ret_ns[SAMPLING_RULES_MAX + 1])
 {
-    const uint32_t often_hz = others_hz ? others_hz : sampling_rules_clock_hz(targets, 0);
+    const uint32_t often_hz = others_hz ? others_hz : sampling_rules_clock_hz(rules, 0);
     if (max_ns < others_ns)
         max_ns = others_ns;
     memset(ret_ns, 0, (SAMPLING_RULES_MAX + 1) * sizeof(ret_ns[0]));
-    for (size_t i = 0; i < targets->count; i++) {
-        const uint32_t hz = targets->list[i].hz;
+    for (size_t i = 0; i < rules->count; i++) {
+        const uint32_t hz = rules->list[i].hz;
         const uint64_t ns = hz ? others_ns * often_hz / hz : 0;
         ret_ns[i] = ns < max_ns ? ns : max_ns;
     }

@@ -44,19 +44,19 @@ int sampling_rules_parse(const char *text, struct sampling_rules *ret, const cha
 const char *sampling_rule_name(const struct sampling_rule *t, char out[SAMPLING_RULE_NAME_BYTES]);
 
 /* Whether there is anybody who is never to be sampled: a target, or all others. NULL: there is not. */
-bool sampling_rules_leave_out(const struct sampling_rules *targets, uint32_t others_hz);
+bool sampling_rules_leave_out(const struct sampling_rules *rules, uint32_t others_hz);
 
 /* The rate at which the clock has to tick, where those who are no target are sampled at `others_hz`. NULL: there are no
- * targets. */
-uint32_t sampling_rules_clock_hz(const struct sampling_rules *targets, uint32_t others_hz);
+ * rules. */
+uint32_t sampling_rules_clock_hz(const struct sampling_rules *rules, uint32_t others_hz);
 
 /* Of SAMPLING_RULE_ALWAYS ticks of that clock, how many are taken, by target; the last: of who is none. */
-void sampling_rules_shares(const struct sampling_rules *targets, uint32_t others_hz,
+void sampling_rules_shares(const struct sampling_rules *rules, uint32_t others_hz,
                            uint64_t ret_shares[SAMPLING_RULES_MAX + 1]);
 
 /* Where waits of who is no target are told by chance if they are shorter than `others_ns`, and then stand for so much:
  * what that is by target; the last: of who is none. Who is sampled half as often has half as many records for the time
  * that it waits. `max_ns`: it is no more, unless others_ns is. Where others are not sampled, others_ns is that of the
  * target that is sampled most often. */
-void sampling_rules_sample_ns(const struct sampling_rules *targets, uint32_t others_hz, uint64_t others_ns,
+void sampling_rules_sample_ns(const struct sampling_rules *rules, uint32_t others_hz, uint64_t others_ns,
                               uint64_t max_ns, uint64_t ret_ns[SAMPLING_RULES_MAX + 1]);

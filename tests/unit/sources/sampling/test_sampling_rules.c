@@ -12,11 +12,11 @@
 
 static struct sampling_rules parse(const char *text)
 {
-    struct sampling_rules targets;
+    struct sampling_rules rules;
     const char *bad;
     size_t bytes;
-    assert_int_equal(sampling_rules_parse(text, &targets, &bad, &bytes), 0);
-    return targets;
+    assert_int_equal(sampling_rules_parse(text, &rules, &bad, &bytes), 0);
+    return rules;
 }
 
 static void expect(const struct sampling_rule *t, enum sampling_rule_selector selector, const char *value, uint32_t hz)
@@ -51,10 +51,10 @@ static void test_good(void **state)
 
 static void expect_bad(const char *text, const char *expected)
 {
-    struct sampling_rules targets;
+    struct sampling_rules rules;
     const char *bad = NULL;
     size_t bytes = 0;
-    if (sampling_rules_parse(text, &targets, &bad, &bytes) != -EINVAL)
+    if (sampling_rules_parse(text, &rules, &bad, &bytes) != -EINVAL)
         fail_msg("'%s' was taken", text);
     if (bytes != strlen(expected) || strncmp(bad, expected, bytes) != 0)
         fail_msg("of '%s' it is '%.*s'", text, (int)bytes, bad);
