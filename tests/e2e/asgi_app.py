@@ -1,4 +1,4 @@
-"""The server of test_asgi.py: FastAPI or Starlette with KServe's paths, on uvicorn. `asgi_app.py KIND PORT OPTIONS...`"""
+"""The server under test in test_asgi.py: FastAPI or Starlette with KServe's paths, on uvicorn. `asgi_app.py KIND PORT OPTIONS...`"""
 import asyncio
 import os
 import sys
@@ -19,7 +19,7 @@ async def infer(request):
     t.timestamp("QUEUE_START")
     t.timestamp("COMPUTE_START")
     await asyncio.sleep(body.get("sleep", 0))
-    if "until" in body:  # that file is there; and then the loop has looked at its sockets
+    if "until" in body:  # wait for that file, then give the event loop time to poll its sockets
         print("working", flush=True)
         while not os.path.exists(body["until"]):
             await asyncio.sleep(0.01)

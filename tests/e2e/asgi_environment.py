@@ -1,4 +1,4 @@
-"""The servers of sonde.asgi's tests, from PyPI, in an environment that is kept in the build directory."""
+"""The ASGI servers that the tests of sonde.asgi run, installed from PyPI into an environment kept in the build directory."""
 from pathlib import Path
 
 import pypi
@@ -11,5 +11,5 @@ NEEDED = ["fastapi==0.165.0", "starlette==1.10.0", "uvicorn==0.54.0", "httptools
 
 @pytest.fixture(scope="module")
 def environment():
-    """The folder of its commands; skips where PyPI cannot be reached."""
+    """The directory with the environment's commands; skips the test when PyPI is not reachable."""
     return pypi.environment("asgi", NEEDED, PYTHONS, "(3, 11) <= sys.version_info")

@@ -1,6 +1,6 @@
-"""TraceMiddleware, message by message: an application and a server of a few lines, the names of the times and the outcome of each request.
+"""TraceMiddleware, message by message: small applications and a server stub. Prints the stamps and the outcome of each request.
 
-`asgi_messages.py` prints a line for each case; test_asgi.py knows what they are to be."""
+`asgi_messages.py` prints one line per case; test_asgi.py has the expected lines."""
 import asyncio
 import json
 import os
@@ -19,8 +19,8 @@ PART = {"type": "http.response.body", "body": b"y", "more_body": True}
 
 
 class Server:
-    """Gives an application the messages of a client, and keeps what that sends. After them nothing comes until the answer is whole; with
-    GONE among them the client has gone by then."""
+    """Feeds an application the messages of a client and keeps what the application sends. receive() then blocks until the response is complete;
+    with GONE among the messages it reports a disconnect instead."""
 
     def __init__(self, messages, failing=False):
         self.left, self.sent, self.failing, self.end, self.last = list(messages), [], failing, asyncio.Event(), LAST["type"]
@@ -66,7 +66,7 @@ async def unread(scope, receive, send):
 
 
 async def listening(scope, receive, send):
-    """As Starlette does with a stream: somebody waits for the client to go meanwhile."""
+    """Like Starlette with a streaming response: a second task waits for the client's disconnect."""
     await read(receive)
     waiting = asyncio.ensure_future(receive())
     await asyncio.sleep(0)
@@ -136,7 +136,7 @@ async def pathsend(scope, receive, send):
 
 
 async def both_ways(scope, receive, send):
-    """Answers while it is still being asked."""
+    """Sends the response before the request body is complete."""
     await receive()
     await send(START)
     await receive()
@@ -155,7 +155,7 @@ CASES = [
 
 
 async def main(manager):
-    asyncio.get_running_loop().slow_callback_duration = 600  # of the checks of debug mode, the one on time decides nothing
+    asyncio.get_running_loop().slow_callback_duration = 600  # silences asyncio's slow-callback warning, which depends on timing
     for name, app, messages in CASES:
         server = Server(messages, "by send" in name)
         headers = [(b"x", b"y")]

@@ -1,4 +1,4 @@
-"""Programs that are busy for long, of which other profilers' stacks are compared with ours: of tests/workloads, and as Debian ships them."""
+"""Long-running CPU-bound programs whose stacks are compared with those of other profilers: from tests/workloads, and as Debian ships them."""
 import textwrap
 from pathlib import Path
 
@@ -21,13 +21,13 @@ DEBIAN = {"python3": (["-c", TURNS], "_PyEval_EvalFrameDefault"),
 
 @pytest.fixture
 def busy(workload, run):
-    """busy(text) starts a program; (pid, the last function of its stack that stays where it is)."""
+    """busy(text) starts a program; returns (pid, the innermost function of its stack that stays the same)."""
     def start(text):
         name, *words = text.split()
         if name not in DEBIAN:
             started = workload(name, *[w for w in words if w.isdigit()], 60, *[w for w in words if not w.isdigit()])
             return started.pid, (started.stack or "").split(";")[-1]
-        path = Path("/usr/bin") / name  # not another one that stands before it in PATH
+        path = Path("/usr/bin") / name  # by absolute path: PATH may find another installation first
         if not path.exists():
             skip(f"needs {path}")
         arguments, function = DEBIAN[name]

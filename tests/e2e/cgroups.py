@@ -1,4 +1,4 @@
-"""Directories of cgroups as container managers, Slurm and systemd make them, in either version, and programs that run there."""
+"""Cgroup directories as container managers, Slurm and systemd create them, in either cgroup version, and programs that run in them."""
 import os
 import signal
 import time
@@ -11,7 +11,7 @@ from harness.machine import skip
 from harness.workloads import Workload, workload_path
 
 CONTAINER, POD = "4f5d3c2b1a" * 6 + "abcd", "0b1d3c5e-1111-2222-3333-444455556666"
-POD_ = POD.replace("-", "_")  # as systemd's slices have it
+POD_ = POD.replace("-", "_")  # the form used in systemd slice names
 SLICE = f"kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod{POD_}.slice"
 
 
@@ -22,13 +22,13 @@ def cgroup_roots(version):
 
 
 def cgroup_version():
-    """Where a container manager would make a container: on a hybrid machine in version 1, and that is where -c and --cgroup look."""
+    """The version in which a container manager creates containers: 1 on a hybrid machine, which is also where -c and --cgroup look."""
     return "v1" if cgroup_roots("v1") else "v2"
 
 
 @pytest.fixture
 def cgroup():
-    """cgroup(version, path) makes a directory in the hierarchies; emptied and removed afterwards, with the parents that it made."""
+    """cgroup(version, path) creates a directory in the hierarchies; teardown kills its processes and removes it with the parents it created."""
     made = []
 
     def make_one(version, at):
@@ -39,7 +39,7 @@ def cgroup():
         except FileExistsError:
             return
         made.append(at)
-        for name in ("cpuset.cpus", "cpuset.mems"):  # empty in a new one of version 1, which then takes no process
+        for name in ("cpuset.cpus", "cpuset.mems"):  # empty in a new v1 cgroup, which accepts no process until they are set
             if version == "v1" and (at / name).exists():
                 (at / name).write_text((at.parent / name).read_text())
 
@@ -53,7 +53,7 @@ def cgroup():
                 try:
                     for at in parts:
                         make_one(version, at)
-                except FileNotFoundError:  # a test in another lane has removed a parent that it had made
+                except FileNotFoundError:  # a test in another lane removed the shared parent
                     continue
                 except OSError as error:
                     skip(f"cannot make {parts[-1]}: {error}")
@@ -77,7 +77,7 @@ def cgroup():
 
 @pytest.fixture
 def inside(run, cgroup):
-    """inside(version, path) starts a program that is there before it is exec'ed. It fires at SIGUSR1 (harness/fired.py)."""
+    """inside(version, path) starts a program that is in the cgroup before its exec. It fires at SIGUSR1 (harness/fired.py)."""
     def start(version, path, stay=False):
         enter = " && ".join(f"echo $$ > {folder}/cgroup.procs" for folder in cgroup(version, path))
         return Workload(run("sh", "-c", f"{enter} && exec {workload_path('deep')} 10 600", env=fires(stay=stay)))

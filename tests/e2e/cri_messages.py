@@ -1,4 +1,4 @@
-"""The messages of a container runtime's CRI that Sonde reads, with the names and numbers of cri-api's v1, and their encoding."""
+"""The CRI messages that Sonde reads from a container runtime, with the field names and numbers of cri-api v1, and their encoder."""
 TEXT, MESSAGE, INT32, INT64 = 9, 11, 5, 3
 MESSAGES = {
     "PodSandboxMetadata": [("name", 1, TEXT), ("uid", 2, TEXT), ("namespace", 3, TEXT), ("attempt", 4, INT32)],
@@ -27,7 +27,7 @@ def piece(number, content):
 
 
 def encode(name, value):
-    """A message from a dictionary with the names of its fields."""
+    """Encodes a message given as a dictionary keyed by field name."""
     out = b""
     for field, number, kind in MESSAGES[name]:
         if field not in value:

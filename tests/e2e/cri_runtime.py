@@ -1,4 +1,4 @@
-"""Container runtimes that tell of pods by CRI: one of our own, which answers with HTTP/2 frames (h2_grpc_receiver.py), and one by grpcio."""
+"""CRI container runtimes for tests: one that answers with raw HTTP/2 frames (h2_grpc_receiver.py), and one based on grpcio."""
 import json
 import socket
 import sys
@@ -16,7 +16,7 @@ CODES = {"UNIMPLEMENTED": 12}
 
 
 class CriRuntime(H2GrpcReceiver):
-    """Answers on `.socket` with what it was last told to say. Answers are no larger than a window of HTTP/2."""
+    """Listens on `.socket` and returns the response set by say(). A response must fit into one HTTP/2 flow-control window."""
 
     def __init__(self, folder):
         self.socket, self.said = folder / "cri.sock", {}
@@ -26,11 +26,11 @@ class CriRuntime(H2GrpcReceiver):
         threading.Thread(target=self.accept, daemon=True).start()
 
     def close(self):
-        self.listener.shutdown(socket.SHUT_RDWR)  # else the thread still accepts, by a number that may be another socket's by then
+        self.listener.shutdown(socket.SHUT_RDWR)  # otherwise accept() continues on a descriptor number that may be reused for another socket
         super().close()
 
     def say(self, *pods, **others):
-        """`pods`: pairs of a sandbox and its containers; code, words: an error."""
+        """`pods`: pairs of a sandbox and its containers. `code` and `words` make the response a gRPC error."""
         self.said = {"items": [sandbox for sandbox, _ in pods], "containers": [one for _, containers in pods for one in containers], **others}
 
     def answer(self, connection, stream, headers, message):
@@ -48,7 +48,7 @@ class CriRuntime(H2GrpcReceiver):
 
 
 class GrpcioRuntime:
-    """The same by grpcio, in a process of its own (cri_server.py)."""
+    """The same runtime on grpcio, in a process of its own (cri_server.py)."""
 
     def __init__(self, run, folder):
         self.socket, self.state = folder / "cri.sock", folder / "state.json"

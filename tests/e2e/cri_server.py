@@ -1,5 +1,5 @@
-"""A container runtime's CRI by grpcio, for tests with the marker `peer` (cri_runtime.py): `cri_server.py SOCKET STATE`. Answers ListPodSandbox and
-ListContainers with what stands in STATE, as JSON, at that moment, written by Google's protobuf. Prints each call."""
+"""A container runtime's CRI server on grpcio, for tests with the marker `peer` (cri_runtime.py): `cri_server.py SOCKET STATE`. Serves
+ListPodSandbox and ListContainers from the JSON file STATE, read anew for each call. Google's protobuf encodes the messages. Prints each call."""
 import concurrent.futures
 import json
 import sys

@@ -1,10 +1,10 @@
-"""Agents that send what they sample as OTLP profiles, and receivers of these by HTTP."""
+"""Fixtures: agents that export their samples as OTLP profiles, and HTTP receivers of these."""
 import pytest
 from profiles_receiver import ProfilesReceiver
 
 
 def sets(**values):
-    """Settings of otlp.*, as arguments."""
+    """Command-line arguments that set otlp.* options."""
     return [text for key, value in values.items() for text in ("--set", f"otlp.{key}={value}")]
 
 
@@ -23,8 +23,8 @@ def receiver():
 
 @pytest.fixture
 def exporting(agent, workload):
-    """exporting(url, ...) starts a workload, `exporting.workload`, and an agent that sends a packet a second. Its budgets are wide: nothing is dropped
-    while a receiver is away, however much else runs on the node."""
+    """exporting(url, ...) starts a workload, `exporting.workload`, and an agent that sends one packet per second. Its budgets are so wide that nothing
+    is dropped while the receiver is down, even on a busy node."""
     def start(url, *arguments, **options):
         start.workload = workload("threads", 600)
         return agent("--rate", "97", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=url, interval=1), *arguments,
@@ -34,5 +34,5 @@ def exporting(agent, workload):
 
 @pytest.fixture
 def by_grpc(exporting):
-    """As exporting, by gRPC."""
+    """Like exporting, over gRPC."""
     return lambda url, *arguments, **options: exporting(url, *sets(protocol="grpc"), *arguments, **options)

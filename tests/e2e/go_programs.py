@@ -1,4 +1,4 @@
-"""Go programs built and stripped for a test."""
+"""Builds and strips Go programs for tests."""
 import os
 import re
 import shutil
@@ -19,7 +19,7 @@ def strip(program, to):
 
 
 def go_build(folder, version, *arguments, name="labelled", **environment):
-    """A program of tests/workloads, built by that version of Go; with CGO_ENABLED=1 with code of C in it. Skips where the version cannot be had."""
+    """Builds a program of tests/workloads with that version of Go; CGO_ENABLED=1 includes C code. Skips when the version is not available."""
     source = shutil.copy(TOP / f"tests/workloads/{name}.go", folder / f"{name}.go")
     go = dict(os.environ, GOCACHE=str(WORKLOADS / ".go"), GOTOOLCHAIN=version, GOFLAGS="-mod=mod", GO111MODULE="on", **environment)
     try:

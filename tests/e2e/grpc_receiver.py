@@ -1,5 +1,5 @@
-"""A receiver of OTLP by gRPC for tests: the server is grpcio's with OpenTelemetry's own services, both from PyPI, in a process of its own
-(grpc_server.py). Tests that use it are skipped where these cannot be had."""
+"""A gRPC receiver of OTLP for tests: grpcio's server with OpenTelemetry's own services, both from PyPI, in a process of its own
+(grpc_server.py). Tests that use it are skipped when the packages are not available."""
 import json
 import sys
 from pathlib import Path
@@ -27,14 +27,14 @@ class GrpcReceiver:
 
     @property
     def calls(self):
-        """What it was asked, in order; each with its body as the official messages write it again."""
+        """The calls received, in order, each with its body as re-encoded by the official messages."""
         found = []
         for path in sorted(self.folder.glob("*.json"), key=lambda path: int(path.stem)):
             found.append(dict(json.loads(path.read_text()), body=path.with_suffix(".otlp").read_bytes()))
         return found
 
     def bodies(self, answer=None):
-        """Of those that were answered like this; without, of those that were accepted in whole."""
+        """Bodies of the calls that got this answer; by default of those accepted without a partial failure."""
         return [call["body"] for call in self.calls if call["answer"] == (answer or {})]
 
     def close(self):
@@ -43,7 +43,7 @@ class GrpcReceiver:
 
 @pytest.fixture
 def grpc_receiver(tmp_path):
-    """grpc_receiver(answers..., options...): see GrpcReceiver and grpc_server.py."""
+    """grpc_receiver(answers..., options...) starts a GrpcReceiver; see grpc_server.py for the options."""
     python, made = environment("python-otlp-grpc", NEEDED, [sys.executable, "/usr/bin/python3"], "sys.version_info >= (3, 10)") / "python", []
 
     def make(*answers, **options):

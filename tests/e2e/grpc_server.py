@@ -1,5 +1,5 @@
-"""A gRPC server with OpenTelemetry's own services, for tests (grpc_receiver.py): `grpc_server.py FOLDER OPTIONS`, the options as JSON. What it is
-sent lies in FOLDER, a packet and what went with it each; it prints its port when it listens."""
+"""A gRPC server with OpenTelemetry's own services, for tests (grpc_receiver.py): `grpc_server.py FOLDER OPTIONS`, the options as JSON. Writes each
+call, with its metadata, to a file in FOLDER; prints its port when it listens."""
 import concurrent.futures
 import json
 import sys
@@ -15,15 +15,15 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as trace, t
 
 
 def details(code, retry_ms):
-    """google.rpc.Status with RetryInfo."""
+    """A google.rpc.Status with RetryInfo."""
     delay = duration_pb2.Duration(seconds=retry_ms // 1000, nanos=retry_ms % 1000 * 1000000).SerializeToString()
     info = any_pb2.Any(type_url="type.googleapis.com/google.rpc.RetryInfo", value=b"\x0a" + bytes([len(delay)]) + delay).SerializeToString()
     return b"\x08" + bytes([code]) + b"\x1a" + bytes([len(info)]) + info
 
 
 class Receiver:
-    """`answers`: to the calls in order, then to all others the last. {} is acceptance; with "code" (and "words", "retry_ms") a failure, with
-    "rejected" a partial success, with "trailer" so many bytes in one, with "after_s" not before."""
+    """`answers`: one per call, in order; the last one repeats. {} accepts; "code" (with "words", "retry_ms") fails, "rejected" is a partial success,
+    "trailer" adds a trailer of that many bytes, "after_s" delays the answer."""
 
     def __init__(self, folder, options):
         self.folder, self.answers, self.lock, self.count = Path(folder), options["answers"], threading.Lock(), 0

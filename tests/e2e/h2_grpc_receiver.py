@@ -1,5 +1,5 @@
-"""A receiver of OTLP by gRPC without another project's server: HTTP/2 frames in Python, header compression by libnghttp2, which comes with libcurl.
-It answers one request after another, as it is given, and keeps what it is sent."""
+"""A gRPC receiver of OTLP without another project's server: HTTP/2 frames in Python, header compression by libnghttp2, which comes with libcurl.
+It serves requests one at a time with scripted answers and keeps their bodies."""
 import ctypes
 import gzip
 import socket
@@ -17,7 +17,7 @@ class NameValue(ctypes.Structure):
 
 
 class Inflater:
-    """The header decompression of one connection."""
+    """HPACK decompression state of one connection."""
 
     def __init__(self):
         self.library = ctypes.CDLL("libnghttp2.so.14")
@@ -44,12 +44,12 @@ class Inflater:
 
 
 def literal(name, value):
-    """A header field that is not compressed."""
+    """A header field as an uncompressed HPACK literal."""
     return b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
 
 
 class H2GrpcReceiver:
-    """`answers`: (status, message) of the calls in order, then of all others the last. .calls: {"path", "headers", "body"} of each, the body as the
+    """`answers`: (status, message) per call, in order; the last one repeats. .calls: {"path", "headers", "body"} of each, the body being the
     protobuf message."""
 
     def __init__(self, *answers):
@@ -59,7 +59,7 @@ class H2GrpcReceiver:
         threading.Thread(target=self.accept, daemon=True).start()
 
     def close(self):
-        self.listener.shutdown(socket.SHUT_RDWR)  # or accept(), which the kernel may restart, would wait at the next socket with its descriptor
+        self.listener.shutdown(socket.SHUT_RDWR)  # otherwise a restarted accept() may block on the next socket that gets this descriptor
         self.listener.close()
 
     def accept(self):
@@ -74,7 +74,7 @@ class H2GrpcReceiver:
         try:
             self.serve(connection)
         except OSError:
-            pass  # the client closed while an answer or a window was sent
+            pass  # the client closed the connection while a frame was being sent
 
     def serve(self, connection):
         inflater, requests = Inflater(), {}

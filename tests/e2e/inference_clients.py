@@ -1,5 +1,5 @@
-"""Run by test_examples.py with the clients that users have, tritonclient and openai: asks the example server and prints, as JSON, what they made
-of its answers: `inference_clients.py HTTP-PORT GRPC-PORT IMAGES`."""
+"""Run by test_examples.py in an environment with tritonclient and openai: sends requests to the example server and prints the parsed responses as
+JSON: `inference_clients.py HTTP-PORT GRPC-PORT IMAGES`."""
 import json
 import sys
 
@@ -12,7 +12,7 @@ from tritonclient.utils import InferenceServerException
 
 
 def plain(said):
-    """What HTTP's client gives as JSON and gRPC's as a message."""
+    """Normalizes what the HTTP client returns as JSON and the gRPC client as a message."""
     return said if isinstance(said, dict) else MessageToDict(said, preserving_proto_field_name=True)
 
 

@@ -1,4 +1,4 @@
-"""The model that test_mlserver.py has MLServer serve, and its clients: `mlserver_model.py GRPC_PORT` asks over gRPC."""
+"""The model that test_mlserver.py serves with MLServer, and its client: `mlserver_model.py GRPC_PORT` sends requests over gRPC."""
 import asyncio
 import sys
 
@@ -7,7 +7,7 @@ from mlserver.types import InferenceResponse, ResponseOutput
 
 
 class Echo(MLModel):
-    """Answers with its input; fails when that is called so."""
+    """Returns its input; raises an error when the input's name asks for it."""
 
     async def load(self):
         if self.settings.parameters.extra.get("broken"):

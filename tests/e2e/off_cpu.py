@@ -1,11 +1,11 @@
-"""The workload `waits` (tests/workloads/waits.c): threads that wait for known reasons and report how long they lived; and an agent's profiles of waits."""
+"""The workload `waits` (tests/workloads/waits.c): threads that wait for known reasons and report their lifetime; and an agent's off-CPU profiles."""
 import re
 import tempfile
 
 import pprof
 from harness.recording import Profile
 
-LEAVES = {  # of the function of that name
+LEAVES = {  # expected leaf frames by thread name
     "sleep": {"[sleep: nanosleep]", "[sleep: clock_nanosleep]"},
     "lock": {"[lock: futex]"},
     "pipe": {"[ipc: read]"},
@@ -13,40 +13,40 @@ LEAVES = {  # of the function of that name
     "socket": {"[network: recvfrom]"},
     "poll": {"[events: poll]", "[events: ppoll]"},
     "child": {"[child: wait4]"},
-    "disk": {"[disk: fsync]", "[disk: pwrite64]", "[lock: fsync]", "[lock: pwrite64]"},  # a journal has locks, too
+    "disk": {"[disk: fsync]", "[disk: pwrite64]", "[lock: fsync]", "[lock: pwrite64]"},  # the file system journal takes locks too
     "queue": {"[run queue]"},
     "short": {"[sleep: nanosleep]", "[sleep: clock_nanosleep]"},
     "timer": {"[sleep: read]"},
     "event": {"[events: read]"},
-    "fifo": {"[ipc: open]", "[ipc: openat]", "[sleep: nanosleep]", "[sleep: clock_nanosleep]"},  # it sleeps a tenth of the time
+    "fifo": {"[ipc: open]", "[ipc: openat]", "[sleep: nanosleep]", "[sleep: clock_nanosleep]"},  # it sleeps for a tenth of the time
 }
-OTHER_S = 0.05  # beside its wait a thread starts, ends with locks of the C library, and writes its statistics
-ROOM = ["--set", "budget.cpu=100%", "--set", "budget.memory=1GiB"]  # for an agent that is to record all waits of a busy node
+OTHER_S = 0.05  # besides its wait a thread starts up, writes its statistics and takes C library locks at exit
+ROOM = ["--set", "budget.cpu=100%", "--set", "budget.memory=1GiB"]  # lets an agent record all waits of a busy node
 
 
 class Thread:
-    """What the workload reports of a thread: it lived so long, by its own clock, and no longer than `most`."""
+    """A thread's own report: its lifetime by its own clock, and `most`, an upper bound for it."""
 
     def __init__(self, line):
         self.name, *numbers = re.fullmatch(r"thread (\w+) (\d+) lived (\S+) at most (\S+) cpu (\S+) queued (\S+) rounds (\d+)", line).groups()
         self.tid = int(numbers[0])
         self.lived, self.most, self.cpu, self.queued, self.rounds = map(float, numbers[1:])
-        self.unseen = self.most - self.lived  # what it did not see of itself: its birth, its end
+        self.unseen = self.most - self.lived  # its start and exit, which it cannot measure
         self.stolen = 0
 
     def lived_for(self, time):
-        """Time stolen by a hypervisor is neither a wait nor, by the scheduler's accounts, CPU time."""
+        """Time stolen by a hypervisor is neither wait time nor, in the scheduler's accounting, CPU time."""
         return 0.98 * self.lived - OTHER_S <= time + 1.5 * self.stolen and time <= 1.02 * self.most + OTHER_S
 
 
 def threads_of(text):
     threads = [Thread(line) for line in text.splitlines() if line.startswith("thread ")]
-    assert len(threads) == len(LEAVES) + 1, text  # two are named "queue"
+    assert len(threads) == len(LEAVES) + 1, text  # two of them are named "queue"
     return threads
 
 
 def cpu_ticks():
-    """(stolen, busy) of each CPU."""
+    """(stolen, busy) ticks of each CPU."""
     found = []
     with open("/proc/stat") as file:
         for user, nice, system, _, _, irq, softirq, steal, *_ in [map(int, line.split()[1:]) for line in file if re.match(r"cpu\d", line)]:
@@ -55,7 +55,7 @@ def cpu_ticks():
 
 
 def stolen_share(before):
-    """Of the CPU time used since, the share that a hypervisor took in addition, where it took most."""
+    """The largest ratio over all CPUs of stolen time to CPU time used since `before`."""
     return max((steal - old_steal) / max(busy - old_busy, 1) for (steal, busy), (old_steal, old_busy) in zip(cpu_ticks(), before))
 
 
@@ -64,7 +64,7 @@ def seconds(profile):
 
 
 def alive(profile):
-    """Without the waits after a thread's last instruction: its joiner goes on before they are over."""
+    """Excludes waits after a thread's last instruction: its joiner continues before they end."""
     return profile.where(lambda s: "do_exit" not in s.frames)
 
 

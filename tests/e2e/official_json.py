@@ -1,4 +1,4 @@
-"""The JSON encoding of a packet of OTLP on standard input, by the messages of opentelemetry-proto: `official_json.py trace` or `metrics`."""
+"""Prints the JSON encoding of an OTLP packet on standard input, by opentelemetry-proto's messages: `official_json.py trace` or `metrics`."""
 import base64
 import json
 import sys
@@ -9,7 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 
 def hexadecimal(value, key=""):
-    """With identifiers as OTLP's JSON has them."""
+    """Converts ids to hexadecimal, as OTLP's JSON encoding requires."""
     if isinstance(value, dict):
         return {key: hexadecimal(of, key) for key, of in value.items()}
     if isinstance(value, list):

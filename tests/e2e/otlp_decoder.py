@@ -1,10 +1,10 @@
-"""OTLP's protobuf messages as the objects of its JSON encoding, by a table of their fields (opentelemetry-proto 1.x). A field that the table lacks is
-an error: libsonde sends none."""
+"""Decodes OTLP's protobuf messages into the objects of its JSON encoding, by a table of fields (opentelemetry-proto 1.x). A field missing from the
+table is an error: libsonde sends no such field."""
 import struct
 
 import pprof
 
-# {message: {field number: (name, kind)}}. A kind in brackets is repeated, one with "?" is present also with its default value.
+# {message: {field number: (name, kind)}}. A kind in brackets is repeated; one with "?" has explicit presence.
 FIELDS = {
     "trace": {1: ("resourceSpans", ["ResourceSpans"])},
     "ResourceSpans": {1: ("resource", "Resource"), 2: ("scopeSpans", ["ScopeSpans"]), 3: ("schemaUrl", "string")},
@@ -43,7 +43,7 @@ def value_of(field, kind):
 
 
 def decode(body, kind="trace"):
-    """The object of a message: a packet of "trace" or "metrics", or any other of the table."""
+    """The object of a message: a "trace" or "metrics" packet, or any other message of the table."""
     found = {}
     for number, fields in pprof._message(body).items():
         name, kind_of_field = FIELDS[kind][number]

@@ -1,4 +1,4 @@
-"""Packets of OTLP profiles in tests: the fixtures that check and read them, and frames as text."""
+"""OTLP profile packets in tests: fixtures that check and decode them, and frames as text."""
 import json
 import subprocess
 import sys
@@ -10,13 +10,13 @@ import pytest
 from pypi import environment
 
 HERE = Path(__file__).resolve().parent
-MESSAGES = "opentelemetry-proto==1.45.2"  # whose messages of profiles are v1development
+MESSAGES = "opentelemetry-proto==1.45.2"  # its profile messages are v1development
 
 
 @pytest.fixture(scope="session")
 def profcheck():
-    """profcheck(path, ...) -> [the profiles of each packet]; an AssertionError for a packet that breaks a rule of profcheck.py. broken=True: the
-    reason for the one that must break one."""
+    """profcheck(path, ...) -> [the profiles of each packet]; raises AssertionError for a packet that breaks a rule of profcheck.py. With broken=True
+    the packet must break one; returns the reason."""
     def read(*paths, broken=False):
         try:
             packets = [rules.Packet(profiles_messages.request(rules.body_of(path))).read() for path in paths]
@@ -30,7 +30,7 @@ def profcheck():
 
 @pytest.fixture(scope="session")
 def official_profcheck():
-    """As profcheck, with the messages of opentelemetry-proto (PyPI): for tests with the marker `peer`."""
+    """Like profcheck, with the messages of opentelemetry-proto (PyPI); for tests with the marker `peer`."""
     python = environment("python-otlp-profiles", [MESSAGES], [sys.executable, "/usr/bin/python3"], "sys.version_info >= (3, 10)") / "python"
 
     def read(*paths):
@@ -41,5 +41,5 @@ def official_profcheck():
 
 
 def text_of(frame):
-    """As people read it (frame_text of src/model/frame.h)."""
+    """A frame as printed for users (frame_text of src/model/frame.h)."""
     return frame["name"] or f"{frame['mapping'].rpartition('/')[2] or '[unknown]'}+{frame['address']:#x}"

@@ -1,4 +1,4 @@
-"""A receiver of OTLP/HTTP for tests: keeps what it is sent and answers as it is told."""
+"""An OTLP/HTTP receiver for tests: keeps every request and gives scripted answers."""
 import http.server
 import json
 import socket
@@ -7,8 +7,8 @@ import time
 
 
 class Receiver:
-    """`answers`: of the posts in order, then of all others the last: a status, or a function of the handler that answers itself. `tls`: an
-    ssl.SSLContext to serve https with."""
+    """`answers`: one per POST, in order; the last one repeats. Each is a status, or a function of the handler that writes the response itself.
+    `tls`: an ssl.SSLContext to serve https with."""
 
     def __init__(self, *answers, port=0, tls=None):
         self.posts, self.answers, self.lock = [], list(answers or (200,)), threading.Lock()
@@ -44,7 +44,7 @@ class Receiver:
             daemon_threads = True
 
             def handle_error(self, *_):
-                pass  # a client that went away is what some tests are about
+                pass  # some tests close connections on purpose
 
         self.server = Server(("127.0.0.1", port), Handler)
         self.port = self.server.server_port
@@ -62,16 +62,16 @@ class Receiver:
         return [post for post in self.posts if post["answer"] == 200]
 
     def spans(self):
-        """Of all packets of JSON that were accepted."""
+        """All spans in accepted JSON packets."""
         return [span for post in self.accepted if post["path"] != "/v1/metrics" for span in spans_of(json.loads(post["body"]))]
 
     @property
     def metrics(self):
-        """The posts of metrics that were accepted."""
+        """The accepted POSTs of metrics."""
         return [post for post in self.accepted if post["path"] == "/v1/metrics"]
 
 
-# ---- wrong answers: what a handler does instead of answering ----
+# ---- malformed answers: functions that replace a handler's response ----
 
 def garbage(handler):
     handler.wfile.write(b"\x00\xffnot HTTP at all\r\n" * 100)
@@ -84,7 +84,7 @@ def hang_up(handler):
 
 
 def endless(handler):
-    """A good status and a body without end: the status counts."""
+    """A success status and a body without end: the sender must act on the status."""
     handler.send_response(200)
     handler.end_headers()
     handler.close_connection = True
@@ -95,7 +95,7 @@ def endless(handler):
         pass
 
 
-# ---- what was sent ----
+# ---- contents of packets ----
 
 def spans_of(packet):
     resource, = packet["resourceSpans"]

@@ -4,6 +4,6 @@ UNITS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 
 def figure(text):
-    """A printed duration in nanoseconds, and how much it may have been rounded by."""
+    """A printed duration in nanoseconds, and its largest rounding error."""
     number, unit = text.split()
     return float(number) * UNITS[unit], 0.5 * 10 ** -len(number.partition(".")[2]) * UNITS[unit]

@@ -1,4 +1,4 @@
-"""`prober` (tests/workloads/prober.c), a program with probes of every kind, and `sonde probes watch` attached to such programs."""
+"""`prober` (tests/workloads/prober.c), a program with USDT probes of every kind, and `sonde probes watch` attached to such programs."""
 import json
 import os
 import re
@@ -10,11 +10,11 @@ import pytest
 from harness.processes import wait_for
 from harness.workloads import Workload, workload_path
 
-COUNT = 50  # firings of each probe at a time: the ring holds them all
+COUNT = 50  # firings of each probe per request; the ring buffer holds them all
 
 
 class Prober:
-    """A running prober that fires on request only; a copy of its own, so that a watcher of the file attaches to no other."""
+    """A running prober that fires on request only. It runs a copy of its own, so that a watcher of the file attaches to no other process."""
 
     def __init__(self, running, path):
         self.running, self.path = running, path
@@ -22,7 +22,7 @@ class Prober:
         self.rounds = 0
 
     def fire(self):
-        """Every probe COUNT times; returns when that has happened."""
+        """Fires every probe COUNT times; returns when done."""
         self.rounds += 1
         os.kill(self.pid, signal.SIGUSR1)
         wait_for(lambda: self.running.out.count("fired\n") == self.rounds, 60, "the prober to fire", self.running)
@@ -30,7 +30,7 @@ class Prober:
 
 @pytest.fixture
 def new_prober(run, root, tmp_path):
-    """new_prober() -> a Prober; new_prober(other.path) runs the program of another one."""
+    """new_prober() -> a Prober; new_prober(other.path) runs the same file as another one."""
     made = []
 
     def start(path=None):
@@ -56,7 +56,7 @@ def watch(run, sonde):
 
 
 def lines(running):
-    """Whole lines: (pid, process, arguments)."""
+    """The complete lines printed so far: (pid, process, arguments)."""
     return [re.fullmatch(r"\d\d:\d\d:\d\d\.\d{6} +(\d+) (\S+) (.*)", line).groups() for line in running.out.split("\n")[:-1]]
 
 

@@ -1,5 +1,5 @@
-"""Prints the JSON of a ProcessContext message that it reads from standard input. opentelemetry-proto (PyPI) does not have process_context.proto yet:
-the message is made of the official ones that it has."""
+"""Reads a ProcessContext message from standard input and prints it as JSON. opentelemetry-proto (PyPI) has no process_context.proto yet, so the
+message is composed of the official messages that it has."""
 import json
 import sys
 

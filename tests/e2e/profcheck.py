@@ -1,6 +1,6 @@
-"""The rules that each packet of OTLP profiles keeps by itself, without anything that came before it. Packets are messages of profiles_messages.py; as
-a program (`python profcheck.py FILE...` in an environment that has opentelemetry-proto) OpenTelemetry's own, and then it prints a line of JSON for each
-packet. Raises SystemExit with the reason for a packet that breaks a rule."""
+"""The rules that every OTLP profiles packet must keep on its own, independent of earlier packets. Packets are decoded by profiles_messages.py. As a
+program (`python profcheck.py FILE...` in an environment with opentelemetry-proto) it uses OpenTelemetry's own messages and prints one line of JSON
+per packet. Raises SystemExit with the reason for a packet that breaks a rule."""
 import gzip
 import json
 import sys
@@ -113,7 +113,7 @@ class Packet:
 
 
 def body_of(path):
-    """The body of a packet that may be compressed."""
+    """The body of a packet file, decompressed if needed."""
     with open(path, "rb") as file:
         body = file.read()
     return gzip.decompress(body) if body[:2] == b"\x1f\x8b" else body

@@ -1,4 +1,4 @@
-"""A receiver of OTLP profiles by gRPC that answers in every way, right or wrong, down to the frames of HTTP/2 (h2_grpc_receiver.py)."""
+"""A gRPC receiver of OTLP profiles that gives every kind of answer, valid or malformed, down to HTTP/2 frames (h2_grpc_receiver.py)."""
 import gzip
 import socket
 
@@ -6,12 +6,12 @@ import pytest
 from h2_grpc_receiver import DATA, END_HEADERS, END_STREAM, HEADERS, H2GrpcReceiver, literal
 
 RESET = 3
-OK = b"\x88"  # :status 200, by the static table
+OK = b"\x88"  # :status 200, index 8 of HPACK's static table
 GRPC = OK + literal("content-type", "application/grpc")
 
 
 class ProfilesGrpcReceiver(H2GrpcReceiver):
-    """An answer may also be a function of the connection and the stream's number that answers itself."""
+    """An answer may also be a function of the connection and the stream id that writes the response itself."""
 
     def answer(self, connection, stream, headers, message):
         with self.lock:
@@ -39,7 +39,7 @@ def send_headers(connection, stream, block=GRPC, ends=False):
 
 
 def answer_with(prefix, body=b"", *fields):
-    """Accepts, with a message whose prefix may lie and with these fields in the headers."""
+    """Accepts; the response message has `prefix` (which may state a wrong length) and `fields` go into the headers."""
     def answer(connection, stream):
         send_headers(connection, stream, GRPC + b"".join(literal(*field) for field in fields))
         send(connection, DATA, 0, stream, prefix + body)
@@ -48,7 +48,7 @@ def answer_with(prefix, body=b"", *fields):
 
 
 def hang_up_after(*frames):
-    """Ends the connection after these frames: (kind, flags, payload) each, or bytes."""
+    """Closes the connection after these frames: each (kind, flags, payload), or bytes."""
     def answer(connection, stream):
         for one in frames:
             connection.sendall(one) if isinstance(one, bytes) else send(connection, one[0], one[1], stream, one[2])

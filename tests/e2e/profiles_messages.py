@@ -1,5 +1,5 @@
-"""OTLP profiles as objects with the attributes of OpenTelemetry's own messages, by a table of their fields (opentelemetry-proto 1.10, v1development),
-so that packets are checked without packages from PyPI. A field that the table lacks is an error."""
+"""Decodes OTLP profiles into objects with the attributes of OpenTelemetry's own messages, by a table of fields (opentelemetry-proto 1.10,
+v1development), so that packets are checked without packages from PyPI. A field missing from the table is an error."""
 import struct
 
 import pprof
@@ -51,7 +51,7 @@ class Message:
             name, kind_of_field = FIELDS[kind][number]
             if isinstance(kind_of_field, list):
                 getattr(self, name).extend(self.elements(kind_of_field[0], field))
-            elif kind_of_field in FIELDS and name in self.present:  # protobuf merges the parts of a message
+            elif kind_of_field in FIELDS and name in self.present:  # protobuf merges repeated occurrences of a message field
                 setattr(self, name, Message(kind_of_field, getattr(self, name).body + field))
             else:
                 setattr(self, name, self.value_of(kind_of_field.removeprefix("oneof "), field))
@@ -63,7 +63,7 @@ class Message:
 
     @classmethod
     def elements(cls, kind, field):
-        """One element, or those of a packed field."""
+        """A single element, or all elements of a packed field."""
         if kind == "int64":
             return map(SCALARS[kind], pprof._numbers([field]))
         if kind == "fixed64":

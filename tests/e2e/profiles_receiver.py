@@ -1,4 +1,4 @@
-"""A receiver of OTLP profiles for tests of agents, and what an agent says of what it sent."""
+"""A receiver of OTLP profiles for tests of agents, and the export statistics that an agent prints at exit."""
 import gzip
 import re
 
@@ -14,7 +14,7 @@ class ProfilesReceiver(Receiver):
         self.base = self.url.removesuffix(PATH)
 
     def bodies(self, *answers):
-        """Of the posts that were answered like this; of all of them without."""
+        """Bodies of the POSTs that got one of these answers; without arguments, of all POSTs."""
         return [gzip.decompress(post["body"]) for post in list(self.posts) if not answers or post["answer"] in answers]
 
 
@@ -23,13 +23,13 @@ def accept(handler):
 
 
 def accept_and_hang_up(handler):
-    """A connection a packet: once the receiver is closed, nobody answers."""
+    """One connection per packet: after the receiver is closed, connections are refused."""
     handler.close_connection = True
     accept(handler)
 
 
 def write(folder, bodies):
-    """Each in a file of its own, for profcheck."""
+    """Writes each body to a file of its own, for profcheck."""
     paths = []
     for i, body in enumerate(bodies):
         paths.append(folder / f"packet.{i}.otlp")
@@ -38,13 +38,13 @@ def write(folder, bodies):
 
 
 def total(packets):
-    """Samples in packets; of what was delivered twice only once, which a profile's id tells."""
+    """The number of samples in packets. A packet delivered twice counts once: it is recognized by its profile id."""
     by_id = {profile["id"]: sum(len(s["times"]) for s in profile["samples"]) for profiles in packets for profile in profiles}
     return sum(by_id.values())
 
 
 def told(agent):
-    """What the agent says of itself at its end: samples sent, samples taken, packets, bytes, samples dropped."""
+    """The statistics that an agent prints at exit: samples sent, samples taken, packets, bytes, samples dropped."""
     said = re.search(r"profiles: (\d+) of (\d+) samples were sent to \S+, in (\d+) packets of (\d+) bytes in all; (\d+) were dropped", agent.running.error)
     assert said, agent.running.error
     return dict(zip(("sent", "taken", "packets", "bytes", "dropped"), map(int, said.groups())))

@@ -1,4 +1,4 @@
-"""Packages from PyPI (packages.py), for tests: where they cannot be had, these skip."""
+"""Packages from PyPI (packages.py) for tests; skips the test when they are not available."""
 import packages
 from harness.machine import skip
 

@@ -1,6 +1,6 @@
-"""CPython 3.14 where none is installed: what cx_Freeze puts under frozen programs is a whole interpreter, in one stripped file, which PyPI has. Its
-main() looks for a frozen program; a library loaded before it calls the interpreter's own main() instead. Modules written in Python are 3.13's, and
-those written in C that are not in the file are missing: _socket, _ctypes, unicodedata."""
+"""CPython 3.14 where none is installed. cx_Freeze ships a whole interpreter in one stripped file, which PyPI has. Its main() looks for a frozen
+program; a library loaded before it calls the interpreter's own main() instead. Modules written in Python come from 3.13. C modules that are not
+in the file are missing: _socket, _ctypes, unicodedata."""
 import platform
 import shutil
 import subprocess
@@ -14,13 +14,13 @@ from packages import alone
 from pypi import environment
 
 PACKAGE = "freeze-core==0.8.1"
-MISSING = {"tasks", "ctypes_callback", "executed"}  # of tests/workloads/python/stacks.py: what needs those modules
+MISSING = {"tasks", "ctypes_callback", "executed"}  # cases of tests/workloads/python/stacks.py that need those modules
 MAIN = TOP / "tests/workloads/python/main_3_14.c"
 
 
 def get(python_3_13):
-    """The path of a command that is CPython 3.14, by way of a shell. Skips where it cannot be had."""
-    place = TOP / "build" / "python-3.14"  # also of builds with sanitizers
+    """The path of a command (a shell script) that runs CPython 3.14. Skips when it is not available."""
+    place = TOP / "build" / "python-3.14"  # shared by builds with sanitizers
     command = place / "command"
     if not python_3_13:
         skip("needs CPython 3.14, or the library of 3.13")

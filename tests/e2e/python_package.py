@@ -1,4 +1,4 @@
-"""The Python package as tests use it: the unpacked wheel, and programs that import it."""
+"""The Python package under test: the unpacked wheel, and programs that import it."""
 import functools
 import hashlib
 import re
@@ -16,12 +16,12 @@ PYTHONS = sorted({path for name in ("python3.9", "python3.10", "python3.11", "py
                   for path in [shutil.which(name, path="/usr/bin:/usr/local/bin"), *map(str, Path.home().glob(f".pyenv/versions/{name[6:]}.*/bin/{name}"))]
                   if path})
 SYSTEM_PYTHON = "/usr/bin/python3"
-# The interpreter of the system, and those that pyenv has installed.
+# The system's interpreter, and those that pyenv has installed.
 EVERY_PYTHON = [pytest.param(path, marks=() if path.startswith("/usr/bin/") else pytest.mark.peer, id="system" if path.startswith("/usr/bin/") else Path(path).name) for path in PYTHONS]
 
 
 def digest_of_sources():
-    """Of all that the wheel is made from."""
+    """A digest of all source files of the wheel."""
     digest = hashlib.sha256()
     for path in sorted(path for folder in ("bindings/python", "lib", "include") for path in (TOP / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts):
         digest.update(f"{path.relative_to(TOP)}\0".encode() + path.read_bytes())
@@ -30,7 +30,7 @@ def digest_of_sources():
 
 @functools.lru_cache
 def unpacked():
-    """The wheel of these sources, unpacked in the build directory: built once for all runs and lanes."""
+    """The wheel of these sources, unpacked in the build directory; built once for all runs and lanes."""
     kept = BUILD / "python-package"
     with alone(kept):
         place = kept / digest_of_sources()
@@ -47,7 +47,7 @@ def unpacked():
 
 @functools.lru_cache
 def sanitized(place, kinds):
-    """The package around the libsonde of this build, its extension compiled as that is."""
+    """The package with the libsonde of this build and its extension compiled with the same sanitizers."""
     shutil.copytree(TOP / "bindings/python/sonde", place / "package/sonde", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(BUILD / "lib/libsonde-otlp.so.1", place / "package/sonde")
     done = subprocess.run([need_command("gcc"), "-std=gnu17", "-O1", "-g", "-shared", "-fPIC", "-fvisibility=hidden", "-fno-sanitize-recover=undefined",
@@ -60,14 +60,14 @@ def sanitized(place, kinds):
 
 @pytest.fixture(scope="session")
 def package(tmp_path_factory):
-    """The folder that a wheel of `make python` is unpacked in. With sanitizers, one of the same content around their libsonde."""
+    """The directory with the unpacked wheel of `make python`. In a build with sanitizers, a copy that uses that build's libsonde."""
     kinds = tuple(sanitizers())
     return sanitized(tmp_path_factory.getbasetemp() / "python", kinds) if kinds else unpacked()
 
 
 @functools.lru_cache
 def env_of(package):
-    """The environment of a program in Python. Leaks are not detected: the interpreter has its own at exit."""
+    """The environment of a Python program. Leak detection is off: the interpreter itself leaks at exit."""
     place = {"PYTHONPATH": str(package), "PATH": "/usr/bin:/bin"}
     libraries = [subprocess.run(["gcc", f"-print-file-name={name}"], capture_output=True, text=True, timeout=60).stdout.strip()
                  for kind, name in (("address", "libasan.so"), ("undefined", "libubsan.so")) if kind in sanitizers()]
@@ -75,7 +75,7 @@ def env_of(package):
 
 
 def python(package, program, interpreter=SYSTEM_PYTHON, *flags, arguments=()):
-    """(standard output, standard error) of a program that imports `sonde` and ends well: the path of a file, or its text."""
+    """Runs a program (a path, or source text) that imports `sonde` and must exit with 0. Returns (standard output, standard error)."""
     command = [program, *map(str, arguments)] if isinstance(program, Path) else ["-c", program]
     done = subprocess.run([interpreter, *flags, *command], env=env_of(package), capture_output=True,
                           text=True, timeout=60)

@@ -1,4 +1,4 @@
-"""Programs of tests/workloads/python whose stacks are known, in the versions of CPython at hand."""
+"""Programs of tests/workloads/python whose stacks are known, in the installed versions of CPython."""
 import os
 import re
 import signal
@@ -16,14 +16,14 @@ from harness.processes import wait_for
 FOLDER = TOP / "tests/workloads/python"
 STACKS = FOLDER / "stacks.py"
 DEBIAN = Path("/usr/bin/python3")
-FIRINGS = 100  # system calls of each thread of stacks.py and interpreters.py that passes its gate
-HZ = 397  # of sampled stacks
+FIRINGS = 100  # system calls per thread of stacks.py and interpreters.py once its gate opens
+HZ = 397  # sampling rate
 MINORS = (8, 9, 10, 11, 12, 13, 14)
 Frame = namedtuple("Frame", "function file line")
 
 
 def installed():
-    """Interpreters at hand: {"3.11.2": path}; that of the system comes first."""
+    """Installed interpreters: {"3.11.2": path}; the system's comes first."""
     places = [DEBIAN, *sorted(Path.home().glob(".pyenv/versions/3.*/bin/python3"))]
     found = {}
     for path in filter(Path.exists, places):
@@ -36,22 +36,22 @@ INSTALLED = installed()
 
 
 def of_version(minor):
-    """The path of a CPython 3.MINOR; None."""
+    """The path of a CPython 3.MINOR, or None."""
     return next((path for version, path in INSTALLED.items() if version.startswith(f"3.{minor}.")), None)
 
 
 def minor_of(path):
-    """3.14 is not among the installed ones (python_3_14.py)."""
+    """The minor version; 3.14 is not among the installed ones (python_3_14.py)."""
     return next((int(version.split(".")[1]) for version, known in INSTALLED.items() if known == path), 14)
 
 
 def versions(*minors):
-    """Parameters: the interpreter of the system, and those of other projects."""
+    """Test parameters: the system's interpreter, and those installed by other means."""
     return [pytest.param("system"), *(pytest.param(minor, id=f"3.{minor}", marks=pytest.mark.peer) for minor in minors)]
 
 
 def interpreter_of(version):
-    """The path of one of versions(); skips when it is not here."""
+    """The path of one of versions(); skips when it is not installed."""
     if version == "system":
         return DEBIAN
     path = next((path for known, path in INSTALLED.items() if known.startswith(f"3.{version}.") and path != DEBIAN), None)
@@ -85,7 +85,7 @@ def of_process(profile, pid):
 
 
 def counted_interpreted(profile):
-    """The number of samples that the profile reports as lacking frames of the interpreter."""
+    """The number of samples that the profile reports as lacking interpreter frames."""
     found = re.search(r"(\d+) interpreted", profile.said)
     return int(found[1]) if found else 0
 
@@ -101,7 +101,7 @@ def spinning(stack):
 
 
 def from_faulthandler(running):
-    """The stacks of the threads that are in spin(), root first, of up to 100 frames from the leaf on."""
+    """The stacks of the threads that are in spin(), root first, limited to the 100 innermost frames."""
     before = len(running.error)
     os.kill(running.pid, signal.SIGUSR1)
     wait_for(lambda: re.search(r'stacks\.py", line \d+ in <module>|(  File .*\n){100}', running.error[before:]), 30, "faulthandler")
@@ -115,8 +115,8 @@ def from_faulthandler(running):
 
 
 def same(ours, theirs, leaf_line=None):
-    """Function, file and line of every frame; the leaf's line is `leaf_line`, or any. faulthandler knows no qualified names, and of deep stacks
-    only the last 100 frames."""
+    """Compares function, file and line of every frame; the leaf's line is `leaf_line`, or any. faulthandler has no qualified names and prints only
+    the 100 innermost frames."""
     ours = ours[-len(theirs):] if len(theirs) == 100 else ours
     return len(ours) == len(theirs) and all(
         a.function.rsplit(".", 1)[-1] == b.function.rsplit(".", 1)[-1] and a.file == b.file and

@@ -1,4 +1,4 @@
-"""Request traces of programs in Python: programs that begin with a manager and a model, and what they wrote."""
+"""Request traces of Python programs: runs programs that start with a manager and a model, and parses what they wrote."""
 import json
 
 import pytest
@@ -17,8 +17,8 @@ model = manager.model("simple", 2)
 
 @pytest.fixture
 def write(package, tmp_path):
-    """write(program) -> ({id: its objects}, its standard output, its standard error). The program is a file of tests/workloads/python/traces, or a text
-    that BEGIN stands before."""
+    """write(program) -> ({id: its objects}, standard output, standard error). The program is a file of tests/workloads/python/traces, or source
+    text to which BEGIN is prepended."""
     def written(program, interpreter=SYSTEM_PYTHON, *flags, arguments=()):
         file = tmp_path / "trace.json"
         if program.endswith(".py"):

@@ -1,5 +1,5 @@
-"""Servers that were not written for Sonde: Debian's nginx, and Python's own http.server under workers that were forked beforehand, and with a
-thread for each connection. What a request waits for is in its path. Also the C server of the BPF tests, and what `sonde why` says of them all."""
+"""Real servers: Debian's nginx, and Python's http.server with pre-forked workers or a thread per connection. The request path selects what a
+request waits for. Also the C server of the BPF tests, and what `sonde why` reports about all of them."""
 import http.client
 import json
 import os
@@ -19,12 +19,12 @@ THREADING = TOP / "tests/workloads/python/threading_server.py"
 
 
 def stolen_ns():
-    """Time that the hypervisor has given to others while our CPUs wanted to run."""
+    """CPU time that the hypervisor gave to others while our CPUs were runnable."""
     return int(Path("/proc/stat").read_text().split(None, 9)[8]) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 class Reply:
-    """`stolen_ns`: how much more than SLACK_NS the hypervisor may have taken meanwhile."""
+    """`stolen_ns`: steal time during the request, added to SLACK_NS."""
 
     def __init__(self, response, stolen_before_ns):
         self.status, self.body = response.status, response.read()
@@ -43,13 +43,13 @@ def get(port, target, **headers):
 
 
 def listens(port):
-    """By the kernel's table, so that no connection is made that is counted."""
+    """Reads the kernel's socket table: a test connection would be counted as a request."""
     wanted = f"0100007F:{port:04X} 00000000:0000 0A"
     return any(wanted in line for line in Path("/proc/net/tcp").read_text().splitlines())
 
 
 class Server:
-    """`pid`: the parent, or the only process; `pids`: those that serve."""
+    """`pid`: the parent, or the only process; `pids`: the processes that serve requests."""
 
     def __init__(self, running, port, pids):
         self.running, self.port, self.pid, self.pids = running, port, running.pid, pids
@@ -66,7 +66,7 @@ def start_prefork(run, workers=1, before=(), **options):
 
 
 def start_threading(run):
-    """A thread for each connection."""
+    """One thread per connection."""
     running = run(sys.executable, THREADING, name="threading")
     said = wait_for(lambda: re.search(r"^port (\d+)\n", running.out) or not running.alive, what="the server")
     assert running.alive, running.error
@@ -74,7 +74,7 @@ def start_threading(run):
 
 
 def start_c_server(run, way, folder):
-    """tests/workloads/servers/server.c: compiled as Debian compiles, without frame pointers."""
+    """tests/workloads/servers/server.c, compiled as Debian compiles: without frame pointers."""
     running = run(workload_path("server"), way, 0, folder, name=f"server-{way}")
     wait_for(lambda: "ready" in running.out or not running.alive, what="the server")
     assert running.alive, running.error
@@ -82,7 +82,7 @@ def start_c_server(run, way, folder):
 
 
 def start_nginx(run, folder, locations, http="", before=(), name="nginx", **options):
-    """One process, so that its environment and its pid are what they were at the start."""
+    """Runs as a single process, so that the environment and the pid stay those of the start."""
     path, port, at = need_command("nginx"), free_port(), folder / f"nginx-{free_port()}"
     at.mkdir()
     at.chmod(0o755)
@@ -98,7 +98,7 @@ def start_nginx(run, folder, locations, http="", before=(), name="nginx", **opti
 
 
 def requests_of(text):
-    """The requests of `sonde why --json`; the parts of each sum to its duration."""
+    """The requests of `sonde why --json`; asserts that each one's components sum to its duration."""
     requests = json.loads(text)
     for request in requests:
         assert sum(part["ns"] for part in request["parts"]) == request["duration_ns"], request
@@ -106,7 +106,7 @@ def requests_of(text):
 
 
 def why(sonde, agent, *arguments):
-    """What `sonde why --json` says of an agent's requests."""
+    """The requests that `sonde why --json` reports for an agent."""
     done = subprocess.run([str(sonde), "why", "--json", "--agent", f"127.0.0.1:{agent.port}", "--slowest", "1000", *arguments],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -114,7 +114,7 @@ def why(sonde, agent, *arguments):
 
 
 def why_without_agent(sonde, run, drive):
-    """The requests that `sonde why` saw by itself while drive() ran."""
+    """The requests that `sonde why` observes without an agent while drive() runs."""
     running = run(sonde, "why", "--json", "--last", "5m", "--slowest", "1000", name="why")
     wait_for(lambda: "watching for" in running.error or not running.alive, 60, "sonde why to watch")
     drive()

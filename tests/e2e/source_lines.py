@@ -1,4 +1,4 @@
-"""Programs with debug information in several forms, the source lines of their frames, and those of binutils and elfutils for the same addresses."""
+"""Programs with debug information in several forms, the source lines of their frames, and those that binutils and elfutils give for the same addresses."""
 import os
 import re
 import shutil
@@ -12,7 +12,7 @@ LINES = TOP / "tests/workloads/lines"
 
 
 def build(folder, name, compiler="gcc", flags=("-gdwarf-5",), source=None):
-    """An executable in `folder`, where its .dwo files and a copy of its source are, too."""
+    """An executable in `folder`, which also holds its .dwo files and a copy of its source."""
     folder.mkdir(exist_ok=True)
     source = source or ("program.cc" if compiler == "g++" else "program.c")
     for file in (source, "fire.h"):
@@ -22,7 +22,7 @@ def build(folder, name, compiler="gcc", flags=("-gdwarf-5",), source=None):
 
 
 def dwz(program):
-    """Two files share what dwz takes out of both."""
+    """Runs dwz on two files, which then share a supplementary file."""
     need_command("dwz")
     twin = program.with_name("twin")
     shutil.copy(program, twin)
@@ -48,7 +48,7 @@ def places(samples, program):
 
 
 def addr2line(program, addresses):
-    """The same, by binutils, which where there is no DWARF (crtstuff.c) names the file of the symbol table: without a folder."""
+    """The same by binutils. Without DWARF (crtstuff.c) it prints the symbol table's file name, without a directory."""
     said = subprocess.run([need_command("addr2line"), "-a", "-i", "-f", "-e", program, *map(hex, addresses)], capture_output=True, text=True, check=True).stdout
     found, address = {}, None
     lines = iter(said.splitlines())
@@ -64,7 +64,7 @@ def addr2line(program, addresses):
 
 
 def eu_addr2line(program, address):
-    """The same of one address, by elfutils."""
+    """The same for one address, by elfutils."""
     said = subprocess.run([need_command("eu-addr2line"), "-i", "-f", "-C", "-e", program, hex(address)], capture_output=True, text=True, check=True).stdout
     lines = said.splitlines()
     places = [(re.sub(r" inlined at .*", "", name), *re.match(r"(.*?):(\d+)", place).groups()) for name, place in zip(lines[::2], lines[1::2])]

@@ -1,13 +1,13 @@
-"""A reimplementation, in Python and with numpy, of the rules by which Triton's trace_summary.py sums trace files up: the peer that `sonde trace
-summary` is held against, line by line. It is not NVIDIA's script, which is not to be had as a package, and is itself held against what that one printed
+"""A reimplementation, in Python and with numpy, of the rules by which Triton's trace_summary.py summarizes trace files. `sonde trace summary` is
+compared with it line by line. It is not NVIDIA's script, which is not available as a package; it is itself compared with that script's output
 for the files in triton/ (triton/summary-2022.txt).
 
-`rules` says whose:
-- `OURS`: an average is over the traces that have its two moments;
-- `SCRIPT`: over all traces of the model, those that never came through a door among them, from whose sums Overhead is taken too; and Queue and Compute
-  stand only where there are both;
-- `SCRIPT_2022`: as SCRIPT, and the time of a gRPC request begins with the wait for it, which has a line of its own and is listed by -t.
-What makes the script abort (times that run backwards, a missing COMPUTE_START beside the others) raises in all three.
+`rules` selects whose rules:
+- `OURS`: an average is over the traces that have both of its timestamps;
+- `SCRIPT`: an average is over all traces of the model, including those that never reached a frontend; Overhead is computed from those sums; Queue
+  and Compute are printed only when both exist;
+- `SCRIPT_2022`: like SCRIPT, but a gRPC request's time begins with the wait for it, which has a line of its own and is listed by -t.
+Traces that make the script abort (timestamps that run backwards, a missing COMPUTE_START) raise an exception under all three.
 """
 import json
 
@@ -20,7 +20,7 @@ OURS, SCRIPT, SCRIPT_2022 = range(3)
 
 
 def collect(items, mark):
-    """{id: trace} of what came through the door whose moment `mark` is, in the order of the ids."""
+    """{id: trace} of the traces that came through the frontend whose timestamp is `mark`, ordered by id."""
     traces, chosen = {}, set()
     for item in sorted(items, key=lambda item: item["id"]):
         trace = traces.setdefault(item["id"], {"stamps": []})
@@ -62,7 +62,7 @@ def durations(trace, door, rules):
 
 
 def with_rests(found):
-    """And what is left of the times that have parts; of one trace, or of sums."""
+    """Adds the remainders of times that have components; for one trace, or for sums."""
     if "queue" in found and "compute" in found:
         found["overhead"] = found["handler"] - found["queue"] - found["compute"]
     if "infer" in found:
@@ -71,7 +71,7 @@ def with_rests(found):
 
 
 def averages(traces, rules):
-    """{line: microseconds} of the traces of a model, each as durations() gives it."""
+    """{line: microseconds} of the traces of a model, each as returned by durations()."""
     if rules == OURS:
         having = {}
         for trace in map(with_rests, traces):
@@ -159,7 +159,7 @@ def flow_lines(items):
 
 
 def summary(path, show_trace=False, rules=OURS):
-    """The lines that are to be printed for a file."""
+    """The expected output lines for a file."""
     with open(path, encoding="utf-8") as file:
         items = json.load(file)
     return [f"File: {path}", *door_lines(items, "HTTP", show_trace, rules), *door_lines(items, "GRPC", show_trace, rules), *flow_lines(items)]

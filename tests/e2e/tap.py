@@ -1,13 +1,13 @@
-"""A port whose connections are passed on to another one, and kept."""
+"""A TCP proxy that records the traffic of its connections."""
 import socket
 import threading
 
 
 class Tap:
-    """A port whose connections go on to another one; what goes through is kept, not looked at: the two ends talk with each other."""
+    """A port that forwards its connections to another port and keeps the bytes of both directions without interpreting them."""
 
     def __init__(self, port):
-        self.to, self.connections = port, []  # each: what was said up and down
+        self.to, self.connections = port, []  # bytes sent in each direction, per connection
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
@@ -24,7 +24,7 @@ class Tap:
                 threading.Thread(target=self.carry, args=(source, target, kept), daemon=True).start()
 
     def close(self):
-        self.listener.shutdown(socket.SHUT_RDWR)  # or accept() would not notice
+        self.listener.shutdown(socket.SHUT_RDWR)  # otherwise accept() does not return
         self.listener.close()
 
     @staticmethod
@@ -35,10 +35,10 @@ class Tap:
                 target.sendall(data)
             target.shutdown(socket.SHUT_WR)
         except OSError:
-            pass  # an end that has gone
+            pass  # one side has closed
 
     def messages(self, side):
-        """[(first line, headers, body)] of the requests (0) or answers (1)."""
+        """[(first line, headers, body)] of the requests (0) or responses (1)."""
         found = []
         for said in self.connections:
             rest = bytes(said[side])

@@ -1,4 +1,4 @@
-"""A program on a terminal of its own, as a person has one: what is typed, what is seen, what it ends with."""
+"""Runs a program on a pseudo-terminal: types input, reads output, returns the exit status."""
 import fcntl
 import os
 import pty
@@ -11,9 +11,9 @@ import time
 class Terminal:
     def __init__(self, *command, **environment):
         self.seen, self.status = "", None
-        self.pid, self.fd = pty.fork()  # a session of its own: Ctrl-C reaches all that runs in it
+        self.pid, self.fd = pty.fork()  # a new session: Ctrl-C signals every process in it
         if self.pid == 0:
-            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a suite that runs in the background of a script ignores it, and so would this
+            signal.signal(signal.SIGINT, signal.SIG_DFL)  # a test suite in a script's background ignores SIGINT, which the child would inherit
             try:
                 os.execvpe(str(command[0]), [str(word) for word in command], {**os.environ, "TERM": "xterm", **environment})
             finally:
@@ -24,18 +24,18 @@ class Terminal:
         os.write(self.fd, text.encode())
 
     def _read(self, timeout_s):
-        """False: no process writes any more."""
+        """False when no process has the terminal open for writing any more."""
         if select.select([self.fd], [], [], timeout_s)[0]:
             try:
                 data = os.read(self.fd, 65536)
-            except OSError:  # EIO: its last process has closed it
+            except OSError:  # EIO: the last process closed it
                 return False
             self.seen += data.decode(errors="replace")
             return bool(data)
         return True
 
     def wait_for(self, found, timeout_s=60, what="something on the terminal"):
-        """Until `found(seen so far)` is true; returns that."""
+        """Waits until `found(output so far)` is true; returns the output."""
         ends = time.monotonic() + timeout_s
         while not (value := found(self.seen)):
             is_open = self._read(0.1)
@@ -43,7 +43,7 @@ class Terminal:
         return value
 
     def end(self, timeout_s=60):
-        """Its exit status, once it has ended by itself; negative: the signal."""
+        """Waits for its exit; returns the exit status, or minus the signal number."""
         ends = time.monotonic() + timeout_s
         while self._read(0.1) and time.monotonic() < ends:
             pass
