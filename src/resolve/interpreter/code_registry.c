@@ -1,4 +1,5 @@
-/* See code_registry.h. A code costs 44 bytes, a content what it is and some 120 bytes. */
+/* Registry of described code; see code_registry.h. A code entry costs 44 bytes; a description costs its own size and
+ * about 120 bytes. */
 #include "resolve/interpreter/code_registry.h"
 
 #include <errno.h>
@@ -13,24 +14,24 @@
 struct content {
     UT_hash_handle hh;
     uint64_t id;
-    size_t codes; /* that say this */
+    size_t codes; /* references */
     uint64_t data[];
 };
-#define CONTENT_OVERHEAD 32 /* of the allocator, and of the table that it is in */
+#define CONTENT_OVERHEAD 32 /* overhead of the allocator and of the hash table */
 
 struct code {
     struct missing_code key;
     struct content *content;
-    uint32_t next;         /* in the same place; of one that is free: the next free one; 0: none */
-    uint32_t older, newer; /* by use. Of codes[0], which is no code: the newest, the oldest */
+    uint32_t next;         /* the next entry of the hash chain, or of the free list if this one is free; 0: end */
+    uint32_t older, newer; /* indices of the LRU list; codes[0] is its head */
 };
-#define CODE_BYTES (sizeof(struct code) + sizeof(uint32_t)) /* with its place */
+#define CODE_BYTES (sizeof(struct code) + sizeof(uint32_t)) /* including its bucket */
 #define CODES_MAX  (16 << 20)
 
 struct code_registry {
-    struct code *codes; /* the first of all is none */
-    uint32_t *places;   /* as many as codes at most: the first code of each; 0: none */
-    uint32_t max_codes, made_codes, free_code;
+    struct code *codes; /* index 0 is the head of the LRU list */
+    uint32_t *buckets;  /* hash buckets, max_codes of them: index of the first code of each chain; 0: empty */
+    uint32_t max_codes, used_codes, free_code;
     struct content *contents;
     size_t content_bytes, max_content_bytes;
     uint64_t next_id, forgotten;
@@ -57,11 +58,11 @@ void code_registry_free(struct code_registry *t)
     while (t->contents)
         content_free(t, t->contents);
     free(t->codes);
-    free(t->places);
+    free(t->buckets);
     free(t);
 }
 
-/* The pages of what was never needed are none. */
+/* calloc leaves pages that are never used unbacked, so an idle registry costs little. */
 int code_registry_new(size_t max_bytes, struct code_registry **ret)
 {
     _cleanup_(code_registry_freep) struct code_registry *t = calloc(1, sizeof(*t));
@@ -71,30 +72,30 @@ int code_registry_new(size_t max_bytes, struct code_registry **ret)
     t->max_codes = max_codes < 1 ? 1 : max_codes < CODES_MAX ? (uint32_t)max_codes : CODES_MAX;
     t->max_content_bytes = max_bytes / 8 * 3;
     t->codes = calloc((size_t)t->max_codes + 1, sizeof(*t->codes));
-    t->places = calloc(t->max_codes, sizeof(*t->places));
-    if (!t->codes || !t->places)
+    t->buckets = calloc(t->max_codes, sizeof(*t->buckets));
+    if (!t->codes || !t->buckets)
         return -ENOMEM;
     *ret = take_ptr(t);
     return 0;
 }
 
-/* Where the number of the code stands, or would: 0 there: it is not known. */
-static uint32_t *find(struct code_registry *t, const struct missing_code *key)
+/* The link of the hash chain that holds the code's index; *link is 0 when the code is not registered. */
+static uint32_t *find_link(struct code_registry *t, const struct missing_code *key)
 {
     const uint64_t hash = python_told_hash(key->pid, key->code, key->check);
-    uint32_t *at = &t->places[(hash >> 32) % t->max_codes];
+    uint32_t *at = &t->buckets[(hash >> 32) % t->max_codes];
     while (*at && memcmp(&t->codes[*at].key, key, sizeof(*key)) != 0)
         at = &t->codes[*at].next;
     return at;
 }
 
-static void take_out_of_order(struct code_registry *t, const struct code *c)
+static void lru_remove(struct code_registry *t, const struct code *c)
 {
     t->codes[c->older].newer = c->newer;
     t->codes[c->newer].older = c->older;
 }
 
-static void put_newest(struct code_registry *t, struct code *c)
+static void lru_add_newest(struct code_registry *t, struct code *c)
 {
     struct code *ends = &t->codes[0];
     const uint32_t number = (uint32_t)(c - ends);
@@ -104,34 +105,34 @@ static void put_newest(struct code_registry *t, struct code *c)
     ends->older = number;
 }
 
-static void forget(struct code_registry *t, uint32_t *at)
+static void evict(struct code_registry *t, uint32_t *at)
 {
     const uint32_t number = *at;
     struct code *c = &t->codes[number];
     *at = c->next;
-    take_out_of_order(t, c);
+    lru_remove(t, c);
     if (--c->content->codes == 0)
         content_free(t, c->content);
     c->next = t->free_code;
     t->free_code = number;
 }
 
-/* What there is no room for in the list is asked for when it is met. */
+/* Keys that do not fit in the list are noted when a sample refers to them again. */
 static void note_missing(struct code_registry *t, const struct missing_code *key)
 {
     if (t->missing_count < MISSING_MAX)
         t->missing[t->missing_count++] = *key;
 }
 
-static void forget_oldest(struct code_registry *t)
+static void evict_oldest(struct code_registry *t)
 {
     const struct missing_code key = t->codes[t->codes[0].newer].key;
-    forget(t, find(t, &key));
+    evict(t, find_link(t, &key));
     note_missing(t, &key);
     t->forgotten++;
 }
 
-/* NULL: memory is out. */
+/* NULL: out of memory. */
 static struct content *content_new(struct code_registry *t, const void *data, size_t bytes)
 {
     struct content *c = malloc(sizeof(*c) + bytes);
@@ -149,7 +150,7 @@ static struct content *content_new(struct code_registry *t, const void *data, si
     return c;
 }
 
-/* With room for it; NULL: memory is out. */
+/* The stored description equal to `data`, or a new one; evicts until it fits. NULL: out of memory. */
 static struct content *content_of(struct code_registry *t, const void *data, size_t bytes)
 {
     struct content *c;
@@ -157,17 +158,17 @@ static struct content *content_of(struct code_registry *t, const void *data, siz
     if (c)
         return c;
     while (t->codes[0].newer && t->content_bytes + content_bytes(bytes) > t->max_content_bytes)
-        forget_oldest(t);
+        evict_oldest(t);
     return content_new(t, data, bytes);
 }
 
-/* One that is free, with room made for it. */
+/* A free entry, evicting the oldest if necessary. */
 static struct code *code_new(struct code_registry *t)
 {
-    if (!t->free_code && t->made_codes < t->max_codes)
-        return &t->codes[++t->made_codes];
+    if (!t->free_code && t->used_codes < t->max_codes)
+        return &t->codes[++t->used_codes];
     if (!t->free_code)
-        forget_oldest(t);
+        evict_oldest(t);
     struct code *c = &t->codes[t->free_code];
     t->free_code = c->next;
     return c;
@@ -178,28 +179,28 @@ void code_registry_put(struct code_registry *t, const struct missing_code *key, 
     struct content *content = content_of(t, data, bytes);
     if (!content)
         return;
-    content->codes++; /* first: it is to stay while room is made */
-    uint32_t *at = find(t, key);
-    if (*at) /* told once more */
-        forget(t, at);
+    content->codes++; /* take the reference first: the evictions below must not free it */
+    uint32_t *at = find_link(t, key);
+    if (*at)
+        evict(t, at);
     struct code *c = code_new(t);
-    at = find(t, key); /* room was made */
+    at = find_link(t, key); /* eviction may have changed the chain */
     *c = (struct code){.key = *key, .content = content};
     *at = (uint32_t)(c - t->codes);
-    put_newest(t, c);
+    lru_add_newest(t, c);
 }
 
 bool code_registry_find(struct code_registry *t, const struct missing_code *key, struct registered_code *ret)
 {
-    const uint32_t number = *find(t, key);
+    const uint32_t number = *find_link(t, key);
     if (!number) {
-        if (key->check) /* else it could not be read */
+        if (key->check) /* a check of 0: the BPF side could not read the code object */
             note_missing(t, key);
         return false;
     }
     struct code *code = &t->codes[number];
-    take_out_of_order(t, code);
-    put_newest(t, code);
+    lru_remove(t, code);
+    lru_add_newest(t, code);
     *ret = (struct registered_code){.id = code->content->id, .data = (const uint8_t *)code->content->data};
     return true;
 }
@@ -214,7 +215,7 @@ size_t code_registry_missing(struct code_registry *t, struct missing_code *ret, 
 
 size_t code_registry_bytes(const struct code_registry *t)
 {
-    return sizeof(*t) + t->made_codes * CODE_BYTES + t->content_bytes;
+    return sizeof(*t) + t->used_codes * CODE_BYTES + t->content_bytes;
 }
 
 uint64_t code_registry_forgotten(const struct code_registry *t)

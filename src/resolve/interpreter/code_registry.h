@@ -1,7 +1,9 @@
-/* What kernel halves have told of code that a runtime has in memory (code objects, functions): by process, address and
- * check, a content that is held once for all that say the same, byte by byte; the workers of a server are forked from
- * one program. Bounded: who was told or found least recently is forgotten, and put on a list of what is to be told
- * again. Pipeline thread only. */
+/* Registry of the code objects and functions that the BPF side described (struct python_code, v8_code, hotspot_method).
+ * It maps (process, address, check) to a description. Equal descriptions are stored once, because the workers of a
+ * server are forked from one program and share theirs.
+ *
+ * Bounded: the least recently registered or found code is evicted and put on the list of missing codes, which makes the
+ * BPF side emit it again. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -12,23 +14,28 @@
 
 struct code_registry;
 
-/* Five eighths of the memory for the codes, of which each process has its own, the rest for what they say. */
+/* Five eighths of `max_bytes` hold the code entries, which every process has for itself; the rest holds descriptions.
+ * -ENOMEM. */
 int code_registry_new(size_t max_bytes, struct code_registry **ret);
 void code_registry_free(struct code_registry *t);
 DEFINE_FREEP(code_registry)
 
 struct registered_code {
-    uint64_t id;         /* never used again */
+    uint64_t id;         /* unique over the registry's lifetime */
     const uint8_t *data; /* aligned to 8 */
 };
 
-/* Replaces what was told before. When memory is out nothing is kept: it is told again when it is met. */
+/* Registers a code, or replaces its description. Copies `data`. Out of memory: stores nothing; the code is reported
+ * missing when a sample refers to it. */
 void code_registry_put(struct code_registry *t, const struct missing_code *key, const void *data, size_t bytes);
 
-/* Until the next put. False: it was never told, or is forgotten, which is noted as missing. */
+/* The description of a code; `ret->data` is valid until the next put. False: it was never registered, or was evicted;
+ * the key is then added to the missing codes. */
 bool code_registry_find(struct code_registry *t, const struct missing_code *key, struct registered_code *ret);
 
+/* Removes up to `max` keys from the list of missing codes and returns how many. */
 size_t code_registry_missing(struct code_registry *t, struct missing_code *ret, size_t max);
 
 size_t code_registry_bytes(const struct code_registry *t);
+/* How many codes were evicted to stay within bounds. */
 uint64_t code_registry_forgotten(const struct code_registry *t);

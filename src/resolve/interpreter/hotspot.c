@@ -1,13 +1,13 @@
-/* HotSpot's frames: finds how a process's Java virtual machine lays out what the walk needs (hotspot_layout.h), takes
- * in what the kernel half tells of methods (struct hotspot_method), and names the frames that samples carry, as the
- * machine itself names them.
+/* HotSpot's frames: reads how a process's Java virtual machine lays out the structures that the walk needs
+ * (hotspot_layout.h), registers the methods that the BPF side describes (struct hotspot_method), and names the frames
+ * of samples as HotSpot itself does.
  *
- * A method is known by its process, its address and a check of what does not change as long as it is there, with its
- * names' letters; so memory that is used again for another class's never has the old one's name. When there is no room,
- * what was told or found least recently is forgotten, and told again with the next sample that has it.
+ * A method's key is its process, its address and a check over its constant part, including the bytes of its names; when
+ * its memory is reused for another class's method, the old name no longer matches. At the memory bound the least
+ * recently used method is evicted; the BPF side emits it again with the next sample that refers to it.
  *
- * The layout is read once a process and not once a file, for it stands in memory, where a process can write what it
- * likes: that hurts itself alone. */
+ * The layout is read once per process, not once per file, because it is in memory. A process can write anything there,
+ * but can only corrupt its own stacks. */
 #include "resolve/interpreter/interpreter.h"
 
 #include "base/buf.h"
@@ -24,33 +24,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MACHINES_MAX   512
-#define TRIES_MAX      8 /* 13 s in all */
-#define TRIES_ANEW     4 /* when what it maps has changed since */
-#define FIRST_PAUSE_NS 200000000ull
-#define DOUBLED_MAX    4
+#define JVMS_MAX          512
+#define TRIES_MAX         8 /* 13 s in all */
+#define TRIES_AFTER_REMAP 4 /* granted again after the process's mappings changed */
+#define FIRST_PAUSE_NS    200000000ull
+#define DOUBLED_MAX       4
 
-/* A process's. */
-struct machine {
+/* The virtual machine of one process. */
+struct jvm {
     uint32_t pid;
     uint64_t start_time_ns, exec_time_ns, object, bias;
-    bool is_settled; /* it is not read again */
+    bool is_settled; /* final result: the layout is not read again */
     unsigned tries;
-    uint64_t tried_version; /* of what it maps */
+    uint64_t tried_version; /* process->mapping_version at the last try */
     uint64_t retry_ns;
-    uint64_t used;                /* of the machines' uses */
-    struct hotspot_layout layout; /* zeros: it cannot be read */
+    uint64_t used;                /* hotspots.uses at the last use, for LRU replacement */
+    struct hotspot_layout layout; /* zeros: not read */
 };
 
 struct hotspots {
-    read_memory read; /* NULL: memory of processes cannot be read */
+    read_memory read; /* NULL: process memory cannot be read */
     struct processes *processes;
-    struct code_registry *methods; /* of each where its file is, its name and its file, each with a NUL */
+    struct code_registry
+        *methods; /* content: u32 offset of the file name, method name, file name; both NUL-terminated */
     struct interpreter_files *files;
-    size_t machine_count;
+    size_t jvm_count;
     uint64_t uses;
-    struct machine machines[MACHINES_MAX];
-    uint64_t unsupported; /* machines */
+    struct jvm jvms[JVMS_MAX];
+    uint64_t unsupported; /* virtual machines */
 };
 
 static void hotspots_free(void *self)
@@ -101,10 +102,11 @@ static void hotspots_read_by(void *self, read_memory read, struct processes *pro
     x->processes = processes;
 }
 
-/* ---- a process's machine ---- */
+/* ---- the virtual machine of a process ---- */
 
-/* It has code. Before, the library may not be relocated yet, and what it says of itself not be there in part. */
-static int check_is_at_work(struct hotspots *x, const struct process *process, const struct hotspot_layout *layout)
+/* -EAGAIN until the code cache exists. Before that the library may not be relocated yet, and its tables may be
+ * incomplete. */
+static int check_has_code_cache(struct hotspots *x, const struct process *process, const struct hotspot_layout *layout)
 {
     _cleanup_buf_ struct buf heaps = {0};
     uint64_t address = 0;
@@ -117,7 +119,7 @@ static int check_is_at_work(struct hotspots *x, const struct process *process, c
 static int read_layout(struct hotspots *x, const struct process *process, const struct process_mapping *m,
                        const struct interpreter_file *file, struct hotspot_layout *ret)
 {
-    const struct hotspot_file *hotspot = file->told;
+    const struct hotspot_file *hotspot = file->contents;
     _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
     _cleanup_buf_ struct buf data = {0};
     _cleanup_free_ void *texts = NULL;
@@ -131,19 +133,19 @@ static int read_layout(struct hotspots *x, const struct process *process, const 
     if (r == 0)
         r = hotspot_file_texts(elf, &texts, &image.text_bytes, &image.texts_vaddr);
     if (elf && elf_error(elf) == -ETIMEDOUT)
-        object_unreadable(m->object); /* nobody waits for its file system again */
+        object_unreadable(m->object); /* never block on its file system again */
     if (r < 0)
         return r;
     image.data = (const uint8_t *)data.data;
     image.texts = texts;
     r = hotspot_layout_read(&image, ret);
-    return r < 0 ? r : check_is_at_work(x, process, ret);
+    return r < 0 ? r : check_has_code_cache(x, process, ret);
 }
 
-static struct machine *machine_of_process(struct hotspots *x, const struct process *process)
+static struct jvm *jvm_of_process(struct hotspots *x, const struct process *process)
 {
-    for (size_t i = 0; i < x->machine_count; i++) {
-        struct machine *m = &x->machines[i];
+    for (size_t i = 0; i < x->jvm_count; i++) {
+        struct jvm *m = &x->jvms[i];
         if (m->pid == process->pid && m->start_time_ns == process->start_time_ns &&
             m->exec_time_ns == process->exec_time_ns) {
             m->used = ++x->uses;
@@ -153,55 +155,54 @@ static struct machine *machine_of_process(struct hotspots *x, const struct proce
     return NULL;
 }
 
-static struct machine *room_for_machine(struct hotspots *x)
+static struct jvm *new_jvm_slot(struct hotspots *x)
 {
-    if (x->machine_count < MACHINES_MAX)
-        return &x->machines[x->machine_count++];
-    struct machine *least = x->machines;
-    for (size_t i = 1; i < MACHINES_MAX; i++)
-        if (x->machines[i].used < least->used)
-            least = &x->machines[i];
+    if (x->jvm_count < JVMS_MAX)
+        return &x->jvms[x->jvm_count++];
+    struct jvm *least = x->jvms;
+    for (size_t i = 1; i < JVMS_MAX; i++)
+        if (x->jvms[i].used < least->used)
+            least = &x->jvms[i];
     return least;
 }
 
-/* A process has one: the first that it maps, and where it maps another in its place, that one. */
-static struct machine *machine_of(struct hotspots *x, const struct process *process,
-                                  const struct interpreter_file *file)
+/* A process has one entry, for the first libjvm.so that it maps; if it maps another one in its place, the entry is
+ * reset. */
+static struct jvm *jvm_of(struct hotspots *x, const struct process *process, const struct interpreter_file *file)
 {
-    struct machine *m = machine_of_process(x, process);
+    struct jvm *m = jvm_of_process(x, process);
     if (m && m->object == file->object && m->bias == file->bias)
         return m;
     if (!m)
-        m = room_for_machine(x);
-    *m = (struct machine){.pid = process->pid,
-                          .start_time_ns = process->start_time_ns,
-                          .exec_time_ns = process->exec_time_ns,
-                          .object = file->object,
-                          .bias = file->bias,
-                          .used = ++x->uses};
+        m = new_jvm_slot(x);
+    *m = (struct jvm){.pid = process->pid,
+                      .start_time_ns = process->start_time_ns,
+                      .exec_time_ns = process->exec_time_ns,
+                      .object = file->object,
+                      .bias = file->bias,
+                      .used = ++x->uses};
     return m;
 }
 
-/* A process may never let itself be read, and each try takes megabytes: there are few, longer and longer apart. Where
- * they were in vain for reasons that pass, there are some more when what it maps has changed. */
-static void look_at(struct hotspots *x, struct machine *machine, const struct process *process,
-                    const struct process_mapping *m, const struct interpreter_file *file)
+/* Bounds the retries: a process may never become readable, and each try reads megabytes, so the pauses double. After
+ * failures for temporary reasons, a change of the process's mappings grants a few more tries. */
+static void try_read_layout(struct hotspots *x, struct jvm *jvm, const struct process *process,
+                            const struct process_mapping *m, const struct interpreter_file *file)
 {
     const uint64_t now_ns = clock_monotonic_ns();
     struct hotspot_layout layout;
-    if (machine->tries == TRIES_MAX && machine->tried_version != process->mapping_version)
-        machine->tries -= TRIES_ANEW;
-    if (machine->is_settled || machine->tries == TRIES_MAX || now_ns < machine->retry_ns)
+    if (jvm->tries == TRIES_MAX && jvm->tried_version != process->mapping_version)
+        jvm->tries -= TRIES_AFTER_REMAP;
+    if (jvm->is_settled || jvm->tries == TRIES_MAX || now_ns < jvm->retry_ns)
         return;
     int r = read_layout(x, process, m, file, &layout);
     if (r == 0)
-        machine->layout = layout;
-    machine->retry_ns = now_ns + (FIRST_PAUSE_NS << (machine->tries < DOUBLED_MAX ? machine->tries : DOUBLED_MAX));
-    machine->tries++;
-    machine->tried_version = process->mapping_version;
-    machine->is_settled =
-        r == 0 || r == -EPERM || r == -EACCES || (machine->tries == TRIES_MAX && !object_error_is_passing(r));
-    x->unsupported += r < 0 && machine->is_settled;
+        jvm->layout = layout;
+    jvm->retry_ns = now_ns + (FIRST_PAUSE_NS << (jvm->tries < DOUBLED_MAX ? jvm->tries : DOUBLED_MAX));
+    jvm->tries++;
+    jvm->tried_version = process->mapping_version;
+    jvm->is_settled = r == 0 || r == -EPERM || r == -EACCES || (jvm->tries == TRIES_MAX && !object_error_is_passing(r));
+    x->unsupported += r < 0 && jvm->is_settled;
 }
 
 static int hotspots_layout(void *self, const struct process *process, struct interpreter_layouts *ret)
@@ -213,11 +214,11 @@ static int hotspots_layout(void *self, const struct process *process, struct int
         struct interpreter_file file;
         if (!interpreter_files_find(x->files, m, false, &look, &file))
             continue;
-        struct machine *machine = machine_of(x, process, &file);
-        look_at(x, machine, process, m, &file);
-        if (!machine->layout.heaps)
-            return machine->is_settled || machine->tries == TRIES_MAX ? -ENOENT : -EAGAIN;
-        ret->hotspot = machine->layout;
+        struct jvm *jvm = jvm_of(x, process, &file);
+        try_read_layout(x, jvm, process, m, &file);
+        if (!jvm->layout.heaps)
+            return jvm->is_settled || jvm->tries == TRIES_MAX ? -ENOENT : -EAGAIN;
+        ret->hotspot = jvm->layout;
         ret->runtime = INTERPRETER_HOTSPOT;
         return 0;
     }
@@ -226,8 +227,8 @@ static int hotspots_layout(void *self, const struct process *process, struct int
 
 static bool hotspots_walks_code(void *self, const struct process *process)
 {
-    const struct machine *machine = machine_of_process(self, process);
-    return machine && machine->layout.heaps;
+    const struct jvm *jvm = jvm_of_process(self, process);
+    return jvm && jvm->layout.heaps;
 }
 
 /* ---- methods ---- */
@@ -268,7 +269,7 @@ static int hotspots_take(void *self, const struct record_header *header)
         return -EBADMSG;
     const struct missing_code key = {.code = record->method, .pid = header->pid, .check = record->check};
     _cleanup_buf_ struct buf content = {0};
-    if (write_content(record, &content) == 0) /* else memory is out: told again when it is met */
+    if (write_content(record, &content) == 0) /* else out of memory: emitted again when a sample refers to it */
         code_registry_put(x->methods, &key, content.data, content.size);
     return 0;
 }
@@ -291,7 +292,7 @@ static size_t hotspots_missing(void *self, struct missing_code *ret, size_t max)
     return code_registry_missing(((struct hotspots *)self)->methods, ret, max);
 }
 
-/* Its frames are native frames of their own. */
+/* HotSpot has no evaluator: each of its frames is a native frame (PYTHON_PLACED). */
 static bool is_evaluator(const char *function)
 {
     (void)function;

@@ -1,4 +1,4 @@
-/* Reading HotSpot's own description; see hotspot_layout.h. */
+/* Parser of HotSpot's tables for debuggers; see hotspot_layout.h. */
 #include "resolve/interpreter/hotspot_layout.h"
 
 #include "base/cleanup.h"
@@ -16,7 +16,7 @@
 #define STRIDE_MAX        256
 
 #define BLOB_MAX                                                                                                       \
-    (256 - 8) /* fields that the kernel half reads at once: HOTSPOT_BLOB_BYTES, HOTSPOT_CODE_BYTES in hotspot.bpf.h */
+    (256 - 8) /* the BPF side reads these fields in one go: HOTSPOT_BLOB_BYTES, HOTSPOT_CODE_BYTES in hotspot.bpf.h */
 #define CONST_MAX  (64 - 8)
 #define OFFSET_MAX 4096
 
@@ -100,7 +100,7 @@ int hotspot_file_texts(const struct elf_file *elf, void **ret, size_t *ret_size,
 
 /* ---- the image ---- */
 
-/* False: outside of what there is. */
+/* False: outside the data segment. */
 static bool read_word(const struct hotspot_image *m, uint64_t vaddr, uint64_t *ret)
 {
     const uint64_t at = vaddr - m->file->data_vaddr;
@@ -110,7 +110,7 @@ static bool read_word(const struct hotspot_image *m, uint64_t vaddr, uint64_t *r
     return true;
 }
 
-/* "": it has none, or one that is elsewhere. */
+/* The string at a process address; "" if it is NULL or outside .rodata. */
 static const char *text_at(const struct hotspot_image *m, uint64_t address)
 {
     const uint64_t at = address - m->bias - m->texts_vaddr;
@@ -118,9 +118,9 @@ static const char *text_at(const struct hotspot_image *m, uint64_t address)
 }
 
 struct table {
-    enum hotspot_symbol pointer; /* behind it come the symbols of its stride and of its fields */
+    enum hotspot_symbol pointer; /* the symbols after it are its stride and its field offsets */
     uint64_t vaddr, stride;
-    uint64_t fields[6]; /* offsets in an entry */
+    uint64_t fields[6]; /* offsets within an entry */
 };
 
 static int open_table(const struct hotspot_image *m, enum hotspot_symbol pointer, size_t field_count, struct table *ret)
@@ -141,7 +141,7 @@ static int open_table(const struct hotspot_image *m, enum hotspot_symbol pointer
     return 0;
 }
 
-/* Of entry `number` the field that symbol `field` tells. */
+/* The field of entry `number` whose offset the symbol `field` gives; 0 if it is out of range. */
 static uint64_t entry_word(const struct hotspot_image *m, const struct table *t, size_t number,
                            enum hotspot_symbol field)
 {
@@ -149,18 +149,18 @@ static uint64_t entry_word(const struct hotspot_image *m, const struct table *t,
     return read_word(m, t->vaddr + number * t->stride + t->fields[field - t->pointer - 2], &word) ? word : 0;
 }
 
-/* ---- what is wanted ---- */
+/* ---- the fields that the walk needs ---- */
 
 enum want_flags {
-    WANT_STATIC = 1, /* its address, of 64 bits */
-    WANT_INT = 2,    /* must be an int */
-    WANT_PIECE = 4,  /* added to what is there: a field of a field */
-    WANT_ELSE = 8,   /* where the one before is not there */
+    WANT_STATIC = 1, /* a static field: store its 64-bit address */
+    WANT_INT = 2,    /* the field's type must be int */
+    WANT_PIECE = 4,  /* a nested field: add its offset to the previous row's */
+    WANT_ELSE = 8,   /* alternative to the previous row */
     WANT_OPTIONAL = 16,
 };
 
 #define FIELD(name) (uint16_t) offsetof(struct hotspot_layout, name)
-/* Rows for the same field of the layout follow one another. */
+/* Rows for the same member of the layout must be consecutive. */
 static const struct want {
     const char *type, *field;
     uint16_t to, max;
@@ -284,8 +284,9 @@ static int read_types(struct reading *x, const struct hotspot_image *m)
     return r;
 }
 
-/* Interpreted frames are as we know them if these are; 0 where they are not told. */
-static bool is_other_frame(const char *name, int32_t value)
+/* Whether a constant differs from the known layout of interpreted frames. Versions that do not publish these constants
+ * pass. */
+static bool is_unknown_frame_layout(const char *name, int32_t value)
 {
     return (strcmp(name, "frame::interpreter_frame_sender_sp_offset") == 0 && value != -1) ||
            (strcmp(name, "frame::interpreter_frame_last_sp_offset") == 0 && value != -2);
@@ -298,7 +299,7 @@ static int read_ints(struct reading *x, const struct hotspot_image *m)
     for (size_t i = 0; r == 0 && i < ENTRIES_MAX && entry_word(m, &t, i, HOTSPOT_INT_NAME); i++) {
         const char *name = text_at(m, entry_word(m, &t, i, HOTSPOT_INT_NAME));
         const int32_t value = (int32_t)entry_word(m, &t, i, HOTSPOT_INT_VALUE);
-        if (is_other_frame(name, value))
+        if (is_unknown_frame_layout(name, value))
             return -ENOTSUP;
         if (strcmp(name, "CodeBlobKind::Nmethod") == 0)
             x->layout.kind_nmethod = value > 0 && value < 256 ? (uint8_t)value : 0;
@@ -306,7 +307,7 @@ static int read_ints(struct reading *x, const struct hotspot_image *m)
     return r;
 }
 
-/* Everything that is needed was there. */
+/* Whether every required field, or its alternative, was found. */
 static bool is_complete(const struct reading *x)
 {
     for (size_t i = 0; i < array_size(wants); i++) {

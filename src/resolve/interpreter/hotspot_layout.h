@@ -1,8 +1,8 @@
-/* What libjvm.so says of itself for debuggers, as far as the walk of its frames needs it: the tables that
- * gHotSpotVMStructs, gHotSpotVMTypes and gHotSpotVMIntConstants point to (names of types and fields with their offsets,
- * of static ones the address). Where they are the file tells; what is in them the process's memory alone does: since 17
- * the offsets are filled in as the library is loaded. So they are read once a process, and distrusted as all of its
- * memory. */
+/* Reads the structure layouts that libjvm.so publishes for debuggers, as far as the walk of its frames needs them: the
+ * tables behind gHotSpotVMStructs, gHotSpotVMTypes and gHotSpotVMIntConstants (type and field names with offsets;
+ * addresses of static fields). The file gives the location of the tables; their content is only in process memory,
+ * because since JDK 17 the offsets are filled in when the library is loaded. They are read once per process and
+ * validated, because process memory is untrusted. */
 #pragma once
 
 #include <linux/types.h>
@@ -19,7 +19,7 @@ enum hotspot_symbol {
     HOTSPOT_STRUCT_STRIDE,
     HOTSPOT_STRUCT_TYPE,
     HOTSPOT_STRUCT_FIELD,
-    HOTSPOT_STRUCT_KIND, /* the field's type */
+    HOTSPOT_STRUCT_KIND, /* the type of the field */
     HOTSPOT_STRUCT_STATIC,
     HOTSPOT_STRUCT_OFFSET,
     HOTSPOT_STRUCT_ADDRESS,
@@ -34,27 +34,28 @@ enum hotspot_symbol {
     HOTSPOT_SYMBOL_COUNT,
 };
 
-/* Of a file; addresses as in it. */
+/* What is read from the file; virtual addresses of the file. */
 struct hotspot_file {
     uint64_t symbols[HOTSPOT_SYMBOL_COUNT];
-    uint64_t data_vaddr, data_bytes; /* what of it is written to: the tables are there */
+    uint64_t data_vaddr, data_bytes; /* the writable segment, which holds the tables */
 };
 
-/* -ENOENT: no HotSpot. -ENOTSUP: of another kind of machine than x86-64, or larger than any. Errors of elf.h. */
+/* -ENOENT: not a HotSpot library. -ENOTSUP: not x86-64, or the data segment is too large. Errors of elf.h. */
 int hotspot_file_read(const struct elf_file *file, struct hotspot_file *ret);
 
-/* The file's constant texts, which the tables point to. The caller frees; `*ret` has one more byte. */
+/* The file's .rodata, which holds the strings that the tables point to. The caller frees `*ret`, which has a NUL after
+ * `*ret_size` bytes. */
 int hotspot_file_texts(const struct elf_file *file, void **ret, size_t *ret_size, uint64_t *ret_vaddr);
 
 struct hotspot_image {
     const struct hotspot_file *file;
-    uint64_t bias;       /* where it is, minus where the file says */
-    const uint8_t *data; /* file->data_bytes of the process's memory */
-    const char *texts;   /* with a NUL behind text_bytes */
+    uint64_t bias;       /* load bias */
+    const uint8_t *data; /* process memory at the data segment, file->data_bytes long */
+    const char *texts;   /* .rodata, with a NUL after text_bytes */
     size_t text_bytes;
     uint64_t texts_vaddr;
 };
 
-/* -EAGAIN: not filled in yet. -ENOTSUP: something that is needed is not there, or not as we know it (before 9).
- * -EBADMSG: it makes no sense. */
+/* -EAGAIN: not filled in yet. -ENOTSUP: something required is absent or differs from the known layout (before JDK 9).
+ * -EBADMSG: inconsistent tables. */
 int hotspot_layout_read(const struct hotspot_image *image, struct hotspot_layout *ret);

@@ -1,4 +1,4 @@
-/* A method's name as HotSpot writes it; see hotspot_name.h. */
+/* Formats method names as HotSpot does; see hotspot_name.h. */
 #include "resolve/interpreter/hotspot_name.h"
 
 #include "base/cursor.h"
@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <string.h>
 
-#define DIMENSIONS_MAX 255 /* as a class file may have */
+#define DIMENSIONS_MAX 255 /* limit of the class file format */
 
-/* Class names have slashes; of a class that was made at run time the last part begins with a plus, and is written with
- * a slash. */
+/* Slashes become dots. A hidden class (created at run time) has "+0x..." before its last component, which HotSpot
+ * writes with a slash. */
 static void put_class(struct buf *to, const char *data, size_t size)
 {
     for (size_t i = 0; i < size; i++) {
@@ -44,7 +44,7 @@ static const char *basic_type(uint8_t letter)
     }
 }
 
-/* False: it makes no sense. */
+/* False: malformed. */
 static bool put_type(struct cursor *from, struct buf *to)
 {
     unsigned dimensions = 0;
@@ -85,7 +85,7 @@ static bool put_parameters(struct cursor *from, struct buf *to)
     return cursor_u8(from) == ')' && !from->failed;
 }
 
-/* The two halves of a signature; false: it makes no sense, or is cut. */
+/* Splits a signature into parameters and return type. False: malformed or truncated. */
 static bool read_signature(const struct hotspot_text *signature, struct buf *ret_parameters, struct buf *ret_type)
 {
     struct cursor from = cursor_make(signature->data, signature->size);
@@ -117,7 +117,7 @@ int hotspot_name_write(const struct hotspot_text *holder, const struct hotspot_t
         buf_puts(&raw, parameters.data);
     else if (signature->whole > signature->size)
         buf_puts(&raw, "(...)");
-    for (size_t i = 0; i < raw.size; i++) /* no newline of a name makes two lines of an output */
+    for (size_t i = 0; i < raw.size; i++) /* a newline in a name would break line-based output */
         if ((unsigned char)raw.data[i] < 0x20 || raw.data[i] == 0x7f)
             raw.data[i] = '?';
     const int r = buf_error(&raw) ?: buf_error(&parameters) ?: buf_error(&type);

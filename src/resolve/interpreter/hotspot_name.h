@@ -1,6 +1,6 @@
-/* How HotSpot itself writes a method for people (its perf map, its logs): "java.lang.Object
- * java.util.HashMap.get(java.lang.Object)", of the names that its classes have: "java/util/HashMap", "get",
- * "(Ljava/lang/Object;)Ljava/lang/Object;". */
+/* Formats a method as HotSpot does in its perf map and logs, "java.lang.Object
+ * java.util.HashMap.get(java.lang.Object)", from the names in the class file: "java/util/HashMap", "get",
+ * "(Ljava/lang/Object;)Ljava/lang/Object;". Pure. */
 #pragma once
 
 #include "base/buf.h"
@@ -8,12 +8,12 @@
 #include <stddef.h>
 
 struct hotspot_text {
-    const char *data; /* as it is in a class: any bytes */
+    const char *data; /* as in the class file: arbitrary bytes */
     size_t size;
-    size_t whole; /* how long it was; more than `size`: the rest is missing */
+    size_t whole; /* original length; if larger than `size`, the text was truncated */
 };
 
-/* Appends the name, in proper UTF-8, without a NUL. What was cut ends with "..."; of a signature that makes no sense
- * nothing is written. */
+/* Appends the name as valid UTF-8 without a NUL. Truncated components end with "..."; a malformed signature is omitted.
+ * Control characters become '?'. Errors of buf.h. */
 int hotspot_name_write(const struct hotspot_text *holder, const struct hotspot_text *name,
                        const struct hotspot_text *signature, struct buf *to);

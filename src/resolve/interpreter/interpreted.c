@@ -1,4 +1,4 @@
-/* Joining the interpreter's frames with native ones; see interpreted.h. */
+/* Joins interpreter frames with native frames; see interpreted.h. */
 #include "resolve/interpreter/interpreted.h"
 
 #include <stdlib.h>
@@ -9,7 +9,7 @@ static bool is_mark(const struct python_entry *e)
     return (e->code & PYTHON_MARK) != 0;
 }
 
-static void leave_marks_out(struct interpreted *x)
+static void remove_marks(struct interpreted *x)
 {
     size_t count = 0;
     for (size_t i = 0; i < x->count; i++)
@@ -24,7 +24,7 @@ void interpreted_read(struct interpreted *x, const struct cpu_sample *record)
     x->kind = 0;
     x->end = PYTHON_END_WHOLE;
     x->is_counted = x->is_several = x->is_placed = false;
-    x->passed_over = 0;
+    x->skipped = 0;
     if (!(record->flags & CPU_SAMPLE_INTERPRETED))
         return;
     const struct python_tail *tail = cpu_sample_python_tail(record);
@@ -36,13 +36,13 @@ void interpreted_read(struct interpreted *x, const struct cpu_sample *record)
     x->is_several = tail->flags & PYTHON_SEVERAL;
     x->is_placed = tail->flags & PYTHON_PLACED;
     if (x->is_counted || x->is_placed)
-        leave_marks_out(x);
+        remove_marks(x);
     for (size_t i = 0; i < x->count && !x->is_several; i++)
         if (is_mark(&x->entries[i]) && x->entries[i].instruction)
             x->next_mark = i + 1;
 }
 
-static void pass_any(struct interpreted *x, size_t frame, uint64_t low, uint64_t high)
+static void resolve_any_mark(struct interpreted *x, size_t frame, uint64_t low, uint64_t high)
 {
     for (size_t i = 0; i < x->count; i++) {
         struct python_entry *e = &x->entries[i];
@@ -55,7 +55,7 @@ static void pass_any(struct interpreted *x, size_t frame, uint64_t low, uint64_t
 void interpreted_pass(struct interpreted *x, size_t frame, uint64_t low, uint64_t high)
 {
     if (x->is_several) {
-        pass_any(x, frame, low, high);
+        resolve_any_mark(x, frame, low, high);
         return;
     }
     for (; x->next_mark < x->count; x->next_mark++) {
@@ -71,8 +71,8 @@ void interpreted_pass(struct interpreted *x, size_t frame, uint64_t low, uint64_
 }
 
 struct run {
-    size_t first, count; /* with its mark */
-    uint32_t place;      /* as a mark has it */
+    size_t first, count; /* including its mark */
+    uint32_t place;      /* python_entry.instruction of the mark */
 };
 
 static int compare_runs(const void *left, const void *right)
@@ -118,13 +118,13 @@ size_t interpreted_take(struct interpreted *x, size_t frame, size_t *ret_first)
     *ret_first = x->taken;
     const size_t count = end - x->taken;
     x->taken = end;
-    for (size_t i = 0; i < count; i++) /* of a run that has no frames yet, its native one stays */
+    for (size_t i = 0; i < count; i++) /* a run without frames: the native frame stays */
         if (!is_mark(&x->entries[*ret_first + i]))
             return count;
     return 0;
 }
 
-/* Entries come in the order of their frames; what is not is a lie of a recording's, and stays behind. */
+/* Entries must be in the order of their frames. Others, which only a forged recording has, stay behind. */
 size_t interpreted_take_placed(struct interpreted *x, size_t frame, size_t *ret_first, bool *ret_stays)
 {
     if (!interpreted_is_next(x, frame))
@@ -145,28 +145,28 @@ bool interpreted_is_joined(const struct interpreted *x)
     return !x->is_placed && x->taken > 0;
 }
 
-/* Of a thread's evaluators only the leaf can be without a frame. If there are still more of them than frames, those are
- * the oldest: of a stack that another one was switched to, or another interpreter's: where there is one, whose they are
- * is not known. */
+/* Only the leaf evaluator of a thread can lack a frame. If evaluators still outnumber frames, the oldest ones belong to
+ * a stack that was switched away from, or to another interpreter; with several interpreters the frames cannot be
+ * attributed. */
 void interpreted_fit(struct interpreted *x, const struct interpreted_evaluators *evaluators)
 {
     const bool all = evaluators->is_whole && x->end == PYTHON_END_WHOLE;
-    x->passed_over = 0;
-    if (evaluators->is_whole && evaluators->count < x->count) /* some are not known by name */
-        x->passed_over = SIZE_MAX;
+    x->skipped = 0;
+    if (evaluators->is_whole && evaluators->count < x->count) /* some evaluators were not recognised by name */
+        x->skipped = SIZE_MAX;
     else if (all && evaluators->count == x->count + 1 && evaluators->leaf_is_entering)
-        x->passed_over = 1;
+        x->skipped = 1;
     else if (x->is_several && (!all || evaluators->count != x->count))
-        x->passed_over = SIZE_MAX;
+        x->skipped = SIZE_MAX;
 }
 
 size_t interpreted_take_counted(struct interpreted *x, size_t *ret_first)
 {
     *ret_first = x->taken;
-    if (x->passed_over == SIZE_MAX || x->taken == x->count)
+    if (x->skipped == SIZE_MAX || x->taken == x->count)
         return 0;
-    if (x->passed_over) {
-        x->passed_over--;
+    if (x->skipped) {
+        x->skipped--;
         return 0;
     }
     x->taken++;
@@ -176,7 +176,7 @@ size_t interpreted_take_counted(struct interpreted *x, size_t *ret_first)
 bool interpreted_places_left(const struct interpreted *x)
 {
     if (x->is_counted)
-        return x->passed_over != SIZE_MAX && x->taken < x->count;
+        return x->skipped != SIZE_MAX && x->taken < x->count;
     if (x->is_placed)
         return x->taken < x->count;
     for (size_t i = x->taken; i < x->count; i++)

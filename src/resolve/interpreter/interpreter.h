@@ -1,11 +1,11 @@
-/* An interpreter whose frames samples carry: what of it is its own. The kernel half walks a thread's frames and writes
- * them as entries behind the sample (probes/python.h); whose they are the tail says, and what is its own is asked of it
- * here. One file an implementation, one line in interpreters.c's literal array, one test of the same name;
- * ARCHITECTURE.md says what else.
+/* Interface of an interpreter whose frames samples carry. The BPF side walks a thread's interpreter frames and writes
+ * them as entries behind the sample (probes/python.h); the tail names the interpreter (enum interpreter_kind), and this
+ * interface supplies what is specific to it. Each implementation has one source file, one line in the table in
+ * interpreters.c, and one test of the same name; see ARCHITECTURE.md.
  *
- * Life: open -> layout (a process is published), take (its code is told), find (a sample has it), missing (once a
- * turn), in any order -> free. Bounded; the kernel half is to tell again what had to be forgotten. Of a process nothing
- * is read but what `layout` asks for. Pipeline thread only. */
+ * Call order: open; then in any order layout (a process is published), take (a record describes code), find (a sample
+ * refers to code), missing (once per pipeline turn); then free. Memory is bounded; the BPF side emits evicted
+ * descriptions again. Only `layout` reads a process's memory or files. Pipeline thread only. */
 #pragma once
 
 #include "model/frame.h"
@@ -23,68 +23,70 @@ struct buf;
 struct process;
 struct processes;
 
-/* processes_read_memory, of whoever has a table of processes. */
+/* Reads `size` bytes at `address` of a process's memory; implemented by processes_read_memory. */
 typedef int (*read_memory)(struct processes *processes, const struct process *process, uint64_t address, size_t size,
                            struct buf *to);
 
 struct interpreted_name {
-    const char *function; /* as its own profilers write it */
+    const char *function; /* in the notation of the runtime's own profilers */
     const char *file;
     uint32_t line; /* 0: unknown */
 };
 
-/* Code that was forgotten, or met and not known. */
+/* Key of code whose description was evicted or never received. */
 struct missing_code {
     uint64_t code;
     uint32_t pid, check;
 };
 
 struct interpreter {
-    const char *name;           /* what people call it: "Python" */
-    enum frame_kind frame_kind; /* and with it OpenTelemetry's profile.frame.type */
-    const char *mapping;        /* of frames without a name: "[python]" */
-    unsigned memory_share;      /* of what all have, in parts: names of Python's code come with their tables of lines */
-    unsigned record_kind;       /* enum record_kind: what its kernel half tells of code comes in these */
+    const char *name;           /* display name: "Python" */
+    enum frame_kind frame_kind; /* maps to OpenTelemetry's profile.frame.type */
+    const char *mapping;        /* mapping of frames without a name: "[python]" */
+    unsigned
+        memory_share; /* relative share of max_bytes; Python's is large because its descriptions include line tables */
+    unsigned record_kind; /* enum record_kind of the records that describe its code */
 
     int (*open)(size_t max_bytes, void **ret_self);
-    /* At most so many of what can be made again are kept. What was told is no cache: who has not the process any more
-     * cannot have it again. NULL: all is told. */
+    /* Limits the caches of derived data (decoded lines) to `entries`. Registered code is not a cache: it cannot be read
+     * again once the process has exited. NULL: there is no such cache. */
     void (*limit_cache)(void *self, size_t entries);
 
-    /* NULL: what layout asks for stands in files alone. Else it reads memory of processes by this; where it is not
-     * called there is no layout. */
+    /* Sets the function by which `layout` reads process memory. NULL: `layout` needs only files. An implementation that
+     * has this returns no layout until it was called. */
     void (*read_by)(void *self, read_memory read, struct processes *processes);
 
-    /* How the kernel half reads the process's interpreter: fills its own member of `ret`. -ENOENT: there is none that
-     * can be read; -EAGAIN: it has just begun and is to be asked for again in a moment; -EBUSY: later, for files could
-     * not be read at present. */
+    /* Fills the interpreter's member of `ret`: how the BPF side reads it in this process. -ENOENT: the process has no
+     * readable interpreter. -EAGAIN: the interpreter is still starting; call again soon. -EBUSY: files could not be
+     * read at present; call again later. */
     int (*layout)(void *self, const struct process *process, struct interpreter_layouts *ret);
 
-    /* Whether the code that it made in the process is walked by that layout, and not by frame pointers. NULL: it is
-     * not. */
+    /* Whether the BPF side walks this process's JIT code by that layout instead of by frame pointers. NULL: false. */
     bool (*walks_code)(void *self, const struct process *process);
 
-    /* Takes in a record of its kind. -EBADMSG: it makes no sense. */
+    /* Registers the code that a record of `record_kind` describes. -EBADMSG: the record is malformed. */
     int (*take)(void *self, const struct record_header *record);
 
-    /* Of an entry that is no mark; texts hold until the next take. -ENOENT: it was never told, or forgotten. */
+    /* The name of an entry that is not a mark; strings are valid until the next take. -ENOENT: its code was never
+     * described, or was evicted. */
     int (*find)(void *self, uint32_t pid, const struct python_entry *entry, struct interpreted_name *ret);
 
-    /* Whether this native function runs its frames: what its entries stand in the place of. */
+    /* Whether this native function is the evaluator, which runs the interpreter's frames and which the entries replace.
+     */
     bool (*is_evaluator)(const char *function);
-    /* Whether an evaluator calls this one before it has its frame, or when it has none any more. NULL where frames are
-     * never counted (PYTHON_COUNTED). */
+    /* Whether an evaluator calls this function before it has set up its frame, or after it has dropped it. NULL if
+     * frames are never counted (PYTHON_COUNTED). */
     bool (*is_without_frame)(const char *function);
 
-    /* Whether this native function is a part of the one that it serves, which has an entry. Where each entry has its
-     * native frame (PYTHON_PLACED) that frame is the next one. NULL: none is. */
+    /* Whether this native function is a helper of the evaluator or function that has the entry, and is hidden with it.
+     * With PYTHON_PLACED that function is the next native frame. NULL: there are no helpers. */
     bool (*is_part)(const char *function);
 
-    /* What is to be told with the next sample that has it: at most `max`, to be called until there are none. More than
-     * some are asked for when they are met. */
+    /* Removes up to `max` keys of missing code, for which the BPF side must emit descriptions again; call until it
+     * returns 0. The list is bounded; the others are added when a sample refers to them. */
     size_t (*missing)(void *self, struct missing_code *ret, size_t max);
 
-    /* How many were met whose frames cannot be read: of a version, or built in a way, that is not known. */
+    /* How many instances were found whose frames cannot be read: of an unknown version or build configuration. */
     uint64_t (*unsupported)(const void *self);
     void (*metrics)(const void *self, struct metric_set *set);
     void (*free)(void *self);

@@ -1,4 +1,4 @@
-/* Two rounds of files, those that hold an interpreter or are named like one, and programs that do not; see
+/* Two ring buffers: files that hold an interpreter or are named like one, and programs that hold none; see
  * interpreter_files.h. */
 #include "resolve/interpreter/interpreter_files.h"
 
@@ -10,12 +10,12 @@
 #include <string.h>
 
 #define FILES_MAX  512
-#define OTHERS_MAX 4096 /* on a large node there are more programs than there is room for in the files */
+#define OTHERS_MAX 4096 /* a large node has more programs than FILES_MAX */
 
 struct file {
-    uint64_t object; /* its id */
+    uint64_t object; /* object id */
     bool is_readable;
-    uint64_t text_offset, text_vaddr; /* a place in its code */
+    uint64_t text_offset, text_vaddr; /* one pair of file offset and virtual address, for the load bias */
 };
 
 struct interpreter_files {
@@ -23,9 +23,9 @@ struct interpreter_files {
     size_t count, next;
     struct file files[FILES_MAX];
     size_t other_count, next_other;
-    uint64_t others[OTHERS_MAX]; /* ids of programs that hold none */
+    uint64_t others[OTHERS_MAX]; /* object ids of programs without an interpreter */
     uint64_t unsupported;
-    _Alignas(8) uint8_t told[]; /* of->bytes a file, and behind them of the one that is read */
+    _Alignas(8) uint8_t contents[]; /* of->bytes per file, plus a scratch slot at the end for the file being read */
 };
 
 int interpreter_files_new(const struct interpreter_files_of *of, struct interpreter_files **ret)
@@ -43,17 +43,17 @@ void interpreter_files_free(struct interpreter_files *f)
     free(f);
 }
 
-/* An error: it cannot be read at present. */
+/* Fills `file` and `ret_contents`. On error the file cannot be read at present; nothing is cached. */
 static int read_file(struct interpreter_files *f, const struct process_mapping *m, bool is_likely, struct file *file,
-                     void *ret_told)
+                     void *ret_contents)
 {
     _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
     int r = object_open_elf(m->object, &elf);
     if (r < 0)
         return r;
-    r = f->of->read(elf, is_likely, ret_told);
+    r = f->of->read(elf, is_likely, ret_contents);
     if (r == -ETIMEDOUT || elf_error(elf) == -ETIMEDOUT)
-        object_unreadable(m->object); /* nobody waits for its file system again */
+        object_unreadable(m->object); /* never block on its file system again */
     f->unsupported += r == -ENOTSUP;
     file->text_offset = m->file_offset;
     file->is_readable = r == 0 && elf_vaddr_from_offset(elf, m->file_offset, &file->text_vaddr) == 0;
@@ -76,7 +76,8 @@ static void put_other(struct interpreter_files *f, uint64_t object)
         f->other_count++;
 }
 
-/* Its number, or FILES_MAX: it is not known, and is not to be. */
+/* Index of the mapping's file; reads it if necessary. FILES_MAX: not of interest, without an interpreter, or not
+ * readable now. */
 static size_t number_of(struct interpreter_files *f, const struct process_mapping *m, bool is_program,
                         struct interpreter_files_look *look)
 {
@@ -94,9 +95,9 @@ static size_t number_of(struct interpreter_files *f, const struct process_mappin
     }
     look->reads--;
     const size_t at = f->next;
-    uint8_t *told = f->told + FILES_MAX * f->of->bytes;
+    uint8_t *contents = f->contents + FILES_MAX * f->of->bytes;
     struct file file = {.object = m->object->id};
-    int r = read_file(f, m, is_likely, &file, told);
+    int r = read_file(f, m, is_likely, &file, contents);
     if (r < 0) {
         look->is_busy |= object_error_is_passing(r);
         return FILES_MAX;
@@ -106,7 +107,7 @@ static size_t number_of(struct interpreter_files *f, const struct process_mappin
         return FILES_MAX;
     }
     f->files[at] = file;
-    memcpy(f->told + at * f->of->bytes, told, f->of->bytes);
+    memcpy(f->contents + at * f->of->bytes, contents, f->of->bytes);
     f->next = (at + 1) % FILES_MAX;
     if (f->count < FILES_MAX)
         f->count++;
@@ -121,7 +122,7 @@ bool interpreter_files_find(struct interpreter_files *f, const struct process_ma
         return false;
     const struct file *file = &f->files[at];
     *ret = (struct interpreter_file){
-        .told = f->told + at * f->of->bytes,
+        .contents = f->contents + at * f->of->bytes,
         .bias = m->start - m->file_offset + file->text_offset - file->text_vaddr,
         .object = file->object,
     };

@@ -1,6 +1,7 @@
-/* Which executable files hold an interpreter of a kind, and what it says of itself in them: each is looked into once, a
- * process's program and what is named like one. Bounded. Of honest processes it is an executable and a library at most;
- * a hostile one may map thousands of what is named like one. Pipeline thread only. */
+/* Cache of executable files that hold an interpreter of one kind, and of what was read from them. Each file is read
+ * once: a process's program, and files whose names suggest an interpreter. Bounded: an ordinary process has an
+ * executable and one library at most, but a hostile one may map thousands of files with such names. Pipeline thread
+ * only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -12,42 +13,43 @@
 struct elf_file;
 struct process_mapping;
 
-#define INTERPRETER_FILES_READS 4 /* for one process at a time */
+#define INTERPRETER_FILES_READS 4 /* per process and call */
 
-/* Of one process: {.reads = INTERPRETER_FILES_READS} at first. */
+/* Read budget of one pass over a process's mappings. Initialise with {.reads = INTERPRETER_FILES_READS}. */
 struct interpreter_files_look {
-    unsigned reads; /* how many files may still be looked into */
-    bool is_busy;   /* one could not be at present, or was one too many: it is to be asked for later */
+    unsigned reads; /* remaining files that may be read */
+    bool is_busy;   /* a file could not be read at present, or the budget ran out: try again later */
 };
 
 struct interpreter_files_of {
-    size_t bytes; /* of what is read of a file */
-    /* By its name. */
+    size_t bytes; /* size of what `read` fills in */
+    /* Whether the file's name suggests an interpreter. */
     bool (*is_likely)(const char *path);
-    /* Fills `ret`, of so many bytes. -ENOENT: there is none in it. -ENOTSUP: one that cannot be read, which is counted.
-     * Errors of elf.h. */
+    /* Fills `ret` (`bytes` bytes). -ENOENT: the file holds no interpreter. -ENOTSUP: it holds one that cannot be read,
+     * which is counted. Errors of elf.h. */
     int (*read)(const struct elf_file *elf, bool is_likely, void *ret);
 };
 
 struct interpreter_files;
 
-/* `of` is borrowed. */
+/* `of` is borrowed. -ENOMEM. */
 int interpreter_files_new(const struct interpreter_files_of *of, struct interpreter_files **ret);
 void interpreter_files_free(struct interpreter_files *f);
 DEFINE_FREEP(interpreter_files)
 
 struct interpreter_file {
-    const void *told; /* what was read of it; until the next call */
-    uint64_t bias;    /* what is added to its addresses, where it is mapped */
-    uint64_t object;  /* its id */
+    const void *contents; /* what `read` filled in; valid until the next call */
+    uint64_t bias;        /* load bias: added to the file's addresses */
+    uint64_t object;      /* object id */
 };
 
-/* False: it is none that can be read, or not at present. A file that was not looked into yet is, if `reads` are left.
- */
+/* Looks up the file of a mapping; reads it if it is new and the budget allows. False: it holds no readable interpreter,
+ * or cannot be read at present (look->is_busy). */
 bool interpreter_files_find(struct interpreter_files *f, const struct process_mapping *m, bool is_program,
                             struct interpreter_files_look *look, struct interpreter_file *ret);
 
-/* Where none was found: -EBUSY, or -ENOENT. */
+/* The error to return when no file was found: -EBUSY if `look->is_busy`, else -ENOENT. */
 int interpreter_files_none(const struct interpreter_files_look *look);
 
+/* Files with an interpreter that cannot be read. */
 uint64_t interpreter_files_unsupported(const struct interpreter_files *f);

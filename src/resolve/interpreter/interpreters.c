@@ -1,4 +1,4 @@
-/* The list of all interpreters, and what is asked of all or one of them; see interpreters.h. */
+/* The table of interpreters, and dispatch to one or all of them; see interpreters.h. */
 #include "resolve/interpreter/interpreters.h"
 
 #include <errno.h>

@@ -1,12 +1,13 @@
-/* CPython's frames: finds where a process keeps its interpreter, takes in what the kernel half tells of code objects
- * (struct python_code), and names the frames that samples carry.
+/* CPython's frames: finds where a process keeps its interpreter, registers the code objects that the BPF side describes
+ * (struct python_code), and names the frames of samples.
  *
- * A code object is known by its process, its address and a check of its unchanging part, which is made of the process's
- * beginning too: what was at the same address before, or in another process of the same number, is not taken for it.
- * What it says of itself (its content) is held once for all that say the same, byte by byte: the workers of a server
- * are forked from one program. When there is no room, what was told or found least recently is forgotten. Of files,
- * only a process's program and those that are named like an interpreter are looked into, once each. A code object of a
- * process costs 44 bytes; what it says (370 bytes on average), once for all processes where it says the same. */
+ * A code object's key is its process, its address and a check over its constant part, which also covers the process's
+ * start. So an earlier object at the same address, or in another process with the same PID, does not match. A code
+ * object costs 44 bytes per process. Its description (names, file, line table; 370 bytes on average) is stored once for
+ * all processes, because the workers of a server are forked from one program. At the memory bound the least recently
+ * used code object is evicted.
+ *
+ * Only a process's program and files named like an interpreter are read, once each. */
 #include "resolve/interpreter/interpreter.h"
 
 #include "base/cleanup.h"
@@ -22,19 +23,19 @@
 #include <string.h>
 
 #define LINES_KNOWN 4096
-#define UTF8_MAX    4 /* bytes of a character */
+#define UTF8_MAX    4 /* bytes per character */
 
-/* Of a code object; behind it are its lines, then its file and its function, each with a NUL. */
+/* Description of a code object. The line table, the file and the function follow; the latter two with a NUL. */
 struct content_head {
     int32_t first_line;
     uint32_t lines_bytes, file_bytes;
-    uint16_t instructions; /* where they begin (struct python_layout) */
+    uint16_t instructions; /* offset of the first instruction (struct python_layout) */
     uint8_t lines_kind;    /* enum python_lines */
     uint8_t reserved;
 };
 
 struct known_line {
-    uint64_t code; /* its id; 0: none */
+    uint64_t code; /* registered_code.id; 0: empty */
     uint32_t instruction, line;
 };
 
@@ -46,7 +47,7 @@ struct pythons {
     struct {
         struct content_head head;
         uint8_t data[PYTHON_LINES_BYTES + PYTHON_FILE_BYTES * UTF8_MAX + 1 + PYTHON_NAME_BYTES * UTF8_MAX + 1];
-    } told; /* at present */
+    } description; /* description of the record being registered */
 };
 
 static void pythons_free(void *self)
@@ -97,9 +98,9 @@ static int pythons_layout(void *self, const struct process *process, struct inte
     for (size_t i = 0; i < process->mapping_count; i++) {
         const struct process_mapping *m = &process->mappings[i];
         struct interpreter_file file;
-        if (!interpreter_files_find(p->files, m, i == 0, &look, &file)) /* what lies lowest is the program */
+        if (!interpreter_files_find(p->files, m, i == 0, &look, &file)) /* the lowest mapping is the program */
             continue;
-        const struct python_file *python = file.told;
+        const struct python_file *python = file.contents;
         ret->python = python->layout;
         ret->python.interpreters += file.bias + python->runtime_vaddr;
         ret->python.text_start = m->start;
@@ -108,9 +109,10 @@ static int pythons_layout(void *self, const struct process *process, struct inte
     return interpreter_files_none(&look);
 }
 
-/* ---- contents ---- */
+/* ---- descriptions ---- */
 
-/* The text as UTF-8 with its NUL into `out`, which has room for `room` characters; how many bytes. */
+/* Converts the text to NUL-terminated UTF-8; `out` must hold UTF8_MAX bytes per character of `data`, and the NUL.
+ * Returns the bytes written. */
 static size_t convert(const struct python_text *text, const uint8_t *data, size_t data_bytes, char *out)
 {
     const unsigned width = python_text_width(text);
@@ -119,28 +121,28 @@ static size_t convert(const struct python_text *text, const uint8_t *data, size_
         count = text->length;
     for (size_t i = 0; i < count; i++) {
         uint32_t c = 0;
-        memcpy(&c, data + i * width, width); /* little-endian, as all that is on the wire */
+        memcpy(&c, data + i * width, width); /* event records are little-endian */
         used += utf8_put(c, out + used);
     }
     out[used++] = '\0';
     return used;
 }
 
-/* What the record says into p->told; how many bytes. */
-static size_t take_content(struct pythons *p, const struct python_code *record)
+/* Writes the record's description into p->description. Returns its size in bytes. */
+static size_t write_description(struct pythons *p, const struct python_code *record)
 {
-    uint8_t *at = p->told.data;
+    uint8_t *at = p->description.data;
     memcpy(at, record->lines, record->lines_bytes);
     at += record->lines_bytes;
     const size_t file_bytes = convert(&record->file, record->file_data, sizeof(record->file_data), (char *)at);
     at += file_bytes;
     at += convert(&record->name, record->name_data, sizeof(record->name_data), (char *)at);
-    p->told.head = (struct content_head){.first_line = record->first_line,
-                                         .lines_bytes = record->lines_bytes,
-                                         .file_bytes = (uint32_t)file_bytes,
-                                         .instructions = record->instructions,
-                                         .lines_kind = record->lines_kind};
-    return (size_t)(at - (uint8_t *)&p->told);
+    p->description.head = (struct content_head){.first_line = record->first_line,
+                                                .lines_bytes = record->lines_bytes,
+                                                .file_bytes = (uint32_t)file_bytes,
+                                                .instructions = record->instructions,
+                                                .lines_kind = record->lines_kind};
+    return (size_t)(at - (uint8_t *)&p->description);
 }
 
 /* ---- code objects ---- */
@@ -152,18 +154,18 @@ static int pythons_take(void *self, const struct record_header *header)
     if (!python_code_is_sound(record))
         return -EBADMSG;
     const struct missing_code key = {.code = record->code, .pid = record->h.pid, .check = record->check};
-    code_registry_put(p->codes, &key, &p->told, take_content(p, record));
+    code_registry_put(p->codes, &key, &p->description, write_description(p, record));
     return 0;
 }
 
-/* Decoded once for an instruction that is met again and again. */
+/* Cached, because the same instructions recur in many samples. */
 static uint32_t line_of(struct pythons *p, const struct registered_code *c, uint32_t instruction)
 {
     const struct content_head *head = (const struct content_head *)c->data;
     struct known_line *known = &p->lines[(c->id * 0x9e3779b9u + instruction) % p->max_lines];
     if (known->code == c->id && known->instruction == instruction)
         return known->line;
-    /* An instruction just before the first is one behind the object's beginning, too; what is further off is none. */
+    /* An instruction just before the first one is valid; one before the code object is not. */
     const int64_t offset = (int64_t)instruction - head->instructions;
     const uint32_t line = instruction == UINT32_MAX ? 0
                                                     : python_line(head->lines_kind, (const uint8_t *)(head + 1),
@@ -172,8 +174,8 @@ static uint32_t line_of(struct pythons *p, const struct registered_code *c, uint
     return line;
 }
 
-/* The function is its co_qualname (before 3.11 co_name), the file its co_filename. A line of 0: the instruction has
- * none, or its table is too long to be told. */
+/* The function is co_qualname (co_name before 3.11), the file co_filename. Line 0: the instruction has none, or the
+ * line table was too long for the record. */
 static int pythons_find(void *self, uint32_t pid, const struct python_entry *entry, struct interpreted_name *ret)
 {
     struct pythons *p = self;
@@ -194,7 +196,7 @@ static size_t pythons_missing(void *self, struct missing_code *ret, size_t max)
 
 /* ---- native functions ---- */
 
-/* Also the part of it that the compiler put elsewhere. */
+/* Also matches the cold part, which the compiler places elsewhere. */
 static bool is_evaluator(const char *function)
 {
     static const char name[] = "_PyEval_EvalFrameDefault";
@@ -204,7 +206,7 @@ static bool is_evaluator(const char *function)
     return *rest == '\0' || strncmp(rest, ".cold", 5) == 0;
 }
 
-/* The code that CPython makes for perf (-X perf), by its own name: "py::FUNCTION:FILE". It calls the evaluator of that
+/* The trampoline that CPython generates for perf (-X perf), named "py::FUNCTION:FILE". It calls the evaluator of that
  * function. */
 static bool is_part(const char *function)
 {

@@ -13,17 +13,17 @@
 
 /* Minor versions of Python 3. */
 #define FIRST_MINOR        8
-#define WITH_VERSION_MINOR 11 /* the first that has Py_Version */
-#define WITH_OFFSETS_MINOR 13 /* the first that publishes _Py_DebugOffsets */
+#define WITH_VERSION_MINOR 11 /* first version with Py_Version */
+#define WITH_OFFSETS_MINOR 13 /* first version that publishes _Py_DebugOffsets */
 
-/* Of 3.8, and, but for what is told apart, 3.9 and 3.10. */
+/* Common to 3.8, 3.9 and 3.10. */
 #define FRAME_OBJECTS                                                                                                  \
     .interpreters = 32, .interpreter_next = 0, .interpreter_threads = 8, .thread_next = 8, .thread_id = 176,           \
     .thread_current = 24, .frame_code = 32, .frame_previous = 24, .code_checked = 48, .code_first_line = 40,           \
     .code_file = 104, .code_name = 112, .code_lines = 120, .text_ascii = 48, .text_compact = 72,                       \
     .code_instructions = PYTHON_BYTES_DATA
 
-/* From 3.13 on: what _Py_DebugOffsets does not say. */
+/* From 3.13 on: the fields that _Py_DebugOffsets lacks. */
 #define OFFSETS_OF_ITS_OWN                                                                                             \
     {                                                                                                                  \
         .code_checked = 72, .text_ascii = 40, .text_compact = 56, .flags = PYTHON_MARKED_FRAMES                        \
@@ -83,7 +83,7 @@ static const struct python_layout versions[] = {
     OFFSETS_OF_ITS_OWN,
 };
 
-/* Where the runtime begins with a table of offsets, _Py_DebugOffsets: words of 8 bytes. */
+/* _Py_DebugOffsets, at the start of the runtime: 8-byte words. */
 static const char debug_cookie[8] = "xdebugpy";
 enum { DEBUG_COOKIE, DEBUG_VERSION, DEBUG_FREE_THREADED, DEBUG_WORDS = 49 };
 
@@ -109,13 +109,13 @@ bool python_layout_is_likely(const char *path)
     return strncmp(name, "python", 6) == 0 || strncmp(name, "libpython", 9) == 0;
 }
 
-/* Which address a symbol of a type (STT_*) has; -ENOENT. */
+/* The value of a symbol of type `type` (STT_*). -ENOENT: not found. */
 static int find_symbol(const struct elf_symbols *symbols, unsigned type, const char *name, uint64_t *ret)
 {
     for (size_t i = 0; i < symbols->count; i++) {
         const Elf64_Sym *symbol = &symbols->all[i];
-        const char *its = elf_symbols_name(symbols, symbol);
-        if (!its || ELF64_ST_TYPE(symbol->st_info) != type || strcmp(its, name) != 0)
+        const char *symbol_name = elf_symbols_name(symbols, symbol);
+        if (!symbol_name || ELF64_ST_TYPE(symbol->st_info) != type || strcmp(symbol_name, name) != 0)
             continue;
         *ret = symbol->st_value;
         return 0;
@@ -123,7 +123,8 @@ static int find_symbol(const struct elf_symbols *symbols, unsigned type, const c
     return -ENOENT;
 }
 
-/* The version of an interpreter that has no Py_Version: by functions of the API that came with each. 0: before 3.8. */
+/* The minor version of an interpreter without Py_Version, by API functions that each version introduced. 0: before 3.8.
+ */
 static unsigned minor_by_functions(const struct elf_symbols *symbols)
 {
     static const struct {
@@ -139,7 +140,7 @@ static unsigned minor_by_functions(const struct elf_symbols *symbols)
 
 struct found {
     uint64_t runtime;
-    uint64_t version; /* where Py_Version is; 0: there is none, but */
+    uint64_t version; /* address of Py_Version; 0: absent, `minor` is set instead */
     unsigned minor;
 };
 
@@ -163,8 +164,9 @@ static int read_at(const struct elf_file *file, uint64_t vaddr, void *data, size
     return r < 0 ? r : elf_read(file, offset, data, size);
 }
 
-/* What the runtime says of itself in the file, where it does: -ENOTSUP when that is what we do not understand. */
-static int take_debug_offsets(const struct elf_file *file, uint64_t runtime_vaddr, unsigned minor,
+/* Replaces offsets by those in _Py_DebugOffsets, from 3.13 on. -ENOTSUP: the table is absent or unknown, or the build
+ * is free-threaded. */
+static int read_debug_offsets(const struct elf_file *file, uint64_t runtime_vaddr, unsigned minor,
                               struct python_layout *layout)
 {
     uint64_t words[DEBUG_WORDS];
@@ -209,7 +211,7 @@ int python_layout_read(const struct elf_file *file, bool is_likely, struct pytho
     if (found.minor < FIRST_MINOR || found.minor - FIRST_MINOR >= array_size(versions))
         return -ENOTSUP;
     struct python_file python = {.layout = versions[found.minor - FIRST_MINOR], .runtime_vaddr = found.runtime};
-    r = take_debug_offsets(file, found.runtime, found.minor, &python.layout);
+    r = read_debug_offsets(file, found.runtime, found.minor, &python.layout);
     if (r == 0)
         *ret = python;
     return r;

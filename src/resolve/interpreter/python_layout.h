@@ -1,7 +1,7 @@
-/* Where CPython keeps what, by version: which executable files hold an interpreter, and the offsets in its structures.
- * Offsets are those of release builds for 64-bit machines, taken from the headers of each version (Include/internal);
- * from 3.13 on the runtime itself publishes most of them (_Py_DebugOffsets) and is believed. Before 3.11 no symbol
- * tells the version: what the file exports does. */
+/* Layouts of CPython's structures by version, and detection of the executable files that hold an interpreter. Offsets
+ * are those of release builds for 64-bit machines, taken from the headers of each version (Include/internal). From 3.13
+ * on the runtime publishes most of them (_Py_DebugOffsets), and these are used. Before 3.11 no symbol gives the
+ * version; it is derived from the functions that the file exports. */
 #pragma once
 
 #include <linux/types.h>
@@ -13,16 +13,16 @@
 
 struct elf_file;
 
-/* What an executable file has of CPython. */
+/* What was read from an executable file. */
 struct python_file {
-    struct python_layout layout; /* without addresses: `interpreters` is an offset in the runtime */
+    struct python_layout layout; /* without addresses: `interpreters` is an offset within the runtime */
     uint64_t runtime_vaddr;
 };
 
-/* False: may not be an interpreter, by its name. */
+/* Whether the file's name suggests an interpreter. */
 bool python_layout_is_likely(const char *path);
 
-/* `is_likely`: by its name, and worth reading the larger of its two tables of symbols; what exports its interpreter to
- * extension modules has that in the smaller one. -ENOENT: no interpreter. -ENOTSUP: one of a version or kind whose
- * frames cannot be read (before 3.8, after 3.14, or without global lock). Errors of elf.h. */
+/* `is_likely`: the name suggests an interpreter, so .symtab is read if .dynsym has no interpreter; a program that
+ * exports the interpreter to extension modules has it in .dynsym, the smaller table. -ENOENT: no interpreter. -ENOTSUP:
+ * an interpreter whose frames cannot be read (before 3.8, after 3.14, or free-threaded). Errors of elf.h. */
 int python_layout_read(const struct elf_file *file, bool is_likely, struct python_file *ret);

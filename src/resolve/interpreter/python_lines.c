@@ -1,20 +1,19 @@
-/* CPython's tables of lines; see python_lines.h. An entry of a location table begins with a byte whose highest bit is
- * set: its kind (4 bits), how many instructions it is for (3 bits, from 1 on), then what the kind says, in bytes whose
- * highest bit is not set. The older tables are pairs of bytes: so many bytes of instructions, so many lines on
- * (signed). */
+/* Decoders of CPython's line tables; see python_lines.h. An entry of a location table begins with a byte whose highest
+ * bit is set: its kind (4 bits) and its number of instructions minus one (3 bits). The kind's data follows in bytes
+ * whose highest bit is clear. The older tables are pairs of bytes: an instruction delta, and a signed line delta. */
 #include "resolve/interpreter/python_lines.h"
 
 #define INSTRUCTION_BYTES 2
 #define NO_LINE           (-128)
 
 enum {
-    KIND_ONE_LINE_0 = 10, /* up to 12: so many lines on */
+    KIND_ONE_LINE_0 = 10, /* up to 12: the line delta is kind - 10 */
     KIND_NO_COLUMNS = 13,
     KIND_LONG = 14,
     KIND_NONE = 15,
 };
 
-/* Six bits a byte, the lowest first. */
+/* Six bits per byte, least significant first. */
 static uint32_t read_number(const uint8_t *table, size_t bytes, size_t at)
 {
     uint32_t value = 0;
@@ -56,7 +55,7 @@ static uint32_t by_locations(const uint8_t *table, size_t bytes, int32_t first_l
     return 0;
 }
 
-/* 3.10: a range of instructions, and how its line differs from the one before it; -128: it has none. */
+/* 3.10: pairs of a range's size in bytes and its line delta; -128: the range has no line. */
 static uint32_t by_ranges(const uint8_t *table, size_t bytes, int32_t first_line, int64_t offset)
 {
     int64_t line = first_line, end = 0;
@@ -71,7 +70,8 @@ static uint32_t by_ranges(const uint8_t *table, size_t bytes, int32_t first_line
     return 0;
 }
 
-/* Before 3.10: where the line changes, and by how much; what is further than a byte can say takes several pairs. */
+/* Before 3.10: pairs of an instruction delta and a line delta; a delta that does not fit in a byte takes several pairs.
+ */
 static uint32_t by_lnotab(const uint8_t *table, size_t bytes, int32_t first_line, int64_t offset)
 {
     int64_t line = first_line, begin = 0;

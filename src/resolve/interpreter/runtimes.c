@@ -1,5 +1,4 @@
-/* Reads a few files of /proc; see runtimes.h. Never the programs themselves, not even their size: their file system may
- * answer no more. */
+/* Detects runtimes from /proc; see runtimes.h. Does not open or stat the programs: their file system may hang. */
 #include "resolve/interpreter/runtimes.h"
 
 #include "base/buf.h"
@@ -17,14 +16,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define CHILDREN_MAX_BYTES 16 /* one is enough */
+#define CHILDREN_MAX_BYTES 16 /* one PID is enough */
 
 static bool has(const struct maps_line *line, const char *part)
 {
     return memmem(line->path, line->path_bytes, part, strlen(part));
 }
 
-/* Code under a name that they have (also where the program is ld.so), or in a program of their size. */
+/* A mapping with the name of a runtime (also when the program is ld.so), or a program as large as one. */
 static bool is_runtime(const struct maps_line *line, const char *program)
 {
     if (has(line, "/libjvm.so") || has(line, "/libnode") || has(line, "/node"))

@@ -1,9 +1,9 @@
-/* V8's frames: finds the processes that hold a V8 which tells of its structures, takes in what the kernel half tells of
- * functions (struct v8_code), and names the frames that samples carry, as --perf-basic-prof would (jit_name.h): by the
- * function's name, or the one that V8 made up of where it is assigned to; "(anonymous:LINE)" where there is neither;
- * with its script and the line where it begins.
+/* V8's frames: finds processes that hold a V8 with debugger metadata (v8_layout.h), registers the functions that the
+ * BPF side describes (struct v8_code), and names the frames of samples as --perf-basic-prof does (jit_name.h): by the
+ * function's name, or the one that V8 infers from an assignment, or "(anonymous:LINE)" without either; with the script
+ * and the line where the function begins.
  *
- * Files are looked into once each: a process's program, and what is named like node's library. */
+ * Only a process's program and files named like node's library are read, once each. */
 #include "resolve/interpreter/interpreter.h"
 
 #include "base/cleanup.h"
@@ -20,15 +20,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UTF8_MAX 3 /* bytes of a Latin-1 or UTF-16 character */
+#define UTF8_MAX 3 /* UTF-8 bytes per Latin-1 or UTF-16 code unit */
 
 struct v8s {
-    struct code_registry *told;
+    struct code_registry *codes;
     struct interpreter_files *files;
     struct {
         uint32_t line, file_bytes;
-        char texts[(V8_FILE_BYTES + V8_NAME_BYTES) * UTF8_MAX + 2]; /* the file's, the function's, each with a NUL */
-    } content;                                                      /* of the record at hand */
+        char texts[(V8_FILE_BYTES + V8_NAME_BYTES) * UTF8_MAX + 2]; /* file, then function, each with a NUL */
+    } content;                                                      /* description of the record being registered */
 };
 
 static void v8s_free(void *self)
@@ -36,7 +36,7 @@ static void v8s_free(void *self)
     struct v8s *v = self;
     if (!v)
         return;
-    code_registry_free(v->told);
+    code_registry_free(v->codes);
     interpreter_files_free(v->files);
     free(v);
 }
@@ -59,7 +59,7 @@ static int v8s_open(size_t max_bytes, void **ret_self)
     _cleanup_(v8s_freep) struct v8s *v = calloc(1, sizeof(*v));
     if (!v)
         return -ENOMEM;
-    int r = code_registry_new(max_bytes, &v->told) ?: interpreter_files_new(&files_of, &v->files);
+    int r = code_registry_new(max_bytes, &v->codes) ?: interpreter_files_new(&files_of, &v->files);
     if (r < 0)
         return r;
     *ret_self = take_ptr(v);
@@ -73,9 +73,9 @@ static int v8s_layout(void *self, const struct process *process, struct interpre
     for (size_t i = 0; i < process->mapping_count; i++) {
         struct interpreter_file file;
         if (!interpreter_files_find(v->files, &process->mappings[i], i == 0, &look,
-                                    &file)) /* what lies lowest is the program */
+                                    &file)) /* the lowest mapping is the program */
             continue;
-        ret->v8 = *(const struct v8_layout *)file.told;
+        ret->v8 = *(const struct v8_layout *)file.contents;
         ret->runtime = INTERPRETER_V8;
         return 0;
     }
@@ -89,7 +89,7 @@ static uint32_t character(const uint8_t *data, size_t i, unsigned width)
     return width == 1 ? data[i] : (uint32_t)data[2 * i] | (uint32_t)data[2 * i + 1] << 8;
 }
 
-/* The text as UTF-8 with its NUL into `out`, which has room for it; how many bytes. */
+/* Converts the text to NUL-terminated UTF-8; `out` must be large enough. Returns the bytes written. */
 static size_t convert(const struct v8_text *text, const uint8_t *data, char *out)
 {
     size_t used = 0;
@@ -107,7 +107,7 @@ static size_t convert(const struct v8_text *text, const uint8_t *data, char *out
     return used;
 }
 
-/* Of a name that could not be read nothing is told: the frame has none, and is counted. */
+/* A name that could not be read is stored as "": the frame stays unnamed, and is counted. */
 static int v8s_take(void *self, const struct record_header *header)
 {
     struct v8s *v = self;
@@ -121,7 +121,7 @@ static int v8s_take(void *self, const struct record_header *header)
     size_t name_bytes = convert(&record->name, record->name_data, name);
     if (record->name.width && !name[0])
         name_bytes = (size_t)snprintf(name, V8_NAME_BYTES, "(anonymous:%" PRIu32 ")", v->content.line) + 1;
-    code_registry_put(v->told, &key, &v->content,
+    code_registry_put(v->codes, &key, &v->content,
                       offsetof(typeof(v->content), texts) + v->content.file_bytes + name_bytes);
     return 0;
 }
@@ -131,7 +131,7 @@ static int v8s_find(void *self, uint32_t pid, const struct python_entry *entry, 
     struct v8s *v = self;
     const struct missing_code key = {.code = entry->code, .pid = pid, .check = entry->check};
     struct registered_code found;
-    if (!code_registry_find(v->told, &key, &found))
+    if (!code_registry_find(v->codes, &key, &found))
         return -ENOENT;
     const typeof(v->content) *content = (const void *)found.data;
     const char *function = content->texts + content->file_bytes;
@@ -143,16 +143,16 @@ static int v8s_find(void *self, uint32_t pid, const struct python_entry *entry, 
 
 static size_t v8s_missing(void *self, struct missing_code *ret, size_t max)
 {
-    return code_registry_missing(((struct v8s *)self)->told, ret, max);
+    return code_registry_missing(((struct v8s *)self)->codes, ret, max);
 }
 
-/* What calls bytecodes: as a caller it stands in the frame of the function that it runs. */
+/* The function that enters the bytecode interpreter; as a caller it shares the frame of the JavaScript function. */
 static bool is_evaluator(const char *function)
 {
     return strcmp(function, "Builtins_InterpreterEntryTrampoline") == 0;
 }
 
-/* What executes a bytecode, in its function's frame or a small one of its own. */
+/* Bytecode handlers, which run in their function's frame or in a small one of their own. */
 static bool is_part(const char *function)
 {
     static const char begin[] = "Builtins_", end[] = "Handler";
@@ -170,9 +170,9 @@ static void v8s_metrics(const void *self, struct metric_set *set)
 {
     const struct v8s *v = self;
     metric_add(set, "sonde_self_v8_code_bytes", METRIC_GAUGE, "bytes", "Memory held by names of JavaScript's functions",
-               (double)(sizeof(*v) + code_registry_bytes(v->told)), METRIC_NO_LABELS);
+               (double)(sizeof(*v) + code_registry_bytes(v->codes)), METRIC_NO_LABELS);
     metric_add(set, "sonde_self_v8_code_forgotten", METRIC_COUNTER, "",
-               "Functions of JavaScript forgotten to keep within bounds", (double)code_registry_forgotten(v->told),
+               "Functions of JavaScript forgotten to keep within bounds", (double)code_registry_forgotten(v->codes),
                METRIC_NO_LABELS);
     metric_add(set, "sonde_self_v8_unsupported", METRIC_COUNTER, "",
                "Executable files with a V8 whose frames cannot be read", (double)v8s_unsupported(v), METRIC_NO_LABELS);

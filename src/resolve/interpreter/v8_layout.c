@@ -1,4 +1,4 @@
-/* What V8 says of its own structures; see v8_layout.h. */
+/* Reads the variables that V8 publishes for debuggers; see v8_layout.h. */
 #include "resolve/interpreter/v8_layout.h"
 
 #include "base/cleanup.h"
@@ -12,13 +12,13 @@
 #define SYMBOLS_MAX_BYTES (32u << 20)
 #define WORD              8
 
-/* Versions that were tried: 10.2, 11.3, 12.4, 13.6. */
+/* Tested versions: 10.2, 11.3, 12.4, 13.6. */
 #define FIRST_MAJOR     10
 #define LAST_MAJOR      13
 #define POSITIONS_FIRST 13
 
-/* By the beginning of their names: how the type of a member is written changes. */
-enum told {
+/* The variables. Some are matched by a prefix, because the notation of a member's type differs between versions. */
+enum variable {
     CONTEXT_FIRST,
     CONTEXT_LAST,
     SHARED_TYPE,
@@ -48,10 +48,10 @@ enum told {
     REPRESENTATION,
     ONE_BYTE,
     MAJOR,
-    TOLD_COUNT,
+    VARIABLE_COUNT,
 };
 
-static const char *const told_names[TOLD_COUNT] = {
+static const char *const variable_names[VARIABLE_COUNT] = {
     [CONTEXT_FIRST] = "v8dbg_FirstContextType",
     [CONTEXT_LAST] = "v8dbg_LastContextType",
     [SHARED_TYPE] = "v8dbg_type_SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE",
@@ -89,7 +89,7 @@ bool v8_layout_is_likely(const char *path)
     return strncmp(name, "node", 4) == 0 || strncmp(name, "libnode", 7) == 0;
 }
 
-/* Of a variable that is all zeros, the file has no bytes. */
+/* A zero-initialised variable (.bss) has no bytes in the file. */
 static int read_int(const struct elf_file *file, uint64_t vaddr, int32_t *ret)
 {
     const struct elf_segment *segments;
@@ -104,21 +104,22 @@ static int read_int(const struct elf_file *file, uint64_t vaddr, int32_t *ret)
     return -ENOENT;
 }
 
-/* Which of them a symbol is; TOLD_COUNT: none. A name that ends in '_' is a beginning. */
-static size_t told_of(const char *symbol)
+/* The variable that a symbol names, or VARIABLE_COUNT. A table entry that ends in '_' is a prefix. */
+static size_t variable_of(const char *symbol)
 {
     if (strncmp(symbol, "v8dbg_", 6) != 0 && symbol[0] != '_')
-        return TOLD_COUNT;
-    for (size_t i = 0; i < TOLD_COUNT; i++) {
-        const size_t n = strlen(told_names[i]);
-        if (strncmp(symbol, told_names[i], n) == 0 && (told_names[i][n - 1] == '_' || !symbol[n]))
+        return VARIABLE_COUNT;
+    for (size_t i = 0; i < VARIABLE_COUNT; i++) {
+        const size_t n = strlen(variable_names[i]);
+        if (strncmp(symbol, variable_names[i], n) == 0 && (variable_names[i][n - 1] == '_' || !symbol[n]))
             return i;
     }
-    return TOLD_COUNT;
+    return VARIABLE_COUNT;
 }
 
-/* -ENOENT: it tells nothing. A value that it has not stays 0, of which its `has` bit is. */
-static int read_told(const struct elf_file *file, int32_t told[TOLD_COUNT], uint64_t *has)
+/* Reads all published variables. Absent ones stay 0 and their bit in `*has` is clear. -ENOENT: the file publishes none.
+ */
+static int read_variables(const struct elf_file *file, int32_t v[VARIABLE_COUNT], uint64_t *has)
 {
     _cleanup_(elf_symbols_free) struct elf_symbols symbols = {0};
     int r = elf_symbols_read(file, ".dynsym", SYMBOLS_MAX_BYTES, &symbols);
@@ -127,10 +128,10 @@ static int read_told(const struct elf_file *file, int32_t told[TOLD_COUNT], uint
     for (size_t i = 0; i < symbols.count; i++) {
         const Elf64_Sym *symbol = &symbols.all[i];
         const char *name = elf_symbols_name(&symbols, symbol);
-        const size_t which = name && ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT ? told_of(name) : TOLD_COUNT;
-        if (which == TOLD_COUNT)
+        const size_t which = name && ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT ? variable_of(name) : VARIABLE_COUNT;
+        if (which == VARIABLE_COUNT)
             continue;
-        r = read_int(file, symbol->st_value, &told[which]);
+        r = read_int(file, symbol->st_value, &v[which]);
         if (r < 0)
             return r;
         *has |= 1ULL << which;
@@ -138,63 +139,63 @@ static int read_told(const struct elf_file *file, int32_t told[TOLD_COUNT], uint
     return *has ? 0 : -ENOENT;
 }
 
-/* What the kernel half takes for granted. */
-static bool is_as_known(const int32_t told[TOLD_COUNT])
+/* Checks the assumptions of the BPF side. */
+static bool is_supported(const int32_t v[VARIABLE_COUNT])
 {
-    for (size_t i = 0; i < TOLD_COUNT; i++)
-        if (i != NOT_STRING && i != FRAME_FUNCTION && i != FRAME_CONTEXT && (told[i] < 0 || told[i] > UINT16_MAX))
+    for (size_t i = 0; i < VARIABLE_COUNT; i++)
+        if (i != NOT_STRING && i != FRAME_FUNCTION && i != FRAME_CONTEXT && (v[i] < 0 || v[i] > UINT16_MAX))
             return false;
-    return told[MAJOR] >= FIRST_MAJOR && told[MAJOR] <= LAST_MAJOR && told[TAGGED_SIZE] == WORD &&
-           told[REPRESENTATION] == V8_REPRESENTATION && told[ONE_BYTE] == V8_ONE_BYTE &&
-           told[ONE_BYTE_CHARS] == told[TWO_BYTE_CHARS] && told[FRAME_CONTEXT] == told[FRAME_FUNCTION] + WORD &&
-           told[FRAME_FUNCTION] >= -128 && told[FRAME_FUNCTION] <= -2 * WORD && told[SCOPE_LOCALS] == 2 &&
-           told[SCOPE_VARIABLES] == (told[MAJOR] >= POSITIONS_FIRST ? 5 : 3) && told[CONTEXT_FIRST] > 0 &&
-           told[CONTEXT_FIRST] <= told[CONTEXT_LAST] && ((uint32_t)told[NOT_STRING] & UINT16_MAX);
+    return v[MAJOR] >= FIRST_MAJOR && v[MAJOR] <= LAST_MAJOR && v[TAGGED_SIZE] == WORD &&
+           v[REPRESENTATION] == V8_REPRESENTATION && v[ONE_BYTE] == V8_ONE_BYTE &&
+           v[ONE_BYTE_CHARS] == v[TWO_BYTE_CHARS] && v[FRAME_CONTEXT] == v[FRAME_FUNCTION] + WORD &&
+           v[FRAME_FUNCTION] >= -128 && v[FRAME_FUNCTION] <= -2 * WORD && v[SCOPE_LOCALS] == 2 &&
+           v[SCOPE_VARIABLES] == (v[MAJOR] >= POSITIONS_FIRST ? 5 : 3) && v[CONTEXT_FIRST] > 0 &&
+           v[CONTEXT_FIRST] <= v[CONTEXT_LAST] && ((uint32_t)v[NOT_STRING] & UINT16_MAX);
 }
 
-/* A ScopeInfo's words follow its map, and a script's number its line ends, as in every version. */
-static struct v8_layout layout_of(const int32_t told[TOLD_COUNT])
+/* In all versions a ScopeInfo's words follow its map, and a script's id follows its line ends. */
+static struct v8_layout layout_of(const int32_t v[VARIABLE_COUNT])
 {
     return (struct v8_layout){
-        .context_first = (__u16)told[CONTEXT_FIRST],
-        .context_last = (__u16)told[CONTEXT_LAST],
-        .shared_type = (__u16)told[SHARED_TYPE],
-        .scope_type = (__u16)told[SCOPE_TYPE],
-        .script_type = (__u16)told[SCRIPT_TYPE],
-        .not_string = (__u16)told[NOT_STRING],
-        .frame_function = (__s16)told[FRAME_FUNCTION],
-        .map_type = (__u16)told[MAP_TYPE],
-        .function_shared = (__u16)told[FUNCTION_SHARED],
-        .shared_scope = (__u16)told[SHARED_SCOPE],
-        .shared_script = (__u16)told[SHARED_SCRIPT],
+        .context_first = (__u16)v[CONTEXT_FIRST],
+        .context_last = (__u16)v[CONTEXT_LAST],
+        .shared_type = (__u16)v[SHARED_TYPE],
+        .scope_type = (__u16)v[SCOPE_TYPE],
+        .script_type = (__u16)v[SCRIPT_TYPE],
+        .not_string = (__u16)v[NOT_STRING],
+        .frame_function = (__s16)v[FRAME_FUNCTION],
+        .map_type = (__u16)v[MAP_TYPE],
+        .function_shared = (__u16)v[FUNCTION_SHARED],
+        .shared_scope = (__u16)v[SHARED_SCOPE],
+        .shared_script = (__u16)v[SHARED_SCRIPT],
         .scope_flags = WORD,
-        .scope_variables = (__u16)(WORD + told[SCOPE_VARIABLES] * WORD),
+        .scope_variables = (__u16)(WORD + v[SCOPE_VARIABLES] * WORD),
         .script_source = WORD,
-        .script_name = (__u16)told[SCRIPT_NAME],
-        .script_id = (__u16)(told[SCRIPT_LINE_ENDS] + WORD),
-        .string_length = (__u16)told[STRING_LENGTH],
-        .string_chars = (__u16)told[ONE_BYTE_CHARS],
-        .cons_first = (__u16)told[CONS_FIRST],
-        .cons_second = (__u16)told[CONS_SECOND],
-        .sliced_parent = (__u16)told[SLICED_PARENT],
-        .sliced_offset = (__u16)told[SLICED_OFFSET],
-        .thin_actual = (__u16)told[THIN_ACTUAL],
-        .external_data = (__u16)(told[EXTERNAL_RESOURCE] + WORD),
-        .flags = told[MAJOR] >= POSITIONS_FIRST ? V8_POSITIONS_FIRST : 0,
+        .script_name = (__u16)v[SCRIPT_NAME],
+        .script_id = (__u16)(v[SCRIPT_LINE_ENDS] + WORD),
+        .string_length = (__u16)v[STRING_LENGTH],
+        .string_chars = (__u16)v[ONE_BYTE_CHARS],
+        .cons_first = (__u16)v[CONS_FIRST],
+        .cons_second = (__u16)v[CONS_SECOND],
+        .sliced_parent = (__u16)v[SLICED_PARENT],
+        .sliced_offset = (__u16)v[SLICED_OFFSET],
+        .thin_actual = (__u16)v[THIN_ACTUAL],
+        .external_data = (__u16)(v[EXTERNAL_RESOURCE] + WORD),
+        .flags = v[MAJOR] >= POSITIONS_FIRST ? V8_POSITIONS_FIRST : 0,
     };
 }
 
 int v8_layout_read(const struct elf_file *file, struct v8_layout *ret)
 {
-    int32_t told[TOLD_COUNT] = {0};
+    int32_t v[VARIABLE_COUNT] = {0};
     uint64_t has = 0;
-    int r = read_told(file, told, &has);
+    int r = read_variables(file, v, &has);
     if (r < 0)
         return r;
     if (!(has & 1ULL << FRAME_FUNCTION) && !(has & 1ULL << MAJOR))
         return -ENOENT;
-    if (has != (1ULL << TOLD_COUNT) - 1 || elf_machine(file) != EM_X86_64 || !is_as_known(told))
+    if (has != (1ULL << VARIABLE_COUNT) - 1 || elf_machine(file) != EM_X86_64 || !is_supported(v))
         return -ENOTSUP;
-    *ret = layout_of(told);
+    *ret = layout_of(v);
     return 0;
 }

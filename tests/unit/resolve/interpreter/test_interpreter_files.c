@@ -79,7 +79,7 @@ static bool find(struct world *w, size_t i, struct interpreter_files_look *look)
     struct interpreter_file file;
     const bool found = interpreter_files_find(w->files, &w->mappings[i], i == 0, look, &file);
     if (found)
-        assert_int_equal(*(const uint64_t *)file.told, 4711);
+        assert_int_equal(*(const uint64_t *)file.contents, 4711);
     return found;
 }
 
