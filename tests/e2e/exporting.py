@@ -23,8 +23,8 @@ def receiver():
 
 @pytest.fixture
 def exporting(agent, workload):
-    """exporting(url, ...) starts a workload, `exporting.workload`, and an agent that sends one packet per second. Its budgets are so wide that nothing
-    is dropped while the receiver is down, even on a busy node."""
+    """exporting(url, ...) starts a workload, `exporting.workload`, and an agent that exports one packet per second. Its budgets are so wide that
+    nothing is dropped while the receiver is down, even on a busy node."""
     def start(url, *arguments, **options):
         start.workload = workload("threads", 600)
         return agent("--rate", "97", "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=url, interval=1), *arguments,

@@ -7,7 +7,7 @@ from mlserver.types import InferenceResponse, ResponseOutput
 
 
 class Echo(MLModel):
-    """Returns its input; raises an error when the input's name asks for it."""
+    """Returns its input; raises an error when the input is named "fail"."""
 
     async def load(self):
         if self.settings.parameters.extra.get("broken"):

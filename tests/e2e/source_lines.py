@@ -1,4 +1,4 @@
-"""Programs with debug information in several forms, the source lines of their frames, and those that binutils and elfutils give for the same addresses."""
+"""Programs with debug information in several forms, the source lines of their frames, and those of binutils and elfutils for comparison."""
 import os
 import re
 import shutil

@@ -1,6 +1,6 @@
-"""sonde.asgi in real servers: FastAPI and Starlette on uvicorn, asked by curl and by Python; and message by message, with servers of our own.
+"""sonde.asgi in real servers: FastAPI and Starlette on uvicorn, with curl and Python as clients; and message by message, with stub servers.
 
-The servers come from PyPI into an environment that is kept in the build directory; without it these tests are skipped."""
+The servers come from PyPI into an environment that is kept in the build directory; the tests are skipped without it."""
 import http.client
 import json
 import re
@@ -57,14 +57,14 @@ class Server:
         return self.call(path, body, **headers)
 
     def leave(self, path, is_served, **body):
-        """A client that sends a request and goes away when `is_served(client)`."""
+        """A client that sends a request and disconnects once `is_served(client)` is true."""
         with socket.create_connection(("127.0.0.1", self.port), timeout=60) as client:
             text = json.dumps(body)
             client.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())
             wait_for(lambda: is_served(client), 60, "the request to be served")
 
     def sampled(self, count):
-        """Waits until so many requests have been written; {id: its objects}."""
+        """Waits until `count` requests have been written; returns {id: its objects}."""
         def read():
             try:
                 traces = by_id(json.loads(self.file.read_text()))
@@ -89,9 +89,9 @@ def serve(environment, package, run, tmp_path):  # noqa: F811
 
 @pytest.mark.peer
 @pytest.mark.parametrize("kind, parser", [("fastapi", "httptools"), ("starlette", "h11")])
-def test_requests(serve, kind, parser):
-    """What each request was, in its trace: good, of a version, refused, failed, streamed, unread; none of a path that is no inference. The
-    server is ended by a signal and nothing is lost."""
+def test_each_request_has_its_outcome_in_the_trace(serve, kind, parser):
+    """The trace has each request's outcome: successful, versioned, refused, failed, streamed, unread; none for a path that is not inference. A signal
+    ends the server and no trace is lost."""
     server = serve(kind, parser=parser)
     assert json.loads(server.infer(id="one")[1]) == {"id": "one", "traced": True, "context": {}}
     assert server.infer("/v2/models/simple/versions/3/infer", id="two")[0] == 200
@@ -125,8 +125,8 @@ def test_requests(serve, kind, parser):
 
 @pytest.mark.peer
 @pytest.mark.parametrize("kind", ["fastapi", "starlette"])
-def test_clients_that_go(serve, kind, tmp_path):
-    """While the model works, and in the middle of a stream."""
+def test_client_disconnects_are_traced_as_cancelled(serve, kind, tmp_path):
+    """A client disconnects while the model computes, and another in the middle of a stream."""
     server, left = serve(kind), tmp_path / "left"
     server.leave("/v2/models/simple/infer", lambda client: server.running.out == "working\n", id="gone", until=str(left))
     left.touch()
@@ -142,10 +142,10 @@ def test_clients_that_go(serve, kind, tmp_path):
 
 
 @pytest.mark.peer
-def test_the_trace_protocol(serve):
-    """Answered before the application, by curl's kind of requests: it reads, changes and refuses; other paths are the application's."""
+def test_trace_protocol_reads_changes_and_refuses_settings(serve):
+    """The middleware answers trace settings requests itself: it reads, changes and refuses settings; other paths go to the application."""
     server = serve("fastapi")
-    assert server.call("/v2/models/simple/trace/setting", method="GET")[0] == 400  # nobody knows that model
+    assert server.call("/v2/models/simple/trace/setting", method="GET")[0] == 400  # unknown model
     server.infer()
     status, text = server.call("/v2/models/simple/trace/setting", method="GET")
     assert status == 200 and json.loads(text)["trace_rate"] == "1"
@@ -162,9 +162,9 @@ def test_the_trace_protocol(serve):
 
 
 @pytest.mark.peer
-def test_opentelemetry(serve, environment, package):  # noqa: F811
-    """A caller's trace goes on in the server's spans and in what that sends on; a caller that does not sample is heeded, and its headers are
-    passed on. The packet is read by the official protobufs."""
+def test_callers_trace_continues_in_spans_and_outgoing_calls(serve, environment, package):  # noqa: F811
+    """A caller's trace continues in the server's spans and in its outgoing calls; an unsampled caller produces no spans, but its headers are passed
+    on. The official protobuf messages decode the packet."""
     if not (package / "sonde/libsonde-otlp.so.1").exists():
         skip("the wheel has no libsonde-otlp.so.1: libcurl's headers are missing")
     receiver = Receiver()
@@ -197,8 +197,8 @@ print(sum(len(scope.spans) for resource in packet.resource_spans for scope in re
 
 
 @pytest.mark.peer
-def test_a_streamed_answer_in_spans(serve, package):  # noqa: F811
-    """The generation is a span within the request's, with its tokens as events; its figures are the model's, and the packet of metrics has it."""
+def test_streamed_response_has_a_generation_span(serve, package):  # noqa: F811
+    """The generation is a child span of the request, with its tokens as events; its statistics are the model's, and the metrics packet has it."""
     if not (package / "sonde/libsonde-otlp.so.1").exists():
         skip("the wheel has no libsonde-otlp.so.1: libcurl's headers are missing")
     receiver = Receiver()
@@ -220,8 +220,8 @@ def test_a_streamed_answer_in_spans(serve, package):  # noqa: F811
 
 
 @pytest.mark.peer
-def test_summary(serve, sonde):
-    """`sonde trace summary` has all its lines, and they add up."""
+def test_trace_summary_of_the_file_adds_up(serve, sonde):
+    """`sonde trace summary` prints all of its lines, and they add up."""
     server = serve("fastapi")
     for n in range(20):
         server.infer(id=str(n), sleep=0.001)
@@ -261,7 +261,7 @@ gone, noticed by send|+|cancelled|the client has gone
 
 @pytest.mark.sanitized
 @pytest.mark.parametrize("interpreter", EVERY_PYTHON)
-def test_messages(package, tmp_path, interpreter):  # noqa: F811
+def test_stamps_and_outcome_of_each_message_sequence(package, tmp_path, interpreter):  # noqa: F811
     out, error = python(package, HERE / "asgi_messages.py", interpreter, arguments=(tmp_path,))
     around, cut = ",".join(AROUND[0] + AROUND[1]), ",".join(AROUND[0] + AROUND[1][:1])
     expected = CASES.strip().replace("|*|", f"|{around}|").replace("|-|", f"|{cut}|").replace("|+|", f"|{cut},HTTP_SEND_START|")
@@ -270,27 +270,27 @@ def test_messages(package, tmp_path, interpreter):  # noqa: F811
 
 
 @pytest.mark.sanitized
-def test_models(package):  # noqa: F811
-    """Clients choose the names: unknown ones do not fill a table, and paths of no model are not traced."""
+def test_unknown_model_names_do_not_fill_the_table(package):  # noqa: F811
+    """Clients choose model names: unknown names do not fill a table, and paths without a model are not traced."""
     out, error = python(package, ASGI / "models.py", SYSTEM_PYTHON, "-W", "ignore", arguments=("/nowhere/at/all",))
     assert out == "" and "Traceback" not in error
 
 
-def test_websocket_and_lifespan_scopes(package):  # noqa: F811
-    """A websocket passes untouched; at the end of a server the queue is flushed."""
+def test_websocket_passes_through_and_lifespan_end_flushes(package):  # noqa: F811
+    """A websocket passes through unchanged; the server's shutdown flushes the queue."""
     out, error = python(package, ASGI / "scopes.py", arguments=("/nowhere/at/all",))
     assert out == ""
 
 
-def test_without_a_loop_of_asyncio(package):  # noqa: F811
-    """Servers on trio or a loop of their own: nothing here needs asyncio's."""
+def test_works_without_an_asyncio_loop(package):  # noqa: F811
+    """Servers on trio or on an event loop of their own: the middleware does not need asyncio's."""
     out, error = python(package, ASGI / "no_loop.py", SYSTEM_PYTHON, "-X", "dev", arguments=("/nowhere/at/all",))
     assert out == "" and "Traceback" not in error, error
 
 
-def test_servers_without_coroutines(package, tmp_path):  # noqa: F811
-    """Their messages may be anything that can be awaited. A request whose last part cannot be sent, because its task is cancelled, was cancelled;
-    nothing of it goes on waiting."""
+def test_awaitables_that_are_not_coroutines_are_accepted(package, tmp_path):  # noqa: F811
+    """send() and receive() may return any awaitable. A request whose last part is not sent because its task is cancelled has the status cancelled,
+    and no awaitable is left pending."""
     out, error = python(package, ASGI / "futures.py", SYSTEM_PYTHON, arguments=(tmp_path / "t.json",))
     parts = "['http.response.start', 'http.response.body']"
     assert out == f"None {parts}\nTrue {parts}\n0\n" and error == ""
@@ -298,7 +298,7 @@ def test_servers_without_coroutines(package, tmp_path):  # noqa: F811
     assert [(o["model_name"], o.get("status")) for o in heads] == [("good", None), ("slow", "cancelled")]
 
 
-def test_context_of_headers(package):  # noqa: F811
+def test_context_is_parsed_from_headers(package):  # noqa: F811
     out, error = python(package, f"""
 from sonde.asgi import _context_of
 parent = (b"traceparent", b"{PARENT}")
@@ -309,7 +309,7 @@ assert _context_of([(b"tracestate", b"a=1"), parent, (b"tracestate", b"b=2")]) =
     assert out == error == ""
 
 
-def test_other_requests_pass_their_context_on(package):  # noqa: F811
+def test_untraced_requests_pass_their_context_on(package):  # noqa: F811
     out, error = python(package, f"""
 import asyncio, sonde.asgi, sonde.trace
 async def app(scope, receive, send):
@@ -325,13 +325,13 @@ for headers in ([], [("traceparent", "{PARENT}"), ("tracestate", "a=1"), ("trace
 
 
 def snippets():
-    """The blocks of Python in the guide."""
+    """The Python blocks of the guide."""
     return re.findall(r"```python\n(.*?)```", (HERE.parents[1] / "docs/traces.md").read_text(), re.S)
 
 
 @pytest.mark.peer
-def test_the_guide(environment, package, run, tmp_path):  # noqa: F811
-    """What docs/traces.md shows works as it stands there."""
+def test_examples_of_the_guide_work(environment, package, run, tmp_path):  # noqa: F811
+    """The examples of docs/traces.md work as printed."""
     server, alone = snippets()
     (tmp_path / "server.py").write_text(server + "\nimport uvicorn\nuvicorn.run(app, port=int(arguments[0]), log_level='warning')\n")
     (tmp_path / "alone.py").write_text(alone)
@@ -352,7 +352,7 @@ def test_the_guide(environment, package, run, tmp_path):  # noqa: F811
 
 
 @pytest.mark.peer
-def test_without_the_native_part(environment, package, run, tmp_path):  # noqa: F811
+def test_server_runs_without_the_native_extension(environment, package, run, tmp_path):  # noqa: F811
     """The server runs unchanged, after one warning; it has no trace protocol."""
     shutil.copytree(package / "sonde", tmp_path / "silent/sonde", ignore=shutil.ignore_patterns("*.so*"))
     server = Server(run, environment, tmp_path / "silent", free_port(), tmp_path / "trace.json", "fastapi", "rate=1", "level=TIMESTAMPS")

@@ -1,4 +1,4 @@
-"""`sonde bpf`: runs and lines of BPF programs, compared with how often the kernel ran a program for the test."""
+"""`sonde bpf`: run counts and source lines of BPF programs, compared with a known number of runs."""
 import json
 import os
 import re
@@ -16,7 +16,7 @@ TOP = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def spin(run, tmp_path, root):
-    """spin(repeat) -> runs the loaded program tests/workloads/spin.bpf.c so many times, by bpftool."""
+    """spin(repeat) runs the loaded program tests/workloads/spin.bpf.c `repeat` times, by bpftool."""
     bpftool, place = need_command("bpftool"), tmp_path / "bpf"
     need_command("clang-16")
     place.mkdir()
@@ -35,7 +35,7 @@ def spin(run, tmp_path, root):
 
 @pytest.fixture
 def count(run, sonde, root):
-    """count(arguments...) -> a running `sonde bpf --json` that has begun to count."""
+    """count(arguments...) -> a running `sonde bpf --json` that has started to count."""
     def start(*arguments):
         running = run(sonde, "bpf", "--json", "-d", "600", *arguments)
         wait_for(lambda: system_call(running.pid) == "128" or not running.alive, 60, "sonde bpf to count")  # rt_sigtimedwait
@@ -59,7 +59,7 @@ def test_every_run_is_counted(count, spin):
     assert 0 < program["run_time_ns"] < said["duration_ns"] and said["not_seen"]["programs"] == 0
 
 
-def test_a_program_that_is_unloaded_meanwhile(count, spin):
+def test_unloaded_program_keeps_its_counts(count, spin):
     counting = count("spin")
     assert spin(50).wait(60) == 0
     spin.unload()
@@ -67,8 +67,8 @@ def test_a_program_that_is_unloaded_meanwhile(count, spin):
     assert program["runs"] == 50
 
 
-def test_text_names_the_holder(sonde, recording):
-    """A program with a link: what it is attached to, and the process that has it."""
+def test_text_names_the_process_that_holds_the_program(sonde, recording):
+    """For a program with a link: what it is attached to, and the process that holds it."""
     holder = recording("-a")
 
     def mine():
@@ -80,7 +80,7 @@ def test_text_names_the_holder(sonde, recording):
 
 
 def lines_of_spin(count, spin, cpu_s):
-    """(the lines with samples, the numbers of its busy lines)"""
+    """(the lines with samples, the numbers of the program's busy lines)"""
     source = TOP / "tests/workloads/spin.bpf.c"
     busy = [number for number, line in enumerate(source.read_text().splitlines(), 1) if "/* busy */" in line]
     counting = count("spin", "--lines")
@@ -93,8 +93,8 @@ def lines_of_spin(count, spin, cpu_s):
     return said["lines"], busy
 
 
-def test_lines(count, spin):
-    """A busy program has samples, and they are in its own lines."""
+def test_busy_program_has_samples_in_its_own_lines(count, spin):
+    """Samples of a busy program are attributed to its own lines."""
     lines, busy = lines_of_spin(count, spin, cpu_s=1)
     assert set(busy) & {line["line"] for line in lines}, lines
 
@@ -107,8 +107,8 @@ def test_samples_are_in_the_busy_lines(count, spin):
 
 @pytest.mark.peer
 @pytest.mark.statistical
-def test_inside_of_a_program_of_a_tracepoint(count, run, root, tracefs):
-    """The kernel lets no sampler that is a BPF program look there."""
+def test_samples_inside_a_tracepoint_program(count, run, root, tracefs):
+    """A BPF-based sampler cannot see these: the kernel does not run it inside a tracepoint's program."""
     tracer = run(need_command("bpftrace"), "-B", "line", "-e", 'tracepoint:raw_syscalls:sys_enter { @[comm] = count(); } interval:ms:100 { printf("on\\n"); }')
     wait_for(lambda: "on" in tracer.out or not tracer.alive, 60, "bpftrace to be attached")
     assert tracer.alive, tracer.error
@@ -120,29 +120,29 @@ def test_inside_of_a_program_of_a_tracepoint(count, run, root, tracefs):
     assert sum(line["samples"] for line in lines) > 20 and any(line["called_ns"] for line in lines), lines
 
 
-def test_one_program_by_its_number(sonde, spin, root):
+def test_program_is_selected_by_id(sonde, spin, root):
     assert spin(1).wait(60) == 0
     programs = json.loads(subprocess.run([sonde, "bpf", "-d", "10ms", "--json", "spin"], capture_output=True, text=True, timeout=60).stdout)["programs"]
     number = str(programs[-1]["id"])
     done = subprocess.run([sonde, "bpf", "-d", "10ms", number], capture_output=True, text=True, timeout=60)
     assert [line.split()[0] for line in done.stdout.splitlines() if " spin " in line] == [number]
     ran, all_there = re.search(r"^(\d+) of (\d+) programs ran", done.stdout, re.M).groups()
-    assert 0 <= int(ran) < int(all_there)  # no process runs this one
+    assert 0 <= int(ran) < int(all_there)  # nothing runs this program
 
 
 @pytest.mark.parametrize("options, name", [([], "4294967295"), (["--json"], "nosuch"), (["--lines"], "nosuch")])
-def test_no_such_program(sonde, root, options, name):
+def test_unknown_program_is_an_error(sonde, root, options, name):
     done = subprocess.run([sonde, "bpf", "-d", "10ms", *options, name], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and f"'{name}'" in done.stderr and not done.stdout
 
 
-def test_no_line(sonde, spin, root):
+def test_idle_program_has_no_lines(sonde, spin, root):
     assert spin(1).wait(60) == 0
     done = subprocess.run([sonde, "bpf", "-d", "10ms", "--lines", "spin"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0 and re.search(r"^no line: of \d+ samples none was in these programs$", done.stdout, re.M), done.stdout
 
 
-def test_without_rights(sonde, root):
+def test_missing_capability_is_named(sonde, root):
     done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", sonde, "bpf", "-d", "10ms"], stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=60)
     if done.returncode == 127 or not os.access(sonde, os.X_OK):
@@ -150,6 +150,6 @@ def test_without_rights(sonde, root):
     assert done.returncode == 1 and "CAP_SYS_ADMIN" in done.stderr and not done.stdout
 
 
-def test_wrongly_asked(sonde):
+def test_surplus_argument_is_refused(sonde):
     done = subprocess.run([sonde, "bpf", "a", "b"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
     assert done.returncode == 2 and "'b'" in done.stderr

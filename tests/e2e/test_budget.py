@@ -1,5 +1,5 @@
-"""budget.cpu, held by shedding detail in the stated order; meanwhile the API reports what is done, not what was configured. And budget.memory, held by
-giving back what caches hold, then the oldest samples. When detail is shed and comes back is in tests/unit/agent/test_budget.c."""
+"""budget.cpu, enforced by shedding detail in the documented order, while the API reports what is done and not what was configured; and
+budget.memory, enforced by trimming caches, then dropping the oldest samples. tests/unit/agent/test_budget.c has the thresholds."""
 import json
 import os
 import random
@@ -23,7 +23,7 @@ HZ = {"full": 19, "counts": 19, "half": 9.5, "least": 4.75}
 
 @pytest.mark.statistical
 def test_shed_detail_is_reported(agent, sonde):
-    """The budget is less than answering this test costs: waits are shed first, then half of the samples."""
+    """The budget is below the cost of this test's own requests: off-CPU detail is shed first, then half of the samples."""
     started = agent("--waits", "--set", "budget.cpu=0.01%", "--set", "budget.memory=1GiB")
 
     def detail():
@@ -31,17 +31,17 @@ def test_shed_detail_is_reported(agent, sonde):
         assert status["sample_hz"] == HZ[status["budget"]["detail"]], status
         return status["budget"]["detail"]
     wait_for(lambda: detail() in ("half", "least"), 180, "half the rate")
-    check_unobserved_waits(started, sonde)
+    check_unmonitored_time_is_reported(started, sonde)
 
 
 def off_cpu(started, **query):
-    """The `sonde` part of a profile of waits."""
+    """The `sonde` object of an off-CPU profile."""
     return json.loads(started.text("/api/v1/profile?" + "&".join(f"{key}={value}" for key, value in {"time": "off_cpu", **query}.items())))["sonde"]
 
 
-def check_unobserved_waits(started, sonde):
-    """Where waits were not monitored the API does not claim that there were none."""
-    stood_still = started.metric("sonde_off_cpu_monitored_seconds_total")
+def check_unmonitored_time_is_reported(started, sonde):
+    """The API reports unmonitored intervals as such, not as intervals without waits."""
+    monitored_before_s = started.metric("sonde_off_cpu_monitored_seconds_total")
     for kind in ("off_cpu", "wall"):
         wait_for(lambda: off_cpu(started, seconds=1, time=kind)["not_observed_ns"] >= 1e9, 60, "a second without waits")  # noqa: B023
     assert json.loads(started.text("/api/v1/profile?seconds=1"))["sonde"]["not_observed_ns"] == 0
@@ -57,55 +57,55 @@ def check_unobserved_waits(started, sonde):
     done = subprocess.run([sonde, "diff", "--window", "2s..1s", "--window", "1s..0s", "--time", "wall", "--agent", f"127.0.0.1:{started.port}"],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and ("nobody looked" in done.stderr or "waits were not always looked at" in done.stderr or "has no samples" in done.stderr), done
-    assert stood_still > 15 and started.metric("sonde_off_cpu_monitored_seconds_total") == stood_still
+    assert monitored_before_s > 15 and started.metric("sonde_off_cpu_monitored_seconds_total") == monitored_before_s
 
 
 def used_cpu_s(agent):
-    """By the kernel's account of the agent and its helper, and by their own of what their programs take from others."""
+    """CPU time of the agent and its helper by the kernel's accounting, plus the run time of their BPF programs by their own metrics."""
     pid = agent.pid
-    pids = [pid, *Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]  # the main thread starts the helper
+    pids = [pid, *Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]  # the helper is a child of the main thread
     assert len(pids) == 2, pids
     ticks = sum(int(word) for p in pids for word in Path(f"/proc/{p}/stat").read_text().rpartition(")")[2].split()[11:13])
     return ticks / os.sysconf("SC_CLK_TCK") + agent.metric("sonde_self_bpf_run_time_seconds_total")
 
 
 def share_of(agent, seconds):
-    """Of all CPUs."""
+    """The share of all CPUs."""
     before_s, start = used_cpu_s(agent), time.monotonic()
     time.sleep(seconds)
     return (used_cpu_s(agent) - before_s) / (time.monotonic() - start) / os.cpu_count()
 
 
 @pytest.mark.statistical
-def test_cpu_is_held(agent, run):
-    """At the configured rate it would use more than it may: it works at a lower one, and then uses no more."""
+def test_cpu_stays_within_budget(agent, run):
+    """At the configured rate the agent would exceed its budget: it lowers the rate and then stays within the budget."""
     run(workload_path("deep"), 300, 300)
     free = agent("--rate", 699, "--set", "budget.cpu=100%")
     time.sleep(5)
     allowed = 0.6 * share_of(free, 10)  # half the rate costs about half
     assert free.stop() == 0
-    started, looks = agent("--rate", 699, "--set", f"budget.cpu={100 * allowed:.3f}%"), []
+    started, readings = agent("--rate", 699, "--set", f"budget.cpu={100 * allowed:.3f}%"), []
 
     def is_below():
-        time.sleep(1)  # each answer costs the agent too
+        time.sleep(1)  # each response costs the agent CPU time too
         status = json.loads(started.text("/api/v1/status"))
         budget = status["budget"]
         assert status["sample_hz"] == HZ[budget["detail"]] / HZ["full"] * 699, status
-        looks.append((budget["detail"], round(budget["cpu_share"], 4)))
+        readings.append((budget["detail"], round(budget["cpu_share"], 4)))
         return budget["detail"] != "full" and budget["cpu_share"] <= budget["cpu_share_allowed"]
 
-    wait_for(is_below, 120, "less detail", looks)
-    time.sleep(10)  # the window over which it is averaged
-    wait_for(is_below, 60, "less detail to last", looks)
+    wait_for(is_below, 120, "less detail", readings)
+    time.sleep(10)  # length of the averaging window
+    wait_for(is_below, 60, "less detail to last", readings)
     shares = [share_of(started, 15)]
-    if shares[0] > allowed * 1.2:  # on a machine that has grown busier since: then it is heeded in the next window
+    if shares[0] > allowed * 1.2:  # the machine got busier since: the agent adapts within the next window
         shares.append(share_of(started, 15))
-    assert shares[-1] <= allowed * 1.2, (allowed, shares, looks)
-    assert looks[0][0] == "full" and looks[-1][0] != "full", looks
+    assert shares[-1] <= allowed * 1.2, (allowed, shares, readings)
+    assert readings[0][0] == "full" and readings[-1][0] != "full", readings
 
 
 def test_caches_are_cut_over_budget(agent, run, tmp_path):
-    """Different programs until it is over budget: the log reports it, and a program that comes later has its names."""
+    """Runs distinct programs until the budget is exceeded: the log reports it, and a program started later still has symbol names."""
     started, running = agent("--rate", 199, "--set", "budget.cpu=100%", "--set", "budget.memory=48MiB"), []
     for path in different_programs(tmp_path):
         if started.metric("sonde_self_budget_memory_cuts_total", what="caches"):
@@ -136,24 +136,24 @@ def different_programs(folder):
         yield path
 
 
-def wanderings(started):
-    """[(stack from main on, count)] of those programs in the last minutes; what says of itself that it is cut is left out."""
+def wander_stacks(started):
+    """[(stack from main on, count)] of these programs in the last minutes, without truncated stacks."""
     lines = [line.rpartition(" ") for line in started.text("/api/v1/profile?format=folded").splitlines() if line.startswith("wander-")]
     stacks = [(stack.split(";"), int(count)) for stack, _, count in lines if "[truncated" not in stack]
     return [(stack[stack.index("main") + 1:] if "main" in stack else stack, count) for stack, count in stacks if len(stack) > 8]
 
 
-def is_right(stack):
-    """Each function calls the one that its number says."""
+def is_consistent(stack):
+    """Each function's number determines its callee's."""
     numbers = [int(frame[-4:], 8) for frame in stack if frame.startswith("wander_to_one_of_very_many_")]
     return stack[:1] == ["wander_to_one_of_very_many_" + f"{numbers[0]:04o}"] and all(n == (b * 5 + 1) % 1024 for b, n in zip(numbers, numbers[1:])) if numbers else False
 
 
 @pytest.mark.statistical
-def test_memory_is_held(agent, run, tmp_path):
-    """Different programs until it is over budget, and as many again: what it takes stays about the budget, and its stacks stay right. For
-    moments it is over, while the unwind table of a large program is made (another on the node, here)."""
-    workload_path("wander"), workload_path("deep")  # compilers are large programs too
+def test_memory_stays_within_budget(agent, run, tmp_path):
+    """Runs distinct programs until the budget is exceeded, and as many again: memory use stays near the budget and stacks stay correct. It may exceed
+    the budget for moments while the unwind table of a large program (another process of the node) is built."""
+    workload_path("wander"), workload_path("deep")  # build these first: compilers are large programs too
     started = agent("--rate", 199, "--set", "budget.cpu=100%", "--set", f"budget.memory={BUDGET_BYTES >> 20}MiB")
     running, used, over_at = [], [], None
     for number, path in enumerate(different_programs(tmp_path)):
@@ -170,26 +170,26 @@ def test_memory_is_held(agent, run, tmp_path):
     used = sorted(used[over_at // 2:])
     assert used[len(used) // 2] < 1.1 and used[-1] < 1.4, [f"{part:.2f}" for part in used]
     assert "budget.memory" in started.running.error and "caches are cut" in started.running.error
-    seen = wanderings(started)
-    wrong = [stack for stack, _ in seen if not is_right(stack)]
+    seen = wander_stacks(started)
+    wrong = [stack for stack, _ in seen if not is_consistent(stack)]
     count = sum(count for _, count in seen)
     assert count > 100 and len(wrong) <= 0.02 * len(seen), f"{count} samples, {len(wrong)} of {len(seen)} stacks are wrong: {wrong[:2]}"
 
     for one in running:
         one.stop()
-    looks = []
+    readings = []
 
     def is_below():
-        time.sleep(1)  # each answer takes memory too
-        looks.append(round(max(started.used_bytes(), started.metric("sonde_self_budget_memory_bytes")) / BUDGET_BYTES, 2))
-        return looks[-1] < 1.05
-    wait_for(is_below, 60, "memory to be given back", looks)
+        time.sleep(1)  # each response takes memory too
+        readings.append(round(max(started.used_bytes(), started.metric("sonde_self_budget_memory_bytes")) / BUDGET_BYTES, 2))
+        return readings[-1] < 1.05
+    wait_for(is_below, 60, "memory to be given back", readings)
 
     def rollup():
         text = Path(f"/proc/{started.pid}/smaps_rollup").read_text()
         return int(re.search(r"^Rss:\s+(\d+) kB", text, re.M)[1]) * 1024 - resident_bytes(started.pid)[1]
     for says in (rollup, lambda: started.metric("sonde_self_resident_bytes")):
-        before, said, after = resident_bytes(started.pid)[0], says(), resident_bytes(started.pid)[0]  # it still gives some back
+        before, said, after = resident_bytes(started.pid)[0], says(), resident_bytes(started.pid)[0]  # it may still be releasing memory
         assert min(before, after) - 2 * MIB < said < max(before, after) + 2 * MIB, (before, said, after)
     deep = run(workload_path("deep"), 20, 200)
     wait_for(lambda: "main;recurse;recurse" in started.text(f"/api/v1/profile?format=folded&pid={deep.pid}"), 90, "the names of a program that came later")

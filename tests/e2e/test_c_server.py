@@ -1,4 +1,4 @@
-"""examples/c-server as its README uses it: what it answers, the traces it writes, the probes it has; built by its Makefile too."""
+"""examples/c-server used as its README describes: its responses, the traces it writes, its probes; also built by its own Makefile."""
 import http.client
 import json
 import os
@@ -13,7 +13,7 @@ from harness.machine import need_command
 from harness.paths import BUILD, TOP
 from harness.processes import wait_for
 
-FLOWERS = "5.1 3.5 1.4 0.2\n6.4 3.2 4.5 1.5\n6.3 3.3 6.0 2.5\n"  # one of each species in Fisher's list
+FLOWERS = "5.1 3.5 1.4 0.2\n6.4 3.2 4.5 1.5\n6.3 3.3 6.0 2.5\n"  # one sample of each species of Fisher's data set
 SPECIES = "setosa\nversicolor\nvirginica\n"
 
 
@@ -42,10 +42,10 @@ def serve(run):
     return start
 
 
-def test_what_it_answers(serve):
+def test_responses_and_refusals(serve):
     server = serve()
     assert server.classify(FLOWERS) == (200, SPECIES)
-    assert server.classify(FLOWERS * 2000) == (200, SPECIES * 2000)  # in several parts
+    assert server.classify(FLOWERS * 2000) == (200, SPECIES * 2000)  # larger than one read
     for refused in ("", "x", "1 2 3", FLOWERS + "1", FLOWERS + "\0 1 2 3 4", "nan 1 2 3", "1 2 3 1e999"):
         assert server.classify(refused)[0] == 400, refused
     assert server.call("GET", "/")[0] == 404
@@ -56,8 +56,8 @@ def test_what_it_answers(serve):
 
 
 @pytest.mark.sanitized
-def test_its_traces(serve, sonde, tmp_path):
-    """One object a request, tensors and refusals among them; the settings are read and changed while it runs; `sonde trace` reads the file."""
+def test_traces_of_requests_tensors_and_refusals(serve, sonde, tmp_path):
+    """One object per request, including tensors and refusals; settings are read and changed at run time; `sonde trace` reads the file."""
     server = serve("rate=1", "level=TENSORS", "level=TIMESTAMPS", f"triton,file={tmp_path}/trace.json")
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(lambda i: server.classify(FLOWERS, **{"X-Request-Id": f"r{i}"}), range(200)))
@@ -66,7 +66,7 @@ def test_its_traces(serve, sonde, tmp_path):
     assert json.loads(server.call("GET", "/v2/trace/setting")[1])["trace_level"] == ["TIMESTAMPS", "TENSORS"]
     assert server.call("POST", "/v2/models/iris/trace/setting", '{"trace_level":["OFF"]}')[0] == 200
     assert server.call("POST", "/v2/models/rose/trace/setting", "{}")[0] == 400
-    assert server.classify(FLOWERS)[0] == 200  # not traced any more
+    assert server.classify(FLOWERS)[0] == 200  # not traced from here on
     assert server.running.stop() == 0, server.running.error
 
     objects = json.loads((tmp_path / "trace.json").read_text())
@@ -80,7 +80,7 @@ def test_its_traces(serve, sonde, tmp_path):
     assert (model["model_name"], model["model_version"], model["trace_count"]) == ("iris", 1, 200), done.stdout
 
 
-def test_its_probes(serve, run, sonde, root):
+def test_probes_are_listed_and_fire(serve, run, sonde, root):
     server = serve()
     watching = run(sonde, "probes", "watch", "c_server:predict_end", "-p", server.running.pid, "--by", "flowers")
     wait_for(lambda: "attached to" in watching.error or not watching.alive, 60, "the watch to be attached")
@@ -90,13 +90,13 @@ def test_its_probes(serve, run, sonde, root):
     assert dict(reversed(line.split()) for line in re.findall(r"^\s*\d+ +\d+\s*$", watching.out, re.M)) == {"3": "3", "1": "1"}, watching.out
 
 
-def test_a_wrong_option(run, tmp_path):
+def test_unknown_option_is_refused(run, tmp_path):
     server = run(BUILD / "examples/c-server", "--trace-config", "rate=often", "0", name="c-server")
     assert server.wait() == 1 and '--trace-config rate' in server.error
 
 
-def test_its_makefile(serve, tmp_path):
-    """Copied to another place, as a user would."""
+def test_makefile_builds_a_copy_outside_the_tree(serve, tmp_path):
+    """Copied to another directory, as a user would."""
     need_command("make")
     for name in ("server.c", "Makefile"):
         shutil.copy(TOP / "examples/c-server" / name, tmp_path)

@@ -1,6 +1,6 @@
-"""Causes of slowness injected one at a time into nginx and a pre-fork Python server, each found by `sonde why --json` under its kind and with its
-detail. The statistical cases also compare the times: the handler measures its own wait, the kernel accounts run queue and throttling, and a wait
-ends only after the other side has seen it begin and let its time pass. Exact sums of captured records are in unit/diagnose/test_request.c."""
+"""Causes of latency injected one at a time into nginx and a pre-fork Python server; `sonde why --json` must report each under its kind and with its
+detail. Statistical cases also compare times: the handler measures its own wait, the kernel accounts run queue and throttling, and an injected wait
+starts counting only once the worker is seen waiting. Exact sums of captured records are in unit/diagnose/test_request.c."""
 import fcntl
 import json
 import os
@@ -19,19 +19,19 @@ from real_servers import get, parts_of, start_nginx, start_prefork, stolen_ns, t
 
 pytestmark = pytest.mark.usefixtures("root")
 INJECTED_NS = 150_000_000
-SLACK_NS = 15_000_000  # two ends of a wait, each a few system calls, on a machine that may do other things; a tick of a stolen CPU
+SLACK_NS = 15_000_000  # start and end of a wait (a few system calls each) on a shared machine, plus one tick of a stolen CPU
 ENOUGH_NS = 150_000_000
-TICKS_NS = 20_000_000  # by which the machine's own account of stolen time is behind, of two CPUs
+TICKS_NS = 20_000_000  # how far the kernel's steal accounting may lag, for two CPUs
 
 
 @pytest.fixture
 def watch(agent):
-    """An agent that holds to no budget: over it, requests would only be counted."""
+    """An agent with an unlimited CPU budget: over budget, requests are only counted."""
     return lambda: agent("--set", "budget.cpu=100%")
 
 
 def found(sonde, agent, server, route, reply):
-    """The request of that route, once it has its record, to the end of its reply."""
+    """The request of that route, once the agent has the record of its complete reply."""
     def look():
         return [r for r in why(sonde, agent) if r["pid"] in server.pids and r["route"] == route and r["bytes_out"] > len(reply.body)]
     try:
@@ -48,21 +48,21 @@ def assert_kind(request, kind, detail=""):
 
 
 def assert_cause(request, kind, least_ns, most_ns, detail=""):
-    """The injected time lies under its kind: nothing of it elsewhere but in the run queue, and nothing there that was not injected."""
+    """The injected time is under its kind: outside of it only in the run queue, and the kind has no time that was not injected."""
     slack_ns = SLACK_NS + request["stolen_ns"]
-    kinds, told = {part["kind"] for part in request["parts"]}, f"at least {least_ns}, at most {most_ns}: {json.dumps(request)}"
-    by_machine = {"run_queue", "steal"} - {kind}  # others may take any time beside what was injected
-    assert max(kinds - by_machine, key=lambda k: total(request, k)) == kind, told
-    assert total(request, kind) <= most_ns + slack_ns, told
-    assert total(request, kind) + (total(request, "run_queue") if kind != "run_queue" else 0) >= least_ns - slack_ns, told
-    assert any(part["kind"] == kind and detail in part["detail"] for part in request["parts"]), told
-    assert total(request, "unattributed") <= request["duration_ns"] / 10, told
-    assert total(request, "steal") <= request["stolen_ns"] + TICKS_NS, told
-    assert request["status"] == 200, told
+    kinds, context = {part["kind"] for part in request["parts"]}, f"at least {least_ns}, at most {most_ns}: {json.dumps(request)}"
+    by_machine = {"run_queue", "steal"} - {kind}  # the machine may add any amount of these
+    assert max(kinds - by_machine, key=lambda k: total(request, k)) == kind, context
+    assert total(request, kind) <= most_ns + slack_ns, context
+    assert total(request, kind) + (total(request, "run_queue") if kind != "run_queue" else 0) >= least_ns - slack_ns, context
+    assert any(part["kind"] == kind and detail in part["detail"] for part in request["parts"]), context
+    assert total(request, "unattributed") <= request["duration_ns"] / 10, context
+    assert total(request, "steal") <= request["stolen_ns"] + TICKS_NS, context
+    assert request["status"] == 200, context
 
 
 def assert_found(sonde, agent, server, target, kind, detail="", reply=None):
-    """Asks a pre-fork worker and holds what is found against the worker's own measure."""
+    """Sends a request to a pre-fork worker and compares the reported components with the worker's own measurement."""
     reply = reply or get(server.port, target)
     assert reply.took_ns >= INJECTED_NS, "the injection did not work"
     request = found(sonde, agent, server, "/" + target.strip("/").partition("?")[0], reply)
@@ -70,8 +70,8 @@ def assert_found(sonde, agent, server, target, kind, detail="", reply=None):
     return request
 
 
-class Bracket:
-    """What an account of the kernel grew by while a request was asked for; of it, what cannot lie outside of the request."""
+class AccountedDuring:
+    """The growth of a kernel accounting value while a request runs; least_ns() is the part that must lie within the request."""
 
     def __init__(self, account):
         self.account = account
@@ -89,11 +89,11 @@ class Bracket:
         return self.all_ns - max(start - self.began_ns, 0) - max(self.ended_ns - start - request["duration_ns"], 0)
 
 
-# --- a CPU that is not there ---------------------------------------------------------------------------------------------------
+# --- CPU contention ---------------------------------------------------------------------------------------------------
 
 @pytest.fixture
 def hogs(run):
-    """hogs(cpu): three programs that want that CPU all the time, each a session of its own as the scheduler's groups have it."""
+    """hogs(cpu): three processes that keep that CPU busy, each in a session of its own, so that autogroup scheduling treats them separately."""
     def start(cpu):
         started = [run(need_command("taskset"), "-c", cpu, "sh", "-c", "while :; do :; done") for _ in range(3)]
         wait_for(lambda: all(cpu_seconds(hog.pid) >= 0.05 for hog in started), what="the hogs to run")
@@ -102,7 +102,7 @@ def hogs(run):
 
 @pytest.fixture
 def words(tmp_path):
-    """A text that takes long to compress, and becomes so small that its sending never waits for the client."""
+    """A text that takes long to compress into a response so small that sending it never blocks."""
     draw = random.Random(1)
     vocabulary = ["".join(draw.choices("etaoinshrdlu", k=6)) for _ in range(300)]
     (tmp_path / "words.txt").write_text(" ".join(draw.choices(vocabulary, k=100_000)))
@@ -113,7 +113,7 @@ GZIP = "location /words.txt {{ root {}; gzip on; gzip_comp_level 9; gzip_types t
 
 
 @pytest.mark.statistical
-def test_cpu_hog_beside_python(sonde, watch, run, hogs):
+def test_cpu_hogs_cause_run_queue_time_in_python(sonde, watch, run, hogs):
     cpu = max(os.sched_getaffinity(0))
     watching, server = watch(), start_prefork(run, before=(need_command("taskset"), "-c", cpu))
     hogs(cpu)
@@ -124,20 +124,20 @@ def test_cpu_hog_beside_python(sonde, watch, run, hogs):
 
 
 @pytest.mark.statistical
-def test_cpu_hog_beside_nginx(sonde, watch, run, hogs, words):
+def test_cpu_hogs_cause_run_queue_time_in_nginx(sonde, watch, run, hogs, words):
     cpu = max(os.sched_getaffinity(0))
     watching = watch()
     server = start_nginx(run, words, GZIP.format(words), before=(need_command("taskset"), "-c", cpu))
     hogs(cpu)
-    with Bracket(server.queued_ns) as queued:
+    with AccountedDuring(server.queued_ns) as queued:
         reply = get(server.port, "/words.txt", **{"Accept-Encoding": "gzip"})
     request = found(sonde, watching, server, "/words.txt", reply)
     assert_cause(request, "run_queue", queued.least_ns(request) * 0.97, queued.all_ns * 1.03)
 
 
 @pytest.mark.statistical
-def test_stolen_time_is_what_the_machine_lost(sonde, watch, run):
-    """Both CPUs wanted all the time, so that a hypervisor that has others to run takes some; what it takes is on the machine's account."""
+def test_steal_components_match_the_kernels_steal_time(sonde, watch, run):
+    """Keeps two CPUs busy, so that a hypervisor with other guests to run takes some of their time, which the kernel accounts as steal."""
     cpus, watching = sorted(os.sched_getaffinity(0)), watch()
     servers = [start_prefork(run, before=(need_command("taskset"), "-c", str(cpu))) for cpu in cpus[:2]]
     before_ns, ends = stolen_ns(), time.monotonic() + 20
@@ -157,24 +157,24 @@ def test_stolen_time_is_what_the_machine_lost(sonde, watch, run):
     if lost_ns < ENOUGH_NS:
         skip(f"nothing to speak of was stolen from this machine in 20 s of work: {lost_ns} ns")
 
-    wait_for(lambda: watching.metric("sonde_requests_detailed_total") >= len(asked), 20, "the requests to be told")
+    wait_for(lambda: watching.metric("sonde_requests_detailed_total") >= len(asked), 20, "the requests to be reported")
     requests = [r for r in why(sonde, watching) if r["route"] == "/cpu" and any(r["pid"] in s.pids for s in servers)]
     parts_ns = sum(total(r, "steal") for r in requests)
     assert parts_ns <= lost_ns + TICKS_NS, (parts_ns, lost_ns)
-    assert parts_ns >= lost_ns / 5, (parts_ns, lost_ns)  # some was stolen from others, some from requests too fast to be told
+    assert parts_ns >= lost_ns / 5, (parts_ns, lost_ns)  # other processes, and requests too fast to be reported, lose some of it
     assert not any(total(r, "unattributed") > r["duration_ns"] / 10 for r in requests), json.dumps(requests)
 
 
 @pytest.fixture
 def controller(tmp_path):
-    """controller(name): a new cgroup below the hierarchy of that controller, in either version; removed with the test."""
+    """controller(name): a new cgroup in that controller's hierarchy, in either version; removed after the test."""
     made = []
 
     def make(name):
         roots = [line.split() for line in Path("/proc/self/mounts").read_text().splitlines()]
         for _, path, kind, options, *_ in roots:
             if kind == "cgroup2" and name in (Path(path) / "cgroup.controllers").read_text().split():
-                with_it = " +memory" if name == "io" else ""  # what is written belongs to who owns the page
+                with_it = " +memory" if name == "io" else ""  # writeback is charged to the page's memory cgroup
                 try:
                     (Path(path) / "cgroup.subtree_control").write_text(f"+{name}{with_it}")
                 except OSError as error:
@@ -199,7 +199,7 @@ def controller(tmp_path):
 
 
 def entering(cgroup):
-    """What to put before a command that is to run in that cgroup."""
+    """A command prefix that starts a command in that cgroup."""
     return "sh", "-c", f"echo $$ > {cgroup}/cgroup.procs; exec \"$@\"", "sh"
 
 
@@ -209,7 +209,7 @@ def throttled_ns(cgroup):
 
 
 def limit_cpu(cgroup, unified):
-    """A twentieth of a CPU: less than what others could leave of it."""
+    """A twentieth of a CPU: less than what competing processes may leave."""
     if unified:
         (cgroup / "cpu.max").write_text("5000 100000")
     else:
@@ -219,8 +219,8 @@ def limit_cpu(cgroup, unified):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("which", ["python", "nginx"])
-def test_cpu_quota(sonde, watch, run, controller, words, which):
-    """A cgroup that has used up its quota: that is the run queue, and the detail says that it was the quota."""
+def test_cpu_quota_is_named_as_cause_of_run_queue_time(sonde, watch, run, controller, words, which):
+    """A cgroup that has used up its quota: the time is run queue time, with the quota named in the detail."""
     cgroup, unified = controller("cpu")
     watching = watch()
     if which == "python":
@@ -229,7 +229,7 @@ def test_cpu_quota(sonde, watch, run, controller, words, which):
         server, route = start_nginx(run, words, GZIP.format(words), before=entering(cgroup)), "/words.txt"
         headers = {"Accept-Encoding": "gzip"}
     limit_cpu(cgroup, unified)
-    with Bracket(lambda: throttled_ns(cgroup)) as throttled:
+    with AccountedDuring(lambda: throttled_ns(cgroup)) as throttled:
         reply = get(server.port, route, **headers)
     request = found(sonde, watching, server, route.partition("?")[0], reply)
     least_ns = throttled.least_ns(request) * 0.95
@@ -239,14 +239,14 @@ def test_cpu_quota(sonde, watch, run, controller, words, which):
     assert by_quota_ns >= least_ns - SLACK_NS - reply.stolen_ns, f"{least_ns}: {json.dumps(request)}"
 
 
-# --- a disk that is slow -------------------------------------------------------------------------------------------------------
+# --- slow disk -------------------------------------------------------------------------------------------------------
 
 DISK_BYTES_PER_SECOND = 4 << 20
 
 
 @pytest.fixture
 def slow_disk(tmp_path, controller):
-    """A file system on a block device of its own, and what to put before a command that shall get 4 MiB a second from it."""
+    """A file system on a block device of its own, and a command prefix that limits the command to 4 MiB/s on it."""
     for command in ("losetup", "mkfs.ext4", "mount"):
         need_command(command)
     image, folder = tmp_path / "disk.img", tmp_path / "disk"
@@ -279,14 +279,14 @@ def slow_disk(tmp_path, controller):
 
 
 def forget_pages(path):
-    """Of a file: what is read next comes from the device."""
+    """Drops a file's pages from the page cache, so that the next read comes from the device."""
     with open(path) as file:
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
 
 @pytest.fixture
-def ended(run):
-    """Ends the servers before the file system is taken away under them: `run` ends its programs later."""
+def ends_before_unmount(run):
+    """Kills the servers before the file system is unmounted: the fixture `run` would end them only later."""
     servers = []
     yield servers.append
     for server in servers:
@@ -295,36 +295,36 @@ def ended(run):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("sendfile", ["off", "on"])
-def test_slow_disk_under_nginx(sonde, watch, run, slow_disk, ended, sendfile):
+def test_slow_disk_is_found_in_nginx(sonde, watch, run, slow_disk, ends_before_unmount, sendfile):
     folder, before = slow_disk
     watching = watch()
     server = start_nginx(run, folder.parent, f"location / {{ root {folder}; }}", f"sendfile {sendfile};", before)
-    ended(server)
+    ends_before_unmount(server)
     forget_pages(folder / "file")
     reply = get(server.port, "/file")
     assert len(reply.body) == 1 << 20
     request = found(sonde, watching, server, "/file", reply)
-    # A quarter of a second by the rate, less what may be had at once.
+    # The throttled rate gives a quarter of a second, minus an initial burst.
     assert_cause(request, "disk", INJECTED_NS, request["duration_ns"], "sendfile" if sendfile == "on" else "file (ext4)")
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("way", ["mapped", "synced"])
-def test_slow_disk_under_python(sonde, watch, run, slow_disk, ended, way):
+def test_slow_disk_is_found_in_python(sonde, watch, run, slow_disk, ends_before_unmount, way):
     """Page faults of a mapped file, and fsync."""
     folder, before = slow_disk
     watching, server = watch(), start_prefork(run, before=before)
-    ended(server)
+    ends_before_unmount(server)
     forget_pages(folder / "file")
     reply = get(server.port, f"/{way}?{folder}/file")
     request = found(sonde, watching, server, "/" + way, reply)
     assert_cause(request, "disk", INJECTED_NS, reply.took_ns, "page fault" if way == "mapped" else "fsync of file (ext4)")
 
 
-# --- a service behind that is slow ---------------------------------------------------------------------------------------------
+# --- slow downstream service ---------------------------------------------------------------------------------------------
 
-class SlowWay:
-    """Passes a connection on to a port; each answer is held back on its way. What lies between two services, as netem makes it."""
+class DelayingProxy:
+    """Forwards connections to a port and delays the first data of each response, as netem does between two services."""
 
     def __init__(self, to):
         self.to, self.listener = to, socket.create_server(("127.0.0.1", 0))
@@ -351,11 +351,11 @@ class SlowWay:
 
 
 @pytest.fixture
-def slow_way():
+def delaying_proxy():
     made = []
 
     def make(to):
-        made.append(SlowWay(to))
+        made.append(DelayingProxy(to))
         return made[-1].port
     yield make
     for way in made:
@@ -363,31 +363,31 @@ def slow_way():
 
 
 @pytest.mark.statistical
-def test_delay_before_python(sonde, watch, run, slow_way):
+def test_slow_downstream_service_is_found_in_python(sonde, watch, run, delaying_proxy):
     watching, service = watch(), start_prefork(run)
-    port, server = slow_way(service.port), start_prefork(run)
+    port, server = delaying_proxy(service.port), start_prefork(run)
     assert_found(sonde, watching, server, f"/downstream?{port}", "downstream", f"127.0.0.1:{port}")
 
 
 @pytest.mark.statistical
-def test_delay_before_nginx(sonde, watch, run, slow_way, tmp_path):
+def test_slow_downstream_service_is_found_in_nginx(sonde, watch, run, delaying_proxy, tmp_path):
     watching, service = watch(), start_prefork(run)
-    port = slow_way(service.port)
+    port = delaying_proxy(service.port)
     server = start_nginx(run, tmp_path, f"location / {{ proxy_pass http://127.0.0.1:{port}; }}")
     request = found(sonde, watching, server, "/ok", get(server.port, "/ok"))
     assert_cause(request, "downstream", INJECTED_NS, request["duration_ns"], f"127.0.0.1:{port}")
 
 
-# --- waiting for others, and for nothing ---------------------------------------------------------------------------------------
+# --- sleeps and locks ---------------------------------------------------------------------------------------
 
 @pytest.mark.statistical
-def test_sleep(sonde, watch, run):
+def test_sleep_is_found(sonde, watch, run):
     watching, server = watch(), start_prefork(run)
     assert_found(sonde, watching, server, f"/sleep?{INJECTED_NS / 1e9}", "sleep", "nanosleep")
 
 
 def wait_for_lock(server, path, way):
-    """The reply of a request that waits for a lock that another process holds, for a time that begins when the worker is seen to wait for it."""
+    """The reply of a request that waits for a lock held by another process; the injected time starts when the worker is seen waiting."""
     path.touch()
     with open(path) as file:
         if way == "flock":
@@ -412,54 +412,54 @@ def wait_for_lock(server, path, way):
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("way", ["mutex", "flock"])
-def test_lock(sonde, watch, run, tmp_path, way):
+def test_contended_lock_is_found(sonde, watch, run, tmp_path, way):
     watching, server = watch(), start_prefork(run)
     reply = wait_for_lock(server, tmp_path / "lock", way)
     assert_found(sonde, watching, server, f"/{way}?", "lock", "futex" if way == "mutex" else "flock", reply)
 
 
-# --- kind and detail, whatever the machine does meanwhile ----------------------------------------------------------------------
+# --- kind and detail, independent of machine load ----------------------------------------------------------------------
 
 @pytest.mark.sanitized
-def test_kinds_in_python(sonde, watch, run, slow_way, tmp_path):
+def test_component_kinds_and_details_in_python(sonde, watch, run, delaying_proxy, tmp_path):
     watching, server, service = watch(), start_prefork(run), start_prefork(run)
-    port = slow_way(service.port)
+    port = delaying_proxy(service.port)
     for target, kind, detail in (("/sleep?0.05", "sleep", "nanosleep"), (f"/downstream?{port}", "downstream", f"127.0.0.1:{port}"), ("/cpu?0.03", "cpu", "")):
         assert_kind(found(sonde, watching, server, target.partition("?")[0], get(server.port, target)), kind, detail)
     for way, detail in (("mutex", "futex"), ("flock", "flock of lock")):
         assert_kind(found(sonde, watching, server, f"/{way}", wait_for_lock(server, tmp_path / "lock", way)), "lock", detail)
 
 
-def test_service_behind_nginx(sonde, watch, run, slow_way, tmp_path):
+def test_component_of_a_service_behind_nginx(sonde, watch, run, delaying_proxy, tmp_path):
     watching, service = watch(), start_prefork(run)
-    port = slow_way(service.port)
+    port = delaying_proxy(service.port)
     server = start_nginx(run, tmp_path, f"location / {{ proxy_pass http://127.0.0.1:{port}; }}")
     assert_kind(found(sonde, watching, server, "/ok", get(server.port, "/ok")), "downstream", f"127.0.0.1:{port}")
 
 
-def test_disk_under_nginx_and_python(sonde, watch, run, slow_disk, ended):
+def test_disk_component_and_detail_in_nginx_and_python(sonde, watch, run, slow_disk, ends_before_unmount):
     folder, before = slow_disk
     watching = watch()
     for sendfile, detail in (("off", "file (ext4)"), ("on", "sendfile")):
         server = start_nginx(run, folder.parent, f"location / {{ root {folder}; }}", f"sendfile {sendfile};", before)
-        ended(server)
+        ends_before_unmount(server)
         forget_pages(folder / "file")
         assert_kind(found(sonde, watching, server, "/file", get(server.port, "/file")), "disk", detail)
     server = start_prefork(run, before=before)
-    ended(server)
+    ends_before_unmount(server)
     for way, detail in (("mapped", "page fault"), ("synced", "fsync of file (ext4)")):
         forget_pages(folder / "file")
         assert_kind(found(sonde, watching, server, f"/{way}", get(server.port, f"/{way}?{folder}/file")), "disk", detail)
 
 
-def test_run_queue_beside_hogs(sonde, watch, run, hogs):
+def test_run_queue_component_beside_cpu_hogs(sonde, watch, run, hogs):
     cpu = max(os.sched_getaffinity(0))
     watching, server = watch(), start_prefork(run, before=(need_command("taskset"), "-c", cpu))
     hogs(cpu)
     assert_kind(found(sonde, watching, server, "/cpu", get(server.port, "/cpu?0.06")), "run_queue")
 
 
-def test_quota_is_the_reason_of_the_run_queue(sonde, watch, run, controller):
+def test_run_queue_component_names_the_quota(sonde, watch, run, controller):
     cgroup, unified = controller("cpu")
     watching, server = watch(), start_prefork(run, before=entering(cgroup))
     limit_cpu(cgroup, unified)

@@ -1,4 +1,4 @@
-"""The command line as people meet it: help, wrong flags, configuration errors, and man pages that say what --help says."""
+"""The command line as users meet it: help, invalid flags, configuration errors, and man pages that agree with --help."""
 import re
 import subprocess
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_help_and_manual_agree(ask, verb):
 
 
 def test_help_and_manual_of_trace_agree(ask):
-    """One page for all verbs behind `sonde trace`: each has a section with its flags, and no others."""
+    """One man page for all subcommands of `sonde trace`: each has a section with exactly its flags."""
     page = man_page("trace")
     verbs = dict(re.findall(r"^  ([a-z]+) +(\S.*)$", ask("trace", "--help").stdout, re.M))
     assert "summary" in verbs
@@ -49,8 +49,8 @@ def test_help_and_manual_of_trace_agree(ask):
         assert done.returncode == 0 and done.stdout.startswith(f"Usage: sonde trace {verb} ")
         section = re.search(rf'^\.SS "?sonde trace {verb}.*\n((?:(?!\.SS|\.SH).*\n)*)', page, re.M)
         assert section, f"the manual has no section on {verb}"
-        told = set(re.findall(r"^\.B.*--([a-z-]+)", section[1], re.M))
-        assert told == set(re.findall(r"--([a-z-]+)", done.stdout.split("Options:")[1])) - {"help"}
+        documented = set(re.findall(r"^\.B.*--([a-z-]+)", section[1], re.M))
+        assert documented == set(re.findall(r"--([a-z-]+)", done.stdout.split("Options:")[1])) - {"help"}
     assert ask("trace").returncode == 2 and "Usage" in ask("trace").stderr
     assert ask("trace", "sumary").returncode == 2 and "sumary" in ask("trace", "sumary").stderr
 
@@ -86,7 +86,7 @@ def test_missing_and_unknown_subcommand(ask):
     (["why", "--json", "nginx"], "what is 'nginx'?"),
 ])
 @pytest.mark.sanitized
-def test_wrongly_asked(ask, arguments, expected):
+def test_invalid_arguments_are_explained(ask, arguments, expected):
     done = ask(*arguments)
     assert done.returncode in (1, 2)
     assert expected in done.stderr, done.stderr
@@ -117,8 +117,8 @@ def test_printed_configuration_can_be_read_back(ask, tmp_path):
     assert ask("up", "-c", path, "--print-config").stdout == first.stdout
 
 
-def test_the_manual_of_the_file_has_its_keys(ask, tmp_path):
-    """sonde.yaml(5) and --print-config: the same keys in the same order, the same defaults, the same figures as bounds."""
+def test_manual_of_the_configuration_file_has_all_keys(ask, tmp_path):
+    """sonde.yaml(5) and --print-config have the same keys in the same order, the same defaults and the same bounds."""
     empty = tmp_path / "sonde.yaml"
     empty.write_text("")
     printed, section = {}, None
@@ -129,11 +129,11 @@ def test_the_manual_of_the_file_has_its_keys(ask, tmp_path):
         key, value, words = re.fullmatch(r"  (\w+): (.*?)    # (.*)", line).groups()
         printed[f"{section}.{key}"] = (value.strip('"') or "none", words)
     page = (TOP / "docs" / "man" / "sonde.yaml.5").read_text().replace("\\-", "-")
-    told = dict(re.findall(r"^\.B ([\w.]+)\n(.*)$", page.partition(".SH KEYS")[2].partition(".SH EXAMPLE")[0], re.M))
-    assert list(told) == list(printed)
+    documented = dict(re.findall(r"^\.B ([\w.]+)\n(.*)$", page.partition(".SH KEYS")[2].partition(".SH EXAMPLE")[0], re.M))
+    assert list(documented) == list(printed)
     for key, (default, words) in printed.items():
-        assert f"({default})" in told[key], f"{key}: the default is {default}; the manual says: {told[key]}"
-        bounds = told[key].partition("(")[0]
+        assert f"({default})" in documented[key], f"{key}: the default is {default}; the manual says: {documented[key]}"
+        bounds = documented[key].partition("(")[0]
         allowed = words.rpartition(" (")[2]
         assert set(re.findall(r"\b\d[\d.]*\w*%?", bounds)) <= set(re.findall(r"\b\d[\d.]*\w*%?", allowed)), f"{key}: allowed is: {allowed}"
     path = tmp_path / "example.yaml"

@@ -1,5 +1,5 @@
-"""The agent while the wall clock is set: by hours to either side, and by less than a second, as a time server does. The machine's own clock is not
-touched: the agent's is shifted beneath it (tests/workloads/clock.c)."""
+"""The agent while the wall clock is stepped: by hours in either direction, and by less than a second, as a time server does. The machine's own
+clock does not change: tests/workloads/clock.c shifts the agent's."""
 import http.client
 import json
 import mmap
@@ -24,7 +24,7 @@ STEPS_NS = [3 * HOUR_NS, -8 * HOUR_NS, 4 * MILLISECOND_NS, -700 * MILLISECOND_NS
 
 
 class Clock:
-    """The wall clock of a process that is started with `environment`."""
+    """The wall clock of a process started with `environment`."""
 
     def __init__(self, folder):
         path = folder / "clock"
@@ -42,8 +42,8 @@ class Clock:
         return time.time_ns() + self.shift_ns
 
 
-class Call(threading.Thread):
-    """A request that waits until the server's lock is free."""
+class BlockedRequest(threading.Thread):
+    """A request that blocks until the server's lock is free."""
 
     def __init__(self, server):
         super().__init__(daemon=True)
@@ -63,8 +63,8 @@ class Call(threading.Thread):
 
 
 @pytest.fixture
-def world(agent, run, tmp_path):
-    """(clock, agent, server): the agent lives by that clock, the server by the machine's."""
+def clocked_agent(agent, run, tmp_path):
+    """(clock, agent, server): the agent uses the shifted clock, the server the machine's."""
     clock = Clock(tmp_path)
     watching = agent("--set", "budget.cpu=100%", env=clock.environment)
     return clock, watching, start_prefork(run)
@@ -76,12 +76,12 @@ def requests_of(agent, server, seconds=60):
 
 
 def ask(clock, server, step_ns):
-    """One request, the clock set while it waits; its peer, and when it began at the earliest and ended at the latest by the new clock."""
+    """One request during which the clock is stepped; returns its peer, its earliest start and its latest end, both by the new clock."""
     server.running.process.send_signal(signal.SIGUSR1)
     wait_for(lambda: server.running.out.count("locked") > server.locked, what="the lock to be taken")
     server.locked += 1
     began_ns = time.time_ns()
-    call = Call(server)
+    call = BlockedRequest(server)
     wait_for(call.waits, what="the request to wait")
     clock.set_by(step_ns)
     time.sleep(0.1)
@@ -90,14 +90,14 @@ def ask(clock, server, step_ns):
     return call.peer, began_ns + clock.shift_ns, call.ended_ns + clock.shift_ns
 
 
-def test_slowest_requests_while_the_clock_is_set(world):
-    clock, agent, server = world
+def test_slowest_requests_survive_clock_steps(clocked_agent):
+    clock, agent, server = clocked_agent
     server.locked = 0
     shown = {}
     for step_ns in STEPS_NS:
         peer, began_ns, ended_ns = ask(clock, server, step_ns)
         wait_for(lambda p=peer: p in {r["peer"] for r in requests_of(agent, server, 300)}, 20, f"the request, the clock set by {step_ns / 1e9} s")
-        clock.set_by(-step_ns // 3)  # and once more, now that it has ended
+        clock.set_by(-step_ns // 3)  # step again after the request has ended
         last_minute = [r for r in requests_of(agent, server) if r["peer"] == peer]
         assert len(last_minute) == 1, last_minute
         start_ns = last_minute[0]["start_time_unix_nano"]
@@ -107,13 +107,13 @@ def test_slowest_requests_while_the_clock_is_set(world):
     assert {r["peer"]: r["start_time_unix_nano"] for r in all_of_them} == shown and len(all_of_them) == len(STEPS_NS), all_of_them
     durations = [r["duration_ns"] for r in all_of_them]
     assert durations == sorted(durations, reverse=True) and max(durations) < 60_000_000_000
-    time.sleep(1.1)  # all of them have ended before
+    time.sleep(1.1)  # so that all of them ended more than a second ago
     assert not requests_of(agent, server, 1)
 
 
-def test_profile_while_the_clock_is_set(world, run):
-    """The samples of before and after are in one profile, which ends now by the clock as it stands and lasts as long as it lasted."""
-    clock, agent, _ = world
+def test_profile_survives_clock_steps(clocked_agent, run):
+    """Samples from before and after the step are in one profile, which ends at the current wall-clock time and keeps its true duration."""
+    clock, agent, _ = clocked_agent
     began = time.monotonic()
     busy = run(workload_path("deep"), 10, 60)
     seen = 0
@@ -131,7 +131,7 @@ def test_profile_while_the_clock_is_set(world, run):
     assert profile["duration_ns"] <= (time.monotonic() - began + 120) * 1e9
 
 
-def test_clock_is_wrong_from_the_start(sonde, agent, run, tmp_path):
+def test_clock_at_the_epoch_from_the_start(sonde, agent, run, tmp_path):
     """1 January 1970, as on a board without a battery."""
     clock = Clock(tmp_path)
     clock.set_by(-time.time_ns() + 100_000_000_000)
@@ -144,16 +144,16 @@ def test_clock_is_wrong_from_the_start(sonde, agent, run, tmp_path):
     assert done.returncode == 0 and "GET /mutex took" in done.stdout, done
 
 
-def test_packets_while_the_clock_is_set(agent, run, receiver, profcheck, tmp_path):  # noqa: F811
-    """A profile lies in time by the clock as it stood when it began, all of it: profcheck holds each sample to its profile's time. By the clock
-    that was not set they follow one another."""
+def test_exported_packets_survive_clock_steps(agent, run, receiver, profcheck, tmp_path):  # noqa: F811
+    """A profile's timestamps use the clock as it stood when the profile began: profcheck checks that each sample lies within its profile's interval.
+    By the unshifted clock the profiles are consecutive."""
     clock, to = Clock(tmp_path), receiver()
     began_ns, shifts = time.time_ns(), [0]
     started = agent("--rate", 97, "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB", *sets(profiles_endpoint=to.url, interval=1), env=clock.environment)
     run(workload_path("deep"), 10, 60)
     for step_ns in (3 * HOUR_NS, -8 * HOUR_NS, 0):
         before = len(to.posts)
-        wait_for(lambda: len(to.posts) >= before + 2, 60, "packets by this clock")  # noqa: B023
+        wait_for(lambda: len(to.posts) >= before + 2, 60, "packets with this clock offset")  # noqa: B023
         clock.set_by(step_ns)
         shifts.append(clock.shift_ns)
     assert started.stop() == 0
@@ -163,7 +163,7 @@ def test_packets_while_the_clock_is_set(agent, run, receiver, profcheck, tmp_pat
     assert says["dropped"] == 0 and total(packets) == says["taken"] > 0
     last_ns, used = began_ns, []
     for start_ns, duration_ns in ((profile["start"], profile["duration"]) for profiles in packets for profile in profiles):
-        shift_ns = min(shifts, key=lambda shift: abs(began_ns + shift - start_ns))  # they are hours apart
+        shift_ns = min(shifts, key=lambda shift: abs(began_ns + shift - start_ns))  # the offsets are hours apart
         real_ns = start_ns - shift_ns
         assert began_ns - SECOND_NS <= real_ns and 0 < duration_ns and real_ns + duration_ns <= ended_ns + MILLISECOND_NS, (start_ns, duration_ns, shifts)
         assert real_ns >= last_ns - SECOND_NS, "a profile is sent before an earlier one"

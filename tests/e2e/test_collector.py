@@ -1,5 +1,5 @@
-"""What libsonde sends in mode opentelemetry, to OpenTelemetry's own Collector (tests/opentelemetry/collector): every request is answered with
-200 and a whole success, and what the Collector has understood is, field by field, what was sent."""
+"""What libsonde sends in mode opentelemetry, to OpenTelemetry's own Collector (tests/opentelemetry/collector): every request gets a 200 without a
+partial failure, and what the Collector decodes equals what was sent, field by field."""
 import gzip
 import json
 import os
@@ -27,7 +27,7 @@ service:
 
 @pytest.fixture
 def collector(run, tmp_path):
-    """The Collector, a tap in front of its port of HTTP, and a function that gives the packets that it has understood. running.grpc_port is its
+    """The Collector, a recording proxy in front of its HTTP port, and a function that returns the decoded packets. running.grpc_port is its
     other port."""
     if not COLLECTOR.exists():
         skip("OpenTelemetry's Collector has not been built here: tests/opentelemetry/build")
@@ -50,7 +50,7 @@ DOUBLES = ("sum", "min", "max", "doubleValue", "explicitBounds")
 
 
 def plain(value, key=""):
-    """One spelling of what JSON of protobuf may spell in several ways: 64-bit numbers, and fields that have their default."""
+    """Normalizes protobuf JSON: 64-bit numbers may be strings, and fields with default values may be absent."""
     if isinstance(value, dict):
         fields = {key: plain(of, key) for key, of in value.items()}
         return {key: of for key, of in fields.items() if key.endswith("Value") or of not in ("", "0", [], {})}
@@ -78,7 +78,7 @@ def serve(run, url, environment):
 
 
 def ask_all(server):
-    """What of all that can be said a receiver may stumble over; then the server's end, with all of it delivered."""
+    """Sends requests with every optional feature that a receiver may reject, then ends the server, which delivers everything."""
     for model, request_id in (("simple", "s1"), ("ens", 'id \u00e9 "x"\t'), ("bls", "b1")):
         assert server.infer(model, request_id)[0] == 200
     assert server.infer("simple", "ctx", traceparent=PARENT, tracestate="a=b,c@d=e")[0] == 200
@@ -93,13 +93,13 @@ def ask_all(server):
 
 
 def check_all(received):
-    """That is not little: what of all this a Collector could have dropped."""
+    """Asserts that the test data covers the features that a Collector could have dropped."""
     spans, metrics = spans_in(received), metrics_in(received)
     by_id = {span["spanId"]: span for span in spans}
     assert len(by_id) == len(spans) and {"InferRequest", "simple", "ens", "bls", "llm", "compute", "GENERATION"} <= {span["name"] for span in spans}
     assert {span["traceState"] for span in spans if span.get("traceState")} == {"a=b,c@d=e"}
     parents = [by_id.get(span["parentSpanId"]) for span in spans if span.get("parentSpanId")]
-    assert sum(parent is None for parent in parents) == 2 and len(parents) > 20  # the callers' spans are elsewhere
+    assert sum(parent is None for parent in parents) == 2 and len(parents) > 20  # the callers' spans are not in these packets
     assert sum(span.get("droppedEventsCount", 0) for span in spans) == 200 - 128
     failed = [span["status"] for span in spans if span.get("status", {}).get("code")]
     assert {status["code"] for status in failed} == {2} and "no inputs" in {status.get("message") for status in failed} and len(failed) == 3
@@ -112,7 +112,7 @@ def check_all(received):
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
 @pytest.mark.parametrize("protocol", ["http/json", "http/protobuf"])
-def test_the_collector_understands_what_was_sent(run, collector, official, protocol, compression):  # noqa: F811
+def test_collector_decodes_http_packets(run, collector, official, protocol, compression):  # noqa: F811
     running, tap, understood = collector
     environment = dict(os.environ, OTEL_EXPORTER_OTLP_PROTOCOL=protocol, OTEL_EXPORTER_OTLP_COMPRESSION=compression,
                        OTEL_METRIC_EXPORT_INTERVAL="300", OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20abc")
@@ -137,8 +137,8 @@ def test_the_collector_understands_what_was_sent(run, collector, official, proto
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip"])
-def test_the_collector_understands_what_was_sent_by_grpc(run, collector, compression):
-    """Go's gRPC, which answers compressed what came compressed. That what is sent is the same as by HTTP is test_traces_grpc.py's."""
+def test_collector_decodes_grpc_packets(run, collector, compression):
+    """Go's gRPC, which compresses responses to compressed requests. test_traces_grpc.py checks that the content equals that sent over HTTP."""
     running, _, understood = collector
     environment = dict(os.environ, OTEL_EXPORTER_OTLP_PROTOCOL="grpc", OTEL_EXPORTER_OTLP_COMPRESSION=compression, OTEL_METRIC_EXPORT_INTERVAL="300",
                        OTEL_EXPORTER_OTLP_HEADERS="authorization=Bearer%20abc")

@@ -1,5 +1,5 @@
-"""What the agent sends to OpenTelemetry's own Collector (tests/opentelemetry/collector), by HTTP and by gRPC: what the Collector has understood of it is all that
-the agent took, stack by stack. Profiles are in development there, too, behind a feature gate."""
+"""What the agent sends to OpenTelemetry's own Collector (tests/opentelemetry/collector) by HTTP and gRPC: the Collector decodes every stack that
+the agent took. Profiles are in development there too, behind a feature gate."""
 import json
 import socket
 
@@ -23,7 +23,7 @@ service:
 
 @pytest.fixture
 def collector(run, tmp_path):
-    """The Collector, its URLs by protocol, and a function that gives the packets that it has understood."""
+    """The Collector, its URLs by protocol, and a function that returns the decoded packets."""
     if not COLLECTOR.exists():
         skip("OpenTelemetry's Collector has not been built here: tests/opentelemetry/build")
     ports, path, config = {"http": free_port(), "grpc": free_port()}, tmp_path / "understood", tmp_path / "collector.yaml"
@@ -38,21 +38,21 @@ def collector(run, tmp_path):
     urls = {"http/protobuf": f"http://127.0.0.1:{ports['http']}/v1development/profiles", "grpc": f"http://127.0.0.1:{ports['grpc']}"}
 
     def understood():
-        """Of whole lines: the last one may be in the middle of its write."""
+        """Reads complete lines only: the last one may still be being written."""
         lines = path.read_bytes().rpartition(b"\n")[0] if path.exists() else b""
         return [json.loads(line) for line in lines.split(b"\n") if line]
     return running, urls, understood
 
 
 def samples_of(packet):
-    """(pid, the names of the frames from the leaf on, times), a sample each."""
+    """(pid, frame names from the leaf on, timestamps) per sample."""
     tables = packet["dictionary"]
     strings, functions, locations, stacks = (tables[name] for name in ("stringTable", "functionTable", "locationTable", "stackTable"))
 
     def name(location):
         lines = locations[location].get("lines", [])
         return strings[functions[lines[0]["functionIndex"]].get("nameStrindex", 0)] if lines else ""
-    for resource in packet["resourceProfiles"]:  # whose keys it puts into the table of strings itself
+    for resource in packet["resourceProfiles"]:  # resource attribute keys are indices into its own string table
         pid = next(int(a["value"]["intValue"]) for a in resource["resource"]["attributes"] if strings[a["keyStrindex"]] == "process.pid")
         for profile in (profile for scope in resource["scopeProfiles"] for profile in scope["profiles"]):
             for sample in profile["samples"]:
@@ -60,7 +60,7 @@ def samples_of(packet):
 
 
 @pytest.mark.parametrize("protocol,compression", [("http/protobuf", "zstd"), ("grpc", "gzip"), ("grpc", "zstd")])
-def test_the_collector_understands_all(exporting, collector, protocol, compression):  # noqa: F811
+def test_collector_decodes_all_profiles(exporting, collector, protocol, compression):  # noqa: F811
     running, urls, understood = collector
     started = exporting(urls[protocol], *sets(protocol=protocol, compression=compression))
     wait_for(lambda: sum("work_of_red" in text and "work_of_blue" in text for text in map(json.dumps, understood())) >= 2, 120, "two packets with both threads")

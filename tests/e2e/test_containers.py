@@ -1,5 +1,5 @@
-"""Programs whose root is an overlay of their own, as containers have it: source lines, debug files and the names of JIT code are those that the
-program sees, not ours."""
+"""Programs whose root is an overlay, as in containers: source lines, debug files and JIT code names come from the files that the program sees, not
+from the host's."""
 import re
 import shutil
 import subprocess
@@ -12,7 +12,7 @@ from harness.processes import wait_for
 from harness.workloads import Workload, workload_path
 from source_lines import LINES, addr2line, eu_addr2line, places
 
-# The upper folder is on a tmpfs: an overlay takes none that lies on another overlay.
+# The upper directory is on a tmpfs: an overlay cannot have another overlay as its upper layer.
 ENTER = """
 mount -t tmpfs none "$0" && mkdir "$0/upper" "$0/work" "$0/merged" &&
 mount -t overlay overlay -o lowerdir="$1",upperdir="$0/upper",workdir="$0/work" "$0/merged" &&
@@ -28,7 +28,7 @@ class Container:
         need_command("pivot_root")
 
     def needs(self, program):
-        """Copies the libraries of a program to where it looks for them."""
+        """Copies a program's libraries to where its loader looks for them."""
         said = subprocess.run(["ldd", program], capture_output=True, text=True).stdout
         for path in re.findall(r"(/\S+) \(0x", said):
             place = self.root / path[1:]
@@ -51,7 +51,7 @@ def container(root, tmp_path):
 
 
 class Inside(Workload):
-    """A program that a container's command has become, by its pid on the host."""
+    """A program exec'ed by a container's command, identified by its pid on the host."""
 
     def __init__(self, running, name):
         super().__init__(running)
@@ -63,7 +63,7 @@ class Inside(Workload):
 
 
 def build(container, name, *flags):
-    """In the container's /app, and knowing nothing of where that is."""
+    """Built into the container's /app, with no host path in it."""
     app = container.root / "app"
     for file in ("program.c", "fire.h"):
         shutil.copy(LINES / file, app / file)
@@ -83,7 +83,7 @@ def put_debug_file_apart(container, program):
 
 
 @pytest.mark.parametrize("form", ["whole", "apart", "split"])
-def test_lines(container, recording, run, form):
+def test_lines_of_a_program_in_a_container(container, recording, run, form):
     plain = build(container, "plain", "-gdwarf-4")
     program = build(container, "program", *(["-gdwarf-4", "-gsplit-dwarf"] if form == "split" else ["-gdwarf-4"]))
     if form == "apart":
@@ -99,7 +99,7 @@ def test_lines(container, recording, run, form):
 
 
 def test_lines_of_a_program_that_has_ended(container, fire, run):
-    """Its file is held open, wherever it lay."""
+    """The process holds its file open, wherever it is."""
     build(container, "program", "-gdwarf-4")
     profile = fire(Inside(run(*container.command("/app/program", 5, "wait")), "program"), "--inlines")
     chains = places(profile.samples, "/app/program").values()
@@ -107,8 +107,8 @@ def test_lines_of_a_program_that_has_ended(container, fire, run):
 
 
 @pytest.mark.parametrize("how", ["map", "dump"])
-def test_jit_code(container, recording, run, how):
-    """By the number that the program has in its own PID namespace, in the /tmp of its own root."""
+def test_jit_code_in_a_container_has_names(container, recording, run, how):
+    """The perf map is named by the pid in the program's own PID namespace and lies in its own root's /tmp."""
     shutil.copy(workload_path("jitted"), container.root / "app/jitted")
     container.needs(workload_path("jitted"))
     workload = Inside(run(*container.command("/app/jitted", 600, how), env=fires(stay=True)), "jitted")

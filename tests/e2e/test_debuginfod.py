@@ -1,5 +1,5 @@
-"""Debug files from debuginfod servers (`sonde record --lines` with DEBUGINFOD_URLS): compared with addr2line, from elfutils' own server, and from
-servers that lie, stall, or are not there. One recording is replayed by all."""
+"""Debug files from debuginfod servers (`sonde record --lines` with DEBUGINFOD_URLS): compared with addr2line; from elfutils' own server, and from
+servers that return wrong data, stall, or are down. One recording is replayed throughout."""
 import http.server
 import os
 import re
@@ -25,7 +25,7 @@ def build_id(path):
 
 
 def put_apart(path, folder):
-    """Takes the debug information out of an ELF file, into a folder where nobody looks for it. Returns where."""
+    """Moves the debug information of an ELF file into a directory that is not searched. Returns its path."""
     apart = folder / (path.name + ".debug")
     subprocess.run(["objcopy", "--only-keep-debug", path, apart], check=True)
     subprocess.run(["strip", path], check=True)
@@ -33,7 +33,7 @@ def put_apart(path, folder):
 
 
 class Server(http.server.ThreadingHTTPServer):
-    """Of `files` ({build id: path}), and behaving as `behave(handler, content or None)` does."""
+    """Serves `files` ({build id: path}); `behave(handler, content or None)` writes the response."""
     daemon_threads = True
 
     def __init__(self, files=(), behave=None):
@@ -43,7 +43,7 @@ class Server(http.server.ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
     def handle_error(self, request, address):
-        """Who has heard enough hangs up."""
+        """Ignores clients that close the connection early."""
 
     def close(self):
         self.ended = True
@@ -77,8 +77,8 @@ def answer(handler, content):
     reply(handler, 200 if content else 404, content or b"not here")
 
 
-def pour(piece, pause_s=0, **headers):
-    """A body without an end."""
+def endless_body(piece, pause_s=0, **headers):
+    """A response body without end."""
     def behave(handler, _):
         handler.send_response(200)
         for name, value in headers.items():
@@ -105,7 +105,7 @@ def serve():
 
 
 class Recorded:
-    """A recording of a program and its library, and what it takes to look at it again. Caches of debug files are in the folder `own`."""
+    """A recording of a program and its library, with what its replay needs. Debug file caches are in the directory `own`."""
 
     def __init__(self, sonde, folder):
         self.sonde, self.folder, self.own = sonde, folder, folder
@@ -141,7 +141,7 @@ class Recorded:
         return done.stdout, done.stderr
 
     def left(self, cache="cache"):
-        """The names of the files in a cache, without the empty ones."""
+        """The names of the non-empty files in a cache."""
         return sorted(path.name for path in (self.own / cache).rglob("*") if path.is_file() and path.stat().st_size)
 
 
@@ -161,14 +161,14 @@ def recorded(recorded_once, tmp_path):
 
 
 @pytest.mark.sanitized
-def test_lines_are_those_of_the_debug_files(recorded, serve):
-    """One server is down, one does not have it, the third one does: lines are addr2line's; then they are there without any server."""
+def test_lines_match_addr2line_with_fetched_debug_files(recorded, serve):
+    """One server is down, one does not have the file, the third one does: lines match addr2line's. Later replays need no server."""
     without, theirs = serve(), serve(recorded.files)
     down = socket.socket()
-    down.bind(("127.0.0.1", 0))  # and does not listen
+    down.bind(("127.0.0.1", 0))  # bound but not listening
     urls = (f"http://127.0.0.1:{down.getsockname()[1]}/", without.url + "/", theirs.url)
     output = recorded.own / "lines.pb.gz"
-    assert "inner" not in recorded.replay()[0] and not without.asked and not theirs.asked  # nobody is asked who is not named
+    assert "inner" not in recorded.replay()[0] and not without.asked and not theirs.asked  # servers that are not configured get no request
     _, said = recorded.replay(*urls, output=output)
     samples, _ = pprof.read(output)
     for path, apart in recorded.apart.items():
@@ -185,8 +185,8 @@ def test_lines_are_those_of_the_debug_files(recorded, serve):
     down.close()
 
 
-def test_what_no_server_has_is_not_asked_for_again(recorded, serve):
-    """... within ten minutes."""
+def test_missing_debug_files_are_cached_as_missing(recorded, serve):
+    """Negative results last ten minutes."""
     server = serve()
     _, said = recorded.replay(server.url)
     assert re.search(r"0 debug files by debuginfod, \d+ not: \d+ no server has", said), said
@@ -204,7 +204,7 @@ def loop(handler, _):
     reply(handler, 302, Location=f"http://localhost:{handler.server.server_port}/{len(handler.server.asked)}")
 
 
-HOSTILE = {  # what it does, and what is said of that
+HOSTILE = {  # server behaviour and the expected message
     "garbage": (lambda h, _: reply(h, 200, b"\x7fELF" + os.urandom(4000)), "no ELF file of the build id"),
     "nothing": (lambda h, _: reply(h, 200), "no ELF file of the build id"),
     "another's": (lambda h, _: reply(h, 200, next(path for key, path in h.server.files.items() if key not in h.path).read_bytes()),
@@ -213,16 +213,16 @@ HOSTILE = {  # what it does, and what is said of that
     "error": (lambda h, _: reply(h, 503), "503"),
     "loop": (loop, "redirects"),
     "file": (lambda h, _: reply(h, 302, Location="file:///etc/passwd"), "not asked any more"),
-    "endless": (pour(bytes(1 << 16)), "are too large"),
-    "huge": (pour(b"", 0.05, Content_Length=str(1 << 30)), "are too large"),
-    "drip": (pour(b"x", 0.1), "not asked any more"),
+    "endless": (endless_body(bytes(1 << 16)), "are too large"),
+    "huge": (endless_body(b"", 0.05, Content_Length=str(1 << 30)), "are too large"),
+    "drip": (endless_body(b"x", 0.1), "not asked any more"),
     "silent": (lambda h, _: wait_for(lambda: h.server.ended, 100), "not asked any more"),
 }
 
 
 @pytest.mark.sanitized
-def test_hostile_servers_cost_nothing_but_their_answers(recorded, serve):
-    """Whatever one sends: names and stacks are there, the good server beside it is heard, and nothing wrong is kept."""
+def test_hostile_servers_do_not_affect_names_or_other_servers(recorded, serve):
+    """Whatever a server sends, names and stacks are unaffected, the good server is used, and no wrong data is kept."""
     plain, good = recorded.replay()[0], serve(recorded.files)
     for name, (behave, text) in HOSTILE.items():
         server = serve(recorded.files, behave)
@@ -237,8 +237,8 @@ def test_hostile_servers_cost_nothing_but_their_answers(recorded, serve):
         server.close()
 
 
-def test_a_damaged_cache_is_mended(recorded, serve):
-    """Whoever else wrote to it; and what is a link, or a folder, is not followed."""
+def test_damaged_cache_is_repaired(recorded, serve):
+    """Whatever wrote to it; symbolic links and directories in the cache are not followed."""
     good = serve(recorded.files)
     recorded.replay(good.url)
     one, other = [recorded.own / "cache" / key / "debuginfo" for key in recorded.files]
@@ -251,7 +251,7 @@ def test_a_damaged_cache_is_mended(recorded, serve):
 
 
 def test_ctrl_c_ends_the_fetching_and_keeps_the_profile(recorded, serve, run):
-    server = serve(recorded.files, pour(b"x", 0.1))
+    server = serve(recorded.files, endless_body(b"x", 0.1))
     output = recorded.own / "a.pb.gz"
     recording = run(*recorded.command(output), env=recorded.environment(server.url))
     wait_for(lambda: server.asked or not recording.alive, 60)
@@ -262,8 +262,8 @@ def test_ctrl_c_ends_the_fetching_and_keeps_the_profile(recorded, serve, run):
     assert "not looked for any more" in recording.error and len(server.asked) == 1, recording.error
 
 
-def test_a_cache_of_somebody_else_is_left_alone(recorded, serve):
-    """A root that kept a user's environment."""
+def test_cache_of_another_user_is_not_written(recorded, serve):
+    """For example root with a user's environment."""
     server = serve(recorded.files)
     cache = recorded.own / "cache"
     cache.mkdir()
@@ -273,7 +273,7 @@ def test_a_cache_of_somebody_else_is_left_alone(recorded, serve):
         assert "is another user's" in said and server.asked == [] and list(cache.iterdir()) == [], said
 
 
-def test_what_dwz_took_out_is_fetched_too(sonde, root, tmp_path, serve):
+def test_supplementary_files_of_dwz_are_fetched(sonde, root, tmp_path, serve):
     it = Recorded(sonde, tmp_path)
     dwz(it.program)
     shared = tmp_path / "shared.debug"
@@ -291,8 +291,8 @@ def test_what_dwz_took_out_is_fetched_too(sonde, root, tmp_path, serve):
 
 
 @pytest.mark.peer
-def test_elfutils_server_and_client(recorded, run, serve):
-    """Elfutils' own server has what we ask for, and its client finds in the cache what we put there."""
+def test_works_with_elfutils_server_and_client(recorded, run, serve):
+    """Elfutils' own server supplies what we request, and its client finds our files in the cache."""
     server = need_command("debuginfod")
     port = free_port()
     (recorded.own / "home").mkdir()
@@ -303,7 +303,7 @@ def test_elfutils_server_and_client(recorded, run, serve):
         done = subprocess.run([need_command("curl"), "-s", "-m", "10", "--noproxy", "*", "-o", "/dev/null", "-w", "%{http_code}", f"{url}/buildid/{key}/debuginfo"],
                               capture_output=True, text=True)
         return done.stdout == "200"
-    wait_for(lambda: not running.alive or all(map(has, recorded.files)), 120, "debuginfod to have looked at all files")
+    wait_for(lambda: not running.alive or all(map(has, recorded.files)), 120, "debuginfod to have scanned all files")
     if not running.alive:
         skip("debuginfod: " + running.error.strip()[-200:])
     folded, said = recorded.replay(url)

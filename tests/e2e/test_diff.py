@@ -1,4 +1,4 @@
-"""`sonde diff` compared with `go tool pprof`, on profiles of ours and of Go's own profiler; and on windows of a running agent."""
+"""`sonde diff` compared with `go tool pprof`, on profiles of Sonde and of Go's own profiler; and on windows of a running agent."""
 import gzip
 import http.server
 import json
@@ -16,7 +16,7 @@ from harness.workloads import go_pprof, workload_path
 
 @pytest.fixture(scope="module")
 def recorded(sonde, tmp_path_factory):
-    """Two profiles of page faults, most of them in one function, of which the second has more."""
+    """Two profiles of page faults, most of them in one function, which has more in the second."""
     need_root()
     folder, paths = tmp_path_factory.mktemp("recorded"), []
     for name, pages in (("before", 300), ("after", 3000)):
@@ -49,7 +49,7 @@ def rows_of(said):
 
 
 def shares_of(path, column):
-    """What go tool pprof says of each function; column 1: by itself, 4: with all that it called."""
+    """What go tool pprof prints per function; column 1: self, 4: total."""
     said = go_pprof("-top", "-nodecount=100000", "-nodefraction=0", "-functions", "-unit=ns", path)
     lines = [line.split(None, 5) for line in said.splitlines() if re.match(r" *[\d.]+(ns)? +[\d.]+% ", line)]
     shares = {}
@@ -67,7 +67,7 @@ def assert_same_shares(sonde, before, after, total):
     compared = 0
     for name, shares in ours.items():
         for side in range(2):
-            assert abs(shares[side] - theirs[side].get(name, 0)) <= 0.02, (name, shares, theirs[side].get(name))  # either is rounded
+            assert abs(shares[side] - theirs[side].get(name, 0)) <= 0.02, (name, shares, theirs[side].get(name))  # both are rounded
             compared += shares[side] > 1
     assert compared >= 2, said.stdout
     for side in range(2):
@@ -91,7 +91,7 @@ def message(*fields):
 
 
 def write_pprof(path, types, rows, period=None):
-    """A file of pprof's: `types` are pairs of texts, `rows` (function, a value of each type); `period`: its number, of the last type."""
+    """A pprof file: `types` are pairs of strings, `rows` are (function, a value of each type), `period` is a value of the last type."""
     texts = ["", *dict.fromkeys([text for pair in types for text in pair] + [function for function, *_ in rows])]
     pairs = [message((1, texts.index(name)), (2, texts.index(unit))) for name, unit in types]
     functions = list(dict.fromkeys(function for function, *_ in rows))
@@ -106,8 +106,8 @@ def write_pprof(path, types, rows, period=None):
     return path
 
 
-def test_what_is_counted_is_exact(sonde, tmp_path):
-    """300 calls that took 8 pages, then 10: of all that there were it is told, of samples it may be chance."""
+def test_counted_events_are_compared_exactly(sonde, tmp_path):
+    """300 calls that took 8 pages, then 10: a change if every event was counted, possibly random variation if sampled."""
     def ask(unit, period):
         sides = [write_pprof(tmp_path / name, [("samples", "count"), ("mmap", unit)], [("grows", 300, 300 * pages * 4096), ("stays", 300, 300 * 8 * 4096)], period)
                  for name, pages in (("before", 8), ("after", 10))]
@@ -120,8 +120,8 @@ def test_what_is_counted_is_exact(sonde, tmp_path):
         assert not rows and "exact" not in said and "no function's share changed by more than chance" in said and " 2 changed by less" in said, said
 
 
-def test_one_heavy_sample_is_no_change(sonde, tmp_path):
-    """A sleep of 1.1 s, then 1.2 s, among 10,000 short waits; then the same time in as many waits as the rest has, and that is a change."""
+def test_single_heavy_sample_is_not_significant(sonde, tmp_path):
+    """A sleep of 1.1 s, then 1.2 s, among 10,000 short waits is no change; the same time in as many waits as the rest has is one."""
     def ask(waits):
         sides = [write_pprof(tmp_path / name, [("waits", "count"), ("off_cpu", "nanoseconds")], [("sleep", waits, ms * 10**6), ("poll", 10000, 1800 * 10**6)])
                  for name, ms in (("before", 1100), ("after", 1200))]
@@ -137,14 +137,14 @@ def test_one_heavy_sample_is_no_change(sonde, tmp_path):
 
 @pytest.mark.peer
 @pytest.mark.parametrize("total", [False, True], ids=["self", "total"])
-def test_shares_are_those_of_go_tool_pprof(sonde, recorded, total):
+def test_shares_match_go_tool_pprof(sonde, recorded, total):
     ours = assert_same_shares(sonde, *recorded, total)
     assert "touch_pages" in ours
 
 
 @pytest.mark.parametrize("total", [False, True], ids=["self", "total"])
-def test_shares_are_those_of_the_profiles(sonde, recorded, total):
-    """Of each function, by its own events and by those of all that it called."""
+def test_shares_match_the_profiles(sonde, recorded, total):
+    """Of each function, self and total."""
     rows = rows_of(diff(sonde, *recorded, "--all", "-n", 100000, *(["--total"] if total else [])).stdout)
     for side, path in enumerate(recorded):
         samples, _ = pprof.read(path)
@@ -158,12 +158,12 @@ def test_shares_are_those_of_the_profiles(sonde, recorded, total):
 
 @pytest.mark.statistical
 @pytest.mark.peer
-def test_profiles_of_another_profiler(sonde, tmp_path):
-    """Go's own: what became more stands first, what became less last; a profile against itself has no change."""
+def test_diff_of_go_profiles(sonde, tmp_path):
+    """Go's own profiles: the largest increase comes first, the largest decrease last; a profile has no change compared with itself."""
     program, before, after = tmp_path / "own", tmp_path / "before", tmp_path / "after"
     subprocess.run([need_command("go"), "build", "-o", program, TOP / "tests/workloads/own_profiler.go"], check=True, timeout=500,
                    env=dict(os.environ, GO111MODULE="off", GOCACHE=str(WORKLOADS / ".go")))
-    for cpu_time in ("1500ms", "6s", "24s"):  # on a busy machine it gets fewer of its signals
+    for cpu_time in ("1500ms", "6s", "24s"):  # a busy machine delivers fewer of its signals
         subprocess.run([program, before, "lqqq", cpu_time], check=True, timeout=200)
         subprocess.run([program, after, "lllq", cpu_time], check=True, timeout=200)
         counts = [int(count) for count in re.findall(r"(\d+) samples in", diff(sonde, before, after, "--value", "samples").stdout)]
@@ -181,7 +181,7 @@ def test_profiles_of_another_profiler(sonde, tmp_path):
     assert rows_of(diff(sonde, before, after, "--value", "samples").stdout)
 
 
-def test_profile_that_is_not_compressed(sonde, made, tmp_path):
+def test_uncompressed_profile_is_read(sonde, made, tmp_path):
     before, after = made
     plain = tmp_path / "plain"
     plain.write_bytes(gzip.decompress(before.read_bytes()))
@@ -189,25 +189,25 @@ def test_profile_that_is_not_compressed(sonde, made, tmp_path):
     assert not rows_of(diff(sonde, plain, before, "--all").stdout)
 
 
-def test_folded_for_others(sonde, recorded):
-    """Both columns have the same sum, whatever the recordings' sizes."""
+def test_folded_output_has_equal_sums(sonde, recorded):
+    """Both columns have the same sum, whatever the sizes of the recordings."""
     lines = diff(sonde, *recorded, "--folded").stdout.splitlines()
     sums = [sum(int(line.rsplit(" ", 2)[side]) for line in lines) for side in (1, 2)]
     assert sums[0] > 0 and abs(sums[0] - sums[1]) <= len(lines)
     assert any(line.startswith("eventful;") and ";touch_pages " in line for line in lines)
 
 
-def test_flame_graph(sonde, made, tmp_path):
-    """The page's figures: both sides have the same whole, and shares that are those of the text. What is seen of it, web/tests/page.test.mjs looks at."""
+def test_flame_graph_matches_the_text(sonde, made, tmp_path):
+    """Both sides of the page have the same total, and its shares are those of the text output. web/tests/page.test.mjs tests their display."""
     (before, after), page = made, tmp_path / "diff.html"
     done = diff(sonde, before, after, "-o", page)
     assert done.returncode == 0 and not done.stdout, done.stderr
     assert diff(sonde, before, before, "-o", tmp_path / "same.html").returncode == 0
     assert "<title>Sonde: CPU time, before and after: 60.0 s, 60.0 s</title>" in (tmp_path / "same.html").read_text()
-    told = json.loads(re.search(r'<script id="profile"[^>]*>(.*?)</script>', page.read_text(), re.S)[1])
-    names = [frame["name"] for frame in told["shared"]["frames"]]
+    page_data = json.loads(re.search(r'<script id="profile"[^>]*>(.*?)</script>', page.read_text(), re.S)[1])
+    names = [frame["name"] for frame in page_data["shared"]["frames"]]
     shares, sums = {}, [0, 0]
-    for process in told["profiles"]:
+    for process in page_data["profiles"]:
         for stack, *sides in zip(process["samples"], process["sonde"]["before"], process["weights"]):
             for side in range(2):
                 sums[side] += sides[side]
@@ -223,8 +223,8 @@ def test_flame_graph(sonde, made, tmp_path):
     assert done.returncode == 1 and "diff: " in done.stderr and "No such file" in done.stderr
 
 
-class Still:
-    """The page of an agent whose clock stands: windows, which are told by how long ago they were, stay where they are however long it takes to ask."""
+class FrozenPage:
+    """A proxy to an agent's page that freezes its clock: windows are given relative to now, and must not move while the test runs."""
 
     def __init__(self, agent):
         now_ms = json.loads(agent.text("/api/v1/status"))["now_ms"]
@@ -251,34 +251,34 @@ class Still:
 
 
 def hotspots_change(started, pid, changed_ms):
-    """What ran before a moment is in no window after it, what ran after it in none before; and every window has its sum, whatever is asked for."""
+    """A program that ends before `changed_ms` appears in no later window and one started after it in no earlier one; each window's rows sum to it."""
     def ask(query):
         return json.loads(started.text(f"/api/v1/hotspots?seconds=3600&{query}"))
     for query in ("max=1", "max=7&order=change", "max=1000", "max=1000&by=total", f"max=2&pid={pid}"):
-        told = ask(query)
-        windows, rows = told["windows"], told["rows"]
+        page_data = ask(query)
+        windows, rows = page_data["windows"], page_data["rows"]
         sums = [sum(row["weights_ns"][i] for row in rows) for i in range(len(windows))]
         if "total" not in query:
             assert [sum_ + window["others_ns"] for sum_, window in zip(sums, windows)] == [window["weight_ns"] for window in windows], query
-        assert all(sum(row["weights_ns"]) == row["weight_ns"] for row in rows) and len(rows) <= told["functions"]
+        assert all(sum(row["weights_ns"]) == row["weight_ns"] for row in rows) and len(rows) <= page_data["functions"]
 
-    def is_weight_of_profile():  # in the end: the newest samples may still come
+    def is_weight_of_profile():  # eventually: the newest samples may still arrive
         window = next(w for w in ask(f"max=2&pid={pid}")["windows"] if w["from_ms"] == of_pid["from_ms"])
         profile = json.loads(started.text(f"/api/v1/profile?from={window['from_ms']}&to={window['to_ms']}&pid={pid}"))
         return profile["sonde"]["weight_ns"] == window["weight_ns"] > 0
     of_pid = max(windows, key=lambda window: window["weight_ns"])
     wait_for(is_weight_of_profile, 60, f"the profile to weigh what its window does: {of_pid}")
-    told = ask("max=1000")
-    weights = {row["name"]: row["weights_ns"] for row in told["rows"] if row["name"] in ("never_returns", "deep_leaf")}
-    for i, window in enumerate(told["windows"]):
+    page_data = ask("max=1000")
+    weights = {row["name"]: row["weights_ns"] for row in page_data["rows"] if row["name"] in ("never_returns", "deep_leaf")}
+    for i, window in enumerate(page_data["windows"]):
         assert weights["deep_leaf"][i] == 0 or window["to_ms"] > changed_ms, (window, weights)
         assert weights["never_returns"][i] == 0 or window["from_ms"] <= changed_ms, (window, weights)
 
 
-@pytest.mark.alone  # by functions that other tests run too
-def test_windows_of_a_running_agent(sonde, agent, run, tmp_path):
-    """First one program, then another: what the later window has more of stands first, what it has less of last. And what the heatmap says
-    of a region, to each slot of 20 ms, is what the profile of the region holds; and what the hotspots say is when which ran."""
+@pytest.mark.alone  # other tests run functions of the same names
+def test_diff_of_an_agents_windows(sonde, agent, run, tmp_path):
+    """Runs one program, then another: the diff lists what the later window has more of first, what it has less of last. The heatmap's slots of 20 ms
+    agree with the profile of the same interval, and hotspots list each program only while it ran."""
     started = agent("--rate", 99, "--set", "budget.cpu=100%", "--set", "budget.memory=1GiB")
 
     def samples(pid):
@@ -293,7 +293,7 @@ def test_windows_of_a_running_agent(sonde, agent, run, tmp_path):
         wait_for(lambda: samples(one.pid) >= 100, 120, "a hundred samples")
         one.stop()
         moments.append((began_ms, now_ms()))
-    page_of = Still(started)
+    page_of = FrozenPage(started)
     first, second = (page_of.window(*moment) for moment in moments)
     address = page_of.address
     said = diff(sonde, "--window", first, "--window", second, "--agent", address, "-t", "-n", 100000)
@@ -311,7 +311,7 @@ def test_windows_of_a_running_agent(sonde, agent, run, tmp_path):
     settled = (moments[1][1] - heatmap["start_ms"]) // 20
     for begin, end in ((2, 3 + settled // 100), (settled // 4, settled // 2), (7, 8), (0, settled)):
         wait_for(lambda begin=begin, end=end: is_region(started, heatmap["start_ms"] + 20 * begin, end - begin), 60, f"the slots {begin} to {end}")
-    assert sum(slots_of(heatmap)) >= 200 * 10 ** 9 // 99 - 200  # a hundred samples of each program
+    assert sum(slots_of(heatmap)) >= 200 * 10 ** 9 // 99 - 200  # at least a hundred samples of each program
 
 
 def heatmap_of(started):
@@ -323,7 +323,7 @@ def slots_of(heatmap):
 
 
 def is_region(started, from_ms, slots):
-    """Whether so many slots of the heatmap are what the profile of them is; in the end they are, when the newest samples have come."""
+    """Whether these heatmap slots equal the profile of the same interval; eventually true, when the newest samples have arrived."""
     profile = json.loads(started.text(f"/api/v1/profile?from={from_ms}&to={from_ms + 20 * slots}"))
     heatmap = heatmap_of(started)
     begin = (from_ms - heatmap["start_ms"]) // 20
@@ -332,12 +332,12 @@ def is_region(started, from_ms, slots):
 
 @pytest.mark.parametrize("windows", [["60s..30s"], ["60s..30s"] * 3, ["60s..30s", "30s..30s"], ["60s..30s", "10s..20s"], ["60s", "30s..0s"], ["60s..30s", "..5s"],
                                      ["60s..30s", "5s.."], ["2h..1h", "5s..1s"], ["-5s..1s", "5s..1s"], ["1x..0s", "5s..1s"], ["", "5s..1s"]])
-def test_windows_that_are_none(sonde, windows):
+def test_invalid_windows_are_refused(sonde, windows):
     done = diff(sonde, *(word for window in windows for word in ("--window", window)))
     assert done.returncode == 2 and "--window" in done.stderr and not done.stdout
 
 
-def test_windows_of_no_agent(sonde, tmp_path):
+def test_windows_without_an_agent_are_an_error(sonde, tmp_path):
     windows = ["--window", "60s..30s", "--window", "30s..0s"]
     done = diff(sonde, *windows, "--agent", "127.0.0.1:1")
     assert done.returncode == 1 and "no agent at 127.0.0.1:1" in done.stderr
@@ -345,7 +345,7 @@ def test_windows_of_no_agent(sonde, tmp_path):
         assert diff(sonde, *wrong).returncode == 2
 
 
-def test_refusals(sonde, tmp_path, made):
+def test_invalid_arguments_are_refused(sonde, tmp_path, made):
     whole = made[0]
     cut, text = tmp_path / "cut.pb.gz", tmp_path / "text"
     cut.write_bytes(whole.read_bytes()[:-30])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.machine import need_command, skip
 
-WAITS = {"waits of threads", "stacks of earlier waits"}  # of `sonde record --off-cpu`
+WAITS = {"waits of threads", "stacks of earlier waits"}  # probes used only by `sonde record --off-cpu`
 
 
 def doctor(sonde, *arguments, before=()):
@@ -19,15 +19,15 @@ def doctor(sonde, *arguments, before=()):
 
 
 def probes_of(sonde):
-    """(what the agent opens as well, what only recordings do)."""
+    """(probes that the agent opens too, probes that only recordings open)."""
     probes = json.loads(doctor(sonde, "--json"))["probes"]
     return [p for p in probes if p["probe"] not in WAITS], [p for p in probes if p["probe"] in WAITS]
 
 
-def test_it_says_what_the_agent_says(sonde, agent, reads_sleepers):
+def test_doctor_reports_the_same_probes_as_the_agent(sonde, agent, reads_sleepers):
     alone, waits = probes_of(sonde)
     earlier = "iterator that may sleep" if reads_sleepers else "kernel stacks alone"
-    started = agent("--set", "links.enabled=true")  # as doctor tries it; which has let go of everything, and of the lock of the node
+    started = agent("--set", "links.enabled=true")  # doctor tries this too; it has exited and released the node lock
     of_agent = json.loads(started.text("/api/v1/status"))["probes"]
     assert {"cpu samples", "requests", "lives of processes", "files of processes"} <= {p["probe"] for p in of_agent}
     assert alone == of_agent
@@ -44,7 +44,7 @@ def test_it_says_what_the_agent_says(sonde, agent, reads_sleepers):
     assert words.count("NOT ATTACHED") == sum(not p["attached"] for p in of_agent + waits)
 
 
-def test_it_says_where_profiles_are_sent_to(sonde, root):
+def test_doctor_reports_the_profile_receiver(sonde, root):
     def says(**environment):
         done = subprocess.run([sonde, "doctor", "--json"], capture_output=True, text=True, timeout=60, env={**os.environ, **environment})
         assert done.returncode == 0, done
@@ -56,24 +56,24 @@ def test_it_says_where_profiles_are_sent_to(sonde, root):
     assert says(OTEL_EXPORTER_OTLP_ENDPOINT="collector:4317").startswith("nobody (OTEL_EXPORTER_OTLP_")
 
 
-def test_it_says_what_a_file_says_of_that(sonde, root, tmp_path):
-    """Also to who may not read it, and so cannot know what the agent will do."""
+def test_doctor_reads_the_configuration_file(sonde, root, tmp_path):
+    """Also for a user who may not read the file, so that the receiver is unknown."""
     etc = tmp_path / "etc"
     (etc / "sonde").mkdir(parents=True)
     for path in (etc, etc / "sonde"):
         path.chmod(0o755)
     if Path("/etc/ld.so.cache").exists():
         shutil.copy("/etc/ld.so.cache", etc)
-    shutil.copy(sonde, etc / "sonde-copy")  # where everybody may run it
+    shutil.copy(sonde, etc / "sonde-copy")  # where every user may execute it
     setpriv = (need_command("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all")
 
-    def told(text, *who, mode=0o644):
+    def run_doctor(text, *who, mode=0o644):
         (etc / "sonde/sonde.yaml").write_text(text)
         (etc / "sonde/sonde.yaml").chmod(mode)
         script = 'mount --bind "$1" /etc && shift && exec "$@"'
         done = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", etc, *who, "/etc/sonde-copy", "doctor", "--json"], capture_output=True, text=True,
                               timeout=60)
-        if done.stderr.startswith("unshare:"):  # in a chroot, say
+        if done.stderr.startswith("unshare:"):  # for example in a chroot
             skip(done.stderr.strip())
         assert done.returncode == 0, done
         return json.loads(done.stdout)
@@ -81,17 +81,17 @@ def test_it_says_what_a_file_says_of_that(sonde, root, tmp_path):
     def receiver_of(all_said):
         return next((fact["value"], fact["good"]) for fact in all_said["facts"] if fact["name"] == "profiles are sent to")
     sent = "otlp:\n  profiles_endpoint: http://collector:4318/p\n"
-    all_said = told(sent + "profile:\n  sampling_rules: user=0:9, user=nobody-has-this-name:9, pid=4194304:9\n")
+    all_said = run_doctor(sent + "profile:\n  sampling_rules: user=0:9, user=nobody-has-this-name:9, pid=4194304:9\n")
     assert receiver_of(all_said) == ("http://collector:4318/p", True)
     targets, = [probe for probe in all_said["probes"] if probe["probe"] == "sampling rules"]
     assert targets["attached"] and targets["method"] == "1 of 3 found"
     assert targets["limitation"] == "not on this machine now: user=nobody-has-this-name, pid=4194304"
-    assert receiver_of(told(sent, *setpriv, mode=0o600)) == ("unknown (/etc/sonde/sonde.yaml is not readable by you)", True)
-    assert receiver_of(told(sent + "profile:\n  enabled: false\n")) == ("nobody (profile.enabled and off_cpu.enabled are false)", True)
-    assert not receiver_of(told(sent + "profile:\n  rate: fast\n"))[1]
+    assert receiver_of(run_doctor(sent, *setpriv, mode=0o600)) == ("unknown (/etc/sonde/sonde.yaml is not readable by you)", True)
+    assert receiver_of(run_doctor(sent + "profile:\n  enabled: false\n")) == ("nobody (profile.enabled and off_cpu.enabled are false)", True)
+    assert not receiver_of(run_doctor(sent + "profile:\n  rate: fast\n"))[1]
 
 
-def test_in_a_pid_namespace_it_refuses_what_the_agent_refuses(sonde, root):
+def test_doctor_and_agent_refuse_a_pid_namespace(sonde, root):
     apart = ("unshare", "-p", "-f", "--mount-proc")
     probes = json.loads(doctor(sonde, "--json", before=apart))["probes"]
     refused = [p for p in probes if not p["attached"]]
@@ -102,8 +102,8 @@ def test_in_a_pid_namespace_it_refuses_what_the_agent_refuses(sonde, root):
     assert up.returncode == 1 and refused[0]["fallback_reason"] in up.stderr, up
 
 
-def test_uprobes_are_tried(sonde, root):
-    """Where the kernel's uprobes cannot be had, nobody says that traced requests can be linked; all else stays as it is."""
+def test_unavailable_uprobes_are_reported(sonde, root):
+    """Without the kernel's uprobes, doctor does not claim that traced requests can be linked; all else is unchanged."""
     hidden = ("unshare", "-m", "sh", "-c", 'mount -t tmpfs none /sys/bus/event_source/devices && exec "$@"', "sh")
     here = {p["probe"]: p for p in json.loads(doctor(sonde, "--json"))["probes"]}
     there = {p["probe"]: p for p in json.loads(doctor(sonde, "--json", before=hidden))["probes"]}

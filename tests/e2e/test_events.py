@@ -1,5 +1,5 @@
-"""`sonde record --event` against a program that does a known number of things and prints what the kernel accounts to it for them. Counts
-are exact: what may be missing is what the last line says was missed, which is of the whole node."""
+"""`sonde record --event` on a program that does a known amount of work and prints what the kernel accounts to it. Counts are exact: the only events
+that may be missing are those that the last line reports as missed, which covers the whole node."""
 import json
 import os
 import re
@@ -21,7 +21,7 @@ HARDWARE = ["cycles", "instructions", "cache-references", "cache-misses", "branc
 
 @pytest.fixture
 def events(record):
-    """events(name, arguments...) records the workload: the profile, and what it says of itself."""
+    """events(name, arguments...) records the workload; returns the profile and the workload's own counts."""
     def start(name, *arguments):
         profile = record("--event", name, *arguments, "--", workload_path("eventful"), PAGES, CALLS)
         said = {line.split()[0]: int(line.split()[1]) for line in profile.said.splitlines() if re.fullmatch(r"\w+ \d+", line)}
@@ -34,12 +34,12 @@ def of_function(profile, name):
     return profile.where(lambda s: name in s.frames)
 
 
-def assert_all(profile, told, done, each=1, at_most=None):
-    assert done - each * missed(profile.said) <= told <= (at_most or done), f"{told} of {done}: {profile.said}{profile.top()}"
+def assert_all(profile, recorded_value, done, each=1, at_most=None):
+    assert done - each * missed(profile.said) <= recorded_value <= (at_most or done), f"{recorded_value} of {done}: {profile.said}{profile.top()}"
 
 
 @pytest.mark.parametrize("name", ["page-faults", "minor-faults"])
-def test_each_fault_is_recorded_where_it_was(events, name):
+def test_each_page_fault_is_recorded_with_its_stack(events, name):
     profile, said = events(name)
     own = of_function(profile, "touch_pages")
     assert_all(profile, own.ns, said["faults"] + 1)
@@ -47,13 +47,13 @@ def test_each_fault_is_recorded_where_it_was(events, name):
     assert {tuple(s.frames[-2:]) for s in own.samples} == {("main", "touch_pages")}, own.top()
 
 
-def test_one_fault_in_ten_stands_for_ten(events, tmp_path):
+def test_period_ten_weights_each_sample_by_ten(events, tmp_path):
     profile, said = events("page-faults", "--period", 10)
     own = of_function(profile, "touch_pages")
     assert profile.period_ns == 10 and all(s.ns == 10 * s.count for s in profile.samples)
     assert re.search(rf"{profile.count} samples for {profile.ns} events of", profile.said), profile.said
-    # Counted by CPU, whoever faults: a sample more or less for each time that another one came between, by chance. Of 300 that is one for
-    # each switch to another at most, of which there are a few; 16 would be the deviation if each fault were another's turn (p < 1e-19 beyond 150).
+    # The kernel counts per CPU, whichever process faults: a process gains or loses a sample when another one faults in between. With 300 samples that
+    # happens once per context switch at most, of which there are few; 16 would be the deviation if faults alternated (p < 1e-19 beyond 150).
     assert 0.5 * said["faults"] - 10 * missed(profile.said) <= own.ns <= 1.5 * said["faults"], own.top()
 
 
@@ -65,7 +65,7 @@ def test_each_switch_is_recorded_with_its_stack(events):
     assert said["naps"] > 0 and asleep.ns >= said["naps"] - missed(profile.said) and all(s.frames[-1] in ("schedule", "__schedule") for s in own.samples), own.top()
 
 
-def test_bytes_of_mmap(events):
+def test_mmap_values_are_bytes(events):
     profile, said = events("mmap")
     assert_all(profile, of_function(profile, "map_memory").ns, said["mmap_bytes"], 5 * 4096)
     assert not of_function(profile, "map_in_vain").samples, "what failed gave no bytes"
@@ -79,19 +79,19 @@ def test_go_tool_pprof_prints_bytes(events, tmp_path):
     assert "Type: mmap" in printed and re.search(r"Total samples = [\d.]+MB", printed), printed
 
 
-def test_bytes_of_brk(events):
+def test_brk_values_are_bytes(events):
     profile, said = events("brk")
     assert_all(profile, of_function(profile, "grow_heap").ns, said["brk_bytes"], 3 * 4096)
 
 
-def test_each_hit_of_a_tracepoint_is_recorded_by_sonde_and_by_perf(sonde, perf, tmp_path):
-    """Perf listens to the same tracepoint: it must not get less for us."""
+def test_sonde_and_perf_both_record_each_tracepoint_hit(sonde, perf, tmp_path):
+    """perf attaches to the same tracepoint and must not miss hits because of Sonde."""
     output = tmp_path / "calls.folded"
     done = perf("stat", "-x", ",", "-e", "syscalls:sys_enter_getppid", sonde, "record", "--event", "tracepoint:syscalls:sys_enter_getppid", "-o", output,
                 "--", workload_path("eventful"), PAGES, CALLS)
     assert done.returncode == 0, done.stderr
-    told = sum(int(line.split()[-1]) for line in output.read_text().splitlines() if ";call_kernel;" in line)
-    assert CALLS - missed(done.stderr) <= told <= CALLS, done.stderr
+    recorded_value = sum(int(line.split()[-1]) for line in output.read_text().splitlines() if ";call_kernel;" in line)
+    assert CALLS - missed(done.stderr) <= recorded_value <= CALLS, done.stderr
     counted = re.search(r"^(\d+),,syscalls:sys_enter_getppid", done.stderr, re.M)
     assert counted and int(counted[1]) >= CALLS, done.stderr
 
@@ -120,7 +120,7 @@ def test_probe_of_one_process_is_detached_afterwards(recording, run, sonde, work
         assert_all_fired(profile, count)
         assert {s.labels["pid"] for s in profile.samples} == {pid}, profile.top() + profile.said
     assert attached(sonde, ours.pid, "compiled") == [False]
-    # Killed, it cannot clean up: the kernel does.
+    # A killed recording cannot clean up: the kernel detaches the probe.
     recorder = run(sonde, "record", "--event", "usdt:workload:late", "-p", ours.pid, "-o", tmp_path / "late.folded")
     wait_for(lambda: attached(sonde, ours.pid, "late") == [True], 60, "the probe to be attached to")
     recorder.process.send_signal(signal.SIGKILL)
@@ -129,8 +129,8 @@ def test_probe_of_one_process_is_detached_afterwards(recording, run, sonde, work
 
 @pytest.mark.parametrize("arguments, function, unit", [(["page-faults"], "touch_pages", "count"), (["mmap"], "map_memory", "bytes"),
                                                        (["usdt:workload:counted", "--period", "10"], "fire_probe", "count")])
-def test_a_replay_says_the_same(events, record, sonde, tmp_path, arguments, function, unit):
-    """Event, unit, period and every weight; when the program has gone, and without a word of what it was."""
+def test_replay_reproduces_event_unit_and_weights(events, record, sonde, tmp_path, arguments, function, unit):
+    """Event, unit, period and every weight, after the program has exited and without repeating --event."""
     wire, path = tmp_path / "recorded.events", tmp_path / "again.json"
     live, _ = events(*arguments, "--record-events", wire)
     again = record("--replay", wire)
@@ -141,12 +141,12 @@ def test_a_replay_says_the_same(events, record, sonde, tmp_path, arguments, func
     assert done.returncode == 0, done.stderr
     head = json.loads(path.read_text())["sonde"]
     assert (head["type"], head["unit"], head["weight"]) == (arguments[0].removeprefix("usdt:"), unit, live.ns)
-    told = re.search(r"wrote [^:]*: (.*?) of \d+ processes", live.said)
-    assert told and f": {told[1]} of " in again.said and f": {told[1]} of " in done.stderr, live.said + again.said
+    recorded_value = re.search(r"wrote [^:]*: (.*?) of \d+ processes", live.said)
+    assert recorded_value and f": {recorded_value[1]} of " in again.said and f": {recorded_value[1]} of " in done.stderr, live.said + again.said
 
 
-def test_filters_are_those_of_the_clock(recording, workload):
-    """That nothing was seen is said; test_record.py has the filters by which something is."""
+def test_filters_apply_to_events(recording, workload):
+    """An empty result is reported; test_record.py has filters that match."""
     ours, other = workload("deep", 10, 600, env=fires()), workload("noreturn", 600, env=fires())
     by_name, by_pid = recording("--event", FIRED, "-C", "no-such-name"), recording("--event", FIRED, "-p", ours.pid)
     fire_all(ours, other)
@@ -155,7 +155,7 @@ def test_filters_are_those_of_the_clock(recording, workload):
     assert {s.labels["pid"] for s in by_pid.samples} == {ours.pid}, by_pid.top()
 
 
-def test_formats_say_what_is_counted(sonde, root, tmp_path):
+def test_formats_name_the_event_and_unit(sonde, root, tmp_path):
     done = subprocess.run([sonde, "record", "--event", "page-faults", "-o", tmp_path / "faults.json", "--", workload_path("eventful"), str(PAGES), "1"],
                           capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -184,19 +184,19 @@ def test_formats_say_what_is_counted(sonde, root, tmp_path):
     (["mmap", "--period", "10"], ["--period does not go with mmap"]),
     (["cycles", "--period", "1"], ["not less than 1000"]),
 ])
-def test_what_cannot_be_says_why(record, arguments, words):
+def test_impossible_events_are_refused_with_a_reason(record, arguments, words):
     status = 1 if re.match("tracepoint|usdt", arguments[0]) else 2
     said = record("--event", *arguments, "--", "true", status=status).said
     assert all(word in said for word in words), said
 
 
-def test_period_is_of_events(record):
+def test_period_requires_an_event(record):
     assert "--period is that of an --event" in record("--period", 10, "--", "true", status=2).said
 
 
 @pytest.mark.parametrize("name", HARDWARE)
 @pytest.mark.statistical
-def test_counters_of_the_cpu(sonde, record, root, tmp_path, name):
+def test_hardware_counters(sonde, record, root, tmp_path, name):
     done = subprocess.run([sonde, "record", "--event", name, "-o", tmp_path / "none.folded", "--", "true"], capture_output=True, text=True, timeout=60)
     if done.returncode != 0:
         assert f"this machine has no counter of {name}" in done.stderr, done.stderr

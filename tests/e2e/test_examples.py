@@ -1,5 +1,5 @@
-"""examples/inference-server as its README uses it: other people's clients talk to it, its traces add up, its workers may die, and `make demo` starts
-and cleans up. What it needs from PyPI is kept in the build directory; without it these tests are skipped."""
+"""examples/inference-server used as its README describes: third-party clients work with it, its traces add up, its workers may die, and `make demo`
+starts and cleans up. Its PyPI packages are kept in the build directory; the tests are skipped without them."""
 import http.client
 import json
 import os
@@ -21,12 +21,12 @@ pytestmark = [pytest.mark.timeout(600), pytest.mark.peer]  # the first one insta
 CLIENTS = ["tritonclient[http,grpc]==2.73.0", "openai==3.54.0"]
 UNAVAILABLE = 69
 IMAGE = [0, 0, 5, 13, 9, 1, 0, 0, 0, 0, 13, 15, 10, 15, 5, 0, 0, 3, 15, 2, 0, 11, 8, 0, 0, 4, 12, 0, 0, 8, 8, 0, 0, 5, 8, 0, 0, 9, 8, 0, 0, 4, 11, 0,
-         1, 12, 7, 0, 0, 2, 14, 5, 10, 12, 0, 0, 0, 0, 6, 13, 10, 0, 0, 0]  # a zero
+         1, 12, 7, 0, 0, 2, 14, 5, 10, 12, 0, 0, 0, 0, 6, 13, 10, 0, 0, 0]  # the pixels of a zero
 
 
 @pytest.fixture(scope="module")
 def prepared():
-    """The folder with the server's environment and models."""
+    """The directory with the server's environment and models."""
     folder = BUILD / "inference-server"
     try:
         done = subprocess.run([EXAMPLE / "prepare", folder], capture_output=True, text=True, timeout=500)
@@ -40,7 +40,7 @@ def prepared():
 
 @pytest.fixture(scope="module")
 def clients():
-    """A Python that has the clients, which want other versions of what the server needs too."""
+    """A Python with the clients, whose dependencies conflict with the server's."""
     return pypi.environment("inference-clients", CLIENTS, ["/usr/bin/python3"], "(3, 9) <= sys.version_info") / "python"
 
 
@@ -70,12 +70,12 @@ class Server:
             return False
 
     def children(self):
-        """The workers and the process that writes; Python has one of its own beside them."""
+        """The workers and the writer process; Python adds a helper process of its own."""
         children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
         return [int(child) for child in children if b"spawn_main" in command_line(child)]
 
     def stop(self):
-        """What it ended with: uvicorn ends itself by the signal that it was sent."""
+        """Its exit status; uvicorn re-raises the signal that ended it."""
         assert self.running.stop(signal.SIGINT) in (0, -signal.SIGINT, 130), self.running.error[-3000:]
         return self.running.error
 
@@ -129,7 +129,7 @@ UNWRITABLE = [
 
 
 def test_invalid_requests_are_refused(serve):
-    """By a status that says that it is the client's fault, and without a word on its own standard error."""
+    """With a status that blames the client, and without output on the server's standard error."""
     server = serve(workers=1)
     for body in MALFORMED:
         status, text = server.call("POST", "/v2/models/reader/infer", body)
@@ -141,12 +141,12 @@ def test_invalid_requests_are_refused(serve):
     try:
         assert server.call("POST", "/v2/models/reader/infer", b" " * (17 << 20))[0] == 413
     except OSError:
-        pass  # it has closed before all was sent
+        pass  # the server closed the connection before everything was sent
     assert server.call("POST", "/v1/chat/completions", chat)[0] == 200 and server.infer("reader")[0] == 200
     assert server.stop() == ""
 
 
-def test_the_clients_that_users_have(serve, prepared, clients, tmp_path):
+def test_tritonclient_and_openai_clients_work(serve, prepared, clients, tmp_path):
     server = serve("level=OFF", f"triton,file={tmp_path}/t.json", workers=1)
     done = subprocess.run([clients, HERE / "inference_clients.py", str(server.port), str(server.grpc_port), prepared / "models/images.npy"],
                           capture_output=True, text=True, timeout=200)
@@ -161,7 +161,7 @@ def test_the_clients_that_users_have(serve, prepared, clients, tmp_path):
         assert client["updated"] == client["of the model"] == client["global"] | {"trace_rate": ["7"], "trace_level": ["TIMESTAMPS", "TENSORS"]}
     over_http, over_grpc = said["http"], said["grpc"]
     assert over_http["reader"] == over_grpc["reader"] and over_http["json"] == over_http["binary"] == over_http["mixed"] == over_grpc["raw"]
-    assert sum(a == b for a, b in zip(over_http["reader"], over_http["json"])) >= 6  # two models that read the same images
+    assert sum(a == b for a, b in zip(over_http["reader"], over_http["json"])) >= 6  # two different models classify the same images
     assert over_http["parallel"] == [[1, 10]] * 8
     assert [status for status, _ in over_http["refused"]] == ["404", "400", "400", "400", "404", "400"], over_http["refused"]
     codes = [status.removeprefix("StatusCode.") for status, _ in over_grpc["refused"]]
@@ -175,8 +175,8 @@ def test_the_clients_that_users_have(serve, prepared, clients, tmp_path):
     assert server.stop() == ""
 
 
-def test_the_protocol_is_theirs(prepared, clients):
-    """Every message of ours is tritonclient's: names, numbers, types."""
+def test_messages_match_tritonclients_protocol(prepared, clients):
+    """Every message has the names, numbers and types of tritonclient's."""
     script = ("import json, sys, importlib; from google.protobuf.descriptor_pb2 import FileDescriptorProto as F; f = F();"
               "importlib.import_module(sys.argv[1]).DESCRIPTOR.CopyToProto(f);"
               "walk = lambda m, p: [(p + m.name, x.name, x.number, x.type, x.label, x.type_name) for x in m.field] + "
@@ -193,8 +193,8 @@ def test_the_protocol_is_theirs(prepared, clients):
 
 
 def leave(server, path, before):
-    """Asks for a long text and reads no more of it than the beginning: whether it was noticed. Who is too slow to go has had it all.
-    `before`: texts that were traced already."""
+    """Requests a long text and disconnects after its beginning; returns whether the server noticed. A client that is too slow has got all
+    of it. `before`: the texts traced so far."""
     with socket.create_connection(("127.0.0.1", server.port)) as leaving:
         body = json.dumps({"model": "writer", "stream": True, "max_tokens": 1024, "temperature": 2, "messages": [{"role": "user", "content": "a"}]})
         leaving.sendall(f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
@@ -203,14 +203,14 @@ def leave(server, path, before):
     def writers():
         try:
             return [t for t in traces_of(path) if t["model_name"] == "writer"]
-        except ValueError:  # in the middle of a write
+        except ValueError:  # read in the middle of a write
             return []
     wait_for(lambda: len(writers()) > before, 60, "the trace of who has gone")
     return any(t.get("status") for t in wait_for(writers))
 
 
-def test_traces(serve, tmp_path, sonde):
-    """Requests, the steps of the ensemble, refusals and clients that have gone: each with its times in order."""
+def test_traces_of_requests_ensembles_refusals_and_disconnects(serve, tmp_path, sonde):
+    """Requests, ensemble steps, refusals and disconnected clients: each with ordered timestamps."""
     server = serve("rate=1", "level=TIMESTAMPS", "level=TENSORS", f"triton,file={tmp_path}/t.json")
     with ThreadPoolExecutor(6) as pool:
         answers = list(pool.map(lambda i: server.infer("reader", 1 + i % 3, request_id=f"r{i}"), range(24)))
@@ -255,14 +255,14 @@ def test_traces(serve, tmp_path, sonde):
     counts = re.findall(r'^gen_ai_client_token_usage_sum\{(.*)\} (\S+)$', whole, re.M)
     assert [float(sum) for labels, sum in counts if f'gen_ai_response_finish_reasons="{generation["finish_reason"]}"' in labels] == [
         usage["prompt_tokens"], usage["completion_tokens"]], whole
-    assert re.search(r'^gen_ai_server_request_duration_seconds_count\{.*error_type="\w+".*\} 1$', metrics, re.M), metrics  # who has gone
+    assert re.search(r'^gen_ai_server_request_duration_seconds_count\{.*error_type="\w+".*\} 1$', metrics, re.M), metrics  # the disconnected client
     done = subprocess.run([sonde, "trace", "summary", "--json", tmp_path / "t.json"], capture_output=True, text=True, timeout=60)
     counts = {model["model_name"]: model["trace_count"] for model in json.loads(done.stdout)[0]["models"]}
     assert counts["digits"] == counts["scale"] == 24 and counts["forest"] == 1, done.stdout
 
 
-def test_batches_and_workers(serve, run, sonde, root):
-    """Requests that come together are computed together; a worker that is killed is replaced, and only its own batch fails."""
+def test_requests_are_batched_and_killed_workers_replaced(serve, run, sonde, root):
+    """Concurrent requests are computed in one batch; a killed worker is replaced, and only its own batch fails."""
     server = serve(workers=1)
     watching = run(sonde, "probes", "watch", "inference_server:batch_formed", "-p", server.pid)
     wait_for(lambda: "attached to" in watching.error or not watching.alive, 60, "the watch to be attached")
@@ -275,7 +275,7 @@ def test_batches_and_workers(serve, run, sonde, root):
     assert watching.stop(signal.SIGINT) == 0
 
     before = server.children()
-    for pid in before:  # the worker, and the process that writes
+    for pid in before:  # the worker, and the writer process
         os.kill(pid, signal.SIGKILL)
     wait_for(lambda: len(after := server.children()) == len(before) and not set(before) & set(after), 60, "others in their place")
     wait_for(lambda: server.infer("reader")[0] == 200, 60, "the new worker")
@@ -286,13 +286,13 @@ def test_batches_and_workers(serve, run, sonde, root):
     wait_for(lambda: not any(Path(f"/proc/{pid}").exists() for pid in children), 30, "the children to end")
 
 
-def test_a_wrong_option(prepared, run):
+def test_unknown_option_is_refused(prepared, run):
     server = run(prepared / "venv/bin/python", EXAMPLE / "serve.py", "--trace-config", "rate=often", prepared / "models", name="serve")
     assert server.wait() == 1 and "--trace-config rate" in server.error and "Traceback" not in server.error
 
 
-def test_the_demo(prepared, run, root):
-    """`make demo`: everything starts, the load has the answers that it expects, the page sees the requests; Ctrl-C ends it all."""
+def test_demo_starts_serves_and_cleans_up(prepared, run, root):
+    """`make demo`: everything starts, the load generator gets the expected responses, the page shows the requests; Ctrl-C ends all of it."""
     ports = [free_port() for _ in range(3)]
     names = dict(zip(("HTTP_PORT", "GRPC_PORT", "PAGE_PORT"), map(str, ports)), BUILD=str(BUILD))
     demo = run(EXAMPLE / "demo", name="demo", env=dict(os.environ, **names))

@@ -1,5 +1,5 @@
-"""What exporters write, read by other projects' readers: go tool pprof, protoc, speedscope's schema, promtool and Prometheus' own parsers
-for Python. The profiles come from tests/unit/export/make_profiles.c, so no rights are needed and every name and sum is known."""
+"""Exporter output read by other projects' readers: go tool pprof, protoc, speedscope's schema, promtool and Prometheus' Python parsers. The profiles
+come from tests/unit/export/make_profiles.c, so that no privileges are needed and every name and sum is known."""
 import gzip
 import json
 import re
@@ -15,7 +15,7 @@ from harness.workloads import go_pprof
 PROFILES = {"typical": (10, 100_000_000), "dropped": (10, 100_000_000), "hostile": (6, 60_000_000), "deep": (1, 10_000_000),
             "empty": (0, 0)}
 
-# The message's field names and numbers as its definition publishes them (github.com/google/pprof, proto/profile.proto): a second copy,
+# The message's field names and numbers from its published definition (github.com/google/pprof, proto/profile.proto): a second copy,
 # independent of src/export/pprof.c, for protoc.
 PROFILE_PROTO = """
 syntax = "proto3";
@@ -33,7 +33,7 @@ message Line { uint64 function_id = 1; int64 line = 2; int64 column = 3; }
 message Function { uint64 id = 1; int64 name = 2; int64 system_name = 3; int64 filename = 4; int64 start_line = 5; }
 """
 
-# speedscope's documented format (file-format-spec.ts), sampled profiles; our own fields are allowed because it ignores what it does not know.
+# speedscope's documented format (file-format-spec.ts), sampled profiles. Additional fields are allowed: speedscope ignores unknown fields.
 SPEEDSCOPE_SCHEMA = {
     "type": "object",
     "required": ["$schema", "shared", "profiles"],
@@ -69,7 +69,7 @@ SPEEDSCOPE_SCHEMA = {
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """The folder with typical.pb.gz, typical.folded, metrics.om, ..."""
+    """The directory with typical.pb.gz, typical.folded, metrics.om, ..."""
     program = BUILD / "tests/unit/export/make-profiles"
     if not program.exists():
         pytest.fail(f"{program} has not been built")
@@ -109,7 +109,7 @@ def test_go_tool_pprof_names_frames_mappings_and_labels(made):
 
 
 @pytest.mark.peer
-def test_go_tool_pprof_adds_up(made):
+def test_go_tool_pprof_sums_match(made):
     top = go_pprof("-top", "-unit=ms", made / "typical.pb.gz")
     assert "Type: cpu" in top and "File: server" in top
     assert re.search(r"^ +50ms 50\.00% .* std::vector<int>::push_back\(int&&\)$", top, re.M), top
@@ -133,14 +133,14 @@ def test_protoc_decodes_every_field(made, name, tmp_path):
                           input=gzip.decompress((made / f"{name}.pb.gz").read_bytes()), capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr
     text = done.stdout.decode()
-    assert not re.search(r"^ *\d+: ", text, re.M), "a field that profile.proto does not have"  # protoc prints these by number
+    assert not re.search(r"^ *\d+: ", text, re.M), "a field that profile.proto does not have"  # protoc prints unknown fields by number
     samples = re.findall(r"^sample \{\n(.*?)^\}", text, re.M | re.S)
     values = [list(map(int, re.findall(r"^  value: (\d+)$", sample, re.M))) for sample in samples]
     assert (sum(v[0] for v in values), sum(v[1] for v in values)) == PROFILES[name]
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_json_is_speedscopes(made, name):
+def test_json_matches_speedscopes_schema(made, name):
     jsonschema = pytest.importorskip("jsonschema", reason="python3-jsonschema is not installed")
     data = json.loads((made / f"{name}.json").read_text())
     jsonschema.validate(data, SPEEDSCOPE_SCHEMA)
@@ -160,7 +160,7 @@ def test_json_is_speedscopes(made, name):
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_folded_lines_are_those_that_flamegraph_reads(made, name):
+def test_folded_lines_are_valid_for_flamegraph_pl(made, name):
     lines = (made / f"{name}.folded").read_text().splitlines()
     counts = [int(re.fullmatch(r"(\S.*) (\d+)", line)[2]) for line in lines]
     assert sum(counts) == PROFILES[name][0]
@@ -170,13 +170,13 @@ def test_folded_lines_are_those_that_flamegraph_reads(made, name):
 
 
 @pytest.mark.parametrize("name", PROFILES)
-def test_pprof_sums(made, name):
+def test_pprof_sums_match_the_profile(made, name):
     samples, _ = pprof.read(made / f"{name}.pb.gz")
     assert (sum(s.count for s in samples), sum(s.ns for s in samples)) == PROFILES[name]
 
 
 def test_all_formats_agree(made):
-    """The same stacks with the same counts from pprof's file, folded stacks and JSON."""
+    """The same stacks with the same counts in the pprof, folded and JSON formats."""
     folded = {}
     for line in (made / "typical.folded").read_text().splitlines():
         stack, _, count = line.rpartition(" ")

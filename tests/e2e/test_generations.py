@@ -1,5 +1,5 @@
-"""Answers in tokens: `traced` streams them, and what it says of them (a file of Triton's JSON, /metrics, spans and OTLP metrics) is held
-against what the client of the test saw by the same clock, against each other, and against other people's readers."""
+"""Token generations: `traced` streams tokens, and its output (a file of Triton's JSON, /metrics, spans and OTLP metrics) is compared with what the
+test's client measured by the same clock, with each other, and with third-party readers."""
 import gzip
 import json
 import os
@@ -37,7 +37,7 @@ def stamps_of(objects):
 
 
 @pytest.mark.sanitized
-def test_the_file_agrees_with_the_client(triton, tmp_path, sonde):
+def test_trace_file_matches_the_clients_timing(triton, tmp_path, sonde):
     server = triton()
     seen = [generate(server, **parameters) for parameters in REQUESTS]
     failed = generate(server, max_tokens=5, fail_after=2)
@@ -53,7 +53,7 @@ def test_the_file_agrees_with_the_client(triton, tmp_path, sonde):
         assert names.index("GENERATION_START") < names.index("GENERATION_END") == len(names) - 2
         moments = [stamp["ns"] for stamp in stamps]
         assert moments == sorted(moments) and client["sent"] <= moments[0] and moments[-1] <= client["ended"]
-        # a token is stamped before it is sent, at least delay_ms after the one before, and before the client has seen the next
+        # a token is stamped before it is sent, at least delay_ms after the previous one, and before the client receives the next
         assert all(stamp["ns"] <= at for stamp, (at, _) in zip(tokens, client["seen"]))
         gaps = [later["ns"] - earlier["ns"] for earlier, later in zip(tokens, tokens[1:])]
         assert all(gap >= parameters.get("delay_ms", 0) * 10 ** 6 for gap in gaps)
@@ -62,7 +62,7 @@ def test_the_file_agrees_with_the_client(triton, tmp_path, sonde):
         assert facts.pop("input_tokens", None) == parameters.get("input")
         assert facts == {"response_id": "cmpl-1", "response_model": "llm-v1"} | (
             {"error_type": "overloaded"} if "fails" in parameters else {"finish_reason": "stop"})
-    # the page: sums to the nanosecond are those of the file
+    # the metrics page: its sums equal those of the file, to the nanosecond
     times = [times_of(stamps_of(trace)) for trace in traces]
     samples, labels = samples_of(page), ('gen_ai_operation_name="chat",gen_ai_provider_name="triton-inference-server",gen_ai_request_model="llm",'
                                          'gen_ai_response_finish_reasons="stop"')
@@ -76,14 +76,14 @@ def test_the_file_agrees_with_the_client(triton, tmp_path, sonde):
     usage = {kind: (samples["gen_ai_client_token_usage_count", f'gen_ai_token_type="{kind}",{labels}'],
                     samples["gen_ai_client_token_usage_sum", f'gen_ai_token_type="{kind}",{labels}']) for kind in ("input", "output")}
     assert usage == {"input": (1, 11), "output": (3, 5 + 7 + 1)}
-    # our own reader takes it
+    # `sonde trace` reads the file
     for command in (["summary", "-t"], ["show", "1"], ["convert", "-f", "otlp-json"], ["convert", "-f", "chrome"]):
         done = subprocess.run([sonde, "trace", *command, tmp_path / "t.json"], capture_output=True, text=True, timeout=60)
         assert done.returncode == 0 and "FIRST_TOKEN" in done.stdout and not done.stderr, (command, done.stdout[:2000], done.stderr)
 
 
 @pytest.mark.peer
-def test_prometheus_reads_the_page(triton):
+def test_prometheus_parses_the_metrics_page(triton):
     server = triton()
     for parameters in REQUESTS:
         generate(server, **parameters)
@@ -124,7 +124,7 @@ def points_of(packet):
 
 
 def span_times(spans):
-    """What the metrics are of the request, by its spans' events."""
+    """The values that the metrics must have for this request, computed from its span events."""
     generation, = (span for span in spans if span["name"] == "GENERATION")
     events = {event["name"]: int(event["timeUnixNano"]) for event in generation.get("events", ()) if event["name"] == "FIRST_TOKEN"}
     start, end = int(generation["startTimeUnixNano"]), int(generation["endTimeUnixNano"])
@@ -135,8 +135,8 @@ def span_times(spans):
 
 @NEEDED
 @pytest.mark.sanitized
-def test_spans_and_metrics_of_generations(serve, receiver, encoding):
-    """Every packet is decoded; sums are those of the spans' own times to the nanosecond; requests that are not sampled count as well."""
+def test_generation_spans_and_metrics_agree(serve, receiver, encoding):
+    """Decodes every packet; sums equal those of the spans' own times to the nanosecond; unsampled requests count as well."""
     to = receiver()
     server = serve(to.url, "rate=1000000", env=dict(os.environ, OTEL_EXPORTER_OTLP_PROTOCOL=encoding.protocol))
     for parameters in REQUESTS:
@@ -177,7 +177,7 @@ def test_spans_and_metrics_of_generations(serve, receiver, encoding):
     assert [(int(point["count"]), point["sum"]) for point in used.values()] == [(1, 11), (3 + 6, 5 + 7 + 1 + 6 * 3), (1, 3)]
     assert all(point["explicitBounds"] == [4 ** i for i in range(14)] for point in used.values())
     assert points.keys() == {(part, good) for part in PARTS} | {(PARTS[0], failed)}
-    # what is not sampled has no span to hold it against: its share lies between none and what a client saw at most
+    # an unsampled request has no span to compare with: its share lies between zero and the client's measurement
     for part, values in zip(PARTS, zip(*(span_times(trace) for trace in traces[:-1]))):
         sampled = [value for value in values if value]
         assert int(points[part, good]["count"]) == len(sampled) + 6
@@ -187,7 +187,7 @@ def test_spans_and_metrics_of_generations(serve, receiver, encoding):
 
 
 @NEEDED
-def test_metrics_are_cumulative_and_leave_every_so_often(serve, receiver):
+def test_metrics_are_cumulative_and_exported_periodically(serve, receiver):
     to = receiver()
     server = serve(to.url, "rate=0", env=dict(os.environ, OTEL_METRIC_EXPORT_INTERVAL="50"))
     generate(server, max_tokens=3)
@@ -207,8 +207,8 @@ def test_metrics_are_cumulative_and_leave_every_so_often(serve, receiver):
 
 
 @NEEDED
-def test_packets_of_metrics_are_bounded(serve, receiver, encoding):  # noqa: F811
-    """Ninety series of three points leave in packets of at most 50 points; each is one that others read, and together they say everything once."""
+def test_metrics_packets_are_bounded(serve, receiver, encoding):  # noqa: F811
+    """Ninety series of three points are sent in packets of at most 50 points; third-party decoders read each; every point is sent once."""
     to = receiver()
     server = serve(to.url, "rate=0", "opentelemetry,bsp_max_export_batch_size=50",
                    env=dict(os.environ, OTEL_EXPORTER_OTLP_PROTOCOL=encoding.protocol, OTEL_METRIC_EXPORT_INTERVAL="3600000"))
@@ -230,7 +230,7 @@ def test_packets_of_metrics_are_bounded(serve, receiver, encoding):  # noqa: F81
 
 
 @NEEDED
-def test_a_long_answer_is_a_bounded_span(serve, receiver):
+def test_long_response_has_a_bounded_number_of_span_events(serve, receiver):
     to = receiver()
     server = serve(to.url)
     generate(server, max_tokens=1000)
@@ -240,7 +240,7 @@ def test_a_long_answer_is_a_bounded_span(serve, receiver):
     assert int(generation["events"][-1]["timeUnixNano"]) <= int(generation["endTimeUnixNano"])
 
 
-# --- what a receiver and the environment say -------------------------------------------------------
+# --- partial failures, TLS and the environment -------------------------------------------------------
 
 def partly(body, kind="application/json"):
     return lambda handler: handler.answer(200, body, Content_Type=kind)
@@ -273,8 +273,8 @@ def test_rejected_points_are_reported(serve, receiver):
 
 
 @NEEDED
-def test_gzip(serve, receiver):
-    """The same packets, smaller."""
+def test_gzip_packets_have_the_same_content(serve, receiver):
+    """The same packets, compressed."""
     found = {}
     for compression in ("gzip", "none"):
         to = receiver()
@@ -294,7 +294,7 @@ def test_gzip(serve, receiver):
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory):
-    """A certificate authority of our own: its certificate, and a context that serves 127.0.0.1 by it."""
+    """A private certificate authority: its certificate, and an SSL context for 127.0.0.1 signed by it."""
     openssl, place = need_command("openssl"), tmp_path_factory.mktemp("tls")
     (place / "extensions").write_text("subjectAltName=IP:127.0.0.1\n")
     for command in ("req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=tests",
@@ -308,7 +308,7 @@ def authority(tmp_path_factory):
 
 
 @NEEDED
-def test_https_with_a_chosen_certificate(serve, receiver, authority):
+def test_https_with_a_configured_certificate_authority(serve, receiver, authority):
     certificate, tls = authority
     to = receiver(tls=tls)
     server = serve(to.url, env=dict(os.environ, OTEL_EXPORTER_OTLP_CERTIFICATE=str(certificate)))
@@ -320,8 +320,8 @@ def test_https_with_a_chosen_certificate(serve, receiver, authority):
 
 
 @NEEDED
-def test_https_with_an_unknown_certificate(serve, receiver, authority):
-    """Nothing is sent to a receiver whose certificate no authority has signed."""
+def test_https_with_an_untrusted_certificate_sends_nothing(serve, receiver, authority):
+    """Nothing is sent to a receiver whose certificate is not trusted."""
     to = receiver(tls=authority[1])
     server = serve(to.url)
     server.infer("simple", "lost")
@@ -330,7 +330,7 @@ def test_https_with_an_unknown_certificate(serve, receiver, authority):
 
 
 @NEEDED
-def test_metrics_have_a_receiver_of_their_own(serve, receiver):
+def test_metrics_endpoint_overrides_the_common_one(serve, receiver):
     traces, metrics = receiver(), receiver()
     server = serve(traces.url, env=dict(os.environ, OTEL_EXPORTER_OTLP_METRICS_ENDPOINT=metrics.url.replace("/v1/traces", "/v1/metrics"),
                                         OTEL_EXPORTER_OTLP_METRICS_HEADERS="x-of=metrics", OTEL_EXPORTER_OTLP_HEADERS="x-of=all"))
@@ -344,8 +344,8 @@ def test_metrics_have_a_receiver_of_their_own(serve, receiver):
 @pytest.mark.parametrize("inherited, said", [({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "grpc://collector:4317"}, "not a URL of http or https"),
                                              ({"OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://127.0.0.1:1/v1/metrics", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
                                               "a URL of gRPC has no path")])
-def test_an_environment_for_grpc_stops_no_server(serve, receiver, inherited, said):
-    """It starts, its traces arrive, and that metrics are not sent is said once."""
+def test_grpc_environment_does_not_stop_the_server(serve, receiver, inherited, said):
+    """The server starts, its traces arrive, and one message says that metrics are not sent."""
     to = receiver()
     server = serve(to.url, env=dict(os.environ, OTEL_METRIC_EXPORT_INTERVAL="20", **inherited))
     generate(server, max_tokens=3)
@@ -358,8 +358,8 @@ def test_an_environment_for_grpc_stops_no_server(serve, receiver, inherited, sai
 
 
 @NEEDED
-def test_a_receiver_without_metrics(serve, receiver):
-    """Traces arrive all the same, and it is said once."""
+def test_receiver_without_metrics_support_still_gets_traces(serve, receiver):
+    """Traces arrive all the same; one message reports it."""
     def answer(handler):
         handler.answer(404 if handler.path == "/v1/metrics" else 200)
     to = receiver(answer)
