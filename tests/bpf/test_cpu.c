@@ -116,7 +116,7 @@ static bool look_any(const struct record_header *header, void *context)
     return true;
 }
 
-static void test_samples_of_one_process(void **state)
+static void test_only_the_selected_process_is_sampled(void **state)
 {
     struct workload child = workload_start(NULL, NULL);
     struct expectation e = {.pid = child.pid};
@@ -136,7 +136,7 @@ static bool look_at_clock(const struct record_header *header, void *context)
     return true;
 }
 
-static void test_the_clock_samples(void **state)
+static void test_cpu_clock_yields_samples(void **state)
 {
     pid_t pid = subject_named("burns");
     const struct source_options options = only(pid);
@@ -164,7 +164,7 @@ static bool look_copied(const struct record_header *header, void *context)
 }
 
 /* A process that the tables do not know: its stack comes along. */
-static void test_stack_is_copied_without_rows(void **state)
+static void test_stack_is_copied_without_unwind_table(void **state)
 {
     struct workload child = start_deep(50);
 
@@ -224,13 +224,13 @@ static void walk_deep(int depth)
     expect_faults(&child, watch_walked(&child, "page-faults", NULL), look_deep, &e);
 }
 
-static void test_300_frames_without_frame_pointers(void **state)
+static void test_walk_300_frames_without_frame_pointers(void **state)
 {
     (void)state;
     walk_deep(300);
 }
 
-static void test_900_frames_without_frame_pointers(void **state)
+static void test_walk_900_frames_without_frame_pointers(void **state)
 {
     (void)state;
     walk_deep(900);
@@ -248,7 +248,7 @@ static bool look_too_deep(const struct record_header *header, void *context)
     return true;
 }
 
-static void test_a_stack_too_deep_says_so(void **state)
+static void test_too_deep_stack_is_marked(void **state)
 {
     struct workload child = start_deep(1100);
 
@@ -268,7 +268,7 @@ static bool look_below_system_call(const struct record_header *header, void *con
 }
 
 /* In the kernel, the user registers come from the top of the kernel stack: at each switch away from the thread. */
-static void test_user_stack_below_a_system_call(void **state)
+static void test_user_stack_is_walked_during_a_system_call(void **state)
 {
     struct workload child = workload_start(NULL, NULL);
     struct watch w = watch_walked(&child, "context-switches", NULL);
@@ -302,7 +302,7 @@ static bool look_signal(const struct record_header *header, void *context)
     return true;
 }
 
-static void test_through_a_signal_frame(void **state)
+static void test_walk_through_a_signal_frame(void **state)
 {
     struct workload child = workload_start(go_into_signal, (void *)0);
 
@@ -335,7 +335,7 @@ static void await_table_bytes(struct unwind_tables *tables, uint32_t pid, const 
 }
 
 /* A process whose mappings change all the time: each walk sees the old ones or the new ones, whole. */
-static void test_mappings_replaced_under_samples(void **state)
+static void test_mappings_replaced_while_sampling(void **state)
 {
     struct workload child = start_deep(200);
     struct expectation e = {.pid = child.pid, .depth = 200};
@@ -436,7 +436,7 @@ static void take_name(void *name)
     prctl(PR_SET_NAME, name);
 }
 
-static void test_commands(void **state)
+static void test_samples_carry_the_current_command(void **state)
 {
     struct source_options options = watch_defaults;
     char name[] = "fifteen-letters", other[] = "another";
@@ -483,7 +483,7 @@ static bool look_on_cpu(const struct record_header *header, void *context)
 }
 
 /* Gone and back before anybody looks at the list of CPUs. */
-static void test_a_cpu_goes_and_comes(void **state)
+static void test_cpu_hotplug(void **state)
 {
     unsigned cpu = (unsigned)sysconf(_SC_NPROCESSORS_CONF) - 1;
     struct watch w;
@@ -518,21 +518,21 @@ static void test_a_cpu_goes_and_comes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_samples_of_one_process),
-        cmocka_unit_test(test_the_clock_samples),
-        cmocka_unit_test(test_stack_is_copied_without_rows),
+        cmocka_unit_test(test_only_the_selected_process_is_sampled),
+        cmocka_unit_test(test_cpu_clock_yields_samples),
+        cmocka_unit_test(test_stack_is_copied_without_unwind_table),
         cmocka_unit_test(test_both_stacks_of_a_signal_are_copied),
-        cmocka_unit_test(test_300_frames_without_frame_pointers),
-        cmocka_unit_test(test_900_frames_without_frame_pointers),
-        cmocka_unit_test(test_a_stack_too_deep_says_so),
-        cmocka_unit_test(test_user_stack_below_a_system_call),
-        cmocka_unit_test(test_through_a_signal_frame),
-        cmocka_unit_test(test_mappings_replaced_under_samples),
+        cmocka_unit_test(test_walk_300_frames_without_frame_pointers),
+        cmocka_unit_test(test_walk_900_frames_without_frame_pointers),
+        cmocka_unit_test(test_too_deep_stack_is_marked),
+        cmocka_unit_test(test_user_stack_is_walked_during_a_system_call),
+        cmocka_unit_test(test_walk_through_a_signal_frame),
+        cmocka_unit_test(test_mappings_replaced_while_sampling),
         cmocka_unit_test(test_tables_are_bounded),
         cmocka_unit_test(test_children_are_followed),
-        cmocka_unit_test(test_commands),
+        cmocka_unit_test(test_samples_carry_the_current_command),
         cmocka_unit_test(test_shed_halves_the_rate_and_doubles_the_weight),
-        cmocka_unit_test(test_a_cpu_goes_and_comes),
+        cmocka_unit_test(test_cpu_hotplug),
     };
 
     if (geteuid() != 0) {

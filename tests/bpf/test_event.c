@@ -276,13 +276,13 @@ static void each_fault_is_told(const char *name)
     assert_int_equal(told.weight, told.events);
 }
 
-static void test_each_page_fault_is_told(void **state)
+static void test_each_page_fault_is_recorded(void **state)
 {
     (void)state;
     each_fault_is_told("page-faults");
 }
 
-static void test_each_minor_fault_is_told(void **state)
+static void test_each_minor_fault_is_recorded(void **state)
 {
     (void)state;
     each_fault_is_told("minor-faults");
@@ -298,20 +298,20 @@ static struct told sample_faults_in_fifty(void)
     return told;
 }
 
-static void test_a_sample_of_many_faults_weighs_as_many(void **state)
+static void test_sample_weight_is_the_period(void **state)
 {
     (void)state;
     sample_faults_in_fifty();
 }
 
 /* The sum is true but for what is left at the end, and for what others fault there: of the suite bpf-statistical. */
-static void test_samples_of_many_faults_sum_up(void **state)
+static void test_weights_of_sampled_faults_sum_to_the_total(void **state)
 {
     (void)state;
     assert_in_range(sample_faults_in_fifty().weight, PAGES / 2, 2 * PAGES);
 }
 
-static void test_each_switch_is_told(void **state)
+static void test_each_context_switch_is_recorded(void **state)
 {
     long waits;
     struct told told = tell("context-switches", 0, NULL, wait_often, 0, &waits);
@@ -322,7 +322,7 @@ static void test_each_switch_is_told(void **state)
     assert_int_equal(told.with_kernel, told.events);
 }
 
-static void test_each_hit_of_a_tracepoint_is_told(void **state)
+static void test_each_tracepoint_hit_is_recorded(void **state)
 {
     long calls;
     struct told told = tell("tracepoint:syscalls:sys_enter_getppid", 0, NULL, call, 0, &calls);
@@ -333,7 +333,7 @@ static void test_each_hit_of_a_tracepoint_is_told(void **state)
 }
 
 /* Counted after the filters, CPU by CPU. */
-static void test_one_hit_in_seven_weighs_seven(void **state)
+static void test_tracepoint_period_is_the_weight(void **state)
 {
     long calls;
     struct told told = tell("tracepoint:syscalls:sys_enter_getppid", 7, NULL, call, 0, &calls);
@@ -344,7 +344,7 @@ static void test_one_hit_in_seven_weighs_seven(void **state)
     assert_in_range(told.weight, CALLS > left ? CALLS - left : 7, CALLS);
 }
 
-static void test_bytes_of_mmap(void **state)
+static void test_mmap_bytes_are_recorded(void **state)
 {
     long bytes;
     struct told told = tell("mmap", 0, NULL, map, 0, &bytes);
@@ -354,7 +354,7 @@ static void test_bytes_of_mmap(void **state)
     assert_all(told.events, CALLS, told.missed);
 }
 
-static void test_bytes_of_brk(void **state)
+static void test_brk_bytes_are_recorded(void **state)
 {
     long bytes;
     struct told told = tell("brk", 0, NULL, grow, 0, &bytes);
@@ -392,7 +392,7 @@ static struct user_probe_site site_of_this(void)
         .fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC), .file_offset = code, .semaphore_offset = counter};
 }
 
-static void test_each_firing_is_told_and_the_semaphore_is_up(void **state)
+static void test_each_usdt_firing_is_recorded_and_raises_the_semaphore(void **state)
 {
     struct user_probe_site site = site_of_this();
     long fired;
@@ -407,7 +407,7 @@ static void test_each_firing_is_told_and_the_semaphore_is_up(void **state)
 }
 
 /* Whoever listens is killed: nobody is left behind who holds the probe. */
-static void test_the_semaphore_is_down_when_the_recorder_was_killed(void **state)
+static void test_killing_the_recorder_lowers_the_semaphore(void **state)
 {
     struct user_probe_site site = site_of_this();
     struct source_options options = watch_defaults;
@@ -442,7 +442,7 @@ static void test_the_semaphore_is_down_when_the_recorder_was_killed(void **state
     close(site.fd);
 }
 
-static void test_what_cannot_be_attached_says_so(void **state)
+static void test_attach_failure_is_explained(void **state)
 {
     struct source_options options = watch_defaults;
     struct attach_report report = {0};
@@ -459,20 +459,20 @@ static void test_what_cannot_be_attached_says_so(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_each_page_fault_is_told),
-        cmocka_unit_test(test_each_minor_fault_is_told),
-        cmocka_unit_test(test_a_sample_of_many_faults_weighs_as_many),
-        cmocka_unit_test(test_each_switch_is_told),
-        cmocka_unit_test(test_each_hit_of_a_tracepoint_is_told),
-        cmocka_unit_test(test_one_hit_in_seven_weighs_seven),
-        cmocka_unit_test(test_bytes_of_mmap),
-        cmocka_unit_test(test_bytes_of_brk),
-        cmocka_unit_test(test_each_firing_is_told_and_the_semaphore_is_up),
-        cmocka_unit_test(test_the_semaphore_is_down_when_the_recorder_was_killed),
-        cmocka_unit_test(test_what_cannot_be_attached_says_so),
+        cmocka_unit_test(test_each_page_fault_is_recorded),
+        cmocka_unit_test(test_each_minor_fault_is_recorded),
+        cmocka_unit_test(test_sample_weight_is_the_period),
+        cmocka_unit_test(test_each_context_switch_is_recorded),
+        cmocka_unit_test(test_each_tracepoint_hit_is_recorded),
+        cmocka_unit_test(test_tracepoint_period_is_the_weight),
+        cmocka_unit_test(test_mmap_bytes_are_recorded),
+        cmocka_unit_test(test_brk_bytes_are_recorded),
+        cmocka_unit_test(test_each_usdt_firing_is_recorded_and_raises_the_semaphore),
+        cmocka_unit_test(test_killing_the_recorder_lowers_the_semaphore),
+        cmocka_unit_test(test_attach_failure_is_explained),
     };
 
-    const struct CMUnitTest statistical[] = {cmocka_unit_test(test_samples_of_many_faults_sum_up)};
+    const struct CMUnitTest statistical[] = {cmocka_unit_test(test_weights_of_sampled_faults_sum_to_the_total)};
 
     if (argc > 1 && strcmp(argv[1], "statistical") == 0)
         return cmocka_run_group_tests_name("event", statistical, NULL, NULL);

@@ -102,7 +102,7 @@ static struct kernel_names *open_or_skip(void)
     return n;
 }
 
-static void agrees_with_kallsyms(void **state)
+static void test_names_agree_with_kallsyms(void **state)
 {
     (void)state;
     struct kernel_names *n = open_or_skip();
@@ -115,14 +115,14 @@ static void agrees_with_kallsyms(void **state)
         random ^= random >> 7;
         random ^= random << 17;
         uint64_t address = start + random % (end - start);
-        expect_listed(&l, address, kernel_names_ask(n, address));
+        expect_listed(&l, address, kernel_names_lookup(n, address));
     }
     for (size_t i = 1, asked = 0; i < l.count; i++) {
         uint64_t address = l.symbols[i].address;
         if (address <= start || address >= end || address == l.symbols[i - 1].address || asked++ % 7)
             continue;
-        expect_listed(&l, address, kernel_names_ask(n, address));
-        expect_listed(&l, address - 1, kernel_names_ask(n, address - 1));
+        expect_listed(&l, address, kernel_names_lookup(n, address));
+        expect_listed(&l, address - 1, kernel_names_lookup(n, address - 1));
     }
     free(l.symbols);
     kernel_names_free(n);
@@ -137,7 +137,7 @@ static bool is_listed(const struct listing *l, const struct symbol *s)
 }
 
 /* Modules and BPF programs that are listed before and after they are asked for: others come and go meanwhile. */
-static void knows_what_is_loaded(void **state)
+static void test_modules_and_bpf_programs_are_named(void **state)
 {
     (void)state;
     struct kernel_names *n = open_or_skip();
@@ -147,7 +147,7 @@ static void knows_what_is_loaded(void **state)
     assert_non_null(answers);
     for (size_t i = 0; i < before.count; i++)
         if (*before.symbols[i].module) {
-            const char *answer = kernel_names_ask(n, before.symbols[i].address);
+            const char *answer = kernel_names_lookup(n, before.symbols[i].address);
             answers[i] = strdup(answer ? answer : "");
         }
     struct listing after = read_kallsyms();
@@ -173,7 +173,7 @@ static void knows_what_is_loaded(void **state)
     kernel_names_free(n);
 }
 
-static void what_is_no_code_has_no_name(void **state)
+static void test_non_code_addresses_have_no_name(void **state)
 {
     (void)state;
     struct kernel_names *n = open_or_skip();
@@ -181,16 +181,16 @@ static void what_is_no_code_has_no_name(void **state)
     kernel_names_text(n, &start, &end);
     const uint64_t nowhere[] = {0, 1, 0x1000, start - (1ull << 30), end, end + 0x1000, UINT64_MAX, 1ull << 63};
     for (size_t i = 0; i < sizeof(nowhere) / sizeof(*nowhere); i++)
-        assert_null(kernel_names_ask(n, nowhere[i]));
+        assert_null(kernel_names_lookup(n, nowhere[i]));
     kernel_names_free(n);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(agrees_with_kallsyms),
-        cmocka_unit_test(knows_what_is_loaded),
-        cmocka_unit_test(what_is_no_code_has_no_name),
+        cmocka_unit_test(test_names_agree_with_kallsyms),
+        cmocka_unit_test(test_modules_and_bpf_programs_are_named),
+        cmocka_unit_test(test_non_code_addresses_have_no_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

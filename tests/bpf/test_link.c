@@ -129,7 +129,7 @@ static void wait_until_forgotten(const struct links *l, pid_t tid)
     assert_false(links_know(l, tid));
 }
 
-static void test_samples_carry_what_their_thread_works_for(void **state)
+static void test_samples_carry_the_request_of_their_thread(void **state)
 {
     (void)state;
     struct links l = links_begin();
@@ -145,7 +145,7 @@ static void test_samples_carry_what_their_thread_works_for(void **state)
     links_end(&l);
 }
 
-static void test_waits_do(void **state)
+static void test_off_cpu_stacks_carry_the_request_of_their_thread(void **state)
 {
     (void)state;
     struct links l = links_begin();
@@ -204,7 +204,7 @@ static bool count_linked(const struct record_header *header, void *context)
 }
 
 /* An entry that is not as it was written, because it was read in the middle of that, is not believed. */
-static void test_what_is_half_written_is_not_believed(void **state)
+static void test_torn_table_entry_is_ignored(void **state)
 {
     (void)state;
     struct links l = links_begin();
@@ -246,7 +246,7 @@ static void *end_within(void *argument)
     return (void *)(intptr_t)links_thread();
 }
 
-static void test_threads_that_end_are_forgotten(void **state)
+static void test_thread_exit_removes_its_entry(void **state)
 {
     (void)state;
     struct links l = links_begin();
@@ -263,7 +263,7 @@ static void test_threads_that_end_are_forgotten(void **state)
 }
 
 /* The child enters, says so, and runs another program when it is told to. */
-static void test_exec_forgets(void **state)
+static void test_exec_removes_the_entry(void **state)
 {
     (void)state;
     struct links l = links_begin();
@@ -339,7 +339,7 @@ static void *enter_and_leave(void *argument)
 }
 
 /* Who unmaps the probes is forgotten, in its threads that work for a request, and nobody else is. */
-static void test_unmapping_is_of_one_process(void **state)
+static void test_unmapping_removes_the_entries_of_one_process(void **state)
 {
     (void)state;
     struct links l = links_begin();
@@ -369,7 +369,7 @@ static void test_unmapping_is_of_one_process(void **state)
 
 /* The table is filled with threads that there are not; one more is counted, and goes on when there is room
  * again. */
-static void test_no_room(void **state)
+static void test_full_table_is_counted_as_loss(void **state)
 {
     (void)state;
     struct links l = links_begin();
@@ -396,13 +396,13 @@ static void test_no_room(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_samples_carry_what_their_thread_works_for),
-        cmocka_unit_test(test_waits_do),
-        cmocka_unit_test(test_what_is_half_written_is_not_believed),
-        cmocka_unit_test(test_threads_that_end_are_forgotten),
-        cmocka_unit_test(test_exec_forgets),
-        cmocka_unit_test(test_unmapping_is_of_one_process),
-        cmocka_unit_test(test_no_room),
+        cmocka_unit_test(test_samples_carry_the_request_of_their_thread),
+        cmocka_unit_test(test_off_cpu_stacks_carry_the_request_of_their_thread),
+        cmocka_unit_test(test_torn_table_entry_is_ignored),
+        cmocka_unit_test(test_thread_exit_removes_its_entry),
+        cmocka_unit_test(test_exec_removes_the_entry),
+        cmocka_unit_test(test_unmapping_removes_the_entries_of_one_process),
+        cmocka_unit_test(test_full_table_is_counted_as_loss),
     };
     if (argc > 3 && strcmp(argv[1], "again") == 0)
         return run_again(argv);

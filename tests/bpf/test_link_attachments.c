@@ -21,7 +21,7 @@
 
 /* To keep to the budget nobody is attached to, and nothing is believed of threads whose leaving nobody heard.
  */
-static void test_shed(void **state)
+static void test_shedding_detaches(void **state)
 {
     (void)state;
     struct links l = links_begin();
@@ -61,7 +61,7 @@ static pid_t helper_of_ours(void)
 }
 
 /* The kernel may keep it waiting for as long as it likes: nobody waits for it, and it is done afterwards. */
-static void test_who_attaches_hangs(void **state)
+static void test_hanging_attach_process_does_not_block(void **state)
 {
     (void)state;
     struct links l = links_begin();
@@ -79,7 +79,7 @@ static void test_who_attaches_hangs(void **state)
     links_end(&l);
 }
 
-static void test_the_end_does_not_wait_for_it(void **state)
+static void test_shutdown_does_not_wait_for_a_hanging_attach_process(void **state)
 {
     (void)state;
     struct links l = links_begin();
@@ -123,7 +123,7 @@ static void drain_until(const struct links *l, const char *name, double at_least
 }
 
 /* Of the agent's own an eighth, one for each file; who attaches has its own, and says when they do not do. */
-static void test_descriptors(void **state)
+static void test_descriptors_are_bounded(void **state)
 {
     (void)state;
     struct rlimit before, narrow;
@@ -160,7 +160,7 @@ static void test_descriptors(void **state)
 
 /* Each has half of what the others leave; who has too many finds no room where others do, until one is given
  * back. */
-static void test_owners_share_the_places(void **state)
+static void test_file_owners_share_the_attachments(void **state)
 {
     (void)state;
     static const struct {
@@ -193,7 +193,7 @@ static void test_owners_share_the_places(void **state)
 }
 
 /* Anybody can make a file that cannot be attached to. */
-static void test_refused_file_forgets_nobody(void **state)
+static void test_refused_file_keeps_known_threads(void **state)
 {
     (void)state;
     struct links l = links_begin();
@@ -215,7 +215,7 @@ static void test_refused_file_forgets_nobody(void **state)
 }
 
 /* Nobody hears threads leave then: nothing is believed, until another one has attached. */
-static void test_who_attaches_is_killed(void **state)
+static void test_killed_attach_process_is_replaced(void **state)
 {
     (void)state;
     struct links l = links_begin();
@@ -255,13 +255,13 @@ int main(void)
 {
     links_pass_time = run_ahead;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_shed),
-        cmocka_unit_test(test_descriptors),
-        cmocka_unit_test(test_owners_share_the_places),
-        cmocka_unit_test(test_refused_file_forgets_nobody),
-        cmocka_unit_test(test_who_attaches_hangs),
-        cmocka_unit_test(test_the_end_does_not_wait_for_it),
-        cmocka_unit_test(test_who_attaches_is_killed),
+        cmocka_unit_test(test_shedding_detaches),
+        cmocka_unit_test(test_descriptors_are_bounded),
+        cmocka_unit_test(test_file_owners_share_the_attachments),
+        cmocka_unit_test(test_refused_file_keeps_known_threads),
+        cmocka_unit_test(test_hanging_attach_process_does_not_block),
+        cmocka_unit_test(test_shutdown_does_not_wait_for_a_hanging_attach_process),
+        cmocka_unit_test(test_killed_attach_process_is_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,8 +139,8 @@ static struct off_cpu_totals record_naps(struct source_options options, bool two
     const uint64_t waits = 1 + threads_switches(child.pid) - switches;
     assert_int_equal(w.source->stop(w.self), 0);
     const struct off_cpu_totals figures = off_cpu_source_stats(w.self);
-    assert_int_equal(figures.told + figures.left_out + figures.short_count, waits);
-    workload_expect(&w, figures.told, look, e);
+    assert_int_equal(figures.recorded + figures.left_out + figures.short_count, waits);
+    workload_expect(&w, figures.recorded, look, e);
     workload_end(&child);
     free(e->last);
     watch_end(&w);
@@ -186,13 +186,13 @@ static bool look_at_naps(const struct record_header *header, void *context)
 }
 
 /* Every wait is recorded once. */
-static void test_naps(void **state)
+static void test_each_nap_is_recorded_once(void **state)
 {
     (void)state;
     struct expectation e;
     const struct off_cpu_totals figures = record_naps(watch_defaults, false, false, look_at_naps, &e);
     assert_int_equal(figures.left_out + figures.short_count, 0);
-    assert_int_equal(figures.told_ns, e.told_ns);
+    assert_int_equal(figures.recorded_ns, e.told_ns);
     assert_in_range(e.naps, 1, NAPS);
     assert_true(e.stacks > 0);
 }
@@ -231,7 +231,7 @@ static bool look_at_stacks(const struct record_header *header, void *context)
 }
 
 /* A stack is recorded when it is another one than the thread's last. */
-static void test_one_place(void **state)
+static void test_stack_is_recorded_only_when_it_changes(void **state)
 {
     (void)state;
     struct expectation e;
@@ -241,7 +241,7 @@ static void test_one_place(void **state)
 }
 
 /* No wait is said to have been where the one before it was. */
-static void test_two_places(void **state)
+static void test_stack_is_not_reused_for_another_place(void **state)
 {
     (void)state;
     struct expectation e;
@@ -263,7 +263,7 @@ static bool look_at_pipes(const struct record_header *header, void *context)
 }
 
 /* By a child of the process that is asked for, which was there already. */
-static void test_pipes(void **state)
+static void test_pipe_waits_of_a_child_are_recorded(void **state)
 {
     (void)state;
     struct expectation e;
@@ -287,7 +287,7 @@ static bool look_at_queue(const struct record_header *header, void *context)
     return true;
 }
 
-static void test_run_queue(void **state)
+static void test_run_queue_time_is_recorded(void **state)
 {
     (void)state;
     struct expectation e;
@@ -309,7 +309,7 @@ static bool look_at_births(const struct record_header *header, void *context)
 }
 
 /* What is born waits for its first CPU. */
-static void test_births(void **state)
+static void test_run_queue_time_of_a_new_thread_is_recorded(void **state)
 {
     (void)state;
     struct expectation e;
@@ -320,14 +320,14 @@ static void test_births(void **state)
 }
 
 /* Shorter waits are counted, and none is recorded. */
-static void test_minimum(void **state)
+static void test_waits_below_the_minimum_are_only_counted(void **state)
 {
     (void)state;
     struct expectation e;
     struct source_options options = watch_defaults;
     options.min_wait_ns = 3600000000000;
     const struct off_cpu_totals figures = record_naps(options, false, false, look_at_naps, &e);
-    assert_int_equal(figures.told + figures.left_out, 0);
+    assert_int_equal(figures.recorded + figures.left_out, 0);
     assert_true(figures.short_ns >= NAPS * HOLD_NS);
 }
 
@@ -390,7 +390,7 @@ static bool look_at_wakers(const struct record_header *header, void *context)
     return x->by_thread && x->by_interrupt;
 }
 
-static void test_wakers(void **state)
+static void test_waker_is_recorded(void **state)
 {
     (void)state;
     struct waker_expectation x = {.known = preempt_count_distance() != 0};
@@ -412,7 +412,7 @@ static bool look_for_wakers(const struct record_header *header, void *context)
     return header->kind == RECORD_OFF_CPU;
 }
 
-static void test_wakers_are_for_who_asks(void **state)
+static void test_wakers_are_recorded_only_on_request(void **state)
 {
     (void)state;
     struct expectation e;
@@ -443,7 +443,7 @@ static bool look_at_sampled(const struct record_header *header, void *context)
 }
 
 /* What is recorded stands for what is left out; how well, bpf-statistical/waits asserts. */
-static void test_sampled(void **state)
+static void test_sampled_waits_follow_the_seed(void **state)
 {
     (void)state;
     struct expectation e;
@@ -451,9 +451,9 @@ static void test_sampled(void **state)
     options.sample_wait_ns = STANDS_FOR_NS;
     options.sampling_seed = SEED;
     const struct off_cpu_totals figures = record_naps(options, false, false, look_at_sampled, &e);
-    print_message("%llu waits, %llu left out\n", (unsigned long long)figures.told,
+    print_message("%llu waits, %llu left out\n", (unsigned long long)figures.recorded,
                   (unsigned long long)figures.left_out);
-    assert_int_equal(figures.told_ns, e.told_ns);
+    assert_int_equal(figures.recorded_ns, e.told_ns);
 }
 
 /* Over all random numbers, of a grid as fine as this, waits of a length are recorded for as much time as they last, and
@@ -511,7 +511,7 @@ static pid_t start_waiting(void)
 }
 
 /* A thread that waits before and after. */
-static void test_all_the_time(void **state)
+static void test_thread_waiting_throughout_is_recorded(void **state)
 {
     (void)state;
     struct expectation e;
@@ -537,7 +537,7 @@ static bool look_for_so_far(const struct record_header *header, void *context)
 
 /* It is told while it goes on, as often as that is asked for; while it is shed there is nothing of it, and afterwards
  * nothing of the time before. */
-static void test_so_far(void **state)
+static void test_unfinished_waits_are_recorded_periodically(void **state)
 {
     (void)state;
     struct expectation e;
@@ -545,21 +545,21 @@ static void test_so_far(void **state)
     struct watch w = watch(pid, watch_defaults, &e);
     usleep(OFF_CPU_SO_FAR_NS / 1000 + 10000);
     for (int i = 1; i <= 2; i++) {
-        assert_int_equal(off_cpu_source_tell_so_far(w.self), 0);
+        assert_int_equal(off_cpu_source_flush_waits(w.self), 0);
         watch_until(&w, 1, look_for_so_far, &e);
         assert_int_equal(e.waits, i);
     }
     assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_COUNTS), 0);
     watch_until(&w, 1, look_for_unfinished, &e); /* all of it, as at the end */
-    assert_int_equal(off_cpu_source_stats(w.self).told, 1);
-    assert_int_equal(off_cpu_source_tell_so_far(w.self), 0);
+    assert_int_equal(off_cpu_source_stats(w.self).recorded, 1);
+    assert_int_equal(off_cpu_source_flush_waits(w.self), 0);
     assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_LEAST), 0);
     assert_int_equal(w.source->shed(w.self, SOURCE_DETAIL_FULL), 0);
     e.begin_ns = clock_monotonic_ns();
     assert_int_equal(w.source->stop(w.self), 0);
     watch_until(&w, 1, look_for_unfinished, &e);
     assert_int_equal(e.waits, 4);
-    assert_int_equal(off_cpu_source_stats(w.self).told, 2);
+    assert_int_equal(off_cpu_source_stats(w.self).recorded, 2);
     end(pid);
     watch_end(&w);
 }
@@ -567,19 +567,19 @@ static void test_so_far(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_naps),
-        cmocka_unit_test(test_pipes),
-        cmocka_unit_test(test_run_queue),
-        cmocka_unit_test(test_births),
-        cmocka_unit_test(test_minimum),
-        cmocka_unit_test(test_all_the_time),
-        cmocka_unit_test(test_so_far),
-        cmocka_unit_test(test_sampled),
+        cmocka_unit_test(test_each_nap_is_recorded_once),
+        cmocka_unit_test(test_pipe_waits_of_a_child_are_recorded),
+        cmocka_unit_test(test_run_queue_time_is_recorded),
+        cmocka_unit_test(test_run_queue_time_of_a_new_thread_is_recorded),
+        cmocka_unit_test(test_waits_below_the_minimum_are_only_counted),
+        cmocka_unit_test(test_thread_waiting_throughout_is_recorded),
+        cmocka_unit_test(test_unfinished_waits_are_recorded_periodically),
+        cmocka_unit_test(test_sampled_waits_follow_the_seed),
         cmocka_unit_test(test_sampling_is_unbiased),
-        cmocka_unit_test(test_two_places),
-        cmocka_unit_test(test_one_place),
-        cmocka_unit_test(test_wakers),
-        cmocka_unit_test(test_wakers_are_for_who_asks),
+        cmocka_unit_test(test_stack_is_not_reused_for_another_place),
+        cmocka_unit_test(test_stack_is_recorded_only_when_it_changes),
+        cmocka_unit_test(test_waker_is_recorded),
+        cmocka_unit_test(test_wakers_are_recorded_only_on_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static bool look_life(const struct record_header *header, void *context)
     return true;
 }
 
-static void test_a_life_in_order(void **state)
+static void test_lifecycle_events_are_in_order(void **state)
 {
     struct watch w = watch_begin(&source_process, &watch_defaults);
     struct life l = {0};
@@ -75,7 +75,7 @@ static bool look_lost(const struct record_header *header, void *context)
 
 /* A CPU that comes runs for a moment before it has an event: what is known of processes may be wrong since.
  */
-static void test_a_cpu_that_comes_was_not_seen(void **state)
+static void test_cpu_online_is_reported_as_missed_events(void **state)
 {
     unsigned cpu = (unsigned)sysconf(_SC_NPROCESSORS_CONF) - 1;
 
@@ -99,8 +99,8 @@ static void test_a_cpu_that_comes_was_not_seen(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_life_in_order),
-        cmocka_unit_test(test_a_cpu_that_comes_was_not_seen),
+        cmocka_unit_test(test_lifecycle_events_are_in_order),
+        cmocka_unit_test(test_cpu_online_is_reported_as_missed_events),
     };
 
     if (argc > 1 && strcmp(argv[1], "--live") == 0)

@@ -321,7 +321,7 @@ static void watch_waiting_fake(struct expectation e)
     watch_end(&w);
 }
 
-static void test_runs_of_cframes(void **state)
+static void test_walk_runs_of_cframes(void **state)
 {
     struct fake fakes[] = {
         {.e = {PYTHON_CFRAMES, .runs = 1}, .look = look_at_runs},
@@ -333,7 +333,7 @@ static void test_runs_of_cframes(void **state)
     watch_fakes(fakes, array_size(fakes));
 }
 
-static void test_runs_of_marked_frames(void **state)
+static void test_walk_runs_of_marked_frames(void **state)
 {
     struct fake fakes[] = {
         {.e = {PYTHON_MARKED_FRAMES, .runs = 1}, .look = look_at_runs},
@@ -345,7 +345,7 @@ static void test_runs_of_marked_frames(void **state)
 }
 
 /* On one stack, by turns. */
-static void test_runs_of_two_interpreters(void **state)
+static void test_walk_runs_of_two_interpreters(void **state)
 {
     struct fake fakes[] = {
         {.e = {PYTHON_CFRAMES, .runs = 2, .lie = TWO_INTERPRETERS}, .look = look_at_two_interpreters},
@@ -358,14 +358,14 @@ static void test_runs_of_two_interpreters(void **state)
 }
 
 /* The same where a thread waits. */
-static void test_runs_that_wait(void **state)
+static void test_walk_runs_of_a_waiting_thread(void **state)
 {
     (void)state;
     watch_waiting_fake((struct expectation){PYTHON_CFRAMES, .runs = 20});
     watch_waiting_fake((struct expectation){PYTHON_MARKED_FRAMES, .runs = 250});
 }
 
-static void test_lies(void **state)
+static void test_inconsistent_structures_end_the_walk(void **state)
 {
     struct fake fakes[NO_CODE - CIRCLE + 1];
 
@@ -375,7 +375,7 @@ static void test_lies(void **state)
     watch_fakes(fakes, array_size(fakes));
 }
 
-static void test_frames_that_are_objects(void **state)
+static void test_walk_frame_objects(void **state)
 {
     const unsigned counted = PYTHON_FRAME_OBJECTS, marked = PYTHON_FRAME_OBJECTS | PYTHON_CFRAMES | PYTHON_IN_WORDS;
     struct fake fakes[] = {
@@ -393,9 +393,9 @@ static void test_frames_that_are_objects(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_runs_of_cframes),         cmocka_unit_test(test_runs_of_marked_frames),
-        cmocka_unit_test(test_frames_that_are_objects), cmocka_unit_test(test_runs_of_two_interpreters),
-        cmocka_unit_test(test_runs_that_wait),          cmocka_unit_test(test_lies),
+        cmocka_unit_test(test_walk_runs_of_cframes),         cmocka_unit_test(test_walk_runs_of_marked_frames),
+        cmocka_unit_test(test_walk_frame_objects), cmocka_unit_test(test_walk_runs_of_two_interpreters),
+        cmocka_unit_test(test_walk_runs_of_a_waiting_thread),          cmocka_unit_test(test_inconsistent_structures_end_the_walk),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

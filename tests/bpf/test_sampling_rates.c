@@ -90,7 +90,7 @@ static void wait_for_name(pid_t pid, const char *name)
 }
 
 /* By name and by number: one at the clock's rate, one at a fifth of it, one never. */
-static void test_rates(void **state)
+static void test_samples_match_the_rule_rates(void **state)
 {
     pid_t often = subject_named("often"), seldom = subject_named("seldom"), never = subject_named("never");
     struct tally tally = {.count = 3,
@@ -197,14 +197,14 @@ static struct off_cpu_totals watch_waits(const char *entry, struct told *told, s
 /* At a fifth of the rate fewer waits are recorded, which stand for five times as much: the sum is that of
  * all. Each of length L is recorded with a probability of L / of_ns, for of_ns: the variance of all together
  * is no more than of_ns times their sum. */
-static void test_waits_at_a_lower_rate(void **state)
+static void test_waits_match_a_lower_rate(void **state)
 {
     struct told told = {.of_ns = 5 * SAMPLE_NS};
     const struct off_cpu_totals figures = watch_waits("pid=%d:20", &told, 200);
-    const double true_ns = (double)(figures.told_ns + figures.left_out_ns);
+    const double true_ns = (double)(figures.recorded_ns + figures.left_out_ns);
 
     (void)state;
-    assert_int_equal(figures.told, told.records);
+    assert_int_equal(figures.recorded, told.records);
     assert_true(told.sampled > 0 && figures.left_out > 0);
     assert_true(is_near((double)told.weight_ns, true_ns, sqrt((double)told.of_ns * true_ns)));
 }
@@ -232,7 +232,7 @@ static bool add_wait(const struct record_header *header, void *context)
 
 /* What is recorded stands for what is left out, in time and in number: of 200, within seven standard
  * deviations. */
-static void test_waits_stand_for_those_left_out(void **state)
+static void test_sampled_waits_estimate_time_and_count(void **state)
 {
     struct source_options options = watch_defaults;
     struct sums sums = {0};
@@ -250,8 +250,8 @@ static void test_waits_stand_for_those_left_out(void **state)
         add_wait(batch_get(w.batch, i), &sums);
     batch_clear(w.batch);
     const struct off_cpu_totals figures = off_cpu_source_stats(w.self);
-    const double true_ns = (double)(figures.told_ns + figures.left_out_ns),
-                 true_count = (double)(figures.told + figures.left_out);
+    const double true_ns = (double)(figures.recorded_ns + figures.left_out_ns),
+                 true_count = (double)(figures.recorded + figures.left_out);
     print_message("%.3f of the time, %.3f of the waits\n", (double)sums.waits_ns / true_ns,
                   (double)sums.waits / true_count);
     assert_true(figures.left_out > 0);
@@ -264,9 +264,9 @@ static void test_waits_stand_for_those_left_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rates),
-        cmocka_unit_test(test_waits_at_a_lower_rate),
-        cmocka_unit_test(test_waits_stand_for_those_left_out),
+        cmocka_unit_test(test_samples_match_the_rule_rates),
+        cmocka_unit_test(test_waits_match_a_lower_rate),
+        cmocka_unit_test(test_sampled_waits_estimate_time_and_count),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

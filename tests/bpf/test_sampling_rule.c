@@ -121,7 +121,7 @@ static uint64_t samples_of(uint64_t ticks, uint64_t share)
 }
 
 /* By name and by number: one is always sampled, one at a fifth of that rate, one never. */
-static void test_rates(void **state)
+static void test_rules_by_name_and_pid_set_the_rate(void **state)
 {
     struct workload processes[] = {start_named("often"), start_named("seldom"), start_named("never")};
     struct tally tally = {
@@ -158,7 +158,7 @@ static void test_rates(void **state)
 }
 
 /* A process takes another name, and with it another rate. */
-static void test_a_name_is_the_present_one(void **state)
+static void test_renamed_process_falls_under_its_new_rule(void **state)
 {
     struct workload process = start_named("before");
     struct tally tally = {.count = 1, .process = {{process.pid, .weight = 1}}};
@@ -229,7 +229,7 @@ static void look_for_cgroups(const struct watch *w)
 }
 
 /* Of a name that goes and comes again, as another one; and of what is below it. */
-static void test_cgroups_come_and_go(void **state)
+static void test_cgroup_rules_follow_recreated_cgroups(void **state)
 {
     char name[64], path[256], below[sizeof(path) + 8], text[128];
     struct tally tally = {.count = 1, .process = {{.weight = 1}}};
@@ -274,7 +274,7 @@ static void test_cgroups_come_and_go(void **state)
 }
 
 /* Half the rate of the clock, and each sample stands for twice as much. */
-static void test_shedding_goes_with_it(void **state)
+static void test_shedding_halves_the_rule_rates(void **state)
 {
     struct source_options options = watch_defaults;
     const pid_t pid = subject_named("fifth");
@@ -408,7 +408,7 @@ static void leave_waits_out(bool with_cpu)
     interrupt_thread(waits.pids[LEFT_OUT_SINCE], thread);
     const uint64_t expected = 1 + threads_switches(waits.pids[NOT_LEFT_OUT]) - switches;
     assert_int_equal(w.source->stop(w.self), 0);
-    workload_expect(&w, off_cpu_source_stats(w.self).told, count_wait, &waits);
+    workload_expect(&w, off_cpu_source_stats(w.self).recorded, count_wait, &waits);
     assert_int_equal(waits.recorded[LEFT_OUT], 0);
     assert_int_equal(waits.recorded[LEFT_OUT_SINCE], 0);
     assert_int_equal(waits.recorded[NOT_LEFT_OUT], expected);
@@ -421,13 +421,13 @@ static void leave_waits_out(bool with_cpu)
         watch_end(&cpu);
 }
 
-static void test_waits_of_processes_left_out(void **state)
+static void test_waits_of_excluded_processes_are_not_recorded(void **state)
 {
     (void)state;
     leave_waits_out(true);
 }
 
-static void test_waits_of_processes_left_out_without_samples(void **state)
+static void test_waits_of_excluded_processes_are_not_recorded_without_cpu_source(void **state)
 {
     (void)state;
     leave_waits_out(false);
@@ -480,9 +480,9 @@ static struct off_cpu_totals sample_waits(const char *rule, uint64_t of_ns)
     const uint64_t waits = 1 + threads_switches(process.pid) - switches;
     assert_int_equal(w.source->stop(w.self), 0);
     const struct off_cpu_totals figures = off_cpu_source_stats(w.self);
-    assert_int_equal(figures.told + figures.left_out, waits);
-    workload_expect(&w, figures.told, take_wait, &recorded);
-    assert_int_equal(figures.told_ns, recorded.told_ns);
+    assert_int_equal(figures.recorded + figures.left_out, waits);
+    workload_expect(&w, figures.recorded, take_wait, &recorded);
+    assert_int_equal(figures.recorded_ns, recorded.told_ns);
     assert_true(figures.left_out_ns <= figures.left_out * of_ns); /* no longer one is left out */
     workload_end(&process);
     watch_end(&w);
@@ -502,7 +502,7 @@ static void test_waits_at_a_higher_rate(void **state)
 }
 
 /* Of a process that falls under no rule. */
-static void test_waits_of_others(void **state)
+static void test_waits_under_no_rule_use_the_default_rate(void **state)
 {
     (void)state;
     sample_waits("command=nobody:1", SAMPLE_NS);
@@ -511,15 +511,15 @@ static void test_waits_of_others(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rates),
-        cmocka_unit_test(test_a_name_is_the_present_one),
-        cmocka_unit_test(test_cgroups_come_and_go),
-        cmocka_unit_test(test_shedding_goes_with_it),
-        cmocka_unit_test(test_waits_of_processes_left_out),
-        cmocka_unit_test(test_waits_of_processes_left_out_without_samples),
+        cmocka_unit_test(test_rules_by_name_and_pid_set_the_rate),
+        cmocka_unit_test(test_renamed_process_falls_under_its_new_rule),
+        cmocka_unit_test(test_cgroup_rules_follow_recreated_cgroups),
+        cmocka_unit_test(test_shedding_halves_the_rule_rates),
+        cmocka_unit_test(test_waits_of_excluded_processes_are_not_recorded),
+        cmocka_unit_test(test_waits_of_excluded_processes_are_not_recorded_without_cpu_source),
         cmocka_unit_test(test_waits_at_a_lower_rate),
         cmocka_unit_test(test_waits_at_a_higher_rate),
-        cmocka_unit_test(test_waits_of_others),
+        cmocka_unit_test(test_waits_under_no_rule_use_the_default_rate),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

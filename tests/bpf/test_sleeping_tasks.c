@@ -135,7 +135,7 @@ static bool look_at_copy(const struct record_header *header, void *context)
     return true;
 }
 
-static void test_its_stack_is_what_its_memory_holds(void **state)
+static void test_copied_stack_equals_the_task_memory(void **state)
 {
     (void)state;
     skip_if_it_cannot();
@@ -220,7 +220,7 @@ static bool look_for_copy(const struct record_header *header, void *context)
     return header->kind == RECORD_OFF_CPU;
 }
 
-static void test_nobody_has_to_answer(void **state)
+static void test_memory_backed_by_userspace_is_not_read(void **state)
 {
     (void)state;
     static void (*const works[])(int) = {wait_on_userfault, wait_on_file, wait_on_nothing};
@@ -233,7 +233,7 @@ static void test_nobody_has_to_answer(void **state)
     struct watch w = watch(pids, array_size(pids), watch_defaults.ring_bytes);
     for (int ms = 0;
          ms < 60000 && told(&w, "unreadable") + told(&w, "recorded") + told(&w, "ran") < array_size(pids) + 1;
-         ms++) /* a reader who waits is ended after ASLEEP_MAX_S */
+         ms++) /* a reader who waits is ended after SLEEPING_TASKS_MAX_S */
         usleep(1000);
     assert_int_equal(w.source->stop(w.self), 0);
     watch_until(&w, array_size(pids), look_for_copy, NULL); /* their waits, with the kernel's part */
@@ -287,7 +287,7 @@ static bool look_at_count(const struct record_header *header, void *context)
     return false;
 }
 
-static void test_a_stack_is_of_one_moment(void **state)
+static void test_copied_stack_is_consistent(void **state)
 {
     (void)state;
     size_t copies = 0;
@@ -330,7 +330,7 @@ static void wait_in_threads(int ready)
         pause();
 }
 
-static void test_who_does_not_read_is_not_waited_for(void **state)
+static void test_slow_reader_does_not_block(void **state)
 {
     (void)state;
     struct losses losses = {0};
@@ -354,12 +354,12 @@ static void test_who_does_not_read_is_not_waited_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_its_stack_is_what_its_memory_holds),
+        cmocka_unit_test(test_copied_stack_equals_the_task_memory),
 #if defined(__x86_64__)
-        cmocka_unit_test(test_nobody_has_to_answer),
-        cmocka_unit_test(test_a_stack_is_of_one_moment),
+        cmocka_unit_test(test_memory_backed_by_userspace_is_not_read),
+        cmocka_unit_test(test_copied_stack_is_consistent),
 #endif
-        cmocka_unit_test(test_who_does_not_read_is_not_waited_for),
+        cmocka_unit_test(test_slow_reader_does_not_block),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

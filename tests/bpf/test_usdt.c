@@ -109,7 +109,7 @@ static uint64_t bits(double x)
     return sonde_value_of_double_(x).bits;
 }
 
-static void every_kind_of_argument(void **state)
+static void test_arguments_of_every_type(void **state)
 {
     (void)state;
     struct sonde_provider *provider;
@@ -162,7 +162,7 @@ static void every_kind_of_argument(void **state)
 }
 
 /* As many arguments as there may be, one after the other, in registers and on the stack. */
-static void every_count_of_arguments(void **state)
+static void test_arguments_of_every_count(void **state)
 {
     (void)state;
     if (skip_without_cookies())
@@ -204,7 +204,7 @@ static void static_probe(int first)
     SONDE_PROBE(test_static, none);
 }
 
-static void static_probes(void **state)
+static void test_static_probes(void **state)
 {
     (void)state;
     struct watcher w = attach(getpid(), "/proc/self/exe", "test_static", "all");
@@ -251,7 +251,7 @@ static void wait_for_good_end(pid_t child)
 
 /* One who attaches to the file without naming a process hears all processes that have it: our child too,
  * which is forked when the kernel has optimised the probe already. */
-static void of_all_processes_and_after_fork(void **state)
+static void test_attach_to_all_processes_survives_fork(void **state)
 {
     (void)state;
     if (skip_without_cookies())
@@ -288,7 +288,7 @@ static void of_all_processes_and_after_fork(void **state)
 
 /* A child that was forked while somebody watched the parent alone is not heard, and does not stay switched on
  * when he has gone; with the descriptor of the object, or with all descriptors closed, as daemons do. */
-static void child_of_a_watched_process(void **state)
+static void test_child_of_an_attached_process_does_not_fire(void **state)
 {
     (void)state;
     if (skip_without_cookies())
@@ -333,7 +333,7 @@ static void child_of_a_watched_process(void **state)
 
 /* A worker that was forked off before anybody watched, as servers have them, can be watched by its own
  * number. */
-static void forked_worker_is_watched(void **state)
+static void test_forked_worker_can_be_attached(void **state)
 {
     (void)state;
     if (skip_without_cookies())
@@ -374,7 +374,7 @@ static void forked_worker_is_watched(void **state)
     sonde_provider_free(provider);
 }
 
-static void unloaded_while_attached_and_loaded_again(void **state)
+static void test_unload_while_attached_and_reload(void **state)
 {
     (void)state;
     if (skip_without_cookies())
@@ -412,7 +412,7 @@ static void unloaded_while_attached_and_loaded_again(void **state)
 
 /* In a directory the object is one file for all, and who is attached to it hears a process that loads later.
  */
-static void file_in_a_directory(void **state)
+static void test_provider_file_in_a_directory(void **state)
 {
     (void)state;
     if (skip_without_cookies())
@@ -441,7 +441,7 @@ static void file_in_a_directory(void **state)
 
 /* A nop of five bytes where the kernel exchanges it for a call, which it says by having the system call that such a
  * call makes; elsewhere the nop that all emulate, for one of five bytes would be single-stepped. */
-static void the_cheapest_site_that_this_kernel_takes(void **state)
+static void test_cheapest_supported_site_is_used(void **state)
 {
     (void)state;
 #if defined(__x86_64__)
@@ -477,15 +477,15 @@ int main(void)
 {
     libbpf_set_print(silent);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_of_argument),
-        cmocka_unit_test(every_count_of_arguments),
-        cmocka_unit_test(static_probes),
-        cmocka_unit_test(of_all_processes_and_after_fork),
-        cmocka_unit_test(child_of_a_watched_process),
-        cmocka_unit_test(forked_worker_is_watched),
-        cmocka_unit_test(unloaded_while_attached_and_loaded_again),
-        cmocka_unit_test(file_in_a_directory),
-        cmocka_unit_test(the_cheapest_site_that_this_kernel_takes),
+        cmocka_unit_test(test_arguments_of_every_type),
+        cmocka_unit_test(test_arguments_of_every_count),
+        cmocka_unit_test(test_static_probes),
+        cmocka_unit_test(test_attach_to_all_processes_survives_fork),
+        cmocka_unit_test(test_child_of_an_attached_process_does_not_fire),
+        cmocka_unit_test(test_forked_worker_can_be_attached),
+        cmocka_unit_test(test_unload_while_attached_and_reload),
+        cmocka_unit_test(test_provider_file_in_a_directory),
+        cmocka_unit_test(test_cheapest_supported_site_is_used),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

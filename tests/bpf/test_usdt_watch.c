@@ -23,10 +23,10 @@ struct seen {
     bool wrong;
 };
 
-static int take(void *context, const void *sampling_rule_context, const struct usdt_firing *f)
+static int take(void *context, const void *target_context, const struct usdt_firing *f)
 {
     struct seen *s = context;
-    s->wrong |= strcmp(sampling_rule_context, "of the target") != 0 || f->pid != (uint32_t)getpid() ||
+    s->wrong |= strcmp(target_context, "of the target") != 0 || f->pid != (uint32_t)getpid() ||
                 f->argument_count != 4 || f->unread || f->values[0] != s->next || (int64_t)f->values[1] != -2 ||
                 f->text_bytes[2] != 5 || strcmp(f->texts[2], "text") != 0 || f->values[3] != 0 ||
                 f->text_bytes[3] != 0 || f->text_bytes[0] != 0;
@@ -51,7 +51,7 @@ static const char *path_of(const char *provider)
     return found;
 }
 
-static void every_firing_is_told_or_counted(void **state)
+static void test_every_firing_is_delivered_or_counted(void **state)
 {
     (void)state;
     struct sonde_provider *provider;
@@ -96,7 +96,7 @@ static void every_firing_is_told_or_counted(void **state)
     sonde_provider_free(provider);
 }
 
-static void what_cannot_be_attached_is_refused(void **state)
+static void test_attach_failures_are_refused(void **state)
 {
     (void)state;
     struct usdt_watch *w;
@@ -114,8 +114,8 @@ static void what_cannot_be_attached_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_firing_is_told_or_counted),
-        cmocka_unit_test(what_cannot_be_attached_is_refused),
+        cmocka_unit_test(test_every_firing_is_delivered_or_counted),
+        cmocka_unit_test(test_attach_failures_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -521,7 +521,7 @@ static void watch_programs(struct program *of, size_t count)
     workload_unwatch(&w);
 }
 
-static void test_frames(void **state)
+static void test_walk_v8_frames(void **state)
 {
     (void)state;
     struct program programs[] = {{.e = {.frames = FUNCTIONS}, .look = look_at_truth},
@@ -529,7 +529,7 @@ static void test_frames(void **state)
     watch_programs(programs, 2);
 }
 
-static void test_lies(void **state)
+static void test_inconsistent_structures_end_the_walk(void **state)
 {
     (void)state;
     struct program programs[LIES - 1] = {0};
@@ -541,8 +541,8 @@ static void test_lies(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_frames),
-        cmocka_unit_test(test_lies),
+        cmocka_unit_test(test_walk_v8_frames),
+        cmocka_unit_test(test_inconsistent_structures_end_the_walk),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,7 +86,7 @@ static bool look(const struct record_header *header, void *context)
     return true;
 }
 
-static void test_each_wait_is_its_own_requests(void **state)
+static void test_each_wait_carries_its_own_request(void **state)
 {
     (void)state;
 #if !defined(__x86_64__)
@@ -121,6 +121,6 @@ static void test_each_wait_is_its_own_requests(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_wait_is_its_own_requests)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_each_wait_carries_its_own_request)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -156,7 +156,7 @@ static void turn_until(struct pipeline *p, const bool *seen, const char *what)
         fail_msg("%s", what);
 }
 
-static void test_strangers_cost_nothing(void **state)
+static void test_unselected_processes_cost_nothing(void **state)
 {
     struct seen seen = {0};
     struct pipeline_sink sink = {.context = &seen, .sample = take_sample};
@@ -205,7 +205,7 @@ static void test_strangers_cost_nothing(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_strangers_cost_nothing, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_unselected_processes_cost_nothing, make_folder, remove_folder),
     };
 
     if (argc > 1 && strcmp(argv[1], "--live") == 0)

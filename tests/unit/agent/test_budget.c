@@ -33,7 +33,7 @@ static struct load start(void)
     return l;
 }
 
-static void test_stays_at_full_within_budget(void **state)
+static void test_full_detail_within_budget(void **state)
 {
     (void)state;
     struct load l = start();
@@ -57,7 +57,7 @@ static void test_sheds_in_order(void **state)
 }
 
 /* What starting costs is over before anything is judged. */
-static void test_a_costly_start_sheds_nothing(void **state)
+static void test_startup_cost_does_not_shed(void **state)
 {
     (void)state;
     struct load l = start();
@@ -67,7 +67,7 @@ static void test_a_costly_start_sheds_nothing(void **state)
     assert_true(spend(&l, 0.2, 12) > 0); /* later such a time is answered at once */
 }
 
-static void test_comes_back(void **state)
+static void test_detail_returns_when_cost_falls(void **state)
 {
     (void)state;
     struct load l = start();
@@ -76,7 +76,7 @@ static void test_comes_back(void **state)
     assert_int_equal(l.b.detail, SOURCE_DETAIL_FULL);
 }
 
-static void test_no_return_without_room(void **state)
+static void test_detail_does_not_return_without_headroom(void **state)
 {
     (void)state;
     struct load l = start();
@@ -85,7 +85,7 @@ static void test_no_return_without_room(void **state)
     assert_int_equal(l.b.detail, SOURCE_DETAIL_LEAST);
 }
 
-static void test_one_bad_second_is_forgiven(void **state)
+static void test_single_spike_does_not_shed(void **state)
 {
     (void)state;
     struct load l = start();
@@ -96,7 +96,7 @@ static void test_one_bad_second_is_forgiven(void **state)
 
 /* Neither a change of detail nor programs that are detached, with the run time that was counted for them, make it look
  * free. */
-static void test_cost_is_known_at_any_time(void **state)
+static void test_cost_is_known_after_detach(void **state)
 {
     (void)state;
     struct load l = start();
@@ -113,7 +113,7 @@ static void test_cost_is_known_at_any_time(void **state)
     assert_int_equal(l.b.detail, SOURCE_DETAIL_LEAST);
 }
 
-static void test_memory(void **state)
+static void test_memory_over_budget_is_reported(void **state)
 {
     (void)state;
     struct budget b;
@@ -127,10 +127,10 @@ static void test_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stays_at_full_within_budget),  cmocka_unit_test(test_sheds_in_order),
-        cmocka_unit_test(test_a_costly_start_sheds_nothing), cmocka_unit_test(test_comes_back),
-        cmocka_unit_test(test_no_return_without_room),       cmocka_unit_test(test_cost_is_known_at_any_time),
-        cmocka_unit_test(test_one_bad_second_is_forgiven),   cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_full_detail_within_budget),  cmocka_unit_test(test_sheds_in_order),
+        cmocka_unit_test(test_startup_cost_does_not_shed), cmocka_unit_test(test_detail_returns_when_cost_falls),
+        cmocka_unit_test(test_detail_does_not_return_without_headroom),       cmocka_unit_test(test_cost_is_known_after_detach),
+        cmocka_unit_test(test_single_spike_does_not_shed),   cmocka_unit_test(test_memory_over_budget_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,7 +24,7 @@ static int load_text(struct config *c, const char *text, char *error)
     return r;
 }
 
-static void test_good_file(void **state)
+static void test_valid_file_is_loaded(void **state)
 {
     (void)state;
     struct config c;
@@ -49,7 +49,7 @@ static void test_good_file(void **state)
     assert_int_equal(c.profile_rate_hz, 49);
 }
 
-static void test_bad_files(void **state)
+static void test_invalid_files_change_nothing(void **state)
 {
     (void)state;
     static const struct {
@@ -121,7 +121,7 @@ static void test_bad_files(void **state)
     }
 }
 
-static void test_missing_file(void **state)
+static void test_missing_file_is_an_error(void **state)
 {
     (void)state;
     struct config c;
@@ -131,7 +131,7 @@ static void test_missing_file(void **state)
     assert_non_null(strstr(error, "/nowhere/sonde.yaml"));
 }
 
-static void test_set(void **state)
+static void test_set_option(void **state)
 {
     (void)state;
     struct config c;
@@ -146,7 +146,7 @@ static void test_set(void **state)
 }
 
 /* What --print-config prints is what a file may say. */
-static void test_description_can_be_loaded(void **state)
+static void test_printed_config_can_be_loaded(void **state)
 {
     (void)state;
     struct config c, again;
@@ -170,7 +170,7 @@ static void test_description_can_be_loaded(void **state)
     assert_true(again.budget_cpu_share > 0.0249 && again.budget_cpu_share < 0.0251);
 }
 
-static void test_receiver(void **state)
+static void test_receiver_settings(void **state)
 {
     (void)state;
     struct config c;
@@ -219,7 +219,7 @@ static void test_receiver(void **state)
 }
 
 /* With the last of them: none is cut off. */
-static void test_unknown_keys_are_told_the_known_ones(void **state)
+static void test_unknown_key_error_lists_known_keys(void **state)
 {
     (void)state;
     struct config c;
@@ -231,7 +231,7 @@ static void test_unknown_keys_are_told_the_known_ones(void **state)
     assert_non_null(strstr(error, ", log.level"));
 }
 
-static void test_what_packets_tell(void **state)
+static void test_otlp_packet_settings(void **state)
 {
     (void)state;
     static const struct {
@@ -272,7 +272,7 @@ static void expect_endpoint(const char *signal, const char *all, const char *exp
     assert_int_equal(error[0] != '\0', complains);
 }
 
-static void test_environment(void **state)
+static void test_endpoint_from_environment(void **state)
 {
     (void)state;
     struct config c;
@@ -331,7 +331,7 @@ static void inherit(struct config *c)
 }
 
 /* The word that is meant for one receiver is not said to another. */
-static void test_environment_of_another_endpoint(void **state)
+static void test_headers_are_not_sent_to_another_endpoint(void **state)
 {
     (void)state;
     struct config c;
@@ -378,7 +378,7 @@ static void expect_error(const char *says, const char *variable, const char *val
 }
 
 /* A message names the variable that is wrong, and what is wrong with it; nobody is told of what is not used. */
-static void test_environment_that_is_wrong(void **state)
+static void test_invalid_environment_is_an_error(void **state)
 {
     (void)state;
     char long_headers[4097] = "a=";
@@ -402,17 +402,17 @@ static void test_environment_that_is_wrong(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good_file),
-        cmocka_unit_test(test_receiver),
-        cmocka_unit_test(test_what_packets_tell),
-        cmocka_unit_test(test_unknown_keys_are_told_the_known_ones),
-        cmocka_unit_test(test_environment),
-        cmocka_unit_test(test_environment_of_another_endpoint),
-        cmocka_unit_test(test_environment_that_is_wrong),
-        cmocka_unit_test(test_bad_files),
-        cmocka_unit_test(test_missing_file),
-        cmocka_unit_test(test_set),
-        cmocka_unit_test(test_description_can_be_loaded),
+        cmocka_unit_test(test_valid_file_is_loaded),
+        cmocka_unit_test(test_receiver_settings),
+        cmocka_unit_test(test_otlp_packet_settings),
+        cmocka_unit_test(test_unknown_key_error_lists_known_keys),
+        cmocka_unit_test(test_endpoint_from_environment),
+        cmocka_unit_test(test_headers_are_not_sent_to_another_endpoint),
+        cmocka_unit_test(test_invalid_environment_is_an_error),
+        cmocka_unit_test(test_invalid_files_change_nothing),
+        cmocka_unit_test(test_missing_file_is_an_error),
+        cmocka_unit_test(test_set_option),
+        cmocka_unit_test(test_printed_config_can_be_loaded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -139,7 +139,7 @@ static void stop(struct fixture *f)
 /* --- profiles -------------------------------------------------------------------------------- */
 
 /* At the tick that is nearest to the end of the interval: ticks are late and early. */
-static void profiles_are_cut_at_their_interval(void **state)
+static void test_profiles_are_cut_at_their_interval(void **state)
 {
     (void)state;
     static const struct {
@@ -164,7 +164,7 @@ static void profiles_are_cut_at_their_interval(void **state)
     end(&f);
 }
 
-static void a_profile_without_samples_is_not_sent(void **state)
+static void test_a_profile_without_samples_is_not_sent(void **state)
 {
     (void)state;
     struct fixture f;
@@ -175,7 +175,7 @@ static void a_profile_without_samples_is_not_sent(void **state)
     end(&f);
 }
 
-static void every_sample_is_sent_once(void **state)
+static void test_every_sample_is_sent_once(void **state)
 {
     (void)state;
     struct fixture f;
@@ -202,7 +202,7 @@ static void every_sample_is_sent_once(void **state)
 
 /* Each in a traced request of its own: links fill their share of a profile long before the samples do. Then
  * it is cut. */
-static void links_have_room_again(void **state)
+static void test_full_links_cut_the_profile(void **state)
 {
     (void)state;
     enum { SAMPLES = 20000 };
@@ -232,7 +232,7 @@ static void links_have_room_again(void **state)
 
 /* With their times they fill profile after profile; without they are one sum, and there is always room for
  * more. */
-static void without_times_samples_add_up(void **state)
+static void test_samples_without_timestamps_are_merged(void **state)
 {
     (void)state;
     static const char *const resolutions[] = {"1s", "none"};
@@ -247,7 +247,7 @@ static void without_times_samples_add_up(void **state)
     }
 }
 
-static void shortage_of_memory_drops_the_older_half(void **state)
+static void test_memory_shortage_drops_the_older_half(void **state)
 {
     (void)state;
     struct fixture f;
@@ -265,7 +265,7 @@ static void shortage_of_memory_drops_the_older_half(void **state)
 
 /* --- receivers ------------------------------------------------------------------------------- */
 
-static void a_busy_receiver_gets_the_same_packet_again(void **state)
+static void test_a_busy_receiver_gets_the_same_packet_again(void **state)
 {
     (void)state;
     struct fixture f;
@@ -286,7 +286,7 @@ static void a_busy_receiver_gets_the_same_packet_again(void **state)
     end(&f);
 }
 
-static void a_refused_packet_is_dropped(void **state)
+static void test_a_refused_packet_is_dropped(void **state)
 {
     (void)state;
     struct fixture f;
@@ -301,7 +301,7 @@ static void a_refused_packet_is_dropped(void **state)
     end(&f);
 }
 
-static void rejected_profiles_are_counted(void **state)
+static void test_rejected_profiles_are_counted(void **state)
 {
     (void)state;
     static const char one[] = "\x0a\x08\x08\x01\x12\x04"
@@ -321,7 +321,7 @@ static void rejected_profiles_are_counted(void **state)
 
 /* The first packet is given up after five minutes. The queue keeps the newest profiles that it has room for.
  */
-static void a_dead_receiver_costs_the_oldest_samples(void **state)
+static void test_dead_receiver_drops_the_oldest_samples(void **state)
 {
     (void)state;
     struct fixture f;
@@ -344,7 +344,7 @@ static void a_dead_receiver_costs_the_oldest_samples(void **state)
     end(&f);
 }
 
-static void a_short_outage_loses_nothing(void **state)
+static void test_a_short_outage_loses_nothing(void **state)
 {
     (void)state;
     struct fixture f;
@@ -360,7 +360,7 @@ static void a_short_outage_loses_nothing(void **state)
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-static void the_end_sends_what_is_queued(void **state)
+static void test_shutdown_sends_the_queue(void **state)
 {
     (void)state;
     struct fixture f;
@@ -375,7 +375,7 @@ static void the_end_sends_what_is_queued(void **state)
 }
 
 /* The pause that the end comes into is the last of its packet; each further packet gets one attempt. */
-static void the_end_does_not_wait_for_a_dead_receiver(void **state)
+static void test_shutdown_does_not_wait_for_a_dead_receiver(void **state)
 {
     (void)state;
     struct fixture f;
@@ -391,7 +391,7 @@ static void the_end_does_not_wait_for_a_dead_receiver(void **state)
 }
 
 /* The post that hangs is ended after five seconds, and no other one begins. */
-static void the_end_does_not_wait_for_a_receiver_that_hangs(void **state)
+static void test_shutdown_does_not_wait_for_a_hanging_receiver(void **state)
 {
     (void)state;
     struct fixture f;
@@ -407,7 +407,7 @@ static void the_end_does_not_wait_for_a_receiver_that_hangs(void **state)
     end(&f);
 }
 
-static void the_end_tries_a_refusing_receiver_once(void **state)
+static void test_shutdown_tries_a_refusing_receiver_once(void **state)
 {
     (void)state;
     struct fixture f;
@@ -427,7 +427,7 @@ static uint64_t system_clock_ns(void *argument)
     return clock_monotonic_ns();
 }
 
-static void the_thread_sends_and_ends(void **state)
+static void test_sender_thread_sends_and_exits(void **state)
 {
     (void)state;
     struct fixture f;
@@ -446,7 +446,7 @@ static void the_thread_sends_and_ends(void **state)
     simulation_fini(&f.s);
 }
 
-static void nothing_is_sent_without_an_endpoint(void **state)
+static void test_nothing_is_sent_without_an_endpoint(void **state)
 {
     (void)state;
     struct config config;
@@ -462,23 +462,23 @@ static void nothing_is_sent_without_an_endpoint(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(profiles_are_cut_at_their_interval),
-        cmocka_unit_test(a_profile_without_samples_is_not_sent),
-        cmocka_unit_test(every_sample_is_sent_once),
-        cmocka_unit_test(links_have_room_again),
-        cmocka_unit_test(without_times_samples_add_up),
-        cmocka_unit_test(shortage_of_memory_drops_the_older_half),
-        cmocka_unit_test(a_busy_receiver_gets_the_same_packet_again),
-        cmocka_unit_test(a_refused_packet_is_dropped),
-        cmocka_unit_test(rejected_profiles_are_counted),
-        cmocka_unit_test(a_dead_receiver_costs_the_oldest_samples),
-        cmocka_unit_test(a_short_outage_loses_nothing),
-        cmocka_unit_test(the_end_sends_what_is_queued),
-        cmocka_unit_test(the_end_does_not_wait_for_a_dead_receiver),
-        cmocka_unit_test(the_end_does_not_wait_for_a_receiver_that_hangs),
-        cmocka_unit_test(the_end_tries_a_refusing_receiver_once),
-        cmocka_unit_test(the_thread_sends_and_ends),
-        cmocka_unit_test(nothing_is_sent_without_an_endpoint),
+        cmocka_unit_test(test_profiles_are_cut_at_their_interval),
+        cmocka_unit_test(test_a_profile_without_samples_is_not_sent),
+        cmocka_unit_test(test_every_sample_is_sent_once),
+        cmocka_unit_test(test_full_links_cut_the_profile),
+        cmocka_unit_test(test_samples_without_timestamps_are_merged),
+        cmocka_unit_test(test_memory_shortage_drops_the_older_half),
+        cmocka_unit_test(test_a_busy_receiver_gets_the_same_packet_again),
+        cmocka_unit_test(test_a_refused_packet_is_dropped),
+        cmocka_unit_test(test_rejected_profiles_are_counted),
+        cmocka_unit_test(test_dead_receiver_drops_the_oldest_samples),
+        cmocka_unit_test(test_a_short_outage_loses_nothing),
+        cmocka_unit_test(test_shutdown_sends_the_queue),
+        cmocka_unit_test(test_shutdown_does_not_wait_for_a_dead_receiver),
+        cmocka_unit_test(test_shutdown_does_not_wait_for_a_hanging_receiver),
+        cmocka_unit_test(test_shutdown_tries_a_refusing_receiver_once),
+        cmocka_unit_test(test_sender_thread_sends_and_exits),
+        cmocka_unit_test(test_nothing_is_sent_without_an_endpoint),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

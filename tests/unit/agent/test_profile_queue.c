@@ -29,7 +29,7 @@ static void expect(struct profile_queue *q, uint32_t pid)
     assert_int_equal(p->resources[0].pid, pid);
 }
 
-static void in_order(void **state)
+static void test_profiles_leave_in_order(void **state)
 {
     (void)state;
     _cleanup_(profile_queue_freep) struct profile_queue *q = NULL;
@@ -44,7 +44,7 @@ static void in_order(void **state)
     }
 }
 
-static void full(void **state)
+static void test_full_queue_drops_the_oldest(void **state)
 {
     (void)state;
     _cleanup_(profile_queue_freep) struct profile_queue *q = NULL;
@@ -65,7 +65,7 @@ static void full(void **state)
     assert_int_equal(profile_queue_bytes(q), 0);
 }
 
-static void trimmed(void **state)
+static void test_trim_drops_the_older_half(void **state)
 {
     (void)state;
     _cleanup_(profile_queue_freep) struct profile_queue *q = NULL;
@@ -91,7 +91,7 @@ static void *wait_long(void *queue)
     return profile_queue_pause(queue, INT64_MAX) ? queue : NULL;
 }
 
-static void closing(void **state)
+static void test_close_wakes_the_sender(void **state)
 {
     (void)state;
     pthread_t popping, pausing;
@@ -114,7 +114,7 @@ static void closing(void **state)
     assert_null(profile_queue_pop(q));
 }
 
-static void what_is_left_is_had(void **state)
+static void test_queued_profiles_remain_after_close(void **state)
 {
     (void)state;
     _cleanup_(profile_queue_freep) struct profile_queue *q = NULL;
@@ -131,11 +131,11 @@ static void what_is_left_is_had(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(in_order),
-        cmocka_unit_test(full),
-        cmocka_unit_test(trimmed),
-        cmocka_unit_test(closing),
-        cmocka_unit_test(what_is_left_is_had),
+        cmocka_unit_test(test_profiles_leave_in_order),
+        cmocka_unit_test(test_full_queue_drops_the_oldest),
+        cmocka_unit_test(test_trim_drops_the_older_half),
+        cmocka_unit_test(test_close_wakes_the_sender),
+        cmocka_unit_test(test_queued_profiles_remain_after_close),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

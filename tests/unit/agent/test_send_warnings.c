@@ -9,7 +9,7 @@
 
 #define SECOND 1000000000ull
 
-static void a_lasting_failure_is_logged_every_five_minutes(void **state)
+static void test_lasting_failure_is_logged_every_five_minutes(void **state)
 {
     (void)state;
     struct send_warnings w = {0};
@@ -19,7 +19,7 @@ static void a_lasting_failure_is_logged_every_five_minutes(void **state)
     assert_int_equal(logged, 4); /* at 1, 301, 601 and 901 s */
 }
 
-static void a_recovery_is_logged_once(void **state)
+static void test_a_recovery_is_logged_once(void **state)
 {
     (void)state;
     struct send_warnings w = {0};
@@ -38,7 +38,7 @@ static bool refuse(struct send_warnings *w, const char *why, uint64_t now_ns, bo
     return send_warnings_refusal(w, why, now_ns);
 }
 
-static void a_passing_failure_does_not_hide_a_refusal(void **state)
+static void test_transient_failure_does_not_hide_a_refusal(void **state)
 {
     (void)state;
     struct send_warnings w = {0};
@@ -54,7 +54,7 @@ static void a_passing_failure_does_not_hide_a_refusal(void **state)
     assert_true(as_failure);
 }
 
-static void a_refusal_is_logged_once(void **state)
+static void test_a_refusal_is_logged_once(void **state)
 {
     (void)state;
     struct send_warnings w = {0};
@@ -70,10 +70,10 @@ static void a_refusal_is_logged_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_lasting_failure_is_logged_every_five_minutes),
-        cmocka_unit_test(a_recovery_is_logged_once),
-        cmocka_unit_test(a_passing_failure_does_not_hide_a_refusal),
-        cmocka_unit_test(a_refusal_is_logged_once),
+        cmocka_unit_test(test_lasting_failure_is_logged_every_five_minutes),
+        cmocka_unit_test(test_a_recovery_is_logged_once),
+        cmocka_unit_test(test_transient_failure_does_not_hide_a_refusal),
+        cmocka_unit_test(test_a_refusal_is_logged_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

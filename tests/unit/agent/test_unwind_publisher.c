@@ -212,7 +212,7 @@ static void pass_time(struct world *w, uint64_t ns)
     unwind_publisher_run_at(w->publisher, w->now_ns);
 }
 
-static void only_what_a_walk_came_by_is_put(void **state)
+static void test_only_walked_objects_are_published(void **state)
 {
     struct world *w = *state;
     unwind_publisher_want(w->publisher, &w->processes[0]);
@@ -228,7 +228,7 @@ static void only_what_a_walk_came_by_is_put(void **state)
     assert_int_equal(w->tables.process_puts, puts); /* nothing has changed */
 }
 
-static void prepare_publishes_what_no_walk_has_reached(void **state)
+static void test_prepare_publishes_unwalked_objects(void **state)
 {
     struct world *w = *state;
     for (int i = 0; i < 1000 && !unwind_publisher_prepare(w->publisher, &w->processes[0]);
@@ -242,7 +242,7 @@ static void prepare_publishes_what_no_walk_has_reached(void **state)
     assert_true(unwind_publisher_prepare(w->publisher, NULL)); /* a process that has gone holds up nothing */
 }
 
-static void objects_are_shared(void **state)
+static void test_objects_are_shared_between_processes(void **state)
 {
     struct world *w = *state;
     walk_by(w, 7);
@@ -252,7 +252,7 @@ static void objects_are_shared(void **state)
     assert_int_equal(kernel_object(&w->tables, 100, 1), kernel_object(&w->tables, 101, 1));
 }
 
-static void anonymous_code_has_no_rows(void **state)
+static void test_anonymous_code_has_no_unwind_table(void **state)
 {
     struct world *w = *state;
     w->mappings[0][0].object = NULL;
@@ -262,7 +262,7 @@ static void anonymous_code_has_no_rows(void **state)
     assert_int_equal(kernel_object(&w->tables, 100, 1), UNWIND_OBJECT_NO_CODE);
 }
 
-static void memory_is_given_back(void **state)
+static void test_memory_is_released(void **state)
 {
     struct world *w = *state;
     walk_by(w, 0);
@@ -283,7 +283,7 @@ static void memory_is_given_back(void **state)
     assert_int_equal(references, 0);
 }
 
-static void new_mappings_replace_the_old(void **state)
+static void test_new_mappings_replace_the_old(void **state)
 {
     struct world *w = *state;
     walk_by(w, 0);
@@ -299,7 +299,7 @@ static void new_mappings_replace_the_old(void **state)
     assert_int_equal(w->tables.removals, 1);
 }
 
-static void unused_objects_make_room(void **state)
+static void test_unused_objects_make_room(void **state)
 {
     struct world *w = *state;
     w->tables.max_objects = 1;
@@ -317,7 +317,7 @@ static void unused_objects_make_room(void **state)
     assert_int_equal(losses.count[LOSS_MAP_FULL], 0);
 }
 
-static void full_tables_are_counted_and_tried_again(void **state)
+static void test_full_tables_are_counted_and_retried(void **state)
 {
     struct world *w = *state;
     w->tables.max_objects = 1;
@@ -342,7 +342,7 @@ static void full_tables_are_counted_and_tried_again(void **state)
     assert_int_equal(kernel_object(&w->tables, 100, 0), UNWIND_OBJECT_UNKNOWN);
 }
 
-static void trimming_leaves_what_was_just_sampled(void **state)
+static void test_trim_keeps_recently_sampled_objects(void **state)
 {
     struct world *w = *state;
     walk_by(w, 0);
@@ -362,7 +362,7 @@ static void trimming_leaves_what_was_just_sampled(void **state)
     assert_true(w->tables.present[kernel_object(&w->tables, 100, 0)]);
 }
 
-static void large_files_are_built_by_the_thread(void **state)
+static void test_large_tables_are_built_by_the_builder_thread(void **state)
 {
     struct world *w = *state;
     unwind_cache_defer_above(w->cache, 0);
@@ -423,7 +423,7 @@ static void begin_with(struct world *w, struct beginner b)
 }
 
 /* Also where nothing else of the process changes meanwhile: what it maps, or what is known of that. */
-static void an_interpreter_that_begins_is_asked_for_again(void **state)
+static void test_starting_interpreter_is_retried(void **state)
 {
     struct world *w = *state;
     begin_with(w, (struct beginner){.ready_at = 3, .until_then = -EAGAIN});
@@ -440,7 +440,7 @@ static void an_interpreter_that_begins_is_asked_for_again(void **state)
     assert_int_equal(w->tables.process_puts, 2);
 }
 
-static void an_interpreter_whose_file_was_busy_is_asked_for_later(void **state)
+static void test_interpreter_with_busy_file_is_retried_later(void **state)
 {
     struct world *w = *state;
     begin_with(w, (struct beginner){.ready_at = 2, .until_then = -EBUSY});
@@ -454,7 +454,7 @@ static void an_interpreter_whose_file_was_busy_is_asked_for_later(void **state)
 }
 
 /* Also where it asked first, and for a later time. */
-static void who_is_to_be_asked_later_is_not_forgotten_for_who_is_sooner(void **state)
+static void test_later_retry_is_kept_when_an_earlier_one_is_due(void **state)
 {
     struct world *w = *state;
     begin_with(w, (struct beginner){.ready_at = 2, .until_then = -EAGAIN});
@@ -473,7 +473,7 @@ static void who_is_to_be_asked_later_is_not_forgotten_for_who_is_sooner(void **s
     assert_true(w->tables.present[kernel_object(&w->tables, 100, 0)]);
 }
 
-static void processes_that_have_gone_are_not_published(void **state)
+static void test_exited_processes_are_not_published(void **state)
 {
     struct world *w = *state;
     w->processes[0].exited = true;
@@ -488,20 +488,20 @@ static void processes_that_have_gone_are_not_published(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        in_world(only_what_a_walk_came_by_is_put),
-        in_world(prepare_publishes_what_no_walk_has_reached),
-        in_world(objects_are_shared),
-        in_world(anonymous_code_has_no_rows),
-        in_world(memory_is_given_back),
-        in_world(new_mappings_replace_the_old),
-        in_world(unused_objects_make_room),
-        in_world(trimming_leaves_what_was_just_sampled),
-        in_world(full_tables_are_counted_and_tried_again),
-        in_world(large_files_are_built_by_the_thread),
-        in_world(an_interpreter_that_begins_is_asked_for_again),
-        in_world(an_interpreter_whose_file_was_busy_is_asked_for_later),
-        in_world(who_is_to_be_asked_later_is_not_forgotten_for_who_is_sooner),
-        in_world(processes_that_have_gone_are_not_published),
+        in_world(test_only_walked_objects_are_published),
+        in_world(test_prepare_publishes_unwalked_objects),
+        in_world(test_objects_are_shared_between_processes),
+        in_world(test_anonymous_code_has_no_unwind_table),
+        in_world(test_memory_is_released),
+        in_world(test_new_mappings_replace_the_old),
+        in_world(test_unused_objects_make_room),
+        in_world(test_trim_keeps_recently_sampled_objects),
+        in_world(test_full_tables_are_counted_and_retried),
+        in_world(test_large_tables_are_built_by_the_builder_thread),
+        in_world(test_starting_interpreter_is_retried),
+        in_world(test_interpreter_with_busy_file_is_retried_later),
+        in_world(test_later_retry_is_kept_when_an_earlier_one_is_due),
+        in_world(test_exited_processes_are_not_published),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

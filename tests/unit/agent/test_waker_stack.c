@@ -19,7 +19,7 @@ static void expect(const struct sample *s, const char *const *functions, size_t 
         assert_string_equal(s->frames[i].function, functions[i]);
 }
 
-static void test_joined(void **state)
+static void test_waker_stack_is_appended_reversed(void **state)
 {
     (void)state;
     struct waker_stack w = {0};
@@ -54,7 +54,7 @@ static void test_joined(void **state)
 }
 
 /* With none, a sample is what it was. */
-static void test_none(void **state)
+static void test_no_waker_leaves_the_sample_unchanged(void **state)
 {
     (void)state;
     struct waker_stack w = {0};
@@ -68,8 +68,8 @@ static void test_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_joined),
-        cmocka_unit_test(test_none),
+        cmocka_unit_test(test_waker_stack_is_appended_reversed),
+        cmocka_unit_test(test_no_waker_leaves_the_sample_unchanged),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

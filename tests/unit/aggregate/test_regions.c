@@ -97,7 +97,7 @@ static void fill(struct windows *w, unsigned samples)
     }
 }
 
-static void a_heatmap_adds_up_to_the_profile(void **state)
+static void test_heatmap_sums_to_the_profile(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(PLENTY);
@@ -129,7 +129,7 @@ static uint64_t weight_of(const struct profile *p, const char *function)
     return sum;
 }
 
-static void a_region_is_the_sum_of_its_slots(void **state)
+static void test_a_region_is_the_sum_of_its_slots(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(PLENTY);
@@ -156,7 +156,7 @@ static void a_region_is_the_sum_of_its_slots(void **state)
     }
 }
 
-static void every_sample_stands_in_its_own_slot(void **state)
+static void test_every_sample_is_in_its_slot(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(PLENTY);
@@ -181,7 +181,7 @@ static void every_sample_stands_in_its_own_slot(void **state)
     assert_int_equal(h->period_ns, 7);
 }
 
-static void late_samples_stand_first(void **state)
+static void test_late_samples_go_to_the_first_slot(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(PLENTY);
@@ -192,7 +192,7 @@ static void late_samples_stand_first(void **state)
     assert_int_equal(heatmap_sum(w, oldest, oldest + SECOND, NULL).weight_ns, 5);
 }
 
-static void what_is_no_longer_kept_is_no_region(void **state)
+static void test_dropped_interval_is_no_region(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(PLENTY);
@@ -223,7 +223,7 @@ static double details_dropped(struct windows *w)
 }
 
 /* Room for two windows of 300 samples, not for three. */
-static void the_oldest_detail_goes_first(void **state)
+static void test_the_oldest_detail_goes_first(void **state)
 {
     (void)state;
     enum { EACH = 300, MAX_BYTES = 8 * 1000 };
@@ -248,7 +248,7 @@ static void the_oldest_detail_goes_first(void **state)
     assert_int_equal(heatmap_sum(w, 0, UINT64_MAX, NULL).count, 2 * EACH);
 }
 
-static void one_window_may_be_too_much(void **state)
+static void test_single_window_may_exceed_the_bound(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(8 * 100), *none = new_windows(0),
@@ -270,7 +270,7 @@ static void one_window_may_be_too_much(void **state)
     assert_null(p);
 }
 
-static void nothing_yet(void **state)
+static void test_no_samples_yet(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(PLENTY);
@@ -283,7 +283,7 @@ static void nothing_yet(void **state)
 }
 
 /* Of every window its rows and the others add up to what its profile holds, however many rows there are. */
-static void hotspots_add_up_to_the_profile(void **state)
+static void test_hotspots_sum_to_the_profile(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(PLENTY);
@@ -307,7 +307,7 @@ static void hotspots_add_up_to_the_profile(void **state)
     }
 }
 
-static void hotspots_of_what_was_looked_at(void **state)
+static void test_hotspots_cover_the_monitored_time(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(PLENTY);
@@ -332,7 +332,7 @@ static void hotspots_of_what_was_looked_at(void **state)
     assert_string_equal(old->rows[1].function, "g");
 }
 
-static void slots_that_are_not_whole(void **state)
+static void test_partial_slots(void **state)
 {
     (void)state;
     struct windows *w = NULL;
@@ -346,17 +346,17 @@ static void slots_that_are_not_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_heatmap_adds_up_to_the_profile),
-        cmocka_unit_test(a_region_is_the_sum_of_its_slots),
-        cmocka_unit_test(every_sample_stands_in_its_own_slot),
-        cmocka_unit_test(late_samples_stand_first),
-        cmocka_unit_test(what_is_no_longer_kept_is_no_region),
-        cmocka_unit_test(the_oldest_detail_goes_first),
-        cmocka_unit_test(one_window_may_be_too_much),
-        cmocka_unit_test(nothing_yet),
-        cmocka_unit_test(hotspots_add_up_to_the_profile),
-        cmocka_unit_test(hotspots_of_what_was_looked_at),
-        cmocka_unit_test(slots_that_are_not_whole),
+        cmocka_unit_test(test_heatmap_sums_to_the_profile),
+        cmocka_unit_test(test_a_region_is_the_sum_of_its_slots),
+        cmocka_unit_test(test_every_sample_is_in_its_slot),
+        cmocka_unit_test(test_late_samples_go_to_the_first_slot),
+        cmocka_unit_test(test_dropped_interval_is_no_region),
+        cmocka_unit_test(test_the_oldest_detail_goes_first),
+        cmocka_unit_test(test_single_window_may_exceed_the_bound),
+        cmocka_unit_test(test_no_samples_yet),
+        cmocka_unit_test(test_hotspots_sum_to_the_profile),
+        cmocka_unit_test(test_hotspots_cover_the_monitored_time),
+        cmocka_unit_test(test_partial_slots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

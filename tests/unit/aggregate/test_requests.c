@@ -67,7 +67,7 @@ static void test_slowest_first(void **state)
     assert_int_equal(slowest(r, NOW + SECOND, 8, d), 2);
 }
 
-static void test_later_record_takes_the_place(void **state)
+static void test_later_record_replaces_the_earlier_one(void **state)
 {
     (void)state;
     _cleanup_(requests_freep) struct requests *r = NULL;
@@ -82,7 +82,7 @@ static void test_later_record_takes_the_place(void **state)
     assert_int_equal(slowest(r, 0, 8, d), 3);
 }
 
-static void test_bounded_and_the_slowest_stay(void **state)
+static void test_bound_keeps_the_slowest(void **state)
 {
     (void)state;
     _cleanup_(requests_freep) struct requests *r = NULL;
@@ -97,7 +97,7 @@ static void test_bounded_and_the_slowest_stay(void **state)
     assert_int_equal(add(r, 5000, NOW, 1), -ENOSPC);
 }
 
-static void test_old_ones_go(void **state)
+static void test_old_requests_expire(void **state)
 {
     (void)state;
     _cleanup_(requests_freep) struct requests *r = NULL;
@@ -112,7 +112,7 @@ static void test_old_ones_go(void **state)
 }
 
 /* By hours and by milliseconds, to either side: what is kept, found and replaced is the same. */
-static void test_wall_clock_is_set(void **state)
+static void test_wall_clock_step_changes_nothing(void **state)
 {
     (void)state;
     static const int64_t steps_ns[] = {0, -7200 * (int64_t)SECOND, 7200 * (int64_t)SECOND, -3000000, 3000000};
@@ -129,7 +129,7 @@ static void test_wall_clock_is_set(void **state)
 }
 
 /* It would stand in the place of a newer one. */
-static void test_too_late(void **state)
+static void test_late_request_is_dropped(void **state)
 {
     (void)state;
     _cleanup_(requests_freep) struct requests *r = NULL;
@@ -169,11 +169,11 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slowest_first),
-        cmocka_unit_test(test_later_record_takes_the_place),
-        cmocka_unit_test(test_bounded_and_the_slowest_stay),
-        cmocka_unit_test(test_old_ones_go),
-        cmocka_unit_test(test_wall_clock_is_set),
-        cmocka_unit_test(test_too_late),
+        cmocka_unit_test(test_later_record_replaces_the_earlier_one),
+        cmocka_unit_test(test_bound_keeps_the_slowest),
+        cmocka_unit_test(test_old_requests_expire),
+        cmocka_unit_test(test_wall_clock_step_changes_nothing),
+        cmocka_unit_test(test_late_request_is_dropped),
         cmocka_unit_test(test_counters_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,7 +59,7 @@ static struct trace_flow finish(struct fixture *f)
     return trace_flow_finish(f->finder, &dropped);
 }
 
-static void test_nothing_to_show(void **state)
+static void test_no_tensors_no_flow(void **state)
 {
     (void)state;
     _cleanup_(clear) struct fixture f = make();
@@ -67,7 +67,7 @@ static void test_nothing_to_show(void **state)
     assert_int_equal(finish(&f).root, 0);
 }
 
-static void test_without_parents_the_lowest_id_with_a_tensor(void **state)
+static void test_lowest_id_with_a_tensor_is_selected(void **state)
 {
     (void)state;
     _cleanup_(clear) struct fixture f = make();
@@ -83,7 +83,7 @@ static void test_without_parents_the_lowest_id_with_a_tensor(void **state)
     assert_null(flow.nodes[0].name); /* it came through no door */
 }
 
-static void test_the_parent_of_the_lowest_child_with_all_below(void **state)
+static void test_parent_of_the_lowest_child_is_selected_with_its_tree(void **state)
 {
     (void)state;
     _cleanup_(clear) struct fixture f = make();
@@ -107,7 +107,7 @@ static void test_the_parent_of_the_lowest_child_with_all_below(void **state)
     assert_non_null(flow.nodes[2].activities);
 }
 
-static void test_a_circle_ends(void **state)
+static void test_parent_cycle_ends(void **state)
 {
     (void)state;
     _cleanup_(clear) struct fixture f = make();
@@ -122,10 +122,10 @@ static void test_a_circle_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_to_show),
-        cmocka_unit_test(test_without_parents_the_lowest_id_with_a_tensor),
-        cmocka_unit_test(test_the_parent_of_the_lowest_child_with_all_below),
-        cmocka_unit_test(test_a_circle_ends),
+        cmocka_unit_test(test_no_tensors_no_flow),
+        cmocka_unit_test(test_lowest_id_with_a_tensor_is_selected),
+        cmocka_unit_test(test_parent_of_the_lowest_child_is_selected_with_its_tree),
+        cmocka_unit_test(test_parent_cycle_ends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,7 +52,7 @@ static void assert_sum(const struct trace_model_sum *m, enum trace_span span, ui
     assert_true(m->spans[span].sum_ns == sum_ns);
 }
 
-static void test_http(void **state)
+static void test_http_summary(void **state)
 {
     (void)state;
     _cleanup_(trace_summary_freep) struct trace_summary *s = make(0);
@@ -99,7 +99,7 @@ static void test_grpc_begins_when_the_request_was_read(void **state)
     assert_sum(m, TRACE_DOOR_OVERHEAD, 1, 75 - 40 - 15);
 }
 
-static void test_what_does_not_count_is_counted(void **state)
+static void test_excluded_traces_are_counted(void **state)
 {
     (void)state;
     _cleanup_(trace_summary_freep) struct trace_summary *s = make(5);
@@ -118,7 +118,7 @@ static void test_what_does_not_count_is_counted(void **state)
     assert_sum(sums->models[TRACE_HTTP], TRACE_HANDLER, 0, 0);
 }
 
-static void test_too_many_models(void **state)
+static void test_model_count_is_bounded(void **state)
 {
     (void)state;
     _cleanup_(trace_summary_freep) struct trace_summary *s = make(0);
@@ -139,7 +139,7 @@ static void test_sums_beyond_64_bits(void **state)
     assert_true(trace_summary_finish(s)->models[TRACE_HTTP]->spans[TRACE_HANDLER].sum_ns == (__int128)INT64_MAX * 4);
 }
 
-static void test_the_slowest(void **state)
+static void test_slowest_request_is_kept(void **state)
 {
     (void)state;
     static const uint64_t durations[] = {5, 90, 20, 70, 90, 1, 60, 33};
@@ -160,12 +160,12 @@ static void test_the_slowest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_http),
+        cmocka_unit_test(test_http_summary),
         cmocka_unit_test(test_grpc_begins_when_the_request_was_read),
-        cmocka_unit_test(test_what_does_not_count_is_counted),
-        cmocka_unit_test(test_too_many_models),
+        cmocka_unit_test(test_excluded_traces_are_counted),
+        cmocka_unit_test(test_model_count_is_bounded),
         cmocka_unit_test(test_sums_beyond_64_bits),
-        cmocka_unit_test(test_the_slowest),
+        cmocka_unit_test(test_slowest_request_is_kept),
     };
     return cmocka_run_group_tests(tests, make_names, free_names);
 }

@@ -39,7 +39,7 @@ static void add_child(struct trace_table *t, uint64_t id, uint64_t parent)
     assert_int_equal(trace_table_add(t, &r), 0);
 }
 
-static void test_records_of_an_id_come_together(void **state)
+static void test_records_of_one_id_are_joined(void **state)
 {
     (void)state;
     _cleanup_(trace_table_freep) struct trace_table *t = NULL;
@@ -71,7 +71,7 @@ static void test_records_of_an_id_come_together(void **state)
     assert_null(trace_table_take(t, true));
 }
 
-static void test_children_have_their_ancestors_doors(void **state)
+static void test_children_inherit_the_protocol_of_the_root(void **state)
 {
     (void)state;
     _cleanup_(trace_table_freep) struct trace_table *t = NULL;
@@ -89,7 +89,7 @@ static void test_children_have_their_ancestors_doors(void **state)
     assert_int_equal(trace_table_losses(t)->orphans, 1);
 }
 
-static void test_a_circle_of_parents_ends(void **state)
+static void test_parent_cycle_ends(void **state)
 {
     (void)state;
     _cleanup_(trace_table_freep) struct trace_table *t = NULL;
@@ -101,7 +101,7 @@ static void test_a_circle_of_parents_ends(void **state)
         assert_int_equal(trace_table_take(t, true)->doors, 0);
 }
 
-static void test_the_one_not_touched_for_longest_goes(void **state)
+static void test_least_recently_used_trace_is_evicted(void **state)
 {
     (void)state;
     _cleanup_(trace_table_freep) struct trace_table *t = NULL;
@@ -125,7 +125,7 @@ static void test_the_one_not_touched_for_longest_goes(void **state)
     assert_int_equal(trace_table_add(t, &two), -ENOBUFS);
 }
 
-static void test_one_id_has_a_bound(void **state)
+static void test_records_of_one_id_are_bounded(void **state)
 {
     (void)state;
     _cleanup_(trace_table_freep) struct trace_table *t = NULL;
@@ -139,11 +139,11 @@ static void test_one_id_has_a_bound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_records_of_an_id_come_together),
-        cmocka_unit_test(test_children_have_their_ancestors_doors),
-        cmocka_unit_test(test_a_circle_of_parents_ends),
-        cmocka_unit_test(test_the_one_not_touched_for_longest_goes),
-        cmocka_unit_test(test_one_id_has_a_bound),
+        cmocka_unit_test(test_records_of_one_id_are_joined),
+        cmocka_unit_test(test_children_inherit_the_protocol_of_the_root),
+        cmocka_unit_test(test_parent_cycle_ends),
+        cmocka_unit_test(test_least_recently_used_trace_is_evicted),
+        cmocka_unit_test(test_records_of_one_id_are_bounded),
     };
     return cmocka_run_group_tests(tests, make_names, free_names);
 }

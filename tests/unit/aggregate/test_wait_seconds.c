@@ -31,7 +31,7 @@ static void write_all(struct wait_seconds *w, struct buf *out)
     assert_int_equal(openmetrics_write(set, true, out), 0);
 }
 
-static void test_by_service_and_reason(void **state)
+static void test_counters_by_service_and_reason(void **state)
 {
     (void)state;
     _cleanup_(wait_seconds_freep) struct wait_seconds *w = NULL;
@@ -50,7 +50,7 @@ static void test_by_service_and_reason(void **state)
     assert_null(strstr(out.data, "service_name=\"bank\",reason=\"disk\""));
 }
 
-static void test_of_many_services_the_rest_is_one(void **state)
+static void test_excess_services_share_one_counter(void **state)
 {
     (void)state;
     _cleanup_(wait_seconds_freep) struct wait_seconds *w = NULL;
@@ -75,8 +75,8 @@ static void test_of_many_services_the_rest_is_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_by_service_and_reason),
-        cmocka_unit_test(test_of_many_services_the_rest_is_one),
+        cmocka_unit_test(test_counters_by_service_and_reason),
+        cmocka_unit_test(test_excess_services_share_one_counter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

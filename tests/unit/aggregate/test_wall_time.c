@@ -62,7 +62,7 @@ static void assert_is(const struct profile *p, uint64_t weight, uint64_t duratio
     assert_int_equal(p->not_observed_ns, not_observed_ns);
 }
 
-static void what_nobody_looked_at_is_told(void **state)
+static void test_unmonitored_time_is_reported_once(void **state)
 {
     static const struct {
         enum profile_time time;
@@ -83,7 +83,7 @@ static void what_nobody_looked_at_is_told(void **state)
 }
 
 /* Then wall-clock time is that of the waits. */
-static void where_cpu_time_is_not_sampled(void **state)
+static void test_without_cpu_samples_wall_time_is_wait_time(void **state)
 {
     __attribute__((cleanup(free_wall_time))) struct wall_time t = new_wall_time();
     const struct windows_options of_cpu = {.slot_ns = SLOT, .slots = 6, .period_ns = 7};
@@ -100,7 +100,7 @@ static void where_cpu_time_is_not_sampled(void **state)
     assert_is(region, 20, 6 * SECOND, 8 * SECOND);
 }
 
-static void regions_that_are_none(void **state)
+static void test_invalid_regions(void **state)
 {
     __attribute__((cleanup(free_wall_time))) struct wall_time t = new_wall_time();
     struct profile *p = NULL;
@@ -121,9 +121,9 @@ static void regions_that_are_none(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_nobody_looked_at_is_told),
-        cmocka_unit_test(where_cpu_time_is_not_sampled),
-        cmocka_unit_test(regions_that_are_none),
+        cmocka_unit_test(test_unmonitored_time_is_reported_once),
+        cmocka_unit_test(test_without_cpu_samples_wall_time_is_wait_time),
+        cmocka_unit_test(test_invalid_regions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,7 @@ static uint64_t count_between(struct windows *w, uint64_t from_ns, uint64_t to_n
 }
 
 /* Also where there is nothing in it. */
-static void it_tells_of_which_time_it_is(void **state)
+static void test_snapshot_has_its_interval(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = NULL;
@@ -73,7 +73,7 @@ static void it_tells_of_which_time_it_is(void **state)
     }
 }
 
-static void nothing_yet(void **state)
+static void test_no_samples_yet(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
@@ -86,7 +86,7 @@ static void nothing_yet(void **state)
 }
 
 /* Of Python, where every stack has others; compiled code, of which few frames have one, keeps them. */
-static void interpreters_keep_no_lines(void **state)
+static void test_interpreters_keep_no_lines(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
@@ -110,7 +110,7 @@ static void interpreters_keep_no_lines(void **state)
     assert_true(p->frames[stack[0]].line == 0 && p->frames[stack[1]].line == 7);
 }
 
-static void bad_options(void **state)
+static void test_invalid_options_are_refused(void **state)
 {
     (void)state;
     struct windows *w = NULL;
@@ -119,7 +119,7 @@ static void bad_options(void **state)
     assert_null(w);
 }
 
-static void whole_slots_are_given(void **state)
+static void test_snapshot_covers_whole_slots(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
@@ -135,7 +135,7 @@ static void whole_slots_are_given(void **state)
     assert_int_equal(count_between(w, BASE + 4 * SLOT, UINT64_MAX), 0);
 }
 
-static void old_slots_are_dropped_whole(void **state)
+static void test_old_slots_are_dropped_whole(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
@@ -149,7 +149,7 @@ static void old_slots_are_dropped_whole(void **state)
     assert_int_equal(count_between(w, 0, UINT64_MAX), 1);
 }
 
-static void late_samples_go_to_the_oldest_slot(void **state)
+static void test_late_samples_go_to_the_oldest_slot(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
@@ -162,7 +162,7 @@ static void late_samples_go_to_the_oldest_slot(void **state)
     assert_int_equal(count_between(w, BASE + 7 * SLOT, BASE + 8 * SLOT), 2);
 }
 
-static void spans_are_what_was_looked_at(void **state)
+static void test_durations_are_monitored_time(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
@@ -181,7 +181,7 @@ static void spans_are_what_was_looked_at(void **state)
     assert_int_equal(slot->duration_ns, 3 * SECOND);
 }
 
-static void the_older_half_is_given_back(void **state)
+static void test_trim_releases_the_older_half(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(8, 1 << 20);
@@ -202,7 +202,7 @@ static void the_older_half_is_given_back(void **state)
     assert_int_equal(count_between(w, 0, UINT64_MAX), 2);
 }
 
-static void filters_reach_the_merge(void **state)
+static void test_filters_apply_to_the_merge(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 20);
@@ -232,7 +232,7 @@ static double metric_value(struct windows *w, const char *name, const char *resu
     return 0;
 }
 
-static void memory_is_bounded_and_given_back(void **state)
+static void test_memory_is_bounded_and_released(void **state)
 {
     (void)state;
     enum { MAX_BYTES = 1 << 20 };
@@ -271,7 +271,7 @@ static int add_burst(struct windows *w, uint64_t slot, int first, int end)
 }
 
 /* What others leave is not kept from who needs it, and nobody takes it all. */
-static void a_burst_has_the_room_that_is_idle(void **state)
+static void test_burst_uses_idle_memory(void **state)
 {
     (void)state;
     enum { SLOTS = 8, MAX_BYTES = 2 << 20, A_SHARE = 900, BURST = 2 * A_SHARE, FAR_TOO_MANY = 20000 };
@@ -313,7 +313,7 @@ static void *read_all_the_time(void *argument)
     return NULL;
 }
 
-static void readers_beside_the_writer(void **state)
+static void test_readers_run_concurrently_with_the_writer(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(4, 1 << 22);
@@ -340,7 +340,7 @@ static void assert_observed(const struct profile *p, uint64_t duration_ns, uint6
 }
 
 /* That nothing was there can be told from that nobody looked. */
-static void it_tells_when_nobody_looked(void **state)
+static void test_unmonitored_time_is_distinct_from_no_samples(void **state)
 {
     (void)state;
     _cleanup_(windows_freep) struct windows *w = new_windows(24, 1 << 20);
@@ -378,20 +378,20 @@ static void it_tells_when_nobody_looked(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_tells_of_which_time_it_is),
-        cmocka_unit_test(nothing_yet),
-        cmocka_unit_test(interpreters_keep_no_lines),
-        cmocka_unit_test(bad_options),
-        cmocka_unit_test(whole_slots_are_given),
-        cmocka_unit_test(old_slots_are_dropped_whole),
-        cmocka_unit_test(late_samples_go_to_the_oldest_slot),
-        cmocka_unit_test(spans_are_what_was_looked_at),
-        cmocka_unit_test(it_tells_when_nobody_looked),
-        cmocka_unit_test(the_older_half_is_given_back),
-        cmocka_unit_test(filters_reach_the_merge),
-        cmocka_unit_test(memory_is_bounded_and_given_back),
-        cmocka_unit_test(a_burst_has_the_room_that_is_idle),
-        cmocka_unit_test(readers_beside_the_writer),
+        cmocka_unit_test(test_snapshot_has_its_interval),
+        cmocka_unit_test(test_no_samples_yet),
+        cmocka_unit_test(test_interpreters_keep_no_lines),
+        cmocka_unit_test(test_invalid_options_are_refused),
+        cmocka_unit_test(test_snapshot_covers_whole_slots),
+        cmocka_unit_test(test_old_slots_are_dropped_whole),
+        cmocka_unit_test(test_late_samples_go_to_the_oldest_slot),
+        cmocka_unit_test(test_durations_are_monitored_time),
+        cmocka_unit_test(test_unmonitored_time_is_distinct_from_no_samples),
+        cmocka_unit_test(test_trim_releases_the_older_half),
+        cmocka_unit_test(test_filters_apply_to_the_merge),
+        cmocka_unit_test(test_memory_is_bounded_and_released),
+        cmocka_unit_test(test_burst_uses_idle_memory),
+        cmocka_unit_test(test_readers_run_concurrently_with_the_writer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

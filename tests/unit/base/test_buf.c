@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-static void appends(void **state)
+static void test_append(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf b = {0};
@@ -34,7 +34,7 @@ static void appends(void **state)
     assert_memory_equal(b.data + 499995, "99999", 6);
 }
 
-static void the_bound_is_kept_and_errors_stick(void **state)
+static void test_bound_is_kept_and_errors_stick(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf b = {.max_bytes = 10};
@@ -60,7 +60,7 @@ static void expect_json(const char *text, const char *expected)
     assert_string_equal(b.data, expected);
 }
 
-static void json_strings(void **state)
+static void test_json_strings(void **state)
 {
     (void)state;
     expect_json("", "\"\"");
@@ -77,7 +77,7 @@ static void json_strings(void **state)
     expect_json("\xed\xa0\x80", "\"\\ufffd\\ufffd\\ufffd\""); /* a surrogate */
 }
 
-static void utf8_lengths(void **state)
+static void test_utf8_lengths(void **state)
 {
     (void)state;
     const struct {
@@ -117,7 +117,7 @@ static void utf8_lengths(void **state)
             fail_msg("case %zu", i);
 }
 
-static void utf8_is_repaired(void **state)
+static void test_invalid_utf8_is_replaced(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf b = {0};
@@ -131,7 +131,7 @@ static void utf8_is_repaired(void **state)
 }
 
 /* Whatever bytes go in, valid UTF-8 comes out. */
-static void random_bytes_become_utf8(void **state)
+static void test_random_bytes_become_utf8(void **state)
 {
     (void)state;
     uint64_t seed = 7;
@@ -151,7 +151,7 @@ static void random_bytes_become_utf8(void **state)
     }
 }
 
-static void files(void **state)
+static void test_write_to_file(void **state)
 {
     (void)state;
     _cleanup_close_ int fd = memfd_create("test", MFD_CLOEXEC);
@@ -180,7 +180,7 @@ static void files(void **state)
     assert_int_equal(buf_read_file(&endless, "/dev/zero", 100000), -EFBIG);
 }
 
-static void gzip_reads_back(void **state)
+static void test_gzip_round_trip(void **state)
 {
     (void)state;
     for (size_t size = 0; size < 300000; size = size * 3 + 1) {
@@ -207,14 +207,14 @@ static void gzip_reads_back(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(appends),
-        cmocka_unit_test(the_bound_is_kept_and_errors_stick),
-        cmocka_unit_test(json_strings),
-        cmocka_unit_test(utf8_lengths),
-        cmocka_unit_test(utf8_is_repaired),
-        cmocka_unit_test(random_bytes_become_utf8),
-        cmocka_unit_test(files),
-        cmocka_unit_test(gzip_reads_back),
+        cmocka_unit_test(test_append),
+        cmocka_unit_test(test_bound_is_kept_and_errors_stick),
+        cmocka_unit_test(test_json_strings),
+        cmocka_unit_test(test_utf8_lengths),
+        cmocka_unit_test(test_invalid_utf8_is_replaced),
+        cmocka_unit_test(test_random_bytes_become_utf8),
+        cmocka_unit_test(test_write_to_file),
+        cmocka_unit_test(test_gzip_round_trip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@ static struct cursor over(const char *bytes, size_t size)
     return cursor_make(bytes, size);
 }
 
-static void integers(void **state)
+static void test_integers(void **state)
 {
     (void)state;
     struct cursor c = over("\x01\x02\x03\x04\x05\x06\x07\x08\x09\x0a\x0b\x0c\x0d\x0e\x0f", 15);
@@ -28,7 +28,7 @@ static void integers(void **state)
     assert_true(c.failed);
 }
 
-static void failure_sticks(void **state)
+static void test_failure_sticks(void **state)
 {
     (void)state;
     struct cursor c = over("\x01\x02\x03", 3);
@@ -45,7 +45,7 @@ static void failure_sticks(void **state)
     assert_true(cursor_sub(&c, 0).failed);
 }
 
-static void uleb128(void **state)
+static void test_uleb128(void **state)
 {
     (void)state;
     const struct {
@@ -78,7 +78,7 @@ static void uleb128(void **state)
     }
 }
 
-static void sleb128(void **state)
+static void test_sleb128(void **state)
 {
     (void)state;
     const struct {
@@ -111,7 +111,7 @@ static void sleb128(void **state)
     }
 }
 
-static void texts(void **state)
+static void test_strings(void **state)
 {
     (void)state;
     struct cursor c = over("ab\0\0cd", 6);
@@ -122,7 +122,7 @@ static void texts(void **state)
     assert_true(c.failed);
 }
 
-static void positions(void **state)
+static void test_positions(void **state)
 {
     (void)state;
     struct cursor c = over("abcdef", 6);
@@ -143,7 +143,7 @@ static void positions(void **state)
     assert_true(c.failed);
 }
 
-static void subspans(void **state)
+static void test_subspans(void **state)
 {
     (void)state;
     struct cursor c = over("abcdef", 6), sub = cursor_sub(&c, 2);
@@ -158,7 +158,7 @@ static void subspans(void **state)
     assert_true(sub.failed && c.failed);
 }
 
-static void an_empty_span_without_data(void **state)
+static void test_empty_span_without_data(void **state)
 {
     (void)state;
     struct cursor c = cursor_make(NULL, 0), sub = cursor_sub(&c, 0);
@@ -173,10 +173,10 @@ static void an_empty_span_without_data(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers), cmocka_unit_test(failure_sticks),
-        cmocka_unit_test(uleb128),  cmocka_unit_test(sleb128),
-        cmocka_unit_test(texts),    cmocka_unit_test(positions),
-        cmocka_unit_test(subspans), cmocka_unit_test(an_empty_span_without_data),
+        cmocka_unit_test(test_integers), cmocka_unit_test(test_failure_sticks),
+        cmocka_unit_test(test_uleb128),  cmocka_unit_test(test_sleb128),
+        cmocka_unit_test(test_strings),    cmocka_unit_test(test_positions),
+        cmocka_unit_test(test_subspans), cmocka_unit_test(test_empty_span_without_data),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

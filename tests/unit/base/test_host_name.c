@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-static void test_parse(void **state)
+static void test_host_names_are_parsed(void **state)
 {
     struct host_name h;
     (void)state;
@@ -28,7 +28,7 @@ static void test_parse(void **state)
     assert_true(h.address && !h.loopback);
 }
 
-static void test_parse_refuses(void **state)
+static void test_invalid_host_names_are_refused(void **state)
 {
     static const char *const bad[] = {
         "",
@@ -73,7 +73,7 @@ static void test_parse_refuses(void **state)
     assert_memory_equal(&h, &before, sizeof(h));
 }
 
-static void test_addresses_have_one_spelling(void **state)
+static void test_addresses_are_normalised(void **state)
 {
     struct host_name h;
     (void)state;
@@ -81,7 +81,7 @@ static void test_addresses_have_one_spelling(void **state)
     assert_string_equal(h.name, "2001:db8::7");
 }
 
-static void test_list(void **state)
+static void test_host_name_lists(void **state)
 {
     static const struct {
         const char *name;
@@ -109,10 +109,10 @@ static void test_list(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_parse),
-        cmocka_unit_test(test_parse_refuses),
-        cmocka_unit_test(test_addresses_have_one_spelling),
-        cmocka_unit_test(test_list),
+        cmocka_unit_test(test_host_names_are_parsed),
+        cmocka_unit_test(test_invalid_host_names_are_refused),
+        cmocka_unit_test(test_addresses_are_normalised),
+        cmocka_unit_test(test_host_name_lists),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

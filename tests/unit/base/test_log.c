@@ -35,7 +35,7 @@ static void expect_stderr(const char *expected)
     assert_string_equal(text, expected);
 }
 
-static void messages(void **state)
+static void test_message_format(void **state)
 {
     (void)state;
     catch_stderr();
@@ -49,7 +49,7 @@ static void messages(void **state)
     assert_int_equal(r, -ENOENT);
 }
 
-static void levels(void **state)
+static void test_level_filters_messages(void **state)
 {
     (void)state;
     catch_stderr();
@@ -61,7 +61,7 @@ static void levels(void **state)
     expect_stderr("sonde: debug: said\n");
 }
 
-static void hostile_names(void **state)
+static void test_control_characters_are_escaped(void **state)
 {
     (void)state;
     catch_stderr();
@@ -69,7 +69,7 @@ static void hostile_names(void **state)
     expect_stderr("sonde: process a?sonde: error: b?[2J? \xc3\xa9\n");
 }
 
-static void a_long_message_is_cut(void **state)
+static void test_long_message_is_truncated(void **state)
 {
     (void)state;
     char name[3000], expected[1100];
@@ -81,7 +81,7 @@ static void a_long_message_is_cut(void **state)
     expect_stderr(expected);
 }
 
-static void clocks(void **state)
+static void test_clock_conversion(void **state)
 {
     (void)state;
     uint64_t a = clock_monotonic_ns(), b = clock_monotonic_ns();
@@ -95,9 +95,9 @@ static void clocks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(messages),      cmocka_unit_test(levels),
-        cmocka_unit_test(hostile_names), cmocka_unit_test(a_long_message_is_cut),
-        cmocka_unit_test(clocks),
+        cmocka_unit_test(test_message_format),      cmocka_unit_test(test_level_filters_messages),
+        cmocka_unit_test(test_control_characters_are_escaped), cmocka_unit_test(test_long_message_is_truncated),
+        cmocka_unit_test(test_clock_conversion),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

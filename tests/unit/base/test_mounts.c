@@ -19,7 +19,7 @@ static const char text[] = "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/sda1 r
                            "26 21 0:43 / /mnt/data rw - tmpfs none\n"
                            "0 0 0:0 / / rw - tmpfs none rw";
 
-static void test_lines(void **state)
+static void test_mountinfo_lines(void **state)
 {
     (void)state;
     static const uint64_t ids[] = {21, 22, 23, 24, 25, 26};
@@ -36,7 +36,7 @@ static void test_lines(void **state)
     assert_false(mounts_next(&at, &m));
 }
 
-static void test_lines_cut_anywhere(void **state)
+static void test_truncated_lines_are_refused(void **state)
 {
     (void)state;
     for (size_t size = 0; size < sizeof(text); size++) {
@@ -77,7 +77,7 @@ static void test_mount_of_a_path(void **state)
 }
 
 /* What the kernel never writes: no path goes past its end, and what is no escape stands for itself. */
-static void test_odd_escapes(void **state)
+static void test_invalid_escapes_are_literal(void **state)
 {
     (void)state;
     static const char odd[] = "5 1 0:1 / /a\\000\\000b rw - t s o\n"
@@ -91,10 +91,10 @@ static void test_odd_escapes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_lines_cut_anywhere),
+        cmocka_unit_test(test_mountinfo_lines),
+        cmocka_unit_test(test_truncated_lines_are_refused),
         cmocka_unit_test(test_mount_of_a_path),
-        cmocka_unit_test(test_odd_escapes),
+        cmocka_unit_test(test_invalid_escapes_are_literal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

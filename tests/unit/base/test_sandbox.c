@@ -88,7 +88,7 @@ static int try_all(const char *path)
     return setuid(0) == 0 && getuid() == 0 ? 7 : 0;
 }
 
-static void test_nothing_is_left(void **state)
+static void test_confined_process_has_no_access(void **state)
 {
     (void)state;
     assert_int_equal(run_confined(try_all, "/etc/passwd-"), 0);
@@ -101,7 +101,7 @@ static int read_given(const char *path)
     return fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 ? 0 : 1;
 }
 
-static void test_files_come_from_the_parent(void **state)
+static void test_files_are_passed_by_the_parent(void **state)
 {
     (void)state;
     assert_int_equal(run_confined(read_given, "/no/such/file/anywhere"), 0);
@@ -127,8 +127,8 @@ static void test_memory_is_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_nothing_is_left),
-        cmocka_unit_test(test_files_come_from_the_parent),
+        cmocka_unit_test(test_confined_process_has_no_access),
+        cmocka_unit_test(test_files_are_passed_by_the_parent),
         cmocka_unit_test(test_memory_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

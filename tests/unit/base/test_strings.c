@@ -15,7 +15,7 @@ static struct strings *new_strings(void)
     return s;
 }
 
-static void the_empty_string_is_number_0(void **state)
+static void test_the_empty_string_is_number_0(void **state)
 {
     (void)state;
     _cleanup_(strings_freep) struct strings *s = new_strings();
@@ -31,7 +31,7 @@ static void the_empty_string_is_number_0(void **state)
     strings_free(NULL);
 }
 
-static void equal_strings_have_one_number(void **state)
+static void test_equal_strings_have_one_number(void **state)
 {
     (void)state;
     _cleanup_(strings_freep) struct strings *s = new_strings();
@@ -48,7 +48,7 @@ static void equal_strings_have_one_number(void **state)
     assert_memory_equal(strings_get(s, 4), "a\0c", 4);
 }
 
-static void many_strings_keep_their_numbers(void **state)
+static void test_numbers_are_stable(void **state)
 {
     (void)state;
     enum { COUNT = 50000 };
@@ -72,7 +72,7 @@ static void many_strings_keep_their_numbers(void **state)
 }
 
 /* Large strings have memory of their own and leave the place for small ones as it is. */
-static void large_strings(void **state)
+static void test_large_strings_are_stored_separately(void **state)
 {
     (void)state;
     _cleanup_(strings_freep) struct strings *s = new_strings();
@@ -89,7 +89,7 @@ static void large_strings(void **state)
     free(large);
 }
 
-static void the_bound_is_kept(void **state)
+static void test_bound_is_kept(void **state)
 {
     (void)state;
     _cleanup_(strings_freep) struct strings *s = new_strings();
@@ -118,11 +118,11 @@ static void the_bound_is_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_empty_string_is_number_0),
-        cmocka_unit_test(equal_strings_have_one_number),
-        cmocka_unit_test(many_strings_keep_their_numbers),
-        cmocka_unit_test(large_strings),
-        cmocka_unit_test(the_bound_is_kept),
+        cmocka_unit_test(test_the_empty_string_is_number_0),
+        cmocka_unit_test(test_equal_strings_have_one_number),
+        cmocka_unit_test(test_numbers_are_stable),
+        cmocka_unit_test(test_large_strings_are_stored_separately),
+        cmocka_unit_test(test_bound_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,7 +11,7 @@
 
 #include "base/cleanup.h"
 
-static void durations(void **state)
+static void test_durations(void **state)
 {
     (void)state;
     const struct {
@@ -58,7 +58,7 @@ static void durations(void **state)
     }
 }
 
-static void sizes(void **state)
+static void test_sizes(void **state)
 {
     (void)state;
     const struct {
@@ -90,7 +90,7 @@ static void sizes(void **state)
     }
 }
 
-static void percents(void **state)
+static void test_percents(void **state)
 {
     (void)state;
     double share = 42;
@@ -108,7 +108,7 @@ static void percents(void **state)
     assert_true(share == 42);
 }
 
-static void integers(void **state)
+static void test_integers(void **state)
 {
     (void)state;
     const struct {
@@ -143,7 +143,7 @@ static void integers(void **state)
     assert_true(value == INT64_MIN);
 }
 
-static void formatted_durations(void **state)
+static void test_formatted_durations(void **state)
 {
     (void)state;
     const struct {
@@ -177,7 +177,7 @@ static void formatted_durations(void **state)
     assert_string_equal(units_format_duration(1500000, tiny, sizeof(tiny)), "1.5"); /* cut, and still a string */
 }
 
-static void formatted_sizes(void **state)
+static void test_formatted_sizes(void **state)
 {
     (void)state;
     const struct {
@@ -203,12 +203,12 @@ static void formatted_sizes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(durations),
-        cmocka_unit_test(sizes),
-        cmocka_unit_test(percents),
-        cmocka_unit_test(integers),
-        cmocka_unit_test(formatted_durations),
-        cmocka_unit_test(formatted_sizes),
+        cmocka_unit_test(test_durations),
+        cmocka_unit_test(test_sizes),
+        cmocka_unit_test(test_percents),
+        cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_formatted_durations),
+        cmocka_unit_test(test_formatted_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

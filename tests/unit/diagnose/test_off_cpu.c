@@ -25,7 +25,7 @@ static void expect(int syscall, unsigned object, unsigned state, const struct fr
     assert_string_equal(off_cpu_text(&wait, &s, out), text);
 }
 
-static void test_reasons(void **state)
+static void test_reasons_by_system_call(void **state)
 {
     (void)state;
     expect(SYS_clock_nanosleep, REQUEST_OBJECT_NONE, 0, NULL, "[sleep: clock_nanosleep]");
@@ -46,7 +46,7 @@ static void test_reasons(void **state)
 }
 
 /* A descriptor's kind that the kernel half does not tell. */
-static void test_reasons_by_the_kernels_functions(void **state)
+static void test_reasons_by_kernel_function(void **state)
 {
     static const struct {
         int syscall;
@@ -71,7 +71,7 @@ static void test_reasons_by_the_kernels_functions(void **state)
     }
 }
 
-static void test_kernel_thread(void **state)
+static void test_kernel_thread_reason(void **state)
 {
     (void)state;
     const struct off_cpu_wait wait = {.syscall = -1};
@@ -112,7 +112,7 @@ static void expect_waker(unsigned waker, const char *stack, size_t count, bool i
     "try_to_wake_up sock_def_readable process_backlog __do_softirq do_softirq_own_stack irq_exit_rcu common_interrupt asm_common_interrupt"
 
 /* What interrupts wake is not told as of whom they came upon. */
-static void test_who_woke(void **state)
+static void test_waker_frames(void **state)
 {
     (void)state;
     const unsigned thread = OFF_CPU_WAKER_THREAD, interrupt = OFF_CPU_WAKER_INTERRUPT, softirq = OFF_CPU_WAKER_SOFTIRQ,
@@ -134,7 +134,7 @@ static void test_who_woke(void **state)
     expect_waker(softirq, "", 0, true);
 }
 
-static void test_waker_text(void **state)
+static void test_waker_description(void **state)
 {
     (void)state;
     const struct resource server = {.pid = 7, .command = "server"};
@@ -150,9 +150,9 @@ static void test_waker_text(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reasons),       cmocka_unit_test(test_reasons_by_the_kernels_functions),
-        cmocka_unit_test(test_kernel_thread), cmocka_unit_test(test_who_woke),
-        cmocka_unit_test(test_waker_text),
+        cmocka_unit_test(test_reasons_by_system_call),       cmocka_unit_test(test_reasons_by_kernel_function),
+        cmocka_unit_test(test_kernel_thread_reason), cmocka_unit_test(test_waker_frames),
+        cmocka_unit_test(test_waker_description),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,7 +65,7 @@ static void add_wait(struct request_record *r, int number, int object, int state
                                                       .file_name = "data"};
 }
 
-static void test_the_rest_is_cpu(void **state)
+static void test_remainder_is_cpu(void **state)
 {
     (void)state;
     struct request_record r = make_record(100);
@@ -105,7 +105,7 @@ static void test_throttling_is_part_of_the_run_queue(void **state)
 }
 
 /* A switch that was missed leaves a wait out; the scheduler's accounts tell that it was no CPU time. */
-static void test_the_rest_is_cpu_only_as_far_as_the_scheduler_says(void **state)
+static void test_remainder_beyond_the_scheduler_runtime_is_unattributed(void **state)
 {
     (void)state;
     struct request_record r = make_record(54000000);
@@ -125,7 +125,7 @@ static void test_the_rest_is_cpu_only_as_far_as_the_scheduler_says(void **state)
 
 /* By the kernel's account of it, and never more than the thread's own account lacks: what was stolen while it slept is
  * in the sleep. */
-static void test_stolen_time_is_steal(void **state)
+static void test_stolen_time_is_a_component(void **state)
 {
     (void)state;
     struct request_record r = make_record(54000000);
@@ -158,7 +158,7 @@ static void test_stolen_time_is_steal(void **state)
     request_free(request);
 }
 
-static void test_kinds(void **state)
+static void test_component_kinds(void **state)
 {
     (void)state;
     static const struct {
@@ -208,7 +208,7 @@ static size_t name(void *context, const __u64 *addresses, size_t count, struct f
     return n;
 }
 
-static void test_stack_in_the_detail(void **state)
+static void test_detail_contains_the_stack(void **state)
 {
     (void)state;
     const char *names[] = {"__schedule", "schedule",        "futex_wait_queue", "futex_wait",
@@ -252,7 +252,7 @@ static struct request_record record_of(const struct captured_request *c)
     return r;
 }
 
-static void test_captured_records(void **state)
+static void test_captured_records_are_diagnosed(void **state)
 {
     (void)state;
     bool seen[REQUEST_PART_COUNT] = {false};
@@ -278,7 +278,7 @@ static void test_captured_records(void **state)
         assert_true(seen[kind]);
 }
 
-static void test_a_kernel_lock_is_a_lock(void **state)
+static void test_kernel_lock_is_a_lock(void **state)
 {
     (void)state;
     const char *names[] = {"schedule", "rwsem_down_read_slowpath", "lock_mm_and_find_vma"};
@@ -295,7 +295,7 @@ static void test_a_kernel_lock_is_a_lock(void **state)
 }
 
 /* Equal waits are one part; many small ones of a kind outweigh one large one of another. */
-static void test_cause_is_the_kind_with_the_most(void **state)
+static void test_cause_is_the_largest_kind(void **state)
 {
     (void)state;
     struct request_record r = make_record(100);
@@ -309,7 +309,7 @@ static void test_cause_is_the_kind_with_the_most(void **state)
     request_free(request);
 }
 
-static void test_sums_that_pass_the_duration_are_cut(void **state)
+static void test_sums_above_the_duration_are_cut(void **state)
 {
     (void)state;
     struct request_record r = make_record(100);
@@ -320,7 +320,7 @@ static void test_sums_that_pass_the_duration_are_cut(void **state)
     request_free(diagnose(&r));
 }
 
-static void test_no_reply_and_hand_over(void **state)
+static void test_requests_without_reply_or_handed_over(void **state)
 {
     (void)state;
     struct request_record r = make_record(100);
@@ -333,7 +333,7 @@ static void test_no_reply_and_hand_over(void **state)
     request_free(request);
 }
 
-static void test_what_is_no_request(void **state)
+static void test_invalid_records_are_refused(void **state)
 {
     (void)state;
     struct request *request;
@@ -350,7 +350,7 @@ static const struct resource *find(void *context, uint32_t pid, uint64_t cgroup_
     return context;
 }
 
-static void test_service_comes_from_the_process(void **state)
+static void test_service_is_that_of_the_process(void **state)
 {
     (void)state;
     struct request_record r = make_record(100);
@@ -406,7 +406,7 @@ static struct request_record_stacks with_stack(const __u64 *addresses, size_t co
     return r;
 }
 
-static void test_user_stacks(void **state)
+static void test_detail_has_the_user_function(void **state)
 {
     (void)state;
     static const struct {
@@ -440,7 +440,7 @@ static void test_user_stacks(void **state)
 }
 
 /* What a record says that it holds, and what it can hold. */
-static void test_sizes_that_do_not_fit(void **state)
+static void test_inconsistent_sizes_are_refused(void **state)
 {
     (void)state;
     const int fixed = offsetof(struct request_record, waits), whole = sizeof(struct request_record),
@@ -483,21 +483,21 @@ static void test_sizes_that_do_not_fit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_rest_is_cpu),
+        cmocka_unit_test(test_remainder_is_cpu),
         cmocka_unit_test(test_throttling_is_part_of_the_run_queue),
-        cmocka_unit_test(test_the_rest_is_cpu_only_as_far_as_the_scheduler_says),
-        cmocka_unit_test(test_stolen_time_is_steal),
-        cmocka_unit_test(test_kinds),
-        cmocka_unit_test(test_stack_in_the_detail),
-        cmocka_unit_test(test_captured_records),
-        cmocka_unit_test(test_a_kernel_lock_is_a_lock),
-        cmocka_unit_test(test_cause_is_the_kind_with_the_most),
-        cmocka_unit_test(test_sums_that_pass_the_duration_are_cut),
-        cmocka_unit_test(test_no_reply_and_hand_over),
-        cmocka_unit_test(test_what_is_no_request),
-        cmocka_unit_test(test_service_comes_from_the_process),
-        cmocka_unit_test(test_user_stacks),
-        cmocka_unit_test(test_sizes_that_do_not_fit),
+        cmocka_unit_test(test_remainder_beyond_the_scheduler_runtime_is_unattributed),
+        cmocka_unit_test(test_stolen_time_is_a_component),
+        cmocka_unit_test(test_component_kinds),
+        cmocka_unit_test(test_detail_contains_the_stack),
+        cmocka_unit_test(test_captured_records_are_diagnosed),
+        cmocka_unit_test(test_kernel_lock_is_a_lock),
+        cmocka_unit_test(test_cause_is_the_largest_kind),
+        cmocka_unit_test(test_sums_above_the_duration_are_cut),
+        cmocka_unit_test(test_requests_without_reply_or_handed_over),
+        cmocka_unit_test(test_invalid_records_are_refused),
+        cmocka_unit_test(test_service_is_that_of_the_process),
+        cmocka_unit_test(test_detail_has_the_user_function),
+        cmocka_unit_test(test_inconsistent_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

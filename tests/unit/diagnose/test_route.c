@@ -19,7 +19,7 @@ static void check(const char *line, const char *method, const char *path)
     assert_string_equal(route.path, path);
 }
 
-static void test_identifiers(void **state)
+static void test_identifiers_are_replaced(void **state)
 {
     (void)state;
     check("GET /users/42 HTTP/1.1\r\n", "GET", "/users/{id}");
@@ -32,7 +32,7 @@ static void test_identifiers(void **state)
     check("GET /page;jsessionid=0815/next HTTP/1.1\r\n", "GET", "/page/next");
 }
 
-static void test_words_stay(void **state)
+static void test_words_are_kept(void **state)
 {
     (void)state;
     check("GET / HTTP/1.1\r\n", "GET", "/");
@@ -55,7 +55,7 @@ static void test_query_and_authority_are_dropped(void **state)
     check("CONNECT host:443 HTTP/1.1\r\n", "CONNECT", "{authority}");
 }
 
-static void test_cut_lines(void **state)
+static void test_truncated_request_lines(void **state)
 {
     (void)state;
     check("GET /a/secret-that-goes-on-and-o", "GET", "/a/{cut}");
@@ -63,7 +63,7 @@ static void test_cut_lines(void **state)
     check("GET /a/b HTT", "GET", "/a/b");
 }
 
-static void test_not_http(void **state)
+static void test_non_http_is_refused(void **state)
 {
     (void)state;
     static const char *const lines[] = {"",
@@ -86,7 +86,7 @@ static void test_not_http(void **state)
 
 /* Any bytes: ends, and what comes out is printable text of bounded size. The span ends at the end of an allocation, so
  * that a read beyond it is found by the sanitizer. */
-static void test_any_bytes(void **state)
+static void test_arbitrary_bytes_are_safe(void **state)
 {
     (void)state;
     srandom(1);
@@ -110,12 +110,12 @@ static void test_any_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_identifiers),
-        cmocka_unit_test(test_words_stay),
+        cmocka_unit_test(test_identifiers_are_replaced),
+        cmocka_unit_test(test_words_are_kept),
         cmocka_unit_test(test_query_and_authority_are_dropped),
-        cmocka_unit_test(test_cut_lines),
-        cmocka_unit_test(test_not_http),
-        cmocka_unit_test(test_any_bytes),
+        cmocka_unit_test(test_truncated_request_lines),
+        cmocka_unit_test(test_non_http_is_refused),
+        cmocka_unit_test(test_arbitrary_bytes_are_safe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static void test_as_python(void **state)
+static void test_decimals_match_python(void **state)
 {
     (void)state;
     static const struct {
@@ -38,7 +38,7 @@ static void test_as_python(void **state)
     }
 }
 
-static void test_quotients(void **state)
+static void test_quotients_are_rounded_once(void **state)
 {
     (void)state;
     static const struct {
@@ -63,7 +63,7 @@ static void test_quotients(void **state)
     }
 }
 
-static void test_types(void **state)
+static void test_value_types(void **state)
 {
     (void)state;
     assert_true(decimal_round(65504, DECIMAL_HALF) == 65504 && isinf(decimal_round(65520, DECIMAL_HALF)));
@@ -81,9 +81,9 @@ static void test_types(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_as_python),
-        cmocka_unit_test(test_quotients),
-        cmocka_unit_test(test_types),
+        cmocka_unit_test(test_decimals_match_python),
+        cmocka_unit_test(test_quotients_are_rounded_once),
+        cmocka_unit_test(test_value_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

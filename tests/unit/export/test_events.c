@@ -30,7 +30,7 @@ static void assert_holds(const struct buf *text, const char *wanted)
         fail_msg("no %s in %.*s", wanted, (int)text->size, text->data);
 }
 
-static void test_folded_gives_what_they_stand_for(void **state)
+static void test_folded_prints_event_weights(void **state)
 {
     _cleanup_(profile_freep) struct profile *p = faults();
     _cleanup_buf_ struct buf out = {0};
@@ -57,7 +57,7 @@ static void test_json_names_event_and_unit(void **state)
 }
 
 /* As readers of a merged or folded one find it. */
-static void test_a_copy_is_of_the_same_event(void **state)
+static void test_copied_profile_keeps_its_event(void **state)
 {
     _cleanup_(profile_freep) struct profile *p = faults(), *folded = NULL, *merged = NULL;
 
@@ -77,9 +77,9 @@ static void test_a_copy_is_of_the_same_event(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_folded_gives_what_they_stand_for),
+        cmocka_unit_test(test_folded_prints_event_weights),
         cmocka_unit_test(test_json_names_event_and_unit),
-        cmocka_unit_test(test_a_copy_is_of_the_same_event),
+        cmocka_unit_test(test_copied_profile_keeps_its_event),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static void names_and_endings_are_distinct(void **state)
+static void test_names_and_suffixes_are_distinct(void **state)
 {
     (void)state;
     for (const struct exporter *const *e = exporters; *e; e++) {
@@ -18,7 +18,7 @@ static void names_and_endings_are_distinct(void **state)
     }
 }
 
-static void by_path(void **state)
+static void test_find_by_path(void **state)
 {
     (void)state;
     assert_ptr_equal(exporter_by_path("/tmp/a.pb.gz"), &exporter_pprof);
@@ -34,7 +34,7 @@ static void by_path(void **state)
     assert_null(exporter_by_path(""));
 }
 
-static void by_name(void **state)
+static void test_find_by_name(void **state)
 {
     (void)state;
     assert_ptr_equal(exporter_by_name("pprof"), &exporter_pprof);
@@ -46,9 +46,9 @@ static void by_name(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_endings_are_distinct),
-        cmocka_unit_test(by_path),
-        cmocka_unit_test(by_name),
+        cmocka_unit_test(test_names_and_suffixes_are_distinct),
+        cmocka_unit_test(test_find_by_path),
+        cmocka_unit_test(test_find_by_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

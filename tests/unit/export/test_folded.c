@@ -17,7 +17,7 @@ static void expect_folded(const struct profile *p, const char *expected)
     assert_string_equal(out.data ? out.data : "", expected);
 }
 
-static void typical(void **state)
+static void test_typical_profile_lines(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -32,7 +32,7 @@ static void typical(void **state)
 }
 
 /* Of the same time there is as much, whoever was sampled more often; and of the least something. */
-static void counts_are_of_time(void **state)
+static void test_counts_follow_weight(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -47,7 +47,7 @@ static void counts_are_of_time(void **state)
     expect_folded(p, "often;main 99\nseldom;main 99\n");
 }
 
-static void empty(void **state)
+static void test_empty_profile(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -56,7 +56,7 @@ static void empty(void **state)
 }
 
 /* A function is one line of the output whatever the line of the program, and another one in another file. */
-static void functions_of_an_interpreter_have_their_file(void **state)
+static void test_interpreted_functions_have_their_file(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -76,7 +76,7 @@ static void functions_of_an_interpreter_have_their_file(void **state)
 
 /* Processes of one name are one line; what the format cannot say is replaced, and lines that become equal by
  * it are one. */
-static void equal_lines_are_joined(void **state)
+static void test_equal_lines_are_joined(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -93,7 +93,7 @@ static void equal_lines_are_joined(void **state)
 }
 
 /* The order of adding does not matter. */
-static void output_is_stable(void **state)
+static void test_output_does_not_depend_on_insertion_order(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL, *q = NULL;
@@ -116,7 +116,7 @@ static void output_is_stable(void **state)
 }
 
 /* The sum of the counts is the number of samples, whatever the names; each line has one count, at its end. */
-static void counts_are_preserved(void **state)
+static void test_counts_are_preserved(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -137,7 +137,7 @@ static void counts_are_preserved(void **state)
     assert_int_equal(sum, fixture_count(p));
 }
 
-static void a_full_buffer_is_an_error(void **state)
+static void test_full_buffer_is_an_error(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -150,7 +150,7 @@ static void a_full_buffer_is_an_error(void **state)
 }
 
 /* Of waiting time the numbers are microseconds: of all the entries of a line together. */
-static void waits_are_microseconds(void **state)
+static void test_waits_are_in_microseconds(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -169,15 +169,15 @@ static void waits_are_microseconds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(typical),
-        cmocka_unit_test(counts_are_of_time),
-        cmocka_unit_test(empty),
-        cmocka_unit_test(waits_are_microseconds),
-        cmocka_unit_test(equal_lines_are_joined),
-        cmocka_unit_test(functions_of_an_interpreter_have_their_file),
-        cmocka_unit_test(output_is_stable),
-        cmocka_unit_test(counts_are_preserved),
-        cmocka_unit_test(a_full_buffer_is_an_error),
+        cmocka_unit_test(test_typical_profile_lines),
+        cmocka_unit_test(test_counts_follow_weight),
+        cmocka_unit_test(test_empty_profile),
+        cmocka_unit_test(test_waits_are_in_microseconds),
+        cmocka_unit_test(test_equal_lines_are_joined),
+        cmocka_unit_test(test_interpreted_functions_have_their_file),
+        cmocka_unit_test(test_output_does_not_depend_on_insertion_order),
+        cmocka_unit_test(test_counts_are_preserved),
+        cmocka_unit_test(test_full_buffer_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -29,7 +29,7 @@ static void assert_titled(const char *html, const char *title)
     assert_int_equal(occurrences(html, "<title"), 1);
 }
 
-static void holds_the_profile(void **state)
+static void test_page_contains_the_profile(void **state)
 {
     _cleanup_(profile_freep) struct profile *p = NULL;
     _cleanup_buf_ struct buf html = {0}, json = {0};
@@ -48,7 +48,7 @@ static void holds_the_profile(void **state)
     assert_int_equal(occurrences(html.data, "http-equiv=\"Content-Security-Policy\""), 1);
 }
 
-static void names_stay_inside(void **state)
+static void test_names_cannot_end_the_script_element(void **state)
 {
     struct resource resource = resource_unknown;
     resource.command = "</script><script>alert(1)</script>";
@@ -73,7 +73,7 @@ static void names_stay_inside(void **state)
 }
 
 /* Of what it is: not of CPU time, unless it is. */
-static void the_title_says_of_what_it_is(void **state)
+static void test_title_names_the_profile_type(void **state)
 {
     static const struct {
         const char *event, *other_command, *title;
@@ -107,7 +107,7 @@ static void the_title_says_of_what_it_is(void **state)
     }
 }
 
-static void bound(void **state)
+static void test_output_is_bounded(void **state)
 {
     _cleanup_(profile_freep) struct profile *p = NULL;
     _cleanup_buf_ struct buf html = {.max_bytes = 1000};
@@ -119,10 +119,10 @@ static void bound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(holds_the_profile),
-        cmocka_unit_test(names_stay_inside),
-        cmocka_unit_test(the_title_says_of_what_it_is),
-        cmocka_unit_test(bound),
+        cmocka_unit_test(test_page_contains_the_profile),
+        cmocka_unit_test(test_names_cannot_end_the_script_element),
+        cmocka_unit_test(test_title_names_the_profile_type),
+        cmocka_unit_test(test_output_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -34,7 +34,7 @@ static uint64_t fill(struct profile *p)
     return refused;
 }
 
-static void adding(void **state)
+static void test_allocation_failures_while_adding(void **state)
 {
     (void)state;
     size_t n = 0;
@@ -62,7 +62,7 @@ static void adding(void **state)
     allocations_fail_at(SIZE_MAX);
 }
 
-static void merging(void **state)
+static void test_allocation_failures_while_merging(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *from = NULL;
@@ -82,7 +82,7 @@ static void merging(void **state)
     assert_true(n > 30);
 }
 
-static void exporting(void **state)
+static void test_allocation_failures_while_exporting(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -115,7 +115,7 @@ static void count_samples(void *context, const struct otlp_profiles_packet *pack
 }
 
 /* Also of the moments of samples; packets that were handed on before are whole. */
-static void packets(void **state)
+static void test_allocation_failures_while_writing_packets(void **state)
 {
     (void)state;
     const struct otlp_profiles_options options = {.packet_max_bytes = 2048, .host_name = "node"};
@@ -149,7 +149,7 @@ static void packets(void **state)
     assert_true(n > 50);
 }
 
-static void metrics(void **state)
+static void test_allocation_failures_of_metrics(void **state)
 {
     (void)state;
     size_t n = 0;
@@ -177,8 +177,8 @@ static void metrics(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(adding),  cmocka_unit_test(merging), cmocka_unit_test(exporting),
-        cmocka_unit_test(packets), cmocka_unit_test(metrics),
+        cmocka_unit_test(test_allocation_failures_while_adding),  cmocka_unit_test(test_allocation_failures_while_merging), cmocka_unit_test(test_allocation_failures_while_exporting),
+        cmocka_unit_test(test_allocation_failures_while_writing_packets), cmocka_unit_test(test_allocation_failures_of_metrics),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

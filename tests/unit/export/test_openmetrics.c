@@ -24,7 +24,7 @@ static struct metric_set *new_set(void)
     return set;
 }
 
-static void both_formats(void **state)
+static void test_page_in_both_formats(void **state)
 {
     (void)state;
     _cleanup_(metric_set_freep) struct metric_set *set = new_set();
@@ -49,7 +49,7 @@ static void both_formats(void **state)
                 "d_bytes_sum 10\nd_bytes_count 3\n");
 }
 
-static void numbers_read_back(void **state)
+static void test_numbers_read_back(void **state)
 {
     (void)state;
     const double values[] = {0,
@@ -80,7 +80,7 @@ static void numbers_read_back(void **state)
     expect_page(set, true, "# TYPE a gauge\n# HELP a \na NaN\na +Inf\na -Inf\na 1000000\n# EOF\n");
 }
 
-static void values_are_valid_utf8(void **state)
+static void test_values_are_valid_utf8(void **state)
 {
     (void)state;
     _cleanup_(metric_set_freep) struct metric_set *set = new_set();
@@ -88,7 +88,7 @@ static void values_are_valid_utf8(void **state)
     expect_page(set, true, "# TYPE a gauge\n# HELP a \xef\xbf\xbd\na{l=\"a\xef\xbf\xbd\xef\xbf\xbdz\"} 1\n# EOF\n");
 }
 
-static void nothing(void **state)
+static void test_empty_set(void **state)
 {
     (void)state;
     _cleanup_(metric_set_freep) struct metric_set *set = new_set();
@@ -96,7 +96,7 @@ static void nothing(void **state)
     expect_page(set, false, "");
 }
 
-static void errors_come_out(void **state)
+static void test_write_errors_are_returned(void **state)
 {
     (void)state;
     _cleanup_(metric_set_freep) struct metric_set *set = new_set();
@@ -105,7 +105,7 @@ static void errors_come_out(void **state)
     assert_int_equal(openmetrics_write(set, true, &out), -EINVAL);
 }
 
-static void accept_headers(void **state)
+static void test_accept_header_selects_the_format(void **state)
 {
     (void)state;
     const struct {
@@ -139,7 +139,7 @@ static void accept_headers(void **state)
     assert_non_null(strstr(openmetrics_content_type(false), "text/plain; version=0.0.4"));
 }
 
-static void a_long_header_is_no_harm(void **state)
+static void test_long_accept_header(void **state)
 {
     (void)state;
     char header[20000];
@@ -154,13 +154,13 @@ static void a_long_header_is_no_harm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_formats),
-        cmocka_unit_test(numbers_read_back),
-        cmocka_unit_test(values_are_valid_utf8),
-        cmocka_unit_test(nothing),
-        cmocka_unit_test(errors_come_out),
-        cmocka_unit_test(accept_headers),
-        cmocka_unit_test(a_long_header_is_no_harm),
+        cmocka_unit_test(test_page_in_both_formats),
+        cmocka_unit_test(test_numbers_read_back),
+        cmocka_unit_test(test_values_are_valid_utf8),
+        cmocka_unit_test(test_empty_set),
+        cmocka_unit_test(test_write_errors_are_returned),
+        cmocka_unit_test(test_accept_header_selects_the_format),
+        cmocka_unit_test(test_long_accept_header),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

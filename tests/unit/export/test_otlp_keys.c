@@ -98,7 +98,7 @@ static void fill_python(struct profile *p)
     add(p, &s);
 }
 
-static void test_two_python_stacks_over_equal_native_frames(void **state)
+static void test_python_stacks_over_equal_native_frames_differ(void **state)
 {
     (void)state;
     assert_int_equal(entries_of(fill_python), 5);
@@ -187,7 +187,7 @@ static void fill_many(struct profile *p)
     }
 }
 
-static void test_many_rows(void **state)
+static void test_many_rows_with_equal_hashes(void **state)
 {
     (void)state;
     assert_int_equal(entries_of(fill_many), 600);
@@ -195,8 +195,8 @@ static void test_many_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_two_python_stacks_over_equal_native_frames),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_python_stacks_over_equal_native_frames_differ),
                                        cmocka_unit_test(test_labels_are_part_of_the_key),
-                                       cmocka_unit_test(test_many_rows)};
+                                       cmocka_unit_test(test_many_rows_with_equal_hashes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

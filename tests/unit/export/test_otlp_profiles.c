@@ -179,7 +179,7 @@ static struct seen write_all(const struct profile *p, size_t max_bytes, uint64_t
     return write_in_steps(p, max_bytes, too_large, 0);
 }
 
-static void typical(void **state)
+static void test_typical_profile_reads_back(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -197,7 +197,7 @@ static void typical(void **state)
     assert_int_equal(seen.rows[OTLP_LOCATION], p->frame_count + 1);
 }
 
-static void nothing(void **state)
+static void test_empty_profile(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -205,7 +205,7 @@ static void nothing(void **state)
     assert_int_equal(write_all(p, 1 << 20, 0).packets, 0);
 }
 
-static void hostile(void **state)
+static void test_hostile_names_are_valid_utf8(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -234,7 +234,7 @@ static void fill(struct profile *p)
 
 /* Downwards, to what divides the step, unless that were before the profile's beginning: then to that. Those that came
  * late stay before it. */
-static void times_in_steps(void **state)
+static void test_timestamps_are_rounded_to_steps(void **state)
 {
     (void)state;
     const uint64_t steps_ns[] = {0, 1 << 16, 1 << 20, 1 << 24, 1 << 30};
@@ -261,7 +261,7 @@ static void times_in_steps(void **state)
 }
 
 /* However small the packets are, each is whole, and together they say the same. */
-static void splitting(void **state)
+static void test_split_packets_are_complete(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -282,7 +282,7 @@ static void splitting(void **state)
 }
 
 /* One thread in one loop, sampled as fast and for as long as can be: no packet holds all its moments. */
-static void one_hot_entry(void **state)
+static void test_entry_split_over_packets(void **state)
 {
     (void)state;
     enum { HOT = 60000 };
@@ -307,7 +307,7 @@ static void one_hot_entry(void **state)
 }
 
 /* Of each moment its name alone is more: that is found out once, not sixty thousand times. */
-static void hot_and_too_large(void **state)
+static void test_entry_too_large_for_any_packet(void **state)
 {
     (void)state;
     enum { HOT = 60000 };
@@ -323,7 +323,7 @@ static void hot_and_too_large(void **state)
     assert_int_equal(write_all(p, 1 << 10, HOT).timestamps, SAMPLES);
 }
 
-static void dictionary(void **state)
+static void test_dictionary_rows_are_unique(void **state)
 {
     (void)state;
     struct otlp_dictionary d = {0};
@@ -355,9 +355,9 @@ static void dictionary(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(typical),    cmocka_unit_test(nothing),        cmocka_unit_test(hostile),
-        cmocka_unit_test(splitting),  cmocka_unit_test(one_hot_entry),  cmocka_unit_test(hot_and_too_large),
-        cmocka_unit_test(dictionary), cmocka_unit_test(times_in_steps),
+        cmocka_unit_test(test_typical_profile_reads_back),    cmocka_unit_test(test_empty_profile),        cmocka_unit_test(test_hostile_names_are_valid_utf8),
+        cmocka_unit_test(test_split_packets_are_complete),  cmocka_unit_test(test_entry_split_over_packets),  cmocka_unit_test(test_entry_too_large_for_any_packet),
+        cmocka_unit_test(test_dictionary_rows_are_unique), cmocka_unit_test(test_timestamps_are_rounded_to_steps),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -153,7 +153,7 @@ static struct profile *new_profile(void)
     return p;
 }
 
-static void sums_and_references(void **state)
+static void test_sums_and_references_are_valid(void **state)
 {
     (void)state;
     void (*const fills[])(struct profile *p) = {fixture_typical, fixture_hostile};
@@ -170,7 +170,7 @@ static void sums_and_references(void **state)
     expect_sums(deep);
 }
 
-static void functions_and_mappings_are_shared(void **state)
+static void test_functions_and_mappings_are_shared(void **state)
 {
     (void)state;
     static struct decoded d;
@@ -182,7 +182,7 @@ static void functions_and_mappings_are_shared(void **state)
     assert_int_equal(d.frames, 4 * 3 + 2 + 3 + 2 + 1);      /* the last: of the sample without a stack */
 }
 
-static void system_names_tell_functions_apart(void **state)
+static void test_functions_differ_by_system_name(void **state)
 {
     (void)state;
     static struct decoded d;
@@ -202,7 +202,7 @@ static void system_names_tell_functions_apart(void **state)
 }
 
 /* The program of the busiest process comes first, whatever frame was seen first. */
-static void the_main_mapping_is_the_first(void **state)
+static void test_main_mapping_is_first(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile();
@@ -224,7 +224,7 @@ static void the_main_mapping_is_the_first(void **state)
     assert_string_equal(d.first_mapping, "/bin/busy");
 }
 
-static void an_enormous_profile_of_random_stacks(void **state)
+static void test_large_profile_of_random_stacks(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile();
@@ -246,11 +246,11 @@ static void an_enormous_profile_of_random_stacks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_and_references),
-        cmocka_unit_test(functions_and_mappings_are_shared),
-        cmocka_unit_test(system_names_tell_functions_apart),
-        cmocka_unit_test(the_main_mapping_is_the_first),
-        cmocka_unit_test(an_enormous_profile_of_random_stacks),
+        cmocka_unit_test(test_sums_and_references_are_valid),
+        cmocka_unit_test(test_functions_and_mappings_are_shared),
+        cmocka_unit_test(test_functions_differ_by_system_name),
+        cmocka_unit_test(test_main_mapping_is_first),
+        cmocka_unit_test(test_large_profile_of_random_stacks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

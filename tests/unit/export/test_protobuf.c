@@ -16,7 +16,7 @@ static void expect_bytes(struct buf *b, const char *bytes, size_t size)
     buf_clear(b);
 }
 
-static void varints(void **state)
+static void test_varints(void **state)
 {
     (void)state;
     struct buf b = {0};
@@ -32,7 +32,7 @@ static void varints(void **state)
     expect_bytes(&b, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 10);
 }
 
-static void fields(void **state)
+static void test_field_encodings(void **state)
 {
     (void)state;
     struct buf b = {0}, message = {0};
@@ -50,7 +50,7 @@ static void fields(void **state)
     buf_clear(&message);
 }
 
-static void zero_is_left_out(void **state)
+static void test_zero_fields_are_omitted(void **state)
 {
     (void)state;
     struct buf b = {0};
@@ -58,7 +58,7 @@ static void zero_is_left_out(void **state)
     assert_int_equal(b.size, 0);
 }
 
-static void errors_of_a_message_reach_the_outer_one(void **state)
+static void test_nested_message_errors_propagate(void **state)
 {
     (void)state;
     struct buf b = {0}, message = {.max_bytes = 2};
@@ -72,10 +72,10 @@ static void errors_of_a_message_reach_the_outer_one(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(varints),
-        cmocka_unit_test(fields),
-        cmocka_unit_test(zero_is_left_out),
-        cmocka_unit_test(errors_of_a_message_reach_the_outer_one),
+        cmocka_unit_test(test_varints),
+        cmocka_unit_test(test_field_encodings),
+        cmocka_unit_test(test_zero_fields_are_omitted),
+        cmocka_unit_test(test_nested_message_errors_propagate),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static void test_none(void **state)
+static void test_empty_array(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf out = {0};
@@ -16,7 +16,7 @@ static void test_none(void **state)
     assert_string_equal(out.data, "[]");
 }
 
-static void test_two(void **state)
+static void test_two_requests(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf out = {0};
@@ -49,7 +49,7 @@ static void test_two(void **state)
 }
 
 /* Ids as W3C writes them, with their zeros; those that are not known are left out. */
-static void test_trace(void **state)
+static void test_trace_ids(void **state)
 {
     (void)state;
     const struct {
@@ -78,9 +78,9 @@ static void test_trace(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_none),
-        cmocka_unit_test(test_two),
-        cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_empty_array),
+        cmocka_unit_test(test_two_requests),
+        cmocka_unit_test(test_trace_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -25,7 +25,7 @@ static size_t occurrences(const char *text, const char *what)
     return n;
 }
 
-static void typical(void **state)
+static void test_typical_profile(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -67,7 +67,7 @@ static void typical(void **state)
     assert_non_null(strstr(json, "\"kind\":\"bpf\""));
 }
 
-static void empty(void **state)
+static void test_empty_profile(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -78,7 +78,7 @@ static void empty(void **state)
 }
 
 /* What is written may stand inside <script>, and is ASCII wherever a name was not text. */
-static void hostile(void **state)
+static void test_hostile_names_are_escaped(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -92,7 +92,7 @@ static void hostile(void **state)
 }
 
 /* Two programs under one PID are two profiles. */
-static void a_process_that_executes_another_program(void **state)
+static void test_exec_starts_another_profile(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = NULL;
@@ -109,10 +109,10 @@ static void a_process_that_executes_another_program(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(typical),
-        cmocka_unit_test(empty),
-        cmocka_unit_test(hostile),
-        cmocka_unit_test(a_process_that_executes_another_program),
+        cmocka_unit_test(test_typical_profile),
+        cmocka_unit_test(test_empty_profile),
+        cmocka_unit_test(test_hostile_names_are_escaped),
+        cmocka_unit_test(test_exec_starts_another_profile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

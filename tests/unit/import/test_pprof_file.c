@@ -84,7 +84,7 @@ static const char *function_of(const struct profile *p, uint32_t stack, uint32_t
 
 /* ---- tests ---- */
 
-static void every_form_is_read(void **state)
+static void test_every_encoding_is_read(void **state)
 {
     (void)state;
     for (int packed = 0; packed < 2; packed++) {
@@ -112,7 +112,7 @@ static void every_form_is_read(void **state)
 }
 
 /* Values without a type that counts samples: the period tells, if it is of their unit. */
-static void a_period_tells_the_samples(void **state)
+static void test_sample_count_from_the_period(void **state)
 {
     static const char *const texts[] = {"", "alloc_space", "bytes", "space", "inner", "count"};
     static const struct {
@@ -137,7 +137,7 @@ static void a_period_tells_the_samples(void **state)
     }
 }
 
-static void the_type_is_chosen(void **state)
+static void test_sample_type_is_selected(void **state)
 {
     _cleanup_buf_ struct buf b = {0};
     struct profile *p = NULL;
@@ -155,7 +155,7 @@ static void the_type_is_chosen(void **state)
     assert_string_equal(about.why, "it has values of the types samples, cpu");
 }
 
-static void damage_is_refused(void **state)
+static void test_damaged_files_are_refused(void **state)
 {
     _cleanup_buf_ struct buf b = {0}, negative = {0};
     struct profile *p = NULL;
@@ -190,7 +190,7 @@ static void unpack(const struct buf *packed, struct buf *to)
     inflateEnd(&z);
 }
 
-static void our_own_comes_back(void **state)
+static void test_own_export_round_trips(void **state)
 {
     _cleanup_buf_ struct buf packed = {0}, plain = {0}, before = {0}, after = {0};
     _cleanup_(profile_freep) struct profile *p = NULL, *back = NULL;
@@ -264,7 +264,7 @@ static struct profile *event_there_and_back(const char *event, const char *unit,
     return back;
 }
 
-static void events_come_back_as_such(void **state)
+static void test_events_round_trip(void **state)
 {
     struct pprof_about about;
     _cleanup_(profile_freep) struct profile *back = event_there_and_back("mmap", "bytes", 0, NULL, &about);
@@ -276,7 +276,7 @@ static void events_come_back_as_such(void **state)
 }
 
 /* Whether anything was left to chance. */
-static void what_was_sampled_is_told(void **state)
+static void test_sampling_mode_is_read(void **state)
 {
     static const struct {
         const char *event, *unit;
@@ -303,10 +303,10 @@ static void what_was_sampled_is_told(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(events_come_back_as_such), cmocka_unit_test(what_was_sampled_is_told),
-        cmocka_unit_test(every_form_is_read),       cmocka_unit_test(a_period_tells_the_samples),
-        cmocka_unit_test(the_type_is_chosen),       cmocka_unit_test(damage_is_refused),
-        cmocka_unit_test(our_own_comes_back),
+        cmocka_unit_test(test_events_round_trip), cmocka_unit_test(test_sampling_mode_is_read),
+        cmocka_unit_test(test_every_encoding_is_read),       cmocka_unit_test(test_sample_count_from_the_period),
+        cmocka_unit_test(test_sample_type_is_selected),       cmocka_unit_test(test_damaged_files_are_refused),
+        cmocka_unit_test(test_own_export_round_trips),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

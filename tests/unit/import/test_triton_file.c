@@ -36,7 +36,7 @@ static void assert_text(struct triton_text text, const char *expected)
     struct triton_record r;                                                                                            \
     const struct triton_report *report = triton_file_report(f)
 
-static void test_every_member(void **state)
+static void test_every_member_is_read(void **state)
 {
     (void)state;
     OPEN(
@@ -68,7 +68,7 @@ static void test_every_member(void **state)
 }
 
 /* The usual form byte by byte, and the same with a space, give the same record. */
-static void test_the_two_ways_agree(void **state)
+static void test_fast_and_general_parser_agree(void **state)
 {
     static const char *const numbers[] = {
         "0", "7", "12345678", "123456789012345", "1234567890123456", "9999999999999999999", "18446744073709551615"};
@@ -91,7 +91,7 @@ static void test_the_two_ways_agree(void **state)
 }
 
 /* Objects of every size around the ends of buffers: none is lost, each stands where it is said to. */
-static void test_buffers_end_anywhere(void **state)
+static void test_records_across_buffer_ends(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf text = {0};
@@ -119,7 +119,7 @@ static void test_buffers_end_anywhere(void **state)
     assert_false(triton_file_report(f)->is_cut);
 }
 
-static void test_broken_object_costs_only_itself(void **state)
+static void test_broken_object_is_skipped(void **state)
 {
     (void)state;
     OPEN("[{\"id\":1},{\"id\":2,\"request_id\":\"a\"b\"},{ \"id\":3}]");
@@ -135,7 +135,7 @@ static void test_broken_object_costs_only_itself(void **state)
     assert_false(report->is_cut);
 }
 
-static void test_cut(void **state)
+static void test_truncated_file(void **state)
 {
     (void)state;
     OPEN("[{\"id\":1},{\"id\":2,\"timesta");
@@ -146,7 +146,7 @@ static void test_cut(void **state)
     assert_int_equal(report->bad, 0);
 }
 
-static void test_arrays_one_after_the_other(void **state)
+static void test_concatenated_arrays(void **state)
 {
     (void)state;
     OPEN("[{\"id\":1}]\n[{\"id\":2}] x [{\"id\":3}]");
@@ -159,7 +159,7 @@ static void test_arrays_one_after_the_other(void **state)
     assert_int_equal(report->first_bad, 22);
 }
 
-static void test_odd_bytes_are_kept(void **state)
+static void test_arbitrary_bytes_are_kept(void **state)
 {
     (void)state;
     OPEN(
@@ -173,7 +173,7 @@ static void test_odd_bytes_are_kept(void **state)
     assert_int_equal(report->first_odd, 1);
 }
 
-static void test_no_trace(void **state)
+static void test_file_without_traces(void **state)
 {
     (void)state;
     OPEN("  {\"id\":1}");
@@ -188,14 +188,14 @@ static void test_no_trace(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_member),
-        cmocka_unit_test(test_the_two_ways_agree),
-        cmocka_unit_test(test_buffers_end_anywhere),
-        cmocka_unit_test(test_broken_object_costs_only_itself),
-        cmocka_unit_test(test_cut),
-        cmocka_unit_test(test_arrays_one_after_the_other),
-        cmocka_unit_test(test_odd_bytes_are_kept),
-        cmocka_unit_test(test_no_trace),
+        cmocka_unit_test(test_every_member_is_read),
+        cmocka_unit_test(test_fast_and_general_parser_agree),
+        cmocka_unit_test(test_records_across_buffer_ends),
+        cmocka_unit_test(test_broken_object_is_skipped),
+        cmocka_unit_test(test_truncated_file),
+        cmocka_unit_test(test_concatenated_arrays),
+        cmocka_unit_test(test_arbitrary_bytes_are_kept),
+        cmocka_unit_test(test_file_without_traces),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-static void test_none_and_one(void **state)
+static void test_empty_and_single_value(void **state)
 {
     (void)state;
     _cleanup_(duration_histogram_freep) struct duration_histogram *h = NULL;
@@ -18,7 +18,7 @@ static void test_none_and_one(void **state)
         assert_int_equal(duration_histogram_percentile(h, p), 123456789);
 }
 
-static void test_small_ones_are_exact(void **state)
+static void test_small_values_are_exact(void **state)
 {
     (void)state;
     _cleanup_(duration_histogram_freep) struct duration_histogram *h = NULL;
@@ -29,7 +29,7 @@ static void test_small_ones_are_exact(void **state)
         assert_int_equal(duration_histogram_percentile(h, p), p);
 }
 
-static void test_accuracy(void **state)
+static void test_relative_error_is_bounded(void **state)
 {
     (void)state;
     _cleanup_(duration_histogram_freep) struct duration_histogram *h = NULL;
@@ -44,7 +44,7 @@ static void test_accuracy(void **state)
     }
 }
 
-static void test_the_ends(void **state)
+static void test_extreme_values(void **state)
 {
     (void)state;
     _cleanup_(duration_histogram_freep) struct duration_histogram *h = NULL;
@@ -58,10 +58,10 @@ static void test_the_ends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_none_and_one),
-        cmocka_unit_test(test_small_ones_are_exact),
-        cmocka_unit_test(test_accuracy),
-        cmocka_unit_test(test_the_ends),
+        cmocka_unit_test(test_empty_and_single_value),
+        cmocka_unit_test(test_small_values_are_exact),
+        cmocka_unit_test(test_relative_error_is_bounded),
+        cmocka_unit_test(test_extreme_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ static void expect_text(enum frame_kind kind, const char *function, const char *
     assert_string_equal(frame_text(kind, function, mapping, address, out), expected);
 }
 
-static void frame_texts(void **state)
+static void test_frame_texts(void **state)
 {
     (void)state;
     expect_text(FRAME_NATIVE, "main", "/bin/a", 1, "main");
@@ -35,7 +35,7 @@ static void frame_texts(void **state)
     expect_text(FRAME_TRUNCATED, "[truncated: no rows]", "", 0, "[truncated: no rows]");
 }
 
-static void long_texts_keep_their_ends(void **state)
+static void test_long_texts_keep_their_end(void **state)
 {
     (void)state;
     char name[1000], out[FRAME_TEXT_BYTES];
@@ -48,7 +48,7 @@ static void long_texts_keep_their_ends(void **state)
     assert_ptr_equal(frame_text(FRAME_NATIVE, name, "", 0, out), name); /* a function's own name is never cut */
 }
 
-static void names_of_kinds_and_losses(void **state)
+static void test_names_of_kinds_and_losses(void **state)
 {
     (void)state;
     for (int i = 0; i < FRAME_KIND_COUNT; i++)
@@ -62,7 +62,7 @@ static void names_of_kinds_and_losses(void **state)
     assert_string_equal(loss_name(LOSS_RING_FULL), "ring_full");
 }
 
-static void attributes_are_those_that_apply(void **state)
+static void test_attributes_that_apply(void **state)
 {
     (void)state;
     struct resource resource = fixture_resource(1, "");
@@ -79,7 +79,7 @@ static void attributes_are_those_that_apply(void **state)
 }
 
 /* What the node says of a pod the process does not. */
-static void others_come_from_both(void **state)
+static void test_pod_and_process_attributes_are_merged(void **state)
 {
     (void)state;
     static const char *const wanted[] = {"a", "1", "k8s.pod.name", "web", "b", "2", "c", "3"};
@@ -96,7 +96,7 @@ static void others_come_from_both(void **state)
     assert_false(resource_next_of_both(&(struct resource){0}, &(struct resource_position){0}, &other));
 }
 
-static void attach_reports_are_bounded(void **state)
+static void test_attach_reports_are_bounded(void **state)
 {
     (void)state;
     struct attach_report report = {0};
@@ -114,12 +114,12 @@ static void attach_reports_are_bounded(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frame_texts),
-        cmocka_unit_test(long_texts_keep_their_ends),
-        cmocka_unit_test(names_of_kinds_and_losses),
-        cmocka_unit_test(attributes_are_those_that_apply),
-        cmocka_unit_test(others_come_from_both),
-        cmocka_unit_test(attach_reports_are_bounded),
+        cmocka_unit_test(test_frame_texts),
+        cmocka_unit_test(test_long_texts_keep_their_end),
+        cmocka_unit_test(test_names_of_kinds_and_losses),
+        cmocka_unit_test(test_attributes_that_apply),
+        cmocka_unit_test(test_pod_and_process_attributes_are_merged),
+        cmocka_unit_test(test_attach_reports_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

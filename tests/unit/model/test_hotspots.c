@@ -76,7 +76,7 @@ static void expect_names(const struct hotspots *h, const char *names)
     assert_string_equal(seen, names);
 }
 
-static void the_most_and_the_others(void **state)
+static void test_top_rows_and_others_sum_to_the_total(void **state)
 {
     (void)state;
     _cleanup_(hotspots_freep) struct hotspots *h =
@@ -93,7 +93,7 @@ static void the_most_and_the_others(void **state)
     assert_int_equal(h->rows[1].weight_ns, 1100);
 }
 
-static void equal_ones_stand_by_name(void **state)
+static void test_ties_are_ordered_by_name(void **state)
 {
     (void)state;
     static const struct added equal[] = {{0, 1, 9, {"d"}}, {0, 1, 9, {"b"}}, {0, 1, 9, {"c"}}, {0, 1, 9, {"a"}}};
@@ -105,7 +105,7 @@ static void equal_ones_stand_by_name(void **state)
     }
 }
 
-static void what_changed_stands_first(void **state)
+static void test_largest_change_is_first(void **state)
 {
     (void)state;
     _cleanup_(hotspots_freep) struct hotspots *h =
@@ -119,7 +119,7 @@ static void what_changed_stands_first(void **state)
     expect_names(partly, "deep");
 }
 
-static void with_what_they_called(void **state)
+static void test_total_weights_count_recursion_once(void **state)
 {
     (void)state;
     _cleanup_(hotspots_freep) struct hotspots *h =
@@ -134,7 +134,7 @@ static void with_what_they_called(void **state)
     assert_int_equal(h->rows[3].weight_ns, 42);
 }
 
-static void of_one_process(void **state)
+static void test_filter_by_process(void **state)
 {
     (void)state;
     _cleanup_(hotspots_freep) struct hotspots *h =
@@ -145,7 +145,7 @@ static void of_one_process(void **state)
 }
 
 /* Names that are one function's and those that only look so. */
-static void functions_are_told_apart_by_file_and_kind(void **state)
+static void test_functions_differ_by_file_and_kind(void **state)
 {
     (void)state;
     _cleanup_(hotspots_freep) struct hotspots *h = NULL;
@@ -167,7 +167,7 @@ static void functions_are_told_apart_by_file_and_kind(void **state)
     assert_int_equal(h->rows[2].kind, FRAME_KERNEL);
 }
 
-static void nothing_at_all(void **state)
+static void test_empty_profiles(void **state)
 {
     (void)state;
     _cleanup_(hotspots_freep) struct hotspots *h = NULL;
@@ -180,13 +180,13 @@ static void nothing_at_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_most_and_the_others),
-        cmocka_unit_test(equal_ones_stand_by_name),
-        cmocka_unit_test(what_changed_stands_first),
-        cmocka_unit_test(with_what_they_called),
-        cmocka_unit_test(of_one_process),
-        cmocka_unit_test(functions_are_told_apart_by_file_and_kind),
-        cmocka_unit_test(nothing_at_all),
+        cmocka_unit_test(test_top_rows_and_others_sum_to_the_total),
+        cmocka_unit_test(test_ties_are_ordered_by_name),
+        cmocka_unit_test(test_largest_change_is_first),
+        cmocka_unit_test(test_total_weights_count_recursion_once),
+        cmocka_unit_test(test_filter_by_process),
+        cmocka_unit_test(test_functions_differ_by_file_and_kind),
+        cmocka_unit_test(test_empty_profiles),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ static struct metric_set *new_set(void)
     return set;
 }
 
-static void families_and_points_keep_their_order(void **state)
+static void test_families_and_points_keep_their_order(void **state)
 {
     (void)state;
     _cleanup_(metric_set_freep) struct metric_set *set = new_set();
@@ -41,7 +41,7 @@ static void families_and_points_keep_their_order(void **state)
     assert_int_equal(a.points[0].label_count, 0);
 }
 
-static void many_points(void **state)
+static void test_many_points(void **state)
 {
     (void)state;
     _cleanup_(metric_set_freep) struct metric_set *set = new_set();
@@ -57,7 +57,7 @@ static void many_points(void **state)
         assert_int_equal(metric_set_family(set, i).point_count, 10);
 }
 
-static void histograms_are_copied(void **state)
+static void test_histograms_are_copied(void **state)
 {
     (void)state;
     _cleanup_(metric_set_freep) struct metric_set *set = new_set();
@@ -83,7 +83,7 @@ static void expect_refused(const char *name, enum metric_type type, const char *
     assert_int_equal(metric_set_error(set), -EINVAL);
 }
 
-static void impossible_names_are_refused(void **state)
+static void test_invalid_names_are_refused(void **state)
 {
     (void)state;
     expect_refused("", METRIC_GAUGE, "", METRIC_NO_LABELS);
@@ -103,7 +103,7 @@ static void impossible_names_are_refused(void **state)
     expect_refused("a", METRIC_GAUGE, "", nine, 9);
 }
 
-static void a_family_has_one_type(void **state)
+static void test_a_family_has_one_type(void **state)
 {
     (void)state;
     _cleanup_(metric_set_freep) struct metric_set *set = new_set();
@@ -112,7 +112,7 @@ static void a_family_has_one_type(void **state)
     assert_int_equal(metric_set_error(set), -EINVAL);
 }
 
-static void bounds_must_rise(void **state)
+static void test_bounds_must_rise(void **state)
 {
     (void)state;
     _cleanup_(metric_set_freep) struct metric_set *set = new_set();
@@ -121,7 +121,7 @@ static void bounds_must_rise(void **state)
     metric_set_free(NULL);
 }
 
-static void a_set_is_added_whole(void **state)
+static void test_set_is_added_whole(void **state)
 {
     (void)state;
     struct metric_set *all, *other;
@@ -146,13 +146,13 @@ static void a_set_is_added_whole(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(families_and_points_keep_their_order),
-        cmocka_unit_test(many_points),
-        cmocka_unit_test(histograms_are_copied),
-        cmocka_unit_test(impossible_names_are_refused),
-        cmocka_unit_test(a_family_has_one_type),
-        cmocka_unit_test(bounds_must_rise),
-        cmocka_unit_test(a_set_is_added_whole),
+        cmocka_unit_test(test_families_and_points_keep_their_order),
+        cmocka_unit_test(test_many_points),
+        cmocka_unit_test(test_histograms_are_copied),
+        cmocka_unit_test(test_invalid_names_are_refused),
+        cmocka_unit_test(test_a_family_has_one_type),
+        cmocka_unit_test(test_bounds_must_rise),
+        cmocka_unit_test(test_set_is_added_whole),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ static struct profile *new_profile(size_t max_bytes)
     return p;
 }
 
-static void empty_profile(void **state)
+static void test_empty_profile(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0), *to = new_profile(0), *folded = NULL;
@@ -32,7 +32,7 @@ static void empty_profile(void **state)
     profile_free(NULL);
 }
 
-static void equal_samples_are_one_entry(void **state)
+static void test_equal_samples_are_one_entry(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0);
@@ -53,7 +53,7 @@ static void equal_samples_are_one_entry(void **state)
 }
 
 /* A frame or an identity that differs in one field only is another. */
-static void every_field_counts(void **state)
+static void test_every_field_counts(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0);
@@ -104,7 +104,7 @@ static void every_field_counts(void **state)
 
 /* The peers' hole: equal native frames under different interpreter frames, which have neither file nor
  * address. */
-static void interpreter_frames_keep_stacks_apart(void **state)
+static void test_stacks_differ_by_interpreter_frames(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0);
@@ -119,7 +119,7 @@ static void interpreter_frames_keep_stacks_apart(void **state)
 }
 
 /* Prefixes, the empty stack, and stacks whose frames are the same in another order. */
-static void lengths_and_orders_keep_stacks_apart(void **state)
+static void test_stacks_differ_by_length_and_order(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0);
@@ -135,7 +135,7 @@ static void lengths_and_orders_keep_stacks_apart(void **state)
     assert_int_equal(fixture_count(p), 6);
 }
 
-static void thousand_frames(void **state)
+static void test_stack_of_a_thousand_frames(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0);
@@ -147,7 +147,7 @@ static void thousand_frames(void **state)
     assert_int_equal(p->entries[0].count, 2);
 }
 
-static void hostile_names_survive(void **state)
+static void test_hostile_names_are_kept(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0), *copy = new_profile(0);
@@ -225,7 +225,7 @@ static void expect_naive(const struct profile *p, const struct naive *rows, size
     }
 }
 
-static void random_samples_against_a_naive_reference(void **state)
+static void test_random_samples_against_a_naive_reference(void **state)
 {
     (void)state;
     enum { SAMPLES = 100000, ROWS = 30000 };
@@ -278,7 +278,7 @@ static void random_samples_against_a_naive_reference(void **state)
     free(rows);
 }
 
-static void filters(void **state)
+static void test_filters_select_entries(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0);
@@ -310,7 +310,7 @@ static void filters(void **state)
     }
 }
 
-static void merging_joins_times(void **state)
+static void test_merging_joins_times(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *to = new_profile(0), *a = new_profile(0), *b = new_profile(0),
@@ -331,7 +331,7 @@ static void merging_joins_times(void **state)
     assert_int_equal(to->dropped, 5);
 }
 
-static void bound_is_kept(void **state)
+static void test_bound_is_kept(void **state)
 {
     (void)state;
     for (size_t max_bytes = 1; max_bytes <= 1 << 20; max_bytes *= 4) {
@@ -362,7 +362,7 @@ static void bound_is_kept(void **state)
     }
 }
 
-static void merging_into_a_full_profile_counts(void **state)
+static void test_merging_into_a_full_profile_counts(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *from = new_profile(0), *to = new_profile(32768);
@@ -381,7 +381,7 @@ static void merging_into_a_full_profile_counts(void **state)
 }
 
 /* Texts are borrowed for one call: the same memory may hold another name the next time. */
-static void names_may_change_in_place(void **state)
+static void test_texts_are_copied(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0);
@@ -402,14 +402,14 @@ static void names_may_change_in_place(void **state)
         assert_int_equal(p->entries[i].count, 2);
 }
 
-static void bytes_are_few(void **state)
+static void test_memory_per_entry_is_small(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0);
     assert_true(profile_bytes(p) < 16384);
 }
 
-static void folding_joins_lines_of_an_interpreter(void **state)
+static void test_folding_joins_interpreter_lines(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0), *folded = NULL;
@@ -428,7 +428,7 @@ static void folding_joins_lines_of_an_interpreter(void **state)
         assert_int_equal(folded->frames[i].line, folded->frames[i].kind == FRAME_BPF ? 3 : 0);
 }
 
-static void folding_joins_what_looks_the_same(void **state)
+static void test_folding_joins_equal_functions(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0), *folded = NULL;
@@ -454,7 +454,7 @@ static void folding_joins_what_looks_the_same(void **state)
     assert_true(unnamed && truncated);
 }
 
-static void resources_come_back_whole(void **state)
+static void test_resources_round_trip(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0);
@@ -481,7 +481,7 @@ static void resources_come_back_whole(void **state)
 
 /* Samples of different requests are different, and of none; merging keeps that, and what is for readers does
  * not. */
-static void links_keep_samples_apart(void **state)
+static void test_samples_differ_by_link(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0), *to = new_profile(0), *folded = NULL;
@@ -518,7 +518,7 @@ static void links_keep_samples_apart(void **state)
 }
 
 /* Each sample is of a request of its own: all are kept, most without their link, and within the bound. */
-static void links_take_their_share_alone(void **state)
+static void test_links_are_bounded_separately(void **state)
 {
     (void)state;
     const size_t max_bytes = 256 << 10, samples = 100000;
@@ -554,25 +554,25 @@ static void links_take_their_share_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(empty_profile),
-        cmocka_unit_test(equal_samples_are_one_entry),
-        cmocka_unit_test(every_field_counts),
-        cmocka_unit_test(interpreter_frames_keep_stacks_apart),
-        cmocka_unit_test(lengths_and_orders_keep_stacks_apart),
-        cmocka_unit_test(thousand_frames),
-        cmocka_unit_test(hostile_names_survive),
-        cmocka_unit_test(random_samples_against_a_naive_reference),
-        cmocka_unit_test(links_keep_samples_apart),
-        cmocka_unit_test(links_take_their_share_alone),
-        cmocka_unit_test(filters),
-        cmocka_unit_test(merging_joins_times),
-        cmocka_unit_test(bound_is_kept),
-        cmocka_unit_test(merging_into_a_full_profile_counts),
-        cmocka_unit_test(names_may_change_in_place),
-        cmocka_unit_test(bytes_are_few),
-        cmocka_unit_test(folding_joins_what_looks_the_same),
-        cmocka_unit_test(folding_joins_lines_of_an_interpreter),
-        cmocka_unit_test(resources_come_back_whole),
+        cmocka_unit_test(test_empty_profile),
+        cmocka_unit_test(test_equal_samples_are_one_entry),
+        cmocka_unit_test(test_every_field_counts),
+        cmocka_unit_test(test_stacks_differ_by_interpreter_frames),
+        cmocka_unit_test(test_stacks_differ_by_length_and_order),
+        cmocka_unit_test(test_stack_of_a_thousand_frames),
+        cmocka_unit_test(test_hostile_names_are_kept),
+        cmocka_unit_test(test_random_samples_against_a_naive_reference),
+        cmocka_unit_test(test_samples_differ_by_link),
+        cmocka_unit_test(test_links_are_bounded_separately),
+        cmocka_unit_test(test_filters_select_entries),
+        cmocka_unit_test(test_merging_joins_times),
+        cmocka_unit_test(test_bound_is_kept),
+        cmocka_unit_test(test_merging_into_a_full_profile_counts),
+        cmocka_unit_test(test_texts_are_copied),
+        cmocka_unit_test(test_memory_per_entry_is_small),
+        cmocka_unit_test(test_folding_joins_equal_functions),
+        cmocka_unit_test(test_folding_joins_interpreter_lines),
+        cmocka_unit_test(test_resources_round_trip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ static const struct diff_function *find(const struct profile_diff *d, const char
     return d->functions;
 }
 
-static void sums_are_right(void **state)
+static void test_sums_are_right(void **state)
 {
     _cleanup_(profile_freep) struct profile *before = NULL, *after = NULL;
     _cleanup_(profile_diff_freep) struct profile_diff *d = NULL;
@@ -76,7 +76,7 @@ static void sums_are_right(void **state)
     assert_false(diff_is_told(&change)); /* of 4 and 10 samples */
 }
 
-static void what_samples_can_tell(void **state)
+static void test_significance_of_sampled_changes(void **state)
 {
     (void)state;
     for (int twice = 0; twice < 2; twice++) {
@@ -98,7 +98,7 @@ static void what_samples_can_tell(void **state)
 }
 
 /* Another rate is another weight of each sample, and no other bound. */
-static void rates_may_differ(void **state)
+static void test_sampling_rate_does_not_change_the_bound(void **state)
 {
     _cleanup_(profile_freep) struct profile *before = NULL, *after = NULL;
     _cleanup_(profile_diff_freep) struct profile_diff *d = NULL;
@@ -116,7 +116,7 @@ static void rates_may_differ(void **state)
 
 /* A sleep of 1.1 s, and one of 1.2 s, among a thousand waits of a millisecond: of which nobody knows how long the next
  * one takes. */
-static void one_heavy_sample_tells_nothing(void **state)
+static void test_single_heavy_sample_is_not_significant(void **state)
 {
     _cleanup_(profile_freep) struct profile *before = NULL, *after = NULL;
     _cleanup_(profile_diff_freep) struct profile_diff *d = NULL;
@@ -140,7 +140,7 @@ static void one_heavy_sample_tells_nothing(void **state)
 
 /* 300 calls that each took 8 pages, then 10: nothing was left to chance. Of one side alone only the other's chance is
  * left. */
-static void what_was_counted_is_exact(void **state)
+static void test_counted_events_are_exact(void **state)
 {
     _cleanup_(profile_freep) struct profile *before = NULL, *after = NULL;
     _cleanup_(profile_diff_freep) struct profile_diff *d = NULL;
@@ -193,7 +193,7 @@ static struct diff_change draw_change(uint64_t *state, double p, double factor, 
     return profile_diff_change(&d, part);
 }
 
-static void bounds_hold_as_often_as_they_say(void **state)
+static void test_bounds_hold_at_their_confidence(void **state)
 {
     static const struct {
         double p, factor;
@@ -215,7 +215,7 @@ static void bounds_hold_as_often_as_they_say(void **state)
     }
 }
 
-static void an_empty_side_is_one(void **state)
+static void test_empty_profile_can_be_compared(void **state)
 {
     _cleanup_(profile_freep) struct profile *before = NULL, *after = NULL;
     _cleanup_(profile_diff_freep) struct profile_diff *d = NULL;
@@ -232,7 +232,7 @@ static void an_empty_side_is_one(void **state)
 }
 
 /* Of waiting time what was looked at is compared; wall-clock time that lacks some of it would be something else. */
-static void what_nobody_looked_at_is_not_compared(void **state)
+static void test_unmonitored_time_is_not_compared(void **state)
 {
     _cleanup_(profile_freep) struct profile *p = NULL;
     _cleanup_(profile_diff_freep) struct profile_diff *waits = NULL, *wall = NULL;
@@ -259,14 +259,14 @@ static void what_nobody_looked_at_is_not_compared(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sums_are_right),
-        cmocka_unit_test(what_samples_can_tell),
-        cmocka_unit_test(rates_may_differ),
-        cmocka_unit_test(one_heavy_sample_tells_nothing),
-        cmocka_unit_test(what_was_counted_is_exact),
-        cmocka_unit_test(bounds_hold_as_often_as_they_say),
-        cmocka_unit_test(an_empty_side_is_one),
-        cmocka_unit_test(what_nobody_looked_at_is_not_compared),
+        cmocka_unit_test(test_sums_are_right),
+        cmocka_unit_test(test_significance_of_sampled_changes),
+        cmocka_unit_test(test_sampling_rate_does_not_change_the_bound),
+        cmocka_unit_test(test_single_heavy_sample_is_not_significant),
+        cmocka_unit_test(test_counted_events_are_exact),
+        cmocka_unit_test(test_bounds_hold_at_their_confidence),
+        cmocka_unit_test(test_empty_profile_can_be_compared),
+        cmocka_unit_test(test_unmonitored_time_is_not_compared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

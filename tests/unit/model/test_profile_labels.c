@@ -16,7 +16,7 @@ static struct profile *new_profile(size_t max_bytes)
 }
 
 /* Of other texts, or of more. Merging keeps that, and what is for readers does not. */
-static void labels_keep_samples_apart(void **state)
+static void test_samples_differ_by_labels(void **state)
 {
     (void)state;
     _cleanup_(profile_freep) struct profile *p = new_profile(0), *to = new_profile(0), *folded = NULL;
@@ -61,7 +61,7 @@ static void labels_keep_samples_apart(void **state)
 
 /* Each sample has a label of its own: all are kept, most without it, links have their own share, and all is within the
  * bound. */
-static void labels_take_their_share_alone(void **state)
+static void test_labels_are_bounded_separately(void **state)
 {
     (void)state;
     const size_t max_bytes = 256 << 10, samples = 100000;
@@ -104,8 +104,8 @@ static void labels_take_their_share_alone(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(labels_keep_samples_apart),
-        cmocka_unit_test(labels_take_their_share_alone),
+        cmocka_unit_test(test_samples_differ_by_labels),
+        cmocka_unit_test(test_labels_are_bounded_separately),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,7 +18,7 @@ static void expect(const struct host_policy *policy, const char *header, bool al
         fail_msg("'%s' was %s", header, allowed ? "refused" : "allowed");
 }
 
-static void test_loopback(void **state)
+static void test_loopback_hosts(void **state)
 {
     (void)state;
     expect(&loopback, "127.0.0.1:7070", true);
@@ -47,7 +47,7 @@ static void test_default_port(void **state)
     expect(&p, "localhost:7070", false);
 }
 
-static void test_anywhere(void **state)
+static void test_any_host(void **state)
 {
     (void)state;
     expect(&anywhere, "node-3.example.org:7070", true);
@@ -62,7 +62,7 @@ static void test_anywhere(void **state)
     expect(&nameless, "node-3:7070", false);
 }
 
-static void test_allowed(void **state)
+static void test_allowed_hosts(void **state)
 {
     struct host_policy p = loopback;
     (void)state;
@@ -83,10 +83,10 @@ static void test_allowed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_loopback),
+        cmocka_unit_test(test_loopback_hosts),
         cmocka_unit_test(test_default_port),
-        cmocka_unit_test(test_anywhere),
-        cmocka_unit_test(test_allowed),
+        cmocka_unit_test(test_any_host),
+        cmocka_unit_test(test_allowed_hosts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static void test_names(void **state)
+static void test_header_list_names(void **state)
 {
     (void)state;
     assert_true(http_header_names("gzip", "gzip"));
@@ -26,6 +26,6 @@ static void test_names(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_names)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_header_list_names)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ static void test_defaults(void **state)
     assert_string_equal(q.container, "");
 }
 
-static void test_taken(void **state)
+static void test_valid_parameters_are_parsed(void **state)
 {
     struct query q;
     char why[256];
@@ -60,7 +60,7 @@ static void test_taken(void **state)
     assert_string_equal(q.format, "pprof");
 }
 
-static void test_refused(void **state)
+static void test_invalid_values_are_refused(void **state)
 {
     static const char *const numbers[] = {
         "", "0", "-1", "+1", " 1", "1 ", "1.5", "1e3", "0x10", "99999999999999999999", "x", "1s"};
@@ -89,7 +89,7 @@ static void test_refused(void **state)
     expect_refused("container", longest, "at most 255");
 }
 
-static void test_unknown(void **state)
+static void test_unknown_parameters_are_refused(void **state)
 {
     struct query q;
     char why[256];
@@ -108,7 +108,7 @@ static void test_unknown(void **state)
     assert_string_equal(why, "this address takes no parameters");
 }
 
-static void test_times(void **state)
+static void test_time_ranges(void **state)
 {
     static const struct {
         const char *name;
@@ -127,7 +127,7 @@ static void test_times(void **state)
     expect_refused("time", "waits", "off_cpu (waiting)");
 }
 
-static void test_twice(void **state)
+static void test_repeated_parameter_is_refused(void **state)
 {
     struct query q;
     char why[256];
@@ -154,7 +154,7 @@ static const char *told(unsigned needed, const char *const pairs[][2], char why[
 
 #define TOLD(needed, ...) told(needed, (const char *const[][2]){__VA_ARGS__, {NULL, NULL}}, why)
 
-static void test_regions(void **state)
+static void test_region_parameters(void **state)
 {
     char why[256];
     (void)state;
@@ -187,7 +187,7 @@ static void test_embedded_nul(void **state)
     assert_int_equal(q.pid, 0);
 }
 
-static void test_short_reason(void **state)
+static void test_error_text_is_truncated(void **state)
 {
     struct query q;
     char why[8] = "";
@@ -200,9 +200,9 @@ static void test_short_reason(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults),     cmocka_unit_test(test_taken),        cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_unknown),      cmocka_unit_test(test_times),        cmocka_unit_test(test_twice),
-        cmocka_unit_test(test_embedded_nul), cmocka_unit_test(test_short_reason), cmocka_unit_test(test_regions),
+        cmocka_unit_test(test_defaults),     cmocka_unit_test(test_valid_parameters_are_parsed),        cmocka_unit_test(test_invalid_values_are_refused),
+        cmocka_unit_test(test_unknown_parameters_are_refused),      cmocka_unit_test(test_time_ranges),        cmocka_unit_test(test_repeated_parameter_is_refused),
+        cmocka_unit_test(test_embedded_nul), cmocka_unit_test(test_error_text_is_truncated), cmocka_unit_test(test_region_parameters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -72,7 +72,7 @@ static int post(int port, uint32_t timeout_ms, struct seen *seen, struct otlp_an
     return r;
 }
 
-static void nobody_listens(void **state)
+static void test_connection_refused(void **state)
 {
     (void)state;
     struct otlp_answer answer;
@@ -86,7 +86,7 @@ static void nobody_listens(void **state)
     close(fd);
 }
 
-static void nobody_answers(void **state)
+static void test_receiver_does_not_answer(void **state)
 {
     (void)state;
     struct otlp_answer answer;
@@ -98,7 +98,7 @@ static void nobody_answers(void **state)
     close(fd);
 }
 
-static void connections_are_closed_on_exec(void **state)
+static void test_connections_are_closed_on_exec(void **state)
 {
     (void)state;
     struct otlp_answer answer;
@@ -114,9 +114,9 @@ static void connections_are_closed_on_exec(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_listens),
-        cmocka_unit_test(nobody_answers),
-        cmocka_unit_test(connections_are_closed_on_exec),
+        cmocka_unit_test(test_connection_refused),
+        cmocka_unit_test(test_receiver_does_not_answer),
+        cmocka_unit_test(test_connections_are_closed_on_exec),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -40,7 +40,7 @@ static void expect(const char *lines, enum otlp_verdict verdict, uint32_t retry_
     assert_string_equal(said, why);
 }
 
-static void test_statuses(void **state)
+static void test_grpc_status_mapping(void **state)
 {
     (void)state;
     expect("grpc-status: 0\r\n", OTLP_ACCEPTED, 0, "");
@@ -68,13 +68,13 @@ static void test_statuses(void **state)
 }
 
 /* A header of an informational answer is not one of the answer. */
-static void test_a_status_line_begins_anew(void **state)
+static void test_informational_headers_are_ignored(void **state)
 {
     (void)state;
     expect("HTTP/2 103\r\ngrpc-status: 7\r\n\r\nHTTP/2 200\r\ngrpc-status: 0\r\n", OTLP_ACCEPTED, 0, "");
 }
 
-static void test_without_a_status(void **state)
+static void test_missing_grpc_status(void **state)
 {
     (void)state;
     static const struct {
@@ -170,7 +170,7 @@ static void expect_message(const char *body, size_t size, const char *encoding, 
     free(copy);
 }
 
-static void test_messages(void **state)
+static void test_grpc_message_decoding(void **state)
 {
     (void)state;
     static const char none[] = "content-type: application/grpc\r\n", gzip[] = "grpc-encoding: gzip\r\n",
@@ -212,9 +212,9 @@ static void test_messages(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_statuses),         cmocka_unit_test(test_a_status_line_begins_anew),
-        cmocka_unit_test(test_without_a_status), cmocka_unit_test(test_retry_info),
-        cmocka_unit_test(test_retry_delays),     cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_grpc_status_mapping),         cmocka_unit_test(test_informational_headers_are_ignored),
+        cmocka_unit_test(test_missing_grpc_status), cmocka_unit_test(test_retry_info),
+        cmocka_unit_test(test_retry_delays),     cmocka_unit_test(test_grpc_message_decoding),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ static unsigned pause_after(struct otlp_retry *retry, uint64_t now_ns, uint32_t 
     return ms;
 }
 
-static void backoff_doubles_up_to_its_cap(void **state)
+static void test_backoff_doubles_up_to_the_cap(void **state)
 {
     (void)state;
     static const unsigned expected_ms[] = {500, 1000, 2000, 4000, 8000, 10000, 10000, 10000};
@@ -42,7 +42,7 @@ static void backoff_doubles_up_to_its_cap(void **state)
         assert_int_equal(pause_after(&most, START, 0, true), 10000);
 }
 
-static void jitter_stays_in_the_upper_half(void **state)
+static void test_jitter_stays_in_the_upper_half(void **state)
 {
     (void)state;
     bool differs = false;
@@ -57,7 +57,7 @@ static void jitter_stays_in_the_upper_half(void **state)
     assert_true(differs);
 }
 
-static void attempts_are_limited(void **state)
+static void test_attempts_are_limited(void **state)
 {
     (void)state;
     static const unsigned expected_ms[] = {500, 1000, 2000, 4000};
@@ -70,7 +70,7 @@ static void attempts_are_limited(void **state)
     assert_int_equal(ms, 4711);
 }
 
-static void retry_after_lengthens_the_pause(void **state)
+static void test_retry_after_lengthens_the_pause(void **state)
 {
     (void)state;
     static const struct {
@@ -86,7 +86,7 @@ static void retry_after_lengthens_the_pause(void **state)
 }
 
 /* It counts as any other pause: the next one is the back-off of the next attempt. */
-static void retry_after_does_not_stop_the_backoff(void **state)
+static void test_retry_after_does_not_reset_the_backoff(void **state)
 {
     (void)state;
     struct otlp_retry retry;
@@ -96,7 +96,7 @@ static void retry_after_does_not_stop_the_backoff(void **state)
     assert_int_equal(pause_after(&retry, START, 0, true), 2000);
 }
 
-static void retry_after_header(void **state)
+static void test_retry_after_header_is_parsed(void **state)
 {
     (void)state;
     assert_int_equal(otlp_retry_after_ms(-1), 0);
@@ -107,7 +107,7 @@ static void retry_after_header(void **state)
     assert_int_equal(otlp_retry_after_ms(INT64_MAX), UINT32_MAX);
 }
 
-static void time_is_limited(void **state)
+static void test_time_is_limited(void **state)
 {
     (void)state;
     const uint64_t end = START + profiles.give_up_ns;
@@ -125,7 +125,7 @@ static void time_is_limited(void **state)
 }
 
 /* The whole life of a packet whose receiver is dead: how many attempts, and when the last one begins. */
-static void a_dead_receiver_is_given_up_after_five_minutes(void **state)
+static void test_dead_receiver_is_given_up_after_five_minutes(void **state)
 {
     (void)state;
     const uint64_t end = START + profiles.give_up_ns;
@@ -142,7 +142,7 @@ static void a_dead_receiver_is_given_up_after_five_minutes(void **state)
     assert_int_equal(attempts, 1 + 5 + 58); /* 0.25 + 0.5 + 1 + 2 + 4 s, then 5 s each */
 }
 
-static void shutdown_leaves_five_seconds(void **state)
+static void test_shutdown_allows_five_seconds(void **state)
 {
     (void)state;
     assert_int_equal(otlp_retry_left_ms(0, START), UINT_MAX);
@@ -154,7 +154,7 @@ static void shutdown_leaves_five_seconds(void **state)
     assert_int_equal(otlp_retry_left_ms(START, START + 3600000 * MS), 0);
 }
 
-static void no_pause_outlasts_the_shutdown(void **state)
+static void test_pause_does_not_outlast_the_shutdown(void **state)
 {
     (void)state;
     struct otlp_retry retry;
@@ -171,16 +171,16 @@ static void no_pause_outlasts_the_shutdown(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(backoff_doubles_up_to_its_cap),
-        cmocka_unit_test(jitter_stays_in_the_upper_half),
-        cmocka_unit_test(attempts_are_limited),
-        cmocka_unit_test(retry_after_lengthens_the_pause),
-        cmocka_unit_test(retry_after_does_not_stop_the_backoff),
-        cmocka_unit_test(retry_after_header),
-        cmocka_unit_test(time_is_limited),
-        cmocka_unit_test(a_dead_receiver_is_given_up_after_five_minutes),
-        cmocka_unit_test(shutdown_leaves_five_seconds),
-        cmocka_unit_test(no_pause_outlasts_the_shutdown),
+        cmocka_unit_test(test_backoff_doubles_up_to_the_cap),
+        cmocka_unit_test(test_jitter_stays_in_the_upper_half),
+        cmocka_unit_test(test_attempts_are_limited),
+        cmocka_unit_test(test_retry_after_lengthens_the_pause),
+        cmocka_unit_test(test_retry_after_does_not_reset_the_backoff),
+        cmocka_unit_test(test_retry_after_header_is_parsed),
+        cmocka_unit_test(test_time_is_limited),
+        cmocka_unit_test(test_dead_receiver_is_given_up_after_five_minutes),
+        cmocka_unit_test(test_shutdown_allows_five_seconds),
+        cmocka_unit_test(test_pause_does_not_outlast_the_shutdown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -80,7 +80,7 @@ static void end(struct fixture *f)
     simulation_fini(&f->s);
 }
 
-static void an_accepted_packet_is_sent_once(void **state)
+static void test_accepted_packet_is_sent_once(void **state)
 {
     (void)state;
     struct fixture f;
@@ -93,7 +93,7 @@ static void an_accepted_packet_is_sent_once(void **state)
     end(&f);
 }
 
-static void a_busy_receiver_gets_the_same_packet_again(void **state)
+static void test_busy_receiver_gets_the_same_packet_again(void **state)
 {
     (void)state;
     static const int statuses[] = {429, 502, 503, 504};
@@ -110,7 +110,7 @@ static void a_busy_receiver_gets_the_same_packet_again(void **state)
     }
 }
 
-static void no_answer_is_tried_again(void **state)
+static void test_missing_answer_is_retried(void **state)
 {
     (void)state;
     struct fixture f;
@@ -121,7 +121,7 @@ static void no_answer_is_tried_again(void **state)
     end(&f);
 }
 
-static void a_refusal_is_final(void **state)
+static void test_a_refusal_is_final(void **state)
 {
     (void)state;
     static const int statuses[] = {307, 400, 404, 500};
@@ -140,7 +140,7 @@ static void a_refusal_is_final(void **state)
     }
 }
 
-static void retry_after_is_heeded(void **state)
+static void test_retry_after_is_honoured(void **state)
 {
     (void)state;
     struct fixture f;
@@ -152,7 +152,7 @@ static void retry_after_is_heeded(void **state)
     end(&f);
 }
 
-static void traces_are_given_up_after_five_attempts(void **state)
+static void test_traces_are_given_up_after_five_attempts(void **state)
 {
     (void)state;
     struct fixture f;
@@ -166,7 +166,7 @@ static void traces_are_given_up_after_five_attempts(void **state)
     end(&f);
 }
 
-static void busy_to_the_last_attempt(void **state)
+static void test_receiver_busy_until_the_last_attempt(void **state)
 {
     (void)state;
     struct fixture f;
@@ -177,7 +177,7 @@ static void busy_to_the_last_attempt(void **state)
     end(&f);
 }
 
-static void profiles_are_given_up_after_five_minutes(void **state)
+static void test_profiles_are_given_up_after_five_minutes(void **state)
 {
     (void)state;
     struct fixture f;
@@ -194,7 +194,7 @@ static void profiles_are_given_up_after_five_minutes(void **state)
     end(&f);
 }
 
-static void a_receiver_that_hangs_costs_the_timeout(void **state)
+static void test_hanging_receiver_costs_the_timeout(void **state)
 {
     (void)state;
     struct fixture f;
@@ -208,7 +208,7 @@ static void a_receiver_that_hangs_costs_the_timeout(void **state)
 
 /* --- shutdown -------------------------------------------------------------------------------- */
 
-static void shutdown_ends_a_post_after_five_seconds(void **state)
+static void test_shutdown_ends_a_post_after_five_seconds(void **state)
 {
     (void)state;
     struct fixture f;
@@ -227,7 +227,7 @@ static void shutdown_ends_a_post_after_five_seconds(void **state)
 
 /* Traces: the shutdown cuts a pause short, the next attempt is made at once, and later pauses fit what time
  * is left. */
-static void shutdown_tries_traces_at_once(void **state)
+static void test_shutdown_tries_traces_at_once(void **state)
 {
     (void)state;
     struct fixture f;
@@ -240,7 +240,7 @@ static void shutdown_tries_traces_at_once(void **state)
     end(&f);
 }
 
-static void shutdown_bounds_all_attempts(void **state)
+static void test_shutdown_bounds_all_attempts(void **state)
 {
     (void)state;
     struct fixture f;
@@ -254,7 +254,7 @@ static void shutdown_bounds_all_attempts(void **state)
 
 /* Profiles: the pause returns false, and the packet has had its last attempt; the next one has one of its
  * own. */
-static void shutdown_ends_the_attempts_for_profiles(void **state)
+static void test_shutdown_ends_the_attempts_for_profiles(void **state)
 {
     (void)state;
     struct fixture f;
@@ -273,7 +273,7 @@ static void shutdown_ends_the_attempts_for_profiles(void **state)
 
 /* --- partial success ------------------------------------------------------------------------- */
 
-static void what_a_receiver_rejects_is_reported(void **state)
+static void test_rejected_items_are_reported(void **state)
 {
     (void)state;
     static const struct {
@@ -299,7 +299,7 @@ static void what_a_receiver_rejects_is_reported(void **state)
 }
 
 /* A forked child does not close its parent's connection; it opens its own. */
-static void a_child_opens_its_own_connection(void **state)
+static void test_forked_child_opens_its_own_connection(void **state)
 {
     (void)state;
     struct fixture f;
@@ -316,21 +316,21 @@ static void a_child_opens_its_own_connection(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_accepted_packet_is_sent_once),
-        cmocka_unit_test(a_busy_receiver_gets_the_same_packet_again),
-        cmocka_unit_test(no_answer_is_tried_again),
-        cmocka_unit_test(a_refusal_is_final),
-        cmocka_unit_test(retry_after_is_heeded),
-        cmocka_unit_test(traces_are_given_up_after_five_attempts),
-        cmocka_unit_test(busy_to_the_last_attempt),
-        cmocka_unit_test(profiles_are_given_up_after_five_minutes),
-        cmocka_unit_test(a_receiver_that_hangs_costs_the_timeout),
-        cmocka_unit_test(shutdown_ends_a_post_after_five_seconds),
-        cmocka_unit_test(shutdown_tries_traces_at_once),
-        cmocka_unit_test(shutdown_bounds_all_attempts),
-        cmocka_unit_test(shutdown_ends_the_attempts_for_profiles),
-        cmocka_unit_test(what_a_receiver_rejects_is_reported),
-        cmocka_unit_test(a_child_opens_its_own_connection),
+        cmocka_unit_test(test_accepted_packet_is_sent_once),
+        cmocka_unit_test(test_busy_receiver_gets_the_same_packet_again),
+        cmocka_unit_test(test_missing_answer_is_retried),
+        cmocka_unit_test(test_a_refusal_is_final),
+        cmocka_unit_test(test_retry_after_is_honoured),
+        cmocka_unit_test(test_traces_are_given_up_after_five_attempts),
+        cmocka_unit_test(test_receiver_busy_until_the_last_attempt),
+        cmocka_unit_test(test_profiles_are_given_up_after_five_minutes),
+        cmocka_unit_test(test_hanging_receiver_costs_the_timeout),
+        cmocka_unit_test(test_shutdown_ends_a_post_after_five_seconds),
+        cmocka_unit_test(test_shutdown_tries_traces_at_once),
+        cmocka_unit_test(test_shutdown_bounds_all_attempts),
+        cmocka_unit_test(test_shutdown_ends_the_attempts_for_profiles),
+        cmocka_unit_test(test_rejected_items_are_reported),
+        cmocka_unit_test(test_forked_child_opens_its_own_connection),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,7 +14,7 @@
 
 #define LONGEST "a23456789012345678901234567890123456789012345678901234567890123" /* 63 bytes */
 
-static void names(void **state)
+static void test_argument_names(void **state)
 {
     (void)state;
     const char *const good[] = {"a", "_", "request__start", "A9", LONGEST};
@@ -26,7 +26,7 @@ static void names(void **state)
         assert_false(probe_name_is_good(bad[i]));
 }
 
-static void declarations(void **state)
+static void test_declarations(void **state)
 {
     (void)state;
     const struct {
@@ -51,7 +51,7 @@ static void declarations(void **state)
     }
 }
 
-static void faults(void **state)
+static void test_errors_name_the_position(void **state)
 {
     (void)state;
     const struct {
@@ -84,7 +84,7 @@ static void faults(void **state)
     }
 }
 
-static void at_most_twelve(void **state)
+static void test_at_most_twelve_arguments(void **state)
 {
     (void)state;
     const char *twelve = "u8 a,u8 b,u8 c,u8 d,u8 e,u8 f,u8 g,u8 h,u8 i,u8 j,u8 k,u8 l";
@@ -103,7 +103,7 @@ static void at_most_twelve(void **state)
     assert_string_equal(arguments.declaration, longest);
 }
 
-static void description(void **state)
+static void test_usdt_argument_description(void **state)
 {
     (void)state;
     struct probe_arguments arguments;
@@ -129,7 +129,7 @@ static void description(void **state)
 }
 
 /* Each value by each type: what C's assignment makes of it, and something with a meaning where C has none. */
-static void conversions(void **state)
+static void test_value_conversions(void **state)
 {
     (void)state;
     struct probe_arguments arguments;
@@ -174,8 +174,8 @@ static void conversions(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names),          cmocka_unit_test(declarations), cmocka_unit_test(faults),
-        cmocka_unit_test(at_most_twelve), cmocka_unit_test(description),  cmocka_unit_test(conversions),
+        cmocka_unit_test(test_argument_names),          cmocka_unit_test(test_declarations), cmocka_unit_test(test_errors_name_the_position),
+        cmocka_unit_test(test_at_most_twelve_arguments), cmocka_unit_test(test_usdt_argument_description),  cmocka_unit_test(test_value_conversions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,7 +65,7 @@ static struct sonde_provider *load_in_directory(const char *where, struct warnin
     return provider;
 }
 
-static void one_file_for_all(void **state)
+static void test_one_file_for_all_processes(void **state)
 {
     (void)state;
     struct warnings warnings;
@@ -83,7 +83,7 @@ static void one_file_for_all(void **state)
 }
 
 /* What others could have put there or could change is not executed. */
-static void files_that_are_not_used(void **state)
+static void test_untrusted_files_are_not_used(void **state)
 {
     (void)state;
     struct warnings warnings;
@@ -117,7 +117,7 @@ static void files_that_are_not_used(void **state)
     assert_int_equal(unlink(path), 0);
 }
 
-static void directories_that_cannot_be_used(void **state)
+static void test_unusable_directories(void **state)
 {
     (void)state;
     struct warnings warnings;
@@ -193,7 +193,7 @@ static int use_noexec(void)
     return count_mappings("filed") == 0 ? 0 : 6;
 }
 
-static void a_directory_that_is_mounted_noexec(void **state)
+static void test_noexec_directory(void **state)
 {
     (void)state;
     if (is_emulated()) {
@@ -215,10 +215,10 @@ static void a_directory_that_is_mounted_noexec(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_file_for_all),
-        cmocka_unit_test(files_that_are_not_used),
-        cmocka_unit_test(directories_that_cannot_be_used),
-        cmocka_unit_test(a_directory_that_is_mounted_noexec),
+        cmocka_unit_test(test_one_file_for_all_processes),
+        cmocka_unit_test(test_untrusted_files_are_not_used),
+        cmocka_unit_test(test_unusable_directories),
+        cmocka_unit_test(test_noexec_directory),
     };
     return cmocka_run_group_tests(tests, make_directory, take_directory_away);
 }

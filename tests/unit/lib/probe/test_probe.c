@@ -43,7 +43,7 @@ static int count_descriptors(void)
     return count;
 }
 
-static void errors(void **state)
+static void test_errors_are_returned(void **state)
 {
     (void)state;
     struct warnings warnings;
@@ -85,7 +85,7 @@ static int compute(void)
     return ++computed;
 }
 
-static void arguments_are_computed_when_somebody_listens(void **state)
+static void test_arguments_are_evaluated_only_when_attached(void **state)
 {
     (void)state;
     struct warnings warnings;
@@ -112,7 +112,7 @@ static void arguments_are_computed_when_somebody_listens(void **state)
     sonde_provider_free(provider);
 }
 
-static void nothing_is_left_behind(void **state)
+static void test_unload_releases_everything(void **state)
 {
     (void)state;
     struct warnings warnings;
@@ -149,7 +149,7 @@ static void nothing_is_left_behind(void **state)
 }
 
 /* A daemon closes all descriptors; the number is then somebody else's, and stays his. */
-static void descriptor_of_somebody_else(void **state)
+static void test_reused_descriptor_is_not_closed(void **state)
 {
     (void)state;
     struct warnings warnings;
@@ -184,7 +184,7 @@ static void *fire_until_the_end(void *unused)
     return unused;
 }
 
-static void threads(void **state)
+static void test_concurrent_load_fire_and_unload(void **state)
 {
     (void)state;
     struct warnings warnings;
@@ -222,7 +222,7 @@ static void *load_and_unload_until_the_end(void *provider)
 }
 
 /* Children forked while another thread has the provider's lock, or is in the middle of loading. */
-static void forks_among_threads(void **state)
+static void test_fork_with_concurrent_threads(void **state)
 {
     (void)state;
 #ifdef __SANITIZE_ADDRESS__ /* test_threads.c */
@@ -259,7 +259,7 @@ static void forks_among_threads(void **state)
     sonde_provider_free(provider);
 }
 
-static void after_fork(void **state)
+static void test_child_reloads_after_fork(void **state)
 {
     (void)state;
     if (is_emulated()) {
@@ -315,7 +315,7 @@ static int use_silent(int error, const char *directory)
     return 0;
 }
 
-static void without_memfd(void **state)
+static void test_load_without_memfd(void **state)
 {
     (void)state;
     if (is_emulated()) {
@@ -338,7 +338,7 @@ static void without_memfd(void **state)
 }
 
 /* Each allocation fails once, in a provider's whole life. */
-static void without_memory(void **state)
+static void test_load_with_failing_allocations(void **state)
 {
     (void)state;
     int failed = 1;
@@ -368,7 +368,7 @@ static void without_memory(void **state)
     }
 }
 
-static void without_descriptors(void **state)
+static void test_load_without_descriptors(void **state)
 {
     (void)state;
     pid_t child = fork();
@@ -382,7 +382,7 @@ static void without_descriptors(void **state)
 }
 
 /* Only the form of the site depends on this; a filter must not be asked for what it may not know. */
-static void under_a_filter(void **state)
+static void test_load_under_a_seccomp_filter(void **state)
 {
     (void)state;
     if (is_emulated()) {
@@ -402,7 +402,7 @@ static void under_a_filter(void **state)
 }
 
 /* A filter that kills cannot be asked; who runs the program says so. That it would kill is shown too. */
-static void switched_off(void **state)
+static void test_sonde_probes_off(void **state)
 {
     (void)state;
     if (is_emulated()) {
@@ -437,18 +437,18 @@ static void switched_off(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(errors),
-        cmocka_unit_test(arguments_are_computed_when_somebody_listens),
-        cmocka_unit_test(nothing_is_left_behind),
-        cmocka_unit_test(descriptor_of_somebody_else),
-        cmocka_unit_test(threads),
-        cmocka_unit_test(forks_among_threads),
-        cmocka_unit_test(after_fork),
-        cmocka_unit_test(without_memfd),
-        cmocka_unit_test(without_memory),
-        cmocka_unit_test(without_descriptors),
-        cmocka_unit_test(under_a_filter),
-        cmocka_unit_test(switched_off),
+        cmocka_unit_test(test_errors_are_returned),
+        cmocka_unit_test(test_arguments_are_evaluated_only_when_attached),
+        cmocka_unit_test(test_unload_releases_everything),
+        cmocka_unit_test(test_reused_descriptor_is_not_closed),
+        cmocka_unit_test(test_concurrent_load_fire_and_unload),
+        cmocka_unit_test(test_fork_with_concurrent_threads),
+        cmocka_unit_test(test_child_reloads_after_fork),
+        cmocka_unit_test(test_load_without_memfd),
+        cmocka_unit_test(test_load_with_failing_allocations),
+        cmocka_unit_test(test_load_without_descriptors),
+        cmocka_unit_test(test_load_under_a_seccomp_filter),
+        cmocka_unit_test(test_sonde_probes_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ static void set(struct sonde_trace_config *c, const char *value)
         fail_msg("%s: %s", value, why);
 }
 
-static void defaults(void **state)
+static void test_defaults(void **state)
 {
     (void)state;
     struct sonde_trace_config *c = config();
@@ -44,7 +44,7 @@ static void defaults(void **state)
     sonde_trace_config_free(NULL);
 }
 
-static void all_settings(void **state)
+static void test_all_settings(void **state)
 {
     (void)state;
     struct sonde_trace_config *c = config();
@@ -91,7 +91,7 @@ static void all_settings(void **state)
     sonde_trace_config_free(c);
 }
 
-static void errors_as_there(void **state)
+static void test_errors_match_triton(void **state)
 {
     (void)state;
 #define FORMAT "Bad option: \"--trace-config\".\n--trace-config option format is '<trace mode>,<setting>=<value>'. Got "
@@ -123,7 +123,7 @@ static void errors_as_there(void **state)
                  "Bad option: \"--trace-config opentelemetry,bsp_schedule_delay\".\nInvalid option value. Got x");
 }
 
-static void stricter(void **state)
+static void test_errors_stricter_than_triton(void **state)
 {
     (void)state;
     expect_error("rate=5x", "Bad option: \"--trace-config rate\".\nInvalid option value. Got 5x");
@@ -171,7 +171,7 @@ static void expect_refused(const char *const *settings, const char *expected)
 
 #define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-static void settings_that_contradict_each_other(void **state)
+static void test_contradicting_settings_are_refused(void **state)
 {
     (void)state;
     expect_refused(
@@ -199,7 +199,7 @@ static void settings_that_contradict_each_other(void **state)
     sonde_trace_config_free(c);
 }
 
-static void deprecated_flags(void **state)
+static void test_deprecated_flags(void **state)
 {
     (void)state;
     char why[SONDE_TRACE_WHY_SIZE] = "";
@@ -225,7 +225,7 @@ static void deprecated_flags(void **state)
     sonde_trace_config_free(c);
 }
 
-static void a_command_line(void **state)
+static void test_command_line(void **state)
 {
     (void)state;
     char why[SONDE_TRACE_WHY_SIZE] = "";
@@ -255,7 +255,7 @@ static void a_command_line(void **state)
     sonde_trace_config_free(c);
 }
 
-static void the_environment(void **state)
+static void test_environment(void **state)
 {
     (void)state;
     char why[SONDE_TRACE_WHY_SIZE] = "";
@@ -294,14 +294,14 @@ static void the_environment(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults),
-        cmocka_unit_test(all_settings),
-        cmocka_unit_test(errors_as_there),
-        cmocka_unit_test(stricter),
-        cmocka_unit_test(settings_that_contradict_each_other),
-        cmocka_unit_test(deprecated_flags),
-        cmocka_unit_test(a_command_line),
-        cmocka_unit_test(the_environment),
+        cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_all_settings),
+        cmocka_unit_test(test_errors_match_triton),
+        cmocka_unit_test(test_errors_stricter_than_triton),
+        cmocka_unit_test(test_contradicting_settings_are_refused),
+        cmocka_unit_test(test_deprecated_flags),
+        cmocka_unit_test(test_command_line),
+        cmocka_unit_test(test_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -52,7 +52,7 @@ static void post(struct fixture *f, const char *body)
     sonde_trace_free(answer);
 }
 
-static void rotation(void **state)
+static void test_file_rotation(void **state)
 {
     (void)state;
     struct fixture f;
@@ -78,7 +78,7 @@ static void rotation(void **state)
     fixture_close(&f);
 }
 
-static void models_of_their_own_frequency_do_not_share_files(void **state)
+static void test_models_with_own_frequency_do_not_share_files(void **state)
 {
     (void)state;
     struct fixture f;
@@ -107,7 +107,7 @@ static void models_of_their_own_frequency_do_not_share_files(void **state)
     fixture_close(&f);
 }
 
-static void files_that_exist_are_kept(void **state)
+static void test_existing_files_are_kept(void **state)
 {
     (void)state;
     struct fixture f;
@@ -134,7 +134,7 @@ static void files_that_exist_are_kept(void **state)
 }
 
 /* Two servers with one setting: the second does not take the first one's file away. */
-static void a_file_that_another_writes_is_left_alone(void **state)
+static void test_file_of_another_writer_is_kept(void **state)
 {
     (void)state;
     struct fixture f;
@@ -153,7 +153,7 @@ static void a_file_that_another_writes_is_left_alone(void **state)
     fixture_close(&f);
 }
 
-static void a_file_that_is_moved_or_cut_begins_anew(void **state)
+static void test_moved_or_truncated_file_is_recreated(void **state)
 {
     (void)state;
     struct fixture f;
@@ -178,7 +178,7 @@ static void a_file_that_is_moved_or_cut_begins_anew(void **state)
 }
 
 /* No such directory, until there is one. */
-static void errors_are_reported_once_and_counted(void **state)
+static void test_errors_are_reported_once_and_counted(void **state)
 {
     (void)state;
     struct fixture f;
@@ -208,7 +208,7 @@ static void errors_are_reported_once_and_counted(void **state)
 
 /* A file that may not grow: what is in it stays a whole array, and it grows again when it may. RLIMIT_FSIZE
  * stands for a full disk (tests/faults tries a real one). */
-static void a_write_that_fails_leaves_the_array_closed(void **state)
+static void test_failed_write_leaves_the_array_closed(void **state)
 {
     (void)state;
     struct fixture f;
@@ -232,7 +232,7 @@ static void a_write_that_fails_leaves_the_array_closed(void **state)
     fixture_close(&f);
 }
 
-static void a_special_file_is_refused(void **state)
+static void test_special_file_is_refused(void **state)
 {
     (void)state;
     struct fixture f;
@@ -260,7 +260,7 @@ static void hang(void *argument, int error, const char *message)
     pthread_mutex_unlock(&hold);
 }
 
-static void a_full_queue_drops_and_counts(void **state)
+static void test_full_queue_drops_and_counts(void **state)
 {
     (void)state;
     struct sonde_trace_config *config;
@@ -291,7 +291,7 @@ static void a_full_queue_drops_and_counts(void **state)
 }
 
 /* A request in flight at a fork is the parent's; the child has a file and a thread of its own. */
-static void a_fork_in_the_middle_of_a_request(void **state)
+static void test_fork_during_a_request(void **state)
 {
     (void)state;
     fixture_need_threads_after_fork();
@@ -332,16 +332,16 @@ int main(void)
 {
     signal(SIGXFSZ, SIG_IGN);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rotation),
-        cmocka_unit_test(models_of_their_own_frequency_do_not_share_files),
-        cmocka_unit_test(files_that_exist_are_kept),
-        cmocka_unit_test(a_file_that_another_writes_is_left_alone),
-        cmocka_unit_test(a_file_that_is_moved_or_cut_begins_anew),
-        cmocka_unit_test(errors_are_reported_once_and_counted),
-        cmocka_unit_test(a_write_that_fails_leaves_the_array_closed),
-        cmocka_unit_test(a_special_file_is_refused),
-        cmocka_unit_test(a_full_queue_drops_and_counts),
-        cmocka_unit_test(a_fork_in_the_middle_of_a_request),
+        cmocka_unit_test(test_file_rotation),
+        cmocka_unit_test(test_models_with_own_frequency_do_not_share_files),
+        cmocka_unit_test(test_existing_files_are_kept),
+        cmocka_unit_test(test_file_of_another_writer_is_kept),
+        cmocka_unit_test(test_moved_or_truncated_file_is_recreated),
+        cmocka_unit_test(test_errors_are_reported_once_and_counted),
+        cmocka_unit_test(test_failed_write_leaves_the_array_closed),
+        cmocka_unit_test(test_special_file_is_refused),
+        cmocka_unit_test(test_full_queue_drops_and_counts),
+        cmocka_unit_test(test_fork_during_a_request),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

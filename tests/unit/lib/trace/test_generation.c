@@ -46,7 +46,7 @@ static void hide_times(char *text)
     }
 }
 
-static void the_file(void **state)
+static void test_file_contents(void **state)
 {
     (void)state;
     struct fixture f;
@@ -89,7 +89,7 @@ static void the_file(void **state)
 }
 
 /* Who converts the file must not take it for somebody else's. */
-static void the_file_names_a_provider_of_its_own(void **state)
+static void test_file_names_its_own_provider(void **state)
 {
     (void)state;
     struct fixture f;
@@ -107,7 +107,7 @@ static void the_file_names_a_provider_of_its_own(void **state)
 }
 
 /* request_bytes_max holds for tokens; what does not fit is counted, and the metrics have it all. */
-static void an_answer_without_end_is_bounded(void **state)
+static void test_endless_answer_is_bounded(void **state)
 {
     (void)state;
     struct fixture f;
@@ -124,7 +124,7 @@ static void an_answer_without_end_is_bounded(void **state)
 }
 
 /* Counted for nobody; and the manager has nobody left (AddressSanitizer would find it). */
-static void one_that_is_dropped(void **state)
+static void test_dropped_generation_is_not_counted(void **state)
 {
     (void)state;
     struct fixture f;
@@ -144,7 +144,7 @@ static void one_that_is_dropped(void **state)
 
 /* --- metrics --------------------------------------------------------------------------------- */
 
-static void every_generation_counts(void **state)
+static void test_every_generation_counts(void **state)
 {
     (void)state;
     struct fixture f;
@@ -173,7 +173,7 @@ static void every_generation_counts(void **state)
 
 /* Against a clock of the test's own: what is said lies between what was certainly passed and certainly not.
  */
-static void times_are_those_that_passed(void **state)
+static void test_durations_match_the_clock(void **state)
 {
     (void)state;
     struct fixture f;
@@ -201,7 +201,7 @@ static void times_are_those_that_passed(void **state)
 }
 
 /* The model's handle may go while it answers. */
-static void a_generation_outlives_its_model(void **state)
+static void test_a_generation_outlives_its_model(void **state)
 {
     (void)state;
     struct fixture f;
@@ -243,7 +243,7 @@ static void otel_close(struct fixture *f)
     sonde_trace_manager_free(f->manager);
 }
 
-static void metrics_leave_when_asked_and_at_the_end(void **state)
+static void test_metrics_are_sent_on_flush_and_at_the_end(void **state)
 {
     (void)state;
     struct fixture f;
@@ -266,7 +266,7 @@ static void metrics_leave_when_asked_and_at_the_end(void **state)
 }
 
 /* What is not delivered is in the next packet. */
-static void a_receiver_that_refuses(void **state)
+static void test_refused_metrics_are_sent_again(void **state)
 {
     (void)state;
     struct fixture f;
@@ -301,7 +301,7 @@ static void generate_of_kinds(struct fixture *f, int count)
 }
 
 /* 512 points are 102 series. A packet that is refused is followed by the next, and it is said once. */
-static void many_series_are_many_packets(void **state)
+static void test_many_series_are_split_into_packets(void **state)
 {
     (void)state;
     struct fixture f;
@@ -322,7 +322,7 @@ static void many_series_are_many_packets(void **state)
 }
 
 /* Names may be as long as a model's are: the bytes of a packet are bounded, too. */
-static void packets_of_long_names_are_bounded(void **state)
+static void test_packet_bytes_are_bounded(void **state)
 {
     (void)state;
     struct fixture f;
@@ -344,7 +344,7 @@ static void packets_of_long_names_are_bounded(void **state)
     otel_close(&f);
 }
 
-static void where_metrics_go(void **state)
+static void test_metrics_endpoint(void **state)
 {
     (void)state;
     struct fixture f;
@@ -374,7 +374,7 @@ static void where_metrics_go(void **state)
 
 /* An environment that is meant for somebody else stops no server: traces are sent, metrics are not, and that
  * is said once. */
-static void an_environment_of_others(void **state)
+static void test_unusable_environment_is_reported_once(void **state)
 {
     (void)state;
     static const struct {
@@ -415,7 +415,7 @@ static void an_environment_of_others(void **state)
 }
 
 /* What somebody says to this server is an error that names the option. */
-static void a_receiver_that_was_said(void **state)
+static void test_invalid_metrics_option_is_an_error(void **state)
 {
     (void)state;
     char why[SONDE_TRACE_WHY_SIZE] = "";
@@ -438,7 +438,7 @@ static bool sends_and_counts(struct fixture *f, uint64_t generations)
 
 /* A child's figures begin with the child, under a name of its own; what its parent had begun is the parent's.
  */
-static void a_child_counts_for_itself(void **state)
+static void test_forked_child_has_its_own_counts(void **state)
 {
     (void)state;
     fixture_need_threads_after_fork();
@@ -472,7 +472,7 @@ static void a_child_counts_for_itself(void **state)
 
 /* --- without memory -------------------------------------------------------------------------- */
 
-static void each_allocation_fails(void **state)
+static void test_each_allocation_fails_once(void **state)
 {
     (void)state;
     const struct sonde_trace_generation_result result = {
@@ -513,7 +513,7 @@ static void *serve(void *argument)
     return NULL;
 }
 
-static void many_threads(void **state)
+static void test_many_threads_count_exactly(void **state)
 {
     (void)state;
     struct fixture f;
@@ -535,23 +535,23 @@ static void many_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_file),
-        cmocka_unit_test(the_file_names_a_provider_of_its_own),
-        cmocka_unit_test(an_answer_without_end_is_bounded),
-        cmocka_unit_test(one_that_is_dropped),
-        cmocka_unit_test(every_generation_counts),
-        cmocka_unit_test(times_are_those_that_passed),
-        cmocka_unit_test(a_generation_outlives_its_model),
-        cmocka_unit_test(metrics_leave_when_asked_and_at_the_end),
-        cmocka_unit_test(a_receiver_that_refuses),
-        cmocka_unit_test(many_series_are_many_packets),
-        cmocka_unit_test(packets_of_long_names_are_bounded),
-        cmocka_unit_test(where_metrics_go),
-        cmocka_unit_test(an_environment_of_others),
-        cmocka_unit_test(a_receiver_that_was_said),
-        cmocka_unit_test(a_child_counts_for_itself),
-        cmocka_unit_test(each_allocation_fails),
-        cmocka_unit_test(many_threads),
+        cmocka_unit_test(test_file_contents),
+        cmocka_unit_test(test_file_names_its_own_provider),
+        cmocka_unit_test(test_endless_answer_is_bounded),
+        cmocka_unit_test(test_dropped_generation_is_not_counted),
+        cmocka_unit_test(test_every_generation_counts),
+        cmocka_unit_test(test_durations_match_the_clock),
+        cmocka_unit_test(test_a_generation_outlives_its_model),
+        cmocka_unit_test(test_metrics_are_sent_on_flush_and_at_the_end),
+        cmocka_unit_test(test_refused_metrics_are_sent_again),
+        cmocka_unit_test(test_many_series_are_split_into_packets),
+        cmocka_unit_test(test_packet_bytes_are_bounded),
+        cmocka_unit_test(test_metrics_endpoint),
+        cmocka_unit_test(test_unusable_environment_is_reported_once),
+        cmocka_unit_test(test_invalid_metrics_option_is_an_error),
+        cmocka_unit_test(test_forked_child_has_its_own_counts),
+        cmocka_unit_test(test_each_allocation_fails_once),
+        cmocka_unit_test(test_many_threads_count_exactly),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(receiver.last_metrics);

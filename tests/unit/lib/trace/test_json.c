@@ -35,7 +35,7 @@ static void expect_bad(const char *text, size_t at)
         fail_msg("%s: %s at %zu, not %zu", text, why, offset, at);
 }
 
-static void values_and_their_places(void **state)
+static void test_values_and_offsets(void **state)
 {
     (void)state;
     struct json *j = read_good(" {\"a\" : [1, -0.5e+3, []], \"\":{\"b\":null} ,\"c\":true}\r\n\t");
@@ -57,7 +57,7 @@ static void values_and_their_places(void **state)
     json_free(j);
 }
 
-static void strings(void **state)
+static void test_string_escapes(void **state)
 {
     (void)state;
     struct json *j = read_good(
@@ -69,7 +69,7 @@ static void strings(void **state)
     json_free(j);
 }
 
-static void what_is_no_json(void **state)
+static void test_invalid_json_is_refused(void **state)
 {
     (void)state;
     static const struct {
@@ -149,7 +149,7 @@ static int read_repeated(const char *begin, size_t times, const char *end)
     return r;
 }
 
-static void bounds(void **state)
+static void test_depth_and_count_bounds(void **state)
 {
     (void)state;
     assert_int_equal(read_repeated("[", JSON_DEPTH_MAX, "]]]]]]]]]]]]]]]]"), 0);
@@ -168,10 +168,10 @@ static void bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_and_their_places),
-        cmocka_unit_test(strings),
-        cmocka_unit_test(what_is_no_json),
-        cmocka_unit_test(bounds),
+        cmocka_unit_test(test_values_and_offsets),
+        cmocka_unit_test(test_string_escapes),
+        cmocka_unit_test(test_invalid_json_is_refused),
+        cmocka_unit_test(test_depth_and_count_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,7 +21,7 @@ static void one_request(struct fixture *f)
     assert_int_equal(sonde_trace_manager_flush(f->manager, 20000), 0);
 }
 
-static void requests(void **state)
+static void test_allocation_failures_of_requests(void **state)
 {
     (void)state;
     struct fixture f;
@@ -82,7 +82,7 @@ static bool talk(void)
     return r == 0;
 }
 
-static void settings_and_protocol(void **state)
+static void test_allocation_failures_of_settings_and_protocol(void **state)
 {
     (void)state;
     int n = 0, silent = 0;
@@ -108,7 +108,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
 }
 
 /* Until there is one: then what comes is written. */
-static void without_a_thread(void **state)
+static void test_writer_thread_cannot_start(void **state)
 {
     (void)state;
     struct fixture f;
@@ -127,7 +127,7 @@ static void without_a_thread(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(requests), cmocka_unit_test(settings_and_protocol),
-                                       cmocka_unit_test(without_a_thread)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_allocation_failures_of_requests), cmocka_unit_test(test_allocation_failures_of_settings_and_protocol),
+                                       cmocka_unit_test(test_writer_thread_cannot_start)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

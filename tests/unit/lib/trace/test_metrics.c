@@ -34,7 +34,7 @@ static void metrics_free(struct trace_metrics *m)
 }
 
 /* A value on a boundary lies below it, as OpenTelemetry and Prometheus both have it. */
-static void a_boundary_belongs_to_the_bucket_below(void **state)
+static void test_boundary_value_is_in_the_lower_bucket(void **state)
 {
     (void)state;
     struct trace_metrics *m = metrics_new();
@@ -58,7 +58,7 @@ static void a_boundary_belongs_to_the_bucket_below(void **state)
 }
 
 /* Each reading hands what was counted from one half to the other: nothing is lost or counted twice. */
-static void readings_do_not_change_what_is_read(void **state)
+static void test_reading_does_not_change_the_counts(void **state)
 {
     (void)state;
     struct trace_metrics *m = metrics_new();
@@ -75,7 +75,7 @@ static void readings_do_not_change_what_is_read(void **state)
     metrics_free(m);
 }
 
-static void series_are_told_apart_by_each_name(void **state)
+static void test_series_differ_by_each_name(void **state)
 {
     (void)state;
     const char models[][6] = {"model", "model"}; /* two models are two, whatever they are called */
@@ -99,7 +99,7 @@ static void series_are_told_apart_by_each_name(void **state)
 }
 
 /* A server whose error types are texts makes no series without end; and what was there goes on. */
-static void too_many_series_are_counted_without_names(void **state)
+static void test_excess_series_are_counted_without_names(void **state)
 {
     (void)state;
     struct trace_metrics *m = metrics_new();
@@ -122,7 +122,7 @@ static void too_many_series_are_counted_without_names(void **state)
     metrics_free(m);
 }
 
-static void without_memory_nothing_is_lost_but_the_name(void **state)
+static void test_failed_allocation_loses_only_the_name(void **state)
 {
     (void)state;
     struct trace_metrics *m = metrics_new();
@@ -155,7 +155,7 @@ static void *count_much(void *argument)
 
 /* Whoever reads sees each generation whole: the sum is always seven times the count, and neither goes back.
  */
-static void many_threads_count_while_somebody_reads(void **state)
+static void test_concurrent_counting_and_reading(void **state)
 {
     (void)state;
     struct trace_metrics *m = metrics_new();
@@ -207,7 +207,7 @@ static void *count_first(void *argument)
 
 /* A series that many threads find missing takes one place, and nobody is counted without names who has one or
  * could have had one; places are numbered as they are taken. */
-static void the_last_places_are_taken_once(void **state)
+static void test_last_series_slots_are_taken_once(void **state)
 {
     (void)state;
     for (int round = 0; round < 200; round++) {
@@ -238,7 +238,7 @@ static void the_last_places_are_taken_once(void **state)
 
 /* --- text ------------------------------------------------------------------------------------ */
 
-static void the_text_for_prometheus(void **state)
+static void test_prometheus_text(void **state)
 {
     (void)state;
     struct fixture f;
@@ -275,14 +275,14 @@ static void the_text_for_prometheus(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_boundary_belongs_to_the_bucket_below),
-        cmocka_unit_test(readings_do_not_change_what_is_read),
-        cmocka_unit_test(series_are_told_apart_by_each_name),
-        cmocka_unit_test(too_many_series_are_counted_without_names),
-        cmocka_unit_test(without_memory_nothing_is_lost_but_the_name),
-        cmocka_unit_test(many_threads_count_while_somebody_reads),
-        cmocka_unit_test(the_last_places_are_taken_once),
-        cmocka_unit_test(the_text_for_prometheus),
+        cmocka_unit_test(test_boundary_value_is_in_the_lower_bucket),
+        cmocka_unit_test(test_reading_does_not_change_the_counts),
+        cmocka_unit_test(test_series_differ_by_each_name),
+        cmocka_unit_test(test_excess_series_are_counted_without_names),
+        cmocka_unit_test(test_failed_allocation_loses_only_the_name),
+        cmocka_unit_test(test_concurrent_counting_and_reading),
+        cmocka_unit_test(test_last_series_slots_are_taken_once),
+        cmocka_unit_test(test_prometheus_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

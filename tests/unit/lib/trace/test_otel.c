@@ -101,7 +101,7 @@ static void expect_spans(struct sonde_trace *root, const char *expected)
     trace_spans_free(&s);
 }
 
-static void pairs_become_spans(void **state)
+static void test_timestamp_pairs_become_spans(void **state)
 {
     (void)state;
     struct fixture f;
@@ -133,7 +133,7 @@ static void pairs_become_spans(void **state)
     otel_close(&f);
 }
 
-static void children_lie_in_their_parents_span(void **state)
+static void test_child_spans_lie_within_the_parent(void **state)
 {
     (void)state;
     struct fixture f;
@@ -159,7 +159,7 @@ static void children_lie_in_their_parents_span(void **state)
     otel_close(&f);
 }
 
-static void what_was_refused_has_the_root_alone(void **state)
+static void test_refused_request_has_only_a_root_span(void **state)
 {
     (void)state;
     struct fixture f;
@@ -174,7 +174,7 @@ static void what_was_refused_has_the_root_alone(void **state)
 }
 
 /* The status is that of a failure, its message the server's: an attribute tells the two apart. */
-static void what_was_cancelled_says_so(void **state)
+static void test_cancelled_request_is_marked(void **state)
 {
     (void)state;
     static const char attribute[] = "{\"key\":\"triton.cancelled\",\"value\":{\"boolValue\":true}}";
@@ -192,7 +192,7 @@ static void what_was_cancelled_says_so(void **state)
     otel_close(&f);
 }
 
-static void context_goes_on(void **state)
+static void test_context_is_propagated(void **state)
 {
     (void)state;
     struct fixture f;
@@ -249,7 +249,7 @@ static bool is_valid_with_value(int size)
     return sonde_trace_state_is_valid(text);
 }
 
-static void tracestate(void **state)
+static void test_tracestate_is_validated(void **state)
 {
     (void)state;
     /* After the W3C's test suite (trace-context/test/test.py), which still has Level 1's rules for an @: by Level 2 it
@@ -301,7 +301,7 @@ static void tracestate(void **state)
     }
 }
 
-static void messages_have_no_secrets(void **state)
+static void test_messages_contain_no_secrets(void **state)
 {
     (void)state;
     static const char *const urls[][2] = {
@@ -328,7 +328,7 @@ static void messages_have_no_secrets(void **state)
 
 /* --- batches --------------------------------------------------------------------------------- */
 
-static void batches_have_their_size(void **state)
+static void test_batch_size(void **state)
 {
     (void)state;
     struct fixture f;
@@ -349,7 +349,7 @@ static void batches_have_their_size(void **state)
 }
 
 /* A request larger than a batch leaves in parts, and is lost when one of them is. */
-static void large_requests_are_split(void **state)
+static void test_large_requests_are_split(void **state)
 {
     (void)state;
     struct fixture f;
@@ -373,7 +373,7 @@ static void large_requests_are_split(void **state)
     otel_close(&f);
 }
 
-static void a_busy_receiver_is_asked_again(void **state)
+static void test_busy_receiver_is_retried(void **state)
 {
     (void)state;
     struct fixture f;
@@ -391,7 +391,7 @@ static void a_busy_receiver_is_asked_again(void **state)
     otel_close(&f);
 }
 
-static void losses_are_said_once(void **state)
+static void test_losses_are_reported_once(void **state)
 {
     (void)state;
     struct fixture f;
@@ -410,7 +410,7 @@ static void losses_are_said_once(void **state)
     otel_close(&f);
 }
 
-static void the_environment_chooses_protobuf_and_headers(void **state)
+static void test_the_environment_chooses_protobuf_and_headers(void **state)
 {
     (void)state;
     struct fixture f;
@@ -429,7 +429,7 @@ static void the_environment_chooses_protobuf_and_headers(void **state)
     unsetenv("OTEL_EXPORTER_OTLP_HEADERS");
 }
 
-static void a_bad_url(void **state)
+static void test_invalid_url_is_refused(void **state)
 {
     (void)state;
     struct fixture f;
@@ -439,7 +439,7 @@ static void a_bad_url(void **state)
     assert_string_equal(why, "Bad option: \"--trace-config opentelemetry,url\".\nbad: http://bad");
 }
 
-static void every_allocation_fails_once(void **state)
+static void test_every_allocation_fails_once(void **state)
 {
     (void)state;
     struct fixture f;
@@ -465,7 +465,7 @@ static void every_allocation_fails_once(void **state)
     otel_close(&f);
 }
 
-static void a_child_has_its_own_connection_and_ids(void **state)
+static void test_forked_child_has_its_own_connection_and_ids(void **state)
 {
     (void)state;
     fixture_need_threads_after_fork();
@@ -509,7 +509,7 @@ static void *serve(void *argument)
 }
 
 /* A queue of which each thread fills a part: every request is with the receiver, or counted. */
-static void many_threads(void **state)
+static void test_many_threads_lose_nothing_uncounted(void **state)
 {
     (void)state;
     struct fixture f;
@@ -537,22 +537,22 @@ static void many_threads(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pairs_become_spans),
-        cmocka_unit_test(children_lie_in_their_parents_span),
-        cmocka_unit_test(what_was_refused_has_the_root_alone),
-        cmocka_unit_test(what_was_cancelled_says_so),
-        cmocka_unit_test(context_goes_on),
-        cmocka_unit_test(tracestate),
-        cmocka_unit_test(messages_have_no_secrets),
-        cmocka_unit_test(batches_have_their_size),
-        cmocka_unit_test(large_requests_are_split),
-        cmocka_unit_test(a_busy_receiver_is_asked_again),
-        cmocka_unit_test(losses_are_said_once),
-        cmocka_unit_test(the_environment_chooses_protobuf_and_headers),
-        cmocka_unit_test(a_bad_url),
-        cmocka_unit_test(every_allocation_fails_once),
-        cmocka_unit_test(many_threads),
-        cmocka_unit_test(a_child_has_its_own_connection_and_ids),
+        cmocka_unit_test(test_timestamp_pairs_become_spans),
+        cmocka_unit_test(test_child_spans_lie_within_the_parent),
+        cmocka_unit_test(test_refused_request_has_only_a_root_span),
+        cmocka_unit_test(test_cancelled_request_is_marked),
+        cmocka_unit_test(test_context_is_propagated),
+        cmocka_unit_test(test_tracestate_is_validated),
+        cmocka_unit_test(test_messages_contain_no_secrets),
+        cmocka_unit_test(test_batch_size),
+        cmocka_unit_test(test_large_requests_are_split),
+        cmocka_unit_test(test_busy_receiver_is_retried),
+        cmocka_unit_test(test_losses_are_reported_once),
+        cmocka_unit_test(test_the_environment_chooses_protobuf_and_headers),
+        cmocka_unit_test(test_invalid_url_is_refused),
+        cmocka_unit_test(test_every_allocation_fails_once),
+        cmocka_unit_test(test_many_threads_lose_nothing_uncounted),
+        cmocka_unit_test(test_forked_child_has_its_own_connection_and_ids),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,7 +65,7 @@ static void send_one_of_each(const char *url)
 #define METRICS "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export"
 
 /* Only a URL without a path can be one of gRPC: one of HTTP stays that, whoever the variable was meant for. */
-static void the_url_has_the_last_word(void **state)
+static void test_url_overrides_the_protocol(void **state)
 {
     (void)state;
     static const struct {
@@ -133,6 +133,6 @@ static void the_url_has_the_last_word(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(the_url_has_the_last_word)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_url_overrides_the_protocol)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

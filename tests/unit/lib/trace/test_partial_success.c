@@ -30,7 +30,7 @@ static void expect(const char *body, size_t size, bool protobuf, uint64_t reject
 #define JSON(body, ...)  expect(body, strlen(body), false, __VA_ARGS__)
 #define BYTES(body, ...) expect(body, sizeof(body) - 1, true, __VA_ARGS__)
 
-static void json(void **state)
+static void test_json_partial_success(void **state)
 {
     (void)state;
     JSON("", 0, "");
@@ -46,7 +46,7 @@ static void json(void **state)
     JSON("{\"partialSuccess\":{\"rejectedSpans\":\"3\"", 0, "");
 }
 
-static void protobuf(void **state)
+static void test_protobuf_partial_success(void **state)
 {
     (void)state;
     BYTES("", 0, "");
@@ -61,7 +61,7 @@ static void protobuf(void **state)
 }
 
 /* Whatever comes, it is read within its bytes and says a text that ends. */
-static void anything(void **state)
+static void test_arbitrary_bytes_are_safe(void **state)
 {
     (void)state;
     static const char good[] = "\x0a\x14\x08\x83\x02\x12\x0fspans are tooold";
@@ -89,9 +89,9 @@ static void anything(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(json),
-        cmocka_unit_test(protobuf),
-        cmocka_unit_test(anything),
+        cmocka_unit_test(test_json_partial_success),
+        cmocka_unit_test(test_protobuf_partial_success),
+        cmocka_unit_test(test_arbitrary_bytes_are_safe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

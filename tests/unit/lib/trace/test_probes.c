@@ -19,7 +19,7 @@ static struct sonde_trace *start(struct fixture *f, const char *id, const char *
                                                                      .traceparent = traceparent});
 }
 
-static void nobody_is_attached(void **state)
+static void test_unattached_probes_fire_nothing(void **state)
 {
     (void)state;
     struct fixture f;
@@ -32,7 +32,7 @@ static void nobody_is_attached(void **state)
 }
 
 /* Any of the four is enough to want them. */
-static void a_request_that_is_not_traced(void **state)
+static void test_untraced_request_fires_when_attached(void **state)
 {
     (void)state;
     struct fixture f;
@@ -70,7 +70,7 @@ static void a_request_that_is_not_traced(void **state)
 }
 
 /* The ids of the file do not depend on who is attached. */
-static void what_is_heard_of_a_request(void **state)
+static void test_probe_arguments_of_a_request(void **state)
 {
     (void)state;
     struct fixture f;
@@ -106,7 +106,7 @@ static void what_is_heard_of_a_request(void **state)
 }
 
 /* In triton mode a caller's trace is continued whatever its flags say, and decides nothing. */
-static void of_a_trace_that_came(void **state)
+static void test_probe_ids_continue_the_callers_trace(void **state)
 {
     (void)state;
     struct fixture f;
@@ -125,7 +125,7 @@ static void of_a_trace_that_came(void **state)
     fixture_close(&f);
 }
 
-static void in_mode_opentelemetry(void **state)
+static void test_probe_ids_in_opentelemetry_mode(void **state)
 {
     (void)state;
     static const char *const settings[] = {"mode=opentelemetry", "level=TIMESTAMPS", "rate=1000"};
@@ -161,7 +161,7 @@ static void in_mode_opentelemetry(void **state)
 }
 
 /* One a process, while there is a manager; what is attached may stay. */
-static void the_provider_comes_and_goes(void **state)
+static void test_provider_lives_with_the_manager(void **state)
 {
     (void)state;
     struct fixture one, other;
@@ -186,7 +186,7 @@ static void the_provider_comes_and_goes(void **state)
     attached_really = false;
 }
 
-static void a_child_fires_for_itself(void **state)
+static void test_forked_child_fires_its_own_probes(void **state)
 {
     (void)state;
     struct fixture f;
@@ -216,10 +216,10 @@ static void a_child_fires_for_itself(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(nobody_is_attached),         cmocka_unit_test(a_request_that_is_not_traced),
-        cmocka_unit_test(what_is_heard_of_a_request), cmocka_unit_test(of_a_trace_that_came),
-        cmocka_unit_test(in_mode_opentelemetry),      cmocka_unit_test(the_provider_comes_and_goes),
-        cmocka_unit_test(a_child_fires_for_itself),
+        cmocka_unit_test(test_unattached_probes_fire_nothing),         cmocka_unit_test(test_untraced_request_fires_when_attached),
+        cmocka_unit_test(test_probe_arguments_of_a_request), cmocka_unit_test(test_probe_ids_continue_the_callers_trace),
+        cmocka_unit_test(test_probe_ids_in_opentelemetry_mode),      cmocka_unit_test(test_provider_lives_with_the_manager),
+        cmocka_unit_test(test_forked_child_fires_its_own_probes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

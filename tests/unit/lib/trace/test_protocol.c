@@ -172,7 +172,7 @@ static struct json *next_line(FILE *in)
     return json;
 }
 
-static void answers_of_a_real_server(void **state)
+static void test_answers_match_a_recorded_triton(void **state)
 {
     (void)state;
     struct fixture f;
@@ -201,7 +201,7 @@ static void answers_of_a_real_server(void **state)
 
 /* 260 steps on a real server with random updates of all layers between requests: what is left of the counts
  * says which requests were sampled. Begun with rate=3, count=40, level=TIMESTAMPS. */
-static void layers_and_sampling_of_a_real_server(void **state)
+static void test_sampling_matches_a_recorded_triton(void **state)
 {
     (void)state;
     static const char *const names[] = {"simple", "ens", "bls"};
@@ -250,7 +250,7 @@ static void expect_http(struct sonde_trace_manager *m, const char *method, const
 #define GLOBAL "/v2/trace/setting"
 #define MODEL  "/v2/models/m/trace/setting"
 
-static void layers_field_by_field(void **state)
+static void test_layers_field_by_field(void **state)
 {
     (void)state;
     struct fixture f;
@@ -279,7 +279,7 @@ static void layers_field_by_field(void **state)
     fixture_close(&f);
 }
 
-static void what_cannot_be_traced_with_is_refused(void **state)
+static void test_unusable_settings_are_refused(void **state)
 {
     (void)state;
     struct fixture f;
@@ -318,7 +318,7 @@ static void what_cannot_be_traced_with_is_refused(void **state)
     sonde_trace_config_free(config);
 }
 
-static void paths_that_are_others(void **state)
+static void test_other_paths_are_not_handled(void **state)
 {
     (void)state;
     static const char *const others[] = {"/",
@@ -350,7 +350,7 @@ static void paths_that_are_others(void **state)
     fixture_close(&f);
 }
 
-static void hostile_bodies(void **state)
+static void test_hostile_bodies_are_refused(void **state)
 {
     (void)state;
     static const struct {
@@ -406,7 +406,7 @@ static struct sonde_trace_manager *open_telemetry(const char *const *settings)
 
 /* Seen on the real server too; it lists the resources and bsp_* in no order, and a name twice for two
  * resources. */
-static void opentelemetry_mode(void **state)
+static void test_opentelemetry_mode(void **state)
 {
     (void)state;
     struct sonde_trace_manager *m = open_telemetry(
@@ -478,7 +478,7 @@ static void expect_grpc(struct fixture *f, const char *model, const char *name, 
 }
 
 /* Each answered by a real server as well, but for "nope", "-1" and "unknown", which it takes. */
-static void the_map_of_grpc(void **state)
+static void test_grpc_settings_map(void **state)
 {
     (void)state;
     struct fixture f;
@@ -513,7 +513,7 @@ static void the_map_of_grpc(void **state)
     fixture_close(&f);
 }
 
-static void models_come_and_go(void **state)
+static void test_models_are_added_and_removed(void **state)
 {
     (void)state;
     struct fixture f;
@@ -537,11 +537,11 @@ static void models_come_and_go(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers_of_a_real_server), cmocka_unit_test(layers_and_sampling_of_a_real_server),
-        cmocka_unit_test(layers_field_by_field),    cmocka_unit_test(what_cannot_be_traced_with_is_refused),
-        cmocka_unit_test(paths_that_are_others),    cmocka_unit_test(hostile_bodies),
-        cmocka_unit_test(opentelemetry_mode),       cmocka_unit_test(the_map_of_grpc),
-        cmocka_unit_test(models_come_and_go),
+        cmocka_unit_test(test_answers_match_a_recorded_triton), cmocka_unit_test(test_sampling_matches_a_recorded_triton),
+        cmocka_unit_test(test_layers_field_by_field),    cmocka_unit_test(test_unusable_settings_are_refused),
+        cmocka_unit_test(test_other_paths_are_not_handled),    cmocka_unit_test(test_hostile_bodies_are_refused),
+        cmocka_unit_test(test_opentelemetry_mode),       cmocka_unit_test(test_grpc_settings_map),
+        cmocka_unit_test(test_models_are_added_and_removed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

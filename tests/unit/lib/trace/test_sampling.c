@@ -42,7 +42,7 @@ static bool shows(struct sonde_trace_manager *m, const char *what)
     return found;
 }
 
-static void every_nth(void **state)
+static void test_every_nth_request_is_traced(void **state)
 {
     (void)state;
     struct fixture f;
@@ -64,7 +64,7 @@ static void every_nth(void **state)
     fixture_close(&f);
 }
 
-static void count_is_what_is_left(void **state)
+static void test_count_is_the_remainder(void **state)
 {
     (void)state;
     struct fixture f;
@@ -88,7 +88,7 @@ static void count_is_what_is_left(void **state)
     fixture_close(&f);
 }
 
-static void models_share_the_global_counter_until_they_have_their_own(void **state)
+static void test_models_share_the_global_counter_until_they_have_their_own(void **state)
 {
     (void)state;
     struct fixture f;
@@ -117,7 +117,7 @@ static void models_share_the_global_counter_until_they_have_their_own(void **sta
 }
 
 /* Traces in flight keep what they were started with. */
-static void a_change_does_not_reach_what_is_in_flight(void **state)
+static void test_change_does_not_affect_requests_in_flight(void **state)
 {
     (void)state;
     struct fixture f;
@@ -141,7 +141,7 @@ static void a_change_does_not_reach_what_is_in_flight(void **state)
 #define SAMPLED   "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 #define UNSAMPLED "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
 
-static void the_callers_context_decides_in_opentelemetry_mode(void **state)
+static void test_callers_context_decides_in_opentelemetry_mode(void **state)
 {
     (void)state;
     struct sonde_trace_config *config;
@@ -178,7 +178,7 @@ static void the_callers_context_decides_in_opentelemetry_mode(void **state)
 
 /* The vectors of the W3C's test suite (trace-context/test/test.py): what a receiver must take, and must not.
  */
-static void w3c_vectors(void **state)
+static void test_w3c_vectors(void **state)
 {
     (void)state;
     static const char *const good[] = {
@@ -233,12 +233,12 @@ static void w3c_vectors(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_nth),
-        cmocka_unit_test(count_is_what_is_left),
-        cmocka_unit_test(models_share_the_global_counter_until_they_have_their_own),
-        cmocka_unit_test(a_change_does_not_reach_what_is_in_flight),
-        cmocka_unit_test(the_callers_context_decides_in_opentelemetry_mode),
-        cmocka_unit_test(w3c_vectors),
+        cmocka_unit_test(test_every_nth_request_is_traced),
+        cmocka_unit_test(test_count_is_the_remainder),
+        cmocka_unit_test(test_models_share_the_global_counter_until_they_have_their_own),
+        cmocka_unit_test(test_change_does_not_affect_requests_in_flight),
+        cmocka_unit_test(test_callers_context_decides_in_opentelemetry_mode),
+        cmocka_unit_test(test_w3c_vectors),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -43,7 +43,7 @@ static void expect(const char *dtype, int64_t count, const void *data, size_t si
         expect(dtype, sizeof(values_) / sizeof(type), values_, sizeof(values_), expected);                             \
     } while (0)
 
-static void integers(void **state)
+static void test_integers(void **state)
 {
     (void)state;
     EXPECT("BOOL", uint8_t, "1,0", 1, 0);
@@ -58,7 +58,7 @@ static void integers(void **state)
     expect("INT32", 0, NULL, 0, "");
 }
 
-static void floats(void **state)
+static void test_floats(void **state)
 {
     (void)state;
     EXPECT("FP32", float, "1.5,0.1,1e+30,3,-0", 1.5F, 0.1F, 1e30F, 3, -0.0F);
@@ -101,7 +101,7 @@ static double brain(uint16_t bits)
     return (double)v;
 }
 
-static void every_value_reads_back(void **state)
+static void test_every_value_reads_back(void **state)
 {
     (void)state;
     static const struct {
@@ -138,7 +138,7 @@ static void every_value_reads_back(void **state)
     }
 }
 
-static void bytes(void **state)
+static void test_bytes_values(void **state)
 {
     (void)state;
     static const char two[] = "\2\0\0\0ab\4\0\0\0c\"d\\\0\0\0\0";
@@ -158,7 +158,7 @@ static void expect_malformed(const char *dtype, const int64_t *shape, uint32_t d
     trace_text_free(&out);
 }
 
-static void malformed(void **state)
+static void test_malformed_tensors_are_refused(void **state)
 {
     (void)state;
     const int64_t two = 2, minus = -1, vast[] = {INT64_MAX, INT64_MAX}, wraps[] = {(int64_t)1 << 33, (int64_t)1 << 31},
@@ -183,8 +183,8 @@ static void malformed(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers), cmocka_unit_test(floats),    cmocka_unit_test(every_value_reads_back),
-        cmocka_unit_test(bytes),    cmocka_unit_test(malformed),
+        cmocka_unit_test(test_integers), cmocka_unit_test(test_floats),    cmocka_unit_test(test_every_value_reads_back),
+        cmocka_unit_test(test_bytes_values),    cmocka_unit_test(test_malformed_tensors_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

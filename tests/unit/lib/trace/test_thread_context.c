@@ -59,7 +59,7 @@ static bool works_for(int n)
     return busy && s.high == f->high && s.low == f->low && s.span_id == f->span_id;
 }
 
-static void one_within_the_other(void **state)
+static void test_nested_requests(void **state)
 {
     (void)state;
     struct fixture f;
@@ -110,7 +110,7 @@ static void one_within_the_other(void **state)
 }
 
 /* Of more than there is room for the outermost is forgotten, never the innermost. */
-static void deeper_than_there_is_room(void **state)
+static void test_nesting_beyond_the_maximum_depth(void **state)
 {
     (void)state;
     enum { DEEP = SONDE_TRACE_NESTING_MAX + 3 };
@@ -168,7 +168,7 @@ static void on_a_thread(void *(*run)(void *), struct sonde_trace *t)
     assert_null(bad);
 }
 
-static void what_ends_while_somebody_works_for_it(void **state)
+static void test_request_ending_while_a_thread_works_on_it(void **state)
 {
     (void)state;
     struct fixture f;
@@ -233,7 +233,7 @@ static void *interrupt(void *argument)
 }
 
 /* Signals interrupt the thread wherever it is; whatever they find is one of the requests, whole. */
-static void never_torn(void **state)
+static void test_record_is_never_torn(void **state)
 {
     (void)state;
     struct fixture f;
@@ -279,7 +279,7 @@ static void never_torn(void **state)
 
 /* --- names, processes ------------------------------------------------------------------------ */
 
-static void names_of_models(void **state)
+static void test_model_names(void **state)
 {
     (void)state;
     struct fixture f;
@@ -325,7 +325,7 @@ static bool contains(const char *text, size_t size, const char *what)
     return memmem(text, size, what, strlen(what)) != NULL;
 }
 
-static void the_context_of_the_process(void **state)
+static void test_process_context(void **state)
 {
     (void)state;
     struct fixture f;
@@ -351,7 +351,7 @@ static void the_context_of_the_process(void **state)
 }
 
 /* Then the attributes' indices are its, and ours would be read as something else. */
-static void another_was_there_first(void **state)
+static void test_existing_process_context_is_kept(void **state)
 {
     (void)state;
     struct fixture f;
@@ -373,7 +373,7 @@ static void another_was_there_first(void **state)
 }
 
 /* Works for nobody, and says what its threads' records mean when it works for somebody. */
-static void a_child_begins_anew(void **state)
+static void test_forked_child_starts_without_context(void **state)
 {
     (void)state;
     struct fixture f;
@@ -423,7 +423,7 @@ static void expect_good_end(pid_t pid)
 
 /* Requests are traced and threads enter all the same. Without a name for the process's context nobody finds
  * it, and there are no attributes; kernels differ in whether memory that is no file can have one. */
-static void what_a_sandbox_refuses(void **state)
+static void test_refused_system_calls(void **state)
 {
     (void)state;
     static const int refused[][2] = {{SYS_memfd_create, -1}, {SYS_memfd_create, SYS_prctl}, {SYS_madvise, -1}};
@@ -451,7 +451,7 @@ static void what_a_sandbox_refuses(void **state)
 }
 
 /* Where a sandbox kills for what only outsiders need, and SONDE_PROBES=off says so. */
-static void switched_off(void **state)
+static void test_sonde_probes_off(void **state)
 {
     (void)state;
     pid_t pid = fork();
@@ -476,16 +476,16 @@ static void switched_off(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_within_the_other),
-        cmocka_unit_test(deeper_than_there_is_room),
-        cmocka_unit_test(what_ends_while_somebody_works_for_it),
-        cmocka_unit_test(never_torn),
-        cmocka_unit_test(names_of_models),
-        cmocka_unit_test(the_context_of_the_process),
-        cmocka_unit_test(another_was_there_first),
-        cmocka_unit_test(a_child_begins_anew),
-        cmocka_unit_test(what_a_sandbox_refuses),
-        cmocka_unit_test(switched_off),
+        cmocka_unit_test(test_nested_requests),
+        cmocka_unit_test(test_nesting_beyond_the_maximum_depth),
+        cmocka_unit_test(test_request_ending_while_a_thread_works_on_it),
+        cmocka_unit_test(test_record_is_never_torn),
+        cmocka_unit_test(test_model_names),
+        cmocka_unit_test(test_process_context),
+        cmocka_unit_test(test_existing_process_context_is_kept),
+        cmocka_unit_test(test_forked_child_starts_without_context),
+        cmocka_unit_test(test_refused_system_calls),
+        cmocka_unit_test(test_sonde_probes_off),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

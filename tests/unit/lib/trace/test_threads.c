@@ -149,13 +149,13 @@ static void hammer(bool forks)
     fixture_close(&s.f);
 }
 
-static void settings_change_while_requests_run(void **state)
+static void test_settings_change_while_requests_run(void **state)
 {
     (void)state;
     hammer(false);
 }
 
-static void forks_while_requests_run(void **state)
+static void test_forks_while_requests_run(void **state)
 {
     (void)state;
     fixture_need_threads_after_fork();
@@ -179,7 +179,7 @@ static void *ask(void *argument)
     return NULL;
 }
 
-static void the_rate_holds_over_all_threads(void **state)
+static void test_rate_holds_over_all_threads(void **state)
 {
     (void)state;
     static const struct {
@@ -200,7 +200,7 @@ static void the_rate_holds_over_all_threads(void **state)
 }
 
 /* A count is spent once, however many want the last of it. */
-static void a_count_is_spent_once(void **state)
+static void test_count_is_spent_once(void **state)
 {
     (void)state;
     struct shared s = {0};
@@ -217,10 +217,10 @@ static void a_count_is_spent_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(settings_change_while_requests_run),
-        cmocka_unit_test(forks_while_requests_run),
-        cmocka_unit_test(the_rate_holds_over_all_threads),
-        cmocka_unit_test(a_count_is_spent_once),
+        cmocka_unit_test(test_settings_change_while_requests_run),
+        cmocka_unit_test(test_forks_while_requests_run),
+        cmocka_unit_test(test_rate_holds_over_all_threads),
+        cmocka_unit_test(test_count_is_spent_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static void expect(struct fixture *f, const char *suffix, const char *pattern, u
     free(text);
 }
 
-static void one_request(void **state)
+static void test_file_of_one_request(void **state)
 {
     (void)state;
     struct fixture f;
@@ -66,7 +66,7 @@ static void one_request(void **state)
     fixture_close(&f);
 }
 
-static void the_array_grows(void **state)
+static void test_array_grows_with_requests(void **state)
 {
     (void)state;
     struct fixture f;
@@ -82,7 +82,7 @@ static void the_array_grows(void **state)
     fixture_close(&f);
 }
 
-static void a_request_that_failed_or_was_cancelled(void **state)
+static void test_failed_or_cancelled_request(void **state)
 {
     (void)state;
     struct fixture f;
@@ -99,7 +99,7 @@ static void a_request_that_failed_or_was_cancelled(void **state)
 }
 
 /* An ensemble's step ends after its parent; the request is one trace of the file. */
-static void children(void **state)
+static void test_child_traces(void **state)
 {
     (void)state;
     struct fixture f;
@@ -129,7 +129,7 @@ static void children(void **state)
     fixture_close(&f);
 }
 
-static void any_bytes_in_ids_and_names(void **state)
+static void test_any_bytes_in_ids_and_names(void **state)
 {
     (void)state;
     struct fixture f;
@@ -147,7 +147,7 @@ static void any_bytes_in_ids_and_names(void **state)
     fixture_close(&f);
 }
 
-static void levels_say_what_is_recorded(void **state)
+static void test_level_selects_the_records(void **state)
 {
     (void)state;
     struct fixture f;
@@ -182,7 +182,7 @@ static void levels_say_what_is_recorded(void **state)
 }
 
 /* More records than fit inline, and more than a request may keep. */
-static void many_records(void **state)
+static void test_records_are_bounded(void **state)
 {
     (void)state;
     struct fixture f;
@@ -203,7 +203,7 @@ static void many_records(void **state)
     fixture_close(&f);
 }
 
-static void a_large_tensor_is_named_without_its_data(void **state)
+static void test_a_large_tensor_is_named_without_its_data(void **state)
 {
     (void)state;
     struct fixture f;
@@ -250,7 +250,7 @@ static bool run(char *const command[])
 }
 
 /* The writer's numbers have a point whatever the server's locale. Germany's is compiled for the purpose. */
-static void numbers_do_not_follow_the_locale(void **state)
+static void test_numbers_do_not_follow_the_locale(void **state)
 {
     (void)state;
     char folder[] = "/tmp/sonde-locale-XXXXXX", made[64];
@@ -284,7 +284,7 @@ static void numbers_do_not_follow_the_locale(void **state)
 }
 
 /* In flight when the manager goes: it may be stamped and ended, and is not written. */
-static void a_request_may_outlive_the_manager(void **state)
+static void test_request_may_outlive_the_manager(void **state)
 {
     (void)state;
     struct fixture f;
@@ -301,16 +301,16 @@ static void a_request_may_outlive_the_manager(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_request),
-        cmocka_unit_test(the_array_grows),
-        cmocka_unit_test(a_request_that_failed_or_was_cancelled),
-        cmocka_unit_test(children),
-        cmocka_unit_test(any_bytes_in_ids_and_names),
-        cmocka_unit_test(levels_say_what_is_recorded),
-        cmocka_unit_test(many_records),
-        cmocka_unit_test(a_large_tensor_is_named_without_its_data),
-        cmocka_unit_test(numbers_do_not_follow_the_locale),
-        cmocka_unit_test(a_request_may_outlive_the_manager),
+        cmocka_unit_test(test_file_of_one_request),
+        cmocka_unit_test(test_array_grows_with_requests),
+        cmocka_unit_test(test_failed_or_cancelled_request),
+        cmocka_unit_test(test_child_traces),
+        cmocka_unit_test(test_any_bytes_in_ids_and_names),
+        cmocka_unit_test(test_level_selects_the_records),
+        cmocka_unit_test(test_records_are_bounded),
+        cmocka_unit_test(test_a_large_tensor_is_named_without_its_data),
+        cmocka_unit_test(test_numbers_do_not_follow_the_locale),
+        cmocka_unit_test(test_request_may_outlive_the_manager),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -108,7 +108,7 @@ static int open_image(uint8_t *data, size_t size, struct elf_file **ret)
     return r;
 }
 
-static void headers_are_read(void **state)
+static void test_headers_are_read(void **state)
 {
     (void)state;
     _cleanup_(elf_file_freep) struct elf_file *f = NULL;
@@ -129,7 +129,7 @@ static void headers_are_read(void **state)
     assert_int_equal(id[19], 0xAB);
 }
 
-static void places_and_addresses_convert(void **state)
+static void test_offsets_and_addresses_convert(void **state)
 {
     (void)state;
     _cleanup_(elf_file_freep) struct elf_file *f = NULL;
@@ -147,7 +147,7 @@ static void places_and_addresses_convert(void **state)
 }
 
 /* A segment that goes round the end of the file holds nothing. Found by fuzzing. */
-static void segments_do_not_wrap(void **state)
+static void test_segments_do_not_wrap(void **state)
 {
     (void)state;
     uint8_t *data = make_image();
@@ -160,7 +160,7 @@ static void segments_do_not_wrap(void **state)
     assert_int_equal(v, 7);
 }
 
-static void sections_are_decompressed(void **state)
+static void test_sections_are_decompressed(void **state)
 {
     (void)state;
     _cleanup_(elf_file_freep) struct elf_file *f = NULL;
@@ -178,7 +178,7 @@ static void sections_are_decompressed(void **state)
     }
 }
 
-static void damaged_compression_is_refused(void **state)
+static void test_damaged_compression_is_refused(void **state)
 {
     (void)state;
     static const char *const names[] = {".zlib", ".zstd"};
@@ -206,7 +206,7 @@ static void damaged_compression_is_refused(void **state)
     }
 }
 
-static void other_files_are_refused(void **state)
+static void test_other_files_are_refused(void **state)
 {
     (void)state;
     for (int damage = 0; damage < 10; damage++) {
@@ -252,7 +252,7 @@ static void other_files_are_refused(void **state)
     }
 }
 
-static void figures_that_lie_cost_only_what_they_speak_of(void **state)
+static void test_wrong_header_values_affect_only_their_section(void **state)
 {
     (void)state;
     uint8_t *data = make_image();
@@ -279,7 +279,7 @@ static void figures_that_lie_cost_only_what_they_speak_of(void **state)
 }
 
 /* A file that shrinks after it was opened: an error, not a signal. */
-static void truncated_under_us(void **state)
+static void test_file_truncated_after_open(void **state)
 {
     (void)state;
     _cleanup_free_ uint8_t *data = make_image();
@@ -294,7 +294,7 @@ static void truncated_under_us(void **state)
     assert_int_equal(elf_section_data(f, elf_section(f, ".plain"), 1 << 20, &out, &size), -ENOEXEC);
 }
 
-static void no_descriptor_is_taken_on_failure(void **state)
+static void test_descriptor_is_not_taken_on_failure(void **state)
 {
     (void)state;
     _cleanup_close_ int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
@@ -303,7 +303,7 @@ static void no_descriptor_is_taken_on_failure(void **state)
     assert_true(fcntl(fd, F_GETFD) >= 0);
 }
 
-static void this_program_is_read(void **state)
+static void test_own_program_is_read(void **state)
 {
     (void)state;
     int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
@@ -320,16 +320,16 @@ static void this_program_is_read(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(headers_are_read),
-        cmocka_unit_test(places_and_addresses_convert),
-        cmocka_unit_test(segments_do_not_wrap),
-        cmocka_unit_test(sections_are_decompressed),
-        cmocka_unit_test(damaged_compression_is_refused),
-        cmocka_unit_test(other_files_are_refused),
-        cmocka_unit_test(figures_that_lie_cost_only_what_they_speak_of),
-        cmocka_unit_test(truncated_under_us),
-        cmocka_unit_test(no_descriptor_is_taken_on_failure),
-        cmocka_unit_test(this_program_is_read),
+        cmocka_unit_test(test_headers_are_read),
+        cmocka_unit_test(test_offsets_and_addresses_convert),
+        cmocka_unit_test(test_segments_do_not_wrap),
+        cmocka_unit_test(test_sections_are_decompressed),
+        cmocka_unit_test(test_damaged_compression_is_refused),
+        cmocka_unit_test(test_other_files_are_refused),
+        cmocka_unit_test(test_wrong_header_values_affect_only_their_section),
+        cmocka_unit_test(test_file_truncated_after_open),
+        cmocka_unit_test(test_descriptor_is_not_taken_on_failure),
+        cmocka_unit_test(test_own_program_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,7 +89,7 @@ static unsigned kind_of(const struct image *image)
     return found.layout.kind;
 }
 
-static void a_version_has_its_layout(void **state)
+static void test_layout_follows_the_version(void **state)
 {
     (void)state;
     static const struct {
@@ -117,7 +117,7 @@ static void a_version_has_its_layout(void **state)
     assert_string_equal(found.version, "");
 }
 
-static void what_is_damaged_is_not_gos(void **state)
+static void test_damaged_build_info_is_refused(void **state)
 {
     (void)state;
     struct go_labels_file found = {.version = "as it was"};
@@ -149,7 +149,7 @@ static int64_t place_of(const struct image *image)
     return found.layout.thread_g;
 }
 
-static void the_threads_variable_is_where_the_linker_put_it(void **state)
+static void test_tls_offset_of_the_g_variable(void **state)
 {
     (void)state;
     struct image image = image_of("go1.24");
@@ -191,9 +191,9 @@ static int print_layout(const char *path)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_version_has_its_layout),
-        cmocka_unit_test(what_is_damaged_is_not_gos),
-        cmocka_unit_test(the_threads_variable_is_where_the_linker_put_it),
+        cmocka_unit_test(test_layout_follows_the_version),
+        cmocka_unit_test(test_damaged_build_info_is_refused),
+        cmocka_unit_test(test_tls_offset_of_the_g_variable),
     };
     return argc > 1 ? print_layout(argv[1]) : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -23,7 +23,7 @@ static struct elf_file *opened(const char *path)
     return f;
 }
 
-static void libsonde_has_it(void **state)
+static void test_libsonde_has_the_variable(void **state)
 {
     (void)state;
     struct thread_context_symbol found = {0};
@@ -39,7 +39,7 @@ static void libsonde_has_it(void **state)
     assert_true(found.place != 0);
 }
 
-static void others_have_not(void **state)
+static void test_other_files_do_not_have_the_variable(void **state)
 {
     (void)state;
     struct thread_context_symbol found = {.place = 5};
@@ -52,8 +52,8 @@ static void others_have_not(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(libsonde_has_it),
-        cmocka_unit_test(others_have_not),
+        cmocka_unit_test(test_libsonde_has_the_variable),
+        cmocka_unit_test(test_other_files_do_not_have_the_variable),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

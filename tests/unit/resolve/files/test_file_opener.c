@@ -57,7 +57,7 @@ static void need_openat2(void)
     skip();
 }
 
-static void test_own_program(void **state)
+static void test_own_program_is_opened(void **state)
 {
     (void)state;
     need_openat2();
@@ -97,7 +97,7 @@ static void test_own_program(void **state)
     assert_int_equal(elf_error(f), 0);
 }
 
-static void test_what_is_not_there(void **state)
+static void test_missing_files(void **state)
 {
     (void)state;
     need_openat2();
@@ -109,7 +109,7 @@ static void test_what_is_not_there(void **state)
     assert_int_equal(file_opener_ours(opener, path), -ENAMETOOLONG);
 }
 
-static void test_process_file(void **state)
+static void test_process_files_are_read(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf text = {0}, cut = {0};
@@ -170,7 +170,7 @@ static void test_executable_mappings(void **state)
     munmap(generated, 4096);
 }
 
-static void test_what_never_answers(void **state)
+static void test_file_that_never_answers(void **state)
 {
     (void)state;
     char path[80];
@@ -202,7 +202,7 @@ static void test_what_never_answers(void **state)
     unlink(path);
 }
 
-static void test_dozens_never_answer(void **state)
+static void test_dozens_of_files_that_never_answer(void **state)
 {
     (void)state;
     enum { DEAD = 3 };
@@ -219,7 +219,7 @@ static void test_dozens_never_answer(void **state)
     unlink(path);
 }
 
-static void test_blamed_mount_rests(void **state)
+static void test_unresponsive_mount_is_suspended(void **state)
 {
     (void)state;
     struct object_identity identity = {.mount_id = 123456789};
@@ -307,7 +307,7 @@ static void test_starved_helper_is_waited_for(void **state)
 
 /* What waits for who asks is not to wait long, in sum: a helper that gets no CPU time costs one wait, until
  * it gets some. */
-static void test_starved_helper_holds_up_one_turn(void **state)
+static void test_starved_helper_delays_one_turn(void **state)
 {
     (void)state;
     enum { ASKED = 20 };
@@ -339,7 +339,7 @@ static void test_starved_helper_holds_up_one_turn(void **state)
 }
 
 /* As many as there may be: what is left is for the next turn. */
-static void test_dead_files_hold_up_a_turn_in_sum(void **state)
+static void test_dead_files_delay_a_turn_by_a_bound(void **state)
 {
     (void)state;
     enum { DEAD = 8, TURN_MAX = 5 };
@@ -386,16 +386,16 @@ static void test_killed_helper_is_replaced(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_own_program),
-        TEST(test_what_is_not_there),
-        TEST(test_process_file),
+        TEST(test_own_program_is_opened),
+        TEST(test_missing_files),
+        TEST(test_process_files_are_read),
         TEST(test_executable_mappings),
-        TEST(test_what_never_answers),
-        TEST(test_dozens_never_answer),
-        TEST(test_blamed_mount_rests),
+        TEST(test_file_that_never_answers),
+        TEST(test_dozens_of_files_that_never_answer),
+        TEST(test_unresponsive_mount_is_suspended),
         TEST(test_starved_helper_is_waited_for),
-        TEST(test_starved_helper_holds_up_one_turn),
-        TEST(test_dead_files_hold_up_a_turn_in_sum),
+        TEST(test_starved_helper_delays_one_turn),
+        TEST(test_dead_files_delay_a_turn_by_a_bound),
         TEST(test_killed_helper_is_replaced),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

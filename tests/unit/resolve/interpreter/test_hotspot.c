@@ -29,7 +29,7 @@ static void expect_name(const char *holder, const char *name, const char *signat
     assert_string_equal(out.size ? out.data : "", expected);
 }
 
-static void test_names_are_those_of_its_own_perf_map(void **state)
+static void test_names_match_hotspots_perf_map(void **state)
 {
     (void)state;
     expect_name("java/util/HashMap", "get", "(Ljava/lang/Object;)Ljava/lang/Object;",
@@ -43,7 +43,7 @@ static void test_names_are_those_of_its_own_perf_map(void **state)
     expect_name("\xd0\x9f", "\xe2\x82\xac", "()V", "void \xd0\x9f.\xe2\x82\xac()");
 }
 
-static void test_what_makes_no_sense_is_left_away(void **state)
+static void test_invalid_parts_are_omitted(void **state)
 {
     (void)state;
     static const char *const signatures[] = {"",      "V",    "(",    "()",   "(V",  "()Q", "(L)V",
@@ -59,7 +59,7 @@ static void test_what_makes_no_sense_is_left_away(void **state)
     expect_name("\xc0\x80", "\xff", "()V", "void \xef\xbf\xbd\xef\xbf\xbd.\xef\xbf\xbd()");
 }
 
-static void test_what_was_cut_says_so(void **state)
+static void test_truncated_names_are_marked(void **state)
 {
     _cleanup_buf_ struct buf out = {0};
     struct hotspot_text holder = text("java/lang/Lo"), name = text("veryLo"), signature = text("(II");
@@ -94,7 +94,7 @@ static void *open_with(size_t max_bytes)
     return x;
 }
 
-static void test_a_method_is_found_by_all_that_tells_it_from_others(void **state)
+static void test_method_key_includes_process_and_check(void **state)
 {
     void *x = open_with(1 << 20);
     struct interpreted_name name;
@@ -124,7 +124,7 @@ static void test_a_method_is_found_by_all_that_tells_it_from_others(void **state
     interpreter_hotspot.free(x);
 }
 
-static void test_what_was_used_least_recently_is_forgotten_and_asked_for_again(void **state)
+static void test_least_recently_used_method_is_evicted_and_requested_again(void **state)
 {
     void *x = open_with(800); /* eleven codes */
     struct interpreted_name name;
@@ -145,7 +145,7 @@ static void test_what_was_used_least_recently_is_forgotten_and_asked_for_again(v
 }
 
 /* Without the right to read memory, or in a replay, no process has a layout. */
-static void test_no_memory_no_layout(void **state)
+static void test_no_layout_without_memory_access(void **state)
 {
     void *x = open_with(1 << 20);
     struct interpreter_layouts layouts = {0};
@@ -160,12 +160,12 @@ static void test_no_memory_no_layout(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_names_are_those_of_its_own_perf_map),
-        cmocka_unit_test(test_what_makes_no_sense_is_left_away),
-        cmocka_unit_test(test_what_was_cut_says_so),
-        cmocka_unit_test(test_a_method_is_found_by_all_that_tells_it_from_others),
-        cmocka_unit_test(test_what_was_used_least_recently_is_forgotten_and_asked_for_again),
-        cmocka_unit_test(test_no_memory_no_layout),
+        cmocka_unit_test(test_names_match_hotspots_perf_map),
+        cmocka_unit_test(test_invalid_parts_are_omitted),
+        cmocka_unit_test(test_truncated_names_are_marked),
+        cmocka_unit_test(test_method_key_includes_process_and_check),
+        cmocka_unit_test(test_least_recently_used_method_is_evicted_and_requested_again),
+        cmocka_unit_test(test_no_layout_without_memory_access),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,7 +16,7 @@ static int read_made(struct hotspot_layout *ret)
     return hotspot_layout_read(&made.image, ret);
 }
 
-static void test_17_says_where_everything_is(void **state)
+static void test_layout_of_17(void **state)
 {
     struct hotspot_layout layout;
     (void)state;
@@ -56,7 +56,7 @@ static void test_17_says_where_everything_is(void **state)
     assert_memory_equal(&layout, &expected, sizeof(expected));
 }
 
-static void test_what_other_versions_do_otherwise(void **state)
+static void test_layouts_of_11_and_25(void **state)
 {
     struct hotspot_layout layout;
     (void)state;
@@ -79,7 +79,7 @@ static void test_what_other_versions_do_otherwise(void **state)
 }
 
 /* Since 17 the offsets are filled in as the library is loaded. */
-static void test_what_is_not_filled_in_yet_is_asked_for_again(void **state)
+static void test_unfilled_tables_are_retried(void **state)
 {
     struct hotspot_layout layout;
     (void)state;
@@ -96,7 +96,7 @@ static void test_what_is_not_filled_in_yet_is_asked_for_again(void **state)
 }
 
 /* Nothing is guessed: each of what is needed, taken away. */
-static void test_what_is_missing_is_not_made_up(void **state)
+static void test_missing_fields_are_refused(void **state)
 {
     struct hotspot_layout layout;
     (void)state;
@@ -119,7 +119,7 @@ static void test_what_is_missing_is_not_made_up(void **state)
     assert_int_equal(read_made(&layout), -ENOTSUP);
 }
 
-static void test_other_types_and_frames_than_ours_are_refused(void **state)
+static void test_unsupported_types_and_frames_are_refused(void **state)
 {
     struct hotspot_layout layout;
     (void)state;
@@ -141,7 +141,7 @@ static void test_other_types_and_frames_than_ours_are_refused(void **state)
     assert_int_equal(read_made(&layout), -ENOTSUP);
 }
 
-static void test_tables_that_lie(void **state)
+static void test_inconsistent_tables_are_refused(void **state)
 {
     struct hotspot_layout layout;
     (void)state;
@@ -188,12 +188,12 @@ static void test_tables_that_lie(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_17_says_where_everything_is),
-        cmocka_unit_test(test_what_other_versions_do_otherwise),
-        cmocka_unit_test(test_what_is_not_filled_in_yet_is_asked_for_again),
-        cmocka_unit_test(test_what_is_missing_is_not_made_up),
-        cmocka_unit_test(test_other_types_and_frames_than_ours_are_refused),
-        cmocka_unit_test(test_tables_that_lie),
+        cmocka_unit_test(test_layout_of_17),
+        cmocka_unit_test(test_layouts_of_11_and_25),
+        cmocka_unit_test(test_unfilled_tables_are_retried),
+        cmocka_unit_test(test_missing_fields_are_refused),
+        cmocka_unit_test(test_unsupported_types_and_frames_are_refused),
+        cmocka_unit_test(test_inconsistent_tables_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

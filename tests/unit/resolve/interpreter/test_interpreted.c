@@ -10,7 +10,7 @@ static struct cpu_sample *make_native(struct fixture *f, unsigned end)
     return r;
 }
 
-static void test_runs_stand_for_their_native_frames(void **state)
+static void test_runs_replace_their_native_frames(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
@@ -25,7 +25,7 @@ static void test_runs_stand_for_their_native_frames(void **state)
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 p6 program+5300");
 }
 
-static void test_a_run_without_frames_leaves_its_native_frame(void **state)
+static void test_empty_run_keeps_its_native_frame(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
@@ -35,7 +35,7 @@ static void test_a_run_without_frames_leaves_its_native_frame(void **state)
     assert_int_equal(sum(&f->losses), 0);
 }
 
-static void test_an_evaluator_without_any_frames_is_counted(void **state)
+static void test_evaluator_without_frames_is_counted(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
@@ -68,7 +68,7 @@ static void test_frames_without_a_name_are_counted(void **state)
 }
 
 /* The native walk ended; what called the interpreter's frames in between is not known, but they are. */
-static void test_what_the_native_walk_did_not_reach_stands_where_it_ended(void **state)
+static void test_runs_beyond_the_native_walk_follow_its_end(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make_native(f, UNWIND_END_BAD_READ);
@@ -80,7 +80,7 @@ static void test_what_the_native_walk_did_not_reach_stands_where_it_ended(void *
     assert_int_equal(f->losses.count[LOSS_TRUNCATED], 1);
 }
 
-static void test_an_interpreters_walk_that_was_cut_ends_the_stack(void **state)
+static void test_truncated_interpreter_walk_ends_the_stack(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
@@ -124,7 +124,7 @@ static void put_counted(struct cpu_sample *r, const struct python_entry *entries
 }
 
 /* Of interpreters that say of no evaluator where it is. */
-static void test_counted_frames_stand_for_evaluators(void **state)
+static void test_counted_frames_replace_evaluators(void **state)
 {
     struct fixture *f = *state;
     const struct python_entry entries[] = {CODE(2), MARK(0x7010, 0), CODE(4), CODE(6)}; /* the mark says nothing */
@@ -146,7 +146,7 @@ static void test_counted_frames_stand_for_evaluators(void **state)
     assert_string_equal(resolved(f, r), "program+5100 p2 program+5200 p4 program+5300 [stack not readable] p6");
 }
 
-static void test_an_evaluator_that_begins_or_ends_has_no_counted_frame(void **state)
+static void test_evaluator_at_entry_or_exit_has_no_counted_frame(void **state)
 {
     struct fixture *f = *state;
     const struct python_entry entries[] = {CODE(2), CODE(4)};
@@ -161,7 +161,7 @@ static void test_an_evaluator_that_begins_or_ends_has_no_counted_frame(void **st
     }
 }
 
-static void test_counted_frames_that_were_cut_end_the_stack(void **state)
+static void test_truncated_counted_frames_end_the_stack(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make_native(f, UNWIND_END_ENTRY);
@@ -175,7 +175,7 @@ static void test_counted_frames_that_were_cut_end_the_stack(void **state)
                                         "_PyEval_EvalFrameDefault program+5300 [interpreter's stack not readable]");
 }
 
-static void test_entries_that_make_no_sense(void **state)
+static void test_invalid_entries(void **state)
 {
     struct fixture *f = *state;
     const struct python_entry entries[] = {CODE(2), MARK(0x7010, 1)};
@@ -199,7 +199,7 @@ static void test_entries_that_make_no_sense(void **state)
 
 /* One after the other they were walked, however they were called; what another thread runs, and what is cut, is not
  * this one's to name. */
-static void test_runs_of_several_interpreters_stand_where_they_were_called(void **state)
+static void test_runs_of_several_interpreters_are_placed_by_call_order(void **state)
 {
     struct fixture *f = *state;
     const struct python_entry entries[] = {CODE(4), MARK(0x7310, 3), CODE(8), UNREACHED(0x6000),
@@ -261,18 +261,18 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_runs_stand_for_their_native_frames),
-        TEST(test_a_run_without_frames_leaves_its_native_frame),
-        TEST(test_an_evaluator_without_any_frames_is_counted),
+        TEST(test_runs_replace_their_native_frames),
+        TEST(test_empty_run_keeps_its_native_frame),
+        TEST(test_evaluator_without_frames_is_counted),
         TEST(test_frames_without_a_name_are_counted),
-        TEST(test_what_the_native_walk_did_not_reach_stands_where_it_ended),
-        TEST(test_an_interpreters_walk_that_was_cut_ends_the_stack),
+        TEST(test_runs_beyond_the_native_walk_follow_its_end),
+        TEST(test_truncated_interpreter_walk_ends_the_stack),
         TEST(test_runs_in_a_copied_stack),
-        TEST(test_counted_frames_stand_for_evaluators),
-        TEST(test_an_evaluator_that_begins_or_ends_has_no_counted_frame),
-        TEST(test_counted_frames_that_were_cut_end_the_stack),
-        TEST(test_entries_that_make_no_sense),
-        TEST(test_runs_of_several_interpreters_stand_where_they_were_called),
+        TEST(test_counted_frames_replace_evaluators),
+        TEST(test_evaluator_at_entry_or_exit_has_no_counted_frame),
+        TEST(test_truncated_counted_frames_end_the_stack),
+        TEST(test_invalid_entries),
+        TEST(test_runs_of_several_interpreters_are_placed_by_call_order),
         TEST(test_counted_frames_of_several_interpreters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,7 +83,7 @@ static bool find(struct world *w, size_t i, struct interpreter_files_look *look)
     return found;
 }
 
-static void each_file_is_read_once(void **state)
+static void test_each_file_is_read_once(void **state)
 {
     struct world *w = *state;
     struct interpreter_files_look look = {.reads = INTERPRETER_FILES_READS};
@@ -99,7 +99,7 @@ static void each_file_is_read_once(void **state)
     assert_int_equal(interpreter_files_none(&look), -ENOENT);
 }
 
-static void what_could_not_be_read_at_present_is_asked_for_later(void **state)
+static void test_unreadable_file_is_retried_later(void **state)
 {
     struct world *w = *state;
     static const int passing[] = {-ETIMEDOUT, -EAGAIN, -ENOMEM};
@@ -119,7 +119,7 @@ static void what_could_not_be_read_at_present_is_asked_for_later(void **state)
     assert_int_equal(interpreter_files_none(&look), -ENOENT);
 }
 
-static void what_were_too_many_is_asked_for_later(void **state)
+static void test_files_beyond_the_limit_are_read_later(void **state)
 {
     struct world *w = *state;
     struct interpreter_files_look look = {.reads = INTERPRETER_FILES_READS};
@@ -137,9 +137,9 @@ static void what_were_too_many_is_asked_for_later(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(each_file_is_read_once, make_world, free_world),
-        cmocka_unit_test_setup_teardown(what_could_not_be_read_at_present_is_asked_for_later, make_world, free_world),
-        cmocka_unit_test_setup_teardown(what_were_too_many_is_asked_for_later, make_world, free_world),
+        cmocka_unit_test_setup_teardown(test_each_file_is_read_once, make_world, free_world),
+        cmocka_unit_test_setup_teardown(test_unreadable_file_is_retried_later, make_world, free_world),
+        cmocka_unit_test_setup_teardown(test_files_beyond_the_limit_are_read_later, make_world, free_world),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -151,7 +151,7 @@ static void put_forth(struct cpu_sample *r, const struct python_entry *entries, 
     tail->interpreter = FORTH;
 }
 
-static void test_its_frames_stand_for_its_evaluators(void **state)
+static void test_frames_replace_the_evaluators(void **state)
 {
     struct fixture *f = *state;
     struct sample s;
@@ -175,7 +175,7 @@ static void test_its_frames_stand_for_its_evaluators(void **state)
     assert_int_equal(s.frames[4].kind, FRAME_DOTNET);
 }
 
-static void test_without_marks_its_evaluators_are_counted(void **state)
+static void test_evaluators_without_marks_are_counted(void **state)
 {
     struct fixture *f = *state;
     const uint64_t natives[] = {0x1101, EVALUATOR, 0x1201, 0x1301, 0x1201}; /* the first one is CPython's */
@@ -195,7 +195,7 @@ static void test_without_marks_its_evaluators_are_counted(void **state)
         .code = (number), .instruction = (frame) + 1, .check = 1                                                       \
     }
 
-static void test_each_of_its_frames_has_a_native_one(void **state)
+static void test_each_frame_has_a_native_frame(void **state)
 {
     struct fixture *f = *state;
     const uint64_t natives[] = {0x1101, 0x1301, 0x1401, 0x1501, 0x1201};
@@ -213,7 +213,7 @@ static void test_each_of_its_frames_has_a_native_one(void **state)
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
 }
 
-static void test_what_the_leaf_has_called_stays(void **state)
+static void test_callees_of_the_leaf_are_kept(void **state)
 {
     struct fixture *f = *state;
     const uint64_t called[] = {0x1301, 0x1201}, part[] = {0x1401, 0x1201};
@@ -230,7 +230,7 @@ static void test_what_the_leaf_has_called_stays(void **state)
 }
 
 /* No recording of ours has them; one that is damaged may. */
-static void test_places_that_are_none_leave_their_frames_outside(void **state)
+static void test_invalid_places_leave_frames_unplaced(void **state)
 {
     struct fixture *f = *state;
     const uint64_t natives[] = {0x1101, 0x1301};
@@ -251,7 +251,7 @@ static void test_places_that_are_none_leave_their_frames_outside(void **state)
     assert_string_equal(resolved(f, r), "dup program+5300");
 }
 
-static void test_each_keeps_to_its_own(void **state)
+static void test_interpreters_do_not_share_evaluators(void **state)
 {
     struct fixture *f = *state;
     const uint64_t natives[] = {0x1101, EVALUATOR, 0x1201};
@@ -266,7 +266,7 @@ static void test_each_keeps_to_its_own(void **state)
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
 }
 
-static void test_what_is_not_known_has_no_name_and_is_asked_for(void **state)
+static void test_unknown_code_has_no_name_and_is_requested(void **state)
 {
     struct fixture *f = *state;
     const uint64_t natives[] = {0x1101, 0x1201};
@@ -285,7 +285,7 @@ static void test_what_is_not_known_has_no_name_and_is_asked_for(void **state)
     assert_int_equal(f->losses.count[LOSS_INTERPRETED], 1);
 }
 
-static void test_records_reach_whose_they_are(void **state)
+static void test_records_reach_their_interpreter(void **state)
 {
     struct fixture *f = *state;
     const struct record_header foreign = {.size_bytes = sizeof(foreign), .kind = FORTH_RECORD + 1};
@@ -295,7 +295,7 @@ static void test_records_reach_whose_they_are(void **state)
     assert_int_equal(interpreters_take(f->interpreters, &python), -EBADMSG); /* shorter than any of its */
 }
 
-static void test_what_concerns_all_reaches_it(void **state)
+static void test_calls_for_all_interpreters_reach_it(void **state)
 {
     struct fixture *f = *state;
     _cleanup_(interpreters_freep) struct interpreters *x = NULL;
@@ -327,7 +327,7 @@ static int no_open(size_t max_bytes, void **ret_self)
     return -ENOMEM;
 }
 
-static void test_one_that_cannot_be_opened_takes_the_others_along(void **state)
+static void test_failed_open_frees_the_other_interpreters(void **state)
 {
     (void)state;
     struct interpreter failing = forth;
@@ -341,16 +341,16 @@ static void test_one_that_cannot_be_opened_takes_the_others_along(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_its_frames_stand_for_its_evaluators, setup_both, teardown),
-        cmocka_unit_test_setup_teardown(test_each_of_its_frames_has_a_native_one, setup_both, teardown),
-        cmocka_unit_test_setup_teardown(test_what_the_leaf_has_called_stays, setup_both, teardown),
-        cmocka_unit_test_setup_teardown(test_places_that_are_none_leave_their_frames_outside, setup_both, teardown),
-        cmocka_unit_test_setup_teardown(test_without_marks_its_evaluators_are_counted, setup_both, teardown),
-        cmocka_unit_test_setup_teardown(test_each_keeps_to_its_own, setup_both, teardown),
-        cmocka_unit_test_setup_teardown(test_what_is_not_known_has_no_name_and_is_asked_for, setup_both, teardown),
-        cmocka_unit_test_setup_teardown(test_records_reach_whose_they_are, setup_both, teardown),
-        cmocka_unit_test_setup_teardown(test_what_concerns_all_reaches_it, setup_both, teardown),
-        cmocka_unit_test(test_one_that_cannot_be_opened_takes_the_others_along),
+        cmocka_unit_test_setup_teardown(test_frames_replace_the_evaluators, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_each_frame_has_a_native_frame, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_callees_of_the_leaf_are_kept, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_invalid_places_leave_frames_unplaced, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_evaluators_without_marks_are_counted, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_interpreters_do_not_share_evaluators, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_unknown_code_has_no_name_and_is_requested, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_records_reach_their_interpreter, setup_both, teardown),
+        cmocka_unit_test_setup_teardown(test_calls_for_all_interpreters_reach_it, setup_both, teardown),
+        cmocka_unit_test(test_failed_open_frees_the_other_interpreters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,7 +82,7 @@ static void expect_lines(enum python_lines kind, const uint8_t *bytes, size_t si
 #define EXPECT_LINES(kind, bytes, known)                                                                               \
     expect_lines(kind, bytes, sizeof(bytes), known, sizeof(known) / sizeof((known)[0]))
 
-static void test_lines_are_those_of_cpython(void **state)
+static void test_lines_match_cpython(void **state)
 {
     (void)state;
     EXPECT_LINES(PYTHON_LINES_LOCATIONS, table, lines);
@@ -95,7 +95,7 @@ static void test_lines_are_those_of_cpython(void **state)
     assert_int_equal(python_line(PYTHON_LINES_UNTOLD, table, 0, 7, 0), 0);
 }
 
-static void test_lines_of_the_other_kinds_and_of_garbage(void **state)
+static void test_lines_without_columns_and_of_garbage(void **state)
 {
     (void)state;
     /* Without columns (13): 2 lines back, for three instructions; 100 on (more than 6 bits), for one. */
@@ -162,7 +162,7 @@ static struct python_entry entry_of(uint64_t code, uint32_t offset)
     return (struct python_entry){.code = code, .instruction = INSTRUCTIONS + offset, .check = 1};
 }
 
-static void test_texts_of_every_width_are_utf8(void **state)
+static void test_strings_of_every_width_become_utf8(void **state)
 {
     (void)state;
     _cleanup_(closep_python) void *p = NULL;
@@ -194,7 +194,7 @@ static void test_texts_of_every_width_are_utf8(void **state)
     assert_int_equal(name.line, 0);
 }
 
-static void test_longer_texts_than_there_is_room_for_are_cut(void **state)
+static void test_long_strings_are_truncated(void **state)
 {
     (void)state;
     _cleanup_(closep_python) void *p = NULL;
@@ -210,7 +210,7 @@ static void test_longer_texts_than_there_is_room_for_are_cut(void **state)
     assert_int_equal(strlen(name.function), PYTHON_NAME_BYTES);
 }
 
-static void test_only_what_is_meant_is_found(void **state)
+static void test_code_objects_are_found_by_exact_key(void **state)
 {
     (void)state;
     _cleanup_(closep_python) void *p = NULL;
@@ -284,7 +284,7 @@ static void expect_missing(void *p, unsigned i)
 #define WORKERS 40
 #define EACH    200
 
-static void test_what_many_processes_say_alike_is_held_once(void **state)
+static void test_equal_names_of_processes_are_stored_once(void **state)
 {
     (void)state;
     _cleanup_(closep_python) void *p = NULL;
@@ -321,7 +321,7 @@ static void test_what_many_processes_say_alike_is_held_once(void **state)
     assert_int_equal(cpython->missing(p, missing, 1), 0);
 }
 
-static void test_the_least_recently_used_is_forgotten_and_told_again(void **state)
+static void test_least_recently_used_is_evicted_and_re_emitted(void **state)
 {
     (void)state;
     _cleanup_(closep_python) void *p = NULL;
@@ -372,7 +372,7 @@ static void test_memory_is_bounded(void **state)
     }
 }
 
-static void test_records_that_make_no_sense_are_refused(void **state)
+static void test_invalid_records_are_refused(void **state)
 {
     (void)state;
     union record u;
@@ -390,7 +390,7 @@ static void test_records_that_make_no_sense_are_refused(void **state)
     assert_false(python_code_is_sound(&u.r));
 }
 
-static void test_likely_files(void **state)
+static void test_candidate_file_names(void **state)
 {
     (void)state;
     assert_true(python_layout_is_likely("/usr/bin/python3.11"));
@@ -402,16 +402,16 @@ static void test_likely_files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines_are_those_of_cpython),
-        cmocka_unit_test(test_lines_of_the_other_kinds_and_of_garbage),
-        cmocka_unit_test(test_texts_of_every_width_are_utf8),
-        cmocka_unit_test(test_longer_texts_than_there_is_room_for_are_cut),
-        cmocka_unit_test(test_only_what_is_meant_is_found),
-        cmocka_unit_test(test_what_many_processes_say_alike_is_held_once),
-        cmocka_unit_test(test_the_least_recently_used_is_forgotten_and_told_again),
+        cmocka_unit_test(test_lines_match_cpython),
+        cmocka_unit_test(test_lines_without_columns_and_of_garbage),
+        cmocka_unit_test(test_strings_of_every_width_become_utf8),
+        cmocka_unit_test(test_long_strings_are_truncated),
+        cmocka_unit_test(test_code_objects_are_found_by_exact_key),
+        cmocka_unit_test(test_equal_names_of_processes_are_stored_once),
+        cmocka_unit_test(test_least_recently_used_is_evicted_and_re_emitted),
         cmocka_unit_test(test_memory_is_bounded),
-        cmocka_unit_test(test_records_that_make_no_sense_are_refused),
-        cmocka_unit_test(test_likely_files),
+        cmocka_unit_test(test_invalid_records_are_refused),
+        cmocka_unit_test(test_candidate_file_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

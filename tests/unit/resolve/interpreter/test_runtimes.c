@@ -44,7 +44,7 @@ static void stop(uint32_t pid)
     waitpid((pid_t)pid, NULL, 0);
 }
 
-static void test_of_a_small_program_without_children(void **state)
+static void test_small_program_without_children(void **state)
 {
     skip_if_emulated(); /* the program would be the emulator */
     if (access("/proc/thread-self/children", F_OK) != 0) {
@@ -56,7 +56,7 @@ static void test_of_a_small_program_without_children(void **state)
     stop(one);
 }
 
-static void test_what_cannot_be_told_may_be(void **state)
+static void test_undetermined_process_may_have_a_runtime(void **state)
 {
     const uint32_t ids[] = {start(false), 0x7fffffff}, parent = start(true);
     assert_true(runtimes_may_be_in(*state, NULL, 0)); /* all */
@@ -84,8 +84,8 @@ static int end(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_of_a_small_program_without_children),
-        cmocka_unit_test(test_what_cannot_be_told_may_be),
+        cmocka_unit_test(test_small_program_without_children),
+        cmocka_unit_test(test_undetermined_process_may_have_a_runtime),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }

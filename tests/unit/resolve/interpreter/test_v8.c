@@ -56,7 +56,7 @@ static void expect(void *v, const struct v8_code *c, const char *function, const
     assert_int_equal(name.line, line);
 }
 
-static void test_texts_are_utf8(void **state)
+static void test_strings_become_utf8(void **state)
 {
     (void)state;
     _cleanup_(closep_v8) void *v = NULL;
@@ -90,7 +90,7 @@ static void test_texts_are_utf8(void **state)
     assert_int_equal(strlen(name.file), V8_FILE_BYTES / 2 * 3);
 }
 
-static void test_what_could_not_be_read_has_no_name(void **state)
+static void test_unreadable_function_has_no_name(void **state)
 {
     (void)state;
     _cleanup_(closep_v8) void *v = NULL;
@@ -109,7 +109,7 @@ static void test_what_could_not_be_read_has_no_name(void **state)
     assert_int_equal(v8->missing(v, missing, 4), 0);
 }
 
-static void test_unsound_records_are_refused(void **state)
+static void test_invalid_records_are_refused(void **state)
 {
     (void)state;
     _cleanup_(closep_v8) void *v = NULL;
@@ -127,7 +127,7 @@ static void test_unsound_records_are_refused(void **state)
     assert_int_equal(v8->take(v, &c.h), -EBADMSG);
 }
 
-static void test_native_functions_of_its_frames(void **state)
+static void test_native_functions_of_v8_frames(void **state)
 {
     (void)state;
     assert_true(v8->is_evaluator("Builtins_InterpreterEntryTrampoline"));
@@ -249,7 +249,7 @@ static int read_with(const char *name, int32_t value)
     return read_image(values, VALUES, EM_X86_64, &layout);
 }
 
-static void test_what_a_node_publishes(void **state)
+static void test_layout_published_by_node(void **state)
 {
     (void)state;
     struct v8_layout layout;
@@ -267,7 +267,7 @@ static void test_what_a_node_publishes(void **state)
                 !v8_layout_is_likely("/usr/bin/deno"));
 }
 
-static void test_what_is_not_understood_is_refused(void **state)
+static void test_unsupported_layouts_are_refused(void **state)
 {
     (void)state;
     struct v8_layout layout;
@@ -291,12 +291,12 @@ static void test_what_is_not_understood_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_texts_are_utf8),
-        cmocka_unit_test(test_what_could_not_be_read_has_no_name),
-        cmocka_unit_test(test_unsound_records_are_refused),
-        cmocka_unit_test(test_native_functions_of_its_frames),
-        cmocka_unit_test(test_what_a_node_publishes),
-        cmocka_unit_test(test_what_is_not_understood_is_refused),
+        cmocka_unit_test(test_strings_become_utf8),
+        cmocka_unit_test(test_unreadable_function_has_no_name),
+        cmocka_unit_test(test_invalid_records_are_refused),
+        cmocka_unit_test(test_native_functions_of_v8_frames),
+        cmocka_unit_test(test_layout_published_by_node),
+        cmocka_unit_test(test_unsupported_layouts_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

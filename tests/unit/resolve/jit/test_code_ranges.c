@@ -26,7 +26,7 @@ static uint32_t place_at(const struct code_ranges *c, uint64_t address)
     return range.place;
 }
 
-static void test_empty(void **state)
+static void test_empty_table(void **state)
 {
     struct code_ranges c = {0};
     (void)state;
@@ -37,7 +37,7 @@ static void test_empty(void **state)
     code_ranges_clear(&c);
 }
 
-static void test_what_is_overlapped_is_gone_wholly(void **state)
+static void test_overlapped_range_is_removed_whole(void **state)
 {
     struct code_ranges c = {0};
     (void)state;
@@ -81,7 +81,7 @@ static void model_remove(uint32_t *owner, size_t start, size_t size)
     }
 }
 
-static void test_against_a_plain_model(void **state)
+static void test_random_ranges_match_a_reference(void **state)
 {
     static uint32_t owner[SPACE];
     struct code_ranges c = {0};
@@ -122,7 +122,7 @@ static void test_against_a_plain_model(void **state)
     code_ranges_clear(&c);
 }
 
-static void test_memory_is_that_of_what_is_kept(void **state)
+static void test_memory_follows_the_kept_ranges(void **state)
 {
     struct code_ranges c = {0};
     (void)state;
@@ -143,10 +143,10 @@ static void test_memory_is_that_of_what_is_kept(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_empty),
-        cmocka_unit_test(test_what_is_overlapped_is_gone_wholly),
-        cmocka_unit_test(test_against_a_plain_model),
-        cmocka_unit_test(test_memory_is_that_of_what_is_kept),
+        cmocka_unit_test(test_empty_table),
+        cmocka_unit_test(test_overlapped_range_is_removed_whole),
+        cmocka_unit_test(test_random_ranges_match_a_reference),
+        cmocka_unit_test(test_memory_follows_the_kept_ranges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,7 +82,7 @@ static double metric(struct fixture *f, const char *name)
     return 0;
 }
 
-static void test_map_that_grows(void **state)
+static void test_growing_map_is_read_on(void **state)
 {
     skip_if_emulated();
     struct fixture *f = *state;
@@ -107,7 +107,7 @@ static void test_map_that_grows(void **state)
 }
 
 /* As `jcmd PID Compiler.perfmap` does each time it is called. */
-static void test_map_that_is_written_anew(void **state)
+static void test_rewritten_map_is_read_again(void **state)
 {
     skip_if_emulated();
     struct fixture *f = *state;
@@ -130,7 +130,7 @@ static void test_map_that_is_written_anew(void **state)
 }
 
 /* Each thing that may lie there and is no map of this process. */
-static void test_what_is_no_map(void **state)
+static void test_untrusted_maps_are_refused(void **state)
 {
     skip_if_emulated();
     struct fixture *f = *state;
@@ -178,7 +178,7 @@ static void test_what_is_no_map(void **state)
 }
 
 /* Of more than there is room for, the newest are kept, and none is wrong. */
-static void test_more_than_there_is_room_for(void **state)
+static void test_newest_names_are_kept_at_the_bound(void **state)
 {
     skip_if_emulated();
     struct fixture *f = *state;
@@ -267,8 +267,8 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_map_that_grows),         TEST(test_map_that_is_written_anew),
-        TEST(test_what_is_no_map),         TEST(test_more_than_there_is_room_for),
+        TEST(test_growing_map_is_read_on),         TEST(test_rewritten_map_is_read_again),
+        TEST(test_untrusted_maps_are_refused),         TEST(test_newest_names_are_kept_at_the_bound),
         TEST(test_trimmed_and_read_again), TEST(test_jitdump_by_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

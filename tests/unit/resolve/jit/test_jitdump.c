@@ -70,7 +70,7 @@ static const char *name_at(struct fixture *f, uint64_t address, const char **ret
     return code.name;
 }
 
-static void test_header(void **state)
+static void test_header_is_checked(void **state)
 {
     struct fixture *f = *state;
     struct jitdump_header header;
@@ -97,7 +97,7 @@ static void test_header(void **state)
     assert_int_equal(jitdump_header_parse("\177ELF....", 8, &header), -EBADMSG);
 }
 
-static void test_code_comes_moves_and_is_written_over(void **state)
+static void test_code_load_move_and_overwrite(void **state)
 {
     struct fixture *f = *state;
     dump_load(&f->dump, 10, CODE, 64, "one");
@@ -115,7 +115,7 @@ static void test_code_comes_moves_and_is_written_over(void **state)
 }
 
 /* What a sample of each moment sees. */
-static void test_what_came_later_waits(void **state)
+static void test_later_records_wait_for_their_time(void **state)
 {
     struct fixture *f = *state;
     dump_load(&f->dump, 10, CODE, 64, "one");
@@ -134,7 +134,7 @@ static void test_what_came_later_waits(void **state)
     }
 }
 
-static void test_lines(void **state)
+static void test_line_records(void **state)
 {
     struct fixture *f = *state;
     const struct dump_line lines[] = {{CODE + 8, 11, "a.js"}, {CODE + 16, 12, NULL}, {CODE + 32, 7, "b.js"}};
@@ -165,7 +165,7 @@ static void test_lines(void **state)
     assert_int_equal(line, 0);
 }
 
-static void test_nothing_comes_after_the_end(void **state)
+static void test_records_after_close_are_ignored(void **state)
 {
     struct fixture *f = *state;
     dump_load(&f->dump, 10, CODE, 64, "one");
@@ -176,7 +176,7 @@ static void test_nothing_comes_after_the_end(void **state)
     assert_string_equal(name_at(f, CODE, NULL, NULL), "one");
 }
 
-static void test_records_that_make_no_sense(void **state)
+static void test_invalid_records_are_skipped(void **state)
 {
     struct fixture *f = *state;
     dump_load(&f->dump, 10, CODE, 64, "one");
@@ -200,7 +200,7 @@ static void test_records_that_make_no_sense(void **state)
     assert_int_equal(take(f, 65536), -EBADMSG);
 }
 
-static void test_half_a_record_is_for_the_next_time(void **state)
+static void test_partial_record_is_completed_later(void **state)
 {
     struct fixture *f = *state;
     dump_load(&f->dump, 10, CODE, 512, "one");
@@ -220,13 +220,13 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_header),
-        TEST(test_code_comes_moves_and_is_written_over),
-        TEST(test_what_came_later_waits),
-        TEST(test_lines),
-        TEST(test_nothing_comes_after_the_end),
-        TEST(test_records_that_make_no_sense),
-        TEST(test_half_a_record_is_for_the_next_time),
+        TEST(test_header_is_checked),
+        TEST(test_code_load_move_and_overwrite),
+        TEST(test_later_records_wait_for_their_time),
+        TEST(test_line_records),
+        TEST(test_records_after_close_are_ignored),
+        TEST(test_invalid_records_are_skipped),
+        TEST(test_partial_record_is_completed_later),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

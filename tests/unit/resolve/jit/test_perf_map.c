@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-static void test_lines(void **state)
+static void test_perf_map_lines(void **state)
 {
     static const struct {
         const char *line;
@@ -52,7 +52,7 @@ static void test_lines(void **state)
     }
 }
 
-static void test_pieces(void **state)
+static void test_partial_lines(void **state)
 {
     static const char text[] = "1000 10 one\nnonsense\n1008 10 two\n3000 10 thr";
     struct code_ranges c = {0};
@@ -77,7 +77,7 @@ static void test_pieces(void **state)
     code_ranges_clear(&c);
 }
 
-static void test_names(void **state)
+static void test_jit_names(void **state)
 {
     static const struct {
         const char *name, *function, *file;
@@ -119,9 +119,9 @@ static void test_names(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lines),
-        cmocka_unit_test(test_pieces),
-        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_perf_map_lines),
+        cmocka_unit_test(test_partial_lines),
+        cmocka_unit_test(test_jit_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-static void program_and_link(void **state)
+static void test_program_and_link_fdinfo(void **state)
 {
     (void)state;
     assert_int_equal(
@@ -20,7 +20,7 @@ static void program_and_link(void **state)
         UINT32_MAX);
 }
 
-static void nothing_that_makes_sense(void **state)
+static void test_invalid_fdinfo(void **state)
 {
     (void)state;
     static const char *const texts[] = {"",
@@ -41,8 +41,8 @@ static void nothing_that_makes_sense(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(program_and_link),
-        cmocka_unit_test(nothing_that_makes_sense),
+        cmocka_unit_test(test_program_and_link_fdinfo),
+        cmocka_unit_test(test_invalid_fdinfo),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

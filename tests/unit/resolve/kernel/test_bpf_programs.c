@@ -81,7 +81,7 @@ static int load_or_skip(void)
     return fd;
 }
 
-static void found_by_name_and_line(void **state)
+static void test_program_is_found_by_name_and_line(void **state)
 {
     (void)state;
     struct bpf_programs *p = NULL;
@@ -114,7 +114,7 @@ static void found_by_name_and_line(void **state)
     bpf_programs_free(p);
 }
 
-static void kernel_symbols_know_new_programs(void **state)
+static void test_kernel_symbols_find_new_programs(void **state)
 {
     (void)state;
     struct kernel_symbols *k = NULL;
@@ -149,8 +149,8 @@ static void kernel_symbols_know_new_programs(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(found_by_name_and_line),
-        cmocka_unit_test(kernel_symbols_know_new_programs),
+        cmocka_unit_test(test_program_is_found_by_name_and_line),
+        cmocka_unit_test(test_kernel_symbols_find_new_programs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,7 +87,7 @@ static void expect(struct kernel_symbols *k, uint64_t address, const char *funct
     assert_int_equal(found, *function != '\0');
 }
 
-static void finds_names(void **state)
+static void test_names_are_found(void **state)
 {
     (void)state;
     struct place p = place_make(small, small_modules);
@@ -128,7 +128,7 @@ static void finds_names(void **state)
     place_remove(&p);
 }
 
-static void learns_modules_loaded_later(void **state)
+static void test_later_modules_are_found(void **state)
 {
     (void)state;
     struct place p = place_make(small, small_modules);
@@ -180,7 +180,7 @@ static const char *fake_ask(void *context, uint64_t address)
     return NULL;
 }
 
-static void asks_the_kernel(void **state)
+static void test_kernel_answers_are_used(void **state)
 {
     (void)state;
     struct place p = place_make(small, small_modules);
@@ -222,7 +222,7 @@ static void asks_the_kernel(void **state)
     place_remove(&p);
 }
 
-static void without_rights_it_says_so(void **state)
+static void test_missing_permission_is_reported(void **state)
 {
     (void)state;
     struct place p =
@@ -235,7 +235,7 @@ static void without_rights_it_says_so(void **state)
     assert_null(k);
 }
 
-static void damaged_lines_are_passed_over(void **state)
+static void test_damaged_lines_are_skipped(void **state)
 {
     (void)state;
     static const char text[] =
@@ -280,14 +280,14 @@ static void hold_stacks(size_t entries)
     free(text);
 }
 
-static void a_stack_of_names_holds(void **state)
+static void test_names_stay_valid_for_a_whole_stack(void **state)
 {
     (void)state;
     hold_stacks(0);
 }
 
 /* Nearly no name is found where it was remembered: all are the same. */
-static void few_answers_change_no_name(void **state)
+static void test_small_cache_changes_no_name(void **state)
 {
     (void)state;
     hold_stacks(16);
@@ -296,7 +296,7 @@ static void few_answers_change_no_name(void **state)
 
 /* This machine's own: the name that is found at a symbol's address must be one of those that the text has
  * there, and just before the next symbol it is still the same. */
-static void agrees_with_this_kernel(void **state)
+static void test_names_agree_with_this_kernel(void **state)
 {
     (void)state;
     int fd = open("/proc/kallsyms", O_RDONLY | O_CLOEXEC);
@@ -349,14 +349,14 @@ static void agrees_with_this_kernel(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_names),
-        cmocka_unit_test(learns_modules_loaded_later),
-        cmocka_unit_test(asks_the_kernel),
-        cmocka_unit_test(without_rights_it_says_so),
-        cmocka_unit_test(damaged_lines_are_passed_over),
-        cmocka_unit_test(a_stack_of_names_holds),
-        cmocka_unit_test(few_answers_change_no_name),
-        cmocka_unit_test(agrees_with_this_kernel),
+        cmocka_unit_test(test_names_are_found),
+        cmocka_unit_test(test_later_modules_are_found),
+        cmocka_unit_test(test_kernel_answers_are_used),
+        cmocka_unit_test(test_missing_permission_is_reported),
+        cmocka_unit_test(test_damaged_lines_are_skipped),
+        cmocka_unit_test(test_names_stay_valid_for_a_whole_stack),
+        cmocka_unit_test(test_small_cache_changes_no_name),
+        cmocka_unit_test(test_names_agree_with_this_kernel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -15,7 +15,7 @@
         .kind = FRAME_KERNEL, .function = (name)                                                                       \
     }
 
-static void test_whole(void **state)
+static void test_complete_stacks(void **state)
 {
     (void)state;
     assert_null(kernel_stack_cut(NULL, 0));
@@ -28,7 +28,7 @@ static void test_whole(void **state)
     assert_null(FRAMES({.kind = FRAME_BPF, .function = "__x86_indirect_thunk_rax"}));
 }
 
-static void test_cut_at_a_retpoline(void **state)
+static void test_stack_truncated_at_a_retpoline(void **state)
 {
     (void)state;
     assert_non_null(FRAMES(KERNEL("__x86_indirect_thunk_rax")));
@@ -43,8 +43,8 @@ static void test_cut_at_a_retpoline(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_whole),
-        cmocka_unit_test(test_cut_at_a_retpoline),
+        cmocka_unit_test(test_complete_stacks),
+        cmocka_unit_test(test_stack_truncated_at_a_retpoline),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,7 @@ static void put_two(struct buf *out)
     assert_true(line_answer_finish(out, 2));
 }
 
-static void test_reads_what_was_written(void **state)
+static void test_written_answer_is_read(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf out = {0};
@@ -39,7 +39,7 @@ static void test_reads_what_was_written(void **state)
     assert_int_equal(answer.status, LINE_STATUS_DAMAGED);
 }
 
-static void test_every_cut_is_noticed(void **state)
+static void test_truncated_answers_are_refused(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf out = {0};
@@ -52,7 +52,7 @@ static void test_every_cut_is_noticed(void **state)
     assert_int_equal(line_answer_read(out.data, out.size, &answer), -EBADMSG);
 }
 
-static void test_long_texts_are_cut_and_controls_cleaned(void **state)
+static void test_long_texts_are_truncated_and_controls_replaced(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf out = {0};
@@ -68,7 +68,7 @@ static void test_long_texts_are_cut_and_controls_cleaned(void **state)
     assert_string_equal(answer.lines[0].name, "a  [2Jb");
 }
 
-static void test_counts_out_of_bounds(void **state)
+static void test_counts_out_of_bounds_are_refused(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf out = {0};
@@ -82,10 +82,10 @@ static void test_counts_out_of_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reads_what_was_written),
-        cmocka_unit_test(test_every_cut_is_noticed),
-        cmocka_unit_test(test_long_texts_are_cut_and_controls_cleaned),
-        cmocka_unit_test(test_counts_out_of_bounds),
+        cmocka_unit_test(test_written_answer_is_read),
+        cmocka_unit_test(test_truncated_answers_are_refused),
+        cmocka_unit_test(test_long_texts_are_truncated_and_controls_replaced),
+        cmocka_unit_test(test_counts_out_of_bounds_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -129,7 +129,7 @@ static void test_own_lines_are_found(void **state)
         assert_int_equal(source_lines_rows(lines)[i].count, 0);
 }
 
-static void test_a_deadline_costs_lines_alone(void **state)
+static void test_deadline_loses_only_lines(void **state)
 {
     const struct fixture *f = *state;
     skip_where_lines_cannot_be();
@@ -142,7 +142,7 @@ static void test_a_deadline_costs_lines_alone(void **state)
     assert_int_equal(figures.without[SOURCE_LINE_TOO_LONG], 2);
 }
 
-static void test_who_does_not_want_to_wait(void **state)
+static void test_stop_fd_ends_the_search(void **state)
 {
     skip_where_lines_cannot_be();
     const struct fixture *f = *state;
@@ -160,8 +160,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_own_lines_are_found, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_a_deadline_costs_lines_alone, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_who_does_not_want_to_wait, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_deadline_loses_only_lines, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_stop_fd_ends_the_search, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -92,7 +92,7 @@ static void assert_same_file(int fd, const struct stat *expected)
     assert_int_equal(st.st_dev, expected->st_dev);
 }
 
-static void test_what_is_a_file(void **state)
+static void test_only_files_become_objects(void **state)
 {
     (void)state;
     static const char *const files[] = {"/usr/bin/python3.11", "/memfd:jit", "/dev/shm/x", "[vdso]",
@@ -155,7 +155,7 @@ static void test_build_id_and_inode_are_one_object(void **state)
 }
 
 /* Somebody gives a program of theirs the build id of a library, and runs it first. */
-static void test_liar_harms_only_itself(void **state)
+static void test_forged_build_id_affects_only_its_own_file(void **state)
 {
     (void)state;
     skip_without_openat2();
@@ -228,7 +228,7 @@ static struct object_sight map_memory(const struct buf *content)
 }
 
 /* All of one name are at the same place, which says nothing: not even with the same build id. */
-static void test_files_in_memory_have_no_place(void **state)
+static void test_memory_files_have_no_path(void **state)
 {
     (void)state;
     if (geteuid() != 0) {
@@ -261,7 +261,7 @@ static void test_files_in_memory_have_no_place(void **state)
 }
 
 /* A process that has gone before its file was looked at: the one file that is known by this build id. */
-static void test_file_out_of_reach_is_known_by_its_build_id(void **state)
+static void test_unreachable_file_is_known_by_its_build_id(void **state)
 {
     (void)state;
     skip_without_openat2();
@@ -358,7 +358,7 @@ static void test_deleted_file_is_opened(void **state)
     remove_place(&place);
 }
 
-static void test_inode_used_again_is_another_object(void **state)
+static void test_reused_inode_is_another_object(void **state)
 {
     (void)state;
     skip_without_openat2();
@@ -394,7 +394,7 @@ static void test_inode_used_again_is_another_object(void **state)
 }
 
 /* However many readers find out at once that a file does not answer, it rests as if one had. */
-static void test_unreadable_rests_once(void **state)
+static void test_unreadable_file_backs_off_once(void **state)
 {
     (void)state;
     skip_without_openat2();
@@ -421,7 +421,7 @@ static void test_unreadable_rests_once(void **state)
     remove_place(&place);
 }
 
-static void test_descriptors_are_bounded_and_opened_again(void **state)
+static void test_descriptors_are_bounded_and_reopened(void **state)
 {
     (void)state;
     skip_without_openat2();
@@ -465,7 +465,7 @@ static void test_descriptors_are_bounded_and_opened_again(void **state)
 
 /* Copies of a file are one object: when it has to be opened again, any of them will do that is still there.
  */
-static void test_copy_is_opened_when_the_first_has_gone(void **state)
+static void test_copy_is_opened_when_the_first_file_is_gone(void **state)
 {
     (void)state;
     skip_without_openat2();
@@ -503,7 +503,7 @@ static void test_copy_is_opened_when_the_first_has_gone(void **state)
     }
 }
 
-static void test_held_object_outlives_its_table(void **state)
+static void test_referenced_object_outlives_its_table(void **state)
 {
     (void)state;
     struct place place;
@@ -537,7 +537,7 @@ static void test_fifo_and_device_are_not_opened(void **state)
     remove_place(&place);
 }
 
-static void test_vdso(void **state)
+static void test_vdso_is_an_object(void **state)
 {
     (void)state;
     struct objects *objects = NULL;
@@ -572,20 +572,20 @@ static void test_vdso(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_a_file),
+        cmocka_unit_test(test_only_files_become_objects),
         cmocka_unit_test(test_build_id_and_inode_are_one_object),
-        cmocka_unit_test(test_liar_harms_only_itself),
-        cmocka_unit_test(test_files_in_memory_have_no_place),
-        cmocka_unit_test(test_file_out_of_reach_is_known_by_its_build_id),
+        cmocka_unit_test(test_forged_build_id_affects_only_its_own_file),
+        cmocka_unit_test(test_memory_files_have_no_path),
+        cmocka_unit_test(test_unreachable_file_is_known_by_its_build_id),
         cmocka_unit_test(test_replaced_file_is_not_opened),
         cmocka_unit_test(test_deleted_file_is_opened),
-        cmocka_unit_test(test_inode_used_again_is_another_object),
-        cmocka_unit_test(test_unreadable_rests_once),
-        cmocka_unit_test(test_descriptors_are_bounded_and_opened_again),
-        cmocka_unit_test(test_copy_is_opened_when_the_first_has_gone),
-        cmocka_unit_test(test_held_object_outlives_its_table),
+        cmocka_unit_test(test_reused_inode_is_another_object),
+        cmocka_unit_test(test_unreadable_file_backs_off_once),
+        cmocka_unit_test(test_descriptors_are_bounded_and_reopened),
+        cmocka_unit_test(test_copy_is_opened_when_the_first_file_is_gone),
+        cmocka_unit_test(test_referenced_object_outlives_its_table),
         cmocka_unit_test(test_fifo_and_device_are_not_opened),
-        cmocka_unit_test(test_vdso),
+        cmocka_unit_test(test_vdso_is_an_object),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

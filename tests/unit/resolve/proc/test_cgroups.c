@@ -40,7 +40,7 @@ static const struct {
     {"empty", "", NULL},
 };
 
-static void test_choose_path(void **state)
+static void test_cgroup_path_selection(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
@@ -57,7 +57,7 @@ static void test_choose_path(void **state)
     }
 }
 
-static void test_cache_is_bounded_and_holders_keep_theirs(void **state)
+static void test_cache_is_bounded_and_references_stay_valid(void **state)
 {
     (void)state;
     struct cgroups *c = NULL;
@@ -106,7 +106,7 @@ static const struct {
     {"", "", false},
 };
 
-static void test_ids_are_of_one_hierarchy(void **state)
+static void test_ids_belong_to_one_hierarchy(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]); i++) {
@@ -124,7 +124,7 @@ static void test_ids_are_of_one_hierarchy(void **state)
     }
 }
 
-static void test_by_id(void **state)
+static void test_path_of_a_cgroup_id(void **state)
 {
     (void)state;
     struct cgroups *c = NULL;
@@ -157,11 +157,11 @@ static void test_by_id(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_choose_path),
-        cmocka_unit_test(test_cache_is_bounded_and_holders_keep_theirs),
+        cmocka_unit_test(test_cgroup_path_selection),
+        cmocka_unit_test(test_cache_is_bounded_and_references_stay_valid),
         cmocka_unit_test(test_same_text_is_same_cgroup),
-        cmocka_unit_test(test_ids_are_of_one_hierarchy),
-        cmocka_unit_test(test_by_id),
+        cmocka_unit_test(test_ids_belong_to_one_hierarchy),
+        cmocka_unit_test(test_path_of_a_cgroup_id),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

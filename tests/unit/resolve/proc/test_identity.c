@@ -91,7 +91,7 @@ static const struct {
     {"/system.slice/slurmstepd.scope/job_7/step_0/user/task_0/libpod-" ID ".scope", ID, "podman", "", "7", ""},
 };
 
-static void test_paths(void **state)
+static void test_identity_of_cgroup_paths(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
@@ -106,7 +106,7 @@ static void test_paths(void **state)
     }
 }
 
-static void test_long_unit_is_left_out(void **state)
+static void test_long_unit_is_omitted(void **state)
 {
     (void)state;
     char path[400] = "/system.slice/";
@@ -159,7 +159,7 @@ static const struct {
     {"OTEL_SERVICE_NAME=cut", sizeof("OTEL_SERVICE_NAME=cut") - 1, "cut", "", ""},
 };
 
-static void test_environments(void **state)
+static void test_opentelemetry_environment(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof(environments) / sizeof(environments[0]); i++) {
@@ -175,10 +175,10 @@ static void test_environments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_paths),
-        cmocka_unit_test(test_long_unit_is_left_out),
+        cmocka_unit_test(test_identity_of_cgroup_paths),
+        cmocka_unit_test(test_long_unit_is_omitted),
         cmocka_unit_test(test_service_of_unit),
-        cmocka_unit_test(test_environments),
+        cmocka_unit_test(test_opentelemetry_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

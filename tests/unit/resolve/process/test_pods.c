@@ -87,7 +87,7 @@ static int read_both(const struct buf *sandboxes, const struct buf *containers, 
                      ret);
 }
 
-static void containers_have_their_pods(void **state)
+static void test_containers_have_their_pods(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf sandboxes = {0}, containers = {0};
@@ -128,7 +128,7 @@ static void containers_have_their_pods(void **state)
 }
 
 /* Left out and counted, and no harm to the others. */
-static void what_kubernetes_does_not_allow(void **state)
+static void test_names_invalid_in_kubernetes_are_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {"", "a\nb", "a\tb", "a b", "\xc3\xa4", "a/b"};
@@ -165,7 +165,7 @@ static void what_kubernetes_does_not_allow(void **state)
     pods_unref(pods);
 }
 
-static void as_many_as_there_is_room_for(void **state)
+static void test_number_of_pods_is_bounded(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf sandboxes = {0}, containers = {0};
@@ -188,7 +188,7 @@ static void as_many_as_there_is_room_for(void **state)
     pods_unref(pods);
 }
 
-static void who_is_meant(void **state)
+static void test_pod_selectors(void **state)
 {
     (void)state;
     static const char *const good_names[] = {"a/b", "kube-system/etcd-node.1"}, *const bad_names[] = {"",      "a",
@@ -223,7 +223,7 @@ static void who_is_meant(void **state)
     assert_false(pod_is_chosen(&pod, POD_CHOICE_LABELS, "missing="));
 }
 
-static void keys(void **state)
+static void test_label_keys_are_checked(void **state)
 {
     (void)state;
     char list[64] = "", many[PODS_LABELS_MAX * 4 + 8] = "";
@@ -245,11 +245,11 @@ static void keys(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(containers_have_their_pods),
-        cmocka_unit_test(what_kubernetes_does_not_allow),
-        cmocka_unit_test(as_many_as_there_is_room_for),
-        cmocka_unit_test(who_is_meant),
-        cmocka_unit_test(keys),
+        cmocka_unit_test(test_containers_have_their_pods),
+        cmocka_unit_test(test_names_invalid_in_kubernetes_are_refused),
+        cmocka_unit_test(test_number_of_pods_is_bounded),
+        cmocka_unit_test(test_pod_selectors),
+        cmocka_unit_test(test_label_keys_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

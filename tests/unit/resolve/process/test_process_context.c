@@ -61,7 +61,7 @@ static void take(const struct buf *resource, struct process_context *ret)
 
 static struct process_context said;
 
-static void all_that_is_said(void **state)
+static void test_all_attributes_are_read(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf resource = {0};
@@ -91,7 +91,7 @@ static void all_that_is_said(void **state)
     assert_false(resource_next_other(&at, &other));
 }
 
-static void what_is_not_kept(void **state)
+static void test_ignored_attributes(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf resource = {0};
@@ -123,7 +123,7 @@ static void what_is_not_kept(void **state)
     assert_int_equal(said.left_out, 12);
 }
 
-static void too_many(void **state)
+static void test_number_of_attributes_is_bounded(void **state)
 {
     (void)state;
     _cleanup_buf_ struct buf resource = {0};
@@ -147,7 +147,7 @@ static void too_many(void **state)
     assert_true(strlen(said.attributes) < sizeof(said.attributes));
 }
 
-static void no_such_message(void **state)
+static void test_invalid_messages_are_refused(void **state)
 {
     (void)state;
     assert_int_equal(process_context_parse("", 0, &said), 0); /* one that says nothing */
@@ -202,7 +202,7 @@ static int copy_own(const struct process_context_place *known, struct buf *to)
     return process_context_copy(fd, known, to);
 }
 
-static void lies_of_a_mapping(void **state)
+static void test_inconsistent_headers_are_refused(void **state)
 {
     (void)state;
     skip_if_emulated();
@@ -276,7 +276,7 @@ static void *flip(void *arg)
 }
 
 /* What is had is one payload or the other, whole, of the time that its header says. */
-static void one_that_changes_all_the_time(void **state)
+static void test_context_that_changes_while_read(void **state)
 {
     (void)state;
     skip_if_emulated();
@@ -335,7 +335,7 @@ static void await_name(struct fixture *f, const char *name)
     fail_msg("not %s", name);
 }
 
-static void the_table_asks_for_it(void **state)
+static void test_process_table_reads_the_context(void **state)
 {
     skip_if_emulated();
     struct fixture *f = *state;
@@ -389,13 +389,13 @@ static void the_table_asks_for_it(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(all_that_is_said),
-        cmocka_unit_test(what_is_not_kept),
-        cmocka_unit_test(too_many),
-        cmocka_unit_test(no_such_message),
-        cmocka_unit_test(lies_of_a_mapping),
-        cmocka_unit_test(one_that_changes_all_the_time),
-        cmocka_unit_test_setup_teardown(the_table_asks_for_it, setup, teardown),
+        cmocka_unit_test(test_all_attributes_are_read),
+        cmocka_unit_test(test_ignored_attributes),
+        cmocka_unit_test(test_number_of_attributes_is_bounded),
+        cmocka_unit_test(test_invalid_messages_are_refused),
+        cmocka_unit_test(test_inconsistent_headers_are_refused),
+        cmocka_unit_test(test_context_that_changes_while_read),
+        cmocka_unit_test_setup_teardown(test_process_table_reads_the_context, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

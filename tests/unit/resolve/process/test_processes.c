@@ -9,14 +9,14 @@
 #include <fcntl.h>
 #include <stdlib.h>
 
-static void test_nobody(void **state)
+static void test_unknown_process(void **state)
 {
     struct fixture *f = *state;
     assert_null(processes_find(f->p, NOBODY, 0));
     assert_null(processes_find(f->p, 0, 0));
 }
 
-static void test_replay_does_not_ask_proc(void **state)
+static void test_replay_does_not_read_proc(void **state)
 {
     struct fixture *f = *state;
     processes_set_replay(f->p);
@@ -31,7 +31,7 @@ static void test_replay_does_not_ask_proc(void **state)
     assert_string_equal(r->cgroup_path, "");
 }
 
-static void test_replay_believes_who_was_not_told_dead(void **state)
+static void test_replay_keeps_processes_without_exit_record(void **state)
 {
     struct fixture *f = *state;
     uint32_t gone[4];
@@ -46,7 +46,7 @@ static void test_replay_believes_who_was_not_told_dead(void **state)
     assert_false(processes_find(f->p, NOBODY, 0)->exited);
 }
 
-static void test_short_life_is_whole(void **state)
+static void test_short_process_is_complete(void **state)
 {
     struct fixture *f = *state;
     tell_fork(f, NOBODY + 1, NOBODY, NOBODY);
@@ -111,7 +111,7 @@ static void test_fork_shares_until_one_changes(void **state)
     assert_mappings(f, NOBODY + 2, "1000-2000+0 server, 5000-6000+0 plugin.so");
 }
 
-static void test_exec_clears(void **state)
+static void test_exec_clears_mappings(void **state)
 {
     struct fixture *f = *state;
     tell_fork(f, NOBODY + 1, NOBODY, NOBODY);
@@ -155,7 +155,7 @@ static void copy_self(const char *path)
 }
 
 /* Copies of one program are one object, whose rows and names are shared; but each process runs its own. */
-static void test_copies_share_all_but_their_paths(void **state)
+static void test_copies_share_all_but_paths(void **state)
 {
     struct fixture *f = *state;
     if (is_emulated()) {
@@ -192,7 +192,7 @@ static void test_copies_share_all_but_their_paths(void **state)
     rmdir(folder);
 }
 
-static void test_anonymous_code_that_touches_is_one(void **state)
+static void test_adjacent_anonymous_mappings_are_joined(void **state)
 {
     struct fixture *f = *state;
     tell_fork(f, NOBODY + 1, NOBODY, NOBODY);
@@ -204,7 +204,7 @@ static void test_anonymous_code_that_touches_is_one(void **state)
     assert_mappings(f, NOBODY, "0-3e8000+0 -");
 }
 
-static void test_command_is_the_main_threads(void **state)
+static void test_command_is_that_of_the_main_thread(void **state)
 {
     struct fixture *f = *state;
     tell_fork(f, NOBODY + 1, NOBODY, NOBODY);
@@ -218,7 +218,7 @@ static void test_command_is_the_main_threads(void **state)
     assert_string_equal(processes_resource(f->p, process)->command, "renamed");
 }
 
-static void test_thread_exit_is_no_process_exit(void **state)
+static void test_thread_exit_is_not_process_exit(void **state)
 {
     struct fixture *f = *state;
     tell_fork(f, NOBODY + 1, NOBODY, NOBODY);
@@ -246,7 +246,7 @@ static void test_exec_by_another_thread(void **state)
     assert_true(processes_find(f->p, NOBODY, 0)->exited);
 }
 
-static void test_pid_used_again(void **state)
+static void test_reused_pid_is_another_process(void **state)
 {
     struct fixture *f = *state;
     tell_fork(f, NOBODY + 1, NOBODY, NOBODY);
@@ -269,7 +269,7 @@ static void test_pid_used_again(void **state)
     assert_non_null(processes_find(f->p, NOBODY, 0));
 }
 
-static void test_sweep_tells_all(void **state)
+static void test_sweep_reports_all_exited_pids(void **state)
 {
     struct fixture *f = *state;
     uint64_t middle = 0;
@@ -334,7 +334,7 @@ static void test_memory_is_bounded(void **state)
     f->p = kept;
 }
 
-static void test_damaged_records(void **state)
+static void test_damaged_records_are_refused(void **state)
 {
     struct fixture *f = *state;
     tell_fork(f, 1, NOBODY, NOBODY);
@@ -372,23 +372,23 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_nobody),
-        TEST(test_replay_does_not_ask_proc),
-        TEST(test_replay_believes_who_was_not_told_dead),
-        TEST(test_short_life_is_whole),
+        TEST(test_unknown_process),
+        TEST(test_replay_does_not_read_proc),
+        TEST(test_replay_keeps_processes_without_exit_record),
+        TEST(test_short_process_is_complete),
         TEST(test_program_is_known_before_it_is_mapped),
         TEST(test_fork_shares_until_one_changes),
-        TEST(test_exec_clears),
+        TEST(test_exec_clears_mappings),
         TEST(test_mmap_replaces_what_it_covers),
-        TEST(test_copies_share_all_but_their_paths),
-        TEST(test_anonymous_code_that_touches_is_one),
-        TEST(test_command_is_the_main_threads),
-        TEST(test_thread_exit_is_no_process_exit),
+        TEST(test_copies_share_all_but_paths),
+        TEST(test_adjacent_anonymous_mappings_are_joined),
+        TEST(test_command_is_that_of_the_main_thread),
+        TEST(test_thread_exit_is_not_process_exit),
         TEST(test_exec_by_another_thread),
-        TEST(test_pid_used_again),
-        TEST(test_sweep_tells_all),
+        TEST(test_reused_pid_is_another_process),
+        TEST(test_sweep_reports_all_exited_pids),
         TEST(test_memory_is_bounded),
-        TEST(test_damaged_records),
+        TEST(test_damaged_records_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,7 +41,7 @@ static void test_own_process_from_proc(void **state)
     assert_true(r->cgroup_path[0] == '/' || access("/proc/self/cgroup", F_OK) != 0);
 }
 
-static void test_process_that_began_later_is_another(void **state)
+static void test_process_started_later_is_another(void **state)
 {
     struct fixture *f = *state;
     processes_at(f->p, 1); /* the sample was taken right after boot; whoever has the PID now is somebody else */
@@ -82,7 +82,7 @@ static void end_child(pid_t pid, int gate)
     assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-static void test_service_of_environment(void **state)
+static void test_service_name_from_the_environment(void **state)
 {
     struct fixture *f = *state;
     int gate;
@@ -165,7 +165,7 @@ static void test_mappings_are_read_again(void **state)
     munmap(at, 4096);
 }
 
-static void test_lost_records_are_made_up_for(void **state)
+static void test_lost_records_are_recovered_from_proc(void **state)
 {
     struct fixture *f = *state;
     int gate;
@@ -189,7 +189,7 @@ static void test_lost_records_are_made_up_for(void **state)
     end_child(pid, gate);
 }
 
-static void test_kernel_thread(void **state)
+static void test_kernel_thread_has_no_mappings(void **state)
 {
     struct fixture *f = *state;
     char comm[32] = "";
@@ -215,13 +215,13 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_own_process_from_proc),
-        TEST(test_process_that_began_later_is_another),
-        TEST(test_service_of_environment),
+        TEST(test_process_started_later_is_another),
+        TEST(test_service_name_from_the_environment),
         TEST(test_child_of_an_unread_parent),
         TEST(test_exited_process_is_not_read_again),
         TEST(test_mappings_are_read_again),
-        TEST(test_lost_records_are_made_up_for),
-        TEST(test_kernel_thread),
+        TEST(test_lost_records_are_recovered_from_proc),
+        TEST(test_kernel_thread_has_no_mappings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

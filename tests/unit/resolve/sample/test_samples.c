@@ -6,7 +6,7 @@
 /* ---- tests ---- */
 
 /* Stands behind all else in the record. */
-static void test_link(void **state)
+static void test_link_ids_are_read(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
@@ -37,7 +37,7 @@ static void put_label(struct go_label *to, const char *key, const char *value)
 }
 
 /* Stand behind all else but links; come out in order, as UTF-8, each key once, and what was cut says so. */
-static void test_labels(void **state)
+static void test_labels_are_read(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
@@ -81,7 +81,7 @@ static void test_labels(void **state)
     assert_int_equal(f->losses.count[LOSS_DECODE], 2);
 }
 
-static void test_whole_stack(void **state)
+static void test_complete_stack(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make(f, PROGRAM, 2, 4, UNWIND_END_ENTRY);
@@ -110,7 +110,7 @@ static void test_whole_stack(void **state)
     assert_int_equal(sum(&f->losses), 0);
 }
 
-static void test_a_sample_with_unnamed_frames_is_counted_once(void **state)
+static void test_sample_with_unnamed_frames_is_counted_once(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make(f, PROGRAM, 0, 3, UNWIND_END_ENTRY);
@@ -128,7 +128,7 @@ static void test_a_sample_with_unnamed_frames_is_counted_once(void **state)
     assert_int_equal(sum(&f->losses), 1);
 }
 
-static void test_every_end_is_said_and_counted(void **state)
+static void test_every_truncation_is_named_and_counted(void **state)
 {
     struct fixture *f = *state;
     static const struct {
@@ -164,7 +164,7 @@ static void test_every_end_is_said_and_counted(void **state)
 }
 
 /* The old program's registers, the new one's memory. */
-static void test_sample_in_the_middle_of_exec_has_no_user_part(void **state)
+static void test_sample_during_exec_has_no_user_part(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make(f, PROGRAM, 2, 1, UNWIND_END_NO_MAPPING);
@@ -191,7 +191,7 @@ static void test_sample_in_the_middle_of_exec_has_no_user_part(void **state)
 }
 
 /* A record of its new name may be lost, or late; the stack of a wait may be older than the name. */
-static void test_main_thread_tells_what_the_process_is_called(void **state)
+static void test_main_thread_sample_renames_the_process(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make(f, PROGRAM, 0, 1, UNWIND_END_ENTRY);
@@ -212,7 +212,7 @@ static void test_main_thread_tells_what_the_process_is_called(void **state)
     assert_string_equal(s.resource->command, "thread");
 }
 
-static void test_kernel_part_cut(void **state)
+static void test_truncated_kernel_part(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make(f, PROGRAM, 1, 1, UNWIND_END_ENTRY);
@@ -278,7 +278,7 @@ static void test_copied_stack_is_finished(void **state)
 
 /* What a walk went astray to is no frame: by a frame pointer that was none, or by rules over a stack that somebody
  * changed. */
-static void test_an_address_outside_all_code_is_no_caller(void **state)
+static void test_address_outside_code_is_no_caller(void **state)
 {
     struct fixture *f = *state;
     for (int by_fp = 0; by_fp < 2; by_fp++) {
@@ -301,7 +301,7 @@ static void test_an_address_outside_all_code_is_no_caller(void **state)
 }
 
 /* Code mapped behind our back: the walk ends there, the mappings are read again, the walk is done again. */
-static void test_copied_stack_is_walked_again_by_new_mappings(void **state)
+static void test_copied_stack_is_walked_again_with_new_mappings(void **state)
 {
     skip_if_emulated();
     struct fixture *f = *state;
@@ -331,7 +331,7 @@ static void test_copied_stack_is_walked_again_by_new_mappings(void **state)
     munmap(at, 4096);
 }
 
-static void test_unknown_process_is_still_a_sample(void **state)
+static void test_sample_of_unknown_process_is_kept(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make(f, GONE, 1, 1, UNWIND_END_NO_PROCESS);
@@ -354,7 +354,7 @@ static void test_unknown_process_is_still_a_sample(void **state)
 }
 
 /* It has no process, and so does not miss one. */
-static void test_interrupt(void **state)
+static void test_interrupt_has_no_process(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make(f, 0, 1, 0, UNWIND_END_NO_USER);
@@ -368,7 +368,7 @@ static void test_interrupt(void **state)
 }
 
 /* What took the stack is no part of it; a program that an interrupt came upon is. */
-static void test_what_took_the_stack_is_left_out(void **state)
+static void test_stack_capture_frames_are_omitted(void **state)
 {
     struct fixture *f = *state;
     struct cpu_sample *r = make(f, 0, 7, 0, UNWIND_END_NO_USER);
@@ -383,7 +383,7 @@ static void test_what_took_the_stack_is_left_out(void **state)
     assert_int_equal(s.frames[1].kind, FRAME_BPF);
 }
 
-static void test_record_that_makes_no_sense(void **state)
+static void test_invalid_records_are_refused(void **state)
 {
     struct fixture *f = *state;
     struct sample s;
@@ -452,22 +452,22 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        TEST(test_whole_stack),
-        TEST(test_link),
-        TEST(test_labels),
-        TEST(test_a_sample_with_unnamed_frames_is_counted_once),
-        TEST(test_every_end_is_said_and_counted),
-        TEST(test_sample_in_the_middle_of_exec_has_no_user_part),
-        TEST(test_an_address_outside_all_code_is_no_caller),
-        TEST(test_main_thread_tells_what_the_process_is_called),
-        TEST(test_kernel_part_cut),
+        TEST(test_complete_stack),
+        TEST(test_link_ids_are_read),
+        TEST(test_labels_are_read),
+        TEST(test_sample_with_unnamed_frames_is_counted_once),
+        TEST(test_every_truncation_is_named_and_counted),
+        TEST(test_sample_during_exec_has_no_user_part),
+        TEST(test_address_outside_code_is_no_caller),
+        TEST(test_main_thread_sample_renames_the_process),
+        TEST(test_truncated_kernel_part),
         TEST(test_kernel_part_at_a_retpoline),
         TEST(test_copied_stack_is_finished),
-        TEST(test_copied_stack_is_walked_again_by_new_mappings),
-        TEST(test_unknown_process_is_still_a_sample),
-        TEST(test_interrupt),
-        TEST(test_what_took_the_stack_is_left_out),
-        TEST(test_record_that_makes_no_sense),
+        TEST(test_copied_stack_is_walked_again_with_new_mappings),
+        TEST(test_sample_of_unknown_process_is_kept),
+        TEST(test_interrupt_has_no_process),
+        TEST(test_stack_capture_frames_are_omitted),
+        TEST(test_invalid_records_are_refused),
         TEST(test_deepest_stack_with_long_names),
         TEST(test_stacks_of_other_records),
     };

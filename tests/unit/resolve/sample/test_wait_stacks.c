@@ -32,7 +32,7 @@ static void test_found_by_process_and_time(void **state)
     assert_int_equal(wait_stacks_find(w, 7, 100, found, 2, &end), 2);
 }
 
-static void test_bounds(void **state)
+static void test_memory_is_bounded(void **state)
 {
     (void)state;
     _cleanup_(wait_stacks_freep) struct wait_stacks *w = NULL;
@@ -53,7 +53,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_found_by_process_and_time),
-        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_memory_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

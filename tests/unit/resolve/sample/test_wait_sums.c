@@ -61,7 +61,7 @@ static void put_wait(struct wait_sums *w, uint32_t tid, uint64_t stack_ns, uint6
     wait_sums_add(w, &wait);
 }
 
-static void test_alike_is_one(void **state)
+static void test_equal_waits_are_summed(void **state)
 {
     (void)state;
     struct taken t = {0};
@@ -86,7 +86,7 @@ static void test_alike_is_one(void **state)
     assert_int_equal(t.rows[!at].stack_ns, 0);
 }
 
-static void test_what_differs_is_told_apart(void **state)
+static void test_different_waits_stay_separate(void **state)
 {
     (void)state;
     struct taken t = {0};
@@ -126,7 +126,7 @@ static int put_more(struct wait_sums *w, uint32_t tid, uint64_t time_ns, size_t 
 
 /* The user's part of a stack comes when it comes: for a wait that goes on it is the one that counts, for one that is
  * over it is nothing. */
-static void test_more_of_a_stack_comes_later(void **state)
+static void test_user_stack_arrives_later(void **state)
 {
     (void)state;
     struct taken t = {0};
@@ -148,7 +148,7 @@ static void test_more_of_a_stack_comes_later(void **state)
 }
 
 /* It leaves half of the room to the stacks of those that run. */
-static void test_more_has_its_bound(void **state)
+static void test_later_user_stacks_are_bounded(void **state)
 {
     (void)state;
     struct taken t = {0};
@@ -164,7 +164,7 @@ static void test_more_has_its_bound(void **state)
     assert_int_equal(t.rows[0].size_bytes, sizeof(struct cpu_sample)); /* what it had is kept */
 }
 
-static void test_forgotten(void **state)
+static void test_evicted_stack_flushes_its_waits(void **state)
 {
     (void)state;
     struct taken t = {0};
@@ -208,7 +208,7 @@ static void put_ended(struct wait_sums *w, uint64_t end_ns, uint8_t waker, uint6
 }
 
 /* Waits that the same one ended are one sum; who is another one takes the place of the last. */
-static void test_wakers(void **state)
+static void test_waits_are_summed_by_waker(void **state)
 {
     (void)state;
     struct taken t = {0};
@@ -258,7 +258,7 @@ static void put_part(struct wait_sums *w, uint64_t start_ns, uint64_t end_ns, ui
 #define GOES_ON (OFF_CPU_UNFINISHED | OFF_CPU_SO_FAR)
 
 /* A wait that was told while it went on is its length in all, whatever came in between. */
-static void test_told_while_it_goes_on(void **state)
+static void test_unfinished_wait_is_counted_once(void **state)
 {
     (void)state;
     struct taken t = {0};
@@ -284,7 +284,7 @@ static void test_told_while_it_goes_on(void **state)
     assert_int_equal(t.ns, 1710);
 }
 
-static void test_without_room_it_is_told_once(void **state)
+static void test_unfinished_wait_without_space_is_emitted_once(void **state)
 {
     (void)state;
     struct taken t = {0};
@@ -296,7 +296,7 @@ static void test_without_room_it_is_told_once(void **state)
     assert_int_equal(t.ns, 1000);
 }
 
-static void test_bounds(void **state)
+static void test_memory_is_bounded(void **state)
 {
     (void)state;
     struct taken t = {0};
@@ -316,15 +316,15 @@ static void test_bounds(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_alike_is_one),
-        cmocka_unit_test(test_what_differs_is_told_apart),
-        cmocka_unit_test(test_more_of_a_stack_comes_later),
-        cmocka_unit_test(test_more_has_its_bound),
-        cmocka_unit_test(test_forgotten),
-        cmocka_unit_test(test_wakers),
-        cmocka_unit_test(test_told_while_it_goes_on),
-        cmocka_unit_test(test_without_room_it_is_told_once),
-        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_equal_waits_are_summed),
+        cmocka_unit_test(test_different_waits_stay_separate),
+        cmocka_unit_test(test_user_stack_arrives_later),
+        cmocka_unit_test(test_later_user_stacks_are_bounded),
+        cmocka_unit_test(test_evicted_stack_flushes_its_waits),
+        cmocka_unit_test(test_waits_are_summed_by_waker),
+        cmocka_unit_test(test_unfinished_wait_is_counted_once),
+        cmocka_unit_test(test_unfinished_wait_without_space_is_emitted_once),
+        cmocka_unit_test(test_memory_is_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

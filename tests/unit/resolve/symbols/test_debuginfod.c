@@ -90,7 +90,7 @@ static struct debuginfod_options options_of(const struct fixture *f)
                                        .stop_fd = -1};
 }
 
-static void test_who_lies_is_not_asked_again(void **state)
+static void test_lying_server_is_not_queried_again(void **state)
 {
     const struct debuginfod_options options = options_of(*state);
     struct debuginfod_stats figures;
@@ -110,7 +110,7 @@ static void test_who_lies_is_not_asked_again(void **state)
     assert_int_equal(figures.absent + figures.fetched, 0);
 }
 
-static void test_bounds_are_of_all_together(void **state)
+static void test_bounds_cover_all_transfers(void **state)
 {
     struct debuginfod_stats figures;
     const char *why;
@@ -133,7 +133,7 @@ static void test_bounds_are_of_all_together(void **state)
     }
 }
 
-static void test_names_are_build_ids(void **state)
+static void test_file_names_are_build_ids(void **state)
 {
     static const char *const wrong[] = {"", "ab", "abc", "../../etc/passwd", "AABBCCDD", "aabbccd/", "aabb ccdd"};
     const struct debuginfod_options options = options_of(*state);
@@ -143,7 +143,7 @@ static void test_names_are_build_ids(void **state)
         assert_int_equal(debuginfod_find(d, wrong[i]), -EINVAL);
 }
 
-static void test_stopped(void **state)
+static void test_stop_fd_cancels_a_transfer(void **state)
 {
     struct debuginfod_options options = options_of(*state);
     _cleanup_close_ int stop = eventfd(1, EFD_CLOEXEC);
@@ -156,7 +156,7 @@ static void test_stopped(void **state)
     kill(f->server, SIGCONT);
 }
 
-static void test_servers_that_are_none(void **state)
+static void test_invalid_servers_are_refused(void **state)
 {
     struct debuginfod_options options = options_of(*state);
     _cleanup_(debuginfod_freep) struct debuginfod *d = NULL;
@@ -171,7 +171,7 @@ static void test_servers_that_are_none(void **state)
     assert_int_equal(debuginfod_find(d, one), -ENOENT);
 }
 
-static void test_environment(void **state)
+static void test_environment_settings(void **state)
 {
     struct debuginfod_options options;
     (void)state;
@@ -204,7 +204,7 @@ static void skip_where_the_root_is_another(void)
     }
 }
 
-static void test_where_the_cache_is(void **state)
+static void test_cache_directory(void **state)
 {
     skip_where_the_root_is_another();
     const struct fixture *f = *state;
@@ -236,7 +236,7 @@ static void test_where_the_cache_is(void **state)
     assert_int_equal(debuginfod_cache_path(path), -ENOENT);
 }
 
-static void test_entries(void **state)
+static void test_cache_entries(void **state)
 {
     skip_where_the_root_is_another();
     const struct fixture *f = *state;
@@ -262,14 +262,14 @@ static void test_entries(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_who_lies_is_not_asked_again, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_bounds_are_of_all_together, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_names_are_build_ids, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_stopped, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_servers_that_are_none, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_environment, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_where_the_cache_is, setup, teardown),
-        cmocka_unit_test_setup_teardown(test_entries, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_lying_server_is_not_queried_again, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_bounds_cover_all_transfers, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_file_names_are_build_ids, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_stop_fd_cancels_a_transfer, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_invalid_servers_are_refused, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_environment_settings, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cache_directory, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_cache_entries, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-static void known_names(void **state)
+static void test_known_names(void **state)
 {
     (void)state;
     static const char *const pairs[][2] = {
@@ -56,7 +56,7 @@ static void known_names(void **state)
 }
 
 /* All dynamic symbols of the C++ library through c++filt, without parameters as we do. */
-static void a_whole_library_as_cxxfilt_has_it(void **state)
+static void test_whole_library_matches_cxxfilt(void **state)
 {
     (void)state;
     FILE *f =
@@ -92,7 +92,7 @@ static void a_whole_library_as_cxxfilt_has_it(void **state)
     assert_true(checked > 1000);
 }
 
-static void long_names_are_cut(void **state)
+static void test_long_names_are_truncated(void **state)
 {
     (void)state;
     char *name = malloc(100000), out[DEMANGLED_MAX];
@@ -149,7 +149,7 @@ static void *demangle_hostile(void *unused)
 }
 
 /* All in a thread whose stack is a small part of what a usual thread has. */
-static void hostile_names_do_no_harm(void **state)
+static void test_hostile_names_are_bounded(void **state)
 {
     (void)state;
     pthread_attr_t attributes;
@@ -164,10 +164,10 @@ static void hostile_names_do_no_harm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_names),
-        cmocka_unit_test(a_whole_library_as_cxxfilt_has_it),
-        cmocka_unit_test(long_names_are_cut),
-        cmocka_unit_test(hostile_names_do_no_harm),
+        cmocka_unit_test(test_known_names),
+        cmocka_unit_test(test_whole_library_matches_cxxfilt),
+        cmocka_unit_test(test_long_names_are_truncated),
+        cmocka_unit_test(test_hostile_names_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

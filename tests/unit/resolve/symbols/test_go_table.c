@@ -152,7 +152,7 @@ static uint8_t *make_merged(const char *other_section)
     return image;
 }
 
-static void a_table_among_other_data_is_found(void **state)
+static void test_table_within_other_data_is_found(void **state)
 {
     struct elf_file *file = NULL;
     struct go_table table;
@@ -163,7 +163,7 @@ static void a_table_among_other_data_is_found(void **state)
     elf_file_free(file);
 }
 
-static void both_forms_are_read(void **state)
+static void test_both_formats_are_read(void **state)
 {
     (void)state;
     expect_both(make(0xfffffff0, TEXT, 0));
@@ -179,7 +179,7 @@ static bool is_at(const struct unwind_table *t, uint32_t at, int32_t cfa_offset)
 }
 
 /* What `.debug_frame` would say, which there is none of. */
-static void it_has_rules_for_its_code(void **state)
+static void test_unwind_rules_from_the_table(void **state)
 {
     _cleanup_(elf_file_freep) struct elf_file *file = NULL;
     _cleanup_(unwind_table_freep) struct unwind_table *t = NULL;
@@ -230,7 +230,7 @@ static bool is_by_pointer(const struct unwind_table *t, uint32_t at)
            rule->fp == UNWIND_FP_AT_CFA && rule->fp_offset == -16;
 }
 
-static void a_function_has_its_caller_until_it_leaves_the_stack(void **state)
+static void test_caller_is_known_until_the_frame_is_released(void **state)
 {
     static const struct {
         const char *name;
@@ -246,7 +246,7 @@ static void a_function_has_its_caller_until_it_leaves_the_stack(void **state)
     }
 }
 
-static void one_that_comes_back_has_it_to_its_last_instruction(void **state)
+static void test_returning_function_has_its_caller_to_the_last_instruction(void **state)
 {
     (void)state;
     _cleanup_(unwind_table_freep) struct unwind_table *t = rules_of_switch("runtime.back", 7);
@@ -255,7 +255,7 @@ static void one_that_comes_back_has_it_to_its_last_instruction(void **state)
     assert_true(is_at(t, 0x4d, 8)); /* the frame pointer is its caller's again */
 }
 
-static void depths_that_end_early_leave_the_rest_to_the_frame_pointer(void **state)
+static void test_short_depth_table_falls_back_to_the_frame_pointer(void **state)
 {
     (void)state;
     _cleanup_(unwind_table_freep) struct unwind_table *t = rules_of_switch("runtime.back", 2);
@@ -263,7 +263,7 @@ static void depths_that_end_early_leave_the_rest_to_the_frame_pointer(void **sta
     assert_true(is_by_pointer(t, 0x44) && is_by_pointer(t, 0x4f));
 }
 
-static void one_that_calls_for_more_stack_is_left_for_its_goroutine(void **state)
+static void test_morestack_unwinds_to_its_goroutine(void **state)
 {
     (void)state;
     _cleanup_(unwind_table_freep) struct unwind_table *t = rules_of_switch("runtime.morestack", 7);
@@ -274,7 +274,7 @@ static void one_that_calls_for_more_stack_is_left_for_its_goroutine(void **state
 }
 
 /* There and back: a function of that name that does otherwise is taken for any other. */
-static void one_that_works_on_another_stack_is_left_by_what_the_goroutine_saved(void **state)
+static void test_systemstack_unwinds_by_the_saved_registers(void **state)
 {
     (void)state;
     static const uint8_t code[] = {
@@ -298,7 +298,7 @@ static void one_that_works_on_another_stack_is_left_by_what_the_goroutine_saved(
     assert_true(is_by_pointer(other, 0x4b));
 }
 
-static void the_scheduler_is_known_by_its_name(void **state)
+static void test_scheduler_is_recognised_by_name(void **state)
 {
     (void)state;
     _cleanup_(unwind_table_freep) struct unwind_table *t = rules_of_switch("runtime.schedule", 7);
@@ -306,7 +306,7 @@ static void the_scheduler_is_known_by_its_name(void **state)
     assert_true(rule->cfa == UNWIND_CFA_SP_SCHEDULER && rule->cfa_offset == 16 && rule->fp_offset == -16);
 }
 
-static void what_is_not_known_is_refused(void **state)
+static void test_unknown_versions_are_refused(void **state)
 {
     (void)state;
     struct {
@@ -322,7 +322,7 @@ static void what_is_not_known_is_refused(void **state)
     }
 }
 
-static void damage_is_survived(void **state)
+static void test_damaged_tables_are_safe(void **state)
 {
     (void)state;
     for (unsigned at = 0; at < 0x180; at++)
@@ -390,7 +390,7 @@ static int compare_files(char **paths)
     return r;
 }
 
-static void a_damaged_switch_is_survived(void **state)
+static void test_damaged_stack_switch_is_safe(void **state)
 {
     static const struct {
         size_t from, to;
@@ -419,18 +419,18 @@ int main(int argc, char **argv)
     if (argc == 3)
         return compare_files(argv + 1);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(both_forms_are_read),
-        cmocka_unit_test(a_table_among_other_data_is_found),
-        cmocka_unit_test(it_has_rules_for_its_code),
-        cmocka_unit_test(a_function_has_its_caller_until_it_leaves_the_stack),
-        cmocka_unit_test(one_that_comes_back_has_it_to_its_last_instruction),
-        cmocka_unit_test(depths_that_end_early_leave_the_rest_to_the_frame_pointer),
-        cmocka_unit_test(one_that_calls_for_more_stack_is_left_for_its_goroutine),
-        cmocka_unit_test(one_that_works_on_another_stack_is_left_by_what_the_goroutine_saved),
-        cmocka_unit_test(the_scheduler_is_known_by_its_name),
-        cmocka_unit_test(what_is_not_known_is_refused),
-        cmocka_unit_test(damage_is_survived),
-        cmocka_unit_test(a_damaged_switch_is_survived),
+        cmocka_unit_test(test_both_formats_are_read),
+        cmocka_unit_test(test_table_within_other_data_is_found),
+        cmocka_unit_test(test_unwind_rules_from_the_table),
+        cmocka_unit_test(test_caller_is_known_until_the_frame_is_released),
+        cmocka_unit_test(test_returning_function_has_its_caller_to_the_last_instruction),
+        cmocka_unit_test(test_short_depth_table_falls_back_to_the_frame_pointer),
+        cmocka_unit_test(test_morestack_unwinds_to_its_goroutine),
+        cmocka_unit_test(test_systemstack_unwinds_by_the_saved_registers),
+        cmocka_unit_test(test_scheduler_is_recognised_by_name),
+        cmocka_unit_test(test_unknown_versions_are_refused),
+        cmocka_unit_test(test_damaged_tables_are_safe),
+        cmocka_unit_test(test_damaged_stack_switch_is_safe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,7 @@ static void ask(struct name_cache *a, unsigned function, unsigned place)
     check(given, function);
 }
 
-static void an_answer_is_what_was_put(void **state)
+static void test_cached_names_are_those_stored(void **state)
 {
     (void)state;
     static const size_t slot_bytes[] = {0, 4096, 1 << 20}, text_bytes[] = {0, 512, 4096};
@@ -79,6 +79,6 @@ static void an_answer_is_what_was_put(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(an_answer_is_what_was_put)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cached_names_are_those_stored)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -186,7 +186,7 @@ static void need_tools(void)
     }
 }
 
-static void own_symbols_as_nm_has_them(void **state)
+static void test_own_symbols_match_nm(void **state)
 {
     (void)state;
     need_tools();
@@ -195,7 +195,7 @@ static void own_symbols_as_nm_has_them(void **state)
         assert_int_equal(count_named("whole", "/nonexistent", cache_sizes[c]), place_count);
 }
 
-static void stripped_has_few_names(void **state)
+static void test_stripped_file_has_few_names(void **state)
 {
     (void)state;
     need_tools();
@@ -203,7 +203,7 @@ static void stripped_has_few_names(void **state)
     assert_true(count_named("stripped", "/nonexistent", LARGE) < place_count / 4);
 }
 
-static void debug_file_by_link(void **state)
+static void test_debug_file_by_debug_link(void **state)
 {
     (void)state;
     need_tools();
@@ -220,7 +220,7 @@ static void debug_file_by_link(void **state)
     assert_int_equal(count_named("linked", root, LARGE), place_count);
 }
 
-static void debug_link_is_checked(void **state)
+static void test_debug_link_checksum_is_verified(void **state)
 {
     (void)state;
     need_tools();
@@ -243,7 +243,7 @@ static void debug_link_is_checked(void **state)
     assert_true(count_named("other", "/nonexistent", LARGE) < place_count / 4);
 }
 
-static void debug_file_by_build_id(void **state)
+static void test_debug_file_by_build_id(void **state)
 {
     (void)state;
     need_tools();
@@ -283,7 +283,7 @@ static void debug_file_by_build_id(void **state)
     container = NULL;
 }
 
-static void names_in_gnu_debugdata(void **state)
+static void test_gnu_debugdata(void **state)
 {
     (void)state;
     need_tools();
@@ -299,7 +299,7 @@ static void names_in_gnu_debugdata(void **state)
     assert_true(count_named("broken", "/nonexistent", LARGE) < place_count / 4);
 }
 
-static void stubs_of_the_plt(void **state)
+static void test_plt_stubs_are_named(void **state)
 {
     (void)state;
     need_tools();
@@ -340,10 +340,10 @@ static void stubs_of_the_plt(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(own_symbols_as_nm_has_them), cmocka_unit_test(stripped_has_few_names),
-        cmocka_unit_test(debug_file_by_link),         cmocka_unit_test(debug_link_is_checked),
-        cmocka_unit_test(debug_file_by_build_id),     cmocka_unit_test(names_in_gnu_debugdata),
-        cmocka_unit_test(stubs_of_the_plt),
+        cmocka_unit_test(test_own_symbols_match_nm), cmocka_unit_test(test_stripped_file_has_few_names),
+        cmocka_unit_test(test_debug_file_by_debug_link),         cmocka_unit_test(test_debug_link_checksum_is_verified),
+        cmocka_unit_test(test_debug_file_by_build_id),     cmocka_unit_test(test_gnu_debugdata),
+        cmocka_unit_test(test_plt_stubs_are_named),
     };
     return cmocka_run_group_tests(tests, make_forms, remove_forms);
 }

@@ -138,7 +138,7 @@ static void expect(struct symbols *s, struct object *o, uint64_t vaddr, const ch
         TEXT_VADDR + (v), 0, STT_NOTYPE, b, SECTION_TEXT, n                                                            \
     }
 
-static void the_rules(void **state)
+static void test_symbol_selection_rules(void **state)
 {
     (void)state;
     static const struct made_symbol symbols[] = {
@@ -279,7 +279,7 @@ static uint32_t random_below(uint32_t n)
     return (random_state >> 8) % n;
 }
 
-static void random_tables_agree_with_a_naive_reading(void **state)
+static void test_random_tables_match_a_reference(void **state)
 {
     (void)state;
     enum { COUNT_MAX = 4000 };
@@ -318,7 +318,7 @@ static void random_tables_agree_with_a_naive_reading(void **state)
 
 /* --- damage --- */
 
-static void damaged_files_do_no_harm(void **state)
+static void test_damaged_files_are_safe(void **state)
 {
     (void)state;
     static const struct made_symbol symbols[] = {FUNCTION(0x100, 0x20, STB_GLOBAL, "plain"),
@@ -352,9 +352,9 @@ static void damaged_files_do_no_harm(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_rules),
-        cmocka_unit_test(random_tables_agree_with_a_naive_reading),
-        cmocka_unit_test(damaged_files_do_no_harm),
+        cmocka_unit_test(test_symbol_selection_rules),
+        cmocka_unit_test(test_random_tables_match_a_reference),
+        cmocka_unit_test(test_damaged_files_are_safe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -121,7 +121,7 @@ static void assert_sp(const struct unwind_table *t, uint32_t code, int32_t offse
     assert_int_equal(rule.ra_offset, -8);
 }
 
-static void a_usual_function(void **state)
+static void test_typical_function(void **state)
 {
     (void)state;
     struct maker m = {0};
@@ -146,7 +146,7 @@ static void a_usual_function(void **state)
     assert_int_equal(at(t, 0xfff).cfa, UNWIND_CFA_NONE);
 }
 
-static void all_instructions(void **state)
+static void test_all_instructions(void **state)
 {
     (void)state;
     struct maker m = {0};
@@ -188,7 +188,7 @@ static void all_instructions(void **state)
     assert_int_equal(at(t, 0x7ff).cfa, UNWIND_CFA_END);
 }
 
-static void expressions(void **state)
+static void test_expressions(void **state)
 {
     (void)state;
     struct maker m = {0};
@@ -213,7 +213,7 @@ static void expressions(void **state)
     assert_int_equal(at(t, 0x220).cfa, UNWIND_CFA_UNSUPPORTED);
 }
 
-static void signal_frames(void **state)
+static void test_signal_frames(void **state)
 {
     (void)state;
     struct maker m = {0};
@@ -224,7 +224,7 @@ static void signal_frames(void **state)
     assert_int_equal(at(t, 0x10).cfa_offset, 0);
 }
 
-static void signal_trampolines_without_description(void **state)
+static void test_signal_trampolines_without_cfi(void **state)
 {
     (void)state;
     struct maker m = {0};
@@ -257,7 +257,7 @@ static struct cfi_finder *make_finder(struct maker *m, uint32_t start, size_t de
     return finder;
 }
 
-static void the_finder_knows_trampolines_too(void **state)
+static void test_finder_recognises_trampolines(void **state)
 {
     (void)state;
     struct maker m = {0};
@@ -280,7 +280,7 @@ static void the_finder_knows_trampolines_too(void **state)
     }
 }
 
-static void an_entry_point_without_description(void **state)
+static void test_entry_point_without_cfi(void **state)
 {
     (void)state;
     struct maker m = {0};
@@ -297,7 +297,7 @@ static void an_entry_point_without_description(void **state)
     assert_int_equal(at(other, 0x100).cfa, UNWIND_CFA_NONE);
 }
 
-static void a_plt_without_description(void **state)
+static void test_plt_without_cfi(void **state)
 {
     (void)state;
     struct maker m = {0};
@@ -321,7 +321,7 @@ static void a_plt_without_description(void **state)
     assert_int_equal(at(t, 0x130).cfa, UNWIND_CFA_NONE);
 }
 
-static void damaged_descriptions_cost_only_themselves(void **state)
+static void test_damaged_fde_is_skipped(void **state)
 {
     (void)state;
     struct maker m = {0};
@@ -347,7 +347,7 @@ static void damaged_descriptions_cost_only_themselves(void **state)
     assert_int_equal(t->skipped, 4);
 }
 
-static void overlaps_are_cut(void **state)
+static void test_overlapping_fdes_are_cut(void **state)
 {
     (void)state;
     struct maker m = {0};
@@ -363,7 +363,7 @@ static void overlaps_are_cut(void **state)
     assert_int_equal(at(t, 0x80).cfa, UNWIND_CFA_NONE);
 }
 
-static void small_gaps_are_padding(void **state)
+static void test_small_gaps_are_padding(void **state)
 {
     (void)state;
     struct maker m = {0};
@@ -377,7 +377,7 @@ static void small_gaps_are_padding(void **state)
     assert_int_equal(t->row_count, 4);
 }
 
-static void debug_frame_of_version_4(void **state)
+static void test_debug_frame_of_version_4(void **state)
 {
     (void)state;
     struct maker m = {.debug_frame = true};
@@ -396,7 +396,7 @@ static void debug_frame_of_version_4(void **state)
     assert_int_equal(at(t, 0x30).cfa, UNWIND_CFA_NONE);
 }
 
-static void arm64(void **state)
+static void test_arm64(void **state)
 {
     (void)state;
     struct maker m = {.machine = EM_AARCH64};
@@ -416,7 +416,7 @@ static void arm64(void **state)
     assert_int_equal(at(t, 0x100).cfa_offset, 128);
 }
 
-static void files_without_any_rules(void **state)
+static void test_files_without_cfi(void **state)
 {
     (void)state;
     struct maker m = {0};
@@ -433,7 +433,7 @@ static void files_without_any_rules(void **state)
 }
 
 /* More pages than the header's index has places, and distances that need new pages. */
-static void large_tables_are_searched(void **state)
+static void test_search_in_large_tables(void **state)
 {
     (void)state;
     _cleanup_(unwind_table_writer_freep) struct unwind_table_writer *w = NULL;
@@ -455,7 +455,7 @@ static void large_tables_are_searched(void **state)
     assert_true(t->value_count * UNWIND_VALUE_BYTES < rows * 4.3);
 }
 
-static void too_much_is_refused_and_counted(void **state)
+static void test_excess_rules_are_counted(void **state)
 {
     (void)state;
     _cleanup_(unwind_table_writer_freep) struct unwind_table_writer *w = NULL;
@@ -481,22 +481,22 @@ static void too_much_is_refused_and_counted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_usual_function),
-        cmocka_unit_test(all_instructions),
-        cmocka_unit_test(expressions),
-        cmocka_unit_test(signal_frames),
-        cmocka_unit_test(signal_trampolines_without_description),
-        cmocka_unit_test(the_finder_knows_trampolines_too),
-        cmocka_unit_test(an_entry_point_without_description),
-        cmocka_unit_test(a_plt_without_description),
-        cmocka_unit_test(damaged_descriptions_cost_only_themselves),
-        cmocka_unit_test(overlaps_are_cut),
-        cmocka_unit_test(small_gaps_are_padding),
-        cmocka_unit_test(debug_frame_of_version_4),
-        cmocka_unit_test(arm64),
-        cmocka_unit_test(files_without_any_rules),
-        cmocka_unit_test(large_tables_are_searched),
-        cmocka_unit_test(too_much_is_refused_and_counted),
+        cmocka_unit_test(test_typical_function),
+        cmocka_unit_test(test_all_instructions),
+        cmocka_unit_test(test_expressions),
+        cmocka_unit_test(test_signal_frames),
+        cmocka_unit_test(test_signal_trampolines_without_cfi),
+        cmocka_unit_test(test_finder_recognises_trampolines),
+        cmocka_unit_test(test_entry_point_without_cfi),
+        cmocka_unit_test(test_plt_without_cfi),
+        cmocka_unit_test(test_damaged_fde_is_skipped),
+        cmocka_unit_test(test_overlapping_fdes_are_cut),
+        cmocka_unit_test(test_small_gaps_are_padding),
+        cmocka_unit_test(test_debug_frame_of_version_4),
+        cmocka_unit_test(test_arm64),
+        cmocka_unit_test(test_files_without_cfi),
+        cmocka_unit_test(test_search_in_large_tables),
+        cmocka_unit_test(test_excess_rules_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

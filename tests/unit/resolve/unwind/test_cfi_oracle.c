@@ -300,7 +300,7 @@ static void check_finder(const char *path)
 static const char *const *files;
 static size_t file_count;
 
-static void every_row_is_found(void **state)
+static void test_every_readelf_row_is_found(void **state)
 {
     (void)state;
     unsigned checked = 0;
@@ -317,7 +317,7 @@ static void every_row_is_found(void **state)
     }
 }
 
-static void single_rules_are_those_of_the_table(void **state)
+static void test_finder_agrees_with_the_table(void **state)
 {
     (void)state;
     for (size_t i = 0; i < file_count; i++)
@@ -338,7 +338,7 @@ int main(int argc, char **argv)
     };
     files = argc > 1 ? (const char *const *)argv + 1 : usual;
     file_count = argc > 1 ? (size_t)argc - 1 : array_size(usual);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_row_is_found),
-                                       cmocka_unit_test(single_rules_are_those_of_the_table)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_readelf_row_is_found),
+                                       cmocka_unit_test(test_finder_agrees_with_the_table)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -76,7 +76,7 @@ static int finish(size_t stack_bytes, unsigned user_end, uint64_t third, size_t 
 }
 
 /* Its frame pointers would lead past callers, to what looks like the end. */
-static void test_code_that_keeps_no_frame_pointers_ends_the_stack(void **state)
+static void test_code_without_frame_pointers_ends_the_stack(void **state)
 {
     size_t count;
     (void)state;
@@ -106,7 +106,7 @@ static void test_copy_is_shorter_than_the_stack(void **state)
     assert_int_equal(finish(4096, UNWIND_END_NOT_RUNNING, above, &count), UNWIND_END_BAD_READ);
 }
 
-static void test_stack_is_not_readable(void **state)
+static void test_unreadable_stack(void **state)
 {
     (void)state;
     size_t count = 0;
@@ -119,7 +119,7 @@ static void test_stack_is_not_readable(void **state)
 }
 
 /* What the thread worked for stands behind the copy, and is no part of it. */
-static void test_link_behind_the_copy(void **state)
+static void test_link_follows_the_copy(void **state)
 {
     (void)state;
     size_t plain = 0, linked = 0;
@@ -192,7 +192,7 @@ static int finish_signal(size_t second_bytes, uint64_t third, size_t *ret_count,
     return unwind_finish_sample(&record.r, &process, NULL, false, NULL, ret_found, 16, ret_count);
 }
 
-static void test_interrupted_stack_is_another(void **state)
+static void test_interrupted_stack_is_a_separate_copy(void **state)
 {
     (void)state;
     size_t count = 0;
@@ -271,7 +271,7 @@ static int walk_go(const uint64_t called[2], const struct unwind_goroutine *goro
     return unwind_walk(&copy, go_rule, NULL, ret_frames, 16, ret_count);
 }
 
-static void test_to_the_goroutine(void **state)
+static void test_walk_continues_on_the_goroutine_stack(void **state)
 {
     (void)state;
     skip_without_goroutines();
@@ -289,7 +289,7 @@ static void test_to_the_goroutine(void **state)
 }
 
 /* What the scheduler has picked has called nothing of what is on this stack. */
-static void test_to_no_goroutine(void **state)
+static void test_scheduler_stack_ends_the_walk(void **state)
 {
     (void)state;
     skip_without_goroutines();
@@ -312,7 +312,7 @@ static void test_to_no_goroutine(void **state)
 }
 
 /* What is missing is rows, with which the kernel half goes there. */
-static void test_stack_of_the_goroutine_was_not_copied(void **state)
+static void test_goroutine_stack_was_not_copied(void **state)
 {
     (void)state;
     const struct object object = {.id = 1};
@@ -334,16 +334,16 @@ static void test_stack_of_the_goroutine_was_not_copied(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_code_that_keeps_no_frame_pointers_ends_the_stack),
+        cmocka_unit_test(test_code_without_frame_pointers_ends_the_stack),
         cmocka_unit_test(test_copy_is_shorter_than_the_stack),
-        cmocka_unit_test(test_stack_is_not_readable),
+        cmocka_unit_test(test_unreadable_stack),
         cmocka_unit_test(test_copy_of_a_wait),
-        cmocka_unit_test(test_link_behind_the_copy),
-        cmocka_unit_test(test_interrupted_stack_is_another),
+        cmocka_unit_test(test_link_follows_the_copy),
+        cmocka_unit_test(test_interrupted_stack_is_a_separate_copy),
         cmocka_unit_test(test_interrupted_stack_was_not_copied),
-        cmocka_unit_test(test_to_the_goroutine),
-        cmocka_unit_test(test_to_no_goroutine),
-        cmocka_unit_test(test_stack_of_the_goroutine_was_not_copied),
+        cmocka_unit_test(test_walk_continues_on_the_goroutine_stack),
+        cmocka_unit_test(test_scheduler_stack_ends_the_walk),
+        cmocka_unit_test(test_goroutine_stack_was_not_copied),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -325,7 +325,7 @@ static void step_through(struct stepper *s)
     }
 }
 
-static void every_step_is_walked(void **state)
+static void test_walk_at_every_instruction(void **state)
 {
     (void)state;
     struct shared *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -369,7 +369,7 @@ static void every_step_is_walked(void **state)
 
 #else
 
-static void every_step_is_walked(void **state)
+static void test_walk_at_every_instruction(void **state)
 {
     (void)state;
     print_message("skipped: steps are followed on x86-64 only\n");
@@ -380,6 +380,6 @@ static void every_step_is_walked(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_step_is_walked)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_walk_at_every_instruction)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

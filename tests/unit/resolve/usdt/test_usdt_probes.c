@@ -35,7 +35,7 @@ static uint8_t *make(size_t *ret_size)
     return image.bytes;
 }
 
-static void what_libsonde_writes_is_read(void **state)
+static void test_libsonde_notes_are_read(void **state)
 {
     (void)state;
     size_t size;
@@ -93,7 +93,7 @@ static void put_site(struct section *s, const char *strings, uint32_t size)
     put_note(s, "stapsdt", 3, contents, (uint32_t)sizeof(addresses) + size);
 }
 
-static void notes_of_others_are_passed_over(void **state)
+static void test_foreign_notes_are_skipped(void **state)
 {
     (void)state;
     struct section s = {0};
@@ -118,7 +118,7 @@ static void notes_of_others_are_passed_over(void **state)
     assert_int_equal(damaged, 0);
 }
 
-static void damage_is_counted_and_costs_no_other_note(void **state)
+static void test_damaged_note_is_counted_and_skipped(void **state)
 {
     (void)state;
     struct section s = {0};
@@ -147,7 +147,7 @@ static void damage_is_counted_and_costs_no_other_note(void **state)
     }
 }
 
-static void damaged_objects_are_survived(void **state)
+static void test_damaged_objects_are_safe(void **state)
 {
     (void)state;
     size_t size;
@@ -176,10 +176,10 @@ static void damaged_objects_are_survived(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_libsonde_writes_is_read),
-        cmocka_unit_test(notes_of_others_are_passed_over),
-        cmocka_unit_test(damage_is_counted_and_costs_no_other_note),
-        cmocka_unit_test(damaged_objects_are_survived),
+        cmocka_unit_test(test_libsonde_notes_are_read),
+        cmocka_unit_test(test_foreign_notes_are_skipped),
+        cmocka_unit_test(test_damaged_note_is_counted_and_skipped),
+        cmocka_unit_test(test_damaged_objects_are_safe),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -155,7 +155,7 @@ static void end_child(pid_t child)
 }
 
 /* Of all the files that a process maps one is read in a turn without any time. */
-static void test_comes_to_its_end_in_turns(void **state)
+static void test_scan_finishes_over_several_turns(void **state)
 {
     struct fixture *f = *state;
     need_mapped_files();
@@ -170,7 +170,7 @@ static void test_comes_to_its_end_in_turns(void **state)
     assert_true(figure(f, "sonde_usdt_processes") == 1);
 }
 
-static void test_one_file_of_many(void **state)
+static void test_one_file_mapped_by_many(void **state)
 {
     struct fixture *f = *state;
     pid_t children[5];
@@ -191,7 +191,7 @@ static void test_one_file_of_many(void **state)
 }
 
 /* The table forgets it, to keep within bounds; it lives on, and nobody tells of its end. */
-static void test_evicted_and_ended_later(void **state)
+static void test_exit_of_evicted_process_is_noticed(void **state)
 {
     struct fixture *f = *state;
     need_mapped_files();
@@ -207,7 +207,7 @@ static void test_evicted_and_ended_later(void **state)
 }
 
 /* It has ended, and nobody has waited for it. */
-static void test_zombie(void **state)
+static void test_zombie_counts_as_exited(void **state)
 {
     struct fixture *f = *state;
     siginfo_t info;
@@ -223,7 +223,7 @@ static void test_zombie(void **state)
 }
 
 /* Lost records: all are looked at, and who is not there any more is found out. */
-static void test_all_again(void **state)
+static void test_lost_records_rescan_all_processes(void **state)
 {
     struct fixture *f = *state;
     need_mapped_files();
@@ -241,7 +241,7 @@ static void test_all_again(void **state)
 }
 
 /* It lives on, without its provider: which is told, for its threads may never be heard to leave. */
-static void test_unmapped(void **state)
+static void test_unmapped_provider_is_reported(void **state)
 {
     struct fixture *f = *state;
     need_mapped_files();
@@ -278,7 +278,7 @@ static int find_object(void)
 }
 
 /* One file, mapped as often as anybody likes: it is not asked for each time. */
-static void test_mapped_thousands_of_times(void **state)
+static void test_many_mappings_of_one_file(void **state)
 {
     struct fixture *f = *state;
     need_mapped_files();
@@ -298,7 +298,7 @@ static void test_mapped_thousands_of_times(void **state)
 }
 
 /* Refused for want of room, and offered again when there is some: nothing has changed in the process. */
-static void test_asked_again_when_there_is_room(void **state)
+static void test_refused_file_is_offered_again(void **state)
 {
     struct fixture *f = *state;
     need_mapped_files();
@@ -360,7 +360,7 @@ static pid_t start_lookalike(struct fixture *f)
     return child;
 }
 
-static void test_lookalike_hides_nobody(void **state)
+static void test_lookalike_does_not_hide_the_provider(void **state)
 {
     struct fixture *f = *state;
     need_mapped_files();
@@ -375,7 +375,7 @@ static void test_lookalike_hides_nobody(void **state)
 }
 
 /* Descriptors are short: it is found when they are not any more. */
-static void test_unread_is_found_later(void **state)
+static void test_unreadable_file_is_found_later(void **state)
 {
     struct fixture *f = *state;
     struct rlimit before;
@@ -401,16 +401,16 @@ static void test_unread_is_found_later(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        with_fixture(test_comes_to_its_end_in_turns),
-        with_fixture(test_one_file_of_many),
-        with_fixture(test_evicted_and_ended_later),
-        with_fixture(test_zombie),
-        with_fixture(test_all_again),
-        with_fixture(test_unmapped),
-        with_fixture(test_lookalike_hides_nobody),
-        with_fixture(test_asked_again_when_there_is_room),
-        with_fixture(test_unread_is_found_later),
-        with_fixture(test_mapped_thousands_of_times), /* the last: it stays so */
+        with_fixture(test_scan_finishes_over_several_turns),
+        with_fixture(test_one_file_mapped_by_many),
+        with_fixture(test_exit_of_evicted_process_is_noticed),
+        with_fixture(test_zombie_counts_as_exited),
+        with_fixture(test_lost_records_rescan_all_processes),
+        with_fixture(test_unmapped_provider_is_reported),
+        with_fixture(test_lookalike_does_not_hide_the_provider),
+        with_fixture(test_refused_file_is_offered_again),
+        with_fixture(test_unreadable_file_is_found_later),
+        with_fixture(test_many_mappings_of_one_file), /* the last: it stays so */
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -50,7 +50,7 @@ static struct usdt_scan_stats figures_of(const struct usdt_scan *l)
     return figures;
 }
 
-static void test_in_order_and_once(void **state)
+static void test_processes_are_scanned_in_order_and_once(void **state)
 {
     (void)state;
     struct usdt_scan *l = begin();
@@ -66,7 +66,7 @@ static void test_in_order_and_once(void **state)
     usdt_scan_free(l);
 }
 
-static void test_goes_on_where_time_was_short(void **state)
+static void test_scan_resumes_after_the_time_limit(void **state)
 {
     (void)state;
     struct usdt_scan *l = begin();
@@ -84,7 +84,7 @@ static void test_goes_on_where_time_was_short(void **state)
     usdt_scan_free(l);
 }
 
-static void test_unread_is_tried_again_a_few_times(void **state)
+static void test_unreadable_process_is_retried_a_few_times(void **state)
 {
     (void)state;
     struct usdt_scan *l = begin();
@@ -106,7 +106,7 @@ static void test_unread_is_tried_again_a_few_times(void **state)
 }
 
 /* The walk comes to its end although a new one is asked for in every turn, and new processes come in each. */
-static void test_walk_ends_in_a_crowd(void **state)
+static void test_scan_ends_with_many_new_processes(void **state)
 {
     (void)state;
     struct usdt_scan *l = begin();
@@ -129,7 +129,7 @@ static void test_walk_ends_in_a_crowd(void **state)
 }
 
 /* Of more than there is room for the walk finds those that there are. */
-static void test_more_than_there_is_room_for(void **state)
+static void test_scan_finds_processes_beyond_the_queue(void **state)
 {
     (void)state;
     struct usdt_scan *l = begin();
@@ -147,11 +147,11 @@ static void test_more_than_there_is_room_for(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_in_order_and_once),
-        cmocka_unit_test(test_goes_on_where_time_was_short),
-        cmocka_unit_test(test_unread_is_tried_again_a_few_times),
-        cmocka_unit_test(test_walk_ends_in_a_crowd),
-        cmocka_unit_test(test_more_than_there_is_room_for),
+        cmocka_unit_test(test_processes_are_scanned_in_order_and_once),
+        cmocka_unit_test(test_scan_resumes_after_the_time_limit),
+        cmocka_unit_test(test_unreadable_process_is_retried_a_few_times),
+        cmocka_unit_test(test_scan_ends_with_many_new_processes),
+        cmocka_unit_test(test_scan_finds_processes_beyond_the_queue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

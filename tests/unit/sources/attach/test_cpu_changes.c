@@ -15,7 +15,7 @@ static int parse(const char *text, unsigned *ret)
     return cpu_changes_parse(text, strlen(text) + 1, ret);
 }
 
-static void test_a_cpu_that_went(void **state)
+static void test_offline_uevent_names_the_cpu(void **state)
 {
     unsigned cpu = 99;
 
@@ -28,7 +28,7 @@ static void test_a_cpu_that_went(void **state)
     assert_int_equal(cpu, 1);
 }
 
-static void test_other_notices(void **state)
+static void test_other_uevents_are_ignored(void **state)
 {
     static const char *const others[] = {
         "",
@@ -48,7 +48,7 @@ static void test_other_notices(void **state)
     assert_int_equal(cpu, 99);
 }
 
-static void test_nothing_happened(void **state)
+static void test_no_uevents(void **state)
 {
     struct cpu_list gone;
     int fd = cpu_changes_open();
@@ -67,9 +67,9 @@ static void test_nothing_happened(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_cpu_that_went),
-        cmocka_unit_test(test_other_notices),
-        cmocka_unit_test(test_nothing_happened),
+        cmocka_unit_test(test_offline_uevent_names_the_cpu),
+        cmocka_unit_test(test_other_uevents_are_ignored),
+        cmocka_unit_test(test_no_uevents),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

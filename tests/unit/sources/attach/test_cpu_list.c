@@ -9,7 +9,7 @@
 #include <errno.h>
 #include <string.h>
 
-static void test_lists(void **state)
+static void test_valid_lists(void **state)
 {
     struct cpu_list list;
 
@@ -25,7 +25,7 @@ static void test_lists(void **state)
     assert_false(cpu_list_has(&list, CPU_LIST_MAX));
 }
 
-static void test_refused_and_untouched(void **state)
+static void test_invalid_lists_change_nothing(void **state)
 {
     static const char *const bad[] = {"-1", "1-", "3-1", "a", "1,,2", "1;2", "0x1", "1 2", ","};
     struct cpu_list list, before;
@@ -41,7 +41,7 @@ static void test_refused_and_untouched(void **state)
     assert_memory_equal(&list, &before, sizeof(list));
 }
 
-static void test_online(void **state)
+static void test_online_cpus(void **state)
 {
     struct cpu_list list;
 
@@ -53,9 +53,9 @@ static void test_online(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),
-        cmocka_unit_test(test_refused_and_untouched),
-        cmocka_unit_test(test_online),
+        cmocka_unit_test(test_valid_lists),
+        cmocka_unit_test(test_invalid_lists_change_nothing),
+        cmocka_unit_test(test_online_cpus),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,7 +24,7 @@ static struct sample_event parse(const char *name)
     return e;
 }
 
-static void test_counted(void **state)
+static void test_counted_events(void **state)
 {
     struct sample_event e = parse("minor-faults");
     struct perf_event_attr attr;
@@ -46,7 +46,7 @@ static void test_counted(void **state)
     assert_in_range(e.period, 1000, 100000000);
 }
 
-static void test_bytes(void **state)
+static void test_byte_events(void **state)
 {
     struct sample_event e = parse("mmap");
 
@@ -57,7 +57,7 @@ static void test_bytes(void **state)
     assert_int_equal(parse("brk").kind, SAMPLE_EVENT_BRK);
 }
 
-static void test_tracepoints(void **state)
+static void test_tracepoint_events(void **state)
 {
     struct sample_event e = parse("tracepoint:sched:sched_switch");
 
@@ -69,7 +69,7 @@ static void test_tracepoints(void **state)
     assert_string_equal(e.path, "");
 }
 
-static void test_probes(void **state)
+static void test_usdt_and_uprobe_events(void **state)
 {
     struct sample_event e = parse("usdt:python:gc__start");
 
@@ -84,7 +84,7 @@ static void test_probes(void **state)
     assert_string_equal(e.name, "libc:setjmp");
 }
 
-static void test_what_is_none(void **state)
+static void test_invalid_event_names(void **state)
 {
     static const char *const wrong[] = {
         "",
@@ -134,7 +134,7 @@ static void test_what_is_none(void **state)
 }
 
 /* What is listed for who mistyped is there: forms in small letters are names, the others say how a name is made. */
-static void test_forms(void **state)
+static void test_listed_forms_are_valid(void **state)
 {
     const char *form;
     size_t names = 0;
@@ -151,7 +151,7 @@ static void test_forms(void **state)
 }
 
 /* What stands in a recording of it, and what is none. */
-static void test_records(void **state)
+static void test_recorded_events(void **state)
 {
     static const char *const names[] = {"page-faults", "mmap", "tracepoint:sched:sched_switch",
                                         "usdt:/usr/bin/x:python:gc__start"};
@@ -188,9 +188,9 @@ static void test_records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_counted), cmocka_unit_test(test_bytes),        cmocka_unit_test(test_tracepoints),
-        cmocka_unit_test(test_probes),  cmocka_unit_test(test_what_is_none), cmocka_unit_test(test_forms),
-        cmocka_unit_test(test_records),
+        cmocka_unit_test(test_counted_events), cmocka_unit_test(test_byte_events),        cmocka_unit_test(test_tracepoint_events),
+        cmocka_unit_test(test_usdt_and_uprobe_events),  cmocka_unit_test(test_invalid_event_names), cmocka_unit_test(test_listed_forms_are_valid),
+        cmocka_unit_test(test_recorded_events),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -66,7 +66,7 @@ static void add_sample(struct batch *b, uint64_t time_ns)
 
 /* A sample that is written while the batch is filled comes with the next one: nothing that happened after it is to be
  * before it. */
-static void test_what_came_in_meanwhile_waits(void **state)
+static void test_records_written_during_fill_wait(void **state)
 {
     struct batch *b = new_batch(8 * RECORD_MAX_BYTES);
 
@@ -98,7 +98,7 @@ static void test_what_came_in_meanwhile_waits(void **state)
 }
 
 /* Samples that are left in their ring are older than what happened since. */
-static void test_what_happened_after_samples_without_room_waits(void **state)
+static void test_events_after_unread_samples_wait(void **state)
 {
     struct batch *b = new_batch(8 * RECORD_MAX_BYTES);
     uint64_t time_ns = 0;
@@ -125,7 +125,7 @@ static void test_what_happened_after_samples_without_room_waits(void **state)
 }
 
 /* Who is too slow for all of it goes on none the less. */
-static void test_little_is_held_back(void **state)
+static void test_slow_consumer_makes_progress(void **state)
 {
     struct batch *b = new_batch(8 * RECORD_MAX_BYTES);
     size_t count = 0;
@@ -139,7 +139,7 @@ static void test_little_is_held_back(void **state)
     batch_free(b);
 }
 
-static void test_full(void **state)
+static void test_full_batch(void **state)
 {
     struct batch *b = new_batch(RECORD_MAX_BYTES);
     struct process_exit record = exit_record(1, 1);
@@ -181,7 +181,7 @@ static bool refuses(struct record_header *header)
     return r == -EBADMSG;
 }
 
-static void test_records_that_make_no_sense(void **state)
+static void test_invalid_records_are_refused(void **state)
 {
     struct process_exit gone = exit_record(1, 1);
     union {
@@ -240,12 +240,12 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sort_is_by_time_and_stable),
-        cmocka_unit_test(test_what_came_in_meanwhile_waits),
-        cmocka_unit_test(test_what_happened_after_samples_without_room_waits),
-        cmocka_unit_test(test_little_is_held_back),
-        cmocka_unit_test(test_full),
+        cmocka_unit_test(test_records_written_during_fill_wait),
+        cmocka_unit_test(test_events_after_unread_samples_wait),
+        cmocka_unit_test(test_slow_consumer_makes_progress),
+        cmocka_unit_test(test_full_batch),
         cmocka_unit_test(test_reserved_records_are_rounded_and_zero),
-        cmocka_unit_test(test_records_that_make_no_sense),
+        cmocka_unit_test(test_invalid_records_are_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

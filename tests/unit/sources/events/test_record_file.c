@@ -80,7 +80,7 @@ static int read_recording(uint32_t *ret_count, uint64_t *ret_position, char *ret
     return end;
 }
 
-static void test_what_is_written_comes_back(void **state)
+static void test_records_round_trip(void **state)
 {
     char error[128];
     uint64_t position;
@@ -96,7 +96,7 @@ static void test_what_is_written_comes_back(void **state)
     assert_int_equal(position, st.st_size);
 }
 
-static void test_cut_short(void **state)
+static void test_truncated_recording(void **state)
 {
     char error[128];
     uint64_t position;
@@ -147,7 +147,7 @@ static void test_damaged_records(void **state)
     assert_int_equal(count, 7);
 }
 
-static void test_other_files(void **state)
+static void test_foreign_files_are_refused(void **state)
 {
     struct record_reader *r = NULL;
 
@@ -173,10 +173,10 @@ static void test_full_disk(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_written_comes_back),
-        cmocka_unit_test(test_cut_short),
+        cmocka_unit_test(test_records_round_trip),
+        cmocka_unit_test(test_truncated_recording),
         cmocka_unit_test(test_damaged_records),
-        cmocka_unit_test(test_other_files),
+        cmocka_unit_test(test_foreign_files_are_refused),
         cmocka_unit_test(test_full_disk),
     };
     int failed, fd = mkstemp(path);

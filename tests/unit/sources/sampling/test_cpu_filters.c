@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-static void test_pick(void **state)
+static void test_cgroup_hierarchy_selection(void **state)
 {
     (void)state;
     assert_int_equal(cpu_filters_pick_cgroups(""), CPU_CGROUPS_V2);
@@ -29,7 +29,7 @@ static void test_pick(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_pick)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cgroup_hierarchy_selection)};
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

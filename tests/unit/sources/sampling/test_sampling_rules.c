@@ -26,7 +26,7 @@ static void expect(const struct sampling_rule *t, enum sampling_rule_selector se
     assert_int_equal(t->hz, hz);
 }
 
-static void test_good(void **state)
+static void test_valid_rules(void **state)
 {
     (void)state;
     const struct sampling_rules t = parse(
@@ -60,7 +60,7 @@ static void expect_bad(const char *text, const char *expected)
         fail_msg("of '%s' it is '%.*s'", text, (int)bytes, bad);
 }
 
-static void test_bad(void **state)
+static void test_invalid_rules_are_refused(void **state)
 {
     (void)state;
     static const char *const entries[] = {
@@ -81,7 +81,7 @@ static void test_bad(void **state)
     assert_int_equal(parse(entry).count, 1);
 }
 
-static void test_bounded(void **state)
+static void test_number_of_rules_is_bounded(void **state)
 {
     (void)state;
     char text[1024] = "";
@@ -93,7 +93,7 @@ static void test_bounded(void **state)
     expect_bad(text, "user=one:1");
 }
 
-static void test_rates(void **state)
+static void test_rule_rates(void **state)
 {
     (void)state;
     struct sampling_rules t = parse("command=a:99, command=b:0, command=c:33");
@@ -112,7 +112,7 @@ static void test_rates(void **state)
     assert_in_range(tick_ns * SAMPLING_RULE_ALWAYS / shares[SAMPLING_RULES_MAX], 1000000000 / 19 - 6, 1000000000 / 19);
 }
 
-static void test_waits(void **state)
+static void test_wait_sampling_rates(void **state)
 {
     (void)state;
     struct sampling_rules t = parse("command=a:190, command=b:0, command=c:2, command=d:1");
@@ -139,8 +139,8 @@ static void test_waits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_good),  cmocka_unit_test(test_bad),   cmocka_unit_test(test_bounded),
-        cmocka_unit_test(test_rates), cmocka_unit_test(test_waits),
+        cmocka_unit_test(test_valid_rules),  cmocka_unit_test(test_invalid_rules_are_refused),   cmocka_unit_test(test_number_of_rules_is_bounded),
+        cmocka_unit_test(test_rule_rates), cmocka_unit_test(test_wait_sampling_rates),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
