@@ -1,7 +1,7 @@
-/* Ranges of code; see code_ranges.h.
+/* Address ranges of JIT code; see code_ranges.h.
  *
- * Sorted in blocks of a few hundred, so that putting one in moves some KiB at most, whatever the order they come in:
- * runtimes tell of code in no order at all, and tell of the same place again and again. */
+ * Sorted blocks of up to 256 ranges, so that an insertion moves a few KiB at most, in any order of insertion: runtimes
+ * emit code in no particular order, and describe the same address again and again. */
 #include "resolve/jit/code_ranges.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ void code_ranges_clear(struct code_ranges *c)
     *c = (struct code_ranges){0};
 }
 
-/* The last block that begins at `address` or before it; 0 when all begin behind it. */
+/* The last block that begins at or before `address`; 0 if all begin after it. */
 static size_t find_block(const struct code_ranges *c, uint64_t address)
 {
     size_t low = 0, high = c->block_count;
@@ -37,7 +37,7 @@ static size_t find_block(const struct code_ranges *c, uint64_t address)
     return low;
 }
 
-/* How many of the block's ranges begin at `address` or before it. */
+/* The number of the block's ranges that begin at or before `address`. */
 static size_t count_up_to(const struct code_ranges_block *b, uint64_t address)
 {
     size_t low = 0, high = b->count;
@@ -70,7 +70,7 @@ static void remove_block(struct code_ranges *c, size_t block)
     memmove(c->blocks + block, c->blocks + block + 1, (c->block_count - block) * sizeof(*c->blocks));
 }
 
-/* Those of one block; true when what comes behind it may overlap as well. */
+/* Removes the overlapping ranges of one block. True: ranges of the next block may overlap as well. */
 static bool remove_from(struct code_ranges *c, size_t block, uint64_t start, uint64_t end)
 {
     struct code_ranges_block *b = c->blocks[block];
@@ -78,21 +78,21 @@ static bool remove_from(struct code_ranges *c, size_t block, uint64_t start, uin
     if (first > 0 && start - b->ranges[first - 1].start < b->ranges[first - 1].size)
         first--;
     const size_t last = count_up_to(b, end - 1);
-    const bool goes_on = last == b->count;
+    const bool may_continue = last == b->count;
     if (last > first) {
         memmove(b->ranges + first, b->ranges + last, (b->count - last) * sizeof(*b->ranges));
         b->count -= last - first;
         c->count -= last - first;
     }
-    return goes_on;
+    return may_continue;
 }
 
 void code_ranges_remove(struct code_ranges *c, uint64_t start, uint32_t size)
 {
     size_t block = find_block(c, start);
-    bool goes_on = true;
-    while (goes_on && block < c->block_count) {
-        goes_on = remove_from(c, block, start, start + size);
+    bool may_continue = true;
+    while (may_continue && block < c->block_count) {
+        may_continue = remove_from(c, block, start, start + size);
         if (c->blocks[block]->count == 0)
             remove_block(c, block);
         else
@@ -100,7 +100,7 @@ void code_ranges_remove(struct code_ranges *c, uint64_t start, uint32_t size)
     }
 }
 
-/* An empty block there. */
+/* Inserts an empty block at index `block`. */
 static int add_block(struct code_ranges *c, size_t block)
 {
     if (c->block_count == c->capacity) {
@@ -121,9 +121,9 @@ static int add_block(struct code_ranges *c, size_t block)
     return 0;
 }
 
-/* Makes room in a full block: its second half goes to a new one behind it. What is only ever added behind all else
- * leaves full blocks. */
-static int split(struct code_ranges *c, size_t block, size_t at)
+/* Splits a full block, moving its second half to a new block after it. When code is only ever appended, only one range
+ * moves, so blocks stay full. */
+static int split_block(struct code_ranges *c, size_t block, size_t at)
 {
     const bool is_end = block + 1 == c->block_count && at == BLOCK_RANGES;
     const size_t kept = is_end ? BLOCK_RANGES - 1 : BLOCK_RANGES / 2;
@@ -147,7 +147,7 @@ int code_ranges_put(struct code_ranges *c, const struct code_range *range)
     }
     size_t block = find_block(c, range->start), at = count_up_to(c->blocks[block], range->start);
     if (c->blocks[block]->count == BLOCK_RANGES) {
-        int r = split(c, block, at);
+        int r = split_block(c, block, at);
         if (r < 0)
             return r;
         if (at > c->blocks[block]->count) {
@@ -163,8 +163,8 @@ int code_ranges_put(struct code_ranges *c, const struct code_range *range)
     return 0;
 }
 
-/* The places of the first and the last told. */
-static void find_places(const struct code_ranges *c, uint32_t *ret_first, uint32_t *ret_last)
+/* The lowest and the highest file offset of all ranges. */
+static void place_bounds(const struct code_ranges *c, uint32_t *ret_first, uint32_t *ret_last)
 {
     *ret_first = UINT32_MAX;
     *ret_last = 0;
@@ -177,8 +177,8 @@ static void find_places(const struct code_ranges *c, uint32_t *ret_first, uint32
     }
 }
 
-/* Moves what is left together, into as few blocks as it needs. */
-static void forget_up_to(struct code_ranges *c, uint32_t place)
+/* Evicts the ranges with file offsets up to `place`, and compacts the others into as few blocks as possible. */
+static void evict_up_to(struct code_ranges *c, uint32_t place)
 {
     size_t to = 0, kept = 0;
     for (size_t i = 0; i < c->block_count; i++) {
@@ -206,8 +206,8 @@ void code_ranges_keep(struct code_ranges *c, size_t count)
 {
     while (c->count > count) {
         uint32_t first, last;
-        find_places(c, &first, &last);
-        forget_up_to(c, first + (last - first) / 2);
+        place_bounds(c, &first, &last);
+        evict_up_to(c, first + (last - first) / 2);
     }
 }
 

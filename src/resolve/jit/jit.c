@@ -1,8 +1,8 @@
-/* Names of code made at run time; see jit.h.
+/* Names of JIT code; see jit.h.
  *
- * A process has up to two files that tell: /tmp/perf-PID.map, and a jitdump that it maps, which is how that one is
- * found. The jitdump is asked first: it tells of times. What both hold is kept as ranges of addresses; texts stay in
- * the files, and are read and taken apart when they are needed, so that 16 bytes are enough for each piece of code. */
+ * A process has up to two such files: /tmp/perf-PID.map, and a jitdump, which is found because the runtime maps it. The
+ * jitdump is searched first, because its records have timestamps. Both are kept as address ranges; names stay in the
+ * files and are read and parsed when needed, so that each piece of code costs only 16 bytes. */
 #include "resolve/jit/jit.h"
 
 #include "base/clock.h"
@@ -21,26 +21,26 @@
 #define OPEN_MAX         32
 #define NAMES_KNOWN      4096
 #define TEXTS_HALF_BYTES (96u << 10)
-#define READ_BURST_BYTES (16u << 20) /* of all files: at once ... */
-#define READ_BYTES_PER_S (16u << 20) /* ... and a second from then on */
+#define READ_BURST_BYTES (16u << 20) /* of all files: burst ... */
+#define READ_BYTES_PER_S (16u << 20) /* ... and sustained rate */
 #define PAUSE_NS         1000000000ull
 #define PAUSE_MAX_NS     (32 * PAUSE_NS)
-#define AGAIN_NS         (10 * 1000000000ull) /* whether the path still leads to the file */
+#define REOPEN_NS        (10 * 1000000000ull) /* interval for checking that the path still refers to the open file */
 #define IDLE_TURNS       32
 #define RANGES_MIN       256
 
 enum runtime { RUNTIME_UNKNOWN, RUNTIME_JVM, RUNTIME_DOTNET };
 
-struct told {
+struct code_file {
     struct jit_file file;
-    uint64_t id;        /* never used again; another one whenever what was read is forgotten */
-    uint64_t forgotten; /* the file's, at that id */
-    size_t bytes;       /* counted for it; and lines or records */
-    uint64_t bad;
-    uint64_t retry_ns; /* not asked for before */
+    uint64_t id;        /* unique; replaced whenever the ranges are dropped */
+    uint64_t forgotten; /* file.forgotten when `id` was assigned */
+    size_t bytes;       /* bytes of ranges accounted in jits.bytes */
+    uint64_t bad;       /* file.bad accounted in jits.count.bad */
+    uint64_t retry_ns;  /* not opened before this time; 0: no pause */
     uint64_t pause_ns;
     uint64_t opened_ns;
-    uint64_t turn; /* when it was looked at last */
+    uint64_t turn; /* jits.turn of the last read */
 };
 
 struct jit_process {
@@ -48,16 +48,17 @@ struct jit_process {
     struct jit_process *prev, *next; /* least recently used first */
     uint32_t pid, innermost_pid;
     uint64_t start_ns, exec_ns;
-    uint64_t mapping_version; /* of what follows */
+    uint64_t mapping_version; /* of `runtime` and `dump_object` */
     enum runtime runtime;
-    uint64_t dump_object; /* its id; 0: none is mapped */
+    uint64_t dump_object; /* object id of the mapped jitdump; 0: none */
     uint64_t turn;
-    struct told map, dump;
+    struct code_file map, dump;
 };
 
 struct known_name {
-    uint64_t file;    /* its id; 0: none */
-    uint64_t address; /* that was asked for: lines differ within a range */
+    uint64_t file; /* code_file.id; 0: empty */
+    uint64_t
+        address; /* looked-up address of a jitdump (lines differ within a range), start of the range of a perf map */
     uint32_t place;
     uint32_t generation; /* of `texts` */
     struct jit_name name;
@@ -97,14 +98,14 @@ int jits_new(struct processes *processes, size_t max_bytes, struct jits **ret)
     return 0;
 }
 
-static void close_told(struct jits *j, struct told *t)
+static void close_code_file(struct jits *j, struct code_file *t)
 {
     j->open_count -= t->file.fd >= 0;
     jit_file_close(&t->file);
 }
 
-/* After anything was done with it. */
-static void account(struct jits *j, struct told *t)
+/* Updates the totals of `j`; call after every operation on the file. */
+static void account(struct jits *j, struct code_file *t)
 {
     const size_t bytes = code_ranges_bytes(&t->file.ranges);
     j->bytes += bytes - t->bytes;
@@ -116,18 +117,18 @@ static void account(struct jits *j, struct told *t)
     t->forgotten = t->file.forgotten;
 }
 
-static void clear_told(struct jits *j, struct told *t)
+static void clear_code_file(struct jits *j, struct code_file *t)
 {
-    close_told(j, t);
+    close_code_file(j, t);
     jit_file_clear(&t->file);
     account(j, t);
     t->retry_ns = t->pause_ns = 0;
 }
 
-static void forget(struct jits *j, struct jit_process *e)
+static void remove_process(struct jits *j, struct jit_process *e)
 {
-    clear_told(j, &e->map);
-    clear_told(j, &e->dump);
+    clear_code_file(j, &e->map);
+    clear_code_file(j, &e->dump);
     HASH_DEL(j->by_pid, e);
     DL_DELETE(j->used, e);
     j->bytes -= sizeof(*e);
@@ -139,9 +140,9 @@ void jits_free(struct jits *j)
     if (!j)
         return;
     while (j->used)
-        forget(j, j->used);
+        remove_process(j, j->used);
     string_arena_clear(&j->texts);
-    free(j->text.room);
+    free(j->text.buffer);
     free(j->known);
     free(j);
 }
@@ -160,16 +161,16 @@ void jits_begin_turn(struct jits *j)
         j->budget = j->budget + more < READ_BURST_BYTES ? j->budget + more : READ_BURST_BYTES;
     j->budget_ns = now_ns;
     j->turn++;
-    /* A far file tells no news of itself, and one of the helper's threads waits for us: it is opened again when it is
-     * needed. */
+    /* A remote file does not report changes, and occupies a thread of the file helper while open. It is closed here,
+     * and reopened when needed. */
     struct jit_process *e;
     if (j->open_count > 0)
         DL_FOREACH(j->used, e)
         {
-            if (e->map.file.far)
-                close_told(j, &e->map);
-            if (e->dump.file.far)
-                close_told(j, &e->dump);
+            if (e->map.file.remote)
+                close_code_file(j, &e->map);
+            if (e->dump.file.remote)
+                close_code_file(j, &e->dump);
         }
 }
 
@@ -179,7 +180,7 @@ void jits_at(struct jits *j, uint64_t time_ns)
         j->now_ns = time_ns;
 }
 
-static struct jit_process *lookup(struct jits *j, uint32_t pid)
+static struct jit_process *find_process(struct jits *j, uint32_t pid)
 {
     struct jit_process *e;
     HASH_FIND(hh, j->by_pid, &pid, sizeof(pid), e);
@@ -188,12 +189,12 @@ static struct jit_process *lookup(struct jits *j, uint32_t pid)
 
 void jits_forget(struct jits *j, uint32_t pid)
 {
-    struct jit_process *e = lookup(j, pid);
+    struct jit_process *e = find_process(j, pid);
     if (e)
-        forget(j, e);
+        remove_process(j, e);
 }
 
-static struct jit_process *add(struct jits *j, const struct process *process)
+static struct jit_process *add_process(struct jits *j, const struct process *process)
 {
     struct jit_process *e = calloc(1, sizeof(*e));
     if (!e)
@@ -215,17 +216,17 @@ static struct jit_process *add(struct jits *j, const struct process *process)
     return e;
 }
 
-static struct jit_process *get(struct jits *j, const struct process *process)
+static struct jit_process *get_process(struct jits *j, const struct process *process)
 {
-    struct jit_process *e = lookup(j, process->pid);
+    struct jit_process *e = find_process(j, process->pid);
     if (e && (e->start_ns != process->start_time_ns || e->exec_ns != process->exec_time_ns)) {
-        forget(j, e);
+        remove_process(j, e);
         e = NULL;
     }
     if (!e) {
         if (HASH_COUNT(j->by_pid) >= PROCESSES_MAX)
-            forget(j, j->used);
-        return add(j, process);
+            remove_process(j, j->used);
+        return add_process(j, process);
     }
     if (e->next) {
         DL_DELETE(j->used, e);
@@ -236,22 +237,23 @@ static struct jit_process *get(struct jits *j, const struct process *process)
 
 /* ---- memory ---- */
 
-/* How many ranges one more file may have: those of processes that nobody asked about in this turn give way. */
-static size_t make_room(struct jits *j, const struct told *t)
+/* The range limit for a file that is about to be read. Above half the bound, drops the ranges of processes without a
+ * lookup in this turn, least recently used first. */
+static size_t range_limit(struct jits *j, const struct code_file *t)
 {
     for (struct jit_process *old = j->used; old && j->bytes - t->bytes > j->max_bytes / 2; old = old->next) {
         if (old->turn == j->turn || old->map.bytes + old->dump.bytes == 0)
             continue;
         j->count.forgotten++;
-        clear_told(j, &old->map);
-        clear_told(j, &old->dump);
+        clear_code_file(j, &old->map);
+        clear_code_file(j, &old->dump);
     }
     const size_t others = j->bytes - t->bytes, left = others < j->max_bytes ? j->max_bytes - others : 0;
-    const size_t ranges = left / 2 / sizeof(struct code_range); /* blocks of them are half empty at worst */
+    const size_t ranges = left / 2 / sizeof(struct code_range); /* blocks may be half empty */
     return ranges > RANGES_MIN ? ranges : RANGES_MIN;
 }
 
-/* What is in use would be read again at once. */
+/* Keeps processes with recent lookups: their files would be read again at once. */
 void jits_trim(struct jits *j)
 {
     struct jit_process *e;
@@ -259,10 +261,11 @@ void jits_trim(struct jits *j)
     {
         if (j->turn - e->turn < IDLE_TURNS)
             continue;
-        clear_told(j, &e->map);
-        clear_told(j, &e->dump);
+        clear_code_file(j, &e->map);
+        clear_code_file(j, &e->dump);
     }
-    memset(j->known, 0, NAMES_KNOWN * sizeof(*j->known)); /* generations of texts are counted from 1 again */
+    memset(j->known, 0,
+           NAMES_KNOWN * sizeof(*j->known)); /* clearing the arena resets its generations, so cached names must go */
     string_arena_clear(&j->texts);
 }
 
@@ -290,13 +293,13 @@ static const struct process_mapping *find_dump(const struct process *process)
     return NULL;
 }
 
-static void look_at_mappings(struct jits *j, struct jit_process *e, const struct process *process)
+static void scan_mappings(struct jits *j, struct jit_process *e, const struct process *process)
 {
     const struct process_mapping *dump = find_dump(process);
     const uint64_t object = dump ? dump->object->id : 0;
     e->mapping_version = process->mapping_version;
     if (object != e->dump_object)
-        clear_told(j, &e->dump);
+        clear_code_file(j, &e->dump);
     e->dump_object = object;
     e->runtime = RUNTIME_UNKNOWN;
     for (size_t i = 0; i < process->mapping_count && e->runtime == RUNTIME_UNKNOWN; i++) {
@@ -307,48 +310,48 @@ static void look_at_mappings(struct jits *j, struct jit_process *e, const struct
     }
 }
 
-static void rest(struct told *t)
+static void schedule_retry(struct code_file *t)
 {
     t->pause_ns = t->pause_ns == 0 ? PAUSE_NS : t->pause_ns < PAUSE_MAX_NS ? t->pause_ns * 2 : PAUSE_MAX_NS;
     t->retry_ns = clock_monotonic_ns() + t->pause_ns;
 }
 
-/* What is there is not to be used: it is forgotten, and looked at again after a while. */
-static void refuse(struct jits *j, struct told *t, int error)
+/* Drops an unusable file; it is tried again after a pause. */
+static void reject_file(struct jits *j, struct code_file *t, int error)
 {
     const uint64_t pause_ns = t->pause_ns;
     j->count.refused += error != -ENOENT && error != -ESRCH;
-    clear_told(j, t);
+    clear_code_file(j, t);
     t->pause_ns = pause_ns;
-    rest(t);
+    schedule_retry(t);
 }
 
-static bool is_passing(int error)
+static bool is_temporary_error(int error)
 {
     return error == -ETIMEDOUT || error == -EAGAIN || error == -EMFILE || error == -ENFILE;
 }
 
-/* Of those that are open, the one of the process that was used longest ago. */
-static void close_one(struct jits *j)
+/* Closes the open files of the least recently used process that has any. */
+static void close_oldest(struct jits *j)
 {
     struct jit_process *e;
     DL_FOREACH(j->used, e)
     {
         if (e->map.file.fd < 0 && e->dump.file.fd < 0)
             continue;
-        close_told(j, &e->map);
-        close_told(j, &e->dump);
+        close_code_file(j, &e->map);
+        close_code_file(j, &e->dump);
         return;
     }
 }
 
-static int open_told(struct jits *j, struct told *t, int fd)
+static int open_code_file(struct jits *j, struct code_file *t, int fd)
 {
     if (fd < 0)
         return fd;
     while (j->open_count >= OPEN_MAX)
-        close_one(j);
-    close_told(j, t);
+        close_oldest(j);
+    close_code_file(j, t);
     int r = jit_file_open(&t->file, fd);
     account(j, t);
     j->open_count += t->file.fd >= 0;
@@ -356,56 +359,56 @@ static int open_told(struct jits *j, struct told *t, int fd)
     return r;
 }
 
-static int open_map(struct jits *j, struct told *t, const struct process *process)
+static int open_map(struct jits *j, struct code_file *t, const struct process *process)
 {
-    return open_told(j, t, processes_open_perf_map(j->processes, process));
+    return open_code_file(j, t, processes_open_perf_map(j->processes, process));
 }
 
-static int open_dump(struct jits *j, struct told *t, const struct process *process)
+static int open_dump(struct jits *j, struct code_file *t, const struct process *process)
 {
     const struct process_mapping *m = find_dump(process);
-    return open_told(j, t, m ? object_open(m->object) : -ENOENT);
+    return open_code_file(j, t, m ? object_open(m->object) : -ENOENT);
 }
 
-/* Once a turn, whether the path still leads to the file. */
-static bool is_to_be_opened(const struct jits *j, const struct told *t)
+/* Once per turn, checks that the path still refers to the open file. */
+static bool needs_open(const struct jits *j, const struct code_file *t)
 {
     if (t->file.fd < 0)
         return true;
     return t->file.format == JIT_PERF_MAP && t->turn != j->turn &&
-           (jit_file_is_gone(&t->file) || clock_monotonic_ns() - t->opened_ns > AGAIN_NS);
+           (jit_file_is_gone(&t->file) || clock_monotonic_ns() - t->opened_ns > REOPEN_NS);
 }
 
-/* Has the file open and read, as far as the budget goes. False: it tells nothing now. */
-static bool read_told(struct jits *j, struct told *t, const struct process *process)
+/* Opens the file if necessary, and reads it within the budget. True: it is parsed completely and can be searched. */
+static bool read_code_file(struct jits *j, struct code_file *t, const struct process *process)
 {
-    const bool is_map = t->file.format == JIT_PERF_MAP, was_looked_at = t->turn == j->turn;
+    const bool is_map = t->file.format == JIT_PERF_MAP, was_read = t->turn == j->turn;
     if (t->retry_ns && clock_monotonic_ns() < t->retry_ns)
         return false;
-    if (is_to_be_opened(j, t)) {
+    if (needs_open(j, t)) {
         const int r = is_map ? open_map(j, t, process) : open_dump(j, t, process);
-        if (is_passing(r)) {
-            close_told(j, t);
-            rest(t);
+        if (is_temporary_error(r)) {
+            close_code_file(j, t);
+            schedule_retry(t);
             return false;
         }
         if (r < 0) {
-            refuse(j, t, r);
+            reject_file(j, t, r);
             return false;
         }
     }
     t->turn = j->turn;
-    if (is_map && was_looked_at)
+    if (is_map && was_read)
         return t->file.is_whole;
-    const int r = jit_file_read(&t->file, j->now_ns, make_room(j, t), &j->budget);
+    const int r = jit_file_read(&t->file, j->now_ns, range_limit(j, t), &j->budget);
     account(j, t);
     if (r == -ETIMEDOUT || r == -ENOMEM) {
-        close_told(j, t);
-        rest(t);
+        close_code_file(j, t);
+        schedule_retry(t);
         return false;
     }
     if (r < 0) {
-        refuse(j, t, r);
+        reject_file(j, t, r);
         return false;
     }
     t->retry_ns = t->pause_ns = 0;
@@ -427,9 +430,9 @@ static enum frame_kind kind_of(enum runtime runtime, enum frame_kind by_name)
     return runtime == RUNTIME_JVM ? FRAME_JVM : runtime == RUNTIME_DOTNET ? FRAME_DOTNET : FRAME_NATIVE;
 }
 
-/* Copies of what a name is made of, which live in `texts` for a while. */
-static void remember(struct jits *j, struct known_name *k, uint64_t file, uint64_t address, uint32_t place,
-                     const struct jit_name *name)
+/* Stores a name in the cache. Its strings are copied to the string arena, where they may be evicted later. */
+static void cache_name(struct jits *j, struct known_name *k, uint64_t file, uint64_t address, uint32_t place,
+                       const struct jit_name *name)
 {
     const char *function = string_arena_add(&j->texts, name->function, strlen(name->function));
     const uint32_t generation = j->texts.generation;
@@ -441,22 +444,23 @@ static void remember(struct jits *j, struct known_name *k, uint64_t file, uint64
     k->name.file = script;
 }
 
-static int find_in(struct jits *j, struct jit_process *e, struct told *t, uint64_t address, struct jit_name *ret)
+static int find_in_file(struct jits *j, struct jit_process *e, struct code_file *t, uint64_t address,
+                        struct jit_name *ret)
 {
     struct code_range range;
     if (!code_ranges_find(&t->file.ranges, address, &range))
         return -ENOENT;
-    const uint64_t asked = t->file.format == JIT_DUMP ? address : range.start;
-    struct known_name *k = known_place(j, t->id, asked);
-    if (k->file == t->id && k->address == asked && k->place == range.place &&
+    const uint64_t key = t->file.format == JIT_DUMP ? address : range.start;
+    struct known_name *k = known_place(j, t->id, key);
+    if (k->file == t->id && k->address == key && k->place == range.place &&
         string_arena_alive(&j->texts, k->generation)) {
         *ret = k->name;
         return 0;
     }
     int r = jit_file_describe(&t->file, &range, address, &j->text);
     if (r == -ETIMEDOUT) {
-        close_told(j, t);
-        rest(t);
+        close_code_file(j, t);
+        schedule_retry(t);
     }
     if (r < 0)
         return -ENOENT;
@@ -466,11 +470,12 @@ static int find_in(struct jits *j, struct jit_process *e, struct told *t, uint64
         ret->file = j->text.file;
         ret->line = j->text.line;
     }
-    remember(j, k, t->id, asked, range.place, ret);
+    cache_name(j, k, t->id, key, range.place, ret);
     return 0;
 }
 
-/* Whose jitdump it is, is written in it: a child still maps that of its parent, whose code is no longer its own. */
+/* A forked child inherits its parent's mapping of the jitdump, which does not describe the child's code; the PID in the
+ * header identifies the owner. */
 static bool is_own_dump(struct jits *j, struct jit_process *e, const struct process *process)
 {
     if (!e->dump.file.has_header)
@@ -482,30 +487,28 @@ static bool is_own_dump(struct jits *j, struct jit_process *e, const struct proc
 
 int jits_find(struct jits *j, const struct process *process, uint64_t address, struct jit_name *ret)
 {
-    struct jit_process *e = get(j, process);
+    struct jit_process *e = get_process(j, process);
     if (!e)
         return -ENOENT;
     e->turn = j->turn;
     if (e->mapping_version != process->mapping_version)
-        look_at_mappings(j, e, process);
-    if (e->dump_object && read_told(j, &e->dump, process) && is_own_dump(j, e, process) &&
-        find_in(j, e, &e->dump, address, ret) == 0)
+        scan_mappings(j, e, process);
+    if (e->dump_object && read_code_file(j, &e->dump, process) && is_own_dump(j, e, process) &&
+        find_in_file(j, e, &e->dump, address, ret) == 0)
         return 0;
-    return read_told(j, &e->map, process) ? find_in(j, e, &e->map, address, ret) : -ENOENT;
+    return read_code_file(j, &e->map, process) ? find_in_file(j, e, &e->map, address, ret) : -ENOENT;
 }
 
 void jits_metrics(const struct jits *j, struct metric_set *set)
 {
-    metric_add(set, "sonde_self_jit_bytes", METRIC_GAUGE, "bytes",
-               "Memory held by places and names of code made at run time",
+    metric_add(set, "sonde_self_jit_bytes", METRIC_GAUGE, "bytes", "Memory held by addresses and names of JIT code",
                (double)(j->bytes + sizeof(*j) + NAMES_KNOWN * sizeof(*j->known) + string_arena_bytes(&j->texts)),
                METRIC_NO_LABELS);
     metric_add(set, "sonde_self_jit_refused", METRIC_COUNTER, "",
-               "Times that a perf map or a jitdump was there and not to be read", (double)j->count.refused,
-               METRIC_NO_LABELS);
+               "Perf maps and jitdumps that exist but cannot be used", (double)j->count.refused, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_jit_senseless", METRIC_COUNTER, "",
-               "Lines of perf maps and records of jitdumps that make no sense", (double)j->count.bad, METRIC_NO_LABELS);
+               "Malformed lines of perf maps and records of jitdumps", (double)j->count.bad, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_jit_forgotten", METRIC_COUNTER, "",
-               "Processes whose perf map or jitdump is to be read again, to keep within bounds",
+               "Processes whose perf map or jitdump must be read again, because it was evicted to keep within bounds",
                (double)j->count.forgotten, METRIC_NO_LABELS);
 }

@@ -1,7 +1,7 @@
-/* Names of code that is made while a process runs (Node, Java, .NET and whoever else writes a perf map or a jitdump):
- * from the files that its runtime writes. They are read on as they grow, when a sample asks; what is not in them, or
- * not read yet, has no name, and never another one's. Bounded in memory and in what is read a second. Pipeline thread
- * only. */
+/* Symbol names of JIT code (Node, Java, .NET and other runtimes that write a perf map or a jitdump), from the files
+ * that the runtime writes. The files are read incrementally as they grow, when a sample needs a name. Code that is
+ * absent from them, or not read yet, stays unnamed; it never gets another function's name. Memory and bytes read per
+ * second are bounded. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -14,24 +14,25 @@
 
 struct jits;
 
-/* `processes` is borrowed. Ranges of code are kept within `max_bytes`. */
+/* `processes` is borrowed. `max_bytes` bounds the address ranges. -ENOMEM. */
 int jits_new(struct processes *processes, size_t max_bytes, struct jits **ret);
 void jits_free(struct jits *j);
 DEFINE_FREEP(jits)
-/* At most `entries` names are remembered. */
+/* Limits the name cache to `entries` names. */
 void jits_limit(struct jits *j, size_t entries);
 
-/* A new turn of the pipeline: files are looked at anew. */
+/* Starts a new pipeline turn: files may be checked for changes again. */
 void jits_begin_turn(struct jits *j);
-/* What time it is in the records: of what is told with its time, what came later does not count yet. */
+/* Sets the current time of the event records (CLOCK_MONOTONIC). Descriptions in a jitdump with a later timestamp are
+ * not used yet. */
 void jits_at(struct jits *j, uint64_t time_ns);
 
-/* The name of the code at `address`; texts hold until the next call. -ENOENT: it has none that is known. */
+/* The name of the code at `address`; strings are valid until the next call. -ENOENT: no name is known. */
 int jits_find(struct jits *j, const struct process *process, uint64_t address, struct jit_name *ret);
 
-/* The process has ended. */
+/* Frees everything about a process that has exited. */
 void jits_forget(struct jits *j, uint32_t pid);
-/* Gives back what can be read again, and was not asked for of late. */
+/* Frees the data of processes without recent lookups, and the name cache; both can be read again. */
 void jits_trim(struct jits *j);
 
 void jits_metrics(const struct jits *j, struct metric_set *set);

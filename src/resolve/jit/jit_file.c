@@ -1,4 +1,4 @@
-/* Reading a runtime's file as it grows; see jit_file.h. */
+/* Incremental reading of perf maps and jitdumps; see jit_file.h. */
 #include "resolve/jit/jit_file.h"
 
 #include "base/cleanup.h"
@@ -12,21 +12,21 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PIECE_BYTES     (128u << 10) /* longer than any line */
+#define PIECE_BYTES     (128u << 10) /* longer than any valid line */
 #define LINE_READ_BYTES 1024u
-#define COST_MIN_BYTES  4096u /* of reading a piece that leads no further */
-#define CODE_READ_BYTES 4096u /* of a jitdump, for a name */
-#define V8_LINES_ADD    64    /* V8 tells of lines as if an ELF header stood before the code */
+#define COST_MIN_BYTES  4096u /* charged for every read, including one without progress */
+#define CODE_READ_BYTES 4096u /* read from a jitdump to find a name */
+#define V8_LINES_ADD    64    /* V8's line addresses include the size of an ELF header before the code */
 
 void jit_file_close(struct jit_file *f)
 {
-    remote_file_free(f->far);
-    f->far = NULL;
+    remote_file_free(f->remote);
+    f->remote = NULL;
     closep(&f->fd);
     f->fd = -1;
 }
 
-static void forget(struct jit_file *f)
+static void drop_ranges(struct jit_file *f)
 {
     code_ranges_clear(&f->ranges);
     f->position = 0;
@@ -41,7 +41,7 @@ static void forget(struct jit_file *f)
 void jit_file_clear(struct jit_file *f)
 {
     jit_file_close(f);
-    forget(f);
+    drop_ranges(f);
     f->device = f->inode = f->changed_ns = f->size = 0;
 }
 
@@ -51,7 +51,7 @@ int jit_file_open(struct jit_file *f, int fd)
     jit_file_close(f);
     f->fd = fd;
     if (remote_file_is(fd)) {
-        int r = remote_file_new(fd, &f->far, &f->size);
+        int r = remote_file_new(fd, &f->remote, &f->size);
         if (r < 0)
             jit_file_close(f);
         return r;
@@ -61,7 +61,7 @@ int jit_file_open(struct jit_file *f, int fd)
         return -EIO;
     }
     if (st.st_ino != f->inode || st.st_dev != f->device)
-        forget(f);
+        drop_ranges(f);
     f->inode = st.st_ino;
     f->device = st.st_dev;
     return 0;
@@ -70,27 +70,27 @@ int jit_file_open(struct jit_file *f, int fd)
 bool jit_file_is_gone(const struct jit_file *f)
 {
     struct stat st;
-    return !f->far && (f->fd < 0 || fstat(f->fd, &st) < 0 || st.st_nlink == 0);
+    return !f->remote && (f->fd < 0 || fstat(f->fd, &st) < 0 || st.st_nlink == 0);
 }
 
-/* How many bytes there were, up to `size`. */
+/* Returns how many bytes were read, up to `size`. */
 static int64_t read_at(struct jit_file *f, uint64_t offset, void *data, size_t size)
 {
-    if (f->far) {
+    if (f->remote) {
         const uint64_t left = offset < f->size ? f->size - offset : 0;
         const size_t n = left < size ? (size_t)left : size;
-        int r = n ? remote_file_read(f->far, offset, data, n) : 0;
+        int r = n ? remote_file_read(f->remote, offset, data, n) : 0;
         return r < 0 ? r : (int64_t)n;
     }
     const ssize_t n = pread(f->fd, data, size, (off_t)offset);
     return n < 0 ? -errno : n;
 }
 
-/* Whether there is something that was not there the last time. */
-static int look(struct jit_file *f, bool *ret_changed)
+/* Whether the file has changed since the last check. Drops the ranges if it was rewritten. */
+static int check_changed(struct jit_file *f, bool *ret_changed)
 {
     struct stat st;
-    if (f->far) { /* its size is what it was when it was opened, which was now */
+    if (f->remote) { /* its size was determined when it was opened, in this turn */
         *ret_changed = true;
         return 0;
     }
@@ -99,15 +99,15 @@ static int look(struct jit_file *f, bool *ret_changed)
     const uint64_t changed_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec,
                    size = (uint64_t)st.st_size;
     *ret_changed = size != f->size || changed_ns != f->changed_ns;
-    const bool is_dump = f->format == JIT_DUMP;                                       /* which is only added to */
-    if (*ret_changed && f->size && (size < f->size || (size == f->size && !is_dump))) /* written anew */
-        forget(f);
+    const bool is_dump = f->format == JIT_DUMP;                                       /* append-only */
+    if (*ret_changed && f->size && (size < f->size || (size == f->size && !is_dump))) /* rewritten */
+        drop_ranges(f);
     f->size = size;
     f->changed_ns = changed_ns;
     return 0;
 }
 
-/* Of a file that was written anew, another text ends where the one that was read did. */
+/* Drops the ranges if the bytes before `position` differ, as in a rewritten file. */
 static int check_last(struct jit_file *f)
 {
     char now[sizeof(f->last)];
@@ -117,7 +117,7 @@ static int check_last(struct jit_file *f)
     if (n < 0)
         return (int)n;
     if ((size_t)n != f->last_bytes || memcmp(now, f->last, f->last_bytes) != 0)
-        forget(f);
+        drop_ranges(f);
     return 0;
 }
 
@@ -143,8 +143,8 @@ static int read_header(struct jit_file *f, const char *piece, size_t bytes)
     return 0;
 }
 
-/* Takes in a piece; how far that led, 0: no further for now. */
-static int64_t take(struct jit_file *f, const char *piece, size_t bytes, uint64_t until_ns)
+/* Parses a piece of the file; returns the bytes consumed; 0: no progress for now. */
+static int64_t parse_piece(struct jit_file *f, const char *piece, size_t bytes, uint64_t until_ns)
 {
     if (f->format == JIT_PERF_MAP)
         return perf_map_take(&f->ranges, piece, bytes, (uint32_t)f->position, &f->bad);
@@ -171,12 +171,13 @@ static int read_piece(struct jit_file *f, char *piece, uint64_t until_ns, uint64
         *ret_more = r == 0;
         return r == -EAGAIN ? 0 : r;
     }
-    const int64_t taken = take(f, piece, (size_t)n, until_ns);
+    const int64_t taken = parse_piece(f, piece, (size_t)n, until_ns);
     if (taken < 0)
         return (int)taken;
     const uint64_t cost = (uint64_t)(taken < n ? taken : n) + COST_MIN_BYTES;
     *budget -= cost < *budget ? cost : *budget;
-    if (f->format == JIT_PERF_MAP) /* of a jitdump a piece may lead behind itself, and it is only ever added to */
+    if (f->format ==
+        JIT_PERF_MAP) /* a jitdump's last record may end after the piece; it is append-only, so no check is needed */
         keep_last(f, piece, (size_t)taken);
     f->position += (uint64_t)taken;
     *ret_more = taken > 0 && !f->closed && f->position < f->size;
@@ -186,15 +187,15 @@ static int read_piece(struct jit_file *f, char *piece, uint64_t until_ns, uint64
 int jit_file_read(struct jit_file *f, uint64_t until_ns, size_t ranges_max, uint64_t *budget)
 {
     bool changed, more = true;
-    int r = look(f, &changed);
+    int r = check_changed(f, &changed);
     if (r < 0)
         return r;
     if (f->size >= JIT_FILE_MAX_BYTES)
         return -EFBIG;
     if (f->cut_at && ranges_max / 2 >= f->cut_at)
-        forget(f);
-    if (f->position > f->size && f->far && f->format == JIT_PERF_MAP)
-        forget(f);
+        drop_ranges(f);
+    if (f->position > f->size && f->remote && f->format == JIT_PERF_MAP)
+        drop_ranges(f);
     if (f->closed || f->next_ns > until_ns || f->position >= f->size ||
         (!changed && f->is_whole && f->format == JIT_PERF_MAP)) {
         f->is_whole = true;
@@ -217,48 +218,48 @@ int jit_file_read(struct jit_file *f, uint64_t until_ns, size_t ranges_max, uint
 
 /* ---- names ---- */
 
-static int make_room(struct jit_text *text, size_t bytes)
+static int reserve_buffer(struct jit_text *text, size_t bytes)
 {
-    if (text->room_bytes >= bytes)
+    if (text->buffer_bytes >= bytes)
         return 0;
-    char *room = realloc(text->room, bytes);
-    if (!room)
+    char *buffer = realloc(text->buffer, bytes);
+    if (!buffer)
         return -ENOMEM;
-    text->room = room;
-    text->room_bytes = bytes;
+    text->buffer = buffer;
+    text->buffer_bytes = bytes;
     return 0;
 }
 
-/* Reads into the text's room, and puts a NUL behind it, and room for jit_name_parse. */
-static int64_t read_room(struct jit_file *f, uint64_t place, size_t bytes, struct jit_text *text)
+/* Reads into the text's buffer; adds a NUL, and reserves space for jit_name_parse. */
+static int64_t read_into_buffer(struct jit_file *f, uint64_t place, size_t bytes, struct jit_text *text)
 {
-    int r = make_room(text, bytes + 1 + JIT_NAME_ROOM);
-    const int64_t n = r < 0 ? r : read_at(f, place, text->room, bytes);
+    int r = reserve_buffer(text, bytes + 1 + JIT_NAME_ROOM);
+    const int64_t n = r < 0 ? r : read_at(f, place, text->buffer, bytes);
     if (n >= 0)
-        text->room[n] = '\0';
+        text->buffer[n] = '\0';
     return n;
 }
 
 static int describe_line(struct jit_file *f, const struct code_range *range, struct jit_text *text)
 {
     struct perf_map_line line;
-    const int64_t n = read_room(f, range->place, LINE_READ_BYTES, text);
+    const int64_t n = read_into_buffer(f, range->place, LINE_READ_BYTES, text);
     if (n < 0)
         return (int)n;
-    const char *feed = memchr(text->room, '\n', (size_t)n); /* a longer line's name is cut */
-    if (!perf_map_parse(text->room, feed ? (size_t)(feed - text->room) : (size_t)n, &line) ||
+    const char *feed = memchr(text->buffer, '\n', (size_t)n); /* the name of a longer line is truncated */
+    if (!perf_map_parse(text->buffer, feed ? (size_t)(feed - text->buffer) : (size_t)n, &line) ||
         line.start != range->start || line.size != range->size)
         return -ENOENT;
-    const size_t at = (size_t)(line.name - text->room);
-    text->room[at + line.name_bytes] = '\0';
-    text->name = text->room + at;
+    const size_t at = (size_t)(line.name - text->buffer);
+    text->buffer[at + line.name_bytes] = '\0';
+    text->name = text->buffer + at;
     text->file = "";
     text->line = 0;
     return 0;
 }
 
-/* Behind each other at the end of the room, where jit_name_parse may write. */
-static int put_texts(struct jit_text *text, const struct jitdump_code *code)
+/* Copies file and name into a new buffer, name last: jit_name_parse writes after it. */
+static int store_strings(struct jit_text *text, const struct jitdump_code *code)
 {
     const size_t name_bytes = strlen(code->name) + 1, file_bytes = strlen(code->file) + 1;
     _cleanup_free_ char *copy = malloc(file_bytes + name_bytes + JIT_NAME_ROOM);
@@ -266,10 +267,10 @@ static int put_texts(struct jit_text *text, const struct jitdump_code *code)
         return -ENOMEM;
     memcpy(copy, code->file, file_bytes);
     memcpy(copy + file_bytes, code->name, name_bytes);
-    free(text->room);
-    text->room_bytes = file_bytes + name_bytes + JIT_NAME_ROOM;
-    text->file = text->room = take_ptr(copy);
-    text->name = text->room + file_bytes;
+    free(text->buffer);
+    text->buffer_bytes = file_bytes + name_bytes + JIT_NAME_ROOM;
+    text->file = text->buffer = take_ptr(copy);
+    text->name = text->buffer + file_bytes;
     text->line = code->line;
     return 0;
 }
@@ -277,18 +278,18 @@ static int put_texts(struct jit_text *text, const struct jitdump_code *code)
 static int describe_record(struct jit_file *f, const struct code_range *range, uint64_t address, struct jit_text *text)
 {
     struct jitdump_code code;
-    int64_t n = read_room(f, range->place, CODE_READ_BYTES, text);
-    const size_t wanted = n < 0 ? 0 : jitdump_described_bytes(text->room, (size_t)n);
+    int64_t n = read_into_buffer(f, range->place, CODE_READ_BYTES, text);
+    const size_t wanted = n < 0 ? 0 : jitdump_described_bytes(text->buffer, (size_t)n);
     if (wanted > (size_t)(n < 0 ? 0 : n))
-        n = read_room(f, range->place, wanted, text);
+        n = read_into_buffer(f, range->place, wanted, text);
     if (n < 0)
         return (int)n;
     const uint64_t distance = address - range->start;
-    if (!jitdump_describe(text->room, (size_t)n, distance, 0, &code) || code.size != range->size)
+    if (!jitdump_describe(text->buffer, (size_t)n, distance, 0, &code) || code.size != range->size)
         return -ENOENT;
     if (code.line && jit_name_is_v8(code.name))
-        jitdump_describe(text->room, (size_t)n, distance, V8_LINES_ADD, &code);
-    return put_texts(text, &code);
+        jitdump_describe(text->buffer, (size_t)n, distance, V8_LINES_ADD, &code);
+    return store_strings(text, &code);
 }
 
 int jit_file_describe(struct jit_file *f, const struct code_range *range, uint64_t address, struct jit_text *text)

@@ -1,6 +1,6 @@
-/* A file that a runtime writes of its code, read on as it grows: a perf map or a jitdump. Holds the ranges that the
- * file tells of, and where it has come to; a name is read when it is asked for. Bounded in all that it reads and keeps;
- * what it has forgotten it can read again. Pipeline thread only. */
+/* A perf map or a jitdump, read incrementally as it grows. Holds the address ranges that the file describes, and the
+ * read position; a name is read from the file when it is needed. All reads and all memory are bounded; evicted ranges
+ * can be read again. Pipeline thread only. */
 #pragma once
 
 #include "resolve/jit/code_ranges.h"
@@ -13,58 +13,62 @@ struct remote_file;
 
 enum jit_format { JIT_PERF_MAP, JIT_DUMP };
 
-#define JIT_FILE_MAX_BYTES UINT32_MAX /* so that a place in it has 32 bits */
+#define JIT_FILE_MAX_BYTES UINT32_MAX /* offsets in it are 32 bits wide */
 
 struct jit_file {
     enum jit_format format;
-    int fd;                                   /* -1: not open */
-    struct remote_file *far;                  /* of `fd`, where that is a socket */
-    uint64_t device, inode, changed_ns, size; /* of a near file, when it was looked at last */
-    uint64_t position;                        /* what lies before it has been taken in */
-    char last[32]; /* what lies just before `position`: another file is told from one that has grown */
+    int fd;                     /* -1: not open */
+    struct remote_file *remote; /* set if `fd` is a socket to the file helper */
+    uint64_t device, inode, changed_ns,
+        size;          /* of a local file, at the last check; size: also of a remote file, when it was opened */
+    uint64_t position; /* everything before this offset has been parsed */
+    char last[32]; /* the bytes just before `position`; they detect a file that was rewritten rather than appended to */
     size_t last_bytes;
-    uint32_t pid; /* of a jitdump: whose it is */
+    uint32_t pid; /* of a jitdump: PID of its writer, in the writer's PID namespace */
     bool has_times;
     bool has_header, closed;
-    uint64_t debug_address; /* jitdump_reading's, between two readings */
+    uint64_t debug_address; /* jitdump_reading.debug_address between two reads */
     uint64_t next_ns;
     uint32_t debug_place;
-    bool is_whole; /* all that the file held has been taken in, up to the time asked for: what is not there, is nowhere
-                    */
+    bool is_whole; /* the file has been parsed completely, up to the time requested: what is absent from `ranges` has no
+                      name */
     struct code_ranges ranges;
-    size_t cut_at;      /* some were forgotten because there was no room for more than so many; 0: none were */
-    uint64_t forgotten; /* how often all was forgotten, to be read anew: places mean something else since */
-    uint64_t bad;
+    size_t cut_at;      /* the range limit at which ranges were evicted; 0: none were evicted */
+    uint64_t forgotten; /* how often all ranges were dropped, to be read again; file offsets are not comparable across
+                           such a drop */
+    uint64_t bad;       /* malformed lines or records */
 };
 
-/* Without a file. */
+/* A jit_file that is not open. */
 static inline struct jit_file jit_file_make(enum jit_format format)
 {
     return (struct jit_file){.format = format, .fd = -1, .debug_address = UINT64_MAX};
 }
 
-/* Takes `fd`, near or far. What was read is kept if it is the same file. -ETIMEDOUT, -EIO: it cannot be read now. */
+/* Opens `fd`, a local file or a socket to the file helper; takes ownership. Parsed ranges are kept if it is the same
+ * file. -ETIMEDOUT, -EIO: it cannot be read at present. */
 int jit_file_open(struct jit_file *f, int fd);
-/* What was read is kept. */
+/* Closes the file; parsed ranges are kept. */
 void jit_file_close(struct jit_file *f);
-/* ... and this forgets it, and which file it was. */
+/* Closes the file, and drops the ranges and the file's identity. */
 void jit_file_clear(struct jit_file *f);
 
-/* Takes in what has come since, of a jitdump until `until_ns` (CLOCK_MONOTONIC), for at most `*budget` bytes, which are
- * taken off it. At most `ranges_max` ranges are kept; when there is room for twice as many, those that had to go are
- * read again. -EBADMSG, -ENOTSUP, -EFBIG: the file is not to be used, for good; -ETIMEDOUT: now. */
+/* Parses what was appended since, at most `*budget` bytes, which is reduced by the bytes read; of a jitdump, records up
+ * to `until_ns` (CLOCK_MONOTONIC). Keeps at most `ranges_max` ranges; when the limit is later at least twice as high,
+ * evicted ranges are read again. -EBADMSG, -ENOTSUP, -EFBIG: the file is unusable; -ETIMEDOUT: it cannot be read at
+ * present. */
 int jit_file_read(struct jit_file *f, uint64_t until_ns, size_t ranges_max, uint64_t *budget);
 
-/* A file that was deleted, or replaced by another. Of a far one that cannot be told. */
+/* Whether the file was deleted or replaced by another one. Always false for a remote file, whose state is unknown. */
 bool jit_file_is_gone(const struct jit_file *f);
 
 struct jit_text {
-    char *name;       /* as the runtime writes it; in `room`, for jit_name_parse */
-    const char *file; /* ""; in `room` */
+    char *name;       /* as the runtime writes it; points into `buffer`, for jit_name_parse */
+    const char *file; /* "" if unknown; points into `buffer` */
     uint32_t line;
-    char *room;
-    size_t room_bytes; /* kept for the next */
+    char *buffer;
+    size_t buffer_bytes; /* reused by the next call */
 };
 
-/* The name of the code at `address`, which lies in `range`. -ENOENT: the file says so no more. */
+/* Reads the name of the code at `address`, which `range` must contain. -ENOENT: the file no longer describes it. */
 int jit_file_describe(struct jit_file *f, const struct code_range *range, uint64_t address, struct jit_text *text);

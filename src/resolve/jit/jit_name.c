@@ -1,8 +1,8 @@
-/* Names of code made at run time; see jit_name.h.
+/* Parser of JIT symbol names; see jit_name.h.
  *
- * V8's (src/logging/log.cc): what it is, a colon, a mark of how well it was compiled, the function's name (empty of an
- * anonymous one and of a script's own code), a blank, the script's name, ":LINE:COLUMN" of where the function begins.
- */
+ * V8's notation (src/logging/log.cc): the kind, a colon, a mark of the compilation tier, the function's name (empty for
+ * an anonymous function and for a script's top-level code), a space, the script's name, ":LINE:COLUMN" where the
+ * function begins. */
 #include "resolve/jit/jit_name.h"
 
 #include <inttypes.h>
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Behind the colon of what V8 wrote of a function of JavaScript; NULL: it is something else. */
+/* The text after V8's prefix and tier mark; NULL: not a JavaScript function. */
 static const char *function_of(const char *name)
 {
     static const char *const kinds[] = {"JS:", "LazyCompile:", "Function:", "Script:", "Eval:", "InterpretedFunction:"};
@@ -27,7 +27,7 @@ bool jit_name_is_v8(const char *name)
     return function_of(name) != NULL;
 }
 
-/* Cuts ":NUMBER" off the end of `text`; UINT32_MAX: there is none. */
+/* Removes ":NUMBER" from the end of `text` and returns the number; UINT32_MAX: there is none. */
 static uint32_t cut_number(char *text)
 {
     char *colon = strrchr(text, ':');
@@ -43,8 +43,8 @@ static uint32_t cut_number(char *text)
     return (uint32_t)value;
 }
 
-/* Names of functions may hold blanks ("get size") and so may those of scripts: what looks like the beginning of a
- * script's name decides, else the last blank. */
+/* Function names ("get size") and script names may contain spaces. The first space before a typical start of a script
+ * name is the separator, else the last space. */
 static char *find_script(char *text)
 {
     static const char *const starts[] = {" /",        " file://", " node:",   " evalmachine.",
@@ -62,7 +62,7 @@ static void parse_v8(char *text, struct jit_name *ret)
 {
     char *end = text + strlen(text);
     const uint32_t last = cut_number(text), before = last == UINT32_MAX ? last : cut_number(text);
-    const uint32_t line = before != UINT32_MAX ? before : last; /* old versions tell no column */
+    const uint32_t line = before != UINT32_MAX ? before : last; /* old versions write no column */
     char *script = find_script(text);
     ret->kind = FRAME_V8JS;
     ret->line = line == UINT32_MAX ? 0 : line;
@@ -73,7 +73,7 @@ static void parse_v8(char *text, struct jit_name *ret)
     if (!ret->file[0])
         ret->line = 0;
     ret->function = text;
-    if (!text[0]) { /* behind all else */
+    if (!text[0]) { /* stored after the original string */
         char *name = end + 1;
         snprintf(name, JIT_NAME_ROOM - 1, "(anonymous:%" PRIu32 ")", ret->line);
         ret->function = name;

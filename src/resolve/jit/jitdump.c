@@ -1,4 +1,4 @@
-/* Records of a jitdump; see jitdump.h. */
+/* Parser of jitdumps; see jitdump.h. */
 #include "resolve/jit/jitdump.h"
 
 #include "base/cursor.h"
@@ -10,13 +10,13 @@
 #define MAGIC         0x4a695444u /* "JiTD" */
 #define MAGIC_SWAPPED 0x4454694au
 #define VERSION       1
-#define ARCH_TIMES    1 /* of the header's flags */
+#define ARCH_TIMES    1 /* flag in the header: architectural timestamps */
 #define PREFIX_BYTES  16
 #define HEADER_BYTES  40
 #define ADDRESS_MAX   ((uint64_t)1 << 57)
-#define LINES_MAX     65536 /* bytes of the lines of some code; of more none are told */
+#define LINES_MAX     65536 /* maximum size of a debug info record; larger ones are ignored */
 #define NAME_MAX      4096
-#define DESCRIBED_MAX 8 /* records from the lines of some code to the code itself */
+#define DESCRIBED_MAX 8 /* maximum distance, in records, from a debug info record to its code */
 
 #if defined(__aarch64__)
 #define MACHINE EM_AARCH64
@@ -69,7 +69,7 @@ static bool is_range(uint64_t start, uint64_t size)
 static int take_load(struct code_ranges *ranges, struct jitdump_reading *reading, struct cursor *c, uint32_t place,
                      uint64_t *bad)
 {
-    cursor_skip(c, 16); /* who, and the address once more */
+    cursor_skip(c, 16); /* pid, tid, and vma, which repeats the address */
     const uint64_t start = cursor_u64(c), size = cursor_u64(c);
     const bool has_lines = reading->debug_address == start;
     reading->debug_address = UINT64_MAX;
@@ -115,7 +115,7 @@ static int take_record(struct code_ranges *ranges, struct jitdump_reading *readi
     case CODE_CLOSE:
         reading->closed = true;
         return 0;
-    default: /* how to unwind it, and what may come yet */
+    default: /* unwinding info and unknown kinds */
         return 0;
     }
 }
@@ -156,7 +156,7 @@ size_t jitdump_described_bytes(const void *data, size_t bytes)
     return p.kind == CODE_DEBUG_INFO && p.bytes <= LINES_MAX ? p.bytes + NAME_MAX : NAME_MAX;
 }
 
-/* The line that holds at `address`: of the last entry at it or before it. */
+/* Sets the line of `address`: that of the last entry at or before it. */
 static void find_line(struct cursor c, uint64_t address, struct jitdump_code *ret)
 {
     const char *file = "", *found = "";
@@ -166,11 +166,11 @@ static void find_line(struct cursor c, uint64_t address, struct jitdump_code *re
     for (uint64_t i = 0; i < count && !c.failed; i++) {
         const uint64_t at = cursor_u64(&c);
         const uint32_t line = cursor_u32(&c);
-        cursor_skip(&c, 4); /* which of several pieces of code of that line */
+        cursor_skip(&c, 4); /* discriminator */
         const char *name = cursor_string(&c);
         if (!name)
             break;
-        if (strcmp(name, "\xff") != 0) /* else the same as before */
+        if (strcmp(name, "\xff") != 0) /* "\xff": the same file as in the previous entry */
             file = name;
         if (at <= address && at >= best) {
             best = at;

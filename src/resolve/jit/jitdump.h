@@ -1,6 +1,6 @@
-/* A jitdump, which runtimes write of the code that they make
- * (linux/tools/perf/Documentation/jitdump-specification.txt): a header, then records with the time of what they tell. A
- * pure parser of what anybody may have written. */
+/* Parser of jitdumps, in which runtimes record their JIT code
+ * (linux/tools/perf/Documentation/jitdump-specification.txt): a header, then timestamped records. Pure; the input is
+ * untrusted. */
 #pragma once
 
 #include "resolve/jit/code_ranges.h"
@@ -10,47 +10,49 @@
 #include <stdint.h>
 
 struct jitdump_header {
-    uint32_t bytes; /* where the first record begins */
-    uint32_t pid;   /* as its PID namespace has it */
-    bool has_times; /* of CLOCK_MONOTONIC; else of the CPU's own clock, which cannot be compared with */
+    uint32_t bytes; /* size of the header: offset of the first record */
+    uint32_t pid;   /* in the writer's PID namespace */
+    bool has_times; /* timestamps are CLOCK_MONOTONIC; otherwise they are architectural (TSC) and not comparable */
 };
 
 #define JITDUMP_HEADER_MAX 4096
 
-/* -EBADMSG: that is no jitdump; -ENOTSUP: one of another byte order or architecture, or of a later version; -EAGAIN:
- * there is not all of it yet. */
+/* -EBADMSG: not a jitdump. -ENOTSUP: another byte order, architecture or version. -EAGAIN: not completely written yet.
+ */
 int jitdump_header_parse(const void *data, size_t bytes, struct jitdump_header *ret);
 
+/* State between two calls of jitdump_take. */
 struct jitdump_reading {
-    uint64_t until_ns; /* what was told later than that is left for the next time */
+    uint64_t until_ns; /* input: records with a later timestamp are left for the next call */
     bool has_times;
-    uint64_t debug_address; /* code that the record before told the lines of; UINT64_MAX: none */
-    uint32_t debug_place;
-    bool closed;      /* by its writer: nothing comes after that */
-    uint64_t next_ns; /* when what comes next was told; 0: that is not known */
+    uint64_t debug_address; /* address of the code that the last debug info record describes; UINT64_MAX: none */
+    uint32_t debug_place;   /* file offset of that record */
+    bool closed;            /* the writer has closed the file: no records follow */
+    uint64_t next_ns;       /* timestamp of the first record left; 0: unknown */
 };
 
-/* How much of a record has to be there for it to be taken in: without its name, lines and code. */
+/* The bytes of a record that must be available to process it: everything but its name, lines and code. */
 #define JITDUMP_PIECE_MIN 64
 
-/* Takes in all records of a piece of the file that lies at `place`; those that make no sense are left out, and counted
- * in `*bad`. Returns how far the next one lies from the beginning of the piece, which may be behind its end. -EBADMSG:
- * the rest cannot be read; -ENOMEM. */
+/* Adds all records of a piece of the file at offset `place` to `ranges`. Malformed records are skipped and counted in
+ * `*bad`. Returns the distance from the piece's start to the next record, which may be beyond the piece's end.
+ * -EBADMSG: the rest cannot be parsed; -ENOMEM. */
 int64_t jitdump_take(struct code_ranges *ranges, struct jitdump_reading *reading, const void *data, size_t bytes,
                      uint32_t place, uint64_t *bad);
 
-/* How many bytes there must be at the place of a range for jitdump_describe, told by the first of them. Bounded. */
+/* How many bytes at a range's file offset jitdump_describe needs, derived from the first `bytes` bytes. Bounded. */
 size_t jitdump_described_bytes(const void *data, size_t bytes);
 
-/* What is told of one range of code. Texts are borrowed from the piece, and NUL-terminated. */
+/* Description of one range of code. Strings are NUL-terminated and borrowed from the piece. */
 struct jitdump_code {
-    uint64_t start; /* when it was told; it may have been moved since */
+    uint64_t start; /* as recorded; the code may have been moved since */
     uint32_t size;
     const char *name;
-    const char *file; /* of the instruction; "": not told */
+    const char *file; /* source file of the instruction; "": unknown */
     uint32_t line;
 };
 
-/* `data`: the piece of the file at the place of a range. `distance`: of the instruction from the range's beginning. V8
- * tells of lines as if 64 bytes stood before the code: `lines_add`. False: it is not there. */
+/* `data`: the file's bytes at the range's file offset. `distance`: of the instruction from the start of the range.
+ * `lines_add`: added to it for the line lookup, because V8's line addresses include a 64-byte ELF header. False: `data`
+ * does not describe the range. */
 bool jitdump_describe(const void *data, size_t bytes, uint64_t distance, uint64_t lines_add, struct jitdump_code *ret);

@@ -1,10 +1,10 @@
-/* Lines of a perf map; see perf_map.h. */
+/* Parser of perf maps; see perf_map.h. */
 #include "resolve/jit/perf_map.h"
 
 #include <errno.h>
 #include <string.h>
 
-#define ADDRESS_MAX ((uint64_t)1 << 57) /* of user space, with five levels of page tables */
+#define ADDRESS_MAX ((uint64_t)1 << 57) /* of user space, with five-level page tables */
 
 static int digit_value(char c)
 {
@@ -14,7 +14,8 @@ static int digit_value(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
 }
 
-/* A hexadecimal number, which HotSpot writes with 0x, and the blank behind it. NULL: it is none. */
+/* Parses a hexadecimal number (HotSpot writes it with 0x) and the space after it; returns what follows. NULL:
+ * malformed. */
 static const char *take_number(const char *at, const char *end, uint64_t *ret)
 {
     if (end - at > 2 && at[0] == '0' && (at[1] | 0x20) == 'x')

@@ -1,6 +1,6 @@
-/* The text of a /tmp/perf-PID.map, which runtimes write of the code that they make
- * (linux/tools/perf/Documentation/jit-interface.txt): lines of START SIZE NAME, both numbers hexadecimal. A pure parser
- * of what anybody may have written. */
+/* Parser of /tmp/perf-PID.map, in which runtimes list their JIT code
+ * (linux/tools/perf/Documentation/jit-interface.txt): lines of START SIZE NAME, both numbers hexadecimal. Pure; the
+ * input is untrusted. */
 #pragma once
 
 #include "resolve/jit/code_ranges.h"
@@ -16,13 +16,13 @@ struct perf_map_line {
     size_t name_bytes;
 };
 
-/* False: makes no sense. `bytes`: without the newline. */
+/* Parses one line of `bytes` bytes, without the newline. False: malformed. */
 bool perf_map_parse(const char *line, size_t bytes, struct perf_map_line *ret);
 
-/* A line that is longer is none of a map. */
+/* A file with a longer line is no perf map. */
 #define PERF_MAP_LINE_MAX 65536
 
-/* Takes in all whole lines of a piece of the file that lies at `place`; lines that make no sense are left out, and
- * counted in `*bad`. Returns how many bytes were taken; the rest, the beginning of a line, is for the next time.
- * -EBADMSG: that is no map; -ENOMEM. */
+/* Adds all complete lines of a piece of the file at offset `place` to `ranges`. Malformed lines are skipped and counted
+ * in `*bad`. Returns the bytes consumed; an incomplete last line is left for the next call. -EBADMSG: not a perf map;
+ * -ENOMEM. */
 int64_t perf_map_take(struct code_ranges *ranges, const void *data, size_t bytes, uint32_t place, uint64_t *bad);

@@ -1,5 +1,5 @@
-/* Walks over the descriptors of all processes; see bpf_holders.h. Only those that are BPF's are opened: a name read
- * from a link a descriptor is what that costs. */
+/* Scans the descriptors of all processes; see bpf_holders.h. Costs one readlink per descriptor; fdinfo is read only for
+ * BPF descriptors. */
 #include "resolve/kernel/bpf_holders.h"
 
 #include "base/buf.h"
@@ -40,9 +40,9 @@ uint32_t bpf_holders_parse(const char *fdinfo)
     return 0;
 }
 
-static int add(struct walk *w, uint32_t program, uint32_t pid, const char *command)
+static int add_holder(struct walk *w, uint32_t program, uint32_t pid, const char *command)
 {
-    for (size_t i = w->count; i > 0 && w->holders[i - 1].pid == pid; i--) /* a program and its links */
+    for (size_t i = w->count; i > 0 && w->holders[i - 1].pid == pid; i--) /* a program and its links count once */
         if (w->holders[i - 1].program == program)
             return 0;
     if (w->count == HOLDERS_MAX)
@@ -61,7 +61,7 @@ static int add(struct walk *w, uint32_t program, uint32_t pid, const char *comma
     return 0;
 }
 
-static bool is_of_bpf(int fds, const char *name)
+static bool is_bpf_descriptor(int fds, const char *name)
 {
     char target[64];
     const ssize_t size = readlinkat(fds, name, target, sizeof(target) - 1);
@@ -71,7 +71,7 @@ static bool is_of_bpf(int fds, const char *name)
     return strcmp(target, "anon_inode:bpf-prog") == 0 || strcmp(target, "anon_inode:bpf_link") == 0;
 }
 
-/* -EACCES: may not be looked into. A process that ends meanwhile has nothing. */
+/* -EACCES: no permission. A process that exits meanwhile has no holders. */
 static int read_process(struct walk *w, uint32_t pid)
 {
     _cleanup_close_ int proc = proc_open(pid);
@@ -90,7 +90,7 @@ static int read_process(struct walk *w, uint32_t pid)
     for (const struct dirent *entry; r == 0 && (entry = readdir(list));) {
         char name[64];
         uint32_t program = 0;
-        if (entry->d_name[0] == '.' || !is_of_bpf(fds, entry->d_name))
+        if (entry->d_name[0] == '.' || !is_bpf_descriptor(fds, entry->d_name))
             continue;
         snprintf(name, sizeof(name), "fdinfo/%.40s", entry->d_name);
         _cleanup_buf_ struct buf text = {0};
@@ -99,13 +99,13 @@ static int read_process(struct walk *w, uint32_t pid)
         if (program && !stat.command[0])
             (void)proc_read_stat(proc, &stat);
         if (program)
-            r = add(w, program, pid, stat.command);
+            r = add_holder(w, program, pid, stat.command);
     }
     closedir(list);
     return r;
 }
 
-static int compare(const void *a, const void *b)
+static int compare_holders(const void *a, const void *b)
 {
     const struct bpf_holder *x = a, *y = b;
     if (x->program != y->program)
@@ -136,7 +136,7 @@ int bpf_holders_read(struct bpf_holder **ret, size_t *ret_count, uint64_t *ret_r
         return r;
     }
     if (w.count)
-        qsort(w.holders, w.count, sizeof(*w.holders), compare);
+        qsort(w.holders, w.count, sizeof(*w.holders), compare_holders);
     *ret = w.holders;
     *ret_count = w.count;
     *ret_refused = refused;

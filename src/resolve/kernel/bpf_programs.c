@@ -1,5 +1,5 @@
-/* BPF programs as places in kernel code; see bpf_programs.h. A program's code ranges are learnt when it is
- * first listed; its names and lines, which cost a BTF load, when an address in it is first asked for. */
+/* BPF programs as kernel code; see bpf_programs.h. A program's address ranges are read when it is first listed. Its
+ * names and lines, which require loading its BTF, are read on the first lookup of an address in it. */
 #include "resolve/kernel/bpf_programs.h"
 
 #include <errno.h>
@@ -56,7 +56,7 @@ size_t bpf_programs_count(const struct bpf_programs *p)
 #include <bpf/btf.h>
 #include <linux/bpf.h>
 
-#define PROGRAMS_MAX  4096  /* known at a time */
+#define PROGRAMS_MAX  4096  /* known at the same time */
 #define FUNCTIONS_MAX 256   /* of one program: BPF_MAX_SUBPROGS */
 #define LINES_MAX     65536 /* of one program */
 #define DETAILED_MAX  64    /* programs whose names and lines are kept */
@@ -64,7 +64,7 @@ size_t bpf_programs_count(const struct bpf_programs *p)
 
 struct line {
     uint64_t address;
-    uint32_t file; /* in detail.texts */
+    uint32_t file; /* offset in detail.texts */
     uint32_t line;
 };
 
@@ -76,29 +76,29 @@ struct function {
 struct detail {
     struct function *functions;
     uint32_t function_count;
-    struct line *lines; /* by address */
+    struct line *lines; /* sorted by address */
     uint32_t line_count;
     char *texts; /* file names, end to end */
     size_t text_bytes;
-    uint64_t used; /* when, in lookups */
+    uint64_t used; /* value of lookups at the last use */
 };
 
 struct range {
     uint64_t start, end;
-    uint32_t program; /* its ID */
+    uint32_t program; /* program ID */
 };
 
 struct program {
     uint32_t id;
-    bool seen; /* in the listing at hand */
-    bool gone;
-    struct detail *detail; /* NULL: not asked for yet, or given up */
+    bool seen; /* in the current listing */
+    bool unloaded;
+    struct detail *detail; /* NULL: not read yet, or evicted */
 };
 
 struct bpf_programs {
-    struct program *programs; /* by ID, growing */
+    struct program *programs; /* sorted by ID */
     size_t count;
-    struct range *ranges; /* by start */
+    struct range *ranges; /* sorted by start */
     size_t range_count;
     size_t detailed_max;
     uint64_t lookups;
@@ -181,7 +181,7 @@ static int compare_ranges(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Programs that have gone give way to one that now lives where they did. */
+/* Removes unloaded programs whose addresses a new program occupies. */
 static void evict_overlapping(struct bpf_programs *p, const struct range *fresh, uint32_t count)
 {
     for (uint32_t f = 0; f < count; f++)
@@ -190,11 +190,11 @@ static void evict_overlapping(struct bpf_programs *p, const struct range *fresh,
             if (r->start >= fresh[f].end || fresh[f].start >= r->end || r->program == fresh[f].program)
                 continue;
             remove_program(p, r->program);
-            i = -1; /* the array has moved */
+            i = -1; /* start over: the array has changed */
         }
 }
 
-/* Where the program's functions were compiled to; returns how many, 0 when the kernel does not say. */
+/* Reads the address ranges of the program's functions; returns their number, 0 if the kernel does not reveal them. */
 static uint32_t read_ranges(int fd, uint32_t id, struct range ret[FUNCTIONS_MAX])
 {
     uint64_t starts[FUNCTIONS_MAX];
@@ -218,7 +218,7 @@ static uint32_t read_ranges(int fd, uint32_t id, struct range ret[FUNCTIONS_MAX]
     return kept;
 }
 
-/* Adds a program; false when it has no code that can be told, or memory is out. */
+/* Adds a program. False: no address ranges are available for it, or out of memory. */
 static bool add_program(struct bpf_programs *p, uint32_t id)
 {
     _cleanup_close_ int fd = bpf_prog_get_fd_by_id(id);
@@ -240,17 +240,17 @@ static bool add_program(struct bpf_programs *p, uint32_t id)
         p->range_count += count;
     }
     size_t at = p->count++;
-    for (; at && programs[at - 1].id > id; at--) /* IDs grow, so this is rare */
+    for (; at && programs[at - 1].id > id; at--) /* IDs ascend, so this loop rarely runs */
         programs[at] = programs[at - 1];
     programs[at] = (struct program){.id = id, .seen = true};
     return count > 0;
 }
 
-/* Makes room by forgetting programs that are no more; false when all of them live. */
-static bool forget_gone(struct bpf_programs *p)
+/* Removes one unloaded program to make space. False: all programs are still loaded. */
+static bool remove_unloaded(struct bpf_programs *p)
 {
     for (size_t i = 0; i < p->count; i++)
-        if (p->programs[i].gone) {
+        if (p->programs[i].unloaded) {
             remove_program(p, p->programs[i].id);
             return true;
         }
@@ -267,18 +267,17 @@ bool bpf_programs_refresh(struct bpf_programs *p)
         struct program *known = find_program(p, id);
         if (known)
             known->seen = true;
-        else if (p->count < PROGRAMS_MAX || forget_gone(p))
+        else if (p->count < PROGRAMS_MAX || remove_unloaded(p))
             found |= add_program(p, id);
     }
     for (size_t i = 0; i < p->count; i++)
-        p->programs[i].gone = !p->programs[i].seen;
+        p->programs[i].unloaded = !p->programs[i].seen;
     if (found)
         qsort(p->ranges, p->range_count, sizeof(*p->ranges), compare_ranges);
     return found;
 }
 
-/* What of bpf_prog_info describes functions and lines; the arrays follow the struct in one piece of memory.
- */
+/* The parts of bpf_prog_info about functions and lines; the arrays follow the struct in the same allocation. */
 struct program_info {
     struct bpf_prog_info info;
     uint64_t *starts;
@@ -296,7 +295,7 @@ static void *carve(uint8_t **at, size_t count, size_t element_bytes)
     return piece;
 }
 
-/* The caller frees. NULL: the program has gone, or says nothing. */
+/* The caller frees. NULL: the program was unloaded, or its information is unavailable. */
 static struct program_info *read_info(int fd)
 {
     struct bpf_prog_info head = {0};
@@ -381,7 +380,7 @@ static int fill_functions(struct detail *d, const struct program_info *p, const 
     return 0;
 }
 
-/* Adds a file name; lines follow their file for long stretches, so the last one is tried before. */
+/* Adds a file name unless it is present; `*ret` is its offset. The caller skips consecutive lines of one file. */
 static int add_text(struct detail *d, const char *text, uint32_t *ret)
 {
     size_t size = strlen(text) + 1;
@@ -449,10 +448,10 @@ static struct detail *read_detail(uint32_t id)
     return r < 0 ? NULL : take_ptr(d);
 }
 
-/* The names and lines of a program, read when needed; the one asked for longest ago gives way. */
+/* The names and lines of a program, read on first use; evicts those of the least recently used program. */
 static struct detail *program_detail(struct bpf_programs *p, struct program *program)
 {
-    if (!program->detail && !program->gone) {
+    if (!program->detail && !program->unloaded) {
         size_t held = 0;
         struct program *oldest = NULL;
         for (size_t i = 0; i < p->count; i++) {
@@ -487,7 +486,7 @@ static const struct range *find_range(const struct bpf_programs *p, uint64_t add
     return low && address < p->ranges[low - 1].end ? &p->ranges[low - 1] : NULL;
 }
 
-/* The line that begins last at or before the address, inside its function. */
+/* Sets the line of `address`: the last one that begins at or before it within its function. */
 static void find_line(const struct detail *d, const struct function *f, uint64_t address, struct bpf_place *place)
 {
     uint32_t low = 0, high = d->line_count;

@@ -1,4 +1,4 @@
-/* /proc/kallsyms packed; see kallsyms.h. Finding only: the table's making is in kallsyms_read.c. */
+/* Lookup in the packed kernel symbol table; see kallsyms.h. It is built in kallsyms_read.c. */
 #include "resolve/kernel/kallsyms.h"
 
 #include "resolve/kernel/kallsyms_private.h"
@@ -18,7 +18,7 @@ void kallsyms_free(struct kallsyms *k)
     free(k);
 }
 
-/* The block that begins last at or before the address; NULL: none does. */
+/* The last block that begins at or before the address; NULL: there is none. */
 static const struct kallsyms_block *find_block(const struct kallsyms *k, uint64_t address)
 {
     uint32_t low = 0, high = k->block_count;
@@ -32,8 +32,7 @@ static const struct kallsyms_block *find_block(const struct kallsyms *k, uint64_
     return low ? &k->blocks[low - 1] : NULL;
 }
 
-/* Copies the name of the symbol `index` of a block; what belongs to padding is named after the function
- * behind it. */
+/* Copies the name of symbol `index` of a block. Padding has the name of the function after it, with "__pfx_". */
 static void copy_name(const struct kallsyms *k, const struct kallsyms_block *b, uint32_t index, char *to)
 {
     const uint8_t *at = k->names + b->names;

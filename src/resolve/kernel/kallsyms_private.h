@@ -1,23 +1,21 @@
-/* How the packed table of kernel symbols lies in memory: shared by its maker (kallsyms_read.c) and its reader
- * (kallsyms.c). */
+/* Memory layout of the packed symbol table, shared by its builder (kallsyms_read.c) and its lookup (kallsyms.c). */
 #pragma once
 
 #include <stdint.h>
 
-#define KALLSYMS_BLOCK 64 /* symbols a block: names of one block are walked one by one */
-#define KALLSYMS_LONG_NAME                                                                                             \
-    255 /* then two bytes of length follow; a length of 0 is padding in front of the next symbol */
-#define KALLSYMS_PAGE 4096
+#define KALLSYMS_BLOCK     64  /* symbols per block: the names of a block are scanned linearly */
+#define KALLSYMS_LONG_NAME 255 /* followed by two bytes of length; a length of 0 is padding before the next symbol */
+#define KALLSYMS_PAGE      4096
 
-struct kallsyms_region { /* 0 is the kernel; the others are modules and what poses as one ("bpf") */
+struct kallsyms_region { /* region 0 is the kernel; the others are modules and pseudo-modules ("bpf") */
     char *name;
-    uint64_t end; /* 0: unknown; then a symbol does not go past its page */
+    uint64_t end; /* 0: unknown; symbols then end with their page */
 };
 
 struct kallsyms_block {
     uint64_t base;
-    uint32_t first; /* in deltas */
-    uint32_t names; /* in names */
+    uint32_t first; /* index in deltas */
+    uint32_t names; /* offset in names */
     uint16_t region;
     uint16_t count;
 };

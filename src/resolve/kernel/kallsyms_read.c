@@ -1,6 +1,6 @@
-/* From the text of /proc/kallsyms to the packed table (kallsyms.h). Everything is first collected in 16 bytes
- * a symbol, since modules come in no order, then sorted, rid of aliases and packed. The text itself is never
- * held: making it costs the kernel most of the time (about 0.1 s), so it is read once, in large pieces. */
+/* Builds the packed table (kallsyms.h) from the text of /proc/kallsyms. Symbols are first collected, 16 bytes each,
+ * because modules are not in address order; then sorted, stripped of aliases, and packed. The text is not held in
+ * memory. Most of the time (about 0.1 s) is spent in the kernel generating it, so it is read once, in large pieces. */
 #include "resolve/kernel/kallsyms.h"
 
 #include "base/buf.h"
@@ -21,9 +21,9 @@
 
 struct raw_symbol {
     uint64_t address;
-    uint32_t name; /* in collection.names, or IS_PADDING */
+    uint32_t name; /* offset in collection.names, or IS_PADDING */
     uint16_t region;
-    uint8_t rank; /* of aliases the lowest wins */
+    uint8_t rank; /* among aliases, the lowest rank wins */
 };
 
 struct collection {
@@ -34,7 +34,7 @@ struct collection {
     struct kallsyms_region *regions;
     uint32_t region_count, region_capacity;
     uint64_t text_end, init_start, init_end; /* _etext, _sinittext, _einittext */
-    bool any_code;                           /* code symbols were seen, if only at address 0 */
+    bool any_code;                           /* code symbols were seen, possibly with address 0 */
 };
 
 static void collection_clear(struct collection *c)
@@ -46,7 +46,7 @@ static void collection_clear(struct collection *c)
     free(c->regions);
 }
 
-/* Room for one more element; doubles. */
+/* Ensures capacity for `needed` elements, doubling. -E2BIG: more than `max`; -ENOMEM. */
 static int reserve(void *array_p, size_t *capacity, size_t needed, size_t element_bytes, size_t max)
 {
     void **array = array_p;
@@ -65,8 +65,8 @@ static int reserve(void *array_p, size_t *capacity, size_t needed, size_t elemen
     return 0;
 }
 
-/* The number of the region with this name, added when new. Symbols of a module follow one another, so the
- * last is tried first. */
+/* The index of the region with this name; added if new. Symbols of a module are consecutive, so the last region is
+ * tried first. */
 static int region_number(struct collection *c, const char *name, size_t size)
 {
     for (uint32_t i = c->region_count; i-- > 0;)
@@ -89,8 +89,8 @@ static int region_number(struct collection *c, const char *name, size_t size)
     return c->region_count++;
 }
 
-/* Global before local before weak, then the name with the fewest underscores in front: what a reader of the
- * source would say. */
+/* Rank of an alias: global before local before weak, then the fewest leading underscores, which is most likely the name
+ * in the source. */
 static uint8_t rank_of(char type, const char *name)
 {
     uint8_t underscores = 0;
@@ -120,7 +120,7 @@ static int collect(struct collection *c, uint64_t address, char type, const char
     return 0;
 }
 
-static void note_mark(struct collection *c, const char *name, size_t size, uint64_t address)
+static void note_boundary(struct collection *c, const char *name, size_t size, uint64_t address)
 {
     if (size == 6 && !memcmp(name, "_etext", 6))
         c->text_end = address;
@@ -130,18 +130,18 @@ static void note_mark(struct collection *c, const char *name, size_t size, uint6
         c->init_end = address;
 }
 
-/* Half of the lines are data, which nobody runs; told by the place where the type stands when the address has
- * its 16 digits. Those that may be marks are read whole. */
+/* Quick test for data symbols, half of all lines, by the column of the type when the address has its 16 digits. Names
+ * with a leading underscore may be boundaries (_etext), and are parsed completely. */
 static bool is_data_line(const char *line, const char *end)
 {
     if (end - line < 20 || line[16] != ' ' || line[18] != ' ')
         return false;
-    char type = line[17] | 0x20; /* a letter, in lower case */
+    char type = line[17] | 0x20; /* letter in lower case */
     return type != 't' && type != 'w' && line[19] != '_';
 }
 
-/* "ffffffff81000000 T _stext" or "ffffffffc0201000 t name\t[module]"; what does not read so is passed over.
- * `line` ends in a newline, which may be written over. */
+/* Parses "ffffffff81000000 T _stext" or "ffffffffc0201000 t name\t[module]"; other lines are ignored. `line` ends in a
+ * newline, which may be overwritten. */
 static int collect_line(struct collection *c, char *line, char *end)
 {
     *end = '\0';
@@ -162,11 +162,11 @@ static int collect_line(struct collection *c, char *line, char *end)
     char *name_end = memchr(name, '\t', end - name);
     if (!name_end) {
         name_end = end;
-        note_mark(c, name, name_end - name, address);
+        note_boundary(c, name, name_end - name, address);
     }
     size_t size = name_end - name;
     if ((type != 'T' && type != 't' && type != 'W' && type != 'w') || !size || *name == '$')
-        return 0; /* data; arm64's mapping symbols */
+        return 0; /* data, or arm64's mapping symbols */
     c->any_code = true;
     if (!address)
         return 0;
@@ -211,12 +211,12 @@ static int collect_all(struct collection *c, int fd)
         }
         held -= line - piece;
         if (held == READ_BYTES)
-            held = 0; /* a line as long as this is none of the kernel's */
+            held = 0; /* the kernel writes no lines of this length */
         memmove(piece, line, held);
     }
 }
 
-/* Where modules end, from /proc/modules: "name 16384 0 - Live 0xffffffffc0201000". */
+/* Sets the end addresses of modules from /proc/modules: "name 16384 0 - Live 0xffffffffc0201000". */
 static void bound_modules(struct collection *c, int fd)
 {
     _cleanup_buf_ struct buf text = {0};
@@ -236,8 +236,8 @@ static void bound_modules(struct collection *c, int fd)
     }
 }
 
-/* Leaves the kernel's text and the modules; what lies in init sections is gone since boot. */
-static void drop_useless(struct collection *c)
+/* Keeps symbols of the kernel's text and of modules. Init sections were freed after boot. */
+static void drop_init_and_data(struct collection *c)
 {
     size_t kept = 0;
     for (size_t i = 0; i < c->count; i++) {
@@ -261,9 +261,9 @@ static int compare_symbols(const void *a_p, const void *b_p)
     return a->name < b->name ? -1 : a->name > b->name;
 }
 
-/* The kernel lists its own symbols by address, only aliases among them are not in our order: few steps put
- * each in its place. False when that takes too many (modules come in any order). */
-static bool sort_by_few_steps(struct collection *c)
+/* Insertion sort: the kernel lists its own symbols by address, so only aliases are out of our order, and few moves
+ * suffice. False: too many moves are needed, because modules are in any order. */
+static bool sort_if_nearly_sorted(struct collection *c)
 {
     size_t steps = 0;
     for (size_t i = 1; i < c->count; i++) {
@@ -278,10 +278,10 @@ static bool sort_by_few_steps(struct collection *c)
     return true;
 }
 
-/* By address, one symbol an address: the best of its aliases. */
-static void sort_and_unite(struct collection *c)
+/* Sorts by address, and keeps the best-ranked alias of each address. */
+static void sort_and_drop_aliases(struct collection *c)
 {
-    if (!sort_by_few_steps(c))
+    if (!sort_if_nearly_sorted(c))
         qsort(c->symbols, c->count, sizeof(*c->symbols), compare_symbols);
     size_t kept = 0;
     for (size_t i = 0; i < c->count; i++)
@@ -290,8 +290,7 @@ static void sort_and_unite(struct collection *c)
     c->count = kept;
 }
 
-/* Does a block have to end before symbol i, which would be its n-th? Padding stays with the function behind
- * it. */
+/* Whether a block must end before symbol i, its n-th. Padding stays in the block of the function after it. */
 static bool block_ends(const struct collection *c, size_t i, size_t first)
 {
     const struct raw_symbol *s = &c->symbols[i], *base = &c->symbols[first];
@@ -300,8 +299,7 @@ static bool block_ends(const struct collection *c, size_t i, size_t first)
            (n == KALLSYMS_BLOCK - 1 && s->name == IS_PADDING);
 }
 
-/* A function's padding must have that function right behind it, in its region; what does not is not known by
- * name. */
+/* Drops padding that is not directly followed by its function in the same region: it has no name. */
 static void drop_lone_padding(struct collection *c)
 {
     size_t kept = 0;
@@ -361,7 +359,7 @@ static int pack(struct collection *c, struct kallsyms *k)
     return 0;
 }
 
-/* Ends of regions that nothing told: the kernel's is a page after its last symbol. */
+/* Sets the bounds of the kernel's text. Without _etext, it ends with the page of its last symbol. */
 static void bound_core(struct collection *c, struct kallsyms *k)
 {
     k->core_start = UINT64_MAX;
@@ -388,8 +386,8 @@ int kallsyms_read(int fd, int modules_fd, struct kallsyms **ret)
     if (!c.count)
         return c.any_code ? -EPERM : -ENOENT;
     bound_modules(&c, modules_fd);
-    drop_useless(&c);
-    sort_and_unite(&c);
+    drop_init_and_data(&c);
+    sort_and_drop_aliases(&c);
     drop_lone_padding(&c);
     if (!c.count)
         return -ENOENT;

@@ -1,9 +1,11 @@
-/* Names of kernel code; see kernel.h. They are known to the kernel, asked for one address (3 us), BPF programs
- * listed by bpf(2), who know their lines, too, and the packed table of /proc/kallsyms; a small table of
- * answers stands in front. An address in the kernel's own text is answered for ever; what lies elsewhere
- * (modules, programs, trampolines) comes and goes, so it is looked after once a second while it is asked for.
- * To read /proc/kallsyms costs 0.1 s of CPU and 3 MiB: it is done where the kernel cannot be asked, or for an
- * address that nobody knows (ftrace's trampolines), and then ever more rarely as long as that finds nothing. */
+/* Symbol names of kernel code; see kernel.h. The sources are the kernel itself, queried for one address (3 us); BPF
+ * programs listed by bpf(2), which also have source lines; and the packed table of /proc/kallsyms. A small name cache
+ * is in front of them. A name in the kernel's own text stays valid. Code elsewhere (modules, BPF programs, trampolines)
+ * comes and goes, so it is checked once a second while it is looked up.
+ *
+ * Reading /proc/kallsyms costs 0.1 s of CPU and 3 MiB. It is done if the kernel cannot be queried, or for an address
+ * that no other source names (ftrace's trampolines), with an exponentially growing interval while that finds nothing.
+ */
 #include "resolve/kernel/kernel.h"
 
 #include "base/buf.h"
@@ -21,17 +23,17 @@
 
 #define SECOND_NS       1000000000ull
 #define BACKOFF_MAX_NS  (64 * SECOND_NS)
-#define ANSWERS         4096 /* the hash gives 12 bits */
+#define CACHED_NAMES    4096 /* the hash has 12 bits */
 #define TEXT_HALF_BYTES (128u << 10)
 #define MODULES_MAX     (4u << 20)
 #define MAPPING_BYTES   80
 
-struct answer {
+struct cached_name {
     uint64_t address;
     const char *function, *mapping, *file;
     uint32_t line;
-    uint32_t texts; /* generation of the texts */
-    uint32_t table; /* generation of the tables; 0: no answer here */
+    uint32_t texts; /* string_arena.generation at insertion */
+    uint32_t table; /* kernel_symbols.generation at insertion; 0: empty */
     bool is_bpf;
 };
 
@@ -41,12 +43,12 @@ struct kernel_symbols {
     struct kallsyms *table;
     struct bpf_programs *programs;
     struct string_arena texts;
-    struct answer *answers; /* by address */
-    size_t answer_count;    /* a power of two */
-    uint32_t generation;    /* grows with every change of what is known outside the kernel's own text */
+    struct cached_name *names; /* name cache, hashed by address */
+    size_t name_count;         /* a power of two */
+    uint32_t generation;       /* incremented with every change of symbols outside the kernel's own text */
     uint64_t modules_hash;
-    uint64_t looked_ns; /* last look for modules and programs */
-    uint64_t reread_ns; /* last reading of the table */
+    uint64_t checked_ns; /* last check for new modules and programs */
+    uint64_t reread_ns;  /* last read of /proc/kallsyms */
     uint64_t backoff_ns;
     uint64_t lookups, hits, readings, unnamed;
 };
@@ -56,7 +58,7 @@ static uint64_t hash_modules(int fd)
     _cleanup_buf_ struct buf text = {0};
     if (fd < 0 || lseek(fd, 0, SEEK_SET) < 0 || buf_read_fd(&text, fd, MODULES_MAX) < 0 || !text.size)
         return 0;
-    /* Reference counts change all the time: of each line only name, size and address tell. */
+    /* Hash only name, size and address of each line: reference counts change constantly. */
     uint64_t hash = 0;
     char *rest = text.data, *line;
     while ((line = strsep(&rest, "\n"))) {
@@ -98,7 +100,7 @@ int kernel_symbols_new(const char *kallsyms, struct kernel_symbols **ret)
     k->backoff_ns = SECOND_NS;
     r = bpf_programs_new(&k->programs);
     if (r == 0)
-        r = kernel_symbols_limit(k, ANSWERS);
+        r = kernel_symbols_limit(k, CACHED_NAMES);
     if (r < 0)
         return r;
     *ret = take_ptr(k);
@@ -107,13 +109,13 @@ int kernel_symbols_new(const char *kallsyms, struct kernel_symbols **ret)
 
 int kernel_symbols_limit(struct kernel_symbols *k, size_t entries)
 {
-    entries = entries < ANSWERS ? entries : ANSWERS;
-    struct answer *answers = calloc(entries, sizeof(*answers));
-    if (!answers)
+    entries = entries < CACHED_NAMES ? entries : CACHED_NAMES;
+    struct cached_name *names = calloc(entries, sizeof(*names));
+    if (!names)
         return -ENOMEM;
-    free(k->answers);
-    k->answers = answers;
-    k->answer_count = entries;
+    free(k->names);
+    k->names = names;
+    k->name_count = entries;
     bpf_programs_limit(k->programs, entries);
     return 0;
 }
@@ -127,7 +129,7 @@ void kernel_symbols_free(struct kernel_symbols *k)
     kallsyms_free(k->table);
     bpf_programs_free(k->programs);
     string_arena_clear(&k->texts);
-    free(k->answers);
+    free(k->names);
     free(k);
 }
 
@@ -139,12 +141,12 @@ void kernel_symbols_set_asker(struct kernel_symbols *k, const struct kernel_aske
 
 void kernel_symbols_expire(struct kernel_symbols *k)
 {
-    k->looked_ns = k->reread_ns = 0;
+    k->checked_ns = k->reread_ns = 0;
     k->backoff_ns = SECOND_NS;
 }
 
-/* Reads the whole table anew; the old one stays when that fails. */
-static void reread(struct kernel_symbols *k, uint64_t now_ns)
+/* Reads all of /proc/kallsyms again; the old table is kept on failure. */
+static void reread_kallsyms(struct kernel_symbols *k, uint64_t now_ns)
 {
     struct kallsyms *fresh = NULL;
     k->modules_hash = hash_modules(k->modules_fd);
@@ -157,19 +159,19 @@ static void reread(struct kernel_symbols *k, uint64_t now_ns)
     k->generation++;
 }
 
-/* Once a second: have modules or programs come or gone? */
-static void look_around(struct kernel_symbols *k, uint64_t now_ns)
+/* Once a second, checks whether modules or BPF programs were loaded or unloaded. */
+static void check_for_changes(struct kernel_symbols *k, uint64_t now_ns)
 {
-    if (k->looked_ns && now_ns - k->looked_ns < SECOND_NS)
+    if (k->checked_ns && now_ns - k->checked_ns < SECOND_NS)
         return;
-    k->looked_ns = now_ns;
+    k->checked_ns = now_ns;
     if (bpf_programs_refresh(k->programs))
         k->generation++;
     uint64_t hash = hash_modules(k->modules_fd);
     if (hash == k->modules_hash)
         return;
     if (!k->asker.ask) {
-        reread(k, now_ns);
+        reread_kallsyms(k, now_ns);
         return;
     }
     k->modules_hash = hash;
@@ -178,11 +180,11 @@ static void look_around(struct kernel_symbols *k, uint64_t now_ns)
     k->table = NULL;
 }
 
-/* Copies what is to be remembered; false when memory is out. */
-static bool remember(struct kernel_symbols *k, struct answer *a, const char *function, const char *mapping,
-                     const char *file)
+/* Stores strings in a cache entry. False: out of memory. */
+static bool cache_name(struct kernel_symbols *k, struct cached_name *a, const char *function, const char *mapping,
+                       const char *file)
 {
-    /* One text after the other, so that all three are of one generation: room is made first. */
+    /* One allocation for all three strings, so that they are evicted together. */
     char together[3 * 4096 + MAPPING_BYTES];
     size_t sizes[3] = {strlen(function) + 1, strlen(mapping) + 1, strlen(file) + 1};
     size_t size = 0;
@@ -211,7 +213,7 @@ static bool is_program(const char *module, const char *symbol)
 }
 
 /* `module`: "" for the kernel itself. */
-static bool remember_symbol(struct kernel_symbols *k, struct answer *a, const char *module, const char *symbol)
+static bool cache_symbol(struct kernel_symbols *k, struct cached_name *a, const char *module, const char *symbol)
 {
     char mapping[MAPPING_BYTES] = "[kernel.kallsyms]", name[DEMANGLED_MAX];
     if (*module)
@@ -219,18 +221,18 @@ static bool remember_symbol(struct kernel_symbols *k, struct answer *a, const ch
     a->is_bpf = is_program(module, symbol);
     a->line = 0;
     demangle(symbol, name);
-    return remember(k, a, name, mapping, "");
+    return cache_name(k, a, name, mapping, "");
 }
 
-static bool find_in_table(struct kernel_symbols *k, uint64_t address, struct answer *a)
+static bool find_in_table(struct kernel_symbols *k, uint64_t address, struct cached_name *a)
 {
     struct kallsyms_symbol symbol;
     struct bpf_place place;
     if (!k->table || !kallsyms_find(k->table, address, &symbol))
         return false;
     if (is_program(symbol.module, symbol.name) && bpf_programs_find(k->programs, symbol.start, &place))
-        return false; /* its end is known, and the address lies behind it */
-    return remember_symbol(k, a, symbol.module, symbol.name);
+        return false; /* the program's range is known, and the address is beyond its end */
+    return cache_symbol(k, a, symbol.module, symbol.name);
 }
 
 static bool is_core(const struct kernel_symbols *k, uint64_t address)
@@ -240,7 +242,7 @@ static bool is_core(const struct kernel_symbols *k, uint64_t address)
     return k->table && kallsyms_is_core(k->table, address);
 }
 
-static bool find_asked(struct kernel_symbols *k, uint64_t address, struct answer *a)
+static bool find_by_kernel(struct kernel_symbols *k, uint64_t address, struct cached_name *a)
 {
     const char *text = k->asker.ask ? k->asker.ask(k->asker.context, address) : NULL;
     const char *bracket = text ? strstr(text, " [") : NULL;
@@ -254,49 +256,49 @@ static bool find_asked(struct kernel_symbols *k, uint64_t address, struct answer
     else if (!is_core(k, address) && !strncmp(symbol, "bpf_", 4))
         snprintf(module, sizeof(module), "bpf");
     else if (!is_core(k, address))
-        return false; /* the page of vsyscalls, which the kernel takes for code of its last symbol */
-    return remember_symbol(k, a, module, symbol);
+        return false; /* the vsyscall page, which the kernel attributes to its last symbol */
+    return cache_symbol(k, a, module, symbol);
 }
 
-static bool find_in_programs(struct kernel_symbols *k, uint64_t address, struct answer *a)
+static bool find_in_programs(struct kernel_symbols *k, uint64_t address, struct cached_name *a)
 {
     struct bpf_place place;
     if (!bpf_programs_find(k->programs, address, &place))
         return false;
     a->is_bpf = true;
     a->line = place.line;
-    return remember(k, a, place.function, "[bpf]", place.file);
+    return cache_name(k, a, place.function, "[bpf]", place.file);
 }
 
-static bool find_anywhere(struct kernel_symbols *k, uint64_t address, struct answer *a)
+static bool find_in_sources(struct kernel_symbols *k, uint64_t address, struct cached_name *a)
 {
     uint64_t now_ns = clock_monotonic_ns();
     if (!k->asker.ask && !k->table && (!k->reread_ns || now_ns - k->reread_ns >= SECOND_NS))
-        reread(k, now_ns);
+        reread_kallsyms(k, now_ns);
     if (is_core(k, address))
-        return k->asker.ask ? find_asked(k, address, a) : find_in_table(k, address, a);
-    look_around(k, now_ns);
-    if (find_in_programs(k, address, a) || find_asked(k, address, a) || find_in_table(k, address, a)) {
+        return k->asker.ask ? find_by_kernel(k, address, a) : find_in_table(k, address, a);
+    check_for_changes(k, now_ns);
+    if (find_in_programs(k, address, a) || find_by_kernel(k, address, a) || find_in_table(k, address, a)) {
         k->backoff_ns = SECOND_NS;
         return true;
     }
     if (k->reread_ns && now_ns - k->reread_ns < k->backoff_ns)
         return false;
-    reread(k, now_ns);
+    reread_kallsyms(k, now_ns);
     bool found = find_in_table(k, address, a);
     k->backoff_ns = found ? SECOND_NS : k->backoff_ns * 2 < BACKOFF_MAX_NS ? k->backoff_ns * 2 : BACKOFF_MAX_NS;
     return found;
 }
 
-/* An answer may be given again if it is about the kernel's own text, or nothing has changed since and the
- * last look around is recent; the clock is read only for what may change. */
-static bool is_current(const struct kernel_symbols *k, const struct answer *a, uint64_t address)
+/* An entry is valid if its address is in the kernel's own text, or if nothing has changed since and the last check is
+ * recent. The clock is read only outside the kernel's text. */
+static bool is_current(const struct kernel_symbols *k, const struct cached_name *a, uint64_t address)
 {
     if (!a->table || a->address != address || !string_arena_alive(&k->texts, a->texts))
         return false;
     if (is_core(k, address))
         return true;
-    return a->table == k->generation && clock_monotonic_ns() - k->looked_ns < SECOND_NS;
+    return a->table == k->generation && clock_monotonic_ns() - k->checked_ns < SECOND_NS;
 }
 
 static struct frame unnamed_frame(uint64_t address)
@@ -316,17 +318,17 @@ bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct fram
         *ret = unnamed_frame(address);
         return false;
     }
-    struct answer *a = &k->answers[(address * 0x9e3779b97f4a7c15u) >> 52 & (k->answer_count - 1)];
+    struct cached_name *a = &k->names[(address * 0x9e3779b97f4a7c15u) >> 52 & (k->name_count - 1)];
     k->lookups++;
     bool found = is_current(k, a, address);
     if (found) {
         k->hits++;
         if (string_arena_old(&k->texts, a->texts))
-            found = remember(k, a, a->function, a->mapping, a->file);
+            found = cache_name(k, a, a->function, a->mapping, a->file);
     } else {
         a->table = 0;
         a->address = address;
-        found = find_anywhere(k, address, a);
+        found = find_in_sources(k, address, a);
     }
     if (!found) {
         k->unnamed++;
@@ -349,8 +351,8 @@ void kernel_symbols_metrics(const struct kernel_symbols *k, struct metric_set *s
 {
     if (!k)
         return;
-    size_t bytes = (k->table ? kallsyms_bytes(k->table) : 0) + string_arena_bytes(&k->texts) +
-                   k->answer_count * sizeof(*k->answers);
+    size_t bytes =
+        (k->table ? kallsyms_bytes(k->table) : 0) + string_arena_bytes(&k->texts) + k->name_count * sizeof(*k->names);
     metric_add(set, "sonde_self_cache_bytes", METRIC_GAUGE, "bytes", "Memory held by a cache.", bytes,
                METRIC_LABELS({"cache", "kernel_symbols"}));
     metric_add(set, "sonde_self_cache_entries", METRIC_GAUGE, "", "Entries held by a cache.",

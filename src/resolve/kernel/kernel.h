@@ -1,6 +1,6 @@
-/* Names of kernel code: the kernel, its modules (also those loaded later), BPF programs with their source
- * lines. The kernel itself is asked, where it can be; else all of /proc/kallsyms is read, and read again when
- * an address falls outside everything known, at most once a second. Pipeline thread only. */
+/* Symbol names of kernel code: the kernel, its modules (including ones loaded later), and BPF programs with their
+ * source lines. Names come from the kernel itself (kernel_asker) where possible. Otherwise all of /proc/kallsyms is
+ * read, and read again, at most once a second, when an address is outside every known symbol. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -12,33 +12,33 @@
 
 struct kernel_symbols;
 
-/* `kallsyms`: path, NULL for /proc/kallsyms; the file `modules` beside it tells where modules end. Both are
- * opened now, since it is the opener's rights that count, and read (0.1 s of CPU) when the first address is
- * asked for. Addresses that read as 0 (no right, kptr_restrict): -EPERM, and frames will have no names. */
+/* `kallsyms`: path; NULL: /proc/kallsyms. The file `modules` in the same directory gives the end addresses of modules.
+ * Both are opened now, because the permissions are checked at open(2), and are read (0.1 s of CPU) on the first lookup.
+ * -EPERM: addresses read as 0 (no permission, kptr_restrict), so frames will have no names. */
 int kernel_symbols_new(const char *kallsyms, struct kernel_symbols **ret);
 
-/* Who asks the kernel for a name. `ask` returns "NAME+0xOFFSET/0xSIZE", of a module followed by " [MODULE]", or
- * NULL; its text need hold until the next call only. */
+/* Resolves names by the kernel itself. `ask` returns "NAME+0xOFFSET/0xSIZE", for a module followed by " [MODULE]", or
+ * NULL; its string must be valid until the next call only. */
 struct kernel_asker {
     const char *(*ask)(void *context, uint64_t address);
     void *context;
     uint64_t text_start, text_end; /* the kernel's own text */
 };
-/* From now on; /proc/kallsyms is then read only for an address that the asker cannot name. */
+/* Sets the asker (copied). /proc/kallsyms is then read only for addresses that it cannot name. */
 void kernel_symbols_set_asker(struct kernel_symbols *k, const struct kernel_asker *asker);
 
-/* How many answers, and BPF programs whose lines are known, are remembered at most. A power of two. -ENOMEM. */
+/* Limits the name cache, and the BPF programs whose lines are kept, to `entries`, a power of two. -ENOMEM. */
 int kernel_symbols_limit(struct kernel_symbols *k, size_t entries);
 
 void kernel_symbols_free(struct kernel_symbols *k);
 DEFINE_FREEP(kernel_symbols)
 
-/* Always fills a whole frame (FRAME_KERNEL or FRAME_BPF; mapping "[kernel.kallsyms]", "[module]" or "[bpf]").
- * False when unnamed. Its strings hold for the next few hundred calls at least, so a stack's frames may be
- * filled one after the other. */
+/* Always fills a complete frame (FRAME_KERNEL or FRAME_BPF; mapping "[kernel.kallsyms]", "[module]" or "[bpf]"). False:
+ * it has no name. Strings are valid for at least a few hundred further calls, so the frames of a stack can be filled
+ * one after another. */
 bool kernel_symbols_find(struct kernel_symbols *k, uint64_t address, struct frame *ret);
 
-/* Lets the next call look for new modules and programs at once, however short ago the last look was. */
+/* Makes the next lookup check for new modules and programs immediately. */
 void kernel_symbols_expire(struct kernel_symbols *k);
 
 void kernel_symbols_metrics(const struct kernel_symbols *k, struct metric_set *set);

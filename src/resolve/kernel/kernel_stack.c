@@ -1,4 +1,4 @@
-/* See kernel_stack.h. */
+/* Classification of kernel frames; see kernel_stack.h. */
 #include "resolve/kernel/kernel_stack.h"
 
 #include "base/cleanup.h"
@@ -6,14 +6,15 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Above the scheduler's, of a stack that was taken in one of its tracepoints. */
+/* maximum number of probe frames above the scheduler's, in a stack captured at one of its tracepoints */
 #define PROBE_FRAMES_MAX 12
 
 size_t kernel_stack_probe_frames(const struct frame *frames, size_t count)
 {
     static const char *const starts[] = {"__traceiter_", "__bpf_trace_", "bpf_trace_run", "bpf_trampoline"};
     size_t n = 0;
-    bool is_called = false; /* by the tracepoint: a program's own frames may have others between them */
+    bool is_called =
+        false; /* the tracepoint's call was seen: until then, frames of a BPF program may have others between them */
     for (size_t i = 0; i < count && i < PROBE_FRAMES_MAX; i++) {
         bool is_probe = frames[i].kind == FRAME_BPF;
         for (size_t j = 0; j < array_size(starts) && !is_probe; j++)
@@ -26,7 +27,8 @@ size_t kernel_stack_probe_frames(const struct frame *frames, size_t count)
     return n;
 }
 
-/* "__pi_" is how kernels that can be moved call the same place. There are several kinds, by what they protect from. */
+/* "__pi_" is the prefix of position-independent aliases. There are several kinds of thunks, by what they protect from.
+ */
 bool kernel_stack_is_retpoline(const struct frame *frame)
 {
     static const char indirect[] = "__x86_indirect_";
@@ -34,8 +36,8 @@ bool kernel_stack_is_retpoline(const struct frame *frame)
     return frame->kind == FRAME_KERNEL && strncmp(name, indirect, strlen(indirect)) == 0 && strstr(name, "thunk_");
 }
 
-/* Where the kernel's unwinder goes on from a retpoline, there are more frames: of a system call at least its caller,
- * the calls' dispatcher and the entry. One above it is what the probe found (sample_retpoline_caller). */
+/* The kernel's unwinder stops at a retpoline without rules. A complete stack has further frames: for a system call at
+ * least the caller, the dispatcher and the entry. The probe adds one caller above it (sample_retpoline_caller). */
 const char *kernel_stack_cut(const struct frame *frames, size_t count)
 {
     const bool is_cut = count > 0 && (kernel_stack_is_retpoline(&frames[count - 1]) ||

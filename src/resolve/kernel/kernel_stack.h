@@ -1,4 +1,5 @@
-/* What belongs to the kernel's part of a stack, and whether it is whole: by the names of its frames. Any thread. */
+/* Classifies the frames of a kernel stack by their names: the probe's own frames, and whether the stack is complete.
+ * Any thread. */
 #pragma once
 
 #include "model/frame.h"
@@ -6,12 +7,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A stack that was taken at a tracepoint begins with what led from there to its taking: so many of its frames. Another
- * program may lie below it, which an interrupt came upon. */
+/* A stack captured at a tracepoint begins with the frames of the probe itself. Returns their number. Another BPF
+ * program, which an interrupt hit, may follow below; it is not counted. */
 size_t kernel_stack_probe_frames(const struct frame *frames, size_t count);
 
-/* Whether it is in what the kernel calls a function through whose address it got. */
+/* Whether the frame is a retpoline thunk, through which the kernel makes indirect calls. */
 bool kernel_stack_is_retpoline(const struct frame *frame);
 
-/* Why there are no more than these, in words; NULL: there are. */
+/* Why the stack is incomplete, as text for the user; NULL: it is complete. */
 const char *kernel_stack_cut(const struct frame *frames, size_t count);
