@@ -1,5 +1,5 @@
-/* What leaves the library; everything else is compiled hidden. The versions of the symbols are in
- * libsonde.map. */
+/* Marks the exported symbols of the library; everything else is compiled with hidden visibility. libsonde.map holds
+ * the symbol versions. */
 #pragma once
 
 #define SONDE_EXPORT __attribute__((visibility("default")))

@@ -1,5 +1,5 @@
-/* Whether who runs the program wants nothing of it seen from outside: SONDE_PROBES=off in the environment. For
- * sandboxes that kill for a system call rather than refuse it, which cannot be found out by trying. */
+/* SONDE_PROBES=off in the environment disables all USDT probes and published contexts of libsonde. For sandboxes that
+ * kill a process for a system call instead of failing it, which cannot be detected by trying. */
 #pragma once
 
 #include <stdlib.h>

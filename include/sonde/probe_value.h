@@ -1,6 +1,6 @@
-/* How a probe's arguments of any scalar type become values of one shape: what the macros of probe.h and
- * static_probe.h stand on. C chooses by _Generic, C++ by overloading; a type that no consumer could read (a
- * struct, a long double) does not compile. */
+/* Conversion of probe arguments of any scalar type to struct sonde_value; used by the macros of probe.h and
+ * static_probe.h. C selects by _Generic, C++ by overloading. A type that no tracer could read (a struct, a long
+ * double) does not compile. */
 #ifndef SONDE_PROBE_VALUE_H
 #define SONDE_PROBE_VALUE_H
 
@@ -13,7 +13,7 @@ enum sonde_value_kind {
 };
 
 struct sonde_value {
-    uint64_t bits; /* sign-extended, or those of the double */
+    uint64_t bits; /* sign-extended, or the bits of the double */
     uint64_t kind; /* enum sonde_value_kind */
 };
 
@@ -42,8 +42,8 @@ static inline struct sonde_value sonde_value_of_double_(double x)
 }
 
 /* SONDE_VALUE_(x): x as a struct sonde_value.
- * SONDE_SIZE_(x): a constant, x's size in bytes as a probe's note has it, negative when it is signed; x is
- * not evaluated. */
+ * SONDE_SIZE_(x): a constant, the size of x in bytes as a USDT note states it, negative for a signed type; x is not
+ * evaluated. */
 #ifndef __cplusplus
 
 /* clang-format off */
@@ -74,7 +74,7 @@ static inline struct sonde_value sonde_value_of_double_(double x)
 
 #else
 
-/* Declared and never defined: sizeof asks for the size of what it would return, 16 more for a signed type. */
+/* sonde_size_of_ is declared and never defined: sizeof of its result gives the size, plus 16 for a signed type. */
 #define SONDE_OVERLOAD_(type, convert, code)                                                                           \
     static inline struct sonde_value sonde_value_of_(type x)                                                           \
     {                                                                                                                  \
@@ -110,10 +110,10 @@ SONDE_OVERLOAD_(const volatile void *, sonde_value_of_pointer_, 8)
 
 #endif
 
-/* SONDE_EACH_(m, a, b): m(a) m(b), for up to 12; the separators are the macro's own.
- * SONDE_COUNT_(0, a, b): 2; of 13 to 24, 13. The first argument stands there because a macro of nothing but `...`
- * cannot be empty in strict ISO modes. SONDE_VALUES_(0, a, b): the members of an array of values, after one that stands
- * for nothing so that the array is never empty. */
+/* SONDE_EACH_(m, a, b): m(a) m(b), for up to 12 arguments; the macro supplies its own separators.
+ * SONDE_COUNT_(0, a, b): 2; for 13 to 24 arguments, 13. The first argument is required because strict ISO modes forbid
+ * an empty `...` in a macro without named parameters. SONDE_VALUES_(0, a, b): initialisers of an array of values,
+ * preceded by a placeholder so that the array is never empty. */
 #define SONDE_VALUES_(z, ...) sonde_value_of_unsigned_(z) SONDE_EACH_(SONDE_NEXT_VALUE_, ##__VA_ARGS__)
 #define SONDE_NEXT_VALUE_(x)  , SONDE_VALUE_(x)
 #define SONDE_COUNT_(z, ...)                                                                                           \
@@ -136,6 +136,6 @@ SONDE_OVERLOAD_(const volatile void *, sonde_value_of_pointer_, 8)
 #define SONDE_EACH_10(m, x, ...) m(x) SONDE_EACH_9(m, __VA_ARGS__)
 #define SONDE_EACH_11(m, x, ...) m(x) SONDE_EACH_10(m, __VA_ARGS__)
 #define SONDE_EACH_12(m, x, ...) m(x) SONDE_EACH_11(m, __VA_ARGS__)
-#define SONDE_EACH_13(...)       , a_probe_takes_at_most_12_arguments /* the compiler says that it is not there */
+#define SONDE_EACH_13(...)       , a_probe_takes_at_most_12_arguments /* undeclared: the compiler reports its name */
 
 #endif

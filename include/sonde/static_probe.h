@@ -1,13 +1,13 @@
-/* Probes that are known when a program is compiled: a macro each, no library, no set-up.
+/* Static USDT probes, known at compile time: one macro per probe, no library, no initialisation.
  *
  *     SONDE_PROBE(mlserver, model_loaded, model->name, model->version);
  *
- * leaves in the program a nop, a note (section .note.stapsdt) that says where it is and where its arguments
- * are, and a semaphore that a consumer raises. PROVIDER and NAME are identifiers, not strings. Up to 12
- * arguments of any integer type, pointers and doubles (as their 64 bits), evaluated only while somebody is
- * attached. The same probe may stand in many places. The nop is a single byte (on arm64 a branch to what
- * follows): in the middle of a function nothing longer is safe, because what a kernel puts in place of a
- * longer one writes below the stack pointer. */
+ * leaves in the program a nop, a note (section .note.stapsdt) with the address of the nop and the location of the
+ * arguments, and a semaphore that a tracer increments. PROVIDER and NAME are identifiers, not strings. Up to 12
+ * arguments of any integer type, pointers and doubles (as their 64 bits), evaluated only while a tracer is attached.
+ * The same probe may be placed at several sites. The nop is a single byte (on arm64 a branch to the next
+ * instruction): in the middle of a function nothing longer is safe, because the code that a kernel patches over a
+ * longer nop writes below the stack pointer. */
 #ifndef SONDE_STATIC_PROBE_H
 #define SONDE_STATIC_PROBE_H
 
@@ -15,7 +15,7 @@
 
 #include <sonde/probe_value.h>
 
-/* Whether anybody is attached to PROVIDER:NAME, for work that only a probe's arguments need. */
+/* Whether a tracer is attached to PROVIDER:NAME, to guard work that only the probe's arguments need. */
 #define SONDE_PROBE_ENABLED(provider, name)                                                                            \
     __extension__({                                                                                                    \
         const volatile uint16_t *sonde_semaphore_;                                                                     \
@@ -35,9 +35,9 @@
         }                                                                                                              \
     } while (0)
 
-/* Defines a semaphore and takes its address. All places of a probe share one in a linked object, whichever
- * file's the linker takes. It is not declared to the compiler, because g++ forgets in templates that its name
- * is not to be mangled. */
+/* Defines a semaphore and loads its address. All sites of a probe in a linked object share one semaphore; the linker
+ * keeps any one of the definitions. It is not declared to the compiler, because g++ loses in templates that its name
+ * must not be mangled. */
 #define SONDE_SEMAPHORE_(symbol)                                                                                       \
     ".ifndef " symbol "\n"                                                                                             \
     ".pushsection .probes, \"aw\", %%progbits\n"                                                                       \
@@ -49,9 +49,9 @@
     ".popsection\n"                                                                                                    \
     ".endif\n" SONDE_ADDRESS_(symbol)
 
-/* The note as all consumers know it (type 3 of "stapsdt"): address of the site, of a base by which prelinking
- * could be noticed, and of the semaphore; then three strings. The group "?" makes it go where the function
- * around it goes. */
+/* The note that all tracers read (type 3 of "stapsdt"): address of the site, of a base by which prelinking could be
+ * noticed, and of the semaphore; then three strings. The section flag "?" puts the note into the section group of the
+ * surrounding function. */
 #define SONDE_SITE_(provider, name, operands)                                                                          \
     "771: " SONDE_NOP_ "\n"                                                                                            \
     ".pushsection .note.stapsdt, \"?\", %%note\n"                                                                      \
@@ -83,8 +83,7 @@
 #error "sonde/static_probe.h knows x86-64 and arm64 only"
 #endif
 
-/* The arguments lie in an array of struct sonde_value that operand 0 points to; the operands 1 to 12 are
- * their sizes. */
+/* The arguments are in an array of struct sonde_value that operand 0 points to; operands 1 to 12 are their sizes. */
 #define SONDE_SIZE_OPERAND_(x) , "n"(SONDE_SIZE_(x))
 #define SONDE_OPERANDS_0       ""
 #define SONDE_OPERANDS_1       "%c1@" SONDE_AT_("0")
@@ -99,6 +98,6 @@
 #define SONDE_OPERANDS_10      SONDE_OPERANDS_9 " %c10@" SONDE_AT_("144")
 #define SONDE_OPERANDS_11      SONDE_OPERANDS_10 " %c11@" SONDE_AT_("160")
 #define SONDE_OPERANDS_12      SONDE_OPERANDS_11 " %c12@" SONDE_AT_("176")
-#define SONDE_OPERANDS_13      "" /* the values say that there are too many */
+#define SONDE_OPERANDS_13      "" /* unreachable: SONDE_EACH_13 fails to compile first */
 
 #endif

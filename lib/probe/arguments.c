@@ -1,6 +1,6 @@
-/* Declarations of arguments, and how each type travels: widened to 64 bits, in the place where a C call puts
- * it (probe_site.h). A consumer is told place, size and sign; it takes the low bytes, which are there since
- * both CPUs are little-endian. */
+/* Argument declarations, and how each type is passed: widened to 64 bits, in the register or stack slot of the C
+ * calling convention (probe_site.h). The USDT note states location, size and sign; tracers read the low bytes, which
+ * are correct because both CPUs are little-endian. */
 #include "arguments.h"
 
 #include <errno.h>
@@ -11,7 +11,7 @@
 
 struct probe_type {
     const char *name;
-    int size_bytes; /* negative: signed, as notes have it */
+    int size_bytes; /* negative: signed, as in USDT notes */
     int is_double;
 };
 
@@ -57,7 +57,7 @@ static const char *skip_spaces(const char *text)
     return text + strspn(text, " \t\n");
 }
 
-/* Whether one of the "TYPE NAME"s has this name. */
+/* Whether an argument of this name is declared already. */
 static int is_declared(const char *declaration, const char *name, size_t length)
 {
     for (const char *at = declaration; (at = strchr(at, ' ')) != NULL;) {
@@ -68,7 +68,7 @@ static int is_declared(const char *declaration, const char *name, size_t length)
     return 0;
 }
 
-/* Reads "TYPE NAME" at *text and goes behind it. */
+/* Parses "TYPE NAME" at *text and advances past it. */
 static int parse_one(const char **text, struct probe_arguments *arguments, size_t *used)
 {
     size_t type_length = word_length(*text);
@@ -115,7 +115,7 @@ int probe_arguments_parse(const char *text, struct probe_arguments *ret_argument
     return 0;
 }
 
-/* What C leaves undefined, a double that no integer has, becomes the nearest one; not a number becomes 0. */
+/* Out-of-range doubles, undefined in C, saturate to the nearest integer; NaN becomes 0. */
 static uint64_t integer_of_double(double x, int is_signed)
 {
     if (x != x)

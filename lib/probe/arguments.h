@@ -1,5 +1,5 @@
-/* What a probe's arguments are: the declaration that sonde_probe_add is given, read into types, and what
- * consumers are told of them. */
+/* A probe's arguments: parses the declaration given to sonde_probe_add into types, and describes them for USDT notes.
+ */
 #pragma once
 
 #include <stddef.h>
@@ -11,24 +11,23 @@
 
 struct probe_arguments {
     unsigned count;
-    unsigned doubles; /* a bit for each that is an f64 */
+    unsigned doubles; /* bit mask: set for each f64 argument */
     const struct probe_type *types[SONDE_PROBE_ARGUMENTS_MAX];
-    char declaration[PROBE_DECLARATION_MAX]; /* "str model, u32 queue_len", in one spelling */
+    char declaration[PROBE_DECLARATION_MAX]; /* "str model, u32 queue_len", in canonical spelling */
 };
 
-/* Whether `name` is a C identifier of 1 to SONDE_PROBE_NAME_MAX bytes, in ASCII whatever the locale. */
+/* Whether `name` is a C identifier of 1 to SONDE_PROBE_NAME_MAX bytes; ASCII regardless of the locale. */
 int probe_name_is_good(const char *name);
 
-/* Reads a declaration (probe.h). On failure *ret_bad, if the fault has a place, points to it in `text`.
- * -EINVAL, -E2BIG. */
+/* Parses a declaration (probe.h). On failure *ret_bad points to the error in `text`. -EINVAL, -E2BIG. */
 int probe_arguments_parse(const char *text, struct probe_arguments *ret_arguments, const char **ret_bad);
 
-/* `value`, which is a double where the argument is none or the other way round, as the bits that the argument
- * travels as. */
+/* Converts `value` between double and integer where its kind differs from the declared type; returns the bits to pass
+ * as the argument. */
 uint64_t probe_arguments_convert(const struct probe_arguments *arguments, unsigned index,
                                  const struct sonde_value *value);
 
-/* The same for any value. */
+/* The same for any value, with the common case inlined. */
 static inline uint64_t probe_arguments_bits(const struct probe_arguments *arguments, unsigned index,
                                             const struct sonde_value *value)
 {
@@ -38,6 +37,6 @@ static inline uint64_t probe_arguments_bits(const struct probe_arguments *argume
                : probe_arguments_convert(arguments, index, value);
 }
 
-/* The arguments in the words of a .note.stapsdt, such as "8@%rdi -4@%rsi"; returns the length, cut like
+/* Writes the operand string of a .note.stapsdt, such as "8@%rdi -4@%rsi"; returns the full length, truncates like
  * snprintf. */
 size_t probe_arguments_describe(const struct probe_arguments *arguments, char *out, size_t size);

@@ -1,6 +1,6 @@
-/* Files of objects. One in memory is sealed, so that nobody who may open it through /proc can cut it short
- * under us; one in a directory is used only if it is ours alone to write and says what we would have written,
- * for it is going to be executed. */
+/* Backing files of ELF objects. A memfd is sealed, so that a process that opens it through /proc cannot truncate it
+ * under the mapping. A file in a directory is used only if no other user may write to it and its content equals the
+ * expected image, because it will be executed. */
 #include "file.h"
 
 #include <errno.h>
@@ -30,8 +30,7 @@ static int write_all(int fd, const struct probe_image *image)
 
 int probe_file_in_memory(const char *provider, const struct probe_image *image)
 {
-    /* Never to be run as a program; the flag says so to kernels that want to know (6.3), and older ones do
-     * not know it. */
+    /* Never executed as a program; MFD_NOEXEC_SEAL declares that since Linux 6.3, and older kernels reject the flag. */
     int fd = memfd_create(provider, MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_NOEXEC_SEAL);
     if (fd < 0 && errno == EINVAL)
         fd = memfd_create(provider, MFD_CLOEXEC | MFD_ALLOW_SEALING);
@@ -46,7 +45,7 @@ int probe_file_in_memory(const char *provider, const struct probe_image *image)
     return fd;
 }
 
-static int content_is(int fd, const struct probe_image *image)
+static int content_equals(int fd, const struct probe_image *image)
 {
     uint8_t part[4096];
     size_t done = 0;
@@ -68,14 +67,14 @@ static int open_checked(const char *path, const struct probe_image *image)
     if (fd < 0)
         return -errno;
     if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && (status.st_uid == geteuid() || status.st_uid == 0) &&
-        (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 && (size_t)status.st_size == image->size && content_is(fd, image))
+        (status.st_mode & (S_IWGRP | S_IWOTH)) == 0 && (size_t)status.st_size == image->size && content_equals(fd, image))
         return fd;
     close(fd);
     return -EPERM;
 }
 
-/* What is mounted noexec takes files and lets nobody attach to them: there shall be none. (Asked of the new file, to
- * which nobody can be attached yet.) */
+/* A file on a noexec mount can be created but not attached to; none is to be left there. Tests the temporary file, to
+ * which no tracer can be attached yet. */
 static int check_executable(int fd, const struct probe_image *image)
 {
     void *place = mmap(NULL, image->size, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
@@ -85,7 +84,7 @@ static int check_executable(int fd, const struct probe_image *image)
     return 0;
 }
 
-static int make(const char *path, const struct probe_image *image)
+static int create_file(const char *path, const struct probe_image *image)
 {
     char unfinished[PATH_MAX];
     if (snprintf(unfinished, sizeof(unfinished), "%s.XXXXXX", path) >= (int)sizeof(unfinished))
@@ -98,7 +97,7 @@ static int make(const char *path, const struct probe_image *image)
         r = -errno;
     if (r == 0)
         r = check_executable(fd, image);
-    /* A link, not a renaming: of several processes that start together, all must use the first one's file. */
+    /* link, not rename: of several processes that start together, all must use the file that was created first. */
     if (r == 0 && link(unfinished, path) < 0 && errno != EEXIST)
         r = -errno;
     unlink(unfinished);
@@ -115,7 +114,7 @@ int probe_file_in_directory(const char *directory, const char *provider, const s
         return -ENAMETOOLONG;
     int fd = open_checked(path, image);
     if (fd == -ENOENT) {
-        int r = make(path, image);
+        int r = create_file(path, image);
         fd = r < 0 ? r : open_checked(path, image);
     }
     return fd;

@@ -1,13 +1,14 @@
-/* Where an object's bytes lie so that the kernel has a file for them: in memory, or in a directory that the
- * program chose. */
+/* Provides the file that backs a mapped ELF object, because the kernel attaches uprobes to files: a memfd, or a file
+ * in a directory that the program chose. */
 #pragma once
 
 #include "image.h"
 
-/* A sealed file in memory that /proc/PID/maps shows as "/memfd:PROVIDER (deleted)"; its descriptor. */
+/* Creates a sealed memfd, which /proc/PID/maps shows as "/memfd:PROVIDER (deleted)". Returns its descriptor, or
+ * -errno. */
 int probe_file_in_memory(const char *provider, const struct probe_image *image);
 
-/* DIRECTORY/PROVIDER-BUILDID.so, made unless it is there: a descriptor to read it. The file is whole from the
- * moment that it has its name. -EPERM: what has the name is not ours, or others may write it; or files there are not to
- * be executed, and none was left. */
+/* Opens DIRECTORY/PROVIDER-BUILDID.so for reading, creating it if it does not exist; the file gets its name only when
+ * complete. Returns a descriptor. -EPERM: a file of this name has another owner, other content or permits writing by
+ * others; or files in the directory cannot be executed, and none was left there. */
 int probe_file_in_directory(const char *directory, const char *provider, const struct probe_image *image);

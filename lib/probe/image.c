@@ -1,13 +1,13 @@
-/* Writes the object, front to back:
+/* Writes the ELF object, front to back:
  *
- *     headers, build id, stubs, .eh_frame         one segment to execute
- *     semaphores                                  one segment to write, on the next page: the kernel counts
- * in it who is attached notes, symbols, names, section headers      read from the file only; bcc finds no
- * notes in front of the stubs
+ *     headers, build id, stubs, .eh_frame         one executable segment
+ *     semaphores                                  one writable segment, on the next page: the kernel counts
+ *                                                 attached tracers in it
+ *     notes, symbols, names, section headers      read from the file only; bcc finds no notes in front of the stubs
  *
- * A note of type 3 of "stapsdt" is what every consumer knows of a probe: address, semaphore, names, where the
- * arguments are. Beside it stands one of our own, of type 0x50 of "sonde", with the names of the arguments,
- * which the other has no room for: "provider\0probe\0declaration\0". */
+ * The stapsdt note of type 3 is what every tracer reads: address, semaphore, names, operands. A second note of type
+ * 0x50, owner "sonde", holds the names of the arguments, for which stapsdt has no field:
+ * "provider\0probe\0declaration\0". */
 #include "image.h"
 
 #include <elf.h>
@@ -36,7 +36,7 @@ static const char SECTION_NAMES[] =
 
 enum { SEGMENTS = 4, STAPSDT_TYPE = 3, SONDE_TYPE = 0x50, TEXT_ALIGN = 64 };
 
-/* Grows by appending. The first failure is kept, and nothing is written any more. */
+/* Append-only buffer. The first error is kept; later writes do nothing. */
 struct writer {
     uint8_t *bytes;
     size_t size, capacity;
@@ -91,7 +91,7 @@ static void end(struct writer *w, enum section section)
     w->sections[section].sh_size = w->size - w->sections[section].sh_offset;
 }
 
-/* The head of a note whose description is `size` bytes. */
+/* Header of a note whose description is `size` bytes. */
 static void append_note(struct writer *w, const char *owner, uint32_t type, size_t size)
 {
     Elf64_Nhdr head = {.n_namesz = (uint32_t)strlen(owner) + 1, .n_descsz = (uint32_t)size, .n_type = type};
@@ -123,7 +123,7 @@ static void append_declaration(struct writer *w, const char *provider, const str
     align(w, 4);
 }
 
-/* Everything that is mapped. */
+/* The mapped part of the file. */
 static void write_segments(struct writer *w, size_t count, const struct probe_site *site, size_t page_size,
                            struct probe_image *image)
 {
@@ -133,7 +133,7 @@ static void write_segments(struct writer *w, size_t count, const struct probe_si
     append_note(w, "GNU", NT_GNU_BUILD_ID, PROBE_BUILD_ID_SIZE);
     append(w, NULL, PROBE_BUILD_ID_SIZE); /* likewise */
     end(w, S_BUILD_ID);
-    begin(w, S_BASE, SHT_PROGBITS, SHF_ALLOC, 1); /* a prelinker would move it with the rest; so is the format */
+    begin(w, S_BASE, SHT_PROGBITS, SHF_ALLOC, 1); /* required by the format; a prelinker would move it with the rest */
     append(w, NULL, 1);
     end(w, S_BASE);
     image->stubs_offset = begin(w, S_TEXT, SHT_PROGBITS, SHF_ALLOC | SHF_EXECINSTR, TEXT_ALIGN);
@@ -185,7 +185,7 @@ static void write_symbols(struct writer *w, const struct probe_image_entry *prob
     end(w, S_SYMTAB);
     w->sections[S_SYMTAB].sh_entsize = sizeof(Elf64_Sym);
     w->sections[S_SYMTAB].sh_link = S_STRTAB;
-    w->sections[S_SYMTAB].sh_info = 1; /* the first that is not local */
+    w->sections[S_SYMTAB].sh_info = 1; /* index of the first non-local symbol */
     begin(w, S_STRTAB, SHT_STRTAB, 0, 1);
     append(w, NULL, 1);
     for (size_t i = 0; i < count; i++)
@@ -236,7 +236,7 @@ static void fill_in_headers(struct writer *w, size_t sections_offset, size_t pag
     memcpy(w->bytes + sizeof(head), segments, sizeof(segments));
 }
 
-/* FNV-1a of 128 bits over the whole image: an identity, not a seal. */
+/* 128-bit FNV-1a over the whole image: an identity, not a signature. */
 static void fill_in_build_id(struct writer *w, struct probe_image *image)
 {
     unsigned __int128 prime = ((unsigned __int128)1 << 88) + 0x13b;

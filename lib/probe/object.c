@@ -1,6 +1,6 @@
-/* Mapping objects. The kernel takes uprobes in private executable mappings of files, semaphores in private
- * writable ones; both replace what was there in one step, so another thread sees either the old or the new.
- */
+/* Maps ELF objects. The kernel installs uprobes in private executable file mappings, and semaphores in private
+ * writable ones. Both mappings replace the previous ones atomically, so another thread sees either the old or the
+ * new. */
 #include "object.h"
 
 #include <errno.h>
@@ -16,8 +16,7 @@ static int fd_is_own(const struct probe_object *object)
            status.st_ino == object->inode;
 }
 
-/* Programs that close all descriptors they do not know may have closed ours, and the number may be somebody
- * else's by now. */
+/* A program that closes all unknown descriptors may have closed this one, and the number may have been reused. */
 static void close_own(struct probe_object *object)
 {
     if (fd_is_own(object))
@@ -25,16 +24,17 @@ static void close_own(struct probe_object *object)
     object->fd = -1;
 }
 
-/* The bare system call: for a race detector mmap writes to every byte, but here threads may go on reading. */
-static int map(uint8_t *place, size_t size, int protection, int fd, size_t offset)
+/* The bare system call: a race detector treats mmap as a write to every byte, but other threads may keep reading
+ * here. */
+static int map_fixed(uint8_t *place, size_t size, int protection, int fd, size_t offset)
 {
     int flags = MAP_PRIVATE | MAP_FIXED | (fd < 0 ? MAP_ANONYMOUS : 0);
     return syscall(SYS_mmap, place, size, protection, flags, fd, offset) < 0 ? -errno : 0;
 }
 
-/* Whoever forbids memory that was written to become executable keeps the old stubs, which do the same for
- * those who call them. */
-static void put_returns(struct probe_object *object)
+/* Where the system forbids making written memory executable (W^X policy), the old stubs stay, which behave the same
+ * for callers. */
+static void map_returns(struct probe_object *object)
 {
     size_t size = object->text_segment_size;
     void *returns = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -46,13 +46,13 @@ static void put_returns(struct probe_object *object)
         munmap(returns, size);
 }
 
-static void take_back(struct probe_object *object)
+static void replace_with_returns(struct probe_object *object)
 {
-    map(object->place + object->text_segment_size, object->data_segment_size, PROT_READ | PROT_WRITE, -1, 0);
-    put_returns(object);
+    map_fixed(object->place + object->text_segment_size, object->data_segment_size, PROT_READ | PROT_WRITE, -1, 0);
+    map_returns(object);
 }
 
-static int find_place(struct probe_object *object, const struct probe_image *image)
+static int reserve_address(struct probe_object *object, const struct probe_image *image)
 {
     if (object->place)
         return 0;
@@ -73,13 +73,13 @@ static int find_place(struct probe_object *object, const struct probe_image *ima
     return 0;
 }
 
-/* The semaphores first: mapping the text makes the kernel count in them who is attached. */
+/* The semaphores first: when the text is mapped, the kernel counts the attached tracers in them. */
 static int map_segments(struct probe_object *object, int fd)
 {
-    int r = map(object->place + object->text_segment_size, object->data_segment_size, PROT_READ | PROT_WRITE, fd,
+    int r = map_fixed(object->place + object->text_segment_size, object->data_segment_size, PROT_READ | PROT_WRITE, fd,
                 object->text_segment_size);
     if (r == 0)
-        r = map(object->place, object->text_segment_size, PROT_READ | PROT_EXEC, fd, 0);
+        r = map_fixed(object->place, object->text_segment_size, PROT_READ | PROT_EXEC, fd, 0);
     if (r == 0)
         __atomic_store_n(object->is_ours, 1, __ATOMIC_RELEASE);
     return r;
@@ -89,12 +89,12 @@ int probe_object_load(struct probe_object *object, const struct probe_image *ima
 {
     struct stat status;
     int had_place = object->place != NULL;
-    int r = fstat(fd, &status) < 0 ? -errno : find_place(object, image);
+    int r = fstat(fd, &status) < 0 ? -errno : reserve_address(object, image);
     if (r == 0)
         r = map_segments(object, fd);
     if (r < 0) {
         if (had_place)
-            take_back(object);
+            replace_with_returns(object);
         else
             probe_object_done(object);
         close(fd);
@@ -112,8 +112,8 @@ void probe_object_renew(struct probe_object *object)
         __atomic_store_n(object->is_ours, 1, __ATOMIC_RELEASE);
         return;
     }
-    /* The descriptor is gone. This makes the bytes those of the file again too, but nobody is attached then
-     * who was before the fork. */
+    /* The descriptor is gone. MADV_DONTNEED restores the bytes of the file, but tracers that were attached before the
+     * fork are not attached any more. */
     madvise(object->place + object->text_segment_size, object->data_segment_size, MADV_DONTNEED);
     if (madvise(object->place, object->text_segment_size, MADV_DONTNEED) == 0)
         __atomic_store_n(object->is_ours, 1, __ATOMIC_RELEASE);
@@ -123,7 +123,7 @@ void probe_object_unload(struct probe_object *object)
 {
     if (object->fd < 0)
         return;
-    take_back(object);
+    replace_with_returns(object);
     close_own(object);
 }
 

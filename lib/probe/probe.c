@@ -1,8 +1,7 @@
-/* Providers and their probes: the public half of libsonde's probes, and the one place where a probe meets its
- * object.
+/* Providers and their probes: the public API of libsonde's dynamic USDT probes.
  *
- * Each loading puts the probes that have no object yet into one more. Probes and objects stay where they are
- * until their provider is freed: those who fire look at them without a lock. */
+ * Each load puts the probes that are in no ELF object yet into one further object. Probes and objects keep their
+ * addresses until their provider is freed, because firing threads read them without a lock. */
 #include <sonde/probe.h>
 
 #include <errno.h>
@@ -22,16 +21,16 @@
 #include "object.h"
 
 struct probe {
-    struct sonde_probe public; /* must be first: the header's pointer is ours */
+    struct sonde_probe public; /* must be first: the public pointer is cast to struct probe */
     struct sonde_provider *provider;
-    struct loaded *home; /* NULL: was never loaded; set after stub */
+    struct loaded *home; /* NULL: never loaded; stored after stub */
     uintptr_t stub;      /* probe_stub or probe_long_stub */
-    uint16_t nobody;     /* the semaphore until then */
+    uint16_t inactive_semaphore;     /* semaphore until the first load, always 0 */
     struct probe_arguments arguments;
     char name[SONDE_PROBE_NAME_MAX + 1];
 };
 
-/* The probes from `first` on, `count` of them. */
+/* One ELF object: `count` probes of the provider, from index `first`. */
 struct loaded {
     struct loaded *next;
     size_t first, count;
@@ -39,7 +38,7 @@ struct loaded {
 };
 
 struct sonde_provider {
-    pid_t owner; /* who is changing what is below; 0: nobody */
+    pid_t owner; /* process id of the lock holder; 0: unlocked */
     struct probe *probes[SONDE_PROBES_MAX];
     size_t count;
     struct loaded *loaded;
@@ -50,9 +49,9 @@ struct sonde_provider {
     char name[SONDE_PROBE_NAME_MAX + 1];
 };
 
-/* A lock that a fork cannot leave locked for ever: whoever holds it by the name of another process is that
- * process's thread, which does not exist in this one. What it left half done is whole enough: everything is
- * linked in by one store after it is complete. */
+/* A lock that fork cannot leave locked for ever. If the owner is another process, its thread does not exist in this
+ * one, and the lock may be taken. Half-done work of that thread is harmless: everything is linked in by a single
+ * store after it is complete. */
 static int try_lock(struct sonde_provider *provider)
 {
     pid_t self = getpid(), owner = 0;
@@ -141,7 +140,7 @@ static int has_probe(const struct sonde_provider *provider, const char *name)
     return 0;
 }
 
-static int add(struct sonde_provider *provider, const char *name, const struct probe_arguments *arguments,
+static int add_probe(struct sonde_provider *provider, const char *name, const struct probe_arguments *arguments,
                struct probe **ret_probe)
 {
     if (has_probe(provider, name))
@@ -151,7 +150,7 @@ static int add(struct sonde_provider *provider, const char *name, const struct p
     struct probe *probe = calloc(1, sizeof(*probe));
     if (!probe)
         return -ENOMEM;
-    probe->public.semaphore = &probe->nobody;
+    probe->public.semaphore = &probe->inactive_semaphore;
     probe->provider = provider;
     probe->arguments = *arguments;
     memcpy(probe->name, name, strlen(name));
@@ -170,7 +169,7 @@ SONDE_EXPORT int sonde_probe_add(struct sonde_provider *provider, const char *na
     lock(provider);
     int r = probe_name_is_good(name) ? probe_arguments_parse(arguments, &parsed, &bad) : -EINVAL;
     if (r == 0)
-        r = add(provider, name, &parsed, &probe);
+        r = add_probe(provider, name, &parsed, &probe);
     if (bad)
         warn(provider,
              "%s is not added: its arguments are wrong at \"%.32s\" (TYPE NAME, ..., up to %d, each name once)", name,
@@ -191,7 +190,7 @@ static const char *noexec(const char *directory)
     return statvfs(directory, &status) == 0 && status.f_flag & ST_NOEXEC ? " (it is mounted noexec)" : "";
 }
 
-/* From a file in the directory if there is one to be had that may be mapped, otherwise in memory. */
+/* Maps a file of the configured directory if it can be created and executed, otherwise a memfd. */
 static int load_object(struct sonde_provider *provider, struct probe_object *object, const struct probe_image *image)
 {
     int fd, r;
@@ -209,7 +208,7 @@ static int load_object(struct sonde_provider *provider, struct probe_object *obj
     return fd < 0 ? fd : probe_object_load(object, image, fd);
 }
 
-static int load(struct sonde_provider *provider, struct loaded *loaded)
+static int load_probes(struct sonde_provider *provider, struct loaded *loaded)
 {
     struct probe_image_entry *entries = calloc(loaded->count, sizeof(*entries));
     struct probe_image image;
@@ -237,7 +236,7 @@ static int load(struct sonde_provider *provider, struct loaded *loaded)
     return r;
 }
 
-/* Loads those that have never been loaded, if there are any, as one object more. */
+/* Loads the probes that have never been loaded, if any, as one further object. */
 static int load_new(struct sonde_provider *provider)
 {
     size_t first = provider->loaded ? provider->loaded->first + provider->loaded->count : 0;
@@ -248,7 +247,7 @@ static int load_new(struct sonde_provider *provider)
         return -ENOMEM;
     *loaded =
         (struct loaded){.next = provider->loaded, .first = first, .count = provider->count - first, .object.fd = -1};
-    int r = load(provider, loaded);
+    int r = load_probes(provider, loaded);
     if (r < 0)
         free(loaded);
     else
@@ -260,11 +259,11 @@ SONDE_EXPORT int sonde_provider_load(struct sonde_provider *provider)
 {
     int r = probe_site_machine() == 0 ? -ENOSYS : 0;
     if (sonde_switched_off())
-        return -ECANCELED; /* asked for: no warning */
+        return -ECANCELED; /* requested by the user: no warning */
     lock(provider);
     for (struct loaded *loaded = provider->loaded; r == 0 && loaded; loaded = loaded->next)
         if (loaded->object.fd < 0)
-            r = load(provider, loaded);
+            r = load_probes(provider, loaded);
     if (r == 0)
         r = load_new(provider);
     if (r < 0 && !provider->warned_of_loading) {
@@ -298,9 +297,9 @@ SONDE_EXPORT void sonde_provider_free(struct sonde_provider *provider)
     free(provider);
 }
 
-/* The first firing after a fork. While somebody else renews, loads or unloads, which may be the code that a
- * signal has interrupted, this firing is not worth waiting for. Returns whether the stub may be called. */
-static int renew(struct probe *probe, struct loaded *home)
+/* Renews the mapping at the first firing after a fork. If another thread holds the lock (possibly the code that a
+ * signal handler interrupted), this firing is dropped rather than delayed. Returns whether the stub may be called. */
+static int renew_object(struct probe *probe, struct loaded *home)
 {
     if (!try_lock(probe->provider))
         return 0;
@@ -315,7 +314,7 @@ SONDE_EXPORT void sonde_probe_fire_values(const struct sonde_probe *public, unsi
 {
     struct probe *probe = (struct probe *)(uintptr_t) public;
     struct loaded *home = __atomic_load_n(&probe->home, __ATOMIC_ACQUIRE);
-    if (!home || (!probe_object_is_ours(&home->object) && !renew(probe, home)))
+    if (!home || (!probe_object_is_ours(&home->object) && !renew_object(probe, home)))
         return;
     uint64_t a[SONDE_PROBE_ARGUMENTS_MAX] = {0};
     const struct probe_arguments *declared = &probe->arguments;

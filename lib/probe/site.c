@@ -1,5 +1,5 @@
-/* x86-64 and arm64: which instruction, which operands, how a debugger steps out. Elsewhere there are no
- * probes, and the functions are there so that the rest need not know. */
+/* x86-64 and arm64: instruction, operands and unwind information. On other CPUs probes are not supported, and stub
+ * functions keep the callers portable. */
 #include "site.h"
 
 #include <elf.h>
@@ -13,15 +13,15 @@
 
 #if defined(__x86_64__) && defined(__LP64__)
 
-/* Every kernel emulates this nop; it costs a breakpoint's exception. */
+/* Every kernel emulates this one-byte nop; a hit costs a breakpoint exception. */
 static const struct probe_site NOP = {{0x90, 0xc3}, 2};
-/* A kernel that optimises replaces this nop of five bytes by a call into itself, which costs a system call
- * and no exception. One that does not single-steps it. */
+/* A kernel with optimised uprobes replaces this five-byte nop by a call to a trampoline, which costs a system call
+ * and no exception. Other kernels single-step it. */
 static const struct probe_site NOP5 = {{0x0f, 0x1f, 0x44, 0x00, 0x00, 0xc3}, 6};
 
-/* The optimisation came with a system call of its own, which the replaced nop makes and which refuses
- * everybody else with ENXIO: asking for it needs no rights. Older kernels say ENOSYS, unless a seccomp filter
- * is asked first, which may kill; newer ones do not ask the filter. */
+/* The optimisation introduced a system call, uprobe, which the trampoline makes and which fails with ENXIO for any
+ * other caller: testing for it needs no privileges. Older kernels return ENOSYS, except that a seccomp filter runs
+ * first and may kill the process; newer kernels bypass the filter for it. */
 static int kernel_optimises_nop5(void)
 {
     enum { SYS_UPROBE = 336 };
@@ -58,13 +58,13 @@ void probe_site_fill_with_returns(void *code, size_t size)
 }
 
 enum { CODE_ALIGN = 1, RETURN_COLUMN = 16, STACK_COLUMN = 7, CFA_OFFSET = 8 };
-/* DW_CFA_offset: the return address lies at CFA - 8. */
+/* DW_CFA_offset: the return address is at CFA - 8. */
 #define RETURN_RULE 0x80 | RETURN_COLUMN, 1
 
 #elif defined(__aarch64__) && defined(__AARCH64EL__)
 
-/* All kernels simulate a return; nop they have only since 6.13. So the stub is its return, and attaching to
- * it costs no second instruction. */
+/* All kernels simulate a return; they simulate nop only since 6.13. So the stub is a bare return, and attaching to it
+ * costs no second instruction. */
 static const struct probe_site RET = {{0xc0, 0x03, 0x5f, 0xd6}, 4};
 
 uint16_t probe_site_machine(void)
@@ -129,10 +129,10 @@ size_t probe_site_eh_frame(int32_t text_distance, uint32_t text_size, uint8_t ou
     /* clang-format off */
     static const uint8_t CIE[CIE_SIZE] = {
         CIE_SIZE - 4, 0, 0, 0,                     /* length */
-        0, 0, 0, 0,                                /* this is a CIE */
+        0, 0, 0, 0,                                /* CIE id */
         1,                                         /* version */
-        'z', 'R', 0,                               /* its one augmentation: how addresses are written */
-        CODE_ALIGN, 0x78,                          /* factors: of code; of data, -8 */
+        'z', 'R', 0,                               /* augmentation: pointer encoding */
+        CODE_ALIGN, 0x78,                          /* code alignment; data alignment, -8 */
         RETURN_COLUMN, 1, PC_RELATIVE_4_BYTES,
         DEF_CFA, STACK_COLUMN, CFA_OFFSET,
         RETURN_RULE,                               /* the rest is DW_CFA_nop */
@@ -145,6 +145,6 @@ size_t probe_site_eh_frame(int32_t text_distance, uint32_t text_size, uint8_t ou
     memcpy(fde + 8, &pc, 4);
     memcpy(fde + 12, &text_size, 4);
     memcpy(out, CIE, CIE_SIZE);
-    memcpy(out + CIE_SIZE, fde, sizeof(fde)); /* the four bytes of 0 at its end close the section */
+    memcpy(out + CIE_SIZE, fde, sizeof(fde)); /* the final four zero bytes terminate the section */
     return CIE_SIZE + sizeof(fde);
 }

@@ -1,5 +1,5 @@
-/* The node agent: see agent.h. Wires the pipeline's sink to the windows, keeps the budget once a second, and answers
- * the page. */
+/* The node agent: see agent.h. Connects the pipeline's sink to the windows, enforces the budget once a second, and
+ * answers the web page's queries. */
 #include "agent/agent.h"
 
 #include "agent/budget.h"
@@ -25,47 +25,45 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 
-#define SLOT_NS        (5 * 1000000000ull)
-#define SLOTS          24
-#define WAITS_TICKS    5 /* what still waits is told every so many seconds: a slot's */
-#define SAMPLE_WAIT_NS 1000000ull
-#define MEMORY_TICKS                                                                                                   \
-    5 /* memory is looked at every so many seconds, where there is enough: that costs a millisecond                    \
-       */
-#define SAY_AGAIN_NS         (60 * 1000000000ull)
+#define SLOT_NS              (5 * 1000000000ull)
+#define SLOTS                24
+#define WAIT_FLUSH_TICKS     5 /* seconds between flushes of waits in progress: the length of a slot */
+#define SAMPLE_WAIT_NS       1000000ull
+#define MEMORY_TICKS         5 /* seconds between memory measurements while memory is ample; one takes 1 ms */
+#define MEMORY_WARNING_NS    (60 * 1000000000ull)
 #define SAMPLING_RULES_PROBE "sampling rules"
 
-/* The pipeline's, as of the last second: who reads them never waits for a turn of it. */
-struct figures {
+/* Pipeline statistics as of the last second, copied so that readers never wait for a turn of the pipeline. */
+struct agent_stats {
     struct metric_set *metrics;
     struct losses losses;
     uint64_t samples, waits, helper_cpu_ns;
-    struct sampling_rule_stats rules[SAMPLING_RULES_MAX + 1]; /* the last: of who is none */
+    struct sampling_rule_stats rules[SAMPLING_RULES_MAX + 1]; /* the last: threads that match no rule */
 };
 
 struct agent {
     struct config config;
     struct sampling_rules rules;
     struct sampling_pods sampling_pods;
-    uint32_t clock_hz; /* what is sampled at their rates is taken from its ticks */
+    uint32_t clock_hz; /* tick rate of the sampling clock; every rule's rate is derived from its ticks */
     struct pipeline *pipeline;
     struct loop *loop;
     int ready_fd; /* of agent_run */
     struct windows *windows;
-    struct windows *waits;             /* NULL: nobody asks for them */
+    struct windows *waits;             /* NULL: off-CPU profiling is disabled */
     struct wait_seconds *wait_seconds; /* likewise */
     struct requests *requests;
-    struct profile_export *profile_export; /* NULL: nobody is sent anything */
+    struct profile_export *profile_export; /* NULL: no receiver is configured */
     struct attach_report report;
     int lock_fd;
     uint64_t start_ns;
     uint64_t ticks, waits_ticks, memory_bytes;
-    uint64_t said_short_ns;            /* when it was last said that memory is short; 0: never */
+    uint64_t memory_warning_ns;        /* when the last warning about memory was logged; 0: never */
     uint64_t cache_cuts, history_cuts; /* under `lock` */
 
-    pthread_mutex_t lock; /* over what the page reads: */
+    pthread_mutex_t lock; /* protects what the page's threads read: */
     struct budget budget;
-    struct figures figures;
+    struct agent_stats stats;
 };
 
 /* ---- the sink ---- */
@@ -94,15 +92,15 @@ static size_t history_bytes(const struct agent *a)
     return windows_bytes(a->windows) + (a->waits ? windows_bytes(a->waits) : 0);
 }
 
-/* Caches first, which costs only work; where that was not enough, the older half of what waits for a receiver and of
- * the windows, every time anew, of these down to so little that it cannot be what is too much. */
-static void give_memory_back(struct agent *a, bool caches_are_cut)
+/* Trims caches first, which costs only recomputation. If that was not enough, also drops the older half of the export
+ * queue and of the windows, on every call, until the windows are too small to be the cause. */
+static void release_memory(struct agent *a, bool caches_are_cut)
 {
     const uint64_t now_ns = clock_monotonic_ns();
-    if (!a->said_short_ns || now_ns - a->said_short_ns >= SAY_AGAIN_NS) {
+    if (!a->memory_warning_ns || now_ns - a->memory_warning_ns >= MEMORY_WARNING_NS) {
         log_warning("budget.memory: %.1f MiB in use, %.1f MiB allowed; caches are cut, then the oldest samples",
                     (double)a->memory_bytes / (1 << 20), (double)a->config.budget_memory_bytes / (1 << 20));
-        a->said_short_ns = now_ns;
+        a->memory_warning_ns = now_ns;
     }
     const bool cut_history = caches_are_cut && history_bytes(a) > a->config.budget_memory_bytes / 16;
     if (caches_are_cut && a->profile_export)
@@ -119,8 +117,8 @@ static void give_memory_back(struct agent *a, bool caches_are_cut)
     pthread_mutex_unlock(&a->lock);
 }
 
-/* Every second where it may soon be too much. */
-static bool look_at_memory(struct agent *a)
+/* Measures every MEMORY_TICKS seconds, and every second once memory is close to the limit. */
+static bool measure_memory(struct agent *a)
 {
     const uint64_t allowed = a->config.budget_memory_bytes;
     if (a->ticks++ % MEMORY_TICKS != 0 && a->memory_bytes < allowed - allowed / 8)
@@ -131,9 +129,9 @@ static bool look_at_memory(struct agent *a)
 
 static void publish_stats(struct agent *a, uint64_t helper_cpu_ns)
 {
-    struct figures now = {.samples = pipeline_samples(a->pipeline) - pipeline_waits_given(a->pipeline),
-                          .waits = pipeline_waits(a->pipeline).told,
-                          .helper_cpu_ns = helper_cpu_ns};
+    struct agent_stats now = {.samples = pipeline_samples(a->pipeline) - pipeline_waits_given(a->pipeline),
+                              .waits = pipeline_waits(a->pipeline).recorded,
+                              .helper_cpu_ns = helper_cpu_ns};
     if (metric_set_new(&now.metrics) < 0)
         return;
     pipeline_losses(a->pipeline, &now.losses);
@@ -142,24 +140,25 @@ static void publish_stats(struct agent *a, uint64_t helper_cpu_ns)
         now.rules[i] = pipeline_sampling_rule(a->pipeline, (uint32_t)i);
     now.rules[SAMPLING_RULES_MAX] = pipeline_sampling_rule(a->pipeline, SAMPLING_RULES_MAX);
     pthread_mutex_lock(&a->lock);
-    struct figures before = a->figures;
-    a->figures = now;
+    struct agent_stats before = a->stats;
+    a->stats = now;
     pthread_mutex_unlock(&a->lock);
     metric_set_free(before.metrics);
 }
 
-/* So that who asks can tell that nothing was there from that nobody looked. */
-static void tell_observed(struct agent *a, uint64_t now_ns)
+/* Lets queries distinguish "no samples" from "not monitored". */
+static void update_monitored(struct agent *a, uint64_t now_ns)
 {
-    windows_observe(a->windows, a->config.profile_enabled, now_ns); /* at a lower rate samples stand for more */
+    windows_observe(a->windows, a->config.profile_enabled, now_ns); /* a lower rate increases the weight of
+                                                                     * samples, so monitoring continues */
     if (a->waits)
-        windows_observe(a->waits, pipeline_looks_at_waits(a->pipeline), now_ns);
+        windows_observe(a->waits, pipeline_monitors_waits(a->pipeline), now_ns);
 }
 
 static void keep_budget(struct agent *a, uint64_t helper_cpu_ns)
 {
     uint64_t cpu_ns = budget_own_cpu_ns() + helper_cpu_ns + pipeline_run_time_ns(a->pipeline);
-    bool memory_is_new = look_at_memory(a);
+    bool memory_is_new = measure_memory(a);
     uint64_t memory_bytes = a->memory_bytes;
     pthread_mutex_lock(&a->lock);
     bool was_over = a->budget.over_memory;
@@ -169,12 +168,12 @@ static void keep_budget(struct agent *a, uint64_t helper_cpu_ns)
     pthread_mutex_unlock(&a->lock);
     if (changed) {
         pipeline_shed(a->pipeline, now.detail);
-        tell_observed(a, clock_monotonic_ns());
+        update_monitored(a, clock_monotonic_ns());
         log_write(now.detail > was ? LOG_LEVEL_WARNING : LOG_LEVEL_INFO, "budget.cpu (%.2f%%): detail is now '%s'",
                   now.cpu_share_allowed * 100, budget_detail_name(now.detail));
     }
     if (now.over_memory && memory_is_new)
-        give_memory_back(a, was_over);
+        release_memory(a, was_over);
 }
 
 static bool every_second(void *context)
@@ -182,8 +181,8 @@ static bool every_second(void *context)
     struct agent *a = context;
     const uint64_t helper_cpu_ns = pipeline_helper_cpu_ns(a->pipeline);
     keep_budget(a, helper_cpu_ns);
-    if (a->waits && ++a->waits_ticks % WAITS_TICKS == 0)
-        pipeline_tell_waits(a->pipeline);
+    if (a->waits && ++a->waits_ticks % WAIT_FLUSH_TICKS == 0)
+        pipeline_flush_waits(a->pipeline);
     sampling_pods_follow(&a->sampling_pods, &a->rules, a->pipeline);
     publish_stats(a, helper_cpu_ns);
     if (a->profile_export)
@@ -206,7 +205,8 @@ static void log_report(const struct attach_report *report)
     }
 }
 
-/* Who is not here may come yet; but of a name that is wrong nobody would hear. */
+/* Reports rules that match nothing at present. That is no error, because the process may start later, but it is the
+ * only hint at a misspelled name. */
 static void report_sampling_rules(const struct sampling_rules *rules, const struct pipeline *pipeline,
                                   struct attach_report *report)
 {
@@ -221,7 +221,7 @@ static void report_sampling_rules(const struct sampling_rules *rules, const stru
         used += (size_t)snprintf(entry->limitation + used, sizeof(entry->limitation) - used, "%s%s",
                                  used ? ", " : "not on this machine now: ", sampling_rule_name(&rules->list[i], name));
         if (used >= sizeof(entry->limitation))
-            used = sizeof(entry->limitation) - 1; /* cut */
+            used = sizeof(entry->limitation) - 1; /* truncated */
     }
     snprintf(entry->method, sizeof(entry->method), "%zu of %zu found", found, rules->count);
     entry->attached = true;
@@ -232,7 +232,7 @@ static int attach(const struct config *config, void *context, struct attach_repo
     struct sampling_rules rules;
     char pod_labels[CONFIG_POD_LABELS_BYTES];
     config_sampling_rules(config, &rules);
-    (void)config_pod_labels(config, pod_labels); /* looked at before */
+    (void)config_pod_labels(config, pod_labels); /* validated when the configuration was loaded */
     struct pipeline_options options = {
         .sources = {.sample_hz = (uint32_t)config->profile_rate_hz,
                     .rules = rules.count ? &rules : NULL,
@@ -271,22 +271,22 @@ int agent_try(const struct config *config, struct attach_report *report)
     return r;
 }
 
-/* Waits have half of what there is for both. */
+/* The windows of waits get half of the memory for windows. */
 static int new_windows(struct agent *a)
 {
     const uint64_t memory = a->config.budget_memory_bytes, bytes = memory / 4 - memory / 32,
-                   of_waits = a->config.off_cpu_enabled ? bytes / 2 : 0;
+                   waits_bytes = a->config.off_cpu_enabled ? bytes / 2 : 0;
     int r = windows_new(&(struct windows_options){.slot_ns = SLOT_NS,
                                                   .slots = SLOTS,
                                                   .period_ns = 1000000000ull / a->clock_hz,
-                                                  .max_bytes = bytes - of_waits,
+                                                  .max_bytes = bytes - waits_bytes,
                                                   .detail_max_bytes = memory / 32},
                         &a->windows);
     if (r < 0 || !a->config.off_cpu_enabled)
         return r;
     r = windows_new(
         &(struct windows_options){
-            .slot_ns = SLOT_NS, .slots = SLOTS, .time = PROFILE_OFF_CPU_TIME, .max_bytes = of_waits},
+            .slot_ns = SLOT_NS, .slots = SLOTS, .time = PROFILE_OFF_CPU_TIME, .max_bytes = waits_bytes},
         &a->waits);
     return r < 0 ? r : wait_seconds_new(&a->wait_seconds);
 }
@@ -317,7 +317,8 @@ int agent_new(const struct config *config, struct agent **ret)
         return r;
     r = profile_export_new(config, NULL, &a->profile_export);
     if (r == 0 && a->profile_export)
-        r = profile_export_start(a->profile_export); /* after the helper was forked */
+        r = profile_export_start(a->profile_export); /* only now: the helper process must be forked before threads
+                                                      * exist */
     if (r < 0)
         return r;
     r = loop_new(a->pipeline, &a->loop);
@@ -333,16 +334,16 @@ void agent_free(struct agent *a)
         return;
     loop_free(a->loop);
     profile_export_end(a->profile_export);
-    pipeline_free(a->pipeline); /* nobody is probed while a receiver is waited for */
+    pipeline_free(a->pipeline); /* detach before waiting for a receiver, so that no process is probed meanwhile */
     if (a->profile_export)
-        log_debug("nothing is attached any more; the last profiles are waited for");
+        log_debug("detached; waiting until the last profiles are sent");
     profile_export_free(a->profile_export);
     sampling_pods_clear(&a->sampling_pods);
     requests_free(a->requests);
     windows_free(a->windows);
     windows_free(a->waits);
     wait_seconds_free(a->wait_seconds);
-    metric_set_free(a->figures.metrics);
+    metric_set_free(a->stats.metrics);
     if (a->lock_fd >= 0)
         close(a->lock_fd);
     pthread_mutex_destroy(&a->lock);
@@ -358,11 +359,12 @@ static bool notify_ready(void *context)
 
 int agent_run(struct agent *a, int ready_fd)
 {
-    const uint64_t start_ns = clock_monotonic_ns(); /* the first samples come before it is done */
+    const uint64_t start_ns = clock_monotonic_ns(); /* taken before pipeline_start, because the first samples
+                                                     * arrive before it returns */
     int r = pipeline_start(a->pipeline);
     if (r < 0)
         return r;
-    tell_observed(a, start_ns);
+    update_monitored(a, start_ns);
     publish_stats(a, pipeline_helper_cpu_ns(a->pipeline));
     a->ready_fd = ready_fd;
     struct loop_options options = {.context = a, .tick = every_second, .ready = notify_ready};
@@ -373,7 +375,7 @@ int agent_run(struct agent *a, int ready_fd)
     return r;
 }
 
-/* ---- for the page, from any thread ---- */
+/* ---- queries of the page, from any thread ---- */
 
 static struct wall_time wall_time(const struct agent *a)
 {
@@ -435,7 +437,7 @@ static struct budget copy_budget(struct agent *a)
     return copy;
 }
 
-/* Of the rules and, after them, of who is none. */
+/* The number of rules, plus one for threads that match no rule. */
 static size_t sampling_rule_count(const struct agent *a)
 {
     return a->rules.count && (a->config.profile_enabled || a->config.off_cpu_enabled) ? a->rules.count + 1 : 0;
@@ -444,31 +446,31 @@ static size_t sampling_rule_count(const struct agent *a)
 struct sampling_rule_line {
     char name[SAMPLING_RULE_NAME_BYTES];
     uint32_t hz;
-    const struct sampling_rule_stats *figures;
+    const struct sampling_rule_stats *stats;
 };
 
-static struct sampling_rule_line sampling_rule_line(const struct agent *a, const struct figures *figures, size_t i)
+static struct sampling_rule_line sampling_rule_line(const struct agent *a, const struct agent_stats *stats, size_t i)
 {
     if (i == a->rules.count)
         return (struct sampling_rule_line){"others", (uint32_t)a->config.profile_rate_hz,
-                                           &figures->rules[SAMPLING_RULES_MAX]};
-    struct sampling_rule_line line = {.hz = a->rules.list[i].hz, .figures = &figures->rules[i]};
+                                           &stats->rules[SAMPLING_RULES_MAX]};
+    struct sampling_rule_line line = {.hz = a->rules.list[i].hz, .stats = &stats->rules[i]};
     sampling_rule_name(&a->rules.list[i], line.name);
     return line;
 }
 
-static void sampling_rule_metrics(const struct agent *a, const struct figures *figures, struct metric_set *set)
+static void sampling_rule_metrics(const struct agent *a, const struct agent_stats *stats, struct metric_set *set)
 {
     for (size_t i = 0; i < sampling_rule_count(a); i++) {
-        const struct sampling_rule_line line = sampling_rule_line(a, figures, i);
+        const struct sampling_rule_line line = sampling_rule_line(a, stats, i);
         metric_add(set, "sonde_self_sampling_rule_found", METRIC_GAUGE, "",
-                   "1 where this machine has whom the target asks for.", line.figures->found,
+                   "1 if processes on this machine match the rule.", line.stats->found,
                    METRIC_LABELS({"rule", line.name}));
         metric_add(set, "sonde_self_sampling_rule_samples", METRIC_COUNTER, "",
-                   "CPU samples taken of the target's threads.", (double)line.figures->samples,
+                   "CPU samples of threads that match the rule.", (double)line.stats->samples,
                    METRIC_LABELS({"rule", line.name}));
         metric_add(set, "sonde_self_sampling_rule_ticks", METRIC_COUNTER, "",
-                   "Ticks of the sampling clock that met the target's threads.", (double)line.figures->ticks,
+                   "Ticks of the sampling clock that hit threads that match the rule.", (double)line.stats->ticks,
                    METRIC_LABELS({"rule", line.name}));
     }
 }
@@ -480,12 +482,12 @@ int agent_metrics(void *agent, struct metric_set *set)
     struct utsname uts = {0};
     uname(&uts);
     pthread_mutex_lock(&a->lock);
-    const uint64_t helper_cpu_ns = a->figures.helper_cpu_ns, cache_cuts = a->cache_cuts, history_cuts = a->history_cuts;
-    if (a->figures.metrics)
-        metric_add_set(set, a->figures.metrics);
-    const struct figures figures = a->figures;
+    const uint64_t helper_cpu_ns = a->stats.helper_cpu_ns, cache_cuts = a->cache_cuts, history_cuts = a->history_cuts;
+    if (a->stats.metrics)
+        metric_add_set(set, a->stats.metrics);
+    const struct agent_stats stats = a->stats;
     pthread_mutex_unlock(&a->lock);
-    metric_add(set, "sonde_build", METRIC_INFO, "", "What runs here.", 1,
+    metric_add(set, "sonde_build", METRIC_INFO, "", "Version of the agent, kernel and machine.", 1,
                METRIC_LABELS({"version", SONDE_VERSION}, {"kernel", uts.release}, {"machine", uts.machine}));
     metric_add(set, "sonde_self_cpu_seconds", METRIC_COUNTER, "seconds",
                "CPU time of the agent's own threads, and of the process that opens files for it.",
@@ -496,57 +498,57 @@ int agent_metrics(void *agent, struct metric_set *set)
                "Share of the machine's CPU that the agent and its BPF programs took, over ten seconds.", b.cpu_share,
                METRIC_NO_LABELS);
     metric_add(set, "sonde_self_budget_cpu_allowed_ratio", METRIC_GAUGE, "ratio",
-               "Share that it is allowed (budget.cpu).", b.cpu_share_allowed, METRIC_NO_LABELS);
+               "Allowed share of the machine's CPU (budget.cpu).", b.cpu_share_allowed, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_budget_memory_bytes", METRIC_GAUGE, "bytes", "Resident memory and BPF maps together.",
                b.memory_bytes, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_budget_memory_allowed_bytes", METRIC_GAUGE, "bytes",
-               "What it is allowed (budget.memory).", b.memory_bytes_allowed, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_budget_memory_allowed_bytes", METRIC_GAUGE, "bytes", "Allowed memory (budget.memory).",
+               b.memory_bytes_allowed, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_budget_memory_cuts", METRIC_COUNTER, "",
-               "How often memory was given back to keep to budget.memory.", (double)cache_cuts,
+               "Times that memory was released to stay within budget.memory.", (double)cache_cuts,
                METRIC_LABELS({"what", "caches"}));
     metric_add(set, "sonde_self_budget_memory_cuts", METRIC_COUNTER, "",
-               "How often memory was given back to keep to budget.memory.", (double)history_cuts,
+               "Times that memory was released to stay within budget.memory.", (double)history_cuts,
                METRIC_LABELS({"what", "oldest_samples"}));
     for (enum source_detail d = SOURCE_DETAIL_FULL; d <= SOURCE_DETAIL_LEAST; d++)
         metric_add(set, "sonde_self_budget_detail", METRIC_GAUGE, "",
-                   "1 for the detail that is worked at, in the order of shedding.", b.detail == d,
+                   "1 for the current level of detail; levels in the order of shedding.", b.detail == d,
                    METRIC_LABELS({"detail", budget_detail_name(d)}));
     for (size_t i = 0; i < a->report.count; i++)
         metric_add(set, "sonde_self_probe_attached", METRIC_GAUGE, "",
-                   "1 where the probe is attached, and on which method.", a->report.entries[i].attached,
+                   "1 if the probe is attached; the label names the attach method.", a->report.entries[i].attached,
                    METRIC_LABELS({"probe", a->report.entries[i].probe}, {"method", a->report.entries[i].method}));
     windows_metrics((struct windows *[]){a->windows, a->waits}, a->waits ? 2 : 1, set);
     if (a->waits) {
         wait_seconds_metrics(a->wait_seconds, set);
         metric_add(set, "sonde_off_cpu_monitored_seconds", METRIC_COUNTER, "seconds",
-                   "For how long waits were looked at; it stands still while they are not, for the budget.",
+                   "Time during which off-CPU time was monitored; does not advance while it is shed for the budget.",
                    (double)windows_observed_ns(a->waits, clock_monotonic_ns()) / 1e9, METRIC_NO_LABELS);
     }
-    sampling_rule_metrics(a, &figures, set);
+    sampling_rule_metrics(a, &stats, set);
     if (a->profile_export)
         profile_export_metrics(a->profile_export, set);
     requests_metrics(a->requests, set);
     return metric_set_error(set);
 }
 
-/* What is sampled now, not what was configured. */
+/* The current rate, which may be below the configured one. */
 static double current_sample_hz(const struct agent *a, enum source_detail detail)
 {
     return a->config.profile_enabled ? (double)a->config.profile_rate_hz / source_detail_samples_every(detail) : 0;
 }
 
-static void put_sampling_rules(const struct agent *a, const struct figures *figures, enum source_detail detail,
+static void put_sampling_rules(const struct agent *a, const struct agent_stats *stats, enum source_detail detail,
                                struct buf *out)
 {
     buf_puts(out, "\"sampling_rules\":[");
     for (size_t i = 0; i < sampling_rule_count(a); i++) {
-        const struct sampling_rule_line line = sampling_rule_line(a, figures, i);
+        const struct sampling_rule_line line = sampling_rule_line(a, stats, i);
         buf_puts(out, i ? ",{\"rule\":" : "{\"rule\":");
         buf_put_json_string(out, line.name);
         buf_printf(out, ",\"sample_hz\":%g,\"found\":%s,\"samples\":%llu,\"ticks\":%llu}",
                    a->config.profile_enabled ? (double)line.hz / source_detail_samples_every(detail) : 0.0,
-                   line.figures->found ? "true" : "false", (unsigned long long)line.figures->samples,
-                   (unsigned long long)line.figures->ticks);
+                   line.stats->found ? "true" : "false", (unsigned long long)line.stats->samples,
+                   (unsigned long long)line.stats->ticks);
     }
     buf_puts(out, "],");
 }
@@ -559,7 +561,7 @@ int agent_status(void *agent, char **ret_json)
     _cleanup_buf_ struct buf out = {0};
     uname(&uts);
     pthread_mutex_lock(&a->lock);
-    const struct figures figures = a->figures;
+    const struct agent_stats stats = a->stats;
     const uint64_t now_ns = clock_monotonic_ns();
     pthread_mutex_unlock(&a->lock);
     buf_puts(&out, "{\"version\":\"" SONDE_VERSION "\",\"host\":");
@@ -567,15 +569,15 @@ int agent_status(void *agent, char **ret_json)
     buf_puts(&out, ",\"kernel\":");
     buf_put_json_string(&out, uts.release);
     if (a->waits)
-        buf_printf(&out, ",\"waits\":%llu", (unsigned long long)figures.waits);
+        buf_printf(&out, ",\"waits\":%llu", (unsigned long long)stats.waits);
     buf_printf(&out, ",\"now_ms\":%llu,\"uptime_seconds\":%.1f,\"samples\":%llu,\"sample_hz\":%g,",
-               (unsigned long long)(now_ns / 1000000), (now_ns - a->start_ns) / 1e9,
-               (unsigned long long)figures.samples, current_sample_hz(a, b.detail));
+               (unsigned long long)(now_ns / 1000000), (now_ns - a->start_ns) / 1e9, (unsigned long long)stats.samples,
+               current_sample_hz(a, b.detail));
     if (sampling_rule_count(a))
-        put_sampling_rules(a, &figures, b.detail, &out);
+        put_sampling_rules(a, &stats, b.detail, &out);
     buf_puts(&out, "\"losses\":{");
     for (int i = 0; i < LOSS_COUNT; i++)
-        buf_printf(&out, "%s\"%s\":%llu", i ? "," : "", loss_name(i), (unsigned long long)figures.losses.count[i]);
+        buf_printf(&out, "%s\"%s\":%llu", i ? "," : "", loss_name(i), (unsigned long long)stats.losses.count[i]);
     buf_printf(
         &out,
         "},\"budget\":{\"detail\":\"%s\",\"cpu_share\":%.6f,\"cpu_share_allowed\":%.6f,\"memory_bytes\":%llu,\"memory_bytes_allowed\":%llu},\"probes\":",

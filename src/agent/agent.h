@@ -1,5 +1,5 @@
-/* The node agent: pipeline, windows of the last minutes, budget, and what a page may ask of them. `sonde up` and `sonde
- * agent` are this. The pipeline runs on the caller's thread; the functions that a page calls may come from any. */
+/* The node agent: pipeline, time windows of the last minutes, budget, and the queries of the web page. `sonde up` and
+ * `sonde agent` run it. The pipeline runs on the caller's thread; the query functions may be called on any thread. */
 #pragma once
 
 #include "agent/config.h"
@@ -16,21 +16,22 @@
 
 struct agent;
 
-/* Opens and attaches all that the configuration wants; logs what could not be. -EBUSY: another agent runs on this node
- * (logged). From then on SIGINT and SIGTERM end agent_run, so that nobody who finds its page can stop it too early to
- * be heard. */
+/* Creates an agent: opens and attaches everything that the configuration enables, and logs what could not be
+ * attached. -EBUSY: another agent runs on this node (logged). SIGINT and SIGTERM received from here on end agent_run,
+ * so that a stop request that arrives before agent_run is not lost. */
 int agent_new(const struct config *config, struct agent **ret);
 void agent_free(struct agent *a);
 DEFINE_FREEP(agent)
 
-/* What agent_new would attach is attached, told in `report` (also on failure) and let go: no agent of the node comes of
- * it. */
+/* Dry run: attaches what agent_new would attach, writes the result to `report` (also on failure) and detaches. Does
+ * not take the lock of the node's agent. */
 int agent_try(const struct config *config, struct attach_report *report);
 
-/* Works until SIGINT or SIGTERM. When it counts, `ready_fd` is notified (base/ready_fd.h) and closed; -1: none. */
+/* Runs until SIGINT or SIGTERM. When the probes count, `ready_fd` is notified (base/ready_fd.h) and closed; -1: none.
+ */
 int agent_run(struct agent *a, int ready_fd);
 
-/* For a page (any thread); see serve/page.h. */
+/* Queries of the web page (any thread); see serve/page.h. */
 int agent_profile(void *agent, uint64_t seconds, const struct profile_filter *filter, struct profile **ret);
 int agent_region(void *agent, uint64_t from_ns, uint64_t to_ns, const struct profile_filter *filter,
                  struct profile **ret);

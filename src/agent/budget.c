@@ -7,11 +7,11 @@
 #include <string.h>
 #include <sys/resource.h>
 
-/* Detail comes back only after a quiet time, and only when the cost has room to grow: a rate that is doubled costs
- * twice. */
+/* Detail is restored only after a quiet period, and only with enough headroom: doubling a rate doubles the cost. */
 #define WORSE_AFTER_NS (5 * 1000000000ull)
 #define WORSE_FIRST_NS                                                                                                 \
-    (20 * 1000000000ull) /* the first reading of what runs already is paid once: no reason to look away for long */
+    (20 * 1000000000ull) /* the initial scan of running processes is a one-time cost: not a reason to reduce detail    \
+                          * for long */
 #define BETTER_AFTER_NS (30 * 1000000000ull)
 #define BETTER_BELOW    0.45
 
@@ -27,7 +27,7 @@ void budget_init(struct budget *b, double cpu_share_allowed, uint64_t memory_byt
 static double share_over_window(const struct budget *b)
 {
     if (b->measured < 2)
-        return b->cpu_share; /* the last that is known */
+        return b->cpu_share; /* the last known value */
     unsigned slots = BUDGET_WINDOW_SECONDS + 1;
     unsigned last = (b->measured - 1) % slots, first = b->measured > slots ? b->measured % slots : 0;
     uint64_t elapsed = b->time_ns[last] - b->time_ns[first];
@@ -41,14 +41,14 @@ static bool change(struct budget *b, enum source_detail detail, uint64_t now_ns)
     b->detail = detail;
     b->last_change_ns = now_ns;
     b->changes++;
-    b->measured = 0; /* judge the new detail by its own cost */
+    b->measured = 0; /* measure the new detail by its own cost */
     return true;
 }
 
 bool budget_measure(struct budget *b, uint64_t now_ns, uint64_t cpu_ns, uint64_t memory_bytes)
 {
     if (b->measured && cpu_ns < b->cpu_ns[(b->measured - 1) % (BUDGET_WINDOW_SECONDS + 1)])
-        b->measured = 0; /* programs that were detached take their run time with them */
+        b->measured = 0; /* the run time of detached BPF programs is no longer in the total */
     unsigned slot = b->measured % (BUDGET_WINDOW_SECONDS + 1);
     b->cpu_ns[slot] = cpu_ns;
     b->time_ns[slot] = now_ns;
@@ -98,7 +98,7 @@ uint64_t budget_own_resident_bytes(void)
         unsigned long long kib;
         if (sscanf(line, "Rss: %llu kB", &kib) == 1)
             resident_kib += is_bpf_map ? 0 : kib;
-        else if (strchr("0123456789abcdef", line[0])) /* a mapping's head; fields begin with capitals */
+        else if (strchr("0123456789abcdef", line[0])) /* first line of a mapping; field names begin with capitals */
             is_bpf_map = strstr(line, "anon_inode:bpf-map");
     }
     return resident_kib * 1024;

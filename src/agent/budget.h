@@ -1,6 +1,6 @@
-/* The agent's own cost, held to what it was allowed: measured once a second, averaged over ten, and answered with less
- * detail in a stated order (enum source_detail) while over it, with more again when there is room. Pure but for what it
- * is told. */
+/* Limits the agent's own cost: it is measured once a second and averaged over ten seconds. While it exceeds the
+ * budget, detail is reduced in a fixed order (enum source_detail); it is restored when there is headroom. Pure
+ * functions of their arguments, except for budget_own_*. */
 #pragma once
 
 #include "sources/source.h"
@@ -17,7 +17,7 @@ struct budget {
 
     enum source_detail detail;
     double cpu_share;      /* measured, over the window */
-    uint64_t memory_bytes; /* measured last */
+    uint64_t memory_bytes; /* the last measurement */
     bool over_memory;
     uint64_t changes; /* how often detail changed */
 
@@ -29,13 +29,13 @@ struct budget {
 
 void budget_init(struct budget *b, double cpu_share_allowed, uint64_t memory_bytes_allowed, unsigned cpus);
 
-/* `cpu_ns`: all that was used so far (user space and BPF). Returns true when `b->detail` has changed. */
+/* `cpu_ns`: total CPU time used so far (user space and BPF). Returns true if `b->detail` has changed. */
 bool budget_measure(struct budget *b, uint64_t now_ns, uint64_t cpu_ns, uint64_t memory_bytes);
 
 const char *budget_detail_name(enum source_detail detail); /* "full", "counts", "half", "least" */
 
-/* Figures of this process: CPU time of all threads; resident bytes, without BPF maps that it has mapped: those are the
- * kernel's, are counted there, and a ring that is mapped twice would be counted three times. Reads all of
+/* Statistics of this process: CPU time of all threads; resident bytes without mapped BPF maps, which are counted on
+ * the kernel side (a ring that is mapped twice would be counted three times). budget_own_resident_bytes reads all of
  * /proc/self/smaps (about 1 ms). */
 uint64_t budget_own_cpu_ns(void);
 uint64_t budget_own_resident_bytes(void);

@@ -1,4 +1,4 @@
-/* Configuration from YAML and flags: see config.h. libyaml's events let every error name its line and its key. */
+/* Configuration from YAML and command line options: see config.h. libyaml events give every error its line and key. */
 #include "agent/config.h"
 
 #include "base/address.h"
@@ -37,64 +37,64 @@ struct key {
     enum key_type type;
     size_t offset, size;
     double min, max;
-    const char *allowed; /* in words; for KEY_CHOICE the words themselves, separated by ", " */
+    const char *allowed; /* in prose; for KEY_CHOICE the words, separated by ", " */
     const char *help;
 };
 
-#define SHOWN_MAX   60            /* of a value that is wrong, in a message */
+#define SHOWN_MAX   60            /* bytes of an invalid value in a message */
 #define KNOWN_BYTES 640           /* of the names of all keys */
-#define NOT_SHOWN   "(not shown)" /* for a secret; and it is none itself */
+#define NOT_SHOWN   "(not shown)" /* shown for a secret; not a valid secret itself */
 
 #define FIELD(f)    offsetof(struct config, f), sizeof(((struct config *)0)->f)
 
 static const struct key keys[] = {
     {"profile.enabled", KEY_BOOL, FIELD(profile_enabled), 0, 0, "true or false", "sample what runs on the CPUs"},
     {"profile.rate", KEY_INTEGER, FIELD(profile_rate_hz), 0, 1000, "a whole number of Hz, 0 to 1000",
-     "CPU samples a second and CPU; 0: of profile.sampling_rules alone"},
+     "CPU samples per second and CPU; 0: only where profile.sampling_rules match"},
     {"profile.sampling_rules", KEY_SAMPLING_RULES, FIELD(profile_sampling_rules), 0, 0,
      "at most 32 of SELECTOR=VALUE:HZ, separated by commas, each selector once: pid, cgroup, container, pod, pod-label, command or user; 0 to 1000 Hz; such as command=mlserver:99, pod-label=app=web:49, user=backup:0",
-     "who is sampled at another rate; the first that fits"},
+     "processes to sample at other rates; the first matching rule applies"},
     {"requests.enabled", KEY_BOOL, FIELD(requests_enabled), 0, 0, "true or false",
      "watch HTTP requests at the sockets"},
     {"links.enabled", KEY_BOOL, FIELD(links_enabled), 0, 0, "true or false",
-     "attach to programs that trace requests with libsonde, so that samples say which request they were taken in"},
+     "attach to programs that trace requests with libsonde, to link samples to requests"},
     {"off_cpu.enabled", KEY_BOOL, FIELD(off_cpu_enabled), 0, 0, "true or false",
-     "where threads wait, for what and how long, too"},
+     "also record where threads wait, for what and how long"},
     {"budget.cpu", KEY_PERCENT, FIELD(budget_cpu_share), 0.0001, 1, "a share of the machine, 0.01% to 100%, such as 1%",
-     "CPU that Sonde may take, its BPF programs included"},
+     "CPU limit of Sonde, including its BPF programs"},
     {"budget.memory", KEY_SIZE, FIELD(budget_memory_bytes), 48 << 20, 1e12, "a size of at least 48MiB, such as 64MiB",
-     "memory that Sonde may take, BPF maps included"},
+     "memory limit of Sonde, including BPF maps"},
     {"page.listen", KEY_ADDRESS, FIELD(page_listen), 0, 0, "ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070",
      "where the page is served"},
     {"page.allowed_hosts", KEY_HOSTS, FIELD(page_allowed_hosts), 0, 0,
      "names or addresses of hosts, each with a port or for any, separated by commas, such as sonde.example.org, localhost:8080, [::1]:8080",
-     "names besides this host's own that browsers may use (reverse proxies)"},
+     "additional host names that browsers may use (reverse proxies)"},
     {"otlp.profiles_endpoint", KEY_URL, FIELD(otlp_profiles_endpoint), 0, 0,
      "a URL of http or https, such as http://collector:4318/v1development/profiles, or nothing",
      "where profiles are sent to, as OTLP"},
     {"otlp.protocol", KEY_CHOICE, FIELD(otlp_protocol), 0, 0, "http/protobuf, grpc",
-     "what is spoken there; a URL of gRPC has no path: http://collector:4317"},
+     "protocol of the receiver; a gRPC URL has no path: http://collector:4317"},
     {"otlp.interval", KEY_INTEGER, FIELD(otlp_interval_s), 1, 300, "a whole number of seconds, 1 to 300",
-     "how much time a packet of profiles is about"},
-    {"otlp.compression", KEY_CHOICE, FIELD(otlp_compression), 0, 0, "gzip, zstd, none", "of what is sent"},
+     "time span of one exported profile"},
+    {"otlp.compression", KEY_CHOICE, FIELD(otlp_compression), 0, 0, "gzip, zstd, none", "compression of packets"},
     {"otlp.timestamp_resolution", KEY_CHOICE, FIELD(otlp_timestamp_resolution), 0, 0, "exact, 1ms, 17ms, 1s, none",
-     "how exactly a packet says when a sample was; none: only how much there was of equal ones"},
+     "resolution of sample timestamps; none: equal samples are only counted"},
     {"otlp.system_names", KEY_BOOL, FIELD(otlp_system_names), 0, 0, "true or false",
-     "also names of functions as the linker knows them, where they are others (C++, Rust)"},
+     "also send linker (mangled) names of functions where they differ (C++, Rust)"},
     {"otlp.timeout", KEY_INTEGER, FIELD(otlp_timeout_ms), 1, 600000, "a whole number of milliseconds, 1 to 600000",
-     "for one attempt to deliver a packet"},
+     "timeout of one attempt to deliver a packet"},
     {"otlp.headers", KEY_SECRET, FIELD(otlp_headers), 0, 0, "name=value,..., values percent-encoded",
-     "headers of HTTP that go with each packet; never shown"},
+     "HTTP headers sent with each packet; never shown"},
     {"otlp.certificate", KEY_TEXT, FIELD(otlp_certificate), 0, 0, "a path",
-     "file of the certificates that are trusted, in place of the system's"},
+     "file of trusted CA certificates, instead of the system's"},
     {"otlp.client_certificate", KEY_TEXT, FIELD(otlp_client_certificate), 0, 0, "a path",
-     "file of the certificate that says who we are"},
-    {"otlp.client_key", KEY_TEXT, FIELD(otlp_client_key), 0, 0, "a path", "file of its key"},
+     "file of the client certificate"},
+    {"otlp.client_key", KEY_TEXT, FIELD(otlp_client_key), 0, 0, "a path", "file of the client certificate's key"},
     {"kubernetes.cri_socket", KEY_TEXT, FIELD(kubernetes_cri_socket), 0, 0, "a path, or nothing",
-     "socket of the container runtime, which is asked for names of pods; nothing: the usual ones"},
+     "socket of the container runtime, queried for pod names; nothing: the default paths"},
     {"kubernetes.pod_labels", KEY_LABELS, FIELD(kubernetes_pod_labels), 0, 0,
      "names of labels, 16 at most, of at most 111 bytes each, separated by commas, such as app.kubernetes.io/name,tier",
-     "labels of pods that samples have; no others are kept"},
+     "pod labels to attach to samples"},
     {"log.level", KEY_CHOICE, FIELD(log_level), 0, 0, "error, warning, info, debug", "how much is logged"},
 };
 
@@ -131,7 +131,7 @@ static const struct key *find_key(const char *name)
 /* Whether `value` is one of the words of "a, b, c". */
 static bool is_choice(const char *choices, const char *value)
 {
-    size_t length = strcspn(value, ", ") == strlen(value) ? strlen(value) : 0; /* one word, not two of them */
+    size_t length = strcspn(value, ", ") == strlen(value) ? strlen(value) : 0; /* a single word */
     for (const char *word = choices; length && (word = strstr(word, value)); word += length)
         if ((word == choices || word[-1] == ' ') && (word[length] == ',' || word[length] == '\0'))
             return true;
@@ -152,7 +152,7 @@ static bool can_be_a_pod(const struct sampling_rule *t)
                : t->selector != SAMPLING_RULE_POD_LABEL || pod_choice_check(POD_CHOICE_LABELS, t->value);
 }
 
-/* The first entry that is no target; NULL: there is none. */
+/* The first invalid rule; NULL: all are valid. */
 static const char *find_bad_sampling_rule(const char *list, int *ret_length)
 {
     struct sampling_rules rules;
@@ -168,7 +168,7 @@ static const char *find_bad_sampling_rule(const char *list, int *ret_length)
     return bad;
 }
 
-/* The first entry that names no host; NULL: there is none. */
+/* The first invalid host name; NULL: all are valid. */
 static const char *find_bad_host(const char *list, int *ret_length)
 {
     struct host_name host;
@@ -193,10 +193,10 @@ static bool is_url(const char *value)
         if (*c <= ' ' || *c >= 0x7f || *c == '"')
             return false;
     return otlp_transport_check_url(value, false, &(const char *){0}) ==
-           0; /* what could not be sent to is told here, with file and line */
+           0; /* report an unusable URL here, with file and line */
 }
 
-/* One that can stand between quotes in a line of YAML. */
+/* Whether the value can be written between quotes on one line of YAML. */
 static bool is_plain(const char *value)
 {
     for (; *value; value++)
@@ -205,7 +205,7 @@ static bool is_plain(const char *value)
     return true;
 }
 
-/* Of any words, as many as there is room for. */
+/* Whether the value is free text, limited by the field size. */
 static bool is_text(const struct key *k)
 {
     return k->type == KEY_ADDRESS || k->type == KEY_HOSTS || k->type == KEY_SAMPLING_RULES || k->type == KEY_URL ||
@@ -257,7 +257,7 @@ static bool set_key(struct config *c, const struct key *k, const char *value)
     return false;
 }
 
-/* The keys that begin with `prefix`, as "a, b, c". */
+/* Lists the keys that begin with `prefix`, as "a, b, c". */
 static void list_keys(const char *prefix, char *out, size_t size)
 {
     size_t used = 0;
@@ -288,13 +288,12 @@ int config_set_value(struct config *c, const char *where, const char *name, cons
         return -EINVAL;
     }
     if (is_text(k) && strlen(value) >= k->size) {
-        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: %zu bytes are more than the %zu that are allowed", where, name,
-                 strlen(value), k->size - 1);
+        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: %zu bytes are too many; allowed: %zu", where, name, strlen(value),
+                 k->size - 1);
         return -EINVAL;
     }
     if (!set_key(c, k, value) && (k->type == KEY_SECRET || k->type == KEY_URL)) {
-        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: what it is set to is not allowed; allowed: %s", where, name,
-                 k->allowed);
+        snprintf(error, CONFIG_ERROR_BYTES, "%s: %s: the value is not allowed; allowed: %s", where, name, k->allowed);
         return -EINVAL;
     }
     if (!set_key(c, k, value)) {
@@ -316,7 +315,7 @@ uint32_t config_sampling_rules(const struct config *c, struct sampling_rules *re
 {
     const char *bad;
     size_t bytes;
-    (void)sampling_rules_parse(c->profile_sampling_rules, ret, &bad, &bytes); /* looked at when it was set */
+    (void)sampling_rules_parse(c->profile_sampling_rules, ret, &bad, &bytes); /* validated when it was set */
     return sampling_rules_clock_hz(ret, (uint32_t)c->profile_rate_hz);
 }
 
@@ -337,7 +336,7 @@ bool config_is_grpc(const struct config *c)
     return strcmp(c->otlp_protocol, "grpc") == 0;
 }
 
-/* Powers of two, of whose multiples the lowest bytes are zeros: of those of 10^6 none is. */
+/* Powers of two, because their multiples have zero low-order bytes (compressible), unlike multiples of 10^6. */
 bool config_timestamp_step(const struct config *c, uint64_t *ret_ns)
 {
     static const struct {
@@ -352,7 +351,7 @@ bool config_timestamp_step(const struct config *c, uint64_t *ret_ns)
     return false;
 }
 
-/* The variable that otlp_settings_read took it from: that of profiles, or that of all signals. */
+/* The variable that otlp_settings_read used: the one of profiles, or the one of all signals. */
 static void name_variable(char ret[64], const char *name)
 {
     snprintf(ret, 64, "OTEL_EXPORTER_OTLP_PROFILES_%s", name);
@@ -368,10 +367,10 @@ static void set_from_environment(struct config *c, const char *variable, const c
     name_variable(where, variable);
     if (value[0] && config_set_value(c, where, name, value, error) < 0)
         c->otlp_profiles_endpoint[0] =
-            '\0'; /* half of what was wanted would go to the wrong place, or in the wrong name */
+            '\0'; /* a partial configuration could send data to the wrong place or with the wrong identity */
 }
 
-/* What says who we are: to nobody but the environment's endpoint, and without one nobody asks what it is worth. */
+/* Credentials belong to the environment's endpoint only; without that endpoint they are ignored and not validated. */
 static void inherit(struct config *c, const char *variable, const char *name, const char *value, char *error)
 {
     if (!c->otlp_profiles_endpoint[0])
@@ -380,7 +379,7 @@ static void inherit(struct config *c, const char *variable, const char *name, co
     c->inherited |= 1u << (find_key(name) - keys);
 }
 
-/* Whether it could be sent to, or the reason: what is one of HTTP may be none of gRPC. */
+/* Disables an endpoint that the protocol cannot use and reports why: a URL valid for HTTP may be invalid for gRPC. */
 static void check_environment_endpoint(struct config *c, char *error)
 {
     char where[64];
@@ -432,14 +431,14 @@ int config_set(struct config *c, const char *assignment, char error[CONFIG_ERROR
     return r;
 }
 
-/* Where the reader of events stands: inside which section, holding which key. */
+/* State of the YAML event reader. */
 struct reader {
     struct config *config;
     const char *path;
     char *error;
     char section[64]; /* "budget" */
-    char key[64];     /* "cpu", when its value comes next */
-    int depth;        /* of mappings */
+    char key[64];     /* "cpu", while its value is expected */
+    int depth;        /* of nested mappings */
     bool seen[sizeof(keys) / sizeof(keys[0])];
 };
 
@@ -449,7 +448,7 @@ static int read_error(struct reader *r, size_t line, const char *what)
     return -EINVAL;
 }
 
-/* A plain value: at depth 1 or 2 it is alternately a key and a key's value. */
+/* Reads a scalar: at depth 1 or 2, keys and values alternate. */
 static int read_scalar(struct reader *r, const yaml_event_t *event)
 {
     const char *text = (const char *)event->data.scalar.value;
@@ -460,7 +459,7 @@ static int read_scalar(struct reader *r, const yaml_event_t *event)
         return read_error(r, line, "expected sections such as 'budget:', not a plain value");
     if (!r->key[0]) {
         if (strlen(text) >= sizeof(r->key) || !text[0])
-            return read_error(r, line, "a key of no or too many characters");
+            return read_error(r, line, "a key is empty or too long");
         snprintf(r->key, sizeof(r->key), "%s", text);
         return 0;
     }
@@ -513,9 +512,9 @@ static int read_event(struct reader *r, const yaml_event_t *event)
         r->section[0] = r->key[0] = '\0';
         return 0;
     case YAML_SEQUENCE_START_EVENT:
-        return read_error(r, event->start_mark.line, "lists are not used here");
+        return read_error(r, event->start_mark.line, "lists are not supported");
     case YAML_ALIAS_EVENT:
-        return read_error(r, event->start_mark.line, "aliases are not used here");
+        return read_error(r, event->start_mark.line, "aliases are not supported");
     default:
         return 0;
     }

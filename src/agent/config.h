@@ -1,5 +1,5 @@
-/* Configuration: one table of keys for the YAML file, for `--set KEY=VALUE`, for the documentation. A file is taken
- * whole or refused with the file, the line, the key and what is allowed there. Plain data once loaded; passed on as
+/* Configuration: one table of keys for the YAML file, for `--set KEY=VALUE` and for the documentation. A file is
+ * accepted as a whole or rejected with file, line, key and allowed values. Plain data after loading; passed on as
  * `const struct config`. */
 #pragma once
 
@@ -17,58 +17,59 @@ struct config {
     bool links_enabled;
     bool off_cpu_enabled;
     double budget_cpu_share;      /* of the whole machine */
-    uint64_t budget_memory_bytes; /* resident + BPF */
+    uint64_t budget_memory_bytes; /* resident memory plus BPF maps */
     char page_listen[128];
     char page_allowed_hosts[512];
-    char otlp_profiles_endpoint[1024];                                              /* "": nothing is sent */
+    char otlp_profiles_endpoint[1024];                                              /* "": export is disabled */
     char otlp_headers[4096];                                                        /* "name=value,...", secrets */
     char otlp_certificate[512], otlp_client_certificate[512], otlp_client_key[512]; /* paths */
     char otlp_protocol[16], otlp_compression[8], otlp_timestamp_resolution[8];
     bool otlp_system_names;
     int64_t otlp_timeout_ms, otlp_interval_s;
-    char kubernetes_cri_socket[108]; /* "": the usual ones */
+    char kubernetes_cri_socket[108]; /* "": the default paths */
     char kubernetes_pod_labels[512];
     char log_level[16];
-    uint32_t inherited; /* rows of the table of keys: of the environment, for its endpoint and no other */
+    uint32_t inherited; /* bit mask of keys in the table: inherited from the environment, valid for the
+                         * environment's endpoint only */
 };
 
-#define CONFIG_PATH        "/etc/sonde/sonde.yaml" /* where no other is given */
+#define CONFIG_PATH        "/etc/sonde/sonde.yaml" /* if no other path is given */
 #define CONFIG_ERROR_BYTES 1024
 
 void config_defaults(struct config *c);
 
-/* What OTEL_EXPORTER_OTLP_... of the environment say, below any file. A receiver that cannot be one is left out, and
- * the reason stands in `error` ("": none), for people: variables are often set for other programs. Who sets the
- * endpoint later does not send there what the environment says for its own: headers, and the certificate of who we are.
- */
+/* Applies OTEL_EXPORTER_OTLP_... of the environment, which any file overrides. An unusable endpoint is ignored, and
+ * `error` holds the reason ("": none), because these variables are often set for other programs. If another endpoint
+ * is configured later, the headers and the client certificate of the environment are dropped and never sent to it. */
 void config_environment(struct config *c, char error[CONFIG_ERROR_BYTES]);
 
-/* Changes `c` only when the whole file is good. On failure -errno, and the reason for people in `error`. */
+/* Loads a file. Changes `c` only if the whole file is valid. On failure -errno, with the message in `error`. */
 int config_load(struct config *c, const char *path, char error[CONFIG_ERROR_BYTES]);
 
-/* `where` is what the message begins with: "--rate", "sonde.yaml:3". On failure `c` may hold a part of the value. */
+/* Sets one key. `where` is the prefix of the error message: "--rate", "sonde.yaml:3". On failure `c` may be partly
+ * changed. */
 int config_set_value(struct config *c, const char *where, const char *name, const char *value,
                      char error[CONFIG_ERROR_BYTES]);
-#define CONFIG_RATE_HZ 19 /* of who does not choose one */
-/* Who is sampled at another rate than profile_rate_hz. Returns the rate at which the clock has to tick for that, in Hz;
- * 0: nobody is sampled. */
+#define CONFIG_RATE_HZ 19 /* the default of profile.rate */
+/* Parses the sampling rules of `c`. Returns the tick rate in Hz that the sampling clock needs for the rules and
+ * profile_rate_hz; 0: nothing is sampled. */
 uint32_t config_sampling_rules(const struct config *c, struct sampling_rules *ret);
-/* Names of the labels of pods that are to be known, for pods_read: those that samples are to have and those that
- * rules are asked by. -E2BIG: they are more than PODS_LABELS_MAX. */
-#define CONFIG_POD_LABELS_BYTES 2560 /* of as many at their longest */
+/* Names of the pod labels to read, for pods_read: those that samples carry and those that rules refer to. -E2BIG:
+ * more than PODS_LABELS_MAX. */
+#define CONFIG_POD_LABELS_BYTES 2560 /* PODS_LABELS_MAX names of maximum length */
 int config_pod_labels(const struct config *c, char ret[CONFIG_POD_LABELS_BYTES]);
-/* Whether profiles are sent by gRPC. */
+/* Whether profiles are sent over gRPC. */
 bool config_is_grpc(const struct config *c);
-/* In which steps they tell when a sample was; 0: to the nanosecond. False: not at all. */
+/* The resolution of sample timestamps in exported profiles; 0: nanoseconds. False: profiles have no timestamps. */
 bool config_timestamp_step(const struct config *c, uint64_t *ret_ns);
 
-/* "budget.cpu=2%". */
+/* Applies an assignment such as "budget.cpu=2%". */
 int config_set(struct config *c, const char *assignment, char error[CONFIG_ERROR_BYTES]);
 
-/* The table, for --help and the manual: false when `i` is past the end. */
+/* One entry of the key table, for --help and the manual; false if `i` is past the end. */
 struct config_key_description {
     const char *key, *allowed, *help;
-    char value[2048]; /* as in `c`; but of URLs no passwords, and of secrets nothing */
-    bool is_cut;      /* so it is not what a file would have to say */
+    char value[2048]; /* the current value; passwords in URLs and secrets are removed */
+    bool is_cut;      /* the value was redacted, so it is not valid in a file */
 };
 bool config_describe(const struct config *c, size_t i, struct config_key_description *ret);

@@ -1,5 +1,4 @@
-/* See cri.h. The call is made by the code that sends OTLP (lib/otlp/curl.c); a connection is one call's, for none is
- * due for seconds. */
+/* See cri.h. Uses the OTLP transport (lib/otlp/curl.c); one connection per call, because calls are seconds apart. */
 #include "agent/cri.h"
 
 #include "base/cleanup.h"
@@ -14,11 +13,11 @@
 
 #define SERVICE          "/runtime.v1.RuntimeService/"
 #define CALL_MS          5000
-#define ANSWER_BYTES_MAX ((size_t)8 << 20) /* annotations are in it, too; the kubelet takes 16 MiB */
+#define ANSWER_BYTES_MAX ((size_t)8 << 20) /* includes annotations; the kubelet accepts 16 MiB */
 
 extern const struct otlp_transport OTLP_TRANSPORT_SYMBOL; /* lib/otlp/curl.c */
 
-static const char *const usual_sockets[] = {
+static const char *const default_sockets[] = {
     "/run/containerd/containerd.sock",
     "/run/crio/crio.sock",
     "/run/cri-dockerd.sock",
@@ -37,7 +36,7 @@ static void call_end(struct call *c)
         c->transport->close(c->connection);
 }
 
-/* The words of a -errno say more than libcurl's, which knows of no UNIX socket. */
+/* strerror is more useful than libcurl's message, which does not mention the UNIX socket. */
 static int call(struct call *c, const struct cri_options *o, const char *socket, const char *rpc, char *why)
 {
     c->transport = &OTLP_TRANSPORT_SYMBOL;
@@ -66,7 +65,7 @@ static int call(struct call *c, const struct cri_options *o, const char *socket,
     return r;
 }
 
-static int ask(const struct cri_options *o, const char *socket, struct pods **ret, char *why)
+static int query_pods(const struct cri_options *o, const char *socket, struct pods **ret, char *why)
 {
     _cleanup_(call_end) struct call sandboxes = {0}, containers = {0};
     int r = call(&sandboxes, o, socket, SERVICE "ListPodSandbox", why);
@@ -80,22 +79,22 @@ static int ask(const struct cri_options *o, const char *socket, struct pods **re
                                          .containers_size = containers.answer.body_size},
                   o->label_keys, ret);
     if (r < 0)
-        snprintf(why, CRI_WHY_BYTES, "%s: what it answers is not CRI (%s)", socket, strerror(-r));
+        snprintf(why, CRI_WHY_BYTES, "%s: the reply is not CRI (%s)", socket, strerror(-r));
     return r;
 }
 
-/* Those that are not there are passed over; the reason told is of the first one that is. */
-static int ask_usual(const struct cri_options *o, struct pods **ret, char *why)
+/* Tries the default sockets. Missing ones are skipped; `why` has the error of the first one that exists. */
+static int query_default_sockets(const struct cri_options *o, struct pods **ret, char *why)
 {
     char other[CRI_WHY_BYTES];
     struct stat st;
     int result = -ENOENT;
-    snprintf(why, CRI_WHY_BYTES, "none of %s, %s, %s, %s is here", usual_sockets[0], usual_sockets[1], usual_sockets[2],
-             usual_sockets[3]);
-    for (size_t i = 0; i < array_size(usual_sockets); i++) {
-        if (stat(usual_sockets[i], &st) < 0 || !S_ISSOCK(st.st_mode))
+    snprintf(why, CRI_WHY_BYTES, "none of %s, %s, %s, %s exists", default_sockets[0], default_sockets[1],
+             default_sockets[2], default_sockets[3]);
+    for (size_t i = 0; i < array_size(default_sockets); i++) {
+        if (stat(default_sockets[i], &st) < 0 || !S_ISSOCK(st.st_mode))
             continue;
-        int r = ask(o, usual_sockets[i], ret, result == -ENOENT ? why : other);
+        int r = query_pods(o, default_sockets[i], ret, result == -ENOENT ? why : other);
         if (r == 0)
             return 0;
         result = result == -ENOENT ? r : result;
@@ -107,10 +106,10 @@ int cri_ask(const struct cri_options *o, struct pods **ret, char why[CRI_WHY_BYT
 {
     struct stat st;
     if (!o->socket[0])
-        return ask_usual(o, ret, why);
+        return query_default_sockets(o, ret, why);
     if (stat(o->socket, &st) < 0 || !S_ISSOCK(st.st_mode)) {
-        snprintf(why, CRI_WHY_BYTES, "%s: no socket is there", o->socket);
+        snprintf(why, CRI_WHY_BYTES, "%s: no such socket", o->socket);
         return -ENOENT;
     }
-    return ask(o, o->socket, ret, why);
+    return query_pods(o, o->socket, ret, why);
 }

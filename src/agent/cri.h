@@ -1,6 +1,6 @@
-/* Asks the container runtime of this node for its pods, by CRI: gRPC over a UNIX socket, as the kubelet and crictl(1)
- * do. Two calls that read, ListPodSandbox and ListContainers; nothing is changed there. Waits for the answers: not for
- * the pipeline's thread (pod_watch.h). */
+/* Queries the pods of this node from the container runtime by CRI: gRPC over a UNIX socket, like the kubelet and
+ * crictl(1). Two read-only calls, ListPodSandbox and ListContainers. Blocks until the reply: not for the pipeline
+ * thread (pod_watch.h). */
 #pragma once
 
 #include <stdbool.h>
@@ -11,12 +11,12 @@ struct pods;
 #define CRI_WHY_BYTES 512
 
 struct cri_options {
-    const char *socket;             /* its path; "": the usual ones, one after the other */
+    const char *socket;             /* path; "": the default paths, one after the other */
     const char *label_keys;         /* see pods_read */
-    bool (*is_over)(void *context); /* asked meanwhile, once a second at least: true gives up. May be NULL. */
+    bool (*is_over)(void *context); /* polled at least once a second while waiting: true cancels. May be NULL. */
     void *context;
 };
 
-/* Takes ten seconds at most. 0 with the pods, of which the caller has a reference; -ENOENT: no such socket is here;
- * else what went wrong, for people in `why` (as of -ENOENT). */
+/* Takes at most ten seconds. 0 with the pods, a reference that the caller owns; -ENOENT: no such socket; other errors
+ * as -errno. The reason is in `why`, for people (also for -ENOENT). */
 int cri_ask(const struct cri_options *options, struct pods **ret, char why[CRI_WHY_BYTES]);

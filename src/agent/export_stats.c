@@ -24,16 +24,15 @@ void export_stats_metrics(const struct export_stats *s, struct metric_set *set)
         [DROP_TOO_LARGE] = "too_large",   [DROP_NO_MEMORY] = "no_memory",     [DROP_ENDED] = "ended",
     };
     add_counter(set, "sonde_self_export_packets", "", "Packets of profiles that the receiver accepted.", &s->packets);
-    add_counter(set, "sonde_self_export_bytes", "bytes", "What they took on the way, compressed, without headers.",
+    add_counter(set, "sonde_self_export_bytes", "bytes", "Size of these packets as sent: compressed, without headers.",
                 &s->bytes);
-    add_counter(set, "sonde_self_export_samples", "", "Samples in them.", &s->samples);
+    add_counter(set, "sonde_self_export_samples", "", "Samples in these packets.", &s->samples);
     add_counter(set, "sonde_self_export_failures", "",
                 "Attempts to deliver a packet that failed; most are tried again.", &s->failures);
     add_counter(set, "sonde_self_export_rejected_profiles", "",
-                "Profiles that a receiver said it did not keep of packets it accepted.", &s->rejected_profiles);
+                "Profiles that the receiver rejected within packets that it accepted.", &s->rejected_profiles);
     add_counter(set, "sonde_self_export_unlinked_samples", "",
-                "Samples without the traced request that they were taken in, or their labels, for want of room.",
-                &s->unlinked);
+                "Samples sent without their traced request or labels, for lack of space.", &s->unlinked);
     for (int i = 0; i < DROP_COUNT; i++)
         metric_add(set, "sonde_self_export_dropped_samples", METRIC_COUNTER, "",
                    "Samples that are in no accepted packet, by reason.", (double)export_stats_read(&s->dropped[i]),

@@ -1,5 +1,5 @@
-/* Statistics of the profile export, written by the pipeline's thread and the sending thread, read by any:
- * what was sampled, sent and dropped. Once all profiles are delivered, taken = samples + all dropped. */
+/* Statistics of the profile export, written by the pipeline thread and the sender thread, read by any thread: samples
+ * taken, sent and dropped. Once all profiles are delivered, taken = samples + all dropped. */
 #pragma once
 
 #include "model/metric.h"
@@ -7,12 +7,12 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* Of samples that are in no accepted packet. */
+/* Why samples are in no accepted packet. */
 enum drop_reason {
-    DROP_QUEUE_FULL,  /* the receiver has been away for longer than the queue has room */
-    DROP_UNREACHABLE, /* no answer, or only "busy", until the sender gave up */
-    DROP_REFUSED,     /* the receiver answered, and did not accept */
-    DROP_TOO_LARGE,   /* a stack and its names exceed a packet */
+    DROP_QUEUE_FULL,  /* the receiver was unavailable for longer than the queue can hold */
+    DROP_UNREACHABLE, /* no response, or only "busy", until the sender gave up */
+    DROP_REFUSED,     /* the receiver rejected the packet */
+    DROP_TOO_LARGE,   /* a stack and its names exceed the packet limit */
     DROP_NO_MEMORY,
     DROP_ENDED, /* the agent ended before they were sent */
     DROP_COUNT
@@ -21,9 +21,9 @@ enum drop_reason {
 struct export_stats {
     atomic_uint_least64_t taken;                   /* samples */
     atomic_uint_least64_t packets, bytes, samples; /* accepted by the receiver; bytes as sent */
-    atomic_uint_least64_t failures;                /* attempts */
+    atomic_uint_least64_t failures;                /* failed attempts */
     atomic_uint_least64_t rejected_profiles;       /* of accepted packets */
-    atomic_uint_least64_t unlinked;                /* samples that lost their link or labels */
+    atomic_uint_least64_t unlinked;                /* samples without link or labels, dropped for lack of space */
     atomic_uint_least64_t dropped[DROP_COUNT];     /* samples */
 };
 
@@ -37,5 +37,5 @@ static inline uint64_t export_stats_read(const atomic_uint_least64_t *counter)
     return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-uint64_t export_stats_dropped(const struct export_stats *s); /* for all reasons */
+uint64_t export_stats_dropped(const struct export_stats *s); /* sum over all reasons */
 void export_stats_metrics(const struct export_stats *s, struct metric_set *set);

@@ -1,4 +1,4 @@
-/* What drives the pipeline; see loop.h. */
+/* Drives the pipeline; see loop.h. */
 #include "agent/loop.h"
 
 #include "base/log.h"
@@ -13,7 +13,7 @@
 #define TICK_MS        1000
 #define POLL_MAX       1024
 #define SAME_SIGNAL_MS 100
-#define LAST_TURNS_MAX 16 /* of a full ring: what comes in meanwhile does not keep us for ever */
+#define LAST_TURNS_MAX 16 /* final drains of a busy ring: bounds the delay by records that keep arriving */
 
 struct loop {
     uv_loop_t uv;
@@ -50,7 +50,7 @@ static void on_readable(uv_poll_t *poll, int status, int events)
 {
     (void)events;
     if (status < 0)
-        uv_poll_stop(poll); /* the timer goes on turning */
+        uv_poll_stop(poll); /* the timer still runs turns */
     else
         turn(poll->data);
 }
@@ -94,7 +94,7 @@ static int start_polls(struct loop *l)
     for (size_t i = 0; i < count; i++) {
         uv_poll_t *poll = &l->polls[l->poll_count];
         if (uv_poll_init(&l->uv, poll, fds[i]) < 0)
-            continue; /* not pollable: the timer does it */
+            continue; /* not pollable: the timer drains it */
         l->poll_count++;
         poll->data = l;
         uv_poll_start(poll, UV_READABLE, on_readable);
@@ -104,13 +104,13 @@ static int start_polls(struct loop *l)
 
 static void start_timers(struct loop *l)
 {
-    uv_update_time(&l->uv); /* it counts from when the loop was made */
+    uv_update_time(&l->uv); /* the cached time is that of loop_new */
     uv_timer_start(&l->turn, on_turn, 0, TURN_MS);
     if (l->options->tick)
         uv_timer_start(&l->tick, on_tick, TICK_MS, TICK_MS);
     if (l->options->duration_ns)
         uv_timer_start(&l->deadline, on_deadline, l->options->duration_ns / 1000000 + 1,
-                       0); /* its clock leaves out parts of a millisecond */
+                       0); /* +1: libuv's clock truncates to milliseconds */
 }
 
 static void watch_child(struct loop *l)
@@ -118,7 +118,7 @@ static void watch_child(struct loop *l)
     if (l->options->child_pid <= 0)
         return;
     uv_signal_start(&l->child, on_child, SIGCHLD);
-    on_child(&l->child, SIGCHLD); /* it may have gone before anybody listened */
+    on_child(&l->child, SIGCHLD); /* it may have exited before the handler was installed */
 }
 
 int loop_new(struct pipeline *p, struct loop **ret)
@@ -129,7 +129,7 @@ int loop_new(struct pipeline *p, struct loop **ret)
     int r = uv_loop_init(&l->uv);
     if (r < 0) {
         free(l);
-        return r; /* libuv's errors are -errno on Linux */
+        return r; /* libuv errors are -errno on Linux */
     }
     l->pipeline = p;
     uv_timer_init(&l->uv, &l->turn);
@@ -159,15 +159,15 @@ void loop_free(struct loop *l)
         return;
     uv_walk(&l->uv, close_handle, NULL);
     do
-        uv_run(&l->uv, UV_RUN_DEFAULT); /* closes run to their end; a stop that came before makes one run do nothing */
+        uv_run(&l->uv, UV_RUN_DEFAULT); /* runs the close callbacks; a pending uv_stop makes one run return early */
     while (uv_loop_close(&l->uv) == UV_EBUSY);
     free(l->polls);
     free(l);
 }
 
-/* Ctrl-C is for all of a terminal's foreground. Who sees that the child has ended by a signal has been sent it as well,
- * if that was it; but it may be another thread of ours that takes it, a moment later. */
-static void hear_same_signal(struct loop *l)
+/* Ctrl-C signals the whole foreground process group. If the child died of it, this process received the same signal,
+ * but another thread may handle it slightly later; wait for it briefly. */
+static void wait_for_same_signal(struct loop *l)
 {
     if (!l->end.child_exited || l->end.signal || !WIFSIGNALED(l->end.child_status))
         return;
@@ -185,8 +185,8 @@ int loop_run(struct loop *l, const struct loop_options *options, struct loop_end
     watch_child(l);
     if (!l->end.child_exited)
         uv_run(&l->uv, UV_RUN_DEFAULT);
-    hear_same_signal(l);
-    uv_signal_stop(&l->interrupt); /* from here on they do what they do to any program */
+    wait_for_same_signal(l);
+    uv_signal_stop(&l->interrupt); /* restore the default actions */
     uv_signal_stop(&l->terminate);
     uv_signal_stop(&l->child);
     if (l->error)

@@ -1,4 +1,4 @@
-/* One agent per node: two agents would cost twice and sample each other. */
+/* Ensures one agent per node: two agents would double the cost and sample each other. */
 #pragma once
 
 /* Takes the node's lock for this process. On success `*ret_fd` holds the lock until the caller closes it, or is -1

@@ -1,11 +1,11 @@
-/* The pipeline, and the only place that knows the order of its stages:
+/* The pipeline defines the order of its stages:
  *
- *     sources -> batch, in order of time -> resolve -> diagnose (requests) -> sink (aggregate, a file, ...)
- *                                              |
- *                                              +-> publisher: rows for what was sampled, to the kernel half
+ *     sources -> batch, in time order -> resolve -> diagnose (requests) -> sink (aggregate, a file, ...)
+ *                                          |
+ *                                          +-> publisher: unwind tables of sampled code, to the BPF programs
  *
- * Data flows one way. The publisher is no exception: what it gives the kernel are facts about files and mappings, which
- * change how much of the next stacks is walked in the kernel and never what a sample says. */
+ * Data flows one way. The publisher only passes facts about files and mappings to the kernel, which change how much of
+ * the following stacks is unwound there and never what a sample contains. */
 #include "agent/pipeline_private.h"
 
 #include "agent/pod_watch.h"
@@ -46,9 +46,9 @@
 #include <sys/sysinfo.h>
 
 #define BATCH_BYTES     (4 << 20)
-#define EXITED_KEPT_NS  (2 * 1000000000ull) /* longer than any record takes from the kernel to here */
+#define EXITED_KEPT_NS  (2 * 1000000000ull) /* longer than any record takes from the kernel to the pipeline */
 #define LOOK_AHEAD_MAX  1024                /* records */
-#define DESCRIPTORS_MIN 64                  /* maps and programs; two more for each CPU */
+#define DESCRIPTORS_MIN 64                  /* maps and programs; plus two per CPU */
 
 void *pipeline_opened(const struct pipeline *p, const struct source *source)
 {
@@ -60,23 +60,23 @@ void *pipeline_opened(const struct pipeline *p, const struct source *source)
 
 /* ---- sources -> batch ---- */
 
-/* A file that is damaged further on still says what stands before the damage. */
+/* Records in front of a damaged part of the file are still processed. */
 static int read_replay(struct pipeline *p)
 {
     int r = record_reader_next(p->replay, p->batch);
     if (r != -EBADMSG)
         return r;
-    log_warning("the recorded wire is damaged at byte %llu (%s): what stands before it was read",
+    log_warning("the recording is damaged at byte %llu (%s): only the records before it were read",
                 (unsigned long long)record_reader_position(p->replay), record_reader_error(p->replay));
     return -ENODATA;
 }
 
-/* The wire's record is a by-product: that it ends costs nothing of what is made of the records. */
-static void end_recording_of_events(struct pipeline *p, int error)
+/* --record-events is a by-product: an error ends the recording but not the pipeline. */
+static void handle_recording_error(struct pipeline *p, int error)
 {
     if (error < 0)
         p->record_events_error =
-            log_errno(error, "the record of the wire ends here; what stands in it can be replayed");
+            log_errno(error, "--record-events stops here; the recording up to this point can be replayed");
 }
 
 static int drain_sources(struct pipeline *p)
@@ -91,13 +91,13 @@ static int drain_sources(struct pipeline *p)
     }
     batch_end(p->batch, clock_monotonic_ns());
     if (p->record_events && !p->record_events_error)
-        end_recording_of_events(p, record_writer_add(p->record_events, p->batch));
+        handle_recording_error(p, record_writer_add(p->record_events, p->batch));
     return 0;
 }
 
 /* ---- resolve -> sink ---- */
 
-static void give_sample(struct pipeline *p, const struct sample *sample)
+static void emit_sample(struct pipeline *p, const struct sample *sample)
 {
     int r = p->sink.sample(p->sink.context, sample);
     uint64_t count = sample->count ? sample->count : 1;
@@ -125,7 +125,7 @@ bool pipeline_prepare(struct pipeline *p, const uint32_t *pids, size_t count)
     for (size_t i = 0; i < count; i++) {
         const struct process *process = p->publisher || p->contexts ? processes_find(p->processes, pids[i], 0) : NULL;
         if (process)
-            processes_resource(p->processes, process); /* read while it lives */
+            processes_resource(p->processes, process); /* /proc must be read while the process exists */
         if (p->publisher)
             is_ready &= unwind_publisher_prepare(p->publisher, process);
         if (p->contexts)
@@ -139,13 +139,14 @@ static void take_cpu_sample(struct pipeline *p, const struct cpu_sample *record)
     struct sample sample;
     if (!p->sink.sample)
         return;
-    publish_process(p, record); /* first: naming what is new takes a while, in which further samples are taken */
+    publish_process(p, record); /* before resolving, which can take a while for new files; samples meanwhile profit
+                                 * already */
     sample_resolve(p->resolver, record, &p->losses, &sample);
-    give_sample(p, &sample);
-    publish_process(p, record); /* with the rows that were found missing */
+    emit_sample(p, &sample);
+    publish_process(p, record); /* again, for unwind tables that resolving found missing */
 }
 
-/* There is one, at the beginning. */
+/* A recording has one event record, at its beginning. */
 static void take_event(struct pipeline *p, const struct event_record *record)
 {
     struct sample_event *event = p->replayed_event ? NULL : calloc(1, sizeof(*event));
@@ -156,8 +157,9 @@ static void take_event(struct pipeline *p, const struct event_record *record)
     p->replayed_event = event ? event : p->replayed_event;
 }
 
-/* What was forgotten to keep within bounds is told ahead of the next sample that has it: so that one has its names. */
-static void ask_for_code(struct pipeline *p)
+/* Code of interpreters that was evicted from the code registry is re-emitted ahead of the next sample that contains
+ * it, so that sample has its names. */
+static void reemit_missing_code(struct pipeline *p)
 {
     struct missing_code missing[64];
     void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu);
@@ -171,11 +173,11 @@ static void ask_for_code(struct pipeline *p)
         }
 }
 
-static void give_waits(void *context, const struct sample *waits)
+static void emit_wait_sample(void *context, const struct sample *waits)
 {
     struct pipeline *p = context;
     if (p->sink.sample)
-        give_sample(p, waits);
+        emit_sample(p, waits);
 }
 
 static void name_service(void *context, uint32_t pid, char *out, size_t size)
@@ -186,7 +188,8 @@ static void name_service(void *context, uint32_t pid, char *out, size_t size)
         snprintf(out, size, "%s", processes_resource(p->processes, process)->service_name);
 }
 
-/* The stack of a wait, for a request that will come. Walking it here tells the publisher which rows were missing. */
+/* Unwinds the stack of a wait ahead of its request record. Unwinding it now also reports missing unwind tables to the
+ * publisher. */
 static void take_request_stack(struct pipeline *p, const struct cpu_sample *record)
 {
     uint64_t addresses[REQUEST_USER_FRAMES];
@@ -239,8 +242,8 @@ static void take_record(struct pipeline *p, const struct record_header *record)
 {
     switch (record->kind) {
     case RECORD_PROCESS_EXEC:
-        wait_samples_flush(p->waits, record->pid); /* by the old program's mappings */
-        if (p->publisher) /* the kernel half must not walk the new program by the old one's mappings */
+        wait_samples_flush(p->waits, record->pid); /* resolve with the old program's mappings */
+        if (p->publisher) /* the BPF programs must not unwind the new program with the old mappings */
             unwind_publisher_forget(p->publisher, record->pid);
         if (p->contexts)
             thread_contexts_forget(p->contexts, record->pid);
@@ -263,7 +266,7 @@ static void take_record(struct pipeline *p, const struct record_header *record)
     case RECORD_OFF_CPU_STACK:
     case RECORD_OFF_CPU_WAKER:
         wait_samples_stack(p->waits, (const struct cpu_sample *)record);
-        if (record->pid) /* an interrupt is no process's */
+        if (record->pid) /* pid 0: an interrupt, which belongs to no process */
             publish_process(p, (const struct cpu_sample *)record);
         return;
     case RECORD_OFF_CPU:
@@ -278,13 +281,14 @@ static void take_record(struct pipeline *p, const struct record_header *record)
     case RECORD_REQUEST:
         take_request(p, (const struct request_record *)record);
         return;
-    default: /* what is told of code that an interpreter runs */
+    default: /* code registry records of interpreters */
         p->losses.count[LOSS_DECODE] += interpreters_take(p->interpreters, record) < 0;
     }
 }
 
-/* A program's file is told when it is mapped, a moment after its exec: samples of that moment are to know it. */
-static void look_ahead(struct pipeline *p, size_t exec)
+/* The mapping record of a program's file follows its exec record shortly afterwards. Applies it early, so that
+ * samples in between are resolved with it. */
+static void apply_early_mapping(struct pipeline *p, size_t exec)
 {
     const uint32_t pid = batch_get(p->batch, exec)->pid;
     for (size_t i = exec + 1; i < batch_count(p->batch) && i <= exec + LOOK_AHEAD_MAX; i++) {
@@ -297,7 +301,7 @@ static void look_ahead(struct pipeline *p, size_t exec)
     }
 }
 
-/* Now; in a replay, as far as the records have come. */
+/* The current time; in a replay, the time of the last record. */
 static uint64_t time_reached_ns(const struct pipeline *p)
 {
     size_t count = batch_count(p->batch);
@@ -342,7 +346,7 @@ int pipeline_turn(struct pipeline *p)
             continue;
         take_record(p, record);
         if (record->kind == RECORD_PROCESS_EXEC)
-            look_ahead(p, i);
+            apply_early_mapping(p, i);
     }
     wait_samples_flush(p->waits, 0);
     publish_mapped(p);
@@ -351,12 +355,12 @@ int pipeline_turn(struct pipeline *p)
     p->mapped_count = p->mapped_is_incomplete = 0;
     if (p->publisher)
         unwind_publisher_run(p->publisher);
-    ask_for_code(p);
+    reemit_missing_code(p);
     forget_exited(p, time_reached_ns(p));
     return (int)batch_count(p->batch);
 }
 
-/* ---- life ---- */
+/* ---- lifecycle ---- */
 
 static bool is_wanted(const struct source *source, const struct pipeline_sink *sink,
                       const struct source_options *options)
@@ -380,7 +384,7 @@ static int open_sources(struct pipeline *p, const struct source_options *options
     if (first_error < 0)
         return first_error;
     with_tables.no_runtimes = p->no_runtimes;
-    with_tables.links = false; /* until they are there */
+    with_tables.links = false; /* until the link source is open */
     for (size_t i = 0; sources[i]; i++) {
         if (!is_wanted(sources[i], &p->sink, options))
             continue;
@@ -392,7 +396,8 @@ static int open_sources(struct pipeline *p, const struct source_options *options
             continue;
         p->opened[p->opened_count].source = sources[i];
         p->opened[p->opened_count++].self = self;
-        signals += sources[i] != &source_link && sources[i] != &source_process; /* which alone are no signal */
+        signals += sources[i] != &source_link && sources[i] != &source_process; /* links and process records alone
+                                                                                 * provide no samples */
         if (sources[i] == &source_link) {
             with_tables.links = true;
             with_tables.links_fd = link_source_fd(self);
@@ -403,7 +408,7 @@ static int open_sources(struct pipeline *p, const struct source_options *options
     return signals ? 0 : first_error;
 }
 
-/* Of whichever source has them; NULL: in a replay. */
+/* The unwind tables of whichever source has them; NULL: in a replay. */
 static struct unwind_tables *find_tables(const struct pipeline *p)
 {
     void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu),
@@ -439,7 +444,7 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
         return r;
     r = pipeline_make_resolvers(p, options->memory_bytes, options->cache_entries);
     if (r == 0)
-        r = wait_samples_new(p->resolver, options->memory_bytes / 8, &p->losses, give_waits, p, &p->waits);
+        r = wait_samples_new(p->resolver, options->memory_bytes / 8, &p->losses, emit_wait_sample, p, &p->waits);
     if (r < 0)
         return r;
     if (options->lines) {
@@ -452,14 +457,14 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
         processes_set_replay(p->processes);
         r = record_reader_open(options->replay, &p->replay);
         if (r == -EPROTO)
-            return log_errno(r, "%s is no recorded wire, or one of another version", options->replay);
+            return log_errno(r, "%s is not a Sonde recording, or of an unsupported version", options->replay);
         if (r < 0)
             return log_errno(r, "%s cannot be read", options->replay);
     } else {
-        /* What goes wrong with fewer (libbpf's trials of the kernel, libuv's loop) does not say why, or ends us. */
+        /* With fewer descriptors, libbpf's feature probes and libuv's loop fail without a clear reason or abort. */
         r = descriptors_have_room(DESCRIPTORS_MIN + 2 * (size_t)get_nprocs());
         if (r < 0)
-            return log_errno(r, "too few descriptors to begin with (ulimit -n)");
+            return log_errno(r, "too few file descriptors; raise the limit (ulimit -n)");
         pipeline_start_helper(p, report);
         p->no_runtimes = options->runtimes_if_seen &&
                          !runtimes_may_be_in(p->processes, options->sources.pids, options->sources.pid_count);
@@ -485,7 +490,7 @@ int pipeline_new(const struct pipeline_options *options, const struct pipeline_s
         r = thread_contexts_new(&contexts, &p->contexts);
     if (r == 0 && link)
         r = trace_links_new(link, p->processes, &options->sources, &p->links);
-    if (r == 0 && options->cri_socket && !options->replay) /* after all that is forked */
+    if (r == 0 && options->cri_socket && !options->replay) /* after all forks, because it starts a thread */
         r = pod_watch_new(options->cri_socket, options->pod_labels, p->processes, &p->pod_watch);
     if (r < 0)
         return r;
@@ -506,7 +511,7 @@ void pipeline_free(struct pipeline *p)
 {
     if (!p)
         return;
-    unwind_publisher_free(p->publisher); /* before the source whose tables it fills */
+    unwind_publisher_free(p->publisher); /* before the source that owns its tables */
     thread_contexts_free(p->contexts);   /* likewise */
     trace_links_free(p->links);
     pod_watch_free(p->pod_watch);
@@ -534,19 +539,20 @@ void pipeline_free(struct pipeline *p)
 int pipeline_start(struct pipeline *p)
 {
     uint64_t start_ns = clock_monotonic_ns();
-    /* The process source first: whatever lives begin after a sample could name them must be on record. */
+    /* The process source first: process lifecycle events must be recorded before the first sample that needs them. */
     for (size_t i = p->opened_count; i-- > 0;) {
         int r = p->opened[i].source->start(p->opened[i].self);
         if (r < 0)
             return log_errno(r, "source %s cannot start", p->opened[i].source->name);
         if (i + 1 == p->opened_count)
             watched_processes_start(p->watched, p->processes);
-        if (i + 1 == p->opened_count && p->links) /* who runs already is found before the first sample */
+        if (i + 1 == p->opened_count && p->links) /* attach to running programs before the first sample */
             trace_links_start(p->links);
     }
     if (p->record_events)
-        end_recording_of_events(p, process_snapshot_write(p->processes, p->record_events,
-                                                          start_ns)); /* now that later ones are on record */
+        handle_recording_error(p, process_snapshot_write(p->processes, p->record_events,
+                                                         start_ns)); /* after the process source has started, so
+                                                                      * that no process is missed */
     return 0;
 }
 
@@ -555,7 +561,7 @@ void pipeline_stop(struct pipeline *p)
     for (size_t i = 0; i < p->opened_count; i++) {
         int r = p->opened[i].source->stop ? p->opened[i].source->stop(p->opened[i].self) : 0;
         if (r < 0)
-            log_errno(r, "source %s does not tell what was under way at the end", p->opened[i].source->name);
+            log_errno(r, "source %s cannot be flushed: its in-flight records are lost", p->opened[i].source->name);
     }
 }
 

@@ -1,11 +1,10 @@
-/* What the pipeline consists of; shared by the order of its stages (pipeline.c) and what it tells of itself
- * (pipeline_stats.c). */
+/* The state of the pipeline, shared by pipeline.c (stages), pipeline_resolvers.c and pipeline_stats.c. */
 #pragma once
 
 #include "agent/pipeline.h"
 
 #define SOURCES_MAX 8
-#define MAPPED_MAX  256 /* more in one turn are published when they are sampled */
+#define MAPPED_MAX  256 /* per turn; further processes are published when they are sampled */
 
 struct pipeline {
     struct pipeline_sink sink;
@@ -17,41 +16,43 @@ struct pipeline {
     size_t opened_count;
     struct batch *batch;
     struct record_writer *record_events;
-    int record_events_error; /* its disk is full, or the like: nothing more is written there */
+    int record_events_error; /* why recording stopped (disk full, ...); 0: it runs */
     struct record_reader *replay;
-    struct sample_event *replayed_event; /* what its samples are of; NULL: of time */
+    struct sample_event *replayed_event; /* the event that was sampled; NULL: time */
 
     bool no_runtimes; /* source_options.no_runtimes */
     struct processes *processes;
     struct symbols *symbols;
     struct kernel_symbols *kernel;
-    struct kernel_names *kernel_names; /* NULL: the kernel cannot be asked */
+    struct kernel_names *kernel_names; /* NULL: not supported by the kernel */
     struct unwind_cache *unwind_cache;
     struct interpreters *interpreters;
     struct jits *jits;
     struct sample_resolver *resolver;
-    struct line_objects *line_objects;  /* NULL: nobody asks for source lines */
-    struct wait_stacks *wait_stacks;    /* that came ahead of their requests */
+    struct line_objects *line_objects;  /* NULL: no source lines requested */
+    struct wait_stacks *wait_stacks;    /* stacks that arrived before their requests */
     struct wait_samples *waits;         /* of off-CPU profiles */
     struct unwind_publisher *publisher; /* NULL in a replay */
-    struct thread_contexts *contexts;   /* NULL in a replay, and where neither CPU samples nor waits are taken */
-    struct watched_processes *watched;  /* NULL: all are */
-    struct trace_links *links;          /* NULL: not asked for, or the kernel cannot */
-    struct pod_watch *pod_watch;        /* NULL in a replay, and where nobody is to be asked */
-    uint32_t mapped[MAPPED_MAX];        /* processes that began or mapped code in this turn */
+    struct thread_contexts *contexts;   /* NULL in a replay, and without CPU samples and off-CPU samples */
+    struct watched_processes *watched;  /* NULL: all are watched */
+    struct trace_links *links;          /* NULL: not requested or not supported */
+    struct pod_watch *pod_watch;        /* NULL in a replay, and without a CRI socket */
+    uint32_t mapped[MAPPED_MAX];        /* processes that started or mapped code in this turn */
     size_t mapped_count;
-    bool mapped_is_incomplete; /* there were more, or records were lost */
+    bool mapped_is_incomplete; /* there were more than MAPPED_MAX, or records were lost */
 
     struct losses losses;          /* of the stages after the sources */
-    uint64_t samples, waits_given; /* the latter are among them */
+    uint64_t samples, waits_given; /* waits_given are part of samples */
 };
 
-/* Of an -errno the pipeline is left as it is, to be freed. `cache_entries` as in the options. */
+/* Creates the resolvers. On failure returns -errno and leaves the pipeline to be freed. `cache_entries` as in the
+ * options. */
 int pipeline_make_resolvers(struct pipeline *p, uint64_t memory_bytes, size_t cache_entries);
-/* Before anything is attached: what it is forked from holds nothing of the kernel's yet. */
+/* Forks the helper process that opens files. Called before anything is attached, so that it inherits no kernel
+ * objects. */
 void pipeline_start_helper(struct pipeline *p, struct attach_report *report);
-/* Where it fails, kernel symbols are read from /proc/kallsyms, as in a replay. */
+/* Resolves kernel symbols through BPF. On failure they are read from /proc/kallsyms, as in a replay. */
 void pipeline_ask_kernel_for_names(struct pipeline *p, struct attach_report *report);
 
-/* The opened source; NULL: it is not. */
+/* The state of an opened source; NULL: not opened. */
 void *pipeline_opened(const struct pipeline *p, const struct source *source);

@@ -1,4 +1,4 @@
-/* Makes the stages that give records their names, and shares the memory out among them: what each holds at most. */
+/* Creates the resolvers and divides the memory among them. */
 #include "agent/pipeline_private.h"
 
 #include "base/log.h"
@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#define CODE_MIN_BYTES (9 << 18) /* a replay cannot ask again for what was forgotten */
+#define CODE_MIN_BYTES (9 << 18) /* a replay cannot have evicted code re-emitted */
 
 int pipeline_make_resolvers(struct pipeline *p, uint64_t memory_bytes, size_t cache_entries)
 {
@@ -26,7 +26,7 @@ int pipeline_make_resolvers(struct pipeline *p, uint64_t memory_bytes, size_t ca
         r = symbols_new(&symbols, &p->symbols);
     if (r == 0)
         r = kernel_symbols_new(NULL, &p->kernel);
-    if (r == 0 || r == -EPERM) /* without the right to: frames of the kernel without names */
+    if (r == 0 || r == -EPERM) /* without permission, kernel frames have no names */
         r = unwind_cache_new(memory_bytes / 10, &p->unwind_cache);
     if (r == 0)
         r = wait_stacks_new(&p->wait_stacks);
@@ -67,7 +67,7 @@ void pipeline_start_helper(struct pipeline *p, struct attach_report *report)
 
 void pipeline_ask_kernel_for_names(struct pipeline *p, struct attach_report *report)
 {
-    struct kernel_asker asker = {.ask = kernel_names_ask};
+    struct kernel_asker asker = {.ask = kernel_names_lookup};
     if (kernel_names_open(report, &p->kernel_names) < 0)
         return;
     kernel_names_text(p->kernel_names, &asker.text_start, &asker.text_end);

@@ -1,4 +1,4 @@
-/* What the pipeline tells of itself, and what its parts are told to do with less; see pipeline.h. */
+/* Statistics and load control of the pipeline; see pipeline.h. */
 #include "agent/pipeline_private.h"
 
 #include "agent/pod_watch.h"
@@ -44,7 +44,7 @@ struct pods *pipeline_pods(const struct pipeline *p)
     return p->pod_watch ? pod_watch_pods(p->pod_watch) : NULL;
 }
 
-/* There is one at most: that of CPU samples is that of waits, too. */
+/* There is at most one table: CPU and off-CPU sampling share it. */
 static struct sampling_rule_table *find_sampling_rules(const struct pipeline *p)
 {
     void *cpu = pipeline_opened(p, &source_cpu), *off_cpu = pipeline_opened(p, &source_off_cpu);
@@ -59,18 +59,18 @@ void pipeline_set_sampling_pods(struct pipeline *p, const struct sampling_pod *p
         sampling_rule_table_set_pods(rules, pods, count);
 }
 
-bool pipeline_looks_at_waits(const struct pipeline *p)
+bool pipeline_monitors_waits(const struct pipeline *p)
 {
     void *off_cpu = pipeline_opened(p, &source_off_cpu);
-    return off_cpu && off_cpu_source_is_looking(off_cpu);
+    return off_cpu && off_cpu_source_is_enabled(off_cpu);
 }
 
-void pipeline_tell_waits(struct pipeline *p)
+void pipeline_flush_waits(struct pipeline *p)
 {
     void *off_cpu = pipeline_opened(p, &source_off_cpu);
-    int r = off_cpu ? off_cpu_source_tell_so_far(off_cpu) : 0;
+    int r = off_cpu ? off_cpu_source_flush_waits(off_cpu) : 0;
     if (r < 0)
-        log_errno(r, "waits that go on are told at their end");
+        log_errno(r, "waits in progress cannot be flushed; they are recorded when they end");
 }
 
 void pipeline_trim(struct pipeline *p)
@@ -120,9 +120,9 @@ uint64_t pipeline_waits_given(const struct pipeline *p)
 struct off_cpu_totals pipeline_waits(const struct pipeline *p)
 {
     void *off_cpu = pipeline_opened(p, &source_off_cpu);
-    struct off_cpu_totals figures = off_cpu ? off_cpu_source_stats(off_cpu) : (struct off_cpu_totals){0};
-    figures.wakers_unseen = wait_samples_wakers_unseen(p->waits);
-    return figures;
+    struct off_cpu_totals totals = off_cpu ? off_cpu_source_stats(off_cpu) : (struct off_cpu_totals){0};
+    totals.wakers_unseen = wait_samples_wakers_unseen(p->waits);
+    return totals;
 }
 
 struct sampling_rule_stats pipeline_sampling_rule(const struct pipeline *p, uint32_t number)
@@ -166,8 +166,9 @@ void pipeline_losses(const struct pipeline *p, struct losses *ret)
 void pipeline_metrics(const struct pipeline *p, const struct losses *losses, struct metric_set *set)
 {
     for (int i = 0; i < LOSS_COUNT; i++)
-        metric_add(set, "sonde_self_losses", METRIC_COUNTER, "", "What was seen but not delivered whole, by reason.",
-                   (double)losses->count[i], METRIC_LABELS({"reason", loss_name(i)}));
+        metric_add(set, "sonde_self_losses", METRIC_COUNTER, "",
+                   "Events that were seen but not delivered completely, by reason.", (double)losses->count[i],
+                   METRIC_LABELS({"reason", loss_name(i)}));
     metric_add(set, "sonde_self_samples", METRIC_COUNTER, "", "CPU samples delivered.",
                (double)(p->samples - p->waits_given), METRIC_NO_LABELS);
     for (size_t i = 0; i < p->opened_count; i++)

@@ -1,4 +1,4 @@
-/* See pod_watch.h. An answer is made once and never changed; of the last one both threads hold a reference. */
+/* See pod_watch.h. A list of pods is immutable; both threads hold a reference to the latest one. */
 #include "agent/pod_watch.h"
 
 #include "agent/cri.h"
@@ -18,16 +18,16 @@
 struct pod_watch {
     char *socket, *label_keys;
     pthread_t thread;
-    struct pods *taken; /* the pipeline's */
+    struct pods *taken; /* reference of the pipeline thread */
 
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* protects all members below */
     pthread_cond_t changed;
     bool asked, is_missed, is_over;
-    bool said;               /* that there is no answer */
-    char why[CRI_WHY_BYTES]; /* there was none last; "": there was */
-    struct pods *pods;       /* the last answer; NULL: none */
+    bool warned;             /* a warning about a failed query was logged */
+    char why[CRI_WHY_BYTES]; /* reason of the last failure; "": the last query succeeded */
+    struct pods *pods;       /* the latest list; NULL: none */
     uint64_t asks, failures;
-    size_t count; /* of the last answer */
+    size_t count; /* of the latest list */
     unsigned left_out;
 };
 
@@ -45,27 +45,27 @@ static bool is_over(void *context)
     return over;
 }
 
-/* Under the lock. Nobody is told who does not run pods. */
-static void say_failure(struct pod_watch *w)
+/* Under the lock. No warning on a node without pods, unless a socket is configured. */
+static void log_failure(struct pod_watch *w)
 {
-    if (w->said || !w->why[0] || !(w->is_missed || w->socket[0]))
+    if (w->warned || !w->why[0] || !(w->is_missed || w->socket[0]))
         return;
-    w->said = true;
-    log_warning("names of pods are not known: %s", w->why);
+    w->warned = true;
+    log_warning("pod names are not available: %s", w->why);
 }
 
 static void take_failure(struct pod_watch *w, const char *why)
 {
     w->failures++;
     snprintf(w->why, sizeof(w->why), "%s", why);
-    say_failure(w);
+    log_failure(w);
 }
 
 static void take_answer(struct pod_watch *w, struct pods *pods)
 {
-    if (w->said)
-        log_info("the container runtime tells of pods again");
-    w->said = false;
+    if (w->warned)
+        log_info("the container runtime reports pods again");
+    w->warned = false;
     w->why[0] = '\0';
     w->count = pods_count(pods);
     w->left_out = pods_left_out(pods);
@@ -73,7 +73,7 @@ static void take_answer(struct pod_watch *w, struct pods *pods)
     w->pods = pods;
 }
 
-/* False: it is over. */
+/* Under the lock. False: the thread must end. */
 static bool wait_until_asked(struct pod_watch *w, uint64_t due_ns)
 {
     const struct timespec due = time_at(due_ns);
@@ -97,7 +97,7 @@ static void *watch_thread(void *context)
         struct pods *pods = NULL;
         char why[CRI_WHY_BYTES] = "";
         const bool was_missed = w->is_missed;
-        w->asked = w->is_missed = false; /* what is missed from here on, this answer may not have yet */
+        w->asked = w->is_missed = false; /* pods that are missed from here on may be absent from this reply */
         pthread_mutex_unlock(&w->lock);
         int r = cri_ask(&options, &pods, why);
         pthread_mutex_lock(&w->lock);
@@ -177,7 +177,7 @@ static void ask_soon(struct pod_watch *w, bool is_missed)
     pthread_mutex_lock(&w->lock);
     w->asked = true;
     w->is_missed |= is_missed;
-    say_failure(w);
+    log_failure(w);
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
 }
@@ -190,12 +190,12 @@ void pod_watch_ask(struct pod_watch *w)
 void pod_watch_turn(struct pod_watch *w, struct processes *processes)
 {
     pthread_mutex_lock(&w->lock);
-    struct pods *news = w->pods == w->taken ? NULL : pods_ref(w->pods);
+    struct pods *latest = w->pods == w->taken ? NULL : pods_ref(w->pods);
     pthread_mutex_unlock(&w->lock);
-    if (news) {
-        processes_set_pods(processes, news);
+    if (latest) {
+        processes_set_pods(processes, latest);
         pods_unref(w->taken);
-        w->taken = news;
+        w->taken = latest;
     }
     if (processes_misses_pods(processes))
         ask_soon(w, true);
@@ -214,12 +214,12 @@ void pod_watch_metrics(struct pod_watch *w, struct metric_set *set)
     const unsigned left_out = w->left_out;
     pthread_mutex_unlock(&w->lock);
     metric_add(set, "sonde_pods", METRIC_GAUGE, "",
-               "Pods that the container runtime told of last, those that have ended among them.", (double)count,
+               "Pods in the last reply of the container runtime, including those that have ended.", (double)count,
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_pods_left_out", METRIC_GAUGE, "", "Pods and containers of that answer that are not kept.",
+    metric_add(set, "sonde_pods_left_out", METRIC_GAUGE, "", "Pods and containers of that reply that were not kept.",
                left_out, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_pods_asked", METRIC_COUNTER, "", "Times that the container runtime was asked for pods.",
+    metric_add(set, "sonde_self_pods_asked", METRIC_COUNTER, "", "Queries to the container runtime for pods.",
                (double)asks, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_pods_unanswered", METRIC_COUNTER, "",
-               "Of these those without an answer that could be read.", (double)failures, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_pods_unanswered", METRIC_COUNTER, "", "Of these, queries without a valid reply.",
+               (double)failures, METRIC_NO_LABELS);
 }

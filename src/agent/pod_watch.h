@@ -1,6 +1,6 @@
-/* Who knows the pods of this node at present: a thread that asks the container runtime (cri.h) when somebody wants to
- * know of more than it said last, every two seconds at most, and more seldom while it gives no answer. The pipeline
- * takes what is new and never waits. */
+/* Keeps the list of this node's pods up to date: a thread queries the container runtime (cri.h) when an unknown pod
+ * is seen or on request, at most every two seconds, and less often while queries fail. The pipeline takes new lists
+ * without blocking. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -10,17 +10,17 @@ struct pod_watch;
 struct pods;
 struct processes;
 
-/* Begins by asking, and waits for that answer, which the processes are given, two seconds at most. `socket`,
- * `label_keys`: as of cri_options, copied. To be called when all is forked that is to be. */
+/* Starts the thread and waits up to two seconds for the first reply, which is passed to `processes`. `socket`,
+ * `label_keys`: as in cri_options, copied. To be called after all forks. */
 int pod_watch_new(const char *socket, const char *label_keys, struct processes *processes, struct pod_watch **ret);
-void pod_watch_free(struct pod_watch *w); /* may take a second where the runtime does not answer */
+void pod_watch_free(struct pod_watch *w); /* may take a second if the runtime does not respond */
 DEFINE_FREEP(pod_watch)
 
-/* Gives the processes what is new, and asks for what they miss. */
+/* Passes a new list to `processes`, and requests a query if they miss a pod. */
 void pod_watch_turn(struct pod_watch *w, struct processes *processes);
-/* The runtime is asked again as soon as it may. */
+/* Requests a query as soon as the rate limit allows it. */
 void pod_watch_ask(struct pod_watch *w);
-/* What the processes were given last, borrowed until the next turn; NULL: nothing. */
+/* The list that was passed last, borrowed until the next turn; NULL: none. */
 struct pods *pod_watch_pods(const struct pod_watch *w);
 
 void pod_watch_metrics(struct pod_watch *w, struct metric_set *set);

@@ -1,6 +1,6 @@
-/* Older processes as wire records; see process_snapshot.h. A process is told as one that executes its program now:
- * RECORD_PROCESS_FORK (its parent), RECORD_PROCESS_EXEC (its name), and a RECORD_PROCESS_MMAP for each mapping with
- * code. */
+/* Existing processes as event records; see process_snapshot.h. Each process is written as if it executed its program
+ * now: RECORD_PROCESS_FORK (its parent), RECORD_PROCESS_EXEC (its name), and a RECORD_PROCESS_MMAP for each
+ * executable mapping. */
 #include "agent/process_snapshot.h"
 
 #include "resolve/proc/maps.h"
@@ -24,7 +24,7 @@ struct snapshot {
     uint64_t time_ns;
     struct batch *batch;
     struct buf maps;
-    struct record_header header; /* of the process at hand */
+    struct record_header header; /* of the current process */
 };
 
 static int flush(struct snapshot *s)
@@ -34,7 +34,7 @@ static int flush(struct snapshot *s)
     return r;
 }
 
-/* A record of `size_bytes` with its header filled, or NULL when the file cannot be written. */
+/* Reserves a zeroed record of `size_bytes` with its header filled; NULL if the file cannot be written. */
 static void *new_record(struct snapshot *s, enum record_kind kind, size_t size_bytes)
 {
     size_bytes = (size_bytes + 7) & ~(size_t)7;

@@ -1,4 +1,4 @@
-/* See profile_export.h. A sample is in one packet, or counted as dropped (export_stats.h). */
+/* See profile_export.h. Every sample is in one packet or counted as dropped (export_stats.h). */
 #include "agent/profile_export.h"
 
 #include "agent/export_stats.h"
@@ -14,15 +14,15 @@
 
 #define TICK_NS       1000000000ull
 #define FILLING_SHARE 32 /* of budget.memory: the profile that is being filled */
-#define QUEUE_SHARE   16 /* and those that wait */
+#define QUEUE_SHARE   16 /* of budget.memory: the queued profiles */
 
 extern const struct otlp_transport OTLP_TRANSPORT_SYMBOL; /* lib/otlp/curl.c */
 
-/* Profiles are of one kind of time. */
+/* A profile being filled; each has a single kind of time. */
 struct filling {
-    struct profile *profile; /* NULL: no memory for it */
+    struct profile *profile; /* NULL: out of memory */
     uint64_t begun_ns;       /* CLOCK_MONOTONIC */
-    uint64_t unix_offset_ns; /* for all of it, whatever is done to the clock meanwhile */
+    uint64_t unix_offset_ns; /* constant for the whole profile, even if the system clock is set meanwhile */
     uint64_t period_ns;
     enum profile_time time;
 };
@@ -30,19 +30,19 @@ struct filling {
 struct profile_export {
     struct profile_export_io io;
     uint64_t interval_ns;
-    bool has_times; /* profiles keep them */
+    bool has_times; /* profiles have timestamps */
     bool drops_system_names;
     size_t filling_max_bytes;
 
     /* The pipeline's thread. */
-    struct filling filling[2]; /* of samples; and of waits, where they are asked for */
+    struct filling filling[2]; /* CPU samples; and off-CPU samples, if enabled */
     size_t filling_count;
 
     struct profile_queue *queue;
     pthread_t thread;
     bool has_thread;
 
-    struct profile_sender *sender; /* the sending thread's */
+    struct profile_sender *sender; /* used by the sender thread only */
     struct export_stats stats;
 };
 
@@ -56,7 +56,7 @@ static void count_dropped(struct profile_export *e, enum drop_reason reason, uin
     export_stats_count(&e->stats.dropped[reason], samples);
 }
 
-/* ---- the sending thread ---- */
+/* ---- the sender thread ---- */
 
 static uint64_t read_system_clock(void *argument)
 {
@@ -87,7 +87,7 @@ static uint64_t closed_ns(void *argument)
     return profile_queue_closed_ns(e->queue);
 }
 
-/* Waits for a profile. False: the queue is closed and empty. */
+/* Blocks until a profile is queued and sends it. False: the queue is closed and empty. */
 static bool send_next(struct profile_export *e)
 {
     _cleanup_(profile_freep) struct profile *p = profile_queue_pop(e->queue);
@@ -123,7 +123,7 @@ static void begin_profile(const struct profile_export *e, struct filling *f, uin
     f->unix_offset_ns = f->profile->start_unix_ns - now_ns;
 }
 
-/* Hands over what there is. */
+/* Queues the profile if it has samples, and frees it otherwise. */
 static void cut_profile(struct profile_export *e, struct filling *f, uint64_t now_ns)
 {
     struct profile *p = take_ptr(f->profile);
@@ -140,11 +140,11 @@ void profile_export_add(struct profile_export *e, const struct sample *s)
     struct filling *f = &e->filling[s->wait_reason ? 1 : 0];
     struct sample one = *s;
     int r = -ENOMEM;
-    one.count = 1; /* waits that are alike have one value and one time */
+    one.count = 1; /* aggregated waits share one value and one timestamp */
     for (int attempt = 0; attempt < 2 && r < 0; attempt++) {
         const uint64_t now_ns = attempt || !f->profile ? clock_now(e) : 0;
         if (attempt)
-            cut_profile(e, f, now_ns); /* full before its time */
+            cut_profile(e, f, now_ns); /* full before the end of the interval */
         if (!f->profile)
             begin_profile(e, f, now_ns);
         r = !f->profile    ? -ENOMEM
@@ -154,13 +154,13 @@ void profile_export_add(struct profile_export *e, const struct sample *s)
     export_stats_count(&e->stats.taken, 1);
     if (r > 0) {
         export_stats_count(&e->stats.unlinked, 1);
-        cut_profile(e, f, clock_now(e)); /* the next one has room for links and labels again */
+        cut_profile(e, f, clock_now(e)); /* a new profile has space for links and labels again */
     } else if (r < 0) {
         count_dropped(e, r == -ENOSPC ? DROP_TOO_LARGE : DROP_NO_MEMORY, 1);
     }
 }
 
-/* True at the tick that is nearest to the end of the interval. */
+/* True at the tick that is closest to the end of the interval. */
 static bool is_cut_due(const struct filling *f, uint64_t interval_ns, uint64_t now_ns)
 {
     return now_ns - f->begun_ns + TICK_NS / 2 >= interval_ns;
@@ -182,7 +182,7 @@ void profile_export_trim(struct profile_export *e)
     count_dropped(e, DROP_QUEUE_FULL, profile_queue_trim(e->queue));
 }
 
-/* ---- life ---- */
+/* ---- lifecycle ---- */
 
 static int open_sender(struct profile_export *e, const struct config *config)
 {

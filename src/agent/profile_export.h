@@ -1,6 +1,6 @@
-/* Sends what is sampled to a receiver of OTLP: every few seconds the samples since then, as a profile that
- * needs no other (export/otlp_profiles.h), from a thread of its own. The pipeline's thread only fills and
- * hands over; what a receiver does costs at most the oldest profiles that wait for it, counted by reason. */
+/* Exports profiles to an OTLP receiver: every interval, the samples of that interval as a self-contained profile
+ * (export/otlp_profiles.h), sent by a thread of its own. The pipeline thread only fills and queues profiles. A slow
+ * or failing receiver costs at most the oldest queued profiles, counted by reason. */
 #pragma once
 
 #include "agent/config.h"
@@ -12,32 +12,32 @@
 
 struct profile_export;
 
-/* The receiver and the clock; tests replace both. All is borrowed. */
+/* The transport and the clock; tests replace both. All borrowed. */
 struct profile_export_io {
     const struct otlp_transport *transport;
-    uint64_t (*now_ns)(void *argument); /* CLOCK_MONOTONIC; no other clock decides anything */
-    /* Waits, on the sending thread. False: profile_export_end was called. */
+    uint64_t (*now_ns)(void *argument); /* CLOCK_MONOTONIC; the only clock that decides anything */
+    /* Sleeps, on the sender thread. False: profile_export_end was called. */
     bool (*pause)(void *argument, unsigned ms);
     void *argument;
 };
 
-/* `*ret` is NULL where no receiver is configured. `io` NULL: libcurl and the system's clock. */
+/* `*ret` is NULL if no receiver is configured. `io` NULL: libcurl and the system clock. */
 int profile_export_new(const struct config *config, const struct profile_export_io *io, struct profile_export **ret);
-/* Starts the sending thread: a process that forks does so before. */
+/* Starts the sender thread. Forks must happen before. */
 int profile_export_start(struct profile_export *e);
-/* What the sending thread does, once, without waiting for more: sends what is queued. For tests, which start
- * no thread. */
+/* Sends what is queued, without waiting for more. For tests, which start no thread. */
 void profile_export_send_queued(struct profile_export *e);
-/* Nothing will be added any more: what is left is sent meanwhile, for a few seconds at most. */
+/* Ends the export: queues the current profiles and lets the sender thread deliver for a few seconds at most. Does not
+ * wait. */
 void profile_export_end(struct profile_export *e);
-/* Waits for that, and says what was sent in all. */
+/* Waits for the sender thread, and logs the totals. */
 void profile_export_free(struct profile_export *e);
 DEFINE_FREEP(profile_export)
 
-/* From the pipeline's thread; none of them waits. */
+/* Called on the pipeline thread; none of them blocks. */
 void profile_export_add(struct profile_export *e, const struct sample *s);
 void profile_export_tick(struct profile_export *e); /* once a second */
-/* Memory is short: the older half of what waits for the receiver is dropped, and counted. */
+/* Memory is short: drops and counts the older half of the queue. */
 void profile_export_trim(struct profile_export *e);
 
 void profile_export_metrics(struct profile_export *e, struct metric_set *set); /* any thread */

@@ -8,12 +8,12 @@
 #define PROFILES_MAX 1024
 
 struct profile_queue {
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* protects all members below */
     pthread_cond_t changed;
     size_t bytes, max_bytes;
-    uint64_t closed_ns; /* when it was closed; 0: it is open */
+    uint64_t closed_ns; /* when it was closed; 0: open */
     uint32_t first, count;
-    struct profile *profiles[PROFILES_MAX]; /* a ring */
+    struct profile *profiles[PROFILES_MAX]; /* a ring buffer */
 };
 
 int profile_queue_new(size_t max_bytes, struct profile_queue **ret)

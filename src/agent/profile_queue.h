@@ -1,6 +1,6 @@
-/* Profiles on their way from the pipeline's thread to the one that sends them. Bounded by what the profiles
- * hold: a receiver that is away for long costs the oldest of them, counted, and the pipeline never waits.
- * Times are CLOCK_MONOTONIC; the queue reads no clock. */
+/* Queue of profiles from the pipeline thread to the sender thread, bounded in bytes: a receiver that is unavailable
+ * for long costs the oldest profiles, counted, and never blocks the pipeline. Times are CLOCK_MONOTONIC; the queue
+ * reads no clock. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -13,20 +13,21 @@
 struct profile_queue;
 
 int profile_queue_new(size_t max_bytes, struct profile_queue **ret);
-void profile_queue_free(struct profile_queue *q); /* with what is in it */
+void profile_queue_free(struct profile_queue *q); /* including queued profiles */
 DEFINE_FREEP(profile_queue)
 
-/* Takes `p`. How many samples were dropped for it, the oldest first; at last its own. Any thread. */
+/* Takes ownership of `p`. Drops the oldest profiles if needed, and `p` itself if it does not fit. Returns the number
+ * of dropped samples. Any thread. */
 uint64_t profile_queue_push(struct profile_queue *q, struct profile *p);
-/* Drops the older half of what waits. How many samples that were. Any thread. */
+/* Drops the older half of the queue. Returns the number of dropped samples. Any thread. */
 uint64_t profile_queue_trim(struct profile_queue *q);
-/* Waits for a profile, which is the caller's then; NULL: closed and empty. */
+/* Blocks until there is a profile, which the caller owns; NULL: closed and empty. */
 struct profile *profile_queue_pop(struct profile_queue *q);
 
-/* Nothing more will come: wakes all waiting threads. A second call changes nothing. */
+/* Closes the queue to further profiles and wakes all waiting threads. Idempotent. */
 void profile_queue_close(struct profile_queue *q, uint64_t now_ns);
-/* Waits until `end_ns`; false: the queue is closed, or was meanwhile. */
+/* Sleeps until `end_ns`; false: the queue is closed, or was closed meanwhile. */
 bool profile_queue_pause(struct profile_queue *q, uint64_t end_ns);
-uint64_t profile_queue_closed_ns(struct profile_queue *q); /* when it was closed; 0: it is open */
+uint64_t profile_queue_closed_ns(struct profile_queue *q); /* when it was closed; 0: open */
 
 size_t profile_queue_bytes(struct profile_queue *q);

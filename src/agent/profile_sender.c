@@ -1,4 +1,4 @@
-/* See profile_sender.h. libsonde's exporters send by the same code (lib/otlp). */
+/* See profile_sender.h. libsonde's exporters use the same transport (lib/otlp). */
 #include "agent/profile_sender.h"
 
 #include "agent/send_warnings.h"
@@ -23,13 +23,13 @@ static const struct otlp_retry_limits retry_limits = {
 struct profile_sender {
     struct profile_sender_options o;
     struct config config;
-    struct otlp_settings settings; /* texts are those of `config` */
+    struct otlp_settings settings; /* its strings belong to `config` */
     char shown[OTLP_URL_SHOWN_SIZE];
     struct utsname uts;
     struct otlp_profiles_options profiles_options;
     struct otlp_sender sender;
     struct send_warnings warnings;
-    uint64_t packet_samples; /* of the current profile, delivered or dropped */
+    uint64_t packet_samples; /* samples of the current profile in packets so far, delivered or dropped */
 };
 
 static uint64_t read_clock(void *argument)
@@ -61,7 +61,7 @@ static enum drop_reason reason_of(struct profile_sender *s, int error, bool is_b
 
 static void warn(const struct profile_sender *s, const char *why)
 {
-    log_warning("profiles do not arrive at %s: %s", s->shown, why);
+    log_warning("profiles cannot be delivered to %s: %s", s->shown, why);
 }
 
 static void on_failure(void *argument, const char *why)

@@ -1,5 +1,5 @@
-/* Encodes profiles as OTLP packets and delivers them (lib/otlp/sender.h). Every sample is in one accepted
- * packet, or counted as dropped. Belongs to one thread. */
+/* Encodes profiles as OTLP packets and delivers them (lib/otlp/sender.h). Every sample is in one accepted packet or
+ * counted as dropped. Used by one thread. */
 #pragma once
 
 #include "agent/config.h"
@@ -11,25 +11,25 @@
 
 struct profile_sender;
 
-/* All but `config` is borrowed. */
+/* All members except `config` are borrowed. */
 struct profile_sender_options {
     const struct config *config; /* copied */
     const struct otlp_transport *transport;
     struct export_stats *stats;
-    /* As of struct otlp_sender_options. */
+    /* See struct otlp_sender_options. */
     uint64_t (*now_ns)(void *argument);
     bool (*pause)(void *argument, unsigned ms);
     uint64_t (*closed_ns)(void *argument);
     void *argument;
 };
 
-/* Connects to nothing yet. -errno: the endpoint is unusable, which is logged; -ENOMEM. */
+/* Creates a sender without connecting. -errno: the endpoint is unusable (logged); -ENOMEM. */
 int profile_sender_new(const struct profile_sender_options *o, struct profile_sender **ret);
 void profile_sender_free(struct profile_sender *s);
 DEFINE_FREEP(profile_sender)
 
-/* Returns when all packets of the profile are delivered or given up: for each packet five minutes at most,
- * and after the shutdown began a few seconds for all. */
+/* Sends a profile. Returns when all its packets are delivered or given up: after at most five minutes per packet, and
+ * a few seconds for all once the queue is closed. */
 void profile_sender_send(struct profile_sender *s, const struct profile *p);
 
 const char *profile_sender_url(const struct profile_sender *s); /* without secrets */

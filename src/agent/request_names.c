@@ -1,4 +1,4 @@
-/* By the resolvers of the pipeline; see request_names.h. */
+/* Names through the pipeline's resolvers; see request_names.h. */
 #include "agent/request_names.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@ static size_t name_kernel_frames(void *context, const __u64 *addresses, size_t c
     return sample_resolve_kernel(n->resolver, copy, count, ret_frames, max);
 }
 
-/* Why a wait has no user stack; NULL: it needs none. */
+/* Counts and names the reason why a wait has no user stack; NULL: it needs none. */
 static const char *count_missing_stack(const struct request_namer *n, const struct request_wait *w)
 {
     switch (w->user_end) {

@@ -1,4 +1,4 @@
-/* The names that diagnose asks for as it takes a request apart: frames of the stacks of its waits, and whose it is. */
+/* Provides diagnose_request with names: the frames of a request's wait stacks, and the process's resource. */
 #pragma once
 
 #include "diagnose/request.h"
@@ -7,13 +7,13 @@
 #include "resolve/sample/samples.h"
 #include "resolve/sample/wait_stacks.h"
 
-/* All borrowed. */
+/* All members are borrowed. */
 struct request_namer {
     struct processes *processes;
     struct sample_resolver *resolver;
     struct wait_stacks *wait_stacks;
-    struct losses *losses; /* counts what is not whole */
+    struct losses *losses; /* counts incomplete stacks */
 };
 
-/* Holds as long as `n` does. */
+/* Valid as long as `n`. */
 struct request_names request_names_by(struct request_namer *n);

@@ -1,6 +1,5 @@
-/* Whom profile.sampling_rules means by names and labels of pods, which only the container runtime knows: whenever it
- * has told something new (pod_watch.h), the source of CPU samples is given the pods that these are now. Pipeline thread
- * only. */
+/* Resolves the rules of profile.sampling_rules by pod name and pod label. Only the container runtime knows the pods:
+ * for each new list (pod_watch.h) the sampling source gets the pods that match. Pipeline thread only. */
 #pragma once
 
 #include "sources/sampling/sampling_rules.h"
@@ -10,13 +9,13 @@
 struct pipeline;
 struct pods;
 
-struct sampling_pods { /* all 0 at first */
-    struct pods *seen; /* the answer that was given on; a reference */
+struct sampling_pods { /* initially all zero */
+    struct pods *seen; /* the list that was processed last; a reference */
     unsigned ticks;
-    bool said_full;
+    bool warned_full;
 };
 
-/* To be called once a second. Asks the runtime every five, for a pod that has come may be one of them before anybody
- * has met it. */
+/* To be called once a second. Requests a query of the container runtime every five seconds, because a new pod may
+ * match before any of its processes is sampled. */
 void sampling_pods_follow(struct sampling_pods *t, const struct sampling_rules *rules, struct pipeline *p);
 void sampling_pods_clear(struct sampling_pods *t);

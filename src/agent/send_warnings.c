@@ -21,8 +21,8 @@ bool send_warnings_failure(struct send_warnings *w, const char *why, uint64_t no
     return true;
 }
 
-/* libcurl 7.88 may lose the answer of a server without the service, when it arrives before the whole packet
- * is sent, and report a stream error first. That passing error must not hide the refusal. */
+/* libcurl 7.88 may lose an early response (of a server without the service, sent before the whole packet arrived) and
+ * report a stream error first. That transient error must not hide the refusal. */
 bool send_warnings_refusal(struct send_warnings *w, const char *why, uint64_t now_ns)
 {
     if (strcmp(why, w->why) == 0 || !is_due(w->refusal_ns, now_ns))

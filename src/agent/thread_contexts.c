@@ -1,5 +1,5 @@
-/* Which processes have such variables, and where; see thread_contexts.h. The files say (resolve/elf/thread_context.h,
- * resolve/elf/go_labels.h). */
+/* Finds thread contexts and goroutine labels in the ELF files of processes; see thread_contexts.h
+ * (resolve/elf/thread_context.h, resolve/elf/go_labels.h). */
 #include "agent/thread_contexts.h"
 
 #include "base/log.h"
@@ -18,13 +18,13 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#define PROCESSES_MAX 16384 /* as many as the publisher of unwinding tables knows */
+#define PROCESSES_MAX 16384 /* as many as the unwind publisher keeps */
 
 struct context_process {
     uint32_t pid;
-    uint64_t start_time_ns, mapping_version; /* when it was looked at */
+    uint64_t start_time_ns, mapping_version; /* as of the last registration */
     bool is_in_kernel;
-    uint16_t go; /* enum go_labels_kind, as the kernel half has it; or UNKNOWN */
+    uint16_t go; /* enum go_labels_kind, as registered with the BPF programs; or UNKNOWN */
     UT_hash_handle hh;
 };
 
@@ -33,7 +33,7 @@ struct thread_contexts {
     struct context_process *processes;
     uint64_t in_kernel, refused;
     uint64_t go_in_kernel, go_unknown, go_refused;
-    bool has_told_of_version;
+    bool warned_of_version;
 };
 
 int thread_contexts_new(const struct context_tables *tables, struct thread_contexts **ret)
@@ -46,7 +46,7 @@ int thread_contexts_new(const struct context_tables *tables, struct thread_conte
     return 0;
 }
 
-static void take_out_go(struct thread_contexts *c, struct context_process *p)
+static void unregister_go(struct thread_contexts *c, struct context_process *p)
 {
     c->go_unknown -= p->go == GO_LABELS_UNKNOWN;
     if (p->go > GO_LABELS_UNKNOWN) {
@@ -56,19 +56,19 @@ static void take_out_go(struct thread_contexts *c, struct context_process *p)
     p->go = GO_LABELS_NONE;
 }
 
-static void take_out(struct thread_contexts *c, struct context_process *p)
+static void unregister(struct thread_contexts *c, struct context_process *p)
 {
     if (p->is_in_kernel) {
         (void)context_tables_set_thread_context(&c->tables, p->pid, NULL);
         c->in_kernel--;
     }
     p->is_in_kernel = false;
-    take_out_go(c, p);
+    unregister_go(c, p);
 }
 
 static void destroy(struct thread_contexts *c, struct context_process *p)
 {
-    take_out(c, p);
+    unregister(c, p);
     HASH_DEL(c->processes, p);
     free(p);
 }
@@ -89,7 +89,7 @@ static struct context_process *get(struct thread_contexts *c, uint32_t pid)
     if (p)
         return p;
     if (HASH_COUNT(c->processes) >= PROCESSES_MAX)
-        destroy(c, c->processes); /* the one known longest */
+        destroy(c, c->processes); /* the oldest entry */
     p = calloc(1, sizeof(*p));
     if (!p)
         return NULL;
@@ -102,7 +102,7 @@ static struct context_process *get(struct thread_contexts *c, uint32_t pid)
     return p;
 }
 
-/* glibc's loader is mapped under its own name as long as the process lives. */
+/* The glibc loader stays mapped under its own name for the lifetime of the process. */
 static bool has_glibc(const struct process *process)
 {
     for (size_t i = 0; i < process->mapping_count; i++) {
@@ -113,8 +113,8 @@ static bool has_glibc(const struct process *process)
     return false;
 }
 
-/* Two libraries may have the variable; the first that is mapped is the one that the loader binds all others to. */
-static bool find_place(const struct process *process, struct thread_context_place *ret)
+/* Several libraries may define the variable; the loader binds all references to the one that is mapped first. */
+static bool find_thread_context(const struct process *process, struct thread_context_place *ret)
 {
     for (size_t i = 0; i < process->mapping_count; i++) {
         const struct process_mapping *m = &process->mappings[i];
@@ -132,17 +132,16 @@ static bool find_place(const struct process *process, struct thread_context_plac
     return false;
 }
 
-static void tell_of_version(struct thread_contexts *c, const struct process *process, const struct go_labels_file *file)
+static void warn_of_version(struct thread_contexts *c, const struct process *process, const struct go_labels_file *file)
 {
-    if (!c->has_told_of_version)
-        log_warning(
-            "process %" PRIu32
-            " is a program of Go's (%s) whose goroutines' labels are not known how to read: its samples have none",
-            process->pid, file->version[0] ? file->version : "before 1.18");
-    c->has_told_of_version = true;
+    if (!c->warned_of_version)
+        log_warning("process %" PRIu32
+                    "is a Go program (%s) with an unknown layout of goroutine labels: its samples have no labels",
+                    process->pid, file->version[0] ? file->version : "before 1.18");
+    c->warned_of_version = true;
 }
 
-static void want_go(struct thread_contexts *c, struct context_process *p, const struct process *process)
+static void register_go(struct thread_contexts *c, struct context_process *p, const struct process *process)
 {
     const struct go_labels_file *file = process_go_file(process);
     if (!file)
@@ -150,7 +149,7 @@ static void want_go(struct thread_contexts *c, struct context_process *p, const 
     if (file->layout.kind == GO_LABELS_UNKNOWN) {
         p->go = GO_LABELS_UNKNOWN;
         c->go_unknown++;
-        tell_of_version(c, process, file);
+        warn_of_version(c, process, file);
     } else if (context_tables_set_go_labels(&c->tables, p->pid, &file->layout) == 0) {
         p->go = file->layout.kind;
         c->go_in_kernel++;
@@ -167,9 +166,9 @@ void thread_contexts_want(struct thread_contexts *c, const struct process *proce
         return;
     p->start_time_ns = process->start_time_ns;
     p->mapping_version = process->mapping_version;
-    take_out(c, p);
-    want_go(c, p, process);
-    if (!find_place(process, &place))
+    unregister(c, p);
+    register_go(c, p, process);
+    if (!find_thread_context(process, &place))
         return;
     p->is_in_kernel = context_tables_set_thread_context(&c->tables, p->pid, &place) == 0;
     c->in_kernel += p->is_in_kernel;
@@ -189,14 +188,13 @@ void thread_contexts_metrics(const struct thread_contexts *c, struct metric_set 
     metric_add(set, "sonde_thread_context_processes", METRIC_GAUGE, "",
                "Processes whose threads publish which traced request they work for (OTEP 4947).", (double)c->in_kernel,
                METRIC_NO_LABELS);
-    metric_add(set, "sonde_thread_context_refused", METRIC_COUNTER, "", "Such processes that found no room.",
-               (double)c->refused, METRIC_NO_LABELS);
-    metric_add(set, "sonde_go_labels_processes", METRIC_GAUGE, "",
-               "Programs of Go's whose goroutines' labels are read.", (double)c->go_in_kernel, METRIC_NO_LABELS);
-    metric_add(
-        set, "sonde_go_labels_unknown_processes", METRIC_GAUGE, "",
-        "Programs of Go's whose goroutines' labels are not read: by a version of Go, or linked in a way, that is not known.",
-        (double)c->go_unknown, METRIC_NO_LABELS);
-    metric_add(set, "sonde_go_labels_refused", METRIC_COUNTER, "", "Programs of Go's that found no room for it.",
+    metric_add(set, "sonde_thread_context_refused", METRIC_COUNTER, "",
+               "Such processes that did not fit into the BPF map.", (double)c->refused, METRIC_NO_LABELS);
+    metric_add(set, "sonde_go_labels_processes", METRIC_GAUGE, "", "Go programs whose goroutine labels are read.",
+               (double)c->go_in_kernel, METRIC_NO_LABELS);
+    metric_add(set, "sonde_go_labels_unknown_processes", METRIC_GAUGE, "",
+               "Go programs whose goroutine labels are not read: unknown Go version or kind of linking.",
+               (double)c->go_unknown, METRIC_NO_LABELS);
+    metric_add(set, "sonde_go_labels_refused", METRIC_COUNTER, "", "Go programs that did not fit into the BPF map.",
                (double)c->go_refused, METRIC_NO_LABELS);
 }

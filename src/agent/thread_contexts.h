@@ -1,6 +1,6 @@
-/* Tells the kernel half where the threads of a process publish which traced request they work for (OTEP 4947), and
- * where a program of Go has its goroutines' labels, as processes come and go. So a sample or a wait carries its
- * request's ids, and labels, without anything being attached. Pipeline thread only. */
+/* Registers with the BPF programs where the threads of a process publish the traced request that they work for (OTEP
+ * 4947), and where a Go program has its goroutine labels. A sample then carries the ids and labels of its request,
+ * without anything being attached to the process. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -13,13 +13,13 @@ struct process;
 struct thread_contexts;
 
 int thread_contexts_new(const struct context_tables *tables,
-                        struct thread_contexts **ret); /* theirs who made them: to be freed before */
+                        struct thread_contexts **ret); /* `tables` belong to their source, which must outlive this */
 void thread_contexts_free(struct thread_contexts *c);
 DEFINE_FREEP(thread_contexts)
 
-/* A sample or a wait of this process (NULL: unknown) was taken, or it has mapped code. Cheap when nothing has changed
+/* A sample of this process (NULL: unknown) was taken, or it has mapped code. Cheap if its mappings have not changed
  * since. */
 void thread_contexts_want(struct thread_contexts *c, const struct process *process);
-/* It has gone, or runs another program. */
+/* The process has exited, or executed another program. */
 void thread_contexts_forget(struct thread_contexts *c, uint32_t pid);
 void thread_contexts_metrics(const struct thread_contexts *c, struct metric_set *set);

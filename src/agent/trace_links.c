@@ -1,6 +1,5 @@
-/* See trace_links.h. To be attached to costs a program about a microsecond at each firing of
- * thread_enter and thread_leave; request_start and request_end are left alone, because nobody here reads
- * them. */
+/* See trace_links.h. While attached, each hit of thread_enter and thread_leave costs a program about a microsecond.
+ * request_start and request_end are not attached, because nothing here reads them. */
 #include "agent/trace_links.h"
 
 #include "base/log.h"
@@ -10,11 +9,11 @@
 #include <errno.h>
 #include <string.h>
 
-#define START_NS      300000000 /* for those who run already, before the first sample */
+#define START_NS      300000000 /* time limit of the scan of running processes before the first sample */
 #define TURN_NS       5000000
 #define ANCESTORS_MAX 64
 
-/* Where libsonde's objects have their arguments: in the registers of a call. */
+/* The operands of libsonde's probes: the argument registers of the calling convention. */
 #if defined(__x86_64__)
 #define OPERANDS "8@%rdi 8@%rsi 8@%rdx"
 #elif defined(__aarch64__)
@@ -27,10 +26,10 @@ struct trace_links {
     struct usdt_providers *providers;
     uint32_t pids[SOURCE_FILTER_MAX];
     size_t pid_count;
-    bool said_late;
+    bool warned_late;
 };
 
-static bool is_asked_for(const struct trace_links *l, uint32_t pid)
+static bool is_selected(const struct trace_links *l, uint32_t pid)
 {
     for (int generation = 0; l->pid_count && generation < ANCESTORS_MAX && pid; generation++) {
         for (size_t i = 0; i < l->pid_count; i++)
@@ -42,7 +41,7 @@ static bool is_asked_for(const struct trace_links *l, uint32_t pid)
     return l->pid_count == 0;
 }
 
-/* False: a place that cannot be attached to, or other arguments than libsonde's. */
+/* False: a site that cannot be attached to, or operands that are not libsonde's. */
 static bool make_site(const struct usdt_site *from, struct link_site *ret)
 {
     if (strncmp(from->operands, OPERANDS, strlen(OPERANDS)) != 0 || (from->semaphore_vaddr && !from->semaphore_offset))
@@ -74,14 +73,14 @@ static int attach(void *context, const struct usdt_provider_file *file, void **r
     const uint32_t pid = file->process->pid;
     struct link_attachment *attachment;
     const size_t count = make_sites(file->probes, sites);
-    if (count == 0 || !is_asked_for(l, pid))
+    if (count == 0 || !is_selected(l, pid))
         return 0;
     int r = link_source_attach(l->source, file->fd, sites, count, &attachment);
     if (r < 0) {
-        log_debug("process %u: the probes of its traced requests are not attached to (%s)", pid, strerror(-r));
-        return r == -EINVAL ? 0 : r; /* which stays so */
+        log_debug("process %u: cannot attach to its sonde_trace probes (%s)", pid, strerror(-r));
+        return r == -EINVAL ? 0 : r; /* permanent: not retried */
     }
-    log_debug("process %u: its traced requests are to be linked", pid);
+    log_debug("process %u: attached to its sonde_trace probes", pid);
     *ret = attachment;
     return 0;
 }
@@ -129,15 +128,15 @@ void trace_links_free(struct trace_links *l)
     free(l);
 }
 
-static void say_what_is_late(struct trace_links *l)
+static void warn_if_late(struct trace_links *l)
 {
     const bool is_late = link_source_waits_ns(l->source) >= LINK_LATE_NS;
-    if (is_late && !l->said_late)
+    if (is_late && !l->warned_late)
         log_warning(
             "traced requests: attaching to programs takes longer than %llu s; if a file system does not answer, "
             "the kernel may hold up every fork of this machine meanwhile (links.enabled)",
             LINK_LATE_NS / 1000000000);
-    l->said_late = is_late;
+    l->warned_late = is_late;
 }
 
 void trace_links_start(struct trace_links *l)
@@ -155,7 +154,7 @@ void trace_links_turn(struct trace_links *l, const uint32_t *pids, size_t count,
     if (link_source_has_new_room(l->source))
         usdt_providers_ask_again(l->providers);
     usdt_providers_turn(l->providers, TURN_NS);
-    say_what_is_late(l);
+    warn_if_late(l);
 }
 
 void trace_links_forget(struct trace_links *l, uint32_t pid)

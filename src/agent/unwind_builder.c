@@ -1,5 +1,5 @@
-/* The builder's thread and its two queues; see unwind_builder.h. What waits to be taken is bounded by bytes
- * as well: the thread stops building while the pipeline has not taken what is there. */
+/* The builder thread and its ring of jobs; see unwind_builder.h. Finished tables are bounded in bytes as well: the
+ * thread pauses until the pipeline takes them. */
 #include "agent/unwind_builder.h"
 
 #include "base/clock.h"
@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#define QUEUE_MAX      64 /* also open descriptors */
+#define QUEUE_MAX      64 /* each holds an open descriptor */
 #define DONE_MAX_BYTES ((size_t)8 << 20)
 
 struct job {
@@ -21,13 +21,13 @@ struct job {
 struct unwind_builder {
     pthread_t thread;
     bool thread_runs;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* protects all members below */
     pthread_cond_t changed;
     bool stop;
-    struct job jobs[QUEUE_MAX]; /* a ring: done ones, then (from `done_count` on) those to do */
+    struct job jobs[QUEUE_MAX]; /* a ring buffer: finished jobs, then (from `done_count` on) pending ones */
     size_t first, count, done_count;
     size_t done_bytes;
-    struct unwind_builder_stats figures;
+    struct unwind_builder_stats stats;
 };
 
 static size_t table_bytes(const struct unwind_table *t)
@@ -44,7 +44,7 @@ static int build(int fd, struct unwind_table **ret)
         return r;
     }
     r = cfi_build(f, ret);
-    if (elf_error(f) < 0) { /* perhaps of half the rules */
+    if (elf_error(f) < 0) { /* the table may be incomplete */
         unwind_table_free(take_ptr(*ret));
         r = elf_error(f);
     }
@@ -74,14 +74,15 @@ static void *builder_thread(void *arg)
         uint64_t build_ns = clock_monotonic_ns() - start_ns;
 
         pthread_mutex_lock(&b->lock);
-        struct job *job = &b->jobs[(b->first + b->done_count) % QUEUE_MAX]; /* the same: jobs are taken in order */
+        struct job *job = &b->jobs[(b->first + b->done_count) % QUEUE_MAX]; /* the same job: jobs are processed in
+                                                                             * order */
         job->table = table;
         job->error = error;
         b->done_count++;
         b->done_bytes += table_bytes(table);
-        b->figures.build_ns += build_ns;
-        b->figures.built += error == 0;
-        b->figures.failed += error < 0;
+        b->stats.build_ns += build_ns;
+        b->stats.built += error == 0;
+        b->stats.failed += error < 0;
     }
     pthread_mutex_unlock(&b->lock);
     return NULL;
@@ -134,7 +135,7 @@ bool unwind_builder_add(struct unwind_builder *b, uint64_t object_id, int fd)
         b->count++;
         pthread_cond_signal(&b->changed);
     } else {
-        b->figures.dropped++;
+        b->stats.dropped++;
     }
     pthread_mutex_unlock(&b->lock);
     return fits;
@@ -163,7 +164,7 @@ bool unwind_builder_take(struct unwind_builder *b, uint64_t *ret_object_id, stru
 void unwind_builder_stats(struct unwind_builder *b, struct unwind_builder_stats *ret)
 {
     pthread_mutex_lock(&b->lock);
-    *ret = b->figures;
+    *ret = b->stats;
     ret->queued = b->count - b->done_count;
     pthread_mutex_unlock(&b->lock);
 }

@@ -1,6 +1,5 @@
-/* The thread that builds unwinding tables of large files, off the pipeline's thread: descriptors in, tables
- * out, both in bounded queues. All functions are the pipeline thread's; the builder's own thread shows
- * nothing of itself. */
+/* Builds the unwind tables of large files on a thread of its own: takes descriptors, returns tables, both in bounded
+ * queues. All functions are for the pipeline thread. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -16,10 +15,11 @@ int unwind_builder_new(struct unwind_builder **ret);
 void unwind_builder_free(struct unwind_builder *b);
 DEFINE_FREEP(unwind_builder)
 
-/* Takes `fd` in every case. False: the queue is full (counted). */
+/* Queues a file. Takes ownership of `fd` in every case. False: the queue is full (counted). */
 bool unwind_builder_add(struct unwind_builder *b, uint64_t object_id, int fd);
 
-/* One finished table, or why there is none: `ret_error` as of cfi_build. False: nothing is finished. */
+/* Returns one finished table, or its error: `ret_error` as of cfi_build. The caller owns the table. False: none is
+ * finished. */
 bool unwind_builder_take(struct unwind_builder *b, uint64_t *ret_object_id, struct unwind_table **ret_table,
                          int *ret_error);
 

@@ -1,9 +1,9 @@
-/* What the kernel's tables hold, and why; see unwind_publisher.h.
+/* Manages the content of the BPF unwind maps; see unwind_publisher.h.
  *
- * An object is kept while a process that is published maps it, and for a while after the last one, so that a
- * program that is started again and again is not built again and again. When there is no room, unused objects
- * go first, then those whose processes have not been sampled for longest; processes that mapped one of these
- * are unpublished first, so that no number of an object that has gone is ever followed. */
+ * An object is kept while a published process maps it, and for a while afterwards, so that the table of a program that
+ * is started repeatedly is built once. When the maps are full, unused objects are evicted first, then those whose
+ * processes were sampled least recently. Processes that map an evicted object are unpublished before it is removed, so
+ * that the BPF programs never follow the number of a removed object. */
 #include "agent/unwind_publisher.h"
 
 #include "agent/unwind_publisher_private.h"
@@ -20,13 +20,13 @@
 
 #define SECOND_NS          1000000000ull
 #define UNUSED_KEPT_NS     (60 * SECOND_NS)
-#define EVICTABLE_AFTER_NS (30 * SECOND_NS) /* not sampled for so long */
+#define EVICTABLE_AFTER_NS (30 * SECOND_NS) /* since the last sample */
 #define RETRY_NS           (10 * SECOND_NS)
-#define LAYOUT_RETRY_NS    (SECOND_NS / 5)  /* an interpreter that has just begun */
-#define ROOM_RETRY_NS      (SECOND_NS / 10) /* the kernel gives memory back a little later */
+#define LAYOUT_RETRY_NS    (SECOND_NS / 5)  /* an interpreter that is still starting */
+#define ROOM_RETRY_NS      (SECOND_NS / 10) /* the kernel frees memory with a delay */
 #define PROCESSES_MAX      16384
-/* About 2 ms of building; smaller tables are built where they are needed. Meanwhile rules are found one by
- * one. */
+/* Corresponds to about 2 ms of building; smaller tables are built synchronously. Until a deferred table is ready,
+ * unwind rules are looked up one by one. */
 #define DEFER_ABOVE_BYTES (64u << 10)
 
 static uint64_t generation(const struct unwind_publisher *p)
@@ -94,7 +94,7 @@ static void unpublish_users(struct unwind_publisher *p, const struct published_o
                 process_unpublish(p, e);
 }
 
-/* When each object was last wanted: when a process that maps it was. */
+/* Sets each object's last use to that of the most recently sampled process that maps it. */
 static void fill_wanted(struct unwind_publisher *p)
 {
     for (struct published_object *o = p->objects; o; o = o->hh.next)
@@ -134,7 +134,7 @@ static void evict(struct unwind_publisher *p, struct published_object *o)
     p->generation++;
 }
 
-/* Takes out objects of at least `bytes` together; false when there are not as many that may go. */
+/* Evicts objects of at least `bytes` in total; false if not enough objects are evictable. */
 static bool make_room(struct unwind_publisher *p, size_t bytes)
 {
     fill_wanted(p);
@@ -156,8 +156,8 @@ void unwind_publisher_trim(struct unwind_publisher *p)
             evict(p, o);
 }
 
-/* All processes are looked at anew then, as far as they are still sampled. */
-static void ask_again(struct unwind_publisher *p, uint64_t at_ns)
+/* Schedules a new generation: all processes are then republished with their next sample. */
+static void schedule_retry(struct unwind_publisher *p, uint64_t at_ns)
 {
     if (!p->retry_ns || at_ns < p->retry_ns)
         p->retry_ns = at_ns;
@@ -166,7 +166,7 @@ static void ask_again(struct unwind_publisher *p, uint64_t at_ns)
 static void object_retry(struct unwind_publisher *p, struct published_object *o, uint64_t after_ns)
 {
     o->retry_ns = p->now_ns + after_ns;
-    ask_again(p, o->retry_ns);
+    schedule_retry(p, o->retry_ns);
 }
 
 static void object_put(struct unwind_publisher *p, struct published_object *o, const struct unwind_table *table)
@@ -194,13 +194,13 @@ static void object_build(struct unwind_publisher *p, struct published_object *o)
         object_retry(p, o, RETRY_NS);
 }
 
-/* Brings the object as far as can be done now; what the kernel is to be told of its mappings. */
+/* Advances the state of the object as far as possible now; returns its number for the kernel's mappings. */
 static uint32_t object_number(struct unwind_publisher *p, struct published_object *o)
 {
     if (!o || o->object->is_anonymous)
         return UNWIND_OBJECT_NO_CODE;
     if (o->state == OBJECT_UNKNOWN && p->now_ns < o->retry_ns) {
-        ask_again(p, o->retry_ns); /* somebody else's time was sooner */
+        schedule_retry(p, o->retry_ns); /* the retry time may have been consumed by an earlier one */
     } else if (o->state == OBJECT_UNKNOWN) {
         const struct unwind_table *table;
         switch (unwind_cache_look(p->cache, o->id, &table)) {
@@ -248,7 +248,7 @@ static struct published_process *process_get(struct unwind_publisher *p, uint32_
     if (e)
         return e;
     if (HASH_COUNT(p->processes) >= PROCESSES_MAX)
-        process_destroy(p, p->processes); /* the one known longest */
+        process_destroy(p, p->processes); /* the oldest entry */
     e = calloc(1, sizeof(*e));
     if (!e)
         return NULL;
@@ -261,7 +261,7 @@ static struct published_process *process_get(struct unwind_publisher *p, uint32_
     return e;
 }
 
-/* Takes over which objects the process maps now. */
+/* Copies the object of each mapping of the process. */
 static int process_take_mappings(struct unwind_publisher *p, struct published_process *e, const struct process *process)
 {
     struct published_mapping *mappings = calloc(process->mapping_count + 1, sizeof(*mappings));
@@ -272,7 +272,8 @@ static int process_take_mappings(struct unwind_publisher *p, struct published_pr
         mappings[i].object = object ? object_get(p, object) : NULL;
         mappings[i].number = UNWIND_OBJECT_UNKNOWN;
         if (mappings[i].object)
-            mappings[i].object->users++; /* before the old ones are released: what stays is never unused */
+            mappings[i].object->users++; /* before the old mappings are released, so that shared objects never
+                                          * become unused */
     }
     process_release_mappings(p, e);
     e->mappings = mappings;
@@ -287,7 +288,7 @@ static void find_interpreters(struct unwind_publisher *p, struct published_proce
 {
     const int r = p->interpreters ? interpreters_layout(p->interpreters, process, ret) : 0;
     if (r < 0)
-        ask_again(p, p->now_ns + (r == -EAGAIN ? LAYOUT_RETRY_NS : RETRY_NS));
+        schedule_retry(p, p->now_ns + (r == -EAGAIN ? LAYOUT_RETRY_NS : RETRY_NS));
     e->layout_error = r < 0 ? r : 0;
     p->met_runtime |= ret->runtime != 0 || r == -EAGAIN;
     const struct go_labels_file *go = process_go_file(process);
@@ -308,7 +309,7 @@ static int process_put(struct unwind_publisher *p, struct published_process *e, 
     return unwind_tables_put_process(p->tables, e->pid, mappings, e->mapping_count, layouts);
 }
 
-/* Sets the numbers of all mappings as they are now; true when any changed. */
+/* Updates the object numbers of all mappings; true if any changed. */
 static bool process_number_mappings(struct unwind_publisher *p, struct published_process *e)
 {
     bool changed = false;
@@ -348,7 +349,7 @@ static void process_publish(struct unwind_publisher *p, struct published_process
         e->is_in_kernel = true;
         return;
     }
-    process_unpublish(p, e); /* what is there is out of date */
+    process_unpublish(p, e); /* its entry in the kernel is outdated */
     e->retry_ns = p->now_ns + RETRY_NS;
     p->refused++;
 }
@@ -379,7 +380,7 @@ bool unwind_publisher_prepare(struct unwind_publisher *p, const struct process *
         const struct object *object = process->mappings[i].object;
         const struct unwind_table *table;
         if (object && !object->is_anonymous && unwind_cache_look(p->cache, object->id, &table) == UNWIND_CACHE_UNKNOWN)
-            unwind_cache_get(p->cache, object, &table); /* which remembers it, or leaves it to the builder's thread */
+            unwind_cache_get(p->cache, object, &table); /* marks it as needed, or defers it to the builder thread */
     }
     unwind_publisher_want(p, process);
     struct published_process *e;
@@ -451,12 +452,12 @@ static void remove_unused(struct unwind_publisher *p)
     }
 }
 
-/* What the builder's thread has freed lies in its own heap, which the allocator would keep. */
+/* Memory freed by the builder thread stays in the allocator's arena until trimmed. */
 static void trim_memory(struct unwind_publisher *p)
 {
-    struct unwind_builder_stats figures;
-    unwind_builder_stats(p->builder, &figures);
-    if (!p->trim_wanted || figures.queued)
+    struct unwind_builder_stats stats;
+    unwind_builder_stats(p->builder, &stats);
+    if (!p->trim_wanted || stats.queued)
         return;
     malloc_trim(0);
     p->trim_wanted = false;
@@ -487,7 +488,7 @@ void unwind_publisher_run(struct unwind_publisher *p)
     unwind_publisher_run_at(p, clock_monotonic_ns());
 }
 
-/* ---- life, figures ---- */
+/* ---- lifecycle ---- */
 
 int unwind_publisher_new(struct unwind_tables *tables, struct unwind_cache *cache, struct interpreters *interpreters,
                          struct unwind_publisher **ret)

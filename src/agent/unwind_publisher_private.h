@@ -1,4 +1,4 @@
-/* The publisher's own tables, for unwind_publisher.c and unwind_publisher_stats.c. */
+/* State of the publisher, for unwind_publisher.c and unwind_publisher_stats.c. */
 #pragma once
 
 #include "agent/unwind_builder.h"
@@ -12,8 +12,8 @@
 #include <uthash.h>
 
 enum object_state {
-    OBJECT_UNKNOWN, /* not in the kernel: no walk has come by it, or no room until `retry_ns` */
-    OBJECT_QUEUED,  /* being built */
+    OBJECT_UNKNOWN, /* not in the kernel: no stack has needed it, or no space until `retry_ns` */
+    OBJECT_QUEUED,  /* being built by the builder thread */
     OBJECT_PRESENT,
     OBJECT_NO_RULES,
 };
@@ -22,27 +22,27 @@ struct published_object {
     uint64_t id;
     struct object *object; /* a reference */
     enum object_state state;
-    uint32_t number; /* when present */
+    uint32_t number; /* valid if present */
     size_t bytes;
     size_t users; /* mappings of published processes */
     uint64_t unused_since_ns;
     uint64_t retry_ns;
-    uint64_t wanted_ns; /* filled only while room is made */
+    uint64_t wanted_ns; /* last use; computed only for evictions */
     UT_hash_handle hh;
 };
 
 struct published_mapping {
     struct published_object *object; /* NULL: no file */
-    uint32_t number;                 /* as the kernel has it */
+    uint32_t number;                 /* as published to the kernel */
 };
 
 struct published_process {
     uint32_t pid;
     uint64_t start_time_ns, mapping_version;
-    uint64_t generation; /* of the publisher, when all was last looked at */
+    uint64_t generation; /* of the publisher, when the process was last published */
     uint64_t wanted_ns, retry_ns;
     bool is_in_kernel;
-    int layout_error; /* -EAGAIN: an interpreter has just begun; another: its file could not be read; 0 */
+    int layout_error; /* -EAGAIN: an interpreter is still starting; other errors: its file could not be read; 0 */
     struct published_mapping *mappings;
     size_t mapping_count;
     UT_hash_handle hh;
@@ -56,8 +56,8 @@ struct unwind_publisher {
     struct published_process *processes;
     struct published_object *objects;
     uint64_t now_ns, last_sweep_ns;
-    uint64_t generation; /* with the cache's: when it grows, processes are looked at again */
-    uint64_t retry_ns;   /* when it grows by itself, because an object may be tried again; 0: never */
+    uint64_t generation; /* plus that of the cache: when it changes, processes are republished with their next sample */
+    uint64_t retry_ns;   /* when it is incremented, because an object may be retried; 0: never */
     uint64_t puts, evictions, refused;
     bool trim_wanted, met_runtime;
 };

@@ -9,30 +9,30 @@ void unwind_publisher_losses(const struct unwind_publisher *p, struct losses *lo
 
 void unwind_publisher_metrics(struct unwind_publisher *p, struct metric_set *set)
 {
-    struct unwind_builder_stats figures;
-    unwind_builder_stats(p->builder, &figures);
+    struct unwind_builder_stats stats;
+    unwind_builder_stats(p->builder, &stats);
     const struct {
         const char *name, *unit, *help;
         enum metric_type type;
         double value;
     } points[] = {
-        {"sonde_self_unwind_processes", "", "Processes whose mappings the kernel half has.", METRIC_GAUGE,
+        {"sonde_self_unwind_processes", "", "Processes whose mappings are published to the BPF programs.", METRIC_GAUGE,
          HASH_COUNT(p->processes)},
-        {"sonde_self_unwind_objects", "", "Executable files known to the publisher of unwinding tables.", METRIC_GAUGE,
+        {"sonde_self_unwind_objects", "", "Executable files known to the unwind publisher.", METRIC_GAUGE,
          HASH_COUNT(p->objects)},
-        {"sonde_self_unwind_table_bytes", "bytes", "Kernel memory of unwinding tables.", METRIC_GAUGE,
+        {"sonde_self_unwind_table_bytes", "bytes", "Kernel memory of unwind tables.", METRIC_GAUGE,
          (double)unwind_tables_bytes(p->tables)},
-        {"sonde_self_unwind_puts", "", "Unwinding tables given to the kernel.", METRIC_COUNTER, (double)p->puts},
-        {"sonde_self_unwind_evictions", "", "Unwinding tables taken from the kernel to make room.", METRIC_COUNTER,
+        {"sonde_self_unwind_puts", "", "Unwind tables published to the kernel.", METRIC_COUNTER, (double)p->puts},
+        {"sonde_self_unwind_evictions", "", "Unwind tables evicted from the kernel to make room.", METRIC_COUNTER,
          (double)p->evictions},
-        {"sonde_self_unwind_refused", "", "Unwinding tables and mappings that found no room.", METRIC_COUNTER,
+        {"sonde_self_unwind_refused", "", "Unwind tables and mappings that did not fit.", METRIC_COUNTER,
          (double)p->refused},
-        {"sonde_self_unwind_builds_deferred", "", "Large unwinding tables built by the builder's thread.",
-         METRIC_COUNTER, (double)figures.built},
-        {"sonde_self_unwind_builds_dropped", "", "Large unwinding tables put off because too many were waiting.",
-         METRIC_COUNTER, (double)figures.dropped},
-        {"sonde_self_unwind_build_seconds", "seconds", "Time the builder's thread spent.", METRIC_COUNTER,
-         (double)figures.build_ns / 1e9},
+        {"sonde_self_unwind_builds_deferred", "", "Large unwind tables built by the builder thread.", METRIC_COUNTER,
+         (double)stats.built},
+        {"sonde_self_unwind_builds_dropped", "", "Large unwind tables deferred because the queue was full.",
+         METRIC_COUNTER, (double)stats.dropped},
+        {"sonde_self_unwind_build_seconds", "seconds", "Time the builder thread spent building.", METRIC_COUNTER,
+         (double)stats.build_ns / 1e9},
     };
     for (size_t i = 0; i < array_size(points); i++)
         metric_add(set, points[i].name, points[i].type, points[i].unit, points[i].help, points[i].value,

@@ -1,4 +1,4 @@
-/* Joins what resolve and diagnose know of a wait; see wait_samples.h. */
+/* Combines the results of resolve and diagnose for a wait; see wait_samples.h. */
 #include "agent/wait_samples.h"
 
 #include "agent/waker_stack.h"
@@ -14,16 +14,16 @@ struct wait_samples {
     struct losses *losses;
     void (*give)(void *context, const struct sample *sample);
     void *context;
-    struct waker_stack waker; /* of the waits at hand */
+    struct waker_stack waker; /* of the current wait_sum */
     uint64_t wakers_unseen;
     union {
         struct cpu_sample record;
         char room[sizeof(struct cpu_sample) + 8 * (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES)];
-    } walked; /* while it is handed on */
+    } walked; /* buffer of `walked` */
 };
 
-/* Waits without a stack have all the rest. */
-static struct cpu_sample no_stack_of(const struct off_cpu_wait *wait)
+/* The record of a wait without a stack. */
+static struct cpu_sample record_without_stack(const struct off_cpu_wait *wait)
 {
     struct cpu_sample s = {.h = wait->h, .cgroup_id = wait->cgroup_id, .user_end = UNWIND_END_NO_USER};
     s.h.kind = RECORD_OFF_CPU_STACK;
@@ -32,8 +32,8 @@ static struct cpu_sample no_stack_of(const struct off_cpu_wait *wait)
     return s;
 }
 
-/* Into w->waker; without a frame where there was none. What of the stack cannot be told is counted as that of the wait
- * is. */
+/* Resolves the waker into w->waker; no frames if the wait has no waker. Unresolvable frames are counted like those of
+ * the wait's own stack. */
 static void name_waker(struct wait_samples *w, const struct wait_sum *sum)
 {
     char text[OFF_CPU_TEXT_BYTES] = OFF_CPU_WAKER_NOT_SEEN;
@@ -53,23 +53,22 @@ static void name_waker(struct wait_samples *w, const struct wait_sum *sum)
         w->losses->count[LOSS_TRUNCATED] += sum->waits;
 }
 
-static void hand_on(struct wait_samples *w, struct sample *s, uint64_t waits, uint64_t ns)
+static void emit_sample(struct wait_samples *w, struct sample *s, uint64_t waits, uint64_t ns)
 {
     s->count = waits;
     s->weight_ns = ns;
     w->give(w->context, s);
 }
 
-/* What the thread waited for, and what it then waited for a CPU, are two: to the end of the first somebody let it go.
- */
-static void take(void *context, const struct wait_sum *sum)
+/* Emits two samples: the wait itself, which ended with the wake-up, and the time in the run queue after it. */
+static void emit_sum(void *context, const struct wait_sum *sum)
 {
     struct wait_samples *w = context;
-    const struct cpu_sample none = no_stack_of(sum->wait);
+    const struct cpu_sample none = record_without_stack(sum->wait);
     char text[OFF_CPU_TEXT_BYTES];
     struct sample sample;
     name_waker(w, sum);
-    if (sum->wait->stack_ns && !sum->stack) /* it was taken, and there was no room for it */
+    if (sum->wait->stack_ns && !sum->stack) /* a stack was recorded but had to be dropped */
         w->losses->count[LOSS_TRUNCATED] += sum->waits + sum->queued;
     sample_resolve(w->resolver, sum->stack ? sum->stack : &none, w->losses, &sample);
     sample.time_ns = sum->wait->h.time_ns;
@@ -79,12 +78,12 @@ static void take(void *context, const struct wait_sum *sum)
         struct sample with_waker = sample;
         if (waker_stack_put(&w->waker, &with_waker) < 0)
             w->losses->count[LOSS_TRUNCATED] += sum->waits;
-        hand_on(w, &with_waker, sum->waits, sum->waited_ns);
+        emit_sample(w, &with_waker, sum->waits, sum->waited_ns);
     }
     if (sum->queued) {
         sample.wait_reason = OFF_CPU_RUN_QUEUE_REASON;
         sample_put_leaf(w->resolver, &sample, OFF_CPU_RUN_QUEUE);
-        hand_on(w, &sample, sum->queued, sum->queued_ns);
+        emit_sample(w, &sample, sum->queued, sum->queued_ns);
     }
 }
 
@@ -95,7 +94,7 @@ int wait_samples_new(struct sample_resolver *resolver, size_t max_bytes, struct 
     if (!w)
         return -ENOMEM;
     *w = (struct wait_samples){.resolver = resolver, .losses = losses, .give = give, .context = context};
-    int r = wait_sums_new(max_bytes, take, w, &w->sums);
+    int r = wait_sums_new(max_bytes, emit_sum, w, &w->sums);
     if (r < 0)
         free(w);
     else
@@ -112,8 +111,8 @@ void wait_samples_free(struct wait_samples *w)
     free(w);
 }
 
-/* Of a thread that waited before anybody looked, and may go on for hours, the frames are kept instead of the copy that
- * they are found in; unless something is missing that may come yet. */
+/* A thread that has been blocked since before monitoring began may stay so for hours. To save memory, its copied
+ * stack is replaced by the unwound frames, unless unwinding lacks something that may arrive later. */
 static const struct cpu_sample *walked(struct wait_samples *w, const struct cpu_sample *record)
 {
     struct cpu_sample *s = &w->walked.record;

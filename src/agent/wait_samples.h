@@ -1,5 +1,5 @@
-/* From the records of waiting time to samples: waits that are alike are added up (resolve/sample/wait_sums.h), named,
- * and told why they were (diagnose/off_cpu.h), and who ended them (waker_stack.h). Pipeline thread only. */
+/* Turns off-CPU records into samples: sums up equal waits (resolve/sample/wait_sums.h), resolves their stacks, and
+ * adds the reason of the wait (diagnose/off_cpu.h) and its waker (waker_stack.h). Pipeline thread only. */
 #pragma once
 
 #include "model/loss.h"
@@ -9,18 +9,18 @@
 
 struct wait_samples;
 
-/* `give` is called from within the calls below, with samples that hold until it returns. All is borrowed. `max_bytes`:
- * of stacks. */
+/* `give` is called from within the functions below, with samples that are valid until it returns. All pointers are
+ * borrowed. `max_bytes`: limit of the stacks' memory. */
 int wait_samples_new(struct sample_resolver *resolver, size_t max_bytes, struct losses *losses,
                      void (*give)(void *context, const struct sample *sample), void *context,
                      struct wait_samples **ret);
 void wait_samples_free(struct wait_samples *w);
 
-/* As those of wait_sums; the first is of a wait's stack, or of who woke its thread, by the record's kind. */
+/* See wait_sums.h. wait_samples_stack takes the stack of a wait or of a waker, by the record's kind. */
 void wait_samples_stack(struct wait_samples *w, const struct cpu_sample *record);
 void wait_samples_add(struct wait_samples *w, const struct off_cpu_wait *record);
 void wait_samples_flush(struct wait_samples *w, uint32_t pid);
 void wait_samples_forget(struct wait_samples *w, uint32_t pid, uint32_t tid);
 
-/* Waits told so far of which it is not known who ended them, though that was asked for. */
+/* The number of waits so far whose waker is unknown although wakers are recorded. */
 uint64_t wait_samples_wakers_unseen(const struct wait_samples *w);

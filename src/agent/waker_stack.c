@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Those of a frame that are texts. */
+/* The string members of a frame. */
 #define FRAME_TEXTS(X) X(function) X(system_name) X(file) X(mapping) X(build_id)
 
 static size_t text_bytes(const struct frame *f)
@@ -31,7 +31,7 @@ static void copy_frame(const struct frame *from, struct frame *to, char **texts)
 #undef X
 }
 
-static int have_frames(struct waker_stack *w, size_t count)
+static int reserve_frames(struct waker_stack *w, size_t count)
 {
     if (count <= w->capacity)
         return 0;
@@ -43,7 +43,7 @@ static int have_frames(struct waker_stack *w, size_t count)
     return 0;
 }
 
-static int have_texts(struct waker_stack *w, size_t bytes)
+static int reserve_texts(struct waker_stack *w, size_t bytes)
 {
     if (bytes <= w->text_capacity)
         return 0;
@@ -61,9 +61,9 @@ int waker_stack_set(struct waker_stack *w, const struct sample *waker, size_t co
     for (size_t i = 0; i < count; i++)
         bytes += text_bytes(&waker->frames[i]);
     w->count = 0;
-    int r = have_frames(w, count + 1);
+    int r = reserve_frames(w, count + 1);
     if (r == 0)
-        r = have_texts(w, bytes);
+        r = reserve_texts(w, bytes);
     if (r < 0)
         return r;
     char *texts = w->texts;
@@ -76,7 +76,7 @@ int waker_stack_set(struct waker_stack *w, const struct sample *waker, size_t co
 
 int waker_stack_put(struct waker_stack *w, struct sample *s)
 {
-    int r = have_frames(w, w->count + s->frame_count);
+    int r = reserve_frames(w, w->count + s->frame_count);
     if (r < 0)
         return r;
     memcpy(w->frames + w->count, s->frames, s->frame_count * sizeof(*w->frames));

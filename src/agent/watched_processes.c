@@ -1,5 +1,5 @@
-/* Whose lives matter; see watched_processes.h. A child is known by the record of its fork, as the kernel half knows it
- * by its own; where records were lost, its table tells. A sample is proof in any case. */
+/* Which processes are watched; see watched_processes.h. A child is recognised by its fork record, independently of
+ * the BPF programs' own map; after lost records that map is read. A sample always adds its process. */
 #include "agent/watched_processes.h"
 
 #include "resolve/proc/proc_files.h"
@@ -20,7 +20,7 @@
 
 struct watched_process {
     uint32_t pid;
-    bool is_followed; /* so are its children; else it is an ancestor */
+    bool is_followed; /* its children are followed too; false: an ancestor */
     UT_hash_handle hh;
 };
 
@@ -47,17 +47,17 @@ int watched_processes_new(const struct source_options *options, void *cpu_source
     return 0;
 }
 
-static struct watched_process *find(const struct watched_processes *w, uint32_t pid)
+static struct watched_process *find_process(const struct watched_processes *w, uint32_t pid)
 {
     struct watched_process *e;
     HASH_FIND(hh, w->by_pid, &pid, sizeof(pid), e);
     return e;
 }
 
-/* Without memory it is watched when it is sampled. */
-static void add(struct watched_processes *w, uint32_t pid, bool is_followed)
+/* On allocation failure the process is added with its first sample. */
+static void add_process(struct watched_processes *w, uint32_t pid, bool is_followed)
 {
-    struct watched_process *e = find(w, pid);
+    struct watched_process *e = find_process(w, pid);
     if (!e) {
         e = calloc(1, sizeof(*e));
         if (!e)
@@ -72,7 +72,7 @@ static void add(struct watched_processes *w, uint32_t pid, bool is_followed)
     e->is_followed |= is_followed;
 }
 
-static void take_out(struct watched_processes *w, struct watched_process *e)
+static void remove_process(struct watched_processes *w, struct watched_process *e)
 {
     HASH_DEL(w->by_pid, e);
     free(e);
@@ -83,7 +83,7 @@ void watched_processes_free(struct watched_processes *w)
     if (!w)
         return;
     while (w->by_pid)
-        take_out(w, w->by_pid);
+        remove_process(w, w->by_pid);
     free(w);
 }
 
@@ -96,7 +96,7 @@ static void add_ancestors(struct watched_processes *w, uint32_t pid)
             return;
         pid = stat.parent_pid;
         if (pid)
-            add(w, pid, false);
+            add_process(w, pid, false);
     }
 }
 
@@ -104,40 +104,39 @@ static void add_followed(struct watched_processes *w)
 {
     uint32_t pid = 0;
     for (int i = 0; i < CPU_MAX_FOLLOWED && cpu_filters_next_followed(w->followed_fd, i == 0, &pid); i++)
-        add(w, pid, true);
+        add_process(w, pid, true);
 }
 
 void watched_processes_start(struct watched_processes *w, struct processes *processes)
 {
     for (size_t i = 0; w && i < w->pid_count; i++) {
-        add(w, w->pids[i], true);
+        add_process(w, w->pids[i], true);
         add_ancestors(w, w->pids[i]);
     }
     if (!w)
         return;
     add_followed(w);
-    /* Read when a sample asks, /proc would show what they have mapped since. What they map from now on is told by
-     * records, in order. */
+    /* Read their mappings now: a later read, at the first sample, would include mappings made since. Later mappings
+     * arrive as records, in order. */
     for (const struct watched_process *e = w->by_pid; e; e = e->hh.next)
         if (e->is_followed)
             (void)processes_find(processes, e->pid, 0);
 }
 
-/* Not while the kernel half follows it: a number that is another process's by now, or a record from before we looked,
- * changes nothing then. */
-static void take_out_gone(struct watched_processes *w, uint32_t pid)
+/* Not while the BPF programs follow the process: its id may have been reused, or the record may predate the start. */
+static void remove_if_unfollowed(struct watched_processes *w, uint32_t pid)
 {
-    struct watched_process *e = find(w, pid);
+    struct watched_process *e = find_process(w, pid);
     if (e && !cpu_filters_is_followed(w->followed_fd, pid))
-        take_out(w, e);
+        remove_process(w, e);
 }
 
 static void take_fork(struct watched_processes *w, const struct process_fork *fork)
 {
-    take_out_gone(w, fork->h.pid);
-    const struct watched_process *parent = find(w, fork->parent_pid);
+    remove_if_unfollowed(w, fork->h.pid);
+    const struct watched_process *parent = find_process(w, fork->parent_pid);
     if (parent && parent->is_followed)
-        add(w, fork->h.pid, true);
+        add_process(w, fork->h.pid, true);
 }
 
 bool watched_processes_want(struct watched_processes *w, const struct record_header *record)
@@ -145,7 +144,7 @@ bool watched_processes_want(struct watched_processes *w, const struct record_hea
     if (!w)
         return true;
     switch (record->kind) {
-    case RECORD_PROCESS_LOST: /* of forks, too */
+    case RECORD_PROCESS_LOST: /* fork records may be lost, too */
         add_followed(w);
         return true;
     case RECORD_PROCESS_FORK:
@@ -157,16 +156,16 @@ bool watched_processes_want(struct watched_processes *w, const struct record_hea
     case RECORD_PROCESS_EXIT:
     case RECORD_PROCESS_MMAP:
         break;
-    default: /* the kernel half has let it through */
+    default: /* passed by the BPF filter */
         if (record->pid)
-            add(w, record->pid, true);
+            add_process(w, record->pid, true);
         return true;
     }
-    return find(w, record->pid);
+    return find_process(w, record->pid);
 }
 
 void watched_processes_forget(struct watched_processes *w, uint32_t pid)
 {
     if (w)
-        take_out_gone(w, pid);
+        remove_if_unfollowed(w, pid);
 }

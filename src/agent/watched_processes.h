@@ -1,7 +1,7 @@
-/* Where processes are chosen by their numbers, most lives on a node are of nobody's business: which ones are. Those
- * chosen, their descendants as the kernel half follows them (probes/common/filter.bpf.h), and the ancestors of those
- * chosen, of whom who has gone inherits (resolve/process/processes.h). What happens to others need not be known: no
- * file of theirs is opened, no /proc read. Pipeline thread only. */
+/* Selects the processes whose records matter when sampling is restricted to process ids: those selected, their
+ * descendants as followed by the BPF programs (probes/common/filter.bpf.h), and the ancestors of those selected, from
+ * which resource attributes are inherited even after they exit (resolve/process/processes.h). Other processes are
+ * ignored: none of their files is opened, none of their /proc entries read. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -13,19 +13,18 @@
 struct processes;
 struct watched_processes;
 
-/* Of the sources of samples that are open (borrowed; NULL: it is not). Hands back NULL where all processes matter: none
- * are chosen by number, or the wakers of those chosen are asked for. All below take that, too. */
+/* The sources are borrowed (NULL: not open). Sets *ret to NULL if all processes matter: none are selected by id, or
+ * wakers are recorded. All functions below accept NULL. */
 int watched_processes_new(const struct source_options *options, void *cpu_source, void *off_cpu_source,
                           struct watched_processes **ret);
 void watched_processes_free(struct watched_processes *w);
 DEFINE_FREEP(watched_processes)
 
-/* Who runs already, and what those chosen have mapped: called when lives are on record, and before anything is sampled.
- */
+/* Adds the running processes, and reads the mappings of those selected. Called when process lifecycle events are
+ * being recorded, and before the first sample. */
 void watched_processes_start(struct watched_processes *w, struct processes *processes);
 
-/* Whether this record, of any kind, tells of one; asked in order of time. */
+/* Whether this record concerns a watched process; to be called in time order. */
 bool watched_processes_want(struct watched_processes *w, const struct record_header *record);
-/* It has ended, a while ago, or is not known any more to keep memory within bounds; who is followed still is watched as
- * before. */
+/* The process exited a while ago, or was evicted to save memory; a process that is still followed stays watched. */
 void watched_processes_forget(struct watched_processes *w, uint32_t pid);

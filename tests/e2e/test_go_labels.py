@@ -196,7 +196,7 @@ def test_a_later_version_of_go(fire, workload, tmp_path):
     workload = workload("liar", path=build_liar(tmp_path, "go1.99.1", 1, 0x160, 0xb8), env=fires())
     profile = fire(workload)
     assert profile.samples and {sample.labels.get("key") for sample in profile.samples} == {None}
-    assert f"process {workload.pid} is a program of Go's (go1.99.1) whose" in profile.said, profile.said
+    assert f"process {workload.pid} is a Go program (go1.99.1) with" in profile.said, profile.said
 
 
 def wanted_labels():

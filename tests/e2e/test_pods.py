@@ -127,7 +127,7 @@ def test_agent(runtime, agent, pod):  # noqa: F811
     wait_for(lambda: names(DB, "shop", "db-0", "") in pods_on_page(started, db.pid), 60, "the name of a pod")
     wait_for(lambda: started.metric("sonde_pods") == 2 and started.metric("sonde_self_pods_unanswered_total") >= 1, 30, "the figures")
     assert "hunter2" not in started.text("/api/v1/profile?format=json&seconds=60")
-    assert started.running.error.count("no CRI here") == 1 and "tells of pods again" in started.running.error
+    assert started.running.error.count("no CRI here") == 1 and "reports pods again" in started.running.error
 
 
 def test_more_labels_than_are_kept(sonde):
@@ -209,7 +209,7 @@ def test_no_runtime_to_speak_of(recording, sonde, pod, tmp_path):
         running = recording("--event", FIRED, "--cri-socket", tmp_path / kind, "-p", web.pid)
         start_firing(web)
         profile = running.finish()
-        assert said_of(profile.samples, web.pid) == {(("k8s.pod.uid", WEB),)} and profile.said.count("names of pods are not known") == 1, profile.said
+        assert said_of(profile.samples, web.pid) == {(("k8s.pod.uid", WEB),)} and profile.said.count("pod names are not available") == 1, profile.said
     for listener in listeners:
         listener.shutdown(socket.SHUT_RDWR)  # else the thread still accepts, by a number that may be another socket's by then
         listener.close()

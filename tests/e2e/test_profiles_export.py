@@ -119,7 +119,7 @@ def test_restarted_receiver_misses_nothing(exporting, receiver, profcheck, tmp_p
     assert says["dropped"] == 0 and says["sent"] == says["taken"]
     assert total(profcheck(*write(tmp_path, second.bodies()))) > 0
     assert total(profcheck(*write(tmp_path, first.bodies() + second.bodies()))) == says["taken"]
-    warning, = [line for line in started.running.error.splitlines() if "profiles do not arrive at http://127.0.0.1" in line]
+    warning, = [line for line in started.running.error.splitlines() if "profiles cannot be delivered to http://127.0.0.1" in line]
     assert " after " not in warning, "the reason, and not how long it took: equal warnings are logged once"
 
 

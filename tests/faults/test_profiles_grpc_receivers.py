@@ -73,7 +73,7 @@ def test_receiver_of_http_alone(by_grpc):  # noqa: F811
     goes_on(started)
     assert started.stop() == 0 and told(started)["sent"] == 0
     to.close()
-    assert "profiles do not arrive" in started.running.error
+    assert "profiles cannot be delivered" in started.running.error
 
 
 @pytest.mark.peer

@@ -391,7 +391,7 @@ static void test_invalid_environment_is_an_error(void **state)
     expect_error("OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT: ", "OTEL_EXPORTER_OTLP_PROFILES_ENDPOINT", "a:4317");
     setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://a", 1);
     expect_error("OTEL_EXPORTER_OTLP_HEADERS: ", "OTEL_EXPORTER_OTLP_HEADERS", "a=\n");
-    expect_error("OTEL_EXPORTER_OTLP_HEADERS: otlp.headers: 4096 bytes are more than the 4095",
+    expect_error("OTEL_EXPORTER_OTLP_HEADERS: otlp.headers: 4096 bytes are too many; allowed: 4095",
                  "OTEL_EXPORTER_OTLP_HEADERS", long_headers);
     expect_error("OTEL_EXPORTER_OTLP_PROFILES_CLIENT_KEY: ", "OTEL_EXPORTER_OTLP_PROFILES_CLIENT_KEY", "/\n");
     setenv("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc", 1);
