@@ -56,9 +56,8 @@ struct jit_process {
 };
 
 struct known_name {
-    uint64_t file; /* code_file.id; 0: empty */
-    uint64_t
-        address; /* looked-up address of a jitdump (lines differ within a range), start of the range of a perf map */
+    uint64_t file;    /* code_file.id; 0: empty */
+    uint64_t address; /* address looked up; of a perf map: start of its range */
     uint32_t place;
     uint32_t generation; /* of `texts` */
     struct jit_name name;
@@ -264,8 +263,8 @@ void jits_trim(struct jits *j)
         clear_code_file(j, &e->map);
         clear_code_file(j, &e->dump);
     }
-    memset(j->known, 0,
-           NAMES_KNOWN * sizeof(*j->known)); /* clearing the arena resets its generations, so cached names must go */
+    /* string_arena_clear resets the generations, which would make stale names valid again. */
+    memset(j->known, 0, NAMES_KNOWN * sizeof(*j->known));
     string_arena_clear(&j->texts);
 }
 
@@ -316,7 +315,7 @@ static void schedule_retry(struct code_file *t)
     t->retry_ns = clock_monotonic_ns() + t->pause_ns;
 }
 
-/* Drops an unusable file; it is tried again after a pause. */
+/* Drops a missing or unusable file; it is tried again after a pause. */
 static void reject_file(struct jits *j, struct code_file *t, int error)
 {
     const uint64_t pause_ns = t->pause_ns;

@@ -1,7 +1,7 @@
-/* The interpreter of call frame instructions; see cfa_program.h.
+/* Interpreter of call frame instructions; see cfa_program.h.
  *
- * Hostile input: every instruction takes at least a byte of its section, so the work is bounded by the bytes;
- * the instructions of a CIE, which are run once for each function that names it, are bounded apart. */
+ * Untrusted input: every instruction consumes at least one byte of its section, so the work is bounded by the section
+ * size. A CIE's instructions run once per FDE that refers to it; they have a limit of their own. */
 #include "resolve/unwind/cfa_program.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #define CFA_MAX_REMEMBERED 32
 #define CFA_MAX_CIE_BYTES  1024
 
-/* The upper two bits of an instruction, when they are not 0, say what it is and leave six for the operand. */
+/* If the upper two bits of an instruction are not 0, they are the opcode and the other six are its operand. */
 enum {
     CFA_ADVANCE_LOC = 0x40,
     CFA_OFFSET = 0x80,
@@ -58,7 +58,7 @@ struct program {
     uint64_t address;
     bool in_cie, past_end;
     struct cfa_row row;
-    struct cfa_row initial; /* after the CIE's instructions: what `restore` goes back to */
+    struct cfa_row initial; /* state after the CIE's instructions: what DW_CFA_restore goes back to */
     struct cfa_row remembered[CFA_MAX_REMEMBERED];
     size_t remembered_count;
 };
@@ -93,7 +93,7 @@ static void restore(struct program *p, uint64_t number)
             p->row.saved[i] = p->initial.saved[i];
 }
 
-/* The row so far holds up to `address`. */
+/* Advances to `address`, and emits the row that is valid up to it. */
 static void go_to(struct program *p, uint64_t address)
 {
     if (p->c.failed)
@@ -166,7 +166,7 @@ static void recall(struct program *p)
         p->row = p->remembered[--p->remembered_count];
 }
 
-/* Instructions that define the CFA; false: not one of them. */
+/* Executes an instruction that defines the CFA. False: `op` is none. */
 static bool step_cfa(struct program *p, uint8_t op)
 {
     uint64_t number;
@@ -199,7 +199,7 @@ static bool step_cfa(struct program *p, uint8_t op)
     }
 }
 
-/* Instructions that say where a register is; false: not one of them. */
+/* Executes an instruction that defines where a register is saved. False: `op` is none. */
 static bool step_register(struct program *p, uint8_t op)
 {
     uint64_t number;
@@ -244,12 +244,11 @@ static bool step_register(struct program *p, uint8_t op)
     }
 }
 
-/* All others. */
+/* Executes any other instruction. */
 static void step_other(struct program *p, uint8_t op)
 {
     switch (op) {
-    case CFA_AARCH64_NEGATE_RA_STATE_WITH_PC: /* signed return addresses: whoever reads one takes the
-                                                 signature off */
+    case CFA_AARCH64_NEGATE_RA_STATE_WITH_PC: /* return addresses are signed: the reader strips the signature */
     case CFA_AARCH64_NEGATE_RA_STATE:
         break;
     case CFA_SET_LOC:
@@ -295,7 +294,7 @@ static void step(struct program *p)
         restore(p, low);
         break;
     default:
-        /* Every program is filled up with NOPs. */
+        /* NOPs pad every program: test for them first. */
         if (op != CFA_NOP && !step_cfa(p, op) && !step_register(p, op))
             step_other(p, op);
     }
@@ -304,7 +303,7 @@ static void step(struct program *p)
 int cfa_program_run(const struct eh_frame *s, const struct eh_frame_cie *cie, const struct eh_frame_fde *fde,
                     const struct cfa_registers *registers, cfa_row_fn fn, void *context, uint64_t *ret_stopped_at)
 {
-    struct program p; /* not cleared as a whole: the remembered rows are large */
+    struct program p; /* not zero-initialised as a whole: the stack of remembered rows */
     p.section = s;
     p.cie = cie;
     p.fde = fde;

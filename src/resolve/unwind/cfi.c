@@ -1,6 +1,6 @@
-/* Builds an object's table of unwinding rows: goes once over all described places of the file in order, turns
- * each row into a rule, and writes it out; what lies between them is NONE. See cfi.h; memory: the section, 16
- * bytes a function, the table. */
+/* Builds a file's unwind table; see cfi.h. Visits all ranges of the index in order, converts each row of their FDEs to
+ * a rule, and writes it; code between ranges gets UNWIND_CFA_NONE. Memory: the section, 16 bytes per function, and the
+ * table. */
 #include "resolve/unwind/cfi.h"
 
 #include "resolve/unwind/cfi_go.h"
@@ -21,15 +21,15 @@ struct build {
     size_t scan_budget_bytes;
     uint32_t skipped;
 
-    /* The description at hand. */
+    /* The FDE being written. */
     struct eh_frame_cie cie;
     uint32_t cie_source;
     const struct cfi_range *range;
-    uint64_t vaddr; /* of range->start */
+    uint64_t vaddr; /* virtual address of range->start */
     bool is_signal_frame;
 };
 
-/* Go's linker writes factors that no other does. */
+/* FDEs by Go's linker have a data alignment factor that no other linker writes. */
 static bool is_by_go(const struct build *b)
 {
     return b->index->go.count > 0 && b->cie_source == CFI_DEBUG_FRAME && b->cie.data_align == -4 &&
@@ -41,14 +41,14 @@ static void write_row(void *context, uint64_t address, const struct cfa_row *row
     struct build *b = context;
     uint64_t distance = address - b->vaddr;
     if (distance >= b->range->end - b->range->start)
-        return; /* cut short by the next description */
+        return; /* overlapped by the next range */
     struct unwind_rule rule = cfi_rule_from_row(elf_machine(b->f), row, b->is_signal_frame);
     if (is_by_go(b))
         cfi_go_save_fp(&rule);
     unwind_table_writer_add(b->writer, b->range->start + (uint32_t)distance, &rule);
 }
 
-static void write_description(struct build *b, const struct cfi_range *range)
+static void write_fde(struct build *b, const struct cfi_range *range)
 {
     const struct eh_frame *s = &b->index->sections[range->source];
     size_t position = range->position, cie_position = 0;
@@ -83,8 +83,8 @@ static void write_go_function(struct build *b, const struct cfi_range *range)
         unwind_table_writer_add(b->writer, range->start + at, &rule);
 }
 
-/* Code without description. Up to the next 16 bytes it is what compilers fill the space between functions
- * with: a row for each would make tables a tenth larger and serve nobody. */
+/* Writes code without unwind information. Gaps that end at a multiple of 16 and are shorter than 16 bytes are padding
+ * between functions; rows for them would enlarge tables by a tenth and serve no purpose. */
 static void write_gap(struct build *b, uint32_t from, uint32_t to)
 {
     if (from >= to || (to % CODE_ALIGN == 0 && to - from < CODE_ALIGN))
@@ -103,7 +103,7 @@ static void write_gap(struct build *b, uint32_t from, uint32_t to)
     }
 }
 
-/* The end of the code that holds `offset`, where its last gap ends. */
+/* The end of the executable segment that contains `offset`, where its last gap ends. */
 static uint32_t code_end(const struct elf_file *f, uint32_t offset, uint32_t *ret_start)
 {
     const struct elf_segment *segments;
@@ -121,7 +121,7 @@ static uint32_t code_end(const struct elf_file *f, uint32_t offset, uint32_t *re
     return offset;
 }
 
-/* What lies between two descriptions, which may be of two segments. */
+/* Writes the gap between two ranges, which may be in different segments. */
 static void write_between(struct build *b, uint32_t from, uint32_t to)
 {
     uint32_t start, end = code_end(b->f, to, &start);
@@ -149,7 +149,7 @@ static void write_all(struct build *b)
         else if (range->source == CFI_GO_TABLE)
             write_go_function(b, range);
         else
-            write_description(b, range);
+            write_fde(b, range);
         covered = range->end;
     }
     uint32_t ignored, end = code_end(b->f, covered - 1, &ignored);

@@ -1,6 +1,6 @@
-/* A binary search in .eh_frame_hdr, then one description and its CIE, each read by itself; see cfi_finder.h.
- * What the search table does not list is known by other means (cfi_known.c) or has no rule, unless there is
- * a .debug_frame or Go's own table, which it does not list. */
+/* Binary search in .eh_frame_hdr, then one FDE and its CIE are read; see cfi_finder.h. Code that the search table lacks
+ * has a known layout (cfi_known.c) or no rule, unless the file has a .debug_frame or Go's own table, which
+ * .eh_frame_hdr does not cover. */
 #include "resolve/unwind/cfi_finder.h"
 
 #include "resolve/unwind/cfi_index.h"
@@ -10,10 +10,10 @@
 #include <string.h>
 
 #define HEADER_BYTES     12
-#define ENTRY_MAX_BYTES  65536 /* of a description; the longest seen is a tenth of it */
+#define ENTRY_MAX_BYTES  65536 /* of an FDE; the longest one seen is a tenth of it */
 #define TRAMPOLINE_BYTES 16
 
-/* The encodings that all linkers write: 4 bytes each, places relative to the header. */
+/* The encodings that all linkers write: 4 bytes each, addresses relative to the header. */
 enum { PE_PC_RELATIVE_S4 = 0x1b, PE_U4 = 0x03, PE_DATA_RELATIVE_S4 = 0x3b };
 
 struct cfi_finder {
@@ -21,15 +21,15 @@ struct cfi_finder {
     uint64_t header_vaddr, table_offset;
     uint32_t count;
     uint64_t text_vaddr, data_vaddr;
-    bool is_partial;        /* more is described than the search table lists */
-    struct cfi_index known; /* without descriptions */
+    bool is_partial;        /* the file has unwind information that the search table lacks */
+    struct cfi_index known; /* only known ranges, without FDEs */
 };
 
 struct table_entry {
-    int32_t code, description; /* from header_vaddr */
+    int32_t code, fde; /* relative to header_vaddr */
 };
 
-/* One entry of .eh_frame in memory of its own. */
+/* A copy of one entry of .eh_frame. */
 struct entry_copy {
     struct eh_frame view;
     uint8_t *data;
@@ -53,7 +53,7 @@ int cfi_finder_new(struct elf_file *f, struct cfi_finder **ret)
         uint8_t version, frame_encoding, count_encoding, table_encoding;
         uint32_t frame, count;
     } head;
-    _Static_assert(sizeof(head) == HEADER_BYTES, "as it lies in the file");
+    _Static_assert(sizeof(head) == HEADER_BYTES, "file format");
     if (!header || header->file_bytes < sizeof(head) || elf_read(f, header->offset, &head, sizeof(head)) < 0)
         return -ENOENT;
     if (head.version != 1 || head.frame_encoding != PE_PC_RELATIVE_S4 || head.count_encoding != PE_U4 ||
@@ -86,8 +86,8 @@ void cfi_finder_free(struct cfi_finder *s)
     free(s);
 }
 
-/* The last entry whose code begins at or before `vaddr`. -ENOENT: there is none. */
-static int search(const struct cfi_finder *s, uint64_t vaddr, uint64_t *ret_description_vaddr)
+/* The FDE of the last entry whose code begins at or before `vaddr`. -ENOENT: there is none; -EIO. */
+static int search(const struct cfi_finder *s, uint64_t vaddr, uint64_t *ret_fde_vaddr)
 {
     uint32_t low = 0, high = s->count;
     bool found = false;
@@ -100,7 +100,7 @@ static int search(const struct cfi_finder *s, uint64_t vaddr, uint64_t *ret_desc
             high = middle;
             continue;
         }
-        *ret_description_vaddr = s->header_vaddr + (uint64_t)(int64_t)e.description;
+        *ret_fde_vaddr = s->header_vaddr + (uint64_t)(int64_t)e.fde;
         found = true;
         low = middle + 1;
     }
@@ -138,7 +138,7 @@ struct wanted {
     uint16_t machine;
     bool is_signal_frame;
     uint64_t vaddr;
-    uint64_t described_to; /* where the last description that begins at or before it ends */
+    uint64_t fde_end; /* end of the last FDE that begins at or before vaddr */
     struct unwind_rule rule;
 };
 
@@ -149,25 +149,25 @@ static void keep_row(void *context, uint64_t address, const struct cfa_row *row)
         w->rule = cfi_rule_from_row(w->machine, row, w->is_signal_frame);
 }
 
-/* -ENOENT: the description is of other code, or damaged. */
-static int rule_of_description(const struct cfi_finder *s, uint64_t description_vaddr, struct wanted *w)
+/* -ENOENT: the FDE does not cover w->vaddr, or is damaged. */
+static int rule_of_fde(const struct cfi_finder *s, uint64_t fde_vaddr, struct wanted *w)
 {
     __attribute__((cleanup(entry_copy_clear))) struct entry_copy fde_copy = {0}, cie_copy = {0};
-    int r = read_entry(s, description_vaddr, &fde_copy);
+    int r = read_entry(s, fde_vaddr, &fde_copy);
     if (r < 0)
         return r;
-    uint32_t back; /* to the CIE, from here */
+    uint32_t back; /* distance back to the CIE */
     memcpy(&back, fde_copy.data + 4, sizeof(back));
     if (back == 0)
         return -ENOENT;
-    r = read_entry(s, description_vaddr + 4 - back, &cie_copy);
+    r = read_entry(s, fde_vaddr + 4 - back, &cie_copy);
     if (r < 0)
         return r;
     struct eh_frame_cie cie;
     struct eh_frame_fde fde;
     if (eh_frame_read_cie(&cie_copy.view, 0, &cie) < 0 || eh_frame_read_fde(&fde_copy.view, 0, &cie, &fde) < 0)
         return -ENOENT;
-    w->described_to = fde.end;
+    w->fde_end = fde.end;
     if (w->vaddr < fde.start || w->vaddr >= fde.end)
         return -ENOENT;
     w->is_signal_frame = cie.is_signal_frame;
@@ -178,8 +178,8 @@ static int rule_of_description(const struct cfi_finder *s, uint64_t description_
     return 0;
 }
 
-/* A trampoline without description that holds `offset` begins there or, when its later instructions are
- * asked for, up to `before_bytes` earlier; or at the next byte (cfi.c). */
+/* Finds an undescribed signal trampoline that covers `offset`. It begins at `offset`, up to `before_bytes` earlier if
+ * `offset` is a later instruction, or at the next byte (cfi_known_trampoline_from). */
 static bool find_trampoline(const struct cfi_finder *s, uint32_t offset, uint32_t before_bytes, struct unwind_rule *ret)
 {
     if (offset >= UINT32_MAX - TRAMPOLINE_BYTES)
@@ -199,19 +199,19 @@ static bool find_trampoline(const struct cfi_finder *s, uint32_t offset, uint32_
     return false;
 }
 
-/* Descriptions are believed before what is known by other means, and cut it short. */
+/* FDEs take precedence over known ranges, and truncate them. */
 static bool find_known(const struct cfi_finder *s, uint32_t offset, const struct wanted *w, struct unwind_rule *ret)
 {
     for (size_t i = 0; i < s->known.range_count; i++) {
         const struct cfi_range *range = &s->known.ranges[i];
         uint64_t start_vaddr;
         if (offset < range->start || offset >= range->end ||
-            elf_vaddr_from_offset(s->f, range->start, &start_vaddr) < 0 || w->described_to > start_vaddr)
+            elf_vaddr_from_offset(s->f, range->start, &start_vaddr) < 0 || w->fde_end > start_vaddr)
             continue;
         *ret = s->known.known[range->position];
         return true;
     }
-    uint64_t before_bytes = w->vaddr >= w->described_to ? w->vaddr - w->described_to : 0;
+    uint64_t before_bytes = w->vaddr >= w->fde_end ? w->vaddr - w->fde_end : 0;
     if (before_bytes > TRAMPOLINE_BYTES)
         before_bytes = TRAMPOLINE_BYTES;
     return find_trampoline(s, offset, before_bytes < offset ? (uint32_t)before_bytes : offset, ret);
@@ -220,12 +220,12 @@ static bool find_known(const struct cfi_finder *s, uint32_t offset, const struct
 int cfi_finder_find(struct cfi_finder *s, uint32_t file_offset, struct unwind_rule *ret)
 {
     struct wanted w = {.machine = elf_machine(s->f)};
-    uint64_t description_vaddr;
+    uint64_t fde_vaddr;
     int r = elf_vaddr_from_offset(s->f, file_offset, &w.vaddr);
     if (r == 0)
-        r = search(s, w.vaddr, &description_vaddr);
+        r = search(s, w.vaddr, &fde_vaddr);
     if (r == 0)
-        r = rule_of_description(s, description_vaddr, &w);
+        r = rule_of_fde(s, fde_vaddr, &w);
     if (r == -ENOENT) {
         if (s->is_partial)
             return -ENOENT;

@@ -1,6 +1,6 @@
-/* One rule of a file at a time, by the search table that linkers put beside .eh_frame for unwinders
- * (PT_GNU_EH_FRAME): some 10 us a rule instead of the milliseconds or seconds of a whole table. Serves the
- * samples that come before a table is built; says the same as the table will. Pipeline thread only. */
+/* Finds single rules of a file by the binary search table that linkers write for unwinders (.eh_frame_hdr,
+ * PT_GNU_EH_FRAME): about 10 us per rule, instead of milliseconds or seconds for a whole table. Serves samples that
+ * arrive before the table is built, with the same results. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -14,11 +14,11 @@
 
 struct cfi_finder;
 
-/* Takes `f` on success. -ENOENT: the file has no search table of the usual kind. */
+/* Takes ownership of `f` on success. -ENOENT: the file has no search table in the usual encoding; -ENOMEM. */
 int cfi_finder_new(struct elf_file *f, struct cfi_finder **ret);
 void cfi_finder_free(struct cfi_finder *s);
 DEFINE_FREEP(cfi_finder)
 
-/* The rule at a file offset, UNWIND_CFA_NONE where there is none. -ENOENT: cannot be told without the whole
- * table; -EIO: the file cannot be read; -ETIMEDOUT: it does not answer, and will not to this finder. */
+/* The rule at a file offset; UNWIND_CFA_NONE: no rule. -ENOENT: only the whole table can answer; -EIO: the file cannot
+ * be read; -ETIMEDOUT: its file system does not respond, and every later call fails as well. */
 int cfi_finder_find(struct cfi_finder *s, uint32_t file_offset, struct unwind_rule *ret);

@@ -1,4 +1,4 @@
-/* Rules of Go's functions; see cfi_go.h. */
+/* Unwind rules of Go functions; see cfi_go.h. */
 #include "resolve/unwind/cfi_go.h"
 
 #include <elf.h>
@@ -13,9 +13,9 @@ static struct go_depths depths_at(const struct cfi_index *index, uint32_t positi
     return GO_DEPTHS_AT(c);
 }
 
-/* How much of the function the table tells of: what a linker put behind it, padding or another language's code, is
- * not its. At least one byte a step. */
-static uint64_t told_bytes(const struct cfi_index *index, const struct go_function_record *function)
+/* The bytes of the function that the table describes. The linker may place padding or another language's code after
+ * them. Terminates: every step consumes at least one byte. */
+static uint64_t described_bytes(const struct cfi_index *index, const struct go_function_record *function)
 {
     struct go_depths d = depths_at(index, function->depths);
     const uint64_t size = function->end - function->start;
@@ -46,12 +46,12 @@ int cfi_go_add(const struct elf_file *f, struct cfi_index *index)
     int r = load_changes(&table, index);
     if (r == 0)
         r = go_table_walk_new(&table, &walk);
-    uint64_t covered = 0; /* functions that overlap are no linker's, and would be read again and again */
+    uint64_t covered = 0; /* no linker writes overlapping functions, and they would be read repeatedly */
     while (r == 0 && go_table_next(walk, &function)) {
         if (function.start < covered || !function.depths || go_frames_have(&index->go, function.start))
             continue;
         covered = function.end;
-        const uint64_t size = told_bytes(index, &function);
+        const uint64_t size = described_bytes(index, &function);
         if (size > 0)
             r = cfi_index_add_code(f, index, function.start, function.start + size,
                                    &(struct cfi_range){.position = function.depths, .source = CFI_GO_TABLE});

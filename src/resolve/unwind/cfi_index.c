@@ -1,5 +1,5 @@
-/* The index of a file's descriptions; see cfi_index.h. Sections are held whole while a table is built: the
- * descriptions lie in any order, and a bound on the section bounds all that is made of it. */
+/* Index of a file's code ranges with unwind rules; see cfi_index.h. Sections are loaded whole while a table is built,
+ * because FDEs are in no order; the limit on the section bounds everything derived from it. */
 #include "resolve/unwind/cfi_index.h"
 
 #include "resolve/unwind/cfi_go.h"
@@ -34,8 +34,8 @@ int cfi_index_add_known(struct cfi_index *index, uint64_t start, uint64_t end, c
     return add_range(index, &(struct cfi_range){(uint32_t)start, (uint32_t)end, (uint32_t)number, CFI_KNOWN});
 }
 
-/* The place in the file of code at [start, end) that one executable segment holds. */
-static bool code_range(const struct elf_file *f, uint64_t start, uint64_t end, struct cfi_range *ret)
+/* The file offsets of code at [start, end), which must be within one executable segment. */
+static bool find_code_range(const struct elf_file *f, uint64_t start, uint64_t end, struct cfi_range *ret)
 {
     const struct elf_segment *segments;
     size_t count = elf_segments(f, &segments);
@@ -57,8 +57,8 @@ int cfi_index_add_code(const struct elf_file *f, struct cfi_index *index, uint64
                        const struct cfi_range *as)
 {
     struct cfi_range range = *as;
-    if (!code_range(f, start, end, &range))
-        return 0; /* a function that the linker left out */
+    if (!find_code_range(f, start, end, &range))
+        return 0; /* a function that the linker discarded */
     return add_range(index, &range);
 }
 
@@ -90,8 +90,8 @@ static int load_section(const struct elf_file *f, struct cfi_index *index, enum 
     return 0;
 }
 
-/* A file without section headers still leads its own unwinder to .eh_frame: by the header that
- * PT_GNU_EH_FRAME points to. Where it ends is not said; it is read up to the end of its segment. */
+/* Without section headers, .eh_frame is found by the header that PT_GNU_EH_FRAME points to. Its size is unknown; it is
+ * read up to the end of its segment. */
 static int load_by_header(const struct elf_file *f, struct cfi_index *index)
 {
     const struct elf_segment *header = elf_eh_frame_header(f);
@@ -177,11 +177,11 @@ static bool is_sorted(const struct cfi_index *index)
     return true;
 }
 
-/* Leaves no two ranges that overlap: a better source is believed before a worse one, and of two of the same
- * source, the one that starts later cuts the other short. */
+/* Makes the ranges disjoint: a range of a better source takes precedence, and of two ranges of the same source, the
+ * later one truncates the earlier one. */
 static void make_disjoint(struct cfi_index *index)
 {
-    uint32_t covered[CFI_SOURCES] = {0}; /* up to where each source, or a better one, has something to say */
+    uint32_t covered[CFI_SOURCES] = {0}; /* end of the code covered by each source or a better one */
     size_t kept = 0;
     for (size_t i = 0; i < index->range_count; i++) {
         struct cfi_range range = index->ranges[i];
@@ -214,7 +214,7 @@ int cfi_index_new(const struct elf_file *f, struct cfi_index **ret)
     if (r == -ENOMEM)
         return r;
     if (r < 0 && r != -ENOENT)
-        index->skipped++; /* the better source may do without it */
+        index->skipped++; /* .eh_frame may suffice */
 
     r = cfi_known_add(f, index);
     if (r < 0)

@@ -1,6 +1,6 @@
-/* Code that no description covers but whose frames are known by what the code is: PLT stubs of linkers that
- * do not describe them (lld, mold), .init and .fini, the entry point, Go's functions that go over to another
- * stack, and signal trampolines, which have to be just these instructions for the kernel. */
+/* Code without FDEs whose frames follow from the code itself: PLT stubs of linkers that do not describe them (lld,
+ * mold), .init and .fini, the entry point, Go functions that switch stacks, and signal trampolines, whose instructions
+ * are fixed by the kernel's ABI. */
 #include "resolve/unwind/cfi_go.h"
 #include "resolve/unwind/cfi_index.h"
 
@@ -14,7 +14,7 @@
 static const struct unwind_rule at_call = {.cfa = UNWIND_CFA_SP, .cfa_offset = 8, .ra_offset = -8};
 static const struct unwind_rule arm_at_call = {.cfa = UNWIND_CFA_SP}; /* the return address is in x30 */
 
-/* The first stub pushes one word more and jumps into the dynamic linker: `push GOT+8; jmp *GOT+16`. */
+/* The first stub pushes one more word and jumps to the dynamic linker: `push GOT+8; jmp *GOT+16`. */
 static int add_x86_lazy_head(struct cfi_index *index, uint64_t start)
 {
     struct unwind_rule rule = at_call;
@@ -24,7 +24,7 @@ static int add_x86_lazy_head(struct cfi_index *index, uint64_t start)
     return r < 0 ? r : cfi_index_add_known(index, start + 6, start + PLT_STUB_BYTES, &rule);
 }
 
-/* Lazy stubs push a number before they jump to the first one; all others leave the stack alone. */
+/* Lazy stubs push the relocation index before they jump to the first stub; all others leave the stack unchanged. */
 static int add_x86_plt(const struct elf_file *f, struct cfi_index *index, uint64_t start, uint64_t end)
 {
     uint8_t head[2 * PLT_STUB_BYTES] = {0};
@@ -46,7 +46,7 @@ static int add_x86_plt(const struct elf_file *f, struct cfi_index *index, uint64
     return cfi_index_add_known(index, start, end, &rule);
 }
 
-/* arm64's first stub saves x16 and x30 by its first instruction (or the second, after `bti c`). */
+/* arm64's first stub saves x16 and x30 with its first instruction (or the second, after `bti c`). */
 static int add_arm_plt(const struct elf_file *f, struct cfi_index *index, uint64_t start, uint64_t end)
 {
     static const uint8_t save_lr[4] = {0xf0, 0x7b, 0xbf, 0xa9};
@@ -84,9 +84,8 @@ static int add_plts(const struct elf_file *f, struct cfi_index *index)
     return 0;
 }
 
-/* .init and .fini are one function each, put together by the linker from pieces of crti.o and crtn.o that
- * nobody describes: on x86-64 `sub $8, %rsp` first (after endbr64) and `add $8, %rsp; ret` last, on arm64 a
- * pair of saved registers. */
+/* .init and .fini are one function each, assembled by the linker from pieces of crti.o and crtn.o without FDEs: on
+ * x86-64 `sub $8, %rsp` first (after endbr64) and `add $8, %rsp; ret` last, on arm64 a pair of saved registers. */
 static int add_glue(const struct elf_file *f, struct cfi_index *index, const char *name)
 {
     const struct elf_section *s = elf_section(f, name);
@@ -117,8 +116,8 @@ static int add_glue(const struct elf_file *f, struct cfi_index *index, const cha
     return r < 0 ? r : cfi_index_add_known(index, to, end, &outside);
 }
 
-/* The outermost function clears the frame pointer (the ABI's mark of the end) or hands on its stack pointer
- * before anything else. An entry point that does neither is a shared library's, which means nothing. */
+/* The entry function first clears the frame pointer (the ABI's mark of the outermost frame) or passes on its stack
+ * pointer. An entry point that does neither belongs to a shared library and is not used. */
 static bool is_start(const struct elf_file *f, uint64_t entry)
 {
     static const struct {
@@ -176,7 +175,7 @@ static struct unwind_rule go_rule(const struct go_frame *frame)
         rule = (struct unwind_rule){
             .cfa = UNWIND_CFA_FP, .cfa_offset = 16, .ra_offset = -8, .fp = UNWIND_FP_AT_CFA, .fp_offset = -16};
         break;
-    case GO_FRAME_TRAMPOLINE: /* found as code without rules */
+    case GO_FRAME_TRAMPOLINE: /* found by its instructions (cfi_known_trampoline) */
     case GO_FRAME_LOST:
         break;
     }
@@ -218,7 +217,7 @@ int cfi_known_add(const struct elf_file *f, struct cfi_index *index)
 struct trampoline {
     uint8_t code[12];
     uint8_t size;
-    int16_t ucontext; /* above the stack pointer */
+    int16_t ucontext; /* offset from the stack pointer */
 };
 
 static const struct trampoline x86_trampolines[] = {
@@ -263,7 +262,7 @@ uint32_t cfi_known_trampoline(const struct elf_file *f, uint32_t from, uint32_t 
         }
         if (size == to - from)
             return to;
-        from += (uint32_t)(size - sizeof(t->code)); /* one may lie across the edge */
+        from += (uint32_t)(size - sizeof(t->code)); /* a trampoline may span two steps */
     }
     return to;
 }

@@ -1,4 +1,4 @@
-/* Rows to rules; see cfi_rule.h. Register numbers: x86-64 psABI, figure 3.36; DWARF for the Arm 64-bit
+/* Conversion of rows to rules; see cfi_rule.h. Register numbers: x86-64 psABI, figure 3.36; DWARF for the Arm 64-bit
  * architecture. */
 #include "resolve/unwind/cfi_rule.h"
 
@@ -9,11 +9,11 @@
 enum { X86_BX = 3, X86_FP = 6, X86_SP = 7 };
 enum { ARM_FP = 29, ARM_SP = 31 };
 
-/* Where the kernel puts the interrupted stack pointer in its struct ucontext: C libraries describe their
- * signal trampoline by `CFA = *(sp + this)`, which tells where the ucontext lies. */
+/* Offset of the interrupted stack pointer in the kernel's struct ucontext. C libraries describe their signal trampoline
+ * by `CFA = *(sp + offset)`, which gives the location of the ucontext. */
 #define X86_UCONTEXT_SP 160
-/* arm64's frame is struct siginfo, then the ucontext; the trampoline is the vdso's, its description depends
- * on the version. */
+/* On arm64 the frame is struct siginfo, then the ucontext. The trampoline is in the vdso, whose FDE depends on the
+ * kernel version. */
 #define ARM_UCONTEXT 128
 
 struct cfa_registers cfi_rule_registers(uint16_t machine, uint64_t return_register)
@@ -100,8 +100,8 @@ static bool set_cfa_expression(uint16_t machine, const struct cfa_row *row, stru
     }
 }
 
-/* Where the caller's frame pointer is. One that cannot be told is undefined: a walk that does not need it
- * goes on. */
+/* Sets where the caller's frame pointer is. If it cannot be expressed it is undefined: a walk that does not need it
+ * continues. */
 static void set_fp(uint16_t machine, const struct cfa_saved *saved, struct unwind_rule *rule)
 {
     rule->fp = UNWIND_FP_UNDEFINED;
@@ -139,7 +139,7 @@ static void set_fp(uint16_t machine, const struct cfa_saved *saved, struct unwin
 static bool set_return_address(uint16_t machine, const struct cfa_saved *saved, struct unwind_rule *rule)
 {
     if (machine == EM_AARCH64 && (saved->kind == CFA_SAVED_UNSPECIFIED || saved->kind == CFA_SAVED_SAME))
-        return true; /* still in the link register: offset 0 */
+        return true; /* still in the link register: ra_offset 0 */
     if (machine == EM_X86_64 && saved->kind == CFA_SAVED_IN_REGISTER && rule->cfa != UNWIND_CFA_REGISTER &&
         rule->cfa != UNWIND_CFA_SP_INDEXED && saved->offset >= 0 && saved->offset < UNWIND_LEAF_REGISTERS) {
         rule->cfa_register = (uint8_t)saved->offset;

@@ -1,4 +1,4 @@
-/* Shapes of expressions; see dwarf_expression.h. */
+/* Matching of expression shapes; see dwarf_expression.h. */
 #include "resolve/unwind/dwarf_expression.h"
 
 #include "base/cursor.h"
@@ -34,7 +34,7 @@ static bool take_register(struct cursor *c, uint32_t *ret_register, int64_t *ret
     return !c->failed;
 }
 
-/* What comes after `breg7 8; breg16 0;` in a PLT: lit15; and; litN; ge; lit3; shl; plus. */
+/* Matches the rest of a PLT expression after `breg7 8; breg16 0;`: lit15; and; litN; ge; lit3; shl; plus. */
 static bool take_plt_tail(struct cursor *c, uint32_t *ret_threshold)
 {
     if (cursor_u8(c) != OP_LIT0 + 15 || cursor_u8(c) != OP_AND)
@@ -48,7 +48,7 @@ static bool take_plt_tail(struct cursor *c, uint32_t *ret_threshold)
     return !c->failed && cursor_left(c) == 0;
 }
 
-/* What comes after `breg7 N; bregM 0;`: lit8; mul; plus; deref; plus_uconst K. */
+/* Matches the rest of an indexed expression after `breg7 N; bregM 0;`: lit8; mul; plus; deref; plus_uconst K. */
 static bool take_indexed_tail(struct cursor *c, int64_t *ret_add)
 {
     static const uint8_t tail[] = {OP_LIT0 + 8, OP_MUL, OP_PLUS, OP_DEREF, OP_PLUS_UCONST};
@@ -85,7 +85,7 @@ struct dwarf_expression dwarf_expression_recognise(const uint8_t *data, size_t s
         return e;
     }
 
-    int64_t *sum = &e.offset; /* additions before the dereference move the place, later ones the value */
+    int64_t *sum = &e.offset; /* additions before the dereference change the address, later ones the value */
     while (cursor_left(&c) > 0) {
         uint8_t op = cursor_u8(&c);
         uint64_t n = 0;

@@ -1,6 +1,6 @@
-/* The few DWARF expressions that compilers, linkers and C libraries write into call frame information,
- * recognised by their shape. Nothing is evaluated: what is none of these shapes is `DWARF_EXPRESSION_OTHER`,
- * and its code is marked as not walkable. */
+/* Recognises, by their shape, the few DWARF expressions that compilers, linkers and C libraries write into call frame
+ * information. Nothing is evaluated: any other shape is DWARF_EXPRESSION_OTHER, and its code is marked as unsupported.
+ * Pure. */
 #pragma once
 
 #include <stddef.h>
@@ -9,8 +9,8 @@
 enum dwarf_expression_kind {
     DWARF_EXPRESSION_OTHER,
     DWARF_EXPRESSION_REGISTER, /* register + offset */
-    DWARF_EXPRESSION_DEREF,    /* *(register + offset) + add: realigned stacks (GCC), assembly that moved its
-                                  stack (OpenSSL) */
+    DWARF_EXPRESSION_DEREF,    /* *(register + offset) + add: realigned stacks (GCC), assembly that switches stacks
+                                  (OpenSSL) */
     DWARF_EXPRESSION_INDEXED,  /* *(register + offset + 8 * index) + add: OpenSSL's multiplications */
     DWARF_EXPRESSION_PLT,      /* sp + offset + ((ip & 15) >= threshold) * 8: what binutils writes for PLT stubs */
 };

@@ -1,6 +1,7 @@
-/* Reading CIEs and FDEs; see eh_frame.h. DWARF 5, section 6.4.1, and the Linux Standard Base's .eh_frame.
+/* Parser of CIEs and FDEs; see eh_frame.h. DWARF 5, section 6.4.1, and the Linux Standard Base's .eh_frame.
  *
- * Cursors always span the section from its first byte: an encoded pointer may count from its own place. */
+ * Cursors always span the section from its first byte, because an encoded pointer may be relative to its own address.
+ */
 #include "resolve/unwind/eh_frame.h"
 
 #include <errno.h>
@@ -27,7 +28,7 @@ enum {
     PE_OMIT = 0xff,
 };
 
-/* The frame of one entry: where its id field is, and where it ends. */
+/* Location of one entry: its ID field, and its end. */
 struct entry {
     size_t id_position;
     size_t end;
@@ -35,7 +36,7 @@ struct entry {
     bool is_64;
 };
 
-/* False: no length that lies within the section, or the end of all entries. */
+/* False: the length is not within the section. */
 static bool read_entry(const struct eh_frame *s, size_t position, struct entry *ret, bool *ret_is_empty)
 {
     struct cursor c = cursor_make(s->data, s->size);
@@ -52,7 +53,7 @@ static bool read_entry(const struct eh_frame *s, size_t position, struct entry *
     e.end = c.position + length;
     *ret_is_empty = length == 0;
     if (length > 0) {
-        /* .eh_frame keeps a 4-byte id even where the length has 8. */
+        /* .eh_frame has a 4-byte ID even if the length has 8 bytes. */
         e.id = e.is_64 && s->is_debug_frame ? cursor_u64(&c) : cursor_u32(&c);
         if (c.failed || c.position > e.end)
             return false;
@@ -77,7 +78,7 @@ enum eh_frame_entry eh_frame_next(const struct eh_frame *s, size_t *position, si
             return EH_FRAME_END;
         *position = e.end;
         if (is_empty)
-            continue; /* a terminator; linkers leave some between the parts of two inputs */
+            continue; /* a terminator; linkers leave some between the contributions of two inputs */
         if (entry_is_cie(s, &e))
             return EH_FRAME_CIE;
         uint64_t cie = s->is_debug_frame ? e.id : e.id_position - e.id;
@@ -151,14 +152,15 @@ bool eh_frame_pointer(const struct eh_frame *s, struct cursor *c, uint8_t encodi
     return true;
 }
 
-/* Skips a pointer whose value is of no use here (personality): an indirect one is as good as any. */
+/* Skips a pointer whose value is not needed (personality); it may be indirect. */
 static bool skip_pointer(const struct eh_frame *s, struct cursor *c, uint8_t encoding)
 {
     uint64_t ignored;
     return encoding == PE_OMIT || eh_frame_pointer(s, c, encoding & (uint8_t)~PE_INDIRECT, &ignored);
 }
 
-/* The letters after 'z'. What is unknown can be skipped, because 'z' says how long it all is. */
+/* Reads the augmentation letters after 'z'. Unknown letters can be skipped, because 'z' gives the length of all data.
+ */
 static bool read_augmentation(const struct eh_frame *s, struct cursor *c, const char *letters, struct eh_frame_cie *cie)
 {
     for (; *letters; letters++) {
@@ -176,7 +178,7 @@ static bool read_augmentation(const struct eh_frame *s, struct cursor *c, const 
         case 'S':
             cie->is_signal_frame = true;
             break;
-        case 'B': /* arm64: return addresses signed with the B key; either is taken off the same way */
+        case 'B': /* arm64: return addresses are signed with the B key; both kinds of signature are stripped alike */
         case 'G': /* arm64: tagged stack */
             break;
         default:
@@ -205,7 +207,7 @@ int eh_frame_read_cie(const struct eh_frame *s, size_t position, struct eh_frame
         if (address_bytes != 8 || selector_bytes != 0)
             return -ENOEXEC;
     }
-    if (strcmp(augmentation, "eh") == 0) { /* GCC 2: a pointer that nobody needs */
+    if (strcmp(augmentation, "eh") == 0) { /* GCC 2: a pointer, not needed */
         cursor_u64(&c);
         augmentation += 2;
     }

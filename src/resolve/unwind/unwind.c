@@ -1,4 +1,4 @@
-/* Walking copied stacks; see unwind.h. The loop mirrors unwind_frame of probes/unwind/unwind.bpf.h. */
+/* Walks copied stacks; see unwind.h. The loop mirrors unwind_frame of probes/unwind/unwind.bpf.h. */
 #include "resolve/unwind/unwind.h"
 
 #include "resolve/interpreter/interpreted.h"
@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
-#define STACK_MAX_BYTES (8u << 20) /* what Linux gives a main thread, unless told otherwise */
+#define STACK_MAX_BYTES (8u << 20) /* Linux's default limit for the main thread (RLIMIT_STACK) */
 
 static bool is_in(const struct unwind_piece *piece, uint64_t address)
 {
@@ -62,7 +62,7 @@ int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn find_rule, void *
         struct unwind_rule rule;
         end = find_rule(context, r.ip - !interrupted, &rule);
         if (end == UNWIND_END_NO_MAPPING && by_fp) {
-            end = UNWIND_END_NO_CFI; /* what a frame pointer led to was no code: it pointed to no frame */
+            end = UNWIND_END_NO_CFI; /* the frame pointer led outside all code, so it did not point to a frame */
             break;
         }
         if (!first) {
@@ -95,7 +95,7 @@ struct sample_walk {
     const struct process *process;
     struct unwind_cache *cache;
     bool walks_code;
-    bool is_at_code; /* it came to code that only the kernel half walks */
+    bool is_at_code; /* the walk reached JIT code, which only the BPF side can walk */
 };
 
 static int find_process_rule(void *context, uint64_t address, struct unwind_rule *ret_rule)
@@ -117,7 +117,7 @@ static int find_process_rule(void *context, uint64_t address, struct unwind_rule
     return 0;
 }
 
-/* The parts of data[] behind the frames. False when the record does not hold what it says. */
+/* Locates the parts of data[] after the frames. False: the record is shorter than its fields claim. */
 static bool find_pieces(const struct cpu_sample *record, struct unwind_copy *copy)
 {
     const size_t frames = (size_t)record->kernel_frames + record->user_frames;
@@ -142,7 +142,7 @@ static bool find_pieces(const struct cpu_sample *record, struct unwind_copy *cop
     return true;
 }
 
-/* The copy is as long as copies get, and what was wanted lies above it, where stacks still may be. */
+/* Whether the copy has its maximum length, and the missed address is above it, where the stack may continue. */
 static bool is_too_short(const struct cpu_sample *record, const struct unwind_copy *copy, uint64_t missed)
 {
     const size_t max = record->h.kind == RECORD_REQUEST_STACK ? REQUEST_STACK_COPY_BYTES : CPU_STACK_COPY_BYTES;
@@ -151,14 +151,16 @@ static bool is_too_short(const struct cpu_sample *record, const struct unwind_co
            missed >= last->address + last->bytes && missed - last->address < STACK_MAX_BYTES;
 }
 
-/* Of the stack that a signal interrupted: it is another one, and nothing of it was copied. */
-static bool is_of_another(const struct unwind_copy *copy, uint64_t missed, uint64_t last_frame)
+/* Whether the missed address is on the stack that a signal handler interrupted, if the handler had its own stack and
+ * nothing of the other one was copied. */
+static bool is_on_interrupted_stack(const struct unwind_copy *copy, uint64_t missed, uint64_t last_frame)
 {
     return last_frame & CPU_FRAME_EXACT && !is_in(&copy->pieces[0], missed) && copy->pieces[1].bytes == 0;
 }
 
-/* Of the stack that Go's runtime left for its thread's: nothing of it was copied, or not all that tells where it is. */
-static bool is_of_goroutine(const struct unwind_copy *copy, int end, uint64_t missed, uint8_t cfa)
+/* Whether the walk had to continue on the goroutine's stack, which Go's runtime left for the thread's own (g0): it was
+ * not copied, or its location is incompletely known. */
+static bool is_on_goroutine_stack(const struct unwind_copy *copy, int end, uint64_t missed, uint8_t cfa)
 {
     if (cfa == UNWIND_CFA_GOROUTINE && end == UNWIND_END_UNSUPPORTED)
         return true;
@@ -192,11 +194,11 @@ int unwind_finish_sample(const struct cpu_sample *record, const struct process *
     if (end == UNWIND_END_BAD_READ && record->user_end == UNWIND_END_NOT_RUNNING && is_too_short(record, &copy, missed))
         return UNWIND_END_TOO_DEEP;
     const bool was_missing = record->user_end == UNWIND_END_NO_ROWS || record->user_end == UNWIND_END_NO_PROCESS;
-    if (was_missing && (walk.is_at_code || is_of_goroutine(&copy, end, missed, cfa)))
+    if (was_missing && (walk.is_at_code || is_on_goroutine_stack(&copy, end, missed, cfa)))
         return record->user_end;
     if (end == UNWIND_END_BAD_READ && was_missing &&
         (is_too_short(record, &copy, missed) ||
-         (*ret_count > 0 && is_of_another(&copy, missed, ret_frames[*ret_count - 1]))))
+         (*ret_count > 0 && is_on_interrupted_stack(&copy, missed, ret_frames[*ret_count - 1]))))
         return record->user_end;
     return end;
 }

@@ -1,6 +1,6 @@
-/* The walk of a user stack in user space: for stacks that the kernel half had to leave because it did not
- * have the rows yet, and sent as a copy. The same rules and the same step (probes/unwind/unwind_step.h), so that a
- * stack comes out the same on either side. */
+/* Walks copied user stacks in user space: those that the BPF side could not walk because it did not have the unwind
+ * table yet. Uses the same rules and the same step function (probes/unwind/unwind_step.h), so that a stack is the same
+ * on either side. Pipeline thread only. */
 #pragma once
 
 #include <linux/types.h>
@@ -16,40 +16,42 @@ struct interpreted;
 struct process;
 struct unwind_cache;
 
-/* What was copied of a stack. Borrowed. */
+/* One copied range of stack memory. Borrowed. */
 struct unwind_piece {
     uint64_t address;
     const void *data;
     size_t bytes;
 };
 
-/* Pieces of a stack, and the registers of the frame to start from. */
+/* A copied stack, and the registers of the frame to start from. */
 struct unwind_copy {
     struct unwind_registers registers;
-    bool interrupted;              /* registers.ip is exact: a leaf, or interrupted by a signal */
-    struct unwind_piece pieces[2]; /* the second: of the stack that a signal interrupted, where its own is another */
-    const uint64_t *leaf;          /* x86-64: UNWIND_LEAF_REGISTERS of the frame to start from; NULL: not known */
-    struct unwind_goroutine goroutine; /* that the thread works for; zeros: nobody said */
-    uint64_t *ret_last;                /* the last address that was asked for; NULL: nobody wants it */
-    uint8_t *ret_cfa; /* enum unwind_cfa: by what the last frame was left, or was to be; NULL: nobody wants it */
-    struct interpreted *interpreted; /* told of every frame's part of the stack; NULL: nobody wants it */
-    size_t frames_before; /* how many frames there are up to the one to start from, which is the last of them */
+    bool interrupted; /* registers.ip is exact: a leaf, or interrupted by a signal */
+    struct unwind_piece
+        pieces[2];        /* the second one: the stack that a signal handler on an alternate stack interrupted */
+    const uint64_t *leaf; /* x86-64: UNWIND_LEAF_REGISTERS of the starting frame; NULL: unknown */
+    struct unwind_goroutine goroutine; /* the goroutine that the thread runs; zeros: unknown */
+    uint64_t *ret_last;                /* set to the last address read; may be NULL */
+    uint8_t *ret_cfa;                  /* set to the enum unwind_cfa of the last step, successful or not; may be NULL */
+    struct interpreted *interpreted;   /* receives each frame's stack range (interpreted_pass); may be NULL */
+    size_t frames_before;              /* number of frames up to and including the starting frame */
 };
 
-/* The rule that holds at `address`. 0; UNWIND_END_NO_CFI: go on by the frame pointer; another enum
- * unwind_end: stop. */
+/* Finds the rule at `address`. 0: found; UNWIND_END_NO_CFI: walk by frame pointer; another enum unwind_end: stop. */
 typedef int (*unwind_rule_fn)(void *context, uint64_t address, struct unwind_rule *ret_rule);
 
-/* Walks up from the frame of `copy` (which is not handed out again): fills `ret_frames` as cpu_sample.data
- * has them, at most `max`, and sets `*ret_count`. Returns how the walk ended (enum unwind_end). */
+/* Walks up from the frame of `copy`, which is not returned again: fills `ret_frames`, at most `max`, in the format of
+ * cpu_sample.data, and sets `*ret_count`. Returns how the walk ended (enum unwind_end). */
 int unwind_walk(const struct unwind_copy *copy, unwind_rule_fn rule, void *context, uint64_t *ret_frames, size_t max,
                 size_t *ret_count);
 
-/* The frames above those of a sample whose stack was copied, by the process's mappings and the cache's
- * tables. Without a copy: no frames, and the record's own end; so, too, where what was wanted had not been
- * copied: with the rows that were missing, the stack itself would have been walked. `walks_code`: code that was made at
- * run time keeps no frame pointers (interpreters_walk_code); the stack ends there, and for want of rows where they were
- * missing: with them the kernel half goes on. */
+/* Finishes the user stack of a sample from its stack copy: fills `ret_frames` with the frames above the recorded ones,
+ * by the process's mappings and the cached unwind tables. Returns how the stack ends (enum unwind_end).
+ *
+ * Without a copy: no frames, and record->user_end. If the record's walk stopped for a missing table, and this walk
+ * needs memory that was not copied, it returns record->user_end as well: with the table, the BPF side would have walked
+ * the stack itself. `walks_code`: JIT code keeps no frame pointers (interpreters_walk_code), so this walk stops there;
+ * if a table was missing it returns record->user_end, because the BPF side continues once it has the table. */
 int unwind_finish_sample(const struct cpu_sample *record, const struct process *process, struct unwind_cache *cache,
                          bool walks_code, struct interpreted *interpreted, uint64_t *ret_frames, size_t max,
                          size_t *ret_count);

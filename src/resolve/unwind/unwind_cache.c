@@ -1,5 +1,5 @@
-/* The cache of unwinding tables; see unwind_cache.h. Least recently used goes first: uthash keeps entries in
- * the order in which they were added, so an entry that is used is taken out and added again. */
+/* Cache of unwind tables; see unwind_cache.h. LRU eviction: uthash keeps entries in insertion order, so an entry that
+ * is used is removed and added again. */
 #include "resolve/unwind/unwind_cache.h"
 
 #include "resolve/unwind/cfi_finder.h"
@@ -9,14 +9,14 @@
 #define HASH_NONFATAL_OOM 1
 #include <uthash.h>
 
-#define CACHE_MAX_ENTRIES 4096 /* objects without rules cost no table bytes, but they are entries */
-#define FINDERS_MAX       64   /* each is an open file */
+#define CACHE_MAX_ENTRIES 4096 /* objects without rules have no table, but occupy an entry */
+#define FINDERS_MAX       64   /* each holds an open file */
 
 struct cached_table {
     uint64_t object_id;
     enum unwind_cache_state state;
-    struct unwind_table *table; /* when ready */
-    struct cfi_finder *finder;  /* when deferred; NULL: its file has no search table, or too many are open */
+    struct unwind_table *table; /* UNWIND_CACHE_READY */
+    struct cfi_finder *finder;  /* UNWIND_CACHE_DEFERRED; NULL: no search table, or too many open files */
     UT_hash_handle hh;
 };
 
@@ -34,7 +34,7 @@ static size_t entry_bytes(const struct cached_table *e)
     return sizeof(*e) + (e->table ? sizeof(*e->table) + e->table->value_count * UNWIND_VALUE_BYTES : 0);
 }
 
-static void drop(struct unwind_cache *c, struct cached_table *e)
+static void remove_entry(struct unwind_cache *c, struct cached_table *e)
 {
     HASH_DEL(c->entries, e);
     c->bytes -= entry_bytes(e);
@@ -64,7 +64,7 @@ void unwind_cache_limit(struct unwind_cache *c, size_t entries)
 void unwind_cache_trim(struct unwind_cache *c)
 {
     while (c->entries)
-        drop(c, c->entries);
+        remove_entry(c, c->entries);
 }
 
 void unwind_cache_free(struct unwind_cache *c)
@@ -75,22 +75,22 @@ void unwind_cache_free(struct unwind_cache *c)
     free(c);
 }
 
-static struct cached_table *find(struct unwind_cache *c, uint64_t object_id)
+static struct cached_table *find_entry(struct unwind_cache *c, uint64_t object_id)
 {
     struct cached_table *e;
     HASH_FIND(hh, c->entries, &object_id, sizeof(object_id), e);
     if (!e)
         return NULL;
-    if (c->entries->hh.tbl->tail != &e->hh) { /* to the end of the order, away from eviction */
+    if (c->entries->hh.tbl->tail != &e->hh) { /* move to the end: most recently used */
         HASH_DEL(c->entries, e);
         HASH_ADD(hh, c->entries, object_id, sizeof(e->object_id), e);
     }
     return e;
 }
 
-/* Takes `table` in every case; NULL when there is no memory. */
-static struct cached_table *add(struct unwind_cache *c, uint64_t object_id, enum unwind_cache_state state,
-                                struct unwind_table *table)
+/* Takes ownership of `table` in every case. NULL: out of memory. */
+static struct cached_table *add_entry(struct unwind_cache *c, uint64_t object_id, enum unwind_cache_state state,
+                                      struct unwind_table *table)
 {
     struct cached_table *e = calloc(1, sizeof(*e));
     if (e) {
@@ -99,7 +99,7 @@ static struct cached_table *add(struct unwind_cache *c, uint64_t object_id, enum
         e->table = table;
         HASH_ADD(hh, c->entries, object_id, sizeof(e->object_id), e);
     }
-    if (!e || !e->hh.tbl) { /* the second: no memory for the table of entries */
+    if (!e || !e->hh.tbl) { /* uthash could not allocate */
         unwind_table_free(table);
         free(e);
         return NULL;
@@ -107,7 +107,7 @@ static struct cached_table *add(struct unwind_cache *c, uint64_t object_id, enum
     c->generation++;
     c->bytes += entry_bytes(e);
     while (c->entries != e && (c->bytes > c->max_bytes || HASH_COUNT(c->entries) > c->max_entries)) {
-        drop(c, c->entries);
+        remove_entry(c, c->entries);
         c->evictions++;
     }
     return e;
@@ -115,7 +115,7 @@ static struct cached_table *add(struct unwind_cache *c, uint64_t object_id, enum
 
 enum unwind_cache_state unwind_cache_look(struct unwind_cache *c, uint64_t object_id, const struct unwind_table **ret)
 {
-    struct cached_table *e = find(c, object_id);
+    struct cached_table *e = find_entry(c, object_id);
     if (!e)
         return UNWIND_CACHE_UNKNOWN;
     if (e->table)
@@ -123,7 +123,7 @@ enum unwind_cache_state unwind_cache_look(struct unwind_cache *c, uint64_t objec
     return e->state;
 }
 
-static int result(const struct cached_table *e, const struct unwind_table **ret)
+static int state_result(const struct cached_table *e, const struct unwind_table **ret)
 {
     if (e->state != UNWIND_CACHE_READY)
         return e->state == UNWIND_CACHE_DEFERRED ? -EAGAIN : -ENOENT;
@@ -131,7 +131,7 @@ static int result(const struct cached_table *e, const struct unwind_table **ret)
     return 0;
 }
 
-/* What is built: a table, or for the time being what finds single rules. */
+/* Result of build: a table, or a finder of single rules while the table is deferred. */
 struct built {
     enum unwind_cache_state state;
     struct unwind_table *table;
@@ -142,7 +142,7 @@ static int build(const struct unwind_cache *c, const struct object *o, struct bu
 {
     _cleanup_close_ int fd = object_open(o);
     if (fd < 0)
-        return fd == -ENOENT ? -EIO : fd; /* a file that cannot be had is not one that has no rules */
+        return fd == -ENOENT ? -EIO : fd; /* an unavailable file is not a file without rules */
     _cleanup_(elf_file_freep) struct elf_file *f = NULL;
     int r = elf_open(fd, &f);
     if (r == 0) {
@@ -154,7 +154,7 @@ static int build(const struct unwind_cache *c, const struct object *o, struct bu
             return 0;
         }
         r = cfi_build(f, &ret->table);
-        if (elf_error(f) < 0) { /* perhaps of half the rules */
+        if (elf_error(f) < 0) { /* the table may be incomplete */
             unwind_table_free(take_ptr(ret->table));
             r = elf_error(f);
         }
@@ -164,12 +164,12 @@ static int build(const struct unwind_cache *c, const struct object *o, struct bu
         return r;
     }
     ret->state = r == 0 ? UNWIND_CACHE_READY : UNWIND_CACHE_NO_RULES;
-    return r == -ENOMEM ? r : 0; /* what is damaged or too large has no rules that we could use */
+    return r == -ENOMEM ? r : 0; /* damaged or too large: no usable rules */
 }
 
-static int get(struct unwind_cache *c, const struct object *o, struct cached_table **ret)
+static int get_or_build(struct unwind_cache *c, const struct object *o, struct cached_table **ret)
 {
-    *ret = find(c, o->id);
+    *ret = find_entry(c, o->id);
     if (*ret) {
         c->hits++;
         return 0;
@@ -181,7 +181,7 @@ static int get(struct unwind_cache *c, const struct object *o, struct cached_tab
         return r;
     }
     c->builds += built.state != UNWIND_CACHE_DEFERRED;
-    *ret = add(c, o->id, built.state, built.table);
+    *ret = add_entry(c, o->id, built.state, built.table);
     if (!*ret) {
         cfi_finder_free(built.finder);
         return -ENOMEM;
@@ -196,8 +196,8 @@ int unwind_cache_get(struct unwind_cache *c, const struct object *o, const struc
     struct cached_table *e;
     if (o->is_anonymous)
         return -ENOENT;
-    int r = get(c, o, &e);
-    return r < 0 ? r : result(e, ret);
+    int r = get_or_build(c, o, &e);
+    return r < 0 ? r : state_result(e, ret);
 }
 
 int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t file_offset, struct unwind_rule *ret)
@@ -205,7 +205,7 @@ int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t f
     struct cached_table *e;
     if (o->is_anonymous)
         return -ENOENT;
-    int r = get(c, o, &e);
+    int r = get_or_build(c, o, &e);
     if (r < 0)
         return r;
     if (e->state == UNWIND_CACHE_DEFERRED && e->finder) {
@@ -219,7 +219,7 @@ int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t f
         return r == -ENOENT ? -EAGAIN : r;
     }
     const struct unwind_table *table;
-    r = result(e, &table);
+    r = state_result(e, &table);
     if (r < 0)
         return r;
     const struct unwind_rule *rule = unwind_table_find(table, file_offset);
@@ -231,14 +231,14 @@ int unwind_cache_find(struct unwind_cache *c, const struct object *o, uint32_t f
 
 void unwind_cache_put(struct unwind_cache *c, uint64_t object_id, struct unwind_table *table)
 {
-    struct cached_table *e = find(c, object_id);
+    struct cached_table *e = find_entry(c, object_id);
     if (e && e->state != UNWIND_CACHE_DEFERRED) {
         unwind_table_free(table);
         return;
     }
     if (e)
-        drop(c, e);
-    add(c, object_id, table ? UNWIND_CACHE_READY : UNWIND_CACHE_NO_RULES, table);
+        remove_entry(c, e);
+    add_entry(c, object_id, table ? UNWIND_CACHE_READY : UNWIND_CACHE_NO_RULES, table);
 }
 
 void unwind_cache_defer_above(struct unwind_cache *c, uint64_t input_bytes)
@@ -259,15 +259,16 @@ size_t unwind_cache_bytes(const struct unwind_cache *c)
 void unwind_cache_metrics(const struct unwind_cache *c, struct metric_set *set)
 {
     metric_add(set, "sonde_self_unwind_cache_bytes", METRIC_GAUGE, "bytes",
-               "Memory held by unwinding tables in user space.", (double)c->bytes, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_unwind_cache_hits", METRIC_COUNTER, "",
-               "Unwinding tables that were found in the cache.", (double)c->hits, METRIC_NO_LABELS);
+               "Memory held by unwind tables in user space.", (double)c->bytes, METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_unwind_cache_hits", METRIC_COUNTER, "", "Unwind tables that were found in the cache.",
+               (double)c->hits, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_unwind_cache_builds", METRIC_COUNTER, "",
-               "Unwinding tables built because the cache had none.", (double)c->builds, METRIC_NO_LABELS);
+               "Unwind tables built because the cache had none.", (double)c->builds, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_unwind_cache_finds", METRIC_COUNTER, "",
-               "Rules read from files whose unwinding tables were not built yet.", (double)c->finds, METRIC_NO_LABELS);
-    metric_add(set, "sonde_self_unwind_cache_errors", METRIC_COUNTER, "",
-               "Files whose unwinding rules could not be read.", (double)c->build_errors, METRIC_NO_LABELS);
+               "Unwind rules read from files whose unwind tables were not built yet.", (double)c->finds,
+               METRIC_NO_LABELS);
+    metric_add(set, "sonde_self_unwind_cache_errors", METRIC_COUNTER, "", "Files whose unwind rules could not be read.",
+               (double)c->build_errors, METRIC_NO_LABELS);
     metric_add(set, "sonde_self_unwind_cache_evictions", METRIC_COUNTER, "",
-               "Unwinding tables dropped to keep within bounds.", (double)c->evictions, METRIC_NO_LABELS);
+               "Unwind tables evicted to keep within bounds.", (double)c->evictions, METRIC_NO_LABELS);
 }

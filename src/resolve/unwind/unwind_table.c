@@ -1,5 +1,4 @@
-/* Tables of unwinding rows: the writer, and the search that user space makes in them; see unwind_table.h and
- * probes/unwind/unwind.h. */
+/* Unwind tables: the writer, and the lookup of user space; see unwind_table.h and probes/unwind/unwind.h. */
 #include "resolve/unwind/unwind_table.h"
 
 #include <errno.h>
@@ -9,17 +8,18 @@
 #define FIRST_PAGES   16
 #define FIRST_RULES   64
 #define RECENT_RULES  256
-#define RULE_NONE     0 /* the writer puts these two in before all others */
-#define RULE_REPLACED 1 /* what stands in for rules past UNWIND_MAX_RULES */
+#define RULE_NONE     0 /* the writer adds these two first */
+#define RULE_REPLACED 1 /* replaces rules beyond UNWIND_MAX_RULES */
 
 struct unwind_table_writer {
-    struct unwind_page *pages; /* [0] is kept free for the header */
+    struct unwind_page *pages; /* [0] is reserved for the header */
     size_t page_count, page_capacity;
     struct unwind_rule *rules;
     size_t rule_count, rule_capacity;
-    uint32_t recent[RECENT_RULES]; /* numbers of rules + 1, by a hash that costs nothing: nearly all rows have
-                                      one of few rules */
-    uint32_t *slots;               /* numbers of rules + 1, by hash; a power of two of them, at most half full */
+    uint32_t
+        recent[RECENT_RULES]; /* cache of rule numbers + 1, by a cheap hash: nearly all rows have one of few rules */
+    uint32_t
+        *slots; /* hash table of rule numbers + 1, open addressing; its size is a power of two, at most half is used */
     size_t slot_count;
     uint32_t last_rule;
     uint32_t row_count, skipped;
@@ -47,7 +47,7 @@ static int slots_grow(struct unwind_table_writer *w)
 static bool same_rule(const struct unwind_rule *a, const struct unwind_rule *b)
 {
     uint64_t x[2], y[2];
-    _Static_assert(sizeof(x) == sizeof(*a), "all of a rule");
+    _Static_assert(sizeof(x) == sizeof(*a), "covers the whole rule");
     memcpy(x, a, sizeof(x));
     memcpy(y, b, sizeof(y));
     return x[0] == y[0] && x[1] == y[1];
@@ -103,7 +103,7 @@ static int rule_number(struct unwind_table_writer *w, const struct unwind_rule *
     return r;
 }
 
-/* Makes room for `count` values in all. */
+/* Ensures capacity for `count` pages. */
 static int reserve(struct unwind_table_writer *w, size_t count)
 {
     if (count <= w->page_capacity)
@@ -136,7 +136,7 @@ static int add_row(struct unwind_table_writer *w, uint32_t file_offset, uint32_t
 {
     struct unwind_page *page = w->page_count > 1 ? &w->pages[w->page_count - 1] : NULL;
     if (page && page->base + page->distance[page->rows - 1] == file_offset) {
-        page->rule[page->rows - 1] = (uint16_t)rule; /* the row before covered nothing */
+        page->rule[page->rows - 1] = (uint16_t)rule; /* the previous row was empty */
         return 0;
     }
     if (!page || page->rows == UNWIND_PAGE_ROWS || file_offset - page->base > UINT16_MAX) {
@@ -166,7 +166,7 @@ int unwind_table_writer_new(struct unwind_table_writer **ret)
     if (r < 0)
         return r;
     w->page_count = 1;
-    w->last_rule = RULE_NONE; /* before the first row there is none either */
+    w->last_rule = RULE_NONE; /* code before the first row has no rule */
     *ret = take_ptr(w);
     return 0;
 }
@@ -213,7 +213,7 @@ int unwind_table_writer_finish(struct unwind_table_writer *w, struct unwind_tabl
     size_t rule_pages = (w->rule_count + UNWIND_RULES_A_PAGE - 1) / UNWIND_RULES_A_PAGE;
     size_t value_count = w->page_count + rule_pages;
     struct unwind_page *values =
-        reallocarray(w->pages, value_count, UNWIND_VALUE_BYTES); /* gives back what is too much */
+        reallocarray(w->pages, value_count, UNWIND_VALUE_BYTES); /* trims the excess capacity */
     if (!values)
         return -ENOMEM;
     w->pages = values;
@@ -234,7 +234,7 @@ int unwind_table_writer_finish(struct unwind_table_writer *w, struct unwind_tabl
                                .skipped = w->skipped};
     w->pages = NULL;
     w->page_count = w->page_capacity = 0;
-    w->error = -EINVAL; /* used up */
+    w->error = -EINVAL; /* the writer cannot be used again */
     *ret = t;
     return 0;
 }
@@ -247,7 +247,7 @@ void unwind_table_free(struct unwind_table *t)
     free(t);
 }
 
-/* The last of `count` ascending numbers that is not above `x`; the first one is not. */
+/* Index of the last of `count` ascending numbers that is <= `x`; the first one must be. */
 #define LAST_NOT_ABOVE(count, x, number_of)                                                                            \
     ({                                                                                                                 \
         size_t low_ = 0, high_ = (count);                                                                              \
