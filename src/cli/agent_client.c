@@ -1,4 +1,4 @@
-/* Asks a running agent; see agent_client.h. */
+/* HTTP client for a running agent; see agent_client.h. */
 #include "cli/agent_client.h"
 
 #include "base/buf.h"
@@ -10,11 +10,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#define ANSWER_MAX_BYTES  (16 << 20)
-#define PROFILE_MAX_BYTES (256 << 20)
-#define TIMEOUT_MS        10000
+#define RESPONSE_MAX_BYTES (16 << 20)
+#define PROFILE_MAX_BYTES  (256 << 20)
+#define TIMEOUT_MS         10000
 
-static size_t take_bytes(char *data, size_t size, size_t count, void *context)
+static size_t append_response(char *data, size_t size, size_t count, void *context)
 {
     return buf_append(context, data, size * count) == 0 ? count : 0;
 }
@@ -28,11 +28,11 @@ static int errno_of_curl(CURLcode code)
                                               : -EIO;
 }
 
-static int get(const char *url, struct buf *ret_body)
+static int http_get(const char *url, struct buf *ret_body)
 {
     const CURLcode code = curl_global_init(CURL_GLOBAL_DEFAULT);
     if (code != CURLE_OK) {
-        log_warning("no agent can be asked without libcurl: %s", curl_easy_strerror(code));
+        log_warning("libcurl cannot be used, and no agent can be queried without it: %s", curl_easy_strerror(code));
         return -ENOPKG;
     }
     CURL *curl = curl_easy_init();
@@ -41,10 +41,10 @@ static int get(const char *url, struct buf *ret_body)
     long status = 0;
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http");
-    curl_easy_setopt(curl, CURLOPT_PROXY, ""); /* an agent is asked directly */
+    curl_easy_setopt(curl, CURLOPT_PROXY, ""); /* ignores http_proxy: agents are reached directly */
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)TIMEOUT_MS);
-    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, take_bytes);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, append_response);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, ret_body);
     int r = errno_of_curl(curl_easy_perform(curl));
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
@@ -66,7 +66,7 @@ static uint64_t json_number(const json_t *object, const char *key)
     return json_is_string(value) ? strtoull(json_string_value(value), NULL, 10) : (uint64_t)json_integer_value(value);
 }
 
-/* As struct request_part has it. */
+/* Joins the frames by newlines, the format of request_part.stack. Returns the text of `out`, "" when it is empty. */
 static const char *decode_stack(const json_t *array, struct buf *out)
 {
     size_t i;
@@ -81,7 +81,6 @@ static const char *decode_stack(const json_t *array, struct buf *out)
     return out->size && buf_error(out) == 0 ? out->data : "";
 }
 
-/* Texts are kept by the JSON they came in: turned into one allocation a request, as request_free wants it. */
 static struct trace_link decode_link(const json_t *object)
 {
     const char *trace_id = json_string_value(json_object_get(object, "trace_id"));
@@ -93,6 +92,7 @@ static struct trace_link decode_link(const json_t *object)
     return link;
 }
 
+/* Strings point into the JSON object until request_copy moves them into one allocation, which request_free frees. */
 static struct request *decode_request(const json_t *object, struct buf *stacks)
 {
     const char *text[] = {
@@ -141,7 +141,7 @@ static struct request *decode_request(const json_t *object, struct buf *stacks)
     return result == 0 ? copy : NULL;
 }
 
-static int decode(const struct buf *body, struct request ***ret, size_t *ret_count)
+static int decode_requests(const struct buf *body, struct request ***ret, size_t *ret_count)
 {
     json_error_t error;
     json_t *array = json_loadb(body->data ? body->data : "", body->size, 0, &error);
@@ -173,9 +173,9 @@ int agent_client_requests(const char *address, uint64_t seconds, size_t max, str
     if (snprintf(url, sizeof(url), "http://%s/api/v1/requests?seconds=%llu&max=%zu", address,
                  (unsigned long long)seconds, max) >= (int)sizeof(url))
         return -EINVAL;
-    _cleanup_buf_ struct buf body = {.max_bytes = ANSWER_MAX_BYTES};
-    int r = get(url, &body);
-    return r < 0 ? r : decode(&body, ret, ret_count);
+    _cleanup_buf_ struct buf body = {.max_bytes = RESPONSE_MAX_BYTES};
+    int r = http_get(url, &body);
+    return r < 0 ? r : decode_requests(&body, ret, ret_count);
 }
 
 int agent_client_state(const char *address, struct agent_state *ret)
@@ -183,8 +183,8 @@ int agent_client_state(const char *address, struct agent_state *ret)
     char url[512];
     if (snprintf(url, sizeof(url), "http://%s/api/v1/status", address) >= (int)sizeof(url))
         return -EINVAL;
-    _cleanup_buf_ struct buf body = {.max_bytes = ANSWER_MAX_BYTES};
-    int r = get(url, &body);
+    _cleanup_buf_ struct buf body = {.max_bytes = RESPONSE_MAX_BYTES};
+    int r = http_get(url, &body);
     if (r < 0)
         return r;
     json_error_t error;
@@ -206,5 +206,5 @@ int agent_client_profile(const char *address, const char *query, struct buf *ret
     if (snprintf(url, sizeof(url), "http://%s/api/v1/profile?%s", address, query) >= (int)sizeof(url))
         return -EINVAL;
     ret_body->max_bytes = PROFILE_MAX_BYTES;
-    return get(url, ret_body);
+    return http_get(url, ret_body);
 }

@@ -1,4 +1,7 @@
-/* Asks a running agent over its HTTP API (libcurl, jansson). */
+/* HTTP client for the API of a running agent (libcurl, jansson). Every call is blocking, with a timeout of 10 s.
+ *
+ * Errors: -ECONNREFUSED: no agent listens at `address`; -ENOPKG: libcurl is missing (a warning was logged); -EPROTO:
+ * the status is not 200; -EBADMSG: the body is not the expected JSON; -ETIMEDOUT, -EINVAL, -EIO, -ENOMEM. */
 #pragma once
 
 #include "base/buf.h"
@@ -7,17 +10,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The slowest requests of the last `seconds`; the caller frees array and each. -ECONNREFUSED: nobody listens there. */
+/* Fetches at most `max` of the slowest requests of the last `seconds`. The caller frees each element with request_free
+ * and the array with free. */
 int agent_client_requests(const char *address, uint64_t seconds, size_t max, struct request ***ret, size_t *ret_count);
 
 struct agent_state {
-    char detail[16]; /* "full", or what budget.cpu left of it */
+    char detail[16]; /* level of detail: "full", or a lower one that budget.cpu forces */
     uint64_t uptime_ns;
-    uint64_t now_ms; /* of the clock that its regions are of; 0: it does not say */
+    uint64_t now_ms; /* on the clock of the region API; 0: the agent does not report it */
 };
 
 int agent_client_state(const char *address, struct agent_state *ret);
 
-/* What /api/v1/profile answers to `query`, "format=pprof&from=...". -EPROTO: it refused, and `ret_body` has the reason.
- */
+/* Fetches /api/v1/profile?`query` ("format=pprof&from=...") into `ret_body`. On -EPROTO `ret_body` holds the agent's
+ * error text. */
 int agent_client_profile(const char *address, const char *query, struct buf *ret_body);

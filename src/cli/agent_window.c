@@ -1,5 +1,5 @@
-/* Windows of a running agent; see agent_window.h. The profile travels as pprof, which has all that a comparison needs,
- * and is read as any other file of that kind. */
+/* Time windows of a running agent; see agent_window.h. The agent sends the profile as pprof, and the same reader as for
+ * files parses it. */
 #include "cli/agent_window.h"
 
 #include "base/buf.h"
@@ -40,19 +40,18 @@ int agent_window_parse(const char *text, struct agent_window *ret)
         *ret = w;
         return 0;
     }
-    log_error(
-        "diff: --window: '%s' is no window, such as 60s..30s: from 60 seconds ago to 30 seconds ago, an hour at most",
-        text);
+    log_error("diff: --window: '%s' is not FROM..TO, such as 60s..30s (from 60 to 30 seconds ago; at most an hour)",
+              text);
     return -EINVAL;
 }
 
-static int say_failed(const char *address, int error)
+static int log_agent_error(const char *address, int error)
 {
     if (error == -ENOPKG)
-        return error; /* that has been said */
+        return error; /* already logged */
     if (error == -ECONNREFUSED)
         return log_errno(error, "diff: no agent at %s", address);
-    return log_errno(error, "diff: the agent at %s gives no answer", address);
+    return log_errno(error, "diff: the agent at %s does not answer", address);
 }
 
 int agent_window_now(const char *address, uint64_t *ret_now_ms)
@@ -60,14 +59,15 @@ int agent_window_now(const char *address, uint64_t *ret_now_ms)
     struct agent_state state = {0};
     int r = agent_client_state(address, &state);
     if (r == 0 && !state.now_ms)
-        r = -EPROTO; /* an older one, that keeps no such windows */
+        r = -EPROTO; /* an older agent without the region API */
     if (r < 0)
-        return say_failed(address, r);
+        return log_agent_error(address, r);
     *ret_now_ms = state.now_ms;
     return 0;
 }
 
-static int read_pprof(const struct buf *body, const char *value, struct profile **ret, struct pprof_about *ret_about)
+static int read_pprof_body(const struct buf *body, const char *value, struct profile **ret,
+                           struct pprof_about *ret_about)
 {
     char path[32];
     _cleanup_close_ int fd = memfd_create("profile", MFD_CLOEXEC);
@@ -85,16 +85,16 @@ int agent_window_read(const char *address, uint64_t now_ms, const struct agent_w
                       struct pprof_about *ret_about)
 {
     _cleanup_buf_ struct buf body = {0};
-    char query[256], scoped[128] = "";
+    char query[256], filter[128] = "";
     if (scope->pid)
-        snprintf(scoped, sizeof(scoped), "&pid=%u", scope->pid);
+        snprintf(filter, sizeof(filter), "&pid=%u", scope->pid);
     if (scope->container)
-        snprintf(scoped + strlen(scoped), sizeof(scoped) - strlen(scoped), "&container=%s", scope->container);
+        snprintf(filter + strlen(filter), sizeof(filter) - strlen(filter), "&container=%s", scope->container);
     if (scope->time)
-        snprintf(scoped + strlen(scoped), sizeof(scoped) - strlen(scoped), "&time=%s", scope->time);
+        snprintf(filter + strlen(filter), sizeof(filter) - strlen(filter), "&time=%s", scope->time);
     snprintf(query, sizeof(query), "format=pprof&from=%llu&to=%llu%s",
              (unsigned long long)(now_ms > window->from_ms ? now_ms - window->from_ms : 0),
-             (unsigned long long)(now_ms > window->to_ms ? now_ms - window->to_ms : 1), scoped);
+             (unsigned long long)(now_ms > window->to_ms ? now_ms - window->to_ms : 1), filter);
     int r = agent_client_profile(address, query, &body);
     if (r == -EPROTO && body.size) {
         log_error("diff: the agent at %s, of %s: %.*s", address, window->text, (int)strcspn(body.data, "\n"),
@@ -102,11 +102,11 @@ int agent_window_read(const char *address, uint64_t now_ms, const struct agent_w
         return r;
     }
     if (r < 0)
-        return say_failed(address, r);
-    r = read_pprof(&body, value, ret, ret_about);
+        return log_agent_error(address, r);
+    r = read_pprof_body(&body, value, ret, ret_about);
     if (r == -ENOENT && ret_about->why[0])
         log_error("diff: the agent's profiles have no values of the type '%s'; %s", value, ret_about->why);
     else if (r < 0)
-        log_errno(r, "diff: what the agent at %s sends cannot be read", address);
+        log_errno(r, "diff: the profile from the agent at %s cannot be read", address);
     return r;
 }

@@ -1,5 +1,5 @@
-/* `sonde bpf`: what the BPF programs of this machine cost, whoever loaded them: runs and time of each, and with --lines
- * the lines of their sources in which CPUs were found. Asks the kernel; needs no agent. */
+/* `sonde bpf`: run count and run time of every BPF program on this machine, and with --lines the source lines in which
+ * CPU samples fell. Reads the kernel's statistics; needs no agent. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -19,66 +19,67 @@
 #include <string.h>
 #include <time.h>
 
-#define LINES_HZ      997
-#define LINES_SHOWN   30
-#define LOOK_EVERY_NS 250000000
+#define LINES_HZ         997
+#define LINES_SHOWN      30
+#define READ_INTERVAL_NS 250000000
 
-struct asked {
+struct bpf_args {
     uint64_t duration_ns;
     bool json, lines, all;
     const char *name; /* NULL: every program */
 };
 
-struct answer {
-    struct bpf_program_use *uses; /* the statistics' */
+struct bpf_report {
+    struct bpf_program_use *uses; /* borrowed from the statistics */
     size_t use_count;
     struct bpf_holder *holders;
     size_t holder_count;
-    uint64_t refused; /* processes that were not looked into */
-    uint64_t duration_ns, left_out;
+    uint64_t refused; /* processes that could not be inspected, for lack of CAP_SYS_PTRACE */
+    uint64_t duration_ns;
+    uint64_t left_out; /* programs that could not be inspected */
 };
 
-/* By its number, or by the beginning of its name. */
-static bool is_asked(const struct asked *asked, const struct bpf_program_use *use)
+/* By program ID, or by a prefix of its name. Without a name: those that ran, or all with --all. */
+static bool is_selected(const struct bpf_args *args, const struct bpf_program_use *use)
 {
     int64_t id;
-    if (!asked->name)
-        return asked->all || use->runs || use->missed;
-    if (units_parse_integer(asked->name, 1, UINT32_MAX, &id) == 0)
+    if (!args->name)
+        return args->all || use->runs || use->missed;
+    if (units_parse_integer(args->name, 1, UINT32_MAX, &id) == 0)
         return use->id == (uint64_t)id;
-    return strncmp(use->name, asked->name, strlen(asked->name)) == 0;
+    return strncmp(use->name, args->name, strlen(args->name)) == 0;
 }
 
 /* ---- counting ---- */
 
-/* What only --lines needs. */
-struct looking {
+/* Sampling for --lines. */
+struct line_sampler {
     struct kernel_samples *samples;
     struct bpf_programs *programs;
     struct bpf_lines lines;
 };
 
-static void looking_end(struct looking *l)
+static void line_sampler_clear(struct line_sampler *l)
 {
     bpf_lines_clear(&l->lines);
     kernel_samples_free(l->samples);
     bpf_programs_free(l->programs);
 }
 
-static int looking_begin(struct looking *l, const char *name)
+static int line_sampler_init(struct line_sampler *l, const char *name)
 {
     int r = bpf_programs_new(&l->programs);
     if (r == 0)
         r = kernel_samples_new(LINES_HZ, &l->samples);
     if (r < 0)
-        return log_errno(r, "bpf: --lines: CPUs cannot be sampled");
+        return log_errno(r, "bpf: --lines: cannot sample the CPUs");
     l->lines =
         (struct bpf_lines){.programs = l->programs, .name = name, .period_ns = kernel_samples_period_ns(l->samples)};
     return 0;
 }
 
-/* Programs are looked for before their samples. */
-static int look(struct looking *l)
+/* Refreshes the program list first, so that samples in new programs can be resolved. Does nothing without --lines. */
+static int sample_lines(struct line_sampler *l)
 {
     if (!l->samples)
         return 0;
@@ -86,8 +87,8 @@ static int look(struct looking *l)
     return kernel_samples_read(l->samples, bpf_lines_add, &l->lines);
 }
 
-/* Until the time is over, or somebody interrupts. */
-static int count(uint64_t duration_ns, struct looking *l)
+/* Counts until `duration_ns` has passed, or until SIGINT or SIGTERM. */
+static int count(uint64_t duration_ns, struct line_sampler *l)
 {
     sigset_t signals;
     sigemptyset(&signals);
@@ -98,10 +99,10 @@ static int count(uint64_t duration_ns, struct looking *l)
     const uint64_t end_ns = clock_monotonic_ns() + duration_ns;
     for (;;) {
         const uint64_t now_ns = clock_monotonic_ns(), left_ns = now_ns < end_ns ? end_ns - now_ns : 0;
-        const uint64_t wait_ns = l->samples && left_ns > LOOK_EVERY_NS ? LOOK_EVERY_NS : left_ns;
+        const uint64_t wait_ns = l->samples && left_ns > READ_INTERVAL_NS ? READ_INTERVAL_NS : left_ns;
         const struct timespec time = {(time_t)(wait_ns / 1000000000), (long)(wait_ns % 1000000000)};
         const bool interrupted = sigtimedwait(&signals, NULL, &time) > 0;
-        int r = look(l);
+        int r = sample_lines(l);
         if (r < 0 || interrupted || wait_ns == left_ns)
             return r;
     }
@@ -119,8 +120,8 @@ static int by_time(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Those of one program stand together; returns how many. */
-static size_t find_holders(const struct answer *a, uint32_t program, const struct bpf_holder **ret)
+/* Returns the number of holders of `program`; `*ret` points to the first. Holders are sorted by program. */
+static size_t find_holders(const struct bpf_report *a, uint32_t program, const struct bpf_holder **ret)
 {
     size_t start = 0, count = 0;
     while (start < a->holder_count && a->holders[start].program < program)
@@ -131,7 +132,7 @@ static size_t find_holders(const struct answer *a, uint32_t program, const struc
     return count;
 }
 
-static void put_program(const struct answer *a, const struct bpf_program_use *use, struct buf *out)
+static void put_program_row(const struct bpf_report *a, const struct bpf_program_use *use, struct buf *out)
 {
     char each[32] = "-";
     const struct bpf_holder *holders;
@@ -152,7 +153,7 @@ static void put_program(const struct answer *a, const struct bpf_program_use *us
     buf_putc(out, '\n');
 }
 
-static void put_text(const struct asked *asked, struct answer *a, struct bpf_lines *lines, struct buf *out)
+static void put_text(const struct bpf_args *args, struct bpf_report *a, struct bpf_lines *lines, struct buf *out)
 {
     uint64_t runs = 0, run_time_ns = 0;
     size_t ran = 0, idle = 0;
@@ -164,10 +165,10 @@ static void put_text(const struct asked *asked, struct answer *a, struct bpf_lin
         runs += use->runs;
         run_time_ns += use->run_time_ns;
         ran += use->runs > 0;
-        if (is_asked(asked, use))
-            put_program(a, use, out);
+        if (is_selected(args, use))
+            put_program_row(a, use, out);
         else
-            idle += !asked->name;
+            idle += !args->name;
     }
     char time[32];
     buf_printf(out, "\n%zu of %zu programs ran %" PRIu64 " times in %s: %.3f%% of one CPU", ran, a->use_count, runs,
@@ -176,13 +177,13 @@ static void put_text(const struct asked *asked, struct answer *a, struct bpf_lin
     if (idle)
         buf_printf(out, "; %zu that did not run are not shown (--all)", idle);
     buf_putc(out, '\n');
-    if (asked->lines)
+    if (args->lines)
         bpf_lines_put(lines, a->duration_ns, LINES_SHOWN, out);
 }
 
 /* ---- as JSON ---- */
 
-static void put_json_program(const struct answer *a, const struct bpf_program_use *use, struct buf *out)
+static void put_json_program(const struct bpf_report *a, const struct bpf_program_use *use, struct buf *out)
 {
     const struct bpf_holder *holders;
     const size_t count = find_holders(a, use->id, &holders);
@@ -202,133 +203,133 @@ static void put_json_program(const struct answer *a, const struct bpf_program_us
     buf_puts(out, "]}");
 }
 
-static void put_json(const struct asked *asked, const struct answer *a, struct bpf_lines *lines, struct buf *out)
+static void put_json(const struct bpf_args *args, const struct bpf_report *a, struct bpf_lines *lines, struct buf *out)
 {
-    struct asked wanted = *asked;
+    struct bpf_args all_programs = *args;
     bool is_first = true;
-    wanted.all = true; /* programs sort those out that did not run */
+    all_programs.all = true; /* consumers of the JSON filter out programs that did not run */
     buf_printf(out, "{\"duration_ns\":%" PRIu64 ",\"programs\":[", a->duration_ns);
     for (size_t i = 0; i < a->use_count; i++)
-        if (is_asked(&wanted, &a->uses[i])) {
+        if (is_selected(&all_programs, &a->uses[i])) {
             buf_puts(out, is_first ? "" : ",\n");
             put_json_program(a, &a->uses[i], out);
             is_first = false;
         }
     buf_printf(out, "],\"not_seen\":{\"programs\":%" PRIu64 ",\"processes\":%" PRIu64 "}", a->left_out, a->refused);
-    if (asked->lines) {
+    if (args->lines) {
         buf_printf(out, ",\"samples\":%" PRIu64 ",\"lines\":", lines->samples);
         bpf_lines_put_json(lines, out);
     }
     buf_puts(out, "}\n");
 }
 
-/* ---- the verb ---- */
+/* ---- the subcommand ---- */
 
-static int begin(struct bpf_statistics **ret)
+static int enable_statistics(struct bpf_statistics **ret)
 {
     int r = bpf_statistics_new(ret);
     if (r == -EOPNOTSUPP)
-        return log_errno(r, "bpf: this kernel does not count runs of BPF programs (Linux 5.8 does)");
+        return log_errno(r, "bpf: this kernel does not count runs of BPF programs: Linux 5.8 or later is needed");
     if (r < 0) {
-        log_errno(r, "bpf: runs of BPF programs cannot be counted, which needs CAP_SYS_ADMIN");
+        log_errno(r, "bpf: runs of BPF programs cannot be counted; this needs CAP_SYS_ADMIN");
         if (r == -EPERM)
             privileges_explain();
     }
     return r;
 }
 
-static int check_is_there(const struct asked *asked, const struct answer *a)
+static int check_found(const struct bpf_args *args, const struct bpf_report *a)
 {
     for (size_t i = 0; i < a->use_count; i++)
-        if (is_asked(asked, &a->uses[i]))
+        if (is_selected(args, &a->uses[i]))
             return 0;
-    log_error("bpf: no program has the number '%s', or a name that begins so (sonde bpf --all lists all)", asked->name);
+    log_error("bpf: no program has the ID '%s' or a name that starts with it (sonde bpf --all lists all)", args->name);
     return -ENOENT;
 }
 
-static void tell_losses(const struct answer *a, const struct looking *l)
+static void warn_losses(const struct bpf_report *a, const struct line_sampler *l)
 {
     if (a->left_out)
-        log_warning("bpf: %" PRIu64 " programs could not be looked at", a->left_out);
+        log_warning("bpf: %" PRIu64 " programs could not be inspected", a->left_out);
     if (a->refused)
-        log_warning("bpf: whether they hold programs was not seen of %" PRIu64
-                    " processes, for lack of rights (CAP_SYS_PTRACE)",
+        log_warning("bpf: %" PRIu64
+                    " processes could not be searched for the programs they hold: CAP_SYS_PTRACE is missing",
                     a->refused);
     if (l->lines.others)
-        log_warning("bpf: %" PRIu64 " samples were in more lines than are kept", l->lines.others);
+        log_warning("bpf: %" PRIu64 " samples fell in lines beyond the limit of the line table", l->lines.others);
     if (l->samples && kernel_samples_lost(l->samples))
-        log_warning("bpf: %" PRIu64 " of the samples that tell lines were lost", kernel_samples_lost(l->samples));
+        log_warning("bpf: %" PRIu64 " CPU samples for --lines were lost", kernel_samples_lost(l->samples));
     if (l->samples && kernel_samples_throttled(l->samples))
-        log_warning("bpf: the kernel held samples back %" PRIu64 " times", kernel_samples_throttled(l->samples));
+        log_warning("bpf: the kernel throttled sampling %" PRIu64 " times", kernel_samples_throttled(l->samples));
 }
 
-static int show(const struct asked *asked)
+static int show(const struct bpf_args *args)
 {
     _cleanup_(bpf_statistics_freep) struct bpf_statistics *statistics = NULL;
-    _cleanup_(looking_end) struct looking looking = {0};
+    _cleanup_(line_sampler_clear) struct line_sampler line_sampler = {0};
     _cleanup_free_ struct bpf_holder *holders = NULL;
     _cleanup_buf_ struct buf out = {0};
-    struct answer a = {0};
-    int r = begin(&statistics);
-    if (r == 0 && asked->lines)
-        r = looking_begin(&looking, asked->name);
+    struct bpf_report a = {0};
+    int r = enable_statistics(&statistics);
+    if (r == 0 && args->lines)
+        r = line_sampler_init(&line_sampler, args->name);
     if (r < 0)
         return r;
-    r = count(asked->duration_ns, &looking);
+    r = count(args->duration_ns, &line_sampler);
     if (r == 0)
         r = bpf_statistics_read(statistics, &a.uses, &a.use_count);
     if (r == 0)
         r = bpf_holders_read(&holders, &a.holder_count, &a.refused);
     if (r < 0)
         return log_errno(r, "bpf: the programs cannot be read");
-    if (asked->name && (r = check_is_there(asked, &a)) < 0)
+    if (args->name && (r = check_found(args, &a)) < 0)
         return r;
     a.holders = holders;
     a.duration_ns = bpf_statistics_duration_ns(statistics);
     a.left_out = bpf_statistics_left_out(statistics);
-    if (asked->json)
-        put_json(asked, &a, &looking.lines, &out);
+    if (args->json)
+        put_json(args, &a, &line_sampler.lines, &out);
     else
-        put_text(asked, &a, &looking.lines, &out);
+        put_text(args, &a, &line_sampler.lines, &out);
     r = buf_error(&out);
     if (r == 0)
         r = file_part_write_all(STDOUT_FILENO, out.data, out.size);
     if (r == 0)
-        tell_losses(&a, &looking);
+        warn_losses(&a, &line_sampler);
     return r;
 }
 
 static int run(int argc, char **argv)
 {
-    struct asked asked = {.duration_ns = 1000000000};
+    struct bpf_args args = {.duration_ns = 1000000000};
     int operands;
     const struct option_spec specs[] = {
-        {'d', "duration", OPTION_DURATION, &asked.duration_ns, "SECONDS",
-         "count for this long, or until it is interrupted (default 1s)", 10000000, 86400000000000},
-        {0, "lines", OPTION_FLAG, &asked.lines, NULL,
-         "also in which lines of the programs CPUs were found, by samples (997 a second and CPU)", 0, 0},
-        {0, "all", OPTION_FLAG, &asked.all, NULL, "also programs that did not run", 0, 0},
-        {0, "json", OPTION_FLAG, &asked.json, NULL, "everything as one JSON object", 0, 0},
+        {'d', "duration", OPTION_DURATION, &args.duration_ns, "SECONDS",
+         "count for this long, or until interrupted (default 1s)", 10000000, 86400000000000},
+        {0, "lines", OPTION_FLAG, &args.lines, NULL,
+         "also sample the CPUs (997 Hz each) and report the source lines of the programs", 0, 0},
+        {0, "all", OPTION_FLAG, &args.all, NULL, "also programs that did not run", 0, 0},
+        {0, "json", OPTION_FLAG, &args.json, NULL, "everything as one JSON object", 0, 0},
         {0},
     };
     int r = options_parse(&subcommand_bpf, specs, argc, argv, &operands);
     if (r != 0)
         return r < 0 ? r : 0;
     if (operands > 1) {
-        log_error("bpf: one program's number or name, not '%s' too", argv[2]);
+        log_error("bpf: unexpected operand '%s': only one program ID or name is accepted", argv[2]);
         return -EINVAL;
     }
-    asked.name = operands ? argv[1] : NULL;
-    return show(&asked);
+    args.name = operands ? argv[1] : NULL;
+    return show(&args);
 }
 
-const struct verb subcommand_bpf = {
+const struct subcommand subcommand_bpf = {
     .name = "bpf",
     .synopsis = "[-d SECONDS] [--lines] [--all] [--json] [ID | NAME]",
-    .summary = "Tell what the BPF programs of this machine cost, each and by line",
+    .summary = "Measure the CPU time of the BPF programs of this machine",
     .details =
-        "Runs and time of every BPF program, whoever loaded it, counted by the kernel while this runs and not before or after.\n"
-        "ID is a program's number, NAME the beginning of its name.",
+        "Reports runs and run time of every loaded BPF program, as counted by the kernel while this command runs.\n"
+        "ID is a program ID, NAME a prefix of a program name.",
     .flags_anywhere = true,
     .run = run,
 };

@@ -1,4 +1,4 @@
-/* Samples in a BPF program, or in what it calls, by the line of that program; see bpf_lines.h. */
+/* Counts samples in BPF programs, and in the kernel functions they call, by source line; see bpf_lines.h. */
 #include "cli/bpf_lines.h"
 
 #include "cli/table_cell.h"
@@ -16,11 +16,11 @@
 
 struct bpf_line {
     uint64_t samples;
-    uint64_t called; /* of those, in functions of the kernel that the line calls (helpers, maps) */
+    uint64_t called; /* of those, in kernel functions that the line calls (helpers, maps) */
     uint32_t line;
-    const char *file; /* in key */
+    const char *file; /* points into key */
     UT_hash_handle hh;
-    char key[]; /* function, file and line with a 0 behind each */
+    char key[]; /* function, file and line, each NUL-terminated */
 };
 
 void bpf_lines_clear(struct bpf_lines *l)
@@ -32,7 +32,7 @@ void bpf_lines_clear(struct bpf_lines *l)
     }
 }
 
-/* "bpf_prog_6deef7357e7b4530_name" -> "name"; the whole where it has none. */
+/* "bpf_prog_6deef7357e7b4530_name" -> "name"; the whole text where it has another form. */
 static const char *function_name(const char *function)
 {
     static const char prefix[] = "bpf_prog_";
@@ -42,12 +42,13 @@ static const char *function_name(const char *function)
     return name && name[1] ? name + 1 : function;
 }
 
-static struct bpf_line *find_line(struct bpf_lines *l, const struct bpf_place *place)
+static struct bpf_line *get_line(struct bpf_lines *l, const struct bpf_place *place)
 {
     char key[KEY_BYTES];
     const int function = snprintf(key, 256, "%s", place->function) + 1, start = function > 256 ? 256 : function;
-    const int file = snprintf(key + start, 256, "%s", place->file) + 1, middle = start + (file > 256 ? 256 : file);
-    const int size = middle + snprintf(key + middle, sizeof(key) - (size_t)middle, "%" PRIu32, place->line) + 1;
+    const int file = snprintf(key + start, 256, "%s", place->file) + 1, line_start = start + (file > 256 ? 256 : file);
+    const int size =
+        line_start + snprintf(key + line_start, sizeof(key) - (size_t)line_start, "%" PRIu32, place->line) + 1;
     struct bpf_line *line;
     HASH_FIND(hh, l->all, key, (size_t)size, line);
     if (line || HASH_COUNT(l->all) == LINES_MAX)
@@ -62,8 +63,8 @@ static struct bpf_line *find_line(struct bpf_lines *l, const struct bpf_place *p
     return line;
 }
 
-/* The innermost program that is at work: a program may be interrupted by another one. What it calls returns behind the
- * call. */
+/* Attributes the sample to the innermost BPF program on the stack, as one program may interrupt another. Frames past
+ * the first are return addresses: subtracting 1 yields an address within the call instruction. */
 void bpf_lines_add(void *context, const uint64_t *addresses, size_t count)
 {
     struct bpf_lines *l = context;
@@ -74,7 +75,7 @@ void bpf_lines_add(void *context, const uint64_t *addresses, size_t count)
             continue;
         if (l->name && strncmp(function_name(place.function), l->name, strlen(l->name)) != 0)
             return;
-        struct bpf_line *line = find_line(l, &place);
+        struct bpf_line *line = get_line(l, &place);
         if (line) {
             line->samples++;
             line->called += i > 0;
@@ -93,7 +94,7 @@ static int compare(const struct bpf_line *a, const struct bpf_line *b)
 void bpf_lines_put(struct bpf_lines *l, uint64_t duration_ns, unsigned max, struct buf *out)
 {
     if (!l->all) {
-        buf_printf(out, "\nno line: of %" PRIu64 " samples none was in these programs\n", l->samples);
+        buf_printf(out, "\nno lines: none of %" PRIu64 " samples fell in these programs\n", l->samples);
         return;
     }
     buf_printf(out, "\n%7s %8s %8s  %s\n", "CPU", "SAMPLES", "CALLED", "LINE");

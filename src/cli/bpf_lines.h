@@ -1,4 +1,4 @@
-/* In which lines of BPF programs CPUs were found: samples added up by line. Bounded; what finds no room is counted as
+/* Counts CPU samples by source line of BPF programs. The table is bounded: samples of further lines are counted in
  * `others`. */
 #pragma once
 
@@ -11,18 +11,20 @@ struct bpf_line;
 struct bpf_programs;
 
 struct bpf_lines {
-    struct bpf_programs *programs; /* that addresses are looked up in; borrowed */
-    const char *name;              /* only functions whose name begins with that; NULL: all. Borrowed. */
-    uint64_t period_ns;            /* that a sample stands for */
-    uint64_t samples, others;      /* of CPUs in the kernel, whatever they did; of lines past the bound */
+    struct bpf_programs *programs; /* resolves addresses; borrowed */
+    const char *name;              /* prefix of the function names to count; NULL: all. Borrowed. */
+    uint64_t period_ns;            /* CPU time per sample */
+    uint64_t samples;              /* all samples taken in the kernel, in BPF programs or not */
+    uint64_t others;               /* samples of lines beyond the limit */
     struct bpf_line *all;          /* private */
 };
 
-/* One sample, as kernel_samples.h gives it; `context` is the bpf_lines. */
+/* Adds one sample: kernel_samples_read's callback. `context` is the struct bpf_lines, `addresses` the stack, innermost
+ * frame first. */
 void bpf_lines_add(void *context, const uint64_t *addresses, size_t count);
 void bpf_lines_clear(struct bpf_lines *l);
 
-/* What took most first; at most `max`. `duration_ns`: that it was looked for. */
+/* Appends a table of at most `max` lines, most samples first. `duration_ns`: length of the sampling interval. */
 void bpf_lines_put(struct bpf_lines *l, uint64_t duration_ns, unsigned max, struct buf *out);
-/* [{"function","file","line","samples","time_ns","called_ns"}] */
+/* Appends all lines: [{"function","file","line","samples","time_ns","called_ns"}] */
 void bpf_lines_put_json(struct bpf_lines *l, struct buf *out);

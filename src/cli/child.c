@@ -1,4 +1,4 @@
-/* A command held until the recording is on; see child.h. */
+/* Starts a command suspended; see child.h. The child blocks on a pipe until a byte arrives, then calls execvp. */
 #include "cli/child.h"
 
 #include "base/cleanup.h"
@@ -12,13 +12,13 @@
 
 static void run_child(char **command, int release_fd, int error_fd)
 {
-    char go;
+    char byte;
     ssize_t n;
     do
-        n = read(release_fd, &go, 1);
+        n = read(release_fd, &byte, 1);
     while (n < 0 && errno == EINTR);
     if (n != 1)
-        _exit(127); /* the recording could not begin */
+        _exit(127); /* the recording failed to start */
     signal(SIGPIPE, SIG_DFL);
     execvp(command[0], command);
     int error = errno;

@@ -1,13 +1,13 @@
-/* A command of the user's, started but held before its first instruction until the recording is on. */
+/* The command that `sonde record` profiles: forked at once, executed only when the recording has started. */
 #pragma once
 
 #include <sys/types.h>
 
 struct child {
-    const char *name; /* as it was asked for; borrowed */
+    const char *name; /* as given by the user; borrowed */
     pid_t pid;        /* 0: none */
-    int release_fd;   /* writing a byte lets it go */
-    int error_fd;     /* tells the errno of a failed exec, or closes */
+    int release_fd;   /* writing a byte lets the child call execvp */
+    int error_fd;     /* delivers the errno of a failed exec; end of file: exec succeeded */
 };
 
 #define CHILD_NONE                                                                                                     \
@@ -15,9 +15,9 @@ struct child {
         .release_fd = -1, .error_fd = -1                                                                               \
     }
 
-/* `command` ends with NULL; looked up in PATH. */
+/* Forks the child. `command` ends with NULL and is looked up in PATH. Returns 0, or -errno after logging. */
 int child_prepare(struct child *c, char **command);
-/* Lets it go; -errno and a message when it could not be executed. */
+/* Lets the child execute its command. Returns 0 once exec succeeded, or -errno (an exec failure is logged). */
 int child_release(struct child *c);
-/* Ends a child that still runs (SIGTERM) and waits for it; for _cleanup_. */
+/* Closes the descriptors; terminates a child that still runs (SIGTERM) and reaps it. For _cleanup_. */
 void child_end(struct child *c);

@@ -1,6 +1,5 @@
-/* `sonde doctor`: what this kernel allows, what attaches on which method, what is missing and what that costs in truth.
- * It finds out by really opening all that the agent opens, by the agent's own hand, and what recordings of waiting time
- * open, and changes nothing. */
+/* `sonde doctor`: reports what this kernel allows, how each probe is attached, and what is missing with its effect. It
+ * runs the agent's own attach code (agent_try) and opens the source of `sonde record --off-cpu`, then detaches. */
 #include "agent/agent.h"
 #include "base/buf.h"
 #include "base/log.h"
@@ -15,12 +14,12 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
-/* One fact about the machine: found by a file's presence or content. */
+/* One fact about the machine, from the presence or content of a file. */
 struct fact {
     const char *name;
     bool good;
     char value[160];
-    const char *cost; /* what is missing when not good */
+    const char *cost; /* what Sonde cannot do when not good */
 };
 
 static struct fact fact_presence(const char *name, const char *path, const char *cost)
@@ -57,54 +56,55 @@ static struct fact fact_cgroups(void)
             next = next ? next + 1 : line + strlen(line);
             *(strncmp(line, "0::", 3) == 0 ? &v2 : &v1) = true;
         }
-    struct fact f = {.name = "cgroups", .good = v1 || v2, .cost = "containers, pods, jobs and units cannot be told"};
+    struct fact f = {
+        .name = "cgroups", .good = v1 || v2, .cost = "containers, pods, jobs and units cannot be identified"};
     snprintf(f.value, sizeof(f.value), "%s", v1 && v2 ? "v1 and v2 (hybrid)" : v2 ? "v2" : v1 ? "v1" : "none");
     return f;
 }
 
-/* A host that tells nothing of what it takes and one that takes nothing look alike. */
+/* Steal time. A hypervisor that does not report it cannot be distinguished from one that takes none. */
 static struct fact fact_steal(void)
 {
-    struct fact f = {.name = "stolen CPU time", .good = true, .value = "none told of since boot"};
+    struct fact f = {.name = "stolen CPU time", .good = true, .value = "none reported since boot"};
     unsigned long long ticks = 0;
     _cleanup_buf_ struct buf text = {0};
     if (buf_read_file(&text, "/proc/stat", 1 << 20) >= 0 &&
         sscanf(text.data, "cpu %*u %*u %*u %*u %*u %*u %*u %llu", &ticks) == 1 && ticks)
-        snprintf(f.value, sizeof(f.value), "%.1f s since boot, by the hypervisor's account",
+        snprintf(f.value, sizeof(f.value), "%.1f s since boot, as reported by the hypervisor",
                  (double)ticks / (double)sysconf(_SC_CLK_TCK));
     return f;
 }
 
-/* By the environment and by the file that the agent reads, if there is one. */
+/* The OTLP receiver, from the environment and the agent's configuration file, if there is one. */
 static struct fact fact_receiver(void)
 {
     struct config config;
     struct config_key_description d;
     char error[CONFIG_ERROR_BYTES];
-    struct fact f = {.name = "profiles are sent to", .good = true, .value = "nobody (otlp.profiles_endpoint)"};
+    struct fact f = {.name = "profiles are sent to", .good = true, .value = "no receiver (otlp.profiles_endpoint)"};
     config_defaults(&config);
     config_environment(&config, error);
     if (error[0])
-        snprintf(f.value, sizeof(f.value), "nobody (%.140s)", error);
+        snprintf(f.value, sizeof(f.value), "no receiver (%.140s)", error);
     int r = config_load(&config, CONFIG_PATH, error);
-    if (r == -EACCES || r == -EPERM) { /* the agent may well read it */
+    if (r == -EACCES || r == -EPERM) { /* the agent, running as another user, may be able to read it */
         snprintf(f.value, sizeof(f.value), "unknown (" CONFIG_PATH " is not readable by you)");
         return f;
     }
     f.good = r == 0 || r == -ENOENT;
-    f.cost = "the agent does not start by this file";
+    f.cost = "the agent does not start with this file";
     if (!f.good)
         snprintf(f.value, sizeof(f.value), "%.150s", error);
     for (size_t i = 0; f.good && config.otlp_profiles_endpoint[0] && config_describe(&config, i, &d); i++)
         if (strcmp(d.key, "otlp.profiles_endpoint") == 0)
             snprintf(f.value, sizeof(f.value), "%.150s%s", d.value,
-                     config_is_grpc(&config) ? " by gRPC" : ""); /* without what is secret in it */
+                     config_is_grpc(&config) ? " over gRPC" : ""); /* config_describe hides secrets */
     if (f.good && !config.profile_enabled && !config.off_cpu_enabled)
-        snprintf(f.value, sizeof(f.value), "nobody (profile.enabled and off_cpu.enabled are false)");
+        snprintf(f.value, sizeof(f.value), "no receiver (profile.enabled and off_cpu.enabled are false)");
     return f;
 }
 
-/* One line each that is missing, for each costs something else. */
+/* One fact for each missing capability, as their effects differ. Returns the number of facts. */
 static size_t collect_capabilities(struct fact *facts, size_t max)
 {
     struct privilege missing[PRIVILEGES_MAX];
@@ -123,7 +123,7 @@ static size_t collect_facts(struct fact *facts, size_t max)
     size_t n = collect_capabilities(facts, max);
     const struct fact all[] = {
         fact_presence("BTF of the kernel", "/sys/kernel/btf/vmlinux",
-                      "no BPF program can be fitted to this kernel: nothing attaches"),
+                      "BPF programs cannot be relocated for this kernel: nothing attaches"),
         fact_cgroups(),
         fact_steal(),
         fact_sysctl("kptr_restrict", "/proc/sys/kernel/kptr_restrict", "2", "kernel functions have no names"),
@@ -178,7 +178,7 @@ static int print_json(const struct utsname *uts, const struct fact *facts, size_
     return buf_error(&out);
 }
 
-/* Those that the agent would look for. */
+/* Takes the settings from the agent's configuration file that decide what agent_try opens. */
 static void set_sampling_rules(struct config *config)
 {
     struct config of_file;
@@ -190,14 +190,14 @@ static void set_sampling_rules(struct config *config)
     memcpy(config->kubernetes_cri_socket, of_file.kubernetes_cri_socket, sizeof(config->kubernetes_cri_socket));
 }
 
-/* What only `sonde record --off-cpu` opens. */
-static void try_waits(struct attach_report *report)
+/* Opens and closes the source that only `sonde record --off-cpu` uses; its attach result goes to `report`. */
+static void try_off_cpu(struct attach_report *report)
 {
     const struct source_options options = {
         .skip_self = true, .ring_bytes = 1 << 20, .table_bytes = 4 << 20, .time = PROFILE_OFF_CPU_TIME, .wakers = true};
-    struct attach_report told = {0};
+    struct attach_report namespaces = {0};
     void *self;
-    if (pid_namespace_check(&told) == 0 && source_off_cpu.open(&options, report, &self) == 0)
+    if (pid_namespace_check(&namespaces) == 0 && source_off_cpu.open(&options, report, &self) == 0)
         source_off_cpu.free(self);
 }
 
@@ -218,21 +218,21 @@ static int run(int argc, char **argv)
     uname(&uts);
     size_t fact_count = collect_facts(facts, array_size(facts));
     config_defaults(&config);
-    config.links_enabled = true; /* tried as well, although it is for who asks */
+    config.links_enabled = true; /* also try what is disabled by default */
     set_sampling_rules(&config);
     r = agent_try(&config, &report);
-    if (r < 0 && report.count == 0) /* it did not come to attaching */
-        return log_errno(r, "doctor: nothing could be tried");
-    try_waits(&report);
+    if (r < 0 && report.count == 0) /* failed before anything was attached */
+        return log_errno(r, "doctor: cannot try to attach anything");
+    try_off_cpu(&report);
     if (json)
         return print_json(&uts, facts, fact_count, &report);
     print_text(&uts, facts, fact_count, &report);
     return 0;
 }
 
-const struct verb subcommand_doctor = {
+const struct subcommand subcommand_doctor = {
     .name = "doctor",
     .synopsis = "[--json]",
-    .summary = "Tell what this kernel allows, what attaches, and what is missing",
+    .summary = "Check what this kernel allows, what attaches, and what is missing",
     .run = run,
 };

@@ -1,4 +1,4 @@
-/* A file that appears only when it is whole; see file_part.h. */
+/* Atomic replacement of a file; see file_part.h. */
 #include "cli/file_part.h"
 
 #include "base/cleanup.h"
@@ -18,7 +18,7 @@ int file_part_create(const char *path, struct file_part *ret)
         return -errno;
     mode_t mask = umask(0);
     umask(mask);
-    fchmod(part.fd, 0666 & ~mask); /* as any program's output; mkostemp makes it 0600 */
+    fchmod(part.fd, 0666 & ~mask); /* mkostemp creates 0600; output files follow the umask */
     *ret = part;
     return 0;
 }

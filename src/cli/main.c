@@ -1,4 +1,4 @@
-/* The command line: finds the verb and runs it. Exit status: 0 done, 1 could not be done, 2 wrongly asked. */
+/* Entry point: finds the subcommand and runs it. Exit status: 0 success, 1 failure, 2 usage error. */
 #include "base/log.h"
 #include "cli/subcommands.h"
 
@@ -12,7 +12,7 @@
 
 #define LARGE_BLOCK_BYTES (128 << 10)
 
-const struct verb *const verbs[] = {
+const struct subcommand *const subcommands[] = {
     &subcommand_up,    &subcommand_agent,  &subcommand_record, &subcommand_diff,   &subcommand_why,
     &subcommand_trace, &subcommand_probes, &subcommand_bpf,    &subcommand_doctor, NULL};
 
@@ -20,15 +20,15 @@ static void print_usage(FILE *f)
 {
     fprintf(
         f,
-        "Usage: sonde VERB [OPTIONS]\n\nAnswers why a request or a job was slow, from the kernel up, without touching what it watches.\n\n");
-    for (const struct verb *const *v = verbs; *v; v++)
+        "Usage: sonde SUBCOMMAND [OPTIONS]\n\nAnswers why a request or a job was slow, from the kernel up, without modifying the programs it observes.\n\n");
+    for (const struct subcommand *const *v = subcommands; *v; v++)
         fprintf(f, "  %-8s %s\n", (*v)->name, (*v)->summary);
-    fprintf(f, "\n`sonde VERB --help` tells more. `sonde --version` prints %s.\n", SONDE_VERSION);
+    fprintf(f, "\n`sonde SUBCOMMAND --help` describes it. `sonde --version` prints %s.\n", SONDE_VERSION);
 }
 
-/* A file that we open must not become what a message or a profile is written to. What was closed stays useless:
- * to read or to write there is an error, as it was. */
-static void have_standard_descriptors(void)
+/* Opens descriptors 0 to 2 if the caller closed them, so that no file opened later takes their place and receives
+ * messages or a profile. Stdin is opened write-only and the others read-only: their use still fails. */
+static void open_standard_descriptors(void)
 {
     int fd;
     do
@@ -38,18 +38,18 @@ static void have_standard_descriptors(void)
         close(fd);
 }
 
-/* Left to itself, the allocator keeps in its heaps what it once had to map, up to 32 MiB: what the unwinding rows of
- * one large library were made of would count as ours from then on. */
-static void give_large_blocks_back(void)
+/* glibc raises its mmap threshold up to 32 MiB after a large block is freed, and keeps such memory in its heaps from
+ * then on. A fixed threshold returns the buffers used to build the unwind table of a large library. */
+static void limit_heap_blocks(void)
 {
     mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES);
 }
 
 int main(int argc, char **argv)
 {
-    have_standard_descriptors();
-    give_large_blocks_back();
-    signal(SIGPIPE, SIG_IGN); /* a closed pipe or connection is an error of that write */
+    open_standard_descriptors();
+    limit_heap_blocks();
+    signal(SIGPIPE, SIG_IGN); /* writing to a closed pipe or connection fails with EPIPE */
     if (argc < 2) {
         print_usage(stderr);
         return 2;
@@ -63,11 +63,11 @@ int main(int argc, char **argv)
         printf("sonde %s\n", SONDE_VERSION);
         return 0;
     }
-    for (const struct verb *const *v = verbs; *v; v++)
+    for (const struct subcommand *const *v = subcommands; *v; v++)
         if (strcmp(name, (*v)->name) == 0) {
             int r = (*v)->run(argc - 1, argv + 1);
             return r >= 0 ? r : r == -EINVAL ? 2 : 1;
         }
-    log_error("there is no verb '%s' (sonde --help lists them)", name);
+    log_error("unknown subcommand '%s' (sonde --help lists them)", name);
     return 2;
 }

@@ -1,4 +1,4 @@
-/* Flags of a verb from one table; see options.h. */
+/* Option parser and --help from one table; see options.h. */
 #include "cli/options.h"
 
 #include "base/log.h"
@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static void print_help(const struct verb *verb, const struct option_spec *specs)
+static void print_help(const struct subcommand *subcommand, const struct option_spec *specs)
 {
-    printf("Usage: sonde %s %s\n\n%s.\n", verb->name, verb->synopsis, verb->summary);
-    if (verb->details)
-        printf("\n%s\n", verb->details);
+    printf("Usage: sonde %s %s\n\n%s.\n", subcommand->name, subcommand->synopsis, subcommand->summary);
+    if (subcommand->details)
+        printf("\n%s\n", subcommand->details);
     printf("\nOptions:\n");
     for (; specs->name; specs++) {
         char flag[64];
@@ -24,13 +24,14 @@ static void print_help(const struct verb *verb, const struct option_spec *specs)
     printf("  -h, --help                       this text\n");
 }
 
-static int bad_value(const struct verb *verb, const struct option_spec *spec, const char *value, const char *wanted)
+static int bad_value(const struct subcommand *subcommand, const struct option_spec *spec, const char *value,
+                     const char *wanted)
 {
-    log_error("%s: --%s: '%s' is not %s", verb->name, spec->name, value, wanted);
+    log_error("%s: --%s: '%s' is not %s", subcommand->name, spec->name, value, wanted);
     return -EINVAL;
 }
 
-static int set_value(const struct verb *verb, const struct option_spec *spec, const char *value)
+static int set_value(const struct subcommand *subcommand, const struct option_spec *spec, const char *value)
 {
     char wanted[160], low[32], high[32];
     switch (spec->type) {
@@ -45,7 +46,7 @@ static int set_value(const struct verb *verb, const struct option_spec *spec, co
             return 0;
         snprintf(wanted, sizeof(wanted), "a whole number from %lld to %lld", (long long)spec->min,
                  (long long)spec->max);
-        return bad_value(verb, spec, value, wanted);
+        return bad_value(subcommand, spec, value, wanted);
     case OPTION_DURATION: {
         uint64_t ns;
         if (units_parse_duration_ns(value, &ns) == 0 && ns >= (uint64_t)spec->min && ns <= (uint64_t)spec->max) {
@@ -55,12 +56,12 @@ static int set_value(const struct verb *verb, const struct option_spec *spec, co
         snprintf(wanted, sizeof(wanted), "a duration from %s to %s, such as 10s or 5m",
                  units_format_duration(spec->min, low, sizeof(low)),
                  units_format_duration(spec->max, high, sizeof(high)));
-        return bad_value(verb, spec, value, wanted);
+        return bad_value(subcommand, spec, value, wanted);
     }
     case OPTION_TEXTS: {
         struct option_texts *texts = spec->value;
         if (texts->count == OPTION_TEXTS_MAX) {
-            log_error("%s: --%s: more than %d of them", verb->name, spec->name, OPTION_TEXTS_MAX);
+            log_error("%s: --%s can be given at most %d times", subcommand->name, spec->name, OPTION_TEXTS_MAX);
             return -EINVAL;
         }
         texts->values[texts->count++] = value;
@@ -86,8 +87,9 @@ static const struct option_spec *find_letter(const struct option_spec *specs, ch
     return NULL;
 }
 
-/* One flag at argv[*i]; moves `*i` past a value that it took. */
-static int parse_flag(const struct verb *verb, const struct option_spec *specs, int argc, char **argv, int *i)
+/* Parses the flag at argv[*i]; advances `*i` when it consumes the next argument as its value. */
+static int parse_flag(const struct subcommand *subcommand, const struct option_spec *specs, int argc, char **argv,
+                      int *i)
 {
     const char *argument = argv[*i], *value = NULL;
     const struct option_spec *spec;
@@ -102,24 +104,26 @@ static int parse_flag(const struct verb *verb, const struct option_spec *specs, 
             value = argument + 2;
     }
     if (!spec) {
-        log_error("%s: unknown option %s (sonde %s --help lists them)", verb->name, argument, verb->name);
+        log_error("%s: unknown option %s (sonde %s --help lists them)", subcommand->name, argument, subcommand->name);
         return -EINVAL;
     }
     if (spec->type == OPTION_FLAG && value) {
-        log_error("%s: --%s takes no value", verb->name, spec->name);
+        log_error("%s: --%s takes no value", subcommand->name, spec->name);
         return -EINVAL;
     }
     if (spec->type != OPTION_FLAG && !value) {
         if (*i + 1 >= argc) {
-            log_error("%s: --%s needs a value (%s)", verb->name, spec->name, spec->metavar ? spec->metavar : "VALUE");
+            log_error("%s: --%s needs a value (%s)", subcommand->name, spec->name,
+                      spec->metavar ? spec->metavar : "VALUE");
             return -EINVAL;
         }
         value = argv[++*i];
     }
-    return set_value(verb, spec, value);
+    return set_value(subcommand, spec, value);
 }
 
-int options_parse(const struct verb *verb, const struct option_spec *specs, int argc, char **argv, int *ret_operands)
+int options_parse(const struct subcommand *subcommand, const struct option_spec *specs, int argc, char **argv,
+                  int *ret_operands)
 {
     int operands = 0;
     bool flags_ended = false;
@@ -127,18 +131,19 @@ int options_parse(const struct verb *verb, const struct option_spec *specs, int 
         if (!flags_ended && strcmp(argv[i], "--") == 0) {
             flags_ended = true;
         } else if (!flags_ended && (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)) {
-            print_help(verb, specs);
+            print_help(subcommand, specs);
             return 1;
         } else if (!flags_ended && argv[i][0] == '-' && argv[i][1]) {
-            int r = parse_flag(verb, specs, argc, argv, &i);
+            int r = parse_flag(subcommand, specs, argc, argv, &i);
             if (r < 0)
                 return r;
         } else if (!ret_operands) {
-            log_error("%s: what is '%s'? (sonde %s --help lists what it takes)", verb->name, argv[i], verb->name);
+            log_error("%s: what is '%s'? (sonde %s --help lists what it takes)", subcommand->name, argv[i],
+                      subcommand->name);
             return -EINVAL;
         } else {
             argv[1 + operands++] = argv[i];
-            flags_ended |= !verb->flags_anywhere;
+            flags_ended |= !subcommand->flags_anywhere;
         }
     }
     if (ret_operands)

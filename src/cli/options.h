@@ -1,7 +1,6 @@
-/* A verb's flags as one table: parsing, `--help`, and the man pages' synopsis all come from it, so they cannot
- * disagree.
+/* Command-line options of a subcommand as one table, from which both the parser and `--help` work.
  *
- * Long flags take `--name VALUE` or `--name=VALUE`, short ones `-n VALUE`; `--` ends flags. */
+ * Long options take `--name VALUE` or `--name=VALUE`, short ones `-n VALUE` or `-nVALUE`; `--` ends the options. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,23 +25,23 @@ struct option_spec {
     char letter;      /* 0: none */
     const char *name; /* long name, without dashes */
     enum option_type type;
-    void *value;         /* where it goes; already holds the default */
+    void *value;         /* destination; holds the default */
     const char *metavar; /* "HZ" */
     const char *help;
     int64_t min, max;
 };
 
-struct verb {
+struct subcommand {
     const char *name;
-    const char *synopsis;              /* after `sonde NAME` */
-    const char *summary;               /* one line, for `sonde --help` */
-    const char *details;               /* paragraphs for `sonde NAME --help`; may be NULL */
-    bool flags_anywhere;               /* also behind operands, which are no command with flags of its own */
+    const char *synopsis; /* after `sonde NAME` */
+    const char *summary;  /* one line, for `sonde --help` */
+    const char *details;  /* paragraphs for `sonde NAME --help`; may be NULL */
+    bool flags_anywhere;  /* options are accepted after operands, which are not a command with options of its own */
     int (*run)(int argc, char **argv); /* the exit status, or -errno */
 };
 
-/* Parses argv[1..]. Operands (a command to run, of which the first ends the flags; files) are moved to the front of
- * argv (from argv[1] on),
- * `*ret_operands` tells how many; where it is NULL there may be none. Returns 0, 1 when --help was printed, or -EINVAL
- * after the reason was printed. `specs` ends with an entry without name. */
-int options_parse(const struct verb *verb, const struct option_spec *specs, int argc, char **argv, int *ret_operands);
+/* Parses argv[1..]. Operands are moved to argv[1] and following; `*ret_operands` is their number. NULL: the subcommand
+ * takes none. Without flags_anywhere the first operand ends the options (a command to run). `specs` ends with an entry
+ * without a name. Returns 0, 1 when --help was printed, or -EINVAL after logging. */
+int options_parse(const struct subcommand *subcommand, const struct option_spec *specs, int argc, char **argv,
+                  int *ret_operands);

@@ -1,4 +1,4 @@
-/* Where a profile goes; see output.h. */
+/* The output file of a profile; see output.h. */
 #include "cli/output.h"
 
 #include "base/cleanup.h"
@@ -11,11 +11,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define LINKS_MAX 40
+#define LINKS_MAX 40 /* the kernel's MAXSYMLINKS */
 
-/* ---- before ---- */
+/* ---- checks before recording ---- */
 
-static void put_directory(const char *path, char ret[PATH_MAX])
+static void dirname_of(const char *path, char ret[PATH_MAX])
 {
     const char *slash = strrchr(path, '/');
     if (!slash)
@@ -24,6 +24,7 @@ static void put_directory(const char *path, char ret[PATH_MAX])
         snprintf(ret, PATH_MAX, "%.*s", slash > path ? (int)(slash - path) : 1, path);
 }
 
+/* Whether another user placed the link in a sticky, world-writable directory (the kernel's protected_symlinks rule). */
 static bool is_foreign(const struct stat *link, const char *directory)
 {
     const mode_t shared = S_ISVTX | S_IWOTH;
@@ -32,8 +33,9 @@ static bool is_foreign(const struct stat *link, const char *directory)
            link->st_uid != st.st_uid;
 }
 
-/* One link further: 1, 0 when `path` is none, -errno; -EPERM for one that is not to be trusted. */
-static int follow(char path[PATH_MAX])
+/* Replaces `path` by the target of the symbolic link there. 1: done; 0: `path` is not a link; -EPERM: the link is not
+ * trusted; -errno. */
+static int follow_link(char path[PATH_MAX])
 {
     char directory[PATH_MAX], target[PATH_MAX], next[PATH_MAX];
     struct stat st;
@@ -41,7 +43,7 @@ static int follow(char path[PATH_MAX])
         return -errno;
     if (!S_ISLNK(st.st_mode))
         return 0;
-    put_directory(path, directory);
+    dirname_of(path, directory);
     if (is_foreign(&st, directory))
         return -EPERM;
     ssize_t size = readlink(path, target, sizeof(target) - 1);
@@ -55,12 +57,12 @@ static int follow(char path[PATH_MAX])
     return 1;
 }
 
-/* What is not there is fine as long as no link led to it. */
-static int follow_all(char path[PATH_MAX])
+/* Resolves all links. A missing file is accepted unless a link led to it (-ENOENT). */
+static int resolve_links(char path[PATH_MAX])
 {
     int r = 1, links = -1;
     while (r == 1 && ++links < LINKS_MAX)
-        r = follow(path);
+        r = follow_link(path);
     if (r == 1)
         return -ELOOP;
     return r == -ENOENT && links == 0 ? 0 : r;
@@ -70,40 +72,40 @@ static int check_file(const struct output *o)
 {
     _cleanup_(file_part_discard) struct file_part part = FILE_PART_NONE;
     int r = file_part_create(o->path, &part);
-    return r < 0 ? log_errno(r, "%s: %s cannot be written", o->verb, o->asked) : 0;
+    return r < 0 ? log_errno(r, "%s: %s cannot be written", o->subcommand, o->name) : 0;
 }
 
-int output_check(const char *verb, const char *asked, struct output *ret)
+int output_check(const char *subcommand, const char *name, struct output *ret)
 {
-    struct output o = {.verb = verb, .asked = asked};
+    struct output o = {.subcommand = subcommand, .name = name};
     struct stat st;
-    if (snprintf(o.path, sizeof(o.path), "%s", asked) >= (int)sizeof(o.path))
-        return log_errno(-ENAMETOOLONG, "%s: %s cannot be written", verb, asked);
-    if (strcmp(asked, "-") == 0) {
+    if (snprintf(o.path, sizeof(o.path), "%s", name) >= (int)sizeof(o.path))
+        return log_errno(-ENAMETOOLONG, "%s: %s cannot be written", subcommand, name);
+    if (strcmp(name, "-") == 0) {
         *ret = o;
         return 0;
     }
-    int r = follow_all(o.path);
+    int r = resolve_links(o.path);
     if (r == -EPERM) {
-        log_error("%s: %s leads over a link that somebody else made in a directory that all may write to: not followed",
-                  verb, asked);
+        log_error("%s: %s is a symbolic link of another user in a world-writable directory: not followed", subcommand,
+                  name);
         return r;
     }
-    bool exists = stat(asked, &st) == 0;
+    bool exists = stat(name, &st) == 0;
     if (exists && S_ISDIR(st.st_mode)) {
-        log_error("%s: %s is a directory", verb, asked);
+        log_error("%s: %s is a directory", subcommand, name);
         return -EISDIR;
     }
     o.is_stream = exists && !S_ISREG(st.st_mode);
     if (o.is_stream) {
-        snprintf(o.path, sizeof(o.path), "%s", asked); /* where /proc/PID/fd leads has no path */
+        snprintf(o.path, sizeof(o.path), "%s", name); /* the target of a /proc/PID/fd link may have no path */
         o.device = st.st_dev;
         o.inode = st.st_ino;
     } else if (r == -ENOENT) {
-        log_error("%s: %s is a link to %s, which is not there: not written through it", verb, asked, o.path);
+        log_error("%s: %s is a link to %s, which does not exist: not written through it", subcommand, name, o.path);
         return r;
     } else {
-        r = r < 0 ? log_errno(r, "%s: %s cannot be written", verb, asked) : check_file(&o);
+        r = r < 0 ? log_errno(r, "%s: %s cannot be written", subcommand, name) : check_file(&o);
         if (r < 0)
             return r;
     }
@@ -111,7 +113,7 @@ int output_check(const char *verb, const char *asked, struct output *ret)
     return 0;
 }
 
-/* ---- after ---- */
+/* ---- writing ---- */
 
 static int write_stream(const struct output *o, const char *data, size_t size)
 {
@@ -133,7 +135,7 @@ static int write_file(const struct output *o, const char *data, size_t size)
     return r < 0 ? r : file_part_commit(&part, o->path);
 }
 
-static int keep_in(const struct output *o, const char *directory, const char *suffix, const char *data, size_t size)
+static int save_in(const struct output *o, const char *directory, const char *suffix, const char *data, size_t size)
 {
     char path[PATH_MAX];
     if (snprintf(path, sizeof(path), "%s/sonde-XXXXXX%s", directory, suffix) >= (int)sizeof(path))
@@ -147,28 +149,29 @@ static int keep_in(const struct output *o, const char *directory, const char *su
     if (r < 0)
         unlink(path);
     else
-        log_warning("%s: it is kept in %s instead", o->verb, path);
+        log_warning("%s: it is kept in %s instead", o->subcommand, path);
     return r;
 }
 
-static void keep_elsewhere(const struct output *o, const char *suffix, const char *data, size_t size)
+static void save_elsewhere(const struct output *o, const char *suffix, const char *data, size_t size)
 {
     const char *const directories[] = {getenv("TMPDIR"), "/tmp", "/var/tmp", "/dev/shm"};
     for (size_t i = 0; i < array_size(directories); i++)
-        if (directories[i] && directories[i][0] && keep_in(o, directories[i], suffix, data, size) == 0)
+        if (directories[i] && directories[i][0] && save_in(o, directories[i], suffix, data, size) == 0)
             return;
-    log_error("%s: nor in TMPDIR, /tmp, /var/tmp or /dev/shm: it is lost", o->verb);
+    log_error("%s: the profile is lost: it cannot be written to TMPDIR, /tmp, /var/tmp or /dev/shm either",
+              o->subcommand);
 }
 
 int output_write(const struct output *o, const char *suffix, const char *data, size_t size)
 {
-    int r = strcmp(o->asked, "-") == 0 ? file_part_write_all(STDOUT_FILENO, data, size)
-            : o->is_stream             ? write_stream(o, data, size)
-                                       : write_file(o, data, size);
+    int r = strcmp(o->name, "-") == 0 ? file_part_write_all(STDOUT_FILENO, data, size)
+            : o->is_stream            ? write_stream(o, data, size)
+                                      : write_file(o, data, size);
     if (r == 0)
         return 0;
-    log_errno(r, "%s: %s cannot be written", o->verb, strcmp(o->asked, "-") == 0 ? "standard output" : o->asked);
-    if (r != -EPIPE) /* a reader who went has seen what he wanted */
-        keep_elsewhere(o, suffix, data, size);
+    log_errno(r, "%s: %s cannot be written", o->subcommand, strcmp(o->name, "-") == 0 ? "standard output" : o->name);
+    if (r != -EPIPE) /* EPIPE: the reader closed the pipe and wants no more */
+        save_elsewhere(o, suffix, data, size);
     return r;
 }

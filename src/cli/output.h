@@ -1,10 +1,10 @@
-/* Where a profile goes. What stands there is settled before anything is recorded, so that nothing is recorded in vain,
- * and holds at the end: who replaces it meanwhile by a link of his own has not turned us elsewhere. A file appears only
- * when it is whole (file_part.h); a pipe or a device is written into.
+/* The output file of a profile. The destination is checked and resolved before recording starts, so that no recording
+ * is lost to a bad path; a link placed there during the recording does not redirect the output. A regular file is
+ * replaced atomically (file_part.h); a pipe or a device is written to directly.
  *
- * Links are followed as cp follows them: not to where nothing is. Nor are those that somebody else put into a directory
- * that all may write to, such as /tmp: this program is mostly root's (the rule of the kernel's fs.protected_symlinks,
- * which may be off). */
+ * Symbolic links are followed, except to a missing file (as with cp), and except links that another user placed in a
+ * world-writable sticky directory such as /tmp: Sonde mostly runs as root. This is the rule of the kernel's
+ * fs.protected_symlinks, which may be off. */
 #pragma once
 
 #include <limits.h>
@@ -13,17 +13,18 @@
 #include <sys/types.h>
 
 struct output {
-    const char *verb;  /* static; for messages */
-    const char *asked; /* borrowed; "-": standard output */
-    bool is_stream;    /* a pipe or a device */
-    dev_t device;      /* of a stream */
+    const char *subcommand; /* name of the subcommand, static; for messages */
+    const char *name;       /* as given by the user, borrowed; "-": standard output */
+    bool is_stream;         /* a pipe or a device */
+    dev_t device;           /* of a stream */
     ino_t inode;
-    char path[PATH_MAX]; /* with links followed */
+    char path[PATH_MAX]; /* with symbolic links resolved */
 };
 
-/* Says why not when it cannot be. Leaves nothing behind. */
-int output_check(const char *verb, const char *asked, struct output *ret);
+/* Checks that `asked` can be written and resolves its links into `*ret`. Returns 0, or -errno after logging. Leaves no
+ * file behind. */
+int output_check(const char *subcommand, const char *name, struct output *ret);
 
-/* What cannot be written there is kept in a directory for temporary files, under a name that ends in `suffix`, and said
- * to be there; an error all the same. */
+/* Writes the profile. If that fails for a reason other than EPIPE, saves it in TMPDIR, /tmp, /var/tmp or /dev/shm under
+ * a name that ends in `suffix`, logs the path, and still returns the error. 0 or -errno, logged. */
 int output_write(const struct output *o, const char *suffix, const char *data, size_t size);

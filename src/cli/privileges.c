@@ -1,4 +1,4 @@
-/* What rights this process lacks; see privileges.h. */
+/* Capabilities that this process lacks; see privileges.h. */
 #include "cli/privileges.h"
 
 #include "base/cleanup.h"
@@ -12,20 +12,21 @@
 
 static const struct used_capability {
     cap_value_t value;
-    bool with_sys_admin; /* the kernel takes CAP_SYS_ADMIN for it */
+    bool with_sys_admin; /* the kernel accepts CAP_SYS_ADMIN in its place */
     struct privilege privilege;
 } used[] = {
-    {CAP_BPF, true, {"CAP_BPF", "no program or table of ours can be loaded: no samples, no requests"}},
+    {CAP_BPF, true, {"CAP_BPF", "no BPF program or map can be loaded: no samples, no requests"}},
     {CAP_PERFMON,
      true,
-     {"CAP_PERFMON", "no sampling, no reading of the kernel's memory, no lives of processes: nothing is seen"}},
+     {"CAP_PERFMON",
+      "no sampling, no access to kernel memory from BPF, no process lifecycle events: nothing is recorded"}},
     {CAP_SYS_PTRACE,
      false,
      {"CAP_SYS_PTRACE",
-      "files, mappings and environment of other users' processes stay unknown: frames without names, stacks cut"}},
+      "files, mappings and environment of other users' processes cannot be read: frames without names, truncated stacks"}},
     {CAP_DAC_READ_SEARCH,
      false,
-     {"CAP_DAC_READ_SEARCH", "executables that only their owner may read have no names and no rows"}},
+     {"CAP_DAC_READ_SEARCH", "executables that only their owner may read have no symbols and no unwind tables"}},
     {CAP_SYSLOG, false, {"CAP_SYSLOG", "kernel functions have no names"}},
     {CAP_SYS_ADMIN, false, {"CAP_SYS_ADMIN", "other BPF programs have no names"}},
 };
@@ -55,7 +56,7 @@ void privileges_explain(void)
     struct stat btf;
     if (stat("/sys/kernel/btf/vmlinux", &btf) < 0 || !S_ISREG(btf.st_mode) || btf.st_size == 0)
         log_error(
-            "this kernel tells nothing of its types (no BTF in /sys/kernel/btf/vmlinux): it was built without CONFIG_DEBUG_INFO_BTF, and no BPF program can be fitted to it");
+            "this kernel has no BTF in /sys/kernel/btf/vmlinux: it was built without CONFIG_DEBUG_INFO_BTF, and BPF programs cannot be relocated for it");
     struct privilege missing[PRIVILEGES_MAX];
     char names[256] = "";
     size_t count = privileges_missing(missing);
@@ -63,6 +64,6 @@ void privileges_explain(void)
         length += snprintf(names + length, sizeof(names) - length, "%s%s", i ? ", " : "", missing[i].name);
     if (count)
         log_error(
-            "missing capabilities: %s. Run it as root, or give them to it. Without them these still work: `sonde why` against a running agent, `sonde doctor`, `sonde record --replay`",
+            "missing capabilities: %s. Run sonde as root, or grant it these capabilities. These work without them: `sonde why` against a running agent, `sonde doctor`, `sonde record --replay`",
             names);
 }

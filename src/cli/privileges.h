@@ -1,18 +1,18 @@
-/* What rights this process lacks, in words. */
+/* Reports which capabilities this process lacks, and the effect of each. */
 #pragma once
 
 #include <stddef.h>
 
-/* A capability that Sonde uses, and what is not seen without it. Texts are static. */
+/* A capability that Sonde uses, and what does not work without it. Strings are static. */
 struct privilege {
     const char *name, *cost;
 };
 
 #define PRIVILEGES_MAX 6
 
-/* Those that this process does not have; how many. */
+/* Writes the capabilities that this process does not have to `ret`; returns their number. */
 size_t privileges_missing(struct privilege ret[PRIVILEGES_MAX]);
 
-/* After nothing could be attached: prints which rights or abilities of the kernel are missing, and what still works
- * without. */
+/* To be called when nothing could be attached: logs missing kernel features and capabilities, and what works without
+ * them. */
 void privileges_explain(void);

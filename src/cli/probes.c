@@ -1,5 +1,5 @@
-/* `sonde probes`: the native probes (USDT) of the processes that run now, what their arguments are, and
- * whether anybody is attached. Asks nobody but /proc and the files; needs no agent. */
+/* `sonde probes`: lists the USDT probes of running processes, their arguments, and whether a tracer is attached. Reads
+ * /proc and the mapped files only; needs no agent. */
 #include "cli/probes.h"
 #include "base/buf.h"
 #include "base/log.h"
@@ -16,13 +16,13 @@
 #define FLUSH_BYTES  (64u << 10)
 #define NAME_COLUMNS 40
 
-struct listing {
+struct probe_list {
     bool json;
     uint64_t count;
     struct buf out;
 };
 
-static int flush(struct listing *l)
+static int flush(struct probe_list *l)
 {
     int r = buf_error(&l->out);
     if (r == 0 && l->out.size)
@@ -36,7 +36,7 @@ static const char *attached_text(enum usdt_attached attached)
     return attached == NATIVE_ATTACHED ? "yes" : attached == NATIVE_NOT_ATTACHED ? "no" : "?";
 }
 
-static void put_text(struct buf *out, const struct native_probe *p)
+static void put_probe_text(struct buf *out, const struct native_probe *p)
 {
     const struct usdt_site *s = p->sites;
     const size_t before = out->size;
@@ -79,7 +79,7 @@ static void put_arguments(struct buf *out, const char *declaration)
     buf_putc(out, ']');
 }
 
-static void put_json(struct buf *out, const struct native_probe *p)
+static void put_probe_json(struct buf *out, const struct native_probe *p)
 {
     const struct usdt_site *s = p->sites;
     buf_printf(out, "{\"pid\":%" PRIu32 ",\"process\":", p->pid);
@@ -104,17 +104,17 @@ static void put_json(struct buf *out, const struct native_probe *p)
     buf_putc(out, '}');
 }
 
-static int take_probe(void *context, const struct native_probe *p)
+static int put_probe(void *context, const struct native_probe *p)
 {
-    struct listing *l = context;
+    struct probe_list *l = context;
     if (l->json) {
         buf_puts(&l->out, l->count ? ",\n" : "");
-        put_json(&l->out, p);
+        put_probe_json(&l->out, p);
     } else {
         if (l->count == 0)
             buf_printf(&l->out, "%7s %-15s %-*s %-8s %s\n", "PID", "PROCESS", NAME_COLUMNS, "PROVIDER:PROBE",
                        "ATTACHED", "ARGUMENTS");
-        put_text(&l->out, p);
+        put_probe_text(&l->out, p);
     }
     l->count++;
     return l->out.size < FLUSH_BYTES && buf_error(&l->out) == 0 ? 0 : flush(l);
@@ -128,25 +128,25 @@ static void put_losses(struct buf *out, const struct usdt_losses *losses)
                losses->refused, losses->unreadable, losses->damaged_notes, losses->left_out);
 }
 
-void probes_tell_losses(const struct usdt_losses *l)
+void probes_warn_losses(const struct usdt_losses *l)
 {
     if (l->refused)
-        log_warning("probes: not looked at, for lack of rights (CAP_SYS_PTRACE): %" PRIu64 " processes", l->refused);
+        log_warning("probes: %" PRIu64 " processes were skipped: CAP_SYS_PTRACE is missing", l->refused);
     if (l->unreadable)
-        log_warning("probes: could not be read: %" PRIu64 " files or processes", l->unreadable);
+        log_warning("probes: %" PRIu64 " files or processes could not be read", l->unreadable);
     if (l->damaged_notes)
-        log_warning("probes: notes of probes that make no sense: %" PRIu64, l->damaged_notes);
+        log_warning("probes: %" PRIu64 " malformed probe notes were ignored", l->damaged_notes);
     if (l->left_out)
-        log_warning("probes: probes or mappings that found no room: %" PRIu64, l->left_out);
+        log_warning("probes: %" PRIu64 " probes or mappings were left out: table full", l->left_out);
 }
 
-static int list(const struct usdt_filter *filter, bool json)
+static int list_probes(const struct usdt_filter *filter, bool json)
 {
     _cleanup_(usdt_processes_freep) struct usdt_processes *processes = NULL;
     struct usdt_losses losses;
-    struct listing l = {.json = json};
+    struct probe_list l = {.json = json};
     buf_puts(&l.out, json ? "{\"probes\":[" : "");
-    int r = usdt_processes_new(filter, take_probe, &l, &processes);
+    int r = usdt_processes_new(filter, put_probe, &l, &processes);
     if (r == 0)
         r = usdt_processes_walk(processes);
     if (r == 0)
@@ -157,23 +157,23 @@ static int list(const struct usdt_filter *filter, bool json)
         r = flush(&l);
     buf_clear(&l.out);
     if (r == -ESRCH && filter->pid) {
-        log_error("probes: there is no process %" PRIu32, filter->pid);
+        log_error("probes: no process %" PRIu32, filter->pid);
         return r;
     }
     if (r == -EACCES && filter->pid)
-        return log_errno(r, "probes: process %" PRIu32 " cannot be looked at without CAP_SYS_PTRACE", filter->pid);
+        return log_errno(r, "probes: process %" PRIu32 " cannot be inspected without CAP_SYS_PTRACE", filter->pid);
     if (r < 0)
-        return log_errno(r, "probes: they cannot be listed");
-    probes_tell_losses(&losses);
+        return log_errno(r, "probes: cannot list the probes");
+    probes_warn_losses(&losses);
     if (l.count == 0 && filter->provider) {
-        log_error("probes: nobody has a probe %s%s%s", filter->provider, filter->name ? ":" : "",
+        log_error("probes: no process has a probe %s%s%s", filter->provider, filter->name ? ":" : "",
                   filter->name ? filter->name : "");
         return -ENOENT;
     }
     return 0;
 }
 
-/* "PROVIDER" or "PROVIDER:PROBE"; takes `text` apart. */
+/* Parses "PROVIDER" or "PROVIDER:PROBE". Splits `text` in place; the filter borrows it. */
 static int set_filter(struct usdt_filter *f, char *text)
 {
     f->provider = text;
@@ -194,7 +194,7 @@ static int watch(struct probes_watch_options *o, int operands, char **argv)
     int r = operands == 2 ? set_filter(&o->filter, argv[2]) : -EINVAL;
     if (r == 0 && o->filter.name)
         return probes_watch(o);
-    log_error("probes: watch what? (PROVIDER:PROBE, as sonde probes lists them)");
+    log_error("probes: watch needs a PROVIDER:PROBE (sonde probes lists them)");
     return -EINVAL;
 }
 
@@ -205,13 +205,13 @@ static int run(int argc, char **argv)
     int operands;
     struct probes_watch_options o = {0};
     const struct option_spec specs[] = {
-        {'p', "pid", OPTION_INTEGER, &pid, "PID", "only of this process", 1, 1 << 22},
-        {0, "json", OPTION_FLAG, &json, NULL,
-         "the list as one JSON object; watch: one for each firing, or of the counts", 0, 0},
+        {'p', "pid", OPTION_INTEGER, &pid, "PID", "only this process", 1, 1 << 22},
+        {0, "json", OPTION_FLAG, &json, NULL, "list: one JSON object; watch: one per firing, or one with the counts", 0,
+         0},
         {'d', "duration", OPTION_DURATION, &o.duration_ns, "SECONDS",
-         "watch for this long (default until it is interrupted)", 1000000, 86400000000000},
+         "watch: for this long (default until interrupted)", 1000000, 86400000000000},
         {0, "by", OPTION_TEXT, &o.by, "ARG", "watch: count firings by the value of this argument", 0, 0},
-        {0, "hist", OPTION_TEXT, &o.histogram, "ARG", "watch: how often this argument had which size", 0, 0},
+        {0, "hist", OPTION_TEXT, &o.histogram, "ARG", "watch: histogram of the values of this argument", 0, 0},
         {0},
     };
     int r = options_parse(&subcommand_probes, specs, argc, argv, &operands);
@@ -221,7 +221,7 @@ static int run(int argc, char **argv)
     const bool is_watch = operands > 0 && strcmp(argv[1], "watch") == 0;
     o.json = json;
     if (!is_watch && (o.by || o.histogram || o.duration_ns)) {
-        log_error("probes: --duration, --by and --hist are of `sonde probes watch`");
+        log_error("probes: --duration, --by and --hist apply to `sonde probes watch` only");
         return -EINVAL;
     }
     if (is_watch)
@@ -231,15 +231,15 @@ static int run(int argc, char **argv)
         return -EINVAL;
     }
     r = operands ? set_filter(&o.filter, argv[1]) : 0;
-    return r < 0 ? r : list(&o.filter, json);
+    return r < 0 ? r : list_probes(&o.filter, json);
 }
 
-const struct verb subcommand_probes = {
+const struct subcommand subcommand_probes = {
     .name = "probes",
     .synopsis = "[watch] [PROVIDER[:PROBE]] [-p PID] [--json] [-d SECONDS] [--by ARG] [--hist ARG]",
-    .summary = "List the native probes of running programs, and watch them fire",
+    .summary = "List the USDT probes of running programs, and watch them fire",
     .details =
-        "Lists the probes (USDT, such as libsonde's) of every process, or of -p PID: their arguments, as their\nprogram declared them or as tracers read them, and whether anyone is attached.\n`sonde probes watch PROVIDER:PROBE` attaches, and prints each firing, or counts them by an argument.",
+        "Lists the USDT probes (such as libsonde's) of every process, or of -p PID: their arguments, as declared by\nlibsonde or as operands of the note, and whether a tracer is attached.\n`sonde probes watch PROVIDER:PROBE` attaches and prints each firing, or counts firings by an argument.",
     .flags_anywhere = true,
     .run = run,
 };

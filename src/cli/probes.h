@@ -1,4 +1,4 @@
-/* The two halves of `sonde probes`: the list (probes.c) and, behind `watch`, what fires (probes_watch.c). */
+/* Shared by the two parts of `sonde probes`: the list (probes.c) and `watch` (probes_watch.c). */
 #pragma once
 
 #include "resolve/usdt/usdt_processes.h"
@@ -6,14 +6,14 @@
 #include <stdint.h>
 
 struct probes_watch_options {
-    struct usdt_filter filter;  /* provider and name are there */
-    uint64_t duration_ns;       /* 0: until it is interrupted */
-    const char *by, *histogram; /* names of arguments, or "arg0"; NULL: not asked */
+    struct usdt_filter filter;  /* provider and name are set */
+    uint64_t duration_ns;       /* 0: until interrupted */
+    const char *by, *histogram; /* argument names, or "arg0"; NULL: option not given */
     bool json;
 };
 
-/* Prints firings of a probe one by one, or counts of them at the end. Says why not. */
+/* Attaches to a probe and prints each firing, or counts at the end. Returns 0, or -errno after logging. */
 int probes_watch(const struct probes_watch_options *options);
 
-/* What a walk through processes has not seen, on standard error. */
-void probes_tell_losses(const struct usdt_losses *losses);
+/* Logs what a walk over processes could not inspect. */
+void probes_warn_losses(const struct usdt_losses *losses);

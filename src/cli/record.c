@@ -1,5 +1,5 @@
-/* `sonde record`: one profile of the node, some processes, a container or a command, into a file of the format that its
- * name asks for (output.h). */
+/* `sonde record`: records one profile of the node, of processes, of containers or of a command into a file. The suffix
+ * of the file's name selects the format. */
 #include "agent/loop.h"
 #include "agent/pipeline.h"
 #include "base/buf.h"
@@ -28,33 +28,33 @@
 
 #define DEFAULT_HZ        99
 #define PROFILE_MAX_BYTES (256 << 20)
-#define MEMORY_BYTES      (128 << 20) /* resolvers and rings: a recording ends, so it may take more than the agent */
+#define MEMORY_BYTES      (128 << 20) /* resolvers and rings; more than the agent's, as a recording is short-lived */
 #define RING_MIN_BYTES    ((size_t)4 << 20)
 #define RING_MAX_BYTES    ((size_t)16 << 20)
-#define RING_SECONDS      5    /* of samples that come at a rate: a turn may wait so long for files */
-#define SAMPLE_BYTES      4096 /* more than most have */
+#define RING_SECONDS      5    /* capacity for timed samples: reading files may block a loop iteration this long */
+#define SAMPLE_BYTES      4096 /* upper estimate of a sample's size */
 
 struct recording {
     struct pipeline *pipeline;
     struct profile *profile;
     const struct record_event *event;    /* NULL: samples are of time */
-    struct record_event *replayed_event; /* the same, of a replay */
-    struct record_pods *pods;            /* NULL: none are chosen by name or label */
-    uint64_t weight;                     /* of all samples */
+    struct record_event *replayed_event; /* the event of the replayed recording; owned */
+    struct record_pods *pods;            /* NULL: no pod is selected by name or label */
+    uint64_t weight;                     /* sum over all samples, in the unit of the profile */
     uint64_t start_ns;
     uint64_t duration_ns;
     uint64_t first_sample_ns, last_sample_ns, first_weight_ns;
     bool show_progress;
-    int ready_fd;                              /* -1: no process waits for it */
-    uint32_t prepared_pids[SOURCE_FILTER_MAX]; /* whose unwind tables are in place before that */
+    int ready_fd;                              /* -1: --ready-fd not given */
+    uint32_t prepared_pids[SOURCE_FILTER_MAX]; /* their unwind tables are loaded before "ready" is written */
     size_t prepared_count;
-    bool cpu_samples, waits; /* any came */
+    bool cpu_samples, waits; /* whether any were recorded */
     struct record_lines_stats lines;
 };
 
-struct request_for_recording { /* what the command line asked for */
+struct record_args { /* the command line */
     bool all;
-    struct record_filters whom;
+    struct record_filters filters;
     struct option_texts events;
     struct record_event *event; /* NULL: none */
     int64_t rate_hz, ready_fd;
@@ -71,8 +71,7 @@ struct request_for_recording { /* what the command line asked for */
 static int take_sample(void *context, const struct sample *sample)
 {
     struct recording *rec = context;
-    if (!rec->first_sample_ns ||
-        sample->time_ns < rec->first_sample_ns) /* waits come thread by thread, not in order of time */
+    if (!rec->first_sample_ns || sample->time_ns < rec->first_sample_ns) /* waits arrive by thread, not in time order */
         rec->first_sample_ns = sample->time_ns;
     if (!sample->wait_reason && !rec->cpu_samples)
         rec->first_weight_ns = sample->weight_ns;
@@ -86,31 +85,31 @@ static int take_sample(void *context, const struct sample *sample)
     return profile_add(rec->profile, sample);
 }
 
-/* ---- what to look at ---- */
+/* ---- sources ---- */
 
-/* The kernel clears all of it at the start, which costs more than a short recording. */
-static size_t ring_bytes(const struct request_for_recording *asked)
+/* The kernel zeroes the ring when it is created; with a large ring that takes longer than a short recording. */
+static size_t ring_bytes(const struct record_args *args)
 {
-    const size_t samples = (size_t)asked->rate_hz * (size_t)get_nprocs() * RING_SECONDS;
-    if (asked->time != PROFILE_CPU_TIME || samples > RING_MAX_BYTES / SAMPLE_BYTES)
+    const size_t samples = (size_t)args->rate_hz * (size_t)get_nprocs() * RING_SECONDS;
+    if (args->time != PROFILE_CPU_TIME || samples > RING_MAX_BYTES / SAMPLE_BYTES)
         return RING_MAX_BYTES;
     return samples * SAMPLE_BYTES > RING_MIN_BYTES ? samples * SAMPLE_BYTES : RING_MIN_BYTES;
 }
 
-static int make_source_options(const struct request_for_recording *asked, struct source_options *ret)
+static int make_source_options(const struct record_args *args, struct source_options *ret)
 {
     *ret = (struct source_options){
-        .sample_hz = (uint32_t)asked->rate_hz,
+        .sample_hz = (uint32_t)args->rate_hz,
         .skip_self = true,
-        .ring_bytes = ring_bytes(asked),
+        .ring_bytes = ring_bytes(args),
         .table_bytes = 64 << 20,
-        .links = asked->links,
-        .time = asked->time,
-        .min_wait_ns = asked->min_wait_ns,
-        .sample_wait_ns = asked->sample_wait_ns,
-        .wakers = asked->wakers,
+        .links = args->links,
+        .time = args->time,
+        .min_wait_ns = args->min_wait_ns,
+        .sample_wait_ns = args->sample_wait_ns,
+        .wakers = args->wakers,
     };
-    return record_filters_set(&asked->whom, ret);
+    return record_filters_set(&args->filters, ret);
 }
 
 /* ---- the file ---- */
@@ -119,33 +118,33 @@ static const struct exporter *choose_format(const char *path)
 {
     const struct exporter *exporter = strcmp(path, "-") == 0 ? exporter_by_name("folded") : exporter_by_path(path);
     if (!exporter)
-        log_error("record: '%s': the ending tells the format, and this is none of .pb.gz, .folded, .html, .json", path);
+        log_error("record: '%s': unknown format: the name must end in .pb.gz, .folded, .html or .json", path);
     return exporter;
 }
 
-/* `kept_fd` is given up for the output's. */
+/* Closes `reserved_fd` first, so that a descriptor is free for the output file. */
 static int write_profile(const struct profile *profile, const struct exporter *exporter, const struct output *output,
-                         int kept_fd)
+                         int reserved_fd)
 {
     _cleanup_buf_ struct buf content = {0};
     int r = exporter->write(profile, &content);
-    close(kept_fd);
+    close(reserved_fd);
     if (r < 0)
-        return log_errno(r, "record: the profile cannot be made into %s", exporter->name);
+        return log_errno(r, "record: cannot write the profile as %s", exporter->name);
     return output_write(output, exporter->suffix, content.data, content.size);
 }
 
-/* ---- what a person sees meanwhile and after ---- */
+/* ---- progress and summary ---- */
 
 #define RECORDED_TEXT_BYTES RECORD_EVENT_TEXT_BYTES
 
 /* "4711 samples" */
-static const char *what_is_recorded(const struct recording *rec, char out[RECORDED_TEXT_BYTES])
+static const char *format_recorded(const struct recording *rec, char out[RECORDED_TEXT_BYTES])
 {
     static const char *const names[PROFILE_EVENTS] = {"samples", "waits", "samples and waits"};
     const uint64_t count = pipeline_samples(rec->pipeline);
     if (rec->event)
-        return record_event_tell(rec->event, count, rec->weight, out);
+        return record_event_format(rec->event, count, rec->weight, out);
     snprintf(out, RECORDED_TEXT_BYTES, "%llu %s", (unsigned long long)count, names[rec->profile->time]);
     return out;
 }
@@ -161,10 +160,10 @@ static bool show_progress(void *context)
     char elapsed[32], total[32], recorded[RECORDED_TEXT_BYTES];
     units_format_duration(clock_monotonic_ns() - rec->start_ns, elapsed, sizeof(elapsed));
     fprintf(
-        stderr, "\r\033[Krecording: %s%s%s, %s, %llu lost  (Ctrl-C ends it and keeps them)", elapsed,
+        stderr, "\r\033[Krecording: %s%s%s, %s, %llu lost  (Ctrl-C stops and writes the profile)", elapsed,
         rec->duration_ns ? " of " : "",
         rec->duration_ns ? units_format_duration(rec->duration_ns, total, sizeof(total)) : "",
-        what_is_recorded(rec, recorded),
+        format_recorded(rec, recorded),
         (unsigned long long)(losses.count[LOSS_RING_FULL] + losses.count[LOSS_THROTTLED] + losses.count[LOSS_MISSED]));
     fflush(stderr);
     return true;
@@ -181,25 +180,25 @@ static bool notify_ready(void *context)
     return true;
 }
 
-/* What no record tells of: with it, and what is in the profile, all waiting time is accounted for. */
-static void report_untold_waits(const struct recording *rec)
+/* Prints the waits that are not in the profile. Together with the profile they account for all off-CPU time. */
+static void report_unrecorded_waits(const struct recording *rec)
 {
     const struct off_cpu_totals waits = pipeline_waits(rec->pipeline);
     char time[32];
     if (waits.short_count)
-        fprintf(stderr, "; not told: %llu of %s in all, shorter than --min-wait", (unsigned long long)waits.short_count,
-                units_format_duration(waits.short_ns, time, sizeof(time)));
+        fprintf(stderr, "; not recorded: %llu of %s in all, shorter than --min-wait",
+                (unsigned long long)waits.short_count, units_format_duration(waits.short_ns, time, sizeof(time)));
     if (waits.left_out)
-        fprintf(stderr, "; left out by chance: %llu of %s in all, for which the others stand",
+        fprintf(stderr, "; skipped by sampling: %llu of %s in all, represented by the others",
                 (unsigned long long)waits.left_out, units_format_duration(waits.left_out_ns, time, sizeof(time)));
     if (waits.lost)
         fprintf(stderr, "; lost: %llu of %s in all", (unsigned long long)waits.lost,
                 units_format_duration(waits.lost_ns, time, sizeof(time)));
     if (waits.unknown)
-        fprintf(stderr, "; lost: %llu of threads that were too many, nobody knows how long",
+        fprintf(stderr, "; lost: %llu of unknown duration, of threads beyond the thread table",
                 (unsigned long long)waits.unknown);
     if (waits.wakers_unseen)
-        fprintf(stderr, "; %llu of which the waker was not seen", (unsigned long long)waits.wakers_unseen);
+        fprintf(stderr, "; %llu without a known waker", (unsigned long long)waits.wakers_unseen);
 }
 
 static void report_end(const struct recording *rec, const char *path)
@@ -210,8 +209,8 @@ static void report_end(const struct recording *rec, const char *path)
     pipeline_losses(rec->pipeline, &losses);
     char recorded[RECORDED_TEXT_BYTES];
     fprintf(stderr, "sonde: wrote %s: %s of %u processes", strcmp(path, "-") == 0 ? "standard output" : path,
-            what_is_recorded(rec, recorded), rec->profile->resource_count);
-    report_untold_waits(rec);
+            format_recorded(rec, recorded), rec->profile->resource_count);
+    report_unrecorded_waits(rec);
     for (int i = 0; i < LOSS_COUNT; i++)
         if (losses.count[i])
             fprintf(stderr, "; %llu %s", (unsigned long long)losses.count[i], loss_name(i));
@@ -221,38 +220,37 @@ static void report_end(const struct recording *rec, const char *path)
     fprintf(stderr, "\n");
 }
 
-/* Their frames are C functions of the interpreter: what to know of the samples that count as "interpreted". */
+/* Warns of interpreters whose frames appear as C functions of the interpreter. */
 static void explain_unread_interpreters(const struct interpreters *interpreters)
 {
     size_t from = 0;
     for (const char *name; (name = interpreters_unsupported(interpreters, &from));)
         log_warning(
-            "record: frames of a %s cannot be read, for its version or the way it was built (sonde-record(1), WHAT IS MISSING)",
+            "record: frames of %s cannot be read: its version or build is not supported (sonde-record(1), WHAT IS MISSING)",
             name);
 }
 
-/* An empty profile is no failure, but hardly what was wanted. */
-static void explain_no_samples(const struct request_for_recording *asked, const struct profile *profile)
+/* An empty profile is not an error, but the user should know why it is empty. */
+static void explain_no_samples(const struct record_args *args, const struct profile *profile)
 {
     char period[32], duration[32];
     units_format_duration(profile->period_ns, period, sizeof(period));
-    if (asked->replay) {
-        log_warning("record: %s holds no CPU samples", asked->replay);
+    if (args->replay) {
+        log_warning("record: %s holds no CPU samples", args->replay);
         return;
     }
-    record_filters_explain(&asked->whom);
-    if (asked->event)
-        record_event_explain_none(asked->event);
-    else if (asked->time == PROFILE_OFF_CPU_TIME)
-        log_warning("record: nothing that was to be looked at waited%s",
-                    asked->min_wait_ns ? " as long as --min-wait says" : "");
+    record_filters_explain(&args->filters);
+    if (args->event)
+        record_event_explain_none(args->event);
+    else if (args->time == PROFILE_OFF_CPU_TIME)
+        log_warning("record: no selected thread waited%s", args->min_wait_ns ? " as long as --min-wait" : "");
     else if (profile->duration_ns < profile->period_ns)
-        log_warning("record: it lasted %s, and a sample is due every %s only: -F samples more often",
+        log_warning("record: the recording lasted %s, and a sample is due only every %s: use -F for a higher rate",
                     units_format_duration(profile->duration_ns, duration, sizeof(duration)), period);
     else
         log_warning(
-            "record: nothing that was to be looked at was seen on a CPU: a sample stands for %s of CPU time (-F %lld), and who waits uses none",
-            period, (long long)asked->rate_hz);
+            "record: no selected thread was sampled on a CPU: a sample is due every %s of CPU time (-F %lld), and waiting threads use none (--off-cpu)",
+            period, (long long)args->rate_hz);
 }
 
 /* ---- the recording ---- */
@@ -264,55 +262,56 @@ static void log_refused(const struct attach_report *report)
             log_error("%s: not attached (%s)", report->entries[i].probe, report->entries[i].fallback_reason);
 }
 
-/* One half of a thread's time would be told as all of it. */
-static bool has_both(const struct attach_report *report)
+/* --wall needs both sources: with one alone, part of a thread's time would pass for all of it. */
+static bool has_wall_sources(const struct attach_report *report)
 {
-    static const char *const halves[] = {"cpu samples", "waits of threads"};
+    static const char *const probes[] = {"cpu samples", "waits of threads"};
     size_t attached = 0;
     for (size_t i = 0; i < report->count; i++)
-        for (size_t j = 0; j < array_size(halves); j++)
-            attached += report->entries[i].attached && strcmp(report->entries[i].probe, halves[j]) == 0;
-    return attached == array_size(halves);
+        for (size_t j = 0; j < array_size(probes); j++)
+            attached += report->entries[i].attached && strcmp(report->entries[i].probe, probes[j]) == 0;
+    return attached == array_size(probes);
 }
 
-static int open_pipeline(const struct request_for_recording *asked, const char *record_events, struct recording *rec,
+static int open_pipeline(const struct record_args *args, const char *record_events, struct recording *rec,
                          int child_pid)
 {
     struct pipeline_options options = {
         .memory_bytes = MEMORY_BYTES,
-        .lines = asked->lines,
+        .lines = args->lines,
         .record_events = record_events,
-        .replay = asked->replay,
-        .cri_socket = asked->cri_socket,
+        .replay = args->replay,
+        .cri_socket = args->cri_socket,
     };
-    int r = make_source_options(asked, &options.sources);
+    int r = make_source_options(args, &options.sources);
     if (r == 0)
-        r = record_pods_new(&asked->whom, asked->cri_socket, &options.sources, &rec->pods);
+        r = record_pods_new(&args->filters, args->cri_socket, &options.sources, &rec->pods);
     options.pod_labels = record_pods_labels(rec->pods);
-    if (r == 0 && asked->event)
-        r = record_event_find(asked->event, &options.sources, asked->command ? asked->command[0] : NULL);
+    if (r == 0 && args->event)
+        r = record_event_find(args->event, &options.sources, args->command ? args->command[0] : NULL);
     if (r < 0)
         return r;
     rec->prepared_count = options.sources.pid_count;
     memcpy(rec->prepared_pids, options.sources.pids, sizeof(rec->prepared_pids));
     if (child_pid > 0) {
         if (options.sources.pid_count == SOURCE_FILTER_MAX) {
-            log_error("record: COMMAND is a process too: no more than %d beside it", SOURCE_FILTER_MAX - 1);
+            log_error("record: COMMAND counts as a process: at most %d more can be selected with -p",
+                      SOURCE_FILTER_MAX - 1);
             return -EINVAL;
         }
         options.sources.pids[options.sources.pid_count++] = (uint32_t)child_pid;
     }
-    options.runtimes_if_seen = child_pid <= 0 && !asked->wakers; /* anybody may be a waker */
+    options.runtimes_if_seen = child_pid <= 0 && !args->wakers; /* with wakers: any process may be one */
     struct attach_report report = {0};
     struct pipeline_sink sink = {.context = rec, .sample = take_sample};
     r = pipeline_new(&options, &sink, &report, &rec->pipeline);
     if (r < 0) {
         log_refused(&report);
-        if (!asked->replay)
+        if (!args->replay)
             privileges_explain();
         return r;
     }
-    if (asked->time == PROFILE_WALL_TIME && !asked->replay && !has_both(&report)) {
+    if (args->time == PROFILE_WALL_TIME && !args->replay && !has_wall_sources(&report)) {
         log_refused(&report);
         log_error("record: --wall needs CPU samples and waits");
         return -EOPNOTSUPP;
@@ -320,13 +319,14 @@ static int open_pipeline(const struct request_for_recording *asked, const char *
     return pipeline_start(rec->pipeline);
 }
 
-/* As shells tell it. */
+/* Exit status as a shell reports it. */
 static int status_of_command(int status)
 {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/* Of a replay, only the records tell; not which day it was, for their clock began with the machine that they are of. */
+/* Derives the times of a replay from its records. The start date is unknown: record times count from the boot of the
+ * machine that recorded them. */
 static int set_replayed_times(struct recording *rec)
 {
     const struct sample_event *event = pipeline_replayed_event(rec->pipeline);
@@ -340,44 +340,44 @@ static int set_replayed_times(struct recording *rec)
     return r == 0 && event ? record_event_set(rec->event, rec->profile) : r;
 }
 
-/* The exit status of the command that was recorded, 0 without one, -errno. */
-static int record(const struct request_for_recording *asked)
+/* Returns the exit status of the recorded command, 0 without one, or -errno. */
+static int record(const struct record_args *args)
 {
-    const struct exporter *exporter = choose_format(asked->output);
-    struct output output, wire = {0};
+    const struct exporter *exporter = choose_format(args->output);
+    struct output output, events_output = {0};
     if (!exporter)
         return -EINVAL;
-    int r = output_check("record", asked->output, &output);
-    if (r == 0 && asked->record_events)
-        r = output_check("record", asked->record_events, &wire);
-    if (r == 0 && asked->lines)
+    int r = output_check("record", args->output, &output);
+    if (r == 0 && args->record_events)
+        r = output_check("record", args->record_events, &events_output);
+    if (r == 0 && args->lines)
         r = record_lines_check();
     if (r < 0)
         return r;
-    _cleanup_close_ int kept_for_output = eventfd(0, EFD_CLOEXEC); /* what is recorded may need all other descriptors */
+    _cleanup_close_ int reserved_fd = eventfd(0, EFD_CLOEXEC); /* recorded processes may use up all other descriptors */
     _cleanup_(profile_freep) struct profile *profile = NULL;
     r = profile_new(PROFILE_MAX_BYTES, &profile);
     if (r < 0)
         return r;
-    profile->period_ns = asked->time == PROFILE_OFF_CPU_TIME ? 0 : 1000000000ull / (uint64_t)asked->rate_hz;
-    profile->time = asked->time;
-    r = asked->event ? record_event_set(asked->event, profile) : 0;
+    profile->period_ns = args->time == PROFILE_OFF_CPU_TIME ? 0 : 1000000000ull / (uint64_t)args->rate_hz;
+    profile->time = args->time;
+    r = args->event ? record_event_set(args->event, profile) : 0;
     if (r < 0)
         return r;
     _cleanup_(child_end) struct child child = CHILD_NONE;
-    if (asked->command) {
-        r = child_prepare(&child, asked->command);
+    if (args->command) {
+        r = child_prepare(&child, args->command);
         if (r < 0)
             return r;
     }
     struct recording rec = {
         .profile = profile,
-        .event = asked->event,
-        .duration_ns = asked->duration_ns,
+        .event = args->event,
+        .duration_ns = args->duration_ns,
         .show_progress = isatty(STDERR_FILENO),
-        .ready_fd = (int)asked->ready_fd,
+        .ready_fd = (int)args->ready_fd,
     };
-    r = open_pipeline(asked, asked->record_events ? wire.path : NULL, &rec, child.pid);
+    r = open_pipeline(args, args->record_events ? events_output.path : NULL, &rec, child.pid);
     _cleanup_(pipeline_freep) struct pipeline *pipeline = rec.pipeline;
     _cleanup_(record_pods_freep) struct record_pods *pods = rec.pods;
     if (r < 0)
@@ -388,108 +388,106 @@ static int record(const struct request_for_recording *asked)
         return r;
     profile->start_unix_ns = clock_unix_ns();
     rec.start_ns = clock_monotonic_ns();
-    notify_ready(&rec); /* before COMMAND, which may end sooner than the loop turns */
-    if (asked->command) {
+    notify_ready(&rec); /* before COMMAND starts: it may end before the first loop iteration */
+    if (args->command) {
         r = child_release(&child);
         if (r < 0)
             return r;
     }
     struct loop_options until = {
-        .duration_ns = asked->duration_ns,
+        .duration_ns = args->duration_ns,
         .context = &rec,
         .tick = show_progress,
         .ready = notify_ready,
         .child_pid = child.pid,
     };
     struct loop_end end;
-    int ended = loop_run(loop, &until, &end); /* whatever ended it: what was recorded is kept */
+    int ended = loop_run(loop, &until, &end); /* on failure too, what was recorded is written */
     if (ended == 0 && end.child_exited)
-        child.pid = 0; /* waited for */
+        child.pid = 0; /* already reaped */
     profile->duration_ns = clock_monotonic_ns() - rec.start_ns;
-    r = asked->replay ? set_replayed_times(&rec) : 0;
+    r = args->replay ? set_replayed_times(&rec) : 0;
     _cleanup_(record_event_freep) struct record_event *replayed_event = rec.replayed_event;
     if (r < 0)
         return r;
-    if (asked->lines) {
-        record_lines_add(&profile, pipeline_line_objects(pipeline), asked->inlines, rec.show_progress,
-                         PROFILE_MAX_BYTES, &rec.lines);
+    if (args->lines) {
+        record_lines_add(&profile, pipeline_line_objects(pipeline), args->inlines, rec.show_progress, PROFILE_MAX_BYTES,
+                         &rec.lines);
         rec.profile = profile;
     }
-    r = write_profile(profile, exporter, &output, take_fd(&kept_for_output));
+    r = write_profile(profile, exporter, &output, take_fd(&reserved_fd));
     if (r == 0)
-        report_end(&rec, asked->output);
+        report_end(&rec, args->output);
     if (r == 0)
         explain_unread_interpreters(pipeline_interpreters(pipeline));
     if (r == 0 && pipeline_missed_runtime(pipeline))
         log_warning(
-            "record: a Node or a Java began meanwhile, whose functions have no names here; record it by its own number, or all (-a)");
+            "record: a Node.js or Java process started during the recording, and its functions have no names: record it by PID (-p), or the whole node (-a)");
     if (r == 0 && ended == 0 && pipeline_samples(pipeline) == 0)
-        explain_no_samples(asked, profile);
+        explain_no_samples(args, profile);
     if (r == 0)
         r = pipeline_record_events_error(pipeline);
     if (r < 0 || ended < 0)
         return r < 0 ? r : ended;
     return end.child_exited && !end.signal ? status_of_command(end.child_status)
-                                           : 0; /* Ctrl-C ends both, either one first */
+                                           : 0; /* Ctrl-C ends both, in either order */
 }
 
 static int run(int argc, char **argv)
 {
-    struct request_for_recording asked = {.output = "profile.pb.gz", .cri_socket = "", .ready_fd = -1};
+    struct record_args args = {.output = "profile.pb.gz", .cri_socket = "", .ready_fd = -1};
     int64_t period = 0;
     const struct option_spec specs[] = {
-        {'a', "all", OPTION_FLAG, &asked.all, NULL, "the whole node (the default without -p, -c, -C, COMMAND)", 0, 0},
-        {'p', "pid", OPTION_TEXTS, &asked.whom.pids, "PID", "this process and the children it starts; may be repeated",
-         0, 0},
-        {'c', "container", OPTION_TEXTS, &asked.whom.containers, "CONTAINER",
-         "a container, by its ID or the first digits of it (4 or more); may be repeated", 0, 0},
-        {'C', "command", OPTION_TEXTS, &asked.whom.commands, "NAME",
+        {'a', "all", OPTION_FLAG, &args.all, NULL, "the whole node (the default without -p, -c, -C, COMMAND)", 0, 0},
+        {'p', "pid", OPTION_TEXTS, &args.filters.pids, "PID",
+         "this process and the children it starts; may be repeated", 0, 0},
+        {'c', "container", OPTION_TEXTS, &args.filters.containers, "CONTAINER",
+         "a container, by its ID or 4 or more leading digits of it; may be repeated", 0, 0},
+        {'C', "command", OPTION_TEXTS, &args.filters.commands, "NAME",
          "threads of this name (comm), or of a process of this name; may be repeated", 0, 0},
-        {'u', "user", OPTION_TEXTS, &asked.whom.users, "USER",
+        {'u', "user", OPTION_TEXTS, &args.filters.users, "USER",
          "threads of this user, by name or number (ps -eo euser); may be repeated", 0, 0},
-        {0, "pod", OPTION_TEXTS, &asked.whom.pods, "POD",
+        {0, "pod", OPTION_TEXTS, &args.filters.pods, "POD",
          "a Kubernetes pod, by its NAMESPACE/NAME or its UID; may be repeated", 0, 0},
-        {0, "pod-label", OPTION_TEXTS, &asked.whom.pod_labels, "KEY=VALUE",
-         "the pods with this label, or with all of several separated by commas, also those that come meanwhile; may be repeated",
+        {0, "pod-label", OPTION_TEXTS, &args.filters.pod_labels, "KEY=VALUE",
+         "pods with this label, or with all of several separated by commas, including pods that start later; may be repeated",
          0, 0},
-        {0, "cri-socket", OPTION_TEXT, &asked.cri_socket, "PATH",
-         "where the container runtime is asked for pods (containerd's, CRI-O's and the like are found)", 0, 0},
-        {0, "cgroup", OPTION_TEXTS, &asked.whom.cgroups, "PATH",
-         "a cgroup with all below it, such as system.slice/nginx.service; may be repeated", 0, 0},
-        {'F', "rate", OPTION_INTEGER, &asked.rate_hz, "HZ", "samples a second and CPU, up to 20000 (default 99)", 1,
+        {0, "cri-socket", OPTION_TEXT, &args.cri_socket, "PATH",
+         "socket of the container runtime (those of containerd, CRI-O and others are found)", 0, 0},
+        {0, "cgroup", OPTION_TEXTS, &args.filters.cgroups, "PATH",
+         "a cgroup and its descendants, such as system.slice/nginx.service; may be repeated", 0, 0},
+        {'F', "rate", OPTION_INTEGER, &args.rate_hz, "HZ", "samples per second and CPU, up to 20000 (default 99)", 1,
          20000},
-        {'d', "duration", OPTION_DURATION, &asked.duration_ns, "SECONDS",
-         "how long; or with a unit: 500ms, 5m (default: until Ctrl-C, or COMMAND ends)", 1000000, 86400000000000},
-        {'o', "output", OPTION_TEXT, &asked.output, "FILE",
+        {'d', "duration", OPTION_DURATION, &args.duration_ns, "SECONDS",
+         "duration, in seconds or with a unit: 500ms, 5m (default: until Ctrl-C or until COMMAND ends)", 1000000,
+         86400000000000},
+        {'o', "output", OPTION_TEXT, &args.output, "FILE",
          "FILE.pb.gz, .folded, .html or .json; - is folded text (default profile.pb.gz)", 0, 0},
-        {0, "event", OPTION_TEXTS, &asked.events, "EVENT",
-         "samples of this and not of the clock, each weighing what it stands for (below)", 0, 0},
-        {0, "period", OPTION_INTEGER, &period, "N", "with --event: one of so many is taken, and stands for all of them",
-         1, INT64_MAX},
-        {0, "off-cpu", OPTION_FLAG, &asked.off_cpu, NULL,
-         "where threads wait, for what and how long, instead of where they use CPU time", 0, 0},
-        {0, "wall", OPTION_FLAG, &asked.wall, NULL, "both: where threads use CPU time and where they wait", 0, 0},
-        {0, "wakers", OPTION_FLAG, &asked.wakers, NULL,
-         "with --off-cpu or --wall: above each wait who ended it, with the waker's stack upside down", 0, 0},
-        {0, "min-wait", OPTION_DURATION, &asked.min_wait_ns, "TIME",
-         "... tell no waits shorter than that (10us), but how many they were", 1, 3600000000000},
-        {0, "sample-waits", OPTION_DURATION, &asked.sample_wait_ns, "TIME",
-         "... take waits shorter than that by chance, the likelier the longer; each stands for that much (1ms)", 1,
-         4000000000},
-        {0, "links", OPTION_FLAG, &asked.links, NULL,
-         "attach to programs that trace requests with libsonde, so that samples say which request they are of", 0, 0},
-        {0, "lines", OPTION_FLAG, &asked.lines, NULL,
-         "also the source file and line of native frames, where there is debug information; looked for at the end", 0,
-         0},
-        {0, "inlines", OPTION_FLAG, &asked.inlines, NULL,
-         "... and the functions that were inlined there, as frames of their own", 0, 0},
-        {0, "ready-fd", OPTION_INTEGER, &asked.ready_fd, "FD",
-         "write \"ready\" to this descriptor when it counts, and the unwind tables of -p PID are in place", 0,
+        {0, "event", OPTION_TEXTS, &args.events, "EVENT",
+         "sample this event instead of CPU time; each sample is weighted by its period (see below)", 0, 0},
+        {0, "period", OPTION_INTEGER, &period, "N", "with --event: take one sample per N events", 1, INT64_MAX},
+        {0, "off-cpu", OPTION_FLAG, &args.off_cpu, NULL,
+         "off-CPU profile: where threads wait, for what and for how long", 0, 0},
+        {0, "wall", OPTION_FLAG, &args.wall, NULL, "CPU time and off-CPU time in one profile", 0, 0},
+        {0, "wakers", OPTION_FLAG, &args.wakers, NULL,
+         "with --off-cpu or --wall: add the waker and its stack, inverted, above each wait", 0, 0},
+        {0, "min-wait", OPTION_DURATION, &args.min_wait_ns, "TIME",
+         "with --off-cpu or --wall: omit waits shorter than this, such as 10us; they are counted", 1, 3600000000000},
+        {0, "sample-waits", OPTION_DURATION, &args.sample_wait_ns, "TIME",
+         "with --off-cpu or --wall: sample waits shorter than this, such as 1ms, with a probability in proportion to their length; each is weighted as TIME",
+         1, 4000000000},
+        {0, "links", OPTION_FLAG, &args.links, NULL,
+         "attach to programs that trace requests with libsonde, and label samples with their request", 0, 0},
+        {0, "lines", OPTION_FLAG, &args.lines, NULL,
+         "add the source file and line of native frames from debug information, read after the recording", 0, 0},
+        {0, "inlines", OPTION_FLAG, &args.inlines, NULL, "like --lines, and add inlined functions as frames", 0, 0},
+        {0, "ready-fd", OPTION_INTEGER, &args.ready_fd, "FD",
+         "write \"ready\" to this descriptor when sampling is on and the unwind tables of -p PID are loaded", 0,
          INT32_MAX},
-        {0, "record-events", OPTION_TEXT, &asked.record_events, "FILE",
-         "also keep every record from the kernel, for --replay", 0, 0},
-        {0, "replay", OPTION_TEXT, &asked.replay, "FILE",
-         "read the records of FILE instead of the kernel; needs no rights", 0, 0},
+        {0, "record-events", OPTION_TEXT, &args.record_events, "FILE",
+         "also write every record from the kernel to FILE, for --replay", 0, 0},
+        {0, "replay", OPTION_TEXT, &args.replay, "FILE",
+         "read records from FILE instead of the kernel; needs no privileges", 0, 0},
         {0},
     };
     int operands, r = options_parse(&subcommand_record, specs, argc, argv, &operands);
@@ -497,62 +495,64 @@ static int run(int argc, char **argv)
         return r < 0 ? r : 0;
     if (operands > 0) {
         argv[1 + operands] = NULL;
-        asked.command = argv + 1;
+        args.command = argv + 1;
     }
-    bool narrowed = record_filters_narrow(&asked.whom) || asked.command;
-    if (asked.all && narrowed) {
-        log_error("record: -a is the whole node; leave it out to choose processes");
-        return -EINVAL;
-    }
-    if (asked.events.count && (asked.off_cpu || asked.wall || asked.rate_hz)) {
+    bool is_filtered = record_filters_narrow(&args.filters) || args.command;
+    if (args.all && is_filtered) {
         log_error(
-            "record: --event samples by its own count and not by time: --off-cpu, --wall and -F do not go with it");
+            "record: -a cannot be combined with -p, -c, -C, -u, --pod, --pod-label, --cgroup or COMMAND (it selects the whole node)");
         return -EINVAL;
     }
-    if (asked.off_cpu && asked.rate_hz) {
-        log_error("record: --off-cpu tells every wait: -F is of CPU samples");
+    if (args.events.count && (args.off_cpu || args.wall || args.rate_hz)) {
+        log_error(
+            "record: --event cannot be combined with --off-cpu, --wall or -F (it samples by event count, not by time)");
         return -EINVAL;
     }
-    if (asked.off_cpu && asked.wall) {
-        log_error("record: --wall is --off-cpu and CPU time together; leave one of them out");
+    if (args.off_cpu && args.rate_hz) {
+        log_error("record: --off-cpu cannot be combined with -F (it records every switch)");
         return -EINVAL;
     }
-    if ((asked.min_wait_ns || asked.sample_wait_ns || asked.wakers) && !asked.off_cpu && !asked.wall) {
-        log_error("record: %s with --off-cpu or --wall",
-                  asked.wakers ? "--wakers goes" : "--min-wait and --sample-waits go");
+    if (args.off_cpu && args.wall) {
+        log_error("record: --off-cpu cannot be combined with --wall (--wall includes it)");
         return -EINVAL;
     }
-    if (asked.replay && (narrowed || asked.record_events || asked.rate_hz || asked.duration_ns || asked.off_cpu ||
-                         asked.wall || asked.wakers || asked.events.count)) {
-        log_error("record: --replay takes what was recorded: only -o, --lines and --inlines go with it");
+    if ((args.min_wait_ns || args.sample_wait_ns || args.wakers) && !args.off_cpu && !args.wall) {
+        log_error("record: %s --off-cpu or --wall",
+                  args.wakers ? "--wakers needs" : "--min-wait and --sample-waits need");
         return -EINVAL;
     }
-    if (asked.ready_fd >= 0 && ready_fd_check((int)asked.ready_fd) < 0) {
-        log_error("record: --ready-fd: descriptor %lld is not open for writing", (long long)asked.ready_fd);
+    if (args.replay && (is_filtered || args.record_events || args.rate_hz || args.duration_ns || args.off_cpu ||
+                        args.wall || args.wakers || args.events.count)) {
+        log_error(
+            "record: --replay can be combined with -o, --lines and --inlines only (the recording determines the rest)");
         return -EINVAL;
     }
-    asked.lines |= asked.inlines;
-    r = record_event_new(&asked.events, period, &asked.event);
+    if (args.ready_fd >= 0 && ready_fd_check((int)args.ready_fd) < 0) {
+        log_error("record: --ready-fd: descriptor %lld is not open for writing", (long long)args.ready_fd);
+        return -EINVAL;
+    }
+    args.lines |= args.inlines;
+    r = record_event_new(&args.events, period, &args.event);
     if (r < 0)
         return r;
-    _cleanup_(record_event_freep) struct record_event *event = asked.event;
-    asked.time = event           ? PROFILE_EVENTS
-                 : asked.wall    ? PROFILE_WALL_TIME
-                 : asked.off_cpu ? PROFILE_OFF_CPU_TIME
-                                 : PROFILE_CPU_TIME;
-    if (!asked.rate_hz)
-        asked.rate_hz = DEFAULT_HZ;
-    return record(&asked);
+    _cleanup_(record_event_freep) struct record_event *event = args.event;
+    args.time = event          ? PROFILE_EVENTS
+                : args.wall    ? PROFILE_WALL_TIME
+                : args.off_cpu ? PROFILE_OFF_CPU_TIME
+                               : PROFILE_CPU_TIME;
+    if (!args.rate_hz)
+        args.rate_hz = DEFAULT_HZ;
+    return record(&args);
 }
 
-const struct verb subcommand_record = {
+const struct subcommand subcommand_record = {
     .name = "record",
     .synopsis =
         "[-a | -p PID | -c CONTAINER | -C NAME | -u USER] [-F HZ | --event EVENT | --off-cpu | --wall] [--wakers] [-d SECONDS] [-o FILE] [-- COMMAND...]",
-    .summary = "Record a profile of CPU time, of waiting time or of events into a file",
+    .summary = "Record a profile of CPU time, off-CPU time or events into a file",
     .details =
         "Formats by the file's ending: .pb.gz (pprof, for `go tool pprof`), .folded (stacks, for flamegraph.pl),\n"
-        ".html (a self-contained flame graph), .json (speedscope). Where several of -p, -c (or --pod, --cgroup), -C and -u are given, all must hold.\n"
+        ".html (a self-contained flame graph), .json (speedscope). When several of -p, -c (or --pod, --cgroup), -C and -u are given, a thread must match all of them.\n"
         "Events: page-faults, minor-faults, major-faults, context-switches, cpu-migrations, cycles, instructions, cache-references, cache-misses,\n"
         "branches, branch-misses, mmap, brk, tracepoint:SUBSYSTEM:NAME, usdt:PROVIDER:PROBE, usdt:/PATH:PROVIDER:PROBE.\n"
         "The exit status is that of COMMAND.",

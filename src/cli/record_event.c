@@ -1,5 +1,5 @@
-/* From a name to something that samples can be taken of; see record_event.h. Probes are found by the notes of the files
- * that have them, as `sonde probes` finds them. */
+/* Resolves the name of an event to something that can be sampled; see record_event.h. USDT probes are found in the
+ * notes of ELF files, as in `sonde probes`. */
 #include "cli/record_event.h"
 
 #include "base/buf.h"
@@ -18,7 +18,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define HARDWARE_PERIOD_MIN 1000 /* more often, and a CPU does little else */
+#define HARDWARE_PERIOD_MIN 1000 /* at shorter periods the CPU is busy with interrupts only */
 #define FILES_MAX           64
 #define LIST_BYTES          900
 
@@ -32,7 +32,7 @@ struct record_event {
     struct user_probe_site sites[USER_PROBE_SITES_MAX];
     struct found_file files[FILES_MAX];
     size_t file_count;
-    bool left_out; /* sites or files beyond these */
+    bool left_out; /* some sites or files exceeded the limits */
 };
 
 /* ---- the name ---- */
@@ -43,19 +43,19 @@ static void log_forms(const char *name)
     const char *form;
     for (size_t i = 0; (form = sample_event_form(i)); i++)
         buf_printf(&list, "%s%s", i ? ", " : "", form);
-    log_error("record: --event: there is no '%s'; events are %s", name, buf_error(&list) ? "" : list.data);
+    log_error("record: --event: unknown event '%s'; events are %s", name, buf_error(&list) ? "" : list.data);
 }
 
-static int take_period(struct sample_event *event, int64_t period)
+static int set_period(struct sample_event *event, int64_t period)
 {
     if (!period)
         return 0;
     if (!event->period) {
-        log_error("record: --period does not go with %s: every call is told, with its bytes", event->name);
+        log_error("record: --period cannot be combined with %s (it records every call, with its bytes)", event->name);
         return -EINVAL;
     }
     if (event->kind == SAMPLE_EVENT_HARDWARE && period < HARDWARE_PERIOD_MIN) {
-        log_error("record: --period: of %s not less than %d", event->name, HARDWARE_PERIOD_MIN);
+        log_error("record: --period: the minimum for %s is %d", event->name, HARDWARE_PERIOD_MIN);
         return -EINVAL;
     }
     event->period = (uint64_t)period;
@@ -65,13 +65,13 @@ static int take_period(struct sample_event *event, int64_t period)
 int record_event_new(const struct option_texts *names, int64_t period, struct record_event **ret)
 {
     if (names->count == 0 && period)
-        log_error("record: --period is that of an --event; -F is the clock's");
+        log_error("record: --period needs --event (-F sets the rate of CPU samples)");
     if (names->count == 0) {
         *ret = NULL;
         return period ? -EINVAL : 0;
     }
     if (names->count > 1 || strchr(names->values[0], ',')) {
-        log_error("record: --event: one at a time; several need as many recordings");
+        log_error("record: --event: only one event per recording");
         return -EINVAL;
     }
     _cleanup_(record_event_freep) struct record_event *e = calloc(1, sizeof(*e));
@@ -81,7 +81,7 @@ int record_event_new(const struct option_texts *names, int64_t period, struct re
     if (r == -EINVAL || r == -ENAMETOOLONG)
         log_forms(names->values[0]);
     if (r == 0)
-        r = take_period(&e->event, period);
+        r = set_period(&e->event, period);
     if (r == 0)
         *ret = take_ptr(e);
     return r;
@@ -106,9 +106,9 @@ void record_event_free(struct record_event *e)
     free(e);
 }
 
-/* ---- on this machine ---- */
+/* ---- availability on this machine ---- */
 
-static int find_counter(const struct sample_event *event)
+static int check_counter(const struct sample_event *event)
 {
     int r = sample_event_try(event);
     if (r == 0)
@@ -123,32 +123,32 @@ static int find_counter(const struct sample_event *event)
     return log_errno(r, "record: this kernel does not count %s", event->name);
 }
 
-static int find_tracepoint(const char *subsystem, const char *name)
+static int check_tracepoint(const char *subsystem, const char *name)
 {
     char list[LIST_BYTES];
     uint64_t id;
     int r = tracepoint_id(subsystem, name, &id);
     if (r == -EPERM || r == -EACCES) {
         privileges_explain();
-        return log_errno(r, "record: tracepoints cannot be looked at");
+        return log_errno(r, "record: tracepoints cannot be read");
     }
     if (r == -ENODEV)
-        return log_errno(r, "record: this kernel has no tracefs, and so no tracepoints by name");
+        return log_errno(r, "record: tracepoints cannot be found by name: this kernel has no tracefs");
     if (r != -ENOENT)
         return r < 0 ? log_errno(r, "record: the tracepoint %s:%s cannot be read", subsystem, name) : 0;
     tracepoint_list(subsystem, list, sizeof(list));
     if (list[0]) {
-        log_error("record: there is no tracepoint %s:%s; %s has %s", subsystem, name, subsystem, list);
+        log_error("record: no tracepoint %s:%s; %s has %s", subsystem, name, subsystem, list);
         return r;
     }
     tracepoint_list(NULL, list, sizeof(list));
-    log_error("record: there is no tracepoint %s:%s; subsystems are %s", subsystem, name, list);
+    log_error("record: no tracepoint %s:%s; subsystems are %s", subsystem, name, list);
     return r;
 }
 
 /* ---- probes ---- */
 
-static int get_file(struct record_event *e, const char *path, struct found_file **ret)
+static int open_file_once(struct record_event *e, const char *path, struct found_file **ret)
 {
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
     struct stat st;
@@ -177,22 +177,22 @@ static void add_sites(struct record_event *e, const struct found_file *file, con
     }
 }
 
-static int take_probe(void *context, const struct native_probe *probe)
+static int add_probe(void *context, const struct native_probe *probe)
 {
     struct record_event *e = context;
     struct found_file *file;
-    int r = get_file(e, probe->map_file, &file);
+    int r = open_file_once(e, probe->map_file, &file);
     if (r == 0)
         add_sites(e, file, probe->sites, probe->site_count);
     e->left_out |= r == -ENOSPC;
-    return 0; /* one that went meanwhile is none */
+    return 0; /* a file that is gone by now is skipped */
 }
 
-static int look_at_processes(struct record_event *e, const struct source_options *options)
+static int find_in_all_processes(struct record_event *e, const struct source_options *options)
 {
     const struct usdt_filter filter = {.provider = e->event.group, .name = e->event.member};
     _cleanup_(usdt_processes_freep) struct usdt_processes *all = NULL;
-    int r = usdt_processes_new(&filter, take_probe, e, &all);
+    int r = usdt_processes_new(&filter, add_probe, e, &all);
     if (r < 0)
         return r;
     if (options->pid_count == 0)
@@ -202,8 +202,9 @@ static int look_at_processes(struct record_event *e, const struct source_options
     return r;
 }
 
-/* Into `list` the names of its probes, for who mistyped one. */
-static int look_at_file(struct record_event *e, const char *path, struct buf *list)
+/* Adds the sites of the probe in the file at `path`. Writes the names of all its probes to `list`, for error messages.
+ */
+static int read_file_probes(struct record_event *e, const char *path, struct buf *list)
 {
     _cleanup_(usdt_probes_freep) struct usdt_probes *probes = NULL;
     _cleanup_(elf_file_freep) struct elf_file *elf = NULL;
@@ -227,14 +228,14 @@ static int look_at_file(struct record_event *e, const char *path, struct buf *li
         }
         if (strcmp(s->provider, e->event.group) != 0 || strcmp(s->name, e->event.member) != 0)
             continue;
-        r = get_file(e, path, &file);
+        r = open_file_once(e, path, &file);
         if (r == 0)
             add_sites(e, file, s, n);
     }
     return r == -EEXIST ? 0 : r;
 }
 
-/* As execvp(3) looks for it; "" when it is nowhere. */
+/* Looks `command` up as execvp(3) does; "" when it is not found. */
 static void find_command(const char *command, char ret[PATH_MAX])
 {
     const char *path = getenv("PATH");
@@ -251,16 +252,16 @@ static void find_command(const char *command, char ret[PATH_MAX])
     }
 }
 
-/* Who listens waits for no file that does not answer: one that the user names is the user's. */
+/* Reading may block on a dead file system: acceptable here, as the user named the file. */
 static int find_in_named_file(struct record_event *e)
 {
     _cleanup_buf_ struct buf list = {0};
     const struct sample_event *event = &e->event;
-    int r = look_at_file(e, event->path, &list);
+    int r = read_file_probes(e, event->path, &list);
     if (r == -ENOEXEC)
-        return log_errno(r, "record: %s has no probes: it is no program and no library", event->path);
+        return log_errno(r, "record: %s has no probes: it is not an ELF executable or library", event->path);
     if (r < 0)
-        return log_errno(r, "record: %s cannot be looked at", event->path);
+        return log_errno(r, "record: %s cannot be read", event->path);
     if (event->site_count)
         return 0;
     log_error("record: %s has no probe %s; it has %s", event->path, event->name, list.size ? list.data : "none");
@@ -275,19 +276,19 @@ static int find_in_processes(struct record_event *e, const struct source_options
     if (command)
         find_command(command, path);
     if (path[0])
-        (void)look_at_file(e, path, &list); /* a script has none */
+        (void)read_file_probes(e, path, &list); /* a script has no probes */
     if (!command || options->pid_count)
-        r = look_at_processes(e, options);
+        r = find_in_all_processes(e, options);
     if (r < 0)
-        return log_errno(r, "record: processes cannot be looked at");
+        return log_errno(r, "record: processes cannot be searched for probes");
     if (e->event.site_count)
         return 0;
     if (command)
-        log_error("record: %s itself has no probe %s; where a library has it, say which: usdt:/PATH:%s", command,
+        log_error("record: %s itself has no probe %s; if a library has it, name the library: usdt:/PATH:%s", command,
                   e->event.name, e->event.name);
     else
         log_error("record: no process %shas a probe %s (`sonde probes` lists them)",
-                  options->pid_count ? "that was asked for " : "", e->event.name);
+                  options->pid_count ? "selected by -p " : "", e->event.name);
     return -ENOENT;
 }
 
@@ -295,7 +296,7 @@ static int find_probe(struct record_event *e, const struct source_options *optio
 {
     int r = e->event.path[0] ? find_in_named_file(e) : find_in_processes(e, options, command);
     if (r == 0 && e->left_out)
-        log_warning("record: %s is in more places than can be attached to; some are left out", e->event.name);
+        log_warning("record: %s has more sites than can be attached; some are left out", e->event.name);
     return r;
 }
 
@@ -305,16 +306,16 @@ int record_event_find(struct record_event *e, struct source_options *options, co
     switch (e->event.kind) {
     case SAMPLE_EVENT_SOFTWARE:
     case SAMPLE_EVENT_HARDWARE:
-        r = find_counter(&e->event);
+        r = check_counter(&e->event);
         break;
     case SAMPLE_EVENT_TRACEPOINT:
-        r = find_tracepoint(e->event.group, e->event.member);
+        r = check_tracepoint(e->event.group, e->event.member);
         break;
     case SAMPLE_EVENT_MMAP:
-        r = find_tracepoint("syscalls", "sys_exit_mmap");
+        r = check_tracepoint("syscalls", "sys_exit_mmap");
         break;
     case SAMPLE_EVENT_BRK:
-        r = find_tracepoint("syscalls", "sys_exit_brk");
+        r = check_tracepoint("syscalls", "sys_exit_brk");
         break;
     case SAMPLE_EVENT_USER_PROBE:
         r = find_probe(e, options, command);
@@ -325,7 +326,7 @@ int record_event_find(struct record_event *e, struct source_options *options, co
     return r;
 }
 
-/* ---- what is told of it ---- */
+/* ---- profile and messages ---- */
 
 int record_event_set(const struct record_event *e, struct profile *profile)
 {
@@ -333,8 +334,8 @@ int record_event_set(const struct record_event *e, struct profile *profile)
     return profile_set_event(profile, e->event.name, e->event.unit);
 }
 
-const char *record_event_tell(const struct record_event *e, uint64_t samples, uint64_t weight,
-                              char out[RECORD_EVENT_TEXT_BYTES])
+const char *record_event_format(const struct record_event *e, uint64_t samples, uint64_t weight,
+                                char out[RECORD_EVENT_TEXT_BYTES])
 {
     const unsigned long long count = samples, sum = weight;
     if (!e->event.period)
@@ -350,10 +351,8 @@ void record_event_explain_none(const struct record_event *e)
 {
     const unsigned long long period = e->event.period;
     if (period > 1)
-        log_warning(
-            "record: no %s of what was to be looked at were seen: a sample is taken of one in %llu%s; --period samples more often",
-            e->event.name, period, sample_event_is_counted(&e->event) ? " on a CPU" : "");
+        log_warning("record: no samples of %s: one sample is taken per %llu events%s; lower it with --period",
+                    e->event.name, period, sample_event_is_counted(&e->event) ? " on a CPU" : "");
     else
-        log_warning("record: no %s of what was to be looked at %s seen", e->event.name,
-                    e->event.kind == SAMPLE_EVENT_SOFTWARE ? "were" : "was");
+        log_warning("record: no events of %s were recorded", e->event.name);
 }

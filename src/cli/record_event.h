@@ -1,5 +1,5 @@
-/* `sonde record --event`: what the user's word for an event means on this machine, and how its samples are told. Says
- * itself what is wrong. Main thread only. */
+/* `sonde record --event`: resolves the name of an event on this machine, and formats the summary of its samples.
+ * Functions that fail log the reason. Main thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -14,24 +14,26 @@ struct source_options;
 
 struct record_event;
 
-/* `names`: as given; none: `*ret` is NULL. `period`: 0: the event's own. -EINVAL, -ENOMEM. */
+/* Parses the values of --event. `*ret` is NULL when there are none. `period` 0: the default of the event. -EINVAL,
+ * -ENOMEM. */
 int record_event_new(const struct option_texts *names, int64_t period, struct record_event **ret);
 void record_event_free(struct record_event *e);
 DEFINE_FREEP(record_event)
 
-/* That of a recorded wire, which is borrowed for the call: only for telling of it. -ENOMEM. */
+/* The event of a replayed recording, for record_event_set and record_event_format only. Copies `event`. -ENOMEM. */
 int record_event_of_replay(const struct sample_event *event, struct record_event **ret);
 
-/* Whether this machine has it, and where a probe is: in the processes that `options` names and in `command` (NULL:
- * none), else in all there are. Puts it into `options`, which borrow it. -errno after a message. */
+/* Checks that this machine has the event, and finds the sites of a probe: in the processes that `options` selects and
+ * in `command` (NULL: none), otherwise in all processes. Sets options->event, which borrows `e`. 0, or -errno after
+ * logging. */
 int record_event_find(struct record_event *e, struct source_options *options, const char *command);
 
-/* What the profile's weights are; before anything is added. -ENOMEM. */
+/* Sets the event name, unit and period of `profile`, before the first sample is added. -ENOMEM. */
 int record_event_set(const struct record_event *e, struct profile *profile);
 
 #define RECORD_EVENT_TEXT_BYTES 128
-/* "12 events", or what these samples, of this weight in all, stand for. Returns `out`. */
-const char *record_event_tell(const struct record_event *e, uint64_t samples, uint64_t weight,
-                              char out[RECORD_EVENT_TEXT_BYTES]);
-/* Why there may be none. */
+/* Formats "12 events", or "3 samples for 12 events": `weight` is the sum over all samples. Returns `out`. */
+const char *record_event_format(const struct record_event *e, uint64_t samples, uint64_t weight,
+                                char out[RECORD_EVENT_TEXT_BYTES]);
+/* Logs why there may be no samples. */
 void record_event_explain_none(const struct record_event *e);

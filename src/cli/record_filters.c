@@ -1,4 +1,4 @@
-/* See record_filters.h. */
+/* Resolves the process filters of `sonde record`; see record_filters.h. */
 #include "cli/record_filters.h"
 
 #include "base/buf.h"
@@ -29,7 +29,7 @@ static int add_pids(const struct option_texts *texts, struct source_options *opt
             return -EINVAL;
         }
         if (kill((pid_t)pid, 0) < 0 && errno == ESRCH) {
-            log_error("record: there is no process %lld", (long long)pid);
+            log_error("record: no process %lld", (long long)pid);
             return -ESRCH;
         }
         options->pids[options->pid_count++] = (uint32_t)pid;
@@ -37,7 +37,8 @@ static int add_pids(const struct option_texts *texts, struct source_options *opt
     return 0;
 }
 
-/* A container and a pod may have several cgroups, and all share the room. */
+/* Accounts for `found` cgroup IDs already written to `options`. A container or pod may have several cgroups; all
+ * filters share the table. -ESRCH after logging when there are none, or when the table is full. */
 static int add_cgroups(int found, const char *what, const char *text, struct source_options *options)
 {
     if (found > 0) {
@@ -45,7 +46,7 @@ static int add_cgroups(int found, const char *what, const char *text, struct sou
         return 0;
     }
     if (options->cgroup_count == SOURCE_FILTER_MAX)
-        log_error("record: no more than %d cgroups at a time", SOURCE_FILTER_MAX);
+        log_error("record: at most %d cgroups can be selected", SOURCE_FILTER_MAX);
     else
         log_error("record: no %s '%s'", what, text);
     return -ESRCH;
@@ -57,9 +58,8 @@ static int add_containers(const struct option_texts *texts, struct source_option
         int found = cgroup_search_container(texts->values[i], options->cgroup_ids + options->cgroup_count,
                                             SOURCE_FILTER_MAX - options->cgroup_count);
         if (found == -EINVAL) {
-            log_error(
-                "record: --container: '%s' is not the ID of a container, nor the first four or more digits of one",
-                texts->values[i]);
+            log_error("record: --container: '%s' is not a container ID or at least 4 leading digits of one",
+                      texts->values[i]);
             return found;
         }
         int r = add_cgroups(found, "container on this node has an ID that begins with", texts->values[i], options);
@@ -73,12 +73,12 @@ static int add_pods(const struct option_texts *texts, struct source_options *opt
 {
     for (size_t i = 0; i < texts->count; i++) {
         if (strchr(texts->values[i], '/'))
-            continue; /* a name */
+            continue; /* NAMESPACE/NAME: resolved by record_pods.c */
         int found = cgroup_search_pod(texts->values[i], options->cgroup_ids + options->cgroup_count,
                                       SOURCE_FILTER_MAX - options->cgroup_count);
         if (found == -EINVAL) {
             log_error(
-                "record: --pod: '%s' is neither a pod's NAMESPACE/NAME nor its UID (kubectl get pod NAME -o jsonpath={.metadata.uid})",
+                "record: --pod: '%s' is not the NAMESPACE/NAME or the UID of a pod (kubectl get pod NAME -o jsonpath={.metadata.uid})",
                 texts->values[i]);
             return found;
         }
@@ -95,13 +95,13 @@ static int add_paths(const struct option_texts *texts, struct source_options *op
         uint64_t id;
         int r = cgroup_search_path(texts->values[i], &id);
         if (r == -EINVAL) {
-            log_error("record: --cgroup: '%s' is not a path in the tree of cgroups", texts->values[i]);
+            log_error("record: --cgroup: '%s' is not a path below the cgroup root", texts->values[i]);
             return r;
         }
         const bool found = r == 0 && options->cgroup_count < SOURCE_FILTER_MAX;
         if (found)
             options->cgroup_ids[options->cgroup_count] = id;
-        r = add_cgroups(found, "cgroup (/proc/PID/cgroup tells a process's)", texts->values[i], options);
+        r = add_cgroups(found, "cgroup (/proc/PID/cgroup shows that of a process)", texts->values[i], options);
         if (r < 0)
             return r;
     }
@@ -113,7 +113,7 @@ static int add_users(const struct option_texts *texts, struct source_options *op
     for (size_t i = 0; i < texts->count; i++) {
         int r = user_name_parse(texts->values[i], &options->users[options->user_count]);
         if (r < 0) {
-            log_error("record: --user: this machine knows no user '%s'", texts->values[i]);
+            log_error("record: --user: no user '%s' on this machine", texts->values[i]);
             return r;
         }
         options->user_count++;
@@ -141,7 +141,7 @@ static bool is_thread_name(const char *name)
     glob_t threads;
     bool found = false;
     char wanted[17];
-    snprintf(wanted, sizeof(wanted), "%.15s\n", name); /* the kernel cuts them */
+    snprintf(wanted, sizeof(wanted), "%.15s\n", name); /* the kernel truncates comm to 15 bytes */
     if (glob("/proc/[0-9]*/task/[0-9]*/comm", GLOB_NOSORT, NULL, &threads) != 0)
         return false;
     for (size_t i = 0; i < threads.gl_pathc && !found; i++) {
@@ -160,5 +160,5 @@ void record_filters_explain(const struct record_filters *f)
             log_warning("record: process %s has ended", f->pids.values[i]);
     for (size_t i = 0; i < f->commands.count; i++)
         if (!is_thread_name(f->commands.values[i]))
-            log_warning("record: no thread has the name '%s' now (`ps -eLo comm` lists them)", f->commands.values[i]);
+            log_warning("record: no thread is named '%s' now (`ps -eLo comm` lists them)", f->commands.values[i]);
 }

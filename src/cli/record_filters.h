@@ -1,4 +1,4 @@
-/* Whom `sonde record` is of: what the command line says, made into the filters of sources. Errors are logged. */
+/* Process filters of `sonde record`: converts command-line options to the filters of the sources. Errors are logged. */
 #pragma once
 
 #include "cli/options.h"
@@ -10,12 +10,12 @@ struct record_filters {
     struct option_texts pids, containers, pods, pod_labels, cgroups, commands, users;
 };
 
-/* Whether anything is left out by them. */
+/* Whether any filter is set. */
 bool record_filters_narrow(const struct record_filters *f);
 
-/* Looks up what they name, but pods by name and label (record_pods.h). -EINVAL: wrongly written; -ESRCH: there is no
- * such thing. */
+/* Resolves the filters into `options`, except pods by name and label (record_pods.h). 0, -EINVAL: malformed value;
+ * -ESRCH: no such process, container, pod or cgroup. */
 int record_filters_set(const struct record_filters *f, struct source_options *options);
 
-/* Warns of what is not there (any more): why a profile may be empty. */
+/* After an empty recording: warns of selected processes and thread names that do not exist (any more). */
 void record_filters_explain(const struct record_filters *f);

@@ -1,4 +1,4 @@
-/* Source lines for `sonde record`; see record_lines.h. */
+/* Adds source lines to a recorded profile; see record_lines.h. */
 #include "cli/record_lines.h"
 
 #include "base/log.h"
@@ -12,17 +12,17 @@
 #include <stdio.h>
 #include <sys/eventfd.h>
 
-/* Handlers have nothing else to go by; signals may come to any thread, so that blocking them here would not do. */
+/* Written to by the signal handler. Blocking the signals here would not suffice: any thread may receive them. */
 static int stop_fd = -1;
 
-static void stop(int number)
+static void request_stop(int number)
 {
     const uint64_t one = 1;
     (void)number;
     (void)!write(stop_fd, &one, sizeof(one));
 }
 
-static void let_pass(int number)
+static void ignore_signal(int number)
 {
     (void)number;
 }
@@ -32,14 +32,14 @@ struct progress {
     uint32_t done, files;
 };
 
-static void show(void *context, uint32_t done, uint32_t files)
+static void show_files(void *context, uint32_t done, uint32_t files)
 {
     struct progress *p = context;
     p->done = done;
     p->files = files;
     if (p->shown)
-        fprintf(stderr, "\r\033[Klooking for source lines: %u of %u files  (Ctrl-C ends that and keeps what there is)",
-                done, files);
+        fprintf(stderr, "\r\033[Kreading source lines: %u of %u files  (Ctrl-C stops and keeps those found)", done,
+                files);
 }
 
 static void show_transfer(void *context, const char *url, uint64_t bytes)
@@ -47,10 +47,9 @@ static void show_transfer(void *context, const char *url, uint64_t bytes)
     const struct progress *p = context;
     char size[32];
     if (p->shown)
-        fprintf(
-            stderr,
-            "\r\033[Klooking for source lines: %u of %u files, %s from %s  (Ctrl-C ends that and keeps what there is)",
-            p->done, p->files, units_format_size(bytes, size, sizeof(size)), url);
+        fprintf(stderr,
+                "\r\033[Kreading source lines: %u of %u files, %s from %s  (Ctrl-C stops and keeps those found)",
+                p->done, p->files, units_format_size(bytes, size, sizeof(size)), url);
 }
 
 int record_lines_check(void)
@@ -60,7 +59,7 @@ int record_lines_check(void)
         log_error("record: --lines needs %s: install the package libdw1 (elfutils-libs where packages are RPMs)",
                   DWARF_LIBRARY_NAME);
     else if (r < 0)
-        log_errno(r, "record: --lines: nothing can be started to read debug information");
+        log_errno(r, "record: --lines: cannot start the process that reads debug information");
     return r;
 }
 
@@ -71,8 +70,8 @@ static int fetch(void *context, const char *build_id)
     return debuginfod_find(context, build_id);
 }
 
-/* NULL: none is configured, or it cannot be asked, which is said. */
-static struct debuginfod *open_servers(int stop, struct progress *progress)
+/* NULL: no server is configured, or debuginfod cannot be used (logged). */
+static struct debuginfod *open_debuginfod(int cancel_fd, struct progress *progress)
 {
     struct debuginfod_options options;
     struct debuginfod *servers;
@@ -80,43 +79,42 @@ static struct debuginfod *open_servers(int stop, struct progress *progress)
     if (debuginfod_options_from_environment(&options) < 0)
         return NULL;
     options.cache_path = path;
-    options.stop_fd = stop;
+    options.stop_fd = cancel_fd;
     options.progress = show_transfer;
     options.context = progress;
     int r = debuginfod_cache_path(path);
     if (r < 0) {
-        log_warning(
-            "record: no debuginfod server is asked: neither HOME nor DEBUGINFOD_CACHE_PATH tells where its files are to be kept");
+        log_warning("record: debuginfod is not used: set HOME or DEBUGINFOD_CACHE_PATH for its cache directory");
         return NULL;
     }
     r = debuginfod_new(&options, &servers);
     if (r == -EPERM)
         log_warning(
-            "record: no debuginfod server is asked: the folder for its files, %s, is another user's, or anybody may write to it",
+            "record: debuginfod is not used: its cache directory %s belongs to another user, or is writable by others",
             path);
     else if (r == -ENOPKG)
-        log_warning("record: no debuginfod server is asked: that needs libcurl.so.4 (the package libcurl4)");
+        log_warning("record: debuginfod is not used: it needs libcurl.so.4 (the package libcurl4)");
     else if (r < 0)
-        log_errno(r, "record: no debuginfod server is asked: the folder for its files, %s", path);
+        log_errno(r, "record: debuginfod is not used: its cache directory %s cannot be opened", path);
     return r < 0 ? NULL : servers;
 }
 
-static void tell_failures(const struct debuginfod *servers)
+static void warn_server_failures(const struct debuginfod *servers)
 {
     const char *why, *url;
     for (size_t i = 0; (url = debuginfod_failure(servers, i, &why)) != NULL; i++)
-        log_warning("record: the debuginfod server %s failed and was not asked any more: %s", url, why);
+        log_warning("record: the debuginfod server %s failed and was not used any further: %s", url, why);
 }
 
-/* ---- all ---- */
+/* ---- source lines ---- */
 
-static int find(const struct profile *p, const struct line_objects *objects, const struct source_lines_options *options,
-                struct source_lines **ret)
+static int find_lines(const struct profile *p, const struct line_objects *objects,
+                      const struct source_lines_options *options, struct source_lines **ret)
 {
-    const struct sigaction stopping = {.sa_handler = stop, .sa_flags = SA_RESTART};
-    /* Who is a moment late meant the looking, too: that must not cost the profile. The next one ends us, as it ends any
-     * program. */
-    const struct sigaction late = {.sa_handler = let_pass, .sa_flags = SA_RESTART | SA_RESETHAND};
+    const struct sigaction stopping = {.sa_handler = request_stop, .sa_flags = SA_RESTART};
+    /* A Ctrl-C that arrives just after the search was meant to stop the search, and must not lose the profile: one
+     * signal is ignored, the next terminates as usual (SA_RESETHAND). */
+    const struct sigaction late = {.sa_handler = ignore_signal, .sa_flags = SA_RESTART | SA_RESETHAND};
     stop_fd = options->stop_fd;
     sigaction(SIGINT, &stopping, NULL);
     sigaction(SIGTERM, &stopping, NULL);
@@ -132,30 +130,30 @@ void record_lines_add(struct profile **profile, const struct line_objects *objec
     struct progress progress = {.shown = show_progress};
     _cleanup_(source_lines_freep) struct source_lines *lines = NULL;
     _cleanup_close_ int fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    _cleanup_(debuginfod_freep) struct debuginfod *servers = fd < 0 ? NULL : open_servers(fd, &progress);
+    _cleanup_(debuginfod_freep) struct debuginfod *servers = fd < 0 ? NULL : open_debuginfod(fd, &progress);
     const struct debug_fetcher fetcher = {.fetch = fetch, .context = servers};
     const struct source_lines_options options = {.inlines = inlines,
                                                  .fetcher = servers ? &fetcher : NULL,
                                                  .stop_fd = fd,
-                                                 .progress = show,
+                                                 .progress = show_files,
                                                  .context = &progress};
-    struct profile *with;
-    int r = fd < 0 ? -errno : find(*profile, objects, &options, &lines);
+    struct profile *with_lines;
+    int r = fd < 0 ? -errno : find_lines(*profile, objects, &options, &lines);
     if (r == 0)
-        r = profile_with_lines(*profile, source_lines_rows(lines), max_bytes, &with);
+        r = profile_with_lines(*profile, source_lines_rows(lines), max_bytes, &with_lines);
     if (show_progress)
         fprintf(stderr, "\r\033[K");
     if (servers) {
-        tell_failures(servers);
+        warn_server_failures(servers);
         debuginfod_stats(servers, &ret->servers);
     }
     if (r < 0) {
-        log_errno(r, "record: the profile is without source lines");
+        log_errno(r, "record: the profile has no source lines");
         return;
     }
     source_lines_stats(lines, &ret->lines);
     profile_free(*profile);
-    *profile = with;
+    *profile = with_lines;
 }
 
 static void report_servers(const struct debuginfod_stats *f)
@@ -164,15 +162,15 @@ static void report_servers(const struct debuginfod_stats *f)
     const struct {
         uint32_t count;
         const char *text;
-    } parts[] = {{f->absent, "no server has"}, {f->too_large, "are too large"}, {f->unasked, "could not be asked for"}};
+    } parts[] = {{f->absent, "not on any server"}, {f->too_large, "too large"}, {f->unasked, "not requested"}};
     const char *before = ": ";
     if (!there && !missing)
         return;
-    fprintf(stderr, "; %u debug files by debuginfod", there);
+    fprintf(stderr, "; %u debug files from debuginfod", there);
     if (f->cached)
-        fprintf(stderr, " (%u of its cache)", f->cached);
+        fprintf(stderr, " (%u cached)", f->cached);
     if (missing)
-        fprintf(stderr, ", %u not", missing);
+        fprintf(stderr, ", %u missing", missing);
     for (size_t i = 0; i < array_size(parts); i++) {
         if (!parts[i].count)
             continue;
@@ -181,22 +179,22 @@ static void report_servers(const struct debuginfod_stats *f)
     }
 }
 
-static void report_lines(const struct source_lines_stats *figures)
+static void report_lines(const struct source_lines_stats *stats)
 {
     const char *before = ": ";
-    if (figures->frames == figures->with_line)
+    if (stats->frames == stats->with_line)
         return;
-    fprintf(stderr, "; %u of %u native frames without lines", figures->frames - figures->with_line, figures->frames);
+    fprintf(stderr, "; %u of %u native frames without lines", stats->frames - stats->with_line, stats->frames);
     for (int i = 0; i < SOURCE_LINE_REASON_COUNT; i++) {
-        if (!figures->without[i])
+        if (!stats->without[i])
             continue;
-        fprintf(stderr, "%s%u %s", before, figures->without[i], source_line_reason_text((enum source_line_reason)i));
+        fprintf(stderr, "%s%u %s", before, stats->without[i], source_line_reason_text((enum source_line_reason)i));
         before = ", ";
     }
 }
 
-void record_lines_report(const struct record_lines_stats *figures)
+void record_lines_report(const struct record_lines_stats *stats)
 {
-    report_servers(&figures->servers);
-    report_lines(&figures->lines);
+    report_servers(&stats->servers);
+    report_lines(&stats->lines);
 }

@@ -1,4 +1,4 @@
-/* `sonde record --lines`: the profile with source lines, when the recording is over. */
+/* `sonde record --lines`: adds source lines to the profile after the recording. */
 #pragma once
 
 #include "model/profile.h"
@@ -12,15 +12,15 @@ struct record_lines_stats {
     struct debuginfod_stats servers;
 };
 
-/* Before anything is recorded: says why it cannot be done. */
+/* Checks, before recording, that debug information can be read. 0, or -errno after logging. */
 int record_lines_check(void);
 
-/* Puts a profile with lines (of no more than `max_bytes`) in the place of `*profile`. Debug files that are not here
- * come from the debuginfod servers that the environment names. Ctrl-C ends the looking, not us: the lines that are
- * there by then are taken; and one that comes when the looking is over ends nothing. Where it fails the profile stays
- * as it is, and that is said. */
+/* Replaces `*profile` by a profile with source lines of at most `max_bytes`; the old one is freed. Debug files that are
+ * not on this machine are fetched from the debuginfod servers named by the environment. Ctrl-C stops the search and
+ * keeps the lines found so far; one more Ctrl-C just after the search is ignored. On failure, which is logged,
+ * `*profile` is unchanged. */
 void record_lines_add(struct profile **profile, const struct line_objects *objects, bool inlines, bool show_progress,
                       size_t max_bytes, struct record_lines_stats *ret);
 
-/* For the last line on standard error: what has no line, and why; what came from servers, and what did not. */
-void record_lines_report(const struct record_lines_stats *figures);
+/* Appends to the summary on standard error: frames without lines by reason, and files fetched by debuginfod. */
+void record_lines_report(const struct record_lines_stats *stats);

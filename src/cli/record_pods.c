@@ -1,5 +1,5 @@
-/* See record_pods.h. A pod is chosen with its own cgroup, which all its containers lie below, so that only pods come
- * and go. */
+/* Selects pods by name and label; see record_pods.h. A pod is selected by its own cgroup, the parent of the cgroups of
+ * its containers, so only pods have to be followed, not containers. */
 #include "cli/record_pods.h"
 
 #include "agent/cri.h"
@@ -13,27 +13,27 @@
 
 #define KEYS_BYTES 2048
 
-struct chosen {
+struct selected {
     char uid[40];
     uint64_t cgroup_id;
-    bool is_there; /* in the runtime's last answer */
+    bool is_present; /* in the runtime's latest list */
 };
 
 struct record_pods {
     const struct record_filters *filters;
     char label_keys[KEYS_BYTES];
-    uint64_t other_ids[SOURCE_FILTER_MAX]; /* cgroups that were chosen otherwise */
+    uint64_t other_ids[SOURCE_FILTER_MAX]; /* cgroups selected by other filters */
     size_t other_count;
-    struct chosen chosen[SOURCE_FILTER_MAX];
+    struct selected selected[SOURCE_FILTER_MAX];
     size_t count;
-    bool said_full;
-    struct pods *seen; /* the answer that all this is of; a reference */
-    bool are_awaited;  /* of those wanted, some have no cgroup yet */
+    bool full_logged;
+    struct pods *seen;    /* the list that was processed last; holds a reference */
+    bool cgroups_pending; /* some selected pods have no cgroup yet */
 };
 
-/* ---- which they are ---- */
+/* ---- selection ---- */
 
-static bool is_wanted(const struct record_filters *f, const struct pod *pod)
+static bool is_selected(const struct record_filters *f, const struct pod *pod)
 {
     for (size_t i = 0; i < f->pods.count; i++)
         if (pod_is_chosen(pod, POD_CHOICE_NAME, f->pods.values[i]))
@@ -44,31 +44,32 @@ static bool is_wanted(const struct record_filters *f, const struct pod *pod)
     return false;
 }
 
-static struct chosen *find(struct record_pods *p, const char *uid)
+static struct selected *find_selected(struct record_pods *p, const char *uid)
 {
     for (size_t i = 0; i < p->count; i++)
-        if (strcmp(p->chosen[i].uid, uid) == 0)
-            return &p->chosen[i];
+        if (strcmp(p->selected[i].uid, uid) == 0)
+            return &p->selected[i];
     return NULL;
 }
 
-/* Whether it is chosen from now on. One without a cgroup is about to begin, or has no process yet. */
-static bool choose(struct record_pods *p, const struct pod *pod)
+/* Selects the pod. False: the table is full, or the pod has no cgroup yet (it is starting, or has no process yet). */
+static bool select_pod(struct record_pods *p, const struct pod *pod)
 {
     uint64_t id;
     if (p->other_count + p->count == SOURCE_FILTER_MAX) {
-        if (!p->said_full)
-            log_warning("record: pod %s/%s is left out, and others may be: no more than %d cgroups at a time",
-                        pod->namespace, pod->name, SOURCE_FILTER_MAX);
-        p->said_full = true;
+        if (!p->full_logged)
+            log_warning(
+                "record: pod %s/%s is not recorded, and further ones may not be: at most %d cgroups can be selected",
+                pod->namespace, pod->name, SOURCE_FILTER_MAX);
+        p->full_logged = true;
         return false;
     }
     if (cgroup_search_pod(pod->uid, &id, 1) <= 0) {
-        p->are_awaited = true;
+        p->cgroups_pending = true;
         return false;
     }
-    struct chosen *c = &p->chosen[p->count++];
-    *c = (struct chosen){.cgroup_id = id, .is_there = true};
+    struct selected *c = &p->selected[p->count++];
+    *c = (struct selected){.cgroup_id = id, .is_present = true};
     snprintf(c->uid, sizeof(c->uid), "%s", pod->uid);
     return true;
 }
@@ -78,36 +79,36 @@ static bool drop_ended(struct record_pods *p)
     const size_t before = p->count;
     size_t kept = 0;
     for (size_t i = 0; i < before; i++)
-        if (p->chosen[i].is_there)
-            p->chosen[kept++] = p->chosen[i];
+        if (p->selected[i].is_present)
+            p->selected[kept++] = p->selected[i];
     p->count = kept;
     return kept < before;
 }
 
-/* Whether it has changed who they are. */
-static bool update(struct record_pods *p, struct pods *pods, bool is_first)
+/* Updates the selection from the runtime's list. Returns whether it changed. */
+static bool update_selection(struct record_pods *p, struct pods *pods, bool is_first)
 {
     const struct pod *pod = NULL;
-    if (pods == p->seen && !p->are_awaited)
+    if (pods == p->seen && !p->cgroups_pending)
         return false;
     pods_ref(pods);
     pods_unref(p->seen);
     p->seen = pods;
-    p->are_awaited = false;
+    p->cgroups_pending = false;
     for (size_t i = 0; i < p->count; i++)
-        p->chosen[i].is_there = false;
+        p->selected[i].is_present = false;
     while ((pod = pods_next(pods, pod))) {
-        struct chosen *known = find(p, pod->uid);
+        struct selected *known = find_selected(p, pod->uid);
         if (known)
-            known->is_there = pod->is_ready;
+            known->is_present = pod->is_ready;
     }
     bool changed = drop_ended(p);
     while ((pod = pods_next(pods, pod))) {
-        if (!pod->is_ready || !is_wanted(p->filters, pod) || find(p, pod->uid) || !choose(p, pod))
+        if (!pod->is_ready || !is_selected(p->filters, pod) || find_selected(p, pod->uid) || !select_pod(p, pod))
             continue;
         changed = true;
         if (!is_first)
-            log_info("record: pod %s/%s has come, and is recorded too", pod->namespace, pod->name);
+            log_info("record: pod %s/%s has started, and is recorded too", pod->namespace, pod->name);
     }
     return changed;
 }
@@ -117,11 +118,11 @@ static size_t list_ids(const struct record_pods *p, uint64_t ids[SOURCE_FILTER_M
     size_t count = p->other_count;
     memcpy(ids, p->other_ids, count * sizeof(*ids));
     for (size_t i = 0; i < p->count; i++)
-        ids[count++] = p->chosen[i].cgroup_id;
+        ids[count++] = p->selected[i].cgroup_id;
     return count;
 }
 
-/* ---- the beginning ---- */
+/* ---- start ---- */
 
 static size_t count_names(const struct option_texts *pods)
 {
@@ -131,7 +132,7 @@ static size_t count_names(const struct option_texts *pods)
     return count;
 }
 
-static int check(const struct record_filters *f, struct record_pods *p)
+static int check_filters(const struct record_filters *f, struct record_pods *p)
 {
     for (size_t i = 0; i < f->pods.count; i++)
         if (strchr(f->pods.values[i], '/') && !pod_choice_check(POD_CHOICE_NAME, f->pods.values[i])) {
@@ -144,21 +145,20 @@ static int check(const struct record_filters *f, struct record_pods *p)
             return -EINVAL;
         }
         if (!pod_choice_add_keys(f->pod_labels.values[i], p->label_keys, sizeof(p->label_keys))) {
-            log_error("record: --pod-label: no more than %d labels", PODS_LABELS_MAX);
+            log_error("record: --pod-label: at most %d labels", PODS_LABELS_MAX);
             return -EINVAL;
         }
     }
     return 0;
 }
 
-/* What nobody is called by or labelled with, or who has ended. */
-static int report_nobody(const struct record_filters *f, const struct pods *pods)
+/* No running pod matches. */
+static int report_no_match(const struct record_filters *f, const struct pods *pods)
 {
     const size_t names = count_names(&f->pods);
-    log_error(
-        "record: none of the pods that run here by what the container runtime tells (of %zu, with those that have ended) %s%s%s",
-        pods_count(pods), names ? "has a name of --pod" : "", names && f->pod_labels.count ? ", or " : "",
-        f->pod_labels.count ? "has the labels of --pod-label" : "");
+    log_error("record: no running pod of this node (the container runtime lists %zu, ended ones included) %s%s%s",
+              pods_count(pods), names ? "has a name given with --pod" : "", names && f->pod_labels.count ? ", or " : "",
+              f->pod_labels.count ? "has the labels given with --pod-label" : "");
     return -ESRCH;
 }
 
@@ -175,18 +175,18 @@ int record_pods_new(const struct record_filters *f, const char *cri_socket, stru
     if (!p)
         return -ENOMEM;
     p->filters = f;
-    int r = check(f, p);
+    int r = check_filters(f, p);
     if (r < 0)
         return r;
     r = cri_ask(&(struct cri_options){.socket = cri_socket, .label_keys = p->label_keys}, &pods, why);
     if (r < 0) {
-        log_error("record: pods cannot be chosen: %s", why[0] ? why : strerror(-r));
+        log_error("record: cannot select pods: %s", why[0] ? why : strerror(-r));
         return r;
     }
     p->other_count = options->cgroup_count;
     memcpy(p->other_ids, options->cgroup_ids, sizeof(p->other_ids));
-    update(p, pods, true);
-    r = p->count ? 0 : report_nobody(f, pods);
+    update_selection(p, pods, true);
+    r = p->count ? 0 : report_no_match(f, pods);
     pods_unref(pods);
     if (r < 0)
         return r;
@@ -214,9 +214,9 @@ void record_pods_follow(struct record_pods *p, struct pipeline *pipeline)
     if (!p)
         return;
     pipeline_ask_for_pods(pipeline);
-    if (!pods || !update(p, pods, false))
+    if (!pods || !update_selection(p, pods, false))
         return;
     int r = pipeline_set_cgroups(pipeline, ids, list_ids(p, ids));
     if (r < 0)
-        log_errno(r, "record: pods that have come are not recorded");
+        log_errno(r, "record: cannot record pods that have started");
 }

@@ -1,6 +1,6 @@
-/* Pods that `sonde record` was told to choose by name or by label: their cgroups at the beginning, and of those that
- * come and go while it records. The container runtime says which they are (agent/cri.h); the kernel half leaves out all
- * others. Errors are logged. */
+/* Pods that `sonde record` selects by name or by label: resolves them to cgroups at the start, and follows pods that
+ * start and end during the recording. The container runtime lists the pods (agent/cri.h); the BPF programs filter by
+ * cgroup. Errors are logged. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -9,16 +9,17 @@
 struct pipeline;
 struct record_pods;
 
-/* Adds their cgroups to those in `options`, where the other filters have put theirs before; the filters' texts are
- * borrowed. NULL: no pod is named so. -ESRCH: no pod is such a one; -EINVAL: wrongly written; else the runtime could
- * not be asked. */
+/* Adds the cgroups of matching pods to `options`, after record_filters_set. Borrows `f` and its strings. `*ret` is NULL
+ * when no filter selects pods by name or label. 0; -ESRCH: no pod matches; -EINVAL: malformed value; other -errno: the
+ * runtime cannot be queried. */
 int record_pods_new(const struct record_filters *f, const char *cri_socket, struct source_options *options,
                     struct record_pods **ret);
 void record_pods_free(struct record_pods *p);
 DEFINE_FREEP(record_pods)
 
-/* Labels that they were chosen by, which samples have: separated by commas. Takes NULL. */
+/* Comma-separated keys of the labels used for selection; samples carry these labels. "" for NULL. */
 const char *record_pods_labels(const struct record_pods *p);
 
-/* Takes NULL. Once a second, with the pipeline's thread. Looks through the tree of cgroups when a pod is new. */
+/* To be called once a second on the pipeline's thread: updates the cgroup filter. Walks the cgroup tree when there is a
+ * new pod. `p` may be NULL. */
 void record_pods_follow(struct record_pods *p, struct pipeline *pipeline);

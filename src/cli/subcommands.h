@@ -1,10 +1,10 @@
-/* The verbs of the command line, one file each. */
+/* The subcommands of `sonde`, one source file each. */
 #pragma once
 
 #include "cli/options.h"
 
-extern const struct verb subcommand_up, subcommand_agent, subcommand_record, subcommand_diff, subcommand_why,
+extern const struct subcommand subcommand_up, subcommand_agent, subcommand_record, subcommand_diff, subcommand_why,
     subcommand_trace, subcommand_probes, subcommand_bpf, subcommand_doctor;
 
-/* Ended by NULL; the order of `sonde --help`. */
-extern const struct verb *const verbs[];
+/* NULL-terminated, in the order of `sonde --help`. */
+extern const struct subcommand *const subcommands[];

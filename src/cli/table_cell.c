@@ -1,4 +1,4 @@
-/* See table_cell.h. */
+/* Text cells padded to a width; see table_cell.h. */
 #include "cli/table_cell.h"
 
 #include "base/buf.h"

@@ -1,8 +1,8 @@
-/* A cell of a table for people. */
+/* Cells of text tables on a terminal. */
 #pragma once
 
 struct buf;
 
-/* Appends `text` and what is missing to `width` bytes. Names are whatever a process or a program says: none may move
- * the cursor of the terminal that they are shown on, so control characters come out as '?'. */
+/* Appends `text`, padded with blanks to `width` bytes. Control characters are replaced by '?', as names chosen by
+ * observed processes must not send escape sequences to the terminal. */
 void table_cell_put(struct buf *out, const char *text, int width);

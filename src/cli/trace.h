@@ -1,6 +1,6 @@
-/* The verbs behind `sonde trace`, one file each. */
+/* The subcommands of `sonde trace`, one source file each. */
 #pragma once
 
 #include "cli/options.h"
 
-extern const struct verb trace_subcommand_summary, trace_subcommand_show, trace_subcommand_convert;
+extern const struct subcommand trace_subcommand_summary, trace_subcommand_show, trace_subcommand_convert;

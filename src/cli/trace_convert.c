@@ -1,6 +1,6 @@
-/* `sonde trace convert`: trace files in a format that other programs read, one pass, trace by trace; and
- * OpenTelemetry's spans back into Triton's JSON, which takes a whole file at once, for spans of a request may stand
- * anywhere in it. An output file appears when it is whole. */
+/* `sonde trace convert`: converts Triton's trace files to OTLP or Chrome's format in one pass, trace by trace, and OTLP
+ * spans back to Triton's JSON. The latter reads all input first, as the spans of a request may be anywhere in it. The
+ * output file is replaced atomically. */
 #include "aggregate/trace_table.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -25,14 +25,14 @@
 struct conversion {
     const struct trace_format *format; /* NULL: Triton's own */
     struct strings *names;
-    struct trace_table *table; /* borrowed: of the file that is being read */
+    struct trace_table *table; /* of the current input file; borrowed */
     struct trace_spans_options options;
     struct buf out;
     int fd;
-    bool any;     /* something was put out */
-    bool is_read; /* some file was */
-    bool salted;
-    uint64_t empty; /* traces of which nothing can be shown */
+    bool any;     /* something was written */
+    bool is_read; /* at least one file was read */
+    bool has_salt;
+    uint64_t empty; /* traces that produced no output */
     uint64_t tensors;
     uint64_t late;
 };
@@ -61,13 +61,12 @@ static int take_complete(struct conversion *c, bool drain)
     return r;
 }
 
-/* A server that was started anew has other requests of the same ids: what tells them apart is when the first one was.
- */
+/* A restarted server reuses trace IDs. The first timestamp of the file, used as salt, keeps span IDs distinct. */
 static void choose_salt(struct conversion *c, const struct triton_record *record)
 {
-    if (!c->salted && record->stamp_count) {
+    if (!c->has_salt && record->stamp_count) {
         c->options.salt = record->stamps[0].ns;
-        c->salted = true;
+        c->has_salt = true;
     }
 }
 
@@ -80,7 +79,7 @@ static int take_record(void *context, const struct triton_record *record)
     return r < 0 ? r : take_complete(c, false);
 }
 
-/* 0, 1 when something of it could not be read, -errno of what is ours. */
+/* 0; 1: part of the file could not be read (logged); -errno: conversion or output failed. */
 static int convert_file(struct conversion *c, const char *path)
 {
     _cleanup_(trace_table_freep) struct trace_table *table = NULL;
@@ -88,7 +87,7 @@ static int convert_file(struct conversion *c, const char *path)
     if (r < 0)
         return r;
     c->table = table;
-    c->salted = false;
+    c->has_salt = false;
     int read = trace_input_read(path, c, take_record);
     r = take_complete(c, true);
     c->late += trace_table_losses(table)->late;
@@ -115,22 +114,22 @@ static int convert_traces(struct conversion *c, char **files, int count)
         }
     }
     if (!c->is_read)
-        return -ENODATA; /* why was said; what stands there stays */
+        return -ENODATA; /* already logged; an existing output file is kept */
     c->format->end(&c->out);
     if (c->empty)
-        log_warning("trace: %llu traces have no time with a begin and an end: they are not in the output",
+        log_warning("trace: %llu traces have no interval with a start and an end: not in the output",
                     (unsigned long long)c->empty);
     if (c->tensors)
-        log_warning("trace: %llu tensors are not in the output: its format has no place for them",
+        log_warning("trace: %llu tensors are not in the output: the format cannot hold them",
                     (unsigned long long)c->tensors);
     if (c->late)
-        log_warning("trace: %llu objects stand too far behind the others of their id: they are not in the output",
+        log_warning("trace: %llu objects are too far from the others of their ID in the file: not in the output",
                     (unsigned long long)c->late);
     r = flush(c, true);
-    return r < 0 ? log_errno(r, "trace: the output cannot be written") : bad;
+    return r < 0 ? log_errno(r, "trace: cannot write the output") : bad;
 }
 
-/* ---- back ---- */
+/* ---- OTLP to Triton ---- */
 
 static int read_whole(const char *path, struct buf *ret)
 {
@@ -142,12 +141,13 @@ static int read_whole(const char *path, struct buf *ret)
     if (r < 0)
         return r;
     while ((n = packed_file_read(file, piece, FLUSH_BYTES)) > 0 && buf_append(ret, piece, (size_t)n) == 0)
-        trace_progress_tell(&progress, path, packed_file_position(file), packed_file_size(file));
+        trace_progress_update(&progress, path, packed_file_position(file), packed_file_size(file));
     trace_progress_end(&progress);
     return n > 0 ? buf_error(ret) : (int)n;
 }
 
-/* A message begins with the tag of its first field, which as a character is a line's end: so JSON may begin too. */
+/* A protobuf message starts with the tag of field 1, which is also the newline character, with which JSON may start: so
+ * JSON is tried when protobuf fails without a span. */
 static int read_spans(const struct buf *data, struct otlp_spans *spans, size_t *ret_offset)
 {
     const char protobuf = 1 << 3 | 2;
@@ -159,7 +159,7 @@ static int read_spans(const struct buf *data, struct otlp_spans *spans, size_t *
                : r;
 }
 
-/* 0, 1 when something of it could not be read, -ENOMEM. */
+/* 0; 1: part of the file could not be read (logged); -ENOMEM. */
 static int read_otlp(const char *path, struct otlp_spans *spans)
 {
     _cleanup_buf_ struct buf data = {.max_bytes = OTLP_FILE_MAX_BYTES};
@@ -169,13 +169,14 @@ static int read_otlp(const char *path, struct otlp_spans *spans)
         log_errno(read, "trace: %s cannot be read to its end", path);
     int r = read < 0 && data.size == 0 ? 0 : read_spans(&data, spans, &offset);
     if (r == -EBADMSG && spans->count == before && data.size > 1 && memcmp(data.data, "[{", 2) == 0)
-        log_error("trace: %s is a list, as Triton's own trace files are: --format triton makes such files of OTLP",
-                  path);
+        log_error(
+            "trace: %s is a JSON array, as in Triton's trace files: --format triton reads OTLP and writes such files",
+            path);
     else if (r == -EBADMSG)
-        log_error("trace: %s: from byte %zu on it is no OTLP, neither JSON nor protobuf; %zu spans before were read",
-                  path, offset, spans->count - before);
+        log_error("trace: %s: neither OTLP JSON nor protobuf from byte %zu on; %zu spans before it were read", path,
+                  offset, spans->count - before);
     if (r == 0 && read == 0 && data.size && spans->count == before)
-        log_warning("trace: %s has no spans of OTLP in it: no \"resourceSpans\", or none within", path);
+        log_warning("trace: %s has no OTLP spans: \"resourceSpans\" is missing or empty", path);
     return r == -ENOMEM ? r : r < 0 || read < 0;
 }
 
@@ -190,33 +191,33 @@ static int convert_spans(struct conversion *c, char **files, int count)
         r = read < 0 ? read : 0;
     }
     if (r < 0)
-        return log_errno(r, "trace: the spans cannot be kept");
+        return log_errno(r, "trace: cannot store the spans");
     if (bad && spans.count == 0)
-        return -ENODATA; /* why was said */
+        return -ENODATA; /* already logged */
     r = triton_json_write(&c->out, &spans, c->options.zero_ns, &losses);
     if (losses.spans)
-        log_warning("trace: %llu spans belong to no span with triton.trace_id: they are not in the output",
+        log_warning("trace: %llu spans have no ancestor with triton.trace_id: not in the output",
                     (unsigned long long)losses.spans);
     if (losses.events)
-        log_warning("trace: %llu events had been left out by who exported the spans: they are not in the output",
+        log_warning("trace: %llu events were dropped by the exporter of the spans: not in the output",
                     (unsigned long long)losses.events);
     if (losses.too_early)
-        log_warning("trace: %llu times are before --zero, and are written as 0", (unsigned long long)losses.too_early);
+        log_warning("trace: %llu times are before --zero and are written as 0", (unsigned long long)losses.too_early);
     if (strings_dropped(spans.texts))
-        log_warning("trace: %llu names found no room", (unsigned long long)strings_dropped(spans.texts));
+        log_warning("trace: %llu names were dropped: table full", (unsigned long long)strings_dropped(spans.texts));
     if (r == 0)
         r = flush(c, true);
-    return r < 0 ? log_errno(r, "trace: the output cannot be written") : bad;
+    return r < 0 ? log_errno(r, "trace: cannot write the output") : bad;
 }
 
-/* ---- */
+/* ---- output ---- */
 
 static int convert_all(struct conversion *c, char **files, int count)
 {
     return c->format ? convert_traces(c, files, count) : convert_spans(c, files, count);
 }
 
-/* A file is replaced when it is whole; a pipe or a device is written into. */
+/* Replaces a regular file atomically; writes directly to a pipe or a device. */
 static int convert_into(struct conversion *c, const char *output, char **files, int count)
 {
     struct stat st;
@@ -248,11 +249,11 @@ static int run(int argc, char **argv)
     const char *format = NULL, *output = "-";
     int64_t zero_ns = -1;
     const struct option_spec specs[] = {
-        {'f', "format", OPTION_TEXT, &format, "NAME", "otlp-json, otlp (protobuf), chrome; or triton, out of OTLP", 0,
-         0},
-        {'o', "output", OPTION_TEXT, &output, "FILE", "where to (default -, standard output)", 0, 0},
+        {'f', "format", OPTION_TEXT, &format, "NAME",
+         "otlp-json, otlp (protobuf) or chrome; or triton, from OTLP input", 0, 0},
+        {'o', "output", OPTION_TEXT, &output, "FILE", "output file (default -, standard output)", 0, 0},
         {0, "zero", OPTION_INTEGER, &zero_ns, "NS",
-         "Unix time in nanoseconds when the clock of Triton's file stood at 0 (default: that of this machine; into triton: 0)",
+         "Unix time in nanoseconds of time 0 in Triton's file (default: boot time of this machine; for --format triton: 0)",
          0, INT64_MAX},
         {0},
     };
@@ -260,29 +261,29 @@ static int run(int argc, char **argv)
     if (r != 0)
         return r < 0 ? r : 0;
     struct conversion c = {.format = format ? trace_format_by_name(format) : NULL};
-    bool back = format && strcmp(format, "triton") == 0;
+    bool to_triton = format && strcmp(format, "triton") == 0;
     if (!format || files == 0) {
-        log_error("trace: convert which FILE into what? (sonde trace convert --help)");
+        log_error("trace: convert needs --format NAME and a FILE (sonde trace convert --help)");
         return -EINVAL;
     }
-    if (!c.format && !back) {
-        log_error("trace: --format: '%s' is none of otlp-json, otlp, chrome, triton", format);
+    if (!c.format && !to_triton) {
+        log_error("trace: --format: '%s' is not one of otlp-json, otlp, chrome, triton", format);
         return -EINVAL;
     }
-    c.options.zero_ns = zero_ns >= 0 ? (uint64_t)zero_ns : back ? 0 : clock_unix_from_monotonic(0);
+    c.options.zero_ns = zero_ns >= 0 ? (uint64_t)zero_ns : to_triton ? 0 : clock_unix_from_monotonic(0);
     r = convert_into(&c, output, argv + 1, files);
     buf_clear(&c.out);
     strings_free(c.names);
     return r != 0;
 }
 
-const struct verb trace_subcommand_convert = {
+const struct subcommand trace_subcommand_convert = {
     .name = "trace convert",
     .synopsis = "--format NAME [-o FILE] [--zero NS] FILE...",
     .summary = "Convert trace files into OpenTelemetry's or Chrome's format, and back",
     .details =
-        "FILE is as for `sonde trace summary`; into triton, it is OTLP in JSON or protobuf. Triton's clock counts from the start of\n"
-        "the machine: for a file of another machine, or of before its last start, --zero tells when that was.",
+        "FILE is as for `sonde trace summary`; with --format triton, it is OTLP in JSON or protobuf. Triton's timestamps count from\n"
+        "boot: for a file of another machine or of an earlier boot, give that boot time with --zero.",
     .flags_anywhere = true,
     .run = run,
 };

@@ -1,4 +1,4 @@
-/* The FILE of `sonde trace`; see trace_input.h. */
+/* Resolves and reads the FILE argument of `sonde trace`; see trace_input.h. */
 #include "cli/trace_input.h"
 
 #include "base/log.h"
@@ -10,7 +10,7 @@
 #include <limits.h>
 #include <string.h>
 
-#define PROGRESS_RECORDS 4096 /* between looks at the clock */
+#define PROGRESS_RECORDS 4096 /* records between progress updates */
 
 /* ---- which files ---- */
 
@@ -33,7 +33,7 @@ void trace_input_clear(struct trace_input *input)
 }
 
 /* Of "NAME.17" and "NAME.17.gz" and "NAME.17.zst": 17, or -1. */
-static long number_of(const char *path, size_t prefix)
+static long rotation_number(const char *path, size_t prefix)
 {
     char *end;
     if (path[prefix] != '.' || path[prefix + 1] < '0' || path[prefix + 1] > '9')
@@ -46,16 +46,16 @@ static long number_of(const char *path, size_t prefix)
 static int by_number(const void *a, const void *b, void *prefix)
 {
     const char *x = *(char *const *)a, *y = *(char *const *)b;
-    long p = number_of(x, *(size_t *)prefix), q = number_of(y, *(size_t *)prefix);
+    long p = rotation_number(x, *(size_t *)prefix), q = rotation_number(y, *(size_t *)prefix);
     return p != q ? (p < q ? -1 : 1) : strcmp(x, y);
 }
 
-/* A file beside itself packed is one, caught in between. */
-static void drop_doubles(struct trace_input *input, size_t prefix)
+/* A plain file and its compressed copy can coexist while the log is rotated: only the first is read. */
+static void drop_duplicates(struct trace_input *input, size_t prefix)
 {
     size_t kept = 0;
     for (size_t i = 0; i < input->count; i++) {
-        if (kept > 0 && number_of(input->paths[i], prefix) == number_of(input->paths[kept - 1], prefix)) {
+        if (kept > 0 && rotation_number(input->paths[i], prefix) == rotation_number(input->paths[kept - 1], prefix)) {
             log_warning("trace: %s is not read: %s has the same number", input->paths[i], input->paths[kept - 1]);
             free(input->paths[i]);
         } else {
@@ -65,7 +65,7 @@ static void drop_doubles(struct trace_input *input, size_t prefix)
     input->count = kept;
 }
 
-static int find_set(const char *argument, struct trace_input *input)
+static int find_rotated_set(const char *argument, struct trace_input *input)
 {
     const char *slash = strrchr(argument, '/'), *name = slash ? slash + 1 : argument;
     size_t name_size = strlen(name), prefix = strlen(argument);
@@ -76,7 +76,7 @@ static int find_set(const char *argument, struct trace_input *input)
     DIR *dir = opendir(directory);
     int r = dir ? 0 : -errno;
     for (const struct dirent *d; r == 0 && (d = readdir(dir));) {
-        if (strncmp(d->d_name, name, name_size) != 0 || number_of(d->d_name, name_size) < 0)
+        if (strncmp(d->d_name, name, name_size) != 0 || rotation_number(d->d_name, name_size) < 0)
             continue;
         if (input->count == TRACE_INPUT_FILES_MAX ||
             snprintf(path, sizeof(path), "%s%s", argument, d->d_name + name_size) >= (int)sizeof(path))
@@ -90,12 +90,11 @@ static int find_set(const char *argument, struct trace_input *input)
         r = -ENOENT;
     if (r == 0) {
         qsort_r(input->paths, input->count, sizeof(*input->paths), by_number, &prefix);
-        drop_doubles(input, prefix);
+        drop_duplicates(input, prefix);
     }
     for (size_t i = 0; r == 0 && i + 1 < input->count; i++)
-        if (number_of(input->paths[i + 1], prefix) > number_of(input->paths[i], prefix) + 1)
-            log_warning("trace: after %s comes %s: what is between them is missing", input->paths[i],
-                        input->paths[i + 1]);
+        if (rotation_number(input->paths[i + 1], prefix) > rotation_number(input->paths[i], prefix) + 1)
+            log_warning("trace: files of the set are missing between %s and %s", input->paths[i], input->paths[i + 1]);
     return r;
 }
 
@@ -103,9 +102,9 @@ int trace_input_find(const char *argument, struct trace_input *ret)
 {
     _cleanup_(trace_input_clear) struct trace_input input = {.argument = argument};
     int r = strcmp(argument, "-") == 0 || access(argument, F_OK) == 0 ? add_path(&input, argument)
-                                                                      : find_set(argument, &input);
+                                                                      : find_rotated_set(argument, &input);
     if (r == -ENOENT)
-        log_error("trace: there is neither %s nor %s.0", argument, argument);
+        log_error("trace: neither %s nor %s.0 exists", argument, argument);
     else if (r < 0)
         log_errno(r, "trace: %s cannot be read", argument);
     if (r < 0)
@@ -117,24 +116,24 @@ int trace_input_find(const char *argument, struct trace_input *ret)
 
 /* ---- reading ---- */
 
-/* 1 when something made no sense or could not be read to its end. */
-static int tell_report(const char *path, const struct triton_report *r)
+/* Logs what was lost. Returns 1 when objects were malformed or the file could not be read to its end. */
+static int log_report(const char *path, const struct triton_report *r)
 {
     if (r->bad)
-        log_error("trace: %s: left out %llu bytes at %llu places that made no sense, the first at byte %llu: %s", path,
+        log_error("trace: %s: skipped %llu malformed bytes at %llu places, the first at byte %llu: %s", path,
                   (unsigned long long)r->bad_bytes, (unsigned long long)r->bad, (unsigned long long)r->first_bad,
                   r->first_reason);
     if (r->odd)
         log_warning(
-            "trace: %s: %llu objects hold bytes in their texts that JSON does not allow, the first begins at byte %llu; they are kept",
+            "trace: %s: %llu objects have bytes in strings that JSON does not allow, the first object at byte %llu; they are kept",
             path, (unsigned long long)r->odd, (unsigned long long)r->first_odd);
     if (r->error == -EBADMSG)
-        log_error("trace: %s: what it is packed with is broken behind %llu unpacked bytes", path,
+        log_error("trace: %s: the compressed data is damaged after %llu decompressed bytes", path,
                   (unsigned long long)r->bytes);
     else if (r->error < 0 && r->error != -ENODATA)
-        log_errno(r->error, "trace: %s cannot be read behind byte %llu", path, (unsigned long long)r->bytes);
+        log_errno(r->error, "trace: %s cannot be read past byte %llu", path, (unsigned long long)r->bytes);
     if (r->is_cut)
-        log_warning("trace: %s is cut off: read up to byte %llu of %llu", path, (unsigned long long)r->cut,
+        log_warning("trace: %s is truncated: read up to byte %llu of %llu", path, (unsigned long long)r->cut,
                     (unsigned long long)r->bytes);
     return r->bad || (r->error < 0 && r->error != -ENODATA);
 }
@@ -153,16 +152,16 @@ int trace_input_read(const char *path, void *context, int (*take)(void *context,
         if (r != 0)
             break;
         if (++records % PROGRESS_RECORDS == 0)
-            trace_progress_tell(&progress, path, triton_file_position(file), triton_file_size(file));
+            trace_progress_update(&progress, path, triton_file_position(file), triton_file_size(file));
     }
     trace_progress_end(&progress);
-    if (r > 0) /* it has what it wanted: the rest of the file was not looked at */
+    if (r > 0) /* the callback stopped early: the rest of the file is not validated */
         return 0;
     if (r == -EILSEQ)
         log_error(
-            "trace: %s is no trace of Triton: an array of objects is expected, and it does not begin with '[' (OpenTelemetry's spans: sonde trace convert --format triton makes one of them)",
+            "trace: %s is not a Triton trace file: it does not start with '[' (sonde trace convert --format triton converts OTLP spans to one)",
             path);
     else if (r < 0)
-        log_errno(r, "trace: reading %s", path);
-    return r < 0 ? (r == -EINVAL ? -EIO : r) : tell_report(path, triton_file_report(file));
+        log_errno(r, "trace: %s cannot be read", path);
+    return r < 0 ? (r == -EINVAL ? -EIO : r) : log_report(path, triton_file_report(file));
 }

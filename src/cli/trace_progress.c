@@ -1,4 +1,4 @@
-/* See trace_progress.h. */
+/* Progress line of `sonde trace`; see trace_progress.h. */
 #include "cli/trace_progress.h"
 
 #include "base/clock.h"
@@ -14,7 +14,7 @@ struct trace_progress trace_progress_begin(void)
     return (struct trace_progress){.is_terminal = isatty(STDERR_FILENO), .next_ns = clock_monotonic_ns() + PROGRESS_NS};
 }
 
-void trace_progress_tell(struct trace_progress *p, const char *path, uint64_t position, uint64_t size)
+void trace_progress_update(struct trace_progress *p, const char *path, uint64_t position, uint64_t size)
 {
     char read[32], whole[32];
     const uint64_t now = p->is_terminal ? clock_monotonic_ns() : 0;

@@ -1,5 +1,5 @@
-/* How far a `sonde trace` has read a long file: a line on standard error that is written over, where that is a
- * terminal, and is gone at the end. Of what takes less than a moment there is none. */
+/* Progress of `sonde trace` in a long file: one line on standard error that is overwritten, if that is a terminal, and
+ * erased at the end. Nothing is shown in the first 200 ms. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,6 +12,7 @@ struct trace_progress {
 
 struct trace_progress trace_progress_begin(void);
 
-/* `size`: 0 when it is not known. Looks at the clock each time, on a terminal. */
-void trace_progress_tell(struct trace_progress *p, const char *path, uint64_t position, uint64_t size);
+/* `size`: total bytes, 0 when unknown. Reads the clock on each call on a terminal, so call it every few thousand
+ * records. */
+void trace_progress_update(struct trace_progress *p, const char *path, uint64_t position, uint64_t size);
 void trace_progress_end(struct trace_progress *p);

@@ -1,4 +1,4 @@
-/* `sonde trace show`: one request with all its parts as a text waterfall. */
+/* `sonde trace show`: prints one request with all its spans as a text waterfall. */
 #include "aggregate/trace_table.h"
 #include "base/log.h"
 #include "base/units.h"
@@ -14,11 +14,11 @@
 #define NAMES_BYTES ((size_t)16 << 20)
 
 struct search {
-    uint64_t id; /* of any part of the request */
+    uint64_t id; /* trace ID of the request or of any of its children */
     struct strings *names;
     struct trace_table *table;
     struct trace_request request;
-    bool is_over; /* it and what stood near it were handed on */
+    bool is_over; /* the request is complete: reading can stop */
 };
 
 static void search_clear(struct search *s)
@@ -28,7 +28,8 @@ static void search_clear(struct search *s)
     trace_request_clear(&s->request);
 }
 
-/* What belongs to the request is known once its record was seen, and the parts of a request stand near each other. */
+/* Collects complete traces with the same root as s->id. The root is known once a record of s->id was read; the traces
+ * of a request are close to each other in the file. */
 static int take_complete(struct search *s, bool drain)
 {
     const struct triton_trace *trace;
@@ -51,7 +52,7 @@ static int take_record(void *context, const struct triton_record *record)
     return r < 0 ? r : s->is_over;
 }
 
-/* 1 it is there and was shown, 0 it is not there, -errno; `*ret_bad`: something could not be read. */
+/* 1: found and printed; 0: not in this file; -errno. Sets `*ret_bad` when part of the file could not be read. */
 static int show_file(const char *path, uint64_t id, bool *ret_bad)
 {
     _cleanup_(search_clear) struct search s = {.id = id};
@@ -70,28 +71,29 @@ static int show_file(const char *path, uint64_t id, bool *ret_bad)
     if (r == 0)
         r = file_part_write_all(STDOUT_FILENO, out.data, out.size);
     if (s.request.dropped)
-        log_warning("trace: %s: %llu parts of the request found no room", path, (unsigned long long)s.request.dropped);
-    return r < 0 ? log_errno(r, "trace: the request cannot be written") : 1;
+        log_warning("trace: %s: %llu traces of the request were dropped: table full", path,
+                    (unsigned long long)s.request.dropped);
+    return r < 0 ? log_errno(r, "trace: cannot write the request") : 1;
 }
 
-/* ---- by the client's id ---- */
+/* ---- by the client's request ID ---- */
 
-struct asked {
+struct trace_id {
     const char *text;
-    bool is_number; /* the trace's own; else the client's of its request */
+    bool is_number; /* a trace ID; otherwise the client's request ID */
     uint64_t id;
 };
 
-struct naming {
+struct request_id_search {
     const char *text;
     size_t size;
     uint64_t id;
     bool is_found;
 };
 
-static int take_naming(void *context, const struct triton_record *record)
+static int match_request_id(void *context, const struct triton_record *record)
 {
-    struct naming *n = context;
+    struct request_id_search *n = context;
     const struct triton_text *id = &record->request_id;
     if (!id->at || id->size != n->size || memcmp(id->at, n->text, n->size) != 0)
         return 0;
@@ -100,24 +102,24 @@ static int take_naming(void *context, const struct triton_record *record)
     return 1;
 }
 
-/* The first request in the file that a client called so; like show_file. */
-static int show_named(const char *path, const char *text, bool *ret_bad)
+/* Shows the first request in the file with this client request ID. Returns as show_file does. */
+static int show_by_request_id(const char *path, const char *text, bool *ret_bad)
 {
-    struct naming n = {.text = text, .size = strlen(text)};
-    int r = trace_input_read(path, &n, take_naming);
+    struct request_id_search n = {.text = text, .size = strlen(text)};
+    int r = trace_input_read(path, &n, match_request_id);
     if (n.is_found)
         return show_file(path, n.id, ret_bad);
     *ret_bad |= r != 0;
     return 0;
 }
 
-static struct asked parse_id(const char *text)
+static struct trace_id parse_id(const char *text)
 {
     char *end;
     errno = 0;
     unsigned long long id = strtoull(text, &end, 10);
     const bool is_number = *text >= '0' && *text <= '9' && !*end && !errno;
-    return (struct asked){.text = text, .is_number = is_number, .id = id};
+    return (struct trace_id){.text = text, .is_number = is_number, .id = id};
 }
 
 static int run(int argc, char **argv)
@@ -127,13 +129,13 @@ static int run(int argc, char **argv)
     if (r != 0)
         return r < 0 ? r : 0;
     if (operands < 2) {
-        log_error("trace: show which ID of which FILE? (sonde trace show --help)");
+        log_error("trace: show needs an ID and a FILE (sonde trace show --help)");
         return -EINVAL;
     }
-    const struct asked asked = parse_id(argv[1]);
-    if (!asked.is_number && access(asked.text, F_OK) == 0) {
-        log_error("trace: '%s' is a file: the ID comes first (sonde trace summary --slowest 10 FILE names some)",
-                  asked.text);
+    const struct trace_id wanted = parse_id(argv[1]);
+    if (!wanted.is_number && access(wanted.text, F_OK) == 0) {
+        log_error("trace: '%s' is a file: give the ID first (sonde trace summary --slowest 10 FILE lists some)",
+                  wanted.text);
         return -EINVAL;
     }
     bool bad = false, found = false;
@@ -141,24 +143,23 @@ static int run(int argc, char **argv)
         _cleanup_(trace_input_clear) struct trace_input input = {0};
         r = trace_input_find(argv[i], &input);
         for (size_t n = 0; r >= 0 && n < input.count; n++) {
-            r = asked.is_number ? show_file(input.paths[n], asked.id, &bad)
-                                : show_named(input.paths[n], asked.text, &bad);
+            r = wanted.is_number ? show_file(input.paths[n], wanted.id, &bad)
+                                 : show_by_request_id(input.paths[n], wanted.text, &bad);
             found |= r > 0;
         }
         bad |= r < 0;
     }
     if (!found && !bad)
-        log_error("trace: there is no trace with the id %s (sonde trace summary --slowest 10 FILE names some)",
-                  asked.text);
+        log_error("trace: no trace has the ID %s (sonde trace summary --slowest 10 FILE lists some)", wanted.text);
     return bad || !found;
 }
 
-const struct verb trace_subcommand_show = {
+const struct subcommand trace_subcommand_show = {
     .name = "trace show",
     .synopsis = "ID FILE...",
     .summary = "Show one request as a text waterfall",
     .details =
-        "ID is the trace's number, that of the request or of any part of it, or the id that the client gave to the request. FILE is as for `sonde trace summary`; in a set, each file that has the ID is shown.",
+        "ID is a trace ID, of the request or of any of its child traces, or the request ID set by the client. FILE is as for `sonde trace summary`; in a rotated set, the request is shown for each file that has the ID.",
     .flags_anywhere = true,
     .run = run,
 };

@@ -1,5 +1,5 @@
-/* `sonde trace summary`: where the time of all requests of a trace file went. The way of a record: file -> table of
- * open ids -> sums, the data flow and, with -t, the list of all traces. */
+/* `sonde trace summary`: summarises the requests of a trace file: time per model and step. Each record goes from the
+ * file to the table of open traces; complete traces go to the sums, the data flow and, with -t, the sorted list. */
 #include "aggregate/trace_summary.h"
 
 #include "aggregate/trace_flow.h"
@@ -18,25 +18,25 @@
 #define NAMES_BYTES ((size_t)16 << 20)
 #define FLUSH_BYTES ((size_t)64 << 10)
 
-struct asked {
+struct summary_args {
     bool show_trace, json;
     int64_t slowest;
     struct trace_percentiles percentiles;
 };
 
-/* What is kept while the files of one FILE are read. */
-struct summing {
+/* State for the files of one FILE argument. */
+struct summary_state {
     struct strings *names;
-    struct trace_table *table;            /* borrowed: of the file that is being read */
-    struct trace_flow_finder *flow;       /* likewise */
-    struct trace_flow_finder *flow_shown; /* of the first file that has one */
+    struct trace_table *table;            /* of the current file; borrowed */
+    struct trace_flow_finder *flow;       /* of the current file; borrowed */
+    struct trace_flow_finder *flow_shown; /* of the first file with a data flow; owned */
     struct trace_summary *summary;
     struct trace_order *order; /* NULL without -t */
     uint64_t file;
     struct trace_table_losses losses;
 };
 
-static void summing_clear(struct summing *s)
+static void summary_state_clear(struct summary_state *s)
 {
     trace_flow_finder_free(s->flow_shown);
     trace_summary_free(s->summary);
@@ -44,26 +44,27 @@ static void summing_clear(struct summing *s)
     strings_free(s->names);
 }
 
-static int summing_new(const struct asked *asked, struct summing *s)
+static int summary_state_new(const struct summary_args *args, struct summary_state *s)
 {
     int r = strings_new(&s->names);
     if (r < 0)
         return r;
     strings_set_max_bytes(s->names, NAMES_BYTES);
     struct trace_summary_options options = {
-        .names = s->names, .percentiles = asked->percentiles.count > 0, .slowest = (size_t)asked->slowest};
+        .names = s->names, .percentiles = args->percentiles.count > 0, .slowest = (size_t)args->slowest};
     r = trace_summary_new(&options, &s->summary);
-    if (r == 0 && asked->show_trace) {
+    if (r == 0 && args->show_trace) {
         r = trace_order_new(&s->order);
         if (r < 0)
-            log_errno(r, "trace: -t sorts on the disk, and no file can be made there (TMPDIR chooses where)");
+            log_errno(
+                r, "trace: -t needs a temporary file for sorting, which cannot be created (TMPDIR sets the directory)");
     }
     return r;
 }
 
-/* ---- the way of a record ---- */
+/* ---- reading ---- */
 
-static int take_trace(struct summing *s, const struct triton_trace *trace)
+static int take_trace(struct summary_state *s, const struct triton_trace *trace)
 {
     int counts = trace_summary_add(s->summary, trace);
     if (counts < 0)
@@ -74,7 +75,7 @@ static int take_trace(struct summing *s, const struct triton_trace *trace)
     return r;
 }
 
-static int take_complete(struct summing *s, bool drain)
+static int take_complete(struct summary_state *s, bool drain)
 {
     const struct triton_trace *trace;
     int r = 0;
@@ -85,13 +86,13 @@ static int take_complete(struct summing *s, bool drain)
 
 static int take_record(void *context, const struct triton_record *record)
 {
-    struct summing *s = context;
+    struct summary_state *s = context;
     trace_flow_see(s->flow, record);
     int r = trace_table_add(s->table, record);
     return r < 0 ? r : take_complete(s, false);
 }
 
-static void add_losses(struct summing *s)
+static void add_losses(struct summary_state *s)
 {
     const struct trace_table_losses *losses = trace_table_losses(s->table);
     s->losses.late += losses->late;
@@ -99,8 +100,8 @@ static void add_losses(struct summing *s)
     s->losses.moments += losses->moments;
 }
 
-/* 0, 1 when something of it could not be read (`*ret_read`: some of it was), -errno of what is ours. */
-static int read_file(struct summing *s, const char *path, bool *ret_read)
+/* 0; 1: part of the file could not be read (`*ret_read` is set when some of it was); -errno: processing failed. */
+static int read_file(struct summary_state *s, const char *path, bool *ret_read)
 {
     _cleanup_(trace_table_freep) struct trace_table *table = NULL;
     _cleanup_(trace_flow_finder_freep) struct trace_flow_finder *flow = NULL;
@@ -113,7 +114,7 @@ static int read_file(struct summing *s, const char *path, bool *ret_read)
     s->table = table;
     s->flow = flow;
     int read = trace_input_read(path, s, take_record);
-    r = take_complete(s, true); /* what was read counts, whatever ended it */
+    r = take_complete(s, true); /* on a read error too, what was read counts */
     add_losses(s);
     if (!s->flow_shown && trace_flow_finish(flow, &dropped).root)
         s->flow_shown = take_ptr(flow);
@@ -136,7 +137,7 @@ static int flush(struct buf *out, bool always)
     return r;
 }
 
-static int put_traces(const struct summing *s, uint8_t door, struct buf *out)
+static int put_traces(const struct summary_state *s, uint8_t door, struct buf *out)
 {
     struct triton_trace trace;
     int r = s->order ? trace_order_rewind(s->order) : 0;
@@ -148,17 +149,18 @@ static int put_traces(const struct summing *s, uint8_t door, struct buf *out)
     return r;
 }
 
-static int put_text(const struct summing *s, const struct trace_sums *sums, const char *file, const struct asked *asked)
+static int put_text(const struct summary_state *s, const struct trace_sums *sums, const char *file,
+                    const struct summary_args *args)
 {
     _cleanup_buf_ struct buf out = {0};
     buf_printf(&out, "File: %s\n", file);
     int r = put_traces(s, TRITON_HTTP, &out);
     if (r == 0)
-        r = trace_summary_text_put_door(&out, sums, TRACE_HTTP, &asked->percentiles);
+        r = trace_summary_text_put_door(&out, sums, TRACE_HTTP, &args->percentiles);
     if (r == 0)
         r = put_traces(s, TRITON_GRPC, &out);
     if (r == 0)
-        r = trace_summary_text_put_door(&out, sums, TRACE_GRPC, &asked->percentiles);
+        r = trace_summary_text_put_door(&out, sums, TRACE_GRPC, &args->percentiles);
     if (r == 0)
         r = trace_summary_text_put_flow(&out, &sums->flow);
     if (r == 0)
@@ -166,34 +168,34 @@ static int put_text(const struct summing *s, const struct trace_sums *sums, cons
     return r < 0 ? r : flush(&out, true);
 }
 
-static void tell(const char *file, uint64_t count, const char *what)
+static void warn_count(const char *file, uint64_t count, const char *what)
 {
     if (count)
         log_warning("trace: %s: %llu %s", file, (unsigned long long)count, what);
 }
 
-static void tell_losses(const char *file, const struct summing *s, const struct trace_summary_losses *sums)
+static void warn_losses(const char *file, const struct summary_state *s, const struct trace_summary_losses *sums)
 {
-    tell(file, sums->doorless, "traces came neither through HTTP nor through gRPC: not in the summary");
-    tell(file, sums->unfinished, "traces have no REQUEST_START or no REQUEST_END: not in the summary");
-    tell(file, sums->unnamed, "traces do not name their model: not in the summary");
-    tell(file, sums->backwards, "times end before they begin: not in their averages");
-    tell(file, sums->models, "traces are of models beyond the first 1024: not in the summary");
-    tell(file, sums->flow_nodes, "parts of the data flow found no room");
-    tell(file, s->losses.late, "objects stand too far behind the others of their id: not in the summary");
-    tell(
+    warn_count(file, sums->doorless, "traces arrived neither through HTTP nor through gRPC: not in the summary");
+    warn_count(file, sums->unfinished, "traces have no REQUEST_START or no REQUEST_END: not in the summary");
+    warn_count(file, sums->unnamed, "traces do not name their model: not in the summary");
+    warn_count(file, sums->backwards, "times end before they begin: not in their averages");
+    warn_count(file, sums->models, "traces are of models beyond the first 1024: not in the summary");
+    warn_count(file, sums->flow_nodes, "nodes of the data flow were dropped: table full");
+    warn_count(file, s->losses.late, "objects are too far from the others of their ID in the file: not in the summary");
+    warn_count(
         file, s->losses.orphans,
-        "traces have a parent that is not near them in the file: not in the summary, unless they came through a door themselves");
-    tell(file, s->losses.moments, "timestamps beyond the first 65536 of their id");
-    tell(file, strings_dropped(s->names), "names found no room");
+        "traces are too far from their parent in the file: not in the summary, unless they arrived through HTTP or gRPC themselves");
+    warn_count(file, s->losses.moments, "timestamps beyond the first 65536 of their ID were dropped");
+    warn_count(file, strings_dropped(s->names), "names were dropped: table full");
 }
 
-/* 0, 1 when something of it could not be read, -errno. */
-static int summarise(const struct trace_input *input, const struct asked *asked, struct buf *json)
+/* 0; 1: part of the input could not be read; -errno. */
+static int summarise(const struct trace_input *input, const struct summary_args *args, struct buf *json)
 {
-    _cleanup_(summing_clear) struct summing s = {0};
+    _cleanup_(summary_state_clear) struct summary_state s = {0};
     bool any = false;
-    int bad = 0, r = summing_new(asked, &s);
+    int bad = 0, r = summary_state_new(args, &s);
     for (size_t i = 0; r >= 0 && i < input->count; i++) {
         r = read_file(&s, input->paths[i], &any);
         bad |= r > 0;
@@ -203,14 +205,14 @@ static int summarise(const struct trace_input *input, const struct asked *asked,
     struct trace_sums *sums = trace_summary_finish(s.summary);
     if (s.flow_shown)
         sums->flow = trace_flow_finish(s.flow_shown, &sums->losses.flow_nodes);
-    tell_losses(input->argument, &s, &sums->losses);
-    if (asked->json) {
+    warn_losses(input->argument, &s, &sums->losses);
+    if (args->json) {
         buf_puts(json, json->size > 1 ? ",\n" : "");
-        r = trace_summary_json_write(json, input->argument, sums, &asked->percentiles);
+        r = trace_summary_json_write(json, input->argument, sums, &args->percentiles);
     } else {
-        r = put_text(&s, sums, input->argument, asked);
+        r = put_text(&s, sums, input->argument, args);
     }
-    return r < 0 ? log_errno(r, "trace: the summary cannot be written") : bad;
+    return r < 0 ? log_errno(r, "trace: cannot write the summary") : bad;
 }
 
 /* ---- the command line ---- */
@@ -235,28 +237,28 @@ static int parse_percentiles(const char *text, struct trace_percentiles *ret)
 
 static int run(int argc, char **argv)
 {
-    struct asked asked = {0};
+    struct summary_args args = {0};
     const char *percentiles = NULL;
     const struct option_spec specs[] = {
-        {'t', "show-trace", OPTION_FLAG, &asked.show_trace, NULL,
-         "also each trace with the times between its timestamps", 0, 0},
+        {'t', "show-trace", OPTION_FLAG, &args.show_trace, NULL,
+         "also print each trace with the intervals between its timestamps", 0, 0},
         {'p', "percentiles", OPTION_TEXT, &percentiles, "LIST",
-         "also these percentiles of every line, such as 50,90,99", 0, 0},
-        {'n', "slowest", OPTION_INTEGER, &asked.slowest, "N", "also the N slowest requests, up to 1000", 1,
+         "also print these percentiles of every line, such as 50,90,99", 0, 0},
+        {'n', "slowest", OPTION_INTEGER, &args.slowest, "N", "also list the N slowest requests, up to 1000", 1,
          TRACE_SLOWEST_MAX},
-        {0, "json", OPTION_FLAG, &asked.json, NULL, "as JSON", 0, 0},
+        {0, "json", OPTION_FLAG, &args.json, NULL, "as JSON", 0, 0},
         {0},
     };
     int files, r = options_parse(&trace_subcommand_summary, specs, argc, argv, &files);
     if (r != 0)
         return r < 0 ? r : 0;
-    if (asked.json && asked.show_trace) {
-        log_error("trace: -t is text: it does not go with --json");
+    if (args.json && args.show_trace) {
+        log_error("trace: -t cannot be combined with --json (its output is text)");
         return -EINVAL;
     }
-    r = parse_percentiles(percentiles, &asked.percentiles);
+    r = parse_percentiles(percentiles, &args.percentiles);
     if (r == 0 && files == 0) {
-        log_error("trace: summary of which FILE? (sonde trace summary --help)");
+        log_error("trace: summary needs a FILE (sonde trace summary --help)");
         r = -EINVAL;
     }
     if (r < 0)
@@ -268,22 +270,22 @@ static int run(int argc, char **argv)
         _cleanup_(trace_input_clear) struct trace_input input = {0};
         r = trace_input_find(argv[i], &input);
         if (r == 0)
-            r = summarise(&input, &asked, &json);
+            r = summarise(&input, &args, &json);
         status |= r != 0;
     }
     buf_puts(&json, "]\n");
-    if (asked.json && (r = flush(&json, true)) < 0)
-        return log_errno(r, "trace: the summary cannot be written");
+    if (args.json && (r = flush(&json, true)) < 0)
+        return log_errno(r, "trace: cannot write the summary");
     return status;
 }
 
-const struct verb trace_subcommand_summary = {
+const struct subcommand trace_subcommand_summary = {
     .name = "trace summary",
     .synopsis = "[-t | --json] [--percentiles LIST] [--slowest N] FILE...",
-    .summary = "Tell where the time of all requests went, as trace_summary.py does",
+    .summary = "Summarise where the time of all requests went, as trace_summary.py does",
     .details =
-        "FILE is a file of Triton's trace JSON, also packed by gzip or zstd, or - for standard input. Where there is no FILE, the files\n"
-        "FILE.0, FILE.1, ... of a rotated set are read as one. A file that is cut off is read up to there.",
+        "FILE is a trace file in Triton's JSON, plain or compressed with gzip or zstd, or - for standard input. If FILE does not exist,\n"
+        "the rotated set FILE.0, FILE.1, ... is read as one. A truncated file is read up to its end.",
     .flags_anywhere = true,
     .run = run,
 };

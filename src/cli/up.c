@@ -1,4 +1,5 @@
-/* `sonde up`: the agent with its page. `sonde agent`: the agent with /metrics and the API alone, for fleets. */
+/* `sonde up`: runs the agent with its page. `sonde agent`: runs the agent with /metrics and the API only, for fleets.
+ */
 #include "agent/agent.h"
 #include "base/log.h"
 #include "base/ready_fd.h"
@@ -19,7 +20,7 @@ static int load_config(const char *path, const struct option_texts *settings, st
     config_defaults(c);
     config_environment(c, error);
     if (error[0])
-        log_warning("%s; by the environment alone profiles are not sent", error);
+        log_warning("%s; the environment alone does not make the agent send profiles", error);
     int r = config_load(c, path ? path : CONFIG_PATH, error);
     if (r < 0 && (path || r != -ENOENT)) {
         log_error("%s", error);
@@ -47,8 +48,8 @@ static void print_config(const struct config *c)
             snprintf(section, sizeof(section), "%.*s", (int)length, d.key);
             printf("%s:\n", section);
         }
-        if (d.is_cut) { /* read back, it would be something else */
-            printf("  # %s: %s    # not shown whole; %s (%s)\n", d.key + length + 1, d.value, d.help, d.allowed);
+        if (d.is_cut) { /* a truncated value must not be read back */
+            printf("  # %s: %s    # truncated; %s (%s)\n", d.key + length + 1, d.value, d.help, d.allowed);
             continue;
         }
         const bool is_word = isalnum((unsigned char)d.value[0]) && !strpbrk(d.value, " #");
@@ -69,54 +70,55 @@ static int start_page(const struct config *c, const struct page_data *data, bool
         log_error("page.listen: '%s' is not ADDRESS:PORT, such as 127.0.0.1:7070", c->page_listen);
     else if (r == -ENOPKG)
         log_error(
-            "nothing can listen on %s without libmicrohttpd.so.12: install the package libmicrohttpd12 (libmicrohttpd where packages are RPMs)",
+            "cannot listen on %s without libmicrohttpd.so.12: install the package libmicrohttpd12 (libmicrohttpd where packages are RPMs)",
             c->page_listen);
     else if (r < 0)
-        log_errno(r, "the page cannot listen on %s (page.listen chooses another address)", c->page_listen);
+        log_errno(r, "cannot listen on %s (set another address with page.listen)", c->page_listen);
     return r;
 }
 
-/* Where nobody is to be sampled no clock has to tick. */
-static int check_rate(struct config *c)
+/* Disables CPU profiling when all rates are 0, so that no sampling timers run. -EINVAL when sampling rules exist but
+ * all have rate 0. */
+static int check_sampling_rates(struct config *c)
 {
     struct sampling_rules rules;
     if (config_sampling_rules(c, &rules) > 0)
         return 0;
     if (rules.count && (c->profile_enabled || c->off_cpu_enabled)) {
         log_error(
-            "profile.rate is 0, and so is the rate of all of profile.sampling_rules: nobody would be sampled; profile.enabled: false says that");
+            "all sampling rates are 0: set profile.rate or a rate in profile.sampling_rules, or disable profiles with profile.enabled: false");
         return -EINVAL;
     }
     if (c->profile_enabled)
-        log_warning("profile.rate is 0, and there are no profile.sampling_rules: no CPU profile is made");
+        log_warning("profile.rate is 0 and there are no profile.sampling_rules: no CPU profile is recorded");
     c->profile_enabled = false;
     c->profile_rate_hz = CONFIG_RATE_HZ; /* unused */
     return 0;
 }
 
-static int run(const struct verb *verb, int argc, char **argv)
+static int run(const struct subcommand *subcommand, int argc, char **argv)
 {
     const char *config_path = NULL, *listen = NULL;
     struct option_texts settings = {0};
-    bool print = false, waits = false;
+    bool print = false, off_cpu = false;
     int64_t rate = 0, ready_fd = -1;
     const struct option_spec specs[] = {
         {'c', "config", OPTION_TEXT, &config_path, "FILE",
          "configuration in YAML (default " CONFIG_PATH ", if it exists)", 0, 0},
-        {0, "set", OPTION_TEXTS, &settings, "KEY=VALUE", "one setting, over the file's; may be repeated", 0, 0},
-        {'l', "listen", OPTION_TEXT, &listen, "ADDRESS:PORT", "where it answers (page.listen; default 127.0.0.1:7070)",
-         0, 0},
-        {'F', "rate", OPTION_INTEGER, &rate, "HZ",
-         "CPU samples a second and CPU, up to 1000 (profile.rate; default 19)", 1, 1000},
-        {0, "waits", OPTION_FLAG, &waits, NULL, "where threads wait, for what and how long, too (off_cpu.enabled)", 0,
-         0},
+        {0, "set", OPTION_TEXTS, &settings, "KEY=VALUE", "override one setting of the file; may be repeated", 0, 0},
+        {'l', "listen", OPTION_TEXT, &listen, "ADDRESS:PORT",
+         "address to listen on (page.listen; default 127.0.0.1:7070)", 0, 0},
+        {'F', "rate", OPTION_INTEGER, &rate, "HZ", "samples per second and CPU, up to 1000 (profile.rate; default 19)",
+         1, 1000},
+        {0, "waits", OPTION_FLAG, &off_cpu, NULL,
+         "also record where threads wait, for what and how long (off_cpu.enabled)", 0, 0},
         {0, "ready-fd", OPTION_INTEGER, &ready_fd, "FD",
-         "write \"ready\" to this descriptor when it answers and counts", 0, INT32_MAX},
+         "write \"ready\" to this descriptor when the agent listens and samples", 0, INT32_MAX},
         {0, "print-config", OPTION_FLAG, &print, NULL,
-         "print the configuration in force, with what is allowed, and end", 0, 0},
+         "print the effective configuration with the allowed values, and exit", 0, 0},
         {0},
     };
-    int r = options_parse(verb, specs, argc, argv, NULL);
+    int r = options_parse(subcommand, specs, argc, argv, NULL);
     if (r != 0)
         return r < 0 ? r : 0;
     struct config config;
@@ -130,7 +132,7 @@ static int run(const struct verb *verb, int argc, char **argv)
     }
     if (rate)
         config.profile_rate_hz = rate;
-    config.off_cpu_enabled |= waits;
+    config.off_cpu_enabled |= off_cpu;
     if (ready_fd >= 0 && ready_fd_check((int)ready_fd) < 0) {
         log_error("--ready-fd: descriptor %lld is not open for writing", (long long)ready_fd);
         return -EINVAL;
@@ -140,20 +142,20 @@ static int run(const struct verb *verb, int argc, char **argv)
         return 0;
     }
     if (config_pod_labels(&config, pod_labels) < 0) {
-        log_error("profile.sampling_rules and kubernetes.pod_labels name more than %d labels of pods together",
+        log_error("profile.sampling_rules and kubernetes.pod_labels use more than %d pod labels together",
                   PODS_LABELS_MAX);
         return -EINVAL;
     }
-    r = check_rate(&config);
+    r = check_sampling_rates(&config);
     if (r < 0)
         return r;
     _cleanup_(agent_freep) struct agent *agent = NULL;
     r = agent_new(&config, &agent);
     if (r == -ENOPKG)
-        return r; /* who needs a library that is missing has said so */
+        return r; /* a missing library, already logged */
     if (r < 0) {
         if (r != -EBUSY)
-            log_errno(r, "nothing could be attached to the kernel");
+            log_errno(r, "cannot attach to the kernel");
         privileges_explain();
         return -EPERM;
     }
@@ -168,11 +170,11 @@ static int run(const struct verb *verb, int argc, char **argv)
         .status = agent_status,
     };
     _cleanup_(page_freep) struct page *page = NULL;
-    r = start_page(&config, &data, verb == &subcommand_agent, &page);
+    r = start_page(&config, &data, subcommand == &subcommand_agent, &page);
     if (r < 0)
         return -EIO;
     printf("%s http://%.*s:%u/  (Ctrl-C stops it)\n",
-           verb == &subcommand_up ? "Sonde is watching. Its page:" : "sonde agent: listening on",
+           subcommand == &subcommand_up ? "Sonde is watching. Its page:" : "sonde agent: listening on",
            (int)(strrchr(config.page_listen, ':') - config.page_listen), config.page_listen, page_port(page));
     fflush(stdout);
     return agent_run(agent, (int)ready_fd);
@@ -188,20 +190,20 @@ static int run_agent(int argc, char **argv)
     return run(&subcommand_agent, argc, argv);
 }
 
-const struct verb subcommand_up = {
+const struct subcommand subcommand_up = {
     .name = "up",
     .synopsis = "[-c FILE] [-l ADDRESS:PORT] [-F HZ] [--waits] [--set KEY=VALUE]...",
-    .summary = "Watch this node and serve its page",
+    .summary = "Run the agent of this node with its page",
     .details =
-        "Samples every CPU, watches HTTP requests at the sockets, and shows the last minutes on a page (http://127.0.0.1:7070/).\n"
-        "Stops at Ctrl-C. Changes nothing in the programs that it watches.",
+        "Samples every CPU, observes HTTP requests on sockets, and shows the last minutes on a page (http://127.0.0.1:7070/).\n"
+        "Stops on Ctrl-C. Does not modify the programs that it observes.",
     .run = run_up,
 };
 
-const struct verb subcommand_agent = {
+const struct subcommand subcommand_agent = {
     .name = "agent",
     .synopsis = "[-c FILE] [-l ADDRESS:PORT] [-F HZ] [--waits] [--set KEY=VALUE]...",
-    .summary = "Watch this node, without a page: /metrics and the API",
-    .details = "What `sonde up` does, for nodes of a fleet. Stops at Ctrl-C or SIGTERM.",
+    .summary = "Run the agent without the page: /metrics and the API, for fleets",
+    .details = "Does what `sonde up` does, without the page. Stops on Ctrl-C or SIGTERM.",
     .run = run_agent,
 };

@@ -1,5 +1,5 @@
-/* Arguments of native probes; see usdt_arguments.h. Both texts are the observed program's: whatever makes
- * no sense in them becomes a number without a sign. */
+/* Arguments of USDT probes; see usdt_arguments.h. Declaration and operands come from the observed program and are not
+ * trusted: an argument of unknown form is treated as an unsigned integer. */
 #include "cli/usdt_arguments.h"
 
 #include <inttypes.h>
@@ -33,8 +33,8 @@ static void read_declaration(const char *at, struct usdt_arguments *a)
     }
 }
 
-/* Whether a size and an "@" begin here, as in "-4@%esi"; places of arm64 have blanks in them ("8@[sp, 16]").
- */
+/* Whether an operand starts here: a size and "@", as in "-4@%esi". Blanks alone do not separate operands: those of
+ * arm64 contain some ("8@[sp, 16]"). */
 static bool is_operand(const char *at)
 {
     at += *at == '-';
@@ -76,14 +76,13 @@ int usdt_arguments_find(const struct usdt_arguments *a, const char *name)
 uint32_t usdt_arguments_texts(const struct usdt_arguments *a)
 {
     uint32_t texts = 0;
-    for (size_t i = 0; i < NATIVE_ARGUMENTS_MAX; i++) /* those past the count are none */
+    for (size_t i = 0; i < NATIVE_ARGUMENTS_MAX; i++) /* entries past the count are zeroed */
         texts |= (uint32_t)(a->all[i].type == NATIVE_TEXT) << i;
     return texts;
 }
 
-/* Whether a text ends where our bytes do cannot be told: its last one is left out then, so that there is
- * more.
- */
+/* Copies the string. Returns true when it was truncated: then its last byte is dropped. A string that fills the buffer
+ * exactly cannot be distinguished from a longer one. */
 static bool copy_text(const struct usdt_firing *f, size_t index, char ret[NATIVE_TEXT_BYTES])
 {
     const size_t size = f->text_bytes[index];
@@ -107,7 +106,7 @@ static void put_text(const struct usdt_firing *f, size_t index, struct buf *out)
         buf_printf(out, "?0x%" PRIx64, (uint64_t)f->values[index]);
     } else {
         const bool is_cut = copy_text(f, index, text);
-        buf_put_json_string(out, text); /* nothing in it moves the cursor */
+        buf_put_json_string(out, text); /* escapes control characters */
         buf_puts(out, is_cut ? "..." : "");
     }
 }

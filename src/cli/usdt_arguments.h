@@ -1,5 +1,5 @@
-/* The arguments of a native probe by name and type, as its declaration has them, else as its operands do
- * ("arg0", "arg1", ...); and their values in words. */
+/* Arguments of a USDT probe: names and types from its declaration (libsonde), otherwise from the operands of the note
+ * ("arg0", "arg1", ...); and formatting of their values. */
 #pragma once
 
 #include "base/buf.h"
@@ -21,19 +21,21 @@ struct usdt_arguments {
     size_t count;
 };
 
+/* Parses the arguments of `site`. At most NATIVE_ARGUMENTS_MAX are kept. */
 void usdt_arguments_read(const struct usdt_site *site, struct usdt_arguments *ret);
 
-/* By its name, or "arg0" and so on; -1: there is none. */
+/* Index of the argument with this name, or of "arg0" and so on; -1: none. */
 int usdt_arguments_find(const struct usdt_arguments *a, const char *name);
 
-/* A bit for each that is a text. */
+/* Bit mask of the string arguments. */
 uint32_t usdt_arguments_texts(const struct usdt_arguments *a);
 
-/* -8, 0x7f00, 2.5, "text". What could not be read is "?", a text that could not "?" and its address, one that
- * was cut ends in "...". */
+/* Appends the value: -8, 0x7f00, 2.5, "text". An unreadable value is "?", an unreadable string "?" and its address; a
+ * truncated string ends in "...". */
 void usdt_arguments_put(const struct usdt_arguments *a, const struct usdt_firing *f, size_t index, struct buf *out);
 
-/* The same as JSON: -8, "0x7f00", 2.5 or "nan", "text", null where there is no text, {"cut":"te"},
- * {"unread":true}. */
+/* Appends the value as JSON: -8, "0x7f00", 2.5 or "nan", "text", null for a NULL string, {"cut":"te"} for a truncated
+ * one,
+ * {"unread":true} for an unreadable value. */
 void usdt_arguments_put_json(const struct usdt_arguments *a, const struct usdt_firing *f, size_t index,
                              struct buf *out);

@@ -1,4 +1,5 @@
-/* Counting is done here, in user space: each firing is seen whole; see usdt_counts.h. */
+/* Counts USDT firings by argument value; see usdt_counts.h. Aggregation is done in user space: every firing arrives
+ * individually. */
 #include "cli/usdt_counts.h"
 
 #include <inttypes.h>
@@ -7,7 +8,7 @@
 #include <string.h>
 #include <uthash.h>
 
-#define BUCKETS     129 /* for each power of two, of each sign, and 0 in the middle */
+#define BUCKETS     129 /* one per power of two and sign, and one for 0 in the middle */
 #define ZERO_BUCKET 64
 #define BAR_WIDTH   40
 
@@ -28,8 +29,8 @@ void usdt_counts_clear(struct usdt_counts *c)
     }
 }
 
-/* The one that counts for this text, a new one if there is room; else NULL. */
-static struct usdt_count *find_text(struct usdt_counts *c, const char *text, size_t size)
+/* Returns the entry of this text, or adds one. NULL: the table is full, or no memory. */
+static struct usdt_count *get_count(struct usdt_counts *c, const char *text, size_t size)
 {
     struct usdt_count *n;
     HASH_FIND(hh, c->all, text, size, n);
@@ -49,7 +50,7 @@ static struct usdt_count *find_text(struct usdt_counts *c, const char *text, siz
 
 struct usdt_count *usdt_counts_add(struct usdt_counts *c, const char *text, size_t size)
 {
-    struct usdt_count *n = find_text(c, text, size);
+    struct usdt_count *n = get_count(c, text, size);
     if (n)
         n->count++;
     else
@@ -57,7 +58,7 @@ struct usdt_count *usdt_counts_add(struct usdt_counts *c, const char *text, size
     return n;
 }
 
-/* 0 in the middle, [2^k, 2^(k+1)) k + 1 places above, the negative ones as far below. */
+/* Bucket of 0 is in the middle, that of [2^k, 2^(k+1)) is k + 1 places above it, negative values are as far below. */
 void usdt_count_number(struct usdt_count *n, uint64_t value, bool negative)
 {
     const uint64_t size = negative ? -value : value;
@@ -66,7 +67,7 @@ void usdt_count_number(struct usdt_count *n, uint64_t value, bool negative)
 }
 
 struct bucket {
-    uint64_t low, high; /* sizes, both within */
+    uint64_t low, high; /* absolute values, inclusive */
     const char *sign;
 };
 
@@ -77,7 +78,7 @@ static struct bucket bucket_at(size_t i)
     return i < ZERO_BUCKET ? (struct bucket){most, least, "-"} : (struct bucket){least, most, ""};
 }
 
-/* The first and the last that is not empty; false: all are. */
+/* Range of non-empty buckets; false: all are empty. */
 static bool find_span(const uint64_t *buckets, size_t *ret_first, size_t *ret_last)
 {
     size_t first = 0, last = BUCKETS;

@@ -1,5 +1,5 @@
-/* Firings of a native probe counted by a text, and by the power of two of a number: what `sonde probes watch
- * --by --hist` shows at its end. Bounded; what finds no room is counted as `others`. */
+/* Counts firings of a USDT probe by the text of one argument (--by) and by powers of two of another (--hist), for
+ * `sonde probes watch`. The table is bounded: firings of further texts are counted in `others`. */
 #pragma once
 
 #include "base/buf.h"
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NATIVE_COUNTS_MAX 10000 /* texts that are counted apart */
+#define NATIVE_COUNTS_MAX 10000 /* distinct texts */
 
 struct usdt_count;
 
@@ -20,13 +20,13 @@ struct usdt_counts {
 
 void usdt_counts_clear(struct usdt_counts *c);
 
-/* One firing more with this text. NULL: there is no room. */
+/* Counts one firing with this text and returns its entry. NULL: the table is full; the firing counts in `others`. */
 struct usdt_count *usdt_counts_add(struct usdt_counts *c, const char *text, size_t size);
-/* Its number, in two's complement where it is negative. */
+/* Adds the value of the --hist argument to the entry's histogram; two's complement when negative. */
 void usdt_count_number(struct usdt_count *n, uint64_t value, bool negative);
 
-/* What fired most first; `by` is the text's name, NULL: none was asked for. */
+/* Appends a table, highest count first. `by`: name of the counted argument; NULL: histogram only. */
 void usdt_counts_put(struct usdt_counts *c, const char *by, struct buf *out);
-/* [{"value","count","histogram":[{"low","high","count"}]}], the members of what was not asked for left out;
- * texts are values in JSON already. */
+/* Appends [{"value","count","histogram":[{"low","high","count"}]}]; "value" only with `by`, "histogram" only with
+ * has_buckets. The texts must be JSON values. */
 void usdt_counts_put_json(struct usdt_counts *c, const char *by, struct buf *out);

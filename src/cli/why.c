@@ -1,5 +1,5 @@
-/* `sonde why`: the slowest requests, each taken apart, in words and figures. Asks the agent of this node; where none
- * runs it watches by itself for the time asked for. */
+/* `sonde why`: prints the slowest requests with their latency breakdown. Queries the agent of this node; if none runs,
+ * observes requests itself for the given time. */
 #include "agent/loop.h"
 #include "agent/pipeline.h"
 #include "aggregate/requests.h"
@@ -17,14 +17,14 @@
 
 #define MEMORY_BYTES (64 << 20)
 
-/* ---- watching by ourselves ---- */
+/* ---- without an agent ---- */
 
 static int take_request(void *context, struct request *request)
 {
     return requests_add(context, request);
 }
 
-static int watch(uint64_t duration_ns, struct requests *requests)
+static int observe_requests(uint64_t duration_ns, struct requests *requests)
 {
     struct pipeline_options options = {
         .sources = {.sample_hz = 19, .ring_bytes = 8 << 20, .table_bytes = 16 << 20},
@@ -49,15 +49,15 @@ static int watch(uint64_t duration_ns, struct requests *requests)
     if (r < 0)
         return r;
     char duration[32];
-    log_info("no agent runs here: watching for %s (Ctrl-C ends it earlier)",
+    log_info("no agent is running: observing requests for %s (Ctrl-C stops earlier)",
              units_format_duration(duration_ns, duration, sizeof(duration)));
     struct loop_end end;
     return loop_run(loop, &(struct loop_options){.duration_ns = duration_ns}, &end);
 }
 
-/* ---- words and figures ---- */
+/* ---- output ---- */
 
-static void print_part(const struct request_part *part, uint64_t duration_ns)
+static void print_component(const struct request_part *part, uint64_t duration_ns)
 {
     static const char blocks[] = "##############################";
     char duration[32];
@@ -94,7 +94,7 @@ static void print_request(size_t number, const struct request *r, bool stacks)
         printf("   Trace: %s%s%s\n", text.trace_id, text.span_id[0] ? ", span " : "", text.span_id);
     }
     for (size_t i = 0; i < r->part_count; i++) {
-        print_part(&r->parts[i], r->duration_ns);
+        print_component(&r->parts[i], r->duration_ns);
         if (stacks)
             print_stack(r->parts[i].stack);
     }
@@ -117,7 +117,7 @@ static int print(struct request *const *requests, size_t count, bool json, bool 
     snprintf(heading, sizeof(heading), "%zu slowest requests", count);
     if (count == 0)
         printf(
-            "No request was taken apart in the last %s. Sonde sees HTTP/1.1 requests on TCP sockets (docs/why.md).\n",
+            "No request was broken down in the last %s. Sonde sees HTTP/1.1 requests on TCP sockets (docs/why.md).\n",
             last);
     else
         printf("The %s of the last %s:\n\n", count == 1 ? "slowest request" : heading, last);
@@ -126,39 +126,41 @@ static int print(struct request *const *requests, size_t count, bool json, bool 
     return 0;
 }
 
-/* "The slowest" is true only of those that were taken apart, and of the time that was watched. */
-static void say_what_is_missing(const char *address, uint64_t last_ns)
+/* The list covers only requests with a latency breakdown, and only the time the agent has been running: reports limits
+ * of both. */
+static void report_limits(const char *address, uint64_t last_ns)
 {
     struct agent_state state;
     char uptime[32];
     if (agent_client_state(address, &state) < 0)
         return;
     if (strcmp(state.detail, "full") != 0)
-        log_warning("over budget.cpu the agent works at detail '%s': requests are %s; slower ones may be missing here",
-                    state.detail, strcmp(state.detail, "least") == 0 ? "not watched" : "counted, not taken apart");
+        log_warning(
+            "the agent exceeds budget.cpu and works at detail '%s': requests are %s; slower ones may be missing here",
+            state.detail, strcmp(state.detail, "least") == 0 ? "not observed" : "counted, not broken down");
     if (state.uptime_ns < last_ns)
-        log_info("the agent has been watching for %s only",
+        log_info("the agent has been running for %s only",
                  units_format_duration(state.uptime_ns, uptime, sizeof(uptime)));
 }
 
-/* ---- */
+/* ---- the subcommand ---- */
 
-static int ask_or_watch(const char *address, bool address_given, uint64_t last_ns, size_t slowest,
-                        struct request ***ret, size_t *ret_count)
+static int query_or_observe(const char *address, bool address_given, uint64_t last_ns, size_t slowest,
+                            struct request ***ret, size_t *ret_count)
 {
     int r = agent_client_requests(address, last_ns / 1000000000u, slowest, ret, ret_count);
     if (r == 0)
-        say_what_is_missing(address, last_ns);
+        report_limits(address, last_ns);
     if (r == -ENOPKG && address_given)
-        return r; /* that has been said */
+        return r; /* already logged */
     if (r != -ECONNREFUSED && r != -ENOPKG)
-        return r < 0 ? log_errno(r, "why: the agent at %s gives no answer", address) : 0;
+        return r < 0 ? log_errno(r, "why: the agent at %s does not answer", address) : 0;
     if (address_given)
         return log_errno(r, "why: no agent at %s", address);
     _cleanup_(requests_freep) struct requests *requests = NULL;
     r = requests_new(MEMORY_BYTES / 8, &requests);
     if (r == 0)
-        r = watch(last_ns, requests);
+        r = observe_requests(last_ns, requests);
     return r < 0 ? r : requests_slowest(requests, 0, slowest, ret, ret_count);
 }
 
@@ -169,12 +171,12 @@ static int run(int argc, char **argv)
     bool json = false, stacks = false;
     const char *address = NULL;
     const struct option_spec specs[] = {
-        {'n', "slowest", OPTION_INTEGER, &slowest, "N", "how many requests, up to 1000 (default 10)", 1, 1000},
-        {'l', "last", OPTION_DURATION, &last_ns, "DURATION", "of which time, up to 5m (default 60s)", 1000000000,
+        {'n', "slowest", OPTION_INTEGER, &slowest, "N", "number of requests, up to 1000 (default 10)", 1, 1000},
+        {'l', "last", OPTION_DURATION, &last_ns, "DURATION", "of the last DURATION, up to 5m (default 60s)", 1000000000,
          REQUESTS_KEPT_SECONDS * 1000000000ll},
-        {0, "stacks", OPTION_FLAG, &stacks, NULL, "with the stack of every wait", 0, 0},
+        {0, "stacks", OPTION_FLAG, &stacks, NULL, "also print the stack of every wait", 0, 0},
         {0, "json", OPTION_FLAG, &json, NULL, "as a JSON array (docs/why.md)", 0, 0},
-        {0, "agent", OPTION_TEXT, &address, "ADDRESS:PORT", "the agent to ask (default 127.0.0.1:7070)", 0, 0},
+        {0, "agent", OPTION_TEXT, &address, "ADDRESS:PORT", "address of the agent (default 127.0.0.1:7070)", 0, 0},
         {0},
     };
     int r = options_parse(&subcommand_why, specs, argc, argv, NULL);
@@ -182,7 +184,7 @@ static int run(int argc, char **argv)
         return r < 0 ? r : 0;
     struct request **requests = NULL;
     size_t count = 0;
-    r = ask_or_watch(address ? address : "127.0.0.1:7070", address, last_ns, (size_t)slowest, &requests, &count);
+    r = query_or_observe(address ? address : "127.0.0.1:7070", address, last_ns, (size_t)slowest, &requests, &count);
     if (r < 0)
         return r == -EINVAL ? -EIO : r;
     r = print(requests, count, json, stacks, last_ns);
@@ -192,12 +194,12 @@ static int run(int argc, char **argv)
     return r;
 }
 
-const struct verb subcommand_why = {
+const struct subcommand subcommand_why = {
     .name = "why",
     .synopsis = "[--slowest N] [--last 60s] [--stacks | --json] [--agent ADDRESS:PORT]",
-    .summary = "Tell why the slowest requests were slow",
+    .summary = "Show why the slowest requests were slow",
     .details =
-        "Every request's wall time is taken apart into parts that add up to it; what is not known is `unattributed`.\n"
-        "Asks the agent of this node; where none runs it watches by itself for the time asked for, and needs root.",
+        "The wall time of each request is broken down into components that add up to it; unknown time is `unattributed`.\n"
+        "Queries the agent of this node; if none runs, observes requests itself for the given time, which needs root.",
     .run = run,
 };

@@ -116,7 +116,7 @@ def why(sonde, agent, *arguments):
 def why_without_agent(sonde, run, drive):
     """The requests that `sonde why` observes without an agent while drive() runs."""
     running = run(sonde, "why", "--json", "--last", "5m", "--slowest", "1000", name="why")
-    wait_for(lambda: "watching for" in running.error or not running.alive, 60, "sonde why to watch")
+    wait_for(lambda: "observing requests for" in running.error or not running.alive, 60, "sonde why to watch")
     drive()
     assert running.stop(signal.SIGINT) == 0, running.error
     return requests_of(running.out)

@@ -72,7 +72,7 @@ def test_missing_and_unknown_subcommand(ask):
     (["record", "-o", "profile.exe", "-d", "1"], ".pb.gz"),
     (["record", "-p", "4194304"], "no process 4194304"),
     (["record", "-p", "me"], "not a process number"),
-    (["record", "-a", "-p", "1"], "-a is the whole node"),
+    (["record", "-a", "-p", "1"], "-a cannot be combined with -p"),
     (["record", "-c", "feedfacefeedface", "-d", "1"], "no container"),
     (["record", "--replay", "/nowhere", "-o", "-"], "/nowhere"),
     (["why", "--slowest", "0"], "whole number from 1"),

@@ -350,7 +350,7 @@ def test_invalid_arguments_are_refused(sonde, tmp_path, made):
     cut, text = tmp_path / "cut.pb.gz", tmp_path / "text"
     cut.write_bytes(whole.read_bytes()[:-30])
     text.write_text("not a profile\n")
-    for wrong, said in ((cut, "is no profile"), (text, "is no profile"), (tmp_path / "none", "No such file"), (tmp_path, "directory")):
+    for wrong, said in ((cut, "is not a pprof profile"), (text, "is not a pprof profile"), (tmp_path / "none", "No such file"), (tmp_path, "directory")):
         for paths in ((wrong, whole), (whole, wrong)):
             done = diff(sonde, *paths)
             assert done.returncode == 1 and said in done.stderr and str(wrong) in done.stderr and not done.stdout, (wrong, done)

@@ -53,7 +53,7 @@ def test_doctor_reports_the_profile_receiver(sonde, root):
         skip("this machine has a configuration of its own")
     assert says().startswith("nobody")
     assert says(OTEL_EXPORTER_OTLP_ENDPOINT="http://me:word@collector:4318") == "http://collector:4318/v1development/profiles"
-    assert says(OTEL_EXPORTER_OTLP_ENDPOINT="collector:4317").startswith("nobody (OTEL_EXPORTER_OTLP_")
+    assert says(OTEL_EXPORTER_OTLP_ENDPOINT="collector:4317").startswith("no receiver (OTEL_EXPORTER_OTLP_")
 
 
 def test_doctor_reads_the_configuration_file(sonde, root, tmp_path):
@@ -87,7 +87,7 @@ def test_doctor_reads_the_configuration_file(sonde, root, tmp_path):
     assert targets["attached"] and targets["method"] == "1 of 3 found"
     assert targets["limitation"] == "not on this machine now: user=nobody-has-this-name, pid=4194304"
     assert receiver_of(run_doctor(sent, *setpriv, mode=0o600)) == ("unknown (/etc/sonde/sonde.yaml is not readable by you)", True)
-    assert receiver_of(run_doctor(sent + "profile:\n  enabled: false\n")) == ("nobody (profile.enabled and off_cpu.enabled are false)", True)
+    assert receiver_of(run_doctor(sent + "profile:\n  enabled: false\n")) == ("no receiver (profile.enabled and off_cpu.enabled are false)", True)
     assert not receiver_of(run_doctor(sent + "profile:\n  rate: fast\n"))[1]
 
 

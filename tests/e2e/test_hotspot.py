@@ -122,7 +122,7 @@ def test_java_that_begins_in_a_recording_without_one_is_reported(recording, run,
     gate.touch()
     wait_for(both_fired(program), 120, "both threads")
     profile = running.finish(signal.SIGINT)
-    assert "a Node or a Java began meanwhile" in profile.said, profile.said
+    assert "a Node.js or Java process started during the recording" in profile.said, profile.said
     assert profile.of(thread="hot").count >= FIRINGS - missed(profile.said), profile.said
     assert not any("Deep.down(" in frame for sample in profile.samples for frame in sample.frames), profile.top()
 
@@ -164,7 +164,7 @@ def test_who_wakes_may_be_a_java(run, sonde, root, classes, tmp_path):
     try:
         for seconds in (2, 8, 30):
             done = subprocess.run([sonde, "record", "--off-cpu", "--wakers", "-p", str(reader.pid), "-d", str(seconds), "-o", out], capture_output=True, text=True, timeout=100)
-            assert done.returncode == 0 and "began meanwhile" not in done.stderr, done.stderr
+            assert done.returncode == 0 and "started during the recording" not in done.stderr, done.stderr
             if "Talk.tell(" in out.read_text():
                 break
         assert "Talk.tell(" in out.read_text(), out.read_text()[-3000:] + done.stderr

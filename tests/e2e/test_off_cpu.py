@@ -92,7 +92,7 @@ def test_wall_has_cpu_time_beside_waits_that_are_shorter_than_the_minimum(sonde,
     """Waits below --min-wait are counted and not recorded; the main thread's own wait for the end is one of them."""
     waited = Waited(sonde, tmp_path, "--wall", "-F", "499", "--min-wait", "1h")
     assert not waited.profile.where(lambda s: s.frames[-1].startswith("[")).samples, waited.profile.top()
-    found = re.search(r"not told: (\d+) of (\S+) (\w+) in all, shorter than --min-wait", waited.profile.said)
+    found = re.search(r"not recorded: (\d+) of (\S+) (\w+) in all, shorter than --min-wait", waited.profile.said)
     assert found and int(found[1]) > 0, waited.profile.said
     assert waited.profile.where(lambda s: "wait_in_queue" in s.frames).samples, waited.profile.top()
 
@@ -152,7 +152,7 @@ def test_waits_have_reason_call_and_stack(waits):
 @pytest.mark.statistical
 def test_short_waits_are_counted_with_their_time(waits):
     profile, threads = waits("--min-wait", "5ms")
-    found = re.search(r"not told: (\d+) of (\S+) (\w+) in all, shorter than --min-wait", profile.said)
+    found = re.search(r"not recorded: (\d+) of (\S+) (\w+) in all, shorter than --min-wait", profile.said)
     assert found and int(found[1]) > 100, profile.said
     untold = float(found[2]) * {"us": 1e-6, "ms": 1e-3, "s": 1}[found[3]]
     recorded, own = seconds(profile), seconds(profile.where(lambda s: s.labels["tid"] in [t.tid for t in threads]))
@@ -198,7 +198,7 @@ def test_wall_is_both(waits):
 def test_sampled_waits_keep_the_sums(waits):
     """Of ten thousand short waits a few are recorded, and stand for the others."""
     profile, threads = waits("--sample-waits", "1ms")
-    left_out = re.search(r"left out by chance: (\d+) of ", profile.said)
+    left_out = re.search(r"skipped by sampling: (\d+) of ", profile.said)
     thread = next(t for t in threads if t.name == "short")
     own = profile.of(tid=thread.tid)
     assert left_out and int(left_out[1]) > own.count / 2, profile.said

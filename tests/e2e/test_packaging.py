@@ -56,11 +56,11 @@ def test_fish_completes_subcommands_and_flags(sonde):
         assert done.returncode == 0 and done.stderr == "", done
         return dict(line.partition("\t")[::2] for line in done.stdout.splitlines())
     assert set(complete("sonde ")) == set(verbs(sonde))
-    assert complete("sonde rec") == {"record": "Record a profile of CPU time, of waiting time or of events into a file"}
+    assert complete("sonde rec") == {"record": "Record a profile of CPU time, off-CPU time or events into a file"}
     for verb in verbs(sonde):
         assert set(complete(f"sonde {verb} --")) == flags(sonde, verb), verb
     assert "summary" in complete("sonde trace ") and set(complete("sonde trace summary --p")) == {"--percentiles"}
-    assert complete("sonde why --st") == {"--stacks": "with the stack of every wait"}
+    assert complete("sonde why --st") == {"--stacks": "also print the stack of every wait"}
     assert "1" in complete("sonde record --pid ") and "1" in complete("sonde record -p ")
     assert set(complete("sonde record --event ")) == EVENTS
     assert set(complete(f"sonde record -o {TOP}/Makef")) == {f"{TOP}/Makefile"}

@@ -99,7 +99,7 @@ def test_pods_that_come_and_go(runtime, recording, pod):  # noqa: F811
     one = recording("--wall", "-F", 199, "--cri-socket", runtime.socket, "--pod", "shop/web-1", "--pod-label", "app=late")
     late = pod(BATCH)
     runtime.say(described(WEB, "shop", "web-1", app="web"), described(DB, "shop", "db-0", app="db"), described(BATCH, "jobs", "web-2", app="late"))
-    wait_for(lambda: "jobs/web-2 has come" in one.running.error or not one.running.alive, 60, "the new pod to be found")
+    wait_for(lambda: "jobs/web-2 has started" in one.running.error or not one.running.alive, 60, "the new pod to be found")
     since = cpu_seconds(late.pid), cpu_seconds(web.pid)
     wait_for(lambda: cpu_seconds(late.pid) > since[0] + 0.5 and cpu_seconds(web.pid) > since[1] + 0.5, 120, "some CPU time")
     profile = one.finish()
@@ -134,7 +134,7 @@ def test_more_labels_than_are_kept(sonde):
     labels = ",".join(f"l{i}" for i in range(10))
     done = subprocess.run([sonde, "agent", "--set", f"kubernetes.pod_labels={labels}", "--set", "profile.sampling_rules=" + ",".join(f"pod-label=m{i}=x:9" for i in range(7))],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2 and "more than 16 labels of pods together" in done.stderr, (done.returncode, done.stderr)
+    assert done.returncode == 2 and "more than 16 pod labels together" in done.stderr, (done.returncode, done.stderr)
 
 
 def test_rates(runtime, agent, pod):  # noqa: F811
@@ -203,7 +203,7 @@ def test_no_runtime_to_speak_of(recording, sonde, pod, tmp_path):
         elif kind != "absent":
             listeners.append(raw_server(path, answer))
         done = subprocess.run([sonde, "record", "-d", "1", "--cri-socket", path, "--pod", "shop/web-1"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 1 and f"pods cannot be chosen: {path}: " in done.stderr, (kind, done.stderr)
+        assert done.returncode == 1 and f"cannot select pods: {path}: " in done.stderr, (kind, done.stderr)
     for kind in ("garbage", "slow"):
         web = pod(WEB)
         running = recording("--event", FIRED, "--cri-socket", tmp_path / kind, "-p", web.pid)
@@ -223,7 +223,7 @@ def test_answer_that_is_too_large(grpcio_runtime, sonde):  # noqa: F811
 
     def refused():  # in time, where the machine is not too busy to make it
         done = subprocess.run([sonde, "record", "-d", "1", "--cri-socket", grpcio_runtime.socket, "--pod", "shop/web-1"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-        assert done.returncode == 1 and "pods cannot be chosen" in done.stderr, done.stderr
+        assert done.returncode == 1 and "cannot select pods" in done.stderr, done.stderr
         return "larger than anybody reads" in done.stderr
     wait_for(refused, 120, "the whole answer")
 

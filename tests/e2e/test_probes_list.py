@@ -184,9 +184,9 @@ def test_without_rights(sonde, prober):  # noqa: F811
 
 
 @pytest.mark.parametrize("arguments, status, expected", [
-    (["-p", "4194304"], 1, "there is no process 4194304"),
+    (["-p", "4194304"], 1, "no process 4194304"),
     (["-p", "0"], 2, "whole number from 1"),
-    (["nobody-has-this"], 1, "nobody has a probe nobody-has-this"),
+    (["nobody-has-this"], 1, "no process has a probe nobody-has-this"),
     ([":x"], 2, "is not PROVIDER or PROVIDER:PROBE"),
     (["x:"], 2, "'x:' is not PROVIDER or PROVIDER:PROBE"),
     (["a", "b"], 2, "what is 'b'?"),

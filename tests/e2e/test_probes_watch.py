@@ -228,13 +228,13 @@ def test_json_of_special_values(watch, program):  # noqa: F811
 
 
 @pytest.mark.parametrize("arguments, status, expected", [
-    (["watch"], 2, "watch what?"),
-    (["watch", "workload"], 2, "watch what?"),
+    (["watch"], 2, "watch needs a PROVIDER:PROBE"),
+    (["watch", "workload"], 2, "watch needs a PROVIDER:PROBE"),
     (["watch", "workload:all", "--by", "zz"], 2, "workload:all has no argument 'zz'; it has: i8 a"),
     (["watch", "workload:all", "--hist", "j"], 2, "'j' is a text"),
     (["watch", "workload:all", "--hist", "k"], 2, "'k' is a double"),
-    (["watch", "nobody:has", "-d", "0.2"], 1, "nobody has a probe nobody:has"),
-    (["watch", "workload:all", "-p", "4194304"], 1, "there is no process 4194304"),
+    (["watch", "nobody:has", "-d", "0.2"], 1, "no process has a probe nobody:has"),
+    (["watch", "workload:all", "-p", "4194304"], 1, "no process 4194304"),
     (["workload", "--by", "a"], 2, "are of `sonde probes watch`"),
 ])
 def test_wrong_arguments(sonde, prober, arguments, status, expected):  # noqa: F811

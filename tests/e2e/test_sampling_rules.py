@@ -95,11 +95,11 @@ def test_sampling_rules_alone(agent, tmp_path):
 
 def test_nobody(agent, sonde):
     started = agent("--set", "profile.rate=0")
-    assert "no CPU profile is made" in started.running.error
+    assert "no CPU profile is recorded" in started.running.error
     said = json.loads(started.text("/api/v1/profile?seconds=1"))["sonde"]
     assert said["samples"] == said["duration_ns"] == 0 and said["not_observed_ns"] > 0
     done = subprocess.run([sonde, "up", "--set", "profile.rate=0", "--set", "profile.sampling_rules=command=often:0"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 2 and "nobody would be sampled" in done.stderr, done
+    assert done.returncode == 2 and "all sampling rates are 0" in done.stderr, done
 
 
 # Takes the name, naps 3 ms at a time for five seconds; says how long it did, how long it has lived, and what of it was no waiting.

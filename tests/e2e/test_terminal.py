@@ -75,7 +75,7 @@ def test_progress_of_a_recording(sonde, terminal, run, tmp_path):
     busy = run(workload_path("deep"), 10, 60)
     path = tmp_path / "p.pb.gz"
     recording = terminal(sonde, "record", "-F", 199, "-p", busy.pid, "-o", path)
-    line = recording.wait_for(re.compile(r"\r\x1b\[Krecording: (\d+\.\d+ s), ([1-9]\d+) samples, \d+ lost  \(Ctrl-C ends it and keeps them\)").search, what="progress")
+    line = recording.wait_for(re.compile(r"\r\x1b\[Krecording: (\d+\.\d+ s), ([1-9]\d+) samples, \d+ lost  \(Ctrl-C stops and writes the profile\)").search, what="progress")
     recording.type("\x03")
     assert recording.end() == 0, recording.seen
     last = recording.seen.rpartition("\r\x1b[K")[2]  # the line is wiped before the last word

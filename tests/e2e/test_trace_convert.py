@@ -55,7 +55,7 @@ def spans_of_protobuf(data):
 
 def said_of_tensors(number):
     count = sum("activity" in item for item in json.loads((REAL / f"trace.json.{number}").read_text()))
-    return f"sonde: warning: trace: {count} tensors are not in the output: its format has no place for them\n".encode() if count else b""
+    return f"sonde: warning: trace: {count} tensors are not in the output: the format cannot hold them\n".encode() if count else b""
 
 
 def traces_of(items):
@@ -198,8 +198,8 @@ def test_output_file(convert, tmp_path):
 
 def test_wrong_arguments(convert):
     good = REAL / "trace.json.0"
-    for arguments, status, expected in (((), 2, b"convert which FILE into what"), ((good,), 2, b"into what"), (("-f", "xml", good), 2, b"none of otlp-json, otlp, chrome"),
-                                        (("-f", "chrome"), 2, b"which FILE"), (("-f", "otlp", "--zero", "-1", good), 2, b"whole number"), (("-f", "otlp", "/nowhere"), 1, b"there is neither"),
+    for arguments, status, expected in (((), 2, b"convert needs --format NAME and a FILE"), ((good,), 2, b"convert needs --format NAME"), (("-f", "xml", good), 2, b"not one of otlp-json, otlp, chrome"),
+                                        (("-f", "chrome"), 2, b"and a FILE"), (("-f", "otlp", "--zero", "-1", good), 2, b"whole number"), (("-f", "otlp", "/nowhere"), 1, b"neither /nowhere nor /nowhere.0 exists"),
                                         (("-f", "otlp", "-o", "/nowhere/x", good), 1, b"cannot be written")):
         done = convert(*arguments)
         assert done.returncode == status and expected in done.stderr, (arguments, done)
@@ -211,5 +211,5 @@ def test_a_cut_file_is_converted_up_to_the_cut(convert, tmp_path):
     for size in random.Random(2).sample(range(1, len(content)), 10):
         path.write_bytes(content[:size])
         done = convert("-f", "otlp-json", path)
-        assert done.returncode == 0 and b"is cut off" in done.stderr
+        assert done.returncode == 0 and b"is truncated" in done.stderr
         spans_of_json(done.stdout)

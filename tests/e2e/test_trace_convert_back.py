@@ -36,7 +36,7 @@ def test_there_and_back(trace, tmp_path, number, way):
     handled = {number for number, mine in was.items() if "REQUEST_END" in {name for _, name in mine["stamps"]}}
     assert is_now == {number: was[number] for number in handled}
     refused = len(was) - len(handled)
-    assert (b"spans belong to no span" in done.stderr) == (refused > 0)
+    assert (b"spans have no ancestor" in done.stderr) == (refused > 0)
 
 
 @pytest.mark.sanitized
@@ -59,7 +59,7 @@ def test_made_ones_there_and_back(trace, tmp_path, seed):
 def test_spans_of_a_real_triton(trace, tmp_path):
     back = tmp_path / "back.json"
     done = trace("convert", "-f", "triton", REAL / "spans.jsonl", "-o", back)
-    assert done.returncode == 0 and b"1 spans belong to no span with triton.trace_id" in done.stderr, "a request that was refused has no id"
+    assert done.returncode == 0 and b"1 spans have no ancestor with triton.trace_id" in done.stderr, "a request that was refused has no id"
     lines = trace("summary", back).stdout.decode().splitlines()
     assert lines == summary_peer.summary(back)
     spans = [span for line in (REAL / "spans.jsonl").read_text().splitlines() for scope in json.loads(line)["resourceSpans"][0]["scopeSpans"] for span in scope["spans"]]
@@ -78,22 +78,22 @@ def test_invalid_otlp(trace, tmp_path, content, place):
     if place is None:
         assert done.returncode == 0 and done.stdout == b"[]\n"
         return
-    assert done.returncode == 1 and f"{path}: from byte {place} on it is no OTLP".encode() in done.stderr and done.stdout == b""
+    assert done.returncode == 1 and f"{path}: neither OTLP JSON nor protobuf from byte {place} on".encode() in done.stderr and done.stdout == b""
 
 
 def test_the_wrong_kind_of_file_is_named(trace, tmp_path):
     """A new user has one of two kinds of files and mistakes it for the other: the message says what to do."""
     done = trace("convert", "-f", "triton", REAL / "trace.json.0")
-    assert done.returncode == 1 and done.stdout == b"" and b"trace.json.0 is a list, as Triton's own trace files are" in done.stderr
+    assert done.returncode == 1 and done.stdout == b"" and b"trace.json.0 is a JSON array, as in Triton's trace files" in done.stderr
     for verb in (("summary",), ("show", 1), ("convert", "-f", "chrome")):
         done = trace(*verb, REAL / "spans.jsonl")
-        assert done.returncode == 1 and b"sonde trace convert --format triton makes one of them" in done.stderr
+        assert done.returncode == 1 and b"sonde trace convert --format triton converts OTLP spans" in done.stderr
     wrapped = tmp_path / "packets"  # as a log of requests has them
     wrapped.write_text('{"path": "/v1/traces", "body": {"resourceSpans": []}}\n')
     done = trace("convert", "-f", "triton", wrapped)
-    assert done.returncode == 0 and done.stdout == b"[]\n" and b"packets has no spans of OTLP in it" in done.stderr
+    assert done.returncode == 0 and done.stdout == b"[]\n" and b"packets has no OTLP spans" in done.stderr
     done = trace("show", REAL / "trace.json.0", 1)
-    assert done.returncode == 2 and b"is a file: the ID comes first" in done.stderr
+    assert done.returncode == 2 and b"is a file: give the ID first" in done.stderr
 
 
 @pytest.mark.sanitized
@@ -108,4 +108,4 @@ def test_cut_protobuf_gives_the_spans_before(trace, tmp_path):
 
 def test_times_before_zero_are_reported(trace, tmp_path):
     done = trace("convert", "-f", "triton", "--zero", 2 ** 62, REAL / "spans.jsonl")
-    assert done.returncode == 0 and b"times are before --zero, and are written as 0" in done.stderr
+    assert done.returncode == 0 and b"times are before --zero and are written as 0" in done.stderr

@@ -79,8 +79,8 @@ def test_the_request_itself_is_not_there(show, tmp_path):
 
 def test_wrong_arguments(show):
     good = REAL / "trace.json.0"
-    for arguments, status, expected in (((), 2, "show which ID"), ((3,), 2, "show which ID"), (("x", good), 1, "no trace with the id x"), (("-1", good), 2, "unknown option"),
-                                        ((18446744073709551616, good), 1, "no trace with the id 18446744073709551616"), ((777, good), 1, "no trace with the id 777"), ((1, "/nowhere"), 1, "there is neither")):
+    for arguments, status, expected in (((), 2, "show needs an ID and a FILE"), ((3,), 2, "show needs an ID and a FILE"), (("x", good), 1, "no trace has the ID x"), (("-1", good), 2, "unknown option"),
+                                        ((18446744073709551616, good), 1, "no trace has the ID 18446744073709551616"), ((777, good), 1, "no trace has the ID 777"), ((1, "/nowhere"), 1, "neither /nowhere nor")):
         done = show(*arguments)
         assert done.returncode == status and expected in done.stderr and done.stdout == "", (arguments, done)
 

@@ -79,9 +79,9 @@ def test_real_file_of_invalid_json(summary):
     assert done.returncode == 1
     assert re.findall(r"^Summary for (\w+) \(1\): trace count = (\d+)$", done.stdout, re.M) == [("id_INT64", "1"), ("id_UINT8", "1"), ("id_INT8", "1"), ("id_STRING", "1")]
     assert "IN: [ 9223372036854775807 -9223372036854775808                    5]" in done.stdout, "integers do not go through floats"
-    place = int(re.search(r"places that made no sense, the first at byte (\d+)", done.stderr)[1])
+    place = int(re.search(r"malformed bytes at \d+ places, the first at byte (\d+)", done.stderr)[1])
     assert path.read_bytes()[:place].endswith(b',A,"'), "34 as one byte is a quote"
-    assert re.search(r"2 objects hold bytes in their texts that JSON does not allow, the first begins at byte \d+; they are kept", done.stderr)
+    assert re.search(r"2 objects have bytes in strings that JSON does not allow, the first object at byte \d+; they are kept", done.stderr)
 
 
 # --- made ones ---------------------------------------------------------------------------------------------------------------------
@@ -242,12 +242,12 @@ def test_packed_files(summary, tmp_path, packing):
     cut = tmp_path / "cut"
     cut.write_bytes(path.read_bytes()[:-200])
     done = summary(cut)
-    assert "is cut off: read up to byte" in done.stderr and done.returncode == 0 and "Summary for" in done.stdout
+    assert "is truncated: read up to byte" in done.stderr and done.returncode == 0 and "Summary for" in done.stdout
     broken = bytearray(path.read_bytes())
     broken[-len(broken) // 4] ^= 0xFF
     cut.write_bytes(broken)
     done = summary(cut)
-    assert "what it is packed with is broken behind" in done.stderr and done.returncode == 1 and "Summary for" in done.stdout
+    assert "the compressed data is damaged after" in done.stderr and done.returncode == 1 and "Summary for" in done.stdout
     with open(path, "rb") as pipe:
         assert summary("-", stdin=pipe).stdout.splitlines()[1:] == expected
 
@@ -267,7 +267,7 @@ def test_cut_anywhere(summary, tmp_path):
         ended = {item["id"] for item in good if item.get("timestamps", [{}])[0].get("name") == "REQUEST_END"}
         told = json.loads(done.stdout)[0]
         assert sum(model["trace_count"] for model in told["models"]) == len(begun & ended)
-        place, of = map(int, re.search(r"is cut off: read up to byte (\d+) of (\d+)", done.stderr).groups())
+        place, of = map(int, re.search(r"is truncated: read up to byte (\d+) of (\d+)", done.stderr).groups())
         assert of == size and place <= size and content[:place].count(b'"id"') == len(good)
 
 
@@ -293,7 +293,7 @@ def test_invalid_objects_are_skipped_and_reported(summary, tmp_path, broken, pla
     done = summary(path)
     assert done.returncode == 1
     assert "trace count = 2" in done.stdout and "Handler (avg): 6.0us" in done.stdout, "nothing beside it is lost"
-    assert f"{path}: left out" in done.stderr and f"the first at byte {len(before) + place}: " in done.stderr and reason in done.stderr
+    assert f"{path}: skipped" in done.stderr and f"the first at byte {len(before) + place}: " in done.stderr and reason in done.stderr
 
 
 @pytest.mark.sanitized
@@ -320,8 +320,8 @@ def test_invalid_text_does_not_reach_the_terminal(summary, tmp_path):
 def test_wrong_arguments(summary, tmp_path):
     good, other = write(tmp_path / "t", whole(1)), tmp_path / "other"
     other.write_text("hello")
-    for arguments, status, expected in (((), 2, "summary of which FILE"), ((tmp_path / "none",), 1, "there is neither"), ((other,), 1, "is no trace of Triton"),
-                                        (("-p", "50,x", good), 2, "--percentiles"), (("-p", "101", good), 2, "--percentiles"), (("-t", "--json", good), 2, "does not go with --json"),
+    for arguments, status, expected in (((), 2, "summary needs a FILE"), ((tmp_path / "none",), 1, "neither"), ((other,), 1, "is not a Triton trace file"),
+                                        (("-p", "50,x", good), 2, "--percentiles"), (("-p", "101", good), 2, "--percentiles"), (("-t", "--json", good), 2, "-t cannot be combined with --json"),
                                         ((tmp_path,), 1, "Is a directory"), (("-n", "0", good), 2, "from 1 to 1000")):
         done = summary(*arguments)
         assert done.returncode == status and expected in done.stderr, (arguments, done)
@@ -334,7 +334,7 @@ def test_wrong_arguments(summary, tmp_path):
 def test_requests_of_neither_protocol(summary, tmp_path):
     done = summary(write(tmp_path / "t", trace(1, {"REQUEST_START": 1, "REQUEST_END": 2})))
     assert done.returncode == 0 and done.stdout == f"File: {tmp_path}/t\n"
-    assert "1 traces came neither through HTTP nor through gRPC" in done.stderr
+    assert "1 traces arrived neither through HTTP nor through gRPC" in done.stderr
 
 
 def test_output_that_cannot_be_written(sonde):

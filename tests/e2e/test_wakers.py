@@ -102,7 +102,7 @@ def test_wait_has_its_waker(woken):
     seen = check(woken.profile)
     assert set(seen) >= set(WAKERS) - {"receive_here"}, f"{seen} {woken.profile.top()}"
     not_seen = woken.profile.where(lambda s: NOT_SEEN in s.frames).count
-    counted = re.search(r"; (\d+) of which the waker was not seen", woken.profile.said)
+    counted = re.search(r"; (\d+) without a known waker", woken.profile.said)
     assert (int(counted[1]) if counted else 0) == not_seen, woken.profile.said
 
 
@@ -149,7 +149,7 @@ def test_lost_waker_is_counted(sonde, woken, tmp_path):
     without = replay(sonde, tmp_path / "wire", tmp_path / "out.pb.gz")
     ended = profile.where(lambda s: split(s)[1]).count
     assert ended and without.where(lambda s: split(s)[1] == NOT_SEEN).count == without.where(lambda s: split(s)[1]).count == ended
-    assert f"; {ended} of which the waker was not seen" in without.said
+    assert f"; {ended} without a known waker" in without.said
     assert without.ns == profile.ns and without.count == profile.count
 
 
@@ -166,4 +166,4 @@ def test_waiter_is_chosen_and_not_its_waker(recording, workload):
 def test_wakers_need_waits(sonde):
     for arguments in (["--wakers"], ["--wakers", "-F", "99"], ["--wakers", "--replay", "/dev/null"]):
         done = subprocess.run([sonde, "record", *arguments, "-d", "1"], capture_output=True, text=True, timeout=30)
-        assert done.returncode != 0 and "--wakers goes with --off-cpu or --wall" in done.stderr, done
+        assert done.returncode != 0 and "--wakers needs --off-cpu or --wall" in done.stderr, done

@@ -79,18 +79,18 @@ def test_stacks_are_below_their_part(sonde, made_up):
 
 def test_no_request_was_slow(sonde, made_up):
     done = say(sonde, "--last", "2m", "--agent", made_up("empty"))
-    assert done.returncode == 0 and done.stdout == "No request was taken apart in the last 120 s. Sonde sees HTTP/1.1 requests on TCP sockets (docs/why.md).\n", done
+    assert done.returncode == 0 and done.stdout == "No request was broken down in the last 120 s. Sonde sees HTTP/1.1 requests on TCP sockets (docs/why.md).\n", done
 
 
 def test_over_budget_is_reported(sonde, made_up):
     """The data's agent works at half its rate: "the slowest" needs a remark then."""
     done = say(sonde, "--agent", made_up("large"))
-    assert done.returncode == 0 and "over budget.cpu the agent works at detail 'half': requests are counted, not taken apart" in done.stderr, done
+    assert done.returncode == 0 and "the agent exceeds budget.cpu and works at detail 'half': requests are counted, not broken down" in done.stderr, done
 
 
 def test_failing_agent_is_an_error(sonde, made_up):
     done = say(sonde, "--agent", made_up("failing"))
-    assert done.returncode == 1 and done.stdout == "" and "gives no answer" in done.stderr, done
+    assert done.returncode == 1 and done.stdout == "" and "does not answer" in done.stderr, done
 
 
 def test_stack_of_a_real_server_in_words(sonde, agent, run, tmp_path):
@@ -109,4 +109,4 @@ def test_stack_of_a_real_server_in_words(sonde, agent, run, tmp_path):
         frames = [frame.strip() for frame in frames[1:]]
         assert frames[0].endswith("_[k]") and frames.index("nap_long") == frames.index("sleep_ms") + 1, block
     just_now = say(sonde, "--last", "5m", "--agent", f"127.0.0.1:{started.port}")
-    assert "the agent has been watching for" in just_now.stderr
+    assert "the agent has been running for" in just_now.stderr

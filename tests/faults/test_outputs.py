@@ -142,7 +142,7 @@ def test_links_are_followed(sonde, root, tmp_path):
     assert link.is_symlink() and (tmp_path / "there/second").is_symlink() and not target.is_symlink()
 
 
-@pytest.mark.parametrize("leads_to, said", [("nowhere.folded", "which is not there"), ("link.folded", "Too many levels of symbolic links")],
+@pytest.mark.parametrize("leads_to, said", [("nowhere.folded", "which does not exist"), ("link.folded", "Too many levels of symbolic links")],
                          ids=["nowhere", "itself"])
 def test_links_that_lead_nowhere(sonde, root, tmp_path, leads_to, said):
     link, mark = tmp_path / "link.folded", tmp_path / "ran"
@@ -166,10 +166,10 @@ def test_links_of_somebody_else_in_a_shared_directory(sonde, root, tmp_path, own
         asked = tmp_path / "own.folded"
         asked.symlink_to(shared / "p.folded")
     done = record(sonde, "-o", asked, "--", "true")
-    assert done.returncode == 1 and "somebody else" in done.stderr, done
+    assert done.returncode == 1 and "link of another user" in done.stderr, done
     assert precious.read_text() == "precious"
     done = record(sonde, "--record-events", asked, "-o", tmp_path / "p.folded", "--", "true")
-    assert done.returncode == 1 and "somebody else" in done.stderr, done
+    assert done.returncode == 1 and "link of another user" in done.stderr, done
     assert precious.read_text() == "precious"
 
 
@@ -189,10 +189,10 @@ def test_a_pipe_that_is_replaced_meanwhile(sonde, root, tmp_path):
 
 
 @pytest.mark.parametrize("arguments, said", [
-    (["-d", "5ms", "-F", 10, "-C", "sleepless"], ["no thread has the name 'sleepless'"]),
+    (["-d", "5ms", "-F", 10, "-C", "sleepless"], ["no thread is named 'sleepless'"]),
     (["-d", "1ms", "-F", 1, "-p", "SLEEPER"], ["1.00 s"]),  # as it may have lasted longer than a second, too
-    (["-F", 10, "-p", "SLEEPER", "-d", "300ms"], ["a sample stands for 100 ms of CPU time (-F 10)"]),
-    (["-C", "a-name-that-is-cut-by-the-kernel", "-d", "300ms"], ["was seen on a CPU"]),
+    (["-F", 10, "-p", "SLEEPER", "-d", "300ms"], ["a sample is due every 100 ms of CPU time (-F 10)"]),
+    (["-C", "a-name-that-is-cut-by-the-kernel", "-d", "300ms"], ["no selected thread was sampled on a CPU"]),
 ], ids=["no such thread", "too short", "idle", "a long name"])
 def test_no_samples_says_why(sonde, root, run, tmp_path, arguments, said):
     sleeper = run("bash", "-c", "echo -n a-name-that-is-cut-by-the-kernel > /proc/$$/comm; kill -STOP $$")
