@@ -45,8 +45,7 @@ struct jvm {
 struct hotspots {
     read_memory read; /* NULL: process memory cannot be read */
     struct processes *processes;
-    struct code_registry
-        *methods; /* content: u32 offset of the file name, method name, file name; both NUL-terminated */
+    struct code_registry *methods; /* content: u32 offset of the file name; method name; file name */
     struct interpreter_files *files;
     size_t jvm_count;
     uint64_t uses;

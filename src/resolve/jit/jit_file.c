@@ -176,8 +176,8 @@ static int read_piece(struct jit_file *f, char *piece, uint64_t until_ns, uint64
         return (int)taken;
     const uint64_t cost = (uint64_t)(taken < n ? taken : n) + COST_MIN_BYTES;
     *budget -= cost < *budget ? cost : *budget;
-    if (f->format ==
-        JIT_PERF_MAP) /* a jitdump's last record may end after the piece; it is append-only, so no check is needed */
+    /* A jitdump is append-only, and its last record may end after the piece: it needs no check. */
+    if (f->format == JIT_PERF_MAP)
         keep_last(f, piece, (size_t)taken);
     f->position += (uint64_t)taken;
     *ret_more = taken > 0 && !f->closed && f->position < f->size;

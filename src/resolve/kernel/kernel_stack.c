@@ -14,7 +14,7 @@ size_t kernel_stack_probe_frames(const struct frame *frames, size_t count)
     static const char *const starts[] = {"__traceiter_", "__bpf_trace_", "bpf_trace_run", "bpf_trampoline"};
     size_t n = 0;
     bool is_called =
-        false; /* the tracepoint's call was seen: until then, frames of a BPF program may have others between them */
+        false; /* the tracepoint's call was seen; before it, other frames may lie between a BPF program's */
     for (size_t i = 0; i < count && i < PROBE_FRAMES_MAX; i++) {
         bool is_probe = frames[i].kind == FRAME_BPF;
         for (size_t j = 0; j < array_size(starts) && !is_probe; j++)

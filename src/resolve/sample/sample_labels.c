@@ -1,4 +1,5 @@
-/* See sample_labels.h. A map has its labels in any order, so they are put in that of their keys: equal sets are one. */
+/* Reads goroutine labels; see sample_labels.h. Go keeps labels in a map, without order; they are sorted by key so that
+ * equal sets compare equal. */
 #include "resolve/sample/sample_labels.h"
 
 #include "base/utf8.h"
@@ -8,10 +9,10 @@
 #include <string.h>
 
 #define ELLIPSIS       "\xE2\x80\xA6"
-#define SEQUENCE_BYTES 4 /* of UTF-8, at most */
+#define SEQUENCE_BYTES 4 /* maximum length in UTF-8 */
 
-/* Less the beginning of a sequence that the cut went through. */
-static size_t whole_bytes(const char *text, size_t size)
+/* The size without an incomplete UTF-8 sequence at the end. */
+static size_t size_without_partial_sequence(const char *text, size_t size)
 {
     for (size_t back = 1; back <= size && back < SEQUENCE_BYTES; back++) {
         const unsigned char byte = (unsigned char)text[size - back];
@@ -22,22 +23,23 @@ static size_t whole_bytes(const char *text, size_t size)
     return size;
 }
 
-/* `to` has room for three times `room` bytes and an ellipsis. */
-static void read_text(const __u8 *from, __u32 bytes, size_t room, char *to)
+/* Converts to NUL-terminated UTF-8. `from` has `capacity` bytes; `bytes` is the original length. `to` must hold 3 *
+ * capacity bytes and an ellipsis. */
+static void read_text(const __u8 *from, __u32 bytes, size_t capacity, char *to)
 {
     char text[GO_LABEL_VALUE_BYTES + 1];
-    size_t size = bytes < room ? bytes : room;
+    size_t size = bytes < capacity ? bytes : capacity;
     memcpy(text, from, size);
     text[size] = '\0';
-    if (bytes > room)
-        text[whole_bytes(text, size)] = '\0';
+    if (bytes > capacity)
+        text[size_without_partial_sequence(text, size)] = '\0';
     for (const char *c = text; *c;) {
         const size_t length = utf8_length(c);
         memcpy(to, length ? c : UTF8_REPLACEMENT, length ? length : sizeof(UTF8_REPLACEMENT) - 1);
         to += length ? length : sizeof(UTF8_REPLACEMENT) - 1;
         c += length ? length : 1;
     }
-    memcpy(to, bytes > room ? ELLIPSIS : "", bytes > room ? sizeof(ELLIPSIS) : 1);
+    memcpy(to, bytes > capacity ? ELLIPSIS : "", bytes > capacity ? sizeof(ELLIPSIS) : 1);
 }
 
 void sample_labels_read(const struct cpu_sample *record, struct sample_labels *ret)

@@ -1,5 +1,5 @@
-/* The labels in the record of a sample (probes/go_labels.h), as texts in order, as every profile wants them: UTF-8,
- * each key but once. What the kernel half had to cut ends with "…". */
+/* Reads the goroutine labels of a sample record (probes/go_labels.h), in the form that every export needs: UTF-8,
+ * sorted by key, each key once. Text that the BPF side truncated ends with "…". */
 #pragma once
 
 #include "model/sample.h"
@@ -10,11 +10,11 @@
 
 struct cpu_sample;
 
-struct sample_labels { /* its texts are in itself */
+struct sample_labels { /* self-contained: `at` points into `keys` and `values` */
     struct sample_label at[GO_LABELS_MAX];
     size_t count;
     char keys[GO_LABELS_MAX][3 * GO_LABEL_KEY_BYTES + 4], values[GO_LABELS_MAX][3 * GO_LABEL_VALUE_BYTES + 4];
 };
 
-/* Of a record that is sound. */
+/* Reads the labels of a validated record. The first of two labels with the same key wins. */
 void sample_labels_read(const struct cpu_sample *record, struct sample_labels *ret);

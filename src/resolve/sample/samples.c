@@ -1,9 +1,9 @@
-/* From a wire record to a sample with names; see samples.h.
+/* Resolves sample records; see samples.h.
  *
- * Where it stands: the middle of the pipeline, between the records of the sources and the windows of
- * aggregate. A frame's way is address -> mapping of its process -> place in a file -> name; a return address
- * is looked up one byte earlier, where the call is. What could not be walked or named is said in the sample
- * itself and counted. Code without a file is named by what its runtime writes of it (jit.h). */
+ * The middle of the pipeline, between the records of the sources and the windows of aggregate. A frame is resolved from
+ * its address to the mapping of its process, the file offset, and the name; a return address is looked up one byte
+ * earlier, where the call is. What could not be walked or named is visible in the sample and counted. Code without a
+ * file gets its name from the runtime's perf map or jitdump (jit.h). */
 #include "resolve/sample/samples.h"
 
 #include "resolve/interpreter/interpreted.h"
@@ -20,15 +20,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All frames of a record, marks that something is missing. */
+/* All frames of a record, and truncation frames. */
 #define FRAMES_MAX (CPU_MAX_KERNEL_FRAMES + CPU_MAX_USER_FRAMES + PYTHON_MAX_ENTRIES + 3)
 
-/* Copies of one sample's function names: those of `symbols` hold only until it is asked again. */
-#define TEXT_CHUNK_BYTES 16384
-#define TEXT_MAX_BYTES   (4 << 20)
+/* Memory for the strings of one sample: those of `symbols` are valid only until its next lookup. */
+#define STRING_CHUNK_BYTES 16384
+#define STRINGS_MAX_BYTES  (4 << 20)
 
-struct text_chunk {
-    struct text_chunk *next;
+struct string_chunk {
+    struct string_chunk *next;
     size_t used, capacity;
     char data[];
 };
@@ -39,16 +39,16 @@ struct sample_resolver {
     struct kernel_symbols *kernel;
     struct unwind_cache *unwind_cache;
     struct interpreters *interpreters;
-    struct line_objects *line_objects; /* NULL: nobody asks for source lines */
+    struct line_objects *line_objects; /* NULL: source lines are not wanted */
     struct jits *jits;
-    struct text_chunk *texts; /* the one being filled first */
-    size_t text_bytes;
-    struct resource unknown; /* of a process that nothing is known of */
+    struct string_chunk *strings; /* the chunk being filled is first */
+    size_t string_bytes;
+    struct resource unknown; /* resource of an unknown process */
     char thread_name[17];
-    uint64_t unanswered; /* frames of files that do not answer at present */
+    uint64_t unanswered; /* frames of the current sample whose file timed out */
     uint64_t user[CPU_MAX_USER_FRAMES];
-    struct frame *frames;              /* behind the first of the room */
-    struct frame room[1 + FRAMES_MAX]; /* the first is for a leaf that is no code */
+    struct frame *frames;                       /* frame_storage + 1 */
+    struct frame frame_storage[1 + FRAMES_MAX]; /* [0] is reserved for sample_put_leaf */
     struct interpreted interpreted;
     struct sample_labels labels;
 };
@@ -64,7 +64,7 @@ int sample_resolver_new(struct processes *processes, struct symbols *symbols, st
     r->symbols = symbols;
     r->kernel = kernel;
     r->unwind_cache = unwind_cache;
-    r->frames = r->room + 1;
+    r->frames = r->frame_storage + 1;
     r->interpreters = interpreters;
     r->jits = jits;
     *ret = r;
@@ -76,23 +76,23 @@ void sample_resolver_note_files(struct sample_resolver *r, struct line_objects *
     r->line_objects = to;
 }
 
-/* Leaves one chunk of the usual size, empty, for the next sample. */
-static void texts_reset(struct sample_resolver *r)
+/* Frees all chunks but one of the usual size, which is kept, empty, for the next sample. */
+static void strings_reset(struct sample_resolver *r)
 {
-    struct text_chunk *kept = NULL;
-    for (struct text_chunk *c = r->texts, *next; c; c = next) {
+    struct string_chunk *kept = NULL;
+    for (struct string_chunk *c = r->strings, *next; c; c = next) {
         next = c->next;
-        if (!kept && c->capacity == TEXT_CHUNK_BYTES)
+        if (!kept && c->capacity == STRING_CHUNK_BYTES)
             kept = c;
         else
             free(c);
     }
-    r->texts = kept;
-    r->text_bytes = 0;
+    r->strings = kept;
+    r->string_bytes = 0;
     if (kept) {
         kept->next = NULL;
         kept->used = 0;
-        r->text_bytes = kept->capacity;
+        r->string_bytes = kept->capacity;
     }
 }
 
@@ -100,28 +100,28 @@ void sample_resolver_free(struct sample_resolver *r)
 {
     if (!r)
         return;
-    texts_reset(r);
-    free(r->texts);
+    strings_reset(r);
+    free(r->strings);
     free(r);
 }
 
-/* "" when there is no room: a frame without its name, which the caller counts. */
-static const char *texts_copy(struct sample_resolver *r, const char *text)
+/* Returns "" if there is no memory: the frame has no name, which the caller counts. */
+static const char *copy_string(struct sample_resolver *r, const char *text)
 {
     const size_t size = strlen(text) + 1;
     if (size == 1)
         return "";
-    struct text_chunk *c = r->texts;
+    struct string_chunk *c = r->strings;
     if (!c || c->capacity - c->used < size) {
-        size_t capacity = size > TEXT_CHUNK_BYTES ? size : TEXT_CHUNK_BYTES;
-        if (r->text_bytes + capacity > TEXT_MAX_BYTES)
+        size_t capacity = size > STRING_CHUNK_BYTES ? size : STRING_CHUNK_BYTES;
+        if (r->string_bytes + capacity > STRINGS_MAX_BYTES)
             return "";
         c = malloc(sizeof(*c) + capacity);
         if (!c)
             return "";
-        *c = (struct text_chunk){.next = r->texts, .capacity = capacity};
-        r->texts = c;
-        r->text_bytes += capacity;
+        *c = (struct string_chunk){.next = r->strings, .capacity = capacity};
+        r->strings = c;
+        r->string_bytes += capacity;
     }
     char *copy = c->data + c->used;
     memcpy(copy, text, size);
@@ -129,16 +129,16 @@ static const char *texts_copy(struct sample_resolver *r, const char *text)
     return copy;
 }
 
-/* Code that was made while the process ran. What a runtime made is the same function in every process, wherever it
- * lies. */
-static void resolve_made(struct sample_resolver *r, const struct process *process, struct frame *frame)
+/* Resolves JIT code. A function of a runtime gets no address, so that it is the same frame in every process, wherever
+ * its code is. */
+static void resolve_jit(struct sample_resolver *r, const struct process *process, struct frame *frame)
 {
     struct jit_name name;
     if (!r->jits || jits_find(r->jits, process, frame->address, &name) < 0)
         return;
     frame->kind = name.kind;
-    frame->function = texts_copy(r, name.function);
-    frame->file = texts_copy(r, name.file);
+    frame->function = copy_string(r, name.function);
+    frame->file = copy_string(r, name.file);
     frame->line = name.line;
     if (name.kind == FRAME_NATIVE)
         return;
@@ -159,19 +159,19 @@ static void resolve_native(struct sample_resolver *r, const struct process *proc
         return;
     if (!m->object) {
         ret->mapping = "[anon]";
-        resolve_made(r, process, ret);
+        resolve_jit(r, process, ret);
         return;
     }
-    if (m->object->is_anonymous) { /* memory that has a descriptor, so that it can be mapped twice: .NET's */
+    if (m->object->is_anonymous) { /* a memfd, which .NET maps twice for JIT code */
         ret->mapping = m->path;
-        resolve_made(r, process, ret);
+        resolve_jit(r, process, ret);
         return;
     }
     struct symbol symbol = {.function = "", .system_name = ""};
     r->unanswered +=
         symbols_find(r->symbols, m->object, ret->address - m->start + m->file_offset, &symbol) == -ETIMEDOUT;
-    ret->function = texts_copy(r, symbol.function);
-    ret->system_name = texts_copy(r, symbol.system_name);
+    ret->function = copy_string(r, symbol.function);
+    ret->system_name = copy_string(r, symbol.system_name);
     ret->mapping = m->path;
     ret->build_id = m->object->build_id;
     ret->address = symbol.address;
@@ -205,10 +205,9 @@ static void add_truncated(struct sample *s, struct frame *frames, const char *re
         .kind = FRAME_TRUNCATED, .function = reason, .system_name = "", .file = "", .mapping = "", .build_id = ""};
 }
 
-/* When a retpoline is about to return it has put where it jumps to in place of its own return address, which the
- * unwinder takes for that of a caller. It is where a function begins, as what follows a call is not. How many frames
- * are left. */
-static size_t drop_target_of_retpoline(struct sample_resolver *r, size_t count)
+/* Before a retpoline returns, it replaces its own return address with the jump target, which the unwinder takes for a
+ * caller. The target is the start of a function; a return address never is. Returns the number of remaining frames. */
+static size_t drop_retpoline_target(struct sample_resolver *r, size_t count)
 {
     struct frame at;
     if (count < 2 || !kernel_stack_is_retpoline(&r->frames[0]))
@@ -220,7 +219,7 @@ static size_t drop_target_of_retpoline(struct sample_resolver *r, size_t count)
     return count - 1;
 }
 
-/* False: it is not whole. */
+/* Resolves the kernel stack. False: it is incomplete. */
 static bool add_kernel(struct sample_resolver *r, const struct cpu_sample *record, struct sample *s)
 {
     const uint64_t *addresses = (const uint64_t *)record->data;
@@ -230,7 +229,7 @@ static bool add_kernel(struct sample_resolver *r, const struct cpu_sample *recor
         n -= probe;
         memmove(r->frames, r->frames + probe, n * sizeof(*r->frames));
     }
-    s->frame_count = n = drop_target_of_retpoline(r, n);
+    s->frame_count = n = drop_retpoline_target(r, n);
     const char *cut =
         record->flags & CPU_SAMPLE_KERNEL_TRUNCATED ? "kernel stack too deep" : kernel_stack_cut(r->frames, n);
     if (cut)
@@ -238,43 +237,42 @@ static bool add_kernel(struct sample_resolver *r, const struct cpu_sample *recor
     return !cut;
 }
 
-/* Outside of all mappings, as they are known now. */
-static bool is_nowhere(const struct process *process, uint64_t user)
+/* Whether the address is outside all known mappings. */
+static bool is_unmapped(const struct process *process, uint64_t user)
 {
     const uint64_t address = user & ~CPU_FRAME_EXACT;
     return !process_mapping_find(process, user & CPU_FRAME_EXACT || !address ? address : address - 1);
 }
 
-/* The mappings are read again when an address lies outside of all: by then nothing that was mapped unseen is
- * missing. */
-static void look_again_for_mappings(struct sample_resolver *r, const struct process *process, size_t count)
+/* Reads the mappings again if an address is outside all of them: the process may have mapped it without a record. */
+static void refresh_mappings(struct sample_resolver *r, const struct process *process, size_t count)
 {
     for (size_t i = 0; i < count; i++)
-        if (is_nowhere(process, r->user[i])) {
+        if (is_unmapped(process, r->user[i])) {
             processes_read_mappings(r->processes, process);
             return;
         }
 }
 
-/* Of a walk that went astray the last address is no caller: it was left on the stack, and would tell equal stacks
- * apart. Where the thread itself was is told in any case. */
-static size_t without_stray(const struct sample_resolver *r, const struct process *process, size_t count, unsigned end)
+/* If a walk ended outside all mappings, its last address is stale stack content and not a caller, and would make equal
+ * stacks differ. It is dropped, unless it is the leaf. Returns the number of frames. */
+static size_t drop_stray_frame(const struct sample_resolver *r, const struct process *process, size_t count,
+                               unsigned end)
 {
-    return count - (count > 1 && end == UNWIND_END_NO_MAPPING && is_nowhere(process, r->user[count - 1]));
+    return count - (count > 1 && end == UNWIND_END_NO_MAPPING && is_unmapped(process, r->user[count - 1]));
 }
 
-/* How many frames a walk that is over has. `process`: NULL: nobody's. */
-static size_t settle(struct sample_resolver *r, const struct process *process, size_t count, unsigned end)
+/* The number of frames of a finished walk. `process` may be NULL. */
+static size_t settle_user_stack(struct sample_resolver *r, const struct process *process, size_t count, unsigned end)
 {
     if (!process)
         return count;
-    look_again_for_mappings(r, process, count);
-    return without_stray(r, process, count, end);
+    refresh_mappings(r, process, count);
+    return drop_stray_frame(r, process, count, end);
 }
 
-/* A program is being executed: the registers are still the old one's, but its stack is gone with the rest of
- * its memory, a little before its mappings go. There is nothing above the kernel's part, and so the stack is
- * whole without it. */
+/* During exec the registers are still those of the old program, but its stack has been freed with the rest of its
+ * memory, shortly before its mappings are removed. There is no user part, so the stack is complete without one. */
 static bool is_executing(const struct cpu_sample *record, const struct process *process, const struct sample *s)
 {
     static const char *const functions[] = {"begin_new_exec", "load_elf_binary", "bprm_execve", "load_script",
@@ -291,8 +289,8 @@ static bool is_executing(const struct cpu_sample *record, const struct process *
     return false;
 }
 
-static unsigned finish(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
-                       size_t count, size_t *ret_more)
+static unsigned finish_walk(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
+                            size_t count, size_t *ret_more)
 {
     interpreted_read(&r->interpreted, record);
     return (unsigned)unwind_finish_sample(record, process, r->unwind_cache,
@@ -300,7 +298,7 @@ static unsigned finish(struct sample_resolver *r, const struct cpu_sample *recor
                                           r->user + count, CPU_MAX_USER_FRAMES - count, ret_more);
 }
 
-/* Into r->user; returns how many. */
+/* Fills r->user with the user stack; returns the number of frames. */
 static size_t walk_user(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
                         unsigned *ret_end)
 {
@@ -310,11 +308,11 @@ static size_t walk_user(struct sample_resolver *r, const struct cpu_sample *reco
     interpreted_read(&r->interpreted, record);
     if (record->stack_bytes && process) {
         size_t more = 0;
-        end = finish(r, record, process, count, &more);
-        /* Code that was mapped without a record, or before it came: walked once more by what is true now. */
+        end = finish_walk(r, record, process, count, &more);
+        /* The code was mapped without a record, or before its record arrived: walk again by the current mappings. */
         if ((end == UNWIND_END_NO_MAPPING || end == UNWIND_END_NO_CFI) &&
             processes_read_mappings(r->processes, process))
-            end = finish(r, record, process, count, &more);
+            end = finish_walk(r, record, process, count, &more);
         count += more;
         if (end == UNWIND_END_NO_MAPPING && record->flags & CPU_SAMPLE_STOP_BY_FP && more == 0 && count > 0) {
             count--;
@@ -325,7 +323,7 @@ static size_t walk_user(struct sample_resolver *r, const struct cpu_sample *reco
     return count;
 }
 
-/* A frame of the interpreter's; false: it has no name. */
+/* Resolves an interpreter frame. False: it has no name. */
 static bool resolve_interpreted(struct sample_resolver *r, uint32_t pid, const struct python_entry *entry,
                                 struct frame *ret)
 {
@@ -348,7 +346,7 @@ static bool resolve_interpreted(struct sample_resolver *r, uint32_t pid, const s
     return true;
 }
 
-/* Entries first .. first + count of the interpreter's, without marks. False: some have no name. */
+/* Adds the frames of interpreter entries [first, first + count), without marks. False: some have no name. */
 static bool add_interpreted(struct sample_resolver *r, uint32_t pid, size_t first, size_t count, struct sample *s)
 {
     bool all_named = true;
@@ -375,16 +373,16 @@ static void fit_counted(const struct sample_resolver *r, struct interpreted *x, 
     interpreted_fit(x, &found);
 }
 
-/* Of the interpreter whose frames the sample has. */
+/* Whether the native function is a helper (is_part) of the sample's interpreter. */
 static bool is_part(const struct sample_resolver *r, const char *function)
 {
     const struct interpreter *interpreter = interpreters_get(r->interpreters, r->interpreted.kind);
     return interpreter && interpreter->is_part && interpreter->is_part(function);
 }
 
-/* The user half: native frames, and the interpreter's in place of those native ones that run them. What has no native
- * frame is put where the native stack ends; the frames of a run that was not walked to its end, in the place of the
- * next evaluator, and there the stack ends. */
+/* Adds the user stack: native frames, with interpreter frames in place of the native ones that run them. Interpreter
+ * frames without a native frame are added where the native stack ends. The frames of an incompletely walked run replace
+ * the next evaluator, and the stack ends there. */
 static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
                             size_t count, const char *reason, struct losses *losses, struct sample *s)
 {
@@ -393,14 +391,14 @@ static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *
     const bool walked = record->flags & CPU_SAMPLE_INTERPRETED;
     bool whole = !cut, ended = false;
     interpreted_settle(x);
-    struct frame *natives =
-        &r->frames[s->frame_count + x->count]; /* what is put before one of them has room below it */
+    /* Leaves space for the interpreter frames that are added before a native one. */
+    struct frame *natives = &r->frames[s->frame_count + x->count];
     resolve_user(r, process, r->user, count, natives, count);
     if (x->is_counted)
         fit_counted(r, x, natives, count, !reason);
     for (size_t i = 0; i < count && !ended; i++) {
         const int evaluates = interpreters_evaluator(r->interpreters, natives[i].function);
-        const bool is_own = evaluates == (int)x->kind; /* of the interpreter whose frames were told */
+        const bool is_own = evaluates == (int)x->kind; /* of the interpreter whose frames the record has */
         size_t first, n = 0;
         bool stays = false;
         if (x->is_placed)
@@ -416,14 +414,14 @@ static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *
             continue;
         }
         if ((interpreted_is_next(x, i + 1) || interpreted_is_joined(x)) &&
-            is_part(r, natives[i].function)) /* its function's own frame is there */
+            is_part(r, natives[i].function)) /* the frame of its function is present */
             continue;
         r->frames[s->frame_count++] = natives[i];
         if (evaluates < 0)
             continue;
-        /* Else the kernel half did not know the process yet, or cannot read its interpreter, or has told another one's,
-         * or took another thread's state for this one's, which runs nothing; or it is of another interpreter than those
-         * that were walked. As the leaf it may be about to begin with its first frame. */
+        /* Otherwise the BPF side did not know the process yet, cannot read its interpreter, has walked another
+         * interpreter, or took another thread's idle state for this one's; or this evaluator is of another interpreter
+         * than the walked one. A leaf evaluator may be about to create its first frame. */
         whole &= walked && is_own && ((x->count > 0 && !x->is_several && !x->is_placed) || i == 0);
         if (is_own && cut && x->count && (interpreted_left(x) > 0) != x->is_counted && !interpreted_places_left(x)) {
             s->frame_count--;
@@ -439,13 +437,13 @@ static void add_user_frames(struct sample_resolver *r, const struct cpu_sample *
     losses->count[LOSS_INTERPRETED] += !whole;
 }
 
-/* False: its stack is cut, and counted. */
+/* Adds the user stack. False: it is incomplete, and counted. */
 static bool add_user(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
                      struct losses *losses, struct sample *s)
 {
     unsigned end;
     size_t count = walk_user(r, record, process, &end);
-    count = settle(r, process, count, end);
+    count = settle_user_stack(r, process, count, end);
     const char *reason = stack_end_count(end, losses);
     add_user_frames(r, record, process, count, reason, losses, s);
     return !reason;
@@ -461,7 +459,7 @@ static bool is_sound(const struct cpu_sample *record)
            sizeof(*record) + frames * sizeof(uint64_t) + record->stack_bytes + (size_t)cpu_sample_tail_bytes(record);
 }
 
-/* Stands behind all else. */
+/* The link IDs are at the very end of the record. */
 static struct trace_link link_of(const struct cpu_sample *record)
 {
     struct link_ids ids = {0};
@@ -487,7 +485,7 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
         .thread_name = r->thread_name,
         .frames = r->frames,
     };
-    texts_reset(r);
+    strings_reset(r);
     r->unanswered = 0;
     r->thread_name[0] = '\0';
     if (!is_sound(record)) {
@@ -507,25 +505,24 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
     processes_at(r->processes, record->h.time_ns);
     if (r->jits)
         jits_at(r->jits, record->h.time_ns);
-    const bool is_interrupt = record->h.pid == 0; /* which is no process's, and so misses none */
+    const bool is_interrupt = record->h.pid == 0; /* interrupts belong to no process */
     const struct process *process =
         is_interrupt ? NULL : processes_find(r->processes, record->h.pid, record->cgroup_id);
     if (!process && !is_interrupt)
         losses->count[LOSS_NO_PROCESS]++;
-    if (process && record->h.kind == RECORD_CPU_SAMPLE &&
-        record->h.tid == record->h.pid) /* stacks of waits are kept, and may be old */
+    if (process && record->h.kind == RECORD_CPU_SAMPLE && record->h.tid == record->h.pid) /* wait stacks may be old */
         processes_see_command(process, record->comm, record->h.time_ns);
 
     const bool kernel_is_whole = add_kernel(r, record, &s);
     const bool user_is_whole =
         (process && is_executing(record, process, &s)) || add_user(r, record, process, losses, &s);
-    losses->count[LOSS_TRUNCATED] += !kernel_is_whole && user_is_whole; /* once a sample */
-    /* Last: the walk may have read the process anew, and its texts with it. */
+    losses->count[LOSS_TRUNCATED] += !kernel_is_whole && user_is_whole; /* count each sample once */
+    /* Last, because the walk may have read the process again and replaced its strings. */
     s.resource = process ? processes_resource(r->processes, process) : unknown_resource(r, record->h.pid);
     size_t unnamed = 0;
     for (size_t i = 0; i < s.frame_count; i++)
         unnamed += r->frames[i].kind != FRAME_TRUNCATED && !r->frames[i].function[0];
-    losses->count[LOSS_UNNAMED] += unnamed > r->unanswered; /* each of those has no name */
+    losses->count[LOSS_UNNAMED] += unnamed > r->unanswered; /* each frame counted in unanswered has no name */
     losses->count[LOSS_FILE_UNANSWERED] += r->unanswered > 0;
     *ret = s;
     return process ? 0 : -ENOENT;
@@ -533,10 +530,10 @@ int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, s
 
 void sample_put_leaf(struct sample_resolver *r, struct sample *s, const char *text)
 {
-    r->room[0] = (struct frame){
+    r->frame_storage[0] = (struct frame){
         .kind = FRAME_WAIT, .function = text, .system_name = "", .file = "", .mapping = "", .build_id = ""};
-    s->frame_count += s->frames != r->room;
-    s->frames = r->room;
+    s->frame_count += s->frames != r->frame_storage;
+    s->frames = r->frame_storage;
 }
 
 const struct process *sample_process(struct sample_resolver *r, const struct cpu_sample *record)
@@ -565,11 +562,11 @@ size_t sample_user_stack(struct sample_resolver *r, const struct cpu_sample *rec
 size_t sample_resolve_user(struct sample_resolver *r, const struct process *process, const uint64_t *addresses,
                            size_t count, unsigned end, struct losses *losses, struct frame *ret_frames, size_t max)
 {
-    texts_reset(r);
+    strings_reset(r);
     if (count > array_size(r->user))
         count = array_size(r->user);
     memcpy(r->user, addresses, count * sizeof(*addresses));
-    count = settle(r, process, count, end);
+    count = settle_user_stack(r, process, count, end);
     size_t n = resolve_user(r, process, r->user, count, ret_frames, max);
     const char *reason = stack_end_count(end, losses);
     return reason ? sample_end_stack(reason, n, ret_frames, max) : n;

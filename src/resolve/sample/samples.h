@@ -1,5 +1,5 @@
-/* Resolve: from a wire record of a CPU sample to a sample with every name and identity in it. Finishes stacks
- * that the kernel half had to leave (copied stacks) with the same rows. Pipeline thread only. */
+/* Resolves the record of a CPU sample to a sample with all names and identities. Finishes stacks that the BPF side
+ * could not walk (copied stacks) by the same unwind tables. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -19,41 +19,41 @@ struct jits;
 struct line_objects;
 struct sample_resolver;
 
-/* All borrowed for the resolver's life. */
+/* All arguments are borrowed for the resolver's lifetime. -ENOMEM. */
 int sample_resolver_new(struct processes *processes, struct symbols *symbols, struct kernel_symbols *kernel,
                         struct unwind_cache *unwind_cache, struct interpreters *interpreters, struct jits *jits,
                         struct sample_resolver **ret);
 void sample_resolver_free(struct sample_resolver *r);
 DEFINE_FREEP(sample_resolver)
 
-/* From now on the files of native frames are noted there (borrowed), for their source lines at the end; NULL: no more.
- */
+/* Records the files of native frames in `to` (borrowed), for looking up source lines at the end; NULL: stops that. */
 void sample_resolver_note_files(struct sample_resolver *r, struct line_objects *to);
 
-/* Fills `ret`, whose pointers hold until the next call. Counts what is not whole in `losses`. -ENOENT:
- * process unknown (counted; `ret` is still filled, by what the record itself says). -EBADMSG: the record
- * makes no sense (counted); `ret` is empty. */
+/* Fills `ret`, whose pointers are valid until the next call. Counts incomplete data in `losses`. -ENOENT: unknown
+ * process (counted; `ret` is filled from the record alone). -EBADMSG: malformed record (counted); `ret` is empty. */
 int sample_resolve(struct sample_resolver *r, const struct cpu_sample *record, struct losses *losses,
                    struct sample *ret);
 
-/* Puts a frame of the kind FRAME_WAIT above the leaf of the sample resolved last, or another one in its place. */
+/* Adds a frame of kind FRAME_WAIT as the leaf of the sample resolved last, or replaces the one added before. `text` is
+ * borrowed. */
 void sample_put_leaf(struct sample_resolver *r, struct sample *s, const char *text);
 
-/* Whose the record is, at its moment; NULL: it is not known. */
+/* The process of the record at its time; NULL: unknown. */
 const struct process *sample_process(struct sample_resolver *r, const struct cpu_sample *record);
 
-/* For other records that carry stacks (requests). The frames' texts hold until the next call of this resolver. */
+/* For other records with stacks (requests). The strings of frames are valid until the next call of this resolver. */
 
-/* The user stack of `record`, finished from the copy that it may hold: fills `ret` with addresses as
- * cpu_sample.data has them, returns how many. `*ret_end` is how the walk ended (enum unwind_end). */
+/* The user stack of `record`, finished from its stack copy if it has one: fills `ret` with addresses in the format of
+ * cpu_sample.data, returns their number. `*ret_end`: how the walk ended (enum unwind_end). */
 size_t sample_user_stack(struct sample_resolver *r, const struct cpu_sample *record, const struct process *process,
                          uint64_t *ret, size_t max, unsigned *ret_end);
 
-/* Names the addresses of one user stack: fills `ret_frames`, returns how many. A stack that did not end at the
- * thread's entry gets a frame that says why, and is counted, as in samples. */
+/* Resolves the addresses of one user stack: fills `ret_frames`, returns the number of frames. A stack that does not
+ * reach the thread's entry gets a truncation frame with the reason, and is counted, as in samples. */
 size_t sample_resolve_user(struct sample_resolver *r, const struct process *process, const uint64_t *addresses,
                            size_t count, unsigned end, struct losses *losses, struct frame *ret_frames, size_t max);
-/* Behind `count` frames one that says why there are no more; how many there are then. */
+/* Appends a truncation frame with `reason` after `count` frames, if `max` allows; returns the new number of frames. */
 size_t sample_end_stack(const char *reason, size_t count, struct frame *ret_frames, size_t max);
+/* Resolves the addresses of a kernel stack: fills `ret_frames`, returns the number of frames. */
 size_t sample_resolve_kernel(struct sample_resolver *r, const uint64_t *addresses, size_t count,
                              struct frame *ret_frames, size_t max);

@@ -1,4 +1,4 @@
-/* The words that stand in the last frame of a stack that is cut; see stack_ends.h. */
+/* Texts of the truncation frame at the end of an incomplete stack; see stack_ends.h. */
 #include "resolve/sample/stack_ends.h"
 
 #include "model/loss.h"
@@ -10,7 +10,7 @@
 
 #include <stddef.h>
 
-/* The reason in words, NULL for a stack that is whole. */
+/* The reason as text; NULL: the stack is complete. */
 static const char *end_text(unsigned end)
 {
     static const char *const texts[UNWIND_END_COUNT] = {

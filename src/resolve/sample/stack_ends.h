@@ -1,10 +1,11 @@
-/* How the walk of a stack ended, in words and as a loss. */
+/* Reports how the walk of a stack ended: as text for the truncation frame, and as a loss counter. */
 #pragma once
 
 struct losses;
 
-/* `end`: enum unwind_end, of any version of the kernel half. NULL when the stack is whole; else it is counted. */
+/* `end`: enum unwind_end, possibly of a newer version. Returns why the stack is incomplete, and counts it in `losses`;
+ * NULL: it is complete. */
 const char *stack_end_count(unsigned end, struct losses *losses);
 
-/* `end`: enum python_end. Why the interpreter's frames end before its first one; NULL: they do not. */
+/* `end`: enum python_end. Returns why the interpreter's frames are incomplete; NULL: they are complete. */
 const char *stack_end_interpreted(unsigned end);

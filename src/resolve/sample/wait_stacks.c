@@ -1,5 +1,5 @@
-/* A ring of stacks, searched from the newest on: a request asks for those of its last moments. See
- * wait_stacks.h. */
+/* Ring buffer of stacks; see wait_stacks.h. Searched from the newest one, because a request refers to its last waits.
+ */
 #include "resolve/sample/wait_stacks.h"
 
 #include <linux/types.h>
@@ -14,7 +14,7 @@
 
 struct wait_stack {
     uint32_t pid;
-    uint64_t time_ns; /* 0: none */
+    uint64_t time_ns; /* 0: empty */
     uint16_t count;
     uint8_t end;
     uint64_t addresses[REQUEST_USER_FRAMES];

@@ -1,7 +1,6 @@
-/* User stacks of waits that came ahead of the request they belong to (RECORD_REQUEST_STACK), because the kernel
- * half could not walk them to their end: kept by process and time until the request's own record asks for
- * them. Bounded: the oldest go first, and a request that asks for one that has gone is told so. Pipeline
- * thread only. */
+/* User stacks of waits in requests, which arrive before the request's record (RECORD_REQUEST_STACK) if the BPF side
+ * could not walk them completely. Stored by process and time until the request's record refers to them. Bounded ring
+ * buffer: the oldest stacks are overwritten; a later lookup of one returns -ENOENT. Pipeline thread only. */
 #pragma once
 
 #include "base/cleanup.h"
@@ -15,10 +14,10 @@ int wait_stacks_new(struct wait_stacks **ret);
 void wait_stacks_free(struct wait_stacks *w);
 DEFINE_FREEP(wait_stacks)
 
-/* Addresses as cpu_sample.data has them; `end`: enum unwind_end. */
+/* Stores a stack. Addresses are in the format of cpu_sample.data; `end`: enum unwind_end. */
 void wait_stacks_put(struct wait_stacks *w, uint32_t pid, uint64_t time_ns, const uint64_t *addresses, size_t count,
                      unsigned end);
 
-/* Fills `ret`, returns how many; -ENOENT when it is not there. */
+/* Copies a stack to `ret`, at most `max` addresses; returns their number. -ENOENT: it is not stored. */
 int wait_stacks_find(const struct wait_stacks *w, uint32_t pid, uint64_t time_ns, uint64_t *ret, size_t max,
                      unsigned *ret_end);

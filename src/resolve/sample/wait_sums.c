@@ -1,4 +1,4 @@
-/* A table of threads by number, with the stacks and one sum each; see wait_sums.h. */
+/* Hash table of threads by TID, each with its stacks and one sum; see wait_sums.h. */
 #include "resolve/sample/wait_sums.h"
 
 #include <errno.h>
@@ -11,10 +11,11 @@
 struct waiter {
     struct waiter *next;
     uint32_t pid, tid;
-    struct cpu_sample *stack;                        /* NULL: none was told, or kept */
-    struct cpu_sample *waker;                        /* likewise */
-    struct off_cpu_wait wait;                        /* of the sum, where there is one */
-    uint64_t told_start_ns, told_ns, told_queued_ns; /* of the newest wait */
+    struct cpu_sample *stack; /* NULL: none received or stored */
+    struct cpu_sample *waker; /* likewise */
+    struct off_cpu_wait wait; /* the last wait of `sum`, if it is not empty */
+    uint64_t reported_start_ns, reported_ns,
+        reported_queued_ns; /* the newest wait: its start, and how much of it was reported already */
     struct wait_sum sum;
 };
 
@@ -46,7 +47,7 @@ static void drop_record(struct wait_sums *s, struct cpu_sample **place)
     *place = NULL;
 }
 
-static void flush(struct wait_sums *s, struct waiter *w)
+static void flush_waiter(struct wait_sums *s, struct waiter *w)
 {
     if (!w->sum.waits && !w->sum.queued)
         return;
@@ -59,7 +60,7 @@ static void flush(struct wait_sums *s, struct waiter *w)
     w->sum = (struct wait_sum){0};
 }
 
-static void drop(struct wait_sums *s, struct waiter **place)
+static void remove_waiter(struct wait_sums *s, struct waiter **place)
 {
     struct waiter *w = *place;
     *place = w->next;
@@ -75,11 +76,11 @@ void wait_sums_free(struct wait_sums *s)
         return;
     for (size_t i = 0; i < BUCKETS; i++)
         while (s->buckets[i])
-            drop(s, &s->buckets[i]);
+            remove_waiter(s, &s->buckets[i]);
     free(s);
 }
 
-static struct waiter *find(struct wait_sums *s, uint32_t pid, uint32_t tid)
+static struct waiter *find_or_add_waiter(struct wait_sums *s, uint32_t pid, uint32_t tid)
 {
     struct waiter **bucket = &s->buckets[tid & (BUCKETS - 1)], *w;
     for (w = *bucket; w; w = w->next)
@@ -96,10 +97,11 @@ static struct waiter *find(struct wait_sums *s, uint32_t pid, uint32_t tid)
     return w;
 }
 
-/* In place of the one before it, which what was added up is handed on with. */
-static int keep(struct wait_sums *s, struct waiter *w, struct cpu_sample **place, const struct cpu_sample *record)
+/* Replaces a stored record. The current sum is emitted first, because it belongs to the old record. */
+static int replace_record(struct wait_sums *s, struct waiter *w, struct cpu_sample **place,
+                          const struct cpu_sample *record)
 {
-    flush(s, w);
+    flush_waiter(s, w);
     drop_record(s, place);
     if (s->bytes + record->h.size_bytes > s->max_bytes)
         return -ENOSPC;
@@ -111,28 +113,31 @@ static int keep(struct wait_sums *s, struct waiter *w, struct cpu_sample **place
     return 0;
 }
 
-/* What is told of a thread that may wait for hours leaves half of the room to those that come and go. */
-static int keep_more(struct wait_sums *s, struct waiter *w, const struct cpu_sample *record)
+/* Replaces a stack with a more complete one of the same wait. The thread may wait for hours, so such stacks may use
+ * only half of the memory; the rest is for short waits. */
+static int replace_stack(struct wait_sums *s, struct waiter *w, const struct cpu_sample *record)
 {
-    return s->bytes - w->stack->h.size_bytes + record->h.size_bytes > s->max_bytes / 2 ? -ENOSPC
-                                                                                       : keep(s, w, &w->stack, record);
+    return s->bytes - w->stack->h.size_bytes + record->h.size_bytes > s->max_bytes / 2
+               ? -ENOSPC
+               : replace_record(s, w, &w->stack, record);
 }
 
 int wait_sums_stack(struct wait_sums *s, const struct cpu_sample *record)
 {
-    struct waiter *w = find(s, record->h.pid, record->h.tid);
+    struct waiter *w = find_or_add_waiter(s, record->h.pid, record->h.tid);
     if (!w)
         return -ENOSPC;
     const uint64_t last_ns = w->stack ? w->stack->h.time_ns : 0;
-    if (record->h.time_ns < last_ns) /* it was long on its way, and the thread waits elsewhere by now */
+    if (record->h.time_ns < last_ns) /* delayed record: the thread already has a newer wait */
         return 0;
-    return w->stack && record->h.time_ns == last_ns ? keep_more(s, w, record) : keep(s, w, &w->stack, record);
+    return w->stack && record->h.time_ns == last_ns ? replace_stack(s, w, record)
+                                                    : replace_record(s, w, &w->stack, record);
 }
 
 int wait_sums_waker(struct wait_sums *s, const struct cpu_sample *record)
 {
-    struct waiter *w = find(s, (uint32_t)(record->weight_ns >> 32), (uint32_t)record->weight_ns);
-    return w ? keep(s, w, &w->waker, record) : -ENOSPC;
+    struct waiter *w = find_or_add_waiter(s, (uint32_t)(record->weight_ns >> 32), (uint32_t)record->weight_ns);
+    return w ? replace_record(s, w, &w->waker, record) : -ENOSPC;
 }
 
 static bool is_alike(const struct off_cpu_wait *a, const struct off_cpu_wait *b)
@@ -142,7 +147,7 @@ static bool is_alike(const struct off_cpu_wait *a, const struct off_cpu_wait *b)
            memcmp(a->comm, b->comm, sizeof(a->comm)) == 0;
 }
 
-static void add(struct wait_sum *sum, const struct off_cpu_wait *record)
+static void add_wait(struct wait_sum *sum, const struct off_cpu_wait *record)
 {
     sum->waits += record->flags & OFF_CPU_PREEMPTED ? 0 : record->count;
     sum->waited_ns += record->weight_ns - record->queued_ns;
@@ -150,24 +155,24 @@ static void add(struct wait_sum *sum, const struct off_cpu_wait *record)
     sum->queued_ns += record->queued_ns;
 }
 
-static uint64_t less(uint64_t all, uint64_t part)
+static uint64_t subtract_saturating(uint64_t all, uint64_t part)
 {
     return all > part ? all - part : 0;
 }
 
-/* What was not told of the wait before, while it went on; false: all was. */
-static bool take_rest(struct waiter *w, struct off_cpu_wait *wait)
+/* Reduces a wait to the part that was not reported before, while it lasted. False: nothing is left. */
+static bool subtract_reported(struct waiter *w, struct off_cpu_wait *wait)
 {
-    const bool is_same = w->told_start_ns == wait->start_ns;
-    const uint64_t told_ns = is_same ? w->told_ns : 0, told_queued_ns = is_same ? w->told_queued_ns : 0;
-    if (is_same && wait->weight_ns <= told_ns)
+    const bool is_same = w->reported_start_ns == wait->start_ns;
+    const uint64_t reported_ns = is_same ? w->reported_ns : 0, reported_queued_ns = is_same ? w->reported_queued_ns : 0;
+    if (is_same && wait->weight_ns <= reported_ns)
         return false;
-    w->told_start_ns = wait->start_ns;
-    w->told_ns = wait->weight_ns;
-    w->told_queued_ns = wait->queued_ns;
-    wait->weight_ns -= told_ns;
-    wait->queued_ns = less(wait->queued_ns, told_queued_ns);
-    if (wait->queued_ns > wait->weight_ns) /* it was told as waiting when it was just woken */
+    w->reported_start_ns = wait->start_ns;
+    w->reported_ns = wait->weight_ns;
+    w->reported_queued_ns = wait->queued_ns;
+    wait->weight_ns -= reported_ns;
+    wait->queued_ns = subtract_saturating(wait->queued_ns, reported_queued_ns);
+    if (wait->queued_ns > wait->weight_ns) /* the previous report counted run-queue time as waiting */
         wait->queued_ns = wait->weight_ns;
     return true;
 }
@@ -175,20 +180,20 @@ static bool take_rest(struct waiter *w, struct off_cpu_wait *wait)
 void wait_sums_add(struct wait_sums *s, const struct off_cpu_wait *record)
 {
     struct off_cpu_wait wait = *record;
-    struct waiter *w = find(s, record->h.pid, record->h.tid);
-    if (!w) { /* no room to add it up: it is told by itself, and once */
+    struct waiter *w = find_or_add_waiter(s, record->h.pid, record->h.tid);
+    if (!w) { /* no memory for a sum: emit the wait alone, and only when it is complete */
         struct wait_sum sum = {.wait = record};
-        add(&sum, record);
+        add_wait(&sum, record);
         if (!(record->flags & OFF_CPU_SO_FAR))
             s->take(s->context, &sum);
         return;
     }
-    if (!take_rest(w, &wait))
+    if (!subtract_reported(w, &wait))
         return;
     if (!is_alike(&w->wait, &wait))
-        flush(s, w);
+        flush_waiter(s, w);
     w->wait = wait;
-    add(&w->sum, &wait);
+    add_wait(&w->sum, &wait);
 }
 
 void wait_sums_flush(struct wait_sums *s, uint32_t pid)
@@ -196,26 +201,26 @@ void wait_sums_flush(struct wait_sums *s, uint32_t pid)
     for (size_t i = 0; i < BUCKETS; i++)
         for (struct waiter *w = s->buckets[i]; w; w = w->next)
             if (!pid || w->pid == pid || (w->waker && w->waker->h.pid == pid))
-                flush(s, w);
+                flush_waiter(s, w);
 }
 
-static void forget_in(struct wait_sums *s, struct waiter **place, uint32_t pid, uint32_t tid)
+static void remove_in_bucket(struct wait_sums *s, struct waiter **place, uint32_t pid, uint32_t tid)
 {
     while (*place) {
         if ((*place)->pid != pid || (tid && (*place)->tid != tid)) {
             place = &(*place)->next;
             continue;
         }
-        flush(s, *place);
-        drop(s, place);
+        flush_waiter(s, *place);
+        remove_waiter(s, place);
     }
 }
 
 void wait_sums_forget(struct wait_sums *s, uint32_t pid, uint32_t tid)
 {
     if (tid)
-        forget_in(s, &s->buckets[tid & (BUCKETS - 1)], pid, tid);
+        remove_in_bucket(s, &s->buckets[tid & (BUCKETS - 1)], pid, tid);
     else
         for (size_t i = 0; i < BUCKETS; i++)
-            forget_in(s, &s->buckets[i], pid, 0);
+            remove_in_bucket(s, &s->buckets[i], pid, 0);
 }

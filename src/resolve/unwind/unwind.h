@@ -26,10 +26,9 @@ struct unwind_piece {
 /* A copied stack, and the registers of the frame to start from. */
 struct unwind_copy {
     struct unwind_registers registers;
-    bool interrupted; /* registers.ip is exact: a leaf, or interrupted by a signal */
-    struct unwind_piece
-        pieces[2];        /* the second one: the stack that a signal handler on an alternate stack interrupted */
-    const uint64_t *leaf; /* x86-64: UNWIND_LEAF_REGISTERS of the starting frame; NULL: unknown */
+    bool interrupted;                  /* registers.ip is exact: a leaf, or interrupted by a signal */
+    struct unwind_piece pieces[2];     /* the second: the stack that a handler on its own stack interrupted */
+    const uint64_t *leaf;              /* x86-64: UNWIND_LEAF_REGISTERS of the starting frame; NULL: unknown */
     struct unwind_goroutine goroutine; /* the goroutine that the thread runs; zeros: unknown */
     uint64_t *ret_last;                /* set to the last address read; may be NULL */
     uint8_t *ret_cfa;                  /* set to the enum unwind_cfa of the last step, successful or not; may be NULL */

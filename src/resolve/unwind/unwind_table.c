@@ -16,10 +16,8 @@ struct unwind_table_writer {
     size_t page_count, page_capacity;
     struct unwind_rule *rules;
     size_t rule_count, rule_capacity;
-    uint32_t
-        recent[RECENT_RULES]; /* cache of rule numbers + 1, by a cheap hash: nearly all rows have one of few rules */
-    uint32_t
-        *slots; /* hash table of rule numbers + 1, open addressing; its size is a power of two, at most half is used */
+    uint32_t recent[RECENT_RULES]; /* rule numbers + 1, by a cheap hash: few rules cover nearly all rows */
+    uint32_t *slots;               /* hash table of rule numbers + 1; size a power of two, half full at most */
     size_t slot_count;
     uint32_t last_rule;
     uint32_t row_count, skipped;
